@@ -1,0 +1,139 @@
+/* core - one endpoint of the protocol, as a pure state machine.
+ *
+ *   lend_core_input(now, datagrams) ---->+-----------+--> lend_core_output(now)  datagrams to send
+ *   lend_core_call / _reply / _cancel -->| lend_core |--> lend_core_poll()       events for the
+ * caller lend_core_tick(now)             ---->+-----------+--> lend_core_deadline()   when to tick
+ * next
+ *
+ * Bytes and time go in; bytes, events and one deadline come out. A core makes no system call, reads
+ * no clock, allocates nothing after init and never calls back, so the same object code runs over
+ * DPDK, verbs, shared memory and test/sim, and a seed replays a run exactly.
+ *
+ * Memory: one flat arena without pointers; lend_core_hash() is its state. Buffers are handles; the
+ * caller's table from handle to memory is an argument where bytes must be touched.
+ * Threads: none. A core belongs to the one thread that calls it. Time: now never goes back.
+ */
+#ifndef LEND_CORE_CORE_H
+#define LEND_CORE_CORE_H
+
+#include <stddef.h>
+
+#include "core/stats.h"
+#include "util/dgram.h"
+
+struct lend_core;
+enum lend_event_kind {
+	LEND_EV_SESSION_UP,   /* accepted here or there; tag tells which connect, 0 for an accept */
+	LEND_EV_SESSION_DOWN, /* status says why; every call on it has already ended */
+	LEND_EV_NEED,         /* a long message begins: attach memory for len bytes, or refuse */
+	LEND_EV_REQUEST,      /* server: a whole request; answer with lend_core_reply() */
+	LEND_EV_CANCELLED,    /* server: the caller no longer waits for this request */
+	LEND_EV_REPLY_END,    /* server: exactly once per lend_core_reply(); buf is that reply */
+	LEND_EV_CALL_END,     /* client: exactly once per lend_core_call(); status, ran, reply */
+	LEND_EV_BUF_BACK,     /* buf was attached or supplied for a message that died */
+	LEND_EV_PEER_KEEP,    /* the carrier must hold this peer's index */
+	LEND_EV_PEER_DROP,    /* and may let it go */
+};
+
+/* Every buffer that goes in comes out once, with an event. Events are valid until the next input(). */
+struct lend_event {
+	uint8_t kind;
+	uint8_t status; /* gRPC's canonical code */
+	uint8_t ran;    /* enum lend_ran: no, yes, maybe */
+	uint8_t class;
+	uint8_t maybe_queued; /* a carrier may still read buf: flush it first */
+	uint32_t data_len;    /* of data: the whole message, or its first bytes with NEED */
+	uint32_t method;
+	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
+	uint64_t session; /* handle: index and generation, so that a stale one is caught */
+	uint64_t call;    /* likewise */
+	uint64_t tag;     /* as given to lend_core_call() or lend_core_connect() */
+	uint64_t len;     /* of the message; with CALL_END of the reply, also when it was too long to keep */
+	uint32_t buf;     /* now the caller's; 0: none. CALL_END: the request; REQUEST: the message in memory of
+			     its own; REPLY_END: the reply */
+	uint32_t reply;   /* CALL_END: memory that holds (or was attached for) the reply; 0: data, or none */
+	const void *data; /* a message of one datagram, in place until the end of the turn; else NULL */
+};
+
+enum { LEND_CARRIERS_MAX = 4 };
+/* A peer as the core names it: carrier in the top 4 bits, the carrier's own index below. */
+#define LEND_PEER(carrier, index) ((uint32_t)(carrier) << 28 | (index))
+#define LEND_PEER_CARRIER(peer)   ((peer) >> 28)
+#define LEND_PEER_INDEX(peer)	  ((peer) & 0x0fffffffu)
+
+struct lend_core_config {
+	uint32_t sessions;      /* 1 .. 2^20 */
+	uint32_t calls;         /* in flight per session and direction, 1 .. 1024 */
+	uint32_t inflight;      /* calls in flight on the whole endpoint, per direction */
+	uint32_t reassemblies;  /* messages of several datagrams under way, per direction */
+	struct lend_path path[LEND_CARRIERS_MAX]; /* by carrier; mtu 0: not there yet, see lend_core_path() */
+	uint8_t incarnation[16];                  /* random bits of this process's start */
+	uint64_t message_max;                     /* bytes; longer messages are refused */
+	uint64_t receive_budget;                  /* bytes that peers may have granted at once */
+	uint32_t unscheduled;                     /* bytes that a session may send before a grant: 65536 */
+	lend_ns probe, dead;                      /* silence before a probe, before the end */
+	uint8_t seed[32];                         /* the only source of randomness */
+	uint8_t congestion;                       /* enum lend_cc */
+};
+
+/* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */
+size_t lend_core_size(const struct lend_core_config *config);
+/* Builds a core inside mem, cache-line aligned; the caller keeps owning mem. */
+struct lend_core *lend_core_init(void *mem, const struct lend_core_config *config, lend_ns now);
+uint64_t lend_core_hash(const struct lend_core *core);
+const struct lend_core_stats *lend_core_stats(const struct lend_core *core);
+
+void lend_core_input(struct lend_core *core, lend_ns now, struct lend_bufs *bufs,
+		     const struct lend_in *in, uint32_t n);
+void lend_core_tick(struct lend_core *core, lend_ns now);
+/* Fills out[0..cap) with what may be sent now, most urgent first; returns how many. */
+uint32_t lend_core_output(struct lend_core *core, lend_ns now, struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t cap);
+/* Tells what became of them: full ones are offered again, dead peers' sessions end. */
+void lend_core_sent(struct lend_core *core, const struct lend_out *out, uint32_t n);
+/* A carrier was opened after init. */
+void lend_core_path(struct lend_core *core, uint32_t carrier, const struct lend_path *path);
+/* Fills ev[0..cap) in the order things happened; returns how many. */
+uint32_t lend_core_poll(struct lend_core *core, struct lend_event *ev, uint32_t cap);
+/* The earliest time at which tick() or output() would do something; LEND_NEVER when idle. */
+lend_ns lend_core_deadline(const struct lend_core *core);
+
+/* 0 and *session usable at once: calls wait until it is up. -ENOSPC, -EHOSTUNREACH. */
+int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag, uint64_t *session);
+/* Ends its calls (CANCELLED) and says goodbye; SESSION_DOWN follows. */
+void lend_core_disconnect(struct lend_core *core, uint64_t session);
+
+struct lend_core_call {
+	uint32_t method;
+	uint8_t class;           /* 0 most urgent .. 7 */
+	lend_ns deadline;        /* LEND_NEVER: none */
+	uint32_t request, reply; /* buffers; reply 0: delivered in place or through NEED */
+	uint64_t tag;
+};
+/* Takes the buffers on success (0), none on -EAGAIN (no free slot), -EMSGSIZE or -ESTALE. */
+int lend_core_call(struct lend_core *core, lend_ns now, uint64_t session, struct lend_bufs *bufs,
+		   const struct lend_core_call *call, uint64_t *handle);
+/* Ends the call with this status (CANCELLED, say); CALL_END follows. A stale handle does nothing. */
+void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
+/* Answers an EV_REQUEST, once. Always takes reply: it comes back with REPLY_END, at once when the
+ * caller is gone (0 still). -ESTALE: no such request or answered before; reply is then not taken. */
+int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
+		    uint8_t status, uint32_t reply);
+/* When the caller of this request stops waiting: a time, LEND_NEVER; 0 for a stale handle. */
+lend_ns lend_core_request_deadline(const struct lend_core *core, uint64_t call);
+/* The caller no longer waits, or the handle is stale. */
+bool lend_core_request_cancelled(const struct lend_core *core, uint64_t call);
+/* Who is at the other end: 0, or -ESTALE. incarnation is zeros until the session is up. */
+int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint32_t *peer,
+			   uint8_t incarnation[16]);
+/* Answers an EV_NEED: memory of at least the announced length, or 0 to refuse (RESOURCE_EXHAUSTED). Takes
+ * buf on success; it comes back with REQUEST or CALL_END, or with EV_BUF_BACK when the message dies.
+ * -ESTALE: the message died meanwhile, buf is not taken. */
+int lend_core_attach(struct lend_core *core, uint64_t call, struct lend_bufs *bufs, uint32_t buf);
+/* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of several
+ * datagrams land in before (or instead of) memory of their own. Delivered ones leave with REQUEST or CALL_END:
+ * keep lend_core_supply_wanted() at 0. */
+uint32_t lend_core_supply_wanted(const struct lend_core *core);
+void lend_core_supply(struct lend_core *core, uint32_t buf);
+
+#endif

@@ -1,0 +1,43 @@
+/* stats - what a core counts. Declared once here; names and texts come from the same list.
+ * Layer: core (pure). Lies outside the arena's hash. */
+#ifndef LEND_CORE_STATS_H
+#define LEND_CORE_STATS_H
+
+#include <stdint.h>
+
+#define LEND_CORE_STATS(X)                                                                         \
+	X(rx, "datagrams received")                                                                \
+	X(tx, "datagrams offered to carriers")                                                     \
+	X(rx_short, "shorter than a header, or than its kind")                                     \
+	X(rx_long, "longer than the carrier's MTU")                                                \
+	X(rx_version, "of another magic or version")                                               \
+	X(rx_kind, "of an unknown kind or with unknown flags")                                     \
+	X(rx_checksum, "whose checksum is wrong")                                                  \
+	X(rx_session, "for no session here")                                                       \
+	X(rx_stale, "for an earlier generation of a session")                                      \
+	X(rx_state, "that make no sense in this state")                                            \
+	X(rx_call, "with a call slot out of range or a stale sequence")                            \
+	X(rx_length, "whose offset or length contradict the message's")                            \
+	X(rx_dup, "seen before")                                                                   \
+	X(rx_window, "outside what was granted")                                                   \
+	X(rx_memory, "dropped for want of memory")                                                 \
+	X(rx_full, "dropped because a table was full")                                             \
+	X(rx_too_big, "messages refused: longer than the limit")                                   \
+	X(tx_full, "offered again: the carrier was full")                                          \
+	X(repeats, "data datagrams sent again")                                                    \
+	X(probes, "probes sent")                                                                   \
+	X(acks, "acknowledgements sent")                                                           \
+	X(resets, "resets sent")                                                                   \
+	X(rx_reset, "sessions ended by a peer's reset")                                            \
+	X(timeouts, "calls ended by their deadline")                                               \
+	X(evicted, "partial messages evicted")                                                     \
+	X(half_open_evicted, "half-open sessions evicted")                                         \
+	X(dead, "sessions ended by silence")
+
+struct lend_core_stats {
+#define X(name, text) uint64_t name;
+	LEND_CORE_STATS(X)
+#undef X
+};
+
+#endif

@@ -1,0 +1,84 @@
+/* io - a carrier of datagrams. It may lose, repeat and reorder them; it may not invent or join.
+ *
+ * Layer: io. One carrier belongs to one thread. Every carrier passes test/io/conform.c.
+ */
+#ifndef LEND_IO_IO_H
+#define LEND_IO_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "util/dgram.h"
+
+struct lend_io;
+
+struct lend_io_who {
+	int64_t uid;       /* -1: unknown */
+	char address[104]; /* as resolve() takes it */
+};
+
+/* One indirect call per burst on the hot path, never one per datagram. */
+struct lend_io_ops {
+	/* Lends up to cap datagrams until rx_done(); returns how many, without waiting. */
+	uint32_t (*rx)(struct lend_io *io, struct lend_in *in, uint32_t cap);
+	void (*rx_done)(struct lend_io *io);
+	/* Queues what it can and marks each datagram sent, full or dead: a stopped peer blocks no
+	 * other. */
+	void (*tx)(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
+	/* Waits, boundedly, until no queued piece of buf is read any more; false: still lent. */
+	bool (*flush)(struct lend_io *io, uint32_t buf);
+
+	/* Sleeping. fd is -1 where the device has no interrupt; arm() returns false when work came
+	 * meanwhile. */
+	int (*fd)(struct lend_io *io);
+	bool (*arm)(struct lend_io *io);
+
+	/* Cold path. Pieces lie in memory given to reg(). */
+	int (*reg)(struct lend_io *io, void *memory, size_t len);
+	/* An address to a peer index: 0, -EINPROGRESS (ask again) or -errno. */
+	int (*resolve)(struct lend_io *io, const char *address, uint32_t *peer);
+	/* Keeps an unknown sender's index past its burst, or lets it go. */
+	void (*pin)(struct lend_io *io, uint32_t peer, bool kept);
+	/* Who a peer is, as far as the carrier can tell. */
+	void (*who)(struct lend_io *io, uint32_t peer, struct lend_io_who *who);
+	/* Where others reach this carrier; 0 or -ERANGE. */
+	int (*name)(struct lend_io *io, char *address, size_t cap);
+	void (*close)(struct lend_io *io);
+};
+
+/* What a carrier counts; what it hands to the device is counted by the loop. */
+#define LEND_IO_STATS(X)                                                                           \
+	X(rx_truncated, "larger than the carrier's MTU, cut or dropped")                           \
+	X(rx_foreign, "not for this carrier: other port, protocol, address or checksum")           \
+	X(rx_bad, "ring slots or frames that contradict themselves")                               \
+	X(tx_full, "refused because the peer or device was full")                                  \
+	X(tx_dead, "for a peer that is gone")                                                      \
+	X(peers_refused, "peers turned away: table full, or wrong version")
+
+struct lend_io_stats {
+#define X(name, text) uint64_t name;
+	LEND_IO_STATS(X)
+#undef X
+};
+
+struct lend_io {
+	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
+	struct lend_path path;
+	struct lend_io_stats stats;
+};
+
+struct lend_io_config {
+	const char *listen; /* "shm:shop", "udp:127.0.0.1:0", "dpdk:..."; NULL: a client's carrier */
+	const char *peer;   /* for a client: the address it will resolve first; picks device and MTU */
+	const char *eal;    /* DPDK's EAL arguments, for a process's first dpdk carrier; NULL: from the address */
+	uint32_t mtu;       /* 0: the carrier's own choice */
+};
+
+/* Opens the carrier that an address's scheme names; loads its module where it has one. 0, or -errno with
+ * lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no such carrier or device
+ * here), -ENOMEM, -EPERM. */
+int lend_io_open(const struct lend_io_config *config, struct lend_io **io);
+/* True when this carrier can resolve() an address of that scheme. */
+bool lend_io_same_scheme(const char *a, const char *b);
+
+#endif

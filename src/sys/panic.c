@@ -1,0 +1,10 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "util/check.h"
+
+_Noreturn void lend_panic(const char *file, int line, const char *what)
+{
+	fprintf(stderr, "%s:%d: check failed: %s\n", file, line, what);
+	abort();
+}
