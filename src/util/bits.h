@@ -1,0 +1,109 @@
+/* bits - small arithmetic: min and max, alignment, little-endian loads and stores at any address,
+ * and a comparison whose time does not tell where two secrets differ.
+ * Layer: util. No state. */
+#ifndef LEND_UTIL_BITS_H
+#define LEND_UTIL_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t lend_min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint32_t lend_max_u32(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline uint64_t lend_min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t lend_max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Zero is no power of two. */
+static inline bool lend_is_pow2(uint64_t x)
+{
+	return x && !(x & (x - 1));
+}
+
+/* The smallest multiple of pow2 that is not below x; the caller knows that it fits. */
+static inline uint64_t lend_align_up(uint64_t x, uint64_t pow2)
+{
+	return (x + pow2 - 1) & ~(pow2 - 1);
+}
+
+/* memcpy compiles to one instruction; the swap is compiled away on little-endian machines. */
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define LEND_LE16(x) __builtin_bswap16(x)
+#define LEND_LE32(x) __builtin_bswap32(x)
+#define LEND_LE64(x) __builtin_bswap64(x)
+#else
+#define LEND_LE16(x) (x)
+#define LEND_LE32(x) (x)
+#define LEND_LE64(x) (x)
+#endif
+
+static inline uint16_t lend_load_u16(const void *at)
+{
+	uint16_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return LEND_LE16(v);
+}
+
+static inline uint32_t lend_load_u32(const void *at)
+{
+	uint32_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return LEND_LE32(v);
+}
+
+static inline uint64_t lend_load_u64(const void *at)
+{
+	uint64_t v;
+
+	memcpy(&v, at, sizeof(v));
+	return LEND_LE64(v);
+}
+
+static inline void lend_store_u16(void *at, uint16_t v)
+{
+	v = LEND_LE16(v);
+	memcpy(at, &v, sizeof(v));
+}
+
+static inline void lend_store_u32(void *at, uint32_t v)
+{
+	v = LEND_LE32(v);
+	memcpy(at, &v, sizeof(v));
+}
+
+static inline void lend_store_u64(void *at, uint64_t v)
+{
+	v = LEND_LE64(v);
+	memcpy(at, &v, sizeof(v));
+}
+
+/* Reads all n bytes of both whatever they hold; volatile keeps the compiler from leaving early. */
+static inline bool lend_equal_ct(const void *a, const void *b, size_t n)
+{
+	const volatile uint8_t *x = a;
+	const volatile uint8_t *y = b;
+	uint8_t differ = 0;
+
+	for (size_t i = 0; i < n; i++)
+		differ |= (uint8_t)(x[i] ^ y[i]);
+	return differ == 0;
+}
+
+#endif

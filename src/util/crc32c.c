@@ -1,0 +1,95 @@
+#include "util/crc32c.h"
+
+#include "util/bits.h"
+
+/* A CRC is linear over xor: the table of 16 sums of four basis values needs those four only. */
+#define SUM(i, a, b, c, d)                                                                         \
+	(((i)&1 ? (a) : 0u) ^ ((i)&2 ? (b) : 0u) ^ ((i)&4 ? (c) : 0u) ^ ((i)&8 ? (d) : 0u))
+#define SUMS4(i, a, b, c, d)                                                                       \
+	SUM(i, a, b, c, d), SUM((i) + 1, a, b, c, d), SUM((i) + 2, a, b, c, d),                    \
+	    SUM((i) + 3, a, b, c, d)
+#define SUMS16(a, b, c, d)                                                                         \
+	{                                                                                          \
+		SUMS4(0, a, b, c, d), SUMS4(4, a, b, c, d), SUMS4(8, a, b, c, d),                  \
+		    SUMS4(12, a, b, c, d)                                                          \
+	}
+
+/* What eight steps make of the CRC's low and high nibble; polynomial 0x1edc6f41, reflected. */
+static const uint32_t byte_lo[16] = SUMS16(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu);
+static const uint32_t byte_hi[16] = SUMS16(0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu, 0x82f63b78u);
+
+uint32_t lend_crc32c_table(uint32_t crc, const void *data, size_t len)
+{
+	const uint8_t *at = data;
+
+	crc = ~crc;
+	for (size_t i = 0; i < len; i++) {
+		uint32_t low = (crc ^ at[i]) & 0xff;
+
+		crc = crc >> 8 ^ byte_lo[low & 15] ^ byte_hi[low >> 4];
+	}
+	return ~crc;
+}
+
+#ifdef __SSE4_2__
+#include <nmmintrin.h>
+
+/* The instruction gives a result after three cycles but can start every cycle, so three runs of
+ * LANE bytes are summed at once and then joined: the CRC of a followed by b is the CRC of a moved
+ * past len(b) zeros, xor the CRC of b begun with 0. past_lane moves a CRC past LANE zeros, nibble
+ * by nibble. */
+enum { LANE = 256 };
+static const uint32_t past_lane[8][16] = {
+    SUMS16(0xdcb17aa4u, 0xbc8e83b9u, 0x7cf17183u, 0xf9e2e306u),
+    SUMS16(0xf629b0fdu, 0xe9bf170bu, 0xd69258e7u, 0xa8c8c73fu),
+    SUMS16(0x547df88fu, 0xa8fbf11eu, 0x541b94cdu, 0xa837299au),
+    SUMS16(0x558225c5u, 0xab044b8au, 0x53e4e1e5u, 0xa7c9c3cau),
+    SUMS16(0x4a7ff165u, 0x94ffe2cau, 0x2c13b365u, 0x582766cau),
+    SUMS16(0xb04ecd94u, 0x6571edd9u, 0xcae3dbb2u, 0x902bc195u),
+    SUMS16(0x25bbf5dbu, 0x4b77ebb6u, 0x96efd76cu, 0x2833d829u),
+    SUMS16(0x5067b052u, 0xa0cf60a4u, 0x4472b7b9u, 0x88e56f72u),
+};
+
+static inline uint32_t move(uint32_t crc)
+{
+	uint32_t moved = 0;
+
+	for (int i = 0; i < 8; i++)
+		moved ^= past_lane[i][crc >> (4 * i) & 15];
+	return moved;
+}
+
+static inline uint32_t three_lanes(uint32_t crc, const uint8_t *at)
+{
+	uint64_t a = crc, b = 0, c = 0;
+
+	for (int i = 0; i < LANE; i += 8) {
+		a = _mm_crc32_u64(a, lend_load_u64(at + i));
+		b = _mm_crc32_u64(b, lend_load_u64(at + LANE + i));
+		c = _mm_crc32_u64(c, lend_load_u64(at + 2 * LANE + i));
+	}
+	return move(move((uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
+}
+
+uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len)
+{
+	const uint8_t *at = data;
+	uint64_t sum = ~crc;
+
+	for (; len >= (size_t)3 * LANE; len -= (size_t)3 * LANE, at += 3 * LANE)
+		sum = three_lanes((uint32_t)sum, at);
+	for (; len >= 8; len -= 8, at += 8)
+		sum = _mm_crc32_u64(sum, lend_load_u64(at));
+	for (; len; len--)
+		sum = _mm_crc32_u8((uint32_t)sum, *at++);
+	return ~(uint32_t)sum;
+}
+
+#else
+
+uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len)
+{
+	return lend_crc32c_table(crc, data, len);
+}
+
+#endif
