@@ -1,0 +1,20 @@
+/* heap - large zeroed arenas straight from the kernel, on huge pages where there are any.
+ * Layer: sys. Any thread; an arena belongs to who mapped it. */
+#ifndef LEND_SYS_HEAP_H
+#define LEND_SYS_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct lend_heap {
+	void *base; /* page aligned, zero, touched lazily; NULL: none */
+	size_t len; /* as mapped: what was asked for, rounded up */
+	bool huge;  /* on pages of hugetlbfs; else transparent huge pages were asked for */
+};
+
+/* Maps at least len (> 0) bytes. 0, or -ENOMEM with lend_why_text() set. */
+int lend_heap_map(struct lend_heap *heap, size_t len);
+/* Never fails; an empty heap is fine. */
+void lend_heap_unmap(struct lend_heap *heap);
+
+#endif

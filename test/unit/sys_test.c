@@ -1,0 +1,111 @@
+/* Goal: the clock never goes back and keeps the system's pace; arenas are zero; a folder that is
+ * not ours alone is refused. Method: a busy half of ten milliseconds beside clock_gettime(), then
+ * temporary folders of every wrong kind. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sys/clock.h"
+#include "sys/cpu.h"
+#include "sys/heap.h"
+#include "sys/rand.h"
+#include "sys/rundir.h"
+#include "sys/why.h"
+
+static lend_ns system_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (lend_ns)ts.tv_sec * 1000000000 + (lend_ns)ts.tv_nsec;
+}
+
+Test(clock, never_back_and_close_to_the_systems)
+{
+	lend_ns end = system_now() + 10000000, last = 0, before, now, after;
+
+	do {
+		before = system_now();
+		now = lend_clock_now();
+		after = system_now();
+		cr_assert_geq(now, last);
+		/* A thread that is moved between two reads widens the bracket by itself. */
+		cr_assert_geq(now + 100000, before);
+		cr_assert_leq(now, after + 100000);
+		last = now;
+	} while (after < end);
+	cr_assert_gt(lend_clock_cycles_per_second(), UINT64_C(1000000));
+}
+
+Test(cpu, pins_to_one_of_its_own)
+{
+	int n = lend_cpu_count();
+
+	cr_assert_geq(n, 1);
+	cr_assert_eq(lend_cpu_at(n), lend_cpu_at(0));
+	cr_assert_eq(lend_cpu_pin(lend_cpu_at(n - 1)), 0);
+	cr_assert_eq(lend_cpu_count(), 1);
+	cr_assert_eq(lend_cpu_pin(-1), -EINVAL);
+	cr_assert_gt(strlen(lend_why_text()), 0);
+}
+
+Test(heap, is_zero_and_as_large_as_asked)
+{
+	static const size_t len[] = {1, 4096, 4097, 2 << 20, (2 << 20) + 1};
+
+	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+		struct lend_heap heap;
+		unsigned char *byte;
+
+		cr_assert_eq(lend_heap_map(&heap, len[i]), 0);
+		cr_assert_geq(heap.len, len[i]);
+		byte = heap.base;
+		cr_assert_eq(byte[0] | byte[len[i] - 1], 0);
+		byte[len[i] - 1] = 1;
+		lend_heap_unmap(&heap);
+		lend_heap_unmap(&heap);
+	}
+	struct lend_heap none;
+
+	cr_assert_eq(lend_heap_map(&none, SIZE_MAX), -ENOMEM);
+}
+
+Test(rand, differs)
+{
+	unsigned char a[32], b[32];
+
+	lend_random(a, sizeof(a));
+	lend_random(b, sizeof(b));
+	cr_assert_neq(memcmp(a, b, sizeof(a)), 0);
+}
+
+Test(rundir, is_ours_alone)
+{
+	char parent[] = "/tmp/lend-sys-XXXXXX", path[128], want[128], small[8];
+	struct stat st;
+
+	cr_assert_not_null(mkdtemp(parent));
+	setenv("XDG_RUNTIME_DIR", parent, 1);
+	snprintf(want, sizeof(want), "%s/lend", parent);
+	cr_assert_eq(lend_rundir(path, sizeof(path)), 0);
+	cr_assert_str_eq(path, want);
+	cr_assert_eq(stat(path, &st), 0);
+	cr_assert_eq(st.st_mode & 0777, 0700);
+	cr_assert_eq(lend_rundir(path, sizeof(path)), 0, "twice is fine");
+	cr_assert_eq(lend_rundir(small, sizeof(small)), -ENAMETOOLONG);
+
+	chmod(want, 0750);
+	cr_assert_eq(lend_rundir(path, sizeof(path)), -EPERM);
+	rmdir(want);
+	cr_assert_eq(symlink("/tmp", want), 0);
+	cr_assert_eq(lend_rundir(path, sizeof(path)), -EPERM, "a planted link");
+	unlink(want);
+	setenv("XDG_RUNTIME_DIR", "/nowhere/at/all", 1);
+	cr_assert_eq(lend_rundir(path, sizeof(path)), -ENOENT);
+	rmdir(parent);
+}
