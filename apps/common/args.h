@@ -1,0 +1,62 @@
+/* args - what the command lines of all subcommands have in common, and how they fail.
+ * Layer: apps. Threads: the main one. Texts live as long as argv. */
+#ifndef APPS_COMMON_ARGS_H
+#define APPS_COMMON_ARGS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "apps/common/net.h"
+#include "lend/rpc.h"
+
+/* How lend ends: done, failed on the way, or asked for something that makes no sense. */
+enum { APP_EXIT_OK = 0, APP_EXIT_FAILED = 1, APP_EXIT_USAGE = 2 };
+
+/* One subcommand; main.c holds the table of them. */
+struct app_command {
+	const char *name;
+	const char *summary; /* one line for lend --help; NULL: hidden */
+	int (*run)(int argc, char **argv);
+};
+
+/* The subcommand's name in front of every message: "lend lat". Borrowed for good. */
+void app_name_set(const char *name);
+const char *app_name(void);
+
+/* One line "lend lat: ..." on stderr that names the mend, then exit 2 (bad input) or 1 (failure).
+ * Children started by spawn.h end with their parent. */
+_Noreturn void app_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void app_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same line without exit, for what the user should know. */
+void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* argp_parse with --help, and one line for whatever it does not understand. Parsers refuse values
+ * by app_bad() and surplus arguments by ARGP_ERR_UNKNOWN. */
+void app_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* Values, or app_bad() naming the option, the text and the range. Sizes: 64, 4K, 1M, 1G (powers of
+ * 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
+uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
+uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max);
+lend_ns app_arg_ns(const char *option, const char *text);
+
+/* How a measuring command talks, to whom and for how long: a child parser for argp. */
+struct app_load_args {
+	enum app_carrier carrier;
+	const char *connect; /* NULL: starts a server of its own */
+	uint64_t size;       /* bytes of a request's payload */
+	lend_ns time;
+	unsigned window;   /* calls in flight per session */
+	unsigned sessions; /* to one server */
+	bool one_thread;   /* both ends in this thread */
+	bool sleep;        /* waiting ends sleep instead of polling */
+	bool json;
+};
+#define APP_LOAD_ARGS_INIT                                                                         \
+	{                                                                                          \
+		.carrier = APP_SHM, .size = 64, .time = 2000000000ull, .window = 1, .sessions = 1  \
+	}
+extern const struct argp app_load_argp; /* input: struct app_load_args */
+
+#endif
