@@ -25,6 +25,7 @@ struct app_load;
 struct app_lane {
 	struct app_load *load;
 	unsigned index;  /* from 0 */
+	bool waiting;    /* start said -EAGAIN */
 	uint64_t number; /* of its present request; unique over all lanes */
 	uint64_t began_ticks;
 };
@@ -45,13 +46,14 @@ struct app_load {
 	uint64_t wrong_bytes;
 	uint64_t ticks; /* of the whole run, first start to last end */
 	double seconds;
-	double busy_seconds;   /* summed over lanes, for the average in flight */
+	unsigned lanes;        /* kept in flight */
 	struct lend_hist hist; /* latency in ns of those that went well */
 	enum lend_status last; /* of the last failed one */
 
 	/* The loop's own. */
-	uint64_t started, waiting;
-	lend_ns began, until;
+	uint64_t started, until_ticks;
+	lend_ns began;
+	double ticks_per_ns;
 	bool stopping;
 	int failure;
 };

@@ -28,6 +28,9 @@ void app_report_bool(struct app_report *report, const char *key, bool value, con
 /* Ends the object and flushes; app_die() when stdout does not take it (disk full, say). */
 void app_report_end(struct app_report *report);
 
+/* "OK", "NOT_FOUND", ...: gRPC's names. */
+const char *app_status_name(enum lend_status status);
+
 /* A line that is rewritten on stderr, on a terminal only, once since is 2 s ago and at most ten
  * times a second: "lend lat: 40 %". part of whole. Times are app_now()'s. */
 void app_progress(lend_ns since, double part, double whole);

@@ -1,0 +1,29 @@
+/* commands - the functions behind lend's subcommands: argv[0] is the subcommand, the result an exit
+ * code. Layer: apps. */
+#ifndef APPS_COMMANDS_H
+#define APPS_COMMANDS_H
+
+#include "apps/common/args.h"
+
+int app_lat(int argc, char **argv);
+int app_rate(int argc, char **argv);
+int app_bw(int argc, char **argv);
+int app_chain(int argc, char **argv);
+int app_hop(int argc, char **argv);
+int app_mem(int argc, char **argv);
+int app_put(int argc, char **argv);
+int app_get(int argc, char **argv);
+int app_doctor(int argc, char **argv);
+int app_serve(int argc, char **argv);
+
+/* These need libturbojpeg and are left out where it is not installed. */
+int app_images(int argc, char **argv) __attribute__((weak));
+int app_demo(int argc, char **argv) __attribute__((weak));
+/* The image services' own entries for main.c's table. */
+#if defined(LEND_IMAGES) && __has_include("apps/images_commands.h")
+#include "apps/images_commands.h"
+#else
+#define APP_COMMANDS_OF_IMAGES
+#endif
+
+#endif

@@ -1,0 +1,229 @@
+/* args - see args.h. */
+#include "apps/common/args.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "apps/common/report.h"
+
+static char command[64] = "lend";
+
+void app_name_set(const char *name)
+{
+	snprintf(command, sizeof(command), "lend %s", name);
+}
+
+const char *app_name(void)
+{
+	return command;
+}
+
+static void say(const char *format, va_list args)
+{
+	char line[1024];
+
+	vsnprintf(line, sizeof(line), format, args);
+	app_progress_clear();
+	fflush(stdout);
+	fprintf(stderr, "%s: %s\n", command, line);
+}
+
+void app_bad(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	exit(APP_EXIT_USAGE);
+}
+
+void app_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+	exit(APP_EXIT_FAILED);
+}
+
+void app_note(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
+}
+
+enum { KEY_HELP = 0x7001 };
+
+struct parse {
+	const struct argp *argp; /* the whole, for --help */
+	void *input;
+};
+
+/* Comes last of all parsers: what reaches it was understood by none of them. */
+static error_t parse_tail(int key, char *arg, struct argp_state *state)
+{
+	struct parse *parse = state->input;
+
+	switch (key) {
+	case KEY_HELP:
+		argp_help(parse->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, command);
+		exit(APP_EXIT_OK);
+	case ARGP_KEY_ARG:
+		app_bad("%s: one argument too many; see %s --help", arg, command);
+	case ARGP_KEY_ERROR:
+		app_bad("%s: no such option, or its value is missing or surplus; see %s --help",
+			state->next > 0 ? state->argv[state->next - 1] : "", command);
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static error_t parse_head(int key, char *arg, struct argp_state *state)
+{
+	struct parse *parse = state->input;
+
+	(void)arg;
+	if (key != ARGP_KEY_INIT)
+		return ARGP_ERR_UNKNOWN;
+	state->child_inputs[0] = parse->input;
+	state->child_inputs[1] = parse;
+	return 0;
+}
+
+void app_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+	static const struct argp_option help[] = {{"help", KEY_HELP, NULL, 0, "Give this help", -1},
+						  {0}};
+	static const struct argp tail = {.options = help, .parser = parse_tail};
+	const struct argp_child children[] = {{argp, 0, NULL, 0}, {&tail, 0, NULL, 0}, {0}};
+	const struct argp whole = {.parser = parse_head, .children = children};
+	struct parse parse = {&whole, input};
+
+	if (argp_parse(&whole, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &parse))
+		app_bad("these arguments make no sense; see %s --help", command);
+}
+
+/* A number without sign, and where it ended; false for anything else. */
+static bool number(const char *text, double *value, char **end)
+{
+	if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.')
+		return false;
+	errno = 0;
+	*value = strtod(text, end);
+	return !errno && *end != text;
+}
+
+uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max)
+{
+	char *end = NULL;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || errno || *end || value < min || value > max)
+		app_bad("%s %s: give a whole number from %llu to %llu", option, text,
+			(unsigned long long)min, (unsigned long long)max);
+	return value;
+}
+
+uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max)
+{
+	static const char units[] = "KMGT";
+	const char *unit;
+	char *end = NULL;
+	double value;
+	bool good = number(text, &value, &end);
+
+	if (good && *end && (unit = strchr(units, *end & ~0x20)) && *unit) {
+		value *= (double)(UINT64_C(1024) << 10 * (unit - units));
+		end++;
+		if (!strcasecmp(end, "B") || !strcasecmp(end, "iB"))
+			end = strchr(end, 0);
+	}
+	if (!good || *end || value > (double)max || value < (double)min)
+		app_bad("%s %s: give a size from %llu to %llu bytes, such as 64, 4K, 1M or 1G",
+			option, text, (unsigned long long)min, (unsigned long long)max);
+	return (uint64_t)value;
+}
+
+lend_ns app_arg_ns(const char *option, const char *text)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} unit[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 6e10}, {"h", 3.6e12}};
+	char *end = NULL;
+	double value;
+
+	if (number(text, &value, &end))
+		for (unsigned i = 0; i < sizeof(unit) / sizeof(unit[0]); i++)
+			if (!strcmp(end, unit[i].name) && value * unit[i].ns < 1e18 &&
+			    value * unit[i].ns >= 1e3)
+				return (lend_ns)(value * unit[i].ns);
+	app_bad("%s %s: give a time above zero, such as 0.5 (seconds), 200ms, 10m or 1h", option,
+		text);
+}
+
+enum { KEY_CONNECT = 0x7101, KEY_ONE_THREAD, KEY_SLEEP, KEY_JSON };
+
+static const struct argp_option load_options[] = {
+    {"carrier", 'c', "C", 0, "shm (default), udp, dpdk-memif or dpdk-ring", 0},
+    {"connect", KEY_CONNECT, "ADDR", 0,
+     "Use the server at ADDR (lend serve prints it) instead of starting one", 0},
+    {"size", 's', "BYTES", 0, "Payload of a request: 64, 4K, 1M ...", 0},
+    {"seconds", 't', "TIME", 0, "How long to measure: 2, 0.5, 500ms", 0},
+    {"window", 'w', "N", 0, "Calls in flight per session", 0},
+    {"sessions", 'n', "N", 0, "Sessions to the server", 0},
+    {"one-thread", KEY_ONE_THREAD, NULL, 0, "Both ends in one thread, turned alternately", 0},
+    {"sleep", KEY_SLEEP, NULL, 0, "Ends sleep while they wait instead of polling", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
+    {0}};
+
+static error_t parse_load(int key, char *arg, struct argp_state *state)
+{
+	struct app_load_args *args = state->input;
+
+	switch (key) {
+	case 'c':
+		if (!app_carrier_parse(arg, &args->carrier))
+			app_bad("--carrier %s: give shm, udp, dpdk-memif or dpdk-ring", arg);
+		return 0;
+	case KEY_CONNECT:
+		args->connect = arg;
+		return 0;
+	case 's':
+		args->size = app_arg_size("--size", arg, 0, 1 << 30);
+		return 0;
+	case 't':
+		args->time = app_arg_ns("--seconds", arg);
+		return 0;
+	case 'w':
+		args->window = (unsigned)app_arg_u64("--window", arg, 1, 1024);
+		return 0;
+	case 'n':
+		args->sessions = (unsigned)app_arg_u64("--sessions", arg, 1, 1024);
+		return 0;
+	case KEY_ONE_THREAD:
+		args->one_thread = true;
+		return 0;
+	case KEY_SLEEP:
+		args->sleep = true;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp app_load_argp = {.options = load_options, .parser = parse_load};

@@ -1,0 +1,282 @@
+/* bench - see bench.h. */
+#include "apps/common/bench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/common/echo.h"
+#include "apps/common/server.h"
+#include "lend/stats.h"
+#include "util/bits.h"
+
+enum { COPY_MAX = 4096, WARM_SHARE = 10, SEED = 2 };
+
+struct app_bench_lane {
+	struct app_lane lane;
+	struct lend_call call;
+	struct app_bench *bench;
+	struct lend_buf *request; /* a small one, filled again for each call */
+};
+
+#define OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+static void nothing(void *arg)
+{
+	(void)arg; /* the pattern stays for good */
+}
+
+/* Small requests are copied into a buffer of the pool, long ones are sent from the pattern itself.
+ */
+static int fill(struct app_bench_lane *lane)
+{
+	struct app_bench *b = lane->bench;
+	uint64_t len = b->args.size;
+	const void *bytes = app_pattern(lane->lane.number, len);
+
+	if (len == 0)
+		return 0;
+	if (len > COPY_MAX) {
+		lane->call.request =
+		    lend_buf_wrap(b->ep, (void *)(uintptr_t)bytes, (uint32_t)len, nothing, NULL);
+		return lane->call.request ? 0 : -EAGAIN;
+	}
+	if (!lane->request)
+		lane->request = lend_buf_take(b->ep, (uint32_t)len);
+	if (!lane->request)
+		return -EAGAIN;
+	memcpy(lane->request->data, bytes, len);
+	lane->request->len = (uint32_t)len;
+	lane->call.request = lane->request;
+	return 0;
+}
+
+static uint64_t check(struct app_bench_lane *lane)
+{
+	struct app_bench *b = lane->bench;
+	uint64_t len = b->args.size, number = lane->lane.number;
+
+	if (b->method == APP_METHOD_SINK)
+		return app_sum_wrong(lane->call.reply, app_pattern_crc(number, len), len);
+	return app_pattern_wrong(lane->call.reply, number, len);
+}
+
+static void done(struct lend_call *call)
+{
+	struct app_bench_lane *lane = OF(call, struct app_bench_lane, call);
+	struct lend_ep *ep = lane->bench->ep;
+	uint64_t wrong = call->status == LEND_OK ? check(lane) : 0;
+
+	if (call->reply)
+		lend_buf_give(ep, call->reply);
+	if (!call->request)
+		lane->request = NULL;
+	else if (call->request != lane->request)
+		lend_buf_give(ep, call->request);
+	call->request = call->reply = NULL;
+	app_lane_end(&lane->lane, call->status, wrong);
+}
+
+static int start(struct app_lane *at)
+{
+	struct app_bench_lane *lane = OF(at, struct app_bench_lane, lane);
+	struct app_bench *b = lane->bench;
+	int rc = fill(lane);
+
+	if (rc < 0)
+		return rc;
+	lane->call.method = b->method;
+	lane->call.done = done;
+	rc = lend_call_start(b->ep, b->session[at->index % b->args.sessions], &lane->call);
+	if (rc < 0 && lane->call.request && lane->call.request != lane->request)
+		lend_buf_give(b->ep, lane->call.request);
+	if (rc < 0)
+		lane->call.request = NULL;
+	return rc;
+}
+
+static void configure(const struct app_bench *b, struct lend_config *config)
+{
+	uint64_t all = b->args.size * b->lanes * 2;
+
+	config->calls = b->args.window < 16 ? 16 : b->args.window;
+	if (b->args.sessions > 16)
+		config->sessions = b->args.sessions * 2;
+	config->message_max = b->args.size > (16 << 20) ? b->args.size : 0;
+	config->receive_budget = all > (64 << 20) ? all : 0;
+}
+
+static void start_server(struct app_bench *b)
+{
+	char calls[16], sessions[16], message_max[24], budget[24];
+	struct lend_config config = LEND_CONFIG_INIT;
+	const char *argv[] = {
+	    "serve",     "--calls",          calls,  "--sessions", sessions, "--message-max",
+	    message_max, "--receive-budget", budget, NULL,         NULL};
+
+	configure(b, &config);
+	snprintf(calls, sizeof(calls), "%u", config.calls);
+	snprintf(sessions, sizeof(sessions), "%u", config.sessions);
+	snprintf(message_max, sizeof(message_max), "%llu", (unsigned long long)config.message_max);
+	snprintf(budget, sizeof(budget), "%llu", (unsigned long long)config.receive_budget);
+	if (!b->args.sleep && app_cpus() > 1)
+		argv[9] = "--spin";
+	app_child_start(&b->child, "the server", argv, &b->net, b->server,
+			app_cpus() > 1 ? app_cpu(1) : APP_ANY_CPU);
+}
+
+static void open_other(struct app_bench *b)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char address[APP_ADDRESS_MAX];
+
+	configure(b, &config);
+	config.listen = app_net_listen(&b->net, b->server);
+	config.eal = app_net_eal(&b->net, b->server);
+	if (lend_open(&config, &b->other) < 0 ||
+	    lend_address(b->other, address, sizeof(address)) < 0)
+		app_die("%s", lend_why());
+	app_echo_serve(b->other);
+	app_net_ready(&b->net, b->server, address);
+}
+
+static void open_server(struct app_bench *b)
+{
+	app_net_init(&b->net, b->args.carrier);
+	b->me = app_net_add(&b->net);
+	b->server = app_net_add(&b->net);
+	app_net_link(&b->net, b->me, b->server);
+	app_net_plan(&b->net);
+	if (b->args.connect)
+		app_net_ready(&b->net, b->server, b->args.connect);
+	else if (b->args.one_thread)
+		open_other(b);
+	else
+		start_server(b);
+}
+
+static void make_lanes(struct app_bench *b)
+{
+	b->lane = calloc(b->lanes, sizeof(*b->lane));
+	b->order = calloc(b->lanes, sizeof(struct app_lane *));
+	b->session = calloc(b->args.sessions, sizeof(*b->session));
+	if (!b->lane || !b->order || !b->session)
+		app_die("no memory for %u calls in flight; give a smaller --window", b->lanes);
+	for (unsigned i = 0; i < b->lanes; i++) {
+		b->lane[i].bench = b;
+		b->order[i] = &b->lane[i].lane;
+	}
+	b->load.ep = b->ep;
+	b->load.other = b->other;
+	b->load.start = start;
+	b->load.sleep = b->args.sleep || (!b->other && app_cpus() < 2);
+}
+
+/* Runs the load, or ends with a line that names the mend. */
+static void run(struct app_bench *b, const char *when)
+{
+	const char *where = app_net_address(&b->net, b->me, b->server);
+	int rc = app_load_run(&b->load, b->order, b->lanes);
+
+	if (rc < 0)
+		app_die("%s: %s%s%s", where, when,
+			*lend_why() ? ": " : ": is the server still there? ", lend_why());
+	if (b->load.errors == b->load.ended)
+		app_die("%s: %s ended %s: start a server there (lend serve --listen %s) or mend "
+			"the address",
+			where, when, app_status_name(b->load.last), where);
+}
+
+void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint32_t method)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	memset(b, 0, sizeof(*b));
+	b->args = *args;
+	b->method = method;
+	b->lanes = args->window * args->sessions;
+	if (args->carrier == APP_DPDK_RING && !args->connect)
+		b->args.one_thread = true; /* rings do not reach another process */
+	if (b->args.one_thread && args->connect)
+		app_bad(
+		    "--one-thread --connect: the server is in another process; give one of them");
+	app_pattern_init(SEED, args->size);
+	open_server(b);
+	app_pin(app_cpu(0));
+	configure(b, &config);
+	config.eal = app_net_eal(&b->net, b->me);
+	if (lend_open(&config, &b->ep) < 0)
+		app_die("%s", lend_why());
+	app_pattern_register(b->ep);
+	make_lanes(b);
+	for (unsigned i = 0; i < args->sessions; i++)
+		if (lend_connect(b->ep, app_net_address(&b->net, b->me, b->server),
+				 &b->session[i]) < 0)
+			app_die("%s", lend_why());
+	if (method == APP_METHOD_SINK)
+		app_pattern_crc(0, args->size);
+	b->load.max = b->lanes;
+	run(b, "the first calls");
+}
+
+/* Bytes that both ends handed to their carriers so far; what a foreign server did is not known. */
+static uint64_t moved(struct app_bench *b)
+{
+	struct lend_stats stats;
+	uint64_t tx = 0, rx, sum;
+
+	lend_stats(b->ep, &stats);
+	sum = stats.tx_bytes;
+	if (b->other) {
+		lend_stats(b->other, &stats);
+		tx = stats.tx_bytes;
+	} else if (b->child.pid) {
+		app_child_bytes(&b->child, &tx, &rx);
+	} else {
+		return 0;
+	}
+	return sum + tx;
+}
+
+void app_bench_run(struct app_bench *b)
+{
+	uint64_t before;
+
+	b->load.max = 0;
+	b->load.time = b->args.time / WARM_SHARE + 1000000;
+	run(b, "warming up");
+	b->load.time = b->args.time;
+	before = moved(b);
+	run(b, "all calls");
+	b->bytes_moved = moved(b) - before;
+}
+
+void app_bench_report(const struct app_bench *b, struct app_report *report)
+{
+	const struct app_load *load = &b->load;
+
+	app_load_report(load, report);
+	app_report_num(report, "cycles_per_call", (double)load->ticks / (double)load->ended, 1,
+		       b->other ? "of this core, for both ends" : "of the calling core");
+	app_report_num(report, "bytes_moved_per_call", (double)b->bytes_moved / (double)load->ended,
+		       1, "that both ends gave to their carriers; 0: not known");
+	app_report_text(report, "verified", b->method == APP_METHOD_SINK ? "crc32c" : "memcmp",
+			"how every byte was checked");
+	app_report_int(report, "size", b->args.size, "bytes of payload");
+	app_report_int(report, "window", b->args.window, "calls in flight per session");
+	app_report_int(report, "sessions", b->args.sessions, "to the server");
+	app_report_text(report, "carrier", app_carrier_name(b->args.carrier), "");
+	app_report_bool(report, "one_thread", b->other, "both ends in one thread");
+}
+
+void app_bench_close(struct app_bench *b)
+{
+	lend_close(b->ep);
+	if (b->other)
+		lend_close(b->other);
+	app_child_stop(&b->child);
+	free(b->lane);
+	free(b->order);
+	free(b->session);
+}

@@ -1,0 +1,41 @@
+/* bench - what lat, rate and bw share: a server, sessions to it, and lanes of checked calls.
+ *
+ * Layer: apps. Threads: one. One bench per process; it owns all that it opened until
+ * app_bench_close().
+ */
+#ifndef APPS_COMMON_BENCH_H
+#define APPS_COMMON_BENCH_H
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "apps/common/net.h"
+#include "apps/common/spawn.h"
+
+struct app_bench_lane;
+
+struct app_bench {
+	struct app_load_args args;
+	uint32_t method; /* APP_METHOD_ECHO: replies are compared byte by byte; _SINK: by CRC32C */
+	struct app_net net;
+	unsigned me, server;    /* processes of the net */
+	struct app_child child; /* the server; pid 0: none of ours */
+	struct lend_ep *ep;
+	struct lend_ep *other; /* the server's end with one_thread, else NULL */
+	lend_session *session;
+	struct app_bench_lane *lane;
+	struct app_lane **order; /* the lanes as load wants them */
+	unsigned lanes;
+	struct app_load load;
+	uint64_t bytes_moved; /* by both ends during the measured run; 0 with --connect */
+};
+
+/* Starts or opens the server, connects, and makes one checked call per session; app_die() if one
+ * fails. */
+void app_bench_open(struct app_bench *bench, const struct app_load_args *args, uint32_t method);
+/* Warms up for a tenth of the time, then measures: results in bench->load. */
+void app_bench_run(struct app_bench *bench);
+/* bytes_moved_per_call, cycles_per_call and what the load itself reports. */
+void app_bench_report(const struct app_bench *bench, struct app_report *report);
+void app_bench_close(struct app_bench *bench);
+
+#endif

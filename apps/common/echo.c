@@ -1,0 +1,55 @@
+/* echo - see echo.h. */
+#include "apps/common/echo.h"
+
+#include <string.h>
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "apps/common/server.h"
+#include "util/bits.h"
+
+static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct lend_ep *ep = arg;
+
+	lend_reply(ep, request, LEND_OK, bytes ? lend_request_take(ep, request) : NULL);
+}
+
+static void sink(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	uint64_t len;
+	uint32_t crc = app_message_crc(bytes, &len);
+
+	app_sum_reply(arg, request, crc, len);
+}
+
+void app_echo_serve(struct lend_ep *ep)
+{
+	if (lend_serve(ep, APP_METHOD_ECHO, echo, ep, 0) < 0 ||
+	    lend_serve(ep, APP_METHOD_SINK, sink, ep, 0) < 0)
+		app_die("%s", lend_why());
+}
+
+void app_sum_reply(struct lend_ep *ep, lend_request request, uint32_t crc, uint64_t len)
+{
+	struct lend_buf *reply = lend_buf_take(ep, APP_SUM_LEN);
+
+	if (!reply) {
+		lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+		return;
+	}
+	lend_store_u32(reply->data, crc);
+	lend_store_u64((char *)reply->data + 4, len);
+	reply->len = APP_SUM_LEN;
+	lend_reply(ep, request, LEND_OK, reply);
+}
+
+uint64_t app_sum_wrong(const struct lend_buf *reply, uint32_t crc, uint64_t len)
+{
+	const char *sum = reply ? reply->data : NULL;
+
+	if (sum && reply->len == APP_SUM_LEN && lend_load_u32(sum) == crc &&
+	    lend_load_u64(sum + 4) == len)
+		return 0;
+	return len ? len : 1;
+}

@@ -1,0 +1,161 @@
+/* report - see report.h. */
+#include "apps/common/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+
+static void quoted(FILE *out, const char *text)
+{
+	putc('"', out);
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			fprintf(out, "\\%c", *c);
+		else if (*c < 0x20)
+			fprintf(out, "\\u%04x", *c);
+		else
+			putc(*c, out);
+	}
+	putc('"', out);
+}
+
+void app_report_begin(struct app_report *report, bool json, const char *title)
+{
+	report->out = stdout;
+	report->json = json;
+	report->n = 0;
+	app_progress_clear();
+	if (json)
+		fputc('{', report->out);
+	else
+		fprintf(report->out, "%s\n", title);
+}
+
+static void key_of(struct app_report *report, const char *key)
+{
+	if (report->n++)
+		fputs(", ", report->out);
+	quoted(report->out, key);
+	fputs(": ", report->out);
+}
+
+static void row(struct app_report *report, const char *key, const char *value, const char *meaning)
+{
+	fprintf(report->out, "  %-24s %16s  %s\n", key, value, meaning);
+}
+
+void app_report_int(struct app_report *report, const char *key, uint64_t value, const char *meaning)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%" PRIu64, value);
+	if (!report->json) {
+		row(report, key, text, meaning);
+		return;
+	}
+	key_of(report, key);
+	fputs(text, report->out);
+}
+
+void app_report_num(struct app_report *report, const char *key, double value, int decimals,
+		    const char *meaning)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%.*f", decimals, isfinite(value) ? value : 0.0);
+	if (!report->json) {
+		row(report, key, text, meaning);
+		return;
+	}
+	key_of(report, key);
+	fputs(text, report->out);
+}
+
+void app_report_text(struct app_report *report, const char *key, const char *value,
+		     const char *meaning)
+{
+	if (!report->json) {
+		row(report, key, value, meaning);
+		return;
+	}
+	key_of(report, key);
+	quoted(report->out, value);
+}
+
+void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning)
+{
+	if (!report->json) {
+		row(report, key, value ? "yes" : "no", meaning);
+		return;
+	}
+	key_of(report, key);
+	fputs(value ? "true" : "false", report->out);
+}
+
+void app_report_end(struct app_report *report)
+{
+	if (report->json)
+		fputs("}\n", report->out);
+	if (fflush(report->out) || ferror(report->out))
+		app_die("cannot write the result: %s; free some space or mend the pipe",
+			strerror(errno));
+}
+
+const char *app_status_name(enum lend_status status)
+{
+	static const char *const names[] = {
+	    "OK",
+	    "CANCELLED",
+	    "UNKNOWN",
+	    "INVALID_ARGUMENT",
+	    "DEADLINE_EXCEEDED",
+	    "NOT_FOUND",
+	    "ALREADY_EXISTS",
+	    "PERMISSION_DENIED",
+	    "RESOURCE_EXHAUSTED",
+	    "FAILED_PRECONDITION",
+	    "ABORTED",
+	    "OUT_OF_RANGE",
+	    "UNIMPLEMENTED",
+	    "INTERNAL",
+	    "UNAVAILABLE",
+	    "DATA_LOSS",
+	    "UNAUTHENTICATED",
+	};
+
+	return (unsigned)status < sizeof(names) / sizeof(names[0]) ? names[status]
+								   : "a status out of range";
+}
+
+static bool shown;
+
+void app_progress(lend_ns since, double part, double whole)
+{
+	static int terminal = -1;
+	static lend_ns last;
+	lend_ns now;
+
+	if (terminal < 0)
+		terminal = isatty(STDERR_FILENO);
+	if (!terminal || whole <= 0)
+		return;
+	now = app_now();
+	if (now < since + 2000000000u || now < last + 100000000u)
+		return;
+	last = now;
+	shown = true;
+	fprintf(stderr, "\r%s: %.0f %% \033[K", app_name(),
+		100 * (part < whole ? part / whole : 1));
+}
+
+void app_progress_clear(void)
+{
+	if (shown)
+		fputs("\r\033[K", stderr);
+	shown = false;
+}

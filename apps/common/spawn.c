@@ -1,0 +1,288 @@
+/* spawn - see spawn.h. */
+#include "apps/common/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "util/check.h"
+
+enum { ARGV_MAX = 64, LINE_MAX_LEN = 512, READY_MS = 15000, ANSWER_MS = 200 };
+
+struct argv {
+	const char *word[ARGV_MAX + 1];
+	unsigned n;
+	char text[4][24]; /* numbers */
+	unsigned texts;
+};
+
+static void push(struct argv *argv, const char *word)
+{
+	LEND_CHECK(argv->n < ARGV_MAX);
+	argv->word[argv->n++] = word;
+	argv->word[argv->n] = NULL;
+}
+
+static void push_number(struct argv *argv, const char *option, long long value)
+{
+	char *text = argv->text[argv->texts++];
+
+	snprintf(text, sizeof(argv->text[0]), "%lld", value);
+	push(argv, option);
+	push(argv, text);
+}
+
+static void push_listen(struct argv *argv, const struct app_net *net, unsigned proc)
+{
+	if (app_net_listen(net, proc)) {
+		push(argv, "--listen");
+		push(argv, app_net_listen(net, proc));
+	}
+	if (app_net_eal(net, proc)) {
+		push(argv, "--eal");
+		push(argv, app_net_eal(net, proc));
+	}
+}
+
+/* In the child: only calls that are safe after fork. */
+static _Noreturn void become(const char *path, const struct argv *argv, pid_t parent, int cpu)
+{
+	cpu_set_t set;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(APP_EXIT_FAILED);
+	if (cpu >= 0) {
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	}
+	execv(path, (char *const *)(uintptr_t)argv->word);
+	dprintf(STDERR_FILENO,
+		"%s: cannot start %s (%s): build it, or run lend from its build folder\n",
+		argv->word[0], path, strerror(errno));
+	_exit(127);
+}
+
+/* Next line from the child within ms; its length, 0 at the time's end, -1 when the child is gone.
+ */
+static int read_line(int fd, char *line, size_t cap, int ms)
+{
+	lend_ns until = app_now() + (lend_ns)ms * 1000000;
+	size_t len = 0;
+
+	while (len + 1 < cap) {
+		struct pollfd wait = {.fd = fd, .events = POLLIN};
+		lend_ns now = app_now();
+
+		if (poll(&wait, 1, now < until ? (int)((until - now) / 1000000) : 0) < 0 &&
+		    errno != EINTR)
+			return -1;
+		if (!wait.revents && app_now() >= until)
+			return 0;
+		if (!wait.revents)
+			continue;
+		if (read(fd, line + len, 1) != 1)
+			return -1;
+		if (line[len] == '\n')
+			break;
+		len++;
+	}
+	line[len] = 0;
+	return (int)len + 1;
+}
+
+/* The first word of a line that is an address. */
+static bool find_address(char *line, char *address)
+{
+	char *rest = NULL;
+
+	for (char *word = strtok_r(line, " \t,", &rest); word;
+	     word = strtok_r(NULL, " \t,", &rest)) {
+		if (strncmp(word, "shm:", 4) && strncmp(word, "udp:", 4) &&
+		    strncmp(word, "dpdk:", 5))
+			continue;
+		snprintf(address, APP_ADDRESS_MAX, "%s", word);
+		return true;
+	}
+	return !strncmp(line, "ready", 5);
+}
+
+static void wait_ready(struct app_child *child)
+{
+	char line[LINE_MAX_LEN];
+	lend_ns until = app_now() + (lend_ns)READY_MS * 1000000;
+	int len;
+
+	while ((len = read_line(child->fd, line, sizeof(line), READY_MS)) > 0 && app_now() < until)
+		if (find_address(line, child->address))
+			return;
+	app_child_stop(child);
+	if (len == 0)
+		app_die("%s was not ready within %d s; is the machine overloaded?", child->what,
+			READY_MS / 1000);
+	app_die("%s did not start; its own line above says why", child->what);
+}
+
+/* The child writes on write_fd; as stdout when to_stdout. */
+static void start(struct app_child *child, const char *path, const struct argv *argv, int fds[2],
+		  bool to_stdout, int cpu)
+{
+	pid_t parent = getpid();
+
+	fflush(NULL);
+	child->pid = fork();
+	if (child->pid < 0)
+		app_die("cannot start %s: %s; end some processes", child->what, strerror(errno));
+	if (child->pid == 0) {
+		if (to_stdout)
+			dup2(fds[1], STDOUT_FILENO);
+		else
+			fcntl(fds[1], F_SETFD, 0);
+		become(path, argv, parent, cpu);
+	}
+	close(fds[1]);
+	child->fd = fds[0];
+	child->address[0] = 0;
+	wait_ready(child);
+}
+
+static void open_pipe(int fds[2])
+{
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		app_die("cannot make a pipe: %s; raise ulimit -n", strerror(errno));
+}
+
+void app_child_start(struct app_child *child, const char *what, const char *const args[],
+		     struct app_net *net, unsigned proc, int cpu)
+{
+	struct argv argv = {.n = 0};
+	int fds[2];
+
+	child->what = what;
+	open_pipe(fds);
+	push(&argv, "lend");
+	for (unsigned i = 0; args[i]; i++)
+		push(&argv, args[i]);
+	push_listen(&argv, net, proc);
+	push_number(&argv, "--cpu", cpu);
+	push_number(&argv, "--ready-fd", fds[1]);
+	start(child, "/proc/self/exe", &argv, fds, false, cpu);
+	app_net_ready(net, proc, child->address);
+}
+
+void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned proc, uint64_t size,
+			int cpu)
+{
+	struct argv argv = {.n = 0};
+	char path[4096];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
+	char *slash;
+	int fds[2];
+
+	child->what = "the memory node";
+	if (len < 0)
+		app_die("cannot find lend-mn: %s; mount /proc", strerror(errno));
+	path[len] = 0;
+	slash = strrchr(path, '/');
+	memcpy(slash + 1, "lend-mn", sizeof("lend-mn"));
+	open_pipe(fds);
+	push(&argv, "lend-mn");
+	push_listen(&argv, net, proc);
+	push_number(&argv, "--size", (long long)size);
+	start(child, path, &argv, fds, true, cpu);
+	app_net_ready(net, proc, child->address);
+}
+
+void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_bytes)
+{
+	char line[LINE_MAX_LEN];
+
+	for (int i = 0; i < READY_MS / ANSWER_MS; i++) {
+		int len;
+
+		kill(child->pid, SIGUSR1);
+		len = read_line(child->fd, line, sizeof(line), ANSWER_MS);
+		if (len < 0)
+			break;
+		if (len > 0 && sscanf(line, "bytes %" SCNu64 " %" SCNu64, tx_bytes, rx_bytes) == 2)
+			return;
+	}
+	app_die("%s no longer answers; its own line above may say why", child->what);
+}
+
+int app_child_stop(struct app_child *child)
+{
+	const struct timespec nap = {.tv_nsec = 5000000};
+	int status = 0;
+
+	if (child->pid <= 0)
+		return 0;
+	for (int i = 0; waitpid(child->pid, &status, WNOHANG) == 0; i++) {
+		if (i % 20 == 0) /* again: the first may come before the child listens to it */
+			kill(child->pid, i < 600 ? SIGTERM : SIGKILL);
+		nanosleep(&nap, NULL);
+	}
+	close(child->fd);
+	child->pid = 0;
+	return status;
+}
+
+static bool allowed(cpu_set_t *set)
+{
+	CPU_ZERO(set);
+	return sched_getaffinity(0, sizeof(*set), set) == 0;
+}
+
+/* What the process could use when it began: later pinning must not shrink it. */
+static const cpu_set_t *cpus_at_start(void)
+{
+	static cpu_set_t set;
+	static bool known;
+
+	if (!known && !allowed(&set))
+		CPU_SET(0, &set);
+	known = true;
+	return &set;
+}
+
+unsigned app_cpus(void)
+{
+	return (unsigned)CPU_COUNT(cpus_at_start());
+}
+
+int app_cpu(unsigned i)
+{
+	const cpu_set_t *set = cpus_at_start();
+	unsigned left = i % app_cpus();
+
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, set) && left-- == 0)
+			return cpu;
+	return 0;
+}
+
+void app_pin(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0 || app_cpus() < 2)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) < 0)
+		app_note("cannot stay on CPU %d (%s): figures will vary more", cpu,
+			 strerror(errno));
+}

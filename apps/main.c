@@ -1,0 +1,55 @@
+/* main - lend and its subcommands.
+ * Layer: apps. Threads: one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/commands.h"
+
+/* A subcommand whose file is not part of this build has no run, and a line that says so. */
+static const struct app_command commands[] = {
+    {"lat", "round-trip time of one call at a time", app_lat},
+    {"rate", "calls per second with many in flight", app_rate},
+    {"bw", "payload per second with long requests", app_bw},
+    {"chain", "a chain of services that passes data by value or by reference", app_chain},
+    {"images", "the same with image services and real photographs", app_images},
+    {"demo", "all of it, with a report as one HTML page", app_demo},
+    {"mem", "what a memory node holds", app_mem},
+    {"put", "a file to a memory node; prints the reference", app_put},
+    {"get", "the bytes behind a reference", app_get},
+    {"doctor", "what this machine offers, and the mend for each lack", app_doctor},
+    {"serve", "the server that lat, rate and bw call", app_serve},
+    {"hop", NULL, app_hop},
+    APP_COMMANDS_OF_IMAGES{NULL, NULL, NULL},
+};
+
+static void help(FILE *out)
+{
+	fputs("usage: lend COMMAND [OPTION...]     lend COMMAND --help tells more\n\n", out);
+	for (const struct app_command *c = commands; c->name; c++)
+		if (c->summary)
+			fprintf(out, "  %-8s %s%s\n", c->name, c->summary,
+				c->run ? "" : " (not in this build)");
+	fputs("\nexample: lend lat --carrier udp --size 64 --seconds 2\n", out);
+}
+
+int main(int argc, char **argv)
+{
+	const struct app_command *c = commands;
+
+	if (argc < 2) {
+		help(stderr);
+		return APP_EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		help(stdout);
+		return APP_EXIT_OK;
+	}
+	while (c->name && strcmp(c->name, argv[1]))
+		c++;
+	if (!c->name)
+		app_bad("%s: no such command; see lend --help", argv[1]);
+	app_name_set(c->name);
+	if (!c->run)
+		app_bad("not in this build: install libturbojpeg0-dev and build again");
+	return c->run(argc - 1, argv + 1);
+}
