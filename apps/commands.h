@@ -19,11 +19,6 @@ int app_serve(int argc, char **argv);
 /* These need libturbojpeg and are left out where it is not installed. */
 int app_images(int argc, char **argv) __attribute__((weak));
 int app_demo(int argc, char **argv) __attribute__((weak));
-/* The image services' own entries for main.c's table. */
-#if defined(LEND_IMAGES) && __has_include("apps/images_commands.h")
-#include "apps/images_commands.h"
-#else
-#define APP_COMMANDS_OF_IMAGES
-#endif
+int app_tier(int argc, char **argv) __attribute__((weak)); /* one image service, started by images */
 
 #endif

@@ -19,7 +19,8 @@ static const struct app_command commands[] = {
     {"doctor", "what this machine offers, and the mend for each lack", app_doctor},
     {"serve", "the server that lat, rate and bw call", app_serve},
     {"hop", NULL, app_hop},
-    APP_COMMANDS_OF_IMAGES{NULL, NULL, NULL},
+    {"tier", NULL, app_tier},
+    {NULL, NULL, NULL},
 };
 
 static void help(FILE *out)

@@ -99,6 +99,7 @@ int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 /* What a node holds. */
 struct lend_mem_stat {
 	uint64_t pages_total, pages_used, pages_quarantined, refs, spaces, clients, grants_expired;
+	uint64_t tx_bytes; /* that the node's daemon handed to its carriers since it started */
 };
 int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);
 
