@@ -1,0 +1,300 @@
+#include "wire/memop.h"
+
+#include <string.h>
+
+#include "util/bits.h"
+#include "util/check.h"
+
+enum { VERSION = 1 };
+/* The fields of each operation, in wire order. */
+enum {
+	F_REF = 1,
+	F_SPACE = 2,
+	F_TERMS_FIRST = 4,
+	F_OFFSET = 8,
+	F_LEN = 16,
+	F_TERMS = 32,
+	F_RIGHTS = 64,
+	F_N = 128,
+	F_TARGET = 256,
+	HAS_BYTES = 512, /* payload of len */
+	RECORDED = 1024,
+};
+
+static const uint16_t shape[LEND_MEMOP_KINDS] = {
+    [LEND_MEMOP_PUT] = F_TERMS_FIRST | F_LEN | HAS_BYTES | RECORDED,
+    [LEND_MEMOP_GET] = F_REF | F_OFFSET | F_LEN,
+    [LEND_MEMOP_ALLOC] = F_LEN | RECORDED,
+    [LEND_MEMOP_READ] = F_SPACE | F_OFFSET | F_LEN,
+    [LEND_MEMOP_WRITE] = F_SPACE | F_OFFSET | F_LEN | HAS_BYTES | RECORDED,
+    [LEND_MEMOP_SEAL] = F_SPACE | F_OFFSET | F_LEN | F_TERMS | RECORDED,
+    [LEND_MEMOP_MAP] = F_REF | RECORDED,
+    [LEND_MEMOP_ADOPT] = F_REF | RECORDED,
+    [LEND_MEMOP_GRANT] = F_REF | F_TERMS | RECORDED,
+    [LEND_MEMOP_RELEASE] = F_N | RECORDED,
+    [LEND_MEMOP_NARROW] = F_REF | F_OFFSET | F_LEN | F_RIGHTS,
+    [LEND_MEMOP_FREE] = F_SPACE | RECORDED,
+    [LEND_MEMOP_FORGET] = F_TARGET,
+};
+static const uint8_t width[] = {64, 16, 16, 8, 8, 16, 8, 8, 8}; /* of each field bit */
+
+bool lend_memop_recorded(uint8_t kind)
+{
+	return kind < LEND_MEMOP_KINDS && shape[kind] & RECORDED;
+}
+
+uint32_t lend_memop_fixed(uint8_t kind)
+{
+	uint32_t len = LEND_MEMOP_HEAD;
+
+	if (kind == 0 || kind >= LEND_MEMOP_KINDS)
+		return 0;
+	for (uint32_t i = 0; i < sizeof(width); i++)
+		if (shape[kind] >> i & 1)
+			len += width[i];
+	return len;
+}
+
+uint64_t lend_memop_payload(const struct lend_memop *op)
+{
+	if (shape[op->kind] & HAS_BYTES)
+		return op->len;
+	return shape[op->kind] & F_N ? (uint64_t)op->n * LEND_MEMREF_LEN : 0;
+}
+
+static uint8_t *put_u64(uint8_t *at, uint64_t v)
+{
+	lend_store_u64(at, v);
+	return at + 8;
+}
+
+static uint8_t *put_terms(uint8_t *at, const struct lend_memterms *terms)
+{
+	put_u64(at, terms->kind | (uint64_t)terms->n << 32);
+	return put_u64(at + 8, terms->ttl);
+}
+
+uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_FIXED_MAX])
+{
+	uint8_t *at = out + LEND_MEMOP_HEAD;
+	uint16_t s;
+
+	LEND_CHECK(op->kind > 0 && op->kind < LEND_MEMOP_KINDS);
+	s = shape[op->kind];
+	out[0] = op->kind;
+	out[1] = VERSION;
+	lend_store_u16(out + 2, op->flags);
+	lend_store_u32(out + 4, op->client);
+	lend_store_u64(out + 8, op->id);
+	lend_store_u64(out + 16, op->low);
+	lend_store_u64(out + 24, op->life);
+	if (s & F_REF) {
+		lend_memref_encode(&op->ref, at);
+		at += LEND_MEMREF_LEN;
+	}
+	if (s & F_SPACE) {
+		lend_memspace_encode(&op->space, at);
+		at += 16;
+	}
+	if (s & F_TERMS_FIRST)
+		at = put_terms(at, &op->terms);
+	if (s & F_OFFSET)
+		at = put_u64(at, op->offset);
+	if (s & F_LEN)
+		at = put_u64(at, op->len);
+	if (s & F_TERMS)
+		at = put_terms(at, &op->terms);
+	if (s & F_RIGHTS)
+		at = put_u64(at, op->rights);
+	if (s & F_N)
+		at = put_u64(at, op->n);
+	if (s & F_TARGET)
+		at = put_u64(at, op->target);
+	return (uint32_t)(at - out);
+}
+
+/* A cursor over the fields: decode knows their width before it reads the first. */
+static uint64_t take_u64(const uint8_t **at)
+{
+	uint64_t v = lend_load_u64(*at);
+
+	*at += 8;
+	return v;
+}
+
+static bool take_terms(const uint8_t **at, struct lend_memterms *terms)
+{
+	uint64_t first = take_u64(at);
+
+	terms->kind = (uint8_t)first;
+	terms->n = (uint32_t)(first >> 32);
+	terms->ttl = take_u64(at);
+	if (first & 0xffffff00u || terms->ttl > LEND_MEM_TTL_MAX)
+		return false;
+	if (terms->kind == LEND_TERMS_SHARED)
+		return terms->ttl > 0;
+	if (terms->kind == LEND_TERMS_TRANSFER)
+		return terms->ttl > 0 && terms->n == 0;
+	return terms->kind == LEND_TERMS_OWNED && terms->n == 0 && terms->ttl == 0;
+}
+
+static bool take_u32(const uint8_t **at, uint32_t *v)
+{
+	uint64_t wide = take_u64(at);
+
+	*v = (uint32_t)wide;
+	return wide <= UINT32_MAX;
+}
+
+static bool take_fields(const uint8_t *at, struct lend_memop *op)
+{
+	uint16_t s = shape[op->kind];
+	bool ok = true;
+
+	if (s & F_REF) {
+		ok &= lend_memref_decode(at, &op->ref);
+		at += LEND_MEMREF_LEN;
+	}
+	if (s & F_SPACE) {
+		ok &= lend_memspace_decode(at, 16, &op->space);
+		at += 16;
+	}
+	if (s & F_TERMS_FIRST)
+		ok &= take_terms(&at, &op->terms);
+	if (s & F_OFFSET)
+		op->offset = take_u64(&at);
+	if (s & F_LEN)
+		op->len = take_u64(&at);
+	if (s & F_TERMS)
+		ok &= take_terms(&at, &op->terms);
+	if (s & F_RIGHTS)
+		ok &= take_u32(&at, &op->rights);
+	if (s & F_N)
+		ok &= take_u32(&at, &op->n) && op->n >= 1 && op->n <= LEND_MEM_BATCH_MAX;
+	if (s & F_TARGET)
+		op->target = take_u64(&at);
+	return ok;
+}
+
+static bool has_sense(const struct lend_memop *op, uint64_t life, uint64_t payload)
+{
+	bool part = op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ ||
+		    shape[op->kind] & HAS_BYTES;
+	uint16_t flags = op->kind == LEND_MEMOP_SEAL ? LEND_MEMOP_CONSUME : 0;
+
+	if (life > UINT32_MAX || op->flags & ~flags || payload != lend_memop_payload(op))
+		return false;
+	if (part && op->len > LEND_MEM_PART_MAX)
+		return false;
+	if (lend_memop_recorded(op->kind) && op->id == 0)
+		return false;
+	return op->kind != LEND_MEMOP_GRANT || op->terms.kind != LEND_TERMS_OWNED;
+}
+
+enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len,
+				       struct lend_memop *op)
+{
+	const uint8_t *at = bytes;
+
+	memset(op, 0, sizeof(*op));
+	if (n < LEND_MEMOP_HEAD || len < n)
+		return LEND_MEM_INVALID_ARGUMENT;
+	if (at[1] != VERSION || at[0] == 0 || at[0] >= LEND_MEMOP_KINDS)
+		return LEND_MEM_UNIMPLEMENTED;
+	op->kind = at[0];
+	op->fixed = lend_memop_fixed(op->kind);
+	if (n < op->fixed)
+		return LEND_MEM_INVALID_ARGUMENT;
+	op->flags = lend_load_u16(at + 2);
+	op->client = lend_load_u32(at + 4);
+	op->id = lend_load_u64(at + 8);
+	op->low = lend_load_u64(at + 16);
+	op->life = lend_load_u32(at + 24);
+	if (!take_fields(at + LEND_MEMOP_HEAD, op) ||
+	    !has_sense(op, lend_load_u64(at + 24), len - op->fixed))
+		return LEND_MEM_INVALID_ARGUMENT;
+	return LEND_MEM_OK;
+}
+
+uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEND_MEMOP_REPLY_MAX])
+{
+	LEND_CHECK(hello->text_len <= LEND_MEMOP_TEXT_MAX);
+	lend_store_u32(out, hello->node);
+	lend_store_u32(out + 4, hello->epoch);
+	lend_store_u32(out + 8, hello->life);
+	lend_store_u32(out + 12, hello->page);
+	lend_store_u64(out + 16, hello->lease);
+	lend_store_u32(out + 24, hello->open);
+	lend_store_u32(out + 28, hello->text_len);
+	memcpy(out + LEND_MEMOP_HELLO_LEN, hello->text, hello->text_len);
+	return LEND_MEMOP_HELLO_LEN + hello->text_len;
+}
+
+bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *hello)
+{
+	const uint8_t *at = bytes;
+
+	if (len < LEND_MEMOP_HELLO_LEN)
+		return false;
+	hello->node = lend_load_u32(at);
+	hello->epoch = lend_load_u32(at + 4);
+	hello->life = lend_load_u32(at + 8);
+	hello->page = lend_load_u32(at + 12);
+	hello->lease = lend_load_u64(at + 16);
+	hello->open = lend_load_u32(at + 24);
+	hello->text_len = lend_load_u32(at + 28);
+	hello->text = (const char *)at + LEND_MEMOP_HELLO_LEN;
+	return hello->text_len == len - LEND_MEMOP_HELLO_LEN &&
+	       hello->text_len <= LEND_MEMOP_TEXT_MAX && hello->life && hello->page &&
+	       hello->open >= 1 && hello->open <= LEND_MEM_OPEN_MAX;
+}
+
+void lend_memspace_encode(const struct lend_memspace *space, uint8_t out[16])
+{
+	lend_store_u32(out, space->slot);
+	lend_store_u32(out + 4, space->epoch);
+	lend_store_u64(out + 8, space->serial);
+}
+
+bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *space)
+{
+	const uint8_t *at = bytes;
+
+	if (len < 16)
+		return false;
+	space->slot = lend_load_u32(at);
+	space->epoch = lend_load_u32(at + 4);
+	space->serial = lend_load_u64(at + 8);
+	return true;
+}
+
+uint32_t lend_memstats_encode(const struct lend_memstats *stats, uint8_t out[LEND_MEMSTATS_LEN])
+{
+	uint8_t *at = put_u64(out, sizeof(*stats) / 8);
+
+#define X(name, text) at = put_u64(at, stats->name);
+	LEND_MEM_STATS(X)
+#undef X
+	return (uint32_t)(at - out);
+}
+
+bool lend_memstats_decode(const void *bytes, size_t len, struct lend_memstats *stats)
+{
+	const uint8_t *at = bytes;
+	uint64_t n;
+
+	memset(stats, 0, sizeof(*stats));
+	if (len < 8 || len % 8)
+		return false;
+	n = take_u64(&at);
+	if (n != len / 8 - 1)
+		return false;
+#define X(name, text)                                                                              \
+	if (n > 0) {                                                                               \
+		stats->name = take_u64(&at);                                                       \
+		n--;                                                                               \
+	}
+	LEND_MEM_STATS(X)
+#undef X
+	return true;
+}

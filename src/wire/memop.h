@@ -1,0 +1,203 @@
+/* memop - bytes of the memory node's operations, and their limits.
+ *
+ * Every operation is one call of LEND_MEM_METHOD. Its request is a head, fields that depend on the
+ * operation, and for PUT, WRITE and RELEASE a payload up to the end of the message. All numbers are
+ * little endian, at these places, without alignment:
+ *
+ *   head, 32     op 1, version 1, flags 2, client 4, operation id 8, low water 8, life 4, zero 4
+ *   terms, 16    kind 1, zero 3, n 4, ttl in ns 8
+ *   space, 16    slot 4, epoch 4, serial 8
+ *
+ *   HELLO        -                                   -> node 4, epoch 4, life 4, page size 4, lease
+ *                                                       in ns 8, open 4, address text length 4,
+ * text PUT          terms, len 8, payload               -> reference GET          reference, offset
+ * 8, len 8          -> the bytes ALLOC        len 8                               -> space READ
+ * space, offset 8, len 8              -> the bytes WRITE        space, offset 8, len 8, payload ->
+ * - SEAL         space, offset 8, len 8, terms       -> reference      flag CONSUME frees the space
+ *   MAP          reference                           -> space, len 8
+ *   ADOPT        reference                           -> -
+ *   GRANT        reference, terms                    -> -              terms TRANSFER or SHARED
+ *   RELEASE      n 4, zero 4, payload n references   -> released 4, not held 4
+ *   NARROW       reference, offset 8, len 8, rights 4, zero 4 -> reference
+ *   FREE         space                               -> -
+ *   STAT         -                                   -> n 4, zero 4, n numbers of 8: LEND_MEM_STATS
+ *   FORGET       operation id 8                      -> enum lend_memop_forgot 1, zero 7
+ *   RENEW        -                                   -> -
+ *   BYE_CLIENT   -                                   -> -
+ *
+ * Operation ids rise from 1 per client and node. Those that change something (lend_memop_recorded)
+ * must lie in [low water, low water + open); the others may say 0. Low water: every id below it has
+ * been answered or forgotten; the node keeps no record of those. The life number comes with HELLO's
+ * reply (a client says HELLO with 0, or with the life it had); an operation of another life, or of
+ * a client that the node does not know, is ABORTED: say HELLO again, what was held is gone.
+ *
+ * Layer: wire (pure). No state.
+ */
+#ifndef LEND_WIRE_MEMOP_H
+#define LEND_WIRE_MEMOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/memref.h"
+
+#define LEND_MEM_METHOD    0x4c454e44u /* the one method of a memory node: "LEND" */
+#define LEND_MEM_OPEN_MAX  1024u       /* operation ids of a client above its low water */
+#define LEND_MEM_PART_MAX  (8u << 20)  /* bytes of one PUT, GET, READ or WRITE */
+#define LEND_MEM_BATCH_MAX 1024u       /* references in one RELEASE */
+#define LEND_MEM_PAGE      4096u
+#define LEND_MEM_TTL_MAX   (UINT64_C(1) << 62) /* ns */
+
+enum lend_memop_kind {
+	LEND_MEMOP_HELLO = 1,
+	LEND_MEMOP_PUT,
+	LEND_MEMOP_GET,
+	LEND_MEMOP_ALLOC,
+	LEND_MEMOP_READ,
+	LEND_MEMOP_WRITE,
+	LEND_MEMOP_SEAL,
+	LEND_MEMOP_MAP,
+	LEND_MEMOP_ADOPT,
+	LEND_MEMOP_GRANT,
+	LEND_MEMOP_RELEASE,
+	LEND_MEMOP_NARROW,
+	LEND_MEMOP_FREE,
+	LEND_MEMOP_STAT,
+	LEND_MEMOP_FORGET,
+	LEND_MEMOP_RENEW,
+	LEND_MEMOP_BYE_CLIENT,
+	LEND_MEMOP_KINDS,
+};
+
+/* Canonical status codes, the ones that a memory node gives. */
+enum lend_mem_status {
+	LEND_MEM_OK = 0,
+	LEND_MEM_INVALID_ARGUMENT = 3,   /* malformed, or makes no sense */
+	LEND_MEM_NOT_FOUND = 5,          /* of another epoch, or gone */
+	LEND_MEM_PERMISSION_DENIED = 7,  /* forged, or without that right */
+	LEND_MEM_RESOURCE_EXHAUSTED = 8, /* a table or the pages are full */
+	LEND_MEM_FAILED_PRECONDITION =
+	    9,                 /* nothing to release, adopt or grant; an old operation id */
+	LEND_MEM_ABORTED = 10, /* of an ended life or unknown client, or forgotten */
+	LEND_MEM_OUT_OF_RANGE = 11,
+	LEND_MEM_UNIMPLEMENTED = 12, /* of an unknown operation or version */
+};
+
+enum lend_memop_forgot {
+	LEND_FORGOT_PREVENTED, /* it had not run and never will; or it ran and failed */
+	LEND_FORGOT_UNDONE,    /* it ran; what it made is dropped */
+	LEND_FORGOT_RAN, /* it ran and stands: WRITE, RELEASE, FREE, or an adopt of what was held */
+};
+
+/* As enum lend_hold of lend/mem.h. */
+enum lend_memterms_kind { LEND_TERMS_OWNED, LEND_TERMS_TRANSFER, LEND_TERMS_SHARED };
+
+struct lend_memterms {
+	uint8_t kind;
+	uint32_t n;   /* SHARED: how many may adopt */
+	uint64_t ttl; /* ns from when it runs; TRANSFER and SHARED */
+};
+
+struct lend_memspace {
+	uint32_t slot, epoch;
+	uint64_t serial;
+};
+
+/* Flags, by operation. */
+enum { LEND_MEMOP_CONSUME = 1 };
+
+enum {
+	LEND_MEMOP_HEAD = 32,
+	LEND_MEMOP_FIXED_MAX = LEND_MEMOP_HEAD + 88, /* head and fields of the longest operation */
+	LEND_MEMOP_TEXT_MAX = 1024,                  /* HELLO's address text */
+	LEND_MEMOP_HELLO_LEN = 32,
+	LEND_MEMOP_REPLY_MAX =
+	    LEND_MEMOP_HELLO_LEN + LEND_MEMOP_TEXT_MAX, /* of what is no bytes of pages */
+};
+
+/* One operation; fields that its kind does not have are zero. */
+struct lend_memop {
+	uint8_t kind;
+	uint16_t flags;
+	uint32_t client;
+	uint64_t id, low;
+	uint32_t life;
+	uint32_t n;      /* RELEASE */
+	uint32_t rights; /* NARROW */
+	struct lend_memref ref;
+	struct lend_memspace space;
+	uint64_t offset, len;
+	uint64_t target; /* FORGET */
+	struct lend_memterms terms;
+	uint32_t fixed; /* out of decode: bytes of head and fields; the payload follows */
+};
+
+/* Changes something, so that its id and outcome are kept until low water passes. */
+bool lend_memop_recorded(uint8_t kind);
+/* Bytes of head and fields of this kind; 0 for an unknown one. */
+uint32_t lend_memop_fixed(uint8_t kind);
+/* Bytes that follow the fields. */
+uint64_t lend_memop_payload(const struct lend_memop *op);
+/* Writes head and fields; returns how many bytes. The kind must be a known one. */
+uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_FIXED_MAX]);
+/* Reads what a client sent: n first bytes of a message of len, at least min(len,
+ * LEND_MEMOP_FIXED_MAX) of them. LEND_MEM_OK and *op, or why not; *op is then undefined. A message
+ * whose length is not exactly what its fields say is malformed. */
+enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len,
+				       struct lend_memop *op);
+
+/* Replies. Decoders return false when the length or a field is wrong. */
+struct lend_memhello {
+	uint32_t node, epoch, life, page;
+	uint64_t lease; /* ns */
+	uint32_t open;  /* operations, at most LEND_MEM_OPEN_MAX */
+	uint32_t text_len;
+	const char *text; /* the workers' addresses, comma separated; no zero at the end */
+};
+uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEND_MEMOP_REPLY_MAX]);
+bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *hello);
+
+void lend_memspace_encode(const struct lend_memspace *space, uint8_t out[16]);
+bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *space);
+
+/* In wire order; new ones go to the end. */
+#define LEND_MEM_STATS(X)                                                                          \
+	X(pages_total, "pages that can be used")                                                   \
+	X(pages_used, "pages in use, pinned and arriving ones included")                           \
+	X(pages_pinned, "pages that a reply under way still needs")                                \
+	X(pages_quarantined, "freed pages that may not be used yet")                               \
+	X(refs, "snapshots")                                                                       \
+	X(spaces, "mutable spaces")                                                                \
+	X(clients, "clients that said HELLO")                                                      \
+	X(incarnations, "processes with a lease")                                                  \
+	X(holds, "holds on snapshots")                                                             \
+	X(grants, "grants not yet used up")                                                        \
+	X(nodes_used, "page table nodes in use")                                                   \
+	X(ops, "operations run")                                                                   \
+	X(repeats, "operations answered from the record")                                          \
+	X(bad_ops, "malformed operations")                                                         \
+	X(denied, "forged references, or without the right")                                       \
+	X(stale, "references and spaces that are gone, or of another epoch")                       \
+	X(full, "operations refused for want of memory or table room")                             \
+	X(aborted, "operations of ended lives, unknown clients or forgotten")                      \
+	X(forgets, "operations forgotten")                                                         \
+	X(cow_copies, "pages copied by the first write to a shared page")                          \
+	X(pin_copies, "pages copied because a reply under way needed them")                        \
+	X(grants_expired, "grants ended by their ttl")                                             \
+	X(leases_expired, "processes whose lease ended")                                           \
+	X(hangups, "processes that hung up")                                                       \
+	X(pauses, "times this node was late and extended leases")
+
+struct lend_memstats {
+#define X(name, text) uint64_t name;
+	LEND_MEM_STATS(X)
+#undef X
+};
+enum { LEND_MEMSTATS_LEN = 8 + sizeof(struct lend_memstats) };
+_Static_assert(sizeof(struct lend_memstats) + 8 <= LEND_MEMOP_TEXT_MAX, "a reply");
+uint32_t lend_memstats_encode(const struct lend_memstats *stats, uint8_t out[LEND_MEMSTATS_LEN]);
+/* Numbers that a node of another age does not tell are zero. */
+bool lend_memstats_decode(const void *bytes, size_t len, struct lend_memstats *stats);
+
+#endif

@@ -1,0 +1,233 @@
+#include "wire/memref.h"
+
+#include <string.h>
+
+#include "util/bits.h"
+#include "util/siphash.h"
+
+/* errno.h is no header of the pure layers; these are Linux's numbers on every machine. */
+enum { ERR_PERM = 1, ERR_MLINK = 31, ERR_RANGE = 34 };
+enum { SIGNED = 28, RIGHT_BITS = 31 };
+
+static void store_n(uint8_t *at, uint64_t v, int n)
+{
+	for (int i = 0; i < n; i++)
+		at[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t load_n(const uint8_t *at, int n)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; i < n; i++)
+		v |= (uint64_t)at[i] << (8 * i);
+	return v;
+}
+
+void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN])
+{
+	lend_store_u32(out, ref->node);
+	lend_store_u32(out + 4, ref->epoch);
+	lend_store_u32(out + 8, ref->slot);
+	out[12] = ref->version;
+	out[13] = ref->depth;
+	lend_store_u16(out + 14,
+		       (uint16_t)(ref->rights[0] | ref->rights[1] << 5 | ref->rights[2] << 10));
+	store_n(out + 16, ref->serial, 6);
+	store_n(out + 22, ref->root_len, 6);
+	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
+		store_n(out + 28 + 10 * i, ref->slice[i].offset, 5);
+		store_n(out + 33 + 10 * i, ref->slice[i].len, 5);
+	}
+	memcpy(out + 48, ref->token, 16);
+}
+
+static bool narrows(const struct lend_memref *ref)
+{
+	uint64_t len = ref->root_len;
+
+	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
+		const struct lend_memslice *s = &ref->slice[i];
+
+		if (i >= ref->depth) {
+			if (s->offset || s->len || ref->rights[i + 1])
+				return false;
+			continue;
+		}
+		if (s->offset > len || s->len > len - s->offset ||
+		    ref->rights[i + 1] & ~ref->rights[i])
+			return false;
+		len = s->len;
+	}
+	return true;
+}
+
+bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
+{
+	uint16_t rights = lend_load_u16(bytes + 14);
+
+	ref->node = lend_load_u32(bytes);
+	ref->epoch = lend_load_u32(bytes + 4);
+	ref->slot = lend_load_u32(bytes + 8);
+	ref->version = bytes[12];
+	ref->depth = bytes[13];
+	ref->rights[0] = rights & RIGHT_BITS;
+	ref->rights[1] = rights >> 5 & RIGHT_BITS;
+	ref->rights[2] = rights >> 10 & RIGHT_BITS;
+	ref->serial = load_n(bytes + 16, 6);
+	ref->root_len = load_n(bytes + 22, 6);
+	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
+		ref->slice[i].offset = load_n(bytes + 28 + 10 * i, 5);
+		ref->slice[i].len = load_n(bytes + 33 + 10 * i, 5);
+	}
+	memcpy(ref->token, bytes + 48, 16);
+	return ref->version == LEND_MEMREF_VERSION && ref->depth <= LEND_MEMREF_DEPTH_MAX &&
+	       !(rights & 0x8000) && !(ref->rights[0] & ~LEND_RIGHT_ALL) &&
+	       ref->root_len <= LEND_MEMREF_ROOT_MAX && narrows(ref);
+}
+
+uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first)
+{
+	uint64_t len = ref->root_len;
+
+	*first = 0;
+	for (int i = 0; i < ref->depth; i++) {
+		*first += ref->slice[i].offset;
+		len = ref->slice[i].len;
+	}
+	return len;
+}
+
+uint64_t lend_memref_len(const struct lend_memref *ref)
+{
+	return ref->depth ? ref->slice[ref->depth - 1].len : ref->root_len;
+}
+
+unsigned lend_memref_rights(const struct lend_memref *ref)
+{
+	return ref->rights[ref->depth];
+}
+
+/* The token of slice depth, 1 or 2, from its parent's. */
+static void derive(uint8_t token[16], const struct lend_memref *ref, int depth)
+{
+	const struct lend_memslice *s = &ref->slice[depth - 1];
+	uint8_t key[16], what[12];
+
+	memcpy(key, token, sizeof(key));
+	what[0] = (uint8_t)depth;
+	store_n(what + 1, s->offset, 5);
+	store_n(what + 6, s->len, 5);
+	what[11] = ref->rights[depth];
+	lend_siphash128(key, what, sizeof(what), token);
+}
+
+int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t len, unsigned rights,
+		      struct lend_memref *out)
+{
+	uint64_t parent = lend_memref_len(ref);
+	struct lend_memref r = *ref;
+
+	if (offset > parent || len > parent - offset)
+		return -ERR_RANGE;
+	if (rights & ~lend_memref_rights(ref))
+		return -ERR_PERM;
+	if (ref->depth >= LEND_MEMREF_DEPTH_MAX)
+		return -ERR_MLINK;
+	r.slice[r.depth] = (struct lend_memslice){offset, len};
+	r.depth++;
+	r.rights[r.depth] = (uint8_t)rights;
+	derive(r.token, &r, r.depth);
+	*out = r;
+	return 0;
+}
+
+static void root_token(const struct lend_memref *ref, const uint8_t key[16], uint8_t token[16])
+{
+	uint8_t bytes[LEND_MEMREF_LEN];
+
+	lend_memref_encode(ref, bytes);
+	bytes[13] = 0;
+	lend_store_u16(bytes + 14, ref->rights[0]);
+	lend_siphash128(key, bytes, SIGNED, token);
+}
+
+void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16])
+{
+	ref->version = LEND_MEMREF_VERSION;
+	ref->depth = 0;
+	memset(ref->slice, 0, sizeof(ref->slice));
+	memset(ref->rights, 0, sizeof(ref->rights));
+	ref->rights[0] = LEND_RIGHT_ALL;
+	root_token(ref, key, ref->token);
+}
+
+bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16])
+{
+	uint8_t token[16];
+
+	root_token(ref, key, token);
+	for (int depth = 1; depth <= ref->depth; depth++)
+		derive(token, ref, depth);
+	return lend_equal_ct(token, ref->token, sizeof(token));
+}
+
+void lend_memref_flatten(const struct lend_memref *ref, const uint8_t key[16],
+			 struct lend_memref *out)
+{
+	uint64_t first, len = lend_memref_range(ref, &first);
+	uint8_t rights = (uint8_t)lend_memref_rights(ref);
+	struct lend_memref r = *ref;
+
+	if (ref->depth) {
+		memset(r.slice, 0, sizeof(r.slice));
+		r.depth = 1;
+		r.slice[0] = (struct lend_memslice){first, len};
+		r.rights[1] = rights;
+		r.rights[2] = 0;
+		root_token(&r, key, r.token);
+		derive(r.token, &r, 1);
+	}
+	*out = r;
+}
+
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void lend_memref_text(const uint8_t bytes[LEND_MEMREF_LEN], char out[LEND_MEMREF_TEXT])
+{
+	uint32_t bits = 0, n = 0, at = 0;
+
+	for (uint32_t i = 0; i < LEND_MEMREF_LEN; i++) {
+		bits = bits << 8 | bytes[i];
+		for (n += 8; n >= 6; n -= 6)
+			out[at++] = letters[bits >> (n - 6) & 63];
+	}
+	out[at] = letters[bits << (6 - n) & 63];
+}
+
+static int letter_value(char c)
+{
+	for (int i = 0; i < 64; i++)
+		if (letters[i] == c)
+			return i;
+	return -1;
+}
+
+bool lend_memref_parse(const char text[LEND_MEMREF_TEXT], uint8_t out[LEND_MEMREF_LEN])
+{
+	uint32_t bits = 0, n = 0, at = 0;
+
+	for (uint32_t i = 0; i < LEND_MEMREF_TEXT; i++) {
+		int value = letter_value(text[i]);
+
+		if (value < 0)
+			return false;
+		bits = bits << 6 | (uint32_t)value;
+		n += 6;
+		if (n >= 8) {
+			n -= 8;
+			out[at++] = (uint8_t)(bits >> n);
+		}
+	}
+	return (bits & ((1u << n) - 1)) == 0;
+}

@@ -1,0 +1,77 @@
+/* memref - a reference: 64 bytes that name a snapshot on a memory node and prove themselves.
+ *
+ *   0  node 4          4  epoch 4          8  shard and slot 4
+ *   12 version 1       13 depth 1          14 rights 2: root, slice 1, slice 2, five bits each
+ *   16 serial 6        22 root length 6
+ *   28 slice 1: offset 5, length 5         38 slice 2: the same
+ *   48 token 16
+ *
+ * The node signs a root: token = PRF(boot key, bytes 0-27 as of depth 0). Whoever has a reference
+ * can narrow it alone: token' = PRF(token, depth | offset | length | rights), offset relative to
+ * the parent. Nobody can go back, so a narrow reference gives away no more than it names. After two
+ * slices the node has to help. PRF = SipHash-2-4-128.
+ *
+ * Layer: wire (pure). Plain data, any thread.
+ */
+#ifndef LEND_WIRE_MEMREF_H
+#define LEND_WIRE_MEMREF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	LEND_MEMREF_LEN = 64,
+	LEND_MEMREF_VERSION = 1,
+	LEND_MEMREF_DEPTH_MAX = 2,
+	LEND_MEMREF_TEXT = 86, /* characters of base64url, without padding */
+};
+#define LEND_MEMREF_ROOT_MAX ((UINT64_C(1) << 40) - 1) /* bytes of a snapshot */
+
+/* As in lend/mem.h; two of five bits are free and zero. */
+enum { LEND_RIGHT_READ = 1, LEND_RIGHT_MAP = 2, LEND_RIGHT_GRANT = 4, LEND_RIGHT_ALL = 7 };
+
+struct lend_memslice {
+	uint64_t offset, len; /* relative to the parent; zero when unused */
+};
+
+struct lend_memref {
+	uint32_t node, epoch, slot;
+	uint8_t version, depth;
+	uint8_t rights[1 + LEND_MEMREF_DEPTH_MAX]; /* root, slice 1, slice 2; unused ones zero */
+	uint64_t serial, root_len;
+	struct lend_memslice slice[LEND_MEMREF_DEPTH_MAX];
+	uint8_t token[16];
+};
+
+void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN]);
+/* Reads any 64 bytes. False unless the shape is right: version, depth, rights that only narrow,
+ * slices inside their parents, unused ones zero. Says nothing of the token. */
+bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
+
+/* What it names: [*first, *first + returned length) of the root. */
+uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first);
+uint64_t lend_memref_len(const struct lend_memref *ref);
+unsigned lend_memref_rights(const struct lend_memref *ref);
+
+/* Narrows to [offset, offset + len) of ref with these rights. 0; -ERANGE, -EPERM (a right that ref
+ * has not), -EMLINK (sliced twice already). out may be ref; it is untouched on failure. */
+int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t len, unsigned rights,
+		      struct lend_memref *out);
+
+/* For the node. Signs the root that the fields name: depth 0, all rights. */
+void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16]);
+/* True when the token is the one that this key and these slices give. Constant time in the token.
+ */
+bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16]);
+/* The same bytes and rights as one slice of the root, so that it can be sliced once more. ref must
+ * have been verified. A root stays as it is. */
+void lend_memref_flatten(const struct lend_memref *ref, const uint8_t key[16],
+			 struct lend_memref *out);
+
+/* LEND_MEMREF_TEXT characters, no zero at the end. */
+void lend_memref_text(const uint8_t bytes[LEND_MEMREF_LEN], char out[LEND_MEMREF_TEXT]);
+/* False for other characters, or for text that lend_memref_text() cannot give. */
+bool lend_memref_parse(const char text[LEND_MEMREF_TEXT], uint8_t out[LEND_MEMREF_LEN]);
+
+#endif
