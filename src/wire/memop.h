@@ -187,7 +187,8 @@ bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *s
 	X(grants_expired, "grants ended by their ttl")                                             \
 	X(leases_expired, "processes whose lease ended")                                           \
 	X(hangups, "processes that hung up")                                                       \
-	X(pauses, "times this node was late and extended leases")
+	X(pauses, "times this node was late and extended leases")                                  \
+	X(tx_bytes, "bytes that the daemon handed to its carriers")
 
 struct lend_memstats {
 #define X(name, text) uint64_t name;

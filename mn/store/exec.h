@@ -1,0 +1,112 @@
+/* exec - a memory node's state and its one step: the bytes of an operation in, those of its reply
+ * out.
+ *
+ *   place() --> frames for a long put or write to land in      (optional; undone by unplace())
+ *   exec()  --> status and reply; segments of a get are pages in place, pinned until done()
+ *   tick()  --> leases and grants that have ended; deadline() says when
+ *
+ * Everything lies in one arena without pointers; the bytes of the pages lie in a second block,
+ * which other processes may share one day. An operation that fails leaves the store as it was.
+ *
+ * Layer: mn/store (pure). Threads: none, a store belongs to the one that calls it. Time never goes
+ * back.
+ */
+#ifndef MN_STORE_EXEC_H
+#define MN_STORE_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/dgram.h"
+#include "wire/memop.h"
+
+struct lend_store;
+
+struct lend_store_config {
+	uint32_t pages;        /* of LEND_MEM_PAGE that can be used, 1 .. 2^24 */
+	uint32_t objects;      /* snapshots and spaces, 1 .. 2^24 */
+	uint32_t holds;        /* 1 .. 2^24 */
+	uint32_t grants;       /* 1 .. 2^24 */
+	uint32_t clients;      /* 1 .. 2^16; each costs open records of 48 bytes */
+	uint32_t incarnations; /* processes, 1 .. 2^16 */
+	uint32_t placements;   /* messages that land in frames at once, 1 .. 4096 */
+	uint32_t open; /* operations of a client: a power of two, at most LEND_MEM_OPEN_MAX */
+	uint32_t node, epoch;  /* random, of this node and of this start */
+	uint32_t shard;        /* 0 .. 63 */
+	lend_ns lease;         /* from a process's last traffic */
+	lend_ns late;          /* a tick later than this means that the node itself was paused */
+	lend_ns revive;        /* least time to live of a grant whose adopt is forgotten: 5 s */
+	uint8_t key[16];       /* random: signs references */
+	const char *addresses; /* told in HELLO; copied; NULL: none */
+};
+/* Sizes for so many bytes of pages, with room for small objects; node, epoch, key stay to be set.
+ */
+void lend_store_config_default(struct lend_store_config *config, uint64_t bytes);
+
+/* Bytes of the arena, or 0 if the config is not valid; bytes of the pages' block. */
+size_t lend_store_size(const struct lend_store_config *config);
+size_t lend_store_pages_size(const struct lend_store_config *config);
+/* Builds a store in mem (cache-line aligned). pages is page aligned and all zero; both stay the
+ * caller's and live as long as the store. */
+struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,
+				   lend_ns now);
+/* Tells a copy of an arena where its pages are. */
+void lend_store_attach(struct lend_store *store, void *pages);
+/* Of the arena without its counters. */
+uint64_t lend_store_hash(const struct lend_store *store);
+
+struct lend_store_seg {
+	void *data;
+	uint64_t len;
+};
+enum {
+	LEND_STORE_SEGS_MAX = LEND_MEM_PART_MAX / LEND_MEM_PAGE + 2, /* of one reply or placement */
+	LEND_STORE_PLACE_MIN = 2 * LEND_MEM_PAGE,                    /* shorter ones are copied */
+};
+
+/* A request: its bytes in order, segments of any length. */
+struct lend_store_in {
+	const uint8_t *incarnation; /* 16 bytes: who calls */
+	const struct lend_store_seg *seg;
+	uint32_t n;
+	uint32_t placement; /* of place(); 0: none. Taken by exec(), whatever comes of it */
+};
+/* A reply: status, and bytes in seg[0..n) for LEND_MEM_OK, none otherwise. They lie in head or in
+ * pages; with pinned they must go to done() once nobody reads them any more. */
+struct lend_store_out {
+	enum lend_mem_status status;
+	bool pinned;
+	uint32_t n;
+	uint64_t len; /* of all segments */
+	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
+	uint8_t head[LEND_MEMOP_REPLY_MAX];
+};
+
+/* Frames for the payload of a PUT or WRITE that begins with these n bytes and is len long. Fills
+ * seg[0..*segs) with where the bytes behind the first *fixed go, and returns the placement; or 0
+ * when exec() will copy or refuse (then nothing was taken). */
+uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,
+			  size_t n, uint64_t len, struct lend_store_seg seg[LEND_STORE_SEGS_MAX],
+			  uint32_t *segs, uint32_t *fixed);
+/* The message died before it was whole. */
+void lend_store_unplace(struct lend_store *store, uint32_t placement);
+/* Runs one operation. The status is also in out. */
+enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
+				     const struct lend_store_in *in, struct lend_store_out *out);
+/* Gives back the segments of a pinned reply, once. */
+void lend_store_done(struct lend_store *store, const struct lend_store_seg *seg, uint32_t n);
+/* Ends leases and grants whose time has come. Call it at deadline(), after what has arrived was
+ * run. */
+void lend_store_tick(struct lend_store *store, lend_ns now);
+lend_ns lend_store_deadline(const struct lend_store *store);
+/* A process is gone: what it held is, too. Unknown ones are ignored. */
+void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16]);
+
+/* What the daemon's carriers took so far, for STAT. */
+void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes);
+void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats);
+/* Counts everything anew: NULL when all ledgers agree, else what does not. Slow; for tests. */
+const char *lend_store_audit(const struct lend_store *store);
+
+#endif
