@@ -68,15 +68,18 @@ struct lend_io {
 };
 
 struct lend_io_config {
-	const char *listen; /* "shm:shop", "udp:127.0.0.1:0", "dpdk:..."; NULL: a client's carrier */
-	const char *peer;   /* for a client: the address it will resolve first; picks device and MTU */
-	const char *eal;    /* DPDK's EAL arguments, for a process's first dpdk carrier; NULL: from the address */
-	uint32_t mtu;       /* 0: the carrier's own choice */
+	const char
+	    *listen; /* "shm:shop", "udp:127.0.0.1:0", "dpdk:..."; NULL: a client's carrier */
+	const char
+	    *peer;       /* for a client: the address it will resolve first; picks device and MTU */
+	const char *eal; /* DPDK's EAL arguments, for a process's first dpdk carrier; NULL: from the
+			    address */
+	uint32_t mtu;    /* 0: the carrier's own choice */
 };
 
-/* Opens the carrier that an address's scheme names; loads its module where it has one. 0, or -errno with
- * lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no such carrier or device
- * here), -ENOMEM, -EPERM. */
+/* Opens the carrier that an address's scheme names; loads its module where it has one. 0, or -errno
+ * with lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no such
+ * carrier or device here), -ENOMEM, -EPERM. */
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io);
 /* True when this carrier can resolve() an address of that scheme. */
 bool lend_io_same_scheme(const char *a, const char *b);

@@ -1,0 +1,115 @@
+#include "io/addr.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sys/why.h"
+
+enum lend_scheme lend_addr_scheme(const char *text)
+{
+	if (text == NULL)
+		return LEND_SCHEME_NONE;
+	if (strncmp(text, "shm:", 4) == 0)
+		return LEND_SCHEME_SHM;
+	if (strncmp(text, "udp:", 4) == 0)
+		return LEND_SCHEME_UDP;
+	if (strncmp(text, "dpdk:", 5) == 0)
+		return LEND_SCHEME_DPDK;
+	return LEND_SCHEME_NONE;
+}
+
+static bool is_name_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '.' || c == '-' || c == '_';
+}
+
+/* A name becomes a file's: no slash, no leading dot, not too long for a socket's path. */
+static int parse_shm(const char *text, struct lend_addr *addr)
+{
+	const char *name = text + 4;
+	size_t len = strlen(name);
+
+	if (len == 0 || len > LEND_ADDR_NAME_MAX)
+		return lend_fail(EINVAL, "%.80s: a shm name has 1 to %d characters; write shm:NAME",
+				 text, LEND_ADDR_NAME_MAX);
+	for (size_t i = 0; i < len; i++) {
+		if (!is_name_char(name[i]) || name[0] == '.')
+			return lend_fail(
+			    EINVAL,
+			    "%.80s: a shm name is made of letters, digits, '-', '_' and '.', "
+			    "and does not begin with '.'",
+			    text);
+	}
+	memcpy(addr->host, name, len + 1);
+	return 0;
+}
+
+static int parse_port(const char *text, const char *digits, uint16_t *port)
+{
+	uint32_t value = 0;
+	size_t n = strspn(digits, "0123456789");
+
+	if (n == 0 || n > 5 || digits[n] != '\0')
+		return lend_fail(EINVAL, "%.80s: the port is no number; write udp:HOST:PORT", text);
+	for (size_t i = 0; i < n; i++)
+		value = value * 10 + (uint32_t)(digits[i] - '0');
+	if (value > UINT16_MAX)
+		return lend_fail(EINVAL, "%.80s: no such port; choose one up to 65535", text);
+	*port = (uint16_t)value;
+	return 0;
+}
+
+static int parse_udp(const char *text, struct lend_addr *addr)
+{
+	const char *host = text + 4, *end;
+	size_t len;
+	bool bracket = host[0] == '[';
+
+	if (bracket)
+		end = strchr(++host, ']');
+	else
+		end = strrchr(host, ':');
+	if (end == NULL || (bracket && end[1] != ':'))
+		return lend_fail(EINVAL, "%.80s: no port; write udp:HOST:PORT or udp:[IPV6]:PORT",
+				 text);
+	len = (size_t)(end - host);
+	if (len == 0 || len > LEND_ADDR_HOST_MAX)
+		return lend_fail(EINVAL,
+				 "%.80s: the host is empty or too long; write udp:HOST:PORT", text);
+	if (!bracket && memchr(host, ':', len) != NULL)
+		return lend_fail(EINVAL, "%.80s: put an IPv6 address in brackets: udp:[::1]:PORT",
+				 text);
+	memcpy(addr->host, host, len);
+	addr->host[len] = '\0';
+	return parse_port(text, end + 1 + bracket, &addr->port);
+}
+
+static int parse_dpdk(const char *text, struct lend_addr *addr)
+{
+	const char *rest = text + 5;
+	size_t len = strlen(rest);
+
+	if (len == 0 || len > LEND_ADDR_HOST_MAX)
+		return lend_fail(EINVAL, "%.80s: write dpdk:DEV@IP:PORT", text);
+	memcpy(addr->host, rest, len + 1);
+	return 0;
+}
+
+int lend_addr_parse(const char *text, struct lend_addr *addr)
+{
+	*addr = (struct lend_addr){.scheme = lend_addr_scheme(text)};
+	switch (addr->scheme) {
+	case LEND_SCHEME_SHM:
+		return parse_shm(text, addr);
+	case LEND_SCHEME_UDP:
+		return parse_udp(text, addr);
+	case LEND_SCHEME_DPDK:
+		return parse_dpdk(text, addr);
+	case LEND_SCHEME_NONE:
+		break;
+	}
+	return lend_fail(EINVAL,
+			 "%.80s: no address; write shm:NAME, udp:HOST:PORT or dpdk:DEV@IP:PORT",
+			 text == NULL ? "(none)" : text);
+}

@@ -1,0 +1,28 @@
+/* addr - addresses of endpoints as people write them: "shm:shop", "udp:10.0.0.2:31850",
+ * "udp:[::1]:0".
+ *
+ * Layer: io. Any thread. dpdk's addresses are only told apart here; its module reads the rest.
+ */
+#ifndef LEND_IO_ADDR_H
+#define LEND_IO_ADDR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum lend_scheme { LEND_SCHEME_NONE, LEND_SCHEME_SHM, LEND_SCHEME_UDP, LEND_SCHEME_DPDK };
+
+enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79 };
+
+struct lend_addr {
+	enum lend_scheme scheme;
+	char host[LEND_ADDR_HOST_MAX +
+		  1];  /* shm: the name; udp: host without brackets; dpdk: all that follows */
+	uint16_t port; /* udp */
+};
+
+/* The scheme alone; NONE for anything else, NULL included. */
+enum lend_scheme lend_addr_scheme(const char *text);
+/* 0, or -EINVAL with a line that says what is wrong with the text. Resolves no names. */
+int lend_addr_parse(const char *text, struct lend_addr *addr);
+
+#endif

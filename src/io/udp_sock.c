@@ -1,0 +1,202 @@
+#include "io/udp_sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "sys/why.h"
+#include "util/bits.h"
+
+enum {
+	IPV4_HEADS = 28, /* IP and UDP */
+	IPV6_HEADS = 48,
+	ETHERNET = 1500,
+	BUFFER = 4 << 20, /* bytes asked for in each direction */
+};
+
+static socklen_t length_of(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *address)
+{
+	struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_DGRAM}, *found = NULL;
+	struct lend_addr addr;
+	char port[8];
+	int err = lend_addr_parse(text, &addr);
+
+	if (err != 0)
+		return err;
+	(void)snprintf(port, sizeof(port), "%u", addr.port);
+	err = getaddrinfo(addr.host, port, &hints, &found);
+	if (err == EAI_AGAIN)
+		return lend_fail(EAGAIN, "%s: no answer from the name server; try again", text);
+	if (err != 0)
+		return lend_fail(ENOENT, "%s: %s; check the host's name", text, gai_strerror(err));
+	memset(address, 0, sizeof(*address));
+	memcpy(address, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return 0;
+}
+
+int lend_udp_format(const struct sockaddr_storage *a, char *text, size_t cap)
+{
+	char ip[INET6_ADDRSTRLEN] = "", scope[16] = "";
+	int n;
+
+	if (a->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)a;
+
+		(void)inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
+		n = snprintf(text, cap, "udp:%s:%u", ip, ntohs(in->sin_port));
+	} else {
+		const struct sockaddr_in6 *in = (const void *)a;
+
+		(void)inet_ntop(AF_INET6, &in->sin6_addr, ip, sizeof(ip));
+		if (in->sin6_scope_id != 0)
+			(void)snprintf(scope, sizeof(scope), "%%%u", in->sin6_scope_id);
+		n = snprintf(text, cap, "udp:[%s%s]:%u", ip, scope, ntohs(in->sin6_port));
+	}
+	return n < 0 || (size_t)n >= cap ? -ERANGE : 0;
+}
+
+static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr *b)
+{
+	if (b == NULL || a->ss_family != b->sa_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
+			      &((const struct sockaddr_in *)(const void *)b)->sin_addr, 4) == 0;
+	return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
+		      &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, 16) == 0;
+}
+
+/* Packet size of the interface that has this address. */
+static int interface_mtu(int fd, const struct sockaddr_storage *local)
+{
+	struct ifaddrs *all = NULL;
+	struct ifreq request = {0};
+	int mtu = ETHERNET;
+
+	if (getifaddrs(&all) != 0)
+		return mtu;
+	for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
+		if (!same_ip(local, i->ifa_addr))
+			continue;
+		(void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", i->ifa_name);
+		if (ioctl(fd, SIOCGIFMTU, &request) == 0)
+			mtu = request.ifr_mtu;
+		break;
+	}
+	freeifaddrs(all);
+	return mtu;
+}
+
+/* Packet size of the route to a peer, as far as the kernel knows it. */
+static int route_mtu(const struct sockaddr_storage *peer)
+{
+	int fd = socket(peer->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int mtu = ETHERNET;
+	socklen_t len = sizeof(mtu);
+
+	if (fd < 0)
+		return mtu;
+	if (connect(fd, (const void *)peer, length_of(peer)) == 0) {
+		if (peer->ss_family == AF_INET)
+			(void)getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len);
+		else
+			(void)getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &len);
+	}
+	(void)close(fd);
+	return mtu;
+}
+
+static bool is_any(const struct sockaddr_storage *a)
+{
+	static const uint8_t zero[16];
+
+	if (a->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr == 0;
+	return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, zero, 16) == 0;
+}
+
+/* A listener on every interface takes the largest: its clients know their own way, and a session
+ * uses the smaller of both ends'. */
+static uint32_t payload_max(int fd, const struct lend_io_config *config,
+			    const struct sockaddr_storage *local,
+			    const struct sockaddr_storage *peer)
+{
+	int heads = local->ss_family == AF_INET ? IPV4_HEADS : IPV6_HEADS;
+	int mtu = ETHERNET;
+
+	if (config->mtu != 0)
+		return lend_min_u32(lend_max_u32(config->mtu, LEND_UDP_MTU_MIN), LEND_UDP_MTU_MAX);
+	if (peer != NULL)
+		mtu = route_mtu(peer);
+	else if (config->listen != NULL)
+		mtu = is_any(local) ? LEND_UDP_MTU_MAX + heads : interface_mtu(fd, local);
+	return lend_min_u32((uint32_t)(mtu - heads), LEND_UDP_MTU_MAX);
+}
+
+static void enlarge(int fd, int force, int plain)
+{
+	int bytes = BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, force, &bytes, sizeof(bytes)) != 0)
+		(void)setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes));
+}
+
+static void set_options(int fd, int family)
+{
+	int off = 0, fragment = IP_PMTUDISC_DONT;
+
+	enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+	enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	/* A way narrower than we thought splits packets instead of losing all of them. */
+	if (family == AF_INET) {
+		(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof(fragment));
+		return;
+	}
+	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &fragment, sizeof(fragment));
+}
+
+int lend_udp_socket(const struct lend_io_config *config, int *fd, int *family, uint32_t *mtu)
+{
+	struct sockaddr_storage local = {.ss_family = AF_INET}, peer;
+	bool has_peer = config->peer != NULL && lend_addr_scheme(config->peer) == LEND_SCHEME_UDP;
+	int err = 0, s;
+
+	if (config->listen != NULL)
+		err = lend_udp_lookup(config->listen, AF_UNSPEC, &local);
+	else if (has_peer)
+		err = lend_udp_lookup(config->peer, AF_UNSPEC, &peer);
+	if (err != 0)
+		return err;
+	if (config->listen == NULL && has_peer)
+		local.ss_family = peer.ss_family;
+	s = socket(local.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s < 0)
+		return lend_fail(errno,
+				 "udp: no socket: %s; raise ulimit -n or enable the protocol",
+				 strerror(errno));
+	set_options(s, local.ss_family);
+	if (bind(s, (const void *)&local, length_of(&local)) != 0) {
+		err = errno;
+		(void)close(s);
+		return lend_fail(err, "%s: %s; choose another port or an address of this machine",
+				 config->listen != NULL ? config->listen : "udp", strerror(err));
+	}
+	*mtu = payload_max(s, config, &local, config->listen == NULL && has_peer ? &peer : NULL);
+	*family = local.ss_family;
+	*fd = s;
+	return 0;
+}
