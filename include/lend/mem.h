@@ -14,6 +14,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct lend_mem; /* a client of one or several memory nodes, on one endpoint */
 
@@ -103,6 +104,7 @@ struct lend_mem_stat {
 };
 int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef uint64_t lend_ns; /* nanoseconds: a duration, or a time on lend_now()'s clock */
 #define LEND_NEVER UINT64_MAX
@@ -177,6 +178,7 @@ void lend_call_cancel(struct lend_ep *ep, struct lend_call *call); /* done still
  * -EDEADLK inside a turn. */
 int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *call);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

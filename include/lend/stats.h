@@ -7,6 +7,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* Bytes and datagrams are those handed to, or received from, the carriers: heads and trailers included. */
 struct lend_stats {
@@ -22,6 +23,7 @@ void lend_stats(struct lend_ep *ep, struct lend_stats *stats);
  * one-line meaning and value; false past the last. */
 bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning, uint64_t *value);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

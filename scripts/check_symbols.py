@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Fails unless a library exports exactly the functions that the given public headers declare.
+
+usage: check_symbols.py LIBRARY HEADER...
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def declared(header):
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", pathlib.Path(header).read_text(), flags=re.S)
+    text = re.sub(r"^[ \t]*#([^\n]*\\\n)*[^\n]*$", " ", text, flags=re.M)
+    text = text.replace('extern "C" {', " ")
+    while re.search(r"\{[^{}]*\}", text):  # bodies of structs, enums and inline functions
+        text = re.sub(r"\{[^{}]*\}", " ", text)
+    for statement in text.split(";"):
+        name = re.search(r"\b(lend_\w+)\s*\(", statement)
+        if name and not re.search(r"\b(typedef|static)\b", statement):
+            yield name.group(1)
+
+
+def exported(library):
+    out = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1].split("@")[0] for line in out.splitlines() if line.split()[-2] != "A"}
+
+
+def main(library, headers):
+    api, symbols = {name for header in headers for name in declared(header)}, exported(library)
+    for name in sorted(api - symbols):
+        print(f"{library}: declared but not exported: {name}")
+    for name in sorted(symbols - api):
+        print(f"{library}: exported but not declared: {name}")
+    return api != symbols or not api
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,25 @@
+# liblend.so, and what `cmake --install` puts beside it: headers, lend.pc and a CMake package.
+add_library(lend_shared SHARED)
+foreach(layer IN LISTS layers)
+	target_sources(lend_shared PRIVATE $<TARGET_OBJECTS:${layer}>)
+endforeach()
+set_target_properties(lend_shared PROPERTIES
+	OUTPUT_NAME lend EXPORT_NAME lend LINKER_LANGUAGE C
+	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+	LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/lend.map)
+target_link_options(lend_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/lend.map -Wl,--no-undefined)
+target_link_libraries(lend_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
+target_include_directories(lend_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+install(TARGETS lend_shared EXPORT lend LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/lend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/lend.pc.in ${CMAKE_BINARY_DIR}/lend.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/lend.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lend)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lend-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT lend NAMESPACE Lend:: FILE lend-config.cmake DESTINATION ${package_dir})
+install(FILES ${CMAKE_BINARY_DIR}/lend-config-version.cmake DESTINATION ${package_dir})
