@@ -19,6 +19,7 @@ int app_serve(int argc, char **argv);
 /* These need libturbojpeg and are left out where it is not installed. */
 int app_images(int argc, char **argv) __attribute__((weak));
 int app_demo(int argc, char **argv) __attribute__((weak));
-int app_tier(int argc, char **argv) __attribute__((weak)); /* one image service, started by images */
+int app_tier(int argc, char **argv)
+    __attribute__((weak)); /* one image service, started by images */
 
 #endif

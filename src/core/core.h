@@ -35,7 +35,8 @@ enum lend_event_kind {
 	LEND_EV_PEER_DROP,    /* and may let it go */
 };
 
-/* Every buffer that goes in comes out once, with an event. Events are valid until the next input(). */
+/* Every buffer that goes in comes out once, with an event. Events are valid until the next input().
+ */
 struct lend_event {
 	uint8_t kind;
 	uint8_t status; /* gRPC's canonical code */
@@ -48,32 +49,36 @@ struct lend_event {
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
 	uint64_t call;    /* likewise */
 	uint64_t tag;     /* as given to lend_core_call() or lend_core_connect() */
-	uint64_t len;     /* of the message; with CALL_END of the reply, also when it was too long to keep */
-	uint32_t buf;     /* now the caller's; 0: none. CALL_END: the request; REQUEST: the message in memory of
-			     its own; REPLY_END: the reply */
-	uint32_t reply;   /* CALL_END: memory that holds (or was attached for) the reply; 0: data, or none */
-	const void *data; /* a message of one datagram, in place until the end of the turn; else NULL */
+	uint64_t
+	    len; /* of the message; with CALL_END of the reply, also when it was too long to keep */
+	uint32_t buf;   /* now the caller's; 0: none. CALL_END: the request; REQUEST: the message in
+			   memory of   its own; REPLY_END: the reply */
+	uint32_t reply; /* CALL_END: memory that holds (or was attached for) the reply; 0: data, or
+			   none */
+	const void
+	    *data; /* a message of one datagram, in place until the end of the turn; else NULL */
 };
 
 enum { LEND_CARRIERS_MAX = 4 };
 /* A peer as the core names it: carrier in the top 4 bits, the carrier's own index below. */
 #define LEND_PEER(carrier, index) ((uint32_t)(carrier) << 28 | (index))
 #define LEND_PEER_CARRIER(peer)   ((peer) >> 28)
-#define LEND_PEER_INDEX(peer)	  ((peer) & 0x0fffffffu)
+#define LEND_PEER_INDEX(peer)     ((peer)&0x0fffffffu)
 
 struct lend_core_config {
-	uint32_t sessions;      /* 1 .. 2^20 */
-	uint32_t calls;         /* in flight per session and direction, 1 .. 1024 */
-	uint32_t inflight;      /* calls in flight on the whole endpoint, per direction */
-	uint32_t reassemblies;  /* messages of several datagrams under way, per direction */
-	struct lend_path path[LEND_CARRIERS_MAX]; /* by carrier; mtu 0: not there yet, see lend_core_path() */
-	uint8_t incarnation[16];                  /* random bits of this process's start */
-	uint64_t message_max;                     /* bytes; longer messages are refused */
-	uint64_t receive_budget;                  /* bytes that peers may have granted at once */
-	uint32_t unscheduled;                     /* bytes that a session may send before a grant: 65536 */
-	lend_ns probe, dead;                      /* silence before a probe, before the end */
-	uint8_t seed[32];                         /* the only source of randomness */
-	uint8_t congestion;                       /* enum lend_cc */
+	uint32_t sessions;     /* 1 .. 2^20 */
+	uint32_t calls;        /* in flight per session and direction, 1 .. 1024 */
+	uint32_t inflight;     /* calls in flight on the whole endpoint, per direction */
+	uint32_t reassemblies; /* messages of several datagrams under way, per direction */
+	struct lend_path
+	    path[LEND_CARRIERS_MAX]; /* by carrier; mtu 0: not there yet, see lend_core_path() */
+	uint8_t incarnation[16];     /* random bits of this process's start */
+	uint64_t message_max;        /* bytes; longer messages are refused */
+	uint64_t receive_budget;     /* bytes that peers may have granted at once */
+	uint32_t unscheduled;        /* bytes that a session may send before a grant: 65536 */
+	lend_ns probe, dead;         /* silence before a probe, before the end */
+	uint8_t seed[32];            /* the only source of randomness */
+	uint8_t congestion;          /* enum lend_cc */
 };
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */
@@ -99,7 +104,8 @@ uint32_t lend_core_poll(struct lend_core *core, struct lend_event *ev, uint32_t 
 lend_ns lend_core_deadline(const struct lend_core *core);
 
 /* 0 and *session usable at once: calls wait until it is up. -ENOSPC, -EHOSTUNREACH. */
-int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag, uint64_t *session);
+int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag,
+		      uint64_t *session);
 /* Ends its calls (CANCELLED) and says goodbye; SESSION_DOWN follows. */
 void lend_core_disconnect(struct lend_core *core, uint64_t session);
 
@@ -113,10 +119,12 @@ struct lend_core_call {
 /* Takes the buffers on success (0), none on -EAGAIN (no free slot), -EMSGSIZE or -ESTALE. */
 int lend_core_call(struct lend_core *core, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle);
-/* Ends the call with this status (CANCELLED, say); CALL_END follows. A stale handle does nothing. */
+/* Ends the call with this status (CANCELLED, say); CALL_END follows. A stale handle does nothing.
+ */
 void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
 /* Answers an EV_REQUEST, once. Always takes reply: it comes back with REPLY_END, at once when the
- * caller is gone (0 still). -ESTALE: no such request or answered before; reply is then not taken. */
+ * caller is gone (0 still). -ESTALE: no such request or answered before; reply is then not taken.
+ */
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
 /* When the caller of this request stops waiting: a time, LEND_NEVER; 0 for a stale handle. */
@@ -126,13 +134,13 @@ bool lend_core_request_cancelled(const struct lend_core *core, uint64_t call);
 /* Who is at the other end: 0, or -ESTALE. incarnation is zeros until the session is up. */
 int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint32_t *peer,
 			   uint8_t incarnation[16]);
-/* Answers an EV_NEED: memory of at least the announced length, or 0 to refuse (RESOURCE_EXHAUSTED). Takes
- * buf on success; it comes back with REQUEST or CALL_END, or with EV_BUF_BACK when the message dies.
- * -ESTALE: the message died meanwhile, buf is not taken. */
+/* Answers an EV_NEED: memory of at least the announced length, or 0 to refuse (RESOURCE_EXHAUSTED).
+ * Takes buf on success; it comes back with REQUEST or CALL_END, or with EV_BUF_BACK when the
+ * message dies. -ESTALE: the message died meanwhile, buf is not taken. */
 int lend_core_attach(struct lend_core *core, uint64_t call, struct lend_bufs *bufs, uint32_t buf);
-/* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of several
- * datagrams land in before (or instead of) memory of their own. Delivered ones leave with REQUEST or CALL_END:
- * keep lend_core_supply_wanted() at 0. */
+/* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of
+ * several datagrams land in before (or instead of) memory of their own. Delivered ones leave with
+ * REQUEST or CALL_END: keep lend_core_supply_wanted() at 0. */
 uint32_t lend_core_supply_wanted(const struct lend_core *core);
 void lend_core_supply(struct lend_core *core, uint32_t buf);
 
