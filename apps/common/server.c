@@ -13,7 +13,16 @@
 #include "apps/common/spawn.h"
 #include "lend/stats.h"
 
-enum { KEY_EAL = 0x7201, KEY_READY_FD, KEY_CPU, KEY_SPIN };
+enum {
+	KEY_EAL = 0x7201,
+	KEY_READY_FD,
+	KEY_CPU,
+	KEY_SPIN,
+	KEY_CALLS,
+	KEY_SESSIONS,
+	KEY_MESSAGE_MAX,
+	KEY_BUDGET
+};
 
 static const struct argp_option options[] = {
     {"listen", 'l', "ADDR", 0, "Where to serve: shm:NAME, udp:HOST:PORT, dpdk:...", 0},
@@ -21,6 +30,10 @@ static const struct argp_option options[] = {
     {"ready-fd", KEY_READY_FD, "FD", OPTION_HIDDEN, "Where the ready line goes", 0},
     {"cpu", KEY_CPU, "N", 0, "Stay on this CPU", 0},
     {"spin", KEY_SPIN, NULL, 0, "Poll for ever instead of sleeping when idle", 0},
+    {"calls", KEY_CALLS, "N", 0, "Calls in flight per session, at most", 0},
+    {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
+    {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
+    {"receive-budget", KEY_BUDGET, "BYTES", 0, "Bytes on their way here at once", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -43,6 +56,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SPIN:
 		args->spin = true;
+		return 0;
+	case KEY_CALLS:
+		args->calls = (uint32_t)app_arg_u64("--calls", arg, 0, 1024);
+		return 0;
+	case KEY_SESSIONS:
+		args->sessions = (uint32_t)app_arg_u64("--sessions", arg, 0, 1 << 20);
+		return 0;
+	case KEY_MESSAGE_MAX:
+		args->message_max = app_arg_size("--message-max", arg, 0, 1 << 30);
+		return 0;
+	case KEY_BUDGET:
+		args->receive_budget = app_arg_size("--receive-budget", arg, 0, UINT64_C(1) << 40);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -75,6 +100,14 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 		mine = *config;
 	mine.listen = args->listen;
 	mine.eal = args->eal;
+	if (args->calls)
+		mine.calls = args->calls;
+	if (args->sessions)
+		mine.sessions = args->sessions;
+	if (args->message_max)
+		mine.message_max = args->message_max;
+	if (args->receive_budget)
+		mine.receive_budget = args->receive_budget;
 	server->args = *args;
 	app_pin(args->cpu);
 	if (lend_open(&mine, &server->ep) < 0)

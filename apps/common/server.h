@@ -26,6 +26,9 @@ struct app_server_args {
 	int ready_fd; /* -1: the ready line goes to stdout */
 	int cpu;      /* APP_ANY_CPU: not pinned */
 	bool spin;    /* polls for ever instead of sleeping when idle */
+	/* As in lend_config; 0: its default. */
+	uint32_t calls, sessions;
+	uint64_t message_max, receive_budget;
 };
 #define APP_SERVER_ARGS_INIT                                                                       \
 	{                                                                                          \
@@ -38,7 +41,7 @@ struct app_server {
 	struct app_server_args args;
 };
 
-/* Pins, opens the endpoint (config NULL: defaults; its listen and eal are args') and takes over
+/* Pins, opens the endpoint (config NULL: defaults; what args name goes before it) and takes over
  * SIGTERM, SIGINT and SIGUSR1. app_die() with lend_why() when it cannot. */
 void app_server_open(struct app_server *server, const struct app_server_args *args,
 		     const struct lend_config *config);

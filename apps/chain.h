@@ -1,0 +1,46 @@
+/* chain - the caller's side of a chain of services: what its lanes share.
+ *
+ * By value a request carries the bytes through every hop. By reference it is put once, the 64 bytes
+ * that name it go through the hops, the last one gets the bytes, and the reference is released when
+ * the answer is there. Layer: apps. Threads: one.
+ */
+#ifndef APPS_CHAIN_H
+#define APPS_CHAIN_H
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "apps/common/spawn.h"
+#include "lend/mem.h"
+
+enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO };
+enum { APP_CHAIN_HOPS_MAX = 24, APP_AUTO_BYTES = 32 << 10, APP_REF_LEN = 64 };
+/* The method of a request by reference, beside APP_METHOD_CHAIN. */
+enum { APP_METHOD_CHAIN_REF = 8 };
+
+struct app_chain_lane;
+
+struct app_chain {
+	struct app_load_args load_args;
+	unsigned hops;
+	enum app_by by;
+	const char *node_address; /* as given; NULL: a node of our own */
+	bool sweep;
+
+	struct app_net net;
+	unsigned me, node, hop[APP_CHAIN_HOPS_MAX];
+	struct app_child child[APP_CHAIN_HOPS_MAX], mn;
+	struct lend_ep *ep;
+	struct lend_mem *mem; /* NULL: no request goes by reference */
+	lend_session session; /* to the first hop */
+	uint64_t size;        /* of the requests now */
+	bool ref;             /* and how they go */
+	struct app_chain_lane *lane;
+	struct app_lane **order;
+	struct app_load load;
+};
+
+/* Makes the lanes: load_args.window of them; app_die() without memory. */
+void app_chain_lanes_make(struct app_chain *chain);
+void app_chain_lanes_free(struct app_chain *chain);
+
+#endif

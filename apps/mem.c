@@ -1,0 +1,91 @@
+/* mem - what a memory node holds.
+ * Layer: apps. Threads: one. */
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/node.h"
+#include "apps/common/report.h"
+
+struct args {
+	const char *what, *node;
+	bool json;
+};
+
+enum { KEY_NODE = 0x7401, KEY_JSON };
+
+static const struct argp_option options[] = {
+    {"node", KEY_NODE, "ADDR", 0, "The memory node: shm:mn0, udp:10.0.0.7:7000", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case KEY_NODE:
+		args->node = arg;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (args->what)
+			return ARGP_ERR_UNKNOWN;
+		args->what = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!args->what || strcmp(args->what, "stat"))
+			app_bad("%s: say what to do: lend mem stat --node ADDR",
+				args->what ? args->what : "nothing asked");
+		if (!args->node)
+			app_bad("which memory node? give --node ADDR as lend-mn printed it");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void report(const struct args *args, const struct lend_mem_stat *stat)
+{
+	struct app_report report;
+
+	app_report_begin(&report, args->json, "memory node");
+	app_report_int(&report, "pages_total", stat->pages_total, "pages of 4 KiB");
+	app_report_int(&report, "pages_used", stat->pages_used, "with data, or under way");
+	app_report_int(&report, "pages_quarantined", stat->pages_quarantined,
+		       "freed, not yet to be used");
+	app_report_int(&report, "refs", stat->refs, "snapshots");
+	app_report_int(&report, "spaces", stat->spaces, "private views");
+	app_report_int(&report, "clients", stat->clients, "that said hello");
+	app_report_int(&report, "grants_expired", stat->grants_expired,
+		       "offers that nobody took in time");
+	app_report_int(&report, "tx_bytes", stat->tx_bytes,
+		       "bytes handed to its carriers since it started");
+	app_report_text(&report, "node", args->node, "");
+	app_report_end(&report);
+}
+
+int app_mem(int argc, char **argv)
+{
+	static const struct argp argp = {.options = options,
+					 .parser = parse,
+					 .args_doc = "stat",
+					 .doc = "Tells what a memory node holds.\v"
+						"  lend mem stat --node shm:mn0 --json"};
+	struct args args = {.what = NULL};
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_mem_stat stat;
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+
+	app_parse(&argp, argc, argv, &args);
+	if (lend_open(&config, &ep) < 0)
+		app_die("%s", lend_why());
+	mem = app_node_open(ep, args.node);
+	app_node_stat(mem, &stat);
+	lend_mem_close(mem);
+	lend_close(ep);
+	report(&args, &stat);
+	return APP_EXIT_OK;
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Goal: every subcommand of lend does what its --help says, for people and for programs, and fails in one line.
+
+Method: runs the built programs for a fraction of a second each over the carriers that this machine has, reads
+their JSON, and asks the memory node after each run that used one whether it still holds a page.
+
+usage: apps.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+LEND, MN = str(BUILD / "lend"), str(BUILD / "lend-mn")
+SHORT = ["--seconds", "0.2"]
+LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_flight", "errors", "wrong_bytes",
+               "check_in_flight", "check_order", "bytes_moved_per_call"}
+
+
+def lend(*args, code=0, **kwargs):
+    done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=60, **kwargs)
+    assert done.returncode == code, (args, done.returncode, done.stdout[-400:], done.stderr[-2000:])
+    return done
+
+
+def lend_json(*args):
+    return json.loads(lend(*args, "--json").stdout)
+
+
+def carriers():
+    checks = {c["name"]: c["ok"] for c in lend_json("doctor")["checks"]}
+    return [c for c in ("shm", "udp", "dpdk-memif", "dpdk-ring") if checks[c]]
+
+
+class Node:
+    """A memory node of the test's own."""
+
+    def __init__(self, listen):
+        self.process = subprocess.Popen([MN, "--listen", listen, "--size", "64M"], stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        self.address = next(w for w in line.replace(",", " ").split() if w.startswith(("shm:", "udp:", "dpdk:")))
+
+    def stat(self):
+        return lend_json("mem", "stat", "--node", self.address)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+class Commands(unittest.TestCase):
+    def check_load(self, got):
+        self.assertLessEqual(LOAD_FIELDS, got.keys())
+        self.assertGreater(got["calls"], 0)
+        self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
+        self.assertTrue(got["check_order"])
+        self.assertLessEqual(got["p50_us"], got["p99_us"])
+        self.assertLessEqual(got["p99_us"], got["max_us"])
+
+    def test_lat(self):
+        for carrier in CARRIERS:
+            for size in (0, 64, 5000):
+                with self.subTest(carrier=carrier, size=size):
+                    got = lend_json("lat", "--carrier", carrier, "--size", size, *SHORT)
+                    self.check_load(got)
+                    self.assertEqual(got["in_flight"], 1)
+                    self.assertGreaterEqual(got["bytes_moved_per_call"], 2 * size)
+                    self.assertIn(got["distance_before"], ("near", "far", "one CPU"))
+
+    def test_rate(self):
+        for carrier in CARRIERS:
+            for more in ([], ["--one-thread"]):
+                with self.subTest(carrier=carrier, more=more):
+                    got = lend_json("rate", "--carrier", carrier, "--window", 32, "--sessions", 4, *more, *SHORT)
+                    self.check_load(got)
+                    self.assertEqual(got["in_flight"], 128)
+                    self.assertGreater(got["cycles_per_call"], 0)
+                    self.assertEqual(got["one_thread"], bool(more) or carrier == "dpdk-ring")
+
+    def test_bw(self):
+        for carrier in CARRIERS:
+            with self.subTest(carrier=carrier):
+                got = lend_json("bw", "--carrier", carrier, "--size", "1M", *SHORT)
+                self.check_load(got)
+                self.assertGreaterEqual(got["bytes_moved_per_call"], 1 << 20)
+                want = 8e-9 * got["size"] * got["calls_per_s"]
+                self.assertAlmostEqual(got["gbit_per_s"], want, delta=0.01 * want + 0.01)
+
+    def test_chain(self):
+        size, hops = 200000, 3
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            for by in ("value", "ref", "auto"):
+                with self.subTest(carrier=carrier, by=by):
+                    got = lend_json("chain", "--hops", hops, "--size", size, "--by", by, "--carrier", carrier, *SHORT)
+                    self.check_load(got)
+                    self.assertEqual(got["pages_used_after"], 0)
+                    if by == "value":
+                        self.assertGreaterEqual(got["bytes_moved_per_call"], hops * size)
+                    else:
+                        self.assertEqual(got["by"], "ref")
+                        self.assertGreaterEqual(got["bytes_moved_per_call"], 2 * size)
+                        self.assertLess(got["bytes_moved_per_call"], 2.5 * size)
+        self.assertEqual(lend_json("chain", "--hops", 2, "--size", 1000, "--by", "auto", *SHORT)["by"], "value")
+
+    def test_chain_leaves_nothing_on_a_foreign_node(self):
+        with Node(f"shm:apps-{os.getpid()}-chain") as node:
+            got = lend_json("chain", "--by", "ref", "--size", "100K", "--hops", 2, "--node", node.address, *SHORT)
+            self.check_load(got)
+            stat = node.stat()
+            self.assertEqual((stat["pages_used"], stat["refs"], stat["spaces"]), (0, 0, 0))
+
+    def test_sweep(self):
+        got = lend_json("chain", "--sweep", "--size", "8K", "--hops", 2, "--seconds", "0.4")
+        self.assertEqual([row["size"] for row in got["sweep"]], [1024, 2048, 4096, 8192])
+        self.assertEqual(got["wrong_bytes"], 0)
+
+    def test_put_and_get(self):
+        for listen in (f"shm:apps-{os.getpid()}-put", "udp:127.0.0.1:0"):
+            with Node(listen) as node:
+                for size in (0, 1, 4096, 1 << 20, (5 << 20) + 3):
+                    with self.subTest(listen=listen, size=size):
+                        self.round_trip(node, size)
+
+    def round_trip(self, node, size):
+        source, copy = TEMP / "source", TEMP / "copy"
+        source.write_bytes(os.urandom(size))
+        ref = lend("put", source, "--node", node.address, "--ttl", "10m").stdout.decode().strip()
+        self.assertTrue(ref.startswith("lend1:"))
+        lend("get", ref, "-o", copy)
+        self.assertEqual(copy.read_bytes(), source.read_bytes())
+        self.assertEqual(lend("get", ref).stdout, source.read_bytes())
+        copy.unlink()
+
+    def test_put_expires(self):
+        with Node(f"shm:apps-{os.getpid()}-ttl") as node:
+            source = TEMP / "short-lived"
+            source.write_bytes(b"x" * 10000)
+            ref = lend("put", source, "--node", node.address, "--ttl", "50ms").stdout.decode().strip()
+            for _ in range(200):
+                if node.stat()["pages_used"] == 0:
+                    break
+            self.assertEqual(node.stat()["pages_used"], 0)
+            done = lend("get", ref, "-o", TEMP / "never", code=1)
+            self.one_line(done)
+            self.assertFalse(list(TEMP.glob("never*")), "a failed get leaves no file")
+
+    def test_connect(self):
+        server = subprocess.Popen([LEND, "serve", "--listen", "udp:127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        address = server.stdout.readline().split()[1]
+        got = lend_json("lat", "--connect", address, "--carrier", "udp", *SHORT)
+        self.check_load(got)
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(10), 0)
+        server.stdout.close()
+
+    def one_line(self, done):
+        text = done.stderr.decode()
+        self.assertEqual(text.count("\n"), 1, text)
+        self.assertTrue(text.startswith("lend"), text)
+        self.assertEqual(done.stdout, b"")
+
+    def test_bad_input(self):
+        for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
+                     ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
+                     ["rate", "--window", "0"], ["rate", "--one-thread", "--connect", "shm:x"],
+                     ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
+                     ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
+            with self.subTest(args=args):
+                self.one_line(lend(*args, code=2))
+
+    def test_nobody_there(self):
+        nowhere = f"shm:apps-{os.getpid()}-nobody"
+        for args in (["lat", "--connect", nowhere], ["mem", "stat", "--node", nowhere],
+                     ["put", LEND, "--node", nowhere], ["serve", "--listen", "pigeon:1"],
+                     ["put", "/no/such/file", "--node", nowhere]):
+            with self.subTest(args=args):
+                self.one_line(lend(*args, code=1))
+
+    def test_forged_reference(self):
+        with Node(f"shm:apps-{os.getpid()}-forged") as node:
+            source = TEMP / "secret"
+            source.write_bytes(b"s" * 5000)
+            ref = lend("put", source, "--node", node.address).stdout.decode().strip()
+            at = ref.index("@") - 4
+            forged = ref[:at] + ("A" if ref[at] != "A" else "B") + ref[at + 1:]
+            done = lend("get", forged, code=1)
+            self.one_line(done)
+
+    def test_help(self):
+        self.assertIn(b"doctor", lend("--help").stdout)
+        for command in ("lat", "rate", "bw", "chain", "mem", "put", "get", "doctor", "serve"):
+            self.assertIn(b"--help", lend(command, "--help").stdout)
+
+    def test_tables(self):
+        self.assertIn(b"p50_us", lend("lat", *SHORT).stdout)
+        self.assertIn(b"runtime folder", lend("doctor").stdout)
+
+    def test_children_die_with_the_starter(self):
+        starter = subprocess.Popen([LEND, "lat", "--seconds", "30"], stdout=subprocess.DEVNULL)
+        children = []
+        while not children and starter.poll() is None:
+            children = pathlib.Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text().split()
+        starter.kill()
+        starter.wait(10)
+        alive = children
+        for _ in range(2000):
+            alive = [c for c in alive if pathlib.Path(f"/proc/{c}").exists()
+                     and ") Z " not in pathlib.Path(f"/proc/{c}/stat").read_text()]
+            if not alive:
+                break
+        self.assertTrue(children)
+        self.assertFalse(alive)
+
+
+if __name__ == "__main__":
+    TEMP = pathlib.Path(tempfile.mkdtemp(prefix="lend-apps-"))
+    os.environ["XDG_RUNTIME_DIR"] = str(TEMP)
+    try:
+        CARRIERS = carriers()
+        print("carriers here:", *CARRIERS)
+        names = [f"-k{name}" for name in sys.argv[2:]]
+        result = unittest.main(argv=[sys.argv[0], "-v", *names], exit=False).result
+    finally:
+        shutil.rmtree(TEMP, ignore_errors=True)
+    sys.exit(not result.wasSuccessful())
