@@ -23,6 +23,7 @@ Test(rng, published_numbers)
 	cr_assert_eq(lend_rng_next(&rng), 11520);
 	cr_assert_eq(lend_rng_next(&rng), 0);
 	cr_assert_eq(lend_rng_next(&rng), 1509978240);
+	cr_assert_eq(lend_rng_next(&rng), UINT64_C(1215971899390074240));
 }
 
 Test(rng, numbers_are_distinct_across_seeds_and_repeat)
@@ -59,4 +60,17 @@ Test(rng, below_is_even_and_below)
 		cr_assert_eq(lend_rng_below(&rng, 1), 0);
 		cr_assert_lt(lend_rng_below(&rng, UINT64_MAX / 2 + 2), UINT64_MAX / 2 + 2);
 	}
+}
+
+/* The remainder alone would draw the lower third of such a range twice as often. */
+Test(rng, below_does_not_favour_small_values)
+{
+	const uint64_t n = UINT64_C(3) << 62, third = UINT64_C(1) << 62;
+	struct lend_rng rng;
+	uint32_t low = 0;
+
+	lend_rng_seed(&rng, 2);
+	for (int i = 0; i < 30000; i++)
+		low += lend_rng_below(&rng, n) < third;
+	cr_assert(low > 9500 && low < 10500, "%u of 30000 in the lower third", low);
 }
