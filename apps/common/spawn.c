@@ -124,16 +124,19 @@ static void wait_ready(struct app_child *child)
 {
 	char line[LINE_MAX_LEN];
 	lend_ns until = app_now() + (lend_ns)READY_MS * 1000000;
-	int len;
+	int len, status;
 
 	while ((len = read_line(child->fd, line, sizeof(line), READY_MS)) > 0 && app_now() < until)
 		if (find_address(line, child->address))
 			return;
-	app_child_stop(child);
+	status = app_child_stop(child);
 	if (len == 0)
 		app_die("%s was not ready within %d s; is the machine overloaded?", child->what,
 			READY_MS / 1000);
-	app_die("%s did not start; its own line above says why", child->what);
+	if (!WIFEXITED(status))
+		app_die("%s ended by signal %d before it was ready; run it by itself", child->what,
+			WTERMSIG(status));
+	exit(APP_EXIT_FAILED); /* its own line says why */
 }
 
 /* The child writes on write_fd; as stdout when to_stdout. */
