@@ -70,6 +70,8 @@ struct lend_config {
 	uint32_t workers;        /* threads for LEND_SLOW handlers */
 	lend_ns timeout;         /* of a call that names none; 0: 5 s */
 	lend_ns probe, dead;     /* silence before a probe / the end; 0: 500 ms / 5 s */
+	uint64_t memory_max;     /* bytes of message buffers, free ones included; 0: what the limits
+				    above call for */
 };
 #define LEND_CONFIG_INIT                                                                           \
 	{                                                                                          \
@@ -169,6 +171,8 @@ struct lend_call {
 	    struct lend_call *call); /* exactly once, inside a turn; may start and end anything */
 	enum lend_status status;     /* in done, like ran */
 	enum lend_ran ran;
+	uint64_t
+	    reply_len; /* out: bytes of the reply, also of one too long for where it was to go */
 	uint64_t reserved[8];
 };
 /* 0; -EAGAIN (no free slot), -EMSGSIZE, -ESTALE: nothing taken, done will not run. */
