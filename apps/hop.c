@@ -194,6 +194,27 @@ static void on_ref(lend_request request, const struct lend_buf *bytes, void *arg
 		read_ref(hop, request, bytes);
 }
 
+static void close_node(void *arg)
+{
+	struct hop *hop = arg;
+
+	if (hop->mem)
+		lend_mem_close(hop->mem);
+}
+
+static void free_rest(struct hop *hop)
+{
+	for (struct relay *relay; (relay = hop->relays);) {
+		hop->relays = relay->rest;
+		free(relay);
+	}
+	for (struct fetch *fetch; (fetch = hop->fetches);) {
+		hop->fetches = fetch->rest;
+		free(fetch->into.iov_base);
+		free(fetch);
+	}
+}
+
 int app_hop(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
@@ -203,6 +224,7 @@ int app_hop(int argc, char **argv)
 					 .doc = "One service of lend chain."};
 	struct hop hop = {.args = APP_SERVER_ARGS_INIT};
 	struct app_server server;
+	int rc;
 
 	app_parse(&argp, argc, argv, &hop);
 	app_server_open(&server, &hop.args, NULL);
@@ -214,5 +236,9 @@ int app_hop(int argc, char **argv)
 	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_value, &hop, 0) < 0 ||
 	    lend_serve(hop.ep, APP_METHOD_CHAIN_REF, on_ref, &hop, 0) < 0)
 		app_die("%s", lend_why());
-	return app_server_run(&server);
+	server.closing = close_node;
+	server.arg = &hop;
+	rc = app_server_run(&server);
+	free_rest(&hop);
+	return rc;
 }

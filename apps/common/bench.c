@@ -272,6 +272,9 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 
 void app_bench_close(struct app_bench *b)
 {
+	for (unsigned i = 0; i < b->lanes; i++)
+		if (b->lane[i].request)
+			lend_buf_give(b->ep, b->lane[i].request);
 	lend_close(b->ep);
 	if (b->other)
 		lend_close(b->other);

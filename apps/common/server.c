@@ -109,6 +109,7 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 	if (args->receive_budget)
 		mine.receive_budget = args->receive_budget;
 	server->args = *args;
+	server->closing = NULL;
 	app_pin(args->cpu);
 	if (lend_open(&mine, &server->ep) < 0)
 		app_die("%s", lend_why());
@@ -156,6 +157,8 @@ int app_server_run(struct app_server *server)
 		say_bytes(server);
 	}
 	running = NULL;
+	if (server->closing)
+		server->closing(server->arg);
 	if (rc < 0)
 		app_note("%s", lend_why());
 	lend_close(server->ep);

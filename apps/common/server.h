@@ -39,6 +39,9 @@ extern const struct argp app_server_argp; /* input: struct app_server_args */
 struct app_server {
 	struct lend_ep *ep;
 	struct app_server_args args;
+	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, to
+				       close a lend_mem on it, say */
+	void *arg;
 };
 
 /* Pins, opens the endpoint (config NULL: defaults; what args name goes before it) and takes over
