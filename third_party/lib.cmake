@@ -7,7 +7,8 @@ set_target_properties(lend_shared PROPERTIES
 	OUTPUT_NAME lend EXPORT_NAME lend LINKER_LANGUAGE C
 	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
 	LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/lend.map)
-target_link_options(lend_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/lend.map -Wl,--no-undefined)
+target_link_options(lend_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/lend.map -Wl,--no-undefined
+	-Wl,-Bsymbolic-functions) # its own calls of its own functions go straight
 target_link_libraries(lend_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 target_include_directories(lend_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
