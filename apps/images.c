@@ -8,6 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/load.h"
+#include "apps/common/node.h"
 #include "apps/common/report.h"
 #include "apps/images_client.h"
 #include "apps/images_cluster.h"
@@ -29,10 +30,10 @@ struct run {
 	struct images_list list;
 	struct images_cluster cluster;
 	struct images_client client;
-	lend_ns began, busy_ns; /* busy: of passes with several at a time */
-	uint64_t first_ended;   /* results of the passes one at a time */
-	uint64_t moved;         /* bytes */
-	uint64_t pages_used;
+	lend_ns began, busy_ns;    /* busy: of passes with several at a time */
+	uint64_t first_ended;      /* results of the passes one at a time */
+	uint64_t moved;            /* bytes */
+	struct lend_mem_stat node; /* when all was done */
 };
 
 enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON };
@@ -122,9 +123,9 @@ static void open_client(struct run *run)
 	client->out = run->args.out;
 	images_cluster_config(&run->cluster, &config);
 	if (lend_open(&config, &client->ep) < 0 ||
-	    lend_connect(client->ep, images_cluster_service(&run->cluster), &client->service) < 0 ||
-	    lend_mem_open(client->ep, images_cluster_node(&run->cluster), &client->mem) < 0)
+	    lend_connect(client->ep, images_cluster_service(&run->cluster), &client->service) < 0)
 		app_die("%s", lend_why());
+	client->mem = app_node_open(client->ep, images_cluster_node(&run->cluster));
 }
 
 static void close_client(struct run *run)
@@ -134,29 +135,15 @@ static void close_client(struct run *run)
 	images_cluster_close(&run->cluster);
 }
 
-/* The node's counters; on a node that is gone the run ends. */
-static struct lend_mem_stat ask_node(struct run *run)
-{
-	struct lend_mem_stat stat = {0};
-	struct lend_op op = {.timeout = IMAGES_TIMEOUT};
-
-	if (lend_mem_stat(run->client.mem, 0, &stat, &op) < 0 ||
-	    lend_op_wait(run->client.mem, &op) < 0)
-		app_die("%s", lend_why());
-	if (op.status != LEND_OK)
-		app_die("the memory node does not answer: %s", app_status_name(op.status));
-	return stat;
-}
-
 /* What all processes handed to their carriers so far. */
 static uint64_t moved(struct run *run)
 {
 	struct lend_stats stats;
-	uint64_t sum = images_cluster_tx_bytes(&run->cluster);
+	struct lend_mem_stat node;
 
-	sum += ask_node(run).tx_bytes;
+	app_node_stat(run->client.mem, &node);
 	lend_stats(run->client.ep, &stats);
-	return sum + stats.tx_bytes;
+	return stats.tx_bytes + node.tx_bytes + images_cluster_tx_bytes(&run->cluster);
 }
 
 /* Loads from first on until the batch is full; returns its end. */
@@ -191,18 +178,6 @@ static void run_batch(struct run *run, unsigned first, unsigned end)
 		run->busy_ns += images_client_pass(client, items, first, end, run->args.window);
 	if (!client->failed)
 		run->moved += moved(run) - before;
-}
-
-/* Pages go back to the node a bounded number per turn, so the last ones may take a moment. */
-static uint64_t pages_left(struct run *run)
-{
-	lend_ns until = app_now() + UINT64_C(2000000000);
-	uint64_t pages;
-
-	do {
-		pages = ask_node(run).pages_used;
-	} while (pages && app_now() < until);
-	return pages;
 }
 
 static double ms(uint64_t ns)
@@ -284,7 +259,7 @@ static void report(const struct run *run)
 	app_report_int(&out, "window", args->window, "under way at a time");
 	app_report_int(&out, "processes", images_cluster_processes(&run->cluster),
 		       "with client and memory node");
-	app_report_int(&out, "pages_used_after", run->pages_used, "at the memory node");
+	app_report_int(&out, "pages_used_after", run->node.pages_used, "at the memory node");
 	app_report_end(&out);
 }
 
@@ -301,7 +276,7 @@ static void run_all(struct run *run)
 	if (run->client.failed)
 		app_note("%s: %s; if a tier ended, its own line above says why",
 			 run->client.culprit, app_status_name(run->client.status));
-	run->pages_used = pages_left(run);
+	app_node_stat_idle(run->client.mem, &run->node);
 }
 
 int app_images(int argc, char **argv)
