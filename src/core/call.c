@@ -1,0 +1,476 @@
+#include "core/call.h"
+
+#include "core/ctl.h"
+#include "core/event.h"
+#include "core/loss.h"
+#include "core/rx.h"
+#include "core/sched.h"
+#include "core/sess.h"
+#include "core/tx.h"
+
+struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s, uint32_t wire,
+				    bool server)
+{
+	struct lend_call_rec *k;
+	uint32_t i, gen;
+
+	if (c->used[server] >= c->cfg.inflight)
+		return NULL;
+	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
+	LEND_CHECK(i != LEND_NONE);
+	c->used[server]++;
+	k = lend_call_at(c, i);
+	gen = k->gen + 1;
+	memset(k, 0, sizeof(*k));
+	k->gen = gen + !gen;
+	k->sess = lend_sess_index(c, s);
+	k->sess_id = s->id;
+	k->wire = wire;
+	k->server = server;
+	k->timer = LEND_NEVER;
+	k->deadline = LEND_NEVER;
+	k->tx.win = LEND_NONE;
+	k->rx.frags = LEND_NONE;
+	lend_list_push(&s->calls, lend_links_mine(c), i);
+	return k;
+}
+
+void lend_call_free(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint32_t i = lend_call_index(c, k);
+
+	lend_sched_remove(c, k);
+	lend_list_remove(&c->starved, lend_links_starved(c), i);
+	lend_list_remove(&lend_sess_at(c, k->sess)->calls, lend_links_mine(c), i);
+	lend_tx_end(c, &k->tx);
+	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
+	k->state = LEND_CALL_FREE;
+	c->used[k->server]--;
+	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), i);
+}
+
+struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
+{
+	uint32_t i = (uint32_t)handle;
+	struct lend_call_rec *k;
+
+	if (i >= c->records)
+		return NULL;
+	k = lend_call_at(c, i);
+	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
+}
+
+static void free_slot(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint32_t slot = lend_pkt_slot(k->wire);
+
+	lend_cslot_at(c, k->sess, slot)->rec = LEND_NONE;
+	lend_sess_at(c, k->sess)->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
+	lend_call_free(c, k);
+}
+
+static void refund(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (k->tx.charged == 0)
+		return;
+	s->unscheduled_used -= k->tx.charged;
+	k->tx.charged = 0;
+	lend_sched_wake(c, s);
+}
+
+static uint32_t take_slot(struct lend_core *c, struct lend_sess *s)
+{
+	for (uint32_t w = 0; w * 64 < c->cfg.calls; w++)
+		if (s->slots[w]) {
+			uint32_t slot = w * 64 + (uint32_t)__builtin_ctzll(s->slots[w]);
+
+			s->slots[w] &= s->slots[w] - 1;
+			return slot;
+		}
+	return LEND_NONE;
+}
+
+/* The reply's first credit: named memory at once, up to a window; else what the pool takes. */
+static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
+			 uint32_t reply)
+{
+	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more;
+
+	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, c->cfg.unscheduled));
+	if (!reply)
+		return;
+	k->reply_cap = (uint32_t)lend_min_u64(cap, LEND_MESSAGE_MAX);
+	k->rx.buf = reply;
+	k->rx.seg = reply;
+	k->rx.attached = 1;
+	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
+	more = lend_min_u64(more, c->cfg.receive_budget - c->budget_used);
+	k->rx.granted += (uint32_t)more;
+	k->rx.charged += (uint32_t)more;
+	c->budget_used += more;
+}
+
+static int check(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
+		 uint32_t request, uint64_t *len)
+{
+	if (!s || (s->state != LEND_SESS_UP && s->state != LEND_SESS_CONNECTING))
+		return E_STALE;
+	*len = 0;
+	if (request && !lend_tx_fits(bufs, request, s->payload, len))
+		return E_INVAL;
+	if (*len > s->message_max)
+		return E_MSGSIZE;
+	return c->used[0] < c->cfg.inflight ? 0 : E_AGAIN;
+}
+
+int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
+		   const struct lend_core_call *call, uint64_t *handle)
+{
+	struct lend_sess *s = lend_sess_find(c, session);
+	struct lend_call_rec *k;
+	struct lend_cslot *slot;
+	uint64_t len = 0;
+	uint32_t i;
+	int rc = check(c, s, bufs, call->request, &len);
+
+	if (rc < 0)
+		return rc;
+	i = take_slot(c, s);
+	if (i == LEND_NONE)
+		return E_AGAIN;
+	c->now = lend_max_u64(c->now, now);
+	slot = lend_cslot_at(c, lend_sess_index(c, s), i);
+	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
+	slot->seq += !slot->seq;
+	k = lend_call_new(c, s, lend_pkt_call(i, slot->seq), false);
+	LEND_CHECK(k != NULL);
+	slot->rec = lend_call_index(c, k);
+	k->state = LEND_CALL_QUEUED;
+	k->class = call->class & LEND_PKT_CLASS;
+	k->method = call->method;
+	k->deadline = call->deadline;
+	k->tag = call->tag;
+	k->tx.buf = call->request;
+	k->tx.len = (uint32_t)len;
+	expect_reply(c, k, bufs, call->reply);
+	lend_sess_arm(c, s, k->deadline);
+	if (s->state == LEND_SESS_UP)
+		lend_call_launch(c, k);
+	*handle = lend_call_handle(c, k);
+	return 0;
+}
+
+void lend_call_launch(struct lend_core *c, struct lend_call_rec *k)
+{
+	bool begun = lend_tx_begin(c, lend_sess_at(c, k->sess), &k->tx, k->tx.buf, k->tx.len);
+
+	LEND_CHECK(begun); /* there is a window for every record */
+	lend_sched_ready(c, k);
+}
+
+bool lend_call_admit(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint32_t eager =
+	    k->tx.len > s->unscheduled ? lend_min_u32(LEND_EAGER, s->unscheduled) : k->tx.len;
+
+	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
+		return false;
+	k->tx.charged = eager;
+	k->tx.granted = lend_max_u32(eager, lend_min_u32(k->tx.len, s->payload));
+	s->unscheduled_used += eager;
+	return true;
+}
+
+void lend_call_sent(struct lend_core *c, struct lend_call_rec *k, uint64_t number)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	k->state = LEND_CALL_OPEN;
+	k->number = number;
+	k->stamp = c->now;
+	k->timer = c->now + lend_loss_rto(s, k->tries);
+	lend_sess_arm(c, s, k->timer);
+}
+
+static struct lend_event *end_event(struct lend_core *c, struct lend_call_rec *k, uint8_t status,
+				    uint8_t ran)
+{
+	struct lend_event *e = lend_event_push(c, LEND_EV_CALL_END);
+
+	e->session = k->sess_id;
+	e->call = lend_call_handle(c, k);
+	e->tag = k->tag;
+	e->method = k->method;
+	e->class = k->class;
+	e->status = status;
+	e->ran = ran;
+	e->buf = k->tx.buf;
+	return e;
+}
+
+/* Ends it without a reply; memory named for one goes back with the event. */
+static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t status, uint8_t ran)
+{
+	struct lend_event *e;
+
+	refund(c, k);
+	lend_sched_remove(c, k);
+	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
+	e = end_event(c, k, status, ran);
+	e->maybe_queued = k->state != LEND_CALL_QUEUED;
+	if (k->rx.attached)
+		e->reply = lend_rx_end(c, &k->rx);
+	else
+		lend_rx_drop(c, k);
+	lend_tx_end(c, &k->tx);
+}
+
+void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	bool sent = k->state == LEND_CALL_OPEN;
+
+	if (k->state == LEND_CALL_DRAINING)
+		return;
+	end_without(c, k, status, sent ? RAN_MAYBE : RAN_NO);
+	if (!sent) {
+		free_slot(c, k);
+		return;
+	}
+	k->state = LEND_CALL_DRAINING;
+	k->tries = 0;
+	k->timer = c->now + lend_loss_rto(s, 0);
+	lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
+	lend_sess_arm(c, s, k->timer);
+}
+
+void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+{
+	if (k->state != LEND_CALL_DRAINING)
+		end_without(c, k, status, k->state == LEND_CALL_OPEN ? RAN_MAYBE : RAN_NO);
+	free_slot(c, k);
+}
+
+void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
+{
+	struct lend_call_rec *k = lend_call_of(c, call);
+
+	if (k && !k->server)
+		lend_call_stop(c, k, status);
+}
+
+lend_ns lend_call_wake(const struct lend_call_rec *k)
+{
+	return k->state == LEND_CALL_DRAINING ? k->timer : lend_min_u64(k->timer, k->deadline);
+}
+
+/* What can be asked is asked; only a request of one datagram is repeated blindly. */
+static void ask(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (s->lossless || k->whole || k->tx.total > 1) {
+		LEND_COUNT(c, probes);
+		lend_ctl_sess(c, s, LEND_PKT_PROBE, k->wire, 0);
+		return;
+	}
+	lend_tx_lost(c, &k->tx, 0);
+	if (k->tx.resend)
+		lend_sched_ready(c, k);
+}
+
+void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (k->state != LEND_CALL_DRAINING && c->now >= k->deadline) {
+		LEND_COUNT(c, timeouts);
+		lend_call_stop(c, k, DEADLINE_EXCEEDED);
+		return;
+	}
+	if (c->now < k->timer)
+		return;
+	k->tries = (uint8_t)lend_min_u32(k->tries + 1u, 30);
+	k->timer = c->now + lend_loss_rto(s, k->tries);
+	if (k->state == LEND_CALL_DRAINING)
+		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
+	else
+		ask(c, k);
+}
+
+static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint32_t wire,
+				  bool *ended)
+{
+	uint32_t slot = lend_pkt_slot(wire);
+	struct lend_cslot *cs;
+
+	*ended = false;
+	if (slot >= c->cfg.calls)
+		return NULL;
+	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+	if (cs->seq != lend_pkt_seq(wire) || cs->seq == 0)
+		return NULL;
+	*ended = cs->rec == LEND_NONE;
+	return *ended ? NULL : lend_call_at(c, cs->rec);
+}
+
+static void progress(struct lend_core *c, struct lend_call_rec *k)
+{
+	k->tries = 0;
+	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
+}
+
+/* Any reply says that all of the request is there. */
+static void request_done(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->whole && k->tx.low == k->tx.total)
+		return;
+	k->whole = 1;
+	lend_sched_remove(c, k);
+	lend_tx_end(c, &k->tx);
+	refund(c, k);
+}
+
+static void finish(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v,
+		   bool fits)
+{
+	uint8_t status = v->reply.status <= STATUS_MAX ? v->reply.status : UNKNOWN;
+	uint8_t ran = v->reply.ran <= RAN_MAYBE ? v->reply.ran : RAN_MAYBE;
+	struct lend_event *e =
+	    end_event(c, k, fits ? status : RESOURCE_EXHAUSTED, fits ? ran : RAN_YES);
+
+	e->len = v->head.length;
+	if (fits && !k->rx.buf) {
+		e->data = v->payload;
+		e->data_len = v->payload_len;
+	}
+	if (k->rx.attached || fits)
+		e->reply = lend_rx_end(c, &k->rx);
+	else
+		lend_rx_drop(c, k);
+	free_slot(c, k);
+}
+
+static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+			 const struct lend_pkt_view *v)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	bool fits = !k->rx.attached || v->head.length <= k->reply_cap;
+
+	if (v->head.offset != 0 || v->payload_len != v->head.length || k->rx.frags != LEND_NONE) {
+		LEND_COUNT(c, rx_length);
+		return;
+	}
+	if (fits && k->rx.attached)
+		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
+	s->ack_due = 1;
+	if (s->ack_timer == LEND_NEVER) {
+		s->ack_timer = c->now + lend_loss_rto(s, 0);
+		lend_sess_arm(c, s, s->ack_timer);
+	}
+	finish(c, k, v, fits);
+}
+
+static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+			   const struct lend_pkt_view *v)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint64_t most = k->rx.attached && k->reply_cap ? k->reply_cap : c->cfg.message_max;
+	enum lend_rx_verdict got;
+
+	if (v->head.length > most) {
+		LEND_COUNT(c, rx_too_big);
+		lend_ctl_ack(c, k); /* of no call by then: whole */
+		finish(c, k, v, false);
+		return;
+	}
+	got = lend_rx_take(c, bufs, k, v);
+	if (got == LEND_RX_DROPPED)
+		return;
+	s->unacked++;
+	if (got == LEND_RX_WHOLE) {
+		lend_ctl_ack(c, k);
+		finish(c, k, v, true);
+	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
+		lend_ctl_ack(c, k);
+	}
+}
+
+void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_pkt_view *v)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+
+	if (ended)
+		lend_ctl_sess(c, s, LEND_PKT_ACK, v->head.call, 0);
+	if (ended || !k || k->state == LEND_CALL_DRAINING) {
+		if (ended)
+			LEND_COUNT(c, rx_dup);
+		else if (!k)
+			LEND_COUNT(c, rx_call);
+		return;
+	}
+	if (k->state != LEND_CALL_OPEN) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	if (v->reply.acked == k->number && !k->whole)
+		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
+	request_done(c, k);
+	progress(c, k);
+	if (v->head.length <= s->payload)
+		one_fragment(c, bufs, k, v);
+	else
+		many_fragments(c, bufs, k, v);
+}
+
+static void partial(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint32_t low = v->ack.low / s->payload;
+
+	lend_tx_acked_below(c, &k->tx, low);
+	if (v->ack.granted > k->tx.granted)
+		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
+	if (v->head.length & LEND_PKT_DROPPED)
+		lend_tx_rewind(c, &k->tx, low);
+	if (k->tx.granted > k->tx.charged && k->tx.len > s->unscheduled)
+		refund(c, k);
+}
+
+void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+	uint32_t low;
+
+	if (!k || k->state != LEND_CALL_OPEN)
+		return;
+	low = k->tx.low;
+	if (v->head.offset == LEND_PKT_WHOLE) {
+		request_done(c, k);
+		return;
+	}
+	if (k->whole)
+		return; /* an older word */
+	if (v->head.offset == LEND_PKT_PARTIAL)
+		partial(c, k, v);
+	else if (v->head.length & LEND_PKT_PROBED)
+		lend_tx_rewind(c, &k->tx, 0);
+	if (k->tx.low > low)
+		progress(c, k);
+	lend_sched_ready(c, k);
+}
+
+void lend_call_on_gone(struct lend_core *c, struct lend_sess *s, uint32_t wire)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, wire, &ended);
+
+	if (k && k->state == LEND_CALL_DRAINING)
+		free_slot(c, k);
+}

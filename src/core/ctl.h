@@ -1,0 +1,46 @@
+/* ctl - control datagrams waiting to be made: a bounded queue. What does not fit is dropped: every
+ * one of them is asked for again by whoever misses it. Layer: core (pure). */
+#ifndef LEND_CORE_CTL_H
+#define LEND_CORE_CTL_H
+
+#include "core/state.h"
+
+static inline void lend_ctl_push(struct lend_core *c, const struct lend_ctl *e)
+{
+	if (c->ctl_n < LEND_CTL)
+		LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + c->ctl_n++) % LEND_CTL] = *e;
+}
+
+static inline bool lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
+{
+	if (c->ctl_n == 0)
+		return false;
+	*e = LEND_AT(c, at_ctl, struct lend_ctl)[c->ctl_head];
+	c->ctl_head = (c->ctl_head + 1) % LEND_CTL;
+	c->ctl_n--;
+	return true;
+}
+
+/* One for a session; call 0 where it is about none. flags: LEND_PKT_SERVED or 0. */
+static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8_t kind,
+				 uint32_t call, uint8_t flags)
+{
+	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
+
+	e.kind = kind;
+	e.call = call;
+	e.flags = flags;
+	lend_ctl_push(c, &e);
+}
+
+/* An ACK of the message that is coming in for this call, unless one waits already. */
+static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->ack_queued)
+		return;
+	k->ack_queued = 1;
+	lend_ctl_sess(c, lend_sess_at(c, k->sess), LEND_PKT_ACK, k->wire,
+		      k->server ? LEND_PKT_SERVED : 0);
+}
+
+#endif

@@ -1,0 +1,204 @@
+#include "core/loss.h"
+
+#include "core/cc.h"
+#include "core/sched.h"
+#include "core/serve.h"
+#include "core/tx.h"
+
+bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
+{
+	uint64_t back;
+
+	if (number > s->seen || s->seen_at == 0) {
+		uint64_t ahead = number - s->seen;
+
+		s->seen_map = ahead > 64    ? 0
+			      : ahead == 64 ? UINT64_C(1) << 63
+					    : s->seen_map << ahead | UINT64_C(1) << (ahead - 1);
+		if (s->seen_at == 0)
+			s->seen_map = 0;
+		s->seen = number;
+		s->seen_at = c->now + !c->now;
+		return false;
+	}
+	back = s->seen - number;
+	if (back == 0)
+		return true;
+	if (back > 64)
+		return false; /* too old to tell: what it carries is recognised by itself */
+	if (s->seen_map >> (back - 1) & 1)
+		return true;
+	s->seen_map |= UINT64_C(1) << (back - 1);
+	return false;
+}
+
+static uint32_t clamp_delay(lend_ns d)
+{
+	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
+}
+
+void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen)
+{
+	seen->acked = s->seen;
+	seen->map = s->seen_map;
+	seen->delay_ns = clamp_delay(c->now - s->seen_at);
+	seen->ecn = s->ecn;
+	s->unacked = 0;
+	s->ack_due = 0;
+	s->ack_timer = LEND_NEVER;
+}
+
+static struct lend_sent_rec *entry(struct lend_sess *s, uint64_t number)
+{
+	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
+
+	return e->call != LEND_NONE && e->number == (uint32_t)number ? e : NULL;
+}
+
+/* The call that this entry spoke of, if it is still the one that lives there. */
+static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_rec *e)
+{
+	struct lend_call_rec *k = lend_call_at(c, e->call);
+
+	return k->gen == e->gen && k->state != LEND_CALL_FREE ? k : NULL;
+}
+
+void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
+		    const struct lend_call_rec *k, uint32_t frag)
+{
+	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
+
+	e->call = lend_call_index(c, k);
+	e->gen = k->gen;
+	e->frag = frag;
+	e->number = (uint32_t)number;
+	e->us = (uint32_t)(c->now / LEND_US);
+}
+
+void lend_loss_unsent(struct lend_sess *s, uint64_t number)
+{
+	struct lend_sent_rec *e = entry(s, number);
+
+	if (e)
+		e->call = LEND_NONE;
+}
+
+/* Replies of one datagram do not count: their loss is the client's to notice. */
+static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
+{
+	struct lend_sent_rec *e = entry(s, number);
+	struct lend_call_rec *k = e ? owner(c, e) : NULL;
+
+	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low;
+}
+
+static void advance(struct lend_core *c, struct lend_sess *s)
+{
+	while (s->oldest < s->number && !in_flight(c, s, s->oldest))
+		s->oldest++;
+}
+
+bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t window = lend_cc_window(c, s);
+
+	if (s->number - s->oldest >= window)
+		advance(c, s);
+	return s->number - s->oldest < window;
+}
+
+void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
+{
+	lend_ns gap;
+
+	if (delay_ns == UINT32_MAX || sample > 60000 * LEND_MS)
+		return;
+	sample = sample > delay_ns ? sample - delay_ns : 1;
+	if (s->srtt == 0) {
+		s->srtt = sample;
+		s->rttvar = sample / 2;
+		return;
+	}
+	gap = sample > s->srtt ? sample - s->srtt : s->srtt - sample;
+	s->rttvar += gap / 4 - s->rttvar / 4;
+	s->srtt += sample / 8 - s->srtt / 8;
+}
+
+lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries)
+{
+	lend_ns base = s->srtt ? s->srtt + 4 * s->rttvar : LEND_RTO_FIRST;
+
+	base = lend_max_u64(base, s->lossless ? LEND_RTO_LOSSLESS : LEND_RTO_MIN);
+	return lend_min_u64(base << lend_min_u32(tries, 12), LEND_RTO_MAX);
+}
+
+static void acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
+{
+	struct lend_sent_rec *e = entry(s, number);
+	struct lend_call_rec *k = e ? owner(c, e) : NULL;
+
+	if (!e)
+		return;
+	e->call = LEND_NONE;
+	if (!k)
+		return;
+	lend_tx_acked(c, &k->tx, e->frag);
+	if (k->tx.low == k->tx.total)
+		lend_serve_delivered(c,
+				     k); /* a request's end is the reply, not its acknowledgement */
+}
+
+static void lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
+{
+	struct lend_sent_rec *e = entry(s, number);
+	struct lend_call_rec *k = e ? owner(c, e) : NULL;
+
+	if (!k || k->tx.win == LEND_NONE)
+		return;
+	e->call = LEND_NONE;
+	lend_tx_lost(c, &k->tx, e->frag);
+	if (k->tx.resend)
+		lend_sched_ready(c, k);
+}
+
+static void judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
+{
+	for (uint64_t n = s->oldest; n < below; n++)
+		lost(c, s, n);
+}
+
+static void sample(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen)
+{
+	const struct lend_sent_rec *e = entry(s, seen->acked);
+
+	if (e)
+		lend_loss_rtt(s, (uint64_t)((uint32_t)(c->now / LEND_US) - e->us) * LEND_US,
+			      seen->delay_ns);
+}
+
+bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
+			bool probed)
+{
+	uint64_t map = seen->map;
+
+	if (seen->acked >= s->number)
+		return false;
+	if (seen->acked > s->acked) {
+		sample(c, s, seen);
+		s->acked = seen->acked;
+	}
+	acked(c, s, seen->acked);
+	for (; map; map &= map - 1) {
+		uint64_t back = 1 + (uint64_t)__builtin_ctzll(map);
+
+		if (back <= seen->acked)
+			acked(c, s, seen->acked - back);
+	}
+	if (!s->lossless && probed)
+		judge(c, s, seen->acked);
+	else if (!s->lossless && seen->acked > LEND_REORDER)
+		judge(c, s, seen->acked - LEND_REORDER);
+	advance(c, s);
+	lend_sched_wake(c, s);
+	return true;
+}

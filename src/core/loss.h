@@ -1,0 +1,33 @@
+/* loss - numbers, round trips, and what to send again.
+ *
+ * Every datagram of a session takes a number that is never used twice. The receiver reports the
+ * largest it saw and a map of the 64 below; the sender keeps, for datagrams of long messages and
+ * for replies, what each number carried. A number is lost once three above it were seen, or once an
+ * answer to a later PROBE does not show it. SRTT and RTTVAR as in RFC 6298, the threshold as in RFC
+ * 9002. On a lossless carrier nothing is ever judged lost: the receiver says what it dropped.
+ *
+ * Layer: core (pure). */
+#ifndef LEND_CORE_LOSS_H
+#define LEND_CORE_LOSS_H
+
+#include "core/state.h"
+
+/* A datagram of this number came; true: it came before. */
+bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number);
+/* Fills the report about what came. */
+void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
+/* The peer's report. probed: it answers a PROBE. False: it claims what was never sent. */
+bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
+			bool probed);
+/* Fragment frag of k goes out under this number. */
+void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
+		    const struct lend_call_rec *k, uint32_t frag);
+/* It did not, after all. */
+void lend_loss_unsent(struct lend_sess *s, uint64_t number);
+/* Room for one more datagram of a long message. */
+bool lend_loss_room(struct lend_core *c, struct lend_sess *s);
+/* A round trip was measured; delay_ns is the peer's share of it. */
+void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns);
+lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries);
+
+#endif

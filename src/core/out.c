@@ -1,0 +1,378 @@
+/* out - datagrams to send: control first, then the calls that are ready, a few each.
+ * Layer: core (pure). */
+#include "core/call.h"
+#include "core/ctl.h"
+#include "core/loss.h"
+#include "core/rx.h"
+#include "core/sched.h"
+#include "core/serve.h"
+#include "core/sess.h"
+#include "core/tx.h"
+#include "util/crc32c.h"
+
+/* One datagram under construction. */
+struct making {
+	struct lend_out *out;
+	struct lend_out_rec *rec;
+	uint8_t *head;
+	struct lend_pkt_trailer *tail;
+};
+
+static struct making make(struct lend_core *c, struct lend_out *out, uint32_t i)
+{
+	struct lend_aside *a = lend_aside(c);
+
+	memset(&out[i], 0, sizeof(out[i]));
+	memset(&a->out[i], 0, sizeof(a->out[i]));
+	out[i].head = a->head[i];
+	return (struct making){&out[i], &a->out[i], a->head[i], &a->tail[i]};
+}
+
+static void put(struct making *m, const void *block, size_t len)
+{
+	LEND_CHECK(m->out->head_len + len <= LEND_HEAD_BYTES);
+	memcpy(m->head + m->out->head_len, block, len);
+	m->out->head_len = (uint8_t)(m->out->head_len + len);
+}
+
+static void seal(struct making *m, const struct lend_bufs *bufs, bool checked)
+{
+	uint32_t crc;
+
+	if (checked)
+		return;
+	crc = lend_crc32c(0, m->head, m->out->head_len);
+	for (uint32_t i = 0; i < m->out->n; i++) {
+		const struct lend_piece *p = &m->out->piece[i];
+
+		crc = lend_crc32c(crc, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
+	}
+	memset(m->tail, 0, sizeof(*m->tail));
+	m->tail->crc = crc;
+	m->out->tail = m->tail;
+	m->out->tail_len = sizeof(*m->tail);
+}
+
+static struct lend_pkt header(uint8_t kind, uint8_t flags, uint32_t call)
+{
+	return (struct lend_pkt){.magic = LEND_PKT_MAGIC,
+				 .version = LEND_PKT_VERSION,
+				 .kind = kind,
+				 .flags = flags,
+				 .call = call};
+}
+
+/* How much of the message that comes in for this call is here. */
+static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
+		     struct lend_pkt_ack *ack)
+{
+	struct lend_call_rec *k = NULL;
+
+	if (head->call == 0)
+		return;
+	if (head->flags & LEND_PKT_SERVED) {
+		head->offset = lend_serve_state(c, s, head->call, &k);
+	} else {
+		uint32_t slot = lend_pkt_slot(head->call);
+		struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+
+		if (cs->seq == lend_pkt_seq(head->call) && cs->rec != LEND_NONE)
+			k = lend_call_at(c, cs->rec);
+		head->offset = !k || k->state == LEND_CALL_DRAINING ? LEND_PKT_WHOLE
+			       : k->rx.frags == LEND_NONE           ? LEND_PKT_UNSEEN
+								    : LEND_PKT_PARTIAL;
+	}
+	if (!k)
+		return;
+	k->ack_queued = 0;
+	ack->granted = k->rx.granted;
+	if (head->offset != LEND_PKT_PARTIAL)
+		return;
+	ack->low = lend_rx_low(c, k);
+	/* Only once there is memory again is it worth sending what was dropped. */
+	if (k->rx.dropped && (k->rx.buf || c->supply_n > 0) && c->free_frags.free > 0)
+		head->length |= LEND_PKT_DROPPED;
+	if (head->length & LEND_PKT_DROPPED)
+		k->rx.dropped = 0;
+}
+
+static void make_ack(struct lend_core *c, struct lend_sess *s, struct making *m,
+		     const struct lend_ctl *e)
+{
+	struct lend_pkt head = header(e->kind, e->flags, e->call);
+	struct lend_pkt_ack ack = {0};
+	struct lend_pkt_seen seen;
+
+	describe(c, s, &head, &ack);
+	if (e->probed)
+		head.length |= LEND_PKT_PROBED;
+	lend_loss_report(c, s, &seen);
+	head.session = s->peer_id;
+	head.number = s->number++;
+	put(m, &head, sizeof(head));
+	put(m, &ack, sizeof(ack));
+	put(m, &seen, sizeof(seen));
+	LEND_COUNT(c, acks);
+}
+
+static void make_plain(struct lend_core *c, struct lend_sess *s, struct making *m,
+		       const struct lend_ctl *e)
+{
+	struct lend_pkt head = header(e->kind, e->flags, e->call);
+	struct lend_pkt_hello hello;
+
+	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
+	head.number = s->number++;
+	put(m, &head, sizeof(head));
+	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
+		lend_sess_hello(c, s, &hello);
+		put(m, &hello, sizeof(hello));
+	}
+}
+
+static void make_stateless(struct lend_core *c, struct making *m, const struct lend_ctl *e)
+{
+	struct lend_pkt head = header(e->kind, e->flags, e->call);
+
+	head.session = e->id;
+	put(m, &head, sizeof(head));
+	LEND_COUNT(c, resets);
+	m->out->peer = e->peer;
+}
+
+/* False: its session is gone, nothing to send. */
+static bool make_ctl(struct lend_core *c, struct making *m, const struct lend_ctl *e,
+		     const struct lend_bufs *bufs)
+{
+	struct lend_sess *s;
+
+	m->rec->ctl = *e;
+	m->rec->sess = e->sess;
+	m->rec->sess_id = e->id;
+	if (e->sess == LEND_NONE) {
+		make_stateless(c, m, e);
+		seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
+		return true;
+	}
+	s = lend_sess_at(c, e->sess);
+	if (s->state == LEND_SESS_FREE || s->id != e->id)
+		return false;
+	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
+		make_ack(c, s, m, e);
+	else
+		make_plain(c, s, m, e);
+	m->out->peer = s->peer;
+	seal(m, bufs, s->checked);
+	return true;
+}
+
+static void put_request(struct lend_core *c, struct making *m, const struct lend_call_rec *k)
+{
+	struct lend_pkt_request r = {.method = k->method, .left_us = UINT32_MAX};
+	lend_ns left = k->deadline > c->now ? k->deadline - c->now : 0;
+
+	if (k->deadline != LEND_NEVER)
+		r.left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
+	r.grant = k->rx.granted;
+	put(m, &r, sizeof(r));
+}
+
+static void put_reply(struct lend_core *c, struct making *m, const struct lend_call_rec *k)
+{
+	struct lend_pkt_reply r = {.status = k->status, .ran = k->ran, .acked = k->number};
+	lend_ns delay = c->now - k->stamp;
+
+	/* A repeat answers a later datagram than the one it names. */
+	r.delay_ns = k->tx.low == 0 && delay < UINT32_MAX ? (uint32_t)delay : UINT32_MAX;
+	put(m, &r, sizeof(r));
+}
+
+static void make_data(struct lend_core *c, struct making *m, struct lend_call_rec *k, uint32_t frag,
+		      const struct lend_bufs *bufs)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint8_t kind = k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST;
+	struct lend_pkt head = header(kind, k->class, k->wire);
+	bool ack = s->ack_due;
+	struct lend_pkt_seen seen;
+
+	head.flags =
+	    (uint8_t)(head.flags | (k->server ? LEND_PKT_SERVED : 0) | (ack ? LEND_PKT_ACKED : 0));
+	head.session = s->peer_id;
+	head.number = s->number;
+	head.offset = frag * s->payload;
+	head.length = k->tx.len;
+	put(m, &head, sizeof(head));
+	if (k->server)
+		put_reply(c, m, k);
+	else
+		put_request(c, m, k);
+	if (ack) {
+		lend_loss_report(c, s, &seen);
+		put(m, &seen, sizeof(seen));
+	}
+	m->out->peer = s->peer;
+	m->out->class = k->class;
+	m->out->n = lend_tx_pieces(&k->tx, bufs, head.offset, lend_frag_len(s, k->tx.len, frag),
+				   m->out->piece);
+	seal(m, bufs, s->checked);
+}
+
+static void sent_data(struct lend_core *c, struct making *m, struct lend_call_rec *k, uint32_t frag)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint64_t number = s->number++;
+
+	m->rec->call = lend_call_index(c, k);
+	m->rec->gen = k->gen;
+	m->rec->sess = k->sess;
+	m->rec->sess_id = s->id;
+	m->rec->frag = frag;
+	m->rec->number = number;
+	m->rec->first = k->state == LEND_CALL_QUEUED;
+	if (frag < k->tx.next)
+		LEND_COUNT(c, repeats);
+	lend_tx_sent(c, &k->tx, frag);
+	if (k->server || k->tx.win != LEND_NONE)
+		lend_loss_sent(c, s, number, k, frag);
+	if (!k->server)
+		lend_call_sent(c, k, number);
+}
+
+/* What keeps a call from sending now. */
+enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
+
+static enum hold held(struct lend_core *c, struct lend_call_rec *k, uint32_t *frag)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (k->state == LEND_CALL_QUEUED && k->tx.next == 0 && k->tx.charged == 0 &&
+	    k->tx.len > 0 && !lend_call_admit(c, k))
+		return WAITS;
+	if (!lend_tx_pick(c, s, &k->tx, frag))
+		return NOTHING_TO_SEND;
+	return k->tx.win != LEND_NONE && !lend_loss_room(c, s) ? WAITS : FREE_TO_SEND;
+}
+
+/* Sends up to a burst of one call; leaves it where it belongs. Returns how many were made. */
+static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t n, uint32_t cap)
+{
+	uint32_t first = n, frag;
+
+	while (n < cap && n - first < LEND_SCHED_BURST) {
+		enum hold hold = held(c, k, &frag);
+		struct making m;
+
+		if (hold == WAITS)
+			lend_sched_wait(c, k);
+		if (hold != FREE_TO_SEND)
+			return n - first;
+		m = make(c, out, n++);
+		make_data(c, &m, k, frag, bufs);
+		sent_data(c, &m, k, frag);
+	}
+	lend_sched_ready(c, k);
+	return n - first;
+}
+
+static uint32_t send_ready(struct lend_core *c, struct lend_bufs *bufs, struct lend_out *out,
+			   uint32_t n, uint32_t cap)
+{
+	for (uint32_t turns = c->ready.n; turns > 0 && n < cap; turns--) {
+		struct lend_call_rec *k = lend_call_at(c, c->ready.head);
+
+		lend_sched_remove(c, k);
+		if (lend_sess_at(c, k->sess)->blocked > c->now)
+			lend_sched_ready(c, k);
+		else
+			n += send_call(c, k, bufs, out, n, cap);
+	}
+	return n;
+}
+
+uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t cap)
+{
+	uint32_t n = 0;
+	struct lend_ctl e;
+
+	c->now = lend_max_u64(c->now, now);
+	cap = lend_min_u32(cap, LEND_OUT);
+	for (uint32_t turns = c->ctl_n; turns > 0 && n < cap && lend_ctl_pop(c, &e); turns--) {
+		struct making m = make(c, out, n);
+		bool here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
+
+		if (here && lend_sess_at(c, e.sess)->blocked > c->now)
+			lend_ctl_push(c, &e);
+		else
+			n += make_ctl(c, &m, &e, bufs);
+	}
+	n = send_ready(c, bufs, out, n, cap);
+	lend_aside(c)->stats.tx += n;
+	return n;
+}
+
+static void unsend(struct lend_core *c, const struct lend_out_rec *r)
+{
+	struct lend_call_rec *k = lend_call_at(c, r->call);
+
+	if (r->ctl.kind) {
+		lend_ctl_push(c, &r->ctl);
+		return;
+	}
+	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
+		return;
+	lend_loss_unsent(lend_sess_at(c, r->sess), r->number);
+	if (r->first && k->state == LEND_CALL_OPEN && k->number == r->number)
+		k->state = LEND_CALL_QUEUED; /* still not a byte of it out */
+	lend_tx_lost(c, &k->tx, r->frag);
+	if (k->tx.resend)
+		lend_sched_ready(c, k);
+}
+
+/* The carrier was full: wait a little, longer each time, so that a stopped peer costs nothing. */
+static void block(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->blocked > c->now)
+		return;
+	s->block_ns = lend_min_u64(lend_max_u64(2 * s->block_ns, 2 * LEND_US), 5 * LEND_MS);
+	s->blocked = c->now + s->block_ns;
+}
+
+void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const struct lend_out_rec *r = &lend_aside(c)->out[i];
+		struct lend_sess *s = r->sess == LEND_NONE ? NULL : lend_sess_at(c, r->sess);
+
+		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)
+			continue;
+		if (out[i].sent == LEND_SENT) {
+			s->block_ns = 0;
+		} else if (out[i].sent == LEND_SENT_DEAD) {
+			lend_sess_down(c, s, UNAVAILABLE, false);
+		} else {
+			LEND_COUNT(c, tx_full);
+			unsend(c, r);
+			block(c, s);
+		}
+	}
+}
+
+lend_ns lend_core_deadline(const struct lend_core *core)
+{
+	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
+	struct lend_prioq q = lend_sess_timers(c);
+	lend_ns at = q.n ? q.heap[0].key : LEND_NEVER;
+	struct lend_ctl e;
+
+	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {
+		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
+		at = lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked);
+	}
+	for (uint32_t i = c->ready.head; i != LEND_NONE && at > c->now;
+	     i = lend_call_at(c, i)->tx.ready.next)
+		at = lend_min_u64(at, lend_sess_at(c, lend_call_at(c, i)->sess)->blocked);
+	return lend_aside(c)->ev_n ? c->now : at;
+}

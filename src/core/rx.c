@@ -1,0 +1,283 @@
+#include "core/rx.h"
+
+#include "core/ctl.h"
+#include "core/event.h"
+
+void lend_rx_begin(struct lend_rx *r, uint32_t granted)
+{
+	memset(r, 0, sizeof(*r));
+	r->frags = LEND_NONE;
+	r->granted = granted;
+}
+
+static void write_at(const struct lend_bufs *bufs, uint32_t *seg, uint32_t *base, uint32_t offset,
+		     const uint8_t *data, uint32_t len)
+{
+	while (len > 0) {
+		const struct lend_seg *s = &bufs->seg[*seg];
+		uint32_t at = offset - *base, here;
+
+		if (at >= s->cap) {
+			LEND_CHECK(s->next != 0);
+			*base += s->cap;
+			*seg = s->next;
+			continue;
+		}
+		here = lend_min_u32(len, s->cap - at);
+		memcpy((uint8_t *)s->data + at, data, here);
+		data += here;
+		offset += here;
+		len -= here;
+	}
+}
+
+void lend_chain_write(const struct lend_bufs *bufs, uint32_t buf, uint32_t offset, const void *data,
+		      uint32_t len)
+{
+	uint32_t base = 0;
+
+	write_at(bufs, &buf, &base, offset, data, len);
+}
+
+uint64_t lend_chain_cap(const struct lend_bufs *bufs, uint32_t buf)
+{
+	uint64_t cap = 0;
+
+	for (; buf; buf = bufs->seg[buf].next)
+		cap += bufs->seg[buf].cap;
+	return cap;
+}
+
+static void store(const struct lend_bufs *bufs, struct lend_rx *r, const struct lend_pkt_view *v)
+{
+	if (v->head.offset < r->base) {
+		r->seg = r->buf;
+		r->base = 0;
+	}
+	write_at(bufs, &r->seg, &r->base, v->head.offset, v->payload, v->payload_len);
+}
+
+static void put_in(struct lend_rx *r, uint32_t buf, bool pooled)
+{
+	r->buf = buf;
+	r->seg = buf;
+	r->base = 0;
+	r->pooled = pooled;
+	r->attached = !pooled;
+}
+
+static void starve(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (!k->rx.starved.in)
+		lend_list_push(&c->starved, lend_links_starved(c), lend_call_index(c, k));
+}
+
+static bool drop_for_memory(struct lend_core *c, struct lend_call_rec *k)
+{
+	k->rx.dropped = 1;
+	starve(c, k);
+	LEND_COUNT(c, rx_memory);
+	return false;
+}
+
+static bool start(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
+
+	if (i == LEND_NONE)
+		return drop_for_memory(c, k);
+	k->rx.frags = i;
+	k->rx.len = v->head.length;
+	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(s, v->head.length));
+	return true;
+}
+
+static bool has_memory(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint32_t *supply = LEND_AT(c, at_supply, uint32_t);
+
+	if (k->rx.buf)
+		return true;
+	if (c->supply_n == 0)
+		return drop_for_memory(c, k);
+	put_in(&k->rx, supply[--c->supply_n], true);
+	return true;
+}
+
+static bool sane(struct lend_core *c, const struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint32_t frag = v->head.offset / s->payload;
+
+	if (v->head.length != k->rx.len || v->head.offset % s->payload != 0 ||
+	    frag >= lend_frag_count(s, k->rx.len) ||
+	    v->payload_len != lend_frag_len(s, k->rx.len, frag)) {
+		LEND_COUNT(c, rx_length);
+		return false;
+	}
+	if ((uint64_t)v->head.offset + v->payload_len > k->rx.granted) {
+		LEND_COUNT(c, rx_window);
+		return false;
+	}
+	return true;
+}
+
+static bool is_long(const struct lend_core *c, const struct lend_rx *r)
+{
+	return r->len > c->cfg.unscheduled;
+}
+
+static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
+{
+	struct lend_event *e;
+
+	if (!is_long(c, &k->rx) || k->rx.attached || k->rx.needed ||
+	    lend_frags_at(c, k->rx.frags)->low == 0)
+		return;
+	k->rx.needed = 1;
+	e = lend_event_push(c, LEND_EV_NEED);
+	e->session = lend_sess_at(c, k->sess)->id;
+	e->call = lend_call_handle(c, k);
+	e->tag = k->tag;
+	e->method = k->method;
+	e->class = k->class & 7;
+	e->len = k->rx.len;
+	e->data = bufs->seg[k->rx.buf].data;
+	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);
+}
+
+static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
+{
+	n = lend_min_u32(n, r->charged);
+	r->charged -= n;
+	c->budget_used -= n;
+	/* Bytes of the budget came free: whoever waits for them asks again at the next tick. */
+}
+
+static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
+				 struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	struct lend_frags *f = lend_frags_at(c, k->rx.frags);
+	uint32_t frag = v->head.offset / lend_sess_at(c, k->sess)->payload;
+
+	switch (lend_frags_mark(f, frag)) {
+	case LEND_FRAG_BOGUS:
+		LEND_COUNT(c, rx_window);
+		return LEND_RX_DROPPED;
+	case LEND_FRAG_DUP:
+		LEND_COUNT(c, rx_dup);
+		return LEND_RX_OLD;
+	case LEND_FRAG_NEW:
+		break;
+	}
+	store(bufs, &k->rx, v);
+	k->rx.got += v->payload_len;
+	k->rx.last = c->now;
+	uncharge(c, &k->rx, v->payload_len);
+	if (lend_frags_complete(f))
+		return LEND_RX_WHOLE;
+	need(c, k, bufs);
+	return LEND_RX_NEW;
+}
+
+enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
+				  struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	if (k->rx.frags == LEND_NONE && !start(c, k, v))
+		return LEND_RX_DROPPED;
+	if (!sane(c, k, v) || !has_memory(c, k))
+		return LEND_RX_DROPPED;
+	return keep(c, bufs, k, v);
+}
+
+static void give_pooled(struct lend_core *c, uint32_t buf)
+{
+	if (c->supply_n < c->supply_cap) {
+		LEND_AT(c, at_supply, uint32_t)[c->supply_n++] = buf;
+		return;
+	}
+	lend_event_push(c, LEND_EV_BUF_BACK)->buf = buf;
+}
+
+void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+		    uint32_t buf)
+{
+	uint32_t pooled = k->rx.pooled ? k->rx.buf : 0;
+
+	if (pooled)
+		lend_chain_write(bufs, buf, 0, bufs->seg[pooled].data,
+				 lend_min_u32(k->rx.len, c->cfg.unscheduled));
+	put_in(&k->rx, buf, false);
+	k->rx.needed = 0;
+	if (pooled)
+		give_pooled(c, pooled);
+	lend_rx_grant(c, k);
+}
+
+uint32_t lend_rx_end(struct lend_core *c, struct lend_rx *r)
+{
+	uint32_t buf = r->buf;
+
+	if (r->frags != LEND_NONE)
+		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
+	r->frags = LEND_NONE;
+	uncharge(c, r, r->charged);
+	r->buf = 0;
+	return buf;
+}
+
+void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k)
+{
+	bool pooled = k->rx.pooled;
+	uint32_t buf = lend_rx_end(c, &k->rx);
+
+	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
+	if (buf && pooled)
+		give_pooled(c, buf);
+	else if (buf)
+		lend_event_push(c, LEND_EV_BUF_BACK)->buf = buf;
+}
+
+uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint64_t low;
+
+	if (k->rx.frags == LEND_NONE)
+		return 0;
+	low = (uint64_t)lend_frags_at(c, k->rx.frags)->low * s->payload;
+	return (uint32_t)lend_min_u64(low, k->rx.len);
+}
+
+/* How far ahead of the lowest missing byte a sender may be. */
+static uint64_t window(const struct lend_sess *s)
+{
+	return lend_min_u64(lend_max_u64(LEND_GRANT_BYTES, (uint64_t)64 * s->payload),
+			    (uint64_t)LEND_FRAGS_WINDOW * s->payload);
+}
+
+bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint64_t reach =
+	    lend_min_u64(k->rx.len, lend_rx_low(c, k) + window(lend_sess_at(c, k->sess)));
+	uint64_t more, room = c->cfg.receive_budget - c->budget_used;
+
+	if (k->rx.frags == LEND_NONE || (is_long(c, &k->rx) && !k->rx.attached) ||
+	    reach <= k->rx.granted)
+		return false;
+	more = reach - k->rx.granted;
+	/* Small offers cost a datagram each: wait for a worthwhile one unless it is the last. */
+	if (reach < k->rx.len && more < window(lend_sess_at(c, k->sess)) / 4)
+		return false;
+	if (more > room) {
+		starve(c, k);
+		more = room / lend_sess_at(c, k->sess)->payload * lend_sess_at(c, k->sess)->payload;
+		if (more == 0)
+			return false;
+	}
+	k->rx.granted += (uint32_t)more;
+	k->rx.charged += (uint32_t)more;
+	c->budget_used += more;
+	return true;
+}

@@ -1,0 +1,421 @@
+#include "core/sess.h"
+
+#include "core/call.h"
+#include "core/ctl.h"
+#include "core/event.h"
+#include "core/loss.h"
+#include "core/sched.h"
+#include "core/serve.h"
+#include "util/siphash.h"
+
+enum { INDEX_BITS = 24 };
+#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
+
+uint64_t lend_core_draw(struct lend_core *c)
+{
+	c->drawn++;
+	return lend_siphash64(c->cfg.seed, &c->drawn, sizeof(c->drawn));
+}
+
+struct lend_prioq lend_sess_timers(struct lend_core *c)
+{
+	return (struct lend_prioq){LEND_AT(c, at_heap, struct lend_prioq_entry),
+				   LEND_AT(c, at_heap_at, uint32_t), c->timers};
+}
+
+static void set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at)
+{
+	struct lend_prioq q = lend_sess_timers(c);
+
+	s->timer = at;
+	if (at == LEND_NEVER)
+		lend_prioq_remove(&q, lend_sess_index(c, s));
+	else
+		lend_prioq_set(&q, lend_sess_index(c, s), at);
+	c->timers = q.n;
+}
+
+/* Later wishes cost nothing: the timer fires early once and looks again. */
+void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at)
+{
+	if (at < s->timer)
+		set_timer(c, s, at);
+}
+
+static uint32_t *chain(struct lend_core *c, size_t at, const void *key, size_t len)
+{
+	uint64_t h = lend_siphash64(c->cfg.seed + 16, key, len);
+
+	return (uint32_t *)(void *)((char *)c + at) + (h & (c->buckets - 1));
+}
+
+struct hello_key {
+	uint8_t incarnation[16];
+	uint64_t connect;
+};
+
+static struct hello_key key_of(const uint8_t incarnation[16], uint64_t connect)
+{
+	struct hello_key key = {.connect = connect};
+
+	memcpy(key.incarnation, incarnation, 16);
+	return key;
+}
+
+static uint32_t *hello_chain(struct lend_core *c, const struct lend_sess *s)
+{
+	struct hello_key key = key_of(s->incarnation, s->connect);
+
+	return chain(c, c->at_by_hello, &key, sizeof(key));
+}
+
+static uint32_t *peer_chain(struct lend_core *c, uint64_t peer_id)
+{
+	return chain(c, c->at_by_peer, &peer_id, sizeof(peer_id));
+}
+
+static void enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id)
+{
+	uint32_t *head = peer_chain(c, peer_id);
+
+	s->peer_id = peer_id;
+	s->by_peer = *head;
+	*head = lend_sess_index(c, s);
+}
+
+static void leave_chains(struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t i = lend_sess_index(c, s), *at;
+
+	for (at = peer_chain(c, s->peer_id); *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_peer)
+		if (*at == i) {
+			*at = s->by_peer;
+			break;
+		}
+	for (at = hello_chain(c, s); *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_hello)
+		if (*at == i) {
+			*at = s->by_hello;
+			break;
+		}
+}
+
+static struct lend_sess *by_hello(struct lend_core *c, const struct lend_pkt_hello *h)
+{
+	struct hello_key key = key_of(h->incarnation, h->connect);
+	uint32_t i = *chain(c, c->at_by_hello, &key, sizeof(key));
+
+	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_hello)
+		if (lend_sess_at(c, i)->connect == h->connect &&
+		    memcmp(lend_sess_at(c, i)->incarnation, h->incarnation, 16) == 0)
+			return lend_sess_at(c, i);
+	return NULL;
+}
+
+static void reset_slots(struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t i = lend_sess_index(c, s);
+
+	for (uint32_t k = 0; k < c->cfg.calls; k++) {
+		*lend_cslot_at(c, i, k) = (struct lend_cslot){.rec = LEND_NONE};
+		*lend_sslot_at(c, i, k) = (struct lend_sslot){.rec = LEND_NONE};
+		s->slots[k / 64] |= UINT64_C(1) << (k % 64);
+	}
+	for (uint32_t k = 0; k < LEND_RING; k++)
+		s->ring[k].call = LEND_NONE;
+}
+
+/* What fits into a datagram of this path: a multiple of 16, so that pieces keep their alignment. */
+static uint32_t payload_of(const struct lend_path *p)
+{
+	return (uint32_t)(p->mtu - LEND_PKT_OVERHEAD) & ~15u;
+}
+
+struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state)
+{
+	uint32_t i = lend_pool_take(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t));
+	const struct lend_path *path = &c->cfg.path[LEND_PEER_CARRIER(peer)];
+	struct lend_sess *s;
+
+	if (i == LEND_NONE)
+		return NULL;
+	s = lend_sess_at(c, i);
+	memset(s, 0, sizeof(*s));
+	s->id = (lend_core_draw(c) & ~INDEX_MASK) | i;
+	s->peer = peer;
+	s->state = state;
+	s->lossless = path->lossless;
+	s->checked = path->checked;
+	s->payload = payload_of(path);
+	s->number = 1;
+	s->oldest = 1;
+	s->message_max = LEND_MESSAGE_MAX;
+	s->unscheduled = c->cfg.unscheduled;
+	s->timer = LEND_NEVER;
+	s->ack_timer = LEND_NEVER;
+	s->ctl_timer = LEND_NEVER;
+	s->last_rx = c->now;
+	s->last_ping = c->now;
+	s->by_hello = LEND_NONE;
+	s->by_peer = LEND_NONE;
+	lend_list_init(&s->calls);
+	lend_list_init(&s->waiting);
+	reset_slots(c, s);
+	lend_event_push(c, LEND_EV_PEER_KEEP)->peer = peer;
+	return s;
+}
+
+void lend_sess_free(struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t i = lend_sess_index(c, s);
+
+	lend_list_remove(&c->half, lend_links_half(c), i);
+	leave_chains(c, s);
+	set_timer(c, s, LEND_NEVER);
+	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
+	s->state = LEND_SESS_FREE;
+	s->id = 0;
+	lend_pool_give(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), i);
+}
+
+struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
+{
+	uint32_t i = (uint32_t)(id & INDEX_MASK);
+
+	if (i >= c->cfg.sessions)
+		return NULL;
+	return lend_sess_at(c, i)->state != LEND_SESS_FREE && lend_sess_at(c, i)->id == id
+		   ? lend_sess_at(c, i)
+		   : NULL;
+}
+
+void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h)
+{
+	memset(h, 0, sizeof(*h));
+	memcpy(h->incarnation, c->cfg.incarnation, sizeof(h->incarnation));
+	h->connect = s->connect;
+	h->session = s->id;
+	h->payload = s->payload;
+	h->unscheduled = c->cfg.unscheduled;
+	h->message_max = c->cfg.message_max;
+}
+
+/* What the peer's hello says, as far as it makes sense. */
+static bool learn(struct lend_sess *s, const struct lend_pkt_hello *h)
+{
+	if (h->payload < 64 || h->payload % 16 != 0 || h->session == 0)
+		return false;
+	s->payload = lend_min_u32(s->payload, h->payload);
+	s->unscheduled = lend_max_u32(h->unscheduled, s->payload);
+	s->message_max = lend_min_u64(h->message_max, LEND_MESSAGE_MAX);
+	return true;
+}
+
+static void accept_new(struct lend_core *c, uint32_t peer, const struct lend_pkt_hello *h)
+{
+	struct lend_sess *s;
+	uint32_t *head;
+
+	if (c->half.n >= c->half_max || (c->free_sess.free == 0 && c->half.n > 0)) {
+		LEND_COUNT(c, half_open_evicted);
+		lend_sess_free(c, lend_sess_at(c, c->half.head));
+	}
+	s = lend_sess_open(c, peer, LEND_SESS_HALF);
+	if (!s) {
+		LEND_COUNT(c, rx_full);
+		return;
+	}
+	s->connect = h->connect;
+	memcpy(s->incarnation, h->incarnation, sizeof(s->incarnation));
+	if (!learn(s, h)) {
+		LEND_COUNT(c, rx_length);
+		lend_sess_free(c, s);
+		return;
+	}
+	head = hello_chain(c, s);
+	s->by_hello = *head;
+	*head = lend_sess_index(c, s);
+	enter_peer(c, s, h->session);
+	lend_list_push(&c->half, lend_links_half(c), lend_sess_index(c, s));
+	lend_sess_arm(c, s, c->now + c->cfg.dead);
+	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+}
+
+void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
+			  const struct lend_pkt_view *v)
+{
+	struct lend_sess *s = by_hello(c, &v->hello);
+
+	if (!s) {
+		accept_new(c, in->peer, &v->hello);
+		return;
+	}
+	/* A copy from elsewhere must not make us talk to a third party. */
+	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	LEND_COUNT(c, rx_dup);
+	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+}
+
+static void up(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_event *e = lend_event_push(c, LEND_EV_SESSION_UP);
+
+	s->state = LEND_SESS_UP;
+	e->session = s->id;
+	e->peer = s->peer;
+	e->tag = s->tag;
+	if (!s->lossless)
+		lend_sess_arm(c, s, c->now + c->cfg.probe);
+}
+
+void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	if (s->state == LEND_SESS_UP && v->hello.session == s->peer_id)
+		return; /* repeated: our first datagram may be lost, the next one proves us */
+	if (s->state != LEND_SESS_CONNECTING || v->hello.connect != s->connect ||
+	    !learn(s, &v->hello)) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	memcpy(s->incarnation, v->hello.incarnation, sizeof(s->incarnation));
+	enter_peer(c, s, v->hello.session);
+	s->ctl_timer = LEND_NEVER;
+	up(c, s);
+	/* A session without calls still has to prove its address. */
+	if (s->calls.n == 0)
+		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
+		lend_call_launch(c, lend_call_at(c, i));
+}
+
+void lend_sess_prove(struct lend_core *c, struct lend_sess *s)
+{
+	lend_list_remove(&c->half, lend_links_half(c), lend_sess_index(c, s));
+	up(c, s);
+}
+
+static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
+{
+	while (s->calls.head != LEND_NONE) {
+		struct lend_call_rec *k = lend_call_at(c, s->calls.head);
+
+		if (k->server)
+			lend_serve_cut(c, k);
+		else
+			lend_call_cut(c, k, status);
+	}
+}
+
+void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bool said)
+{
+	bool known = s->state == LEND_SESS_UP || s->state == LEND_SESS_CONNECTING;
+	bool bye = said && s->state == LEND_SESS_UP;
+	struct lend_event *e;
+
+	end_calls(c, s, status);
+	if (known) {
+		e = lend_event_push(c, LEND_EV_SESSION_DOWN);
+		e->session = s->id;
+		e->status = status;
+		e->peer = s->peer;
+		e->tag = s->tag;
+	}
+	if (!bye) {
+		lend_sess_free(c, s);
+		return;
+	}
+	s->state = LEND_SESS_CLOSING;
+	s->ctl_timer = c->now + lend_loss_rto(s, 0);
+	lend_ctl_sess(c, s, LEND_PKT_BYE, 0, 0);
+	lend_sess_arm(c, s, s->ctl_timer);
+}
+
+void lend_sess_on_reset(struct lend_core *c, uint32_t peer, uint64_t peer_id)
+{
+	for (uint32_t i = *peer_chain(c, peer_id); i != LEND_NONE;
+	     i = lend_sess_at(c, i)->by_peer) {
+		struct lend_sess *s = lend_sess_at(c, i);
+
+		if (s->peer_id != peer_id || s->peer != peer || s->state < LEND_SESS_UP)
+			continue;
+		LEND_COUNT(c, rx_reset);
+		lend_sess_down(c, s, UNAVAILABLE, false);
+		return;
+	}
+	LEND_COUNT(c, rx_session);
+}
+
+void lend_sess_peer_gone(struct lend_core *c, uint32_t peer)
+{
+	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+		if (lend_sess_at(c, i)->state != LEND_SESS_FREE && lend_sess_at(c, i)->peer == peer)
+			lend_sess_down(c, lend_sess_at(c, i), UNAVAILABLE, false);
+}
+
+static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
+{
+	bool connecting = s->state == LEND_SESS_CONNECTING;
+
+	if (c->now < s->ctl_timer)
+		return true;
+	if (!connecting && ++s->bye_tries > 2) {
+		lend_sess_free(c, s);
+		return false;
+	}
+	lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_BYE, 0, 0);
+	s->ctl_timer = c->now + lend_loss_rto(s, ++s->ctl_tries);
+	return true;
+}
+
+/* False: the session ended. */
+static bool tick_alive(struct lend_core *c, struct lend_sess *s)
+{
+	bool quiet_ok = s->lossless && s->state == LEND_SESS_UP; /* its death is a hang-up */
+
+	if (!quiet_ok && c->now - s->last_rx >= c->cfg.dead) {
+		LEND_COUNT(c, dead);
+		lend_sess_down(c, s, UNAVAILABLE, false);
+		return false;
+	}
+	if (s->state == LEND_SESS_UP && !s->lossless &&
+	    c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe) {
+		s->last_ping = c->now;
+		LEND_COUNT(c, probes);
+		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+	}
+	return true;
+}
+
+static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns at = lend_min_u64(s->ctl_timer, s->ack_timer);
+
+	if (s->state != LEND_SESS_UP || !s->lossless)
+		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
+	if (s->state == LEND_SESS_UP && !s->lossless)
+		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
+	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
+		if (!lend_call_at(c, i)->server)
+			at = lend_min_u64(at, lend_call_wake(lend_call_at(c, i)));
+	return at;
+}
+
+void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
+{
+	set_timer(c, s, LEND_NEVER);
+	if (!tick_ctl(c, s) || !tick_alive(c, s))
+		return;
+	if (c->now >= s->ack_timer) {
+		s->ack_timer = LEND_NEVER;
+		if (s->ack_due)
+			lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	}
+	for (uint32_t i = s->calls.head, next; i != LEND_NONE; i = next) {
+		next = lend_call_at(c, i)->mine.next;
+		if (!lend_call_at(c, i)->server && c->now >= lend_call_wake(lend_call_at(c, i)))
+			lend_call_tick(c, lend_call_at(c, i));
+	}
+	lend_sess_arm(c, s, next_wake(c, s));
+}

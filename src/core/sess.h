@@ -1,0 +1,38 @@
+/* sess - sessions: made in-band, kept alive, ended once.
+ *
+ *   FREE -> CONNECTING -> UP -> CLOSING -> FREE       at the client
+ *   FREE -> HALF -> UP -> CLOSING -> FREE             at the server
+ *
+ * A half-open session answers CONNECTs and does nothing else: its address is not proven, so no more
+ * bytes go out than came in. The first datagram that bears our id proves it. Layer: core (pure). */
+#ifndef LEND_CORE_SESS_H
+#define LEND_CORE_SESS_H
+
+#include "core/state.h"
+
+/* A free one, in state, with its id drawn. NULL: table full. */
+struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state);
+/* By our id; NULL when there is none (counted: unknown or of an earlier generation). */
+struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id);
+/* A CONNECT from anywhere. */
+void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
+			  const struct lend_pkt_view *v);
+void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
+/* The first datagram that bears our id. */
+void lend_sess_prove(struct lend_core *c, struct lend_sess *s);
+/* A peer says that it knows no session of this id. */
+void lend_sess_on_reset(struct lend_core *c, uint32_t peer, uint64_t peer_id);
+/* Everything on it ends with status, SESSION_DOWN is raised; said: BYE goes out first. */
+void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bool said);
+/* Without a word to anybody: it was never up, or its end was told already. */
+void lend_sess_free(struct lend_core *c, struct lend_sess *s);
+/* The carrier lost this peer. */
+void lend_sess_peer_gone(struct lend_core *c, uint32_t peer);
+/* Wake at this time, or earlier. */
+void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at);
+void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
+void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h);
+struct lend_prioq lend_sess_timers(struct lend_core *c);
+uint64_t lend_core_draw(struct lend_core *c);
+
+#endif

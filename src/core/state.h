@@ -1,0 +1,345 @@
+/* state - what a core is made of: its tables, and how they find each other.
+ *
+ * One arena holds everything. Tables lie at offsets kept in struct lend_core and name each other by
+ * index, so the arena can be copied, compared and hashed as bytes. What lies behind `hashed`
+ * (counters, events, the heads of the datagrams being sent) is not part of the state.
+ *
+ * Layer: core (pure), private to it. Threads: none.
+ */
+#ifndef LEND_CORE_STATE_H
+#define LEND_CORE_STATE_H
+
+#include <string.h>
+
+#include "core/core.h"
+#include "core/frags.h"
+#include "util/bits.h"
+#include "util/list.h"
+#include "util/pool.h"
+#include "util/prioq.h"
+#include "wire/pkt.h"
+
+enum {
+	LEND_RING = 256,     /* datagrams of long messages in flight per session */
+	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
+	LEND_REORDER = 3,    /* datagrams seen after a missing one before it counts as lost */
+	LEND_CTL =
+	    1024, /* control datagrams waiting to be sent; more are dropped, all are asked again */
+	LEND_OUT = 64, /* datagrams per lend_core_output() */
+	LEND_PIECES = 4,
+	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
+	LEND_HEAD_BYTES = 128,
+};
+
+#define LEND_US           UINT64_C(1000)
+#define LEND_MS           UINT64_C(1000000)
+#define LEND_RTO_MIN      (250 * LEND_US)
+#define LEND_RTO_MAX      (100 * LEND_MS)
+#define LEND_RTO_FIRST    (5 * LEND_MS)  /* before any round trip was measured */
+#define LEND_RTO_LOSSLESS (20 * LEND_MS) /* where the timer only asks */
+#define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
+
+/* gRPC's canonical codes and `ran`, as include/lend/rpc.h numbers them. */
+enum { OK = 0, CANCELLED = 1, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNAVAILABLE = 14 };
+enum { RAN_NO, RAN_YES, RAN_MAYBE };
+enum { STATUS_MAX = 16, UNKNOWN = 2 };
+/* Linux's numbers: <errno.h> is no pure header. */
+enum {
+	E_AGAIN = -11,
+	E_INVAL = -22,
+	E_NOSPC = -28,
+	E_MSGSIZE = -90,
+	E_HOSTUNREACH = -113,
+	E_STALE = -116
+};
+
+/* A message going out. */
+struct lend_tx {
+	uint32_t buf;     /* handle of its chain; 0: empty message */
+	uint32_t len;     /* bytes */
+	uint32_t total;   /* fragments, at least 1 */
+	uint32_t next;    /* first fragment never sent */
+	uint32_t low;     /* all below have arrived */
+	uint32_t granted; /* bytes that may be sent */
+	uint32_t resend;  /* how many marked in the window's resend map */
+	uint32_t win;     /* index into windows; LEND_NONE for a message of one fragment */
+	uint32_t charged; /* unscheduled credit of the session it holds */
+	uint32_t seg,
+	    base; /* cursor: a segment of the chain and the message offset where it begins */
+	struct lend_link ready;
+};
+
+/* Bits by fragment % LEND_FRAGS_WINDOW, valid in [low, low + WINDOW). */
+struct lend_win {
+	uint64_t acked[LEND_FRAGS_WINDOW / 64];
+	uint64_t resend[LEND_FRAGS_WINDOW / 64];
+};
+
+/* A message coming in, of more than one fragment or into memory that waits for it. */
+struct lend_rx {
+	uint32_t buf;     /* where it lands; 0: nowhere yet */
+	uint32_t len;     /* bytes; valid while frags is */
+	uint32_t frags;   /* index into reassemblies; LEND_NONE: nothing came yet */
+	uint32_t granted; /* bytes offered to the sender */
+	uint32_t charged; /* of the receive budget: granted and not yet here */
+	uint32_t got;     /* bytes that have arrived */
+	uint8_t pooled;   /* buf is from the supplied pool */
+	uint8_t needed;   /* NEED was raised and not yet answered */
+	uint8_t dropped;  /* something was dropped for want of memory: tell when there is some */
+	uint8_t attached; /* buf was given for this message */
+	uint32_t seg, base;
+	lend_ns last; /* arrival of the newest fragment */
+	struct lend_link starved;
+};
+
+enum lend_call_state {
+	/* client: QUEUED -> OPEN -> (freed) | DRAINING -> (freed) */
+	LEND_CALL_FREE,
+	LEND_CALL_QUEUED,   /* no byte of it was sent */
+	LEND_CALL_OPEN,     /* sending, waiting or receiving the reply */
+	LEND_CALL_DRAINING, /* ended here; the slot waits for GONE */
+	/* server: PARTIAL -> RUNNING -> REPLYING -> (freed), RUNNING -> ORPHAN -> (freed) */
+	LEND_CALL_PARTIAL,
+	LEND_CALL_RUNNING,
+	LEND_CALL_REPLYING,
+	LEND_CALL_ORPHAN, /* its handler runs, nobody waits */
+};
+
+struct lend_call_rec {
+	uint32_t gen;  /* with the index, the caller's handle */
+	uint32_t sess; /* index; an orphan's may have been reused: see sess_id */
+	uint64_t sess_id;
+	uint32_t wire; /* slot and sequence */
+	uint8_t state; /* enum lend_call_state */
+	uint8_t server;
+	uint8_t class;
+	uint8_t status, ran; /* of the reply */
+	uint8_t whole;       /* client: the server has all of the request */
+	uint8_t tries;       /* timer expiries since the last progress */
+	uint8_t probing;
+	uint8_t ack_queued;
+	uint8_t cancelled; /* server: the caller no longer waits */
+	uint8_t orphaned;  /* server: counted among its session's orphans */
+	uint8_t waits; /* tx.ready is a link of its session's waiting list, not of the ready list */
+	uint32_t method;
+	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
+	lend_ns deadline;
+	lend_ns timer; /* client: when to repeat or ask */
+	lend_ns stamp; /* client: last send; server: arrival of the datagram that completed the
+			  request */
+	uint64_t
+	    number; /* client: last number sent; server: the number that completed the request */
+	uint64_t tag;
+	struct lend_tx tx;
+	struct lend_rx rx;
+	struct lend_link mine; /* its session's list of calls */
+};
+
+/* Per slot, what outlives a call. */
+struct lend_cslot {
+	uint32_t seq; /* of the last call made */
+	uint32_t rec; /* LEND_NONE: free */
+};
+struct lend_sslot {
+	uint64_t number; /* largest ever seen on this slot */
+	uint32_t seq;
+	uint32_t rec; /* LEND_NONE: done with */
+};
+
+struct lend_sent_rec {
+	uint32_t call; /* record index; LEND_NONE: acknowledged or of no interest */
+	uint32_t gen;
+	uint32_t frag;
+	uint32_t number; /* its low bits: the entry may be of an earlier round */
+	uint32_t us;     /* when, in microseconds, wrapping */
+};
+
+enum lend_sess_state {
+	/* FREE -> CONNECTING -> UP -> CLOSING -> FREE at the client; FREE -> HALF -> UP ... at the
+	   server */
+	LEND_SESS_FREE,
+	LEND_SESS_CONNECTING,
+	LEND_SESS_HALF, /* accepted, address not proven */
+	LEND_SESS_UP,
+	LEND_SESS_CLOSING, /* BYE is being repeated; the caller knows nothing of it any more */
+};
+
+struct lend_sess {
+	uint64_t id, peer_id; /* index in the low 24 bits, random above */
+	uint32_t peer;
+	uint8_t state;
+	uint8_t client; /* made by lend_core_connect() */
+	uint8_t lossless, checked;
+	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
+	uint8_t ctl_tries;
+	uint8_t bye_tries;
+	uint32_t payload;
+	uint64_t number; /* the next to send */
+	uint64_t seen, seen_map;
+	lend_ns seen_at;
+	uint32_t ecn;
+	uint32_t unacked; /* data datagrams since the last acknowledgement */
+	uint64_t message_max;
+	uint32_t unscheduled, unscheduled_used;
+	lend_ns srtt, rttvar;
+	uint64_t acked;  /* largest number the peer has seen */
+	uint64_t oldest; /* numbers below are not in flight */
+	lend_ns last_rx, last_ping;
+	lend_ns timer;     /* as in the heap; LEND_NEVER: not in it */
+	lend_ns ack_timer; /* LEND_NEVER: none */
+	lend_ns ctl_timer; /* CONNECT or BYE again */
+	lend_ns blocked;   /* the carrier was full: nothing before this time */
+	lend_ns block_ns;
+	uint64_t tag;
+	uint64_t connect; /* number of the attempt */
+	uint8_t incarnation[16];
+	uint32_t by_hello, by_peer; /* next in the hash chains */
+	uint32_t orphans;
+	struct lend_list calls;              /* all records with sess == this, but orphans */
+	struct lend_list waiting;            /* calls whose credit is not there yet */
+	struct lend_link half;               /* LRU of half-open sessions */
+	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
+	struct lend_sent_rec ring[LEND_RING];
+};
+
+/* A control datagram to be made at output. */
+struct lend_ctl {
+	uint32_t sess; /* LEND_NONE: a RESET, for which: */
+	uint32_t peer;
+	uint64_t id;
+	uint32_t call; /* wire */
+	uint8_t kind;
+	uint8_t flags;
+	uint8_t probed;
+};
+
+/* What out[i] of the last output() was, to undo it when the carrier refuses. */
+struct lend_out_rec {
+	struct lend_ctl ctl; /* kind != 0 */
+	uint32_t sess, call, gen, frag;
+	uint64_t sess_id;
+	uint64_t number;
+	uint8_t first; /* the first datagram of its call */
+};
+
+struct lend_core {
+	struct lend_core_config cfg;
+	size_t hashed; /* bytes of state from the start of the arena */
+	size_t size;
+	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
+	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_heap, at_heap_at;
+	size_t at_by_hello, at_by_peer, at_events, at_aside;
+	struct lend_pool free_sess, free_calls, free_frags, free_wins;
+	uint32_t records; /* cfg.inflight of each direction */
+	uint32_t used[2]; /* records in use by client, server */
+	uint32_t buckets; /* power of two */
+	uint32_t timers;  /* sessions in the heap */
+	uint32_t supply_n, supply_cap;
+	uint32_t ctl_head, ctl_n;
+	uint64_t budget_used;
+	uint64_t connects; /* attempts made */
+	lend_ns now;
+	uint64_t drawn;         /* random words drawn from the seed */
+	struct lend_list ready; /* calls with something to send */
+	struct lend_list starved;
+	struct lend_list half;
+	uint32_t half_max;
+};
+
+/* Behind the hashed part. */
+struct lend_aside {
+	struct lend_core_stats stats;
+	uint32_t ev_first, ev_n, ev_cap;
+	const struct lend_in *in; /* the datagram under way, for data in place */
+	struct lend_out_rec out[LEND_OUT];
+	uint8_t head[LEND_OUT][LEND_HEAD_BYTES];
+	struct lend_pkt_trailer tail[LEND_OUT];
+};
+
+#define LEND_AT(core, where, type) ((type *)(void *)((char *)(core) + (core)->where))
+
+static inline struct lend_aside *lend_aside(struct lend_core *c)
+{
+	return LEND_AT(c, at_aside, struct lend_aside);
+}
+
+#define LEND_COUNT(core, name) (lend_aside(core)->stats.name++)
+
+static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_sess, struct lend_sess) + i;
+}
+
+static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_sess *s)
+{
+	return (uint32_t)(s - LEND_AT(c, at_sess, struct lend_sess));
+}
+
+static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_calls, struct lend_call_rec) + i;
+}
+
+static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return (uint32_t)(k - LEND_AT(c, at_calls, struct lend_call_rec));
+}
+
+static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
+{
+	return LEND_AT(c, at_cslot, struct lend_cslot) + (size_t)sess * c->cfg.calls + slot;
+}
+
+static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
+{
+	return LEND_AT(c, at_sslot, struct lend_sslot) + (size_t)sess * c->cfg.calls + slot;
+}
+
+static inline struct lend_frags *lend_frags_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_frags, struct lend_frags) + i;
+}
+
+static inline struct lend_win *lend_win_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_wins, struct lend_win) + i;
+}
+
+static inline struct lend_links lend_links_ready(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->tx.ready, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_starved(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->rx.starved, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_mine(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->mine, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_half(struct lend_core *c)
+{
+	return (struct lend_links){&lend_sess_at(c, 0)->half, sizeof(struct lend_sess)};
+}
+
+static inline uint64_t lend_call_handle(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return (uint64_t)k->gen << 32 | lend_call_index(c, k);
+}
+
+static inline uint32_t lend_frag_len(const struct lend_sess *s, uint32_t len, uint32_t frag)
+{
+	uint32_t offset = frag * s->payload;
+
+	return lend_min_u32(s->payload, len - offset);
+}
+
+static inline uint32_t lend_frag_count(const struct lend_sess *s, uint32_t len)
+{
+	return len <= s->payload ? 1 : (len - 1) / s->payload + 1;
+}
+
+#endif

@@ -1,0 +1,222 @@
+#include "core/tx.h"
+
+enum { WORDS = LEND_FRAGS_WINDOW / 64 };
+
+static uint64_t bit(uint32_t frag)
+{
+	return UINT64_C(1) << (frag % 64);
+}
+
+static uint32_t word(uint32_t frag)
+{
+	return frag % LEND_FRAGS_WINDOW / 64;
+}
+
+bool lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
+		   uint32_t len)
+{
+	uint32_t total = lend_frag_count(s, len), win = LEND_NONE;
+
+	if (total > 1) {
+		win = lend_pool_take(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
+		if (win == LEND_NONE)
+			return false;
+		memset(lend_win_at(c, win), 0, sizeof(struct lend_win));
+	}
+	t->buf = buf;
+	t->len = len;
+	t->total = total;
+	t->next = 0;
+	t->low = 0;
+	t->resend = 0;
+	t->win = win;
+	t->charged = 0;
+	t->seg = buf;
+	t->base = 0;
+	return true;
+}
+
+void lend_tx_end(struct lend_core *c, struct lend_tx *t)
+{
+	if (t->win != LEND_NONE)
+		lend_pool_give(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t), t->win);
+	t->win = LEND_NONE;
+	t->resend = 0;
+	t->low = t->total;
+	t->next = t->total;
+}
+
+static uint32_t lowest_resend(const struct lend_win *w, uint32_t low)
+{
+	for (uint32_t i = 0; i <= WORDS; i++) {
+		uint32_t first = (low / 64 + i) * 64;
+		uint64_t bits = w->resend[word(first)];
+
+		/* The first word is visited twice: its upper bits now, its lower ones at the end.
+		 */
+		if (i == 0)
+			bits &= ~UINT64_C(0) << (low % 64);
+		if (bits)
+			return first + (uint32_t)__builtin_ctzll(bits);
+	}
+	LEND_CHECK(!"a resend is counted but not marked");
+	return 0;
+}
+
+static bool may_send(const struct lend_sess *s, const struct lend_tx *t, uint32_t frag)
+{
+	uint64_t end = (uint64_t)frag * s->payload + lend_frag_len(s, t->len, frag);
+
+	return end <= t->granted && frag - t->low < LEND_FRAGS_WINDOW;
+}
+
+bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
+		  uint32_t *frag)
+{
+	if (t->resend) {
+		*frag = t->win == LEND_NONE ? 0 : lowest_resend(lend_win_at(c, t->win), t->low);
+		return true;
+	}
+	*frag = t->next;
+	return t->next < t->total && may_send(s, t, t->next);
+}
+
+void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
+{
+	if (t->resend && t->win == LEND_NONE) {
+		t->resend = 0;
+	} else if (t->resend && lend_win_at(c, t->win)->resend[word(frag)] & bit(frag)) {
+		lend_win_at(c, t->win)->resend[word(frag)] &= ~bit(frag);
+		t->resend--;
+	}
+	if (frag == t->next)
+		t->next++;
+}
+
+void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag)
+{
+	struct lend_win *w;
+
+	if (frag < t->low || frag >= t->next)
+		return;
+	if (t->win == LEND_NONE) {
+		t->resend = 1;
+		return;
+	}
+	w = lend_win_at(c, t->win);
+	if ((w->acked[word(frag)] | w->resend[word(frag)]) & bit(frag))
+		return;
+	w->resend[word(frag)] |= bit(frag);
+	t->resend++;
+}
+
+static void slide(struct lend_win *w, struct lend_tx *t)
+{
+	while (t->low < t->next && w->acked[word(t->low)] & bit(t->low)) {
+		w->acked[word(t->low)] &= ~bit(t->low);
+		t->low++;
+	}
+}
+
+static void mark(struct lend_win *w, struct lend_tx *t, uint32_t frag)
+{
+	if (w->resend[word(frag)] & bit(frag)) {
+		w->resend[word(frag)] &= ~bit(frag);
+		t->resend--;
+	}
+	w->acked[word(frag)] |= bit(frag);
+}
+
+void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag)
+{
+	if (frag < t->low || frag >= t->next)
+		return;
+	if (t->win == LEND_NONE) {
+		t->low = 1;
+		t->resend = 0;
+		return;
+	}
+	mark(lend_win_at(c, t->win), t, frag);
+	slide(lend_win_at(c, t->win), t);
+}
+
+void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low)
+{
+	if (low > t->next || low <= t->low)
+		return;
+	if (t->win == LEND_NONE) {
+		lend_tx_acked(c, t, 0);
+		return;
+	}
+	for (uint32_t i = t->low; i < low; i++)
+		mark(lend_win_at(c, t->win), t, i);
+	slide(lend_win_at(c, t->win), t);
+}
+
+void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first)
+{
+	for (uint32_t i = lend_max_u32(first, t->low); i < t->next; i++)
+		lend_tx_lost(c, t, i);
+}
+
+/* Moves the cursor to the segment that holds offset; from the start when it has to go back. */
+static void seek(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset)
+{
+	if (offset < t->base) {
+		t->seg = t->buf;
+		t->base = 0;
+	}
+	while (offset >= t->base + bufs->seg[t->seg].len && bufs->seg[t->seg].next) {
+		t->base += bufs->seg[t->seg].len;
+		t->seg = bufs->seg[t->seg].next;
+	}
+}
+
+uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
+		       uint32_t len, struct lend_piece *piece)
+{
+	uint32_t seg, at;
+	uint8_t n = 0;
+
+	if (len == 0)
+		return 0;
+	seek(t, bufs, offset);
+	seg = t->seg;
+	at = offset - t->base;
+	while (len > 0) {
+		uint32_t here = lend_min_u32(len, bufs->seg[seg].len - at);
+
+		if (here > 0) {
+			LEND_CHECK(n < LEND_PIECES);
+			piece[n++] = (struct lend_piece){.buf = seg, .offset = at, .len = here};
+		}
+		len -= here;
+		at = 0;
+		seg = bufs->seg[seg].next;
+		LEND_CHECK(len == 0 || seg != 0);
+	}
+	return n;
+}
+
+/* A span touches more than PIECES segments only if PIECES - 1 neighbours fit strictly inside it:
+ * with the first and last byte of the span in the segments around them. */
+bool lend_tx_fits(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload, uint64_t *len)
+{
+	uint32_t last[LEND_PIECES - 1] = {0}, n = 0;
+	uint64_t sum = 0;
+	bool fits = true;
+
+	*len = 0;
+	for (uint32_t i = buf; i; i = bufs->seg[i].next) {
+		uint32_t here = bufs->seg[i].len;
+
+		*len += here;
+		if (here == 0)
+			continue;
+		if (n >= LEND_PIECES && sum + 2 <= payload)
+			fits = false; /* one before them, them, and this one */
+		sum += here - last[n % (LEND_PIECES - 1)];
+		last[n++ % (LEND_PIECES - 1)] = here;
+	}
+	return fits;
+}

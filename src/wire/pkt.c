@@ -1,0 +1,81 @@
+#include "wire/pkt.h"
+
+#include <string.h>
+
+#include "util/crc32c.h"
+
+static const uint8_t block_len[LEND_PKT_KINDS] = {
+    [LEND_PKT_CONNECT] = sizeof(struct lend_pkt_hello),
+    [LEND_PKT_ACCEPT] = sizeof(struct lend_pkt_hello),
+    [LEND_PKT_REQUEST] = sizeof(struct lend_pkt_request),
+    [LEND_PKT_REPLY] = sizeof(struct lend_pkt_reply),
+    [LEND_PKT_ACK] = sizeof(struct lend_pkt_ack),
+    [LEND_PKT_PROBE] = sizeof(struct lend_pkt_ack),
+};
+
+size_t lend_pkt_block_len(uint8_t kind)
+{
+	return block_len[kind];
+}
+
+static bool carries_message(uint8_t kind)
+{
+	return kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
+}
+
+static bool carries_seen(const struct lend_pkt *head)
+{
+	return head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
+	       head->kind == LEND_PKT_PROBE;
+}
+
+static bool whole(const uint8_t *data, uint32_t len)
+{
+	struct lend_pkt_trailer trailer;
+
+	memcpy(&trailer, data + len, sizeof(trailer));
+	return trailer.crc == lend_crc32c(0, data, len);
+}
+
+/* A payload must lie inside its message, and only an empty message has an empty one. */
+static bool lengths_agree(const struct lend_pkt_view *v)
+{
+	if (!carries_message(v->head.kind))
+		return v->payload_len == 0;
+	if (v->head.length > LEND_MESSAGE_MAX || v->head.offset > v->head.length ||
+	    v->payload_len > v->head.length - v->head.offset)
+		return false;
+	return v->payload_len > 0 || v->head.length == 0;
+}
+
+enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len,
+				    bool checked)
+{
+	const uint8_t *at = data;
+	uint32_t need = sizeof(v->head);
+
+	if (!checked) {
+		if (len < sizeof(v->head) + sizeof(struct lend_pkt_trailer))
+			return LEND_PKT_SHORT;
+		len -= sizeof(struct lend_pkt_trailer);
+	}
+	if (len < need)
+		return LEND_PKT_SHORT;
+	memcpy(&v->head, at, sizeof(v->head));
+	if (v->head.magic != LEND_PKT_MAGIC || v->head.version != LEND_PKT_VERSION)
+		return LEND_PKT_FOREIGN;
+	if (v->head.kind == 0 || v->head.kind >= LEND_PKT_KINDS ||
+	    v->head.flags & LEND_PKT_RESERVED)
+		return LEND_PKT_KIND;
+	need += block_len[v->head.kind] + (carries_seen(&v->head) ? sizeof(v->seen) : 0);
+	if (len < need)
+		return LEND_PKT_SHORT;
+	if (!checked && !whole(at, len))
+		return LEND_PKT_CHECKSUM;
+	memcpy(&v->hello, at + sizeof(v->head), block_len[v->head.kind]);
+	if (carries_seen(&v->head))
+		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
+	v->payload = at + need;
+	v->payload_len = len - need;
+	return lengths_agree(v) ? LEND_PKT_OK : LEND_PKT_LENGTH;
+}

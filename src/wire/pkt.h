@@ -1,0 +1,172 @@
+/* pkt - the bytes of a datagram: common header, one block per kind, the trailer.
+ *
+ * Little-endian throughout. lend_pkt_decode() is the only way in: it checks length first, then
+ * every field that can be judged without knowing the session, and never reads past what came. The
+ * byte table stands in src/core/README.md.
+ *
+ * Layer: wire (pure). No state.
+ */
+#ifndef LEND_WIRE_PKT_H
+#define LEND_WIRE_PKT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copied as they are");
+
+#define LEND_PKT_MAGIC   0x4cu
+#define LEND_PKT_VERSION 1u
+
+#define LEND_CALL_SLOT_BITS 10u
+#define LEND_CALLS_MAX      (1u << LEND_CALL_SLOT_BITS)
+#define LEND_CALL_SEQ_MASK  0x3fffffu
+#define LEND_MESSAGE_MAX    (UINT64_C(1) << 30) /* bytes in one message */
+
+enum lend_pkt_kind {
+	LEND_PKT_CONNECT = 1, /* hello block; session 0 */
+	LEND_PKT_ACCEPT,      /* hello block, never longer than the CONNECT */
+	LEND_PKT_RESET,       /* echoes the session id that is unknown here */
+	LEND_PKT_BYE,
+	LEND_PKT_BYE_ACK,
+	LEND_PKT_PING, /* answered by an ACK of no call */
+	LEND_PKT_REQUEST,
+	LEND_PKT_REPLY,
+	LEND_PKT_ACK,    /* how much of a message arrived, and how much more may come */
+	LEND_PKT_PROBE,  /* an ACK of the reply that asks for an ACK of the request */
+	LEND_PKT_CANCEL, /* the caller no longer waits */
+	LEND_PKT_GONE,   /* the slot may be used again */
+	LEND_PKT_KINDS,
+	LEND_PKT_DRAIN = 32, /* reserved, like metadata and streams: dropped and counted today */
+};
+
+enum { /* beside the class, in its upper five bits */
+       LEND_PKT_CLASS = 0x07,
+       LEND_PKT_SERVED = 0x08, /* the call is one that the receiver made: the sender serves it */
+       LEND_PKT_ACKED = 0x10,  /* an ack block stands before the payload */
+       LEND_PKT_META = 0x20,
+       LEND_PKT_STREAM = 0x40,
+       LEND_PKT_ENCRYPTED = 0x80,
+       LEND_PKT_RESERVED = LEND_PKT_META | LEND_PKT_STREAM | LEND_PKT_ENCRYPTED,
+};
+
+struct lend_pkt {
+	uint8_t magic, version;
+	uint8_t kind;
+	uint8_t flags;    /* class and LEND_PKT_* */
+	uint32_t call;    /* slot in the low 10 bits, sequence above */
+	uint64_t session; /* the receiver's id */
+	uint64_t number;  /* per session and direction; never used twice */
+	uint32_t offset;  /* of the payload within the message; of an ACK: enum lend_pkt_state */
+	uint32_t length;  /* of the whole message; of an ACK: enum lend_pkt_ack_flags */
+};
+_Static_assert(sizeof(struct lend_pkt) == 32, "wire");
+
+struct lend_pkt_hello {
+	uint8_t incarnation[16]; /* random bits of the sender's start */
+	uint64_t connect;        /* the client's number for this attempt, echoed */
+	uint64_t session;        /* the sender's id, for datagrams to it */
+	uint32_t payload; /* bytes of payload per datagram that the sender's carrier has room for */
+	uint32_t unscheduled; /* bytes that may come before any grant */
+	uint64_t message_max; /* longest message the sender takes */
+	uint8_t ticket[32];   /* zero until tickets come */
+};
+_Static_assert(sizeof(struct lend_pkt_hello) == 80, "wire");
+
+struct lend_pkt_request {
+	uint32_t method;
+	uint32_t left_us; /* UINT32_MAX: no deadline */
+	uint32_t grant;   /* bytes of reply that may come without asking */
+};
+_Static_assert(sizeof(struct lend_pkt_request) == 12, "wire");
+
+struct lend_pkt_reply {
+	uint8_t status, ran;
+	uint8_t zero[2];
+	uint32_t delay_ns; /* from the arrival of the datagram below to this reply; UINT32_MAX: do
+			      not use */
+	uint64_t acked;    /* number of the datagram that completed the request */
+};
+_Static_assert(sizeof(struct lend_pkt_reply) == 16, "wire");
+
+struct lend_pkt_seen {
+	uint64_t acked;    /* largest number seen */
+	uint64_t map;      /* bit i: acked - 1 - i was seen as well */
+	uint32_t delay_ns; /* since acked arrived; UINT32_MAX: do not use */
+	uint32_t ecn;      /* datagrams seen with congestion marked, ever */
+};
+_Static_assert(sizeof(struct lend_pkt_seen) == 24, "wire");
+
+struct lend_pkt_ack {     /* of ACK and PROBE; after it the seen block, always */
+	uint32_t low;     /* all bytes below this offset have arrived */
+	uint32_t granted; /* bytes of the message that may be sent */
+};
+_Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
+
+enum lend_pkt_state { LEND_PKT_UNSEEN, LEND_PKT_PARTIAL, LEND_PKT_WHOLE };
+enum lend_pkt_ack_flags {
+	LEND_PKT_DROPPED =
+	    1, /* bytes from low on were dropped for want of memory: send them again */
+	LEND_PKT_PROBED = 2, /* answers a PROBE: what was sent before it and is not seen is lost */
+};
+
+struct lend_pkt_trailer {
+	uint32_t crc; /* CRC32C of all before it */
+	uint8_t zero[12];
+};
+_Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
+
+/* Most that stands before a payload. */
+#define LEND_PKT_HEAD_MAX (sizeof(struct lend_pkt) + sizeof(struct lend_pkt_hello))
+/* What a datagram of payload can need beside it. */
+#define LEND_PKT_OVERHEAD                                                                          \
+	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
+	 sizeof(struct lend_pkt_trailer))
+#define LEND_PKT_MTU_MIN 256u
+
+/* A datagram taken apart. */
+struct lend_pkt_view {
+	struct lend_pkt head;
+	union {
+		struct lend_pkt_hello hello;
+		struct lend_pkt_request request;
+		struct lend_pkt_reply reply;
+		struct lend_pkt_ack ack;
+	};
+	struct lend_pkt_seen seen; /* with LEND_PKT_ACKED, and always for ACK and PROBE */
+	const uint8_t *payload;    /* within the datagram */
+	uint32_t payload_len;
+};
+
+enum lend_pkt_fault {
+	LEND_PKT_OK,
+	LEND_PKT_SHORT,
+	LEND_PKT_FOREIGN, /* magic or version */
+	LEND_PKT_KIND,
+	LEND_PKT_CHECKSUM,
+	LEND_PKT_LENGTH, /* offset and length contradict the payload */
+};
+
+/* Takes len bytes apart; checked: the carrier catches corruption and there is no trailer. */
+enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len,
+				    bool checked);
+
+/* Bytes of the block that follows the common header for this kind. */
+size_t lend_pkt_block_len(uint8_t kind);
+
+static inline uint32_t lend_pkt_slot(uint32_t call)
+{
+	return call & (LEND_CALLS_MAX - 1);
+}
+
+static inline uint32_t lend_pkt_seq(uint32_t call)
+{
+	return call >> LEND_CALL_SLOT_BITS;
+}
+
+static inline uint32_t lend_pkt_call(uint32_t slot, uint32_t seq)
+{
+	return (seq & LEND_CALL_SEQ_MASK) << LEND_CALL_SLOT_BITS | slot;
+}
+
+#endif

@@ -1,0 +1,355 @@
+#include "scen/duo.h"
+
+#include <criterion/criterion.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_name[LEND_PKT_KINDS] = {
+    [LEND_PKT_CONNECT] = "CONNECT", [LEND_PKT_ACCEPT] = "ACCEPT",   [LEND_PKT_RESET] = "RESET",
+    [LEND_PKT_BYE] = "BYE",         [LEND_PKT_BYE_ACK] = "BYE_ACK", [LEND_PKT_PING] = "PING",
+    [LEND_PKT_REQUEST] = "REQUEST", [LEND_PKT_REPLY] = "REPLY",     [LEND_PKT_ACK] = "ACK",
+    [LEND_PKT_PROBE] = "PROBE",     [LEND_PKT_CANCEL] = "CANCEL",   [LEND_PKT_GONE] = "GONE",
+};
+static const char *const event_name[] = {
+    [LEND_EV_SESSION_UP] = "up",       [LEND_EV_SESSION_DOWN] = "down",
+    [LEND_EV_NEED] = "need",           [LEND_EV_REQUEST] = "request",
+    [LEND_EV_CANCELLED] = "cancelled", [LEND_EV_REPLY_END] = "reply_end",
+    [LEND_EV_CALL_END] = "call_end",   [LEND_EV_BUF_BACK] = "buf_back",
+    [LEND_EV_PEER_KEEP] = "keep",      [LEND_EV_PEER_DROP] = "drop",
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct duo *d, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	if (d->quiet)
+		return;
+	if (d->at + 256 > d->cap)
+		d->text = realloc(d->text, d->cap = d->cap * 2 + 4096);
+	va_start(args, format);
+	n = vsnprintf(d->text + d->at, 256, format, args);
+	va_end(args);
+	d->at += (size_t)n;
+}
+
+static void supply(struct duo *d, int side)
+{
+	struct duo_side *s = &d->side[side];
+
+	while (!s->no_supply && lend_core_supply_wanted(s->core))
+		lend_core_supply(s->core, duo_buf(d, side, s->cfg.unscheduled, 0, 0));
+}
+
+void duo_open_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *))
+{
+	memset(d, 0, sizeof(*d));
+	d->now = 1000000000;
+	d->lossless = lossless;
+	for (int i = 0; i < 2; i++) {
+		struct duo_side *s = &d->side[i];
+		struct lend_core_config *c = &s->cfg;
+
+		*c = (struct lend_core_config){.sessions = 4,
+					       .calls = 8,
+					       .inflight = 16,
+					       .reassemblies = 4,
+					       .message_max = DUO_BIG,
+					       .receive_budget = 8 << 20,
+					       .unscheduled = 65536,
+					       .probe = 500000000,
+					       .dead = 5000000000};
+		c->path[0] = (struct lend_path){1472, lossless, lossless, lossless};
+		memset(c->incarnation, 0xa0 + i, 16);
+		memset(c->seed, 0x50 + i, 32);
+		if (tweak)
+			tweak(c);
+		s->core = aligned_alloc(64, lend_core_size(c));
+		memset(s->core, 0, lend_core_size(c));
+		lend_core_init(s->core, c, d->now);
+		s->bufs = (struct lend_bufs){s->seg, DUO_BUFS};
+		s->wire = calloc(DUO_WIRE, sizeof(*s->wire));
+		supply(d, i);
+	}
+}
+
+void duo_open(struct duo *d, bool lossless)
+{
+	duo_open_with(d, lossless, NULL);
+}
+
+void duo_close(struct duo *d)
+{
+	for (int i = 0; i < 2; i++) {
+		struct duo_side *s = &d->side[i];
+		uint32_t out = 0, pooled = 4 - lend_core_supply_wanted(s->core);
+
+		for (uint32_t b = 1; b < DUO_BUFS; b++) {
+			out += s->taken[b];
+			free(s->seg[b].data);
+		}
+		pooled = lend_core_supply_wanted(s->core) <= s->cfg.reassemblies
+			     ? s->cfg.reassemblies - lend_core_supply_wanted(s->core)
+			     : pooled;
+		cr_assert_eq(out, pooled, "side %d: %u buffers out, %u in the core's pool", i, out,
+			     pooled);
+		free(s->core);
+		free(s->wire);
+	}
+	free(d->text);
+}
+
+uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt)
+{
+	struct duo_side *s = &d->side[side];
+
+	for (uint32_t b = 1; b < DUO_BUFS; b++) {
+		if (s->taken[b])
+			continue;
+		s->taken[b] = true;
+		s->seg[b] = (struct lend_seg){malloc(cap + 1), len, cap, 0};
+		for (uint32_t i = 0; i < len; i++)
+			((uint8_t *)s->seg[b].data)[i] = (uint8_t)(i * 7 + i / 251 + salt);
+		return b;
+	}
+	cr_assert_fail("no buffer left on side %d", side);
+	return 0;
+}
+
+bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt)
+{
+	const struct lend_seg *seg = d->side[side].seg;
+	uint32_t i = 0;
+
+	for (; buf && i < len; buf = seg[buf].next)
+		for (uint32_t at = 0; at < seg[buf].cap && i < len; at++, i++)
+			if (((uint8_t *)seg[buf].data)[at] != (uint8_t)(i * 7 + i / 251 + salt))
+				return false;
+	return i == len;
+}
+
+void duo_free(struct duo *d, int side, uint32_t buf)
+{
+	struct duo_side *s = &d->side[side];
+
+	while (buf) {
+		cr_assert(s->taken[buf], "side %d: buffer %u came back twice", side, buf);
+		s->taken[buf] = false;
+		free(s->seg[buf].data);
+		s->seg[buf].data = NULL;
+		buf = s->seg[buf].next;
+	}
+}
+
+static void on_need(struct duo *d, int side, const struct lend_event *e)
+{
+	struct duo_side *s = &d->side[side];
+	uint32_t buf;
+
+	if (s->hold_need)
+		return;
+	buf = s->refuse ? 0 : duo_buf(d, side, (uint32_t)e->len, 0, 0);
+	cr_assert_eq(lend_core_attach(s->core, e->call, &s->bufs, buf), 0);
+}
+
+static void on_event(struct duo *d, int side, const struct lend_event *e)
+{
+	struct duo_side *s = &d->side[side];
+
+	s->ev[e->kind] = *e;
+	s->count[e->kind]++;
+	switch ((enum lend_event_kind)e->kind) {
+	case LEND_EV_SESSION_UP:
+		s->session = e->session;
+		say(d, "%d up\n", side);
+		return;
+	case LEND_EV_NEED:
+		say(d, "%d need %llu\n", side, (unsigned long long)e->len);
+		on_need(d, side, e);
+		return;
+	case LEND_EV_REQUEST:
+		say(d, "%d request %llu\n", side, (unsigned long long)e->len);
+		s->request = e->call;
+		s->request_buf = e->buf;
+		s->request_len = (uint32_t)e->len;
+		if (e->data)
+			memcpy(s->request_first, e->data, e->data_len < 64 ? e->data_len : 64);
+		return;
+	case LEND_EV_CALL_END:
+		say(d, "%d call_end status %d ran %d len %llu\n", side, e->status, e->ran,
+		    (unsigned long long)e->len);
+		return;
+	case LEND_EV_SESSION_DOWN:
+		say(d, "%d down %d\n", side, e->status);
+		return;
+	case LEND_EV_CANCELLED:
+	case LEND_EV_REPLY_END:
+	case LEND_EV_BUF_BACK:
+		say(d, "%d %s\n", side, event_name[e->kind]);
+		if (e->kind != LEND_EV_CANCELLED)
+			duo_free(d, side, e->buf);
+		return;
+	case LEND_EV_PEER_KEEP:
+	case LEND_EV_PEER_DROP:
+		return;
+	}
+}
+
+static void poll_events(struct duo *d, int side)
+{
+	struct lend_event ev[16];
+	uint32_t n;
+
+	while ((n = lend_core_poll(d->side[side].core, ev, 16)) > 0)
+		for (uint32_t i = 0; i < n; i++)
+			on_event(d, side, &ev[i]);
+	supply(d, side);
+}
+
+static void put_on_wire(struct duo *d, int side, const struct lend_out *o)
+{
+	struct duo_side *s = &d->side[side];
+	struct duo_dgram *g = &s->wire[s->n++];
+	struct lend_pkt_view v;
+
+	cr_assert_leq(s->n, DUO_WIRE);
+	memcpy(g->data, o->head, g->len = o->head_len);
+	for (int i = 0; i < o->n; i++) {
+		const struct lend_piece *p = &o->piece[i];
+
+		memcpy(g->data + g->len, (uint8_t *)s->seg[p->buf].data + p->offset, p->len);
+		g->len += p->len;
+	}
+	memcpy(g->data + g->len, o->tail, o->tail_len);
+	g->len += o->tail_len;
+	cr_assert_leq(g->len, s->cfg.path[0].mtu);
+	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, d->lossless), LEND_PKT_OK);
+	s->sent_bytes += g->len;
+	if (d->lose && d->lose(d, side, &v, d->nth++)) {
+		say(d, "%d> %s lost\n", side, kind_name[v.head.kind]);
+		s->n--;
+		return;
+	}
+	if (v.payload_len)
+		say(d, "%d> %s %u+%u of %u\n", side, kind_name[v.head.kind], v.head.offset,
+		    v.payload_len, v.head.length);
+	else
+		say(d, "%d> %s\n", side, kind_name[v.head.kind]);
+}
+
+void duo_output(struct duo *d, int side)
+{
+	struct duo_side *s = &d->side[side];
+	struct lend_out out[32];
+	uint32_t n;
+
+	poll_events(d, side);
+	while ((n = lend_core_output(s->core, d->now, &s->bufs, out, 32)) > 0) {
+		for (uint32_t i = 0; i < n; i++) {
+			put_on_wire(d, side, &out[i]);
+			out[i].sent = LEND_SENT;
+		}
+		lend_core_sent(s->core, out, n);
+	}
+}
+
+void duo_inject(struct duo *d, int to, const void *data, uint32_t len)
+{
+	struct lend_in in = {.data = data, .len = len, .peer = LEND_PEER(0, 1)};
+	void *copy = malloc(len ? len : 1); /* exact, so that a sanitizer sees one byte too far */
+
+	memcpy(copy, data, len);
+	in.data = copy;
+	d->side[to].received_bytes += len;
+	lend_core_input(d->side[to].core, d->now, &d->side[to].bufs, &in, 1);
+	poll_events(d, to);
+	free(copy);
+}
+
+void duo_deliver(struct duo *d, int side)
+{
+	struct duo_side *s = &d->side[side];
+	uint32_t n = s->n;
+
+	for (uint32_t i = 0; i < n; i++)
+		duo_inject(d, !side, s->wire[i].data, s->wire[i].len);
+	memmove(s->wire, s->wire + n, (s->n - n) * sizeof(*s->wire));
+	s->n -= n;
+}
+
+void duo_settle(struct duo *d)
+{
+	do {
+		for (int i = 0; i < 2; i++) {
+			lend_core_tick(d->side[i].core, d->now);
+			duo_output(d, i);
+		}
+		duo_deliver(d, 0);
+		duo_deliver(d, 1);
+		for (int i = 0; i < 2; i++)
+			duo_output(d, i);
+	} while (d->side[0].n || d->side[1].n);
+}
+
+void duo_pass(struct duo *d, lend_ns t)
+{
+	lend_ns end = d->now + t;
+
+	for (;;) {
+		lend_ns a = lend_core_deadline(d->side[0].core);
+		lend_ns b = lend_core_deadline(d->side[1].core);
+		lend_ns next = a < b ? a : b;
+
+		if (next > end)
+			break;
+		d->now = next > d->now ? next : d->now + 1;
+		duo_settle(d);
+	}
+	d->now = end;
+}
+
+uint64_t duo_connect(struct duo *d)
+{
+	uint64_t session;
+
+	cr_assert_eq(lend_core_connect(d->side[0].core, d->now, LEND_PEER(0, 1), 77, &session), 0);
+	return session;
+}
+
+uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout)
+{
+	struct lend_core_call call = {.method = 9,
+				      .deadline =
+					  timeout == LEND_NEVER ? LEND_NEVER : d->now + timeout,
+				      .request = request,
+				      .reply = reply,
+				      .tag = 5};
+	uint64_t handle;
+	struct duo_side *s = &d->side[0];
+
+	cr_assert_eq(lend_core_call(s->core, d->now, s->session, &s->bufs, &call, &handle), 0);
+	return handle;
+}
+
+void duo_reply(struct duo *d, uint8_t status, uint32_t buf)
+{
+	struct duo_side *s = &d->side[1];
+
+	cr_assert_eq(lend_core_reply(s->core, d->now, s->request, &s->bufs, status, buf), 0);
+}
+
+void duo_forget(struct duo *d)
+{
+	d->at = 0;
+}
+
+void duo_expect(struct duo *d, const char *text)
+{
+	if (d->text)
+		d->text[d->at] = 0;
+	cr_assert_str_eq(d->at ? d->text : "", text, "\n--- got\n%s--- want\n%s",
+			 d->at ? d->text : "", text);
+	d->at = 0;
+}

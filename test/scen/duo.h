@@ -1,0 +1,79 @@
+/* duo - two cores, a network in between that the test moves by hand, and a trace of what happened.
+ *
+ * Side 0 calls, side 1 serves, but either may do both. Every datagram and event appends a line to
+ * the trace; names of sessions and calls are small numbers in order of appearance, so the text
+ * repeats. */
+#ifndef TEST_SCEN_DUO_H
+#define TEST_SCEN_DUO_H
+
+#include "core/core.h"
+#include "wire/pkt.h"
+
+enum { DUO_BUFS = 256, DUO_WIRE = 4096, DUO_BIG = 4 << 20 };
+
+struct duo_dgram {
+	uint8_t data[2048];
+	uint32_t len;
+	uint32_t order;
+};
+
+struct duo_side {
+	struct lend_core *core;
+	struct lend_core_config cfg;
+	struct lend_seg seg[DUO_BUFS];
+	bool taken[DUO_BUFS];
+	struct lend_bufs bufs;
+	struct duo_dgram *wire; /* on its way to the other side */
+	uint32_t n;
+	uint64_t session; /* as connected, or as accepted */
+	uint64_t request; /* the newest EV_REQUEST, not yet answered */
+	uint32_t request_buf, request_len;
+	uint8_t request_first[64];
+	struct lend_event last; /* the newest event of each kind, by kind */
+	struct lend_event ev[16];
+	uint32_t count[16];
+	uint32_t sent_bytes, received_bytes;
+	bool refuse; /* NEED is answered with 0 */
+	bool hold_need;
+	bool no_supply;
+};
+
+struct duo {
+	lend_ns now;
+	struct duo_side side[2];
+	char *text;
+	size_t at, cap;
+	bool quiet;
+	/* True: lose this datagram. */
+	bool (*lose)(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth);
+	uint32_t nth; /* datagrams carried so far */
+	void *arg;
+	bool lossless;
+	bool auto_reply; /* side 1 echoes the first bytes' length */
+};
+
+void duo_open(struct duo *d, bool lossless);
+void duo_open_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *));
+void duo_close(struct duo *d); /* every buffer must be back */
+/* A buffer of cap bytes; fill: len bytes of a pattern that depends on salt. */
+uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt);
+bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt);
+void duo_free(struct duo *d, int side, uint32_t buf);
+uint64_t duo_connect(struct duo *d);
+uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout);
+void duo_reply(struct duo *d, uint8_t status, uint32_t buf);
+/* Takes what side has to say and puts it on its wire; polls its events. */
+void duo_output(struct duo *d, int side);
+/* Delivers everything on side's wire, in order. */
+void duo_deliver(struct duo *d, int side);
+/* Both of them until nothing moves and no time passes. */
+void duo_settle(struct duo *d);
+/* Lets time pass up to d->now + t, ticking at every deadline. */
+void duo_pass(struct duo *d, lend_ns t);
+/* The trace since the last look equals text. */
+void duo_expect(struct duo *d, const char *text);
+void duo_forget(struct duo *d);
+/* Hands raw bytes to a side as if they came over the wire. */
+void duo_inject(struct duo *d, int to, const void *data, uint32_t len);
+
+#endif
