@@ -119,7 +119,7 @@ int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
 
 	switch (lend_addr_scheme(address)) {
 	case LEND_SCHEME_SHM:
-		return lend_fail(ENODEV, "shm: not in this build; use udp:127.0.0.1:0");
+		return lend_io_shm_open(config, io);
 	case LEND_SCHEME_UDP:
 		return lend_io_udp_open(config, io);
 	case LEND_SCHEME_DPDK:

@@ -1,0 +1,113 @@
+/* shm_peers - the table of processes this carrier shares rings with: how each comes, sleeps and
+ * goes.
+ *
+ * Who looks where. A ring that is "hot" is polled by its receiver at every rx(); its polled word
+ * says so and its sender need do nothing. Any other ring is announced by a bit in the receiver's
+ * bell, one word of memory that all its peers map, so idle peers cost nothing. A receiver that
+ * sleeps says so in the bell; the sender that finds it asleep wakes it through the socket. Each "I
+ * publish, then look whether you look" has a full fence in the middle, on both sides. The bell is a
+ * hint: a bad peer that clears bits delays others of the same user, so every ring is looked at now
+ * and then anyway. Layer: io. One thread's.
+ */
+#ifndef LEND_IO_SHM_PEERS_H
+#define LEND_IO_SHM_PEERS_H
+
+#include <stdatomic.h>
+
+#include "io/addr.h"
+#include "io/io.h"
+#include "io/shm_meet.h"
+#include "io/shm_ring.h"
+
+enum {
+	LEND_SHM_PEERS = 1024,
+	LEND_SHM_WORDS = LEND_SHM_PEERS / 64,
+	LEND_SHM_HALF_OPEN_MAX = 32, /* strangers who have not said HELLO */
+};
+
+struct lend_bell {
+	alignas(64) _Atomic uint32_t asleep; /* the owner sleeps: wake it by the socket */
+	alignas(64) _Atomic uint64_t word[LEND_SHM_WORDS]; /* bit i: look at your peer i */
+};
+enum { LEND_BELL_LEN = 4096 };
+_Static_assert(sizeof(struct lend_bell) <= LEND_BELL_LEN, "a page");
+
+struct lend_shm_pair {
+	struct lend_ring to_server, to_client;
+};
+#define LEND_SHM_PAIR_LEN ((sizeof(struct lend_shm_pair) + 4095) & ~(size_t)4095)
+
+enum lend_shm_state {
+	LEND_SHM_FREE,
+	LEND_SHM_STRANGER, /* it called; HELLO awaited */
+	LEND_SHM_CALLING,  /* we called; WELCOME awaited */
+	LEND_SHM_FAILED,   /* we called in vain; err awaits the next resolve() */
+	LEND_SHM_UP,
+	LEND_SHM_HUNG, /* hung up; what it sent is still delivered */
+	LEND_SHM_GONE, /* and that was told; released when neither lent nor pinned */
+};
+/* FREE -> STRANGER -> UP -> HUNG -> GONE -> FREE;  FREE -> CALLING -> UP or FAILED -> FREE */
+
+struct lend_shm_peer {
+	enum lend_shm_state state;
+	int sock;         /* -1: none */
+	int err;          /* FAILED: why */
+	uint32_t version; /* FAILED with EPROTO: what it speaks */
+	uint32_t bit;     /* ours in its bell */
+	uint32_t pins;    /* how often the core asked to keep it */
+	uint32_t idle;    /* polls since its ring had anything */
+	uint32_t last;    /* HUNG: the ring ends here at the latest */
+	bool hot;         /* in hot[] */
+	bool starved;     /* its ring was full when we last wrote to it */
+	lend_ns since;    /* of its state, while half open */
+	struct lend_ring_rx rx;
+	struct lend_ring_tx tx;
+	struct lend_shm_pair *pair;        /* NULL before UP */
+	struct lend_bell *bell;            /* its bell */
+	char name[LEND_ADDR_NAME_MAX + 1]; /* where we called; "" when it called us */
+};
+
+struct lend_shm {
+	struct lend_io io;
+	struct lend_meet_door door;
+	int epoll;
+	int bell_fd;
+	struct lend_bell *bell; /* ours; written by all peers: a hint */
+	bool armed;             /* said asleep */
+	uint32_t polls;
+	uint32_t lent;     /* datagrams in the caller's hands */
+	uint32_t gone;     /* peers in state GONE */
+	uint32_t half;     /* peers in state STRANGER, CALLING or FAILED */
+	uint32_t top;      /* entries ever used: [0, top) */
+	uint32_t hots;     /* entries of hot[] */
+	uint32_t turn;     /* whose turn it is to be first */
+	uint32_t looks;    /* at the sockets */
+	uint64_t attended; /* cycle counter at the last look at the sockets */
+	char name[LEND_ADDR_NAME_MAX + 1];
+	uint16_t hot[LEND_SHM_PEERS];
+	struct lend_shm_peer peer[LEND_SHM_PEERS];
+};
+
+/* Looks at the sockets: who calls, answers, wakes us or hung up. Never waits. */
+void lend_shm_attend(struct lend_shm *s);
+/* Begins to call on a name: -EINPROGRESS, or -errno with lend_why_text() set. */
+int lend_shm_dial(struct lend_shm *s, const char *name);
+/* Releases peers that are gone and that nobody holds; only while nothing is lent. */
+void lend_shm_reap(struct lend_shm *s);
+/* Ends a peer at once: unmaps and closes. */
+void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p);
+
+/* Its ring may hold something. */
+static inline bool lend_shm_is_live(const struct lend_shm_peer *p)
+{
+	return p->state == LEND_SHM_UP || p->state == LEND_SHM_HUNG;
+}
+
+/* Polls this ring from now on. */
+void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p);
+/* Takes the ring out of hot[] without a word to anybody. */
+void lend_shm_unlist(struct lend_shm *s, struct lend_shm_peer *p);
+/* Leaves the ring to the bell; false: something came meanwhile and it stays hot. */
+bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p);
+
+#endif

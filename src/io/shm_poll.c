@@ -1,0 +1,227 @@
+#include "io/shm_poll.h"
+
+#include "sys/clock.h"
+
+void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	p->idle = 0;
+	if (p->hot)
+		return;
+	p->hot = true;
+	s->hot[s->hots++] = (uint16_t)(uint32_t)(p - s->peer);
+	atomic_store_explicit(&p->rx.ring->polled, 1, memory_order_relaxed);
+}
+
+void lend_shm_unlist(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	if (!p->hot)
+		return;
+	p->hot = false;
+	for (uint32_t i = 0; i < s->hots; i++) {
+		if (s->hot[i] == (uint32_t)(p - s->peer)) {
+			s->hot[i] = s->hot[--s->hots];
+			return;
+		}
+	}
+}
+
+bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	if (p->state != LEND_SHM_UP)
+		return false;
+	atomic_store_explicit(&p->rx.ring->polled, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (lend_ring_ready(&p->rx)) {
+		atomic_store_explicit(&p->rx.ring->polled, 1, memory_order_relaxed);
+		return false;
+	}
+	lend_shm_unlist(s, p);
+	return true;
+}
+
+enum {
+	ATTEND_CYCLES = 50000, /* about 20 us */
+	ATTEND_POLLS = 8,      /* how often the counter is read */
+	HOT_FREE = 4,          /* this many rings stay hot however idle */
+	HOT_IDLE = 1024,       /* polls until another one is left to the bell */
+	SWEEP_LOOKS = 256, /* looks at the sockets until all rings are looked at, bell or no bell */
+};
+
+static void answer_bell(struct lend_shm *s)
+{
+	for (uint32_t w = 0; w * 64 < s->top; w++) {
+		uint64_t bits;
+
+		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) == 0)
+			continue;
+		bits = atomic_exchange_explicit(&s->bell->word[w], 0, memory_order_seq_cst);
+		for (; bits != 0; bits &= bits - 1) {
+			uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(bits);
+
+			if (i < s->top && lend_shm_is_live(&s->peer[i]))
+				lend_shm_heat(s, &s->peer[i]);
+		}
+	}
+}
+
+static void sweep(struct lend_shm *s)
+{
+	for (uint32_t i = 0; i < s->top; i++) {
+		if (lend_shm_is_live(&s->peer[i]) && lend_ring_ready(&s->peer[i].rx))
+			lend_shm_heat(s, &s->peer[i]);
+	}
+}
+
+static void awake(struct lend_shm *s)
+{
+	if (s->armed)
+		atomic_store_explicit(&s->bell->asleep, 0, memory_order_relaxed);
+	s->armed = false;
+}
+
+static void look_around(struct lend_shm *s)
+{
+	uint64_t now = lend_clock_cycles();
+
+	if (!s->armed && now - s->attended < ATTEND_CYCLES)
+		return;
+	awake(s);
+	s->attended = now;
+	lend_shm_attend(s);
+	if (++s->looks % SWEEP_LOOKS == 0)
+		sweep(s);
+}
+
+/* Lends what a ring holds. One that hung up ends with a word about it. */
+static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0, index = (uint32_t)(p - s->peer);
+
+	for (uint32_t looks = 0; n < cap && looks < LEND_RING_SLOTS; looks++) {
+		enum lend_ring_look look = LEND_RING_EMPTY;
+
+		in[n] = (struct lend_in){.peer = index};
+		if (p->state == LEND_SHM_UP || p->rx.next != p->last)
+			look = lend_ring_next(&p->rx, &in[n].data, &in[n].len);
+		if (look == LEND_RING_EMPTY)
+			break;
+		s->io.stats.rx_bad += look == LEND_RING_BAD;
+		n += look == LEND_RING_DATA;
+	}
+	p->idle = n > 0 ? 0 : p->idle + 1;
+	return n;
+}
+
+/* True: it hung up and nothing is left of it. */
+static bool is_over(const struct lend_shm_peer *p)
+{
+	return p->state == LEND_SHM_HUNG && (p->rx.next == p->last || !lend_ring_ready(&p->rx));
+}
+
+static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0, hots = s->hots;
+
+	for (uint32_t k = 0; k < hots && n < cap; k++) {
+		uint32_t at = s->turn + k < hots ? s->turn + k : s->turn + k - hots;
+		struct lend_shm_peer *p = &s->peer[s->hot[at]];
+
+		n += take(s, p, in + n, cap - n);
+		if (n < cap && is_over(p)) {
+			in[n++] = (struct lend_in){.peer = s->hot[at], .gone = 1};
+			p->state = LEND_SHM_GONE;
+			s->gone++;
+		}
+	}
+	s->turn = s->turn + 1 < hots ? s->turn + 1 : 0;
+	return n;
+}
+
+static void cool_down(struct lend_shm *s)
+{
+	for (uint32_t k = s->hots; k-- > 0 && s->hots > HOT_FREE;) {
+		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+
+		if (p->idle > HOT_IDLE)
+			(void)lend_shm_cool(s, p);
+	}
+	if (s->turn >= s->hots)
+		s->turn = 0;
+}
+
+uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n;
+
+	if (s->armed || ++s->polls % ATTEND_POLLS == 0)
+		look_around(s);
+	answer_bell(s);
+	n = poll_hot(s, in, cap);
+	s->lent += n;
+	if (s->hots > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
+		cool_down(s);
+	return n;
+}
+
+void lend_shm_drop_gone(struct lend_shm *s)
+{
+	for (uint32_t k = s->hots; k-- > 0;) {
+		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+
+		if (p->state == LEND_SHM_GONE) {
+			p->hot = false;
+			s->hot[k] = s->hot[--s->hots];
+		}
+	}
+	s->turn = 0;
+	lend_shm_reap(s);
+}
+
+void lend_shm_rx_done(struct lend_shm *s)
+{
+	if (s->lent == 0)
+		return;
+	s->lent = 0;
+	for (uint32_t k = 0; k < s->hots; k++) {
+		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+
+		if (p->rx.done != p->rx.next && lend_ring_done(&p->rx) && p->sock >= 0)
+			lend_meet_wake(p->sock);
+	}
+	if (s->gone > 0)
+		lend_shm_drop_gone(s);
+}
+
+static bool has_room_again(struct lend_shm *s)
+{
+	for (uint32_t i = 0; i < s->top; i++) {
+		struct lend_shm_peer *p = &s->peer[i];
+
+		if (p->starved && p->state == LEND_SHM_UP && !lend_ring_want(&p->tx)) {
+			p->starved = false;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool lend_shm_arm(struct lend_shm *s)
+{
+	for (uint32_t k = s->hots; k-- > 0;) {
+		if (!lend_shm_cool(s, &s->peer[s->hot[k]]))
+			return false;
+	}
+	s->turn = 0;
+	if (has_room_again(s))
+		return false;
+	s->armed = true;
+	atomic_store_explicit(&s->bell->asleep, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	for (uint32_t w = 0; w * 64 < s->top; w++) {
+		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0) {
+			awake(s);
+			return false;
+		}
+	}
+	return true;
+}

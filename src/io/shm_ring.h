@@ -1,0 +1,142 @@
+/* shm_ring - datagrams from one producer to one consumer through memory that both map.
+ *
+ * Slot i carries datagrams i, i + SLOTS, ... A datagram is published by its slot's mark alone, one
+ * release store of {its number + 1, its length}: the consumer finds it with one cache line, and no
+ * counter is shared on the way. Short datagrams lie behind the mark in a dense array, so that small
+ * calls stay in few pages; longer ones in a body of their own. The consumer tells how far it is
+ * only every few slots; the producer looks only when its last view of that leaves no room.
+ *
+ * The other side may write anything anywhere at any time. So every word is read once, checked and
+ * used from its copy; positions are kept in the private ends; nothing in the shared part says where
+ * anything lies. A hostile side can make its own datagrams false, repeated or missing, and nothing
+ * else. Layer: io, no system call. Zeroed memory is an empty ring. An end belongs to one thread.
+ */
+#ifndef LEND_IO_SHM_RING_H
+#define LEND_IO_SHM_RING_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	LEND_RING_SLOTS = 256,
+	LEND_RING_SHORT = 248, /* longest datagram that lies behind its mark */
+	LEND_RING_MTU = 8448,  /* 8 KiB of message and its heads */
+	LEND_RING_BODY =
+	    8512,            /* an odd number of lines: neighbours fall into different cache sets */
+	LEND_RING_LAZY = 32, /* slots that the consumer may owe */
+};
+
+struct lend_ring_slot {
+	alignas(64) _Atomic uint64_t mark; /* number + 1 above, length below */
+	unsigned char data[LEND_RING_SHORT];
+};
+_Static_assert(sizeof(struct lend_ring_slot) == 256, "four lines");
+
+struct lend_ring {
+	alignas(64) _Atomic uint32_t taken; /* consumer writes: datagrams given back */
+	alignas(64) _Atomic uint32_t
+	    polled; /* consumer writes: it looks here by itself, no bell needed */
+	alignas(64) _Atomic uint32_t
+	    wanted; /* producer sets, consumer clears: asleep until there is room */
+	struct lend_ring_slot slot[LEND_RING_SLOTS];
+	unsigned char body[LEND_RING_SLOTS][LEND_RING_BODY];
+};
+
+struct lend_ring_tx {
+	struct lend_ring *ring;
+	uint32_t next;  /* number of the next datagram */
+	uint32_t taken; /* as last seen */
+};
+
+struct lend_ring_rx {
+	struct lend_ring *ring;
+	uint32_t next; /* number of the next datagram to lend */
+	uint32_t done; /* those below were given back by our caller */
+	uint32_t told; /* those below were given back to the producer */
+};
+
+enum lend_ring_look { LEND_RING_EMPTY, LEND_RING_DATA, LEND_RING_BAD };
+
+/* Room for another datagram. A position that cannot be is a full ring. */
+static inline bool lend_ring_room(struct lend_ring_tx *tx)
+{
+	if (tx->next - tx->taken < LEND_RING_SLOTS)
+		return true;
+	tx->taken = atomic_load_explicit(&tx->ring->taken, memory_order_acquire);
+	return tx->next - tx->taken < LEND_RING_SLOTS;
+}
+
+/* Where to write the next datagram, of len bytes up to MTU; there must be room. */
+static inline void *lend_ring_reserve(struct lend_ring_tx *tx, uint32_t len)
+{
+	uint32_t i = tx->next % LEND_RING_SLOTS;
+
+	return len <= LEND_RING_SHORT ? tx->ring->slot[i].data : tx->ring->body[i];
+}
+
+/* Publishes it. */
+static inline void lend_ring_commit(struct lend_ring_tx *tx, uint32_t len)
+{
+	uint32_t i = tx->next++ % LEND_RING_SLOTS;
+
+	atomic_store_explicit(&tx->ring->slot[i].mark, (uint64_t)tx->next << 32 | len,
+			      memory_order_release);
+}
+
+/* The next datagram, if there is one: lent until lend_ring_done(). BAD: one that contradicts
+ * itself, passed over. */
+static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const void **data,
+						 uint32_t *len)
+{
+	struct lend_ring_slot *slot = &rx->ring->slot[rx->next % LEND_RING_SLOTS];
+	uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
+	uint32_t n = (uint32_t)mark;
+
+	if ((uint32_t)(mark >> 32) != rx->next + 1)
+		return LEND_RING_EMPTY;
+	if (n > LEND_RING_MTU) {
+		rx->next++;
+		return LEND_RING_BAD;
+	}
+	*data = n <= LEND_RING_SHORT ? slot->data : rx->ring->body[rx->next % LEND_RING_SLOTS];
+	*len = n;
+	rx->next++;
+	return LEND_RING_DATA;
+}
+
+/* A datagram waits. */
+static inline bool lend_ring_ready(const struct lend_ring_rx *rx)
+{
+	uint64_t mark = atomic_load_explicit(&rx->ring->slot[rx->next % LEND_RING_SLOTS].mark,
+					     memory_order_acquire);
+
+	return (uint32_t)(mark >> 32) == rx->next + 1;
+}
+
+/* Takes back all that was lent. True: the producer sleeps until there is room, and there is: wake
+ * it. */
+static inline bool lend_ring_done(struct lend_ring_rx *rx)
+{
+	rx->done = rx->next;
+	if (rx->done - rx->told < LEND_RING_LAZY)
+		return false;
+	rx->told = rx->done;
+	atomic_store_explicit(&rx->ring->taken, rx->told, memory_order_release);
+	/* Told first, looked second; the producer asks first and looks second: one of us sees the
+	 * other. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&rx->ring->wanted, memory_order_relaxed) != 0 &&
+	       atomic_exchange_explicit(&rx->ring->wanted, 0, memory_order_relaxed) != 0;
+}
+
+/* Before a sleep of a producer that found the ring full: false when there is room after all. */
+static inline bool lend_ring_want(struct lend_ring_tx *tx)
+{
+	atomic_store_explicit(&tx->ring->wanted, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return !lend_ring_room(tx);
+}
+
+#endif
