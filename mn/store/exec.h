@@ -106,7 +106,9 @@ void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16]);
 /* What the daemon's carriers took so far, for STAT. */
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes);
 void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats);
-/* Counts everything anew: NULL when all ledgers agree, else what does not. Slow; for tests. */
-const char *lend_store_audit(const struct lend_store *store);
+/* Counts everything anew in scratch memory: NULL when all ledgers agree, else what does not. Slow;
+ * for tests. */
+size_t lend_store_audit_size(const struct lend_store *store);
+const char *lend_store_audit(const struct lend_store *store, void *scratch);
 
 #endif

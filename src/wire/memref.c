@@ -172,23 +172,25 @@ bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16])
 	return lend_equal_ct(token, ref->token, sizeof(token));
 }
 
-void lend_memref_flatten(const struct lend_memref *ref, const uint8_t key[16],
-			 struct lend_memref *out)
+int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,
+		       uint64_t len, unsigned rights, struct lend_memref *out)
 {
-	uint64_t first, len = lend_memref_range(ref, &first);
-	uint8_t rights = (uint8_t)lend_memref_rights(ref);
 	struct lend_memref r = *ref;
+	uint64_t first, parent = lend_memref_range(ref, &first);
 
-	if (ref->depth) {
-		memset(r.slice, 0, sizeof(r.slice));
-		r.depth = 1;
-		r.slice[0] = (struct lend_memslice){first, len};
-		r.rights[1] = rights;
-		r.rights[2] = 0;
-		root_token(&r, key, r.token);
-		derive(r.token, &r, 1);
-	}
+	if (offset > parent || len > parent - offset)
+		return -ERR_RANGE;
+	if (rights & ~lend_memref_rights(ref))
+		return -ERR_PERM;
+	memset(r.slice, 0, sizeof(r.slice));
+	r.depth = 1;
+	r.slice[0] = (struct lend_memslice){first + offset, len};
+	r.rights[1] = (uint8_t)rights;
+	r.rights[2] = 0;
+	root_token(&r, key, r.token);
+	derive(r.token, &r, 1);
 	*out = r;
+	return 0;
 }
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -64,10 +64,10 @@ void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16]);
 /* True when the token is the one that this key and these slices give. Constant time in the token.
  */
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16]);
-/* The same bytes and rights as one slice of the root, so that it can be sliced once more. ref must
- * have been verified. A root stays as it is. */
-void lend_memref_flatten(const struct lend_memref *ref, const uint8_t key[16],
-			 struct lend_memref *out);
+/* For the node: narrows any verified reference, to one slice of the root, so that it can be sliced
+ * once more. 0, -ERANGE, -EPERM. */
+int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,
+		       uint64_t len, unsigned rights, struct lend_memref *out);
 
 /* LEND_MEMREF_TEXT characters, no zero at the end. */
 void lend_memref_text(const uint8_t bytes[LEND_MEMREF_LEN], char out[LEND_MEMREF_TEXT]);

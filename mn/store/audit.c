@@ -1,0 +1,145 @@
+#include "mn/store/exec.h"
+
+#include <string.h>
+
+#include "mn/store/hold.h"
+#include "mn/store/lease.h"
+#include "mn/store/space.h"
+
+/* Counts in scratch what every frame and node is named by, walking each shared node once. */
+struct audit {
+	const struct lend_store *s;
+	uint32_t *frame, *node; /* times named */
+	uint32_t nodes, frames; /* distinct ones named */
+	const char *bad;
+};
+
+static void visit(struct audit *a, uint32_t id, uint32_t level)
+{
+	if (!id || a->bad)
+		return;
+	if (id > (level ? a->s->node.top : a->s->frame.top)) {
+		a->bad = "a tree names what was never used";
+		return;
+	}
+	if (level == 0) {
+		a->frames += a->frame[id]++ == 0;
+		return;
+	}
+	if (a->node[id]++ > 0)
+		return;
+	a->nodes++;
+	for (uint32_t i = 0; i < LEND_FAN; i++)
+		visit(a, lend_node_at(a->s, id)->child[i], level - 1);
+}
+
+static void audit_objects(struct audit *a)
+{
+	const struct lend_store *s = a->s;
+	uint32_t used = 0, spaces = 0;
+
+	for (uint32_t i = 1; i <= s->object.top; i++) {
+		const struct lend_object *o = lend_object_at(s, i);
+
+		if (!o->serial)
+			continue;
+		used++;
+		spaces += o->kind == LEND_OBJECT_SPACE;
+		if (o->kind == LEND_OBJECT_SNAPSHOT && !o->holds && !o->grants)
+			a->bad = "a snapshot that nobody keeps";
+		visit(a, o->view.root, o->view.height);
+	}
+	if (used != s->object.used || spaces != s->counts.spaces)
+		a->bad = "objects are miscounted";
+}
+
+static void audit_frames(struct audit *a)
+{
+	const struct lend_store *s = a->s;
+	uint32_t used = 0, pinned = 0;
+
+	for (uint32_t p = 1; p <= s->placement.top; p++)
+		for (uint32_t f = lend_placement_at(s, p)->first; f; f = lend_frame_at(s, f)->next)
+			a->frame[f]++;
+	for (uint32_t i = 1; i <= s->frame.top; i++) {
+		const struct lend_frame *f = lend_frame_at(s, i);
+
+		if (f->refs != a->frame[i])
+			a->bad = "a frame's refs are not what names it";
+		used += f->refs || f->pins;
+		pinned += f->pins > 0;
+		if (f->refs || f->pins)
+			continue;
+		for (uint32_t b = 0; b < LEND_MEM_PAGE; b++)
+			if (lend_page(s, i)[b])
+				a->bad = "a free page is not zero";
+	}
+	for (uint32_t b = 0; b < LEND_MEM_PAGE; b++)
+		if (s->pages[b])
+			a->bad = "the page of zeros is not";
+	if (used != s->frame.used || pinned != s->pinned)
+		a->bad = "frames are miscounted";
+}
+
+static void audit_nodes(struct audit *a)
+{
+	for (uint32_t i = 1; i <= a->s->node.top; i++)
+		if (a->node[i] && *lend_node_refs(a->s, i) != a->node[i])
+			a->bad = "a node's refs are not what names it";
+	if (a->nodes != a->s->node.used)
+		a->bad = "nodes are miscounted";
+}
+
+static void audit_keepers(struct audit *a)
+{
+	const struct lend_store *s = a->s;
+	uint32_t holds = 0, listed = 0, spaces = 0, clients = 0, grants = 0;
+
+	for (uint32_t i = 1; i <= s->object.top; i++) {
+		const struct lend_object *o = lend_object_at(s, i);
+
+		if (!o->serial)
+			continue;
+		holds += o->holds;
+		for (uint32_t g = o->grants; g; g = lend_grant_at(s, g)->next)
+			grants += lend_grant_at(s, g)->object == i && lend_grant_at(s, g)->serial;
+	}
+	for (uint32_t i = 1; i <= s->incarnation.top; i++) {
+		if (!lend_incarnation_at(s, i)->life)
+			continue;
+		for (uint32_t c = lend_incarnation_at(s, i)->clients; c;
+		     c = lend_client_at(s, c)->next) {
+			clients++;
+			for (uint32_t h = lend_client_at(s, c)->holds; h;
+			     h = lend_hold_at(s, h)->next)
+				listed += lend_hold_find(s, lend_hold_at(s, h)->object, c) == h;
+			for (uint32_t o = lend_client_at(s, c)->spaces; o;
+			     o = lend_object_at(s, o)->next)
+				spaces += lend_object_at(s, o)->client == c;
+		}
+	}
+	if (holds != s->hold.used || listed != s->hold.used)
+		a->bad = "holds are miscounted";
+	if (spaces != s->counts.spaces || clients != s->client.used)
+		a->bad = "clients or spaces are miscounted";
+	if (grants != s->grant.used || grants != s->heap_n)
+		a->bad = "grants are miscounted";
+}
+
+size_t lend_store_audit_size(const struct lend_store *store)
+{
+	return ((size_t)store->frame.cap + store->node.cap + 2) * sizeof(uint32_t);
+}
+
+const char *lend_store_audit(const struct lend_store *store, void *scratch)
+{
+	struct audit a = {.s = store, .frame = scratch};
+
+	a.node = a.frame + store->frame.cap + 1;
+	memset(scratch, 0, lend_store_audit_size(store));
+	audit_objects(&a);
+	audit_frames(&a);
+	audit_nodes(&a);
+	audit_keepers(&a);
+	return a.bad;
+}

@@ -1,0 +1,94 @@
+#include "mn/store/cow.h"
+
+#include <string.h>
+
+#include "mn/store/frame.h"
+#include "mn/store/tree.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
+{
+	uint64_t done = 0;
+
+	while (c->n > 0 && done < len) {
+		uint64_t n = lend_min_u64(len - done, c->seg->len - c->at);
+
+		if (n)
+			memcpy((uint8_t *)to + done, (const uint8_t *)c->seg->data + c->at, n);
+		done += n;
+		c->at += n;
+		if (c->at == c->seg->len) {
+			c->seg++;
+			c->n--;
+			c->at = 0;
+		}
+	}
+	return done;
+}
+
+/* The frame that [from, to) of a page is going to be written to; *slot names it then. */
+static uint8_t *writable(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_t to)
+{
+	uint32_t old = *slot, frame = old;
+
+	if (lend_frame_sole(s, old))
+		return lend_page(s, old);
+	frame = lend_frame_take(s);
+	LEND_CHECK(frame);
+	*slot = frame;
+	if (!old)
+		return lend_page(s, frame);
+	if (lend_frame_at(s, old)->refs > 1)
+		s->counts.cow_copies++;
+	else
+		s->counts.pin_copies++;
+	/* Only what the write leaves: a whole page needs nothing of the old one. */
+	memcpy(lend_page(s, frame), lend_page(s, old), from);
+	memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
+	lend_frame_drop(s, old);
+	return lend_page(s, frame);
+}
+
+/* Puts the first placed frame, which holds [0, to) of the page, in place of the old one. */
+static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32_t *placed)
+{
+	uint32_t old = *slot, frame = *placed;
+
+	*placed = lend_frame_at(s, frame)->next;
+	lend_frame_at(s, frame)->next = 0;
+	*slot = frame;
+	if (!old)
+		return;
+	if (lend_frame_at(s, old)->refs > 1)
+		s->counts.cow_copies++;
+	memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
+	lend_frame_drop(s, old);
+}
+
+bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
+		    struct lend_cursor *bytes, uint32_t *placed)
+{
+	uint64_t at = view->base + offset, end = at + len;
+	bool swap = placed && *placed && (at & (LEND_MEM_PAGE - 1)) == 0;
+	struct lend_tree_cost cost;
+
+	if (len == 0)
+		return true;
+	cost = lend_tree_cost(s, view, at >> LEND_PAGE_BITS, (end - 1) >> LEND_PAGE_BITS);
+	if (cost.nodes > lend_table_room(&s->node) ||
+	    (!swap && cost.frames > lend_table_room(&s->frame)))
+		return false;
+	while (at < end) {
+		uint32_t from = at & (LEND_MEM_PAGE - 1);
+		uint32_t to = (uint32_t)lend_min_u64(LEND_MEM_PAGE, from + (end - at));
+		uint32_t *slot = lend_tree_own(s, view, at >> LEND_PAGE_BITS);
+
+		if (swap)
+			put_placed(s, slot, to, placed);
+		else
+			lend_cursor_read(bytes, writable(s, slot, from, to) + from, to - from);
+		at += to - from;
+	}
+	return true;
+}

@@ -1,0 +1,24 @@
+/* cow - writes into a view: in place where nobody else looks, else into one copied page each.
+ * Layer: mn/store (pure), private to it. */
+#ifndef MN_STORE_COW_H
+#define MN_STORE_COW_H
+
+#include "mn/store/store.h"
+
+/* Reads a request's bytes in order. */
+struct lend_cursor {
+	const struct lend_store_seg *seg;
+	uint32_t n;
+	uint64_t at; /* in the first of them */
+};
+/* Copies up to len bytes; how many there were. */
+uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len);
+
+/* Writes len bytes to [offset, offset + len) of view, which must contain them. True, or false when
+ * frames or nodes do not suffice; nothing has changed then. placed: chain of frames that hold the
+ * bytes (see lend_store_place), or 0 to read them from bytes; those used are taken off the chain.
+ */
+bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
+		    struct lend_cursor *bytes, uint32_t *placed);
+
+#endif

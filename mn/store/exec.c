@@ -1,0 +1,284 @@
+#include "mn/store/exec.h"
+
+#include <string.h>
+
+#include "mn/store/frame.h"
+#include "mn/store/hold.h"
+#include "mn/store/lease.h"
+#include "mn/store/ops.h"
+#include "mn/store/place.h"
+#include "mn/store/space.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+static void reply_head(struct lend_store_out *out, uint32_t len)
+{
+	if (!len)
+		return;
+	out->seg[0] = (struct lend_store_seg){out->head, len};
+	out->n = 1;
+	out->len = len;
+}
+
+static void reply_ref(struct lend_store_out *out, const struct lend_memref *ref)
+{
+	lend_memref_encode(ref, out->head);
+	reply_head(out, LEND_MEMREF_LEN);
+}
+
+/* The reply of a recorded operation, the first time and again. */
+static enum lend_mem_status reply(const struct lend_store *s, const struct lend_record *r,
+				  struct lend_store_out *out)
+{
+	struct lend_memref ref;
+
+	if (r->status != LEND_MEM_OK)
+		return r->status;
+	if (r->kind == LEND_MEMOP_PUT || r->kind == LEND_MEMOP_SEAL) {
+		lend_snapshot_ref(s, r->slot, r->serial, r->len, &ref);
+		reply_ref(out, &ref);
+	} else if (r->kind == LEND_MEMOP_ALLOC || r->kind == LEND_MEMOP_MAP) {
+		lend_memspace_encode(&(struct lend_memspace){r->slot, s->config.epoch, r->serial},
+				     out->head);
+		lend_store_u64(out->head + 16, r->len);
+		reply_head(out, r->kind == LEND_MEMOP_MAP ? 24 : 16);
+	} else if (r->kind == LEND_MEMOP_RELEASE) {
+		lend_store_u32(out->head, r->counts[0]);
+		lend_store_u32(out->head + 4, r->counts[1]);
+		reply_head(out, 8);
+	}
+	return LEND_MEM_OK;
+}
+
+static enum lend_mem_status run(struct lend_step *t)
+{
+	switch (t->op->kind) {
+	case LEND_MEMOP_PUT:
+		return lend_op_put(t);
+	case LEND_MEMOP_ALLOC:
+		return lend_op_alloc(t);
+	case LEND_MEMOP_WRITE:
+		return lend_op_write(t);
+	case LEND_MEMOP_SEAL:
+		return lend_op_seal(t);
+	case LEND_MEMOP_MAP:
+		return lend_op_map(t);
+	case LEND_MEMOP_ADOPT:
+		return lend_op_adopt(t);
+	case LEND_MEMOP_GRANT:
+		return lend_op_grant(t);
+	case LEND_MEMOP_RELEASE:
+		return lend_op_release(t);
+	case LEND_MEMOP_FREE:
+		return lend_op_free(t);
+	default:
+		return LEND_MEM_UNIMPLEMENTED;
+	}
+}
+
+/* Runs an operation at most once per id. */
+static enum lend_mem_status run_recorded(struct lend_step *t)
+{
+	struct lend_store *s = t->s;
+	uint64_t id = t->op->id, low = lend_client_at(s, t->client)->low;
+	struct lend_record *r;
+
+	if (id < low)
+		return LEND_MEM_FAILED_PRECONDITION;
+	if (id - low >= s->config.open)
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	r = lend_record_at(s, t->client, id);
+	if (r->id == 0) {
+		t->record.status = (uint8_t)run(t);
+		t->record.id = id;
+		t->record.kind = t->op->kind;
+		*r = t->record;
+	} else if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
+		return LEND_MEM_INVALID_ARGUMENT; /* one id for two operations */
+	} else {
+		s->counts.repeats++;
+	}
+	return reply(s, r, t->out);
+}
+
+static enum lend_mem_status narrow(struct lend_step *t)
+{
+	const struct lend_memop *op = t->op;
+	struct lend_memref out;
+	uint32_t object;
+	enum lend_mem_status status = lend_snapshot_find(t->s, &op->ref, op->rights, &object);
+
+	if (status)
+		return status;
+	if (lend_memref_narrow(&op->ref, t->s->config.key, op->offset, op->len, op->rights, &out))
+		return LEND_MEM_OUT_OF_RANGE; /* the rights were looked at above */
+	reply_ref(t->out, &out);
+	return LEND_MEM_OK;
+}
+
+static enum lend_mem_status stat(struct lend_step *t)
+{
+	struct lend_memstats stats;
+
+	lend_store_stats(t->s, &stats);
+	reply_head(t->out, lend_memstats_encode(&stats, t->out->head));
+	return LEND_MEM_OK;
+}
+
+static enum lend_mem_status forget(struct lend_step *t)
+{
+	enum lend_mem_status status = lend_op_forget(t);
+
+	if (status == LEND_MEM_OK) {
+		lend_store_u64(t->out->head, t->record.forgot);
+		reply_head(t->out, 8);
+	}
+	return status;
+}
+
+static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation[16])
+{
+	struct lend_store *s = t->s;
+	struct lend_memhello h = {
+	    .node = s->config.node,
+	    .epoch = s->config.epoch,
+	    .page = LEND_MEM_PAGE,
+	    .lease = s->config.lease,
+	    .open = s->config.open,
+	    .text_len = s->text_len,
+	    .text = s->text,
+	};
+
+	t->client = lend_client_open(s, t->now, incarnation, t->op->client);
+	if (!t->client)
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	h.life = lend_incarnation_at(s, lend_client_at(s, t->client)->incarnation)->life;
+	lend_lease_renew(s, t->now, lend_client_at(s, t->client)->incarnation);
+	reply_head(t->out, lend_memhello_encode(&h, t->out->head));
+	return LEND_MEM_OK;
+}
+
+static enum lend_mem_status run_known(struct lend_step *t)
+{
+	switch (t->op->kind) {
+	case LEND_MEMOP_GET:
+		return lend_op_get(t);
+	case LEND_MEMOP_READ:
+		return lend_op_read(t);
+	case LEND_MEMOP_NARROW:
+		return narrow(t);
+	case LEND_MEMOP_STAT:
+		return stat(t);
+	case LEND_MEMOP_FORGET:
+		return forget(t);
+	case LEND_MEMOP_RENEW:
+		return LEND_MEM_OK;
+	case LEND_MEMOP_BYE_CLIENT:
+		lend_client_close(t->s, t->client);
+		return LEND_MEM_OK;
+	default:
+		return run_recorded(t);
+	}
+}
+
+/* A low water above the very id that the operation speaks of would take its record away. */
+static bool low_is_sane(const struct lend_memop *op)
+{
+	if (op->kind == LEND_MEMOP_FORGET)
+		return op->low <= op->target;
+	return !lend_memop_recorded(op->kind) || op->low <= op->id;
+}
+
+static enum lend_mem_status run_any(struct lend_step *t, const uint8_t incarnation[16])
+{
+	if (t->op->kind == LEND_MEMOP_HELLO)
+		return hello(t, incarnation);
+	t->client = lend_client_find(t->s, incarnation, t->op->client, t->op->life);
+	if (!t->client)
+		return LEND_MEM_ABORTED;
+	lend_lease_renew(t->s, t->now, lend_client_at(t->s, t->client)->incarnation);
+	if (!low_is_sane(t->op))
+		return LEND_MEM_INVALID_ARGUMENT;
+	lend_client_low(t->s, t->client, t->op->low);
+	return run_known(t);
+}
+
+static void count(struct lend_store *s, enum lend_mem_status status)
+{
+	s->counts.ops++;
+	s->counts.bad_ops +=
+	    status == LEND_MEM_INVALID_ARGUMENT || status == LEND_MEM_UNIMPLEMENTED;
+	s->counts.denied += status == LEND_MEM_PERMISSION_DENIED;
+	s->counts.stale += status == LEND_MEM_NOT_FOUND;
+	s->counts.full += status == LEND_MEM_RESOURCE_EXHAUSTED;
+	s->counts.aborted += status == LEND_MEM_ABORTED;
+}
+
+/* The first bytes in one piece: in place, or gathered. */
+static const uint8_t *gather(const struct lend_store_in *in, uint8_t to[LEND_MEMOP_FIXED_MAX],
+			     size_t *n, uint64_t *len)
+{
+	struct lend_cursor c = {.seg = in->seg, .n = in->n};
+
+	*len = 0;
+	for (uint32_t i = 0; i < in->n; i++)
+		*len += in->seg[i].len;
+	*n = lend_min_u64(*len, LEND_MEMOP_FIXED_MAX);
+	if (in->n && in->seg[0].len >= *n)
+		return in->seg[0].data;
+	lend_cursor_read(&c, to, *n);
+	return to;
+}
+
+static void skip(struct lend_cursor *c, uint64_t len)
+{
+	while (c->n && c->seg->len - c->at <= len) {
+		len -= c->seg->len - c->at;
+		c->seg++;
+		c->n--;
+		c->at = 0;
+	}
+	c->at += c->n ? len : 0;
+}
+
+enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
+				     const struct lend_store_in *in, struct lend_store_out *out)
+{
+	uint8_t bytes[LEND_MEMOP_FIXED_MAX] = {0};
+	struct lend_memop op;
+	struct lend_step t = {.s = store, .now = now, .op = &op, .out = out};
+	uint32_t placed = 0;
+	size_t n;
+	uint64_t len;
+	const uint8_t *head = gather(in, bytes, &n, &len);
+
+	out->pinned = false;
+	out->n = 0;
+	out->len = 0;
+	lend_grant_expire(store, now);
+	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);
+	if (in->placement)
+		placed = lend_place_take(store, in->placement, &op, out->status);
+	if (out->status == LEND_MEM_OK) {
+		t.placed = &placed;
+		t.payload = (struct lend_cursor){.seg = in->seg, .n = in->n};
+		skip(&t.payload, op.fixed);
+		out->status = run_any(&t, in->incarnation);
+	}
+	lend_place_drop(store, placed);
+	count(store, out->status);
+	return out->status;
+}
+
+void lend_store_done(struct lend_store *store, const struct lend_store_seg *seg, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t first = (uint64_t)((const uint8_t *)seg[i].data - store->pages);
+		uint64_t end = first + seg[i].len;
+
+		LEND_CHECK(end <= ((uint64_t)store->frame.cap + 1) << LEND_PAGE_BITS);
+		for (uint64_t f = first >> LEND_PAGE_BITS; f << LEND_PAGE_BITS < end; f++)
+			if (f)
+				lend_frame_unpin(store, (uint32_t)f);
+	}
+}

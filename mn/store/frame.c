@@ -1,0 +1,79 @@
+#include "mn/store/frame.h"
+
+#include <string.h>
+
+#include "util/check.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* Streaming stores: a freed page is not read soon, and what lies in the cache may stay there. */
+static void zero_page(uint8_t *page)
+{
+#ifdef __SSE2__
+	__m128i *at = (__m128i *)(void *)page;
+	const __m128i zero = _mm_setzero_si128();
+
+	for (uint32_t i = 0; i < LEND_MEM_PAGE / sizeof(*at); i += 4) {
+		_mm_stream_si128(at + i, zero);
+		_mm_stream_si128(at + i + 1, zero);
+		_mm_stream_si128(at + i + 2, zero);
+		_mm_stream_si128(at + i + 3, zero);
+	}
+	_mm_sfence();
+#else
+	memset(page, 0, LEND_MEM_PAGE);
+#endif
+}
+
+uint32_t lend_frame_take(struct lend_store *s)
+{
+	uint32_t i;
+
+	LEND_TAKE(s, frame, i);
+	if (i) {
+		struct lend_frame *f = lend_frame_at(s, i);
+
+		LEND_CHECK(f->refs == 0 && f->pins == 0);
+		f->refs = 1;
+		f->next = 0;
+	}
+	return i;
+}
+
+static void give(struct lend_store *s, uint32_t frame)
+{
+	lend_frame_at(s, frame)->gen++;
+	zero_page(lend_page(s, frame));
+	LEND_GIVE(s, frame, frame);
+}
+
+void lend_frame_drop(struct lend_store *s, uint32_t frame)
+{
+	struct lend_frame *f = lend_frame_at(s, frame);
+
+	LEND_CHECK(f->refs > 0);
+	if (--f->refs == 0 && f->pins == 0)
+		give(s, frame);
+}
+
+void lend_frame_pin(struct lend_store *s, uint32_t frame)
+{
+	struct lend_frame *f = lend_frame_at(s, frame);
+
+	LEND_CHECK(f->pins < UINT32_MAX);
+	if (f->pins++ == 0)
+		s->pinned++;
+}
+
+void lend_frame_unpin(struct lend_store *s, uint32_t frame)
+{
+	struct lend_frame *f = lend_frame_at(s, frame);
+
+	LEND_CHECK(f->pins > 0);
+	if (--f->pins > 0)
+		return;
+	s->pinned--;
+	if (f->refs == 0)
+		give(s, frame);
+}

@@ -1,0 +1,20 @@
+/* frame - pages of bytes: taken, shared by counting, pinned by replies, zeroed when free.
+ * Layer: mn/store (pure), private to it. */
+#ifndef MN_STORE_FRAME_H
+#define MN_STORE_FRAME_H
+
+#include "mn/store/store.h"
+
+/* A frame of zeros with one ref, or 0 when all are in use. */
+uint32_t lend_frame_take(struct lend_store *s);
+/* One parent fewer; frame 0 is never counted. */
+void lend_frame_drop(struct lend_store *s, uint32_t frame);
+void lend_frame_pin(struct lend_store *s, uint32_t frame);
+void lend_frame_unpin(struct lend_store *s, uint32_t frame);
+/* Nobody else sees it: its bytes may change in place. */
+static inline bool lend_frame_sole(const struct lend_store *s, uint32_t frame)
+{
+	return frame && lend_frame_at(s, frame)->refs == 1 && lend_frame_at(s, frame)->pins == 0;
+}
+
+#endif

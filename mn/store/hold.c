@@ -1,0 +1,199 @@
+#include "mn/store/hold.h"
+
+#include "mn/store/space.h"
+#include "util/check.h"
+
+static uint32_t *bucket(const struct lend_store *s, uint32_t object, uint32_t client)
+{
+	uint64_t h = ((uint64_t)client << 32 | object) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint32_t *)lend_at(s, s->hold_buckets) + (h >> 32 & s->hold_mask);
+}
+
+uint32_t lend_hold_find(const struct lend_store *s, uint32_t object, uint32_t client)
+{
+	uint32_t i = *bucket(s, object, client);
+
+	while (i && (lend_hold_at(s, i)->object != object || lend_hold_at(s, i)->client != client))
+		i = lend_hold_at(s, i)->chain;
+	return i;
+}
+
+void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
+{
+	uint32_t *b = bucket(s, object, client);
+	struct lend_client *c = lend_client_at(s, client);
+	uint32_t i;
+
+	LEND_TAKE(s, hold, i);
+	LEND_CHECK(i);
+	*lend_hold_at(s, i) =
+	    (struct lend_hold){.object = object, .client = client, .chain = *b, .next = c->holds};
+	*b = i;
+	if (c->holds)
+		lend_hold_at(s, c->holds)->prev = i;
+	c->holds = i;
+	lend_object_at(s, object)->holds++;
+}
+
+void lend_hold_remove(struct lend_store *s, uint32_t hold)
+{
+	struct lend_hold *h = lend_hold_at(s, hold);
+	uint32_t *at = bucket(s, h->object, h->client);
+
+	while (*at != hold)
+		at = &lend_hold_at(s, *at)->chain;
+	*at = h->chain;
+	if (h->prev)
+		lend_hold_at(s, h->prev)->next = h->next;
+	else
+		lend_client_at(s, h->client)->holds = h->next;
+	if (h->next)
+		lend_hold_at(s, h->next)->prev = h->prev;
+	lend_object_at(s, h->object)->holds--;
+	LEND_GIVE(s, hold, hold);
+}
+
+/* The heap orders grants by expiry: entry 0 is the earliest. */
+static uint32_t *heap(const struct lend_store *s)
+{
+	return lend_at(s, s->heap);
+}
+
+static lend_ns key(const struct lend_store *s, uint32_t place)
+{
+	return lend_grant_at(s, heap(s)[place])->expires;
+}
+
+static void set(struct lend_store *s, uint32_t place, uint32_t grant)
+{
+	heap(s)[place] = grant;
+	lend_grant_at(s, grant)->heap = place;
+}
+
+static void swap(struct lend_store *s, uint32_t a, uint32_t b)
+{
+	uint32_t grant = heap(s)[a];
+
+	set(s, a, heap(s)[b]);
+	set(s, b, grant);
+}
+
+static void settle(struct lend_store *s, uint32_t place)
+{
+	while (place > 0 && key(s, place) < key(s, (place - 1) / 2)) {
+		swap(s, place, (place - 1) / 2);
+		place = (place - 1) / 2;
+	}
+	for (;;) {
+		uint32_t child = 2 * place + 1;
+
+		if (child >= s->heap_n)
+			return;
+		if (child + 1 < s->heap_n && key(s, child + 1) < key(s, child))
+			child++;
+		if (key(s, place) <= key(s, child))
+			return;
+		swap(s, place, child);
+		place = child;
+	}
+}
+
+uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uint32_t left,
+			lend_ns expires)
+{
+	struct lend_object *o = lend_object_at(s, object);
+	uint32_t i;
+
+	LEND_TAKE(s, grant, i);
+	LEND_CHECK(i);
+	*lend_grant_at(s, i) = (struct lend_grant){.serial = ++s->serial,
+						   .expires = expires,
+						   .object = object,
+						   .left = left,
+						   .kind = kind,
+						   .next = o->grants};
+	if (o->grants)
+		lend_grant_at(s, o->grants)->prev = i;
+	o->grants = i;
+	set(s, s->heap_n, i);
+	s->heap_n++;
+	settle(s, s->heap_n - 1);
+	return i;
+}
+
+uint32_t lend_grant_find(const struct lend_store *s, uint32_t grant, uint64_t serial)
+{
+	return grant && lend_grant_at(s, grant)->serial == serial ? grant : 0;
+}
+
+void lend_grant_remove(struct lend_store *s, uint32_t grant)
+{
+	struct lend_grant *g = lend_grant_at(s, grant);
+	uint32_t place = g->heap;
+
+	if (g->prev)
+		lend_grant_at(s, g->prev)->next = g->next;
+	else
+		lend_object_at(s, g->object)->grants = g->next;
+	if (g->next)
+		lend_grant_at(s, g->next)->prev = g->prev;
+	s->heap_n--;
+	if (place < s->heap_n) {
+		set(s, place, heap(s)[s->heap_n]);
+		settle(s, place);
+	}
+	g->serial = 0;
+	LEND_GIVE(s, grant, grant);
+}
+
+uint32_t lend_grant_next(const struct lend_store *s, uint32_t object)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = lend_object_at(s, object)->grants; i; i = lend_grant_at(s, i)->next) {
+		const struct lend_grant *g = lend_grant_at(s, i);
+
+		if (g->left && (!best || g->expires < lend_grant_at(s, best)->expires))
+			best = i;
+	}
+	return best;
+}
+
+void lend_grant_use(struct lend_store *s, uint32_t grant)
+{
+	struct lend_grant *g = lend_grant_at(s, grant);
+
+	LEND_CHECK(g->left > 0);
+	g->left--;
+	if (g->kind == LEND_TERMS_TRANSFER)
+		lend_grant_remove(s, grant);
+}
+
+void lend_grant_revive(struct lend_store *s, uint32_t grant, lend_ns expires)
+{
+	struct lend_grant *g = lend_grant_at(s, grant);
+
+	g->left++;
+	if (g->expires < expires) {
+		g->expires = expires;
+		settle(s, g->heap);
+	}
+}
+
+lend_ns lend_grant_deadline(const struct lend_store *s)
+{
+	return s->heap_n ? key(s, 0) : LEND_NEVER;
+}
+
+void lend_grant_expire(struct lend_store *s, lend_ns now)
+{
+	while (lend_grant_deadline(s) <= now) {
+		uint32_t grant = heap(s)[0];
+		uint32_t object = lend_grant_at(s, grant)->object;
+
+		lend_grant_remove(s, grant);
+		s->counts.grants_expired++;
+		lend_snapshot_settle(s, object);
+	}
+}

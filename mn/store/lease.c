@@ -1,0 +1,211 @@
+#include "mn/store/lease.h"
+
+#include <string.h>
+
+#include "mn/store/hold.h"
+#include "mn/store/space.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+static uint32_t *bucket(const struct lend_store *s, const uint8_t incarnation[16], uint32_t number)
+{
+	uint64_t h = (lend_load_u64(incarnation) ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (uint32_t *)lend_at(s, s->client_buckets) + (h >> 32 & s->client_mask);
+}
+
+static uint32_t find(const struct lend_store *s, const uint8_t incarnation[16], uint32_t number)
+{
+	for (uint32_t i = *bucket(s, incarnation, number); i; i = lend_client_at(s, i)->chain) {
+		const struct lend_client *c = lend_client_at(s, i);
+
+		if (c->number == number &&
+		    !memcmp(lend_incarnation_at(s, c->incarnation)->id, incarnation, 16))
+			return i;
+	}
+	return 0;
+}
+
+uint32_t lend_client_find(const struct lend_store *s, const uint8_t incarnation[16],
+			  uint32_t number, uint32_t life)
+{
+	uint32_t i = find(s, incarnation, number);
+
+	if (i && lend_incarnation_at(s, lend_client_at(s, i)->incarnation)->life != life)
+		return 0;
+	return i;
+}
+
+static uint32_t find_incarnation(const struct lend_store *s, const uint8_t incarnation[16])
+{
+	for (uint32_t i = 1; i <= s->incarnation.top; i++)
+		if (lend_incarnation_at(s, i)->life &&
+		    !memcmp(lend_incarnation_at(s, i)->id, incarnation, 16))
+			return i;
+	return 0;
+}
+
+static uint32_t open_incarnation(struct lend_store *s, const uint8_t incarnation[16])
+{
+	uint32_t i = find_incarnation(s, incarnation);
+
+	if (i || s->life == UINT32_MAX)
+		return i;
+	LEND_TAKE(s, incarnation, i);
+	if (i) {
+		struct lend_incarnation *inc = lend_incarnation_at(s, i);
+
+		memset(inc, 0, sizeof(*inc));
+		memcpy(inc->id, incarnation, 16);
+		inc->life = ++s->life;
+	}
+	return i;
+}
+
+struct lend_record *lend_record_at(const struct lend_store *s, uint32_t client, uint64_t id)
+{
+	struct lend_record *r = lend_at(s, s->records);
+
+	return r + (uint64_t)(client - 1) * s->config.open + (id & (s->config.open - 1));
+}
+
+uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
+			  uint32_t number)
+{
+	uint32_t inc, i = find(s, incarnation, number);
+	struct lend_client *c;
+
+	if (i)
+		return i;
+	if (lend_table_room(&s->client) == 0)
+		return 0;
+	inc = open_incarnation(s, incarnation);
+	if (!inc)
+		return 0;
+	LEND_TAKE(s, client, i);
+	LEND_CHECK(i);
+	c = lend_client_at(s, i);
+	memset(c, 0, sizeof(*c));
+	memset(lend_record_at(s, i, 0), 0, s->config.open * sizeof(struct lend_record));
+	c->incarnation = inc;
+	c->number = number;
+	c->chain = *bucket(s, incarnation, number);
+	*bucket(s, incarnation, number) = i;
+	c->next = lend_incarnation_at(s, inc)->clients;
+	if (c->next)
+		lend_client_at(s, c->next)->prev = i;
+	lend_incarnation_at(s, inc)->clients = i;
+	lend_lease_renew(s, now, inc);
+	return i;
+}
+
+void lend_client_close(struct lend_store *s, uint32_t client)
+{
+	struct lend_client *c = lend_client_at(s, client);
+	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
+	uint32_t *at = bucket(s, inc->id, c->number);
+
+	while (c->holds) {
+		uint32_t object = lend_hold_at(s, c->holds)->object;
+
+		lend_hold_remove(s, c->holds);
+		lend_snapshot_settle(s, object);
+	}
+	while (c->spaces)
+		lend_space_free(s, c->spaces);
+	while (*at != client)
+		at = &lend_client_at(s, *at)->chain;
+	*at = c->chain;
+	if (c->prev)
+		lend_client_at(s, c->prev)->next = c->next;
+	else
+		inc->clients = c->next;
+	if (c->next)
+		lend_client_at(s, c->next)->prev = c->prev;
+	if (!inc->clients) {
+		inc->life = 0;
+		LEND_GIVE(s, incarnation, c->incarnation);
+	}
+	LEND_GIVE(s, client, client);
+}
+
+void lend_client_low(struct lend_store *s, uint32_t client, uint64_t low)
+{
+	struct lend_client *c = lend_client_at(s, client);
+	uint64_t n;
+
+	if (low <= c->low)
+		return;
+	n = lend_min_u64(low - c->low, s->config.open);
+	for (uint64_t id = low - n; id < low; id++)
+		lend_record_at(s, client, id)->id = 0;
+	c->low = low;
+}
+
+void lend_lease_renew(struct lend_store *s, lend_ns now, uint32_t incarnation)
+{
+	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
+
+	inc->expires = lend_max_u64(inc->expires, now + s->config.lease);
+	/* Others' renewals only move away from lease_next: it stays a lower bound. */
+	s->lease_next = lend_min_u64(s->lease_next, inc->expires);
+}
+
+static void end(struct lend_store *s, uint32_t incarnation)
+{
+	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
+
+	while (inc->life && inc->clients)
+		lend_client_close(s, inc->clients);
+}
+
+void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16])
+{
+	uint32_t i = find_incarnation(store, incarnation);
+
+	if (!i)
+		return;
+	end(store, i);
+	store->counts.hangups++;
+}
+
+/* A node that was itself away cannot tell who was silent: everybody gets the lost time back. */
+static void forgive(struct lend_store *s, lend_ns lost)
+{
+	for (uint32_t i = 1; i <= s->incarnation.top; i++)
+		if (lend_incarnation_at(s, i)->life)
+			lend_incarnation_at(s, i)->expires += lost;
+	s->counts.pauses++;
+}
+
+static void expire(struct lend_store *s, lend_ns now)
+{
+	s->lease_next = LEND_NEVER;
+	for (uint32_t i = 1; i <= s->incarnation.top; i++) {
+		struct lend_incarnation *inc = lend_incarnation_at(s, i);
+
+		if (!inc->life)
+			continue;
+		if (inc->expires <= now) {
+			end(s, i);
+			s->counts.leases_expired++;
+		} else {
+			s->lease_next = lend_min_u64(s->lease_next, inc->expires);
+		}
+	}
+}
+
+void lend_store_tick(struct lend_store *store, lend_ns now)
+{
+	lend_grant_expire(store, now);
+	if (now < store->lease_next)
+		return;
+	if (now - store->lease_next > store->config.late)
+		forgive(store, now - store->lease_next);
+	expire(store, now);
+}
+
+lend_ns lend_store_deadline(const struct lend_store *store)
+{
+	return lend_min_u64(lend_grant_deadline(store), store->lease_next);
+}

@@ -1,0 +1,182 @@
+#include "mn/store/ops.h"
+
+#include "mn/store/frame.h"
+#include "mn/store/space.h"
+#include "mn/store/tree.h"
+#include "util/bits.h"
+
+static bool is_inside(uint64_t offset, uint64_t len, uint64_t whole)
+{
+	return offset <= whole && len <= whole - offset;
+}
+
+uint32_t lend_op_space(const struct lend_store *s, uint32_t client,
+		       const struct lend_memspace *space)
+{
+	uint32_t i = 0;
+
+	if (space->epoch == s->config.epoch)
+		i = lend_object_find(s, space->slot, space->serial, LEND_OBJECT_SPACE);
+	return i && lend_object_at(s, i)->client == client ? i : 0;
+}
+
+static void record_object(struct lend_step *t, uint32_t object)
+{
+	t->record.slot = object;
+	t->record.serial = lend_object_at(t->s, object)->serial;
+	t->record.len = lend_object_at(t->s, object)->view.len;
+}
+
+static void make_snapshot(struct lend_step *t, const struct lend_view *view)
+{
+	uint32_t object = lend_snapshot_make(t->s, view);
+
+	record_object(t, object);
+	lend_terms_apply(t, object);
+}
+
+enum lend_mem_status lend_op_put(struct lend_step *t)
+{
+	struct lend_view view = {.len = t->op->len, .height = lend_tree_height(t->op->len)};
+
+	if (!lend_object_room(t->s) || !lend_terms_room(t->s, &t->op->terms) ||
+	    !lend_cow_write(t->s, &view, 0, view.len, &t->payload, t->placed))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	make_snapshot(t, &view);
+	return LEND_MEM_OK;
+}
+
+/* Pages in place, pinned, neighbours joined. A part of LEND_MEM_PART_MAX always fits. */
+static void emit(struct lend_step *t, const struct lend_view *view, uint64_t offset, uint64_t len)
+{
+	struct lend_store_out *out = t->out;
+	uint64_t at = view->base + offset;
+	uint64_t left = len;
+
+	while (left > 0) {
+		uint32_t frame = lend_tree_frame(t->s, view, at >> LEND_PAGE_BITS);
+		uint32_t from = at & (LEND_MEM_PAGE - 1);
+		uint64_t n = lend_min_u64(left, LEND_MEM_PAGE - from);
+		uint8_t *data = lend_page(t->s, frame) + from;
+		struct lend_store_seg *last = &out->seg[out->n - 1];
+
+		if (frame)
+			lend_frame_pin(t->s, frame);
+		if (frame && out->n && (uint8_t *)last->data + last->len == data)
+			last->len += n;
+		else
+			out->seg[out->n++] = (struct lend_store_seg){data, n};
+		at += n;
+		left -= n;
+	}
+	out->pinned = len > 0;
+	out->len = len;
+}
+
+enum lend_mem_status lend_op_get(struct lend_step *t)
+{
+	enum lend_mem_status status;
+	uint64_t first, len = lend_memref_range(&t->op->ref, &first);
+	uint32_t object;
+
+	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_READ, &object);
+	if (status)
+		return status;
+	if (!is_inside(t->op->offset, t->op->len, len))
+		return LEND_MEM_OUT_OF_RANGE;
+	emit(t, &lend_object_at(t->s, object)->view, first + t->op->offset, t->op->len);
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_alloc(struct lend_step *t)
+{
+	struct lend_view view = {.len = t->op->len};
+
+	if (view.len > LEND_MEMREF_ROOT_MAX)
+		return LEND_MEM_OUT_OF_RANGE;
+	if (!lend_object_room(t->s))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	view.height = lend_tree_height(view.len);
+	record_object(t, lend_space_make(t->s, &view, t->client));
+	return LEND_MEM_OK;
+}
+
+/* The space that an operation names, with its range inside. */
+static enum lend_mem_status find_range(const struct lend_step *t, struct lend_object **object)
+{
+	uint32_t i = lend_op_space(t->s, t->client, &t->op->space);
+
+	*object = lend_object_at(t->s, i);
+	if (!i)
+		return LEND_MEM_NOT_FOUND;
+	if (!is_inside(t->op->offset, t->op->len, (*object)->view.len))
+		return LEND_MEM_OUT_OF_RANGE;
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_read(struct lend_step *t)
+{
+	struct lend_object *space;
+	enum lend_mem_status status = find_range(t, &space);
+
+	if (status)
+		return status;
+	emit(t, &space->view, t->op->offset, t->op->len);
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_write(struct lend_step *t)
+{
+	struct lend_object *space;
+	enum lend_mem_status status = find_range(t, &space);
+
+	if (status)
+		return status;
+	if (!lend_cow_write(t->s, &space->view, t->op->offset, t->op->len, &t->payload, t->placed))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_seal(struct lend_step *t)
+{
+	struct lend_object *space;
+	struct lend_view view;
+	enum lend_mem_status status = find_range(t, &space);
+
+	if (status)
+		return status;
+	if (!lend_object_room(t->s) || !lend_terms_room(t->s, &t->op->terms) ||
+	    !lend_tree_share(t->s, &space->view, t->op->offset, t->op->len, &view))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	if (t->op->flags & LEND_MEMOP_CONSUME)
+		lend_space_free(t->s, lend_op_space(t->s, t->client, &t->op->space));
+	make_snapshot(t, &view);
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_map(struct lend_step *t)
+{
+	enum lend_mem_status status;
+	uint64_t first, len = lend_memref_range(&t->op->ref, &first);
+	struct lend_view view;
+	uint32_t object;
+
+	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_MAP, &object);
+	if (status)
+		return status;
+	if (!lend_object_room(t->s) ||
+	    !lend_tree_share(t->s, &lend_object_at(t->s, object)->view, first, len, &view))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	record_object(t, lend_space_make(t->s, &view, t->client));
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_free(struct lend_step *t)
+{
+	uint32_t i = lend_op_space(t->s, t->client, &t->op->space);
+
+	if (!i)
+		return LEND_MEM_NOT_FOUND;
+	lend_space_free(t->s, i);
+	return LEND_MEM_OK;
+}

@@ -1,0 +1,110 @@
+#include "mn/store/place.h"
+
+#include "mn/store/frame.h"
+#include "mn/store/lease.h"
+#include "mn/store/ops.h"
+#include "mn/store/space.h"
+#include "util/check.h"
+
+static uint32_t pages_of(uint64_t len)
+{
+	return (uint32_t)((len + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS);
+}
+
+/* Whether these bytes can become pages as they are. */
+static bool is_wanted(const struct lend_store *s, uint32_t client, const struct lend_memop *op)
+{
+	uint32_t i;
+	const struct lend_view *view;
+
+	if (op->len < LEND_STORE_PLACE_MIN || lend_record_at(s, client, op->id)->id == op->id)
+		return false;
+	if (op->kind == LEND_MEMOP_PUT)
+		return true;
+	i = op->kind == LEND_MEMOP_WRITE ? lend_op_space(s, client, &op->space) : 0;
+	view = &lend_object_at(s, i)->view;
+	return i && op->offset <= view->len && op->len <= view->len - op->offset &&
+	       (view->base + op->offset) % LEND_MEM_PAGE == 0;
+}
+
+static void add_seg(struct lend_store_seg *seg, uint32_t *n, uint8_t *data, uint64_t len)
+{
+	if (*n && (uint8_t *)seg[*n - 1].data + seg[*n - 1].len == data)
+		seg[*n - 1].len += len;
+	else
+		seg[(*n)++] = (struct lend_store_seg){data, len};
+}
+
+uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,
+			  size_t n, uint64_t len, struct lend_store_seg seg[LEND_STORE_SEGS_MAX],
+			  uint32_t *segs, uint32_t *fixed)
+{
+	struct lend_memop op;
+	uint32_t client, placement, *link;
+	uint64_t left;
+
+	if (lend_memop_decode(head, n, len, &op) != LEND_MEM_OK)
+		return 0;
+	client = lend_client_find(store, incarnation, op.client, op.life);
+	if (!client || !is_wanted(store, client, &op) ||
+	    lend_table_room(&store->frame) < pages_of(op.len) ||
+	    !lend_table_room(&store->placement))
+		return 0;
+	LEND_TAKE(store, placement, placement);
+	LEND_CHECK(placement);
+	lend_placement_at(store, placement)->n = pages_of(op.len);
+	link = &lend_placement_at(store, placement)->first;
+	*segs = 0;
+	for (left = op.len; left > 0;) {
+		uint64_t part = left < LEND_MEM_PAGE ? left : LEND_MEM_PAGE;
+
+		*link = lend_frame_take(store);
+		LEND_CHECK(*link);
+		add_seg(seg, segs, lend_page(store, *link), part);
+		link = &lend_frame_at(store, *link)->next;
+		left -= part;
+	}
+	*fixed = op.fixed;
+	return placement;
+}
+
+void lend_place_drop(struct lend_store *s, uint32_t first)
+{
+	while (first) {
+		uint32_t frame = first;
+
+		first = lend_frame_at(s, frame)->next;
+		lend_frame_drop(s, frame);
+	}
+}
+
+static uint32_t end(struct lend_store *s, uint32_t placement)
+{
+	struct lend_placement *p = lend_placement_at(s, placement);
+	uint32_t first = p->first;
+
+	LEND_CHECK(placement <= s->placement.top && p->n > 0);
+	p->first = 0;
+	p->n = 0;
+	LEND_GIVE(s, placement, placement);
+	return first;
+}
+
+void lend_store_unplace(struct lend_store *store, uint32_t placement)
+{
+	lend_place_drop(store, end(store, placement));
+}
+
+uint32_t lend_place_take(struct lend_store *s, uint32_t placement, const struct lend_memop *op,
+			 enum lend_mem_status status)
+{
+	uint32_t n = lend_placement_at(s, placement)->n;
+	uint32_t first = end(s, placement);
+	bool fits = status == LEND_MEM_OK && pages_of(op->len) == n &&
+		    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_WRITE);
+
+	if (fits)
+		return first;
+	lend_place_drop(s, first);
+	return 0;
+}

@@ -1,0 +1,118 @@
+#include "mn/store/space.h"
+
+#include <string.h>
+
+#include "mn/store/tree.h"
+#include "util/check.h"
+
+enum { SHARD_SHIFT = 26 };
+#define SERIAL_MAX ((UINT64_C(1) << 48) - 1)
+
+bool lend_object_room(const struct lend_store *s)
+{
+	return lend_table_room(&s->object) > 0 && s->serial < SERIAL_MAX;
+}
+
+static uint32_t make(struct lend_store *s, const struct lend_view *view, enum lend_object_kind kind)
+{
+	struct lend_object *o;
+	uint32_t i;
+
+	LEND_TAKE(s, object, i);
+	LEND_CHECK(i);
+	o = lend_object_at(s, i);
+	memset(o, 0, sizeof(*o));
+	o->serial = ++s->serial;
+	o->view = *view;
+	o->kind = kind;
+	return i;
+}
+
+static void destroy(struct lend_store *s, uint32_t i)
+{
+	struct lend_object *o = lend_object_at(s, i);
+
+	lend_tree_drop(s, &o->view);
+	o->serial = 0;
+	o->kind = LEND_OBJECT_FREE;
+	LEND_GIVE(s, object, i);
+}
+
+uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view)
+{
+	return make(s, view, LEND_OBJECT_SNAPSHOT);
+}
+
+uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uint32_t client)
+{
+	uint32_t i = make(s, view, LEND_OBJECT_SPACE);
+	struct lend_client *c = lend_client_at(s, client);
+
+	lend_object_at(s, i)->client = client;
+	lend_object_at(s, i)->next = c->spaces;
+	if (c->spaces)
+		lend_object_at(s, c->spaces)->prev = i;
+	c->spaces = i;
+	s->counts.spaces++;
+	return i;
+}
+
+void lend_space_free(struct lend_store *s, uint32_t object)
+{
+	struct lend_object *o = lend_object_at(s, object);
+
+	if (o->prev)
+		lend_object_at(s, o->prev)->next = o->next;
+	else
+		lend_client_at(s, o->client)->spaces = o->next;
+	if (o->next)
+		lend_object_at(s, o->next)->prev = o->prev;
+	s->counts.spaces--;
+	destroy(s, object);
+}
+
+void lend_snapshot_settle(struct lend_store *s, uint32_t object)
+{
+	const struct lend_object *o = lend_object_at(s, object);
+
+	if (o->holds == 0 && o->grants == 0)
+		destroy(s, object);
+}
+
+uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t serial,
+			  enum lend_object_kind kind)
+{
+	const struct lend_object *o;
+
+	if (slot == 0 || slot > s->object.top || serial == 0)
+		return 0;
+	o = lend_object_at(s, slot);
+	return o->serial == serial && o->kind == kind ? slot : 0;
+}
+
+void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t serial, uint64_t len,
+		       struct lend_memref *ref)
+{
+	*ref = (struct lend_memref){
+	    .node = s->config.node,
+	    .epoch = s->config.epoch,
+	    .slot = s->config.shard << SHARD_SHIFT | slot,
+	    .serial = serial,
+	    .root_len = len,
+	};
+	lend_memref_sign(ref, s->config.key);
+}
+
+enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,
+					unsigned right, uint32_t *object)
+{
+	/* The key is this epoch's: an older reference can only be told by its epoch. */
+	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
+	    ref->slot >> SHARD_SHIFT != s->config.shard)
+		return LEND_MEM_NOT_FOUND;
+	if (!lend_memref_verify(ref, s->config.key) || (right & ~lend_memref_rights(ref)))
+		return LEND_MEM_PERMISSION_DENIED;
+	*object = lend_object_find(s, ref->slot & ((1u << SHARD_SHIFT) - 1), ref->serial,
+				   LEND_OBJECT_SNAPSHOT);
+	return *object ? LEND_MEM_OK : LEND_MEM_NOT_FOUND;
+}

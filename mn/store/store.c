@@ -1,0 +1,171 @@
+#include "mn/store/store.h"
+
+#include <string.h>
+
+#include "util/bits.h"
+
+void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
+{
+	uint64_t pages = lend_max_u64(1, lend_min_u64(bytes / LEND_MEM_PAGE, 1u << 24));
+	uint32_t objects = (uint32_t)lend_max_u64(1024, lend_min_u64(pages * 2, 1u << 20));
+
+	*config = (struct lend_store_config){
+	    .pages = (uint32_t)pages,
+	    .objects = objects,
+	    .holds = objects * 2,
+	    .grants = objects,
+	    .clients = 256,
+	    .incarnations = 256,
+	    .placements = 256,
+	    .open = LEND_MEM_OPEN_MAX,
+	    .lease = UINT64_C(30) * 1000000000,
+	    .late = UINT64_C(1) * 1000000000,
+	    .revive = UINT64_C(5) * 1000000000,
+	};
+}
+
+static bool in(uint32_t value, uint32_t min, uint32_t max)
+{
+	return value >= min && value <= max;
+}
+
+static uint32_t text_len(const char *text)
+{
+	uint32_t n = 0;
+
+	while (text && n <= LEND_MEMOP_TEXT_MAX && text[n])
+		n++;
+	return n;
+}
+
+static bool is_valid(const struct lend_store_config *c)
+{
+	return in(c->pages, 1, 1u << 24) && in(c->objects, 1, 1u << 24) &&
+	       in(c->holds, 1, 1u << 24) && in(c->grants, 1, 1u << 24) &&
+	       in(c->clients, 1, 1u << 16) && in(c->incarnations, 1, 1u << 16) &&
+	       in(c->placements, 1, 4096) && in(c->open, 1, LEND_MEM_OPEN_MAX) &&
+	       lend_is_pow2(c->open) && c->shard < 64 && c->lease > 0 &&
+	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
+	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
+}
+
+static uint32_t buckets(uint32_t n)
+{
+	uint32_t b = 16;
+
+	while (b < n)
+		b *= 2;
+	return b;
+}
+
+static uint64_t add(uint64_t *size, uint64_t n, uint64_t width)
+{
+	uint64_t at = *size;
+
+	*size = lend_align_up(at + n * width, 64);
+	return at;
+}
+
+static void add_table(uint64_t *size, struct lend_table *t, uint32_t cap, uint64_t width)
+{
+	t->cap = cap;
+	t->at = add(size, (uint64_t)cap + 1, width);
+}
+
+/* Where everything lies; only the offsets and caps of s are set. */
+static void lay_out(struct lend_store *s, const struct lend_store_config *c)
+{
+	/* One node serves 64 pages; small and sparse objects waste some: the edges of a range can
+	 * take two nodes per level. */
+	uint32_t nodes = c->pages / 16 + lend_min_u32(c->objects, c->pages) / 4 + 256;
+	uint64_t size = lend_align_up(sizeof(*s), 64);
+
+	s->hold_mask = buckets(c->holds) - 1;
+	s->client_mask = buckets(c->clients) - 1;
+	add_table(&size, &s->frame, c->pages, sizeof(struct lend_frame));
+	add_table(&size, &s->node, nodes, sizeof(struct lend_node));
+	add_table(&size, &s->object, c->objects, sizeof(struct lend_object));
+	add_table(&size, &s->hold, c->holds, sizeof(struct lend_hold));
+	add_table(&size, &s->grant, c->grants, sizeof(struct lend_grant));
+	add_table(&size, &s->client, c->clients, sizeof(struct lend_client));
+	add_table(&size, &s->incarnation, c->incarnations, sizeof(struct lend_incarnation));
+	add_table(&size, &s->placement, c->placements, sizeof(struct lend_placement));
+	s->node_refs = add(&size, (uint64_t)nodes + 1, sizeof(uint32_t));
+	s->hold_buckets = add(&size, (uint64_t)s->hold_mask + 1, sizeof(uint32_t));
+	s->client_buckets = add(&size, (uint64_t)s->client_mask + 1, sizeof(uint32_t));
+	s->heap = add(&size, c->grants, sizeof(uint32_t));
+	s->records = add(&size, (uint64_t)c->clients * c->open, sizeof(struct lend_record));
+	s->size = size;
+}
+
+size_t lend_store_size(const struct lend_store_config *config)
+{
+	struct lend_store s;
+
+	if (!is_valid(config))
+		return 0;
+	memset(&s, 0, sizeof(s));
+	lay_out(&s, config);
+	return s.size;
+}
+
+size_t lend_store_pages_size(const struct lend_store_config *config)
+{
+	return ((size_t)config->pages + 1) << LEND_PAGE_BITS;
+}
+
+struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,
+				   lend_ns now)
+{
+	struct lend_store *s = mem;
+
+	(void)now;
+	memset(mem, 0, lend_store_size(config));
+	lay_out(s, config);
+	s->pages = pages;
+	s->config = *config;
+	s->config.addresses = NULL;
+	s->text_len = text_len(config->addresses);
+	if (s->text_len)
+		memcpy(s->text, config->addresses, s->text_len);
+	s->lease_next = LEND_NEVER;
+	return s;
+}
+
+void lend_store_attach(struct lend_store *store, void *pages)
+{
+	store->pages = pages;
+}
+
+uint64_t lend_store_hash(const struct lend_store *store)
+{
+	const uint8_t *at = (const uint8_t *)&store->config;
+	const uint8_t *end = (const uint8_t *)store + store->size;
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (; end - at >= 8; at += 8) {
+		h = (h ^ lend_load_u64(at)) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 29;
+	}
+	return h;
+}
+
+void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes)
+{
+	store->counts.tx_bytes = bytes;
+}
+
+void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats)
+{
+	*stats = store->counts;
+	stats->pages_total = store->frame.cap;
+	stats->pages_used = store->frame.used;
+	stats->pages_pinned = store->pinned;
+	stats->spaces = store->counts.spaces;
+	stats->refs = store->object.used - store->counts.spaces;
+	stats->clients = store->client.used;
+	stats->incarnations = store->incarnation.used;
+	stats->holds = store->hold.used;
+	stats->grants = store->grant.used;
+	stats->nodes_used = store->node.used;
+}

@@ -1,0 +1,171 @@
+/* store - the arena of a memory node: its tables and how they lie in memory.
+ *
+ * Entry 0 of every table means none. A table hands out entries from its free list, then from the
+ * part that was never used, so building a store touches no table and ascending frames lie side by
+ * side.
+ *
+ * Layer: mn/store (pure), private to it. Memory: the caller's.
+ */
+#ifndef MN_STORE_STORE_H
+#define MN_STORE_STORE_H
+
+#include "mn/store/exec.h"
+
+enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5, LEND_PAGE_BITS = 12 };
+
+/* A page of bytes. Free when refs and pins are zero, and then its bytes are zero. Frame 0 is the
+ * page of zeros that unwritten parts of a space read as. */
+struct lend_frame {
+	uint32_t refs; /* tree parents, or 1 while a placement has it */
+	uint32_t pins; /* replies under way */
+	uint32_t gen;  /* times it was freed */
+	uint32_t next; /* free list, or the placement's chain */
+};
+
+/* Part of a page table: 64 nodes or frames of the level below; 0: all zero. Shared by counting, and
+ * changed only while refs is 1. */
+struct lend_node {
+	uint32_t child[LEND_FAN];
+};
+
+/* Bytes [base, base + len) of a tree of this height; height 0: root is a frame. */
+struct lend_view {
+	uint64_t base, len;
+	uint32_t root, height;
+};
+
+enum lend_object_kind { LEND_OBJECT_FREE, LEND_OBJECT_SNAPSHOT, LEND_OBJECT_SPACE };
+struct lend_object {
+	uint64_t serial; /* unique in this epoch; 0: free */
+	struct lend_view view;
+	uint32_t kind;
+	uint32_t holds;      /* snapshot: how many holds name it */
+	uint32_t grants;     /* snapshot: its grants */
+	uint32_t client;     /* space: its owner */
+	uint32_t prev, next; /* space: the owner's list; next also the free list */
+};
+
+/* A client keeps a snapshot: at most one entry per pair. */
+struct lend_hold {
+	uint32_t object, client;
+	uint32_t chain;      /* hash chain */
+	uint32_t prev, next; /* the client's list; next also the free list */
+};
+
+/* A snapshot is kept until expires, or TRANSFER: until left is used up. */
+struct lend_grant {
+	uint64_t serial; /* tells a recycled entry */
+	lend_ns expires;
+	uint32_t object, left, kind;
+	uint32_t prev, next; /* the object's list; next also the free list */
+	uint32_t heap;       /* its place among the deadlines */
+};
+
+/* What became of one operation. */
+struct lend_record {
+	uint64_t id; /* 0: none */
+	uint64_t serial, len, grant_serial;
+	lend_ns expires; /* ADOPT: of the grant that it used up */
+	uint32_t slot, grant;
+	uint8_t kind;   /* FORGET: must not run, or was undone */
+	uint8_t status; /* enum lend_mem_status */
+	uint8_t forgot; /* enum lend_memop_forgot */
+	uint8_t terms;  /* of the grant that was made or used */
+	uint8_t held;   /* it made (GRANT: dropped) this client's hold */
+	uint8_t zero[3];
+	uint32_t counts[2]; /* RELEASE: released, not held */
+};
+
+struct lend_client {
+	uint64_t low; /* ids below have no record */
+	uint32_t incarnation, number;
+	uint32_t holds, spaces; /* lists */
+	uint32_t chain;         /* hash chain */
+	uint32_t prev, next;    /* the incarnation's list; next also the free list */
+};
+
+struct lend_incarnation {
+	uint8_t id[16];
+	lend_ns expires;
+	uint32_t life; /* 0: free */
+	uint32_t clients;
+	uint32_t next; /* free list */
+};
+
+struct lend_placement {
+	uint32_t first, n; /* chain of frames; n 0: free */
+	uint32_t next;     /* free list */
+};
+
+struct lend_table {
+	uint64_t at;             /* offset in the arena */
+	uint32_t cap, top, free; /* entries 1..cap; above top never used; free list */
+	uint32_t used;
+};
+
+struct lend_store {
+	uint8_t *pages;              /* these two are not part of the state */
+	struct lend_memstats counts; /* what only grows; the rest is filled in by stats() */
+
+	struct lend_store_config config; /* addresses is NULL: see text */
+	uint64_t size;
+	uint64_t serial;    /* of the newest object or grant */
+	lend_ns lease_next; /* no lease ends before */
+	uint32_t life, pinned;
+	struct lend_table frame, node, object, hold, grant, client, incarnation, placement;
+	uint64_t node_refs, hold_buckets, client_buckets, heap, records; /* offsets of arrays */
+	uint32_t hold_mask, client_mask, heap_n, text_len;
+	char text[LEND_MEMOP_TEXT_MAX];
+};
+
+static inline void *lend_at(const struct lend_store *s, uint64_t offset)
+{
+	return (uint8_t *)(uintptr_t)s + offset;
+}
+#define LEND_ENTRY(type, name)                                                                     \
+	static inline struct lend_##type *lend_##name(const struct lend_store *s, uint32_t i)      \
+	{                                                                                          \
+		return (struct lend_##type *)lend_at(s, s->type.at) + i;                           \
+	}
+LEND_ENTRY(frame, frame_at)
+LEND_ENTRY(node, node_at)
+LEND_ENTRY(object, object_at)
+LEND_ENTRY(hold, hold_at)
+LEND_ENTRY(grant, grant_at)
+LEND_ENTRY(client, client_at)
+LEND_ENTRY(incarnation, incarnation_at)
+LEND_ENTRY(placement, placement_at)
+#undef LEND_ENTRY
+
+static inline uint32_t *lend_node_refs(const struct lend_store *s, uint32_t i)
+{
+	return (uint32_t *)lend_at(s, s->node_refs) + i;
+}
+static inline uint8_t *lend_page(const struct lend_store *s, uint32_t frame)
+{
+	return s->pages + ((uint64_t)frame << LEND_PAGE_BITS);
+}
+static inline uint32_t lend_table_room(const struct lend_table *t)
+{
+	return t->cap - t->used;
+}
+/* next is that of the entry on the free list's head, or not looked at. 0: full. */
+#define LEND_TAKE(s, type, i)                                                                      \
+	do {                                                                                       \
+		struct lend_table *t_ = &(s)->type;                                                \
+		(i) = t_->free;                                                                    \
+		if (i)                                                                             \
+			t_->free = lend_##type##_at(s, i)->next;                                   \
+		else if (t_->top < t_->cap)                                                        \
+			(i) = ++t_->top;                                                           \
+		t_->used += (i) != 0;                                                              \
+	} while (0)
+#define LEND_GIVE(s, type, i)                                                                      \
+	do {                                                                                       \
+		struct lend_table *t_ = &(s)->type;                                                \
+		lend_##type##_at(s, i)->next = t_->free;                                           \
+		t_->free = (i);                                                                    \
+		t_->used--;                                                                        \
+	} while (0)
+
+#endif

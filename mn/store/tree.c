@@ -1,0 +1,201 @@
+#include "mn/store/tree.h"
+
+#include <string.h>
+
+#include "mn/store/frame.h"
+#include "util/check.h"
+
+/* Level 0 is a frame; a node of level n spans 64^n pages. */
+static uint32_t index_at(uint64_t page, uint32_t level)
+{
+	return page >> (LEND_FAN_BITS * (level - 1)) & (LEND_FAN - 1);
+}
+
+static uint64_t span(uint32_t level)
+{
+	return UINT64_C(1) << (LEND_FAN_BITS * level);
+}
+
+uint32_t lend_tree_height(uint64_t end)
+{
+	uint64_t pages = (end + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS;
+	uint32_t height = 0;
+
+	while (span(height) < pages)
+		height++;
+	LEND_CHECK(height <= LEND_HEIGHT_MAX);
+	return height;
+}
+
+uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view, uint64_t page)
+{
+	uint32_t id = view->root;
+
+	for (uint32_t level = view->height; level > 0 && id; level--)
+		id = lend_node_at(s, id)->child[index_at(page, level)];
+	return id;
+}
+
+static void retain(struct lend_store *s, uint32_t id, uint32_t level)
+{
+	uint32_t *refs = level ? lend_node_refs(s, id) : &lend_frame_at(s, id)->refs;
+
+	if (!id)
+		return;
+	/* At most one per child entry and object, and those are far fewer than 2^32. */
+	LEND_CHECK(*refs > 0 && *refs < UINT32_MAX);
+	++*refs;
+}
+
+static uint32_t take_node(struct lend_store *s)
+{
+	struct lend_table *t = &s->node;
+	uint32_t i = t->free;
+
+	if (i)
+		t->free = lend_node_at(s, i)->child[0];
+	else if (t->top < t->cap)
+		i = ++t->top;
+	LEND_CHECK(i);
+	t->used++;
+	memset(lend_node_at(s, i), 0, sizeof(struct lend_node));
+	*lend_node_refs(s, i) = 1;
+	return i;
+}
+
+static void give_node(struct lend_store *s, uint32_t i)
+{
+	lend_node_at(s, i)->child[0] = s->node.free;
+	s->node.free = i;
+	s->node.used--;
+}
+
+static void drop(struct lend_store *s, uint32_t id, uint32_t level)
+{
+	if (!id)
+		return;
+	if (level == 0) {
+		lend_frame_drop(s, id);
+		return;
+	}
+	LEND_CHECK(*lend_node_refs(s, id) > 0);
+	if (--*lend_node_refs(s, id) > 0)
+		return;
+	/* From the end, so that the frames come off the free list in ascending order again. */
+	for (uint32_t i = LEND_FAN; i-- > 0;)
+		drop(s, lend_node_at(s, id)->child[i], level - 1);
+	give_node(s, id);
+}
+
+void lend_tree_drop(struct lend_store *s, struct lend_view *view)
+{
+	drop(s, view->root, view->height);
+	view->root = 0;
+}
+
+/* Pages [first, last] of this subtree, counted from its start, with one more ref. */
+static uint32_t trim(struct lend_store *s, uint32_t id, uint32_t level, uint64_t first,
+		     uint64_t last)
+{
+	uint64_t part;
+	uint32_t copy;
+
+	if (!id)
+		return 0;
+	if (first == 0 && last == span(level) - 1) {
+		retain(s, id, level);
+		return id;
+	}
+	part = span(level - 1);
+	copy = take_node(s);
+	for (uint64_t i = first / part; i <= last / part; i++) {
+		uint64_t from = i == first / part ? first % part : 0;
+		uint64_t to = i == last / part ? last % part : part - 1;
+
+		lend_node_at(s, copy)->child[i] =
+		    trim(s, lend_node_at(s, id)->child[i], level - 1, from, to);
+	}
+	return copy;
+}
+
+bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,
+		     uint64_t len, struct lend_view *out)
+{
+	uint64_t start = view->base + offset;
+	uint64_t first = start >> LEND_PAGE_BITS;
+	uint64_t last;
+	uint32_t id = view->root, level = view->height;
+
+	*out = (struct lend_view){.base = start & (LEND_MEM_PAGE - 1), .len = len};
+	if (len == 0)
+		return true;
+	if (lend_table_room(&s->node) < 2 * level)
+		return false;
+	last = (start + len - 1) >> LEND_PAGE_BITS;
+	while (level > 0 && first / span(level - 1) == last / span(level - 1)) {
+		id = id ? lend_node_at(s, id)->child[first / span(level - 1)] : 0;
+		level--;
+		first %= span(level);
+		last %= span(level);
+	}
+	out->base += first << LEND_PAGE_BITS;
+	out->height = level;
+	out->root = trim(s, id, level, first, last);
+	return true;
+}
+
+static void cost(const struct lend_store *s, uint32_t id, uint32_t level, bool shared,
+		 uint64_t first, uint64_t last, struct lend_tree_cost *sum)
+{
+	uint64_t part;
+
+	if (level == 0) {
+		sum->frames += shared || !lend_frame_sole(s, id);
+		return;
+	}
+	shared = shared || !id || *lend_node_refs(s, id) > 1;
+	sum->nodes += shared;
+	part = span(level - 1);
+	for (uint64_t i = first / part; i <= last / part; i++) {
+		uint64_t from = i == first / part ? first % part : 0;
+		uint64_t to = i == last / part ? last % part : part - 1;
+
+		cost(s, id ? lend_node_at(s, id)->child[i] : 0, level - 1, shared, from, to, sum);
+	}
+}
+
+struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct lend_view *view,
+				     uint64_t first, uint64_t last)
+{
+	struct lend_tree_cost sum = {0, 0};
+
+	cost(s, view->root, view->height, false, first, last, &sum);
+	return sum;
+}
+
+/* Makes *id a node with one ref and the same children. */
+static void own(struct lend_store *s, uint32_t *id, uint32_t level)
+{
+	uint32_t old = *id;
+
+	if (old && *lend_node_refs(s, old) == 1)
+		return;
+	*id = take_node(s);
+	if (!old)
+		return;
+	memcpy(lend_node_at(s, *id), lend_node_at(s, old), sizeof(struct lend_node));
+	for (uint32_t i = 0; i < LEND_FAN; i++)
+		retain(s, lend_node_at(s, old)->child[i], level - 1);
+	--*lend_node_refs(s, old);
+}
+
+uint32_t *lend_tree_own(struct lend_store *s, struct lend_view *view, uint64_t page)
+{
+	uint32_t *id = &view->root;
+
+	for (uint32_t level = view->height; level > 0; level--) {
+		own(s, id, level);
+		id = &lend_node_at(s, *id)->child[index_at(page, level)];
+	}
+	return id;
+}

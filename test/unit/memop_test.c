@@ -1,0 +1,145 @@
+/* Goal: what memop encodes it decodes, and no bytes of a peer's get past it malformed.
+ * Method: a sample of every kind, round trip; then every truncation and every flipped bit of it
+ * must give a typed answer, and an accepted one must encode to the same bytes. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "wire/memop.h"
+
+static struct lend_memop sample(uint8_t kind)
+{
+	struct lend_memop op = {.kind = kind, .client = 3, .id = 77, .low = 70, .life = 5};
+	struct lend_memref ref = {.node = 1, .epoch = 2, .slot = 3, .serial = 4, .root_len = 5000};
+
+	lend_memref_sign(&ref, (const uint8_t *)"0123456789abcdef");
+	if (kind == LEND_MEMOP_GET || kind == LEND_MEMOP_MAP || kind == LEND_MEMOP_ADOPT ||
+	    kind == LEND_MEMOP_GRANT || kind == LEND_MEMOP_NARROW)
+		op.ref = ref;
+	if (kind == LEND_MEMOP_READ || kind == LEND_MEMOP_WRITE || kind == LEND_MEMOP_SEAL ||
+	    kind == LEND_MEMOP_FREE)
+		op.space = (struct lend_memspace){9, 8, UINT64_C(0x123456789a)};
+	if (kind == LEND_MEMOP_GET || kind == LEND_MEMOP_READ || kind == LEND_MEMOP_WRITE ||
+	    kind == LEND_MEMOP_SEAL || kind == LEND_MEMOP_NARROW)
+		op.offset = 10;
+	if (kind == LEND_MEMOP_PUT || kind == LEND_MEMOP_ALLOC || op.offset)
+		op.len = 100;
+	if (kind == LEND_MEMOP_PUT || kind == LEND_MEMOP_SEAL || kind == LEND_MEMOP_GRANT)
+		op.terms = (struct lend_memterms){LEND_TERMS_SHARED, 3, 1000};
+	if (kind == LEND_MEMOP_NARROW)
+		op.rights = 3;
+	if (kind == LEND_MEMOP_RELEASE)
+		op.n = 2;
+	if (kind == LEND_MEMOP_FORGET)
+		op.target = 71;
+	return op;
+}
+
+Test(memop, round_trip_of_every_kind)
+{
+	for (uint8_t kind = 1; kind < LEND_MEMOP_KINDS; kind++) {
+		struct lend_memop op = sample(kind), got;
+		uint8_t bytes[LEND_MEMOP_FIXED_MAX], again[LEND_MEMOP_FIXED_MAX];
+		uint32_t n = lend_memop_encode(&op, bytes);
+
+		cr_assert_eq(n, lend_memop_fixed(kind), "kind %u", kind);
+		cr_assert_eq(lend_memop_decode(bytes, n, n + lend_memop_payload(&op), &got),
+			     LEND_MEM_OK, "kind %u", kind);
+		cr_assert_eq(lend_memop_encode(&got, again), n);
+		cr_assert_eq(memcmp(bytes, again, n), 0, "kind %u", kind);
+	}
+}
+
+Test(memop, every_truncation_and_excess_is_refused)
+{
+	for (uint8_t kind = 1; kind < LEND_MEMOP_KINDS; kind++) {
+		struct lend_memop op = sample(kind), got;
+		uint8_t bytes[LEND_MEMOP_FIXED_MAX];
+		uint32_t n = lend_memop_encode(&op, bytes);
+		uint64_t len = n + lend_memop_payload(&op);
+
+		for (uint64_t cut = 0; cut < len; cut++)
+			cr_assert_eq(lend_memop_decode(bytes, cut < n ? cut : n, cut, &got),
+				     LEND_MEM_INVALID_ARGUMENT, "kind %u cut %lu", kind,
+				     (unsigned long)cut);
+		cr_assert_eq(lend_memop_decode(bytes, n, len + 1, &got), LEND_MEM_INVALID_ARGUMENT);
+		cr_assert_eq(lend_memop_decode(bytes, n, UINT64_MAX, &got),
+			     LEND_MEM_INVALID_ARGUMENT);
+	}
+}
+
+Test(memop, every_flipped_bit_gives_a_typed_answer)
+{
+	for (uint8_t kind = 1; kind < LEND_MEMOP_KINDS; kind++) {
+		struct lend_memop op = sample(kind), got;
+		uint8_t bytes[LEND_MEMOP_FIXED_MAX], again[LEND_MEMOP_FIXED_MAX];
+		uint32_t n = lend_memop_encode(&op, bytes);
+
+		for (uint32_t bit = 0; bit < n * 8; bit++) {
+			enum lend_mem_status status;
+
+			bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			status = lend_memop_decode(bytes, n, n + lend_memop_payload(&op), &got);
+			if (status == LEND_MEM_OK) {
+				lend_memop_encode(&got, again);
+				cr_assert_eq(memcmp(bytes, again, lend_memop_fixed(got.kind)), 0,
+					     "kind %u bit %u", kind, bit);
+			} else {
+				cr_assert(status == LEND_MEM_INVALID_ARGUMENT ||
+					  status == LEND_MEM_UNIMPLEMENTED);
+			}
+			bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		}
+	}
+}
+
+Test(memop, limits_in_pairs)
+{
+	struct lend_memop op = sample(LEND_MEMOP_GET), got;
+	uint8_t b[LEND_MEMOP_FIXED_MAX];
+	uint32_t n;
+
+	op.len = LEND_MEM_PART_MAX;
+	n = lend_memop_encode(&op, b);
+	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_OK);
+	op.len++;
+	n = lend_memop_encode(&op, b);
+	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
+
+	op = sample(LEND_MEMOP_RELEASE);
+	for (uint32_t refs = 0; refs <= LEND_MEM_BATCH_MAX + 1; refs++) {
+		op.n = refs;
+		n = lend_memop_encode(&op, b);
+		cr_assert_eq(lend_memop_decode(b, n, n + lend_memop_payload(&op), &got) ==
+				 LEND_MEM_OK,
+			     refs >= 1 && refs <= LEND_MEM_BATCH_MAX);
+	}
+	op = sample(LEND_MEMOP_GRANT);
+	op.terms = (struct lend_memterms){LEND_TERMS_OWNED, 0, 0};
+	n = lend_memop_encode(&op, b);
+	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
+	op = sample(LEND_MEMOP_ALLOC);
+	op.id = 0;
+	n = lend_memop_encode(&op, b);
+	cr_assert_eq(lend_memop_decode(b, n, n, &got), LEND_MEM_INVALID_ARGUMENT);
+}
+
+Test(memop, replies_round_trip_and_refuse_bad_lengths)
+{
+	uint8_t bytes[LEND_MEMOP_REPLY_MAX];
+	struct lend_memhello h = {1, 2, 3, 4096, 5, 1024, 7, "shm:mn0"}, got;
+	uint32_t n = lend_memhello_encode(&h, bytes);
+	struct lend_memstats stats = {.pages_total = 1, .tx_bytes = 2}, back;
+
+	for (uint32_t cut = 0; cut < n; cut++)
+		cr_assert_not(lend_memhello_decode(bytes, cut, &got));
+	cr_assert(lend_memhello_decode(bytes, n, &got));
+	cr_assert_eq(got.life, 3);
+	cr_assert_eq(memcmp(got.text, "shm:mn0", 7), 0);
+
+	n = lend_memstats_encode(&stats, bytes);
+	cr_assert_eq(n, LEND_MEMSTATS_LEN);
+	for (uint32_t cut = 0; cut < n; cut++)
+		cr_assert_not(lend_memstats_decode(bytes, cut, &back));
+	cr_assert(lend_memstats_decode(bytes, n, &back));
+	cr_assert_eq(memcmp(&stats, &back, sizeof(stats)), 0);
+}
