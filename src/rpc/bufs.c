@@ -1,0 +1,350 @@
+#include "rpc/bufs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "sys/why.h"
+#include "util/check.h"
+
+struct lend_map {
+	struct lend_map *next;
+	void *memory;
+	size_t len;
+	struct lend_mbuf *buf; /* the one buffer in it; NULL: a chunk */
+};
+
+static void *reserve(size_t len)
+{
+	void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out)
+{
+	struct lend_pool_of_bufs *pool = aligned_alloc(64, sizeof(*pool));
+
+	if (!pool)
+		return lend_fail(
+		    ENOMEM, "no memory for an endpoint's buffers: free some, or raise ulimit -v");
+	*pool = (struct lend_pool_of_bufs){.limit = limit, .holders = 1};
+	pool->table.seg = reserve(LEND_BUF_HANDLES * sizeof(*pool->table.seg));
+	pool->of = reserve(LEND_BUF_HANDLES * sizeof(struct lend_mbuf *));
+	pool->own = reserve(LEND_BUF_HANDLES * sizeof(*pool->own));
+	pool->table.n = 1;
+	if (!pool->table.seg || !pool->of || !pool->own) {
+		lend_bufs_close(pool);
+		return lend_fail(ENOMEM,
+				 "no address space for a table of buffers: raise ulimit -v");
+	}
+	*out = pool;
+	return 0;
+}
+
+static void pool_free(struct lend_pool_of_bufs *pool)
+{
+	lend_bufs_drain(pool);
+	for (uint32_t h = 1; pool->of && pool->own && h < pool->table.n; h++) {
+		struct lend_mbuf *buf = &pool->own[h];
+
+		if (pool->of[h] == buf && buf->gone && buf->state != LEND_MBUF_FREE)
+			buf->gone(buf->arg);
+	}
+	while (pool->maps) {
+		struct lend_map *map = pool->maps;
+
+		pool->maps = map->next;
+		LEND_BUF_SHOW(map->memory, map->len);
+		munmap(map->memory, map->len);
+		free(map);
+	}
+	if (pool->table.seg)
+		munmap(pool->table.seg, LEND_BUF_HANDLES * sizeof(*pool->table.seg));
+	if (pool->of)
+		munmap((void *)pool->of, LEND_BUF_HANDLES * sizeof(struct lend_mbuf *));
+	if (pool->own)
+		munmap(pool->own, LEND_BUF_HANDLES * sizeof(*pool->own));
+	free(pool);
+}
+
+static void drop_hold(struct lend_pool_of_bufs *pool)
+{
+	if (atomic_fetch_sub_explicit(&pool->holders, 1, memory_order_acq_rel) == 1)
+		pool_free(pool);
+}
+
+void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
+{
+	pool->mapped = NULL;
+	for (uint32_t h = 1; h < pool->table.n; h++) {
+		struct lend_mbuf *buf = pool->of[h];
+
+		if (!buf || buf->state != LEND_MBUF_CORE)
+			continue;
+		if (buf->pool == pool && buf->abroad)
+			continue; /* another endpoint has it */
+		buf->state = LEND_MBUF_USER;
+		if (buf->pool == pool) {
+			lend_bufs_free(pool, buf);
+			continue;
+		}
+		lend_bufs_handle_free(pool, h);
+		buf->abroad = 0;
+		lend_bufs_home(buf);
+		drop_hold(buf->pool);
+	}
+}
+
+void lend_bufs_close(struct lend_pool_of_bufs *pool)
+{
+	drop_hold(pool);
+}
+
+void lend_bufs_each(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg)
+{
+	for (struct lend_map *map = pool->maps; map; map = map->next)
+		mapped(arg, map->memory, map->len);
+}
+
+void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg)
+{
+	pool->mapped = mapped;
+	pool->mapped_arg = arg;
+}
+
+uint32_t lend_bufs_handle(struct lend_pool_of_bufs *pool)
+{
+	uint32_t handle = pool->handles_free;
+
+	if (handle) {
+		pool->handles_free = pool->table.seg[handle].next;
+		return handle;
+	}
+	return pool->table.n < LEND_BUF_HANDLES ? pool->table.n++ : 0;
+}
+
+void lend_bufs_handle_free(struct lend_pool_of_bufs *pool, uint32_t handle)
+{
+	pool->of[handle] = NULL;
+	pool->table.seg[handle] = (struct lend_seg){.next = pool->handles_free};
+	pool->handles_free = handle;
+}
+
+/* Maps len bytes and counts them; NULL past the limit. */
+static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
+{
+	struct lend_map *map;
+
+	if (pool->held + len > pool->limit)
+		return NULL;
+	map = malloc(sizeof(*map));
+	if (!map)
+		return NULL;
+	map->memory = reserve(len);
+	if (!map->memory) {
+		free(map);
+		return NULL;
+	}
+	if (len >= LEND_BUF_CHUNK)
+		(void)madvise(map->memory, len, MADV_HUGEPAGE);
+	map->len = len;
+	map->buf = NULL;
+	map->next = pool->maps;
+	pool->maps = map;
+	pool->held += len;
+	if (pool->mapped)
+		pool->mapped(pool->mapped_arg, map->memory, len);
+	return map;
+}
+
+/* Unmaps big buffers that nobody uses until want bytes more may be mapped; false: they may not. */
+static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
+{
+	if (pool->keep || want > pool->limit)
+		return false;
+	for (struct lend_map **at = &pool->maps; *at && pool->held + want > pool->limit;) {
+		struct lend_map *map = *at;
+		struct lend_buf **link;
+
+		if (!map->buf || map->buf->state != LEND_MBUF_FREE) {
+			at = &map->next;
+			continue;
+		}
+		for (link = &pool->free[map->buf->class]; *link != &map->buf->pub;
+		     link = &(*link)->next)
+			continue;
+		*link = map->buf->pub.next;
+		lend_bufs_handle_free(pool, map->buf->handle);
+		*at = map->next;
+		pool->held -= map->len;
+		LEND_BUF_SHOW(map->memory, map->len);
+		munmap(map->memory, map->len);
+		free(map);
+	}
+	return pool->held + want <= pool->limit;
+}
+
+/* Memory for one buffer of a class: a piece of a chunk, or a mapping of its own. */
+static void *memory_new(struct lend_pool_of_bufs *pool, uint32_t class, struct lend_map **map)
+{
+	size_t len = lend_buf_class_len(class);
+	void *memory = pool->bump;
+
+	*map = NULL;
+	if (class >= LEND_BUF_SMALL) {
+		*map = map_new(pool, len);
+		return *map ? (*map)->memory : NULL;
+	}
+	if ((size_t)(pool->bump_end - pool->bump) < len) {
+		struct lend_map *chunk = map_new(pool, LEND_BUF_CHUNK);
+
+		if (!chunk)
+			return NULL;
+		memory = chunk->memory;
+		pool->bump_end = (uint8_t *)memory + LEND_BUF_CHUNK;
+	}
+	pool->bump = (uint8_t *)memory + len;
+	return memory;
+}
+
+static struct lend_mbuf *buf_new(struct lend_pool_of_bufs *pool, uint32_t class)
+{
+	uint32_t handle = lend_bufs_handle(pool);
+	struct lend_map *map;
+	struct lend_mbuf *buf;
+	void *memory;
+
+	if (!handle)
+		return NULL;
+	memory = memory_new(pool, class, &map);
+	if (!memory &&
+	    trim(pool, class < LEND_BUF_SMALL ? LEND_BUF_CHUNK : lend_buf_class_len(class)))
+		memory = memory_new(pool, class, &map);
+	if (!memory) {
+		lend_bufs_handle_free(pool, handle);
+		return NULL;
+	}
+	buf = &pool->own[handle];
+	*buf = (struct lend_mbuf){.pub = {.data = memory, .cap = lend_buf_class_len(class)},
+				  .pool = pool,
+				  .handle = handle,
+				  .class = (uint8_t) class,
+				  .memory = memory};
+	pool->of[handle] = buf;
+	if (map)
+		map->buf = buf;
+	return buf;
+}
+
+struct lend_buf *lend_bufs_take_slow(struct lend_pool_of_bufs *pool, uint32_t class)
+{
+	struct lend_mbuf *buf;
+
+	if (class >= LEND_BUF_CLASSES)
+		return NULL;
+	if (atomic_load_explicit(&pool->inbox, memory_order_relaxed)) {
+		lend_bufs_drain(pool);
+		if (pool->free[class])
+			return lend_bufs_take(pool, lend_buf_class_len(class));
+	}
+	buf = buf_new(pool, class);
+	if (!buf)
+		return NULL;
+	buf->state = LEND_MBUF_USER;
+	pool->out += lend_buf_class_len(class);
+	return &buf->pub;
+}
+
+struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint32_t len,
+				void (*gone)(void *), void *arg)
+{
+	uint32_t handle = lend_bufs_handle(pool);
+	struct lend_mbuf *buf;
+
+	if (!handle)
+		return NULL;
+	buf = &pool->own[handle];
+	*buf = (struct lend_mbuf){.pub = {.data = data, .len = len, .cap = len},
+				  .pool = pool,
+				  .handle = handle,
+				  .class = LEND_BUF_CLASSES,
+				  .state = LEND_MBUF_USER,
+				  .memory = data,
+				  .gone = gone,
+				  .arg = arg};
+	pool->of[handle] = buf;
+	return &buf->pub;
+}
+
+static void wrap_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+{
+	void (*gone)(void *) = buf->gone;
+	void *arg = buf->arg;
+
+	buf->gone = NULL;
+	lend_bufs_handle_free(pool, buf->handle);
+	if (gone)
+		gone(arg);
+}
+
+void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+{
+	LEND_CHECK(buf->state != LEND_MBUF_FREE);
+	buf->state = LEND_MBUF_FREE;
+	if (buf->class == LEND_BUF_CLASSES) {
+		wrap_free(pool, buf);
+		return;
+	}
+	buf->pub = (struct lend_buf){.data = buf->memory,
+				     .cap = lend_buf_class_len(buf->class),
+				     .next = pool->free[buf->class]};
+	pool->free[buf->class] = &buf->pub;
+	pool->out -= buf->pub.cap;
+	LEND_BUF_HIDE(buf->memory, buf->pub.cap);
+}
+
+void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
+{
+	while (chain) {
+		struct lend_mbuf *buf = lend_mbuf(chain);
+
+		chain = chain->next;
+		if (buf->pool == pool)
+			lend_bufs_free(pool, buf);
+		else
+			lend_bufs_home(buf);
+	}
+}
+
+/* The inbox itself is held while we push, by the buffer: its pool cannot be released before it is
+ * home. */
+void lend_bufs_home(struct lend_mbuf *buf)
+{
+	struct lend_pool_of_bufs *pool = buf->pool;
+	struct lend_buf *top = atomic_load_explicit(&pool->inbox, memory_order_relaxed);
+
+	LEND_CHECK(buf->state == LEND_MBUF_USER);
+	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
+	do
+		buf->pub.next = top;
+	while (!atomic_compare_exchange_weak_explicit(&pool->inbox, &top, &buf->pub,
+						      memory_order_release, memory_order_relaxed));
+	drop_hold(pool);
+}
+
+void lend_bufs_drain(struct lend_pool_of_bufs *pool)
+{
+	struct lend_buf *buf;
+
+	if (!atomic_load_explicit(&pool->inbox, memory_order_relaxed))
+		return;
+	buf = atomic_exchange_explicit(&pool->inbox, NULL, memory_order_acquire);
+	while (buf) {
+		struct lend_buf *next = buf->next;
+
+		lend_bufs_free(pool, lend_mbuf(buf));
+		buf = next;
+	}
+}

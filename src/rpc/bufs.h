@@ -1,0 +1,134 @@
+/* bufs - message buffers: size-classed pools over mapped memory, and the table from handle to
+ * memory that core and carriers read. Layer: rpc. Threads: a pool belongs to its endpoint's thread;
+ * lend_bufs_home() alone may be called from any. Ownership: a pool counts its holders (its
+ * endpoint, and each buffer that another endpoint has borrowed) and releases its memory, running
+ * what gone() is still owed, with the last of them. */
+#ifndef LEND_RPC_BUFS_H
+#define LEND_RPC_BUFS_H
+
+#include <stdatomic.h>
+
+#include "util/dgram.h"
+#include "lend/rpc.h"
+
+enum {
+	LEND_BUF_CLASSES = 23, /* 256 B << class, up to 1 GiB */
+	LEND_BUF_SHIFT = 8,    /* of class 0 */
+	LEND_BUF_SMALL = 9,    /* classes below are cut from chunks, others are mapped one by one */
+	LEND_BUF_HANDLES = 1 << 18, /* buffers and borrowed buffers at once; 0 is none */
+	LEND_BUF_CHUNK = 2 << 20,   /* bytes of a chunk */
+};
+
+/* FREE -> USER (take, wrap) -> CORE (request, reply, landing memory) -> USER or FREE */
+enum lend_mbuf_state { LEND_MBUF_FREE, LEND_MBUF_USER, LEND_MBUF_CORE };
+
+/* One segment. The public part comes first, so that a lend_buf * of ours is one of these. */
+struct lend_mbuf {
+	struct lend_buf pub;
+	struct lend_pool_of_bufs *pool; /* its home */
+	uint32_t handle;                /* in its home's table, for life; wraps: while they live */
+	uint8_t class;                  /* of memory; LEND_BUF_CLASSES: wrapped */
+	uint8_t state;        /* enum lend_mbuf_state; written by the thread that holds it */
+	uint8_t abroad;       /* CORE, of another endpoint's core */
+	void *memory;         /* where its memory starts; pub.data may be moved by its user */
+	void (*gone)(void *); /* wraps: owed once */
+	void *arg;
+};
+_Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
+
+/* Tells the owner of the pool of new memory, so that carriers can register it. */
+typedef void lend_bufs_mapped(void *arg, void *memory, size_t len);
+
+struct lend_map; /* one mapping: chunk or big buffer */
+
+struct lend_pool_of_bufs {
+	struct lend_bufs table; /* by handle; reserved once, so it never moves */
+	struct lend_mbuf **of;  /* by handle: whose memory it is; NULL: free */
+	struct lend_mbuf *own;  /* by handle: our own segments */
+	uint32_t handles_free;  /* list through table.seg[].next */
+	struct lend_buf *free[LEND_BUF_CLASSES];
+	uint8_t *bump, *bump_end; /* of the chunk being cut */
+	uint64_t held;            /* bytes of memory that the pool has, free or out */
+	uint64_t limit;           /* held never exceeds it */
+	uint64_t out;             /* bytes of pool memory not free */
+	struct lend_map *maps;
+	lend_bufs_mapped *mapped;
+	void *mapped_arg;
+	bool keep; /* a carrier registered memory: nothing is unmapped before the end */
+	_Alignas(
+	    64) _Atomic(struct lend_buf *) inbox; /* came home from other threads; linked by next */
+	_Atomic uint32_t holders;
+};
+
+/* -ENOMEM. limit: bytes of memory that the pool may hold at most. */
+int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out);
+/* Segments of other pools that the core still had go home; our own are FREE. For the end: carriers
+ * are closed. */
+void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);
+/* Gives up the owner's hold. */
+void lend_bufs_close(struct lend_pool_of_bufs *pool);
+/* Every mapping so far, then each new one, is told. */
+void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);
+void lend_bufs_each(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);
+
+/* The free list of this class was empty: returns from other threads, then new memory, then
+ * trimming. */
+struct lend_buf *lend_bufs_take_slow(struct lend_pool_of_bufs *pool, uint32_t class);
+struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint32_t len,
+				void (*gone)(void *), void *arg);
+/* One segment of this pool, FREE afterwards. */
+void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf);
+/* A whole chain that the caller holds, whoever's pools it is of. NULL is nothing. */
+void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain);
+/* One segment back to its home from any thread. */
+void lend_bufs_home(struct lend_mbuf *buf);
+/* What came home from other threads goes to the free lists. */
+void lend_bufs_drain(struct lend_pool_of_bufs *pool);
+
+/* A handle for a segment of another pool, or of a wrap; 0: table full. */
+uint32_t lend_bufs_handle(struct lend_pool_of_bufs *pool);
+void lend_bufs_handle_free(struct lend_pool_of_bufs *pool, uint32_t handle);
+
+static inline struct lend_mbuf *lend_mbuf(struct lend_buf *buf)
+{
+	return (struct lend_mbuf *)(void *)buf;
+}
+
+static inline uint32_t lend_buf_class(uint32_t cap)
+{
+	return cap <= 1u << LEND_BUF_SHIFT ? 0
+					   : 32 - (uint32_t)__builtin_clz(cap - 1) - LEND_BUF_SHIFT;
+}
+
+static inline uint32_t lend_buf_class_len(uint32_t class)
+{
+	return 1u << (class + LEND_BUF_SHIFT);
+}
+
+/* Under the address sanitizer, memory in a free list may not be touched by anybody. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define LEND_BUF_HIDE(data, len) ASAN_POISON_MEMORY_REGION(data, len)
+#define LEND_BUF_SHOW(data, len) ASAN_UNPOISON_MEMORY_REGION(data, len)
+#else
+#define LEND_BUF_HIDE(data, len) ((void)(data), (void)(len))
+#define LEND_BUF_SHOW(data, len) ((void)(data), (void)(len))
+#endif
+
+/* One segment of at least cap bytes, len 0, next NULL; NULL when the pool is exhausted. */
+static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, uint32_t cap)
+{
+	uint32_t class = lend_buf_class(cap);
+	struct lend_buf *buf = class < LEND_BUF_CLASSES ? pool->free[class] : NULL;
+
+	if (!buf)
+		return lend_bufs_take_slow(pool, class);
+	pool->free[class] = buf->next;
+	pool->out += lend_buf_class_len(class);
+	buf->next = NULL;
+	lend_mbuf(buf)->state = LEND_MBUF_USER;
+	LEND_BUF_SHOW(buf->data, buf->cap);
+	return buf;
+}
+
+#endif

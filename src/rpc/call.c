@@ -1,0 +1,378 @@
+/* call - calls made here: from lend_call_start() to done, exactly once.
+ * Layer: rpc. Threads: the endpoint's. Ownership: the call and its buffers are lent to the endpoint
+ * in between; all state lies in lend_call.reserved, so starting one allocates nothing. */
+#include <errno.h>
+
+#include "rpc/msg.h"
+#include "rpc/ep.h"
+#include "sys/why.h"
+#include "util/check.h"
+
+enum { CLASS_NORMAL = 3, MESSAGE_MAX = 1 << 30 };
+
+/* A request's list of calls, when it is of this endpoint; a worker's are all in one list. */
+static struct lend_call **family_of(struct lend_ep *ep, uint64_t parent)
+{
+	struct lend_req *req;
+
+	if (ep->home)
+		return &ep->fostered;
+	req = lend_serve_find(ep, (lend_request){parent});
+	return req ? &req->children : NULL;
+}
+
+static void join_family(struct lend_ep *ep, struct lend_call *call, uint64_t parent)
+{
+	struct lend_call **head = family_of(ep, parent);
+	struct lend_call_priv *p = lend_call_priv(call);
+
+	p->prev = NULL;
+	p->next = *head;
+	if (*head)
+		lend_call_priv(*head)->prev = call;
+	*head = call;
+	p->flags |= LEND_CALL_CHILD;
+}
+
+static void leave_family(struct lend_ep *ep, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+	struct lend_call **head = p->prev ? NULL : family_of(ep, p->parent);
+
+	if (p->next)
+		lend_call_priv(p->next)->prev = p->prev;
+	if (p->prev)
+		lend_call_priv(p->prev)->next = p->next;
+	else if (head)
+		*head = p->next;
+	p->next = p->prev = NULL;
+	p->flags &= ~(uint32_t)LEND_CALL_CHILD;
+}
+
+/* The request is over: its calls go on alone, or are cancelled. */
+void lend_calls_cancel_children(struct lend_ep *ep, struct lend_req *req, bool cancel)
+{
+	struct lend_call *call = req->children;
+
+	if (cancel) {
+		for (; call; call = lend_call_priv(call)->next)
+			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
+		return;
+	}
+	req->children = NULL;
+	while (call) {
+		struct lend_call_priv *p = lend_call_priv(call);
+
+		call = p->next;
+		p->next = p->prev = NULL;
+		p->flags &= ~(uint32_t)LEND_CALL_CHILD;
+	}
+}
+
+/* A worker's endpoint: some request of its home was cancelled, perhaps ours. */
+void lend_calls_foster(struct lend_ep *ep)
+{
+	for (struct lend_call *call = ep->fostered; call; call = lend_call_priv(call)->next)
+		if (lend_request_cancelled(ep->home, (lend_request){lend_call_priv(call)->parent}))
+			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
+}
+
+/* What a call gets from the request it serves. -ESTALE: there is none such. */
+static int inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
+		   lend_ns *deadline)
+{
+	struct lend_req *req = lend_serve_find(ep->home ? ep->home : ep, call->parent);
+	lend_ns until;
+
+	if (!req)
+		return lend_fail(
+		    ESTALE,
+		    "the request this call would serve was answered or is gone: start it earlier");
+	until = atomic_load_explicit(&req->deadline, memory_order_relaxed);
+	if (until < *deadline || (call->timeout == 0 && until != LEND_NEVER))
+		*deadline = until;
+	if (call->priority == 0)
+		*class = req->class;
+	return 0;
+}
+
+/* Hands a call that has its buffers and deadline to the core. */
+int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+	struct lend_core_call out = {.method = call->method,
+				     .class = (uint8_t)p->class,
+				     .deadline = p->deadline,
+				     .tag = (uintptr_t)call};
+	struct lend_buf *flat = NULL;
+	int rc = 0;
+
+	if (!lend_msg_fits(p->request, ep->mtu_max)) {
+		flat = lend_msg_flat(ep->bufs, p->request);
+		if (!flat)
+			return lend_fail(
+			    ENOMEM,
+			    "no buffer to gather a chain of many small segments: send longer ones");
+	}
+	if (p->request)
+		out.request = lend_msg_lend(ep->bufs, flat ? flat : p->request, false, &rc);
+	if (rc == 0 && p->landing)
+		out.reply = lend_msg_lend(ep->bufs, p->landing, true, &rc);
+	if (rc == 0)
+		rc = lend_core_call(ep->core, lend_ep_now(ep), session, &ep->bufs->table, &out,
+				    &p->core);
+	if (rc == 0) {
+		if (p->parent && !(p->flags & LEND_CALL_CHILD) && family_of(ep, p->parent))
+			join_family(ep, call, p->parent);
+		return 0;
+	}
+	if (out.request)
+		(void)lend_msg_back(ep->bufs, out.request);
+	if (out.reply)
+		(void)lend_msg_back(ep->bufs, out.reply);
+	lend_bufs_give(ep->bufs, flat);
+	return rc;
+}
+
+/* Puts a call behind the others that wait for their session's address. */
+static int wait_there(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+
+	if (s->waiting >= ep->core_config.calls)
+		return lend_fail(EAGAIN,
+				 "%u calls wait for this session to open: wait for some to end",
+				 s->waiting);
+	if (s->last)
+		lend_call_priv(s->last)->next = call;
+	else
+		s->first = call;
+	s->last = call;
+	s->waiting++;
+	p->flags |= LEND_CALL_WAITS;
+	return 0;
+}
+
+static int explain(int rc, uint64_t len)
+{
+	switch (rc) {
+	case -EAGAIN:
+		return lend_fail(
+		    EAGAIN,
+		    "as many calls are in flight as the session allows: wait for some to end");
+	case -EMSGSIZE:
+		return lend_fail(
+		    EMSGSIZE,
+		    "a request of %llu bytes is longer than the peer takes: raise its message_max",
+		    (unsigned long long)len);
+	case -ESTALE:
+		return lend_fail(ESTALE, "session is gone; connect again");
+	default:
+		return rc;
+	}
+}
+
+int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+	struct lend_call_priv *p = lend_call_priv(call);
+	uint8_t class = call->priority ? (uint8_t)((call->priority - 1) & 7) : CLASS_NORMAL;
+	lend_ns now = lend_ep_now(ep), after = call->timeout ? call->timeout : ep->config.timeout;
+	int rc = 0;
+
+	if (!s)
+		return lend_fail(ESTALE, "session is gone; connect again");
+	if (p->flags & LEND_CALL_BUSY)
+		return lend_fail(EALREADY,
+				 "this call is under way: wait for its done, or zero a new one");
+	*p = (struct lend_call_priv){.flags = LEND_CALL_BUSY,
+				     .request = call->request,
+				     .landing = call->reply,
+				     .deadline =
+					 after < LEND_NEVER - now ? now + after : LEND_NEVER};
+	if (call->request && call->request->next && lend_msg_len(call->request) > MESSAGE_MAX)
+		rc = -EMSGSIZE;
+	if (rc == 0 && call->parent.id) {
+		rc = inherit(ep, call, &class, &p->deadline);
+		p->parent = call->parent.id;
+	}
+	p->class = class;
+	if (rc == 0 && s->state == LEND_SESSION_PENDING)
+		rc = wait_there(ep, s, call);
+	else if (rc == 0)
+		rc = lend_calls_submit(ep, s->core, call);
+	if (rc < 0) {
+		*p = (struct lend_call_priv){.flags = 0};
+		return explain(rc, lend_msg_len(call->request));
+	}
+	ep->dirty = true;
+	ep->stats.calls_started++;
+	return 0;
+}
+
+static void finish(struct lend_ep *ep, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+
+	if (p->flags & LEND_CALL_CHILD)
+		leave_family(ep, call);
+	*p = (struct lend_call_priv){.flags = 0};
+	ep->stats.calls_ended++;
+	if (call->done)
+		call->done(call);
+}
+
+/* The reply's bytes are in place in a carrier's slot: into the caller's memory, or a buffer. */
+static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
+{
+	struct lend_buf *to = call->reply;
+
+	if (!to)
+		to = call->reply = lend_bufs_take(ep->bufs, ev->data_len);
+	if (!to || (to->cap < ev->data_len && lend_msg_cap(to) < ev->data_len)) {
+		call->status = LEND_RESOURCE_EXHAUSTED;
+		call->ran = LEND_RAN_YES;
+		if (to)
+			lend_msg_landed(to, 0);
+		return;
+	}
+	lend_msg_fill(to, ev->data, ev->data_len);
+}
+
+/* What came back: memory of the core's supply or of a place, the caller's own, or bytes in place.
+ */
+static void take_reply(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
+{
+	struct lend_buf *landing = lend_call_priv(call)->landing, *chain = NULL;
+
+	call->reply = landing;
+	call->reply_len = ev->len;
+	if (ev->reply) {
+		lend_ep_back(ep, ev->reply, false, &chain);
+		if (landing &&
+		    chain !=
+			landing) { /* no room in the caller's: cannot be, but nothing is lost */
+			lend_bufs_give(ep->bufs, chain);
+			chain = landing;
+		}
+		call->reply = chain;
+		lend_msg_landed(chain, ev->data ? 0 : ev->len);
+		if (lend_msg_cap(chain) < ev->len)
+			lend_msg_landed(chain, 0);
+	}
+	if (ev->data)
+		copy_reply(ep, call, ev);
+	else if (!call->reply && ev->status == LEND_OK)
+		call->reply = lend_bufs_take(ep->bufs, 0);
+	if (!call->reply && call->status == LEND_OK) {
+		call->status = LEND_RESOURCE_EXHAUSTED;
+		call->ran = LEND_RAN_YES;
+	}
+}
+
+void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_call *call = (struct lend_call *)(uintptr_t)ev->tag;
+	struct lend_call_priv *p = lend_call_priv(call);
+	struct lend_buf *request = NULL;
+
+	call->status = (enum lend_status)ev->status;
+	call->ran = (enum lend_ran)ev->ran;
+	lend_ep_back(ep, ev->buf, ev->maybe_queued, &request);
+	if (p->request &&
+	    request != p->request) { /* a gathered copy went out; or it is still lent */
+		bool flat = ev->buf && lend_mbuf(p->request)->state == LEND_MBUF_USER;
+
+		lend_bufs_give(ep->bufs, request);
+		request = flat ? p->request : NULL;
+	}
+	call->request = request;
+	take_reply(ep, call, ev);
+	finish(ep, call);
+}
+
+/* Every call that waits at this session ends with a status, in the next part of a turn. */
+void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *s, enum lend_status status)
+{
+	while (s->first) {
+		struct lend_call *call = s->first;
+		struct lend_call_priv *p = lend_call_priv(call);
+
+		s->first = p->next;
+		call->status = status;
+		call->ran = LEND_RAN_NO;
+		p->next = ep->ended;
+		p->flags &= ~(uint32_t)LEND_CALL_WAITS;
+		ep->ended = call;
+	}
+	s->last = NULL;
+	s->waiting = 0;
+}
+
+uint32_t lend_calls_ended(struct lend_ep *ep)
+{
+	struct lend_call *call = ep->ended;
+	uint32_t n = 0;
+
+	ep->ended = NULL;
+	for (; call; n++) {
+		struct lend_call *next = lend_call_priv(call)->next;
+
+		call->reply_len = 0;
+		finish(ep, call);
+		call = next;
+	}
+	return n;
+}
+
+/* The session that a call waits at is found by looking: cancelling before an address is resolved is
+ * rare. */
+static bool cancel_waiting(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
+{
+	struct lend_session_rec one = {.first = NULL};
+	struct lend_call *before = NULL;
+
+	for (struct lend_call *at = s->first; at; before = at, at = lend_call_priv(at)->next) {
+		if (at != call)
+			continue;
+		if (before)
+			lend_call_priv(before)->next = lend_call_priv(call)->next;
+		else
+			s->first = lend_call_priv(call)->next;
+		if (s->last == call)
+			s->last = before;
+		s->waiting--;
+		lend_call_priv(call)->next = NULL;
+		one.first = call;
+		lend_calls_abandon(ep, &one, LEND_CANCELLED);
+		return true;
+	}
+	return false;
+}
+
+void lend_call_cancel(struct lend_ep *ep, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+
+	if (!(p->flags & LEND_CALL_BUSY))
+		return;
+	ep->dirty = true;
+	if (!(p->flags & LEND_CALL_WAITS)) {
+		lend_core_cancel(ep->core, p->core, LEND_CANCELLED);
+		return;
+	}
+	for (uint32_t i = ep->pending; i != LEND_NONE32; i = ep->session[i].next)
+		if (cancel_waiting(ep, &ep->session[i], call))
+			return;
+}
+
+int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *call)
+{
+	int rc = lend_ep_check(ep);
+
+	if (rc == 0)
+		rc = lend_call_start(ep, session, call);
+	while (rc >= 0 && lend_call_priv(call)->flags & LEND_CALL_BUSY)
+		rc = lend_turn(ep, LEND_NEVER);
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,225 @@
+/* ep - one endpoint: what the files of this folder share.
+ *
+ *   rpc.c   opens, closes, carriers        session.c  sessions and connecting
+ *   loop.c  one turn                       call.c     calls made here
+ *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
+ *   worker.c  threads of slow handlers     bufs.c, msg.c, method.c, stats.c
+ *
+ * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
+ */
+#ifndef LEND_RPC_EP_H
+#define LEND_RPC_EP_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "core/core.h"
+#include "io/io.h"
+#include "lend/rpc.h"
+#include "lend/stats.h"
+#include "rpc/bufs.h"
+#include "rpc/method.h"
+#include "sys/heap.h"
+
+struct lend_worker;
+struct lend_workers;
+
+enum {
+	LEND_BURST = 32,          /* datagrams per rx, tx and poll */
+	LEND_SPIN_NS = 30000,     /* of looking before a sleep: about a round trip */
+	LEND_SPIN_HARD_NS = 4000, /* of it without giving the core to others */
+	LEND_RETRY_NS =
+	    1000000, /* between two looks at what has no interrupt: lent buffers, resolving */
+	LEND_NAP_NS = 50000, /* where the device has no interrupt */
+};
+
+struct lend_carrier {
+	struct lend_io *io;
+	char *address; /* as it was opened: its scheme */
+	bool listens;
+};
+
+enum lend_session_state {
+	/* FREE -> (PENDING ->) OPEN -> (CLOSING ->) FREE */
+	LEND_SESSION_FREE,
+	LEND_SESSION_PENDING, /* its address is being resolved; calls wait here */
+	LEND_SESSION_OPEN,    /* the core knows it, up or not yet */
+	LEND_SESSION_CLOSING, /* lend_disconnect() was called: its handle is stale */
+};
+
+/* A session of the public API. id = generation << 32 | index + 1. */
+struct lend_session_rec {
+	uint64_t core; /* the core's handle while OPEN or CLOSING */
+	void *pointer; /* lend_session_set() */
+	uint32_t gen;
+	uint8_t state; /* enum lend_session_state */
+	bool up;       /* the watch was told */
+	uint8_t incarnation[16];
+	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
+	/* PENDING */
+	char *address;
+	lend_ns give_up;
+	struct lend_call *first, *last; /* waiting calls */
+	uint32_t waiting;
+};
+
+/* A request being served; its index is the core's, its handle the public one. */
+struct lend_req {
+	_Atomic uint64_t id;        /* any; 0: free */
+	_Atomic lend_ns deadline;   /* any; as the core says */
+	_Atomic bool cancelled;     /* any */
+	_Atomic uint64_t answered;  /* any: id that another thread has answered */
+	uint64_t session;           /* the core's handle */
+	struct lend_buf view;       /* bytes in place in a carrier's slot */
+	struct lend_buf *bytes;     /* &view, own memory, or NULL: taken */
+	struct lend_call *children; /* calls that inherit its end */
+	uint32_t method;
+	uint8_t class;
+	bool slow;             /* a worker has it: bytes are the worker's to give */
+	struct lend_req *next; /* in the workers' queue */
+	lend_handler *handler; /* slow: what to run */
+	void *arg;
+};
+
+enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
+
+/* What lend_call.reserved holds. All zero: not under way. */
+struct __attribute__((may_alias)) lend_call_priv {
+	uint64_t core;
+	struct lend_call *next,
+	    *prev;                /* of a session's waiting list, or of the parent's children */
+	struct lend_buf *request; /* as given */
+	struct lend_buf *landing; /* as given */
+	lend_ns deadline;
+	uint64_t parent; /* id of the request it serves; 0: none */
+	uint32_t flags;
+	uint32_t class;
+};
+_Static_assert(sizeof(struct lend_call_priv) <= sizeof(((struct lend_call *)0)->reserved), "fits");
+
+/* A reply given in another thread. */
+struct lend_answer {
+	struct lend_answer *next;
+	lend_request request;
+	enum lend_status status;
+	struct lend_buf *reply;
+};
+
+struct lend_ep {
+	struct lend_core *core;
+	struct lend_pool_of_bufs *bufs;
+	lend_ns now; /* of the turn under way, or the last one */
+	bool turning;
+	bool closing;
+	bool dirty;   /* the core was told something since it was last asked */
+	bool blocked; /* a carrier was full in the last turn */
+	uint8_t n_carriers;
+	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
+	uint32_t lent;   /* chain of handles that carriers may still read */
+	uint32_t supply_len;
+	uint32_t mtu_max;         /* of the carriers: no fragment is longer */
+	struct lend_req *serving; /* whose handler runs now */
+	struct lend_carrier carrier[LEND_CARRIERS_MAX];
+	struct lend_methods methods;
+	struct lend_req *req; /* by the core's index */
+	uint32_t n_req;
+	struct lend_stats stats;
+
+	struct lend_session_rec *session;
+	uint32_t *by_core; /* index into session by the core's index */
+	uint32_t n_sessions, session_free, pending;
+	struct lend_call *ended; /* waiting calls whose session died: done is owed; by priv.next */
+	struct lend_call *fostered; /* calls whose parent is a request of home */
+	lend_watch *watch;
+	void *watch_arg;
+
+	int epoll, timer, wake;
+	lend_ns timer_at;     /* what timer is set to; LEND_NEVER: off */
+	lend_ns active;       /* when a turn last did something */
+	lend_ns backoff;      /* while a carrier is full */
+	const uint8_t *alive; /* page that a fork's child sees zeroed */
+
+	struct lend_config config; /* defaults filled in */
+	struct lend_core_config core_config;
+	struct lend_heap core_memory;
+	size_t core_len;
+	struct lend_ep *home; /* a worker's: whose requests its calls may serve */
+	struct lend_workers *workers;
+
+	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
+	_Atomic(const void *) thread;     /* any: marker of the thread that turned last */
+	_Atomic bool stop, asleep, nudge; /* any */
+};
+
+#define LEND_NONE32 UINT32_MAX
+
+/* A different address in each thread. */
+extern _Thread_local struct lend_worker *lend_worker_self
+    __attribute__((tls_model("initial-exec")));
+
+static inline const void *lend_thread_mark(void)
+{
+	return &lend_worker_self;
+}
+
+static inline struct lend_call_priv *lend_call_priv(struct lend_call *call)
+{
+	return (struct lend_call_priv *)(void *)call->reserved;
+}
+
+static inline lend_ns lend_ep_now(struct lend_ep *ep)
+{
+	return ep->turning ? ep->now : lend_now(ep);
+}
+
+/* rpc.c */
+int lend_ep_check(struct lend_ep *ep); /* 0; -EPERM in a fork's child, -EDEADLK inside a turn */
+/* The carrier that can resolve an address, opened if need be. */
+int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
+
+/* loop.c */
+int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
+void lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued, struct lend_buf **out);
+void lend_ep_events(struct lend_ep *ep, uint32_t *ran);
+void lend_ep_lent(struct lend_ep *ep);
+
+/* wait.c */
+void lend_ep_wake(struct lend_ep *ep); /* any thread */
+int lend_ep_watch_fd(struct lend_ep *ep, int fd);
+
+/* session.c */
+int lend_sessions_open(struct lend_ep *ep);
+void lend_sessions_close(struct lend_ep *ep);
+struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session);
+lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core);
+void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev);
+void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev);
+void lend_sessions_retry(struct lend_ep *ep);
+
+/* call.c */
+void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev);
+int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call);
+void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *session,
+			enum lend_status status);
+uint32_t lend_calls_ended(struct lend_ep *ep);
+void lend_calls_cancel_children(struct lend_ep *ep, struct lend_req *req, bool cancel);
+void lend_calls_foster(struct lend_ep *ep);
+
+/* serve.c */
+void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev);
+void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev);
+void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev);
+void lend_serve_answers(struct lend_ep *ep);
+struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
+
+/* worker.c */
+int lend_workers_need(struct lend_ep *ep);
+void lend_workers_push(struct lend_ep *ep, struct lend_req *req);
+void lend_workers_nudge(struct lend_ep *ep);
+void lend_workers_close(struct lend_ep *ep);
+bool lend_worker_of(struct lend_ep *home); /* this thread is one of its workers */
+struct lend_ep *
+lend_worker_ep(struct lend_ep *home); /* the worker's own; others: home. NULL: cannot open */
+struct lend_buf *lend_worker_take(lend_request request);
+
+#endif

@@ -1,0 +1,262 @@
+/* loop - one turn: clock, rx, core, handlers, core, tx.
+ *
+ * What arrived stays on loan from its carrier until the end of the turn, so handlers see bytes in
+ * place; rx_done() comes last. The core's events are asked for after every input, because the next
+ * one invalidates them. Layer: rpc. Threads: the endpoint's. */
+#include "rpc/ep.h"
+
+#include <errno.h>
+
+#include "rpc/msg.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+#include "util/check.h"
+
+enum { ROUNDS = 8 }; /* of output per turn: work left over makes the next turn come at once */
+
+/* Adds what a carrier may still read to the list that is looked at again. */
+static void keep_lent(struct lend_ep *ep, uint32_t handle)
+{
+	struct lend_seg *seg = ep->bufs->table.seg;
+	uint32_t last = handle;
+
+	while (seg[last].next)
+		last = seg[last].next;
+	seg[last].next = ep->lent;
+	ep->lent = handle;
+}
+
+static bool is_quiet(struct lend_ep *ep, uint32_t handle)
+{
+	for (; handle; handle = ep->bufs->table.seg[handle].next)
+		for (uint32_t c = 0; c < ep->n_carriers; c++) {
+			struct lend_io *io = ep->carrier[c].io;
+
+			if (!io->ops->flush(io, handle))
+				return false;
+		}
+	return true;
+}
+
+/* A buffer that the core gave back: to its user through *out, or *out = NULL and to the pool when
+ * the last carrier lets go. */
+void lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued, struct lend_buf **out)
+{
+	*out = NULL;
+	if (!handle)
+		return;
+	if (maybe_queued && !is_quiet(ep, handle))
+		keep_lent(ep, handle);
+	else
+		*out = lend_msg_back(ep->bufs, handle);
+}
+
+void lend_ep_lent(struct lend_ep *ep)
+{
+	uint32_t handle = ep->lent;
+
+	ep->lent = 0;
+	while (handle) {
+		uint32_t next = ep->bufs->table.seg[handle].next;
+
+		ep->bufs->table.seg[handle].next = 0;
+		if (is_quiet(ep, handle))
+			lend_bufs_give(ep->bufs, lend_msg_back(ep->bufs, handle));
+		else
+			keep_lent(ep, handle);
+		handle = next;
+	}
+}
+
+static void give_back(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_buf *chain;
+
+	lend_ep_back(ep, ev->buf, ev->maybe_queued, &chain);
+	lend_bufs_give(ep->bufs, chain);
+}
+
+static void pin(struct lend_ep *ep, const struct lend_event *ev)
+{
+	uint32_t c = LEND_PEER_CARRIER(ev->peer);
+	struct lend_io *io = c < ep->n_carriers ? ep->carrier[c].io : NULL;
+
+	if (io)
+		io->ops->pin(io, LEND_PEER_INDEX(ev->peer), ev->kind == LEND_EV_PEER_KEEP);
+}
+
+static uint32_t dispatch(struct lend_ep *ep, const struct lend_event *ev)
+{
+	switch ((enum lend_event_kind)ev->kind) {
+	case LEND_EV_CALL_END:
+		lend_calls_end(ep, ev);
+		return 1;
+	case LEND_EV_REQUEST:
+		lend_serve_request(ep, ev);
+		return 1;
+	case LEND_EV_REPLY_END:
+	case LEND_EV_BUF_BACK:
+		give_back(ep, ev);
+		return 0;
+	case LEND_EV_NEED:
+		lend_serve_need(ep, ev);
+		return 1;
+	case LEND_EV_CANCELLED:
+		lend_serve_cancelled(ep, ev);
+		return 0;
+	case LEND_EV_SESSION_UP:
+		lend_sessions_up(ep, ev);
+		return 1;
+	case LEND_EV_SESSION_DOWN:
+		lend_sessions_down(ep, ev);
+		return 1;
+	case LEND_EV_PEER_KEEP:
+	case LEND_EV_PEER_DROP:
+		pin(ep, ev);
+		return 0;
+	}
+	return 0;
+}
+
+/* Runs what the core has to say, and what that leads to, until it is silent. */
+void lend_ep_events(struct lend_ep *ep, uint32_t *ran)
+{
+	struct lend_event ev[LEND_BURST];
+	uint32_t n;
+
+	while ((n = lend_core_poll(ep->core, ev, LEND_BURST)) > 0)
+		for (uint32_t i = 0; i < n; i++)
+			*ran += dispatch(ep, &ev[i]);
+	if (ep->ended)
+		*ran += lend_calls_ended(ep);
+}
+
+/* Keeps the memory that long messages land in before they have some of their own. */
+static void supply(struct lend_ep *ep)
+{
+	for (uint32_t n = lend_core_supply_wanted(ep->core); n; n--) {
+		struct lend_buf *buf = lend_bufs_take(ep->bufs, ep->supply_len);
+		int err;
+
+		if (!buf)
+			return;
+		lend_core_supply(ep->core, lend_msg_lend(ep->bufs, buf, true, &err));
+	}
+}
+
+static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
+{
+	struct lend_io *io = ep->carrier[c].io;
+	struct lend_in in[LEND_BURST];
+	uint32_t n = io->ops->rx(io, in, LEND_BURST);
+
+	if (!n)
+		return 0;
+	ep->rx_open |= (uint8_t)(1u << c);
+	for (uint32_t i = 0; i < n; i++) {
+		in[i].peer = LEND_PEER(c, in[i].peer);
+		ep->stats.rx_bytes += in[i].len;
+	}
+	ep->stats.rx_datagrams += n;
+	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
+	lend_ep_events(ep, ran);
+	return n;
+}
+
+static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (out[i].sent != LEND_SENT) {
+			ep->blocked |= out[i].sent == LEND_SENT_FULL;
+			continue;
+		}
+		ep->stats.tx_datagrams++;
+		ep->stats.tx_bytes += (uint64_t)out[i].head_len + out[i].tail_len;
+		for (uint32_t p = 0; p < out[i].n; p++)
+			ep->stats.tx_bytes += out[i].piece[p].len;
+	}
+}
+
+/* One burst out, a carrier's neighbours together: runs of one carrier share a call. */
+static uint32_t transmit(struct lend_ep *ep)
+{
+	struct lend_out out[LEND_BURST];
+	uint8_t home[LEND_BURST];
+	uint32_t n = lend_core_output(ep->core, ep->now, &ep->bufs->table, out, LEND_BURST);
+
+	for (uint32_t i = 0; i < n; i++) {
+		home[i] = (uint8_t)LEND_PEER_CARRIER(out[i].peer);
+		out[i].peer = LEND_PEER_INDEX(out[i].peer);
+		out[i].sent = LEND_SENT_DEAD;
+	}
+	for (uint32_t i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && home[end] == home[i];)
+			end++;
+		if (home[i] < ep->n_carriers) {
+			struct lend_io *io = ep->carrier[home[i]].io;
+
+			io->ops->tx(io, &ep->bufs->table, out + i, end - i);
+		}
+	}
+	if (!n)
+		return 0;
+	count_sent(ep, out, n);
+	for (uint32_t i = 0; i < n; i++)
+		out[i].peer = LEND_PEER(home[i], out[i].peer);
+	lend_core_sent(ep->core, out, n);
+	return n;
+}
+
+static void release_rx(struct lend_ep *ep)
+{
+	for (uint32_t c = 0; ep->rx_open; c++)
+		if (ep->rx_open & 1u << c) {
+			ep->carrier[c].io->ops->rx_done(ep->carrier[c].io);
+			ep->rx_open &= (uint8_t) ~(1u << c);
+		}
+}
+
+/* What other threads left, and what has no interrupt of its own. */
+static void odd_jobs(struct lend_ep *ep)
+{
+	if (atomic_load_explicit(&ep->answers, memory_order_relaxed))
+		lend_serve_answers(ep);
+	if (atomic_load_explicit(&ep->nudge, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&ep->nudge, false, memory_order_acquire))
+		lend_calls_foster(ep);
+	if (ep->pending != LEND_NONE32)
+		lend_sessions_retry(ep);
+	if (ep->lent)
+		lend_ep_lent(ep);
+	lend_bufs_drain(ep->bufs);
+}
+
+int lend_ep_turn(struct lend_ep *ep)
+{
+	uint32_t ran = 0, moved = 0, round;
+
+	ep->turning = true;
+	ep->blocked = false;
+	ep->now = lend_clock_now();
+	supply(ep);
+	for (uint32_t c = 0; c < ep->n_carriers; c++)
+		moved += receive(ep, c, &ran);
+	odd_jobs(ep);
+	if (lend_core_deadline(ep->core) <= ep->now)
+		lend_core_tick(ep->core, ep->now);
+	lend_ep_events(ep, &ran);
+	for (round = 0; round < ROUNDS; round++) {
+		uint32_t n = transmit(ep);
+
+		moved += n;
+		lend_ep_events(ep, &ran);
+		if (n < LEND_BURST || ep->blocked)
+			break;
+	}
+	ep->dirty = round == ROUNDS;
+	release_rx(ep);
+	ep->turning = false;
+	if (moved || ran)
+		ep->active = ep->now;
+	return (int)ran;
+}

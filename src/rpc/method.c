@@ -1,0 +1,48 @@
+#include "rpc/method.h"
+
+#include <stdlib.h>
+
+static struct lend_method *put(struct lend_method *at, uint32_t cap, uint32_t number)
+{
+	uint32_t i = lend_methods_hash(number);
+
+	while (at[i & (cap - 1)].used && at[i & (cap - 1)].number != number)
+		i++;
+	return &at[i & (cap - 1)];
+}
+
+static bool grow(struct lend_methods *methods)
+{
+	uint32_t cap = methods->cap ? 2 * methods->cap : 16;
+	struct lend_method *at = calloc(cap, sizeof(*at));
+
+	if (!at)
+		return false;
+	for (uint32_t i = 0; i < methods->cap; i++)
+		if (methods->at[i].used)
+			*put(at, cap, methods->at[i].number) = methods->at[i];
+	free(methods->at);
+	methods->at = at;
+	methods->cap = cap;
+	return true;
+}
+
+struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t number)
+{
+	struct lend_method *method = lend_methods_find(methods, number);
+
+	if (method)
+		return method;
+	if (2 * (methods->n + 1) > methods->cap && !grow(methods))
+		return NULL;
+	method = put(methods->at, methods->cap, number);
+	*method = (struct lend_method){.number = number, .used = true};
+	methods->n++;
+	return method;
+}
+
+void lend_methods_free(struct lend_methods *methods)
+{
+	free(methods->at);
+	*methods = (struct lend_methods){.cap = 0};
+}

@@ -1,0 +1,143 @@
+#include "rpc/msg.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sys/why.h"
+#include "util/check.h"
+
+uint64_t lend_msg_len(const struct lend_buf *chain)
+{
+	uint64_t len = 0;
+
+	for (; chain; chain = chain->next)
+		len += chain->len;
+	return len;
+}
+
+uint64_t lend_msg_cap(const struct lend_buf *chain)
+{
+	uint64_t cap = 0;
+
+	for (; chain; chain = chain->next)
+		cap += chain->cap;
+	return cap;
+}
+
+/* A window that touches five segments holds three neighbours whole, besides a byte on either side:
+ * so it is enough that any three neighbours within the chain are longer than what would be left. */
+bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload)
+{
+	const struct lend_buf *a, *b, *c;
+
+	if (!chain || !chain->next || !chain->next->next || !chain->next->next->next)
+		return true;
+	for (a = chain->next, b = a->next, c = b->next; c && c->next; a = b, b = c, c = c->next)
+		if ((uint64_t)a->len + b->len + c->len + 2 <= payload)
+			return false;
+	return true;
+}
+
+struct lend_buf *lend_msg_flat(struct lend_pool_of_bufs *pool, const struct lend_buf *chain)
+{
+	uint64_t len = lend_msg_len(chain);
+	struct lend_buf *flat = len <= 1u << 30 ? lend_bufs_take(pool, (uint32_t)len) : NULL;
+
+	for (; flat && chain; chain = chain->next) {
+		if (chain->len)
+			memcpy((char *)flat->data + flat->len, chain->data, chain->len);
+		flat->len += chain->len;
+	}
+	return flat;
+}
+
+void lend_msg_landed(struct lend_buf *chain, uint64_t len)
+{
+	for (; chain; chain = chain->next) {
+		chain->len = len < chain->cap ? (uint32_t)len : chain->cap;
+		len -= chain->len;
+	}
+}
+
+void lend_msg_fill(struct lend_buf *chain, const void *data, uint64_t len)
+{
+	const char *from = data;
+
+	lend_msg_landed(chain, len);
+	for (; chain && chain->len; chain = chain->next) {
+		memcpy(chain->data, from, chain->len);
+		from += chain->len;
+	}
+}
+
+/* The handle under which this pool's core knows a segment; 0: no handle left. */
+static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+{
+	uint32_t handle;
+
+	if (buf->pool == pool)
+		return buf->handle;
+	handle = lend_bufs_handle(pool);
+	if (!handle)
+		return 0;
+	pool->of[handle] = buf;
+	buf->abroad = 1;
+	atomic_fetch_add_explicit(&buf->pool->holders, 1, memory_order_relaxed);
+	return handle;
+}
+
+uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
+		       int *err)
+{
+	uint32_t first = 0, *link = &first;
+
+	for (; chain; chain = chain->next) {
+		struct lend_mbuf *buf = lend_mbuf(chain);
+		bool mine = buf->state == LEND_MBUF_USER;
+		uint32_t handle = mine ? handle_of(pool, buf) : 0;
+
+		if (!handle) {
+			*err =
+			    mine
+				? lend_fail(ENOMEM,
+					    "too many buffers in flight: wait for some to end")
+				: lend_fail(
+				      EINVAL,
+				      "a buffer is in use already: take another, or wait for done");
+			if (first)
+				lend_msg_back(pool, first);
+			return 0;
+		}
+		buf->state = LEND_MBUF_CORE;
+		pool->table.seg[handle] =
+		    (struct lend_seg){.data = chain->data,
+				      .len = landing ? 0 : chain->len,
+				      .cap = landing ? chain->cap : chain->len};
+		*link = handle;
+		link = &pool->table.seg[handle].next;
+	}
+	return first;
+}
+
+struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
+{
+	struct lend_buf *first = NULL, **link = &first;
+
+	while (handle) {
+		struct lend_mbuf *buf = pool->of[handle];
+		uint32_t next = pool->table.seg[handle].next;
+
+		LEND_CHECK(buf && buf->state == LEND_MBUF_CORE);
+		buf->state = LEND_MBUF_USER;
+		if (buf->pool != pool) {
+			lend_bufs_handle_free(pool, handle);
+			buf->abroad = 0;
+			lend_bufs_close(buf->pool);
+		}
+		*link = &buf->pub;
+		link = &buf->pub.next;
+		handle = next;
+	}
+	*link = NULL;
+	return first;
+}

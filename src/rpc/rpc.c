@@ -1,0 +1,384 @@
+/* rpc - opening and closing an endpoint, its carriers, and message buffers as the public sees them.
+ * Layer: rpc. Threads: the endpoint's. Ownership: the endpoint owns core, carriers, pools and
+ * workers. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "rpc/msg.h"
+#include "rpc/ep.h"
+#include "sys/clock.h"
+#include "sys/rand.h"
+#include "sys/why.h"
+#include "util/check.h"
+
+enum {
+	SESSIONS = 512,
+	CALLS = 128,
+	INFLIGHT = 2048,
+	REASSEMBLIES = 512,
+	UNSCHEDULED = 65536,
+	ALIVE_LEN = 4096,
+	GOODBYES = 4, /* turns of output that a close does */
+};
+#define MIB UINT64_C(1048576)
+
+const char *lend_why(void)
+{
+	return lend_why_text();
+}
+
+int lend_ep_check(struct lend_ep *ep)
+{
+	const void *mark = lend_thread_mark();
+
+	if (ep->turning)
+		return lend_fail(
+		    EDEADLK,
+		    "inside a turn of this endpoint: handlers and done functions must not wait; "
+		    "use LEND_SLOW, or start calls and return");
+	if (!*ep->alive)
+		return lend_fail(
+		    EPERM,
+		    "this endpoint belongs to the process that opened it: open one after fork()");
+	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) != mark)
+		atomic_store_explicit(&ep->thread, mark, memory_order_relaxed);
+	return 0;
+}
+
+/* A process has one incarnation, a fork's child another. */
+static void incarnation(uint8_t out[16])
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint8_t bits[16];
+	static pid_t of;
+
+	pthread_mutex_lock(&lock);
+	if (of != getpid()) {
+		of = getpid();
+		lend_random(bits, sizeof(bits));
+	}
+	memcpy(out, bits, sizeof(bits));
+	pthread_mutex_unlock(&lock);
+}
+
+static void register_map(void *arg, void *memory, size_t len)
+{
+	struct lend_io *io = arg;
+
+	(void)io->ops->reg(io, memory, len); /* one that could not is copied from */
+}
+
+static void on_map(void *arg, void *memory, size_t len)
+{
+	struct lend_ep *ep = arg;
+
+	for (uint32_t c = 0; c < ep->n_carriers; c++)
+		register_map(ep->carrier[c].io, memory, len);
+}
+
+static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
+{
+	struct lend_io_config config = {.listen = listen, .peer = peer, .eal = ep->config.eal};
+	struct lend_carrier *carrier = &ep->carrier[ep->n_carriers];
+	int rc;
+
+	if (ep->n_carriers == LEND_CARRIERS_MAX)
+		return lend_fail(ENOSPC,
+				 "%s: an endpoint holds %d carriers at most: open another endpoint",
+				 listen ? listen : peer, LEND_CARRIERS_MAX);
+	carrier->address = strdup(listen ? listen : peer);
+	if (!carrier->address)
+		return lend_fail(ENOMEM, "no memory for an address");
+	rc = lend_io_open(&config, &carrier->io);
+	if (rc == 0) {
+		rc = lend_ep_watch_fd(ep, carrier->io->ops->fd(carrier->io));
+		if (rc < 0)
+			carrier->io->ops->close(carrier->io);
+	}
+	if (rc < 0) {
+		free(carrier->address);
+		return rc;
+	}
+	carrier->listens = listen;
+	if (carrier->io->path.mtu > ep->mtu_max)
+		ep->mtu_max = carrier->io->path.mtu;
+	lend_bufs_each(ep->bufs, register_map, carrier->io);
+	ep->core_config.path[ep->n_carriers++] = carrier->io->path;
+	return 0;
+}
+
+int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
+{
+	int rc;
+
+	for (uint32_t c = 0; c < ep->n_carriers; c++)
+		if (lend_io_same_scheme(ep->carrier[c].address, address)) {
+			*carrier = c;
+			return 0;
+		}
+	rc = add_carrier(ep, NULL, address);
+	if (rc < 0)
+		return rc;
+	*carrier = ep->n_carriers - 1u;
+	lend_core_path(ep->core, *carrier, &ep->carrier[*carrier].io->path);
+	return 0;
+}
+
+static int listen_all(struct lend_ep *ep)
+{
+	char *list = strdup(ep->config.listen ? ep->config.listen : ""), *save = NULL;
+	int rc = list ? 0 : lend_fail(ENOMEM, "no memory for the listen addresses");
+
+	for (char *at = list ? strtok_r(list, ", ", &save) : NULL; at && rc == 0;
+	     at = strtok_r(NULL, ", ", &save))
+		rc = add_carrier(ep, at, NULL);
+	free(list);
+	return rc;
+}
+
+static int fill_config(struct lend_ep *ep, const struct lend_config *config)
+{
+	struct lend_config *c = &ep->config;
+
+	if (config && (config->size < offsetof(struct lend_config, listen) || config->size > 4096))
+		return lend_fail(EINVAL, "config.size is %u: begin with LEND_CONFIG_INIT",
+				 config->size);
+	if (config)
+		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
+	c->sessions = c->sessions ? c->sessions : SESSIONS;
+	c->calls = c->calls ? c->calls : CALLS;
+	c->message_max = c->message_max ? c->message_max : 16 * MIB;
+	c->receive_budget = c->receive_budget ? c->receive_budget : 64 * MIB;
+	c->timeout = c->timeout ? c->timeout : UINT64_C(5000000000);
+	c->probe = c->probe ? c->probe : UINT64_C(500000000);
+	c->dead = c->dead ? c->dead : UINT64_C(5000000000);
+	c->memory_max =
+	    c->memory_max ? c->memory_max : 512 * MIB + 4 * c->message_max + 2 * c->receive_budget;
+	if (c->sessions > 1u << 20 || c->calls > 1024 || c->message_max > 1024 * MIB)
+		return lend_fail(EINVAL,
+				 "config: sessions at most 1048576, calls 1024, message_max 1 GiB");
+	return 0;
+}
+
+static int open_core(struct lend_ep *ep)
+{
+	struct lend_core_config *c = &ep->core_config;
+	uint64_t inflight = (uint64_t)ep->config.sessions * ep->config.calls;
+
+	c->sessions = ep->config.sessions;
+	c->calls = ep->config.calls;
+	c->inflight = inflight < INFLIGHT ? (uint32_t)inflight : INFLIGHT;
+	c->reassemblies = c->inflight < REASSEMBLIES ? c->inflight : REASSEMBLIES;
+	c->message_max = ep->config.message_max;
+	c->receive_budget = ep->config.receive_budget;
+	c->unscheduled = UNSCHEDULED;
+	c->probe = ep->config.probe;
+	c->dead = ep->config.dead;
+	incarnation(c->incarnation);
+	lend_random(c->seed, sizeof(c->seed));
+	ep->supply_len = c->unscheduled;
+	ep->core_len = lend_core_size(c);
+	if (!ep->core_len)
+		return lend_fail(EINVAL, "config: sessions, calls or sizes are out of range");
+	if (lend_heap_map(&ep->core_memory, ep->core_len) < 0)
+		return -ENOMEM;
+	ep->core = lend_core_init(ep->core_memory.base, c, lend_clock_now());
+	ep->n_req = 2 * c->inflight;
+	ep->req = calloc(ep->n_req, sizeof(*ep->req));
+	if (!ep->req)
+		return lend_fail(
+		    ENOMEM, "no memory for %u requests: lower config.sessions or calls", ep->n_req);
+	return lend_sessions_open(ep);
+}
+
+static int open_fds(struct lend_ep *ep)
+{
+	ep->epoll = epoll_create1(EPOLL_CLOEXEC);
+	ep->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	ep->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (ep->epoll < 0 || ep->timer < 0 || ep->wake < 0)
+		return lend_fail(errno, "no file descriptor left to sleep on: raise ulimit -n");
+	if (lend_ep_watch_fd(ep, ep->timer) < 0 || lend_ep_watch_fd(ep, ep->wake) < 0)
+		return -errno;
+	return 0;
+}
+
+static int open_alive(struct lend_ep *ep)
+{
+	uint8_t *page =
+	    mmap(NULL, ALIVE_LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page == MAP_FAILED)
+		return lend_fail(ENOMEM, "no memory for an endpoint");
+	(void)madvise(page, ALIVE_LEN, MADV_WIPEONFORK);
+	*page = 1;
+	ep->alive = page;
+	return 0;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Releases all that an endpoint has, however far it was opened. */
+static void dismantle(struct lend_ep *ep)
+{
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		ep->carrier[c].io->ops->close(ep->carrier[c].io);
+		free(ep->carrier[c].address);
+	}
+	if (ep->bufs) {
+		lend_bufs_reclaim(ep->bufs);
+		lend_bufs_close(ep->bufs);
+	}
+	lend_sessions_close(ep);
+	lend_methods_free(&ep->methods);
+	free(ep->req);
+	lend_heap_unmap(&ep->core_memory);
+	close_fd(ep->epoll);
+	close_fd(ep->timer);
+	close_fd(ep->wake);
+	if (ep->alive)
+		munmap((void *)(uintptr_t)ep->alive, ALIVE_LEN);
+	free(ep);
+}
+
+int lend_open(const struct lend_config *config, struct lend_ep **out)
+{
+	struct lend_ep *ep = aligned_alloc(64, (sizeof(*ep) + 63) & ~(size_t)63);
+	int rc;
+
+	if (!ep)
+		return lend_fail(ENOMEM, "no memory for an endpoint");
+	memset(ep, 0, sizeof(*ep));
+	ep->epoll = ep->timer = ep->wake = -1;
+	ep->timer_at = LEND_NEVER;
+	ep->pending = LEND_NONE32;
+	atomic_store(&ep->thread, lend_thread_mark());
+	rc = fill_config(ep, config);
+	if (rc == 0)
+		rc = open_alive(ep);
+	if (rc == 0)
+		rc = lend_bufs_open(ep->config.memory_max, &ep->bufs);
+	if (rc == 0)
+		rc = open_fds(ep);
+	if (rc == 0)
+		rc = listen_all(ep);
+	if (rc == 0)
+		rc = open_core(ep);
+	if (rc < 0) {
+		dismantle(ep);
+		return rc;
+	}
+	lend_bufs_tell(ep->bufs, on_map, ep);
+	ep->now = lend_clock_now();
+	*out = ep;
+	return 0;
+}
+
+/* Ends calls and sessions, and lets the goodbyes out. */
+static void farewell(struct lend_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->n_req; i++)
+		atomic_store_explicit(&ep->req[i].cancelled, true, memory_order_relaxed);
+	lend_workers_nudge(ep);
+	lend_workers_close(ep);
+	for (uint32_t i = 0; i < ep->n_sessions; i++)
+		if (ep->session[i].state == LEND_SESSION_OPEN ||
+		    ep->session[i].state == LEND_SESSION_PENDING)
+			lend_disconnect(
+			    ep, (lend_session){(uint64_t)ep->session[i].gen << 32 | (i + 1)});
+	for (int i = 0; i < GOODBYES; i++)
+		(void)lend_ep_turn(ep);
+}
+
+void lend_close(struct lend_ep *ep)
+{
+	if (!ep)
+		return;
+	LEND_CHECK(!ep->turning);
+	if (!*ep->alive) /* in a fork's child the parent's endpoint is left alone */
+		return;
+	ep->closing = true;
+	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
+	farewell(ep);
+	dismantle(ep);
+}
+
+int lend_address(struct lend_ep *ep, char *text, size_t cap)
+{
+	size_t at = 0;
+
+	if (!cap)
+		return lend_fail(ERANGE, "no room for an address");
+	text[0] = 0;
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		int rc;
+
+		if (!ep->carrier[c].listens)
+			continue;
+		if (at && at + 1 < cap)
+			text[at++] = ',';
+		rc = ep->carrier[c].io->ops->name(ep->carrier[c].io, text + at, cap - at);
+		if (rc < 0)
+			return lend_fail(
+			    ERANGE, "%zu bytes are too few for this endpoint's addresses", cap);
+		at += strlen(text + at);
+	}
+	return 0;
+}
+
+struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap)
+{
+	struct lend_buf *buf;
+
+	if (lend_worker_self)
+		ep = lend_worker_ep(ep);
+	buf = ep ? lend_bufs_take(ep->bufs, cap) : NULL;
+	if (!buf)
+		(void)lend_fail(
+		    ENOMEM,
+		    "no buffer of %u bytes left: give some back, or raise config.memory_max", cap);
+	return buf;
+}
+
+struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, void (*gone)(void *),
+			       void *arg)
+{
+	struct lend_buf *buf;
+
+	if (lend_worker_self)
+		ep = lend_worker_ep(ep);
+	buf = ep ? lend_bufs_wrap(ep->bufs, data, len, gone, arg) : NULL;
+	if (!buf)
+		(void)lend_fail(ENOMEM, "too many buffers: give some back");
+	return buf;
+}
+
+void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
+{
+	lend_bufs_give(lend_worker_of(ep) ? NULL : ep->bufs, buf);
+}
+
+int lend_register(struct lend_ep *ep, void *memory, size_t len)
+{
+	if (!memory || !len)
+		return lend_fail(EINVAL, "register: no memory; give an address and a length");
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		int rc = ep->carrier[c].io->ops->reg(ep->carrier[c].io, memory, len);
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}

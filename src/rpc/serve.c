@@ -1,0 +1,337 @@
+/* serve - requests answered here.
+ *
+ * A request's public handle is the core's own, whose low half is an index: so its record is found
+ * without a search, and a stale handle differs in its upper half. Records are written by the
+ * endpoint's thread; the atomic fields are read by others. Layer: rpc. Threads: as lend/rpc.h says
+ * of each function. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rpc/msg.h"
+#include "rpc/ep.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+#include "util/check.h"
+
+struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
+{
+	uint32_t i = (uint32_t)request.id;
+
+	if (i >= ep->n_req || !request.id ||
+	    atomic_load_explicit(&ep->req[i].id, memory_order_acquire) != request.id)
+		return NULL;
+	return &ep->req[i];
+}
+
+/* Copies of chains that the core may not take: see lend_msg_fits(). */
+static struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply, enum lend_status *status)
+{
+	struct lend_buf *flat;
+
+	if (lend_msg_fits(reply, ep->mtu_max))
+		return reply;
+	flat = lend_msg_flat(ep->bufs, reply);
+	lend_bufs_give(ep->bufs, reply);
+	if (!flat)
+		*status = LEND_RESOURCE_EXHAUSTED;
+	return flat;
+}
+
+/* The endpoint's thread answers. Takes reply whatever comes. */
+static int answer(struct lend_ep *ep, lend_request request, enum lend_status status,
+		  struct lend_buf *reply)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	uint32_t handle = 0;
+	int rc = 0;
+
+	if (!req) {
+		lend_bufs_give(ep->bufs, reply);
+		return lend_fail(ESTALE,
+				 "the request was answered or its caller is gone: nothing to do");
+	}
+	if (req->children)
+		lend_calls_cancel_children(ep, req, false);
+	if (reply && reply->next)
+		reply = fit(ep, reply, &status);
+	if (reply) {
+		handle = lend_msg_lend(ep->bufs, reply, false, &rc);
+		if (!handle) {
+			status = LEND_INTERNAL; /* its own buffer, twice; what of it is free stays
+						   its user's */
+			handle = 0;
+		}
+	}
+	atomic_store_explicit(&req->id, 0, memory_order_release);
+	ep->dirty = true;
+	ep->stats.replies++;
+	rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
+			     (uint8_t)status, handle);
+	if (rc < 0 && handle)
+		lend_bufs_give(ep->bufs, lend_msg_back(ep->bufs, handle));
+	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: say so instead */
+		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
+				     LEND_RESOURCE_EXHAUSTED, 0);
+	if (atomic_load_explicit(&req->cancelled, memory_order_relaxed) || rc == -ESTALE)
+		return lend_fail(ESTALE, "the caller no longer waits: nothing to do");
+	return rc;
+}
+
+/* Another thread answers: the endpoint's thread will see to it. */
+static int answer_from_afar(struct lend_ep *ep, lend_request request, enum lend_status status,
+			    struct lend_buf *reply)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	uint64_t before = req ? atomic_load_explicit(&req->answered, memory_order_relaxed) : 0;
+	struct lend_answer *note = NULL;
+
+	if (req && before != request.id &&
+	    atomic_compare_exchange_strong_explicit(&req->answered, &before, request.id,
+						    memory_order_relaxed, memory_order_relaxed))
+		note = malloc(sizeof(*note));
+	if (!note) {
+		lend_bufs_give(NULL, reply);
+		return lend_fail(ESTALE,
+				 "the request was answered or its caller is gone: nothing to do");
+	}
+	*note = (struct lend_answer){.request = request, .status = status, .reply = reply};
+	note->next = atomic_load_explicit(&ep->answers, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&ep->answers, &note->next, note,
+						      memory_order_release, memory_order_relaxed))
+		continue;
+	lend_ep_wake(ep);
+	return 0;
+}
+
+void lend_serve_answers(struct lend_ep *ep)
+{
+	struct lend_answer *note =
+			       atomic_exchange_explicit(&ep->answers, NULL, memory_order_acquire),
+			   *order = NULL;
+
+	while (note) { /* oldest first */
+		struct lend_answer *next = note->next;
+
+		note->next = order;
+		order = note;
+		note = next;
+	}
+	while (order) {
+		note = order;
+		order = note->next;
+		(void)answer(ep, note->request, note->status, note->reply);
+		free(note);
+	}
+}
+
+int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
+	       struct lend_buf *reply)
+{
+	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
+		return answer(ep, request, status, reply);
+	return answer_from_afar(ep, request, status, reply);
+}
+
+/* Runs an inline handler on bytes in place, or in memory of their own that it may take. */
+static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
+		     lend_request request)
+{
+	struct lend_req *outer = ep->serving;
+
+	ep->serving = req;
+	method->handler(request, req->bytes, method->arg);
+	ep->serving = outer;
+	if (req->bytes && req->bytes != &req->view)
+		lend_bufs_give(ep->bufs, req->bytes);
+	req->bytes = NULL;
+}
+
+/* Gives the bytes memory of their own for a worker; false: there is none. */
+static bool own_bytes(struct lend_ep *ep, struct lend_req *req)
+{
+	struct lend_buf *copy;
+
+	if (req->bytes != &req->view)
+		return true;
+	copy = lend_bufs_take(ep->bufs, req->view.len);
+	if (!copy)
+		return false;
+	lend_msg_fill(copy, req->view.data, req->view.len);
+	req->bytes = copy;
+	return true;
+}
+
+static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request request,
+		   enum lend_status status)
+{
+	if (req->bytes && req->bytes != &req->view)
+		lend_bufs_give(ep->bufs, req->bytes);
+	req->bytes = NULL;
+	(void)answer(ep, request, status, NULL);
+}
+
+static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
+{
+	struct lend_buf *chain;
+
+	req->session = ev->session;
+	req->method = ev->method;
+	req->class = ev->class;
+	req->children = NULL;
+	req->slow = false;
+	req->view = (struct lend_buf){
+	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
+	req->bytes = &req->view;
+	if (ev->buf) {
+		lend_ep_back(ep, ev->buf, false, &chain);
+		lend_msg_landed(chain, ev->len);
+		req->bytes = chain;
+	}
+	atomic_store_explicit(&req->cancelled, false, memory_order_relaxed);
+	atomic_store_explicit(&req->deadline, lend_core_request_deadline(ep->core, ev->call),
+			      memory_order_relaxed);
+	atomic_store_explicit(&req->id, ev->call, memory_order_release);
+}
+
+void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
+{
+	const struct lend_method *method = lend_methods_find(&ep->methods, ev->method);
+	lend_request request = {ev->call};
+	struct lend_req *req = &ep->req[(uint32_t)ev->call];
+
+	LEND_CHECK((uint32_t)ev->call < ep->n_req);
+	fill(ep, req, ev);
+	ep->stats.requests++;
+	if (!method || !method->handler || ep->closing) {
+		refuse(ep, req, request, ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED);
+		return;
+	}
+	if (!(method->flags & LEND_SLOW)) {
+		run_here(ep, req, method, request);
+		return;
+	}
+	if (!own_bytes(ep, req)) {
+		refuse(ep, req, request, LEND_RESOURCE_EXHAUSTED);
+		return;
+	}
+	req->handler = method->handler;
+	req->arg = method->arg;
+	req->slow = true;
+	lend_workers_push(ep, req);
+}
+
+/* Memory for a long message: a request's place function, or the pool within message_max. */
+void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
+{
+	const struct lend_method *method =
+	    ev->tag ? NULL : lend_methods_find(&ep->methods, ev->method);
+	struct lend_buf *buf = NULL;
+	uint32_t handle = 0;
+	int err;
+
+	if (method && method->place)
+		buf = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len,
+				    ev->data, ev->data_len, method->place_arg);
+	else if (ev->len <= ep->core_config.message_max)
+		buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
+	if (buf && lend_msg_cap(buf) >= ev->len)
+		handle = lend_msg_lend(ep->bufs, buf, true, &err);
+	if (!handle)
+		lend_bufs_give(ep->bufs, buf);
+	if (lend_core_attach(ep->core, ev->call, &ep->bufs->table, handle) < 0 && handle)
+		lend_bufs_give(ep->bufs, lend_msg_back(ep->bufs, handle));
+}
+
+void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_req *req = lend_serve_find(ep, (lend_request){ev->call});
+
+	if (!req)
+		return;
+	atomic_store_explicit(&req->cancelled, true, memory_order_release);
+	lend_calls_cancel_children(ep, req, true);
+	if (req->slow)
+		lend_workers_nudge(ep);
+}
+
+int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
+	       unsigned flags)
+{
+	struct lend_method *entry;
+	int rc;
+
+	if (flags & ~(unsigned)LEND_SLOW)
+		return lend_fail(EINVAL, "method %u: unknown flags 0x%x; 0 and LEND_SLOW are known",
+				 method, flags);
+	rc = flags & LEND_SLOW && handler ? lend_workers_need(ep) : 0;
+	if (rc < 0)
+		return rc;
+	entry = lend_methods_add(&ep->methods, method);
+	if (!entry)
+		return lend_fail(ENOMEM, "no memory for method %u", method);
+	entry->handler = handler;
+	entry->arg = arg;
+	entry->flags = flags;
+	return 0;
+}
+
+int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg)
+{
+	struct lend_method *entry = lend_methods_add(&ep->methods, method);
+
+	if (!entry)
+		return lend_fail(ENOMEM, "no memory for method %u", method);
+	entry->place = place;
+	entry->place_arg = arg;
+	return 0;
+}
+
+/* Only while its handler runs, and once. */
+struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = ep->serving;
+	struct lend_buf *bytes;
+
+	if (lend_worker_of(ep))
+		return lend_worker_take(request);
+	/* an inline handler may have replied before it takes: its record is still the one being
+	 * served */
+	if (!req || (uint32_t)(req - ep->req) != (uint32_t)request.id || !req->bytes ||
+	    !own_bytes(ep, req))
+		return NULL;
+	bytes = req->bytes;
+	req->bytes = NULL;
+	return bytes;
+}
+
+lend_session lend_request_session(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	return req ? lend_sessions_of(ep, req->session) : (lend_session){0};
+}
+
+lend_ns lend_request_left(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	lend_ns deadline = req ? atomic_load_explicit(&req->deadline, memory_order_relaxed) : 0,
+		now;
+
+	if (deadline == LEND_NEVER || deadline == 0)
+		return deadline;
+	now = lend_clock_now();
+	return deadline > now ? deadline - now : 0;
+}
+
+bool lend_request_cancelled(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	return !req || atomic_load_explicit(&req->cancelled, memory_order_acquire);
+}
+
+struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request)
+{
+	(void)request;
+	return lend_worker_ep(ep);
+}

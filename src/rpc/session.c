@@ -1,0 +1,360 @@
+/* session - the public handles of sessions, and connecting to addresses that take time to resolve.
+ *
+ * A session has its handle before the core has heard of it: while its address is being resolved,
+ * calls wait in its list and go to the core, in order, when it opens; or end UNAVAILABLE when it
+ * cannot. Layer: rpc. Threads: the endpoint's. Ownership: the table owns addresses; calls are their
+ * callers'. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rpc/ep.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+#include "util/check.h"
+
+static uint32_t core_index(uint64_t core)
+{
+	return (uint32_t)core & 0xffffffu;
+}
+
+int lend_sessions_open(struct lend_ep *ep)
+{
+	uint32_t n = ep->core_config.sessions;
+
+	ep->n_sessions = 2 * n;
+	ep->session = calloc(ep->n_sessions, sizeof(*ep->session));
+	ep->by_core = calloc(n, sizeof(*ep->by_core));
+	ep->pending = LEND_NONE32;
+	ep->session_free = 0;
+	if (!ep->session || !ep->by_core)
+		return lend_fail(ENOMEM, "no memory for %u sessions: lower config.sessions", n);
+	for (uint32_t i = 0; i < ep->n_sessions; i++) {
+		ep->session[i].gen = 1;
+		ep->session[i].next = i + 1 < ep->n_sessions ? i + 1 : LEND_NONE32;
+	}
+	memset(ep->by_core, 0xff, n * sizeof(*ep->by_core));
+	return 0;
+}
+
+void lend_sessions_close(struct lend_ep *ep)
+{
+	for (uint32_t i = 0; ep->session && i < ep->n_sessions; i++)
+		free(ep->session[i].address);
+	free(ep->session);
+	free(ep->by_core);
+}
+
+static lend_session handle_of(struct lend_ep *ep, const struct lend_session_rec *s)
+{
+	return (lend_session){(uint64_t)s->gen << 32 | (uint32_t)(s - ep->session + 1)};
+}
+
+/* Also one that is closing. */
+static struct lend_session_rec *find_any(struct lend_ep *ep, lend_session session)
+{
+	uint32_t i = (uint32_t)session.id - 1;
+
+	if (i >= ep->n_sessions || ep->session[i].gen != session.id >> 32 ||
+	    ep->session[i].state == LEND_SESSION_FREE)
+		return NULL;
+	return &ep->session[i];
+}
+
+struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = find_any(ep, session);
+
+	return s && s->state != LEND_SESSION_CLOSING ? s : NULL;
+}
+
+static struct lend_session_rec *find_core(struct lend_ep *ep, uint64_t core)
+{
+	uint32_t i = core_index(core) < ep->core_config.sessions ? ep->by_core[core_index(core)]
+								 : LEND_NONE32;
+
+	return i != LEND_NONE32 && ep->session[i].core == core ? &ep->session[i] : NULL;
+}
+
+lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core)
+{
+	struct lend_session_rec *s = find_core(ep, core);
+
+	return s && s->state == LEND_SESSION_OPEN ? handle_of(ep, s) : (lend_session){0};
+}
+
+static struct lend_session_rec *take(struct lend_ep *ep, enum lend_session_state state)
+{
+	struct lend_session_rec *s;
+
+	if (ep->session_free == LEND_NONE32)
+		return NULL;
+	s = &ep->session[ep->session_free];
+	ep->session_free = s->next;
+	*s = (struct lend_session_rec){.gen = s->gen, .state = (uint8_t)state, .next = LEND_NONE32};
+	return s;
+}
+
+static void give(struct lend_ep *ep, struct lend_session_rec *s)
+{
+	free(s->address);
+	s->address = NULL;
+	s->state = LEND_SESSION_FREE;
+	s->gen += s->gen == UINT32_MAX ? 2 : 1;
+	s->next = ep->session_free;
+	ep->session_free = (uint32_t)(s - ep->session);
+}
+
+/* The session is the core's from now on. */
+static void bind(struct lend_ep *ep, struct lend_session_rec *s, uint64_t core)
+{
+	LEND_CHECK(core_index(core) < ep->core_config.sessions);
+	s->core = core;
+	s->state = LEND_SESSION_OPEN;
+	ep->by_core[core_index(core)] = (uint32_t)(s - ep->session);
+}
+
+void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_session_rec *s = find_core(ep, ev->session);
+	uint32_t peer;
+
+	if (!s) {
+		s = take(ep, LEND_SESSION_OPEN);
+		if (!s) {
+			lend_core_disconnect(ep->core, ev->session);
+			return;
+		}
+		bind(ep, s, ev->session);
+	}
+	s->up = true;
+	ep->stats.sessions++;
+	(void)lend_core_session_peer(ep->core, ev->session, &peer, s->incarnation);
+	if (ep->watch && s->state == LEND_SESSION_OPEN)
+		ep->watch(handle_of(ep, s), s->incarnation, true, ep->watch_arg);
+}
+
+/* Its handle still answers lend_session_get() while the watch runs, and no longer. */
+static void end(struct lend_ep *ep, struct lend_session_rec *s)
+{
+	if (s->up)
+		ep->stats.sessions--;
+	if (ep->watch)
+		ep->watch(handle_of(ep, s), s->incarnation, false, ep->watch_arg);
+	give(ep, s);
+}
+
+void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_session_rec *s = find_core(ep, ev->session);
+
+	if (!s)
+		return;
+	if (ev->status == LEND_UNAVAILABLE && !s->up)
+		(void)lend_fail(EHOSTUNREACH,
+				"no answer from the server: is it running, and the address right?");
+	ep->by_core[core_index(ev->session)] = LEND_NONE32;
+	end(ep, s);
+}
+
+/* 0 and *core, -EINPROGRESS, or -errno. */
+static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t *core)
+{
+	uint32_t c = 0, index = 0;
+	int rc = lend_ep_carrier(ep, address, &c);
+
+	if (rc == 0)
+		rc = ep->carrier[c].io->ops->resolve(ep->carrier[c].io, address, &index);
+	if (rc == 0)
+		rc = lend_core_connect(ep->core, lend_ep_now(ep), LEND_PEER(c, index), tag, core);
+	if (rc == -ENOSPC)
+		return lend_fail(
+		    ENOSPC, "%s: all %u sessions are in use; close some or raise config.sessions",
+		    address, ep->core_config.sessions);
+	return rc;
+}
+
+static int wait_for(struct lend_ep *ep, struct lend_session_rec *s, const char *address)
+{
+	s->address = strdup(address);
+	if (!s->address)
+		return lend_fail(ENOMEM, "%s: no memory to remember the address", address);
+	s->give_up = lend_ep_now(ep) + ep->config.dead;
+	s->next = ep->pending;
+	ep->pending = (uint32_t)(s - ep->session);
+	return 0;
+}
+
+int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
+{
+	struct lend_session_rec *s;
+	uint64_t core;
+	int rc;
+
+	if (!address || !session)
+		return lend_fail(EINVAL,
+				 "connect: no address; give one like shm:NAME or udp:HOST:PORT");
+	if (ep->closing || !*ep->alive)
+		return lend_fail(ESHUTDOWN, "%s: this endpoint is closed; open another", address);
+	s = take(ep, LEND_SESSION_PENDING);
+	if (!s)
+		return lend_fail(ENOSPC,
+				 "%s: all sessions are in use; close some or raise config.sessions",
+				 address);
+	rc = reach(ep, address, handle_of(ep, s).id, &core);
+	if (rc == 0)
+		bind(ep, s, core);
+	else if (rc == -EINPROGRESS)
+		rc = wait_for(ep, s, address);
+	if (rc < 0) {
+		give(ep, s);
+		return rc;
+	}
+	ep->dirty = true;
+	*session = handle_of(ep, s);
+	return 0;
+}
+
+/* Hands the waiting calls to the core, in order. */
+static void open_waiting(struct lend_ep *ep, struct lend_session_rec *s)
+{
+	while (s->first) {
+		struct lend_call *call = s->first;
+		struct lend_call_priv *p = lend_call_priv(call);
+		struct lend_call *next = p->next;
+
+		p->next = NULL;
+		if (lend_calls_submit(ep, s->core, call) < 0) {
+			p->next = next;
+			lend_calls_abandon(ep, s, LEND_RESOURCE_EXHAUSTED);
+			return;
+		}
+		s->first = next;
+		p->flags &= ~(uint32_t)LEND_CALL_WAITS;
+	}
+	s->last = NULL;
+	s->waiting = 0;
+}
+
+/* Looks again at one address. True: no longer pending. */
+static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
+{
+	uint64_t core;
+	int rc = ep->now < s->give_up
+		     ? reach(ep, s->address, handle_of(ep, s).id, &core)
+		     : lend_fail(ETIMEDOUT, "%s: no answer; is its process running and polling?",
+				 s->address);
+
+	if (rc == -EINPROGRESS)
+		return false;
+	if (rc == 0) {
+		bind(ep, s, core);
+		open_waiting(ep, s);
+		return true;
+	}
+	lend_calls_abandon(ep, s, LEND_UNAVAILABLE);
+	end(ep, s);
+	return true;
+}
+
+/* Ends the waiting calls of a session whose deadline is past. */
+static void expire(struct lend_ep *ep, struct lend_session_rec *s)
+{
+	struct lend_session_rec late = {.first = NULL};
+	struct lend_call **link = &s->first;
+
+	s->last = NULL;
+	while (*link) {
+		struct lend_call *call = *link;
+		struct lend_call_priv *p = lend_call_priv(call);
+
+		if (p->deadline > ep->now) {
+			s->last = call;
+			link = (struct lend_call **)&p->next;
+			continue;
+		}
+		*link = p->next;
+		s->waiting--;
+		p->next = late.first;
+		late.first = call;
+	}
+	lend_calls_abandon(ep, &late, LEND_DEADLINE_EXCEEDED);
+}
+
+void lend_sessions_retry(struct lend_ep *ep)
+{
+	uint32_t i = ep->pending;
+
+	ep->pending = LEND_NONE32;
+	while (i != LEND_NONE32) {
+		struct lend_session_rec *s = &ep->session[i];
+		uint32_t next = s->next;
+
+		if (s->state == LEND_SESSION_CLOSING) {
+			end(ep, s);
+		} else if (!retry(ep, s)) {
+			expire(ep, s);
+			s->next = ep->pending;
+			ep->pending = i;
+		}
+		i = next;
+	}
+}
+
+void lend_disconnect(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+
+	if (!s)
+		return;
+	ep->dirty = true;
+	if (s->state == LEND_SESSION_PENDING)
+		lend_calls_abandon(ep, s, LEND_CANCELLED);
+	else
+		lend_core_disconnect(ep->core, s->core);
+	s->state = LEND_SESSION_CLOSING;
+}
+
+void lend_session_set(struct lend_ep *ep, lend_session session, void *pointer)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+
+	if (s)
+		s->pointer = pointer;
+}
+
+void *lend_session_get(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = find_any(ep, session);
+
+	return s ? s->pointer : NULL;
+}
+
+int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+	struct lend_io_who who = {.uid = -1};
+	uint32_t at;
+
+	if (!s)
+		return lend_fail(ESTALE, "session is gone; connect again");
+	*peer = (struct lend_peer){.uid = -1};
+	if (s->state == LEND_SESSION_PENDING ||
+	    lend_core_session_peer(ep->core, s->core, &at, peer->incarnation) < 0)
+		return 0;
+	if (LEND_PEER_CARRIER(at) < ep->n_carriers) {
+		struct lend_io *io = ep->carrier[LEND_PEER_CARRIER(at)].io;
+
+		io->ops->who(io, LEND_PEER_INDEX(at), &who);
+	}
+	peer->uid = who.uid;
+	memcpy(peer->address, who.address, sizeof(peer->address));
+	return 0;
+}
+
+int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg)
+{
+	ep->watch = watch;
+	ep->watch_arg = arg;
+	return 0;
+}

@@ -1,0 +1,73 @@
+#include "lend/stats.h"
+
+#include "core/stats.h"
+#include "rpc/ep.h"
+
+enum { LOOP_N = 11 };
+
+struct counter {
+	const char *name, *meaning;
+};
+static const struct counter loop_counters[LOOP_N] = {
+    {"tx_bytes", "bytes handed to carriers, heads and trailers included"},
+    {"rx_bytes", "bytes received from carriers"},
+    {"tx_datagrams", "datagrams that carriers took"},
+    {"rx_datagrams", "datagrams that carriers gave"},
+    {"calls_started", "calls made here"},
+    {"calls_ended", "of them, ended"},
+    {"requests", "requests received whole"},
+    {"replies", "answers given"},
+    {"sessions", "sessions up now"},
+    {"sleeps", "times that a turn slept"},
+    {"buf_bytes", "bytes of message buffers now out of the pool"},
+};
+#define X(name, text) {"core_" #name, text},
+static const struct counter core_counters[] = {LEND_CORE_STATS(X)};
+#undef X
+#define X(name, text) {"io_" #name, text},
+static const struct counter io_counters[] = {LEND_IO_STATS(X)};
+#undef X
+
+enum {
+	CORE_N = sizeof(core_counters) / sizeof(core_counters[0]),
+	IO_N = sizeof(io_counters) / sizeof(io_counters[0]),
+};
+
+void lend_stats(struct lend_ep *ep, struct lend_stats *stats)
+{
+	*stats = ep->stats;
+	stats->buf_bytes = ep->bufs->out;
+}
+
+static uint64_t of_io(struct lend_ep *ep, unsigned i)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t c = 0; c < ep->n_carriers; c++)
+		sum += ((const uint64_t *)&ep->carrier[c].io->stats)[i];
+	return sum;
+}
+
+bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning,
+		     uint64_t *value)
+{
+	const struct counter *counter;
+	struct lend_stats stats;
+
+	if (i >= LOOP_N + CORE_N + IO_N)
+		return false;
+	lend_stats(ep, &stats);
+	if (i < LOOP_N) {
+		counter = &loop_counters[i];
+		*value = ((const uint64_t *)&stats)[i];
+	} else if (i < LOOP_N + CORE_N) {
+		counter = &core_counters[i - LOOP_N];
+		*value = ((const uint64_t *)lend_core_stats(ep->core))[i - LOOP_N];
+	} else {
+		counter = &io_counters[i - LOOP_N - CORE_N];
+		*value = of_io(ep, i - LOOP_N - CORE_N);
+	}
+	*name = counter->name;
+	*meaning = counter->meaning;
+	return true;
+}

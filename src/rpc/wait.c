@@ -1,0 +1,203 @@
+/* wait - when a turn is worth it: spin about one round trip, then sleep until a carrier, a time or
+ * a wake.
+ *
+ * Sleeping: mark asleep, full fence, look again everywhere, sleep on one epoll over carriers, a
+ * timerfd and an eventfd. The first microseconds of the spin keep the core; then each look yields
+ * it, because two processes that share a core would otherwise wait for each other's time slice.
+ * Layer: rpc. Threads: the endpoint's, but for lend_stop() and lend_ep_wake(). */
+#include <errno.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "rpc/ep.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+void lend_ep_wake(struct lend_ep *ep)
+{
+	uint64_t one = 1;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&ep->asleep, memory_order_relaxed)) {
+		ssize_t n = write(ep->wake, &one, sizeof(one));
+
+		(void)n; /* full means awake already */
+	}
+}
+
+void lend_stop(struct lend_ep *ep)
+{
+	int err = errno;
+
+	atomic_store_explicit(&ep->stop, true, memory_order_release);
+	lend_ep_wake(ep);
+	errno = err;
+}
+
+int lend_ep_watch_fd(struct lend_ep *ep, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	if (fd < 0 || epoll_ctl(ep->epoll, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST)
+		return 0;
+	return lend_fail(
+	    errno, "cannot watch a carrier's file descriptor: raise ulimit -n or fs.epoll limits");
+}
+
+/* When the next turn must come at the latest, if nothing arrives. */
+static lend_ns next_time(struct lend_ep *ep)
+{
+	lend_ns at = lend_core_deadline(ep->core), retry = ep->now + LEND_RETRY_NS;
+
+	if ((ep->lent || ep->pending != LEND_NONE32) && retry < at)
+		at = retry;
+	for (uint32_t c = 0; c < ep->n_carriers; c++)
+		if (ep->carrier[c].io->ops->fd(ep->carrier[c].io) < 0 && ep->now + LEND_NAP_NS < at)
+			at = ep->now + LEND_NAP_NS;
+	return at;
+}
+
+static void set_timer(struct lend_ep *ep, lend_ns at)
+{
+	struct itimerspec spec = {.it_value = {.tv_sec = 0}};
+
+	if (at == ep->timer_at)
+		return;
+	ep->timer_at = at;
+	if (at != LEND_NEVER) {
+		at = at ? at : 1; /* zero would disarm */
+		spec.it_value.tv_sec = (time_t)(at / 1000000000u);
+		spec.it_value.tv_nsec = (long)(at % 1000000000u);
+	}
+	(void)timerfd_settime(ep->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static bool has_mail(struct lend_ep *ep)
+{
+	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->stop, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->nudge, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed);
+}
+
+/* Ready to sleep until a time? False: turn instead. asleep stays set until awake(). */
+static bool arm(struct lend_ep *ep, lend_ns until)
+{
+	lend_ns at = next_time(ep);
+	bool quiet = !ep->dirty && !ep->ended;
+
+	atomic_store_explicit(&ep->asleep, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	quiet = quiet && !has_mail(ep);
+	for (uint32_t c = 0; quiet && c < ep->n_carriers; c++)
+		quiet = ep->carrier[c].io->ops->arm(ep->carrier[c].io);
+	at = at < until ? at : until;
+	if (!quiet || at <= lend_clock_now()) {
+		atomic_store_explicit(&ep->asleep, false, memory_order_relaxed);
+		return false;
+	}
+	set_timer(ep, at);
+	return true;
+}
+
+/* Takes what woke us out of the two descriptors that are ours; carriers see to theirs in rx(). */
+static void awake(struct lend_ep *ep, const struct epoll_event *event, int n)
+{
+	atomic_store_explicit(&ep->asleep, false, memory_order_relaxed);
+	for (int i = 0; i < n; i++) {
+		uint64_t count;
+		ssize_t got = 0;
+
+		if (event[i].data.fd == ep->timer)
+			ep->timer_at = LEND_NEVER;
+		if (event[i].data.fd == ep->timer || event[i].data.fd == ep->wake)
+			got = read(event[i].data.fd, &count, sizeof(count));
+		(void)got;
+	}
+}
+
+static void nap(struct lend_ep *ep, lend_ns until)
+{
+	struct epoll_event event[LEND_CARRIERS_MAX + 2];
+	int n;
+
+	if (!arm(ep, until))
+		return;
+	ep->stats.sleeps++;
+	n = epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, -1);
+	awake(ep, event, n);
+	ep->active = lend_clock_now();
+}
+
+int lend_poll(struct lend_ep *ep)
+{
+	int rc = lend_ep_check(ep);
+
+	if (rc < 0)
+		return rc;
+	if (atomic_load_explicit(&ep->asleep,
+				 memory_order_relaxed)) { /* lend_arm(), own event loop */
+		struct epoll_event event[LEND_CARRIERS_MAX + 2];
+
+		awake(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
+	}
+	return lend_ep_turn(ep);
+}
+
+int lend_turn(struct lend_ep *ep, lend_ns until)
+{
+	int rc = lend_poll(ep);
+	lend_ns start = ep->now;
+
+	while (rc == 0 && ep->now < until &&
+	       !atomic_load_explicit(&ep->stop, memory_order_relaxed)) {
+		lend_ns idle = ep->now - (ep->active > start ? ep->active : start);
+
+		if (idle >= LEND_SPIN_NS)
+			nap(ep, until);
+		else if (idle >= LEND_SPIN_HARD_NS)
+			sched_yield();
+		else
+			relax();
+		rc = lend_ep_turn(ep);
+	}
+	return rc;
+}
+
+int lend_run(struct lend_ep *ep, lend_ns until)
+{
+	int rc = lend_ep_check(ep);
+
+	while (rc >= 0 && !atomic_exchange_explicit(&ep->stop, false, memory_order_acquire)) {
+		rc = lend_turn(ep, until);
+		if (ep->now >= until)
+			break;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+int lend_fd(struct lend_ep *ep)
+{
+	return ep->epoll;
+}
+
+bool lend_arm(struct lend_ep *ep)
+{
+	return lend_ep_check(ep) == 0 && arm(ep, LEND_NEVER);
+}
+
+lend_ns lend_now(struct lend_ep *ep)
+{
+	(void)ep;
+	return lend_clock_now();
+}

@@ -1,0 +1,198 @@
+/* worker - threads that run LEND_SLOW handlers, each with an endpoint of its own for nested calls.
+ *
+ * Jobs are requests, linked through their records; one queue under one lock, for these handlers are
+ * slow by their own word. Results go home through lend_reply() from another thread. Layer: rpc.
+ * Threads: the endpoint's, and the workers. Ownership: a worker owns its job's bytes until its
+ * handler returns, and its endpoint, which it closes itself. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "rpc/ep.h"
+#include "sys/why.h"
+#include "util/check.h"
+
+enum { WORKERS_DEFAULT = 2, WORKERS_MAX = 256 };
+
+struct lend_worker {
+	pthread_t thread;
+	struct lend_ep *home;
+	_Atomic(struct lend_ep *) ep; /* opened at first need */
+	uint64_t request;             /* under way */
+	struct lend_buf *bytes;       /* of it; NULL: taken */
+	bool started;
+};
+
+struct lend_workers {
+	pthread_mutex_t lock;
+	pthread_cond_t more;
+	struct lend_req *first, *last;
+	bool closing;
+	uint32_t n;
+	struct lend_worker worker[];
+};
+
+_Thread_local struct lend_worker *lend_worker_self __attribute__((tls_model("initial-exec")));
+
+bool lend_worker_of(struct lend_ep *home)
+{
+	return lend_worker_self && lend_worker_self->home == home;
+}
+
+struct lend_ep *lend_worker_ep(struct lend_ep *home)
+{
+	struct lend_worker *self = lend_worker_self;
+	struct lend_config config = home->config;
+	struct lend_ep *ep;
+
+	if (!lend_worker_of(home))
+		return home;
+	ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
+	if (ep)
+		return ep;
+	config.listen = NULL;
+	config.sessions = config.sessions < 64 ? config.sessions : 64;
+	if (lend_open(&config, &ep) < 0)
+		return NULL;
+	ep->home = home;
+	atomic_store_explicit(&self->ep, ep, memory_order_release);
+	return ep;
+}
+
+struct lend_buf *lend_worker_take(lend_request request)
+{
+	struct lend_worker *self = lend_worker_self;
+	struct lend_buf *bytes = self->request == request.id ? self->bytes : NULL;
+
+	if (bytes)
+		self->bytes = NULL;
+	return bytes;
+}
+
+static struct lend_req *next_job(struct lend_workers *all)
+{
+	struct lend_req *req;
+
+	pthread_mutex_lock(&all->lock);
+	while (!all->first && !all->closing)
+		pthread_cond_wait(&all->more, &all->lock);
+	req = all->closing ? NULL : all->first;
+	if (req) {
+		all->first = req->next;
+		if (!all->first)
+			all->last = NULL;
+	}
+	pthread_mutex_unlock(&all->lock);
+	return req;
+}
+
+static void *work(void *arg)
+{
+	struct lend_worker *self = arg;
+	struct lend_req *req;
+	struct lend_ep *ep;
+
+	lend_worker_self = self;
+	while ((req = next_job(self->home->workers))) {
+		self->request = atomic_load_explicit(&req->id, memory_order_relaxed);
+		self->bytes = req->bytes;
+		req->handler((lend_request){self->request}, self->bytes, req->arg);
+		lend_bufs_give(NULL, self->bytes);
+		self->request = 0;
+		ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
+		if (ep) /* wraps that came home meanwhile, goodbyes, acknowledgements */
+			(void)lend_poll(ep);
+	}
+	ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
+	if (ep) {
+		atomic_store_explicit(&self->ep, NULL, memory_order_release);
+		lend_close(ep);
+	}
+	return NULL;
+}
+
+int lend_workers_need(struct lend_ep *ep)
+{
+	uint32_t n = ep->config.workers ? ep->config.workers : WORKERS_DEFAULT;
+	struct lend_workers *all;
+
+	if (ep->workers)
+		return 0;
+	if (n > WORKERS_MAX)
+		return lend_fail(EINVAL, "config.workers: %u threads; %d is the most", n,
+				 WORKERS_MAX);
+	all = calloc(1, sizeof(*all) + n * sizeof(all->worker[0]));
+	if (!all)
+		return lend_fail(ENOMEM, "no memory for %u workers", n);
+	pthread_mutex_init(&all->lock, NULL);
+	pthread_cond_init(&all->more, NULL);
+	all->n = n;
+	ep->workers = all;
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_worker *worker = &all->worker[i];
+		int err;
+
+		worker->home = ep;
+		err = pthread_create(&worker->thread, NULL, work, worker);
+		if (err) {
+			lend_workers_close(ep);
+			return lend_fail(err,
+					 "cannot start %u worker threads: raise ulimit -u or lower "
+					 "config.workers",
+					 n);
+		}
+		worker->started = true;
+	}
+	return 0;
+}
+
+void lend_workers_push(struct lend_ep *ep, struct lend_req *req)
+{
+	struct lend_workers *all = ep->workers;
+
+	req->next = NULL;
+	pthread_mutex_lock(&all->lock);
+	if (all->last)
+		all->last->next = req;
+	else
+		all->first = req;
+	all->last = req;
+	pthread_cond_signal(&all->more);
+	pthread_mutex_unlock(&all->lock);
+}
+
+/* Requests were cancelled: workers that wait for calls of their own look whether it was theirs. */
+void lend_workers_nudge(struct lend_ep *ep)
+{
+	for (uint32_t i = 0; ep->workers && i < ep->workers->n; i++) {
+		struct lend_ep *own =
+		    atomic_load_explicit(&ep->workers->worker[i].ep, memory_order_acquire);
+
+		if (!own)
+			continue;
+		atomic_store_explicit(&own->nudge, true, memory_order_release);
+		lend_ep_wake(own);
+	}
+}
+
+/* Waits for handlers under way; jobs not begun are dropped with their bytes. */
+void lend_workers_close(struct lend_ep *ep)
+{
+	struct lend_workers *all = ep->workers;
+
+	if (!all)
+		return;
+	pthread_mutex_lock(&all->lock);
+	all->closing = true;
+	pthread_cond_broadcast(&all->more);
+	pthread_mutex_unlock(&all->lock);
+	for (uint32_t i = 0; i < all->n; i++)
+		if (all->worker[i].started)
+			pthread_join(all->worker[i].thread, NULL);
+	for (struct lend_req *req = all->first; req; req = req->next)
+		lend_bufs_give(ep->bufs, req->bytes);
+	pthread_cond_destroy(&all->more);
+	pthread_mutex_destroy(&all->lock);
+	free(all);
+	ep->workers = NULL;
+}
