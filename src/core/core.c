@@ -342,7 +342,7 @@ static void feed_starved(struct lend_core *c)
 		lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 		if ((k->rx.dropped && memory) || lend_rx_grant(c, k))
 			lend_ctl_ack(c, k);
-		else if (k->rx.dropped || k->rx.granted < k->rx.len)
+		else if (k->rx.dropped && !k->rx.starved.in)
 			lend_list_push(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 	}
 }

@@ -161,6 +161,22 @@ static void lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
 		lend_sched_ready(c, k);
 }
 
+/* A reply of one datagram whose acknowledgement fell out of the map: sent again, it is acknowledged
+ * by name. */
+static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
+{
+	s->judged = lend_max_u64(s->judged, s->number > LEND_RING ? s->number - LEND_RING : 0);
+	for (; s->judged < below; s->judged++) {
+		struct lend_sent_rec *e = entry(s, s->judged);
+		struct lend_call_rec *k = e ? owner(c, e) : NULL;
+
+		if (!k || k->state != LEND_CALL_REPLYING || k->tx.win != LEND_NONE)
+			continue;
+		lend_tx_lost(c, &k->tx, 0);
+		lend_sched_ready(c, k);
+	}
+}
+
 static void judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
 	for (uint64_t n = s->oldest; n < below; n++)
@@ -198,6 +214,8 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		judge(c, s, seen->acked);
 	else if (!s->lossless && seen->acked > LEND_REORDER)
 		judge(c, s, seen->acked - LEND_REORDER);
+	if (!s->lossless && seen->acked > 64)
+		judge_replies(c, s, seen->acked - 64);
 	advance(c, s);
 	lend_sched_wake(c, s);
 	return true;
