@@ -1,0 +1,144 @@
+#include "io/conform.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "sys/clock.h"
+#include "sys/why.h"
+#include "util/bits.h"
+
+enum { HEAD = 16, MAGIC = 0x4c454e44, BODY_MAX = 65536 };
+
+uint64_t conform_ms(void)
+{
+	return lend_clock_now() / 1000000;
+}
+
+void conform_need(const struct conform_row *row)
+{
+	const char *reason = row->absent != NULL ? row->absent() : NULL;
+
+	if (reason != NULL)
+		cr_skip_test("%s: not on this machine: %s", row->name, reason);
+}
+
+struct lend_io *conform_listen(const struct conform_row *row, char address[104])
+{
+	struct lend_io_config config = {0};
+	struct lend_io *io = NULL;
+	char at[104];
+
+	row->address(at, sizeof(at));
+	config.listen = at;
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s: %s", at, lend_why_text());
+	cr_assert_eq(io->ops->name(io, address, 104), 0);
+	return io;
+}
+
+struct lend_io *conform_client(const char *address)
+{
+	struct lend_io_config config = {.peer = address};
+	struct lend_io *io = NULL;
+
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s: %s", address, lend_why_text());
+	return io;
+}
+
+uint32_t conform_resolve(struct lend_io *from, const char *address, struct lend_io *other)
+{
+	uint64_t end = conform_ms() + 10000;
+	uint32_t peer = 0;
+	int err;
+
+	while ((err = from->ops->resolve(from, address, &peer)) == -EINPROGRESS) {
+		cr_assert_lt(conform_ms(), end, "%s: never resolved", address);
+		if (other != NULL)
+			(void)conform_take(other, NULL, NULL);
+		(void)conform_take(from, NULL, NULL);
+		sched_yield();
+	}
+	cr_assert_eq(err, 0, "%s: %d %s", address, err, lend_why_text());
+	return peer;
+}
+
+void conform_open(struct conform_pair *pair, const struct conform_row *row)
+{
+	conform_need(row);
+	*pair = (struct conform_pair){.row = row, .seed = lend_clock_cycles()};
+	pair->server = conform_listen(row, pair->address);
+	pair->client = conform_client(pair->address);
+	pair->peer = conform_resolve(pair->client, pair->address, pair->server);
+}
+
+void conform_close(struct conform_pair *pair)
+{
+	if (pair->client != NULL)
+		pair->client->ops->close(pair->client);
+	if (pair->server != NULL)
+		pair->server->ops->close(pair->server);
+}
+
+static uint8_t byte_of(uint32_t id, uint32_t seq, uint32_t i)
+{
+	return (uint8_t)(id * 31 + seq * 7 + i * 3 + (i >> 8));
+}
+
+enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
+			    uint32_t len)
+{
+	static _Thread_local uint8_t body[BODY_MAX];
+	uint8_t head[HEAD];
+	struct lend_seg seg[2] = {{0}, {.data = body, .len = len - HEAD, .cap = BODY_MAX}};
+	struct lend_bufs bufs = {seg, 2};
+	struct lend_out out = {.head = head,
+			       .head_len = HEAD,
+			       .peer = peer,
+			       .n = len > HEAD,
+			       .sent = 0xff,
+			       .piece = {{1, 0, len - HEAD}}};
+
+	cr_assert(len >= HEAD && len - HEAD <= BODY_MAX);
+	lend_store_u32(head, MAGIC);
+	lend_store_u32(head + 4, id);
+	lend_store_u32(head + 8, seq);
+	lend_store_u32(head + 12, len);
+	for (uint32_t i = 0; i < len - HEAD; i++)
+		body[i] = byte_of(id, seq, i);
+	io->ops->tx(io, &bufs, &out, 1);
+	cr_assert_leq(out.sent, LEND_SENT_DEAD, "marked");
+	return out.sent;
+}
+
+bool conform_check(const struct lend_in *in, uint32_t *id, uint32_t *seq)
+{
+	const uint8_t *data = in->data;
+
+	if (in->len < HEAD || lend_load_u32(data) != MAGIC || lend_load_u32(data + 12) != in->len)
+		return false;
+	*id = lend_load_u32(data + 4);
+	*seq = lend_load_u32(data + 8);
+	for (uint32_t i = 0; i < in->len - HEAD; i++) {
+		if (data[HEAD + i] != byte_of(*id, *seq, i))
+			return false;
+	}
+	return true;
+}
+
+uint32_t conform_take(struct lend_io *io, conform_seen *seen, void *arg)
+{
+	struct lend_in in[32];
+	uint32_t n = io->ops->rx(io, in, 32), id = 0, seq = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (in[i].gone)
+			cr_assert_eq(in[i].len, 0, "gone carries nothing");
+		else
+			cr_assert(conform_check(&in[i], &id, &seq), "whole and unchanged, %u bytes",
+				  in[i].len);
+		if (seen != NULL)
+			seen(arg, &in[i], id, seq);
+	}
+	io->ops->rx_done(io);
+	return n;
+}

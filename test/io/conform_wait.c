@@ -1,0 +1,188 @@
+/* conform_wait - the cases between two threads: there and back, sleeping and being woken. */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "io/conform.h"
+#include "util/rng.h"
+
+enum { ROUNDS = 4000, LOST_MS = 5000 };
+
+struct echo {
+	struct lend_io *io;
+	_Atomic int stop;
+	uint32_t wakes;
+	bool sleeps;
+};
+
+/* Sleeps as the loop does: arm, and only then wait. False: nothing came for so long that a wake-up
+ * was lost. */
+static bool nap(struct lend_io *io)
+{
+	struct pollfd p = {.fd = io->ops->fd(io), .events = POLLIN};
+
+	if (!io->ops->arm(io))
+		return true;
+	return poll(&p, 1, LOST_MS) == 1;
+}
+
+static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	struct echo *e = arg;
+
+	(void)id;
+	if (!in->gone)
+		cr_assert_eq(conform_send(e->io, in->peer, 2, seq, 100), LEND_SENT);
+}
+
+static void *echo_main(void *arg)
+{
+	struct echo *e = arg;
+
+	while (!atomic_load(&e->stop)) {
+		if (conform_take(e->io, answer, e) > 0)
+			continue;
+		if (!e->sleeps)
+			sched_yield();
+		else if (!nap(e->io) && !atomic_load(&e->stop))
+			cr_assert_fail("the server slept through a datagram");
+	}
+	return NULL;
+}
+
+struct got {
+	uint32_t n, seq;
+};
+
+static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	struct got *g = arg;
+
+	cr_assert_eq(id, 2);
+	cr_assert(!in->gone);
+	g->n++;
+	g->seq = seq;
+}
+
+/* One there and back; false: lost on the way, which some may. */
+static bool round_trip(struct conform_pair *p, uint32_t seq, bool sleeps)
+{
+	uint64_t end = conform_ms() + LOST_MS;
+	struct got g = {0};
+
+	cr_assert_eq(conform_send(p->client, p->peer, 1, seq, 64), LEND_SENT);
+	while (conform_ms() < end) {
+		if (conform_take(p->client, note, &g) > 0 && g.seq == seq)
+			return true;
+		if (sleeps && !nap(p->client))
+			return false;
+		if (!sleeps)
+			sched_yield();
+	}
+	return false;
+}
+
+static void race(const struct conform_row *row, bool server_sleeps, bool client_sleeps)
+{
+	struct conform_pair p;
+	struct lend_rng rng;
+	struct echo e = {.sleeps = server_sleeps};
+	pthread_t thread;
+
+	conform_open(&p, row);
+	lend_rng_seed(&rng, p.seed);
+	e.io = p.server;
+	cr_assert_eq(pthread_create(&thread, NULL, echo_main, &e), 0);
+	for (uint32_t seq = 0; seq < ROUNDS; seq++) {
+		/* Pauses of every length hit the moment of falling asleep sooner or later. */
+		for (volatile uint64_t spin = lend_rng_below(&rng, 3000); spin > 0; spin--)
+			;
+		cr_assert(round_trip(&p, seq, client_sleeps), "round %u, seed %lu", seq,
+			  (unsigned long)p.seed);
+	}
+	atomic_store(&e.stop, 1);
+	(void)conform_send(p.client, p.peer, 1, 0, 64);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	conform_close(&p);
+}
+
+static void need_threads(const struct conform_row *row)
+{
+	conform_need(row);
+	if (!row->threads)
+		cr_skip_test("%s: both ends in one thread", row->name);
+}
+
+void conform_ping_pong(const struct conform_row *row)
+{
+	need_threads(row);
+	race(row, false, false);
+}
+
+void conform_wait(const struct conform_row *row)
+{
+	struct conform_pair p;
+	int fd;
+
+	need_threads(row);
+	conform_open(&p, row);
+	fd = p.server->ops->fd(p.server);
+	if (fd >= 0) {
+		cr_assert(p.server->ops->arm(p.server), "nothing came: may sleep");
+		(void)conform_take(p.server, NULL, NULL);
+		cr_assert_eq(conform_send(p.client, p.peer, 1, 0, 64), LEND_SENT);
+		/* Either it must not sleep, or it is woken at once. */
+		cr_assert(nap(p.server));
+		cr_assert_gt(conform_take(p.server, NULL, NULL), 0);
+	}
+	conform_close(&p);
+	if (fd < 0)
+		cr_skip_test("%s: no fd to sleep on", row->name);
+	race(row, true, false);
+	race(row, true, true);
+}
+
+static void *drain_main(void *arg)
+{
+	struct echo *e = arg;
+
+	while (!atomic_load(&e->stop)) {
+		if (conform_take(e->io, NULL, NULL) == 0 && !nap(e->io) && !atomic_load(&e->stop))
+			cr_assert_fail("the receiver slept through a datagram");
+	}
+	return NULL;
+}
+
+/* The sender fills the ring and sleeps until there is room; the receiver sleeps until there is
+ * something. */
+void conform_wait_for_room(const struct conform_row *row)
+{
+	struct conform_pair p;
+	struct echo e = {0};
+	pthread_t thread;
+	uint32_t fulls = 0;
+
+	need_threads(row);
+	conform_open(&p, row);
+	if (!row->lossless || p.client->ops->fd(p.client) < 0) {
+		conform_close(&p);
+		cr_skip_test("%s: never full, or no fd to sleep on", row->name);
+	}
+	e.io = p.server;
+	cr_assert_eq(pthread_create(&thread, NULL, drain_main, &e), 0);
+	for (uint32_t seq = 0; seq < 100000;) {
+		if (conform_send(p.client, p.peer, 1, seq, 64) == LEND_SENT) {
+			seq++;
+			continue;
+		}
+		fulls++;
+		cr_assert(nap(p.client), "slept on although there is room");
+		(void)conform_take(p.client, NULL, NULL);
+	}
+	atomic_store(&e.stop, 1);
+	(void)conform_send(p.client, p.peer, 1, 0, 64);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+	cr_assert_gt(fulls, 0);
+	conform_close(&p);
+}

@@ -1,0 +1,133 @@
+/* Goal: UDP is a carrier like the others, on IPv4 and IPv6. Method: the conformance suite, then
+ * what is its own. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/conform.h"
+#include "sys/why.h"
+
+static void address4(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "udp:127.0.0.1:0");
+}
+
+static void address6(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "udp:[::1]:0");
+}
+
+static const char *no_ipv6(void)
+{
+	struct lend_io_config config = {.listen = "udp:[::1]:0"};
+	struct lend_io *io;
+
+	if (lend_io_open(&config, &io) != 0)
+		return "no IPv6 loopback";
+	io->ops->close(io);
+	return NULL;
+}
+
+static const struct conform_row udp4 = {.name = "udp",
+					.address = address4,
+					.rebinds = true,
+					.threads = true,
+					.clients = 40,
+					.both = true};
+static const struct conform_row udp6 = {.name = "udp over IPv6",
+					.absent = no_ipv6,
+					.address = address6,
+					.rebinds = true,
+					.threads = true,
+					.clients = 40,
+					.both = true};
+
+CONFORM_SUITE(udp, &udp4)
+CONFORM_SUITE(udp6, &udp6)
+
+Test(udp_own, bad_addresses_are_told)
+{
+	static const char *const bad[] = {
+	    "",          "udp",    "udp:",     "udp:x", "udp:h:",  "udp:h:99999", "udp::1:3",
+	    "udp:[::1]", "udp::5", "udp:[::1", "shm:",  "shm:a/b", "shm:.x",      "tcp:x:1"};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct lend_io_config config = {.listen = bad[i]};
+		struct lend_io *io;
+
+		cr_assert_eq(lend_io_open(&config, &io), -EINVAL, "%s", bad[i]);
+		cr_assert_gt(strlen(lend_why_text()), 10, "%s", bad[i]);
+	}
+}
+
+Test(udp_own, a_port_in_use_is_told)
+{
+	char address[104];
+	struct lend_io *first = conform_listen(&udp4, address), *second;
+	struct lend_io_config config = {.listen = address};
+
+	cr_assert_eq(lend_io_open(&config, &second), -EADDRINUSE);
+	cr_assert_not_null(strstr(lend_why_text(), "choose"));
+	first->ops->close(first);
+}
+
+/* The same host seen over both families is one peer; larger datagrams than ours are counted and
+ * dropped. */
+Test(udp_own, what_is_too_long_is_dropped)
+{
+	char address[104];
+	struct lend_io *client, *server;
+	struct lend_io_config config = {.listen = "udp:127.0.0.1:0", .mtu = 1472};
+	struct lend_in in[4];
+	uint32_t peer, n = 0;
+	uint64_t end = conform_ms() + 5000;
+
+	cr_assert_eq(lend_io_open(&config, &server), 0);
+	cr_assert_eq(server->ops->name(server, address, sizeof(address)), 0);
+	client = conform_client(address);
+	peer = conform_resolve(client, address, server);
+	cr_assert_eq(conform_send(client, peer, 1, 1, 1473), LEND_SENT);
+	cr_assert_eq(conform_send(client, peer, 1, 2, 1472), LEND_SENT);
+	while (n == 0 && conform_ms() < end)
+		n = server->ops->rx(server, in, 4);
+	cr_assert_eq(n, 1);
+	cr_assert_eq(in[0].len, 1472);
+	cr_assert_eq(in[0].addr_len, 24);
+	server->ops->rx_done(server);
+	cr_assert_eq(server->stats.rx_truncated, 1);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+/* More strangers than the table of unpinned peers holds: the pinned one keeps its index. */
+Test(udp_own, strangers_push_out_strangers_only)
+{
+	char address[104];
+	struct lend_io *server = conform_listen(&udp4, address), *friend = conform_client(address);
+	uint32_t to = conform_resolve(friend, address, server), kept;
+	struct lend_in in[4];
+
+	cr_assert_eq(conform_send(friend, to, 1, 1, 64), LEND_SENT);
+	while (server->ops->rx(server, in, 4) == 0)
+		;
+	kept = in[0].peer;
+	server->ops->pin(server, kept, true);
+	server->ops->rx_done(server);
+	for (uint32_t i = 0; i < 700; i++) {
+		struct lend_io *stranger = conform_client(address);
+
+		to = conform_resolve(stranger, address, server);
+		cr_assert_eq(conform_send(stranger, to, 1, i, 64), LEND_SENT);
+		while (server->ops->rx(server, in, 4) == 0)
+			;
+		cr_assert_neq(in[0].peer, kept);
+		cr_assert_lt(in[0].peer, 300, "strangers take turns");
+		server->ops->rx_done(server);
+		stranger->ops->close(stranger);
+	}
+	cr_assert_eq(conform_send(server, kept, 1, 2, 64), LEND_SENT);
+	while (conform_take(friend, NULL, NULL) == 0)
+		;
+	friend->ops->close(friend);
+	server->ops->close(server);
+}
