@@ -50,8 +50,11 @@ struct lend_op {
 	    ran; /* MAYBE: what it would have made is forgotten at the node; a write may stand */
 	struct lend_ref ref;   /* out of put, seal, narrow */
 	struct lend_call call; /* the runtime's */
-	uint64_t reserved[4];
+	uint64_t reserved[32]; /* the client's */
 };
+/* Zero what is not set. done may run before the function that starts the operation returns (an adopt
+ * of what is held already needs no call), and runs exactly once when that function returned 0. It may
+ * start, end and free anything, the op included. */
 void lend_op_cancel(struct lend_mem *mem, struct lend_op *op); /* done still runs, once */
 int lend_op_wait(struct lend_mem *mem,
 		 struct lend_op *op); /* 0 (look at status) or a negative errno */
@@ -70,7 +73,9 @@ struct lend_terms {
 	lend_ns ttl;
 };
 
-/* Bytes to a snapshot, and back; data is borrowed until done. terms NULL: OWNED. */
+/* Bytes to a snapshot, and back; the bytes, and an array of two or more, are borrowed until done.
+ * terms NULL: OWNED. All of these: 0; -EINVAL, -ENOMEM, -EHOSTUNREACH (no node of this client has the
+ * reference's id; lend_why() names it), -ESTALE (a space that is gone). */
 int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct lend_terms *terms,
 	     struct lend_op *op);
 int lend_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
@@ -100,6 +105,7 @@ int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 /* What a node holds. */
 struct lend_mem_stat {
 	uint64_t pages_total, pages_used, pages_quarantined, refs, spaces, clients, grants_expired;
+	uint64_t holds, grants, cow_copies, leases_expired, hangups, ops;
 	uint64_t tx_bytes; /* that the node's daemon handed to its carriers since it started */
 };
 int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);

@@ -112,7 +112,7 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 		lend_snapshot_settle(s, object);
 	}
 	while (c->spaces)
-		lend_space_free(s, c->spaces);
+		lend_space_end(s, c->spaces);
 	while (*at != client)
 		at = &lend_client_at(s, *at)->chain;
 	*at = c->chain;

@@ -149,7 +149,7 @@ enum lend_mem_status lend_op_seal(struct lend_step *t)
 	    !lend_tree_share(t->s, &space->view, t->op->offset, t->op->len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (t->op->flags & LEND_MEMOP_CONSUME)
-		lend_space_free(t->s, lend_op_space(t->s, t->client, &t->op->space));
+		lend_space_end(t->s, lend_op_space(t->s, t->client, &t->op->space));
 	make_snapshot(t, &view);
 	return LEND_MEM_OK;
 }
@@ -177,6 +177,6 @@ enum lend_mem_status lend_op_free(struct lend_step *t)
 
 	if (!i)
 		return LEND_MEM_NOT_FOUND;
-	lend_space_free(t->s, i);
+	lend_space_end(t->s, i);
 	return LEND_MEM_OK;
 }

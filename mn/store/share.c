@@ -162,7 +162,7 @@ static enum lend_mem_status undo_space(struct lend_step *t, struct lend_record *
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SPACE);
 
 	if (object)
-		lend_space_free(t->s, object);
+		lend_space_end(t->s, object);
 	r->forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }

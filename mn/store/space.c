@@ -57,7 +57,7 @@ uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uin
 	return i;
 }
 
-void lend_space_free(struct lend_store *s, uint32_t object)
+void lend_space_end(struct lend_store *s, uint32_t object)
 {
 	struct lend_object *o = lend_object_at(s, object);
 

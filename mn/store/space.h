@@ -11,7 +11,7 @@ bool lend_object_room(const struct lend_store *s);
  */
 uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view);
 uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uint32_t client);
-void lend_space_free(struct lend_store *s, uint32_t object);
+void lend_space_end(struct lend_store *s, uint32_t object);
 /* Frees a snapshot that neither hold nor grant keeps. */
 void lend_snapshot_settle(struct lend_store *s, uint32_t object);
 

@@ -1,0 +1,198 @@
+/* client - what the files of cn share: nodes, operations under way, spaces and holds of one
+ * lend_mem. Layer: cn. Threads: the endpoint's. Operations live in the caller's lend_op. */
+#ifndef LEND_CN_CLIENT_H
+#define LEND_CN_CLIENT_H
+
+#include <sys/queue.h>
+
+#include "lend/mem.h"
+#include "wire/memop.h"
+
+enum {
+	CN_NODES_MAX = 64,
+	CN_ALIAS_MAX = 256, /* earlier ids of nodes that were started anew */
+	CN_BUCKETS = 256,
+	CN_ADDRESS_MAX = 104,
+};
+
+enum cn_state { CN_IDLE, CN_WAIT, CN_FLIGHT, CN_DONE };
+/* A long put is ALLOC, WRITEs and a SEAL; all others have one step, repeated for parts. */
+enum cn_step { CN_STEP_ONLY, CN_STEP_ALLOC, CN_STEP_WRITE, CN_STEP_SEAL };
+
+/* Lies in lend_op.reserved. */
+struct __attribute__((may_alias)) cn_op {
+	TAILQ_ENTRY(cn_op) all; /* mem->wait or mem->flight, by seq */
+	TAILQ_ENTRY(cn_op) key; /* one bucket: those that may depend on each other, by seq */
+	struct lend_mem *mem;
+	struct iovec one; /* the only segment, when there is one */
+	const void *data; /* iovecs, or references to release; borrowed when n > 1 */
+	void *out;        /* lend_space or lend_mem_stat of the caller */
+	uint64_t offset, len;
+	uint64_t at;   /* bytes, or references, that are done */
+	uint64_t part; /* those under way */
+	uint64_t id;   /* operation id of the call under way; 0: not recorded */
+	uint64_t seq;
+	uint64_t hash; /* of what it depends on; 0: nothing; odd: a reference, even: a space */
+	lend_ns deadline;
+	struct lend_memterms terms;
+	uint32_t n;
+	uint32_t space; /* index in mem->space, when it has one */
+	uint32_t life;  /* of the node when the call began */
+	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
+	uint32_t rights;
+	uint16_t node;
+	uint8_t kind; /* LEND_MEMOP_ */
+	uint8_t step, state;
+	bool ended;       /* the call under way ended; a carrier still has some of the memory */
+	bool again;       /* and the operation goes on after it */
+	uint64_t session; /* of the call under way */
+	int err;          /* why it could not start, for lend_op_wait() */
+};
+_Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
+TAILQ_HEAD(cn_ops, cn_op);
+
+/* Operation ids: slot id % open. FREE -> OPEN (a call is under way) -> FREE, or -> CLEAN (it ended
+ * without a result: forget it, or repeat it when it gives something up) -> FREE. */
+enum cn_slot_state { CN_SLOT_FREE, CN_SLOT_OPEN, CN_SLOT_CLEAN };
+struct cn_slot {
+	uint8_t state;
+	uint8_t kind;  /* how to clean: FORGET; RELEASE and FREE are repeated */
+	uint32_t n;    /* references of a RELEASE */
+	uint8_t *refs; /* theirs: one, or memory that the slot owns */
+	uint8_t one[LEND_MEMREF_LEN];
+	struct lend_memspace space;
+};
+
+/* DOWN -> HELLO -> UP -> DOWN (session ended, or fenced) */
+enum cn_node_state { CN_NODE_DOWN, CN_NODE_HELLO, CN_NODE_UP };
+struct cn_node {
+	struct lend_mem *mem;
+	char address[CN_ADDRESS_MAX];
+	enum cn_node_state state;
+	bool connected; /* session is valid */
+	bool failed;    /* its last HELLO had no answer */
+	bool clash;     /* has the id of another node of this client: not used */
+	bool cleaning;  /* clean is under way */
+	bool greeted;   /* id is valid: it answered a HELLO once */
+	lend_session session;
+	uint32_t id, epoch, life, open;
+	lend_ns lease;
+	uint64_t next, low; /* operation ids */
+	uint32_t cleans;    /* slots to clean */
+	uint32_t failures;  /* of cleaning in a row, at once */
+	uint64_t clean_id;  /* slot that clean is about */
+	lend_ns clean_at;
+	struct lend_call hello, clean;
+	struct cn_slot slot[LEND_MEM_OPEN_MAX];
+};
+
+struct cn_space {
+	struct lend_memspace wire;
+	uint64_t len;
+	uint32_t gen;  /* odd: in use */
+	uint32_t life; /* of the node when it was made; 0: the node forgot it */
+	uint32_t next; /* free list */
+	uint16_t node;
+	bool orphan; /* nobody's any more: to be freed at the node */
+};
+
+struct cn_hold {
+	uint64_t serial;
+	uint32_t node, epoch, slot;
+	uint32_t count; /* 0: never used; UINT32_MAX: removed */
+};
+
+struct lend_mem {
+	struct lend_ep *ep;
+	uint32_t client;
+	uint32_t nodes, next_node;
+	struct cn_node *node[CN_NODES_MAX];
+	struct {
+		uint32_t id;
+		uint16_t node;
+	} alias[CN_ALIAS_MAX];
+	uint32_t aliases;
+	struct cn_ops wait, flight;
+	struct cn_ops bucket[CN_BUCKETS];
+	struct cn_ops wide; /* releases of several references: depend on everything */
+	uint64_t seq;
+	uint32_t live, refs_live; /* operations; those with references */
+	bool pumping, again, closing;
+	struct cn_space *space;
+	uint32_t spaces, space_free, orphans;
+	struct cn_hold *hold;
+	uint32_t hold_cap, hold_used; /* used: removed ones too */
+};
+
+/* op.c */
+struct lend_op *cn_op_outer(struct cn_op *op);
+struct cn_op *cn_op_inner(struct lend_op *op);
+int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind);
+int cn_op_go(struct cn_op *op); /* starts it, or lets it wait; always 0 */
+void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran);
+void cn_op_resume(struct cn_op *op); /* to wait again, for its next call */
+void cn_op_started(struct cn_op *op);
+void cn_pump(struct lend_mem *mem);
+
+/* call.c: one call of an operation */
+enum cn_went { CN_WENT, CN_LATER, CN_NEVER };
+enum cn_went cn_call_start(struct cn_op *op);
+
+/* step.c: what an operation says, and what a reply means */
+enum { CN_GO = -1, CN_HOLD_ON = -2 };
+/* Before a call: CN_GO, CN_HOLD_ON (a node has yet to say who it is), or the status that it ends
+ * with without a call. */
+int cn_step_before(struct cn_op *op);
+void cn_step_say(struct cn_op *op, struct lend_memop *say);
+/* After an answer; status is the node's and may change. True: it goes on with another call. */
+bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len);
+/* The operation ends like this. */
+void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran);
+
+/* order.c */
+void cn_order_add(struct cn_op *op);
+void cn_order_del(struct cn_op *op);
+bool cn_order_free(const struct cn_op *op);
+uint64_t cn_order_ref(const struct lend_ref *ref);
+uint64_t cn_order_space(uint32_t index);
+
+/* node.c */
+int cn_node_add(struct lend_mem *mem, const char *address, size_t len);
+int cn_node_wake(struct cn_node *node, lend_ns timeout); /* HELLO is under way, or -errno */
+void cn_node_fenced(struct cn_node *node);
+void cn_node_lost(struct cn_node *node);
+bool cn_node_ready(const struct cn_node *node);
+int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index);
+void cn_node_alias(struct lend_mem *mem, uint32_t id, uint16_t index);
+uint64_t cn_id_take(struct cn_node *node); /* 0: the window is full */
+void cn_id_free(struct cn_node *node, uint64_t id);
+struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);
+
+/* clean.c */
+void cn_clean_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
+void cn_clean_pump(struct cn_node *node);
+void cn_clean_drop(struct cn_node *node); /* the node forgot us: nothing to clean */
+
+/* table.c */
+int cn_space_take(struct lend_mem *mem, uint32_t *index);
+void cn_space_give(struct lend_mem *mem, uint32_t index);
+struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t *index);
+uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index);
+int cn_hold_reserve(struct lend_mem *mem, uint32_t n);
+struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref);
+void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref);
+void cn_hold_del(struct cn_hold *hold);
+void cn_table_drop(struct lend_mem *mem, uint16_t node); /* what we had on a node that forgot us */
+
+/* renew.c */
+int cn_renew_join(const char *address, uint32_t client);
+void cn_renew_life(const char *address, uint32_t client, uint32_t life, lend_ns lease);
+void cn_renew_leave(const char *address, uint32_t client);
+
+/* head.c */
+bool cn_release_note(struct cn_op *op, struct cn_slot *slot, struct lend_buf *head);
+struct lend_buf *cn_head(struct lend_mem *mem, const struct lend_memop *say);
+void cn_ref_in(struct lend_memref *out, const struct lend_ref *ref);   /* fields; shape unchecked */
+size_t cn_buf_read(const struct lend_buf *buf, void *out, size_t cap); /* whole length */
+
+#endif

@@ -1,0 +1,273 @@
+/* node - one memory node: its session, who it says it is, our life there, our operation ids.
+ *
+ * HELLO is the first operation on each session. It tells the life that we had; an answer with
+ * another one means that the node fenced us or was started anew: what we held there is gone. Layer:
+ * cn. Threads: the endpoint's. Owned by its lend_mem. */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/why.h"
+
+int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
+{
+	struct cn_node *node;
+
+	if (!len || len >= CN_ADDRESS_MAX)
+		return lend_fail(
+		    EINVAL, "\"%.*s\": no address of a memory node; give shm:NAME or udp:HOST:PORT",
+		    (int)(len < 100 ? len : 100), address);
+	for (uint32_t i = 0; i < mem->nodes; i++)
+		if (strlen(mem->node[i]->address) == len &&
+		    !memcmp(mem->node[i]->address, address, len))
+			return (int)i;
+	if (mem->nodes == CN_NODES_MAX)
+		return lend_fail(ENOSPC, "%d memory nodes at most; open another client",
+				 CN_NODES_MAX);
+	node = calloc(1, sizeof(*node));
+	if (!node)
+		return lend_fail(ENOMEM, "no memory for one more memory node");
+	node->mem = mem;
+	memcpy(node->address, address, len);
+	node->next = node->low = 1;
+	if (cn_renew_join(node->address, mem->client) < 0) {
+		free(node);
+		return lend_fail(ENOMEM, "no memory for the lease of one more memory node");
+	}
+	mem->node[mem->nodes] = node;
+	return (int)mem->nodes++;
+}
+
+bool cn_node_ready(const struct cn_node *node)
+{
+	return node->state == CN_NODE_UP && !node->clash;
+}
+
+static uint16_t index_of(const struct cn_node *node)
+{
+	uint16_t i = 0;
+
+	while (node->mem->node[i] != node)
+		i++;
+	return i;
+}
+
+void cn_node_alias(struct lend_mem *mem, uint32_t id, uint16_t index)
+{
+	uint32_t at = mem->aliases % CN_ALIAS_MAX;
+
+	for (uint32_t i = 0; i < mem->aliases && i < CN_ALIAS_MAX; i++)
+		if (mem->alias[i].id == id)
+			at = i;
+	mem->alias[at].id = id;
+	mem->alias[at].node = index;
+	if (at == mem->aliases % CN_ALIAS_MAX)
+		mem->aliases++;
+}
+
+int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index)
+{
+	int rc = -EHOSTUNREACH;
+
+	for (uint16_t i = 0; i < mem->nodes; i++) {
+		struct cn_node *node = mem->node[i];
+
+		if (node->greeted && !node->clash && node->id == id) {
+			*index = i;
+			return 0;
+		}
+		if (node->greeted || node->failed)
+			continue;
+		if (cn_node_wake(node, 0) == 0)
+			rc = -EAGAIN;
+	}
+	for (uint32_t i = 0; rc != -EAGAIN && i < mem->aliases && i < CN_ALIAS_MAX; i++)
+		if (mem->alias[i].id == id) {
+			*index = mem->alias[i].node;
+			return 0;
+		}
+	if (rc == -EHOSTUNREACH)
+		return lend_fail(
+		    EHOSTUNREACH,
+		    "a reference of memory node %08x, which this client does not know: add "
+		    "that node's address",
+		    id);
+	return rc;
+}
+
+/* What waits for this node will not get it. */
+static void fail_waiters(struct cn_node *node)
+{
+	struct lend_mem *mem = node->mem;
+	uint64_t last = mem->seq;
+	uint16_t index = index_of(node);
+	struct cn_op *op = TAILQ_FIRST(&mem->wait);
+
+	while (op && op->seq <= last) {
+		if (op->node == index) {
+			cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+			op = TAILQ_FIRST(&mem->wait);
+		} else {
+			op = TAILQ_NEXT(op, all);
+		}
+	}
+}
+
+static void new_life(struct cn_node *node, const struct lend_memhello *hello)
+{
+	if (node->greeted && node->id != hello->node)
+		cn_node_alias(node->mem, node->id, index_of(node));
+	if (node->life) {
+		cn_clean_drop(node);
+		cn_table_drop(node->mem, index_of(node));
+	}
+	node->life = hello->life;
+}
+
+static bool is_taken(const struct cn_node *node, uint32_t id)
+{
+	const struct lend_mem *mem = node->mem;
+
+	for (uint32_t i = 0; i < mem->nodes; i++)
+		if (mem->node[i] != node && mem->node[i]->greeted && !mem->node[i]->clash &&
+		    mem->node[i]->id == id)
+			return true;
+	return false;
+}
+
+static bool greet(struct cn_node *node, const uint8_t *body, size_t len)
+{
+	struct lend_memhello hello;
+
+	if (!lend_memhello_decode(body, len, &hello) || !hello.open ||
+	    hello.open > LEND_MEM_OPEN_MAX)
+		return false;
+	if (hello.life != node->life || (node->greeted && node->id != hello.node))
+		new_life(node, &hello);
+	node->id = hello.node;
+	node->epoch = hello.epoch;
+	node->lease = hello.lease;
+	node->open = hello.open;
+	node->greeted = true;
+	node->clash = is_taken(node, hello.node);
+	cn_renew_life(node->address, node->mem->client, node->life, node->lease);
+	return !node->clash;
+}
+
+static void hello_done(struct lend_call *call)
+{
+	struct cn_node *node = (struct cn_node *)((char *)call - offsetof(struct cn_node, hello));
+	struct lend_mem *mem = node->mem;
+	uint8_t body[LEND_MEMOP_REPLY_MAX];
+	size_t len = cn_buf_read(call->reply, body, sizeof(body));
+	bool fine;
+
+	if (call->request)
+		lend_buf_give(mem->ep, call->request);
+	if (call->reply)
+		lend_buf_give(mem->ep, call->reply);
+	call->request = call->reply = NULL;
+	fine = call->ran == LEND_RAN_YES && call->status == LEND_OK && len <= sizeof(body) &&
+	       greet(node, body, len);
+	node->state = fine ? CN_NODE_UP : CN_NODE_DOWN;
+	node->failed = !fine;
+	if (call->status == LEND_UNAVAILABLE || call->status == LEND_DEADLINE_EXCEEDED)
+		cn_node_lost(node);
+	if (!fine) {
+		node->failures += node->failures < 8; /* no cleaning at once: that would spin */
+		node->clean_at = lend_now(mem->ep) + (UINT64_C(5000000) << node->failures);
+		fail_waiters(node);
+	}
+	cn_pump(mem);
+}
+
+static int say_hello(struct cn_node *node, lend_ns timeout)
+{
+	struct lend_memop say = {
+	    .kind = LEND_MEMOP_HELLO, .client = node->mem->client, .life = node->life};
+	int rc;
+
+	memset(&node->hello, 0, sizeof(node->hello));
+	node->hello.method = LEND_MEM_METHOD;
+	node->hello.timeout = timeout;
+	node->hello.done = hello_done;
+	node->hello.request = cn_head(node->mem, &say);
+	if (!node->hello.request)
+		return lend_fail(ENOMEM, "no message buffer for a memory node's HELLO");
+	node->state = CN_NODE_HELLO;
+	rc = lend_call_start(node->mem->ep, node->session, &node->hello);
+	if (rc == 0)
+		return 0;
+	lend_buf_give(node->mem->ep, node->hello.request);
+	node->state = CN_NODE_DOWN;
+	return rc;
+}
+
+int cn_node_wake(struct cn_node *node, lend_ns timeout)
+{
+	int rc = 0;
+
+	if (node->state != CN_NODE_DOWN)
+		return 0;
+	for (int attempt = 0; attempt < 2; attempt++) {
+		if (!node->connected)
+			rc = lend_connect(node->mem->ep, node->address, &node->session);
+		if (rc < 0)
+			break;
+		node->connected = true;
+		rc = say_hello(node, timeout);
+		if (rc != -ESTALE)
+			break;
+		cn_node_lost(node); /* the session died while nobody looked: once more */
+		rc = 0;
+	}
+	if (rc < 0)
+		node->failed = true;
+	return rc;
+}
+
+void cn_node_fenced(struct cn_node *node)
+{
+	if (node->state == CN_NODE_UP)
+		node->state = CN_NODE_DOWN;
+}
+
+void cn_node_lost(struct cn_node *node)
+{
+	if (node->connected)
+		lend_disconnect(node->mem->ep, node->session);
+	node->connected = false;
+	if (node->state == CN_NODE_UP)
+		node->state = CN_NODE_DOWN;
+}
+
+struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id)
+{
+	return &node->slot[id % LEND_MEM_OPEN_MAX];
+}
+
+uint64_t cn_id_take(struct cn_node *node)
+{
+	struct cn_slot *slot = cn_id_slot(node, node->next);
+
+	if (node->next - node->low >= node->open)
+		return 0;
+	slot->state = CN_SLOT_OPEN;
+	slot->kind = LEND_MEMOP_FORGET;
+	slot->refs = NULL;
+	return node->next++;
+}
+
+void cn_id_free(struct cn_node *node, uint64_t id)
+{
+	struct cn_slot *slot = cn_id_slot(node, id);
+
+	if (slot->refs != slot->one)
+		free(slot->refs);
+	slot->refs = NULL;
+	slot->state = CN_SLOT_FREE;
+	while (node->low < node->next && cn_id_slot(node, node->low)->state == CN_SLOT_FREE)
+		node->low++;
+}

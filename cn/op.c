@@ -1,0 +1,204 @@
+/* op - an operation from its start to its one end: waits its turn, makes its calls, ends.
+ *
+ * cn_op_begin() fills the state, cn_op_go() queues it; cn_pump() starts whatever may start and runs
+ * again after each end. An operation waits for its node's HELLO, for earlier operations that it
+ * depends on, for a free operation id, and for a free call slot.
+ * Layer: cn. Threads: the endpoint's. The state lies in the caller's lend_op. */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "sys/why.h"
+#include "util/check.h"
+
+#define DEFAULT_TIMEOUT UINT64_C(5000000000)
+
+struct lend_op *cn_op_outer(struct cn_op *op)
+{
+	return (struct lend_op *)((char *)op - offsetof(struct lend_op, reserved));
+}
+
+struct cn_op *cn_op_inner(struct lend_op *op)
+{
+	return (struct cn_op *)op->reserved;
+}
+
+int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind)
+{
+	struct cn_op *o = cn_op_inner(op);
+	lend_ns left = op->timeout ? op->timeout : DEFAULT_TIMEOUT;
+
+	if (mem->closing)
+		return lend_fail(EINVAL, "this client of memory nodes is being closed");
+	memset(o, 0, sizeof(*o));
+	if (op->parent.id && !op->timeout)
+		left = lend_request_left(mem->ep, op->parent);
+	o->mem = mem;
+	o->kind = kind;
+	o->space = UINT32_MAX;
+	o->deadline =
+	    left >= LEND_NEVER - lend_now(mem->ep) ? LEND_NEVER : lend_now(mem->ep) + left;
+	return 0;
+}
+
+int cn_op_go(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+
+	op->seq = ++mem->seq;
+	op->state = CN_WAIT;
+	cn_order_add(op);
+	TAILQ_INSERT_TAIL(&mem->wait, op, all);
+	mem->live++;
+	cn_pump(mem);
+	return 0;
+}
+
+void cn_op_started(struct cn_op *op)
+{
+	TAILQ_REMOVE(&op->mem->wait, op, all);
+	TAILQ_INSERT_TAIL(&op->mem->flight, op, all);
+	op->state = CN_FLIGHT;
+}
+
+void cn_op_resume(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	struct cn_op *at = TAILQ_FIRST(&mem->wait);
+
+	TAILQ_REMOVE(&mem->flight, op, all);
+	op->state = CN_WAIT;
+	while (at && at->seq < op->seq)
+		at = TAILQ_NEXT(at, all);
+	if (at)
+		TAILQ_INSERT_BEFORE(at, op, all);
+	else
+		TAILQ_INSERT_TAIL(&mem->wait, op, all);
+}
+
+/* The op may be gone when this returns: done may free it. */
+void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
+{
+	struct lend_mem *mem = op->mem;
+	struct lend_op *outer = cn_op_outer(op);
+
+	LEND_CHECK(op->state == CN_WAIT || op->state == CN_FLIGHT);
+	cn_step_end(op, status, ran);
+	if (op->state == CN_WAIT)
+		TAILQ_REMOVE(&mem->wait, op, all);
+	else
+		TAILQ_REMOVE(&mem->flight, op, all);
+	cn_order_del(op);
+	mem->live--;
+	op->state = CN_DONE;
+	outer->status = status;
+	outer->ran = ran;
+	if (outer->done)
+		outer->done(outer);
+}
+
+/* True: started or finished, so that the list may have changed. */
+static bool try_start(struct cn_op *op)
+{
+	lend_ns now = lend_now(op->mem->ep);
+	struct cn_node *node;
+	int rc;
+
+	if (now >= op->deadline) {
+		cn_op_finish(op, LEND_DEADLINE_EXCEEDED, LEND_RAN_NO);
+		return true;
+	}
+	if (!cn_order_free(op))
+		return false;
+	rc = cn_step_before(op);
+	if (rc == CN_HOLD_ON)
+		return false;
+	if (rc != CN_GO) {
+		cn_op_finish(op, (enum lend_status)rc, rc == LEND_OK ? LEND_RAN_YES : LEND_RAN_NO);
+		return true;
+	}
+	node = op->mem->node[op->node];
+	if (!cn_node_ready(node)) {
+		if (!node->clash &&
+		    cn_node_wake(node, op->deadline == LEND_NEVER ? 0 : op->deadline - now) == 0)
+			return false;
+		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+		return true;
+	}
+	switch (cn_call_start(op)) {
+	case CN_WENT:
+		return true;
+	case CN_LATER:
+		return false;
+	case CN_NEVER:
+		cn_op_finish(op, LEND_RESOURCE_EXHAUSTED, LEND_RAN_NO);
+		return true;
+	}
+	return false;
+}
+
+/* done functions may start operations or end others, so after each change the walk begins anew;
+ * what cannot start is passed over once per walk. */
+static void pump_once(struct lend_mem *mem)
+{
+	uint64_t after = 0;
+	struct cn_op *op, *next;
+
+	for (op = TAILQ_FIRST(&mem->wait); op; op = next) {
+		uint64_t seq = op->seq;
+
+		next = TAILQ_NEXT(op, all);
+		if (seq <= after)
+			continue;
+		after = seq;
+		if (try_start(op)) /* next may be gone with it */
+			next = TAILQ_FIRST(&mem->wait);
+	}
+}
+
+void cn_pump(struct lend_mem *mem)
+{
+	if (mem->pumping) {
+		mem->again = true;
+		return;
+	}
+	mem->pumping = true;
+	do {
+		mem->again = false;
+		pump_once(mem);
+	} while (mem->again);
+	for (uint32_t i = 0; i < mem->nodes; i++)
+		cn_clean_pump(mem->node[i]);
+	mem->pumping = false;
+}
+
+void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+
+	if (o->state == CN_WAIT) {
+		cn_op_finish(o, LEND_CANCELLED, LEND_RAN_NO);
+		cn_pump(mem);
+	} else if (o->state == CN_FLIGHT && !o->ended) {
+		lend_call_cancel(mem->ep, &op->call);
+	}
+}
+
+int lend_op_wait(struct lend_mem *mem, struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+
+	while (o->state == CN_WAIT || o->state == CN_FLIGHT) {
+		int rc = lend_turn(mem->ep, o->state == CN_WAIT ? o->deadline : LEND_NEVER);
+
+		if (rc < 0)
+			return rc;
+		if (o->state == CN_WAIT)
+			cn_pump(mem);
+	}
+	if (o->err == EHOSTUNREACH)
+		return lend_fail(EHOSTUNREACH,
+				 "no known memory node made this reference: name its node too");
+	return -o->err;
+}

@@ -1,0 +1,225 @@
+/* renew - keeps a process's leases while its threads are busy with other things.
+ *
+ * Any traffic renews a lease; a thread that computes for longer than the lease sends none. So one
+ * small thread per process, with an endpoint of its own, says RENEW to each node three times per
+ * lease. It starts with the first node and ends with the last.
+ * Layer: cn. Threads: join, life and leave from any; the list is under the lock, the calls and
+ * sessions are the thread's. */
+#include "cn/client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/bits.h"
+
+#define PERIOD_MAX UINT64_C(10000000000)
+#define PERIOD_MIN UINT64_C(5000000)
+
+struct entry {
+	LIST_ENTRY(entry) link;
+	char address[CN_ADDRESS_MAX];
+	uint32_t client, life;
+	lend_ns lease;
+	bool gone;
+	/* the thread's: */
+	bool busy, connected;
+	lend_session session;
+	lend_ns next;
+	struct lend_call call;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, entry) entries = LIST_HEAD_INITIALIZER(entries);
+static uint32_t alive; /* entries that are not gone */
+static bool running;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static struct lend_ep *ep;   /* for lend_stop(): under the lock, not NULL while it is open */
+static struct lend_ep *mine; /* the same, for the thread alone */
+
+static void renewed(struct lend_call *call)
+{
+	struct entry *e = (struct entry *)((char *)call - offsetof(struct entry, call));
+
+	if (call->request)
+		lend_buf_give(mine, call->request);
+	if (call->reply)
+		lend_buf_give(mine, call->reply);
+	call->request = call->reply = NULL;
+	e->busy = false;
+	if (call->status == LEND_UNAVAILABLE && e->connected) {
+		lend_disconnect(mine, e->session);
+		e->connected = false;
+	}
+}
+
+static void renew(struct lend_ep *own, struct entry *e)
+{
+	struct lend_memop say = {.kind = LEND_MEMOP_RENEW, .client = e->client, .life = e->life};
+	struct lend_buf *head;
+
+	if (!e->connected && lend_connect(own, e->address, &e->session) < 0)
+		return;
+	e->connected = true;
+	head = lend_buf_take(own, LEND_MEMOP_FIXED_MAX);
+	if (!head)
+		return;
+	head->len = lend_memop_encode(&say, head->data);
+	head->next = NULL;
+	memset(&e->call, 0, sizeof(e->call));
+	e->call.method = LEND_MEM_METHOD;
+	e->call.timeout = e->lease;
+	e->call.request = head;
+	e->call.done = renewed;
+	e->busy = lend_call_start(own, e->session, &e->call) == 0;
+	if (!e->busy) {
+		lend_buf_give(own, head);
+		lend_disconnect(own, e->session);
+		e->connected = false;
+	}
+}
+
+/* Says what is due; returns when to look again. Drops entries that are gone. */
+static lend_ns look(struct lend_ep *own)
+{
+	lend_ns now = lend_now(own), next = now + PERIOD_MAX;
+	struct entry *e, *after;
+
+	for (e = LIST_FIRST(&entries); e; e = after) {
+		after = LIST_NEXT(e, link);
+		if (e->gone && !e->busy) {
+			if (e->connected)
+				lend_disconnect(own, e->session);
+			LIST_REMOVE(e, link);
+			free(e);
+			continue;
+		}
+		if (e->gone || !e->life)
+			continue;
+		if (now >= e->next && !e->busy) {
+			e->next =
+			    now + lend_max_u64(lend_min_u64(e->lease / 3, PERIOD_MAX), PERIOD_MIN);
+			renew(own, e);
+		}
+		next = lend_min_u64(next, lend_max_u64(e->next, now + PERIOD_MIN));
+	}
+	return next;
+}
+
+/* What is left when the thread is not there to drop it. */
+static void sweep(void)
+{
+	struct entry *e;
+
+	while (!alive && (e = LIST_FIRST(&entries))) {
+		LIST_REMOVE(e, link);
+		free(e);
+	}
+}
+
+static void serve(struct lend_ep *own)
+{
+	pthread_mutex_lock(&lock);
+	for (ep = mine = own; alive;) {
+		lend_ns until = look(own);
+
+		pthread_mutex_unlock(&lock);
+		(void)lend_run(own, until);
+		pthread_mutex_lock(&lock);
+	}
+	ep = NULL;
+	pthread_mutex_unlock(&lock);
+	lend_close(own);
+}
+
+static void *work(void *arg)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *own;
+	bool fine = true;
+
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	while (alive && fine) { /* a join may come while the endpoint closes */
+		pthread_mutex_unlock(&lock);
+		fine = lend_open(&config, &own) == 0; /* else: traffic still renews */
+		if (fine)
+			serve(own);
+		pthread_mutex_lock(&lock);
+	}
+	running = false;
+	sweep();
+	pthread_cond_broadcast(&ended);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void start_thread(void)
+{
+	pthread_t thread;
+
+	if (running || pthread_create(&thread, NULL, work, NULL))
+		return;
+	running = true;
+	pthread_detach(thread);
+}
+
+int cn_renew_join(const char *address, uint32_t client)
+{
+	struct entry *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -1;
+	strcpy(e->address, address);
+	e->client = client;
+	pthread_mutex_lock(&lock);
+	LIST_INSERT_HEAD(&entries, e, link);
+	alive++;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static struct entry *find(const char *address, uint32_t client)
+{
+	struct entry *e;
+
+	LIST_FOREACH(e, &entries, link)
+	if (!e->gone && e->client == client && !strcmp(e->address, address))
+		return e;
+	return NULL;
+}
+
+void cn_renew_life(const char *address, uint32_t client, uint32_t life, lend_ns lease)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&lock);
+	e = find(address, client);
+	if (e) {
+		e->life = life;
+		e->lease = lease;
+		e->next = 0;
+		start_thread(); /* without it traffic still renews */
+		if (ep)
+			lend_stop(ep);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void cn_renew_leave(const char *address, uint32_t client)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&lock);
+	e = find(address, client);
+	if (e) {
+		e->gone = true;
+		alive--;
+		if (ep)
+			lend_stop(ep);
+	}
+	while (!alive && running)
+		pthread_cond_wait(&ended, &lock);
+	sweep();
+	pthread_mutex_unlock(&lock);
+}
