@@ -141,6 +141,17 @@ static void open_other(struct app_bench *b)
 	app_net_ready(&b->net, b->server, address);
 }
 
+/* With --connect the address says which carrier it is. */
+static void carrier_of(struct app_bench *b)
+{
+	if (!strncmp(b->args.connect, "udp:", 4))
+		b->args.carrier = APP_UDP;
+	else if (!strncmp(b->args.connect, "dpdk:", 5))
+		b->args.carrier = APP_DPDK_MEMIF;
+	else
+		b->args.carrier = APP_SHM;
+}
+
 static void open_server(struct app_bench *b)
 {
 	app_net_init(&b->net, b->args.carrier);
@@ -196,6 +207,8 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	b->args = *args;
 	b->method = method;
 	b->lanes = args->window * args->sessions;
+	if (args->connect)
+		carrier_of(b);
 	if (args->carrier == APP_DPDK_RING && !args->connect)
 		b->args.one_thread = true; /* rings do not reach another process */
 	if (b->args.one_thread && args->connect)
