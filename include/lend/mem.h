@@ -52,9 +52,9 @@ struct lend_op {
 	struct lend_call call; /* the runtime's */
 	uint64_t reserved[32]; /* the client's */
 };
-/* Zero what is not set. done may run before the function that starts the operation returns (an adopt
- * of what is held already needs no call), and runs exactly once when that function returned 0. It may
- * start, end and free anything, the op included. */
+/* Zero what is not set. done may run before the function that starts the operation returns (an
+ * adopt of what is held already needs no call), and runs exactly once when that function returned
+ * 0. It may start, end and free anything, the op included. */
 void lend_op_cancel(struct lend_mem *mem, struct lend_op *op); /* done still runs, once */
 int lend_op_wait(struct lend_mem *mem,
 		 struct lend_op *op); /* 0 (look at status) or a negative errno */
@@ -74,8 +74,8 @@ struct lend_terms {
 };
 
 /* Bytes to a snapshot, and back; the bytes, and an array of two or more, are borrowed until done.
- * terms NULL: OWNED. All of these: 0; -EINVAL, -ENOMEM, -EHOSTUNREACH (no node of this client has the
- * reference's id; lend_why() names it), -ESTALE (a space that is gone). */
+ * terms NULL: OWNED. All of these: 0; -EINVAL, -ENOMEM, -EHOSTUNREACH (no node of this client has
+ * the reference's id; lend_why() names it), -ESTALE (a space that is gone). */
 int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct lend_terms *terms,
 	     struct lend_op *op);
 int lend_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
