@@ -14,6 +14,16 @@ struct lend_cursor {
 /* Copies up to len bytes; how many there were. */
 uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len);
 
+/* One more piece of memory, joined to the last when it lies right behind it. */
+static inline void lend_seg_add(struct lend_store_seg *seg, uint32_t *n, uint8_t *data,
+				uint64_t len)
+{
+	if (*n && (uint8_t *)seg[*n - 1].data + seg[*n - 1].len == data)
+		seg[*n - 1].len += len;
+	else
+		seg[(*n)++] = (struct lend_store_seg){data, len};
+}
+
 /* Writes len bytes to [offset, offset + len) of view, which must contain them. True, or false when
  * frames or nodes do not suffice; nothing has changed then. placed: chain of frames that hold the
  * bytes (see lend_store_place), or 0 to read them from bytes; those used are taken off the chain.

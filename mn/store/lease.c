@@ -169,7 +169,8 @@ void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16])
 	store->counts.hangups++;
 }
 
-/* A node that was itself away cannot tell who was silent: everybody gets the lost time back. */
+/* A node that was itself away cannot tell who was silent: everybody gets the lost time back, and
+ * some more to be heard. */
 static void forgive(struct lend_store *s, lend_ns lost)
 {
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)
@@ -201,7 +202,7 @@ void lend_store_tick(struct lend_store *store, lend_ns now)
 	if (now < store->lease_next)
 		return;
 	if (now - store->lease_next > store->config.late)
-		forgive(store, now - store->lease_next);
+		forgive(store, now - store->lease_next + store->config.late);
 	expire(store, now);
 }
 

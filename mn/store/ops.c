@@ -58,14 +58,10 @@ static void emit(struct lend_step *t, const struct lend_view *view, uint64_t off
 		uint32_t from = at & (LEND_MEM_PAGE - 1);
 		uint64_t n = lend_min_u64(left, LEND_MEM_PAGE - from);
 		uint8_t *data = lend_page(t->s, frame) + from;
-		struct lend_store_seg *last = &out->seg[out->n - 1];
 
 		if (frame)
 			lend_frame_pin(t->s, frame);
-		if (frame && out->n && (uint8_t *)last->data + last->len == data)
-			last->len += n;
-		else
-			out->seg[out->n++] = (struct lend_store_seg){data, n};
+		lend_seg_add(out->seg, &out->n, data, n);
 		at += n;
 		left -= n;
 	}

@@ -27,14 +27,6 @@ static bool is_wanted(const struct lend_store *s, uint32_t client, const struct 
 	       (view->base + op->offset) % LEND_MEM_PAGE == 0;
 }
 
-static void add_seg(struct lend_store_seg *seg, uint32_t *n, uint8_t *data, uint64_t len)
-{
-	if (*n && (uint8_t *)seg[*n - 1].data + seg[*n - 1].len == data)
-		seg[*n - 1].len += len;
-	else
-		seg[(*n)++] = (struct lend_store_seg){data, len};
-}
-
 uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,
 			  size_t n, uint64_t len, struct lend_store_seg seg[LEND_STORE_SEGS_MAX],
 			  uint32_t *segs, uint32_t *fixed)
@@ -60,7 +52,7 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 
 		*link = lend_frame_take(store);
 		LEND_CHECK(*link);
-		add_seg(seg, segs, lend_page(store, *link), part);
+		lend_seg_add(seg, segs, lend_page(store, *link), part);
 		link = &lend_frame_at(store, *link)->next;
 		left -= part;
 	}
