@@ -125,6 +125,7 @@ void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
 /* Answers an EV_REQUEST, once. Always takes reply: it comes back with REPLY_END, at once when the
  * caller is gone (0 still). -ESTALE: no such request or answered before; reply is then not taken.
  */
+enum { LEND_REPLY_NOT_RUN = 0x80 }; /* with a status: no handler ran */
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
 /* When the caller of this request stops waiting: a time, LEND_NEVER; 0 for a stale handle. */

@@ -376,8 +376,8 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 		forget(c, k);
 		return 0;
 	}
-	k->status = status;
-	k->ran = RAN_YES;
+	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
+	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 	answer(c, k, reply, (uint32_t)len);
 	return 0;
 }
