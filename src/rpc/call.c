@@ -96,42 +96,62 @@ static int inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *cl
 	return 0;
 }
 
-/* Hands a call that has its buffers and deadline to the core. */
+/* Takes a call's buffers: their handles stay in priv.core until the core has the call. */
+static int prepare(struct lend_ep *ep, struct lend_call_priv *p)
+{
+	struct lend_buf *flat = NULL;
+	uint32_t request = 0, landing = 0;
+	int rc = 0;
+
+	if (!lend_msg_fits(p->request, ep->mtu_max)) {
+		flat = lend_msg_flat(ep->bufs, p->request);
+		if (!flat)
+			return lend_fail(ENOMEM,
+					 "no buffer to gather a chain of many small segments: "
+					 "send longer ones");
+	}
+	if (p->request)
+		request = lend_msg_lend(ep->bufs, flat ? flat : p->request, false, &rc);
+	if (rc == 0 && p->landing)
+		landing = lend_msg_lend(ep->bufs, p->landing, true, &rc);
+	p->core = (uint64_t)request << 32 | landing;
+	if (rc < 0 && request)
+		(void)lend_msg_back(ep->bufs, request);
+	if (rc < 0)
+		lend_bufs_give(ep->bufs, flat);
+	return rc;
+}
+
+/* Undoes it: the chains are the caller's again. */
+static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
+{
+	struct lend_buf *sent = lend_msg_back(ep->bufs, (uint32_t)(p->core >> 32));
+
+	if (sent != p->request)
+		lend_bufs_give(ep->bufs, sent);
+	(void)lend_msg_back(ep->bufs, (uint32_t)p->core);
+}
+
+/* Hands a prepared call to the core; it stays prepared on failure. */
 int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_core_call out = {.method = call->method,
 				     .class = (uint8_t)p->class,
 				     .deadline = p->deadline,
+				     .request = (uint32_t)(p->core >> 32),
+				     .reply = (uint32_t)p->core,
 				     .tag = (uintptr_t)call};
-	struct lend_buf *flat = NULL;
-	int rc = 0;
+	uint64_t handle;
+	int rc;
 
-	if (!lend_msg_fits(p->request, ep->mtu_max)) {
-		flat = lend_msg_flat(ep->bufs, p->request);
-		if (!flat)
-			return lend_fail(
-			    ENOMEM,
-			    "no buffer to gather a chain of many small segments: send longer ones");
-	}
-	if (p->request)
-		out.request = lend_msg_lend(ep->bufs, flat ? flat : p->request, false, &rc);
-	if (rc == 0 && p->landing)
-		out.reply = lend_msg_lend(ep->bufs, p->landing, true, &rc);
-	if (rc == 0)
-		rc = lend_core_call(ep->core, lend_ep_now(ep), session, &ep->bufs->table, &out,
-				    &p->core);
-	if (rc == 0) {
-		if (p->parent && !(p->flags & LEND_CALL_CHILD) && family_of(ep, p->parent))
-			join_family(ep, call, p->parent);
-		return 0;
-	}
-	if (out.request)
-		(void)lend_msg_back(ep->bufs, out.request);
-	if (out.reply)
-		(void)lend_msg_back(ep->bufs, out.reply);
-	lend_bufs_give(ep->bufs, flat);
-	return rc;
+	rc = lend_core_call(ep->core, lend_ep_now(ep), session, &ep->bufs->table, &out, &handle);
+	if (rc < 0)
+		return rc;
+	p->core = handle;
+	if (p->parent && family_of(ep, p->parent))
+		join_family(ep, call, p->parent);
+	return 0;
 }
 
 /* Puts a call behind the others that wait for their session's address. */
@@ -197,11 +217,18 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 		p->parent = call->parent.id;
 	}
 	p->class = class;
-	if (rc == 0 && s->state == LEND_SESSION_PENDING)
+	if (rc == 0)
+		rc = prepare(ep, p);
+	if (rc < 0) {
+		*p = (struct lend_call_priv){.flags = 0};
+		return explain(rc, lend_msg_len(call->request));
+	}
+	if (s->state == LEND_SESSION_PENDING)
 		rc = wait_there(ep, s, call);
-	else if (rc == 0)
+	else
 		rc = lend_calls_submit(ep, s->core, call);
 	if (rc < 0) {
+		unprepare(ep, p);
 		*p = (struct lend_call_priv){.flags = 0};
 		return explain(rc, lend_msg_len(call->request));
 	}
@@ -260,7 +287,7 @@ static void take_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 		if (lend_msg_cap(chain) < ev->len)
 			lend_msg_landed(chain, 0);
 	}
-	if (ev->data)
+	if (ev->data && (ev->data_len || landing))
 		copy_reply(ep, call, ev);
 	else if (!call->reply && ev->status == LEND_OK)
 		call->reply = lend_bufs_take(ep->bufs, 0);
@@ -299,6 +326,7 @@ void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *s, enum len
 		struct lend_call_priv *p = lend_call_priv(call);
 
 		s->first = p->next;
+		unprepare(ep, p);
 		call->status = status;
 		call->ran = LEND_RAN_NO;
 		p->next = ep->ended;

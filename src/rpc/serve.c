@@ -127,6 +127,8 @@ void lend_serve_answers(struct lend_ep *ep)
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply)
 {
+	if ((unsigned)status > LEND_UNAUTHENTICATED)
+		status = LEND_UNKNOWN;
 	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
 		return answer(ep, request, status, reply);
 	return answer_from_afar(ep, request, status, reply);
@@ -167,7 +169,7 @@ static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request reques
 	if (req->bytes && req->bytes != &req->view)
 		lend_bufs_give(ep->bufs, req->bytes);
 	req->bytes = NULL;
-	(void)answer(ep, request, status, NULL);
+	(void)answer(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
 }
 
 static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)

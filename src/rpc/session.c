@@ -224,12 +224,13 @@ static void open_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 		struct lend_call *next = p->next;
 
 		p->next = NULL;
-		if (lend_calls_submit(ep, s->core, call) < 0) {
-			p->next = next;
-			lend_calls_abandon(ep, s, LEND_RESOURCE_EXHAUSTED);
-			return;
-		}
 		s->first = next;
+		if (lend_calls_submit(ep, s->core, call) < 0) {
+			struct lend_session_rec one = {.first = call};
+
+			lend_calls_abandon(ep, &one, LEND_RESOURCE_EXHAUSTED);
+			continue;
+		}
 		p->flags &= ~(uint32_t)LEND_CALL_WAITS;
 	}
 	s->last = NULL;
