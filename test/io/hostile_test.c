@@ -1,0 +1,384 @@
+/* Goal: whatever a peer writes into shared memory or says at the door, the server neither reads nor
+ * writes outside, nor waits, nor stops serving others. Method: a client made by hand from the
+ * meeting's own parts scribbles over all that it may write, under seeds, while an honest one is
+ * served; then every wrong thing one can say at the door. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+#include "io/shm_meet.h"
+#include "io/shm_peers.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+#include "util/rng.h"
+
+static void fresh(char name[64])
+{
+	static unsigned count;
+
+	(void)snprintf(name, 64, "hostile-%d-%u", (int)getpid(), count++);
+}
+
+static void address(char *text, size_t cap)
+{
+	char name[64];
+
+	fresh(name);
+	(void)snprintf(text, cap, "shm:%s", name);
+}
+
+static const struct conform_row shm = {.name = "shm", .address = address};
+
+struct villain {
+	int sock;
+	struct lend_shm_pair *pair;
+	struct lend_bell *bell; /* the server's */
+	struct lend_bell *own;
+	int own_fd;
+};
+
+/* Says HELLO properly, so that it has memory to misuse. */
+static void join(struct villain *v, struct lend_io *server, const char *at)
+{
+	struct lend_meet msg;
+	void *own, *pair, *bell;
+	int fds[2], err;
+
+	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &v->own_fd, &own), 0);
+	cr_assert_eq(lend_meet_dial(at + 4, &v->sock), 0, "%s", lend_why_text());
+	lend_meet_fill(&msg, 0, 3, LEND_SHM_PAIR_LEN);
+	cr_assert_eq(lend_meet_send(v->sock, &msg, &v->own_fd, 1), 0);
+	while ((err = lend_meet_recv(v->sock, &msg, fds, 2)) == -EAGAIN)
+		(void)conform_take(server, NULL, NULL);
+	cr_assert_eq(err, 0);
+	cr_assert_eq(lend_meet_map(fds[0], LEND_SHM_PAIR_LEN, &pair), 0);
+	cr_assert_eq(lend_meet_map(fds[1], LEND_BELL_LEN, &bell), 0);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	v->own = own;
+	v->pair = pair;
+	v->bell = bell;
+}
+
+static void leave(struct villain *v)
+{
+	(void)munmap(v->pair, LEND_SHM_PAIR_LEN);
+	(void)munmap(v->bell, LEND_BELL_LEN);
+	(void)munmap(v->own, LEND_BELL_LEN);
+	(void)close(v->own_fd);
+	(void)close(v->sock);
+}
+
+/* Half of it noise anywhere, half of it nearly right: marks with plausible numbers and any length.
+ */
+static void scribble(struct villain *v, struct lend_rng *rng)
+{
+	for (int i = 0; i < 64; i++) {
+		size_t word = lend_rng_below(rng, LEND_SHM_PAIR_LEN / 8);
+		uint64_t number = lend_rng_below(rng, 600), slot = (number - 1) % LEND_RING_SLOTS;
+		uint32_t len = (uint32_t)lend_rng_next(rng) >> lend_rng_below(rng, 32);
+
+		((volatile uint64_t *)(void *)v->pair)[word] = lend_rng_next(rng);
+		atomic_store(&v->pair->to_server.slot[slot].mark, number << 32 | len);
+		atomic_store(&v->pair->to_client.taken,
+			     (uint32_t)lend_rng_next(rng) >> lend_rng_below(rng, 32));
+		atomic_store(&v->pair->to_client.polled, (uint32_t)lend_rng_below(rng, 2));
+		atomic_store(&v->pair->to_server.wanted, (uint32_t)lend_rng_below(rng, 2));
+		atomic_store(&v->bell->word[lend_rng_below(rng, LEND_SHM_WORDS)],
+			     lend_rng_next(rng));
+		atomic_store(&v->bell->asleep, (uint32_t)lend_rng_below(rng, 2));
+	}
+	if (lend_rng_below(rng, 4) == 0)
+		(void)send(v->sock, "garbage", lend_rng_below(rng, 8), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+struct served {
+	uint32_t next;   /* the honest client's */
+	uint32_t honest; /* its index here */
+	uint32_t sum;
+};
+
+/* Reads every byte that was lent; the honest client's must be whole and in order. */
+static void take_all(struct lend_io *server, struct served *s)
+{
+	struct lend_in in[64];
+	uint32_t n = server->ops->rx(server, in, 64), id, seq;
+
+	cr_assert_leq(n, 64);
+	for (uint32_t i = 0; i < n; i++) {
+		cr_assert_leq(in[i].len, LEND_RING_MTU);
+		for (uint32_t k = 0; k < in[i].len; k++)
+			s->sum += ((const volatile uint8_t *)in[i].data)[k];
+		if (in[i].peer == s->honest) {
+			cr_assert(conform_check(&in[i], &id, &seq));
+			cr_assert_eq(seq, s->next);
+			s->next++;
+		}
+	}
+	server->ops->rx_done(server);
+}
+
+static void expect_served(struct lend_io *server, struct lend_io *client, uint32_t peer,
+			  struct served *s)
+{
+	uint32_t want = s->next + 1;
+	uint64_t end = conform_ms() + 10000;
+
+	cr_assert_eq(conform_send(client, peer, 1, s->next, 500), LEND_SENT);
+	while (s->next < want && conform_ms() < end)
+		take_all(server, s);
+	cr_assert_eq(s->next, want, "the honest client is served");
+}
+
+static void find_honest(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	(void)id;
+	(void)seq;
+	((struct served *)arg)->honest = in->peer;
+}
+
+Test(hostile, scribbles_over_all_it_may_write, .timeout = 60)
+{
+	uint64_t seed = lend_clock_cycles();
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	fprintf(stderr, "seed %lu\n", (unsigned long)seed);
+	for (int round = 0; round < 40; round++) {
+		char at[104];
+		struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
+		uint32_t peer = conform_resolve(client, at, server);
+		struct served s = {.honest = UINT32_MAX};
+		struct villain v;
+
+		cr_assert_eq(conform_send(client, peer, 1, 0, 64), LEND_SENT);
+		while (conform_take(server, find_honest, &s) == 0)
+			;
+		s.next = 1;
+		join(&v, server, at);
+		for (int turn = 0; turn < 60; turn++) {
+			scribble(&v, &rng);
+			take_all(server, &s);
+			/* Index 1 is the villain: whatever its ring says, tx only marks. */
+			for (uint32_t i = 0; i < 20; i++)
+				(void)conform_send(server, 1, 2, i,
+						   16 + (uint32_t)lend_rng_below(&rng, 8432));
+			(void)server->ops->arm(server);
+			if (turn % 20 == 0)
+				expect_served(server, client, peer, &s);
+		}
+		leave(&v);
+		for (int turn = 0; turn < 200; turn++)
+			take_all(server, &s);
+		expect_served(server, client, peer, &s);
+		client->ops->close(client);
+		server->ops->close(server);
+	}
+}
+
+/* A full ring stays full, however the consumer moves its position about. */
+Test(hostile, positions_that_cannot_be_are_a_full_ring)
+{
+	static struct lend_ring ring;
+	struct lend_ring_tx tx = {.ring = &ring};
+
+	while (lend_ring_room(&tx))
+		lend_ring_commit(&tx, 1);
+	cr_assert_eq(tx.next, LEND_RING_SLOTS);
+	atomic_store(&ring.taken, LEND_RING_SLOTS + 1);
+	cr_assert_not(lend_ring_room(&tx), "it took what we never sent");
+	atomic_store(&ring.taken, UINT32_MAX);
+	cr_assert_not(lend_ring_room(&tx), "it gave back what it had");
+	atomic_store(&ring.taken, 1);
+	cr_assert(lend_ring_room(&tx));
+}
+
+Test(hostile, lengths_that_cannot_be_are_passed_over)
+{
+	static struct lend_ring ring;
+	struct lend_ring_tx tx = {.ring = &ring};
+	struct lend_ring_rx rx = {.ring = &ring};
+	const void *data;
+	uint32_t len;
+
+	lend_ring_commit(&tx, LEND_RING_MTU + 1);
+	lend_ring_commit(&tx, UINT32_MAX);
+	lend_ring_commit(&tx, LEND_RING_MTU);
+	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_BAD);
+	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_BAD);
+	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
+	cr_assert_eq(len, LEND_RING_MTU);
+	cr_assert_eq(data, ring.body[2]);
+	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_EMPTY);
+}
+
+/* Numbers wrap after 2^32 datagrams. */
+Test(hostile, numbers_wrap)
+{
+	static struct lend_ring ring;
+	uint32_t start = UINT32_MAX - 300;
+	struct lend_ring_tx tx = {.ring = &ring, .next = start, .taken = start};
+	struct lend_ring_rx rx = {.ring = &ring, .next = start, .done = start, .told = start};
+	const void *data;
+	uint32_t len;
+
+	for (uint32_t i = 0; i < 1000; i++) {
+		cr_assert(lend_ring_room(&tx));
+		cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_EMPTY);
+		lend_ring_commit(&tx, i % 300);
+		cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
+		cr_assert_eq(len, i % 300);
+		(void)lend_ring_done(&rx);
+	}
+}
+
+static int unsealed(void)
+{
+	int fd = memfd_create("villain", MFD_CLOEXEC);
+
+	cr_assert_eq(ftruncate(fd, LEND_BELL_LEN), 0);
+	return fd;
+}
+
+static int too_short(void)
+{
+	void *base;
+	int fd;
+
+	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN / 2, &fd, &base), 0);
+	return fd;
+}
+
+static int no_memory(void)
+{
+	return dup(2);
+}
+
+/* Each stranger says one wrong thing; the server answers with a refusal or hangs up, and goes on.
+ */
+Test(hostile, wrong_things_at_the_door, .timeout = 60)
+{
+	static int (*const bell[])(void) = {unsealed, too_short, no_memory};
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
+	struct served s = {.honest = UINT32_MAX};
+
+	for (unsigned kind = 0; kind < 9; kind++) {
+		struct lend_meet msg;
+		int sock, fds[2] = {-1, -1}, err = -EAGAIN;
+		uint64_t end = conform_ms() + 5000;
+
+		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);
+		lend_meet_fill(&msg, 0, 0, LEND_SHM_PAIR_LEN);
+		fds[0] = kind < 3 ? bell[kind]() : no_memory();
+		fds[1] = no_memory();
+		msg.version += kind == 3;
+		msg.magic[0] = kind == 4 ? 'X' : 'L';
+		msg.bit = kind == 5 ? LEND_SHM_PEERS : 0;
+		msg.pair += kind == 6;
+		if (kind == 7)
+			cr_assert_eq(send(sock, "hello", 5, MSG_NOSIGNAL), 5);
+		else
+			cr_assert_eq(lend_meet_send(sock, &msg, fds, kind == 8 ? 2 : 1), 0);
+		(void)close(fds[0]);
+		(void)close(fds[1]);
+		while (err == -EAGAIN && conform_ms() < end) {
+			take_all(server, &s);
+			err = lend_meet_recv(sock, &msg, fds, 0);
+		}
+		cr_assert_eq(err, -EPROTO, "kind %u: refused with a reason, not %d", kind, err);
+		cr_assert_eq(msg.version, LEND_MEET_VERSION);
+		cr_assert_eq(msg.status, EPROTO);
+		(void)close(sock);
+	}
+	cr_assert_eq(server->stats.peers_refused, 9);
+	(void)conform_resolve(client, at, server);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+/* More callers who never say a word than the server has patience for; then one who does. */
+Test(hostile, silent_callers_hold_up_nobody, .timeout = 60)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
+	struct served s = {.honest = UINT32_MAX};
+	int sock[100];
+	uint64_t began;
+
+	for (int i = 0; i < 100; i++) {
+		while (lend_meet_dial(at + 4, &sock[i]) == -EAGAIN)
+			take_all(server, &s);
+	}
+	began = conform_ms();
+	(void)conform_resolve(client, at, server);
+	cr_assert_lt(conform_ms() - began, 900, "before any of them expired");
+	for (int i = 0; i < 100; i++)
+		(void)close(sock[i]);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+static int resolve_until(struct lend_io *client, const char *at)
+{
+	uint64_t end = conform_ms() + 8000;
+	uint32_t peer;
+	int err;
+
+	while ((err = client->ops->resolve(client, at, &peer)) == -EINPROGRESS &&
+	       conform_ms() < end)
+		;
+	return err;
+}
+
+Test(hostile, servers_that_are_none, .timeout = 60)
+{
+	struct lend_meet_door door;
+	struct lend_meet msg;
+	struct lend_io *client;
+	char name[64], at[104];
+	uint32_t peer;
+	int sock;
+
+	fresh(name);
+	(void)snprintf(at, sizeof(at), "shm:%s", name);
+	cr_assert_eq(lend_meet_open(&door, name), 0);
+	client = conform_client(at);
+
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS,
+		     "accepts and says nothing");
+	sock = lend_meet_accept(&door);
+	lend_meet_fill(&msg, EPROTO, 0, 0);
+	msg.version = 77;
+	cr_assert_eq(lend_meet_send(sock, &msg, NULL, 0), 0);
+	cr_assert_eq(resolve_until(client, at), -EPROTO);
+	cr_assert_not_null(strstr(lend_why_text(), "version 77"), "%s", lend_why_text());
+	(void)close(sock);
+
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
+	sock = lend_meet_accept(&door);
+	(void)close(sock);
+	cr_assert_eq(resolve_until(client, at), -ECONNREFUSED, "hangs up");
+
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
+	sock = lend_meet_accept(&door);
+	lend_meet_fill(&msg, 0, 0, LEND_SHM_PAIR_LEN);
+	int fds[2] = {unsealed(), unsealed()};
+
+	cr_assert_eq(lend_meet_send(sock, &msg, fds, 2), 0);
+	cr_assert_eq(resolve_until(client, at), -EPROTO, "memory that may shrink");
+	(void)close(sock);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
+	cr_assert_eq(resolve_until(client, at), -ETIMEDOUT, "never answers");
+	lend_meet_close(&door);
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -ENOENT, "nobody there");
+	cr_assert_gt(strlen(lend_why_text()), 10);
+	client->ops->close(client);
+}
