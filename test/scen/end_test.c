@@ -1,0 +1,422 @@
+/* Goal: calls that do not end well end once, say honestly whether the handler ran, and drain before
+ * their slot is used again; sessions end within their bound. Method: two cores, trace text. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "scen/duo.h"
+
+#define MS UINT64_C(1000000)
+
+static void up(struct duo *d)
+{
+	d->side[0].session = duo_connect(d);
+	duo_settle(d);
+	duo_forget(d);
+}
+
+static void done(struct duo *d)
+{
+	struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
+
+	duo_free(d, 0, e->buf);
+	duo_free(d, 0, e->reply);
+	memset(e, 0, sizeof(*e));
+}
+
+static bool lose_all(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)from, (void)v, (void)nth;
+	return true;
+}
+
+static bool lose_first_of_kind(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	int *kind = d->arg;
+
+	(void)from, (void)nth;
+	if (v->head.kind != *kind)
+		return false;
+	*kind = -1;
+	return true;
+}
+
+Test(end, a_lost_request_is_repeated_once_the_timer_fires)
+{
+	struct duo d;
+	int kind = LEND_PKT_REQUEST;
+
+	duo_open(&d, false);
+	up(&d);
+	d.lose = lose_first_of_kind;
+	d.arg = &kind;
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_expect(&d, "0> REQUEST lost\n");
+	duo_pass(&d, 6 * MS);
+	duo_expect(&d, "0> REQUEST 0+8 of 8\n1 request 8\n");
+	duo_reply(&d, 0, 0);
+	duo_settle(&d);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	done(&d);
+	duo_pass(&d, 50 * MS);
+	duo_close(&d);
+}
+
+Test(end, a_lost_reply_is_repeated_when_the_client_asks)
+{
+	struct duo d;
+	int kind = LEND_PKT_REPLY;
+
+	duo_open(&d, false);
+	up(&d);
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
+	duo_settle(&d);
+	d.lose = lose_first_of_kind;
+	d.arg = &kind;
+	duo_reply(&d, 0, duo_buf(&d, 1, 3, 3, 1));
+	duo_settle(&d);
+	duo_forget(&d);
+	duo_pass(&d, 6 * MS);
+	duo_expect(&d, "0> REQUEST 0+8 of 8\n1> REPLY 0+3 of 3\n"
+		       "0 call_end status 0 ran 1 len 3\n");
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1, "at most once");
+	duo_pass(&d, 20 * MS);
+	duo_expect(&d, "0> ACK\n1 reply_end\n");
+	done(&d);
+	duo_close(&d);
+}
+
+Test(end, a_running_handler_is_asked_about_and_not_run_again)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_forget(&d);
+	duo_pass(&d, 17 * MS);
+	duo_expect(&d, "0> REQUEST 0+8 of 8\n1> ACK\n0> PROBE\n1> ACK\n");
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	duo_reply(&d, 0, 0);
+	duo_settle(&d);
+	done(&d);
+	duo_pass(&d, 50 * MS);
+	duo_close(&d);
+}
+
+Test(end, a_deadline_before_any_byte_left_says_not_run)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	d.lose = lose_all;
+	d.side[0].session = duo_connect(&d);
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, 3 * MS);
+	duo_settle(&d);
+	duo_forget(&d);
+	duo_pass(&d, 4 * MS);
+	duo_expect(&d, "0 call_end status 4 ran 0 len 0\n");
+	done(&d);
+	duo_close(&d);
+}
+
+Test(end, a_deadline_after_the_request_left_says_maybe_and_drains)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, 2 * MS);
+	duo_settle(&d);
+	duo_forget(&d);
+	duo_pass(&d, 3 * MS);
+	duo_expect(&d, "0 call_end status 4 ran 2 len 0\n0> CANCEL\n1 cancelled\n1> GONE\n");
+	done(&d);
+	cr_assert_eq(lend_core_request_cancelled(d.side[1].core, d.side[1].request), true);
+	duo_reply(&d, 0, duo_buf(&d, 1, 5, 5, 0));
+	duo_settle(&d);
+	duo_expect(&d, "1 reply_end\n");
+	duo_close(&d);
+}
+
+Test(end, cancel_overtakes_the_request)
+{
+	struct duo d;
+	uint64_t call;
+
+	duo_open(&d, false);
+	up(&d);
+	call = duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
+	duo_output(&d, 0);
+	lend_core_cancel(d.side[0].core, call, 1);
+	duo_output(&d, 0);
+	cr_assert_eq(d.side[0].n, 2);
+	/* Swap the two on the wire. */
+	duo_inject(&d, 1, d.side[0].wire[1].data, d.side[0].wire[1].len);
+	duo_inject(&d, 1, d.side[0].wire[0].data, d.side[0].wire[0].len);
+	d.side[0].n = 0;
+	duo_settle(&d);
+	duo_expect(&d,
+		   "0> REQUEST 0+8 of 8\n0 call_end status 1 ran 2 len 0\n0> CANCEL\n1> GONE\n");
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0, "consumed before it came");
+	done(&d);
+	duo_close(&d);
+}
+
+Test(end, a_slot_is_not_used_again_before_gone)
+{
+	struct duo d;
+	uint64_t call[8], more;
+	struct lend_core_call c = {.method = 1, .deadline = LEND_NEVER};
+	int kind = LEND_PKT_GONE;
+
+	duo_open(&d, false);
+	up(&d);
+	for (int i = 0; i < 8; i++)
+		call[i] = duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	cr_assert_eq(
+	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &more),
+	    -11);
+	d.lose = lose_first_of_kind;
+	d.arg = &kind;
+	lend_core_cancel(d.side[0].core, call[3], 1);
+	duo_settle(&d);
+	cr_assert_eq(
+	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &more),
+	    -11, "GONE was lost");
+	duo_pass(&d, 8 * MS);
+	cr_assert_eq(
+	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &more), 0,
+	    "CANCEL again, GONE again");
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	duo_settle(&d);
+	duo_close(&d);
+}
+
+Test(end, a_silent_peer_is_dead_within_its_bound)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	d.quiet = true;
+	d.lose = lose_all;
+	duo_pass(&d, 4900 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 0);
+	d.quiet = false;
+	duo_forget(&d);
+	duo_pass(&d, 200 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 14);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 2);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_CANCELLED], 1);
+	duo_reply(&d, 0, 0);
+	duo_close(&d);
+}
+
+Test(end, an_idle_session_lives_by_its_pings)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	d.quiet = true;
+	duo_pass(&d, 20000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0);
+	cr_assert_leq(lend_core_stats(d.side[0].core)->tx, 200);
+	duo_close(&d);
+}
+
+Test(end, goodbye_ends_both_sides)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	duo_settle(&d);
+	duo_expect(&d, "0 down 1\n0> BYE\n1 down 14\n1> BYE_ACK\n");
+	duo_close(&d);
+}
+
+Test(end, a_restarted_server_resets)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	lend_core_init(memset(d.side[1].core, 0, lend_core_size(&d.side[1].cfg)), &d.side[1].cfg,
+		       d.now);
+	for (uint32_t b = 1; b < DUO_BUFS; b++)
+		if (d.side[1].taken[b])
+			duo_free(&d, 1, b);
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_expect(&d,
+		   "0> REQUEST 0+8 of 8\n1> RESET\n0 call_end status 14 ran 2 len 0\n0 down 14\n");
+	done(&d);
+	duo_close(&d);
+}
+
+Test(end, a_forged_reset_is_ignored)
+{
+	struct duo d;
+	struct {
+		struct lend_pkt head;
+		struct lend_pkt_trailer t;
+	} g = {{.magic = LEND_PKT_MAGIC, .version = 1, .kind = LEND_PKT_RESET, .session = 12345},
+	       {0}};
+
+	duo_open(&d, true);
+	up(&d);
+	duo_inject(&d, 0, &g.head, sizeof(g.head));
+	duo_settle(&d);
+	duo_expect(&d, "");
+	cr_assert_eq(lend_core_stats(d.side[0].core)->rx_session, 1);
+	duo_close(&d);
+}
+
+Test(end, need_refused_is_told_and_the_handler_did_not_run)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	up(&d);
+	d.quiet = true;
+	d.side[1].refuse = true;
+	duo_call(&d, duo_buf(&d, 0, 200000, 200000, 1), 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_pass(&d, 50 * MS);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0);
+	done(&d);
+	duo_close(&d);
+}
+
+Test(end, nothing_past_the_first_credit_comes_before_need_is_answered)
+{
+	struct duo d;
+	uint64_t call;
+
+	duo_open(&d, false);
+	up(&d);
+	d.quiet = true;
+	d.side[1].hold_need = true;
+	call = duo_call(&d, duo_buf(&d, 0, 1000000, 1000000, 1), 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_pass(&d, 300 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 1);
+	cr_assert_leq(d.side[0].sent_bytes, 80000, "%u bytes", d.side[0].sent_bytes);
+	lend_core_cancel(d.side[0].core, call, 1);
+	duo_settle(&d);
+	done(&d);
+	duo_close(&d);
+}
+
+Test(end, a_reply_longer_than_its_memory_is_refused_and_its_length_told)
+{
+	static const uint32_t len[] = {100, 5000};
+
+	for (int i = 0; i < 2; i++) {
+		struct duo d;
+
+		duo_open(&d, false);
+		up(&d);
+		d.quiet = true;
+		duo_call(&d, 0, duo_buf(&d, 0, 99, 0, 0), LEND_NEVER);
+		duo_settle(&d);
+		duo_reply(&d, 0, duo_buf(&d, 1, len[i], len[i], 0));
+		duo_settle(&d);
+		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
+		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 1);
+		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].len, len[i]);
+		done(&d);
+		duo_pass(&d, 600 * MS);
+		duo_close(&d);
+	}
+}
+
+Test(end, a_message_longer_than_the_limit_is_not_sent)
+{
+	struct duo d;
+	struct lend_core_call c = {.method = 1, .deadline = LEND_NEVER};
+	uint64_t h;
+
+	duo_open(&d, false);
+	up(&d);
+	c.request = duo_buf(&d, 0, DUO_BIG + 1, DUO_BIG + 1, 0);
+	cr_assert_eq(
+	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &h), -90);
+	duo_free(&d, 0, c.request);
+	duo_close(&d);
+}
+
+Test(end, an_unproven_address_gets_no_more_than_it_sent)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	d.quiet = true;
+	duo_connect(&d);
+	duo_output(&d, 0);
+	/* The CONNECT comes a hundred times; its sender never shows that it got an answer. */
+	for (int i = 0; i < 100; i++) {
+		duo_inject(&d, 1, d.side[0].wire[0].data, d.side[0].wire[0].len);
+		duo_output(&d, 1);
+		d.side[1].n = 0;
+	}
+	d.now += 6000 * MS;
+	lend_core_tick(d.side[1].core, d.now);
+	duo_output(&d, 1);
+	cr_assert_leq(d.side[1].sent_bytes, d.side[1].received_bytes);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0);
+	duo_close(&d);
+}
+
+Test(end, half_open_sessions_are_bounded)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	d.quiet = true;
+	for (int i = 0; i < 4; i++)
+		duo_connect(&d);
+	duo_output(&d, 0);
+	duo_deliver(&d, 0);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->half_open_evicted, 2,
+		     "4 sessions, 2 half-open at most");
+	duo_close(&d);
+}
+
+Test(end, the_same_datagrams_twice_leave_the_state_alone)
+{
+	struct duo d;
+	struct duo_dgram request;
+	uint64_t hash;
+
+	duo_open(&d, false);
+	up(&d);
+	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
+	duo_output(&d, 0);
+	request = d.side[0].wire[0];
+	duo_settle(&d);
+	hash = lend_core_hash(d.side[1].core);
+	duo_inject(&d, 1, request.data, request.len);
+	cr_assert_eq(lend_core_hash(d.side[1].core), hash);
+	request.data[40] ^= 1;
+	duo_inject(&d, 1, request.data, request.len);
+	cr_assert_eq(lend_core_hash(d.side[1].core), hash, "a checksum that is wrong");
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_checksum, 1);
+	duo_reply(&d, 0, 0);
+	duo_settle(&d);
+	done(&d);
+	duo_pass(&d, 20 * MS);
+	duo_close(&d);
+}
