@@ -218,11 +218,10 @@ static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t st
 
 	refund(c, k);
 	lend_sched_remove(c, k);
-	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 	e = end_event(c, k, status, ran);
 	e->maybe_queued = k->state != LEND_CALL_QUEUED;
 	if (k->rx.attached)
-		e->reply = lend_rx_end(c, &k->rx);
+		e->reply = lend_rx_end(c, k);
 	else
 		lend_rx_drop(c, k);
 	lend_tx_end(c, &k->tx);
@@ -348,7 +347,7 @@ static void finish(struct lend_core *c, struct lend_call_rec *k, const struct le
 		e->data_len = v->payload_len;
 	}
 	if (k->rx.attached || fits)
-		e->reply = lend_rx_end(c, &k->rx);
+		e->reply = lend_rx_end(c, k);
 	else
 		lend_rx_drop(c, k);
 	free_slot(c, k);
@@ -437,7 +436,7 @@ static void partial(struct lend_core *c, struct lend_call_rec *k, const struct l
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
 	if (v->head.length & LEND_PKT_DROPPED)
-		lend_tx_rewind(c, &k->tx, low);
+		lend_tx_restart(c, &k->tx, low);
 	if (k->tx.granted > k->tx.charged && k->tx.len > s->unscheduled)
 		refund(c, k);
 }

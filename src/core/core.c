@@ -112,6 +112,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	fill_none(c, c->at_by_peer, c->buckets);
 	lend_list_init(&c->ready);
 	lend_list_init(&c->starved);
+	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	c->now = now;
 	return c;
@@ -140,8 +141,11 @@ static void reset(struct lend_core *c, const struct lend_in *in, const struct le
 {
 	struct lend_ctl e = {.sess = LEND_NONE, .peer = in->peer, .id = head->session};
 
-	LEND_COUNT(c, rx_session);
-	if (head->kind == LEND_PKT_RESET || head->session == 0)
+	if (lend_sess_is_stale(c, head->session))
+		LEND_COUNT(c, rx_stale);
+	else
+		LEND_COUNT(c, rx_session);
+	if (head->session == 0)
 		return;
 	e.kind = LEND_PKT_RESET;
 	lend_ctl_push(c, &e);

@@ -86,7 +86,7 @@ static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *
 		return;
 	k->ack_queued = 0;
 	ack->granted = k->rx.granted;
-	if (head->offset != LEND_PKT_PARTIAL)
+	if (head->offset == LEND_PKT_WHOLE)
 		return;
 	ack->low = lend_rx_low(c, k);
 	/* Only once there is memory again is it worth sending what was dropped. */

@@ -2,6 +2,7 @@
 
 #include "core/ctl.h"
 #include "core/event.h"
+#include "core/loss.h"
 
 void lend_rx_begin(struct lend_rx *r, uint32_t granted)
 {
@@ -80,14 +81,47 @@ static bool drop_for_memory(struct lend_core *c, struct lend_call_rec *k)
 	return false;
 }
 
+/* Forgets a message of which nothing came for two timeouts; its sender is told once there is memory
+ * again. */
+static void evict(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint32_t granted = k->rx.granted;
+
+	LEND_COUNT(c, evicted);
+	lend_rx_drop(c, k);
+	lend_rx_begin(&k->rx, granted);
+	k->rx.dropped = 1;
+	starve(c, k);
+}
+
+/* Looks at one partial message per want of memory: the one that was not looked at for longest. */
+static void make_room(struct lend_core *c)
+{
+	uint32_t i = lend_list_pop(&c->partials, lend_links_partial(c));
+	struct lend_call_rec *k;
+
+	if (i == LEND_NONE)
+		return;
+	k = lend_call_at(c, i);
+	lend_list_push(&c->partials, lend_links_partial(c), i);
+	if (!k->rx.attached && !k->rx.needed &&
+	    c->now - k->rx.last > 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0))
+		evict(c, k);
+}
+
 static bool start(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
+	uint32_t i;
 
+	if (c->free_frags.free == 0)
+		make_room(c);
+	i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
 	if (i == LEND_NONE)
 		return drop_for_memory(c, k);
 	k->rx.frags = i;
+	k->rx.last = c->now;
+	lend_list_push(&c->partials, lend_links_partial(c), lend_call_index(c, k));
 	k->rx.len = v->head.length;
 	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(s, v->head.length));
 	return true;
@@ -100,6 +134,8 @@ static bool has_memory(struct lend_core *c, struct lend_call_rec *k)
 	if (k->rx.buf)
 		return true;
 	if (c->supply_n == 0)
+		make_room(c);
+	if (c->supply_n == 0 || k->rx.frags == LEND_NONE) /* it may have been the idle one itself */
 		return drop_for_memory(c, k);
 	put_in(&k->rx, supply[--c->supply_n], true);
 	return true;
@@ -215,10 +251,13 @@ void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_cal
 	lend_rx_grant(c, k);
 }
 
-uint32_t lend_rx_end(struct lend_core *c, struct lend_rx *r)
+uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 {
+	struct lend_rx *r = &k->rx;
 	uint32_t buf = r->buf;
 
+	lend_list_remove(&c->partials, lend_links_partial(c), lend_call_index(c, k));
+	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 	if (r->frags != LEND_NONE)
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
 	r->frags = LEND_NONE;
@@ -230,9 +269,8 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_rx *r)
 void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k)
 {
 	bool pooled = k->rx.pooled;
-	uint32_t buf = lend_rx_end(c, &k->rx);
+	uint32_t buf = lend_rx_end(c, k);
 
-	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 	if (buf && pooled)
 		give_pooled(c, buf);
 	else if (buf)

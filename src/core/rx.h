@@ -24,7 +24,7 @@ void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_cal
 		    uint32_t buf);
 /* Lets go of window and budget, and hands out the memory: to the pool, or as the return value (0:
  * none) for the event that gives it back. */
-uint32_t lend_rx_end(struct lend_core *c, struct lend_rx *r);
+uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k);
 /* The same, with EV_BUF_BACK for what was attached. */
 void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k);
 /* Offers the sender more, within window and budget; true when the offer grew. */

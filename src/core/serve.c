@@ -106,7 +106,7 @@ static void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_
 		e->data = v->payload;
 		e->data_len = v->payload_len;
 	} else {
-		e->buf = lend_rx_end(c, &k->rx);
+		e->buf = lend_rx_end(c, k);
 	}
 }
 
@@ -297,7 +297,7 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
 	if (v->head.length & LEND_PKT_DROPPED)
-		lend_tx_rewind(c, &k->tx, v->ack.low / s->payload);
+		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
 	else if (probe && !s->lossless)
 		lend_tx_lost(c, &k->tx,
 			     k->tx.low); /* its acknowledgement shows what else is missing */

@@ -188,6 +188,14 @@ struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
 		   : NULL;
 }
 
+bool lend_sess_is_stale(struct lend_core *c, uint64_t id)
+{
+	uint32_t i = (uint32_t)(id & INDEX_MASK);
+
+	return i < c->cfg.sessions && lend_sess_at(c, i)->state != LEND_SESS_FREE &&
+	       lend_sess_at(c, i)->id != id;
+}
+
 void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h)
 {
 	memset(h, 0, sizeof(*h));

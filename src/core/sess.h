@@ -12,8 +12,10 @@
 
 /* A free one, in state, with its id drawn. NULL: table full. */
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state);
-/* By our id; NULL when there is none (counted: unknown or of an earlier generation). */
+/* By our id; NULL when there is none. */
 struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id);
+/* There is none, and another lives in its place. */
+bool lend_sess_is_stale(struct lend_core *c, uint64_t id);
 /* A CONNECT from anywhere. */
 void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
 			  const struct lend_pkt_view *v);

@@ -90,6 +90,7 @@ struct lend_rx {
 	uint32_t seg, base;
 	lend_ns last; /* arrival of the newest fragment */
 	struct lend_link starved;
+	struct lend_link partial;
 };
 
 enum lend_call_state {
@@ -240,9 +241,10 @@ struct lend_core {
 	uint64_t budget_used;
 	uint64_t connects; /* attempts made */
 	lend_ns now;
-	uint64_t drawn;         /* random words drawn from the seed */
-	struct lend_list ready; /* calls with something to send */
-	struct lend_list starved;
+	uint64_t drawn;            /* random words drawn from the seed */
+	struct lend_list ready;    /* calls with something to send */
+	struct lend_list starved;  /* calls whose fragments were dropped, or that wait for budget */
+	struct lend_list partials; /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
 };
@@ -314,6 +316,11 @@ static inline struct lend_links lend_links_ready(struct lend_core *c)
 static inline struct lend_links lend_links_starved(struct lend_core *c)
 {
 	return (struct lend_links){&lend_call_at(c, 0)->rx.starved, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_partial(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->rx.partial, sizeof(struct lend_call_rec)};
 }
 
 static inline struct lend_links lend_links_mine(struct lend_core *c)

@@ -159,6 +159,16 @@ void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first)
 		lend_tx_lost(c, t, i);
 }
 
+void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
+{
+	if (first < t->low && t->next - first <= LEND_FRAGS_WINDOW && t->win != LEND_NONE) {
+		memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
+		t->low = first;
+		t->resend = 0;
+	}
+	lend_tx_rewind(c, t, first);
+}
+
 /* Moves the cursor to the segment that holds offset; from the start when it has to go back. */
 static void seek(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset)
 {

@@ -22,6 +22,8 @@ void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low);
 /* Send again what is not known to have arrived, from fragment first on. */
 void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first);
+/* The receiver let go of what it had from fragment first on: all of it again. */
+void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first);
 /* Where bytes [offset, offset + len) lie: up to LEND_PIECES pieces, returns how many. */
 uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
 		       uint32_t len, struct lend_piece *piece);
