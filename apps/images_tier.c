@@ -49,6 +49,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static void stop(void *arg)
+{
+	images_tier_stop(arg);
+}
+
 int app_tier(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
@@ -67,6 +72,8 @@ int app_tier(int argc, char **argv)
 	app_server_open(&server, &args.server, &config);
 	if (images_tier_open(&tier, server.ep, args.role, args.next, args.nexts, args.node) < 0)
 		app_die("%s", lend_why());
+	server.closing = stop;
+	server.arg = &tier;
 	rc = app_server_run(&server);
 	images_tier_close(&tier);
 	return rc;
