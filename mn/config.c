@@ -1,0 +1,99 @@
+#include "mn/config.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *argp_program_version = "lend-mn 0.1.0";
+
+static const char doc[] =
+    "A memory node: lends pages to the processes that reach it.\v"
+    "Prints one line with its address on standard output when it is ready, and leaves cleanly on "
+    "SIGTERM and SIGINT.\n\n"
+    "Examples:\n"
+    "  lend-mn --listen shm:mn0 --size 1G            for the processes of this host and user\n"
+    "  lend-mn --listen udp:0.0.0.0:7000 --size 16G  for a network; tokens travel in clear\n"
+    "  lend-mn --listen shm:mn0,udp:127.0.0.1:0 --size 256M --lease 5000\n"
+    "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end";
+
+static const struct argp_option options[] = {
+    {"listen", 'l', "ADDR[,ADDR...]", 0,
+     "Where to serve: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...", 0},
+    {"size", 's', "BYTES", 0, "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", 0},
+    {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
+    {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
+    {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
+    {"eal", 'E', "ARGS", 0, "Arguments of DPDK's environment, for dpdk addresses", 0},
+    {"json", 'j', NULL, 0, "Print the counters as JSON on leaving", 0},
+    {0},
+};
+
+static uint64_t number(struct argp_state *state, const char *what, const char *text, uint64_t max,
+		       bool units)
+{
+	static const char unit[] = "KMGT";
+	uint64_t n;
+	char *end;
+	const char *u;
+
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	u = units && *end ? strchr(unit, *end >= 'a' ? *end - 32 : *end) : NULL;
+	if (u) {
+		unsigned shift = 10 * (unsigned)(u - unit + 1);
+
+		n = n > UINT64_MAX >> shift ? UINT64_MAX : n << shift;
+		end++;
+	}
+	if (errno || end == text || *end || *text == '-' || n < 1 || n > max)
+		argp_error(state, "--%s %s: give a number from 1 to %llu%s", what, text,
+			   (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
+	return n;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct mn_config *config = state->input;
+
+	switch (key) {
+	case 'l':
+		config->listen = arg;
+		return 0;
+	case 's':
+		config->size = number(state, "size", arg, UINT64_C(1) << 36, true);
+		return 0;
+	case 'e':
+		config->lease_ms = number(state, "lease", arg, 86400000, false);
+		return 0;
+	case 'i':
+		config->id = (uint32_t)number(state, "id", arg, UINT32_MAX, false);
+		return 0;
+	case 'c':
+		config->clients = (uint32_t)number(state, "clients", arg, 65536, false);
+		return 0;
+	case 'E':
+		config->eal = arg;
+		return 0;
+	case 'j':
+		config->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "%s: what is that for? addresses go behind --listen", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!config->listen)
+			argp_error(state, "say where to serve, as in --listen shm:mn0");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+void mn_config_read(struct mn_config *config, int argc, char **argv)
+{
+	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
+
+	*config = (struct mn_config){.size = UINT64_C(1) << 30};
+	argp_parse(&argp, argc, argv, 0, NULL, config);
+}

@@ -1,0 +1,22 @@
+/* config - what the command line asks of a memory node.
+ * Layer: mn. */
+#ifndef MN_CONFIG_H
+#define MN_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mn_config {
+	const char *listen; /* addresses, comma separated */
+	const char *eal;    /* DPDK's arguments, or NULL */
+	uint64_t size;      /* bytes of pages */
+	uint64_t lease_ms;  /* 0: the store's default */
+	uint32_t id;        /* of the node; 0: random */
+	uint32_t clients;   /* 0: the store's default */
+	bool json;
+};
+
+/* Reads the command line; prints and exits where it asks for help or makes no sense. */
+void mn_config_read(struct mn_config *config, int argc, char **argv);
+
+#endif

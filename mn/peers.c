@@ -1,0 +1,119 @@
+#include "mn/peers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "sys/why.h"
+
+/* A process, with as many sessions as it has here. */
+struct process {
+	LIST_ENTRY(process) link;
+	uint8_t incarnation[16];
+	uint32_t sessions, shm;
+};
+
+struct mn_peers {
+	struct lend_ep *ep;
+	struct lend_store *store;
+	LIST_HEAD(, process) processes;
+};
+
+static struct process *find(struct mn_peers *peers, const uint8_t incarnation[16])
+{
+	struct process *p;
+
+	LIST_FOREACH(p, &peers->processes, link)
+	if (!memcmp(p->incarnation, incarnation, sizeof(p->incarnation)))
+		return p;
+	return NULL;
+}
+
+static bool on_shm(struct mn_peers *peers, lend_session session)
+{
+	struct lend_peer peer;
+
+	return lend_session_peer(peers->ep, session, &peer) == 0 &&
+	       !strncmp(peer.address, "shm:", 4);
+}
+
+/* The low bit of what a session keeps says that it is on shm. */
+static void came(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
+{
+	struct process *p = find(peers, incarnation);
+	bool shm = on_shm(peers, session);
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return; /* its operations are refused */
+		memcpy(p->incarnation, incarnation, sizeof(p->incarnation));
+		LIST_INSERT_HEAD(&peers->processes, p, link);
+	}
+	p->sessions++;
+	p->shm += shm;
+	lend_session_set(peers->ep, session, (char *)p + shm);
+}
+
+static void went(struct mn_peers *peers, lend_session session)
+{
+	char *kept = lend_session_get(peers->ep, session);
+	bool shm = (uintptr_t)kept & 1;
+	struct process *p = (struct process *)(void *)(kept - shm);
+
+	if (!kept)
+		return;
+	lend_session_set(peers->ep, session, NULL);
+	p->shm -= shm;
+	if (shm && !p->shm)
+		lend_store_hangup(peers->store, p->incarnation);
+	if (--p->sessions)
+		return;
+	LIST_REMOVE(p, link);
+	free(p);
+}
+
+static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
+{
+	if (up)
+		came(arg, session, incarnation);
+	else
+		went(arg, session);
+}
+
+int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers **out)
+{
+	struct mn_peers *peers = calloc(1, sizeof(*peers));
+	int rc;
+
+	if (!peers)
+		return lend_fail(ENOMEM, "no memory to keep who is connected");
+	peers->ep = ep;
+	peers->store = store;
+	rc = lend_watch_sessions(ep, watch, peers);
+	if (rc < 0)
+		free(peers);
+	else
+		*out = peers;
+	return rc;
+}
+
+void mn_peers_close(struct mn_peers *peers)
+{
+	struct process *p;
+
+	while ((p = LIST_FIRST(&peers->processes))) {
+		LIST_REMOVE(p, link);
+		free(p);
+	}
+	free(peers);
+}
+
+const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session)
+{
+	char *kept = lend_session_get(peers->ep, session);
+
+	return kept ? ((struct process *)(void *)(kept - ((uintptr_t)kept & 1)))->incarnation
+		    : NULL;
+}

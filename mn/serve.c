@@ -1,0 +1,275 @@
+#include "mn/serve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lend/stats.h"
+#include "mn/peers.h"
+#include "sys/why.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+enum { SEGS_MAX = LEND_STORE_SEGS_MAX + 8, PINS_CHUNK = 512 };
+
+/* A page run that a reply under way reads. */
+struct pin {
+	struct mn_serve *serve;
+	struct lend_store_seg seg;
+	struct pin *next; /* free list */
+};
+struct pins {
+	struct pins *next;
+	struct pin pin[PINS_CHUNK];
+};
+
+/* A message that lands, or landed, in frames. FREE (head NULL) -> LANDING -> taken -> FREE */
+struct landing {
+	struct mn_serve *serve;
+	const struct lend_buf *head;
+	uint32_t placement; /* 0: exec() took it */
+	uint32_t wraps;
+};
+
+struct mn_serve {
+	struct lend_ep *ep;
+	struct lend_store *store;
+	struct mn_peers *peers;
+	struct pin *pins;
+	struct pins *chunks;
+	struct landing landing[4096];
+	struct lend_store_seg seg[SEGS_MAX]; /* scratch */
+	struct lend_store_out out;
+};
+
+static void unpin(void *arg)
+{
+	struct pin *pin = arg;
+
+	lend_store_done(pin->serve->store, &pin->seg, 1);
+	pin->next = pin->serve->pins;
+	pin->serve->pins = pin;
+}
+
+static struct pin *take_pin(struct mn_serve *serve)
+{
+	struct pin *pin = serve->pins;
+
+	if (!pin) {
+		struct pins *chunk = calloc(1, sizeof(*chunk));
+
+		if (!chunk)
+			return NULL;
+		chunk->next = serve->chunks;
+		serve->chunks = chunk;
+		for (int i = 0; i < PINS_CHUNK; i++) {
+			chunk->pin[i].serve = serve;
+			chunk->pin[i].next = serve->pins;
+			serve->pins = &chunk->pin[i];
+		}
+		pin = serve->pins;
+	}
+	serve->pins = pin->next;
+	return pin;
+}
+
+static struct lend_buf *wrap_page(struct mn_serve *serve, const struct lend_store_seg *seg)
+{
+	struct pin *pin = take_pin(serve);
+	struct lend_buf *buf;
+
+	if (!pin)
+		return NULL;
+	pin->seg = *seg;
+	buf = lend_buf_wrap(serve->ep, seg->data, (uint32_t)seg->len, unpin, pin);
+	if (!buf) {
+		pin->next = serve->pins;
+		serve->pins = pin;
+	}
+	return buf;
+}
+
+/* Pages in place. Gives the pins back when there are no buffers for all of them. */
+static struct lend_buf *pages(struct mn_serve *serve, const struct lend_store_out *out)
+{
+	struct lend_buf *first = NULL, **last = &first;
+
+	for (uint32_t i = 0; i < out->n; i++) {
+		*last = wrap_page(serve, &out->seg[i]);
+		if (!*last) {
+			lend_store_done(serve->store, &out->seg[i], out->n - i);
+			if (first)
+				lend_buf_give(serve->ep, first);
+			return NULL;
+		}
+		last = &(*last)->next;
+	}
+	return first;
+}
+
+static struct lend_buf *words(struct mn_serve *serve, const struct lend_store_out *out)
+{
+	struct lend_buf *buf = lend_buf_take(serve->ep, (uint32_t)out->len);
+
+	if (!buf)
+		return NULL;
+	buf->len = 0;
+	for (uint32_t i = 0; i < out->n; i++) {
+		memcpy((char *)buf->data + buf->len, out->seg[i].data, out->seg[i].len);
+		buf->len += (uint32_t)out->seg[i].len;
+	}
+	return buf;
+}
+
+static void answer(struct mn_serve *serve, lend_request request)
+{
+	const struct lend_store_out *out = &serve->out;
+	enum lend_status status = (enum lend_status)out->status;
+	struct lend_buf *reply = NULL;
+
+	if (out->n && out->len) {
+		reply = out->pinned ? pages(serve, out) : words(serve, out);
+		if (!reply)
+			status = LEND_RESOURCE_EXHAUSTED;
+	} else if (out->n && out->pinned) {
+		lend_store_done(serve->store, out->seg, out->n);
+	}
+	(void)lend_reply(serve->ep, request, status, reply);
+}
+
+static struct landing *find_landing(struct mn_serve *serve, const struct lend_buf *head)
+{
+	for (size_t i = 0; i < sizeof(serve->landing) / sizeof(serve->landing[0]); i++)
+		if (serve->landing[i].head == head)
+			return &serve->landing[i];
+	return NULL;
+}
+
+static void landed(void *arg)
+{
+	struct landing *l = arg;
+
+	LEND_CHECK(l->wraps > 0);
+	if (--l->wraps)
+		return;
+	if (l->placement)
+		lend_store_unplace(l->serve->store, l->placement);
+	l->head = NULL;
+}
+
+/* Some status replies want counters of the endpoint. */
+static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
+{
+	struct lend_stats stats;
+
+	if (!bytes->len || *(const uint8_t *)bytes->data != LEND_MEMOP_STAT)
+		return;
+	lend_stats(serve->ep, &stats);
+	lend_store_set_tx_bytes(serve->store, stats.tx_bytes);
+}
+
+static void handle(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct mn_serve *serve = arg;
+	struct lend_store_in in = {.seg = serve->seg};
+	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
+
+	in.incarnation = mn_peers_find(serve->peers, lend_request_session(serve->ep, request));
+	if (!in.incarnation) {
+		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
+		return;
+	}
+	tell_bytes(serve, bytes);
+	for (const struct lend_buf *b = bytes; b; b = b->next) {
+		if (in.n == SEGS_MAX) {
+			(void)lend_reply(serve->ep, request, LEND_INVALID_ARGUMENT, NULL);
+			return;
+		}
+		serve->seg[in.n].data = b->data;
+		serve->seg[in.n++].len = b->len;
+	}
+	if (l) {
+		in.placement = l->placement;
+		l->placement = 0;
+	}
+	(void)lend_store_exec(serve->store, lend_now(serve->ep), &in, &serve->out);
+	answer(serve, request);
+}
+
+/* The head of the message in a buffer, the rest in frames. */
+static struct lend_buf *land(struct mn_serve *serve, struct landing *l, uint32_t fixed, uint32_t n)
+{
+	struct lend_buf *first = lend_buf_take(serve->ep, fixed), **last;
+
+	if (!first)
+		return NULL;
+	last = &first->next;
+	for (uint32_t i = 0; i < n; i++) {
+		*last = lend_buf_wrap(serve->ep, serve->seg[i].data, (uint32_t)serve->seg[i].len,
+				      landed, l);
+		if (!*last)
+			break;
+		l->wraps++;
+		last = &(*last)->next;
+	}
+	if (l->wraps == n + 1)
+		return first;
+	lend_buf_give(serve->ep, first);
+	return NULL;
+}
+
+static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,
+			      const void *first, uint32_t n, void *arg)
+{
+	struct mn_serve *serve = arg;
+	const uint8_t *incarnation = mn_peers_find(serve->peers, session);
+	struct landing *l = find_landing(serve, NULL);
+	uint32_t segs = 0, fixed = 0, placement = 0;
+	struct lend_buf *chain = NULL;
+
+	(void)method;
+	if (!incarnation || len > LEND_MEM_PART_MAX + LEND_MEMOP_FIXED_MAX)
+		return NULL;
+	if (l)
+		placement = lend_store_place(serve->store, incarnation, first, n, len, serve->seg,
+					     &segs, &fixed);
+	if (!placement)
+		return lend_buf_take(serve->ep, (uint32_t)len);
+	*l = (struct landing){.serve = serve, .placement = placement, .wraps = 1};
+	chain = land(serve, l, fixed, segs);
+	if (chain)
+		l->head = chain;
+	landed(l); /* the count that kept it alive meanwhile */
+	return chain;
+}
+
+int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out)
+{
+	struct mn_serve *serve = calloc(1, sizeof(*serve));
+	int rc;
+
+	if (!serve)
+		return lend_fail(ENOMEM, "no memory to serve a store");
+	serve->ep = ep;
+	serve->store = store;
+	rc = mn_peers_open(ep, store, &serve->peers);
+	if (rc == 0)
+		rc = lend_serve(ep, LEND_MEM_METHOD, handle, serve, 0);
+	if (rc == 0)
+		rc = lend_serve_long(ep, LEND_MEM_METHOD, place, serve);
+	*out = serve;
+	return rc;
+}
+
+void mn_serve_close(struct mn_serve *serve)
+{
+	struct pins *chunk;
+
+	while ((chunk = serve->chunks)) {
+		serve->chunks = chunk->next;
+		free(chunk);
+	}
+	if (serve->peers)
+		mn_peers_close(serve->peers);
+	free(serve);
+}

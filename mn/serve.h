@@ -1,0 +1,20 @@
+/* serve - operations from sessions into the store, and replies back, without a copy of page bytes.
+ *
+ * Long puts and writes land in page frames; replies are chains of pages, pinned until no carrier
+ * reads them any more. A session's peer is its process's incarnation; when the last shm session of
+ * one hangs up, what it held is gone at once.
+ * Layer: mn. Threads: the endpoint's. Owner: mnd; borrows endpoint and store. */
+#ifndef MN_SERVE_H
+#define MN_SERVE_H
+
+#include "lend/rpc.h"
+#include "mn/store/exec.h"
+
+struct mn_serve;
+
+/* Registers everything at ep. 0 or -errno with lend_why(). */
+int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
+/* After lend_close(ep): nothing is under way. */
+void mn_serve_close(struct mn_serve *serve);
+
+#endif
