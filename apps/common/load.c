@@ -54,13 +54,12 @@ static void begin(struct app_lane *lane)
 	int rc;
 
 	lane->waiting = false;
-	lane->number = load->started;
+	lane->number = load->started++; /* before start, which may already end it */
 	lane->began_ticks = app_ticks();
 	rc = load->start(lane);
-	if (rc == 0) {
-		load->started++;
+	if (rc == 0)
 		return;
-	}
+	load->started--;
 	lane->waiting = rc == -EAGAIN;
 	if (lane->waiting)
 		return;
