@@ -115,6 +115,8 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	c->now = now;
+	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
+	c->connects = lend_core_draw(c);
 	return c;
 }
 

@@ -239,7 +239,7 @@ struct lend_core {
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint64_t budget_used;
-	uint64_t connects; /* attempts made */
+	uint64_t connects; /* number of the last attempt; the first is random */
 	lend_ns now;
 	uint64_t drawn;            /* random words drawn from the seed */
 	struct lend_list ready;    /* calls with something to send */
