@@ -26,9 +26,10 @@ struct pins {
 /* A message that lands, or landed, in frames. FREE (head NULL) -> LANDING -> taken -> FREE */
 struct landing {
 	struct mn_serve *serve;
-	const struct lend_buf *head;
-	uint32_t placement; /* 0: exec() took it */
+	const struct lend_buf *head; /* of the chain */
+	uint32_t placement;          /* 0: exec() took it */
 	uint32_t wraps;
+	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* what comes before the payload */
 };
 
 struct mn_serve {
@@ -196,26 +197,32 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	answer(serve, request);
 }
 
-/* The head of the message in a buffer, the rest in frames. */
-static struct lend_buf *land(struct mn_serve *serve, struct landing *l, uint32_t fixed, uint32_t n)
+static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
 {
-	struct lend_buf *first = lend_buf_take(serve->ep, fixed), **last;
+	struct lend_buf *buf = lend_buf_wrap(l->serve->ep, data, (uint32_t)len, landed, l);
+
+	l->wraps += buf != NULL;
+	return buf;
+}
+
+/* The first bytes land in the entry, the payload in frames. */
+static struct lend_buf *land(struct landing *l, uint32_t fixed, const struct lend_store_seg *seg,
+			     uint32_t n)
+{
+	struct lend_buf *first = land_at(l, l->fixed, fixed), **last;
 
 	if (!first)
 		return NULL;
 	last = &first->next;
 	for (uint32_t i = 0; i < n; i++) {
-		*last = lend_buf_wrap(serve->ep, serve->seg[i].data, (uint32_t)serve->seg[i].len,
-				      landed, l);
-		if (!*last)
-			break;
-		l->wraps++;
+		*last = land_at(l, seg[i].data, seg[i].len);
+		if (!*last) {
+			lend_buf_give(l->serve->ep, first);
+			return NULL;
+		}
 		last = &(*last)->next;
 	}
-	if (l->wraps == n + 1)
-		return first;
-	lend_buf_give(serve->ep, first);
-	return NULL;
+	return first;
 }
 
 static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,
@@ -235,8 +242,10 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 					     &segs, &fixed);
 	if (!placement)
 		return lend_buf_take(serve->ep, (uint32_t)len);
-	*l = (struct landing){.serve = serve, .placement = placement, .wraps = 1};
-	chain = land(serve, l, fixed, segs);
+	l->serve = serve;
+	l->placement = placement;
+	l->wraps = 1;
+	chain = land(l, fixed, serve->seg, segs);
 	if (chain)
 		l->head = chain;
 	landed(l); /* the count that kept it alive meanwhile */
