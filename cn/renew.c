@@ -79,6 +79,17 @@ static void renew(struct lend_ep *own, struct entry *e)
 	}
 }
 
+/* A lease is the process's: of several clients of one node the first speaks for all. */
+static bool spoken_for(const struct entry *e)
+{
+	const struct entry *o;
+
+	for (o = LIST_FIRST(&entries); o != e; o = LIST_NEXT(o, link))
+		if (!o->gone && o->life == e->life && !strcmp(o->address, e->address))
+			return true;
+	return false;
+}
+
 /* Says what is due; returns when to look again. Drops entries that are gone. */
 static lend_ns look(struct lend_ep *own)
 {
@@ -94,7 +105,7 @@ static lend_ns look(struct lend_ep *own)
 			free(e);
 			continue;
 		}
-		if (e->gone || !e->life)
+		if (e->gone || !e->life || spoken_for(e))
 			continue;
 		if (now >= e->next && !e->busy) {
 			e->next =

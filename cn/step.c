@@ -10,7 +10,7 @@
 
 static const struct lend_ref *refs_of(struct cn_op *op)
 {
-	return op->n > 1 ? op->data : &cn_op_outer(op)->ref;
+	return op->kind == LEND_MEMOP_RELEASE && op->n > 1 ? op->data : &cn_op_outer(op)->ref;
 }
 
 static uint32_t holds_of(struct cn_op *op, const struct lend_ref *ref)

@@ -41,6 +41,7 @@ static int open_endpoint(struct node *node, const struct mn_config *config)
 
 	c.listen = config->listen;
 	c.eal = config->eal;
+	c.sessions = 2 * config->clients + 512; /* each process has one for its lease, too */
 	c.receive_budget = UINT64_C(256) << 20;
 	rc = lend_open(&c, &node->ep);
 	return rc < 0 ? rc : lend_address(node->ep, node->address, sizeof(node->address));

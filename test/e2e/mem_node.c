@@ -1,0 +1,158 @@
+#include "e2e/mem_node.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "util/rng.h"
+
+static void start(struct mem_node *node, const char *size, const char *more)
+{
+	char command[512], line[1024] = "";
+	int fds[2];
+	FILE *out;
+
+	snprintf(command, sizeof(command), "exec '%s/lend-mn' --listen %s --size %s %s",
+		 LEND_BUILD_DIR, node->listen, size, more);
+	cr_assert_eq(pipe(fds), 0);
+	node->pid = fork();
+	if (node->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(fds[1], 1);
+		close(fds[0]);
+		close(fds[1]);
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	out = fdopen(fds[0], "r");
+	cr_assert(fgets(line, sizeof(line), out), "lend-mn said nothing: %s", command);
+	cr_assert_eq(
+	    sscanf(strstr(line, " at ") ? strstr(line, " at ") : "", " at %103s", node->address), 1,
+	    "\"%s\"", line);
+	fclose(out);
+}
+
+void mem_client_open(struct mem_node *node, struct lend_ep **ep, struct lend_mem **mem)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	config.sessions = 512;
+	cr_assert_eq(lend_open(&config, ep), 0, "%s", lend_why());
+	cr_assert_eq(lend_mem_open(*ep, node->address, mem), 0, "%s", lend_why());
+}
+
+void mem_client_close(struct lend_ep *ep, struct lend_mem *mem)
+{
+	lend_mem_close(mem);
+	lend_close(ep);
+}
+
+void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more)
+{
+	static atomic_uint count;
+
+	memset(node, 0, sizeof(*node));
+	if (!strcmp(carrier, "shm"))
+		snprintf(node->listen, sizeof(node->listen), "shm:mem%d-%u", (int)getpid(),
+			 count++);
+	else
+		snprintf(node->listen, sizeof(node->listen), "udp:127.0.0.1:0");
+	start(node, size, more);
+	mem_client_open(node, &node->ep, &node->mem);
+}
+
+void mem_node_restart(struct mem_node *node, const char *size)
+{
+	start(node, size, "");
+}
+
+void mem_node_stop(struct mem_node *node)
+{
+	int status;
+
+	cr_assert(mem_pages_become(node->ep, node->mem, 0, 2000), "pages are left");
+	mem_client_close(node->ep, node->mem);
+	kill(node->pid, SIGTERM);
+	cr_assert_eq(waitpid(node->pid, &status, 0), node->pid);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "lend-mn ended with %x", status);
+}
+
+enum lend_status mem_end(struct lend_mem *mem, struct lend_op *op, int rc)
+{
+	cr_assert_eq(rc, 0, "%s", lend_why());
+	cr_assert_eq(lend_op_wait(mem, op), 0, "%s", lend_why());
+	return op->status;
+}
+
+void mem_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
+{
+	struct lend_op op = {.timeout = 5000000000};
+
+	cr_assert_eq(mem_end(mem, &op, lend_mem_stat(mem, 0, stat, &op)), LEND_OK);
+}
+
+bool mem_pages_become(struct lend_ep *ep, struct lend_mem *mem, uint64_t pages, unsigned ms)
+{
+	lend_ns until = lend_now(ep) + ms * UINT64_C(1000000);
+	struct lend_mem_stat stat;
+
+	do {
+		mem_stat(mem, &stat);
+		if (stat.pages_used == pages)
+			return true;
+	} while (lend_now(ep) < until);
+	cr_log_error("%llu pages in use", (unsigned long long)stat.pages_used);
+	return false;
+}
+
+struct lend_ref mem_put(struct lend_mem *mem, const void *data, size_t len,
+			const struct lend_terms *terms)
+{
+	struct iovec iov = {(void *)data, len};
+	struct lend_op op = {.timeout = 10000000000};
+
+	cr_assert_eq(mem_end(mem, &op, lend_put(mem, &iov, 1, terms, &op)), LEND_OK);
+	return op.ref;
+}
+
+enum lend_status mem_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
+			 void *into, size_t len)
+{
+	struct iovec iov = {into, len};
+	struct lend_op op = {.timeout = 10000000000};
+
+	return mem_end(mem, &op, lend_get(mem, ref, offset, &iov, 1, &op));
+}
+
+enum lend_status mem_release(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_op op = {.timeout = 5000000000};
+
+	return mem_end(mem, &op, lend_release(mem, ref, 1, &op));
+}
+
+enum lend_status mem_adopt(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_op op = {.timeout = 5000000000};
+
+	return mem_end(mem, &op, lend_adopt(mem, ref, &op));
+}
+
+void mem_fill(void *data, size_t len, uint64_t seed)
+{
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	for (size_t i = 0; i < len; i += 8) {
+		uint64_t word = lend_rng_next(&rng);
+
+		memcpy((char *)data + i, &word, len - i < 8 ? len - i : 8);
+	}
+}

@@ -1,0 +1,39 @@
+/* mem_node - a lend-mn process and a client of it, for the tests of references. */
+#ifndef TEST_E2E_MEM_NODE_H
+#define TEST_E2E_MEM_NODE_H
+
+#include <sys/types.h>
+
+#include "lend/mem.h"
+
+struct mem_node {
+	pid_t pid;
+	char listen[64];   /* as given */
+	char address[104]; /* as printed */
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+};
+
+/* Starts lend-mn with these extra arguments ("" or "--lease 50 --id 7") and opens a client. */
+void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
+/* Starts lend-mn again at the same shm name. */
+void mem_node_restart(struct mem_node *node, const char *size);
+/* The client: pages in use become 0 within a second (replies may still pin some); then all ends. */
+void mem_node_stop(struct mem_node *node);
+void mem_client_open(struct mem_node *node, struct lend_ep **ep, struct lend_mem **mem);
+void mem_client_close(struct lend_ep *ep, struct lend_mem *mem);
+
+/* Waits for an operation that was started with result rc; its status. */
+enum lend_status mem_end(struct lend_mem *mem, struct lend_op *op, int rc);
+void mem_stat(struct lend_mem *mem, struct lend_mem_stat *stat);
+/* Waits until a node has this many pages in use: false after ms. */
+bool mem_pages_become(struct lend_ep *ep, struct lend_mem *mem, uint64_t pages, unsigned ms);
+struct lend_ref mem_put(struct lend_mem *mem, const void *data, size_t len,
+			const struct lend_terms *terms);
+enum lend_status mem_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
+			 void *into, size_t len);
+enum lend_status mem_release(struct lend_mem *mem, const struct lend_ref *ref);
+enum lend_status mem_adopt(struct lend_mem *mem, const struct lend_ref *ref);
+void mem_fill(void *data, size_t len, uint64_t seed);
+
+#endif
