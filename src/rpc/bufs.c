@@ -75,6 +75,11 @@ static void drop_hold(struct lend_pool_of_bufs *pool)
 		pool_free(pool);
 }
 
+void lend_bufs_hold(struct lend_pool_of_bufs *pool)
+{
+	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
+}
+
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
 {
 	pool->mapped = NULL;

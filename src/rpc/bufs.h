@@ -65,7 +65,9 @@ int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out);
 /* Segments of other pools that the core still had go home; our own are FREE. For the end: carriers
  * are closed. */
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);
-/* Gives up the owner's hold. */
+/* One more hold, to be given up by lend_bufs_close(). Any thread that knows it held. */
+void lend_bufs_hold(struct lend_pool_of_bufs *pool);
+/* Gives up a hold. */
 void lend_bufs_close(struct lend_pool_of_bufs *pool);
 /* Every mapping so far, then each new one, is told. */
 void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);

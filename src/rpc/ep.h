@@ -216,8 +216,9 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
 int lend_workers_need(struct lend_ep *ep);
 void lend_workers_push(struct lend_ep *ep, struct lend_req *req);
 void lend_workers_nudge(struct lend_ep *ep);
-void lend_workers_close(struct lend_ep *ep);
-bool lend_worker_of(struct lend_ep *home); /* this thread is one of its workers */
+void lend_workers_close(struct lend_ep *ep); /* no handler runs any more */
+void lend_workers_free(struct lend_ep *ep);  /* nor is there a buffer of theirs here */
+bool lend_worker_of(struct lend_ep *home);   /* this thread is one of its workers */
 struct lend_ep *
 lend_worker_ep(struct lend_ep *home); /* the worker's own; others: home. NULL: cannot open */
 struct lend_buf *lend_worker_take(lend_request request);

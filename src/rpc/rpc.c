@@ -237,10 +237,11 @@ static void dismantle(struct lend_ep *ep)
 		ep->carrier[c].io->ops->close(ep->carrier[c].io);
 		free(ep->carrier[c].address);
 	}
-	if (ep->bufs) {
+	if (ep->bufs)
 		lend_bufs_reclaim(ep->bufs);
+	lend_workers_free(ep);
+	if (ep->bufs)
 		lend_bufs_close(ep->bufs);
-	}
 	lend_sessions_close(ep);
 	lend_methods_free(&ep->methods);
 	free(ep->req);

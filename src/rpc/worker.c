@@ -20,6 +20,8 @@ struct lend_worker {
 	_Atomic(struct lend_ep *) ep; /* opened at first need */
 	uint64_t request;             /* under way */
 	struct lend_buf *bytes;       /* of it; NULL: taken */
+	struct lend_pool_of_bufs
+	    *pool; /* of its endpoint, held until no answer can name its buffers */
 	bool started;
 };
 
@@ -105,6 +107,8 @@ static void *work(void *arg)
 	}
 	ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
 	if (ep) {
+		self->pool = ep->bufs;
+		lend_bufs_hold(self->pool);
 		atomic_store_explicit(&self->ep, NULL, memory_order_release);
 		lend_close(ep);
 	}
@@ -136,6 +140,7 @@ int lend_workers_need(struct lend_ep *ep)
 		err = pthread_create(&worker->thread, NULL, work, worker);
 		if (err) {
 			lend_workers_close(ep);
+			lend_workers_free(ep);
 			return lend_fail(err,
 					 "cannot start %u worker threads: raise ulimit -u or lower "
 					 "config.workers",
@@ -191,6 +196,18 @@ void lend_workers_close(struct lend_ep *ep)
 			pthread_join(all->worker[i].thread, NULL);
 	for (struct lend_req *req = all->first; req; req = req->next)
 		lend_bufs_give(ep->bufs, req->bytes);
+	all->first = NULL;
+}
+
+void lend_workers_free(struct lend_ep *ep)
+{
+	struct lend_workers *all = ep->workers;
+
+	if (!all)
+		return;
+	for (uint32_t i = 0; i < all->n; i++)
+		if (all->worker[i].pool)
+			lend_bufs_close(all->worker[i].pool);
 	pthread_cond_destroy(&all->more);
 	pthread_mutex_destroy(&all->lock);
 	free(all);
