@@ -1,4 +1,4 @@
-/* mem - what a memory node holds.
+/* mem - what a memory node holds, and (mem_lat.c) how quick it is.
  * Layer: apps. Threads: one. */
 #include <string.h>
 
@@ -68,17 +68,23 @@ static void report(const struct args *args, const struct lend_mem_stat *stat)
 
 int app_mem(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options,
-					 .parser = parse,
-					 .args_doc = "stat",
-					 .doc = "Tells what a memory node holds.\v"
-						"  lend mem stat --node shm:mn0 --json"};
+	static const struct argp argp = {
+	    .options = options,
+	    .parser = parse,
+	    .args_doc = "stat\nlat [OPTION...]",
+	    .doc = "Tells what a memory node holds.\v"
+		   "  lend mem stat --node shm:mn0 --json\n"
+		   "  lend mem lat --carrier shm --size 4096 (its own --help)"};
 	struct args args = {.what = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_mem_stat stat;
 	struct lend_mem *mem;
 	struct lend_ep *ep;
 
+	if (argc > 1 && !strcmp(argv[1], "lat")) {
+		app_name_set("mem lat");
+		return app_mem_lat(argc - 1, argv + 1);
+	}
 	app_parse(&argp, argc, argv, &args);
 	if (lend_open(&config, &ep) < 0)
 		app_die("%s", lend_why());

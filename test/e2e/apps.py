@@ -26,6 +26,7 @@ LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_fligh
 def lend(*args, code=0, **kwargs):
     done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=60, **kwargs)
     assert done.returncode == code, (args, done.returncode, done.stdout[-400:], done.stderr[-2000:])
+    assert code or not done.stderr, (args, done.stderr[-2000:])  # a child's last words too
     return done
 
 
@@ -123,6 +124,13 @@ class Commands(unittest.TestCase):
         got = lend_json("chain", "--sweep", "--size", "8K", "--hops", 2, "--seconds", "0.4")
         self.assertEqual([row["size"] for row in got["sweep"]], [1024, 2048, 4096, 8192])
         self.assertEqual(got["wrong_bytes"], 0)
+
+    def test_mem_lat(self):
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem", "lat", "--carrier", carrier, *SHORT)
+                self.assertGreater(got["rounds"], 0)
+                self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
 
     def test_put_and_get(self):
         for listen in (f"shm:apps-{os.getpid()}-put", "udp:127.0.0.1:0"):
