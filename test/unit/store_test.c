@@ -312,6 +312,22 @@ Test(store, out_of_memory_is_a_status_and_changes_nothing)
 	cr_assert_eq(lend_store_hash(k->store), hash);
 }
 
+Test(store, out_of_memory_under_a_shared_root)
+{
+	struct lend_memspace space;
+	struct lend_memref ref;
+
+	OK(kit_alloc(k, &a, 4096 * 4096,
+		     &space)); /* two levels, so a seal of all shares the root */
+	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 40 * 4096, data));
+	OK(kit_seal(k, &a, &space, 0, 4096 * 4096, kit_owned, &ref));
+	IS(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 25 * 4096, back), RESOURCE_EXHAUSTED);
+	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 24 * 4096, back));
+	cr_assert_eq(kit_stats(k).cow_copies, 24);
+	OK(kit_get(k, &b, &ref, 0, 40 * 4096, back));
+	cr_assert_eq(memcmp(data, back, 40 * 4096), 0);
+}
+
 Test(store, address_zero_or_error_returned_as_address)
 {
 	struct lend_memspace zero = {0, 1, 0}, space;
@@ -368,6 +384,35 @@ Test(store, slices_limit_what_a_bearer_can_do)
 	cr_assert_eq(memcmp(data + 121, back, 10), 0);
 }
 
+/* Whoever has a token can sign any slice of it, also one that lies: the node must look at the
+ * ranges. */
+Test(store, slices_with_a_genuine_token_past_their_parent)
+{
+	static const struct lend_memslice row[] = {
+	    {0, 5001}, {5000, 1}, {5001, 0}, {(UINT64_C(1) << 40) - 1, 2}, {4999, 2}};
+	struct lend_memref ref, lie;
+
+	OK(kit_put(k, &a, data, 5000, kit_owned, &ref));
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		lie = ref;
+		lie.root_len = UINT64_C(1) << 41;
+		cr_assert_eq(lend_memref_slice(&lie, row[i].offset, row[i].len, 1, &lie), 0);
+		lie.root_len = 5000;
+		IS(kit_get(k, &b, &lie, 0, 0, back), INVALID_ARGUMENT);
+		lie = ref;
+		cr_assert_eq(lend_memref_slice(&lie, 0, 5000, 1, &lie), 0);
+		lie.slice[0].len = UINT64_C(1) << 41;
+		cr_assert_eq(lend_memref_slice(&lie, row[i].offset, row[i].len, 1, &lie), 0);
+		lie.slice[0].len = 5000;
+		IS(kit_get(k, &b, &lie, 0, 0, back), INVALID_ARGUMENT);
+	}
+	cr_assert_eq(lend_memref_slice(&ref, 0, 10, LEND_RIGHT_READ, &lie), 0);
+	lie.rights[1] = LEND_RIGHT_ALL;
+	cr_assert_eq(lend_memref_slice(&lie, 0, 10, LEND_RIGHT_ALL, &lie), 0);
+	lie.rights[1] = LEND_RIGHT_READ;
+	IS(kit_grant(k, &a, &lie, transfer), INVALID_ARGUMENT);
+}
+
 Test(store, terms_transfer)
 {
 	struct lend_memref ref;
@@ -404,8 +449,8 @@ Test(store, earliest_grant_is_used_first)
 	struct lend_memref ref;
 
 	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
-	OK(kit_grant(k, &a, &ref, (struct lend_memterms){LEND_TERMS_SHARED, 1, 9 * S}));
 	OK(kit_grant(k, &a, &ref, (struct lend_memterms){LEND_TERMS_SHARED, 1, 2 * S}));
+	OK(kit_grant(k, &a, &ref, (struct lend_memterms){LEND_TERMS_SHARED, 1, 9 * S}));
 	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
 	k->now += 3 * S;
 	lend_store_tick(k->store, k->now);

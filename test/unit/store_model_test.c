@@ -1,0 +1,571 @@
+/* Goal: the store agrees with a naive model on every byte, status, holder and number of pages, on
+ * any history with repeats, FORGET, time, and processes that die. Method: the model keeps each
+ * object's bytes in an array of its own, the pages that objects share as plain numbers, holders as
+ * a set of flags and grants as a list; seeds drive both; all ledgers are audited now and then and
+ * are zero in the end. */
+#include "unit/storekit.h"
+#include "util/rng.h"
+
+enum {
+	OBJECTS = 24,
+	PAGES = 90,
+	BYTES = PAGES * LEND_MEM_PAGE,
+	WHO = 4,
+	GRANTS = 8,
+	FRAMES = 400,
+	STEPS = 1500
+};
+#define S UINT64_C(1000000000)
+
+struct mgrant {
+	uint8_t kind; /* 0: none */
+	uint32_t left;
+	lend_ns expires;
+};
+struct mobject {
+	int kind; /* 0 none, 1 snapshot, 2 space */
+	uint64_t base, len;
+	uint32_t page[PAGES + 1]; /* which pages [base / page ...]; 0: zeros */
+	uint8_t bytes[BYTES];
+	bool held[WHO];
+	struct mgrant grant[GRANTS];
+	int owner;
+	struct lend_memref ref;
+	struct lend_memspace space;
+};
+static struct mobject *obj;
+static struct kit *k;
+static struct who who[WHO];
+static struct lend_rng rng;
+static uint64_t seed;
+static uint32_t newest_page;
+static uint8_t buf[BYTES], got[BYTES];
+
+#define AT "seed %llu", (unsigned long long)seed
+
+static uint64_t below(uint64_t n)
+{
+	return lend_rng_below(&rng, n);
+}
+
+static uint32_t page_refs(uint32_t page)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < OBJECTS; i++)
+		for (int p = 0; obj[i].kind && p <= PAGES; p++)
+			n += obj[i].page[p] == page;
+	return n;
+}
+
+static uint32_t pages_used(void)
+{
+	static bool seen[1 << 20];
+	uint32_t n = 0;
+
+	memset(seen, 0, newest_page + 1);
+	for (int i = 0; i < OBJECTS; i++)
+		for (int p = 0; obj[i].kind && p <= PAGES; p++)
+			if (obj[i].page[p] && !seen[obj[i].page[p]]) {
+				seen[obj[i].page[p]] = true;
+				n++;
+			}
+	return n;
+}
+
+static void settle(struct mobject *o)
+{
+	bool kept = o->kind == 2;
+
+	for (int i = 0; i < WHO; i++)
+		kept |= o->held[i];
+	for (int i = 0; i < GRANTS; i++)
+		kept |= o->grant[i].kind;
+	if (!kept)
+		o->kind = 0;
+}
+
+static void expire(void)
+{
+	for (int i = 0; i < OBJECTS; i++) {
+		if (obj[i].kind != 1)
+			continue;
+		for (int g = 0; g < GRANTS; g++)
+			if (obj[i].grant[g].expires <= k->now)
+				obj[i].grant[g].kind = 0;
+		settle(&obj[i]);
+	}
+}
+
+static struct mobject *pick(int kind)
+{
+	struct mobject *o = &obj[below(OBJECTS)];
+
+	return o->kind == kind ? o : NULL;
+}
+
+static struct mobject *empty(int kind)
+{
+	for (int i = 0; i < OBJECTS; i++)
+		if (!obj[i].kind) {
+			memset(&obj[i], 0, sizeof(obj[i]));
+			obj[i].kind = kind;
+			return &obj[i];
+		}
+	return NULL;
+}
+
+static struct mgrant *next_grant(struct mobject *o)
+{
+	struct mgrant *best = NULL;
+
+	for (int g = 0; g < GRANTS; g++)
+		if (o->grant[g].kind && o->grant[g].left &&
+		    (!best || o->grant[g].expires < best->expires))
+			best = &o->grant[g];
+	return best;
+}
+
+static bool has_grant_room(const struct mobject *o)
+{
+	for (int g = 0; g < GRANTS; g++)
+		if (!o->grant[g].kind)
+			return true;
+	return false;
+}
+
+static void add_grant(struct mobject *o, struct lend_memterms t)
+{
+	for (int g = 0; g < GRANTS; g++)
+		if (!o->grant[g].kind) {
+			o->grant[g] = (struct mgrant){
+			    t.kind, t.kind == LEND_TERMS_TRANSFER ? 1 : t.n, k->now + t.ttl};
+			return;
+		}
+}
+
+static struct lend_memterms terms(bool owned_too)
+{
+	struct lend_memterms t = {(uint8_t)(owned_too ? below(3) : 1 + below(2)), 0, 0};
+
+	if (t.kind != LEND_TERMS_OWNED)
+		t.ttl = 1 + below(8 * S);
+	if (t.kind == LEND_TERMS_SHARED)
+		t.n = (uint32_t)below(3);
+	return t;
+}
+
+static void apply(struct mobject *o, int w, struct lend_memterms t)
+{
+	o->held[w] = t.kind != LEND_TERMS_TRANSFER;
+	if (t.kind != LEND_TERMS_OWNED)
+		add_grant(o, t);
+}
+
+/* Writing makes zero and shared pages new ones; false: they do not fit, nothing was changed. */
+static bool touch(struct mobject *o, uint64_t offset, uint64_t len)
+{
+	uint64_t first = (o->base + offset) / LEND_MEM_PAGE;
+	uint64_t end = len ? (o->base + offset + len - 1) / LEND_MEM_PAGE + 1 : first;
+	uint32_t need = 0;
+
+	for (uint64_t p = first; p < end; p++)
+		need += !o->page[p] || page_refs(o->page[p]) > 1;
+	if (need > FRAMES - pages_used())
+		return false;
+	for (uint64_t p = first; p < end; p++)
+		if (!o->page[p] || page_refs(o->page[p]) > 1)
+			o->page[p] = ++newest_page;
+	return true;
+}
+
+/* o becomes [offset, offset + len) of from, pages shared. */
+static void share(struct mobject *o, const struct mobject *from, uint64_t offset, uint64_t len)
+{
+	uint64_t start = from->base + offset;
+
+	o->base = start % LEND_MEM_PAGE;
+	o->len = len;
+	memcpy(o->bytes, from->bytes + offset, len);
+	for (uint64_t p = 0; len && p * LEND_MEM_PAGE < o->base + len; p++)
+		o->page[p] = from->page[start / LEND_MEM_PAGE + p];
+}
+
+static void fill(uint64_t len)
+{
+	uint64_t v = lend_rng_next(&rng);
+
+	for (uint64_t i = 0; i < len; i++)
+		buf[i] = (uint8_t)(v >> i % 56) + (uint8_t)i;
+}
+
+static uint64_t length(void)
+{
+	return below(3) ? below(5 * LEND_MEM_PAGE) : 64 * LEND_MEM_PAGE + below(25 * LEND_MEM_PAGE);
+}
+
+static void expect(enum lend_mem_status status, enum lend_mem_status want)
+{
+	cr_assert_eq(status, want, "seed %llu: status %d, want %d", (unsigned long long)seed,
+		     status, want);
+}
+
+static void do_release(int w);
+static void do_free(void);
+
+static void do_put(int w)
+{
+	struct lend_memterms t = terms(true);
+	uint64_t len = length();
+	struct mobject *o = empty(1);
+	bool fits;
+
+	if (!o) {
+		do_release((int)below(WHO));
+		do_free();
+		return;
+	}
+	fill(len);
+	o->len = len;
+	memcpy(o->bytes, buf, len);
+	fits = touch(o, 0, len);
+	expect(kit_put(k, &who[w], buf, len, t, &o->ref),
+	       fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
+	if (fits)
+		apply(o, w, t);
+	else
+		o->kind = 0;
+}
+
+static void do_get(int w)
+{
+	struct mobject *o = pick(1);
+	struct lend_memref ref;
+	uint64_t from, len, offset, n;
+
+	if (!o)
+		return;
+	from = below(o->len + 1);
+	len = below(o->len - from + 1);
+	offset = below(len + 1);
+	n = below(len - offset + 1);
+	cr_assert_eq(lend_memref_slice(&o->ref, from, len, LEND_RIGHT_READ, &ref), 0);
+	expect(kit_get(k, &who[w], &ref, offset, n, got), LEND_MEM_OK);
+	cr_assert_eq(memcmp(got, o->bytes + from + offset, n), 0, AT);
+	expect(kit_get(k, &who[w], &ref, offset, len - offset + 1, got), LEND_MEM_OUT_OF_RANGE);
+}
+
+static void do_alloc(int w)
+{
+	struct mobject *o = empty(2);
+
+	if (!o)
+		return;
+	o->owner = w;
+	o->len = length();
+	expect(kit_alloc(k, &who[w], o->len, &o->space), LEND_MEM_OK);
+}
+
+static void do_map(int w)
+{
+	struct mobject *from = pick(1), *o = from ? empty(2) : NULL;
+	struct lend_memref ref;
+	uint64_t offset, len;
+
+	if (!o)
+		return;
+	offset = below(2) ? 0 : below(from->len + 1);
+	len = below(2) ? from->len - offset : below(from->len - offset + 1);
+	o->owner = w;
+	share(o, from, offset, len);
+	cr_assert_eq(lend_memref_slice(&from->ref, offset, len, LEND_RIGHT_MAP, &ref), 0);
+	expect(kit_map(k, &who[w], &ref, &o->space), LEND_MEM_OK);
+}
+
+static void do_write(int w)
+{
+	struct mobject *o = pick(2);
+	uint64_t offset, len;
+	bool fits;
+
+	if (!o)
+		return;
+	offset = below(o->len + 1);
+	len = below(o->len - offset + 1);
+	if (below(2) && len > 9000)
+		len = below(9000);
+	fill(len);
+	if (below(8))
+		w = o->owner;
+	if (o->owner != w) {
+		expect(kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
+		       LEND_MEM_NOT_FOUND);
+		return;
+	}
+	fits = touch(o, offset, len);
+	expect(kit_space_op(k, &who[w], LEND_MEMOP_WRITE, &o->space, offset, len, buf),
+	       fits ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED);
+	if (fits)
+		memcpy(o->bytes + offset, buf, len);
+}
+
+static void do_read(void)
+{
+	struct mobject *o = pick(2);
+
+	if (!o)
+		return;
+	expect(kit_space_op(k, &who[o->owner], LEND_MEMOP_READ, &o->space, 0, o->len, got),
+	       LEND_MEM_OK);
+	cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
+}
+
+static void do_seal(void)
+{
+	struct mobject *from = pick(2), *o = from ? empty(1) : NULL;
+	struct lend_memop op = {.kind = LEND_MEMOP_SEAL, .terms = terms(true)};
+	int w;
+
+	if (!o)
+		return;
+	w = from->owner;
+	op.space = from->space;
+	op.offset = below(2) ? 0 : below(from->len + 1);
+	op.len = below(2) ? from->len - op.offset : below(from->len - op.offset + 1);
+	op.flags = below(3) == 0 ? LEND_MEMOP_CONSUME : 0;
+	expect(kit_do(k, &who[w], &op, NULL), LEND_MEM_OK);
+	cr_assert(lend_memref_decode(k->out.head, &o->ref));
+	share(o, from, op.offset, op.len);
+	apply(o, w, op.terms);
+	if (op.flags)
+		from->kind = 0;
+}
+
+static void do_free(void)
+{
+	struct mobject *o = pick(2);
+
+	if (!o)
+		return;
+	expect(kit_space_op(k, &who[o->owner], LEND_MEMOP_FREE, &o->space, 0, 0, NULL),
+	       LEND_MEM_OK);
+	o->kind = 0;
+}
+
+/* Adopt, and half the time FORGET it. */
+static void do_adopt(int w)
+{
+	struct mobject *o = pick(1);
+	struct mgrant *g, old;
+	uint8_t forgot;
+
+	if (!o)
+		return;
+	g = next_grant(o);
+	if (o->held[w] || !g) {
+		expect(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref),
+		       o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+		return;
+	}
+	old = *g;
+	expect(kit_ref_op(k, &who[w], LEND_MEMOP_ADOPT, &o->ref), LEND_MEM_OK);
+	if (below(2)) {
+		expect(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
+		cr_assert_eq(forgot, LEND_FORGOT_UNDONE, AT);
+		if (old.expires < k->now + 5 * S)
+			old.expires = k->now + 5 * S;
+		*g = old;
+		return;
+	}
+	o->held[w] = true;
+	if (--g->left == 0 && g->kind == LEND_TERMS_TRANSFER)
+		g->kind = 0;
+}
+
+static void do_grant(int w)
+{
+	struct mobject *o = pick(1);
+	struct lend_memterms t = terms(false);
+	uint8_t forgot;
+
+	if (!o || !has_grant_room(o))
+		return;
+	expect(kit_grant(k, &who[w], &o->ref, t),
+	       o->held[w] ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+	if (below(3) == 0) {
+		expect(kit_forget(k, &who[w], who[w].id, &forgot), LEND_MEM_OK);
+		return; /* nothing has changed */
+	}
+	if (!o->held[w])
+		return;
+	add_grant(o, t);
+	o->held[w] &= t.kind != LEND_TERMS_TRANSFER;
+}
+
+static void do_release(int w)
+{
+	struct mobject *o = pick(1);
+	struct mgrant *g;
+
+	if (!o)
+		return;
+	g = next_grant(o);
+	expect(kit_release(k, &who[w], &o->ref),
+	       o->held[w] || g ? LEND_MEM_OK : LEND_MEM_FAILED_PRECONDITION);
+	if (!o->held[w] && g && --g->left == 0 && g->kind == LEND_TERMS_TRANSFER)
+		g->kind = 0;
+	o->held[w] = false;
+	settle(o);
+}
+
+/* A put that is repeated, then forgotten; or forgotten before it comes. */
+static void do_forgotten_put(int w)
+{
+	struct lend_memop op = {
+	    .kind = LEND_MEMOP_PUT, .len = 1 + below(9000), .terms = terms(true)};
+	uint8_t reply[64], forgot;
+	bool fits = (op.len + 4095) / 4096 <= FRAMES - pages_used();
+	bool before = below(2);
+
+	fill(op.len);
+	op.client = who[w].number;
+	op.life = who[w].life;
+	op.id = op.low = who[w].low = ++who[w].id;
+	if (before)
+		expect(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
+	expect(kit_exec(k, &who[w], &op, buf), before ? LEND_MEM_ABORTED
+					       : fits ? LEND_MEM_OK
+						      : LEND_MEM_RESOURCE_EXHAUSTED);
+	if (!before && fits) {
+		memcpy(reply, k->out.head, 64);
+		expect(kit_exec(k, &who[w], &op, buf), LEND_MEM_OK);
+		cr_assert_eq(memcmp(reply, k->out.head, 64), 0, AT);
+	}
+	expect(kit_forget(k, &who[w], op.id, &forgot), LEND_MEM_OK);
+	expect(kit_exec(k, &who[w], &op, buf), LEND_MEM_ABORTED);
+	who[w].low = 0;
+}
+
+static void do_stale(int w)
+{
+	struct mobject *o = &obj[below(OBJECTS)];
+
+	if (o->kind || !o->ref.version)
+		return;
+	expect(kit_get(k, &who[w], &o->ref, 0, 0, got), LEND_MEM_NOT_FOUND);
+	expect(kit_release(k, &who[w], &o->ref), LEND_MEM_NOT_FOUND);
+}
+
+static void hello(void)
+{
+	for (uint32_t w = 0; w < WHO; w++)
+		expect(kit_hello(k, &who[w], 1 + w / 2, 1 + w % 2), LEND_MEM_OK);
+}
+
+/* Process 0 or 1, of clients 2p and 2p + 1, hangs up. */
+static void do_hangup(int process)
+{
+	lend_store_hangup(k->store, who[2 * process].incarnation);
+	for (int i = 0; i < OBJECTS; i++) {
+		if (obj[i].kind == 2 && obj[i].owner / 2 == process)
+			obj[i].kind = 0;
+		obj[i].held[2 * process] = obj[i].held[2 * process + 1] = false;
+		if (obj[i].kind == 1)
+			settle(&obj[i]);
+	}
+	hello();
+}
+
+static void step(void)
+{
+	int w = (int)below(WHO);
+
+	switch (below(24)) {
+	case 0:
+	case 1:
+	case 2:
+		return do_put(w);
+	case 3:
+	case 4:
+		return do_get(w);
+	case 5:
+		return do_alloc(w);
+	case 6:
+	case 7:
+		return do_map(w);
+	case 8:
+	case 9:
+	case 10:
+		return do_write(w);
+	case 11:
+	case 12:
+		return do_read();
+	case 13:
+	case 14:
+		return do_seal();
+	case 15:
+		return do_free();
+	case 16:
+	case 17:
+		return do_adopt(w);
+	case 18:
+		return do_grant(w);
+	case 19:
+		return do_release(w);
+	case 20:
+		do_free();
+		return do_forgotten_put(w);
+	case 21:
+		return do_stale(w);
+	case 22:
+		if (below(20) == 0)
+			do_hangup((int)below(2));
+		return;
+	default:
+		k->now += below(2 * S);
+		hello(); /* keeps the leases */
+		if (below(2))
+			lend_store_tick(k->store, k->now);
+		return expire();
+	}
+}
+
+static void story(void)
+{
+	lend_rng_seed(&rng, seed);
+	newest_page = 0;
+	memset(obj, 0, OBJECTS * sizeof(*obj));
+	memset(who, 0, sizeof(who));
+	k = kit_open(FRAMES, (uint32_t)seed);
+	hello();
+	for (int i = 0; i < STEPS; i++) {
+		step();
+		if (kit_stats(k).pages_used != pages_used())
+			cr_assert_fail("seed %llu step %d: %llu pages, model %u",
+				       (unsigned long long)seed, i,
+				       (unsigned long long)kit_stats(k).pages_used, pages_used());
+		if (i % 100 == 0)
+			kit_audit(k);
+	}
+	for (int i = 0; i < OBJECTS; i++) {
+		struct mobject *o = &obj[i];
+
+		if (o->kind == 1) {
+			expect(kit_get(k, &who[0], &o->ref, 0, o->len, got), LEND_MEM_OK);
+			cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
+		}
+	}
+	/* Nobody renews any more: leases and grants take all with them. */
+	while (lend_store_deadline(k->store) != LEND_NEVER)
+		kit_next_deadline(k);
+	cr_assert_eq(kit_stats(k).pages_used + kit_stats(k).refs + kit_stats(k).clients, 0, AT);
+	kit_close(k);
+}
+
+Test(store_model, agrees_with_a_naive_model)
+{
+	obj = calloc(OBJECTS, sizeof(*obj));
+	for (seed = 1; seed <= 40; seed++)
+		story();
+	free(obj);
+}
