@@ -7,7 +7,7 @@
 #include "io/conform.h"
 #include "util/rng.h"
 
-enum { ROUNDS = 4000, LOST_MS = 5000 };
+enum { ROUNDS = 10000, LOST_MS = 5000 };
 
 struct echo {
 	struct lend_io *io;
@@ -16,12 +16,23 @@ struct echo {
 	bool sleeps;
 };
 
+/* Pauses of every length, short ones most often, hit the moment of falling asleep sooner or later.
+ */
+static void pause_a_bit(struct lend_rng *rng)
+{
+	volatile uint64_t spin = lend_rng_below(rng, UINT64_C(1) << lend_rng_below(rng, 13));
+
+	while (spin > 0)
+		spin--;
+}
+
 /* Sleeps as the loop does: arm, and only then wait. False: nothing came for so long that a wake-up
  * was lost. */
-static bool nap(struct lend_io *io)
+static bool nap(struct lend_io *io, struct lend_rng *rng)
 {
 	struct pollfd p = {.fd = io->ops->fd(io), .events = POLLIN};
 
+	pause_a_bit(rng);
 	if (!io->ops->arm(io))
 		return true;
 	return poll(&p, 1, LOST_MS) == 1;
@@ -39,13 +50,15 @@ static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t se
 static void *echo_main(void *arg)
 {
 	struct echo *e = arg;
+	struct lend_rng rng;
 
+	lend_rng_seed(&rng, 1);
 	while (!atomic_load(&e->stop)) {
 		if (conform_take(e->io, answer, e) > 0)
 			continue;
 		if (!e->sleeps)
 			sched_yield();
-		else if (!nap(e->io) && !atomic_load(&e->stop))
+		else if (!nap(e->io, &rng) && !atomic_load(&e->stop))
 			cr_assert_fail("the server slept through a datagram");
 	}
 	return NULL;
@@ -65,17 +78,21 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 	g->seq = seq;
 }
 
-/* One there and back; false: lost on the way, which some may. */
-static bool round_trip(struct conform_pair *p, uint32_t seq, bool sleeps)
+/* Two there and back: after the first the receiver is known to look, and with the second it may
+ * just have stopped. False: lost on the way. */
+static bool round_trip(struct conform_pair *p, uint32_t seq, bool sleeps, struct lend_rng *rng)
 {
 	uint64_t end = conform_ms() + LOST_MS;
 	struct got g = {0};
 
 	cr_assert_eq(conform_send(p->client, p->peer, 1, seq, 64), LEND_SENT);
+	pause_a_bit(rng);
+	cr_assert_eq(conform_send(p->client, p->peer, 1, seq, 64), LEND_SENT);
 	while (conform_ms() < end) {
-		if (conform_take(p->client, note, &g) > 0 && g.seq == seq)
-			return true;
-		if (sleeps && !nap(p->client))
+		(void)conform_take(p->client, note, &g);
+		if (g.n == 2)
+			return g.seq == seq;
+		if (sleeps && !nap(p->client, rng))
 			return false;
 		if (!sleeps)
 			sched_yield();
@@ -95,10 +112,8 @@ static void race(const struct conform_row *row, bool server_sleeps, bool client_
 	e.io = p.server;
 	cr_assert_eq(pthread_create(&thread, NULL, echo_main, &e), 0);
 	for (uint32_t seq = 0; seq < ROUNDS; seq++) {
-		/* Pauses of every length hit the moment of falling asleep sooner or later. */
-		for (volatile uint64_t spin = lend_rng_below(&rng, 3000); spin > 0; spin--)
-			;
-		cr_assert(round_trip(&p, seq, client_sleeps), "round %u, seed %lu", seq,
+		pause_a_bit(&rng);
+		cr_assert(round_trip(&p, seq, client_sleeps, &rng), "round %u, seed %lu", seq,
 			  (unsigned long)p.seed);
 	}
 	atomic_store(&e.stop, 1);
@@ -123,17 +138,19 @@ void conform_ping_pong(const struct conform_row *row)
 void conform_wait(const struct conform_row *row)
 {
 	struct conform_pair p;
+	struct lend_rng rng;
 	int fd;
 
 	need_threads(row);
 	conform_open(&p, row);
+	lend_rng_seed(&rng, p.seed);
 	fd = p.server->ops->fd(p.server);
 	if (fd >= 0) {
 		cr_assert(p.server->ops->arm(p.server), "nothing came: may sleep");
 		(void)conform_take(p.server, NULL, NULL);
 		cr_assert_eq(conform_send(p.client, p.peer, 1, 0, 64), LEND_SENT);
 		/* Either it must not sleep, or it is woken at once. */
-		cr_assert(nap(p.server));
+		cr_assert(nap(p.server, &rng));
 		cr_assert_gt(conform_take(p.server, NULL, NULL), 0);
 	}
 	conform_close(&p);
@@ -146,9 +163,13 @@ void conform_wait(const struct conform_row *row)
 static void *drain_main(void *arg)
 {
 	struct echo *e = arg;
+	struct lend_rng rng;
 
+	lend_rng_seed(&rng, 1);
 	while (!atomic_load(&e->stop)) {
-		if (conform_take(e->io, NULL, NULL) == 0 && !nap(e->io) && !atomic_load(&e->stop))
+		pause_a_bit(&rng); /* slower than the sender: it is full most of the time */
+		if (conform_take(e->io, NULL, NULL) == 0 && !nap(e->io, &rng) &&
+		    !atomic_load(&e->stop))
 			cr_assert_fail("the receiver slept through a datagram");
 	}
 	return NULL;
@@ -160,11 +181,13 @@ void conform_wait_for_room(const struct conform_row *row)
 {
 	struct conform_pair p;
 	struct echo e = {0};
+	struct lend_rng rng;
 	pthread_t thread;
 	uint32_t fulls = 0;
 
 	need_threads(row);
 	conform_open(&p, row);
+	lend_rng_seed(&rng, p.seed);
 	if (!row->lossless || p.client->ops->fd(p.client) < 0) {
 		conform_close(&p);
 		cr_skip_test("%s: never full, or no fd to sleep on", row->name);
@@ -177,7 +200,9 @@ void conform_wait_for_room(const struct conform_row *row)
 			continue;
 		}
 		fulls++;
-		cr_assert(nap(p.client), "slept on although there is room");
+		for (uint64_t n = lend_rng_below(&rng, 16); n > 0; n--)
+			pause_a_bit(&rng);
+		cr_assert(nap(p.client, &rng), "slept on although there is room");
 		(void)conform_take(p.client, NULL, NULL);
 	}
 	atomic_store(&e.stop, 1);
