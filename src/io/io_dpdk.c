@@ -1,0 +1,364 @@
+/* io_dpdk - the carrier over DPDK's devices: bursts of frames, one device per link.
+ *
+ * Sending copies a datagram's head, pieces and tail into a frame. A device that takes only a part
+ * of a burst leaves the rest in the link's backlog, so no datagram is built twice; while there is a
+ * backlog the link is full. Receiving lends the frames themselves.
+ *
+ * Ring and memif links lose nothing, are memory of this machine (no trailer needed), and name their
+ * sender by the link itself.
+ *
+ * Layer: io. Threads: one per carrier.
+ */
+#include "io/io_dpdk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_prefetch.h>
+#include <rte_ring.h>
+
+#include "io/carriers.h"
+#include "sys/why.h"
+
+static struct dpdk *self(struct lend_io *io)
+{
+	return (struct dpdk *)io;
+}
+
+/* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
+static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct dpdk_frame *frame)
+{
+	struct dpdk_port *port = io->port[index];
+	struct dpdk_peer *peer;
+	uint32_t i = port->last_peer;
+
+	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].ip != frame->ip ||
+	    io->peer[i].udp != frame->udp || io->peer[i].port != index)
+		i = dpdk_peer_find(io, (uint16_t)index, frame->ip, frame->udp);
+	if (i == DPDK_NONE)
+		i = dpdk_peer_add(io, (uint16_t)index, frame->ip, frame->udp, frame->mac);
+	port->last_peer = (uint16_t)i;
+	if (i == DPDK_NONE || io->kind != DPDK_DEVICE)
+		return i;
+	peer = &io->peer[i];
+	if (memcmp(peer->head, frame->mac, 6) != 0)
+		memcpy(peer->head, frame->mac, 6);
+	return i;
+}
+
+/* True when the frame became a datagram; else it is counted. */
+static bool take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *buf,
+		       struct lend_in *in)
+{
+	const uint8_t *bytes = rte_pktmbuf_mtod(buf, const uint8_t *);
+	struct dpdk_frame frame;
+	enum dpdk_verdict verdict;
+	uint32_t peer;
+
+	if (buf->nb_segs != 1) {
+		io->io.stats.rx_truncated++;
+		return false;
+	}
+	verdict = dpdk_frame_read(bytes, buf->data_len, io->ip, io->udp, &frame);
+	if (verdict != DPDK_OURS) {
+		io->io.stats.rx_foreign += verdict == DPDK_FOREIGN;
+		io->io.stats.rx_bad += verdict == DPDK_BAD;
+		return false;
+	}
+	peer = sender_of(io, index, &frame);
+	if (peer == DPDK_NONE)
+		return false;
+	*in = (struct lend_in){.data = frame.data,
+			       .len = frame.len,
+			       .peer = peer,
+			       .ecn = frame.ecn,
+			       .addr = io->peer[peer].key,
+			       .addr_len = 6};
+	return true;
+}
+
+static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uint32_t cap)
+{
+	struct rte_mbuf **buf = io->held + io->held_n;
+	struct dpdk_port *port = io->port[index];
+	uint32_t n = 0;
+	uint16_t got;
+
+	if (cap > DPDK_BURST)
+		cap = DPDK_BURST;
+	(void)dpdk_port_drain(port);
+	got = rte_eth_rx_burst(port->id, 0, buf, (uint16_t)cap);
+	for (uint16_t i = 0; i < got; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(buf[i], void *));
+	for (uint16_t i = 0; i < got; i++) {
+		struct rte_mbuf *taken = buf[i];
+
+		if (take_frame(io, index, taken, &in[n]))
+			buf[n++] = taken;
+		else
+			rte_pktmbuf_free(taken);
+	}
+	io->held_n += n;
+	if (got == 0 && port->closing) {
+		dpdk_peer_hangup(io, (uint16_t)index);
+		pthread_mutex_lock(&dpdk_world);
+		dpdk_port_drop(io, index);
+		pthread_mutex_unlock(&dpdk_world);
+	}
+	return n;
+}
+
+static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk *io = self(base);
+	uint32_t n = 0, ports;
+
+	if (!dpdk_enter(io))
+		return 0;
+	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
+		dpdk_port_reconcile(io);
+	ports = io->ports_n;
+	for (uint32_t i = 0; i < ports; i++) {
+		uint32_t room = DPDK_HELD_MAX - io->held_n;
+		uint32_t at = io->turn + i < ports ? io->turn + i : io->turn + i - ports;
+
+		room = room < cap - n ? room : cap - n;
+		if (room == 0)
+			break;
+		if (at < DPDK_PORTS_MAX && io->port[at] && io->port[at]->active)
+			n += rx_port(io, at, in + n, room);
+	}
+	io->turn = io->turn + 1 < ports ? io->turn + 1 : 0;
+	dpdk_leave(io);
+	if (io->gone_n > 0)
+		n += dpdk_peer_gone(io, in + n, cap - n);
+	return n;
+}
+
+static void rx_done(struct lend_io *base)
+{
+	struct dpdk *io = self(base);
+
+	rte_pktmbuf_free_bulk(io->held, io->held_n);
+	io->held_n = 0;
+}
+
+static void fill(struct rte_mbuf *buf, const struct dpdk_peer *peer, const struct lend_bufs *bufs,
+		 const struct lend_out *out, uint32_t len)
+{
+	uint8_t *at = rte_pktmbuf_mtod(buf, uint8_t *);
+
+	dpdk_frame_write(at, peer, len);
+	at += DPDK_HEAD;
+	memcpy(at, out->head, out->head_len);
+	at += out->head_len;
+	for (uint32_t i = 0; i < out->n; i++)
+		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+	if (out->tail_len)
+		memcpy(at, out->tail, out->tail_len);
+	buf->data_len = (uint16_t)(len + DPDK_HEAD);
+	buf->pkt_len = len + DPDK_HEAD;
+}
+
+static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
+{
+	for (uint32_t i = 0; i < n; i++)
+		out[i].sent = (uint8_t)sent;
+}
+
+/* A run of at most a burst over one port; the device takes them or the backlog does. */
+static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+		     struct lend_out *out, uint32_t n)
+{
+	struct rte_mbuf **buf = port->backlog;
+	uint32_t made = 0;
+
+	if (!port->active || !dpdk_port_drain(port) ||
+	    rte_pktmbuf_alloc_bulk(dpdk_eal_pool(), buf, n) != 0) {
+		io->io.stats.tx_full += n;
+		mark(out, n, LEND_SENT_FULL);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t len = lend_out_len(&out[i]);
+
+		out[i].sent = LEND_SENT;
+		if (len > io->io.path.mtu) { /* cannot go: lost, as on a wire */
+			io->io.stats.tx_full++;
+			continue;
+		}
+		fill(buf[made++], &io->peer[out[i].peer], bufs, &out[i], len);
+	}
+	rte_pktmbuf_free_bulk(buf + made, n - made);
+	port->backlog_first = 0;
+	port->backlog_n = (uint16_t)made;
+	(void)dpdk_port_drain(port);
+}
+
+static void tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct dpdk *io = self(base);
+
+	if (!dpdk_enter(io)) {
+		io->io.stats.tx_full += n;
+		mark(out, n, LEND_SENT_FULL);
+		return;
+	}
+	for (uint32_t i = 0, run; i < n; i += run) {
+		const struct dpdk_peer *peer = &io->peer[out[i].peer & (DPDK_PEERS_MAX - 1)];
+
+		run = 1;
+		if (out[i].peer >= DPDK_PEERS_MAX || peer->life != DPDK_ALIVE) {
+			io->io.stats.tx_dead++;
+			out[i].sent = LEND_SENT_DEAD;
+			continue;
+		}
+		while (run < DPDK_BURST && i + run < n && out[i + run].peer == out[i].peer)
+			run++;
+		send_run(io, io->port[peer->port], bufs, out + i, run);
+	}
+	dpdk_leave(io);
+}
+
+static bool flush(struct lend_io *base, uint32_t buf)
+{
+	(void)base;
+	(void)buf;
+	return true; /* tx() copied it */
+}
+
+static int fd(struct lend_io *base)
+{
+	(void)base;
+	return -1;
+}
+
+static bool arm(struct lend_io *base)
+{
+	struct dpdk *io = self(base);
+
+	if (io->gone_n > 0 || atomic_load(&io->changed))
+		return false;
+	for (uint32_t i = 0; i < io->ports_n; i++) {
+		const struct dpdk_port *port = io->port[i];
+
+		if (port && (port->backlog_n > 0 || port->closing ||
+			     (port->link && !rte_ring_empty(port->link->ring[port->side]))))
+			return false;
+	}
+	return true;
+}
+
+static int reg(struct lend_io *base, void *memory, size_t len)
+{
+	(void)base;
+	(void)memory;
+	(void)len;
+	return 0;
+}
+
+static int add_peer(struct dpdk *io, uint32_t port, const struct dpdk_address *to, uint32_t *peer)
+{
+	static const uint8_t broadcast[6] = {255, 255, 255, 255, 255, 255};
+	uint32_t i = dpdk_peer_find(io, (uint16_t)port, to->ip, to->udp);
+
+	if (i == DPDK_NONE)
+		i = dpdk_peer_add(io, (uint16_t)port, to->ip, to->udp,
+				  to->has_mac ? to->mac : broadcast);
+	if (i == DPDK_NONE)
+		return lend_fail(ENOSPC,
+				 "all %d peers of this carrier are in use: close some sessions",
+				 DPDK_PEERS_MAX);
+	io->peer[i].held = !io->peer[i].kept;
+	*peer = i;
+	return 0;
+}
+
+static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
+{
+	struct dpdk *io = self(base);
+	struct dpdk_address to;
+	uint32_t port = 0;
+	int rc = dpdk_address_parse(address, &to);
+
+	if (rc < 0)
+		return rc;
+	if (to.udp == 0 || strcmp(to.device, io->device) != 0)
+		return lend_fail(EINVAL,
+				 "%.100s: not an address that a dpdk:%s carrier reaches: name one "
+				 "on that device",
+				 address, io->device);
+	if (atomic_load(&io->changed))
+		dpdk_port_reconcile(io);
+	*peer = dpdk_peer_any(io, to.ip, to.udp);
+	if (*peer != DPDK_NONE && io->port[io->peer[*peer].port]->active) {
+		io->peer[*peer].held = !io->peer[*peer].kept;
+		return 0;
+	}
+	pthread_mutex_lock(&dpdk_world);
+	if (io->kind == DPDK_RING)
+		rc = dpdk_ring_resolve(io, &to, &port);
+	else if (io->kind == DPDK_MEMIF)
+		rc = dpdk_memif_resolve(io, &to, &port);
+	pthread_mutex_unlock(&dpdk_world);
+	return rc < 0 ? rc : add_peer(io, port, &to, peer);
+}
+
+static void pin(struct lend_io *base, uint32_t peer, bool kept)
+{
+	dpdk_peer_pin(self(base), peer, kept);
+}
+
+static void who(struct lend_io *base, uint32_t index, struct lend_io_who *who)
+{
+	struct dpdk *io = self(base);
+	const struct dpdk_peer *peer = &io->peer[index & (DPDK_PEERS_MAX - 1)];
+
+	memset(who, 0, sizeof(*who));
+	who->uid = io->kind == DPDK_DEVICE ? -1 : (int64_t)getuid();
+	(void)dpdk_address_print(io->device, peer->ip, peer->udp, who->address,
+				 sizeof(who->address));
+}
+
+static int name(struct lend_io *base, char *address, size_t cap)
+{
+	struct dpdk *io = self(base);
+
+	return dpdk_address_print(io->device, io->ip, io->udp, address, cap);
+}
+
+void dpdk_close(struct lend_io *base)
+{
+	struct dpdk *io = self(base);
+
+	rx_done(base);
+	pthread_mutex_lock(&dpdk_world);
+	dpdk_world_remove(io);
+	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
+		if (io->port[i])
+			dpdk_port_drop(io, i);
+	}
+	while (io->inbox_n > 0)
+		dpdk_port_free(io->inbox[--io->inbox_n]);
+	if (io->kind == DPDK_MEMIF)
+		dpdk_memif_close(io);
+	pthread_mutex_unlock(&dpdk_world);
+	free(io);
+}
+
+const struct lend_io_ops dpdk_ops = {
+    .rx = rx,
+    .rx_done = rx_done,
+    .tx = tx,
+    .flush = flush,
+    .fd = fd,
+    .arm = arm,
+    .reg = reg,
+    .resolve = resolve,
+    .pin = pin,
+    .who = who,
+    .name = name,
+    .close = dpdk_close,
+};

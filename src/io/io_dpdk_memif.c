@@ -1,0 +1,335 @@
+/* io_dpdk_memif - links between processes of one user: net_memif devices, made while the process
+ * runs.
+ *
+ * A listener NAME = IP-PORT holds `links` server devices, ids 0 and up, on one socket in the
+ * runtime folder, and the lock file of its name, in which `links` is written. A client locks the
+ * file of the lowest free id and makes a client device with that id. Locks die with their process,
+ * so a killed process leaves its name and ids free; what remains are empty files.
+ *
+ * memif checks little of what its peer writes into the shared rings: processes that meet in one
+ * runtime folder trust each other.
+ *
+ * Layer: io. Threads: the carrier's, with dpdk_world held.
+ */
+#include "io/io_dpdk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_bus_vdev.h>
+
+#include "sys/clock.h"
+#include "sys/rand.h"
+#include "sys/rundir.h"
+#include "sys/why.h"
+
+enum { PATH_MAX_LEN = 105, RETRY_NS = 50000000, LOG2_SLOTS = 8 };
+
+static int path_of(uint32_t ip, uint16_t udp, const char *tail, char *path)
+{
+	char dir[PATH_MAX_LEN + 1];
+	int rc = lend_rundir(dir, sizeof(dir));
+	int n;
+
+	if (rc < 0)
+		return rc;
+	n = snprintf(path, PATH_MAX_LEN + 1, "%s/memif-%u.%u.%u.%u-%u%s", dir, ip >> 24,
+		     ip >> 16 & 255, ip >> 8 & 255, ip & 255, udp, tail);
+	if (n < 0 || n > PATH_MAX_LEN || strpbrk(dir, ",=[]"))
+		return lend_fail(EINVAL,
+				 "%.60s: too long a folder, or one with , = [ or ]: set "
+				 "XDG_RUNTIME_DIR to another",
+				 dir);
+	return 0;
+}
+
+/* An exclusive lock on a file that is still the one of that name: its fd, or -errno. */
+static int lock_file(const char *path)
+{
+	struct stat a, b;
+	int fd;
+
+	for (;;) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return lend_fail(errno, "%s: %s; set XDG_RUNTIME_DIR to a folder of yours",
+					 path, strerror(errno));
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+			(void)close(fd);
+			return -EWOULDBLOCK;
+		}
+		if (fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino)
+			return fd;
+		(void)close(fd);
+	}
+}
+
+/* How many links the listener of that name has: 0 when there is none. */
+static uint32_t look_up(const char *path)
+{
+	char text[16] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool held;
+
+	if (fd < 0)
+		return 0;
+	held = flock(fd, LOCK_SH | LOCK_NB) < 0;
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		held = false;
+	(void)close(fd);
+	return held ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+/* Makes the device; it is started, or for a client whose server is not there yet: not. */
+static int make_port(struct dpdk_port *port, const char *role, uint32_t id, const char *socket)
+{
+	static unsigned number;
+	char args[256];
+	int started = 0;
+
+	(void)snprintf(port->name, sizeof(port->name), "net_memif_lend%u", number++);
+	(void)snprintf(args, sizeof(args),
+		       "role=%s,id=%u,socket=%s,socket-abstract=no,bsize=%d,rsize=%d", role, id,
+		       socket, DPDK_FRAME_MAX, LOG2_SLOTS);
+	if (rte_vdev_init(port->name, args) != 0 ||
+	    rte_eth_dev_get_port_by_name(port->name, &port->id) != 0) {
+		port->name[0] = '\0';
+		port->id = RTE_MAX_ETHPORTS;
+		return lend_fail(ENODEV,
+				 "%s: DPDK cannot make a memif device: see LEND_EAL_LOG=1, or "
+				 "fewer links by ?links=",
+				 socket);
+	}
+	port->used = true;
+	return dpdk_eal_port(port->id, "dpdk:memif", &started);
+}
+
+/* The socket that listens at path, made by the driver: its fd. */
+static int find_socket(const char *path)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_un un;
+		socklen_t len = sizeof(un);
+		int on = 0;
+		socklen_t on_len = sizeof(on);
+
+		memset(&un, 0, sizeof(un));
+		if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 &&
+		    un.sun_family == AF_UNIX &&
+		    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &on_len) == 0 && on &&
+		    strncmp(un.sun_path, path, sizeof(un.sun_path)) == 0)
+			return fd;
+	}
+	return -1;
+}
+
+static int take_name(struct dpdk *io)
+{
+	char path[PATH_MAX_LEN + 1], text[16];
+	uint16_t udp = io->udp;
+	int fd, rc;
+
+	for (int tries = 0; tries < 100; tries++) {
+		if (io->udp == 0) {
+			lend_random(&udp, sizeof(udp));
+			udp |= 0xc000;
+		}
+		rc = path_of(io->ip, udp, ".lock", path);
+		if (rc < 0)
+			return rc;
+		fd = lock_file(path);
+		if (fd >= 0) {
+			rc = snprintf(text, sizeof(text), "%u\n", io->links);
+			if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)rc, 0) != rc) {
+				(void)close(fd);
+				return lend_fail(ENOSPC,
+						 "%s: cannot be written; make room in that folder",
+						 path);
+			}
+			io->udp = udp;
+			return fd;
+		}
+		if (fd != -EWOULDBLOCK)
+			return fd;
+		if (io->udp != 0 &&
+		    tries > 10) /* who only looks the name up holds it for an instant */
+			break;
+		(void)usleep(500);
+	}
+	return lend_fail(EADDRINUSE,
+			 "dpdk:memif port %u is in use; choose another or stop the other process",
+			 io->udp);
+}
+
+int dpdk_memif_listen(struct dpdk *io)
+{
+	char path[PATH_MAX_LEN + 1];
+	int rc = take_name(io);
+
+	if (rc < 0)
+		return rc;
+	io->lock = rc;
+	rc = path_of(io->ip, io->udp, "", path);
+	if (rc < 0)
+		return rc;
+	(void)unlink(path);
+	for (uint32_t id = 0; id < io->links; id++) {
+		struct dpdk_port *port = dpdk_port_new();
+
+		if (port == NULL)
+			return -ENOMEM;
+		rc = make_port(port, "server", id, path);
+		if (rc == 0)
+			rc = dpdk_port_add(io, port);
+		if (rc < 0) {
+			dpdk_port_free(port);
+			return rc;
+		}
+	}
+	io->listener = find_socket(path);
+	return 0;
+}
+
+/* The driver forgets its listening socket when the last device goes, and leaves a callback with
+ * freed memory behind. What listens no more cannot call it: an eventfd that never has anything
+ * takes the socket's number. */
+void dpdk_memif_close(struct dpdk *io)
+{
+	char path[PATH_MAX_LEN + 1];
+	int quiet;
+
+	if (io->listener >= 0) {
+		quiet = eventfd(0, EFD_CLOEXEC);
+		if (quiet >= 0) {
+			(void)dup3(quiet, io->listener, O_CLOEXEC);
+			(void)close(quiet);
+		}
+	}
+	if (io->lock < 0)
+		return;
+	if (path_of(io->ip, io->udp, ".lock", path) == 0)
+		(void)unlink(path);
+	(void)close(io->lock);
+}
+
+static struct dpdk_port *find_port(struct dpdk *io, const struct dpdk_address *to, uint32_t *index)
+{
+	for (uint32_t i = 0; i < io->ports_n; i++) {
+		struct dpdk_port *port = io->port[i];
+
+		if (port && port->to_udp == to->udp && port->to_ip == to->ip) {
+			*index = i;
+			return port;
+		}
+	}
+	return NULL;
+}
+
+static int take_id(const struct dpdk_address *to, uint32_t links, uint32_t *id)
+{
+	char path[PATH_MAX_LEN + 1], tail[24];
+
+	for (*id = 0; *id < links; ++*id) {
+		int fd, rc;
+
+		(void)snprintf(tail, sizeof(tail), ".%u.lock", *id);
+		rc = path_of(to->ip, to->udp, tail, path);
+		if (rc < 0)
+			return rc;
+		fd = lock_file(path);
+		if (fd != -EWOULDBLOCK)
+			return fd;
+	}
+	return lend_fail(
+	    ENOSPC, "dpdk:memif port %u: its %u links are in use; start it with more, ?links=N",
+	    to->udp, links);
+}
+
+/* The same file by another name. The driver keeps one record per name, and one that a client of
+ * this process made would never listen when this process takes the name later. */
+static const char *other_name(const char *path, char *other)
+{
+	const char *slash = strrchr(path, '/');
+
+	(void)snprintf(other, PATH_MAX_LEN + 3, "%.*s/.%s", (int)(slash - path), path, slash);
+	return other;
+}
+
+static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t links,
+		       uint32_t *index)
+{
+	char path[PATH_MAX_LEN + 1], other[PATH_MAX_LEN + 3];
+	struct dpdk_port *port = dpdk_port_new();
+	uint32_t id = 0;
+	int rc;
+
+	if (port == NULL)
+		return -ENOMEM;
+	rc = path_of(to->ip, to->udp, "", path);
+	if (rc == 0)
+		rc = port->lock = take_id(to, links, &id);
+	if (rc >= 0)
+		rc = make_port(port, "client", id, other_name(path, other));
+	if (rc == 0)
+		rc = dpdk_port_add(io, port);
+	if (rc < 0) {
+		dpdk_port_free(port);
+		return rc;
+	}
+	port->to_ip = to->ip;
+	port->to_udp = to->udp;
+	port->started_ns = lend_clock_now();
+	port->started_pass = dpdk_gate_pass();
+	*index = (uint32_t)rc;
+	return 0;
+}
+
+/* A client's device connects when it is started, and once only. */
+static void start_again(struct dpdk_port *port)
+{
+	if (lend_clock_now() - port->started_ns < RETRY_NS ||
+	    dpdk_gate_pass() - port->started_pass < 2)
+		return;
+	(void)rte_eth_dev_stop(port->id);
+	(void)rte_eth_dev_start(port->id);
+	port->started_ns = lend_clock_now();
+	port->started_pass = dpdk_gate_pass();
+}
+
+int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *index)
+{
+	static uint64_t
+	    connected; /* the pass of the last connect: a listener of our own takes one per pass */
+	struct dpdk_port *port = find_port(io, to, index);
+	char path[PATH_MAX_LEN + 1];
+	uint32_t links;
+	int rc;
+
+	if (port && port->active)
+		return 0;
+	rc = path_of(to->ip, to->udp, ".lock", path);
+	if (rc < 0)
+		return rc;
+	links = look_up(path);
+	if (links == 0)
+		return lend_fail(
+		    ECONNREFUSED,
+		    "dpdk:memif port %u: nobody listens there; start that process first", to->udp);
+	if (connected == dpdk_gate_pass() + 1)
+		return -EINPROGRESS;
+	if (port == NULL)
+		rc = make_client(io, to, links, index);
+	else
+		start_again(port);
+	connected = dpdk_gate_pass() + 1;
+	return rc < 0 ? rc : -EINPROGRESS;
+}

@@ -1,0 +1,20 @@
+# lend_io_dpdk.so: the dpdk carrier, loaded at the first dpdk: address. DPDK's flags stay on its own files, and nothing else
+# links libdpdk: that alone would add milliseconds to the start of every program. Left out when libdpdk is missing.
+pkg_check_modules(DPDK IMPORTED_TARGET libdpdk)
+if(NOT DPDK_FOUND)
+	message(STATUS "libdpdk not found: no dpdk carrier (apt install libdpdk-dev)")
+	return()
+endif()
+file(GLOB dpdk_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/io/io_dpdk*.c)
+add_library(lend_io_dpdk MODULE ${dpdk_files} ${CMAKE_SOURCE_DIR}/src/sys/clock.c ${CMAKE_SOURCE_DIR}/src/sys/panic.c
+	${CMAKE_SOURCE_DIR}/src/sys/rand.c ${CMAKE_SOURCE_DIR}/src/sys/rundir.c)
+set_target_properties(lend_io_dpdk PROPERTIES PREFIX "" C_EXTENSIONS ON INTERPROCEDURAL_OPTIMIZATION OFF)
+target_compile_definitions(lend_io_dpdk PRIVATE _GNU_SOURCE ALLOW_EXPERIMENTAL_API)
+target_compile_options(lend_io_dpdk PRIVATE ${DPDK_CFLAGS_OTHER} -Wno-pointer-arith -Wno-cast-align -Wno-shadow)
+target_include_directories(lend_io_dpdk SYSTEM PRIVATE ${DPDK_INCLUDE_DIRS})
+target_link_libraries(lend_io_dpdk PRIVATE lend_flags Threads::Threads ${DPDK_LINK_LIBRARIES} rte_bus_vdev rte_net_memif rte_net_ring)
+target_link_options(lend_io_dpdk PRIVATE -Wl,--as-needed -Wl,--no-undefined)
+if(LEND_SANITIZE)
+	target_link_options(lend_io_dpdk PRIVATE -Wl,--no-as-needed -Wl,-z,undefs)
+endif()
+install(TARGETS lend_io_dpdk LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/lend)
