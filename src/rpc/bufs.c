@@ -12,6 +12,7 @@ struct lend_map {
 	void *memory;
 	size_t len;
 	struct lend_mbuf *buf; /* the one buffer in it; NULL: a chunk */
+	bool foreign;          /* registered by its owner, who unmaps it */
 };
 
 static void *reserve(size_t len)
@@ -56,8 +57,10 @@ static void pool_free(struct lend_pool_of_bufs *pool)
 		struct lend_map *map = pool->maps;
 
 		pool->maps = map->next;
-		LEND_BUF_SHOW(map->memory, map->len);
-		munmap(map->memory, map->len);
+		if (!map->foreign) {
+			LEND_BUF_SHOW(map->memory, map->len);
+			munmap(map->memory, map->len);
+		}
 		free(map);
 	}
 	if (pool->table.seg)
@@ -113,6 +116,17 @@ void lend_bufs_each(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, vo
 		mapped(arg, map->memory, map->len);
 }
 
+int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len)
+{
+	struct lend_map *map = malloc(sizeof(*map));
+
+	if (!map)
+		return lend_fail(ENOMEM, "no memory to remember %zu registered bytes", len);
+	*map = (struct lend_map){.next = pool->maps, .memory = memory, .len = len, .foreign = true};
+	pool->maps = map;
+	return 0;
+}
+
 void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg)
 {
 	pool->mapped = mapped;
@@ -156,6 +170,7 @@ static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 		(void)madvise(map->memory, len, MADV_HUGEPAGE);
 	map->len = len;
 	map->buf = NULL;
+	map->foreign = false;
 	map->next = pool->maps;
 	pool->maps = map;
 	pool->held += len;

@@ -69,6 +69,8 @@ void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);
 void lend_bufs_hold(struct lend_pool_of_bufs *pool);
 /* Gives up a hold. */
 void lend_bufs_close(struct lend_pool_of_bufs *pool);
+/* Memory of the user's own, among the mappings from now on. -ENOMEM. */
+int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len);
 /* Every mapping so far, then each new one, is told. */
 void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);
 void lend_bufs_each(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);

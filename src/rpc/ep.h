@@ -136,7 +136,6 @@ struct lend_ep {
 	int epoll, timer, wake;
 	lend_ns timer_at;     /* what timer is set to; LEND_NEVER: off */
 	lend_ns active;       /* when a turn last did something */
-	lend_ns backoff;      /* while a carrier is full */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */
 
 	struct lend_config config; /* defaults filled in */

@@ -110,6 +110,10 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 	carrier->listens = listen;
 	if (carrier->io->path.mtu > ep->mtu_max)
 		ep->mtu_max = carrier->io->path.mtu;
+	/* shm and udp copy; a device that maps memory must find it where it was */
+	if (!lend_io_same_scheme(carrier->address, "shm:") &&
+	    !lend_io_same_scheme(carrier->address, "udp:"))
+		ep->bufs->keep = true;
 	lend_bufs_each(ep->bufs, register_map, carrier->io);
 	ep->core_config.path[ep->n_carriers++] = carrier->io->path;
 	return 0;
@@ -381,5 +385,5 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len)
 		if (rc < 0)
 			return rc;
 	}
-	return 0;
+	return lend_bufs_note(ep->bufs, memory, len);
 }

@@ -171,6 +171,9 @@ static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t
 		return lend_fail(
 		    ENOSPC, "%s: all %u sessions are in use; close some or raise config.sessions",
 		    address, ep->core_config.sessions);
+	if (rc == -EHOSTUNREACH)
+		return lend_fail(EHOSTUNREACH, "%s: this endpoint has no carrier that reaches it",
+				 address);
 	return rc;
 }
 
