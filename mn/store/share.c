@@ -123,6 +123,13 @@ enum lend_mem_status lend_op_release(struct lend_step *t)
 	uint32_t object, released = 0;
 	bool seen = false;
 
+	if (t->op->n == 1) {
+		status = next_ref(t, &ahead, &object);
+		if (status == LEND_MEM_OK && !release_one(t, object))
+			status = LEND_MEM_FAILED_PRECONDITION;
+		t->record.counts[0] = 1;
+		return status;
+	}
 	/* All must be genuine before the first is let go; that some are gone already is no mistake.
 	 */
 	for (uint32_t i = 0; i < t->op->n; i++) {

@@ -9,35 +9,48 @@
 enum { ERR_PERM = 1, ERR_MLINK = 31, ERR_RANGE = 34 };
 enum { SIGNED = 28, RIGHT_BITS = 31 };
 
-static void store_n(uint8_t *at, uint64_t v, int n)
+static void store_u40(uint8_t *at, uint64_t v)
 {
-	for (int i = 0; i < n; i++)
-		at[i] = (uint8_t)(v >> (8 * i));
+	lend_store_u32(at, (uint32_t)v);
+	at[4] = (uint8_t)(v >> 32);
 }
 
-static uint64_t load_n(const uint8_t *at, int n)
+static void store_u48(uint8_t *at, uint64_t v)
 {
-	uint64_t v = 0;
-
-	for (int i = 0; i < n; i++)
-		v |= (uint64_t)at[i] << (8 * i);
-	return v;
+	lend_store_u32(at, (uint32_t)v);
+	lend_store_u16(at + 4, (uint16_t)(v >> 32));
 }
 
-void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN])
+static uint64_t load_u40(const uint8_t *at)
+{
+	return lend_load_u32(at) | (uint64_t)at[4] << 32;
+}
+
+static uint64_t load_u48(const uint8_t *at)
+{
+	return lend_load_u32(at) | (uint64_t)lend_load_u16(at + 4) << 32;
+}
+
+/* What the root's token covers, with these rights. */
+static void encode_root(const struct lend_memref *ref, uint8_t depth, uint16_t rights, uint8_t *out)
 {
 	lend_store_u32(out, ref->node);
 	lend_store_u32(out + 4, ref->epoch);
 	lend_store_u32(out + 8, ref->slot);
 	out[12] = ref->version;
-	out[13] = ref->depth;
-	lend_store_u16(out + 14,
-		       (uint16_t)(ref->rights[0] | ref->rights[1] << 5 | ref->rights[2] << 10));
-	store_n(out + 16, ref->serial, 6);
-	store_n(out + 22, ref->root_len, 6);
+	out[13] = depth;
+	lend_store_u16(out + 14, rights);
+	store_u48(out + 16, ref->serial);
+	store_u48(out + 22, ref->root_len);
+}
+
+void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN])
+{
+	encode_root(ref, ref->depth,
+		    (uint16_t)(ref->rights[0] | ref->rights[1] << 5 | ref->rights[2] << 10), out);
 	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
-		store_n(out + 28 + 10 * i, ref->slice[i].offset, 5);
-		store_n(out + 33 + 10 * i, ref->slice[i].len, 5);
+		store_u40(out + 28 + 10 * i, ref->slice[i].offset);
+		store_u40(out + 33 + 10 * i, ref->slice[i].len);
 	}
 	memcpy(out + 48, ref->token, 16);
 }
@@ -74,11 +87,11 @@ bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref
 	ref->rights[0] = rights & RIGHT_BITS;
 	ref->rights[1] = rights >> 5 & RIGHT_BITS;
 	ref->rights[2] = rights >> 10 & RIGHT_BITS;
-	ref->serial = load_n(bytes + 16, 6);
-	ref->root_len = load_n(bytes + 22, 6);
+	ref->serial = load_u48(bytes + 16);
+	ref->root_len = load_u48(bytes + 22);
 	for (int i = 0; i < LEND_MEMREF_DEPTH_MAX; i++) {
-		ref->slice[i].offset = load_n(bytes + 28 + 10 * i, 5);
-		ref->slice[i].len = load_n(bytes + 33 + 10 * i, 5);
+		ref->slice[i].offset = load_u40(bytes + 28 + 10 * i);
+		ref->slice[i].len = load_u40(bytes + 33 + 10 * i);
 	}
 	memcpy(ref->token, bytes + 48, 16);
 	return ref->version == LEND_MEMREF_VERSION && ref->depth <= LEND_MEMREF_DEPTH_MAX &&
@@ -116,8 +129,8 @@ static void derive(uint8_t token[16], const struct lend_memref *ref, int depth)
 
 	memcpy(key, token, sizeof(key));
 	what[0] = (uint8_t)depth;
-	store_n(what + 1, s->offset, 5);
-	store_n(what + 6, s->len, 5);
+	store_u40(what + 1, s->offset);
+	store_u40(what + 6, s->len);
 	what[11] = ref->rights[depth];
 	lend_siphash128(key, what, sizeof(what), token);
 }
@@ -144,11 +157,9 @@ int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t l
 
 static void root_token(const struct lend_memref *ref, const uint8_t key[16], uint8_t token[16])
 {
-	uint8_t bytes[LEND_MEMREF_LEN];
+	uint8_t bytes[SIGNED];
 
-	lend_memref_encode(ref, bytes);
-	bytes[13] = 0;
-	lend_store_u16(bytes + 14, ref->rights[0]);
+	encode_root(ref, 0, ref->rights[0], bytes);
 	lend_siphash128(key, bytes, SIGNED, token);
 }
 
