@@ -38,7 +38,7 @@ static unsigned bars_of(const struct demo *demo, enum what what, struct page_bar
 		} else if (what == LATENCY) {
 			b->value = row->p50_ms_without_codec;
 			b->pale = fmax(row->p50_ms - row->p50_ms_without_codec, 0);
-			snprintf(b->text, sizeof(b->text), "%.1f of %.1f ms", b->value,
+			snprintf(b->text, sizeof(b->text), "%.3g of %.3g ms", b->value,
 				 row->p50_ms);
 		} else {
 			b->value = row->images_per_s;

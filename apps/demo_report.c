@@ -53,7 +53,7 @@ static void style(FILE *out)
 	    "background:"
 	    "var(--ref)}.dot.auto{background:var(--auto)}.shots{display:grid;gap:10px;grid-"
 	    "template-columns:"
-	    "repeat(auto-fill,minmax(130px,1fr))}.shots "
+	    "repeat(auto-fill,minmax(max(150px,22%),1fr))}.shots "
 	    "img{width:100%;aspect-ratio:3/2;object-fit:cover;"
 	    "border-radius:8px;display:block}code{font:14px ui-monospace,'DejaVu Sans "
 	    "Mono',monospace;"
@@ -97,7 +97,7 @@ static void tiles(FILE *out, const struct demo *demo)
 			 app_carrier_name(carrier), page_bytes(a, ref->bytes_moved),
 			 page_bytes(b, value->bytes_moved));
 		tile(out, big, small);
-		snprintf(big, sizeof(big), "%.1f v. %.1f ms", ref->p50_ms_without_codec,
+		snprintf(big, sizeof(big), "%.3g v. %.3g ms", ref->p50_ms_without_codec,
 			 value->p50_ms_without_codec);
 		snprintf(small, sizeof(small),
 			 "median latency over %s without codec time, by reference and by value",

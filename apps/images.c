@@ -155,6 +155,7 @@ static unsigned load_batch(struct run *run, unsigned first)
 	while (end < run->list.n && (end == first || bytes < BATCH_BYTES)) {
 		bytes += images_size_bytes(run->list.item[end].size);
 		images_list_load(&run->list, end++);
+		(void)lend_poll(run->client.ep); /* or peers would take the silence for death */
 		app_progress(run->began, first + (end - first) / 2.0, run->list.n);
 	}
 	return end;

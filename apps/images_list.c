@@ -29,7 +29,10 @@ static void *read_file(const char *path, size_t *len)
 		return NULL;
 	if (fstat(fd, &st) < 0)
 		goto out;
-	errno = !S_ISREG(st.st_mode) ? EINVAL : st.st_size > FILE_MAX_BYTES ? EFBIG : 0;
+	errno = !S_ISREG(st.st_mode)          ? EINVAL
+		: !st.st_size                 ? ENODATA
+		: st.st_size > FILE_MAX_BYTES ? EFBIG
+					      : 0;
 	if (errno)
 		goto out;
 	bytes = malloc((size_t)st.st_size + 1);
@@ -108,6 +111,8 @@ static void walk(struct images_list *list, const char *path)
 	for (FTSENT *e; (e = fts_read(fts));) {
 		if (e->fts_info == FTS_DNR || e->fts_info == FTS_NS || e->fts_info == FTS_ERR)
 			app_note("%s: skipped: %s", e->fts_path, strerror(e->fts_errno));
+		if (e->fts_info == FTS_SLNONE && has_jpeg_name(e->fts_name))
+			add(list, e->fts_path); /* which says that it leads nowhere */
 		if (e->fts_info == FTS_D && e->fts_level > 0 && e->fts_name[0] == '.')
 			fts_set(fts, e, FTS_SKIP);
 		if (e->fts_info == FTS_F && (has_jpeg_name(e->fts_name) || e->fts_level == 0))
