@@ -391,3 +391,25 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 	cr_assert_gt(strlen(lend_why_text()), 10);
 	client->ops->close(client);
 }
+
+/* A producer that found the ring full is about to sleep: it must not when there is room, and is told when there is. */
+Test(hostile, room_is_looked_for_once_more)
+{
+	static struct lend_ring ring;
+	struct lend_ring_tx tx = {.ring = &ring};
+	struct lend_ring_rx rx = {.ring = &ring};
+	const void *data;
+	uint32_t len;
+
+	while (lend_ring_room(&tx))
+		lend_ring_commit(&tx, 8);
+	cr_assert(lend_ring_want(&tx), "full: may sleep");
+	for (int i = 1; i < LEND_RING_LAZY; i++)
+		cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
+	cr_assert_not(lend_ring_done(&rx), "not told yet");
+	cr_assert(lend_ring_want(&tx));
+	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
+	cr_assert(lend_ring_done(&rx), "told, and the producer is to be woken");
+	cr_assert_not(lend_ring_done(&rx), "once");
+	cr_assert_not(lend_ring_want(&tx), "there is room after all");
+}
