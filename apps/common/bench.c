@@ -209,6 +209,8 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	b->lanes = args->window * args->sessions;
 	if (args->connect)
 		carrier_of(b);
+	if (args->size > APP_PATTERN_MAX)
+		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 	if (args->carrier == APP_DPDK_RING && !args->connect)
 		b->args.one_thread = true; /* rings do not reach another process */
 	if (b->args.one_thread && args->connect)

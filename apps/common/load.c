@@ -85,8 +85,13 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 		load->errors++;
 		load->last = status;
 	}
-	if (may_begin(load))
+	if (!may_begin(load))
+		return;
+	if (status == LEND_OK)
 		begin(lane);
+	else
+		lane->waiting =
+		    true; /* until later: one that fails at once would fail for ever here */
 }
 
 static void turn(struct app_load *load)

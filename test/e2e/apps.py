@@ -50,6 +50,15 @@ class Node:
     def stat(self):
         return lend_json("mem", "stat", "--node", self.address)
 
+    def wait_empty(self):
+        """The node's counters once it holds nothing; the last ones after as many tries as take seconds."""
+        for _ in range(500):
+            stat = self.stat()
+            if not stat["pages_used"]:
+                break
+        assert not stat["pages_used"], stat
+        return stat
+
     def __enter__(self):
         return self
 
@@ -148,6 +157,36 @@ class Commands(unittest.TestCase):
         self.assertEqual(copy.read_bytes(), source.read_bytes())
         self.assertEqual(lend("get", ref).stdout, source.read_bytes())
         copy.unlink()
+
+    def test_a_node_that_is_full(self):
+        with Node(f"shm:apps-{os.getpid()}-full") as node:
+            source = TEMP / "large"
+            source.write_bytes(os.urandom(80 << 20))
+            done = lend("put", source, "--node", node.address, code=1)
+            self.one_line(done)
+            self.assertIn(b"RESOURCE_EXHAUSTED", done.stderr)
+            self.assertEqual(node.wait_empty()["spaces"], 0)
+            self.round_trip(node, 3 << 20)
+
+    def test_a_node_that_is_gone(self):
+        node = Node(f"shm:apps-{os.getpid()}-gone")
+        source = TEMP / "orphan"
+        source.write_bytes(b"o" * 5000)
+        ref = lend("put", source, "--node", node.address).stdout.decode().strip()
+        node.process.kill()
+        node.__exit__()
+        self.one_line(lend("get", ref, "-o", TEMP / "never", code=1))
+        self.one_line(lend("chain", "--by", "ref", "--node", node.address, *SHORT, code=1))
+        self.assertFalse(list(TEMP.glob("never*")))
+
+    def test_a_starter_killed_in_mid_flight_leaves_no_page(self):
+        with Node(f"shm:apps-{os.getpid()}-killed") as node:
+            starter = subprocess.Popen([LEND, "chain", "--by", "ref", "--node", node.address, "--seconds", "30"])
+            while node.stat()["pages_used"] == 0 and starter.poll() is None:
+                pass
+            starter.kill()
+            starter.wait(10)
+            self.assertEqual(node.wait_empty()["refs"], 0)
 
     def test_put_expires(self):
         with Node(f"shm:apps-{os.getpid()}-ttl") as node:
