@@ -34,6 +34,14 @@ for header in "$tmp/moved/include/lend/"*.h; do
 	"$cxx" -std=c++11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ "$tmp/alone" $(pkg-config --cflags lend)
 done
 
+programs=$tmp/moved/bin
+"$programs/lend" --help >/dev/null || fail "the installed lend does not start"
+"$programs/lend-mn" --help >/dev/null || fail "the installed lend-mn does not start"
+if [ -e "$lib/lend/lend_io_dpdk.so" ]; then
+	(cd / && "$programs/lend" doctor) >"$tmp/doctor"
+	grep -q '^ok *dpdk-ring' "$tmp/doctor" || fail "the installed lend does not find its dpdk module: $(grep dpdk "$tmp/doctor")"
+fi
+
 mkdir "$tmp/user"
 cat >"$tmp/user/CMakeLists.txt" <<EOF
 cmake_minimum_required(VERSION 3.25)
