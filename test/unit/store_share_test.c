@@ -1,0 +1,203 @@
+/* Goal: terms, adopt, grant, release, FORGET and leases do exactly what the protocol says. Method:
+ * short stories, one per rule, each ending in an audit of all ledgers. */
+#include "unit/storesuite.h"
+
+TestSuite(store_share, .init = setup, .fini = teardown);
+
+Test(store_share, terms_transfer)
+{
+	struct lend_memref ref;
+
+	OK(kit_put(k, &a, data, 4096, transfer, &ref));
+	cr_assert_eq(kit_stats(k).holds, 0);
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref)); /* again: consumes nothing */
+	IS(kit_ref_op(k, &a, LEND_MEMOP_ADOPT, &ref), FAILED_PRECONDITION);
+	IS(kit_release(k, &a, &ref), FAILED_PRECONDITION);
+	OK(kit_grant(k, &b, &ref, transfer)); /* drops b's hold in the same step */
+	cr_assert_eq(kit_stats(k).holds, 0);
+	OK(kit_release(k, &a, &ref)); /* a bearer gives up what it could adopt */
+	cr_assert_eq(kit_stats(k).pages_used, 0);
+	IS(kit_ref_op(k, &a, LEND_MEMOP_ADOPT, &ref), NOT_FOUND);
+}
+
+Test(store_share, terms_shared)
+{
+	struct lend_memref ref;
+
+	OK(kit_put(k, &a, data, 4096, shared, &ref));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	OK(kit_release(k, &b, &ref));
+	OK(kit_release(k, &a, &ref));
+	OK(kit_get(k, &b, &ref, 0, 10, back)); /* readable until ttl, used up or not */
+	IS(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref), FAILED_PRECONDITION);
+	k->now += 10 * S; /* an operation at the ttl, before any tick */
+	IS(kit_get(k, &b, &ref, 0, 10, back), NOT_FOUND);
+}
+
+Test(store_share, earliest_grant_is_used_first)
+{
+	struct lend_memref ref;
+
+	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
+	OK(kit_grant(k, &a, &ref, (struct lend_memterms){LEND_TERMS_SHARED, 1, 2 * S}));
+	OK(kit_grant(k, &a, &ref, (struct lend_memterms){LEND_TERMS_SHARED, 1, 9 * S}));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	k->now += 3 * S;
+	lend_store_tick(k->store, k->now);
+	cr_assert_eq(kit_stats(k).grants, 1);
+	OK(kit_release(k, &b, &ref));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref)); /* the later one is still whole */
+}
+
+Test(store_share, release_of_many)
+{
+	struct lend_memref ref[3], forged;
+	uint8_t bytes[4 * LEND_MEMREF_LEN];
+	struct lend_memop op = {.kind = LEND_MEMOP_RELEASE, .n = 4};
+
+	for (int i = 0; i < 3; i++) {
+		OK(kit_put(k, &a, data, 4096, kit_owned, &ref[i]));
+		lend_memref_encode(&ref[i], bytes + i * 64);
+	}
+	forged = ref[0];
+	forged.token[3] ^= 4;
+	lend_memref_encode(&forged, bytes + 192);
+	IS(kit_do(k, &a, &op, bytes), PERMISSION_DENIED);
+	cr_assert_eq(kit_stats(k).refs, 3); /* nothing half done */
+	memset(bytes + 192, 0xff, 64);
+	IS(kit_do(k, &a, &op, bytes), INVALID_ARGUMENT);
+	cr_assert_eq(kit_stats(k).refs, 3);
+	lend_memref_encode(&ref[0], bytes + 192);
+	OK(kit_do(k, &a, &op, bytes));
+	cr_assert_eq(k->out.head[0], 3);
+	cr_assert_eq(k->out.head[4], 1);
+	cr_assert_eq(kit_stats(k).pages_used, 0);
+	IS(kit_do(k, &a, &op, bytes), NOT_FOUND);
+}
+
+Test(store_share, repeats_get_the_same_reply_once)
+{
+	struct lend_memop op = {.kind = LEND_MEMOP_PUT, .client = 1, .id = 5, .low = 5, .len = 100};
+	uint8_t first[64];
+
+	op.life = a.life;
+	op.terms = kit_owned;
+	OK(kit_exec(k, &a, &op, data));
+	memcpy(first, k->out.head, 64);
+	OK(kit_exec(k, &a, &op, data));
+	cr_assert_eq(memcmp(first, k->out.head, 64), 0);
+	cr_assert_eq(kit_stats(k).refs, 1);
+	op.kind = LEND_MEMOP_ALLOC;
+	IS(kit_exec(k, &a, &op, data), INVALID_ARGUMENT);
+	op.kind = LEND_MEMOP_PUT;
+	op.id = 4;
+	op.low = 4;
+	IS(kit_exec(k, &a, &op, data), FAILED_PRECONDITION); /* below low water */
+	op.id = 5 + 63;
+	op.low = 5;
+	OK(kit_exec(k, &a, &op, data));
+	op.id = 5 + 64;
+	IS(kit_exec(k, &a, &op, data), RESOURCE_EXHAUSTED);
+	op.low = 6;
+	OK(kit_exec(k, &a, &op, data));
+	op.id = op.low = UINT64_MAX; /* a client may spoil its own numbers, nothing else */
+	OK(kit_exec(k, &a, &op, data));
+	cr_assert_eq(kit_stats(k).refs, 4);
+}
+
+Test(store_share, forget_of_each_operation)
+{
+	struct lend_memref ref, sealed;
+	struct lend_memspace space;
+	uint8_t forgot;
+
+	a.low = b.low = 1;
+	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
+	OK(kit_map(k, &a, &ref, &space));
+	OK(kit_seal(k, &a, &space, 0, 10, shared, &sealed));
+	OK(kit_forget(k, &a, a.id, &forgot));
+	IS(kit_get(k, &a, &sealed, 0, 1, back), NOT_FOUND);
+	OK(kit_forget(k, &a, 2, &forgot)); /* map */
+	cr_assert_eq(kit_stats(k).spaces, 0);
+
+	OK(kit_grant(k, &a, &ref, transfer));
+	cr_assert_eq(kit_stats(k).holds, 0);
+	OK(kit_forget(k, &a, a.id, &forgot)); /* gives the hold back */
+	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
+	cr_assert_eq(kit_stats(k).holds, 1);
+	cr_assert_eq(kit_stats(k).grants, 0);
+
+	OK(kit_grant(k, &a, &ref, transfer));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	k->now += 8 * S;
+	OK(kit_forget(k, &b, b.id, &forgot)); /* the grant comes back with 5 s at least */
+	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
+	cr_assert_eq(kit_stats(k).holds, 0);
+	cr_assert_eq(lend_store_deadline(k->store), k->now + 5 * S);
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	OK(kit_forget(k, &a, a.id, &forgot)); /* the grant was used: too late */
+	cr_assert_eq(forgot, LEND_FORGOT_RAN);
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	OK(kit_forget(k, &b, b.id, &forgot)); /* of an adopt of what was held: nothing */
+	cr_assert_eq(forgot, LEND_FORGOT_RAN);
+	cr_assert_eq(kit_stats(k).holds, 1);
+	OK(kit_release(k, &b, &ref));
+	OK(kit_forget(k, &b, b.id, &forgot));
+	cr_assert_eq(forgot, LEND_FORGOT_RAN);
+	cr_assert_eq(kit_stats(k).pages_used, 0);
+}
+
+Test(store_share, lease_ends_and_life_is_fenced)
+{
+	struct lend_memref ref, kept;
+	struct lend_memspace space;
+	uint32_t life = a.life;
+
+	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
+	OK(kit_alloc(k, &a, 9, &space));
+	OK(kit_put(k, &b, data, 4096, kit_owned, &kept));
+	k->now += 20 * S;
+	OK(kit_get(k, &b, &kept, 0, 1, back)); /* any traffic renews */
+	while (k->now < 1000 + 30 * S)
+		kit_next_deadline(k);
+	cr_assert_eq(kit_stats(k).clients, 1);
+	cr_assert_eq(kit_stats(k).pages_used, 1);
+	IS(kit_get(k, &b, &ref, 0, 1, back), NOT_FOUND);
+	IS(kit_put(k, &a, data, 1, kit_owned, &ref), ABORTED);
+	OK(kit_hello(k, &a, 1, 1));
+	cr_assert_neq(a.life, life);
+	IS(kit_space_op(k, &a, LEND_MEMOP_FREE, &space, 0, 0, NULL), NOT_FOUND);
+	OK(kit_put(k, &a, data, 1, kit_owned, &ref));
+	a.life = life;
+	IS(kit_put(k, &a, data, 1, kit_owned, &ref), ABORTED);
+}
+
+Test(store_share, a_paused_node_extends_leases_first)
+{
+	struct lend_memref ref;
+
+	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
+	k->now = lend_store_deadline(k->store) + 20 * S; /* this node slept */
+	lend_store_tick(k->store, k->now);
+	cr_assert_eq(kit_stats(k).clients, 2);
+	cr_assert_eq(kit_stats(k).pauses, 1);
+	OK(kit_get(k, &a, &ref, 0, 1, back));
+}
+
+Test(store_share, clients_of_one_process_are_apart)
+{
+	struct who a2 = {0};
+	struct lend_memref ref;
+	struct lend_memop bye = {.kind = LEND_MEMOP_BYE_CLIENT};
+
+	OK(kit_hello(k, &a2, 1, 2));
+	cr_assert_eq(a2.life, a.life);
+	OK(kit_put(k, &a, data, 4096, shared, &ref));
+	OK(kit_ref_op(k, &a2, LEND_MEMOP_ADOPT, &ref));
+	cr_assert_eq(kit_stats(k).holds, 2);
+	OK(kit_do(k, &a2, &bye, NULL));
+	cr_assert_eq(kit_stats(k).holds, 1);
+	OK(kit_get(k, &a, &ref, 0, 1, back));
+	IS(kit_do(k, &a2, &bye, NULL), ABORTED);
+}
