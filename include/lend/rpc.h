@@ -57,129 +57,182 @@ enum lend_status {
 /* Did the handler run? Exact for every call that ends, and honest where it cannot be known. */
 enum lend_ran { LEND_RAN_NO, LEND_RAN_YES, LEND_RAN_MAYBE };
 
+/* What an endpoint is made of. Begin with LEND_CONFIG_INIT; every field may stay zero. */
 struct lend_config {
 	uint32_t size;     /* sizeof(struct lend_config): later fields read as zero */
-	uint32_t sessions; /* table sizes; 0: the default */
-	uint32_t calls;    /* in flight per session */
-	const char
-	    *listen;     /* "shm:shop,udp:0.0.0.0:31850" or NULL for a client; port 0 picks one */
-	const char *eal; /* DPDK's EAL arguments, for a process's first dpdk endpoint */
-	uint64_t message_max;    /* bytes; 0: 16 MiB; at most 1 GiB */
+	uint32_t sessions; /* at once, both directions; 0: 512; at most 2^20 */
+	uint32_t calls;    /* in flight per session and direction; 0: 128; at most 1024 */
+	/* Where to be reached: "shm:shop,udp:0.0.0.0:31850"; port 0 picks one. NULL: a client. */
+	const char *listen;
+	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
+	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
 	uint64_t receive_budget; /* bytes that peers may have granted at once; 0: 64 MiB */
-	const char *secret;      /* who this process is to its peers; NULL: its uid, on shm */
-	uint32_t workers;        /* threads for LEND_SLOW handlers */
-	lend_ns timeout;         /* of a call that names none; 0: 5 s */
-	lend_ns probe, dead;     /* silence before a probe / the end; 0: 500 ms / 5 s */
-	uint64_t memory_max;     /* bytes of message buffers, free ones included; 0: what the limits
-				    above call for */
+	const char *secret;      /* for later: who this process is to its peers; NULL */
+	uint32_t workers; /* threads for LEND_SLOW handlers; 0: 2; none before the first handler */
+	lend_ns timeout;  /* of a call that names none; 0: 5 s */
+	lend_ns probe, dead; /* silence before a probe / the end; 0: 500 ms / 5 s */
+	/* Bytes of message buffers, free ones included; 0: 512 MiB and what the limits above call
+	 * for. */
+	uint64_t memory_max;
 };
 #define LEND_CONFIG_INIT                                                                           \
 	{                                                                                          \
 		.size = sizeof(struct lend_config)                                                 \
 	}
 
-/* Opens an endpoint for the calling thread: -EADDRINUSE, -ENODEV, -EINVAL (address), -ENOMEM. */
+/* Opens an endpoint for the calling thread; a thread may hold several. config is copied;
+ * NULL: all defaults. 0, or -EADDRINUSE (the name or port is taken), -EINVAL
+ * (address or field out of range), -ENODEV (no such carrier or device), -ENOMEM, -EPERM, -EMFILE.
+ */
 int lend_open(const struct lend_config *config, struct lend_ep **ep);
-/* Ends every call (LEND_CANCELLED; done runs) and session, then releases all. Not after fork() in
- * the child. */
+/* Ends every call (LEND_CANCELLED; done runs, and may not start others) and session, waits for slow
+ * handlers under way, gives back what is still lent (gone() of every wrap runs) and releases all.
+ * Buffers taken and not given go too: touch none afterwards. Outside a turn. In a fork's child it
+ * does nothing: the endpoint is the parent's. */
 void lend_close(struct lend_ep *ep);
-/* This thread's last failure and its mend, in one line; never NULL. */
+/* This thread's last failure and its mend, in one line; never NULL, valid until the next one. */
 const char *lend_why(void);
-/* Where others reach this endpoint ("shm:shop", "udp:10.0.0.2:31850"); 0 or -ERANGE. */
+/* Where others reach this endpoint, as lend_connect() takes it: "shm:shop", "udp:10.0.0.2:31850";
+ * several with commas in the order of listen; "" for a client. 0 or -ERANGE. */
 int lend_address(struct lend_ep *ep, char *text, size_t cap);
 
-/* One turn: receive, run handlers and done functions, send. How many ran, or -EDEADLK inside a
- * turn. */
+/* One turn: receive, run handlers and done functions, send. Never waits. How many ran; -EDEADLK
+ * inside a turn, -EPERM in a fork's child. */
 int lend_poll(struct lend_ep *ep);
-/* Turns until lend_stop() or a time on lend_now(); spins about a round trip, then sleeps. */
+/* Turns until lend_stop() or a time on lend_now(): looks for about a round trip, then sleeps. A
+ * stop given before counts. 0, -EDEADLK or -EPERM. */
 int lend_run(struct lend_ep *ep, lend_ns until);
-void lend_stop(struct lend_ep *ep); /* any thread, also a signal handler */
+/* Ends lend_run() and lend_turn(), now or when they come. From any thread and from signal handlers.
+ */
+void lend_stop(struct lend_ep *ep);
+/* The clock that deadlines are on: nanoseconds of CLOCK_MONOTONIC. */
 lend_ns lend_now(struct lend_ep *ep);
-/* One turn that may sleep until a time: the loop for waiting on several calls at once. */
+/* Turns until something ran, a time came or lend_stop(); may sleep. The loop for waiting on several
+ * calls at once: while (!done) lend_turn(ep, LEND_NEVER). As lend_poll(). */
 int lend_turn(struct lend_ep *ep, lend_ns until);
-/* For one's own event loop: readable when lend_poll() has work. lend_arm() just before sleeping:
- * false, do not. */
+/* For one's own event loop: readable when lend_poll() has work. The endpoint's; do not read or
+ * close it. */
 int lend_fd(struct lend_ep *ep);
+/* Just before sleeping on lend_fd(): true, sleep; false, there is work: lend_poll() instead. */
 bool lend_arm(struct lend_ep *ep);
 
 /* Message buffers: memory that every carrier can send from. A message is a chain of them; its bytes
- * have no alignment. */
+ * have no alignment. data may be moved forward, len and next are the user's; cap is the bytes from
+ * where data was. */
 struct lend_buf {
 	void *data;
 	uint32_t len, cap;
 	struct lend_buf *next;
 };
-struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap); /* NULL: pool empty */
-void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf);     /* the whole chain */
-/* Memory of one's own that carriers may read and write from now on; 0, -ENOMEM, -EINVAL. */
+/* One segment of at least cap bytes, len 0, the caller's until given back, replied or taken by a
+ * call. NULL: memory_max is reached. In a LEND_SLOW handler it comes from the worker's own pool. */
+struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap);
+/* Gives back the whole chain, each segment once; NULL is nothing. Segments of other endpoints find
+ * their way home. */
+void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf);
+/* Memory of one's own that carriers may read and write from now on; it stays registered until
+ * lend_close(). 0, -ENOMEM, -EINVAL. */
 int lend_register(struct lend_ep *ep, void *memory, size_t len);
-/* A segment over the caller's own memory, for requests and replies alike; gone runs when no carrier
- * uses it any more. Never copies; a carrier that needs registered memory does. */
+/* A segment over the caller's own memory, for requests, replies and landing memory alike; gone (may
+ * be NULL) runs once, when it was given back and no carrier uses it any more, at the latest in
+ * lend_close(). It is not copied, but for carriers that need registered memory, and for chains
+ * whose segments are so short that more than four would meet in one datagram: these are gathered.
+ * NULL: too many buffers. */
 struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, void (*gone)(void *),
 			       void *arg);
 
 /* Serving. A handler runs inside a turn and answers then or later, once, with lend_reply(). The
- * request's bytes are lent until it returns, unless it takes them. With LEND_SLOW it runs in a
- * worker thread on a copy, and may wait for calls of its own on lend_request_ep(). */
+ * request's bytes (never NULL, len may be 0) are lent until it returns, unless it takes them. With
+ * LEND_SLOW it runs in a worker thread on memory of its own, and may wait for calls on
+ * lend_request_ep(). */
 typedef void lend_handler(lend_request request, const struct lend_buf *bytes, void *arg);
 enum { LEND_SLOW = 1 };
+/* Serves a method from now on; a second call replaces the first, handler NULL ends it
+ * (UNIMPLEMENTED, not run). 0, -EINVAL (flags), -ENOMEM, -EAGAIN (no thread). */
 int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
 	       unsigned flags);
-/* Always takes reply (NULL: empty). -ESTALE when the caller is gone or was answered: harmless. */
+/* Answers. Always takes reply (NULL: empty), which goes back to its pool when it has arrived. From
+ * any thread. 0; -ESTALE when the caller is gone or was answered: harmless. A status that is none
+ * of the list becomes LEND_UNKNOWN. */
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
-struct lend_buf *lend_request_take(struct lend_ep *ep,
-				   lend_request request); /* the bytes, to forward without a copy */
+/* The bytes, to forward without a copy (those of one datagram are copied once); the caller's to
+ * give. Only while the handler runs, and once; else NULL, also when no buffer is left. */
+struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request);
+/* Where it came from; id 0 when it was answered, or its session is gone. */
 lend_session lend_request_session(struct lend_ep *ep, lend_request request);
-lend_ns lend_request_left(struct lend_ep *ep,
-			  lend_request request); /* until its deadline; LEND_NEVER: none */
+/* Nanoseconds until its deadline; LEND_NEVER: none; 0: past, or answered. From any thread. */
+lend_ns lend_request_left(struct lend_ep *ep, lend_request request);
+/* The caller no longer waits, or it was answered. From any thread. */
 bool lend_request_cancelled(struct lend_ep *ep, lend_request request);
+/* The endpoint to make nested calls on: in a LEND_SLOW handler the worker's own, which lives until
+ * lend_close(ep), else ep. NULL: it cannot be opened. Its sessions are its own: lend_connect() on
+ * it. */
 struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
-/* Chooses where a long request lands before its bytes come: memory of len bytes, or NULL to refuse.
- */
+/* Chooses where a request of more than 64 KiB lands before its bytes come: memory of len bytes in
+ * all, or NULL to refuse (RESOURCE_EXHAUSTED, not run). first: n bytes of its beginning, lent until
+ * it returns. The handler gets that memory as its bytes. Without one, the pool is used up to
+ * message_max. */
 typedef struct lend_buf *lend_place(lend_session session, uint32_t method, uint64_t len,
 				    const void *first, uint32_t n, void *arg);
 int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg);
-/* What one's own code keeps with a session, and who is at its other end. Either end may call. */
+/* What one's own code keeps with a session; NULL for a stale one. Still there while a watch hears
+ * of its end. */
 void lend_session_set(struct lend_ep *ep, lend_session session, void *pointer);
 void *lend_session_get(struct lend_ep *ep, lend_session session);
+/* Who is at a session's other end. Either end may call. */
 struct lend_peer {
-	uint8_t incarnation[16];
-	int64_t uid; /* -1: unknown */
+	uint8_t
+	    incarnation[16]; /* random bits of its process's start; zeros until the session is up */
+	int64_t uid;         /* -1: unknown */
 	char address[104];
 };
+/* 0, or -ESTALE. */
 int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer);
-/* Sessions coming and going, with the peer's incarnation (128 random bits of its process start). */
+/* Sessions coming and going, here or from there; every session's end is told, also one that never
+ * came up. One watch per endpoint, NULL ends it. Runs inside a turn, after the session's calls have
+ * ended. */
 typedef void lend_watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg);
 int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg);
 
-/* Calling. The session may be used at once. */
+/* Calling. The session may be used at once: calls wait until it is up, or end UNAVAILABLE. 0;
+ * -EINVAL (address), -ECONNREFUSED and the like where the carrier knows that nobody is there,
+ * -ENOSPC (sessions, carriers), -ENODEV, -ENOMEM. */
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session);
+/* Ends its calls (LEND_CANCELLED; done runs in the next turn) and says goodbye. The handle is stale
+ * at once; a stale one does nothing. */
 void lend_disconnect(struct lend_ep *ep, lend_session session);
 
+/* One call, in the caller's memory from lend_call_start() until its done has begun. */
 struct lend_call {
 	uint32_t method;
 	uint8_t priority; /* 0: the parent's, or normal; 1 most urgent .. 8 bulk */
-	lend_ns timeout;  /* 0: the parent's time left, or the endpoint's default */
-	lend_request
-	    parent; /* the request this call serves: inherits deadline, priority, cancel, trace */
-	struct lend_buf *request; /* taken at start; yours again in done, or NULL while a peer may
-				     still read it */
-	struct lend_buf
-	    *reply; /* in: where to put it, or NULL; out: the reply, the caller's to give */
-	void (*done)(
-	    struct lend_call *call); /* exactly once, inside a turn; may start and end anything */
-	enum lend_status status;     /* in done, like ran */
+	lend_ns timeout;  /* 0: the parent's time left, or the endpoint's default; LEND_NEVER */
+	/* The request this call serves: it ends no later, and is cancelled with it. id 0: none. */
+	lend_request parent;
+	/* Taken at start (NULL: empty); yours again in done, or NULL while a peer may still read
+	 * it: then the pool gets it. */
+	struct lend_buf *request;
+	/* In: where to put the reply, or NULL. Out: the reply, the caller's to give; never NULL
+	 * with LEND_OK. A reply too long for the memory given: RESOURCE_EXHAUSTED, ran yes, that
+	 * memory with len 0, and reply_len. */
+	struct lend_buf *reply;
+	/* Exactly once, inside a turn; may start and end anything, also this call anew. May be
+	 * NULL. */
+	void (*done)(struct lend_call *call);
+	enum lend_status status; /* in done, like ran */
 	enum lend_ran ran;
-	uint64_t
-	    reply_len; /* out: bytes of the reply, also of one too long for where it was to go */
-	uint64_t reserved[8];
+	uint64_t reply_len;   /* out: bytes of the reply, also of one that was too long */
+	uint64_t reserved[8]; /* the runtime's */
 };
-/* 0; -EAGAIN (no free slot), -EMSGSIZE, -ESTALE: nothing taken, done will not run. */
+/* 0; else nothing is taken and done will not run: -EAGAIN (no free slot: wait for one to end),
+ * -EMSGSIZE (longer than the peer takes), -ESTALE (session or parent), -EALREADY (this call is
+ * under way), -EINVAL (a buffer is in use), -ENOMEM. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);
-void lend_call_cancel(struct lend_ep *ep, struct lend_call *call); /* done still runs, once */
-/* Starts it and turns until done; call->done may be NULL. 0 (look at status) or a negative errno;
- * -EDEADLK inside a turn. */
+/* Ends it with LEND_CANCELLED unless it has ended; done still runs, once, in the next turn. */
+void lend_call_cancel(struct lend_ep *ep, struct lend_call *call);
+/* Starts it and turns until done. 0 (look at status), or what lend_call_start() and lend_poll()
+ * give. */
 int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *call);
 
 #pragma GCC visibility pop

@@ -157,6 +157,11 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 				 config->size);
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
+	c->eal = c->eal ? strdup(c->eal) : NULL; /* for carriers that open later */
+	if (c->secret)
+		return lend_fail(
+		    EINVAL,
+		    "config.secret: not supported yet, and nothing would check it: leave it NULL");
 	c->sessions = c->sessions ? c->sessions : SESSIONS;
 	c->calls = c->calls ? c->calls : CALLS;
 	c->message_max = c->message_max ? c->message_max : 16 * MIB;
@@ -247,6 +252,7 @@ static void dismantle(struct lend_ep *ep)
 	if (ep->bufs)
 		lend_bufs_close(ep->bufs);
 	lend_sessions_close(ep);
+	free((void *)(uintptr_t)ep->config.eal);
 	lend_methods_free(&ep->methods);
 	free(ep->req);
 	lend_heap_unmap(&ep->core_memory);
@@ -285,6 +291,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 		dismantle(ep);
 		return rc;
 	}
+	ep->config.listen = NULL; /* the caller's string */
 	lend_bufs_tell(ep->bufs, on_map, ep);
 	ep->now = lend_clock_now();
 	*out = ep;
