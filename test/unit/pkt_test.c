@@ -1,0 +1,124 @@
+/* Goal: lend_pkt_decode takes apart what is whole and nothing else, and never looks past what came.
+ * Method: one good datagram per kind; each truncation of it in a block of exactly that size; a
+ * field at a time made wrong, with the checksum right. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/crc32c.h"
+#include "wire/pkt.h"
+
+static uint32_t build(uint8_t *out, const struct lend_pkt *head, uint32_t payload, bool checked)
+{
+	uint32_t block = head->kind < LEND_PKT_KINDS ? (uint32_t)lend_pkt_block_len(head->kind) : 0;
+	bool seen = head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
+		    head->kind == LEND_PKT_PROBE;
+	uint32_t len =
+	    sizeof(*head) + block + (seen ? (uint32_t)sizeof(struct lend_pkt_seen) : 0) + payload;
+	struct lend_pkt_trailer t = {0};
+
+	memset(out, 0x5a, len);
+	memcpy(out, head, sizeof(*head));
+	if (checked)
+		return len;
+	t.crc = lend_crc32c(0, out, len);
+	memcpy(out + len, &t, sizeof(t));
+	return len + (uint32_t)sizeof(t);
+}
+
+static enum lend_pkt_fault decode(const uint8_t *data, uint32_t len, bool checked,
+				  struct lend_pkt_view *v)
+{
+	uint8_t *exact = malloc(len ? len : 1);
+	enum lend_pkt_fault fault;
+
+	memcpy(exact, data, len);
+	fault = lend_pkt_decode(v, exact, len, checked);
+	free(exact);
+	return fault;
+}
+
+static struct lend_pkt good(uint8_t kind, uint32_t payload)
+{
+	return (struct lend_pkt){.magic = LEND_PKT_MAGIC,
+				 .version = LEND_PKT_VERSION,
+				 .kind = kind,
+				 .session = 7,
+				 .number = 9,
+				 .length = payload};
+}
+
+Test(pkt, every_kind_and_every_truncation)
+{
+	for (uint8_t kind = 1; kind < LEND_PKT_KINDS; kind++)
+		for (int how = 0; how < 4; how++) {
+			bool message = kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
+			struct lend_pkt head = good(kind, message ? 20 : 0);
+			uint8_t data[256];
+			struct lend_pkt_view v;
+			uint32_t len;
+
+			head.flags = how & 1 ? LEND_PKT_ACKED : 0;
+			len = build(data, &head, head.length, how & 2);
+			cr_assert_eq(decode(data, len, how & 2, &v), LEND_PKT_OK, "kind %d", kind);
+			cr_assert_eq(v.payload_len, head.length);
+			for (uint32_t cut = 0; cut < len; cut++)
+				if (!(message && how & 2 && cut > len - 20))
+					cr_assert_neq(decode(data, cut, how & 2, &v), LEND_PKT_OK,
+						      "kind %d cut to %u", kind, cut);
+		}
+}
+
+Test(pkt, what_is_wrong_is_told)
+{
+	static const struct {
+		size_t at;
+		uint8_t xor ;
+		enum lend_pkt_fault want;
+	} row[] = {
+	    {0, 1, LEND_PKT_FOREIGN},    {1, 2, LEND_PKT_FOREIGN}, {2, 0x40, LEND_PKT_KIND},
+	    {3, 0x20, LEND_PKT_KIND},    {3, 0x40, LEND_PKT_KIND}, {3, 0x80, LEND_PKT_KIND},
+	    {27, 0x80, LEND_PKT_LENGTH}, /* offset past the message */
+	    {28, 1, LEND_PKT_OK},        /* 21 bytes, of which 20 are here */
+	    {28, 4, LEND_PKT_LENGTH},    /* 16 bytes, and 20 came */
+	    {31, 0x40, LEND_PKT_LENGTH}, /* over 1 GiB */
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct lend_pkt head = good(LEND_PKT_REQUEST, 20);
+		uint8_t data[256];
+		struct lend_pkt_view v;
+		uint32_t len;
+
+		((uint8_t *)&head)[row[i].at] ^= row[i].xor ;
+		len = build(data, &head, 0, true); /* its block's length follows the kind */
+		if (head.kind == LEND_PKT_REQUEST)
+			len = build(data, &head, 20, true);
+		cr_assert_eq(decode(data, len, true, &v), row[i].want, "row %zu", i);
+	}
+}
+
+Test(pkt, a_flipped_bit_is_seen_where_nothing_below_catches_it)
+{
+	struct lend_pkt head = good(LEND_PKT_REPLY, 33);
+	uint8_t data[256];
+	struct lend_pkt_view v;
+	uint32_t len = build(data, &head, 33, false);
+
+	for (uint32_t bit = 0; bit < (len - 12) * 8; bit++) {
+		data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+		cr_assert_neq(decode(data, len, false, &v), LEND_PKT_OK, "bit %u", bit);
+		data[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+	}
+}
+
+Test(pkt, an_empty_message_has_an_empty_payload_and_no_other_has)
+{
+	struct lend_pkt head = good(LEND_PKT_REQUEST, 0);
+	uint8_t data[256];
+	struct lend_pkt_view v;
+
+	cr_assert_eq(decode(data, build(data, &head, 0, true), true, &v), LEND_PKT_OK);
+	head.length = 8;
+	cr_assert_eq(decode(data, build(data, &head, 0, true), true, &v), LEND_PKT_LENGTH);
+}
