@@ -192,17 +192,32 @@ static void sample(struct lend_core *c, struct lend_sess *s, const struct lend_p
 			      seen->delay_ns);
 }
 
+/* What of the map is news, so that each number is looked at once. */
+static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
+{
+	uint64_t ahead = seen->acked - s->acked, known;
+
+	if (seen->acked < s->acked)
+		return seen->map; /* an older report */
+	known = ahead == 0    ? s->acked_map
+		: ahead > 64  ? 0
+		: ahead == 64 ? UINT64_C(1) << 63
+			      : s->acked_map << ahead | UINT64_C(1) << (ahead - 1);
+	s->acked = seen->acked;
+	s->acked_map = known | seen->map;
+	return seen->map & ~known;
+}
+
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			bool probed)
 {
-	uint64_t map = seen->map;
+	uint64_t map;
 
 	if (seen->acked >= s->number)
 		return false;
-	if (seen->acked > s->acked) {
+	if (seen->acked > s->acked)
 		sample(c, s, seen);
-		s->acked = seen->acked;
-	}
+	map = news(s, seen);
 	acked(c, s, seen->acked);
 	for (; map; map &= map - 1) {
 		uint64_t back = 1 + (uint64_t)__builtin_ctzll(map);

@@ -183,9 +183,10 @@ struct lend_sess {
 	uint64_t message_max;
 	uint32_t unscheduled, unscheduled_used;
 	lend_ns srtt, rttvar;
-	uint64_t acked;  /* largest number the peer has seen */
-	uint64_t oldest; /* numbers below are not in flight */
-	uint64_t judged; /* replies of one datagram under numbers below were judged */
+	uint64_t acked;     /* largest number the peer has seen */
+	uint64_t acked_map; /* bit i: it has seen acked - 1 - i as well, and we know it */
+	uint64_t oldest;    /* numbers below are not in flight */
+	uint64_t judged;    /* replies of one datagram under numbers below were judged */
 	lend_ns last_rx, last_ping;
 	lend_ns timer;     /* as in the heap; LEND_NEVER: not in it */
 	lend_ns ack_timer; /* LEND_NEVER: none */
