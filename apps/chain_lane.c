@@ -75,7 +75,10 @@ static int call(struct app_chain_lane *lane, uint32_t method, struct lend_buf *r
 {
 	int rc;
 
-	lane->call = (struct lend_call){.method = method, .request = request, .done = called};
+	lane->call = (struct lend_call){.method = method,
+					.request = request,
+					.timeout = APP_CALL_NS + lane->chain->size * APP_BYTE_NS,
+					.done = called};
 	rc = lend_call_start(lane->chain->ep, lane->chain->session, &lane->call);
 	if (rc < 0 && request)
 		lend_buf_give(lane->chain->ep, request);

@@ -87,6 +87,7 @@ static int start(struct app_lane *at)
 	if (rc < 0)
 		return rc;
 	lane->call.method = b->method;
+	lane->call.timeout = APP_CALL_NS + b->args.size * APP_BYTE_NS;
 	lane->call.done = done;
 	rc = lend_call_start(b->ep, b->session[at->index % b->args.sessions], &lane->call);
 	if (rc < 0 && lane->call.request && lane->call.request != lane->request)
@@ -193,6 +194,11 @@ static void run(struct app_bench *b, const char *when)
 	if (rc < 0)
 		app_die("%s: %s%s%s", where, when,
 			*lend_why() ? ": " : ": is the server still there? ", lend_why());
+	if (b->load.errors == b->load.ended && b->load.last == LEND_RESOURCE_EXHAUSTED)
+		app_die("%s: %s ended RESOURCE_EXHAUSTED: give a smaller --size or --window, or "
+			"the server "
+			"a larger --message-max",
+			where, when);
 	if (b->load.errors == b->load.ended)
 		app_die("%s: %s ended %s: start a server there (lend serve --listen %s) or mend "
 			"the address",

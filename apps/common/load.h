@@ -19,6 +19,10 @@ lend_ns app_now(void);
 uint64_t app_ticks(void);
 double app_ticks_per_ns(void);
 
+/* How long a call may take: a time for any, and more for each byte (50 MB/s, on a busy machine). */
+#define APP_CALL_NS UINT64_C(5000000000)
+enum { APP_BYTE_NS = 20 };
+
 struct app_load;
 
 /* One request at a time. The caller embeds it in its own struct. */
