@@ -64,12 +64,12 @@ void demo_bars(const struct demo *demo, FILE *out)
 	fputs("</div>\n", out);
 }
 
-/* Up to which size by value made more calls per second than by reference; 0: at none. */
-static double wins_to(const struct demo_sweep *sweep)
+/* The size from which on by reference was always the quicker way; 0: not at the largest. */
+static double wins_from(const struct demo_sweep *sweep)
 {
 	double size = 0;
 
-	for (unsigned i = 0; i < sweep->n && sweep->value[i] > sweep->ref[i]; i++)
+	for (unsigned i = sweep->n; i-- > 0 && sweep->ref[i] > sweep->value[i];)
 		size = sweep->size[i];
 	return size;
 }
@@ -97,10 +97,11 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 		fputs("<div class=\"soft\">", out);
 		if (!s->ok)
 			page_text(out, s->why);
-		else if (wins_to(s) > 0)
-			fprintf(out, "By value wins up to %.0f KiB.", wins_to(s) / 1024);
+		else if (wins_from(s) > 0)
+			fprintf(out, "From %.0f KiB on by reference is the quicker way.",
+				wins_from(s) / 1024);
 		else
-			fputs("By reference wins at every size measured.", out);
+			fputs("By value is the quicker way even at the largest size.", out);
 		fputs("</div></div>\n", out);
 	}
 	fputs("</div>\n", out);

@@ -105,7 +105,7 @@ const char *page_count(char text[32], double count)
 	return scaled(text, count, 1000, units);
 }
 
-enum { HEAD = 28, BAR = 20, STEP = 24, GROUP = 12, LABEL = 118, TEXT = 108 };
+enum { HEAD = 28, BAR = 20, STEP = 24, GROUP = 12, LABEL = 124, TEXT = 108 };
 
 double page_bars_height(const struct page_bar *bar, unsigned n)
 {

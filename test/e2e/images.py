@@ -102,6 +102,13 @@ class Images(unittest.TestCase):
     def test_udp_threads(self):
         self.run_ways("udp", "--threads", processes=2)
 
+    def test_memif(self):
+        checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json").stdout)["checks"]}
+        if not checks["dpdk-memif"]:
+            self.skipTest("lend doctor says that dpdk-memif lacks something here")
+        for by in ("value", "ref"):
+            self.check(images("--by", by, "--carrier", "dpdk-memif", self.photos), 8)
+
     def test_out_is_the_same_by_every_way(self):
         for by in WAYS:
             images("--by", by, "--threads", "--out", self.dir / by, self.photos)
