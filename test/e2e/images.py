@@ -54,6 +54,15 @@ def jpeg(width, height, seed):
             + segment(0xDA, bytes([1, 1, 0, 0, 63, 0])) + scan + b"\xff\xd9")
 
 
+def size_of(data):
+    """Width and height from a JPEG's frame header."""
+    at = 2
+    while data[at + 1] not in (0xC0, 0xC2):
+        at += 2 + struct.unpack(">H", data[at + 2:at + 4])[0]
+    height, width = struct.unpack(">HH", data[at + 5:at + 9])
+    return width, height
+
+
 def lend(*args, code=0, timeout=100):
     done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=timeout)
     assert done.returncode == code, (args, done.returncode, done.stdout[-600:], done.stderr[-2000:])
@@ -114,6 +123,8 @@ class Images(unittest.TestCase):
             images("--by", by, "--threads", "--out", self.dir / by, self.photos)
         names = sorted(p.name for p in (self.dir / "value").iterdir())
         self.assertEqual(names, ["0000-p0.thumbnail.jpg", "0001-p1.thumbnail.jpg", "0002-p2.recompress.jpg"])
+        sizes = [size_of((self.dir / "value" / name).read_bytes()) for name in names]
+        self.assertEqual(sizes, [(64, 48), (256, 192), (1203, 801)])  # never enlarged; fitted into 256; as it was
         for by in WAYS[1:]:
             self.assertEqual(sorted(p.name for p in (self.dir / by).iterdir()), names)
             for name in names:
