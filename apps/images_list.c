@@ -60,7 +60,7 @@ static bool has_jpeg_name(const char *name)
 /* Looks at the file's head: true when it can be of use. */
 static bool check(struct images_list *list, const char *path, struct images_size *size)
 {
-	size_t len;
+	size_t len = 0;
 	void *bytes = read_file(path, &len);
 	int rc = bytes ? images_codec_size(list->codec, bytes, len, size) : -errno;
 
@@ -166,7 +166,7 @@ bool images_list_load(struct images_list *list, unsigned i)
 {
 	struct images_item *item = &list->item[i];
 	const struct images_head head = {.number = i};
-	size_t len;
+	size_t len = 0;
 	void *bytes = read_file(item->path, &len);
 	int rc = bytes ? 0 : -errno;
 

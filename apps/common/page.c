@@ -208,7 +208,7 @@ static void grid(FILE *out, const struct axes *axes)
 {
 	char text[32];
 
-	for (double e = axes->y_min; e <= axes->y_max; e++) {
+	for (int e = (int)axes->y_min; e <= (int)axes->y_max; e++) {
 		double y = y_of(axes, pow(10, e));
 
 		fprintf(out,
