@@ -13,6 +13,8 @@
 
 #include <turbojpeg.h>
 
+#include "util/check.h"
+
 struct images_codec {
 	tjhandle reader, writer;
 	tjhandle last; /* the one that failed last, or NULL */
@@ -147,6 +149,7 @@ static void put_row(const uint32_t *sums, uint32_t rows, uint32_t from, uint32_t
 		uint32_t end = (uint32_t)((uint64_t)(x + 1) * from / to);
 		uint32_t n = (end - first) * rows;
 
+		LEND_CHECK(n > 0); /* nothing is enlarged */
 		for (uint32_t i = x * IMAGES_PIXEL; i < (x + 1) * IMAGES_PIXEL; i++)
 			out[i] = (uint8_t)((sums[i] + n / 2) / n);
 		first = end;
