@@ -101,7 +101,7 @@ static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in
 		enum lend_ring_look look = LEND_RING_EMPTY;
 
 		in[n] = (struct lend_in){.peer = index};
-		if (p->state == LEND_SHM_UP || p->rx.next != p->last)
+		if (p->state == LEND_SHM_UP || (p->state == LEND_SHM_HUNG && p->rx.next != p->last))
 			look = lend_ring_next(&p->rx, &in[n].data, &in[n].len);
 		if (look == LEND_RING_EMPTY)
 			break;
@@ -121,6 +121,9 @@ static bool is_over(const struct lend_shm_peer *p)
 static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0, hots = s->hots;
+
+	if (s->turn >= hots)
+		s->turn = 0;
 
 	for (uint32_t k = 0; k < hots && n < cap; k++) {
 		uint32_t at = s->turn + k < hots ? s->turn + k : s->turn + k - hots;

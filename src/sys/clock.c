@@ -24,7 +24,7 @@ static lend_ns system_now(void)
 }
 
 #if defined(__x86_64__)
-enum { ANCHOR_NS = 1000000 };
+enum { ANCHOR_NS = 1000000, APART_CYCLES = 20000 };
 
 static _Thread_local struct anchor anchor;
 
@@ -43,6 +43,12 @@ static lend_ns anchor_now(struct anchor *a)
 	lend_ns ns = system_now();
 	uint64_t dc = cycles - a->cycles, dns = ns - a->ns;
 
+	/* Interrupted between the two reads: they belong to different moments, no anchor. */
+	if (lend_clock_cycles() - cycles > APART_CYCLES) {
+		a->ns_mult = 0;
+		a->ns = 0;
+		return never_back(a, ns);
+	}
 	if (dns < ANCHOR_NS && dc < UINT64_C(1) << 32 && a->ns != 0)
 		return never_back(a, ns);
 	a->ns_mult = 0;
