@@ -27,7 +27,7 @@ struct lend_workers;
 enum {
 	LEND_BURST = 32,          /* datagrams per rx, tx and poll */
 	LEND_SPIN_NS = 30000,     /* of looking before a sleep: about a round trip */
-	LEND_SPIN_HARD_NS = 4000, /* of it without giving the core to others */
+	LEND_SPIN_HARD_NS = 2000, /* of it without giving the core to others */
 	LEND_RETRY_NS =
 	    1000000, /* between two looks at what has no interrupt: lent buffers, resolving */
 	LEND_NAP_NS = 50000, /* where the device has no interrupt */
