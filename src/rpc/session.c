@@ -191,7 +191,7 @@ static int wait_for(struct lend_ep *ep, struct lend_session_rec *s, const char *
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
 {
 	struct lend_session_rec *s;
-	uint64_t core;
+	uint64_t core = 0;
 	int rc;
 
 	if (!address || !session)
@@ -243,7 +243,7 @@ static void open_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 /* Looks again at one address. True: no longer pending. */
 static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
 {
-	uint64_t core;
+	uint64_t core = 0;
 	int rc = ep->now < s->give_up
 		     ? reach(ep, s->address, handle_of(ep, s).id, &core)
 		     : lend_fail(ETIMEDOUT, "%s: no answer; is its process running and polling?",
