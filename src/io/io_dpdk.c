@@ -1,8 +1,7 @@
 /* io_dpdk - the carrier over DPDK's devices: bursts of frames, one device per link.
  *
- * Sending copies a datagram's head, pieces and tail into a frame. A device that takes only a part
- * of a burst leaves the rest in the link's backlog, so no datagram is built twice; while there is a
- * backlog the link is full. Receiving lends the frames themselves.
+ * Sending copies a datagram's head, pieces and tail into a frame; receiving lends the frames
+ * themselves.
  *
  * Ring and memif links lose nothing, are memory of this machine (no trailer needed), and name their
  * sender by the link itself.
@@ -21,6 +20,8 @@
 
 #include "io/carriers.h"
 #include "sys/why.h"
+
+enum { ENTER_TRIES = 10000 };
 
 static struct dpdk *self(struct lend_io *io)
 {
@@ -88,7 +89,6 @@ static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uin
 
 	if (cap > DPDK_BURST)
 		cap = DPDK_BURST;
-	(void)dpdk_port_drain(port);
 	got = rte_eth_rx_burst(port->id, 0, buf, (uint16_t)cap);
 	for (uint16_t i = 0; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(buf[i], void *));
@@ -168,56 +168,89 @@ static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
 		out[i].sent = (uint8_t)sent;
 }
 
-/* A run of at most a burst over one port; the device takes them or the backlog does. */
+/* Frames of out[0..n) in buf; how many were made. One that is too long ends here. */
+static uint32_t build(struct dpdk *io, const struct lend_bufs *bufs, struct lend_out *out,
+		      uint32_t n, struct rte_mbuf **buf)
+{
+	if (rte_pktmbuf_alloc_bulk(dpdk_eal_pool(), buf, n) != 0)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		fill(buf[i], &io->peer[out[i].peer], bufs, &out[i], lend_out_len(&out[i]));
+	return n;
+}
+
+/* At most a burst, less while the device refuses, so that little is built in vain; how many were
+ * sent. */
+static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t n)
+{
+	struct rte_mbuf *buf[DPDK_BURST];
+	uint32_t room = port->window, made;
+	uint16_t sent;
+
+	if (port->link && rte_ring_free_count(port->link->ring[1 - port->side]) < room)
+		room = rte_ring_free_count(port->link->ring[1 - port->side]);
+	made = build(io, bufs, out, n < room ? n : room, buf);
+	if (made == 0)
+		return 0;
+	sent = rte_eth_tx_burst(port->id, 0, buf, (uint16_t)made);
+	rte_pktmbuf_free_bulk(buf + sent, made - sent);
+	if (sent < made)
+		port->window = sent > 0 ? sent : 1;
+	else
+		port->window = port->window < DPDK_BURST / 2 ? port->window * 2 : DPDK_BURST;
+	return sent;
+}
+
 static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
 		     struct lend_out *out, uint32_t n)
 {
-	struct rte_mbuf **buf = port->backlog;
-	uint32_t made = 0;
+	uint32_t done = 0, sent = 1;
 
-	if (!port->active || !dpdk_port_drain(port) ||
-	    rte_pktmbuf_alloc_bulk(dpdk_eal_pool(), buf, n) != 0) {
-		io->io.stats.tx_full += n;
-		mark(out, n, LEND_SENT_FULL);
-		return;
+	while (port->active && done < n && sent > 0) {
+		sent = send_some(io, port, bufs, out + done, n - done);
+		done += sent;
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t len = lend_out_len(&out[i]);
+	mark(out, done, LEND_SENT);
+	mark(out + done, n - done, LEND_SENT_FULL);
+	io->io.stats.tx_full += n - done;
+}
 
-		out[i].sent = LEND_SENT;
-		if (len > io->io.path.mtu) { /* cannot go: lost, as on a wire */
-			io->io.stats.tx_full++;
-			continue;
-		}
-		fill(buf[made++], &io->peer[out[i].peer], bufs, &out[i], len);
+/* The interrupt thread's rounds are short: better wait for one than call the device full. */
+static bool enter_patiently(struct dpdk *io)
+{
+	for (int tries = 0; tries < ENTER_TRIES; tries++) {
+		if (dpdk_enter(io))
+			return true;
 	}
-	rte_pktmbuf_free_bulk(buf + made, n - made);
-	port->backlog_first = 0;
-	port->backlog_n = (uint16_t)made;
-	(void)dpdk_port_drain(port);
+	return false;
+}
+
+static bool can_go(struct dpdk *io, const struct lend_out *out)
+{
+	return out->peer < DPDK_PEERS_MAX && io->peer[out->peer].life == DPDK_ALIVE &&
+	       lend_out_len(out) <= io->io.path.mtu;
 }
 
 static void tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct dpdk *io = self(base);
 
-	if (!dpdk_enter(io)) {
+	if (!enter_patiently(io)) {
 		io->io.stats.tx_full += n;
 		mark(out, n, LEND_SENT_FULL);
 		return;
 	}
 	for (uint32_t i = 0, run; i < n; i += run) {
-		const struct dpdk_peer *peer = &io->peer[out[i].peer & (DPDK_PEERS_MAX - 1)];
-
 		run = 1;
-		if (out[i].peer >= DPDK_PEERS_MAX || peer->life != DPDK_ALIVE) {
+		if (!can_go(io, &out[i])) {
 			io->io.stats.tx_dead++;
 			out[i].sent = LEND_SENT_DEAD;
 			continue;
 		}
-		while (run < DPDK_BURST && i + run < n && out[i + run].peer == out[i].peer)
+		while (i + run < n && out[i + run].peer == out[i].peer && can_go(io, &out[i + run]))
 			run++;
-		send_run(io, io->port[peer->port], bufs, out + i, run);
+		send_run(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
 	}
 	dpdk_leave(io);
 }
@@ -244,7 +277,7 @@ static bool arm(struct lend_io *base)
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		const struct dpdk_port *port = io->port[i];
 
-		if (port && (port->backlog_n > 0 || port->closing ||
+		if (port && (port->closing ||
 			     (port->link && !rte_ring_empty(port->link->ring[port->side]))))
 			return false;
 	}
@@ -334,6 +367,8 @@ void dpdk_close(struct lend_io *base)
 	struct dpdk *io = self(base);
 
 	rx_done(base);
+	if (io->kind == DPDK_MEMIF)
+		dpdk_memif_settle(io);
 	pthread_mutex_lock(&dpdk_world);
 	dpdk_world_remove(io);
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {

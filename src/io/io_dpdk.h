@@ -76,7 +76,8 @@ struct dpdk_port {
 	/* memif client: where to, by which id, since when */
 	uint32_t to_ip;
 	uint16_t to_udp;
-	int lock; /* fd of the id's lock file, -1: none */
+	int lock;        /* fd of the id's lock file, -1: none */
+	bool connecting; /* its device was started, and its link was not up since */
 	uint64_t started_ns;
 	uint64_t started_pass;
 	/* memif: written by the interrupt thread while bursts are held off */
@@ -84,9 +85,7 @@ struct dpdk_port {
 	_Atomic uint32_t downs; /* times the link went down */
 	uint32_t downs_seen;
 	uint16_t last_peer; /* who sent last: links are point to point */
-	/* frames taken by tx() that the device did not take yet: at most a burst */
-	uint16_t backlog_first, backlog_n;
-	struct rte_mbuf *backlog[DPDK_BURST];
+	uint32_t window;    /* frames to offer at once: shrinks when the device refuses some */
 };
 
 struct dpdk {
@@ -138,16 +137,20 @@ int dpdk_world_add(struct dpdk *io, bool gated); /* dpdk_world held */
 void dpdk_world_remove(struct dpdk *io);         /* dpdk_world held */
 uint64_t dpdk_gate_pass(void);                   /* how often the interrupt thread ran */
 
+bool dpdk_enter_slow(void); /* lets the interrupt thread have the cpu; false */
+
 /* Before and after touching a memif device: false, not now. */
 static inline bool dpdk_enter(struct dpdk *io)
 {
 	if (io->kind != DPDK_MEMIF)
 		return true;
+	if (atomic_load_explicit(&io->want, memory_order_relaxed))
+		return dpdk_enter_slow();
 	atomic_store(&io->busy, true);
 	if (!atomic_load(&io->want))
 		return true;
 	atomic_store_explicit(&io->busy, false, memory_order_release);
-	return false;
+	return dpdk_enter_slow();
 }
 
 static inline void dpdk_leave(struct dpdk *io)
@@ -197,8 +200,6 @@ void dpdk_port_drop(struct dpdk *io, uint32_t index);
 void dpdk_port_free(struct dpdk_port *port);
 /* Takes notice of links that came and went. */
 void dpdk_port_reconcile(struct dpdk *io);
-/* Offers the backlog again; true when nothing is left of it. */
-bool dpdk_port_drain(struct dpdk_port *port);
 
 /* io_dpdk_ring.c, io_dpdk_memif.c: dpdk_world held. */
 int dpdk_ring_listen(struct dpdk *io);
@@ -207,6 +208,8 @@ void dpdk_ring_drop(struct dpdk_port *port);
 int dpdk_memif_listen(struct dpdk *io);
 int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *port);
 void dpdk_memif_close(struct dpdk *io);
+/* Waits, boundedly, for links that are being made. dpdk_world not held. */
+void dpdk_memif_settle(struct dpdk *io);
 
 /* io_dpdk.c */
 extern const struct lend_io_ops dpdk_ops;

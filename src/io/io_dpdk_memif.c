@@ -32,7 +32,13 @@
 #include "sys/rundir.h"
 #include "sys/why.h"
 
-enum { PATH_MAX_LEN = 105, RETRY_NS = 50000000, LOG2_SLOTS = 8 };
+enum { PATH_MAX_LEN = 105, LOG2_SLOTS = 8 };
+
+/* When a client's device is started again: soon when nobody listened, late when an answer is due. A
+ * connection must not be given up before it was accepted: net_memif's server then closes a socket
+ * that EAL still waits on, and EAL panics. */
+#define RETRY_NS  50000000u
+#define ANSWER_NS 2000000000u
 
 static int path_of(uint32_t ip, uint16_t udp, const char *tail, char *path)
 {
@@ -94,7 +100,7 @@ static int make_port(struct dpdk_port *port, const char *role, uint32_t id, cons
 {
 	static unsigned number;
 	char args[256];
-	int started = 0;
+	int started = 0, rc;
 
 	(void)snprintf(port->name, sizeof(port->name), "net_memif_lend%u", number++);
 	(void)snprintf(args, sizeof(args),
@@ -110,7 +116,9 @@ static int make_port(struct dpdk_port *port, const char *role, uint32_t id, cons
 				 socket);
 	}
 	port->used = true;
-	return dpdk_eal_port(port->id, "dpdk:memif", &started);
+	rc = dpdk_eal_port(port->id, "dpdk:memif", &started);
+	port->connecting = started == 0;
+	return rc;
 }
 
 /* The socket that listens at path, made by the driver: its fd. */
@@ -197,6 +205,19 @@ int dpdk_memif_listen(struct dpdk *io)
 	}
 	io->listener = find_socket(path);
 	return 0;
+}
+
+void dpdk_memif_settle(struct dpdk *io)
+{
+	lend_ns end = lend_clock_now() + ANSWER_NS / 2;
+
+	for (uint32_t i = 0; i < io->ports_n; i++) {
+		const struct dpdk_port *port = io->port[i];
+
+		while (port && port->connecting && port->to_udp != 0 && !atomic_load(&port->up) &&
+		       atomic_load(&port->downs) == port->downs_seen && lend_clock_now() < end)
+			(void)usleep(200);
+	}
 }
 
 /* The driver forgets its listening socket when the last device goes, and leaves a callback with
@@ -300,7 +321,7 @@ static void start_again(struct dpdk_port *port)
 	    dpdk_gate_pass() - port->started_pass < 2)
 		return;
 	(void)rte_eth_dev_stop(port->id);
-	(void)rte_eth_dev_start(port->id);
+	port->connecting = rte_eth_dev_start(port->id) == 0;
 	port->started_ns = lend_clock_now();
 	port->started_pass = dpdk_gate_pass();
 }

@@ -22,6 +22,7 @@ struct dpdk_port *dpdk_port_new(void)
 	port->id = RTE_MAX_ETHPORTS;
 	port->lock = -1;
 	port->last_peer = DPDK_NONE;
+	port->window = DPDK_BURST;
 	return port;
 }
 
@@ -42,7 +43,6 @@ int dpdk_port_add(struct dpdk *io, struct dpdk_port *port)
 
 void dpdk_port_free(struct dpdk_port *port)
 {
-	rte_pktmbuf_free_bulk(port->backlog + port->backlog_first, port->backlog_n);
 	if (port->name[0] && port->id < RTE_MAX_ETHPORTS) {
 		(void)rte_eth_dev_stop(port->id);
 		(void)rte_eth_dev_close(port->id);
@@ -68,21 +68,6 @@ void dpdk_port_drop(struct dpdk *io, uint32_t index)
 	dpdk_port_free(port);
 }
 
-bool dpdk_port_drain(struct dpdk_port *port)
-{
-	uint16_t n;
-
-	if (port->backlog_n == 0)
-		return true;
-	n = rte_eth_tx_burst(port->id, 0, port->backlog + port->backlog_first, port->backlog_n);
-	port->backlog_first += n;
-	port->backlog_n -= n;
-	if (port->backlog_n > 0)
-		return false;
-	port->backlog_first = 0;
-	return true;
-}
-
 static void reconcile_memif(struct dpdk *io, uint32_t index)
 {
 	struct dpdk_port *port = io->port[index];
@@ -91,13 +76,12 @@ static void reconcile_memif(struct dpdk *io, uint32_t index)
 
 	if (downs != port->downs_seen) {
 		port->downs_seen = downs;
+		port->connecting = false;
 		port->last_peer = DPDK_NONE;
 		dpdk_peer_hangup(io, (uint16_t)index);
-		rte_pktmbuf_free_bulk(port->backlog + port->backlog_first, port->backlog_n);
-		port->backlog_first = 0;
-		port->backlog_n = 0;
 	}
 	port->active = atomic_load(&port->up);
+	port->connecting &= !port->active;
 	if (port->active) /* a memif client offers its buffers when it polls: the peer may send
 			     first */
 		(void)rte_eth_rx_burst(port->id, 0, none, 0);

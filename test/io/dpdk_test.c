@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -334,6 +336,43 @@ Test(dpdk, memif_killed)
 		cr_assert(in.peer == peer);
 	}
 	client->ops->close(client);
+}
+
+/* Clients that die before they are accepted do not take the listener with them. */
+Test(dpdk, memif_client_dies_at_the_door)
+{
+	struct lend_io *server, *client;
+	struct lend_in in;
+	char address[128], path[256];
+	uint32_t peer;
+
+	if (!present())
+		return;
+	server = listen_at("dpdk:memif@127.0.0.1:0?links=2");
+	server->ops->name(server, address, sizeof(address));
+	for (int i = 0; i < 10; i++) {
+		struct sockaddr_un un = {.sun_family = AF_UNIX};
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		snprintf(path, sizeof(path), "%s/lend/memif-127.0.0.1-%s", rundir,
+			 strrchr(address, ':') + 1);
+		cr_assert(strlen(path) < sizeof(un.sun_path));
+		strcpy(un.sun_path, path);
+		cr_assert(connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0, "%s: %s", path,
+			  strerror(errno));
+		close(fd);
+		client = client_of(address);
+		peer = reach(client, address);
+		cr_assert(send_to(client, peer, address, 8) == LEND_SENT);
+		cr_assert(receive(server, &in, 1) == 1 && in.len == 17);
+		client->ops->close(client);
+		do {
+			server->ops->rx_done(server);
+			cr_assert(receive(server, &in, 1) == 1);
+		} while (!in.gone);
+		server->ops->rx_done(server);
+	}
+	server->ops->close(server);
 }
 
 Test(dpdk, refused)

@@ -1,0 +1,50 @@
+/* Goal: DPDK's devices are carriers like the others, without root or hugepages. Method: the
+ * conformance suite on net_ring and net_memif.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+
+static const char *absent(void)
+{
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+	unsetenv("LEND_EAL");
+	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
+		   ? NULL
+		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
+}
+
+static void ring_address(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "dpdk:ring@127.0.0.1:0");
+}
+
+static void memif_address(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "dpdk:memif@127.0.0.1:0?links=9");
+}
+
+/* A link takes two of EAL's 32 ports when both ends are in one process. */
+static const struct conform_row ring = {.name = "dpdk-ring",
+					.absent = absent,
+					.address = ring_address,
+					.lossless = true,
+					.hangs_up = true,
+					.rebinds = true,
+					.threads = true,
+					.clients = 12,
+					.both = true};
+static const struct conform_row memif = {.name = "dpdk-memif",
+					 .absent = absent,
+					 .address = memif_address,
+					 .lossless = true,
+					 .hangs_up = true,
+					 .rebinds = true,
+					 .threads = true,
+					 .clients = 9,
+					 .both = true};
+
+CONFORM_SUITE(dpdk_ring, &ring)
+CONFORM_SUITE(dpdk_memif, &memif)
