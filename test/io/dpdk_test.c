@@ -338,6 +338,22 @@ Test(dpdk, memif_killed)
 	client->ops->close(client);
 }
 
+static void knock_and_die(const char *path)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	int fd, status = 1;
+	pid_t pid;
+
+	cr_assert(strlen(path) < sizeof(un.sun_path));
+	strcpy(un.sun_path, path);
+	pid = fork();
+	if (pid == 0) {
+		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		_exit(connect(fd, (struct sockaddr *)&un, sizeof(un)) != 0);
+	}
+	cr_assert(waitpid(pid, &status, 0) == pid && status == 0, "%s", path);
+}
+
 /* Clients that die before they are accepted do not take the listener with them. */
 Test(dpdk, memif_client_dies_at_the_door)
 {
@@ -350,17 +366,10 @@ Test(dpdk, memif_client_dies_at_the_door)
 		return;
 	server = listen_at("dpdk:memif@127.0.0.1:0?links=2");
 	server->ops->name(server, address, sizeof(address));
+	snprintf(path, sizeof(path), "%s/lend/memif-127.0.0.1-%s", rundir,
+		 strrchr(address, ':') + 1);
 	for (int i = 0; i < 10; i++) {
-		struct sockaddr_un un = {.sun_family = AF_UNIX};
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-		snprintf(path, sizeof(path), "%s/lend/memif-127.0.0.1-%s", rundir,
-			 strrchr(address, ':') + 1);
-		cr_assert(strlen(path) < sizeof(un.sun_path));
-		strcpy(un.sun_path, path);
-		cr_assert(connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0, "%s: %s", path,
-			  strerror(errno));
-		close(fd);
+		knock_and_die(path);
 		client = client_of(address);
 		peer = reach(client, address);
 		cr_assert(send_to(client, peer, address, 8) == LEND_SENT);
