@@ -74,8 +74,11 @@ int lend_mem_add(struct lend_mem *mem, const char *address)
 	rc = cn_node_wake(node, 0);
 	while (rc >= 0 && node->state == CN_NODE_HELLO)
 		rc = lend_turn(mem->ep, LEND_NEVER);
+	if (rc == -EDEADLK)
+		return 0;
 	if (rc < 0)
-		return rc == -EDEADLK ? 0 : rc;
+		return rc == -EINVAL || rc == -ENOMEM ? rc
+						      : -EHOSTUNREACH; /* lend_why() says more */
 	if (node->clash)
 		return lend_fail(EEXIST,
 				 "%s says it is memory node %08x, as another one does: start it "

@@ -36,7 +36,9 @@ int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref)
 
 /* nodes: "shm:mn0", or a list "udp:a:7000,udp:b:7000". */
 int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);
-/* One more node, for references whose node this client could not reach (-EHOSTUNREACH). */
+/* One more node, for references whose node this client could not reach (-EHOSTUNREACH).
+ * Outside a turn it waits until the node has said who it is: 0; -EHOSTUNREACH (nobody answers),
+ * -EEXIST (another node of this client has that id), -EINVAL (address), -ENOSPC, -ENOMEM. */
 int lend_mem_add(struct lend_mem *mem, const char *address);
 void lend_mem_close(struct lend_mem *mem); /* releases what this client still owns */
 
