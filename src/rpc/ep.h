@@ -148,6 +148,8 @@ struct lend_ep {
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
 	_Atomic(const void *) thread;     /* any: marker of the thread that turned last */
 	_Atomic bool stop, asleep, nudge; /* any */
+	_Atomic uint32_t
+	    touching; /* any: calls from other threads under way; lend_close() waits for them */
 };
 
 #define LEND_NONE32 UINT32_MAX

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rpc/ep.h"
 #include "sys/why.h"
 #include "util/check.h"
 
@@ -140,4 +141,49 @@ struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
 	}
 	*link = NULL;
 	return first;
+}
+
+struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap)
+{
+	struct lend_buf *buf;
+
+	if (lend_worker_self)
+		ep = lend_worker_ep(ep);
+	buf = ep ? lend_bufs_take(ep->bufs, cap) : NULL;
+	if (!buf)
+		(void)lend_fail(
+		    ENOMEM,
+		    "no buffer of %u bytes left: give some back, or raise config.memory_max", cap);
+	return buf;
+}
+
+struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, void (*gone)(void *),
+			       void *arg)
+{
+	struct lend_buf *buf;
+
+	if (lend_worker_self)
+		ep = lend_worker_ep(ep);
+	buf = ep ? lend_bufs_wrap(ep->bufs, data, len, gone, arg) : NULL;
+	if (!buf)
+		(void)lend_fail(ENOMEM, "too many buffers: give some back");
+	return buf;
+}
+
+void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
+{
+	lend_bufs_give(lend_worker_of(ep) ? NULL : ep->bufs, buf);
+}
+
+int lend_register(struct lend_ep *ep, void *memory, size_t len)
+{
+	if (!memory || !len)
+		return lend_fail(EINVAL, "register: no memory; give an address and a length");
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		int rc = ep->carrier[c].io->ops->reg(ep->carrier[c].io, memory, len);
+
+		if (rc < 0)
+			return rc;
+	}
+	return lend_bufs_note(ep->bufs, memory, len);
 }

@@ -1,8 +1,9 @@
-/* rpc - opening and closing an endpoint, its carriers, and message buffers as the public sees them.
+/* rpc - opening and closing an endpoint, and its carriers.
  * Layer: rpc. Threads: the endpoint's. Ownership: the endpoint owns core, carriers, pools and
  * workers. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,6 +325,9 @@ void lend_close(struct lend_ep *ep)
 	ep->closing = true;
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
 	farewell(ep);
+	/* who stopped us may not have left lend_stop() yet */
+	while (atomic_load_explicit(&ep->touching, memory_order_acquire))
+		sched_yield();
 	dismantle(ep);
 }
 
@@ -348,49 +352,4 @@ int lend_address(struct lend_ep *ep, char *text, size_t cap)
 		at += strlen(text + at);
 	}
 	return 0;
-}
-
-struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap)
-{
-	struct lend_buf *buf;
-
-	if (lend_worker_self)
-		ep = lend_worker_ep(ep);
-	buf = ep ? lend_bufs_take(ep->bufs, cap) : NULL;
-	if (!buf)
-		(void)lend_fail(
-		    ENOMEM,
-		    "no buffer of %u bytes left: give some back, or raise config.memory_max", cap);
-	return buf;
-}
-
-struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, void (*gone)(void *),
-			       void *arg)
-{
-	struct lend_buf *buf;
-
-	if (lend_worker_self)
-		ep = lend_worker_ep(ep);
-	buf = ep ? lend_bufs_wrap(ep->bufs, data, len, gone, arg) : NULL;
-	if (!buf)
-		(void)lend_fail(ENOMEM, "too many buffers: give some back");
-	return buf;
-}
-
-void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
-{
-	lend_bufs_give(lend_worker_of(ep) ? NULL : ep->bufs, buf);
-}
-
-int lend_register(struct lend_ep *ep, void *memory, size_t len)
-{
-	if (!memory || !len)
-		return lend_fail(EINVAL, "register: no memory; give an address and a length");
-	for (uint32_t c = 0; c < ep->n_carriers; c++) {
-		int rc = ep->carrier[c].io->ops->reg(ep->carrier[c].io, memory, len);
-
-		if (rc < 0)
-			return rc;
-	}
-	return lend_bufs_note(ep->bufs, memory, len);
 }

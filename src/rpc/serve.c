@@ -94,12 +94,14 @@ static int answer_from_afar(struct lend_ep *ep, lend_request request, enum lend_
 		return lend_fail(ESTALE,
 				 "the request was answered or its caller is gone: nothing to do");
 	}
+	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
 	*note = (struct lend_answer){.request = request, .status = status, .reply = reply};
 	note->next = atomic_load_explicit(&ep->answers, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&ep->answers, &note->next, note,
 						      memory_order_release, memory_order_relaxed))
 		continue;
 	lend_ep_wake(ep);
+	atomic_fetch_sub_explicit(&ep->touching, 1, memory_order_release);
 	return 0;
 }
 

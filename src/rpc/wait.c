@@ -39,8 +39,10 @@ void lend_stop(struct lend_ep *ep)
 {
 	int err = errno;
 
+	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
 	atomic_store_explicit(&ep->stop, true, memory_order_release);
 	lend_ep_wake(ep);
+	atomic_fetch_sub_explicit(&ep->touching, 1, memory_order_release);
 	errno = err;
 }
 
