@@ -10,92 +10,6 @@
 
 enum { CLASS_NORMAL = 3, MESSAGE_MAX = 1 << 30 };
 
-/* A request's list of calls, when it is of this endpoint; a worker's are all in one list. */
-static struct lend_call **family_of(struct lend_ep *ep, uint64_t parent)
-{
-	struct lend_req *req;
-
-	if (ep->home)
-		return &ep->fostered;
-	req = lend_serve_find(ep, (lend_request){parent});
-	return req ? &req->children : NULL;
-}
-
-static void join_family(struct lend_ep *ep, struct lend_call *call, uint64_t parent)
-{
-	struct lend_call **head = family_of(ep, parent);
-	struct lend_call_priv *p = lend_call_priv(call);
-
-	p->prev = NULL;
-	p->next = *head;
-	if (*head)
-		lend_call_priv(*head)->prev = call;
-	*head = call;
-	p->flags |= LEND_CALL_CHILD;
-}
-
-static void leave_family(struct lend_ep *ep, struct lend_call *call)
-{
-	struct lend_call_priv *p = lend_call_priv(call);
-	struct lend_call **head = p->prev ? NULL : family_of(ep, p->parent);
-
-	if (p->next)
-		lend_call_priv(p->next)->prev = p->prev;
-	if (p->prev)
-		lend_call_priv(p->prev)->next = p->next;
-	else if (head)
-		*head = p->next;
-	p->next = p->prev = NULL;
-	p->flags &= ~(uint32_t)LEND_CALL_CHILD;
-}
-
-/* The request is over: its calls go on alone, or are cancelled. */
-void lend_calls_cancel_children(struct lend_ep *ep, struct lend_req *req, bool cancel)
-{
-	struct lend_call *call = req->children;
-
-	if (cancel) {
-		for (; call; call = lend_call_priv(call)->next)
-			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
-		return;
-	}
-	req->children = NULL;
-	while (call) {
-		struct lend_call_priv *p = lend_call_priv(call);
-
-		call = p->next;
-		p->next = p->prev = NULL;
-		p->flags &= ~(uint32_t)LEND_CALL_CHILD;
-	}
-}
-
-/* A worker's endpoint: some request of its home was cancelled, perhaps ours. */
-void lend_calls_foster(struct lend_ep *ep)
-{
-	for (struct lend_call *call = ep->fostered; call; call = lend_call_priv(call)->next)
-		if (lend_request_cancelled(ep->home, (lend_request){lend_call_priv(call)->parent}))
-			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
-}
-
-/* What a call gets from the request it serves. -ESTALE: there is none such. */
-static int inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
-		   lend_ns *deadline)
-{
-	struct lend_req *req = lend_serve_find(ep->home ? ep->home : ep, call->parent);
-	lend_ns until;
-
-	if (!req)
-		return lend_fail(
-		    ESTALE,
-		    "the request this call would serve was answered or is gone: start it earlier");
-	until = atomic_load_explicit(&req->deadline, memory_order_relaxed);
-	if (until < *deadline || (call->timeout == 0 && until != LEND_NEVER))
-		*deadline = until;
-	if (call->priority == 0)
-		*class = req->class;
-	return 0;
-}
-
 /* Takes a call's buffers: their handles stay in priv.core until the core has the call. */
 static int prepare(struct lend_ep *ep, struct lend_call_priv *p)
 {
@@ -149,8 +63,8 @@ int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *ca
 	if (rc < 0)
 		return rc;
 	p->core = handle;
-	if (p->parent && family_of(ep, p->parent))
-		join_family(ep, call, p->parent);
+	if (p->parent && lend_family_of(ep, p->parent))
+		lend_family_join(ep, call, p->parent);
 	return 0;
 }
 
@@ -213,7 +127,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	if (call->request && call->request->next && lend_msg_len(call->request) > MESSAGE_MAX)
 		rc = -EMSGSIZE;
 	if (rc == 0 && call->parent.id) {
-		rc = inherit(ep, call, &class, &p->deadline);
+		rc = lend_family_inherit(ep, call, &class, &p->deadline);
 		p->parent = call->parent.id;
 	}
 	p->class = class;
@@ -242,7 +156,7 @@ static void finish(struct lend_ep *ep, struct lend_call *call)
 	struct lend_call_priv *p = lend_call_priv(call);
 
 	if (p->flags & LEND_CALL_CHILD)
-		leave_family(ep, call);
+		lend_family_leave(ep, call);
 	*p = (struct lend_call_priv){.flags = 0};
 	ep->stats.calls_ended++;
 	if (call->done)

@@ -3,7 +3,8 @@
  *   rpc.c   opens, closes, carriers        session.c  sessions and connecting
  *   loop.c  one turn                       call.c     calls made here
  *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
- *   worker.c  threads of slow handlers     bufs.c, msg.c, method.c, stats.c
+ *   worker.c  threads of slow handlers     family.c   calls that serve a request
+ *   bufs.c, msg.c, method.c, stats.c
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -203,8 +204,15 @@ int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *ca
 void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *session,
 			enum lend_status status);
 uint32_t lend_calls_ended(struct lend_ep *ep);
-void lend_calls_cancel_children(struct lend_ep *ep, struct lend_req *req, bool cancel);
-void lend_calls_foster(struct lend_ep *ep);
+
+/* family.c */
+struct lend_call **lend_family_of(struct lend_ep *ep, uint64_t parent); /* NULL: no such request */
+void lend_family_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent);
+void lend_family_leave(struct lend_ep *ep, struct lend_call *call);
+int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
+			lend_ns *deadline);
+void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel);
+void lend_family_foster(struct lend_ep *ep);
 
 /* serve.c */
 void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev);

@@ -223,7 +223,7 @@ static void odd_jobs(struct lend_ep *ep)
 		lend_serve_answers(ep);
 	if (atomic_load_explicit(&ep->nudge, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&ep->nudge, false, memory_order_acquire))
-		lend_calls_foster(ep);
+		lend_family_foster(ep);
 	if (ep->pending != LEND_NONE32)
 		lend_sessions_retry(ep);
 	if (ep->lent)

@@ -1,6 +1,7 @@
-/* msg - a message between its user (lend_buf, linked) and the core (a handle, linked in the
- * table). Layer: rpc. Threads: the pool's. Ownership: lend() takes the chain on success, back()
- * returns the same one. */
+/* msg - a message between its user (lend_buf, linked) and the core (a handle, linked in the table),
+ * and the public functions of buffers.
+ * Layer: rpc. Threads: the pool's. Ownership: lend() takes the chain on success, back() returns the
+ * same one. */
 #ifndef LEND_RPC_MSG_H
 #define LEND_RPC_MSG_H
 

@@ -51,7 +51,7 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 				 "the request was answered or its caller is gone: nothing to do");
 	}
 	if (req->children)
-		lend_calls_cancel_children(ep, req, false);
+		lend_family_end(ep, req, false);
 	if (reply && reply->next)
 		reply = fit(ep, reply, &status);
 	if (reply) {
@@ -253,7 +253,7 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 	if (!req)
 		return;
 	atomic_store_explicit(&req->cancelled, true, memory_order_release);
-	lend_calls_cancel_children(ep, req, true);
+	lend_family_end(ep, req, true);
 	if (req->slow)
 		lend_workers_nudge(ep);
 }
