@@ -45,21 +45,6 @@ static const struct conform_row udp6 = {.name = "udp over IPv6",
 CONFORM_SUITE(udp, &udp4)
 CONFORM_SUITE(udp6, &udp6)
 
-Test(udp_own, bad_addresses_are_told)
-{
-	static const char *const bad[] = {
-	    "",          "udp",    "udp:",     "udp:x", "udp:h:",  "udp:h:99999", "udp::1:3",
-	    "udp:[::1]", "udp::5", "udp:[::1", "shm:",  "shm:a/b", "shm:.x",      "tcp:x:1"};
-
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct lend_io_config config = {.listen = bad[i]};
-		struct lend_io *io;
-
-		cr_assert_eq(lend_io_open(&config, &io), -EINVAL, "%s", bad[i]);
-		cr_assert_gt(strlen(lend_why_text()), 10, "%s", bad[i]);
-	}
-}
-
 Test(udp_own, a_port_in_use_is_told)
 {
 	char address[104];

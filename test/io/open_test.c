@@ -1,0 +1,78 @@
+/* Goal: what cannot be opened says so in one line with the mend in it. Method: every malformed
+ * address, and modules that are missing, broken or something else. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/io.h"
+#include "sys/why.h"
+
+Test(open, bad_addresses_are_told)
+{
+	static const char *const bad[] = {
+	    "",          "udp",    "udp:",     "udp:x", "udp:h:",  "udp:h:99999", "udp::1:3",
+	    "udp:[::1]", "udp::5", "udp:[::1", "shm:",  "shm:a/b", "shm:.x",      "tcp:x:1"};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct lend_io_config config = {.listen = bad[i]};
+		struct lend_io *io;
+
+		cr_assert_eq(lend_io_open(&config, &io), -EINVAL, "%s", bad[i]);
+		cr_assert_gt(strlen(lend_why_text()), 10, "%s", bad[i]);
+	}
+}
+
+Test(open, schemes_are_told_apart)
+{
+	cr_assert(lend_io_same_scheme("shm:a", "shm:b"));
+	cr_assert(lend_io_same_scheme("udp:h:1", "udp:[::1]:2"));
+	cr_assert(lend_io_same_scheme("dpdk:ring@1.2.3.4:1", "dpdk:memif@1.2.3.4:1"));
+	cr_assert_not(lend_io_same_scheme("shm:a", "udp:h:1"));
+	cr_assert_not(lend_io_same_scheme("tcp:a", "tcp:a"));
+	cr_assert_not(lend_io_same_scheme(NULL, "shm:a"));
+}
+
+Test(open, a_server_that_is_not_there)
+{
+	struct lend_io_config config = {.peer = "shm:nobody-ever-listens-here"};
+	struct lend_io *io;
+	uint32_t peer;
+
+	cr_assert_eq(lend_io_open(&config, &io), 0);
+	cr_assert_eq(io->ops->resolve(io, config.peer, &peer), -ENOENT);
+	cr_assert_not_null(strstr(lend_why_text(), "start the server"));
+	cr_assert_eq(io->ops->resolve(io, "udp:127.0.0.1:1", &peer), -EINVAL);
+	cr_assert_eq(io->ops->resolve(io, "shm:", &peer), -EINVAL);
+	io->ops->close(io);
+}
+
+static void expect_no_module(const char *mend)
+{
+	struct lend_io_config config = {.listen = "dpdk:ring@127.0.0.1:0"};
+	struct lend_io *io;
+
+	cr_assert_eq(lend_io_open(&config, &io), -ENODEV);
+	cr_assert_not_null(strstr(lend_why_text(), mend), "%s", lend_why_text());
+}
+
+Test(open, modules_that_are_none)
+{
+	char folder[] = "/tmp/lend-open-XXXXXX", path[128];
+	FILE *file;
+
+	cr_assert_not_null(mkdtemp(folder));
+	setenv("LEND_MODULE_DIR", folder, 1);
+	expect_no_module("LEND_MODULE_DIR");
+	(void)snprintf(path, sizeof(path), "%s/lend_io_dpdk.so", folder);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	(void)fputs("not a library", file);
+	(void)fclose(file);
+	expect_no_module("does not load");
+	(void)unlink(path);
+	(void)rmdir(folder);
+}
