@@ -132,6 +132,8 @@ static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 	}
 	io->turn = io->turn + 1 < ports ? io->turn + 1 : 0;
 	dpdk_leave(io);
+	if (io->grow)
+		dpdk_memif_grow(io);
 	if (io->gone_n > 0)
 		n += dpdk_peer_gone(io, in + n, cap - n);
 	return n;

@@ -96,9 +96,11 @@ struct dpdk {
 	uint16_t udp;
 	uint8_t mac[6];
 	char device[64];
-	int lock;     /* memif listener: its name's lock file */
-	int listener; /* memif listener: the device's socket */
-	uint32_t links;
+	int lock;       /* memif listener: its name's lock file */
+	int listener;   /* memif listener: the device's socket */
+	uint32_t links; /* memif listener: ids at most, */
+	uint32_t made;  /* and now */
+	bool grow;      /* links came: make more ids when out of the burst */
 	/* Bursts and the interrupt thread keep out of each other's way: see io_dpdk_gate.c. */
 	_Atomic bool busy, want;
 	_Atomic bool changed;                    /* links came or went: reconcile */
@@ -208,6 +210,8 @@ void dpdk_ring_drop(struct dpdk_port *port);
 int dpdk_memif_listen(struct dpdk *io);
 int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *port);
 void dpdk_memif_close(struct dpdk *io);
+/* Makes ids until some are spare. dpdk_world not held. */
+void dpdk_memif_grow(struct dpdk *io);
 /* Waits, boundedly, for links that are being made. dpdk_world not held. */
 void dpdk_memif_settle(struct dpdk *io);
 

@@ -1,27 +1,28 @@
 /* io_dpdk_gate - keeps EAL's interrupt thread and the bursts on memif devices apart, and watches
- *memif's links.
+ * memif's links.
  *
  * net_memif answers its control sockets in EAL's interrupt thread. When a peer dies that thread
- *unmaps the shared rings, and a burst that is in them at that moment dies too: the driver has no
- *lock. So the interrupt thread is let run only while every memif carrier of the process is outside
- *its bursts. An eventfd that is always readable is one of its sources; its callback ends each of
- *the thread's rounds:
+ * unmaps the shared rings, and a burst that is in them at that moment dies too: the driver has
+ * no lock. So the interrupt thread is let run only while every memif carrier of the process is
+ * outside its bursts. An eventfd that is always readable is one of its sources; its callback
+ * ends each of the thread's rounds:
  *
  *	callback: let bursts go - sleep a tick - hold bursts off - return
  *	the rest of the round, then one epoll_wait() and its events, all with bursts held off, until
  *	callback: look at the links - let bursts go - ...
  *
  * A burst that finds itself held off takes and sends nothing and comes again (dpdk_enter); the
- *interrupt thread waits for bursts that are under way. As every round is looked at, no link can go
- *down and up again unseen. Devices are set up with dpdk_world held, which the thread holds while it
- *runs.
+ * interrupt thread waits for bursts that are under way. As every round is looked at, no link can
+ * go down and up again unseen. Devices are set up with dpdk_world held, which the thread holds
+ * while it runs.
  *
- * The driver has one more trap. When a client dies between its connect() and the accept, the driver
- *closes the accepted socket but leaves it with EAL, and EAL panics on a closed descriptor. A round
- *accepts at most one connection per listener, and takes the lowest free numbers for them: those
- *that are closed again after the round are plugged with an eventfd that never has anything, before
- *EAL looks (the gate's own event comes ahead of the pipe that makes EAL rebuild its list). What is
- *left: two such deaths in two rounds next to each other.
+ * The driver has one more trap. When a client dies between its connect() and the accept, the
+ * driver closes the accepted socket but leaves it with EAL, and EAL panics on a closed
+ * descriptor. A round accepts at most one connection per listener, and takes the lowest free
+ * numbers for them: those that are closed again after the round are plugged with an eventfd that
+ * never has anything, before EAL looks (the gate's own event comes ahead of the pipe that makes
+ * EAL rebuild its list). What is left is a death in the same millisecond as another link's
+ * coming or going.
  *
  * Layer: io.
  */

@@ -1,10 +1,11 @@
 /* io_dpdk_memif - links between processes of one user: net_memif devices, made while the process
  * runs.
  *
- * A listener NAME = IP-PORT holds `links` server devices, ids 0 and up, on one socket in the
- * runtime folder, and the lock file of its name, in which `links` is written. A client locks the
- * file of the lowest free id and makes a client device with that id. Locks die with their process,
- * so a killed process leaves its name and ids free; what remains are empty files.
+ * A listener NAME = IP-PORT holds server devices, ids 0 and up, on one socket in the runtime
+ * folder: two more than have a link, up to `links`, for EAL has few ports. The lock file of its
+ * name tells both numbers. A client locks the file of the lowest free id and makes a client device
+ * with that id. Locks die with their process, so a killed process leaves its name and ids free;
+ * what remains are small files.
  *
  * memif checks little of what its peer writes into the shared rings: processes that meet in one
  * runtime folder trust each other.
@@ -32,7 +33,7 @@
 #include "sys/rundir.h"
 #include "sys/why.h"
 
-enum { PATH_MAX_LEN = 105, LOG2_SLOTS = 8 };
+enum { PATH_MAX_LEN = 105, LOG2_SLOTS = 8, SPARE_IDS = 2 };
 
 /* When a client's device is started again: soon when nobody listened, late when an answer is due. A
  * connection must not be given up before it was accepted: net_memif's server then closes a socket
@@ -79,20 +80,20 @@ static int lock_file(const char *path)
 	}
 }
 
-/* How many links the listener of that name has: 0 when there is none. */
-static uint32_t look_up(const char *path)
+/* How many ids the listener of that name has and may have; false when there is none. */
+static bool look_up(const char *path, uint32_t *made, uint32_t *links)
 {
-	char text[16] = "";
+	char text[32] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	bool held;
 
 	if (fd < 0)
-		return 0;
+		return false;
 	held = flock(fd, LOCK_SH | LOCK_NB) < 0;
 	if (read(fd, text, sizeof(text) - 1) < 0)
 		held = false;
 	(void)close(fd);
-	return held ? (uint32_t)strtoul(text, NULL, 10) : 0;
+	return held && sscanf(text, "%u %u", made, links) == 2;
 }
 
 /* Makes the device; it is started, or for a client whose server is not there yet: not. */
@@ -142,7 +143,7 @@ static int find_socket(const char *path)
 
 static int take_name(struct dpdk *io)
 {
-	char path[PATH_MAX_LEN + 1], text[16];
+	char path[PATH_MAX_LEN + 1];
 	uint16_t udp = io->udp;
 	int fd, rc;
 
@@ -156,13 +157,6 @@ static int take_name(struct dpdk *io)
 			return rc;
 		fd = lock_file(path);
 		if (fd >= 0) {
-			rc = snprintf(text, sizeof(text), "%u\n", io->links);
-			if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)rc, 0) != rc) {
-				(void)close(fd);
-				return lend_fail(ENOSPC,
-						 "%s: cannot be written; make room in that folder",
-						 path);
-			}
 			io->udp = udp;
 			return fd;
 		}
@@ -178,6 +172,57 @@ static int take_name(struct dpdk *io)
 			 io->udp);
 }
 
+static int make_server(struct dpdk *io)
+{
+	char path[PATH_MAX_LEN + 1], text[32];
+	struct dpdk_port *port = dpdk_port_new();
+	int rc, n;
+
+	if (port == NULL)
+		return -ENOMEM;
+	rc = path_of(io->ip, io->udp, "", path);
+	if (rc == 0)
+		rc = make_port(port, "server", io->made, path);
+	if (rc == 0)
+		rc = dpdk_port_add(io, port);
+	if (rc < 0) {
+		dpdk_port_free(port);
+		return rc;
+	}
+	n = snprintf(text, sizeof(text), "%4u %4u\n", ++io->made, io->links);
+	if (pwrite(io->lock, text, (size_t)n, 0) != n)
+		return lend_fail(ENOSPC, "%s.lock: cannot be written; make room in that folder",
+				 path);
+	return 0;
+}
+
+static uint32_t count_spare(const struct dpdk *io)
+{
+	uint32_t spare = 0;
+
+	for (uint32_t i = 0; i < io->ports_n; i++)
+		spare += io->port[i] && io->port[i]->to_udp == 0 && !io->port[i]->active;
+	return spare;
+}
+
+static int grow(struct dpdk *io)
+{
+	int rc = 0;
+
+	while (rc == 0 && io->made < io->links && count_spare(io) < SPARE_IDS)
+		rc = make_server(io);
+	return rc;
+}
+
+void dpdk_memif_grow(struct dpdk *io)
+{
+	io->grow = false;
+	pthread_mutex_lock(&dpdk_world);
+	if (grow(io) < 0)
+		io->links = io->made; /* EAL has no more ports: what there is must do */
+	pthread_mutex_unlock(&dpdk_world);
+}
+
 int dpdk_memif_listen(struct dpdk *io)
 {
 	char path[PATH_MAX_LEN + 1];
@@ -190,21 +235,13 @@ int dpdk_memif_listen(struct dpdk *io)
 	if (rc < 0)
 		return rc;
 	(void)unlink(path);
-	for (uint32_t id = 0; id < io->links; id++) {
-		struct dpdk_port *port = dpdk_port_new();
-
-		if (port == NULL)
-			return -ENOMEM;
-		rc = make_port(port, "server", id, path);
-		if (rc == 0)
-			rc = dpdk_port_add(io, port);
-		if (rc < 0) {
-			dpdk_port_free(port);
-			return rc;
-		}
-	}
+	if (ftruncate(io->lock, 0) < 0)
+		return lend_fail(
+		    errno, "%s.lock: cannot be written; set XDG_RUNTIME_DIR to another folder",
+		    path);
+	rc = grow(io);
 	io->listener = find_socket(path);
-	return 0;
+	return rc;
 }
 
 void dpdk_memif_settle(struct dpdk *io)
@@ -255,11 +292,11 @@ static struct dpdk_port *find_port(struct dpdk *io, const struct dpdk_address *t
 	return NULL;
 }
 
-static int take_id(const struct dpdk_address *to, uint32_t links, uint32_t *id)
+static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links, uint32_t *id)
 {
 	char path[PATH_MAX_LEN + 1], tail[24];
 
-	for (*id = 0; *id < links; ++*id) {
+	for (*id = 0; *id < made; ++*id) {
 		int fd, rc;
 
 		(void)snprintf(tail, sizeof(tail), ".%u.lock", *id);
@@ -285,8 +322,8 @@ static const char *other_name(const char *path, char *other)
 	return other;
 }
 
-static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t links,
-		       uint32_t *index)
+static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t made,
+		       uint32_t links, uint32_t *index)
 {
 	char path[PATH_MAX_LEN + 1], other[PATH_MAX_LEN + 3];
 	struct dpdk_port *port = dpdk_port_new();
@@ -297,7 +334,7 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 		return -ENOMEM;
 	rc = path_of(to->ip, to->udp, "", path);
 	if (rc == 0)
-		rc = port->lock = take_id(to, links, &id);
+		rc = port->lock = take_id(to, made, links, &id);
 	if (rc >= 0)
 		rc = make_port(port, "client", id, other_name(path, other));
 	if (rc == 0)
@@ -332,7 +369,7 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	    connected; /* the pass of the last connect: a listener of our own takes one per pass */
 	struct dpdk_port *port = find_port(io, to, index);
 	char path[PATH_MAX_LEN + 1];
-	uint32_t links;
+	uint32_t made, links;
 	int rc;
 
 	if (port && port->active)
@@ -340,15 +377,14 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	rc = path_of(to->ip, to->udp, ".lock", path);
 	if (rc < 0)
 		return rc;
-	links = look_up(path);
-	if (links == 0)
+	if (!look_up(path, &made, &links))
 		return lend_fail(
 		    ECONNREFUSED,
 		    "dpdk:memif port %u: nobody listens there; start that process first", to->udp);
 	if (connected == dpdk_gate_pass() + 1)
 		return -EINPROGRESS;
 	if (port == NULL)
-		rc = make_client(io, to, links, index);
+		rc = make_client(io, to, made, links, index);
 	else
 		start_again(port);
 	connected = dpdk_gate_pass() + 1;

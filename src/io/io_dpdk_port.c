@@ -104,6 +104,7 @@ static void take_inbox(struct dpdk *io)
 void dpdk_port_reconcile(struct dpdk *io)
 {
 	atomic_store(&io->changed, false);
+	io->grow = io->made > 0;
 	if (io->kind == DPDK_RING)
 		take_inbox(io);
 	for (uint32_t i = 0; i < io->ports_n; i++) {
