@@ -453,3 +453,53 @@ Test(rpc_call, two_carriers)
 	}
 	pair_close(&pair);
 }
+
+static void turn_client(struct pair *pair, struct ask *ask)
+{
+	lend_ns end = lend_now(pair->client) + UINT64_C(10000000000);
+
+	while (!ask->done && lend_now(pair->client) < end)
+		cr_assert_geq(lend_turn(pair->client, lend_now(pair->client) + 10000000), 0);
+	cr_assert(ask->done);
+}
+
+/* The server is there but never turns: its client's calls wait for the address, and do not wait for
+ * ever. */
+Test(rpc_call, a_server_that_never_polls)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct lend_config config = LEND_CONFIG_INIT;
+		struct ask late, cancelled, cut, first, more;
+		struct pair pair;
+
+		config.calls = 4;
+		config.probe = 50000000;
+		config.dead = 400000000;
+		pair_open_with(&pair, schemes[s], &config, &config);
+		start(&pair, &late, ECHO, 30000000);
+		start(&pair, &cancelled, ECHO, LEND_NEVER);
+		start(&pair, &cut, ECHO, LEND_NEVER);
+		start(&pair, &first, ECHO, LEND_NEVER);
+		more = (struct ask){.call = {.method = ECHO, .done = ask_done}};
+		cr_assert_eq(lend_call_start(pair.client, pair.session, &more.call), -EAGAIN);
+		lend_call_cancel(pair.client, &cancelled.call);
+		turn_client(&pair, &cancelled);
+		cr_assert_eq(cancelled.call.status, LEND_CANCELLED);
+		cr_assert_eq(cancelled.call.ran, LEND_RAN_NO);
+		turn_client(&pair, &late);
+		cr_assert_eq(late.call.status, LEND_DEADLINE_EXCEEDED, "%s: %d", schemes[s],
+			     late.call.status);
+		cr_assert_eq(late.call.ran, LEND_RAN_NO);
+		cr_assert(!cut.done);
+		turn_client(&pair, &cut);
+		turn_client(&pair, &first);
+		cr_assert_eq(cut.call.status, LEND_UNAVAILABLE);
+		cr_assert_eq(cut.call.ran, LEND_RAN_NO);
+		cr_assert_eq(lend_call_start(pair.client, pair.session, &more.call), -ESTALE);
+		ask_give(pair.client, &late);
+		ask_give(pair.client, &cancelled);
+		ask_give(pair.client, &cut);
+		ask_give(pair.client, &first);
+		pair_close(&pair);
+	}
+}
