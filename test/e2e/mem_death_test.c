@@ -272,13 +272,14 @@ Test(mem_death, a_busy_client_keeps_its_lease)
 static enum lend_status child_put(struct lend_mem *mem, char byte, struct lend_ref *ref)
 {
 	struct lend_op op;
+	int tries = 1000;
 
 	do {
 		op = (struct lend_op){.timeout = 5 * SECOND};
 		if (lend_put(mem, &(struct iovec){&byte, 1}, 1, NULL, &op) < 0 ||
 		    lend_op_wait(mem, &op) < 0)
 			return LEND_INTERNAL;
-	} while (op.status == LEND_ABORTED);
+	} while (op.status == LEND_ABORTED && tries--);
 	*ref = op.ref;
 	return op.status;
 }
@@ -286,13 +287,14 @@ static enum lend_status child_put(struct lend_mem *mem, char byte, struct lend_r
 static enum lend_status child_get(struct lend_mem *mem, const struct lend_ref *ref, char *byte)
 {
 	struct lend_op op;
+	int tries = 1000;
 
 	do {
 		op = (struct lend_op){.timeout = 5 * SECOND};
 		if (lend_get(mem, ref, 0, &(struct iovec){byte, 1}, 1, &op) < 0 ||
 		    lend_op_wait(mem, &op) < 0)
 			return LEND_INTERNAL;
-	} while (op.status == LEND_ABORTED || op.status == LEND_UNAVAILABLE);
+	} while ((op.status == LEND_ABORTED || op.status == LEND_UNAVAILABLE) && tries--);
 	return op.status;
 }
 

@@ -108,10 +108,12 @@ bool mem_pages_become(struct lend_ep *ep, struct lend_mem *mem, uint64_t pages, 
 
 	do {
 		mem_stat(mem, &stat);
-		if (stat.pages_used == pages)
+		if (stat.pages_used == pages && (pages || (!stat.spaces && !stat.refs)))
 			return true;
 	} while (lend_now(ep) < until);
-	cr_log_error("%llu pages in use", (unsigned long long)stat.pages_used);
+	cr_log_error("%llu pages, %llu references, %llu spaces",
+		     (unsigned long long)stat.pages_used, (unsigned long long)stat.refs,
+		     (unsigned long long)stat.spaces);
 	return false;
 }
 

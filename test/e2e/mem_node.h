@@ -26,7 +26,8 @@ void mem_client_close(struct lend_ep *ep, struct lend_mem *mem);
 /* Waits for an operation that was started with result rc; its status. */
 enum lend_status mem_end(struct lend_mem *mem, struct lend_op *op, int rc);
 void mem_stat(struct lend_mem *mem, struct lend_mem_stat *stat);
-/* Waits until a node has this many pages in use: false after ms. */
+/* Waits until a node has this many pages in use, and with 0 no reference and no space either:
+ * false after ms. */
 bool mem_pages_become(struct lend_ep *ep, struct lend_mem *mem, uint64_t pages, unsigned ms);
 struct lend_ref mem_put(struct lend_mem *mem, const void *data, size_t len,
 			const struct lend_terms *terms);
