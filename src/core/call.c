@@ -60,7 +60,7 @@ struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
 	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
 }
 
-static void free_slot(struct lend_core *c, struct lend_call_rec *k)
+void lend_call_free_slot(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t slot = lend_pkt_slot(k->wire);
 
@@ -69,7 +69,7 @@ static void free_slot(struct lend_core *c, struct lend_call_rec *k)
 	lend_call_free(c, k);
 }
 
-static void refund(struct lend_core *c, struct lend_call_rec *k)
+void lend_call_refund(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
@@ -195,8 +195,8 @@ void lend_call_sent(struct lend_core *c, struct lend_call_rec *k, uint64_t numbe
 	lend_sess_arm(c, s, k->timer);
 }
 
-static struct lend_event *end_event(struct lend_core *c, struct lend_call_rec *k, uint8_t status,
-				    uint8_t ran)
+struct lend_event *lend_call_end_event(struct lend_core *c, struct lend_call_rec *k, uint8_t status,
+				       uint8_t ran)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_CALL_END);
 
@@ -216,9 +216,9 @@ static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t st
 {
 	struct lend_event *e;
 
-	refund(c, k);
+	lend_call_refund(c, k);
 	lend_sched_remove(c, k);
-	e = end_event(c, k, status, ran);
+	e = lend_call_end_event(c, k, status, ran);
 	e->maybe_queued = k->state != LEND_CALL_QUEUED;
 	if (k->rx.attached)
 		e->reply = lend_rx_end(c, k);
@@ -236,7 +236,7 @@ void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status
 		return;
 	end_without(c, k, status, sent ? RAN_MAYBE : RAN_NO);
 	if (!sent) {
-		free_slot(c, k);
+		lend_call_free_slot(c, k);
 		return;
 	}
 	k->state = LEND_CALL_DRAINING;
@@ -250,7 +250,7 @@ void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
 {
 	if (k->state != LEND_CALL_DRAINING)
 		end_without(c, k, status, k->state == LEND_CALL_OPEN ? RAN_MAYBE : RAN_NO);
-	free_slot(c, k);
+	lend_call_free_slot(c, k);
 }
 
 void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
@@ -298,178 +298,4 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
 	else
 		ask(c, k);
-}
-
-static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint32_t wire,
-				  bool *ended)
-{
-	uint32_t slot = lend_pkt_slot(wire);
-	struct lend_cslot *cs;
-
-	*ended = false;
-	if (slot >= c->cfg.calls)
-		return NULL;
-	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
-	if (cs->seq != lend_pkt_seq(wire) || cs->seq == 0)
-		return NULL;
-	*ended = cs->rec == LEND_NONE;
-	return *ended ? NULL : lend_call_at(c, cs->rec);
-}
-
-static void progress(struct lend_core *c, struct lend_call_rec *k)
-{
-	k->tries = 0;
-	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
-}
-
-/* Any reply says that all of the request is there. */
-static void request_done(struct lend_core *c, struct lend_call_rec *k)
-{
-	if (k->whole && k->tx.low == k->tx.total)
-		return;
-	k->whole = 1;
-	lend_sched_remove(c, k);
-	lend_tx_end(c, &k->tx);
-	refund(c, k);
-}
-
-static void finish(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v,
-		   bool fits)
-{
-	uint8_t status = v->reply.status <= STATUS_MAX ? v->reply.status : UNKNOWN;
-	uint8_t ran = v->reply.ran <= RAN_MAYBE ? v->reply.ran : RAN_MAYBE;
-	struct lend_event *e =
-	    end_event(c, k, fits ? status : RESOURCE_EXHAUSTED, fits ? ran : RAN_YES);
-
-	e->len = v->head.length;
-	if (fits && !k->rx.buf) {
-		e->data = v->payload;
-		e->data_len = v->payload_len;
-	}
-	if (k->rx.attached || fits)
-		e->reply = lend_rx_end(c, k);
-	else
-		lend_rx_drop(c, k);
-	free_slot(c, k);
-}
-
-static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
-			 const struct lend_pkt_view *v)
-{
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-	bool fits = !k->rx.attached || v->head.length <= k->reply_cap;
-
-	if (v->head.offset != 0 || v->payload_len != v->head.length || k->rx.frags != LEND_NONE) {
-		LEND_COUNT(c, rx_length);
-		return;
-	}
-	if (fits && k->rx.attached)
-		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
-	s->ack_due = 1;
-	if (s->ack_timer == LEND_NEVER) {
-		s->ack_timer = c->now + lend_loss_rto(s, 0);
-		lend_sess_arm(c, s, s->ack_timer);
-	}
-	finish(c, k, v, fits);
-}
-
-static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
-			   const struct lend_pkt_view *v)
-{
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t most = k->rx.attached && k->reply_cap ? k->reply_cap : c->cfg.message_max;
-	enum lend_rx_verdict got;
-
-	if (v->head.length > most) {
-		LEND_COUNT(c, rx_too_big);
-		lend_ctl_ack(c, k); /* of no call by then: whole */
-		finish(c, k, v, false);
-		return;
-	}
-	got = lend_rx_take(c, bufs, k, v);
-	if (got == LEND_RX_DROPPED)
-		return;
-	s->unacked++;
-	if (got == LEND_RX_WHOLE) {
-		lend_ctl_ack(c, k);
-		finish(c, k, v, true);
-	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
-		lend_ctl_ack(c, k);
-	}
-}
-
-void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			const struct lend_pkt_view *v)
-{
-	bool ended;
-	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
-
-	if (ended)
-		lend_ctl_sess(c, s, LEND_PKT_ACK, v->head.call, 0);
-	if (ended || !k || k->state == LEND_CALL_DRAINING) {
-		if (ended)
-			LEND_COUNT(c, rx_dup);
-		else if (!k)
-			LEND_COUNT(c, rx_call);
-		return;
-	}
-	if (k->state != LEND_CALL_OPEN) {
-		LEND_COUNT(c, rx_state);
-		return;
-	}
-	if (v->reply.acked == k->number && !k->whole)
-		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
-	request_done(c, k);
-	progress(c, k);
-	if (v->head.length <= s->payload)
-		one_fragment(c, bufs, k, v);
-	else
-		many_fragments(c, bufs, k, v);
-}
-
-static void partial(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
-{
-	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint32_t low = v->ack.low / s->payload;
-
-	lend_tx_acked_below(c, &k->tx, low);
-	if (v->ack.granted > k->tx.granted)
-		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
-	if (v->head.length & LEND_PKT_DROPPED)
-		lend_tx_restart(c, &k->tx, low);
-	if (k->tx.granted > k->tx.charged && k->tx.len > s->unscheduled)
-		refund(c, k);
-}
-
-void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
-{
-	bool ended;
-	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
-	uint32_t low;
-
-	if (!k || k->state != LEND_CALL_OPEN)
-		return;
-	low = k->tx.low;
-	if (v->head.offset == LEND_PKT_WHOLE) {
-		request_done(c, k);
-		return;
-	}
-	if (k->whole)
-		return; /* an older word */
-	if (v->head.offset == LEND_PKT_PARTIAL)
-		partial(c, k, v);
-	else if (v->head.length & LEND_PKT_PROBED)
-		lend_tx_rewind(c, &k->tx, 0);
-	if (k->tx.low > low)
-		progress(c, k);
-	lend_sched_ready(c, k);
-}
-
-void lend_call_on_gone(struct lend_core *c, struct lend_sess *s, uint32_t wire)
-{
-	bool ended;
-	struct lend_call_rec *k = find(c, s, wire, &ended);
-
-	if (k && k->state == LEND_CALL_DRAINING)
-		free_slot(c, k);
 }

@@ -30,6 +30,14 @@ void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
 lend_ns lend_call_wake(const struct lend_call_rec *k);
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
 
+/* What call and reply share. The slot may be used again; the record is gone. */
+void lend_call_free_slot(struct lend_core *c, struct lend_call_rec *k);
+/* Its unscheduled credit goes back to the session. */
+void lend_call_refund(struct lend_core *c, struct lend_call_rec *k);
+/* CALL_END, with the request; the reply is the caller's to fill in. */
+struct lend_event *lend_call_end_event(struct lend_core *c, struct lend_call_rec *k, uint8_t status,
+				       uint8_t ran);
+
 void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v);
 void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);

@@ -1,6 +1,5 @@
 #include "core/rx.h"
 
-#include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
 
@@ -263,6 +262,7 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 	r->frags = LEND_NONE;
 	uncharge(c, r, r->charged);
 	r->buf = 0;
+	r->needed = 0;
 	return buf;
 }
 

@@ -3,10 +3,8 @@
 #include "core/call.h"
 #include "core/ctl.h"
 #include "core/event.h"
-#include "core/loss.h"
 #include "core/rx.h"
 #include "core/sched.h"
-#include "core/sess.h"
 #include "core/tx.h"
 
 static void forget(struct lend_core *c, struct lend_call_rec *k)
@@ -380,37 +378,4 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 	answer(c, k, reply, (uint32_t)len);
 	return 0;
-}
-
-int lend_core_attach(struct lend_core *c, uint64_t call, struct lend_bufs *bufs, uint32_t buf)
-{
-	struct lend_call_rec *k = lend_call_of(c, call);
-
-	if (!k || !k->rx.needed)
-		return E_STALE;
-	if (buf && lend_chain_cap(bufs, buf) < k->rx.len)
-		return E_INVAL;
-	if (buf) {
-		lend_rx_attach(c, bufs, k, buf);
-		lend_ctl_ack(c, k);
-	} else if (k->server) {
-		lend_serve_refuse(c, k);
-	} else {
-		lend_call_stop(c, k, RESOURCE_EXHAUSTED);
-	}
-	return 0;
-}
-
-lend_ns lend_core_request_deadline(const struct lend_core *c, uint64_t call)
-{
-	const struct lend_call_rec *k = lend_call_of((struct lend_core *)(uintptr_t)c, call);
-
-	return k && k->server ? k->deadline : 0;
-}
-
-bool lend_core_request_cancelled(const struct lend_core *c, uint64_t call)
-{
-	const struct lend_call_rec *k = lend_call_of((struct lend_core *)(uintptr_t)c, call);
-
-	return !k || k->cancelled;
 }

@@ -1,0 +1,73 @@
+/* alive - what a session does when its timer fires: say hello or goodbye again, ask whether the
+ * peer lives, acknowledge what waits, wake its calls. The other half of sess.h. Layer: core (pure).
+ */
+#include "core/call.h"
+#include "core/ctl.h"
+#include "core/loss.h"
+#include "core/sess.h"
+
+static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
+{
+	bool connecting = s->state == LEND_SESS_CONNECTING;
+
+	if (c->now < s->ctl_timer)
+		return true;
+	if (!connecting && ++s->bye_tries > 2) {
+		lend_sess_free(c, s);
+		return false;
+	}
+	lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_BYE, 0, 0);
+	s->ctl_timer = c->now + lend_loss_rto(s, ++s->ctl_tries);
+	return true;
+}
+
+/* False: the session ended. */
+static bool tick_alive(struct lend_core *c, struct lend_sess *s)
+{
+	bool quiet_ok = s->lossless && s->state == LEND_SESS_UP; /* its death is a hang-up */
+
+	if (!quiet_ok && c->now - s->last_rx >= c->cfg.dead) {
+		LEND_COUNT(c, dead);
+		lend_sess_down(c, s, UNAVAILABLE, false);
+		return false;
+	}
+	if (s->state == LEND_SESS_UP && !s->lossless &&
+	    c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe) {
+		s->last_ping = c->now;
+		LEND_COUNT(c, probes);
+		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+	}
+	return true;
+}
+
+static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns at = lend_min_u64(s->ctl_timer, s->ack_timer);
+
+	if (s->state != LEND_SESS_UP || !s->lossless)
+		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
+	if (s->state == LEND_SESS_UP && !s->lossless)
+		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
+	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
+		if (!lend_call_at(c, i)->server)
+			at = lend_min_u64(at, lend_call_wake(lend_call_at(c, i)));
+	return at;
+}
+
+void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
+{
+	lend_sess_disarm(c, s);
+	if (!tick_ctl(c, s) || !tick_alive(c, s))
+		return;
+	if (c->now >= s->ack_timer) {
+		s->ack_timer = LEND_NEVER;
+		if (s->ack_due)
+			lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	}
+	for (uint32_t i = s->calls.head, next; i != LEND_NONE; i = next) {
+		next = lend_call_at(c, i)->mine.next;
+		if (!lend_call_at(c, i)->server && c->now >= lend_call_wake(lend_call_at(c, i)))
+			lend_call_tick(c, lend_call_at(c, i));
+	}
+	lend_sess_arm(c, s, next_wake(c, s));
+}

@@ -1,0 +1,207 @@
+/* input - a datagram is taken apart and goes to the session and call it is for; what is wrong with
+ * it is counted. Layer: core (pure). */
+#include "core/call.h"
+#include "core/ctl.h"
+#include "core/event.h"
+#include "core/loss.h"
+#include "core/serve.h"
+#include "core/sess.h"
+
+/* Never longer than what came: it must not make us an amplifier. */
+static void reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)
+{
+	struct lend_ctl e = {.sess = LEND_NONE, .peer = in->peer, .id = head->session};
+
+	if (lend_sess_is_stale(c, head->session))
+		LEND_COUNT(c, rx_stale);
+	else
+		LEND_COUNT(c, rx_session);
+	if (head->session == 0)
+		return;
+	e.kind = LEND_PKT_RESET;
+	lend_ctl_push(c, &e);
+}
+
+static void answer_probe(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
+
+	lend_serve_on_ack(c, s, v);
+	e.kind = LEND_PKT_ACK;
+	e.call = v->head.call;
+	e.flags = LEND_PKT_SERVED;
+	e.probed = 1;
+	lend_ctl_push(c, &e);
+}
+
+static void on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	if (v->head.call == 0)
+		return;
+	if (v->head.flags & LEND_PKT_SERVED)
+		lend_call_on_ack(c, s, v);
+	else
+		lend_serve_on_ack(c, s, v);
+}
+
+static void on_bye(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
+{
+	struct lend_ctl e = {.sess = LEND_NONE, .peer = in->peer, .id = s->peer_id};
+
+	/* The session ends before the answer is made, so the answer is made without it. */
+	e.kind = LEND_PKT_BYE_ACK;
+	lend_sess_down(c, s, UNAVAILABLE, false);
+	lend_ctl_push(c, &e);
+}
+
+static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	bool probed = v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED;
+
+	if (!(v->head.flags & LEND_PKT_ACKED) && v->head.kind != LEND_PKT_ACK &&
+	    v->head.kind != LEND_PKT_PROBE)
+		return true;
+	if (lend_loss_reported(c, s, &v->seen, probed))
+		return true;
+	LEND_COUNT(c, rx_state);
+	return false;
+}
+
+static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_in *in, const struct lend_pkt_view *v)
+{
+	switch ((enum lend_pkt_kind)v->head.kind) {
+	case LEND_PKT_REQUEST:
+		lend_serve_on_request(c, bufs, s, v);
+		return;
+	case LEND_PKT_REPLY:
+		lend_call_on_reply(c, bufs, s, v);
+		return;
+	case LEND_PKT_ACK:
+		on_ack(c, s, v);
+		return;
+	case LEND_PKT_PROBE:
+		answer_probe(c, s, v);
+		return;
+	case LEND_PKT_CANCEL:
+		lend_serve_on_cancel(c, s, v);
+		return;
+	case LEND_PKT_GONE:
+		lend_call_on_gone(c, s, v->head.call);
+		return;
+	case LEND_PKT_PING:
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+		return;
+	case LEND_PKT_BYE:
+		on_bye(c, s, in);
+		return;
+	case LEND_PKT_CONNECT:
+	case LEND_PKT_ACCEPT:
+	case LEND_PKT_RESET:
+	case LEND_PKT_BYE_ACK:
+	case LEND_PKT_KINDS:
+	case LEND_PKT_DRAIN:
+		break;
+	}
+	LEND_COUNT(c, rx_state);
+}
+
+static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			  const struct lend_in *in, const struct lend_pkt_view *v)
+{
+	bool accept = v->head.kind == LEND_PKT_ACCEPT, dup;
+
+	if (s->peer != in->peer || (s->state == LEND_SESS_CONNECTING && !accept)) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	if (s->state == LEND_SESS_CLOSING) {
+		if (v->head.kind == LEND_PKT_BYE_ACK || v->head.kind == LEND_PKT_BYE)
+			lend_sess_free(c, s);
+		return;
+	}
+	if (s->state == LEND_SESS_HALF)
+		lend_sess_prove(c, s);
+	dup = lend_loss_note(c, s, v->head.number);
+	s->last_rx = c->now;
+	s->ecn += in->ecn != 0;
+	if (dup) {
+		LEND_COUNT(c, rx_dup);
+	} else if (accept) {
+		lend_sess_on_accept(c, s, v);
+	} else if (report_sane(c, s, v)) {
+		dispatch_up(c, bufs, s, in, v);
+	}
+}
+
+static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
+{
+	switch (fault) {
+	case LEND_PKT_SHORT:
+		LEND_COUNT(c, rx_short);
+		return;
+	case LEND_PKT_FOREIGN:
+		LEND_COUNT(c, rx_version);
+		return;
+	case LEND_PKT_KIND:
+		LEND_COUNT(c, rx_kind);
+		return;
+	case LEND_PKT_CHECKSUM:
+		LEND_COUNT(c, rx_checksum);
+		return;
+	case LEND_PKT_LENGTH:
+		LEND_COUNT(c, rx_length);
+		return;
+	case LEND_PKT_OK:
+		break;
+	}
+}
+
+static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
+{
+	const struct lend_path *path =
+	    &c->cfg.path[LEND_PEER_CARRIER(in->peer) % LEND_CARRIERS_MAX];
+	struct lend_pkt_view v;
+	enum lend_pkt_fault fault;
+	struct lend_sess *s;
+
+	LEND_COUNT(c, rx);
+	if (in->len > path->mtu) {
+		LEND_COUNT(c, rx_long);
+		return;
+	}
+	fault = lend_pkt_decode(&v, in->data, in->len, path->checked);
+	if (fault != LEND_PKT_OK) {
+		count_fault(c, fault);
+		return;
+	}
+	if (!lend_event_room(c)) {
+		LEND_COUNT(c, rx_full);
+		return;
+	}
+	if (v.head.kind == LEND_PKT_CONNECT) {
+		lend_sess_on_connect(c, in, &v);
+		return;
+	}
+	if (v.head.kind == LEND_PKT_RESET) {
+		lend_sess_on_reset(c, in->peer, v.head.session);
+		return;
+	}
+	s = lend_sess_find(c, v.head.session);
+	if (s)
+		dispatch_sess(c, bufs, s, in, &v);
+	else
+		reset(c, in, &v.head);
+}
+
+void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
+		     const struct lend_in *in, uint32_t n)
+{
+	c->now = lend_max_u64(c->now, now);
+	for (uint32_t i = 0; i < n; i++) {
+		if (in[i].gone && in[i].len == 0)
+			lend_sess_peer_gone(c, in[i].peer);
+		else
+			input_one(c, bufs, &in[i]);
+	}
+}
