@@ -18,7 +18,6 @@
 #include "io/io.h"
 #include "io/udp_peers.h"
 #include "io/udp_sock.h"
-#include "sys/heap.h"
 #include "sys/why.h"
 #include "util/bits.h"
 #include "util/check.h"
@@ -31,7 +30,7 @@ struct io_udp {
 	int family;
 	uint32_t lent; /* receive buffers in the caller's hands: [0, lent) */
 	uint32_t slot; /* bytes from one receive buffer to the next */
-	struct lend_heap memory;
+	char *memory;  /* BURST buffers, touched as they are used */
 	struct lend_udp_peers peers;
 	struct mmsghdr rx[BURST];
 	struct iovec rx_iov[BURST];
@@ -278,7 +277,7 @@ static void udp_close(struct lend_io *io)
 
 	(void)close(u->fd);
 	lend_udp_peers_free(&u->peers);
-	lend_heap_unmap(&u->memory);
+	free(u->memory);
 	free(u);
 }
 
@@ -300,8 +299,7 @@ static const struct lend_io_ops ops = {
 static void wire_messages(struct io_udp *u)
 {
 	for (uint32_t i = 0; i < BURST; i++) {
-		u->rx_iov[i] =
-		    (struct iovec){(char *)u->memory.base + (size_t)i * u->slot, u->io.path.mtu};
+		u->rx_iov[i] = (struct iovec){u->memory + (size_t)i * u->slot, u->io.path.mtu};
 		u->rx[i].msg_hdr = (struct msghdr){
 		    .msg_name = &u->rx_from[i], .msg_iov = &u->rx_iov[i], .msg_iovlen = 1};
 		u->tx[i].msg_hdr =
@@ -322,10 +320,8 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 		goto out_carrier;
 	/* One line more than a power of two apart, so that first lines do not share a cache set. */
 	u->slot = (uint32_t)lend_align_up(u->io.path.mtu, 64) + 64;
-	err = lend_heap_map(&u->memory, (size_t)BURST * u->slot);
-	if (err != 0)
-		goto out_fd;
-	err = lend_udp_peers_init(&u->peers);
+	u->memory = calloc(BURST, u->slot);
+	err = u->memory == NULL ? -ENOMEM : lend_udp_peers_init(&u->peers);
 	if (err != 0)
 		goto out_memory;
 	wire_messages(u);
@@ -333,9 +329,8 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	return 0;
 
 out_memory:
-	lend_heap_unmap(&u->memory);
+	free(u->memory);
 	(void)lend_fail(ENOMEM, "udp: out of memory; free some or raise the limit");
-out_fd:
 	(void)close(u->fd);
 out_carrier:
 	free(u);
