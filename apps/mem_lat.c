@@ -145,6 +145,7 @@ static void measure(struct ops *o)
 	config.eal = app_net_eal(&o->net, o->me);
 	if (lend_open(&config, &o->ep) < 0)
 		app_die("%s", lend_why());
+	app_pin(app_cpu(0));
 	o->mem = app_node_open(o->ep, app_net_address(&o->net, o->me, o->node));
 	rounds(o, o->args.time / 10 + 1000000, into);
 	rounds(o, o->args.time, into);

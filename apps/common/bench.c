@@ -224,11 +224,11 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 		    "--one-thread --connect: the server is in another process; give one of them");
 	app_pattern_init(SEED, args->size);
 	open_server(b);
-	app_pin(app_cpu(0));
 	configure(b, &config);
 	config.eal = app_net_eal(&b->net, b->me);
 	if (lend_open(&config, &b->ep) < 0)
 		app_die("%s", lend_why());
+	app_pin(app_cpu(0));
 	app_pattern_register(b->ep);
 	make_lanes(b);
 	for (unsigned i = 0; i < args->sessions; i++)
@@ -303,4 +303,5 @@ void app_bench_close(struct app_bench *b)
 	free(b->lane);
 	free(b->order);
 	free(b->session);
+	app_unpin();
 }

@@ -59,6 +59,7 @@ double app_line_ns(int a, int b)
 		return 0;
 	best = bounce(&line);
 	pthread_join(thread, NULL);
+	app_unpin();
 	return (double)best / ROUNDS;
 }
 

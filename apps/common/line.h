@@ -8,7 +8,7 @@
 #define APPS_COMMON_LINE_H
 
 /* Nanoseconds of a round trip, about 10 ms of measuring; 0 where there is only one CPU. The caller
- * is moved to CPU a and stays there. */
+ * is on CPU a meanwhile, and may use all of them after. */
 double app_line_ns(int a, int b);
 /* "near", "far", or "one CPU". */
 const char *app_line_name(double ns);

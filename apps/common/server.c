@@ -110,9 +110,9 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 		mine.receive_budget = args->receive_budget;
 	server->args = *args;
 	server->closing = NULL;
-	app_pin(args->cpu);
 	if (lend_open(&mine, &server->ep) < 0)
 		app_die("%s", lend_why());
+	app_pin(args->cpu);
 	running = server->ep;
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);

@@ -44,7 +44,7 @@ struct app_server {
 	void *arg;
 };
 
-/* Pins, opens the endpoint (config NULL: defaults; what args name goes before it) and takes over
+/* Opens the endpoint, pins (config NULL: defaults; what args name goes before it) and takes over
  * SIGTERM, SIGINT and SIGUSR1. app_die() with lend_why() when it cannot. */
 void app_server_open(struct app_server *server, const struct app_server_args *args,
 		     const struct lend_config *config);

@@ -182,7 +182,7 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 	push_listen(&argv, net, proc);
 	push_number(&argv, "--cpu", cpu);
 	push_number(&argv, "--ready-fd", fds[1]);
-	start(child, "/proc/self/exe", &argv, fds, false, cpu);
+	start(child, "/proc/self/exe", &argv, fds, false, APP_ANY_CPU); /* it pins itself */
 	app_net_ready(net, proc, child->address);
 }
 
@@ -205,6 +205,8 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 	push(&argv, "lend-mn");
 	push_listen(&argv, net, proc);
 	push_number(&argv, "--size", (long long)size);
+	if (net->carrier == APP_DPDK_MEMIF)
+		cpu = APP_ANY_CPU; /* DPDK's own threads need a CPU too */
 	start(child, path, &argv, fds, true, cpu);
 	app_net_ready(net, proc, child->address);
 }
@@ -288,4 +290,9 @@ void app_pin(int cpu)
 	if (sched_setaffinity(0, sizeof(set), &set) < 0)
 		app_note("cannot stay on CPU %d (%s): figures will vary more", cpu,
 			 strerror(errno));
+}
+
+void app_unpin(void)
+{
+	(void)sched_setaffinity(0, sizeof(cpu_set_t), cpus_at_start());
 }

@@ -40,7 +40,10 @@ int app_child_stop(struct app_child *child);
 /* How many CPUs this process may use, and the i-th of them (modulo their number). */
 unsigned app_cpus(void);
 int app_cpu(unsigned i);
-/* Pins the calling thread; APP_ANY_CPU or a single CPU: does nothing. */
+/* Pins the calling thread; APP_ANY_CPU or a single CPU: does nothing. After lend_open(): threads
+ * that a carrier makes of its own (DPDK's) would share the CPU of one that polls, and starve. */
 void app_pin(int cpu);
+/* Back to all CPUs that the process began with. */
+void app_unpin(void);
 
 #endif
