@@ -222,7 +222,8 @@ static void put_on_wire(struct duo *d, int side, const struct lend_out *o)
 		memcpy(g->data + g->len, (uint8_t *)s->seg[p->buf].data + p->offset, p->len);
 		g->len += p->len;
 	}
-	memcpy(g->data + g->len, o->tail, o->tail_len);
+	if (o->tail_len)
+		memcpy(g->data + g->len, o->tail, o->tail_len);
 	g->len += o->tail_len;
 	cr_assert_leq(g->len, s->cfg.path[0].mtu);
 	cr_assert_eq(lend_pkt_decode(&v, g->data, g->len, d->lossless), LEND_PKT_OK);

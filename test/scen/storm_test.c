@@ -236,7 +236,8 @@ static void fly(struct storm *s, int from, const struct lend_out *o)
 			       o->piece[i].len);
 			f->len += o->piece[i].len;
 		}
-		memcpy(f->data + f->len, o->tail, o->tail_len);
+		if (o->tail_len)
+			memcpy(f->data + f->len, o->tail, o->tail_len);
 		f->len += o->tail_len;
 		f->to = !from;
 		f->at = s->now + 10000;
