@@ -383,6 +383,7 @@ Test(dpdk, memif_client_dies_at_the_door)
 	for (int i = 0; i < 10; i++) {
 		rest(server);
 		knock_and_die(path);
+		rest(server);
 		client = client_of(address);
 		peer = reach(client, address);
 		cr_assert(send_to(client, peer, address, 8) == LEND_SENT);
