@@ -22,6 +22,12 @@ static void go_on(struct cn_op *op)
 	struct lend_op *outer = cn_op_outer(op);
 
 	op->ended = false;
+	if (op->again && (op->cancelled || mem->closing)) {
+		op->again = false;
+		op->part = 0;
+		outer->status = LEND_CANCELLED;
+		outer->ran = LEND_RAN_MAYBE;
+	}
 	if (op->again)
 		cn_op_resume(op);
 	else

@@ -44,6 +44,7 @@ struct __attribute__((may_alias)) cn_op {
 	uint8_t kind; /* LEND_MEMOP_ */
 	uint8_t step, state;
 	bool ended;       /* the call under way ended; a carrier still has some of the memory */
+	bool cancelled;   /* it ends with the call under way */
 	bool again;       /* and the operation goes on after it */
 	uint64_t session; /* of the call under way */
 	int err;          /* why it could not start, for lend_op_wait() */

@@ -84,6 +84,11 @@ void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 	struct lend_op *outer = cn_op_outer(op);
 
 	LEND_CHECK(op->state == CN_WAIT || op->state == CN_FLIGHT);
+	if (op->state == CN_WAIT) { /* between two calls: nothing of it is under way */
+		op->part = 0;
+		if (ran == LEND_RAN_NO && (op->at || op->step > CN_STEP_ALLOC))
+			ran = LEND_RAN_MAYBE;
+	}
 	cn_step_end(op, status, ran);
 	if (op->state == CN_WAIT)
 		TAILQ_REMOVE(&mem->wait, op, all);
@@ -180,7 +185,10 @@ void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)
 	if (o->state == CN_WAIT) {
 		cn_op_finish(o, LEND_CANCELLED, LEND_RAN_NO);
 		cn_pump(mem);
-	} else if (o->state == CN_FLIGHT && !o->ended) {
+	} else if (o->state == CN_FLIGHT) {
+		o->cancelled = true;
+		if (o->ended) /* only the memory is still out */
+			return;
 		lend_call_cancel(mem->ep, &op->call);
 	}
 }

@@ -79,6 +79,12 @@ static void renew(struct lend_ep *own, struct entry *e)
 	}
 }
 
+/* A DPDK device has one owner in a process, the user's endpoint: there traffic alone renews. */
+static bool has_door(const struct entry *e)
+{
+	return !strncmp(e->address, "shm:", 4) || !strncmp(e->address, "udp:", 4);
+}
+
 /* A lease is the process's: of several clients of one node the first speaks for all. */
 static bool spoken_for(const struct entry *e)
 {
@@ -105,7 +111,7 @@ static lend_ns look(struct lend_ep *own)
 			free(e);
 			continue;
 		}
-		if (e->gone || !e->life || spoken_for(e))
+		if (e->gone || !e->life || !has_door(e) || spoken_for(e))
 			continue;
 		if (now >= e->next && !e->busy) {
 			e->next =
