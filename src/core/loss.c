@@ -32,6 +32,24 @@ bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	return false;
 }
 
+void lend_loss_forget(struct lend_sess *s, uint64_t number)
+{
+	uint64_t back = s->seen - number;
+
+	if (number > s->seen || back > 64)
+		return;
+	if (back > 0) {
+		s->seen_map &= ~(UINT64_C(1) << (back - 1));
+	} else if (s->seen_map == 0) {
+		s->seen = 0;
+		s->seen_at = 0;
+	} else {
+		back = (uint64_t)__builtin_ctzll(s->seen_map);
+		s->seen -= back + 1;
+		s->seen_map = back == 63 ? 0 : s->seen_map >> (back + 1);
+	}
+}
+
 static uint32_t clamp_delay(lend_ns d)
 {
 	return d < UINT32_MAX ? (uint32_t)d : UINT32_MAX;
@@ -89,7 +107,8 @@ static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	struct lend_sent_rec *e = entry(s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
-	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low;
+	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low &&
+	       !lend_tx_again(c, &k->tx, e->frag);
 }
 
 static void advance(struct lend_core *c, struct lend_sess *s)

@@ -14,6 +14,9 @@
 
 /* A datagram of this number came; true: it came before. */
 bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number);
+/* What just came under this number was dropped for want of memory: it will not be reported, so that
+ * its sender does not take it for delivered. */
+void lend_loss_forget(struct lend_sess *s, uint64_t number);
 /* Fills the report about what came. */
 void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
 /* The peer's report. probed: it answers a PROBE. False: it claims what was never sent. */

@@ -143,7 +143,9 @@ static void partial(struct lend_core *c, struct lend_call_rec *k, const struct l
 	lend_tx_acked_below(c, &k->tx, low);
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
-	if (v->head.length & LEND_PKT_DROPPED)
+	/* The word that it was dropped may be lost; the answer to a PROBE shows it as well. */
+	if (v->head.length & LEND_PKT_DROPPED ||
+	    (v->head.length & LEND_PKT_PROBED && (s->lossless || low < k->tx.low)))
 		lend_tx_restart(c, &k->tx, low);
 	if (k->tx.granted > k->tx.charged && k->tx.len > s->unscheduled)
 		lend_call_refund(c, k);
@@ -167,7 +169,7 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 	if (v->head.offset == LEND_PKT_PARTIAL)
 		partial(c, k, v);
 	else if (v->head.length & LEND_PKT_PROBED)
-		lend_tx_rewind(c, &k->tx, 0);
+		lend_tx_restart(c, &k->tx, 0);
 	if (k->tx.low > low)
 		progress(c, k);
 	lend_sched_ready(c, k);

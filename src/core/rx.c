@@ -80,8 +80,8 @@ static bool drop_for_memory(struct lend_core *c, struct lend_call_rec *k)
 	return false;
 }
 
-/* Forgets a message of which nothing came for two timeouts; its sender is told once there is memory
- * again. */
+/* Forgets a request of which nothing came for two timeouts; its sender is told once there is memory
+ * again. Never a reply: its sender lets go of it when all numbers were seen, forgotten ones too. */
 static void evict(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t granted = k->rx.granted;
@@ -103,7 +103,7 @@ static void make_room(struct lend_core *c)
 		return;
 	k = lend_call_at(c, i);
 	lend_list_push(&c->partials, lend_links_partial(c), i);
-	if (!k->rx.attached && !k->rx.needed &&
+	if (k->server && !k->rx.attached && !k->rx.needed &&
 	    c->now - k->rx.last > 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0))
 		evict(c, k);
 }
@@ -219,11 +219,14 @@ static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	if (k->rx.frags == LEND_NONE && !start(c, k, v))
+	bool begun = k->rx.frags != LEND_NONE || start(c, k, v);
+
+	if (begun && !sane(c, k, v))
 		return LEND_RX_DROPPED;
-	if (!sane(c, k, v) || !has_memory(c, k))
-		return LEND_RX_DROPPED;
-	return keep(c, bufs, k, v);
+	if (begun && has_memory(c, k))
+		return keep(c, bufs, k, v);
+	lend_loss_forget(lend_sess_at(c, k->sess), v->head.number);
+	return LEND_RX_DROPPED;
 }
 
 static void give_pooled(struct lend_core *c, uint32_t buf)

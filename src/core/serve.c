@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/ctl.h"
 #include "core/event.h"
+#include "core/loss.h"
 #include "core/rx.h"
 #include "core/sched.h"
 #include "core/tx.h"
@@ -155,6 +156,7 @@ static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess 
 
 	if (!k) {
 		LEND_COUNT(c, rx_full);
+		lend_loss_forget(s, v->head.number);
 		return;
 	}
 	sl->seq = lend_pkt_seq(v->head.call);
@@ -294,7 +296,7 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 		lend_tx_acked_below(c, &k->tx, v->ack.low / s->payload);
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
-	if (v->head.length & LEND_PKT_DROPPED)
+	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && k->tx.win != LEND_NONE))
 		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
 	else if (probe && !s->lossless)
 		lend_tx_lost(c, &k->tx,

@@ -93,6 +93,11 @@ void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 		t->next++;
 }
 
+bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag)
+{
+	return lend_win_at(c, t->win)->resend[word(frag)] & bit(frag);
+}
+
 void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 {
 	struct lend_win *w;
@@ -161,7 +166,7 @@ void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first)
 
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 {
-	if (first < t->low && t->next - first <= LEND_FRAGS_WINDOW && t->win != LEND_NONE) {
+	if (first <= t->low && t->next - first <= LEND_FRAGS_WINDOW && t->win != LEND_NONE) {
 		memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
 		t->low = first;
 		t->resend = 0;

@@ -15,6 +15,8 @@ bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct l
 		  uint32_t *frag);
 /* It is on its way. */
 void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag);
+/* Whether it waits to be sent again, so that its last number does not count any more. */
+bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag);
 /* Send it again. */
 void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag);

@@ -180,6 +180,8 @@ static void on_event(struct duo *d, int side, const struct lend_event *e)
 	case LEND_EV_CALL_END:
 		say(d, "%d call_end status %d ran %d len %llu\n", side, e->status, e->ran,
 		    (unsigned long long)e->len);
+		if (d->on_end)
+			d->on_end(d, e);
 		return;
 	case LEND_EV_SESSION_DOWN:
 		say(d, "%d down %d\n", side, e->status);

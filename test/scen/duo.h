@@ -48,6 +48,8 @@ struct duo {
 	bool (*lose)(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth);
 	uint32_t nth; /* datagrams carried so far */
 	void *arg;
+	/* Sees every CALL_END, to give its buffers back. */
+	void (*on_end)(struct duo *d, const struct lend_event *e);
 	bool lossless;
 	bool auto_reply; /* side 1 echoes the first bytes' length */
 };

@@ -1,0 +1,131 @@
+/* Goal: want of memory delays a call and never ends or loses it: what a receiver dropped, or
+ * forgot, is sent again, although its number was seen, and although the word of it was lost or
+ * refused. Method: two cores whose pools are too small for what they carry; calls without a
+ * deadline, all of which must end well. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "scen/duo.h"
+
+#define MS UINT64_C(1000000)
+
+static void few_reassemblies(struct lend_core_config *c)
+{
+	c->reassemblies = 1;
+}
+
+static void few_records(struct lend_core_config *c)
+{
+	c->reassemblies = 8;
+	if (c->incarnation[0] == 0xa1)
+		c->inflight = 2;
+}
+
+static void up(struct duo *d)
+{
+	d->side[0].session = duo_connect(d);
+	duo_settle(d);
+	d->quiet = true;
+	duo_forget(d);
+}
+
+/* Takes the newest request of side 1 and answers it. */
+static void serve(struct duo *d, uint32_t reply_len)
+{
+	struct duo_side *s = &d->side[1];
+
+	if (s->request_buf)
+		duo_free(d, 1, s->request_buf);
+	s->request_buf = 0;
+	duo_reply(d, 0, reply_len ? duo_buf(d, 1, reply_len, reply_len, 4) : 0);
+}
+
+/* Starts n calls and, as each arrives alone, takes its handle. */
+static void start(struct duo *d, int n, uint32_t len, uint32_t named, uint64_t *request)
+{
+	for (int i = 0; i < n; i++) {
+		duo_call(d, duo_buf(d, 0, len, len, 3), named ? duo_buf(d, 0, named, 0, 0) : 0,
+			 LEND_NEVER);
+		duo_settle(d);
+		request[i] = d->side[1].request;
+	}
+}
+
+static void give_back_at_end(struct duo *d, const struct lend_event *e)
+{
+	duo_free(d, 0, e->buf);
+	duo_free(d, 0, e->reply);
+}
+
+/* Replies that find no reassembly are sent again once there is one. Several of them share a ring
+ * of numbers that reports cover only in part. */
+static void replies(bool lossless, uint32_t len, uint32_t named)
+{
+	struct duo d;
+	uint64_t request[6];
+
+	duo_open_with(&d, lossless, few_reassemblies);
+	d.on_end = give_back_at_end;
+	up(&d);
+	start(&d, 6, 8, named, request);
+	for (int i = 0; i < 6; i++) {
+		d.side[1].request = request[i];
+		serve(&d, len);
+	}
+	duo_settle(&d);
+	duo_pass(&d, 3000 * MS);
+	cr_assert_gt(lend_core_stats(d.side[0].core)->rx_memory, 0, "nothing was dropped");
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 6, "lossless %d len %u named %u: %u ended",
+		     lossless, len, named, d.side[0].count[LEND_EV_CALL_END]);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 6);
+	duo_close(&d);
+}
+
+Test(want, of_a_reassembly_for_replies)
+{
+	static const uint32_t len[] = {20000, 60000};
+
+	for (int how = 0; how < 4; how++)
+		replies(how & 1, len[how / 2], 0);
+}
+
+Test(want, of_a_reassembly_for_long_replies_into_named_memory)
+{
+	replies(true, 600000, 600000);
+	replies(false, 600000, 600000);
+}
+
+/* A request of several datagrams for which the server has no record is sent again, although the
+ * numbers of all its datagrams were seen. */
+static void records(bool lossless)
+{
+	struct duo d;
+	uint64_t request[2];
+
+	duo_open_with(&d, lossless, few_records);
+	d.on_end = give_back_at_end;
+	up(&d);
+	start(&d, 2, 8, 0, request);
+	duo_call(&d, duo_buf(&d, 0, 5000, 5000, 3), 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_pass(&d, 100 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
+	for (int i = 0; i < 2; i++) {
+		d.side[1].request = request[i];
+		serve(&d, 0);
+	}
+	duo_settle(&d);
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 3, "lossless %d", lossless);
+	serve(&d, 0);
+	duo_settle(&d);
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 3);
+	duo_close(&d);
+}
+
+Test(want, of_a_record)
+{
+	records(false);
+	records(true);
+}
