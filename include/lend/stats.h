@@ -15,9 +15,10 @@ extern "C" {
 struct lend_stats {
 	uint64_t tx_bytes, rx_bytes, tx_datagrams, rx_datagrams;
 	uint64_t calls_started, calls_ended, requests, replies;
-	uint64_t sessions;  /* up now */
-	uint64_t sleeps;    /* times that a turn slept */
-	uint64_t buf_bytes; /* of message buffers now out of the pool */
+	uint64_t sessions; /* up now */
+	uint64_t sleeps;   /* times that a turn slept */
+	uint64_t
+	    buf_bytes; /* of message buffers out of the pool, those that wait to receive included */
 };
 void lend_stats(struct lend_ep *ep, struct lend_stats *stats);
 

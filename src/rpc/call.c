@@ -91,9 +91,8 @@ static int explain(int rc, uint64_t len)
 {
 	switch (rc) {
 	case -EAGAIN:
-		return lend_fail(
-		    EAGAIN,
-		    "as many calls are in flight as the session allows: wait for some to end");
+		return lend_fail(EAGAIN, "as many calls are in flight as the session or the "
+					 "endpoint allows: wait for some to end");
 	case -EMSGSIZE:
 		return lend_fail(
 		    EMSGSIZE,

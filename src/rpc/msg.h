@@ -7,8 +7,6 @@
 
 #include "rpc/bufs.h"
 
-enum { LEND_MSG_PIECES = 4 }; /* a datagram takes bytes of at most so many segments */
-
 /* Bytes of a chain. */
 uint64_t lend_msg_len(const struct lend_buf *chain);
 uint64_t lend_msg_cap(const struct lend_buf *chain);

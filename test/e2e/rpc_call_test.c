@@ -503,3 +503,22 @@ Test(rpc_call, a_server_that_never_polls)
 		pair_close(&pair);
 	}
 }
+
+Test(rpc_call, an_endpoint_calls_itself)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct lend_call call = {.method = ECHO};
+		struct pair pair;
+		lend_session self;
+
+		pair_open(&pair, schemes[s]);
+		cr_assert_eq(lend_connect(pair.server, pair.address, &self), 0, "%s", lend_why());
+		call.request = ask_bytes(pair.server, 200000, 4);
+		cr_assert_eq(lend_call_sync(pair.server, self, &call), 0);
+		cr_assert_eq(call.status, LEND_OK);
+		cr_assert(ask_same(call.reply, 200000, 4));
+		lend_buf_give(pair.server, call.request);
+		lend_buf_give(pair.server, call.reply);
+		pair_close(&pair);
+	}
+}
