@@ -12,11 +12,9 @@ bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	if (number > s->seen || s->seen_at == 0) {
 		uint64_t ahead = number - s->seen;
 
-		s->seen_map = ahead > 64    ? 0
-			      : ahead == 64 ? UINT64_C(1) << 63
+		s->seen_map = s->seen_at == 0 || ahead > 64 ? 0
+			      : ahead == 64                 ? UINT64_C(1) << 63
 					    : s->seen_map << ahead | UINT64_C(1) << (ahead - 1);
-		if (s->seen_at == 0)
-			s->seen_map = 0;
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
 		return false;

@@ -85,7 +85,10 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 			   const struct lend_pkt_view *v)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t most = k->rx.attached && k->reply_cap ? k->reply_cap : c->cfg.message_max;
+	/* What was attached before anything came was named by the caller, who may have named none.
+	 */
+	bool named = k->rx.attached && (k->reply_cap || k->rx.frags == LEND_NONE);
+	uint64_t most = named ? k->reply_cap : c->cfg.message_max;
 	enum lend_rx_verdict got;
 
 	if (v->head.length > most) {

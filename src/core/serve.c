@@ -185,7 +185,11 @@ static void again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_
 {
 	switch ((enum lend_call_state)k->state) {
 	case LEND_CALL_PARTIAL:
-		fragment(c, bufs, k, v, v->head.offset > lend_rx_low(c, k));
+		/* While nothing of it is kept, its length is not either. */
+		if (v->head.length > c->cfg.message_max)
+			LEND_COUNT(c, rx_length);
+		else
+			fragment(c, bufs, k, v, v->head.offset > lend_rx_low(c, k));
 		return;
 	case LEND_CALL_RUNNING:
 		LEND_COUNT(c, rx_dup);

@@ -1,0 +1,200 @@
+/* Goal: a peer with a valid session that breaks the rules cannot stop this end, get past its
+ * limits, run a handler twice or keep its memory. Method: one real core, the other played by hand,
+ * datagram by datagram; each test is one thing a peer could do. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "scen/duo.h"
+
+#define MS UINT64_C(1000000)
+
+enum { PAYLOAD = 1376 };
+
+/* A datagram by hand; lossless, so without a trailer. */
+struct craft {
+	struct lend_pkt head;
+	union {
+		struct lend_pkt_request request;
+		struct lend_pkt_reply reply;
+		struct {
+			struct lend_pkt_ack ack;
+			struct lend_pkt_seen seen;
+		};
+		uint8_t bytes[2048 - sizeof(struct lend_pkt)];
+	};
+};
+
+static void up_with(struct duo *d, void (*tweak)(struct lend_core_config *))
+{
+	duo_open_with(d, true, tweak);
+	d->quiet = true;
+	d->side[0].session = duo_connect(d);
+	duo_settle(d);
+}
+
+static void up(struct duo *d)
+{
+	up_with(d, NULL);
+}
+
+/* As if from the other end of to's session. */
+static void send(struct duo *d, int to, uint8_t kind, uint8_t flags, uint32_t call, uint64_t number,
+		 struct craft *g, uint32_t block, uint32_t payload)
+{
+	g->head.magic = LEND_PKT_MAGIC;
+	g->head.version = LEND_PKT_VERSION;
+	g->head.kind = kind;
+	g->head.flags = flags;
+	g->head.call = call;
+	g->head.session = d->side[to].session;
+	g->head.number = number;
+	duo_inject(d, to, g, (uint32_t)sizeof(g->head) + block + payload);
+	lend_core_tick(d->side[to].core, d->now);
+	duo_output(d, to);
+	d->side[to].n = 0;
+}
+
+static void request(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
+		    uint32_t payload)
+{
+	struct craft g = {0};
+
+	g.head.offset = offset;
+	g.head.length = length;
+	g.request.left_us = UINT32_MAX;
+	send(d, 1, LEND_PKT_REQUEST, 0, call, number, &g, sizeof(g.request), payload);
+}
+
+static void plain(struct duo *d, uint8_t kind, uint32_t call, uint64_t number)
+{
+	struct craft g = {0};
+
+	send(d, 1, kind, 0, call, number, &g, 0, 0);
+}
+
+static uint32_t call_id(uint32_t slot, uint32_t seq)
+{
+	return lend_pkt_call(slot, seq);
+}
+
+static void one_reassembly(struct lend_core_config *c)
+{
+	c->reassemblies = 1;
+}
+
+Test(hostile, a_length_that_grows_while_there_is_no_memory_stays_within_the_limit)
+{
+	struct duo d;
+
+	up_with(&d, one_reassembly);
+	for (uint32_t i = 0; i < 2; i++) /* takes both reassemblies */
+		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
+	request(&d, call_id(3, 1), 110, 0, 5000, PAYLOAD);
+	cr_assert_gt(lend_core_stats(d.side[1].core)->rx_memory, 0);
+	for (uint32_t i = 0; i < 2; i++)
+		plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 120 + i);
+	d.side[1].hold_need = true;
+	request(&d, call_id(3, 1), 130, 0, 1u << 30, PAYLOAD);
+	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 0, "asked for %llu bytes",
+		     (unsigned long long)d.side[1].ev[LEND_EV_NEED].len);
+	plain(&d, LEND_PKT_CANCEL, call_id(3, 1), 140);
+	duo_close(&d);
+}
+
+Test(hostile, numbers_at_both_ends_of_their_range)
+{
+	struct duo d;
+
+	up(&d);
+	plain(&d, LEND_PKT_PING, 0, 0);
+	plain(&d, LEND_PKT_PING, 0, UINT64_MAX);
+	plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 64);
+	plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 65);
+	plain(&d, LEND_PKT_PING, 0, 0);
+	request(&d, call_id(0, 1), UINT64_MAX, 0, 8, 8);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0, "seen before");
+	request(&d, call_id(0, 1), UINT64_MAX - 1, 0, 8, 8);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	duo_reply(&d, 0, 0);
+	lend_core_disconnect(d.side[1].core, d.side[1].session);
+	duo_output(&d, 1);
+	duo_close(&d);
+}
+
+/* The first datagram a server hears from a half-open session is numbered 0. */
+Test(hostile, the_first_number_is_zero)
+{
+	struct duo d;
+	struct lend_pkt head;
+
+	duo_open(&d, true);
+	d.quiet = true;
+	duo_connect(&d);
+	duo_output(&d, 0);
+	duo_deliver(&d, 0);
+	duo_output(&d, 1);
+	/* The id of the server's session stands in the hello of its ACCEPT. */
+	memcpy(&d.side[1].session,
+	       d.side[1].wire[0].data + sizeof(head) + offsetof(struct lend_pkt_hello, session), 8);
+	plain(&d, LEND_PKT_PING, 0, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
+	duo_close(&d);
+}
+
+Test(hostile, an_old_duplicate_does_not_run_again_once_its_slot_was_used_anew)
+{
+	struct duo d;
+
+	up(&d);
+	request(&d, call_id(2, 1), 10, 0, 8, 8);
+	duo_reply(&d, 0, 0);
+	request(&d, call_id(2, 2), 200, 0, 8, 8); /* acknowledges the first */
+	duo_reply(&d, 0, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
+	/* Older than the map of 64, so nothing but its slot knows it. */
+	request(&d, call_id(2, 1), 11, 0, 8, 8);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2, "a sequence came back");
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_call, 1);
+	lend_core_disconnect(d.side[1].core, d.side[1].session);
+	duo_output(&d, 1);
+	duo_close(&d);
+}
+
+Test(hostile, a_new_sequence_while_the_handler_runs_is_refused)
+{
+	struct duo d;
+
+	up(&d);
+	request(&d, call_id(2, 1), 10, 0, 8, 8);
+	request(&d, call_id(2, 2), 20, 0, 8, 8);
+	plain(&d, LEND_PKT_CANCEL, call_id(2, 3), 30);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_state, 2);
+	duo_reply(&d, 0, 0);
+	lend_core_disconnect(d.side[1].core, d.side[1].session);
+	duo_output(&d, 1);
+	duo_close(&d);
+}
+
+Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
+{
+	struct duo d;
+	struct craft g = {0};
+	uint64_t h;
+	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
+
+	up(&d);
+	call.reply = duo_buf(&d, 0, 0, 0, 0);
+	cr_assert_eq(
+	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &call, &h),
+	    0);
+	duo_output(&d, 0);
+	d.side[0].n = 0;
+	g.head.length = 5000;
+	send(&d, 0, LEND_PKT_REPLY, LEND_PKT_SERVED, call_id(0, 1), 50, &g, sizeof(g.reply),
+	     PAYLOAD);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
+	duo_free(&d, 0, d.side[0].ev[LEND_EV_CALL_END].reply);
+	duo_close(&d);
+}
