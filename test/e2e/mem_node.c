@@ -75,9 +75,14 @@ void mem_node_restart(struct mem_node *node, const char *size)
 
 void mem_node_stop(struct mem_node *node)
 {
+	cr_assert(mem_pages_become(node->ep, node->mem, 0, 2000), "pages are left");
+	mem_node_kill(node);
+}
+
+void mem_node_kill(struct mem_node *node)
+{
 	int status;
 
-	cr_assert(mem_pages_become(node->ep, node->mem, 0, 2000), "pages are left");
 	mem_client_close(node->ep, node->mem);
 	kill(node->pid, SIGTERM);
 	cr_assert_eq(waitpid(node->pid, &status, 0), node->pid);

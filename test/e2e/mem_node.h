@@ -20,6 +20,8 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 void mem_node_restart(struct mem_node *node, const char *size);
 /* The client: pages in use become 0 within a second (replies may still pin some); then all ends. */
 void mem_node_stop(struct mem_node *node);
+/* The same whatever the node holds; it must still leave cleanly. */
+void mem_node_kill(struct mem_node *node);
 void mem_client_open(struct mem_node *node, struct lend_ep **ep, struct lend_mem **mem);
 void mem_client_close(struct lend_ep *ep, struct lend_mem *mem);
 
