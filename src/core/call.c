@@ -122,7 +122,7 @@ static int check(struct lend_core *c, const struct lend_sess *s, const struct le
 		return E_INVAL;
 	if (*len > s->message_max)
 		return E_MSGSIZE;
-	return c->used[0] < c->cfg.inflight ? 0 : E_AGAIN;
+	return c->used[0] < c->cfg.inflight && lend_event_room(c) ? 0 : E_AGAIN;
 }
 
 int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,

@@ -3,6 +3,7 @@
 
 #include "core/call.h"
 #include "core/ctl.h"
+#include "core/event.h"
 #include "core/loss.h"
 #include "core/rx.h"
 #include "core/serve.h"
@@ -158,6 +159,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 	struct lend_prioq q;
 
 	c->now = lend_max_u64(c->now, now);
+	c->fed = 0;
 	if (c->starved.n)
 		feed_starved(c);
 	for (q = lend_sess_timers(c); q.n > 0 && q.heap[0].key <= c->now; q = lend_sess_timers(c))
@@ -186,7 +188,7 @@ int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t 
 	    c->cfg.path[LEND_PEER_CARRIER(peer)].mtu < LEND_PKT_MTU_MIN)
 		return E_HOSTUNREACH;
 	c->now = lend_max_u64(c->now, now);
-	s = lend_sess_open(c, peer, LEND_SESS_CONNECTING);
+	s = lend_event_room(c) ? lend_sess_open(c, peer, LEND_SESS_CONNECTING) : NULL;
 	if (!s)
 		return E_NOSPC;
 	s->client = 1;
@@ -228,6 +230,7 @@ void lend_core_supply(struct lend_core *c, uint32_t buf)
 {
 	LEND_CHECK(buf != 0 && c->supply_n < c->supply_cap);
 	LEND_AT(c, at_supply, uint32_t)[c->supply_n++] = buf;
+	c->fed = 1;
 }
 
 int lend_core_attach(struct lend_core *c, uint64_t call, struct lend_bufs *bufs, uint32_t buf)

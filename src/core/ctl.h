@@ -36,7 +36,7 @@ static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8
 /* An ACK of the message that is coming in for this call, unless one waits already. */
 static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->ack_queued)
+	if (k->ack_queued || c->ctl_n == LEND_CTL)
 		return;
 	k->ack_queued = 1;
 	lend_ctl_sess(c, lend_sess_at(c, k->sess), LEND_PKT_ACK, k->wire,

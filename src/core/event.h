@@ -18,10 +18,10 @@ static inline struct lend_event *lend_event_push(struct lend_core *c, uint8_t ki
 	return e;
 }
 
-/* Room for what one datagram can raise. */
+/* Room for what one datagram, call or session can raise, and then for the end of everything. */
 static inline bool lend_event_room(struct lend_core *c)
 {
-	return lend_aside(c)->ev_n + 4u * c->records < lend_aside(c)->ev_cap;
+	return lend_aside(c)->ev_n + 4u * c->records + 2u * c->cfg.sessions < lend_aside(c)->ev_cap;
 }
 
 #endif

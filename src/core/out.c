@@ -374,5 +374,5 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	for (uint32_t i = c->ready.head; i != LEND_NONE && at > c->now;
 	     i = lend_call_at(c, i)->tx.ready.next)
 		at = lend_min_u64(at, lend_sess_at(c, lend_call_at(c, i)->sess)->blocked);
-	return lend_aside(c)->ev_n ? c->now : at;
+	return lend_aside(c)->ev_n || (c->fed && c->starved.n) ? c->now : at;
 }

@@ -187,6 +187,7 @@ static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
 	n = lend_min_u32(n, r->charged);
 	r->charged -= n;
 	c->budget_used -= n;
+	c->fed |= n > 0;
 	/* Bytes of the budget came free: whoever waits for them asks again at the next tick. */
 }
 
@@ -231,6 +232,7 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 
 static void give_pooled(struct lend_core *c, uint32_t buf)
 {
+	c->fed = 1;
 	if (c->supply_n < c->supply_cap) {
 		LEND_AT(c, at_supply, uint32_t)[c->supply_n++] = buf;
 		return;
@@ -260,6 +262,7 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 
 	lend_list_remove(&c->partials, lend_links_partial(c), lend_call_index(c, k));
 	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
+	c->fed |= r->frags != LEND_NONE;
 	if (r->frags != LEND_NONE)
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
 	r->frags = LEND_NONE;

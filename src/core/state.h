@@ -239,6 +239,7 @@ struct lend_core {
 	uint32_t timers;  /* sessions in the heap */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
+	uint32_t fed; /* 1: memory or budget came back since the last tick */
 	uint64_t budget_used;
 	uint64_t connects; /* number of the last attempt; the first is random */
 	lend_ns now;

@@ -198,3 +198,61 @@ Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
 	duo_free(&d, 0, d.side[0].ev[LEND_EV_CALL_END].reply);
 	duo_close(&d);
 }
+
+/* Not a peer but our own caller: nothing that it may do without looking at events overruns them. */
+Test(hostile, calls_and_sessions_without_a_look_at_events)
+{
+	struct duo d;
+	uint64_t h;
+	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
+	int rc = 0;
+
+	up(&d);
+	for (int i = 0; i < 100000 && rc == 0; i++) {
+		rc = lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs,
+				    &call, &h);
+		if (rc == 0)
+			lend_core_cancel(d.side[0].core, h, 1);
+	}
+	cr_assert_eq(rc, -11);
+	duo_output(&d, 0);
+	for (int i = 0; i < 100000 && (i == 0 || rc == 0); i++) {
+		rc = lend_core_connect(d.side[0].core, d.now, LEND_PEER(0, 1), 1, &h);
+		if (rc == 0)
+			lend_core_disconnect(d.side[0].core, h);
+	}
+	cr_assert_eq(rc, -28);
+	duo_output(&d, 0);
+	duo_close(&d);
+}
+
+/* Whoever waits for memory is told once there is some, without another datagram or timer. */
+Test(hostile, memory_that_came_back_is_a_reason_to_tick)
+{
+	struct duo d;
+	struct craft g = {0};
+
+	up_with(&d, one_reassembly);
+	for (uint32_t i = 0; i < 3; i++)
+		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
+	cr_assert_gt(lend_core_stats(d.side[1].core)->rx_memory, 0);
+	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "nothing to do yet");
+	g.head = (struct lend_pkt){.magic = LEND_PKT_MAGIC,
+				   .version = LEND_PKT_VERSION,
+				   .kind = LEND_PKT_CANCEL,
+				   .call = call_id(0, 1),
+				   .session = d.side[1].session,
+				   .number = 120};
+	duo_inject(&d, 1, &g, sizeof(g.head));
+	duo_output(&d, 1);
+	d.side[1].n = 0;
+	cr_assert_leq(lend_core_deadline(d.side[1].core), d.now);
+	lend_core_tick(d.side[1].core, d.now);
+	duo_output(&d, 1);
+	cr_assert_eq(d.side[1].n, 1, "it was told");
+	d.side[1].n = 0;
+	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "and no more to do");
+	for (uint32_t i = 0; i < 3; i++)
+		plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 130 + i);
+	duo_close(&d);
+}
