@@ -71,11 +71,11 @@ int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index)
 {
 	int rc = -EHOSTUNREACH;
 
-	for (uint16_t i = 0; i < mem->nodes; i++) {
+	for (uint32_t i = 0; i < mem->nodes; i++) {
 		struct cn_node *node = mem->node[i];
 
 		if (node->greeted && !node->clash && node->id == id) {
-			*index = i;
+			*index = (uint16_t)i;
 			return 0;
 		}
 		if (node->greeted || node->failed)

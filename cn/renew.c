@@ -96,21 +96,30 @@ static bool spoken_for(const struct entry *e)
 	return false;
 }
 
-/* Says what is due; returns when to look again. Drops entries that are gone. */
-static lend_ns look(struct lend_ep *own)
+/* Drops entries whose client is gone and whose call has ended. */
+static void reap(struct lend_ep *own)
 {
-	lend_ns now = lend_now(own), next = now + PERIOD_MAX;
 	struct entry *e, *after;
 
 	for (e = LIST_FIRST(&entries); e; e = after) {
 		after = LIST_NEXT(e, link);
-		if (e->gone && !e->busy) {
-			if (e->connected)
-				lend_disconnect(own, e->session);
-			LIST_REMOVE(e, link);
-			free(e);
+		if (!e->gone || e->busy)
 			continue;
-		}
+		if (e->connected)
+			lend_disconnect(own, e->session);
+		LIST_REMOVE(e, link);
+		free(e);
+	}
+}
+
+/* Says what is due; returns when to look again. */
+static lend_ns look(struct lend_ep *own)
+{
+	lend_ns now = lend_now(own), next = now + PERIOD_MAX;
+	struct entry *e;
+
+	LIST_FOREACH(e, &entries, link)
+	{
 		if (e->gone || !e->life || !has_door(e) || spoken_for(e))
 			continue;
 		if (now >= e->next && !e->busy) {
@@ -138,7 +147,10 @@ static void serve(struct lend_ep *own)
 {
 	pthread_mutex_lock(&lock);
 	for (ep = mine = own; alive;) {
-		lend_ns until = look(own);
+		lend_ns until;
+
+		reap(own);
+		until = look(own);
 
 		pthread_mutex_unlock(&lock);
 		(void)lend_run(own, until);
