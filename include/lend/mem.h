@@ -21,45 +21,62 @@ struct lend_mem; /* a client of one or several memory nodes, on one endpoint */
 struct lend_ref {
 	uint64_t word[8]; /* opaque; unforgeable */
 };
-void lend_ref_store(void *message,
-		    const struct lend_ref *ref); /* message bytes have no alignment */
+/* Into and out of a message, whose bytes have no alignment: 64 bytes at message. */
+void lend_ref_store(void *message, const struct lend_ref *ref);
 void lend_ref_load(struct lend_ref *ref, const void *message);
+/* Bytes that it names; 0 also for 64 bytes that are no reference. */
 uint64_t lend_ref_len(const struct lend_ref *ref);
+/* What a reference allows; put and seal give all. Adopt and release need none. */
 enum { LEND_READ = 1, LEND_MAP = 2, LEND_GRANT = 4 };
-/* A narrower reference to [offset, offset + len), made here without a round trip. -ERANGE, -EPERM;
- * -EMLINK after two. */
+/* A narrower reference to [offset, offset + len), made here without a round trip; any thread. out
+ * may be ref. It keeps nothing alive by itself: it is valid while the whole is. -ERANGE, -EPERM (a
+ * right that ref lacks), -EINVAL (no reference); -EMLINK after two: lend_narrow(). */
 int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, unsigned rights,
 		   struct lend_ref *out);
-/* "lend1:...@udp:10.0.0.7:7000", for command lines and logs, and back. */
+/* "lend1:...@udp:10.0.0.7:7000", for command lines and back; who reads it can use it. text:
+ * -ERANGE, -EHOSTUNREACH (the node's address is not known here). parse adds the node: -EINVAL,
+ * -ENOSPC, -ENOMEM. */
 int lend_ref_text(struct lend_mem *mem, const struct lend_ref *ref, char *text, size_t cap);
 int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref);
 
-/* nodes: "shm:mn0", or a list "udp:a:7000,udp:b:7000". */
+/* nodes: "shm:mn0", or a list "udp:a:7000,udp:b:7000"; they are reached with the first operation.
+ * The endpoint must outlive the client, and its thread is the client's. -EINVAL, -ENOSPC (64
+ * nodes), -ENOMEM. */
 int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);
 /* One more node, for references whose node this client could not reach (-EHOSTUNREACH).
  * Outside a turn it waits until the node has said who it is: 0; -EHOSTUNREACH (nobody answers),
  * -EEXIST (another node of this client has that id), -EINVAL (address), -ENOSPC, -ENOMEM. */
 int lend_mem_add(struct lend_mem *mem, const char *address);
-void lend_mem_close(struct lend_mem *mem); /* releases what this client still owns */
+/* Cancels what is under way (done runs), releases what this client still holds, all of it within
+ * about a second per node that does not answer. Not inside a turn. NULL is nothing. */
+void lend_mem_close(struct lend_mem *mem);
 
+/* One operation: the caller's until it is started, the client's until done. Statuses that any may
+ * end with: NOT_FOUND (gone, or of an earlier start of the node), PERMISSION_DENIED (forged, or
+ * without the right), OUT_OF_RANGE, RESOURCE_EXHAUSTED (the node or a table is full),
+ * FAILED_PRECONDITION (nothing there to adopt, grant or release), ABORTED (the lease had ended; say
+ * it again), UNAVAILABLE (the node is gone or unknown), DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the
+ * node contradicts itself). */
 struct lend_op {
 	void (*done)(struct lend_op *op);
 	lend_request parent; /* the request it serves, as in lend_call */
-	lend_ns timeout;
-	uint8_t priority;
+	lend_ns timeout;     /* 0: the parent's time left, or 5 s */
+	uint8_t priority;    /* as in lend_call */
 	enum lend_status status;
 	enum lend_ran
 	    ran; /* MAYBE: what it would have made is forgotten at the node; a write may stand */
-	struct lend_ref ref;   /* out of put, seal, narrow */
+	struct lend_ref ref;   /* out of put, seal, narrow; otherwise the client's */
 	struct lend_call call; /* the runtime's */
 	uint64_t reserved[32]; /* the client's */
 };
 /* Zero what is not set. done may run before the function that starts the operation returns (an
  * adopt of what is held already needs no call), and runs exactly once when that function returned
  * 0. It may start, end and free anything, the op included. */
-void lend_op_cancel(struct lend_mem *mem, struct lend_op *op); /* done still runs, once */
-int lend_op_wait(struct lend_mem *mem,
-		 struct lend_op *op); /* 0 (look at status) or a negative errno */
+/* done still runs, once; the operation may have ended otherwise meanwhile. */
+void lend_op_cancel(struct lend_mem *mem, struct lend_op *op);
+/* Turns until it ended: 0 (look at status); -EHOSTUNREACH (its node turned out to be unknown),
+ * -EDEADLK inside a turn. op must still be there when it ended. */
+int lend_op_wait(struct lend_mem *mem, struct lend_op *op);
 
 /* Who keeps a snapshot alive. A reference in a message that gets lost: OWNED goes with its creator,
  * the others with ttl. */
@@ -71,8 +88,8 @@ enum lend_hold {
 struct lend_terms {
 	uint32_t size; /* sizeof(struct lend_terms) */
 	enum lend_hold hold;
-	uint32_t n;
-	lend_ns ttl;
+	uint32_t n;  /* SHARED: how many may adopt */
+	lend_ns ttl; /* TRANSFER and SHARED: from when the node runs it; not 0 */
 };
 
 /* Bytes to a snapshot, and back; the bytes, and an array of two or more, are borrowed until done.
@@ -82,34 +99,48 @@ int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct
 	     struct lend_op *op);
 int lend_get(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset,
 	     const struct iovec *into, int n, struct lend_op *op);
+/* Takes a hold, by a grant that its bearer was given. By who holds it already: counted here, and as
+ * many releases give it up. */
 int lend_adopt(struct lend_mem *mem, const struct lend_ref *ref, struct lend_op *op);
+/* Offers what one holds: SHARED, or TRANSFER, which gives one's own hold away in the same step. */
 int lend_grant(struct lend_mem *mem, const struct lend_ref *ref, const struct lend_terms *terms,
 	       struct lend_op *op);
+/* As lend_ref_slice(), by the node: the result (op->ref) can be sliced twice again. */
 int lend_narrow(struct lend_mem *mem, const struct lend_ref *ref, uint64_t offset, uint64_t len,
 		unsigned rights, struct lend_op *op);
-int lend_release(struct lend_mem *mem, const struct lend_ref *ref, int n,
-		 struct lend_op *op); /* n references at once */
+/* Gives up n references at once; an array of two or more is borrowed until done. By a bearer
+ * without a hold: uses up a TRANSFER, so get and release need no adopt. */
+int lend_release(struct lend_mem *mem, const struct lend_ref *ref, int n, struct lend_op *op);
 
+/* Of this client alone; a stale one gives -ESTALE. */
 typedef struct {
 	uint64_t id;
 } lend_space;
+/* Zeros, or a reference's bytes; *space is valid once the operation ended OK. */
 int lend_space_alloc(struct lend_mem *mem, uint64_t len, lend_space *space, struct lend_op *op);
 int lend_space_map(struct lend_mem *mem, const struct lend_ref *ref, lend_space *space,
 		   struct lend_op *op);
+/* Operations on one space keep program order where it matters: each sees what was started before
+ * it. A write past the end is OUT_OF_RANGE; one that ends without a result may have been done in
+ * part. */
 int lend_space_read(struct lend_mem *mem, lend_space space, uint64_t offset,
 		    const struct iovec *into, int n, struct lend_op *op);
 int lend_space_write(struct lend_mem *mem, lend_space space, uint64_t offset,
 		     const struct iovec *data, int n, struct lend_op *op);
+/* A snapshot of [offset, offset + len) as op->ref; the space goes on and copies what it changes. */
 int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uint64_t len,
 		    const struct lend_terms *terms, struct lend_op *op);
+/* The handle is gone when this ended, also without a result: the node is told until it knows. */
 int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 
-/* What a node holds. */
+/* What a node holds, and counted since it started. Replies that a peer has not yet acknowledged
+ * keep their pages in use. */
 struct lend_mem_stat {
 	uint64_t pages_total, pages_used, pages_quarantined, refs, spaces, clients, grants_expired;
 	uint64_t holds, grants, cow_copies, leases_expired, hangups, ops;
 	uint64_t tx_bytes; /* that the node's daemon handed to its carriers since it started */
 };
+/* node: in the order in which they were named, from 0. */
 int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);
 
 #pragma GCC visibility pop
