@@ -1,0 +1,167 @@
+/* Goal: rules whose breach shows only after a while, or only to a stranger: what was counted is
+ * counted back, and an answer is believed only if it answers us. Method: two cores, each limit used
+ * up several times over; answers changed on their way. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "scen/duo.h"
+
+#define MS UINT64_C(1000000)
+
+static void give_back_at_end(struct duo *d, const struct lend_event *e)
+{
+	duo_free(d, 0, e->buf);
+	duo_free(d, 0, e->reply);
+}
+
+static void small_budget(struct lend_core_config *c)
+{
+	c->receive_budget = 250000;
+}
+
+static void up_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *))
+{
+	duo_open_with(d, lossless, tweak);
+	d->quiet = true;
+	d->on_end = give_back_at_end;
+	d->side[0].session = duo_connect(d);
+	duo_settle(d);
+}
+
+Test(rules, the_budget_comes_back_with_every_message)
+{
+	struct duo d;
+
+	up_with(&d, false, small_budget);
+	for (uint32_t i = 1; i <= 20; i++) {
+		duo_call(&d, duo_buf(&d, 0, 200000, 200000, 1),
+			 i % 2 ? duo_buf(&d, 0, 200000, 0, 0) : 0, LEND_NEVER);
+		duo_settle(&d);
+		duo_pass(&d, 20 * MS);
+		cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], i, "request %u", i);
+		duo_free(&d, 1, d.side[1].request_buf);
+		duo_reply(&d, 0, duo_buf(&d, 1, 200000, 200000, 2));
+		duo_settle(&d);
+		duo_pass(&d, 20 * MS);
+		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], i, "reply %u", i);
+	}
+	duo_close(&d);
+}
+
+Test(rules, an_orphan_that_answered_makes_room_for_another)
+{
+	struct duo d;
+
+	up_with(&d, false, NULL);
+	for (uint32_t round = 0; round < 4; round++) {
+		uint64_t call[8], request[8];
+
+		for (int i = 0; i < 8; i++) {
+			call[i] = duo_call(&d, 0, 0, LEND_NEVER);
+			duo_settle(&d);
+			request[i] = d.side[1].request;
+		}
+		for (int i = 0; i < 8; i++)
+			lend_core_cancel(d.side[0].core, call[i], 1);
+		duo_settle(&d); /* and the slots are free, so the next round can begin */
+		for (int i = 0; i < 8; i++) {
+			d.side[1].request = request[i];
+			if (round < 3)
+				duo_reply(&d, 0, 0);
+		}
+		if (round < 3)
+			continue;
+		/* Eight orphans run: for the ninth GONE waits until it answered. */
+		call[0] = duo_call(&d, 0, 0, LEND_NEVER);
+		duo_settle(&d);
+		lend_core_cancel(d.side[0].core, call[0], 1);
+		duo_settle(&d);
+		cr_assert_eq(d.side[1].count[LEND_EV_CANCELLED], 33);
+		duo_reply(&d, 0, 0);
+		for (int i = 0; i < 8; i++) {
+			d.side[1].request = request[i];
+			duo_reply(&d, 0, 0);
+		}
+		duo_settle(&d);
+	}
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 33);
+	duo_close(&d);
+}
+
+/* As a client hears it: another attempt's answer, and ours from another address. */
+Test(rules, an_answer_to_another_attempt_is_not_ours)
+{
+	struct duo d;
+	struct duo_dgram *accept;
+	struct lend_in in;
+	uint8_t other[2048];
+
+	duo_open(&d, true);
+	d.quiet = true;
+	duo_connect(&d);
+	duo_output(&d, 0);
+	duo_deliver(&d, 0);
+	duo_output(&d, 1);
+	accept = &d.side[1].wire[0];
+	memcpy(other, accept->data, accept->len);
+	other[sizeof(struct lend_pkt) + offsetof(struct lend_pkt_hello, connect)] ^= 1;
+	other[offsetof(struct lend_pkt, number)] ^= 0x40;
+	duo_inject(&d, 0, other, accept->len);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 0, "another attempt");
+	in = (struct lend_in){.data = accept->data, .len = accept->len, .peer = LEND_PEER(0, 2)};
+	lend_core_input(d.side[0].core, d.now, &d.side[0].bufs, &in, 1);
+	duo_output(&d, 0);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 0, "another address");
+	duo_settle(&d);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 1);
+	duo_close(&d);
+}
+
+/* A copy of a CONNECT from elsewhere is not answered: not there, and not here. */
+Test(rules, a_connect_copied_from_elsewhere_is_not_answered)
+{
+	struct duo d;
+	struct lend_in in;
+
+	duo_open(&d, true);
+	d.quiet = true;
+	duo_connect(&d);
+	duo_output(&d, 0);
+	in = (struct lend_in){
+	    .data = d.side[0].wire[0].data, .len = d.side[0].wire[0].len, .peer = LEND_PEER(0, 2)};
+	duo_deliver(&d, 0);
+	duo_output(&d, 1);
+	cr_assert_eq(d.side[1].n, 1);
+	in.data = d.side[0].wire[0].data;
+	lend_core_input(d.side[1].core, d.now, &d.side[1].bufs, &in, 1);
+	duo_output(&d, 1);
+	cr_assert_eq(d.side[1].n, 1, "answered");
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_state, 1);
+	duo_close(&d);
+}
+
+/* RESET is believed only from the peer whose session it names. */
+Test(rules, a_reset_from_elsewhere_ends_nothing)
+{
+	struct duo d;
+	struct lend_pkt g = {
+	    .magic = LEND_PKT_MAGIC, .version = LEND_PKT_VERSION, .kind = LEND_PKT_RESET};
+	struct lend_in in = {.data = &g, .len = sizeof(g), .peer = LEND_PEER(0, 2)};
+
+	up_with(&d, true, NULL);
+	g.session = d.side[1].session;
+	lend_core_input(d.side[0].core, d.now, &d.side[0].bufs, &in, 1);
+	g.kind = LEND_PKT_BYE;
+	g.session = d.side[0].session;
+	g.number = 1000;
+	lend_core_input(d.side[0].core, d.now, &d.side[0].bufs, &in, 1);
+	duo_output(&d, 0);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0);
+	in.peer = LEND_PEER(0, 1);
+	g.kind = LEND_PKT_RESET;
+	g.session = d.side[1].session;
+	lend_core_input(d.side[0].core, d.now, &d.side[0].bufs, &in, 1);
+	duo_output(&d, 0);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1);
+	duo_close(&d);
+}
