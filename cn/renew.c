@@ -183,6 +183,32 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The thread stayed with the parent, and so did its endpoint and leases: begin anew. */
+static void in_child(void)
+{
+	alive = 0;
+	running = false;
+	ep = mine = NULL;
+	pthread_cond_init(&ended, NULL);
+	sweep();
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(before_fork, after_fork, in_child);
+}
+
 static void start_thread(void)
 {
 	pthread_t thread;
@@ -195,10 +221,12 @@ static void start_thread(void)
 
 int cn_renew_join(const char *address, uint32_t client)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct entry *e = calloc(1, sizeof(*e));
 
 	if (!e)
 		return -1;
+	(void)pthread_once(&once, watch_forks);
 	strcpy(e->address, address);
 	e->client = client;
 	pthread_mutex_lock(&lock);
