@@ -39,7 +39,7 @@ enum { PATH_MAX_LEN = 105, LOG2_SLOTS = 8, SPARE_IDS = 2 };
  * connection must not be given up before it was accepted: net_memif's server then closes a socket
  * that EAL still waits on, and EAL panics. */
 #define RETRY_NS  50000000u
-#define ANSWER_NS 2000000000u
+#define ANSWER_NS 10000000000u
 
 static int path_of(uint32_t ip, uint16_t udp, const char *tail, char *path)
 {
@@ -246,7 +246,7 @@ int dpdk_memif_listen(struct dpdk *io)
 
 void dpdk_memif_settle(struct dpdk *io)
 {
-	lend_ns end = lend_clock_now() + ANSWER_NS / 2;
+	lend_ns end = lend_clock_now() + ANSWER_NS / 10;
 
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		const struct dpdk_port *port = io->port[i];

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -336,66 +334,6 @@ Test(dpdk, memif_killed)
 		cr_assert(in.peer == peer);
 	}
 	client->ops->close(client);
-}
-
-/* Lets the interrupt thread finish with links that came and went. */
-static void rest(struct lend_io *io)
-{
-	lend_ns end = lend_clock_now() + 50000000;
-	struct lend_in in;
-
-	while (lend_clock_now() < end) {
-		cr_assert(io->ops->rx(io, &in, 1) == 0);
-		sched_yield();
-	}
-}
-
-static void knock_and_die(const char *path)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	int fd, status = 1;
-	pid_t pid;
-
-	cr_assert(strlen(path) < sizeof(un.sun_path));
-	strcpy(un.sun_path, path);
-	pid = fork();
-	if (pid == 0) {
-		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-		_exit(connect(fd, (struct sockaddr *)&un, sizeof(un)) != 0);
-	}
-	cr_assert(waitpid(pid, &status, 0) == pid && status == 0, "%s", path);
-}
-
-/* Clients that die before they are accepted do not take the listener with them. */
-Test(dpdk, memif_client_dies_at_the_door)
-{
-	struct lend_io *server, *client;
-	struct lend_in in;
-	char address[128], path[256];
-	uint32_t peer;
-
-	if (!present())
-		return;
-	server = listen_at("dpdk:memif@127.0.0.1:0?links=2");
-	server->ops->name(server, address, sizeof(address));
-	snprintf(path, sizeof(path), "%s/lend/memif-127.0.0.1-%s", rundir,
-		 strrchr(address, ':') + 1);
-	for (int i = 0; i < 10; i++) {
-		rest(server);
-		knock_and_die(path);
-		rest(server);
-		client = client_of(address);
-		peer = reach(client, address);
-		cr_assert(send_to(client, peer, address, 8) == LEND_SENT);
-		cr_assert(receive(server, &in, 1) == 1 && in.len == 17);
-		client->ops->close(client);
-		do {
-			server->ops->rx_done(server);
-			cr_assert(receive(server, &in, 1) == 1);
-		} while (!in.gone);
-		server->ops->rx_done(server);
-	}
-	server->ops->close(server);
 }
 
 Test(dpdk, refused)
