@@ -360,7 +360,7 @@ Test(replay, hostile_datagrams_change_nothing_but_counters, .timeout = 200)
 		if (pick(6) == 0)
 			live();
 		full_now = pick(1000) < 300;
-		if (i % 2)
+		if (i % 2 && tape_n[to])
 			mutate(to, &d);
 		else
 			invent(&d);
