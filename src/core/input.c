@@ -34,6 +34,15 @@ static void answer_probe(struct lend_core *c, struct lend_sess *s, const struct 
 	lend_ctl_push(c, &e);
 }
 
+static void answer_ping(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
+
+	e.kind = LEND_PKT_ACK;
+	e.probed = 1;
+	lend_ctl_push(c, &e);
+}
+
 static void on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	if (v->head.call == 0)
@@ -56,7 +65,9 @@ static void on_bye(struct lend_core *c, struct lend_sess *s, const struct lend_i
 
 static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
-	bool probed = v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED;
+	/* After such a silence nothing is on its way: what was not seen is lost. */
+	bool probed = v->head.kind == LEND_PKT_PING ||
+		      (v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED);
 
 	if (!(v->head.flags & LEND_PKT_ACKED) && v->head.kind != LEND_PKT_ACK &&
 	    v->head.kind != LEND_PKT_PROBE)
@@ -90,7 +101,7 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_gone(c, s, v->head.call);
 		return;
 	case LEND_PKT_PING:
-		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+		answer_ping(c, s);
 		return;
 	case LEND_PKT_BYE:
 		on_bye(c, s, in);

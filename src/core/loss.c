@@ -83,7 +83,14 @@ void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 		    const struct lend_call_rec *k, uint32_t frag)
 {
 	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
+	struct lend_call_rec *old = e->call == LEND_NONE ? NULL : owner(c, e);
 
+	/* A short reply of which nobody spoke for a whole ring: it needs a number that is known. */
+	if (old && old != k && e->number == (uint32_t)(number - LEND_RING) &&
+	    old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE) {
+		lend_tx_lost(c, &old->tx, 0);
+		lend_sched_ready(c, old);
+	}
 	e->call = lend_call_index(c, k);
 	e->gen = k->gen;
 	e->frag = frag;
@@ -246,7 +253,9 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		judge(c, s, seen->acked);
 	else if (!s->lossless && seen->acked > LEND_REORDER)
 		judge(c, s, seen->acked - LEND_REORDER);
-	if (!s->lossless && seen->acked > 64)
+	if (!s->lossless && probed)
+		judge_replies(c, s, seen->acked);
+	else if (!s->lossless && seen->acked > 64)
 		judge_replies(c, s, seen->acked - 64);
 	advance(c, s);
 	lend_sched_wake(c, s);

@@ -120,13 +120,21 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct making *
 {
 	struct lend_pkt head = header(e->kind, e->flags, e->call);
 	struct lend_pkt_hello hello;
+	struct lend_pkt_seen seen;
 
+	if (e->kind == LEND_PKT_PING)
+		head.flags |= LEND_PKT_ACKED;
 	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
 	head.number = s->number++;
 	put(m, &head, sizeof(head));
 	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
 		lend_sess_hello(c, s, &hello);
 		put(m, &hello, sizeof(hello));
+	}
+	/* An end that pings may never be pinged, and what it acknowledged last may be lost. */
+	if (e->kind == LEND_PKT_PING) {
+		lend_loss_report(c, s, &seen);
+		put(m, &seen, sizeof(seen));
 	}
 }
 
@@ -210,6 +218,7 @@ static void make_data(struct lend_core *c, struct making *m, struct lend_call_re
 	if (ack) {
 		lend_loss_report(c, s, &seen);
 		put(m, &seen, sizeof(seen));
+		m->rec->acks = 1;
 	}
 	m->out->peer = s->peer;
 	m->out->class = k->class;
@@ -321,6 +330,8 @@ static void unsend(struct lend_core *c, const struct lend_out_rec *r)
 		lend_ctl_push(c, &r->ctl);
 		return;
 	}
+	if (r->acks)
+		lend_sess_owe_ack(c, lend_sess_at(c, r->sess));
 	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(lend_sess_at(c, r->sess), r->number);

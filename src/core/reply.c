@@ -73,11 +73,7 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 	}
 	if (fits && k->rx.attached)
 		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
-	s->ack_due = 1;
-	if (s->ack_timer == LEND_NEVER) {
-		s->ack_timer = c->now + lend_loss_rto(s, 0);
-		lend_sess_arm(c, s, s->ack_timer);
-	}
+	lend_sess_owe_ack(c, s);
 	finish(c, k, v, fits);
 }
 

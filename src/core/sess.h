@@ -34,6 +34,9 @@ void lend_sess_peer_gone(struct lend_core *c, uint32_t peer);
 void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at);
 /* No wake-up until armed again. */
 void lend_sess_disarm(struct lend_core *c, struct lend_sess *s);
+/* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout.
+ */
+void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
 void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h);
 struct lend_prioq lend_sess_timers(struct lend_core *c);

@@ -223,6 +223,7 @@ struct lend_out_rec {
 	uint64_t sess_id;
 	uint64_t number;
 	uint8_t first; /* the first datagram of its call */
+	uint8_t acks;  /* bears a report that was due */
 };
 
 struct lend_core {

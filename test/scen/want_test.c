@@ -129,3 +129,119 @@ Test(want, of_a_record)
 	records(false);
 	records(true);
 }
+
+/* Loses the last fragment of the first long message of side `from` while told to, and the first
+ * word of its receiver that it was dropped. */
+struct bad_luck {
+	int from;
+	uint32_t call;
+	bool last_fragment, word;
+};
+
+static bool unlucky(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	struct bad_luck *b = d->arg;
+
+	(void)nth;
+	if (from == b->from && v->head.length == 5000 && v->head.offset == 3 * 1376) {
+		if (b->call == 0)
+			b->call = v->head.call;
+		return b->call == v->head.call && b->last_fragment;
+	}
+	if (from != b->from && v->head.call == b->call && b->word &&
+	    (v->head.kind == LEND_PKT_ACK || v->head.kind == LEND_PKT_PROBE) &&
+	    v->head.length & LEND_PKT_DROPPED) {
+		b->word = false;
+		return true;
+	}
+	return false;
+}
+
+/* A message lies there without its last fragment, another needs its memory; then luck returns. */
+static void short_of_one(int from)
+{
+	struct duo d;
+	struct bad_luck b = {.from = from, .last_fragment = true, .word = true};
+	uint64_t request[2] = {0, 0};
+
+	duo_open_with(&d, false, few_reassemblies);
+	d.on_end = give_back_at_end;
+	up(&d);
+	d.arg = &b;
+	d.lose = unlucky;
+	d.side[!from].no_supply = true;
+	for (int i = 0; i < 2; i++) {
+		uint32_t len = from == 0 ? 5000 : 8;
+
+		duo_call(&d, duo_buf(&d, 0, len, len, 3), 0, LEND_NEVER);
+		duo_settle(&d);
+		duo_pass(&d, 60 * MS);
+		if (from == 1) {
+			serve(&d, 5000);
+			duo_settle(&d);
+			duo_pass(&d, 60 * MS);
+		} else if (d.side[1].request != request[0]) {
+			request[i] = d.side[1].request;
+			serve(&d, 8);
+			duo_settle(&d);
+		}
+	}
+	b.last_fragment = false;
+	d.side[!from].no_supply = false;
+	duo_output(&d, !from); /* supplies */
+	duo_pass(&d, 1000 * MS);
+	if (from == 0) {
+		cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
+		serve(&d, 8);
+	}
+	duo_settle(&d);
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 2, "from %d: %u ended", from,
+		     d.side[0].count[LEND_EV_CALL_END]);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->evicted > 0, from == 0);
+	cr_assert_eq(lend_core_stats(d.side[0].core)->evicted, 0, "replies are kept");
+	duo_close(&d);
+}
+
+Test(want, of_memory_that_an_idle_request_holds)
+{
+	short_of_one(0);
+}
+
+Test(want, of_memory_that_an_idle_reply_holds)
+{
+	short_of_one(1);
+}
+
+/* An acknowledgement that rode on a datagram which the carrier handed back is said all the same. */
+Test(want, of_room_in_the_carrier)
+{
+	struct duo d;
+	struct duo_side *client;
+	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
+	struct lend_out out;
+	uint64_t h;
+
+	duo_open(&d, true);
+	d.on_end = give_back_at_end;
+	up(&d);
+	client = &d.side[0];
+	duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	serve(&d, 8);
+	duo_settle(&d);
+	cr_assert_eq(client->count[LEND_EV_CALL_END], 1);
+	cr_assert_eq(lend_core_call(client->core, d.now, client->session, &client->bufs, &call, &h),
+		     0);
+	cr_assert_eq(lend_core_output(client->core, d.now, &client->bufs, &out, 1), 1);
+	out.sent = LEND_SENT_FULL;
+	lend_core_sent(client->core, &out, 1);
+	lend_core_cancel(client->core, h, 1);
+	duo_settle(&d);
+	cr_assert_eq(client->ev[LEND_EV_CALL_END].ran, 0, "no byte of it left");
+	duo_pass(&d, 200 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 1, "the reply is held");
+	lend_core_disconnect(client->core, client->session);
+	duo_settle(&d);
+	duo_close(&d);
+}
