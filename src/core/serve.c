@@ -31,7 +31,7 @@ void lend_serve_delivered(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (k->state != LEND_CALL_REPLYING)
 		return;
-	if (k->ran != RAN_NO || k->tx.buf)
+	if (!k->refused)
 		reply_end(c, k, k->tx.buf, false);
 	forget(c, k);
 }
@@ -74,7 +74,7 @@ void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k)
 		orphan(c, k);
 		return;
 	case LEND_CALL_REPLYING:
-		if (k->ran != RAN_NO || k->tx.buf)
+		if (!k->refused)
 			reply_end(c, k, k->tx.buf, true);
 		forget(c, k);
 		return;
@@ -125,6 +125,7 @@ void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
 	lend_rx_drop(c, k);
 	k->status = RESOURCE_EXHAUSTED;
 	k->ran = RAN_NO;
+	k->refused = 1;
 	k->stamp = c->now;
 	answer(c, k, 0, 0);
 }

@@ -120,6 +120,7 @@ struct lend_call_rec {
 	uint8_t probing;
 	uint8_t ack_queued;
 	uint8_t cancelled; /* server: the caller no longer waits */
+	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
 	uint8_t orphaned;  /* server: counted among its session's orphans */
 	uint8_t waits; /* tx.ready is a link of its session's waiting list, not of the ready list */
 	uint32_t method;
