@@ -30,7 +30,7 @@ uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
 /* The frame that [from, to) of a page is going to be written to; *slot names it then. */
 static uint8_t *writable(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_t to)
 {
-	uint32_t old = *slot, frame = old;
+	uint32_t old = *slot, frame;
 
 	if (lend_frame_sole(s, old))
 		return lend_page(s, old);
