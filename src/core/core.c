@@ -22,13 +22,10 @@ static bool valid(const struct lend_core_config *f)
 	       f->congestion == 0;
 }
 
-static size_t place(struct lend_core *c, size_t *at, size_t n, size_t each)
+static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
 {
-	size_t here = c->size;
-
-	*at = here;
+	*at = c->size;
 	c->size += lend_align_up(n * each, LINE);
-	return here;
 }
 
 static uint32_t pow2_above(uint32_t n)
@@ -65,7 +62,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_heap, f->sessions, sizeof(struct lend_prioq_entry));
 	place(c, &c->at_heap_at, f->sessions, sizeof(uint32_t));
 	place(c, &c->at_by_hello, c->buckets, sizeof(uint32_t));
-	c->hashed = place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
+	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
 	c->hashed = c->size;
 	place(c, &c->at_aside, 1, sizeof(struct lend_aside));
 	place(c, &c->at_events, 8u * c->records + 4u * f->sessions + 256u,

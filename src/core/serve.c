@@ -45,7 +45,6 @@ static void orphan(struct lend_core *c, struct lend_call_rec *k)
 	lend_list_remove(&lend_sess_at(c, k->sess)->calls, lend_links_mine(c),
 			 lend_call_index(c, k));
 	lend_sess_at(c, k->sess)->orphans++;
-	k->orphaned = 1;
 	k->state = LEND_CALL_ORPHAN;
 }
 

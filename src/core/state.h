@@ -117,11 +117,9 @@ struct lend_call_rec {
 	uint8_t status, ran; /* of the reply */
 	uint8_t whole;       /* client: the server has all of the request */
 	uint8_t tries;       /* timer expiries since the last progress */
-	uint8_t probing;
 	uint8_t ack_queued;
 	uint8_t cancelled; /* server: the caller no longer waits */
 	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
-	uint8_t orphaned;  /* server: counted among its session's orphans */
 	uint8_t waits; /* tx.ready is a link of its session's waiting list, not of the ready list */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
@@ -257,7 +255,6 @@ struct lend_core {
 struct lend_aside {
 	struct lend_core_stats stats;
 	uint32_t ev_first, ev_n, ev_cap;
-	const struct lend_in *in; /* the datagram under way, for data in place */
 	struct lend_out_rec out[LEND_OUT];
 	uint8_t head[LEND_OUT][LEND_HEAD_BYTES];
 	struct lend_pkt_trailer tail[LEND_OUT];

@@ -3,8 +3,7 @@
  * Sending copies a datagram's head, pieces and tail into a frame; receiving lends the frames
  * themselves.
  *
- * Ring and memif links lose nothing, are memory of this machine (no trailer needed), and name their
- * sender by the link itself.
+ * Ring and memif links lose nothing and name their sender by the link itself.
  *
  * Layer: io. Threads: one per carrier.
  */

@@ -79,7 +79,8 @@ static int open_kind(struct dpdk *io)
 		return rc;
 	if (io->kind == DPDK_DEVICE)
 		return open_device(io);
-	io->io.path.lossless = io->io.path.checked = io->io.path.proven = true;
+	/* checked stays false: the trailer keeps the payload's bytes those of udp. */
+	io->io.path.lossless = io->io.path.proven = true;
 	if (!io->listening)
 		return 0;
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);
