@@ -5,21 +5,6 @@
 
 #include "scen/duo.h"
 
-static void up(struct duo *d)
-{
-	d->side[0].session = duo_connect(d);
-	duo_settle(d);
-	duo_forget(d);
-}
-
-static void done(struct duo *d)
-{
-	struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
-
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
-}
-
 Test(call, connect_is_one_round_trip)
 {
 	struct duo d;
@@ -36,14 +21,14 @@ Test(call, one_datagram_each_way)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, duo_buf(&d, 0, 100, 100, 1), 0, LEND_NEVER);
 	duo_settle(&d);
 	duo_reply(&d, 0, duo_buf(&d, 1, 40, 40, 2));
 	duo_settle(&d);
 	duo_expect(&d, "0> REQUEST 0+100 of 100\n1 request 100\n1> REPLY 0+40 of 40\n"
 		       "0 call_end status 0 ran 1 len 40\n");
-	done(&d);
+	duo_done(&d);
 	duo_pass(&d, 20000000);
 	duo_expect(&d, "0> ACK\n1 reply_end\n");
 	duo_close(&d);
@@ -61,7 +46,7 @@ Test(call, made_before_the_session_is_up)
 	duo_reply(&d, 3, 0);
 	duo_settle(&d);
 	duo_expect(&d, "1> REPLY\n0 call_end status 3 ran 1 len 0\n");
-	done(&d);
+	duo_done(&d);
 	duo_pass(&d, 20000000);
 	duo_close(&d);
 }
@@ -75,7 +60,7 @@ static void echo(uint32_t len, bool lossless, bool named)
 
 	duo_open(&d, lossless);
 	d.quiet = true;
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, duo_buf(&d, 0, len, len, 3), named ? duo_buf(&d, 0, len, 0, 0) : 0,
 		 LEND_NEVER);
 	duo_settle(&d);
@@ -92,7 +77,7 @@ static void echo(uint32_t len, bool lossless, bool named)
 	cr_assert_eq(e->len, len);
 	if (e->reply)
 		cr_assert(duo_same(&d, 0, e->reply, len, 4), "len %u", len);
-	done(&d);
+	duo_done(&d);
 	duo_pass(&d, 100000000);
 	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 1);
 	cr_assert_eq(lend_core_stats(d.side[0].core)->repeats, 0);

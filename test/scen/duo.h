@@ -62,6 +62,12 @@ uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned s
 bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt);
 void duo_free(struct duo *d, int side, uint32_t buf);
 uint64_t duo_connect(struct duo *d);
+/* Side 0 connects; the trace starts empty. */
+void duo_up(struct duo *d);
+/* The buffers of the call that ended last on side 0 go back. */
+void duo_done(struct duo *d);
+/* For duo.lose: a dead network. */
+bool duo_lose_all(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth);
 uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout);
 void duo_reply(struct duo *d, uint8_t status, uint32_t buf);
 /* Takes what side has to say and puts it on its wire; polls its events. */

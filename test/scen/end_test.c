@@ -7,28 +7,6 @@
 
 #define MS UINT64_C(1000000)
 
-static void up(struct duo *d)
-{
-	d->side[0].session = duo_connect(d);
-	duo_settle(d);
-	duo_forget(d);
-}
-
-static void done(struct duo *d)
-{
-	struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
-
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
-	memset(e, 0, sizeof(*e));
-}
-
-static bool lose_all(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
-{
-	(void)d, (void)from, (void)v, (void)nth;
-	return true;
-}
-
 static bool lose_first_of_kind(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
 {
 	int *kind = d->arg;
@@ -46,7 +24,7 @@ Test(end, a_lost_request_is_repeated_once_the_timer_fires)
 	int kind = LEND_PKT_REQUEST;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	d.lose = lose_first_of_kind;
 	d.arg = &kind;
 	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
@@ -57,7 +35,7 @@ Test(end, a_lost_request_is_repeated_once_the_timer_fires)
 	duo_reply(&d, 0, 0);
 	duo_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
-	done(&d);
+	duo_done(&d);
 	duo_pass(&d, 50 * MS);
 	duo_close(&d);
 }
@@ -68,7 +46,7 @@ Test(end, a_lost_reply_is_repeated_when_the_client_asks)
 	int kind = LEND_PKT_REPLY;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
 	duo_settle(&d);
 	d.lose = lose_first_of_kind;
@@ -82,7 +60,7 @@ Test(end, a_lost_reply_is_repeated_when_the_client_asks)
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1, "at most once");
 	duo_pass(&d, 20 * MS);
 	duo_expect(&d, "0> ACK\n1 reply_end\n");
-	done(&d);
+	duo_done(&d);
 	duo_close(&d);
 }
 
@@ -91,7 +69,7 @@ Test(end, a_running_handler_is_asked_about_and_not_run_again)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
 	duo_settle(&d);
 	duo_forget(&d);
@@ -100,7 +78,7 @@ Test(end, a_running_handler_is_asked_about_and_not_run_again)
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	duo_reply(&d, 0, 0);
 	duo_settle(&d);
-	done(&d);
+	duo_done(&d);
 	duo_pass(&d, 50 * MS);
 	duo_close(&d);
 }
@@ -110,14 +88,14 @@ Test(end, a_deadline_before_any_byte_left_says_not_run)
 	struct duo d;
 
 	duo_open(&d, false);
-	d.lose = lose_all;
+	d.lose = duo_lose_all;
 	d.side[0].session = duo_connect(&d);
 	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, 3 * MS);
 	duo_settle(&d);
 	duo_forget(&d);
 	duo_pass(&d, 4 * MS);
 	duo_expect(&d, "0 call_end status 4 ran 0 len 0\n");
-	done(&d);
+	duo_done(&d);
 	duo_close(&d);
 }
 
@@ -126,13 +104,13 @@ Test(end, a_deadline_after_the_request_left_says_maybe_and_drains)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, 2 * MS);
 	duo_settle(&d);
 	duo_forget(&d);
 	duo_pass(&d, 3 * MS);
 	duo_expect(&d, "0 call_end status 4 ran 2 len 0\n0> CANCEL\n1 cancelled\n1> GONE\n");
-	done(&d);
+	duo_done(&d);
 	cr_assert_eq(lend_core_request_cancelled(d.side[1].core, d.side[1].request), true);
 	duo_reply(&d, 0, duo_buf(&d, 1, 5, 5, 0));
 	duo_settle(&d);
@@ -146,7 +124,7 @@ Test(end, cancel_overtakes_the_request)
 	uint64_t call;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	call = duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
 	duo_output(&d, 0);
 	lend_core_cancel(d.side[0].core, call, 1);
@@ -160,7 +138,7 @@ Test(end, cancel_overtakes_the_request)
 	duo_expect(&d,
 		   "0> REQUEST 0+8 of 8\n0 call_end status 1 ran 2 len 0\n0> CANCEL\n1> GONE\n");
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0, "consumed before it came");
-	done(&d);
+	duo_done(&d);
 	duo_close(&d);
 }
 
@@ -172,7 +150,7 @@ Test(end, a_slot_is_not_used_again_before_gone)
 	int kind = LEND_PKT_GONE;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	for (int i = 0; i < 8; i++)
 		call[i] = duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
@@ -200,7 +178,7 @@ Test(end, need_refused_is_told_and_the_handler_did_not_run)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	d.quiet = true;
 	d.side[1].refuse = true;
 	duo_call(&d, duo_buf(&d, 0, 200000, 200000, 1), 0, LEND_NEVER);
@@ -209,7 +187,7 @@ Test(end, need_refused_is_told_and_the_handler_did_not_run)
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0);
-	done(&d);
+	duo_done(&d);
 	duo_close(&d);
 }
 
@@ -219,7 +197,7 @@ Test(end, nothing_past_the_first_credit_comes_before_need_is_answered)
 	uint64_t call;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	d.quiet = true;
 	d.side[1].hold_need = true;
 	call = duo_call(&d, duo_buf(&d, 0, 1000000, 1000000, 1), 0, LEND_NEVER);
@@ -229,7 +207,7 @@ Test(end, nothing_past_the_first_credit_comes_before_need_is_answered)
 	cr_assert_leq(d.side[0].sent_bytes, 80000, "%u bytes", d.side[0].sent_bytes);
 	lend_core_cancel(d.side[0].core, call, 1);
 	duo_settle(&d);
-	done(&d);
+	duo_done(&d);
 	duo_close(&d);
 }
 
@@ -241,7 +219,7 @@ Test(end, a_reply_longer_than_its_memory_is_refused_and_its_length_told)
 		struct duo d;
 
 		duo_open(&d, false);
-		up(&d);
+		duo_up(&d);
 		d.quiet = true;
 		duo_call(&d, 0, duo_buf(&d, 0, 99, 0, 0), LEND_NEVER);
 		duo_settle(&d);
@@ -250,7 +228,7 @@ Test(end, a_reply_longer_than_its_memory_is_refused_and_its_length_told)
 		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
 		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 1);
 		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].len, len[i]);
-		done(&d);
+		duo_done(&d);
 		duo_pass(&d, 600 * MS);
 		duo_close(&d);
 	}
@@ -263,7 +241,7 @@ Test(end, a_message_longer_than_the_limit_is_not_sent)
 	uint64_t h;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	c.request = duo_buf(&d, 0, DUO_BIG + 1, DUO_BIG + 1, 0);
 	cr_assert_eq(
 	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &h), -90);
@@ -276,7 +254,7 @@ Test(end, every_reply_ends_once_also_one_that_says_not_run)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
 	duo_reply(&d, 12 | LEND_REPLY_NOT_RUN, 0);

@@ -7,38 +7,16 @@
 
 #define MS UINT64_C(1000000)
 
-static void up(struct duo *d)
-{
-	d->side[0].session = duo_connect(d);
-	duo_settle(d);
-	duo_forget(d);
-}
-
-static void done(struct duo *d)
-{
-	struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
-
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
-	memset(e, 0, sizeof(*e));
-}
-
-static bool lose_all(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
-{
-	(void)d, (void)from, (void)v, (void)nth;
-	return true;
-}
-
 Test(sess, a_silent_peer_is_dead_within_its_bound)
 {
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
 	d.quiet = true;
-	d.lose = lose_all;
+	d.lose = duo_lose_all;
 	duo_pass(&d, 4900 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 0);
 	d.quiet = false;
@@ -59,7 +37,7 @@ Test(sess, an_idle_session_lives_by_its_pings)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	d.quiet = true;
 	duo_pass(&d, 20000 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0);
@@ -72,7 +50,7 @@ Test(sess, goodbye_ends_both_sides)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	lend_core_disconnect(d.side[0].core, d.side[0].session);
 	duo_settle(&d);
 	duo_expect(&d, "0 down 1\n0> BYE\n1 down 14\n1> BYE_ACK\n");
@@ -84,7 +62,7 @@ Test(sess, a_restarted_server_resets)
 	struct duo d;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	lend_core_init(memset(d.side[1].core, 0, lend_core_size(&d.side[1].cfg)), &d.side[1].cfg,
 		       d.now);
 	for (uint32_t b = 1; b < DUO_BUFS; b++)
@@ -94,7 +72,7 @@ Test(sess, a_restarted_server_resets)
 	duo_settle(&d);
 	duo_expect(&d,
 		   "0> REQUEST 0+8 of 8\n1> RESET\n0 call_end status 14 ran 2 len 0\n0 down 14\n");
-	done(&d);
+	duo_done(&d);
 	duo_close(&d);
 }
 
@@ -108,7 +86,7 @@ Test(sess, a_forged_reset_is_ignored)
 	       {0}};
 
 	duo_open(&d, true);
-	up(&d);
+	duo_up(&d);
 	duo_inject(&d, 0, &g.head, sizeof(g.head));
 	duo_settle(&d);
 	duo_expect(&d, "");
@@ -160,7 +138,7 @@ Test(sess, the_same_datagrams_twice_leave_the_state_alone)
 	uint64_t hash;
 
 	duo_open(&d, false);
-	up(&d);
+	duo_up(&d);
 	duo_call(&d, duo_buf(&d, 0, 8, 8, 1), 0, LEND_NEVER);
 	duo_output(&d, 0);
 	request = d.side[0].wire[0];
@@ -174,7 +152,7 @@ Test(sess, the_same_datagrams_twice_leave_the_state_alone)
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_checksum, 1);
 	duo_reply(&d, 0, 0);
 	duo_settle(&d);
-	done(&d);
+	duo_done(&d);
 	duo_pass(&d, 20 * MS);
 	duo_close(&d);
 }
