@@ -1,0 +1,22 @@
+/* marks - (fault x state) pairs that a long run must have met: a green run that never came by one
+ * has not tested it. Layer: test/sim. */
+#ifndef TEST_SIM_MARKS_H
+#define TEST_SIM_MARKS_H
+
+#include <stdint.h>
+
+/* Add a line, and SIM_MARK(sim, name) where it happens. */
+#define SIM_MARKS(X)                                                                               \
+	X(call_ok, "a call ended with OK")                                                         \
+	X(call_deadline, "a call ended by its deadline")                                           \
+	X(call_cancelled, "a call ended by its caller")                                            \
+	X(call_unavailable, "a call ended by the death of its server")
+
+struct sim_marks {
+#define X(name, text) uint64_t name;
+	SIM_MARKS(X)
+#undef X
+};
+#define SIM_MARK(sim, name) ((void)(sim)->marks.name++)
+
+#endif

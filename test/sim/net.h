@@ -1,0 +1,38 @@
+/* net - the simulated network: links into one switch with a finite shared buffer, and every fault
+ * of the plan. Node n has address n; its peer index in every core is n.
+ *
+ * A datagram's way: sim_net_send() at the sender's link (rate, faults), the switch (shared buffer,
+ * ECN), the receiver's link (rate, delay, jitter), sim_node_arrive() at the receiver's ring.
+ * Layer: test/sim. */
+#ifndef TEST_SIM_NET_H
+#define TEST_SIM_NET_H
+
+#include "sim/sim.h"
+
+void sim_net_open(struct sim *sim);
+void sim_net_close(struct sim *sim);
+/* What a carrier does with one datagram: takes a copy, or says full or dead. */
+enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
+			    const struct lend_out *out);
+/* Events of the heap that are its own: ARRIVE, PORT, PARTITION. */
+void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b);
+/* The recorder sends up to n datagrams of before once more: after a restart, say. */
+void sim_net_replay(struct sim *sim, uint32_t to, uint32_t n);
+/* Faults stop; what is under way arrives. */
+void sim_net_heal(struct sim *sim);
+/* Nothing is left on the way: every flight is back in its pool. */
+bool sim_net_idle(const struct sim *sim);
+/* A datagram at a node's ring: from flight, valid until the end of the turn that takes it; the node
+ * gives it back with sim_net_free(). */
+struct sim_flight {
+	uint32_t from, to, len;
+	uint8_t ecn, gone;
+	uint8_t forged; /* no node sent these bytes as they are */
+	uint32_t next;
+	lend_ns at;
+	uint8_t *data; /* room for the plan's mtu and one more */
+};
+struct sim_flight *sim_net_flight(struct sim *sim, uint32_t flight);
+void sim_net_free(struct sim *sim, uint32_t flight);
+
+#endif

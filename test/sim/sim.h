@@ -1,0 +1,125 @@
+/* sim - one simulated run: nodes made of the real core and the real store, a network, a clock that
+ * nothing else moves, and oracles that look at every event.
+ *
+ *   heap (time, sequence) --> sim_net  arrive --> node's ring --> turn: input, handlers, output --+
+ *            ^                                                                                    |
+ *            +------------------------------- sim_net_send <--------------------------------------+
+ *
+ * A run is a function of its plan. A violation jumps out of the run (sim_fail), so nothing has to
+ * be checked behind it. Each concern has a random stream of its own: adding a fault does not shift
+ * the workload.
+ *
+ * Layer: test/sim. Threads: none; one run owns all it reaches. */
+#ifndef TEST_SIM_SIM_H
+#define TEST_SIM_SIM_H
+
+#include <setjmp.h>
+
+#include "core/core.h"
+#include "sim/heap.h"
+#include "sim/marks.h"
+#include "sim/plan.h"
+#include "sim/trace.h"
+#include "util/rng.h"
+
+enum sim_stream {
+	SIM_RNG_WORK,    /* which calls, when, how long */
+	SIM_RNG_HANDLER, /* what handlers do */
+	SIM_RNG_MEM,     /* memory operations */
+	SIM_RNG_TURN,
+	SIM_RNG_FULL,
+	SIM_RNG_LOSS,
+	SIM_RNG_BURST,
+	SIM_RNG_DUP,
+	SIM_RNG_DELAY,
+	SIM_RNG_REORDER,
+	SIM_RNG_CORRUPT,
+	SIM_RNG_TRUNCATE,
+	SIM_RNG_REPLAY,
+	SIM_RNG_HOSTILE,
+	SIM_RNG_PARTITION,
+	SIM_RNG_CRASH,
+	SIM_RNG_PAUSE,
+	SIM_STREAMS,
+};
+
+/* What an event of the heap means; a and b are its arguments. */
+enum sim_what {
+	SIM_ARRIVE,    /* a: flight reached its node's ring (net) */
+	SIM_PORT,      /* a: port of the switch may send its next (net) */
+	SIM_TURN,      /* a: node, b: its life */
+	SIM_WORK,      /* the next scripted call (work) */
+	SIM_ANSWER,    /* a: a handler that answers now (work) */
+	SIM_CANCEL,    /* a: call to cancel (work) */
+	SIM_MEM,       /* a: actor whose next memory operation is due (mem) */
+	SIM_PARTITION, /* begin or end of one (net) */
+	SIM_CRASH,     /* a: node dies, or b: is born again */
+	SIM_PAUSE,     /* a: node stops, or b: goes on */
+	SIM_AUDIT,
+	SIM_HEAL, /* faults stop */
+	SIM_DONE, /* all must have ended */
+	SIM_WHATS,
+};
+
+struct sim_node;
+struct sim_net;
+struct sim_work;
+struct sim_mem;
+
+struct sim_count {
+	uint64_t events, datagrams, faults, hostile, calls, memops, crashes, audits;
+};
+
+struct sim {
+	struct sim_plan plan;
+	lend_ns now;
+	bool healing; /* faults are over */
+	struct sim_heap heap;
+	struct lend_rng rng[SIM_STREAMS];
+	struct sim_node *node;
+	struct sim_net *net;
+	struct sim_work *work;
+	struct sim_mem *mem;
+	struct sim_marks marks;
+	struct sim_trace trace;
+	struct sim_count count;
+	uint64_t hash; /* of all that happened, in order */
+	jmp_buf out;
+	char why[256]; /* of the violation; empty: none */
+};
+
+/* Runs a plan to its end. True: no violation; else sim->why and sim->trace tell. sim is the
+ * caller's, and holds no memory afterwards. */
+bool sim_run(struct sim *sim, const struct sim_plan *plan);
+
+/* For the parts. */
+_Noreturn void sim_fail(struct sim *sim, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+#define SIM_CHECK(sim, that, ...)                                                                  \
+	do {                                                                                       \
+		if (__builtin_expect(!(that), 0))                                                  \
+			sim_fail(sim, __VA_ARGS__);                                                \
+	} while (0)
+
+static inline uint64_t sim_below(struct sim *sim, enum sim_stream stream, uint64_t n)
+{
+	return lend_rng_below(&sim->rng[stream], n);
+}
+/* True so many times in a million, and never once faults are over for the streams of faults. Draws
+ * nothing when ppm is 0. */
+static inline bool sim_odds(struct sim *sim, enum sim_stream stream, uint64_t ppm)
+{
+	return ppm && sim_below(sim, stream, 1000000) < ppm;
+}
+static inline void sim_at(struct sim *sim, lend_ns when, enum sim_what what, uint32_t a, uint32_t b)
+{
+	sim_heap_push(&sim->heap, when < sim->now ? sim->now : when, what, a, b);
+}
+/* Folds what happened into the run's hash. */
+static inline void sim_note(struct sim *sim, uint64_t a, uint64_t b)
+{
+	sim->hash = (sim->hash ^ a) * UINT64_C(0x9e3779b97f4a7c15);
+	sim->hash = ((sim->hash ^ sim->hash >> 29) + b) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+#endif
