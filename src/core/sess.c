@@ -211,15 +211,17 @@ void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend
 	h->message_max = c->cfg.message_max;
 }
 
-/* What the peer's hello says, as far as it makes sense. */
-static bool learn(struct lend_sess *s, const struct lend_pkt_hello *h)
+static bool makes_sense(const struct lend_pkt_hello *h)
 {
-	if (h->payload < 64 || h->payload % 16 != 0 || h->session == 0)
-		return false;
+	return h->payload >= 64 && h->payload % 16 == 0 && h->session != 0;
+}
+
+/* What the peer's hello says. */
+static void learn(struct lend_sess *s, const struct lend_pkt_hello *h)
+{
 	s->payload = lend_min_u32(s->payload, h->payload);
 	s->unscheduled = lend_max_u32(h->unscheduled, s->payload);
 	s->message_max = lend_min_u64(h->message_max, LEND_MESSAGE_MAX);
-	return true;
 }
 
 static void accept_new(struct lend_core *c, uint32_t peer, const struct lend_pkt_hello *h)
@@ -238,11 +240,7 @@ static void accept_new(struct lend_core *c, uint32_t peer, const struct lend_pkt
 	}
 	s->connect = h->connect;
 	memcpy(s->incarnation, h->incarnation, sizeof(s->incarnation));
-	if (!learn(s, h)) {
-		LEND_COUNT(c, rx_length);
-		lend_sess_free(c, s);
-		return;
-	}
+	learn(s, h);
 	head = hello_chain(c, s);
 	s->by_hello = *head;
 	*head = lend_sess_index(c, s);
@@ -255,8 +253,14 @@ static void accept_new(struct lend_core *c, uint32_t peer, const struct lend_pkt
 void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
 			  const struct lend_pkt_view *v)
 {
-	struct lend_sess *s = by_hello(c, &v->hello);
+	struct lend_sess *s;
 
+	/* Before anything is taken, said or anybody evicted for it. */
+	if (!makes_sense(&v->hello)) {
+		LEND_COUNT(c, rx_length);
+		return;
+	}
+	s = by_hello(c, &v->hello);
 	if (!s) {
 		accept_new(c, in->peer, &v->hello);
 		return;
@@ -287,10 +291,11 @@ void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 	if (s->state == LEND_SESS_UP && v->hello.session == s->peer_id)
 		return; /* repeated: our first datagram may be lost, the next one proves us */
 	if (s->state != LEND_SESS_CONNECTING || v->hello.connect != s->connect ||
-	    !learn(s, &v->hello)) {
+	    !makes_sense(&v->hello)) {
 		LEND_COUNT(c, rx_state);
 		return;
 	}
+	learn(s, &v->hello);
 	memcpy(s->incarnation, v->hello.incarnation, sizeof(s->incarnation));
 	enter_peer(c, s, v->hello.session);
 	s->ctl_timer = LEND_NEVER;

@@ -256,3 +256,44 @@ Test(hostile, memory_that_came_back_is_a_reason_to_tick)
 		plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 130 + i);
 	duo_close(&d);
 }
+
+static void two_sessions(struct lend_core_config *c)
+{
+	c->sessions = 2;
+}
+
+/* It makes no session, so it must not cost somebody else his place in the queue of half-open ones.
+ */
+Test(hostile, a_hello_that_makes_no_sense_changes_nothing)
+{
+	static const struct lend_pkt_hello bad[] = {
+	    {.payload = 0, .session = 1 << 24},
+	    {.payload = 48, .session = 1 << 24},
+	    {.payload = 1375, .session = 1 << 24},
+	    {.payload = 1376, .session = 0},
+	};
+	struct duo d;
+	struct {
+		struct lend_pkt head;
+		struct lend_pkt_hello hello;
+	} g = {.head = {
+		   .magic = LEND_PKT_MAGIC, .version = LEND_PKT_VERSION, .kind = LEND_PKT_CONNECT}};
+	uint64_t hash;
+
+	duo_open_with(&d, true, two_sessions);
+	d.quiet = true;
+	g.hello.payload = 1376;
+	g.hello.session = 1 << 24;
+	duo_inject(&d, 1, &g, sizeof(g)); /* the queue is full */
+	hash = lend_core_hash(d.side[1].core);
+	for (int i = 0; i < 4; i++) {
+		g.hello = bad[i];
+		g.hello.connect = i % 2; /* also as if it were the first one's repeat */
+		duo_inject(&d, 1, &g, sizeof(g));
+		cr_expect_eq(lend_core_hash(d.side[1].core), hash, "hello %d", i);
+	}
+	cr_expect_eq(lend_core_stats(d.side[1].core)->half_open_evicted, 0);
+	cr_expect_eq(lend_core_stats(d.side[1].core)->rx_length, 4);
+	duo_output(&d, 1);
+	duo_close(&d);
+}
