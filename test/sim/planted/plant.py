@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Writes copies of the pure sources that hold every planted bug of the tables, each behind its number.
+
+usage: plant.py REPO OUT TABLE...        writes OUT/{src/core,src/wire,mn/store}/* and OUT/plants.c
+
+A table is a list of plants:
+
+    plant NAME                           the number is its place in all tables, from 1
+    does WHAT IS BROKEN
+    seen BY WHICH ORACLE
+    file PATH                            of what follows
+    - OLD TEXT                           exactly once in the file; any white space stands for any other
+    + NEW TEXT                           PLANTED is true when this plant was chosen
+
+More lines of - or + continue the text; a - behind a + begins another replacement. What does not match exactly once,
+or meets another replacement, ends the build: a plant that rots must not pass for one that was found.
+"""
+import pathlib
+import re
+import sys
+
+FOLDERS = ("src/core", "src/wire", "mn/store")
+
+
+class Bad(Exception):
+    pass
+
+
+def read_table(path, plants):
+    """Appends {name, does, seen, edits: [[file, old, new]]} of one table."""
+    last = None
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        word, _, rest = line.partition(" ")
+        if not line or word == "#":
+            continue
+        if word == "plant":
+            plants.append({"name": rest, "does": "", "seen": "", "edits": [], "at": f"{path}:{number}"})
+        elif not plants or word not in ("does", "seen", "file", "-", "+"):
+            raise Bad(f"{path}:{number}: what is this: {line}")
+        elif word in ("does", "seen"):
+            plants[-1][word] = rest
+        elif word == "file":
+            file = rest
+        elif word == "-" and last != "-":
+            plants[-1]["edits"].append([file, rest, ""])
+        else:
+            edit = plants[-1]["edits"][-1]
+            at = 1 if word == "-" else 2
+            edit[at] = f"{edit[at]} {rest}".strip()
+        last = word
+    for plant in plants:
+        if not all((plant["does"], plant["seen"], plant["edits"])):
+            raise Bad(f"{plant['at']}: {plant['name']} lacks a line")
+
+
+def find(text, old):
+    """The one place where old stands; between words any white space will do."""
+    hits = list(re.finditer(r"\s+".join(map(re.escape, old.split())), text))
+    return hits[0].span() if len(hits) == 1 else None
+
+
+def mutate(path, text, plants):
+    """text with all replacements that are for path; lines keep their numbers."""
+    spans = []
+    for number, plant in enumerate(plants, 1):
+        for file, old, new in plant["edits"]:
+            if file != path:
+                continue
+            span = find(text, old)
+            if span is None:
+                raise Bad(f"{plant['at']}: {plant['name']}: not exactly once in {path}: {old}")
+            spans.append((*span, new.replace("PLANTED", f"(lend_planted == {number}u)"), plant))
+    spans.sort(key=lambda s: s[0])
+    for one, two in zip(spans, spans[1:]):
+        if one[1] > two[0]:
+            raise Bad(f"{one[3]['at']}: {one[3]['name']} and {two[3]['name']} change the same text")
+    for first, end, new, _ in reversed(spans):
+        text = text[:first] + new + "\n" * text[first:end].count("\n") + text[end:]
+    return text
+
+
+def list_of(plants):
+    quote = lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    rows = "".join(f"\t{{{quote(p['name'])}, {quote(p['edits'][0][0])},\n\t {quote(p['does'])},\n\t {quote(p['seen'])}}},\n"
+                   for p in plants)
+    return f"""/* Written by plant.py. */
+#include "sim/planted/plants.h"
+
+unsigned lend_planted;
+const struct lend_plant lend_plants[] = {{
+{rows}}};
+const unsigned lend_plants_n = sizeof(lend_plants) / sizeof(lend_plants[0]);
+"""
+
+
+def write(path, text):
+    """Only what differs, so that only what differs is compiled again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main(repo, out, tables):
+    plants = []
+    for table in tables:
+        read_table(pathlib.Path(table), plants)
+    names = [p["name"] for p in plants]
+    twice = {n for n in names if names.count(n) > 1}
+    if twice:
+        raise Bad(f"two plants are called {', '.join(twice)}")
+    done = set()
+    for folder in FOLDERS:
+        for file in sorted((repo / folder).glob("*.[ch]")):
+            path = file.relative_to(repo).as_posix()
+            done.add(path)
+            text = mutate(path, file.read_text(), plants)
+            write(out / path, f'extern unsigned lend_planted;\n#line 1 "{path}"\n{text}')
+    for plant in plants:
+        for file, _, _ in plant["edits"]:
+            if file not in done:
+                raise Bad(f"{plant['at']}: {plant['name']}: no such file: {file}")
+    write(out / "plants.c", list_of(plants))
+
+
+if __name__ == "__main__":
+    try:
+        main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:])
+    except Bad as bad:
+        sys.exit(f"plant.py: {bad}")

@@ -1,0 +1,16 @@
+/* plants - the bugs that are planted in this program's copy of the product, one at a time.
+ *
+ * core.txt, wire.txt and store.txt say which; plant.py makes the copy. Layer: test/sim. */
+#ifndef TEST_SIM_PLANTED_PLANTS_H
+#define TEST_SIM_PLANTED_PLANTS_H
+
+struct lend_plant {
+	const char *name, *file;
+	const char *does; /* what is broken */
+	const char *seen; /* by which oracle */
+};
+extern const struct lend_plant lend_plants[];
+extern const unsigned lend_plants_n;
+extern unsigned lend_planted; /* 1 .. lend_plants_n; 0: none of them */
+
+#endif
