@@ -10,7 +10,10 @@
 	X(call_ok, "a call ended with OK")                                                         \
 	X(call_deadline, "a call ended by its deadline")                                           \
 	X(call_cancelled, "a call ended by its caller")                                            \
-	X(call_unavailable, "a call ended by the death of its server")
+	X(call_exhausted, "a call ended for want of memory")                                       \
+	X(call_unavailable, "a call ended by the death of its server")                             \
+	X(ring_full, "a datagram found the ring of its node full")                                 \
+	X(connect_refused, "a connect found the table of sessions full")
 
 struct sim_marks {
 #define X(name, text) uint64_t name;

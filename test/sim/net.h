@@ -11,13 +11,17 @@
 
 void sim_net_open(struct sim *sim);
 void sim_net_close(struct sim *sim);
-/* What a carrier does with one datagram: takes a copy, or says full or dead. */
+/* What a carrier does with one datagram: takes a copy, or says full or dead. A lossless one is full
+ * while what is on its way fills the receiver's ring, and dead when the receiver is down. */
 enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
 			    const struct lend_out *out);
 /* Events of the heap that are its own: ARRIVE, PORT, PARTITION. */
 void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b);
 /* The recorder sends up to n datagrams of before once more: after a restart, say. */
 void sim_net_replay(struct sim *sim, uint32_t to, uint32_t n);
+/* The node died. On a lossless carrier what it sent arrives and then a hang-up does (a flight with
+ * gone set, at every other node), and what is on its way to it is lost. */
+void sim_net_crash(struct sim *sim, uint32_t node);
 /* Faults stop; what is under way arrives. */
 void sim_net_heal(struct sim *sim);
 /* Nothing is left on the way: every flight is back in its pool. */
@@ -27,7 +31,9 @@ bool sim_net_idle(const struct sim *sim);
 struct sim_flight {
 	uint32_t from, to, len;
 	uint8_t ecn, gone;
-	uint8_t forged; /* no node sent these bytes as they are */
+	/* No node sent these bytes as they are, and they bear no live session's id under a valid
+	 * trailer: the node checks that they change nothing. */
+	uint8_t forged;
 	uint32_t next;
 	lend_ns at;
 	uint8_t *data; /* room for the plan's mtu and one more */

@@ -17,12 +17,40 @@ struct sim_node {
 	struct lend_store *store; /* NULL: serves no memory */
 	uint8_t *pages;
 	struct lend_bufs bufs;
+	struct sim_buf *buf;         /* by handle: whose it is */
 	uint32_t free_buf, bufs_out; /* buffers that are not in the free list */
 	uint32_t *ring;              /* flights that wait for a turn */
 	uint32_t ring_n;
-	lend_ns turn;      /* the earliest turn that is in the heap; LEND_NEVER: none */
-	uint64_t *session; /* by node: handle of the one we made; 0: none */
-	uint64_t bytes_in, bytes_out;
+	lend_ns turn;          /* the earliest turn that is in the heap; LEND_NEVER: none */
+	bool turning;          /* inside one: whoever calls the core need not ask for another */
+	struct sim_link *link; /* by node */
+	struct sim_serving *serving; /* by record of the core */
+};
+
+/* What a node knows of another. */
+struct sim_link {
+	uint64_t session;  /* handle of the one we made; 0: none */
+	uint64_t accepted; /* of the newest that the other made; 0: none */
+	uint32_t kept;     /* KEEPs less DROPs */
+	/* What came from there and could ask for an answer, and what such answers were. */
+	uint64_t connect_in, accept_out, other_in, reset_out;
+};
+
+enum sim_serve { SIM_SERVE_FREE, SIM_SERVE_RUNNING, SIM_SERVE_CANCELLED, SIM_SERVE_REPLIED };
+/* A request that a handler of the node has, from REQUEST to REPLY_END. */
+struct sim_serving {
+	uint64_t handle;
+	uint32_t call;  /* of the ledger; SIM_NO_CALL: one of sim/mem's */
+	uint32_t reply; /* buffer */
+	uint8_t state;  /* enum sim_serve */
+};
+#define SIM_NO_CALL UINT32_MAX
+enum { SIM_BUFS = 4096, SIM_WRAPPED = 255, SIM_BURST = 32 };
+
+enum sim_owner { SIM_BUF_FREE, SIM_BUF_OURS, SIM_BUF_CORE };
+struct sim_buf {
+	uint8_t owner; /* enum sim_owner */
+	uint8_t class; /* of memory; SIM_WRAPPED: not the node's own */
 };
 
 void sim_node_open(struct sim *sim); /* all of them, born */
@@ -36,10 +64,17 @@ void sim_node_turn(struct sim *sim, uint32_t node);
 void sim_node_kick(struct sim *sim, uint32_t node);
 /* The session to another node; makes one if there is none. False: no room just now. */
 bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *session);
-/* A buffer of this many bytes, len of them valid; 0 only when plan says so. */
+/* A buffer of cap bytes, len of them valid, in one segment. */
 uint32_t sim_node_buf(struct sim *sim, uint32_t node, uint32_t cap, uint32_t len);
 /* Wraps memory that is not the node's own (pages of the store). */
 uint32_t sim_node_wrap(struct sim *sim, uint32_t node, void *data, uint32_t len);
 void sim_node_unbuf(struct sim *sim, uint32_t node, uint32_t buf); /* a whole chain */
+/* A chain goes to the core, comes back with an event: once each. 0 is none. */
+void sim_node_lend(struct sim *sim, uint32_t node, uint32_t buf);
+void sim_node_back(struct sim *sim, uint32_t node, uint32_t buf);
+void sim_node_bufs_open(struct sim_node *n);
+/* All of them are free, whoever has them: the node is dead. */
+void sim_node_bufs_drop(struct sim_node *n);
+void sim_node_bufs_close(struct sim_node *n);
 
 #endif

@@ -17,13 +17,21 @@
 	X(calls, 8, "scripted calls to make")                                                      \
 	X(memops, 0, "memory operations to make")                                                  \
 	X(span_us, 1000, "over which they are spread; then faults stop")                           \
-	X(len_max, 64, "bytes of a request or a reply")                                            \
+	X(burst, 1, "calls made at once")                                                          \
+	X(idle_us, 0, "in the middle of the span nothing is asked for so long")                    \
+	X(len_min, 0, "bytes of a request or a reply")                                             \
+	X(len_max, 64, "likewise")                                                                 \
 	X(later_ppm, 0, "requests answered later")                                                 \
+	X(later_us, 100, "so much later at most")                                                  \
 	X(never_ppm, 0, "requests answered only when their caller is gone")                        \
 	X(twice_ppm, 0, "requests answered twice")                                                 \
+	X(fail_ppm, 0, "requests answered with a status, half of them as never run")               \
 	X(nest_ppm, 0, "handlers that call another node first")                                    \
+	X(back_ppm, 0, "calls on a session that the other end made")                               \
+	X(chain_ppm, 0, "messages in several segments")                                            \
 	X(cancel_ppm, 0, "calls cancelled at a random time")                                       \
 	X(deadline_ppm, 0, "calls with a deadline")                                                \
+	X(deadline_us, 1000, "at most")                                                            \
 	X(named_ppm, 0, "calls with a reply buffer of their own")                                  \
 	X(refuse_ppm, 0, "NEED answered with no memory")                                           \
 	X(hangup_ppm, 0, "calls after which their session is closed")                              \
@@ -38,6 +46,8 @@
 	X(message_max, 1048576, "bytes")                                                           \
 	X(budget, 1048576, "receive budget")                                                       \
 	X(unscheduled, 65536, "bytes before a grant")                                              \
+	X(probe_us, 500000, "of silence before a PING")                                            \
+	X(dead_us, 5000000, "of silence before the end")                                           \
 	X(turn_ns, 0, "from a datagram's arrival to the turn that takes it, at most")              \
 	X(ring, 256, "datagrams that wait for a turn")                                             \
 	X(full_ppm, 0, "sends that find the carrier full")                                         \
@@ -62,7 +72,8 @@
 	X(pause_us, 0, "mean time between pauses; 0: none")                                        \
 	X(pages, 256, "of a memory node")                                                          \
 	X(clients, 2, "of memory per node")                                                        \
-	X(lease_us, 1000000, "of a memory node")
+	X(lease_us, 1000000, "of a memory node")                                                   \
+	X(audit, 1000, "events between full recounts; 0: one, at the end")
 
 struct sim_plan {
 #define X(name, calm, text) uint64_t name;

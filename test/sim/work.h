@@ -9,17 +9,25 @@
 
 #include "sim/node.h"
 
-/* What the ledger knows of a call. */
+/* What the ledger knows of a call. Stays where it is until the end of the run. */
 struct sim_call {
-	uint32_t from, to, life; /* the caller's life */
+	uint64_t handle; /* at the caller; 0: it could not be made */
+	uint64_t serves; /* handle at the server while its handler has it */
+	lend_ns due;     /* LEND_NEVER without a deadline */
 	uint32_t len, reply_len;
-	uint64_t handle;
-	uint8_t ended, runs, status, ran;
-	uint8_t mem; /* one of sim/mem's: arg is its */
-	uint8_t cancelled, deadline;
-	uint32_t arg;
-	lend_ns asked, due; /* due: LEND_NEVER without a deadline */
+	uint32_t named; /* bytes of the reply buffer that was named, plus one; 0: none */
+	uint32_t arg;   /* of sim/mem; or the call whose handler asked, plus one */
+	uint16_t from, to;
+	uint16_t life, server_life; /* the caller's at its start; the server's when it ran */
+	uint8_t ended, runs;
+	uint8_t status, ran; /* at its end */
+	uint8_t code;        /* that the handler answers with, LEND_REPLY_NOT_RUN included */
+	uint8_t mem;         /* one of sim/mem's: arg is its */
+	uint8_t cancelled;
+	uint8_t script; /* enum sim_script: what its handler does */
+	uint8_t depth;  /* handlers above it */
 };
+enum sim_script { SIM_NOW, SIM_LATER, SIM_NEVER, SIM_TWICE, SIM_NEST };
 
 void sim_work_open(struct sim *sim);
 void sim_work_close(struct sim *sim);
@@ -33,6 +41,8 @@ void sim_work_crashed(struct sim *sim, uint32_t node);
 bool sim_work_call(struct sim *sim, uint32_t from, uint32_t to, uint32_t request, uint32_t arg,
 		   uint32_t *call);
 struct sim_call *sim_work_at(struct sim *sim, uint32_t call);
+/* Faults are over: what would wait for ever is given up. */
+void sim_work_heal(struct sim *sim);
 /* Every call has ended, nothing waits for an answer: else why not. */
 const char *sim_work_unfinished(struct sim *sim);
 

@@ -1,0 +1,8 @@
+/* command - lend-sim's subcommands: argv[0] is the name, the result is the exit status. Layer:
+ * test/sim. */
+#ifndef TEST_SIM_COMMAND_H
+#define TEST_SIM_COMMAND_H
+
+int sim_cmd_replay(int argc, char **argv);
+
+#endif

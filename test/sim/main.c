@@ -1,0 +1,31 @@
+/* main - lend-sim: runs plans. Layer: test/sim. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/command.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *text;
+} command[] = {
+    {"replay", sim_cmd_replay, "PLAN               runs one plan and says how it ends"},
+};
+enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: lend-sim COMMAND ...\n");
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(stderr, "  %-10s %s\n", command[i].name, command[i].text);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 1 && i < COMMANDS; i++)
+		if (strcmp(argv[1], command[i].name) == 0)
+			return command[i].run(argc - 1, argv + 1);
+	return usage();
+}

@@ -1,0 +1,329 @@
+#include "sim/node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/mem.h"
+#include "sim/oracle.h"
+#include "sim/work.h"
+#include "util/bits.h"
+
+enum { LINE = 64 };
+
+static void fill(uint8_t *at, size_t len, uint64_t seed)
+{
+	struct lend_rng r;
+
+	lend_rng_seed(&r, seed);
+	for (size_t i = 0; i < len; i++)
+		at[i] = (uint8_t)lend_rng_next(&r);
+}
+
+static struct lend_core_config config(const struct sim *sim, const struct sim_node *n)
+{
+	const struct sim_plan *p = &sim->plan;
+	struct lend_core_config c = {.sessions = (uint32_t)p->sessions,
+				     .calls = (uint32_t)p->slots,
+				     .inflight = (uint32_t)p->inflight,
+				     .reassemblies = (uint32_t)p->reassemblies,
+				     .message_max = p->message_max,
+				     .receive_budget = p->budget,
+				     .unscheduled = (uint32_t)p->unscheduled,
+				     .probe = p->probe_us * 1000,
+				     .dead = p->dead_us * 1000};
+	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
+
+	c.path[0] = (struct lend_path){(uint32_t)p->mtu, p->lossless, p->checked, p->proven};
+	fill(c.incarnation, sizeof(c.incarnation), who);
+	fill(c.seed, sizeof(c.seed), ~who);
+	return c;
+}
+
+static void born(struct sim *sim, struct sim_node *n)
+{
+	size_t size;
+
+	n->life++;
+	n->up = true;
+	n->paused = 0;
+	n->turn = LEND_NEVER;
+	n->cfg = config(sim, n);
+	size = lend_core_size(&n->cfg);
+	SIM_CHECK(sim, size, "the plan makes no valid core");
+	if (!n->core)
+		n->core = aligned_alloc(LINE, size);
+	LEND_CHECK(n->core);
+	memset((void *)n->core, 0, size);
+	lend_core_init(n->core, &n->cfg, sim->now);
+	memset(n->link, 0, sim->plan.nodes * sizeof(*n->link));
+	memset(n->serving, 0, 2 * sim->plan.inflight * sizeof(*n->serving));
+	sim_node_kick(sim, n->id);
+}
+
+void sim_node_open(struct sim *sim)
+{
+	sim->node = calloc(sim->plan.nodes, sizeof(*sim->node));
+	LEND_CHECK(sim->node);
+	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+		struct sim_node *n = &sim->node[i];
+
+		n->id = i;
+		n->ring = calloc(sim->plan.ring, sizeof(*n->ring));
+		n->link = calloc(sim->plan.nodes, sizeof(*n->link));
+		n->serving = calloc(2 * sim->plan.inflight, sizeof(*n->serving));
+		LEND_CHECK(n->ring && n->link && n->serving);
+		sim_node_bufs_open(n);
+		born(sim, n);
+	}
+}
+
+void sim_node_close(struct sim *sim)
+{
+	for (uint32_t i = 0; sim->node && i < sim->plan.nodes; i++) {
+		struct sim_node *n = &sim->node[i];
+
+		if (n->bufs.seg)
+			sim_node_bufs_close(n);
+		free(n->ring);
+		free(n->link);
+		free(n->serving);
+		free((void *)n->core);
+	}
+	free(sim->node);
+	sim->node = NULL;
+}
+
+static void forget_ring(struct sim *sim, struct sim_node *n)
+{
+	for (uint32_t i = 0; i < n->ring_n; i++)
+		sim_net_free(sim, n->ring[i]);
+	n->ring_n = 0;
+}
+
+void sim_node_crash(struct sim *sim, uint32_t node)
+{
+	struct sim_node *n = &sim->node[node];
+
+	if (!n->up)
+		return;
+	sim->count.crashes++;
+	sim_trace_add(&sim->trace, sim->now, "dies", node, node, n->life, 0);
+	n->up = false;
+	sim_work_crashed(sim, node);
+	if (n->store)
+		sim_mem_crash(sim, node);
+	forget_ring(sim, n);
+	sim_node_bufs_drop(n);
+	sim_net_crash(sim, node);
+}
+
+void sim_node_birth(struct sim *sim, uint32_t node)
+{
+	struct sim_node *n = &sim->node[node];
+
+	if (n->up)
+		return;
+	born(sim, n);
+	sim_trace_add(&sim->trace, sim->now, "is born", node, node, n->life, 0);
+	if (node < sim->plan.stores)
+		sim_mem_birth(sim, node);
+}
+
+static void turn_at(struct sim *sim, struct sim_node *n, lend_ns at)
+{
+	if (at < sim->now)
+		at = sim->now;
+	if (at < n->paused)
+		at = n->paused;
+	if (at >= n->turn)
+		return;
+	n->turn = at;
+	sim_at(sim, at, SIM_TURN, n->id, n->life);
+}
+
+void sim_node_kick(struct sim *sim, uint32_t node)
+{
+	if (sim->node[node].up && !sim->node[node].turning)
+		turn_at(sim, &sim->node[node], sim->now);
+}
+
+void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight)
+{
+	struct sim_node *n = &sim->node[node];
+	lend_ns wait = sim->plan.turn_ns ? sim_below(sim, SIM_RNG_TURN, sim->plan.turn_ns + 1) : 0;
+
+	if (!n->up || n->ring_n == sim->plan.ring) {
+		SIM_CHECK(sim, !n->up || !sim->plan.lossless,
+			  "a lossless carrier overfills a ring");
+		if (n->up)
+			SIM_MARK(sim, ring_full);
+		sim_net_free(sim, flight);
+		return;
+	}
+	n->ring[n->ring_n++] = flight;
+	turn_at(sim, n, sim->now + wait);
+}
+
+bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *session)
+{
+	struct sim_node *n = &sim->node[node];
+	int rc;
+
+	if (!n->link[to].session) {
+		rc = lend_core_connect(n->core, sim->now, LEND_PEER(0, to), to + 1,
+				       &n->link[to].session);
+		SIM_CHECK(sim, rc == 0 || rc == -28, "connect says %d", rc);
+		if (rc < 0) {
+			SIM_MARK(sim, connect_refused);
+			n->link[to].session = 0;
+			return false;
+		}
+		sim_trace_add(&sim->trace, sim->now, "connects", node, to, 0, 0);
+		sim_node_kick(sim, node);
+	}
+	*session = n->link[to].session;
+	return true;
+}
+
+static void supply(struct sim *sim, struct sim_node *n)
+{
+	for (uint32_t i = lend_core_supply_wanted(n->core); i > 0; i--) {
+		uint32_t b = sim_node_buf(sim, n->id, n->cfg.unscheduled, 0);
+
+		sim_node_lend(sim, n->id, b);
+		lend_core_supply(n->core, b);
+	}
+}
+
+static void session_event(struct sim *sim, struct sim_node *n, const struct lend_event *e)
+{
+	struct sim_link *l = &n->link[LEND_PEER_INDEX(e->peer)];
+	bool is_up = e->kind == LEND_EV_SESSION_UP;
+
+	sim_trace_add(&sim->trace, sim->now, is_up ? "session up" : "session down", n->id,
+		      LEND_PEER_INDEX(e->peer), e->session, e->status);
+	if (is_up && !e->tag)
+		l->accepted = e->session;
+	else if (!is_up && e->session == l->session)
+		l->session = 0;
+	else if (!is_up && e->session == l->accepted)
+		l->accepted = 0;
+	if (n->store)
+		sim_mem_session(sim, n->id, e);
+}
+
+static void event(struct sim *sim, struct sim_node *n, const struct lend_event *e)
+{
+	struct sim_link *l = &n->link[LEND_PEER_INDEX(e->peer)];
+
+	switch ((enum lend_event_kind)e->kind) {
+	case LEND_EV_SESSION_UP:
+	case LEND_EV_SESSION_DOWN:
+		session_event(sim, n, e);
+		return;
+	case LEND_EV_PEER_KEEP:
+		l->kept++;
+		return;
+	case LEND_EV_PEER_DROP:
+		SIM_CHECK(sim, l->kept > 0, "node %u lets go of a peer that it did not keep",
+			  n->id);
+		l->kept--;
+		return;
+	case LEND_EV_BUF_BACK:
+		sim_node_back(sim, n->id, e->buf);
+		sim_node_unbuf(sim, n->id, e->buf);
+		return;
+	case LEND_EV_NEED:
+	case LEND_EV_REQUEST:
+	case LEND_EV_CANCELLED:
+	case LEND_EV_REPLY_END:
+	case LEND_EV_CALL_END:
+		sim_work_core_event(sim, n->id, e);
+		return;
+	}
+	sim_fail(sim, "node %u: an event of kind %u", n->id, e->kind);
+}
+
+static void events(struct sim *sim, struct sim_node *n)
+{
+	struct lend_event ev[SIM_BURST];
+	uint32_t k;
+
+	while ((k = lend_core_poll(n->core, ev, SIM_BURST)) > 0)
+		for (uint32_t i = 0; i < k; i++)
+			event(sim, n, &ev[i]);
+}
+
+/* A forged one goes in alone, so that what it changes can be seen. */
+static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight, uint32_t k)
+{
+	struct lend_in in[SIM_BURST];
+	uint32_t m = 0;
+
+	for (uint32_t i = 0; i < k; i++) {
+		const struct sim_flight *f = sim_net_flight(sim, flight[i]);
+
+		in[m] = (struct lend_in){.data = f->data,
+					 .len = f->len,
+					 .peer = LEND_PEER(0, f->from),
+					 .ecn = f->ecn,
+					 .gone = f->gone};
+		sim_oracle_in(sim, n, &in[m]);
+		if (!f->forged) {
+			m++;
+			continue;
+		}
+		lend_core_input(n->core, sim->now, &n->bufs, in, m);
+		events(sim, n);
+		sim_oracle_forged(sim, n, &in[m]);
+		events(sim, n);
+		m = 0;
+	}
+	lend_core_input(n->core, sim->now, &n->bufs, in, m);
+	events(sim, n);
+}
+
+static void transmit(struct sim *sim, struct sim_node *n)
+{
+	struct lend_out out[SIM_BURST];
+	uint32_t k;
+
+	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
+		for (uint32_t i = 0; i < k; i++) {
+			sim_oracle_out(sim, n, &out[i], i);
+			out[i].sent = (uint8_t)sim_net_send(sim, n->id, &n->bufs, &out[i]);
+			sim_note(sim, out[i].peer, out[i].sent);
+		}
+		lend_core_sent(n->core, out, k);
+		events(sim, n);
+	}
+}
+
+void sim_node_turn(struct sim *sim, uint32_t node)
+{
+	struct sim_node *n = &sim->node[node];
+	uint32_t taken = n->ring_n;
+	lend_ns next;
+
+	n->turn = LEND_NEVER;
+	n->turning = true;
+	supply(sim, n);
+	for (uint32_t i = 0; i < taken; i += SIM_BURST)
+		receive(sim, n, n->ring + i, lend_min_u32(taken - i, SIM_BURST));
+	forget_ring(sim, n);
+	if (n->store)
+		sim_mem_turn(sim, node);
+	if (lend_core_deadline(n->core) <= sim->now)
+		lend_core_tick(n->core, sim->now);
+	events(sim, n);
+	supply(sim, n);
+	transmit(sim, n);
+	n->turning = false;
+	sim_oracle_turn(sim, n);
+	sim_note(sim, (uint64_t)node << 32 | taken, n->bufs_out);
+	next = lend_core_deadline(n->core);
+	if (n->store)
+		next = lend_min_u64(next, sim_mem_deadline(sim, node));
+	if (next != LEND_NEVER)
+		turn_at(sim, n, next > sim->now ? next : sim->now + 1);
+}

@@ -1,0 +1,20 @@
+/* oracle - what must be true of a core after everything it does, and whenever all of it is counted
+ * anew. Layer: test/sim. */
+#ifndef TEST_SIM_ORACLE_H
+#define TEST_SIM_ORACLE_H
+
+#include "sim/node.h"
+
+/* One datagram came in; one goes out, the i-th of the last output(). */
+void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in);
+void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i);
+/* Hands a forged datagram to the core: it changes nothing, or asks for one RESET. */
+void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in *in);
+/* O(1), after every turn. */
+void sim_oracle_turn(struct sim *sim, struct sim_node *n);
+/* Counts a core's ledgers anew: NULL, or what does not agree. */
+const char *sim_core_audit(struct lend_core *core);
+/* Everything is over: all that was taken is back. NULL, or what is not. */
+const char *sim_core_quiet(struct lend_core *core);
+
+#endif

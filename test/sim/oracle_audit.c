@@ -1,0 +1,214 @@
+/* oracle_audit - a core's ledgers counted anew, from its records. The other half of oracle.h.
+ * Layer: test/sim. */
+#include <string.h>
+
+#include "core/sess.h"
+#include "core/state.h"
+#include "sim/oracle.h"
+
+/* Entries of a table; of larger ones only the sums are looked at. */
+enum { SET = 1 << 12 };
+struct set {
+	uint64_t word[SET / 64];
+	uint32_t n;
+};
+
+static bool add(struct set *s, uint32_t i)
+{
+	bool was = i >= SET || s->word[i / 64] >> (i % 64) & 1;
+
+	s->n++;
+	if (i < SET)
+		s->word[i / 64] |= UINT64_C(1) << (i % 64);
+	return i >= SET || !was;
+}
+
+/* Free ones and used ones make the table, each once. */
+static bool pool_agrees(struct lend_core *c, const struct lend_pool *p, size_t at, struct set *used)
+{
+	const uint32_t *stack = (const uint32_t *)(const void *)((const char *)c + at);
+
+	for (uint32_t i = 0; i < p->free; i++)
+		if (!add(used, stack[i]))
+			return false;
+	return used->n == p->cap;
+}
+
+static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t max)
+{
+	uint32_t n = 0, prev = LEND_NONE;
+
+	for (uint32_t i = l->head; i != LEND_NONE; i = lend_link_at(t, i)->next) {
+		if (++n > max || i >= max || !lend_link_at(t, i)->in ||
+		    lend_link_at(t, i)->prev != prev)
+			return false;
+		prev = i;
+	}
+	return n == l->n && prev == l->tail;
+}
+
+struct count {
+	struct set calls, wins, frags, sess;
+	uint32_t used[2], ready, starved, partials;
+	uint64_t budget;
+};
+
+static const char *record(struct lend_core *c, struct lend_call_rec *k, struct count *n)
+{
+	uint32_t i = lend_call_index(c, k);
+
+	if (k->state == LEND_CALL_FREE)
+		return k->tx.ready.in || k->rx.starved.in || k->rx.partial.in || k->mine.in
+			   ? "a free call is on a list"
+			   : NULL;
+	n->used[k->server]++;
+	n->budget += k->rx.charged;
+	n->ready += k->tx.ready.in && !k->waits;
+	n->starved += k->rx.starved.in;
+	n->partials += k->rx.partial.in;
+	if (!add(&n->calls, i) || (k->tx.win != LEND_NONE && !add(&n->wins, k->tx.win)) ||
+	    (k->rx.frags != LEND_NONE && !add(&n->frags, k->rx.frags)))
+		return "two calls share a window or a reassembly";
+	if (k->rx.partial.in != (k->rx.frags != LEND_NONE))
+		return "a reassembly is not among the partial ones";
+	if (k->mine.in == (k->state == LEND_CALL_ORPHAN))
+		return "a call is not on its session's list, or an orphan is";
+	return NULL;
+}
+
+static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, uint32_t w)
+{
+	const struct lend_cslot *cs = lend_cslot_at(c, i, w);
+	const struct lend_sslot *ss = lend_sslot_at(c, i, w);
+	const struct lend_call_rec *k;
+
+	if ((s->slots[w / 64] >> (w % 64) & 1) != (cs->rec == LEND_NONE))
+		return "a slot is free in one place and used in the other";
+	if (cs->rec != LEND_NONE) {
+		k = lend_call_at(c, cs->rec);
+		if (k->state == LEND_CALL_FREE || k->server || k->sess != i ||
+		    k->wire != lend_pkt_call(w, cs->seq))
+			return "a client's slot names another's call";
+	}
+	if (ss->rec != LEND_NONE) {
+		k = lend_call_at(c, ss->rec);
+		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
+		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
+			return "a server's slot names another's call";
+	}
+	return NULL;
+}
+
+static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
+{
+	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0;
+	uint64_t charged = 0;
+	const char *why = NULL;
+
+	if (!add(&n->sess, i))
+		return "a session twice";
+	if (!list_agrees(&s->calls, lend_links_mine(c), c->records) ||
+	    !list_agrees(&s->waiting, lend_links_ready(c), c->records))
+		return "a session's list is broken";
+	for (uint32_t r = s->calls.head; r != LEND_NONE; r = lend_call_at(c, r)->mine.next) {
+		const struct lend_call_rec *k = lend_call_at(c, r);
+
+		if (k->sess != i || k->sess_id != s->id)
+			return "a session has another's call";
+		charged += k->tx.charged;
+		waiting += k->tx.ready.in && k->waits;
+	}
+	for (uint32_t r = 0; r < c->records; r++)
+		orphans += lend_call_at(c, r)->state == LEND_CALL_ORPHAN &&
+			   lend_call_at(c, r)->sess_id == s->id;
+	if (charged != s->unscheduled_used)
+		return "unscheduled credit: the calls' does not sum up to the session's";
+	if (waiting != s->waiting.n || orphans != s->orphans)
+		return "a session miscounts who waits, or its orphans";
+	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
+		why = slot(c, s, i, w);
+	return why;
+}
+
+static const char *timers(struct lend_core *c)
+{
+	struct lend_prioq q = lend_sess_timers(c);
+	uint32_t armed = 0;
+
+	for (uint32_t i = 0; i < q.n; i++) {
+		const struct lend_sess *s = lend_sess_at(c, q.heap[i].id);
+
+		if (q.at[q.heap[i].id] != i || q.heap[i].key != s->timer)
+			return "a timer is not where it says";
+		if (i > 0 && q.heap[(i - 1) / 2].key > q.heap[i].key)
+			return "timers are out of order";
+	}
+	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+		armed += lend_sess_at(c, i)->state != LEND_SESS_FREE &&
+			 lend_sess_at(c, i)->timer != LEND_NEVER;
+	return armed == q.n ? NULL : "a timer is armed and not in the heap";
+}
+
+static const char *tables(struct lend_core *c, struct count *n)
+{
+	if (n->budget != c->budget_used)
+		return "receive budget: the calls' charges do not sum up to it";
+	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
+		return "call records are miscounted";
+	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
+		return "call records: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_wins, c->at_free_wins, &n->wins))
+		return "windows: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_frags, c->at_free_frags, &n->frags))
+		return "reassemblies: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_sess, c->at_free_sess, &n->sess))
+		return "sessions: free and used ones are not all, each once";
+	if (!list_agrees(&c->ready, lend_links_ready(c), c->records) || c->ready.n != n->ready ||
+	    !list_agrees(&c->starved, lend_links_starved(c), c->records) ||
+	    c->starved.n != n->starved ||
+	    !list_agrees(&c->partials, lend_links_partial(c), c->records) ||
+	    c->partials.n != n->partials ||
+	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
+		return "a list is broken";
+	return timers(c);
+}
+
+const char *sim_core_audit(struct lend_core *c)
+{
+	struct count n;
+	const char *why = NULL;
+
+	memset(&n, 0, sizeof(n));
+	for (uint32_t i = 0; i < c->records && !why; i++)
+		why = record(c, lend_call_at(c, i), &n);
+	for (uint32_t i = 0; i < c->cfg.sessions && !why; i++)
+		if (lend_sess_at(c, i)->state != LEND_SESS_FREE)
+			why = session(c, lend_sess_at(c, i), &n);
+	return why ? why : tables(c, &n);
+}
+
+const char *sim_core_quiet(struct lend_core *c)
+{
+	if (c->used[0] || c->used[1])
+		return c->used[0] ? "a call of its own is not over"
+				  : "a call it serves is not over";
+	if (c->budget_used)
+		return "receive budget is still charged";
+	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap)
+		return "a window or reassembly is still taken";
+	if (c->ready.n || c->starved.n || c->partials.n || c->half.n)
+		return "something is still ready, starved, partial or half-open";
+	if (c->ctl_n || lend_aside(c)->ev_n)
+		return "a control datagram or an event still waits";
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+		const struct lend_sess *s = lend_sess_at(c, i);
+
+		if (s->state == LEND_SESS_FREE)
+			continue;
+		if (s->state != LEND_SESS_UP)
+			return "a session is neither up nor gone";
+		if (s->unscheduled_used || s->orphans || s->waiting.n || s->calls.n)
+			return "a session still holds credit, orphans or calls";
+	}
+	return NULL;
+}

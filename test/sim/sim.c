@@ -1,0 +1,279 @@
+#include "sim/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/state.h"
+#include "sim/mem.h"
+#include "sim/oracle.h"
+#include "sim/work.h"
+
+enum { EVENTS_MAX = 40000000 };
+#define START UINT64_C(1000000000)
+#define MS    UINT64_C(1000000)
+
+static struct sim *running; /* whose core it is that lend_panic() stops */
+
+_Noreturn void sim_fail(struct sim *sim, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sim->why, sizeof(sim->why), format, args);
+	va_end(args);
+	longjmp(sim->out, 1);
+}
+
+/* The library's own checks are oracles, too. */
+_Noreturn void lend_panic(const char *file, int line, const char *what)
+{
+	if (running)
+		sim_fail(running, "%s:%d: check failed: %s", file, line, what);
+	fprintf(stderr, "%s:%d: check failed: %s\n", file, line, what);
+	abort();
+}
+
+/* How long after the last fault everything must have ended: dead peers are noticed, the longest
+ * deadline and answer pass, what is asked for is repeated, and all bytes go over the slowest link
+ * several times. */
+static lend_ns bound(const struct sim_plan *p)
+{
+	uint64_t bytes = (p->calls + p->memops) * 2 * (p->len_max + 2048) + p->memops * 65536;
+	lend_ns wire = p->mbps ? bytes * 8000 / p->mbps : 0;
+
+	return 3 * p->dead_us * 1000 + 1000 * (p->deadline_us + p->later_us) + 4000 * MS +
+	       8 * wire + 400 * (p->delay_ns + p->jitter_ns + p->reorder_ns + p->turn_ns);
+}
+
+static void open_streams(struct sim *sim)
+{
+	for (uint64_t i = 0; i < SIM_STREAMS; i++)
+		lend_rng_seed(&sim->rng[i],
+			      sim->plan.seed * UINT64_C(0x2545f4914f6cdd1d) + (i << 56) + i);
+}
+
+/* When the next of something comes that happens every mean_us on the average. */
+static lend_ns next_fault(struct sim *sim, enum sim_stream stream, uint64_t mean_us)
+{
+	return sim->now + 1 + sim_below(sim, stream, 2000 * mean_us);
+}
+
+static void on_crash(struct sim *sim, uint32_t node, uint32_t birth)
+{
+	static const uint32_t down_us[] = {1, 100, 10000, 1000000, 0};
+	lend_ns down;
+
+	if (birth) {
+		sim_node_birth(sim, node);
+		sim_net_replay(sim, node, 16);
+		return;
+	}
+	if (sim->healing)
+		return;
+	sim->count.faults++;
+	sim_node_crash(sim, node);
+	down = down_us[sim_below(sim, SIM_RNG_CRASH, 5)];
+	down = down ? down * 1000 : sim->plan.dead_us * 1000;
+	sim_at(sim, sim->now + sim_below(sim, SIM_RNG_CRASH, down), SIM_CRASH, node, 1);
+	sim_at(sim, next_fault(sim, SIM_RNG_CRASH, sim->plan.crash_us), SIM_CRASH,
+	       (uint32_t)sim_below(sim, SIM_RNG_CRASH, sim->plan.nodes), 0);
+}
+
+static void on_pause(struct sim *sim, uint32_t node)
+{
+	static const uint32_t us[] = {10, 1000, 100000, 1000000, 0};
+	struct sim_node *n = &sim->node[node];
+	lend_ns t;
+
+	if (sim->healing)
+		return;
+	sim->count.faults++;
+	t = us[sim_below(sim, SIM_RNG_PAUSE, 5)];
+	t = 1 + sim_below(sim, SIM_RNG_PAUSE, (t ? t : sim->plan.dead_us * 5 / 4) * 1000);
+	if (n->up) {
+		sim_trace_add(&sim->trace, sim->now, "stops for ns", node, node, t, 0);
+		n->paused = sim->now + t;
+		n->turn = LEND_NEVER;
+		sim_node_kick(sim, node);
+	}
+	sim_at(sim, next_fault(sim, SIM_RNG_PAUSE, sim->plan.pause_us), SIM_PAUSE,
+	       (uint32_t)sim_below(sim, SIM_RNG_PAUSE, sim->plan.nodes), 0);
+}
+
+static void audit(struct sim *sim)
+{
+	sim->count.audits++;
+	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+		const char *why = sim->node[i].up ? sim_core_audit(sim->node[i].core) : NULL;
+
+		SIM_CHECK(sim, !why, "node %u: audit: %s", i, why);
+	}
+	sim_mem_audit(sim);
+}
+
+static void heal(struct sim *sim)
+{
+	sim->healing = true;
+	sim_trace_add(&sim->trace, sim->now, "heals", 0, 0, 0, 0);
+	sim_net_heal(sim);
+	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+		sim_node_birth(sim, i);
+		sim->node[i].paused = 0;
+		sim->node[i].turn = LEND_NEVER;
+		sim_node_kick(sim, i);
+	}
+	sim_work_heal(sim);
+	sim_at(sim, sim->now + bound(&sim->plan), SIM_DONE, 0, 0);
+}
+
+/* All calls have ended and nothing is held but sessions. */
+static void ended(struct sim *sim)
+{
+	const char *why = sim_work_unfinished(sim);
+
+	SIM_CHECK(sim, !why, "after the bound: %s", why);
+	why = sim_mem_unfinished(sim);
+	SIM_CHECK(sim, !why, "after the bound: %s", why);
+	SIM_CHECK(sim, sim_net_idle(sim), "after the bound a datagram is still on its way");
+	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+		struct sim_node *n = &sim->node[i];
+
+		why = sim_core_quiet(n->core);
+		SIM_CHECK(sim, !why, "node %u: after the bound: %s", i, why);
+		SIM_CHECK(sim, n->bufs_out == n->core->supply_n,
+			  "node %u: %u buffers are out, %u of them in the core's pool", i,
+			  n->bufs_out, n->core->supply_n);
+	}
+	audit(sim);
+}
+
+static void hang_up(struct sim *sim)
+{
+	for (uint32_t i = 0; i < sim->plan.nodes; i++)
+		for (uint32_t k = 0; k < sim->plan.nodes; k++) {
+			struct sim_link *l = &sim->node[i].link[k];
+
+			if (l->session)
+				lend_core_disconnect(sim->node[i].core, l->session);
+			sim_node_kick(sim, i);
+		}
+	sim_at(sim, sim->now + bound(&sim->plan), SIM_DONE, 0, 1);
+}
+
+/* Sessions are closed as well: nothing at all is left. */
+static void closed(struct sim *sim)
+{
+	ended(sim);
+	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+		struct sim_node *n = &sim->node[i];
+
+		SIM_CHECK(sim, n->core->free_sess.free == n->cfg.sessions && !n->core->timers,
+			  "node %u: %u sessions and %u timers are left", i,
+			  n->cfg.sessions - n->core->free_sess.free, n->core->timers);
+		for (uint32_t k = 0; k < sim->plan.nodes; k++)
+			SIM_CHECK(sim, !n->link[k].kept, "node %u still keeps peer %u", i, k);
+	}
+}
+
+/* False: the run is over. */
+static bool step(struct sim *sim, const struct sim_event *e)
+{
+	uint8_t what = (uint8_t)e->order;
+
+	switch ((enum sim_what)what) {
+	case SIM_ARRIVE:
+	case SIM_PORT:
+	case SIM_PARTITION:
+		sim_net_event(sim, what, e->a, e->b);
+		return true;
+	case SIM_TURN:
+		if (sim->node[e->a].turn == sim->now && sim->node[e->a].life == e->b)
+			sim_node_turn(sim, e->a);
+		return true;
+	case SIM_WORK:
+	case SIM_ANSWER:
+	case SIM_CANCEL:
+		sim_work_event(sim, what, e->a, e->b);
+		return true;
+	case SIM_MEM:
+		sim_mem_event(sim, e->a);
+		return true;
+	case SIM_CRASH:
+		on_crash(sim, e->a, e->b);
+		return true;
+	case SIM_PAUSE:
+		on_pause(sim, e->a);
+		return true;
+	case SIM_HEAL:
+		heal(sim);
+		return true;
+	case SIM_DONE:
+		if (e->b) {
+			closed(sim);
+			return false;
+		}
+		ended(sim);
+		hang_up(sim);
+		return true;
+	case SIM_AUDIT:
+	case SIM_WHATS:
+		break;
+	}
+	sim_fail(sim, "an event of kind %u", what);
+}
+
+static void begin(struct sim *sim)
+{
+	const struct sim_plan *p = &sim->plan;
+
+	sim_net_open(sim);
+	sim_node_open(sim);
+	sim_mem_open(sim);
+	sim_work_open(sim);
+	if (p->crash_us)
+		sim_at(sim, next_fault(sim, SIM_RNG_CRASH, p->crash_us), SIM_CRASH,
+		       (uint32_t)sim_below(sim, SIM_RNG_CRASH, p->nodes), 0);
+	if (p->pause_us)
+		sim_at(sim, next_fault(sim, SIM_RNG_PAUSE, p->pause_us), SIM_PAUSE,
+		       (uint32_t)sim_below(sim, SIM_RNG_PAUSE, p->nodes), 0);
+	sim_at(sim, START + (p->span_us + p->idle_us) * 1000, SIM_HEAL, 0, 0);
+}
+
+static void run(struct sim *sim)
+{
+	uint64_t every = sim->plan.audit, next = every;
+	struct sim_event e;
+
+	begin(sim);
+	do {
+		SIM_CHECK(sim, sim->heap.n > 0, "nothing is left to happen");
+		SIM_CHECK(sim, sim->count.events < EVENTS_MAX, "it does not come to an end");
+		if (every && ++sim->count.events == next) {
+			next += every;
+			audit(sim);
+		}
+		e = sim_heap_pop(&sim->heap);
+		sim->now = e.at;
+	} while (step(sim, &e));
+}
+
+bool sim_run(struct sim *sim, const struct sim_plan *plan)
+{
+	memset(sim, 0, sizeof(*sim));
+	sim->plan = *plan;
+	sim->now = START;
+	open_streams(sim);
+	running = sim;
+	if (setjmp(sim->out) == 0)
+		run(sim);
+	running = NULL;
+	sim_work_close(sim);
+	sim_mem_close(sim);
+	sim_node_close(sim);
+	sim_net_close(sim);
+	free(sim->heap.e);
+	sim->heap = (struct sim_heap){0};
+	return !sim->why[0];
+}

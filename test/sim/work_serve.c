@@ -1,0 +1,370 @@
+/* work_serve - handlers of scripted calls, and what must be true of each call. The other half of
+ * work.h. Layer: test/sim. */
+#include "sim/bytes.h"
+#include "sim/mem.h"
+#include "sim/work_state.h"
+#include "util/bits.h"
+
+enum { E_STALE = -116 };
+enum { OK = 0, CANCELLED = 1, DEADLINE = 4, EXHAUSTED = 8, UNAVAILABLE = 14 };
+enum { RAN_NO, RAN_YES, RAN_MAYBE };
+
+static struct sim_serving *serving_at(struct sim *sim, uint32_t node, uint64_t handle)
+{
+	uint32_t i = (uint32_t)handle;
+
+	SIM_CHECK(sim, i < 2 * sim->plan.inflight, "node %u: handle %llx", node,
+		  (unsigned long long)handle);
+	return &sim->node[node].serving[i];
+}
+
+/* Bytes of a message, in place or in a chain. */
+static bool same(const struct sim *sim, uint32_t node, const void *data, uint32_t buf, uint64_t len,
+		 uint64_t key)
+{
+	const struct lend_seg *seg = sim->node[node].bufs.seg;
+	uint64_t at = 0, here;
+
+	if (data)
+		return sim_bytes_same(data, 0, len, key);
+	for (; buf && at < len; buf = seg[buf].next) {
+		here = lend_min_u64(seg[buf].cap, len - at);
+		if (!sim_bytes_same(seg[buf].data, at, here, key))
+			return false;
+		at += here;
+	}
+	return at == len;
+}
+
+static void reply(struct sim *sim, uint32_t node, struct sim_serving *v, uint32_t call)
+{
+	struct sim_call *k = sim_work_at(sim, call);
+	struct sim_node *n = &sim->node[node];
+	uint32_t buf = 0;
+	int rc;
+
+	if (k->reply_len)
+		buf = sim_work_message(sim, node, k->reply_len,
+				       sim_bytes_key(sim->plan.seed, call, true));
+	sim_node_lend(sim, node, buf);
+	rc = lend_core_reply(n->core, sim->now, v->handle, &n->bufs, k->code, buf);
+	SIM_CHECK(sim, rc == 0, "call %u: reply says %d", call, rc);
+	sim_trace_add(&sim->trace, sim->now, "answers", node, k->from, call, k->reply_len);
+	v->state = SIM_SERVE_REPLIED;
+	v->reply = buf;
+	k->serves = 0;
+	if (k->script == SIM_TWICE) {
+		rc = lend_core_reply(n->core, sim->now, v->handle, &n->bufs, 0, 0);
+		SIM_CHECK(sim, rc == E_STALE, "call %u: a second reply says %d", call, rc);
+	}
+	sim_node_kick(sim, node);
+}
+
+void sim_work_answer(struct sim *sim, uint32_t call, uint32_t life)
+{
+	struct sim_call *k = sim_work_at(sim, call);
+	struct sim_node *n = &sim->node[k->to];
+
+	if (!n->up || n->life != life || !k->serves)
+		return;
+	if (n->paused > sim->now)
+		sim_at(sim, n->paused, SIM_ANSWER, call, life);
+	else
+		reply(sim, k->to, serving_at(sim, k->to, k->serves), call);
+}
+
+static void nest(struct sim *sim, uint32_t node, uint32_t call, uint64_t handle)
+{
+	struct sim_node *n = &sim->node[node];
+	lend_ns due = lend_core_request_deadline(n->core, handle);
+	lend_ns mine = sim->now + 1 + sim_below(sim, SIM_RNG_HANDLER, 1000 * sim->plan.deadline_us);
+	uint32_t to = (uint32_t)sim_below(sim, SIM_RNG_HANDLER, sim->plan.nodes - 1);
+
+	to += to >= node;
+	if (!sim_work_ask(sim, node, to, lend_min_u64(due, mine), call + 1))
+		sim_work_answer(sim, call, n->life);
+}
+
+static void handle(struct sim *sim, uint32_t node, uint32_t call, const struct lend_event *e)
+{
+	struct sim_call *k = sim_work_at(sim, call);
+	uint32_t life = sim->node[node].life;
+
+	switch ((enum sim_script)k->script) {
+	case SIM_NOW:
+	case SIM_TWICE:
+		sim_work_answer(sim, call, life);
+		return;
+	case SIM_LATER:
+		sim_at(sim,
+		       sim->now + sim_below(sim, SIM_RNG_HANDLER, 1000 * sim->plan.later_us + 1),
+		       SIM_ANSWER, call, life);
+		return;
+	case SIM_NEST:
+		nest(sim, node, call, e->call);
+		return;
+	case SIM_NEVER:
+		return; /* when it is cancelled */
+	}
+}
+
+static struct sim_serving *take(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct sim_serving *v = serving_at(sim, node, e->call);
+
+	SIM_CHECK(sim, v->state == SIM_SERVE_FREE, "node %u: a request under a handle in use",
+		  node);
+	*v = (struct sim_serving){
+	    .handle = e->call, .call = SIM_NO_CALL, .state = SIM_SERVE_RUNNING};
+	sim->work->serving++;
+	return v;
+}
+
+static void on_request(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	uint32_t call = e->method;
+	struct sim_call *k;
+
+	sim_node_back(sim, node, e->buf);
+	take(sim, node, e)->call = e->method == LEND_MEM_METHOD ? SIM_NO_CALL : call;
+	if (e->method == LEND_MEM_METHOD) {
+		sim_mem_request(sim, node, e);
+		return;
+	}
+	SIM_CHECK(sim, call < sim->work->n, "node %u: request for call %u that nobody made", node,
+		  call);
+	k = sim_work_at(sim, call);
+	sim_trace_add(&sim->trace, sim->now, "runs", node, k->from, call, e->len);
+	SIM_CHECK(sim, k->to == node && !k->mem, "call %u runs at node %u", call, node);
+	SIM_CHECK(sim, !k->runs, "call %u runs twice", call);
+	SIM_CHECK(sim, !k->ended || k->ran != RAN_NO, "call %u runs after it was told not run",
+		  call);
+	SIM_CHECK(sim, e->len == k->len, "call %u: request of %llu bytes, not %u", call,
+		  (unsigned long long)e->len, k->len);
+	SIM_CHECK(
+	    sim,
+	    same(sim, node, e->data, e->buf, k->len, sim_bytes_key(sim->plan.seed, call, false)),
+	    "call %u: the request's bytes are wrong", call);
+	k->runs++;
+	k->server_life = (uint16_t)sim->node[node].life;
+	k->serves = e->call;
+	sim_node_unbuf(sim, node, e->buf);
+	handle(sim, node, call, e);
+}
+
+static void on_cancelled(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct sim_serving *v = serving_at(sim, node, e->call);
+
+	SIM_CHECK(sim, v->handle == e->call && v->state == SIM_SERVE_RUNNING,
+		  "node %u: a request is cancelled that does not run", node);
+	SIM_CHECK(sim, lend_core_request_cancelled(sim->node[node].core, e->call),
+		  "node %u: cancelled, and it does not say so", node);
+	v->state = SIM_SERVE_CANCELLED;
+	if (v->call == SIM_NO_CALL)
+		return;
+	sim_trace_add(&sim->trace, sim->now, "is told to stop", node,
+		      sim_work_at(sim, v->call)->from, v->call, 0);
+	if (sim_work_at(sim, v->call)->script == SIM_NEVER)
+		sim_work_answer(sim, v->call, sim->node[node].life);
+}
+
+static void on_reply_end(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct sim_serving *v = serving_at(sim, node, e->call);
+	bool mem = v->call == SIM_NO_CALL;
+
+	SIM_CHECK(sim, v->handle == e->call && v->state != SIM_SERVE_FREE,
+		  "node %u: the end of a reply that nobody gave", node);
+	SIM_CHECK(sim, mem || (v->state == SIM_SERVE_REPLIED && v->reply == e->buf),
+		  "call %u: the end of another reply", v->call);
+	v->state = SIM_SERVE_FREE;
+	sim->work->serving--;
+	if (mem) {
+		sim_mem_reply_end(sim, node, e->buf);
+		return;
+	}
+	sim_node_back(sim, node, e->buf);
+	sim_node_unbuf(sim, node, e->buf);
+}
+
+static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct sim_node *n = &sim->node[node];
+	bool refuse = sim_odds(sim, SIM_RNG_WORK, sim->plan.refuse_ppm);
+	uint32_t buf = 0;
+	int rc;
+
+	SIM_CHECK(sim, e->len > n->cfg.unscheduled && e->len <= n->cfg.message_max,
+		  "node %u: NEED of %llu bytes", node, (unsigned long long)e->len);
+	SIM_CHECK(sim, e->data && e->data_len && e->data_len <= e->len, "node %u: NEED of nothing",
+		  node);
+	if (e->method == LEND_MEM_METHOD) {
+		refuse = false;
+		buf = sim_mem_need(sim, node, e);
+	}
+	if (!buf && !refuse)
+		buf = sim_node_buf(sim, node, (uint32_t)e->len, 0);
+	sim_node_lend(sim, node, buf);
+	rc = lend_core_attach(n->core, e->call, &n->bufs, buf);
+	sim_trace_add(&sim->trace, sim->now, refuse ? "refuses memory" : "lends memory", node, 0,
+		      e->method, e->len);
+	SIM_CHECK(sim, rc == 0 || rc == E_STALE, "node %u: attach says %d", node, rc);
+	if (rc == 0)
+		return;
+	sim_node_back(sim, node, buf);
+	sim_node_unbuf(sim, node, buf);
+}
+
+static bool may_be_unavailable(const struct sim_plan *p)
+{
+	return p->crash_us || p->pause_us || p->partition_us || p->hangup_ppm || p->loss_ppm ||
+	       p->burst_ppm || p->loss_mask || p->corrupt_ppm || p->truncate_ppm ||
+	       p->hostile_ppm || p->full_ppm || p->ring < 64 || p->buffer_kb < 1024 ||
+	       p->sessions < 2 * p->nodes || p->dead_us < 1000000;
+}
+
+/* What a call may end with besides its handler's word. */
+static void judge_failure(struct sim *sim, uint32_t call, const struct sim_call *k,
+			  const struct lend_event *e)
+{
+	const struct sim_plan *p = &sim->plan;
+
+	SIM_CHECK(sim, e->ran != RAN_YES || k->runs, "call %u: ran yes, and it did not", call);
+	SIM_CHECK(sim, e->ran != RAN_NO || !k->runs || k->code & LEND_REPLY_NOT_RUN,
+		  "call %u: ran no, and it did", call);
+	switch (e->status) {
+	case CANCELLED:
+		SIM_CHECK(sim, k->cancelled || p->hangup_ppm, "call %u: nobody cancelled it", call);
+		SIM_MARK(sim, call_cancelled);
+		return;
+	case DEADLINE:
+		SIM_CHECK(sim, sim->now >= k->due, "call %u: ended before its deadline", call);
+		SIM_MARK(sim, call_deadline);
+		return;
+	case UNAVAILABLE:
+		SIM_CHECK(sim, may_be_unavailable(p), "call %u: unavailable in calm weather", call);
+		SIM_MARK(sim, call_unavailable);
+		return;
+	case EXHAUSTED:
+		SIM_CHECK(sim,
+			  p->refuse_ppm || k->len > p->message_max ||
+			      k->reply_len > p->message_max ||
+			      (k->named && k->reply_len >= k->named),
+			  "call %u: there was memory for it", call);
+		SIM_MARK(sim, call_exhausted);
+		return;
+	default:
+		sim_fail(sim, "call %u: ended with status %u", call, e->status);
+	}
+}
+
+static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const struct lend_event *e)
+{
+	uint8_t code = k->code & (uint8_t)~LEND_REPLY_NOT_RUN;
+	uint8_t ran = k->code & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
+
+	if (e->status != code || !k->runs || e->ran != ran) {
+		judge_failure(sim, call, k, e);
+		return;
+	}
+	SIM_MARK(sim, call_ok);
+	SIM_CHECK(sim, k->runs == 1, "call %u: answered, and it did not run", call);
+	SIM_CHECK(sim, e->len == k->reply_len, "call %u: reply of %llu bytes, not %u", call,
+		  (unsigned long long)e->len, k->reply_len);
+	SIM_CHECK(sim,
+		  !k->reply_len || same(sim, k->from, e->data, e->reply, k->reply_len,
+					sim_bytes_key(sim->plan.seed, call, true)),
+		  "call %u: the reply's bytes are wrong", call);
+}
+
+/* The call whose handler asked goes on. */
+static void resume(struct sim *sim, const struct sim_call *k)
+{
+	if (k->arg)
+		sim_work_answer(sim, k->arg - 1, k->life);
+}
+
+static void on_call_end(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct sim_call *k;
+	uint32_t call = (uint32_t)e->tag;
+
+	SIM_CHECK(sim, e->tag < sim->work->n, "node %u: the end of call %llu", node,
+		  (unsigned long long)e->tag);
+	k = sim_work_at(sim, call);
+	sim_trace_add(&sim->trace, sim->now, "ends with status and ran", node, k->to, call,
+		      (uint64_t)e->status * 10 + e->ran);
+	SIM_CHECK(sim, k->from == node && k->life == sim->node[node].life && k->handle == e->call,
+		  "call %u ends at node %u under handle %llx", call, node,
+		  (unsigned long long)e->call);
+	SIM_CHECK(sim, !k->ended, "call %u ends twice", call);
+	sim_node_back(sim, node, e->buf);
+	sim_node_back(sim, node, e->reply);
+	k->ended = 1;
+	k->status = e->status;
+	k->ran = e->ran;
+	sim->work->open--;
+	sim_note(sim, call, (uint64_t)e->status << 8 | e->ran);
+	if (k->mem) {
+		sim_mem_end(sim, node, k, e,
+			    e->data    ? e->data
+			    : e->reply ? sim->node[node].bufs.seg[e->reply].data
+				       : NULL);
+	} else {
+		judge(sim, call, k, e);
+	}
+	sim_node_unbuf(sim, node, e->buf);
+	sim_node_unbuf(sim, node, e->reply);
+	if (!k->mem) {
+		resume(sim, k);
+		if (sim_odds(sim, SIM_RNG_WORK, sim->plan.hangup_ppm))
+			lend_core_disconnect(sim->node[node].core, e->session);
+	}
+}
+
+void sim_work_core_event(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	switch ((enum lend_event_kind)e->kind) {
+	case LEND_EV_NEED:
+		on_need(sim, node, e);
+		return;
+	case LEND_EV_REQUEST:
+		on_request(sim, node, e);
+		return;
+	case LEND_EV_CANCELLED:
+		on_cancelled(sim, node, e);
+		return;
+	case LEND_EV_REPLY_END:
+		on_reply_end(sim, node, e);
+		return;
+	case LEND_EV_CALL_END:
+		on_call_end(sim, node, e);
+		return;
+	case LEND_EV_SESSION_UP:
+	case LEND_EV_SESSION_DOWN:
+	case LEND_EV_BUF_BACK:
+	case LEND_EV_PEER_KEEP:
+	case LEND_EV_PEER_DROP:
+		break;
+	}
+}
+
+void sim_work_crashed(struct sim *sim, uint32_t node)
+{
+	struct sim_node *n = &sim->node[node];
+
+	for (uint32_t i = 0; i < sim->work->n; i++) {
+		struct sim_call *k = sim_work_at(sim, i);
+
+		if (k->from == node && k->life == n->life && !k->ended) {
+			k->ended = 1;
+			k->ran = RAN_MAYBE;
+			sim->work->open--;
+		}
+		if (k->to == node && k->server_life == n->life)
+			k->serves = 0;
+	}
+	for (uint64_t i = 0; i < 2 * sim->plan.inflight; i++)
+		sim->work->serving -= n->serving[i].state != SIM_SERVE_FREE;
+}
