@@ -1,0 +1,199 @@
+/* Goal: no datagram, however hostile, stops a core, makes it read or write a byte too far, leak,
+ * owe two ends of one call, or answer a forged address with more than came; and one that proves no
+ * session changes nothing. Method: two cores with sessions, calls and transfers under way; the
+ * bytes choose what the honest do, what of it arrives, and what is put in between: mutations of
+ * live datagrams with a valid session, invented ones, raw bytes. In the end all must end and
+ * everything be back. */
+#include "fuzz/hostile.h"
+#include "fuzz/report.h"
+
+const char fuzz_name[] = "input";
+
+static void call(struct choice *c, int who)
+{
+	static const uint32_t len[] = {0, 1, 415, 416, 417, 1000, 4096, 4097, 9000, WORLD_BUF_MAX};
+	struct world_side *s = &world.side[who];
+	uint32_t n = len[choice_of(c, 10)], reply = len[choice_of(c, 10)];
+	struct lend_core_call call = {.method = 1, .class = (uint8_t)choice_of(c, 9)};
+
+	if (!s->session_n) {
+		(void)world_connect(who, 1);
+		return;
+	}
+	call.deadline = world.now + (1 + choice_of(c, 200)) * LEND_MS;
+	call.request = n ? world_buf(who, n, 1) : 0;
+	call.reply = choice_rare(c, 3) ? world_buf(who, reply + 1, 2) : 0;
+	(void)world_call(who, s->session[choice_of(c, s->session_n)], &call);
+}
+
+static void reply(struct choice *c, int who)
+{
+	static const uint32_t len[] = {0, 10, 416, 417, 4096, 5000, 20000};
+	struct world_side *s = &world.side[who];
+	uint32_t n = len[choice_of(c, 7)];
+
+	if (s->running_n)
+		(void)world_reply(who, s->running[choice_of(c, s->running_n)], choice_u8(c),
+				  n ? world_buf(who, n, 1) : 0);
+}
+
+static void cancel(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+
+	if (s->calls.n)
+		lend_core_cancel(s->core, s->calls.handle[choice_of(c, WORLD_MANY)], 1);
+	world_poll(who);
+}
+
+static void later(struct choice *c)
+{
+	world_tick(UINT64_C(1) << choice_of(c, 34));
+}
+
+static void flush(struct choice *c, int who)
+{
+	uint8_t drop = choice_u8(c);
+
+	(void)world_flush(who, 16, drop, choice_rare(c, 8) ? choice_u8(c) : 0);
+}
+
+/* A live datagram once more, or late. */
+static void again(struct choice *c, int to)
+{
+	struct world_side *s = &world.side[to];
+	struct world_dgram d;
+
+	if (!s->tape_n)
+		return;
+	d = s->tape[choice_of(c, lend_min_u32(s->tape_n, WORLD_TAPE))];
+	world_input(to, d.data, d.len, 1);
+}
+
+static void attack(struct choice *c, int to)
+{
+	struct world_dgram d;
+	uint32_t kind = choice_of(c, 16);
+
+	if (kind < 9)
+		hostile_mutate(c, to, &d);
+	else if (kind < 15)
+		hostile_invent(c, to, &d);
+	else
+		hostile_raw(c, &d);
+	hostile_feed(to, &d, choice_rare(c, 6) ? 2 + choice_of(c, 4) : 1);
+}
+
+static void burst(struct choice *c, int to)
+{
+	uint32_t n = 1 + choice_of(c, 24);
+
+	choice_dice(c);
+	for (; n > 0; n--)
+		attack(c, to);
+	choice_bytes(c);
+}
+
+static void gone(int who)
+{
+	struct lend_in in = {.peer = world_peer(1), .gone = 1};
+
+	lend_core_input(world.side[who].core, world.now, &world.side[who].bufs, &in, 1);
+	world_poll(who);
+}
+
+static void rare(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+
+	switch (choice_of(c, 8)) {
+	case 0:
+		world.put_off = !world.put_off;
+		return;
+	case 1:
+		world.deaf = !world.deaf;
+		return;
+	case 2:
+		if (s->session_n)
+			lend_core_disconnect(s->core, s->session[choice_of(c, s->session_n)]);
+		world_poll(who);
+		return;
+	case 3:
+		gone(who);
+		return;
+	default:
+		(void)world_connect(who, choice_rare(c, 8) ? 2 : 1);
+	}
+}
+
+static void step(struct choice *c)
+{
+	uint8_t op = choice_u8(c);
+	int who = op & 1;
+
+	switch (op >> 1 & 15) {
+	case 0:
+	case 1:
+		call(c, who);
+		return;
+	case 2:
+		reply(c, who);
+		return;
+	case 3:
+		cancel(c, who);
+		return;
+	case 4:
+		later(c);
+		return;
+	case 5:
+	case 6:
+		flush(c, who);
+		return;
+	case 7:
+		again(c, who);
+		return;
+	case 8:
+		rare(c, who);
+		return;
+	case 9:
+	case 10:
+		burst(c, who);
+		return;
+	default:
+		attack(c, who);
+	}
+}
+
+/* Sessions in both directions, and a first call each, so that there is something to attack. */
+static void warm_up(void)
+{
+	struct lend_core_call call = {.method = 1, .deadline = world.now + 100 * LEND_MS};
+
+	for (int i = 0; i < 2; i++)
+		(void)world_connect(i, 1);
+	for (int turn = 0; turn < 3; turn++) {
+		for (int i = 0; i < 2; i++)
+			(void)world_flush(i, 16, 0, 0);
+		world_tick(10 * LEND_US);
+	}
+	for (int i = 0; i < 2; i++) {
+		call.request = world_buf(i, 1000, 1);
+		(void)world_call(i, world.side[i].session[0], &call);
+		(void)world_flush(i, 16, 0, 0);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct choice c = {.at = data, .end = data + len};
+
+	if (len == 0 || len > 4096)
+		return -1;
+	fuzz_begin();
+	world_open(choice_u8(&c) % 4 == 3);
+	warm_up();
+	while (choice_left(&c))
+		step(&c);
+	world_heal();
+	return 0;
+}

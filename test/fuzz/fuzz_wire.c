@@ -1,0 +1,97 @@
+/* Goal: no bytes, whatever their length, make a decoder read past them or accept what its encoder
+ * would not write. Method: each decoder of src/wire over the input, which lies at the very end of
+ * its memory; what is accepted is encoded again and compared. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/report.h"
+#include "wire/memop.h"
+#include "wire/pkt.h"
+
+const char fuzz_name[] = "wire";
+
+static void datagram(const uint8_t *data, size_t len)
+{
+	struct lend_pkt_view v;
+
+	for (int checked = 0; checked < 2; checked++) {
+		if (lend_pkt_decode(&v, data, (uint32_t)len, checked) != LEND_PKT_OK)
+			continue;
+		FUZZ_CHECK(v.payload >= data + sizeof(v.head) &&
+			       v.payload + v.payload_len <= data + len,
+			   "a payload outside its datagram");
+		FUZZ_CHECK(v.payload_len == 0 ||
+			       (uint64_t)v.head.offset + v.payload_len <= v.head.length,
+			   "a payload outside its message");
+		FUZZ_CHECK(memcmp(&v.head, data, sizeof(v.head)) == 0, "another head");
+	}
+}
+
+static void operation(const uint8_t *data, size_t len)
+{
+	uint8_t again[LEND_MEMOP_FIXED_MAX];
+	struct lend_memop op;
+	size_t n = len < LEND_MEMOP_FIXED_MAX ? len : LEND_MEMOP_FIXED_MAX;
+
+	if (lend_memop_decode(data, n, len, &op) != LEND_MEM_OK)
+		return;
+	FUZZ_CHECK(op.fixed <= n && lend_memop_payload(&op) == len - op.fixed, "lengths disagree");
+	FUZZ_CHECK(lend_memop_encode(&op, again) == op.fixed, "another length");
+	FUZZ_CHECK(memcmp(again, data, op.fixed) == 0, "an operation that nobody would write");
+}
+
+static void reference(const uint8_t *data, size_t len)
+{
+	uint8_t again[LEND_MEMREF_LEN];
+	struct lend_memref ref;
+	uint64_t first, n;
+
+	if (len < LEND_MEMREF_LEN || !lend_memref_decode(data, &ref))
+		return;
+	n = lend_memref_range(&ref, &first);
+	FUZZ_CHECK(first <= ref.root_len && n <= ref.root_len - first, "a range outside its root");
+	FUZZ_CHECK(n == lend_memref_len(&ref), "two lengths");
+	lend_memref_encode(&ref, again);
+	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a reference that nobody would write");
+}
+
+static void text(const uint8_t *data, size_t len)
+{
+	uint8_t bytes[LEND_MEMREF_LEN];
+	char again[LEND_MEMREF_TEXT];
+
+	if (len < LEND_MEMREF_TEXT || !lend_memref_parse((const char *)data, bytes))
+		return;
+	lend_memref_text(bytes, again);
+	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a text that nobody would write");
+}
+
+static void replies(const uint8_t *data, size_t len)
+{
+	struct lend_memhello hello;
+	struct lend_memspace space;
+	struct lend_memstats stats;
+
+	if (lend_memhello_decode(data, len, &hello))
+		FUZZ_CHECK((const uint8_t *)hello.text + hello.text_len <= data + len,
+			   "a text outside its reply");
+	(void)lend_memspace_decode(data, len, &space);
+	(void)lend_memstats_decode(data, len, &stats);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	uint8_t *exact = malloc(len ? len : 1);
+
+	fuzz_begin();
+	fuzz_hostile++;
+	if (len)
+		memcpy(exact, data, len);
+	datagram(exact, len);
+	operation(exact, len);
+	reference(exact, len);
+	text(exact, len);
+	replies(exact, len);
+	free(exact);
+	return 0;
+}

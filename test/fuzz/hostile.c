@@ -1,0 +1,253 @@
+#include "fuzz/hostile.h"
+
+#include <stdio.h>
+
+#include "fuzz/report.h"
+#include "util/crc32c.h"
+
+static void checksum(struct world_dgram *d)
+{
+	struct lend_pkt_trailer t = {0};
+
+	if (world.carrier != 0 || d->len < sizeof(struct lend_pkt) + sizeof(t))
+		return;
+	t.crc = lend_crc32c(0, d->data, d->len - (uint32_t)sizeof(t));
+	memcpy(d->data + d->len - sizeof(t), &t, sizeof(t));
+}
+
+static uint64_t some_session(struct choice *c, const struct world_side *s)
+{
+	uint32_t b = choice_of(c, 8);
+
+	if (b < 5 && s->session_n)
+		return s->session[b % s->session_n];
+	if (b < 7 && s->sessions.n) /* of before, or of another generation */
+		return s->sessions.handle[choice_of(c, lend_min_u32(s->sessions.n, WORLD_MANY))] ^
+		       UINT64_C(1) << (24 + choice_of(c, 40));
+	return choice_edge(c);
+}
+
+static uint64_t some_number(struct choice *c, const struct world_side *s)
+{
+	uint32_t b = choice_u8(c);
+
+	return b < 200 ? s->number + b % 80 : choice_edge(c);
+}
+
+static uint32_t some_offset(struct choice *c)
+{
+	static const uint32_t edge[] = {0, 1, 415, 416, 832, 4096, 4160, 12480, UINT32_MAX};
+
+	return choice_rare(c, 4) ? (uint32_t)choice_edge(c) : edge[choice_of(c, 9)];
+}
+
+static void flip(struct choice *c, struct world_dgram *d)
+{
+	if (d->len > sizeof(struct lend_pkt))
+		d->data[sizeof(struct lend_pkt) +
+			choice_u16(c) % (d->len - sizeof(struct lend_pkt))] ^=
+		    1 + choice_of(c, 255);
+}
+
+static void cut(struct choice *c, struct world_dgram *d)
+{
+	d->len = choice_u16(c) % (d->len + 1);
+}
+
+/* Overwrites a number of the block behind the head. */
+static void set_block(struct choice *c, struct world_dgram *d)
+{
+	uint32_t at = sizeof(struct lend_pkt) + 4 * choice_of(c, 14);
+	uint64_t v = choice_edge(c);
+
+	if (at + 8 <= d->len)
+		memcpy(d->data + at, &v, choice_rare(c, 2) ? 8 : 4);
+}
+
+static void mutate_once(struct choice *c, const struct world_side *s, struct world_dgram *d)
+{
+	struct lend_pkt head;
+
+	memcpy(&head, d->data, sizeof(head));
+	switch (choice_of(c, 12)) {
+	case 0:
+		head.kind = (uint8_t)choice_of(c, LEND_PKT_KINDS + 1);
+		break;
+	case 1:
+		head.flags ^= (uint8_t)(1u << choice_of(c, choice_rare(c, 8) ? 8 : 5));
+		break;
+	case 2:
+		head.call ^= 1u << choice_of(c, 12);
+		break;
+	case 3:
+		head.call = lend_pkt_call(choice_of(c, 6), choice_of(c, 8));
+		break;
+	case 4:
+		head.number = some_number(c, s);
+		break;
+	case 5:
+		head.offset = some_offset(c);
+		break;
+	case 6:
+		head.length = some_offset(c);
+		break;
+	case 7:
+		head.session = some_session(c, s);
+		break;
+	case 8:
+		flip(c, d);
+		return;
+	case 9:
+		cut(c, d);
+		return;
+	default:
+		set_block(c, d);
+		return;
+	}
+	memcpy(d->data, &head, sizeof(head));
+}
+
+void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
+{
+	const struct world_side *s = &world.side[to];
+	struct lend_pkt head;
+
+	if (!s->tape_n) {
+		hostile_invent(c, to, d);
+		return;
+	}
+	*d = s->tape[(s->tape_n - 1 - choice_of(c, lend_min_u32(s->tape_n, WORLD_TAPE))) %
+		     WORLD_TAPE];
+	memcpy(&head, d->data, sizeof(head));
+	if (!choice_rare(c, 4)) /* else it is a repeat, and mostly looked at no further */
+		head.number = some_number(c, s);
+	memcpy(d->data, &head, sizeof(head));
+	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)
+		mutate_once(c, s, d);
+	if (!choice_rare(c, 20))
+		checksum(d);
+}
+
+static uint32_t block_of(uint8_t kind, uint8_t flags)
+{
+	bool seen = flags & LEND_PKT_ACKED || kind == LEND_PKT_ACK || kind == LEND_PKT_PROBE;
+
+	if (kind == 0 || kind >= LEND_PKT_KINDS)
+		return 0;
+	return (uint32_t)lend_pkt_block_len(kind) + (seen ? sizeof(struct lend_pkt_seen) : 0);
+}
+
+void hostile_invent(struct choice *c, int to, struct world_dgram *d)
+{
+	const struct world_side *s = &world.side[to];
+	struct lend_pkt head = {.magic = LEND_PKT_MAGIC, .version = LEND_PKT_VERSION};
+	uint32_t payload = choice_rare(c, 2) ? 416 : choice_of(c, 80);
+
+	head.kind = (uint8_t)choice_of(c, LEND_PKT_KINDS + 1);
+	head.flags = (uint8_t)choice_of(c, choice_rare(c, 8) ? 256 : 32);
+	head.call = lend_pkt_call(choice_of(c, 5), choice_of(c, 16));
+	head.session = some_session(c, s);
+	head.number = some_number(c, s);
+	head.offset = some_offset(c);
+	head.length = choice_rare(c, 2) ? payload : some_offset(c);
+	if (head.kind != LEND_PKT_REQUEST && head.kind != LEND_PKT_REPLY && !choice_rare(c, 16))
+		payload = 0;
+	memset(d->data, 0, sizeof(d->data));
+	memcpy(d->data, &head, sizeof(head));
+	d->len = (uint32_t)sizeof(head) + block_of(head.kind, head.flags) + payload;
+	d->len += world.carrier == 0 ? sizeof(struct lend_pkt_trailer) : 0;
+	for (uint32_t n = choice_of(c, 4); n > 0; n--)
+		set_block(c, d);
+	if (!choice_rare(c, 16))
+		checksum(d);
+}
+
+void hostile_raw(struct choice *c, struct world_dgram *d)
+{
+	d->len = choice_of(c, 81);
+	for (uint32_t i = 0; i < d->len; i++)
+		d->data[i] = choice_u8(c);
+	checksum(d);
+}
+
+enum owed { ANYTHING, NOTHING, A_RESET, NOTHING_BUT_RESETS };
+
+/* What such a datagram may do, judged without the core's help but for what its API tells. */
+static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
+{
+	struct world_side *s = &world.side[to];
+	struct lend_pkt_view v;
+	uint8_t incarnation[16];
+	uint32_t peer;
+
+	if (d->len > WORLD_MTU || lend_pkt_decode(&v, d->data, d->len, world.carrier == 1))
+		return NOTHING;
+	if (v.head.kind == LEND_PKT_CONNECT)
+		return v.hello.payload < 64 || v.hello.payload % 16 || !v.hello.session ? NOTHING
+											: ANYTHING;
+	if (v.head.kind == LEND_PKT_RESET)
+		return NOTHING_BUT_RESETS;
+	if (lend_core_session_peer(s->core, v.head.session, &peer, incarnation))
+		return v.head.session ? A_RESET : NOTHING;
+	return peer == world_peer(index) ? ANYTHING : NOTHING;
+}
+
+static void queue_reset(struct lend_core *c, const struct world_dgram *d, uint32_t index)
+{
+	struct lend_ctl e = {.sess = LEND_NONE, .peer = world_peer(index), .kind = LEND_PKT_RESET};
+	struct lend_pkt head;
+
+	memcpy(&head, d->data, sizeof(head));
+	e.id = head.session;
+	if (c->ctl_n < LEND_CTL)
+		LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + c->ctl_n++) % LEND_CTL] = e;
+}
+
+static uint64_t waiting_events(const struct lend_core *core)
+{
+	return lend_aside((struct lend_core *)(uintptr_t)core)->ev_n;
+}
+
+/* Says where, since a dump of the arena says little. */
+static void compare(const struct lend_core *was, const struct lend_core *is,
+		    const struct world_dgram *d)
+{
+	const uint8_t *a = (const void *)was, *b = (const void *)is;
+
+	if (memcmp(was, is, was->hashed) == 0)
+		return;
+	for (size_t i = 0; i < was->hashed; i++)
+		if (a[i] != b[i])
+			fprintf(stderr, "arena byte %zu: %02x, now %02x\n", i, a[i], b[i]);
+	fprintf(stderr, "sessions at %zu, calls %zu, slots %zu and %zu, control %zu; kind %u\n",
+		is->at_sess, is->at_calls, is->at_cslot, is->at_sslot, is->at_ctl, d->data[2]);
+	FUZZ_CHECK(false, "a stranger's datagram changed the state");
+}
+
+void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
+{
+	static _Alignas(64) uint8_t before[1 << 18];
+	struct lend_core *core = world.side[to].core, *was = (void *)before;
+	enum owed owed = judge(to, d, index);
+	const struct lend_core_stats *stats = lend_core_stats(core);
+	uint64_t full = stats->rx_full, resets = stats->rx_reset, events;
+
+	FUZZ_CHECK(core->hashed <= sizeof(before), "the arena grew: make room");
+	fuzz_hostile++;
+	if (owed == ANYTHING) {
+		world_input(to, d->data, d->len, index);
+		return;
+	}
+	if (!world.deaf)
+		world_poll(to); /* what it would supply later is not the datagram's doing */
+	events = waiting_events(core);
+	memcpy(before, core, core->hashed);
+	was->now = world.now;
+	world_input(to, d->data, d->len, index);
+	if (owed == NOTHING_BUT_RESETS && stats->rx_reset != resets)
+		return;
+	if (owed == A_RESET && stats->rx_full == full)
+		queue_reset(was, d, index);
+	FUZZ_CHECK(waiting_events(core) <= events, "an event for a stranger's datagram");
+	compare(was, core, d);
+}

@@ -1,0 +1,485 @@
+#include "fuzz/world.h"
+
+#include <stdlib.h>
+
+#include "fuzz/report.h"
+
+enum { SUPPLY = 3, HEAL_ROUNDS = 5000 };
+#define HEAL_NS (2000 * LEND_MS)
+
+struct world world;
+static void *fresh[2]; /* arenas as lend_core_init() leaves them, and now for use */
+
+static const struct lend_core_config config = {
+    .sessions = 5,
+    .calls = 4,
+    .inflight = 8,
+    .reassemblies = SUPPLY,
+    .message_max = WORLD_BUF_MAX,
+    .receive_budget = 12 << 10,
+    .unscheduled = 4096,
+    .probe = 500 * LEND_MS,
+    .dead = 5000 * LEND_MS,
+    .path = {{WORLD_MTU, false, false, false}, {WORLD_MTU, true, true, true}},
+};
+
+uint32_t world_peer(uint32_t index)
+{
+	return LEND_PEER(world.carrier, index);
+}
+
+static void make_fresh(int who)
+{
+	struct lend_core_config c = config;
+	size_t size = lend_core_size(&config);
+
+	memset(c.incarnation, who + 1, sizeof(c.incarnation));
+	memset(c.seed, who + 7, sizeof(c.seed));
+	fresh[who] = aligned_alloc(64, size);
+	world.side[who].core = aligned_alloc(64, size);
+	memset(fresh[who], 0, size);
+	lend_core_init(fresh[who], &c, LEND_MS);
+}
+
+void world_open(uint32_t carrier)
+{
+	struct lend_core *core[2];
+
+	for (int i = 0; i < 2; i++) {
+		if (!fresh[i])
+			make_fresh(i);
+		core[i] = world.side[i].core;
+	}
+	memset(&world, 0, sizeof(world));
+	world.carrier = carrier;
+	world.now = LEND_MS;
+	for (int i = 0; i < 2; i++) {
+		struct world_side *s = &world.side[i];
+
+		s->core = core[i];
+		memcpy(s->core, fresh[i], lend_core_size(&config));
+		s->bufs = (struct lend_bufs){s->seg, WORLD_BUFS};
+		world_poll(i);
+	}
+}
+
+static uint32_t free_buf(struct world_side *s)
+{
+	for (uint32_t b = 1; b < WORLD_BUFS; b++)
+		if (!s->taken[b])
+			return b;
+	return 0;
+}
+
+/* The first segments take 1 + 3 i bytes, the last one the rest: short ones are hard. */
+uint32_t world_buf(int who, uint32_t cap, uint32_t n)
+{
+	struct world_side *s = &world.side[who];
+	uint32_t first = 0, *link = &first;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t b = free_buf(s), here = i + 1 == n ? cap : lend_min_u32(cap, i * 3);
+
+		if (!b)
+			break;
+		s->taken[b] = true;
+		s->seg[b] = (struct lend_seg){malloc(here + 1), here, here, 0};
+		memset(s->seg[b].data, 7, here + 1);
+		*link = b;
+		link = &s->seg[b].next;
+		cap -= here;
+	}
+	return first;
+}
+
+void world_give(int who, uint32_t buf)
+{
+	struct world_side *s = &world.side[who];
+
+	while (buf) {
+		uint32_t next = s->seg[buf].next;
+
+		FUZZ_CHECK(buf < WORLD_BUFS && s->taken[buf], "a buffer came back twice");
+		s->taken[buf] = false;
+		free(s->seg[buf].data);
+		buf = next;
+	}
+}
+
+static void see(struct world_seen *seen, uint64_t handle)
+{
+	seen->handle[seen->n++ % WORLD_MANY] = handle;
+}
+
+static bool take_out(uint64_t *list, uint32_t *n, uint64_t handle)
+{
+	for (uint32_t i = 0; i < *n; i++)
+		if (list[i] == handle) {
+			list[i] = list[--*n];
+			return true;
+		}
+	return false;
+}
+
+bool world_is_running(int who, uint64_t request)
+{
+	const struct world_side *s = &world.side[who];
+
+	for (uint32_t i = 0; i < s->running_n; i++)
+		if (s->running[i] == request)
+			return true;
+	return false;
+}
+
+static void attach(int who, uint64_t call, uint64_t len)
+{
+	struct world_side *s = &world.side[who];
+	uint32_t b = len <= WORLD_BUF_MAX && len % 5 ? world_buf(who, (uint32_t)len, 2) : 0;
+
+	if (lend_core_attach(s->core, call, &s->bufs, b) < 0)
+		world_give(who, b);
+}
+
+static void on_need(int who, const struct lend_event *e)
+{
+	struct world_side *s = &world.side[who];
+
+	see(&s->needs, e->call);
+	if (world.put_off && s->need_n < WORLD_MANY)
+		s->need[s->need_n++] = e->call;
+	else
+		attach(who, e->call, e->len);
+}
+
+static void on_request(int who, const struct lend_event *e)
+{
+	struct world_side *s = &world.side[who];
+
+	FUZZ_CHECK(!world_is_running(who, e->call), "one handle for two requests");
+	FUZZ_CHECK(!e->buf || lend_min_u64(e->len, WORLD_BUF_MAX) == e->len, "too long");
+	world_give(who, e->buf);
+	see(&s->requests, e->call);
+	FUZZ_CHECK(s->running_n < WORLD_MANY, "more requests than records");
+	s->running[s->running_n++] = e->call;
+}
+
+static void on_call_end(int who, const struct lend_event *e)
+{
+	struct world_side *s = &world.side[who];
+
+	FUZZ_CHECK(e->tag < WORLD_CALLS && s->call_state[e->tag] == 1, "a call ended twice");
+	FUZZ_CHECK(e->status <= STATUS_MAX && e->ran <= RAN_MAYBE, "an outcome that is none");
+	s->call_state[e->tag] = 2;
+	s->open--;
+	world_give(who, e->buf);
+	world_give(who, e->reply);
+}
+
+static void on_session(int who, const struct lend_event *e)
+{
+	struct world_side *s = &world.side[who];
+
+	if (e->kind == LEND_EV_SESSION_DOWN) {
+		FUZZ_CHECK(take_out(s->session, &s->session_n, e->session),
+			   "a session ended twice");
+		return;
+	}
+	if (e->tag)
+		return; /* one that we asked for */
+	see(&s->sessions, e->session);
+	FUZZ_CHECK(s->session_n < WORLD_MANY, "more sessions than the table holds");
+	s->session[s->session_n++] = e->session;
+}
+
+static void on_event(int who, const struct lend_event *e)
+{
+	struct world_side *s = &world.side[who];
+
+	switch ((enum lend_event_kind)e->kind) {
+	case LEND_EV_SESSION_UP:
+	case LEND_EV_SESSION_DOWN:
+		on_session(who, e);
+		return;
+	case LEND_EV_NEED:
+		on_need(who, e);
+		return;
+	case LEND_EV_REQUEST:
+		on_request(who, e);
+		return;
+	case LEND_EV_CALL_END:
+		on_call_end(who, e);
+		return;
+	case LEND_EV_REPLY_END:
+		FUZZ_CHECK(s->replying > 0, "a reply ended twice");
+		s->replying--;
+		world_give(who, e->buf);
+		return;
+	case LEND_EV_BUF_BACK:
+		world_give(who, e->buf);
+		return;
+	case LEND_EV_PEER_KEEP:
+		s->kept[LEND_PEER_INDEX(e->peer) % WORLD_PEERS]++;
+		return;
+	case LEND_EV_PEER_DROP:
+		FUZZ_CHECK(s->kept[LEND_PEER_INDEX(e->peer) % WORLD_PEERS]-- > 0, "let go twice");
+		return;
+	case LEND_EV_CANCELLED:
+		return;
+	}
+}
+
+void world_poll(int who)
+{
+	struct world_side *s = &world.side[who];
+	struct lend_event ev[8];
+	uint32_t n, b;
+
+	while ((n = lend_core_poll(s->core, ev, 8)) > 0)
+		for (uint32_t i = 0; i < n; i++)
+			on_event(who, &ev[i]);
+	while (lend_core_supply_wanted(s->core) && (b = world_buf(who, config.unscheduled, 1)))
+		lend_core_supply(s->core, b);
+}
+
+/* The datagram lies at the very end of its memory. */
+void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index)
+{
+	static uint8_t room[1024];
+	struct lend_in in = {.data = room + sizeof(room) - len,
+			     .len = len,
+			     .peer = world_peer(index),
+			     .ecn = len & 1};
+
+	memcpy(room + sizeof(room) - len, data, len);
+	world.side[who].bytes_in[index % WORLD_PEERS] += len;
+	lend_core_input(world.side[who].core, world.now, &world.side[who].bufs, &in, 1);
+	if (!world.deaf)
+		world_poll(who);
+}
+
+void world_tick(lend_ns later)
+{
+	world.now += later;
+	for (int i = 0; i < 2; i++) {
+		lend_core_tick(world.side[i].core, world.now);
+		world_poll(i);
+	}
+}
+
+static void take_down(int who, const struct lend_out *out, struct world_dgram *d)
+{
+	const struct world_side *s = &world.side[who];
+
+	memcpy(d->data, out->head, out->head_len);
+	d->len = out->head_len;
+	for (int p = 0; p < out->n; p++) {
+		const struct lend_piece *w = &out->piece[p];
+
+		FUZZ_CHECK(w->buf && w->buf < WORLD_BUFS && s->taken[w->buf] &&
+			       w->offset + w->len <= s->seg[w->buf].len &&
+			       d->len + w->len <= sizeof(d->data),
+			   "a piece of memory that was not lent");
+		memcpy(d->data + d->len, (uint8_t *)s->seg[w->buf].data + w->offset, w->len);
+		d->len += w->len;
+	}
+	if (out->tail_len)
+		memcpy(d->data + d->len, out->tail, out->tail_len);
+	d->len += out->tail_len;
+	FUZZ_CHECK(d->len <= WORLD_MTU, "longer than the carrier takes");
+}
+
+/* What goes to a stranger may not be more than came from it, forged as it may be. */
+static void charge(int who, uint32_t peer, uint32_t len)
+{
+	struct world_side *s = &world.side[who];
+	uint32_t i = LEND_PEER_INDEX(peer) % WORLD_PEERS;
+
+	s->bytes_out[i] += len;
+	FUZZ_CHECK(i == 1 || s->bytes_out[i] <= s->bytes_in[i], "an amplifier");
+}
+
+static void record(int to, const struct world_dgram *d)
+{
+	struct world_side *s = &world.side[to];
+	struct lend_pkt head;
+
+	memcpy(&head, d->data, sizeof(head));
+	s->number = lend_max_u64(s->number, head.number);
+	s->tape[s->tape_n++ % WORLD_TAPE] = *d;
+}
+
+uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full)
+{
+	static struct world_dgram d[16];
+	struct lend_out out[16];
+	struct world_side *s = &world.side[who];
+	uint32_t n = lend_core_output(s->core, world.now, &s->bufs, out, lend_min_u32(cap, 16));
+
+	for (uint32_t i = 0; i < n; i++) {
+		out[i].sent = full >> i % 8 & 1 ? LEND_SENT_FULL : LEND_SENT;
+		take_down(who, &out[i], &d[i]);
+		if (out[i].sent == LEND_SENT)
+			charge(who, out[i].peer, d[i].len);
+		if (out[i].sent == LEND_SENT && LEND_PEER_INDEX(out[i].peer) == 1)
+			record(!who, &d[i]);
+		else
+			d[i].len = 0;
+	}
+	lend_core_sent(s->core, out, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (d[i].len && !(drop >> i % 8 & 1))
+			world_input(!who, d[i].data, d[i].len, 1);
+	if (!world.deaf)
+		world_poll(who);
+	return n;
+}
+
+int world_call(int who, uint64_t session, const struct lend_core_call *call)
+{
+	struct world_side *s = &world.side[who];
+	struct lend_core_call c = *call;
+	uint64_t handle;
+	int err;
+
+	c.tag = s->call_n;
+	err = s->call_n < WORLD_CALLS
+		  ? lend_core_call(s->core, world.now, session, &s->bufs, &c, &handle)
+		  : E_AGAIN;
+	if (err) {
+		world_give(who, c.request);
+		world_give(who, c.reply);
+		return err;
+	}
+	s->call_state[s->call_n++] = 1;
+	s->open++;
+	see(&s->calls, handle);
+	return 0;
+}
+
+int world_connect(int who, uint32_t index)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t session;
+	int err = lend_core_connect(s->core, world.now, world_peer(index), 1, &session);
+
+	if (err)
+		return err;
+	/* Our own CONNECT is what we owe to an address that we chose. */
+	s->bytes_in[index % WORLD_PEERS] += 1 << 20;
+	see(&s->sessions, session);
+	FUZZ_CHECK(s->session_n < WORLD_MANY, "more sessions than the table holds");
+	s->session[s->session_n++] = session;
+	return 0;
+}
+
+int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf)
+{
+	struct world_side *s = &world.side[who];
+	bool runs = world_is_running(who, request);
+	int err = lend_core_reply(s->core, world.now, request, &s->bufs, status, buf);
+
+	FUZZ_CHECK(runs == (err != E_STALE), "stale means answered, and only that");
+	if (err) {
+		world_give(who, buf);
+		return err;
+	}
+	(void)take_out(s->running, &s->running_n, request);
+	s->replying++;
+	return 0;
+}
+
+static void answer_all(int who)
+{
+	struct world_side *s = &world.side[who];
+
+	world_poll(who);
+	while (s->need_n)
+		attach(who, s->need[--s->need_n], WORLD_BUF_MAX);
+	while (s->running_n)
+		(void)world_reply(who, s->running[0], 0, 0);
+	world_poll(who);
+}
+
+static void say_goodbye(int who)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t session[WORLD_MANY];
+	uint32_t n = s->session_n;
+
+	memcpy(session, s->session, sizeof(session));
+	for (uint32_t i = 0; i < n; i++)
+		lend_core_disconnect(s->core, session[i]);
+	world_poll(who);
+	FUZZ_CHECK(s->session_n == 0, "a session outlives its disconnect");
+	FUZZ_CHECK(s->open == 0, "a call outlives its session");
+}
+
+static void count_what_is_left(int who)
+{
+	struct world_side *s = &world.side[who];
+	struct lend_core *c = s->core;
+	uint32_t out = 0;
+
+	FUZZ_CHECK(s->open == 0, "calls that did not end");
+	FUZZ_CHECK(s->replying == 0, "replies that did not end");
+	for (uint32_t b = 1; b < WORLD_BUFS; b++)
+		out += s->taken[b];
+	FUZZ_CHECK(out == SUPPLY && c->supply_n == SUPPLY, "buffers that did not come back");
+	for (uint32_t i = 0; i < WORLD_PEERS; i++)
+		FUZZ_CHECK(s->kept[i] == 0, "a peer that is not let go");
+	FUZZ_CHECK(c->free_sess.free == config.sessions, "sessions leak");
+	FUZZ_CHECK(c->free_calls.free == c->records, "records leak");
+	FUZZ_CHECK(c->free_frags.free == 2 * config.reassemblies, "reassemblies leak");
+	FUZZ_CHECK(c->free_wins.free == c->records, "windows leak");
+	FUZZ_CHECK(c->used[0] + c->used[1] == 0, "records are miscounted");
+	FUZZ_CHECK(c->budget_used == 0, "the receive budget leaks");
+	FUZZ_CHECK(c->timers + c->ctl_n == 0, "something goes on");
+	FUZZ_CHECK(c->ready.n + c->starved.n + c->partials.n + c->half.n == 0, "a list leaks");
+	for (uint32_t b = 1; b < WORLD_BUFS; b++)
+		if (s->taken[b])
+			free(s->seg[b].data);
+}
+
+static lend_ns next_time(void)
+{
+	return lend_min_u64(lend_core_deadline(world.side[0].core),
+			    lend_core_deadline(world.side[1].core));
+}
+
+static void one_round(void)
+{
+	for (int i = 0; i < 2; i++)
+		answer_all(i);
+	for (int i = 0; i < 2; i++)
+		for (int turn = 0; turn < 8 && world_flush(i, 16, 0, 0) > 0; turn++)
+			;
+	for (int i = 0; i < 2; i++)
+		answer_all(i);
+}
+
+void world_heal(void)
+{
+	lend_ns goodbye = world.now + HEAL_NS;
+	bool said = false;
+
+	world.deaf = false;
+	world.put_off = false;
+	for (uint32_t round = 0; !said || next_time() != LEND_NEVER; round++) {
+		FUZZ_CHECK(round < HEAL_ROUNDS, "it does not come to rest");
+		one_round();
+		if (!said && world.now >= goodbye) {
+			FUZZ_CHECK(world.side[0].open + world.side[1].open == 0,
+				   "a call outlives its deadline");
+			say_goodbye(0);
+			say_goodbye(1);
+			said = true;
+		}
+		if (next_time() > world.now)
+			world_tick(lend_min_u64(next_time(), said ? LEND_NEVER - 1 : goodbye) -
+				   world.now);
+		else
+			world_tick(0);
+	}
+	count_what_is_left(0);
+	count_what_is_left(1);
+}

@@ -1,0 +1,91 @@
+/* world - two cores that talk while somebody interferes; what each owes is counted.
+ *
+ * Side 0 and side 1 are both client and server. Live datagrams are made by world_flush(), which
+ * delivers or drops each and keeps it on the receiver's tape. Checked on the way: a call ends once,
+ * a reply ends once, a session begins and ends once, a buffer comes back once, a peer is held as
+ * often as it is let go. world_heal() lets everything end and counts what is left: nothing.
+ * Messages are short (MTU 512, 4 KiB unscheduled) so that every path of long ones is cheap.
+ * Layer: test. One world per process; world_open() makes it anew. */
+#ifndef TEST_FUZZ_WORLD_H
+#define TEST_FUZZ_WORLD_H
+
+#include "core/core.h"
+#include "core/state.h"
+#include "fuzz/choice.h"
+
+enum {
+	WORLD_MTU = 512,
+	WORLD_BUFS = 160,
+	WORLD_BUF_MAX = 24 << 10,
+	WORLD_TAPE = 32,
+	WORLD_MANY = 16, /* handles remembered of each sort, stale ones included */
+	WORLD_PEERS = 8, /* indices on a carrier; 1 is the other side */
+	WORLD_CALLS = 4096,
+};
+
+struct world_dgram {
+	uint32_t len;
+	uint8_t data[WORLD_MTU + 64];
+};
+
+/* Handles seen; the newest n % MANY overwrites the oldest. */
+struct world_seen {
+	uint64_t handle[WORLD_MANY];
+	uint32_t n;
+};
+
+struct world_side {
+	struct lend_core *core;
+	struct lend_seg seg[WORLD_BUFS];
+	bool taken[WORLD_BUFS];
+	struct lend_bufs bufs;
+	uint64_t session[WORLD_MANY]; /* alive */
+	uint32_t session_n;
+	uint64_t running[WORLD_MANY]; /* requests to be answered */
+	uint32_t running_n;
+	uint64_t need[WORLD_MANY]; /* NEEDs put off */
+	uint32_t need_n;
+	struct world_seen sessions, calls, requests, needs;
+	uint32_t open;                   /* calls that have not ended */
+	uint32_t replying;               /* replies that have not ended */
+	uint8_t call_state[WORLD_CALLS]; /* by tag: 0 never, 1 open, 2 ended */
+	uint32_t call_n;
+	int32_t kept[WORLD_PEERS];
+	uint64_t bytes_in[WORLD_PEERS], bytes_out[WORLD_PEERS];
+	struct world_dgram tape[WORLD_TAPE]; /* to this side */
+	uint32_t tape_n;
+	uint64_t number; /* largest that came from the other side */
+};
+
+struct world {
+	struct world_side side[2];
+	lend_ns now;
+	uint32_t carrier; /* 0: a network; 1: lossless and checked */
+	bool put_off;     /* NEEDs are answered later */
+	bool deaf;        /* events are left in the core */
+};
+
+extern struct world world;
+
+void world_open(uint32_t carrier);
+/* The peer's index as core and carrier name it. */
+uint32_t world_peer(uint32_t index);
+/* A buffer of cap bytes and this length, in n segments; 0: all are taken. */
+uint32_t world_buf(int who, uint32_t cap, uint32_t n);
+void world_give(int who, uint32_t buf);
+void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index);
+/* Takes the events, supplies what is wanted. */
+void world_poll(int who);
+void world_tick(lend_ns later);
+/* Up to cap datagrams: bit i of drop decides on the i-th, bit i of full whether the carrier takes
+ * it. Returns how many there were. */
+uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full);
+/* 0, or why not; the buffers are kept or given back. */
+int world_call(int who, uint64_t session, const struct lend_core_call *call);
+int world_connect(int who, uint32_t index);
+int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf);
+bool world_is_running(int who, uint64_t request);
+/* Stops interfering: everything must end, and nothing may be left. */
+void world_heal(void);
+
+#endif
