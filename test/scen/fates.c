@@ -1,0 +1,322 @@
+#include "scen/fates.h"
+
+#include <criterion/criterion.h>
+#include <stdalign.h>
+#include <stdio.h>
+
+#include "wire/pkt.h"
+
+enum { STEPS_MAX = 20000, CORE_MAX = 256 << 10 };
+#define START (1000 * LEND_MS)
+#define DELAY (10 * LEND_US) /* one way */
+#define TWICE (2 * LEND_MS)  /* how much later a copy comes */
+
+static alignas(64) unsigned char cores[FATES_NODES][CORE_MAX];
+static unsigned char bufs[FATES_NODES][FATES_BUFS][FATES_UNSCHEDULED];
+
+static const struct lend_core_config config = {
+    .sessions = 4,
+    .calls = 8,
+    .inflight = 8,
+    .reassemblies = 2,
+    .path = {{.mtu = 1472}},
+    .message_max = FATES_UNSCHEDULED,
+    .receive_budget = 4 * FATES_UNSCHEDULED,
+    .unscheduled = FATES_UNSCHEDULED,
+    .probe = 500 * LEND_MS,
+    .dead = 5000 * LEND_MS,
+};
+
+lend_ns fates_bound(void)
+{
+	lend_ns sum = 0;
+
+	for (int i = 0; i < FATES; i++)
+		sum += lend_min_u64(LEND_RTO_FIRST << i, LEND_RTO_MAX) + 2 * DELAY + TWICE;
+	return sum;
+}
+
+static void say(const struct fates *f, const char *what, const struct fates_dgram *g)
+{
+	static const char *const name[LEND_PKT_KINDS] = {
+	    "?",       "CONNECT", "ACCEPT", "RESET", "BYE",    "BYE_ACK", "PING",
+	    "REQUEST", "REPLY",   "ACK",    "PROBE", "CANCEL", "GONE"};
+	double ms = (double)(f->now - START) / 1e6;
+
+	if (!f->told)
+		return;
+	if (g)
+		fprintf(stderr, "%10.3f  %u>%u %s #%u %s\n", ms, g->from, g->to, name[g->data[2]],
+			g->order, what);
+	else
+		fprintf(stderr, "%10.3f  %s\n", ms, what);
+}
+
+void fates_wrong(struct fates *f, const char *what)
+{
+	if (!f->wrong)
+		say(f, what, NULL);
+	f->wrong = f->wrong ? f->wrong : what;
+}
+
+uint32_t fates_buf(struct fates *f, uint32_t node, uint32_t len, unsigned salt)
+{
+	struct fates_node *n = &f->node[node];
+	uint32_t b = n->n_free ? n->free[--n->n_free] : 0;
+
+	cr_assert_neq(b, 0, "no buffer left on node %u", node);
+	n->seg[b] = (struct lend_seg){bufs[node][b], len, FATES_UNSCHEDULED, 0};
+	fates_fill(n->seg[b].data, len, salt);
+	return b;
+}
+
+void fates_fill(uint8_t *to, uint32_t len, unsigned salt)
+{
+	for (uint32_t i = 0; i < len; i++)
+		to[i] = (uint8_t)(i * 7 + i / 251 + salt);
+}
+
+uint32_t fates_wrap(struct fates *f, uint32_t node, void *data, uint32_t len)
+{
+	uint32_t b = fates_buf(f, node, 0, 0);
+
+	f->node[node].seg[b] = (struct lend_seg){data, len, len, 0};
+	return b;
+}
+
+void fates_give(struct fates *f, uint32_t node, uint32_t buf)
+{
+	struct fates_node *n = &f->node[node];
+
+	for (; buf; buf = n->seg[buf].next) {
+		for (uint32_t i = 0; i < n->n_free; i++)
+			if (n->free[i] == buf)
+				fates_wrong(f, "a buffer came back twice");
+		if (n->seg[buf].data != bufs[node][buf])
+			f->on_give(f, &n->seg[buf]);
+		n->free[n->n_free++ % FATES_BUFS] = buf;
+	}
+}
+
+static bool same(const uint8_t *at, uint32_t from, uint32_t len, unsigned salt)
+{
+	for (uint32_t i = from; i < from + len; i++)
+		if (*at++ != (uint8_t)(i * 7 + i / 251 + salt))
+			return false;
+	return true;
+}
+
+bool fates_same(struct fates *f, uint32_t node, const struct lend_event *e, uint32_t buf,
+		unsigned salt)
+{
+	const struct lend_seg *seg = f->node[node].seg;
+	uint32_t at = 0;
+
+	if (!buf)
+		return e->data_len == e->len && same(e->data, 0, e->data_len, salt);
+	for (; buf && at < e->len; buf = seg[buf].next) {
+		uint32_t n = (uint32_t)lend_min_u64(e->len - at, seg[buf].cap);
+
+		if (!same(seg[buf].data, at, n, salt))
+			return false;
+		at += n;
+	}
+	return at == e->len;
+}
+
+void fates_reset(struct fates *f, uint32_t nodes)
+{
+	f->now = START;
+	f->alarm = LEND_NEVER;
+	f->begun = false;
+	f->wrong = NULL;
+	f->nodes = nodes;
+	f->sent = f->wires = f->steps = 0;
+	for (uint32_t i = 0; i < FATES_WIRE; i++)
+		f->wire[i] = &f->slot[i];
+	for (uint32_t i = 0; i < nodes; i++) {
+		struct fates_node *n = &f->node[i];
+		struct lend_core_config c = config;
+
+		memset(c.incarnation, (int)(0xa0 + i), sizeof(c.incarnation));
+		memset(c.seed, (int)(0x50 + i), sizeof(c.seed));
+		cr_assert_leq(lend_core_size(&c), (size_t)CORE_MAX);
+		memset(cores[i], 0, lend_core_size(&c));
+		f->heard[i] = f->now;
+		n->core = lend_core_init(cores[i], &c, f->now);
+		n->bufs = (struct lend_bufs){n->seg, FATES_BUFS};
+		for (n->n_free = 0; n->n_free < FATES_BUFS - 1; n->n_free++)
+			n->free[n->n_free] = FATES_BUFS - 1 - n->n_free;
+		while (lend_core_supply_wanted(n->core))
+			lend_core_supply(n->core, fates_buf(f, i, 0, 0));
+	}
+}
+
+void fates_begin(struct fates *f)
+{
+	f->begun = true;
+	f->sent = 0;
+}
+
+static struct fates_dgram *new_dgram(struct fates *f)
+{
+	cr_assert_lt(f->wires, FATES_WIRE);
+	f->carried++;
+	return f->wire[f->wires++];
+}
+
+static void send(struct fates *f, uint32_t from, const struct lend_out *o)
+{
+	struct fates_dgram *g = new_dgram(f);
+	bool marked = f->begun && f->sent < FATES && f->mask >> f->sent & 1;
+
+	memcpy(g->data, o->head, g->len = o->head_len);
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct lend_piece *p = &o->piece[i];
+
+		memcpy(g->data + g->len, (uint8_t *)f->node[from].seg[p->buf].data + p->offset,
+		       p->len);
+		g->len += p->len;
+	}
+	memcpy(g->data + g->len, o->tail, o->tail_len);
+	g->len += o->tail_len;
+	g->from = (uint8_t)from;
+	g->to = (uint8_t)(LEND_PEER_INDEX(o->peer) - 1);
+	g->at = f->now + DELAY;
+	g->order = f->sent;
+	f->sent += f->begun;
+	g->late = marked && f->fate == FATE_LATE;
+	say(f, !marked ? "" : f->fate == FATE_LOST ? "is lost" : g->late ? "waits" : "twice", g);
+	if (marked && f->fate == FATE_LOST) {
+		f->wires--;
+	} else if (marked && f->fate == FATE_TWICE) {
+		struct fates_dgram *copy = new_dgram(f);
+
+		*copy = *g;
+		copy->at += TWICE;
+	}
+}
+
+static void poll(struct fates *f, uint32_t node)
+{
+	struct lend_core *core = f->node[node].core;
+	struct lend_event ev[16];
+	uint32_t n;
+
+	while ((n = lend_core_poll(core, ev, 16)) > 0)
+		for (uint32_t i = 0; i < n; i++) {
+			if (ev[i].kind == LEND_EV_REPLY_END || ev[i].kind == LEND_EV_BUF_BACK)
+				fates_give(f, node, ev[i].buf);
+			f->on_event(f, node, &ev[i]);
+		}
+	while (lend_core_supply_wanted(core))
+		lend_core_supply(core, fates_buf(f, node, 0, 0));
+}
+
+static void output(struct fates *f, uint32_t node)
+{
+	struct fates_node *n = &f->node[node];
+	struct lend_out out[16];
+	uint32_t k;
+
+	if (lend_core_deadline(n->core) > f->now)
+		return;
+	lend_core_tick(n->core, f->now);
+	poll(f, node);
+	while ((k = lend_core_output(n->core, f->now, &n->bufs, out, 16)) > 0) {
+		for (uint32_t i = 0; i < k; i++) {
+			send(f, node, &out[i]);
+			out[i].sent = LEND_SENT;
+		}
+		lend_core_sent(n->core, out, k);
+		poll(f, node);
+	}
+}
+
+/* The one that arrives next, or f->wires. */
+static uint32_t next_dgram(const struct fates *f)
+{
+	uint32_t best = f->wires;
+
+	for (uint32_t i = 0; i < f->wires; i++) {
+		const struct fates_dgram *g = f->wire[i], *b = f->wire[best % FATES_WIRE];
+
+		if (!g->late &&
+		    (best == f->wires || g->at < b->at || (g->at == b->at && g->order < b->order)))
+			best = i;
+	}
+	return best;
+}
+
+static void deliver(struct fates *f, uint32_t i)
+{
+	struct fates_dgram *g = f->wire[i];
+	struct fates_node *n = &f->node[g->to];
+	struct lend_in in = {.data = g->data, .len = g->len, .peer = LEND_PEER(0, g->from + 1)};
+
+	f->wire[i] = f->wire[--f->wires];
+	f->wire[f->wires] = g;
+	say(f, "arrives", g);
+	for (uint32_t k = 0; k < f->wires; k++)
+		if (f->wire[k]->order < g->order) {
+			f->wire[k]->late = false;
+			f->wire[k]->at = lend_max_u64(f->wire[k]->at, f->now);
+		}
+	f->heard[g->to] = f->now;
+	lend_core_input(n->core, f->now, &n->bufs, &in, 1);
+	poll(f, g->to);
+}
+
+/* Nothing later was sent: those that wait for it come now. */
+static bool release_late(struct fates *f)
+{
+	for (uint32_t i = 0; i < f->wires; i++) {
+		f->wire[i]->late = false;
+		f->wire[i]->at = f->now;
+	}
+	return f->wires > 0;
+}
+
+static lend_ns next_time(const struct fates *f)
+{
+	uint32_t i = next_dgram(f);
+	lend_ns next = i < f->wires ? f->wire[i]->at : LEND_NEVER;
+
+	next = lend_min_u64(next, f->alarm);
+	for (uint32_t k = 0; k < f->nodes; k++)
+		next = lend_min_u64(next, lend_core_deadline(f->node[k].core));
+	return next;
+}
+
+bool fates_step(struct fates *f, lend_ns until)
+{
+	lend_ns next = next_time(f);
+	uint32_t i;
+
+	if (next == LEND_NEVER && release_late(f))
+		next = f->now;
+	if (f->wrong || next > until || next == LEND_NEVER)
+		return false;
+	f->now = lend_max_u64(f->now, next);
+	if (++f->steps > STEPS_MAX)
+		fates_wrong(f, "it does not come to rest");
+	i = next_dgram(f);
+	if (i < f->wires && f->wire[i]->at <= f->now)
+		deliver(f, i);
+	if (f->alarm <= f->now) {
+		f->alarm = LEND_NEVER;
+		f->on_alarm(f);
+	}
+	for (uint32_t k = 0; k < f->nodes; k++)
+		output(f, k);
+	return !f->wrong;
+}
+
+uint64_t fates_connect(struct fates *f, uint32_t from, uint32_t to)
+{
+	uint64_t session = 0;
+
+	if (lend_core_connect(f->node[from].core, f->now, LEND_PEER(0, to + 1), 77, &session))
+		fates_wrong(f, "no connect");
+	return session;
+}

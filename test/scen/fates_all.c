@@ -1,0 +1,116 @@
+/* The other half of fates.h: what must be back when a run is over, and all the runs. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "scen/fates.h"
+
+bool fates_busy(const struct fates *f)
+{
+	for (uint32_t n = 0; n < f->nodes; n++)
+		if (f->node[n].core->used[0] || f->node[n].core->used[1])
+			return true;
+	return false;
+}
+
+void fates_idle(struct fates *f)
+{
+	for (uint32_t n = 0; n < f->nodes; n++) {
+		struct lend_core *c = f->node[n].core;
+
+		for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+			const struct lend_sess *s = lend_sess_at(c, i);
+
+			if (s->state == LEND_SESS_FREE)
+				continue;
+			if (s->unscheduled_used)
+				fates_wrong(f, "a session's credit is not back");
+			if (s->slots[0] != (UINT64_C(1) << c->cfg.calls) - 1)
+				fates_wrong(f, "a slot is not free");
+			if (s->orphans || s->waiting.n || s->calls.n)
+				fates_wrong(f, "a session still has calls");
+		}
+		if (c->free_calls.free != c->records || c->used[0] || c->used[1])
+			fates_wrong(f, "a call's record is not free");
+	}
+}
+
+static void over(struct fates *f, const struct fates_node *n)
+{
+	const struct lend_core *c = n->core;
+
+	if (c->free_sess.free != c->cfg.sessions || c->timers || c->half.n)
+		fates_wrong(f, "a session or its timer is left");
+	if (c->free_calls.free != c->records || c->used[0] || c->used[1])
+		fates_wrong(f, "a call's record is left");
+	if (c->free_frags.free != c->free_frags.cap || c->free_wins.free != c->free_wins.cap)
+		fates_wrong(f, "a reassembly or a window is left");
+	if (c->ready.n || c->starved.n || c->partials.n || c->ctl_n)
+		fates_wrong(f, "a list is not empty");
+	if (c->budget_used)
+		fates_wrong(f, "the receive budget is not back");
+	if (FATES_BUFS - 1 - n->n_free != c->supply_n)
+		fates_wrong(f, "a buffer is not back");
+}
+
+void fates_over(struct fates *f)
+{
+	for (uint32_t n = 0; n < f->nodes; n++)
+		over(f, &f->node[n]);
+	if (f->wires)
+		fates_wrong(f, "a datagram is left");
+}
+
+/* Datagram 0 is the highest digit of count, so that masks which begin alike are neighbours. */
+static uint32_t mask_of(uint32_t count)
+{
+	uint32_t mask = 0;
+
+	for (int i = 0; i < FATES; i++)
+		mask |= (count >> (FATES - 1 - i) & 1) << i;
+	return mask;
+}
+
+static void tell(struct fates *f, const char *name, void (*run)(struct fates *, const void *),
+		 const void *plan)
+{
+	const char *wrong = f->wrong;
+
+	fprintf(stderr, "%s, mask %04x: %s\n", name, f->mask, wrong);
+	f->told = true;
+	run(f, plan);
+	cr_assert_fail("%s, mask %04x: %s", name, f->mask, wrong);
+}
+
+/* Sanitizers are slow: with them copies and late ones are only tried among the first fourteen. */
+static uint32_t fates_of(enum fate fate)
+{
+#ifdef LEND_SLOW_CHECKS
+	return fate == FATE_LOST ? FATES : FATES - 2;
+#else
+	(void)fate;
+	return FATES;
+#endif
+}
+
+void fates_all(const char *name, enum fate fate, void (*run)(struct fates *, const void *),
+	       const void *plan)
+{
+	static const char *const fates[] = {"lost", "twice", "late"};
+	static struct fates f;
+	uint32_t runs = 0, tried = fates_of(fate);
+
+	memset(&f, 0, sizeof(f));
+	f.fate = fate;
+	for (uint32_t count = 0; count < 1u << tried; runs++) {
+		f.mask = mask_of(count << (FATES - tried));
+		run(&f, plan);
+		if (f.wrong)
+			tell(&f, name, run, plan);
+		count = (count | ((1u << (tried - lend_min_u32(f.sent, tried))) - 1)) + 1;
+	}
+	printf("{\"exhaustive\":\"%s\",\"fate\":\"%s\",\"masks\":%u,\"runs\":%u,\"datagrams\":%llu,"
+	       "\"longest_ms\":%.1f}\n",
+	       name, fates[fate], 1u << tried, runs, (unsigned long long)f.carried,
+	       (double)f.longest / 1e6);
+	fflush(stdout);
+}

@@ -1,0 +1,334 @@
+/* Goal: no loss, copy or late arrival among the first sixteen datagrams makes put, adopt, get and
+ * release do anything but once, or leaves a page, hold, grant or pin behind. Method: all 2^16 sets
+ * of such datagrams between two clients and the real store behind the real core. A puts, B adopts,
+ * reads and releases, A releases; a client that runs out of patience says FORGET and does it anew.
+ */
+#include <criterion/criterion.h>
+#include <stdalign.h>
+
+#include "mn/store/exec.h"
+#include "scen/fates.h"
+
+enum { A, B, NODE, CLIENTS = 2, SMALL = 1000, LARGE = 8 * 1376 - 200, PAGES = 8 };
+enum { ARENA = 128 << 10, SALT = 9 };
+#define TTL  (1000 * LEND_MS)
+#define LATE (5000 * LEND_MS) /* revived grants have gone by then */
+
+struct plan {
+	const char *name;
+	uint32_t len;
+	struct lend_memterms terms;
+	bool up;          /* the fates begin when both have said HELLO */
+	lend_ns patience; /* of operations that can be forgotten; 0: endless */
+};
+
+struct client {
+	uint64_t session, id;
+	uint32_t life;
+	uint8_t kind;    /* the operation under way */
+	bool forgetting; /* FORGET of it is under way */
+	bool ready, done;
+};
+
+/* Of the run under way. */
+static struct {
+	const struct plan *plan;
+	struct client client[CLIENTS];
+	struct lend_store *store;
+	struct lend_memref ref;
+	bool put;
+} at;
+
+static uint32_t forgot[LEND_FORGOT_RAN + 1]; /* in all runs: how it went */
+
+static alignas(64) unsigned char arena[ARENA];
+static alignas(LEND_MEM_PAGE) unsigned char pages[(PAGES + 1) * LEND_MEM_PAGE];
+static unsigned char scratch[ARENA];
+
+static void open_store(struct fates *f)
+{
+	struct lend_store_config c;
+
+	lend_store_config_default(&c, PAGES * LEND_MEM_PAGE);
+	c.pages = PAGES;
+	c.objects = c.holds = c.grants = c.clients = c.incarnations = 4;
+	c.placements = 1;
+	c.open = 16;
+	c.node = 11;
+	c.epoch = 12;
+	memset(c.key, 13, sizeof(c.key));
+	cr_assert(lend_store_size(&c) && lend_store_size(&c) <= sizeof(arena));
+	cr_assert_leq(lend_store_pages_size(&c), sizeof(pages));
+	memset(arena, 0, lend_store_size(&c));
+	at.store = lend_store_init(arena, &c, pages, f->now);
+	cr_assert_leq(lend_store_audit_size(at.store), sizeof(scratch));
+}
+
+static void on_give(struct fates *f, const struct lend_seg *seg)
+{
+	struct lend_store_seg pinned = {seg->data, seg->len};
+
+	(void)f;
+	lend_store_done(at.store, &pinned, 1);
+}
+
+static void on_alarm(struct fates *f)
+{
+	lend_store_tick(at.store, f->now);
+	f->alarm = lend_store_deadline(at.store);
+}
+
+/* As mn/serve: bytes in, operation, pages out in place. */
+static void serve(struct fates *f, const struct lend_event *e)
+{
+	static struct lend_store_out out;
+	struct fates_node *n = &f->node[NODE];
+	const struct lend_seg *buf = &n->seg[e->buf];
+	struct lend_store_seg seg = {e->buf ? buf->data : (void *)(uintptr_t)e->data, e->len};
+	uint8_t incarnation[16];
+	struct lend_store_in in = {incarnation, &seg, 1, 0};
+	uint32_t peer, first = 0, last = 0;
+
+	if (lend_core_session_peer(n->core, e->session, &peer, incarnation))
+		fates_wrong(f, "a request of nobody");
+	lend_store_exec(at.store, f->now, &in, &out);
+	fates_give(f, NODE, e->buf);
+	for (uint32_t i = 0; i < out.n; i++) {
+		uint32_t next = out.pinned
+				    ? fates_wrap(f, NODE, out.seg[i].data, (uint32_t)out.seg[i].len)
+				    : fates_buf(f, NODE, (uint32_t)out.seg[i].len, 0);
+
+		if (!out.pinned)
+			memcpy(n->seg[next].data, out.seg[i].data, out.seg[i].len);
+		first = first ? first : next;
+		if (last)
+			n->seg[last].next = next;
+		last = next;
+	}
+	if (lend_core_reply(n->core, f->now, e->call, &n->bufs, (uint8_t)out.status, first))
+		fates_wrong(f, "no reply");
+	f->alarm = lend_store_deadline(at.store);
+}
+
+static uint32_t request(struct fates *f, uint32_t i)
+{
+	const struct client *c = &at.client[i];
+	struct lend_memop op = {.kind = c->forgetting ? LEND_MEMOP_FORGET : c->kind,
+				.client = 1,
+				.life = c->life,
+				.id = lend_memop_recorded(c->kind) && !c->forgetting ? c->id : 0,
+				.low = lend_memop_recorded(c->kind) ? c->id : 0,
+				.target = c->forgetting ? c->id : 0,
+				.n = c->kind == LEND_MEMOP_RELEASE,
+				.len = at.plan->len,
+				.terms = at.plan->terms};
+	uint32_t buf = fates_buf(f, i, 0, 0), n;
+	struct lend_seg *seg = &f->node[i].seg[buf];
+
+	if (at.put)
+		op.ref = at.ref;
+	n = lend_memop_encode(&op, seg->data);
+	seg->len = n + (uint32_t)lend_memop_payload(&op);
+	if (op.kind == LEND_MEMOP_PUT)
+		fates_fill((uint8_t *)seg->data + n, at.plan->len, SALT);
+	else if (op.kind == LEND_MEMOP_RELEASE)
+		lend_memref_encode(&at.ref, (uint8_t *)seg->data + n);
+	return buf;
+}
+
+static void say(struct fates *f, uint32_t i)
+{
+	struct client *c = &at.client[i];
+	struct fates_node *n = &f->node[i];
+	bool hasty = at.plan->patience && lend_memop_recorded(c->kind) && !c->forgetting;
+	struct lend_core_call call = {.method = LEND_MEM_METHOD,
+				      .deadline = hasty ? f->now + at.plan->patience : LEND_NEVER,
+				      .request = request(f, i)};
+	uint64_t handle;
+
+	if (lend_core_call(n->core, f->now, c->session, &n->bufs, &call, &handle))
+		fates_wrong(f, "no call");
+}
+
+static void start(struct fates *f, uint32_t i, uint8_t kind)
+{
+	at.client[i].kind = kind;
+	at.client[i].id += lend_memop_recorded(kind);
+	say(f, i);
+}
+
+/* Its operation is done: on with the story. */
+static void go_on(struct fates *f, uint32_t i, const struct lend_event *e)
+{
+	struct client *c = &at.client[i];
+	struct lend_memhello hello;
+
+	switch (c->kind) {
+	case LEND_MEMOP_HELLO:
+		if (!lend_memhello_decode(e->data, e->data_len, &hello))
+			fates_wrong(f, "a strange HELLO");
+		c->life = hello.life;
+		c->ready = true;
+		if (i == A && !at.plan->up)
+			start(f, A, LEND_MEMOP_PUT);
+		if (i == B && at.put)
+			start(f, B, LEND_MEMOP_ADOPT);
+		return;
+	case LEND_MEMOP_PUT:
+		if (e->data_len != LEND_MEMREF_LEN || !lend_memref_decode(e->data, &at.ref))
+			fates_wrong(f, "a strange reference");
+		at.put = true;
+		c->done = at.plan->terms.kind == LEND_TERMS_TRANSFER;
+		if (at.client[B].ready)
+			start(f, B, LEND_MEMOP_ADOPT);
+		return;
+	case LEND_MEMOP_ADOPT:
+		start(f, B, LEND_MEMOP_GET);
+		return;
+	case LEND_MEMOP_GET:
+		if (e->len != at.plan->len || !fates_same(f, i, e, e->reply, SALT))
+			fates_wrong(f, "the bytes are wrong");
+		start(f, B, LEND_MEMOP_RELEASE);
+		if (!at.client[A].done)
+			start(f, A, LEND_MEMOP_RELEASE);
+		return;
+	default:
+		c->done = true;
+		return;
+	}
+}
+
+static void on_end(struct fates *f, uint32_t i, const struct lend_event *e)
+{
+	struct client *c = &at.client[i];
+
+	if (e->status == DEADLINE_EXCEEDED && e->ran == RAN_YES)
+		fates_wrong(f, "it ran, and yet there is no reply");
+	if (c->forgetting && e->status == OK) {
+		c->forgetting = false;
+		forgot[*(const uint8_t *)e->data % (LEND_FORGOT_RAN + 1)]++;
+		if (*(const uint8_t *)e->data >= LEND_FORGOT_RAN)
+			fates_wrong(f, "what was forgotten stands");
+		start(f, i, c->kind);
+	} else if (e->status == DEADLINE_EXCEEDED && at.plan->patience) {
+		/* A release is said again under its number, other things are forgotten first. */
+		c->forgetting = c->kind != LEND_MEMOP_RELEASE;
+		say(f, i);
+	} else if (e->status == OK) {
+		go_on(f, i, e);
+	} else {
+		fates_wrong(f, "an operation failed");
+	}
+	fates_give(f, i, e->buf);
+	fates_give(f, i, e->reply);
+}
+
+static void on_event(struct fates *f, uint32_t node, const struct lend_event *e)
+{
+	if (e->kind == LEND_EV_REQUEST && node == NODE)
+		serve(f, e);
+	else if (e->kind == LEND_EV_CALL_END && node != NODE)
+		on_end(f, node, e);
+	else if (e->kind == LEND_EV_REQUEST || e->kind == LEND_EV_CALL_END ||
+		 e->kind == LEND_EV_NEED)
+		fates_wrong(f, "an event that cannot be");
+	else if (e->kind == LEND_EV_SESSION_DOWN && !(at.client[A].done && at.client[B].done))
+		fates_wrong(f, "a session went down");
+}
+
+static void audit(struct fates *f, bool over)
+{
+	const char *bad = lend_store_audit(at.store, scratch);
+	struct lend_memstats s;
+
+	lend_store_stats(at.store, &s);
+	if (bad)
+		fates_wrong(f, bad);
+	if (s.holds || s.pages_pinned)
+		fates_wrong(f, "a hold or pin is left");
+	if (over && (s.refs || s.grants || s.pages_used || s.nodes_used || s.leases_expired))
+		fates_wrong(f, "a snapshot, grant, page or node is left");
+	for (uint32_t i = 0; over && i < sizeof(pages) / 8; i++)
+		if (((const uint64_t *)(const void *)pages)[i])
+			fates_wrong(f, "a free page has bytes");
+}
+
+static void meet(struct fates *f)
+{
+	for (uint32_t i = 0; i < CLIENTS; i++) {
+		at.client[i].session = fates_connect(f, i, NODE);
+		start(f, i, LEND_MEMOP_HELLO);
+	}
+	if (!at.plan->up)
+		return;
+	while (!(at.client[A].ready && at.client[B].ready) && fates_step(f, LEND_NEVER))
+		continue;
+	fates_begin(f);
+	start(f, A, LEND_MEMOP_PUT);
+}
+
+static void run(struct fates *f, const void *arg)
+{
+	lend_ns bound, began;
+
+	memset(&at, 0, sizeof(at));
+	at.plan = arg;
+	fates_reset(f, 3);
+	open_store(f);
+	f->on_event = on_event;
+	f->on_alarm = on_alarm;
+	f->on_give = on_give;
+	if (!at.plan->up)
+		fates_begin(f);
+	meet(f);
+	began = f->now;
+	bound = began + fates_bound() + 10 * LEND_MS;
+	while (!(at.client[A].done && at.client[B].done) && fates_step(f, bound))
+		continue;
+	if (!(at.client[A].done && at.client[B].done))
+		fates_wrong(f, "the operations do not end in time");
+	f->longest = lend_max_u64(f->longest, f->now - began);
+	while (fates_busy(f) && fates_step(f, f->now + 5000 * LEND_MS))
+		continue;
+	fates_idle(f);
+	audit(f, at.plan->terms.kind == LEND_TERMS_TRANSFER);
+	for (uint32_t i = 0; i < CLIENTS; i++)
+		lend_core_disconnect(f->node[i].core, at.client[i].session);
+	for (lend_ns until = f->now + LATE; fates_step(f, until);)
+		continue;
+	audit(f, true);
+	while (fates_step(f, LEND_NEVER))
+		continue;
+	fates_over(f);
+}
+
+static void all_fates(struct plan plan)
+{
+	for (enum fate fate = FATE_LOST; fate <= FATE_LATE; fate++)
+		fates_all(plan.name, fate, run, &plan);
+}
+
+static const struct lend_memterms transfer = {LEND_TERMS_TRANSFER, 0, TTL};
+static const struct lend_memterms shared = {LEND_TERMS_SHARED, 1, TTL};
+
+Test(fates_store, small_and_transferred)
+{
+	all_fates((struct plan){"put, adopt, get, release", SMALL, transfer, true, 0});
+}
+
+Test(fates_store, from_connect_on)
+{
+	all_fates((struct plan){"connect, put, adopt, get, release", SMALL, shared, false, 0});
+}
+
+Test(fates_store, three_pages_shared)
+{
+	all_fates((struct plan){"put, adopt, get, release of three pages", LARGE, shared, true, 0});
+}
+
+Test(fates_store, impatient_clients_forget)
+{
+	all_fates((struct plan){"put or forget, adopt or forget, get, release", SMALL, transfer,
+				true, 600 * LEND_US});
+	cr_assert(forgot[LEND_FORGOT_PREVENTED] > 100 && forgot[LEND_FORGOT_UNDONE] > 100);
+}
