@@ -214,7 +214,9 @@ enum cn_went cn_call_start(struct cn_op *op)
 		return CN_WENT;
 	}
 	unbuild(op, call);
-	if (rc == -ESTALE)
+	if (rc == -ESTALE) { /* ended while nobody looked: no end of a call will pump for us */
 		cn_node_lost(node);
+		mem->again = true;
+	}
 	return rc == -ESTALE || (rc == -EAGAIN && !idle) ? CN_LATER : CN_NEVER;
 }

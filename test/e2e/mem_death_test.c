@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
+#include "lend/stats.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -115,6 +116,28 @@ Test(mem_death, node_killed_shm)
 Test(mem_death, node_killed_udp)
 {
 	node_killed("udp");
+}
+
+/* The session ends while no operation is under way: the next one has to find out and go on. */
+Test(mem_death, node_started_anew_behind_an_idle_client)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+	struct lend_stats stats;
+	struct mem_node node;
+
+	mem_node_start(&node, "shm", "16M", "");
+	(void)mem_put(node.mem, "abc", 4, NULL);
+	kill(node.pid, SIGKILL);
+	waitpid(node.pid, NULL, 0);
+	mem_node_restart(&node, "16M");
+	do {
+		cr_assert_geq(lend_poll(node.ep), 0);
+		lend_stats(node.ep, &stats);
+	} while (stats.sessions);
+	cr_assert_eq(mem_end(node.mem, &op, lend_put(node.mem, NULL, 0, NULL, &op)), LEND_OK,
+		     "status %d", op.status);
+	cr_assert_eq(mem_release(node.mem, &op.ref), LEND_OK);
+	mem_node_stop(&node);
 }
 
 Test(mem_death, node_started_anew)
