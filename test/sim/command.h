@@ -3,6 +3,8 @@
 #ifndef TEST_SIM_COMMAND_H
 #define TEST_SIM_COMMAND_H
 
+int sim_cmd_run(int argc, char **argv);
 int sim_cmd_replay(int argc, char **argv);
+int sim_cmd_shrink(int argc, char **argv);
 
 #endif

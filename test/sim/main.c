@@ -10,7 +10,9 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *text;
 } command[] = {
-    {"replay", sim_cmd_replay, "PLAN               runs one plan and says how it ends"},
+    {"run", sim_cmd_run, "[--seeds A..B | --minutes M] [--jobs J] [--json] [--quiet]"},
+    {"replay", sim_cmd_replay, "PLAN: one run, and the story of its end"},
+    {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 

@@ -3,6 +3,7 @@
 #ifndef TEST_SIM_MARKS_H
 #define TEST_SIM_MARKS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Add a line, and SIM_MARK(sim, name) where it happens. */
@@ -20,6 +21,9 @@ struct sim_marks {
 	SIM_MARKS(X)
 #undef X
 };
+enum { SIM_MARKS_N = sizeof(struct sim_marks) / sizeof(uint64_t) };
 #define SIM_MARK(sim, name) ((void)(sim)->marks.name++)
+/* The i-th; NULL behind the last. */
+const char *sim_marks_name(size_t i, const char **text);
 
 #endif

@@ -109,6 +109,7 @@ void sim_node_crash(struct sim *sim, uint32_t node)
 	sim->count.crashes++;
 	sim_trace_add(&sim->trace, sim->now, "dies", node, node, n->life, 0);
 	n->up = false;
+	n->turn = LEND_NEVER;
 	sim_work_crashed(sim, node);
 	if (n->store)
 		sim_mem_crash(sim, node);

@@ -3,13 +3,42 @@
 #include "core/state.h"
 #include "wire/pkt.h"
 
+static const char *const gets[LEND_PKT_KINDS] = {
+    [LEND_PKT_CONNECT] = "gets CONNECT", [LEND_PKT_ACCEPT] = "gets ACCEPT",
+    [LEND_PKT_RESET] = "gets RESET",     [LEND_PKT_BYE] = "gets BYE",
+    [LEND_PKT_BYE_ACK] = "gets BYE_ACK", [LEND_PKT_PING] = "gets PING",
+    [LEND_PKT_REQUEST] = "gets REQUEST", [LEND_PKT_REPLY] = "gets REPLY",
+    [LEND_PKT_ACK] = "gets ACK",         [LEND_PKT_PROBE] = "gets PROBE",
+    [LEND_PKT_CANCEL] = "gets CANCEL",   [LEND_PKT_GONE] = "gets GONE",
+};
+static const char *const sends[LEND_PKT_KINDS] = {
+    [LEND_PKT_CONNECT] = "sends CONNECT", [LEND_PKT_ACCEPT] = "sends ACCEPT",
+    [LEND_PKT_RESET] = "sends RESET",     [LEND_PKT_BYE] = "sends BYE",
+    [LEND_PKT_BYE_ACK] = "sends BYE_ACK", [LEND_PKT_PING] = "sends PING",
+    [LEND_PKT_REQUEST] = "sends REQUEST", [LEND_PKT_REPLY] = "sends REPLY",
+    [LEND_PKT_ACK] = "sends ACK",         [LEND_PKT_PROBE] = "sends PROBE",
+    [LEND_PKT_CANCEL] = "sends CANCEL",   [LEND_PKT_GONE] = "sends GONE",
+};
+
+/* A datagram's number, and where its payload goes. */
+static void tell(struct sim *sim, uint32_t node, uint32_t peer, const char *const *words,
+		 const struct lend_pkt *head)
+{
+	const char *word = head->kind < LEND_PKT_KINDS ? words[head->kind] : NULL;
+
+	sim_trace_add(&sim->trace, sim->now, word ? word : "gets noise", node, peer, head->number,
+		      head->offset);
+}
+
 void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in)
 {
 	struct sim_link *l = &n->link[LEND_PEER_INDEX(in->peer)];
-	const uint8_t *head = in->data;
+	struct lend_pkt head = {0};
 
-	(void)sim;
-	if (in->len >= 3 && head[2] == LEND_PKT_CONNECT)
+	if (in->len >= sizeof(head))
+		memcpy(&head, in->data, sizeof(head));
+	tell(sim, n->id, LEND_PEER_INDEX(in->peer), gets, &head);
+	if (head.kind == LEND_PKT_CONNECT)
 		l->connect_in += in->len;
 	else
 		l->other_in += in->len;
@@ -29,10 +58,13 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 {
 	struct sim_link *l = &n->link[LEND_PEER_INDEX(out->peer)];
 	const struct lend_out_rec *r = &lend_aside(n->core)->out[i];
-	uint8_t kind = ((const uint8_t *)out->head)[2];
 	uint32_t len = bytes_of(out);
-	uint8_t state;
+	struct lend_pkt head;
+	uint8_t state, kind;
 
+	memcpy(&head, out->head, sizeof(head));
+	kind = head.kind;
+	tell(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
 	SIM_CHECK(sim, len <= n->cfg.path[0].mtu, "node %u sends %u bytes", n->id, len);
 	if (kind == LEND_PKT_CONNECT)
 		return;

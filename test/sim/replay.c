@@ -15,6 +15,7 @@ int sim_cmd_replay(int argc, char **argv)
 		return 2;
 	}
 	if (!sim_run(&sim, &plan)) {
+		sim_trace_print(&sim.trace, stdout);
 		printf("%s\n", sim.why);
 		return 1;
 	}

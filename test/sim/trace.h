@@ -4,6 +4,7 @@
 #define TEST_SIM_TRACE_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "util/dgram.h"
 
@@ -26,5 +27,8 @@ static inline void sim_trace_add(struct sim_trace *t, lend_ns at, const char *wh
 {
 	t->line[t->n++ % SIM_TRACE] = (struct sim_trace_line){at, what, node, peer, a, b};
 }
+
+/* One line each, oldest first. */
+void sim_trace_print(const struct sim_trace *t, FILE *to);
 
 #endif

@@ -1,0 +1,150 @@
+/* plan_draw - the swarm: which faults a seed has at all, how often they strike, and how large
+ * everything is; half of the sizes lie at an edge. The other half of plan.h. Layer: test/sim. */
+#include "sim/plan.h"
+#include "util/bits.h"
+#include "util/rng.h"
+#include "wire/pkt.h"
+
+#define PICK(r, ...)                                                                               \
+	pick(r, (const uint64_t[]){__VA_ARGS__},                                                   \
+	     sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static uint64_t pick(struct lend_rng *r, const uint64_t *of, size_t n)
+{
+	return of[lend_rng_below(r, n)];
+}
+
+static bool one_in(struct lend_rng *r, uint64_t n)
+{
+	return lend_rng_below(r, n) == 0;
+}
+
+/* Every magnitude up to max as often as any other. */
+static uint64_t some(struct lend_rng *r, uint64_t max)
+{
+	return 1 + lend_rng_below(r, 1 + (max >> lend_rng_below(r, 14)));
+}
+
+static uint64_t maybe(struct lend_rng *r, uint64_t n, uint64_t max)
+{
+	return one_in(r, n) ? some(r, max) : 0;
+}
+
+static void draw_core(struct lend_rng *r, struct sim_plan *p)
+{
+	uint64_t payload;
+
+	p->mtu = PICK(r, 1472, 1472, 1472, 1500, 256, 257, 300, 512, 576, 4096, 9000);
+	payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15);
+	p->sessions = one_in(r, 6) ? 1 + lend_rng_below(r, 2 * p->nodes) : 4 * p->nodes;
+	p->slots = PICK(r, 8, 8, 8, 1, 2, 3, 64, 65);
+	p->inflight = PICK(r, 32, 32, 32, 4, 8, 64, 100);
+	p->reassemblies = PICK(r, 8, 8, 8, 1, 2, 3, 16, 33);
+	p->unscheduled = PICK(r, 65536, 65536, 65536, 4096, 4097, 16384, 65535, 262144, 1048576);
+	p->budget = PICK(r, 1048576, 1048576, 8388608, 65536, 65537, 16384, payload, payload + 1,
+			 4 * payload);
+	p->probe_us = PICK(r, 500000, 500000, 20000, 50000);
+	p->dead_us = p->probe_us * PICK(r, 10, 10, 10, 3, 2);
+	p->turn_ns = PICK(r, 0, 0, 100, 1000, 10000, 100000);
+	p->ring = PICK(r, 256, 256, 256, 1024, 64, 16, 4, 1);
+}
+
+static void draw_work(struct lend_rng *r, struct sim_plan *p)
+{
+	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15), each;
+
+	p->len_max = PICK(r, 64, 64, payload, 2 * payload, 4097, 4 * payload, 65537, 65537, 70000,
+			  p->unscheduled + 1, 300000, 1048577, 4194304);
+	each = 2 + p->len_max / 3 / payload;
+	p->calls = lend_max_u64(8, lend_rng_below(r, 24000 / each + 8));
+	p->message_max = one_in(r, 6) ? p->len_max - lend_rng_below(r, p->len_max / 2)
+				      : PICK(r, 1048576, 4194304, 16777216);
+	p->burst = PICK(r, 1, 1, 1, 4, 16, 100);
+	p->later_ppm = maybe(r, 2, 900000);
+	p->later_us = PICK(r, 1, 10, 100, 1000, 10000, 50000);
+	p->never_ppm = maybe(r, 4, 50000);
+	p->twice_ppm = maybe(r, 3, 200000);
+	p->fail_ppm = maybe(r, 3, 200000);
+	p->nest_ppm = maybe(r, 3, 300000);
+	p->back_ppm = maybe(r, 2, 900000);
+	p->chain_ppm = maybe(r, 2, 900000);
+	p->cancel_ppm = maybe(r, 3, 300000);
+	p->deadline_ppm = maybe(r, 2, 900000);
+	p->deadline_us = PICK(r, 1, 10, 100, 1000, 10000, 100000);
+	p->named_ppm = maybe(r, 2, 900000);
+	p->refuse_ppm = maybe(r, 5, 300000);
+	p->hangup_ppm = maybe(r, 5, 20000);
+}
+
+static void draw_net(struct lend_rng *r, struct sim_plan *p)
+{
+	p->mbps = PICK(r, 100000, 100000, 10000, 1000, 100);
+	p->delay_ns = PICK(r, 5000, 5000, 0, 1, 500, 50000, 1000000, 20000000);
+	p->jitter_ns = one_in(r, 3) ? some(r, 1 + 2 * p->delay_ns) : 0;
+	p->buffer_kb = PICK(r, 4096, 4096, 512, 64, 16);
+	p->mark_kb = one_in(r, 3) ? p->buffer_kb / 8 : 0;
+	p->full_ppm = maybe(r, 4, 300000);
+}
+
+static void draw_faults(struct lend_rng *r, struct sim_plan *p)
+{
+	p->loss_ppm = maybe(r, 2, 300000);
+	p->loss_mask = one_in(r, 8) ? lend_rng_next(r) & 0xffffff : 0;
+	p->burst_ppm = maybe(r, 4, 20000);
+	p->burst_len = PICK(r, 2, 8, 64, 300);
+	p->dup_ppm = maybe(r, 3, 300000);
+	p->reorder_ppm = maybe(r, 3, 300000);
+	p->reorder_ns = PICK(r, 1000, 100000, 1000000, 30000000);
+	p->truncate_ppm = maybe(r, 5, 50000);
+	p->corrupt_ppm = maybe(r, 4, 100000);
+	p->replay_ppm = maybe(r, 4, 50000);
+	p->hostile_ppm = maybe(r, 3, 500000);
+	p->partition_us = one_in(r, 5) ? 1 + p->span_us / some(r, 20) : 0;
+}
+
+static void draw_deaths(struct lend_rng *r, struct sim_plan *p)
+{
+	if (one_in(r, 4))
+		p->crash_us = 1 + p->span_us / some(r, 20);
+	if (one_in(r, 4))
+		p->pause_us = 1 + p->span_us / some(r, 20);
+	if (one_in(r, 20))
+		p->idle_us = PICK(r, p->probe_us - 1, p->probe_us + 1, 2 * p->dead_us, 60000000);
+}
+
+static void draw_mem(struct lend_rng *r, struct sim_plan *p)
+{
+	if (!one_in(r, 3))
+		return;
+	p->stores = 1 + lend_rng_below(r, p->nodes > 3 ? 2 : 1);
+	p->memops = 20 + some(r, 600);
+	p->pages = PICK(r, 256, 256, 16, 64, 1024);
+	p->clients = PICK(r, 1, 2, 2, 5);
+	p->lease_us = PICK(r, 1000000, 1000000, 20000, 50000, 5000000);
+	p->calls = p->calls / 4;
+}
+
+struct sim_plan sim_plan_draw(uint64_t seed)
+{
+	struct sim_plan p = sim_plan_calm();
+	struct lend_rng r;
+
+	lend_rng_seed(&r, seed);
+	p.seed = seed;
+	p.nodes = PICK(&r, 2, 2, 2, 3, 3, 4, 6);
+	p.lossless = one_in(&r, 5);
+	p.checked = p.lossless || one_in(&r, 5);
+	p.proven = p.lossless;
+	draw_core(&r, &p);
+	draw_work(&r, &p);
+	draw_net(&r, &p);
+	p.span_us = PICK(&r, 100, 1000, 1000, 10000, 10000, 100000, 1000000);
+	p.span_us = lend_max_u64(p.span_us, p.calls * p.len_max / p.mbps / 4);
+	if (!p.lossless)
+		draw_faults(&r, &p);
+	if (p.checked)
+		p.corrupt_ppm = p.truncate_ppm = 0;
+	draw_deaths(&r, &p);
+	draw_mem(&r, &p);
+	return p;
+}

@@ -1,0 +1,292 @@
+#include "sim/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/command.h"
+
+enum {
+	TWICE_EVERY = 100,
+	SEED_SECONDS = 120,
+	SHRINK_SECONDS = 60,
+	FAILURES_MAX = 8,
+	MARKS_FROM = 4000
+};
+
+/* One per worker, written by it alone. */
+struct desk {
+	_Alignas(64) uint64_t seed; /* being run */
+	uint64_t seeds, twice;
+	struct sim_count count;
+	struct sim_marks marks;
+};
+struct board {
+	_Atomic uint64_t next;
+	_Atomic uint32_t failures;
+	struct sim_failure failure[FAILURES_MAX];
+	struct desk desk[SIM_JOBS_MAX];
+};
+struct options {
+	uint64_t first, last;
+	double minutes;
+	uint32_t jobs;
+	bool json, quiet, no_shrink;
+};
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void fail(struct board *b, uint64_t seed, const char *why)
+{
+	uint32_t i = atomic_fetch_add(&b->failures, 1);
+
+	if (i >= FAILURES_MAX)
+		return;
+	b->failure[i].plan = sim_plan_draw(seed);
+	snprintf(b->failure[i].why, SIM_WHY, "%s", why);
+}
+
+static void add(uint64_t *sum, const uint64_t *more, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		sum[i] += more[i];
+}
+
+#define ADD(sum, more) add((uint64_t *)(sum), (const uint64_t *)(more), sizeof(*(sum)) / 8)
+
+static bool one_seed(struct desk *d, struct sim *sim, char why[SIM_WHY])
+{
+	struct sim_plan plan = sim_plan_draw(d->seed);
+	uint64_t hash;
+
+	if (!sim_run(sim, &plan)) {
+		memcpy(why, sim->why, SIM_WHY);
+		return false;
+	}
+	d->seeds++;
+	ADD(&d->count, &sim->count);
+	ADD(&d->marks, &sim->marks);
+	if (d->seed % TWICE_EVERY != 0)
+		return true;
+	d->twice++;
+	hash = sim->hash;
+	if (sim_run(sim, &plan) && sim->hash == hash)
+		return true;
+	snprintf(why, SIM_WHY, "the same plan runs in two ways");
+	return false;
+}
+
+static void worker(struct board *b, struct desk *d, const struct options *o, double end)
+{
+	static struct sim sim;
+	char why[SIM_WHY];
+
+	while (now_s() < end && atomic_load(&b->failures) < FAILURES_MAX) {
+		d->seed = atomic_fetch_add(&b->next, 1);
+		if (d->seed > o->last)
+			return;
+		alarm(SEED_SECONDS);
+		if (!one_seed(d, &sim, why))
+			fail(b, d->seed, why);
+	}
+}
+
+static void sum(const struct board *b, struct desk *all)
+{
+	memset(all, 0, sizeof(*all));
+	for (uint32_t i = 0; i < SIM_JOBS_MAX; i++) {
+		all->seeds += b->desk[i].seeds;
+		all->twice += b->desk[i].twice;
+		ADD(&all->count, &b->desk[i].count);
+		ADD(&all->marks, &b->desk[i].marks);
+	}
+}
+
+static void progress(const struct board *b, double since)
+{
+	struct desk all;
+
+	sum(b, &all);
+	fprintf(stderr, "%.0f s: %llu seeds, %.1f million datagrams, %u violations\n",
+		now_s() - since, (unsigned long long)all.seeds, (double)all.count.datagrams / 1e6,
+		atomic_load(&b->failures));
+}
+
+static void start(struct board *b, uint32_t i, const struct options *o, double end, pid_t *child)
+{
+	fflush(NULL);
+	child[i] = fork();
+	LEND_CHECK(child[i] >= 0);
+	if (child[i] == 0) {
+		worker(b, &b->desk[i], o, end);
+		_exit(0);
+	}
+}
+
+/* A worker that dies names its seed; another takes its place. */
+static void reap(struct board *b, const struct options *o, double end, pid_t *child)
+{
+	uint32_t left = o->jobs;
+	double since = now_s(), told = since;
+
+	while (left > 0) {
+		int status;
+		pid_t pid = waitpid(-1, &status, WNOHANG);
+		char why[SIM_WHY];
+
+		if (pid == 0) {
+			nanosleep(&(struct timespec){0, 20000000}, NULL);
+			if (!o->quiet && now_s() - told >= 5) {
+				progress(b, since);
+				told = now_s();
+			}
+			continue;
+		}
+		for (uint32_t i = 0; i < o->jobs; i++) {
+			if (child[i] != pid)
+				continue;
+			left--;
+			if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+				continue;
+			snprintf(why, SIM_WHY, "it dies by signal %d (status %d)",
+				 WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+				 WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+			fail(b, b->desk[i].seed, why);
+			start(b, i, o, end, child);
+			left++;
+		}
+	}
+}
+
+enum form { SILENT, TEXT, JSON };
+static uint32_t missing(const struct desk *all, enum form form)
+{
+	const uint64_t *hit = (const uint64_t *)&all->marks;
+	const char *text, *name;
+	uint32_t n = 0;
+
+	for (size_t i = 0; (name = sim_marks_name(i, &text)) != NULL; i++)
+		if (!hit[i]) {
+			if (form == JSON)
+				printf("%s\"%s\"", n ? "," : "", name);
+			else if (form == TEXT)
+				printf("  %s: %s\n", name, text);
+			n++;
+		}
+	return n;
+}
+
+static void print_json(const struct desk *all, const struct board *b, double seconds, uint32_t jobs)
+{
+	printf("{\"seeds\":%llu,\"datagrams\":%llu,\"faults\":%llu,\"hostile\":%llu,"
+	       "\"violations\":%u,\"calls\":%llu,\"memops\":%llu,\"crashes\":%llu,"
+	       "\"audits\":%llu,\"twice\":%llu,\"seconds\":%.1f,\"seed_datagrams_per_s\":%.0f,"
+	       "\"marks\":%u,\"marks_missing\":[",
+	       (unsigned long long)all->seeds, (unsigned long long)all->count.datagrams,
+	       (unsigned long long)all->count.faults, (unsigned long long)all->count.hostile,
+	       atomic_load(&b->failures), (unsigned long long)all->count.calls,
+	       (unsigned long long)all->count.memops, (unsigned long long)all->count.crashes,
+	       (unsigned long long)all->count.audits, (unsigned long long)all->twice, seconds,
+	       (double)all->count.datagrams / seconds / jobs, (unsigned)SIM_MARKS_N);
+	missing(all, JSON);
+	printf("]}\n");
+}
+
+static void print_text(const struct desk *all, const struct board *b, double seconds, uint32_t jobs)
+{
+	printf("%llu seeds (%llu twice), %llu datagrams, %llu calls, %llu faults, %llu hostile, "
+	       "%u violations; %.1f s, %.0f datagrams per second and core\n",
+	       (unsigned long long)all->seeds, (unsigned long long)all->twice,
+	       (unsigned long long)all->count.datagrams, (unsigned long long)all->count.calls,
+	       (unsigned long long)all->count.faults, (unsigned long long)all->count.hostile,
+	       atomic_load(&b->failures), seconds, (double)all->count.datagrams / seconds / jobs);
+	if (missing(all, SILENT))
+		printf("never seen (a run of %u seeds fails by that):\n", (unsigned)MARKS_FROM);
+	missing(all, TEXT);
+}
+
+static void tell_failures(struct board *b, const struct options *o)
+{
+	uint32_t n = atomic_load(&b->failures);
+
+	for (uint32_t i = 0; i < n && i < FAILURES_MAX; i++) {
+		fprintf(stderr,
+			"VIOLATION, seed %llu: ", (unsigned long long)b->failure[i].plan.seed);
+		sim_tell(&b->failure[i]);
+	}
+	if (!n || o->no_shrink)
+		return;
+	sim_shrink(&b->failure[0], SHRINK_SECONDS);
+	fprintf(stderr, "the first one, shrunk: ");
+	sim_tell(&b->failure[0]);
+	sim_tell_story(&b->failure[0]);
+}
+
+static bool parse(int argc, char **argv, struct options *o)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *next = i + 1 < argc ? argv[i + 1] : "";
+		unsigned long long a, z;
+
+		if (strcmp(argv[i], "--json") == 0) {
+			o->json = true;
+		} else if (strcmp(argv[i], "--quiet") == 0) {
+			o->quiet = true;
+		} else if (strcmp(argv[i], "--no-shrink") == 0) {
+			o->no_shrink = true;
+		} else if (strcmp(argv[i], "--seeds") == 0 &&
+			   sscanf(next, "%llu..%llu", &a, &z) == 2) {
+			o->first = a;
+			o->last = z;
+			i++;
+		} else if (strcmp(argv[i], "--minutes") == 0 && sscanf(next, "%lf", &o->minutes)) {
+			i++;
+		} else if (strcmp(argv[i], "--jobs") == 0 && sscanf(next, "%u", &o->jobs) == 1) {
+			i++;
+		} else {
+			return false;
+		}
+	}
+	return o->jobs >= 1 && o->jobs <= SIM_JOBS_MAX;
+}
+
+int sim_cmd_run(int argc, char **argv)
+{
+	struct options o = {.first = 1, .last = 200, .jobs = 1};
+	double since = now_s();
+	struct board *b;
+	struct desk all;
+	pid_t child[SIM_JOBS_MAX];
+
+	if (!parse(argc, argv, &o)) {
+		fprintf(stderr, "usage: lend-sim run [--seeds A..B | --minutes M] [--jobs J] "
+				"[--json] [--quiet] [--no-shrink]\n");
+		return 2;
+	}
+	if (o.minutes > 0 && o.first == 1 && o.last == 200)
+		o.last = UINT64_MAX;
+	b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	LEND_CHECK(b != MAP_FAILED);
+	atomic_store(&b->next, o.first);
+	for (uint32_t i = 0; i < o.jobs; i++)
+		start(b, i, &o, o.minutes > 0 ? since + o.minutes * 60 : 1e18, child);
+	reap(b, &o, o.minutes > 0 ? since + o.minutes * 60 : 1e18, child);
+	sum(b, &all);
+	(o.json ? print_json : print_text)(&all, b, now_s() - since, o.jobs);
+	fflush(stdout);
+	tell_failures(b, &o);
+	return atomic_load(&b->failures) || (all.seeds >= MARKS_FROM && missing(&all, SILENT));
+}

@@ -1,0 +1,175 @@
+/* shrink - a failing plan with fewer faults, fewer nodes, less work: numbers go to their calm
+ * value, or half of the way, while the violation stays the same. Layer: test/sim. */
+#include <ctype.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/command.h"
+#include "sim/run.h"
+
+/* The child's run, so that its story outlives it. */
+static struct sim *sim;
+
+bool sim_try(const struct sim_plan *plan, unsigned limit_s, char why[SIM_WHY])
+{
+	int status;
+	pid_t child;
+
+	if (!sim)
+		sim = mmap(NULL, sizeof(*sim), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			   -1, 0);
+	LEND_CHECK(sim != MAP_FAILED);
+	fflush(NULL);
+	child = fork();
+	LEND_CHECK(child >= 0);
+	if (child == 0) {
+		alarm(limit_s);
+		sim_run(sim, plan);
+		_exit(0);
+	}
+	LEND_CHECK(waitpid(child, &status, 0) == child);
+	if (WIFSIGNALED(status))
+		snprintf(why, SIM_WHY, "it dies by signal %d", WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		snprintf(why, SIM_WHY, "it exits with status %d", WEXITSTATUS(status));
+	else
+		memcpy(why, sim->why, SIM_WHY);
+	return !why[0];
+}
+
+/* The same but for numbers. */
+static bool same_kind(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		while (isdigit((unsigned char)*a))
+			a++;
+		while (isdigit((unsigned char)*b))
+			b++;
+		if (*a != *b || !*a)
+			return *a == *b;
+	}
+}
+
+struct shrinking {
+	struct sim_failure *best;
+	time_t end;
+	uint32_t tries;
+};
+
+/* Another seed may show it as well where this one does not any more. */
+static bool still(struct shrinking *s, struct sim_plan plan)
+{
+	uint64_t seed = plan.seed;
+	char why[SIM_WHY];
+
+	for (uint64_t i = 0; i < 4 && time(NULL) < s->end; i++) {
+		plan.seed = i ? i : seed;
+		s->tries++;
+		if (!sim_try(&plan, 20, why) && same_kind(why, s->best->why)) {
+			s->best->plan = plan;
+			memcpy(s->best->why, why, SIM_WHY);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* One number: all of the way, else half of it as long as that works. */
+static bool smaller(struct shrinking *s, size_t field)
+{
+	struct sim_plan plan = s->best->plan;
+	uint64_t *value, calm, was;
+	bool any = false;
+
+	if (!sim_plan_field(&plan, field, &value, &calm) || *value == calm)
+		return false;
+	was = *value;
+	*value = calm;
+	if (still(s, plan))
+		return true;
+	while (was > calm && time(NULL) < s->end) {
+		plan = s->best->plan;
+		*value = was - (was - calm + 1) / 2;
+		if (*value == was || !still(s, plan))
+			break;
+		was = *value;
+		any = true;
+	}
+	return any;
+}
+
+/* Work goes down to nothing, which is not its calm value. */
+static bool fewer(struct shrinking *s, size_t field)
+{
+	struct sim_plan plan = s->best->plan;
+	uint64_t *value, calm;
+	const char *name = sim_plan_field(&plan, field, &value, &calm);
+	bool any = false;
+
+	if (strcmp(name, "calls") && strcmp(name, "span_us") && strcmp(name, "len_max"))
+		return false;
+	while (*value > 1 && time(NULL) < s->end) {
+		*value -= (*value + 3) / 4;
+		if (!still(s, plan))
+			break;
+		plan = s->best->plan;
+		any = true;
+	}
+	return any;
+}
+
+void sim_shrink(struct sim_failure *failure, unsigned limit_s)
+{
+	struct shrinking s = {.best = failure, .end = time(NULL) + (time_t)limit_s};
+	uint64_t *value, calm;
+	bool any = true;
+
+	while (any && time(NULL) < s.end) {
+		any = false;
+		for (size_t i = 1; sim_plan_field(&failure->plan, i, &value, &calm); i++) {
+			any |= smaller(&s, i);
+			any |= fewer(&s, i);
+		}
+	}
+}
+
+void sim_tell(const struct sim_failure *failure)
+{
+	char text[SIM_PLAN_TEXT];
+
+	sim_plan_write(&failure->plan, text);
+	fprintf(stderr, "%s\n  lend-sim replay '%s'\n", failure->why, text);
+}
+
+void sim_tell_story(const struct sim_failure *failure)
+{
+	char why[SIM_WHY];
+
+	sim_try(&failure->plan, 120, why);
+	sim_trace_print(&sim->trace, stderr);
+	fprintf(stderr, "%s\n", why);
+}
+
+int sim_cmd_shrink(int argc, char **argv)
+{
+	struct sim_failure f;
+
+	if (argc != 2 || !sim_plan_read(argv[1], &f.plan)) {
+		fprintf(stderr, "usage: lend-sim shrink 'seed=7 nodes=3 ...'\n");
+		return 2;
+	}
+	if (sim_try(&f.plan, 120, f.why)) {
+		printf("no violation\n");
+		return 0;
+	}
+	sim_shrink(&f, 120);
+	sim_tell(&f);
+	sim_tell_story(&f);
+	return 1;
+}
