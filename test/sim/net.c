@@ -1,121 +1,349 @@
 #include "sim/net.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "sim/node.h"
-#include "util/list.h"
+#include "sim/net_state.h"
+#include "util/bits.h"
 
-struct sim_net {
-	struct sim_flight *flight;
-	uint32_t n, cap, free, out;
-};
+enum { FROM_NIC = 1 }; /* PORT's b: what reaches the switch; else what reaches a node */
+
+static void *some(size_t n, size_t each)
+{
+	void *p = calloc(n, each);
+
+	LEND_CHECK(p);
+	return p;
+}
+
+static bool any_fault(const struct sim_plan *p)
+{
+	return !p->lossless &&
+	       (p->loss_ppm || p->loss_mask || p->burst_ppm || p->dup_ppm || p->reorder_ppm ||
+		p->corrupt_ppm || p->truncate_ppm || p->replay_ppm || p->partition_us);
+}
 
 void sim_net_open(struct sim *sim)
 {
-	sim->net = calloc(1, sizeof(*sim->net));
-	LEND_CHECK(sim->net);
-	sim->net->free = LEND_NONE;
+	struct sim_net *n = sim->net = some(1, sizeof(*n));
+
+	n->plan = sim->plan;
+	n->nodes = (uint32_t)sim->plan.nodes;
+	n->free = NET_END;
+	n->stride = (uint32_t)lend_align_up(sim->plan.mtu + 1, 64);
+	n->byte_ps = 8000000 / (sim->plan.mbps ? sim->plan.mbps : 1);
+	n->nic = some(n->nodes, sizeof(*n->nic));
+	n->port = some(n->nodes, sizeof(*n->port));
+	n->busy = some(n->nodes, sizeof(*n->busy));
+	n->under_way = some(n->nodes, sizeof(*n->under_way));
+	for (uint32_t i = 0; i < n->nodes; i++)
+		n->nic[i].head = n->port[i].head = NET_END;
+	n->faulty = any_fault(&sim->plan);
+	if (sim->plan.lossless)
+		n->hung = some(n->nodes, n->nodes);
+	if (n->faulty && sim->plan.replay_ppm)
+		net_tape_open(n);
+	if (n->faulty && sim->plan.partition_us && n->nodes > 1) {
+		n->cut = some(n->nodes, n->nodes);
+		net_partition_next(sim);
+	}
 }
 
 void sim_net_close(struct sim *sim)
 {
 	struct sim_net *n = sim->net;
 
-	for (uint32_t i = 0; n && i < n->n; i++)
-		free(n->flight[i].data);
-	if (n)
-		free(n->flight);
+	if (!n)
+		return;
+	for (uint32_t i = 0; i < n->chunks; i++)
+		free(n->chunk[i]);
+	net_tape_close(n);
+	free(n->chunk);
+	free(n->nic);
+	free(n->port);
+	free(n->busy);
+	free(n->under_way);
+	free(n->cut);
+	free(n->hung);
 	free(n);
 	sim->net = NULL;
 }
 
-static uint32_t take(struct sim *sim)
-{
-	struct sim_net *n = sim->net;
-	uint32_t i = n->free;
-
-	n->out++;
-	if (i != LEND_NONE) {
-		n->free = n->flight[i].next;
-		return i;
-	}
-	if (n->n == n->cap) {
-		n->cap = n->cap ? 2 * n->cap : 256;
-		n->flight = realloc(n->flight, n->cap * sizeof(*n->flight));
-		LEND_CHECK(n->flight);
-	}
-	n->flight[n->n].data = malloc(sim->plan.mtu + 1);
-	LEND_CHECK(n->flight[n->n].data);
-	return n->n++;
-}
-
 struct sim_flight *sim_net_flight(struct sim *sim, uint32_t flight)
 {
-	return &sim->net->flight[flight];
+	return &sim->net->chunk[flight / NET_CHUNK][flight % NET_CHUNK];
+}
+
+static void more_flights(struct sim_net *n)
+{
+	size_t heads = lend_align_up(NET_CHUNK * sizeof(struct sim_flight), 64);
+	struct sim_flight *f = aligned_alloc(64, heads + (size_t)NET_CHUNK * n->stride);
+
+	n->chunk = realloc(n->chunk, (n->chunks + 1) * sizeof(struct sim_flight *));
+	LEND_CHECK(f && n->chunk);
+	n->chunk[n->chunks] = f;
+	for (uint32_t i = NET_CHUNK; i-- > 0;) {
+		f[i].index = n->chunks * NET_CHUNK + i;
+		f[i].data = (uint8_t *)f + heads + (size_t)i * n->stride;
+		f[i].next = n->free;
+		n->free = f[i].index;
+	}
+	n->chunks++;
+}
+
+struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_t len)
+{
+	struct sim_net *n = sim->net;
+	struct sim_flight *f;
+
+	if (n->free == NET_END)
+		more_flights(n);
+	f = sim_net_flight(sim, n->free);
+	n->free = f->next;
+	n->out++;
+	n->under_way[to]++;
+	f->from = from;
+	f->to = to;
+	f->len = len;
+	f->ecn = f->gone = f->forged = 0;
+	f->life = sim->node[to].life;
+	return f;
+}
+
+struct sim_flight *net_copy(struct sim *sim, const struct sim_flight *f)
+{
+	struct sim_flight *g = net_take(sim, f->from, f->to, f->len);
+
+	g->forged = f->forged;
+	memcpy(g->data, f->data, f->len);
+	return g;
 }
 
 void sim_net_free(struct sim *sim, uint32_t flight)
 {
-	sim->net->flight[flight].next = sim->net->free;
-	sim->net->free = flight;
-	sim->net->out--;
+	struct sim_net *n = sim->net;
+	struct sim_flight *f = sim_net_flight(sim, flight);
+
+	n->under_way[f->to]--;
+	n->out--;
+	f->next = n->free;
+	n->free = flight;
 }
 
-static void append(struct sim_flight *f, const void *data, uint32_t len)
+void net_lose(struct sim *sim, struct sim_flight *f)
 {
-	memcpy(f->data + f->len, data, len);
-	f->len += len;
+	sim->net->ledger.lost++;
+	sim_net_free(sim, f->index);
+}
+
+/* Where a hang-up ends a connection, nothing of it reaches the next life. */
+static bool nobody_there(struct sim *sim, const struct sim_flight *f)
+{
+	const struct sim_node *to = &sim->node[f->to];
+
+	return !to->up || (sim->net->hung && to->life != f->life);
+}
+
+static void arrive(struct sim *sim, struct sim_flight *f)
+{
+	struct sim_net *n = sim->net;
+
+	if (nobody_there(sim, f)) {
+		net_lose(sim, f);
+		return;
+	}
+	if (f->gone) {
+		n->hung[f->to * n->nodes + f->from] = 0;
+		SIM_MARK(sim, hung_up);
+	}
+	n->ledger.arrived++;
+	sim_note(sim, sim->now, (uint64_t)f->from << 48 ^ (uint64_t)f->to << 32 ^ f->len);
+	sim_node_arrive(sim, f->to, f->index);
+}
+
+void net_later(struct sim *sim, struct sim_flight *f, lend_ns at)
+{
+	f->at = at;
+	sim_at(sim, at, SIM_ARRIVE, f->index, 0);
+}
+
+void net_line(struct sim *sim, struct net_port *p, struct sim_flight *f, bool nic)
+{
+	struct sim_net *n = sim->net;
+
+	f->next = NET_END;
+	if (p->head != NET_END) {
+		struct sim_flight *last = sim_net_flight(sim, p->tail);
+
+		f->at = lend_max_u64(f->at, last->at);
+		last->next = f->index;
+	} else {
+		p->head = f->index;
+		sim_at(sim, f->at, SIM_PORT, (uint32_t)(p - (nic ? n->nic : n->port)), nic);
+	}
+	p->tail = f->index;
+}
+
+static void on_port(struct sim *sim, uint32_t port, bool nic)
+{
+	struct net_port *p = nic ? &sim->net->nic[port] : &sim->net->port[port];
+
+	while (p->head != NET_END) {
+		struct sim_flight *f = sim_net_flight(sim, p->head);
+
+		if (f->at > sim->now) {
+			sim_at(sim, f->at, SIM_PORT, port, nic);
+			return;
+		}
+		p->head = f->next;
+		if (nic)
+			net_switch(sim, f);
+		else
+			arrive(sim, f);
+	}
+}
+
+void net_launch(struct sim *sim, struct sim_flight *f)
+{
+	struct net_port *nic;
+	uint64_t now = sim->now * 1000;
+
+	if (f->from >= sim->net->nodes) {
+		net_switch(sim, f);
+		return;
+	}
+	nic = &sim->net->nic[f->from];
+	f->at = (lend_max_u64(nic->free, now) + 999) / 1000;
+	nic->free = lend_max_u64(nic->free, now) + f->len * sim->net->byte_ps;
+	if (f->at <= sim->now && nic->head == NET_END)
+		net_switch(sim, f);
+	else
+		net_line(sim, nic, f, true);
+}
+
+static uint32_t length(const struct lend_out *out)
+{
+	uint32_t len = out->head_len + out->tail_len;
+
+	for (uint32_t i = 0; i < out->n; i++)
+		len += out->piece[i].len;
+	return len;
+}
+
+static void gather(struct sim_flight *f, const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	uint8_t *at = f->data;
+
+	memcpy(at, out->head, out->head_len);
+	at += out->head_len;
+	for (uint32_t i = 0; i < out->n; i++) {
+		const struct lend_piece *p = &out->piece[i];
+
+		memcpy(at, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
+		at += p->len;
+	}
+	if (out->tail_len)
+		memcpy(at, out->tail, out->tail_len);
+}
+
+static enum lend_sent refusal(struct sim *sim, uint32_t from, uint32_t to)
+{
+	struct sim_net *n = sim->net;
+
+	if (n->hung && (n->hung[from * n->nodes + to] || !sim->node[to].up)) {
+		SIM_MARK(sim, carrier_dead);
+		return LEND_SENT_DEAD;
+	}
+	if (n->hung && n->under_way[to] >= n->plan.ring)
+		return LEND_SENT_FULL;
+	if (n->nic[from].free > sim->now * 1000 + NET_NIC * n->byte_ps)
+		return LEND_SENT_FULL;
+	if (sim_odds(sim, SIM_RNG_FULL, n->plan.full_ppm)) {
+		sim->count.faults++;
+		SIM_MARK(sim, carrier_full);
+		return LEND_SENT_FULL;
+	}
+	return LEND_SENT;
 }
 
 enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
 			    const struct lend_out *out)
 {
-	uint32_t i, to = LEND_PEER_INDEX(out->peer);
+	struct sim_net *n = sim->net;
+	uint32_t to = LEND_PEER_INDEX(out->peer), len = length(out);
+	enum lend_sent sent;
 	struct sim_flight *f;
 
+	SIM_CHECK(sim, len <= n->plan.mtu, "node %u sends %u bytes over a path of %llu", from, len,
+		  (unsigned long long)n->plan.mtu);
+	if (to >= n->nodes)
+		return LEND_SENT; /* a stranger's */
+	sent = refusal(sim, from, to);
+	if (sent != LEND_SENT)
+		return sent;
+	f = net_take(sim, from, to, len);
+	gather(f, bufs, out);
 	sim->count.datagrams++;
-	if (sim->plan.lossless && !sim->node[to].up)
-		return LEND_SENT_DEAD;
-	if (sim_odds(sim, SIM_RNG_LOSS, sim->healing ? 0 : sim->plan.loss_ppm)) {
-		sim->count.faults++;
-		return LEND_SENT;
-	}
-	i = take(sim);
-	f = sim_net_flight(sim, i);
-	*f = (struct sim_flight){.from = from, .to = to, .data = f->data};
-	append(f, out->head, out->head_len);
-	for (uint32_t p = 0; p < out->n; p++)
-		append(f, (const uint8_t *)bufs->seg[out->piece[p].buf].data + out->piece[p].offset,
-		       out->piece[p].len);
-	if (out->tail_len)
-		append(f, out->tail, out->tail_len);
-	sim_at(sim, sim->now + sim->plan.delay_ns, SIM_ARRIVE, i, 0);
+	n->ledger.sent++;
+	if (n->plan.hostile_ppm)
+		net_hostile(sim, f);
+	if (n->faulty)
+		net_faults(sim, f);
+	else
+		net_launch(sim, f);
 	return LEND_SENT;
 }
 
 void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b)
 {
-	(void)what, (void)b;
-	sim_node_arrive(sim, sim_net_flight(sim, a)->to, a);
+	if (what == SIM_PORT)
+		on_port(sim, a, b == FROM_NIC);
+	else if (what == SIM_ARRIVE)
+		arrive(sim, sim_net_flight(sim, a));
+	else
+		net_partition(sim, a, b);
 }
 
-void sim_net_replay(struct sim *sim, uint32_t to, uint32_t n)
+static void hang_up(struct sim *sim, uint32_t of, uint32_t at)
 {
-	(void)sim, (void)to, (void)n;
+	struct sim_net *n = sim->net;
+	struct sim_flight *f = net_take(sim, of, at, 0);
+
+	f->gone = 1;
+	n->hung[at * n->nodes + of] = 1;
+	n->ledger.gone++;
+	f->at = sim->now + n->plan.delay_ns;
+	net_line(sim, &n->port[at], f, false);
 }
 
 void sim_net_crash(struct sim *sim, uint32_t node)
 {
-	(void)sim, (void)node;
+	struct sim_net *n = sim->net;
+
+	if (!n->hung)
+		return;
+	memset(n->hung + node * n->nodes, 0, n->nodes);
+	for (uint32_t at = 0; at < n->nodes; at++)
+		if (at != node && sim->node[at].up)
+			hang_up(sim, node, at);
 }
 
 void sim_net_heal(struct sim *sim)
 {
-	(void)sim;
+	struct sim_net *n = sim->net;
+
+	n->faulty = false;
+	n->plan.full_ppm = 0;
+	n->plan.hostile_ppm = 0;
+	n->plan.buffer_kb = UINT32_MAX;
+	if (n->cut)
+		memset(n->cut, 0, n->nodes * n->nodes);
 }
 
+/* Every flight that began has ended, once. */
 bool sim_net_idle(const struct sim *sim)
 {
-	return sim->net->out == 0;
+	const struct net_ledger *l = &sim->net->ledger;
+
+	return sim->net->out == 0 &&
+	       l->sent + l->copied + l->replayed + l->forged + l->gone == l->arrived + l->lost;
 }

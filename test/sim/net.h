@@ -26,15 +26,19 @@ void sim_net_crash(struct sim *sim, uint32_t node);
 void sim_net_heal(struct sim *sim);
 /* Nothing is left on the way: every flight is back in its pool. */
 bool sim_net_idle(const struct sim *sim);
+/* Hostile datagrams come from any node's address, and from so many behind the last node's: what is
+ * sent there reaches nobody. */
+enum { SIM_STRANGERS = 4 };
 /* A datagram at a node's ring: from flight, valid until the end of the turn that takes it; the node
  * gives it back with sim_net_free(). */
 struct sim_flight {
 	uint32_t from, to, len;
 	uint8_t ecn, gone;
-	/* No node sent these bytes as they are, and they bear no live session's id under a valid
-	 * trailer: the node checks that they change nothing. */
+	/* Not what a node sent from this address: the node checks that it changes nothing, but for
+	 * a short answer. */
 	uint8_t forged;
-	uint32_t next;
+	uint32_t index, next;
+	uint32_t life; /* of its receiver when it was sent */
 	lend_ns at;
 	uint8_t *data; /* room for the plan's mtu and one more */
 };

@@ -55,7 +55,7 @@ static void born(struct sim *sim, struct sim_node *n)
 	LEND_CHECK(n->core);
 	memset((void *)n->core, 0, size);
 	lend_core_init(n->core, &n->cfg, sim->now);
-	memset(n->link, 0, sim->plan.nodes * sizeof(*n->link));
+	memset(n->link, 0, (sim->plan.nodes + SIM_STRANGERS) * sizeof(*n->link));
 	memset(n->serving, 0, 2 * sim->plan.inflight * sizeof(*n->serving));
 	sim_node_kick(sim, n->id);
 }
@@ -69,7 +69,7 @@ void sim_node_open(struct sim *sim)
 
 		n->id = i;
 		n->ring = calloc(sim->plan.ring, sizeof(*n->ring));
-		n->link = calloc(sim->plan.nodes, sizeof(*n->link));
+		n->link = calloc(sim->plan.nodes + SIM_STRANGERS, sizeof(*n->link));
 		n->serving = calloc(2 * sim->plan.inflight, sizeof(*n->serving));
 		LEND_CHECK(n->ring && n->link && n->serving);
 		sim_node_bufs_open(n);
@@ -291,8 +291,9 @@ static void transmit(struct sim *sim, struct sim_node *n)
 
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
 		for (uint32_t i = 0; i < k; i++) {
-			sim_oracle_out(sim, n, &out[i], i);
 			out[i].sent = (uint8_t)sim_net_send(sim, n->id, &n->bufs, &out[i]);
+			if (out[i].sent == LEND_SENT)
+				sim_oracle_out(sim, n, &out[i], i);
 			sim_note(sim, out[i].peer, out[i].sent);
 		}
 		lend_core_sent(n->core, out, k);

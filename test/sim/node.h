@@ -23,7 +23,7 @@ struct sim_node {
 	uint32_t ring_n;
 	lend_ns turn;          /* the earliest turn that is in the heap; LEND_NEVER: none */
 	bool turning;          /* inside one: whoever calls the core need not ask for another */
-	struct sim_link *link; /* by node */
+	struct sim_link *link; /* by node; strangers behind them */
 	struct sim_serving *serving; /* by record of the core */
 };
 

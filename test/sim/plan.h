@@ -55,6 +55,7 @@
 	X(delay_ns, 5000, "of every link")                                                         \
 	X(jitter_ns, 0, "more, at most")                                                           \
 	X(buffer_kb, 4096, "shared by the ports of the switch")                                    \
+	X(share, 0, "eighths of what is free of it that one port may hold; 0: all")                \
 	X(mark_kb, 0, "a longer queue marks ECN; 0: never")                                        \
 	X(loss_ppm, 0, "datagrams lost")                                                           \
 	X(loss_mask, 0, "bit i: the i-th datagram of the run is lost")                             \

@@ -172,7 +172,7 @@ static void closed(struct sim *sim)
 		SIM_CHECK(sim, n->core->free_sess.free == n->cfg.sessions && !n->core->timers,
 			  "node %u: %u sessions and %u timers are left", i,
 			  n->cfg.sessions - n->core->free_sess.free, n->core->timers);
-		for (uint32_t k = 0; k < sim->plan.nodes; k++)
+		for (uint32_t k = 0; k < sim->plan.nodes + SIM_STRANGERS; k++)
 			SIM_CHECK(sim, !n->link[k].kept, "node %u still keeps peer %u", i, k);
 	}
 }

@@ -1,0 +1,95 @@
+/* net_state - what the simulated network is made of. Private to net*.c. Layer: test/sim. */
+#ifndef TEST_SIM_NET_STATE_H
+#define TEST_SIM_NET_STATE_H
+
+#include "sim/net.h"
+#include "sim/node.h"
+#include "wire/pkt.h"
+
+enum {
+	NET_CHUNK = 256,      /* flights made at once */
+	NET_NIC = 256 << 10,  /* bytes that wait at a sender's link; then the carrier is full */
+	NET_TAPE = 128,       /* datagrams of the past that are kept */
+	NET_END = UINT32_MAX, /* of a list of flights */
+};
+#define NET_REPLAY_NS (UINT64_C(600) * 1000000000) /* an older one never comes back */
+
+/* What happened to flights; see net_conserved(). */
+struct net_ledger {
+	uint64_t sent, copied, replayed, forged, gone; /* begun */
+	uint64_t arrived, lost;                        /* ended */
+	uint64_t dropped;                              /* of those lost: no room in the switch */
+};
+
+/* A line of rate: what enters leaves in order, one after the other. Times in picoseconds, so that
+ * a byte at 100 Gb/s is a whole number. */
+struct net_port {
+	uint64_t free;       /* when the last byte of its queue is out */
+	uint32_t head, tail; /* flights behind it in order of time */
+	bool busy;           /* in the switch's list */
+};
+
+struct net_tape_entry {
+	uint32_t from, to, len, life_from, life_to;
+	lend_ns at;
+};
+struct net_tape {
+	struct net_tape_entry *entry; /* NULL: nothing is recorded */
+	uint8_t *data;                /* a stride of each */
+	uint32_t n;
+	uint64_t seen;
+};
+
+struct sim_net {
+	struct sim_plan plan; /* faults are zero once they are over */
+	uint32_t nodes;
+	bool faulty; /* some fault of the way is not zero */
+	/* Flights. */
+	struct sim_flight **chunk;
+	uint32_t chunks, free, out;
+	uint32_t stride;
+	/* Links and switch. */
+	uint64_t byte_ps;
+	struct net_port *nic, *port; /* by node: into the switch, out of it */
+	uint32_t *busy, busy_n;      /* ports that had a queue when last looked at */
+	uint32_t *under_way;         /* by node: flights to it that are not free again */
+	/* Faults. */
+	uint32_t burst; /* datagrams still lost of this burst */
+	uint8_t *cut;   /* by from * nodes + to: partitions that hold; NULL: none ever */
+	uint8_t *hung;  /* by at * nodes + of: that died and this does not know; NULL: lossy */
+	struct net_tape tape;
+	struct net_ledger ledger;
+};
+
+/* net.c */
+struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_t len);
+struct sim_flight *net_copy(struct sim *sim, const struct sim_flight *f);
+void net_lose(struct sim *sim, struct sim_flight *f);
+/* At the end of a line, or as an event of its own when it may overtake. */
+void net_line(struct sim *sim, struct net_port *p, struct sim_flight *f, bool nic);
+void net_later(struct sim *sim, struct sim_flight *f, lend_ns at);
+/* Onto its sender's link. */
+void net_launch(struct sim *sim, struct sim_flight *f);
+
+/* net_switch.c: a flight reaches the switch now. */
+void net_switch(struct sim *sim, struct sim_flight *f);
+/* Bytes that wait for a port. */
+uint64_t net_queue(const struct sim_net *n, uint32_t port, lend_ns now);
+
+/* net_fault.c: a flight that a node sent meets the plan's faults, and is launched unless lost. */
+void net_faults(struct sim *sim, struct sim_flight *f);
+void net_partition(struct sim *sim, uint32_t a, uint32_t b);
+void net_partition_next(struct sim *sim);
+/* Something befalls this datagram: the trace gets a line; by_state, of SIM_MARK_OF(), is crossed
+ * with the state of the session that it is for. */
+void net_mark(struct sim *sim, const struct sim_flight *f, const char *what, size_t by_state);
+
+/* net_tape.c */
+void net_tape_open(struct sim_net *n);
+void net_tape_close(struct sim_net *n);
+void net_record(struct sim *sim, const struct sim_flight *f);
+void net_replay_one(struct sim *sim, uint32_t to);
+
+/* net_hostile.c: what comes with a datagram that a node sent. */
+void net_hostile(struct sim *sim, const struct sim_flight *live);
+#endif
