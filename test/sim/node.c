@@ -153,7 +153,11 @@ void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight)
 	struct sim_node *n = &sim->node[node];
 	lend_ns wait = sim->plan.turn_ns ? sim_below(sim, SIM_RNG_TURN, sim->plan.turn_ns + 1) : 0;
 
-	if (!n->up || n->ring_n == sim->plan.ring) {
+	/* There is always room for a hang-up. */
+	if (n->up && sim_net_flight(sim, flight)->gone && n->ring_n >= sim->plan.ring) {
+		n->ring = realloc(n->ring, (n->ring_n + 1) * sizeof(*n->ring));
+		LEND_CHECK(n->ring);
+	} else if (!n->up || n->ring_n >= sim->plan.ring) {
 		SIM_CHECK(sim, !n->up || !sim->plan.lossless,
 			  "a lossless carrier overfills a ring");
 		if (n->up)

@@ -82,6 +82,7 @@ static void draw_net(struct lend_rng *r, struct sim_plan *p)
 	p->delay_ns = PICK(r, 5000, 5000, 0, 1, 500, 50000, 1000000, 20000000);
 	p->jitter_ns = one_in(r, 3) ? some(r, 1 + 2 * p->delay_ns) : 0;
 	p->buffer_kb = PICK(r, 4096, 4096, 512, 64, 16);
+	p->share = one_in(r, 3) ? PICK(r, 1, 8, 64) : 0;
 	p->mark_kb = one_in(r, 3) ? p->buffer_kb / 8 : 0;
 	p->full_ppm = maybe(r, 4, 300000);
 }
