@@ -30,12 +30,17 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 	return true;
 }
 
+/* Silence kills, but not where death is a hang-up, nor before a goodbye was said: that has an end
+ * of its own. */
+static bool mortal(const struct lend_sess *s)
+{
+	return s->state != LEND_SESS_CLOSING && !(s->lossless && s->state == LEND_SESS_UP);
+}
+
 /* False: the session ended. */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
-	bool quiet_ok = s->lossless && s->state == LEND_SESS_UP; /* its death is a hang-up */
-
-	if (!quiet_ok && c->now - s->last_rx >= c->cfg.dead) {
+	if (mortal(s) && c->now - s->last_rx >= c->cfg.dead) {
 		LEND_COUNT(c, dead);
 		lend_sess_down(c, s, UNAVAILABLE, false);
 		return false;
@@ -53,7 +58,7 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = lend_min_u64(s->ctl_timer, s->ack_timer);
 
-	if (s->state != LEND_SESS_UP || !s->lossless)
+	if (mortal(s))
 		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
 	if (s->state == LEND_SESS_UP && !s->lossless)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);

@@ -57,6 +57,21 @@ Test(sess, goodbye_ends_both_sides)
 	duo_close(&d);
 }
 
+/* Where a hang-up is seen a session may be silent for ever, and then be closed. */
+Test(sess, goodbye_is_said_after_a_long_silence)
+{
+	struct duo d;
+
+	duo_open(&d, true);
+	duo_up(&d);
+	duo_pass(&d, 60000 * MS);
+	duo_forget(&d);
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	duo_settle(&d);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
+	duo_close(&d);
+}
+
 Test(sess, a_restarted_server_resets)
 {
 	struct duo d;
