@@ -253,7 +253,7 @@ static enum lend_sent refusal(struct sim *sim, uint32_t from, uint32_t to)
 		SIM_MARK(sim, carrier_dead);
 		return LEND_SENT_DEAD;
 	}
-	if (n->hung && n->under_way[to] >= n->plan.ring)
+	if (n->hung && n->under_way[to] >= sim_node_ring(sim))
 		return LEND_SENT_FULL;
 	if (n->nic[from].free > sim->now * 1000 + NET_NIC * n->byte_ps)
 		return LEND_SENT_FULL;

@@ -68,7 +68,7 @@ void sim_node_open(struct sim *sim)
 		struct sim_node *n = &sim->node[i];
 
 		n->id = i;
-		n->ring = calloc(sim->plan.ring, sizeof(*n->ring));
+		n->ring = calloc(SIM_RING + sim->plan.nodes, sizeof(*n->ring));
 		n->link = calloc(sim->plan.nodes + SIM_STRANGERS, sizeof(*n->link));
 		n->serving = calloc(2 * sim->plan.inflight, sizeof(*n->serving));
 		LEND_CHECK(n->ring && n->link && n->serving);
@@ -154,10 +154,7 @@ void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight)
 	lend_ns wait = sim->plan.turn_ns ? sim_below(sim, SIM_RNG_TURN, sim->plan.turn_ns + 1) : 0;
 
 	/* There is always room for a hang-up. */
-	if (n->up && sim_net_flight(sim, flight)->gone && n->ring_n >= sim->plan.ring) {
-		n->ring = realloc(n->ring, (n->ring_n + 1) * sizeof(*n->ring));
-		LEND_CHECK(n->ring);
-	} else if (!n->up || n->ring_n >= sim->plan.ring) {
+	if (!n->up || (n->ring_n >= sim_node_ring(sim) && !sim_net_flight(sim, flight)->gone)) {
 		SIM_CHECK(sim, !n->up || !sim->plan.lossless,
 			  "a lossless carrier overfills a ring");
 		if (n->up)

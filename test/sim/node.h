@@ -45,7 +45,7 @@ struct sim_serving {
 	uint8_t state;  /* enum sim_serve */
 };
 #define SIM_NO_CALL UINT32_MAX
-enum { SIM_BUFS = 4096, SIM_WRAPPED = 255, SIM_BURST = 32 };
+enum { SIM_BUFS = 4096, SIM_WRAPPED = 255, SIM_BURST = 32, SIM_RING = 4096 };
 
 enum sim_owner { SIM_BUF_FREE, SIM_BUF_OURS, SIM_BUF_CORE };
 struct sim_buf {
@@ -57,6 +57,11 @@ void sim_node_open(struct sim *sim); /* all of them, born */
 void sim_node_close(struct sim *sim);
 void sim_node_crash(struct sim *sim, uint32_t node);
 void sim_node_birth(struct sim *sim, uint32_t node);
+/* Datagrams that may wait for a turn: a short ring is a fault, and those stop. */
+static inline uint32_t sim_node_ring(const struct sim *sim)
+{
+	return sim->healing ? SIM_RING : (uint32_t)sim->plan.ring; /* hang-ups beside */
+}
 /* A flight has come; a full ring drops it (and frees it). */
 void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight);
 void sim_node_turn(struct sim *sim, uint32_t node);

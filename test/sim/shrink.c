@@ -132,10 +132,10 @@ void sim_shrink(struct sim_failure *failure, unsigned limit_s)
 
 	while (any && time(NULL) < s.end) {
 		any = false;
-		for (size_t i = 1; sim_plan_field(&failure->plan, i, &value, &calm); i++) {
-			any |= smaller(&s, i);
+		for (size_t i = 1; sim_plan_field(&failure->plan, i, &value, &calm); i++)
 			any |= fewer(&s, i);
-		}
+		for (size_t i = 1; sim_plan_field(&failure->plan, i, &value, &calm); i++)
+			any |= smaller(&s, i);
 	}
 }
 

@@ -136,7 +136,6 @@ static void ended(struct sim *sim)
 	SIM_CHECK(sim, !why, "after the bound: %s", why);
 	why = sim_mem_unfinished(sim);
 	SIM_CHECK(sim, !why, "after the bound: %s", why);
-	SIM_CHECK(sim, sim_net_idle(sim), "after the bound a datagram is still on its way");
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
 		struct sim_node *n = &sim->node[i];
 
@@ -166,12 +165,15 @@ static void hang_up(struct sim *sim)
 static void closed(struct sim *sim)
 {
 	ended(sim);
+	SIM_CHECK(sim, sim_net_idle(sim), "after the bound a datagram is still on its way");
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
 		struct sim_node *n = &sim->node[i];
 
-		SIM_CHECK(sim, n->core->free_sess.free == n->cfg.sessions && !n->core->timers,
-			  "node %u: %u sessions and %u timers are left", i,
-			  n->cfg.sessions - n->core->free_sess.free, n->core->timers);
+		for (uint32_t k = 0; k < n->cfg.sessions; k++)
+			SIM_CHECK(sim, lend_sess_at(n->core, k)->state == LEND_SESS_FREE,
+				  "node %u: a session in state %u with peer %u is left", i,
+				  lend_sess_at(n->core, k)->state, lend_sess_at(n->core, k)->peer);
+		SIM_CHECK(sim, !n->core->timers, "node %u: %u timers are left", i, n->core->timers);
 		for (uint32_t k = 0; k < sim->plan.nodes + SIM_STRANGERS; k++)
 			SIM_CHECK(sim, !n->link[k].kept, "node %u still keeps peer %u", i, k);
 	}

@@ -156,8 +156,12 @@ static void on_cancelled(struct sim *sim, uint32_t node, const struct lend_event
 {
 	struct sim_serving *v = serving_at(sim, node, e->call);
 
-	SIM_CHECK(sim, v->handle == e->call && v->state == SIM_SERVE_RUNNING,
+	SIM_CHECK(sim,
+		  v->handle == e->call &&
+		      (v->state == SIM_SERVE_RUNNING || v->state == SIM_SERVE_REPLIED),
 		  "node %u: a request is cancelled that does not run", node);
+	if (v->state == SIM_SERVE_REPLIED)
+		return; /* by its REQUEST, which came in the same turn */
 	SIM_CHECK(sim, lend_core_request_cancelled(sim->node[node].core, e->call),
 		  "node %u: cancelled, and it does not say so", node);
 	v->state = SIM_SERVE_CANCELLED;
