@@ -67,6 +67,16 @@ void cn_node_alias(struct lend_mem *mem, uint32_t id, uint16_t index)
 		mem->aliases++;
 }
 
+/* Its session ended while no call of ours was under way. */
+static bool has_gone(const struct cn_node *node)
+{
+	struct lend_peer peer;
+
+	return node->state == CN_NODE_UP &&
+	       lend_session_peer(node->mem->ep, node->session, &peer) < 0;
+}
+
+/* A node that was started anew has another id: asked again, it says so. */
 int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index)
 {
 	int rc = -EHOSTUNREACH;
@@ -78,7 +88,9 @@ int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index)
 			*index = (uint16_t)i;
 			return 0;
 		}
-		if (node->greeted || node->failed)
+		if (has_gone(node))
+			cn_node_lost(node);
+		if (node->failed || (node->greeted && node->state == CN_NODE_UP))
 			continue;
 		if (cn_node_wake(node, 0) == 0)
 			rc = -EAGAIN;

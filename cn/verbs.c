@@ -53,17 +53,21 @@ static int take_ref(struct cn_op *op, const struct lend_ref *ref)
 	return 0;
 }
 
-/* For operations that a reference sends to its node: ask again those that did not answer. */
+/* For operations that a reference sends to its node: ask again those that did not answer, if none
+ * that did has its id. */
 static int find_node(struct cn_op *op, const struct lend_ref *ref)
 {
 	struct lend_memref r;
 	int rc;
 
-	for (uint32_t i = 0; i < op->mem->nodes; i++)
-		op->mem->node[i]->failed &= op->mem->node[i]->greeted;
 	cn_ref_in(&r, ref);
 	op->node = UINT16_MAX;
 	rc = cn_node_find(op->mem, r.node, &op->node);
+	if (rc == -EHOSTUNREACH) {
+		for (uint32_t i = 0; i < op->mem->nodes; i++)
+			op->mem->node[i]->failed = false;
+		rc = cn_node_find(op->mem, r.node, &op->node);
+	}
 	return rc == -EAGAIN ? 0 : rc;
 }
 

@@ -140,6 +140,37 @@ Test(mem_death, node_started_anew_behind_an_idle_client)
 	mem_node_stop(&node);
 }
 
+/* Who only reads has to find the new node behind the address that it knows, too. */
+Test(mem_death, a_reader_outlives_its_node)
+{
+	struct lend_stats here, there;
+	struct mem_node node;
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	struct lend_ref ref;
+	char out[4];
+
+	mem_node_start(&node, "shm", "16M", "");
+	mem_client_open(&node, &ep, &mem);
+	ref = mem_put(node.mem, "abc", 4, NULL);
+	cr_assert_eq(mem_get(mem, &ref, 0, out, 4), LEND_OK);
+	kill(node.pid, SIGKILL);
+	waitpid(node.pid, NULL, 0);
+	mem_node_restart(&node, "16M");
+	do {
+		cr_assert_geq(lend_poll(ep), 0);
+		cr_assert_geq(lend_poll(node.ep), 0);
+		lend_stats(ep, &here);
+		lend_stats(node.ep, &there);
+	} while (here.sessions || there.sessions);
+	ref = mem_put(node.mem, "xyz", 4, NULL);
+	cr_assert_eq(mem_get(mem, &ref, 0, out, 4), LEND_OK);
+	cr_assert_str_eq(out, "xyz");
+	mem_client_close(ep, mem);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}
+
 Test(mem_death, node_started_anew)
 {
 	struct mem_node node;
