@@ -86,7 +86,7 @@ weights=0
 for target in "${targets[@]}"; do
 	weights=$((weights + $(weight "$target")))
 done
-execs=0 hostile=0 violations=0 parts=
+execs=0 hostile=0 datagrams=0 violations=0 parts=
 [ -n "$json" ] || printf '%-8s %8s %12s %14s %s\n' target seconds executions hostile found
 for target in "${targets[@]}"; do
 	share=$((seconds * $(weight "$target") / weights))
@@ -94,6 +94,7 @@ for target in "${targets[@]}"; do
 	found=0
 	run "$target" $share || found=1
 	n=$(number execs "$dir/$target.out") h=$(number hostile "$dir/$target.out")
+	[ "$target" != input ] || datagrams=$h
 	execs=$((execs + n)) hostile=$((hostile + h)) violations=$((violations + found))
 	parts="$parts${parts:+,}\"$target\":{\"seconds\":$share,\"execs\":$n,\"hostile\":$h,\"violations\":$found}"
 	[ -n "$json" ] || printf '%-8s %8s %12s %14s %s\n' "$target" $share "$n" "$h" $found
@@ -103,7 +104,7 @@ for target in "${targets[@]}"; do
 	fi
 done
 if [ -n "$json" ]; then
-	echo "{\"seconds\":$seconds,\"execs\":$execs,\"hostile\":$hostile,\"violations\":$violations,\"targets\":{$parts}}"
+	echo "{\"seconds\":$seconds,\"execs\":$execs,\"hostile\":$hostile,\"hostile_datagrams\":$datagrams,\"violations\":$violations,\"targets\":{$parts}}"
 else
 	printf '%-8s %8s %12s %14s %s\n' all "$seconds" $execs $hostile $violations
 fi

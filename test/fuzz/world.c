@@ -4,17 +4,15 @@
 
 #include "fuzz/report.h"
 
-enum { SUPPLY = 3, HEAL_ROUNDS = 5000 };
-#define HEAL_NS (2000 * LEND_MS)
-
 struct world world;
-static void *fresh[2]; /* arenas as lend_core_init() leaves them, and now for use */
+/* Arenas as lend_core_init() leaves them: by poverty, then side. */
+static struct lend_core *fresh[2][2];
 
-static const struct lend_core_config config = {
+static const struct lend_core_config rich = {
     .sessions = 5,
     .calls = 4,
     .inflight = 8,
-    .reassemblies = SUPPLY,
+    .reassemblies = 3,
     .message_max = WORLD_BUF_MAX,
     .receive_budget = 12 << 10,
     .unscheduled = 4096,
@@ -28,36 +26,39 @@ uint32_t world_peer(uint32_t index)
 	return LEND_PEER(world.carrier, index);
 }
 
-static void make_fresh(int who)
+/* A poor core has memory for one message each way at a time. */
+static void make_fresh(int poor, int who)
 {
-	struct lend_core_config c = config;
-	size_t size = lend_core_size(&config);
+	struct lend_core_config c = rich;
+	size_t size;
 
+	if (poor)
+		c.reassemblies = 1;
+	size = lend_core_size(&c);
 	memset(c.incarnation, who + 1, sizeof(c.incarnation));
 	memset(c.seed, who + 7, sizeof(c.seed));
-	fresh[who] = aligned_alloc(64, size);
-	world.side[who].core = aligned_alloc(64, size);
-	memset(fresh[who], 0, size);
-	lend_core_init(fresh[who], &c, LEND_MS);
+	fresh[poor][who] = aligned_alloc(64, size);
+	memset(fresh[poor][who], 0, size);
+	lend_core_init(fresh[poor][who], &c, LEND_MS);
 }
 
-void world_open(uint32_t carrier)
+void world_open(uint32_t carrier, bool poor)
 {
-	struct lend_core *core[2];
+	struct lend_core *core[2] = {world.side[0].core, world.side[1].core};
 
-	for (int i = 0; i < 2; i++) {
-		if (!fresh[i])
-			make_fresh(i);
-		core[i] = world.side[i].core;
-	}
 	memset(&world, 0, sizeof(world));
 	world.carrier = carrier;
 	world.now = LEND_MS;
 	for (int i = 0; i < 2; i++) {
 		struct world_side *s = &world.side[i];
 
+		if (!fresh[0][i]) {
+			make_fresh(0, i);
+			make_fresh(1, i);
+			core[i] = aligned_alloc(64, fresh[0][i]->size);
+		}
 		s->core = core[i];
-		memcpy(s->core, fresh[i], lend_core_size(&config));
+		memcpy(s->core, fresh[poor][i], fresh[poor][i]->size);
 		s->bufs = (struct lend_bufs){s->seg, WORLD_BUFS};
 		world_poll(i);
 	}
@@ -131,7 +132,7 @@ bool world_is_running(int who, uint64_t request)
 	return false;
 }
 
-static void attach(int who, uint64_t call, uint64_t len)
+void world_attach(int who, uint64_t call, uint64_t len)
 {
 	struct world_side *s = &world.side[who];
 	uint32_t b = len <= WORLD_BUF_MAX && len % 5 ? world_buf(who, (uint32_t)len, 2) : 0;
@@ -148,7 +149,7 @@ static void on_need(int who, const struct lend_event *e)
 	if (world.put_off && s->need_n < WORLD_MANY)
 		s->need[s->need_n++] = e->call;
 	else
-		attach(who, e->call, e->len);
+		world_attach(who, e->call, e->len);
 }
 
 static void on_request(int who, const struct lend_event *e)
@@ -237,7 +238,7 @@ void world_poll(int who)
 	while ((n = lend_core_poll(s->core, ev, 8)) > 0)
 		for (uint32_t i = 0; i < n; i++)
 			on_event(who, &ev[i]);
-	while (lend_core_supply_wanted(s->core) && (b = world_buf(who, config.unscheduled, 1)))
+	while (lend_core_supply_wanted(s->core) && (b = world_buf(who, rich.unscheduled, 1)))
 		lend_core_supply(s->core, b);
 }
 
@@ -386,100 +387,4 @@ int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf)
 	(void)take_out(s->running, &s->running_n, request);
 	s->replying++;
 	return 0;
-}
-
-static void answer_all(int who)
-{
-	struct world_side *s = &world.side[who];
-
-	world_poll(who);
-	while (s->need_n)
-		attach(who, s->need[--s->need_n], WORLD_BUF_MAX);
-	while (s->running_n)
-		(void)world_reply(who, s->running[0], 0, 0);
-	world_poll(who);
-}
-
-static void say_goodbye(int who)
-{
-	struct world_side *s = &world.side[who];
-	uint64_t session[WORLD_MANY];
-	uint32_t n = s->session_n;
-
-	memcpy(session, s->session, sizeof(session));
-	for (uint32_t i = 0; i < n; i++)
-		lend_core_disconnect(s->core, session[i]);
-	world_poll(who);
-	FUZZ_CHECK(s->session_n == 0, "a session outlives its disconnect");
-	FUZZ_CHECK(s->open == 0, "a call outlives its session");
-}
-
-static void count_what_is_left(int who)
-{
-	struct world_side *s = &world.side[who];
-	struct lend_core *c = s->core;
-	uint32_t out = 0;
-
-	FUZZ_CHECK(s->open == 0, "calls that did not end");
-	FUZZ_CHECK(s->replying == 0, "replies that did not end");
-	for (uint32_t b = 1; b < WORLD_BUFS; b++)
-		out += s->taken[b];
-	FUZZ_CHECK(out == SUPPLY && c->supply_n == SUPPLY, "buffers that did not come back");
-	for (uint32_t i = 0; i < WORLD_PEERS; i++)
-		FUZZ_CHECK(s->kept[i] == 0, "a peer that is not let go");
-	FUZZ_CHECK(c->free_sess.free == config.sessions, "sessions leak");
-	FUZZ_CHECK(c->free_calls.free == c->records, "records leak");
-	FUZZ_CHECK(c->free_frags.free == 2 * config.reassemblies, "reassemblies leak");
-	FUZZ_CHECK(c->free_wins.free == c->records, "windows leak");
-	FUZZ_CHECK(c->used[0] + c->used[1] == 0, "records are miscounted");
-	FUZZ_CHECK(c->budget_used == 0, "the receive budget leaks");
-	FUZZ_CHECK(c->timers + c->ctl_n == 0, "something goes on");
-	FUZZ_CHECK(c->ready.n + c->starved.n + c->partials.n + c->half.n == 0, "a list leaks");
-	for (uint32_t b = 1; b < WORLD_BUFS; b++)
-		if (s->taken[b])
-			free(s->seg[b].data);
-}
-
-static lend_ns next_time(void)
-{
-	return lend_min_u64(lend_core_deadline(world.side[0].core),
-			    lend_core_deadline(world.side[1].core));
-}
-
-static void one_round(void)
-{
-	for (int i = 0; i < 2; i++)
-		answer_all(i);
-	for (int i = 0; i < 2; i++)
-		for (int turn = 0; turn < 8 && world_flush(i, 16, 0, 0) > 0; turn++)
-			;
-	for (int i = 0; i < 2; i++)
-		answer_all(i);
-}
-
-void world_heal(void)
-{
-	lend_ns goodbye = world.now + HEAL_NS;
-	bool said = false;
-
-	world.deaf = false;
-	world.put_off = false;
-	for (uint32_t round = 0; !said || next_time() != LEND_NEVER; round++) {
-		FUZZ_CHECK(round < HEAL_ROUNDS, "it does not come to rest");
-		one_round();
-		if (!said && world.now >= goodbye) {
-			FUZZ_CHECK(world.side[0].open + world.side[1].open == 0,
-				   "a call outlives its deadline");
-			say_goodbye(0);
-			say_goodbye(1);
-			said = true;
-		}
-		if (next_time() > world.now)
-			world_tick(lend_min_u64(next_time(), said ? LEND_NEVER - 1 : goodbye) -
-				   world.now);
-		else
-			world_tick(0);
-	}
-	count_what_is_left(0);
-	count_what_is_left(1);
 }

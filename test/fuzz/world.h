@@ -67,7 +67,8 @@ struct world {
 
 extern struct world world;
 
-void world_open(uint32_t carrier);
+/* poor: with memory for one message of several datagrams each way. */
+void world_open(uint32_t carrier, bool poor);
 /* The peer's index as core and carrier name it. */
 uint32_t world_peer(uint32_t index);
 /* A buffer of cap bytes and this length, in n segments; 0: all are taken. */
@@ -84,6 +85,8 @@ uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full);
 int world_call(int who, uint64_t session, const struct lend_core_call *call);
 int world_connect(int who, uint32_t index);
 int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf);
+/* Answers a NEED with memory of this length, or refuses. */
+void world_attach(int who, uint64_t call, uint64_t len);
 bool world_is_running(int who, uint64_t request);
 /* Stops interfering: everything must end, and nothing may be left. */
 void world_heal(void);

@@ -1,0 +1,294 @@
+/* Goal: a caller who holds handles too long, says things twice or asks for the impossible gets a
+ * typed error, and a call that fails leaves the core as it was. Method: two cores; the bytes choose
+ * API calls with handles that live, that are stale, of another sort or made up, buffers that are
+ * too short or in too many pieces, output that is told late or dead; datagrams and time in between.
+ * What each call must answer is known from what the test itself did. */
+#include "fuzz/report.h"
+#include "fuzz/world.h"
+
+const char fuzz_name[] = "api";
+
+enum { IMPOSSIBLE_LEN = WORLD_BUF_MAX + 5000 };
+
+static _Alignas(64) uint8_t before[2][1 << 17];
+
+static void remember(int who)
+{
+	const struct lend_core *core = world.side[who].core;
+
+	FUZZ_CHECK(core->hashed <= sizeof(before[who]), "the arena grew: make room");
+	memcpy(before[who], core, core->hashed);
+}
+
+static void expect_unchanged(int who)
+{
+	FUZZ_CHECK(memcmp(before[who], world.side[who].core, world.side[who].core->hashed) == 0,
+		   "a call that failed changed the state");
+}
+
+/* One that was given out once, by either side, as it was or with a bit turned; or any number. */
+static uint64_t some_handle(struct choice *c, int who)
+{
+	const struct world_side *s = &world.side[choice_rare(c, 8) ? !who : who];
+	const struct world_seen *seen[] = {&s->requests, &s->calls, &s->needs, &s->sessions};
+	const struct world_seen *from = seen[choice_of(c, 4)];
+
+	if (!from->n || choice_rare(c, 8))
+		return choice_edge(c);
+	return from->handle[choice_of(c, lend_min_u32(from->n, WORLD_MANY))] ^
+	       (choice_rare(c, 8) ? UINT64_C(1) << choice_of(c, 64) : 0);
+}
+
+static bool is_session(int who, uint64_t id)
+{
+	for (uint32_t i = 0; i < world.side[who].session_n; i++)
+		if (world.side[who].session[i] == id)
+			return true;
+	return false;
+}
+
+static uint64_t some_session(struct choice *c, int who)
+{
+	const struct world_side *s = &world.side[who];
+
+	return s->session_n && !choice_rare(c, 4) ? s->session[choice_of(c, s->session_n)]
+						  : some_handle(c, who);
+}
+
+static uint32_t some_buf(struct choice *c, int who)
+{
+	static const uint32_t len[] = {0, 1, 416, 417, 3000, 4096, 9000, WORLD_BUF_MAX};
+	uint32_t n = choice_rare(c, 16) ? IMPOSSIBLE_LEN : len[choice_of(c, 8)];
+
+	return n ? world_buf(who, n, 1 + choice_of(c, choice_rare(c, 4) ? 8 : 2)) : 0;
+}
+
+static void call(struct choice *c, int who)
+{
+	struct lend_core_call call = {.method = 1, .class = choice_u8(c)};
+	uint64_t session = some_session(c, who);
+	bool lives = is_session(who, session);
+	int err;
+
+	call.deadline = world.now + choice_of(c, 200) * LEND_MS;
+	call.request = some_buf(c, who);
+	call.reply = choice_rare(c, 2) ? some_buf(c, who) : 0;
+	fuzz_hostile += !lives;
+	remember(who);
+	err = world_call(who, session, &call);
+	FUZZ_CHECK(lives == (err != E_STALE), "stale means ended, and only that");
+	FUZZ_CHECK(!err || err == E_AGAIN || err == E_INVAL || err == E_MSGSIZE || err == E_STALE,
+		   "an error that call() does not have");
+	if (err)
+		expect_unchanged(who);
+}
+
+static void reply(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t request = s->running_n && !choice_rare(c, 3)
+			       ? s->running[choice_of(c, s->running_n)]
+			       : some_handle(c, who);
+	int err;
+
+	fuzz_hostile += !world_is_running(who, request);
+	remember(who);
+	err = world_reply(who, request, choice_u8(c), some_buf(c, who));
+	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL || err == E_MSGSIZE,
+		   "an error that reply() does not have");
+	if (err)
+		expect_unchanged(who);
+}
+
+/* What a request's handle is good for while its handler runs, and no longer. */
+static void ask(struct choice *c, int who)
+{
+	struct lend_core *core = world.side[who].core;
+	uint64_t h = some_handle(c, who);
+	uint8_t incarnation[16];
+	uint32_t peer;
+
+	fuzz_hostile++;
+	remember(who);
+	if (world_is_running(who, h))
+		FUZZ_CHECK(lend_core_request_deadline(core, h) > 0, "a handler without a deadline");
+	else
+		FUZZ_CHECK(lend_core_request_deadline(core, h) == 0 || core->used[1] > 0,
+			   "a deadline of nothing");
+	(void)lend_core_request_cancelled(core, h);
+	FUZZ_CHECK(!is_session(who, h) || lend_core_session_peer(core, h, &peer, incarnation) == 0,
+		   "a session that is not known");
+	expect_unchanged(who);
+}
+
+static void cancel(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t h = some_handle(c, who);
+	uint32_t open = s->open;
+
+	fuzz_hostile++;
+	for (int twice = 0; twice < 2; twice++) {
+		lend_core_cancel(s->core, h, 1);
+		world_poll(who);
+		FUZZ_CHECK(open - s->open <= 1, "one cancel ended two calls");
+	}
+}
+
+static void attach(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t h = some_handle(c, who);
+	uint32_t buf = some_buf(c, who);
+	int err;
+
+	if (s->need_n && choice_rare(c, 2))
+		h = s->need[--s->need_n];
+	else
+		fuzz_hostile++;
+	remember(who);
+	err = lend_core_attach(s->core, h, &s->bufs, buf);
+	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL,
+		   "an error that attach() does not have");
+	if (err) {
+		world_give(who, buf);
+		expect_unchanged(who);
+	}
+	world_poll(who);
+}
+
+static void connect(struct choice *c, int who)
+{
+	static const uint32_t peer[] = {LEND_PEER(2, 1), LEND_PEER(3, 1), LEND_PEER(7, 1),
+					UINT32_MAX};
+	struct lend_core *core = world.side[who].core;
+	uint64_t session;
+	int err;
+
+	remember(who);
+	if (choice_rare(c, 3)) {
+		fuzz_hostile++;
+		FUZZ_CHECK(lend_core_connect(core, world.now, peer[choice_of(c, 4)], 1, &session) ==
+			       E_HOSTUNREACH,
+			   "a way where there is none");
+		expect_unchanged(who);
+		return;
+	}
+	err = world_connect(who, 1);
+	FUZZ_CHECK(!err || err == E_NOSPC, "an error that connect() does not have");
+	if (err)
+		expect_unchanged(who);
+}
+
+static void disconnect(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t session = some_session(c, who);
+	uint32_t n = s->session_n;
+
+	fuzz_hostile++;
+	for (int twice = 0; twice < 2; twice++)
+		lend_core_disconnect(s->core, session);
+	world_poll(who);
+	FUZZ_CHECK(n - s->session_n <= 1 && !is_session(who, session), "it ends, and it alone");
+}
+
+/* Output is taken, other things are done, and only then is said what became of it. */
+static void told_late(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+	struct lend_out out[8];
+	uint32_t n =
+	    lend_core_output(s->core, world.now, &s->bufs, out, choice_of(c, 9)); /* 0, too */
+
+	fuzz_hostile++;
+	if (choice_rare(c, 2))
+		disconnect(c, who);
+	if (choice_rare(c, 2))
+		cancel(c, who);
+	for (uint32_t i = 0; i < n; i++)
+		out[i].sent = (uint8_t)(choice_rare(c, 2) ? LEND_SENT : choice_of(c, 3));
+	lend_core_sent(s->core, out, n);
+	world_poll(who);
+}
+
+static void flush(struct choice *c, int who)
+{
+	uint8_t drop = choice_rare(c, 4) ? choice_u8(c) : 0;
+
+	(void)world_flush(who, 16, drop, 0);
+}
+
+/* Time as a clock tells it that goes back, or stands. */
+static void earlier(struct choice *c, int who)
+{
+	struct world_side *s = &world.side[who];
+	lend_ns then = world.now - lend_min_u64(world.now, choice_edge(c));
+
+	fuzz_hostile++;
+	lend_core_tick(s->core, then);
+	world_poll(who);
+}
+
+static void step(struct choice *c)
+{
+	uint8_t op = choice_u8(c);
+	int who = op & 1;
+
+	switch (op >> 1 & 15) {
+	case 0:
+	case 1:
+		call(c, who);
+		return;
+	case 2:
+		reply(c, who);
+		return;
+	case 3:
+		ask(c, who);
+		return;
+	case 4:
+		cancel(c, who);
+		return;
+	case 5:
+		attach(c, who);
+		return;
+	case 6:
+		connect(c, who);
+		return;
+	case 7:
+		disconnect(c, who);
+		return;
+	case 8:
+		told_late(c, who);
+		return;
+	case 9:
+		earlier(c, who);
+		return;
+	case 10:
+		world_tick(UINT64_C(1) << choice_of(c, 33));
+		return;
+	case 11:
+		world.put_off = !world.put_off;
+		return;
+	default:
+		flush(c, who);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct choice c = {.at = data, .end = data + len};
+
+	if (len == 0 || len > 4096)
+		return -1;
+	fuzz_begin();
+	world_open(data[0] % 4 == 3, data[0] >> 2 & 1);
+	c.at++;
+	(void)world_connect(0, 1);
+	for (int turn = 0; turn < 4; turn++)
+		(void)world_flush(turn & 1, 16, 0, 0);
+	while (choice_left(&c))
+		step(&c);
+	world_heal();
+	return 0;
+}

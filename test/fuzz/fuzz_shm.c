@@ -1,0 +1,367 @@
+/* Goal: whatever a client writes into the memory it shares with a server, at any moment, the server
+ * reads and writes nothing outside, delivers exactly what its ring says, counts what contradicts
+ * itself, and serves others. Method: a server with an honest client, both real; for each input
+ * another client is made by hand from the meeting's own parts, and the bytes choose what it writes:
+ * any byte of both rings and both bells, mostly marks and positions that are nearly right, also
+ * while datagrams are lent; what the server does between; and the socket. Then it leaves, and the
+ * honest one is served. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fuzz/choice.h"
+#include "fuzz/report.h"
+#include "io/shm_peers.h"
+#include "sys/clock.h"
+
+const char fuzz_name[] = "shm";
+
+enum { BURST = 64 };
+#define PATIENCE_NS UINT64_C(5000000000)
+
+static struct lend_io *server, *client;
+static uint32_t honest, to_server; /* the client as the server knows it, and the other way round */
+static uint64_t sent, received;    /* of the honest one */
+static char folder[] = "/tmp/lend-fuzz-XXXXXX";
+static char name[64];
+
+static struct {
+	int sock, bell_fd;
+	struct lend_bell *own, *bell; /* its own, and the server's */
+	struct lend_shm_pair *pair;
+	struct lend_shm_peer *peer; /* what the server knows of it */
+} villain;
+
+static struct lend_shm *inside(void)
+{
+	return (struct lend_shm *)(void *)server;
+}
+
+static void clean_up(void)
+{
+	char lock[64];
+
+	client->ops->close(client);
+	server->ops->close(server);
+	(void)snprintf(lock, sizeof(lock), "%s/lend/.lock", folder);
+	(void)unlink(lock);
+	(void)snprintf(lock, sizeof(lock), "%s/lend", folder);
+	(void)rmdir(lock);
+	(void)rmdir(folder);
+}
+
+/* Held against the ring as it lies there: the next datagrams of this peer, and no others. */
+static bool is_what_the_ring_says(const struct lend_shm_peer *p, uint32_t *next,
+				  const struct lend_in *in, uint64_t *bad)
+{
+	for (uint32_t looks = 0; looks < LEND_RING_SLOTS; looks++) {
+		uint32_t i = *next % LEND_RING_SLOTS;
+		uint64_t mark = atomic_load(&p->rx.ring->slot[i].mark);
+		uint32_t len = (uint32_t)mark;
+
+		if (mark >> 32 != *next + 1)
+			return false;
+		++*next;
+		if (len <= LEND_RING_MTU)
+			return in->len == len &&
+			       in->data == (len <= LEND_RING_SHORT ? p->rx.ring->slot[i].data
+								   : p->rx.ring->body[i]);
+		++*bad;
+	}
+	return false;
+}
+
+static uint8_t last_byte; /* so that the reads below are not thought away */
+
+static void read_all(const struct lend_in *in, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (in[i].len)
+			last_byte = ((const volatile uint8_t *)in[i].data)[in[i].len - 1];
+}
+
+static uint32_t receive(struct lend_in in[BURST])
+{
+	uint32_t next = villain.peer ? villain.peer->rx.next : 0, n;
+	uint64_t bad = 0, counted = server->stats.rx_bad;
+
+	n = server->ops->rx(server, in, BURST);
+	FUZZ_CHECK(n <= BURST, "more than was asked for");
+	for (uint32_t i = 0; i < n; i++) {
+		if (in[i].peer == honest && !in[i].gone)
+			received++;
+		else if (in[i].gone)
+			FUZZ_CHECK(in[i].peer != honest, "the honest one is given up");
+		else if (villain.peer)
+			FUZZ_CHECK(is_what_the_ring_says(villain.peer, &next, &in[i], &bad),
+				   "not what the ring says");
+	}
+	FUZZ_CHECK(server->stats.rx_bad - counted >= bad, "bad ones that were not counted");
+	FUZZ_CHECK(server->stats.rx_bad - counted <= LEND_RING_SLOTS + bad, "counted without end");
+	read_all(in, n);
+	return n;
+}
+
+static void turn(void)
+{
+	struct lend_in in[BURST];
+
+	(void)receive(in);
+	server->ops->rx_done(server);
+}
+
+static void serve_honest(void)
+{
+	static uint8_t bytes[500];
+	struct lend_out out = {
+	    .head = bytes, .head_len = 200, .tail = bytes, .tail_len = 100, .peer = to_server};
+	lend_ns end = lend_clock_now() + PATIENCE_NS;
+
+	client->ops->tx(client, NULL, &out, 1);
+	FUZZ_CHECK(out.sent == LEND_SENT, "the honest one is turned away");
+	sent++;
+	while (received < sent && lend_clock_now() < end)
+		turn();
+	FUZZ_CHECK(received == sent, "the honest one is not served");
+}
+
+static void set_up(void)
+{
+	struct lend_io_config config = {0};
+	char address[80];
+	struct lend_in in[BURST];
+
+	FUZZ_CHECK(mkdtemp(folder) && setenv("XDG_RUNTIME_DIR", folder, 1) == 0, "no folder");
+	(void)snprintf(name, sizeof(name), "fuzz-%d", (int)getpid());
+	(void)snprintf(address, sizeof(address), "shm:%s", name);
+	config.listen = address;
+	FUZZ_CHECK(lend_io_open(&config, &server) == 0, "no server");
+	config = (struct lend_io_config){.peer = address};
+	FUZZ_CHECK(lend_io_open(&config, &client) == 0, "no client");
+	honest = UINT32_MAX;
+	while (client->ops->resolve(client, address, &to_server) != 0) {
+		(void)server->ops->rx(server, in, BURST);
+		server->ops->rx_done(server);
+	}
+	honest = 0;
+	(void)atexit(clean_up);
+	serve_honest();
+}
+
+static struct lend_shm_peer *find_villain(void)
+{
+	struct lend_shm *s = inside();
+
+	for (uint32_t i = 0; i < s->top; i++)
+		if (i != honest && s->peer[i].state == LEND_SHM_UP)
+			return &s->peer[i];
+	return NULL;
+}
+
+/* Says HELLO properly, so that it has memory to misuse. */
+static void join(void)
+{
+	struct lend_meet msg;
+	void *pair, *bell, *own;
+	int fds[2], err;
+
+	if (!villain.own) {
+		FUZZ_CHECK(lend_meet_memory(LEND_BELL_LEN, &villain.bell_fd, &own) == 0, "memory");
+		villain.own = own;
+	}
+	memset((void *)villain.own, 0, LEND_BELL_LEN);
+	while ((err = lend_meet_dial(name, &villain.sock)) == -EAGAIN)
+		turn();
+	FUZZ_CHECK(err == 0, "the door is shut");
+	lend_meet_fill(&msg, 0, 3, LEND_SHM_PAIR_LEN);
+	FUZZ_CHECK(lend_meet_send(villain.sock, &msg, &villain.bell_fd, 1) == 0, "no HELLO");
+	while ((err = lend_meet_recv(villain.sock, &msg, fds, 2)) == -EAGAIN)
+		turn();
+	FUZZ_CHECK(err == 0 && lend_meet_map(fds[0], LEND_SHM_PAIR_LEN, &pair) == 0 &&
+		       lend_meet_map(fds[1], LEND_BELL_LEN, &bell) == 0,
+		   "no WELCOME");
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	villain.pair = pair;
+	villain.bell = bell;
+	villain.peer = find_villain();
+	FUZZ_CHECK(villain.peer, "it is welcome and not there");
+}
+
+static void leave(void)
+{
+	lend_ns end = lend_clock_now() + PATIENCE_NS;
+
+	(void)munmap(villain.pair, LEND_SHM_PAIR_LEN);
+	(void)munmap(villain.bell, LEND_BELL_LEN);
+	(void)close(villain.sock);
+	while (villain.peer->state != LEND_SHM_FREE && lend_clock_now() < end)
+		turn();
+	FUZZ_CHECK(villain.peer->state == LEND_SHM_FREE, "it is not let go");
+	villain.peer = NULL;
+}
+
+static uint32_t some_len(struct choice *c)
+{
+	static const uint32_t len[] = {0,    1,    247,  248,        249,       4096,
+				       8447, 8448, 8449, UINT16_MAX, INT32_MAX, UINT32_MAX};
+
+	return choice_rare(c, 4) ? (uint32_t)choice_edge(c) : len[choice_of(c, 12)];
+}
+
+/* A mark that the server waits for, or one of the next, or nearly. */
+static void mark(struct choice *c)
+{
+	uint32_t next = villain.peer->rx.next + choice_of(c, choice_rare(c, 4) ? 256 : 3);
+	uint64_t number = (uint64_t)next + 1 + (choice_rare(c, 8) ? choice_edge(c) : 0);
+
+	fuzz_hostile++; /* the other writes are not counted */
+	atomic_store(&villain.pair->to_server.slot[next % LEND_RING_SLOTS].mark,
+		     number << 32 | some_len(c));
+}
+
+static void position(struct choice *c)
+{
+	uint32_t next = villain.peer->tx.next;
+
+	atomic_store(&villain.pair->to_client.taken,
+		     choice_rare(c, 2) ? next - choice_u8(c) : (uint32_t)choice_edge(c));
+	atomic_store(&villain.pair->to_client.polled, choice_of(c, 3));
+	atomic_store(&villain.pair->to_server.wanted, choice_of(c, 3));
+}
+
+static void bells(struct choice *c)
+{
+	atomic_store(&villain.bell->word[choice_of(c, LEND_SHM_WORDS)], choice_edge(c));
+	atomic_store(&villain.bell->asleep, choice_of(c, 3));
+	atomic_store(&villain.own->word[choice_of(c, LEND_SHM_WORDS)], choice_edge(c));
+	atomic_store(&villain.own->asleep, choice_of(c, 3));
+}
+
+/* Any byte of all that it may write: a run of them. */
+static void scribble(struct choice *c)
+{
+	size_t at = ((size_t)choice_u16(c) << 8 | choice_u8(c)) % LEND_SHM_PAIR_LEN;
+	size_t len = (size_t)1 << choice_of(c, 12);
+	uint8_t value = choice_u8(c);
+
+	if (len > LEND_SHM_PAIR_LEN - at)
+		len = LEND_SHM_PAIR_LEN - at;
+	memset((uint8_t *)villain.pair + at, value, len);
+}
+
+static void write_something(struct choice *c)
+{
+	switch (choice_of(c, 8)) {
+	case 0:
+		position(c);
+		return;
+	case 1:
+		bells(c);
+		return;
+	case 2:
+	case 3:
+		scribble(c);
+		return;
+	default:
+		mark(c);
+	}
+}
+
+static void burst(struct choice *c)
+{
+	uint32_t n = 1 + choice_u8(c);
+
+	choice_dice(c);
+	for (; n > 0; n--)
+		write_something(c);
+	choice_bytes(c);
+}
+
+/* What was lent stays readable, whatever happens to it meanwhile. */
+static void change_what_is_lent(struct choice *c)
+{
+	struct lend_in in[BURST];
+	uint32_t n = receive(in);
+
+	burst(c);
+	read_all(in, n);
+	server->ops->rx_done(server);
+}
+
+static void answer(struct choice *c)
+{
+	static uint8_t bytes[LEND_RING_MTU];
+	struct lend_seg seg = {.data = bytes, .len = sizeof(bytes), .cap = sizeof(bytes)};
+	struct lend_bufs bufs = {&seg, 1};
+	struct lend_out out[4];
+	uint32_t room = LEND_RING_SLOTS - (villain.peer->tx.next - villain.peer->tx.taken);
+
+	for (uint32_t i = 0; i < 4; i++)
+		out[i] = (struct lend_out){
+		    .head = bytes,
+		    .peer = (uint32_t)(villain.peer - inside()->peer),
+		    .n = 1,
+		    .piece = {{.len = choice_rare(c, 2) ? LEND_RING_MTU : choice_u8(c)}}};
+	server->ops->tx(server, &bufs, out, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		FUZZ_CHECK(out[i].sent != LEND_SENT_DEAD || villain.peer->state != LEND_SHM_UP,
+			   "it lives");
+	FUZZ_CHECK(room <= LEND_RING_SLOTS &&
+		       villain.peer->tx.next - villain.peer->tx.taken <= LEND_RING_SLOTS,
+		   "more under way than the ring holds");
+}
+
+static void step(struct choice *c)
+{
+	switch (choice_of(c, 16)) {
+	case 0:
+	case 1:
+	case 2:
+		turn();
+		return;
+	case 3:
+		change_what_is_lent(c);
+		return;
+	case 4:
+		answer(c);
+		return;
+	case 5:
+		(void)server->ops->arm(server);
+		return;
+	case 6:
+		if (choice_rare(c, 4))
+			serve_honest();
+		return;
+	case 7: /* an empty message is taken for the end */
+		(void)send(villain.sock, "garbage", choice_of(c, 8), MSG_DONTWAIT | MSG_NOSIGNAL);
+		return;
+	case 8:
+	case 9:
+		burst(c);
+		return;
+	default:
+		write_something(c);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct choice c = {.at = data, .end = data + len};
+
+	if (len > 4096)
+		return -1;
+	if (!server)
+		set_up();
+	fuzz_begin();
+	join();
+	while (choice_left(&c))
+		step(&c);
+	leave();
+	serve_honest();
+	return 0;
+}

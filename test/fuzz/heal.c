@@ -1,0 +1,106 @@
+/* heal - the end of every history: nobody interferes, everything ends, and what is left is counted.
+ * The other half of world.h. Layer: test. */
+#include <stdlib.h>
+
+#include "fuzz/report.h"
+#include "fuzz/world.h"
+
+enum { HEAL_ROUNDS = 5000 };
+#define HEAL_NS (2000 * LEND_MS)
+
+static void answer_all(int who)
+{
+	struct world_side *s = &world.side[who];
+
+	world_poll(who);
+	while (s->need_n)
+		world_attach(who, s->need[--s->need_n], WORLD_BUF_MAX);
+	while (s->running_n)
+		(void)world_reply(who, s->running[0], 0, 0);
+	world_poll(who);
+}
+
+static void say_goodbye(int who)
+{
+	struct world_side *s = &world.side[who];
+	uint64_t session[WORLD_MANY];
+	uint32_t n = s->session_n;
+
+	memcpy(session, s->session, sizeof(session));
+	for (uint32_t i = 0; i < n; i++)
+		lend_core_disconnect(s->core, session[i]);
+	world_poll(who);
+	FUZZ_CHECK(s->session_n == 0, "a session outlives its disconnect");
+	FUZZ_CHECK(s->open == 0, "a call outlives its session");
+}
+
+static void count_what_is_left(int who)
+{
+	struct world_side *s = &world.side[who];
+	struct lend_core *c = s->core;
+	uint32_t out = 0;
+
+	FUZZ_CHECK(s->open == 0, "calls that did not end");
+	FUZZ_CHECK(s->replying == 0, "replies that did not end");
+	for (uint32_t b = 1; b < WORLD_BUFS; b++)
+		out += s->taken[b];
+	FUZZ_CHECK(out == c->supply_cap && c->supply_n == c->supply_cap,
+		   "buffers that did not come back");
+	for (uint32_t i = 0; i < WORLD_PEERS; i++)
+		FUZZ_CHECK(s->kept[i] == 0, "a peer that is not let go");
+	FUZZ_CHECK(c->free_sess.free == c->cfg.sessions, "sessions leak");
+	FUZZ_CHECK(c->free_calls.free == c->records, "records leak");
+	FUZZ_CHECK(c->free_frags.free == 2 * c->cfg.reassemblies, "reassemblies leak");
+	FUZZ_CHECK(c->free_wins.free == c->records, "windows leak");
+	FUZZ_CHECK(c->used[0] + c->used[1] == 0, "records are miscounted");
+	FUZZ_CHECK(c->budget_used == 0, "the receive budget leaks");
+	FUZZ_CHECK(c->timers + c->ctl_n == 0, "something goes on");
+	FUZZ_CHECK(c->ready.n + c->starved.n + c->partials.n + c->half.n == 0, "a list leaks");
+	for (uint32_t b = 1; b < WORLD_BUFS; b++)
+		if (s->taken[b])
+			free(s->seg[b].data);
+}
+
+static lend_ns next_time(void)
+{
+	return lend_min_u64(lend_core_deadline(world.side[0].core),
+			    lend_core_deadline(world.side[1].core));
+}
+
+static void one_round(void)
+{
+	for (int i = 0; i < 2; i++)
+		answer_all(i);
+	for (int i = 0; i < 2; i++)
+		for (int turn = 0; turn < 8 && world_flush(i, 16, 0, 0) > 0; turn++)
+			;
+	for (int i = 0; i < 2; i++)
+		answer_all(i);
+}
+
+void world_heal(void)
+{
+	lend_ns goodbye = world.now + HEAL_NS;
+	bool said = false;
+
+	world.deaf = false;
+	world.put_off = false;
+	for (uint32_t round = 0; !said || next_time() != LEND_NEVER; round++) {
+		FUZZ_CHECK(round < HEAL_ROUNDS, "it does not come to rest");
+		one_round();
+		if (!said && world.now >= goodbye) {
+			FUZZ_CHECK(world.side[0].open + world.side[1].open == 0,
+				   "a call outlives its deadline");
+			say_goodbye(0);
+			say_goodbye(1);
+			said = true;
+		}
+		if (next_time() > world.now)
+			world_tick(lend_min_u64(next_time(), said ? LEND_NEVER - 1 : goodbye) -
+				   world.now);
+		else
+			world_tick(0);
+	}
+	count_what_is_left(0);
+	count_what_is_left(1);
+}

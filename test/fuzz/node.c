@@ -1,0 +1,348 @@
+#include "fuzz/node.h"
+
+#include <stdlib.h>
+
+#include "fuzz/report.h"
+#include "mn/store/lease.h"
+
+struct node node;
+static void *fresh, *before, *scratch; /* arenas: as init leaves it, and as it was */
+static uint8_t *pages;
+static size_t size;
+
+static void make_fresh(void)
+{
+	struct lend_store_config config;
+
+	lend_store_config_default(&config, (uint64_t)NODE_PAGES * LEND_MEM_PAGE);
+	config.objects = 24;
+	config.holds = 20;
+	config.grants = 12;
+	config.clients = 5;
+	config.incarnations = 3;
+	config.placements = 2;
+	config.open = 8;
+	config.node = 11;
+	config.epoch = 7;
+	config.shard = 2;
+	config.addresses = "shm:mn0";
+	memset(config.key, 9, sizeof(config.key));
+	size = lend_store_size(&config);
+	fresh = aligned_alloc(64, size);
+	before = aligned_alloc(64, size);
+	node.store = aligned_alloc(64, size);
+	pages = aligned_alloc(LEND_MEM_PAGE, lend_store_pages_size(&config));
+	memset(pages, 0, lend_store_pages_size(&config));
+	scratch = malloc(lend_store_audit_size(lend_store_init(fresh, &config, pages, 1000)));
+}
+
+void node_open(void)
+{
+	if (!fresh)
+		make_fresh();
+	memcpy(node.store, fresh, size);
+	node.now = 1000;
+	node.ref_n = node.space_n = 0;
+	for (uint32_t i = 0; i < NODE_CLIENTS; i++) {
+		node.client[i] = (struct node_client){.number = 1 + i % 2};
+		node.client[i].incarnation[0] = (uint8_t)(1 + i / 2);
+	}
+	for (uint32_t i = 0; i < NODE_PINS; i++)
+		node.pinned[i] = false;
+	for (uint32_t i = 0; i < NODE_PLACED; i++)
+		node.placed[i].placement = 0;
+}
+
+void node_audit(void)
+{
+	const char *bad = lend_store_audit(node.store, scratch);
+
+	if (bad)
+		fuzz_fail(__FILE__, __LINE__, bad);
+}
+
+void node_done(uint32_t i)
+{
+	if (node.pinned[i])
+		lend_store_done(node.store, node.out[i].seg, node.out[i].n);
+	node.pinned[i] = false;
+}
+
+void node_tick(lend_ns later)
+{
+	node.now += later;
+	lend_store_tick(node.store, node.now);
+}
+
+void node_close(void)
+{
+	struct lend_memstats stats;
+	uint32_t rounds = 0;
+
+	for (uint32_t i = 0; i < NODE_PINS; i++)
+		node_done(i);
+	for (uint32_t i = 0; i < NODE_PLACED; i++)
+		if (node.placed[i].placement)
+			lend_store_unplace(node.store, node.placed[i].placement);
+	node_audit();
+	for (uint32_t i = 0; i < NODE_CLIENTS; i++)
+		lend_store_hangup(node.store, node.client[i].incarnation);
+	for (lend_ns at; (at = lend_store_deadline(node.store)) != LEND_NEVER;) {
+		FUZZ_CHECK(rounds++ < 1000, "it does not come to rest");
+		node_tick(at > node.now ? at - node.now : 0);
+	}
+	lend_store_stats(node.store, &stats);
+	FUZZ_CHECK(stats.pages_used + stats.pages_pinned + stats.nodes_used == 0, "pages leak");
+	FUZZ_CHECK(stats.refs + stats.spaces + stats.holds + stats.grants == 0, "objects leak");
+	FUZZ_CHECK(stats.clients + stats.incarnations == 0, "clients leak");
+	node_audit();
+}
+
+static uint64_t some_len(struct choice *c)
+{
+	static const uint32_t len[] = {0, 1, 64, 4095, 4096, 4097, 8191, 8192, 8193, 12288, 20000};
+
+	return choice_rare(c, 8) ? choice_edge(c) : len[choice_of(c, 11)];
+}
+
+static struct lend_memterms some_terms(struct choice *c)
+{
+	struct lend_memterms t = {.kind = (uint8_t)choice_of(c, 3)};
+
+	if (t.kind != LEND_TERMS_OWNED)
+		t.ttl = UINT64_C(1) << choice_of(c, 40);
+	if (t.kind == LEND_TERMS_SHARED)
+		t.n = choice_of(c, 3);
+	return t;
+}
+
+static struct lend_memref some_ref(struct choice *c)
+{
+	struct lend_memref ref = {.version = LEND_MEMREF_VERSION, .root_len = 64};
+	uint64_t offset;
+
+	if (!node.ref_n)
+		return ref;
+	ref = node.ref[choice_of(c, node.ref_n < NODE_SEEN ? node.ref_n : NODE_SEEN)];
+	if (choice_rare(c, 4)) {
+		offset = some_len(c);
+		(void)lend_memref_slice(&ref, offset, some_len(c), 1 + choice_of(c, 7), &ref);
+	}
+	return ref;
+}
+
+static uint32_t add_refs(struct choice *c, uint32_t n, uint8_t *to)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_memref ref = some_ref(c);
+
+		lend_memref_encode(&ref, to + (size_t)i * LEND_MEMREF_LEN);
+	}
+	return n * LEND_MEMREF_LEN;
+}
+
+static void some_id(struct choice *c, struct node_client *w, struct lend_memop *op)
+{
+	op->id = choice_rare(c, 6) ? w->id - choice_of(c, 4) : ++w->id;
+	if (!choice_rare(c, 4) && w->id - w->low >= 6)
+		w->low = w->id - choice_of(c, 6);
+	op->low = w->low;
+	op->target = w->id - choice_of(c, 9);
+}
+
+void node_say(struct choice *c, struct node_message *m)
+{
+	struct lend_memop op = {.kind = (uint8_t)(1 + choice_of(c, LEND_MEMOP_KINDS - 1))};
+	struct node_client *w;
+	uint64_t payload;
+
+	m->client = choice_of(c, NODE_CLIENTS);
+	m->placement = 0;
+	w = &node.client[m->client];
+	if (!w->life && !choice_rare(c, 8))
+		op.kind = LEND_MEMOP_HELLO;
+	op.client = w->number;
+	op.life = w->life;
+	if (op.kind == LEND_MEMOP_SEAL)
+		op.flags = choice_rare(c, 3) ? LEND_MEMOP_CONSUME : 0;
+	some_id(c, w, &op);
+	op.ref = some_ref(c);
+	if (node.space_n)
+		op.space =
+		    node.space[choice_of(c, node.space_n < NODE_SEEN ? node.space_n : NODE_SEEN)];
+	op.offset = choice_rare(c, 3) ? some_len(c) : 0;
+	op.len = some_len(c);
+	op.terms = some_terms(c);
+	op.rights = choice_of(c, 9);
+	op.n = choice_rare(c, 2) ? 1 + choice_of(c, 5) : 1;
+	m->fixed = lend_memop_encode(&op, m->bytes);
+	payload = lend_memop_payload(&op);
+	if (payload > NODE_MESSAGE - m->fixed)
+		payload = choice_u16(c) % (NODE_MESSAGE - m->fixed);
+	m->len = m->fixed + (uint32_t)payload;
+	if (op.kind == LEND_MEMOP_RELEASE)
+		(void)add_refs(c, op.n, m->bytes + m->fixed);
+	else
+		memset(m->bytes + m->fixed, (int)m->client + 1, payload);
+}
+
+/* Bytes that come with a greater length are zero, so that an input does the same every time. */
+static void set_len(struct node_message *m, uint32_t len)
+{
+	if (len > m->len)
+		memset(m->bytes + m->len, 0, len - m->len);
+	m->len = len;
+}
+
+void node_spoil(struct choice *c, struct node_message *m)
+{
+	for (uint32_t n = 1 + choice_of(c, 3); n > 0; n--) {
+		uint32_t at = choice_u8(c) % LEND_MEMOP_FIXED_MAX;
+		uint64_t v = choice_edge(c);
+
+		switch (choice_of(c, 4)) {
+		case 0:
+			m->bytes[at] ^= (uint8_t)(1u << choice_of(c, 8));
+			break;
+		case 1:
+			memcpy(m->bytes + (at & ~7u), &v, 8);
+			break;
+		case 2:
+			memcpy(m->bytes + (at & ~3u), &v, 4);
+			break;
+		default:
+			set_len(m, choice_rare(c, 2) ? choice_u8(c)
+						     : choice_u16(c) % (NODE_MESSAGE + 1));
+		}
+	}
+}
+
+void node_place(struct node_message *m)
+{
+	uint32_t n = m->len < 512 ? m->len : 512, at;
+
+	m->placement = lend_store_place(node.store, node.client[m->client].incarnation, m->bytes, n,
+					m->len, m->seg, &m->segs, &m->fixed);
+	if (!m->placement)
+		return;
+	at = m->fixed;
+	for (uint32_t i = 0; i < m->segs; i++) {
+		FUZZ_CHECK(m->seg[i].len <= m->len - at, "frames for more than the message");
+		memcpy(m->seg[i].data, m->bytes + at, m->seg[i].len);
+		at += (uint32_t)m->seg[i].len;
+	}
+	FUZZ_CHECK(at == m->len, "frames for less than the message");
+}
+
+/* What a failed operation may leave behind. */
+static void forgive(struct lend_store *was, const struct lend_store *is)
+{
+	memcpy(lend_at(was, was->records), lend_at(is, is->records),
+	       (size_t)is->config.clients * is->config.open * sizeof(struct lend_record));
+	for (uint32_t i = 1; i <= is->client.top; i++)
+		lend_client_at(was, i)->low = lend_client_at(is, i)->low;
+	for (uint32_t i = 1; i <= is->incarnation.top; i++)
+		lend_incarnation_at(was, i)->expires = lend_incarnation_at(is, i)->expires;
+	was->lease_next = is->lease_next;
+}
+
+static bool is_unheard(const struct node_message *m)
+{
+	struct lend_memop op;
+	size_t n = m->len < LEND_MEMOP_FIXED_MAX ? m->len : LEND_MEMOP_FIXED_MAX;
+
+	if (lend_memop_decode(m->bytes, n, m->len, &op))
+		return true;
+	return op.kind != LEND_MEMOP_HELLO &&
+	       !lend_client_find(node.store, node.client[m->client].incarnation, op.client,
+				 op.life);
+}
+
+static void compare(bool unheard)
+{
+	struct lend_store *was = before;
+	const uint8_t *a = (const void *)&was->config, *b = (const void *)&node.store->config;
+
+	if (!unheard)
+		forgive(was, node.store);
+	FUZZ_CHECK(memcmp(a, b, size - offsetof(struct lend_store, config)) == 0,
+		   "a failed operation changed the store");
+}
+
+static uint8_t last_byte; /* so that the reads below are not thought away */
+
+static void look(const struct lend_store_out *out)
+{
+	uint64_t sum = 0;
+
+	FUZZ_CHECK(out->n <= LEND_STORE_SEGS_MAX, "more segments than there can be");
+	for (uint32_t i = 0; i < out->n; i++) {
+		const volatile uint8_t *at = out->seg[i].data;
+		bool in_pages = (const uint8_t *)at >= pages &&
+				(const uint8_t *)at + out->seg[i].len <=
+				    pages + ((size_t)(NODE_PAGES + 1) << LEND_PAGE_BITS);
+
+		sum += out->seg[i].len;
+		FUZZ_CHECK(in_pages || (!out->pinned && out->seg[i].data == out->head),
+			   "a reply outside the pages");
+		if (out->seg[i].len)
+			last_byte = (uint8_t)(at[0] ^ at[out->seg[i].len - 1]);
+	}
+	FUZZ_CHECK(sum == out->len, "a reply's length is not that of its segments");
+	FUZZ_CHECK(out->status == LEND_MEM_OK || (out->n == 0 && !out->pinned),
+		   "bytes of a failure");
+}
+
+/* Remembers what the reply gave. */
+static void learn(const struct node_message *m, const struct lend_store_out *out)
+{
+	struct node_client *w = &node.client[m->client];
+	struct lend_memhello hello;
+	struct lend_memref ref;
+
+	if (out->status != LEND_MEM_OK || out->pinned)
+		return;
+	if (m->bytes[0] == LEND_MEMOP_HELLO && lend_memhello_decode(out->head, out->len, &hello))
+		w->life = hello.life;
+	else if (out->len == LEND_MEMREF_LEN && lend_memref_decode(out->head, &ref))
+		node.ref[node.ref_n++ % NODE_SEEN] = ref;
+	else if (m->bytes[0] == LEND_MEMOP_ALLOC || m->bytes[0] == LEND_MEMOP_MAP)
+		(void)lend_memspace_decode(out->head, 16, &node.space[node.space_n++ % NODE_SEEN]);
+}
+
+static bool is_status(enum lend_mem_status status)
+{
+	return status == LEND_MEM_OK || status == LEND_MEM_INVALID_ARGUMENT ||
+	       status == LEND_MEM_NOT_FOUND ||
+	       (status >= LEND_MEM_PERMISSION_DENIED && status <= LEND_MEM_UNIMPLEMENTED);
+}
+
+void node_run(struct choice *c, struct node_message *m)
+{
+	struct lend_store_seg seg[4 + LEND_STORE_SEGS_MAX];
+	uint32_t head = m->placement ? m->fixed : m->len, n = 0, cut;
+	struct lend_store_in in = {.incarnation = node.client[m->client].incarnation,
+				   .seg = seg,
+				   .placement = m->placement};
+	uint32_t slot = choice_of(c, NODE_PINS);
+	struct lend_store_out *out = &node.out[slot];
+	bool unheard = is_unheard(m);
+
+	node_done(slot);
+	cut = choice_rare(c, 3) && head ? choice_u8(c) % head : 0;
+	if (cut)
+		seg[n++] = (struct lend_store_seg){m->bytes, cut};
+	seg[n++] = (struct lend_store_seg){m->bytes + cut, head - cut};
+	for (uint32_t i = 0; m->placement && i < m->segs; i++)
+		seg[n++] = m->seg[i];
+	in.n = n;
+	memcpy(before, node.store, size);
+	(void)lend_store_exec(node.store, node.now, &in, out);
+	FUZZ_CHECK(is_status(out->status), "a status that is none");
+	if (out->status != LEND_MEM_OK && !m->placement)
+		compare(unheard);
+	m->placement = 0;
+	look(out);
+	learn(m, out);
+	node.pinned[slot] = out->pinned;
+}

@@ -1,0 +1,69 @@
+/* node - a memory node's store with clients that remember what they were given, and the promises of
+ * mn/store/exec.h checked at every operation.
+ *
+ * Checked: a status is one of the canonical ones, a reply lies inside the pages or its head, what
+ * is malformed or of an unknown client changes nothing, what else fails changes nothing but the
+ * record of it, low water and the lease. Layer: test. One node per process; node_open() makes it
+ * anew. */
+#ifndef TEST_FUZZ_NODE_H
+#define TEST_FUZZ_NODE_H
+
+#include "fuzz/choice.h"
+#include "mn/store/store.h"
+
+enum {
+	NODE_PAGES = 20,
+	NODE_CLIENTS = 6, /* two of each of three processes */
+	NODE_SEEN = 12,
+	NODE_PINS = 4,
+	NODE_PLACED = 3,
+	NODE_MESSAGE = 8 * LEND_MEM_PAGE,
+};
+
+struct node_client {
+	uint8_t incarnation[16];
+	uint32_t number, life;
+	uint64_t id, low; /* of the newest operation */
+};
+
+/* A message as it came: head, fields, payload. */
+struct node_message {
+	uint32_t client;
+	uint32_t len;
+	uint32_t placement; /* 0: none; else its payload lies in frames */
+	uint32_t fixed, segs;
+	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
+	uint8_t bytes[NODE_MESSAGE];
+};
+
+struct node {
+	struct lend_store *store;
+	lend_ns now;
+	struct node_client client[NODE_CLIENTS];
+	struct lend_memref ref[NODE_SEEN];
+	struct lend_memspace space[NODE_SEEN];
+	uint32_t ref_n, space_n;
+	struct lend_store_out out[NODE_PINS]; /* pinned replies, and the one being made */
+	bool pinned[NODE_PINS];
+	struct node_message placed[NODE_PLACED];
+};
+
+extern struct node node;
+
+void node_open(void);
+/* Everybody hangs up, every grant ends: all must be free, all ledgers agree. */
+void node_close(void);
+void node_audit(void);
+void node_tick(lend_ns later);
+/* An operation as its client would say it, of fields that mostly make sense. */
+void node_say(struct choice *c, struct node_message *m);
+/* One to three changes of its bytes or its length. */
+void node_spoil(struct choice *c, struct node_message *m);
+/* Frames for its payload, if the store wants it so; the payload moves there. */
+void node_place(struct node_message *m);
+/* Runs it in segments that split at odd places. */
+void node_run(struct choice *c, struct node_message *m);
+/* Gives back the oldest pinned reply. */
+void node_done(uint32_t i);
+
+#endif
