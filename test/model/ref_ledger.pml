@@ -6,9 +6,13 @@
  * for the dead and for the merely slow; the grant's ttl may end at any time; a freed page is given to
  * somebody else (generation 2).
  *
- * Negative controls, each of which must fail: -DCOUNTER counts shares instead of keeping a set,
- * -DNOGEN does not check the generation, -DNORECORD does not remember a FORGET that came first,
- * -DHELD lets the creator keep a hold that nobody releases while its lease lives.
+ * scope: -, everything
+ *
+ * Negative controls, each of which must fail:
+ * control: -DCOUNTER, shares are counted instead of kept as a set
+ * control: -DNOGEN, the generation is not checked
+ * control: -DNORECORD, a FORGET that came first is not remembered
+ * control: -DHELD, the creator keeps a hold that nobody releases while its lease lives
  */
 bool sPut, sAdopt, sRead, sRelease, sForgetPut, sForgetAdopt;  /* sent */
 bool rPut, rAdopt, rForgetPut, rForgetAdopt;                   /* replies that were sent */
@@ -45,15 +49,15 @@ active proctype A()
 
 active proctype B()
 {
-	told;
-	if :: bAlive -> sAdopt = true :: !bAlive -> goto end fi;
+end_told: told;
+	if :: bAlive -> sAdopt = true :: !bAlive -> goto out fi;
 	if
 	:: rAdopt && bAlive && bLease -> bGot = true; sRead = true
-	:: bAlive -> sForgetAdopt = true; bGave = true; goto end
-	:: !bAlive -> goto end
+	:: bAlive -> sForgetAdopt = true; bGave = true; goto out
+	:: !bAlive -> goto out
 	fi;
 	if :: bAlive -> atomic { bDone = true; sRelease = true } :: !bAlive fi;
-end:	skip
+out:	skip
 }
 
 active proctype Node()

@@ -74,10 +74,10 @@ void fates_give(struct fates *f, uint32_t node, uint32_t buf);
 bool fates_same(struct fates *f, uint32_t node, const struct lend_event *e, uint32_t buf,
 		unsigned salt);
 
-/* A core has a call's record in use. */
-bool fates_busy(const struct fates *f);
-/* While sessions live: credit, slots, orphans, and the records of ended calls are all back. */
-void fates_idle(struct fates *f);
+/* When all calls have ended: until the servers know it too (a live session asks before it is dead,
+ * whatever acknowledgements were lost; and soon if none was). Then sessions live on, but credit,
+ * slots, orphans and records of calls are all back. */
+void fates_rest(struct fates *f, lend_ns since);
 /* When all is over: sessions, timers, pools, lists, budget, buffers. */
 void fates_over(struct fates *f);
 

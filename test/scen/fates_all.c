@@ -4,7 +4,7 @@
 
 #include "scen/fates.h"
 
-bool fates_busy(const struct fates *f)
+static bool is_busy(const struct fates *f)
 {
 	for (uint32_t n = 0; n < f->nodes; n++)
 		if (f->node[n].core->used[0] || f->node[n].core->used[1])
@@ -12,7 +12,7 @@ bool fates_busy(const struct fates *f)
 	return false;
 }
 
-void fates_idle(struct fates *f)
+static void idle(struct fates *f)
 {
 	for (uint32_t n = 0; n < f->nodes; n++) {
 		struct lend_core *c = f->node[n].core;
@@ -32,6 +32,15 @@ void fates_idle(struct fates *f)
 		if (c->free_calls.free != c->records || c->used[0] || c->used[1])
 			fates_wrong(f, "a call's record is not free");
 	}
+}
+
+void fates_rest(struct fates *f, lend_ns since)
+{
+	while (is_busy(f) && fates_step(f, f->now + 5000 * LEND_MS))
+		continue;
+	if (!f->mask && f->now - since > 50 * LEND_MS)
+		fates_wrong(f, "slow, and the network did nothing to it");
+	idle(f);
 }
 
 static void over(struct fates *f, const struct fates_node *n)

@@ -171,10 +171,7 @@ static void run(struct fates *f, const void *arg)
 	if (at.ends < p->calls && !at.dead)
 		fates_wrong(f, "the calls do not end in time");
 	f->longest = lend_max_u64(f->longest, f->now - at.called);
-	/* Whatever was lost of acknowledgements, a live session asks again before it is dead. */
-	while (fates_busy(f) && fates_step(f, f->now + 5000 * LEND_MS))
-		continue;
-	fates_idle(f);
+	fates_rest(f, at.called + p->think);
 	if (!at.dead)
 		judge(f);
 	lend_core_disconnect(f->node[0].core, at.session[0]);

@@ -288,9 +288,7 @@ static void run(struct fates *f, const void *arg)
 	if (!(at.client[A].done && at.client[B].done))
 		fates_wrong(f, "the operations do not end in time");
 	f->longest = lend_max_u64(f->longest, f->now - began);
-	while (fates_busy(f) && fates_step(f, f->now + 5000 * LEND_MS))
-		continue;
-	fates_idle(f);
+	fates_rest(f, began);
 	audit(f, at.plan->terms.kind == LEND_TERMS_TRANSFER);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		lend_core_disconnect(f->node[i].core, at.client[i].session);

@@ -1,0 +1,317 @@
+/* wait - an endpoint that goes to sleep over shared memory loses no wake-up, in all interleavings.
+ *
+ * One receiver turns and sleeps as src/rpc/wait.c and src/io/shm_poll.c do. Two peers send through rings of
+ * their own and share the receiver's bell (src/io/io_shm.c: shm_tx, announce); peer 0 may die between any
+ * two steps, and then its socket hangs up. Another thread leaves an answer (src/rpc/serve.c:
+ * answer_from_afar), one more says lend_stop(). When everything has come the receiver closes.
+ *
+ * Memory is weak: a store that is not a read-modify-write waits in its writer's buffer, one place per
+ * variable, and may become visible in any order with others, at any later time, or by a fence (this is
+ * partial store order: more than x86 does, and what matters here of what ARM does). Release stores of one
+ * writer to different variables do not occur without a fence between them.
+ *
+ * No timer: the core's deadlines would hide a lost wake-up for a while. A receiver that sleeps with
+ * something left to do is a deadlock, which SPIN reports as an invalid end state.
+ *
+ * scope: -, two peers, one of which may die
+ * scope: -DMAIL, one peer, an answer, lend_stop() and lend_close()
+ *
+ * Negative controls, each of which must fail:
+ * control: -DNOLOOK, lend_shm_arm() does not look at the bell after saying asleep
+ * control: -DLOOKFIRST, it looks before it says so
+ * control: -DNOFENCE_ARM, no fence between saying asleep and looking
+ * control: -DNOCOOL, lend_shm_cool() does not look at the ring after it gave up polling it
+ * control: -DNOFENCE_TX, no fence in shm_tx() between publishing and looking who polls
+ * control: -DPEEK, announce() looks at polled before the datagram is published
+ * control: -DASLEEPFIRST, announce() looks at asleep before it rings the bell
+ * control: -DTORNBELL, answer_bell() clears a word with a store instead of an exchange
+ * control: -DNOHANGUP, the death of a peer wakes nobody
+ * control: -DMAIL -DNOMAIL, arm() in wait.c does not look for mail after saying asleep
+ * control: -DMAIL -DNOFENCE_EP, lend_ep_wake() has no fence between the mail and the look at asleep
+ * control: -DMAIL -DNOTOUCH, lend_close() does not wait for threads inside lend_stop() or lend_reply()
+ */
+#define PEERS 2
+#ifdef MAIL
+#define DATAGRAMS(p) (1 - (p))	/* of peer p */
+#else
+#define DATAGRAMS(p) (2 - (p))
+#endif
+
+/* Visible to all. */
+byte mark[PEERS];		/* datagrams published in the ring: its slots' marks */
+bool polled[PEERS];		/* lend_ring.polled */
+bool word[PEERS];		/* lend_bell.word, bit by bit */
+bool bell_asleep;		/* lend_bell.asleep */
+bool ep_asleep, answers, stop;	/* of struct lend_ep */
+byte touching;
+/* The kernel's. */
+bool wake_byte[PEERS], hup[PEERS], eventfd;
+bool closed;			/* the endpoint is gone */
+
+/* The receiver's store buffer: pending, and what. */
+bool pPolled[PEERS], vPolled[PEERS], pBell, vBell, pEp, vEp;
+bool pMark[PEERS];		/* a sender's: one more mark */
+bool pAnswers, pStop;		/* of the two threads */
+
+/* The receiver's own. */
+bool hot[PEERS], hung[PEERS], armed, quiet, gotAnswer, gotStop;
+byte taken[PEERS];
+
+#define put_polled(p, x) vPolled[p] = x; pPolled[p] = true
+#define put_bell(x) vBell = x; pBell = true
+#define put_ep(x) vEp = x; pEp = true
+inline drain()
+{
+	d_step {
+		if :: pPolled[0] -> polled[0] = vPolled[0]; pPolled[0] = false :: else fi;
+		if :: pPolled[1] -> polled[1] = vPolled[1]; pPolled[1] = false :: else fi;
+		if :: pBell -> bell_asleep = vBell; pBell = false :: else fi;
+		if :: pEp -> ep_asleep = vEp; pEp = false :: else fi;
+		vPolled[0] = false; vPolled[1] = false; vBell = false; vEp = false
+	}
+}
+
+/* Buffers drain when they like. */
+active proctype Memory()
+{
+end:	do
+	:: d_step { pPolled[0] -> polled[0] = vPolled[0]; pPolled[0] = false; vPolled[0] = false }
+	:: d_step { pPolled[1] -> polled[1] = vPolled[1]; pPolled[1] = false; vPolled[1] = false }
+	:: d_step { pBell -> bell_asleep = vBell; pBell = false; vBell = false }
+	:: d_step { pEp -> ep_asleep = vEp; pEp = false; vEp = false }
+	:: d_step { pMark[0] -> mark[0]++; pMark[0] = false }
+	:: d_step { pMark[1] -> mark[1]++; pMark[1] = false }
+	:: d_step { pAnswers -> answers = true; pAnswers = false }
+	:: d_step { pStop -> stop = true; pStop = false }
+	od
+}
+
+bool killed;
+
+inline fence_tx(p) { d_step { if :: pMark[p] -> mark[p]++; pMark[p] = false :: else fi } }
+
+/* A peer process: shm_tx() with a burst of one, DATAGRAMS times. */
+proctype Peer(byte p)
+{
+	byte sent;
+	bool sleeps, polls;
+
+	{
+		do
+		:: sent < DATAGRAMS(p) ->
+#ifdef PEEK
+			polls = polled[p];
+#endif
+			atomic { !pMark[p] -> pMark[p] = true; sent++ };	/* lend_ring_commit() */
+#ifndef NOFENCE_TX
+			fence_tx(p);
+#endif
+#ifndef PEEK
+			polls = polled[p];				/* announce() */
+#endif
+			if
+			:: polls
+			:: else ->
+#ifdef ASLEEPFIRST
+				sleeps = bell_asleep;
+#endif
+				d_step { fence_tx(p); word[p] = true };
+#ifndef ASLEEPFIRST
+				sleeps = bell_asleep;
+#endif
+				if
+				:: sleeps ->
+					d_step { sleeps = bell_asleep; bell_asleep = false };
+					if :: sleeps -> wake_byte[p] = true :: else fi	/* lend_meet_wake() */
+				:: else
+				fi
+			fi;
+			d_step { sleeps = false; polls = false }
+		:: else -> break
+		od
+	} unless { atomic { p == 0 && killed -> hup[0] = true } }
+}
+
+/* Another thread: mail, then lend_ep_wake(). */
+proctype Thread(bool stops)
+{
+	bool sleeps;
+
+	touching++;
+	assert(!closed);
+	if :: stops -> pStop = true :: else -> pAnswers = true fi;
+#ifndef NOFENCE_EP
+	d_step {
+		if :: stops && pStop -> stop = true; pStop = false :: else fi;
+		if :: !stops && pAnswers -> answers = true; pAnswers = false :: else fi
+	};
+#endif
+	atomic { assert(!closed); sleeps = ep_asleep };
+	if :: sleeps -> atomic { assert(!closed); eventfd = true } :: else fi;
+	touching--
+}
+
+inline heat(p)		/* lend_shm_heat() */
+{
+	if :: !hot[p] -> hot[p] = true; put_polled(p, true) :: else fi
+}
+
+inline attend(p)	/* lend_shm_attend(): on_event() */
+{
+	d_step {
+		wake_byte[p] = false;			/* lend_meet_drain() */
+		if :: hup[p] && !hung[p] -> hung[p] = true; heat(p) :: else fi
+	}
+}
+
+inline answer_bell()
+{
+	if
+	:: word[0] || word[1] ->
+#ifdef TORNBELL
+		bit0 = word[0]; bit1 = word[1];
+		d_step { word[0] = false; word[1] = false };
+#else
+		d_step { drain(); bit0 = word[0]; bit1 = word[1]; word[0] = false; word[1] = false };
+#endif
+		d_step {
+			if :: bit0 -> heat(0) :: else fi;
+			if :: bit1 -> heat(1) :: else fi;
+			bit0 = false; bit1 = false
+		}
+	:: else
+	fi
+}
+
+inline poll_hot(p)	/* take(), and what hung up is forgotten once it is told: lend_shm_drop_gone() */
+{
+	d_step {
+		if
+		:: hot[p] -> taken[p] = mark[p];
+			if :: hung[p] -> hot[p] = false :: else fi
+		:: else
+		fi
+	}
+}
+
+inline turn()		/* lend_ep_turn() */
+{
+	if			/* look_around() */
+	:: armed -> d_step { put_bell(false); armed = false }; attend(0); attend(1)
+	:: !armed -> attend(0); attend(1)	/* 20 us have passed */
+	:: !armed
+	fi;
+	answer_bell();
+	poll_hot(0);
+	poll_hot(1);
+	if :: answers -> d_step { answers = false; gotAnswer = true } :: else fi;	/* odd_jobs() */
+	if :: stop -> d_step { stop = false; gotStop = true } :: else fi		/* lend_run() */
+}
+
+inline cool(p)		/* lend_shm_cool() */
+{
+	if
+	:: quiet && hot[p] ->
+		d_step { put_polled(p, false) };
+		d_step { drain() };
+#ifdef NOCOOL
+		hot[p] = false
+#else
+		d_step {
+			if
+			:: hung[p] || mark[p] > taken[p] -> put_polled(p, true); quiet = false
+			:: else -> hot[p] = false
+			fi
+		}
+#endif
+	:: else
+	fi
+}
+
+inline look_at_bell()
+{
+	d_step { if :: word[0] || word[1] -> quiet = false :: else fi }
+}
+
+inline arm_shm()	/* lend_shm_arm() */
+{
+	cool(1);
+	cool(0);
+	if
+	:: quiet ->
+#ifdef LOOKFIRST
+		look_at_bell();
+#endif
+		d_step { armed = true; put_bell(true) };
+#ifndef NOFENCE_ARM
+		d_step { drain() };
+#endif
+#if !defined(NOLOOK) && !defined(LOOKFIRST)
+		look_at_bell();
+#endif
+		if :: !quiet -> d_step { put_bell(false); armed = false } :: else fi
+	:: else
+	fi
+}
+
+inline arm()		/* arm() of wait.c */
+{
+	quiet = true;
+	d_step { put_ep(true) };
+	d_step { drain() };
+#ifndef NOMAIL
+	d_step { if :: answers || stop -> quiet = false :: else fi };
+#endif
+	arm_shm();
+	if
+	:: quiet				/* a time that has come keeps it awake as well */
+	:: d_step { quiet = false; put_ep(false) }
+	fi
+}
+
+#define COME (gotAnswer && gotStop && (taken[0] == DATAGRAMS(0) || hung[0]) && taken[1] == DATAGRAMS(1))
+#ifdef NOHANGUP
+#define READY (wake_byte[0] || wake_byte[1] || eventfd)
+#else
+#define READY (wake_byte[0] || wake_byte[1] || (hup[0] && !hung[0]) || eventfd)
+#endif
+
+proctype Receiver()
+{
+	bool bit0, bit1;
+
+	do
+	:: turn();
+		if
+		:: COME -> break
+		:: else -> arm();
+			if
+			:: quiet ->
+				READY;		/* epoll_wait() */
+				d_step { put_ep(false); eventfd = false }	/* awake() */
+			:: else
+			fi
+		fi
+	od;
+#ifndef NOTOUCH
+	touching == 0;				/* lend_close() */
+#endif
+	closed = true
+}
+
+init
+{
+	atomic {
+		hot[0] = true; hot[1] = true; polled[0] = true; polled[1] = true;
+		run Peer(0); run Receiver();
+#ifdef MAIL
+		run Thread(true); run Thread(false)
+#else
+		gotStop = true; gotAnswer = true;
+		run Peer(1)
+#endif
+	};
+#ifndef MAIL
+	if :: killed = true :: skip fi
+#endif
+}
