@@ -50,11 +50,11 @@ void net_record(struct sim *sim, const struct sim_flight *f)
 /* An address that is not the sender's. */
 static void disguise(struct sim *sim, struct sim_flight *f)
 {
-	uint32_t all = sim->net->nodes + SIM_STRANGERS;
+	uint32_t all = sim->net->nodes + SIM_STRANGERS, was = f->from;
 
 	do
-		f->from = (uint32_t)((f->from + 1 + sim_below(sim, SIM_RNG_REPLAY, all - 1)) % all);
-	while (f->from == f->to);
+		f->from = (uint32_t)sim_below(sim, SIM_RNG_REPLAY, all);
+	while (f->from == f->to || f->from == was);
 	f->forged = true;
 	net_mark(sim, f, "from a wrong address", SIM_MARK_OF(spoofed));
 }
