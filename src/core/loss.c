@@ -85,11 +85,13 @@ void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
 	struct lend_call_rec *old = e->call == LEND_NONE ? NULL : owner(c, e);
 
-	/* A short reply of which nobody spoke for a whole ring: it needs a number that is known. */
+	/* A short reply of which nobody spoke for a whole ring: it needs a number that is known.
+	 * Not before the peer's next word: on a full ring of them each would push out another. */
 	if (old && old != k && e->number == (uint32_t)(number - LEND_RING) &&
 	    old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE) {
 		lend_tx_lost(c, &old->tx, 0);
-		lend_sched_ready(c, old);
+		if (!old->tx.ready.in)
+			lend_sched_wait(c, old);
 	}
 	e->call = lend_call_index(c, k);
 	e->gen = k->gen;

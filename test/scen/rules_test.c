@@ -165,3 +165,33 @@ Test(rules, a_reset_from_elsewhere_ends_nothing)
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1);
 	duo_close(&d);
 }
+
+static bool lose_replies(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)v;
+	cr_assert_lt(nth, 1500, "sent without end");
+	return from == 1;
+}
+
+/* The server's ring of sent numbers fills with replies of which nobody speaks. */
+Test(rules, replies_that_nobody_acknowledges_do_not_chase_each_other)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	duo_up(&d);
+	d.quiet = true;
+	d.lose = lose_replies;
+	d.nth = 0;
+	for (int i = 0; i < 8; i++) {
+		duo_call(&d, 0, 0, LEND_NEVER);
+		duo_settle(&d);
+		duo_reply(&d, 0, 0);
+	}
+	duo_pass(&d, 4900 * MS);
+	d.lose = NULL;
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 8);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 8);
+	duo_close(&d);
+}
