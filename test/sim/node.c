@@ -8,7 +8,7 @@
 #include "sim/work.h"
 #include "util/bits.h"
 
-enum { LINE = 64 };
+enum { LINE = 64, TURNS_MAX = 20000 };
 
 static void fill(uint8_t *at, size_t len, uint64_t seed)
 {
@@ -288,9 +288,10 @@ static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight,
 static void transmit(struct sim *sim, struct sim_node *n)
 {
 	struct lend_out out[SIM_BURST];
-	uint32_t k;
+	uint32_t k, turns = 0;
 
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
+		SIM_CHECK(sim, ++turns < TURNS_MAX, "node %u sends without end", n->id);
 		for (uint32_t i = 0; i < k; i++) {
 			out[i].sent = (uint8_t)sim_net_send(sim, n->id, &n->bufs, &out[i]);
 			if (out[i].sent == LEND_SENT)
