@@ -286,6 +286,12 @@ static void up(struct lend_core *c, struct lend_sess *s)
 		lend_sess_arm(c, s, c->now + c->cfg.probe);
 }
 
+bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	return s->client && v->hello.connect == s->connect &&
+	       (s->state == LEND_SESS_CONNECTING || v->hello.session == s->peer_id);
+}
+
 void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	if (s->state == LEND_SESS_UP && v->hello.session == s->peer_id)

@@ -19,6 +19,9 @@ bool lend_sess_is_stale(struct lend_core *c, uint64_t id);
 /* A CONNECT from anywhere. */
 void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
 			  const struct lend_pkt_view *v);
+/* An ACCEPT of this very session. One of another that our CONNECT made, and that is gone, bears our
+ * id, too, but numbers of its own: it must not be noted as seen. */
+bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 /* The first datagram that bears our id. */
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s);

@@ -171,3 +171,42 @@ Test(sess, the_same_datagrams_twice_leave_the_state_alone)
 	duo_pass(&d, 20 * MS);
 	duo_close(&d);
 }
+
+/* Its numbers are another session's: to note them would hide what comes under the same ones. */
+Test(sess, an_accept_of_a_session_that_was_evicted_spoils_nothing)
+{
+	struct duo d;
+	struct duo_dgram connect, late;
+	uint64_t session;
+
+	duo_open(&d, false);
+	d.quiet = true;
+	session = duo_connect(&d);
+	duo_output(&d, 0);
+	connect = d.side[0].wire[0];
+	duo_deliver(&d, 0);
+	duo_inject(&d, 1, connect.data, connect.len);
+	duo_inject(&d, 1, connect.data, connect.len);
+	duo_output(&d, 1);
+	late = d.side[1].wire[2]; /* number 3: so will the reply be */
+	d.side[1].n = 0;
+	duo_connect(&d);
+	duo_connect(&d);
+	duo_output(&d, 0);
+	duo_deliver(&d, 0);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->half_open_evicted, 1);
+	duo_inject(&d, 1, connect.data, connect.len);
+	duo_settle(&d);
+	duo_inject(&d, 0, late.data, late.len);
+	d.side[0].session = session;
+	/* What acknowledges the second reply would acknowledge the first, which was not taken. */
+	for (int i = 0; i < 2; i++) {
+		duo_call(&d, 0, 0, LEND_NEVER);
+		duo_settle(&d);
+		duo_reply(&d, 0, 0);
+		duo_settle(&d);
+	}
+	duo_pass(&d, 20 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 2);
+	duo_close(&d);
+}
