@@ -128,10 +128,11 @@ static void reset_slots(struct lend_core *c, struct lend_sess *s)
 		s->ring[k].call = LEND_NONE;
 }
 
-/* What fits into a datagram of this path: a multiple of 16, so that pieces keep their alignment. */
-static uint32_t payload_of(const struct lend_path *p)
+/* What fits into a datagram of this path, and into what may come unasked: a multiple of 16, so that
+ * pieces keep their alignment. */
+static uint32_t payload_of(const struct lend_core *c, const struct lend_path *p)
 {
-	return (uint32_t)(p->mtu - LEND_PKT_OVERHEAD) & ~15u;
+	return lend_min_u32((uint32_t)(p->mtu - LEND_PKT_OVERHEAD), c->cfg.unscheduled) & ~15u;
 }
 
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state)
@@ -149,7 +150,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->state = state;
 	s->lossless = path->lossless;
 	s->checked = path->checked;
-	s->payload = payload_of(path);
+	s->payload = payload_of(c, path);
 	s->number = 1;
 	s->oldest = 1;
 	s->message_max = LEND_MESSAGE_MAX;

@@ -12,7 +12,7 @@
 enum { DUO_BUFS = 256, DUO_WIRE = 4096, DUO_BIG = 4 << 20 };
 
 struct duo_dgram {
-	uint8_t data[2048];
+	uint8_t data[9000];
 	uint32_t len;
 	uint32_t order;
 };

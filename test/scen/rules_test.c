@@ -195,3 +195,27 @@ Test(rules, replies_that_nobody_acknowledges_do_not_chase_each_other)
 	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 8);
 	duo_close(&d);
 }
+
+static void jumbo(struct lend_core_config *c)
+{
+	c->path[0].mtu = 9000;
+	c->unscheduled = 4096;
+}
+
+/* A datagram must fit into what may come unasked, or the first of a message never does. */
+Test(rules, datagrams_are_no_longer_than_the_memory_they_land_in)
+{
+	struct duo d;
+
+	up_with(&d, false, jumbo);
+	duo_call(&d, duo_buf(&d, 0, 20000, 20000, 3), 0, LEND_NEVER);
+	duo_settle(&d);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	cr_assert(duo_same(&d, 1, d.side[1].request_buf, 20000, 3));
+	duo_free(&d, 1, d.side[1].request_buf);
+	duo_reply(&d, 0, duo_buf(&d, 1, 9000, 9000, 4));
+	duo_settle(&d);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	duo_pass(&d, 100 * MS);
+	duo_close(&d);
+}
