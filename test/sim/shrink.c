@@ -68,7 +68,7 @@ static bool still(struct shrinking *s, struct sim_plan plan)
 	uint64_t seed = plan.seed;
 	char why[SIM_WHY];
 
-	for (uint64_t i = 0; i < 4 && time(NULL) < s->end; i++) {
+	for (uint64_t i = 0; i < 3 && time(NULL) < s->end; i++) {
 		plan.seed = i ? i : seed;
 		s->tries++;
 		if (!sim_try(&plan, 20, why) && same_kind(why, s->best->why)) {
@@ -159,16 +159,17 @@ void sim_tell_story(const struct sim_failure *failure)
 int sim_cmd_shrink(int argc, char **argv)
 {
 	struct sim_failure f;
+	unsigned seconds = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 60;
 
-	if (argc != 2 || !sim_plan_read(argv[1], &f.plan)) {
-		fprintf(stderr, "usage: lend-sim shrink 'seed=7 nodes=3 ...'\n");
+	if (argc < 2 || argc > 3 || !sim_plan_read(argv[1], &f.plan)) {
+		fprintf(stderr, "usage: lend-sim shrink 'seed=7 nodes=3 ...' [SECONDS]\n");
 		return 2;
 	}
 	if (sim_try(&f.plan, 120, f.why)) {
 		printf("no violation\n");
 		return 0;
 	}
-	sim_shrink(&f, 120);
+	sim_shrink(&f, seconds);
 	sim_tell(&f);
 	sim_tell_story(&f);
 	return 1;
