@@ -76,6 +76,20 @@ static struct lend_session_rec *find_core(struct lend_ep *ep, uint64_t core)
 	return i != LEND_NONE32 && ep->session[i].core == core ? &ep->session[i] : NULL;
 }
 
+/* The core reuses a session's index at once, perhaps before we have taken its end out of the queue:
+ * then another one stands in the table, and this one is looked for among all. */
+static struct lend_session_rec *find_ended(struct lend_ep *ep, uint64_t core)
+{
+	struct lend_session_rec *s = find_core(ep, core);
+
+	if (s || ep->by_core[core_index(core)] == LEND_NONE32)
+		return s;
+	for (uint32_t i = 0; i < ep->n_sessions; i++)
+		if (ep->session[i].state >= LEND_SESSION_OPEN && ep->session[i].core == core)
+			return &ep->session[i];
+	return NULL;
+}
+
 lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core)
 {
 	struct lend_session_rec *s = find_core(ep, core);
@@ -116,10 +130,14 @@ static void bind(struct lend_ep *ep, struct lend_session_rec *s, uint64_t core)
 
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 {
-	struct lend_session_rec *s = find_core(ep, ev->session);
+	struct lend_session_rec *s = find_ended(ep, ev->session);
+	uint8_t nobody[16];
 	uint32_t peer;
 
 	if (!s) {
+		if (ep->by_core[core_index(ev->session)] != LEND_NONE32 &&
+		    lend_core_session_peer(ep->core, ev->session, &peer, nobody) < 0)
+			return; /* it has ended since, and its index is another's */
 		s = take(ep, LEND_SESSION_OPEN);
 		if (!s) {
 			lend_core_disconnect(ep->core, ev->session);
@@ -146,14 +164,15 @@ static void end(struct lend_ep *ep, struct lend_session_rec *s)
 
 void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 {
-	struct lend_session_rec *s = find_core(ep, ev->session);
+	struct lend_session_rec *s = find_ended(ep, ev->session);
 
 	if (!s)
 		return;
 	if (ev->status == LEND_UNAVAILABLE && !s->up)
 		(void)lend_fail(EHOSTUNREACH,
 				"no answer from the server: is it running, and the address right?");
-	ep->by_core[core_index(ev->session)] = LEND_NONE32;
+	if (find_core(ep, ev->session))
+		ep->by_core[core_index(ev->session)] = LEND_NONE32;
 	end(ep, s);
 }
 
