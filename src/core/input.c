@@ -122,8 +122,11 @@ static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct le
 {
 	bool accept = v->head.kind == LEND_PKT_ACCEPT, dup;
 
-	if (s->peer != in->peer || (s->state == LEND_SESS_CONNECTING && !accept) ||
-	    (accept && !lend_sess_is_accept(s, v))) {
+	if (s->peer != in->peer || (s->state == LEND_SESS_CONNECTING && !accept)) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	if (accept && !lend_sess_is_accept(s, v)) {
 		LEND_COUNT(c, rx_state);
 		return;
 	}
