@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "sim/mem_marks.h"
+
 /* By the state of the session at the receiver, in the order of enum lend_sess_state. */
 #define SIM_MARKS_BY_STATE(X, name, what)                                                          \
 	X(name##_none, what ", for no session")                                                    \
@@ -37,6 +39,7 @@
 /* Add a line, and SIM_MARK(sim, name) where it happens. */
 #define SIM_MARKS(X)                                                                               \
 	SIM_MARKS_NET(X)                                                                           \
+	SIM_MARKS_MEM(X)                                                                           \
 	X(call_ok, "a call ended with OK")                                                         \
 	X(call_deadline, "a call ended by its deadline")                                           \
 	X(call_cancelled, "a call ended by its caller")                                            \

@@ -1,76 +1,68 @@
 #include "sim/mem.h"
 
+#include <stdlib.h>
+
+#include "mn/store/store.h"
+#include "sim/mem_state.h"
+
 void sim_mem_open(struct sim *sim)
 {
-	(void)sim;
+	sim->mem = calloc(1, sizeof(*sim->mem));
+	LEND_CHECK(sim->mem);
+	mem_serve_open(sim);
+	mem_client_open(sim);
+	mem_op_open(sim);
 }
 
 void sim_mem_close(struct sim *sim)
 {
-	(void)sim;
-}
+	struct sim_mem *m = sim->mem;
 
-void sim_mem_event(struct sim *sim, uint32_t actor)
-{
-	(void)sim, (void)actor;
-}
-
-void sim_mem_birth(struct sim *sim, uint32_t node)
-{
-	(void)sim, (void)node;
-}
-
-void sim_mem_crash(struct sim *sim, uint32_t node)
-{
-	(void)sim, (void)node;
-}
-
-void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
-{
-	(void)sim, (void)node, (void)e;
-}
-
-void sim_mem_turn(struct sim *sim, uint32_t node)
-{
-	(void)sim, (void)node;
-}
-
-lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
-{
-	(void)sim, (void)node;
-	return LEND_NEVER;
-}
-
-uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e)
-{
-	(void)sim, (void)node, (void)e;
-	return 0;
-}
-
-void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
-{
-	(void)node, (void)e;
-	sim_fail(sim, "a memory operation, and nobody to serve it");
-}
-
-void sim_mem_reply_end(struct sim *sim, uint32_t node, uint32_t buf)
-{
-	(void)sim, (void)node, (void)buf;
-}
-
-void sim_mem_end(struct sim *sim, uint32_t node, const struct sim_call *call,
-		 const struct lend_event *e, const void *data)
-{
-	(void)sim, (void)node, (void)call, (void)e, (void)data;
+	if (!m)
+		return;
+	mem_serve_close(sim);
+	mem_op_close(sim);
+	for (uint32_t i = 0; m->actor && i < m->actors; i++)
+		free(m->actor[i].link);
+	free(m->actor);
+	free(m);
+	sim->mem = NULL;
 }
 
 void sim_mem_audit(struct sim *sim)
 {
-	(void)sim;
+	for (uint32_t i = 0; i < sim->mem->servers; i++) {
+		struct mem_server *s = &sim->mem->server[i];
+		const char *bad;
+
+		if (!sim->node[i].up)
+			continue;
+		bad = lend_store_audit(sim->node[i].store, s->scratch);
+		SIM_CHECK(sim, !bad, "node %u: %s", i, bad);
+		mem_model_compare(&s->model, "an audit");
+	}
+}
+
+static const char *left(const struct lend_store *store)
+{
+	if (store->object.used)
+		return "a snapshot or space is left";
+	if (store->hold.used || store->grant.used)
+		return "a hold or grant is left";
+	if (store->client.used || store->incarnation.used)
+		return "a client or lease is left";
+	if (store->placement.used || store->pinned)
+		return "a placement or pin is left";
+	if (store->frame.used || store->node.used)
+		return "a page or page table is left";
+	return lend_store_deadline(store) == LEND_NEVER ? NULL : "something is still to end";
 }
 
 const char *sim_mem_unfinished(struct sim *sim)
 {
-	(void)sim;
-	return NULL;
+	const char *why = mem_client_unfinished(sim);
+
+	for (uint32_t i = 0; i < sim->mem->servers && !why; i++)
+		why = left(sim->node[i].store);
+	return why;
 }

@@ -43,8 +43,9 @@ static lend_ns bound(const struct sim_plan *p)
 	uint64_t bytes = (p->calls + p->memops) * 2 * (p->len_max + 2048) + p->memops * 65536;
 	lend_ns wire = p->mbps ? bytes * 8000 / p->mbps : 0;
 
-	return 3 * p->dead_us * 1000 + 1000 * (p->deadline_us + p->later_us) + 4000 * MS +
-	       8 * wire + 400 * (p->delay_ns + p->jitter_ns + p->reorder_ns + p->turn_ns);
+	return 3 * p->dead_us * 1000 + 4 * (p->stores ? p->lease_us : 0) * 1000 +
+	       1000 * (p->deadline_us + p->later_us) + 4000 * MS + 8 * wire +
+	       400 * (p->delay_ns + p->jitter_ns + p->reorder_ns + p->turn_ns);
 }
 
 static void open_streams(struct sim *sim)

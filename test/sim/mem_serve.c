@@ -1,0 +1,281 @@
+/* mem_serve - a memory node: the real store behind the real core, as the daemon has it, and after
+ * each step the model beside it. Layer: test/sim. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/state.h"
+#include "mn/store/store.h"
+#include "sim/mem_state.h"
+#include "util/bits.h"
+
+enum { SESSION_INDEX = 0xffffff };
+
+static struct mem_server *at(struct sim *sim, uint32_t node)
+{
+	return &sim->mem->server[node];
+}
+
+static uint32_t pick(struct lend_rng *r, uint32_t a, uint32_t b, uint32_t c)
+{
+	const uint32_t of[] = {a, b, c};
+
+	return of[lend_rng_below(r, 3)];
+}
+
+/* The same for every life of a node but for the epoch and the key; tables are small sometimes. */
+static void configure(struct sim *sim, uint32_t node)
+{
+	struct mem_server *s = at(sim, node);
+	const struct sim_plan *p = &sim->plan;
+	uint32_t all = (uint32_t)((p->nodes - p->stores) * p->clients + 1);
+	struct lend_rng r;
+
+	lend_rng_seed(&r, p->seed * 31 + node);
+	s->cfg = (struct lend_store_config){
+	    .pages = (uint32_t)p->pages,
+	    .objects = pick(&r, 8, 64, 512),
+	    .holds = pick(&r, 8, 64, 512),
+	    .grants = pick(&r, 4, 32, 256),
+	    .clients = lend_min_u32(MEM_CLIENTS, pick(&r, all, 2 * all, MEM_CLIENTS)),
+	    .incarnations = pick(&r, (uint32_t)p->nodes, 2 * (uint32_t)p->nodes, MEM_CLIENTS),
+	    .placements = pick(&r, 1, 4, 16),
+	    .open = pick(&r, 4, 16, 64),
+	    .node = 1000 + node,
+	    .shard = (uint32_t)lend_rng_below(&r, 64),
+	    .lease = p->lease_us * 1000,
+	    .late = p->lease_us * 500 + 1,
+	    .revive = p->lease_us * 500,
+	    .addresses = lend_rng_below(&r, 2) ? "sim:0,sim:1" : NULL,
+	};
+	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
+	for (int i = 0; i < 16; i++)
+		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);
+}
+
+void sim_mem_birth(struct sim *sim, uint32_t node)
+{
+	struct mem_server *s = at(sim, node);
+	struct sim_node *n = &sim->node[node];
+	size_t size;
+
+	configure(sim, node);
+	size = lend_store_size(&s->cfg);
+	SIM_CHECK(sim, size, "the plan makes no valid store");
+	n->store = aligned_alloc(64, lend_align_up(size, 64));
+	n->pages = calloc(s->cfg.pages + 1, LEND_MEM_PAGE);
+	s->session = calloc(n->cfg.sessions, sizeof(*s->session));
+	LEND_CHECK(n->store && n->pages && s->session);
+	lend_store_init(n->store, &s->cfg, n->pages, sim->now);
+	mem_model_open(&s->model, sim, node, &s->cfg, n->store);
+	s->scratch = malloc(lend_store_audit_size(n->store));
+	LEND_CHECK(s->scratch);
+}
+
+void sim_mem_crash(struct sim *sim, uint32_t node)
+{
+	struct mem_server *s = at(sim, node);
+	struct sim_node *n = &sim->node[node];
+
+	if (s->model.stats.refs)
+		SIM_MARK(sim, mem_restart_with_refs);
+	mem_model_close(&s->model);
+	free(n->store);
+	free(n->pages);
+	free(s->session);
+	free(s->scratch);
+	n->store = NULL;
+	n->pages = NULL;
+	s->session = NULL;
+	s->scratch = NULL;
+	memset(s->landing, 0, sizeof(s->landing));
+	for (uint32_t i = 0; i < s->replies; i++)
+		s->reply[i].buf = 0;
+}
+
+void mem_serve_open(struct sim *sim)
+{
+	sim->mem->servers = (uint32_t)sim->plan.stores;
+	sim->mem->server = calloc(sim->mem->servers + 1, sizeof(*sim->mem->server));
+	LEND_CHECK(sim->mem->server);
+	for (uint32_t i = 0; i < sim->mem->servers; i++)
+		sim_mem_birth(sim, i);
+}
+
+void mem_serve_close(struct sim *sim)
+{
+	for (uint32_t i = 0; sim->mem->server && i < sim->mem->servers; i++) {
+		struct mem_server *s = at(sim, i);
+
+		sim_mem_crash(sim, i);
+		for (uint32_t r = 0; r < s->replies; r++) {
+			free(s->reply[r].seg);
+			free(s->reply[r].page);
+		}
+		free(s->reply);
+	}
+	free(sim->mem->server);
+}
+
+/* Who is at the other end; when the last session of a process on a carrier that tells is gone, so
+ * is the process. */
+static void went(struct sim *sim, uint32_t node, struct mem_session *gone)
+{
+	struct mem_server *s = at(sim, node);
+
+	gone->handle = 0;
+	if (!sim->plan.lossless)
+		return;
+	for (uint32_t i = 0; i < sim->node[node].cfg.sessions; i++)
+		if (s->session[i].handle &&
+		    memcmp(s->session[i].incarnation, gone->incarnation, 16) == 0)
+			return;
+	lend_store_hangup(sim->node[node].store, gone->incarnation);
+	mem_model_hangup(&s->model, lend_load_u64(gone->incarnation));
+	mem_model_compare(&s->model, "a hang-up");
+}
+
+void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct mem_session *m = &at(sim, node)->session[e->session & SESSION_INDEX];
+	uint32_t peer;
+
+	if (e->kind == LEND_EV_SESSION_UP) {
+		/* It may be down again, and will be told to be. */
+		if (lend_core_session_peer(sim->node[node].core, e->session, &peer,
+					   m->incarnation) == 0)
+			m->handle = e->session;
+	} else if (m->handle == e->session) {
+		went(sim, node, m);
+	}
+}
+
+/* Chains that the core gave back because their message died: their first segment is nobody's, or
+ * another's, now. */
+static void sweep(struct sim *sim, uint32_t node)
+{
+	struct mem_server *s = at(sim, node);
+	const struct sim_node *n = &sim->node[node];
+
+	for (uint32_t i = 0; i < MEM_LANDINGS; i++) {
+		struct mem_landing *l = &s->landing[i];
+
+		if (!l->buf ||
+		    (n->buf[l->buf].owner != SIM_BUF_FREE && n->bufs.seg[l->buf].data == l->fixed))
+			continue;
+		l->buf = 0;
+		lend_store_unplace(n->store, l->placement);
+		s->model.placed -= l->pages;
+		mem_model_compare(&s->model, "a message that died");
+		SIM_MARK(sim, mem_placement_undone);
+	}
+}
+
+void sim_mem_turn(struct sim *sim, uint32_t node)
+{
+	struct sim_node *n = &sim->node[node];
+
+	sweep(sim, node);
+	if (lend_store_deadline(n->store) > sim->now)
+		return;
+	lend_store_tick(n->store, sim->now);
+	mem_model_tick(&at(sim, node)->model);
+	mem_model_compare(&at(sim, node)->model, "a tick");
+}
+
+lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
+{
+	const struct mem_model *m = &at(sim, node)->model;
+	lend_ns told = lend_store_deadline(sim->node[node].store);
+
+	SIM_CHECK(sim, told >= lend_min_u64(m->grant_next, m->lease_next),
+		  "node %u: its deadline is earlier than anything", node);
+	for (uint32_t i = 1; i <= m->grant_top; i++)
+		SIM_CHECK(sim, !m->grant[i].serial || m->grant[i].expires >= told,
+			  "node %u: a grant ends before its deadline", node);
+	return told;
+}
+
+const uint8_t *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session)
+{
+	const struct mem_session *m = &at(sim, node)->session[session & SESSION_INDEX];
+
+	return m->handle == session ? m->incarnation : NULL;
+}
+
+uint32_t mem_serve_wrap(struct sim *sim, uint32_t node, uint32_t first,
+			const struct lend_store_seg *seg, uint32_t n)
+{
+	struct lend_seg *bufs = sim->node[node].bufs.seg;
+	uint32_t last = first;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t b = sim_node_wrap(sim, node, seg[i].data, (uint32_t)seg[i].len);
+
+		if (last)
+			bufs[last].next = b;
+		else
+			first = b;
+		last = b;
+	}
+	return first;
+}
+
+uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e)
+{
+	struct sim_node *n = &sim->node[node];
+	struct mem_server *s = at(sim, node);
+	const uint8_t *who;
+	struct mem_landing *l = NULL;
+	struct lend_memop op;
+	uint32_t segs = 0, fixed = 0, want = 0;
+
+	if (!n->store || !lend_call_at(n->core, (uint32_t)e->call)->server)
+		return 0;
+	sweep(sim, node);
+	who = mem_serve_who(sim, node, e->session);
+	for (uint32_t i = 0; i < MEM_LANDINGS && !l; i++)
+		l = s->landing[i].buf ? NULL : &s->landing[i];
+	if (!who || !l)
+		return 0;
+	if (lend_memop_decode(e->data, e->data_len, e->len, &op) == LEND_MEM_OK)
+		want = mem_model_place(&s->model, lend_load_u64(who), &op);
+	l->placement =
+	    lend_store_place(n->store, who, e->data, e->data_len, e->len, s->seg, &segs, &fixed);
+	SIM_CHECK(sim, !l->placement || want, "node %u lends pages for what cannot become pages",
+		  node);
+	SIM_CHECK(sim, l->placement || !want || n->store->placement.used == s->cfg.placements,
+		  "node %u lends no pages, and has %u free", node,
+		  s->cfg.pages - s->model.page_used - s->model.placed);
+	if (!l->placement)
+		return 0;
+	l->pages = want;
+	s->model.placed += want;
+	mem_model_compare(&s->model, "place");
+	SIM_MARK(sim, mem_placed);
+	l->buf = sim_node_wrap(sim, node, l->fixed, fixed);
+	return mem_serve_wrap(sim, node, l->buf, s->seg, segs);
+}
+
+void sim_mem_reply_end(struct sim *sim, uint32_t node, uint32_t buf)
+{
+	struct mem_server *s = at(sim, node);
+
+	sim_node_back(sim, node, buf);
+	if (node >= sim->mem->servers) {
+		sim_node_unbuf(sim, node, buf);
+		return;
+	}
+	for (uint32_t i = 0; buf && i < s->replies; i++) {
+		struct mem_reply *r = &s->reply[i];
+
+		if (r->buf != buf)
+			continue;
+		mem_serve_check(sim, node, r->seg, r->segs, &r->bytes, "that was read until now");
+		lend_store_done(sim->node[node].store, r->seg, r->segs);
+		mem_model_unpin(&s->model, r->page, r->pages);
+		mem_model_compare(&s->model, "the end of a reply");
+		r->buf = 0;
+		break;
+	}
+	sim_node_unbuf(sim, node, buf);
+}
