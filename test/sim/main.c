@@ -12,6 +12,8 @@ static const struct {
 } command[] = {
     {"run", sim_cmd_run, "[--seeds A..B | --minutes M] [--jobs J] [--json] [--quiet]"},
     {"replay", sim_cmd_replay, "PLAN: one run, and the story of its end"},
+    {"planted", sim_cmd_planted,
+     "[--seeds MAX] [--jobs J] [--only NAME] [--json]: bugs that must be found"},
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };

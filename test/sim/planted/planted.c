@@ -1,0 +1,253 @@
+/* planted - how many seeds the simulator needs to see each planted bug: the test of the tests.
+ *
+ * A child per plant runs seed after seed until one fails: by a violation, a check of our own, a
+ * signal, or by taking more CPU time than any seed takes. Then the same seeds run with no plant at
+ * all, and none of them may fail.
+ *
+ * Layer: test/sim. */
+#include "sim/planted/plants.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/command.h"
+#include "sim/sim.h"
+
+enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8 };
+
+struct options {
+	uint64_t seeds;
+	uint32_t jobs;
+	bool json;
+	const char *only; /* a plant's name, or NULL */
+	const char *file; /* plants of files whose names begin so, or NULL */
+};
+
+/* What became of one plant; the child that runs it writes, and after its death the parent. */
+struct desk {
+	uint64_t seed; /* running, or the one that failed */
+	bool wanted, found;
+	pid_t child;
+	int said; /* what it writes to stderr */
+	char why[WHY];
+};
+
+/* LEND_PLANTED=NAME for all the other commands. */
+__attribute__((constructor)) static void choose(void)
+{
+	const char *name = getenv("LEND_PLANTED");
+
+	for (unsigned i = 0; name && i < lend_plants_n; i++)
+		if (strcmp(lend_plants[i].name, name) == 0)
+			lend_planted = i + 1;
+	if (name && !lend_planted) {
+		fprintf(stderr, "LEND_PLANTED: no such plant: %s\n", name);
+		exit(2);
+	}
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* In the child: 0 when no seed failed. */
+static int run_seeds(struct desk *d, unsigned plant, uint64_t seeds)
+{
+	static struct sim sim;
+	const struct itimerval limit = {.it_value = {.tv_sec = HANG_SECONDS}};
+
+	lend_planted = plant;
+	dup2(d->said, 2);
+	for (d->seed = 1; d->seed <= seeds; d->seed++) {
+		struct sim_plan plan = sim_plan_draw(d->seed);
+
+		setitimer(ITIMER_PROF, &limit, NULL);
+		if (!sim_run(&sim, &plan)) {
+			snprintf(d->why, WHY, "%.*s", WHY - 1, sim.why);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void start(struct desk *d, unsigned plant, uint64_t seeds)
+{
+	pid_t child;
+
+	d->said = memfd_create("said", 0);
+	LEND_CHECK(d->said >= 0);
+	fflush(NULL);
+	child = fork();
+	LEND_CHECK(child >= 0);
+	if (child == 0)
+		_exit(run_seeds(d, plant, seeds));
+	d->child = child;
+}
+
+/* What it died of: the check that failed names itself on stderr. */
+static void judge(struct desk *d, int status)
+{
+	char text[WHY];
+	ssize_t n = pread(d->said, text, WHY - 1, 0);
+
+	close(d->said);
+	d->child = 0;
+	d->found = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+	if (!d->found || d->why[0])
+		return;
+	text[n > 0 ? n : 0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)
+		snprintf(d->why, WHY, "hangs");
+	else if (text[0])
+		memcpy(d->why, text, WHY);
+	else
+		snprintf(d->why, WHY, "signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
+static void wait_one(struct desk *desk)
+{
+	int status;
+	pid_t pid = wait(&status);
+
+	for (unsigned i = 0; i <= lend_plants_n; i++)
+		if (pid > 0 && desk[i].child == pid) {
+			judge(&desk[i], status);
+			fprintf(stderr, "%s: %llu seeds: %s\n",
+				i ? lend_plants[i - 1].name : "no plant",
+				(unsigned long long)desk[i].seed,
+				desk[i].found ? desk[i].why : "nothing seen");
+		}
+}
+
+static void run_all(struct desk *desk, const struct options *o)
+{
+	uint32_t busy = 0;
+	uint64_t most = 1;
+
+	for (unsigned i = 1; i <= lend_plants_n; i++) {
+		if (!desk[i].wanted)
+			continue;
+		if (busy == o->jobs)
+			wait_one(desk);
+		else
+			busy++;
+		start(&desk[i], i, o->seeds);
+	}
+	for (; busy > 0; busy--)
+		wait_one(desk);
+	for (unsigned i = 1; i <= lend_plants_n; i++)
+		if (desk[i].found && desk[i].seed > most)
+			most = desk[i].seed;
+	start(&desk[0], 0, most < 200 ? most : 200);
+	wait_one(desk);
+}
+
+static void print_json(const struct desk *desk, unsigned wanted, unsigned found, double seconds)
+{
+	const char *comma = "";
+
+	printf("{\"planted\":%u,\"planted_found\":%u,\"planted_false\":%u,\"planted_seconds\":%.1f,"
+	       "\"planted_missed\":[",
+	       wanted, found, desk[0].found, seconds);
+	for (unsigned i = 1; i <= lend_plants_n; i++)
+		if (desk[i].wanted && !desk[i].found) {
+			printf("%s\"%s\"", comma, lend_plants[i - 1].name);
+			comma = ",";
+		}
+	printf("],\"planted_seeds\":{");
+	comma = "";
+	for (unsigned i = 1; i <= lend_plants_n; i++)
+		if (desk[i].found) {
+			printf("%s\"%s\":%llu", comma, lend_plants[i - 1].name,
+			       (unsigned long long)desk[i].seed);
+			comma = ",";
+		}
+	printf("}}\n");
+}
+
+static void print_text(const struct desk *desk, unsigned wanted, unsigned found, double seconds)
+{
+	printf("%-30s %6s  %s\n", "planted bug", "seeds", "seen as");
+	for (unsigned i = 1; i <= lend_plants_n; i++) {
+		if (!desk[i].wanted)
+			continue;
+		if (desk[i].found)
+			printf("%-30s %6llu  %s\n", lend_plants[i - 1].name,
+			       (unsigned long long)desk[i].seed, desk[i].why);
+		else
+			printf("%-30s MISSED  %s; to be seen by: %s\n", lend_plants[i - 1].name,
+			       lend_plants[i - 1].does, lend_plants[i - 1].seen);
+	}
+	printf("%u of %u planted bugs found in %.1f s\n", found, wanted, seconds);
+	if (desk[0].found)
+		printf("and seed %llu fails with none: %s\n", (unsigned long long)desk[0].seed,
+		       desk[0].why);
+}
+
+static bool parse(int argc, char **argv, struct options *o)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (strcmp(argv[i], "--json") == 0) {
+			o->json = true;
+			continue;
+		}
+		if (!next)
+			return false;
+		if (strcmp(argv[i], "--seeds") == 0)
+			o->seeds = strtoull(next, NULL, 10);
+		else if (strcmp(argv[i], "--jobs") == 0)
+			o->jobs = (uint32_t)strtoul(next, NULL, 10);
+		else if (strcmp(argv[i], "--only") == 0)
+			o->only = next;
+		else if (strcmp(argv[i], "--file") == 0)
+			o->file = next;
+		else
+			return false;
+		i++;
+	}
+	return o->jobs >= 1 && o->jobs <= JOBS_MAX && o->seeds >= 1;
+}
+
+int sim_cmd_planted(int argc, char **argv)
+{
+	struct options o = {.seeds = 10000, .jobs = 2};
+	double since = now_s();
+	struct desk *desk;
+	unsigned wanted = 0, found = 0;
+
+	if (!parse(argc, argv, &o)) {
+		fprintf(stderr, "usage: lend-sim planted [--seeds MAX] [--jobs J] [--only NAME] "
+				"[--file PREFIX] [--json]\n");
+		return 2;
+	}
+	LEND_CHECK(lend_plants_n < PLANTS_MAX);
+	desk = mmap(NULL, PLANTS_MAX * sizeof(*desk), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	LEND_CHECK(desk != MAP_FAILED);
+	for (unsigned i = 1; i <= lend_plants_n; i++) {
+		const struct lend_plant *p = &lend_plants[i - 1];
+
+		desk[i].wanted = (!o.only || strcmp(p->name, o.only) == 0) &&
+				 (!o.file || strncmp(p->file, o.file, strlen(o.file)) == 0);
+		wanted += desk[i].wanted;
+	}
+	run_all(desk, &o);
+	for (unsigned i = 1; i <= lend_plants_n; i++)
+		found += desk[i].found;
+	(o.json ? print_json : print_text)(desk, wanted, found, now_s() - since);
+	return wanted == 0 || found != wanted || desk[0].found;
+}
