@@ -1,0 +1,136 @@
+/* audit - the exact count after a kill: what the node has, what this client believes it has, and
+ * that every ledger of the node agrees with itself. Part of survivor.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cn/client.h"
+#include "kill/survivor.h"
+
+#define AUDIT_WAIT (10 * SECOND)
+
+bool survivor_look(struct survivor *s, bool whole)
+{
+	struct lend_call call = {.method = NODE_METHOD, .timeout = SECOND};
+	int rc = 0;
+
+	if (!s->looking)
+		rc = lend_connect(s->ep, s->page->node, &s->look);
+	if (rc < 0)
+		return false;
+	s->looking = true;
+	call.request = whole ? lend_buf_take(s->ep, 1) : NULL;
+	if (call.request)
+		call.request->len = 1;
+	rc = lend_call_sync(s->ep, s->look, &call);
+	if (rc == 0 && call.status == LEND_OK && call.reply->len == sizeof(s->sight))
+		memcpy(&s->sight, call.reply->data, sizeof(s->sight));
+	else if (rc == 0)
+		rc = -EIO;
+	lend_buf_give(s->ep, call.request);
+	lend_buf_give(s->ep, call.reply);
+	if (rc < 0) {
+		lend_disconnect(s->ep, s->look);
+		s->looking = false;
+	}
+	return rc == 0;
+}
+
+void survivor_new_node(struct survivor *s)
+{
+	struct lend_op op = {.timeout = 2 * SECOND};
+	uint64_t until = kill_now() + AUDIT_WAIT;
+	struct lend_mem_stat stat;
+
+	/* What it hears first may be that the old one is gone. */
+	do
+		op = (struct lend_op){.timeout = 2 * SECOND};
+	while ((lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0 ||
+		op.status != LEND_OK) &&
+	       kill_now() < until);
+	if (op.status != LEND_OK)
+		kill_bad(s->page, "the new node is not reached: %d", op.status);
+	for (int i = 0; i < THINGS; i++) {
+		struct thing *t = &s->model.thing[i];
+		struct iovec iov = {s->model.thing[0].bytes, 1};
+
+		op = (struct lend_op){.timeout = 2 * SECOND};
+		if (t->kind == THING_SPACE && lend_space_free(s->mem, t->space, &op) == 0)
+			(void)lend_op_wait(s->mem, &op);
+		if (t->kind == THING_SNAPSHOT && lend_get(s->mem, &t->ref, 0, &iov, 1, &op) == 0 &&
+		    lend_op_wait(s->mem, &op) == 0 && op.status == LEND_OK)
+			kill_bad(s->page, "a reference of the node before is honoured");
+	}
+	memset(&s->model, 0, sizeof(s->model));
+	memset(s->open, 0, sizeof(s->open));
+	s->life = s->mem->node[0]->life;
+}
+
+/* The client's own ledger. */
+static const char *own(struct survivor *s)
+{
+	static char text[128];
+	struct cn_node *node = s->mem->node[0];
+	uint32_t holds = 0, spaces = 0, held = 0;
+
+	for (int i = 0; i < THINGS; i++)
+		held += s->model.thing[i].kind == THING_SNAPSHOT ? s->model.thing[i].held : 0;
+	for (uint32_t i = 0; i < s->mem->hold_cap; i++)
+		if (s->mem->hold[i].count != UINT32_MAX)
+			holds += s->mem->hold[i].count;
+	for (uint32_t i = 0; i < s->mem->spaces; i++)
+		spaces += s->mem->space[i].gen & 1;
+	(void)snprintf(text, sizeof(text),
+		       " client: %u holds, not %u; %u spaces, not %u; %u live, %u to clean, %u "
+		       "orphans, %u ids",
+		       holds, held, spaces, model_spaces(&s->model), s->mem->live, node->cleans,
+		       s->mem->orphans, (unsigned)(node->next - node->low));
+	return holds == held && spaces == model_spaces(&s->model) && !s->mem->live &&
+		       !node->cleans && !s->mem->orphans && node->next == node->low
+		   ? NULL
+		   : text;
+}
+
+/* Fenced, or a session that was lost: false, to be asked again; *bad says what it was. */
+static bool still_alive(struct survivor *s, const char **bad)
+{
+	static char text[128];
+	struct lend_op op = {.timeout = 2 * SECOND};
+	struct lend_mem_stat stat;
+
+	if (lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0 ||
+	    op.status != LEND_OK) {
+		(void)snprintf(text, sizeof(text), " no answer, status %d, ran %d: %s", op.status,
+			       op.ran, lend_why());
+		*bad = text;
+		return false;
+	}
+	*bad = " the node is not looked into";
+	(void)survivor_follow(s);
+	survivor_publish(s);
+	return s->life == s->mem->node[0]->life;
+}
+
+bool survivor_audit(struct survivor *s, const char *after)
+{
+	uint64_t until = kill_now() + AUDIT_WAIT;
+	const char *bad = NULL;
+
+	while (!atomic_load(&s->page->bad) && kill_now() < until) {
+		if (!still_alive(s, &bad) || !survivor_look(s, false))
+			continue;
+		bad = model_compare(&s->model, &s->sight);
+		if (!bad)
+			bad = own(s);
+		if (bad)
+			continue;
+		if (!survivor_look(s, true))
+			continue;
+		if (s->sight.bad[0])
+			kill_bad(s->page, "after %s the node's audit: %s", after, s->sight.bad);
+		s->page->audits++;
+		return !atomic_load(&s->page->bad);
+	}
+	kill_bad(s->page, "after %s:%s", after, bad);
+	return false;
+}

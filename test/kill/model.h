@@ -1,0 +1,45 @@
+/* model - what one client has on one memory node, by the simplest means: bytes kept twice, pages
+ * as numbers, counted by looking at all. Layer: test. Memory: its owner's; no other process. */
+#ifndef TEST_KILL_MODEL_H
+#define TEST_KILL_MODEL_H
+
+#include "kill/kill.h"
+#include "kill/node.h"
+
+enum { THINGS = 20, THING_PAGES = 6, THING_LEN = THING_PAGES * 4096 };
+
+enum thing_kind { THING_NONE, THING_SNAPSHOT, THING_SPACE };
+struct thing {
+	enum thing_kind kind;
+	uint32_t held; /* snapshot: how often this client adopted it; 0: a grant alone keeps it */
+	bool granted;  /* SHARED for as long as the run lasts */
+	uint32_t len;
+	uint32_t page[THING_PAGES]; /* numbers; 0: zeros without a page */
+	struct lend_ref ref;
+	lend_space space;
+	uint8_t bytes[THING_LEN];
+};
+
+struct model {
+	struct thing thing[THINGS];
+	uint32_t pages; /* numbers given so far */
+};
+
+/* NULL: no room. */
+struct thing *model_add(struct model *model, enum thing_kind kind, uint32_t len);
+/* A random one of a kind; NULL: none drawn. */
+struct thing *model_pick(struct model *model, struct lend_rng *rng, enum thing_kind kind);
+void model_put(struct model *model, struct thing *thing, const void *bytes);
+void model_copy(struct thing *to, const struct thing *from, uint32_t first_page, uint32_t len);
+void model_write(struct model *model, struct thing *space, uint32_t at, const void *bytes,
+		 uint32_t len);
+/* One hold less. */
+void model_release(struct thing *thing);
+/* The node ended this client's life: what only it kept is gone. */
+void model_fence(struct model *model);
+/* What differs between model and node, as text; NULL: nothing. others: the clients of others. */
+const char *model_compare(const struct model *model, const struct node_sight *sight);
+uint32_t model_holds(const struct model *model);
+uint32_t model_spaces(const struct model *model);
+
+#endif

@@ -1,0 +1,146 @@
+/* points - every operation killed before its first store, its second, and so on: once in the
+ * client, once in the node, once in the server. Part of run.h. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "kill/act.h"
+#include "kill/run.h"
+
+/* An operation in a role, and which of its stores were had: the k-th is k * stride mod n. */
+struct point {
+	const struct act *act;
+	enum kill_role role;
+	uint32_t n, done, stride;
+};
+
+static const char *const role_name[ROLES] = {"node", "client", "server"};
+
+static void wait_for(struct run *run, pid_t pid)
+{
+	uint64_t until = kill_now() + 20 * SECOND;
+	int status = 0;
+	pid_t got;
+
+	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && kill_now() < until)
+		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
+	if (got == 0) {
+		kill(pid, SIGKILL);
+		(void)waitpid(pid, &status, 0);
+		kill_bad(run->page, "an operation hangs");
+	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		run->page->kills++;
+		run->page->points++;
+	} else if (status) {
+		kill_bad(run->page, "an operation ended its process: %x", status);
+	}
+}
+
+/* The end of a process is seen in its sockets a moment before it can be waited for. */
+static void bury_server(struct run *run)
+{
+	int status = 0;
+
+	(void)waitpid(run->server, &status, 0);
+	run->server = 0;
+	atomic_store(&run->page->serving, false);
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		kill_bad(run->page, "the server ended by itself: %x", status);
+	run->page->kills++;
+	run->page->points++;
+}
+
+static void bury_node(struct run *run)
+{
+	node_kill(&run->node);
+	run->page->points++;
+	run_kill_server(run); /* it may learn late that its node is another one */
+	run_restart(run);
+}
+
+/* One death, or none when the fuse was longer than the operation. */
+static void kill_at(struct run *run, const struct point *p, int32_t fuse)
+{
+	char after[128];
+	bool burnt;
+
+	(void)snprintf(after, sizeof(after), "store %d of \"%s\" in the %s", fuse, p->act->name,
+		       role_name[p->role]);
+	if (p->act->server)
+		run_server(run);
+	run->page->node_dies = p->role == ROLE_NODE;
+	wait_for(run, act_start(run->page, p->act, p->role, fuse));
+	burnt = fuse_stop(&run->page->fuse[p->role]) == FUSE_BURNT;
+	if (burnt && p->role == ROLE_SERVER)
+		bury_server(run);
+	else if (burnt && p->role == ROLE_NODE)
+		bury_node(run);
+	(void)survivor_audit(&run->survivor, after);
+	if (run->page->verbose)
+		fprintf(stderr, "%s\n", after);
+}
+
+static bool is_fair(const struct act *act, enum kill_role role)
+{
+	return role != ROLE_SERVER || act->server;
+}
+
+static uint32_t gcd(uint32_t a, uint32_t b)
+{
+	return b ? gcd(b, a % b) : a;
+}
+
+/* How many stores there are: one run that only counts. */
+static uint32_t list_points(struct run *run, struct point *point)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < act_count; i++)
+		for (int role = 0; role < ROLES && !atomic_load(&run->page->bad); role++) {
+			struct point *p = &point[n];
+
+			*p = (struct point){.act = &acts[i], .role = (enum kill_role)role};
+			if (!is_fair(p->act, p->role))
+				continue;
+			kill_at(run, p, FUSE_COUNT);
+			p->n = (uint32_t)run->page->stores_seen;
+			if (p->act->coarse)
+				p->n /= 16;
+			for (p->stride = p->n * 5 / 8 | 1; p->n && gcd(p->stride, p->n) > 1;)
+				p->stride += 2;
+			run->page->stores += p->n;
+			if (run->page->verbose)
+				fprintf(stderr, "%6u stores: \"%s\", %s\n", p->n, p->act->name,
+					role_name[role]);
+			n += p->n > 0;
+		}
+	return n;
+}
+
+void points_run(struct kill_page *page, bool udp, uint64_t seed, uint64_t until)
+{
+	static struct point point[ROLES * 32];
+	static struct run run;
+	uint64_t left = 1;
+	uint32_t n;
+
+	run_open(&run, page, udp, "24M", seed);
+	n = list_points(&run, point);
+	while (left && !atomic_load(&page->bad) && kill_now() < until) {
+		left = 0;
+		for (uint32_t i = 0; i < n && !atomic_load(&page->bad) && kill_now() < until; i++) {
+			struct point *p = &point[i];
+			uint32_t k =
+			    (uint32_t)(((uint64_t)p->done + seed) % p->n * p->stride % p->n);
+
+			if (p->done == p->n)
+				continue;
+			left++;
+			p->done++;
+			kill_at(&run, p, (int32_t)(p->act->coarse ? k * 16 : k) + 1);
+		}
+	}
+	run_close(&run);
+}

@@ -1,0 +1,119 @@
+#include "kill/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void run_open(struct run *run, struct kill_page *page, bool udp, const char *size, uint64_t seed)
+{
+	memset(run, 0, sizeof(*run));
+	run->page = page;
+	page->udp = udp;
+	run->fds = kill_open_fds();
+	lend_rng_seed(&run->rng, seed);
+	run->node = (struct node){.page = page, .size = size, .lease_ms = udp ? 20 : 0};
+	(void)snprintf(run->node.listen, sizeof(run->node.listen),
+		       udp ? "udp:127.0.0.1:0" : "shm:node%d", (int)getpid());
+	(void)snprintf(run->server_listen, sizeof(run->server_listen),
+		       udp ? "udp:127.0.0.1:0" : "shm:server%d", (int)getpid());
+	if (!node_start(&run->node, 0))
+		kill_bad(page, "the node does not start");
+	else if (survivor_open(&run->survivor, page, lend_rng_next(&run->rng)) < 0)
+		kill_bad(page, "the survivor does not open: %s", lend_why());
+	else
+		(void)survivor_audit(&run->survivor, "the start");
+}
+
+/* On a network a session ends by silence. */
+static void sessions_end(struct run *run)
+{
+	uint64_t until = kill_now() + 12 * SECOND;
+	struct survivor *s = &run->survivor;
+
+	do
+		(void)survivor_look(s, false);
+	while (s->sight.sessions > 3 && kill_now() < until);
+	if (s->sight.sessions > 3)
+		kill_bad(run->page, "the node has %llu sessions: 3 live",
+			 (unsigned long long)s->sight.sessions);
+}
+
+void run_close(struct run *run)
+{
+	int status;
+
+	if (!atomic_load(&run->page->bad))
+		run_server(run); /* one that leaves in order takes its name along */
+	if (run->server > 0) {
+		kill(run->server, SIGTERM);
+		if (waitpid(run->server, &status, 0) < 0 || status)
+			kill_bad(run->page, "the server left with %x", status);
+	}
+	if (atomic_load(&run->page->bad)) {
+		node_kill(&run->node);
+		return;
+	}
+	sessions_end(run);
+	survivor_close(&run->survivor);
+	if (!node_stop(&run->node))
+		kill_bad(run->page, "the node did not leave with status 0");
+	if (kill_open_fds() != run->fds || kill_ring_maps())
+		kill_bad(run->page, "%u descriptors, not %u; %u rings mapped", kill_open_fds(),
+			 run->fds, kill_ring_maps());
+}
+
+void run_server(struct run *run)
+{
+	uint64_t until = kill_now() + 5 * SECOND;
+
+	if (run->server <= 0)
+		run->server = victim_server(run->page, run->server_listen);
+	while (!atomic_load(&run->page->serving) && kill_now() < until &&
+	       waitpid(run->server, NULL, WNOHANG) == 0)
+		(void)lend_turn(run->survivor.ep, kill_now() + MS / 5);
+}
+
+/* Only SIGKILL ends those that are killed. */
+static void buried(struct run *run, int status)
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		run->page->kills++;
+	else
+		kill_bad(run->page, "a victim ended by itself: %x", status);
+}
+
+void run_reap(struct run *run, pid_t pid, uint64_t wait)
+{
+	uint64_t until = kill_now() + wait;
+	int status = 0;
+	pid_t got;
+
+	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && kill_now() < until)
+		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
+	if (got == 0) {
+		kill(pid, SIGKILL);
+		(void)waitpid(pid, &status, 0);
+	}
+	buried(run, status);
+}
+
+void run_kill_server(struct run *run)
+{
+	if (run->server <= 0)
+		return;
+	run_reap(run, run->server, 0);
+	run->server = 0;
+	atomic_store(&run->page->serving, false);
+}
+
+void run_restart(struct run *run)
+{
+	run->page->kills++;
+	if (!node_start(&run->node, 0))
+		kill_bad(run->page, "no node can be started in place of the one that died");
+	else
+		survivor_new_node(&run->survivor);
+}

@@ -1,0 +1,282 @@
+#include "kill/survivor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/client.h"
+
+enum { FOREVER = 3600 }; /* seconds: longer than any run */
+
+int survivor_open(struct survivor *s, struct kill_page *page, uint64_t seed)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	s->page = page;
+	lend_rng_seed(&s->rng, seed);
+	config.sessions = 16;
+	config.probe = 20 * MS;
+	config.dead = 100 * MS;
+	rc = lend_open(&config, &s->ep);
+	return rc < 0 ? rc : lend_mem_open(s->ep, page->node, &s->mem);
+}
+
+void survivor_close(struct survivor *s)
+{
+	lend_mem_close(s->mem);
+	lend_close(s->ep);
+}
+
+/* Did the node end our life unasked? Then the model knows, too. */
+bool survivor_follow(struct survivor *s)
+{
+	uint32_t life = s->mem->node[0]->life, was = s->life;
+
+	if (life == was)
+		return true;
+	s->life = life;
+	if (!was)
+		return true;
+	s->page->fenced++;
+	for (int i = 0; i < THINGS; i++) { /* the handles are still ours */
+		struct thing *t = &s->model.thing[i];
+		struct lend_op op = {.timeout = SECOND};
+
+		if (t->kind == THING_SPACE && lend_space_free(s->mem, t->space, &op) == 0)
+			(void)lend_op_wait(s->mem, &op);
+	}
+	model_fence(&s->model);
+	return false;
+}
+
+/* Waits for an operation that was started with rc. True: it ran, and so it does in the model. */
+static bool fine(struct survivor *s, struct lend_op *op, int rc, const char *what)
+{
+	bool same;
+
+	s->page->ops++;
+	if (rc == 0)
+		rc = lend_op_wait(s->mem, op);
+	same = survivor_follow(s);
+	if (rc < 0 && (same || rc != -ESTALE))
+		kill_bad(s->page, "%s: %d, %s", what, rc, lend_why());
+	if (rc < 0)
+		return false;
+	switch (op->status) {
+	case LEND_OK:
+		return true;
+	case LEND_RESOURCE_EXHAUSTED: /* a victim filled it */
+	case LEND_ABORTED: /* the lease had ended: the next operation begins another life */
+		return false;
+	case LEND_UNAVAILABLE:
+	case LEND_DEADLINE_EXCEEDED:
+		s->page->stalls++;
+		if (s->page->udp)
+			return false;
+		break;
+	default:
+		break;
+	}
+	if (same)
+		kill_bad(s->page, "%s ended with %d, ran %d", what, op->status, op->ran);
+	return false;
+}
+
+static void put(struct survivor *s, const struct lend_terms *terms, uint64_t seed, uint32_t len,
+		struct thing **out)
+{
+	static uint8_t bytes[THING_LEN];
+	struct lend_op op = {.timeout = 2 * SECOND};
+	struct iovec iov = {bytes, len};
+	struct thing *t;
+
+	kill_fill(bytes, len, seed);
+	if (!fine(s, &op, lend_put(s->mem, &iov, 1, terms, &op), "put"))
+		return;
+	t = model_add(&s->model, THING_SNAPSHOT, len);
+	t->ref = op.ref;
+	model_put(&s->model, t, bytes);
+	if (out)
+		*out = t;
+}
+
+static void adopt(struct survivor *s, struct thing *t)
+{
+	struct lend_op op = {.timeout = 2 * SECOND};
+
+	if (fine(s, &op, lend_adopt(s->mem, &t->ref, &op), "adopt"))
+		t->held++;
+}
+
+void survivor_publish(struct survivor *s)
+{
+	const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 1u << 30, FOREVER * SECOND};
+
+	for (uint32_t i = 0; i < PUBLIC; i++) {
+		if (!s->open[i]) {
+			put(s, &shared, i, PUBLIC_LEN, &s->open[i]);
+			if (!s->open[i])
+				continue;
+			s->open[i]->granted = true;
+			s->page->public[i] = s->open[i]->ref;
+		} else if (!s->open[i]->held) {
+			adopt(s, s->open[i]);
+		}
+	}
+}
+
+static void make_space(struct survivor *s, struct thing *of)
+{
+	struct lend_op op = {.timeout = 2 * SECOND};
+	uint32_t len = of ? of->len : 1 + kill_below(&s->rng, THING_LEN);
+	struct thing *t;
+	lend_space space;
+	int rc;
+
+	rc = of ? lend_space_map(s->mem, &of->ref, &space, &op)
+		: lend_space_alloc(s->mem, len, &space, &op);
+	if (!fine(s, &op, rc, of ? "map" : "alloc"))
+		return;
+	t = model_add(&s->model, THING_SPACE, len);
+	t->space = space;
+	if (of)
+		model_copy(t, of, 0, len);
+}
+
+static void free_space(struct survivor *s, struct thing *t)
+{
+	struct lend_op op = {.timeout = 2 * SECOND};
+
+	if (fine(s, &op, lend_space_free(s->mem, t->space, &op), "free") ||
+	    op.ran != LEND_RAN_NO) /* else it is said again until the node knows */
+		t->kind = THING_NONE;
+}
+
+static void write_space(struct survivor *s, struct thing *t)
+{
+	uint8_t bytes[THING_LEN];
+	uint32_t at = kill_below(&s->rng, t->len), len = 1 + kill_below(&s->rng, t->len - at);
+	struct lend_op op = {.timeout = 2 * SECOND};
+	struct iovec iov = {bytes, len};
+
+	kill_fill(bytes, len, lend_rng_next(&s->rng));
+	if (fine(s, &op, lend_space_write(s->mem, t->space, at, &iov, 1, &op), "write"))
+		model_write(&s->model, t, at, bytes, len);
+	else /* whether it stands cannot be known */
+		for (int i = 0; i < 50 && t->kind == THING_SPACE && op.ran == LEND_RAN_MAYBE; i++)
+			free_space(s, t);
+}
+
+static void seal(struct survivor *s, struct thing *t)
+{
+	uint32_t pages = (t->len + 4095) / 4096, first = kill_below(&s->rng, pages), len;
+	struct lend_op op = {.timeout = 2 * SECOND};
+	struct thing *to;
+
+	len = 1 + kill_below(&s->rng, t->len - first * 4096);
+	if (!fine(s, &op, lend_space_seal(s->mem, t->space, first * 4096, len, NULL, &op), "seal"))
+		return;
+	to = model_add(&s->model, THING_SNAPSHOT, len);
+	to->ref = op.ref;
+	model_copy(to, t, first, len);
+}
+
+static void check(struct survivor *s, struct thing *t)
+{
+	static uint8_t bytes[THING_LEN];
+	uint32_t at = kill_below(&s->rng, t->len), len = 1 + kill_below(&s->rng, t->len - at);
+	struct lend_op op = {.timeout = 2 * SECOND};
+	struct iovec iov = {bytes, len};
+	int rc;
+
+	rc = t->kind == THING_SPACE ? lend_space_read(s->mem, t->space, at, &iov, 1, &op)
+				    : lend_get(s->mem, &t->ref, at, &iov, 1, &op);
+	if (fine(s, &op, rc, t->kind == THING_SPACE ? "read" : "get") &&
+	    memcmp(bytes, t->bytes + at, len))
+		kill_bad(s->page, "%s of %u bytes from %u: others came",
+			 t->kind == THING_SPACE ? "read" : "get", len, at);
+}
+
+static void release(struct survivor *s, struct thing *t)
+{
+	struct lend_op op = {.timeout = 2 * SECOND};
+
+	if (t->granted || !t->held)
+		return;
+	if (fine(s, &op, lend_release(s->mem, &t->ref, 1, &op), "release") ||
+	    op.ran != LEND_RAN_NO) {
+		if (t->kind == THING_SNAPSHOT && t->held)
+			model_release(t);
+	}
+}
+
+void survivor_step(struct survivor *s)
+{
+	uint32_t what = kill_below(&s->rng, 12);
+	struct thing *snapshot = model_pick(&s->model, &s->rng, THING_SNAPSHOT);
+	struct thing *space = model_pick(&s->model, &s->rng, THING_SPACE);
+	uint32_t room = 0;
+
+	for (int i = 0; i < THINGS; i++)
+		room += s->model.thing[i].kind == THING_NONE;
+	if (room < PUBLIC + 2 && snapshot && what < 6) {
+		release(s, snapshot);
+		return;
+	}
+	if (room < PUBLIC + 2) {
+		if (space)
+			free_space(s, space);
+		return;
+	}
+	if (what < 3)
+		put(s, NULL, lend_rng_next(&s->rng), 1 + kill_below(&s->rng, THING_LEN), NULL);
+	else if (what == 3)
+		make_space(s, NULL);
+	else if (what == 4 && snapshot)
+		make_space(s, snapshot);
+	else if (what == 5 && space)
+		seal(s, space);
+	else if (what < 8 && space)
+		write_space(s, space);
+	else if (what == 8 && snapshot && snapshot->held)
+		adopt(s, snapshot);
+	else if (what == 9 && snapshot)
+		release(s, snapshot);
+	else if (what == 10 && space)
+		free_space(s, space);
+	else if (snapshot)
+		check(s, what & 1 && space ? space : snapshot);
+}
+
+void survivor_ride(struct survivor *s, void (*stop)(void *), void *arg)
+{
+	static uint8_t bytes[8][THING_LEN];
+	struct lend_op op[8];
+	int rc[8];
+
+	for (int i = 0; i < 8; i++) {
+		struct iovec iov = {bytes[i], PUBLIC_LEN};
+
+		op[i] = (struct lend_op){.timeout = 2 * SECOND};
+		rc[i] = i % 2 && s->open[0] ? lend_get(s->mem, &s->open[0]->ref, 0, &iov, 1, &op[i])
+					    : lend_put(s->mem, &iov, 1, NULL, &op[i]);
+		(void)lend_poll(s->ep);
+	}
+	stop(arg);
+	for (int i = 0; i < 8; i++) {
+		if (rc[i] == 0)
+			rc[i] = lend_op_wait(s->mem, &op[i]);
+		s->page->ops++;
+		if (rc[i] < 0)
+			kill_bad(s->page, "an operation at the node's death: %d, %s", rc[i],
+				 lend_why());
+		else if (op[i].status != LEND_OK && op[i].status != LEND_UNAVAILABLE &&
+			 op[i].status != LEND_ABORTED && op[i].status != LEND_RESOURCE_EXHAUSTED &&
+			 !(s->page->udp && op[i].status == LEND_DEADLINE_EXCEEDED))
+			kill_bad(s->page, "an operation at the node's death: status %d",
+				 op[i].status);
+	}
+}
