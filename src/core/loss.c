@@ -87,8 +87,7 @@ void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 
 	/* A short reply of which nobody spoke for a whole ring: it needs a number that is known.
 	 * Not before the peer's next word: on a full ring of them each would push out another. */
-	if (old && old != k && e->number == (uint32_t)(number - LEND_RING) &&
-	    old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE) {
+	if (old && old != k && old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE) {
 		lend_tx_lost(c, &old->tx, 0);
 		if (!old->tx.ready.in)
 			lend_sched_wait(c, old);
@@ -191,7 +190,6 @@ static void lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
  * by name. */
 static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
-	s->judged = lend_max_u64(s->judged, s->number > LEND_RING ? s->number - LEND_RING : 0);
 	for (; s->judged < below; s->judged++) {
 		struct lend_sent_rec *e = entry(s, s->judged);
 		struct lend_call_rec *k = e ? owner(c, e) : NULL;

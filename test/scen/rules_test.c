@@ -219,3 +219,60 @@ Test(rules, datagrams_are_no_longer_than_the_memory_they_land_in)
 	duo_pass(&d, 100 * MS);
 	duo_close(&d);
 }
+
+/* Requests get through, and what would tell of the other end does not. */
+static bool lose_reports(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)nth;
+	return from == 1 || v->head.kind != LEND_PKT_REQUEST || v->head.flags & LEND_PKT_ACKED;
+}
+
+/* The server says 300 times that a handler runs before the client says that it has a reply. */
+Test(rules, a_reply_is_known_however_many_control_datagrams_follow)
+{
+	struct duo d;
+
+	up_with(&d, false, NULL);
+	for (int i = 0; i < 8; i++)
+		duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_reply(&d, 0, 0);
+	duo_output(&d, 1);
+	d.lose = lose_reports;
+	duo_settle(&d);
+	duo_pass(&d, 4500 * MS);
+	cr_assert_geq(lend_core_stats(d.side[1].core)->acks, 300);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 0);
+	d.lose = NULL;
+	duo_pass(&d, 2000 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 1);
+	duo_close(&d);
+}
+
+/* What was offered in advance for a reply that is long in coming holds up nobody else. */
+Test(rules, a_reply_to_come_leaves_budget_for_others)
+{
+	struct lend_core_call call = {.deadline = LEND_NEVER};
+	struct duo d;
+	uint64_t handle;
+
+	up_with(&d, false, small_budget);
+	duo_call(&d, 0, duo_buf(&d, 0, 400000, 0, 0), LEND_NEVER);
+	duo_settle(&d);
+	call.request = duo_buf(&d, 1, 300000, 300000, 5);
+	cr_assert_eq(lend_core_call(d.side[1].core, d.now, d.side[1].session, &d.side[1].bufs,
+				    &call, &handle),
+		     0);
+	duo_pass(&d, 400 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_REQUEST], 1);
+	duo_reply(&d, 0, 0);
+	duo_settle(&d);
+	d.on_end = NULL;
+	duo_free(&d, 0, d.side[0].request_buf);
+	cr_assert_eq(
+	    lend_core_reply(d.side[0].core, d.now, d.side[0].request, &d.side[0].bufs, 0, 0), 0);
+	duo_pass(&d, 100 * MS);
+	duo_free(&d, 1, d.side[1].ev[LEND_EV_CALL_END].buf);
+	duo_close(&d);
+}
