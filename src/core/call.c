@@ -92,11 +92,13 @@ static uint32_t take_slot(struct lend_core *c, struct lend_sess *s)
 	return LEND_NONE;
 }
 
-/* The reply's first credit: named memory at once, up to a window; else what the pool takes. */
+/* The reply's first credit: named memory at once, up to a window; else what the pool takes. The
+ * reply may be long in coming, so half of the budget stays for what is under way. */
 static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
 			 uint32_t reply)
 {
 	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more;
+	uint64_t half = c->cfg.receive_budget / 2;
 
 	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, c->cfg.unscheduled));
 	if (!reply)
@@ -106,7 +108,7 @@ static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const str
 	k->rx.seg = reply;
 	k->rx.attached = 1;
 	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
-	more = lend_min_u64(more, c->cfg.receive_budget - c->budget_used);
+	more = lend_min_u64(more, half - lend_min_u64(half, c->budget_used));
 	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;
 	c->budget_used += more;
