@@ -1,127 +1,425 @@
-/* ref_ledger - who keeps a snapshot, in every order of messages, crashes and expiries.
+/* ref_ledger - who keeps a snapshot, in every order of messages, silences, expiries and restarts.
  *
- * A puts bytes with TRANSFER terms (no hold, one grant) and tells B; B adopts, reads, releases. Either may
- * stop waiting for a reply and then says FORGET. The network is a set of sent messages: each may be
- * delivered any number of times, in any order, or never. Processes crash at any step; a lease may end
- * for the dead and for the merely slow; the grant's ttl may end at any time; a freed page is given to
- * somebody else (generation 2).
+ * A makes a snapshot and tells B and C; they adopt, read, release. C only has a slice. Whoever gives up
+ * waiting for a reply says FORGET (cn/clean.c) and, where it may, does it anew under a new id. The network is
+ * a set of sent messages: each may be delivered at any time, any number of times, or never. A process that
+ * died is one that takes no further step. Leases, and grants by their ttl, end at any time; the node may start
+ * anew; a slot that came free is given to somebody else.
  *
- * scope: -, everything
+ * The node's steps are those of mn/store: lend_op_put(), lend_op_adopt(), lend_op_grant(),
+ * lend_op_release(), undo_make(), undo_adopt(), undo_grant() of share.c, run_recorded() and lend_op_forget()
+ * for what is remembered, lend_client_close() for the end of a lease, lend_grant_expire(),
+ * lend_snapshot_settle(). Of the grants that can be used any is taken, not only the next to expire.
+ *
+ * scope: -DKIND=TRANSFER -DAGAIN, A keeps nothing; B adopts, and again, be it that it holds, gave up or released
+ * scope: -DKIND=SHARED -DSHARES=2 -DSLICE, A holds; B and C adopt, C through a slice
+ * scope: -DKIND=SHARED -DSHARES=2 -DAGAIN, A holds; B likewise
+ * scope: -DKIND=OWNED -DGRANTS, A holds, then gives its hold to B with GRANT; or forgets that
  *
  * Negative controls, each of which must fail:
- * control: -DCOUNTER, shares are counted instead of kept as a set
- * control: -DNOGEN, the generation is not checked
- * control: -DNORECORD, a FORGET that came first is not remembered
- * control: -DHELD, the creator keeps a hold that nobody releases while its lease lives
+ * control: -DKIND=SHARED -DSHARES=2 -DAGAIN -DCOUNTER, adopts are counted instead of kept as a set of holders
+ * control: -DKIND=TRANSFER -DAGAIN -DNORECORD, a FORGET that came first is not remembered
+ * control: -DKIND=TRANSFER -DAGAIN -DTWICE, a repeated message runs again
+ * control: -DKIND=TRANSFER -DAGAIN -DNOGEN, a reference is not asked for its generation
+ * control: -DKIND=TRANSFER -DNOEPOCH, nor for its epoch
+ * control: -DKIND=TRANSFER -DLATELIFE, operations of a life that ended are run
+ * control: -DKIND=TRANSFER -DHELD, the creator of what it transferred keeps a hold
+ * control: -DKIND=TRANSFER -DAGAIN -DNOREVIVE, a forgotten adopt does not give the share back
+ * control: -DKIND=TRANSFER -DAGAIN -DEAGER, B adopts anew before its FORGET was answered
+ * control: -DKIND=TRANSFER -DAGAIN -DEAGERDROP, B adopts anew before its release was answered
+ * control: -DKIND=SHARED -DSHARES=2 -DSLICE -DTHIN, an adopt through a slice makes no hold
+ * control: -DKIND=SHARED -DSHARES=2 -DSLICE -DEXPIRED, a grant whose time has ended can be adopted
+ * control: -DKIND=SHARED -DSHARES=2 -DAGAIN -DUNDO2, a repeated FORGET undoes again
+ * control: -DKIND=OWNED -DGRANTS -DLOSEHOLD, a forgotten GRANT does not give the hold back
  */
-bool sPut, sAdopt, sRead, sRelease, sForgetPut, sForgetAdopt;  /* sent */
-bool rPut, rAdopt, rForgetPut, rForgetAdopt;                   /* replies that were sent */
-bool aAlive = true, bAlive = true, aLease = true, bLease = true;
-bool told;                                  /* B has the reference */
-bool live, recycled; byte gen = 1;          /* the page */
-bool hA, hB, grant; short n;                /* the ledger */
-bool put, adopted, released, noPut, noAdopt; /* records by operation id */
-bool bGot, bGave, bDone; byte readGen;      /* what B knows */
-
-#ifdef COUNTER
-#define KEPT (n > 0 || grant)
-#else
-#define KEPT (hA || hB || grant)
+#define OWNED 0
+#define TRANSFER 1
+#define SHARED 2
+#ifndef SHARES
+#define SHARES 1
 #endif
+
+/* Clients, and operations by id: whose they are is known. */
+#define A 0
+#define B 1
+#define C 2
+#define PUT 0
+#define GRANT 1
+#define DROP_A 2	/* A's release */
+#define ADOPT_B 3
+#define AGAIN_B 4	/* B's second adopt */
+#define DROP_B 5
+#define LAST_B 6	/* its release at the end */
+#define ADOPT_C 7
+#define DROP_C 8
+#define OPS 9
+#define OWNER(o) (o >= ADOPT_C -> C : (o >= ADOPT_B -> B : A))
+
+/* The network. */
+bool sent[OPS], forget[OPS], okay[OPS], failed[OPS], forgot[OPS];
+/* The node: lend_record of each operation. */
+#define NONE 0
+#define OK 1
+#define FAIL 2
+#define FORGOTTEN 3
+byte rec[OPS], used[OPS];	/* used: number of the grant it made or used, 0: none */
+bool held[OPS], stands[OPS];	/* stands: FORGET answered RAN */
+bool known[3];			/* its life: what lend_client_find() finds */
+byte hold[3];			/* 0 or 1: lend_hold */
+#define GRANTS_MAX 5
+byte left[GRANTS_MAX], made;	/* lend_grant by number from 1; made: how many */
+bool live[GRANTS_MAX], passes[GRANTS_MAX];	/* passes: TRANSFER, gone when used */
+bool object, other, restarted;	/* the slot: ours; somebody else's; the epoch is a later one */
+bool expired, unmade;		/* some grant's time ended; the PUT was forgotten */
+byte given;			/* shares that A gave away and whose time has not ended unused */
+/* What the clients know. */
+bool told, has[3], wrong_read;
+
+#define HELD_BY_ANY (hold[A] || hold[B] || hold[C])
+#define GRANTED (live[1] || live[2] || live[3] || live[4])
+#define LEFT ((live[1] -> left[1] : 0) + (live[2] -> left[2] : 0) + (live[3] -> left[3] : 0) + (live[4] -> left[4] : 0))
+
 #ifdef NOGEN
-#define READS true
-#define CURRENT true
+#define NAMED (object || other)
 #else
-#define READS (gen == 1 && KEPT)
-#define CURRENT (gen == 1)
+#ifdef NOEPOCH
+#define NAMED (object || (other && restarted))	/* a new epoch's serials begin anew */
+#else
+#define NAMED object				/* lend_snapshot_find() */
 #endif
-inline settle() { if :: live && gen == 1 && !KEPT -> live = false :: else fi }
+#endif
+#ifdef LATELIFE
+#define SPEAKS(c) true
+#else
+#define SPEAKS(c) known[c]
+#endif
+#ifdef TWICE
+#define RUNS(o) (rec[o] != FORGOTTEN)
+#else
+#define RUNS(o) (rec[o] == NONE)
+#endif
 
-active proctype A()
+inline settle() { if :: object && !HELD_BY_ANY && !GRANTED -> object = false :: else fi }
+
+inline add_grant(pass, n)	/* lend_grant_add() */
 {
-	sPut = true;
+	made++;
+	assert(made < GRANTS_MAX);
+	live[made] = true; left[made] = n; passes[made] = pass
+}
+
+inline drop_grant(g) { live[g] = false; left[g] = 0; passes[g] = false }
+inline end_grant(g) { given = given - left[g]; drop_grant(g) }	/* what is left of it nobody will have */
+
+#ifdef EXPIRED
+#define USABLE(g) (g <= made && (left[g] > 0 || (!live[g] && SHARES == 2)))
+#else
+#define USABLE(g) (live[g] && left[g] > 0)
+#endif
+inline use_grant(g)		/* lend_grant_use() */
+{
+	if :: left[g] > 0 -> left[g]-- :: else fi;
+	if :: passes[g] -> drop_grant(g) :: else fi
+}
+
+inline pick()			/* lend_grant_next(), but any: into g */
+{
 	if
-	:: rPut && aAlive -> told = true
-	:: aAlive -> sForgetPut = true		/* gave up waiting: a late reply is not looked at */
-	:: !aAlive
+	:: USABLE(1) -> g = 1
+	:: USABLE(2) -> g = 2
+	:: USABLE(3) -> g = 3
+	:: USABLE(4) -> g = 4
+	:: !USABLE(1) && !USABLE(2) && !USABLE(3) && !USABLE(4) -> g = 0
 	fi
 }
 
-active proctype B()
+inline make()			/* lend_op_put() and lend_terms_apply() */
 {
-end_told: told;
-	if :: bAlive -> sAdopt = true :: !bAlive -> goto out fi;
-	if
-	:: rAdopt && bAlive && bLease -> bGot = true; sRead = true
-	:: bAlive -> sForgetAdopt = true; bGave = true; goto out
-	:: !bAlive -> goto out
-	fi;
-	if :: bAlive -> atomic { bDone = true; sRelease = true } :: !bAlive fi;
-out:	skip
+	object = true;
+#ifdef HELD
+	hold[A] = 1; held[PUT] = true;
+#else
+	if :: KIND != TRANSFER -> hold[A] = 1; held[PUT] = true :: else fi;
+#endif
+	if :: KIND != OWNED -> add_grant(KIND == TRANSFER, SHARES); used[PUT] = made; given = SHARES :: else fi;
+	rec[PUT] = OK
 }
+
+inline adopt(o, c)		/* lend_op_adopt() */
+{
+	if
+	:: !NAMED -> rec[o] = FAIL
+#ifndef COUNTER
+	:: NAMED && hold[c] -> rec[o] = OK
+#endif
+	:: else -> pick();
+		if
+		:: g == 0 -> rec[o] = FAIL
+		:: else -> rec[o] = OK; held[o] = true; used[o] = g;
+#ifdef THIN
+			if :: c == C :: else -> hold[c]++ fi;
+#else
+			hold[c]++;
+#endif
+			use_grant(g)
+		fi;
+		g = 0
+	fi;
+	if :: rec[o] == OK -> okay[o] = true :: else -> failed[o] = true fi
+}
+
+inline grant()			/* lend_op_grant(), terms TRANSFER */
+{
+	if
+	:: object && hold[A] -> add_grant(true, 1); used[GRANT] = made; given++;
+		hold[A] = 0; held[GRANT] = true; rec[GRANT] = OK; okay[GRANT] = true
+	:: else -> rec[GRANT] = FAIL; failed[GRANT] = true
+	fi
+}
+
+inline release(o, c)		/* lend_op_release(), release_one() */
+{
+	if
+	:: object && hold[c] -> hold[c]--; rec[o] = OK; settle()
+	:: object && !hold[c] -> pick();
+		if :: g -> use_grant(g); rec[o] = OK :: else -> rec[o] = FAIL fi;
+		g = 0; settle()
+	:: !object -> rec[o] = FAIL
+	fi;
+	okay[o] = true		/* whatever the answer, it is not ours now: cn_step_after() */
+}
+
+inline undo_make()
+{
+	if :: object && held[PUT] && hold[A] -> hold[A] = 0 :: else fi;
+	if :: used[PUT] && live[used[PUT]] -> end_grant(used[PUT]) :: else fi;
+	unmade = true;
+	settle()
+}
+
+inline undo_adopt(o, c)
+{
+	if
+	:: object && held[o] && hold[c] ->
+#ifndef NOREVIVE
+		if
+		:: live[used[o]] -> left[used[o]]++
+		:: else -> add_grant(true, 1)
+		fi;
+#endif
+		hold[c]--; settle()
+	:: else -> stands[o] = true
+	fi
+}
+
+inline undo_grant()
+{
+	if
+	:: live[used[GRANT]] ->
+#ifndef LOSEHOLD
+		if :: held[GRANT] && !hold[A] -> hold[A] = 1 :: else fi;
+#endif
+		end_grant(used[GRANT]); settle()
+	:: else -> stands[GRANT] = true
+	fi
+}
+
+/* lend_op_forget(): what ran is undone, what did not run never will; once. */
+#ifdef NORECORD
+#define REMEMBER(o) if :: rec[o] == NONE :: else -> rec[o] = FORGOTTEN fi
+#else
+#define REMEMBER(o) rec[o] = FORGOTTEN
+#endif
+#ifdef UNDO2
+#define UNDOES(o) (rec[o] == OK || (rec[o] == FORGOTTEN && used[o]))
+#else
+#define UNDOES(o) (rec[o] == OK)
+#endif
+#define MAY(o) (sent[o] && SPEAKS(OWNER(o)) && !restarted)
+#define MAYFORGET(o) (forget[o] && SPEAKS(OWNER(o)) && !restarted)
 
 active proctype Node()
 {
+	byte g;
+
 end:	do
-	:: atomic { sPut && aLease && !put && !noPut ->
-		put = true; live = true; grant = true; rPut = true;
-#ifdef HELD
-		hA = true; n = n + 1
+	:: atomic { MAY(PUT) && rec[PUT] == NONE -> make(); okay[PUT] = true }
+	:: atomic { MAY(ADOPT_B) && RUNS(ADOPT_B) -> adopt(ADOPT_B, B) }
+	:: atomic { MAY(DROP_B) && RUNS(DROP_B) -> release(DROP_B, B) }
+	:: atomic { MAYFORGET(PUT) && rec[PUT] != FORGOTTEN ->
+		if :: rec[PUT] == OK -> undo_make() :: else fi; rec[PUT] = FORGOTTEN; forgot[PUT] = true }
+	:: atomic { MAYFORGET(ADOPT_B) && (rec[ADOPT_B] != FORGOTTEN || UNDOES(ADOPT_B)) ->
+		if :: UNDOES(ADOPT_B) -> undo_adopt(ADOPT_B, B) :: else fi; REMEMBER(ADOPT_B); forgot[ADOPT_B] = true }
+#if KIND != TRANSFER
+	:: atomic { MAY(DROP_A) && RUNS(DROP_A) -> release(DROP_A, A) }
 #endif
-	   }
-	:: atomic { sPut && aLease && put && !noPut -> rPut = true }
-	:: atomic { sForgetPut && aLease && !put ->
-		rForgetPut = true;
-#ifndef NORECORD
-		noPut = true
+#ifdef AGAIN
+	:: atomic { MAY(LAST_B) && RUNS(LAST_B) -> release(LAST_B, B) }
+	:: atomic { MAY(AGAIN_B) && RUNS(AGAIN_B) -> adopt(AGAIN_B, B) }
+	:: atomic { MAYFORGET(AGAIN_B) && (rec[AGAIN_B] != FORGOTTEN || UNDOES(AGAIN_B)) ->
+		if :: UNDOES(AGAIN_B) -> undo_adopt(AGAIN_B, B) :: else fi; REMEMBER(AGAIN_B); forgot[AGAIN_B] = true }
 #endif
-	   }
-	:: atomic { sForgetPut && aLease && put && !noPut -> noPut = true; rForgetPut = true; grant = false; settle() }
-#ifdef COUNTER
-	:: atomic { sAdopt && bLease && live && CURRENT && n < 3 -> n++; hB = true; adopted = true; grant = false; rAdopt = true }
-#else
-	:: atomic { sAdopt && bLease && live && CURRENT && grant && !adopted && !noAdopt ->
-		adopted = true; hB = true; grant = false; rAdopt = true }
-	:: atomic { sAdopt && bLease && adopted && !noAdopt -> rAdopt = true }
+#ifdef SLICE
+	:: atomic { MAY(ADOPT_C) && RUNS(ADOPT_C) -> adopt(ADOPT_C, C) }
+	:: atomic { MAY(DROP_C) && RUNS(DROP_C) -> release(DROP_C, C) }
+	:: atomic { MAYFORGET(ADOPT_C) && (rec[ADOPT_C] != FORGOTTEN || UNDOES(ADOPT_C)) ->
+		if :: UNDOES(ADOPT_C) -> undo_adopt(ADOPT_C, C) :: else fi; REMEMBER(ADOPT_C); forgot[ADOPT_C] = true }
 #endif
-	:: atomic { sForgetAdopt && bLease && !adopted ->
-		rForgetAdopt = true;
-#ifndef NORECORD
-		noAdopt = true
+#ifdef GRANTS
+	:: atomic { MAY(GRANT) && RUNS(GRANT) -> grant() }
+	:: atomic { MAYFORGET(GRANT) && rec[GRANT] != FORGOTTEN ->
+		if :: rec[GRANT] == OK -> undo_grant() :: else fi; rec[GRANT] = FORGOTTEN; forgot[GRANT] = true }
 #endif
-	   }
-	:: atomic { sForgetAdopt && bLease && adopted && !noAdopt ->
-		noAdopt = true; rForgetAdopt = true;
-		if :: hB -> hB = false; n = n - 1; grant = true :: else fi }
-	:: atomic { sRelease && bLease && !released && hB -> released = true; hB = false; n = n - 1; settle() }
-	:: atomic { sRead && bLease && live && READS -> readGen = gen }
+	:: atomic { told && !wrong_read && !object && NAMED -> wrong_read = true }	/* lend_op_get() */
 	od
 }
 
+active proctype Maker()		/* A */
+{
+	atomic { known[A] = true; sent[PUT] = true };
+end0:	if
+	:: atomic { okay[PUT] -> has[A] = KIND != TRANSFER; told = true }
+	:: forget[PUT] = true; goto out		/* and never looks at a late reply */
+	fi;
+#ifdef GRANTS
+	atomic { sent[GRANT] = true; has[A] = false };	/* what it has is uncertain until an answer */
+end1:	if
+	:: okay[GRANT] -> goto out
+	:: failed[GRANT] -> assert(false)
+	:: forget[GRANT] = true;
+end2:		forgot[GRANT];
+		if :: stands[GRANT] -> goto out :: else -> has[A] = true fi
+	fi;
+#endif
+#if KIND != TRANSFER
+	if
+	:: atomic { has[A] = false; sent[DROP_A] = true }
+	:: skip
+	fi;
+#endif
+out:	skip
+}
+
+/* One adopt: has[c] when it worked. */
+#define TRY(o, c, l1, l2) \
+	sent[o] = true; \
+l1:	if \
+	:: atomic { okay[o] -> has[c] = true } \
+	:: failed[o] \
+	:: forget[o] = true; AWAIT(o, l2) \
+	fi
+#ifdef EAGER
+#define AWAIT(o, l2) skip
+#else
+#define AWAIT(o, l2) l2: forgot[o]
+#endif
+
+active proctype Taker()		/* B */
+{
+end0:	told;
+	known[B] = true;
+	TRY(ADOPT_B, B, end1, end2);
+#ifdef AGAIN
+	if
+	:: atomic { has[B] -> has[B] = false; sent[DROP_B] = true };
+#ifndef EAGERDROP
+end3:		okay[DROP_B]
+#endif
+	:: skip
+	fi;
+	TRY(AGAIN_B, B, end4, end5);
+	if
+	:: atomic { has[B] -> has[B] = false; sent[LAST_B] = true }
+	:: skip
+	fi
+#else
+	if
+	:: atomic { has[B] -> has[B] = false; sent[DROP_B] = true }
+	:: skip
+	fi
+#endif
+}
+
+#ifdef SLICE
+active proctype Slicer()	/* C */
+{
+end0:	told;
+	known[C] = true;
+	TRY(ADOPT_C, C, end1, end2);
+	if
+	:: atomic { has[C] -> has[C] = false; sent[DROP_C] = true }
+	:: skip
+	fi
+}
+#endif
+
+inline lease_ends(c)		/* lend_client_close() */
+{
+	known[c] = false; has[c] = false; hold[c] = 0; settle()
+}
+
+#define GONE(c) (sent[PUT] && known[c])
 active proctype World()
 {
+	bool gone[3];
+	byte g;
+
 end:	do
-	:: atomic { aAlive -> aAlive = false }
-	:: atomic { bAlive -> bAlive = false }
-	:: atomic { aLease -> aLease = false; if :: hA -> hA = false; n = n - 1 :: else fi; settle() }
-	:: atomic { bLease -> bLease = false; if :: hB -> hB = false; n = n - 1 :: else fi; settle() }
-	:: atomic { grant -> grant = false; settle() }
-	:: atomic { put && !live && !recycled -> recycled = true; gen = 2; live = true }
+	:: atomic { GONE(A) && !gone[A] -> gone[A] = true; lease_ends(A) }
+	:: atomic { GONE(B) && !gone[B] -> gone[B] = true; lease_ends(B) }
+#ifdef SLICE
+	:: atomic { GONE(C) && !gone[C] -> gone[C] = true; lease_ends(C) }
+#endif
+	:: atomic { live[1] -> g = 1; end_grant(g); g = 0; expired = true; settle() }	/* lend_grant_expire() */
+	:: atomic { live[2] -> g = 2; end_grant(g); g = 0; expired = true; settle() }
+	:: atomic { live[3] -> g = 3; end_grant(g); g = 0; expired = true; settle() }
+	:: atomic { live[4] -> g = 4; end_grant(g); g = 0; expired = true; settle() }
+	:: atomic { rec[PUT] != NONE && !restarted ->
+		restarted = true; object = false; other = false; expired = true;
+		hold[A] = 0; hold[B] = 0; hold[C] = 0; has[A] = false; has[B] = false; has[C] = false;
+		known[A] = false; known[B] = false; known[C] = false;
+		drop_grant(1); drop_grant(2); drop_grant(3); drop_grant(4) }
+	:: atomic { rec[PUT] != NONE && !object && !other -> other = true }
 	od
 }
 
-#define early_free (bGot && bLease && !bDone && !(live && gen == 1))
-#define wrong_read (readGen == 2)
-#define leak (live && gen == 1 && !hA && !hB && !grant)
-/* An operation that was given up has nothing left of it, once the node has said so. */
-#define undead ((rForgetAdopt && hB) || (rForgetPut && put && live && gen == 1 && grant && !adopted))
-/* The bytes live on although nobody but the grant's ttl should keep them: everybody let go. */
-#define kept_by_creator (released && hA)
+/* Whoever was told that it holds, and has not let go, finds the bytes. */
+#define lost(c) (has[c] && known[c] && !(object && hold[c]))
+/* Nobody keeps it and it lives; or it is kept for somebody whose lease has ended. */
+#define leak (object && !HELD_BY_ANY && !GRANTED)
+#define ghost(c) (hold[c] && !known[c])
+/* What was forgotten has left nothing, once the node has said so. */
+#define undead(c, o, next) (forgot[o] && !stands[o] && !next && hold[c])
+/* Shares neither multiply nor get lost: an adopt that A gave one for, in time, works. */
+#define more ((hold[B] + hold[C] + LEFT) > given)
+#define refused(o, c) (KIND != OWNED && failed[o] && known[c] && !expired && !unmade)
+/* A release was answered and there was no later adopt, and yet it holds. */
+#define stuck(c, o, next) (okay[o] && rec[o] == OK && known[c] && !next && hold[c])
 
 active proctype Watch()
 {
+#ifdef AGAIN
+#define LATER sent[AGAIN_B]
+#else
+#define LATER false
+#endif
 end:	do
-	:: atomic { (early_free || wrong_read || leak || undead || kept_by_creator) ->
-		assert(!early_free); assert(!wrong_read); assert(!leak); assert(!undead); assert(!kept_by_creator) }
+	:: atomic { lost(A) -> assert(!lost(A)) }
+	:: atomic { lost(B) -> assert(!lost(B)) }
+	:: atomic { lost(C) -> assert(!lost(C)) }
+	:: atomic { wrong_read -> assert(!wrong_read) }
+	:: atomic { leak -> assert(!leak) }
+	:: atomic { ghost(A) || ghost(B) || ghost(C) -> assert(!ghost(A)); assert(!ghost(B)); assert(!ghost(C)) }
+	:: atomic { undead(B, ADOPT_B, LATER) -> assert(!undead(B, ADOPT_B, LATER)) }
+	:: atomic { undead(B, AGAIN_B, okay[ADOPT_B]) -> assert(!undead(B, AGAIN_B, okay[ADOPT_B])) }
+	:: atomic { undead(C, ADOPT_C, false) -> assert(!undead(C, ADOPT_C, false)) }
+	:: atomic { more -> assert(!more) }
+	:: atomic { refused(ADOPT_B, B) -> assert(!refused(ADOPT_B, B)) }
+	:: atomic { forgot[ADOPT_B] && !stands[ADOPT_B] && refused(AGAIN_B, B) -> assert(!refused(AGAIN_B, B)) }
+	:: atomic { refused(ADOPT_C, C) -> assert(!refused(ADOPT_C, C)) }
+	:: atomic { KIND == TRANSFER && hold[A] -> assert(KIND != TRANSFER || !hold[A]) }
+	:: atomic { stuck(B, DROP_B, LATER) -> assert(!stuck(B, DROP_B, LATER)) }
+	:: atomic { stuck(B, LAST_B, false) -> assert(!stuck(B, LAST_B, false)) }
+	:: atomic { stuck(C, DROP_C, false) -> assert(!stuck(C, DROP_C, false)) }
 	od
 }
