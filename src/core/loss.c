@@ -79,19 +79,30 @@ static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_r
 	return k->gen == e->gen && k->state != LEND_CALL_FREE ? k : NULL;
 }
 
+/* Its number falls out of the ring and nobody spoke of it: nobody will, so it needs a new one. Not
+ * before the peer's next word: on a full ring of such each would push out another. */
+static void push_out(struct lend_core *c, const struct lend_sess *s, const struct lend_sent_rec *e)
+{
+	struct lend_call_rec *old = owner(c, e);
+	bool reply;
+
+	if (!old)
+		return;
+	reply = old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE;
+	if (!reply && (s->lossless || old->tx.win == LEND_NONE))
+		return;
+	lend_tx_lost(c, &old->tx, e->frag);
+	if (old->tx.resend && !old->tx.ready.in)
+		lend_sched_wait(c, old);
+}
+
 void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 		    const struct lend_call_rec *k, uint32_t frag)
 {
 	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
-	struct lend_call_rec *old = e->call == LEND_NONE ? NULL : owner(c, e);
 
-	/* A short reply of which nobody spoke for a whole ring: it needs a number that is known.
-	 * Not before the peer's next word: on a full ring of them each would push out another. */
-	if (old && old != k && old->state == LEND_CALL_REPLYING && old->tx.win == LEND_NONE) {
-		lend_tx_lost(c, &old->tx, 0);
-		if (!old->tx.ready.in)
-			lend_sched_wait(c, old);
-	}
+	if (e->call != LEND_NONE && (e->call != lend_call_index(c, k) || e->frag != frag))
+		push_out(c, s, e);
 	e->call = lend_call_index(c, k);
 	e->gen = k->gen;
 	e->frag = frag;
