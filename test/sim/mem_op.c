@@ -203,13 +203,21 @@ static bool same(const struct lend_memop *a, const struct lend_memop *b)
 	       a->terms.n == b->terms.n && a->terms.ttl == b->terms.ttl;
 }
 
+/* Whether these bytes can be this operation; malformed ones tell little. */
+static bool fits(const struct mem_op *op, const uint8_t *head, const struct lend_memop *say)
+{
+	if (say)
+		return op->garbage < MEM_NO_KIND && same(&op->say, say);
+	return op->garbage >= MEM_NO_KIND || (op->forged && op->say.kind == head[0]);
+}
+
 struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct lend_memop *say,
 			   uint32_t store)
 {
 	struct sim_mem *m = sim->mem;
 	uint32_t number = lend_load_u32(head + 4);
 	uint64_t id = lend_load_u64(head + 8);
-	struct mem_op *first, *other = NULL;
+	struct mem_op *first, *best = NULL, *other = NULL;
 
 	SIM_CHECK(sim, number > 0 && number <= m->numbers, "node %u: an operation of nobody's",
 		  store);
@@ -217,14 +225,15 @@ struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct le
 	for (struct mem_op *op = first; op < first + MEM_OPS; op++) {
 		if (op->state == MEM_OP_FREE || op->say.client != number || op->say.id != id)
 			continue;
-		if (op->store == store && (say ? same(&op->say, say) : op->garbage || op->forged))
-			return op;
-		other = op->garbage ? other : op;
+		if (op->store != store || !fits(op, head, say))
+			other = op->garbage ? other : op;
+		else if (!best || best->execs >= best->sent - best->not_run)
+			best = op;
 	}
-	SIM_CHECK(sim, !other || (say && other->say.kind != say->kind),
+	SIM_CHECK(sim, best || !other || (say && other->say.kind != say->kind),
 		  "node %u: %s %llu of client %u came with other fields", store,
 		  mem_op_name(other->say.kind), (unsigned long long)id, number);
-	return NULL; /* of before */
+	return best; /* NULL: of before */
 }
 
 void mem_op_ran(struct sim *sim, struct mem_op *op, const struct lend_store_out *out,

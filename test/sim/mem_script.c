@@ -300,20 +300,30 @@ static void hand_over(struct sim *sim, struct mem_actor *a)
 	mem_op_send(sim, op);
 }
 
-/* An id that it should not have: below low water, beyond the window, or another's. */
+/* An id that it should not have: below low water, beyond the window, or another's. One at a time,
+ * or they could not be told apart. */
 static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
 	const struct mem_link *l = &a->link[store];
 	struct mem_op *op = mem_op_new(sim, a, LEND_MEMOP_STAT, store);
+	const struct mem_op *first = sim->mem->op + (a - sim->mem->actor) * MEM_OPS;
 
 	if (!op)
 		return;
+	for (const struct mem_op *o = first; o < first + MEM_OPS; o++)
+		if (o->state != MEM_OP_FREE && o->garbage == MEM_STRAY) {
+			mem_op_resolve(sim, op);
+			return;
+		}
 	op->garbage = MEM_STRAY;
 	op->say.kind = mem_one_in(sim, 2) ? LEND_MEMOP_ALLOC : LEND_MEMOP_PUT;
 	op->say.id = l->low + l->open;
 	if (mem_below(sim, 3))
 		op->say.id = mem_one_in(sim, 2) ? l->low - 1 : l->low;
 	op->say.id += op->say.id == 0;
+	op->say.len = 77; /* by these it is told from what has that id */
+	if (op->say.kind == LEND_MEMOP_PUT)
+		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, 77};
 	mem_op_send(sim, op);
 }
 
