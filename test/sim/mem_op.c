@@ -203,6 +203,12 @@ static bool same(const struct lend_memop *a, const struct lend_memop *b)
 	       a->terms.n == b->terms.n && a->terms.ttl == b->terms.ttl;
 }
 
+static bool is_stray(const struct lend_memop *say)
+{
+	return say && (say->kind == LEND_MEMOP_PUT ? say->terms.ttl == MEM_STRAY_MARK
+						   : say->len == MEM_STRAY_MARK);
+}
+
 /* Whether these bytes can be this operation; malformed ones tell little. */
 static bool fits(const struct mem_op *op, const uint8_t *head, const struct lend_memop *say)
 {
@@ -230,7 +236,7 @@ struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct le
 		else if (!best || best->execs >= best->sent - best->not_run)
 			best = op;
 	}
-	SIM_CHECK(sim, best || !other || (say && other->say.kind != say->kind),
+	SIM_CHECK(sim, best || !other || is_stray(say) || (say && other->say.kind != say->kind),
 		  "node %u: %s %llu of client %u came with other fields", store,
 		  mem_op_name(other->say.kind), (unsigned long long)id, number);
 	return best; /* NULL: of before */

@@ -321,9 +321,9 @@ static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 	if (mem_below(sim, 3))
 		op->say.id = mem_one_in(sim, 2) ? l->low - 1 : l->low;
 	op->say.id += op->say.id == 0;
-	op->say.len = 77; /* by these it is told from what has that id */
+	op->say.len = MEM_STRAY_MARK; /* by these it is told from what has that id */
 	if (op->say.kind == LEND_MEMOP_PUT)
-		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, 77};
+		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, MEM_STRAY_MARK};
 	mem_op_send(sim, op);
 }
 

@@ -14,6 +14,7 @@ enum {
 	MEM_BATCH = 4,   /* references in one RELEASE */
 	MEM_LANDINGS = 64,
 	MEM_HAND = 0xee, /* first byte of a call that hands references over */
+	MEM_STRAY_MARK = 77,
 };
 
 /* A message that lands in frames of the store. */
