@@ -23,7 +23,7 @@
 enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8 };
 
 struct options {
-	uint64_t seeds;
+	uint64_t first, seeds;
 	uint32_t jobs;
 	bool json;
 	const char *only; /* a plant's name, or NULL */
@@ -32,7 +32,7 @@ struct options {
 
 /* What became of one plant; the child that runs it writes, and after its death the parent. */
 struct desk {
-	uint64_t seed; /* running, or the one that failed */
+	uint64_t seeds; /* with the one that runs, or that failed */
 	bool wanted, found;
 	pid_t child;
 	int said; /* what it writes to stderr */
@@ -62,15 +62,15 @@ static double now_s(void)
 }
 
 /* In the child: 0 when no seed failed. */
-static int run_seeds(struct desk *d, unsigned plant, uint64_t seeds)
+static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t seeds)
 {
 	static struct sim sim;
 	const struct itimerval limit = {.it_value = {.tv_sec = HANG_SECONDS}};
 
 	lend_planted = plant;
 	dup2(d->said, 2);
-	for (d->seed = 1; d->seed <= seeds; d->seed++) {
-		struct sim_plan plan = sim_plan_draw(d->seed);
+	for (d->seeds = 1; d->seeds <= seeds; d->seeds++) {
+		struct sim_plan plan = sim_plan_draw(first + d->seeds - 1);
 
 		setitimer(ITIMER_PROF, &limit, NULL);
 		if (!sim_run(&sim, &plan)) {
@@ -81,7 +81,7 @@ static int run_seeds(struct desk *d, unsigned plant, uint64_t seeds)
 	return 0;
 }
 
-static void start(struct desk *d, unsigned plant, uint64_t seeds)
+static void start(struct desk *d, unsigned plant, uint64_t first, uint64_t seeds)
 {
 	pid_t child;
 
@@ -91,7 +91,7 @@ static void start(struct desk *d, unsigned plant, uint64_t seeds)
 	child = fork();
 	LEND_CHECK(child >= 0);
 	if (child == 0)
-		_exit(run_seeds(d, plant, seeds));
+		_exit(run_seeds(d, plant, first, seeds));
 	d->child = child;
 }
 
@@ -126,7 +126,7 @@ static void wait_one(struct desk *desk)
 			judge(&desk[i], status);
 			fprintf(stderr, "%s: %llu seeds: %s\n",
 				i ? lend_plants[i - 1].name : "no plant",
-				(unsigned long long)desk[i].seed,
+				(unsigned long long)desk[i].seeds,
 				desk[i].found ? desk[i].why : "nothing seen");
 		}
 }
@@ -143,14 +143,14 @@ static void run_all(struct desk *desk, const struct options *o)
 			wait_one(desk);
 		else
 			busy++;
-		start(&desk[i], i, o->seeds);
+		start(&desk[i], i, o->first, o->seeds);
 	}
 	for (; busy > 0; busy--)
 		wait_one(desk);
 	for (unsigned i = 1; i <= lend_plants_n; i++)
-		if (desk[i].found && desk[i].seed > most)
-			most = desk[i].seed;
-	start(&desk[0], 0, most < 200 ? most : 200);
+		if (desk[i].found && desk[i].seeds > most)
+			most = desk[i].seeds;
+	start(&desk[0], 0, o->first, most);
 	wait_one(desk);
 }
 
@@ -171,7 +171,7 @@ static void print_json(const struct desk *desk, unsigned wanted, unsigned found,
 	for (unsigned i = 1; i <= lend_plants_n; i++)
 		if (desk[i].found) {
 			printf("%s\"%s\":%llu", comma, lend_plants[i - 1].name,
-			       (unsigned long long)desk[i].seed);
+			       (unsigned long long)desk[i].seeds);
 			comma = ",";
 		}
 	printf("}}\n");
@@ -185,14 +185,14 @@ static void print_text(const struct desk *desk, unsigned wanted, unsigned found,
 			continue;
 		if (desk[i].found)
 			printf("%-30s %6llu  %s\n", lend_plants[i - 1].name,
-			       (unsigned long long)desk[i].seed, desk[i].why);
+			       (unsigned long long)desk[i].seeds, desk[i].why);
 		else
 			printf("%-30s MISSED  %s; to be seen by: %s\n", lend_plants[i - 1].name,
 			       lend_plants[i - 1].does, lend_plants[i - 1].seen);
 	}
 	printf("%u of %u planted bugs found in %.1f s\n", found, wanted, seconds);
 	if (desk[0].found)
-		printf("and seed %llu fails with none: %s\n", (unsigned long long)desk[0].seed,
+		printf("and with none, %llu seeds bring: %s\n", (unsigned long long)desk[0].seeds,
 		       desk[0].why);
 }
 
@@ -207,7 +207,9 @@ static bool parse(int argc, char **argv, struct options *o)
 		}
 		if (!next)
 			return false;
-		if (strcmp(argv[i], "--seeds") == 0)
+		if (strcmp(argv[i], "--first") == 0)
+			o->first = strtoull(next, NULL, 10);
+		else if (strcmp(argv[i], "--seeds") == 0)
 			o->seeds = strtoull(next, NULL, 10);
 		else if (strcmp(argv[i], "--jobs") == 0)
 			o->jobs = (uint32_t)strtoul(next, NULL, 10);
@@ -224,14 +226,14 @@ static bool parse(int argc, char **argv, struct options *o)
 
 int sim_cmd_planted(int argc, char **argv)
 {
-	struct options o = {.seeds = 10000, .jobs = 2};
+	struct options o = {.first = 1, .seeds = 10000, .jobs = 2};
 	double since = now_s();
 	struct desk *desk;
 	unsigned wanted = 0, found = 0;
 
 	if (!parse(argc, argv, &o)) {
-		fprintf(stderr, "usage: lend-sim planted [--seeds MAX] [--jobs J] [--only NAME] "
-				"[--file PREFIX] [--json]\n");
+		fprintf(stderr, "usage: lend-sim planted [--first SEED] [--seeds MAX] [--jobs J] "
+				"[--only NAME] [--file PREFIX] [--json]\n");
 		return 2;
 	}
 	LEND_CHECK(lend_plants_n < PLANTS_MAX);
