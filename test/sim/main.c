@@ -15,6 +15,7 @@ static const struct {
     {"planted", sim_cmd_planted,
      "[--seeds MAX] [--jobs J] [--only NAME] [--json]: bugs that must be found"},
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
+    {"speed", sim_cmd_speed, "datagrams a second of one core"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 
