@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/command.h"
+#include "sim/explore.h"
 
 static const struct {
 	const char *name;
@@ -16,6 +17,7 @@ static const struct {
      "[--seeds MAX] [--jobs J] [--only NAME] [--json]: bugs that must be found"},
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
     {"speed", sim_cmd_speed, "datagrams a second of one core"},
+    {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 

@@ -1,0 +1,192 @@
+#include "sim/explore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/explore_search.h"
+
+enum { STATES_MAX = 20000000 };
+
+struct options {
+	double seconds;
+	uint32_t states;
+	const char *scope, *replay;
+	bool json;
+	int budget[4]; /* in place of the scope's; negative: none */
+};
+static const char *const budget_name[] = {"--drops", "--dups", "--ticks", "--window"};
+
+struct totals {
+	uint64_t states, moves, steps, drained;
+	uint32_t scopes, whole, violations;
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: lend-sim explore [OPTION]...\n\n"
+		    "Looks at every order of deliveries, losses, repeats, timeouts and crashes "
+		    "within small scopes.\n"
+		    "  --seconds N    for all scopes together (45)\n"
+		    "  --states N     per scope, at most\n"
+		    "  --scope NAME   this one only\n"
+		    "  --replay TEXT  what a violation printed: tells each step\n"
+		    "  --json         one object on the standard output\n"
+		    "  --list         the scopes\n");
+}
+
+static void list(void)
+{
+	for (uint32_t i = 0; i < ex_n_scopes; i++)
+		printf("%-10s %s\n", ex_scopes[i].name, ex_scopes[i].what);
+}
+
+static bool parse_budget(const char *name, const char *value, struct options *o)
+{
+	for (uint32_t i = 0; i < 4; i++)
+		if (!strcmp(name, budget_name[i])) {
+			o->budget[i] = atoi(value);
+			return true;
+		}
+	return false;
+}
+
+/* The scope with the budgets of the command line. */
+static struct ex_scope chosen(const struct options *o, uint32_t i)
+{
+	struct ex_scope s = ex_scopes[i];
+	uint8_t *at[] = {&s.drops, &s.dups, &s.ticks, &s.window};
+
+	for (uint32_t k = 0; k < 4; k++)
+		if (o->budget[k] >= 0)
+			*at[k] = (uint8_t)o->budget[k];
+	return s;
+}
+
+/* 0: run; else the exit code + 2. */
+static int parse(int argc, char **argv, struct options *o)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (!strcmp(argv[i], "--json")) {
+			o->json = true;
+		} else if (!strcmp(argv[i], "--list")) {
+			list();
+			return 2;
+		} else if (!strcmp(argv[i], "--help")) {
+			usage(stdout);
+			return 2;
+		} else if (value && !strcmp(argv[i], "--seconds")) {
+			o->seconds = atof(argv[++i]);
+		} else if (value && !strcmp(argv[i], "--states")) {
+			o->states = (uint32_t)strtoul(argv[++i], NULL, 10);
+		} else if (value && !strcmp(argv[i], "--scope")) {
+			o->scope = argv[++i];
+		} else if (value && !strcmp(argv[i], "--replay")) {
+			o->replay = argv[++i];
+		} else if (value && parse_budget(argv[i], value, o)) {
+			i++;
+		} else {
+			usage(stderr);
+			return 4;
+		}
+	}
+	return 0;
+}
+
+/* ex_n_scopes: none of this name. */
+static uint32_t find(const char *name, size_t len)
+{
+	uint32_t i = 0;
+
+	while (i < ex_n_scopes &&
+	       (strlen(ex_scopes[i].name) != len || memcmp(ex_scopes[i].name, name, len)))
+		i++;
+	return i;
+}
+
+static int replay(const struct options *o)
+{
+	uint32_t i = find(o->replay, strcspn(o->replay, ":"));
+	const char *choices = strchr(o->replay, ':'), *bad;
+	struct ex_scope scope;
+
+	if (i == ex_n_scopes || !choices) {
+		fprintf(stderr, "explore: no such scope: %s\n", o->replay);
+		return 2;
+	}
+	scope = chosen(o, i);
+	bad = ex_search_replay(&scope, choices + 1, stdout);
+	printf("%s\n", bad ? bad : "all is well");
+	return bad != NULL;
+}
+
+static void report(const struct ex_scope *scope, const struct ex_found *f)
+{
+	fprintf(stderr,
+		"%-10s %9llu states %10llu moves  depth %2u  %s  nodes %llu/%llu/%llu"
+		"  datagrams %llu  steps %llu  %.1f s  %.0f MB  left out %llu\n",
+		scope->name, (unsigned long long)f->states, (unsigned long long)f->moves, f->depth,
+		f->whole ? "whole" : "part ", (unsigned long long)f->nodes.states[0],
+		(unsigned long long)f->nodes.states[1], (unsigned long long)f->nodes.states[2],
+		(unsigned long long)f->nodes.dgrams, (unsigned long long)f->nodes.steps, f->seconds,
+		(double)f->nodes.bytes / 1e6, (unsigned long long)f->pruned);
+	if (f->bad)
+		fprintf(stderr, "%s: %s\n  lend-sim explore --replay %s\n", scope->name, f->bad,
+			f->replay);
+}
+
+static void run(const struct options *o, uint32_t i, double limit, struct totals *t)
+{
+	struct ex_scope scope = chosen(o, i);
+	struct ex_found f;
+
+	ex_search(&scope, (struct ex_limits){limit, o->states}, &f);
+	report(&scope, &f);
+	t->scopes++;
+	t->states += f.states;
+	t->moves += f.moves;
+	t->steps += f.nodes.steps;
+	t->drained += f.drained;
+	t->whole += f.whole;
+	t->violations += f.bad != NULL;
+}
+
+static void run_all(const struct options *o, struct totals *t)
+{
+	double left = o->seconds;
+
+	for (uint32_t i = 0; i < ex_n_scopes; i++) {
+		double start = ex_seconds();
+
+		run(o, i, left / (ex_n_scopes - i), t);
+		left -= ex_seconds() - start;
+	}
+}
+
+int sim_explore(int argc, char **argv)
+{
+	struct options o = {.seconds = 45, .states = STATES_MAX, .budget = {-1, -1, -1, -1}};
+	struct totals t = {0};
+	int rc = parse(argc, argv, &o);
+	uint32_t one = o.scope ? find(o.scope, strlen(o.scope)) : 0;
+
+	if (rc)
+		return rc - 2;
+	if (o.replay)
+		return replay(&o);
+	if (one == ex_n_scopes) {
+		fprintf(stderr, "explore: no such scope: %s\n", o.scope);
+		return 2;
+	}
+	if (o.scope)
+		run(&o, one, o.seconds, &t);
+	else
+		run_all(&o, &t);
+	if (o.json)
+		printf("{\"scopes\":%u,\"whole\":%u,\"states\":%llu,\"transitions\":%llu,"
+		       "\"steps\":%llu,\"drained\":%llu,\"violations\":%u}\n",
+		       t.scopes, t.whole, (unsigned long long)t.states, (unsigned long long)t.moves,
+		       (unsigned long long)t.steps, (unsigned long long)t.drained, t.violations);
+	return t.violations > 0;
+}

@@ -1,0 +1,164 @@
+#include "sim/explore_canon.h"
+
+#include "core/sess.h"
+#include "core/state.h"
+
+static void rebase(lend_ns *t, lend_ns now)
+{
+	if (*t != LEND_NEVER)
+		*t = *t - now + EX_NOW;
+}
+
+static void clear_from(void *array, uint32_t used, uint32_t cap, size_t width)
+{
+	memset((char *)array + used * width, 0, (cap - used) * width);
+}
+
+/* Neighbours of what is on no list. */
+static void canon_link(struct lend_link *l)
+{
+	if (!l->in)
+		memset(l, 0, sizeof(*l));
+}
+
+/* A number whose call is over says nothing any more. */
+static void canon_ring(struct lend_core *c, struct lend_sess *s)
+{
+	LEND_CHECK(s->number < EX_NUMBERS);
+	for (uint32_t i = 0; i < LEND_RING; i++) {
+		struct lend_sent_rec *e = &s->ring[i];
+		const struct lend_call_rec *k =
+		    e->call == LEND_NONE ? NULL : lend_call_at(c, e->call);
+
+		if (!k || k->gen != e->gen || k->state == LEND_CALL_FREE)
+			*e = (struct lend_sent_rec){.call = LEND_NONE};
+		else
+			e->us = (uint32_t)(EX_NOW / LEND_US);
+	}
+}
+
+static void canon_sess(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->state == LEND_SESS_FREE) {
+		memset(s, 0, sizeof(*s));
+		return;
+	}
+	canon_link(&s->half);
+	if (s->srtt) {
+		s->srtt = 1;
+		s->rttvar = 0;
+	}
+	if (s->seen_at)
+		s->seen_at = EX_NOW;
+	rebase(&s->last_rx, c->now);
+	rebase(&s->last_ping, c->now);
+	rebase(&s->timer, c->now);
+	rebase(&s->ack_timer, c->now);
+	rebase(&s->ctl_timer, c->now);
+	LEND_CHECK(s->blocked <= c->now);
+	s->blocked = 0;
+	canon_ring(c, s);
+}
+
+static void canon_rx(struct lend_rx *r, lend_ns now)
+{
+	canon_link(&r->starved);
+	canon_link(&r->partial);
+	if (r->frags != LEND_NONE) {
+		rebase(&r->last, now);
+		return;
+	}
+	r->len = 0; /* set again when something comes */
+	r->got = 0;
+	r->last = 0;
+	if (!r->buf) {
+		r->seg = 0;
+		r->base = 0;
+	}
+}
+
+static void canon_call(struct lend_call_rec *k, lend_ns now)
+{
+	if (k->state == LEND_CALL_FREE) {
+		uint32_t gen = k->gen;
+
+		memset(k, 0, sizeof(*k));
+		k->gen = gen;
+		return;
+	}
+	rebase(&k->timer, now);
+	k->stamp = EX_NOW; /* for round trips only */
+	if (!k->server)
+		rebase(&k->deadline, now);
+	else
+		k->deadline = LEND_NEVER; /* the handler's to look at, and ours does not */
+	canon_link(&k->tx.ready);
+	canon_link(&k->mine);
+	canon_rx(&k->rx, now);
+}
+
+static void clear_free(struct lend_core *c)
+{
+	uint32_t *free = LEND_AT(c, at_free_frags, uint32_t);
+
+	for (uint32_t i = 0; i < c->free_frags.free; i++)
+		memset(lend_frags_at(c, free[i]), 0, sizeof(struct lend_frags));
+	clear_from(free, c->free_frags.free, c->free_frags.cap, sizeof(*free));
+	free = LEND_AT(c, at_free_wins, uint32_t);
+	for (uint32_t i = 0; i < c->free_wins.free; i++)
+		memset(lend_win_at(c, free[i]), 0, sizeof(struct lend_win));
+	clear_from(free, c->free_wins.free, c->free_wins.cap, sizeof(*free));
+	clear_from(LEND_AT(c, at_free_sess, uint32_t), c->free_sess.free, c->free_sess.cap,
+		   sizeof(uint32_t));
+	clear_from(LEND_AT(c, at_free_calls, uint32_t), c->free_calls.free, c->free_calls.cap,
+		   sizeof(uint32_t));
+	clear_from(LEND_AT(c, at_supply, uint32_t), c->supply_n, c->supply_cap, sizeof(uint32_t));
+	clear_from(LEND_AT(c, at_heap, struct lend_prioq_entry), c->timers, c->cfg.sessions,
+		   sizeof(struct lend_prioq_entry));
+}
+
+void ex_core_canon(struct lend_core *c)
+{
+	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
+	c->ctl_head = 0;
+	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+		canon_sess(c, lend_sess_at(c, i));
+	for (uint32_t i = 0; i < c->records; i++)
+		canon_call(lend_call_at(c, i), c->now);
+	for (uint32_t i = 0; i < c->timers; i++)
+		rebase(&LEND_AT(c, at_heap, struct lend_prioq_entry)[i].key, c->now);
+	clear_free(c);
+	c->now = EX_NOW;
+}
+
+static struct ex_extent span(void *from, void *to)
+{
+	return (struct ex_extent){from, (uint32_t)((char *)to - (char *)from)};
+}
+
+uint32_t ex_core_extents(struct lend_core *c, struct ex_extent e[EX_EXTENTS])
+{
+	void *from = c;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+		e[n++] = span(from, &lend_sess_at(c, i)->ring[EX_NUMBERS]);
+		from = lend_sess_at(c, i + 1);
+	}
+	e[n++] = span(from, LEND_AT(c, at_ctl, char));
+	e[n++] = span(LEND_AT(c, at_free_sess, char), (char *)c + c->hashed);
+	return n;
+}
+
+bool ex_core_quiet(struct lend_core *c)
+{
+	return c->free_calls.free == c->free_calls.cap && c->free_frags.free == c->free_frags.cap &&
+	       c->free_wins.free == c->free_wins.cap && c->budget_used == 0 &&
+	       c->supply_n == c->supply_cap && c->used[0] + c->used[1] == 0;
+}
+
+bool ex_core_clean(struct lend_core *c)
+{
+	return ex_core_quiet(c) && c->free_sess.free == c->free_sess.cap && c->timers == 0 &&
+	       c->half.n == 0;
+}

@@ -1,0 +1,395 @@
+#include "sim/explore_prog.h"
+
+#include <stdlib.h>
+
+#include "core/frags.h"
+#include "core/state.h"
+#include "sim/explore_canon.h"
+
+static uint8_t pattern(uint32_t buf, uint32_t i)
+{
+	return (uint8_t)(i * 7 + i / 251 + buf * 37);
+}
+
+static void lay(struct ex_node *n, uint32_t buf, uint32_t cap, uint32_t len, uint8_t **at)
+{
+	n->seg[buf] = (struct lend_seg){.data = *at, .len = len, .cap = cap};
+	for (uint32_t i = 0; i < len; i++)
+		(*at)[i] = pattern(buf, i);
+	*at += (cap + 63) & ~63u;
+}
+
+void ex_prog_open(struct ex_node *n)
+{
+	const struct ex_scope *s = n->scope;
+	uint8_t *at;
+
+	n->memory = aligned_alloc(64, (size_t)EX_BUFS * (EX_MESSAGE_MAX + 64));
+	LEND_CHECK(n->memory != NULL);
+	at = n->memory;
+	n->bufs = (struct lend_bufs){n->seg, EX_BUFS};
+	for (uint32_t i = 0; i < EX_IDS; i++) {
+		lay(n, EX_BUF_REQUEST + i, s->request, s->request, &at);
+		lay(n, EX_BUF_REPLY + i, s->reply, s->reply, &at);
+		lay(n, EX_BUF_ATTACH + i, s->request, 0, &at);
+		lay(n, EX_BUF_ATTACH + EX_IDS + i, s->reply, 0, &at);
+	}
+	for (uint32_t i = 0; i < EX_SUPPLY_MAX; i++)
+		lay(n, EX_BUF_SUPPLY + i, EX_UNSCHEDULED, 0, &at);
+	for (uint32_t i = 0; i < EX_REQS; i++)
+		n->seg[EX_BUF_DYN + i] =
+		    (struct lend_seg){.data = n->app.dyn[i].bytes, .cap = EX_MEM_BYTES};
+}
+
+void ex_prog_close(struct ex_node *n)
+{
+	free(n->memory);
+}
+
+void ex_lend(struct ex_node *n, uint32_t buf)
+{
+	if (n->app.lent >> buf & 1)
+		ex_bad(n, "the program lends a buffer twice"); /* the explorer's own mistake */
+	n->app.lent |= UINT64_C(1) << buf;
+}
+
+void ex_back(struct ex_node *n, uint32_t buf)
+{
+	if (!buf)
+		return;
+	if (buf >= EX_BUFS || !(n->app.lent >> buf & 1)) {
+		ex_bad(n, "a buffer comes back twice");
+		return;
+	}
+	n->app.lent &= ~(UINT64_C(1) << buf);
+	if (buf >= EX_BUF_DYN)
+		memset(&n->app.dyn[buf - EX_BUF_DYN], 0, sizeof(n->app.dyn[0]));
+}
+
+void ex_prog_supply(struct ex_node *n)
+{
+	for (uint32_t b = EX_BUF_SUPPLY; lend_core_supply_wanted(n->core); b++) {
+		if (b == EX_BUF_SUPPLY + EX_SUPPLY_MAX) {
+			ex_bad(n, "a supplied buffer is lost");
+			return;
+		}
+		if (n->app.lent >> b & 1)
+			continue;
+		ex_lend(n, b);
+		lend_core_supply(n->core, b);
+	}
+}
+
+static bool same(const void *data, uint32_t message, uint32_t first, uint32_t len,
+		 const struct ex_node *n)
+{
+	return !memcmp(data, (const uint8_t *)n->seg[message].data + first, len);
+}
+
+/* Bytes of a whole message, in place or in buf, which comes back. */
+static void look(struct ex_node *n, const struct lend_event *e, uint32_t buf, uint32_t message)
+{
+	uint32_t len = n->seg[message].len;
+	const void *data = buf ? n->seg[buf].data : e->data;
+
+	if (e->len != len || (!buf && e->data_len != len))
+		ex_bad(n, "a message of another length");
+	else if (len && (!data || !same(data, message, 0, len, n)))
+		ex_bad(n, "a message with other bytes");
+}
+
+static uint32_t own(const struct ex_node *n, uint32_t i)
+{
+	return n->app.inc * EX_PER + i;
+}
+
+static void on_request(struct ex_node *n, const struct lend_event *e)
+{
+	uint32_t id = e->method - EX_METHOD, i = 0;
+
+	if (id >= EX_IDS) {
+		ex_bad(n, "a request of no caller");
+		return;
+	}
+	look(n, e, e->buf, EX_BUF_REQUEST + id);
+	ex_back(n, e->buf);
+	while (i < EX_REQS && n->app.req[i].used)
+		i++;
+	if (i == EX_REQS) {
+		ex_bad(n, "more requests than may be in flight");
+		return;
+	}
+	n->app.req[i] = (struct ex_req){.handle = e->call, .id = (uint8_t)id, .used = 1};
+	n->fx->saw[n->fx->n_saw++] = (uint8_t)(EX_SAW_RUN | id);
+}
+
+static void on_cancelled(struct ex_node *n, const struct lend_event *e)
+{
+	for (uint32_t i = 0; i < EX_REQS; i++)
+		if (n->app.req[i].used && n->app.req[i].handle == e->call) {
+			if (n->app.req[i].cancelled)
+				ex_bad(n, "a request is cancelled twice");
+			n->app.req[i].cancelled = 1;
+			return;
+		}
+	if (!n->store)
+		ex_bad(n, "a request is cancelled that no handler has");
+}
+
+static void on_need(struct ex_node *n, const struct lend_event *e)
+{
+	uint32_t buf = EX_BUF_ATTACH +
+		       (ex_serves(n) ? e->method - EX_METHOD : EX_IDS + own(n, (uint32_t)e->tag));
+
+	if (n->scope->refuse)
+		buf = 0;
+	else
+		ex_lend(n, buf);
+	if (lend_core_attach(n->core, e->call, &n->bufs, buf))
+		ex_bad(n, "memory that was asked for is not taken");
+}
+
+static void on_end(struct ex_node *n, const struct lend_event *e)
+{
+	uint32_t i = (uint32_t)e->tag, id = own(n, i);
+
+	if (i >= EX_PER || n->app.call[i] == 0 || n->app.call[i] != e->call) {
+		ex_bad(n, "a call ends that is not open");
+		return;
+	}
+	n->app.call[i] = 0;
+	if (n->store || n->scope->mem[0][0]) {
+		ex_mem_end(n, e);
+		return;
+	}
+	if (e->buf != EX_BUF_REQUEST + id)
+		ex_bad(n, "a call ends with another request");
+	if (e->status == OK)
+		look(n, e, e->reply, EX_BUF_REPLY + id);
+	ex_back(n, e->buf);
+	ex_back(n, e->reply);
+	n->fx->saw[n->fx->n_saw++] = EX_SAW_ENDED(id, e->ran, e->status == OK);
+}
+
+static void on_down(struct ex_node *n, const struct lend_event *e)
+{
+	if (ex_serves(n) || e->session != n->app.session)
+		return;
+	for (uint32_t i = 0; i < EX_PER; i++)
+		if (n->app.call[i])
+			ex_bad(n, "a session ends before its calls");
+	n->app.session = 0;
+	n->app.up = 0;
+}
+
+void ex_prog_event(struct ex_node *n, const struct lend_event *e)
+{
+	if (n->fx->n_saw == EX_SAW_MAX) {
+		ex_bad(n, "more events than a step can hold"); /* the explorer's own limit */
+		return;
+	}
+	switch ((enum lend_event_kind)e->kind) {
+	case LEND_EV_SESSION_UP:
+		n->app.up |= e->session == n->app.session;
+		return;
+	case LEND_EV_SESSION_DOWN:
+		on_down(n, e);
+		return;
+	case LEND_EV_NEED:
+		on_need(n, e);
+		return;
+	case LEND_EV_REQUEST:
+		if (n->store)
+			ex_mem_serve(n, e);
+		else
+			on_request(n, e);
+		return;
+	case LEND_EV_CANCELLED:
+		on_cancelled(n, e);
+		return;
+	case LEND_EV_REPLY_END:
+		if (n->app.replies-- == 0)
+			ex_bad(n, "a reply ends twice");
+		ex_back(n, e->buf);
+		return;
+	case LEND_EV_CALL_END:
+		on_end(n, e);
+		return;
+	case LEND_EV_BUF_BACK:
+		ex_back(n, e->buf);
+		return;
+	case LEND_EV_PEER_KEEP:
+		n->app.peers++;
+		return;
+	case LEND_EV_PEER_DROP:
+		n->app.peers--;
+		return;
+	}
+}
+
+static void act_connect(struct ex_node *n)
+{
+	if (lend_core_connect(n->core, n->now, LEND_PEER(0, n->scope->nodes), 0, &n->app.session))
+		n->app.session = 0;
+	else
+		n->app.connects++;
+}
+
+static void act_call(struct ex_node *n)
+{
+	uint32_t i = n->app.made, id = own(n, i);
+	lend_ns limit = n->scope->deadline_us * LEND_US;
+	struct lend_core_call call = {.method = EX_METHOD + id,
+				      .deadline = limit ? n->now + limit : LEND_NEVER,
+				      .request = EX_BUF_REQUEST + id,
+				      .tag = i};
+	int rc = lend_core_call(n->core, n->now, n->app.session, &n->bufs, &call, &n->app.call[i]);
+
+	if (rc == 0) {
+		n->app.made++;
+		ex_lend(n, EX_BUF_REQUEST + id);
+	} else if (rc != E_AGAIN) {
+		ex_bad(n, "a call cannot be made");
+	}
+}
+
+static void act_reply(struct ex_node *n, uint32_t i)
+{
+	struct ex_req req = n->app.req[i];
+	uint32_t buf = EX_BUF_REPLY + req.id;
+
+	memset(&n->app.req[i], 0, sizeof(req));
+	n->app.replies++;
+	ex_lend(n, buf);
+	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, buf))
+		ex_bad(n, "a request cannot be answered");
+}
+
+void ex_prog_act(struct ex_node *n, uint64_t input)
+{
+	uint32_t arg = (uint32_t)input;
+
+	switch ((enum ex_kind)(input >> 56)) {
+	case EX_CONNECT:
+		act_connect(n);
+		return;
+	case EX_CALL:
+		act_call(n);
+		return;
+	case EX_CANCEL:
+		n->app.cancels++;
+		lend_core_cancel(n->core, n->app.call[arg], CANCELLED);
+		return;
+	case EX_REPLY:
+		act_reply(n, arg);
+		return;
+	case EX_CLOSE:
+		n->app.closes++;
+		lend_core_disconnect(n->core, n->app.session);
+		return;
+	case EX_OP:
+		ex_mem_op(n);
+		return;
+	case EX_NONE:
+	case EX_DELIVER:
+	case EX_TICK:
+	case EX_PASS:
+	case EX_DROP:
+	case EX_DUP:
+	case EX_CRASH:
+	case EX_START:
+	case EX_KINDS:
+		return;
+	}
+}
+
+uint32_t ex_prog_api(const struct ex_node *n)
+{
+	const struct ex_scope *s = n->scope;
+	const struct ex_app *a = &n->app;
+	uint32_t api = 0;
+
+	for (uint32_t i = 0; i < EX_REQS; i++)
+		api |= a->req[i].used ? 1u << (EX_API_REPLY + i) : 0;
+	if (ex_serves(n))
+		return api;
+	api |= !a->session && a->connects < s->connects ? 1u << EX_API_CONNECT : 0;
+	api |= a->session && a->made < s->calls ? 1u << EX_API_CALL : 0;
+	api |= a->session && a->closes < s->closes ? 1u << EX_API_CLOSE : 0;
+	api |= ex_mem_wants(n) ? 1u << EX_API_OP : 0;
+	for (uint32_t i = 0; i < EX_PER; i++)
+		api |= a->call[i] && a->cancels < s->cancels ? 1u << (EX_API_CANCEL + i) : 0;
+	return api;
+}
+
+/* The message that comes in for this call, as its sender has it. */
+static uint32_t incoming(const struct ex_node *n, const struct lend_call_rec *k)
+{
+	return k->server ? EX_BUF_REQUEST + k->method - EX_METHOD
+			 : EX_BUF_REPLY + own(n, (uint32_t)k->tag);
+}
+
+static bool marked(const struct lend_frags *f, uint32_t i)
+{
+	return i < f->low || f->seen[i % LEND_FRAGS_WINDOW / 64] >> (i % 64) & 1;
+}
+
+/* Does what to each fragment that is here of a message in a buffer. */
+static void each_fragment(struct ex_node *n, struct lend_call_rec *k,
+			  void (*what)(struct ex_node *, uint8_t *, uint32_t, uint32_t, uint32_t))
+{
+	const struct lend_sess *s = lend_sess_at(n->core, k->sess);
+	const struct lend_frags *f;
+
+	if (k->state == LEND_CALL_FREE || !k->rx.buf || k->rx.frags == LEND_NONE)
+		return;
+	f = lend_frags_at(n->core, k->rx.frags);
+	for (uint32_t i = 0; i < f->total; i++)
+		if (marked(f, i))
+			what(n, n->seg[k->rx.buf].data, incoming(n, k), i * s->payload,
+			     lend_frag_len(s, k->rx.len, i));
+}
+
+static void refill(struct ex_node *n, uint8_t *to, uint32_t message, uint32_t at, uint32_t len)
+{
+	memcpy(to + at, (const uint8_t *)n->seg[message].data + at, len);
+}
+
+static void compare(struct ex_node *n, uint8_t *data, uint32_t message, uint32_t at, uint32_t len)
+{
+	if (!same(data + at, message, at, len, n))
+		ex_bad(n, "a fragment that is here has other bytes");
+}
+
+void ex_prog_refill(struct ex_node *n)
+{
+	for (uint32_t i = 0; i < n->core->records; i++) {
+		struct lend_call_rec *k = lend_call_at(n->core, i);
+
+		if (k->state != LEND_CALL_FREE && k->rx.buf)
+			memset(n->seg[k->rx.buf].data, 0xee, n->seg[k->rx.buf].cap);
+		each_fragment(n, k, refill);
+	}
+}
+
+void ex_prog_audit(struct ex_node *n)
+{
+	uint64_t supply = ((UINT64_C(1) << EX_SUPPLY_MAX) - 1) << EX_BUF_SUPPLY;
+	uint32_t pooled = n->core->supply_n;
+
+	for (uint32_t i = 0; i < n->core->records; i++) {
+		struct lend_call_rec *k = lend_call_at(n->core, i);
+
+		each_fragment(n, k, compare);
+		pooled += k->state != LEND_CALL_FREE && k->rx.buf && k->rx.pooled;
+	}
+	if ((uint32_t)__builtin_popcountll(n->app.lent & supply) != pooled)
+		ex_bad(n, "supplied buffers are miscounted");
+	if (n->app.peers + n->core->free_sess.free != n->core->free_sess.cap)
+		ex_bad(n, "peers that are kept are miscounted");
+	for (uint32_t i = 0; i < EX_PER && !n->scope->mem[0][0]; i++)
+		if ((n->app.lent >> (EX_BUF_REQUEST + own(n, i)) & 1) != (n->app.call[i] != 0))
+			ex_bad(n, "a request's buffer is not back with its call");
+	if (ex_core_quiet(n->core) && (n->app.replies || (n->app.lent & ~supply)))
+		ex_bad(n, "the core is at rest and keeps a buffer");
+}
