@@ -55,12 +55,25 @@ static uint64_t some_session(struct choice *c, int who)
 						  : some_handle(c, who);
 }
 
-static uint32_t some_buf(struct choice *c, int who)
+static uint32_t some_len(struct choice *c)
 {
 	static const uint32_t len[] = {0, 1, 416, 417, 3000, 4096, 9000, WORLD_BUF_MAX};
-	uint32_t n = choice_rare(c, 16) ? IMPOSSIBLE_LEN : len[choice_of(c, 8)];
 
-	return n ? world_buf(who, n, 1 + choice_of(c, choice_rare(c, 4) ? 8 : 2)) : 0;
+	return choice_rare(c, 16) ? IMPOSSIBLE_LEN : len[choice_of(c, 8)];
+}
+
+static uint32_t some_message(struct choice *c, int who)
+{
+	uint32_t len = some_len(c);
+
+	return len ? world_message(who, len, 1 + choice_of(c, choice_rare(c, 4) ? 8 : 2)) : 0;
+}
+
+static uint32_t some_memory(struct choice *c, int who)
+{
+	uint32_t len = some_len(c);
+
+	return len ? world_buf(who, len, 1 + choice_of(c, 3)) : 0;
 }
 
 static void call(struct choice *c, int who)
@@ -71,8 +84,8 @@ static void call(struct choice *c, int who)
 	int err;
 
 	call.deadline = world.now + choice_of(c, 200) * LEND_MS;
-	call.request = some_buf(c, who);
-	call.reply = choice_rare(c, 2) ? some_buf(c, who) : 0;
+	call.request = some_message(c, who);
+	call.reply = choice_rare(c, 2) ? some_memory(c, who) : 0;
 	fuzz_hostile += !lives;
 	remember(who);
 	err = world_call(who, session, &call);
@@ -93,7 +106,7 @@ static void reply(struct choice *c, int who)
 
 	fuzz_hostile += !world_is_running(who, request);
 	remember(who);
-	err = world_reply(who, request, choice_u8(c), some_buf(c, who));
+	err = world_reply(who, request, choice_u8(c), some_message(c, who));
 	FUZZ_CHECK(!err || err == E_STALE || err == E_INVAL || err == E_MSGSIZE,
 		   "an error that reply() does not have");
 	if (err)
@@ -139,7 +152,7 @@ static void attach(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
 	uint64_t h = some_handle(c, who);
-	uint32_t buf = some_buf(c, who);
+	uint32_t buf = some_memory(c, who);
 	int err;
 
 	if (s->need_n && choice_rare(c, 2))

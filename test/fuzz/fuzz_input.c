@@ -21,7 +21,7 @@ static void call(struct choice *c, int who)
 		return;
 	}
 	call.deadline = world.now + (1 + choice_of(c, 200)) * LEND_MS;
-	call.request = n ? world_buf(who, n, 1) : 0;
+	call.request = n ? world_message(who, n, 1) : 0;
 	call.reply = choice_rare(c, 3) ? world_buf(who, reply + 1, 2) : 0;
 	(void)world_call(who, s->session[choice_of(c, s->session_n)], &call);
 }
@@ -34,7 +34,7 @@ static void reply(struct choice *c, int who)
 
 	if (s->running_n)
 		(void)world_reply(who, s->running[choice_of(c, s->running_n)], choice_u8(c),
-				  n ? world_buf(who, n, 1) : 0);
+				  n ? world_message(who, n, 1) : 0);
 }
 
 static void cancel(struct choice *c, int who)
@@ -112,6 +112,7 @@ static void rare(struct choice *c, int who)
 		return;
 	case 1:
 		world.deaf = !world.deaf;
+		world.forged = true;
 		return;
 	case 2:
 		if (s->session_n)
@@ -177,7 +178,7 @@ static void warm_up(void)
 		world_tick(10 * LEND_US);
 	}
 	for (int i = 0; i < 2; i++) {
-		call.request = world_buf(i, 1000, 1);
+		call.request = world_message(i, 1000, 1);
 		(void)world_call(i, world.side[i].session[0], &call);
 		(void)world_flush(i, 16, 0, 0);
 	}

@@ -20,6 +20,20 @@ static void answer_all(int who)
 	world_poll(who);
 }
 
+/* Nothing is under way: what calls took of a session's credit must be back. */
+static void count_credit(int who)
+{
+	struct lend_core *c = world.side[who].core;
+
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+		const struct lend_sess *s = lend_sess_at(c, i);
+
+		FUZZ_CHECK(s->state == LEND_SESS_FREE || s->unscheduled_used == 0, "credit leaks");
+		FUZZ_CHECK(s->state == LEND_SESS_FREE || s->waiting.n == 0,
+			   "nobody calls, and waits");
+	}
+}
+
 static void say_goodbye(int who)
 {
 	struct world_side *s = &world.side[who];
@@ -91,6 +105,8 @@ void world_heal(void)
 		if (!said && world.now >= goodbye) {
 			FUZZ_CHECK(world.side[0].open + world.side[1].open == 0,
 				   "a call outlives its deadline");
+			count_credit(0);
+			count_credit(1);
 			say_goodbye(0);
 			say_goodbye(1);
 			said = true;

@@ -137,6 +137,55 @@ static uint32_t block_of(uint8_t kind, uint8_t flags)
 	return (uint32_t)lend_pkt_block_len(kind) + (seen ? sizeof(struct lend_pkt_seen) : 0);
 }
 
+static void some_hello(struct choice *c, struct lend_pkt_hello *h)
+{
+	h->incarnation[0] = 9;
+	h->connect = choice_of(c, 6);
+	h->session = (uint64_t)1 << 30 | choice_of(c, 4);
+	h->payload = choice_rare(c, 8) ? choice_of(c, 256) : 64 + 16 * choice_of(c, 23);
+	h->unscheduled = choice_rare(c, 4) ? (uint32_t)choice_edge(c) : 4096;
+	h->message_max = choice_rare(c, 4) ? choice_edge(c) : WORLD_BUF_MAX;
+}
+
+/* What a peer could say at this moment: it knows what was sent to it. */
+static void some_seen(struct choice *c, int to, struct lend_pkt_seen *seen)
+{
+	seen->acked = world.side[!to].number - choice_of(c, 8);
+	seen->map = choice_rare(c, 2) ? UINT64_MAX : choice_edge(c);
+	seen->delay_ns = (uint32_t)choice_edge(c);
+	seen->ecn = choice_u8(c);
+}
+
+/* The blocks behind a head of this kind; set_block() makes them worse. */
+static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, uint8_t *at)
+{
+	union {
+		struct lend_pkt_hello hello;
+		struct lend_pkt_request request;
+		struct lend_pkt_reply reply;
+		struct lend_pkt_ack ack;
+	} block = {0};
+	struct lend_pkt_seen seen;
+	size_t len = block_of(head->kind, 0);
+
+	if (head->kind == LEND_PKT_CONNECT || head->kind == LEND_PKT_ACCEPT)
+		some_hello(c, &block.hello);
+	else if (head->kind == LEND_PKT_REQUEST)
+		block.request = (struct lend_pkt_request){1, choice_u8(c) * 1000u, some_offset(c)};
+	else if (head->kind == LEND_PKT_REPLY)
+		block.reply = (struct lend_pkt_reply){
+		    .status = choice_u8(c), .ran = choice_of(c, 4), .delay_ns = UINT32_MAX};
+	else if (head->kind == LEND_PKT_ACK || head->kind == LEND_PKT_PROBE)
+		block.ack = (struct lend_pkt_ack){some_offset(c), some_offset(c)};
+	if (head->kind == LEND_PKT_ACK || head->kind == LEND_PKT_PROBE)
+		len -= sizeof(seen);
+	memcpy(at, &block, len);
+	if (block_of(head->kind, head->flags) > len) {
+		some_seen(c, to, &seen);
+		memcpy(at + len, &seen, sizeof(seen));
+	}
+}
+
 void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 {
 	const struct world_side *s = &world.side[to];
@@ -148,15 +197,20 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	head.call = lend_pkt_call(choice_of(c, 5), choice_of(c, 16));
 	head.session = some_session(c, s);
 	head.number = some_number(c, s);
-	head.offset = some_offset(c);
+	head.offset = choice_rare(c, 4) ? some_offset(c) : 416 * choice_of(c, 12);
 	head.length = choice_rare(c, 2) ? payload : some_offset(c);
+	if (head.kind == LEND_PKT_ACK || head.kind == LEND_PKT_PROBE) {
+		head.offset = choice_of(c, 4);
+		head.length = choice_of(c, 4);
+	}
 	if (head.kind != LEND_PKT_REQUEST && head.kind != LEND_PKT_REPLY && !choice_rare(c, 16))
 		payload = 0;
 	memset(d->data, 0, sizeof(d->data));
 	memcpy(d->data, &head, sizeof(head));
+	fill_blocks(c, to, &head, d->data + sizeof(head));
 	d->len = (uint32_t)sizeof(head) + block_of(head.kind, head.flags) + payload;
 	d->len += world.carrier == 0 ? sizeof(struct lend_pkt_trailer) : 0;
-	for (uint32_t n = choice_of(c, 4); n > 0; n--)
+	for (uint32_t n = choice_rare(c, 3) ? choice_of(c, 4) : 0; n > 0; n--)
 		set_block(c, d);
 	if (!choice_rare(c, 16))
 		checksum(d);
@@ -235,6 +289,7 @@ void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
 	FUZZ_CHECK(core->hashed <= sizeof(before), "the arena grew: make room");
 	fuzz_hostile++;
 	if (owed == ANYTHING) {
+		world.forged = true;
 		world_input(to, d->data, d->len, index);
 		return;
 	}

@@ -72,6 +72,16 @@ static uint32_t free_buf(struct world_side *s)
 	return 0;
 }
 
+/* Every message is the start of this, so that any byte of it that is not in its place shows. */
+static const uint8_t *text(void)
+{
+	static uint8_t bytes[2 * WORLD_BUF_MAX];
+
+	for (uint32_t i = 0; bytes[1] == 0 && i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(1 + i * 31 + (i >> 8) * 7);
+	return bytes;
+}
+
 /* The first segments take 1 + 3 i bytes, the last one the rest: short ones are hard. */
 uint32_t world_buf(int who, uint32_t cap, uint32_t n)
 {
@@ -84,13 +94,44 @@ uint32_t world_buf(int who, uint32_t cap, uint32_t n)
 		if (!b)
 			break;
 		s->taken[b] = true;
-		s->seg[b] = (struct lend_seg){malloc(here + 1), here, here, 0};
-		memset(s->seg[b].data, 7, here + 1);
+		s->seg[b] = (struct lend_seg){malloc(here ? here : 1), here, here, 0};
+		memset(s->seg[b].data, 0, here);
 		*link = b;
 		link = &s->seg[b].next;
 		cap -= here;
 	}
 	return first;
+}
+
+uint32_t world_message(int who, uint32_t len, uint32_t n)
+{
+	struct world_side *s = &world.side[who];
+	uint32_t first = world_buf(who, len, n), at = 0;
+
+	for (uint32_t b = first; b; b = s->seg[b].next) {
+		memcpy(s->seg[b].data, text() + at, s->seg[b].len);
+		at += s->seg[b].len;
+	}
+	return first;
+}
+
+/* What came, in place or in memory of its own, is what was sent; unless somebody could forge it. */
+static void expect_text(int who, const struct lend_event *e, uint32_t buf)
+{
+	const struct world_side *s = &world.side[who];
+	uint64_t at = 0, here;
+
+	if (world.forged)
+		return;
+	if (e->data)
+		FUZZ_CHECK(e->data_len == e->len && memcmp(e->data, text(), e->data_len) == 0,
+			   "not what was sent");
+	for (uint32_t b = e->data ? 0 : buf; b && at < e->len; b = s->seg[b].next) {
+		here = lend_min_u64(s->seg[b].cap, e->len - at);
+		FUZZ_CHECK(memcmp(s->seg[b].data, text() + at, here) == 0, "not what was sent");
+		at += here;
+	}
+	FUZZ_CHECK(e->data || at == e->len, "more than its memory holds");
 }
 
 void world_give(int who, uint32_t buf)
@@ -158,6 +199,7 @@ static void on_request(int who, const struct lend_event *e)
 
 	FUZZ_CHECK(!world_is_running(who, e->call), "one handle for two requests");
 	FUZZ_CHECK(!e->buf || lend_min_u64(e->len, WORLD_BUF_MAX) == e->len, "too long");
+	expect_text(who, e, e->buf);
 	world_give(who, e->buf);
 	see(&s->requests, e->call);
 	FUZZ_CHECK(s->running_n < WORLD_MANY, "more requests than records");
@@ -170,6 +212,8 @@ static void on_call_end(int who, const struct lend_event *e)
 
 	FUZZ_CHECK(e->tag < WORLD_CALLS && s->call_state[e->tag] == 1, "a call ended twice");
 	FUZZ_CHECK(e->status <= STATUS_MAX && e->ran <= RAN_MAYBE, "an outcome that is none");
+	if (e->status != RESOURCE_EXHAUSTED)
+		expect_text(who, e, e->reply);
 	s->call_state[e->tag] = 2;
 	s->open--;
 	world_give(who, e->buf);

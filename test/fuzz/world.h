@@ -63,6 +63,8 @@ struct world {
 	uint32_t carrier; /* 0: a network; 1: lossless and checked */
 	bool put_off;     /* NEEDs are answered later */
 	bool deaf;        /* events are left in the core */
+	bool forged;      /* somebody with a session's id interfered, or events came late: bytes may
+			     be any */
 };
 
 extern struct world world;
@@ -73,6 +75,8 @@ void world_open(uint32_t carrier, bool poor);
 uint32_t world_peer(uint32_t index);
 /* A buffer of cap bytes and this length, in n segments; 0: all are taken. */
 uint32_t world_buf(int who, uint32_t cap, uint32_t n);
+/* The same, with a message in it. */
+uint32_t world_message(int who, uint32_t len, uint32_t n);
 void world_give(int who, uint32_t buf);
 void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index);
 /* Takes the events, supplies what is wanted. */
