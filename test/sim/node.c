@@ -47,6 +47,7 @@ static void born(struct sim *sim, struct sim_node *n)
 	n->up = true;
 	n->paused = 0;
 	n->turn = LEND_NEVER;
+	n->late = LEND_NEVER;
 	n->cfg = config(sim, n);
 	size = lend_core_size(&n->cfg);
 	SIM_CHECK(sim, size, "the plan makes no valid core");
@@ -130,16 +131,28 @@ void sim_node_birth(struct sim *sim, uint32_t node)
 		sim_mem_birth(sim, node);
 }
 
+static void ask_at(struct sim *sim, const struct sim_node *n, lend_ns at)
+{
+	sim_at(sim, at, SIM_TURN, n->id, n->life);
+}
+
+/* A deadline that moves on leaves its event where it was, so that the heap stays small. */
+static void look_at(struct sim *sim, struct sim_node *n, lend_ns at)
+{
+	if (at >= n->late)
+		return;
+	n->late = at;
+	ask_at(sim, n, at);
+}
+
 static void turn_at(struct sim *sim, struct sim_node *n, lend_ns at)
 {
-	if (at < sim->now)
-		at = sim->now;
-	if (at < n->paused)
-		at = n->paused;
+	at = lend_max_u64(at, lend_max_u64(sim->now, n->paused));
 	if (at >= n->turn)
 		return;
 	n->turn = at;
-	sim_at(sim, at, SIM_TURN, n->id, n->life);
+	if (at < n->late)
+		ask_at(sim, n, at);
 }
 
 void sim_node_kick(struct sim *sim, uint32_t node)
@@ -303,7 +316,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 	}
 }
 
-void sim_node_turn(struct sim *sim, uint32_t node)
+static void turn(struct sim *sim, uint32_t node)
 {
 	struct sim_node *n = &sim->node[node];
 	uint32_t taken = n->ring_n;
@@ -328,6 +341,22 @@ void sim_node_turn(struct sim *sim, uint32_t node)
 	next = lend_core_deadline(n->core);
 	if (n->store)
 		next = lend_min_u64(next, sim_mem_deadline(sim, node));
-	if (next != LEND_NEVER)
-		turn_at(sim, n, next > sim->now ? next : sim->now + 1);
+	if (next == LEND_NEVER)
+		return;
+	n->turn = lend_max_u64(next, sim->now + 1);
+	look_at(sim, n, n->turn);
+}
+
+void sim_node_wake(struct sim *sim, uint32_t node, uint32_t life)
+{
+	struct sim_node *n = &sim->node[node];
+
+	if (n->life != life)
+		return;
+	if (n->late == sim->now)
+		n->late = LEND_NEVER;
+	if (n->turn <= sim->now)
+		turn(sim, node);
+	else
+		look_at(sim, n, n->turn);
 }

@@ -21,7 +21,8 @@ struct sim_node {
 	uint32_t free_buf, bufs_out; /* buffers that are not in the free list */
 	uint32_t *ring;              /* flights that wait for a turn */
 	uint32_t ring_n;
-	lend_ns turn;          /* the earliest turn that is in the heap; LEND_NEVER: none */
+	lend_ns turn;          /* when the next is due; LEND_NEVER: none */
+	lend_ns late;          /* an event in the heap that looks then whether one is */
 	bool turning;          /* inside one: whoever calls the core need not ask for another */
 	struct sim_link *link; /* by node; strangers behind them */
 	struct sim_serving *serving; /* by record of the core */
@@ -64,7 +65,8 @@ static inline uint32_t sim_node_ring(const struct sim *sim)
 }
 /* A flight has come; a full ring drops it (and frees it). */
 void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight);
-void sim_node_turn(struct sim *sim, uint32_t node);
+/* An event asks whether a turn is due. */
+void sim_node_wake(struct sim *sim, uint32_t node, uint32_t life);
 /* A turn is due now: somebody called the core outside of one. */
 void sim_node_kick(struct sim *sim, uint32_t node);
 /* The session to another node; makes one if there is none. False: no room just now. */

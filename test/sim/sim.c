@@ -192,8 +192,7 @@ static bool step(struct sim *sim, const struct sim_event *e)
 		sim_net_event(sim, what, e->a, e->b);
 		return true;
 	case SIM_TURN:
-		if (sim->node[e->a].turn == sim->now && sim->node[e->a].life == e->b)
-			sim_node_turn(sim, e->a);
+		sim_node_wake(sim, e->a, e->b);
 		return true;
 	case SIM_WORK:
 	case SIM_ANSWER:
