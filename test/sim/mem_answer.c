@@ -134,7 +134,8 @@ static void answered(struct sim *sim, struct mem_op *op, const struct lend_event
 	if (e->status == LEND_MEM_OK && !op->forgetting)
 		keep_result(sim, op, data);
 	if (lend_memop_recorded(op->say.kind) && !op->garbage && !sim->healing &&
-	    mem_one_in(sim, 6))
+	    mem_one_in(
+		sim, op->say.kind == LEND_MEMOP_GRANT || op->say.kind == LEND_MEMOP_ADOPT ? 2 : 6))
 		op->state = MEM_OP_KEPT;
 	else if (!op->forgetting)
 		mem_op_resolve(sim, op);

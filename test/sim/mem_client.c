@@ -134,6 +134,9 @@ static uint32_t settle(struct sim *sim, struct mem_actor *a)
 		if (op->state == MEM_OP_FREE)
 			continue;
 		n++;
+		if (op->calls && !op->hand && !op->resolved && !op->forgetting && !op->garbage &&
+		    l->life && lend_memop_recorded(op->say.kind) && mem_one_in(sim, 60))
+			mem_op_forget(sim, op); /* while it is on its way */
 		if (op->calls || (!sim->healing && mem_below(sim, 2)))
 			continue;
 		if (op->hand)

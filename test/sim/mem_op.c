@@ -159,7 +159,7 @@ void mem_op_send(struct sim *sim, struct mem_op *op)
 		buf = hand_message(sim, node, op);
 		to = (uint32_t)op->say.target;
 	} else {
-		op->say.life = op->say.kind == LEND_MEMOP_HELLO ? 0 : l->life;
+		op->say.life = op->say.kind == LEND_MEMOP_HELLO ? 0 : l->life - op->other_life;
 		op->say.low = op->say.kind == LEND_MEMOP_HELLO || op->garbage ? 0 : l->low;
 		buf = message(sim, node, op);
 	}

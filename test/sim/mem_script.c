@@ -50,16 +50,27 @@ static uint64_t length(struct sim *sim)
 	return lend_min_u64(len, max);
 }
 
+/* Where page tables and pages begin and end, so that what is large and sparse is met again. */
+static uint64_t place(struct sim *sim, uint64_t whole)
+{
+	static const uint32_t page[] = {0, 0, 1, 2, 16, 63, 64, 65, 4095, 4096, 262144};
+	uint64_t at = page[mem_below(sim, 11)] * (uint64_t)LEND_MEM_PAGE;
+
+	if (whole < 16 * LEND_MEM_PAGE || mem_one_in(sim, 4))
+		at = mem_below(sim, whole + 1);
+	if (mem_one_in(sim, 3))
+		at -= at % LEND_MEM_PAGE;
+	else if (mem_one_in(sim, 3))
+		at += mem_below(sim, 5000);
+	return lend_min_u64(at, whole);
+}
+
 /* Some part of [0, whole), one time in 24 a byte too much. */
 static void part(struct sim *sim, uint64_t whole, uint64_t *offset, uint64_t *len)
 {
 	uint64_t max = longest(sim);
 
-	*offset = 0;
-	if (mem_below(sim, 3))
-		*offset = mem_below(sim, whole + 1);
-	if (mem_one_in(sim, 3))
-		*offset -= *offset % LEND_MEM_PAGE;
+	*offset = mem_below(sim, 3) ? place(sim, whole) : 0;
 	*len = whole - *offset;
 	if (mem_below(sim, 3))
 		*len = lend_min_u64(*len, length(sim));
@@ -81,9 +92,12 @@ static struct lend_memterms terms(struct sim *sim, bool owned_too)
 	return t;
 }
 
+/* Often the one of last time: what happens to it overlaps. */
 static struct mem_ref *any_ref(struct sim *sim, struct mem_actor *a)
 {
-	return a->refs ? &a->ref[mem_below(sim, a->refs)] : NULL;
+	if (a->hot_ref >= a->refs || mem_below(sim, 2))
+		a->hot_ref = a->refs ? (uint32_t)mem_below(sim, a->refs) : 0;
+	return a->refs ? &a->ref[a->hot_ref] : NULL;
 }
 
 /* One that no node made. */
@@ -151,7 +165,9 @@ static struct mem_space *use_space(struct sim *sim, struct mem_actor *a, struct 
 		of = &sim->mem->actor[mem_below(sim, sim->mem->actors)];
 	if (!of->spaces)
 		return NULL;
-	s = &of->space[mem_below(sim, of->spaces)];
+	if (of->hot_space >= of->spaces || mem_below(sim, 2))
+		of->hot_space = (uint32_t)mem_below(sim, of->spaces);
+	s = &of->space[of->hot_space];
 	if (s->store != op->store)
 		return NULL;
 	op->say.space = s->space;
@@ -194,6 +210,12 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		return true;
 	}
 	part(sim, s->len, &op->say.offset, &op->say.len);
+	if (op->say.kind == LEND_MEMOP_WRITE && mem_one_in(sim, 6)) { /* a long one, in pages */
+		op->say.offset -= op->say.offset % LEND_MEM_PAGE;
+		op->say.len =
+		    lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len), longest(sim));
+		op->say.len -= lend_min_u64(op->say.len, mem_below(sim, 3) * 100);
+	}
 	if (op->say.kind == LEND_MEMOP_WRITE)
 		return s->writes++ < MEM_EXTENTS / 4;
 	if (op->say.kind != LEND_MEMOP_SEAL)
@@ -212,6 +234,10 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 
 static uint64_t space_len(struct sim *sim)
 {
+	uint64_t whole = LEND_MEM_PAGE * UINT64_C(64);
+
+	if (mem_one_in(sim, 4)) /* page tables that are full, and shared as they are */
+		return (whole << 6 * mem_below(sim, 3)) - mem_below(sim, 2);
 	if (mem_one_in(sim, 16))
 		return LEND_MEMREF_ROOT_MAX >> mem_below(sim, 20);
 	return mem_one_in(sim, 60) ? LEND_MEMREF_ROOT_MAX + 1 : length(sim);
@@ -224,7 +250,8 @@ static bool compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 
 	switch (say->kind) {
 	case LEND_MEMOP_PUT:
-		say->len = length(sim);
+		say->len = mem_one_in(sim, 10) ? longest(sim) - mem_below(sim, longest(sim) / 2 + 1)
+					       : length(sim);
 		say->terms = terms(sim, true);
 		return true;
 	case LEND_MEMOP_ALLOC:
@@ -321,29 +348,20 @@ static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 	if (mem_below(sim, 3))
 		op->say.id = mem_one_in(sim, 2) ? l->low - 1 : l->low;
 	op->say.id += op->say.id == 0;
+	if (mem_one_in(sim, 3)) {
+		op->other_life = true;
+		op->say.id = l->next;
+	}
 	op->say.len = MEM_STRAY_MARK; /* by these it is told from what has that id */
 	if (op->say.kind == LEND_MEMOP_PUT)
 		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, MEM_STRAY_MARK};
 	mem_op_send(sim, op);
 }
 
-void mem_script_one(struct sim *sim, struct mem_actor *a)
+static void one(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
-	uint32_t store = (uint32_t)mem_below(sim, sim->plan.stores);
-	struct mem_link *l = &a->link[store];
-	struct mem_op *op;
+	struct mem_op *op = mem_op_new(sim, a, choose(sim, a), store);
 
-	if (mem_one_in(sim, 10)) {
-		hand_over(sim, a);
-		return;
-	}
-	if (!l->life)
-		return;
-	if (mem_one_in(sim, 80)) {
-		misuse(sim, a, store);
-		return;
-	}
-	op = mem_op_new(sim, a, choose(sim, a), store);
 	if (!op)
 		return;
 	if (!compose(sim, a, op)) {
@@ -352,5 +370,21 @@ void mem_script_one(struct sim *sim, struct mem_actor *a)
 	}
 	if (mem_one_in(sim, 100))
 		op->garbage = (uint8_t)(MEM_NO_KIND + mem_below(sim, MEM_GARBAGES - MEM_NO_KIND));
+	else if (lend_memop_recorded(op->say.kind) && mem_one_in(sim, 60))
+		mem_op_forget(sim, op); /* before it is said at all */
 	mem_op_send(sim, op);
+}
+
+void mem_script_one(struct sim *sim, struct mem_actor *a)
+{
+	uint32_t store = (uint32_t)mem_below(sim, sim->plan.stores);
+	uint32_t n = mem_one_in(sim, 3) ? 1 + (uint32_t)mem_below(sim, 4) : 1;
+
+	if (mem_one_in(sim, 10))
+		hand_over(sim, a);
+	else if (a->link[store].life && mem_one_in(sim, 80))
+		misuse(sim, a, store);
+	else
+		for (uint32_t i = 0; i < n && a->link[store].life; i++)
+			one(sim, a, store);
 }

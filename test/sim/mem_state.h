@@ -73,6 +73,7 @@ struct mem_op {
 	bool resolved;   /* nothing more is wanted: goes when its last call ends */
 	bool forgetting; /* a FORGET of it was sent */
 	bool hand;       /* hands references over to a node */
+	bool other_life; /* says that it is of a life that its client does not have */
 	uint32_t sent, execs, not_run;
 	uint32_t answers; /* a bit for each status that the node gave */
 	uint32_t about;   /* FORGET: which operation */
@@ -108,6 +109,7 @@ struct mem_actor {
 	struct mem_ref ref[MEM_REFS];
 	struct mem_space space[MEM_SPACES];
 	uint32_t refs, spaces;
+	uint32_t hot_ref, hot_space; /* used last */
 };
 struct sim_mem {
 	struct mem_server *server; /* by node */
