@@ -96,10 +96,18 @@ static void burst(struct choice *c, int to)
 
 static void gone(int who)
 {
+	struct world_side *s = &world.side[who];
+	uint8_t incarnation[16];
+	uint32_t peer;
 	struct lend_in in = {.peer = world_peer(1), .gone = 1};
 
 	lend_core_input(world.side[who].core, world.now, &world.side[who].bufs, &in, 1);
 	world_poll(who);
+	for (uint32_t i = 0; i < s->session_n; i++)
+		FUZZ_CHECK(lend_core_session_peer(s->core, s->session[i], &peer, incarnation) ==
+				   0 &&
+			       peer != in.peer,
+			   "a session with who hung up");
 }
 
 static void rare(struct choice *c, int who)

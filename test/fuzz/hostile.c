@@ -15,6 +15,16 @@ static void checksum(struct world_dgram *d)
 	memcpy(d->data + d->len - sizeof(t), &t, sizeof(t));
 }
 
+static bool has_its_checksum(const struct world_dgram *d)
+{
+	struct lend_pkt_trailer t;
+
+	if (world.carrier != 0 || d->len < sizeof(struct lend_pkt) + sizeof(t))
+		return true;
+	memcpy(&t, d->data + d->len - sizeof(t), sizeof(t));
+	return t.crc == lend_crc32c(0, d->data, d->len - (uint32_t)sizeof(t));
+}
+
 static uint64_t some_session(struct choice *c, const struct world_side *s)
 {
 	uint32_t b = choice_of(c, 8);
@@ -234,6 +244,8 @@ static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
 	uint8_t incarnation[16];
 	uint32_t peer;
 
+	if (!has_its_checksum(d))
+		return NOTHING;
 	if (d->len > WORLD_MTU || lend_pkt_decode(&v, d->data, d->len, world.carrier == 1))
 		return NOTHING;
 	if (v.head.kind == LEND_PKT_CONNECT)

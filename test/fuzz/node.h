@@ -63,7 +63,11 @@ void node_spoil(struct choice *c, struct node_message *m);
 void node_place(struct node_message *m);
 /* Runs it in segments that split at odd places. */
 void node_run(struct choice *c, struct node_message *m);
-/* Gives back the oldest pinned reply. */
+/* An operation of this client ran: fails unless it had the right to, on the store as it was before.
+ */
+void node_expect_allowed(const struct lend_store *was, const struct lend_memop *op,
+			 uint32_t client);
+/* Gives back a pinned reply, if there is one. */
 void node_done(uint32_t i);
 
 #endif
