@@ -57,7 +57,9 @@ TAILQ_HEAD(cn_ops, cn_op);
 enum cn_slot_state { CN_SLOT_FREE, CN_SLOT_OPEN, CN_SLOT_CLEAN };
 struct cn_slot {
 	uint8_t state;
-	uint8_t kind;  /* how to clean: FORGET; RELEASE and FREE are repeated */
+	uint8_t kind; /* how to clean: FORGET; RELEASE and FREE are repeated */
+	uint8_t what; /* the operation, and what it was about, for later ones; 0: of no interest */
+	uint64_t hash, offset, len;
 	uint32_t n;    /* references of a RELEASE */
 	uint8_t *refs; /* theirs: one, or memory that the slot owns */
 	uint8_t one[LEND_MEMREF_LEN];
@@ -154,6 +156,9 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran);
 void cn_order_add(struct cn_op *op);
 void cn_order_del(struct cn_op *op);
 bool cn_order_free(const struct cn_op *op);
+/* The node that has yet to say what became of an earlier one that ended without a result; or NULL.
+ */
+struct cn_node *cn_order_left(const struct cn_op *op);
 uint64_t cn_order_ref(const struct lend_ref *ref);
 uint64_t cn_order_space(uint32_t index);
 
@@ -172,7 +177,8 @@ struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);
 /* clean.c */
 void cn_clean_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
 void cn_clean_pump(struct cn_node *node);
-void cn_clean_drop(struct cn_node *node); /* the node forgot us: nothing to clean */
+bool cn_clean_naps(const struct cn_node *node); /* the last try failed, and the next is not due */
+void cn_clean_drop(struct cn_node *node);       /* the node forgot us: nothing to clean */
 
 /* table.c */
 int cn_space_take(struct lend_mem *mem, uint32_t *index);

@@ -268,6 +268,7 @@ uint64_t cn_id_take(struct cn_node *node)
 		return 0;
 	slot->state = CN_SLOT_OPEN;
 	slot->kind = LEND_MEMOP_FORGET;
+	slot->what = 0;
 	slot->refs = NULL;
 	return node->next++;
 }

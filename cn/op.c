@@ -116,6 +116,13 @@ static bool try_start(struct cn_op *op)
 	}
 	if (!cn_order_free(op))
 		return false;
+	node = cn_order_left(op);
+	if (node && !cn_clean_naps(node))
+		return false;
+	if (node) {
+		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+		return true;
+	}
 	rc = cn_step_before(op);
 	if (rc == CN_HOLD_ON)
 		return false;
@@ -172,9 +179,9 @@ void cn_pump(struct lend_mem *mem)
 	do {
 		mem->again = false;
 		pump_once(mem);
+		for (uint32_t i = 0; i < mem->nodes; i++)
+			cn_clean_pump(mem->node[i]);
 	} while (mem->again);
-	for (uint32_t i = 0; i < mem->nodes; i++)
-		cn_clean_pump(mem->node[i]);
 	mem->pumping = false;
 }
 

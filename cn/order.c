@@ -1,6 +1,8 @@
 /* order - program order per space and per reference.
  *
  * The network may swap two calls, so an operation that must see another's effect waits for its end.
+ * Adopt, grant and write also wait for the node's last word on earlier ones that ended without a
+ * result: an adopt done anew would else be undone with the first, a write be overtaken.
  * Operations that may depend on each other share a bucket; the earlier one decides:
  *   space      write waits for writes that overlap and for reads and seals; read and seal wait for
  *              writes; free waits for all, all wait for free
@@ -28,22 +30,23 @@ static enum cn_class class_of(uint8_t kind)
 	}
 }
 
-static bool overlap(const struct cn_op *a, const struct cn_op *b)
+static bool overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
 {
-	return a->offset < b->offset + b->len && b->offset < a->offset + a->len;
+	return offset < b->offset + b->len && b->offset < offset + len;
 }
 
-static bool clash(const struct cn_op *early, const struct cn_op *late)
+/* Of an earlier one on the same thing: kind, offset, len. */
+static bool clash(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_op *late)
 {
-	enum cn_class a = class_of(early->kind), b = class_of(late->kind);
+	enum cn_class a = class_of(kind), b = class_of(late->kind);
 
 	if (a == CN_END || b == CN_END)
 		return true;
 	if (a == CN_LOOK && b == CN_LOOK)
 		return false;
-	if (early->kind == LEND_MEMOP_WRITE && late->kind == LEND_MEMOP_WRITE)
-		return overlap(early, late);
-	if (early->kind == LEND_MEMOP_WRITE || late->kind == LEND_MEMOP_WRITE)
+	if (kind == LEND_MEMOP_WRITE && late->kind == LEND_MEMOP_WRITE)
+		return overlap(offset, len, late);
+	if (kind == LEND_MEMOP_WRITE || late->kind == LEND_MEMOP_WRITE)
 		return true;
 	return a == CN_CHANGE && b == CN_CHANGE;
 }
@@ -128,7 +131,32 @@ bool cn_order_free(const struct cn_op *op)
 	if (o && o->seq < op->seq && has_ref(op))
 		return false;
 	for (o = TAILQ_FIRST(bucket_of(op)); o && o != op; o = TAILQ_NEXT(o, key))
-		if (o->hash == op->hash && clash(o, op))
+		if (o->hash == op->hash && clash(o->kind, o->offset, o->len, op))
 			return false;
 	return true;
+}
+
+/* Only a change can be undone or overtaken by what is left of an earlier one. A release of several
+ * may be about any reference. */
+static bool left(const struct cn_slot *slot, const struct cn_op *op)
+{
+	if (slot->state != CN_SLOT_CLEAN || class_of(slot->what) == CN_LOOK)
+		return false;
+	if (slot->what == LEND_MEMOP_RELEASE && !slot->hash)
+		return has_ref(op);
+	return slot->hash == op->hash && clash(slot->what, slot->offset, slot->len, op);
+}
+
+struct cn_node *cn_order_left(const struct cn_op *op)
+{
+	if (class_of(op->kind) != CN_CHANGE)
+		return NULL;
+	for (uint32_t i = 0; i < op->mem->nodes; i++) {
+		struct cn_node *node = op->mem->node[i];
+
+		for (uint64_t id = node->low; node->cleans && id < node->next; id++)
+			if (left(cn_id_slot(node, id), op))
+				return node;
+	}
+	return NULL;
 }

@@ -1,0 +1,74 @@
+/* Goal: what a client does anew after it gave up counts, whatever the node still hears of the first
+ * try. Method: an adopt ran at the node, but its caller never looked at the reply, cancels, and
+ * adopts again at once, in done(); the node's counters are the witnesses. */
+#include <criterion/criterion.h>
+
+#include "e2e/mem_node.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static struct lend_mem *taker;
+static struct lend_ref ref;
+static struct lend_op again;
+static int rc;
+
+static void adopt_again(struct lend_op *op)
+{
+	cr_assert_eq(op->status, LEND_CANCELLED);
+	cr_assert_eq(op->ran, LEND_RAN_MAYBE);
+	again = (struct lend_op){.timeout = 5 * SECOND};
+	rc = lend_adopt(taker, &ref, &again);
+}
+
+/* Until the node has run the adopt. */
+static void wait_for_hold(struct mem_node *node)
+{
+	struct lend_mem_stat stat;
+
+	for (int i = 0; i < 100000; i++) {
+		mem_stat(node->mem, &stat);
+		if (stat.holds == 1)
+			return;
+	}
+	cr_assert_fail("nobody holds it");
+}
+
+static void cancelled_and_anew(const char *carrier)
+{
+	const struct lend_terms terms = {
+	    .size = sizeof(terms), .hold = LEND_TRANSFER, .ttl = 60 * SECOND};
+	struct mem_node node;
+	struct lend_ep *ep;
+
+	mem_node_start(&node, carrier, "64M", "");
+	mem_client_open(&node, &ep, &taker);
+	for (int i = 0; i < 20; i++) {
+		struct lend_op op = {.timeout = 5 * SECOND, .done = adopt_again};
+		struct lend_mem_stat stat;
+
+		mem_stat(taker, &stat); /* it is connected */
+		ref = mem_put(node.mem, "abc", 4, &terms);
+		cr_assert_eq(lend_adopt(taker, &ref, &op), 0);
+		cr_assert_geq(lend_poll(ep), 0);
+		wait_for_hold(&node);
+		lend_op_cancel(taker, &op);
+		cr_assert_eq(lend_op_wait(taker, &op), 0);
+		cr_assert_eq(mem_end(taker, &again, rc), LEND_OK);
+		mem_stat(taker, &stat);
+		cr_assert_eq(stat.holds, 1, "round %d: it holds nothing", i);
+		cr_assert_eq(stat.grants, 0);
+		cr_assert_eq(mem_release(taker, &ref), LEND_OK);
+	}
+	mem_client_close(ep, taker);
+	mem_node_stop(&node);
+}
+
+Test(mem_again, cancelled_and_anew_shm)
+{
+	cancelled_and_anew("shm");
+}
+
+Test(mem_again, cancelled_and_anew_udp)
+{
+	cancelled_and_anew("udp");
+}
