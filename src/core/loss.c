@@ -264,9 +264,10 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		judge(c, s, seen->acked);
 	else if (!s->lossless && seen->acked > LEND_REORDER)
 		judge(c, s, seen->acked - LEND_REORDER);
-	if (!s->lossless && probed)
+	/* Without loss, too: they fell out of the map all the same. */
+	if (probed && !s->lossless)
 		judge_replies(c, s, seen->acked);
-	else if (!s->lossless && seen->acked > 64)
+	else if (seen->acked > 64)
 		judge_replies(c, s, seen->acked - 64);
 	advance(c, s);
 	lend_sched_wake(c, s);
