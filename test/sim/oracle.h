@@ -3,6 +3,8 @@
 #ifndef TEST_SIM_ORACLE_H
 #define TEST_SIM_ORACLE_H
 
+#include <stdio.h>
+
 #include "sim/node.h"
 
 /* One datagram came in; one goes out, the i-th of the last output(). */
@@ -16,5 +18,7 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n);
 const char *sim_core_audit(struct lend_core *core);
 /* Everything is over: all that was taken is back. NULL, or what is not. */
 const char *sim_core_quiet(struct lend_core *core);
+/* What it still has, for people. */
+void sim_core_tell(struct lend_core *core, FILE *to);
 
 #endif

@@ -14,6 +14,7 @@ int sim_cmd_replay(int argc, char **argv)
 		fprintf(stderr, "usage: lend-sim replay 'seed=7 nodes=3 ...'\n");
 		return 2;
 	}
+	sim_tells = true;
 	if (!sim_run(&sim, &plan)) {
 		sim_trace_print(&sim.trace, stdout);
 		printf("%s\n", sim.why);

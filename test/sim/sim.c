@@ -14,6 +14,7 @@ enum { EVENTS_MAX = 40000000 };
 #define START UINT64_C(1000000000)
 #define MS    UINT64_C(1000000)
 
+bool sim_tells;
 static struct sim *running; /* whose core it is that lend_panic() stops */
 
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
@@ -35,13 +36,23 @@ _Noreturn void lend_panic(const char *file, int line, const char *what)
 	abort();
 }
 
+static void tell(struct sim *sim)
+{
+	for (uint32_t i = 0; sim->node && i < sim->plan.nodes; i++) {
+		fprintf(stderr, "node %u %s\n", i, sim->node[i].up ? "is up" : "is down");
+		if (sim->node[i].up)
+			sim_core_tell(sim->node[i].core, stderr);
+	}
+}
+
 /* How long after the last fault everything must have ended: dead peers are noticed, the longest
- * deadline and answer pass, what is asked for is repeated, and all bytes go over the slowest link
- * several times. */
+ * deadline and answer pass, what is asked for is repeated, and all bytes go over the slowest link,
+ * one receive budget per round trip, several times. */
 static lend_ns bound(const struct sim_plan *p)
 {
 	uint64_t bytes = (p->calls + p->memops) * 2 * (p->len_max + 2048) + p->memops * 65536;
-	lend_ns wire = p->mbps ? bytes * 8000 / p->mbps : 0;
+	lend_ns trip = 2 * (p->delay_ns + p->jitter_ns + p->turn_ns) + 20000;
+	lend_ns wire = (p->mbps ? bytes * 8000 / p->mbps : 0) + bytes / p->budget * trip;
 
 	return 3 * p->dead_us * 1000 + 4 * (p->stores ? p->lease_us : 0) * 1000 +
 	       1000 * (p->deadline_us + p->later_us) + 4000 * MS + 8 * wire +
@@ -126,22 +137,27 @@ static void heal(struct sim *sim)
 		sim_node_kick(sim, i);
 	}
 	sim_work_heal(sim);
-	sim_at(sim, sim->now + bound(&sim->plan), SIM_DONE, 0, 0);
+	sim->calm_since = sim->now;
+	sim_at(sim, sim->now + MS, SIM_DONE, 0, 0);
 }
 
-/* All calls have ended and nothing is held but sessions. */
-static void ended(struct sim *sim)
+/* All calls have ended and nothing is held but sessions: NULL, or what is. */
+static const char *held(struct sim *sim)
 {
 	const char *why = sim_work_unfinished(sim);
 
-	SIM_CHECK(sim, !why, "after the bound: %s", why);
-	why = sim_mem_unfinished(sim);
-	SIM_CHECK(sim, !why, "after the bound: %s", why);
+	if (!why)
+		why = sim_mem_unfinished(sim);
+	for (uint32_t i = 0; i < sim->plan.nodes && !why; i++)
+		why = sim_core_quiet(sim->node[i].core);
+	return why;
+}
+
+static void ended(struct sim *sim)
+{
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
 		struct sim_node *n = &sim->node[i];
 
-		why = sim_core_quiet(n->core);
-		SIM_CHECK(sim, !why, "node %u: after the bound: %s", i, why);
 		SIM_CHECK(sim, n->bufs_out == n->core->supply_n,
 			  "node %u: %u buffers are out, %u of them in the core's pool", i,
 			  n->bufs_out, n->core->supply_n);
@@ -162,9 +178,27 @@ static void hang_up(struct sim *sim)
 	sim_at(sim, sim->now + bound(&sim->plan), SIM_DONE, 0, 1);
 }
 
+/* Looks again and again, later each time: once everything ended, sessions are closed. */
+static void look(struct sim *sim)
+{
+	lend_ns since = sim->now - sim->calm_since, most = bound(&sim->plan);
+	const char *why = held(sim);
+
+	if (!why) {
+		ended(sim);
+		hang_up(sim);
+		return;
+	}
+	SIM_CHECK(sim, since < most, "after the bound: %s", why);
+	sim_at(sim, sim->now + lend_min_u64(since / 2 + MS, most - since), SIM_DONE, 0, 0);
+}
+
 /* Sessions are closed as well: nothing at all is left. */
 static void closed(struct sim *sim)
 {
+	const char *why = held(sim);
+
+	SIM_CHECK(sim, !why, "after its sessions: %s", why);
 	ended(sim);
 	SIM_CHECK(sim, sim_net_idle(sim), "after the bound a datagram is still on its way");
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
@@ -216,8 +250,7 @@ static bool step(struct sim *sim, const struct sim_event *e)
 			closed(sim);
 			return false;
 		}
-		ended(sim);
-		hang_up(sim);
+		look(sim);
 		return true;
 	case SIM_AUDIT:
 	case SIM_WHATS:
@@ -271,6 +304,8 @@ bool sim_run(struct sim *sim, const struct sim_plan *plan)
 	if (setjmp(sim->out) == 0)
 		run(sim);
 	running = NULL;
+	if (sim->why[0] && sim_tells)
+		tell(sim);
 	sim_work_close(sim);
 	sim_mem_close(sim);
 	sim_node_close(sim);

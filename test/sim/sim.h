@@ -74,6 +74,7 @@ struct sim {
 	struct sim_plan plan;
 	lend_ns now;
 	bool healing; /* faults are over */
+	lend_ns calm_since;
 	struct sim_heap heap;
 	struct lend_rng rng[SIM_STREAMS];
 	struct sim_node *node;
@@ -91,6 +92,8 @@ struct sim {
 /* Runs a plan to its end. True: no violation; else sim->why and sim->trace tell. sim is the
  * caller's, and holds no memory afterwards. */
 bool sim_run(struct sim *sim, const struct sim_plan *plan);
+/* Whether the cores are told to stderr when a run fails. */
+extern bool sim_tells;
 
 /* For the parts. */
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
