@@ -18,6 +18,7 @@ static const struct {
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
     {"speed", sim_cmd_speed, "datagrams a second of one core"},
     {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
+    {"congestion", sim_cmd_congestion, "[--senders N,...] [--csv | --json]: incast"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 

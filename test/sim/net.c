@@ -28,6 +28,7 @@ void sim_net_open(struct sim *sim)
 
 	n->plan = sim->plan;
 	n->nodes = (uint32_t)sim->plan.nodes;
+	n->deliver = sim_node_arrive;
 	n->free = NET_END;
 	n->stride = (uint32_t)lend_align_up(sim->plan.mtu + 1, 64);
 	n->byte_ps = 8000000 / (sim->plan.mbps ? sim->plan.mbps : 1);
@@ -46,6 +47,11 @@ void sim_net_open(struct sim *sim)
 		n->cut = some(n->nodes, n->nodes);
 		net_partition_next(sim);
 	}
+}
+
+void sim_net_deliver(struct sim *sim, void (*deliver)(struct sim *, uint32_t node, uint32_t flight))
+{
+	sim->net->deliver = deliver;
 }
 
 void sim_net_close(struct sim *sim)
@@ -157,7 +163,7 @@ static void arrive(struct sim *sim, struct sim_flight *f)
 	}
 	n->ledger.arrived++;
 	sim_note(sim, sim->now, (uint64_t)f->from << 48 ^ (uint64_t)f->to << 32 ^ f->len);
-	sim_node_arrive(sim, f->to, f->index);
+	n->deliver(sim, f->to, f->index);
 }
 
 void net_later(struct sim *sim, struct sim_flight *f, lend_ns at)

@@ -11,6 +11,9 @@
 
 void sim_net_open(struct sim *sim);
 void sim_net_close(struct sim *sim);
+/* Arrivals go there from now on, instead of to the nodes' rings. */
+void sim_net_deliver(struct sim *sim,
+		     void (*deliver)(struct sim *, uint32_t node, uint32_t flight));
 /* What a carrier does with one datagram: takes a copy, or says full or dead. A lossless one is full
  * while what is on its way fills the receiver's ring, and dead when the receiver is down. */
 enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,

@@ -43,6 +43,7 @@ struct net_tape {
 struct sim_net {
 	struct sim_plan plan; /* faults are zero once they are over */
 	uint32_t nodes;
+	void (*deliver)(struct sim *, uint32_t node, uint32_t flight);
 	bool faulty; /* some fault of the way is not zero */
 	/* Flights. */
 	struct sim_flight **chunk;

@@ -1,0 +1,43 @@
+/* congest - incast through one switch with the real core: many senders, one receiver, and two
+ * bystanders that make small calls, one to the same receiver and one to another node.
+ * Layer: test/sim. */
+#ifndef TEST_SIM_CONGEST_H
+#define TEST_SIM_CONGEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/dgram.h"
+#include "util/hist.h"
+
+struct congest_plan {
+	uint32_t senders;
+	uint64_t bytes;    /* of each message */
+	uint64_t messages; /* of each sender, one after the other */
+	uint64_t gbps, delay_ns, buffer_kb, share, mark_kb, seed;
+};
+
+enum { CONGEST_SAME, CONGEST_OTHER, CONGEST_VICTIMS };
+
+struct congest_result {
+	bool ok;       /* all that was sent arrived, as it was sent */
+	char why[256]; /* not */
+	lend_ns completion, ideal;
+	double fairness; /* Jain's index of the senders' rates */
+	uint64_t datagrams, drops, marks;
+	uint64_t repeats;       /* data datagrams sent again */
+	uint64_t no_memory;     /* datagrams that found no memory at the receiver */
+	struct lend_hist queue; /* bytes that wait for the receiver's port, sampled */
+	struct lend_hist victim[CONGEST_VICTIMS]; /* ns of a call of 64 bytes */
+	uint64_t *series;                         /* the samples: the caller frees them */
+	uint32_t samples;
+	lend_ns every; /* between two of them */
+};
+
+void congest_run(const struct congest_plan *plan, struct congest_result *result);
+/* Completion of all runs, by senders in rising order, and the last one's queue over time: a picture
+ * that needs no other file. plan is the last run's. False: errno. */
+bool congest_plot(const char *path, const struct congest_plan *plan, const uint32_t *senders,
+		  const struct congest_result *result, uint32_t n);
+
+#endif
