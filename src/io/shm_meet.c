@@ -100,6 +100,12 @@ static int remove_stale(const char *name, const struct sockaddr_un *at)
 	return 0;
 }
 
+static int refused(const char *name, const struct sockaddr_un *at)
+{
+	return lend_fail(errno, "shm:%s: %s; choose another name or make %s writable", name,
+			 strerror(errno), at->sun_path);
+}
+
 static int bind_door(struct lend_meet_door *door, const char *name, const struct sockaddr_un *at)
 {
 	struct stat st;
@@ -108,10 +114,13 @@ static int bind_door(struct lend_meet_door *door, const char *name, const struct
 	if (err != 0)
 		return err;
 	/* On Linux the mode of the socket becomes the mode of its file. */
-	if (fchmod(door->fd, 0600) != 0 || bind(door->fd, (const void *)at, sizeof(*at)) != 0 ||
-	    listen(door->fd, 128) != 0 || lstat(at->sun_path, &st) != 0)
-		return lend_fail(errno, "shm:%s: %s; choose another name or make %s writable", name,
-				 strerror(errno), at->sun_path);
+	if (fchmod(door->fd, 0600) != 0 || bind(door->fd, (const void *)at, sizeof(*at)) != 0)
+		return refused(name, at);
+	if (listen(door->fd, 128) != 0 || lstat(at->sun_path, &st) != 0) {
+		err = refused(name, at);
+		(void)unlink(at->sun_path);
+		return err;
+	}
 	door->dev = st.st_dev;
 	door->ino = st.st_ino;
 	memcpy(door->path, at->sun_path, sizeof(door->path));
