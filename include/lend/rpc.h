@@ -93,7 +93,8 @@ void lend_close(struct lend_ep *ep);
 /* This thread's last failure and its mend, in one line; never NULL, valid until the next one. */
 const char *lend_why(void);
 /* Where others reach this endpoint, as lend_connect() takes it: "shm:shop", "udp:10.0.0.2:31850";
- * several with commas in the order of listen; "" for a client. 0 or -ERANGE. */
+ * several with commas in the order of listen; "" for a client. 0, -ERANGE, or -errno of
+ * the system. */
 int lend_address(struct lend_ep *ep, char *text, size_t cap);
 
 /* One turn: receive, run handlers and done functions, send. Never waits. How many ran; -EDEADLK

@@ -41,7 +41,7 @@ struct lend_io_ops {
 	void (*pin)(struct lend_io *io, uint32_t peer, bool kept);
 	/* Who a peer is, as far as the carrier can tell. */
 	void (*who)(struct lend_io *io, uint32_t peer, struct lend_io_who *who);
-	/* Where others reach this carrier; 0 or -ERANGE. */
+	/* Where others reach this carrier; 0, -ERANGE, or -errno of the system. */
 	int (*name)(struct lend_io *io, char *address, size_t cap);
 	void (*close)(struct lend_io *io);
 };

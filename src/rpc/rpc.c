@@ -152,13 +152,17 @@ static int listen_all(struct lend_ep *ep)
 static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 {
 	struct lend_config *c = &ep->config;
+	const char *eal;
 
 	if (config && (config->size < offsetof(struct lend_config, listen) || config->size > 4096))
 		return lend_fail(EINVAL, "config.size is %u: begin with LEND_CONFIG_INIT",
 				 config->size);
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
-	c->eal = c->eal ? strdup(c->eal) : NULL; /* for carriers that open later */
+	eal = c->eal;
+	c->eal = eal ? strdup(eal) : NULL; /* for carriers that open later */
+	if (eal && !c->eal)
+		return lend_fail(ENOMEM, "no memory for config.eal");
 	if (c->secret)
 		return lend_fail(
 		    EINVAL,
@@ -346,9 +350,14 @@ int lend_address(struct lend_ep *ep, char *text, size_t cap)
 		if (at && at + 1 < cap)
 			text[at++] = ',';
 		rc = ep->carrier[c].io->ops->name(ep->carrier[c].io, text + at, cap - at);
+		if (rc == -ERANGE)
+			return lend_fail(ERANGE,
+					 "%zu bytes are too few for this endpoint's addresses: "
+					 "give more, or listen at fewer",
+					 cap);
 		if (rc < 0)
-			return lend_fail(
-			    ERANGE, "%zu bytes are too few for this endpoint's addresses", cap);
+			return lend_fail(-rc, "%s: the system does not say its port: %s; try again",
+					 ep->carrier[c].address, strerror(-rc));
 		at += strlen(text + at);
 	}
 	return 0;
