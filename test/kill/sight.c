@@ -1,6 +1,5 @@
 #include "kill/sight.h"
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,16 +66,4 @@ int __wrap_mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn
 	self.store = store;
 	self.scratch = malloc(lend_store_audit_size(store));
 	return rc < 0 ? rc : lend_serve(ep, NODE_METHOD, answer, NULL, 0);
-}
-
-unsigned kill_open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	if (dir)
-		closedir(dir);
-	return n;
 }

@@ -1,0 +1,314 @@
+#include "kill/nth_world.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kill/nth_node.h"
+#include "kill/sight.h"
+#include "lend/mem.h"
+#include "sys/why.h"
+
+#define MS     UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+
+enum { ECHO = 1, LONG = 200000 };
+
+struct part {
+	struct nth_world *world;
+	struct lend_ep *server, *client;
+	struct nth_node *node;
+	struct lend_mem *mem;
+	lend_session session;
+	char address[128];
+	bool done, stuck; /* stuck: an operation did not end; nothing else is begun */
+};
+
+static int64_t base_blocks, base_mapped;
+static unsigned base_fds;
+
+void nth_world_base(void)
+{
+	base_blocks = nth_blocks();
+	base_mapped = nth_mapped();
+	base_fds = kill_open_fds();
+}
+
+__attribute__((format(printf, 2, 3))) static void wrong(struct nth_world *w, const char *format,
+							...)
+{
+	va_list args;
+
+	if (w->why[0])
+		return;
+	va_start(args, format);
+	(void)vsnprintf(w->why, sizeof(w->why), format, args);
+	va_end(args);
+}
+
+/* Names in the folder of sockets without the lock. */
+static int names_left(void)
+{
+	char path[128];
+	struct dirent *entry;
+	DIR *dir;
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "%s/lend", getenv("XDG_RUNTIME_DIR"));
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		n += entry->d_name[0] != '.';
+		(void)unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+	return n;
+}
+
+void nth_world_leaks(struct nth_world *w)
+{
+	int names = names_left();
+
+	if (names && !w->lstat_failed)
+		wrong(w, "%d names of sockets are left", names);
+	if (nth_blocks() != base_blocks)
+		wrong(w, "%lld blocks are left", (long long)(nth_blocks() - base_blocks));
+	if (nth_mapped() != base_mapped)
+		wrong(w, "%lld mapped bytes are left", (long long)(nth_mapped() - base_mapped));
+	if (kill_open_fds() != base_fds)
+		wrong(w, "%d descriptors are left", (int)(kill_open_fds() - base_fds));
+}
+
+/* 0, or a failure that says what it was and what mends it. */
+static bool went(struct part *p, const char *what, int rc)
+{
+	const char *why = lend_why();
+
+	if (rc >= 0)
+		return true;
+	if (p->world->strict)
+		wrong(p->world, "%s: %d, %s", what, rc, why);
+	else if (rc < -4095 || !why[0] || (!strchr(why, ':') && !strchr(why, ';')))
+		wrong(p->world, "%s: %d without a word that mends it: \"%s\"", what, rc, why);
+	return false;
+}
+
+static bool status_is_fair(struct part *p, const char *what, enum lend_status status)
+{
+	if (status == LEND_OK)
+		return true;
+	if (p->world->strict || (status != LEND_UNAVAILABLE && status != LEND_RESOURCE_EXHAUSTED &&
+				 status != LEND_DEADLINE_EXCEEDED && status != LEND_ABORTED))
+		wrong(p->world, "%s ended with status %d", what, status);
+	return false;
+}
+
+static bool turns(struct part *p, const char *what)
+{
+	lend_ns until = lend_now(p->client) + 4 * SECOND;
+
+	while (!p->done && lend_now(p->client) < until && lend_turn(p->client, until) >= 0)
+		continue;
+	p->stuck = !p->done;
+	if (p->stuck)
+		wrong(p->world, "%s does not end", what);
+	return p->done;
+}
+
+static struct part *waiting;
+static void call_done(struct lend_call *call)
+{
+	(void)call;
+	waiting->done = true;
+}
+
+static void op_done(struct lend_op *op)
+{
+	(void)op;
+	waiting->done = true;
+}
+
+static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct part *p = arg;
+	struct lend_buf *out = lend_request_take(p->server, request);
+
+	(void)bytes;
+	(void)lend_reply(p->server, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
+}
+
+static void call(struct part *p, uint32_t len)
+{
+	static struct lend_call call;
+	int rc;
+
+	call = (struct lend_call){.method = ECHO, .timeout = 300 * MS, .done = call_done};
+	(void)lend_fail(1, "%s", "");
+	call.request = lend_buf_take(p->client, len);
+	if (!call.request) {
+		(void)went(p, "lend_buf_take", -ENOMEM);
+		return;
+	}
+	call.request->len = len;
+	memset(call.request->data, 0x5a, len);
+	p->done = false;
+	rc = lend_call_start(p->client, p->session, &call);
+	if (went(p, "lend_call_start", rc) && turns(p, "call") &&
+	    status_is_fair(p, "call", call.status) && call.reply_len != len)
+		wrong(p->world, "a reply of %llu bytes", (unsigned long long)call.reply_len);
+	if (p->stuck)
+		return;
+	lend_buf_give(p->client, call.request);
+	lend_buf_give(p->client, call.reply);
+}
+
+static bool op(struct part *p, const char *what, struct lend_op *o, int rc)
+{
+	return went(p, what, rc) && turns(p, what) && status_is_fair(p, what, o->status);
+}
+
+/* Before the operation begins, for it may end at once. */
+static void fresh(struct part *p, struct lend_op *o)
+{
+	*o = (struct lend_op){.timeout = 400 * MS, .done = op_done};
+	p->done = false;
+	(void)lend_fail(1, "%s", "");
+}
+#define OP(p, what, o, start) (fresh(p, o), op(p, what, o, start))
+
+/* Parts of one history; each ends it when it cannot go on. */
+static void change(struct part *p, const struct lend_ref *ref, uint32_t len)
+{
+	static uint8_t bytes[9000];
+	static struct lend_op o;
+	struct iovec iov = {bytes, sizeof(bytes) < len ? sizeof(bytes) : len};
+	lend_space space;
+
+	if (!OP(p, "map", &o, lend_space_map(p->mem, ref, &space, &o)))
+		return;
+	(void)OP(p, "write", &o, lend_space_write(p->mem, space, 0, &iov, 1, &o));
+	if (!p->stuck && OP(p, "seal", &o, lend_space_seal(p->mem, space, 0, len, NULL, &o))) {
+		static struct lend_ref both[2];
+
+		both[0] = o.ref;
+		both[1] = *ref;
+		(void)OP(p, "release", &o, lend_release(p->mem, both, 2, &o));
+	}
+	if (!p->stuck)
+		(void)OP(p, "free", &o, lend_space_free(p->mem, space, &o));
+}
+
+static void memory(struct part *p, uint32_t len)
+{
+	static uint8_t bytes[LONG], back[LONG];
+	static struct lend_op o;
+	static struct iovec iov, into;
+	struct lend_ref ref;
+
+	iov = (struct iovec){bytes, len};
+	into = (struct iovec){back, len};
+	memset(bytes, 0x33, len);
+	if (!OP(p, "put", &o, lend_put(p->mem, &iov, 1, NULL, &o)))
+		return;
+	ref = o.ref;
+	memset(back, 0, len);
+	if (OP(p, "get", &o, lend_get(p->mem, &ref, 0, &into, 1, &o)) && memcmp(bytes, back, len))
+		wrong(p->world, "get: others came");
+	if (!p->stuck)
+		change(p, &ref, len);
+}
+
+static void live(struct part *p)
+{
+	(void)lend_fail(1, "%s", "");
+	if (!went(p, "lend_connect", lend_connect(p->client, p->address, &p->session)))
+		return;
+	call(p, 100);
+	if (!p->stuck)
+		call(p, LONG);
+	(void)lend_fail(1, "%s", "");
+	if (p->stuck || !went(p, "lend_mem_open", lend_mem_open(p->client, p->address, &p->mem)))
+		return;
+	memory(p, 5000);
+	if (!p->stuck)
+		memory(p, LONG);
+}
+
+static bool start(struct part *p)
+{
+	struct lend_config config = LEND_CONFIG_INIT, listen = config;
+	static unsigned count;
+	int rc;
+
+	if (!strcmp(p->world->scheme, "shm"))
+		(void)snprintf(p->address, sizeof(p->address), "shm:nth%d-%u", (int)getpid(),
+			       count++);
+	else
+		(void)snprintf(p->address, sizeof(p->address), "udp:127.0.0.1:0");
+	config.sessions = listen.sessions = 8;
+	config.probe = listen.probe = 50 * MS;
+	config.dead = listen.dead = 300 * MS;
+	listen.listen = p->address;
+	(void)lend_fail(1, "%s", "");
+	rc = lend_open(&listen, &p->server);
+	if (rc == 0)
+		rc = lend_address(p->server, p->address, sizeof(p->address));
+	if (rc == 0)
+		rc = lend_serve(p->server, ECHO, echo, p, 0);
+	if (rc == 0)
+		rc = nth_node_open(p->server, &p->node);
+	if (rc == 0)
+		rc = lend_open(&config, &p->client);
+	return went(p, "start", rc);
+}
+
+static void *serve(void *arg)
+{
+	struct part *p = arg;
+
+	(void)lend_run(p->server, LEND_NEVER);
+	return NULL;
+}
+
+/* This thread is not the product's: it does not fail. */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+			  void *arg);
+
+static void with_server(struct part *p)
+{
+	pthread_t thread;
+
+	if (__real_pthread_create(&thread, NULL, serve, p)) {
+		wrong(p->world, "no thread for the server");
+		return;
+	}
+	live(p);
+	lend_mem_close(p->mem);
+	lend_close(p->client);
+	lend_stop(p->server);
+	(void)pthread_join(thread, NULL);
+	p->client = NULL;
+}
+
+static void finish(struct part *p)
+{
+	lend_close(p->client);
+	lend_close(p->server);
+	nth_node_close(p->node);
+}
+
+void nth_world_run(struct nth_world *world)
+{
+	struct part part = {.world = world};
+
+	waiting = &part;
+	if (start(&part))
+		with_server(&part);
+	finish(&part);
+}
