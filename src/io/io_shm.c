@@ -73,17 +73,22 @@ static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 }
 
 /* After the fence: a receiver that does not poll this ring gets its bell rung, and is woken if it
- * sleeps. */
+ * sleeps. Woken first, and then others are told that it was: who stops in between holds up nobody.
+ * By then it may sleep again, under another number. */
 static void announce(struct lend_shm_peer *p)
 {
 	uint64_t bit = UINT64_C(1) << p->bit % 64;
+	uint32_t sleep;
 
 	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) != 0)
 		return;
 	(void)atomic_fetch_or_explicit(&p->bell->word[p->bit / 64], bit, memory_order_seq_cst);
-	if (atomic_load_explicit(&p->bell->asleep, memory_order_seq_cst) != 0 &&
-	    atomic_exchange_explicit(&p->bell->asleep, 0, memory_order_seq_cst) != 0)
-		lend_meet_wake(p->sock);
+	sleep = atomic_load_explicit(&p->bell->asleep, memory_order_seq_cst);
+	if (sleep == 0)
+		return;
+	lend_meet_wake(p->sock);
+	(void)atomic_compare_exchange_strong_explicit(&p->bell->asleep, &sleep, 0,
+						      memory_order_seq_cst, memory_order_relaxed);
 }
 
 static void shm_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)

@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { LEND_MEET_VERSION = 1, LEND_MEET_FDS = 2 };
+enum { LEND_MEET_VERSION = 2, LEND_MEET_FDS = 2 };
 
 /* HELLO and WELCOME alike, as they travel. */
 struct lend_meet {

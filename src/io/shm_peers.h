@@ -26,7 +26,8 @@ enum {
 };
 
 struct lend_bell {
-	alignas(64) _Atomic uint32_t asleep; /* the owner sleeps: wake it by the socket */
+	alignas(64) _Atomic uint32_t asleep; /* number of the owner's sleep: wake it by the socket;
+						0: it is awake, or was woken */
 	alignas(64) _Atomic uint64_t word[LEND_SHM_WORDS]; /* bit i: look at your peer i */
 };
 enum { LEND_BELL_LEN = 4096 };
@@ -74,6 +75,7 @@ struct lend_shm {
 	int bell_fd;
 	struct lend_bell *bell; /* ours; written by all peers: a hint */
 	bool armed;             /* said asleep */
+	uint32_t sleeps;        /* the newest number of one; never 0 then */
 	uint32_t polls;
 	uint32_t lent;     /* datagrams in the caller's hands */
 	uint32_t gone;     /* peers in state GONE */

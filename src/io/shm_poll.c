@@ -218,7 +218,8 @@ bool lend_shm_arm(struct lend_shm *s)
 	if (has_room_again(s))
 		return false;
 	s->armed = true;
-	atomic_store_explicit(&s->bell->asleep, 1, memory_order_relaxed);
+	s->sleeps += s->sleeps + 1 == 0 ? 2 : 1;
+	atomic_store_explicit(&s->bell->asleep, s->sleeps, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
 	for (uint32_t w = 0; w * 64 < s->top; w++) {
 		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0) {

@@ -2,7 +2,7 @@
  *
  * One receiver turns and sleeps as src/rpc/wait.c and src/io/shm_poll.c do. Two peers send through rings of
  * their own and share the receiver's bell (src/io/io_shm.c: shm_tx, announce); peer 0 may die between any
- * two steps, and then its socket hangs up. Another thread leaves an answer (src/rpc/serve.c:
+ * two steps, and then its socket hangs up, or stop. Another thread leaves an answer (src/rpc/serve.c:
  * answer_from_afar), one more says lend_stop(). When everything has come the receiver closes.
  *
  * Memory is weak: a store that is not a read-modify-write waits in its writer's buffer, one place per
@@ -14,6 +14,7 @@
  * something left to do is a deadlock, which SPIN reports as an invalid end state.
  *
  * scope: -, two peers, one of which may die
+ * scope: -DSTOPPED, two peers, one of which may stop for ever and not hang up
  * scope: -DMAIL, one peer, an answer, lend_stop() and lend_close()
  *
  * Negative controls, each of which must fail:
@@ -25,7 +26,8 @@
  * control: -DPEEK, announce() looks at polled before the datagram is published
  * control: -DASLEEPFIRST, announce() looks at asleep before it rings the bell
  * control: -DTORNBELL, answer_bell() clears a word with a store instead of an exchange
- * control: -DNOHANGUP, the death of a peer wakes nobody
+ * control: -DSTOPPED -DCLEARFIRST, announce() clears asleep before it wakes
+ * control: -DNONUMBER, sleeps have no numbers: a late peer clears the next one
  * control: -DMAIL -DNOMAIL, arm() in wait.c does not look for mail after saying asleep
  * control: -DMAIL -DNOFENCE_EP, lend_ep_wake() has no fence between the mail and the look at asleep
  * control: -DMAIL -DNOTOUCH, lend_close() does not wait for threads inside lend_stop() or lend_reply()
@@ -41,7 +43,8 @@
 byte mark[PEERS];		/* datagrams published in the ring: its slots' marks */
 bool polled[PEERS];		/* lend_ring.polled */
 bool word[PEERS];		/* lend_bell.word, bit by bit */
-bool bell_asleep;		/* lend_bell.asleep */
+bool bell_asleep;		/* lend_bell.asleep, a number that is not 0 */
+bool same[PEERS];		/* and it is still the number that this peer saw */
 bool ep_asleep, answers, stop;	/* of struct lend_ep */
 byte touching;
 /* The kernel's. */
@@ -65,7 +68,7 @@ inline drain()
 	d_step {
 		if :: pPolled[0] -> polled[0] = vPolled[0]; pPolled[0] = false :: else fi;
 		if :: pPolled[1] -> polled[1] = vPolled[1]; pPolled[1] = false :: else fi;
-		if :: pBell -> bell_asleep = vBell; pBell = false :: else fi;
+		if :: pBell -> bell_asleep = vBell; pBell = false; same[0] = false; same[1] = false :: else fi;
 		if :: pEp -> ep_asleep = vEp; pEp = false :: else fi;
 		vPolled[0] = false; vPolled[1] = false; vBell = false; vEp = false
 	}
@@ -77,7 +80,7 @@ active proctype Memory()
 end:	do
 	:: d_step { pPolled[0] -> polled[0] = vPolled[0]; pPolled[0] = false; vPolled[0] = false }
 	:: d_step { pPolled[1] -> polled[1] = vPolled[1]; pPolled[1] = false; vPolled[1] = false }
-	:: d_step { pBell -> bell_asleep = vBell; pBell = false; vBell = false }
+	:: d_step { pBell -> bell_asleep = vBell; pBell = false; vBell = false; same[0] = false; same[1] = false }
 	:: d_step { pEp -> ep_asleep = vEp; pEp = false; vEp = false }
 	:: d_step { pMark[0] -> mark[0]++; pMark[0] = false }
 	:: d_step { pMark[1] -> mark[1]++; pMark[1] = false }
@@ -86,7 +89,17 @@ end:	do
 	od
 }
 
+#ifdef NONUMBER
+#define SAME_SLEEP(p) bell_asleep
+#else
+#define SAME_SLEEP(p) same[p]
+#endif
 bool killed;
+#ifdef STOPPED
+#define HANGS_UP false
+#else
+#define HANGS_UP true
+#endif
 
 inline fence_tx(p) { d_step { if :: pMark[p] -> mark[p]++; pMark[p] = false :: else fi } }
 
@@ -113,23 +126,28 @@ proctype Peer(byte p)
 			:: polls
 			:: else ->
 #ifdef ASLEEPFIRST
-				sleeps = bell_asleep;
+				d_step { sleeps = bell_asleep; same[p] = sleeps };
 #endif
 				d_step { fence_tx(p); word[p] = true };
 #ifndef ASLEEPFIRST
-				sleeps = bell_asleep;
+				d_step { sleeps = bell_asleep; same[p] = sleeps };
 #endif
 				if
 				:: sleeps ->
+#ifdef CLEARFIRST
 					d_step { sleeps = bell_asleep; bell_asleep = false };
-					if :: sleeps -> wake_byte[p] = true :: else fi	/* lend_meet_wake() */
+					if :: sleeps -> wake_byte[p] = true :: else fi
+#else
+					wake_byte[p] = true;	/* lend_meet_wake() */
+					d_step { if :: SAME_SLEEP(p) -> bell_asleep = false :: else fi }
+#endif
 				:: else
 				fi
 			fi;
-			d_step { sleeps = false; polls = false }
+			d_step { sleeps = false; polls = false; same[p] = false }
 		:: else -> break
 		od
-	} unless { atomic { p == 0 && killed -> hup[0] = true } }
+	} unless { atomic { p == 0 && killed -> hup[0] = HANGS_UP } }
 }
 
 /* Another thread: mail, then lend_ep_wake(). */
@@ -269,12 +287,14 @@ inline arm()		/* arm() of wait.c */
 	fi
 }
 
-#define COME (gotAnswer && gotStop && (taken[0] == DATAGRAMS(0) || hung[0]) && taken[1] == DATAGRAMS(1))
-#ifdef NOHANGUP
-#define READY (wake_byte[0] || wake_byte[1] || eventfd)
+#ifdef STOPPED
+#define DONE_0 (taken[0] == DATAGRAMS(0) || killed)
 #else
-#define READY (wake_byte[0] || wake_byte[1] || (hup[0] && !hung[0]) || eventfd)
+#define DONE_0 (taken[0] == DATAGRAMS(0) || hung[0])
 #endif
+#define COME (gotAnswer && gotStop && DONE_0 && taken[1] == DATAGRAMS(1))
+#define READY (wake_byte[0] || wake_byte[1] || (hup[0] && !hung[0]) || eventfd)
+
 
 proctype Receiver()
 {
@@ -287,7 +307,10 @@ proctype Receiver()
 		:: else -> arm();
 			if
 			:: quiet ->
-				READY;		/* epoll_wait() */
+				if
+				:: READY		/* epoll_wait() */
+				:: COME -> break	/* it may sleep for ever */
+				fi;
 				d_step { put_ep(false); eventfd = false }	/* awake() */
 			:: else
 			fi
