@@ -4,6 +4,12 @@
 #include <string.h>
 
 #include "sim/explore_search.h"
+#include "sim/planted/plants.h"
+
+/* Only lend-sim-planted has these. */
+extern const struct lend_plant lend_plants[] __attribute__((weak));
+extern const unsigned lend_plants_n __attribute__((weak));
+extern unsigned lend_planted __attribute__((weak));
 
 enum { STATES_MAX = 20000000 };
 
@@ -38,6 +44,16 @@ static void list(void)
 {
 	for (uint32_t i = 0; i < ex_n_scopes; i++)
 		printf("%-10s %s\n", ex_scopes[i].name, ex_scopes[i].what);
+}
+
+static bool plant(const char *name)
+{
+	for (unsigned i = 0; lend_plants && i < lend_plants_n; i++)
+		if (!strcmp(lend_plants[i].name, name)) {
+			lend_planted = i + 1;
+			return true;
+		}
+	return false;
 }
 
 static bool parse_budget(const char *name, const char *value, struct options *o)
@@ -84,6 +100,8 @@ static int parse(int argc, char **argv, struct options *o)
 			o->scope = argv[++i];
 		} else if (value && !strcmp(argv[i], "--replay")) {
 			o->replay = argv[++i];
+		} else if (value && !strcmp(argv[i], "--plant") && plant(value)) {
+			i++;
 		} else if (value && parse_budget(argv[i], value, o)) {
 			i++;
 		} else {
