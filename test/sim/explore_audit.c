@@ -44,6 +44,8 @@ static const char *audit_call(struct lend_core *c, const struct lend_call_rec *k
 		return "a served call that its slot does not name";
 	if (!k->server && lend_cslot_at(c, k->sess, slot)->rec != i)
 		return "a call that its slot does not name";
+	if (!k->server && k->state != LEND_CALL_DRAINING && k->deadline <= c->now)
+		return "a call outlives its deadline";
 	if (k->tx.low > k->tx.next || k->tx.next > k->tx.total)
 		return "a message that is acknowledged further than it was sent";
 	if (k->state == LEND_CALL_DRAINING && (k->rx.buf || k->rx.charged || k->tx.charged))
@@ -76,6 +78,8 @@ static const char *audit_sess(struct lend_core *c, const struct lend_sess *s)
 		mine += here && !k->server;
 		waiting += here && k->waits;
 	}
+	if (s->number >= EX_NUMBERS)
+		return "a session that sends without end";
 	if (charged != s->unscheduled_used)
 		return "unscheduled credit is miscounted";
 	if (calls != s->calls.n || waiting != s->waiting.n)
@@ -110,6 +114,16 @@ static const char *compare(const struct lend_core *c, const struct tally *t)
 							      : NULL;
 }
 
+/* Counted since the step began: no honest peer sends such a datagram. */
+static const char *audit_counts(const struct lend_core_stats *s)
+{
+	if (s->rx_short + s->rx_long + s->rx_version + s->rx_kind + s->rx_checksum)
+		return "a datagram that is malformed";
+	if (s->rx_length)
+		return "a datagram that contradicts its message";
+	return s->rx_window ? "a datagram beyond what was granted" : NULL;
+}
+
 const char *ex_core_audit(struct lend_core *c)
 {
 	struct tally t = {0};
@@ -127,5 +141,6 @@ const char *ex_core_audit(struct lend_core *c)
 		t.timers += s->state != LEND_SESS_FREE && s->timer != LEND_NEVER;
 		bad = audit_sess(c, s);
 	}
+	bad = bad ? bad : audit_counts(lend_core_stats(c));
 	return bad ? bad : compare(c, &t);
 }

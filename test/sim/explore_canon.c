@@ -24,7 +24,6 @@ static void canon_link(struct lend_link *l)
 /* A number whose call is over says nothing any more. */
 static void canon_ring(struct lend_core *c, struct lend_sess *s)
 {
-	LEND_CHECK(s->number < EX_NUMBERS);
 	for (uint32_t i = 0; i < LEND_RING; i++) {
 		struct lend_sent_rec *e = &s->ring[i];
 		const struct lend_call_rec *k =

@@ -158,6 +158,9 @@ static void on_end(struct ex_node *n, const struct lend_event *e)
 		return;
 	}
 	n->app.call[i] = 0;
+	n->app.stale = e->call;
+	if (e->status == CANCELLED && !(n->app.cancelled >> i & 1))
+		ex_bad(n, "a call is cancelled that nobody cancelled");
 	if (n->store || n->scope->mem[0][0]) {
 		ex_mem_end(n, e);
 		return;
@@ -245,6 +248,7 @@ static void act_call(struct ex_node *n)
 				      .tag = i};
 	int rc = lend_core_call(n->core, n->now, n->app.session, &n->bufs, &call, &n->app.call[i]);
 
+	lend_core_cancel(n->core, n->app.stale, CANCELLED); /* does nothing */
 	if (rc == 0) {
 		n->app.made++;
 		ex_lend(n, EX_BUF_REQUEST + id);
@@ -263,6 +267,8 @@ static void act_reply(struct ex_node *n, uint32_t i)
 	ex_lend(n, buf);
 	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, buf))
 		ex_bad(n, "a request cannot be answered");
+	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, 0) != E_STALE)
+		ex_bad(n, "a request is answered twice");
 }
 
 void ex_prog_act(struct ex_node *n, uint64_t input)
@@ -278,6 +284,7 @@ void ex_prog_act(struct ex_node *n, uint64_t input)
 		return;
 	case EX_CANCEL:
 		n->app.cancels++;
+		n->app.cancelled |= (uint8_t)(1u << arg);
 		lend_core_cancel(n->core, n->app.call[arg], CANCELLED);
 		return;
 	case EX_REPLY:
@@ -285,6 +292,7 @@ void ex_prog_act(struct ex_node *n, uint64_t input)
 		return;
 	case EX_CLOSE:
 		n->app.closes++;
+		n->app.cancelled = UINT8_MAX;
 		lend_core_disconnect(n->core, n->app.session);
 		return;
 	case EX_OP:
