@@ -44,8 +44,6 @@ static const char *audit_call(struct lend_core *c, const struct lend_call_rec *k
 		return "a served call that its slot does not name";
 	if (!k->server && lend_cslot_at(c, k->sess, slot)->rec != i)
 		return "a call that its slot does not name";
-	if (!k->server && k->state != LEND_CALL_DRAINING && k->deadline <= c->now)
-		return "a call outlives its deadline";
 	if (k->tx.low > k->tx.next || k->tx.next > k->tx.total)
 		return "a message that is acknowledged further than it was sent";
 	if (k->state == LEND_CALL_DRAINING && (k->rx.buf || k->rx.charged || k->tx.charged))

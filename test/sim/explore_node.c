@@ -257,6 +257,7 @@ static void finish(struct ex_node *n)
 	describe(n, &attr);
 	if (n->store)
 		ex_store_canon(n->store, n->now);
+	ex_prog_canon(n);
 	ex_core_canon(n->core);
 	save(n);
 	n->fx->node = ex_blobs_add(&n->states, n->image, &fresh);

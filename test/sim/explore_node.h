@@ -61,6 +61,7 @@ struct ex_app {
 	uint8_t peers, replies; /* kept; not yet ended */
 	uint64_t session;
 	uint64_t call[EX_PER]; /* open ones; 0 */
+	lend_ns limit[EX_PER]; /* their deadlines */
 	uint64_t stale;        /* the newest that ended */
 	uint8_t cancelled;     /* calls that the program ended, by bit */
 	struct ex_req {

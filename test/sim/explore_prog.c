@@ -158,6 +158,7 @@ static void on_end(struct ex_node *n, const struct lend_event *e)
 		return;
 	}
 	n->app.call[i] = 0;
+	n->app.limit[i] = 0;
 	n->app.stale = e->call;
 	if (e->status == CANCELLED && !(n->app.cancelled >> i & 1))
 		ex_bad(n, "a call is cancelled that nobody cancelled");
@@ -241,9 +242,9 @@ static void act_connect(struct ex_node *n)
 static void act_call(struct ex_node *n)
 {
 	uint32_t i = n->app.made, id = own(n, i);
-	lend_ns limit = n->scope->deadline_us * LEND_US;
+	lend_ns limit = n->scope->deadline_us ? n->now + n->scope->deadline_us * LEND_US : 0;
 	struct lend_core_call call = {.method = EX_METHOD + id,
-				      .deadline = limit ? n->now + limit : LEND_NEVER,
+				      .deadline = limit ? limit : LEND_NEVER,
 				      .request = EX_BUF_REQUEST + id,
 				      .tag = i};
 	int rc = lend_core_call(n->core, n->now, n->app.session, &n->bufs, &call, &n->app.call[i]);
@@ -251,6 +252,7 @@ static void act_call(struct ex_node *n)
 	lend_core_cancel(n->core, n->app.stale, CANCELLED); /* does nothing */
 	if (rc == 0) {
 		n->app.made++;
+		n->app.limit[i] = limit;
 		ex_lend(n, EX_BUF_REQUEST + id);
 	} else if (rc != E_AGAIN) {
 		ex_bad(n, "a call cannot be made");
@@ -380,6 +382,12 @@ void ex_prog_refill(struct ex_node *n)
 	}
 }
 
+void ex_prog_canon(struct ex_node *n)
+{
+	for (uint32_t i = 0; i < EX_PER; i++)
+		n->app.limit[i] -= n->app.limit[i] ? n->now - EX_NOW : 0;
+}
+
 void ex_prog_audit(struct ex_node *n)
 {
 	uint64_t supply = ((UINT64_C(1) << EX_SUPPLY_MAX) - 1) << EX_BUF_SUPPLY;
@@ -391,6 +399,9 @@ void ex_prog_audit(struct ex_node *n)
 		each_fragment(n, k, compare);
 		pooled += k->state != LEND_CALL_FREE && k->rx.buf && k->rx.pooled;
 	}
+	for (uint32_t i = 0; i < EX_PER; i++)
+		if (n->app.limit[i] && n->app.limit[i] <= n->now)
+			ex_bad(n, "a call outlives its deadline");
 	if ((uint32_t)__builtin_popcountll(n->app.lent & supply) != pooled)
 		ex_bad(n, "supplied buffers are miscounted");
 	if (n->app.peers + n->core->free_sess.free != n->core->free_sess.cap)

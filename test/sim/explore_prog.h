@@ -77,6 +77,8 @@ void ex_prog_supply(struct ex_node *n);
 /* An input that is not a datagram or time. */
 void ex_prog_act(struct ex_node *n, uint64_t input);
 void ex_prog_audit(struct ex_node *n);
+/* Its times move with the core's. */
+void ex_prog_canon(struct ex_node *n);
 uint32_t ex_prog_api(const struct ex_node *n);
 
 /* The same with a memory node: explore_mem.c. */
