@@ -142,9 +142,12 @@ static void feed_starved(struct lend_core *c)
 		struct lend_call_rec *k = lend_call_at(c, c->starved.head);
 		bool memory = (k->rx.buf || c->supply_n > 0) &&
 			      (k->rx.frags != LEND_NONE || c->free_frags.free > 0);
+		bool more;
 
 		lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
-		if ((k->rx.dropped && memory) || lend_rx_grant(c, k))
+		/* It may want both; without budget it is on the list again. */
+		more = lend_rx_grant(c, k);
+		if (more || (k->rx.dropped && memory))
 			lend_ctl_ack(c, k);
 		else if (k->rx.dropped && !k->rx.starved.in)
 			lend_list_push(&c->starved, lend_links_starved(c), lend_call_index(c, k));

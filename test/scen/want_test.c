@@ -14,6 +14,12 @@ static void few_reassemblies(struct lend_core_config *c)
 	c->reassemblies = 1;
 }
 
+static void few_of_both(struct lend_core_config *c)
+{
+	c->reassemblies = 1;
+	c->receive_budget = 1500;
+}
+
 static void few_records(struct lend_core_config *c)
 {
 	c->reassemblies = 8;
@@ -59,12 +65,13 @@ static void give_back_at_end(struct duo *d, const struct lend_event *e)
 
 /* Replies that find no reassembly are sent again once there is one. Several of them share a ring
  * of numbers that reports cover only in part. */
-static void replies(bool lossless, uint32_t len, uint32_t named)
+static void replies(bool lossless, uint32_t len, uint32_t named,
+		    void (*tweak)(struct lend_core_config *))
 {
 	struct duo d;
 	uint64_t request[6];
 
-	duo_open_with(&d, lossless, few_reassemblies);
+	duo_open_with(&d, lossless, tweak);
 	d.on_end = give_back_at_end;
 	up(&d);
 	start(&d, 6, 8, named, request);
@@ -86,13 +93,21 @@ Test(want, of_a_reassembly_for_replies)
 	static const uint32_t len[] = {20000, 60000};
 
 	for (int how = 0; how < 4; how++)
-		replies(how & 1, len[how / 2], 0);
+		replies(how & 1, len[how / 2], 0, few_reassemblies);
 }
 
 Test(want, of_a_reassembly_for_long_replies_into_named_memory)
 {
-	replies(true, 600000, 600000);
-	replies(false, 600000, 600000);
+	replies(true, 600000, 600000, few_reassemblies);
+	replies(false, 600000, 600000, few_reassemblies);
+}
+
+/* One that was dropped and has no budget for its last byte either is told of both. */
+Test(want, of_a_reassembly_and_of_budget)
+{
+	for (uint32_t more = 0; more < 3000; more += 500)
+		for (int how = 0; how < 4; how++)
+			replies(how & 1, 65537 + more, how & 2 ? 70000 : 0, few_of_both);
 }
 
 /* A request of several datagrams for which the server has no record is sent again, although the
