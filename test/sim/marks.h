@@ -24,8 +24,8 @@
 	SIM_MARKS_BY_STATE(X, corrupted, "datagram corrupted")                                     \
 	SIM_MARKS_BY_STATE(X, truncated, "datagram truncated")                                     \
 	SIM_MARKS_BY_STATE(X, replayed, "datagram of the past")                                    \
-	SIM_MARKS_BY_STATE(X, reborn_from, "datagram of its sender's earlier life")                \
-	SIM_MARKS_BY_STATE(X, reborn_to, "datagram to its receiver's earlier life")                \
+	X(reborn_from, "datagram of its sender's earlier life")                                    \
+	X(reborn_to, "datagram to its receiver's earlier life")                                    \
 	SIM_MARKS_BY_STATE(X, malformed, "malformed datagram")                                     \
 	SIM_MARKS_BY_STATE(X, spoofed, "datagram from a wrong address")                            \
 	X(stray, "datagram for a session that never was")                                          \

@@ -6,6 +6,8 @@
 #include "util/bits.h"
 #include "util/crc32c.h"
 
+enum { HOSTILE_MAX = 24 }; /* that come with one live datagram */
+
 static uint64_t draw(struct sim *sim, uint64_t n)
 {
 	return sim_below(sim, SIM_RNG_HOSTILE, n);
@@ -33,7 +35,7 @@ static void arrive(struct sim *sim, struct sim_flight *f, const char *what, size
 	n->ledger.forged++;
 	if (by_state)
 		net_mark(sim, f, what, by_state);
-	net_later(sim, f, sim->now + n->plan.delay_ns + draw(sim, 2000));
+	net_later(sim, f, n->hostile_at);
 }
 
 static uint32_t other_address(struct sim *sim, const struct sim_flight *live)
@@ -203,7 +205,9 @@ void net_hostile(struct sim *sim, const struct sim_flight *live)
 	if (live->len < sizeof(struct lend_pkt) ||
 	    !sim_odds(sim, SIM_RNG_HOSTILE, n->plan.hostile_ppm))
 		return;
-	for (uint64_t i = 1 + draw(sim, 4); i > 0; i--)
+	/* Together, before the live one or behind it: so the oracle looks at them at once. */
+	n->hostile_at = sim->now + n->plan.delay_ns + draw(sim, 2000);
+	for (uint64_t i = 1 + draw(sim, HOSTILE_MAX); i > 0; i--)
 		/* A ring of a lossless carrier must keep room for what may not be lost. */
 		if (!n->hung || n->under_way[live->to] < n->plan.ring / 2)
 			how[draw(sim, sizeof(how) / sizeof(how[0]))](sim, live);

@@ -55,9 +55,10 @@ struct sim_net {
 	uint32_t *busy, busy_n;      /* ports that had a queue when last looked at */
 	uint32_t *under_way;         /* by node: flights to it that are not free again */
 	/* Faults. */
-	uint32_t burst; /* datagrams still lost of this burst */
-	uint8_t *cut;   /* by from * nodes + to: partitions that hold; NULL: none ever */
-	uint8_t *hung;  /* by at * nodes + of: that died and this does not know; NULL: lossy */
+	lend_ns hostile_at; /* when those that come with this datagram arrive */
+	uint32_t burst;     /* datagrams still lost of this burst */
+	uint8_t *cut;       /* by from * nodes + to: partitions that hold; NULL: none ever */
+	uint8_t *hung;      /* by at * nodes + of: that died and this does not know; NULL: lossy */
 	struct net_tape tape;
 	struct net_ledger ledger;
 };

@@ -70,9 +70,9 @@ static void replay(struct sim *sim, uint32_t i)
 	sim->count.faults++;
 	net_mark(sim, f, "of the past", SIM_MARK_OF(replayed));
 	if (e->life_from != sim->node[e->from].life)
-		net_mark(sim, f, "of its sender's earlier life", SIM_MARK_OF(reborn_from));
+		SIM_MARK(sim, reborn_from);
 	if (e->life_to != sim->node[e->to].life)
-		net_mark(sim, f, "to its receiver's earlier life", SIM_MARK_OF(reborn_to));
+		SIM_MARK(sim, reborn_to);
 	if (!n->plan.proven && sim_below(sim, SIM_RNG_REPLAY, 4) == 0)
 		disguise(sim, f);
 	net_later(sim, f,

@@ -269,33 +269,39 @@ static void events(struct sim *sim, struct sim_node *n)
 			event(sim, n, &ev[i]);
 }
 
-/* A forged one goes in alone, so that what it changes can be seen. */
+static void hand_over(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
+		      bool forged)
+{
+	if (forged)
+		sim_oracle_forged(sim, n, in, k);
+	else
+		lend_core_input(n->core, sim->now, &n->bufs, in, k);
+	events(sim, n);
+}
+
+/* Forged ones go in apart from others, so that what they change can be seen. */
 static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight, uint32_t k)
 {
 	struct lend_in in[SIM_BURST];
 	uint32_t m = 0;
+	bool forged = false;
 
 	for (uint32_t i = 0; i < k; i++) {
 		const struct sim_flight *f = sim_net_flight(sim, flight[i]);
 
+		if (f->forged != forged && m > 0) {
+			hand_over(sim, n, in, m, forged);
+			m = 0;
+		}
+		forged = f->forged;
 		in[m] = (struct lend_in){.data = f->data,
 					 .len = f->len,
 					 .peer = LEND_PEER(0, f->from),
 					 .ecn = f->ecn,
 					 .gone = f->gone};
-		sim_oracle_in(sim, n, &in[m]);
-		if (!f->forged) {
-			m++;
-			continue;
-		}
-		lend_core_input(n->core, sim->now, &n->bufs, in, m);
-		events(sim, n);
-		sim_oracle_forged(sim, n, &in[m]);
-		events(sim, n);
-		m = 0;
+		sim_oracle_in(sim, n, &in[m++]);
 	}
-	lend_core_input(n->core, sim->now, &n->bufs, in, m);
-	events(sim, n);
+	hand_over(sim, n, in, m, forged);
 }
 
 static void transmit(struct sim *sim, struct sim_node *n)

@@ -10,8 +10,8 @@
 /* One datagram came in; one goes out, the i-th of the last output(). */
 void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in);
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i);
-/* Hands a forged datagram to the core: it changes nothing, or asks for one RESET. */
-void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in *in);
+/* Hands forged datagrams to the core: they change nothing, at most they ask for a RESET each. */
+void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k);
 /* O(1), after every turn. */
 void sim_oracle_turn(struct sim *sim, struct sim_node *n);
 /* Counts a core's ledgers anew: NULL, or what does not agree. */
