@@ -213,7 +213,9 @@ struct lend_ctl {
 	uint8_t kind;
 	uint8_t flags;
 	uint8_t probed;
+	uint8_t zero; /* no byte of the arena may be padding: it is compared and hashed */
 };
+_Static_assert(sizeof(struct lend_ctl) == 24, "no padding");
 
 /* What out[i] of the last output() was, to undo it when the carrier refuses. */
 struct lend_out_rec {
