@@ -61,7 +61,8 @@
 	X(strdup)                                                                                  \
 	X(mmap)                                                                                    \
 	X(open)                                                                                    \
-	X(fcntl) X(ioctl) X(getaddrinfo) X(getifaddrs) X(lend_buf_take) X(lend_buf_wrap)           \
+	X(fcntl)                                                                                   \
+	X(ioctl) X(getaddrinfo) X(getifaddrs) X(lend_buf_take) X(lend_buf_wrap)                    \
 	    X(lend_bufs_take_slow) X(lend_bufs_handle)
 
 enum nth {

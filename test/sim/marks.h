@@ -18,11 +18,11 @@
 	X(name##_closing, what ", for a session that closes")
 #define SIM_MARKS_NET(X)                                                                           \
 	SIM_MARKS_BY_STATE(X, lost, "datagram lost")                                               \
-	SIM_MARKS_BY_STATE(X, cut_off, "datagram across a partition")                              \
+	X(cut_off, "datagram across a partition")                                                  \
 	SIM_MARKS_BY_STATE(X, copied, "datagram twice")                                            \
 	SIM_MARKS_BY_STATE(X, held_back, "datagram held back")                                     \
 	SIM_MARKS_BY_STATE(X, corrupted, "datagram corrupted")                                     \
-	SIM_MARKS_BY_STATE(X, truncated, "datagram truncated")                                     \
+	X(truncated, "datagram truncated")                                                         \
 	SIM_MARKS_BY_STATE(X, replayed, "datagram of the past")                                    \
 	X(reborn_from, "datagram of its sender's earlier life")                                    \
 	X(reborn_to, "datagram to its receiver's earlier life")                                    \

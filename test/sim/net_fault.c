@@ -7,7 +7,8 @@
 
 enum { UNCOVERED = 12 }; /* bytes of the trailer that nobody looks at */
 
-void net_mark(struct sim *sim, const struct sim_flight *f, const char *what, size_t by_state)
+/* A line of the trace; the state of the session at the receiver. */
+static unsigned tell(struct sim *sim, const struct sim_flight *f, const char *what)
 {
 	struct lend_core *core = sim->node[f->to].core;
 	struct lend_sess *s = NULL;
@@ -17,8 +18,13 @@ void net_mark(struct sim *sim, const struct sim_flight *f, const char *what, siz
 		memcpy(&head, f->data, sizeof(head));
 		s = core ? lend_sess_find(core, head.session) : NULL;
 	}
-	sim_mark_at(&sim->marks, by_state, s ? s->state : LEND_SESS_FREE);
 	sim_trace_add(&sim->trace, sim->now, what, f->from, f->to, head.kind, head.number);
+	return s ? s->state : LEND_SESS_FREE;
+}
+
+void net_mark(struct sim *sim, const struct sim_flight *f, const char *what, size_t by_state)
+{
+	sim_mark_at(&sim->marks, by_state, tell(sim, f, what));
 }
 
 static void fault(struct sim *sim, const struct sim_flight *f, const char *what, size_t by_state)
@@ -42,7 +48,9 @@ static bool lost(struct sim *sim, const struct sim_flight *f)
 	uint64_t nth = n->ledger.sent - 1;
 
 	if (n->cut && n->cut[f->from * n->nodes + f->to]) {
-		fault(sim, f, "cut off", SIM_MARK_OF(cut_off));
+		sim->count.faults++;
+		SIM_MARK(sim, cut_off);
+		tell(sim, f, "cut off");
 		return true;
 	}
 	if ((nth < 64 && n->plan.loss_mask >> nth & 1) || in_burst(sim) ||
@@ -104,7 +112,9 @@ static void corrupt(struct sim *sim, struct sim_flight *f)
 
 static void truncate(struct sim *sim, struct sim_flight *f)
 {
-	fault(sim, f, "truncated", SIM_MARK_OF(truncated));
+	sim->count.faults++;
+	SIM_MARK(sim, truncated);
+	tell(sim, f, "truncated");
 	f->len = sim_below(sim, SIM_RNG_TRUNCATE, 4)
 		     ? (uint32_t)sim_below(sim, SIM_RNG_TRUNCATE, f->len)
 		     : f->len - 1;

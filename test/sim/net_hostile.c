@@ -43,8 +43,9 @@ static uint32_t other_address(struct sim *sim, const struct sim_flight *live)
 	struct sim_net *n = sim->net;
 	uint32_t from;
 
-	/* Where addresses are proven, each stranger has but his own. */
-	if (n->plan.proven)
+	/* Where addresses are proven, each stranger has but his own. And whose session a RESET
+	 * names it does not tell: it may be the other address's, which had to be believed. */
+	if (n->plan.proven || live->data[offsetof(struct lend_pkt, kind)] == LEND_PKT_RESET)
 		return n->nodes + (uint32_t)draw(sim, SIM_STRANGERS);
 	do
 		from = (uint32_t)draw(sim, n->nodes + SIM_STRANGERS);

@@ -51,10 +51,12 @@ void net_record(struct sim *sim, const struct sim_flight *f)
 static void disguise(struct sim *sim, struct sim_flight *f)
 {
 	uint32_t all = sim->net->nodes + SIM_STRANGERS, was = f->from;
+	bool reset = f->data[offsetof(struct lend_pkt, kind)] == LEND_PKT_RESET;
 
+	/* Whose session a RESET names it does not tell: a node's word had to be believed. */
 	do
 		f->from = (uint32_t)sim_below(sim, SIM_RNG_REPLAY, all);
-	while (f->from == f->to || f->from == was);
+	while (f->from == f->to || f->from == was || (reset && f->from < sim->net->nodes));
 	f->forged = true;
 	net_mark(sim, f, "from a wrong address", SIM_MARK_OF(spoofed));
 }

@@ -73,7 +73,7 @@ static void draw_work(struct lend_rng *r, struct sim_plan *p)
 	p->deadline_us = PICK(r, 1, 10, 100, 1000, 10000, 100000);
 	p->named_ppm = maybe(r, 2, 900000);
 	p->refuse_ppm = maybe(r, 5, 300000);
-	p->hangup_ppm = maybe(r, 5, 20000);
+	p->hangup_ppm = maybe(r, 5, 200000);
 }
 
 static void draw_net(struct lend_rng *r, struct sim_plan *p)
