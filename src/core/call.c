@@ -93,12 +93,14 @@ static uint32_t take_slot(struct lend_core *c, struct lend_sess *s)
 }
 
 /* The reply's first credit: named memory at once, up to a window; else what the pool takes. The
- * reply may be long in coming, so half of the budget stays for what is under way. */
+ * reply may be long in coming, so half of the budget, or a datagram of it, stays for what is under
+ * way. */
 static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
-			 uint32_t reply)
+			 uint32_t reply, uint32_t payload)
 {
 	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more;
-	uint64_t half = c->cfg.receive_budget / 2;
+	uint64_t kept = lend_max_u64(c->cfg.receive_budget / 2, payload);
+	uint64_t offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
 
 	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, c->cfg.unscheduled));
 	if (!reply)
@@ -108,7 +110,7 @@ static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const str
 	k->rx.seg = reply;
 	k->rx.attached = 1;
 	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
-	more = lend_min_u64(more, half - lend_min_u64(half, c->budget_used));
+	more = lend_min_u64(more, offer - lend_min_u64(offer, c->budget_used));
 	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;
 	c->budget_used += more;
@@ -156,7 +158,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->tag = call->tag;
 	k->tx.buf = call->request;
 	k->tx.len = (uint32_t)len;
-	expect_reply(c, k, bufs, call->reply);
+	expect_reply(c, k, bufs, call->reply, s->payload);
 	lend_sess_arm(c, s, k->deadline);
 	if (s->state == LEND_SESS_UP)
 		lend_call_launch(c, k);
