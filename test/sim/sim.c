@@ -167,51 +167,48 @@ static void ended(struct sim *sim)
 
 static void hang_up(struct sim *sim)
 {
-	for (uint32_t i = 0; i < sim->plan.nodes; i++)
-		for (uint32_t k = 0; k < sim->plan.nodes; k++) {
-			struct sim_link *l = &sim->node[i].link[k];
-
-			if (l->session)
-				lend_core_disconnect(sim->node[i].core, l->session);
-			sim_node_kick(sim, i);
-		}
-	sim_at(sim, sim->now + bound(&sim->plan), SIM_DONE, 0, 1);
+	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
+		for (uint32_t k = 0; k < sim->plan.nodes; k++)
+			lend_core_disconnect(sim->node[i].core, sim->node[i].link[k].session);
+		sim_node_kick(sim, i);
+	}
 }
 
-/* Looks again and again, later each time: once everything ended, sessions are closed. */
-static void look(struct sim *sim)
+/* Sessions are closed as well: nothing at all is left. NULL, or what is. */
+static const char *open_still(struct sim *sim)
+{
+	const char *why = held(sim);
+
+	for (uint32_t i = 0; i < sim->plan.nodes && !why; i++) {
+		const struct sim_node *n = &sim->node[i];
+
+		if (n->core->free_sess.free != n->cfg.sessions || n->core->timers)
+			why = "a session or a timer is left";
+		for (uint32_t k = 0; k < sim->plan.nodes + SIM_STRANGERS && !why; k++)
+			why = n->link[k].kept ? "a peer is still kept" : NULL;
+	}
+	return why || sim_net_idle(sim) ? why : "a datagram is still on its way";
+}
+
+/* Looks again and again, later each time: once everything ended sessions are closed, and once that
+ * is over so is the run. */
+static bool look(struct sim *sim, uint32_t closing)
 {
 	lend_ns since = sim->now - sim->calm_since, most = bound(&sim->plan);
-	const char *why = held(sim);
+	const char *why = closing ? open_still(sim) : held(sim);
 
 	if (!why) {
 		ended(sim);
+		if (closing)
+			return false;
 		hang_up(sim);
-		return;
+		sim->calm_since = sim->now;
+		sim_at(sim, sim->now + MS, SIM_DONE, 0, 1);
+		return true;
 	}
 	SIM_CHECK(sim, since < most, "after the bound: %s", why);
-	sim_at(sim, sim->now + lend_min_u64(since / 2 + MS, most - since), SIM_DONE, 0, 0);
-}
-
-/* Sessions are closed as well: nothing at all is left. */
-static void closed(struct sim *sim)
-{
-	const char *why = held(sim);
-
-	SIM_CHECK(sim, !why, "after its sessions: %s", why);
-	ended(sim);
-	SIM_CHECK(sim, sim_net_idle(sim), "after the bound a datagram is still on its way");
-	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
-		struct sim_node *n = &sim->node[i];
-
-		for (uint32_t k = 0; k < n->cfg.sessions; k++)
-			SIM_CHECK(sim, lend_sess_at(n->core, k)->state == LEND_SESS_FREE,
-				  "node %u: a session in state %u with peer %u is left", i,
-				  lend_sess_at(n->core, k)->state, lend_sess_at(n->core, k)->peer);
-		SIM_CHECK(sim, !n->core->timers, "node %u: %u timers are left", i, n->core->timers);
-		for (uint32_t k = 0; k < sim->plan.nodes + SIM_STRANGERS; k++)
-			SIM_CHECK(sim, !n->link[k].kept, "node %u still keeps peer %u", i, k);
-	}
+	sim_at(sim, sim->now + lend_min_u64(since / 2 + MS, most - since), SIM_DONE, 0, closing);
+	return true;
 }
 
 /* False: the run is over. */
@@ -246,12 +243,7 @@ static bool step(struct sim *sim, const struct sim_event *e)
 		heal(sim);
 		return true;
 	case SIM_DONE:
-		if (e->b) {
-			closed(sim);
-			return false;
-		}
-		look(sim);
-		return true;
+		return look(sim, e->b);
 	case SIM_AUDIT:
 	case SIM_WHATS:
 		break;
