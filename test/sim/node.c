@@ -108,6 +108,8 @@ void sim_node_crash(struct sim *sim, uint32_t node)
 	if (!n->up)
 		return;
 	sim->count.crashes++;
+	sim_marks_fault(&sim->marks, offsetof(struct sim_marks, crashed_none), n);
+	sim_marks_life(&sim->marks, n);
 	sim_trace_add(&sim->trace, sim->now, "dies", node, node, n->life, 0);
 	n->up = false;
 	n->turn = LEND_NEVER;

@@ -105,6 +105,7 @@ static void on_pause(struct sim *sim, uint32_t node)
 	t = us[sim_below(sim, SIM_RNG_PAUSE, 5)];
 	t = 1 + sim_below(sim, SIM_RNG_PAUSE, (t ? t : sim->plan.dead_us * 5 / 4) * 1000);
 	if (n->up) {
+		sim_marks_fault(&sim->marks, offsetof(struct sim_marks, paused_none), n);
 		sim_trace_add(&sim->trace, sim->now, "stops for ns", node, node, t, 0);
 		n->paused = sim->now + t;
 		n->turn = LEND_NEVER;
@@ -121,6 +122,8 @@ static void audit(struct sim *sim)
 		const char *why = sim->node[i].up ? sim_core_audit(sim->node[i].core) : NULL;
 
 		SIM_CHECK(sim, !why, "node %u: audit: %s", i, why);
+		if (sim->node[i].up)
+			sim_marks_want(&sim->marks, &sim->node[i]);
 	}
 	sim_mem_audit(sim);
 }
@@ -199,6 +202,8 @@ static bool look(struct sim *sim, uint32_t closing)
 
 	if (!why) {
 		ended(sim);
+		for (uint32_t i = 0; closing && i < sim->plan.nodes; i++)
+			sim_marks_life(&sim->marks, &sim->node[i]);
 		if (closing)
 			return false;
 		hang_up(sim);

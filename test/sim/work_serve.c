@@ -49,6 +49,8 @@ static void reply(struct sim *sim, uint32_t node, struct sim_serving *v, uint32_
 	sim_node_lend(sim, node, buf);
 	rc = lend_core_reply(n->core, sim->now, v->handle, &n->bufs, k->code, buf);
 	SIM_CHECK(sim, rc == 0, "call %u: reply says %d", call, rc);
+	if (v->state == SIM_SERVE_CANCELLED)
+		SIM_MARK(sim, answered_cancelled);
 	sim_trace_add(&sim->trace, sim->now, "answers", node, k->from, call, k->reply_len);
 	v->state = SIM_SERVE_REPLIED;
 	v->reply = buf;
@@ -145,6 +147,8 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 	    sim,
 	    same(sim, node, e->data, e->buf, k->len, sim_bytes_key(sim->plan.seed, call, false)),
 	    "call %u: the request's bytes are wrong", call);
+	if (k->ended)
+		SIM_MARK(sim, late_run);
 	k->runs++;
 	k->server_life = (uint16_t)sim->node[node].life;
 	k->serves = e->call;
@@ -216,6 +220,7 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	SIM_CHECK(sim, rc == 0 || rc == E_STALE, "node %u: attach says %d", node, rc);
 	if (rc == 0)
 		return;
+	SIM_MARK(sim, need_unanswered);
 	sim_node_back(sim, node, buf);
 	sim_node_unbuf(sim, node, buf);
 }
@@ -234,6 +239,8 @@ static void judge_failure(struct sim *sim, uint32_t call, const struct sim_call 
 {
 	const struct sim_plan *p = &sim->plan;
 
+	if (!e->maybe_queued && e->ran == RAN_NO)
+		SIM_MARK(sim, ended_unsent);
 	SIM_CHECK(sim, e->ran != RAN_YES || k->runs, "call %u: ran yes, and it did not", call);
 	SIM_CHECK(sim, e->ran != RAN_NO || !k->runs || k->code & LEND_REPLY_NOT_RUN,
 		  "call %u: ran no, and it did", call);
