@@ -5,13 +5,14 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF2
-		usage: scripts/coverage.sh [--seeds N] [--json]
+		usage: scripts/coverage.sh [--seeds N] [--json] [--build]
 
 		Builds the preset coverage (into build-cov/), runs its unit, scenario and replay tests and N seeds of
 		the simulator, and prints the branch coverage of src/core, src/wire and mn/store: a table by file, and
 		each branch that was never taken. The failing arm of a LEND_CHECK is no branch.
 		  --seeds N   seeds of the simulator (default 200)
 		  --json      one object: {"branches","branches_taken","branch_coverage_percent"}
+		  --build     builds, and no more
 
 		examples:
 		  scripts/coverage.sh                       table and what is missing
@@ -21,11 +22,13 @@ help() {
 
 seeds=200
 json=
+build_only=
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) help && exit ;;
 	--seeds) seeds=$2 && shift ;;
 	--json) json=--json ;;
+	--build) build_only=1 ;;
 	*) echo "coverage: no such option: $1; see --help" >&2 && exit 2 ;;
 	esac
 	shift
@@ -34,6 +37,7 @@ done
 scripts/deps.sh build test >&2
 [ -f build-cov/build.ninja ] || cmake --preset coverage >&2
 cmake --build build-cov --target covered -j 2 >&2
+[ -z "$build_only" ] || exit 0
 
 raw=$PWD/build-cov/profile
 rm -rf "$raw"
