@@ -231,9 +231,19 @@ static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t st
 	lend_tx_end(c, &k->tx);
 }
 
-void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+void lend_call_drain(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	k->state = LEND_CALL_DRAINING;
+	k->tries = 0;
+	k->timer = c->now + lend_loss_rto(s, 0);
+	lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
+	lend_sess_arm(c, s, k->timer);
+}
+
+void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+{
 	bool sent = k->state == LEND_CALL_OPEN;
 
 	if (k->state == LEND_CALL_DRAINING)
@@ -243,11 +253,7 @@ void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status
 		lend_call_free_slot(c, k);
 		return;
 	}
-	k->state = LEND_CALL_DRAINING;
-	k->tries = 0;
-	k->timer = c->now + lend_loss_rto(s, 0);
-	lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
-	lend_sess_arm(c, s, k->timer);
+	lend_call_drain(c, k);
 }
 
 void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)

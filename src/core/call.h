@@ -32,6 +32,8 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
 
 /* What call and reply share. The slot may be used again; the record is gone. */
 void lend_call_free_slot(struct lend_core *c, struct lend_call_rec *k);
+/* It ended here: CANCEL until the server says GONE, and only then the slot is free. */
+void lend_call_drain(struct lend_core *c, struct lend_call_rec *k);
 /* Its unscheduled credit goes back to the session. */
 void lend_call_refund(struct lend_core *c, struct lend_call_rec *k);
 /* CALL_END, with the request; the reply is the caller's to fill in. */

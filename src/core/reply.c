@@ -58,7 +58,6 @@ static void finish(struct lend_core *c, struct lend_call_rec *k, const struct le
 		e->reply = lend_rx_end(c, k);
 	else
 		lend_rx_drop(c, k);
-	lend_call_free_slot(c, k);
 }
 
 static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
@@ -75,6 +74,7 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
 	lend_sess_owe_ack(c, s);
 	finish(c, k, v, fits);
+	lend_call_free_slot(c, k);
 }
 
 static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
@@ -88,9 +88,11 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 	enum lend_rx_verdict got;
 
 	if (v->head.length > most) {
+		/* The server may wait to be allowed the rest: it has to hear that none is wanted.
+		 */
 		LEND_COUNT(c, rx_too_big);
-		lend_ctl_ack(c, k); /* of no call by then: whole */
 		finish(c, k, v, false);
+		lend_call_drain(c, k);
 		return;
 	}
 	got = lend_rx_take(c, bufs, k, v);
@@ -100,6 +102,7 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 	if (got == LEND_RX_WHOLE) {
 		lend_ctl_ack(c, k);
 		finish(c, k, v, true);
+		lend_call_free_slot(c, k);
 	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
 	}

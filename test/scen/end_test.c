@@ -234,6 +234,35 @@ Test(end, a_reply_longer_than_its_memory_is_refused_and_its_length_told)
 	}
 }
 
+static bool lose_words_about_calls(struct duo *d, int from, const struct lend_pkt_view *v,
+				   uint32_t nth)
+{
+	(void)d, (void)nth;
+	return from == 0 && v->head.call != 0;
+}
+
+/* What the server may send was seen, and for the rest it would wait for ever. */
+Test(end, a_reply_that_was_refused_ends_at_the_server_whatever_is_lost)
+{
+	struct duo d;
+
+	duo_open(&d, false);
+	duo_up(&d);
+	d.quiet = true;
+	duo_call(&d, 0, duo_buf(&d, 0, 99, 0, 0), LEND_NEVER);
+	duo_settle(&d);
+	d.lose = lose_words_about_calls;
+	duo_reply(&d, 0, duo_buf(&d, 1, 100000, 100000, 0));
+	duo_settle(&d);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
+	duo_done(&d);
+	duo_pass(&d, 1200 * MS);
+	d.lose = NULL;
+	duo_pass(&d, 1200 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 1);
+	duo_close(&d);
+}
+
 Test(end, a_message_longer_than_the_limit_is_not_sent)
 {
 	struct duo d;
