@@ -16,6 +16,7 @@ static const struct {
     {"planted", sim_cmd_planted,
      "[--seeds MAX] [--jobs J] [--only NAME] [--json]: bugs that must be found"},
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
+    {"scenarios", sim_cmd_scenarios, "FILE...: plans that failed once"},
     {"speed", sim_cmd_speed, "datagrams a second of one core"},
     {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
     {"congestion", sim_cmd_congestion, "[--senders N,...] [--csv | --json]: incast"},

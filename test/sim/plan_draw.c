@@ -56,7 +56,8 @@ static void draw_work(struct lend_rng *r, struct sim_plan *p)
 	p->len_max = PICK(r, 64, 64, payload, 2 * payload, 4097, 4 * payload, 65537, 65537, 70000,
 			  p->unscheduled + 1, 300000, 1048577, 4194304);
 	each = 2 + p->len_max / 3 / payload;
-	p->calls = lend_max_u64(8, lend_rng_below(r, 24000 / each + 8));
+	/* Some 40,000 datagrams on the average, of plans short and long. */
+	p->calls = 8 + lend_rng_below(r, 1 + (300000 / each >> lend_rng_below(r, 8)));
 	p->message_max = one_in(r, 6) ? p->len_max - lend_rng_below(r, p->len_max / 2)
 				      : PICK(r, 1048576, 4194304, 16777216);
 	p->burst = PICK(r, 1, 1, 1, 4, 16, 100);
@@ -129,6 +130,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 {
 	struct sim_plan p = sim_plan_calm();
 	struct lend_rng r;
+	uint64_t trip;
 
 	lend_rng_seed(&r, seed);
 	p.seed = seed;
@@ -141,6 +143,11 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	draw_net(&r, &p);
 	p.span_us = PICK(&r, 100, 1000, 1000, 10000, 10000, 100000, 1000000);
 	p.span_us = lend_max_u64(p.span_us, p.calls * p.len_max / p.mbps / 4);
+	/* Most plans leave their calls the time to be made: the others find no slot. */
+	trip = (2 * p.delay_ns + p.turn_ns + 4000) / 1000;
+	if (!one_in(&r, 4))
+		p.span_us = lend_max_u64(
+		    p.span_us, 2 * p.calls * trip / (lend_min_u64(p.slots, p.inflight) * p.nodes));
 	if (!p.lossless)
 		draw_faults(&r, &p);
 	if (p.checked)

@@ -38,7 +38,7 @@ struct options {
 	uint64_t first, last;
 	double minutes;
 	uint32_t jobs;
-	bool json, quiet, no_shrink;
+	bool json, quiet, no_shrink, twice;
 };
 
 static double now_s(void)
@@ -67,7 +67,7 @@ static void add(uint64_t *sum, const uint64_t *more, size_t n)
 
 #define ADD(sum, more) add((uint64_t *)(sum), (const uint64_t *)(more), sizeof(*(sum)) / 8)
 
-static bool one_seed(struct desk *d, struct sim *sim, char why[SIM_WHY])
+static bool one_seed(struct desk *d, struct sim *sim, bool twice, char why[SIM_WHY])
 {
 	struct sim_plan plan = sim_plan_draw(d->seed);
 	uint64_t hash;
@@ -79,7 +79,7 @@ static bool one_seed(struct desk *d, struct sim *sim, char why[SIM_WHY])
 	d->seeds++;
 	ADD(&d->count, &sim->count);
 	ADD(&d->marks, &sim->marks);
-	if (d->seed % TWICE_EVERY != 0)
+	if (!twice && d->seed % TWICE_EVERY != 0)
 		return true;
 	d->twice++;
 	hash = sim->hash;
@@ -99,7 +99,7 @@ static void worker(struct board *b, struct desk *d, const struct options *o, dou
 		if (d->seed > o->last)
 			return;
 		alarm(SEED_SECONDS);
-		if (!one_seed(d, &sim, why))
+		if (!one_seed(d, &sim, o->twice, why))
 			fail(b, d->seed, why);
 	}
 }
@@ -245,6 +245,8 @@ static bool parse(int argc, char **argv, struct options *o)
 			o->json = true;
 		} else if (strcmp(argv[i], "--quiet") == 0) {
 			o->quiet = true;
+		} else if (strcmp(argv[i], "--twice") == 0) {
+			o->twice = true;
 		} else if (strcmp(argv[i], "--no-shrink") == 0) {
 			o->no_shrink = true;
 		} else if (strcmp(argv[i], "--seeds") == 0 &&
@@ -273,7 +275,7 @@ int sim_cmd_run(int argc, char **argv)
 
 	if (!parse(argc, argv, &o)) {
 		fprintf(stderr, "usage: lend-sim run [--seeds A..B | --minutes M] [--jobs J] "
-				"[--json] [--quiet] [--no-shrink]\n");
+				"[--json] [--quiet] [--no-shrink] [--twice]\n");
 		return 2;
 	}
 	if (o.minutes > 0 && o.first == 1 && o.last == 200)
