@@ -7,9 +7,10 @@ help() {
 	cat <<-EOF
 		usage: scripts/test.sh [--quick] [CTEST_OPTION]...
 
-		Runs every test with the release preset and with the dev preset (sanitizers, slow checks).
-		  --quick   the release preset only
-		Other options go to ctest.
+		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then 8 minutes of
+		scripts/reliability.sh.
+		  --quick   the release preset only, and no more
+		Other options go to ctest; with any of them it ends with the tests.
 
 		examples:
 		  scripts/test.sh                        everything
@@ -41,5 +42,11 @@ for preset in $presets; do
 	echo "== $preset" >>"$summary"
 	sed -n '/tests passed/,$p' "$log" >>"$summary"
 done
+if [ "$presets" != release ] && [ ${#rest[@]} -eq 0 ]; then
+	echo "== reliability"
+	scripts/reliability.sh --minutes 8 >"$log" || failed=1
+	echo "== reliability" >>"$summary"
+	cat "$log" >>"$summary"
+fi
 cat "$summary"
 exit $failed
