@@ -32,8 +32,10 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				     .probe = p->probe_us * 1000,
 				     .dead = p->dead_us * 1000};
 	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
+	bool narrow = p->mtu_last && n->id == p->nodes - 1;
+	uint64_t mtu = narrow ? lend_min_u64(p->mtu, p->mtu_last) : p->mtu;
 
-	c.path[0] = (struct lend_path){(uint32_t)p->mtu, p->lossless, p->checked, p->proven};
+	c.path[0] = (struct lend_path){(uint32_t)mtu, p->lossless, p->checked, p->proven};
 	fill(c.incarnation, sizeof(c.incarnation), who);
 	fill(c.seed, sizeof(c.seed), ~who);
 	return c;

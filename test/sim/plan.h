@@ -36,6 +36,7 @@
 	X(refuse_ppm, 0, "NEED answered with no memory")                                           \
 	X(hangup_ppm, 0, "calls after which their session is closed")                              \
 	X(mtu, 1472, "of the path")                                                                \
+	X(mtu_last, 0, "of the last node's path, if that is less; 0: as the others'")              \
 	X(lossless, 0, "the carrier loses nothing while both live")                                \
 	X(checked, 0, "no trailer")                                                                \
 	X(proven, 0, "addresses cannot be forged")                                                 \

@@ -154,5 +154,6 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 		p.corrupt_ppm = p.truncate_ppm = 0;
 	draw_deaths(&r, &p);
 	draw_mem(&r, &p);
+	p.mtu_last = one_in(&r, 8) ? PICK(&r, 256, 272, 512, 1024) : 0;
 	return p;
 }

@@ -261,15 +261,15 @@ static void cancel(struct sim *sim, uint32_t call)
 	struct sim_call *k = sim_work_at(sim, call);
 	struct sim_node *n = &sim->node[k->from];
 
-	if (k->ended || !n->up || n->life != k->life)
+	if (!n->up || n->life != k->life)
 		return;
 	if (n->paused > sim->now) {
 		sim_at(sim, n->paused, SIM_CANCEL, call, 0);
 		return;
 	}
 	k->cancelled = 1;
-	sim_trace_add(&sim->trace, sim->now, "cancels", k->from, k->to, call, 0);
-	lend_core_cancel(n->core, k->handle, 1);
+	sim_trace_add(&sim->trace, sim->now, "cancels", k->from, k->to, call, k->ended);
+	lend_core_cancel(n->core, k->handle, 1); /* of one that has ended: nothing happens */
 	sim_node_kick(sim, k->from);
 }
 
