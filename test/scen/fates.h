@@ -11,7 +11,8 @@
 #include "core/core.h"
 #include "core/state.h"
 
-enum { FATES = 16, FATES_NODES = 3, FATES_BUFS = 16, FATES_WIRE = 64, FATES_UNSCHEDULED = 65536 };
+enum { FATES = 16, FATES_NODES = 3, FATES_BUFS = 16, FATES_WIRE = 64 };
+enum { FATES_UNSCHEDULED = 65536, FATES_LONG = 12288 /* longest message with a pattern */ };
 
 enum fate { FATE_LOST, FATE_TWICE, FATE_LATE };
 
@@ -38,6 +39,7 @@ struct fates {
 	bool begun, told;
 	const char *wrong; /* the first thing that was not as it must be */
 	uint32_t steps;
+	bool played;                /* not the first run: a core sets what it uses */
 	lend_ns heard[FATES_NODES]; /* when something arrived */
 	uint64_t carried;           /* datagrams of all runs */
 	lend_ns longest;            /* of all runs: what run() thinks worth telling */
