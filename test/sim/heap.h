@@ -19,9 +19,10 @@ struct sim_heap {
 	uint64_t sequence;
 };
 
+/* Without a branch: which is earlier cannot be guessed. */
 static inline bool sim_event_before(const struct sim_event *a, const struct sim_event *b)
 {
-	return a->at != b->at ? a->at < b->at : a->order < b->order;
+	return (a->at < b->at) | ((a->at == b->at) & (a->order < b->order));
 }
 
 static inline void sim_heap_push(struct sim_heap *h, lend_ns at, uint8_t what, uint32_t a,
