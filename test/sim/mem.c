@@ -9,6 +9,7 @@ void sim_mem_open(struct sim *sim)
 {
 	sim->mem = calloc(1, sizeof(*sim->mem));
 	LEND_CHECK(sim->mem);
+	sim->mem->sparse = mem_one_in(sim, 6);
 	mem_serve_open(sim);
 	mem_client_open(sim);
 	mem_op_open(sim);

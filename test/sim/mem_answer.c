@@ -145,15 +145,10 @@ void sim_mem_end(struct sim *sim, uint32_t node, const struct sim_call *call,
 		 const struct lend_event *e, const void *data)
 {
 	struct mem_op *op = &sim->mem->op[call->arg];
-	bool bytes = op->say.kind == LEND_MEMOP_GET || op->say.kind == LEND_MEMOP_READ;
 
 	(void)node;
 	op->calls--;
-	if (e->ran == RAN_YES && e->status == EXHAUSTED && bytes &&
-	    !(op->answers >> EXHAUSTED & 1)) {
-		SIM_MARK(sim, mem_reply_too_long);
-		mem_op_resolve(sim, op);
-	} else if (op->hand) {
+	if (op->hand) {
 		if (e->ran != RAN_YES)
 			SIM_MARK(sim, mem_hand_lost);
 		mem_op_resolve(sim, op);

@@ -56,7 +56,6 @@
 	X(mem_placed, "a long message landed in pages")                                            \
 	X(mem_placed_unused, "pages of a placement not used by its operation")                     \
 	X(mem_placement_undone, "a placement whose message died")                                  \
-	X(mem_reply_too_long, "a reply that its reader had no memory for")                         \
 	X(mem_pages_full, "no pages left")                                                         \
 	X(mem_nodes_full, "no page table nodes left")                                              \
 	X(mem_objects_full, "no room for one more object")                                         \

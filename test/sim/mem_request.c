@@ -142,9 +142,10 @@ static void look_before(struct sim *sim, uint32_t node, const uint8_t *who,
 
 	b->at = NULL;
 	lend_grant_expire(store, sim->now);
-	if (client && (op->kind == LEND_MEMOP_FORGET ? op->low <= op->target : op->low <= op->id)) {
+	if (client) {
 		lend_lease_renew(store, sim->now, lend_client_at(store, client)->incarnation);
-		lend_client_low(store, client, op->low);
+		if (op->low <= (op->kind == LEND_MEMOP_FORGET ? op->target : op->id))
+			lend_client_low(store, client, op->low);
 		b->at = lend_record_at(store, client, op->id);
 		b->record = *b->at;
 	}

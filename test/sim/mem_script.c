@@ -147,6 +147,8 @@ static bool use_ref(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		(void)lend_memref_slice(&r->ref, offset, len,
 					lend_memref_rights(&r->ref) & (unsigned)mem_below(sim, 8),
 					&op->say.ref);
+		if (mem_one_in(sim, 3))
+			mem_script_keep(sim, a, &op->say.ref, op->store);
 	}
 	if (mem_one_in(sim, 40)) {
 		forge(sim, &op->say.ref);
@@ -210,20 +212,27 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		return true;
 	}
 	part(sim, s->len, &op->say.offset, &op->say.len);
-	if (op->say.kind == LEND_MEMOP_WRITE && mem_one_in(sim, 6)) { /* a long one, in pages */
+	if (op->say.kind == LEND_MEMOP_WRITE && sim->mem->sparse) {
+		op->say.offset = mem_below(sim, s->len + 1);
+		op->say.len = lend_min_u64(op->say.len, s->len - op->say.offset);
+		op->say.len = lend_min_u64(op->say.len, mem_below(sim, 100));
+	} else if (op->say.kind == LEND_MEMOP_WRITE &&
+		   mem_one_in(sim, 6)) { /* a long one, in pages */
 		op->say.offset -= op->say.offset % LEND_MEM_PAGE;
 		op->say.len =
 		    lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len), longest(sim));
 		op->say.len -= lend_min_u64(op->say.len, mem_below(sim, 3) * 100);
 	}
 	if (op->say.kind == LEND_MEMOP_WRITE)
-		return s->writes++ < MEM_EXTENTS / 4;
+		return s->writes++ < (sim->mem->sparse ? 14u : 8u);
 	if (op->say.kind != LEND_MEMOP_SEAL)
 		return true;
 	op->say.terms = terms(sim, true);
-	if (mem_one_in(sim, 2)) {
-		op->say.offset = 0;
-		op->say.len = s->len;
+	if (mem_one_in(sim, 2)) { /* to the end, however far */
+		op->say.offset = mem_below(sim, 2) ? 0 : place(sim, s->len);
+		op->say.len = s->len - op->say.offset;
+		if (op->say.len > LEND_MEM_PAGE && mem_one_in(sim, 4))
+			op->say.len -= LEND_MEM_PAGE;
 	}
 	if (mem_one_in(sim, 3)) {
 		op->say.flags = LEND_MEMOP_CONSUME;
@@ -236,6 +245,8 @@ static uint64_t space_len(struct sim *sim)
 {
 	uint64_t whole = LEND_MEM_PAGE * UINT64_C(64);
 
+	if (sim->mem->sparse && mem_below(sim, 4))
+		return LEND_MEMREF_ROOT_MAX >> mem_below(sim, 6);
 	if (mem_one_in(sim, 4)) /* page tables that are full, and shared as they are */
 		return (whole << 6 * mem_below(sim, 3)) - mem_below(sim, 2);
 	if (mem_one_in(sim, 16))
@@ -293,6 +304,11 @@ static uint8_t choose(struct sim *sim, const struct mem_actor *a)
 	    LEND_MEMOP_GRANT,   LEND_MEMOP_NARROW, LEND_MEMOP_RELEASE, LEND_MEMOP_RELEASE,
 	    LEND_MEMOP_RELEASE, LEND_MEMOP_FREE,   LEND_MEMOP_RENEW,   LEND_MEMOP_STAT};
 
+	static const uint8_t sparse[] = {LEND_MEMOP_ALLOC, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE,
+					 LEND_MEMOP_SEAL,  LEND_MEMOP_SEAL,  LEND_MEMOP_MAP};
+
+	if (sim->mem->sparse && mem_below(sim, 8))
+		return sparse[mem_below(sim, sizeof(sparse))];
 	if (a->spaces == MEM_SPACES && mem_one_in(sim, 2))
 		return LEND_MEMOP_FREE;
 	if (a->refs == MEM_REFS && mem_one_in(sim, 2))
@@ -348,10 +364,9 @@ static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 	if (mem_below(sim, 3))
 		op->say.id = mem_one_in(sim, 2) ? l->low - 1 : l->low;
 	op->say.id += op->say.id == 0;
-	if (mem_one_in(sim, 3)) {
-		op->other_life = true;
+	op->wrong = (uint8_t)mem_below(sim, 4);
+	if (op->wrong == MEM_WRONG_LIFE || op->wrong == MEM_WRONG_LOW)
 		op->say.id = l->next;
-	}
 	op->say.len = MEM_STRAY_MARK; /* by these it is told from what has that id */
 	if (op->say.kind == LEND_MEMOP_PUT)
 		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, MEM_STRAY_MARK};

@@ -47,6 +47,8 @@ static void configure(struct sim *sim, uint32_t node)
 	    .revive = p->lease_us * 500,
 	    .addresses = lend_rng_below(&r, 2) ? "sim:0,sim:1" : NULL,
 	};
+	if (sim->mem->sparse)
+		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	for (int i = 0; i < 16; i++)
 		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);

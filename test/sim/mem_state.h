@@ -62,6 +62,7 @@ enum mem_garbage {
 	MEM_BAD_FLAGS,
 	MEM_GARBAGES
 };
+enum mem_wrong { MEM_RIGHT, MEM_WRONG_LIFE, MEM_WRONG_LOW };
 struct mem_op {
 	struct lend_memop say;
 	uint32_t actor, store;
@@ -73,7 +74,7 @@ struct mem_op {
 	bool resolved;   /* nothing more is wanted: goes when its last call ends */
 	bool forgetting; /* a FORGET of it was sent */
 	bool hand;       /* hands references over to a node */
-	bool other_life; /* says that it is of a life that its client does not have */
+	uint8_t wrong;   /* enum mem_wrong */
 	uint32_t sent, execs, not_run;
 	uint32_t answers; /* a bit for each status that the node gave */
 	uint32_t about;   /* FORGET: which operation */
@@ -117,6 +118,7 @@ struct sim_mem {
 	struct mem_actor *actor;
 	struct mem_op *op; /* MEM_OPS of each actor */
 	uint32_t actors;
+	bool sparse; /* large spaces with little in them: page tables run out before pages */
 	uint64_t made, serial;
 	lend_ns healed;  /* faults were over; 0: not yet */
 	uint32_t *owner; /* actor by client number */
