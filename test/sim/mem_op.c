@@ -159,7 +159,8 @@ void mem_op_send(struct sim *sim, struct mem_op *op)
 		buf = hand_message(sim, node, op);
 		to = (uint32_t)op->say.target;
 	} else {
-		op->say.life = op->say.kind == LEND_MEMOP_HELLO ? 0 : l->life - (op->wrong == MEM_WRONG_LIFE);
+		op->say.life =
+		    op->say.kind == LEND_MEMOP_HELLO ? 0 : l->life - (op->wrong == MEM_WRONG_LIFE);
 		op->say.low = op->say.kind == LEND_MEMOP_HELLO || op->garbage ? 0 : l->low;
 		if (op->wrong == MEM_WRONG_LOW)
 			op->say.low = op->say.id + 1;

@@ -304,8 +304,9 @@ static uint8_t choose(struct sim *sim, const struct mem_actor *a)
 	    LEND_MEMOP_GRANT,   LEND_MEMOP_NARROW, LEND_MEMOP_RELEASE, LEND_MEMOP_RELEASE,
 	    LEND_MEMOP_RELEASE, LEND_MEMOP_FREE,   LEND_MEMOP_RENEW,   LEND_MEMOP_STAT};
 
-	static const uint8_t sparse[] = {LEND_MEMOP_ALLOC, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE,
-					 LEND_MEMOP_SEAL,  LEND_MEMOP_SEAL,  LEND_MEMOP_MAP};
+	static const uint8_t sparse[] = {LEND_MEMOP_ALLOC, LEND_MEMOP_WRITE, LEND_MEMOP_WRITE,
+					 LEND_MEMOP_WRITE, LEND_MEMOP_WRITE, LEND_MEMOP_SEAL,
+					 LEND_MEMOP_SEAL,  LEND_MEMOP_MAP};
 
 	if (sim->mem->sparse && mem_below(sim, 8))
 		return sparse[mem_below(sim, sizeof(sparse))];

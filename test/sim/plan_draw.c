@@ -119,7 +119,7 @@ static void draw_mem(struct lend_rng *r, struct sim_plan *p)
 	if (!one_in(r, 3))
 		return;
 	p->stores = 1 + lend_rng_below(r, p->nodes > 3 ? 2 : 1);
-	p->memops = 20 + some(r, 600);
+	p->memops = one_in(r, 3) ? 500 + some(r, 3000) : 20 + some(r, 600);
 	p->pages = PICK(r, 256, 256, 16, 64, 1024);
 	p->clients = PICK(r, 1, 2, 2, 5);
 	p->lease_us = PICK(r, 1000000, 1000000, 20000, 50000, 5000000);
