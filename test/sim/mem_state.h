@@ -157,7 +157,11 @@ void mem_client_hand(struct sim *sim, uint32_t node, const struct lend_event *e)
 /* The node forgot this client: nothing is left there. */
 void mem_client_fenced(struct sim *sim, struct mem_actor *a, uint32_t store);
 const char *mem_client_unfinished(struct sim *sim);
+/* mem_compose: fills in what it says; false: there is nothing to say it about. */
+bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op);
 /* mem_script */
+struct mem_ref *mem_script_ref(struct sim *sim,
+			       struct mem_actor *a); /* one that it knows, or NULL */
 void mem_script_one(struct sim *sim, struct mem_actor *a);
 void mem_script_keep(struct sim *sim, struct mem_actor *a, const struct lend_memref *ref,
 		     uint32_t store);
