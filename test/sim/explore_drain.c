@@ -112,13 +112,14 @@ static bool all(const struct walk *w, size_t member)
 /* A client and its memory node agree on what is held. */
 static void agree(struct walk *w)
 {
-	uint32_t mn = w->scope->nodes - 1;
-	const struct ex_attr *m = attr(w, mn), *a;
+	const struct ex_attr *m = attr(w, w->scope->nodes - 1);
 
-	for (uint32_t i = 0; i < mn && m; i++) {
-		a = attr(w, i);
-		if (a && a->lives[i] && m->lives[i] == a->lives[i] && m->holds[i] != a->holds[i])
-			w->bad = "a client and its memory node do not agree on what it holds";
+	for (uint32_t i = 0; i + 1 < w->scope->nodes && m; i++) {
+		const struct ex_attr *a = attr(w, i);
+
+		for (uint32_t p = 0; a && p < EX_PROCESSES; p++)
+			if (a->lives[p] && a->lives[p] == m->lives[p] && a->holds[p] != m->holds[p])
+				w->bad = "a client and its memory node differ on what it holds";
 	}
 }
 

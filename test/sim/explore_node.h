@@ -34,7 +34,7 @@ enum ex_kind {
 #define EX_INPUT(kind, arg) ((uint64_t)(kind) << 56 | (arg))
 
 enum { EX_REQS = 4, EX_IDS = 8, EX_MEM_BYTES = 192 };
-enum { EX_SESSION_BITS = 4 };
+enum { EX_PROCESSES = 2 * (EX_NODES - 1) /* clients, twice started */ };
 
 struct ex_message {
 	uint16_t len;
@@ -44,11 +44,9 @@ struct ex_message {
 /* The program on memory. */
 struct ex_memapp {
 	uint8_t at;             /* place in the scope's list */
-	uint8_t forget;         /* the operation at `at` has to be forgotten first */
-	uint8_t open;           /* an operation is under way */
+	uint8_t forget;         /* what became of the operation at `at` is not known */
 	uint8_t has_ref, holds; /* believed */
-	uint8_t dead;           /* its life ended: ABORTED came */
-	uint8_t passed;
+	uint8_t dead;           /* its life, or what it wanted, is gone */
 	uint32_t life;
 	uint64_t id; /* of the operation at `at` */
 	uint8_t ref[64];
@@ -103,8 +101,8 @@ struct ex_attr {
 	uint8_t quiet, clean, open; /* see ex_core_quiet(); it has a session */
 	uint8_t settle; /* an outcome is not known: 1, say EX_OP; 2, say EX_CONNECT first */
 	uint8_t inc;
-	uint8_t holds[EX_NODES]; /* memory node: of each node's client; client: believed */
-	uint8_t lives[EX_NODES]; /* memory node: low bits of each client's life; client: its own */
+	/* By process: memory node, of each one's life and holds; client, its own, believed. */
+	uint8_t holds[EX_PROCESSES], lives[EX_PROCESSES];
 };
 _Static_assert(sizeof(struct ex_attr) <= EX_ATTR, "fits");
 /* Bits of api. */

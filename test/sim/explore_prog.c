@@ -373,6 +373,8 @@ static void compare(struct ex_node *n, uint8_t *data, uint32_t message, uint32_t
 
 void ex_prog_refill(struct ex_node *n)
 {
+	for (uint32_t i = 0; i < EX_REQS; i++)
+		n->seg[EX_BUF_DYN + i].len = n->app.dyn[i].len;
 	for (uint32_t i = 0; i < n->core->records; i++) {
 		struct lend_call_rec *k = lend_call_at(n->core, i);
 

@@ -13,14 +13,13 @@ enum ex_mem_op {
 	EX_MEM_END,
 	EX_MEM_HELLO,
 	EX_MEM_PUT_OWNED,
-	EX_MEM_PUT,
-	EX_MEM_SHARE,
-	EX_MEM_GRANT,
-	EX_MEM_PASS,
-	EX_MEM_TAKE,
-	EX_MEM_ADOPT,
+	EX_MEM_PUT,   /* TRANSFER: whoever adopts has it */
+	EX_MEM_SHARE, /* one more may adopt */
+	EX_MEM_GRANT, /* TRANSFER */
+	EX_MEM_PASS,  /* hands the reference to the other client */
+	EX_MEM_ADOPT, /* once a reference is here */
 	EX_MEM_GET,
-	EX_MEM_RELEASE
+	EX_MEM_RELEASE,
 };
 enum { EX_MEM_OPS = 8 };
 

@@ -115,16 +115,16 @@ void ex_world_deliver(const struct ex_scope *scope, struct ex_state *s, uint32_t
 	deliver(scope, s, i, true, bad);
 }
 
-static void connect_all(const struct ex_scope *scope, struct ex_state *s)
+/* One input, and what comes of it, without faults. */
+static void calmly(const struct ex_scope *scope, struct ex_state *s, uint32_t node, uint32_t bit)
 {
 	const char *bad = NULL;
 
-	for (uint32_t i = 0; i + 1 < scope->nodes && !bad; i++) {
-		step(scope, s, i, ex_api_input(EX_API_CONNECT), false, &bad);
-		while (s->n && !bad)
-			deliver(scope, s, 0, false, &bad);
-	}
-	LEND_CHECK(!bad);
+	step(scope, s, node, ex_api_input(bit), false, &bad);
+	while (s->n && !bad)
+		deliver(scope, s, 0, false, &bad);
+	if (bad)
+		fprintf(stderr, "before the first state: %s\n", bad);
 }
 
 void ex_world_start(const struct ex_scope *scope, struct ex_state *s)
@@ -132,8 +132,11 @@ void ex_world_start(const struct ex_scope *scope, struct ex_state *s)
 	memset(s, 0, sizeof(*s));
 	for (uint32_t i = 0; i < scope->nodes; i++)
 		s->node[i] = ex_node_start(i, 0);
-	if (scope->up)
-		connect_all(scope, s);
+	for (uint32_t i = 0; i + 1 < scope->nodes && scope->up; i++) {
+		calmly(scope, s, i, EX_API_CONNECT);
+		if (scope->mem[i][0] == EX_MEM_HELLO)
+			calmly(scope, s, i, EX_API_OP);
+	}
 }
 
 static void add(struct ex_move *moves, uint32_t *n, enum ex_kind kind, uint32_t node, uint32_t arg)
