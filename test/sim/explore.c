@@ -32,7 +32,7 @@ static void usage(FILE *to)
 	fprintf(to, "usage: lend-sim explore [OPTION]...\n\n"
 		    "Looks at every order of deliveries, losses, repeats, timeouts and crashes "
 		    "within small scopes.\n"
-		    "  --seconds N    for all scopes together (45)\n"
+		    "  --seconds N    of CPU time, for all scopes together (45)\n"
 		    "  --states N     per scope, at most\n"
 		    "  --scope NAME   this one only\n"
 		    "  --replay TEXT  what a violation printed: tells each step\n"

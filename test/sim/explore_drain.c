@@ -113,14 +113,21 @@ static bool all(const struct walk *w, size_t member)
 static void agree(struct walk *w)
 {
 	const struct ex_attr *m = attr(w, w->scope->nodes - 1);
+	uint32_t holders = 0;
 
 	for (uint32_t i = 0; i + 1 < w->scope->nodes && m; i++) {
 		const struct ex_attr *a = attr(w, i);
 
-		for (uint32_t p = 0; a && p < EX_PROCESSES; p++)
-			if (a->lives[p] && a->lives[p] == m->lives[p] && a->holds[p] != m->holds[p])
+		for (uint32_t p = 0; a && p < EX_PROCESSES; p++) {
+			bool known = a->lives[p] && a->lives[p] == m->lives[p];
+
+			holders += known && a->holds[p];
+			if (known && a->holds[p] != m->holds[p])
 				w->bad = "a client and its memory node differ on what it holds";
+		}
 	}
+	if (holders > w->scope->holders)
+		w->bad = "more clients hold a snapshot than were to";
 }
 
 static bool close_one(struct walk *w)

@@ -69,17 +69,18 @@ bool ex_mem_wants(const struct ex_node *n)
 	return current(n) != EX_MEM_END && (current(n) != EX_MEM_ADOPT || m->has_ref);
 }
 
-static uint8_t byte_at(uint32_t i)
+static uint8_t byte_at(uint8_t content, uint32_t i)
 {
-	return (uint8_t)(0x5a + i * 3);
+	return (uint8_t)(0x5a + i * 3 + content * 11u);
 }
 
 static void pass_on(struct ex_node *n)
 {
 	struct ex_dgram g = {
-	    .from = (uint8_t)n->index, .to = (uint8_t)(1 - n->index), .app = 1, .data_len = 64};
+	    .from = (uint8_t)n->index, .to = (uint8_t)(1 - n->index), .app = 1, .data_len = 65};
 
 	memcpy(g.bytes, n->app.mem.ref, sizeof(n->app.mem.ref));
+	g.bytes[64] = n->app.mem.content;
 	ex_send(n, &g);
 	n->app.mem.at++;
 }
@@ -87,6 +88,7 @@ static void pass_on(struct ex_node *n)
 void ex_mem_passed(struct ex_node *n, const struct ex_dgram *g)
 {
 	memcpy(n->app.mem.ref, g->bytes, sizeof(n->app.mem.ref));
+	n->app.mem.content = g->bytes[64];
 	n->app.mem.has_ref = 1;
 }
 
@@ -98,7 +100,7 @@ static void set_terms(struct lend_memop *op, uint8_t kind)
 }
 
 /* The operation that the program is at. */
-static struct lend_memop make(const struct ex_node *n)
+static struct lend_memop make(const struct ex_node *n, bool forget)
 {
 	static const uint8_t kind[] = {
 	    [EX_MEM_HELLO] = LEND_MEMOP_HELLO,    [EX_MEM_PUT_OWNED] = LEND_MEMOP_PUT,
@@ -111,7 +113,7 @@ static struct lend_memop make(const struct ex_node *n)
 	struct lend_memop op = {
 	    .kind = kind[at], .client = n->index + 1, .life = m->life, .id = m->id, .low = m->id};
 
-	if (m->forget) {
+	if (forget) {
 		op.kind = LEND_MEMOP_FORGET;
 		op.id = 0;
 		op.target = m->id;
@@ -137,9 +139,9 @@ static struct lend_memop make(const struct ex_node *n)
 	return op;
 }
 
-static uint32_t write_request(const struct ex_node *n, uint8_t *to)
+static uint32_t write_request(const struct ex_node *n, bool forget, uint8_t *to)
 {
-	struct lend_memop op = make(n);
+	struct lend_memop op = make(n, forget);
 	uint32_t len = lend_memop_encode(&op, to);
 
 	if (op.kind == LEND_MEMOP_RELEASE) {
@@ -147,7 +149,7 @@ static uint32_t write_request(const struct ex_node *n, uint8_t *to)
 		len += LEND_MEMREF_LEN;
 	}
 	for (uint32_t i = 0; op.kind == LEND_MEMOP_PUT && i < LEN; i++)
-		to[len++] = byte_at(i);
+		to[len++] = byte_at(n->app.mem.at, i);
 	return len;
 }
 
@@ -161,7 +163,7 @@ static uint32_t put_dyn(struct ex_node *n, uint32_t i, uint32_t len)
 	return buf;
 }
 
-void ex_mem_op(struct ex_node *n)
+void ex_mem_op(struct ex_node *n, bool forget)
 {
 	struct ex_memapp *m = &n->app.mem;
 	struct lend_core_call call = {.method = LEND_MEM_METHOD, .deadline = LEND_NEVER};
@@ -171,10 +173,12 @@ void ex_mem_op(struct ex_node *n)
 		return;
 	}
 	m->id += !m->id;
-	call.request = put_dyn(n, 0, write_request(n, n->app.dyn[0].bytes));
+	call.request = put_dyn(n, 0, write_request(n, forget, n->app.dyn[0].bytes));
 	if (lend_core_call(n->core, n->now, n->app.session, &n->bufs, &call, &n->app.call[0])) {
 		n->app.call[0] = 0;
 		ex_back(n, call.request);
+	} else {
+		m->asked = forget;
 	}
 }
 
@@ -202,10 +206,11 @@ static void finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, 
 		else
 			memcpy(m->ref, data, sizeof(m->ref));
 		m->has_ref = 1;
+		m->content = m->at;
 		m->holds = at != EX_MEM_PUT;
 	}
 	for (uint32_t i = 0; at == EX_MEM_GET && i < LEN; i++)
-		if (len != LEN || data[i] != byte_at(i))
+		if (len != LEN || data[i] != byte_at(m->content, i))
 			ex_bad(n, "GET reads other bytes");
 	if (at == EX_MEM_RELEASE && m->holds && (len != 8 || lend_load_u32(data) != 1))
 		ex_bad(n, "what was held is not released");
@@ -238,11 +243,12 @@ static void refused(struct ex_node *n, enum lend_mem_status status)
 	struct ex_memapp *m = &n->app.mem;
 	bool gone = status == LEND_MEM_NOT_FOUND || status == LEND_MEM_FAILED_PRECONDITION;
 
-	if (status == LEND_MEM_ABORTED) {
-		m->dead = 1;
-		m->holds = 0;
+	if (status == LEND_MEM_ABORTED && !m->lives && n->app.inc == 0) {
+		*m = (struct ex_memapp){.lives = 1, .again = m->again};
+	} else if (status == LEND_MEM_ABORTED) {
+		*m = (struct ex_memapp){.lives = 1, .dead = 1};
+	} else if (gone && !m->holds && !m->asked && current(n) != EX_MEM_HELLO) {
 		m->forget = 0;
-	} else if (gone && !m->holds && !m->forget && current(n) != EX_MEM_HELLO) {
 		m->dead = 1; /* the grant ran out: there is nothing more to do */
 	} else {
 		ex_bad(n, "an operation fails that should not");
@@ -256,12 +262,12 @@ void ex_mem_end(struct ex_node *n, const struct lend_event *e)
 	ex_back(n, e->buf);
 	ex_back(n, e->reply);
 	if (e->ran == RAN_MAYBE)
-		m->forget |= m->forget || lend_memop_recorded(make(n).kind);
+		m->forget |= lend_memop_recorded(make(n, false).kind);
 	if (e->ran != RAN_YES)
 		return;
 	if (e->status != LEND_MEM_OK)
 		refused(n, (enum lend_mem_status)e->status);
-	else if (m->forget)
+	else if (m->asked)
 		forgotten(n, e->data, e->data_len);
 	else
 		finished(n, current(n), e->data, e->data_len);

@@ -339,7 +339,7 @@ const struct ex_attr *ex_node_attr(uint32_t node, uint32_t state)
 
 uint64_t ex_api_input(uint32_t i)
 {
-	static const uint8_t plain[] = {EX_CONNECT, EX_CALL, EX_CLOSE, EX_OP};
+	static const uint8_t plain[] = {EX_CONNECT, EX_CALL, EX_CLOSE, EX_OP, EX_AGAIN};
 
 	if (i >= EX_API_REPLY)
 		return EX_INPUT(EX_REPLY, i - EX_API_REPLY);

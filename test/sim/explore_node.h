@@ -23,7 +23,8 @@ enum ex_kind {
 	EX_CANCEL, /* call */
 	EX_REPLY,  /* request, by its place */
 	EX_CLOSE,
-	EX_OP, /* the next operation on memory */
+	EX_OP,    /* the next operation on memory, or FORGET */
+	EX_AGAIN, /* the operation whose outcome is not known, once more */
 	/* the world's */
 	EX_DROP,
 	EX_DUP,
@@ -45,8 +46,11 @@ struct ex_message {
 struct ex_memapp {
 	uint8_t at;             /* place in the scope's list */
 	uint8_t forget;         /* what became of the operation at `at` is not known */
+	uint8_t asked;          /* what is under way is FORGET */
 	uint8_t has_ref, holds; /* believed */
+	uint8_t content;        /* what ref reads as */
 	uint8_t dead;           /* its life, or what it wanted, is gone */
+	uint8_t lives, again;   /* times that it said HELLO anew; that it repeated */
 	uint32_t life;
 	uint64_t id; /* of the operation at `at` */
 	uint8_t ref[64];
@@ -106,7 +110,15 @@ struct ex_attr {
 };
 _Static_assert(sizeof(struct ex_attr) <= EX_ATTR, "fits");
 /* Bits of api. */
-enum { EX_API_CONNECT, EX_API_CALL, EX_API_CLOSE, EX_API_OP, EX_API_CANCEL, EX_API_REPLY = 8 };
+enum {
+	EX_API_CONNECT,
+	EX_API_CALL,
+	EX_API_CLOSE,
+	EX_API_OP,
+	EX_API_AGAIN,
+	EX_API_CANCEL,
+	EX_API_REPLY = EX_API_CANCEL + EX_PER,
+};
 
 void ex_nodes_open(const struct ex_scope *scope);
 void ex_nodes_close(void);

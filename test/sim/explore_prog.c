@@ -298,7 +298,11 @@ void ex_prog_act(struct ex_node *n, uint64_t input)
 		lend_core_disconnect(n->core, n->app.session);
 		return;
 	case EX_OP:
-		ex_mem_op(n);
+		ex_mem_op(n, n->app.mem.forget);
+		return;
+	case EX_AGAIN:
+		n->app.mem.again++;
+		ex_mem_op(n, false);
 		return;
 	case EX_NONE:
 	case EX_DELIVER:
@@ -327,6 +331,7 @@ uint32_t ex_prog_api(const struct ex_node *n)
 	api |= a->session && a->made < s->calls ? 1u << EX_API_CALL : 0;
 	api |= a->session && a->closes < s->closes ? 1u << EX_API_CLOSE : 0;
 	api |= ex_mem_wants(n) ? 1u << EX_API_OP : 0;
+	api |= ex_mem_wants(n) && a->mem.forget && !a->mem.again ? 1u << EX_API_AGAIN : 0;
 	for (uint32_t i = 0; i < EX_PER; i++)
 		api |= a->call[i] && a->cancels < s->cancels ? 1u << (EX_API_CANCEL + i) : 0;
 	return api;

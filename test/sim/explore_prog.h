@@ -85,7 +85,8 @@ uint32_t ex_prog_api(const struct ex_node *n);
 void ex_mem_open(struct ex_node *n);
 void ex_mem_start(struct ex_node *n);
 void ex_mem_close(struct ex_node *n);
-void ex_mem_op(struct ex_node *n);
+/* The operation that the program is at, or FORGET of it. */
+void ex_mem_op(struct ex_node *n, bool forget);
 void ex_mem_passed(struct ex_node *n, const struct ex_dgram *g);
 void ex_mem_end(struct ex_node *n, const struct lend_event *e);
 void ex_mem_serve(struct ex_node *n, const struct lend_event *e);

@@ -19,7 +19,7 @@ struct ex_found {
 	double seconds;
 };
 
-/* From any fixed moment. */
+/* CPU time of this process: what is looked at depends less on who else runs. */
 double ex_seconds(void);
 void ex_search(const struct ex_scope *scope, struct ex_limits limits, struct ex_found *found);
 /* Makes these choices and tells of them; then without faults to the end. NULL, or what is wrong. */

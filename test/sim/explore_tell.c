@@ -14,8 +14,8 @@ static const char *const move_name[EX_KINDS] = {
     [EX_DELIVER] = "deliver", [EX_TICK] = "tick",   [EX_PASS] = "pass",
     [EX_CONNECT] = "connect", [EX_CALL] = "call",   [EX_CANCEL] = "cancel",
     [EX_REPLY] = "reply",     [EX_CLOSE] = "close", [EX_OP] = "op",
-    [EX_DROP] = "drop",       [EX_DUP] = "dup",     [EX_CRASH] = "crash",
-    [EX_START] = "start",
+    [EX_AGAIN] = "again",     [EX_DROP] = "drop",   [EX_DUP] = "dup",
+    [EX_CRASH] = "crash",     [EX_START] = "start",
 };
 
 static void tell_dgram(uint32_t id, FILE *to)
