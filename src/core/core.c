@@ -140,9 +140,7 @@ static void feed_starved(struct lend_core *c)
 {
 	for (uint32_t turns = c->starved.n; turns > 0; turns--) {
 		struct lend_call_rec *k = lend_call_at(c, c->starved.head);
-		bool memory = (k->rx.buf || c->supply_n > 0) &&
-			      (k->rx.frags != LEND_NONE || c->free_frags.free > 0);
-		bool more;
+		bool memory = lend_rx_has_room(c, &k->rx), more;
 
 		lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 		/* It may want both; without budget it is on the list again. */

@@ -90,7 +90,7 @@ static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *
 		return;
 	ack->low = lend_rx_low(c, k);
 	/* Only once there is memory again is it worth sending what was dropped. */
-	if (k->rx.dropped && (k->rx.buf || c->supply_n > 0) && c->free_frags.free > 0)
+	if (k->rx.dropped && lend_rx_has_room(c, &k->rx))
 		head->length |= LEND_PKT_DROPPED;
 	if (head->length & LEND_PKT_DROPPED)
 		k->rx.dropped = 0;

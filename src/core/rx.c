@@ -283,6 +283,11 @@ void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k)
 		lend_event_push(c, LEND_EV_BUF_BACK)->buf = buf;
 }
 
+bool lend_rx_has_room(struct lend_core *c, const struct lend_rx *r)
+{
+	return (r->buf || c->supply_n > 0) && (r->frags != LEND_NONE || c->free_frags.free > 0);
+}
+
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);

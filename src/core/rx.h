@@ -29,6 +29,8 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k);
 void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k);
 /* Offers the sender more, within window and budget; true when the offer grew. */
 bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k);
+/* There is memory for what was dropped for want of it. */
+bool lend_rx_has_room(struct lend_core *c, const struct lend_rx *r);
 /* All bytes below this offset are here. */
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k);
 /* Writes into a chain; the caller has checked that it fits. */

@@ -297,3 +297,58 @@ Test(hostile, a_hello_that_makes_no_sense_changes_nothing)
 	duo_output(&d, 1);
 	duo_close(&d);
 }
+
+static void one_reassembly_and_little_budget(struct lend_core_config *c)
+{
+	c->reassemblies = 1;
+	c->receive_budget = 1500;
+}
+
+/* Not passed on to a tick: what one burst brings. */
+static void burst(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
+		  uint32_t payload)
+{
+	struct craft g = {.head = {.magic = LEND_PKT_MAGIC,
+				   .version = LEND_PKT_VERSION,
+				   .kind = LEND_PKT_REQUEST,
+				   .call = call,
+				   .session = d->side[1].session,
+				   .number = number,
+				   .offset = offset,
+				   .length = length}};
+
+	g.request.left_us = UINT32_MAX;
+	duo_inject(d, 1, &g, (uint32_t)sizeof(g.head) + sizeof(g.request) + payload);
+}
+
+/* It was dropped for want of a reassembly and came again in the same burst that freed one; all are
+ * in use again, and there is no budget for more of it. Its sender is told once, not at every tick
+ * for ever. */
+Test(hostile, who_has_memory_again_and_no_budget_is_told_once)
+{
+	struct duo d;
+	uint64_t acks;
+
+	up_with(&d, one_reassembly_and_little_budget);
+	request(&d, call_id(0, 1), 10, 0, 70000, PAYLOAD); /* takes the budget */
+	request(&d, call_id(1, 1), 11, 0, 2 * PAYLOAD, PAYLOAD);
+	request(&d, call_id(2, 1), 12, 0, 70000, PAYLOAD);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_memory, 1, "no reassembly for it");
+	burst(&d, call_id(1, 1), 13, PAYLOAD, 2 * PAYLOAD, PAYLOAD);
+	burst(&d, call_id(2, 1), 14, 0, 70000, PAYLOAD);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 2);
+	acks = lend_core_stats(d.side[1].core)->acks;
+	for (int i = 0; i < 20; i++) {
+		lend_core_tick(d.side[1].core, d.now);
+		duo_output(&d, 1);
+		d.side[1].n = 0;
+	}
+	cr_assert_leq(lend_core_stats(d.side[1].core)->acks - acks, 3);
+	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now);
+	duo_free(&d, 1, d.side[1].request_buf);
+	duo_reply(&d, 0, 0);
+	lend_core_disconnect(d.side[1].core, d.side[1].session);
+	duo_output(&d, 1);
+	duo_close(&d);
+}
