@@ -206,6 +206,8 @@ bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *ses
 
 static void supply(struct sim *sim, struct sim_node *n)
 {
+	if (!sim->healing && sim_odds(sim, SIM_RNG_TURN, sim->plan.dry_ppm))
+		return;
 	for (uint32_t i = lend_core_supply_wanted(n->core); i > 0; i--) {
 		uint32_t b = sim_node_buf(sim, n->id, n->cfg.unscheduled, 0);
 

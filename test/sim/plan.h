@@ -34,7 +34,8 @@
 	X(deadline_us, 1000, "at most")                                                            \
 	X(named_ppm, 0, "calls with a reply buffer of their own")                                  \
 	X(refuse_ppm, 0, "NEED answered with no memory")                                           \
-	X(hangup_ppm, 0, "calls after which their session is closed")                              \
+	X(hangup_ppm, 0, "calls after which, or during which, their session is closed")            \
+	X(dry_ppm, 0, "turns that find no memory for the core's pool")                             \
 	X(mtu, 1472, "of the path")                                                                \
 	X(mtu_last, 0, "of the last node's path, if that is less; 0: as the others'")              \
 	X(lossless, 0, "the carrier loses nothing while both live")                                \

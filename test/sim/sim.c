@@ -9,6 +9,7 @@
 #include "sim/mem.h"
 #include "sim/oracle.h"
 #include "sim/work.h"
+#include "util/bits.h"
 
 enum { EVENTS_MAX = 40000000 };
 #define START UINT64_C(1000000000)
@@ -135,7 +136,7 @@ static void heal(struct sim *sim)
 	sim_net_heal(sim);
 	for (uint32_t i = 0; i < sim->plan.nodes; i++) {
 		sim_node_birth(sim, i);
-		sim->node[i].paused = 0;
+		sim->node[i].paused = lend_min_u64(sim->node[i].paused, sim->now);
 		sim->node[i].turn = LEND_NEVER;
 		sim_node_kick(sim, i);
 	}

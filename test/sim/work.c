@@ -7,6 +7,8 @@
 #include "sim/work_state.h"
 #include "util/bits.h"
 
+enum { HANG_UP = 1 };
+
 /* The ledger grows by blocks, so that entries stay where they are. */
 struct sim_call *sim_work_at(struct sim *sim, uint32_t call)
 {
@@ -209,6 +211,9 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 		sim_node_unbuf(sim, from, c.reply);
 		return false;
 	}
+	if (sim_odds(sim, SIM_RNG_WORK, p->hangup_ppm / 2))
+		sim_at(sim, sim->now + sim_below(sim, SIM_RNG_WORK, 1000 * p->deadline_us),
+		       SIM_CANCEL, index, HANG_UP);
 	if (sim_odds(sim, SIM_RNG_WORK, p->cancel_ppm))
 		sim_at(sim, sim->now + sim_below(sim, SIM_RNG_WORK, 1000 * p->deadline_us),
 		       SIM_CANCEL, index, 0);
@@ -256,7 +261,8 @@ static void next_calls(struct sim *sim)
 		sim_at(sim, sim->now + gap, SIM_WORK, 0, 0);
 }
 
-static void cancel(struct sim *sim, uint32_t call)
+/* The caller gives up: this call, or all of its session. */
+static void cancel(struct sim *sim, uint32_t call, uint32_t what)
 {
 	struct sim_call *k = sim_work_at(sim, call);
 	struct sim_node *n = &sim->node[k->from];
@@ -264,7 +270,7 @@ static void cancel(struct sim *sim, uint32_t call)
 	if (!n->up || n->life != k->life)
 		return;
 	if (n->paused > sim->now) {
-		sim_at(sim, n->paused, SIM_CANCEL, call, 0);
+		sim_at(sim, n->paused, SIM_CANCEL, call, what);
 		return;
 	}
 	k->cancelled = 1;
@@ -279,7 +285,7 @@ void sim_work_heal(struct sim *sim)
 		struct sim_call *k = sim_work_at(sim, i);
 
 		if (!k->ended && k->script == SIM_NEVER && k->due == LEND_NEVER)
-			cancel(sim, i);
+			cancel(sim, i, 0);
 	}
 }
 
@@ -288,7 +294,7 @@ void sim_work_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b)
 	if (what == SIM_WORK)
 		next_calls(sim);
 	else if (what == SIM_CANCEL)
-		cancel(sim, a);
+		cancel(sim, a, b);
 	else
 		sim_work_answer(sim, a, b);
 }

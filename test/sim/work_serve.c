@@ -6,6 +6,7 @@
 #include "util/bits.h"
 
 enum { E_STALE = -116 };
+enum { LATE = 1000 }; /* ns between a deadline and the turn that sees it */
 enum { OK = 0, CANCELLED = 1, DEADLINE = 4, EXHAUSTED = 8, UNAVAILABLE = 14 };
 enum { RAN_NO, RAN_YES, RAN_MAYBE };
 
@@ -83,7 +84,8 @@ static void nest(struct sim *sim, uint32_t node, uint32_t call, uint64_t handle)
 	uint32_t to = (uint32_t)sim_below(sim, SIM_RNG_HANDLER, sim->plan.nodes - 1);
 
 	to += to >= node;
-	if (!sim_work_ask(sim, node, to, lend_min_u64(due, mine), call + 1))
+	due = lend_max_u64(sim->now, lend_min_u64(due, mine));
+	if (!sim_work_ask(sim, node, to, due, call + 1))
 		sim_work_answer(sim, call, n->life);
 }
 
@@ -312,6 +314,11 @@ static void on_call_end(struct sim *sim, uint32_t node, const struct lend_event 
 	SIM_CHECK(sim, !k->ended, "call %u ends twice", call);
 	sim_node_back(sim, node, e->buf);
 	sim_node_back(sim, node, e->reply);
+	SIM_CHECK(sim,
+		  k->due == LEND_NEVER || k->due + LATE >= sim->now ||
+		      sim->node[node].paused + LATE >= sim->now,
+		  "call %u ends %llu ns after its deadline", call,
+		  (unsigned long long)(sim->now - k->due));
 	k->ended = 1;
 	k->status = e->status;
 	k->ran = e->ran;
