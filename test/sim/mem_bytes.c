@@ -66,7 +66,8 @@ bool mem_foreign(const void *data, uint64_t len, uint64_t *version, uint64_t *at
 		if (one + 1 != two || one >> 24 == 0)
 			continue;
 		*version = one >> 24;
-		*at = (one & 0xffffff) * 8 - i;
+		*at = (one & 0xffffff) * 8;
+		*at -= lend_min_u64(*at, i);
 		return true;
 	}
 	return false;
