@@ -36,18 +36,25 @@ bool survivor_look(struct survivor *s, bool whole)
 	return rc == 0;
 }
 
+/* Where a death is a hang-up, nobody waits for a time to pass. */
+static void in_time(struct survivor *s, const struct lend_op *op)
+{
+	if (!s->page->udp && op->status == LEND_DEADLINE_EXCEEDED)
+		kill_bad(s->page, "an operation waited for its deadline, ran %d", op->ran);
+}
+
 void survivor_new_node(struct survivor *s)
 {
-	struct lend_op op = {.timeout = 2 * SECOND};
 	uint64_t until = kill_now() + AUDIT_WAIT;
 	struct lend_mem_stat stat;
+	struct lend_op op;
 
-	/* What it hears first may be that the old one is gone. */
-	do
+	do { /* what it hears first may be that the old one is gone */
 		op = (struct lend_op){.timeout = 2 * SECOND};
-	while ((lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0 ||
-		op.status != LEND_OK) &&
-	       kill_now() < until);
+		if (lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0)
+			op.status = LEND_UNAVAILABLE;
+		in_time(s, &op);
+	} while (op.status != LEND_OK && kill_now() < until && !atomic_load(&s->page->bad));
 	if (op.status != LEND_OK)
 		kill_bad(s->page, "the new node is not reached: %d", op.status);
 	for (int i = 0; i < THINGS; i++) {
@@ -103,6 +110,7 @@ static bool still_alive(struct survivor *s, const char **bad)
 		(void)snprintf(text, sizeof(text), " no answer, status %d, ran %d: %s", op.status,
 			       op.ran, lend_why());
 		*bad = text;
+		in_time(s, &op);
 		return false;
 	}
 	*bad = " the node is not looked into";
