@@ -28,10 +28,9 @@ static void run(const char *scheme, enum nth which, uint32_t n, uint32_t streak)
 	(void)snprintf(what, sizeof(what), "%s, call %u of %s%s", scheme, n, nth_name[which],
 		       streak > 1 ? " and those behind it" : "");
 	runs++;
-	fprintf(stderr, "%s\n", what);
 	nth_arm(which, n, streak);
 	nth_world_run(&w);
-	nth_arm(which, 0, 0);
+	nth_arm(NTH_malloc, 0, 0);
 	nth_world_leaks(&w);
 	if (w.why[0])
 		complain(&w, what);

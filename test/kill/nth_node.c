@@ -1,13 +1,13 @@
 #include "kill/nth_node.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "mn/serve.h"
+#include "mn/store/store.h"
 #include "sys/heap.h"
 #include "sys/why.h"
+#include "util/check.h"
 
 struct nth_node {
 	struct lend_store *store;
@@ -36,25 +36,34 @@ int nth_node_open(struct lend_ep *ep, struct nth_node **out)
 	return mn_serve_open(ep, node->store, &node->serve);
 }
 
-void nth_node_close(struct nth_node *node)
+static const char *count(const struct lend_store *store, bool empty)
+{
+	static uint32_t scratch[1 << 14]; /* malloc() may be about to fail */
+	struct lend_memstats stats;
+	const char *bad;
+
+	LEND_CHECK(lend_store_audit_size(store) <= sizeof(scratch));
+	bad = lend_store_audit(store, scratch);
+	lend_store_stats(store, &stats);
+	if (!bad && (stats.pages_pinned || store->placement.used))
+		bad = "the node keeps pages for messages that are over";
+	if (!bad && empty && (stats.pages_used || stats.clients))
+		bad = "the node keeps pages of clients that left";
+	return bad;
+}
+
+const char *nth_node_close(struct nth_node *node, bool empty)
 {
 	const char *bad = NULL;
-	void *scratch;
 
 	if (!node)
-		return;
-	if (node->store) {
-		scratch = malloc(lend_store_audit_size(node->store));
-		bad = scratch ? lend_store_audit(node->store, scratch) : NULL;
-		free(scratch);
-	}
-	if (bad) {
-		fprintf(stderr, "the node's audit: %s\n", bad);
-		abort();
-	}
+		return NULL;
+	if (node->store)
+		bad = count(node->store, empty);
 	if (node->serve)
 		mn_serve_close(node->serve);
 	lend_heap_unmap(&node->arena);
 	lend_heap_unmap(&node->pages);
 	free(node);
+	return bad;
 }

@@ -298,9 +298,13 @@ static void with_server(struct part *p)
 
 static void finish(struct part *p)
 {
+	const char *bad;
+
 	lend_close(p->client);
 	lend_close(p->server);
-	nth_node_close(p->node);
+	bad = nth_node_close(p->node, p->world->strict);
+	if (bad)
+		wrong(p->world, "%s", bad);
 }
 
 void nth_world_run(struct nth_world *world)

@@ -164,7 +164,7 @@ static void close_server(struct server *server, pthread_t thread)
 	lend_stop(server->ep);
 	pthread_join(thread, NULL);
 	lend_close(server->ep);
-	nth_node_close(server->node);
+	MUST(nth_node_close(server->node, true) == NULL);
 }
 
 /* Both ends fall asleep now and then: the next call has to wake them. */
