@@ -36,6 +36,14 @@ int nth_node_open(struct lend_ep *ep, struct nth_node **out)
 	return mn_serve_open(ep, node->store, &node->serve);
 }
 
+bool nth_node_idle(const struct nth_node *node)
+{
+	struct lend_memstats stats;
+
+	lend_store_stats(node->store, &stats);
+	return !stats.pages_pinned && !node->store->placement.used;
+}
+
 static const char *count(const struct lend_store *store, bool empty)
 {
 	static uint32_t scratch[1 << 14]; /* malloc() may be about to fail */
@@ -45,8 +53,6 @@ static const char *count(const struct lend_store *store, bool empty)
 	LEND_CHECK(lend_store_audit_size(store) <= sizeof(scratch));
 	bad = lend_store_audit(store, scratch);
 	lend_store_stats(store, &stats);
-	if (!bad && (stats.pages_pinned || store->placement.used))
-		bad = "the node keeps pages for messages that are over";
 	if (!bad && empty && (stats.pages_used || stats.clients))
 		bad = "the node keeps pages of clients that left";
 	return bad;

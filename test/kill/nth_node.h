@@ -10,8 +10,10 @@ struct nth_node;
 
 /* As mnd.c does it: 0 or -errno with lend_why(); *out may be set either way. */
 int nth_node_open(struct lend_ep *ep, struct nth_node **out);
-/* After lend_close(ep); every ledger is counted, and nothing may be under way: NULL, or what is
- * wrong. empty: every client has left, nothing may be held either. */
+/* No page is kept for a message under way. */
+bool nth_node_idle(const struct nth_node *node);
+/* After lend_close(ep); every ledger is counted: NULL, or what is wrong. empty: every client has
+ * left, nothing may be held either. */
 const char *nth_node_close(struct nth_node *node, bool empty);
 
 #endif

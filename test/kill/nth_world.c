@@ -280,6 +280,17 @@ static void *serve(void *arg)
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg);
 
+/* The client is gone: what the server still keeps for it goes with its sessions. */
+static void settle(struct part *p)
+{
+	lend_ns until = lend_now(p->server) + 3 * SECOND;
+
+	while (!nth_node_idle(p->node) && lend_now(p->server) < until)
+		(void)lend_turn(p->server, lend_now(p->server) + MS);
+	if (!nth_node_idle(p->node))
+		wrong(p->world, "the node keeps pages for messages that are over");
+}
+
 static void with_server(struct part *p)
 {
 	pthread_t thread;
@@ -294,6 +305,7 @@ static void with_server(struct part *p)
 	lend_stop(p->server);
 	(void)pthread_join(thread, NULL);
 	p->client = NULL;
+	settle(p);
 }
 
 static void finish(struct part *p)
