@@ -9,7 +9,7 @@
 enum { STEPS_MAX = 20000, CORE_MAX = 256 << 10 };
 #define START (1000 * LEND_MS)
 #define DELAY (10 * LEND_US) /* one way */
-#define TWICE (2 * LEND_MS)  /* how much later a copy comes */
+#define TWICE (25 * LEND_US) /* how much later a copy comes: in the middle of the next call */
 
 static alignas(64) unsigned char cores[FATES_NODES][CORE_MAX];
 static unsigned char bufs[FATES_NODES][FATES_BUFS][FATES_UNSCHEDULED];

@@ -26,6 +26,8 @@ static void idle(struct fates *f)
 				fates_wrong(f, "a session's credit is not back");
 			if (s->slots[0] != (UINT64_C(1) << c->cfg.calls) - 1)
 				fates_wrong(f, "a slot is not free");
+			if (s->state == LEND_SESS_UP && s->half.in)
+				fates_wrong(f, "a proven session counts as half open");
 			if (s->orphans || s->waiting.n || s->calls.n)
 				fates_wrong(f, "a session still has calls");
 		}
