@@ -173,6 +173,8 @@ static struct fates_dgram *new_dgram(struct fates *f)
 	return f->wire[f->wires++];
 }
 
+static const uint8_t wait_of[] = {[FATE_LATE] = 1, [FATE_STALE] = 6};
+
 static void send(struct fates *f, uint32_t from, const struct lend_out *o)
 {
 	struct fates_dgram *g = new_dgram(f);
@@ -193,8 +195,8 @@ static void send(struct fates *f, uint32_t from, const struct lend_out *o)
 	g->at = f->now + DELAY;
 	g->order = f->sent;
 	f->sent += f->begun;
-	g->late = marked && f->fate == FATE_LATE;
-	say(f, !marked ? "" : f->fate == FATE_LOST ? "is lost" : g->late ? "waits" : "twice", g);
+	g->waits = marked ? wait_of[f->fate] : 0;
+	say(f, !marked ? "" : f->fate == FATE_LOST ? "is lost" : g->waits ? "waits" : "twice", g);
 	if (marked && f->fate == FATE_LOST) {
 		f->wires--;
 	} else if (marked && f->fate == FATE_TWICE) {
@@ -249,7 +251,7 @@ static uint32_t next_dgram(const struct fates *f)
 	for (uint32_t i = 0; i < f->wires; i++) {
 		const struct fates_dgram *g = f->wire[i], *b = f->wire[best % FATES_WIRE];
 
-		if (!g->late &&
+		if (!g->waits &&
 		    (best == f->wires || g->at < b->at || (g->at == b->at && g->order < b->order)))
 			best = i;
 	}
@@ -267,7 +269,7 @@ static void deliver(struct fates *f, uint32_t i)
 	say(f, "arrives", g);
 	for (uint32_t k = 0; k < f->wires; k++)
 		if (f->wire[k]->order < g->order) {
-			f->wire[k]->late = false;
+			f->wire[k]->waits -= f->wire[k]->waits > 0;
 			f->wire[k]->at = lend_max_u64(f->wire[k]->at, f->now);
 		}
 	f->heard[g->to] = f->now;
@@ -279,7 +281,7 @@ static void deliver(struct fates *f, uint32_t i)
 static bool release_late(struct fates *f)
 {
 	for (uint32_t i = 0; i < f->wires; i++) {
-		f->wire[i]->late = false;
+		f->wire[i]->waits = 0;
 		f->wire[i]->at = f->now;
 	}
 	return f->wires > 0;

@@ -187,8 +187,10 @@ static void run(struct fates *f, const void *arg)
 static void all_fates(const struct plan *plans, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		for (enum fate fate = FATE_LOST; fate <= FATE_LATE; fate++)
-			if (fate != FATE_TWICE || !plans[i].patience) /* copies try nobody's */
+		for (enum fate fate = FATE_LOST; fate <= FATE_STALE; fate++)
+			/* Copies try nobody's patience; stale ones meet the next call. */
+			if ((fate != FATE_TWICE || !plans[i].patience) &&
+			    (fate != FATE_STALE || plans[i].calls > 1))
 				fates_all(plans[i].name, fate, run, &plans[i]);
 }
 #define ALL(...)                                                                                   \

@@ -302,7 +302,7 @@ static void run(struct fates *f, const void *arg)
 
 static void all_fates(struct plan plan)
 {
-	for (enum fate fate = FATE_LOST; fate <= FATE_LATE; fate++)
+	for (enum fate fate = FATE_LOST; fate <= (plan.patience ? FATE_STALE : FATE_LATE); fate++)
 		fates_all(plan.name, fate, run, &plan);
 }
 
