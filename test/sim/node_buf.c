@@ -12,10 +12,12 @@ enum { EXACT = 1 };
 enum { EXACT = 0 };
 #endif
 
-enum { CLASS_SHIFT = 6, CLASSES = 26 };
+enum { CLASS_SHIFT = 6 };
 
-/* Free blocks of all runs of this process, by class: the first word names the next. */
-static void *blocks[CLASSES];
+/* Free blocks of all runs of this process, by class: the first word names the next. Large ones go
+ * back to the machine. */
+enum { KEPT = 11 }; /* classes: up to 64 KiB */
+static void *blocks[KEPT];
 
 static uint8_t class_of(uint32_t cap)
 {
@@ -28,20 +30,21 @@ static uint8_t class_of(uint32_t cap)
 
 static void *take_block(uint8_t class, uint32_t cap)
 {
-	void *block = EXACT ? NULL : blocks[class];
+	bool kept = !EXACT && class < KEPT;
+	void *block = kept ? blocks[class] : NULL;
 
 	if (block) {
 		memcpy(&blocks[class], block, sizeof(void *));
 		return block;
 	}
-	block = malloc(EXACT ? cap + !cap : (size_t)1 << (class + CLASS_SHIFT));
+	block = malloc(kept ? (size_t)1 << (class + CLASS_SHIFT) : cap + !cap);
 	LEND_CHECK(block);
 	return block;
 }
 
 static void give_block(uint8_t class, void *block)
 {
-	if (EXACT) {
+	if (EXACT || class >= KEPT) {
 		free(block);
 		return;
 	}
