@@ -122,7 +122,8 @@ static void stray(struct sim *sim, const struct sim_flight *live)
 	uint8_t *session = f->data + offsetof(struct lend_pkt, session);
 	uint8_t kind = f->data[offsetof(struct lend_pkt, kind)];
 
-	/* The session of a RESET may be a stray's: another generation of that would be a live one. */
+	/* The session of a RESET may be a stray's: another generation of that would be a live one.
+	 */
 	switch (kind == LEND_PKT_CONNECT ? 0 : kind == LEND_PKT_RESET ? 2 : draw(sim, 3)) {
 	case 0: /* no session at all, of every kind but CONNECT */
 		lend_store_u64(session, 0);
