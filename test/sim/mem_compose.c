@@ -63,6 +63,8 @@ static void part(struct sim *sim, uint64_t whole, uint64_t *offset, uint64_t *le
 	uint64_t max = longest(sim);
 
 	*offset = mem_below(sim, 3) ? place(sim, whole) : 0;
+	if (mem_one_in(sim, 5)) /* what a write that was cut short left at the end */
+		*offset = whole - lend_min_u64(whole, 1 + mem_below(sim, 300));
 	*len = whole - *offset;
 	if (mem_below(sim, 3))
 		*len = lend_min_u64(*len, length(sim));
