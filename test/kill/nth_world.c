@@ -18,7 +18,7 @@
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
-enum { ECHO = 1, LONG = 200000 };
+enum { ECHO = 1, SLOW = 2, LONG = 200000 };
 
 struct part {
 	struct nth_world *world;
@@ -143,12 +143,32 @@ static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
 	(void)lend_reply(p->server, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
 }
 
-static void call(struct part *p, uint32_t len)
+/* In a worker: asks its own server, through the worker's endpoint, what it was asked. */
+static void slow(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct part *p = arg;
+	struct lend_ep *own = lend_request_ep(p->server, request);
+	struct lend_call call = {.method = ECHO, .parent = request};
+	enum lend_status status = LEND_RESOURCE_EXHAUSTED;
+	lend_session session;
+
+	(void)bytes;
+	if (own && lend_connect(own, p->address, &session) == 0) {
+		call.reply = lend_buf_take(own, 100);
+		if (lend_call_sync(own, session, &call) == 0)
+			status = call.status;
+		lend_buf_give(own, call.reply);
+		lend_disconnect(own, session);
+	}
+	(void)lend_reply(p->server, request, status, lend_request_take(p->server, request));
+}
+
+static void call(struct part *p, uint32_t method, uint32_t len)
 {
 	static struct lend_call call;
 	int rc;
 
-	call = (struct lend_call){.method = ECHO, .timeout = 300 * MS, .done = call_done};
+	call = (struct lend_call){.method = method, .timeout = 300 * MS, .done = call_done};
 	(void)lend_fail(1, "%s", "");
 	call.request = lend_buf_take(p->client, len);
 	if (!call.request) {
@@ -229,9 +249,11 @@ static void live(struct part *p)
 	(void)lend_fail(1, "%s", "");
 	if (!went(p, "lend_connect", lend_connect(p->client, p->address, &p->session)))
 		return;
-	call(p, 100);
+	call(p, ECHO, 100);
 	if (!p->stuck)
-		call(p, LONG);
+		call(p, SLOW, 100);
+	if (!p->stuck)
+		call(p, ECHO, LONG);
 	(void)lend_fail(1, "%s", "");
 	if (p->stuck || !went(p, "lend_mem_open", lend_mem_open(p->client, p->address, &p->mem)))
 		return;
@@ -261,6 +283,8 @@ static bool start(struct part *p)
 		rc = lend_address(p->server, p->address, sizeof(p->address));
 	if (rc == 0)
 		rc = lend_serve(p->server, ECHO, echo, p, 0);
+	if (rc == 0)
+		rc = lend_serve(p->server, SLOW, slow, p, LEND_SLOW);
 	if (rc == 0)
 		rc = nth_node_open(p->server, &p->node);
 	if (rc == 0)
