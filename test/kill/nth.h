@@ -77,6 +77,7 @@ enum nth {
 };
 extern const char *const nth_name[NTH_COUNT];
 
+enum { NTH_FOR_GOOD = 1 << 30 };
 /* From now on the n-th call of which fails, and the ones behind it up to n + streak - 1; n 0: none.
  * Counts begin anew. */
 void nth_arm(enum nth which, uint32_t n, uint32_t streak);
