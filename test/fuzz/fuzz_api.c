@@ -295,7 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len == 0 || len > 4096)
 		return -1;
 	fuzz_begin();
-	world_open(data[0] % 4 == 3, data[0] >> 2 & 1);
+	world_open(data[0]);
 	c.at++;
 	(void)world_connect(0, 1);
 	for (int turn = 0; turn < 4; turn++)

@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (len == 0 || len > 4096)
 		return -1;
 	fuzz_begin();
-	world_open(data[0] % 4 == 3, data[0] >> 2 & 1);
+	world_open(data[0]);
 	c.at++;
 	warm_up();
 	while (choice_left(&c))

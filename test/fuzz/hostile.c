@@ -246,7 +246,8 @@ static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
 
 	if (!has_its_checksum(d))
 		return NOTHING;
-	if (d->len > WORLD_MTU || lend_pkt_decode(&v, d->data, d->len, world.carrier == 1))
+	if (d->len > s->core->cfg.path[world.carrier].mtu ||
+	    lend_pkt_decode(&v, d->data, d->len, world.carrier == 1))
 		return NOTHING;
 	if (v.head.kind == LEND_PKT_CONNECT)
 		return v.hello.payload < 64 || v.hello.payload % 16 || !v.hello.session ? NOTHING

@@ -5,8 +5,8 @@
 #include "fuzz/report.h"
 
 struct world world;
-/* Arenas as lend_core_init() leaves them: by poverty, then side. */
-static struct lend_core *fresh[2][2];
+/* Arenas as lend_core_init() leaves them: by kind, then side. */
+static struct lend_core *fresh[WORLD_KINDS][2];
 
 static const struct lend_core_config rich = {
     .sessions = 5,
@@ -26,39 +26,46 @@ uint32_t world_peer(uint32_t index)
 	return LEND_PEER(world.carrier, index);
 }
 
-/* A poor core has memory for one message each way at a time. */
-static void make_fresh(int poor, int who)
+/* Poor: memory for one message each way at a time, little budget. Lopsided: side 1's way is
+ * narrower. */
+static void make_fresh(int kind, int who)
 {
 	struct lend_core_config c = rich;
 	size_t size;
 
-	if (poor)
+	if (kind & WORLD_POOR) {
 		c.reassemblies = 1;
+		c.receive_budget = 1000;
+		c.inflight = 5;
+	}
+	if (kind & WORLD_LOPSIDED && who == 1)
+		c.path[0].mtu = c.path[1].mtu = 400;
 	size = lend_core_size(&c);
 	memset(c.incarnation, who + 1, sizeof(c.incarnation));
 	memset(c.seed, who + 7, sizeof(c.seed));
-	fresh[poor][who] = aligned_alloc(64, size);
-	memset(fresh[poor][who], 0, size);
-	lend_core_init(fresh[poor][who], &c, LEND_MS);
+	fresh[kind][who] = aligned_alloc(64, size);
+	memset(fresh[kind][who], 0, size);
+	lend_core_init(fresh[kind][who], &c, LEND_MS);
 }
 
-void world_open(uint32_t carrier, bool poor)
+void world_open(uint8_t kind)
 {
 	struct lend_core *core[2] = {world.side[0].core, world.side[1].core};
 
 	memset(&world, 0, sizeof(world));
-	world.carrier = carrier;
+	world.carrier = kind % 4 == 3;
+	kind = kind >> 2 & (WORLD_KINDS - 1);
 	world.now = LEND_MS;
 	for (int i = 0; i < 2; i++) {
 		struct world_side *s = &world.side[i];
 
 		if (!fresh[0][i]) {
-			make_fresh(0, i);
-			make_fresh(1, i);
+			for (int k = 0; k < WORLD_KINDS; k++)
+				make_fresh(k, i);
 			core[i] = aligned_alloc(64, fresh[0][i]->size);
 		}
 		s->core = core[i];
-		memcpy(s->core, fresh[poor][i], fresh[poor][i]->size);
+		memcpy(s->core, fresh[kind][i], fresh[kind][i]->size);
 		s->bufs = (struct lend_bufs){s->seg, WORLD_BUFS};
 		world_poll(i);
 	}
@@ -330,7 +337,7 @@ static void take_down(int who, const struct lend_out *out, struct world_dgram *d
 	if (out->tail_len)
 		memcpy(d->data + d->len, out->tail, out->tail_len);
 	d->len += out->tail_len;
-	FUZZ_CHECK(d->len <= WORLD_MTU, "longer than the carrier takes");
+	FUZZ_CHECK(d->len <= s->core->cfg.path[world.carrier].mtu, "longer than the carrier takes");
 }
 
 /* What goes to a stranger may not be more than came from it, forged as it may be. */

@@ -22,6 +22,7 @@ enum {
 	WORLD_PEERS = 8, /* indices on a carrier; 1 is the other side */
 	WORLD_CALLS = 4096,
 };
+enum { WORLD_POOR = 1, WORLD_LOPSIDED = 2, WORLD_KINDS = 4 };
 
 struct world_dgram {
 	uint32_t len;
@@ -69,8 +70,8 @@ struct world {
 
 extern struct world world;
 
-/* poor: with memory for one message of several datagrams each way. */
-void world_open(uint32_t carrier, bool poor);
+/* Two low bits 3: on a lossless carrier; above them, WORLD_POOR and WORLD_LOPSIDED. */
+void world_open(uint8_t kind);
 /* The peer's index as core and carrier name it. */
 uint32_t world_peer(uint32_t index);
 /* A buffer of cap bytes and this length, in n segments; 0: all are taken. */
