@@ -4,6 +4,7 @@
 
 #include "sim/mem_state.h"
 #include "util/bits.h"
+#include "util/siphash.h"
 #include "wire/pkt.h"
 
 static uint64_t longest(const struct sim *sim)
@@ -86,10 +87,46 @@ static struct lend_memterms terms(struct sim *sim, bool owned_too)
 	return t;
 }
 
+/* Whoever has a reference can sign any slice of it, one that reaches beyond it, too. */
+static void sign_slice(struct lend_memref *ref, uint64_t offset, uint64_t len, uint8_t rights)
+{
+	uint8_t what[12], key[16];
+
+	memcpy(key, ref->token, sizeof(key));
+	ref->slice[ref->depth] = (struct lend_memslice){offset, len};
+	what[0] = ++ref->depth;
+	ref->rights[ref->depth] = rights;
+	lend_store_u32(what + 1, (uint32_t)offset);
+	what[5] = (uint8_t)(offset >> 32);
+	lend_store_u32(what + 6, (uint32_t)len);
+	what[10] = (uint8_t)(len >> 32);
+	what[11] = rights;
+	lend_siphash128(key, what, sizeof(what), ref->token);
+}
+
+static void overreach(struct sim *sim, struct lend_memref *ref)
+{
+	uint64_t len = lend_memref_len(ref), offset = mem_below(sim, len + 1);
+	unsigned rights = lend_memref_rights(ref);
+
+	if (ref->depth == LEND_MEMREF_DEPTH_MAX || len >= LEND_MEMREF_ROOT_MAX)
+		ref->token[3] ^= 1;
+	else if (mem_one_in(sim, 2) && rights != LEND_RIGHT_ALL)
+		sign_slice(ref, offset, len - offset, LEND_RIGHT_ALL);
+	else if (mem_one_in(sim, 2))
+		sign_slice(ref, len + 1, 0, (uint8_t)rights);
+	else
+		sign_slice(ref, offset, len - offset + 1, (uint8_t)rights);
+}
+
 /* One that no node made. */
 static void forge(struct sim *sim, struct lend_memref *ref)
 {
-	switch (mem_below(sim, 6)) {
+	switch (mem_below(sim, 8)) {
+	case 6:
+	case 7:
+		overreach(sim, ref);
+		return;
 	case 0:
 		ref->token[mem_below(sim, 16)] ^= 1u << mem_below(sim, 8);
 		return;
@@ -159,6 +196,12 @@ static struct mem_space *use_space(struct sim *sim, struct mem_actor *a, struct 
 	if (s->store != op->store)
 		return NULL;
 	op->say.space = s->space;
+	if (a->refs && mem_one_in(sim, 60)) { /* a snapshot is no space */
+		const struct lend_memref *ref = &mem_script_ref(sim, a)->ref;
+
+		op->say.space.slot = ref->slot & 0x3ffffff;
+		op->say.space.serial = ref->serial;
+	}
 	return s;
 }
 

@@ -105,8 +105,12 @@ static void spoil(struct mem_op *op, uint8_t *head, uint32_t *fixed)
 	case MEM_BAD_FLAGS:
 		head[3] = 0x80;
 		return;
+	case MEM_BAD_LIFE:
+		head[28] = 1;
+		return;
 	case MEM_SOUND:
 	case MEM_STRAY:
+	case MEM_BAD_TERMS:
 	case MEM_GARBAGES:
 		return;
 	}

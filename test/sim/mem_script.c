@@ -101,6 +101,21 @@ static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 	mem_op_send(sim, op);
 }
 
+/* Makes it malformed. */
+static void spoil(struct sim *sim, struct mem_op *op)
+{
+	static const struct lend_memterms bad[] = {
+	    {LEND_TERMS_SHARED, 1, 0},     {LEND_TERMS_TRANSFER, 0, 0},
+	    {LEND_TERMS_TRANSFER, 1, 5},   {LEND_TERMS_OWNED, 0, 5},
+	    {LEND_TERMS_SHARED + 1, 0, 5}, {LEND_TERMS_SHARED, 1, LEND_MEM_TTL_MAX + 1}};
+	uint8_t kind = op->say.kind;
+	bool terms = kind == LEND_MEMOP_PUT || kind == LEND_MEMOP_SEAL || kind == LEND_MEMOP_GRANT;
+
+	op->garbage = (uint8_t)(MEM_NO_KIND + mem_below(sim, MEM_GARBAGES - MEM_NO_KIND - !terms));
+	if (op->garbage == MEM_BAD_TERMS)
+		op->say.terms = bad[mem_below(sim, 6)];
+}
+
 static void one(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
 	struct mem_op *op = mem_op_new(sim, a, choose(sim, a), store);
@@ -111,8 +126,8 @@ static void one(struct sim *sim, struct mem_actor *a, uint32_t store)
 		mem_op_resolve(sim, op);
 		return;
 	}
-	if (mem_one_in(sim, 100))
-		op->garbage = (uint8_t)(MEM_NO_KIND + mem_below(sim, MEM_GARBAGES - MEM_NO_KIND));
+	if (mem_one_in(sim, 60))
+		spoil(sim, op);
 	else if (lend_memop_recorded(op->say.kind) && mem_one_in(sim, 60))
 		mem_op_forget(sim, op); /* before it is said at all */
 	mem_op_send(sim, op);

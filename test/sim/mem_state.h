@@ -60,6 +60,8 @@ enum mem_garbage {
 	MEM_NO_VERSION,
 	MEM_TOO_LONG,
 	MEM_BAD_FLAGS,
+	MEM_BAD_LIFE,
+	MEM_BAD_TERMS, /* of those that have some */
 	MEM_GARBAGES
 };
 enum mem_wrong { MEM_RIGHT, MEM_WRONG_LIFE, MEM_WRONG_LOW };
