@@ -129,6 +129,9 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	if (s->text_len)
 		memcpy(s->text, config->addresses, s->text_len);
 	s->lease_next = LEND_NEVER;
+	/* A number of an earlier start must not come again either: what was sent to that may still
+	 * arrive. The epoch is random; half of all numbers are left. */
+	s->life = config->epoch * UINT32_C(0x9e3779b1) >> 1;
 	return s;
 }
 

@@ -294,3 +294,21 @@ Test(store, copy_of_the_arena_is_the_same_store)
 	cr_assert_neq(lend_store_hash(copy), lend_store_hash(old));
 	free(old);
 }
+
+/* A node that starts anew counts lives, too: an operation that was meant for the old one, and comes
+ * after HELLO to the new one, is of no life there. */
+Test(store, a_life_of_an_earlier_start_is_over)
+{
+	struct kit *next = kit_open(8, k->config.epoch + 1);
+	struct who late = {0}, now = {0};
+	struct lend_memref ref;
+
+	OK(kit_hello(k, &late, 900, 1));
+	for (int i = 0; i < 10; i++) {
+		memset(&now, 0, sizeof(now));
+		OK(kit_hello(next, &now, i ? 100 + (uint32_t)i : 900, 1));
+		cr_assert_neq(now.life, late.life);
+	}
+	IS(kit_put(next, &late, data, 1, kit_owned, &ref), ABORTED);
+	kit_close(next);
+}
