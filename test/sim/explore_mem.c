@@ -87,6 +87,8 @@ static void pass_on(struct ex_node *n)
 
 void ex_mem_passed(struct ex_node *n, const struct ex_dgram *g)
 {
+	if (n->app.mem.has_ref)
+		return;
 	memcpy(n->app.mem.ref, g->bytes, sizeof(n->app.mem.ref));
 	n->app.mem.content = g->bytes[64];
 	n->app.mem.has_ref = 1;
@@ -358,7 +360,7 @@ static void node_attr(struct ex_node *n, struct ex_attr *a)
 void ex_mem_attr(struct ex_node *n, struct ex_attr *a)
 {
 	const struct ex_memapp *m = &n->app.mem;
-	uint32_t i = process(n->cfg.incarnation);
+	uint32_t i = n->index * 2 + n->app.inc;
 
 	if (n->store) {
 		node_attr(n, a);
