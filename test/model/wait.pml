@@ -35,6 +35,8 @@
 #define PEERS 2
 #ifdef MAIL
 #define DATAGRAMS(p) (1 - (p))	/* of peer p */
+#elif defined(STOPPED)
+#define DATAGRAMS(p) 1
 #else
 #define DATAGRAMS(p) (2 - (p))
 #endif
