@@ -143,3 +143,43 @@ Test(memop, replies_round_trip_and_refuse_bad_lengths)
 	cr_assert(lend_memstats_decode(bytes, n, &back));
 	cr_assert_eq(memcmp(&stats, &back, sizeof(stats)), 0);
 }
+
+Test(memop, kinds_that_are_none)
+{
+	struct lend_memop op = sample(LEND_MEMOP_STAT), got;
+	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
+	uint32_t n = lend_memop_encode(&op, bytes);
+
+	cr_expect_eq(lend_memop_fixed(0), 0);
+	cr_expect_eq(lend_memop_fixed(LEND_MEMOP_KINDS), 0);
+	cr_expect_not(lend_memop_recorded(LEND_MEMOP_KINDS));
+	cr_expect_eq(lend_memop_decode(bytes, n, n, &got), LEND_MEM_OK);
+	cr_expect_eq(lend_memop_decode(bytes, n, n - 1, &got), LEND_MEM_INVALID_ARGUMENT);
+}
+
+Test(memop, a_hello_that_makes_no_sense)
+{
+	struct lend_memhello good = {.life = 1, .page = 4096, .open = 1, .text = ""}, h, got;
+	static const struct {
+		size_t at;
+		uint32_t bad;
+	} row[] = {{offsetof(struct lend_memhello, life), 0},
+		   {offsetof(struct lend_memhello, page), 0},
+		   {offsetof(struct lend_memhello, open), 0},
+		   {offsetof(struct lend_memhello, open), LEND_MEM_OPEN_MAX + 1}};
+	static uint8_t bytes[LEND_MEMOP_REPLY_MAX + 1];
+	uint32_t n = lend_memhello_encode(&good, bytes);
+
+	cr_expect(lend_memhello_decode(bytes, n, &got));
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		h = good;
+		memcpy((char *)&h + row[i].at, &row[i].bad, sizeof(row[i].bad));
+		cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got),
+			      "row %zu", i);
+	}
+	n = lend_memhello_encode(&good, bytes);
+	n += LEND_MEMOP_TEXT_MAX + 1; /* a text that is too long, and says so */
+	bytes[28] = (LEND_MEMOP_TEXT_MAX + 1) & 255;
+	bytes[29] = (LEND_MEMOP_TEXT_MAX + 1) >> 8;
+	cr_expect_not(lend_memhello_decode(bytes, n, &got));
+}

@@ -1,0 +1,123 @@
+/* Goal: a config that makes no sense has no size, whatever field is wrong, and the nearest one that
+ * makes sense has.
+ * Method: a good config of each kind, one field at a time at its limit and one past it. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "mn/store/exec.h"
+
+/* One past a limit, and the limit: of the field at this offset and of this width. */
+struct limit {
+	const char *name;
+	size_t at, width;
+	uint64_t bad, good;
+};
+#define LIMIT(type, field, bad, good)                                                              \
+	{                                                                                          \
+#field, offsetof(struct type, field), sizeof(((struct type *)0)->field), bad, good \
+	}
+
+static void set(void *config, const struct limit *l, uint64_t value)
+{
+	memcpy((char *)config + l->at, &value, l->width);
+}
+
+static struct lend_core_config good_core(void)
+{
+	struct lend_core_config c = {.sessions = 2,
+				     .calls = 2,
+				     .inflight = 2,
+				     .reassemblies = 2,
+				     .message_max = 1000,
+				     .unscheduled = 65536,
+				     .probe = 5,
+				     .dead = 10};
+
+	return c;
+}
+
+Test(config, core_fields_have_limits)
+{
+	static const struct limit limit[] = {
+	    LIMIT(lend_core_config, sessions, 0, 1),
+	    LIMIT(lend_core_config, sessions, (1u << 20) + 1, 1u << 20),
+	    LIMIT(lend_core_config, calls, 0, 1),
+	    LIMIT(lend_core_config, calls, 1025, 1024),
+	    LIMIT(lend_core_config, inflight, 0, 1),
+	    LIMIT(lend_core_config, inflight, (1u << 20) + 1, 1u << 20),
+	    LIMIT(lend_core_config, reassemblies, 0, 1),
+	    LIMIT(lend_core_config, reassemblies, (1u << 20) + 1, 1u << 20),
+	    LIMIT(lend_core_config, message_max, 0, 1),
+	    LIMIT(lend_core_config, message_max, (1u << 30) + 1, 1u << 30),
+	    LIMIT(lend_core_config, unscheduled, 4095, 4096),
+	    LIMIT(lend_core_config, unscheduled, (1u << 20) + 1, 1u << 20),
+	    LIMIT(lend_core_config, probe, 0, 1),
+	    LIMIT(lend_core_config, dead, 4, 5),
+	    LIMIT(lend_core_config, congestion, 1, 0),
+	};
+
+	for (size_t i = 0; i < sizeof(limit) / sizeof(limit[0]); i++) {
+		struct lend_core_config c = good_core();
+
+		set(&c, &limit[i], limit[i].bad);
+		cr_expect_eq(lend_core_size(&c), 0, "%s past its limit", limit[i].name);
+		set(&c, &limit[i], limit[i].good);
+		cr_expect_neq(lend_core_size(&c), 0, "%s at its limit", limit[i].name);
+	}
+}
+
+static struct lend_store_config good_store(void)
+{
+	struct lend_store_config c;
+
+	lend_store_config_default(&c, 1 << 20);
+	c.objects = c.holds = c.grants = c.clients = c.incarnations = c.placements = 8;
+	c.open = 8;
+	return c;
+}
+
+Test(config, store_fields_have_limits)
+{
+	static const struct limit limit[] = {
+	    LIMIT(lend_store_config, pages, 0, 1),
+	    LIMIT(lend_store_config, pages, (1u << 24) + 1, 1u << 24),
+	    LIMIT(lend_store_config, objects, 0, 1),
+	    LIMIT(lend_store_config, objects, (1u << 24) + 1, 1u << 24),
+	    LIMIT(lend_store_config, holds, 0, 1),
+	    LIMIT(lend_store_config, grants, 0, 1),
+	    LIMIT(lend_store_config, clients, 0, 1),
+	    LIMIT(lend_store_config, clients, (1u << 16) + 1, 1u << 16),
+	    LIMIT(lend_store_config, incarnations, 0, 1),
+	    LIMIT(lend_store_config, placements, 4097, 4096),
+	    LIMIT(lend_store_config, open, 0, 1),
+	    LIMIT(lend_store_config, open, LEND_MEM_OPEN_MAX * 2, LEND_MEM_OPEN_MAX),
+	    LIMIT(lend_store_config, open, 12, 16),
+	    LIMIT(lend_store_config, shard, 64, 63),
+	    LIMIT(lend_store_config, lease, 0, 1),
+	    LIMIT(lend_store_config, lease, LEND_MEM_TTL_MAX, LEND_MEM_TTL_MAX - 1),
+	    LIMIT(lend_store_config, revive, LEND_MEM_TTL_MAX, LEND_MEM_TTL_MAX - 1),
+	};
+
+	for (size_t i = 0; i < sizeof(limit) / sizeof(limit[0]); i++) {
+		struct lend_store_config c = good_store();
+
+		set(&c, &limit[i], limit[i].bad);
+		cr_expect_eq(lend_store_size(&c), 0, "%s past its limit", limit[i].name);
+		set(&c, &limit[i], limit[i].good);
+		cr_expect_neq(lend_store_size(&c), 0, "%s at its limit", limit[i].name);
+	}
+}
+
+Test(config, store_addresses_have_a_limit)
+{
+	struct lend_store_config c = good_store();
+	char text[LEND_MEMOP_TEXT_MAX + 2];
+
+	memset(text, 'a', sizeof(text));
+	text[LEND_MEMOP_TEXT_MAX + 1] = '\0';
+	c.addresses = text;
+	cr_expect_eq(lend_store_size(&c), 0);
+	text[LEND_MEMOP_TEXT_MAX] = '\0';
+	cr_expect_neq(lend_store_size(&c), 0);
+}

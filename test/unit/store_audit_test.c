@@ -1,0 +1,137 @@
+/* Goal: the audit sees each ledger that is wrong by one. Tests and the simulator lean on it.
+ * Method: a store with a bit of everything, one number at a time changed behind its back. */
+#include "unit/storekit.h"
+
+#include "mn/store/store.h"
+
+static struct kit *k;
+static struct who giver;
+
+/* A mapped snapshot under a grant, a space with a page, a placement, a reply under way. */
+static void setup(void)
+{
+	struct lend_memop alloc = {.kind = LEND_MEMOP_ALLOC, .len = 3 * LEND_MEM_PAGE};
+	struct lend_memop get = {.kind = LEND_MEMOP_GET, .len = 100};
+	struct lend_memop map = {.kind = LEND_MEMOP_MAP};
+	static uint8_t bytes[2 * LEND_MEM_PAGE];
+
+	memset(bytes, 'x', sizeof(bytes));
+	k = kit_open(64, 7);
+	memset(&giver, 0, sizeof(giver));
+	cr_assert_eq(kit_hello(k, &giver, 1, 1), LEND_MEM_OK);
+	cr_assert_eq(kit_put(k, &giver, bytes, sizeof(bytes),
+			     (struct lend_memterms){LEND_TERMS_SHARED, 3, 1000}, &get.ref),
+		     LEND_MEM_OK);
+	map.ref = get.ref;
+	cr_assert_eq(kit_do(k, &giver, &map, NULL), LEND_MEM_OK);
+	cr_assert_eq(kit_do(k, &giver, &alloc, NULL), LEND_MEM_OK);
+	cr_assert_eq(kit_do(k, &giver, &get, NULL), LEND_MEM_OK);
+	cr_assert(k->out.pinned);
+}
+
+static void teardown(void)
+{
+	free(k->store);
+	free(k->pages);
+	free(k->scratch);
+	free(k);
+}
+
+TestSuite(store_audit, .init = setup, .fini = teardown);
+
+static void expect(const char *what)
+{
+	const char *bad = lend_store_audit(k->store, k->scratch);
+
+	cr_assert(bad, "the audit does not see: %s", what);
+	cr_assert_str_eq(bad, what);
+}
+
+/* Changes a number, looks, and puts it back. */
+static void wrong(uint32_t *ledger, uint32_t value, const char *what)
+{
+	uint32_t right = *ledger;
+
+	*ledger = value;
+	expect(what);
+	*ledger = right;
+	kit_audit(k);
+}
+
+static uint32_t first(enum lend_object_kind kind)
+{
+	uint32_t i = 1;
+
+	while (lend_object_at(k->store, i)->kind != kind)
+		i++;
+	return i;
+}
+
+Test(store_audit, what_is_in_order_passes)
+{
+	kit_audit(k);
+}
+
+Test(store_audit, counts_of_tables)
+{
+	struct lend_store *s = k->store;
+
+	wrong(&s->object.used, s->object.used + 1, "objects are miscounted");
+	wrong(&s->frame.used, s->frame.used + 1, "frames are miscounted");
+	wrong(&s->pinned, s->pinned + 1, "frames are miscounted");
+	wrong(&s->node.used, s->node.used + 1, "nodes are miscounted");
+	wrong(&s->hold.used, s->hold.used + 1, "holds are miscounted");
+	wrong(&s->client.used, s->client.used + 1, "clients or spaces are miscounted");
+	wrong(&s->grant.used, s->grant.used + 1, "grants are miscounted");
+	wrong(&s->heap_n, s->heap_n + 1, "grants are miscounted");
+	s->counts.spaces++;
+	expect("clients or spaces are miscounted");
+	s->counts.spaces--;
+}
+
+Test(store_audit, counts_of_entries)
+{
+	struct lend_store *s = k->store;
+	struct lend_object *snapshot = lend_object_at(s, first(LEND_OBJECT_SNAPSHOT));
+	struct lend_object *space = lend_object_at(s, first(LEND_OBJECT_SPACE));
+	uint32_t frame = lend_node_at(s, snapshot->view.root)->child[0];
+
+	cr_assert_eq(snapshot->view.height, 1);
+	wrong(&lend_frame_at(s, frame)->refs, 9, "a frame's refs are not what names it");
+	wrong(lend_node_refs(s, snapshot->view.root), 9, "a node's refs are not what names it");
+	wrong(&snapshot->holds, 9, "holds are miscounted");
+	wrong(&space->client, 9, "clients or spaces are miscounted");
+	wrong(&lend_grant_at(s, snapshot->grants)->object, 9, "grants are miscounted");
+	wrong(&lend_hold_at(s, lend_client_at(s, 1)->holds)->object, 9, "holds are miscounted");
+	wrong(&snapshot->view.root, s->node.top + 1, "nodes are miscounted");
+	lend_grant_at(s, snapshot->grants)->serial = 0;
+	expect("grants are miscounted");
+}
+
+Test(store_audit, a_snapshot_that_nobody_keeps)
+{
+	struct lend_object *o = lend_object_at(k->store, first(LEND_OBJECT_SNAPSHOT));
+	uint32_t holds = o->holds, grants = o->grants;
+
+	o->holds = 0;
+	o->grants = 0;
+	cr_assert_not_null(lend_store_audit(k->store, k->scratch));
+	o->holds = holds;
+	o->grants = grants;
+	kit_audit(k);
+}
+
+Test(store_audit, bytes_where_none_may_be)
+{
+	struct lend_memop op = {.kind = LEND_MEMOP_BYE_CLIENT};
+
+	lend_store_done(k->store, k->out.seg, k->out.n);
+	cr_assert_eq(kit_do(k, &giver, &op, NULL), LEND_MEM_OK);
+	lend_store_tick(k->store, k->now + 1000); /* the grant ends */
+	kit_audit(k);
+	lend_page(k->store, 1)[17] = 1;
+	expect("a free page is not zero");
+	lend_page(k->store, 1)[17] = 0;
+	lend_page(k->store, 0)[4095] = 1;
+	expect("the page of zeros is not");
+}
