@@ -148,7 +148,7 @@ enum lend_mem_status lend_op_release(struct lend_step *t)
 	return seen ? LEND_MEM_FAILED_PRECONDITION : LEND_MEM_NOT_FOUND;
 }
 
-static enum lend_mem_status undo_make(struct lend_step *t, struct lend_record *r)
+static enum lend_mem_status undo_make(struct lend_step *t, const struct lend_record *r)
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SNAPSHOT);
 	uint32_t grant = lend_grant_find(t->s, r->grant, r->grant_serial);
@@ -160,27 +160,27 @@ static enum lend_mem_status undo_make(struct lend_step *t, struct lend_record *r
 		lend_grant_remove(t->s, grant);
 	if (object)
 		lend_snapshot_settle(t->s, object);
-	r->forgot = LEND_FORGOT_UNDONE;
+	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status undo_space(struct lend_step *t, struct lend_record *r)
+static enum lend_mem_status undo_space(struct lend_step *t, const struct lend_record *r)
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SPACE);
 
 	if (object)
 		lend_space_end(t->s, object);
-	r->forgot = LEND_FORGOT_UNDONE;
+	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }
 
 /* The offer is withdrawn, and its giver has again what it gave. */
-static enum lend_mem_status undo_grant(struct lend_step *t, struct lend_record *r)
+static enum lend_mem_status undo_grant(struct lend_step *t, const struct lend_record *r)
 {
 	uint32_t grant = lend_grant_find(t->s, r->grant, r->grant_serial);
 	uint32_t hold;
 
-	r->forgot = LEND_FORGOT_RAN;
+	t->record.forgot = LEND_FORGOT_RAN;
 	if (!grant)
 		return LEND_MEM_OK;
 	hold = lend_hold_find(t->s, r->slot, t->client);
@@ -190,19 +190,19 @@ static enum lend_mem_status undo_grant(struct lend_step *t, struct lend_record *
 		lend_hold_add(t->s, r->slot, t->client);
 	lend_grant_remove(t->s, grant);
 	lend_snapshot_settle(t->s, r->slot);
-	r->forgot = LEND_FORGOT_UNDONE;
+	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }
 
 /* The next one to adopt finds the grant as it was, with a little time at least. */
-static enum lend_mem_status undo_adopt(struct lend_step *t, struct lend_record *r)
+static enum lend_mem_status undo_adopt(struct lend_step *t, const struct lend_record *r)
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SNAPSHOT);
 	uint32_t grant = lend_grant_find(t->s, r->grant, r->grant_serial);
 	uint32_t hold = object && r->held ? lend_hold_find(t->s, object, t->client) : 0;
 	lend_ns expires = lend_max_u64(r->expires, t->now + t->s->config.revive);
 
-	r->forgot = LEND_FORGOT_RAN;
+	t->record.forgot = LEND_FORGOT_RAN;
 	if (!hold)
 		return LEND_MEM_OK;
 	if (!grant && !lend_table_room(&t->s->grant))
@@ -212,14 +212,15 @@ static enum lend_mem_status undo_adopt(struct lend_step *t, struct lend_record *
 	else
 		lend_grant_add(t->s, object, LEND_TERMS_TRANSFER, 1, expires);
 	lend_hold_remove(t->s, hold);
-	r->forgot = LEND_FORGOT_UNDONE;
+	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;
 }
 
-static enum lend_mem_status undo(struct lend_step *t, struct lend_record *r)
+/* What became of r goes to t's own record: r is as it was when this fails. */
+static enum lend_mem_status undo(struct lend_step *t, const struct lend_record *r)
 {
 	if (r->status != LEND_MEM_OK) {
-		r->forgot = LEND_FORGOT_PREVENTED;
+		t->record.forgot = LEND_FORGOT_PREVENTED;
 		return LEND_MEM_OK;
 	}
 	switch (r->kind) {
@@ -234,7 +235,7 @@ static enum lend_mem_status undo(struct lend_step *t, struct lend_record *r)
 	case LEND_MEMOP_ADOPT:
 		return undo_adopt(t, r);
 	default:
-		r->forgot = LEND_FORGOT_RAN;
+		t->record.forgot = LEND_FORGOT_RAN;
 		return LEND_MEM_OK;
 	}
 }
@@ -255,15 +256,17 @@ enum lend_mem_status lend_op_forget(struct lend_step *t)
 	if (r->id == 0) {
 		memset(r, 0, sizeof(*r));
 		r->id = target;
-		r->forgot = LEND_FORGOT_PREVENTED;
+		t->record.forgot = LEND_FORGOT_PREVENTED;
 	} else if (r->kind != LEND_MEMOP_FORGET) {
 		status = undo(t, r);
+	} else {
+		t->record.forgot = r->forgot;
 	}
 	if (status)
 		return status;
 	r->kind = LEND_MEMOP_FORGET;
 	r->status = LEND_MEM_ABORTED;
-	t->record.forgot = r->forgot;
+	r->forgot = t->record.forgot;
 	t->s->counts.forgets++;
 	return LEND_MEM_OK;
 }

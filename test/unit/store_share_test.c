@@ -148,6 +148,29 @@ Test(store_share, forget_of_each_operation)
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }
 
+/* Its grant cannot come back while the table is full; then the adopt stands, and nothing of it has
+ * changed. */
+Test(store_share, forget_without_room_changes_nothing)
+{
+	struct lend_memop renew = {.kind = LEND_MEMOP_RENEW};
+	struct lend_memref ref, other;
+	uint64_t adopted, hash;
+	uint8_t forgot;
+
+	OK(kit_put(k, &a, data, 1, transfer, &ref));
+	OK(kit_put(k, &a, data, 1, kit_owned, &other));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	adopted = b.low = b.id;
+	for (uint32_t i = 0; i < k->config.grants; i++)
+		OK(kit_grant(k, &a, &other, shared));
+	OK(kit_do(k, &b, &renew, NULL));
+	hash = lend_store_hash(k->store);
+	IS(kit_forget(k, &b, adopted, &forgot), RESOURCE_EXHAUSTED);
+	cr_assert_eq(lend_store_hash(k->store), hash);
+	OK(kit_release(k, &a, &other));
+	OK(kit_get(k, &b, &ref, 0, 1, back));
+}
+
 Test(store_share, lease_ends_and_life_is_fenced)
 {
 	struct lend_memref ref, kept;
