@@ -250,6 +250,8 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 
 	if (seen->acked >= s->number)
 		return false;
+	/* First: what is lost again and again must not overtake what has waited. */
+	lend_sched_wake(c, s);
 	if (seen->acked > s->acked)
 		sample(c, s, seen);
 	map = news(s, seen);
@@ -270,6 +272,5 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 	else if (seen->acked > 64)
 		judge_replies(c, s, seen->acked - 64);
 	advance(c, s);
-	lend_sched_wake(c, s);
 	return true;
 }
