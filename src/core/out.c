@@ -273,8 +273,11 @@ static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct l
 		enum hold hold = held(c, k, &frag);
 		struct making m;
 
-		if (hold == WAITS)
+		if (hold == WAITS && n == first)
 			lend_sched_wait(c, k);
+		else if (hold == WAITS)
+			lend_sched_ready(c,
+					 k); /* who had a share waits behind those who had none */
 		if (hold != FREE_TO_SEND)
 			return n - first;
 		m = make(c, out, n++);
