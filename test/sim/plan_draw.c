@@ -37,7 +37,7 @@ static void draw_core(struct lend_rng *r, struct sim_plan *p)
 	p->mtu = PICK(r, 1472, 1472, 1472, 1500, 256, 257, 300, 512, 576, 4096, 9000);
 	payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15);
 	p->sessions = one_in(r, 6) ? 1 + lend_rng_below(r, 2 * p->nodes) : 4 * p->nodes;
-	p->slots = PICK(r, 8, 8, 8, 1, 2, 3, 64, 65);
+	p->slots = PICK(r, 8, 8, 16, 1, 2, 3, 64, 64, 65);
 	p->inflight = PICK(r, 32, 32, 32, 4, 8, 64, 100);
 	p->reassemblies = PICK(r, 8, 8, 8, 1, 2, 3, 16, 33);
 	p->unscheduled = PICK(r, 65536, 65536, 65536, 4096, 4097, 16384, 65535, 262144, 1048576);
@@ -101,7 +101,7 @@ static void draw_faults(struct lend_rng *r, struct sim_plan *p)
 	p->corrupt_ppm = maybe(r, 4, 100000);
 	p->replay_ppm = maybe(r, 4, 50000);
 	p->hostile_ppm = maybe(r, 3, 500000);
-	p->partition_us = one_in(r, 5) ? 1 + p->span_us / some(r, 20) : 0;
+	p->partition_us = one_in(r, 3) ? 1 + p->span_us / some(r, 20) : 0;
 }
 
 static void draw_deaths(struct lend_rng *r, struct sim_plan *p)

@@ -107,6 +107,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 
 	c->deadline = k->due;
 	c->tag = index;
+	k->session = session;
 	rc = lend_core_call(n->core, sim->now, session, &n->bufs, c, &k->handle);
 	sim_trace_add(&sim->trace, sim->now, rc ? "cannot call" : "calls", k->from, k->to, index,
 		      rc ? (uint64_t)-rc : k->len);

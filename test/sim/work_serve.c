@@ -1,14 +1,13 @@
 /* work_serve - handlers of scripted calls, and what must be true of each call. The other half of
  * work.h. Layer: test/sim. */
+#include "core/call.h"
+#include "core/sess.h"
 #include "sim/bytes.h"
 #include "sim/mem.h"
 #include "sim/work_state.h"
 #include "util/bits.h"
 
-enum { E_STALE = -116 };
 enum { LATE = 1000 }; /* ns between a deadline and the turn that sees it */
-enum { OK = 0, CANCELLED = 1, DEADLINE = 4, EXHAUSTED = 8, UNAVAILABLE = 14 };
-enum { RAN_NO, RAN_YES, RAN_MAYBE };
 
 static struct sim_serving *serving_at(struct sim *sim, uint32_t node, uint64_t handle)
 {
@@ -124,6 +123,18 @@ static struct sim_serving *take(struct sim *sim, uint32_t node, const struct len
 	return v;
 }
 
+/* The caller's session lives and has forgotten the call: it was told that this never comes. */
+static bool is_gone(struct sim *sim, const struct sim_call *k)
+{
+	struct sim_node *n = &sim->node[k->from];
+	const struct lend_sess *s;
+
+	if (!n->up || n->life != k->life)
+		return false;
+	s = lend_sess_find(n->core, k->session);
+	return s && s->state == LEND_SESS_UP && !lend_call_of(n->core, k->handle);
+}
+
 static void on_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
 	uint32_t call = e->method;
@@ -142,6 +153,8 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 	SIM_CHECK(sim, k->to == node && !k->mem, "call %u runs at node %u", call, node);
 	SIM_CHECK(sim, !k->runs, "call %u runs twice", call);
 	SIM_CHECK(sim, !k->ended || k->ran != RAN_NO, "call %u runs after it was told not run",
+		  call);
+	SIM_CHECK(sim, !is_gone(sim, k), "call %u runs, and its caller was told that it is gone",
 		  call);
 	SIM_CHECK(sim, e->len == k->len, "call %u: request of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->len);
@@ -251,7 +264,7 @@ static void judge_failure(struct sim *sim, uint32_t call, const struct sim_call 
 		SIM_CHECK(sim, k->cancelled || p->hangup_ppm, "call %u: nobody cancelled it", call);
 		SIM_MARK(sim, call_cancelled);
 		return;
-	case DEADLINE:
+	case DEADLINE_EXCEEDED:
 		SIM_CHECK(sim, sim->now >= k->due, "call %u: ended before its deadline", call);
 		SIM_MARK(sim, call_deadline);
 		return;
@@ -259,7 +272,7 @@ static void judge_failure(struct sim *sim, uint32_t call, const struct sim_call 
 		SIM_CHECK(sim, may_be_unavailable(p), "call %u: unavailable in calm weather", call);
 		SIM_MARK(sim, call_unavailable);
 		return;
-	case EXHAUSTED:
+	case RESOURCE_EXHAUSTED:
 		SIM_CHECK(sim,
 			  p->refuse_ppm || k->len > p->message_max ||
 			      k->reply_len > p->message_max ||
