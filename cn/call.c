@@ -146,6 +146,10 @@ static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf
 	slot->hash = op->hash;
 	slot->offset = op->offset;
 	slot->len = op->len;
+	if (say->kind == LEND_MEMOP_GRANT && say->terms.kind == LEND_TERMS_TRANSFER) {
+		lend_memref_encode(&say->ref, slot->one);
+		slot->refs = slot->one;
+	}
 	if (say->kind == LEND_MEMOP_FREE) {
 		slot->kind = LEND_MEMOP_FREE;
 		slot->space = say->space;

@@ -53,11 +53,32 @@ static void take_orphan(struct cn_node *node)
 	}
 }
 
+/* A hold that was given away, and stays given away, is not ours any more. */
+static void take_word(struct cn_node *node, const struct cn_slot *slot, struct lend_call *call)
+{
+	uint8_t forgot[8] = {0};
+	struct lend_memref ref;
+	struct cn_hold *hold;
+
+	if (slot->what != LEND_MEMOP_GRANT || !slot->refs || call->status != LEND_OK)
+		return;
+	cn_buf_read(call->reply, forgot, sizeof(forgot));
+	if (forgot[0] != LEND_FORGOT_RAN || !lend_memref_decode(slot->refs, &ref))
+		return;
+	hold = cn_hold_find(node->mem, &ref);
+	if (hold)
+		cn_hold_del(hold);
+}
+
 static void clean_done(struct lend_call *call)
 {
 	struct cn_node *node = (struct cn_node *)((char *)call - offsetof(struct cn_node, clean));
 	struct lend_mem *mem = node->mem;
+	struct cn_slot *slot = cn_id_slot(node, node->clean_id);
+	bool waits = slot->state == CN_SLOT_CLEAN && node->clean_id >= node->low;
 
+	if (call->ran == LEND_RAN_YES && waits)
+		take_word(node, slot, call);
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);
 	if (call->reply)
@@ -66,8 +87,7 @@ static void clean_done(struct lend_call *call)
 	node->cleaning = false;
 	if (call->ran == LEND_RAN_YES) {
 		node->failures = 0;
-		if (cn_id_slot(node, node->clean_id)->state == CN_SLOT_CLEAN &&
-		    node->clean_id >= node->low) {
+		if (waits) {
 			node->cleans--;
 			cn_id_free(node, node->clean_id);
 		}

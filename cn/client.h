@@ -61,7 +61,8 @@ struct cn_slot {
 	uint8_t what; /* the operation, and what it was about, for later ones; 0: of no interest */
 	uint64_t hash, offset, len;
 	uint32_t n;    /* references of a RELEASE */
-	uint8_t *refs; /* theirs: one, or memory that the slot owns */
+	uint8_t *refs; /* theirs: one, or memory that the slot owns; of a GRANT that gives the hold
+			  away: one */
 	uint8_t one[LEND_MEMREF_LEN];
 	struct lend_memspace space;
 };

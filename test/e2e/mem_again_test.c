@@ -72,3 +72,46 @@ Test(mem_again, cancelled_and_anew_udp)
 {
 	cancelled_and_anew("udp");
 }
+
+/* What was given away and adopted is not held any more, though its giver never saw the answer. */
+static void granted_and_cancelled(const char *carrier)
+{
+	const struct lend_terms terms = {
+	    .size = sizeof(terms), .hold = LEND_TRANSFER, .ttl = 60 * SECOND};
+	struct mem_node node;
+	struct lend_ep *ep;
+
+	mem_node_start(&node, carrier, "64M", "");
+	mem_client_open(&node, &ep, &taker);
+	for (int i = 0; i < 20; i++) {
+		struct lend_op op = {.timeout = 5 * SECOND};
+		struct lend_mem_stat stat = {.grants = 0};
+
+		ref = mem_put(node.mem, "abc", 4, NULL);
+		cr_assert_eq(lend_grant(node.mem, &ref, &terms, &op), 0);
+		cr_assert_geq(lend_poll(node.ep), 0);
+		for (int k = 0; k < 100000 && !stat.grants; k++)
+			mem_stat(taker, &stat);
+		cr_assert_eq(stat.grants, 1);
+		cr_assert_eq(mem_adopt(taker, &ref), LEND_OK);
+		lend_op_cancel(node.mem, &op);
+		cr_assert_eq(lend_op_wait(node.mem, &op), 0);
+		cr_assert_eq(op.status, LEND_CANCELLED);
+		cr_assert_eq(op.ran, LEND_RAN_MAYBE);
+		cr_assert_eq(mem_adopt(node.mem, &ref), LEND_FAILED_PRECONDITION, "round %d", i);
+		cr_assert_eq(mem_release(taker, &ref), LEND_OK);
+		cr_assert_eq(mem_adopt(node.mem, &ref), LEND_NOT_FOUND);
+	}
+	mem_client_close(ep, taker);
+	mem_node_stop(&node);
+}
+
+Test(mem_again, granted_and_cancelled_shm)
+{
+	granted_and_cancelled("shm");
+}
+
+Test(mem_again, granted_and_cancelled_udp)
+{
+	granted_and_cancelled("udp");
+}

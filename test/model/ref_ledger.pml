@@ -31,6 +31,7 @@
  * control: -DKIND=SHARED -DSHARES=2 -DSLICE -DEXPIRED, a grant whose time has ended can be adopted
  * control: -DKIND=SHARED -DSHARES=2 -DAGAIN -DUNDO2, a repeated FORGET undoes again
  * control: -DKIND=OWNED -DGRANTS -DLOSEHOLD, a forgotten GRANT does not give the hold back
+ * control: -DKIND=OWNED -DGRANTS -DDEAF, A does not listen when the node says that its GRANT stands
  */
 #define OWNED 0
 #define TRANSFER 1
@@ -288,7 +289,11 @@ end1:	if
 	:: failed[GRANT] -> assert(false)
 	:: forget[GRANT] = true;
 end2:		forgot[GRANT];
+#ifdef DEAF
+		has[A] = true
+#else
 		if :: stands[GRANT] -> goto out :: else -> has[A] = true fi
+#endif
 	fi;
 #endif
 #if KIND != TRANSFER
