@@ -193,9 +193,7 @@ static void lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
 		return;
 	e->call = LEND_NONE;
 	lend_tx_lost(c, &k->tx, e->frag);
-	/* Who waits is woken with the others, in its turn: losing something is no way to the front.
-	 */
-	if (k->tx.resend && !k->tx.ready.in)
+	if (k->tx.resend)
 		lend_sched_ready(c, k);
 }
 

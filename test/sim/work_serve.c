@@ -372,12 +372,8 @@ void sim_work_core_event(struct sim *sim, uint32_t node, const struct lend_event
 	case LEND_EV_CALL_END:
 		on_call_end(sim, node, e);
 		return;
-	case LEND_EV_SESSION_UP:
-	case LEND_EV_SESSION_DOWN:
-	case LEND_EV_BUF_BACK:
-	case LEND_EV_PEER_KEEP:
-	case LEND_EV_PEER_DROP:
-		break;
+	default:
+		return; /* the node's */
 	}
 }
 
