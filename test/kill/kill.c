@@ -43,19 +43,6 @@ uint64_t kill_now(void)
 	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
 }
 
-unsigned kill_ring_maps(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	char line[512];
-	unsigned n = 0;
-
-	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, "memfd:lend") != NULL;
-	if (maps)
-		fclose(maps);
-	return n;
-}
-
 uint32_t kill_below(struct lend_rng *rng, uint32_t n)
 {
 	return (uint32_t)lend_rng_below(rng, n);

@@ -44,8 +44,6 @@ void kill_fill(void *data, size_t len, uint64_t seed);
 /* In a fork's child: only stdin, stdout, stderr stay; it dies with its parent. */
 void kill_be_alone(void);
 uint64_t kill_now(void);
-/* Lines of this process's map that name a ring's memory. */
-unsigned kill_ring_maps(void);
 uint32_t kill_below(struct lend_rng *rng, uint32_t n);
 
 #endif

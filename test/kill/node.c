@@ -38,6 +38,7 @@ static void live(const struct node *node, int out)
 	is_node = true;
 	dup2(out, 1);
 	kill_be_alone();
+	sight_begin();
 	fuse_light(&node->page->fuse[ROLE_NODE]);
 	_exit(kill_mn_main(9, (char **)(uintptr_t)argv));
 }

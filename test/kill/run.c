@@ -7,6 +7,34 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What node and survivor have, once it is what they began with: those that died are gone. On a
+ * network a session ends by silence, so it takes a while. At the start: the three sessions of the
+ * survivor are there. */
+static void footprint(struct run *run, bool start)
+{
+	uint64_t until = kill_now() + 12 * SECOND;
+	struct survivor *s = &run->survivor;
+	struct footprint now = {.fds = 0};
+
+	do {
+		if (!survivor_look(s, false) || s->sight.sessions < 3)
+			continue;
+		now = (struct footprint){s->sight.sessions, s->sight.fds, s->sight.rings,
+					 kill_open_fds(), kill_ring_maps()};
+		if (start && now.sessions == 3)
+			run->at_start = now;
+	} while ((!now.fds || memcmp(&now, &run->at_start, sizeof(now))) && kill_now() < until);
+	if (memcmp(&now, &run->at_start, sizeof(now)) || !now.fds)
+		kill_bad(run->page,
+			 "node: %d sessions, %d descriptors, %d rings more than at the start; "
+			 "survivor: %d descriptors, %d rings",
+			 (int)(now.sessions - run->at_start.sessions),
+			 (int)(now.node_fds - run->at_start.node_fds),
+			 (int)(now.node_rings - run->at_start.node_rings),
+			 (int)(now.fds - run->at_start.fds),
+			 (int)(now.rings - run->at_start.rings));
+}
+
 void run_open(struct run *run, struct kill_page *page, bool udp, const char *size, uint64_t seed)
 {
 	memset(run, 0, sizeof(*run));
@@ -23,22 +51,8 @@ void run_open(struct run *run, struct kill_page *page, bool udp, const char *siz
 		kill_bad(page, "the node does not start");
 	else if (survivor_open(&run->survivor, page, lend_rng_next(&run->rng)) < 0)
 		kill_bad(page, "the survivor does not open: %s", lend_why());
-	else
-		(void)survivor_audit(&run->survivor, "the start");
-}
-
-/* On a network a session ends by silence. */
-static void sessions_end(struct run *run)
-{
-	uint64_t until = kill_now() + 12 * SECOND;
-	struct survivor *s = &run->survivor;
-
-	do
-		(void)survivor_look(s, false);
-	while (s->sight.sessions > 3 && kill_now() < until);
-	if (s->sight.sessions > 3)
-		kill_bad(run->page, "the node has %llu sessions: 3 live",
-			 (unsigned long long)s->sight.sessions);
+	else if (survivor_audit(&run->survivor, "the start"))
+		footprint(run, true);
 }
 
 void run_close(struct run *run)
@@ -56,7 +70,7 @@ void run_close(struct run *run)
 		node_kill(&run->node);
 		return;
 	}
-	sessions_end(run);
+	footprint(run, false);
 	survivor_close(&run->survivor);
 	if (!node_stop(&run->node))
 		kill_bad(run->page, "the node did not leave with status 0");

@@ -14,6 +14,9 @@ struct run {
 	pid_t server; /* 0: none lives */
 	char server_listen[64];
 	unsigned fds; /* of this process before anything was opened */
+	struct footprint {
+		uint64_t sessions, node_fds, node_rings, fds, rings;
+	} at_start; /* with nobody here but node and survivor */
 };
 
 /* Node and survivor are there, and what the survivor publishes. size: of the node. */

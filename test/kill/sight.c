@@ -16,7 +16,13 @@ static struct {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	void *scratch;
+	unsigned rings; /* that a fork inherits */
 } self;
+
+void sight_begin(void)
+{
+	self.rings = kill_ring_maps();
+}
 
 static void look(struct node_sight *sight, bool whole)
 {
@@ -41,6 +47,7 @@ static void look(struct node_sight *sight, bool whole)
 	    .leases_expired = now.leases_expired,
 	    .sessions = stats.sessions,
 	    .fds = kill_open_fds(),
+	    .rings = kill_ring_maps() - self.rings,
 	};
 	if (bad)
 		(void)snprintf(sight->bad, sizeof(sight->bad), "%s", bad);

@@ -10,11 +10,15 @@ enum { NODE_METHOD = 0x6b696c6c }; /* a request of one byte: with the store's ow
 
 struct node_sight {
 	uint64_t pages, pinned, refs, spaces, holds, grants, clients, processes, placements;
-	uint64_t sessions, fds, leases_expired;
-	char bad[96]; /* what the audit found; "" nothing */
+	uint64_t sessions, fds, rings, leases_expired; /* rings: mappings */
+	char bad[96];                                  /* what the audit found; "" nothing */
 };
+
+/* In the node's process, before its main: what it has from now on is its own. */
+void sight_begin(void);
 
 /* Of this process. */
 unsigned kill_open_fds(void);
+unsigned kill_ring_maps(void); /* lines of its map that name a ring's memory */
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "cn/client.h"
 
-enum { FOREVER = 3600 }; /* seconds: longer than any run */
+enum { FOREVER = 86400 /* seconds: longer than any run */, LONG = 9 << 20 };
 
 int survivor_open(struct survivor *s, struct kill_page *page, uint64_t seed)
 {
@@ -213,9 +213,34 @@ static void release(struct survivor *s, struct thing *t)
 	}
 }
 
+/* Given up while it is under way: it was done, or nothing of it stays. */
+static void give_up(struct survivor *s)
+{
+	static uint8_t bytes[LONG];
+	uint32_t what = kill_below(&s->rng, 4), len = 1 + kill_below(&s->rng, THING_LEN);
+	struct lend_op op = {.timeout = 2 * SECOND}, out = op;
+	struct iovec iov = {bytes, what ? len : LONG};
+	lend_space space;
+	int rc;
+
+	rc = what < 3 ? lend_put(s->mem, &iov, 1, NULL, &op)
+		      : lend_space_map(s->mem, &s->page->public[0], &space, &op);
+	for (uint32_t n = kill_below(&s->rng, what ? 6 : 60); n; n--)
+		(void)lend_poll(s->ep);
+	lend_op_cancel(s->mem, &op);
+	if (rc == 0)
+		rc = lend_op_wait(s->mem, &op);
+	if (!survivor_follow(s) || rc < 0 || op.status != LEND_OK)
+		return;
+	if (what < 3)
+		(void)fine(s, &out, lend_release(s->mem, &op.ref, 1, &out), "release");
+	else
+		(void)fine(s, &out, lend_space_free(s->mem, space, &out), "free");
+}
+
 void survivor_step(struct survivor *s)
 {
-	uint32_t what = kill_below(&s->rng, 12);
+	uint32_t what = kill_below(&s->rng, 14);
 	struct thing *snapshot = model_pick(&s->model, &s->rng, THING_SNAPSHOT);
 	struct thing *space = model_pick(&s->model, &s->rng, THING_SPACE);
 	uint32_t room = 0;
@@ -231,7 +256,9 @@ void survivor_step(struct survivor *s)
 			free_space(s, space);
 		return;
 	}
-	if (what < 3)
+	if (what > 11)
+		give_up(s);
+	else if (what < 3)
 		put(s, NULL, lend_rng_next(&s->rng), 1 + kill_below(&s->rng, THING_LEN), NULL);
 	else if (what == 3)
 		make_space(s, NULL);
