@@ -32,7 +32,7 @@ static void live(const struct node *node, int out)
 	const char *argv[] = {"lend-mn",   "--listen", listen,    "--size", size,
 			      "--clients", "16",       "--lease", lease,    NULL};
 
-	(void)snprintf(lease, sizeof(lease), "%u", node->lease_ms ? node->lease_ms : 30000);
+	(void)snprintf(lease, sizeof(lease), "%u", node->lease_ms);
 	(void)snprintf(size, sizeof(size), "%s", node->size);
 	(void)snprintf(listen, sizeof(listen), "%s", node->listen);
 	is_node = true;

@@ -11,7 +11,7 @@ struct node {
 	const char *size;
 	pid_t pid;
 	char listen[104];
-	unsigned lease_ms; /* 0: the default */
+	unsigned lease_ms;
 };
 
 /* Starts it and waits until it serves; page->node says where. Started anew it has the same address.

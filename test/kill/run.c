@@ -35,6 +35,10 @@ static void footprint(struct run *run, bool start)
 			 (int)(now.rings - run->at_start.rings));
 }
 
+/* On shm no lease may do the work of a hang-up while an audit waits, which is 10 s; a third of it
+ * is how long the survivor's own lease may take to be renewed at a new node. */
+enum { SHM_LEASE = 12000 };
+
 void run_open(struct run *run, struct kill_page *page, bool udp, const char *size, uint64_t seed)
 {
 	memset(run, 0, sizeof(*run));
@@ -42,7 +46,7 @@ void run_open(struct run *run, struct kill_page *page, bool udp, const char *siz
 	page->udp = udp;
 	run->fds = kill_open_fds();
 	lend_rng_seed(&run->rng, seed);
-	run->node = (struct node){.page = page, .size = size, .lease_ms = udp ? 20 : 0};
+	run->node = (struct node){.page = page, .size = size, .lease_ms = udp ? 20 : SHM_LEASE};
 	(void)snprintf(run->node.listen, sizeof(run->node.listen),
 		       udp ? "udp:127.0.0.1:0" : "shm:node%d", (int)getpid());
 	(void)snprintf(run->server_listen, sizeof(run->server_listen),
