@@ -53,6 +53,12 @@ static void audit_objects(struct audit *a)
 		a->bad = "objects are miscounted";
 }
 
+/* Its first byte is, and each is as the one before it. */
+static bool is_zero(const uint8_t *page)
+{
+	return page[0] == 0 && memcmp(page, page + 1, LEND_MEM_PAGE - 1) == 0;
+}
+
 static void audit_frames(struct audit *a)
 {
 	const struct lend_store *s = a->s;
@@ -70,13 +76,11 @@ static void audit_frames(struct audit *a)
 		pinned += f->pins > 0;
 		if (f->refs || f->pins)
 			continue;
-		for (uint32_t b = 0; b < LEND_MEM_PAGE; b++)
-			if (lend_page(s, i)[b])
-				a->bad = "a free page is not zero";
+		if (!is_zero(lend_page(s, i)))
+			a->bad = "a free page is not zero";
 	}
-	for (uint32_t b = 0; b < LEND_MEM_PAGE; b++)
-		if (s->pages[b])
-			a->bad = "the page of zeros is not";
+	if (!is_zero(s->pages))
+		a->bad = "the page of zeros is not";
 	if (used != s->frame.used || pinned != s->pinned)
 		a->bad = "frames are miscounted";
 }
