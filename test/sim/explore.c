@@ -5,6 +5,7 @@
 
 #include "sim/explore_search.h"
 #include "sim/planted/plants.h"
+#include "util/check.h"
 
 /* Only lend-sim-planted has these. */
 extern const struct lend_plant lend_plants[] __attribute__((weak));
@@ -22,10 +23,20 @@ struct options {
 };
 static const char *const budget_name[] = {"--drops", "--dups", "--ticks", "--window"};
 
-struct totals {
-	uint64_t states, moves, steps, drained;
-	uint32_t scopes, whole, violations;
+/* What the widest round of a scope came to. */
+struct result {
+	uint64_t states;
+	bool whole;
 };
+
+struct totals {
+	uint64_t moves, steps, drained;
+	uint32_t violations, rounds;
+	double left; /* seconds */
+};
+
+enum { ROUNDS_MAX = 9, SCOPES_MAX = 32 };
+static struct result results[SCOPES_MAX];
 
 static void usage(FILE *to)
 {
@@ -66,12 +77,15 @@ static bool parse_budget(const char *name, const char *value, struct options *o)
 	return false;
 }
 
-/* The scope with the budgets of the command line. */
-static struct ex_scope chosen(const struct options *o, uint32_t i)
+/* The scope with the budgets of the command line, or so many more than its own. */
+static struct ex_scope chosen(const struct options *o, uint32_t i, uint32_t more)
 {
 	struct ex_scope s = ex_scopes[i];
 	uint8_t *at[] = {&s.drops, &s.dups, &s.ticks, &s.window};
 
+	s.drops = (uint8_t)(s.drops + more);
+	s.dups = (uint8_t)(s.dups + more);
+	s.ticks = (uint8_t)(s.ticks + more);
 	for (uint32_t k = 0; k < 4; k++)
 		if (o->budget[k] >= 0)
 			*at[k] = (uint8_t)o->budget[k];
@@ -123,69 +137,81 @@ static uint32_t find(const char *name, size_t len)
 	return i;
 }
 
+/* SCOPE+MORE:CHOICES */
 static int replay(const struct options *o)
 {
-	uint32_t i = find(o->replay, strcspn(o->replay, ":"));
-	const char *choices = strchr(o->replay, ':'), *bad;
+	uint32_t i = find(o->replay, strcspn(o->replay, "+:"));
+	const char *more = strchr(o->replay, '+'), *choices = strchr(o->replay, ':'), *bad;
 	struct ex_scope scope;
 
-	if (i == ex_n_scopes || !choices) {
+	if (i == ex_n_scopes || !choices || !more) {
 		fprintf(stderr, "explore: no such scope: %s\n", o->replay);
 		return 2;
 	}
-	scope = chosen(o, i);
+	scope = chosen(o, i, (uint32_t)atoi(more));
 	bad = ex_search_replay(&scope, choices + 1, stdout);
 	printf("%s\n", bad ? bad : "all is well");
 	return bad != NULL;
 }
 
-static void report(const struct ex_scope *scope, const struct ex_found *f)
+static void report(const struct ex_scope *scope, uint32_t more, const struct ex_found *f)
 {
 	fprintf(stderr,
-		"%-10s %9llu states %10llu moves  depth %2u  %s  nodes %llu/%llu/%llu"
-		"  datagrams %llu  steps %llu  %.1f s  %.0f MB  left out %llu\n",
-		scope->name, (unsigned long long)f->states, (unsigned long long)f->moves, f->depth,
-		f->whole ? "whole" : "part ", (unsigned long long)f->nodes.states[0],
-		(unsigned long long)f->nodes.states[1], (unsigned long long)f->nodes.states[2],
-		(unsigned long long)f->nodes.dgrams, (unsigned long long)f->nodes.steps, f->seconds,
-		(double)f->nodes.bytes / 1e6, (unsigned long long)f->pruned);
+		"%-10s +%u %9llu states %10llu moves  depth %2u  %s  %5.1f s  %4.0f MB  "
+		"%llu steps of nodes\n",
+		scope->name, more, (unsigned long long)f->states, (unsigned long long)f->moves,
+		f->depth, f->whole ? "whole" : "part ", f->seconds, (double)f->nodes.bytes / 1e6,
+		(unsigned long long)f->nodes.steps);
 	if (f->bad)
-		fprintf(stderr, "%s: %s\n  lend-sim explore --replay %s\n", scope->name, f->bad,
-			f->replay);
+		fprintf(stderr, "%s: %s\n  lend-sim explore --replay %s+%u:%s\n", scope->name,
+			f->bad, scope->name, more, f->replay);
 }
 
-static void run(const struct options *o, uint32_t i, double limit, struct totals *t)
+static void run(const struct options *o, uint32_t i, uint32_t more, double limit, struct totals *t)
 {
-	struct ex_scope scope = chosen(o, i);
+	struct ex_scope scope = chosen(o, i, more);
+	struct result *best = &results[i];
 	struct ex_found f;
 
 	ex_search(&scope, (struct ex_limits){limit, o->states}, &f);
-	report(&scope, &f);
-	t->scopes++;
-	t->states += f.states;
+	report(&scope, more, &f);
+	best->states = f.states > best->states ? f.states : best->states;
+	best->whole |= f.whole;
 	t->moves += f.moves;
 	t->steps += f.nodes.steps;
 	t->drained += f.drained;
-	t->whole += f.whole;
 	t->violations += f.bad != NULL;
+	t->left -= f.seconds;
 }
 
-static void run_all(const struct options *o, struct totals *t)
+/* Each round with one fault of each kind and one timeout more, until the time is over. */
+static void run_all(const struct options *o, uint32_t first, uint32_t end, struct totals *t)
 {
-	double left = o->seconds;
+	for (; t->rounds < ROUNDS_MAX && t->left > 0.1 && !t->violations; t->rounds++)
+		for (uint32_t i = first; i < end && t->left > 0.1; i++)
+			run(o, i, t->rounds, t->left / (end - i), t);
+}
+
+static void print_json(const struct totals *t)
+{
+	uint64_t states = 0;
+	uint32_t scopes = 0, whole = 0;
 
 	for (uint32_t i = 0; i < ex_n_scopes; i++) {
-		double start = ex_seconds();
-
-		run(o, i, left / (ex_n_scopes - i), t);
-		left -= ex_seconds() - start;
+		scopes += results[i].states > 0;
+		states += results[i].states;
+		whole += results[i].whole;
 	}
+	printf("{\"scopes\":%u,\"whole\":%u,\"rounds\":%u,\"states\":%llu,\"transitions\":%llu,"
+	       "\"steps\":%llu,\"drained\":%llu,\"violations\":%u}\n",
+	       scopes, whole, t->rounds, (unsigned long long)states, (unsigned long long)t->moves,
+	       (unsigned long long)t->steps, (unsigned long long)t->drained, t->violations);
 }
 
 int sim_explore(int argc, char **argv)
 {
 	struct options o = {.seconds = 45, .states = STATES_MAX, .budget = {-1, -1, -1, -1}};
-	struct totals t = {0};
+	struct totals t = {.rounds = 0};
 	int rc = parse(argc, argv, &o);
 	uint32_t one = o.scope ? find(o.scope, strlen(o.scope)) : 0;
 
@@ -197,14 +223,10 @@ int sim_explore(int argc, char **argv)
 		fprintf(stderr, "explore: no such scope: %s\n", o.scope);
 		return 2;
 	}
-	if (o.scope)
-		run(&o, one, o.seconds, &t);
-	else
-		run_all(&o, &t);
+	LEND_CHECK(ex_n_scopes <= SCOPES_MAX);
+	t.left = o.seconds;
+	run_all(&o, one, o.scope ? one + 1 : ex_n_scopes, &t);
 	if (o.json)
-		printf("{\"scopes\":%u,\"whole\":%u,\"states\":%llu,\"transitions\":%llu,"
-		       "\"steps\":%llu,\"drained\":%llu,\"violations\":%u}\n",
-		       t.scopes, t.whole, (unsigned long long)t.states, (unsigned long long)t.moves,
-		       (unsigned long long)t.steps, (unsigned long long)t.drained, t.violations);
+		print_json(&t);
 	return t.violations > 0;
 }

@@ -54,7 +54,6 @@ static void write_replay(struct search *r, uint32_t i, const struct ex_move *las
 
 	for (uint32_t k = i; k; k = at(r, k)->parent)
 		way[n++] = k;
-	to += snprintf(to, (size_t)(end - to), "%s:", r->scope->name);
 	while (n > 0) {
 		const struct node *here = at(r, way[--n]);
 

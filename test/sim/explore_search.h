@@ -15,7 +15,7 @@ struct ex_found {
 	bool whole; /* every state within the budgets was looked at */
 	struct ex_node_stats nodes;
 	const char *bad;  /* NULL: no violation */
-	char replay[512]; /* of the violation: scope, colon, choices */
+	char replay[512]; /* of the violation: choices */
 	double seconds;
 };
 
