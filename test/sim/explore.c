@@ -12,7 +12,7 @@ extern const struct lend_plant lend_plants[] __attribute__((weak));
 extern const unsigned lend_plants_n __attribute__((weak));
 extern unsigned lend_planted __attribute__((weak));
 
-enum { STATES_MAX = 20000000 };
+enum { STATES_MAX = 4000000 };
 
 struct options {
 	double seconds;

@@ -10,7 +10,7 @@ const struct ex_scope ex_scopes[] = {
 	.what = "connect, and one call",
 	.drops = 1,
 	.dups = 1,
-	.ticks = 2,
+	.ticks = 1,
 	.window = 3,
 	.nodes = 2,
 	.slots = 1,
@@ -106,7 +106,6 @@ const struct ex_scope ex_scopes[] = {
 	.up = true,
 	.connects = 1,
 	.calls = 2,
-	.cancels = 1,
     },
     {
 	.name = "need",
@@ -126,7 +125,7 @@ const struct ex_scope ex_scopes[] = {
     {
 	.name = "restart",
 	.what = "the server dies and starts again in the middle of a call, or the client does",
-	.ticks = 2,
+	.drops = 1,
 	.window = 3,
 	.nodes = 2,
 	.slots = 1,
@@ -140,7 +139,7 @@ const struct ex_scope ex_scopes[] = {
     {
 	.name = "close",
 	.what = "a session is closed in the middle of a call, and there is another one",
-	.ticks = 1,
+	.drops = 1,
 	.window = 3,
 	.nodes = 2,
 	.slots = 1,
@@ -178,7 +177,7 @@ const struct ex_scope ex_scopes[] = {
      .crash = 3,
      .holders = 1,
      .mem = {{EX_MEM_HELLO, EX_MEM_PUT, EX_MEM_PASS},
-	     {EX_MEM_HELLO, EX_MEM_ADOPT, EX_MEM_GET, EX_MEM_RELEASE}}},
+	     {EX_MEM_HELLO, EX_MEM_ADOPT, EX_MEM_RELEASE}}},
     {.name = "race",
      .what = "two want what one can have, and FORGET of that",
      .window = 2,
