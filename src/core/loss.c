@@ -124,6 +124,10 @@ static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	struct lend_sent_rec *e = entry(s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
+	/* Where nothing is lost it has arrived before a later one did, and was dropped: that must
+	 * not hold up those for whom there is memory. */
+	if (s->lossless && number < s->acked)
+		return false;
 	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low &&
 	       !lend_tx_again(c, &k->tx, e->frag);
 }
