@@ -264,6 +264,7 @@ static void open_all(struct actor *a)
 }
 
 const struct act acts[] = {
+    {.name = "start"},
     {.name = "open", .run = open_all, .bare = true},
     {.name = "put of 100 B", .run = put_short},
     {.name = "put of 5000 B, SHARED", .run = put_two_pages},

@@ -19,10 +19,10 @@ struct actor {
 struct act {
 	const char *name;
 	bool (*prepare)(struct actor *); /* NULL: with endpoint and client opened, nothing else */
-	void (*run)(struct actor *);
-	bool server; /* needs one at page->server */
-	bool bare;   /* opens everything itself */
-	bool coarse; /* thousands of stores, much alike: every 16th will do */
+	void (*run)(struct actor *);     /* NULL: the start of a node, with no actor */
+	bool server;                     /* needs one at page->server */
+	bool bare;                       /* opens everything itself */
+	bool coarse;                     /* thousands of stores, much alike: every 16th will do */
 };
 
 extern const struct act acts[];

@@ -60,6 +60,23 @@ static void bury_node(struct run *run)
 	run_restart(run);
 }
 
+/* A node that dies before it serves; another one takes its place. */
+static void kill_start(struct run *run, int32_t fuse)
+{
+	bool served;
+	int32_t left;
+
+	run_kill_server(run);
+	node_kill(&run->node);
+	served = node_start(&run->node, fuse);
+	left = fuse_stop(&run->page->fuse[ROLE_NODE]);
+	run->page->stores_seen = left > 0 ? fuse - left : 0;
+	run->page->points += !served;
+	run->page->kills += !served;
+	node_kill(&run->node);
+	run_restart(run);
+}
+
 /* One death, or none when the fuse was longer than the operation. */
 static void kill_at(struct run *run, const struct point *p, int32_t fuse)
 {
@@ -71,7 +88,10 @@ static void kill_at(struct run *run, const struct point *p, int32_t fuse)
 	if (p->act->server)
 		run_server(run);
 	run->page->node_dies = p->role == ROLE_NODE;
-	wait_for(run, act_start(run->page, p->act, p->role, fuse));
+	if (p->act->run)
+		wait_for(run, act_start(run->page, p->act, p->role, fuse));
+	else
+		kill_start(run, fuse);
 	burnt = fuse_stop(&run->page->fuse[p->role]) == FUSE_BURNT;
 	if (burnt && p->role == ROLE_SERVER)
 		bury_server(run);
@@ -84,7 +104,7 @@ static void kill_at(struct run *run, const struct point *p, int32_t fuse)
 
 static bool is_fair(const struct act *act, enum kill_role role)
 {
-	return role != ROLE_SERVER || act->server;
+	return act->run ? role != ROLE_SERVER || act->server : role == ROLE_NODE;
 }
 
 static uint32_t gcd(uint32_t a, uint32_t b)
