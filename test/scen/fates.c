@@ -146,6 +146,8 @@ void fates_reset(struct fates *f, uint32_t nodes)
 
 		memset(c.incarnation, (int)(0xa0 + i), sizeof(c.incarnation));
 		memset(c.seed, (int)(0x50 + i), sizeof(c.seed));
+		if (f->fate == FATE_FULL)
+			c.path[0].lossless = c.path[0].checked = c.path[0].proven = true;
 		cr_assert_leq(lend_core_size(&c), (size_t)CORE_MAX);
 		if (!f->played)
 			memset(cores[i], 0, lend_core_size(&c));
@@ -175,10 +177,11 @@ static struct fates_dgram *new_dgram(struct fates *f)
 
 static const uint8_t wait_of[] = {[FATE_LATE] = 1, [FATE_STALE] = 6};
 
-static void send(struct fates *f, uint32_t from, const struct lend_out *o)
+static enum lend_sent send(struct fates *f, uint32_t from, const struct lend_out *o)
 {
 	struct fates_dgram *g = new_dgram(f);
 	bool marked = f->begun && f->sent < FATES && f->mask >> f->sent & 1;
+	bool kept = marked && (f->fate == FATE_LOST || f->fate == FATE_FULL);
 
 	memcpy(g->data, o->head, g->len = o->head_len);
 	for (uint32_t i = 0; i < o->n; i++) {
@@ -188,7 +191,8 @@ static void send(struct fates *f, uint32_t from, const struct lend_out *o)
 		       p->len);
 		g->len += p->len;
 	}
-	memcpy(g->data + g->len, o->tail, o->tail_len);
+	if (o->tail_len)
+		memcpy(g->data + g->len, o->tail, o->tail_len);
 	g->len += o->tail_len;
 	g->from = (uint8_t)from;
 	g->to = (uint8_t)(LEND_PEER_INDEX(o->peer) - 1);
@@ -196,8 +200,8 @@ static void send(struct fates *f, uint32_t from, const struct lend_out *o)
 	g->order = f->sent;
 	f->sent += f->begun;
 	g->waits = marked ? wait_of[f->fate] : 0;
-	say(f, !marked ? "" : f->fate == FATE_LOST ? "is lost" : g->waits ? "waits" : "twice", g);
-	if (marked && f->fate == FATE_LOST) {
+	say(f, !marked ? "" : kept ? "is lost or refused" : g->waits ? "waits" : "twice", g);
+	if (kept) {
 		f->wires--;
 	} else if (marked && f->fate == FATE_TWICE) {
 		struct fates_dgram *copy = new_dgram(f);
@@ -205,6 +209,7 @@ static void send(struct fates *f, uint32_t from, const struct lend_out *o)
 		*copy = *g;
 		copy->at += TWICE;
 	}
+	return marked && f->fate == FATE_FULL ? LEND_SENT_FULL : LEND_SENT;
 }
 
 static void poll(struct fates *f, uint32_t node)
@@ -234,10 +239,8 @@ static void output(struct fates *f, uint32_t node)
 	lend_core_tick(n->core, f->now);
 	poll(f, node);
 	while ((k = lend_core_output(n->core, f->now, &n->bufs, out, 16)) > 0) {
-		for (uint32_t i = 0; i < k; i++) {
-			send(f, node, &out[i]);
-			out[i].sent = LEND_SENT;
-		}
+		for (uint32_t i = 0; i < k; i++)
+			out[i].sent = (uint8_t)send(f, node, &out[i]);
 		lend_core_sent(n->core, out, k);
 		poll(f, node);
 	}

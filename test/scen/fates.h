@@ -2,10 +2,10 @@
  *
  * A run is played from fates_reset() to silence; fates_all() plays one for every set of marked
  * datagrams. The marked ones are lost, delivered twice (the copy late), or held back until a later
- * one, or the sixth later one, has arrived. Runs that sent n < 16 datagrams stand for all masks
- * with the same n first bits. All memory is static and used again, and nothing is written down but
- * by a run that failed, which is played once more to tell its story.
- * Layer: test. Threads: none. */
+ * one, or the sixth later one, has arrived; or, where nothing gets lost, the carrier was full. Runs
+ * that sent n < 16 datagrams stand for all masks with the same n first bits. All memory is static
+ * and used again, and nothing is written down but by a run that failed, which is played once more
+ * to tell its story. Layer: test. Threads: none. */
 #ifndef TEST_SCEN_FATES_H
 #define TEST_SCEN_FATES_H
 
@@ -15,7 +15,7 @@
 enum { FATES = 16, FATES_NODES = 3, FATES_BUFS = 16, FATES_WIRE = 64 };
 enum { FATES_UNSCHEDULED = 65536, FATES_LONG = 12288 /* longest message with a pattern */ };
 
-enum fate { FATE_LOST, FATE_TWICE, FATE_LATE, FATE_STALE };
+enum fate { FATE_LOST, FATE_TWICE, FATE_LATE, FATE_STALE, FATE_FULL };
 
 struct fates_dgram {
 	lend_ns at;

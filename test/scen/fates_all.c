@@ -106,7 +106,7 @@ static uint32_t fates_of(enum fate fate)
 void fates_all(const char *name, enum fate fate, void (*run)(struct fates *, const void *),
 	       const void *plan)
 {
-	static const char *const fates[] = {"lost", "twice", "late", "stale"};
+	static const char *const fates[] = {"lost", "twice", "late", "stale", "full"};
 	static struct fates f;
 	uint32_t runs = 0, tried = fates_of(fate);
 

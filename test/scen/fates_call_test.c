@@ -187,7 +187,7 @@ static void run(struct fates *f, const void *arg)
 static void all_fates(const struct plan *plans, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		for (enum fate fate = FATE_LOST; fate <= FATE_STALE; fate++)
+		for (enum fate fate = FATE_LOST; fate <= FATE_FULL; fate++)
 			/* Copies try nobody's patience; stale ones meet the next call. */
 			if ((fate != FATE_TWICE || !plans[i].patience) &&
 			    (fate != FATE_STALE || plans[i].calls > 1))

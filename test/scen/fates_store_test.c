@@ -302,8 +302,9 @@ static void run(struct fates *f, const void *arg)
 
 static void all_fates(struct plan plan)
 {
-	for (enum fate fate = FATE_LOST; fate <= (plan.patience ? FATE_STALE : FATE_LATE); fate++)
-		fates_all(plan.name, fate, run, &plan);
+	for (enum fate fate = FATE_LOST; fate <= FATE_FULL; fate++)
+		if (fate != FATE_STALE || plan.patience)
+			fates_all(plan.name, fate, run, &plan);
 }
 
 static const struct lend_memterms transfer = {LEND_TERMS_TRANSFER, 0, TTL};
