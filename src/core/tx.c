@@ -166,10 +166,13 @@ void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first)
 
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 {
-	if (first <= t->low && t->next - first <= LEND_FRAGS_WINDOW && t->win != LEND_NONE) {
+	if (first <= t->low && t->win != LEND_NONE) {
 		memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
 		t->low = first;
 		t->resend = 0;
+		/* More than the window can mark go out as if they never had. */
+		if (t->next - first > LEND_FRAGS_WINDOW)
+			t->next = first;
 	}
 	lend_tx_rewind(c, t, first);
 }
