@@ -188,7 +188,7 @@ static void run(const struct options *o, uint32_t i, uint32_t more, double limit
 static void run_all(const struct options *o, uint32_t first, uint32_t end, struct totals *t)
 {
 	for (; t->rounds < ROUNDS_MAX && t->left > 0.1 && !t->violations; t->rounds++)
-		for (uint32_t i = first; i < end && t->left > 0.1; i++)
+		for (uint32_t i = first; i < end && t->left > 0.1 && !t->violations; i++)
 			run(o, i, t->rounds, t->left / (end - i), t);
 }
 
