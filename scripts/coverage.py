@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("src/core/", "src/wire/", "mn/store/")
-IMPOSSIBLE = re.compile(r"(\s*case \w+:\s*\n)+(\s*break;\s*\n\s*\}\s*\n)?\s*LEND_CHECK\(!\"")
+IMPOSSIBLE = re.compile(r"(\s*(case \w+|default):\s*\n)+(\s*break;\s*\n\s*\}\s*\n)?\s*LEND_CHECK\(!\"")
 
 
 def read(export):

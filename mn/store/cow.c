@@ -5,7 +5,6 @@
 #include "mn/store/frame.h"
 #include "mn/store/tree.h"
 #include "util/bits.h"
-#include "util/check.h"
 
 uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
 {
@@ -35,7 +34,6 @@ static uint8_t *writable(struct lend_store *s, uint32_t *slot, uint32_t from, ui
 	if (lend_frame_sole(s, old))
 		return lend_page(s, old);
 	frame = lend_frame_take(s);
-	LEND_CHECK(frame);
 	*slot = frame;
 	if (!old)
 		return lend_page(s, frame);
@@ -70,7 +68,7 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 		    struct lend_cursor *bytes, uint32_t *placed)
 {
 	uint64_t at = view->base + offset, end = at + len;
-	bool swap = placed && *placed && (at & (LEND_MEM_PAGE - 1)) == 0;
+	bool swap = *placed && (at & (LEND_MEM_PAGE - 1)) == 0;
 	struct lend_tree_cost cost;
 
 	if (len == 0)

@@ -13,8 +13,6 @@
 
 static void reply_head(struct lend_store_out *out, uint32_t len)
 {
-	if (!len)
-		return;
 	out->seg[0] = (struct lend_store_seg){out->head, len};
 	out->n = 1;
 	out->len = len;
@@ -72,6 +70,7 @@ static enum lend_mem_status run(struct lend_step *t)
 	case LEND_MEMOP_FREE:
 		return lend_op_free(t);
 	default:
+		LEND_CHECK(!"an operation that is not recorded");
 		return LEND_MEM_UNIMPLEMENTED;
 	}
 }

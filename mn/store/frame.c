@@ -28,16 +28,15 @@ static void zero_page(uint8_t *page)
 
 uint32_t lend_frame_take(struct lend_store *s)
 {
+	struct lend_frame *f;
 	uint32_t i;
 
 	LEND_TAKE(s, frame, i);
-	if (i) {
-		struct lend_frame *f = lend_frame_at(s, i);
-
-		LEND_CHECK(f->refs == 0 && f->pins == 0);
-		f->refs = 1;
-		f->next = 0;
-	}
+	LEND_CHECK(i);
+	f = lend_frame_at(s, i);
+	LEND_CHECK((f->refs | f->pins) == 0);
+	f->refs = 1;
+	f->next = 0;
 	return i;
 }
 

@@ -5,7 +5,7 @@
 
 #include "mn/store/store.h"
 
-/* A frame of zeros with one ref, or 0 when all are in use. */
+/* A frame of zeros with one ref. There is room. */
 uint32_t lend_frame_take(struct lend_store *s);
 /* One parent fewer; frame 0 is never counted. */
 void lend_frame_drop(struct lend_store *s, uint32_t frame);

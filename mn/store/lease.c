@@ -155,7 +155,7 @@ static void end(struct lend_store *s, uint32_t incarnation)
 {
 	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
 
-	while (inc->life && inc->clients)
+	while (inc->clients)
 		lend_client_close(s, inc->clients);
 }
 

@@ -51,7 +51,6 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 		uint64_t part = left < LEND_MEM_PAGE ? left : LEND_MEM_PAGE;
 
 		*link = lend_frame_take(store);
-		LEND_CHECK(*link);
 		lend_seg_add(seg, segs, lend_page(store, *link), part);
 		link = &lend_frame_at(store, *link)->next;
 		left -= part;

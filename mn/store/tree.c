@@ -52,11 +52,11 @@ static uint32_t take_node(struct lend_store *s)
 	struct lend_table *t = &s->node;
 	uint32_t i = t->free;
 
+	LEND_CHECK(t->used < t->cap);
 	if (i)
 		t->free = lend_node_at(s, i)->child[0];
-	else if (t->top < t->cap)
+	else
 		i = ++t->top;
-	LEND_CHECK(i);
 	t->used++;
 	memset(lend_node_at(s, i), 0, sizeof(struct lend_node));
 	*lend_node_refs(s, i) = 1;

@@ -75,8 +75,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		return;
 	if (c->now >= s->ack_timer) {
 		s->ack_timer = LEND_NEVER;
-		if (s->ack_due)
-			lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+		LEND_CHECK(s->ack_due);
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	}
 	for (uint32_t i = s->calls.head, next; i != LEND_NONE; i = next) {
 		next = lend_call_at(c, i)->mine.next;

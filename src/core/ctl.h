@@ -11,14 +11,13 @@ static inline void lend_ctl_push(struct lend_core *c, const struct lend_ctl *e)
 		LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + c->ctl_n++) % LEND_CTL] = *e;
 }
 
-static inline bool lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
+/* There is one. */
+static inline void lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
 {
-	if (c->ctl_n == 0)
-		return false;
+	LEND_CHECK(c->ctl_n > 0);
 	*e = LEND_AT(c, at_ctl, struct lend_ctl)[c->ctl_head];
 	c->ctl_head = (c->ctl_head + 1) % LEND_CTL;
 	c->ctl_n--;
-	return true;
 }
 
 /* One for a session; call 0 where it is about none. flags: LEND_PKT_SERVED or 0. */

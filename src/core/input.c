@@ -106,15 +106,17 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	case LEND_PKT_BYE:
 		on_bye(c, s, in);
 		return;
+	case LEND_PKT_BYE_ACK:
+		LEND_COUNT(c, rx_state);
+		return;
 	case LEND_PKT_CONNECT:
 	case LEND_PKT_ACCEPT:
 	case LEND_PKT_RESET:
-	case LEND_PKT_BYE_ACK:
 	case LEND_PKT_KINDS:
 	case LEND_PKT_DRAIN:
 		break;
 	}
-	LEND_COUNT(c, rx_state);
+	LEND_CHECK(!"a kind that is dispatched before, or that decode refuses");
 }
 
 static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -170,6 +172,7 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 	case LEND_PKT_OK:
 		break;
 	}
+	LEND_CHECK(!"a datagram that is in order");
 }
 
 static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)

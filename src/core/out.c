@@ -311,10 +311,12 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 
 	c->now = lend_max_u64(c->now, now);
 	cap = lend_min_u32(cap, LEND_OUT);
-	for (uint32_t turns = c->ctl_n; turns > 0 && n < cap && lend_ctl_pop(c, &e); turns--) {
+	for (uint32_t turns = c->ctl_n; turns > 0 && n < cap; turns--) {
 		struct making m = make(c, out, n);
-		bool here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
+		bool here;
 
+		lend_ctl_pop(c, &e);
+		here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
 		if (here && lend_sess_at(c, e.sess)->blocked > c->now)
 			lend_ctl_push(c, &e);
 		else

@@ -243,15 +243,14 @@ static void give_pooled(struct lend_core *c, uint32_t buf)
 void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
 		    uint32_t buf)
 {
-	uint32_t pooled = k->rx.pooled ? k->rx.buf : 0;
+	uint32_t pooled = k->rx.buf;
 
-	if (pooled)
-		lend_chain_write(bufs, buf, 0, bufs->seg[pooled].data,
-				 lend_min_u32(k->rx.len, c->cfg.unscheduled));
+	LEND_CHECK(k->rx.pooled); /* NEED is raised once its start is in a buffer */
+	lend_chain_write(bufs, buf, 0, bufs->seg[pooled].data,
+			 lend_min_u32(k->rx.len, c->cfg.unscheduled));
 	put_in(&k->rx, buf, false);
 	k->rx.needed = 0;
-	if (pooled)
-		give_pooled(c, pooled);
+	give_pooled(c, pooled);
 	lend_rx_grant(c, k);
 }
 

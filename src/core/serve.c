@@ -110,9 +110,7 @@ static void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_
 
 static void answer(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, uint32_t len)
 {
-	bool begun = lend_tx_begin(c, lend_sess_at(c, k->sess), &k->tx, buf, len);
-
-	LEND_CHECK(begun);
+	lend_tx_begin(c, lend_sess_at(c, k->sess), &k->tx, buf, len);
 	k->tx.granted =
 	    lend_max_u32(k->reply_cap, lend_min_u32(len, lend_sess_at(c, k->sess)->payload));
 	k->state = LEND_CALL_REPLYING;

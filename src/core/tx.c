@@ -12,15 +12,14 @@ static uint32_t word(uint32_t frag)
 	return frag % LEND_FRAGS_WINDOW / 64;
 }
 
-bool lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
+void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
 		   uint32_t len)
 {
 	uint32_t total = lend_frag_count(s, len), win = LEND_NONE;
 
 	if (total > 1) {
 		win = lend_pool_take(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
-		if (win == LEND_NONE)
-			return false;
+		LEND_CHECK(win != LEND_NONE); /* there is one for every record */
 		memset(lend_win_at(c, win), 0, sizeof(struct lend_win));
 	}
 	t->buf = buf;
@@ -33,7 +32,6 @@ bool lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_t
 	t->charged = 0;
 	t->seg = buf;
 	t->base = 0;
-	return true;
 }
 
 void lend_tx_end(struct lend_core *c, struct lend_tx *t)

@@ -5,9 +5,8 @@
 
 #include "core/state.h"
 
-/* Starts a message of buf's len bytes. False, and nothing taken, when no window is free for a long
- * one. */
-bool lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
+/* Starts a message of buf's len bytes. */
+void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
 		   uint32_t len);
 void lend_tx_end(struct lend_core *c, struct lend_tx *t);
 /* The fragment to send now; false: none may be. */

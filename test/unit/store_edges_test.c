@@ -1,0 +1,168 @@
+/* Goal: a table that is full at the worst moment is a status and changes nothing; numbers that run
+ * out, empty requests and placements that another operation came in with are typed, too.
+ * Method: a table is declared full behind the store's back, the operation fails, and succeeds when
+ * there is room again; every ledger is counted in between. */
+#include "unit/storesuite.h"
+
+#include "mn/store/store.h"
+
+TestSuite(store_edges, .init = setup, .fini = teardown);
+
+/* Nothing more fits in until room(). */
+static uint32_t fill(struct lend_table *t)
+{
+	uint32_t cap = t->cap;
+
+	t->cap = t->used;
+	return cap;
+}
+
+Test(store_edges, page_tables_run_out)
+{
+	struct lend_memspace space, other;
+	struct lend_memref ref, more;
+	uint32_t cap;
+
+	OK(kit_alloc(k, &a, UINT64_C(1) << 30, &space));
+	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 5000, 10, data));
+	OK(kit_seal(k, &a, &space, 4096, 1 << 20, kit_owned, &ref));
+	cap = fill(&k->store->node);
+	IS(kit_seal(k, &a, &space, 0, 1 << 20, kit_owned, &more), RESOURCE_EXHAUSTED);
+	IS(kit_map(k, &a, &ref, &other), RESOURCE_EXHAUSTED);
+	IS(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 1 << 29, 10, data), RESOURCE_EXHAUSTED);
+	kit_audit(k);
+	k->store->node.cap = cap;
+	OK(kit_seal(k, &a, &space, 0, 1 << 20, kit_owned, &more));
+	OK(kit_map(k, &a, &ref, &other));
+	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 1 << 29, 10, data));
+}
+
+Test(store_edges, a_hand_over_is_undone_once_there_is_room)
+{
+	struct lend_memref ref;
+	uint64_t shared_id, transfer_id;
+	uint8_t forgot;
+	uint32_t cap;
+
+	a.low = 1;
+	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
+	OK(kit_grant(k, &a, &ref, shared));
+	shared_id = a.id;
+	OK(kit_grant(k, &a, &ref, transfer));
+	transfer_id = a.id;
+	cap = fill(&k->store->hold);
+	IS(kit_forget(k, &a, transfer_id, &forgot), RESOURCE_EXHAUSTED);
+	kit_audit(k);
+	k->store->hold.cap = cap;
+	OK(kit_forget(k, &a, transfer_id, &forgot));
+	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
+	cr_assert_eq(kit_stats(k).holds, 1);
+	OK(kit_forget(k, &a, shared_id, &forgot)); /* that one took no hold */
+	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
+	cr_assert_eq(kit_stats(k).grants, 0);
+}
+
+Test(store_edges, a_giver_that_holds_again_keeps_one_hold)
+{
+	struct lend_memref ref;
+	uint8_t forgot;
+
+	a.low = 1;
+	OK(kit_put(k, &a, data, 4096, kit_owned, &ref));
+	OK(kit_grant(k, &a, &ref, shared));
+	OK(kit_grant(k, &a, &ref, transfer));
+	OK(kit_ref_op(k, &a, LEND_MEMOP_ADOPT, &ref));
+	OK(kit_forget(k, &a, 3, &forgot));
+	cr_assert_eq(kit_stats(k).holds, 1);
+}
+
+Test(store_edges, an_adopt_is_undone_once_there_is_room)
+{
+	struct lend_memref ref;
+	uint8_t forgot;
+	uint32_t cap;
+
+	b.low = 1;
+	OK(kit_put(k, &a, data, 4096, transfer, &ref));
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	cap = fill(&k->store->grant);
+	IS(kit_forget(k, &b, b.id, &forgot), RESOURCE_EXHAUSTED);
+	kit_audit(k);
+	k->store->grant.cap = cap;
+	OK(kit_forget(k, &b, b.id, &forgot));
+	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
+	cr_assert_eq(kit_stats(k).holds, 0);
+	cr_assert_eq(kit_stats(k).grants, 1);
+}
+
+Test(store_edges, numbers_run_out)
+{
+	struct lend_memref ref;
+	struct who c = {0};
+	uint64_t serial = k->store->serial;
+	uint32_t life = k->store->life;
+
+	k->store->serial = (UINT64_C(1) << 48) - 1;
+	IS(kit_put(k, &a, data, 4096, kit_owned, &ref), RESOURCE_EXHAUSTED);
+	k->store->serial = serial;
+	k->store->life = UINT32_MAX;
+	IS(kit_hello(k, &c, 9, 1), RESOURCE_EXHAUSTED);
+	k->store->life = life;
+}
+
+Test(store_edges, a_request_of_no_bytes)
+{
+	struct lend_store_seg none = {NULL, 0};
+
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, NULL, 0, 0},
+			   &k->out),
+	   INVALID_ARGUMENT);
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, &none, 1, 0},
+			   &k->out),
+	   INVALID_ARGUMENT);
+}
+
+/* Places for one operation, then runs another with that placement. */
+static enum lend_mem_status placed(struct lend_memop *op, const struct lend_memop *other)
+{
+	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	uint32_t n, fixed, len = lend_memop_encode(op, head);
+	uint32_t p = lend_store_place(k->store, a.incarnation, head, len,
+				      len + lend_memop_payload(op), seg, &n, &fixed);
+	struct lend_store_seg in[] = {{head, 0}, {data, lend_memop_payload(other)}};
+
+	cr_assert_neq(p, 0);
+	in[0].len = lend_memop_encode(other, head);
+	return lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, in, 2, p},
+			       &k->out);
+}
+
+Test(store_edges, a_placement_for_another_operation)
+{
+	struct lend_memop put = {.kind = LEND_MEMOP_PUT, .client = 1, .low = 1, .len = 9000};
+	struct lend_memop other, write = put;
+
+	OK(kit_alloc(k, &a, 20000, &write.space));
+	put.life = write.life = a.life;
+	put.id = write.id = 2;
+	write.kind = LEND_MEMOP_WRITE;
+	other = put;
+	other.len = 100;
+	OK(placed(&put, &other)); /* of another length */
+	put.id = write.id = 3;
+	other = (struct lend_memop){
+	    .kind = LEND_MEMOP_ALLOC, .client = 1, .life = a.life, .id = 3, .low = 1, .len = 9000};
+	OK(placed(&put, &other)); /* of no bytes */
+	put.id = write.id = 4;
+	other = write;
+	other.offset = 1;
+	OK(placed(&write, &other)); /* these bytes are no pages there */
+	a.id = 4;
+	OK(kit_space_op(k, &a, LEND_MEMOP_READ, &write.space, 1, 9000, back));
+	cr_assert_eq(memcmp(back, data, 9000), 0);
+	kit_audit(k);
+	write.id = 6;
+	write.offset = 20001;
+	cr_assert_eq(lend_store_place(k->store, a.incarnation, data, 0, 0, NULL, NULL, NULL), 0);
+}
