@@ -302,6 +302,10 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 		return;
 	k->tries = (uint8_t)lend_min_u32(k->tries + 1u, 30);
 	k->timer = c->now + lend_loss_rto(s, k->tries);
+	/* The carrier was full a moment ago, so what was said before still waits: more of it would
+	 * fill the queue that all sessions share. */
+	if (c->now < s->blocked + s->block_ns)
+		return;
 	if (k->state == LEND_CALL_DRAINING)
 		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
 	else

@@ -260,3 +260,41 @@ Test(want, of_room_in_the_carrier)
 	duo_settle(&d);
 	duo_close(&d);
 }
+
+/* A peer that does not drain its ring is asked again and again; the questions must not fill the
+ * queue of control datagrams, which is everybody's. */
+Test(want, of_room_for_what_was_asked_already)
+{
+	struct duo d;
+	struct duo_side *client;
+	struct lend_out out[32];
+	uint32_t n;
+
+	duo_open(&d, true);
+	d.on_end = give_back_at_end;
+	up(&d);
+	client = &d.side[0];
+	for (int i = 0; i < 8; i++)
+		duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	for (int i = 0; i < 50000; i++) {
+		d.now += MS / 5;
+		lend_core_tick(client->core, d.now);
+		n = lend_core_output(client->core, d.now, &client->bufs, out, 32);
+		for (uint32_t k = 0; k < n; k++)
+			out[k].sent = LEND_SENT_FULL;
+		lend_core_sent(client->core, out, n);
+	}
+	d.now += 5 * MS;
+	n = lend_core_output(client->core, d.now, &client->bufs, out, 32);
+	cr_assert(n > 0 && n <= 8, "%u questions about 8 calls", n);
+	for (uint32_t k = 0; k < n; k++)
+		out[k].sent = LEND_SENT_DEAD;
+	lend_core_sent(client->core, out, n);
+	cr_assert_eq(lend_core_output(client->core, d.now, &client->bufs, out, 32), 0);
+	duo_output(&d, 0);
+	cr_assert_eq(client->count[LEND_EV_CALL_END], 8);
+	lend_core_disconnect(d.side[1].core, d.side[1].session);
+	duo_settle(&d);
+	duo_close(&d);
+}
