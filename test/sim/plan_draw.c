@@ -122,6 +122,7 @@ static void draw_mem(struct lend_rng *r, struct sim_plan *p)
 	p->memops = one_in(r, 3) ? 500 + some(r, 3000) : 20 + some(r, 600);
 	p->pages = PICK(r, 256, 256, 16, 64, 1024);
 	p->clients = PICK(r, 1, 2, 2, 5);
+	p->budget = lend_max_u64(p->budget, 65536); /* operations are long: less is only slow */
 	p->lease_us = PICK(r, 1000000, 1000000, 20000, 50000, 5000000);
 	p->calls = p->calls / 4;
 }
