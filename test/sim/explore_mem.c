@@ -66,7 +66,8 @@ bool ex_mem_wants(const struct ex_node *n)
 		return false;
 	if (m->forget)
 		return true;
-	return current(n) != EX_MEM_END && (current(n) != EX_MEM_ADOPT || m->has_ref);
+	return current(n) != EX_MEM_END &&
+	       (m->has_ref || (current(n) != EX_MEM_ADOPT && current(n) != EX_MEM_GET));
 }
 
 static uint8_t byte_at(uint8_t content, uint32_t i)

@@ -17,7 +17,7 @@ enum ex_mem_op {
 	EX_MEM_SHARE, /* one more may adopt */
 	EX_MEM_GRANT, /* TRANSFER */
 	EX_MEM_PASS,  /* hands the reference to the other client */
-	EX_MEM_ADOPT, /* once a reference is here */
+	EX_MEM_ADOPT, /* once a reference is here, as GET */
 	EX_MEM_GET,
 	EX_MEM_RELEASE,
 };
