@@ -137,7 +137,7 @@ void fates_reset(struct fates *f, uint32_t nodes)
 	f->begun = false;
 	f->wrong = NULL;
 	f->nodes = nodes;
-	f->sent = f->wires = f->steps = 0;
+	f->sent = f->wires = f->steps = f->left = 0;
 	for (uint32_t i = 0; i < FATES_WIRE; i++)
 		f->wire[i] = &f->slot[i];
 	for (uint32_t i = 0; i < nodes; i++) {
@@ -199,6 +199,7 @@ static enum lend_sent send(struct fates *f, uint32_t from, const struct lend_out
 	g->at = f->now + DELAY;
 	g->order = f->sent;
 	f->sent += f->begun;
+	f->left += g->data[2] == LEND_PKT_REQUEST && !(kept && f->fate == FATE_FULL);
 	g->waits = marked ? wait_of[f->fate] : 0;
 	say(f, !marked ? "" : kept ? "is lost or refused" : g->waits ? "waits" : "twice", g);
 	if (kept) {

@@ -40,6 +40,7 @@ struct fates {
 	bool begun, told;
 	const char *wrong; /* the first thing that was not as it must be */
 	uint32_t steps;
+	uint32_t left;              /* datagrams of requests that the carrier took */
 	bool played;                /* not the first run: a core sets what it uses */
 	lend_ns heard[FATES_NODES]; /* when something arrived */
 	uint64_t carried;           /* datagrams of all runs */

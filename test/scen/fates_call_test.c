@@ -27,6 +27,7 @@ static struct {
 	uint32_t ups, calls, ends, requests, replies;
 	uint32_t ran[4]; /* by call: how often its handler began */
 	uint8_t ended[4], end_ran[4];
+	uint32_t left[4]; /* of requests, when the call was made */
 	lend_ns called;
 	bool dead; /* a session ended */
 } at;
@@ -52,7 +53,7 @@ static void call(struct fates *f)
 	rc = lend_core_call(n->core, f->now, at.session[p->from], &n->bufs, &call, &handle);
 	if (rc)
 		fates_wrong(f, "no call");
-	at.calls++;
+	at.left[at.calls++] = f->left;
 }
 
 static void answer(struct fates *f)
@@ -97,6 +98,8 @@ static void on_end(struct fates *f, uint32_t node, const struct lend_event *e)
 		fates_wrong(f, "a reply's bytes are wrong");
 	if (e->status == OK ? e->ran != RAN_YES : !p->patience || e->status != DEADLINE_EXCEEDED)
 		fates_wrong(f, "a call's status is wrong");
+	if (e->ran == RAN_MAYBE && f->left == at.left[e->tag])
+		fates_wrong(f, "maybe, though nothing of it left");
 	at.end_ran[e->tag] = e->ran;
 	fates_give(f, node, e->buf);
 	fates_give(f, node, e->reply);
