@@ -139,7 +139,7 @@ bool sim_work_call(struct sim *sim, uint32_t from, uint32_t to, uint32_t request
 	k = enter(sim, call);
 	*k = (struct sim_call){.from = (uint16_t)from,
 			       .to = (uint16_t)to,
-			       .life = (uint16_t)sim->node[from].life,
+			       .life = sim->node[from].life,
 			       .due = LEND_NEVER,
 			       .mem = 1,
 			       .arg = arg};
@@ -191,7 +191,7 @@ bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint
 	k = enter(sim, &index);
 	*k = (struct sim_call){.from = (uint16_t)from,
 			       .to = (uint16_t)to,
-			       .life = (uint16_t)sim->node[from].life,
+			       .life = sim->node[from].life,
 			       .due = due,
 			       .arg = parent,
 			       .depth = (uint8_t)depth};

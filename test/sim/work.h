@@ -19,7 +19,7 @@ struct sim_call {
 	uint32_t named; /* bytes of the reply buffer that was named, plus one; 0: none */
 	uint32_t arg;   /* of sim/mem; or the call whose handler asked, plus one */
 	uint16_t from, to;
-	uint16_t life, server_life; /* the caller's at its start; the server's when it ran */
+	uint32_t life, server_life; /* the caller's at its start; the server's when it ran */
 	uint8_t ended, runs;
 	uint8_t status, ran; /* at its end */
 	uint8_t code;        /* that the handler answers with, LEND_REPLY_NOT_RUN included */

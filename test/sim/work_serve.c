@@ -165,7 +165,7 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 	if (k->ended)
 		SIM_MARK(sim, late_run);
 	k->runs++;
-	k->server_life = (uint16_t)sim->node[node].life;
+	k->server_life = sim->node[node].life;
 	k->serves = e->call;
 	sim_node_unbuf(sim, node, e->buf);
 	handle(sim, node, call, e);
