@@ -83,8 +83,8 @@ static struct ex_scope chosen(const struct options *o, uint32_t i, uint32_t more
 	struct ex_scope s = ex_scopes[i];
 	uint8_t *at[] = {&s.drops, &s.dups, &s.ticks, &s.window};
 
-	s.drops = (uint8_t)(s.drops + more);
-	s.dups = (uint8_t)(s.dups + more);
+	s.drops = (uint8_t)(s.drops + (s.lossless ? 0 : more));
+	s.dups = (uint8_t)(s.dups + (s.lossless ? 0 : more));
 	s.ticks = (uint8_t)(s.ticks + more);
 	for (uint32_t k = 0; k < 4; k++)
 		if (o->budget[k] >= 0)

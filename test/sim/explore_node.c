@@ -29,7 +29,7 @@ static void configure(struct ex_node *n)
 	    .calls = s->slots,
 	    .inflight = s->inflight ? s->inflight : s->slots,
 	    .reassemblies = s->supply ? s->supply : 1,
-	    .path = {{.mtu = s->mtu, .checked = true}},
+	    .path = {{.mtu = s->mtu, .checked = true, .lossless = s->lossless}},
 	    .message_max = EX_MESSAGE_MAX,
 	    .receive_budget = 2 * EX_MESSAGE_MAX,
 	    .unscheduled = EX_UNSCHEDULED,

@@ -34,11 +34,12 @@ struct ex_scope {
 	uint8_t connects, calls, cancels, closes; /* per incarnation of a client */
 	uint32_t deadline_us;                     /* of calls; 0: none */
 	uint8_t drops, dups, ticks, crashes;
-	uint8_t crash;   /* bit per node that may crash, and start again */
-	uint8_t window;  /* datagrams in flight that may overtake each other */
-	bool up;         /* sessions are made before anything may go wrong */
-	bool refuse;     /* no memory for long messages */
-	uint8_t holders; /* of what is put, at most */
+	uint8_t crash;  /* bit per node that may crash, and start again */
+	uint8_t window; /* datagrams in flight that may overtake each other */
+	bool lossless; /* the carrier, as far as the core knows: no drops, no dups, a window of 1 */
+	bool up;       /* sessions are made before anything may go wrong */
+	bool refuse;   /* no memory for long messages */
+	uint8_t holders;                       /* of what is put, at most */
 	uint8_t mem[EX_NODES - 1][EX_MEM_OPS]; /* enum ex_mem_op per client */
 };
 
