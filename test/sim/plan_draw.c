@@ -127,6 +127,34 @@ static void draw_mem(struct lend_rng *r, struct sim_plan *p)
 	p->calls = p->calls / 4;
 }
 
+/* What takes several numbers at once to come about, and would else be rare: many small calls across
+ * one-way partitions that last; long messages, half of them into named memory, that share too few
+ * reassemblies and a short budget. */
+static void draw_character(struct lend_rng *r, struct sim_plan *p)
+{
+	switch (lend_rng_below(r, 16)) {
+	case 0:
+		p->slots = PICK(r, 64, 64, 200);
+		p->inflight = 200;
+		p->len_max = 64;
+		p->calls = lend_min_u64(p->calls, 20000);
+		p->span_us = lend_max_u64(p->span_us, 200000);
+		p->partition_us = p->lossless ? 0 : p->span_us / PICK(r, 2, 4, 16);
+		return;
+	case 1:
+		p->named_ppm = 500000;
+		p->reassemblies = PICK(r, 1, 2, 3);
+		p->inflight = 64;
+		p->budget = PICK(r, 16384, 65536, 65537, 100000);
+		p->len_max = PICK(r, 100000, 300000);
+		p->message_max = 1048576;
+		p->calls = lend_min_u64(p->calls, 300);
+		return;
+	default:
+		return;
+	}
+}
+
 struct sim_plan sim_plan_draw(uint64_t seed)
 {
 	struct sim_plan p = sim_plan_calm();
@@ -154,6 +182,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	if (p.checked)
 		p.corrupt_ppm = p.truncate_ppm = 0;
 	draw_deaths(&r, &p);
+	draw_character(&r, &p);
 	draw_mem(&r, &p);
 	p.mtu_last = one_in(&r, 8) ? PICK(&r, 256, 272, 512, 1024) : 0;
 	return p;
