@@ -104,6 +104,13 @@ static void draw_faults(struct lend_rng *r, struct sim_plan *p)
 	p->partition_us = one_in(r, 3) ? 1 + p->span_us / some(r, 20) : 0;
 }
 
+/* Some hundreds in the idle time as well, not a hundred thousand. */
+static void thin_out(const struct sim_plan *p, uint64_t *mean_us)
+{
+	if (*mean_us)
+		*mean_us = lend_max_u64(*mean_us, p->idle_us / 300);
+}
+
 static void draw_deaths(struct lend_rng *r, struct sim_plan *p)
 {
 	if (one_in(r, 4))
@@ -112,6 +119,9 @@ static void draw_deaths(struct lend_rng *r, struct sim_plan *p)
 		p->pause_us = 1 + p->span_us / some(r, 20);
 	if (one_in(r, 20))
 		p->idle_us = PICK(r, p->probe_us - 1, p->probe_us + 1, 2 * p->dead_us, 60000000);
+	thin_out(p, &p->crash_us);
+	thin_out(p, &p->pause_us);
+	thin_out(p, &p->partition_us);
 }
 
 static void draw_mem(struct lend_rng *r, struct sim_plan *p)
