@@ -187,6 +187,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	if (!one_in(&r, 4))
 		p.span_us = lend_max_u64(
 		    p.span_us, 2 * p.calls * trip / (lend_min_u64(p.slots, p.inflight) * p.nodes));
+	p.span_us = lend_min_u64(p.span_us, 4000000);
 	if (!p.lossless)
 		draw_faults(&r, &p);
 	if (p.checked)
