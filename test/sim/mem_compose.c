@@ -18,6 +18,15 @@ static uint64_t longest(const struct sim *sim)
 	return lend_min_u64(len, p->pages * LEND_MEM_PAGE / 3);
 }
 
+/* Longer than what may come unasked, so that it can land in pages; mostly by little. */
+static uint64_t long_length(struct sim *sim)
+{
+	uint64_t max = longest(sim), min = lend_min_u64(sim->plan.unscheduled, max);
+	uint64_t more = mem_below(sim, 4) ? UINT64_C(6) * LEND_MEM_PAGE : max;
+
+	return min + mem_below(sim, lend_min_u64(max - min, more) + 1);
+}
+
 /* Half of them at the edge of something; long ones are rare. */
 static uint64_t length(struct sim *sim)
 {
@@ -249,11 +258,12 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		op->say.len = lend_min_u64(op->say.len, s->len - op->say.offset);
 		op->say.len = lend_min_u64(op->say.len, mem_below(sim, 100));
 	} else if (op->say.kind == LEND_MEMOP_WRITE &&
-		   mem_one_in(sim, 6)) { /* a long one, in pages */
-		op->say.offset -= op->say.offset % LEND_MEM_PAGE;
-		op->say.len =
-		    lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len), longest(sim));
-		op->say.len -= lend_min_u64(op->say.len, mem_below(sim, 3) * 100);
+		   mem_one_in(sim, s->len > sim->plan.unscheduled ? 2 : 12)) {
+		/* whole pages but for the end */
+		op->say.offset =
+		    mem_below(sim, 3) ? 0 : op->say.offset & ~(LEND_MEM_PAGE - UINT64_C(1));
+		op->say.len = lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len),
+					   mem_below(sim, 4) ? long_length(sim) : longest(sim));
 	}
 	if (op->say.kind == LEND_MEMOP_WRITE)
 		return s->writes++ < (sim->mem->sparse ? 14u : 8u);
@@ -277,6 +287,8 @@ static uint64_t space_len(struct sim *sim)
 {
 	uint64_t whole = LEND_MEM_PAGE * UINT64_C(64);
 
+	if (mem_one_in(sim, 8))
+		return long_length(sim);
 	if (sim->mem->sparse && mem_below(sim, 4))
 		return LEND_MEMREF_ROOT_MAX >> mem_below(sim, 6);
 	if (mem_one_in(sim, 4)) /* page tables that are full, and shared as they are */
@@ -293,8 +305,7 @@ bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 
 	switch (say->kind) {
 	case LEND_MEMOP_PUT:
-		say->len = mem_one_in(sim, 10) ? longest(sim) - mem_below(sim, longest(sim) / 2 + 1)
-					       : length(sim);
+		say->len = mem_one_in(sim, 8) ? long_length(sim) : length(sim);
 		say->terms = terms(sim, true);
 		return true;
 	case LEND_MEMOP_ALLOC:
