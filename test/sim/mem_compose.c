@@ -299,6 +299,16 @@ static uint64_t space_len(struct sim *sim)
 }
 
 /* Fills in what it says; false: there is nothing to say it about. */
+/* Some rights, or those of its parent; one time in four a byte more than its parent has. */
+static void narrow(struct sim *sim, struct lend_memop *say)
+{
+	say->rights = (uint32_t)mem_below(sim, 8);
+	if (mem_below(sim, 2))
+		say->rights = lend_memref_rights(&say->ref);
+	if (mem_one_in(sim, 4))
+		say->len = lend_memref_len(&say->ref) - say->offset + 1;
+}
+
 bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 {
 	struct lend_memop *say = &op->say;
@@ -316,7 +326,8 @@ bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		if (!use_ref(sim, a, op))
 			return false;
 		part(sim, lend_memref_len(&say->ref), &say->offset, &say->len);
-		say->rights = say->kind == LEND_MEMOP_NARROW ? (uint32_t)mem_below(sim, 8) : 0;
+		if (say->kind == LEND_MEMOP_NARROW)
+			narrow(sim, say);
 		return true;
 	case LEND_MEMOP_MAP:
 	case LEND_MEMOP_ADOPT:
