@@ -63,8 +63,8 @@ static void ratios(FILE *f, const uint32_t *senders, const struct congest_result
 		while ((double)r[i].completion / (double)r[i].ideal > y.high)
 			y.high *= 10;
 	frame(f, 0, "Time until all have sent, as a multiple of the wire's", "senders", "times");
-	for (double v = 1; v <= y.high; v *= 10)
-		tick_y(f, &y, v, 0);
+	for (int i = 0; i <= lround(log10(y.high)); i++)
+		tick_y(f, &y, pow(10, i), 0);
 	for (uint32_t i = 0; i < n; i++)
 		tick_x(f, &x, senders[i], 0);
 	fputs("<path class=\"line\" d=\"", f);
