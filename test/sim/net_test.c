@@ -18,6 +18,13 @@ Test(net, calm_is_in_order_in_time_and_whole)
 	cr_assert_lt(got.at - (100 * (1000 + 60) * 80 / 1000 + plan.delay_ns), 2);
 	cr_assert_eq(sim.count.faults, 0);
 	finish();
+	/* One sender to two receivers: now its own link is what takes the time. */
+	begin(&plan);
+	for (uint32_t i = 1; i <= 100; i++)
+		send(0, 1 + i % 2, i, 1000);
+	run_until(1000000);
+	cr_assert_geq(got.at, 99 * (1000 + 60) * 80 / 1000 + plan.delay_ns);
+	finish();
 }
 
 Test(net, each_fault_comes_as_often_as_drawn)
@@ -218,6 +225,13 @@ Test(net, the_past_returns)
 	for (uint32_t i = 1; i <= MANY / 20; i++)
 		again += got.times[i] > 1 && got.times[i] < 20;
 	cr_assert_gt(again, 5, "the oldest never return");
+	for (uint64_t third = 0; third < 3; third++) {
+		uint32_t kept = 0;
+
+		for (uint32_t i = 0; i < NET_TAPE / 2; i++)
+			kept += sim.net->tape.entry[i].at * 3 / sim.now == third;
+		cr_assert_gt(kept, 8, "of third %llu only %u", (unsigned long long)third, kept);
+	}
 	nodes[1].life++;
 	sim_net_replay(&sim, 1, 100);
 	cr_assert_eq(sim.marks.reborn_to, 100);
@@ -250,6 +264,7 @@ Test(net, hostile_ones_come_along)
 		run_until(sim.now + 1000000);
 		near(sim.net->ledger.forged, 1.25, "hostile");
 		near(got.forged, 1.25, "hostile");
+		near(got.sound, 0.5, "well made");
 		cr_assert_gt(got.strange, MANY / 50);
 		finish();
 	}

@@ -14,7 +14,7 @@
 enum { NODES = 4, MANY = 20000 };
 
 static struct {
-	uint32_t n, genuine, forged, gone, ecn, strange;
+	uint32_t n, genuine, forged, sound, gone, ecn, strange;
 	uint32_t times[MANY + 1]; /* by number */
 	uint64_t last, swaps;
 	lend_ns at;
@@ -55,6 +55,7 @@ void sim_node_arrive(struct sim *s, uint32_t node, uint32_t flight)
 			got.times[number]++;
 	}
 	got.forged += f->forged;
+	got.sound += f->forged && good; /* nothing but what it says betrays it */
 	sim_net_free(s, flight);
 }
 
