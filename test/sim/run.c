@@ -15,7 +15,7 @@
 
 enum {
 	TWICE_EVERY = 100,
-	SEED_SECONDS = 120,
+	SEED_SECONDS = 60, /* of CPU time */
 	SHRINK_SECONDS = 60,
 	FAILURES_MAX = 8,
 	MARKS_FROM = 4000
@@ -98,7 +98,7 @@ static void worker(struct board *b, struct desk *d, const struct options *o, dou
 		d->seed = atomic_fetch_add(&b->next, 1);
 		if (d->seed > o->last)
 			return;
-		alarm(SEED_SECONDS);
+		sim_limit(SEED_SECONDS);
 		if (!one_seed(d, &sim, o->twice, why))
 			fail(b, d->seed, why);
 	}
@@ -161,9 +161,7 @@ static void reap(struct board *b, const struct options *o, double end, pid_t *ch
 			left--;
 			if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 				continue;
-			snprintf(why, SIM_WHY, "it dies by signal %d (status %d)",
-				 WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-				 WIFEXITED(status) ? WEXITSTATUS(status) : 0);
+			sim_died(status, why);
 			fail(b, b->desk[i].seed, why);
 			start(b, i, o, end, child);
 			left++;

@@ -12,6 +12,10 @@ struct sim_failure {
 	char why[SIM_WHY];
 };
 
+/* This process dies once it has used so much more CPU time: the machine may be busy. */
+void sim_limit(unsigned seconds);
+/* How a child died. */
+void sim_died(int status, char why[SIM_WHY]);
 /* Runs a plan in a child. True: no violation. why tells of one, or how the child died. */
 bool sim_try(const struct sim_plan *plan, unsigned limit_s, char why[SIM_WHY]);
 /* Makes *failure shorter for so many seconds at most, keeping the kind of violation. */

@@ -6,12 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "sim/command.h"
 #include "sim/run.h"
+
+void sim_limit(unsigned seconds)
+{
+	struct itimerval t = {.it_value.tv_sec = (time_t)seconds};
+
+	setitimer(ITIMER_VIRTUAL, &t, NULL);
+}
+
+void sim_died(int status, char why[SIM_WHY])
+{
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM)
+		snprintf(why, SIM_WHY, "it does not end in time");
+	else if (WIFSIGNALED(status))
+		snprintf(why, SIM_WHY, "it dies by signal %d", WTERMSIG(status));
+	else
+		snprintf(why, SIM_WHY, "it exits with status %d", WEXITSTATUS(status));
+}
 
 /* The child's run, so that its story outlives it. */
 static struct sim *sim;
@@ -29,15 +47,13 @@ bool sim_try(const struct sim_plan *plan, unsigned limit_s, char why[SIM_WHY])
 	child = fork();
 	LEND_CHECK(child >= 0);
 	if (child == 0) {
-		alarm(limit_s);
+		sim_limit(limit_s);
 		sim_run(sim, plan);
 		_exit(0);
 	}
 	LEND_CHECK(waitpid(child, &status, 0) == child);
-	if (WIFSIGNALED(status))
-		snprintf(why, SIM_WHY, "it dies by signal %d", WTERMSIG(status));
-	else if (WEXITSTATUS(status))
-		snprintf(why, SIM_WHY, "it exits with status %d", WEXITSTATUS(status));
+	if (WIFSIGNALED(status) || WEXITSTATUS(status))
+		sim_died(status, why);
 	else
 		memcpy(why, sim->why, SIM_WHY);
 	return !why[0];
