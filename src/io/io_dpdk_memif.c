@@ -351,11 +351,34 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	return 0;
 }
 
+/* A connection to that listener is still open, so it may be accepted yet: the driver does not tell.
+ */
+static bool is_answer_due(const struct dpdk_port *port)
+{
+	char path[PATH_MAX_LEN + 1];
+
+	if (path_of(port->to_ip, port->to_udp, "", path) < 0)
+		return false;
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_un un;
+		socklen_t len = sizeof(un);
+
+		memset(&un, 0, sizeof(un));
+		if (getpeername(fd, (struct sockaddr *)&un, &len) == 0 &&
+		    un.sun_family == AF_UNIX &&
+		    strncmp(un.sun_path, path, sizeof(un.sun_path)) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A client's device connects when it is started, and once only. */
 static void start_again(struct dpdk_port *port)
 {
-	if (lend_clock_now() - port->started_ns < RETRY_NS ||
-	    dpdk_gate_pass() - port->started_pass < 2)
+	lend_ns waited = lend_clock_now() - port->started_ns;
+
+	if (waited < RETRY_NS || dpdk_gate_pass() - port->started_pass < 2 ||
+	    (waited < ANSWER_NS && is_answer_due(port)))
 		return;
 	(void)rte_eth_dev_stop(port->id);
 	port->connecting = rte_eth_dev_start(port->id) == 0;
