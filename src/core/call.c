@@ -43,6 +43,7 @@ void lend_call_free(struct lend_core *c, struct lend_call_rec *k)
 	lend_list_remove(&c->starved, lend_links_starved(c), i);
 	lend_list_remove(&lend_sess_at(c, k->sess)->calls, lend_links_mine(c), i);
 	lend_tx_end(c, &k->tx);
+	lend_sched_wake(c, lend_sess_at(c, k->sess)); /* what it had in flight made room */
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
 	k->state = LEND_CALL_FREE;
 	c->used[k->server]--;
@@ -73,8 +74,6 @@ void lend_call_refund(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
-	if (k->tx.charged == 0)
-		return;
 	s->unscheduled_used -= k->tx.charged;
 	k->tx.charged = 0;
 	lend_sched_wake(c, s);
