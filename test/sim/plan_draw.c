@@ -195,6 +195,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	draw_deaths(&r, &p);
 	draw_character(&r, &p);
 	draw_mem(&r, &p);
+	p.budget = lend_max_u64(p.budget, p.len_max / 64); /* less is only slow */
 	p.mtu_last = one_in(&r, 8) ? PICK(&r, 256, 272, 512, 1024) : 0;
 	return p;
 }
