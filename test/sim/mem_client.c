@@ -238,6 +238,8 @@ void sim_mem_event(struct sim *sim, uint32_t actor)
 		gap = MS;
 	else if (sim->mem->made >= p->memops)
 		gap = 20 * MS;
+	else if (sim->now > SIM_START + 1000 * p->span_us)
+		gap = lend_max_u64(gap, MS / 10); /* who could not in its time need not hurry */
 	if (!sim->healing || mem_client_unfinished(sim))
 		sim_at(sim, sim->now + 1 + mem_below(sim, lend_min_u64(gap, 50 * MS)), SIM_MEM,
 		       actor, 0);

@@ -12,8 +12,7 @@
 #include "util/bits.h"
 
 enum { EVENTS_MAX = 40000000 };
-#define START UINT64_C(1000000000)
-#define MS    UINT64_C(1000000)
+#define MS UINT64_C(1000000)
 
 bool sim_tells;
 static struct sim *running; /* whose core it is that lend_panic() stops */
@@ -271,7 +270,7 @@ static void begin(struct sim *sim)
 	if (p->pause_us)
 		sim_at(sim, next_fault(sim, SIM_RNG_PAUSE, p->pause_us), SIM_PAUSE,
 		       (uint32_t)sim_below(sim, SIM_RNG_PAUSE, p->nodes), 0);
-	sim_at(sim, START + (p->span_us + p->idle_us) * 1000, SIM_HEAL, 0, 0);
+	sim_at(sim, SIM_START + (p->span_us + p->idle_us) * 1000, SIM_HEAL, 0, 0);
 }
 
 static void run(struct sim *sim)
@@ -296,7 +295,7 @@ bool sim_run(struct sim *sim, const struct sim_plan *plan)
 {
 	memset(sim, 0, sizeof(*sim));
 	sim->plan = *plan;
-	sim->now = START;
+	sim->now = SIM_START;
 	open_streams(sim);
 	running = sim;
 	if (setjmp(sim->out) == 0)

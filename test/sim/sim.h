@@ -61,6 +61,8 @@ enum sim_what {
 	SIM_WHATS,
 };
 
+#define SIM_START UINT64_C(1000000000) /* when a run begins */
+
 struct sim_node;
 struct sim_net;
 struct sim_work;
