@@ -83,7 +83,7 @@ models() {
 
 lane_one() {
 	part speed build/lend-sim speed --json
-	part simulator build/lend-sim run --json --jobs 1 --no-shrink --seeds "1..$((1 << 60))" \
+	part simulator build/lend-sim run --json --jobs 1 --no-shrink --seeds "1..$last_seed" \
 		--minutes "$(awk -v s="$seeds_for" 'BEGIN { print s / 60 }')"
 	tell "simulator: $(sed 's/,"calls".*//' "$out/simulator.json")"
 	part coverage scripts/coverage.sh --json

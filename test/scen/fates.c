@@ -175,7 +175,7 @@ static struct fates_dgram *new_dgram(struct fates *f)
 	return f->wire[f->wires++];
 }
 
-static const uint8_t wait_of[] = {[FATE_LATE] = 1, [FATE_STALE] = 6};
+static const uint8_t wait_of[FATE_FULL + 1] = {[FATE_LATE] = 1, [FATE_STALE] = 6};
 
 static enum lend_sent send(struct fates *f, uint32_t from, const struct lend_out *o)
 {
