@@ -5,16 +5,21 @@
 
 #include "sys/why.h"
 
+static const struct {
+	const char *text;
+	enum lend_scheme scheme;
+} prefixes[] = {
+    {"shm:", LEND_SCHEME_SHM},     {"udp:", LEND_SCHEME_UDP}, {"dpdk:", LEND_SCHEME_DPDK},
+    {"verbs:", LEND_SCHEME_VERBS}, {"raw:", LEND_SCHEME_RAW},
+};
+
 enum lend_scheme lend_addr_scheme(const char *text)
 {
 	if (text == NULL)
 		return LEND_SCHEME_NONE;
-	if (strncmp(text, "shm:", 4) == 0)
-		return LEND_SCHEME_SHM;
-	if (strncmp(text, "udp:", 4) == 0)
-		return LEND_SCHEME_UDP;
-	if (strncmp(text, "dpdk:", 5) == 0)
-		return LEND_SCHEME_DPDK;
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (strncmp(text, prefixes[i].text, strlen(prefixes[i].text)) == 0)
+			return prefixes[i].scheme;
 	return LEND_SCHEME_NONE;
 }
 
@@ -85,13 +90,15 @@ static int parse_udp(const char *text, struct lend_addr *addr)
 	return parse_port(text, end + 1 + bracket, &addr->port);
 }
 
-static int parse_dpdk(const char *text, struct lend_addr *addr)
+/* DEV@IP:PORT and more: its carrier's module reads it. */
+static int parse_device(const char *text, struct lend_addr *addr)
 {
-	const char *rest = text + 5;
+	const char *rest = strchr(text, ':') + 1;
 	size_t len = strlen(rest);
 
 	if (len == 0 || len > LEND_ADDR_HOST_MAX)
-		return lend_fail(EINVAL, "%.80s: write dpdk:DEV@IP:PORT", text);
+		return lend_fail(EINVAL, "%.80s: write %.*sDEV@IP:PORT", text, (int)(rest - text),
+				 text);
 	memcpy(addr->host, rest, len + 1);
 	return 0;
 }
@@ -105,11 +112,14 @@ int lend_addr_parse(const char *text, struct lend_addr *addr)
 	case LEND_SCHEME_UDP:
 		return parse_udp(text, addr);
 	case LEND_SCHEME_DPDK:
-		return parse_dpdk(text, addr);
+	case LEND_SCHEME_VERBS:
+	case LEND_SCHEME_RAW:
+		return parse_device(text, addr);
 	case LEND_SCHEME_NONE:
 		break;
 	}
 	return lend_fail(EINVAL,
-			 "%.80s: no address; write shm:NAME, udp:HOST:PORT or dpdk:DEV@IP:PORT",
+			 "%.80s: no address; write shm:NAME, udp:HOST:PORT, or dpdk:, verbs: or "
+			 "raw:DEV@IP:PORT",
 			 text == NULL ? "(none)" : text);
 }

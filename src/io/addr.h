@@ -1,7 +1,8 @@
 /* addr - addresses of endpoints as people write them: "shm:shop", "udp:10.0.0.2:31850",
  * "udp:[::1]:0".
  *
- * Layer: io. Any thread. dpdk's addresses are only told apart here; its module reads the rest.
+ * Layer: io. Any thread. Devices' addresses (dpdk, verbs, raw) are only told apart here; their
+ * modules read the rest.
  */
 #ifndef LEND_IO_ADDR_H
 #define LEND_IO_ADDR_H
@@ -9,14 +10,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum lend_scheme { LEND_SCHEME_NONE, LEND_SCHEME_SHM, LEND_SCHEME_UDP, LEND_SCHEME_DPDK };
+enum lend_scheme {
+	LEND_SCHEME_NONE,
+	LEND_SCHEME_SHM,
+	LEND_SCHEME_UDP,
+	LEND_SCHEME_DPDK,
+	LEND_SCHEME_VERBS,
+	LEND_SCHEME_RAW
+};
 
 enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79 };
 
 struct lend_addr {
 	enum lend_scheme scheme;
 	char host[LEND_ADDR_HOST_MAX +
-		  1];  /* shm: the name; udp: host without brackets; dpdk: all that follows */
+		  1];  /* shm: the name; udp: host without brackets; devices: all that follows */
 	uint16_t port; /* udp */
 };
 

@@ -11,7 +11,6 @@
 /* As lend_io_open(), for addresses of this scheme. */
 int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io);
-int lend_io_dpdk_load(const struct lend_io_config *config, struct lend_io **io);
 
 /* Bytes of a datagram, head and tail included. */
 static inline uint32_t lend_out_len(const struct lend_out *out)

@@ -2,11 +2,10 @@
  *
  * Layer: io. A module is lend_io_NAME.so. It is linked with its own hidden copy of util and sys,
  * needs no symbol of the program that loads it (so it works below a liblend.so with a version
- * script) and exports two:
+ * script) and exports two functions:
  *
- *   void lend_io_NAME_host(const struct lend_io_host *host);                             first,
- * once int lend_io_NAME_open(const struct lend_io_config *config, struct lend_io **io);     as
- * lend_io_open()
+ *   lend_io_module_host(host)        first, once; module_host.c has it for all
+ *   lend_io_NAME_open(config, io)    as lend_io_open()
  *
  * Through the host the module's failures land in the program's lend_why(), whichever thread they
  * happen in.
@@ -22,5 +21,15 @@ struct lend_io_host {
 
 typedef void lend_io_host_fn(const struct lend_io_host *host);
 typedef int lend_io_open_fn(const struct lend_io_config *config, struct lend_io **io);
+
+#define LEND_IO_EXPORT __attribute__((visibility("default")))
+
+/* In a module. */
+LEND_IO_EXPORT lend_io_host_fn lend_io_module_host;
+
+/* In a program: loads lend_io_NAME.so, once, and opens a carrier of it. -ENODEV: it is not
+ * installed (package: what it is built from), or it does not load. */
+int lend_io_module_open(const char *name, const char *package, const struct lend_io_config *config,
+			struct lend_io **io);
 
 #endif

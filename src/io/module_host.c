@@ -1,5 +1,6 @@
-/* io_dpdk_host - the module's link to the program that loaded it: where failures are told.
- * Layer: io. Threads: any; the host is set once, before the first carrier.
+/* module_host - a module's link to the program that loaded it: where failures are told. Every
+ * carrier's module is built with this file. Layer: io. Threads: any; the host is set once, before
+ * the first carrier.
  */
 #include "io/module.h"
 
@@ -8,11 +9,9 @@
 
 #include "sys/why.h"
 
-void lend_io_dpdk_host(const struct lend_io_host *host);
-
 static struct lend_io_host program;
 
-__attribute__((visibility("default"))) void lend_io_dpdk_host(const struct lend_io_host *host)
+void lend_io_module_host(const struct lend_io_host *host)
 {
 	program = *host;
 }
