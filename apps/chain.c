@@ -140,6 +140,7 @@ static void open_chain(struct app_chain *chain)
 				   APP_ANY_CPU);
 	for (unsigned i = chain->hops; i-- > 0;)
 		start_hop(chain, i, with_node);
+	config.listen = app_net_listen(&chain->net, chain->me);
 	config.eal = app_net_eal(&chain->net, chain->me);
 	config.receive_budget = budget(chain);
 	config.message_max = chain->load_args.size > 16 << 20 ? chain->load_args.size : 0;

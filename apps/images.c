@@ -40,7 +40,8 @@ enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON }
 
 static const struct argp_option options[] = {
     {"by", KEY_BY, "HOW", 0, "value, ref (default), or auto: by reference above 32 KiB", 0},
-    {"carrier", 'c', "C", 0, "shm (default), udp or dpdk-memif", 0},
+    {"carrier", 'c', "C", 0,
+     "shm (default), udp, dpdk-memif, or what to listen at; dpdk-ring with --threads", 0},
     {"out", KEY_OUT, "DIR", 0, "Write the results there", 0},
     {"window", KEY_WINDOW, "N", 0, "Images under way at a time (4), when throughput is measured",
      0},
@@ -59,8 +60,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			app_bad("--by %s: give value, ref or auto", arg);
 		return 0;
 	case 'c':
-		if (!app_carrier_parse(arg, &args->carrier) || args->carrier == APP_DPDK_RING)
-			app_bad("--carrier %s: give shm, udp or dpdk-memif", arg);
+		if (!app_carrier_parse(arg, &args->carrier))
+			app_bad("--carrier %s: give shm, udp, dpdk-memif or an address", arg);
 		return 0;
 	case KEY_OUT:
 		args->out = arg;
@@ -85,6 +86,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!args->dir)
 			app_bad("which images? give a folder of JPEG files");
+		if (args->carrier == APP_DPDK_RING && !args->threads)
+			app_bad(
+			    "--carrier dpdk-ring: rings stay within one process; add --threads");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

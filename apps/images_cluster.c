@@ -39,6 +39,7 @@ static void plan(struct app_net *net, enum app_carrier carrier)
 			app_net_link(net, FIRST_TIER + i, FIRST_TIER + (unsigned)tiers[i].next[k]);
 	}
 	app_net_plan(net);
+	app_net_apart(net, NODE);
 }
 
 static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)

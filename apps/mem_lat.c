@@ -142,6 +142,7 @@ static void measure(struct ops *o)
 	else
 		app_child_start_mn(&o->mn, &o->net, o->node, (64 << 20) + 4 * o->args.size,
 				   app_cpu(1));
+	config.listen = app_net_listen(&o->net, o->me);
 	config.eal = app_net_eal(&o->net, o->me);
 	if (lend_open(&config, &o->ep) < 0)
 		app_die("%s", lend_why());

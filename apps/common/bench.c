@@ -142,17 +142,6 @@ static void open_other(struct app_bench *b)
 	app_net_ready(&b->net, b->server, address);
 }
 
-/* With --connect the address says which carrier it is. */
-static void carrier_of(struct app_bench *b)
-{
-	if (!strncmp(b->args.connect, "udp:", 4))
-		b->args.carrier = APP_UDP;
-	else if (!strncmp(b->args.connect, "dpdk:", 5))
-		b->args.carrier = APP_DPDK_MEMIF;
-	else
-		b->args.carrier = APP_SHM;
-}
-
 static void open_server(struct app_bench *b)
 {
 	app_net_init(&b->net, b->args.carrier);
@@ -213,8 +202,8 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	b->args = *args;
 	b->method = method;
 	b->lanes = args->window * args->sessions;
-	if (args->connect)
-		carrier_of(b);
+	if (args->connect && args->carrier != APP_GIVEN)
+		b->args.carrier = app_carrier_of(args->connect);
 	if (args->size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 	if (args->carrier == APP_DPDK_RING && !args->connect)
@@ -225,6 +214,7 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	app_pattern_init(SEED, args->size);
 	open_server(b);
 	configure(b, &config);
+	config.listen = app_net_listen(&b->net, b->me);
 	config.eal = app_net_eal(&b->net, b->me);
 	if (lend_open(&config, &b->ep) < 0)
 		app_die("%s", lend_why());

@@ -20,10 +20,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum app_carrier { APP_SHM, APP_UDP, APP_DPDK_MEMIF, APP_DPDK_RING };
-/* "shm", "udp", "dpdk-memif", "dpdk-ring", and back: false for anything else. */
+enum app_carrier { APP_SHM, APP_UDP, APP_DPDK_MEMIF, APP_DPDK_RING, APP_GIVEN };
+/* "shm", "udp", "dpdk-memif", "dpdk-ring", and back; an address is APP_GIVEN: what each process
+ * listens at, behind a blank EAL's arguments, with %p for the process's number from 1 in both:
+ * "udp:[::1]:0", "verbs:rxe0@10.77.0.1:0", "dpdk:net_af_packet0@10.0.0.%p:0
+ * --vdev=net_af_packet0,iface=veth%p". False for anything else. */
 const char *app_carrier_name(enum app_carrier carrier);
 bool app_carrier_parse(const char *text, enum app_carrier *carrier);
+/* The one that reaches a server which somebody else started. */
+enum app_carrier app_carrier_of(const char *address);
 
 enum { APP_PROCS_MAX = 32, APP_LINKS_MAX = 96, APP_ADDRESS_MAX = 128, APP_EAL_MAX = 1536 };
 
@@ -45,6 +50,9 @@ unsigned app_net_add(struct app_net *net);
 void app_net_link(struct app_net *net, unsigned client, unsigned server);
 /* Fills listen and eal of every process; names are unique to this run. */
 void app_net_plan(struct app_net *net);
+/* After the plan: proc is a process of its own, reached by shm where the carrier does not leave
+ * this one. */
+void app_net_apart(struct app_net *net, unsigned proc);
 /* For lend_config: NULL where the process needs none. */
 const char *app_net_listen(const struct app_net *net, unsigned proc);
 const char *app_net_eal(const struct app_net *net, unsigned proc);

@@ -111,8 +111,8 @@ static bool find_address(char *line, char *address)
 
 	for (char *word = strtok_r(line, " \t,", &rest); word;
 	     word = strtok_r(NULL, " \t,", &rest)) {
-		if (strncmp(word, "shm:", 4) && strncmp(word, "udp:", 4) &&
-		    strncmp(word, "dpdk:", 5))
+		/* "lend-mn:" ends with its colon, an address does not. */
+		if (strcspn(word, ":") + 1 >= strlen(word))
 			continue;
 		snprintf(address, APP_ADDRESS_MAX, "%s", word);
 		return true;

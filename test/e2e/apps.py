@@ -94,6 +94,12 @@ class Commands(unittest.TestCase):
                     self.assertGreaterEqual(got["bytes_moved_per_call"], 2 * size)
                     self.assertIn(got["distance_before"], ("near", "far", "one CPU"))
 
+    def test_an_address_as_carrier(self):
+        name = f"shm:apps-{os.getpid()}-%p"
+        for command in (["lat"], ["chain", "--by", "ref", "--hops", 2, "--size", "8K"], ["mem", "lat"]):
+            got = lend_json(*command, "--carrier", name, *SHORT)
+            self.assertEqual((got["carrier"], got["wrong_bytes"]), (name, 0))
+
     def test_rate(self):
         for carrier in CARRIERS:
             for more in ([], ["--one-thread"]):

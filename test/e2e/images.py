@@ -111,6 +111,17 @@ class Images(unittest.TestCase):
     def test_udp_threads(self):
         self.run_ways("udp", "--threads", processes=2)
 
+    def test_an_address_for_all(self):
+        for by in ("value", "ref"):
+            self.check(images("--by", by, "--carrier", "udp:127.0.0.%p:0", self.photos), 8)
+
+    def test_ring_threads(self):
+        checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json").stdout)["checks"]}
+        if not checks["dpdk-ring"]:
+            self.skipTest("lend doctor says that dpdk-ring lacks something here")
+        for by in ("value", "ref"):
+            self.check(images("--by", by, "--carrier", "dpdk-ring", "--threads", self.photos), 2)
+
     def test_memif(self):
         checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json").stdout)["checks"]}
         if not checks["dpdk-memif"]:
