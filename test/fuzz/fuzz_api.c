@@ -243,65 +243,30 @@ static void earlier(struct choice *c, int who)
 	world_poll(who);
 }
 
-static void step(struct choice *c)
+static void later(struct choice *c, int who)
 {
-	uint8_t op = choice_u8(c);
-	int who = op & 1;
+	(void)who;
+	world_tick(UINT64_C(1) << choice_of(c, 33));
+}
 
-	switch (op >> 1 & 15) {
-	case 0:
-	case 1:
-		call(c, who);
-		return;
-	case 2:
-		reply(c, who);
-		return;
-	case 3:
-		ask(c, who);
-		return;
-	case 4:
-		cancel(c, who);
-		return;
-	case 5:
-		attach(c, who);
-		return;
-	case 6:
-		connect(c, who);
-		return;
-	case 7:
-		disconnect(c, who);
-		return;
-	case 8:
-		told_late(c, who);
-		return;
-	case 9:
-		earlier(c, who);
-		return;
-	case 10:
-		world_tick(UINT64_C(1) << choice_of(c, 33));
-		return;
-	case 11:
-		world.put_off = !world.put_off;
-		return;
-	default:
-		flush(c, who);
-	}
+static void put_off(struct choice *c, int who)
+{
+	(void)c, (void)who;
+	world.put_off = !world.put_off;
+}
+
+static void warm_up(void)
+{
+	(void)world_connect(0, 1);
+	for (int turn = 0; turn < 4; turn++)
+		(void)world_flush(turn & 1, 16, 0, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct choice c = {.at = data, .end = data + len};
+	static world_step *const step[WORLD_STEPS] = {
+	    call,      call,    reply, ask,     cancel, attach, connect, disconnect,
+	    told_late, earlier, later, put_off, flush,  flush,  flush,   flush};
 
-	if (len == 0 || len > 4096)
-		return -1;
-	fuzz_begin();
-	world_open(data[0]);
-	c.at++;
-	(void)world_connect(0, 1);
-	for (int turn = 0; turn < 4; turn++)
-		(void)world_flush(turn & 1, 16, 0, 0);
-	while (choice_left(&c))
-		step(&c);
-	world_heal();
-	return 0;
+	return world_history(data, len, warm_up, step);
 }

@@ -46,8 +46,9 @@ static void cancel(struct choice *c, int who)
 	world_poll(who);
 }
 
-static void later(struct choice *c)
+static void later(struct choice *c, int who)
 {
+	(void)who;
 	world_tick(UINT64_C(1) << choice_of(c, 34));
 }
 
@@ -135,44 +136,6 @@ static void rare(struct choice *c, int who)
 	}
 }
 
-static void step(struct choice *c)
-{
-	uint8_t op = choice_u8(c);
-	int who = op & 1;
-
-	switch (op >> 1 & 15) {
-	case 0:
-	case 1:
-		call(c, who);
-		return;
-	case 2:
-		reply(c, who);
-		return;
-	case 3:
-		cancel(c, who);
-		return;
-	case 4:
-		later(c);
-		return;
-	case 5:
-	case 6:
-		flush(c, who);
-		return;
-	case 7:
-		again(c, who);
-		return;
-	case 8:
-		rare(c, who);
-		return;
-	case 9:
-	case 10:
-		burst(c, who);
-		return;
-	default:
-		attack(c, who);
-	}
-}
-
 /* Sessions in both directions, and a first call each, so that there is something to attack. */
 static void warm_up(void)
 {
@@ -194,16 +157,9 @@ static void warm_up(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct choice c = {.at = data, .end = data + len};
+	static world_step *const step[WORLD_STEPS] = {call,   call,   reply,  cancel, later, flush,
+						      flush,  again,  rare,   burst,  burst, attack,
+						      attack, attack, attack, attack};
 
-	if (len == 0 || len > 4096)
-		return -1;
-	fuzz_begin();
-	world_open(data[0]);
-	c.at++;
-	warm_up();
-	while (choice_left(&c))
-		step(&c);
-	world_heal();
-	return 0;
+	return world_history(data, len, warm_up, step);
 }

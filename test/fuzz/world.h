@@ -21,6 +21,7 @@ enum {
 	WORLD_MANY = 16, /* handles remembered of each sort, stale ones included */
 	WORLD_PEERS = 8, /* indices on a carrier; 1 is the other side */
 	WORLD_CALLS = 4096,
+	WORLD_STEPS = 16,
 };
 enum { WORLD_POOR = 1, WORLD_LOPSIDED = 2, WORLD_KINDS = 4 };
 
@@ -70,6 +71,13 @@ struct world {
 
 extern struct world world;
 
+/* One thing that side `who` does, decided by c. */
+typedef void world_step(struct choice *c, int who);
+
+/* A whole input: the first byte chooses the world; then after warm_up() each step is a byte for
+ * side and step, and what the step takes; in the end all is healed. What a target returns. */
+int world_history(const uint8_t *data, size_t len, void (*warm_up)(void),
+		  world_step *const step[WORLD_STEPS]);
 /* Two low bits 3: on a lossless carrier; above them, WORLD_POOR and WORLD_LOPSIDED. */
 void world_open(uint8_t kind);
 /* The peer's index as core and carrier name it. */

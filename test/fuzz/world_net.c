@@ -1,0 +1,88 @@
+/* world_net - what the two say to each other: taken out, kept on a tape, charged, delivered or not.
+ * Part of world.h. Layer: test. */
+#include "fuzz/report.h"
+#include "fuzz/world.h"
+
+/* The datagram lies at the very end of its memory. */
+void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index)
+{
+	static uint8_t room[1024];
+	struct lend_in in = {.data = room + sizeof(room) - len,
+			     .len = len,
+			     .peer = world_peer(index),
+			     .ecn = len & 1};
+
+	memcpy(room + sizeof(room) - len, data, len);
+	world.side[who].bytes_in[index % WORLD_PEERS] += len;
+	lend_core_input(world.side[who].core, world.now, &world.side[who].bufs, &in, 1);
+	if (!world.deaf)
+		world_poll(who);
+}
+
+static void take_down(int who, const struct lend_out *out, struct world_dgram *d)
+{
+	const struct world_side *s = &world.side[who];
+
+	memcpy(d->data, out->head, out->head_len);
+	d->len = out->head_len;
+	for (int p = 0; p < out->n; p++) {
+		const struct lend_piece *w = &out->piece[p];
+
+		FUZZ_CHECK(w->buf && w->buf < WORLD_BUFS && s->taken[w->buf] &&
+			       w->offset + w->len <= s->seg[w->buf].len &&
+			       d->len + w->len <= sizeof(d->data),
+			   "a piece of memory that was not lent");
+		memcpy(d->data + d->len, (uint8_t *)s->seg[w->buf].data + w->offset, w->len);
+		d->len += w->len;
+	}
+	if (out->tail_len)
+		memcpy(d->data + d->len, out->tail, out->tail_len);
+	d->len += out->tail_len;
+	FUZZ_CHECK(d->len <= s->core->cfg.path[world.carrier].mtu, "longer than the carrier takes");
+}
+
+/* What goes to a stranger may not be more than came from it, forged as it may be. */
+static void charge(int who, uint32_t peer, uint32_t len)
+{
+	struct world_side *s = &world.side[who];
+	uint32_t i = LEND_PEER_INDEX(peer) % WORLD_PEERS;
+
+	s->bytes_out[i] += len;
+	FUZZ_CHECK(i == 1 || s->bytes_out[i] <= s->bytes_in[i], "an amplifier");
+}
+
+static void record(int to, const struct world_dgram *d)
+{
+	struct world_side *s = &world.side[to];
+	struct lend_pkt head;
+
+	memcpy(&head, d->data, sizeof(head));
+	s->number = lend_max_u64(s->number, head.number);
+	s->tape[s->tape_n++ % WORLD_TAPE] = *d;
+}
+
+uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full)
+{
+	static struct world_dgram d[16];
+	struct lend_out out[16];
+	struct world_side *s = &world.side[who];
+	uint32_t n = lend_core_output(s->core, world.now, &s->bufs, out, lend_min_u32(cap, 16));
+
+	for (uint32_t i = 0; i < n; i++) {
+		out[i].sent = full >> i % 8 & 1 ? LEND_SENT_FULL : LEND_SENT;
+		take_down(who, &out[i], &d[i]);
+		if (out[i].sent == LEND_SENT)
+			charge(who, out[i].peer, d[i].len);
+		if (out[i].sent == LEND_SENT && LEND_PEER_INDEX(out[i].peer) == 1)
+			record(!who, &d[i]);
+		else
+			d[i].len = 0;
+	}
+	lend_core_sent(s->core, out, n);
+	for (uint32_t i = 0; i < n; i++)
+		if (d[i].len && !(drop >> i % 8 & 1))
+			world_input(!who, d[i].data, d[i].len, 1);
+	if (!world.deaf)
+		world_poll(who);
+	return n;
+}
