@@ -28,7 +28,7 @@ static struct dpdk *self(struct lend_io *io)
 }
 
 /* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
-static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct dpdk_frame *frame)
+static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_frame *frame)
 {
 	struct dpdk_port *port = io->port[index];
 	struct dpdk_peer *peer;
@@ -43,8 +43,8 @@ static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct dpdk_fra
 	if (i == DPDK_NONE || io->kind != DPDK_DEVICE)
 		return i;
 	peer = &io->peer[i];
-	if (memcmp(peer->head, frame->mac, 6) != 0)
-		memcpy(peer->head, frame->mac, 6);
+	if (memcmp(peer->head.bytes, frame->mac, 6) != 0)
+		memcpy(peer->head.bytes, frame->mac, 6);
 	return i;
 }
 
@@ -53,18 +53,18 @@ static bool take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *b
 		       struct lend_in *in)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(buf, const uint8_t *);
-	struct dpdk_frame frame;
-	enum dpdk_verdict verdict;
+	struct lend_frame frame;
+	enum lend_frame_verdict verdict;
 	uint32_t peer;
 
 	if (buf->nb_segs != 1) {
 		io->io.stats.rx_truncated++;
 		return false;
 	}
-	verdict = dpdk_frame_read(bytes, buf->data_len, io->ip, io->udp, &frame);
-	if (verdict != DPDK_OURS) {
-		io->io.stats.rx_foreign += verdict == DPDK_FOREIGN;
-		io->io.stats.rx_bad += verdict == DPDK_BAD;
+	verdict = lend_frame_read(bytes, buf->data_len, io->ip, io->udp, &frame);
+	if (verdict != LEND_FRAME_OURS) {
+		io->io.stats.rx_foreign += verdict == LEND_FRAME_FOREIGN;
+		io->io.stats.rx_bad += verdict == LEND_FRAME_BAD;
 		return false;
 	}
 	peer = sender_of(io, index, &frame);
@@ -151,16 +151,16 @@ static void fill(struct rte_mbuf *buf, const struct dpdk_peer *peer, const struc
 {
 	uint8_t *at = rte_pktmbuf_mtod(buf, uint8_t *);
 
-	dpdk_frame_write(at, peer, len);
-	at += DPDK_HEAD;
+	lend_frame_write(at, &peer->head, len);
+	at += LEND_FRAME_HEAD;
 	memcpy(at, out->head, out->head_len);
 	at += out->head_len;
 	for (uint32_t i = 0; i < out->n; i++)
 		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
 	if (out->tail_len)
 		memcpy(at, out->tail, out->tail_len);
-	buf->data_len = (uint16_t)(len + DPDK_HEAD);
-	buf->pkt_len = len + DPDK_HEAD;
+	buf->data_len = (uint16_t)(len + LEND_FRAME_HEAD);
+	buf->pkt_len = len + LEND_FRAME_HEAD;
 }
 
 static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)

@@ -13,6 +13,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "io/frame.h"
 #include "io/io.h"
 
 enum {
@@ -20,7 +21,6 @@ enum {
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
 	DPDK_HELD_MAX = 128,   /* frames lent by one rx() */
-	DPDK_HEAD = 14 + 20 + 8,
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
 	DPDK_LINKS = 16, /* memif ids of a listener, unless ?links= */
@@ -44,16 +44,14 @@ struct dpdk_address {
 enum dpdk_life { DPDK_FREE, DPDK_ALIVE, DPDK_DEAD };
 
 struct dpdk_peer {
-	uint8_t head[DPDK_HEAD]; /* the frame's head towards it; lengths and checksum are filled in
-				    per frame */
-	uint8_t life;            /* enum dpdk_life */
-	bool kept;               /* pinned */
-	bool told;               /* its gone datagram went out */
-	bool held;               /* resolved, and not yet pinned */
-	uint16_t port;           /* index into ports */
+	struct lend_frame_head head;
+	uint8_t life;  /* enum dpdk_life */
+	bool kept;     /* pinned */
+	bool told;     /* its gone datagram went out */
+	bool held;     /* resolved, and not yet pinned */
+	uint16_t port; /* index into ports */
 	uint16_t udp;
 	uint32_t ip;
-	uint32_t sum;   /* of the IPv4 head's constant words */
 	uint16_t next;  /* in its hash chain */
 	uint8_t key[8]; /* what in.addr points to: IP and port, network order */
 };
@@ -160,25 +158,6 @@ static inline void dpdk_leave(struct dpdk *io)
 	if (io->kind == DPDK_MEMIF)
 		atomic_store_explicit(&io->busy, false, memory_order_release);
 }
-
-/* io_dpdk_frame.c */
-enum dpdk_verdict { DPDK_OURS, DPDK_FOREIGN, DPDK_BAD };
-struct dpdk_frame {
-	const uint8_t *mac, *key; /* sender's: MAC; IP and UDP port */
-	const uint8_t *data;
-	uint32_t len;
-	uint32_t ip;
-	uint16_t udp;
-	uint8_t ecn; /* congestion experienced */
-};
-/* Reads a frame of len bytes; frame is filled only for DPDK_OURS. */
-enum dpdk_verdict dpdk_frame_read(const uint8_t *bytes, uint32_t len, uint32_t ip, uint16_t udp,
-				  struct dpdk_frame *frame);
-/* Fills a peer's head and sum from its and our own addresses. */
-void dpdk_frame_head(struct dpdk_peer *peer, const uint8_t to[6], const uint8_t from[6],
-		     uint32_t ip, uint16_t udp);
-/* Writes the head of a frame whose payload has len bytes. */
-void dpdk_frame_write(uint8_t *bytes, const struct dpdk_peer *peer, uint32_t len);
 
 /* io_dpdk_peer.c */
 void dpdk_peer_init(struct dpdk *io);

@@ -45,8 +45,9 @@ static int open_device(struct dpdk *io)
 	if (rte_eth_macaddr_get(port->id, &mac) == 0)
 		memcpy(io->mac, mac.addr_bytes, 6);
 	(void)rte_eth_dev_get_mtu(port->id, &mtu);
-	io->io.path.mtu =
-	    mtu - 28 < DPDK_FRAME_MAX - DPDK_HEAD ? mtu - 28u : DPDK_FRAME_MAX - DPDK_HEAD;
+	io->io.path.mtu = mtu - 28 < DPDK_FRAME_MAX - LEND_FRAME_HEAD
+			      ? mtu - 28u
+			      : DPDK_FRAME_MAX - LEND_FRAME_HEAD;
 	port->used = port->active = true;
 	return 0;
 }
@@ -92,7 +93,7 @@ static int make(const struct lend_io_config *config, const struct dpdk_address *
 	int rc;
 
 	io->io.ops = &dpdk_ops;
-	io->io.path.mtu = DPDK_FRAME_MAX - DPDK_HEAD;
+	io->io.path.mtu = DPDK_FRAME_MAX - LEND_FRAME_HEAD;
 	io->kind = address->kind;
 	io->links = address->links;
 	io->lock = io->listener = -1;

@@ -78,6 +78,7 @@ uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, uint32_t ip, uint16_t udp
 {
 	uint32_t at = take_place(io);
 	uint32_t bucket = bucket_of(port, ip, udp);
+	struct lend_frame_end to = {.ip = ip, .udp = udp}, from = {.ip = io->ip, .udp = io->udp};
 	struct dpdk_peer *peer;
 
 	if (at == DPDK_NONE) {
@@ -96,7 +97,9 @@ uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, uint32_t ip, uint16_t udp
 	peer->key[3] = (uint8_t)ip;
 	peer->key[4] = (uint8_t)(udp >> 8);
 	peer->key[5] = (uint8_t)udp;
-	dpdk_frame_head(peer, mac, io->mac, io->ip, io->udp);
+	memcpy(to.mac, mac, 6);
+	memcpy(from.mac, io->mac, 6);
+	lend_frame_head(&peer->head, &to, &from);
 	peer->next = io->hash[bucket];
 	io->hash[bucket] = (uint16_t)at;
 	return at;

@@ -1,13 +1,11 @@
-/* io_dpdk_frame - Ethernet, IPv4 and UDP around a datagram.
+/* frame - see frame.h.
  *
  * The IPv4 checksum is computed here, from a sum over the constant words that each peer keeps. The
  * UDP checksum is sent as zero, which IPv4 allows (RFC 768), and not looked at when it comes from a
  * kernel: the datagram's own CRC32C covers more, and summing each payload a second time would buy
  * nothing. Options and fragments in IPv4 are not ours.
- *
- * Layer: io. Threads: any; pure.
  */
-#include "io/io_dpdk.h"
+#include "io/frame.h"
 
 #include <string.h>
 
@@ -43,24 +41,24 @@ static uint32_t sum_head(const uint8_t *ip)
 	return sum;
 }
 
-enum dpdk_verdict dpdk_frame_read(const uint8_t *bytes, uint32_t len, uint32_t ip, uint16_t udp,
-				  struct dpdk_frame *frame)
+enum lend_frame_verdict lend_frame_read(const uint8_t *bytes, uint32_t len, uint32_t ip,
+					uint16_t udp, struct lend_frame *frame)
 {
 	const uint8_t *ip4 = bytes + 14, *udp4 = ip4 + 20;
 	uint32_t total, udp_len;
 
-	if (len < DPDK_HEAD)
-		return DPDK_BAD;
+	if (len < LEND_FRAME_HEAD)
+		return LEND_FRAME_BAD;
 	if (load_be16(bytes + 12) != 0x0800 || ip4[0] != 0x45 || ip4[9] != 17)
-		return DPDK_FOREIGN;
+		return LEND_FRAME_FOREIGN;
 	total = load_be16(ip4 + 2);
 	udp_len = load_be16(udp4 + 4);
 	if (total < 28 || total > len - 14 || udp_len != total - 20)
-		return DPDK_BAD;
+		return LEND_FRAME_BAD;
 	if ((load_be16(ip4 + 6) & 0x3fff) != 0 || fold(sum_head(ip4)) != 0xffff)
-		return DPDK_FOREIGN;
+		return LEND_FRAME_FOREIGN;
 	if (load_be32(ip4 + 16) != ip || load_be16(udp4 + 2) != udp)
-		return DPDK_FOREIGN;
+		return LEND_FRAME_FOREIGN;
 	frame->mac = bytes + 6;
 	frame->key = ip4 + 12;
 	frame->ip = load_be32(ip4 + 12);
@@ -68,35 +66,35 @@ enum dpdk_verdict dpdk_frame_read(const uint8_t *bytes, uint32_t len, uint32_t i
 	frame->data = udp4 + 8;
 	frame->len = udp_len - 8;
 	frame->ecn = (ip4[1] & 3) == 3;
-	return DPDK_OURS;
+	return LEND_FRAME_OURS;
 }
 
-void dpdk_frame_head(struct dpdk_peer *peer, const uint8_t to[6], const uint8_t from[6],
-		     uint32_t ip, uint16_t udp)
+void lend_frame_head(struct lend_frame_head *head, const struct lend_frame_end *to,
+		     const struct lend_frame_end *from)
 {
-	uint8_t *h = peer->head, *ip4 = h + 14;
+	uint8_t *h = head->bytes, *ip4 = h + 14;
 
-	memset(h, 0, DPDK_HEAD);
-	memcpy(h, to, 6);
-	memcpy(h + 6, from, 6);
+	memset(h, 0, LEND_FRAME_HEAD);
+	memcpy(h, to->mac, 6);
+	memcpy(h + 6, from->mac, 6);
 	store_be16(h + 12, 0x0800);
 	ip4[0] = 0x45;
 	ip4[6] = 0x40; /* do not fragment */
 	ip4[8] = 64;
 	ip4[9] = 17;
-	store_be16(ip4 + 12, ip >> 16);
-	store_be16(ip4 + 14, ip);
-	store_be16(ip4 + 16, peer->ip >> 16);
-	store_be16(ip4 + 18, peer->ip);
-	store_be16(ip4 + 20, udp);
-	store_be16(ip4 + 22, peer->udp);
-	peer->sum = sum_head(ip4);
+	store_be16(ip4 + 12, from->ip >> 16);
+	store_be16(ip4 + 14, from->ip);
+	store_be16(ip4 + 16, to->ip >> 16);
+	store_be16(ip4 + 18, to->ip);
+	store_be16(ip4 + 20, from->udp);
+	store_be16(ip4 + 22, to->udp);
+	head->sum = sum_head(ip4);
 }
 
-void dpdk_frame_write(uint8_t *bytes, const struct dpdk_peer *peer, uint32_t len)
+void lend_frame_write(uint8_t *bytes, const struct lend_frame_head *head, uint32_t len)
 {
-	memcpy(bytes, peer->head, DPDK_HEAD);
+	memcpy(bytes, head->bytes, LEND_FRAME_HEAD);
 	store_be16(bytes + 16, len + 28);
-	store_be16(bytes + 24, (uint16_t)~fold(peer->sum + len + 28));
+	store_be16(bytes + 24, (uint16_t)~fold(head->sum + len + 28));
 	store_be16(bytes + 38, len + 8);
 }
