@@ -37,10 +37,9 @@ static void check(const struct app_chain *chain)
 		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif for a "
 			"chain of processes");
 	if (chain->load_args.connect || chain->load_args.one_thread ||
-	    chain->load_args.sessions != 1)
-		app_bad("a chain starts its own processes and has one session; leave out "
-			"--connect, --one-thread and "
-			"--sessions");
+	    chain->load_args.sessions != 1 || chain->load_args.count)
+		app_bad("a chain starts its own processes, has one session and runs for a time; "
+			"leave out --connect, --one-thread, --sessions and --count");
 	if (chain->load_args.size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 }

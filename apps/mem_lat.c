@@ -205,6 +205,8 @@ int app_mem_lat(int argc, char **argv)
 
 	ops.args.size = 4096;
 	app_parse(&argp, argc, argv, &ops);
+	if (ops.args.count)
+		app_bad("it runs for a time: give --seconds instead of --count");
 	line = app_line_ns(app_cpu(0), app_cpu(1));
 	half = ops.args;
 	half.time /= 2;

@@ -173,7 +173,7 @@ lend_ns app_arg_ns(const char *option, const char *text)
 		text);
 }
 
-enum { KEY_CONNECT = 0x7101, KEY_ONE_THREAD, KEY_SLEEP, KEY_JSON };
+enum { KEY_CONNECT = 0x7101, KEY_COUNT, KEY_ONE_THREAD, KEY_SLEEP, KEY_JSON };
 
 static const struct argp_option load_options[] = {
     {"carrier", 'c', "C", 0,
@@ -182,6 +182,7 @@ static const struct argp_option load_options[] = {
      "Use the server at ADDR (lend serve prints it) instead of starting one", 0},
     {"size", 's', "BYTES", 0, "Payload of a request: 64, 4K, 1M ...", 0},
     {"seconds", 't', "TIME", 0, "How long to measure: 2, 0.5, 500ms", 0},
+    {"count", KEY_COUNT, "N", 0, "How many calls to measure, however long they take", 0},
     {"window", 'w', "N", 0, "Calls in flight per session", 0},
     {"sessions", 'n', "N", 0, "Sessions to the server", 0},
     {"one-thread", KEY_ONE_THREAD, NULL, 0, "Both ends in one thread, turned alternately", 0},
@@ -207,6 +208,9 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 't':
 		args->time = app_arg_ns("--seconds", arg);
+		return 0;
+	case KEY_COUNT:
+		args->count = app_arg_u64("--count", arg, 1, UINT64_C(1) << 40);
 		return 0;
 	case 'w':
 		args->window = (unsigned)app_arg_u64("--window", arg, 1, 1024);

@@ -47,6 +47,7 @@ struct app_load_args {
 	const char *connect; /* NULL: starts a server of its own */
 	uint64_t size;       /* bytes of a request's payload */
 	lend_ns time;
+	uint64_t count;    /* how many calls, however long; 0: for that time */
 	unsigned window;   /* calls in flight per session */
 	unsigned sessions; /* to one server */
 	bool one_thread;   /* both ends in this thread */

@@ -257,7 +257,8 @@ void app_bench_run(struct app_bench *b)
 	b->load.max = 0;
 	b->load.time = b->args.time / WARM_SHARE + 1000000;
 	run(b, "warming up");
-	b->load.time = b->args.time;
+	b->load.time = b->args.count ? 0 : b->args.time;
+	b->load.max = b->args.count;
 	before = moved(b);
 	run(b, "all calls");
 	b->bytes_moved = moved(b) - before;

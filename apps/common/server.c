@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "apps/common/args.h"
+#include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "lend/stats.h"
 
@@ -18,6 +19,7 @@ enum {
 	KEY_READY_FD,
 	KEY_CPU,
 	KEY_SPIN,
+	KEY_JSON,
 	KEY_CALLS,
 	KEY_SESSIONS,
 	KEY_MESSAGE_MAX,
@@ -30,6 +32,7 @@ static const struct argp_option options[] = {
     {"ready-fd", KEY_READY_FD, "FD", OPTION_HIDDEN, "Where the ready line goes", 0},
     {"cpu", KEY_CPU, "N", 0, "Stay on this CPU", 0},
     {"spin", KEY_SPIN, NULL, 0, "Poll for ever instead of sleeping when idle", 0},
+    {"json", KEY_JSON, NULL, 0, "Print the counters as JSON on leaving", 0},
     {"calls", KEY_CALLS, "N", 0, "Calls in flight per session, at most", 0},
     {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
     {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
@@ -56,6 +59,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SPIN:
 		args->spin = true;
+		return 0;
+	case KEY_JSON:
+		args->json = true;
 		return 0;
 	case KEY_CALLS:
 		args->calls = (uint32_t)app_arg_u64("--calls", arg, 0, 1024);
@@ -141,6 +147,18 @@ static void say_bytes(const struct app_server *server)
 		stopping = 1; /* nobody listens any more */
 }
 
+static void say_counters(const struct app_server *server)
+{
+	struct app_report report;
+	const char *name, *meaning;
+	uint64_t value;
+
+	app_report_begin(&report, true, NULL);
+	for (unsigned i = 0; lend_stats_each(server->ep, i, &name, &meaning, &value); i++)
+		app_report_int(&report, name, value, meaning);
+	app_report_end(&report);
+}
+
 int app_server_run(struct app_server *server)
 {
 	int rc = 0;
@@ -161,6 +179,8 @@ int app_server_run(struct app_server *server)
 		server->closing(server->arg);
 	if (rc < 0)
 		app_note("%s", lend_why());
+	if (server->args.json)
+		say_counters(server);
 	lend_close(server->ep);
 	return rc < 0 ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

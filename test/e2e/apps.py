@@ -215,12 +215,16 @@ class Commands(unittest.TestCase):
             self.assertFalse(list(TEMP.glob("never*")), "a failed get leaves no file")
 
     def test_connect(self):
-        server = subprocess.Popen([LEND, "serve", "--listen", "udp:127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen([LEND, "serve", "--json", "--listen", "udp:127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
         address = server.stdout.readline().split()[1]
         got = lend_json("lat", "--connect", address, "--carrier", "udp", *SHORT)
         self.check_load(got)
+        self.assertEqual(lend_json("rate", "--connect", address, "--count", 5000, "--window", 8)["calls"], 5000)
         server.send_signal(signal.SIGTERM)
         self.assertEqual(server.wait(10), 0)
+        counters = json.loads(server.stdout.read())
+        self.assertGreater(counters["requests"], 5000)
+        self.assertEqual((counters["requests"], counters["io_rx_foreign"]), (counters["replies"], 0))
         server.stdout.close()
 
     def one_line(self, done):
@@ -232,7 +236,7 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["rate", "--one-thread", "--connect", "shm:x"],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
             with self.subTest(args=args):
