@@ -15,17 +15,26 @@ void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
+/* Where nothing is lost one goodbye that the carrier took is enough, and there is no end without
+ * it: the peer would keep the session for good. Elsewhere there are three, taken or not. */
+static bool parted(const struct lend_sess *s)
+{
+	return s->state == LEND_SESS_CLOSING && (s->lossless ? s->bye_taken : s->ctl_tries > 1);
+}
+
+/* False: the session ended. */
 static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 {
 	bool connecting = s->state == LEND_SESS_CONNECTING;
 
 	if (c->now < s->ctl_timer)
 		return true;
-	if (!connecting && ++s->bye_tries > 2) {
+	if (parted(s)) {
 		lend_sess_free(c, s);
 		return false;
 	}
-	lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_BYE, 0, 0);
+	if (!lend_ctl_waits(c, s))
+		lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_BYE, 0, 0);
 	s->ctl_timer = c->now + lend_loss_rto(s, ++s->ctl_tries);
 	return true;
 }
@@ -37,7 +46,7 @@ static bool mortal(const struct lend_sess *s)
 	return s->state != LEND_SESS_CLOSING && !(s->lossless && s->state == LEND_SESS_UP);
 }
 
-/* False: the session ended. */
+/* As tick_ctl(). */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
 	if (mortal(s) && c->now - s->last_rx >= c->cfg.dead) {

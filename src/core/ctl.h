@@ -32,6 +32,21 @@ static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8
 	lend_ctl_push(c, &e);
 }
 
+/* Does one that is about the session as a whole wait already? A look through the queue: for rare
+ * occasions. */
+static inline bool lend_ctl_waits(struct lend_core *c, const struct lend_sess *s)
+{
+	for (uint32_t i = 0; i < c->ctl_n; i++) {
+		const struct lend_ctl *e =
+		    &LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
+
+		if (e->sess == lend_sess_index(c, s) && e->id == s->id &&
+		    (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_BYE))
+			return true;
+	}
+	return false;
+}
+
 /* An ACK of the message that is coming in for this call, unless one waits already. */
 static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)
 {

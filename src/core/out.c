@@ -366,6 +366,7 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 			continue;
 		if (out[i].sent == LEND_SENT) {
 			s->block_ns = 0;
+			s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
 		} else if (out[i].sent == LEND_SENT_DEAD) {
 			lend_sess_down(c, s, UNAVAILABLE, false);
 		} else {

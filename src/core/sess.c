@@ -351,6 +351,7 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 		return;
 	}
 	s->state = LEND_SESS_CLOSING;
+	s->ctl_tries = 0;
 	s->ctl_timer = c->now + lend_loss_rto(s, 0);
 	lend_ctl_sess(c, s, LEND_PKT_BYE, 0, 0);
 	lend_sess_arm(c, s, s->ctl_timer);

@@ -172,7 +172,7 @@ struct lend_sess {
 	uint8_t lossless, checked;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
 	uint8_t ctl_tries;
-	uint8_t bye_tries;
+	uint8_t bye_taken; /* by the carrier */
 	uint32_t payload;
 	uint64_t number; /* the next to send */
 	uint64_t seen, seen_map;

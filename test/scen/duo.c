@@ -251,8 +251,9 @@ void duo_output(struct duo *d, int side)
 	poll_events(d, side);
 	while ((n = lend_core_output(s->core, d->now, &s->bufs, out, 32)) > 0) {
 		for (uint32_t i = 0; i < n; i++) {
-			put_on_wire(d, side, &out[i]);
-			out[i].sent = LEND_SENT;
+			if (!s->full)
+				put_on_wire(d, side, &out[i]);
+			out[i].sent = s->full ? LEND_SENT_FULL : LEND_SENT;
 		}
 		lend_core_sent(s->core, out, n);
 	}

@@ -36,6 +36,7 @@ struct duo_side {
 	bool refuse; /* NEED is answered with 0 */
 	bool hold_need;
 	bool no_supply;
+	bool full; /* its carrier takes nothing */
 };
 
 struct duo {

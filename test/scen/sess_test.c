@@ -72,6 +72,24 @@ Test(sess, goodbye_is_said_after_a_long_silence)
 	duo_close(&d);
 }
 
+/* A carrier that loses nothing may be full for long. It takes the goodbye once, in the end; the
+ * queue does not fill with others meanwhile. */
+Test(sess, goodbye_is_said_however_long_the_carrier_was_full)
+{
+	struct duo d;
+
+	duo_open(&d, true);
+	duo_up(&d);
+	d.side[0].full = true;
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	duo_pass(&d, 10000 * MS);
+	duo_forget(&d);
+	d.side[0].full = false;
+	duo_pass(&d, 10 * MS);
+	duo_expect(&d, "0> BYE\n1 down 14\n1> BYE_ACK\n");
+	duo_close(&d);
+}
+
 Test(sess, a_restarted_server_resets)
 {
 	struct duo d;
