@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Nothing missing: no apt call at all.
-# usage: scripts/deps.sh [build|test|demo|tidy]...      default: build
+# usage: scripts/deps.sh [build|test|demo|tidy|guest]...      default: build
 set -eu
 
 packages_of() {
@@ -9,7 +9,8 @@ packages_of() {
 	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
-	*) echo "deps: no such group: $1; one of build test demo tidy" >&2 && return 1 ;;
+	guest) echo qemu-system-x86 busybox-static cpio iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
+	*) echo "deps: no such group: $1; one of build test demo tidy guest" >&2 && return 1 ;;
 	esac
 }
 

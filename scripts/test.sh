@@ -5,30 +5,64 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
-		usage: scripts/test.sh [--quick] [CTEST_OPTION]...
+		usage: scripts/test.sh [--quick | --guest] [CTEST_OPTION]...
 
 		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then 8 minutes of
 		scripts/reliability.sh.
 		  --quick   the release preset only, and no more
+		  --guest   the release preset's tests that boot a guest (some minutes), and no more; their results and the day
+		            are written into test/guest/README.md
 		Other options go to ctest; with any of them it ends with the tests.
 
 		examples:
 		  scripts/test.sh                        everything
 		  scripts/test.sh --quick -R 'unit'      unit tests, optimised
 		  scripts/test.sh -R 'io\\.' --verbose    one folder with each test's output
+		  scripts/test.sh --guest               soft-RoCE, emulated NICs, memory between two hosts
 	EOF
 }
 
+# Fresh rows replace those of the same tests in the table of the last run.
+write_guest_table() {
+	local page=test/guest/README.md row
+	[ -d build/test/guest ] || return 0
+	{
+		sed '/<!-- last -->/q' "$page"
+		echo "| test | result | took | | day |"
+		echo "|---|---|---|---|---|"
+		{
+			for row in build/test/guest/*.row; do
+				sed "s/\$/ $(date -u +%F) |/" "$row"
+			done
+			sed '1,/<!-- last -->/d; /<!-- end -->/,$d; /^| test |/d; /^|---/d' "$page"
+		} | sort -s -u -t '|' -k 2,2
+		sed -n '/<!-- end -->/,$p' "$page"
+	} >build/guest.md
+	cp build/guest.md "$page"
+	sed -n '/^| test/,/<!-- end -->/p' "$page" | sed '$d'
+}
+
 presets="release dev"
+guest=false
 rest=()
 for arg in "$@"; do
 	case $arg in
 	-h | --help) help && exit ;;
 	--quick) presets=release ;;
+	--guest) guest=true ;;
 	*) rest+=("$arg") ;;
 	esac
 done
 
+if $guest; then
+	scripts/deps.sh build test guest
+	scripts/build.sh release
+	rm -rf build/test/guest
+	failed=0
+	LEND_GUEST=1 ctest --preset release -L guest --no-tests=error ${rest[@]+"${rest[@]}"} || failed=1
+	write_guest_table
+	exit $failed
+fi
 summary=$(mktemp)
 log=$(mktemp)
 trap 'rm -f "$summary" "$log"' EXIT
