@@ -1,34 +1,15 @@
 #include "kill/act.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kill/victim.h"
-
-enum { LONG = 9 << 20, PLACED = 100000 };
-
-static bool end(struct actor *a, const char *what, struct lend_op *op, int rc)
-{
-	if (rc == 0)
-		rc = lend_op_wait(a->mem, op);
-	victim_check(a->page, what, rc, op->status);
-	return rc == 0 && op->status == LEND_OK;
-}
+enum { PLACED = 100000 };
 
 static bool put(struct actor *a, uint32_t len, enum lend_hold hold)
 {
-	struct lend_terms terms = {sizeof(terms), hold, 1, 5 * MS};
-	struct lend_op op = {.timeout = SECOND};
-	struct iovec iov = {a->bytes, len};
-
-	kill_fill(a->bytes, len, a->seed);
-	if (!end(a, "put", &op, lend_put(a->mem, &iov, 1, &terms, &op)))
-		return false;
-	a->ref = op.ref;
-	a->ref_len = len;
-	return true;
+	a->own = (struct take){.seed = a->seed, .len = len, .terms = hold};
+	return client_put(&a->c, &a->own);
 }
 
 static bool has_ref(struct actor *a)
@@ -45,14 +26,15 @@ static bool has_space(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
-	return end(a, "map", &op, lend_space_map(a->mem, &a->page->public[0], &a -> space, &op));
+	return client_end(&a->c, "map", &op,
+			  lend_space_map(a->c.mem, &a->c.page->public[0], &a -> space, &op));
 }
 
 static bool has_long_space(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
-	return end(a, "alloc", &op, lend_space_alloc(a->mem, LONG, &a->space, &op));
+	return client_end(&a->c, "alloc", &op, lend_space_alloc(a->c.mem, LONG, &a->space, &op));
 }
 
 static void put_short(struct actor *a)
@@ -78,12 +60,12 @@ static void put_long(struct actor *a)
 static void get(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
-	uint8_t *into = malloc(a->ref_len);
-	struct iovec iov = {into, a->ref_len};
+	uint8_t *into = malloc(a->own.len);
+	struct iovec iov = {into, a->own.len};
 
-	if (end(a, "get", &op, lend_get(a->mem, &a->ref, 0, &iov, 1, &op)) &&
-	    memcmp(into, a->bytes, a->ref_len))
-		kill_bad(a->page, "get: others came");
+	if (client_end(&a->c, "get", &op, lend_get(a->c.mem, &a->own.ref, 0, &iov, 1, &op)) &&
+	    memcmp(into, a->c.bytes, a->own.len))
+		kill_bad(a->c.page, "get: others came");
 	free(into);
 }
 
@@ -100,55 +82,59 @@ static void map(struct actor *a)
 static void write_some(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
-	struct iovec iov = {a->bytes, 5000};
+	struct iovec iov = {a->c.bytes, 5000};
 
-	(void)end(a, "write", &op, lend_space_write(a->mem, a->space, 100, &iov, 1, &op));
+	(void)client_end(&a->c, "write", &op,
+			 lend_space_write(a->c.mem, a->space, 100, &iov, 1, &op));
 }
 
 static void write_placed(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
-	struct iovec iov = {a->bytes, 25 * 4096};
+	struct iovec iov = {a->c.bytes, 25 * 4096};
 
-	(void)end(a, "write", &op, lend_space_write(a->mem, a->space, 4096, &iov, 1, &op));
+	(void)client_end(&a->c, "write", &op,
+			 lend_space_write(a->c.mem, a->space, 4096, &iov, 1, &op));
 }
 
 static void read_some(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
-	struct iovec iov = {a->bytes, 5000};
+	struct iovec iov = {a->c.bytes, 5000};
 
-	(void)end(a, "read", &op, lend_space_read(a->mem, a->space, 100, &iov, 1, &op));
+	(void)client_end(&a->c, "read", &op,
+			 lend_space_read(a->c.mem, a->space, 100, &iov, 1, &op));
 }
 
 static void seal(struct actor *a)
 {
-	struct lend_terms terms = {sizeof(terms), LEND_SHARED, 2, 5 * MS};
+	struct lend_terms terms = {sizeof(terms), LEND_SHARED, 2, TTL_MS * MS};
 	struct lend_op op = {.timeout = SECOND};
 
-	(void)end(a, "seal", &op, lend_space_seal(a->mem, a->space, 4096, 5000, &terms, &op));
+	(void)client_end(&a->c, "seal", &op,
+			 lend_space_seal(a->c.mem, a->space, 4096, 5000, &terms, &op));
 }
 
 static void free_space(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
-	(void)end(a, "free", &op, lend_space_free(a->mem, a->space, &op));
+	(void)client_end(&a->c, "free", &op, lend_space_free(a->c.mem, a->space, &op));
 }
 
 static void adopt(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
-	(void)end(a, "adopt", &op, lend_adopt(a->mem, &a->page->public[1], &op));
+	(void)client_end(&a->c, "adopt", &op, lend_adopt(a->c.mem, &a->c.page->public[1], &op));
 }
 
 static void grant(struct actor *a, enum lend_hold hold)
 {
-	struct lend_terms terms = {sizeof(terms), hold, 1, 5 * MS};
+	struct lend_terms terms = {sizeof(terms), hold, 1, TTL_MS * MS};
 	struct lend_op op = {.timeout = SECOND};
 
-	(void)end(a, "grant", &op, lend_grant(a->mem, &a->ref, &terms, &op));
+	(void)client_end(&a->c, "grant", &op, lend_grant(a->c.mem, &a->own.ref, &terms, &op));
 }
 
 static void grant_shared(struct actor *a)
@@ -165,63 +151,51 @@ static void narrow(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
-	(void)end(a, "narrow", &op, lend_narrow(a->mem, &a->ref, 10, 100, LEND_READ, &op));
+	(void)client_end(&a->c, "narrow", &op,
+			 lend_narrow(a->c.mem, &a->own.ref, 10, 100, LEND_READ, &op));
 }
 
 static void release(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
 
-	(void)end(a, "release", &op, lend_release(a->mem, &a->ref, 1, &op));
+	(void)client_end(&a->c, "release", &op, lend_release(a->c.mem, &a->own.ref, 1, &op));
 }
 
 static void release_three(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
-	struct lend_ref ref[3] = {a->ref, a->page->public[0], a -> ref};
+	struct lend_ref ref[3] = {a->own.ref, a->c.page->public[0], a -> own.ref};
 
-	(void)end(a, "release", &op, lend_release(a->mem, ref, 3, &op));
+	(void)client_end(&a->c, "release", &op, lend_release(a->c.mem, ref, 3, &op));
 }
 
 /* Cancelled when it has left: what it made is forgotten. */
 static void forget(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
-	struct iovec iov = {a->bytes, 5000};
-	int rc = lend_put(a->mem, &iov, 1, NULL, &op);
+	struct iovec iov = {a->c.bytes, 5000};
+	int rc = lend_put(a->c.mem, &iov, 1, NULL, &op);
 
-	(void)lend_poll(a->ep);
-	lend_op_cancel(a->mem, &op);
-	(void)end(a, "cancelled put", &op, rc);
+	(void)lend_poll(a->c.ep);
+	lend_op_cancel(a->c.mem, &op);
+	(void)client_end(&a->c, "cancelled put", &op, rc);
 	narrow(a);
 }
 
 static void leave(struct actor *a)
 {
-	lend_mem_close(a->mem);
-	lend_close(a->ep);
-	a->ep = NULL;
+	lend_mem_close(a->c.mem);
+	lend_close(a->c.ep);
+	a->c.ep = NULL;
 }
 
 static void pass(struct actor *a, enum lend_hold hold)
 {
-	struct take take = {.seed = a->seed, .terms = hold};
-	struct lend_call call = {.method = TAKE_METHOD, .timeout = SECOND};
-	struct lend_op op = {.timeout = SECOND};
-	lend_session session;
+	lend_session server;
 
-	if (!put(a, 5000, hold) || lend_connect(a->ep, a->page->server, &session) < 0)
-		return;
-	take.ref = a->ref;
-	take.len = a->ref_len;
-	call.request = lend_buf_take(a->ep, sizeof(take));
-	memcpy(call.request->data, &take, sizeof(take));
-	call.request->len = sizeof(take);
-	victim_check(a->page, "call", lend_call_sync(a->ep, session, &call), call.status);
-	lend_buf_give(a->ep, call.request);
-	lend_buf_give(a->ep, call.reply);
-	if (hold != LEND_TRANSFER)
-		(void)end(a, "release", &op, lend_release(a->mem, &a->ref, 1, &op));
+	if (put(a, 5000, hold) && lend_connect(a->c.ep, a->c.page->server, &server) == 0)
+		(void)client_pass(&a->c, server, &a->own);
 }
 
 static void pass_owned(struct actor *a)
@@ -245,21 +219,12 @@ static bool greet(struct actor *a)
 	struct lend_op op = {.timeout = SECOND};
 	struct lend_mem_stat stat;
 
-	return end(a, "stat", &op, lend_mem_stat(a->mem, 0, &stat, &op));
+	return client_end(&a->c, "stat", &op, lend_mem_stat(a->c.mem, 0, &stat, &op));
 }
 
 static void open_all(struct actor *a)
 {
-	struct lend_config config = LEND_CONFIG_INIT;
-	int rc;
-
-	config.sessions = 16;
-	config.probe = 20 * MS;
-	config.dead = 100 * MS;
-	rc = lend_open(&config, &a->ep);
-	if (rc == 0)
-		rc = lend_mem_open(a->ep, a->page->node, &a->mem);
-	victim_check(a->page, "open", rc, LEND_OK);
+	client_open(&a->c);
 	(void)greet(a);
 }
 
@@ -295,25 +260,22 @@ const uint32_t act_count = sizeof(acts) / sizeof(acts[0]);
 
 pid_t act_start(struct kill_page *page, const struct act *act, enum kill_role role, int32_t fuse)
 {
-	struct actor a = {.page = page, .seed = (uint64_t)fuse};
+	struct actor a = {.c.page = page, .seed = (uint64_t)fuse};
 	int32_t left;
 	pid_t pid;
 
 	page->stores_seen = 0;
-	(void)fflush(NULL);
-	pid = fork();
+	pid = client_fork(page, ROLE_CLIENT);
 	if (pid)
 		return pid;
-	kill_be_alone();
-	fuse_light(&page->fuse[ROLE_CLIENT]);
-	a.bytes = malloc(LONG);
+	a.c.bytes = malloc(LONG);
 	if (!act->bare)
 		open_all(&a);
 	if (act->prepare && !act->prepare(&a))
 		_exit(0);
 	fuse_arm(&page->fuse[role], fuse);
 	act->run(&a);
-	if (a.ep && role != ROLE_CLIENT) /* what the answer sets off belongs to it */
+	if (a.c.ep && role != ROLE_CLIENT) /* what the answer sets off belongs to it */
 		(void)greet(&a);
 	left = fuse_stop(&page->fuse[role]);
 	page->stores_seen = left > 0 ? fuse - left : 0;

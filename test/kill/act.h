@@ -3,17 +3,13 @@
 #ifndef TEST_KILL_ACT_H
 #define TEST_KILL_ACT_H
 
-#include "kill/kill.h"
+#include "kill/client.h"
 
 struct actor {
-	struct kill_page *page;
-	struct lend_ep *ep;
-	struct lend_mem *mem;
-	struct lend_ref ref; /* put by itself, OWNED */
-	uint32_t ref_len;
+	struct client c;
+	struct take own; /* what it has put */
 	uint64_t seed;
 	lend_space space; /* mapped, PUBLIC_LEN */
-	uint8_t *bytes;
 };
 
 struct act {

@@ -20,15 +20,9 @@ static const char *const role_name[ROLES] = {"node", "client", "server"};
 
 static void wait_for(struct run *run, pid_t pid)
 {
-	uint64_t until = kill_now() + 20 * SECOND;
 	int status = 0;
-	pid_t got;
 
-	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && kill_now() < until)
-		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
-	if (got == 0) {
-		kill(pid, SIGKILL);
-		(void)waitpid(pid, &status, 0);
+	if (!run_wait(run, pid, 20 * SECOND, &status)) {
 		kill_bad(run->page, "an operation hangs");
 	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
 		run->page->kills++;

@@ -94,28 +94,30 @@ void run_server(struct run *run)
 		(void)lend_turn(run->survivor.ep, kill_now() + MS / 5);
 }
 
-/* Only SIGKILL ends those that are killed. */
-static void buried(struct run *run, int status)
+bool run_wait(struct run *run, pid_t pid, uint64_t wait, int *status)
 {
+	uint64_t until = kill_now() + wait;
+	pid_t got;
+
+	while ((got = waitpid(pid, status, WNOHANG)) == 0 && kill_now() < until)
+		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
+	if (got != 0)
+		return true;
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, status, 0);
+	return false;
+}
+
+/* Only SIGKILL ends those that are killed. */
+void run_reap(struct run *run, pid_t pid, uint64_t wait)
+{
+	int status = 0;
+
+	(void)run_wait(run, pid, wait, &status);
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		run->page->kills++;
 	else
 		kill_bad(run->page, "a victim ended by itself: %x", status);
-}
-
-void run_reap(struct run *run, pid_t pid, uint64_t wait)
-{
-	uint64_t until = kill_now() + wait;
-	int status = 0;
-	pid_t got;
-
-	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && kill_now() < until)
-		(void)lend_turn(run->survivor.ep, kill_now() + MS / 4);
-	if (got == 0) {
-		kill(pid, SIGKILL);
-		(void)waitpid(pid, &status, 0);
-	}
-	buried(run, status);
 }
 
 void run_kill_server(struct run *run)

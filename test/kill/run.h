@@ -25,7 +25,9 @@ void run_open(struct run *run, struct kill_page *page, bool udp, const char *siz
 void run_close(struct run *run);
 void run_server(struct run *run); /* one serves from now on */
 void run_kill_server(struct run *run);
-/* Turns the survivor until a process died by itself, or kills it after a while. */
+/* Turns the survivor until a process ended; false: it did not for a while, and was killed. */
+bool run_wait(struct run *run, pid_t pid, uint64_t wait, int *status);
+/* The same for one that nothing but SIGKILL may end. */
 void run_reap(struct run *run, pid_t pid, uint64_t wait);
 /* A node in place of the one that died; the survivor knows. */
 void run_restart(struct run *run);

@@ -6,20 +6,9 @@
 
 #include "kill/kill.h"
 
-enum { TAKE_METHOD = 0x74616b65 };
-
-/* The request: a reference to bytes of kill_fill(seed), and what the sender gave with it. */
-struct take {
-	struct lend_ref ref;
-	uint64_t seed;
-	uint32_t len, terms; /* enum lend_hold */
-};
-
 /* Random operations until it is killed; with a server at page->server, calls of it too. */
 pid_t victim_client(struct kill_page *page, uint64_t seed);
 /* Serves at listen until it is killed, or until SIGTERM. */
 pid_t victim_server(struct kill_page *page, const char *listen);
-/* Ends with a violation, unless a kill explains this status. */
-void victim_check(struct kill_page *page, const char *what, int rc, enum lend_status status);
 
 #endif

@@ -1,0 +1,37 @@
+/* client - what every process that may be killed does: it is forked, opens all it needs, ends
+ * operations and looks at their statuses. Layer: test. */
+#ifndef TEST_KILL_CLIENT_H
+#define TEST_KILL_CLIENT_H
+
+#include "kill/kill.h"
+
+enum { LONG = 9 << 20, TTL_MS = 5, TAKE_METHOD = 0x74616b65 };
+
+struct client {
+	struct kill_page *page;
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+	uint8_t *bytes; /* LONG of them */
+};
+
+/* The request to the server: a reference to bytes of kill_fill(seed), and what was given with it.
+ */
+struct take {
+	struct lend_ref ref;
+	uint64_t seed;
+	uint32_t len, terms; /* enum lend_hold */
+};
+
+/* As fork(); the child is alone and burns its role's fuse. */
+pid_t client_fork(struct kill_page *page, enum kill_role role);
+void client_open(struct client *c);
+/* Ends the process with a violation, unless a kill explains this status. */
+void client_check(struct kill_page *page, const char *what, int rc, enum lend_status status);
+/* Waits for an operation that began with rc; a status that is not OK says why it is false. */
+bool client_end(struct client *c, const char *what, struct lend_op *op, int rc);
+/* kill_fill(take->seed) of take->len, with take->terms; sets take->ref. */
+bool client_put(struct client *c, struct take *take);
+/* Hands it to the server, and lets go of it unless it was given away. False: ask another one. */
+bool client_pass(struct client *c, lend_session server, const struct take *take);
+
+#endif
