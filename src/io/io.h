@@ -51,6 +51,7 @@ struct lend_io_ops {
 	X(rx_truncated, "larger than the carrier's MTU, cut or dropped")                           \
 	X(rx_foreign, "not for this carrier: other port, protocol, address or checksum")           \
 	X(rx_bad, "ring slots or frames that contradict themselves")                               \
+	X(rx_missed, "dropped below the carrier, whose receive queue was full")                    \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
 	X(peers_refused, "peers turned away: table full, or wrong version")

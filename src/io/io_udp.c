@@ -6,6 +6,7 @@
 #include "io/carriers.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +23,22 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-enum { BURST = 64, PIECES = 6 /* head, four pieces, tail */ };
+enum {
+	BURST = 64,
+	PIECES = 6,     /* head, four pieces, tail */
+	DATAGRAM = 256, /* bytes of the kernel's that each costs, or more */
+};
 
 struct io_udp {
 	struct lend_io io;
 	int fd;
 	int family;
-	uint32_t lent; /* receive buffers in the caller's hands: [0, lent) */
-	uint32_t slot; /* bytes from one receive buffer to the next */
-	char *memory;  /* BURST buffers, touched as they are used */
+	uint32_t lent;       /* receive buffers in the caller's hands: [0, lent) */
+	uint32_t drops;      /* of the socket, when last asked */
+	uint32_t drops_from; /* asked once as many bytes were queued: an eighth of what fits */
+	uint32_t queued;     /* bytes received since the socket was last empty */
+	uint32_t slot;       /* bytes from one receive buffer to the next */
+	char *memory;        /* BURST buffers, touched as they are used */
 	struct lend_udp_peers peers;
 	struct mmsghdr rx[BURST];
 	struct iovec rx_iov[BURST];
@@ -94,6 +102,30 @@ static bool accept_one(struct io_udp *u, uint32_t i, struct lend_in *in)
 	return true;
 }
 
+/* What the kernel dropped for want of room. It is asked when a train of datagrams that may have
+ * been long enough for that has ended. */
+static void count_drops(struct io_udp *u)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &len) != 0)
+		return;
+	u->io.stats.rx_missed += info[SK_MEMINFO_DROPS] - u->drops;
+	u->drops = info[SK_MEMINFO_DROPS];
+}
+
+static void note_queued(struct io_udp *u, uint32_t first, int got, bool empty)
+{
+	for (int i = 0; i < got; i++)
+		u->queued += DATAGRAM + u->rx[first + (uint32_t)i].msg_len;
+	if (!empty)
+		return;
+	if (u->queued > u->drops_from)
+		count_drops(u);
+	u->queued = 0;
+}
+
 static uint32_t udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	struct io_udp *u = self(io);
@@ -108,6 +140,7 @@ static uint32_t udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 		n += accept_one(u, first + (uint32_t)i, &in[n]);
 	if (got > 0)
 		u->lent = first + (uint32_t)got;
+	note_queued(u, first, got, got < (int)cap);
 	return n;
 }
 
@@ -307,6 +340,15 @@ static void wire_messages(struct io_udp *u)
 	}
 }
 
+static uint32_t room_of(int fd)
+{
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len);
+	return (uint32_t)bytes;
+}
+
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 {
 	struct io_udp *u = calloc(1, sizeof(*u));
@@ -318,6 +360,7 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	err = lend_udp_socket(config, &u->fd, &u->family, &u->io.path.mtu);
 	if (err != 0)
 		goto out_carrier;
+	u->drops_from = room_of(u->fd) / 8;
 	/* One line more than a power of two apart, so that first lines do not share a cache set. */
 	u->slot = (uint32_t)lend_align_up(u->io.path.mtu, 64) + 64;
 	u->memory = calloc(BURST, u->slot);
