@@ -2,13 +2,14 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sys/clock.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
-enum { HEAD = 16, MAGIC = 0x4c454e44, BODY_MAX = 65536 };
+enum { HEAD = 16, BODY_MAX = 65536 };
 
 uint64_t conform_ms(void)
 {
@@ -23,17 +24,41 @@ void conform_need(const struct conform_row *row)
 		cr_skip_test("%s: not on this machine: %s", row->name, reason);
 }
 
+void conform_name(const struct conform_row *row, struct lend_io *io, char address[104])
+{
+	char own[104];
+
+	cr_assert_eq(io->ops->name(io, own, sizeof(own)), 0);
+	if (row->across != NULL)
+		row->across(own, address, 104);
+	else
+		memcpy(address, own, sizeof(own));
+}
+
+static struct lend_io *listen_at(const struct conform_row *row, char *at, char address[104])
+{
+	struct lend_io_config config = {.listen = at};
+	struct lend_io *io = NULL;
+
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s: %s", at, lend_why_text());
+	conform_name(row, io, address);
+	return io;
+}
+
 struct lend_io *conform_listen(const struct conform_row *row, char address[104])
 {
-	struct lend_io_config config = {0};
-	struct lend_io *io = NULL;
 	char at[104];
 
 	row->address(at, sizeof(at));
-	config.listen = at;
-	cr_assert_eq(lend_io_open(&config, &io), 0, "%s: %s", at, lend_why_text());
-	cr_assert_eq(io->ops->name(io, address, 104), 0);
-	return io;
+	return listen_at(row, at, address);
+}
+
+struct lend_io *conform_listen_far(const struct conform_row *row, char address[104])
+{
+	char at[104];
+
+	(row->far != NULL ? row->far : row->address)(at, sizeof(at));
+	return listen_at(row, at, address);
 }
 
 struct lend_io *conform_client(const char *address)
@@ -62,10 +87,18 @@ uint32_t conform_resolve(struct lend_io *from, const char *address, struct lend_
 	return peer;
 }
 
+/* $SEED replays what a failure printed. */
+static uint64_t choose_seed(void)
+{
+	const char *given = getenv("SEED");
+
+	return given != NULL ? strtoull(given, NULL, 0) : lend_clock_cycles();
+}
+
 void conform_open(struct conform_pair *pair, const struct conform_row *row)
 {
 	conform_need(row);
-	*pair = (struct conform_pair){.row = row, .seed = lend_clock_cycles()};
+	*pair = (struct conform_pair){.row = row, .seed = choose_seed()};
 	pair->server = conform_listen(row, pair->address);
 	pair->client = conform_client(pair->address);
 	pair->peer = conform_resolve(pair->client, pair->address, pair->server);
@@ -84,37 +117,75 @@ static uint8_t byte_of(uint32_t id, uint32_t seq, uint32_t i)
 	return (uint8_t)(id * 31 + seq * 7 + i * 3 + (i >> 8));
 }
 
-enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
-			    uint32_t len)
-{
-	static _Thread_local uint8_t body[BODY_MAX];
-	uint8_t head[HEAD];
-	struct lend_seg seg[2] = {{0}, {.data = body, .len = len - HEAD, .cap = BODY_MAX}};
-	struct lend_bufs bufs = {seg, 2};
-	struct lend_out out = {.head = head,
-			       .head_len = HEAD,
-			       .peer = peer,
-			       .n = len > HEAD,
-			       .sent = 0xff,
-			       .piece = {{1, 0, len - HEAD}}};
+/* Datagrams of one burst. */
+static _Thread_local struct {
+	struct lend_seg seg[CONFORM_BURST + 1];
+	struct lend_out out[CONFORM_BURST];
+	uint8_t head[CONFORM_BURST][HEAD];
+	uint8_t body[BODY_MAX];
+	uint32_t used; /* bytes of body */
+} tray;
 
-	cr_assert(len >= HEAD && len - HEAD <= BODY_MAX);
-	lend_store_u32(head, MAGIC);
+static void put(uint32_t i, uint32_t peer, uint32_t id, uint32_t seq, uint32_t len)
+{
+	uint8_t *head = tray.head[i], *body = tray.body + tray.used;
+
+	cr_assert(len >= HEAD && len - HEAD <= BODY_MAX - tray.used);
+	tray.used += len - HEAD;
+	tray.seg[i + 1] = (struct lend_seg){.data = body, .len = len - HEAD, .cap = len - HEAD};
+	tray.out[i] = (struct lend_out){.head = head,
+					.head_len = HEAD,
+					.peer = peer,
+					.n = len > HEAD,
+					.sent = 0xff,
+					.piece = {{i + 1, 0, len - HEAD}}};
+	lend_store_u32(head, CONFORM_MAGIC);
 	lend_store_u32(head + 4, id);
 	lend_store_u32(head + 8, seq);
 	lend_store_u32(head + 12, len);
-	for (uint32_t i = 0; i < len - HEAD; i++)
-		body[i] = byte_of(id, seq, i);
-	io->ops->tx(io, &bufs, &out, 1);
-	cr_assert_leq(out.sent, LEND_SENT_DEAD, "marked");
-	return out.sent;
+	for (uint32_t k = 0; k < len - HEAD; k++)
+		body[k] = byte_of(id, seq, k);
+}
+
+static void send_tray(struct lend_io *io, uint32_t n)
+{
+	struct lend_bufs bufs = {tray.seg, n + 1};
+
+	io->ops->tx(io, &bufs, tray.out, n);
+	for (uint32_t i = 0; i < n; i++)
+		cr_assert_leq(tray.out[i].sent, LEND_SENT_DEAD, "marked");
+	tray.used = 0;
+}
+
+enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
+			    uint32_t len)
+{
+	put(0, peer, id, seq, len);
+	send_tray(io, 1);
+	return tray.out[0].sent;
+}
+
+uint32_t conform_burst(struct lend_io *io, uint32_t peer, uint32_t seq, const uint32_t *len,
+		       uint32_t n)
+{
+	uint32_t sent = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		put(i, peer, 0, seq + i, len[i]);
+	send_tray(io, n);
+	while (sent < n && tray.out[sent].sent == LEND_SENT)
+		sent++;
+	for (uint32_t i = sent; i < n; i++)
+		cr_assert_eq(tray.out[i].sent, LEND_SENT_FULL, "after one that found no room");
+	return sent;
 }
 
 bool conform_check(const struct lend_in *in, uint32_t *id, uint32_t *seq)
 {
 	const uint8_t *data = in->data;
 
-	if (in->len < HEAD || lend_load_u32(data) != MAGIC || lend_load_u32(data + 12) != in->len)
+	if (in->len < HEAD || lend_load_u32(data) != CONFORM_MAGIC ||
+	    lend_load_u32(data + 12) != in->len)
 		return false;
 	*id = lend_load_u32(data + 4);
 	*seq = lend_load_u32(data + 8);

@@ -32,6 +32,7 @@ static const struct conform_row udp4 = {.name = "udp",
 					.address = address4,
 					.rebinds = true,
 					.threads = true,
+					.counts = true,
 					.clients = 40,
 					.both = true};
 static const struct conform_row udp6 = {.name = "udp over IPv6",
@@ -39,6 +40,7 @@ static const struct conform_row udp6 = {.name = "udp over IPv6",
 					.address = address6,
 					.rebinds = true,
 					.threads = true,
+					.counts = true,
 					.clients = 40,
 					.both = true};
 

@@ -1,0 +1,67 @@
+/* conform_room - the cases about a peer that does not keep up. */
+#include "io/conform.h"
+#include "util/bits.h"
+
+void conform_back_pressure(const struct conform_row *row)
+{
+	static struct conform_tally s;
+	struct conform_pair p;
+
+	conform_open(&p, row);
+	s = (struct conform_tally){.row = row};
+	/* Three times, so that it also becomes full after it was. */
+	for (int round = 0; round < 3; round++) {
+		uint32_t before = s.sent;
+		bool full = conform_fill(p.client, p.peer, &s, before + 60000);
+
+		cr_assert(full || !row->lossless, "says full rather than lose");
+		cr_assert_gt(s.sent, before + 15, "takes some first");
+		cr_assert(!full || p.client->stats.tx_full > 0, "counted");
+		conform_settle(p.server, &s, s.sent);
+		cr_assert_gt(s.count, 0);
+		s.count = s.sent; /* what is lost is lost */
+	}
+	conform_close(&p);
+}
+
+/* To two peers in one burst; how the second one was marked. */
+static enum lend_sent send_both(struct lend_io *io, const uint32_t peer[2], uint32_t seq)
+{
+	struct lend_bufs none = {0};
+	uint8_t head[16];
+	struct lend_out out[2] = {{.head = head, .head_len = 16, .peer = peer[0]},
+				  {.head = head, .head_len = 16, .peer = peer[1]}};
+
+	lend_store_u32(head, CONFORM_MAGIC);
+	lend_store_u32(head + 4, 0);
+	lend_store_u32(head + 8, seq);
+	lend_store_u32(head + 12, 16);
+	io->ops->tx(io, &none, out, 2);
+	return out[1].sent;
+}
+
+void conform_stopped_peer(const struct conform_row *row)
+{
+	static struct conform_tally s, t;
+	char address[2][104];
+	struct lend_io *stopped, *alive, *client;
+	uint32_t peer[2];
+
+	conform_need(row);
+	stopped = conform_listen(row, address[0]);
+	alive = conform_listen(row, address[1]);
+	client = conform_client(address[0]);
+	peer[0] = conform_resolve(client, address[0], stopped);
+	peer[1] = conform_resolve(client, address[1], alive);
+	s = (struct conform_tally){.row = row};
+	t = (struct conform_tally){.row = row};
+	(void)conform_fill(client, peer[0], &s, 60000);
+	for (uint32_t round = 0; round < 1000; round++) {
+		cr_assert_eq(send_both(client, peer, t.sent++), LEND_SENT, "not held up");
+		conform_settle(alive, &t, t.sent);
+	}
+	cr_assert_gt(t.count, 900);
+	client->ops->close(client);
+	alive->ops->close(alive);
+	stopped->ops->close(stopped);
+}

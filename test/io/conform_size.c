@@ -1,0 +1,162 @@
+/* conform_size - the cases about the smallest and the largest datagram. */
+#include "io/conform.h"
+#include "sys/why.h"
+
+static enum lend_sent send_bytes(struct lend_io *io, uint32_t peer, const void *bytes, uint8_t len)
+{
+	struct lend_bufs none = {0};
+	struct lend_out out = {.head = bytes, .head_len = len, .peer = peer, .sent = 0xff};
+
+	io->ops->tx(io, &none, &out, 1);
+	return out.sent;
+}
+
+/* An empty datagram is one: it arrives, empty, in its place, and is no hang-up. So is one shorter
+ * than what a device pads its frames to: the padding is not seen. */
+void conform_zero_length(const struct conform_row *row)
+{
+	static const char bytes[] = "no more than this";
+	struct conform_pair p;
+
+	conform_open(&p, row);
+	for (uint8_t round = 0; round < 20; round++) {
+		cr_assert_eq(send_bytes(p.client, p.peer, bytes, 0), LEND_SENT);
+		cr_assert_eq(send_bytes(p.client, p.peer, bytes, round % 18), LEND_SENT);
+		conform_expect(p.server, bytes, 0);
+		conform_expect(p.server, bytes, round % 18);
+	}
+	cr_assert_eq(conform_take(p.server, NULL, NULL), 0, "no more than was sent");
+	conform_close(&p);
+}
+
+/* Each length three times from first to last, one under way at a time. */
+static void send_lengths(struct lend_io *from, uint32_t peer, struct lend_io *to,
+			 struct conform_tally *t, const uint32_t *len, uint32_t n)
+{
+	for (uint32_t i = 0; i < 3 * n; i++) {
+		cr_assert_eq(conform_send(from, peer, 0, t->sent++, len[i / 3]), LEND_SENT,
+			     "%u bytes are refused", len[i / 3]);
+		conform_settle(to, t, t->sent);
+		cr_assert_eq(t->count, t->sent, "%u bytes never come", len[i / 3]);
+	}
+}
+
+struct last {
+	uint32_t peer;
+};
+
+static void keep_peer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	struct last *l = arg;
+
+	(void)id;
+	(void)seq;
+	l->peer = in->peer;
+}
+
+/* The client, as the server names it. */
+static uint32_t greet(struct conform_pair *p)
+{
+	uint64_t end = conform_ms() + 10000;
+	struct last l = {.peer = UINT32_MAX};
+
+	cr_assert_eq(conform_send(p->client, p->peer, 0, 0, 16), LEND_SENT);
+	while (l.peer == UINT32_MAX && conform_ms() < end)
+		(void)conform_take(p->server, keep_peer, &l);
+	p->server->ops->pin(p->server, l.peer, true);
+	return l.peer;
+}
+
+void conform_mtu(const struct conform_row *row)
+{
+	static struct conform_tally s, t;
+	struct conform_pair p;
+	uint32_t client;
+
+	conform_open(&p, row);
+	s = t = (struct conform_tally){.row = row};
+	uint32_t up = p.client->path.mtu, down = p.server->path.mtu, mtu = up < down ? up : down;
+	uint32_t len[] = {16, 17, mtu - 1, mtu};
+
+	cr_assert_geq(mtu, 512);
+	client = greet(&p);
+	send_lengths(p.client, p.peer, p.server, &s, len, 4);
+	send_lengths(p.server, client, p.client, &t, len, 4);
+	cr_assert_eq(p.server->stats.rx_truncated, 0);
+	cr_assert_eq(p.client->stats.rx_truncated, 0);
+	conform_close(&p);
+}
+
+/* The sender refuses one more byte than its MTU, says so and counts it; what comes after it is not
+ * held up. */
+static void refuse(struct lend_io *from, uint32_t peer, struct lend_io *to, struct conform_tally *t)
+{
+	uint64_t before = from->stats.tx_dead;
+	uint32_t want = t->count + 1;
+
+	cr_assert_eq(conform_send(from, peer, 0, t->sent, from->path.mtu + 1), LEND_SENT_DEAD);
+	cr_assert_eq(from->stats.tx_dead, before + 1, "counted");
+	t->sent++;
+	t->next += t->row->lossless;
+	cr_assert_eq(conform_send(from, peer, 0, t->sent++, 16), LEND_SENT);
+	conform_settle(to, t, want);
+	for (int i = 0; i < 100; i++)
+		(void)conform_take(to, NULL, NULL);
+	cr_assert_eq(t->count, want);
+}
+
+static void count_one(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	(void)id;
+	(void)seq;
+	*(uint32_t *)arg += !in->gone;
+}
+
+/* A receiver with a smaller MTU than the sender's takes what is larger whole, or drops and counts
+ * it: it hands out no part, which conform_take() would know. What comes next is not held up. */
+static void send_too_much(struct conform_pair *p, uint32_t len)
+{
+	uint64_t end = conform_ms() + 5000, before = p->server->stats.rx_truncated;
+	uint32_t n = 0;
+
+	cr_assert_eq(conform_send(p->client, p->peer, 0, 0, len + 1), LEND_SENT);
+	cr_assert_eq(conform_send(p->client, p->peer, 0, 1, len), LEND_SENT);
+	while (n + (p->server->stats.rx_truncated - before) < 2 && conform_ms() < end)
+		(void)conform_take(p->server, count_one, &n);
+	cr_assert_geq(n, 1, "%u bytes do not come after more", len);
+	cr_assert_eq(n + (p->server->stats.rx_truncated - before), 2, "dropped, and not counted");
+}
+
+static void truncate_at(const struct conform_row *row)
+{
+	char at[104], address[104];
+	struct lend_io_config config = {.listen = at, .mtu = 1024};
+	struct conform_pair p = {.row = row};
+
+	row->address(at, sizeof(at));
+	cr_assert_eq(lend_io_open(&config, &p.server), 0, "%s: %s", at, lend_why_text());
+	conform_name(row, p.server, address);
+	p.client = conform_client(address);
+	p.peer = conform_resolve(p.client, address, p.server);
+	cr_assert_leq(p.server->path.mtu, config.mtu);
+	for (int i = 0; i < 3 && p.client->path.mtu > p.server->path.mtu; i++)
+		send_too_much(&p, p.server->path.mtu);
+	conform_close(&p);
+}
+
+void conform_mtu_plus_1(const struct conform_row *row)
+{
+	static struct conform_tally s, t;
+	struct conform_pair p;
+	uint32_t client;
+
+	conform_open(&p, row);
+	s = t = (struct conform_tally){.row = row};
+	client = greet(&p);
+	for (int i = 0; i < 3; i++) {
+		refuse(p.client, p.peer, p.server, &s);
+		refuse(p.server, client, p.client, &t);
+	}
+	conform_close(&p);
+	truncate_at(row);
+}
