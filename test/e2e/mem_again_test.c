@@ -7,6 +7,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
+static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 60 * SECOND};
 static struct lend_mem *taker;
 static struct lend_ref ref;
 static struct lend_op again;
@@ -33,85 +34,78 @@ static void wait_for_hold(struct mem_node *node)
 	cr_assert_fail("nobody holds it");
 }
 
-static void cancelled_and_anew(const char *carrier)
+/* node.mem gives, taker takes; a round ends with nothing held. */
+static void rounds(const char *carrier, void (*round)(struct mem_node *node, struct lend_ep *ep))
 {
-	const struct lend_terms terms = {
-	    .size = sizeof(terms), .hold = LEND_TRANSFER, .ttl = 60 * SECOND};
 	struct mem_node node;
 	struct lend_ep *ep;
 
 	mem_node_start(&node, carrier, "64M", "");
 	mem_client_open(&node, &ep, &taker);
-	for (int i = 0; i < 20; i++) {
-		struct lend_op op = {.timeout = 5 * SECOND, .done = adopt_again};
-		struct lend_mem_stat stat;
-
-		mem_stat(taker, &stat); /* it is connected */
-		ref = mem_put(node.mem, "abc", 4, &terms);
-		cr_assert_eq(lend_adopt(taker, &ref, &op), 0);
-		cr_assert_geq(lend_poll(ep), 0);
-		wait_for_hold(&node);
-		lend_op_cancel(taker, &op);
-		cr_assert_eq(lend_op_wait(taker, &op), 0);
-		cr_assert_eq(mem_end(taker, &again, rc), LEND_OK);
-		mem_stat(taker, &stat);
-		cr_assert_eq(stat.holds, 1, "round %d: it holds nothing", i);
-		cr_assert_eq(stat.grants, 0);
-		cr_assert_eq(mem_release(taker, &ref), LEND_OK);
-	}
+	for (int i = 0; i < 20; i++)
+		round(&node, ep);
 	mem_client_close(ep, taker);
 	mem_node_stop(&node);
+}
+
+static void cancelled_and_anew(struct mem_node *node, struct lend_ep *ep)
+{
+	struct lend_op op = {.timeout = 5 * SECOND, .done = adopt_again};
+	struct lend_mem_stat stat;
+
+	mem_stat(taker, &stat); /* it is connected */
+	ref = mem_put(node->mem, "abc", 4, &given);
+	cr_assert_eq(lend_adopt(taker, &ref, &op), 0);
+	cr_assert_geq(lend_poll(ep), 0);
+	wait_for_hold(node);
+	lend_op_cancel(taker, &op);
+	cr_assert_eq(lend_op_wait(taker, &op), 0);
+	cr_assert_eq(mem_end(taker, &again, rc), LEND_OK);
+	mem_stat(taker, &stat);
+	cr_assert_eq(stat.holds, 1, "it holds nothing");
+	cr_assert_eq(stat.grants, 0);
+	cr_assert_eq(mem_release(taker, &ref), LEND_OK);
 }
 
 Test(mem_again, cancelled_and_anew_shm)
 {
-	cancelled_and_anew("shm");
+	rounds("shm", cancelled_and_anew);
 }
 
 Test(mem_again, cancelled_and_anew_udp)
 {
-	cancelled_and_anew("udp");
+	rounds("udp", cancelled_and_anew);
 }
 
 /* What was given away and adopted is not held any more, though its giver never saw the answer. */
-static void granted_and_cancelled(const char *carrier)
+static void granted_and_cancelled(struct mem_node *node, struct lend_ep *ep)
 {
-	const struct lend_terms terms = {
-	    .size = sizeof(terms), .hold = LEND_TRANSFER, .ttl = 60 * SECOND};
-	struct mem_node node;
-	struct lend_ep *ep;
+	struct lend_op op = {.timeout = 5 * SECOND};
+	struct lend_mem_stat stat = {.grants = 0};
 
-	mem_node_start(&node, carrier, "64M", "");
-	mem_client_open(&node, &ep, &taker);
-	for (int i = 0; i < 20; i++) {
-		struct lend_op op = {.timeout = 5 * SECOND};
-		struct lend_mem_stat stat = {.grants = 0};
-
-		ref = mem_put(node.mem, "abc", 4, NULL);
-		cr_assert_eq(lend_grant(node.mem, &ref, &terms, &op), 0);
-		cr_assert_geq(lend_poll(node.ep), 0);
-		for (int k = 0; k < 100000 && !stat.grants; k++)
-			mem_stat(taker, &stat);
-		cr_assert_eq(stat.grants, 1);
-		cr_assert_eq(mem_adopt(taker, &ref), LEND_OK);
-		lend_op_cancel(node.mem, &op);
-		cr_assert_eq(lend_op_wait(node.mem, &op), 0);
-		cr_assert_eq(op.status, LEND_CANCELLED);
-		cr_assert_eq(op.ran, LEND_RAN_MAYBE);
-		cr_assert_eq(mem_adopt(node.mem, &ref), LEND_FAILED_PRECONDITION, "round %d", i);
-		cr_assert_eq(mem_release(taker, &ref), LEND_OK);
-		cr_assert_eq(mem_adopt(node.mem, &ref), LEND_NOT_FOUND);
-	}
-	mem_client_close(ep, taker);
-	mem_node_stop(&node);
+	(void)ep;
+	ref = mem_put(node->mem, "abc", 4, NULL);
+	cr_assert_eq(lend_grant(node->mem, &ref, &given, &op), 0);
+	cr_assert_geq(lend_poll(node->ep), 0);
+	for (int k = 0; k < 100000 && !stat.grants; k++)
+		mem_stat(taker, &stat);
+	cr_assert_eq(stat.grants, 1);
+	cr_assert_eq(mem_adopt(taker, &ref), LEND_OK);
+	lend_op_cancel(node->mem, &op);
+	cr_assert_eq(lend_op_wait(node->mem, &op), 0);
+	cr_assert_eq(op.status, LEND_CANCELLED);
+	cr_assert_eq(op.ran, LEND_RAN_MAYBE);
+	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_FAILED_PRECONDITION);
+	cr_assert_eq(mem_release(taker, &ref), LEND_OK);
+	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_NOT_FOUND);
 }
 
 Test(mem_again, granted_and_cancelled_shm)
 {
-	granted_and_cancelled("shm");
+	rounds("shm", granted_and_cancelled);
 }
 
 Test(mem_again, granted_and_cancelled_udp)
 {
-	granted_and_cancelled("udp");
+	rounds("udp", granted_and_cancelled);
 }

@@ -70,6 +70,8 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 
 void mem_node_restart(struct mem_node *node, const char *size)
 {
+	kill(node->pid, SIGKILL);
+	waitpid(node->pid, NULL, 0);
 	start(node, size, "");
 }
 

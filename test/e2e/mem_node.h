@@ -16,7 +16,7 @@ struct mem_node {
 
 /* Starts lend-mn with these extra arguments ("" or "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
-/* Starts lend-mn again at the same shm name. */
+/* Kills it and starts another one at the same shm name. */
 void mem_node_restart(struct mem_node *node, const char *size);
 /* The client: pages in use become 0 within a second (replies may still pin some); then all ends. */
 void mem_node_stop(struct mem_node *node);

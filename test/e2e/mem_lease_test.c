@@ -1,0 +1,111 @@
+/* Goal: a lease ends for who is gone, not for who is busy; who was taken for gone begins anew, and
+ * nobody sees bytes that are not what the reference names.
+ * Method: a client away for three leases, and one that is stopped until its pages are free. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/mem_node.h"
+
+#define SECOND UINT64_C(1000000000)
+
+/* The lease is a third of the time that the client's thread is away. */
+Test(mem_lease, a_busy_client_keeps_its_lease)
+{
+	struct mem_node node;
+	struct lend_mem_stat stat;
+	struct lend_ref ref;
+	char out[4];
+
+	mem_node_start(&node, "udp", "16M", "--lease 300");
+	ref = mem_put(node.mem, "abc", 4, NULL);
+	usleep(1000000); /* the client's thread is busy elsewhere */
+	cr_assert_eq(mem_get(node.mem, &ref, 0, out, 4), LEND_OK);
+	mem_stat(node.mem, &stat);
+	cr_assert_eq(stat.leases_expired, 0);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}
+
+/* In the client: no assertion may run there. A busy machine may fence it once more, at any time. */
+static enum lend_status child_put(struct lend_mem *mem, char byte, struct lend_ref *ref)
+{
+	struct lend_op op;
+	int tries = 1000;
+
+	do {
+		op = (struct lend_op){.timeout = 5 * SECOND};
+		if (lend_put(mem, &(struct iovec){&byte, 1}, 1, NULL, &op) < 0 ||
+		    lend_op_wait(mem, &op) < 0)
+			return LEND_INTERNAL;
+	} while (op.status == LEND_ABORTED && tries--);
+	*ref = op.ref;
+	return op.status;
+}
+
+static enum lend_status child_get(struct lend_mem *mem, const struct lend_ref *ref, char *byte)
+{
+	struct lend_op op;
+	int tries = 1000;
+
+	do {
+		op = (struct lend_op){.timeout = 5 * SECOND};
+		if (lend_get(mem, ref, 0, &(struct iovec){byte, 1}, 1, &op) < 0 ||
+		    lend_op_wait(mem, &op) < 0)
+			return LEND_INTERNAL;
+	} while ((op.status == LEND_ABORTED || op.status == LEND_UNAVAILABLE) && tries--);
+	return op.status;
+}
+
+static int life_after_life(const char *address, int to_parent, int from_parent)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	struct lend_ref old, new;
+	enum lend_status status = LEND_INTERNAL;
+	char c = 'x';
+
+	if (lend_open(&config, &ep) < 0 || lend_mem_open(ep, address, &mem) < 0)
+		return 1;
+	if (child_put(mem, 'a', &old) || write(to_parent, &c, 1) != 1 ||
+	    read(from_parent, &c, 1) != 1)
+		return 2;
+	if (child_get(mem, &old, &c) != LEND_NOT_FOUND)
+		return 3;
+	for (int i = 0; i < 100 && status; i++) { /* lives until it is fenced again */
+		if (child_put(mem, 'x', &new))
+			return 4;
+		status = child_get(mem, &new, &c);
+	}
+	if (status || c != 'x')
+		return 5;
+	mem_client_close(ep, mem);
+	return 0;
+}
+
+Test(mem_lease, a_fenced_client_lives_on)
+{
+	int up[2], down[2], status;
+	struct mem_node node;
+	char c;
+	pid_t pid;
+
+	mem_node_start(&node, "udp", "16M", "--lease 50");
+	cr_assert(pipe(up) == 0 && pipe(down) == 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(life_after_life(node.address, up[1], down[0]));
+	}
+	cr_assert_eq(read(up[0], &c, 1), 1);
+	kill(pid, SIGSTOP);
+	cr_assert(mem_pages_become(node.ep, node.mem, 0, 8000), "the lease did not end");
+	cr_assert_eq(write(down[1], &c, 1), 1);
+	kill(pid, SIGCONT);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
+	mem_node_stop(&node);
+}
