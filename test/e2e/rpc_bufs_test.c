@@ -74,15 +74,13 @@ static void on_gone(void *arg)
 
 Test(rpc_bufs, close_finds_what_was_forgotten)
 {
-	static const char *const schemes[] = {"shm", "udp"};
-
-	for (int s = 0; s < 2; s++) {
+	for (int s = 0; s < SCHEMES; s++) {
 		static char memory[3][100000];
 		struct ask ask = {.call = {.method = HOLD, .done = ask_done}};
 		struct pair pair;
 		int gone[3] = {0};
 
-		pair_open(&pair, schemes[s]);
+		pair_open(&pair, pair_schemes[s]);
 		cr_assert_not_null(lend_buf_wrap(pair.client, memory[0], 10, on_gone, &gone[0]));
 		(void)lend_buf_take(pair.client, 1000);
 		ask.call.request =
@@ -117,16 +115,15 @@ static void sink_taken(lend_request request, const struct lend_buf *in, void *ar
 /* Calls of every kind, thousands of times: what is out of the pools does not grow. */
 Test(rpc_bufs, nothing_leaks)
 {
-	static const char *const schemes[] = {"shm", "udp"};
 	static const uint32_t lens[] = {0, 100, 9000, 70000, 200000};
 
-	for (int s = 0; s < 2; s++) {
+	for (int s = 0; s < SCHEMES; s++) {
 		struct lend_config config = LEND_CONFIG_INIT;
 		struct pair pair;
 		uint64_t client = 0, server = 0;
 
 		config.timeout = 20000000;
-		pair_open_with(&pair, schemes[s], &config, &config);
+		pair_open_with(&pair, pair_schemes[s], &config, &config);
 		lend_serve(pair.server, FORWARD, sink_taken, &pair, 0);
 		for (uint32_t i = 0; i < 1500; i++) {
 			static const uint32_t methods[] = {ECHO, SINK, FORWARD, 77};

@@ -8,9 +8,6 @@
 
 #include "e2e/rpc_pair.h"
 
-static const char *const schemes[] = {"shm", "udp"};
-enum { SCHEMES = 2 };
-
 static uint64_t out_of_pool(struct lend_ep *ep)
 {
 	struct lend_stats stats;
@@ -44,7 +41,7 @@ Test(rpc_echo, lengths)
 		struct pair pair;
 		uint64_t before[2];
 
-		pair_open(&pair, schemes[s]);
+		pair_open(&pair, pair_schemes[s]);
 		echo_len(&pair, 0);
 		before[0] = out_of_pool(pair.client);
 		before[1] = out_of_pool(pair.server);
@@ -54,11 +51,11 @@ Test(rpc_echo, lengths)
 			echo_len(&pair, around);
 		pair_turns(&pair, 100);
 		cr_assert_eq(out_of_pool(pair.client), before[0], "the client lost buffers over %s",
-			     schemes[s]);
+			     pair_schemes[s]);
 		echo_len(&pair, 1); /* acknowledges the last reply */
 		pair_turns(&pair, 100);
 		cr_assert_leq(out_of_pool(pair.server), before[1] + 65536,
-			      "the server lost buffers over %s", schemes[s]);
+			      "the server lost buffers over %s", pair_schemes[s]);
 		pair_close(&pair);
 	}
 }
@@ -71,7 +68,7 @@ Test(rpc_echo, many_in_flight)
 	for (int s = 0; s < SCHEMES; s++) {
 		struct pair pair;
 
-		pair_open(&pair, schemes[s]);
+		pair_open(&pair, pair_schemes[s]);
 		for (uint32_t round = 0; round < ROUNDS; round++) {
 			for (uint32_t i = 0; i < N; i++) {
 				uint32_t len = (i * 7919 + round * 104729) % 20000;
@@ -146,7 +143,7 @@ Test(rpc_echo, chains_and_wraps)
 		char *flat;
 
 		memset(gone, 0, sizeof(gone));
-		pair_open(&pair, schemes[s]);
+		pair_open(&pair, pair_schemes[s]);
 		flat = malloc(50 * 100000);
 		for (int i = 0; i < 50;
 		     i++) { /* some segments of a few bytes, some long, some empty */
@@ -189,7 +186,7 @@ Test(rpc_echo, reply_lands_where_the_caller_says)
 			struct pair pair;
 			struct lend_buf *landing;
 
-			pair_open(&pair, schemes[s]);
+			pair_open(&pair, pair_schemes[s]);
 			landing = lend_buf_wrap(pair.client, memory, lens[i], NULL, NULL);
 			ask.call.reply = landing;
 			ask_run(&pair, &ask, ECHO, ask_bytes(pair.client, lens[i], 3));
@@ -234,7 +231,7 @@ Test(rpc_echo, place_function)
 		struct pair pair;
 
 		places = 0;
-		pair_open(&pair, schemes[s]);
+		pair_open(&pair, pair_schemes[s]);
 		cr_assert_eq(lend_serve_long(pair.server, ECHO, place, &pair), 0);
 		echo_len(&pair, 1000);
 		cr_assert_eq(places, 0, "a short request asks for no place");
@@ -259,7 +256,7 @@ Test(rpc_echo, too_large)
 		struct pair pair;
 		int rc;
 
-		pair_open_with(&pair, schemes[s], &config, &config);
+		pair_open_with(&pair, pair_schemes[s], &config, &config);
 		echo_len(&pair, 100000);
 		ask.call.request = ask_bytes(pair.client, 100001, 1);
 		rc = lend_call_start(pair.client, pair.session, &ask.call);

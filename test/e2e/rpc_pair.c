@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+const char *const pair_schemes[SCHEMES] = {"shm", "udp"};
+
 void pair_address(char *text, size_t cap, const char *scheme)
 {
 	static atomic_int counter;
@@ -94,6 +96,15 @@ bool pair_until(struct pair *pair, const bool *done)
 	return *done;
 }
 
+void pair_until_held(struct pair *pair, uint32_t n)
+{
+	lend_ns end = lend_now(pair->client) + UINT64_C(10000000000);
+
+	while (pair->n_held < n && lend_now(pair->client) < end)
+		pair_turns(pair, 1);
+	cr_assert_eq(pair->n_held, n);
+}
+
 void ask_done(struct lend_call *call)
 {
 	struct ask *ask = (struct ask *)(void *)call;
@@ -127,6 +138,13 @@ bool ask_same(const struct lend_buf *chain, uint64_t len, uint32_t seed)
 			if (at >= len || ((const uint8_t *)chain->data)[i] != byte_at(at, seed))
 				return false;
 	return at == len;
+}
+
+void ask_start(struct pair *pair, struct ask *ask, uint32_t method, lend_ns timeout)
+{
+	*ask = (struct ask){.call = {.method = method, .timeout = timeout, .done = ask_done}};
+	ask->call.request = ask_bytes(pair->client, 100, 1);
+	cr_assert_eq(lend_call_start(pair->client, pair->session, &ask->call), 0, "%s", lend_why());
 }
 
 void ask_run(struct pair *pair, struct ask *ask, uint32_t method, struct lend_buf *request)

@@ -7,6 +7,10 @@
 
 enum { ECHO = 1, HOLD = 2, SINK = 3, FORWARD = 4, SLOW_ECHO = 5 };
 
+/* What most of these tests run over. */
+enum { SCHEMES = 2 };
+extern const char *const pair_schemes[SCHEMES]; /* "shm", "udp" */
+
 struct pair {
 	struct lend_ep *server, *client;
 	lend_session session; /* the client's */
@@ -15,7 +19,7 @@ struct pair {
 	uint32_t n_held;
 };
 
-/* "shm" or "udp". Serves ECHO (bytes back), HOLD (kept in held) and SINK (empty reply). */
+/* Serves ECHO (bytes back), HOLD (kept in held) and SINK (empty reply). */
 void pair_open(struct pair *pair, const char *scheme);
 void pair_open_with(struct pair *pair, const char *scheme, const struct lend_config *server,
 		    const struct lend_config *client);
@@ -24,6 +28,7 @@ void pair_close(struct pair *pair);
 void pair_address(char *text, size_t cap, const char *scheme);
 /* Turns both ends until *done, at most 10 s; false: time is up. */
 bool pair_until(struct pair *pair, const bool *done);
+void pair_until_held(struct pair *pair, uint32_t n);
 /* Turns both ends n times. */
 void pair_turns(struct pair *pair, int n);
 
@@ -37,6 +42,8 @@ void ask_done(struct lend_call *call);
 /* A buffer of len bytes that depend on seed, and the check of a chain. */
 struct lend_buf *ask_bytes(struct lend_ep *ep, uint32_t len, uint32_t seed);
 bool ask_same(const struct lend_buf *chain, uint64_t len, uint32_t seed);
+/* Starts one of 100 bytes. */
+void ask_start(struct pair *pair, struct ask *ask, uint32_t method, lend_ns timeout);
 /* Starts and turns until done; the caller looks at status. Request and reply stay in the call. */
 void ask_run(struct pair *pair, struct ask *ask, uint32_t method, struct lend_buf *request);
 void ask_give(struct lend_ep *ep, struct ask *ask);

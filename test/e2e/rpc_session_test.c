@@ -1,9 +1,69 @@
-/* Goal: a session's record comes back however the session ends and whatever is started meanwhile.
- * Method: few sessions, and more deaths than there are; done functions that connect at once. */
+/* Goal: both ends know of a session, its peer, its beginning and its end; its record comes back
+ * however it ends and whatever is started meanwhile. Method: two endpoints of one thread; few
+ * sessions, and more deaths than there are; done functions that connect at once. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "e2e/rpc_pair.h"
+
+static int ups, downs;
+static uint8_t seen[16];
+
+static void watch(lend_session session, const uint8_t who[16], bool up, void *arg)
+{
+	(void)session;
+	(void)arg;
+	*(up ? &ups : &downs) += 1;
+	memcpy(seen, who, 16);
+}
+
+Test(rpc_session, sessions_come_and_go)
+{
+	static const uint8_t nobody[16];
+
+	for (int s = 0; s < SCHEMES; s++) {
+		struct lend_peer peer;
+		struct ask ask, open;
+		struct pair pair;
+		lend_session there;
+		lend_ns end;
+		int mark;
+
+		ups = downs = 0;
+		pair_open(&pair, pair_schemes[s]);
+		lend_watch_sessions(pair.server, watch, NULL);
+		ask_start(&pair, &open, HOLD, 0);
+		pair_until_held(&pair, 1);
+		cr_assert_eq(ups, 1);
+		cr_assert_neq(memcmp(seen, nobody, 16), 0);
+		there = lend_request_session(pair.server, pair.held[0]);
+		lend_session_set(pair.server, there, &mark);
+		cr_assert_eq(lend_session_get(pair.server, there), &mark);
+		cr_assert_eq(lend_session_peer(pair.server, there, &peer), 0);
+		cr_assert_eq(memcmp(peer.incarnation, seen, 16), 0);
+		if (s == 0)
+			cr_assert_eq(peer.uid, (int64_t)getuid());
+		/* either end may call */
+		ask = (struct ask){.call = {.method = ECHO, .done = ask_done}};
+		cr_assert_eq(lend_call_start(pair.server, there, &ask.call), 0);
+		cr_assert(pair_until(&pair, &ask.done));
+		cr_assert_eq(ask.call.status, LEND_UNIMPLEMENTED);
+		lend_disconnect(pair.client, pair.session);
+		cr_assert(pair_until(&pair, &open.done));
+		cr_assert_eq(open.call.status, LEND_CANCELLED);
+		ask_give(pair.client, &open);
+		end = lend_now(pair.client) + UINT64_C(5000000000);
+		while (!downs && lend_now(pair.client) < end)
+			pair_turns(&pair, 1);
+		cr_assert_eq(downs, 1);
+		cr_assert_eq(lend_session_get(pair.server, there), NULL);
+		cr_assert(lend_request_cancelled(pair.server, pair.held[0]));
+		cr_assert_eq(lend_reply(pair.server, pair.held[0], LEND_OK, NULL), -ESTALE);
+		pair_close(&pair);
+	}
+}
 
 enum { SESSIONS = 4, DEATHS = 5 * SESSIONS };
 

@@ -1,0 +1,79 @@
+/* Goal: slow handlers do not hold others up, may call onward, and hear of a cancel. Method: a
+ * server in a thread of its own with three workers; handlers that wait until they are let go. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "e2e/rpc_server.h"
+
+Test(rpc_slow, slow_handlers)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct ask ask[2];
+		struct server server;
+		lend_session session;
+		struct lend_ep *ep;
+
+		server_start(&server, pair_schemes[s]);
+		strcpy(server.onward, server.address);
+		ep = client_of(server.address, &session);
+		for (int i = 0; i < 2; i++) {
+			ask[i] = (struct ask){.call = {.method = STUCK, .done = ask_done}};
+			ask[i].call.request = ask_bytes(ep, 1000, (uint32_t)i);
+			cr_assert_eq(lend_call_start(ep, session, &ask[i].call), 0);
+		}
+		while (atomic_load(&server.in_slow) < 2)
+			cr_assert_geq(lend_poll(ep), 0);
+		sync_echo(ep, session, ECHO, 5000); /* fast ones pass by */
+		sync_echo(ep, session, SLOW_ECHO, 5000);
+		sync_echo(ep, session, SLOW_ECHO, 500000);
+		sync_echo(ep, session, NESTED, 500);
+		sync_echo(ep, session, NESTED, 200000);
+		lend_call_cancel(ep, &ask[0].call);
+		while (!ask[0].done || atomic_load(&server.cancelled) == 0)
+			cr_assert_geq(lend_poll(ep), 0);
+		cr_assert_eq(ask[0].call.status, LEND_CANCELLED);
+		atomic_store(&server.let_go, true);
+		while (!ask[1].done)
+			cr_assert_geq(lend_turn(ep, lend_now(ep) + 100 * MS), 0);
+		cr_assert_eq(ask[1].call.status, LEND_OK);
+		cr_assert(ask_same(ask[1].call.reply, 1000, 1));
+		for (int i = 0; i < 2; i++)
+			ask_give(ep, &ask[i]);
+		lend_close(ep);
+		server_stop(&server);
+	}
+}
+
+/* The client cancels; the worker that waits for a call of its own hears of it. */
+Test(rpc_slow, cancel_reaches_a_waiting_worker)
+{
+	struct server server;
+	struct ask ask = {.call = {.method = NESTED, .done = ask_done}};
+	struct pair quiet;
+	lend_session session;
+	struct lend_ep *ep;
+	lend_ns end;
+
+	server_start(&server, "shm");
+	pair_open(&quiet, "shm");
+	lend_serve(quiet.server, ECHO, server_never, NULL, 0);
+	strcpy(server.onward, quiet.address);
+	ep = client_of(server.address, &session);
+	cr_assert_eq(lend_call_start(ep, session, &ask.call), 0);
+	end = lend_now(ep) + 300 * MS;
+	while (lend_now(ep) < end) {
+		lend_poll(ep);
+		pair_turns(&quiet, 1);
+	}
+	lend_call_cancel(ep, &ask.call);
+	end = lend_now(ep) + 3000ull * MS;
+	while ((!ask.done || !atomic_load(&server.cancelled)) && lend_now(ep) < end) {
+		lend_poll(ep);
+		pair_turns(&quiet, 1);
+	}
+	cr_assert_eq(atomic_load(&server.cancelled), 1);
+	ask_give(ep, &ask);
+	lend_close(ep);
+	server_stop(&server);
+	pair_close(&quiet);
+}
