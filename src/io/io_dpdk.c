@@ -173,7 +173,7 @@ static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
 static uint32_t build(struct dpdk *io, const struct lend_bufs *bufs, struct lend_out *out,
 		      uint32_t n, struct rte_mbuf **buf)
 {
-	if (rte_pktmbuf_alloc_bulk(dpdk_eal_pool(), buf, n) != 0)
+	if (rte_pktmbuf_alloc_bulk(io->pool, buf, n) != 0)
 		return 0;
 	for (uint32_t i = 0; i < n; i++)
 		fill(buf[i], &io->peer[out[i].peer], bufs, &out[i], lend_out_len(&out[i]));

@@ -110,6 +110,7 @@ struct dpdk {
 	struct dpdk_port *port[DPDK_PORTS_MAX];
 	uint32_t gone_n; /* dead peers to tell of */
 	uint32_t evict;  /* where the search for a free peer starts */
+	struct rte_mempool *pool;
 	uint32_t held_n;
 	struct rte_mbuf *held[DPDK_HELD_MAX];
 	uint16_t hash[DPDK_PEERS_MAX];
@@ -123,7 +124,9 @@ int dpdk_address_print(const char *device, uint32_t ip, uint16_t udp, char *text
 
 /* io_dpdk_eal.c: once per process. */
 int dpdk_eal_start(const char *args);
-struct rte_mempool *dpdk_eal_pool(void);
+/* Buffers that a device can receive into and send from; NULL: no memory, lend_why() says so.
+ * RTE_MAX_ETHPORTS for rings and memifs. */
+struct rte_mempool *dpdk_eal_pool(uint16_t id);
 /* Gives the calling thread its own cache of buffers. */
 void dpdk_eal_thread(void);
 /* Configures and starts one rx and one tx queue; the device's start may fail apart (memif client):

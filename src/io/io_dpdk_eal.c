@@ -24,13 +24,20 @@
 
 #include "sys/why.h"
 
-enum { ARGS_MAX = 64, POOL_BUFS = 8191, POOL_CACHE = 256, QUEUE_SLOTS = 512 };
+enum {
+	ARGS_MAX = 64,
+	POOL_BUFS = 8191,
+	POOL_CACHE = 256,
+	QUEUE_SLOTS = 512,
+	PAGE_ROOM = 3840 /* data and headroom of a buffer that lies in one page with its heads */
+};
 
 static struct {
 	enum { EAL_NEW, EAL_UP, EAL_BROKEN } state;
 	struct rte_mempool *pool;
-	pthread_key_t key; /* its destructor gives the thread's number back */
-	char text[1024];   /* the arguments, cut */
+	struct rte_mempool *pages; /* NULL until a device wants buffers of a page */
+	pthread_key_t key;         /* its destructor gives the thread's number back */
+	char text[1024];           /* the arguments, cut */
 	char cpus[256], prefix[32];
 	char *argv[ARGS_MAX];
 	int argc;
@@ -183,6 +190,17 @@ static int start(const char *args)
 			 args ? args : "");
 }
 
+static struct rte_mempool *make_pool(const char *name, uint16_t room)
+{
+	struct rte_mempool *pool =
+	    rte_pktmbuf_pool_create(name, POOL_BUFS, POOL_CACHE, 0, room, SOCKET_ID_ANY);
+
+	if (pool == NULL)
+		(void)lend_fail(ENOMEM, "no memory for %d DPDK buffers: give EAL more with -m",
+				POOL_BUFS);
+	return pool;
+}
+
 int dpdk_eal_start(const char *args)
 {
 	int rc;
@@ -208,18 +226,23 @@ int dpdk_eal_start(const char *args)
 	eal.state = EAL_BROKEN;
 	if (pthread_key_create(&eal.key, leave_thread) != 0)
 		return lend_fail(ENOMEM, "no thread key is left for DPDK");
-	eal.pool = rte_pktmbuf_pool_create("lend", POOL_BUFS, POOL_CACHE, 0,
-					   RTE_PKTMBUF_HEADROOM + DPDK_FRAME_MAX, SOCKET_ID_ANY);
+	eal.pool = make_pool("lend", RTE_PKTMBUF_HEADROOM + DPDK_FRAME_MAX);
 	if (eal.pool == NULL)
-		return lend_fail(ENOMEM, "no memory for %d DPDK buffers: give EAL more with -m",
-				 POOL_BUFS);
+		return -ENOMEM;
 	eal.state = EAL_UP;
 	return 0;
 }
 
-struct rte_mempool *dpdk_eal_pool(void)
+struct rte_mempool *dpdk_eal_pool(uint16_t id)
 {
-	return eal.pool;
+	struct rte_eth_dev_info info;
+
+	/* It hands its buffers to the kernel page by page. */
+	if (rte_eth_dev_info_get(id, &info) != 0 || strcmp(info.driver_name, "net_af_xdp") != 0)
+		return eal.pool;
+	if (eal.pages == NULL)
+		eal.pages = make_pool("lend-pages", PAGE_ROOM);
+	return eal.pages;
 }
 
 void dpdk_eal_thread(void)
@@ -232,14 +255,21 @@ int dpdk_eal_port(uint16_t id, const char *what, int *started)
 {
 	struct rte_eth_conf conf = {0};
 	uint16_t rx = QUEUE_SLOTS, tx = QUEUE_SLOTS;
-	int rc = rte_eth_dev_configure(id, 1, 1, &conf);
+	struct rte_mempool *pool = dpdk_eal_pool(id);
+	int rc, err;
+
+	if (pool == NULL)
+		return -ENOMEM;
+	err = getenv("LEND_EAL_LOG") ? -1 : silence(stderr, STDERR_FILENO); /* libxdp talks */
+	rc = rte_eth_dev_configure(id, 1, 1, &conf);
 
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
 	if (rc == 0)
-		rc = rte_eth_rx_queue_setup(id, 0, rx, SOCKET_ID_ANY, NULL, eal.pool);
+		rc = rte_eth_rx_queue_setup(id, 0, rx, SOCKET_ID_ANY, NULL, pool);
 	if (rc == 0)
 		rc = rte_eth_tx_queue_setup(id, 0, tx, SOCKET_ID_ANY, NULL);
+	unsilence(stderr, STDERR_FILENO, err);
 	if (rc < 0)
 		return lend_fail(ENODEV, "%s: DPDK cannot set up its queues: %s", what,
 				 rte_strerror(-rc));

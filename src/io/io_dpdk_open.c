@@ -42,6 +42,7 @@ static int open_device(struct dpdk *io)
 	if (started != 0)
 		return lend_fail(ENODEV, "dpdk:%s does not start: check its link and rights",
 				 io->device);
+	io->pool = dpdk_eal_pool(port->id);
 	if (rte_eth_macaddr_get(port->id, &mac) == 0)
 		memcpy(io->mac, mac.addr_bytes, 6);
 	(void)rte_eth_dev_get_mtu(port->id, &mtu);
@@ -103,6 +104,8 @@ static int make(const struct lend_io_config *config, const struct dpdk_address *
 	choose_address(io, address);
 	pthread_mutex_lock(&dpdk_world);
 	rc = dpdk_eal_start(config->eal);
+	if (rc == 0)
+		io->pool = dpdk_eal_pool(RTE_MAX_ETHPORTS);
 	if (rc == 0)
 		rc = open_kind(io);
 	pthread_mutex_unlock(&dpdk_world);
