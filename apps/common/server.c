@@ -32,7 +32,7 @@ static const struct argp_option options[] = {
     {"ready-fd", KEY_READY_FD, "FD", OPTION_HIDDEN, "Where the ready line goes", 0},
     {"cpu", KEY_CPU, "N", 0, "Stay on this CPU", 0},
     {"spin", KEY_SPIN, NULL, 0, "Poll for ever instead of sleeping when idle", 0},
-    {"json", KEY_JSON, NULL, 0, "Print the counters as JSON on leaving", 0},
+    {"json", KEY_JSON, NULL, 0, "Print the counters as JSON on leaving and at SIGUSR1", 0},
     {"calls", KEY_CALLS, "N", 0, "Calls in flight per session, at most", 0},
     {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
     {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
@@ -172,7 +172,10 @@ int app_server_run(struct app_server *server)
 		if (!asked)
 			continue;
 		asked = 0;
-		say_bytes(server);
+		if (server->args.json)
+			say_counters(server);
+		else
+			say_bytes(server);
 	}
 	running = NULL;
 	if (server->closing)

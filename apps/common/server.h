@@ -26,7 +26,7 @@ struct app_server_args {
 	int ready_fd; /* -1: the ready line goes to stdout */
 	int cpu;      /* APP_ANY_CPU: not pinned */
 	bool spin;    /* polls for ever instead of sleeping when idle */
-	bool json;    /* prints its counters on leaving */
+	bool json;    /* prints its counters on leaving, and when asked */
 	/* As in lend_config; 0: its default. */
 	uint32_t calls, sessions;
 	uint64_t message_max, receive_budget;
