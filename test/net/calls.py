@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Goal: a device of DPDK and a kernel's UDP socket understand each other: every call ends well, every byte is right.
+
+Method: lend serve at one end of a veth pair, lend rate and lend bw at the other, both ways round and DPDK at both; the
+replies are compared byte by byte by the programs, the counters afterwards here.
+
+usage: calls.py KIND [--million] [NAME...]      KIND: net_af_packet or net_af_xdp
+"""
+import sys
+import unittest
+
+from pair import Pair
+
+KIND = sys.argv[1]
+CALLS = 1000000 if "--million" in sys.argv else 20000
+BRIEF = ("--seconds", "0.1")  # a tenth of it warms up
+SMALL = ("--count", CALLS, "--window", 32, "--sessions", 2, *BRIEF)
+LONG = ("--size", "200K", "--window", 4, "--count", 100, *BRIEF)
+NO_JUMBO = KIND == "net_af_xdp"  # a frame must lie in one page
+
+
+class Calls(unittest.TestCase):
+    def check(self, pair, server, client, six=False, more=""):
+        """Short and long calls; nothing that arrived was turned away."""
+        serving = server.serve(six, more=more)
+        got = client.load("rate", serving, *SMALL, six=six, more=f"mac={server.mac}")
+        self.assertEqual(got["calls"], CALLS)
+        client.load("bw", serving, *LONG, six=six, more=f"mac={server.mac}")
+        counters = serving.end()
+        self.assertGreater(counters["requests"], CALLS + 100)
+        self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["core_rx_checksum"]), (0, 0, 0))
+        print(f"{KIND} {self._testMethodName[5:]}: {got['calls_per_s']:.0f} calls/s, p50 {got['p50_us']:.0f} us")
+
+    def both_ways(self, six=False, **world):
+        with Pair(KIND, **world) as pair:
+            pair.kernel.introduce()
+            self.check(pair, pair.dpdk, pair.kernel, six)
+            self.check(pair, pair.kernel, pair.dpdk, six)
+
+    def test_both_ways(self):
+        self.both_ways()
+
+    def test_dpdk_at_both_ends(self):
+        with Pair(KIND, dpdk=2) as pair:
+            self.check(pair, *pair.ends)
+
+    def test_jumbo(self):
+        if not NO_JUMBO:
+            self.both_ways(mtu=9000)
+
+
+if __name__ == "__main__":
+    names = [f"Calls.{n}" for n in dir(Calls) if n.startswith("test_") and any(w in n for w in sys.argv[2:])]
+    unittest.main(argv=[sys.argv[0], *names])
