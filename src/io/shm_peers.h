@@ -70,6 +70,10 @@ struct lend_shm_peer {
 
 struct lend_shm {
 	struct lend_io io;
+	/* How these processes meet: looks who came and went, and gives back what a peer's end
+	 * took. */
+	void (*attend)(struct lend_shm *s);
+	void (*part)(struct lend_shm *s, struct lend_shm_peer *p);
 	struct lend_meet_door door;
 	int epoll;
 	int bell_fd;
@@ -90,14 +94,37 @@ struct lend_shm {
 	struct lend_shm_peer peer[LEND_SHM_PEERS];
 };
 
-/* Looks at the sockets: who calls, answers, wakes us or hung up. Never waits. */
+/* The meeting by sockets. Looks who calls, answers, wakes us or hung up; never waits. */
 void lend_shm_attend(struct lend_shm *s);
+void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p);
 /* Begins to call on a name: -EINPROGRESS, or -errno with lend_why_text() set. */
 int lend_shm_dial(struct lend_shm *s, const char *name);
+
+/* The table. A free entry, or NULL. */
+struct lend_shm_peer *lend_shm_take(struct lend_shm *s);
+/* The only place where a state changes: counts follow. */
+void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state);
+/* Both rings of a new pair, as this side uses them. */
+void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, bool server);
+/* It hung up: what it had sent is still delivered, and then told that it is gone. */
+void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p);
+/* Our call on it ended in vain; the next resolve() says why. */
+void lend_shm_fail(struct lend_shm *s, struct lend_shm_peer *p, int err);
+/* Ends what is half open for too long. */
+void lend_shm_expire(struct lend_shm *s);
+/* A call on that name: under way, up or failed; else NULL. */
+struct lend_shm_peer *lend_shm_find(struct lend_shm *s, const char *name);
+/* What resolve() says of a call that failed; the entry is free then. */
+int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p);
 /* Releases peers that are gone and that nobody holds; only while nothing is lent. */
 void lend_shm_reap(struct lend_shm *s);
-/* Ends a peer at once: unmaps and closes. */
+/* Ends a peer at once. */
 void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p);
+
+static inline uint32_t lend_shm_index(const struct lend_shm *s, const struct lend_shm_peer *p)
+{
+	return (uint32_t)(p - s->peer);
+}
 
 /* Its ring may hold something. */
 static inline bool lend_shm_is_live(const struct lend_shm_peer *p)

@@ -87,7 +87,7 @@ static void look_around(struct lend_shm *s)
 		return;
 	awake(s);
 	s->attended = now;
-	lend_shm_attend(s);
+	s->attend(s);
 	if (++s->looks % SWEEP_LOOKS == 0)
 		sweep(s);
 }

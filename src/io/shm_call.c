@@ -1,0 +1,213 @@
+/* shm_call - the meeting by sockets: who calls, how it is answered, that it hung up. The other half
+ * of shm_peers.h. Layer: io. One thread's.
+ */
+#include "io/shm_peers.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys/why.h"
+
+void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	(void)s;
+	if (p->pair != NULL)
+		(void)munmap(p->pair, LEND_SHM_PAIR_LEN);
+	if (p->bell != NULL)
+		(void)munmap(p->bell, LEND_BELL_LEN);
+}
+
+static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = lend_shm_index(s, p)};
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, p->sock, &ev) == 0;
+}
+
+/* Server: a stranger's HELLO. Its bell first, then our memory, then both of ours to it. */
+static int welcome(struct lend_shm *s, struct lend_shm_peer *p, int bell_fd, uint32_t bit)
+{
+	struct lend_meet msg;
+	void *base = NULL;
+	int fds[2] = {-1, s->bell_fd}, err = lend_meet_map(bell_fd, LEND_BELL_LEN, &base);
+
+	if (err != 0)
+		return err;
+	p->bell = base;
+	p->bit = bit;
+	err = lend_meet_memory(LEND_SHM_PAIR_LEN, &fds[0], &base);
+	if (err != 0)
+		return err;
+	lend_shm_pair(p, base, true);
+	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_PAIR_LEN);
+	err = lend_meet_send(p->sock, &msg, fds, 2);
+	(void)close(fds[0]);
+	return err;
+}
+
+static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct lend_meet msg;
+	int bell_fd, err = lend_meet_recv(p->sock, &msg, &bell_fd, 1);
+
+	if (err == -EAGAIN)
+		return;
+	if (err == 0) {
+		err = msg.bit < LEND_SHM_PEERS && msg.pair == LEND_SHM_PAIR_LEN
+			  ? welcome(s, p, bell_fd, msg.bit)
+			  : -EPROTO;
+		(void)close(bell_fd);
+	}
+	if (err == 0) {
+		lend_shm_enter(s, p, LEND_SHM_UP);
+		lend_shm_heat(s, p);
+		return;
+	}
+	/* Tell it which version we speak; then it can say so itself. */
+	if (err != -ECONNRESET) {
+		lend_meet_fill(&msg, (uint32_t)-err, 0, LEND_SHM_PAIR_LEN);
+		(void)lend_meet_send(p->sock, &msg, NULL, 0);
+		s->io.stats.peers_refused++;
+	}
+	lend_shm_release(s, p);
+}
+
+/* Client: what the server made. */
+static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct lend_meet msg;
+	void *pair = NULL, *bell = NULL;
+	int fds[2], err = lend_meet_recv(p->sock, &msg, fds, 2);
+
+	if (err == -EAGAIN)
+		return;
+	if (err != 0) {
+		p->version = err == -EPROTO ? msg.version : 0;
+		lend_shm_fail(s, p,
+			      err == -EPROTO && msg.status != 0 && msg.status < 4096
+				  ? (int)msg.status
+				  : -err);
+		return;
+	}
+	err = msg.bit < LEND_SHM_PEERS ? lend_meet_map(fds[0], LEND_SHM_PAIR_LEN, &pair) : -EPROTO;
+	if (err == 0)
+		err = lend_meet_map(fds[1], LEND_BELL_LEN, &bell);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+	if (err != 0) {
+		if (pair != NULL && pair != MAP_FAILED)
+			(void)munmap(pair, LEND_SHM_PAIR_LEN);
+		lend_shm_fail(s, p, -err);
+		return;
+	}
+	p->bell = bell;
+	p->bit = msg.bit;
+	lend_shm_pair(p, pair, false);
+	lend_shm_enter(s, p, LEND_SHM_UP);
+	lend_shm_heat(s, p);
+}
+
+static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->top; i++) {
+		if (s->peer[i].state != LEND_SHM_STRANGER)
+			continue;
+		if (n++ == 0 || s->peer[i].since < s->peer[*oldest].since)
+			*oldest = i;
+	}
+	return n;
+}
+
+/* Takes callers in. One who says nothing is dropped after a second, or when too many do. */
+static void answer_door(struct lend_shm *s)
+{
+	for (int i = 0; i < 16; i++) {
+		struct lend_shm_peer *p;
+		uint32_t oldest = 0;
+		int sock = lend_meet_accept(&s->door);
+
+		if (sock < 0)
+			return;
+		if (s->half > 0 && count_strangers(s, &oldest) >= LEND_SHM_HALF_OPEN_MAX)
+			lend_shm_release(s, &s->peer[oldest]);
+		p = lend_shm_take(s);
+		if (p == NULL) {
+			(void)close(sock);
+			s->io.stats.peers_refused++;
+			continue;
+		}
+		p->sock = sock;
+		lend_shm_enter(s, p, LEND_SHM_STRANGER);
+		if (!watch(s, p))
+			lend_shm_release(s, p);
+		else
+			on_hello(s, p);
+	}
+}
+
+static void on_event(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	switch (p->state) {
+	case LEND_SHM_STRANGER:
+		on_hello(s, p);
+		break;
+	case LEND_SHM_CALLING:
+		on_welcome(s, p);
+		break;
+	case LEND_SHM_UP:
+		if (!lend_meet_drain(p->sock))
+			lend_shm_hang_up(s, p);
+		break;
+	case LEND_SHM_FREE: /* an event of the entry's last owner */
+	case LEND_SHM_FAILED:
+	case LEND_SHM_HUNG:
+	case LEND_SHM_GONE:
+		break;
+	}
+}
+
+void lend_shm_attend(struct lend_shm *s)
+{
+	struct epoll_event ev[64];
+	int n = epoll_wait(s->epoll, ev, 64, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.u32 == LEND_SHM_PEERS)
+			answer_door(s);
+		else
+			on_event(s, &s->peer[ev[i].data.u32]);
+	}
+	if (s->half > 0)
+		lend_shm_expire(s);
+}
+
+int lend_shm_dial(struct lend_shm *s, const char *name)
+{
+	struct lend_shm_peer *p;
+	struct lend_meet msg;
+	int sock, err = lend_meet_dial(name, &sock);
+
+	if (err != 0)
+		return err == -EAGAIN ? -EINPROGRESS : err;
+	p = lend_shm_take(s);
+	if (p == NULL) {
+		(void)close(sock);
+		return lend_fail(ENOSPC, "shm:%s: %d peers already; open another endpoint", name,
+				 LEND_SHM_PEERS);
+	}
+	p->sock = sock;
+	memcpy(p->name, name, strlen(name) + 1);
+	lend_shm_enter(s, p, LEND_SHM_CALLING);
+	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_PAIR_LEN);
+	err = lend_meet_send(sock, &msg, &s->bell_fd, 1);
+	if (err == 0 && watch(s, p))
+		return -EINPROGRESS;
+	err = err != 0 ? -err : errno;
+	lend_shm_release(s, p);
+	return lend_fail(err, "shm:%s: %s; try again", name, strerror(err));
+}

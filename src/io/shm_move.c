@@ -1,0 +1,120 @@
+#include "io/shm_move.h"
+
+#include <string.h>
+
+#include "io/carriers.h"
+#include "io/shm_poll.h"
+
+static struct lend_shm *self(struct lend_io *io)
+{
+	return (struct lend_shm *)(void *)io;
+}
+
+uint32_t lend_shm_op_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
+{
+	return lend_shm_rx(self(io), in, cap);
+}
+
+void lend_shm_op_rx_done(struct lend_io *io)
+{
+	lend_shm_rx_done(self(io));
+}
+
+static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	memcpy(to, out->head, out->head_len);
+	to += out->head_len;
+	for (uint32_t i = 0; i < out->n; i++) {
+		/* Nothing to copy may mean nowhere to copy from. */
+		if (out->piece[i].len > 0)
+			memcpy(to, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+		to += out->piece[i].len;
+	}
+	if (out->tail_len > 0)
+		memcpy(to, out->tail, out->tail_len);
+}
+
+static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
+			       const struct lend_out *out)
+{
+	struct lend_shm_peer *p = &s->peer[out->peer];
+	uint32_t len = lend_out_len(out);
+
+	if (out->peer >= s->top || p->state != LEND_SHM_UP || len > s->io.path.mtu) {
+		s->io.stats.tx_dead++;
+		return LEND_SENT_DEAD;
+	}
+	p->starved = !lend_ring_room(&p->tx);
+	if (p->starved) {
+		s->io.stats.tx_full++;
+		return LEND_SENT_FULL;
+	}
+	copy_in(lend_ring_reserve(&p->tx, len), bufs, out);
+	lend_ring_commit(&p->tx, len);
+	return LEND_SENT;
+}
+
+/* After the fence: a receiver that does not poll this ring gets its bell rung, and is woken if it
+ * sleeps. Woken first, and then others are told that it was: who stops in between holds up nobody.
+ * By then it may sleep again, under another number. */
+static void announce(struct lend_shm_peer *p)
+{
+	uint64_t bit = UINT64_C(1) << p->bit % 64;
+	uint32_t sleep;
+
+	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) != 0)
+		return;
+	(void)atomic_fetch_or_explicit(&p->bell->word[p->bit / 64], bit, memory_order_seq_cst);
+	sleep = atomic_load_explicit(&p->bell->asleep, memory_order_seq_cst);
+	if (sleep == 0 || p->sock < 0)
+		return;
+	lend_meet_wake(p->sock);
+	(void)atomic_compare_exchange_strong_explicit(&p->bell->asleep, &sleep, 0,
+						      memory_order_seq_cst, memory_order_relaxed);
+}
+
+void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct lend_shm *s = self(io);
+	uint32_t last = UINT32_MAX;
+
+	for (uint32_t i = 0; i < n; i++)
+		out[i].sent = send_one(s, bufs, &out[i]);
+	/* One fence for the burst: all is published before we look who polls. */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (uint32_t i = 0; i < n; i++) {
+		if (out[i].sent != LEND_SENT || out[i].peer == last)
+			continue;
+		last = out[i].peer;
+		announce(&s->peer[last]);
+	}
+}
+
+bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)
+{
+	(void)io;
+	(void)buf;
+	return true;
+}
+
+int lend_shm_op_reg(struct lend_io *io, void *memory, size_t len)
+{
+	(void)io;
+	(void)memory;
+	(void)len;
+	return 0;
+}
+
+void lend_shm_op_pin(struct lend_io *io, uint32_t peer, bool kept)
+{
+	struct lend_shm *s = self(io);
+
+	if (peer >= s->top || s->peer[peer].state == LEND_SHM_FREE)
+		return;
+	if (kept)
+		s->peer[peer].pins++;
+	else if (s->peer[peer].pins > 0)
+		s->peer[peer].pins--;
+	if (s->gone > 0 && s->lent == 0)
+		lend_shm_drop_gone(s);
+}
