@@ -21,7 +21,7 @@ void conform_need(const struct conform_row *row)
 	const char *reason = row->absent != NULL ? row->absent() : NULL;
 
 	if (reason != NULL)
-		cr_skip_test("%s: not on this machine: %s", row->name, reason);
+		cr_skip_test("not on this machine: %s", reason);
 }
 
 void conform_name(const struct conform_row *row, struct lend_io *io, char address[104])

@@ -127,7 +127,7 @@ static void need_threads(const struct conform_row *row)
 {
 	conform_need(row);
 	if (!row->threads)
-		cr_skip_test("%s: both ends in one thread", row->name);
+		cr_skip_test("both ends are in one thread");
 }
 
 void conform_ping_pong(const struct conform_row *row)
@@ -156,7 +156,7 @@ void conform_wait(const struct conform_row *row)
 	}
 	conform_close(&p);
 	if (fd < 0)
-		cr_skip_test("%s: no fd to sleep on", row->name);
+		cr_skip_test("no interrupt to sleep on: the loop naps");
 	race(row, true, false);
 	race(row, true, true);
 }
@@ -193,7 +193,8 @@ void conform_wait_for_room(const struct conform_row *row)
 	lend_rng_seed(&rng, p.seed);
 	if (!row->lossless || p.client->ops->fd(p.client) < 0) {
 		conform_close(&p);
-		cr_skip_test("%s: never full, or no fd to sleep on", row->name);
+		cr_skip_test("%s", row->lossless ? "no interrupt to sleep on: the loop naps"
+						 : "loses rather than wait for room");
 	}
 	e.io = p.server;
 	cr_assert_eq(pthread_create(&thread, NULL, drain_main, &e), 0);

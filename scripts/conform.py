@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""One table of every carrier and every promise: the suites of test/io, the image chain and a memory node. scripts/conform.sh
+builds and calls it.
+
+usage: conform.py BUILD [--only CARRIER]... [--suites] [--guest] [--json]
+"""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+# The promises, in the order of the table; a suite of test/io that has all of these is a carrier's.
+CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "mtu_plus_1", "flush", "close_in_flight",
+         "restart", "wait"]
+# What else is asked of it, and what the programs do over it.
+MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", "clients", "both_ends", "ping_pong"]
+APPS = ["images", "memory"]
+LIMIT = 300  # seconds for one program
+
+# How the programs reach each other over a carrier: options of lend; %p is a process's number.
+EAL = "--no-huge -m 192 --no-pci --no-shconf"
+LEND = {
+    "shm": ["--carrier", "shm"],
+    "udp": ["--carrier", "udp"],
+    "udp6": ["--carrier", "udp:[::1]:0"],
+    "dpdk_ring": ["--carrier", "dpdk-ring", "--threads"],
+    "dpdk_memif": ["--carrier", "dpdk-memif"],
+    "dpdk_af_packet": ["--carrier", f"dpdk:net_af_packet0@10.9.0.%p:0 {EAL} --vdev=net_af_packet0,iface=p%p"],
+    "dpdk_af_xdp": ["--carrier", f"dpdk:net_af_xdp0@10.9.0.%p:0 {EAL} --vdev=net_af_xdp0,iface=p%p"],
+    "verbs": ["--carrier", "verbs:rxe0@10.77.0.1:0"],
+}
+ABSENT_APP = {
+    ("dpdk_ring", "memory"): "rings stay within one process, and a memory node is one of its own",
+}
+# Each process has a device of its own: one end of a veth pair whose other end is in a bridge, all in a new namespace.
+VETH = """set -e
+ip link add br0 type bridge
+ip link set br0 up
+for i in 1 2 3 4 5 6 7 8; do
+	ip link add p$i type veth peer name b$i
+	ip link set b$i master br0 up
+	ip link set p$i up
+done
+exec "$@" """
+
+
+def short(text):
+    return " ".join(text.split())[:300]
+
+
+class Matrix:
+    def __init__(self, build):
+        self.build = build
+        self.cells = {}  # (carrier, case) -> (result, reason)
+        self.guest = set()  # carriers whose cells are a guest's
+
+    def put(self, carrier, case, result, reason=""):
+        self.cells[carrier, case] = (result, short(reason))
+
+    def carriers(self):
+        """Those of LEND in its order, then the others."""
+        known = {carrier: i for i, carrier in enumerate(LEND)}
+        return sorted({carrier for carrier, _ in self.cells}, key=lambda c: (known.get(c, len(known)), c))
+
+    def is_absent(self, carrier):
+        return all(r == "absent" for (c, _), (r, _) in self.cells.items() if c == carrier)
+
+    def count(self, result):
+        return sum(r == result for r, _ in self.cells.values())
+
+    def as_json(self):
+        cells = [{"carrier": c, "case": k, "result": r, "reason": why, "where": "guest" if c in self.guest else "here"}
+                 for (c, k), (r, why) in self.cells.items()]
+        return {"pass": self.count("pass"), "fail": self.count("fail"), "absent": self.count("absent"), "cells": cells}
+
+
+# The suites.
+
+def list_suites(program):
+    """Suite -> its tests."""
+    text = subprocess.run([program, "--list", "--ascii"], capture_output=True, text=True, timeout=LIMIT).stdout
+    suites, tests = {}, []
+    for line in text.splitlines():
+        if m := re.match(r"(\w+): \d+ tests?$", line):
+            tests = suites[m[1]] = []
+        elif m := re.match(r"\W+(\w+)$", line):
+            tests.append(m[1])
+    return suites
+
+
+def find_carriers(build):
+    """(program, suite, tests) of every carrier's suite."""
+    for program in sorted(build.glob("test/test_io_*")):
+        for suite, tests in sorted(list_suites(program).items()):
+            if set(CASES) <= set(tests):
+                yield program, suite, tests
+
+
+TAP = re.compile(r"(ok|not ok) - (\w+)::(\w+)\s*(?:# SKIP (.*)|(.*))$")
+
+
+def read_tap(text, suite):
+    """test -> (result, reason); of a failure every message."""
+    got, last = {}, None
+    for line in text.splitlines():
+        if m := TAP.match(line):
+            verdict, where, last, skip, rest = m.groups()
+            if where != suite:
+                last = None
+            elif skip:
+                got[last] = ("absent", skip)
+            else:
+                rest = re.sub(r"\(\d+\.\d+s\)", "", rest or "").strip()
+                got[last] = ("pass", "") if verdict == "ok" else ("fail", rest)
+        elif last and got[last][0] == "fail" and (m := re.match(r"\s+Assertion failed: (.*)", line)):
+            got[last] = ("fail", f"{got[last][1]} {m[1]}".strip())
+    return got
+
+
+def run_suite(matrix, program, suite, tests):
+    try:
+        done = subprocess.run([program, "--filter", f"{suite}/*", "--tap", "--jobs", "2"], capture_output=True, text=True,
+                              errors="replace", timeout=LIMIT)
+        got, said = read_tap(done.stdout + done.stderr, suite), f"{program.name} ended with {done.returncode}"
+    except subprocess.TimeoutExpired:
+        got, said = {}, f"{program.name} took longer than {LIMIT} s"
+    for test in [c for c in CASES + MORE if c in tests] + [t for t in tests if t not in CASES + MORE]:
+        result, reason = got.get(test, ("fail", f"no result: {said}"))
+        matrix.put(suite, test, result, reason or ("failed without a word" if result == "fail" else ""))
+
+
+# The programs.
+
+def photographs(folder):
+    """Three small ones, as the test of lend images makes them."""
+    spec = importlib.util.spec_from_file_location("images", HERE.parent / "test" / "e2e" / "images.py")
+    images = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(images)
+    for i, (width, height) in enumerate(((64, 48), (640, 480), (1203, 801))):
+        (folder / f"{i}.jpg").write_bytes(images.jpeg(width, height, i))
+
+
+def lend(matrix, carrier, *args):
+    """The JSON that lend prints, or raises with its last line."""
+    command = [matrix.build / "lend", *args, *LEND[carrier], "--json"]
+    if carrier.startswith("dpdk_af"):
+        command = ["unshare", "--net", "bash", "-c", VETH, "veth", *command]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=LIMIT)
+    if not done.stdout.strip():
+        lines = done.stderr.strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"ended with {done.returncode}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def images(matrix, carrier, photos):
+    """The whole chain by value and by reference, each photograph's result byte for byte as made without it."""
+    for by in ("value", "ref"):
+        got = lend(matrix, carrier, "images", "--by", by, photos)
+        if (got["images"], got["identical"], got["errors"], got["pages_used_after"]) != (3, 3, 0, 0):
+            raise RuntimeError(f"--by {by}: {got['identical']} of {got['images']} identical, {got['errors']} errors, "
+                               f"{got['pages_used_after']} pages left")
+
+
+def memory(matrix, carrier, _):
+    """Put, get and release at a memory node."""
+    got = lend(matrix, carrier, "mem", "lat", "--seconds", "0.3")
+    if got["wrong_bytes"] or got["pages_used_after"] or not got["rounds"]:
+        raise RuntimeError(f"{got['rounds']} rounds, {got['wrong_bytes']} wrong bytes, {got['pages_used_after']} pages left")
+
+
+def run_apps(matrix, carrier, photos):
+    for case, run in (("images", images), ("memory", memory)):
+        absent = ABSENT_APP.get((carrier, case))
+        if carrier not in LEND:
+            absent = "its other end is a test's double"
+        elif matrix.is_absent(carrier):
+            absent = matrix.cells[carrier, "order"][1]
+        elif case == "images" and not photos:
+            absent = "lend was built without libturbojpeg"
+        if absent:
+            matrix.put(carrier, case, "absent", absent)
+            continue
+        try:
+            run(matrix, carrier, photos)
+            matrix.put(carrier, case, "pass")
+        except (RuntimeError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+            matrix.put(carrier, case, "fail", str(error))
+
+
+# All of it.
+
+def run_here(build, only, suites):
+    matrix = Matrix(build)
+    with tempfile.TemporaryDirectory(prefix="lend-conform-") as folder:
+        photos = pathlib.Path(folder)
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
+        photographs(photos)
+        has_images = b"images " in subprocess.run([build / "lend", "--help"], capture_output=True).stdout
+        for program, suite, tests in find_carriers(build):
+            if only and suite not in only:
+                continue
+            run_suite(matrix, program, suite, tests)
+            if not suites:
+                run_apps(matrix, suite, photos if has_images else None)
+    return matrix
+
+
+def run_guest(matrix):
+    """Carriers that this machine lacks altogether, once more in a guest."""
+    lacking = [c for c in matrix.carriers() if matrix.is_absent(c)]
+    if not lacking:
+        return
+    command = [HERE / "guest.sh", "--limit", "600", "--", sys.executable, __file__, matrix.build, "--json"]
+    for carrier in lacking:
+        command += ["--only", carrier]
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, errors="replace")
+    if done.returncode == 125 or not done.stdout.strip():
+        print("conform: no guest: what this machine lacks stays absent", file=sys.stderr)
+        return
+    for cell in json.loads(done.stdout.strip().splitlines()[-1])["cells"]:
+        matrix.put(cell["carrier"], cell["case"], cell["result"], cell["reason"])
+    matrix.guest = {c for c in lacking if not matrix.is_absent(c)}
+
+
+def print_table(matrix):
+    carriers = matrix.carriers()
+    cases = list(dict.fromkeys(case for _, case in matrix.cells))
+    cases = [c for c in cases if c not in APPS] + [c for c in cases if c in APPS]
+    width, notes, names = max(map(len, cases), default=4), [], {c: c.replace("_", "-") for c in carriers}
+    for carrier in matrix.guest:
+        names[carrier] += "*"
+    print(" " * width, *names.values(), sep="  ")
+    for case in cases:
+        row = []
+        for carrier in carriers:
+            result, reason = matrix.cells.get((carrier, case), ("absent", "no such case"))
+            text = {"pass": "ok", "fail": "FAIL", "absent": "-"}[result]
+            if reason:
+                if reason not in notes:
+                    notes.append(reason)
+                text += f" {notes.index(reason) + 1}"
+            row.append(text.ljust(len(names[carrier])))
+        print(case.replace("_", " ").ljust(width), *row, sep="  ")
+    print(f"\n{matrix.count('pass')} pass, {matrix.count('fail')} fail, {matrix.count('absent')} absent")
+    if matrix.guest:
+        print("* in a guest (scripts/guest.sh)")
+    for i, note in enumerate(notes):
+        print(f"{i + 1:3}  {note}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--only", action="append", metavar="CARRIER", help="this carrier; may be repeated")
+    parser.add_argument("--suites", action="store_true", help="without the programs: no images, no memory")
+    parser.add_argument("--guest", action="store_true", help="carriers that this machine lacks, in a guest")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    matrix = run_here(args.build.resolve(), args.only, args.suites)
+    if args.guest:
+        run_guest(matrix)
+    if args.json:
+        print(json.dumps(matrix.as_json()))
+    else:
+        print_table(matrix)
+    if not matrix.cells:
+        print("conform: no carrier's tests are built: scripts/build.sh", file=sys.stderr)
+    return 1 if matrix.count("fail") or not matrix.cells else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
