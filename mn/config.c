@@ -25,6 +25,8 @@ static const struct argp_option options[] = {
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
     {"eal", 'E', "ARGS", 0, "Arguments of DPDK's environment, for dpdk addresses", 0},
+    {"capture", 'C', "FILE", 0, "Write every datagram to this pcapng file", 0},
+    {"capture-limit", 'L', "BYTES", 0, "Bytes of it; then it becomes FILE.1", 0},
     {"json", 'j', NULL, 0, "Print the counters as JSON on leaving", 0},
     {0},
 };
@@ -74,6 +76,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'E':
 		config->eal = arg;
+		return 0;
+	case 'C':
+		config->capture = arg;
+		return 0;
+	case 'L':
+		config->capture_limit =
+		    number(state, "capture-limit", arg, UINT64_C(1) << 40, true);
 		return 0;
 	case 'j':
 		config->json = true;

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 struct mn_config {
-	const char *listen; /* addresses, comma separated */
-	const char *eal;    /* DPDK's arguments, or NULL */
-	uint64_t size;      /* bytes of pages */
-	uint64_t lease_ms;  /* 0: the store's default */
-	uint32_t id;        /* of the node; 0: random */
-	uint32_t clients;   /* 0: the store's default */
+	const char *listen;  /* addresses, comma separated */
+	const char *eal;     /* DPDK's arguments, or NULL */
+	uint64_t size;       /* bytes of pages */
+	uint64_t lease_ms;   /* 0: the store's default */
+	uint32_t id;         /* of the node; 0: random */
+	uint32_t clients;    /* 0: the store's default */
+	const char *capture; /* as in lend_config */
+	uint64_t capture_limit;
 	bool json;
 };
 

@@ -41,6 +41,8 @@ static int open_endpoint(struct node *node, const struct mn_config *config)
 
 	c.listen = config->listen;
 	c.eal = config->eal;
+	c.capture = config->capture;
+	c.capture_limit = config->capture_limit;
 	c.sessions = 2 * config->clients + 512; /* each process has one for its lease, too */
 	c.receive_budget = UINT64_C(256) << 20;
 	rc = lend_open(&c, &node->ep);

@@ -2,6 +2,7 @@
 #include "apps/common/args.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,12 +62,28 @@ void app_note(const char *format, ...)
 	va_end(args);
 }
 
-enum { KEY_HELP = 0x7001 };
+enum { KEY_HELP = 0x7001, KEY_CAPTURE, KEY_CAPTURE_LIMIT, KEY_CAPTURE_SNAP };
 
 struct parse {
 	const struct argp *argp; /* the whole, for --help */
 	void *input;
 };
+
+/* In the environment it also reaches the processes that this one starts. */
+static error_t for_children(const char *name, const char *value)
+{
+	if (setenv(name, value, 1) != 0)
+		app_die("%s=%s: %s", name, value, strerror(errno));
+	return 0;
+}
+
+static error_t size_for_children(const char *name, uint64_t size)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, size);
+	return for_children(name, text);
+}
 
 /* Comes last of all parsers: what reaches it was understood by none of them. */
 static error_t parse_tail(int key, char *arg, struct argp_state *state)
@@ -77,6 +94,15 @@ static error_t parse_tail(int key, char *arg, struct argp_state *state)
 	case KEY_HELP:
 		argp_help(parse->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK, command);
 		exit(APP_EXIT_OK);
+	case KEY_CAPTURE:
+		return for_children("LEND_CAPTURE", arg);
+	case KEY_CAPTURE_LIMIT:
+		return size_for_children(
+		    "LEND_CAPTURE_LIMIT",
+		    app_arg_size("--capture-limit", arg, 65536, UINT64_C(1) << 40));
+	case KEY_CAPTURE_SNAP:
+		return size_for_children("LEND_CAPTURE_SNAP",
+					 app_arg_size("--capture-snap", arg, 1, 1 << 30));
 	case ARGP_KEY_ARG:
 		app_bad("%s: one argument too many; see %s --help", arg, command);
 	case ARGP_KEY_ERROR:
@@ -101,9 +127,14 @@ static error_t parse_head(int key, char *arg, struct argp_state *state)
 
 void app_parse(const struct argp *argp, int argc, char **argv, void *input)
 {
-	static const struct argp_option help[] = {{"help", KEY_HELP, NULL, 0, "Give this help", -1},
-						  {0}};
-	static const struct argp tail = {.options = help, .parser = parse_tail};
+	static const struct argp_option common[] = {
+	    {"capture", KEY_CAPTURE, "FILE", 0,
+	     "Write every datagram to a pcapng FILE (further processes: FILE with their id)", -2},
+	    {"capture-limit", KEY_CAPTURE_LIMIT, "BYTES", 0, "Then FILE becomes FILE.1", -2},
+	    {"capture-snap", KEY_CAPTURE_SNAP, "BYTES", 0, "Keep the first of each datagram", -2},
+	    {"help", KEY_HELP, NULL, 0, "Give this help", -1},
+	    {0}};
+	static const struct argp tail = {.options = common, .parser = parse_tail};
 	const struct argp_child children[] = {{argp, 0, NULL, 0}, {&tail, 0, NULL, 0}, {0}};
 	const struct argp whole = {.parser = parse_head, .children = children};
 	struct parse parse = {&whole, input};

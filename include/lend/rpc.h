@@ -74,6 +74,18 @@ struct lend_config {
 	/* Bytes of message buffers, free ones included; 0: 512 MiB and what the limits above call
 	 * for. */
 	uint64_t memory_max;
+	/* A pcapng file of every datagram of this endpoint, for Wireshark with the dissector of
+	 * scripts/wireshark. %p is the process's id. Endpoints of a process that name one path
+	 * share it; another process's file is left alone, and the id put before the suffix. A file
+	 * that cannot be opened fails lend_open(); one that cannot be written any more ends the
+	 * capture alone, with a line on stderr. NULL: $LEND_CAPTURE; "": none. */
+	const char *capture;
+	/* Bytes of the file after which it becomes PATH.1 and a new one begins, 64 KiB at least.
+	 * 0: $LEND_CAPTURE_LIMIT, else none. */
+	uint64_t capture_limit;
+	/* Bytes kept of each datagram; the first 256 hold every field. 0: $LEND_CAPTURE_SNAP, else
+	 * all. */
+	uint32_t capture_snap;
 };
 #define LEND_CONFIG_INIT                                                                           \
 	{                                                                                          \

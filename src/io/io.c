@@ -1,10 +1,11 @@
 #include "io/io.h"
 
 #include "io/addr.h"
+#include "io/capture.h"
 #include "io/carriers.h"
 #include "io/module.h"
 
-int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
+static int open_carrier(const struct lend_io_config *config, struct lend_io **io)
 {
 	const char *address = config->listen != NULL ? config->listen : config->peer;
 
@@ -25,6 +26,18 @@ int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
 	struct lend_addr unused;
 
 	return lend_addr_parse(address, &unused);
+}
+
+int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
+{
+	int rc = open_carrier(config, io);
+
+	if (rc < 0)
+		return rc;
+	rc = lend_capture_start(config, *io);
+	if (rc < 0)
+		(*io)->ops->close(*io);
+	return rc;
 }
 
 bool lend_io_same_scheme(const char *a, const char *b)

@@ -54,7 +54,8 @@ struct lend_io_ops {
 	X(rx_missed, "dropped below the carrier, whose receive queue was full")                    \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
-	X(peers_refused, "peers turned away: table full, or wrong version")
+	X(peers_refused, "peers turned away: table full, or wrong version")                        \
+	X(capture_lost, "not in the capture: its file failed or its reader is slow")
 
 struct lend_io_stats {
 #define X(name, text) uint64_t name;
@@ -76,11 +77,15 @@ struct lend_io_config {
 	const char *eal; /* DPDK's EAL arguments, for a process's first dpdk carrier; NULL: from the
 			    address */
 	uint32_t mtu;    /* 0: the carrier's own choice */
+	/* As in lend_config; NULL and 0: what the environment says. */
+	const char *capture;
+	uint64_t capture_limit;
+	uint32_t capture_snap;
 };
 
 /* Opens the carrier that an address's scheme names; loads its module where it has one. 0, or -errno
  * with lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no such
- * carrier or device here), -ENOMEM, -EPERM. */
+ * carrier or device here), -ENOMEM, -EPERM; or what a capture's file says. */
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io);
 /* True when this carrier can resolve() an address of that scheme. */
 bool lend_io_same_scheme(const char *a, const char *b);

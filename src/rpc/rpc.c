@@ -87,7 +87,12 @@ static void on_map(void *arg, void *memory, size_t len)
 
 static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 {
-	struct lend_io_config config = {.listen = listen, .peer = peer, .eal = ep->config.eal};
+	struct lend_io_config config = {.listen = listen,
+					.peer = peer,
+					.eal = ep->config.eal,
+					.capture = ep->config.capture,
+					.capture_limit = ep->config.capture_limit,
+					.capture_snap = ep->config.capture_snap};
 	struct lend_carrier *carrier = &ep->carrier[ep->n_carriers];
 	int rc;
 
@@ -149,20 +154,29 @@ static int listen_all(struct lend_ep *ep)
 	return rc;
 }
 
+/* A text of the caller's, kept for carriers that open later. */
+static int keep_text(const char **text, const char *field)
+{
+	const char *theirs = *text;
+
+	*text = theirs ? strdup(theirs) : NULL;
+	return theirs && !*text ? lend_fail(ENOMEM, "no memory for config.%s", field) : 0;
+}
+
 static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 {
 	struct lend_config *c = &ep->config;
-	const char *eal;
+	int rc;
 
 	if (config && (config->size < offsetof(struct lend_config, listen) || config->size > 4096))
 		return lend_fail(EINVAL, "config.size is %u: begin with LEND_CONFIG_INIT",
 				 config->size);
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
-	eal = c->eal;
-	c->eal = eal ? strdup(eal) : NULL; /* for carriers that open later */
-	if (eal && !c->eal)
-		return lend_fail(ENOMEM, "no memory for config.eal");
+	rc = keep_text(&c->eal, "eal");
+	rc = keep_text(&c->capture, "capture") < 0 ? -ENOMEM : rc;
+	if (rc < 0)
+		return rc;
 	if (c->secret)
 		return lend_fail(
 		    EINVAL,
@@ -258,6 +272,7 @@ static void dismantle(struct lend_ep *ep)
 		lend_bufs_close(ep->bufs);
 	lend_sessions_close(ep);
 	free((void *)(uintptr_t)ep->config.eal);
+	free((void *)(uintptr_t)ep->config.capture);
 	lend_methods_free(&ep->methods);
 	free(ep->req);
 	lend_heap_unmap(&ep->core_memory);

@@ -1,0 +1,206 @@
+/* Goal: whatever happens to a capture's file, the carrier goes on, what is there can be read and
+ * what is not is counted. Method: a full disk, a pipe that nobody reads, a limit, a killed process,
+ * a path in use or none, several endpoints. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/capture_file.h"
+#include "io/captured.h"
+#include "sys/why.h"
+
+TestSuite(capture_file, .init = captured_begin, .fini = captured_end, .timeout = 60);
+
+Test(capture_file, a_file_of_limited_size)
+{
+	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, LEND_CAPTURE_LIMIT_MIN);
+	uint64_t first_of_new, last_of_old;
+	struct blocks *b;
+
+	for (uint32_t i = 0; i < 100; i++)
+		captured_exchange(&e, i, 1400);
+	captured_close(&e);
+	b = captured_read("a.pcapng.1");
+	cr_assert(b->len <= LEND_CAPTURE_LIMIT_MIN && b->len > LEND_CAPTURE_LIMIT_MIN - 2000);
+	last_of_old = b->packet[b->n - 1].time;
+	blocks_free(b);
+	b = captured_read("a.pcapng");
+	cr_assert_leq(b->len, LEND_CAPTURE_LIMIT_MIN);
+	cr_assert(b->sections == 1 && b->interfaces == 2, "described anew");
+	first_of_new = b->packet[0].time;
+	cr_assert_geq(first_of_new, last_of_old);
+	blocks_free(b);
+}
+
+Test(capture_file, a_later_endpoint_adds_to_the_file)
+{
+	struct captured e;
+	struct blocks *b;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
+		captured_exchange(&e, i, 100);
+		captured_close(&e);
+	}
+	b = captured_read("a.pcapng");
+	cr_assert(b->sections == 3 && b->interfaces == 6 && b->n == 6);
+	blocks_free(b);
+}
+
+static uint64_t lost(const struct captured *e)
+{
+	return e->client->stats.capture_lost + e->server->stats.capture_lost;
+}
+
+Test(capture_file, a_full_disk_ends_the_capture_alone)
+{
+	struct captured e = captured_ends(&captured_udp, "/dev/full", 0, 0);
+	uint64_t before;
+
+	cr_assert_eq(lost(&e), 0);
+	captured_exchange(&e, 0, 100);
+	e.client->ops->arm(e.client);
+	before = lost(&e);
+	for (uint32_t i = 1; i < 50; i++)
+		captured_exchange(&e, i, 1000);
+	cr_assert_eq(lost(&e) - before, 98, "each is counted");
+	captured_close(&e);
+}
+
+Test(capture_file, a_slow_reader_loses_packets_and_holds_up_nobody)
+{
+	char path[160];
+	struct captured e;
+	struct blocks *b;
+	char *bytes = malloc(4 << 20);
+	size_t len = 0;
+	uint64_t told = 0;
+	ssize_t n;
+	int fd;
+
+	captured_path("pipe", path);
+	cr_assert(mkfifo(path, 0600) == 0 && bytes);
+	fd = open(path, O_RDONLY | O_NONBLOCK);
+	e = captured_ends(&captured_udp, "pipe", 0, 0);
+	for (uint32_t i = 0; i < 100; i++)
+		captured_exchange(&e, i, 32000);
+	cr_assert_gt(lost(&e), 0);
+	for (int again = 0; again < 2; again++) {
+		while ((n = read(fd, bytes + len, (4 << 20) - len)) > 0)
+			do
+				len += (size_t)n;
+			while (e.client->ops->arm(e.client),
+			       (n = read(fd, bytes + len, 65536)) > 0);
+		captured_exchange(&e, 200, 20);
+	}
+	e.client->ops->arm(e.client);
+	while ((n = read(fd, bytes + len, (4 << 20) - len)) > 0)
+		len += (size_t)n;
+	b = blocks_parse(bytes, len);
+	for (uint32_t i = 0; i < b->n; i++)
+		told += b->packet[i].lost;
+	cr_assert_eq(told, lost(&e), "the gap is in the file");
+	captured_close(&e);
+	blocks_free(b);
+	close(fd);
+	free(bytes);
+}
+
+static void fail_with(const char *capture, int err, const char *mend)
+{
+	struct lend_io_config config = {.listen = "udp:127.0.0.1:0", .capture = capture};
+	struct lend_io *io;
+
+	cr_assert_eq(lend_io_open(&config, &io), -err, "%s", capture ? capture : "");
+	cr_assert_not_null(strstr(lend_why_text(), mend), "%s", lend_why_text());
+}
+
+Test(capture_file, what_cannot_be_opened_is_told)
+{
+	char path[2000];
+
+	fail_with("/nowhere/at/all.pcapng", ENOENT, "give a path that can be written");
+	fail_with("/", EISDIR, "give a path that can be written");
+	memset(path, 'x', sizeof(path));
+	path[sizeof(path) - 1] = 0;
+	fail_with(path, ENAMETOOLONG, "shorter");
+	setenv("LEND_CAPTURE", "/dev/null", 1);
+	setenv("LEND_CAPTURE_SNAP", "12x", 1);
+	fail_with(NULL, EINVAL, "LEND_CAPTURE_SNAP=12x");
+	setenv("LEND_CAPTURE_SNAP", "12K", 1);
+	setenv("LEND_CAPTURE_LIMIT", "-1", 1);
+	fail_with(NULL, EINVAL, "LEND_CAPTURE_LIMIT=-1");
+}
+
+Test(capture_file, an_empty_path_is_none)
+{
+	struct lend_io_config config = {.listen = "udp:127.0.0.1:0", .capture = ""};
+	struct lend_io *io, *plain;
+
+	cr_assert_eq(lend_io_open(&config, &plain), 0);
+	setenv("LEND_CAPTURE", "/nowhere/at/all.pcapng", 1);
+	cr_assert_eq(lend_io_open(&config, &io), 0);
+	cr_assert_eq(io->ops, plain->ops, "one that is not captured pays nothing");
+	io->ops->close(io);
+	plain->ops->close(plain);
+}
+
+/* The child fills the same path and is killed while the parent holds its own file. */
+Test(capture_file, another_process_has_a_file_of_its_own_and_may_be_killed)
+{
+	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
+	char name[64];
+	struct blocks *b;
+	int status;
+	pid_t pid;
+
+	captured_exchange(&e, 0, 100);
+	pid = fork();
+	if (pid == 0) {
+		struct captured mine = captured_ends(&captured_udp, "a.pcapng", 0, 0);
+
+		for (uint32_t i = 0; i < 10; i++)
+			captured_exchange(&mine, i, 100);
+		(void)mine.client->ops->arm(mine.client);
+		captured_exchange(&mine, 10, 100); /* not written yet */
+		kill(getpid(), SIGKILL);
+	}
+	cr_assert(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+	captured_close(&e);
+	b = captured_read("a.pcapng");
+	cr_assert(b->n == 2 && b->sections == 1);
+	blocks_free(b);
+	(void)snprintf(name, sizeof(name), "a-%d.pcapng", (int)pid);
+	b = captured_read(name);
+	cr_assert_geq(b->n, 20, "what was there when it slept");
+	blocks_free(b);
+}
+
+Test(capture_file, what_waits_is_written_after_a_while)
+{
+	struct captured e = captured_ends(&captured_udp, "%p.pcapng", 0, 0);
+	uint64_t end = conform_ms() + 5000;
+	char name[64];
+	uint32_t n = 0;
+
+	captured_exchange(&e, 0, 100);
+	(void)snprintf(name, sizeof(name), "%d.pcapng", getpid());
+	while (n == 0 && conform_ms() < end) {
+		struct blocks *b;
+
+		(void)conform_take(e.server, NULL, NULL);
+		b = captured_read(name);
+		n = b->n;
+		blocks_free(b);
+	}
+	cr_assert_eq(n, 2, "polling is enough");
+	captured_close(&e);
+}

@@ -1,0 +1,33 @@
+/* captured - two carriers of one kind that are captured into one file, in a folder of the test's
+ * own.
+ */
+#ifndef LEND_TEST_IO_CAPTURED_H
+#define LEND_TEST_IO_CAPTURED_H
+
+#include "io/blocks.h"
+#include "io/conform.h"
+
+/* Rows of the conformance suite whose carriers are captured, to nowhere. */
+extern const struct conform_row captured_shm, captured_udp;
+
+/* The folder, before and after a test. */
+void captured_begin(void);
+void captured_end(void);
+/* A file of that folder, or one with an absolute path. */
+struct lend_io *captured_open(const char *listen, const char *peer, const char *name, uint32_t snap,
+			      uint64_t limit);
+struct blocks *captured_read(const char *name);
+void captured_path(const char *name, char path[160]);
+
+struct captured {
+	struct lend_io *server, *client;
+	uint32_t peer;
+	char address[104];
+};
+struct captured captured_ends(const struct conform_row *row, const char *name, uint32_t snap,
+			      uint64_t limit);
+void captured_close(struct captured *e);
+/* Sends and takes one at a time, so that nothing is lost. */
+void captured_exchange(struct captured *e, uint32_t seq, uint32_t len);
+
+#endif
