@@ -87,8 +87,7 @@ uint32_t conform_resolve(struct lend_io *from, const char *address, struct lend_
 	return peer;
 }
 
-/* $SEED replays what a failure printed. */
-static uint64_t choose_seed(void)
+uint64_t conform_seed(void)
 {
 	const char *given = getenv("SEED");
 
@@ -98,7 +97,7 @@ static uint64_t choose_seed(void)
 void conform_open(struct conform_pair *pair, const struct conform_row *row)
 {
 	conform_need(row);
-	*pair = (struct conform_pair){.row = row, .seed = choose_seed()};
+	*pair = (struct conform_pair){.row = row, .seed = conform_seed()};
 	pair->server = conform_listen(row, pair->address);
 	pair->client = conform_client(pair->address);
 	pair->peer = conform_resolve(pair->client, pair->address, pair->server);

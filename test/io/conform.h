@@ -89,6 +89,8 @@ struct conform_pair {
 	uint64_t seed;
 };
 
+/* $SEED, which replays what a failure printed, or another one each time. */
+uint64_t conform_seed(void);
 /* Skips the running test where the carrier is absent. */
 void conform_need(const struct conform_row *row);
 /* The address of a listener as the link's other end writes it. */

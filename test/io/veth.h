@@ -1,0 +1,19 @@
+/* veth - a veth pair in a network namespace of this process, for devices that DPDK drives.
+ *
+ * lend0 (02:00:00:00:00:01) is for the device KIND0, lend1 (...:02) for KIND1 (or for the kernel:
+ * it is up, without an address). The devices take frames below the kernel's stack, so both ends can
+ * be in one namespace; it ends with the process, and nothing has a name outside. Threads: before
+ * others are started.
+ */
+#ifndef LEND_TEST_IO_VETH_H
+#define LEND_TEST_IO_VETH_H
+
+#include <stdbool.h>
+
+/* kind: "net_af_packet" or "net_af_xdp". NULL: it is there, and $LEND_EAL makes the devices (both:
+ * at both ends, else at lend0 only); else why this machine has none. */
+const char *veth_make(const char *kind, bool both);
+/* Runs a shell command there; true: it ended well. */
+bool veth_run(const char *command);
+
+#endif
