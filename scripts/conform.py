@@ -2,7 +2,7 @@
 """One table of every carrier and every promise: the suites of test/io, the image chain and a memory node. scripts/conform.sh
 builds and calls it.
 
-usage: conform.py BUILD [--only CARRIER]... [--suites] [--guest] [--json]
+usage: conform.py BUILD [--only CARRIER]... [--suites] [--sleeps N] [--guest] [--json]
 """
 import argparse
 import importlib.util
@@ -22,7 +22,7 @@ CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "
 # What else is asked of it, and what the programs do over it.
 MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", "clients", "both_ends", "ping_pong"]
 APPS = ["images", "memory"]
-LIMIT = 300  # seconds for one program
+LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 
 # How the programs reach each other over a carrier: options of lend; %p is a process's number.
 EAL = "--no-huge -m 192 --no-pci --no-shconf"
@@ -260,9 +260,12 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", action="append", metavar="CARRIER", help="this carrier; may be repeated")
     parser.add_argument("--suites", action="store_true", help="without the programs: no images, no memory")
+    parser.add_argument("--sleeps", type=int, metavar="N", help="how often the cases about waiting sleep")
     parser.add_argument("--guest", action="store_true", help="carriers that this machine lacks, in a guest")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    if args.sleeps:
+        os.environ["LEND_CONFORM_SLEEPS"] = str(args.sleeps)
     matrix = run_here(args.build.resolve(), args.only, args.suites)
     if args.guest:
         run_guest(matrix)

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
-		usage: scripts/conform.sh [--guest] [--json] [--only CARRIER]... [--suites]
+		usage: scripts/conform.sh [--guest] [--json] [--only CARRIER]... [--suites] [--sleeps N]
 
 		Builds, runs the conformance suite (test/io) of every carrier, the image chain and a memory node over each, and
 		prints carriers x promises: ok, FAIL, or - where the machine or the carrier lacks it; reasons below. Exit code 1
@@ -14,11 +14,12 @@ help() {
 		  --json     one object: {"pass","fail","absent","cells":[{"carrier","case","result","reason","where"}...]}
 		  --only C   this carrier; may be repeated
 		  --suites   without the programs: no image chain, no memory node
+		  --sleeps N the cases about waiting sleep N times, racing with what wakes them (3,000)
 
 		examples:
 		  scripts/conform.sh                           the table
 		  scripts/conform.sh --guest --json | jq .fail
-		  scripts/conform.sh --only udp --only udp6
+		  scripts/conform.sh --only udp --only udp6 --suites --sleeps 300000
 	EOF
 }
 
