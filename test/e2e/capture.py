@@ -1,0 +1,580 @@
+#!/usr/bin/env python3
+"""Goal: Wireshark reads every datagram of Lend: each kind, field, fragment and memory operation, and no hostile byte
+makes the dissector fail.
+
+Method: tshark with scripts/wireshark/lend.lua on three sorts of captures. Datagrams written here, byte by byte from the
+tables of src/core/README.md and src/wire/memop.h, with a known value in each field; runs of the built programs over the
+carriers that this machine has, compared with what was called and stored; and the first sort damaged under a seed.
+The dissector's tables are compared with the C headers. Every field that it registers must have been seen.
+
+usage: capture.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LUA = ROOT / "scripts/wireshark/lend.lua"
+SEED = int(os.environ.get("LEND_SEED", "1"))
+FUZZED = 2000
+KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE".split()
+SERVED, ACKED = 0x08, 0x10
+SENT, FULL, DEAD, RECEIVED, GONE = range(5)
+MEM = 0x4C454E44
+SEEN_FIELDS = set()  # of all captures together
+
+
+def tshark(*args):
+    done = subprocess.run(["tshark", *map(str, args), "-X", f"lua_script:{LUA}"], capture_output=True, timeout=100)
+    assert done.returncode == 0, (args, done.returncode, done.stderr[-500:])
+    said = [line for line in done.stderr.decode().splitlines() if "Running as user" not in line]
+    assert not any("lua" in line.lower() for line in said), said[:5]
+    return done.stdout.decode(errors="replace")
+
+
+def fields_of_lua():
+    return [line.split("\t")[2] for line in tshark("-G", "fields").splitlines()
+            if line.startswith("F\t") and line.split("\t")[2].startswith("lend.")]
+
+
+def rows(path, *more):
+    """A dict of field to list of values for each packet. A second pass, so that what comes later is known."""
+    names = ALL_FIELDS + ["frame.number", "frame.comment", "_ws.lua.text", "_ws.expert", "_ws.col.Info", "_ws.col.Source"]
+    out = tshark("-2", "-r", path, "-T", "fields", "-E", "aggregator=;", "-E", "separator=|", *more,
+                 *[word for name in names for word in ("-e", name)])
+    found = [{k: v.split(";") for k, v in zip(names, line.split("|")) if v} for line in out.splitlines()]
+    for row in found:
+        assert "_ws.lua.text" not in row, row
+        SEEN_FIELDS.update(row)
+    return found
+
+
+def one(row, name):
+    assert len(row.get(name, [])) == 1, (name, row.get(name), row.get("_ws.col.Info"))
+    return row[name][0]
+
+
+def number(row, name):
+    return int(one(row, name), 0)
+
+
+def crc_of_byte(crc):
+    for _ in range(8):
+        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc
+
+
+CRC = [crc_of_byte(i) for i in range(256)]
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ CRC[(crc ^ byte) & 255]
+    return crc ^ 0xFFFFFFFF
+
+
+def datagram(kind, body=b"", session=0, call=0, num=0, offset=0, length=0, flags=3, trailer=True, magic=0x4C):
+    data = struct.pack("<BBBBIQQII", magic, 1, kind if isinstance(kind, int) else KINDS.index(kind) + 1, flags, call,
+                       session, num, offset, length) + body
+    return data + (struct.pack("<I12x", crc32c(data)) if trailer else b"")
+
+
+class File:
+    """A pcapng file as capture.c writes them."""
+
+    def __init__(self, path):
+        self.path, self.packets = path, []
+        self.bytes = self.block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+        self.bytes += self.block(1, struct.pack("<HHIHHB3xI", 252, 0, 0, 9, 1, 9, 0))  # nanoseconds
+
+    @staticmethod
+    def block(kind, body):
+        body += bytes(-len(body) % 4)
+        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
+
+    def add(self, data, event=SENT, trailer=True, address=b"udp:10.0.0.2:7000", ip=True, kept=None, comment=None):
+        lead = struct.pack(">HH12s", 12, 12, b"lend_capture")
+        if ip:
+            lead += struct.pack(">HHIHH4BHHIHH4BHHI", 24, 4, 3, 20, 4, 10, 0, 0, 1, 25, 4, 6000, 21, 4, 10, 0, 0, 2, 26, 4, 7000)
+        lead += struct.pack(">HH", 0, 0)
+        lead += struct.pack("<BBBBII", 1, event, 0 if trailer else 1, len(address), 3, 1) + address
+        self.add_raw(lead + data, kept and len(lead) + kept, comment)
+
+    def add_raw(self, data, kept=None, comment=None):
+        self.packets.append(data)
+        time, option = 10 ** 18 + len(self.packets), b""
+        if comment:
+            option = struct.pack("<HH", 1, len(comment)) + comment + bytes(-len(comment) % 4) + bytes(4)
+        body = data[:kept]
+        head = struct.pack("<IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(body), len(data))
+        self.bytes += self.block(6, head + body + bytes(-len(body) % 4) + option)
+
+    def write(self):
+        self.path.write_bytes(self.bytes)
+        return self.path
+
+
+HELLO = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0xC1, 1400, 65536, 1 << 24, b"t" * 32)
+ACCEPT = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0x51, 1400, 65536, 1 << 24, b"t" * 32)
+REF = struct.pack("<IIIBBH6s6s5s5s5s5s16s", 0xABCD, 0xEF01, 12, 1, 2, 7 | 3 << 5 | 1 << 10, (99).to_bytes(6, "little"),
+                  (8192).to_bytes(6, "little"), (4096).to_bytes(5, "little"), (1000).to_bytes(5, "little"),
+                  (10).to_bytes(5, "little"), (20).to_bytes(5, "little"), bytes(range(16)))
+SPACE = struct.pack("<IIQ", 21, 22, 23)
+TERMS = struct.pack("<B3xIQ", 2, 5, 10 ** 9)
+OFFSET, LEN = struct.pack("<Q", 4096), struct.pack("<Q", 3)
+STATS = [name for name in re.findall(r"X\((\w+), \"", (ROOT / "src/wire/memop.h").read_text())]
+OPS = [  # name, fields and payload, the reply
+    ("HELLO", b"", struct.pack("<IIIIQII", 0xABCD, 0xEF01, 9, 4096, 10 ** 10, 1024, 7) + b"shm:mn0"),
+    ("PUT", TERMS + LEN + b"abc", REF),
+    ("GET", REF + OFFSET + LEN, b"xyz"),
+    ("ALLOC", LEN, SPACE),
+    ("READ", SPACE + OFFSET + LEN, b"uvw"),
+    ("WRITE", SPACE + OFFSET + LEN + b"def", b""),
+    ("SEAL", SPACE + OFFSET + LEN + TERMS, REF),
+    ("MAP", REF, SPACE + struct.pack("<Q", 1 << 33)),
+    ("ADOPT", REF, b""),
+    ("GRANT", REF + TERMS, b""),
+    ("RELEASE", struct.pack("<II", 2, 0) + REF + REF, struct.pack("<II", 1, 1)),
+    ("NARROW", REF + OFFSET + LEN + struct.pack("<II", 3, 0), REF),
+    ("FREE", SPACE, b""),
+    ("STAT", b"", struct.pack("<II", len(STATS), 0) + b"".join(struct.pack("<Q", 1000 + i) for i in range(len(STATS)))),
+    ("FORGET", struct.pack("<Q", 55), struct.pack("<B7x", 1)),
+    ("RENEW", b"", b""),
+    ("BYE_CLIENT", b"", b""),
+]
+SEEN = struct.pack("<QQII", 10, 0b101100000, 250, 4)
+
+
+def operation(op, rest):
+    return struct.pack("<BBHIQQII", op, 1, 1 if op == 7 else 0, 3, 44, 40, 9, 0) + rest
+
+
+def request(method, payload, call, num, **more):
+    return datagram("REQUEST", struct.pack("<III", method, 250000, 65536) + payload, 0x51, call, num, length=len(payload), **more)
+
+
+def reply(payload, call, num, acked, status=0, **more):
+    return datagram("REPLY", struct.pack("<BB2xIQ", status, 1, 1234, acked) + payload, 0xC1, call, num, length=len(payload),
+                    flags=3 | SERVED, **more)
+
+
+def write_kinds(path):
+    """Every kind once, a call of one fragment and one of three; frames are counted from 1."""
+    f, total = File(path), bytes(range(250))
+    head = struct.pack("<III", 7, 0xFFFFFFFF, 0)
+    f.add(datagram("CONNECT", HELLO, num=1))
+    f.add(datagram("ACCEPT", ACCEPT, 0xC1, num=1), RECEIVED)
+    f.add(request(7, b"0123456789", 1 << 10 | 5, 2))
+    f.add(reply(b"yes", 1 << 10 | 5, 10, 2), RECEIVED)
+    f.add(datagram("REQUEST", head + SEEN + total[:100], 0x51, 2 << 10, 3, 0, 250, flags=3 | ACKED))
+    f.add(datagram("REQUEST", head + total[:100], 0x51, 2 << 10, 4, 0, 250))
+    f.add(datagram("REQUEST", head + total[200:], 0x51, 2 << 10, 5, 200, 250), FULL, comment=b"not sent: the carrier was full")
+    f.add(datagram("REQUEST", head + total[200:], 0x51, 2 << 10, 5, 200, 250))
+    f.add(datagram("REQUEST", head + total[100:200], 0x51, 2 << 10, 6, 100, 250))
+    f.add(datagram("ACK", struct.pack("<II", 200, 65000) + SEEN, 0xC1, 2 << 10, 11, 1, 3, flags=3 | SERVED), RECEIVED)
+    f.add(datagram("PROBE", struct.pack("<II", 0, 100) + SEEN, 0x51, 2 << 10, 7, 2, 0))
+    f.add(datagram("CANCEL", b"", 0x51, 2 << 10, 8))
+    f.add(datagram("GONE", b"", 0xC1, 2 << 10, 12, flags=SERVED), RECEIVED)
+    f.add(datagram("PING", SEEN, 0x51, num=9, flags=ACKED))
+    f.add(datagram("BYE", b"", 0x51, num=10))
+    f.add(datagram("BYE_ACK", b"", 0xC1, num=13), RECEIVED)
+    f.add(datagram("RESET", b"", 0x99), DEAD, comment=b"not sent: the peer is gone")
+    f.add(b"", GONE, address=b"shm:shop", ip=False)
+    f.add(request(8, b"", 3 << 10, 11, trailer=False), trailer=False, address=b"", ip=False)
+    return f.write()
+
+
+def write_memory(path):
+    f, num = File(path), 1
+    f.add(datagram("ACCEPT", ACCEPT, 0xC1, num=1), RECEIVED)
+    for op, (_, fields, answer) in enumerate(OPS, 1):
+        num += 1
+        f.add(request(MEM, operation(op, fields), op << 10, num))
+        f.add(reply(answer, op << 10, num, num), RECEIVED)
+    f.add(request(MEM, operation(4, LEN), 30 << 10, 30))
+    f.add(reply(b"", 30 << 10, 30, 30, status=8), RECEIVED)
+    return f.write()
+
+
+def write_wrong(path):
+    """What the receiver drops, and the expert that says so."""
+    f, good = File(path), request(7, b"0123456789", 1 << 10, 2)
+    wrong = [("short", good[:20]), ("short", datagram("REQUEST", b"ab")), ("short", datagram("ACK", bytes(20))),
+             ("foreign", datagram("PING", magic=0x4D)), ("kind", datagram(99)), ("kind", datagram("PING", flags=0x40)),
+             ("checksum", good[:-20] + b"!" + good[-19:]), ("checksum", good[:-16] + bytes(4) + good[-12:]),
+             ("length", datagram("BYE", b"x")), ("length", datagram("REQUEST", bytes(12) + b"long", length=3)),
+             ("length", datagram("REQUEST", bytes(12), length=3)),
+             ("operation", request(MEM, operation(99, b""), 2 << 10, 3)), ("operation", request(MEM, b"tiny", 3 << 10, 4)),
+             ("operation", request(MEM, operation(3, REF[:40]), 4 << 10, 5)),
+             ("operation", request(MEM, operation(11, struct.pack("<II", 3, 0) + REF), 5 << 10, 6))]
+    for _, data in wrong:
+        f.add(data)
+    f.add(good, kept=50)
+    f.add(good, kept=10)
+    return f.write(), [name for name, _ in wrong] + ["cut", "cut"]
+
+
+def packets_of(path):
+    """The packets of a capture, as bytes."""
+    data, at, packets = path.read_bytes(), 0, []
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        if kind == 6:
+            packets.append(data[at + 28:at + 28 + struct.unpack_from("<I", data, at + 20)[0]])
+        at += size
+    return packets
+
+
+def ip_packet(data, port=31850):
+    """The same datagram as tcpdump would see it: link type 101, raw IP."""
+    udp = struct.pack(">HHHH", 6000, port, 8 + len(data), 0) + data
+    return struct.pack(">BBHHHBBH4B4B", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, 10, 0, 0, 1, 10, 0, 0, 2) + udp
+
+
+def write_ip(path, datagrams):
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 101)
+    for i, data in enumerate(map(ip_packet, datagrams)):
+        out += struct.pack("<IIII", 1, i, len(data), len(data)) + data
+    path.write_bytes(out)
+    return path
+
+
+class Crafted(unittest.TestCase):
+    """Datagrams of this file."""
+
+    def test_1_every_kind(self):
+        got = rows(write_kinds(TMP / "kinds.pcapng"))
+        self.assertEqual({number(r, "lend.kind") for r in got if "lend.kind" in r}, set(range(1, 13)))
+        for r in got[:17]:
+            self.assertEqual((one(r, "lend.trailer.good"), one(r, "lend.trailer.zero")), ("1", "00" * 12))
+        hello = got[1]
+        for name, value in (("incarnation", bytes(range(16)).hex()), ("ticket", (b"t" * 32).hex())):
+            self.assertEqual(one(hello, f"lend.hello.{name}"), value)
+        for name, value in (("connect", 77), ("session", 0x51), ("payload", 1400), ("unscheduled", 65536), ("message_max", 1 << 24)):
+            self.assertEqual(number(hello, f"lend.hello.{name}"), value)
+        first = got[2]
+        for name, value in (("call", 1 << 10 | 5), ("call.slot", 5), ("call.seq", 1), ("session", 0x51), ("number", 2), ("length", 10),
+                            ("request.method", 7), ("request.left_us", 250000), ("request.grant", 65536), ("flags.class", 3),
+                            ("response_in", 4), ("message.len", 10), ("capture.peer", 3), ("capture.event", SENT)):
+            self.assertEqual(number(first, f"lend.{name}"), value, name)
+        self.assertEqual(one(first, "lend.message"), b"0123456789".hex())
+        self.assertEqual(one(first, "lend.capture.address"), "udp:10.0.0.2:7000")
+        answer = got[3]
+        for name, value in (("reply.status", 0), ("reply.ran", 1), ("reply.delay_ns", 1234), ("reply.acked", 2), ("response_to", 3)):
+            self.assertEqual(number(answer, f"lend.{name}"), value, name)
+        self.assertEqual(one(answer, "lend.time"), "0.000000001")
+
+    def test_1_fragments_and_reports(self):
+        got = rows(write_kinds(TMP / "kinds.pcapng"))
+        whole = got[8]
+        self.assertEqual(one(whole, "lend.message"), bytes(range(250)).hex())
+        self.assertEqual((number(whole, "lend.message.len"), number(whole, "lend.message.fragments")), (250, 3))
+        self.assertEqual(whole["lend.message.fragment"], ["5", "8", "9"])
+        self.assertEqual([number(got[i], "lend.message.joined_in") for i in (4, 5, 7)], [9, 9, 9])
+        self.assertEqual(number(got[5], "lend.repeated"), 5)
+        self.assertNotIn("lend.message.joined_in", got[6], "what was not sent is no part of anything")
+        self.assertEqual((one(got[6], "frame.comment"), number(got[6], "lend.capture.event")),
+                         ("not sent: the carrier was full", FULL))
+        ack = got[9]
+        for name, value in (("ack.low", 200), ("ack.granted", 65000), ("ack.state", 1), ("ack.dropped", 1), ("ack.probed", 1),
+                            ("seen.acked", 10), ("seen.map", 0b101100000), ("seen.delay_ns", 250), ("seen.ecn", 4), ("request_in", 5)):
+            self.assertEqual(number(ack, f"lend.{name}"), value, name)
+        self.assertEqual(one(ack, "lend.seen.list"), "10, 3-4, 1")
+        self.assertEqual(number(got[4], "lend.seen.frame"), 4)
+        self.assertIn("hung up", one(got[17], "_ws.col.Info"))
+        self.assertEqual(one(got[17], "_ws.col.Source"), "shm:shop")
+        self.assertEqual((number(got[18], "lend.capture.checked"), number(got[18], "lend.message.len")), (1, 0))
+
+    def test_1_every_operation(self):
+        got = rows(write_memory(TMP / "memory.pcapng"))
+        ask = {name: got[1 + 2 * i] for i, (name, _, _) in enumerate(OPS)}
+        answer = {name: got[2 + 2 * i] for i, (name, _, _) in enumerate(OPS)}
+        for i, (name, fields, _) in enumerate(OPS, 1):
+            for field, value in (("op", i), ("client", 3), ("id", 44), ("low", 40), ("life", 9), ("version", 1)):
+                self.assertEqual(number(ask[name], f"lend.mem.{field}"), value)
+            self.assertNotIn("_ws.expert", ask[name], name)
+            self.assertNotIn("_ws.expert", answer[name], name)
+            self.assertIn(name, one(ask[name], "_ws.col.Info"))
+            for field, part in (("ref.slot", REF), ("space.slot", SPACE), ("terms.ttl_ns", TERMS), ("mem.offset", OFFSET)):
+                self.assertEqual(f"lend.{field}" in ask[name], part in fields, (name, field))
+        for field, value in (("node", 0xABCD), ("epoch", 0xEF01), ("slot", 12), ("version", 1), ("depth", 2), ("serial", 99),
+                             ("root_len", 8192), ("slice1_offset", 4096), ("slice1_len", 1000), ("slice2_offset", 10),
+                             ("slice2_len", 20), ("rights.root", 7), ("rights.slice1", 3), ("rights.slice2", 1),
+                             ("first", 4106), ("len", 20)):
+            for row in (ask["GET"], answer["PUT"], answer["SEAL"], answer["NARROW"]):
+                self.assertEqual(number(row, f"lend.ref.{field}"), value, field)
+        self.assertEqual(one(ask["GET"], "lend.ref.token"), bytes(range(16)).hex())
+        for row, field, value in ((ask["PUT"], "mem.len", 3), (ask["SEAL"], "mem.consume", 1), (ask["GRANT"], "terms.kind", 2),
+                                  (ask["GRANT"], "terms.n", 5), (ask["GRANT"], "terms.ttl_ns", 10 ** 9), (ask["READ"], "mem.offset", 4096),
+                                  (ask["NARROW"], "mem.rights", 3), (ask["RELEASE"], "mem.n", 2), (ask["FORGET"], "mem.target", 55),
+                                  (ask["FREE"], "space.serial", 23), (answer["ALLOC"], "space.epoch", 22), (answer["MAP"], "mem.mapped", 1 << 33),
+                                  (answer["RELEASE"], "mem.released", 1), (answer["RELEASE"], "mem.not_held", 1),
+                                  (answer["FORGET"], "mem.forgot", 1), (answer["HELLO"], "node.page", 4096), (answer["HELLO"], "node.id", 0xABCD),
+                                  (answer["HELLO"], "node.life", 9), (answer["HELLO"], "node.lease_ns", 10 ** 10)):
+            self.assertEqual(number(row, f"lend.{field}"), value, field)
+        self.assertEqual(len(ask["RELEASE"]["lend.ref.slot"]), 2)
+        self.assertEqual(one(answer["HELLO"], "lend.node.addresses"), "shm:mn0")
+        for row, text in ((ask["PUT"], b"abc"), (answer["GET"], b"xyz"), (answer["READ"], b"uvw"), (ask["WRITE"], b"def")):
+            self.assertEqual(one(row, "lend.mem.payload"), text.hex())
+        for i, name in enumerate(STATS):
+            self.assertEqual(number(answer["STAT"], f"lend.stat.{name}"), 1000 + i)
+        self.assertNotIn("_ws.expert", got[-1], "a refusal has no reference")
+
+    def test_1_what_is_wrong_is_flagged(self):
+        path, names = write_wrong(TMP / "wrong.pcapng")
+        got = rows(path)
+        self.assertEqual([[n[len("lend.expert."):] for n in r if n.startswith("lend.expert.")] for r in got], [[n] for n in names])
+        self.assertTrue(all(one(r, "lend.trailer.good") == "0" for r, name in zip(got, names) if name == "checksum"))
+
+    def test_1_udp_of_any_tool(self):
+        data = [p[p.index(b"udp:10.0.0.2:7000") + 17:] for p in packets_of(TMP / "kinds.pcapng")[:17]]
+        noise = [b"L\1\7" + b"x" * 80, b"hello", b"", bytes(100)]
+        got = rows(write_ip(TMP / "ip.pcap", data + noise))
+        self.assertEqual([number(r, "lend.kind") for r in got[:17]], [p[2] for p in data])
+        self.assertEqual(one(got[8], "lend.message"), bytes(range(250)).hex())
+        self.assertEqual(number(got[3], "lend.response_to"), 3)
+        elsewhere = rows(write_ip(TMP / "noise.pcap", noise))
+        self.assertFalse([r for r in elsewhere if "lend.kind" in r], "other protocols are left alone")
+
+    def test_1_replies_without_the_session_s_beginning(self):
+        f = File(TMP / "late.pcapng")
+        f.add(request(7, b"question", 1 << 10, 2))
+        f.add(reply(b"answer", 1 << 10, 9, 2), RECEIVED)
+        got = rows(f.write())
+        self.assertEqual((number(got[0], "lend.response_in"), number(got[1], "lend.response_to")), (2, 1))
+
+    def test_1_damaged_packets(self):
+        write_kinds(TMP / "kinds.pcapng"), write_memory(TMP / "memory.pcapng")
+        good, rng = packets_of(TMP / "kinds.pcapng") + packets_of(TMP / "memory.pcapng"), random.Random(SEED)
+        f = File(TMP / "damaged.pcapng")
+        for i in range(FUZZED):
+            last = rng.randrange(len(good)) if i % 2 == 0 else min(last + 1, len(good) - 1)  # requests and their replies
+            data = bytearray(good[last])
+            start = data.index(b"\0\0\0\0\1") + 4 if rng.random() < 0.9 else 0  # mostly behind the tags
+            at = data.find(b"\x4c\1", start)
+            if at >= 0 and i % 8:
+                struct.pack_into("<I", data, at + 4, i // 2 + 1 << 10)  # a call of its own
+            for _ in range(rng.choice((1, 1, 2, 5, 20))):
+                data[rng.randrange(start, len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            if rng.random() < 0.2:
+                del data[rng.randrange(start, len(data)):]
+            if rng.random() < 0.7:  # so that what is behind the checksum is reached
+                if 0 <= at and at + 48 <= len(data):
+                    data[-16:] = struct.pack("<I12x", crc32c(data[at:-16]))
+            f.add_raw(bytes(data))
+        text = tshark("-2", "-r", f.write(), "-V")
+        self.assertEqual(text.count("\nFrame ") + text.startswith("Frame "), FUZZED, f"LEND_SEED={SEED}")
+        errors = set(re.findall("Lua Error: .*", text))
+        self.assertFalse(errors, f"LEND_SEED={SEED}")
+        self.assertGreater(text.count("Memory operation"), FUZZED // 20)
+
+
+def lend(*args):
+    done = subprocess.run([BUILD / "lend", *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (args, done.stderr[-1000:])
+    return done.stdout
+
+
+class Node:
+    """A memory node that captures what it hears."""
+
+    def __init__(self, listen, capture):
+        self.process = subprocess.Popen([BUILD / "lend-mn", "--listen", listen, "--size", "64M", "--capture", capture],
+                                        stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().split()[-1]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+def listen_at(carrier):
+    return {"shm": f"shm:capture-{os.getpid()}", "udp": "udp:127.0.0.1:0", "dpdk-memif": "dpdk:memif@127.0.0.1:0"}[carrier]
+
+
+class Ran(unittest.TestCase):
+    """Runs of the built programs."""
+
+    def check(self, got, carrier):
+        """What holds for any capture of what went well: whole, linked, nothing malformed."""
+        kind = {name: [r for r in got if r.get("lend.kind") == [str(i)]] for i, name in enumerate(KINDS, 1)}
+        self.assertTrue(kind["CONNECT"] and kind["ACCEPT"] and kind["BYE"])
+        for r in (r for r in got if "lend.kind" in r):
+            self.assertFalse([name for name in r if name.startswith("lend.expert.")], r)
+            checked = one(r, "lend.capture.checked") == "1"
+            self.assertEqual(r.get("lend.trailer.good"), None if checked else ["1"])
+            self.assertEqual(checked, carrier == "shm")
+        for name in ("REQUEST", "REPLY"):  # udp may repeat one
+            kind[name] = [r for r in kind[name] if "lend.repeated" not in r]
+        for r in kind["REPLY"]:
+            self.assertIn("lend.response_to", r)
+        return kind
+
+    def test_2_small_calls(self):
+        for carrier in CARRIERS:
+            with self.subTest(carrier=carrier):
+                told = json.loads(lend("lat", "--carrier", carrier, "--seconds", "0.001", "--size", 100, "--json",
+                                       "--capture", TMP / f"lat-{carrier}.pcapng"))
+                files = sorted(TMP.glob(f"lat-{carrier}*.pcapng"))
+                self.assertEqual(len(files), 2, "one of each process")
+                for path in files[:2 if carrier == "shm" else 1]:
+                    kind = self.check(rows(path), carrier)
+                    self.assertGreaterEqual(len(kind["REQUEST"]), told["calls"])
+                    self.assertTrue(all(one(r, "lend.message.len") == "100" and "lend.response_in" in r for r in kind["REQUEST"]))
+                    self.assertEqual([r["lend.message"] for r in kind["REPLY"]], [r["lend.message"] for r in kind["REQUEST"]], "an echo")
+
+    def test_2_long_calls(self):
+        for carrier in CARRIERS:
+            with self.subTest(carrier=carrier):
+                told = json.loads(lend("bw", "--carrier", carrier, "--seconds", "0.001", "--size", 300000, "--window", 1, "--json",
+                                       "--capture", TMP / f"bw-{carrier}.pcapng"))
+                kind = self.check(rows(TMP / f"bw-{carrier}.pcapng"), carrier)
+                whole = [r for r in kind["REQUEST"] if "lend.message.fragments" in r]
+                self.assertGreaterEqual(len(whole), told["calls"])
+                for r in whole:
+                    self.assertEqual((one(r, "lend.message.len"), len(one(r, "lend.message"))), ("300000", 600000))
+                    self.assertEqual(number(r, "lend.message.fragments"), len(r["lend.message.fragment"]))
+
+    def test_2_a_file_by_way_of_a_memory_node(self):
+        content = random.Random(SEED).randbytes(300001)
+        (TMP / "file").write_bytes(content)
+        for carrier in CARRIERS:
+            with self.subTest(carrier=carrier), Node(listen_at(carrier), TMP / f"mn-{carrier}.pcapng") as node:
+                ref = lend("put", TMP / "file", "--node", node.address, "--capture", TMP / f"put-{carrier}.pcapng").strip()
+                lend("get", ref, "-o", TMP / "back", "--capture", TMP / f"get-{carrier}.pcapng")
+                lend("mem", "stat", "--node", node.address)
+            self.assertEqual((TMP / "back").read_bytes(), content)
+            seen = {}
+            for who in ("put", "get", "mn") if carrier == "udp" else ("mn",):
+                got = rows(TMP / f"{who}-{carrier}.pcapng")
+                self.check(got, carrier)
+                seen[who] = {one(r, "lend.mem.op"): r for r in got if "lend.mem.op" in r}
+                if who != "get":
+                    put = seen[who]["2"]
+                    self.assertEqual((one(put, "lend.mem.payload"), number(put, "lend.mem.len")), (content.hex(), len(content)))
+                    self.assertEqual(number(put, "lend.message.len"), 32 + 16 + 8 + len(content))
+                if who != "put":
+                    self.assertIn(content.hex(), [r["lend.mem.payload"][0] for r in got if "lend.mem.payload" in r and "lend.response_to" in r])
+                    self.assertEqual(number(seen[who]["3"], "lend.ref.root_len"), len(content))
+            self.assertLessEqual({"1", "2", "3", "14"}, set(seen["mn"]), "HELLO, PUT, GET, STAT")
+
+    def test_3_a_damaged_file(self):
+        path = next(TMP.glob("lat-udp.pcapng"))
+        data = bytearray(path.read_bytes())
+        at = data.index(b"\x4c\1\7", data.index(b"lend_capture"))
+        data[at + 50] ^= 1  # in the payload of the first request
+        (TMP / "damaged-udp.pcapng").write_bytes(data)
+        flagged = [r for r in rows(TMP / "damaged-udp.pcapng", "-c", "200") if "lend.expert.checksum" in r]
+        self.assertEqual([(r["lend.kind"], r["lend.trailer.good"]) for r in flagged], [(["7"], ["0"])])
+
+
+def enum_of(header, name, prefix):
+    """Names of an enum without prefix, by value."""
+    body = re.search(r"enum " + name + r"\s*{(.*?)}", re.sub(r"/\*.*?\*/", "", (ROOT / header).read_text(), flags=re.S), re.S)[1]
+    values, next_value = {}, 0
+    for item in filter(None, (i.strip() for i in body.split(","))):
+        key, _, value = (w.strip() for w in item.partition("="))
+        next_value = int(value) if value.isdigit() else next_value
+        values[next_value] = key[len(prefix):]
+        next_value += 1
+    return values
+
+
+def struct_of(header, name):
+    body = re.search(r"struct " + name + r" {(.*?)}", re.sub(r"/\*.*?\*/", "", (ROOT / header).read_text(), flags=re.S), re.S)[1]
+    found = []
+    for bits, names in re.findall(r"uint(\d+)_t ([^;]+);", body):
+        for key, _, n in re.findall(r"(\w+)(\[(\d+)\])?", names):
+            found.append((key, int(bits) // 8 * int(n or 1)))
+    return found
+
+
+def layout_of(lua, prefix):
+    body = re.search(r'layout\("' + prefix + r'", ({{.*?}})\)', lua, re.S)[1]
+    return [(name, int(size)) for name, size in re.findall(r'{"(\w+)", (\d+)', body)]
+
+
+class Drift(unittest.TestCase):
+    """The dissector's tables against the C headers."""
+
+    def test_values(self):
+        values = {}
+        for line in tshark("-G", "values").splitlines():
+            if line.startswith("V\tlend."):
+                _, name, value, text = line.split("\t")
+                values.setdefault(name[5:], {})[int(value, 0)] = text
+        kinds = enum_of("src/wire/pkt.h", "lend_pkt_kind", "LEND_PKT_")
+        self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v != "KINDS"})
+        for name, header, enum, prefix in (
+                ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
+                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
+                ("mem.forgot", "src/wire/memop.h", "lend_memop_forgot", "LEND_FORGOT_"),
+                ("terms.kind", "src/wire/memop.h", "lend_memterms_kind", "LEND_TERMS_")):
+            want = {k: v for k, v in enum_of(header, enum, prefix).items() if v != "KINDS"}
+            self.assertEqual(values[name], want, name)
+        events = re.search(r"enum lend_capture_event {(.*?)};", (ROOT / "src/io/capture.h").read_text(), re.S)[1]
+        self.assertEqual([values["capture.event"][i] for i in range(5)], re.findall(r"LEND_CAPTURE_(\w+)", events))
+
+    def test_layouts(self):
+        lua = LUA.read_text()
+        for prefix, name in (("", "lend_pkt"), ("hello", "lend_pkt_hello"), ("request", "lend_pkt_request"), ("reply", "lend_pkt_reply"),
+                             ("ack", "lend_pkt_ack"), ("seen", "lend_pkt_seen"), ("trailer", "lend_pkt_trailer")):
+            self.assertEqual(layout_of(lua, prefix), struct_of("src/wire/pkt.h", name), name)
+        lead = re.search(r"LEND_CAPTURE_LEAD = (\d+)", (ROOT / "src/io/capture.h").read_text())[1]
+        self.assertEqual(sum(size for _, size in layout_of(lua, "capture")), int(lead))
+        self.assertEqual(sum(size for _, size in layout_of(lua, "ref")), 64)
+        self.assertEqual(re.findall(r'"(\w+)"', re.search(r"MEM_STATS = {(.*?)}", lua, re.S)[1]), STATS)
+        numbers = re.search(r"local MAGIC, VERSION, TRAILER, MEM_METHOD = (\w+), (\w+), (\w+), (\w+)", lua).groups()
+        wire = (ROOT / "src/wire/pkt.h").read_text() + (ROOT / "src/wire/memop.h").read_text()
+        for value, name in zip(numbers, ("LEND_PKT_MAGIC", "LEND_PKT_VERSION", None, "LEND_MEM_METHOD")):
+            if name:
+                self.assertEqual(int(value, 0), int(re.search(rf"define {name}\s+(\w+?)u\b", wire)[1], 0), name)
+
+    def test_operations(self):
+        shapes = re.findall(r"\[LEND_MEMOP_(\w+)\] = (F_[^,]+),", (ROOT / "src/wire/memop.c").read_text())
+        order = {"F_REF": "REF", "F_SPACE": "SPACE", "F_TERMS_FIRST": "TERM", "F_OFFSET": "OFFSET", "F_LEN": "LEN", "F_TERMS": "TERM",
+                 "F_RIGHTS": "RIGHTS", "F_N": "COUNT", "F_TARGET": "TARGET"}
+        want = {name: [order[f] for f in order if f in shape.replace(" ", "").split("|")] for name, shape in shapes}
+        lua = re.search(r"local REQUESTS = {(.*?)}}", LUA.read_text(), re.S)[1] + "}"
+        self.assertEqual({name: re.findall(r"\w+", body) for name, body in re.findall(r"(\w+) = {(.*?)}", lua)}, want)
+
+
+class Whole(unittest.TestCase):
+    def test_3_every_field_was_seen(self):
+        self.assertGreater(len(ALL_FIELDS), 150)
+        self.assertEqual(sorted(set(ALL_FIELDS) - SEEN_FIELDS), [], "fields that no capture above has")
+
+
+def carriers():
+    checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json"))["checks"]}
+    return [c for c in ("shm", "udp", "dpdk-memif") if checks[c]]
+
+
+if __name__ == "__main__":
+    if not shutil.which("tshark"):
+        print("not on this machine: tshark is not installed; scripts/deps.sh test brings it")
+        sys.exit(77)
+    TMP = pathlib.Path(tempfile.mkdtemp(prefix=f"lend-capture-{os.getpid()}-"))
+    os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = str(TMP)
+    try:
+        ALL_FIELDS = fields_of_lua()
+        CARRIERS = carriers()
+        names = [f"-k{name}" for name in sys.argv[2:]]
+        result = unittest.main(argv=[sys.argv[0], "-v", *names], exit=False).result
+    finally:
+        shutil.rmtree(TMP, ignore_errors=True)
+    sys.exit(not result.wasSuccessful())
