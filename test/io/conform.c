@@ -11,6 +11,8 @@
 
 enum { HEAD = 16, BODY_MAX = 65536 };
 
+uint64_t conform_patience_ms = 10000;
+
 uint64_t conform_ms(void)
 {
 	return lend_clock_now() / 1000000;
@@ -35,12 +37,20 @@ void conform_name(const struct conform_row *row, struct lend_io *io, char addres
 		memcpy(address, own, sizeof(own));
 }
 
-static struct lend_io *listen_at(const struct conform_row *row, char *at, char address[104])
+struct lend_io *conform_open_as(const struct conform_row *row, const struct lend_io_config *config)
+{
+	struct lend_io *io = NULL;
+	const char *at = config->listen != NULL ? config->listen : config->peer;
+
+	cr_assert_eq(lend_io_open(config, &io), 0, "%s: %s", at, lend_why_text());
+	return row->wrap != NULL ? row->wrap(io) : io;
+}
+
+static struct lend_io *listen_at(const struct conform_row *row, const char *at, char address[104])
 {
 	struct lend_io_config config = {.listen = at};
-	struct lend_io *io = NULL;
+	struct lend_io *io = conform_open_as(row, &config);
 
-	cr_assert_eq(lend_io_open(&config, &io), 0, "%s: %s", at, lend_why_text());
 	conform_name(row, io, address);
 	return io;
 }
@@ -63,16 +73,21 @@ struct lend_io *conform_listen_far(const struct conform_row *row, char address[1
 
 struct lend_io *conform_client(const char *address)
 {
-	struct lend_io_config config = {.peer = address};
-	struct lend_io *io = NULL;
+	static const struct conform_row any;
 
-	cr_assert_eq(lend_io_open(&config, &io), 0, "%s: %s", address, lend_why_text());
-	return io;
+	return conform_caller(&any, address);
+}
+
+struct lend_io *conform_caller(const struct conform_row *row, const char *address)
+{
+	struct lend_io_config config = {.peer = address};
+
+	return conform_open_as(row, &config);
 }
 
 uint32_t conform_resolve(struct lend_io *from, const char *address, struct lend_io *other)
 {
-	uint64_t end = conform_ms() + 10000;
+	uint64_t end = conform_ms() + conform_patience_ms;
 	uint32_t peer = 0;
 	int err;
 
@@ -99,7 +114,7 @@ void conform_open(struct conform_pair *pair, const struct conform_row *row)
 	conform_need(row);
 	*pair = (struct conform_pair){.row = row, .seed = conform_seed()};
 	pair->server = conform_listen(row, pair->address);
-	pair->client = conform_client(pair->address);
+	pair->client = conform_caller(row, pair->address);
 	pair->peer = conform_resolve(pair->client, pair->address, pair->server);
 }
 

@@ -24,6 +24,8 @@ struct conform_row {
 	 * one, and how that end writes an address which this end gave. NULL: both are alike. */
 	void (*far)(char *text, size_t cap);
 	void (*across)(const char *address, char *text, size_t cap);
+	/* Puts something between the suite and each carrier that was opened. May be NULL. */
+	struct lend_io *(*wrap)(struct lend_io *io);
 	bool lossless;    /* all arrives, in order, and a full peer answers LEND_SENT_FULL */
 	bool hangs_up;    /* a peer's close arrives as gone */
 	bool rebinds;     /* a closed listener's address is free at once */
@@ -101,6 +103,9 @@ struct lend_io *conform_listen(const struct conform_row *row, char address[104])
 /* The same at the other end. */
 struct lend_io *conform_listen_far(const struct conform_row *row, char address[104]);
 struct lend_io *conform_client(const char *address);
+/* The same for the cases: with what the row puts between. */
+struct lend_io *conform_caller(const struct conform_row *row, const char *address);
+struct lend_io *conform_open_as(const struct conform_row *row, const struct lend_io_config *config);
 /* Asks until the address is known, turning the other end meanwhile (NULL: none). */
 uint32_t conform_resolve(struct lend_io *from, const char *address, struct lend_io *other);
 void conform_open(struct conform_pair *pair, const struct conform_row *row);
@@ -142,6 +147,8 @@ struct conform_tally {
 void conform_settle(struct lend_io *io, struct conform_tally *tally, uint32_t want);
 /* Sends until the carrier says full, at most as many in all; true: it said full. */
 bool conform_fill(struct lend_io *io, uint32_t peer, struct conform_tally *tally, uint32_t most);
+/* How long a case waits for what must come. */
+extern uint64_t conform_patience_ms;
 /* Milliseconds of a monotonic clock. */
 uint64_t conform_ms(void);
 

@@ -214,7 +214,7 @@ void conform_flush(const struct conform_row *row)
 	struct lend_bufs bufs = {seg, 2};
 	struct conform_pair p;
 	char want[101] = "h";
-	uint64_t end = conform_ms() + 10000;
+	uint64_t end = conform_ms() + conform_patience_ms;
 
 	conform_open(&p, row);
 	struct lend_out out = {

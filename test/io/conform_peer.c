@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "io/conform.h"
-#include "sys/why.h"
 #include "util/bits.h"
 
 struct last {
@@ -85,7 +84,7 @@ void conform_clients(const struct conform_row *row)
 	conform_need(row);
 	server = conform_listen(row, address);
 	for (uint32_t i = 0; i < n; i++) {
-		client[i] = conform_client(address);
+		client[i] = conform_caller(row, address);
 		peer[i] = conform_resolve(client[i], address, server);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -151,7 +150,7 @@ void conform_close_in_flight(const struct conform_row *row)
 		cr_assert_eq(conform_send(p.client, p.peer, 7, i, 3 + 16 + i * 40), LEND_SENT);
 	p.client->ops->close(p.client);
 	p.client = NULL;
-	take_for(p.server, &l, 10, row->hangs_up, row->lossless ? 10000 : 100);
+	take_for(p.server, &l, 10, row->hangs_up, row->lossless ? conform_patience_ms : 100);
 	if (row->lossless)
 		cr_assert_eq(l.n, 10, "what was sent before comes first");
 	cr_assert_leq(l.n, 10);
@@ -164,7 +163,7 @@ void conform_close_in_flight(const struct conform_row *row)
 	p.server->ops->close(p.server);
 	p.server = NULL;
 	l = (struct last){0};
-	take_for(p.client, &l, 0, row->hangs_up, 10000);
+	take_for(p.client, &l, 0, row->hangs_up, conform_patience_ms);
 	cr_assert_eq(l.gone, row->hangs_up);
 	if (row->hangs_up)
 		cr_assert_eq(conform_send(p.client, p.peer, 7, 11, 300), LEND_SENT_DEAD);
@@ -188,9 +187,9 @@ void conform_restart(const struct conform_row *row)
 		p.client->ops->pin(p.client, p.peer, true);
 		p.server->ops->close(p.server);
 		l = (struct last){0};
-		take_for(p.client, &l, 0, row->hangs_up, 10000);
+		take_for(p.client, &l, 0, row->hangs_up, conform_patience_ms);
 		p.client->ops->pin(p.client, p.peer, false);
-		cr_assert_eq(lend_io_open(&config, &p.server), 0, "%s", lend_why_text());
+		p.server = conform_open_as(row, &config);
 		p.peer = conform_resolve(p.client, p.address, p.server);
 	}
 	send_one(p.client, p.peer, p.server, 99, &l);

@@ -50,7 +50,7 @@ void conform_stopped_peer(const struct conform_row *row)
 	conform_need(row);
 	stopped = conform_listen(row, address[0]);
 	alive = conform_listen(row, address[1]);
-	client = conform_client(address[0]);
+	client = conform_caller(row, address[0]);
 	peer[0] = conform_resolve(client, address[0], stopped);
 	peer[1] = conform_resolve(client, address[1], alive);
 	s = (struct conform_tally){.row = row};

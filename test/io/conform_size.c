@@ -1,6 +1,5 @@
 /* conform_size - the cases about the smallest and the largest datagram. */
 #include "io/conform.h"
-#include "sys/why.h"
 
 static enum lend_sent send_bytes(struct lend_io *io, uint32_t peer, const void *bytes, uint8_t len)
 {
@@ -57,7 +56,7 @@ static void keep_peer(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 /* The client, as the server names it. */
 static uint32_t greet(struct conform_pair *p)
 {
-	uint64_t end = conform_ms() + 10000;
+	uint64_t end = conform_ms() + conform_patience_ms;
 	struct last l = {.peer = UINT32_MAX};
 
 	cr_assert_eq(conform_send(p->client, p->peer, 0, 0, 16), LEND_SENT);
@@ -134,9 +133,9 @@ static void truncate_at(const struct conform_row *row)
 	struct conform_pair p = {.row = row};
 
 	row->address(at, sizeof(at));
-	cr_assert_eq(lend_io_open(&config, &p.server), 0, "%s: %s", at, lend_why_text());
+	p.server = conform_open_as(row, &config);
 	conform_name(row, p.server, address);
-	p.client = conform_client(address);
+	p.client = conform_caller(row, address);
 	p.peer = conform_resolve(p.client, address, p.server);
 	cr_assert_leq(p.server->path.mtu, config.mtu);
 	for (int i = 0; i < 3 && p.client->path.mtu > p.server->path.mtu; i++)

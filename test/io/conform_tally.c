@@ -32,7 +32,7 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 
 void conform_settle(struct lend_io *io, struct conform_tally *t, uint32_t want)
 {
-	uint64_t wait = t->row->lossless ? 10000 : LOST_MS, end = conform_ms() + wait;
+	uint64_t wait = t->row->lossless ? conform_patience_ms : LOST_MS, end = conform_ms() + wait;
 
 	while (t->count < want && conform_ms() < end) {
 		if (conform_take(io, note, t) > 0)
@@ -62,7 +62,7 @@ bool conform_fill(struct lend_io *io, uint32_t peer, struct conform_tally *t, ui
 void conform_expect(struct lend_io *io, const void *want, uint32_t len)
 {
 	struct lend_in in[1];
-	uint64_t end = conform_ms() + 10000;
+	uint64_t end = conform_ms() + conform_patience_ms;
 	uint32_t n = 0;
 
 	while (n == 0 && conform_ms() < end)

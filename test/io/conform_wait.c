@@ -8,7 +8,7 @@
 #include "io/conform.h"
 #include "util/rng.h"
 
-enum { ROUNDS = 10000, LOST_MS = 5000 };
+enum { ROUNDS = 10000 };
 
 struct echo {
 	struct lend_io *io;
@@ -45,7 +45,7 @@ static bool nap(struct lend_io *io, struct lend_rng *rng, _Atomic uint64_t *slep
 	if (!io->ops->arm(io))
 		return true;
 	atomic_fetch_add(slept, 1);
-	return poll(&p, 1, LOST_MS) == 1;
+	return poll(&p, 1, (int)conform_patience_ms / 2) == 1;
 }
 
 static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
@@ -93,7 +93,7 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 static bool round_trip(struct conform_pair *p, uint32_t seq, _Atomic uint64_t *slept,
 		       struct lend_rng *rng)
 {
-	uint64_t end = conform_ms() + LOST_MS;
+	uint64_t end = conform_ms() + conform_patience_ms / 2;
 	struct got g = {0};
 
 	cr_assert_eq(conform_send(p->client, p->peer, 1, seq, 64), LEND_SENT);

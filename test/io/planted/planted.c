@@ -1,0 +1,350 @@
+/* planted - carriers with one bug each, for planted.py: the case that is for it must fail.
+ *
+ * The bug sits between the suite and a real carrier that passes it. Threads: each end has its own
+ * state; which bug it is was chosen before any was opened.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/carriers.h"
+#include "io/conform.h"
+
+enum bug {
+	NONE,
+	SWAPS,      /* two of a burst */
+	LOSES,      /* one in 997 */
+	REPEATS,    /* one in 997 */
+	COMPARES,   /* drops what is as the one before */
+	OVERFLOWS,  /* says sent where there is no room */
+	HOLDS_UP,   /* one full peer, and all behind it in the burst wait */
+	NO_EMPTY,   /* drops the empty ones */
+	PADS,       /* the empty ones have 18 bytes */
+	BELOW_MTU,  /* refuses the largest */
+	ABOVE_MTU,  /* takes one more than the largest, and loses it */
+	UNCOUNTED,  /* refuses it without a word */
+	CUTS,       /* to 1,024 bytes */
+	LATE,       /* reads pieces after it gave them back */
+	NEVER_BACK, /* does not give them back */
+	KEEPS_LAST, /* sends each when the next comes, and the last one never */
+	KEEPS_NAME, /* after close */
+	SLEEPS,     /* without a last look */
+	NO_ROOM,    /* sleeps for room without saying so */
+	FLIPS,      /* a bit in 997 */
+	NO_TAIL,    /* sends without it */
+	ONE_CLIENT, /* all have one index */
+};
+
+struct faulty {
+	struct lend_io io;
+	struct lend_io *inner;
+	uint64_t count;
+	bool full; /* something was refused since the last look */
+	uint32_t late_n;
+	struct lend_out late;
+	char late_head[256];
+	char late_body[1024];
+	struct lend_seg late_seg[8];
+	uint8_t last[128], pad[18];
+	uint32_t last_len;
+};
+
+static enum bug bug;
+
+static struct faulty *self(struct lend_io *io)
+{
+	return (struct faulty *)(void *)io;
+}
+
+static void mirror(struct faulty *f)
+{
+	uint64_t dead = f->io.stats.tx_dead;
+
+	f->io.path = f->inner->path;
+	f->io.stats = f->inner->stats;
+	if (bug == UNCOUNTED)
+		f->io.stats.tx_dead = dead;
+	if (bug == ABOVE_MTU)
+		f->io.stats.tx_dead = dead;
+}
+
+static void send_late(struct faulty *f)
+{
+	struct lend_bufs bufs = {f->late_seg, 8};
+
+	if (f->late_n > 0)
+		f->inner->ops->tx(f->inner, &bufs, &f->late, 1);
+	f->late_n = 0;
+}
+
+/* What a bug does to one that arrived; how many of it are handed out. */
+static uint32_t meddle(struct faulty *f, struct lend_in *in)
+{
+	bool now = ++f->count % 997 == 0;
+	bool same = in->len == f->last_len && in->len <= sizeof(f->last) &&
+		    memcmp(in->data, f->last, in->len) == 0;
+
+	if (in->gone)
+		return 1;
+	if (bug == ONE_CLIENT)
+		in->peer = 0;
+	if (bug == PADS && in->len == 0)
+		in->data = f->pad, in->len = sizeof(f->pad);
+	if (bug == CUTS && in->len > 1024)
+		in->len = 1024;
+	if (bug == FLIPS && now && in->len > 0)
+		((uint8_t *)(uintptr_t)in->data)[in->len - 1] ^= 4;
+	f->last_len = in->len;
+	if (in->len <= sizeof(f->last) && in->len > 0)
+		memcpy(f->last, in->data, in->len);
+	if ((bug == LOSES && now) || (bug == NO_EMPTY && in->len == 0) ||
+	    (bug == COMPARES && same && in->len > 0))
+		return 0;
+	return bug == REPEATS && now ? 2 : 1;
+}
+
+static uint32_t rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
+{
+	struct faulty *f = self(io);
+	struct lend_in got[32];
+	uint32_t n, out = 0;
+
+	if (bug == LATE)
+		send_late(f);
+	n = f->inner->ops->rx(f->inner, got, cap < 16 ? cap : 16);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t times = meddle(f, &got[i]);
+
+		for (uint32_t k = 0; k < times && out < cap; k++)
+			in[out++] = got[i];
+	}
+	mirror(f);
+	return out;
+}
+
+static void rx_done(struct lend_io *io)
+{
+	self(io)->inner->ops->rx_done(self(io)->inner);
+}
+
+static void keep_late(struct faulty *f, const struct lend_bufs *bufs, struct lend_out *out)
+{
+	f->late = *out;
+	f->late.head = memcpy(f->late_head, out->head, out->head_len);
+	memcpy(f->late_seg, bufs->seg, (bufs->n < 8 ? bufs->n : 8) * sizeof(f->late_seg[0]));
+	if (bug == KEEPS_LAST) {
+		memcpy(f->late_body, lend_piece_data(bufs, &out->piece[0]), out->piece[0].len);
+		f->late.piece[0] = (struct lend_piece){1, 0, out->piece[0].len};
+		f->late_seg[1] = (struct lend_seg){.data = f->late_body, .len = 1024, .cap = 1024};
+	}
+	f->late_n = 1;
+	out->sent = LEND_SENT;
+}
+
+/* True: the bug took the place of sending. */
+static bool send_badly(struct faulty *f, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	if ((bug == LATE || bug == KEEPS_LAST) && n == 1 && out->n == 1 &&
+	    out->piece[0].len <= sizeof(f->late_body) && out->tail_len == 0) {
+		send_late(f);
+		keep_late(f, bufs, out);
+		return true;
+	}
+	if (bug == BELOW_MTU && lend_out_len(out) == f->inner->path.mtu) {
+		out->sent = LEND_SENT_DEAD;
+		return true;
+	}
+	if (bug == ABOVE_MTU && lend_out_len(out) == f->inner->path.mtu + 1) {
+		out->sent = LEND_SENT;
+		return true;
+	}
+	return false;
+}
+
+static void mark_badly(struct faulty *f, struct lend_out *out, uint32_t n)
+{
+	bool full = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		f->full |= out[i].sent == LEND_SENT_FULL;
+		full |= out[i].sent == LEND_SENT_FULL;
+		if (full && bug == HOLDS_UP)
+			out[i].sent = LEND_SENT_FULL;
+		if (bug == OVERFLOWS && out[i].sent == LEND_SENT_FULL)
+			out[i].sent = LEND_SENT;
+	}
+}
+
+static void tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct faulty *f = self(io);
+	struct lend_out first = out[0];
+
+	if (bug == NO_TAIL)
+		for (uint32_t i = 0; i < n; i++)
+			out[i].tail_len = 0;
+	if (send_badly(f, bufs, out, n))
+		return;
+	if (bug == SWAPS && n > 1 && ++f->count % 10 == 0)
+		out[0] = out[1], out[1] = first;
+	f->inner->ops->tx(f->inner, bufs, out, n);
+	mark_badly(f, out, n);
+	mirror(f);
+}
+
+static bool flush(struct lend_io *io, uint32_t buf)
+{
+	return bug != NEVER_BACK && self(io)->inner->ops->flush(self(io)->inner, buf);
+}
+
+static int fd(struct lend_io *io)
+{
+	return self(io)->inner->ops->fd(self(io)->inner);
+}
+
+static bool arm(struct lend_io *io)
+{
+	struct faulty *f = self(io);
+	bool full = f->full;
+
+	f->full = false;
+	if (bug == SLEEPS || (bug == NO_ROOM && full))
+		return true;
+	return f->inner->ops->arm(f->inner);
+}
+
+static int reg(struct lend_io *io, void *memory, size_t len)
+{
+	return self(io)->inner->ops->reg(self(io)->inner, memory, len);
+}
+
+static int resolve(struct lend_io *io, const char *address, uint32_t *peer)
+{
+	return self(io)->inner->ops->resolve(self(io)->inner, address, peer);
+}
+
+static void pin(struct lend_io *io, uint32_t peer, bool kept)
+{
+	self(io)->inner->ops->pin(self(io)->inner, peer, kept);
+}
+
+static void who(struct lend_io *io, uint32_t peer, struct lend_io_who *who)
+{
+	self(io)->inner->ops->who(self(io)->inner, peer, who);
+}
+
+static int name(struct lend_io *io, char *address, size_t cap)
+{
+	return self(io)->inner->ops->name(self(io)->inner, address, cap);
+}
+
+static void close_it(struct lend_io *io)
+{
+	if (bug != KEEPS_NAME)
+		self(io)->inner->ops->close(self(io)->inner);
+	free(io);
+}
+
+static const struct lend_io_ops ops = {
+    .rx = rx,
+    .rx_done = rx_done,
+    .tx = tx,
+    .flush = flush,
+    .fd = fd,
+    .arm = arm,
+    .reg = reg,
+    .resolve = resolve,
+    .pin = pin,
+    .who = who,
+    .name = name,
+    .close = close_it,
+};
+
+static struct lend_io *wrap(struct lend_io *inner)
+{
+	struct faulty *f = calloc(1, sizeof(*f));
+
+	cr_assert_not_null(f);
+	f->io.ops = &ops;
+	f->inner = inner;
+	mirror(f);
+	return &f->io;
+}
+
+static void shm_address(char *text, size_t cap)
+{
+	static unsigned count;
+
+	(void)snprintf(text, cap, "shm:planted-%d-%u", (int)getpid(), count++);
+}
+
+static void udp_address(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "udp:127.0.0.1:0");
+}
+
+static const struct conform_row shm = {.name = "shm",
+				       .address = shm_address,
+				       .wrap = wrap,
+				       .lossless = true,
+				       .hangs_up = true,
+				       .rebinds = true,
+				       .threads = true,
+				       .clients = 40,
+				       .both = true};
+static const struct conform_row udp = {.name = "udp",
+				       .address = udp_address,
+				       .wrap = wrap,
+				       .rebinds = true,
+				       .threads = true,
+				       .counts = true,
+				       .clients = 40,
+				       .both = true};
+
+#define PLANTED(suite, row, kind, noun)                                                            \
+	Test(suite, kind##__##noun, .timeout = 60)                                                 \
+	{                                                                                          \
+		bug = kind;                                                                        \
+		conform_patience_ms = kind == NONE ? conform_patience_ms : 1000;                   \
+		conform_##noun(row);                                                               \
+	}
+/* That the suite passes with nothing planted is another matter: these must. */
+#define SOUND(noun)                                                                                \
+	PLANTED(sound_shm, &shm, NONE, noun)                                                       \
+	PLANTED(sound_udp, &udp, NONE, noun)
+
+SOUND(order)
+SOUND(loss)
+SOUND(duplicates)
+SOUND(zero_length)
+SOUND(mtu_plus_1)
+SOUND(stopped_peer)
+SOUND(wait)
+
+PLANTED(planted_shm, &shm, SWAPS, order)
+PLANTED(planted_shm, &shm, LOSES, loss)
+PLANTED(planted_shm, &shm, REPEATS, duplicates)
+PLANTED(planted_shm, &shm, OVERFLOWS, back_pressure)
+PLANTED(planted_shm, &shm, HOLDS_UP, stopped_peer)
+PLANTED(planted_shm, &shm, CUTS, mtu_plus_1)
+PLANTED(planted_shm, &shm, KEEPS_LAST, close_in_flight)
+PLANTED(planted_shm, &shm, KEEPS_NAME, restart)
+PLANTED(planted_shm, &shm, SLEEPS, wait)
+PLANTED(planted_shm, &shm, NO_ROOM, wait_for_room)
+PLANTED(planted_udp, &udp, SWAPS, order)
+PLANTED(planted_udp, &udp, LOSES, loss)
+PLANTED(planted_udp, &udp, REPEATS, duplicates)
+PLANTED(planted_udp, &udp, COMPARES, duplicates)
+PLANTED(planted_udp, &udp, NO_EMPTY, zero_length)
+PLANTED(planted_udp, &udp, PADS, zero_length)
+PLANTED(planted_udp, &udp, BELOW_MTU, mtu)
+PLANTED(planted_udp, &udp, CUTS, mtu)
+PLANTED(planted_udp, &udp, ABOVE_MTU, mtu_plus_1)
+PLANTED(planted_udp, &udp, UNCOUNTED, mtu_plus_1)
+PLANTED(planted_udp, &udp, LATE, flush)
+PLANTED(planted_udp, &udp, NEVER_BACK, flush)
+PLANTED(planted_udp, &udp, KEEPS_NAME, restart)
+PLANTED(planted_udp, &udp, FLIPS, content)
+PLANTED(planted_udp, &udp, NO_TAIL, pieces)
+PLANTED(planted_udp, &udp, ONE_CLIENT, clients)
