@@ -84,63 +84,18 @@ void duo_close(struct duo *d)
 {
 	for (int i = 0; i < 2; i++) {
 		struct duo_side *s = &d->side[i];
-		uint32_t out = 0, pooled = 4 - lend_core_supply_wanted(s->core);
+		uint32_t out = 0, pooled = s->cfg.reassemblies - lend_core_supply_wanted(s->core);
 
 		for (uint32_t b = 1; b < DUO_BUFS; b++) {
 			out += s->taken[b];
 			free(s->seg[b].data);
 		}
-		pooled = lend_core_supply_wanted(s->core) <= s->cfg.reassemblies
-			     ? s->cfg.reassemblies - lend_core_supply_wanted(s->core)
-			     : pooled;
 		cr_assert_eq(out, pooled, "side %d: %u buffers out, %u in the core's pool", i, out,
 			     pooled);
 		free(s->core);
 		free(s->wire);
 	}
 	free(d->text);
-}
-
-uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt)
-{
-	struct duo_side *s = &d->side[side];
-
-	for (uint32_t b = 1; b < DUO_BUFS; b++) {
-		if (s->taken[b])
-			continue;
-		s->taken[b] = true;
-		s->seg[b] = (struct lend_seg){malloc(cap + 1), len, cap, 0};
-		for (uint32_t i = 0; i < len; i++)
-			((uint8_t *)s->seg[b].data)[i] = (uint8_t)(i * 7 + i / 251 + salt);
-		return b;
-	}
-	cr_assert_fail("no buffer left on side %d", side);
-	return 0;
-}
-
-bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt)
-{
-	const struct lend_seg *seg = d->side[side].seg;
-	uint32_t i = 0;
-
-	for (; buf && i < len; buf = seg[buf].next)
-		for (uint32_t at = 0; at < seg[buf].cap && i < len; at++, i++)
-			if (((uint8_t *)seg[buf].data)[at] != (uint8_t)(i * 7 + i / 251 + salt))
-				return false;
-	return i == len;
-}
-
-void duo_free(struct duo *d, int side, uint32_t buf)
-{
-	struct duo_side *s = &d->side[side];
-
-	while (buf) {
-		cr_assert(s->taken[buf], "side %d: buffer %u came back twice", side, buf);
-		s->taken[buf] = false;
-		free(s->seg[buf].data);
-		s->seg[buf].data = NULL;
-		buf = s->seg[buf].next;
-	}
 }
 
 static void on_need(struct duo *d, int side, const struct lend_event *e)
@@ -174,8 +129,8 @@ static void on_event(struct duo *d, int side, const struct lend_event *e)
 		s->request = e->call;
 		s->request_buf = e->buf;
 		s->request_len = (uint32_t)e->len;
-		if (e->data)
-			memcpy(s->request_first, e->data, e->data_len < 64 ? e->data_len : 64);
+		if (d->on_request && side == 1)
+			d->on_request(d, e);
 		return;
 	case LEND_EV_CALL_END:
 		say(d, "%d call_end status %d ran %d len %llu\n", side, e->status, e->ran,
@@ -251,9 +206,9 @@ void duo_output(struct duo *d, int side)
 	poll_events(d, side);
 	while ((n = lend_core_output(s->core, d->now, &s->bufs, out, 32)) > 0) {
 		for (uint32_t i = 0; i < n; i++) {
-			if (!s->full)
+			out[i].sent = d->full && d->full(d, side) ? LEND_SENT_FULL : LEND_SENT;
+			if (out[i].sent == LEND_SENT)
 				put_on_wire(d, side, &out[i]);
-			out[i].sent = s->full ? LEND_SENT_FULL : LEND_SENT;
 		}
 		lend_core_sent(s->core, out, n);
 	}
@@ -322,6 +277,13 @@ uint64_t duo_connect(struct duo *d)
 	return session;
 }
 
+int duo_try(struct duo *d, int side, const struct lend_core_call *call, uint64_t *handle)
+{
+	struct duo_side *s = &d->side[side];
+
+	return lend_core_call(s->core, d->now, s->session, &s->bufs, call, handle);
+}
+
 uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout)
 {
 	struct lend_core_call call = {.method = 9,
@@ -331,9 +293,8 @@ uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeo
 				      .reply = reply,
 				      .tag = 5};
 	uint64_t handle;
-	struct duo_side *s = &d->side[0];
 
-	cr_assert_eq(lend_core_call(s->core, d->now, s->session, &s->bufs, &call, &handle), 0);
+	cr_assert_eq(duo_try(d, 0, &call, &handle), 0);
 	return handle;
 }
 
@@ -365,12 +326,41 @@ void duo_up(struct duo *d)
 	duo_forget(d);
 }
 
+void duo_start(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *))
+{
+	duo_open_with(d, lossless, tweak);
+	duo_up(d);
+	d->quiet = true;
+}
+
+void duo_half_open(struct duo *d)
+{
+	duo_open(d, true);
+	d->quiet = true;
+	duo_connect(d);
+	duo_output(d, 0);
+	duo_deliver(d, 0);
+	duo_output(d, 1);
+}
+
+void duo_hang_up(struct duo *d)
+{
+	lend_core_disconnect(d->side[1].core, d->side[1].session);
+	duo_output(d, 1);
+	duo_close(d);
+}
+
+void duo_give_at_end(struct duo *d, const struct lend_event *e)
+{
+	duo_free(d, 0, e->buf);
+	duo_free(d, 0, e->reply);
+}
+
 void duo_done(struct duo *d)
 {
 	struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
 
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
+	duo_give_at_end(d, e);
 	memset(e, 0, sizeof(*e));
 }
 

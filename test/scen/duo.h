@@ -14,7 +14,6 @@ enum { DUO_BUFS = 256, DUO_WIRE = 4096, DUO_BIG = 4 << 20 };
 struct duo_dgram {
 	uint8_t data[9000];
 	uint32_t len;
-	uint32_t order;
 };
 
 struct duo_side {
@@ -28,15 +27,12 @@ struct duo_side {
 	uint64_t session; /* as connected, or as accepted */
 	uint64_t request; /* the newest EV_REQUEST, not yet answered */
 	uint32_t request_buf, request_len;
-	uint8_t request_first[64];
-	struct lend_event last; /* the newest event of each kind, by kind */
-	struct lend_event ev[16];
+	struct lend_event ev[16]; /* the newest of each kind, by kind */
 	uint32_t count[16];
 	uint32_t sent_bytes, received_bytes;
 	bool refuse; /* NEED is answered with 0 */
 	bool hold_need;
 	bool no_supply;
-	bool full; /* its carrier takes nothing */
 };
 
 struct duo {
@@ -48,27 +44,40 @@ struct duo {
 	/* True: lose this datagram. */
 	bool (*lose)(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth);
 	uint32_t nth; /* datagrams carried so far */
+	/* True: the carrier does not take the next one. */
+	bool (*full)(struct duo *d, int from);
 	void *arg;
-	/* Sees every CALL_END, to give its buffers back. */
+	/* See every REQUEST of side 1; and every CALL_END, to give its buffers back. */
+	void (*on_request)(struct duo *d, const struct lend_event *e);
 	void (*on_end)(struct duo *d, const struct lend_event *e);
 	bool lossless;
-	bool auto_reply; /* side 1 echoes the first bytes' length */
 };
 
 void duo_open(struct duo *d, bool lossless);
 void duo_open_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *));
 void duo_close(struct duo *d); /* every buffer must be back */
-/* A buffer of cap bytes; fill: len bytes of a pattern that depends on salt. */
+/* A buffer of cap bytes, the first len of them a pattern that depends on salt. */
+uint8_t duo_byte(uint32_t i, unsigned salt);
 uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt);
 bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt);
 void duo_free(struct duo *d, int side, uint32_t buf);
 uint64_t duo_connect(struct duo *d);
 /* Side 0 connects; the trace starts empty. */
 void duo_up(struct duo *d);
+/* Opened, side 0 connected, and no trace. */
+void duo_start(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *));
+/* Opened; the ACCEPT of side 0's CONNECT is on side 1's wire; no trace. */
+void duo_half_open(struct duo *d);
+/* Side 1 closes its session, and so is this. */
+void duo_hang_up(struct duo *d);
+/* For duo.on_end. */
+void duo_give_at_end(struct duo *d, const struct lend_event *e);
 /* The buffers of the call that ended last on side 0 go back. */
 void duo_done(struct duo *d);
 /* For duo.lose: a dead network. */
 bool duo_lose_all(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth);
+/* As lend_core_call(), in the session of this side. */
+int duo_try(struct duo *d, int side, const struct lend_core_call *call, uint64_t *handle);
 uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout);
 void duo_reply(struct duo *d, uint8_t status, uint32_t buf);
 /* Takes what side has to say and puts it on its wire; polls its events. */

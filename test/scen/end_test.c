@@ -154,20 +154,14 @@ Test(end, a_slot_is_not_used_again_before_gone)
 	for (int i = 0; i < 8; i++)
 		call[i] = duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
-	cr_assert_eq(
-	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &more),
-	    -11);
+	cr_assert_eq(duo_try(&d, 0, &c, &more), -11);
 	d.lose = lose_first_of_kind;
 	d.arg = &kind;
 	lend_core_cancel(d.side[0].core, call[3], 1);
 	duo_settle(&d);
-	cr_assert_eq(
-	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &more),
-	    -11, "GONE was lost");
+	cr_assert_eq(duo_try(&d, 0, &c, &more), -11, "GONE was lost");
 	duo_pass(&d, 8 * MS);
-	cr_assert_eq(
-	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &more), 0,
-	    "CANCEL again, GONE again");
+	cr_assert_eq(duo_try(&d, 0, &c, &more), 0, "CANCEL again, GONE again");
 	lend_core_disconnect(d.side[0].core, d.side[0].session);
 	duo_settle(&d);
 	duo_close(&d);
@@ -177,9 +171,7 @@ Test(end, need_refused_is_told_and_the_handler_did_not_run)
 {
 	struct duo d;
 
-	duo_open(&d, false);
-	duo_up(&d);
-	d.quiet = true;
+	duo_start(&d, false, NULL);
 	d.side[1].refuse = true;
 	duo_call(&d, duo_buf(&d, 0, 200000, 200000, 1), 0, LEND_NEVER);
 	duo_settle(&d);
@@ -196,9 +188,7 @@ Test(end, nothing_past_the_first_credit_comes_before_need_is_answered)
 	struct duo d;
 	uint64_t call;
 
-	duo_open(&d, false);
-	duo_up(&d);
-	d.quiet = true;
+	duo_start(&d, false, NULL);
 	d.side[1].hold_need = true;
 	call = duo_call(&d, duo_buf(&d, 0, 1000000, 1000000, 1), 0, LEND_NEVER);
 	duo_settle(&d);
@@ -218,9 +208,7 @@ Test(end, a_reply_longer_than_its_memory_is_refused_and_its_length_told)
 	for (int i = 0; i < 2; i++) {
 		struct duo d;
 
-		duo_open(&d, false);
-		duo_up(&d);
-		d.quiet = true;
+		duo_start(&d, false, NULL);
 		duo_call(&d, 0, duo_buf(&d, 0, 99, 0, 0), LEND_NEVER);
 		duo_settle(&d);
 		duo_reply(&d, 0, duo_buf(&d, 1, len[i], len[i], 0));
@@ -246,9 +234,7 @@ Test(end, a_reply_that_was_refused_ends_at_the_server_whatever_is_lost)
 {
 	struct duo d;
 
-	duo_open(&d, false);
-	duo_up(&d);
-	d.quiet = true;
+	duo_start(&d, false, NULL);
 	duo_call(&d, 0, duo_buf(&d, 0, 99, 0, 0), LEND_NEVER);
 	duo_settle(&d);
 	d.lose = lose_words_about_calls;
@@ -272,8 +258,7 @@ Test(end, a_message_longer_than_the_limit_is_not_sent)
 	duo_open(&d, false);
 	duo_up(&d);
 	c.request = duo_buf(&d, 0, DUO_BIG + 1, DUO_BIG + 1, 0);
-	cr_assert_eq(
-	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &c, &h), -90);
+	cr_assert_eq(duo_try(&d, 0, &c, &h), -90);
 	duo_free(&d, 0, c.request);
 	duo_close(&d);
 }

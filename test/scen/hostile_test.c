@@ -6,8 +6,6 @@
 
 #include "scen/duo.h"
 
-#define MS UINT64_C(1000000)
-
 enum { PAYLOAD = 1376 };
 
 /* A datagram by hand; lossless, so without a trailer. */
@@ -24,22 +22,9 @@ struct craft {
 	};
 };
 
-static void up_with(struct duo *d, void (*tweak)(struct lend_core_config *))
-{
-	duo_open_with(d, true, tweak);
-	d->quiet = true;
-	d->side[0].session = duo_connect(d);
-	duo_settle(d);
-}
-
-static void up(struct duo *d)
-{
-	up_with(d, NULL);
-}
-
-/* As if from the other end of to's session. */
-static void send(struct duo *d, int to, uint8_t kind, uint8_t flags, uint32_t call, uint64_t number,
-		 struct craft *g, uint32_t block, uint32_t payload)
+/* As if from the other end of to's session; one of a burst. */
+static void put(struct duo *d, int to, uint8_t kind, uint8_t flags, uint32_t call, uint64_t number,
+		struct craft *g, uint32_t block, uint32_t payload)
 {
 	g->head.magic = LEND_PKT_MAGIC;
 	g->head.version = LEND_PKT_VERSION;
@@ -49,27 +34,37 @@ static void send(struct duo *d, int to, uint8_t kind, uint8_t flags, uint32_t ca
 	g->head.session = d->side[to].session;
 	g->head.number = number;
 	duo_inject(d, to, g, (uint32_t)sizeof(g->head) + block + payload);
-	lend_core_tick(d->side[to].core, d->now);
-	duo_output(d, to);
-	d->side[to].n = 0;
+}
+
+static void turn(struct duo *d, int side)
+{
+	lend_core_tick(d->side[side].core, d->now);
+	duo_output(d, side);
+	d->side[side].n = 0;
+}
+
+static void burst(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
+		  uint32_t payload)
+{
+	struct craft g = {.head = {.offset = offset, .length = length}};
+
+	g.request.left_us = UINT32_MAX;
+	put(d, 1, LEND_PKT_REQUEST, 0, call, number, &g, sizeof(g.request), payload);
 }
 
 static void request(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
 		    uint32_t payload)
 {
-	struct craft g = {0};
-
-	g.head.offset = offset;
-	g.head.length = length;
-	g.request.left_us = UINT32_MAX;
-	send(d, 1, LEND_PKT_REQUEST, 0, call, number, &g, sizeof(g.request), payload);
+	burst(d, call, number, offset, length, payload);
+	turn(d, 1);
 }
 
 static void plain(struct duo *d, uint8_t kind, uint32_t call, uint64_t number)
 {
 	struct craft g = {0};
 
-	send(d, 1, kind, 0, call, number, &g, 0, 0);
+	put(d, 1, kind, 0, call, number, &g, 0, 0);
+	turn(d, 1);
 }
 
 static uint32_t call_id(uint32_t slot, uint32_t seq)
@@ -86,7 +81,7 @@ Test(hostile, a_length_that_grows_while_there_is_no_memory_stays_within_the_limi
 {
 	struct duo d;
 
-	up_with(&d, one_reassembly);
+	duo_start(&d, true, one_reassembly);
 	for (uint32_t i = 0; i < 2; i++) /* takes both reassemblies */
 		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
 	request(&d, call_id(3, 1), 110, 0, 5000, PAYLOAD);
@@ -105,7 +100,7 @@ Test(hostile, numbers_at_both_ends_of_their_range)
 {
 	struct duo d;
 
-	up(&d);
+	duo_start(&d, true, NULL);
 	plain(&d, LEND_PKT_PING, 0, 0);
 	plain(&d, LEND_PKT_PING, 0, UINT64_MAX);
 	plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 64);
@@ -116,9 +111,7 @@ Test(hostile, numbers_at_both_ends_of_their_range)
 	request(&d, call_id(0, 1), UINT64_MAX - 1, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	duo_reply(&d, 0, 0);
-	lend_core_disconnect(d.side[1].core, d.side[1].session);
-	duo_output(&d, 1);
-	duo_close(&d);
+	duo_hang_up(&d);
 }
 
 /* The first datagram a server hears from a half-open session is numbered 0. */
@@ -127,12 +120,7 @@ Test(hostile, the_first_number_is_zero)
 	struct duo d;
 	struct lend_pkt head;
 
-	duo_open(&d, true);
-	d.quiet = true;
-	duo_connect(&d);
-	duo_output(&d, 0);
-	duo_deliver(&d, 0);
-	duo_output(&d, 1);
+	duo_half_open(&d);
 	/* The id of the server's session stands in the hello of its ACCEPT. */
 	memcpy(&d.side[1].session,
 	       d.side[1].wire[0].data + sizeof(head) + offsetof(struct lend_pkt_hello, session), 8);
@@ -145,7 +133,7 @@ Test(hostile, an_old_duplicate_does_not_run_again_once_its_slot_was_used_anew)
 {
 	struct duo d;
 
-	up(&d);
+	duo_start(&d, true, NULL);
 	request(&d, call_id(2, 1), 10, 0, 8, 8);
 	duo_reply(&d, 0, 0);
 	request(&d, call_id(2, 2), 200, 0, 8, 8); /* acknowledges the first */
@@ -155,25 +143,21 @@ Test(hostile, an_old_duplicate_does_not_run_again_once_its_slot_was_used_anew)
 	request(&d, call_id(2, 1), 11, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2, "a sequence came back");
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_call, 1);
-	lend_core_disconnect(d.side[1].core, d.side[1].session);
-	duo_output(&d, 1);
-	duo_close(&d);
+	duo_hang_up(&d);
 }
 
 Test(hostile, a_new_sequence_while_the_handler_runs_is_refused)
 {
 	struct duo d;
 
-	up(&d);
+	duo_start(&d, true, NULL);
 	request(&d, call_id(2, 1), 10, 0, 8, 8);
 	request(&d, call_id(2, 2), 20, 0, 8, 8);
 	plain(&d, LEND_PKT_CANCEL, call_id(2, 3), 30);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_state, 2);
 	duo_reply(&d, 0, 0);
-	lend_core_disconnect(d.side[1].core, d.side[1].session);
-	duo_output(&d, 1);
-	duo_close(&d);
+	duo_hang_up(&d);
 }
 
 Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
@@ -183,16 +167,15 @@ Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
 	uint64_t h;
 	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
 
-	up(&d);
+	duo_start(&d, true, NULL);
 	call.reply = duo_buf(&d, 0, 0, 0, 0);
-	cr_assert_eq(
-	    lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs, &call, &h),
-	    0);
+	cr_assert_eq(duo_try(&d, 0, &call, &h), 0);
 	duo_output(&d, 0);
 	d.side[0].n = 0;
 	g.head.length = 5000;
-	send(&d, 0, LEND_PKT_REPLY, LEND_PKT_SERVED, call_id(0, 1), 50, &g, sizeof(g.reply),
-	     PAYLOAD);
+	put(&d, 0, LEND_PKT_REPLY, LEND_PKT_SERVED, call_id(0, 1), 50, &g, sizeof(g.reply),
+	    PAYLOAD);
+	turn(&d, 0);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
 	duo_free(&d, 0, d.side[0].ev[LEND_EV_CALL_END].reply);
@@ -207,10 +190,9 @@ Test(hostile, calls_and_sessions_without_a_look_at_events)
 	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
 	int rc = 0;
 
-	up(&d);
+	duo_start(&d, true, NULL);
 	for (int i = 0; i < 100000 && rc == 0; i++) {
-		rc = lend_core_call(d.side[0].core, d.now, d.side[0].session, &d.side[0].bufs,
-				    &call, &h);
+		rc = duo_try(&d, 0, &call, &h);
 		if (rc == 0)
 			lend_core_cancel(d.side[0].core, h, 1);
 	}
@@ -232,18 +214,12 @@ Test(hostile, memory_that_came_back_is_a_reason_to_tick)
 	struct duo d;
 	struct craft g = {0};
 
-	up_with(&d, one_reassembly);
+	duo_start(&d, true, one_reassembly);
 	for (uint32_t i = 0; i < 3; i++)
 		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
 	cr_assert_gt(lend_core_stats(d.side[1].core)->rx_memory, 0);
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "nothing to do yet");
-	g.head = (struct lend_pkt){.magic = LEND_PKT_MAGIC,
-				   .version = LEND_PKT_VERSION,
-				   .kind = LEND_PKT_CANCEL,
-				   .call = call_id(0, 1),
-				   .session = d.side[1].session,
-				   .number = 120};
-	duo_inject(&d, 1, &g, sizeof(g.head));
+	put(&d, 1, LEND_PKT_CANCEL, 0, call_id(0, 1), 120, &g, 0, 0);
 	duo_output(&d, 1);
 	d.side[1].n = 0;
 	cr_assert_leq(lend_core_deadline(d.side[1].core), d.now);
@@ -304,23 +280,6 @@ static void one_reassembly_and_little_budget(struct lend_core_config *c)
 	c->receive_budget = 1500;
 }
 
-/* Not passed on to a tick: what one burst brings. */
-static void burst(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
-		  uint32_t payload)
-{
-	struct craft g = {.head = {.magic = LEND_PKT_MAGIC,
-				   .version = LEND_PKT_VERSION,
-				   .kind = LEND_PKT_REQUEST,
-				   .call = call,
-				   .session = d->side[1].session,
-				   .number = number,
-				   .offset = offset,
-				   .length = length}};
-
-	g.request.left_us = UINT32_MAX;
-	duo_inject(d, 1, &g, (uint32_t)sizeof(g.head) + sizeof(g.request) + payload);
-}
-
 /* It was dropped for want of a reassembly and came again in the same burst that freed one; all are
  * in use again, and there is no budget for more of it. Its sender is told once, not at every tick
  * for ever. */
@@ -329,7 +288,7 @@ Test(hostile, who_has_memory_again_and_no_budget_is_told_once)
 	struct duo d;
 	uint64_t acks;
 
-	up_with(&d, one_reassembly_and_little_budget);
+	duo_start(&d, true, one_reassembly_and_little_budget);
 	request(&d, call_id(0, 1), 10, 0, 70000, PAYLOAD); /* takes the budget */
 	request(&d, call_id(1, 1), 11, 0, 2 * PAYLOAD, PAYLOAD);
 	request(&d, call_id(2, 1), 12, 0, 70000, PAYLOAD);
@@ -339,16 +298,11 @@ Test(hostile, who_has_memory_again_and_no_budget_is_told_once)
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 2);
 	acks = lend_core_stats(d.side[1].core)->acks;
-	for (int i = 0; i < 20; i++) {
-		lend_core_tick(d.side[1].core, d.now);
-		duo_output(&d, 1);
-		d.side[1].n = 0;
-	}
+	for (int i = 0; i < 20; i++)
+		turn(&d, 1);
 	cr_assert_leq(lend_core_stats(d.side[1].core)->acks - acks, 3);
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now);
 	duo_free(&d, 1, d.side[1].request_buf);
 	duo_reply(&d, 0, 0);
-	lend_core_disconnect(d.side[1].core, d.side[1].session);
-	duo_output(&d, 1);
-	duo_close(&d);
+	duo_hang_up(&d);
 }

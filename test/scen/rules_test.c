@@ -8,12 +8,6 @@
 
 #define MS UINT64_C(1000000)
 
-static void give_back_at_end(struct duo *d, const struct lend_event *e)
-{
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
-}
-
 static void small_budget(struct lend_core_config *c)
 {
 	c->receive_budget = 250000;
@@ -21,11 +15,8 @@ static void small_budget(struct lend_core_config *c)
 
 static void up_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *))
 {
-	duo_open_with(d, lossless, tweak);
-	d->quiet = true;
-	d->on_end = give_back_at_end;
-	d->side[0].session = duo_connect(d);
-	duo_settle(d);
+	duo_start(d, lossless, tweak);
+	d->on_end = duo_give_at_end;
 }
 
 Test(rules, the_budget_comes_back_with_every_message)
@@ -96,12 +87,7 @@ Test(rules, an_answer_to_another_attempt_is_not_ours)
 	struct lend_in in;
 	uint8_t other[2048];
 
-	duo_open(&d, true);
-	d.quiet = true;
-	duo_connect(&d);
-	duo_output(&d, 0);
-	duo_deliver(&d, 0);
-	duo_output(&d, 1);
+	duo_half_open(&d);
 	accept = &d.side[1].wire[0];
 	memcpy(other, accept->data, accept->len);
 	other[sizeof(struct lend_pkt) + offsetof(struct lend_pkt_hello, connect)] ^= 1;
@@ -123,16 +109,12 @@ Test(rules, a_connect_copied_from_elsewhere_is_not_answered)
 	struct duo d;
 	struct lend_in in;
 
-	duo_open(&d, true);
-	d.quiet = true;
-	duo_connect(&d);
-	duo_output(&d, 0);
-	in = (struct lend_in){
-	    .data = d.side[0].wire[0].data, .len = d.side[0].wire[0].len, .peer = LEND_PEER(0, 2)};
-	duo_deliver(&d, 0);
-	duo_output(&d, 1);
+	duo_half_open(&d);
 	cr_assert_eq(d.side[1].n, 1);
-	in.data = d.side[0].wire[0].data;
+	in = (struct lend_in){/* as it lay there */
+			      .data = d.side[0].wire[0].data,
+			      .len = d.side[0].wire[0].len,
+			      .peer = LEND_PEER(0, 2)};
 	lend_core_input(d.side[1].core, d.now, &d.side[1].bufs, &in, 1);
 	duo_output(&d, 1);
 	cr_assert_eq(d.side[1].n, 1, "answered");
@@ -178,9 +160,7 @@ Test(rules, replies_that_nobody_acknowledges_do_not_chase_each_other)
 {
 	struct duo d;
 
-	duo_open(&d, false);
-	duo_up(&d);
-	d.quiet = true;
+	duo_start(&d, false, NULL);
 	d.lose = lose_replies;
 	d.nth = 0;
 	for (int i = 0; i < 8; i++) {
@@ -261,9 +241,7 @@ Test(rules, a_reply_to_come_leaves_budget_for_others)
 	duo_call(&d, 0, duo_buf(&d, 0, 400000, 0, 0), LEND_NEVER);
 	duo_settle(&d);
 	call.request = duo_buf(&d, 1, 300000, 300000, 5);
-	cr_assert_eq(lend_core_call(d.side[1].core, d.now, d.side[1].session, &d.side[1].bufs,
-				    &call, &handle),
-		     0);
+	cr_assert_eq(duo_try(&d, 1, &call, &handle), 0);
 	duo_pass(&d, 400 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_REQUEST], 1);
 	duo_reply(&d, 0, 0);

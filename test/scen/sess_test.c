@@ -36,9 +36,7 @@ Test(sess, an_idle_session_lives_by_its_pings)
 {
 	struct duo d;
 
-	duo_open(&d, false);
-	duo_up(&d);
-	d.quiet = true;
+	duo_start(&d, false, NULL);
 	duo_pass(&d, 20000 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0);
 	cr_assert_leq(lend_core_stats(d.side[0].core)->tx, 200);
@@ -72,6 +70,12 @@ Test(sess, goodbye_is_said_after_a_long_silence)
 	duo_close(&d);
 }
 
+static bool client_is_full(struct duo *d, int from)
+{
+	(void)d;
+	return from == 0;
+}
+
 /* A carrier that loses nothing may be full for long. It takes the goodbye once, in the end; the
  * queue does not fill with others meanwhile. */
 Test(sess, goodbye_is_said_however_long_the_carrier_was_full)
@@ -80,11 +84,11 @@ Test(sess, goodbye_is_said_however_long_the_carrier_was_full)
 
 	duo_open(&d, true);
 	duo_up(&d);
-	d.side[0].full = true;
+	d.full = client_is_full;
 	lend_core_disconnect(d.side[0].core, d.side[0].session);
 	duo_pass(&d, 10000 * MS);
 	duo_forget(&d);
-	d.side[0].full = false;
+	d.full = NULL;
 	duo_pass(&d, 10 * MS);
 	duo_expect(&d, "0> BYE\n1 down 14\n1> BYE_ACK\n");
 	duo_close(&d);

@@ -27,14 +27,6 @@ static void few_records(struct lend_core_config *c)
 		c->inflight = 2;
 }
 
-static void up(struct duo *d)
-{
-	d->side[0].session = duo_connect(d);
-	duo_settle(d);
-	d->quiet = true;
-	duo_forget(d);
-}
-
 /* Takes the newest request of side 1 and answers it. */
 static void serve(struct duo *d, uint32_t reply_len)
 {
@@ -57,12 +49,6 @@ static void start(struct duo *d, int n, uint32_t len, uint32_t named, uint64_t *
 	}
 }
 
-static void give_back_at_end(struct duo *d, const struct lend_event *e)
-{
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
-}
-
 /* Replies that find no reassembly are sent again once there is one. Several of them share a ring
  * of numbers that reports cover only in part. */
 static void replies(bool lossless, uint32_t len, uint32_t named,
@@ -71,9 +57,8 @@ static void replies(bool lossless, uint32_t len, uint32_t named,
 	struct duo d;
 	uint64_t request[6];
 
-	duo_open_with(&d, lossless, tweak);
-	d.on_end = give_back_at_end;
-	up(&d);
+	duo_start(&d, lossless, tweak);
+	d.on_end = duo_give_at_end;
 	start(&d, 6, 8, named, request);
 	for (int i = 0; i < 6; i++) {
 		d.side[1].request = request[i];
@@ -117,9 +102,8 @@ static void records(bool lossless)
 	struct duo d;
 	uint64_t request[2];
 
-	duo_open_with(&d, lossless, few_records);
-	d.on_end = give_back_at_end;
-	up(&d);
+	duo_start(&d, lossless, few_records);
+	d.on_end = duo_give_at_end;
 	start(&d, 2, 8, 0, request);
 	duo_call(&d, duo_buf(&d, 0, 5000, 5000, 3), 0, LEND_NEVER);
 	duo_settle(&d);
@@ -179,9 +163,8 @@ static void short_of_one(int from)
 	struct bad_luck b = {.from = from, .last_fragment = true, .word = true};
 	uint64_t request[2] = {0, 0};
 
-	duo_open_with(&d, false, few_reassemblies);
-	d.on_end = give_back_at_end;
-	up(&d);
+	duo_start(&d, false, few_reassemblies);
+	d.on_end = duo_give_at_end;
 	d.arg = &b;
 	d.lose = unlucky;
 	d.side[!from].no_supply = true;
@@ -237,17 +220,15 @@ Test(want, of_room_in_the_carrier)
 	struct lend_out out;
 	uint64_t h;
 
-	duo_open(&d, true);
-	d.on_end = give_back_at_end;
-	up(&d);
+	duo_start(&d, true, NULL);
+	d.on_end = duo_give_at_end;
 	client = &d.side[0];
 	duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
 	serve(&d, 8);
 	duo_settle(&d);
 	cr_assert_eq(client->count[LEND_EV_CALL_END], 1);
-	cr_assert_eq(lend_core_call(client->core, d.now, client->session, &client->bufs, &call, &h),
-		     0);
+	cr_assert_eq(duo_try(&d, 0, &call, &h), 0);
 	cr_assert_eq(lend_core_output(client->core, d.now, &client->bufs, &out, 1), 1);
 	out.sent = LEND_SENT_FULL;
 	lend_core_sent(client->core, &out, 1);
@@ -270,9 +251,8 @@ Test(want, of_room_for_what_was_asked_already)
 	struct lend_out out[32];
 	uint32_t n;
 
-	duo_open(&d, true);
-	d.on_end = give_back_at_end;
-	up(&d);
+	duo_start(&d, true, NULL);
+	d.on_end = duo_give_at_end;
 	client = &d.side[0];
 	for (int i = 0; i < 8; i++)
 		duo_call(&d, 0, 0, LEND_NEVER);

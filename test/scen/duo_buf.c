@@ -1,0 +1,53 @@
+/* duo_buf - the buffers of both sides: a pattern goes in, and each comes back once. Part of duo.h.
+ * Layer: test. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "scen/duo.h"
+
+uint8_t duo_byte(uint32_t i, unsigned salt)
+{
+	return (uint8_t)(i * 7 + i / 251 + salt);
+}
+
+uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt)
+{
+	struct duo_side *s = &d->side[side];
+
+	for (uint32_t b = 1; b < DUO_BUFS; b++) {
+		if (s->taken[b])
+			continue;
+		s->taken[b] = true;
+		s->seg[b] = (struct lend_seg){malloc(cap + 1), len, cap, 0};
+		for (uint32_t i = 0; i < len; i++)
+			((uint8_t *)s->seg[b].data)[i] = duo_byte(i, salt);
+		return b;
+	}
+	cr_assert_fail("no buffer left on side %d", side);
+	return 0;
+}
+
+bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt)
+{
+	const struct lend_seg *seg = d->side[side].seg;
+	uint32_t i = 0;
+
+	for (; buf && i < len; buf = seg[buf].next)
+		for (uint32_t at = 0; at < seg[buf].cap && i < len; at++, i++)
+			if (((uint8_t *)seg[buf].data)[at] != duo_byte(i, salt))
+				return false;
+	return i == len;
+}
+
+void duo_free(struct duo *d, int side, uint32_t buf)
+{
+	struct duo_side *s = &d->side[side];
+
+	while (buf) {
+		cr_assert(s->taken[buf], "side %d: buffer %u came back twice", side, buf);
+		s->taken[buf] = false;
+		free(s->seg[buf].data);
+		s->seg[buf].data = NULL;
+		buf = s->seg[buf].next;
+	}
+}
