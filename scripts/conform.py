@@ -40,11 +40,12 @@ ABSENT_APP = {
     ("dpdk_ring", "memory"): "rings stay within one process, and a memory node is one of its own",
 }
 # Each process has a device of its own: one end of a veth pair whose other end is in a bridge, all in a new namespace.
+# net_af_packet names its fanout group by process id xor interface index: indices far apart keep neighbours from meeting.
 VETH = """set -e
 ip link add br0 type bridge
 ip link set br0 up
 for i in 1 2 3 4 5 6 7 8; do
-	ip link add p$i type veth peer name b$i
+	ip link add p$i index $((i << 12)) type veth peer name b$i
 	ip link set b$i master br0 up
 	ip link set p$i up
 done
