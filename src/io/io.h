@@ -55,7 +55,11 @@ struct lend_io_ops {
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
 	X(peers_refused, "peers turned away: table full, or wrong version")                        \
-	X(capture_lost, "not in the capture: its file failed or its reader is slow")
+	X(capture_lost, "not in the capture: its file failed or its reader is slow")               \
+	X(rx_overrun, "times the receive ring was found used up: some may be lost")                \
+	X(port_events, "ports, addresses and devices that came or went")                           \
+	X(resets, "times a queue in error was brought back")                                       \
+	X(handles_made, "address handles made")
 
 struct lend_io_stats {
 #define X(name, text) uint64_t name;
