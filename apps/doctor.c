@@ -3,7 +3,6 @@
  * Carriers are tried for real, each in a child process of its own, so that a library that ends the
  * process or prints its own lines does neither here. Layer: apps. Threads: one.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,33 +16,23 @@
 #include "apps/common/line.h"
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
+#include "apps/doctor.h"
 
-enum { FOUND_MAX = 320, MEND_MAX = 200, CHECKS_MAX = 24 };
-
-struct finding {
-	const char *name;
-	bool ok;
-	char found[FOUND_MAX];
-	const char *mend; /* of the lack; not said when ok */
-};
-
-struct visit {
-	struct finding finding[CHECKS_MAX];
-	unsigned n;
-};
-
-static struct finding *note(struct visit *v, const char *name, bool ok, const char *mend)
+struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *mend)
 {
-	struct finding *f = &v->finding[v->n++];
+	struct finding *f = &v->finding[v->n];
 
-	f->name = name;
+	if (v->n + 1 < DOCTOR_CHECKS_MAX) /* else the last one is overwritten */
+		v->n++;
+	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->ok = ok;
+	f->found[0] = 0;
 	f->mend = mend;
 	return f;
 }
 
 /* The first line of a small file; false without one. */
-static bool first_line(const char *path, char *text, int cap)
+bool doctor_first_line(const char *path, char *text, int cap)
 {
 	FILE *file = fopen(path, "re");
 	bool good = file && fgets(text, cap, file);
@@ -55,13 +44,14 @@ static bool first_line(const char *path, char *text, int cap)
 	return good;
 }
 
-static void try_open(const char *listen, int fd)
+static void try_open(const char *listen, const char *eal, int fd)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ep *ep;
 	char address[160] = "";
 
 	config.listen = listen;
+	config.eal = eal;
 	if (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout))
 		_exit(2);
 	if (lend_open(&config, &ep) < 0) {
@@ -74,9 +64,10 @@ static void try_open(const char *listen, int fd)
 	_exit(0);
 }
 
-static void carrier(struct visit *v, const char *name, const char *listen, const char *mend)
+void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
+		    const char *mend)
 {
-	struct finding *f = note(v, name, false, mend);
+	struct finding *f = doctor_note(v, name, false, mend);
 	int fds[2], status = -1;
 	size_t len = 0;
 	ssize_t n;
@@ -88,7 +79,7 @@ static void carrier(struct visit *v, const char *name, const char *listen, const
 		return;
 	}
 	if (pid == 0)
-		try_open(listen, fds[1]);
+		try_open(listen, eal, fds[1]);
 	close(fds[1]);
 	while (len + 1 < sizeof(f->found) &&
 	       (n = read(fds[0], f->found + len, sizeof(f->found) - 1 - len)) > 0)
@@ -103,8 +94,9 @@ static void carrier(struct visit *v, const char *name, const char *listen, const
 
 static void cpus(struct visit *v)
 {
-	struct finding *f = note(v, "cpus", app_cpus() >= 2,
-				 "give the machine or container two CPUs: both ends share one");
+	struct finding *f =
+	    doctor_note(v, "cpus", app_cpus() >= 2,
+			"give the machine or container two CPUs: both ends share one");
 	double ns = app_line_ns(app_cpu(0), app_cpu(1));
 
 	snprintf(f->found, sizeof(f->found),
@@ -118,8 +110,8 @@ static void run_dir(struct visit *v)
 	struct stat st;
 	char other[64];
 	struct finding *f =
-	    note(v, "runtime folder", true,
-		 "export XDG_RUNTIME_DIR=$(mktemp -d), a folder of your own with mode 0700");
+	    doctor_note(v, "runtime folder", true,
+			"export XDG_RUNTIME_DIR=$(mktemp -d), a folder of your own with mode 0700");
 
 	snprintf(other, sizeof(other), "/run/user/%u", (unsigned)getuid());
 	if (dir && *dir) {
@@ -136,9 +128,9 @@ static void run_dir(struct visit *v)
 
 static void hugepages(struct visit *v)
 {
-	struct finding *f =
-	    note(v, "hugepages", false,
-		 "nothing needs them; for less TLB misses: sysctl vm.nr_hugepages=512 as root");
+	struct finding *f = doctor_note(
+	    v, "hugepages", false,
+	    "nothing needs them; for less TLB misses: sysctl vm.nr_hugepages=512 as root");
 	char line[160], thp[160] = "none";
 	long total = 0, unused = 0;
 	FILE *file = fopen("/proc/meminfo", "re");
@@ -149,7 +141,7 @@ static void hugepages(struct visit *v)
 	}
 	if (file)
 		fclose(file);
-	first_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
+	doctor_first_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
 	f->ok = unused > 0;
 	snprintf(f->found, sizeof(f->found), "%ld reserved, %ld free; transparent: %s", total,
 		 unused, thp);
@@ -157,11 +149,11 @@ static void hugepages(struct visit *v)
 
 static void perf(struct visit *v)
 {
-	struct finding *f = note(v, "perf", false,
-				 "only for profiling: sysctl kernel.perf_event_paranoid=1 as root");
+	struct finding *f = doctor_note(
+	    v, "perf", false, "only for profiling: sysctl kernel.perf_event_paranoid=1 as root");
 	char line[64] = "";
 
-	if (!first_line("/proc/sys/kernel/perf_event_paranoid", line, sizeof(line))) {
+	if (!doctor_first_line("/proc/sys/kernel/perf_event_paranoid", line, sizeof(line))) {
 		snprintf(f->found, sizeof(f->found), "the kernel has no performance events");
 		return;
 	}
@@ -169,29 +161,10 @@ static void perf(struct visit *v)
 	snprintf(f->found, sizeof(f->found), "perf_event_paranoid is %s", line);
 }
 
-static void rdma(struct visit *v)
-{
-	struct finding *f = note(
-	    v, "rdma", false,
-	    "only for verbs: an RDMA card, or soft-RoCE (rdma link add rxe0 type rxe netdev DEV)");
-	DIR *dir = opendir("/sys/class/infiniband");
-	struct dirent *entry;
-
-	snprintf(f->found, sizeof(f->found), "no device");
-	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		f->ok = true;
-		snprintf(f->found, sizeof(f->found), "%s", entry->d_name);
-	}
-	if (dir)
-		closedir(dir);
-}
-
 static void limits(struct visit *v)
 {
 	struct finding *f =
-	    note(v, "open files", true, "ulimit -n 1024: each shm session takes three");
+	    doctor_note(v, "open files", true, "ulimit -n 1024: each shm session takes three");
 	struct rlimit limit = {0};
 
 	getrlimit(RLIMIT_NOFILE, &limit);
@@ -202,7 +175,7 @@ static void limits(struct visit *v)
 static void programs(struct visit *v)
 {
 	struct finding *f =
-	    note(v, "lend-mn", false, "build it (scripts/build.sh), or keep it beside lend");
+	    doctor_note(v, "lend-mn", false, "build it (scripts/build.sh), or keep it beside lend");
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
 	char *slash;
@@ -214,7 +187,8 @@ static void programs(struct visit *v)
 		f->ok = access(path, X_OK) == 0;
 	}
 	snprintf(f->found, sizeof(f->found), f->ok ? "beside lend" : "not beside lend");
-	f = note(v, "images", &app_images != NULL, "install libturbojpeg0-dev and build again");
+	f = doctor_note(v, "images", &app_images != NULL,
+			"install libturbojpeg0-dev and build again");
 	snprintf(f->found, sizeof(f->found),
 		 f->ok ? "lend images and lend demo are in this build" : "not in this build");
 }
@@ -273,15 +247,16 @@ int app_doctor(int argc, char **argv)
 	snprintf(shm, sizeof(shm), "shm:doctor-%d", (int)getpid());
 	cpus(&visit);
 	run_dir(&visit);
-	carrier(&visit, "shm", shm, "mend the runtime folder above");
-	carrier(&visit, "udp", "udp:127.0.0.1:0", "bring the loopback up: ip link set lo up");
-	carrier(&visit, "dpdk-ring", "dpdk:ring@127.0.0.1:0",
-		"install libdpdk-dev and build again");
-	carrier(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0",
-		"install libdpdk-dev and build again; give a runtime folder");
+	doctor_carrier(&visit, "shm", shm, NULL, "mend the runtime folder above");
+	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
+		       "bring the loopback up: ip link set lo up");
+	doctor_carrier(&visit, "dpdk-ring", "dpdk:ring@127.0.0.1:0", NULL,
+		       "install libdpdk-dev and build again");
+	doctor_carrier(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0", NULL,
+		       "install libdpdk-dev and build again; give a runtime folder");
 	hugepages(&visit);
+	doctor_devices(&visit);
 	perf(&visit);
-	rdma(&visit);
 	limits(&visit);
 	programs(&visit);
 	if (json)

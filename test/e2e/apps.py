@@ -269,6 +269,15 @@ class Commands(unittest.TestCase):
         self.assertIn(b"p50_us", lend("lat", *SHORT).stdout)
         self.assertIn(b"runtime folder", lend("doctor").stdout)
 
+    def test_doctor_names_a_mend_for_each_lack(self):
+        checks = {c["name"]: c for c in lend_json("doctor")["checks"]}
+        for check in checks.values():
+            self.assertTrue(check["found"], check)
+            self.assertEqual(check["ok"], not check["mend"], check)
+        for name in ("network rights", "locked memory", "dpdk-af_packet", "dpdk-af_xdp", "dpdk-pci", "rdma"):
+            self.assertIn(name, checks)
+        self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
+
     def test_children_die_with_the_starter(self):
         starter = subprocess.Popen([LEND, "lat", "--seconds", "30"], stdout=subprocess.DEVNULL)
         children = []
