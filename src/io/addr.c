@@ -23,17 +23,30 @@ enum lend_scheme lend_addr_scheme(const char *text)
 	return LEND_SCHEME_NONE;
 }
 
+enum { TEXT_MAX = 103 }; /* what struct lend_io_who has room for */
+
 static bool is_name_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       c == '.' || c == '-' || c == '_';
 }
 
+static int parse_path(const char *text, const char *path, struct lend_addr *addr)
+{
+	if (path[0] != '/' || strlen(path) > LEND_ADDR_PATH_MAX || strlen(text) > TEXT_MAX)
+		return lend_fail(EINVAL,
+				 "%.80s: the path of the memory begins with '/', and all has at "
+				 "most %d characters; write shm:NAME@/dev/dax0.0",
+				 text, TEXT_MAX);
+	memcpy(addr->path, path, strlen(path) + 1);
+	return 0;
+}
+
 /* A name becomes a file's: no slash, no leading dot, not too long for a socket's path. */
 static int parse_shm(const char *text, struct lend_addr *addr)
 {
-	const char *name = text + 4;
-	size_t len = strlen(name);
+	const char *name = text + 4, *at = strchr(name, '@');
+	size_t len = at != NULL ? (size_t)(at - name) : strlen(name);
 
 	if (len == 0 || len > LEND_ADDR_NAME_MAX)
 		return lend_fail(EINVAL, "%.80s: a shm name has 1 to %d characters; write shm:NAME",
@@ -46,8 +59,8 @@ static int parse_shm(const char *text, struct lend_addr *addr)
 			    "and does not begin with '.'",
 			    text);
 	}
-	memcpy(addr->host, name, len + 1);
-	return 0;
+	memcpy(addr->host, name, len);
+	return at != NULL ? parse_path(text, at + 1, addr) : 0;
 }
 
 static int parse_port(const char *text, const char *digits, uint16_t *port)

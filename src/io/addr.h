@@ -1,5 +1,5 @@
-/* addr - addresses of endpoints as people write them: "shm:shop", "udp:10.0.0.2:31850",
- * "udp:[::1]:0".
+/* addr - addresses of endpoints as people write them: "shm:shop", "shm:shop@/dev/dax0.0",
+ * "udp:10.0.0.2:31850", "udp:[::1]:0".
  *
  * Layer: io. Any thread. Devices' addresses (dpdk, verbs, raw) are only told apart here; their
  * modules read the rest.
@@ -19,13 +19,14 @@ enum lend_scheme {
 	LEND_SCHEME_RAW
 };
 
-enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79 };
+enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79, LEND_ADDR_PATH_MAX = 79 };
 
 struct lend_addr {
 	enum lend_scheme scheme;
 	char host[LEND_ADDR_HOST_MAX +
 		  1];  /* shm: the name; udp: host without brackets; devices: all that follows */
 	uint16_t port; /* udp */
+	char path[LEND_ADDR_PATH_MAX + 1]; /* shm: memory that hosts share; "": this host's */
 };
 
 /* The scheme alone; NONE for anything else, NULL included. */

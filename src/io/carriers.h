@@ -10,6 +10,8 @@
 
 /* As lend_io_open(), for addresses of this scheme. */
 int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
+/* shm:NAME@PATH, in memory that hosts share. */
+int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io);
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io);
 
 /* Bytes of a datagram, head and tail included. */

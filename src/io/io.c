@@ -1,5 +1,7 @@
 #include "io/io.h"
 
+#include <string.h>
+
 #include "io/addr.h"
 #include "io/capture.h"
 #include "io/carriers.h"
@@ -11,7 +13,8 @@ static int open_carrier(const struct lend_io_config *config, struct lend_io **io
 
 	switch (lend_addr_scheme(address)) {
 	case LEND_SCHEME_SHM:
-		return lend_io_shm_open(config, io);
+		return strchr(address, '@') == NULL ? lend_io_shm_open(config, io)
+						    : lend_io_pod_open(config, io);
 	case LEND_SCHEME_UDP:
 		return lend_io_udp_open(config, io);
 	case LEND_SCHEME_DPDK:
@@ -44,4 +47,14 @@ bool lend_io_same_scheme(const char *a, const char *b)
 {
 	return lend_addr_scheme(a) != LEND_SCHEME_NONE &&
 	       lend_addr_scheme(a) == lend_addr_scheme(b);
+}
+
+bool lend_io_same_carrier(const char *a, const char *b)
+{
+	struct lend_addr x, y;
+
+	if (!lend_io_same_scheme(a, b) || lend_addr_scheme(a) != LEND_SCHEME_SHM)
+		return lend_io_same_scheme(a, b);
+	return lend_addr_parse(a, &x) == 0 && lend_addr_parse(b, &y) == 0 &&
+	       strcmp(x.path, y.path) == 0;
 }

@@ -91,7 +91,8 @@ struct lend_io_config {
  * with lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no such
  * carrier or device here), -ENOMEM, -EPERM; or what a capture's file says. */
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io);
-/* True when this carrier can resolve() an address of that scheme. */
 bool lend_io_same_scheme(const char *a, const char *b);
+/* True when a carrier of one address can resolve() the other. */
+bool lend_io_same_carrier(const char *a, const char *b);
 
 #endif

@@ -130,7 +130,7 @@ int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
 	int rc;
 
 	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		if (lend_io_same_scheme(ep->carrier[c].address, address)) {
+		if (lend_io_same_carrier(ep->carrier[c].address, address)) {
 			*carrier = c;
 			return 0;
 		}
