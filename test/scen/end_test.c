@@ -18,6 +18,11 @@ static bool lose_first_of_kind(struct duo *d, int from, const struct lend_pkt_vi
 	return true;
 }
 
+static void one_slot(struct lend_core_config *c)
+{
+	c->calls = 1;
+}
+
 Test(end, a_lost_request_is_repeated_once_the_timer_fires)
 {
 	struct duo d;
@@ -37,6 +42,41 @@ Test(end, a_lost_request_is_repeated_once_the_timer_fires)
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	duo_done(&d);
 	duo_pass(&d, 50 * MS);
+	duo_close(&d);
+}
+
+/* The server learns that a reply is known from an acknowledgement, or from a newer call of its
+ * slot. Here the first is lost, and the second ended before it was sent. */
+Test(end, an_old_reply_is_acknowledged_though_its_slot_was_used_again)
+{
+	struct duo d;
+	struct duo_dgram reply;
+	struct lend_pkt head;
+	uint64_t call;
+
+	duo_open_with(&d, true, one_slot);
+	duo_up(&d);
+	duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_reply(&d, 0, duo_buf(&d, 1, 3, 3, 1));
+	duo_output(&d, 1);
+	reply = d.side[1].wire[0];
+	duo_settle(&d);
+	duo_done(&d);
+	d.side[0].full = true;
+	call = duo_call(&d, 0, 0, LEND_NEVER);
+	duo_output(&d, 0);
+	lend_core_cancel(d.side[0].core, call, 1);
+	d.side[0].full = false;
+	duo_pass(&d, 50 * MS);
+	duo_forget(&d);
+	memcpy(&head, reply.data, sizeof(head));
+	head.number++;
+	memcpy(reply.data, &head, sizeof(head));
+	duo_inject(&d, 0, reply.data, reply.len);
+	duo_output(&d, 0);
+	duo_expect(&d, "0> ACK\n");
+	duo_settle(&d);
 	duo_close(&d);
 }
 
