@@ -2,15 +2,15 @@
 """One table of every carrier and every promise: the suites of test/io, the image chain and a memory node. scripts/conform.sh
 builds and calls it.
 
-usage: conform.py BUILD [--only CARRIER]... [--suites] [--sleeps N] [--guest] [--json]
+usage: conform.py BUILD [--only CARRIER]... [--suites] [--sleeps N] [--guest] [--json] [--svg FILE]
 """
 import argparse
+import html
 import importlib.util
 import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,10 +24,11 @@ MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", 
 APPS = ["images", "memory"]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 
-# How the programs reach each other over a carrier: options of lend; %p is a process's number.
+# How the programs reach each other over a carrier: options of lend; %p is a process's number, POOL a file of a run's own.
 EAL = "--no-huge -m 192 --no-pci --no-shconf"
 LEND = {
     "shm": ["--carrier", "shm"],
+    "pod": ["--carrier", "shm:n%p@POOL"],
     "udp": ["--carrier", "udp"],
     "udp6": ["--carrier", "udp:[::1]:0"],
     "dpdk_ring": ["--carrier", "dpdk-ring", "--threads"],
@@ -36,6 +37,7 @@ LEND = {
     "dpdk_af_xdp": ["--carrier", f"dpdk:net_af_xdp0@10.9.0.%p:0 {EAL} --vdev=net_af_xdp0,iface=p%p"],
     "verbs": ["--carrier", "verbs:rxe0@10.77.0.1:0"],
 }
+POOL_BYTES = 256 << 20
 ABSENT_APP = {
     ("dpdk_ring", "memory"): "rings stay within one process, and a memory node is one of its own",
 }
@@ -60,6 +62,7 @@ class Matrix:
     def __init__(self, build):
         self.build = build
         self.cells = {}  # (carrier, case) -> (result, reason)
+        self.pool = None
         self.guest = set()  # carriers whose cells are a guest's
 
     def put(self, carrier, case, result, reason=""):
@@ -150,7 +153,8 @@ def photographs(folder):
 
 def lend(matrix, carrier, *args):
     """The JSON that lend prints, or raises with its last line."""
-    command = [matrix.build / "lend", *args, *LEND[carrier], "--json"]
+    options = [option.replace("POOL", str(matrix.pool)) for option in LEND[carrier]]
+    command = [matrix.build / "lend", *args, *options, "--json"]
     if carrier.startswith("dpdk_af"):
         command = ["unshare", "--net", "bash", "-c", VETH, "veth", *command]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=LIMIT)
@@ -180,7 +184,7 @@ def run_apps(matrix, carrier, photos):
     for case, run in (("images", images), ("memory", memory)):
         absent = ABSENT_APP.get((carrier, case))
         if carrier not in LEND:
-            absent = "its other end is a test's double"
+            absent = "a row of the suite's only"
         elif matrix.is_absent(carrier):
             absent = matrix.cells[carrier, "order"][1]
         elif case == "images" and not photos:
@@ -200,7 +204,10 @@ def run_apps(matrix, carrier, photos):
 def run_here(build, only, suites):
     matrix = Matrix(build)
     with tempfile.TemporaryDirectory(prefix="lend-conform-") as folder:
-        photos = pathlib.Path(folder)
+        photos, matrix.pool = pathlib.Path(folder, "photos"), pathlib.Path(folder, "pool")
+        photos.mkdir()
+        matrix.pool.touch(mode=0o600)
+        os.truncate(matrix.pool, POOL_BYTES)
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)
         photographs(photos)
         has_images = b"images " in subprocess.run([build / "lend", "--help"], capture_output=True).stdout
@@ -230,13 +237,23 @@ def run_guest(matrix):
     matrix.guest = {c for c in lacking if not matrix.is_absent(c)}
 
 
-def print_table(matrix):
-    carriers = matrix.carriers()
+def names_of(matrix):
+    """carrier -> its heading."""
+    return {c: c.replace("_", "-") + "*" * (c in matrix.guest) for c in matrix.carriers()}
+
+
+def cases_of(matrix):
     cases = list(dict.fromkeys(case for _, case in matrix.cells))
-    cases = [c for c in cases if c not in APPS] + [c for c in cases if c in APPS]
-    width, notes, names = max(map(len, cases), default=4), [], {c: c.replace("_", "-") for c in carriers}
-    for carrier in matrix.guest:
-        names[carrier] += "*"
+    return [c for c in cases if c not in APPS] + [c for c in cases if c in APPS]
+
+
+def summary(matrix):
+    return f"{matrix.count('pass')} pass, {matrix.count('fail')} fail, {matrix.count('absent')} absent"
+
+
+def print_table(matrix):
+    carriers, cases, names, notes = matrix.carriers(), cases_of(matrix), names_of(matrix), []
+    width = max(map(len, cases), default=4)
     print(" " * width, *names.values(), sep="  ")
     for case in cases:
         row = []
@@ -249,11 +266,33 @@ def print_table(matrix):
                 text += f" {notes.index(reason) + 1}"
             row.append(text.ljust(len(names[carrier])))
         print(case.replace("_", " ").ljust(width), *row, sep="  ")
-    print(f"\n{matrix.count('pass')} pass, {matrix.count('fail')} fail, {matrix.count('absent')} absent")
+    print("\n" + summary(matrix))
     if matrix.guest:
         print("* in a guest (scripts/guest.sh)")
     for i, note in enumerate(notes):
         print(f"{i + 1:3}  {note}")
+
+
+def draw_svg(matrix):
+    """The table as a picture: a square per cell, its reason to be read by pointing at it."""
+    names, cases, step, left, top = names_of(matrix), cases_of(matrix), 22, 130, 110
+    width, height = left + step * len(names) + 90, top + step * len(cases) + 40
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',
+           "<style>text{fill:#222}.pass{fill:#2e8b57}.fail{fill:#c62828}.absent{fill:#bbb}"
+           "@media(prefers-color-scheme:dark){text{fill:#ddd}.absent{fill:#555}}</style>"]
+    for x, (carrier, name) in enumerate(names.items()):
+        at = left + x * step + 14
+        out.append(f'<text transform="translate({at},{top - 8}) rotate(-45)">{name}</text>')
+        for y, case in enumerate(cases):
+            result, reason = matrix.cells.get((carrier, case), ("absent", "no such case"))
+            title = html.escape(f"{name}, {case.replace('_', ' ')}: {result} {reason}".strip())
+            out.append(f'<rect class="{result}" x="{left + x * step}" y="{top + y * step}" width="{step - 3}" '
+                       f'height="{step - 3}" rx="3"><title>{title}</title></rect>')
+    for y, case in enumerate(cases):
+        out.append(f'<text x="{left - 10}" y="{top + y * step + 14}" text-anchor="end">{case.replace("_", " ")}</text>')
+    guest = "; * in a guest" if matrix.guest else ""
+    out.append(f'<text x="{left}" y="{height - 14}">{summary(matrix)}{guest}</text></svg>')
+    return "\n".join(out) + "\n"
 
 
 def main():
@@ -264,12 +303,15 @@ def main():
     parser.add_argument("--sleeps", type=int, metavar="N", help="how often the cases about waiting sleep")
     parser.add_argument("--guest", action="store_true", help="carriers that this machine lacks, in a guest")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="the table as a picture too")
     args = parser.parse_args()
     if args.sleeps:
         os.environ["LEND_CONFORM_SLEEPS"] = str(args.sleeps)
     matrix = run_here(args.build.resolve(), args.only, args.suites)
     if args.guest:
         run_guest(matrix)
+    if args.svg:
+        args.svg.write_text(draw_svg(matrix))
     if args.json:
         print(json.dumps(matrix.as_json()))
     else:

@@ -12,8 +12,8 @@
 
 TestSuite(capture, .init = captured_begin, .fini = captured_end, .timeout = 60);
 
-CONFORM_SUITE(suite_shm, &captured_shm)
-CONFORM_SUITE(suite_udp, &captured_udp)
+CONFORM_SUITE(shm_captured, &captured_shm)
+CONFORM_SUITE(udp_captured, &captured_udp)
 
 Test(capture, blocks_of_every_length)
 {
