@@ -49,11 +49,15 @@ struct lend_io_ops {
 /* What a carrier counts; what it hands to the device is counted by the loop. */
 #define LEND_IO_STATS(X)                                                                           \
 	X(rx_truncated, "larger than the carrier's MTU, cut or dropped")                           \
-	X(rx_foreign, "not for this carrier: other port, protocol, address or checksum")           \
+	X(rx_foreign, "not for this carrier: other port, protocol, address or VLAN")               \
 	X(rx_bad, "ring slots or frames that contradict themselves")                               \
+	X(rx_checksum, "frames with a wrong IP or UDP checksum")                                   \
+	X(rx_fragment, "pieces of IP packets: not put together again")                             \
 	X(rx_missed, "dropped below the carrier, whose receive queue was full")                    \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
+	X(link_down, "times that the device's link went down")                                     \
+	X(address_clash, "claims of another host to this carrier's IP address")                    \
 	X(peers_refused, "peers turned away: table full, or wrong version")                        \
 	X(capture_lost, "not in the capture: its file failed or its reader is slow")               \
 	X(rx_overrun, "times the receive ring was found used up: some may be lost")                \

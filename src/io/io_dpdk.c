@@ -1,7 +1,6 @@
-/* io_dpdk - the carrier over DPDK's devices: bursts of frames, one device per link.
+/* io_dpdk - the carrier over DPDK's devices: what they bring, and its operations.
  *
- * Sending copies a datagram's head, pieces and tail into a frame; receiving lends the frames
- * themselves.
+ * Receiving lends the frames themselves.
  *
  * Ring and memif links lose nothing and name their sender by the link itself.
  *
@@ -17,10 +16,9 @@
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 
-#include "io/carriers.h"
 #include "sys/why.h"
 
-enum { ENTER_TRIES = 10000 };
+enum { TICK_TURNS = 32 };
 
 static struct dpdk *self(struct lend_io *io)
 {
@@ -28,24 +26,32 @@ static struct dpdk *self(struct lend_io *io)
 }
 
 /* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
-static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_frame *frame)
+static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth_frame *frame)
 {
 	struct dpdk_port *port = io->port[index];
 	struct dpdk_peer *peer;
 	uint32_t i = port->last_peer;
 
-	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].ip != frame->ip ||
-	    io->peer[i].udp != frame->udp || io->peer[i].port != index)
-		i = dpdk_peer_find(io, (uint16_t)index, frame->ip, frame->udp);
+	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].udp != frame->udp ||
+	    !lend_ip_same(&io->peer[i].ip, &frame->from) || io->peer[i].port != index)
+		i = dpdk_peer_find(io, (uint16_t)index, &frame->from, frame->udp);
 	if (i == DPDK_NONE)
-		i = dpdk_peer_add(io, (uint16_t)index, frame->ip, frame->udp, frame->mac);
+		i = dpdk_peer_add(io, (uint16_t)index, &frame->from, frame->udp, frame->mac);
 	port->last_peer = (uint16_t)i;
 	if (i == DPDK_NONE || io->kind != DPDK_DEVICE)
 		return i;
 	peer = &io->peer[i];
 	if (memcmp(peer->head.bytes, frame->mac, 6) != 0)
-		memcpy(peer->head.bytes, frame->mac, 6);
+		dpdk_neigh_moved(io, port, peer, frame->mac);
 	return i;
+}
+
+static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict verdict)
+{
+	stats->rx_foreign += verdict == LEND_ETH_FOREIGN;
+	stats->rx_bad += verdict == LEND_ETH_BAD;
+	stats->rx_fragment += verdict == LEND_ETH_FRAGMENT;
+	stats->rx_checksum += verdict == LEND_ETH_CHECKSUM;
 }
 
 /* True when the frame became a datagram; else it is counted. */
@@ -53,20 +59,26 @@ static bool take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *b
 		       struct lend_in *in)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(buf, const uint8_t *);
-	struct lend_frame frame;
-	enum lend_frame_verdict verdict;
+	struct lend_eth_frame frame;
+	enum lend_eth_verdict verdict;
 	uint32_t peer;
 
 	if (buf->nb_segs != 1) {
 		io->io.stats.rx_truncated++;
 		return false;
 	}
-	verdict = lend_frame_read(bytes, buf->data_len, io->ip, io->udp, &frame);
-	if (verdict != LEND_FRAME_OURS) {
-		io->io.stats.rx_foreign += verdict == LEND_FRAME_FOREIGN;
-		io->io.stats.rx_bad += verdict == LEND_FRAME_BAD;
+	verdict = lend_eth_read(bytes, buf->data_len, &frame);
+	if (verdict == LEND_ETH_NEIGH && io->kind == DPDK_DEVICE)
+		dpdk_neigh_heard(io, io->port[index], bytes, buf->data_len);
+	else if (verdict == LEND_ETH_UDP &&
+		 (frame.to_udp != io->self.udp || !lend_ip_same(&frame.to, &io->self.ip)))
+		verdict = LEND_ETH_FOREIGN;
+	if (verdict != LEND_ETH_UDP) {
+		count_dropped(&io->io.stats, verdict);
 		return false;
 	}
+	if (io->kind == DPDK_DEVICE && !dpdk_device_good(io, buf, &frame))
+		return false;
 	peer = sender_of(io, index, &frame);
 	if (peer == DPDK_NONE)
 		return false;
@@ -75,7 +87,7 @@ static bool take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *b
 			       .peer = peer,
 			       .ecn = frame.ecn,
 			       .addr = io->peer[peer].key,
-			       .addr_len = 6};
+			       .addr_len = io->peer[peer].key_len};
 	return true;
 }
 
@@ -88,7 +100,8 @@ static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uin
 
 	if (cap > DPDK_BURST)
 		cap = DPDK_BURST;
-	got = rte_eth_rx_burst(port->id, 0, buf, (uint16_t)cap);
+	got = port->share ? dpdk_device_rx(port, buf, (uint16_t)cap)
+			  : rte_eth_rx_burst(port->id, 0, buf, (uint16_t)cap);
 	for (uint16_t i = 0; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(buf[i], void *));
 	for (uint16_t i = 0; i < got; i++) {
@@ -118,6 +131,8 @@ static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 		return 0;
 	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
 		dpdk_port_reconcile(io);
+	if (io->kind == DPDK_DEVICE && ++io->turns >= TICK_TURNS)
+		dpdk_device_tick(io);
 	ports = io->ports_n;
 	for (uint32_t i = 0; i < ports; i++) {
 		uint32_t room = DPDK_HELD_MAX - io->held_n;
@@ -146,116 +161,6 @@ static void rx_done(struct lend_io *base)
 	io->held_n = 0;
 }
 
-static void fill(struct rte_mbuf *buf, const struct dpdk_peer *peer, const struct lend_bufs *bufs,
-		 const struct lend_out *out, uint32_t len)
-{
-	uint8_t *at = rte_pktmbuf_mtod(buf, uint8_t *);
-
-	lend_frame_write(at, &peer->head, len);
-	at += LEND_FRAME_HEAD;
-	memcpy(at, out->head, out->head_len);
-	at += out->head_len;
-	for (uint32_t i = 0; i < out->n; i++)
-		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
-	if (out->tail_len)
-		memcpy(at, out->tail, out->tail_len);
-	buf->data_len = (uint16_t)(len + LEND_FRAME_HEAD);
-	buf->pkt_len = len + LEND_FRAME_HEAD;
-}
-
-static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
-{
-	for (uint32_t i = 0; i < n; i++)
-		out[i].sent = (uint8_t)sent;
-}
-
-/* Frames of out[0..n) in buf; how many were made. One that is too long ends here. */
-static uint32_t build(struct dpdk *io, const struct lend_bufs *bufs, struct lend_out *out,
-		      uint32_t n, struct rte_mbuf **buf)
-{
-	if (rte_pktmbuf_alloc_bulk(io->pool, buf, n) != 0)
-		return 0;
-	for (uint32_t i = 0; i < n; i++)
-		fill(buf[i], &io->peer[out[i].peer], bufs, &out[i], lend_out_len(&out[i]));
-	return n;
-}
-
-/* At most a burst, less while the device refuses, so that little is built in vain; how many were
- * sent. */
-static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
-			  struct lend_out *out, uint32_t n)
-{
-	struct rte_mbuf *buf[DPDK_BURST];
-	uint32_t room = port->window, made;
-	uint16_t sent;
-
-	if (port->link && rte_ring_free_count(port->link->ring[1 - port->side]) < room)
-		room = rte_ring_free_count(port->link->ring[1 - port->side]);
-	made = build(io, bufs, out, n < room ? n : room, buf);
-	if (made == 0)
-		return 0;
-	sent = rte_eth_tx_burst(port->id, 0, buf, (uint16_t)made);
-	rte_pktmbuf_free_bulk(buf + sent, made - sent);
-	if (sent < made)
-		port->window = sent > 0 ? sent : 1;
-	else
-		port->window = port->window < DPDK_BURST / 2 ? port->window * 2 : DPDK_BURST;
-	return sent;
-}
-
-static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
-		     struct lend_out *out, uint32_t n)
-{
-	uint32_t done = 0, sent = 1;
-
-	while (port->active && done < n && sent > 0) {
-		sent = send_some(io, port, bufs, out + done, n - done);
-		done += sent;
-	}
-	mark(out, done, LEND_SENT);
-	mark(out + done, n - done, LEND_SENT_FULL);
-	io->io.stats.tx_full += n - done;
-}
-
-/* The interrupt thread's rounds are short: better wait for one than call the device full. */
-static bool enter_patiently(struct dpdk *io)
-{
-	for (int tries = 0; tries < ENTER_TRIES; tries++) {
-		if (dpdk_enter(io))
-			return true;
-	}
-	return false;
-}
-
-static bool can_go(struct dpdk *io, const struct lend_out *out)
-{
-	return out->peer < DPDK_PEERS_MAX && io->peer[out->peer].life == DPDK_ALIVE &&
-	       lend_out_len(out) <= io->io.path.mtu;
-}
-
-static void tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
-{
-	struct dpdk *io = self(base);
-
-	if (!enter_patiently(io)) {
-		io->io.stats.tx_full += n;
-		mark(out, n, LEND_SENT_FULL);
-		return;
-	}
-	for (uint32_t i = 0, run; i < n; i += run) {
-		run = 1;
-		if (!can_go(io, &out[i])) {
-			io->io.stats.tx_dead++;
-			out[i].sent = LEND_SENT_DEAD;
-			continue;
-		}
-		while (i + run < n && out[i + run].peer == out[i].peer && can_go(io, &out[i + run]))
-			run++;
-		send_run(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
-	}
-	dpdk_leave(io);
-}
-
 static bool flush(struct lend_io *base, uint32_t buf)
 {
 	(void)base;
@@ -273,13 +178,16 @@ static bool arm(struct lend_io *base)
 {
 	struct dpdk *io = self(base);
 
+	if (io->kind == DPDK_DEVICE)
+		dpdk_device_tick(io);
 	if (io->gone_n > 0 || atomic_load(&io->changed))
 		return false;
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		const struct dpdk_port *port = io->port[i];
 
 		if (port && (port->closing ||
-			     (port->link && !rte_ring_empty(port->link->ring[port->side]))))
+			     (port->link && !rte_ring_empty(port->link->ring[port->side])) ||
+			     (port->owner && !rte_ring_empty(port->owner->ring))))
 			return false;
 	}
 	return true;
@@ -293,27 +201,49 @@ static int reg(struct lend_io *base, void *memory, size_t len)
 	return 0;
 }
 
-static int add_peer(struct dpdk *io, uint32_t port, const struct dpdk_address *to, uint32_t *peer)
+static int add_peer(struct dpdk *io, uint32_t port, const struct dpdk_address *to,
+		    const uint8_t mac[6], uint32_t *peer)
 {
-	static const uint8_t broadcast[6] = {255, 255, 255, 255, 255, 255};
-	uint32_t i = dpdk_peer_find(io, (uint16_t)port, to->ip, to->udp);
+	uint32_t i = dpdk_peer_find(io, (uint16_t)port, &to->ip, to->udp);
 
 	if (i == DPDK_NONE)
-		i = dpdk_peer_add(io, (uint16_t)port, to->ip, to->udp,
-				  to->has_mac ? to->mac : broadcast);
+		i = dpdk_peer_add(io, (uint16_t)port, &to->ip, to->udp, mac);
 	if (i == DPDK_NONE)
 		return lend_fail(ENOSPC,
 				 "all %d peers of this carrier are in use: close some sessions",
 				 DPDK_PEERS_MAX);
+	if (io->kind == DPDK_DEVICE) {
+		memcpy(io->peer[i].head.bytes, mac, 6);
+		io->peer[i].fixed = to->has_mac;
+		io->peer[i].has_hop = !to->has_mac;
+		io->peer[i].hop = to->has_via ? to->via : to->ip;
+	}
 	io->peer[i].held = !io->peer[i].kept;
 	*peer = i;
 	return 0;
+}
+
+/* Makes the link to an address that has no peer on any yet, or finds who is next on the way. */
+static int link_to(struct dpdk *io, const struct dpdk_address *to, uint32_t *port, uint8_t mac[6])
+{
+	int rc = 0;
+
+	if (io->kind == DPDK_DEVICE)
+		return dpdk_device_resolve(io, to, mac);
+	pthread_mutex_lock(&dpdk_world);
+	if (io->kind == DPDK_RING)
+		rc = dpdk_ring_resolve(io, to, port);
+	else
+		rc = dpdk_memif_resolve(io, to, port);
+	pthread_mutex_unlock(&dpdk_world);
+	return rc;
 }
 
 static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 {
 	struct dpdk *io = self(base);
 	struct dpdk_address to;
+	uint8_t mac[6] = {0};
 	uint32_t port = 0;
 	int rc = dpdk_address_parse(address, &to);
 
@@ -326,18 +256,14 @@ static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 				 address, io->device);
 	if (atomic_load(&io->changed))
 		dpdk_port_reconcile(io);
-	*peer = dpdk_peer_any(io, to.ip, to.udp);
-	if (*peer != DPDK_NONE && io->port[io->peer[*peer].port]->active) {
+	*peer = dpdk_peer_any(io, &to.ip, to.udp);
+	if (*peer != DPDK_NONE && io->kind != DPDK_DEVICE &&
+	    io->port[io->peer[*peer].port]->active) {
 		io->peer[*peer].held = !io->peer[*peer].kept;
 		return 0;
 	}
-	pthread_mutex_lock(&dpdk_world);
-	if (io->kind == DPDK_RING)
-		rc = dpdk_ring_resolve(io, &to, &port);
-	else if (io->kind == DPDK_MEMIF)
-		rc = dpdk_memif_resolve(io, &to, &port);
-	pthread_mutex_unlock(&dpdk_world);
-	return rc < 0 ? rc : add_peer(io, port, &to, peer);
+	rc = link_to(io, &to, &port, mac);
+	return rc < 0 ? rc : add_peer(io, port, &to, mac, peer);
 }
 
 static void pin(struct lend_io *base, uint32_t peer, bool kept)
@@ -349,18 +275,18 @@ static void who(struct lend_io *base, uint32_t index, struct lend_io_who *who)
 {
 	struct dpdk *io = self(base);
 	const struct dpdk_peer *peer = &io->peer[index & (DPDK_PEERS_MAX - 1)];
+	const struct lend_eth_end end = {peer->ip, peer->udp, io->self.vlan, {0}};
 
 	memset(who, 0, sizeof(*who));
 	who->uid = io->kind == DPDK_DEVICE ? -1 : (int64_t)getuid();
-	(void)dpdk_address_print(io->device, peer->ip, peer->udp, who->address,
-				 sizeof(who->address));
+	(void)dpdk_address_print(io->device, &end, who->address, sizeof(who->address));
 }
 
 static int name(struct lend_io *base, char *address, size_t cap)
 {
 	struct dpdk *io = self(base);
 
-	return dpdk_address_print(io->device, io->ip, io->udp, address, cap);
+	return dpdk_address_print(io->device, &io->self, address, cap);
 }
 
 void dpdk_close(struct lend_io *base)
@@ -387,7 +313,7 @@ void dpdk_close(struct lend_io *base)
 const struct lend_io_ops dpdk_ops = {
     .rx = rx,
     .rx_done = rx_done,
-    .tx = tx,
+    .tx = dpdk_tx,
     .flush = flush,
     .fd = fd,
     .arm = arm,

@@ -12,8 +12,9 @@
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <rte_spinlock.h>
 
-#include "io/frame.h"
+#include "io/eth.h"
 #include "io/io.h"
 
 enum {
@@ -21,6 +22,8 @@ enum {
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
 	DPDK_HELD_MAX = 128,   /* frames lent by one rx() */
+	DPDK_QUEUES_MAX = 8,   /* of a device between hosts */
+	DPDK_OWNERS_MAX = 32,  /* endpoints that share one */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
 	DPDK_LINKS = 16, /* memif ids of a listener, unless ?links= */
@@ -32,28 +35,34 @@ enum dpdk_kind { DPDK_RING, DPDK_MEMIF, DPDK_DEVICE };
 struct dpdk_address {
 	enum dpdk_kind kind;
 	char device[64]; /* an ethdev's name; "ring", "memif" */
-	uint32_t ip;     /* host order */
+	struct lend_ip ip;
 	uint16_t udp;
-	uint32_t links; /* ?links= */
-	uint32_t from;  /* ?from=, 0: none */
-	bool has_mac;
-	uint8_t mac[6];
+	uint32_t links;      /* ?links= */
+	struct lend_ip from; /* ?from=, */
+	struct lend_ip via;  /* ?via=, */
+	uint8_t mac[6];      /* ?mac=: */
+	bool has_from, has_via, has_mac;
+	uint16_t vlan, mtu, queues; /* ?vlan=, ?mtu=, ?queues=; 0: not given */
 };
 
 /* A peer's life: FREE -> ALIVE -> DEAD (its link went down) -> FREE. */
 enum dpdk_life { DPDK_FREE, DPDK_ALIVE, DPDK_DEAD };
 
 struct dpdk_peer {
-	struct lend_frame_head head;
+	struct lend_eth_head head; /* of frames towards it */
+	struct lend_ip ip;
+	uint16_t udp;
+	uint16_t port; /* index into ports */
+	uint16_t next; /* in its hash chain */
 	uint8_t life;  /* enum dpdk_life */
 	bool kept;     /* pinned */
 	bool told;     /* its gone datagram went out */
 	bool held;     /* resolved, and not yet pinned */
-	uint16_t port; /* index into ports */
-	uint16_t udp;
-	uint32_t ip;
-	uint16_t next;  /* in its hash chain */
-	uint8_t key[8]; /* what in.addr points to: IP and port, network order */
+	bool has_hop;  /* its MAC is that of the neighbour hop; else its last frame's, */
+	bool fixed;    /* or ?mac= */
+	struct lend_ip hop;
+	uint8_t key_len;
+	uint8_t key[18]; /* what in.addr points to: IP and port, network order */
 };
 
 /* Two rings, two ethdevs, two carriers. Under dpdk_world, but for open. */
@@ -63,16 +72,59 @@ struct dpdk_link {
 	_Atomic bool open[2];
 };
 
+/* A lock of its own cache line. */
+struct dpdk_lock {
+	_Alignas(64) rte_spinlock_t spin;
+};
+
+/* Who gets the frames for an address. */
+struct dpdk_owner {
+	struct lend_eth_end end;
+	struct rte_ring *ring;    /* frames that others took from the device */
+	_Atomic uint64_t overrun; /* frames that found it full */
+	struct rte_flow *rule;    /* the device sorts them itself, */
+	uint16_t queue;           /* into this queue; else where it begins to look */
+};
+
+/* A device between hosts, which endpoints in any threads of this process share. It stays open when
+ * the last of them is closed: some drivers cannot start a device twice. The list of owners changes
+ * with dpdk_world, all rx locks and `lock` held; any one of them is enough to read it. */
+struct dpdk_share {
+	struct dpdk_share *next;
+	char device[64];
+	uint16_t id;
+	uint16_t queues; /* of each direction */
+	uint16_t mtu;
+	uint8_t mac[6];
+	struct rte_mempool *pool;
+	unsigned if_index; /* the kernel's interface below it; 0: none */
+	uint64_t tx_sums;  /* checksums that it makes: RTE_ETH_TX_OFFLOAD_... */
+	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
+	_Atomic uint32_t owners;
+	_Atomic uint32_t taken; /* bit i: queue i belongs to an owner with a rule */
+	_Atomic bool up, removed;
+	_Atomic uint32_t downs;
+	_Atomic uint64_t look_ns; /* look at link and counters not before */
+	uint64_t missed;          /* frames that it had no room for, as counted so far */
+	struct dpdk_lock rx[DPDK_QUEUES_MAX], tx[DPDK_QUEUES_MAX];
+	rte_spinlock_t lock; /* of hosts */
+	_Atomic uint32_t version;
+	struct lend_hosts hosts;
+};
+
 struct dpdk_port {
 	bool used;
-	bool active;            /* polled: its link is up as the owner saw it last */
-	bool closing;           /* ring: the other end closed; drain, then drop */
-	uint8_t side;           /* ring: ours */
-	uint16_t id;            /* ethdev port */
-	char name[64];          /* vdev name; "": not ours to remove */
-	struct dpdk_link *link; /* ring */
+	bool down;                /* device: sends nothing now */
+	bool active;              /* polled: its link is up as the owner saw it last */
+	bool closing;             /* ring: the other end closed; drain, then drop */
+	uint8_t side;             /* ring: ours */
+	uint16_t id;              /* ethdev port */
+	char name[64];            /* vdev name; "": not ours to remove */
+	struct dpdk_link *link;   /* ring */
+	struct dpdk_share *share; /* device; */
+	struct dpdk_owner *owner; /* and this carrier's part of it */
 	/* memif client: where to, by which id, since when */
-	uint32_t to_ip;
+	struct lend_ip to_ip;
 	uint16_t to_udp;
 	int lock;        /* fd of the id's lock file, -1: none */
 	bool connecting; /* its device was started, and its link was not up since */
@@ -90,9 +142,7 @@ struct dpdk {
 	struct lend_io io; /* first */
 	enum dpdk_kind kind;
 	bool listening;
-	uint32_t ip;
-	uint16_t udp;
-	uint8_t mac[6];
+	struct lend_eth_end self;
 	char device[64];
 	int lock;       /* memif listener: its name's lock file */
 	int listener;   /* memif listener: the device's socket */
@@ -106,6 +156,12 @@ struct dpdk {
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: ends made by others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t turn;    /* the port to poll first */
+	uint32_t turns;   /* device: rx() since the last tick, */
+	lend_ns tick_ns;  /* and not before this; */
+	lend_ns renew_ns; /* when neighbours are said to be wanted still; */
+	uint32_t version; /* of the neighbours that peers have; */
+	uint32_t downs;   /* of the link, as told; */
+	uint16_t mtu;     /* and the largest IP packet that is taken */
 	uint32_t ports_n; /* one more than the highest in use */
 	struct dpdk_port *port[DPDK_PORTS_MAX];
 	uint32_t gone_n; /* dead peers to tell of */
@@ -120,7 +176,7 @@ struct dpdk {
 /* io_dpdk_addr.c */
 /* 0, or -EINVAL with lend_why_text() set. */
 int dpdk_address_parse(const char *text, struct dpdk_address *address);
-int dpdk_address_print(const char *device, uint32_t ip, uint16_t udp, char *text, size_t cap);
+int dpdk_address_print(const char *device, const struct lend_eth_end *end, char *text, size_t cap);
 
 /* io_dpdk_eal.c: once per process. */
 int dpdk_eal_start(const char *args);
@@ -129,9 +185,10 @@ int dpdk_eal_start(const char *args);
 struct rte_mempool *dpdk_eal_pool(uint16_t id);
 /* Gives the calling thread its own cache of buffers. */
 void dpdk_eal_thread(void);
-/* Configures and starts one rx and one tx queue; the device's start may fail apart (memif client):
- * *started. */
+/* Configures and starts rx and tx queues, as many of each; the device's start may fail apart (memif
+ * client): *started. */
 int dpdk_eal_port(uint16_t id, const char *what, int *started);
+int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf);
 
 /* io_dpdk_gate.c */
 extern pthread_mutex_t dpdk_world;
@@ -164,10 +221,11 @@ static inline void dpdk_leave(struct dpdk *io)
 
 /* io_dpdk_peer.c */
 void dpdk_peer_init(struct dpdk *io);
-uint32_t dpdk_peer_find(const struct dpdk *io, uint16_t port, uint32_t ip,
-			uint16_t udp);                                    /* DPDK_NONE */
-uint32_t dpdk_peer_any(const struct dpdk *io, uint32_t ip, uint16_t udp); /* on whichever port */
-uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, uint32_t ip, uint16_t udp,
+uint32_t dpdk_peer_find(const struct dpdk *io, uint16_t port, const struct lend_ip *ip,
+			uint16_t udp); /* DPDK_NONE */
+uint32_t dpdk_peer_any(const struct dpdk *io, const struct lend_ip *ip,
+		       uint16_t udp); /* on whichever port */
+uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, const struct lend_ip *ip, uint16_t udp,
 		       const uint8_t mac[6]);
 void dpdk_peer_pin(struct dpdk *io, uint32_t index, bool kept);
 /* The link of a port went down: its peers die. */
@@ -185,6 +243,16 @@ void dpdk_port_free(struct dpdk_port *port);
 /* Takes notice of links that came and went. */
 void dpdk_port_reconcile(struct dpdk *io);
 
+/* io_dpdk_meet.c */
+enum { DPDK_PATH_MAX = 105 };
+int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path);
+/* An exclusive lock on a file that is still the one of that name: its fd, or -errno. */
+int dpdk_meet_lock(const char *path);
+/* How many ids the listener of that name has and may have; false when there is none. */
+bool dpdk_meet_look_up(const char *path, uint32_t *made, uint32_t *links);
+/* The driver's socket that listens at path, or is connected to it: its fd, or -1. */
+int dpdk_meet_socket(const char *path, bool listening);
+
 /* io_dpdk_ring.c, io_dpdk_memif.c: dpdk_world held. */
 int dpdk_ring_listen(struct dpdk *io);
 int dpdk_ring_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *port);
@@ -196,6 +264,39 @@ void dpdk_memif_close(struct dpdk *io);
 void dpdk_memif_grow(struct dpdk *io);
 /* Waits, boundedly, for links that are being made. dpdk_world not held. */
 void dpdk_memif_settle(struct dpdk *io);
+
+/* io_dpdk_share.c: dpdk_world held. */
+/* The device of that name, set up when it is used for the first time. */
+int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port);
+void dpdk_share_close(struct dpdk_port *port);
+
+/* io_dpdk_device.c */
+/* What is due: questions to neighbours, the link's state. */
+void dpdk_device_tick(struct dpdk *io);
+/* 0 and the MAC to send to, -EINPROGRESS, or -errno. */
+int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t mac[6]);
+uint16_t dpdk_device_rx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t cap);
+uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);
+/* A datagram for us that a device brought: false, it is counted and dropped. */
+bool dpdk_device_good(struct dpdk *io, const struct rte_mbuf *buf,
+		      const struct lend_eth_frame *frame);
+/* The UDP checksum of a frame that is about to leave. */
+void dpdk_device_sum(const struct dpdk_share *share, struct rte_mbuf *buf,
+		     const struct lend_eth_head *head, uint32_t len);
+
+/* io_dpdk_neigh.c: ARP and neighbour discovery on a shared device. */
+void dpdk_neigh_heard(struct dpdk *io, struct dpdk_port *port, const uint8_t *bytes, uint32_t len);
+/* A peer's frame came from another MAC than we send to. */
+void dpdk_neigh_moved(struct dpdk *io, struct dpdk_port *port, struct dpdk_peer *peer,
+		      const uint8_t mac[6]);
+/* 0 and the MAC of a neighbour, -EINPROGRESS, or -errno. */
+int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_ip *ip,
+		    uint8_t mac[6]);
+void dpdk_neigh_announce(struct dpdk *io, struct dpdk_port *port);
+void dpdk_neigh_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
+
+/* io_dpdk_tx.c */
+void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 
 /* io_dpdk.c */
 extern const struct lend_io_ops dpdk_ops;

@@ -1,4 +1,4 @@
-/* io_dpdk_addr - addresses of the form dpdk:KIND@IP:PORT[?key=value&...].
+/* io_dpdk_addr - addresses of the form dpdk:KIND@IP:PORT[?key=value&...], IPv6 in brackets.
  * Layer: io. Threads: any.
  */
 #include "io/io_dpdk.h"
@@ -14,8 +14,8 @@
 static int bad(const char *text)
 {
 	return lend_fail(EINVAL,
-			 "%.100s: does not parse; write dpdk:ring@IP:PORT, dpdk:memif@IP:PORT or "
-			 "dpdk:DEVICE@IP:PORT",
+			 "%.100s: does not parse; write dpdk:ring@IP:PORT, dpdk:memif@IP:PORT, "
+			 "dpdk:DEVICE@IP:PORT or dpdk:DEVICE@[IPV6]:PORT",
 			 text);
 }
 
@@ -31,13 +31,23 @@ static bool read_number(const char *text, uint32_t max, uint32_t *value)
 	return *end == '\0' && n <= max;
 }
 
-static bool read_ip(const char *text, uint32_t *ip)
+static bool read_ip(const char *text, struct lend_ip *ip)
 {
-	struct in_addr in;
+	uint8_t four[4];
 
-	if (inet_pton(AF_INET, text, &in) != 1)
+	if (inet_pton(AF_INET, text, four) != 1)
+		return inet_pton(AF_INET6, text, ip) == 1 && ip->b[0] != 0xff;
+	*ip = lend_ip_of4(four);
+	return true;
+}
+
+static bool read_small(const char *text, uint32_t min, uint32_t max, uint16_t *value)
+{
+	uint32_t n;
+
+	if (!read_number(text, max, &n) || n < min)
 		return false;
-	*ip = ntohl(in.s_addr);
+	*value = (uint16_t)n;
 	return true;
 }
 
@@ -61,9 +71,17 @@ static bool read_option(const char *key, const char *value, struct dpdk_address 
 		return read_number(value, DPDK_PORTS_MAX - 4, &address->links) &&
 		       address->links > 0;
 	if (strcmp(key, "from") == 0)
-		return read_ip(value, &address->from);
+		return address->has_from = read_ip(value, &address->from);
+	if (strcmp(key, "via") == 0)
+		return address->has_via = read_ip(value, &address->via);
 	if (strcmp(key, "mac") == 0)
 		return address->has_mac = read_mac(value, address->mac);
+	if (strcmp(key, "vlan") == 0)
+		return read_small(value, 1, 4094, &address->vlan);
+	if (strcmp(key, "mtu") == 0)
+		return read_small(value, 576, DPDK_FRAME_MAX - LEND_ETH_HEAD_MAX, &address->mtu);
+	if (strcmp(key, "queues") == 0)
+		return read_small(value, 1, DPDK_QUEUES_MAX, &address->queues);
 	return false;
 }
 
@@ -83,19 +101,28 @@ static bool read_options(char *text, struct dpdk_address *address)
 	return true;
 }
 
-/* text: IP:PORT, cut in place. */
+/* text: IP:PORT or [IPV6]:PORT, cut in place. */
 static bool read_host(char *text, struct dpdk_address *address)
 {
 	char *colon = strrchr(text, ':');
-	uint32_t udp;
+	bool six = text[0] == '[';
 
-	if (colon == NULL)
+	if (colon == NULL || (six && colon[-1] != ']'))
 		return false;
-	*colon = '\0';
-	if (!read_ip(text, &address->ip) || !read_number(colon + 1, 65535, &udp))
-		return false;
-	address->udp = (uint16_t)udp;
-	return true;
+	colon[six ? -1 : 0] = '\0';
+	return read_ip(text + six, &address->ip) && lend_ip_is4(&address->ip) != six &&
+	       read_small(colon + 1, 0, 65535, &address->udp);
+}
+
+/* Both ends of a way speak the same IP; ring and memif only use it as a name. */
+static bool is_consistent(const struct dpdk_address *address)
+{
+	bool four = lend_ip_is4(&address->ip);
+
+	if (address->kind != DPDK_DEVICE)
+		return four;
+	return (!address->has_from || lend_ip_is4(&address->from) == four) &&
+	       (!address->has_via || lend_ip_is4(&address->via) == four);
 }
 
 int dpdk_address_parse(const char *text, struct dpdk_address *address)
@@ -121,13 +148,21 @@ int dpdk_address_parse(const char *text, struct dpdk_address *address)
 	address->kind = strcmp(copy, "ring") == 0    ? DPDK_RING
 			: strcmp(copy, "memif") == 0 ? DPDK_MEMIF
 						     : DPDK_DEVICE;
-	return 0;
+	return is_consistent(address) ? 0 : bad(text);
 }
 
-int dpdk_address_print(const char *device, uint32_t ip, uint16_t udp, char *text, size_t cap)
+int dpdk_address_print(const char *device, const struct lend_eth_end *end, char *text, size_t cap)
 {
-	int n = snprintf(text, cap, "dpdk:%s@%u.%u.%u.%u:%u", device, ip >> 24, ip >> 16 & 255,
-			 ip >> 8 & 255, ip & 255, udp);
+	bool four = lend_ip_is4(&end->ip);
+	char ip[INET6_ADDRSTRLEN], tag[16] = "";
+	int n;
 
+	if (inet_ntop(four ? AF_INET : AF_INET6, end->ip.b + (four ? 12 : 0), ip, sizeof(ip)) ==
+	    NULL)
+		return -ERANGE;
+	if (end->vlan)
+		(void)snprintf(tag, sizeof(tag), "?vlan=%u", end->vlan);
+	n = snprintf(text, cap, four ? "dpdk:%s@%s:%u%s" : "dpdk:%s@[%s]:%u%s", device, ip,
+		     end->udp, tag);
 	return n < 0 || (size_t)n >= cap ? -ERANGE : 0;
 }

@@ -251,9 +251,8 @@ void dpdk_eal_thread(void)
 		(void)pthread_setspecific(eal.key, &eal);
 }
 
-int dpdk_eal_port(uint16_t id, const char *what, int *started)
+int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf)
 {
-	struct rte_eth_conf conf = {0};
 	uint16_t rx = QUEUE_SLOTS, tx = QUEUE_SLOTS;
 	struct rte_mempool *pool = dpdk_eal_pool(id);
 	int rc, err;
@@ -261,18 +260,28 @@ int dpdk_eal_port(uint16_t id, const char *what, int *started)
 	if (pool == NULL)
 		return -ENOMEM;
 	err = getenv("LEND_EAL_LOG") ? -1 : silence(stderr, STDERR_FILENO); /* libxdp talks */
-	rc = rte_eth_dev_configure(id, 1, 1, &conf);
-
+	rc = rte_eth_dev_configure(id, n, n, conf);
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
-	if (rc == 0)
-		rc = rte_eth_rx_queue_setup(id, 0, rx, SOCKET_ID_ANY, NULL, pool);
-	if (rc == 0)
-		rc = rte_eth_tx_queue_setup(id, 0, tx, SOCKET_ID_ANY, NULL);
+	for (uint16_t q = 0; q < n && rc == 0; q++) {
+		rc = rte_eth_rx_queue_setup(id, q, rx, SOCKET_ID_ANY, NULL, pool);
+		if (rc == 0)
+			rc = rte_eth_tx_queue_setup(id, q, tx, SOCKET_ID_ANY, NULL);
+	}
 	unsilence(stderr, STDERR_FILENO, err);
 	if (rc < 0)
 		return lend_fail(ENODEV, "%s: DPDK cannot set up its queues: %s", what,
 				 rte_strerror(-rc));
+	return 0;
+}
+
+int dpdk_eal_port(uint16_t id, const char *what, int *started)
+{
+	const struct rte_eth_conf conf = {0};
+	int rc = dpdk_eal_queues(id, what, 1, &conf);
+
+	if (rc < 0)
+		return rc;
 	*started = rte_eth_dev_start(id);
 	(void)rte_eth_promiscuous_enable(id);
 	return 0;

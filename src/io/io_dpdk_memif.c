@@ -20,81 +20,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <rte_bus_vdev.h>
 
 #include "sys/clock.h"
 #include "sys/rand.h"
-#include "sys/rundir.h"
 #include "sys/why.h"
 
-enum { PATH_MAX_LEN = 105, LOG2_SLOTS = 8, SPARE_IDS = 2 };
+enum { LOG2_SLOTS = 8, SPARE_IDS = 2 };
 
 /* When a client's device is started again: soon when nobody listened, late when an answer is due. A
  * connection must not be given up before it was accepted: net_memif's server then closes a socket
  * that EAL still waits on, and EAL panics. */
 #define RETRY_NS  50000000u
 #define ANSWER_NS 10000000000u
-
-static int path_of(uint32_t ip, uint16_t udp, const char *tail, char *path)
-{
-	char dir[PATH_MAX_LEN + 1];
-	int rc = lend_rundir(dir, sizeof(dir));
-	int n;
-
-	if (rc < 0)
-		return rc;
-	n = snprintf(path, PATH_MAX_LEN + 1, "%s/memif-%u.%u.%u.%u-%u%s", dir, ip >> 24,
-		     ip >> 16 & 255, ip >> 8 & 255, ip & 255, udp, tail);
-	if (n < 0 || n > PATH_MAX_LEN || strpbrk(dir, ",=[]"))
-		return lend_fail(EINVAL,
-				 "%.60s: too long a folder, or one with , = [ or ]: set "
-				 "XDG_RUNTIME_DIR to another",
-				 dir);
-	return 0;
-}
-
-/* An exclusive lock on a file that is still the one of that name: its fd, or -errno. */
-static int lock_file(const char *path)
-{
-	struct stat a, b;
-	int fd;
-
-	for (;;) {
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return lend_fail(errno, "%s: %s; set XDG_RUNTIME_DIR to a folder of yours",
-					 path, strerror(errno));
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			(void)close(fd);
-			return -EWOULDBLOCK;
-		}
-		if (fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino)
-			return fd;
-		(void)close(fd);
-	}
-}
-
-/* How many ids the listener of that name has and may have; false when there is none. */
-static bool look_up(const char *path, uint32_t *made, uint32_t *links)
-{
-	char text[32] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	bool held;
-
-	if (fd < 0)
-		return false;
-	held = flock(fd, LOCK_SH | LOCK_NB) < 0;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		held = false;
-	(void)close(fd);
-	return held && sscanf(text, "%u %u", made, links) == 2;
-}
 
 /* Makes the device; it is started, or for a client whose server is not there yet: not. */
 static int make_port(struct dpdk_port *port, const char *role, uint32_t id, const char *socket)
@@ -122,65 +62,46 @@ static int make_port(struct dpdk_port *port, const char *role, uint32_t id, cons
 	return rc;
 }
 
-/* The socket that listens at path, made by the driver: its fd. */
-static int find_socket(const char *path)
-{
-	for (int fd = 3; fd < 1024; fd++) {
-		struct sockaddr_un un;
-		socklen_t len = sizeof(un);
-		int on = 0;
-		socklen_t on_len = sizeof(on);
-
-		memset(&un, 0, sizeof(un));
-		if (getsockname(fd, (struct sockaddr *)&un, &len) == 0 &&
-		    un.sun_family == AF_UNIX &&
-		    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &on_len) == 0 && on &&
-		    strncmp(un.sun_path, path, sizeof(un.sun_path)) == 0)
-			return fd;
-	}
-	return -1;
-}
-
 static int take_name(struct dpdk *io)
 {
-	char path[PATH_MAX_LEN + 1];
-	uint16_t udp = io->udp;
+	char path[DPDK_PATH_MAX + 1];
+	uint16_t udp = io->self.udp;
 	int fd, rc;
 
 	for (int tries = 0; tries < 100; tries++) {
-		if (io->udp == 0) {
+		if (io->self.udp == 0) {
 			lend_random(&udp, sizeof(udp));
 			udp |= 0xc000;
 		}
-		rc = path_of(io->ip, udp, ".lock", path);
+		rc = dpdk_meet_path(&io->self.ip, udp, ".lock", path);
 		if (rc < 0)
 			return rc;
-		fd = lock_file(path);
+		fd = dpdk_meet_lock(path);
 		if (fd >= 0) {
-			io->udp = udp;
+			io->self.udp = udp;
 			return fd;
 		}
 		if (fd != -EWOULDBLOCK)
 			return fd;
-		if (io->udp != 0 &&
+		if (io->self.udp != 0 &&
 		    tries > 10) /* who only looks the name up holds it for an instant */
 			break;
 		(void)usleep(500);
 	}
 	return lend_fail(EADDRINUSE,
 			 "dpdk:memif port %u is in use; choose another or stop the other process",
-			 io->udp);
+			 io->self.udp);
 }
 
 static int make_server(struct dpdk *io)
 {
-	char path[PATH_MAX_LEN + 1], text[32];
+	char path[DPDK_PATH_MAX + 1], text[32];
 	struct dpdk_port *port = dpdk_port_new();
 	int rc, n;
 
 	if (port == NULL)
 		return -ENOMEM;
-	rc = path_of(io->ip, io->udp, "", path);
+	rc = dpdk_meet_path(&io->self.ip, io->self.udp, "", path);
 	if (rc == 0)
 		rc = make_port(port, "server", io->made, path);
 	if (rc == 0)
@@ -225,13 +146,13 @@ void dpdk_memif_grow(struct dpdk *io)
 
 int dpdk_memif_listen(struct dpdk *io)
 {
-	char path[PATH_MAX_LEN + 1];
+	char path[DPDK_PATH_MAX + 1];
 	int rc = take_name(io);
 
 	if (rc < 0)
 		return rc;
 	io->lock = rc;
-	rc = path_of(io->ip, io->udp, "", path);
+	rc = dpdk_meet_path(&io->self.ip, io->self.udp, "", path);
 	if (rc < 0)
 		return rc;
 	(void)unlink(path);
@@ -240,7 +161,7 @@ int dpdk_memif_listen(struct dpdk *io)
 		    errno, "%s.lock: cannot be written; set XDG_RUNTIME_DIR to another folder",
 		    path);
 	rc = grow(io);
-	io->listener = find_socket(path);
+	io->listener = dpdk_meet_socket(path, true);
 	return rc;
 }
 
@@ -262,7 +183,7 @@ void dpdk_memif_settle(struct dpdk *io)
  * takes the socket's number. */
 void dpdk_memif_close(struct dpdk *io)
 {
-	char path[PATH_MAX_LEN + 1];
+	char path[DPDK_PATH_MAX + 1];
 	int quiet;
 
 	if (io->listener >= 0) {
@@ -274,7 +195,7 @@ void dpdk_memif_close(struct dpdk *io)
 	}
 	if (io->lock < 0)
 		return;
-	if (path_of(io->ip, io->udp, ".lock", path) == 0)
+	if (dpdk_meet_path(&io->self.ip, io->self.udp, ".lock", path) == 0)
 		(void)unlink(path);
 	(void)close(io->lock);
 }
@@ -284,7 +205,7 @@ static struct dpdk_port *find_port(struct dpdk *io, const struct dpdk_address *t
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		struct dpdk_port *port = io->port[i];
 
-		if (port && port->to_udp == to->udp && port->to_ip == to->ip) {
+		if (port && port->to_udp == to->udp && lend_ip_same(&port->to_ip, &to->ip)) {
 			*index = i;
 			return port;
 		}
@@ -294,16 +215,16 @@ static struct dpdk_port *find_port(struct dpdk *io, const struct dpdk_address *t
 
 static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links, uint32_t *id)
 {
-	char path[PATH_MAX_LEN + 1], tail[24];
+	char path[DPDK_PATH_MAX + 1], tail[24];
 
 	for (*id = 0; *id < made; ++*id) {
 		int fd, rc;
 
 		(void)snprintf(tail, sizeof(tail), ".%u.lock", *id);
-		rc = path_of(to->ip, to->udp, tail, path);
+		rc = dpdk_meet_path(&to->ip, to->udp, tail, path);
 		if (rc < 0)
 			return rc;
-		fd = lock_file(path);
+		fd = dpdk_meet_lock(path);
 		if (fd != -EWOULDBLOCK)
 			return fd;
 	}
@@ -318,21 +239,21 @@ static const char *other_name(const char *path, char *other)
 {
 	const char *slash = strrchr(path, '/');
 
-	(void)snprintf(other, PATH_MAX_LEN + 3, "%.*s/.%s", (int)(slash - path), path, slash);
+	(void)snprintf(other, DPDK_PATH_MAX + 3, "%.*s/.%s", (int)(slash - path), path, slash);
 	return other;
 }
 
 static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t made,
 		       uint32_t links, uint32_t *index)
 {
-	char path[PATH_MAX_LEN + 1], other[PATH_MAX_LEN + 3];
+	char path[DPDK_PATH_MAX + 1], other[DPDK_PATH_MAX + 3];
 	struct dpdk_port *port = dpdk_port_new();
 	uint32_t id = 0;
 	int rc;
 
 	if (port == NULL)
 		return -ENOMEM;
-	rc = path_of(to->ip, to->udp, "", path);
+	rc = dpdk_meet_path(&to->ip, to->udp, "", path);
 	if (rc == 0)
 		rc = port->lock = take_id(to, made, links, &id);
 	if (rc >= 0)
@@ -355,21 +276,10 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
  */
 static bool is_answer_due(const struct dpdk_port *port)
 {
-	char path[PATH_MAX_LEN + 1];
+	char path[DPDK_PATH_MAX + 1];
 
-	if (path_of(port->to_ip, port->to_udp, "", path) < 0)
-		return false;
-	for (int fd = 3; fd < 1024; fd++) {
-		struct sockaddr_un un;
-		socklen_t len = sizeof(un);
-
-		memset(&un, 0, sizeof(un));
-		if (getpeername(fd, (struct sockaddr *)&un, &len) == 0 &&
-		    un.sun_family == AF_UNIX &&
-		    strncmp(un.sun_path, path, sizeof(un.sun_path)) == 0)
-			return true;
-	}
-	return false;
+	return dpdk_meet_path(&port->to_ip, port->to_udp, "", path) == 0 &&
+	       dpdk_meet_socket(path, false) >= 0;
 }
 
 /* A client's device connects when it is started, and once only. */
@@ -391,16 +301,16 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	static uint64_t
 	    connected; /* the pass of the last connect: a listener of our own takes one per pass */
 	struct dpdk_port *port = find_port(io, to, index);
-	char path[PATH_MAX_LEN + 1];
+	char path[DPDK_PATH_MAX + 1];
 	uint32_t made, links;
 	int rc;
 
 	if (port && port->active)
 		return 0;
-	rc = path_of(to->ip, to->udp, ".lock", path);
+	rc = dpdk_meet_path(&to->ip, to->udp, ".lock", path);
 	if (rc < 0)
 		return rc;
-	if (!look_up(path, &made, &links))
+	if (!dpdk_meet_look_up(path, &made, &links))
 		return lend_fail(
 		    ECONNREFUSED,
 		    "dpdk:memif port %u: nobody listens there; start that process first", to->udp);

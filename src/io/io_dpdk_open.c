@@ -11,76 +11,66 @@
 #include "sys/why.h"
 
 /* An ethdev that EAL's arguments made. */
-static int open_device(struct dpdk *io)
+static int open_device(struct dpdk *io, const struct dpdk_address *address)
 {
-	struct dpdk_port *port;
-	struct rte_ether_addr mac;
-	uint16_t mtu = 1500;
-	int started = 0, rc;
+	struct dpdk_port *port = dpdk_port_new();
+	int rc;
 
-	for (struct dpdk *other = dpdk_world_first(); other; other = other->next) {
-		if (other != io && strcmp(other->device, io->device) == 0)
-			return lend_fail(
-			    EADDRINUSE,
-			    "dpdk:%s is open in this process already: use that endpoint",
-			    io->device);
-	}
-	port = dpdk_port_new();
 	if (port == NULL)
 		return -ENOMEM;
 	rc = dpdk_port_add(io, port);
-	if (rte_eth_dev_get_port_by_name(io->device, &port->id) != 0) {
-		port->id = RTE_MAX_ETHPORTS;
-		return lend_fail(ENODEV,
-				 "dpdk:%s: no such device; make it by EAL arguments (--vdev, -a)",
-				 io->device);
-	}
 	if (rc >= 0)
-		rc = dpdk_eal_port(port->id, io->device, &started);
+		rc = dpdk_share_open(io, address, port);
 	if (rc < 0)
 		return rc;
-	if (started != 0)
-		return lend_fail(ENODEV, "dpdk:%s does not start: check its link and rights",
-				 io->device);
 	io->pool = dpdk_eal_pool(port->id);
-	if (rte_eth_macaddr_get(port->id, &mac) == 0)
-		memcpy(io->mac, mac.addr_bytes, 6);
-	(void)rte_eth_dev_get_mtu(port->id, &mtu);
-	io->io.path.mtu = mtu - 28 < DPDK_FRAME_MAX - LEND_FRAME_HEAD
-			      ? mtu - 28u
-			      : DPDK_FRAME_MAX - LEND_FRAME_HEAD;
 	port->used = port->active = true;
+	dpdk_neigh_announce(io, port);
 	return 0;
 }
 
-/* The address that peers answer to: a listener's own, or a made-up one of the link-local range. */
-static void choose_address(struct dpdk *io, const struct dpdk_address *address)
+/* An address of the link-local range that nobody else made up. */
+static struct lend_ip made_up(bool four)
 {
-	uint8_t bits[4];
+	struct lend_ip ip = {{0xfe, 0x80}};
+	uint8_t bits[8];
 
 	lend_random(bits, sizeof(bits));
-	io->udp = address->udp;
-	io->ip = address->ip;
-	if (!io->listening) {
-		io->udp = (uint16_t)(0xc000 | bits[0] << 8 | bits[1]);
-		io->ip = address->from ? address->from
-				       : 0xa9fe0000u | (bits[2] % 254u + 1) << 8 | bits[3];
-	} else if (io->kind == DPDK_DEVICE && io->udp == 0) {
-		io->udp = (uint16_t)(0xc000 | bits[0] << 8 | bits[1]);
-	}
-	io->mac[0] = 2;
-	for (int i = 0; i < 4; i++)
-		io->mac[2 + i] = (uint8_t)(io->ip >> (24 - 8 * i));
+	if (four)
+		return lend_ip_of4(
+		    (const uint8_t[4]){169, 254, (uint8_t)(bits[2] % 254 + 1), bits[3]});
+	memcpy(ip.b + 8, bits, 8);
+	return ip;
 }
 
-static int open_kind(struct dpdk *io)
+/* The address that peers answer to: a listener's own; a client's is given, that of another endpoint
+ * on its device, or made up. */
+static void choose_address(struct dpdk *io, const struct dpdk_address *address)
+{
+	bool device = io->kind == DPDK_DEVICE;
+	uint16_t udp;
+
+	lend_random(&udp, sizeof(udp));
+	io->self.udp = address->udp;
+	io->self.ip = address->ip;
+	io->self.vlan = device ? address->vlan : 0;
+	if (!io->listening || (device && io->self.udp == 0))
+		io->self.udp = udp | 0xc000;
+	if (!io->listening)
+		io->self.ip =
+		    address->has_from ? address->from : made_up(lend_ip_is4(&address->ip));
+	io->self.mac[0] = 2;
+	memcpy(io->self.mac + 2, io->self.ip.b + 12, 4);
+}
+
+static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 {
 	int rc = dpdk_world_add(io, io->kind == DPDK_MEMIF);
 
 	if (rc < 0)
 		return rc;
 	if (io->kind == DPDK_DEVICE)
-		return open_device(io);
+		return open_device(io, address);
 	/* checked stays false: the trailer keeps the payload's bytes those of udp. */
 	io->io.path.lossless = io->io.path.proven = true;
 	if (!io->listening)
@@ -94,7 +84,7 @@ static int make(const struct lend_io_config *config, const struct dpdk_address *
 	int rc;
 
 	io->io.ops = &dpdk_ops;
-	io->io.path.mtu = DPDK_FRAME_MAX - LEND_FRAME_HEAD;
+	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
 	io->kind = address->kind;
 	io->links = address->links;
 	io->lock = io->listener = -1;
@@ -107,7 +97,7 @@ static int make(const struct lend_io_config *config, const struct dpdk_address *
 	if (rc == 0)
 		io->pool = dpdk_eal_pool(RTE_MAX_ETHPORTS);
 	if (rc == 0)
-		rc = open_kind(io);
+		rc = open_kind(io, address);
 	pthread_mutex_unlock(&dpdk_world);
 	if (config->mtu > 0 && config->mtu < io->io.path.mtu)
 		io->io.path.mtu = config->mtu;

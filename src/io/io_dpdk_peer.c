@@ -10,10 +10,12 @@
 
 #include <string.h>
 
-static uint32_t bucket_of(uint16_t port, uint32_t ip, uint16_t udp)
+static uint32_t bucket_of(uint16_t port, const struct lend_ip *ip, uint16_t udp)
 {
-	uint64_t key = ((uint64_t)ip << 32 | (uint32_t)udp << 16 | port) * 0x9e3779b97f4a7c15u;
+	uint64_t half[2], key;
 
+	memcpy(half, ip, sizeof(half));
+	key = (half[0] ^ half[1] * 31 ^ ((uint64_t)udp << 16 | port)) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(key >> 54) & (DPDK_PEERS_MAX - 1);
 }
 
@@ -22,17 +24,18 @@ void dpdk_peer_init(struct dpdk *io)
 	memset(io->hash, 0xff, sizeof(io->hash));
 }
 
-uint32_t dpdk_peer_find(const struct dpdk *io, uint16_t port, uint32_t ip, uint16_t udp)
+uint32_t dpdk_peer_find(const struct dpdk *io, uint16_t port, const struct lend_ip *ip,
+			uint16_t udp)
 {
 	uint16_t i = io->hash[bucket_of(port, ip, udp)];
 
-	while (i != DPDK_NONE &&
-	       (io->peer[i].ip != ip || io->peer[i].udp != udp || io->peer[i].port != port))
+	while (i != DPDK_NONE && (!lend_ip_same(&io->peer[i].ip, ip) || io->peer[i].udp != udp ||
+				  io->peer[i].port != port))
 		i = io->peer[i].next;
 	return i;
 }
 
-uint32_t dpdk_peer_any(const struct dpdk *io, uint32_t ip, uint16_t udp)
+uint32_t dpdk_peer_any(const struct dpdk *io, const struct lend_ip *ip, uint16_t udp)
 {
 	for (uint32_t p = 0; p < io->ports_n; p++) {
 		uint32_t i = io->port[p] && !io->port[p]->closing
@@ -48,7 +51,7 @@ uint32_t dpdk_peer_any(const struct dpdk *io, uint32_t ip, uint16_t udp)
 static void unhash(struct dpdk *io, uint32_t index)
 {
 	const struct dpdk_peer *peer = &io->peer[index];
-	uint16_t *link = &io->hash[bucket_of(peer->port, peer->ip, peer->udp)];
+	uint16_t *link = &io->hash[bucket_of(peer->port, &peer->ip, peer->udp)];
 
 	while (*link != index)
 		link = &io->peer[*link].next;
@@ -73,12 +76,21 @@ static uint32_t take_place(struct dpdk *io)
 	return DPDK_NONE;
 }
 
-uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, uint32_t ip, uint16_t udp,
+static void make_key(struct dpdk_peer *peer)
+{
+	uint32_t n = lend_ip_is4(&peer->ip) ? 4 : 16;
+
+	memcpy(peer->key, peer->ip.b + 16 - n, n);
+	lend_eth_put16(peer->key + n, peer->udp);
+	peer->key_len = (uint8_t)(n + 2);
+}
+
+uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, const struct lend_ip *ip, uint16_t udp,
 		       const uint8_t mac[6])
 {
+	struct lend_eth_end end = {.ip = *ip, .udp = udp};
 	uint32_t at = take_place(io);
 	uint32_t bucket = bucket_of(port, ip, udp);
-	struct lend_frame_end to = {.ip = ip, .udp = udp}, from = {.ip = io->ip, .udp = io->udp};
 	struct dpdk_peer *peer;
 
 	if (at == DPDK_NONE) {
@@ -89,17 +101,11 @@ uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, uint32_t ip, uint16_t udp
 	memset(peer, 0, sizeof(*peer));
 	peer->life = DPDK_ALIVE;
 	peer->port = port;
-	peer->ip = ip;
+	peer->ip = *ip;
 	peer->udp = udp;
-	peer->key[0] = (uint8_t)(ip >> 24);
-	peer->key[1] = (uint8_t)(ip >> 16);
-	peer->key[2] = (uint8_t)(ip >> 8);
-	peer->key[3] = (uint8_t)ip;
-	peer->key[4] = (uint8_t)(udp >> 8);
-	peer->key[5] = (uint8_t)udp;
-	memcpy(to.mac, mac, 6);
-	memcpy(from.mac, io->mac, 6);
-	lend_frame_head(&peer->head, &to, &from);
+	make_key(peer);
+	memcpy(end.mac, mac, 6);
+	lend_eth_head(&peer->head, &end, &io->self);
 	peer->next = io->hash[bucket];
 	io->hash[bucket] = (uint16_t)at;
 	return at;
@@ -146,7 +152,8 @@ uint32_t dpdk_peer_gone(struct dpdk *io, struct lend_in *in, uint32_t cap)
 			continue;
 		peer->told = true;
 		io->gone_n--;
-		in[n++] = (struct lend_in){.peer = i, .gone = 1, .addr = peer->key, .addr_len = 6};
+		in[n++] = (struct lend_in){
+		    .peer = i, .gone = 1, .addr = peer->key, .addr_len = peer->key_len};
 		free_if_done(peer);
 	}
 	return n;

@@ -49,8 +49,8 @@ void dpdk_port_free(struct dpdk_port *port)
 	}
 	if (port->name[0])
 		(void)rte_vdev_uninit(port->name);
-	if (port->name[0] == '\0' && port->id < RTE_MAX_ETHPORTS)
-		(void)rte_eth_dev_stop(port->id);
+	if (port->share)
+		dpdk_share_close(port);
 	if (port->link)
 		dpdk_ring_drop(port);
 	if (port->lock >= 0)

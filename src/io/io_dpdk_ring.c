@@ -13,11 +13,11 @@
 #include "sys/rand.h"
 #include "sys/why.h"
 
-static struct dpdk *find_listener(const struct dpdk *but, uint32_t ip, uint16_t udp)
+static struct dpdk *find_listener(const struct dpdk *but, const struct lend_ip *ip, uint16_t udp)
 {
 	for (struct dpdk *io = dpdk_world_first(); io; io = io->next) {
-		if (io != but && io->kind == DPDK_RING && io->listening && io->ip == ip &&
-		    io->udp == udp)
+		if (io != but && io->kind == DPDK_RING && io->listening && io->self.udp == udp &&
+		    lend_ip_same(&io->self.ip, ip))
 			return io;
 	}
 	return NULL;
@@ -25,18 +25,18 @@ static struct dpdk *find_listener(const struct dpdk *but, uint32_t ip, uint16_t 
 
 int dpdk_ring_listen(struct dpdk *io)
 {
-	uint16_t udp = io->udp;
+	uint16_t udp = io->self.udp;
 
-	for (int tries = 0; udp == 0 || find_listener(io, io->ip, udp); tries++) {
-		if (io->udp != 0 || tries == 1000)
+	for (int tries = 0; udp == 0 || find_listener(io, &io->self.ip, udp); tries++) {
+		if (io->self.udp != 0 || tries == 1000)
 			return lend_fail(EADDRINUSE,
 					 "dpdk:ring port %u is in use in this process; choose "
 					 "another, or 0 for any",
-					 io->udp);
+					 io->self.udp);
 		lend_random(&udp, sizeof(udp));
 		udp |= 0xc000;
 	}
-	io->udp = udp;
+	io->self.udp = udp;
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static int make_end(struct dpdk_port *port, struct dpdk_link *link, uint8_t side
 int dpdk_ring_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *port)
 {
 	static unsigned number;
-	struct dpdk *other = find_listener(NULL, to->ip, to->udp);
+	struct dpdk *other = find_listener(NULL, &to->ip, to->udp);
 	struct dpdk_port *end[2] = {NULL, NULL};
 	struct dpdk_link *link = NULL;
 	int rc = -ENOMEM;

@@ -1,0 +1,264 @@
+/* io_dpdk_share - a device between hosts, and the endpoints of this process that share it.
+ *
+ * The first endpoint sets the device up; it then stays, started, for the life of the process, since
+ * net_af_packet cannot be started twice. Each endpoint owns one address (VLAN, IP, UDP port) on it.
+ *
+ * Layer: io. Threads: any, with dpdk_world held.
+ */
+#include "io/io_dpdk.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rte_errno.h>
+#include <rte_ring.h>
+
+#include "sys/rand.h"
+#include "sys/why.h"
+
+enum { OWNER_SLOTS = 1024, FLUSH_MAX = 4096 };
+
+static struct dpdk_share *shares;
+
+static struct dpdk_share *find_share(const char *device)
+{
+	struct dpdk_share *share = shares;
+
+	while (share && strcmp(share->device, device) != 0)
+		share = share->next;
+	return share;
+}
+
+/* What the kernel says of the interface below a device; 0: nothing. */
+static uint32_t kernel_mtu(unsigned if_index)
+{
+	struct ifreq request;
+	int fd, rc;
+
+	memset(&request, 0, sizeof(request));
+	if (if_index == 0 || if_indextoname(if_index, request.ifr_name) == NULL)
+		return 0;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	rc = ioctl(fd, SIOCGIFMTU, &request);
+	(void)close(fd);
+	return rc == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
+}
+
+static int queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
+{
+	uint32_t most =
+	    info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues : info->max_tx_queues;
+
+	most = most < DPDK_QUEUES_MAX ? most : DPDK_QUEUES_MAX;
+	if (wanted == 0) /* software devices have as many as were asked for, and use all */
+		wanted = info->if_index ? most : 1;
+	return (int)(wanted < most ? wanted : most);
+}
+
+static int start(struct dpdk_share *share)
+{
+	int rc = rte_eth_dev_start(share->id);
+
+	if (rc < 0)
+		return lend_fail(ENODEV, "dpdk:%s does not start (%s): check its link and rights",
+				 share->device, rte_strerror(-rc));
+	if (rte_eth_allmulticast_enable(share->id) != 0) /* for neighbour discovery */
+		(void)rte_eth_promiscuous_enable(share->id);
+	return 0;
+}
+
+static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_conf conf = {0};
+	int rc;
+
+	share->tx_sums =
+	    info->tx_offload_capa & (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM);
+	conf.txmode.offloads = share->tx_sums;
+	conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+	conf.rxmode.mtu = share->mtu;
+	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
+	if (rc < 0)
+		return rc;
+	share->pool = dpdk_eal_pool(share->id);
+	return start(share);
+}
+
+static int make_share(struct dpdk_share *share, const struct dpdk_address *address)
+{
+	struct rte_eth_dev_info info;
+	struct rte_ether_addr mac;
+	uint32_t mtu;
+	int rc;
+
+	if (rte_eth_dev_get_port_by_name(share->device, &share->id) != 0)
+		return lend_fail(ENODEV,
+				 "dpdk:%s: no such device; make it by EAL arguments (--vdev, -a)",
+				 share->device);
+	rc = rte_eth_dev_info_get(share->id, &info);
+	if (rc < 0)
+		return lend_fail(ENODEV, "dpdk:%s: DPDK knows nothing of it: %s", share->device,
+				 rte_strerror(-rc));
+	(void)rte_eth_dev_get_mtu(share->id, &share->mtu);
+	if (share->mtu == 0)
+		share->mtu = 1500;
+	share->if_index = info.if_index;
+	share->queues = (uint16_t)queues_of(&info, address->queues);
+	rc = set_up(share, &info);
+	mtu = kernel_mtu(share->if_index);
+	if (mtu)
+		share->mtu = (uint16_t)(mtu < DPDK_FRAME_MAX - 18 ? mtu : DPDK_FRAME_MAX - 18);
+	if (rc == 0 && rte_eth_macaddr_get(share->id, &mac) == 0)
+		memcpy(share->mac, mac.addr_bytes, 6);
+	atomic_init(&share->up, true);
+	return rc;
+}
+
+static void lock_all(struct dpdk_share *share)
+{
+	for (uint16_t q = 0; q < share->queues; q++)
+		rte_spinlock_lock(&share->rx[q].spin);
+	rte_spinlock_lock(&share->lock);
+}
+
+static void unlock_all(struct dpdk_share *share)
+{
+	rte_spinlock_unlock(&share->lock);
+	for (uint16_t q = 0; q < share->queues; q++)
+		rte_spinlock_unlock(&share->rx[q].spin);
+}
+
+static bool is_taken(const struct dpdk_share *share, const struct lend_eth_end *end)
+{
+	for (uint32_t i = 0; i < share->owners; i++) {
+		const struct lend_eth_end *other = &share->owner[i]->end;
+
+		if (other->udp == end->udp && other->vlan == end->vlan &&
+		    lend_ip_same(&other->ip, &end->ip))
+			return true;
+	}
+	return false;
+}
+
+/* What came while nobody looked. */
+static void flush(const struct dpdk_share *share)
+{
+	struct rte_mbuf *buf[DPDK_BURST];
+
+	for (uint16_t q = 0; q < share->queues; q++) {
+		uint16_t n = 1;
+
+		for (uint32_t i = 0; i < FLUSH_MAX && n > 0; i += n) {
+			n = rte_eth_rx_burst(share->id, q, buf, DPDK_BURST);
+			rte_pktmbuf_free_bulk(buf, n);
+		}
+	}
+}
+
+static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
+{
+	static unsigned number;
+	struct dpdk_share *share = port->share;
+	struct dpdk_owner *owner;
+	char name[32];
+
+	while (any && is_taken(share, &io->self)) {
+		lend_random(&io->self.udp, sizeof(io->self.udp));
+		io->self.udp |= 0xc000;
+	}
+	if (is_taken(share, &io->self))
+		return lend_fail(EADDRINUSE,
+				 "dpdk:%s port %u is open in this process already: choose another, "
+				 "or use that endpoint",
+				 share->device, io->self.udp);
+	if (share->owners == DPDK_OWNERS_MAX)
+		return lend_fail(ENOSPC, "dpdk:%s: %d endpoints share it already: close some",
+				 share->device, DPDK_OWNERS_MAX);
+	owner = calloc(1, sizeof(*owner));
+	if (owner == NULL)
+		return lend_fail(ENOMEM, "no memory for an endpoint of dpdk:%s", share->device);
+	(void)snprintf(name, sizeof(name), "lendo%u", number++);
+	owner->end = io->self;
+	owner->queue = (uint16_t)(share->owners % share->queues);
+	owner->ring = rte_ring_create(name, OWNER_SLOTS, SOCKET_ID_ANY, RING_F_SC_DEQ);
+	if (owner->ring == NULL) {
+		free(owner);
+		return lend_fail(ENOMEM, "no memory for a queue of dpdk:%s: give EAL more with -m",
+				 share->device);
+	}
+	lock_all(share);
+	if (share->owners == 0)
+		flush(share);
+	share->owner[share->owners] = owner;
+	atomic_fetch_add(&share->owners, 1);
+	unlock_all(share);
+	port->owner = owner;
+	return 0;
+}
+
+int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port)
+{
+	struct dpdk_share *share = find_share(io->device);
+	uint32_t around = lend_ip_is4(&io->self.ip) ? LEND_ETH_UDP4 : LEND_ETH_UDP6;
+	int rc = 0;
+
+	if (share == NULL) {
+		share = calloc(1, sizeof(*share));
+		if (share == NULL)
+			return lend_fail(ENOMEM, "no memory for dpdk:%s", io->device);
+		memcpy(share->device, io->device, sizeof(share->device));
+		rc = make_share(share, address);
+		if (rc < 0) {
+			free(share);
+			return rc;
+		}
+		share->next = shares;
+		shares = share;
+	}
+	port->share = share;
+	port->id = share->id;
+	memcpy(io->self.mac, share->mac, 6);
+	io->mtu = share->mtu;
+	if (address->mtu > share->mtu)
+		return lend_fail(EINVAL, "dpdk:%s: its MTU is %u, not %u: raise the device's first",
+				 share->device, share->mtu, address->mtu);
+	if (address->mtu)
+		io->mtu = address->mtu;
+	io->io.path.mtu = io->mtu - around;
+	return add_owner(io, port, address->udp == 0 || !io->listening);
+}
+
+static void free_owner(struct dpdk_owner *owner)
+{
+	void *buf;
+
+	while (rte_ring_dequeue(owner->ring, &buf) == 0)
+		rte_pktmbuf_free(buf);
+	rte_ring_free(owner->ring);
+	free(owner);
+}
+
+void dpdk_share_close(struct dpdk_port *port)
+{
+	struct dpdk_share *share = port->share;
+	uint32_t i = 0;
+
+	if (port->owner == NULL)
+		return;
+	lock_all(share);
+	while (share->owner[i] != port->owner)
+		i++;
+	share->owner[i] = share->owner[share->owners - 1];
+	atomic_fetch_sub(&share->owners, 1);
+	unlock_all(share);
+	free_owner(port->owner);
+	port->owner = NULL;
+}
