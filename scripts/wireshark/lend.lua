@@ -173,9 +173,9 @@ local function crc32c(text)
 end
 
 -- What a pass over the capture learns. Keys carry the carrier: one file may hold both ends of a session.
-local partner, numbers, asked, messages, calls, by_frame
+local partner, numbers, asked, messages, calls, by_frame, sums
 function lend.init()
-	partner, numbers, asked, messages, calls, by_frame = {}, {}, {}, {}, {}, {}
+	partner, numbers, asked, messages, calls, by_frame, sums = {}, {}, {}, {}, {}, {}, {}
 end
 
 local function add_bits(tree, range, list)
@@ -405,12 +405,13 @@ local function add_payload(tree, tvb, pinfo, d, at, len)
 	end
 end
 
-local function add_trailer(tree, tvb, base_at, at)
+local function add_trailer(tree, tvb, base_at, at, d)
 	if at + TRAILER > tvb:captured_len() then return end
 	local sub = tree:add(lend, tvb(at, TRAILER), "Trailer")
 	local item = add_layout(sub, tvb, at, END)
 	if not lend.prefs.checksum then return true end
-	local good = crc32c(tvb:raw(base_at, at - base_at)) == tvb(at, 4):le_uint()
+	sums[d.frame] = sums[d.frame] or crc32c(tvb:raw(base_at, at - base_at))
+	local good = sums[d.frame] == tvb(at, 4):le_uint()
 	sub:add(crc_good, tvb(at, 4), good):set_generated()
 	if not good then item.crc:add_proto_expert_info(CHECKSUM) end
 	return good
@@ -484,7 +485,7 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 		tree:add_proto_expert_info(cut and CUT or SHORT)
 		return
 	end
-	local good = not has_trailer or add_trailer(tree, tvb, base_at, finish) or cut
+	local good = not has_trailer or add_trailer(tree, tvb, base_at, finish, d) or cut
 	local len, carries = finish - at, d.kind == REQUEST or d.kind == REPLY
 	if carries and (len > d.length - d.offset or (len == 0 and d.length > 0)) or not carries and len > 0 then
 		tree:add_proto_expert_info(LENGTH)

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "sys/why.h"
+#include "util/bits.h"
 
 enum { BUFFER = 1 << 20, PATH_CAP = 1024 };
 
@@ -28,7 +30,7 @@ struct lend_capture_file {
 	int fd;
 	bool regular; /* else a pipe: what does not fit waits, and nobody waits for it */
 	bool failed;
-	uint64_t written;
+	uint64_t written, most; /* bytes of the file; RLIMIT_FSIZE, whose signal would kill us */
 	uint8_t *buffer;
 	size_t used;
 	_Atomic lend_ns flushed;
@@ -61,12 +63,24 @@ static void fail(struct lend_capture_file *f, int err, size_t part)
 		f->path, strerror(err));
 }
 
+static ssize_t write_some(struct lend_capture_file *f, size_t at)
+{
+	uint64_t end = f->written + at;
+	uint64_t room = f->regular ? f->most - lend_min_u64(end, f->most) : BUFFER;
+
+	if (room == 0) {
+		errno = EFBIG;
+		return -1;
+	}
+	return write(f->fd, f->buffer + at, lend_min_u64(f->used - at, room));
+}
+
 static void drain(struct lend_capture_file *f)
 {
 	size_t at = 0;
 
 	while (at < f->used) {
-		ssize_t n = write(f->fd, f->buffer + at, f->used - at);
+		ssize_t n = write_some(f, at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -201,8 +215,10 @@ static void rotate(struct lend_capture_file *f)
 static int start(struct lend_capture_file *f, uint64_t limit)
 {
 	bool anew = f->path[0] == 0;
+	struct rlimit most;
 	int rc;
 
+	f->most = getrlimit(RLIMIT_FSIZE, &most) == 0 ? most.rlim_cur : RLIM_INFINITY;
 	f->limit = limit && limit < LEND_CAPTURE_LIMIT_MIN ? LEND_CAPTURE_LIMIT_MIN : limit;
 	f->failed = false;
 	f->used = 0;

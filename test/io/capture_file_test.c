@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,6 +74,26 @@ Test(capture_file, a_full_disk_ends_the_capture_alone)
 		captured_exchange(&e, i, 1000);
 	cr_assert_eq(lost(&e) - before, 98, "each is counted");
 	captured_close(&e);
+}
+
+/* ulimit -f; and what was written in part is cut off. */
+Test(capture_file, a_file_that_may_not_grow_stays_readable)
+{
+	struct rlimit limit = {.rlim_cur = 10001, .rlim_max = RLIM_INFINITY};
+	struct captured e;
+	struct blocks *b;
+
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
+	for (uint32_t i = 0; i < 50; i++)
+		captured_exchange(&e, i, 1000);
+	(void)e.client->ops->arm(e.client);
+	captured_exchange(&e, 50, 1000);
+	cr_assert_eq(lost(&e), 2);
+	captured_close(&e);
+	b = captured_read("a.pcapng");
+	cr_assert(b->len > 10001 - 1300 && b->len <= 10001, "%zu", b->len);
+	blocks_free(b);
 }
 
 Test(capture_file, a_slow_reader_loses_packets_and_holds_up_nobody)

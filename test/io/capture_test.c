@@ -3,6 +3,7 @@
  * files, read by a reader that shares nothing with the writer. */
 #include <criterion/criterion.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,5 +163,32 @@ Test(capture, a_full_peer_is_seen)
 		cr_assert_eq(lead.event == LEND_CAPTURE_SENT, i < seq);
 	}
 	cr_assert_eq(lead.event, LEND_CAPTURE_DEAD);
+	blocks_free(b);
+}
+
+/* What a peer was is not said of the next one at its index. */
+Test(capture, an_index_that_is_used_again)
+{
+	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
+	uint32_t first = e.peer, peer = first + 1;
+	struct blocks_lead lead;
+	char address[104];
+	struct blocks *b;
+
+	captured_exchange(&e, 0, 100);
+	e.client->ops->pin(e.client, first, false);
+	for (int port = 1; peer != first; port++) {
+		cr_assert_lt(port, 1000, "unpinned ones go round");
+		(void)snprintf(address, sizeof(address), "udp:127.0.0.1:%d", port);
+		cr_assert_eq(e.client->ops->resolve(e.client, address, &peer), 0);
+		if (peer != first)
+			e.client->ops->pin(e.client, peer, false);
+	}
+	cr_assert_eq(conform_send(e.client, peer, 7, 1, 100), LEND_SENT);
+	captured_close(&e);
+	b = captured_read("a.pcapng");
+	blocks_lead(&b->packet[b->n - 1], &lead);
+	cr_assert_str_eq(lead.address, address);
+	cr_assert_str_eq(lead.destination, address + 4);
 	blocks_free(b);
 }
