@@ -64,7 +64,7 @@ static size_t close_block(uint8_t *out, uint32_t type, uint8_t *at)
 {
 	uint32_t len;
 
-	at = put_option(at, END, NULL, 0);
+	at = put_option(at, END, "", 0);
 	len = (uint32_t)(at - out) + 4;
 	put_u32(put_u32(out, type), len);
 	put_u32(at, len);
@@ -113,7 +113,8 @@ static uint8_t *put_parts(uint8_t *at, uint32_t left, const struct lend_pcapng_b
 	for (uint32_t i = 0; i < n && left; i++) {
 		uint32_t len = part[i].len < left ? part[i].len : left;
 
-		memcpy(at, part[i].data, len);
+		if (len > 0) /* else data may be NULL */
+			memcpy(at, part[i].data, len);
 		at += len;
 		left -= len;
 	}
