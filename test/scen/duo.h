@@ -76,6 +76,8 @@ void duo_give_at_end(struct duo *d, const struct lend_event *e);
 void duo_done(struct duo *d);
 /* For duo.lose: a dead network. */
 bool duo_lose_all(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth);
+/* For duo.full: the caller's carrier takes nothing. */
+bool duo_full(struct duo *d, int from);
 /* As lend_core_call(), in the session of this side. */
 int duo_try(struct duo *d, int side, const struct lend_core_call *call, uint64_t *handle);
 uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout);

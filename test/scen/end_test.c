@@ -63,11 +63,11 @@ Test(end, an_old_reply_is_acknowledged_though_its_slot_was_used_again)
 	reply = d.side[1].wire[0];
 	duo_settle(&d);
 	duo_done(&d);
-	d.side[0].full = true;
+	d.full = duo_full;
 	call = duo_call(&d, 0, 0, LEND_NEVER);
 	duo_output(&d, 0);
 	lend_core_cancel(d.side[0].core, call, 1);
-	d.side[0].full = false;
+	d.full = NULL;
 	duo_pass(&d, 50 * MS);
 	duo_forget(&d);
 	memcpy(&head, reply.data, sizeof(head));

@@ -70,12 +70,6 @@ Test(sess, goodbye_is_said_after_a_long_silence)
 	duo_close(&d);
 }
 
-static bool client_is_full(struct duo *d, int from)
-{
-	(void)d;
-	return from == 0;
-}
-
 /* A carrier that loses nothing may be full for long. It takes the goodbye once, in the end; the
  * queue does not fill with others meanwhile. */
 Test(sess, goodbye_is_said_however_long_the_carrier_was_full)
@@ -84,7 +78,7 @@ Test(sess, goodbye_is_said_however_long_the_carrier_was_full)
 
 	duo_open(&d, true);
 	duo_up(&d);
-	d.full = client_is_full;
+	d.full = duo_full;
 	lend_core_disconnect(d.side[0].core, d.side[0].session);
 	duo_pass(&d, 10000 * MS);
 	duo_forget(&d);
