@@ -162,7 +162,7 @@ static uint32_t put_dyn(struct ex_node *n, uint32_t i, uint32_t len)
 
 	n->app.dyn[i].len = (uint16_t)len;
 	n->seg[buf].len = len;
-	ex_lend(n, buf);
+	ex_buf_lend(n, buf);
 	return buf;
 }
 
@@ -179,7 +179,7 @@ void ex_mem_op(struct ex_node *n, bool forget)
 	call.request = put_dyn(n, 0, write_request(n, forget, n->app.dyn[0].bytes));
 	if (lend_core_call(n->core, n->now, n->app.session, &n->bufs, &call, &n->app.call[0])) {
 		n->app.call[0] = 0;
-		ex_back(n, call.request);
+		ex_buf_back(n, call.request);
 	} else {
 		m->asked = forget;
 	}
@@ -262,8 +262,8 @@ void ex_mem_end(struct ex_node *n, const struct lend_event *e)
 {
 	struct ex_memapp *m = &n->app.mem;
 
-	ex_back(n, e->buf);
-	ex_back(n, e->reply);
+	ex_buf_back(n, e->buf);
+	ex_buf_back(n, e->reply);
 	if (e->ran == RAN_MAYBE)
 		m->forget |= lend_memop_recorded(make(n, false).kind);
 	if (e->ran != RAN_YES)

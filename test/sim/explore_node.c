@@ -85,7 +85,7 @@ static void load(struct ex_node *n, uint32_t state)
 	}
 	n->now = EX_NOW;
 	memset(&lend_aside(n->core)->stats, 0, sizeof(struct lend_core_stats));
-	ex_prog_refill(n);
+	ex_buf_refill(n);
 }
 
 static void open_node(struct ex_node *n, uint32_t index, const struct ex_scope *scope)
@@ -100,7 +100,7 @@ static void open_node(struct ex_node *n, uint32_t index, const struct ex_scope *
 	LEND_CHECK(lend_core_size(&n->cfg) > 0);
 	n->core = aligned_alloc(64, (lend_core_size(&n->cfg) + 63) & ~(size_t)63);
 	LEND_CHECK(n->core != NULL);
-	ex_prog_open(n);
+	ex_buf_open(n);
 	if (scope->mem[0][0] && ex_serves(n))
 		ex_mem_open(n);
 	start(n, 0);
@@ -136,7 +136,7 @@ static void close_node(struct ex_node *n)
 	ex_table_close(&n->steps);
 	free(n->image);
 	free(n->core);
-	ex_prog_close(n);
+	ex_buf_close(n);
 	if (n->store)
 		ex_mem_close(n);
 }
@@ -188,7 +188,7 @@ static uint32_t poll_events(struct ex_node *n)
 
 	for (uint32_t i = 0; i < k; i++)
 		ex_prog_event(n, &ev[i]);
-	ex_prog_supply(n);
+	ex_buf_supply(n);
 	return k;
 }
 

@@ -1,90 +1,7 @@
 #include "sim/explore_prog.h"
 
-#include <stdlib.h>
-
-#include "core/frags.h"
 #include "core/state.h"
 #include "sim/explore_canon.h"
-
-static uint8_t pattern(uint32_t buf, uint32_t i)
-{
-	return (uint8_t)(i * 7 + i / 251 + buf * 37);
-}
-
-static void lay(struct ex_node *n, uint32_t buf, uint32_t cap, uint32_t len, uint8_t **at)
-{
-	n->seg[buf] = (struct lend_seg){.data = *at, .len = len, .cap = cap};
-	for (uint32_t i = 0; i < len; i++)
-		(*at)[i] = pattern(buf, i);
-	*at += (cap + 63) & ~63u;
-}
-
-void ex_prog_open(struct ex_node *n)
-{
-	const struct ex_scope *s = n->scope;
-	uint8_t *at;
-
-	n->memory = aligned_alloc(64, (size_t)EX_BUFS * (EX_MESSAGE_MAX + 64));
-	LEND_CHECK(n->memory != NULL);
-	at = n->memory;
-	n->bufs = (struct lend_bufs){n->seg, EX_BUFS};
-	for (uint32_t i = 0; i < EX_IDS; i++) {
-		lay(n, EX_BUF_REQUEST + i, s->request, s->request, &at);
-		lay(n, EX_BUF_REPLY + i, s->reply, s->reply, &at);
-		lay(n, EX_BUF_ATTACH + i, s->request, 0, &at);
-		lay(n, EX_BUF_ATTACH + EX_IDS + i, s->reply, 0, &at);
-	}
-	for (uint32_t i = 0; i < EX_SUPPLY_MAX; i++)
-		lay(n, EX_BUF_SUPPLY + i, EX_UNSCHEDULED, 0, &at);
-	for (uint32_t i = 0; i < EX_REQS; i++)
-		n->seg[EX_BUF_DYN + i] =
-		    (struct lend_seg){.data = n->app.dyn[i].bytes, .cap = EX_MEM_BYTES};
-}
-
-void ex_prog_close(struct ex_node *n)
-{
-	free(n->memory);
-}
-
-void ex_lend(struct ex_node *n, uint32_t buf)
-{
-	if (n->app.lent >> buf & 1)
-		ex_bad(n, "the program lends a buffer twice"); /* the explorer's own mistake */
-	n->app.lent |= UINT64_C(1) << buf;
-}
-
-void ex_back(struct ex_node *n, uint32_t buf)
-{
-	if (!buf)
-		return;
-	if (buf >= EX_BUFS || !(n->app.lent >> buf & 1)) {
-		ex_bad(n, "a buffer comes back twice");
-		return;
-	}
-	n->app.lent &= ~(UINT64_C(1) << buf);
-	if (buf >= EX_BUF_DYN)
-		memset(&n->app.dyn[buf - EX_BUF_DYN], 0, sizeof(n->app.dyn[0]));
-}
-
-void ex_prog_supply(struct ex_node *n)
-{
-	for (uint32_t b = EX_BUF_SUPPLY; lend_core_supply_wanted(n->core); b++) {
-		if (b == EX_BUF_SUPPLY + EX_SUPPLY_MAX) {
-			ex_bad(n, "a supplied buffer is lost");
-			return;
-		}
-		if (n->app.lent >> b & 1)
-			continue;
-		ex_lend(n, b);
-		lend_core_supply(n->core, b);
-	}
-}
-
-static bool same(const void *data, uint32_t message, uint32_t first, uint32_t len,
-		 const struct ex_node *n)
-{
-	return !memcmp(data, (const uint8_t *)n->seg[message].data + first, len);
-}
 
 /* Bytes of a whole message, in place or in buf, which comes back. */
 static void look(struct ex_node *n, const struct lend_event *e, uint32_t buf, uint32_t message)
@@ -94,13 +11,8 @@ static void look(struct ex_node *n, const struct lend_event *e, uint32_t buf, ui
 
 	if (e->len != len || (!buf && e->data_len != len))
 		ex_bad(n, "a message of another length");
-	else if (len && (!data || !same(data, message, 0, len, n)))
+	else if (len && (!data || !ex_same(data, message, 0, len, n)))
 		ex_bad(n, "a message with other bytes");
-}
-
-static uint32_t own(const struct ex_node *n, uint32_t i)
-{
-	return n->app.inc * EX_PER + i;
 }
 
 static void on_request(struct ex_node *n, const struct lend_event *e)
@@ -112,7 +24,7 @@ static void on_request(struct ex_node *n, const struct lend_event *e)
 		return;
 	}
 	look(n, e, e->buf, EX_BUF_REQUEST + id);
-	ex_back(n, e->buf);
+	ex_buf_back(n, e->buf);
 	while (i < EX_REQS && n->app.req[i].used)
 		i++;
 	if (i == EX_REQS) {
@@ -138,20 +50,20 @@ static void on_cancelled(struct ex_node *n, const struct lend_event *e)
 
 static void on_need(struct ex_node *n, const struct lend_event *e)
 {
-	uint32_t buf = EX_BUF_ATTACH +
-		       (ex_serves(n) ? e->method - EX_METHOD : EX_IDS + own(n, (uint32_t)e->tag));
+	uint32_t buf = EX_BUF_ATTACH + (ex_serves(n) ? e->method - EX_METHOD
+						     : EX_IDS + ex_own(n, (uint32_t)e->tag));
 
 	if (n->scope->refuse)
 		buf = 0;
 	else
-		ex_lend(n, buf);
+		ex_buf_lend(n, buf);
 	if (lend_core_attach(n->core, e->call, &n->bufs, buf))
 		ex_bad(n, "memory that was asked for is not taken");
 }
 
 static void on_end(struct ex_node *n, const struct lend_event *e)
 {
-	uint32_t i = (uint32_t)e->tag, id = own(n, i);
+	uint32_t i = (uint32_t)e->tag, id = ex_own(n, i);
 
 	if (i >= EX_PER || n->app.call[i] == 0 || n->app.call[i] != e->call) {
 		ex_bad(n, "a call ends that is not open");
@@ -170,8 +82,8 @@ static void on_end(struct ex_node *n, const struct lend_event *e)
 		ex_bad(n, "a call ends with another request");
 	if (e->status == OK)
 		look(n, e, e->reply, EX_BUF_REPLY + id);
-	ex_back(n, e->buf);
-	ex_back(n, e->reply);
+	ex_buf_back(n, e->buf);
+	ex_buf_back(n, e->reply);
 	n->fx->saw[n->fx->n_saw++] = EX_SAW_ENDED(id, e->ran, e->status == OK);
 }
 
@@ -214,13 +126,13 @@ void ex_prog_event(struct ex_node *n, const struct lend_event *e)
 	case LEND_EV_REPLY_END:
 		if (n->app.replies-- == 0)
 			ex_bad(n, "a reply ends twice");
-		ex_back(n, e->buf);
+		ex_buf_back(n, e->buf);
 		return;
 	case LEND_EV_CALL_END:
 		on_end(n, e);
 		return;
 	case LEND_EV_BUF_BACK:
-		ex_back(n, e->buf);
+		ex_buf_back(n, e->buf);
 		return;
 	case LEND_EV_PEER_KEEP:
 		n->app.peers++;
@@ -241,7 +153,7 @@ static void act_connect(struct ex_node *n)
 
 static void act_call(struct ex_node *n)
 {
-	uint32_t i = n->app.made, id = own(n, i);
+	uint32_t i = n->app.made, id = ex_own(n, i);
 	lend_ns limit = n->scope->deadline_us ? n->now + n->scope->deadline_us * LEND_US : 0;
 	struct lend_core_call call = {.method = EX_METHOD + id,
 				      .deadline = limit ? limit : LEND_NEVER,
@@ -253,7 +165,7 @@ static void act_call(struct ex_node *n)
 	if (rc == 0) {
 		n->app.made++;
 		n->app.limit[i] = limit;
-		ex_lend(n, EX_BUF_REQUEST + id);
+		ex_buf_lend(n, EX_BUF_REQUEST + id);
 	} else if (rc != E_AGAIN) {
 		ex_bad(n, "a call cannot be made");
 	}
@@ -266,7 +178,7 @@ static void act_reply(struct ex_node *n, uint32_t i)
 
 	memset(&n->app.req[i], 0, sizeof(req));
 	n->app.replies++;
-	ex_lend(n, buf);
+	ex_buf_lend(n, buf);
 	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, buf))
 		ex_bad(n, "a request cannot be answered");
 	if (lend_core_reply(n->core, n->now, req.handle, &n->bufs, OK, 0) != E_STALE)
@@ -337,58 +249,6 @@ uint32_t ex_prog_api(const struct ex_node *n)
 	return api;
 }
 
-/* The message that comes in for this call, as its sender has it. */
-static uint32_t incoming(const struct ex_node *n, const struct lend_call_rec *k)
-{
-	return k->server ? EX_BUF_REQUEST + k->method - EX_METHOD
-			 : EX_BUF_REPLY + own(n, (uint32_t)k->tag);
-}
-
-static bool marked(const struct lend_frags *f, uint32_t i)
-{
-	return i < f->low || f->seen[i % LEND_FRAGS_WINDOW / 64] >> (i % 64) & 1;
-}
-
-/* Does what to each fragment that is here of a message in a buffer. */
-static void each_fragment(struct ex_node *n, struct lend_call_rec *k,
-			  void (*what)(struct ex_node *, uint8_t *, uint32_t, uint32_t, uint32_t))
-{
-	const struct lend_sess *s = lend_sess_at(n->core, k->sess);
-	const struct lend_frags *f;
-
-	if (k->state == LEND_CALL_FREE || !k->rx.buf || k->rx.frags == LEND_NONE)
-		return;
-	f = lend_frags_at(n->core, k->rx.frags);
-	for (uint32_t i = 0; i < f->total; i++)
-		if (marked(f, i))
-			what(n, n->seg[k->rx.buf].data, incoming(n, k), i * s->payload,
-			     lend_frag_len(s, k->rx.len, i));
-}
-
-static void refill(struct ex_node *n, uint8_t *to, uint32_t message, uint32_t at, uint32_t len)
-{
-	memcpy(to + at, (const uint8_t *)n->seg[message].data + at, len);
-}
-
-static void compare(struct ex_node *n, uint8_t *data, uint32_t message, uint32_t at, uint32_t len)
-{
-	if (!same(data + at, message, at, len, n))
-		ex_bad(n, "a fragment that is here has other bytes");
-}
-
-void ex_prog_refill(struct ex_node *n)
-{
-	for (uint32_t i = 0; i < EX_REQS; i++)
-		n->seg[EX_BUF_DYN + i].len = n->app.dyn[i].len;
-	for (uint32_t i = 0; i < n->core->records; i++) {
-		struct lend_call_rec *k = lend_call_at(n->core, i);
-
-		if (k->state != LEND_CALL_FREE && k->rx.buf)
-			memset(n->seg[k->rx.buf].data, 0xee, n->seg[k->rx.buf].cap);
-		each_fragment(n, k, refill);
-	}
-}
-
 void ex_prog_canon(struct ex_node *n)
 {
 	for (uint32_t i = 0; i < EX_PER; i++)
@@ -397,25 +257,10 @@ void ex_prog_canon(struct ex_node *n)
 
 void ex_prog_audit(struct ex_node *n)
 {
-	uint64_t supply = ((UINT64_C(1) << EX_SUPPLY_MAX) - 1) << EX_BUF_SUPPLY;
-	uint32_t pooled = n->core->supply_n;
-
-	for (uint32_t i = 0; i < n->core->records; i++) {
-		struct lend_call_rec *k = lend_call_at(n->core, i);
-
-		each_fragment(n, k, compare);
-		pooled += k->state != LEND_CALL_FREE && k->rx.buf && k->rx.pooled;
-	}
+	ex_buf_audit(n);
 	for (uint32_t i = 0; i < EX_PER; i++)
 		if (n->app.limit[i] && n->app.limit[i] <= n->now)
 			ex_bad(n, "a call outlives its deadline");
-	if ((uint32_t)__builtin_popcountll(n->app.lent & supply) != pooled)
-		ex_bad(n, "supplied buffers are miscounted");
 	if (n->app.peers + n->core->free_sess.free != n->core->free_sess.cap)
 		ex_bad(n, "peers that are kept are miscounted");
-	for (uint32_t i = 0; i < EX_PER && !n->scope->mem[0][0]; i++)
-		if ((n->app.lent >> (EX_BUF_REQUEST + own(n, i)) & 1) != (n->app.call[i] != 0))
-			ex_bad(n, "a request's buffer is not back with its call");
-	if (ex_core_quiet(n->core) && (n->app.replies || (n->app.lent & ~supply)))
-		ex_bad(n, "the core is at rest and keeps a buffer");
 }

@@ -53,9 +53,28 @@ static inline void ex_bad(struct ex_node *n, const char *what)
 		n->fx->bad = what;
 }
 
-void ex_lend(struct ex_node *n, uint32_t buf);
+/* The number of its i-th call among those of all its incarnations. */
+static inline uint32_t ex_own(const struct ex_node *n, uint32_t i)
+{
+	return n->app.inc * EX_PER + i;
+}
+
+/* Memory of a node and its first bytes. */
+void ex_buf_open(struct ex_node *n);
+void ex_buf_close(struct ex_node *n);
+void ex_buf_supply(struct ex_node *n);
+void ex_buf_lend(struct ex_node *n, uint32_t buf);
 /* It came back; 0 is none. */
-void ex_back(struct ex_node *n, uint32_t buf);
+void ex_buf_back(struct ex_node *n, uint32_t buf);
+/* Buffers as the core's state says: what is there of a message in them, the rest is poison. */
+void ex_buf_refill(struct ex_node *n);
+void ex_buf_audit(struct ex_node *n);
+/* These bytes are those of a message from its byte first on. */
+static inline bool ex_same(const void *data, uint32_t message, uint32_t first, uint32_t len,
+			   const struct ex_node *n)
+{
+	return !memcmp(data, (const uint8_t *)n->seg[message].data + first, len);
+}
 
 /* All datagrams of a world. */
 void ex_dgrams_open(void);
@@ -67,13 +86,7 @@ void ex_send(struct ex_node *n, struct ex_dgram *g);
 void ex_emit(struct ex_node *n, const struct lend_out *out);
 void ex_deliver(struct ex_node *n, uint32_t id);
 
-/* Memory of a node and its first bytes. */
-void ex_prog_open(struct ex_node *n);
-void ex_prog_close(struct ex_node *n);
-/* Buffers as the core's state says: what is there of a message in them, the rest is poison. */
-void ex_prog_refill(struct ex_node *n);
 void ex_prog_event(struct ex_node *n, const struct lend_event *e);
-void ex_prog_supply(struct ex_node *n);
 /* An input that is not a datagram or time. */
 void ex_prog_act(struct ex_node *n, uint64_t input);
 void ex_prog_audit(struct ex_node *n);
