@@ -15,6 +15,7 @@
 enum {
 	LEND_ETH_HEAD4 = 14 + 20 + 8,
 	LEND_ETH_HEAD_MAX = 14 + 4 + 40 + 8,
+	LEND_ETH_AROUND_IP = 14 + 4,
 	LEND_ETH_UDP4 = 20 + 8, /* what IP and UDP take of a device's MTU */
 	LEND_ETH_UDP6 = 40 + 8,
 	LEND_ETH_ASK_MAX = 14 + 4 + 40 + 32, /* the longest question or answer about an address */

@@ -98,7 +98,8 @@ struct dpdk_share {
 	uint8_t mac[6];
 	struct rte_mempool *pool;
 	unsigned if_index; /* the kernel's interface below it; 0: none */
-	uint64_t tx_sums;  /* checksums that it makes: RTE_ETH_TX_OFFLOAD_... */
+	bool tx_sums;      /* it makes UDP's checksum */
+	bool used;         /* by endpoints that are closed now */
 	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
 	_Atomic uint32_t owners;
 	_Atomic uint32_t taken; /* bit i: queue i belongs to an owner with a rule */
@@ -270,6 +271,21 @@ void dpdk_memif_settle(struct dpdk *io);
 int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port);
 void dpdk_share_close(struct dpdk_port *port);
 
+/* io_dpdk_link.c */
+void dpdk_link_watch(struct dpdk_share *share);
+void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
+/* 0, or why nothing can be reached over that device now. */
+int dpdk_link_check(const struct dpdk_share *share);
+/* The longest IP packet that a device and its interface can carry. */
+uint32_t dpdk_link_mtu(const struct dpdk_share *share, const struct rte_eth_dev_info *info);
+
+/* io_dpdk_flow.c */
+void dpdk_flow_spread(const struct rte_eth_dev_info *info, uint16_t queues,
+		      struct rte_eth_conf *conf);
+/* Has the device put an owner's frames into a queue of their own, if it can. */
+void dpdk_flow_make(struct dpdk_share *share, struct dpdk_owner *owner);
+void dpdk_flow_drop(struct dpdk_share *share, struct dpdk_owner *owner);
+
 /* io_dpdk_device.c */
 /* What is due: questions to neighbours, the link's state. */
 void dpdk_device_tick(struct dpdk *io);
@@ -277,6 +293,9 @@ void dpdk_device_tick(struct dpdk *io);
 int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t mac[6]);
 uint16_t dpdk_device_rx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t cap);
 uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);
+/* Frames for another endpoint of this process on the same device: a card does not bring back what
+ * it sends. */
+uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);
 /* A datagram for us that a device brought: false, it is counted and dropped. */
 bool dpdk_device_good(struct dpdk *io, const struct rte_mbuf *buf,
 		      const struct lend_eth_frame *frame);

@@ -14,6 +14,7 @@
 #include <rte_ring.h>
 
 #include "sys/clock.h"
+#include "sys/why.h"
 
 enum { TICK_NS = 1000000 };
 
@@ -73,6 +74,7 @@ static uint16_t rx_queue(const struct dpdk_port *port, uint16_t queue, struct rt
 uint16_t dpdk_device_rx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t cap)
 {
 	const struct dpdk_share *share = port->share;
+	uint32_t taken = atomic_load_explicit(&share->taken, memory_order_relaxed);
 	uint16_t n = (uint16_t)rte_ring_dequeue_burst(port->owner->ring, (void **)buf, cap, NULL);
 
 	for (uint16_t i = 0; i < share->queues && n < cap; i++) {
@@ -80,6 +82,8 @@ uint16_t dpdk_device_rx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t 
 
 		if (queue >= share->queues)
 			queue = (uint16_t)(queue - share->queues);
+		if (i > 0 && (taken >> queue & 1))
+			continue;
 		n = (uint16_t)(n + rx_queue(port, queue, buf + n, (uint16_t)(cap - n)));
 	}
 	return n;
@@ -93,6 +97,28 @@ uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t 
 	rte_spinlock_lock(&share->tx[queue].spin);
 	sent = rte_eth_tx_burst(share->id, queue, buf, n);
 	rte_spinlock_unlock(&share->tx[queue].spin);
+	return sent;
+}
+
+uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
+{
+	struct dpdk_share *share = port->share;
+	uint16_t sent = 0;
+
+	rte_spinlock_lock(&share->lock);
+	for (bool room = true; sent < n && room; sent += room) {
+		struct rte_mbuf *one = buf[sent];
+		struct lend_eth_frame frame;
+		const struct dpdk_owner *owner;
+
+		(void)lend_eth_read(rte_pktmbuf_mtod(one, const uint8_t *), one->data_len, &frame);
+		owner = owner_of(share, &frame);
+		if (owner == NULL)
+			rte_pktmbuf_free(one); /* it was closed */
+		else
+			room = rte_ring_enqueue(owner->ring, one) == 0;
+	}
+	rte_spinlock_unlock(&share->lock);
 	return sent;
 }
 
@@ -121,7 +147,7 @@ void dpdk_device_sum(const struct dpdk_share *share, struct rte_mbuf *buf,
 {
 	uint8_t *bytes = rte_pktmbuf_mtod(buf, uint8_t *);
 
-	if (!(share->tx_sums & RTE_ETH_TX_OFFLOAD_UDP_CKSUM)) {
+	if (!share->tx_sums) {
 		if (!head->ip4)
 			lend_eth_sum(bytes, head, len);
 		return;
@@ -135,11 +161,24 @@ void dpdk_device_sum(const struct dpdk_share *share, struct rte_mbuf *buf,
 
 int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t mac[6])
 {
+	struct dpdk_port *port = io->port[0];
+	int rc = dpdk_link_check(port->share);
+
+	if (rc < 0)
+		return rc;
+	if (lend_ip_is4(&to->ip) != lend_ip_is4(&io->self.ip))
+		return lend_fail(EINVAL,
+				 "dpdk:%s: one end has an IPv4 address, the other an IPv6 one: "
+				 "open an endpoint of that kind",
+				 io->device);
+	if (to->vlan && to->vlan != io->self.vlan)
+		return lend_fail(EINVAL, "dpdk:%s: not on VLAN %u: open an endpoint with ?vlan=%u",
+				 io->device, to->vlan, to->vlan);
 	if (to->has_mac) {
 		memcpy(mac, to->mac, 6);
 		return 0;
 	}
-	return dpdk_neigh_find(io, io->port[0], to->has_via ? &to->via : &to->ip, mac);
+	return dpdk_neigh_find(io, port, to->has_via ? &to->via : &to->ip, mac);
 }
 
 void dpdk_device_tick(struct dpdk *io)
@@ -150,6 +189,6 @@ void dpdk_device_tick(struct dpdk *io)
 	if (now < io->tick_ns)
 		return;
 	io->tick_ns = now + TICK_NS;
+	dpdk_link_tick(io, io->port[0], now);
 	dpdk_neigh_tick(io, io->port[0], now);
-	io->io.stats.rx_missed += atomic_exchange(&io->port[0]->owner->overrun, 0);
 }

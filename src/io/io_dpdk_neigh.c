@@ -114,9 +114,15 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 	struct dpdk_share *share = port->share;
 	lend_ns now = lend_clock_now();
 	struct lend_host *host;
+	struct lend_eth_end end;
 	bool known = false, silent = false;
 
 	rte_spinlock_lock(&share->lock);
+	if (is_ours(share, ip, io->self.vlan, &end)) {
+		rte_spinlock_unlock(&share->lock);
+		memcpy(mac, share->mac, 6);
+		return 0;
+	}
 	host = lend_host_want(&share->hosts, &io->self, ip, now);
 	if (host) {
 		known = lend_host_is_known(host);
@@ -128,6 +134,9 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 		return lend_fail(ENOSPC,
 				 "dpdk:%s: more than %d neighbours are in use: close some sessions",
 				 share->device, LEND_HOSTS);
+	if (silent && !atomic_load(&share->up))
+		return lend_fail(ENETDOWN, "dpdk:%s: its link is down: look at cable and peer",
+				 share->device);
 	if (silent)
 		return lend_fail(EHOSTDOWN,
 				 "dpdk:%s: nobody answers for that IP address: is the host up, on "
@@ -146,7 +155,8 @@ static void follow(struct dpdk *io, struct dpdk_share *share, lend_ns now)
 		struct dpdk_peer *peer = &io->peer[i];
 		const struct lend_host *host;
 
-		if (peer->life != DPDK_ALIVE || !peer->has_hop)
+		if (peer->life != DPDK_ALIVE || !peer->has_hop ||
+		    memcmp(peer->head.bytes, share->mac, 6) == 0)
 			continue;
 		host = lend_host_want(&share->hosts, &io->self, &peer->hop, now);
 		if (host && lend_host_is_known(host))

@@ -8,13 +8,9 @@
 #include "io/io_dpdk.h"
 
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <rte_errno.h>
 #include <rte_ring.h>
@@ -35,24 +31,7 @@ static struct dpdk_share *find_share(const char *device)
 	return share;
 }
 
-/* What the kernel says of the interface below a device; 0: nothing. */
-static uint32_t kernel_mtu(unsigned if_index)
-{
-	struct ifreq request;
-	int fd, rc;
-
-	memset(&request, 0, sizeof(request));
-	if (if_index == 0 || if_indextoname(if_index, request.ifr_name) == NULL)
-		return 0;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return 0;
-	rc = ioctl(fd, SIOCGIFMTU, &request);
-	(void)close(fd);
-	return rc == 0 && request.ifr_mtu > 0 ? (uint32_t)request.ifr_mtu : 0;
-}
-
-static int queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
+static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
 {
 	uint32_t most =
 	    info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues : info->max_tx_queues;
@@ -60,7 +39,7 @@ static int queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
 	most = most < DPDK_QUEUES_MAX ? most : DPDK_QUEUES_MAX;
 	if (wanted == 0) /* software devices have as many as were asked for, and use all */
 		wanted = info->if_index ? most : 1;
-	return (int)(wanted < most ? wanted : most);
+	return (uint16_t)(wanted < most ? wanted : most);
 }
 
 static int start(struct dpdk_share *share)
@@ -80,11 +59,12 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	struct rte_eth_conf conf = {0};
 	int rc;
 
-	share->tx_sums =
-	    info->tx_offload_capa & (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM);
-	conf.txmode.offloads = share->tx_sums;
+	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+	conf.txmode.offloads = share->tx_sums ? RTE_ETH_TX_OFFLOAD_UDP_CKSUM : 0;
 	conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
-	conf.rxmode.mtu = share->mtu;
+	if (share->if_index == 0)
+		conf.rxmode.mtu = share->mtu;
+	dpdk_flow_spread(info, share->queues, &conf);
 	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
 	if (rc < 0)
 		return rc;
@@ -92,11 +72,33 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	return start(share);
 }
 
+/* A card is set to the MTU that is asked for; an interface of the kernel has its own. */
+static int choose_mtu(struct dpdk_share *share, const struct rte_eth_dev_info *info,
+		      uint32_t wanted)
+{
+	uint32_t most = dpdk_link_mtu(share, info);
+
+	if (wanted > most && share->if_index)
+		return lend_fail(EINVAL,
+				 "dpdk:%s: its interface and driver carry an MTU of %u, not %u: "
+				 "ip link set ... mtu %u; net_af_packet needs framesz=9216,"
+				 "blocksz=36864 too, net_af_xdp cannot do more than a page",
+				 share->device, most, wanted, wanted);
+	if (wanted > most)
+		return lend_fail(EINVAL, "dpdk:%s: it can do an MTU of %u, not %u: ask for less",
+				 share->device, most, wanted);
+	if (share->if_index == 0) {
+		(void)rte_eth_dev_get_mtu(share->id, &share->mtu);
+		most = wanted ? wanted : share->mtu ? share->mtu : 1500;
+	}
+	share->mtu = (uint16_t)most;
+	return 0;
+}
+
 static int make_share(struct dpdk_share *share, const struct dpdk_address *address)
 {
 	struct rte_eth_dev_info info;
 	struct rte_ether_addr mac;
-	uint32_t mtu;
 	int rc;
 
 	if (rte_eth_dev_get_port_by_name(share->device, &share->id) != 0)
@@ -107,18 +109,19 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (rc < 0)
 		return lend_fail(ENODEV, "dpdk:%s: DPDK knows nothing of it: %s", share->device,
 				 rte_strerror(-rc));
-	(void)rte_eth_dev_get_mtu(share->id, &share->mtu);
-	if (share->mtu == 0)
-		share->mtu = 1500;
 	share->if_index = info.if_index;
-	share->queues = (uint16_t)queues_of(&info, address->queues);
-	rc = set_up(share, &info);
-	mtu = kernel_mtu(share->if_index);
-	if (mtu)
-		share->mtu = (uint16_t)(mtu < DPDK_FRAME_MAX - 18 ? mtu : DPDK_FRAME_MAX - 18);
+	share->queues = queues_of(&info, address->queues);
+	if (dpdk_eal_pool(share->id) == NULL)
+		return -ENOMEM;
+	rc = choose_mtu(share, &info, address->mtu);
+	if (rc == 0)
+		rc = dpdk_link_check(share);
+	if (rc == 0)
+		rc = set_up(share, &info);
 	if (rc == 0 && rte_eth_macaddr_get(share->id, &mac) == 0)
 		memcpy(share->mac, mac.addr_bytes, 6);
-	atomic_init(&share->up, true);
+	if (rc == 0)
+		dpdk_link_watch(share);
 	return rc;
 }
 
@@ -194,14 +197,28 @@ static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 		return lend_fail(ENOMEM, "no memory for a queue of dpdk:%s: give EAL more with -m",
 				 share->device);
 	}
+	dpdk_flow_make(share, owner);
 	lock_all(share);
-	if (share->owners == 0)
+	if (share->owners == 0 && share->used)
 		flush(share);
+	share->used = true;
 	share->owner[share->owners] = owner;
 	atomic_fetch_add(&share->owners, 1);
 	unlock_all(share);
 	port->owner = owner;
 	return 0;
+}
+
+/* A client without an address of its own takes that of another endpoint here: hosts know it. */
+static void borrow_address(struct dpdk *io, const struct dpdk_share *share)
+{
+	for (uint32_t i = 0; i < share->owners; i++) {
+		const struct lend_eth_end *end = &share->owner[i]->end;
+
+		if (end->vlan == io->self.vlan &&
+		    lend_ip_is4(&end->ip) == lend_ip_is4(&io->self.ip))
+			io->self.ip = end->ip;
+	}
 }
 
 int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port)
@@ -223,16 +240,22 @@ int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct 
 		share->next = shares;
 		shares = share;
 	}
+	rc = dpdk_link_check(share);
+	if (rc < 0)
+		return rc;
 	port->share = share;
 	port->id = share->id;
 	memcpy(io->self.mac, share->mac, 6);
-	io->mtu = share->mtu;
 	if (address->mtu > share->mtu)
-		return lend_fail(EINVAL, "dpdk:%s: its MTU is %u, not %u: raise the device's first",
+		return lend_fail(EINVAL,
+				 "dpdk:%s: its first endpoint set an MTU of %u: give that one "
+				 "?mtu=%u too",
 				 share->device, share->mtu, address->mtu);
-	if (address->mtu)
-		io->mtu = address->mtu;
+	io->mtu = address->mtu ? address->mtu : share->mtu;
 	io->io.path.mtu = io->mtu - around;
+	io->downs = atomic_load(&share->downs);
+	if (!io->listening && !address->has_from)
+		borrow_address(io, share);
 	return add_owner(io, port, address->udp == 0 || !io->listening);
 }
 
@@ -259,6 +282,7 @@ void dpdk_share_close(struct dpdk_port *port)
 	share->owner[i] = share->owner[share->owners - 1];
 	atomic_fetch_sub(&share->owners, 1);
 	unlock_all(share);
+	dpdk_flow_drop(share, port->owner);
 	free_owner(port->owner);
 	port->owner = NULL;
 }

@@ -71,8 +71,11 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 	made = build(io, port->share, bufs, out, n < room ? n : room, buf);
 	if (made == 0)
 		return 0;
-	sent = port->share ? dpdk_device_tx(port, buf, (uint16_t)made)
-			   : rte_eth_tx_burst(port->id, 0, buf, (uint16_t)made);
+	if (port->share && memcmp(io->peer[out->peer].head.bytes, io->self.mac, 6) == 0)
+		sent = dpdk_device_loop(port, buf, (uint16_t)made);
+	else
+		sent = port->share ? dpdk_device_tx(port, buf, (uint16_t)made)
+				   : rte_eth_tx_burst(port->id, 0, buf, (uint16_t)made);
 	rte_pktmbuf_free_bulk(buf + sent, made - sent);
 	if (sent < made)
 		port->window = sent > 0 ? sent : 1;
