@@ -18,7 +18,7 @@
 #include "io/captured.h"
 #include "sys/why.h"
 
-TestSuite(capture_file, .init = captured_begin, .fini = captured_end, .timeout = 60);
+TestSuite(capture_file, .init = captured_begin, .fini = captured_end, .timeout = 600);
 
 Test(capture_file, a_file_of_limited_size)
 {

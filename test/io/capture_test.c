@@ -11,7 +11,7 @@
 #include "io/captured.h"
 #include "io/pcapng.h"
 
-TestSuite(capture, .init = captured_begin, .fini = captured_end, .timeout = 60);
+TestSuite(capture, .init = captured_begin, .fini = captured_end, .timeout = 600);
 
 CONFORM_SUITE(shm_captured, &captured_shm)
 CONFORM_SUITE(udp_captured, &captured_udp)
