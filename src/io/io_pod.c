@@ -20,8 +20,8 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-#define WATCH_NS  UINT64_C(1000000)    /* between two looks at every peer */
-#define REJOIN_NS UINT64_C(1000000000) /* between two tries, after our end was taken */
+#define WATCH_NS  UINT64_C(1000000)   /* between two looks at every peer */
+#define REJOIN_NS UINT64_C(100000000) /* between two tries, after our end was taken */
 #define JOIN_NS   (LEND_POD_STALE_NS + LEND_POD_STALE_NS / 2)
 
 struct io_pod {

@@ -14,7 +14,10 @@
 
 #include "sys/why.h"
 
-enum { BOTH_LEFT = LEND_LINK_CLIENT_LEFT | LEND_LINK_SERVER_LEFT };
+enum {
+	BOTH_LEFT = LEND_LINK_CLIENT_LEFT | LEND_LINK_SERVER_LEFT,
+	TRIES = 16, /* who changes a word more often than its states allow is not waited for */
+};
 
 static uint32_t generation(uint64_t word)
 {
@@ -42,13 +45,14 @@ static void leave(struct lend_pod *pod, uint32_t link, uint64_t word, uint32_t s
 	_Atomic uint64_t *at = &pod->at->link[link].word;
 	uint32_t since = generation(word);
 
-	while (generation(word) == since && (word & LEND_LINK_TAKEN) != 0) {
+	for (int i = 0; i < TRIES && generation(word) == since && (word & LEND_LINK_TAKEN) != 0;
+	     i++) {
 		uint64_t next = word | sides;
 
 		if ((next & BOTH_LEFT) == BOTH_LEFT ||
 		    ((next & LEND_LINK_CLIENT_LEFT) != 0 && (next & LEND_LINK_UP) == 0))
 			next = freed(word);
-		if (next == word || atomic_compare_exchange_weak(at, &word, next))
+		if (next == word || atomic_compare_exchange_strong(at, &word, next))
 			return;
 	}
 }
@@ -131,9 +135,10 @@ static bool set(struct lend_pod *pod, const struct lend_pod_tie *tie, uint32_t b
 	_Atomic uint64_t *at = &pod->at->link[tie->link].word;
 	uint64_t word = atomic_load(at);
 
-	while (generation(word) == tie->generation && (word & LEND_LINK_TAKEN) != 0 &&
-	       (word & BOTH_LEFT) == 0) {
-		if (atomic_compare_exchange_weak(at, &word, word | bit))
+	for (int i = 0; i < TRIES && generation(word) == tie->generation &&
+			(word & (LEND_LINK_TAKEN | BOTH_LEFT)) == LEND_LINK_TAKEN;
+	     i++) {
+		if (atomic_compare_exchange_strong(at, &word, word | bit))
 			return true;
 	}
 	return false;

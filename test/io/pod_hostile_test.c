@@ -1,0 +1,340 @@
+/* Goal: whoever dies, is stopped or scribbles in memory that hosts share holds up nobody for
+ * longer than it takes to see that it is dead. Method: children that are killed in the middle;
+ * ends and words of another host written by hand; noise all over the tables, under a seed. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/addr.h"
+#include "io/conform.h"
+#include "io/shm_pod.h"
+#include "sys/why.h"
+#include "util/rng.h"
+
+enum { MEMORY = 24 << 20 /* five links */, OTHER_HOST_PID = 1 };
+
+static char path[64];
+static struct lend_pod raw; /* the same memory, to write in by hand */
+
+static void begin(void)
+{
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/dev/shm/lend-hostile-%d-XXXXXX", (int)getpid());
+	fd = mkstemp(path);
+	cr_assert(fd >= 0 && ftruncate(fd, MEMORY) == 0);
+	(void)close(fd);
+	cr_assert_eq(lend_pod_map(&raw, path), 0, "%s", lend_why_text());
+	cr_assert_eq(raw.links, 5);
+}
+
+static void end(void)
+{
+	lend_pod_unmap(&raw);
+	(void)unlink(path);
+}
+
+TestSuite(pod, .init = begin, .fini = end, .timeout = 60);
+
+static const char *named(const char *name)
+{
+	static char text[104];
+
+	(void)snprintf(text, sizeof(text), "shm:%s@%s", name, path);
+	return text;
+}
+
+static struct lend_io *serve(const char *name)
+{
+	struct lend_io_config config = {.listen = named(name)};
+	struct lend_io *io = NULL;
+
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
+	return io;
+}
+
+static int failure(const char *listen)
+{
+	struct lend_io_config config = {.listen = listen};
+	struct lend_io *io = NULL;
+
+	return lend_io_open(&config, &io);
+}
+
+/* One datagram from a fresh call on a name arrives, sooner or later. */
+static void reach(struct lend_io *from, const char *name, struct lend_io *to)
+{
+	uint64_t until = conform_ms() + 20000;
+	uint32_t peer, seq = 0;
+
+	while (conform_ms() < until) {
+		(void)conform_take(from, NULL, NULL);
+		if (from->ops->resolve(from, named(name), &peer) == 0)
+			(void)conform_send(from, peer, 1, seq++, 100);
+		if (conform_take(to, NULL, NULL) > 0 && seq > 0)
+			return;
+	}
+	cr_assert_fail("%s is out of reach: %s", name, lend_why_text());
+}
+
+Test(pod, memory_that_is_none)
+{
+	static const struct {
+		uint64_t head;
+		int err;
+	} heads[] = {{1, -EPROTO},
+		     {UINT64_C(0x4c50) << 48 | UINT64_C(2) << 32 | 12, -EPROTO},
+		     {UINT64_C(0x4c50) << 48 | UINT64_C(1) << 32 | 13, -EPROTO},
+		     {UINT64_C(0x4c50) << 48 | UINT64_C(1) << 32 | 1, -EPROTO},
+		     {UINT64_C(0x4c50) << 48 | UINT64_C(1) << 32 | 12, 0}};
+	struct lend_addr addr;
+	struct lend_io *io;
+
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		atomic_store(&raw.at->head, heads[i].head);
+		if (heads[i].err != 0)
+			cr_assert_eq(failure(named("a")), heads[i].err, "%zu", i);
+	}
+	io = serve("a");
+	io->ops->close(io);
+	cr_assert_eq(failure("shm:a@/nowhere"), -ENOENT);
+	cr_assert_eq(failure("shm:a@/proc/self/exe"), -ETXTBSY);
+	cr_assert_eq(failure("shm:a@/dev/null"), -EINVAL);
+	cr_assert_eq(lend_addr_parse("shm:a@b", &addr), -EINVAL);
+	cr_assert_eq(lend_addr_parse("shm:@/b", &addr), -EINVAL);
+	cr_assert_eq(lend_addr_parse("shm:a@/b@c", &addr), 0);
+	cr_assert_str_eq(addr.path, "/b@c");
+	cr_assert(lend_io_same_carrier("shm:a@/b", "shm:c@/b"));
+	cr_assert(!lend_io_same_carrier("shm:a@/b", "shm:a"));
+	cr_assert(!lend_io_same_carrier("shm:a@/b", "shm:a@/c"));
+}
+
+/* A child that does this and is killed in the midst of it. */
+static void killed(void (*act)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		act();
+		(void)raise(SIGKILL);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void take_all_links(void)
+{
+	struct lend_pod pod;
+	struct lend_pod_tie tie;
+	uint64_t owner;
+
+	if (lend_pod_map(&pod, path) != 0 || lend_pod_join(&pod, "dying", 0) != 0)
+		_exit(1);
+	for (uint32_t i = 0, to = lend_pod_find(&pod, "alive", &owner); i < pod.links; i++) {
+		if (lend_pod_ask(&pod, to, owner, i, &tie) != 0)
+			_exit(2);
+		/* Whichever store was the last one. */
+		if (i > 0)
+			atomic_store(&pod.at->link[tie.link].word,
+				     atomic_load(&pod.at->link[tie.link].word) &
+					 ~(uint64_t)(i % 2 ? LEND_LINK_ASKED : 0));
+	}
+}
+
+Test(pod, links_of_a_killed_client)
+{
+	struct lend_io *server = serve("alive"), *client;
+
+	for (int round = 0; round < 3; round++) {
+		killed(take_all_links);
+		client = conform_client(named("alive"));
+		reach(client, "alive", server);
+		client->ops->close(client);
+		for (uint64_t until = conform_ms() + 20; conform_ms() < until;)
+			(void)conform_take(server, NULL, NULL); /* which lets go, too */
+	}
+	server->ops->close(server);
+}
+
+static void serve_and_die(void)
+{
+	struct lend_io *io = serve("fleeting");
+
+	(void)conform_take(io, NULL, NULL);
+}
+
+Test(pod, name_of_a_killed_server_is_free_at_once)
+{
+	struct lend_io *client = conform_client(named("fleeting")), *io;
+	uint64_t began = conform_ms();
+	uint32_t peer;
+
+	killed(serve_and_die);
+	cr_assert_eq(client->ops->resolve(client, named("fleeting"), &peer), -ECONNREFUSED);
+	killed(serve_and_die);
+	io = serve("fleeting");
+	cr_assert_lt(conform_ms() - began, LEND_POD_STALE_NS / 2000000);
+	cr_assert_eq(failure(named("fleeting")), -EADDRINUSE);
+	reach(client, "fleeting", io);
+	io->ops->close(io);
+	client->ops->close(client);
+}
+
+/* An end of a host that has lost its power, or was stopped; owner is its number. */
+static void ghost(uint32_t i, const char *name, uint64_t owner)
+{
+	struct lend_pod_end *e = &raw.at->end[i];
+
+	e->host = ~raw.host;
+	e->pid = OTHER_HOST_PID;
+	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	atomic_store(&e->owner, owner);
+	atomic_store(&e->claims, owner);
+	atomic_store(&e->holds, owner);
+}
+
+Test(pod, name_of_a_dead_host_is_free_when_it_was_silent_long_enough)
+{
+	uint64_t began = conform_ms();
+	struct lend_io *io;
+
+	ghost(9, "silent", 77);
+	io = serve("silent");
+	cr_assert_geq(conform_ms() - began, LEND_POD_STALE_NS / 1000000);
+	cr_assert_neq(atomic_load(&raw.at->end[9].owner), 77);
+	io->ops->close(io);
+}
+
+static void *beat(void *arg)
+{
+	while (atomic_load(&raw.at->end[9].owner) == 77) {
+		atomic_fetch_add(&raw.at->end[9].beat, 1);
+		(void)usleep(1000);
+	}
+	return arg;
+}
+
+Test(pod, name_of_a_live_host_is_not_taken)
+{
+	uint64_t began = conform_ms();
+	pthread_t thread;
+
+	ghost(9, "beating", 77);
+	cr_assert_eq(pthread_create(&thread, NULL, beat, NULL), 0);
+	cr_assert_eq(failure(named("beating")), -EADDRINUSE);
+	cr_assert_lt(conform_ms() - began, LEND_POD_STALE_NS / 2000000);
+	atomic_store(&raw.at->end[9].owner, 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+static _Atomic int winners, ready;
+
+static void *want_it(void *arg)
+{
+	struct lend_io_config config = {.listen = arg};
+	struct lend_io *io;
+
+	atomic_fetch_add(&ready, 1);
+	while (atomic_load(&ready) < 4)
+		;
+	if (lend_io_open(&config, &io) != 0)
+		return NULL;
+	atomic_fetch_add(&winners, 1);
+	return io;
+}
+
+Test(pod, of_many_who_want_a_name_one_gets_it)
+{
+	for (int round = 0; round < 50; round++) {
+		pthread_t thread[4];
+		char address[104];
+		void *io[4];
+
+		(void)snprintf(address, sizeof(address), "shm:wanted%d@%s", round, path);
+		winners = ready = 0;
+		for (int i = 0; i < 4; i++)
+			cr_assert_eq(pthread_create(&thread[i], NULL, want_it, address), 0);
+		for (int i = 0; i < 4; i++)
+			cr_assert_eq(pthread_join(thread[i], &io[i]), 0);
+		cr_assert_eq(winners, 1, "%d in round %d", winners, round);
+		for (int i = 0; i < 4; i++)
+			if (io[i] != NULL)
+				((struct lend_io *)io[i])->ops->close(io[i]);
+	}
+}
+
+Test(pod, who_was_stopped_and_lost_its_end_begins_anew)
+{
+	struct lend_io *server = serve("back"), *client = conform_client(named("back"));
+	uint64_t owner;
+	uint32_t i;
+
+	reach(client, "back", server);
+	i = lend_pod_find(&raw, "back", &owner);
+	lend_pod_evict(&raw, i, owner);
+	cr_assert_eq(lend_pod_find(&raw, "back", &owner), LEND_POD_NONE);
+	ghost(i, "other", 77); /* which keeps that end */
+	reach(client, "back", server);
+	cr_assert_eq(atomic_load(&raw.at->end[i].owner), 77);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+/* A host that went on with a copy after its ring had gone to others. */
+Test(pod, a_spoilt_ring_is_left_for_another)
+{
+	struct lend_io *server = serve("s"), *client = conform_client(named("s"));
+	uint32_t peer = conform_resolve(client, named("s"), server), again;
+
+	client->ops->pin(client, peer, true);
+	for (uint32_t l = 0; l < raw.links; l++)
+		for (uint32_t i = 0; i < LEND_RING_SLOTS; i++)
+			atomic_store(&lend_pod_pair(&raw, l)->to_server.taken, 1u << 31);
+	while (conform_send(client, peer, 1, 0, 100) == LEND_SENT)
+		;
+	cr_assert_eq(client->ops->resolve(client, named("s"), &again), 0);
+	cr_assert_eq(again, peer, "while a session holds it");
+	client->ops->pin(client, peer, false);
+	reach(client, "s", server);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+Test(pod, noise_all_over)
+{
+	struct lend_io *server = serve("s"), *client = conform_client(named("s"));
+	uint64_t seed = conform_seed(), *words = (uint64_t *)(void *)raw.at;
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	for (int round = 0; round < 3000; round++) {
+		struct lend_in in[32];
+		uint32_t peer = (uint32_t)lend_rng_below(&rng, 8), n = 64;
+
+		while (n-- > 0) {
+			uint64_t bits = lend_rng_below(&rng, UINT64_MAX);
+			uint32_t l = (uint32_t)lend_rng_below(&rng, raw.links);
+
+			words[lend_rng_below(&rng, sizeof(*raw.at) / 8)] = bits;
+			/* Nearly right ones, too: other bits, other ends. */
+			atomic_fetch_xor(&raw.at->link[l].word, bits & 0x0010011f);
+		}
+		(void)client->ops->resolve(client, named("s"), &peer);
+		if (client->ops->resolve(client, named("s"), &peer) == 0)
+			(void)conform_send(client, peer, 1, 0, 100);
+		(void)server->ops->rx(server, in, 32);
+		server->ops->rx_done(server);
+		(void)client->ops->rx(client, in, 32);
+		client->ops->rx_done(client);
+	}
+	fprintf(stderr, "SEED=%lu\n", (unsigned long)seed);
+	reach(client, "s", server);
+	client->ops->close(client);
+	server->ops->close(server);
+}
