@@ -36,6 +36,7 @@ LEND = {
     "dpdk_af_packet": ["--carrier", f"dpdk:net_af_packet0@10.9.0.%p:0 {EAL} --vdev=net_af_packet0,iface=p%p"],
     "dpdk_af_xdp": ["--carrier", f"dpdk:net_af_xdp0@10.9.0.%p:0 {EAL} --vdev=net_af_xdp0,iface=p%p"],
     "verbs": ["--carrier", "verbs:rxe0@10.77.0.1:0"],
+    "raw": ["--carrier", f"raw:{os.environ.get('LEND_RAW')}:0"],
 }
 POOL_BYTES = 256 << 20
 ABSENT_APP = {

@@ -1,0 +1,349 @@
+/* Goal: whatever arrives and whatever an mlx5 device does, the raw carrier counts it and goes on.
+ * Method: both ends in one thread, over devices made of memory (raw/fake.c) that are told to
+ * misbehave.
+ */
+#include <poll.h>
+#include <string.h>
+
+#include "io/raw_pair.h"
+
+TestSuite(raw_faults, .init = raw_set_up, .timeout = 60);
+
+/* Frames of strangers: each is counted, and none arrives. */
+static void alter(const uint8_t *good, uint32_t len, uint32_t at, uint8_t with)
+{
+	static uint8_t bytes[RAW_FRAME_MAX];
+
+	memcpy(bytes, good, len);
+	bytes[at] ^= with;
+	fake->inject(bytes, len);
+}
+
+Test(raw_faults, foreign_traffic)
+{
+	enum { IP = 14, UDP = 34 };
+	struct raw_pair p = raw_meet4();
+	static uint8_t good[RAW_FRAME_MAX], tagged[RAW_FRAME_MAX];
+	uint32_t len;
+
+	cr_assert_eq(conform_send(p.a, p.peer, 1, 1, 100), LEND_SENT);
+	len = fake->last_len;
+	memcpy(good, fake->last, len);
+	(void)raw_drain(p.b);
+	fake->checks = 0;
+	alter(good, len, UDP + 3, 1); /* another port */
+	alter(good, len, 12, 1);      /* another protocol */
+	cr_assert_eq(raw_drain(p.b), 0);
+	cr_assert_eq(p.b->stats.rx_foreign, 2);
+	alter(good, len, IP + 10, 1); /* a wrong sum of its head */
+	alter(good, len, UDP + 6, 1); /* a wrong sum of all */
+	cr_assert_eq(raw_drain(p.b), 0);
+	cr_assert_eq(p.b->stats.rx_checksum, 2);
+	memcpy(tagged, good, 12);
+	memcpy(tagged + 12, "\x81\0\0\5", 4);
+	memcpy(tagged + 16, good + 12, len - 12);
+	fake->inject(tagged, len + 4);
+	cr_assert_eq(raw_drain(p.b), 0);
+	cr_assert_eq(p.b->stats.rx_foreign, 3, "a VLAN that is not ours");
+	fake->inject(good, 30); /* cut off */
+	cr_assert_eq(raw_drain(p.b), 0);
+	cr_assert_eq(p.b->stats.rx_bad, 1);
+	good[IP + 6] = 0x20; /* the first piece of more */
+	good[IP + 10] = (uint8_t)(good[IP + 10] + 0x20);
+	fake->inject(good, len);
+	cr_assert_eq(raw_drain(p.b), 0);
+	cr_assert_eq(p.b->stats.rx_fragment, 1);
+	raw_expect_alive(&p);
+	raw_part(&p);
+}
+
+/* A device that sums up says what is right; what it does not vouch for is looked at. */
+Test(raw_faults, a_wrong_sum_that_the_device_saw)
+{
+	struct raw_pair p = raw_meet4();
+	static uint8_t good[RAW_FRAME_MAX];
+	uint32_t len;
+
+	cr_assert_eq(conform_send(p.a, p.peer, 1, 1, 100), LEND_SENT);
+	len = fake->last_len;
+	memcpy(good, fake->last, len);
+	(void)raw_drain(p.b);
+	good[40] = 0x12; /* a UDP sum, and a wrong one */
+	fake->checks = RAW_CQE_L3_OK;
+	fake->inject(good, len);
+	cr_assert_eq(raw_drain(p.b), 0);
+	cr_assert_eq(p.b->stats.rx_checksum, 1);
+	raw_part(&p);
+}
+
+/* What was read before stands; the queue is made anew when nothing of it is on loan. */
+Test(raw_faults, a_completion_that_contradicts_the_rings)
+{
+	static const struct {
+		uint32_t at;
+		uint8_t with;
+	} table[] = {
+	    {RAW_CQE_OP_OWNER, (RAW_OP_RECEIVED ^ RAW_OP_FAILED) << 4},
+	    {RAW_CQE_OP_OWNER, 0x0c},
+	    {RAW_CQE_BUFFER + 1, 1},
+	    {RAW_CQE_STRIDE, 0xff},
+	    {RAW_CQE_BYTES, 0x3f},
+	    {RAW_CQE_BYTES + 2, 0xff},
+	};
+	struct raw_pair p = raw_meet4();
+	struct raw_tally t;
+
+	for (uint32_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		raw_expect_alive(&p);
+		for (uint32_t k = 0; k < 5; k++) {
+			if (k == 2)
+				fake->mangle[table[i].at] = table[i].with;
+			cr_assert_eq(conform_send(p.a, p.peer, 1, k, 200), LEND_SENT);
+		}
+		t.n = 0;
+		(void)conform_take(p.b, raw_count, &t);
+		cr_assert_eq(t.n, 2, "what came before");
+		cr_assert_eq(fake->revived[RAW_RECEIVING], i);
+		cr_assert(!p.b->ops->arm(p.b), "there is something to do");
+		raw_take(p.b);
+		cr_assert_eq(fake->revived[RAW_RECEIVING], i + 1);
+		cr_assert_eq(p.b->stats.rx_bad, i + 1);
+		cr_assert_eq(p.b->stats.resets, i + 1);
+	}
+	raw_expect_alive(&p);
+	raw_part(&p);
+}
+
+static void expect_gone(struct raw_pair *p)
+{
+	struct raw_tally t = {0};
+
+	for (int i = 0; i < 10; i++)
+		(void)conform_take(p->a, raw_count, &t);
+	cr_assert_eq(t.gone, 1, "its only peer, once");
+	cr_assert(p->a->ops->arm(p->a), "and then it may sleep");
+	cr_assert_eq(conform_send(p->a, p->peer, 1, 1, 100), LEND_SENT_DEAD);
+	cr_assert_gt(p->a->stats.tx_dead, 0);
+}
+
+Test(raw_faults, a_queue_that_cannot_be_made_anew)
+{
+	struct raw_pair p = raw_meet4();
+
+	p.a->ops->pin(p.a, p.peer, true);
+	raw_expect_alive(&p);
+	fake->send_broken = fake->revive_fails = true;
+	for (uint32_t i = 0; i < RAW_SEND_SLOTS; i++)
+		(void)conform_send(p.a, p.peer, 1, i, 100);
+	expect_gone(&p);
+	raw_part(&p);
+}
+
+Test(raw_faults, the_device_is_taken_away)
+{
+	struct raw_pair p = raw_meet4();
+	uint64_t end = conform_ms() + 5000;
+	struct raw_tally t = {0};
+
+	p.a->ops->pin(p.a, p.peer, true);
+	fake->link = RAW_REMOVED;
+	while (t.gone == 0 && conform_ms() < end)
+		(void)conform_take(p.a, raw_count, &t);
+	cr_assert_eq(t.gone, 1);
+	cr_assert_eq(p.a->stats.link_down, 1);
+	cr_assert_eq(conform_send(p.a, p.peer, 1, 1, 100), LEND_SENT_DEAD);
+	raw_part(&p);
+}
+
+Test(raw_faults, the_link_goes_down_and_up)
+{
+	struct raw_pair p = raw_meet4();
+	uint64_t end = conform_ms() + 5000;
+
+	fake->link = RAW_DOWN;
+	while (p.b->stats.link_down == 0 && conform_ms() < end)
+		raw_take(p.b);
+	cr_assert_eq(p.b->stats.link_down, 1);
+	fake->link = RAW_UP;
+	raw_expect_alive(&p);
+	raw_part(&p);
+}
+
+Test(raw_faults, a_send_queue_that_stops)
+{
+	struct raw_pair p = raw_meet4();
+	uint32_t sent = 0;
+
+	raw_expect_alive(&p);
+	fake->send_broken = true;
+	while (fake->send_broken && sent < RAW_SEND_SLOTS)
+		sent += conform_send(p.a, p.peer, 1, 0, 100) == LEND_SENT;
+	cr_assert_eq(fake->revived[RAW_SENDING], 1);
+	cr_assert_eq(p.a->stats.resets, 1);
+	raw_expect_alive(&p);
+	raw_part(&p);
+}
+
+/* Slots are not written again before their frames are out; full is said, and over. */
+Test(raw_faults, a_device_that_lags)
+{
+	struct raw_pair p = raw_meet4();
+	uint32_t sent = 0, got = 0;
+
+	(void)raw_drain(p.b);
+	fake->lag = RAW_SEND_SLOTS;
+	while (conform_send(p.a, p.peer, 1, sent, 64 + sent % 1000) == LEND_SENT)
+		sent++;
+	cr_assert_geq(sent, RAW_SEND_SLOTS - RAW_SIGNAL);
+	cr_assert_leq(sent, RAW_SEND_SLOTS);
+	cr_assert_gt(p.a->stats.tx_full, 0);
+	cr_assert(!p.a->ops->arm(p.a), "there is room again soon");
+	for (int round = 0; round < 50; round++) {
+		fake->lag = 300;
+		for (uint32_t i = 0; i < 100; i++)
+			sent += conform_send(p.a, p.peer, 1, sent, 64 + sent % 1000) == LEND_SENT;
+		got += raw_drain(p.b);
+	}
+	fake->lag = 0;
+	fake->settle();
+	got += raw_drain(p.b);
+	cr_assert_eq(got, sent);
+	cr_assert_leq(fake->signals, sent / RAW_SIGNAL + 1, "one in %d", RAW_SIGNAL);
+	raw_part(&p);
+}
+
+/* A burst is one doorbell; what the device does not take of it is full. */
+Test(raw_faults, a_burst_is_one_doorbell)
+{
+	struct raw_pair p = raw_meet4();
+	struct lend_bufs none = {0};
+	struct lend_out out[RAW_BURST];
+	uint32_t before;
+
+	for (uint32_t i = 0; i < RAW_BURST; i++)
+		out[i] =
+		    (struct lend_out){.head = "0123456789abcdef", .head_len = 16, .peer = p.peer};
+	before = fake->posts;
+	p.a->ops->tx(p.a, &none, out, RAW_BURST);
+	cr_assert_eq(fake->posts, before + 1);
+	fake->took_most = 5;
+	p.a->ops->tx(p.a, &none, out, RAW_BURST);
+	for (uint32_t i = 0; i < RAW_BURST; i++)
+		cr_assert_eq(out[i].sent, i < 5 ? LEND_SENT : LEND_SENT_FULL);
+	cr_assert_eq(p.a->stats.tx_full, RAW_BURST - 5);
+	fake->took_most = 0;
+	raw_part(&p);
+}
+
+/* More than fits while nobody looks: lost, counted, and over. */
+Test(raw_faults, overrun)
+{
+	struct raw_pair p;
+	uint64_t end;
+	uint32_t room;
+
+	fake->stride_log = 6;
+	fake->strides_log = 5;
+	p = raw_meet4();
+	raw_expect_alive(&p);
+	room = RAW_BUFFERS << 5;
+	for (uint32_t i = 0; i < 2 * room; i++)
+		cr_assert_eq(conform_send(p.a, p.peer, 1, i, 16), LEND_SENT);
+	cr_assert_gt(fake->overruns, room / 2);
+	cr_assert_gt(raw_drain(p.b), room / 2);
+	end = conform_ms() + 5000;
+	while (p.b->stats.rx_missed == 0 && conform_ms() < end)
+		raw_take(p.b);
+	cr_assert_eq(p.b->stats.rx_missed, fake->overruns);
+	raw_expect_alive(&p);
+	cr_assert_gt(fake->fillers, 0);
+	raw_part(&p);
+}
+
+/* A receive buffer is partly used, wrapped and used again for long, in both forms of completion. */
+static void go_round(uint32_t cqe_len)
+{
+	struct raw_pair p;
+
+	fake->cqe_len = cqe_len;
+	fake->stride_log = 7;
+	fake->strides_log = 4; /* a full frame takes 12 of 16 */
+	p = raw_meet4();
+	for (uint32_t i = 0; i < 20000; i++) {
+		cr_assert_eq(conform_send(p.a, p.peer, 1, i, 16 + i * 61 % 1457), LEND_SENT);
+		if (i % 7 == 0)
+			raw_take(p.b);
+	}
+	cr_assert_gt(fake->fillers, 100);
+	cr_assert_eq(fake->overruns, 0);
+	raw_expect_alive(&p);
+	raw_part(&p);
+}
+
+Test(raw_faults, buffers_go_round)
+{
+	go_round(64);
+	go_round(128);
+}
+
+/* Nothing is lost that was not dropped. */
+Test(raw_faults, drops)
+{
+	struct raw_pair p = raw_meet4();
+
+	(void)raw_drain(p.b);
+	fake->drop_every = 5;
+	for (uint32_t i = 0; i < 1000; i++)
+		cr_assert_eq(conform_send(p.a, p.peer, 1, i, 100), LEND_SENT);
+	cr_assert_eq(raw_drain(p.b), 800);
+	raw_part(&p);
+}
+
+/* The peer's machine is replaced: another MAC, believed once the old one keeps silent. */
+Test(raw_faults, a_peer_moves)
+{
+	struct raw_pair p = raw_meet4();
+	uint64_t end = conform_ms() + 10000;
+	char address[104];
+
+	raw_expect_alive(&p);
+	cr_assert_eq(p.b->ops->name(p.b, address, sizeof(address)), 0);
+	p.b->ops->close(p.b);
+	address[9] = '2'; /* the same IP and port, on mlx5_2 */
+	p.b = raw_open(address);
+	cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
+	cr_assert_eq(raw_drain(p.b), 0, "sent to the old one");
+	/* It speaks: its frames come from another MAC. */
+	char back[104];
+	uint32_t to_a;
+
+	cr_assert_eq(p.a->ops->name(p.a, back, sizeof(back)), 0);
+	back[9] = '2';
+	to_a = conform_resolve(p.b, back, p.a);
+	cr_assert_eq(conform_send(p.b, to_a, 1, 0, 100), LEND_SENT);
+	while (conform_ms() < end) {
+		raw_take(p.a);
+		cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
+		if (raw_drain(p.b) > 0)
+			break;
+	}
+	cr_assert_lt(conform_ms(), end, "found again");
+	raw_part(&p);
+}
+
+Test(raw_faults, wakes)
+{
+	struct raw_pair p = raw_meet4();
+	struct pollfd fd = {.fd = p.b->ops->fd(p.b), .events = POLLIN};
+
+	(void)raw_drain(p.b);
+	cr_assert(p.b->ops->arm(p.b));
+	cr_assert_eq(poll(&fd, 1, 0), 0);
+	cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
+	cr_assert_eq(poll(&fd, 1, 5000), 1);
+	cr_assert(!p.b->ops->arm(p.b), "not with something there");
+	cr_assert_eq(raw_drain(p.b), 1);
+	cr_assert(p.b->ops->arm(p.b));
+	cr_assert_eq(poll(&fd, 1, 0), 0, "quiet again");
+	raw_part(&p);
+}

@@ -1,0 +1,108 @@
+/* Goal: the raw carrier keeps what every carrier promises. Method: the conformance suite between
+ * two devices made of memory (raw/fake.c), with ARP and with neighbour discovery, small buffers
+ * too, so that all rings go round many times; and over a real one, where LEND_RAW names it.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/conform.h"
+#include "io/raw/fake.h"
+
+static const char *absent_card(void)
+{
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+	return getenv("LEND_RAW") ? NULL : "no mlx5 device (LEND_RAW=DEV@IP names one)";
+}
+
+static void card_address(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "raw:%.80s:0", getenv("LEND_RAW"));
+}
+
+static const char *absent(void)
+{
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR "/test/raw", 1);
+	return NULL;
+}
+
+static struct raw_fake *fake(void)
+{
+	void *module = dlopen(LEND_BUILD_DIR "/test/raw/lend_io_raw.so", RTLD_NOW | RTLD_LOCAL);
+
+	cr_assert(module, "%s", dlerror());
+	return dlsym(module, "raw_fake");
+}
+
+/* 64 bytes a stride, 64 strides a buffer: a frame of 1,500 bytes takes 24. */
+static const char *absent_small(void)
+{
+	(void)absent();
+	fake()->stride_log = 6;
+	fake()->strides_log = 6;
+	return NULL;
+}
+
+static void near4(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "raw:mlx5_0@10.77.0.1:0");
+}
+
+static void far4(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "raw:mlx5_1@10.77.0.2:0");
+}
+
+/* As the device behind it is called at the other end; clients say where they are. */
+static void across4(const char *address, char *text, size_t cap)
+{
+	const char *at = strchr(address, '@');
+
+	(void)snprintf(text, cap, "raw:mlx5_1%.60s?from=10.77.0.2", at);
+	if (strncmp(address, "raw:mlx5_1", 10) == 0)
+		(void)snprintf(text, cap, "raw:mlx5_0%.60s?from=10.77.0.1", at);
+}
+
+static void near6(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "raw:mlx5_0@[fd00::1]:0?vlan=77");
+}
+
+static void across6(const char *address, char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "raw:mlx5_1%.60s&from=fd00::2", strchr(address, '@'));
+}
+
+static const struct conform_row card = {.name = "raw",
+					.absent = absent_card,
+					.address = card_address,
+					.rebinds = true,
+					.threads = true,
+					.clients = 40,
+					.both = true};
+static const struct conform_row fake4 = {.name = "raw_fake",
+					 .absent = absent,
+					 .address = near4,
+					 .far = far4,
+					 .across = across4,
+					 .rebinds = true,
+					 .threads = true,
+					 .clients = 40,
+					 .both = true};
+static const struct conform_row fake6 = {.name = "raw_fake6",
+					 .absent = absent_small,
+					 .address = near6,
+					 .across = across6,
+					 .rebinds = true,
+					 .threads = true,
+					 .clients = 12};
+
+CONFORM_SUITE(raw, &card)
+CONFORM_SUITE(raw_fake, &fake4)
+CONFORM_CASE(raw_fake6, &fake6, order, 60)
+CONFORM_CASE(raw_fake6, &fake6, loss, 60)
+CONFORM_CASE(raw_fake6, &fake6, mtu, 60)
+CONFORM_CASE(raw_fake6, &fake6, content, 60)
+CONFORM_CASE(raw_fake6, &fake6, restart, 60)
+CONFORM_CASE(raw_fake6, &fake6, clients, 60)
