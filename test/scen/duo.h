@@ -57,7 +57,10 @@ void duo_open(struct duo *d, bool lossless);
 void duo_open_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *));
 void duo_close(struct duo *d); /* every buffer must be back */
 /* A buffer of cap bytes, the first len of them a pattern that depends on salt. */
-uint8_t duo_byte(uint32_t i, unsigned salt);
+static inline uint8_t duo_byte(uint32_t i, unsigned salt)
+{
+	return (uint8_t)(i * 7 + i / 251 + salt);
+}
 uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt);
 bool duo_same(struct duo *d, int side, uint32_t buf, uint32_t len, unsigned salt);
 void duo_free(struct duo *d, int side, uint32_t buf);

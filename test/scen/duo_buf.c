@@ -5,11 +5,6 @@
 
 #include "scen/duo.h"
 
-uint8_t duo_byte(uint32_t i, unsigned salt)
-{
-	return (uint8_t)(i * 7 + i / 251 + salt);
-}
-
 uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned salt)
 {
 	struct duo_side *s = &d->side[side];
