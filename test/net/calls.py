@@ -9,36 +9,58 @@ usage: calls.py KIND [--million] [NAME...]      KIND: net_af_packet or net_af_xd
 import sys
 import unittest
 
-from pair import Pair
+from pair import Pair, kernel_has_vlan
 
 KIND = sys.argv[1]
-CALLS = 1000000 if "--million" in sys.argv else 20000
+MANY = 1000000 if "--million" in sys.argv else 50000
+CALLS = 5000
 BRIEF = ("--seconds", "0.1")  # a tenth of it warms up
-SMALL = ("--count", CALLS, "--window", 32, "--sessions", 2, *BRIEF)
+SMALL = ("--window", 32, "--sessions", 2, *BRIEF)
 LONG = ("--size", "200K", "--window", 4, "--count", 100, *BRIEF)
 NO_JUMBO = KIND == "net_af_xdp"  # a frame must lie in one page
 
 
 class Calls(unittest.TestCase):
-    def check(self, pair, server, client, six=False, more=""):
+    def check(self, pair, server, client, six=False, more="", calls=CALLS):
         """Short and long calls; nothing that arrived was turned away."""
-        serving = server.serve(six, more=more)
-        got = client.load("rate", serving, *SMALL, six=six, more=f"mac={server.mac}")
-        self.assertEqual(got["calls"], CALLS)
-        client.load("bw", serving, *LONG, six=six, more=f"mac={server.mac}")
+        serving = server.serve(six)
+        got = client.load("rate", serving, "--count", calls, *SMALL, six=six, more=more)
+        self.assertEqual(got["calls"], calls)
+        client.load("bw", serving, *LONG, six=six, more=more)
         counters = serving.end()
-        self.assertGreater(counters["requests"], CALLS + 100)
+        self.assertGreater(counters["requests"], calls + 100)
         self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["core_rx_checksum"]), (0, 0, 0))
         print(f"{KIND} {self._testMethodName[5:]}: {got['calls_per_s']:.0f} calls/s, p50 {got['p50_us']:.0f} us")
 
-    def both_ways(self, six=False, **world):
+    def both_ways(self, six=False, calls=CALLS, **world):
         with Pair(KIND, **world) as pair:
-            pair.kernel.introduce()
-            self.check(pair, pair.dpdk, pair.kernel, six)
-            self.check(pair, pair.kernel, pair.dpdk, six)
+            self.check(pair, pair.dpdk, pair.kernel, six, calls=calls)
+            self.check(pair, pair.kernel, pair.dpdk, six, calls=calls)
 
     def test_both_ways(self):
-        self.both_ways()
+        self.both_ways(calls=MANY)
+
+    def test_ipv6(self):
+        self.both_ways(six=True)
+
+    def test_vlan(self):
+        with Pair(KIND, vlan=5, dpdk=2) as pair:
+            self.check(pair, *pair.ends)
+            self.check(pair, *pair.ends, six=True)
+
+    def test_vlan_of_the_kernel(self):
+        if not kernel_has_vlan():
+            self.skipTest("this kernel has no 8021q")
+        self.both_ways(vlan=4094)
+        self.both_ways(six=True, vlan=4094)
+
+    def test_neighbours_that_are_configured(self):
+        """Nobody asks, since nobody has to, and nobody would answer."""
+        with Pair(KIND) as pair:
+            pair.kernel.ip("link", "set", "lend0", "arp", "off")
+            pair.kernel.introduce()
+            self.check(pair, pair.dpdk, pair.kernel)
+            self.check(pair, pair.kernel, pair.dpdk, more=f"mac={pair.kernel.mac}")
 
     def test_dpdk_at_both_ends(self):
         with Pair(KIND, dpdk=2) as pair:
@@ -50,5 +72,5 @@ class Calls(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    names = [f"Calls.{n}" for n in dir(Calls) if n.startswith("test_") and any(w in n for w in sys.argv[2:])]
+    names = [f"Calls.{n}" for n in dir(Calls) if n.startswith("test_") and any(w in n for w in sys.argv[2:] if w[0] != "-")]
     unittest.main(argv=[sys.argv[0], *names])

@@ -264,6 +264,15 @@ def eal_of(end, more=""):
     return f"--no-huge -m 192 --no-pci --no-shconf --vdev={end.kind}0,iface={DEV},{own}{more}"
 
 
+def kernel_has_vlan():
+    with Pair(dpdk=2) as pair:
+        try:
+            pair.kernel.ip("link", "add", "link", DEV, "name", "v", "type", "vlan", "id", "5")
+        except Failed:
+            return False
+    return True
+
+
 def wait_for(condition, what, seconds=30):
     until = time.monotonic() + seconds
     while not condition():
