@@ -17,7 +17,7 @@ local methods = DissectorTable.new("lend.method", "Lend method", ftypes.UINT32, 
 
 local KINDS = {"CONNECT", "ACCEPT", "RESET", "BYE", "BYE_ACK", "PING", "REQUEST", "REPLY", "ACK", "PROBE", "CANCEL", "GONE",
 	[32] = "DRAIN"}
-local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, CANCEL, GONE = 1, 2, 7, 8, 9, 10, 11, 12
+local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE = 1, 2, 7, 8, 9, 10
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
 local RAN = {[0] = "NO", "YES", "MAYBE"}
 local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,4 +225,42 @@ Test(capture_file, what_waits_is_written_after_a_while)
 	}
 	cr_assert_eq(n, 2, "polling is enough");
 	captured_close(&e);
+}
+
+enum { THREADS = 3, EACH = 400 };
+
+static void *busy(void *arg)
+{
+	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
+
+	(void)arg;
+	for (uint32_t i = 0; i < EACH; i++) {
+		captured_exchange(&e, i, 16 + i);
+		if (i % 64 == 0)
+			(void)e.server->ops->arm(e.server);
+	}
+	captured_close(&e);
+	return NULL;
+}
+
+Test(capture_file, endpoints_of_several_threads_share_a_file)
+{
+	uint32_t seen[2 * THREADS + 1] = {0};
+	pthread_t thread[THREADS];
+	struct blocks *b;
+
+	for (int i = 0; i < THREADS; i++)
+		cr_assert_eq(pthread_create(&thread[i], NULL, busy, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+	b = captured_read("a.pcapng");
+	cr_assert_eq(b->n, 2 * THREADS * EACH);
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct blocks_lead lead;
+
+		blocks_lead(&b->packet[i], &lead);
+		cr_assert(lead.carrier >= 1 && lead.carrier <= 2 * THREADS);
+		cr_assert_eq(lead.len, 16 + seen[lead.carrier]++, "each in its order");
+	}
+	blocks_free(b);
 }

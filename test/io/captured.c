@@ -70,7 +70,7 @@ void captured_path(const char *name, char path[160])
 struct lend_io *captured_open(const char *listen, const char *peer, const char *name, uint32_t snap,
 			      uint64_t limit)
 {
-	static char path[160];
+	char path[160];
 	struct lend_io_config config = {.listen = listen,
 					.peer = peer,
 					.capture = path,
