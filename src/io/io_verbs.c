@@ -12,7 +12,7 @@
 
 #include "util/bits.h"
 
-enum { LOOK_EVERY = 256 /* turns of a busy loop */, ACK_EVERY = 4096 };
+enum { LOOK_EVERY = 1024 /* turns of a busy loop */, ACK_EVERY = 4096 };
 
 static struct verbs *self(struct lend_io *io)
 {

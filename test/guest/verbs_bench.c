@@ -1,0 +1,211 @@
+/* verbs_bench - bare datagrams over a carrier, to be set beside perftest: how many a second in both
+ * directions at once, and the round trip of one.
+ *
+ * usage: verbs_bench rate|lat HERE THERE BYTES COUNT      addresses to listen at:
+ * verbs:rxe0@10.77.0.1:0 Two processes, as perftest's. Every datagram's bytes are checked; what is
+ * lost is told.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/io.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+
+enum { BURST = 32, WINDOW = 900, HEAD = 16, QUIET_NS = 500000000 };
+
+struct end {
+	struct lend_io *io;
+	uint32_t peer;
+	uint32_t len;
+	uint32_t count;
+	struct lend_seg seg[2];
+	struct lend_bufs bufs;
+	uint8_t *body;
+};
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "verbs_bench: %s: %s\n", what, lend_why_text());
+	exit(1);
+}
+
+static uint8_t byte_of(uint32_t i)
+{
+	return (uint8_t)(i * 7 + (i >> 8));
+}
+
+static void send_some(struct end *e, uint32_t first, uint32_t n, uint32_t *sent)
+{
+	uint32_t head[BURST][HEAD / 4];
+	struct lend_out out[BURST];
+
+	for (uint32_t i = 0; i < n; i++) {
+		head[i][0] = first + i;
+		head[i][1] = e->len;
+		head[i][2] = head[i][3] = 0;
+		out[i] = (struct lend_out){.head = head[i],
+					   .head_len = HEAD,
+					   .peer = e->peer,
+					   .n = e->len > HEAD,
+					   .piece = {{1, 0, e->len - HEAD}}};
+	}
+	e->io->ops->tx(e->io, &e->bufs, out, n);
+	for (*sent = 0; *sent < n && out[*sent].sent == LEND_SENT;)
+		++*sent;
+}
+
+/* How many came; *last is the number of the last one. */
+static uint32_t take(struct end *e, uint32_t *last)
+{
+	struct lend_in in[BURST];
+	uint32_t n = e->io->ops->rx(e->io, in, BURST), good = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (in[i].len != e->len ||
+		    memcmp((const uint8_t *)in[i].data + HEAD, e->body, e->len - HEAD) != 0) {
+			fprintf(stderr, "verbs_bench: a datagram changed on the way\n");
+			exit(1);
+		}
+		memcpy(last, in[i].data, 4);
+		good++;
+	}
+	if (n > 0)
+		e->io->ops->rx_done(e->io);
+	return good;
+}
+
+/* Both send all they have; the other's numbers are the window. Datagrams a second that arrived. */
+static double rate(struct end *e)
+{
+	uint32_t sent = 0, got = 0, last = 0;
+	lend_ns start = 0, now = lend_clock_now(), heard = now, again = 0;
+
+	while ((sent < e->count || last + 1 < e->count) && (got == 0 || now - heard < QUIET_NS)) {
+		uint32_t room = got ? last + WINDOW - sent : WINDOW - sent, n, more;
+
+		n = e->count - sent < BURST ? e->count - sent : BURST;
+		n = room < n ? room : n;
+		if (n > 0 && n <= BURST) {
+			send_some(e, sent, n, &more);
+			sent += more;
+		}
+		more = take(e, &last);
+		now = lend_clock_now();
+		if (more > 0) {
+			start = start ? start : now;
+			heard = now;
+			again = now + QUIET_NS / 10;
+		} else if (got > 0 && now > again && sent < e->count) {
+			last = sent; /* a whole window was lost: go on */
+			again = now + QUIET_NS / 10;
+		}
+		got += more;
+	}
+	if (got < e->count)
+		fprintf(stderr, "lost %u of %u\n", e->count - got, e->count);
+	return (double)got * 1e9 / (double)(heard - start);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	lend_ns x = *(const lend_ns *)a, y = *(const lend_ns *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Microseconds there and back, the median; the other end answers. */
+static double lat(struct end *e, bool first)
+{
+	lend_ns *took = calloc(e->count, sizeof(*took));
+	uint32_t sent, last = 0;
+	double p50;
+
+	for (uint32_t i = 0; took && i < e->count; i++) {
+		lend_ns start = lend_clock_now();
+
+		if (first)
+			send_some(e, i, 1, &sent);
+		while (take(e, &last) == 0) {
+			if (lend_clock_now() - start > 20 * (lend_ns)QUIET_NS)
+				fail("no answer");
+		}
+		if (!first)
+			send_some(e, i, 1, &sent);
+		took[i] = lend_clock_now() - start;
+	}
+	qsort(took, e->count, sizeof(*took), by_time);
+	p50 = (double)took[e->count / 2] / 1000;
+	free(took);
+	return p50;
+}
+
+/* Opens our end, tells its address through out, learns the other's from in. */
+static void meet(struct end *e, const char *listen, int in, int out)
+{
+	struct lend_io_config config = {.listen = listen};
+	char mine[104] = "", other[104] = "";
+	struct lend_in none;
+	int rc;
+
+	if (lend_io_open(&config, &e->io) < 0)
+		fail(listen);
+	e->body = aligned_alloc(4096, 8192);
+	for (uint32_t i = 0; i < 8192; i++)
+		e->body[i] = byte_of(i);
+	e->seg[1] = (struct lend_seg){.data = e->body, .len = 8192, .cap = 8192};
+	e->bufs = (struct lend_bufs){e->seg, 2};
+	if (e->io->ops->reg(e->io, e->body, 8192) < 0)
+		fail("reg");
+	e->io->ops->name(e->io, mine, sizeof(mine));
+	if (write(out, mine, sizeof(mine)) != sizeof(mine) ||
+	    read(in, other, sizeof(other)) != sizeof(other))
+		fail("the other end is gone");
+	while ((rc = e->io->ops->resolve(e->io, other, &e->peer)) == -EINPROGRESS)
+		(void)e->io->ops->rx(e->io, &none, 0);
+	if (rc < 0)
+		fail(other);
+	e->io->ops->pin(e->io, e->peer, true);
+	/* Who is asked must look; so neither goes on before both know each other. */
+	if (write(out, "k", 1) != 1 || fcntl(in, F_SETFL, O_NONBLOCK) != 0)
+		fail("the other end is gone");
+	while (read(in, other, 1) != 1)
+		(void)e->io->ops->rx(e->io, &none, 0);
+}
+
+int main(int argc, char **argv)
+{
+	int there[2], back[2], status = 0;
+	struct end e = {0};
+	bool first, is_rate;
+	double figure;
+
+	if (argc != 6 || pipe(there) < 0 || pipe(back) < 0) {
+		fprintf(stderr, "usage: verbs_bench rate|lat HERE THERE BYTES COUNT\n");
+		return 2;
+	}
+	is_rate = strcmp(argv[1], "rate") == 0;
+	e.len = (uint32_t)atoi(argv[4]);
+	e.count = (uint32_t)atoi(argv[5]);
+	first = fork() != 0;
+	meet(&e, argv[first ? 2 : 3], first ? back[0] : there[0], first ? there[1] : back[1]);
+	figure = is_rate ? rate(&e) : lat(&e, first);
+	e.io->ops->close(e.io);
+	if (!first)
+		return write(back[1], &figure, sizeof(figure)) != sizeof(figure);
+	wait(&status);
+	if (is_rate) {
+		double other = 0;
+
+		if (read(back[0], &other, sizeof(other)) == sizeof(other))
+			figure += other;
+	}
+	printf("%.1f\n", figure);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
