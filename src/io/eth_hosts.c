@@ -35,7 +35,7 @@ static struct lend_host *take_place(struct lend_hosts *hosts, lend_ns now)
 		if (host->wanted < oldest->wanted)
 			oldest = host;
 	}
-	return now - oldest->wanted > forget_ns ? oldest : NULL;
+	return now > oldest->wanted + forget_ns ? oldest : NULL;
 }
 
 struct lend_host *lend_host_want(struct lend_hosts *hosts, const struct lend_eth_end *from,
@@ -49,7 +49,7 @@ struct lend_host *lend_host_want(struct lend_hosts *hosts, const struct lend_eth
 			return NULL;
 		*host = (struct lend_host){.state = LEND_HOST_ASKED, .ip = *ip, .due = now};
 	}
-	if (host->state == LEND_HOST_KNOWN && now - host->wanted > forget_ns)
+	if (host->state == LEND_HOST_KNOWN && now > host->wanted + forget_ns)
 		host->due = now; /* it was not kept up to date meanwhile */
 	host->from = *from;
 	host->wanted = now;
@@ -134,7 +134,7 @@ uint32_t lend_host_due(struct lend_hosts *hosts, lend_ns now, uint8_t bytes[LEND
 			continue;
 		if (host->state == LEND_HOST_DOUBTED && host->tries > 0)
 			decide(hosts, host, now);
-		else if (now - host->wanted > forget_ns)
+		else if (now > host->wanted + forget_ns)
 			host->due = now + forget_ns;
 		else
 			return ask(host, now, bytes);
