@@ -111,14 +111,12 @@ static bool has_left(const struct io_pod *io, const struct lend_pod_tie *tie)
 		   tie->owner;
 }
 
-static void watch(struct io_pod *io, bool fenced)
+static void watch(struct io_pod *io)
 {
 	for (uint32_t i = 0; i < io->shm.top; i++) {
 		struct lend_shm_peer *p = &io->shm.peer[i];
 
-		if (p->state == LEND_SHM_CALLING && fenced)
-			lend_shm_fail(&io->shm, p, ECONNRESET);
-		else if (p->state == LEND_SHM_UP && (fenced || has_left(io, &io->with[i].tie)))
+		if (p->state == LEND_SHM_UP && has_left(io, &io->with[i].tie))
 			lend_shm_hang_up(&io->shm, p);
 	}
 }
@@ -129,8 +127,8 @@ static void settle(struct io_pod *io)
 	io->knocks = 0;
 }
 
-/* Our end was taken while we were stopped: nobody knows us. Not more than one look, for others may
- * be waiting for our turn. */
+/* Our end was taken while we were stopped: nobody knows us, and our peers leave when they see it.
+ * Not more than one look, for others may be waiting for our turn. */
 static void rejoin(struct io_pod *io, lend_ns now)
 {
 	if (now - io->rejoined < REJOIN_NS)
@@ -149,13 +147,11 @@ static void attend(struct lend_shm *s)
 
 	if (due) {
 		io->watched = now;
+		watch(io);
 		if (!lend_pod_beat(&io->pod)) {
 			io->pod.number = 0;
-			watch(io, true);
 			rejoin(io, now);
-			return;
 		}
-		watch(io, false);
 	}
 	knocks = atomic_load(&io->pod.at->end[io->pod.me].knocks);
 	/* Now and then without a knock: that word is anybody's. */

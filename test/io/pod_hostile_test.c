@@ -151,9 +151,14 @@ Test(pod, links_of_a_killed_client)
 {
 	struct lend_io *server = serve("alive"), *client;
 
-	for (int round = 0; round < 3; round++) {
+	for (int round = 0; round < 4; round++) {
+		/* Who comes later takes the dead one's end, and with it its links. */
+		bool later = round % 2;
+
+		client = later ? NULL : conform_client(named("alive"));
 		killed(take_all_links);
-		client = conform_client(named("alive"));
+		if (later)
+			client = conform_client(named("alive"));
 		reach(client, "alive", server);
 		client->ops->close(client);
 		for (uint64_t until = conform_ms() + 20; conform_ms() < until;)
@@ -293,16 +298,39 @@ Test(pod, a_spoilt_ring_is_left_for_another)
 	uint32_t peer = conform_resolve(client, named("s"), server), again;
 
 	client->ops->pin(client, peer, true);
+	cr_assert_eq(conform_send(client, peer, 1, 0, 100), LEND_SENT);
 	for (uint32_t l = 0; l < raw.links; l++)
-		for (uint32_t i = 0; i < LEND_RING_SLOTS; i++)
-			atomic_store(&lend_pod_pair(&raw, l)->to_server.taken, 1u << 31);
-	while (conform_send(client, peer, 1, 0, 100) == LEND_SENT)
-		;
+		atomic_store(&lend_pod_pair(&raw, l)->to_server.slot[0].mark, 0);
+	cr_assert_eq(conform_send(client, peer, 1, 1, 100), LEND_SENT);
+	for (int i = 0; i < 1000; i++)
+		cr_assert_eq(conform_take(server, NULL, NULL), 0,
+			     "nobody sees past what is hidden");
 	cr_assert_eq(client->ops->resolve(client, named("s"), &again), 0);
 	cr_assert_eq(again, peer, "while a session holds it");
 	client->ops->pin(client, peer, false);
 	reach(client, "s", server);
 	client->ops->close(client);
+	server->ops->close(server);
+}
+
+Test(pod, a_bell_that_is_none_is_refused)
+{
+	struct lend_io *server = serve("s");
+	struct lend_pod pod;
+	struct lend_pod_tie tie;
+	uint64_t owner;
+
+	cr_assert_eq(lend_pod_map(&pod, path), 0);
+	cr_assert_eq(lend_pod_join(&pod, "", 0), 0);
+	cr_assert_eq(
+	    lend_pod_ask(&pod, lend_pod_find(&pod, "s", &owner), owner, LEND_SHM_PEERS, &tie), 0);
+	for (uint64_t until = conform_ms() + 5000;
+	     server->stats.peers_refused == 0 && conform_ms() < until;)
+		(void)conform_take(server, NULL, NULL);
+	cr_assert_eq(server->stats.peers_refused, 1);
+	cr_assert_neq(lend_pod_bits(&pod, &tie) & LEND_LINK_SERVER_LEFT, 0);
+	lend_pod_leave(&pod);
+	lend_pod_unmap(&pod);
 	server->ops->close(server);
 }
 
