@@ -319,11 +319,12 @@ Test(pod, a_bell_that_is_none_is_refused)
 	struct lend_pod pod;
 	struct lend_pod_tie tie;
 	uint64_t owner;
+	uint32_t to;
 
 	cr_assert_eq(lend_pod_map(&pod, path), 0);
 	cr_assert_eq(lend_pod_join(&pod, "", 0), 0);
-	cr_assert_eq(
-	    lend_pod_ask(&pod, lend_pod_find(&pod, "s", &owner), owner, LEND_SHM_PEERS, &tie), 0);
+	to = lend_pod_find(&pod, "s", &owner);
+	cr_assert_eq(lend_pod_ask(&pod, to, owner, LEND_SHM_PEERS, &tie), 0);
 	for (uint64_t until = conform_ms() + 5000;
 	     server->stats.peers_refused == 0 && conform_ms() < until;)
 		(void)conform_take(server, NULL, NULL);
