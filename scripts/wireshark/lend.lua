@@ -357,17 +357,19 @@ local function learn(d, pinfo, tvb, at, len, whole)
 	numbers[d.to .. d.number] = numbers[d.to .. d.number] or d.frame
 	pair(d)
 	if d.kind ~= REQUEST and d.kind ~= REPLY then return end
-	local call = call_of(d, true)
-	local key = d.to .. d.call .. "|" .. d.kind
-	local m = messages[key] or {piece = {}, frame = {}, first = {}, got = 0}
-	messages[key] = m
-	seen.repeated = m.first[d.offset]
-	m.first[d.offset] = seen.repeated or d.frame
-	if whole then join(m, d, tvb, at, len) end
-	seen.message, seen.call = m, call
+	local call, key = call_of(d, true), d.to .. d.call .. d.kind
+	local m = messages[key] or d.length == len and d.frame or {piece = {}, frame = {}, first = {}, got = 0}
+	if type(m) == "number" then -- of one fragment: only where it came first
+		seen.repeated = m ~= d.frame and m or nil
+	else
+		seen.repeated, seen.message = m.first[d.offset], m
+		m.first[d.offset] = seen.repeated or d.frame
+		if whole then join(m, d, tvb, at, len) end
+	end
+	messages[key], seen.call = m, call
 	if d.kind == REQUEST then
 		call.request, call.method, call.began = call.request or d.frame, d.method, call.began or pinfo.rel_ts
-	elseif not call.reply or m.whole_in == d.frame then
+	elseif not call.reply or seen.message and m.whole_in == d.frame then
 		call.reply, call.ended = d.frame, pinfo.rel_ts
 	end
 end
