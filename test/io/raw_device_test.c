@@ -2,6 +2,7 @@
  * and frames are those of udp and dpdk. Method: both ends in one thread, over devices made of
  * memory (raw/fake.c); the real module where no device is.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -153,6 +154,64 @@ Test(raw_device, nobody_answers)
 		     0);
 	cr_assert_eq(conform_send(io, peer, 1, 1, 100), LEND_SENT);
 	cr_assert_eq(memcmp(fake->last, "\2\0\0\0\0\t\2\xfa\xce\0\0\0", 12), 0);
+	io->ops->close(io);
+}
+
+/* A MAC that came with an address stays, whatever the peer's frames say. */
+Test(raw_device, a_given_mac_stays)
+{
+	struct raw_pair p = raw_meet4();
+	char address[104], fixed[160];
+	uint32_t peer, back;
+
+	cr_assert_eq(p.b->ops->name(p.b, address, sizeof(address)), 0);
+	snprintf(fixed, sizeof(fixed), "raw:mlx5_1%.80s?mac=02:00:00:00:00:09",
+		 strchr(address, '@'));
+	cr_assert_eq(p.a->ops->resolve(p.a, fixed, &peer), 0);
+	cr_assert_eq(p.a->ops->name(p.a, address, sizeof(address)), 0);
+	snprintf(fixed, sizeof(fixed), "raw:mlx5_0%.80s", strchr(address, '@'));
+	back = conform_resolve(p.b, fixed, p.a);
+	cr_assert_eq(conform_send(p.b, back, 1, 1, 100), LEND_SENT);
+	cr_assert_eq(raw_drain(p.a), 1);
+	cr_assert_eq(conform_send(p.a, peer, 1, 1, 100), LEND_SENT);
+	cr_assert_eq(memcmp(fake->last, "\2\0\0\0\0\t", 6), 0);
+	raw_part(&p);
+}
+
+/* Who asks from 10.77.0.9 for an address; of that VLAN. */
+static void ask(const char *target, const char *from, uint16_t vlan)
+{
+	struct lend_eth_end end = {.vlan = vlan, .mac = {2, 0, 0, 0, 0, 9}};
+	uint8_t four[4], bytes[LEND_ETH_ASK_MAX];
+	struct lend_ip ip;
+
+	inet_pton(AF_INET, from, four);
+	end.ip = lend_ip_of4(four);
+	inet_pton(AF_INET, target, four);
+	ip = lend_ip_of4(four);
+	fake->inject(bytes, lend_eth_ask_write(bytes, &end, &ip, NULL));
+}
+
+Test(raw_device, only_questions_for_us_are_answered)
+{
+	struct lend_io *io = raw_open("raw:mlx5_0@10.77.0.1:0");
+	uint32_t posts = fake->posts;
+
+	ask("10.77.0.2", "10.77.0.9", 0);
+	ask("10.77.0.1", "10.77.0.9", 7);
+	raw_take(io);
+	cr_assert_eq(fake->posts, posts);
+	ask("10.77.0.1", "10.77.0.9", 0);
+	raw_take(io);
+	cr_assert_eq(fake->posts, posts + 1);
+	cr_assert_eq(memcmp(fake->last, "\2\0\0\0\0\t\2\xfa\xce\0\0\0\x08\x06", 14), 0);
+	cr_assert_eq(io->stats.address_clash, 0);
+	ask("10.77.0.2", "10.77.0.1", 0); /* another host says that our address is its own */
+	raw_take(io);
+	cr_assert_eq(io->stats.address_clash, 1);
+	fake->inject(fake->last, 20); /* cut off */
+	raw_take(io);
+	cr_assert_eq(io->stats.rx_bad, 1);
 	io->ops->close(io);
 }
 

@@ -3,6 +3,7 @@
  * misbehave.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "io/raw_pair.h"
@@ -212,6 +213,22 @@ Test(raw_faults, a_device_that_lags)
 	raw_part(&p);
 }
 
+/* What it says of sends is not believed further than they go. */
+Test(raw_faults, a_device_that_tells_of_more_than_was_sent)
+{
+	struct raw_pair p = raw_meet4();
+
+	for (int round = 0; round < 20; round++) {
+		fake->signals_more = 1000000007;
+		for (uint32_t i = 0; i < RAW_SEND_SLOTS; i++)
+			cr_assert_eq(conform_send(p.a, p.peer, 1, i, 100), LEND_SENT);
+		cr_assert_eq(raw_drain(p.b), RAW_SEND_SLOTS);
+		(void)raw_drain(p.a);
+		cr_assert(p.a->ops->arm(p.a), "and nothing is full");
+	}
+	raw_part(&p);
+}
+
 /* A burst is one doorbell; what the device does not take of it is full. */
 Test(raw_faults, a_burst_is_one_doorbell)
 {
@@ -299,6 +316,32 @@ Test(raw_faults, drops)
 	raw_part(&p);
 }
 
+/* Unknown senders share indices: each is answered all the same. */
+Test(raw_faults, more_senders_than_indices)
+{
+	enum { PORT_FROM = 34, PORT_TO = 36 };
+	struct raw_pair p = raw_meet4();
+	static uint8_t bytes[RAW_FRAME_MAX];
+	struct lend_in in;
+	uint32_t len;
+
+	cr_assert_eq(conform_send(p.a, p.peer, 1, 1, 100), LEND_SENT);
+	len = fake->last_len;
+	memcpy(bytes, fake->last, len);
+	(void)raw_drain(p.b);
+	for (uint32_t i = 0; i < 3 * LEND_UDP_LOOSE_MAX; i++) {
+		lend_eth_put16(bytes + PORT_FROM, 1000 + i);
+		bytes[11] = (uint8_t)i; /* and another MAC */
+		fake->inject(bytes, len);
+		cr_assert_eq(p.b->ops->rx(p.b, &in, 1), 1);
+		p.b->ops->rx_done(p.b);
+		cr_assert_eq(conform_send(p.b, in.peer, 1, 1, 100), LEND_SENT);
+		cr_assert_eq(lend_eth_get16(fake->last + PORT_TO), 1000 + i);
+		cr_assert_eq(fake->last[5], (uint8_t)i);
+	}
+	raw_part(&p);
+}
+
 /* The peer's machine is replaced: another MAC, believed once the old one keeps silent. */
 Test(raw_faults, a_peer_moves)
 {
@@ -313,13 +356,14 @@ Test(raw_faults, a_peer_moves)
 	p.b = raw_open(address);
 	cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
 	cr_assert_eq(raw_drain(p.b), 0, "sent to the old one");
-	/* It speaks: its frames come from another MAC. */
-	char back[104];
+	/* It speaks, and asks nobody before: its frames alone come from another MAC. */
+	char back[104], address_of_a[160];
 	uint32_t to_a;
 
 	cr_assert_eq(p.a->ops->name(p.a, back, sizeof(back)), 0);
 	back[9] = '2';
-	to_a = conform_resolve(p.b, back, p.a);
+	snprintf(address_of_a, sizeof(address_of_a), "%s?mac=02:fa:ce:00:00:01", back);
+	to_a = conform_resolve(p.b, address_of_a, p.a);
 	cr_assert_eq(conform_send(p.b, to_a, 1, 0, 100), LEND_SENT);
 	while (conform_ms() < end) {
 		raw_take(p.a);

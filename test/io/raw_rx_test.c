@@ -278,8 +278,9 @@ Test(raw_rx, begins_anew)
 	struct bench b;
 
 	set_up(&b, 64);
-	for (uint32_t i = 0; i < 5; i++)
-		put(&b, i, 0, LEN(60, 1), i, i == 2 ? RAW_OP_FAILED << 4 : GOOD);
+	put(&b, 0, 0, LEN(512, 8), 0, GOOD); /* so that the next buffer is not the first */
+	for (uint32_t i = 1; i < 5; i++)
+		put(&b, i, 1, LEN(60, 1), i - 1, i == 2 ? RAW_OP_FAILED << 4 : GOOD);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_BROKEN);

@@ -207,8 +207,8 @@ static int fake_sent(struct raw_device *device)
 		return -EIO;
 	pthread_mutex_lock(&lock);
 	drain(p, raw_fake.lag);
-	signals = (int)p->signals;
-	p->signals = 0;
+	signals = (int)(p->signals + raw_fake.signals_more);
+	p->signals = raw_fake.signals_more = 0;
 	pthread_mutex_unlock(&lock);
 	return signals;
 }

@@ -20,10 +20,11 @@ struct raw_fake {
 	int refuse_start, refuse_udp, refuse_neighbours; /* -errno */
 	/* At any time. */
 	enum raw_link link;
-	uint32_t drop_every; /* loses each n-th frame; 0: none */
-	uint32_t lag;        /* sends that stay within the device for now */
-	uint32_t took_most;  /* posts that it takes at once; 0: all */
-	bool send_broken;    /* the send queue stopped; what is posted is lost */
+	uint32_t drop_every;   /* loses each n-th frame; 0: none */
+	uint32_t lag;          /* sends that stay within the device for now */
+	uint32_t took_most;    /* posts that it takes at once; 0: all */
+	uint32_t signals_more; /* than there were, told once */
+	bool send_broken;      /* the send queue stopped; what is posted is lost */
 	bool revive_fails;
 	uint8_t checks;              /* what completions say of checksums */
 	uint8_t mangle[RAW_CQE_LEN]; /* xor'ed into the next completion, then all zero */
