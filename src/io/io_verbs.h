@@ -33,6 +33,7 @@ enum {
 struct verbs_ring {
 	struct ibv_context *ctx; /* shared: its own; else the carrier's */
 	bool shared;
+	bool filled; /* all slots were posted or are some carrier's */
 	struct ibv_pd *pd;
 	struct ibv_srq *srq; /* NULL: one carrier's, posted to its queue pair */
 	struct ibv_mr *mr;
@@ -99,11 +100,12 @@ struct verbs {
 	bool ethernet;
 	bool listening;
 	enum verbs_life life;
-	_Atomic bool broken; /* the queue pair is in error; a sharer of the ring may say so */
-	bool cm_removed;     /* rdma_cm says that the device is */
-	bool look;           /* came out of a sleep: see what woke it */
-	bool armed;          /* the next completion makes an event */
-	bool full;           /* the last burst did not fit */
+	/* Whoever shares the device may set these two. */
+	_Atomic bool broken;  /* the queue pair is in error */
+	_Atomic bool removed; /* the device is gone, or as good as */
+	bool look;            /* came out of a sleep: see what woke it */
+	bool armed;           /* the next completion makes an event */
+	bool full;            /* the last burst did not fit */
 	uint32_t turn;
 	uint32_t gid_index;
 	uint16_t pkey_index;

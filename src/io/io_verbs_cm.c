@@ -206,7 +206,7 @@ static bool take_event(struct verbs *v, struct rdma_cm_event *event)
 		return true;
 	}
 	if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-		v->cm_removed = true;
+		v->removed = true;
 		return false;
 	}
 	if (event->id == v->id || r == NULL || r->state != VERBS_ASKING)

@@ -95,7 +95,8 @@ static void look_at_port(struct verbs *v)
 		v->mtu = v->io.path.mtu;
 }
 
-static void take_event(struct verbs *v, const struct ibv_async_event *event)
+/* Of a queue: its owner's, who may be another that shares the device. */
+static void take_queue_event(struct verbs *v, const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
 	case IBV_EVENT_QP_FATAL:
@@ -104,10 +105,21 @@ static void take_event(struct verbs *v, const struct ibv_async_event *event)
 		((struct verbs *)event->element.qp->qp_context)->broken = true;
 		break;
 	case IBV_EVENT_CQ_ERR:
+		((struct verbs *)event->element.cq->cq_context)->removed = true;
+		break;
 	case IBV_EVENT_SRQ_ERR:
+		v->removed = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void take_event(struct verbs *v, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
 	case IBV_EVENT_DEVICE_FATAL:
-		v->io.stats.port_events++;
-		die(v);
+		v->removed = true;
 		break;
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -130,7 +142,9 @@ static void take_events(struct verbs *v, struct ibv_context *ctx)
 	struct ibv_async_event event;
 
 	while (v->life != VERBS_DEAD && ibv_get_async_event(ctx, &event) == 0) {
-		take_event(v, &event);
+		take_queue_event(v, &event);
+		if (ctx == v->watch) /* not those of a shared one, too */
+			take_event(v, &event);
 		ibv_ack_async_event(&event);
 	}
 }
@@ -147,7 +161,7 @@ void verbs_look(struct verbs *v)
 		else if (event[i].data.ptr != v->signal)
 			take_events(v, event[i].data.ptr);
 	}
-	if (v->cm_removed)
+	if (v->removed && v->life != VERBS_DEAD)
 		die(v);
 }
 

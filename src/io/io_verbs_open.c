@@ -159,9 +159,9 @@ static int open_queues(struct verbs *v)
 
 	v->signal = ibv_create_comp_channel(ctx);
 	if (v->signal)
-		v->rx_cq = ibv_create_cq(ctx, (int)v->ring->n, NULL, v->signal, 0);
+		v->rx_cq = ibv_create_cq(ctx, (int)v->ring->n, v, v->signal, 0);
 	if (v->rx_cq)
-		v->tx_cq = ibv_create_cq(ctx, VERBS_SENDS, NULL, NULL, 0);
+		v->tx_cq = ibv_create_cq(ctx, VERBS_SENDS, v, NULL, 0);
 	if (v->tx_cq)
 		make_qp(v);
 	if (v->qp == NULL || verbs_qp_start(v) < 0)

@@ -110,10 +110,10 @@ static int make(const struct verbs *v, uint32_t mtu, struct verbs_ring **out)
 	return 0;
 }
 
-static bool fits(const struct verbs_ring *ring, const struct verbs *v)
+static bool fits(const struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
 {
 	return strcmp(ibv_get_device_name(ring->ctx->device), v->device) == 0 &&
-	       ring->port_num == v->port_num;
+	       ring->port_num == v->port_num && ring->slot >= VERBS_GRH + mtu;
 }
 
 static int join(struct verbs *v, uint32_t mtu)
@@ -122,7 +122,7 @@ static int join(struct verbs *v, uint32_t mtu)
 	int rc = 0;
 
 	pthread_mutex_lock(&verbs_world);
-	for (ring = shared; ring && !fits(ring, v); ring = ring->next)
+	for (ring = shared; ring && !fits(ring, v, mtu); ring = ring->next)
 		continue;
 	if (ring) {
 		ring->users++;
@@ -150,13 +150,10 @@ int verbs_ring_open(struct verbs *v, uint32_t mtu)
 
 void verbs_ring_fill(struct verbs *v)
 {
-	bool first;
-
 	pthread_mutex_lock(&verbs_world);
-	first = v->ring->users == 1;
-	for (uint32_t i = 0; first && i < v->ring->n; i++)
-		v->spare[i] = i;
-	v->n_spare = first ? v->ring->n : 0;
+	for (uint32_t i = 0; !v->ring->filled && i < v->ring->n; i++)
+		v->spare[v->n_spare++] = i;
+	v->ring->filled = true;
 	verbs_ring_refill(v, true);
 	pthread_mutex_unlock(&verbs_world);
 }

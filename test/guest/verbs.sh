@@ -26,22 +26,24 @@ listener() { # COMMAND...: starts a server; its address as a client on rxe0 writ
 	"$@" >"$log.server" 2>&1 &
 	server=$!
 	for _ in $(seq 100); do
-		address=$(grep -o 'verbs:rxe1@[^ ]*' "$log.server" | head -n 1) && break
+		address=$(grep -o 'verbs:rxe1@[^ ]*' "$log.server" | head -n 1)
+		[ -z "$address" ] || break
 		sleep 0.1
 	done
 	address=${address/rxe1/rxe0}
 }
 median() { sort -g | sed -n 2p; } # of three
 perf() { # PROGRAM BYTES COUNT FIELD
-	for _ in 1 2 3; do # a server that was not there yet, or a datagram that it waits for in vain
-		timeout 30 "$1" -c UD $both -d rxe1 -x 1 -s "$2" -n "$3" >/dev/null 2>&1 &
+	timeout 60 "$1" -c UD $both -d rxe1 -x 1 -s "$2" -n "$3" >/dev/null 2>&1 &
+	for _ in $(seq 20); do # it starts slowly
 		sleep 0.5
-		figure=$(timeout 25 "$1" -c UD $both -d rxe0 -x 1 -s "$2" -n "$3" 10.77.0.2 2>/dev/null |
-			awk -v f="$4" '/#bytes/ {hot = 1; next} hot {print $f; exit}') || true
-		kill %% 2>/dev/null || true
-		wait 2>/dev/null || true
+		figure=$(timeout 20 "$1" -c UD $both -d rxe0 -x 1 -s "$2" -n "$3" 10.77.0.2 2>/dev/null |
+			awk -v f="$4" '/#bytes/ {hot = 1; next} hot && $1 + 0 {print $f; hot = 0}') || true
 		[ -z "$figure" ] || break
+		kill -0 $! 2>/dev/null || break
 	done
+	kill $! 2>/dev/null || true
+	wait $! 2>/dev/null || true
 	echo "${figure:-0}"
 }
 

@@ -1,12 +1,14 @@
 /* verbs_bench - bare datagrams over a carrier, to be set beside perftest: how many a second in both
- * directions at once, and the round trip of one.
+ * directions at once, the round trip of one, and how often both slept until one came (COUNT times
+ * the first of them).
  *
- * usage: verbs_bench rate|lat HERE THERE BYTES COUNT      addresses to listen at:
+ * usage: verbs_bench rate|lat|sleep HERE THERE BYTES COUNT      addresses to listen at:
  * verbs:rxe0@10.77.0.1:0 Two processes, as perftest's. Every datagram's bytes are checked; what is
  * lost is told.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/why.h"
+
+#define STOP UINT32_MAX
 
 enum { BURST = 32, WINDOW = 900, HEAD = 16, QUIET_NS = 500000000 };
 
@@ -146,6 +150,52 @@ static double lat(struct end *e, bool first)
 	return p50;
 }
 
+/* Sleeps until something is there; false: it was there, and nobody woke us. */
+static bool nap(struct end *e, uint64_t *slept, uint32_t *last)
+{
+	struct pollfd p = {.fd = e->io->ops->fd(e->io), .events = POLLIN};
+
+	if (!e->io->ops->arm(e->io))
+		return true;
+	++*slept;
+	return poll(&p, 1, 2000) != 0 || take(e, last) == 0;
+}
+
+/* Both sleep before each datagram that they wait for; one that is lost is sent again. How often the
+ * two slept. */
+static double sleeps(struct end *e, bool first)
+{
+	uint32_t sent, last = 0, seed = (uint32_t)getpid();
+	uint64_t slept = 0, lost = 0;
+
+	while (last != STOP && (!first || slept < e->count)) {
+		lend_ns start = lend_clock_now();
+
+		if (first)
+			send_some(e, 0, 1, &sent);
+		while (take(e, &last) == 0) {
+			/* Now and then just while it arrives. */
+			seed = seed * 1664525 + 1013904223;
+			for (volatile uint32_t i = seed >> 20; i > 0;)
+				i--;
+			if (!nap(e, &slept, &last))
+				fail("slept through a datagram");
+			if (lend_clock_now() - start > 4 * (lend_ns)QUIET_NS) {
+				lost++;
+				break;
+			}
+		}
+		if (!first)
+			send_some(e, 0, 1, &sent);
+	}
+	for (int i = 0; first && i < 10; i++)
+		send_some(e, STOP, 1, &sent);
+	fprintf(stderr, "%lu sleeps, %lu waits in vain, %lu resets, %lu overruns\n",
+		(unsigned long)slept, (unsigned long)lost, (unsigned long)e->io->stats.resets,
+		(unsigned long)e->io->stats.rx_overrun);
+	return (double)slept;
+}
+
 /* Opens our end, tells its address through out, learns the other's from in. */
 static void meet(struct end *e, const char *listen, int in, int out)
 {
@@ -183,24 +233,25 @@ int main(int argc, char **argv)
 {
 	int there[2], back[2], status = 0;
 	struct end e = {0};
-	bool first, is_rate;
+	bool first, is_rate, is_sleep;
 	double figure;
 
 	if (argc != 6 || pipe(there) < 0 || pipe(back) < 0) {
-		fprintf(stderr, "usage: verbs_bench rate|lat HERE THERE BYTES COUNT\n");
+		fprintf(stderr, "usage: verbs_bench rate|lat|sleep HERE THERE BYTES COUNT\n");
 		return 2;
 	}
 	is_rate = strcmp(argv[1], "rate") == 0;
+	is_sleep = strcmp(argv[1], "sleep") == 0;
 	e.len = (uint32_t)atoi(argv[4]);
 	e.count = (uint32_t)atoi(argv[5]);
 	first = fork() != 0;
 	meet(&e, argv[first ? 2 : 3], first ? back[0] : there[0], first ? there[1] : back[1]);
-	figure = is_rate ? rate(&e) : lat(&e, first);
+	figure = is_rate ? rate(&e) : is_sleep ? sleeps(&e, first) : lat(&e, first);
 	e.io->ops->close(e.io);
 	if (!first)
 		return write(back[1], &figure, sizeof(figure)) != sizeof(figure);
 	wait(&status);
-	if (is_rate) {
+	if (is_rate || is_sleep) {
 		double other = 0;
 
 		if (read(back[0], &other, sizeof(other)) == sizeof(other))
