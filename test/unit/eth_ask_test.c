@@ -131,6 +131,28 @@ Test(eth_ask, a_station_speaks_for_itself_only)
 	cr_assert(!lend_eth_ask_read(bytes, n, &ask));
 }
 
+/* An option that is longer than its message, or has no length. */
+Test(eth_ask, options_end_where_the_message_does)
+{
+	static const uint8_t lens[] = {0, 2, 32, 255};
+
+	for (size_t i = 0; i < sizeof(lens); i++) {
+		struct lend_eth_end a = end_of(false, 1, 0), b = end_of(false, 2, 0);
+		uint8_t bytes[LEND_ETH_ASK_MAX];
+		struct lend_eth_ask ask;
+		uint32_t n = lend_eth_ask_write(bytes, &a, &b.ip, NULL);
+		uint32_t sum = lend_eth_get16(bytes + 56) + lend_eth_get16(bytes + 78);
+
+		bytes[79] = lens[i];
+		sum += (uint16_t)~lend_eth_get16(bytes + 78);
+		lend_eth_put16(bytes + 56, lend_eth_fold(sum));
+		cr_assert(!lend_eth_ask_read(bytes, n, &ask), "length %u", lens[i]);
+		bytes[79] = 1;
+		lend_eth_put16(bytes + 56, lend_eth_fold(sum + lens[i] - 1));
+		cr_assert(lend_eth_ask_read(bytes, n, &ask), "the sums of this test");
+	}
+}
+
 static uint32_t questions(lend_ns now)
 {
 	uint8_t bytes[LEND_ETH_ASK_MAX];
