@@ -25,13 +25,13 @@ help() {
 # Fresh rows replace those of the same tests in the table of the last run.
 write_guest_table() {
 	local page=test/guest/README.md row
-	[ -d build/test/guest ] || return 0
+	[ -d build/guest ] || return 0
 	{
 		sed '/<!-- last -->/q' "$page"
 		echo "| test | result | took | | day |"
 		echo "|---|---|---|---|---|"
 		{
-			for row in build/test/guest/*.row; do
+			for row in build/guest/*.row; do
 				sed "s/\$/ $(date -u +%F) |/" "$row"
 			done
 			sed '1,/<!-- last -->/d; /<!-- end -->/,$d; /^| test |/d; /^|---/d' "$page"
@@ -57,7 +57,7 @@ done
 if $guest; then
 	scripts/deps.sh build test guest
 	scripts/build.sh release
-	rm -rf build/test/guest
+	rm -rf build/guest
 	failed=0
 	LEND_GUEST=1 ctest --preset release -L guest --no-tests=error ${rest[@]+"${rest[@]}"} || failed=1
 	write_guest_table

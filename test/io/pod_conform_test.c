@@ -35,6 +35,7 @@ static void address(char *text, size_t cap)
 
 static const struct conform_row pod = {.name = "shm-pod",
 				       .address = address,
+				       .lossless = true,
 				       .hangs_up = true,
 				       .rebinds = true,
 				       .threads = true,
