@@ -34,9 +34,11 @@ class Link(unittest.TestCase):
 
     def down_and_up(self, pair, server, client):
         serving, calling = self.start(server, client)
-        for end in pair.ends:  # either end's state takes the carrier from both
+        for downs, end in enumerate(pair.ends, 1):  # either end's state takes the carrier from both
             end.ip("link", "set", DEV, "down")
             wait_for(lambda: self.stopped(serving), "no calls over a link that is down")
+            if server.dpdk:
+                wait_for(lambda: serving.counters()["io_link_down"] == downs, "the link's state was looked at")
             self.assertIsNone(calling.poll())
             end.ip("link", "set", DEV, "up")
             before = serving.counters()["requests"]
