@@ -29,7 +29,7 @@ enum {
 	POOL_BUFS = 8191,
 	POOL_CACHE = 256,
 	QUEUE_SLOTS = 512,
-	PAGE_ROOM = 3840 /* data and headroom of a buffer that lies in one page with its heads */
+	PAGE = 4096, /* of a buffer with its heads, and with headroom */
 };
 
 static struct {
@@ -190,14 +190,40 @@ static int start(const char *args)
 			 args ? args : "");
 }
 
-static struct rte_mempool *make_pool(const char *name, uint16_t room)
+static struct rte_mempool *no_memory(void)
 {
-	struct rte_mempool *pool =
-	    rte_pktmbuf_pool_create(name, POOL_BUFS, POOL_CACHE, 0, room, SOCKET_ID_ANY);
+	(void)lend_fail(ENOMEM, "no memory for %d DPDK buffers: give EAL more with -m", POOL_BUFS);
+	return NULL;
+}
+
+static struct rte_mempool *make_pool(void)
+{
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(
+	    "lend", POOL_BUFS, POOL_CACHE, 0, RTE_PKTMBUF_HEADROOM + DPDK_FRAME_MAX, SOCKET_ID_ANY);
+
+	return pool != NULL ? pool : no_memory();
+}
+
+/* A pool whose buffers are pages, with no gaps: net_af_xdp tells the kernel that they take their
+ * number times their size, and what lies behind that the kernel drops. rte_pktmbuf_pool_create()
+ * spreads buffers over memory channels, and cannot be told not to. */
+static struct rte_mempool *make_pages(void)
+{
+	uint16_t room = PAGE - sizeof(struct rte_mbuf) -
+			RTE_ALIGN(sizeof(struct rte_mempool_objhdr), RTE_MEMPOOL_ALIGN);
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = room};
+	struct rte_mempool *pool = rte_mempool_create_empty(
+	    "lend-pages", POOL_BUFS, sizeof(struct rte_mbuf) + room, POOL_CACHE, sizeof(priv),
+	    SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
 
 	if (pool == NULL)
-		(void)lend_fail(ENOMEM, "no memory for %d DPDK buffers: give EAL more with -m",
-				POOL_BUFS);
+		return no_memory();
+	rte_pktmbuf_pool_init(pool, &priv);
+	if (rte_mempool_populate_default(pool) != POOL_BUFS) {
+		rte_mempool_free(pool);
+		return no_memory();
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
 	return pool;
 }
 
@@ -226,7 +252,7 @@ int dpdk_eal_start(const char *args)
 	eal.state = EAL_BROKEN;
 	if (pthread_key_create(&eal.key, leave_thread) != 0)
 		return lend_fail(ENOMEM, "no thread key is left for DPDK");
-	eal.pool = make_pool("lend", RTE_PKTMBUF_HEADROOM + DPDK_FRAME_MAX);
+	eal.pool = make_pool();
 	if (eal.pool == NULL)
 		return -ENOMEM;
 	eal.state = EAL_UP;
@@ -241,7 +267,7 @@ struct rte_mempool *dpdk_eal_pool(uint16_t id)
 	if (rte_eth_dev_info_get(id, &info) != 0 || strcmp(info.driver_name, "net_af_xdp") != 0)
 		return eal.pool;
 	if (eal.pages == NULL)
-		eal.pages = make_pool("lend-pages", PAGE_ROOM);
+		eal.pages = make_pages();
 	return eal.pages;
 }
 
