@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 bool veth_run(const char *command)
@@ -33,4 +34,13 @@ const char *veth_make(const char *kind, bool both)
 		       second);
 	setenv("LEND_EAL", eal, 1);
 	return NULL;
+}
+
+void veth_across(const char *address, char *text, size_t cap)
+{
+	char *digit;
+
+	(void)snprintf(text, cap, "%s", address);
+	digit = strchr(text, '@') - 1;
+	*digit = *digit == '0' ? '1' : '0';
 }

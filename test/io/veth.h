@@ -9,10 +9,13 @@
 #define LEND_TEST_IO_VETH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* kind: "net_af_packet" or "net_af_xdp". NULL: it is there, and $LEND_EAL makes the devices (both:
  * at both ends, else at lend0 only); else why this machine has none. */
 const char *veth_make(const char *kind, bool both);
+/* How the device at the other end writes an address that KIND0 or KIND1 gave. */
+void veth_across(const char *address, char *text, size_t cap);
 /* Runs a shell command there; true: it ended well. */
 bool veth_run(const char *command);
 
