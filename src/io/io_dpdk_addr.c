@@ -3,13 +3,16 @@
  */
 #include "io/io_dpdk.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "io/eth_addr.h"
 #include "sys/why.h"
+
+enum {
+	KEYS = LEND_ETH_FROM | LEND_ETH_VIA | LEND_ETH_MAC | LEND_ETH_VLAN | LEND_ETH_MTU |
+	       LEND_ETH_LINKS | LEND_ETH_QUEUES
+};
 
 static int bad(const char *text)
 {
@@ -19,150 +22,44 @@ static int bad(const char *text)
 			 text);
 }
 
-static bool read_number(const char *text, uint32_t max, uint32_t *value)
+/* What EAL and its devices bear; ring and memif use an IPv4 address, and only as a name. */
+static bool is_possible(const struct lend_eth_address *a, enum dpdk_kind kind)
 {
-	char *end;
-	unsigned long n;
-
-	if (*text < '0' || *text > '9')
-		return false;
-	n = strtoul(text, &end, 10);
-	*value = (uint32_t)n;
-	return *end == '\0' && n <= max;
-}
-
-static bool read_ip(const char *text, struct lend_ip *ip)
-{
-	uint8_t four[4];
-
-	if (inet_pton(AF_INET, text, four) != 1)
-		return inet_pton(AF_INET6, text, ip) == 1 && ip->b[0] != 0xff;
-	*ip = lend_ip_of4(four);
-	return true;
-}
-
-static bool read_small(const char *text, uint32_t min, uint32_t max, uint16_t *value)
-{
-	uint32_t n;
-
-	if (!read_number(text, max, &n) || n < min)
-		return false;
-	*value = (uint16_t)n;
-	return true;
-}
-
-static bool read_mac(const char *text, uint8_t mac[6])
-{
-	unsigned b[6];
-	int end = 0;
-
-	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
-		   &end) != 6 ||
-	    text[end] != '\0')
-		return false;
-	for (int i = 0; i < 6; i++)
-		mac[i] = (uint8_t)b[i];
-	return true;
-}
-
-static bool read_option(const char *key, const char *value, struct dpdk_address *address)
-{
-	if (strcmp(key, "links") == 0)
-		return read_number(value, DPDK_PORTS_MAX - 4, &address->links) &&
-		       address->links > 0;
-	if (strcmp(key, "from") == 0)
-		return address->has_from = read_ip(value, &address->from);
-	if (strcmp(key, "via") == 0)
-		return address->has_via = read_ip(value, &address->via);
-	if (strcmp(key, "mac") == 0)
-		return address->has_mac = read_mac(value, address->mac);
-	if (strcmp(key, "vlan") == 0)
-		return read_small(value, 1, 4094, &address->vlan);
-	if (strcmp(key, "mtu") == 0)
-		return read_small(value, 576, DPDK_FRAME_MAX - LEND_ETH_HEAD_MAX, &address->mtu);
-	if (strcmp(key, "queues") == 0)
-		return read_small(value, 1, DPDK_QUEUES_MAX, &address->queues);
-	return false;
-}
-
-static bool read_options(char *text, struct dpdk_address *address)
-{
-	char *save = NULL;
-
-	for (char *word = strtok_r(text, "&", &save); word; word = strtok_r(NULL, "&", &save)) {
-		char *value = strchr(word, '=');
-
-		if (value == NULL)
-			return false;
-		*value++ = '\0';
-		if (!read_option(word, value, address))
-			return false;
-	}
-	return true;
-}
-
-/* text: IP:PORT or [IPV6]:PORT, cut in place. */
-static bool read_host(char *text, struct dpdk_address *address)
-{
-	char *colon = strrchr(text, ':');
-	bool six = text[0] == '[';
-
-	if (colon == NULL || (six && colon[-1] != ']'))
-		return false;
-	colon[six ? -1 : 0] = '\0';
-	return read_ip(text + six, &address->ip) && lend_ip_is4(&address->ip) != six &&
-	       read_small(colon + 1, 0, 65535, &address->udp);
-}
-
-/* Both ends of a way speak the same IP; ring and memif only use it as a name. */
-static bool is_consistent(const struct dpdk_address *address)
-{
-	bool four = lend_ip_is4(&address->ip);
-
-	if (address->kind != DPDK_DEVICE)
-		return four;
-	return (!address->has_from || lend_ip_is4(&address->from) == four) &&
-	       (!address->has_via || lend_ip_is4(&address->via) == four);
+	return a->links <= DPDK_PORTS_MAX - 4 && a->queues <= DPDK_QUEUES_MAX &&
+	       a->mtu <= DPDK_FRAME_MAX - LEND_ETH_HEAD_MAX &&
+	       (kind == DPDK_DEVICE || lend_ip_is4(&a->ip));
 }
 
 int dpdk_address_parse(const char *text, struct dpdk_address *address)
 {
-	char copy[200];
-	char *at, *options;
+	struct lend_eth_address a;
+	enum dpdk_kind kind;
 
-	memset(address, 0, sizeof(*address));
-	address->links = DPDK_LINKS;
-	if (strncmp(text, "dpdk:", 5) != 0 || strlen(text) >= sizeof(copy))
+	if (!lend_eth_address_parse("dpdk", text, KEYS, &a))
 		return bad(text);
-	memcpy(copy, text + 5, strlen(text) - 4);
-	options = strchr(copy, '?');
-	if (options)
-		*options++ = '\0';
-	at = strrchr(copy, '@');
-	if (at == NULL || at == copy || (size_t)(at - copy) >= sizeof(address->device))
+	kind = strcmp(a.device, "ring") == 0    ? DPDK_RING
+	       : strcmp(a.device, "memif") == 0 ? DPDK_MEMIF
+						: DPDK_DEVICE;
+	if (!is_possible(&a, kind))
 		return bad(text);
-	*at = '\0';
-	if (!read_host(at + 1, address) || (options && !read_options(options, address)))
-		return bad(text);
-	memcpy(address->device, copy, strlen(copy) + 1);
-	address->kind = strcmp(copy, "ring") == 0    ? DPDK_RING
-			: strcmp(copy, "memif") == 0 ? DPDK_MEMIF
-						     : DPDK_DEVICE;
-	return is_consistent(address) ? 0 : bad(text);
+	*address = (struct dpdk_address){.kind = kind,
+					 .ip = a.ip,
+					 .udp = a.udp,
+					 .links = a.links ? a.links : DPDK_LINKS,
+					 .from = a.from,
+					 .via = a.via,
+					 .has_from = a.given & LEND_ETH_FROM,
+					 .has_via = a.given & LEND_ETH_VIA,
+					 .has_mac = a.given & LEND_ETH_MAC,
+					 .vlan = a.vlan,
+					 .mtu = a.mtu,
+					 .queues = a.queues};
+	memcpy(address->device, a.device, sizeof(address->device));
+	memcpy(address->mac, a.mac, sizeof(address->mac));
+	return 0;
 }
 
 int dpdk_address_print(const char *device, const struct lend_eth_end *end, char *text, size_t cap)
 {
-	bool four = lend_ip_is4(&end->ip);
-	char ip[INET6_ADDRSTRLEN], tag[16] = "";
-	int n;
-
-	if (inet_ntop(four ? AF_INET : AF_INET6, end->ip.b + (four ? 12 : 0), ip, sizeof(ip)) ==
-	    NULL)
-		return -ERANGE;
-	if (end->vlan)
-		(void)snprintf(tag, sizeof(tag), "?vlan=%u", end->vlan);
-	n = snprintf(text, cap, four ? "dpdk:%s@%s:%u%s" : "dpdk:%s@[%s]:%u%s", device, ip,
-		     end->udp, tag);
-	return n < 0 || (size_t)n >= cap ? -ERANGE : 0;
+	return lend_eth_address_print("dpdk", device, end, text, cap);
 }

@@ -190,7 +190,7 @@ static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 	struct lend_eth_address to;
 
 	if (!lend_eth_address_parse("raw", address, RAW_KEYS, &to) || to.udp == 0 ||
-	    strcmp(to.device, io->name) != 0 || to.vlan != io->self.vlan ||
+	    strcmp(to.device, io->name) != 0 || (to.vlan && to.vlan != io->self.vlan) ||
 	    lend_ip_is4(&to.ip) != lend_ip_is4(&io->self.ip))
 		return lend_fail(
 		    EINVAL,
