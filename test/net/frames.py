@@ -89,7 +89,10 @@ class Frames:
         return self.ether(self.payload(), kind=self.rng.choice((0x0806, 0x88CC, 0x86DD, 0x8847, 0x0001)))
 
     def garbage(self):
-        return self.ether(self.payload(), kind=self.rng.randrange(65536))
+        kind = 0x0800
+        while kind in (0x0800, 0x0806, 0x86DD, 0x8100, 0x88A8):
+            kind = self.rng.randrange(65536)
+        return self.ether(self.payload(), kind)
 
 
 def main(dev, from_mac, to_mac, seed, count, kind, from_ip, to_ip, port):
