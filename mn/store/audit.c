@@ -33,6 +33,21 @@ static void visit(struct audit *a, uint32_t id, uint32_t level)
 		visit(a, lend_node_at(a->s, id)->child[i], level - 1);
 }
 
+/* What waits to be let go names its children all the same, and is named by nobody. */
+static void audit_dying(struct audit *a)
+{
+	const struct lend_store *s = a->s;
+
+	for (uint32_t id = s->dying, word; id && !a->bad; id = word >> LEND_LEVEL_BITS) {
+		word = *lend_node_refs(s, id);
+		if (a->node[id])
+			a->bad = "a node is let go, and named";
+		a->nodes++;
+		for (uint32_t i = 0; i < LEND_FAN; i++)
+			visit(a, lend_node_at(s, id)->child[i], (word & LEND_LEVEL_MASK) - 1);
+	}
+}
+
 static void audit_objects(struct audit *a)
 {
 	const struct lend_store *s = a->s;
@@ -142,6 +157,7 @@ const char *lend_store_audit(const struct lend_store *store, void *scratch)
 	a.node = a.frame + store->frame.cap + 1;
 	memset(scratch, 0, lend_store_audit_size(store));
 	audit_objects(&a);
+	audit_dying(&a);
 	audit_frames(&a);
 	audit_nodes(&a);
 	audit_keepers(&a);

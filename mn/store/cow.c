@@ -64,18 +64,28 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 	lend_frame_drop(s, old);
 }
 
+static bool fits(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t last,
+		 bool placed)
+{
+	struct lend_tree_cost cost = lend_tree_cost(s, view, first, last);
+
+	return lend_tree_room(s, cost.nodes, placed ? 0 : cost.frames);
+}
+
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
 		    struct lend_cursor *bytes, uint32_t *placed)
 {
 	uint64_t at = view->base + offset, end = at + len;
 	bool swap = *placed && (at & (LEND_MEM_PAGE - 1)) == 0;
-	struct lend_tree_cost cost;
+	bool late = s->dying != 0;
+	uint64_t first, last;
 
 	if (len == 0)
 		return true;
-	cost = lend_tree_cost(s, view, at >> LEND_PAGE_BITS, (end - 1) >> LEND_PAGE_BITS);
-	if (cost.nodes > lend_table_room(&s->node) ||
-	    (!swap && cost.frames > lend_table_room(&s->frame)))
+	first = at >> LEND_PAGE_BITS;
+	last = (end - 1) >> LEND_PAGE_BITS;
+	/* What is let go may share pages with this view: only without it no is no. */
+	if (!fits(s, view, first, last, swap) && !(late && fits(s, view, first, last, swap)))
 		return false;
 	while (at < end) {
 		uint32_t from = at & (LEND_MEM_PAGE - 1);

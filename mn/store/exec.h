@@ -32,6 +32,7 @@ struct lend_store_config {
 	uint32_t incarnations; /* processes, 1 .. 2^16 */
 	uint32_t placements;   /* messages that land in frames at once, 1 .. 4096 */
 	uint32_t open; /* operations of a client: a power of two, at most LEND_MEM_OPEN_MAX */
+	uint32_t reap; /* 1 ..: page table nodes, of 64 pages, that a step frees at most */
 	uint32_t node, epoch;  /* random, of this node and of this start */
 	uint32_t shard;        /* 0 .. 63 */
 	lend_ns lease;         /* from a process's last traffic */
@@ -96,8 +97,9 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 				     const struct lend_store_in *in, struct lend_store_out *out);
 /* Gives back the segments of a pinned reply, once. */
 void lend_store_done(struct lend_store *store, const struct lend_store_seg *seg, uint32_t n);
-/* Ends leases and grants whose time has come. Call it at deadline(), after what has arrived was
- * run. */
+/* Ends leases and grants whose time has come, and frees some more of what was released: large
+ * objects go bit by bit, so that nobody waits for them. Call it at deadline() (0: at once), after
+ * what has arrived was run. */
 void lend_store_tick(struct lend_store *store, lend_ns now);
 lend_ns lend_store_deadline(const struct lend_store *store);
 /* A process is gone: what it held is, too. Unknown ones are ignored. */

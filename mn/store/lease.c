@@ -4,6 +4,7 @@
 
 #include "mn/store/hold.h"
 #include "mn/store/space.h"
+#include "mn/store/tree.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -165,6 +166,7 @@ void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16])
 
 	if (!i)
 		return;
+	store->spade = store->config.reap;
 	end(store, i);
 	store->counts.hangups++;
 }
@@ -198,6 +200,8 @@ static void expire(struct lend_store *s, lend_ns now)
 
 void lend_store_tick(struct lend_store *store, lend_ns now)
 {
+	store->spade = store->config.reap;
+	lend_tree_reap(store);
 	lend_grant_expire(store, now);
 	if (now < store->lease_next)
 		return;
@@ -208,5 +212,5 @@ void lend_store_tick(struct lend_store *store, lend_ns now)
 
 lend_ns lend_store_deadline(const struct lend_store *store)
 {
-	return lend_min_u64(lend_grant_deadline(store), store->lease_next);
+	return store->dying ? 0 : lend_min_u64(lend_grant_deadline(store), store->lease_next);
 }

@@ -4,6 +4,7 @@
 #include "mn/store/lease.h"
 #include "mn/store/ops.h"
 #include "mn/store/space.h"
+#include "mn/store/tree.h"
 #include "util/check.h"
 
 static uint32_t pages_of(uint64_t len)
@@ -39,8 +40,7 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 		return 0;
 	client = lend_client_find(store, incarnation, op.client, op.life);
 	if (!client || !is_wanted(store, client, &op) ||
-	    lend_table_room(&store->frame) < pages_of(op.len) ||
-	    !lend_table_room(&store->placement))
+	    !lend_tree_room(store, 0, pages_of(op.len)) || !lend_table_room(&store->placement))
 		return 0;
 	LEND_TAKE(store, placement, placement);
 	LEND_CHECK(placement);

@@ -18,6 +18,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
 	    .incarnations = 256,
 	    .placements = 256,
 	    .open = LEND_MEM_OPEN_MAX,
+	    .reap = 4,
 	    .lease = UINT64_C(30) * 1000000000,
 	    .late = UINT64_C(1) * 1000000000,
 	    .revive = UINT64_C(5) * 1000000000,
@@ -43,7 +44,7 @@ static bool is_valid(const struct lend_store_config *c)
 	return in(c->pages, 1, 1u << 24) && in(c->objects, 1, 1u << 24) &&
 	       in(c->holds, 1, 1u << 24) && in(c->grants, 1, 1u << 24) &&
 	       in(c->clients, 1, 1u << 16) && in(c->incarnations, 1, 1u << 16) &&
-	       in(c->placements, 1, 4096) && in(c->open, 1, LEND_MEM_OPEN_MAX) &&
+	       in(c->placements, 1, 4096) && in(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 &&
 	       lend_is_pow2(c->open) && c->shard < 64 && c->lease > 0 &&
 	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
 	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
@@ -124,6 +125,7 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	lay_out(s, config);
 	s->pages = pages;
 	s->config = *config;
+	s->spade = config->reap;
 	s->config.addresses = NULL;
 	s->text_len = text_len(config->addresses);
 	if (s->text_len)

@@ -11,6 +11,7 @@
 
 #include "mn/store/exec.h"
 
+enum { LEND_LEVEL_BITS = 3, LEND_LEVEL_MASK = 7 };
 enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5, LEND_PAGE_BITS = 12 };
 
 /* A page of bytes. Free when refs and pins are zero, and then its bytes are zero. Frame 0 is the
@@ -104,14 +105,17 @@ struct lend_table {
 };
 
 struct lend_store {
-	uint8_t *pages;              /* these two are not part of the state */
+	uint8_t *pages;              /* these are not part of the state */
 	struct lend_memstats counts; /* what only grows; the rest is filled in by stats() */
+	uint32_t spade;              /* nodes that this operation may still reap */
+	uint32_t zero;
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;
 	uint64_t serial;    /* of the newest object or grant */
 	lend_ns lease_next; /* no lease ends before */
 	uint32_t life, pinned;
+	uint32_t dying, unused; /* list of nodes that nobody names; see tree.c */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement;
 	uint64_t node_refs, hold_buckets, client_buckets, heap, records; /* offsets of arrays */
 	uint32_t hold_mask, client_mask, heap_n, text_len;

@@ -70,6 +70,14 @@ static void give_node(struct lend_store *s, uint32_t i)
 	s->node.used--;
 }
 
+/* A node that nobody names any more waits in a list, by the word that counted its names: next and
+ * level. Its children still count as named, and are let go one node at a time. */
+static void bury(struct lend_store *s, uint32_t id, uint32_t level)
+{
+	*lend_node_refs(s, id) = s->dying << LEND_LEVEL_BITS | level;
+	s->dying = id;
+}
+
 static void drop(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	if (!id)
@@ -79,18 +87,40 @@ static void drop(struct lend_store *s, uint32_t id, uint32_t level)
 		return;
 	}
 	LEND_CHECK(*lend_node_refs(s, id) > 0);
-	if (--*lend_node_refs(s, id) > 0)
-		return;
+	if (--*lend_node_refs(s, id) == 0)
+		bury(s, id, level);
+}
+
+static void reap(struct lend_store *s)
+{
+	uint32_t id = s->dying, word = *lend_node_refs(s, id);
+
+	s->dying = word >> LEND_LEVEL_BITS;
 	/* From the end, so that the frames come off the free list in ascending order again. */
 	for (uint32_t i = LEND_FAN; i-- > 0;)
-		drop(s, lend_node_at(s, id)->child[i], level - 1);
+		drop(s, lend_node_at(s, id)->child[i], (word & LEND_LEVEL_MASK) - 1);
 	give_node(s, id);
+}
+
+void lend_tree_reap(struct lend_store *s)
+{
+	for (; s->dying && s->spade > 0; s->spade--)
+		reap(s);
+}
+
+bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames)
+{
+	while (s->dying &&
+	       (nodes > lend_table_room(&s->node) || frames > lend_table_room(&s->frame)))
+		reap(s);
+	return nodes <= lend_table_room(&s->node) && frames <= lend_table_room(&s->frame);
 }
 
 void lend_tree_drop(struct lend_store *s, struct lend_view *view)
 {
 	drop(s, view->root, view->height);
 	view->root = 0;
+	lend_tree_reap(s);
 }
 
 /* Pages [first, last] of this subtree, counted from its start, with one more ref. */
@@ -129,7 +159,7 @@ bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_
 	*out = (struct lend_view){.base = start & (LEND_MEM_PAGE - 1), .len = len};
 	if (len == 0)
 		return true;
-	if (lend_table_room(&s->node) < 2 * level)
+	if (!lend_tree_room(s, 2 * level, 0))
 		return false;
 	last = (start + len - 1) >> LEND_PAGE_BITS;
 	while (level > 0 && first / span(level - 1) == last / span(level - 1)) {

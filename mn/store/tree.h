@@ -19,8 +19,13 @@ uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *vie
  */
 bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,
 		     uint64_t len, struct lend_view *out);
-/* Lets all of a view's pages go. */
+/* Lets all of a view's pages go: some at once, as many as this operation may still reap, and the
+ * rest in later turns. */
 void lend_tree_drop(struct lend_store *s, struct lend_view *view);
+/* Goes on with that, up to what is left of this operation's share. */
+void lend_tree_reap(struct lend_store *s);
+/* Whether so many can be taken, once what is let go was gone through as far as it takes. */
+bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames);
 /* What writing pages [first, last] would take: exactly. */
 struct lend_tree_cost {
 	uint64_t frames, nodes;

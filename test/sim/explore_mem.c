@@ -22,6 +22,7 @@ void ex_mem_open(struct ex_node *n)
 						  .clients = 4,
 						  .incarnations = 4,
 						  .placements = 1,
+						  .reap = 1,
 						  .open = 4,
 						  .node = 11,
 						  .shard = 2,

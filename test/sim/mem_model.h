@@ -76,6 +76,7 @@ struct mem_model {
 	uint32_t page_top, page_free, page_used;
 	uint32_t object_top, grant_top;
 	uint32_t nodes;  /* that the store had in use before the operation */
+	bool late;       /* it once let go of something bit by bit */
 	uint32_t placed; /* pages that messages under way land in */
 	uint64_t serial, grant_serial;
 	uint32_t life;

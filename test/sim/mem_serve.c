@@ -47,6 +47,7 @@ static void configure(struct sim *sim, uint32_t node)
 	    .revive = p->lease_us * 500,
 	    .addresses = lend_rng_below(&r, 2) ? "sim:0,sim:1" : NULL,
 	};
+	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: the larger objects go bit by bit */
 	if (sim->mem->sparse)
 		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
@@ -189,6 +190,8 @@ lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 	const struct mem_model *m = &at(sim, node)->model;
 	lend_ns told = lend_store_deadline(sim->node[node].store);
 
+	if (sim->node[node].store->dying)
+		return told; /* at once */
 	SIM_CHECK(sim, told >= lend_min_u64(m->grant_next, m->lease_next),
 		  "node %u: its deadline is earlier than anything", node);
 	for (uint32_t i = 1; i <= m->grant_top; i++)

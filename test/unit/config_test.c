@@ -93,6 +93,7 @@ Test(config, store_fields_have_limits)
 	    LIMIT(lend_store_config, open, 0, 1),
 	    LIMIT(lend_store_config, open, LEND_MEM_OPEN_MAX * 2, LEND_MEM_OPEN_MAX),
 	    LIMIT(lend_store_config, open, 12, 16),
+	    LIMIT(lend_store_config, reap, 0, 1),
 	    LIMIT(lend_store_config, shard, 64, 63),
 	    LIMIT(lend_store_config, lease, 0, 1),
 	    LIMIT(lend_store_config, lease, LEND_MEM_TTL_MAX, LEND_MEM_TTL_MAX - 1),
