@@ -17,7 +17,8 @@ void pair_address(char *text, size_t cap, const char *scheme)
 	if (strcmp(scheme, "shm") == 0)
 		snprintf(text, cap, "shm:t%d-%d", (int)getpid(), atomic_fetch_add(&counter, 1));
 	else
-		snprintf(text, cap, "udp:127.0.0.1:0");
+		snprintf(text, cap,
+			 strcmp(scheme, "raw") == 0 ? "raw:mlx5_0@127.0.0.1:0" : "udp:127.0.0.1:0");
 }
 
 static void echo(lend_request request, const struct lend_buf *in, void *arg)
