@@ -68,7 +68,7 @@ for bytes in 64 1024 4096; do
 	a=$(printf '%s\n' $ours | median) b=$(printf '%s\n' $theirs | median)
 	awk -v s=$bytes -v a="$a" -v b="$b" 'BEGIN {b *= 1e6; r = b > 0 ? a / b : 0; printf "%5d %8.0f %10.0f %8.2f\n", s, a, b, r;
 		exit r < 0.4}'
-	rates="${rates:-} $(awk -v a="$a" -v b="$b" 'BEGIN {printf "%.2f", b > 0 ? a / b / 1e6 : 0}')"
+	rates="${rates:-} $(awk -v a="$a" -v b="$b" 'BEGIN {printf "%.2f", (b > 0 ? a / b / 1e6 : 0)}')"
 done
 ours='' theirs='' both=''
 for _ in 1 2 3; do
@@ -76,7 +76,7 @@ for _ in 1 2 3; do
 	theirs="$theirs $(perf ib_send_lat 64 1000 5)"
 done
 a=$(printf '%s\n' $ours | median) b=$(printf '%s\n' $theirs | median)
-lat=$(awk -v a="$a" -v b="$b" 'BEGIN {printf "%.2f", b > 0 ? a / b / 2 : 99}')
+lat=$(awk -v a="$a" -v b="$b" 'BEGIN {printf "%.2f", (b > 0 ? a / b / 2 : 99)}')
 echo "64 B there and back: $a us, perftest's $b us twice, ratio $lat"
 awk -v r="$lat" 'BEGIN {exit r > 2.6}'
 # Takes devices down, so one after another and last: GID indices are others then, and rxe1 is gone.
