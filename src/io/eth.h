@@ -32,11 +32,20 @@ static inline bool lend_ip_same(const struct lend_ip *a, const struct lend_ip *b
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
+/* Put together in a register: whoever compares it at once would wait for stores of pieces. */
 static inline struct lend_ip lend_ip_of4(const uint8_t b[4])
 {
-	struct lend_ip ip = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}};
+	uint64_t half[2] = {0, 0};
+	uint32_t four;
+	struct lend_ip ip;
 
-	memcpy(ip.b + 12, b, 4);
+	memcpy(&four, b, 4);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	half[1] = (uint64_t)four << 32 | 0xffff0000u;
+#else
+	half[1] = 0x0000ffff00000000u | four;
+#endif
+	memcpy(&ip, half, sizeof(ip));
 	return ip;
 }
 
@@ -198,7 +207,10 @@ static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *he
 {
 	uint8_t *ip = bytes + head->ip;
 
-	memcpy(bytes, head->bytes, head->len);
+	if (head->len == LEND_ETH_HEAD4)
+		memcpy(bytes, head->bytes, LEND_ETH_HEAD4);
+	else
+		memcpy(bytes, head->bytes, head->len);
 	if (head->ip4) {
 		lend_eth_put16(ip + 2, len + LEND_ETH_UDP4);
 		lend_eth_put16(ip + 10, (uint16_t)~lend_eth_fold(head->sum + len + LEND_ETH_UDP4));
