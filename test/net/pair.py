@@ -173,7 +173,7 @@ class End:
 
     def load(self, command, server, *args, six=False, more=""):
         """lat, rate or bw against a server of the other end: every call went well and every byte came."""
-        got = json.loads(self.run(*self.lend([command, "--connect", self.calling(server, six, more), "--json", *args])))
+        got = json.loads(self.run(*self.lend([command, "--connect", self.calling(server, six, more), "--json", *args]), timeout=900))
         if got["errors"] or got["wrong_bytes"]:
             raise Failed(f"{command} {args}: {got['errors']} errors, {got['wrong_bytes']} wrong bytes")
         return got
