@@ -68,15 +68,19 @@ log=$(mktemp)
 trap 'rm -f "$summary" "$log"' EXIT
 failed=0
 scripts/deps.sh build test
+whole=$([ "$presets" != release ] && [ ${#rest[@]} -eq 0 ] && echo yes || true)
 for preset in $presets; do
+	# The exhaustive tests, the models and the explorer are parts of reliability.sh as well: once is enough.
+	also=()
+	[ "$whole" != yes ] || [ "$preset" != release ] || also=(-E '^(scen|model)\.|^sim\.explore')
 	echo "== $preset: build"
 	scripts/build.sh "$preset"
 	echo "== $preset: test"
-	ctest --preset "$preset" --no-tests=error ${rest[@]+"${rest[@]}"} 2>&1 | tee "$log" || failed=1
+	ctest --preset "$preset" -j 2 --no-tests=error ${also[@]+"${also[@]}"} ${rest[@]+"${rest[@]}"} 2>&1 | tee "$log" || failed=1
 	echo "== $preset" >>"$summary"
 	sed -n '/tests passed/,$p' "$log" >>"$summary"
 done
-if [ "$presets" != release ] && [ ${#rest[@]} -eq 0 ]; then
+if [ "$whole" = yes ]; then
 	echo "== reliability"
 	scripts/reliability.sh --minutes 8 >"$log" || failed=1
 	echo "== reliability" >>"$summary"
