@@ -232,6 +232,8 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 				arg);
 		return 0;
 	case KEY_CONNECT:
+		if (!*arg)
+			app_bad("--connect: no address; give the one that lend serve prints");
 		args->connect = arg;
 		return 0;
 	case 's':

@@ -236,7 +236,7 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
             with self.subTest(args=args):
