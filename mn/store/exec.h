@@ -6,7 +6,8 @@
  *   tick()  --> leases and grants that have ended; deadline() says when
  *
  * Everything lies in one arena without pointers; the bytes of the pages lie in a second block,
- * which other processes may share one day. An operation that fails leaves the store as it was.
+ * which other processes may share one day. An operation that fails leaves the store as it was, but
+ * for what was being let go already.
  *
  * Layer: mn/store (pure). Threads: none, a store belongs to the one that calls it. Time never goes
  * back.
