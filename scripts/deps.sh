@@ -6,7 +6,7 @@ set -eu
 packages_of() {
 	case $1 in
 	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev ;;
-	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind tshark ;;
+	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind tshark iproute2 ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
 	guest) echo qemu-system-x86 busybox-static cpio iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;

@@ -239,8 +239,6 @@ class Pair:
         if end.dpdk:
             end.run("sh", "-c", f"echo 1 >/proc/sys/net/ipv6/conf/{DEV}/disable_ipv6")
             end.eal = eal_of(end)
-        # Nobody on a veth fills in the checksums that the kernel leaves to the card.
-        end.run("ethtool", "-K", DEV, "tx", "off")
         end.ip("link", "set", DEV, "up")
         if not end.dpdk:
             self.address(end)
