@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mn/memory.h"
+
 const char *argp_program_version = "lend-mn 0.1.0";
 
 static const char doc[] =
@@ -21,6 +23,10 @@ static const struct argp_option options[] = {
     {"listen", 'l', "ADDR[,ADDR...]", 0,
      "Where to serve: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...", 0},
     {"size", 's', "BYTES", 0, "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", 0},
+    {"memory", 'm', "KIND", 0,
+     "What pages lie in: private (default), memfd, huge (a memfd on huge pages), or the path of a "
+     "folder (hugetlbfs, DAX), a file or a DAX device",
+     0},
     {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
@@ -65,6 +71,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 's':
 		config->size = number(state, "size", arg, UINT64_C(1) << 36, true);
 		return 0;
+	case 'm':
+		if (!mn_memory_is_kind(arg))
+			argp_error(state, "--memory %s: give private, memfd, huge or a path", arg);
+		config->memory = arg;
+		return 0;
 	case 'e':
 		config->lease_ms = number(state, "lease", arg, 86400000, false);
 		return 0;
@@ -103,6 +114,6 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 {
 	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
 
-	*config = (struct mn_config){.size = UINT64_C(1) << 30};
+	*config = (struct mn_config){.size = UINT64_C(1) << 30, .memory = "private"};
 	argp_parse(&argp, argc, argv, 0, NULL, config);
 }

@@ -10,6 +10,7 @@ struct mn_config {
 	const char *listen;  /* addresses, comma separated */
 	const char *eal;     /* DPDK's arguments, or NULL */
 	uint64_t size;       /* bytes of pages */
+	const char *memory;  /* what they lie in: a kind of mn/memory.h */
 	uint64_t lease_ms;   /* 0: the store's default */
 	uint32_t id;         /* of the node; 0: random */
 	uint32_t clients;    /* 0: the store's default */

@@ -9,8 +9,8 @@
 
 #include "lend/stats.h"
 #include "mn/config.h"
+#include "mn/memory.h"
 #include "mn/serve.h"
-#include "sys/heap.h"
 #include "sys/rand.h"
 #include "sys/why.h"
 #include "util/bits.h"
@@ -19,7 +19,7 @@ struct node {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_serve *serve;
-	struct lend_heap arena, pages;
+	struct mn_memory arena, pages;
 	char address[LEND_MEMOP_TEXT_MAX];
 };
 
@@ -49,6 +49,19 @@ static int open_endpoint(struct node *node, const struct mn_config *config)
 	return rc < 0 ? rc : lend_address(node->ep, node->address, sizeof(node->address));
 }
 
+/* Where pages can be mapped by others, the arena can be found again, too. */
+static int open_memory(struct node *node, const struct mn_config *config,
+		       const struct lend_store_config *c)
+{
+	const char *kind = config->memory;
+	int rc = mn_memory_open(&node->pages, kind, "lend-pages", lend_store_pages_size(c));
+
+	if (rc < 0)
+		return rc;
+	kind = strcmp(kind, "private") ? "memfd" : "private";
+	return mn_memory_open(&node->arena, kind, "lend-arena", lend_store_size(c));
+}
+
 static int open_store(struct node *node, const struct mn_config *config)
 {
 	struct lend_store_config c;
@@ -69,9 +82,7 @@ static int open_store(struct node *node, const struct mn_config *config)
 	c.addresses = node->address;
 	if (!lend_store_size(&c))
 		return lend_fail(EINVAL, "--size %" PRIu64 ": give 4K to 64G", config->size);
-	rc = lend_heap_map(&node->arena, lend_store_size(&c));
-	if (rc == 0)
-		rc = lend_heap_map(&node->pages, lend_store_pages_size(&c));
+	rc = open_memory(node, config, &c);
 	if (rc < 0)
 		return rc;
 	node->store = lend_store_init(node->arena.base, &c, node->pages.base, lend_now(node->ep));
@@ -129,8 +140,8 @@ static void close_all(struct node *node, bool json)
 		report(node, stats.tx_bytes);
 	if (node->serve)
 		mn_serve_close(node->serve);
-	lend_heap_unmap(&node->arena);
-	lend_heap_unmap(&node->pages);
+	mn_memory_close(&node->arena);
+	mn_memory_close(&node->pages);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,217 @@
+#include "mn/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "sys/heap.h"
+#include "sys/why.h"
+#include "util/bits.h"
+
+enum { PAGE = 4096, HUGE = 2 << 20 };
+
+static int open_private(struct mn_memory *memory, size_t len)
+{
+	struct lend_heap heap = {.base = NULL};
+	int rc = lend_heap_map(&heap, len);
+
+	if (rc < 0)
+		return rc;
+	memory->base = heap.base;
+	memory->len = heap.len;
+	memory->grain = heap.huge ? HUGE : PAGE;
+	return 0;
+}
+
+static int make_memfd(const char *name, bool huge)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0);
+	int fd = memfd_create(name, flags);
+
+	return fd >= 0 ? fd
+		       : lend_fail(errno, "memfd_create for %s: %s; give --memory private", name,
+				   strerror(errno));
+}
+
+/* What a DAX device wants its mappings aligned to. */
+static size_t device_grain(dev_t device)
+{
+	char path[80];
+	unsigned long align = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/device/align", major(device),
+		 minor(device));
+	file = fopen(path, "re");
+	if (!file)
+		return HUGE;
+	if (fscanf(file, "%lu", &align) != 1 || !lend_is_pow2(align))
+		align = HUGE;
+	fclose(file);
+	return align;
+}
+
+static size_t grain_of(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	if (S_ISCHR(st->st_mode))
+		return device_grain(st->st_rdev);
+	if (fstatfs(fd, &fs) == 0 && fs.f_bsize > PAGE && lend_is_pow2((uint64_t)fs.f_bsize))
+		return (size_t)fs.f_bsize;
+	return PAGE;
+}
+
+static int map(struct mn_memory *memory, const char *name)
+{
+	void *base = mmap(NULL, memory->len, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+
+	if (base == MAP_FAILED)
+		return lend_fail(
+		    errno, "%zu bytes of %s: %s; ask for less%s", memory->len, name,
+		    strerror(errno),
+		    memory->grain > PAGE ? ", or reserve huge pages (sysctl vm.nr_hugepages)" : "");
+	memory->base = base;
+	if (memory->grain == PAGE)
+		(void)madvise(base, memory->len, MADV_HUGEPAGE);
+	return 0;
+}
+
+/* A device keeps what was in it: that is wiped here, a file's bytes were cut off. */
+static int size_and_map(struct mn_memory *memory, const char *name, size_t len)
+{
+	struct stat st;
+	int rc;
+
+	if (fstat(memory->fd, &st) < 0)
+		return lend_fail(errno, "%s: %s", name, strerror(errno));
+	memory->grain = grain_of(memory->fd, &st);
+	memory->len = lend_align_up(len, memory->grain);
+	if (S_ISREG(st.st_mode) &&
+	    (ftruncate(memory->fd, 0) < 0 || ftruncate(memory->fd, (off_t)memory->len) < 0))
+		return lend_fail(errno, "%zu bytes of %s: %s; ask for less", memory->len, name,
+				 strerror(errno));
+	rc = map(memory, name);
+	if (rc == 0 && S_ISCHR(st.st_mode))
+		memset(memory->base, 0, memory->len);
+	return rc;
+}
+
+static int open_path(const char *path)
+{
+	struct stat st;
+	int fd;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		fd = open(path, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	else
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return lend_fail(errno, "--memory %s: %s", path, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		close(fd);
+		return lend_fail(
+		    EBUSY, "--memory %s: another memory node has it; give each its own", path);
+	}
+	return fd;
+}
+
+bool mn_memory_is_kind(const char *kind)
+{
+	return !strcmp(kind, "private") || !strcmp(kind, "memfd") || !strcmp(kind, "huge") ||
+	       strchr(kind, '/');
+}
+
+int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name, size_t len)
+{
+	int rc;
+
+	*memory = (struct mn_memory){.fd = -1};
+	if (!mn_memory_is_kind(kind))
+		return lend_fail(EINVAL, "--memory %s: give private, memfd, huge or a path", kind);
+	if (len == 0 || len > SIZE_MAX / 4)
+		return lend_fail(EINVAL, "%zu bytes of memory: no such amount", len);
+	if (!strcmp(kind, "private"))
+		return open_private(memory, len);
+	memory->sealable = !strchr(kind, '/');
+	rc = memory->sealable ? make_memfd(name, !strcmp(kind, "huge")) : open_path(kind);
+	if (rc < 0)
+		return rc;
+	memory->fd = rc;
+	rc = size_and_map(memory, memory->sealable ? name : kind, len);
+	if (rc < 0)
+		mn_memory_close(memory);
+	return rc;
+}
+
+/* A sealed file can be mapped for reading only, and not by a later start for writing. */
+static int copy(struct mn_memory *memory, int fd, const char *name, size_t len)
+{
+	void *from = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
+	int rc;
+
+	if (from == MAP_FAILED)
+		return lend_fail(errno, "%s of an earlier start: %s", name, strerror(errno));
+	rc = mn_memory_open(memory, "memfd", name, len);
+	if (rc == 0)
+		memcpy(memory->base, from, len);
+	munmap(from, len);
+	if (rc == 0)
+		close(fd);
+	return rc;
+}
+
+int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t len)
+{
+	int seals = fcntl(fd, F_GET_SEALS), rc;
+	struct stat st;
+
+	*memory = (struct mn_memory){.fd = -1};
+	if (fstat(fd, &st) < 0)
+		return lend_fail(errno, "%s of an earlier start: %s", name, strerror(errno));
+	if (S_ISREG(st.st_mode) && (st.st_size < 0 || (size_t)st.st_size < len))
+		return lend_fail(EINVAL,
+				 "%s of an earlier start has %jd bytes where %zu are needed: was "
+				 "--size changed? restore it, or start without what was stored",
+				 name, (intmax_t)st.st_size, len);
+	if (seals > 0 && (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)))
+		return copy(memory, fd, name, len);
+	memory->sealable = seals >= 0 && !(seals & F_SEAL_SEAL);
+	memory->grain = grain_of(fd, &st);
+	memory->len = lend_align_up(len, memory->grain);
+	memory->fd = fd;
+	rc = map(memory, name);
+	if (rc < 0)
+		memory->fd = -1;
+	return rc;
+}
+
+int mn_memory_seal(struct mn_memory *memory)
+{
+	if (!memory->sealable || memory->sealed)
+		return 0;
+	if (fcntl(memory->fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
+		return lend_fail(errno,
+				 "sealing memory against others' writes: %s; needs Linux 5.1",
+				 strerror(errno));
+	memory->sealed = true;
+	return 0;
+}
+
+void mn_memory_close(struct mn_memory *memory)
+{
+	if (memory->base)
+		(void)munmap(memory->base, memory->len);
+	if (memory->fd >= 0 && memory->len)
+		close(memory->fd);
+	*memory = (struct mn_memory){.fd = -1};
+}

@@ -1,0 +1,121 @@
+/* Goal: what a node's memory promises: zero, of the length asked for, found again by a later start,
+ * and out of other processes' reach for writing once it is sealed.
+ * Method: each kind that needs nothing of the machine is opened, written, mapped a second time as
+ * another process would, sealed, and adopted; bad kinds, files too short and files of another node
+ * get their one line. */
+#include "mn/memory.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lend/rpc.h"
+
+enum { LEN = 3 * 4096 + 1 };
+
+static void is_zero(const struct mn_memory *m)
+{
+	const uint8_t *at = m->base;
+
+	for (size_t i = 0; i < m->len; i++)
+		cr_assert_eq(at[i], 0, "byte %zu", i);
+}
+
+static void temporary(char path[64])
+{
+	int fd;
+
+	snprintf(path, 64, "/tmp/lend-memory-XXXXXX");
+	fd = mkstemp(path);
+	cr_assert(fd >= 0);
+	close(fd);
+}
+
+Test(mn_memory, kinds)
+{
+	static const char *const kinds[] = {"private", "memfd", "/tmp"};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct mn_memory m;
+
+		cr_assert_eq(mn_memory_open(&m, kinds[i], "test", LEN), 0, "%s", lend_why());
+		cr_assert_geq(m.len, (size_t)LEN);
+		cr_assert_eq(m.len % m.grain, 0);
+		cr_assert_eq(m.fd >= 0, i > 0);
+		is_zero(&m);
+		memset(m.base, 1, m.len);
+		mn_memory_close(&m);
+		mn_memory_close(&m);
+	}
+}
+
+Test(mn_memory, a_later_start_finds_the_bytes)
+{
+	struct mn_memory a, b;
+
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN), 0);
+	memset(a.base, 7, LEN);
+	cr_assert_eq(mn_memory_adopt(&b, dup(a.fd), "test", LEN), 0, "%s", lend_why());
+	cr_assert_eq(memcmp(a.base, b.base, LEN), 0);
+	((char *)b.base)[1] = 8;
+	cr_assert_eq(((char *)a.base)[1], 8, "one file, two mappings");
+	mn_memory_close(&b);
+	mn_memory_close(&a);
+}
+
+Test(mn_memory, sealed)
+{
+	struct mn_memory a, b;
+	void *other;
+
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN), 0);
+	memset(a.base, 7, LEN);
+	cr_assert_eq(mn_memory_seal(&a), 0, "%s", lend_why());
+	cr_assert(a.sealed);
+	cr_assert_eq(mn_memory_seal(&a), 0, "twice is fine");
+	((char *)a.base)[0] = 9;
+	cr_assert_eq(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, a.fd, 0), MAP_FAILED);
+	cr_assert_eq(pwrite(a.fd, "x", 1, 0), -1);
+	cr_assert_eq(ftruncate(a.fd, 0), -1);
+	other = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, a.fd, 0);
+	cr_assert_neq(other, MAP_FAILED);
+	((char *)other)[1] = 3;
+	cr_assert_eq(((char *)a.base)[1], 7, "a private view changes nothing");
+	munmap(other, 4096);
+	cr_assert_eq(mn_memory_adopt(&b, dup(a.fd), "test", LEN), 0, "%s", lend_why());
+	cr_assert_eq(memcmp(a.base, b.base, LEN), 0, "a later start has a copy");
+	((char *)b.base)[1] = 8;
+	cr_assert_eq(((char *)a.base)[1], 7);
+	mn_memory_close(&b);
+	mn_memory_close(&a);
+}
+
+Test(mn_memory, bad)
+{
+	struct mn_memory a, b;
+	char path[64];
+
+	cr_assert_eq(mn_memory_open(&a, "nonsense", "test", LEN), -EINVAL);
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", 0), -EINVAL);
+	cr_assert_eq(mn_memory_open(&a, "/nowhere/at/all", "test", LEN), -ENOENT);
+	cr_assert(strstr(lend_why(), "/nowhere/at/all"));
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN), 0);
+	cr_assert_eq(mn_memory_adopt(&b, a.fd, "test", LEN * 4), -EINVAL);
+	cr_assert(strstr(lend_why(), "--size"));
+	mn_memory_close(&a);
+	temporary(path);
+	cr_assert_eq(mn_memory_open(&a, path, "test", LEN), 0, "%s", lend_why());
+	cr_assert_not(a.sealable);
+	cr_assert_eq(mn_memory_open(&b, path, "test", LEN), -EBUSY);
+	cr_assert(strstr(lend_why(), "another memory node"));
+	memset(a.base, 5, a.len);
+	mn_memory_close(&a);
+	cr_assert_eq(mn_memory_open(&b, path, "test", LEN), 0);
+	is_zero(&b);
+	mn_memory_close(&b);
+	unlink(path);
+}
