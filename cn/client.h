@@ -16,8 +16,9 @@ enum {
 };
 
 enum cn_state { CN_IDLE, CN_WAIT, CN_FLIGHT, CN_DONE };
-/* A long put is ALLOC, WRITEs and a SEAL; all others have one step, repeated for parts. */
-enum cn_step { CN_STEP_ONLY, CN_STEP_ALLOC, CN_STEP_WRITE, CN_STEP_SEAL };
+/* A long put is ALLOC, WRITEs and a SEAL; a seal of a space with a pointer is WRITEs and itself; a
+ * prefetch is FETCHes; all others have one step, repeated for parts. */
+enum cn_step { CN_STEP_ONLY, CN_STEP_ALLOC, CN_STEP_WRITE, CN_STEP_SEAL, CN_STEP_FETCH };
 
 /* Lies in lend_op.reserved. */
 struct __attribute__((may_alias)) cn_op {
@@ -97,7 +98,10 @@ struct cn_space {
 	uint32_t life; /* of the node when it was made; 0: the node forgot it */
 	uint32_t next; /* free list */
 	uint16_t node;
-	bool orphan; /* nobody's any more: to be freed at the node */
+	bool orphan;             /* nobody's any more: to be freed at the node */
+	bool written;            /* it was written to: its bytes are no longer those of from */
+	struct lend_memref from; /* what it was mapped of; version 0: zeros */
+	struct cn_view *view;    /* its pointer, or NULL; owned */
 };
 
 struct cn_hold {
@@ -162,6 +166,7 @@ bool cn_order_free(const struct cn_op *op);
 struct cn_node *cn_order_left(const struct cn_op *op);
 uint64_t cn_order_ref(const struct lend_ref *ref);
 uint64_t cn_order_space(uint32_t index);
+bool cn_order_idle(struct lend_mem *mem, uint64_t hash); /* no operation is about it */
 
 /* node.c */
 int cn_node_add(struct lend_mem *mem, const char *address, size_t len);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/pointer.h"
 #include "sys/why.h"
 
 #define CLOSE_WAIT UINT64_C(1000000000)
@@ -28,6 +29,8 @@ static int add_list(struct lend_mem *mem, const char *nodes)
 
 static void destroy(struct lend_mem *mem)
 {
+	for (uint32_t i = 0; i < mem->spaces; i++)
+		cn_view_close(&mem->space[i]);
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		cn_renew_leave(mem->node[i]->address, mem->client);
 		cn_clean_drop(mem->node[i]);

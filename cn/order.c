@@ -35,6 +35,12 @@ static bool overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
 	return offset < b->offset + b->len && b->offset < offset + len;
 }
 
+/* A seal sends what was stored through a pointer, and the next one counts on that. */
+static bool is_seal(const struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_SEAL && op->mem->space[op->space].view;
+}
+
 /* Of an earlier one on the same thing: kind, offset, len. */
 static bool clash(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_op *late)
 {
@@ -75,9 +81,9 @@ uint64_t cn_order_space(uint32_t index)
 	return ((uint64_t)index + 1) * 2;
 }
 
-static struct cn_ops *bucket_of(const struct cn_op *op)
+static struct cn_ops *bucket_of(struct lend_mem *mem, uint64_t hash)
 {
-	return &op->mem->bucket[(op->hash * 0x9e3779b97f4a7c15u) >> 56];
+	return &mem->bucket[(hash * 0x9e3779b97f4a7c15u) >> 56];
 }
 
 void cn_order_add(struct cn_op *op)
@@ -88,7 +94,7 @@ void cn_order_add(struct cn_op *op)
 	}
 	if (!op->hash)
 		return;
-	TAILQ_INSERT_TAIL(bucket_of(op), op, key);
+	TAILQ_INSERT_TAIL(bucket_of(op->mem, op->hash), op, key);
 	op->mem->refs_live += has_ref(op);
 }
 
@@ -100,7 +106,7 @@ void cn_order_del(struct cn_op *op)
 	}
 	if (!op->hash)
 		return;
-	TAILQ_REMOVE(bucket_of(op), op, key);
+	TAILQ_REMOVE(bucket_of(op->mem, op->hash), op, key);
 	op->mem->refs_live -= has_ref(op);
 }
 
@@ -130,9 +136,20 @@ bool cn_order_free(const struct cn_op *op)
 	o = TAILQ_FIRST(&op->mem->wide);
 	if (o && o->seq < op->seq && has_ref(op))
 		return false;
-	for (o = TAILQ_FIRST(bucket_of(op)); o && o != op; o = TAILQ_NEXT(o, key))
-		if (o->hash == op->hash && clash(o->kind, o->offset, o->len, op))
+	for (o = TAILQ_FIRST(bucket_of(op->mem, op->hash)); o && o != op; o = TAILQ_NEXT(o, key))
+		if (o->hash == op->hash &&
+		    (clash(o->kind, o->offset, o->len, op) || (is_seal(o) && is_seal(op))))
 			return false;
+	return true;
+}
+
+bool cn_order_idle(struct lend_mem *mem, uint64_t hash)
+{
+	const struct cn_op *o;
+
+	TAILQ_FOREACH(o, bucket_of(mem, hash), key)
+	if (o->hash == hash)
+		return false;
 	return true;
 }
 
@@ -149,7 +166,7 @@ static bool left(const struct cn_slot *slot, const struct cn_op *op)
 
 struct cn_node *cn_order_left(const struct cn_op *op)
 {
-	if (class_of(op->kind) != CN_CHANGE)
+	if (class_of(op->kind) != CN_CHANGE && !is_seal(op))
 		return NULL;
 	for (uint32_t i = 0; i < op->mem->nodes; i++) {
 		struct cn_node *node = op->mem->node[i];

@@ -34,7 +34,7 @@ int lend_space_map(struct lend_mem *mem, const struct lend_ref *ref, lend_space 
 	return rc < 0 ? rc : cn_op_go(o);
 }
 
-static int begin(struct lend_mem *mem, lend_space handle, uint8_t kind, struct lend_op *op)
+int cn_begin_space(struct lend_mem *mem, lend_space handle, uint8_t kind, struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
 	int rc = cn_op_begin(mem, op, kind);
@@ -54,7 +54,7 @@ int lend_space_read(struct lend_mem *mem, lend_space space, uint64_t offset,
 		    const struct iovec *into, int n, struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
-	int rc = begin(mem, space, LEND_MEMOP_READ, op);
+	int rc = cn_begin_space(mem, space, LEND_MEMOP_READ, op);
 
 	if (rc == 0)
 		rc = cn_take_iov(o, into, n);
@@ -66,11 +66,13 @@ int lend_space_write(struct lend_mem *mem, lend_space space, uint64_t offset,
 		     const struct iovec *data, int n, struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
-	int rc = begin(mem, space, LEND_MEMOP_WRITE, op);
+	int rc = cn_begin_space(mem, space, LEND_MEMOP_WRITE, op);
 
 	if (rc == 0)
 		rc = cn_take_iov(o, data, n);
 	o->offset = offset;
+	if (rc == 0)
+		mem->space[o->space].written = true;
 	return rc < 0 ? rc : cn_op_go(o);
 }
 
@@ -78,7 +80,7 @@ int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uin
 		    const struct lend_terms *terms, struct lend_op *op)
 {
 	struct cn_op *o = cn_op_inner(op);
-	int rc = begin(mem, space, LEND_MEMOP_SEAL, op);
+	int rc = cn_begin_space(mem, space, LEND_MEMOP_SEAL, op);
 
 	if (rc == 0)
 		rc = cn_take_terms(o, terms);
@@ -91,7 +93,7 @@ int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uin
 
 int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op)
 {
-	int rc = begin(mem, space, LEND_MEMOP_FREE, op);
+	int rc = cn_begin_space(mem, space, LEND_MEMOP_FREE, op);
 
 	return rc < 0 ? rc : cn_op_go(cn_op_inner(op));
 }

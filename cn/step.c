@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cn/pointer.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
@@ -61,9 +62,9 @@ static int before_space(struct cn_op *op)
 	const struct cn_space *space = &op->mem->space[op->space];
 	const struct cn_node *node = op->mem->node[op->node];
 
-	if (space->life && (node->state != CN_NODE_UP || space->life == node->life))
-		return CN_GO;
-	return op->kind == LEND_MEMOP_FREE ? LEND_OK : LEND_NOT_FOUND;
+	if (!space->life || (node->state == CN_NODE_UP && space->life != node->life))
+		return op->kind == LEND_MEMOP_FREE ? LEND_OK : LEND_NOT_FOUND;
+	return space->view && op->kind != LEND_MEMOP_FREE ? cn_view_before(op, space->view) : CN_GO;
 }
 
 int cn_step_before(struct cn_op *op)
@@ -93,6 +94,14 @@ int cn_step_before(struct cn_op *op)
 	default:
 		return CN_GO;
 	}
+}
+
+/* A seal that has first to send what was stored through the space's pointer. */
+static void say_seal(struct cn_op *op, struct lend_memop *say)
+{
+	say->kind = LEND_MEMOP_WRITE;
+	say->offset = cn_view_run(op).offset;
+	say->len = op->part = op->one.iov_len;
 }
 
 static void say_put(struct cn_op *op, struct lend_memop *say)
@@ -141,10 +150,15 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 		cn_ref_in(&say->ref, refs_of(op));
 	if (op->space != UINT32_MAX)
 		say->space = op->mem->space[op->space].wire;
-	op->part = lend_min_u64(op->len - op->at, LEND_MEM_PART_MAX);
+	if (op->step != CN_STEP_FETCH)
+		op->part = lend_min_u64(op->len - op->at, LEND_MEM_PART_MAX);
 	switch (op->kind) {
 	case LEND_MEMOP_PUT:
 		say_put(op, say);
+		break;
+	case LEND_MEMOP_SEAL:
+		if (op->step == CN_STEP_WRITE)
+			say_seal(op, say);
 		break;
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_READ:
@@ -192,6 +206,8 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 	}
 	space->node = op->node;
 	space->life = op->life;
+	if (op->kind == LEND_MEMOP_MAP)
+		cn_ref_in(&space->from, refs_of(op));
 	space->len = op->kind == LEND_MEMOP_MAP && len == 24 ? lend_load_u64(body + 16) : op->len;
 	if (op->kind == LEND_MEMOP_PUT) {
 		op->step = CN_STEP_WRITE;
@@ -247,6 +263,7 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 		return true;
 	case CN_STEP_SEAL:
 	case CN_STEP_ONLY:
+	case CN_STEP_FETCH:
 		break;
 	}
 	return after_ref(op, status, body, len);
@@ -265,6 +282,9 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 	case LEND_MEMOP_PUT:
 		return after_put(op, status, body, len);
 	case LEND_MEMOP_SEAL:
+		if (op->step == CN_STEP_WRITE)
+			return cn_view_sent(op);
+		return after_ref(op, status, body, len);
 	case LEND_MEMOP_NARROW:
 		return after_ref(op, status, body, len);
 	case LEND_MEMOP_ALLOC:
@@ -276,6 +296,8 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 			*status = LEND_INTERNAL;
 			return false;
 		}
+		if (op->step == CN_STEP_FETCH)
+			return cn_view_fetched(op);
 		op->at += op->part;
 		return op->at < op->len;
 	case LEND_MEMOP_WRITE:
@@ -309,6 +331,8 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 	if (op->space == UINT32_MAX)
 		return;
 	space = &op->mem->space[op->space];
+	if (space->view)
+		cn_view_over(op, space->view);
 	switch (op->kind) {
 	case LEND_MEMOP_FREE:
 		if (ran != LEND_RAN_NO || status == LEND_OK)

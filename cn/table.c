@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/pointer.h"
 #include "sys/why.h"
 #include "util/check.h"
 
@@ -44,7 +45,8 @@ int cn_space_take(struct lend_mem *mem, uint32_t *index)
 	mem->space_free = space->next;
 	space->gen++;
 	space->life = 0;
-	space->orphan = false;
+	space->orphan = space->written = false;
+	memset(&space->from, 0, sizeof(space->from));
 	return 0;
 }
 
@@ -53,6 +55,7 @@ void cn_space_give(struct lend_mem *mem, uint32_t index)
 	struct cn_space *space = &mem->space[index];
 
 	LEND_CHECK(space->gen & 1);
+	cn_view_close(space);
 	space->gen++;
 	space->next = mem->space_free;
 	mem->space_free = index;

@@ -10,5 +10,6 @@ int cn_take_iov(struct cn_op *op, const struct iovec *iov, int n);
 int cn_pick_node(struct cn_op *op);
 int cn_begin_ref(struct lend_mem *mem, struct lend_op *op, uint8_t kind,
 		 const struct lend_ref *ref);
+int cn_begin_space(struct lend_mem *mem, lend_space handle, uint8_t kind, struct lend_op *op);
 
 #endif

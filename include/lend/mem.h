@@ -55,8 +55,8 @@ void lend_mem_close(struct lend_mem *mem);
  * end with: NOT_FOUND (gone, or of an earlier start of the node), PERMISSION_DENIED (forged, or
  * without the right), OUT_OF_RANGE, RESOURCE_EXHAUSTED (the node or a table is full),
  * FAILED_PRECONDITION (nothing there to adopt, grant or release), ABORTED (the lease had ended; say
- * it again), UNAVAILABLE (the node is gone or unknown), DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the
- * node contradicts itself). */
+ * it again), DATA_LOSS (lend_space_pointer()), UNAVAILABLE (the node is gone or unknown),
+ * DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the node contradicts itself). */
 struct lend_op {
 	void (*done)(struct lend_op *op);
 	lend_request parent; /* the request it serves, as in lend_call */
@@ -127,6 +127,36 @@ int lend_space_read(struct lend_mem *mem, lend_space space, uint64_t offset,
 		    const struct iovec *into, int n, struct lend_op *op);
 int lend_space_write(struct lend_mem *mem, lend_space space, uint64_t offset,
 		     const struct iovec *data, int n, struct lend_op *op);
+/* The space as ordinary memory of this process: its bytes, at once, without copying them all;
+ * stores are private and reach the node with the next seal, which sends the pages that were stored
+ * to and no others. Over a network a page is fetched when a thread first touches it, with those
+ * that follow it when the touches do; over a pool the pages are the node's own. Any thread may
+ * touch it, at any time from here until a lend_space_free() or lend_mem_close() begins; not a
+ * fork's child, which has no such memory. The same pointer each time.
+ *
+ * From then on lend_space_read() and lend_space_write() of this space copy from and to that memory,
+ * in the caller's thread, and may wait there as any touch does. A store while a seal is under way
+ * may be in that snapshot or only in the next.
+ *
+ * A page that cannot be had within 5 s, because the node is gone or has ended this client's life,
+ * reads as zeros: no signal is raised, and no thread waits for ever. lend_space_intact() tells, and
+ * seals, reads and writes of the space end DATA_LOSS from then on. To have a status instead, say
+ * lend_space_prefetch() first: pages that are here stay here until the space is freed.
+ *
+ * The kernel itself (read(2) into it) may be refused a page that was not touched yet, with EFAULT,
+ * where userfaultfd is for privileged users only: prefetch what a system call will use.
+ *
+ * NULL: the operation that makes the space has not ended or others on it have not, the space is
+ * empty or gone, or this machine or carrier offers no such memory; lend_why() says which, and
+ * explicit reads and writes go on. */
+void *lend_space_pointer(struct lend_mem *mem, lend_space space);
+/* Fetches what of [offset, offset + len) is not here yet, without waiting: OK, it can be touched
+ * without a fault. Only a space with a pointer: else -EINVAL; -ESTALE, -ENOMEM. */
+int lend_space_prefetch(struct lend_mem *mem, lend_space space, uint64_t offset, uint64_t len,
+			struct lend_op *op);
+/* 0: every byte that was read through the pointer was the space's; -EIO: some were zeros because
+ * the node could not be asked. -ESTALE. Also 0 for a space without a pointer. */
+int lend_space_intact(struct lend_mem *mem, lend_space space);
 /* A snapshot of [offset, offset + len) as op->ref; the space goes on and copies what it changes. */
 int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uint64_t len,
 		    const struct lend_terms *terms, struct lend_op *op);

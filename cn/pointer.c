@@ -1,0 +1,178 @@
+/* pointer - the operations on a space that has a pointer, whatever its memory is made of.
+ *
+ * What a thread stores is the space's content from then on, and the node learns of it with the next
+ * seal: that operation first takes runs of stored pages from the view and writes them, one after
+ * the other, straight from the memory; the seal itself is its last call. Reads and writes by
+ * operation keep their place in program order, and then are copies.
+ * Layer: cn. Threads: the endpoint's. */
+#include "cn/pointer.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cn/verbs.h"
+#include "sys/why.h"
+#include "util/bits.h"
+
+/* NULL: none fits this node's carrier. */
+static const struct cn_view_ops *ops_of(const struct cn_node *node)
+{
+	(void)node;
+	return NULL;
+}
+
+static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
+{
+	struct cn_space *space = &mem->space[index];
+	const struct cn_node *node = mem->node[space->node];
+	const struct cn_view_ops *ops = ops_of(node);
+
+	if (!cn_order_idle(mem, cn_order_space(index)))
+		return lend_fail(EBUSY, "operations on space %llx have not ended: wait for them",
+				 (unsigned long long)handle.id);
+	if (!space->len)
+		return lend_fail(EINVAL, "an empty space has no memory");
+	if (!ops)
+		return lend_fail(EOPNOTSUPP,
+				 "no memory for spaces of %s: that carrier offers none; "
+				 "lend_space_read() and lend_space_write() work",
+				 node->address);
+	return ops->open(mem, index, &space->view);
+}
+
+void *lend_space_pointer(struct lend_mem *mem, lend_space handle)
+{
+	uint32_t index;
+	struct cn_space *space = cn_space_get(mem, handle, &index);
+
+	if (!space || !space->life) {
+		(void)lend_fail(ESTALE, "no such space: it was freed, or never made");
+		return NULL;
+	}
+	if (!space->view && open_view(mem, handle, index) < 0)
+		return NULL;
+	return space->view->base;
+}
+
+int lend_space_intact(struct lend_mem *mem, lend_space handle)
+{
+	uint32_t index;
+	const struct cn_space *space = cn_space_get(mem, handle, &index);
+
+	if (!space)
+		return lend_fail(ESTALE, "no such space: it was freed, or never made");
+	if (!space->view || space->view->ops->intact(space->view))
+		return 0;
+	return lend_fail(EIO, "zeros were read where %s did not give a page in time",
+			 mem->node[space->node]->address);
+}
+
+int lend_space_prefetch(struct lend_mem *mem, lend_space handle, uint64_t offset, uint64_t len,
+			struct lend_op *op)
+{
+	struct cn_op *o = cn_op_inner(op);
+	int rc = cn_begin_space(mem, handle, LEND_MEMOP_READ, op);
+
+	if (rc < 0)
+		return rc;
+	if (!mem->space[o->space].view)
+		return lend_fail(EINVAL, "nothing to prefetch into: lend_space_pointer() first");
+	o->step = CN_STEP_FETCH;
+	o->offset = offset;
+	o->len = len;
+	return cn_op_go(o);
+}
+
+static bool is_inside(const struct cn_op *op, const struct cn_view *view)
+{
+	return op->offset <= view->len && op->len <= view->len - op->offset;
+}
+
+static int copy(struct cn_op *op, struct cn_view *view)
+{
+	const struct iovec *iov = op->n > 1 ? op->data : &op->one;
+	char *at = view->base + op->offset;
+
+	for (uint32_t i = 0; i < op->n; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		if (op->kind == LEND_MEMOP_READ)
+			memcpy(iov[i].iov_base, at, iov[i].iov_len);
+		else
+			memcpy(at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	return view->ops->intact(view) ? LEND_OK : LEND_DATA_LOSS;
+}
+
+static int before_seal(struct cn_op *op, struct cn_view *view)
+{
+	uint64_t first = lend_min_u64(op->offset, view->len);
+	uint64_t end = first + lend_min_u64(op->len, view->len - first);
+	struct lend_memslice run;
+
+	if (op->n) /* a run is taken already and waits for its call */
+		return CN_GO;
+	op->step = CN_STEP_ONLY;
+	if (!view->ops->take(view, first, end, &run))
+		return CN_GO;
+	op->step = CN_STEP_WRITE;
+	op->one.iov_base = view->base + run.offset;
+	op->one.iov_len = run.len;
+	op->n = 1;
+	return CN_GO;
+}
+
+int cn_view_before(struct cn_op *op, struct cn_view *view)
+{
+	if (!view->ops->intact(view))
+		return LEND_DATA_LOSS;
+	if (op->kind == LEND_MEMOP_SEAL)
+		return before_seal(op, view);
+	if (!is_inside(op, view))
+		return LEND_OUT_OF_RANGE;
+	return op->step == CN_STEP_FETCH ? view->ops->fetch(view, op) : copy(op, view);
+}
+
+struct lend_memslice cn_view_run(const struct cn_op *op)
+{
+	const struct cn_view *view = op->mem->space[op->space].view;
+
+	return (struct lend_memslice){(uint64_t)((char *)op->one.iov_base - view->base),
+				      op->one.iov_len};
+}
+
+bool cn_view_sent(struct cn_op *op)
+{
+	op->n = 0;
+	return true;
+}
+
+bool cn_view_fetched(struct cn_op *op)
+{
+	struct cn_view *view = op->mem->space[op->space].view;
+
+	view->ops->landed(view, op);
+	op->offset += op->part;
+	op->len -= op->part;
+	return true;
+}
+
+void cn_view_over(struct cn_op *op, struct cn_view *view)
+{
+	struct lend_memslice run;
+
+	if (op->step == CN_STEP_FETCH) {
+		view->ops->fetched(view, op);
+	} else if (op->kind == LEND_MEMOP_SEAL && op->n) {
+		run = cn_view_run(op);
+		view->ops->untake(view, &run);
+	}
+}
+
+void cn_view_close(struct cn_space *space)
+{
+	if (space->view)
+		space->view->ops->close(space->view);
+	space->view = NULL;
+}
