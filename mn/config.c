@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "mn/memory.h"
+#include "wire/memref.h"
 
 const char *argp_program_version = "lend-mn 0.1.0";
 
@@ -17,6 +18,7 @@ static const char doc[] =
     "  lend-mn --listen shm:mn0 --size 1G            for the processes of this host and user\n"
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G  for a network; tokens travel in clear\n"
     "  lend-mn --listen shm:mn0,udp:127.0.0.1:0 --size 256M --lease 5000\n"
+    "  lend-mn --listen udp:0.0.0.0:7000 --size 16G --workers 4   at ports 7000 to 7003\n"
     "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end";
 
 static const struct argp_option options[] = {
@@ -30,6 +32,11 @@ static const struct argp_option options[] = {
     {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
+    {"workers", 'w', "N", 0,
+     "Threads, each with its part of the memory and its own address, NAME.1 or PORT + 1 and so on; "
+     "clients find them (default 1)",
+     0},
+    {"pin", 'p', NULL, 0, "Keep each worker on a processor of its own", 0},
     {"eal", 'E', "ARGS", 0, "Arguments of DPDK's environment, for dpdk addresses", 0},
     {"capture", 'C', "FILE", 0, "Write every datagram to this pcapng file", 0},
     {"capture-limit", 'L', "BYTES", 0, "Bytes of it; then it becomes FILE.1", 0},
@@ -85,6 +92,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		config->clients = (uint32_t)number(state, "clients", arg, 65536, false);
 		return 0;
+	case 'w':
+		config->workers =
+		    (uint32_t)number(state, "workers", arg, LEND_MEMREF_SHARDS_MAX, false);
+		return 0;
+	case 'p':
+		config->pin = true;
+		return 0;
 	case 'E':
 		config->eal = arg;
 		return 0;
@@ -114,6 +128,6 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 {
 	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
 
-	*config = (struct mn_config){.size = UINT64_C(1) << 30, .memory = "private"};
+	*config = (struct mn_config){.size = UINT64_C(1) << 30, .memory = "private", .workers = 1};
 	argp_parse(&argp, argc, argv, 0, NULL, config);
 }

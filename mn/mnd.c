@@ -1,5 +1,5 @@
-/* mnd - the memory-node daemon: an endpoint around one store.
- * Layer: mn. Threads: one. */
+/* mnd - the memory-node daemon: its workers, from the first address to the last counter.
+ * Layer: mn. Threads: worker 0 is turned by the main one, each other by its own. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -7,120 +7,136 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lend/stats.h"
 #include "mn/config.h"
-#include "mn/memory.h"
-#include "mn/serve.h"
+#include "mn/shards.h"
+#include "mn/worker.h"
 #include "sys/rand.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
 struct node {
-	struct lend_ep *ep;
-	struct lend_store *store;
-	struct mn_serve *serve;
-	struct mn_memory arena, pages;
-	char address[LEND_MEMOP_TEXT_MAX];
+	struct mn_worker *worker;
+	uint32_t workers;
+	struct mn_crowd *crowd;
+	char addresses[LEND_MEMOP_TEXT_MAX + 1];
 };
 
-static volatile sig_atomic_t leaving;
-static struct lend_ep *woken;
+static atomic_bool leaving;
+static atomic_uint awake; /* workers that signals wake */
+static struct mn_worker *woken;
+
+static void leave_all(void)
+{
+	atomic_store(&leaving, true);
+	for (uint32_t i = 0; i < atomic_load(&awake); i++)
+		lend_stop(woken[i].ep);
+}
 
 static void leave(int signal_number)
 {
 	(void)signal_number;
-	leaving = 1;
-	if (woken)
-		lend_stop(woken);
+	leave_all();
 }
 
-static int open_endpoint(struct node *node, const struct mn_config *config)
-{
-	struct lend_config c = LEND_CONFIG_INIT;
-	int rc;
-
-	c.listen = config->listen;
-	c.eal = config->eal;
-	c.capture = config->capture;
-	c.capture_limit = config->capture_limit;
-	c.sessions = 2 * config->clients + 512; /* each process has one for its lease, too */
-	c.receive_budget = UINT64_C(256) << 20;
-	rc = lend_open(&c, &node->ep);
-	return rc < 0 ? rc : lend_address(node->ep, node->address, sizeof(node->address));
-}
-
-/* Where pages can be mapped by others, the arena can be found again, too. */
-static int open_memory(struct node *node, const struct mn_config *config,
-		       const struct lend_store_config *c)
-{
-	const char *kind = config->memory;
-	int rc = mn_memory_open(&node->pages, kind, "lend-pages", lend_store_pages_size(c));
-
-	if (rc < 0)
-		return rc;
-	kind = strcmp(kind, "private") ? "memfd" : "private";
-	return mn_memory_open(&node->arena, kind, "lend-arena", lend_store_size(c));
-}
-
-static int open_store(struct node *node, const struct mn_config *config)
+static int open_stores(struct node *node, const struct mn_config *config)
 {
 	struct lend_store_config c;
-	int rc;
+	int rc = 0;
 
-	lend_store_config_default(&c, config->size);
+	lend_store_config_default(&c, config->size / node->workers);
 	lend_random(&c.node, sizeof(c.node));
 	lend_random(&c.epoch, sizeof(c.epoch));
 	lend_random(c.key, sizeof(c.key));
 	c.node = config->id ? config->id : c.node | 1;
 	c.epoch |= 1;
+	c.shards = node->workers;
 	c.clients = config->clients ? config->clients : c.clients;
 	c.incarnations = (uint32_t)lend_max_u64(c.clients, c.incarnations);
 	if (config->lease_ms) {
 		c.lease = config->lease_ms * 1000000;
 		c.late = lend_min_u64(c.late, lend_max_u64(c.lease, 10000000));
 	}
-	c.addresses = node->address;
+	c.addresses = node->addresses;
 	if (!lend_store_size(&c))
-		return lend_fail(EINVAL, "--size %" PRIu64 ": give 4K to 64G", config->size);
-	rc = open_memory(node, config, &c);
-	if (rc < 0)
-		return rc;
-	node->store = lend_store_init(node->arena.base, &c, node->pages.base, lend_now(node->ep));
-	return mn_serve_open(node->ep, node->store, &node->serve);
+		return lend_fail(EINVAL, "--size %" PRIu64 ": give 4K to 64G for each worker",
+				 config->size);
+	for (uint32_t i = 0; i < node->workers && rc == 0; i++)
+		rc = mn_worker_open(&node->worker[i], config, &c, node->crowd);
+	return rc;
 }
 
-static void watch_signals(struct lend_ep *ep)
+static int open_all(struct node *node, const struct mn_config *config)
+{
+	int rc;
+
+	node->crowd = mn_crowd_open(config->workers);
+	node->worker = calloc(config->workers, sizeof(*node->worker));
+	if (!node->crowd || !node->worker)
+		return lend_fail(ENOMEM, "no memory for %u workers", config->workers);
+	node->workers = config->workers;
+	for (uint32_t i = 0; i < node->workers; i++) {
+		node->worker[i].index = i;
+		node->worker[i].leaving = &leaving;
+	}
+	rc = mn_shards_listen(node->worker, node->workers, config);
+	if (rc == 0)
+		rc = mn_shards_text(node->worker, node->workers, node->addresses);
+	return rc < 0 ? rc : open_stores(node, config);
+}
+
+static void watch_signals(struct node *node)
 {
 	struct sigaction act = {.sa_handler = leave};
 
-	woken = ep;
+	atomic_store(&leaving, false);
+	woken = node->worker;
+	atomic_store(&awake, node->workers);
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGINT, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }
 
+static void say_ready(const struct node *node, const struct mn_config *config)
+{
+	printf("lend-mn: serving %" PRIu64 " bytes at %s", config->size, node->worker->address);
+	if (node->workers > 1)
+		printf(" by %u workers", node->workers);
+	putchar('\n');
+	fflush(stdout);
+}
+
+/* The first failure is the one to be told. */
 static int run(struct node *node)
 {
 	int rc = 0;
 
-	while (!leaving && rc >= 0) {
-		rc = lend_turn(node->ep, lend_store_deadline(node->store));
-		if (lend_now(node->ep) >= lend_store_deadline(node->store))
-			lend_store_tick(node->store, lend_now(node->ep));
+	for (uint32_t i = 1; i < node->workers && rc == 0; i++)
+		rc = mn_worker_start(&node->worker[i]);
+	if (rc == 0)
+		rc = mn_worker_run(node->worker);
+	leave_all();
+	for (uint32_t i = 1; i < node->workers; i++) {
+		int ended = mn_worker_join(&node->worker[i]);
+
+		rc = rc < 0 ? rc : ended;
 	}
-	return rc < 0 ? rc : 0;
+	return rc;
 }
 
-static void report(const struct node *node, uint64_t tx_bytes)
+static void report(const struct node *node)
 {
-	struct lend_memstats stats;
+	struct lend_memstats sum = {0}, stats;
 	const char *comma = "";
 
-	lend_store_set_tx_bytes(node->store, tx_bytes);
-	lend_store_stats(node->store, &stats);
+	for (uint32_t i = 0; i < node->workers; i++) {
+		lend_store_stats(node->worker[i].store, &stats);
+#define X(name, text) sum.name += stats.name;
+		LEND_MEM_STATS(X)
+#undef X
+	}
 	putchar('{');
 #define X(name, text)                                                                              \
-	printf("%s\"" #name "\":%" PRIu64, comma, stats.name);                                     \
+	printf("%s\"" #name "\":%" PRIu64, comma, sum.name);                                       \
 	comma = ",";
 	LEND_MEM_STATS(X)
 #undef X
@@ -129,35 +145,28 @@ static void report(const struct node *node, uint64_t tx_bytes)
 
 static void close_all(struct node *node, bool json)
 {
-	struct lend_stats stats = {.tx_bytes = 0};
-
-	woken = NULL;
-	if (node->ep) {
-		lend_stats(node->ep, &stats);
-		lend_close(node->ep);
-	}
-	if (node->store && json)
-		report(node, stats.tx_bytes);
-	if (node->serve)
-		mn_serve_close(node->serve);
-	mn_memory_close(&node->arena);
-	mn_memory_close(&node->pages);
+	atomic_store(&awake, 0);
+	for (uint32_t i = 0; i < node->workers; i++)
+		mn_worker_close_endpoint(&node->worker[i]);
+	if (json)
+		report(node);
+	for (uint32_t i = 0; i < node->workers; i++)
+		mn_worker_close(&node->worker[i]);
+	mn_crowd_close(node->crowd);
+	free(node->worker);
 }
 
 int main(int argc, char **argv)
 {
-	struct node node = {.ep = NULL};
+	struct node node = {.workers = 0};
 	struct mn_config config;
 	int rc;
 
 	mn_config_read(&config, argc, argv);
-	rc = open_endpoint(&node, &config);
-	if (rc == 0)
-		rc = open_store(&node, &config);
+	rc = open_all(&node, &config);
 	if (rc == 0) {
-		watch_signals(node.ep);
-		printf("lend-mn: serving %" PRIu64 " bytes at %s\n", config.size, node.address);
-		fflush(stdout);
+		watch_signals(&node);
+		say_ready(&node, &config);
 		rc = run(&node);
 	}
 	if (rc < 0)

@@ -11,12 +11,14 @@
 struct process {
 	LIST_ENTRY(process) link;
 	uint8_t incarnation[16];
-	uint32_t sessions, shm;
+	uint32_t sessions;
 };
 
 struct mn_peers {
 	struct lend_ep *ep;
 	struct lend_store *store;
+	struct mn_crowd *crowd, *own; /* own: until join(); else NULL */
+	uint32_t worker;
 	LIST_HEAD(, process) processes;
 };
 
@@ -42,8 +44,9 @@ static bool on_shm(struct mn_peers *peers, lend_session session)
 static void came(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
 {
 	struct process *p = find(peers, incarnation);
-	bool shm = on_shm(peers, session);
+	bool shm;
 
+	mn_peers_hear(peers);
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p)
@@ -52,7 +55,7 @@ static void came(struct mn_peers *peers, lend_session session, const uint8_t inc
 		LIST_INSERT_HEAD(&peers->processes, p, link);
 	}
 	p->sessions++;
-	p->shm += shm;
+	shm = on_shm(peers, session) && mn_crowd_join(peers->crowd, incarnation);
 	lend_session_set(peers->ep, session, (char *)p + shm);
 }
 
@@ -65,9 +68,9 @@ static void went(struct mn_peers *peers, lend_session session)
 	if (!kept)
 		return;
 	lend_session_set(peers->ep, session, NULL);
-	p->shm -= shm;
-	if (shm && !p->shm)
-		lend_store_hangup(peers->store, p->incarnation);
+	if (shm)
+		mn_crowd_leave(peers->crowd, p->incarnation);
+	mn_peers_hear(peers);
 	if (--p->sessions)
 		return;
 	LIST_REMOVE(p, link);
@@ -82,6 +85,22 @@ static void watch(lend_session session, const uint8_t incarnation[16], bool up, 
 		went(arg, session);
 }
 
+void mn_peers_hear(struct mn_peers *peers)
+{
+	uint8_t incarnation[16];
+
+	while (mn_crowd_next(peers->crowd, peers->worker, incarnation))
+		lend_store_hangup(peers->store, incarnation);
+}
+
+void mn_peers_join(struct mn_peers *peers, struct mn_crowd *crowd, uint32_t worker)
+{
+	mn_crowd_close(peers->own);
+	peers->own = NULL;
+	peers->crowd = crowd;
+	peers->worker = worker;
+}
+
 int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers **out)
 {
 	struct mn_peers *peers = calloc(1, sizeof(*peers));
@@ -91,9 +110,11 @@ int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers 
 		return lend_fail(ENOMEM, "no memory to keep who is connected");
 	peers->ep = ep;
 	peers->store = store;
-	rc = lend_watch_sessions(ep, watch, peers);
+	peers->crowd = peers->own = mn_crowd_open(1);
+	rc = peers->own ? lend_watch_sessions(ep, watch, peers)
+			: lend_fail(ENOMEM, "no memory to keep who is connected");
 	if (rc < 0)
-		free(peers);
+		mn_peers_close(peers);
 	else
 		*out = peers;
 	return rc;
@@ -107,6 +128,7 @@ void mn_peers_close(struct mn_peers *peers)
 		LIST_REMOVE(p, link);
 		free(p);
 	}
+	mn_crowd_close(peers->own);
 	free(peers);
 }
 

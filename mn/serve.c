@@ -270,6 +270,16 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	return rc;
 }
 
+void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, uint32_t worker)
+{
+	mn_peers_join(serve->peers, crowd, worker);
+}
+
+void mn_serve_hear(struct mn_serve *serve)
+{
+	mn_peers_hear(serve->peers);
+}
+
 void mn_serve_close(struct mn_serve *serve)
 {
 	struct pins *chunk;

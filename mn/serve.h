@@ -8,12 +8,16 @@
 #define MN_SERVE_H
 
 #include "lend/rpc.h"
+#include "mn/crowd.h"
 #include "mn/store/exec.h"
 
 struct mn_serve;
 
 /* Registers everything at ep. 0 or -errno with lend_why(). */
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
+/* As mn_peers_join() and mn_peers_hear(). */
+void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, uint32_t worker);
+void mn_serve_hear(struct mn_serve *serve);
 /* After lend_close(ep): nothing is under way. */
 void mn_serve_close(struct mn_serve *serve);
 

@@ -144,6 +144,8 @@ static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation
 	    .page = LEND_MEM_PAGE,
 	    .lease = s->config.lease,
 	    .open = s->config.open,
+	    .shard = (uint8_t)s->config.shard,
+	    .shards = (uint8_t)s->config.shards,
 	    .text_len = s->text_len,
 	    .text = s->text,
 	};

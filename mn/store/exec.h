@@ -34,13 +34,13 @@ struct lend_store_config {
 	uint32_t placements;   /* messages that land in frames at once, 1 .. 4096 */
 	uint32_t open; /* operations of a client: a power of two, at most LEND_MEM_OPEN_MAX */
 	uint32_t reap; /* 1 ..: page table nodes, of 64 pages, that a step frees at most */
-	uint32_t node, epoch;  /* random, of this node and of this start */
-	uint32_t shard;        /* 0 .. 63 */
-	lend_ns lease;         /* from a process's last traffic */
-	lend_ns late;          /* a tick later than this means that the node itself was paused */
-	lend_ns revive;        /* least time to live of a grant whose adopt is forgotten: 5 s */
-	uint8_t key[16];       /* random: signs references */
-	const char *addresses; /* told in HELLO; copied; NULL: none */
+	uint32_t node, epoch;   /* random, of this node and of this start */
+	uint32_t shard, shards; /* which of the node's stores this is, below shards: 1 .. 64 */
+	lend_ns lease;          /* from a process's last traffic */
+	lend_ns late;           /* a tick later than this means that the node itself was paused */
+	lend_ns revive;         /* least time to live of a grant whose adopt is forgotten: 5 s */
+	uint8_t key[16];        /* random: signs references */
+	const char *addresses;  /* told in HELLO; copied; NULL: none */
 };
 /* Sizes for so many bytes of pages, with room for small objects; node, epoch, key stay to be set.
  */

@@ -5,7 +5,6 @@
 #include "mn/store/tree.h"
 #include "util/check.h"
 
-enum { SHARD_SHIFT = 26 };
 #define SERIAL_MAX ((UINT64_C(1) << 48) - 1)
 
 bool lend_object_room(const struct lend_store *s)
@@ -96,7 +95,7 @@ void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t seria
 	*ref = (struct lend_memref){
 	    .node = s->config.node,
 	    .epoch = s->config.epoch,
-	    .slot = s->config.shard << SHARD_SHIFT | slot,
+	    .slot = s->config.shard << LEND_MEMREF_SHARD_SHIFT | slot,
 	    .serial = serial,
 	    .root_len = len,
 	};
@@ -108,11 +107,11 @@ enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_
 {
 	/* The key is this epoch's: an older reference can only be told by its epoch. */
 	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
-	    ref->slot >> SHARD_SHIFT != s->config.shard)
+	    lend_memref_shard(ref) != s->config.shard)
 		return LEND_MEM_NOT_FOUND;
 	if (!lend_memref_verify(ref, s->config.key) || (right & ~lend_memref_rights(ref)))
 		return LEND_MEM_PERMISSION_DENIED;
-	*object = lend_object_find(s, ref->slot & ((1u << SHARD_SHIFT) - 1), ref->serial,
-				   LEND_OBJECT_SNAPSHOT);
+	*object = lend_object_find(s, ref->slot & ((1u << LEND_MEMREF_SHARD_SHIFT) - 1),
+				   ref->serial, LEND_OBJECT_SNAPSHOT);
 	return *object ? LEND_MEM_OK : LEND_MEM_NOT_FOUND;
 }

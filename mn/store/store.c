@@ -18,6 +18,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
 	    .incarnations = 256,
 	    .placements = 256,
 	    .open = LEND_MEM_OPEN_MAX,
+	    .shards = 1,
 	    .reap = 4,
 	    .lease = UINT64_C(30) * 1000000000,
 	    .late = UINT64_C(1) * 1000000000,
@@ -45,9 +46,9 @@ static bool is_valid(const struct lend_store_config *c)
 	       in(c->holds, 1, 1u << 24) && in(c->grants, 1, 1u << 24) &&
 	       in(c->clients, 1, 1u << 16) && in(c->incarnations, 1, 1u << 16) &&
 	       in(c->placements, 1, 4096) && in(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 &&
-	       lend_is_pow2(c->open) && c->shard < 64 && c->lease > 0 &&
-	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
-	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
+	       lend_is_pow2(c->open) && c->shard < c->shards &&
+	       c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 && c->lease < LEND_MEM_TTL_MAX &&
+	       c->revive < LEND_MEM_TTL_MAX && text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
 }
 
 static uint32_t buckets(uint32_t n)

@@ -224,7 +224,9 @@ uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEN
 	lend_store_u32(out + 8, hello->life);
 	lend_store_u32(out + 12, hello->page);
 	lend_store_u64(out + 16, hello->lease);
-	lend_store_u32(out + 24, hello->open);
+	lend_store_u16(out + 24, (uint16_t)hello->open);
+	out[26] = hello->shard;
+	out[27] = hello->shards;
 	lend_store_u32(out + 28, hello->text_len);
 	memcpy(out + LEND_MEMOP_HELLO_LEN, hello->text, hello->text_len);
 	return LEND_MEMOP_HELLO_LEN + hello->text_len;
@@ -241,12 +243,15 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 	hello->life = lend_load_u32(at + 8);
 	hello->page = lend_load_u32(at + 12);
 	hello->lease = lend_load_u64(at + 16);
-	hello->open = lend_load_u32(at + 24);
+	hello->open = lend_load_u16(at + 24);
+	hello->shard = at[26];
+	hello->shards = at[27];
 	hello->text_len = lend_load_u32(at + 28);
 	hello->text = (const char *)at + LEND_MEMOP_HELLO_LEN;
 	return hello->text_len == len - LEND_MEMOP_HELLO_LEN &&
 	       hello->text_len <= LEND_MEMOP_TEXT_MAX && hello->life && hello->page &&
-	       hello->open >= 1 && hello->open <= LEND_MEM_OPEN_MAX;
+	       hello->open >= 1 && hello->open <= LEND_MEM_OPEN_MAX &&
+	       hello->shard < hello->shards && hello->shards <= LEND_MEMREF_SHARDS_MAX;
 }
 
 void lend_memspace_encode(const struct lend_memspace *space, uint8_t out[16])

@@ -9,7 +9,8 @@
  *   space, 16    slot 4, epoch 4, serial 8
  *
  *   HELLO        -                                   -> node 4, epoch 4, life 4, page size 4, lease
- *                                                       in ns 8, open 4, address text length 4,
+ *                                                       in ns 8, open 2, shard 1, shards 1,
+ *                                                       address text length 4,
  * text PUT          terms, len 8, payload               -> reference GET          reference, offset
  * 8, len 8          -> the bytes ALLOC        len 8                               -> space READ
  * space, offset 8, len 8              -> the bytes WRITE        space, offset 8, len 8, payload ->
@@ -152,6 +153,10 @@ struct lend_memhello {
 	uint32_t node, epoch, life, page;
 	uint64_t lease; /* ns */
 	uint32_t open;  /* operations, at most LEND_MEM_OPEN_MAX */
+	/* Which of the node's workers answered, and how many there are: 1 ..
+	 * LEND_MEMREF_SHARDS_MAX. Node and epoch are the same at all; each has lives and operation
+	 * ids of its own. */
+	uint8_t shard, shards;
 	uint32_t text_len;
 	const char *text; /* the workers' addresses, comma separated; no zero at the end */
 };

@@ -24,7 +24,9 @@ enum {
 	LEND_MEMREF_LEN = 64,
 	LEND_MEMREF_VERSION = 1,
 	LEND_MEMREF_DEPTH_MAX = 2,
-	LEND_MEMREF_TEXT = 86, /* characters of base64url, without padding */
+	LEND_MEMREF_TEXT = 86,        /* characters of base64url, without padding */
+	LEND_MEMREF_SHARD_SHIFT = 26, /* of slot: the worker that has it, above; its entry, below */
+	LEND_MEMREF_SHARDS_MAX = 64,
 };
 #define LEND_MEMREF_ROOT_MAX ((UINT64_C(1) << 40) - 1) /* bytes of a snapshot */
 
@@ -53,6 +55,10 @@ bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref
 uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first);
 uint64_t lend_memref_len(const struct lend_memref *ref);
 unsigned lend_memref_rights(const struct lend_memref *ref);
+static inline uint32_t lend_memref_shard(const struct lend_memref *ref)
+{
+	return ref->slot >> LEND_MEMREF_SHARD_SHIFT;
+}
 
 /* Narrows to [offset, offset + len) of ref with these rights. 0; -ERANGE, -EPERM (a right that ref
  * has not), -EMLINK (sliced twice already). out may be ref; it is untouched on failure. */

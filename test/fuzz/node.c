@@ -25,6 +25,7 @@ static void make_fresh(void)
 	config.node = 11;
 	config.epoch = 7;
 	config.shard = 2;
+	config.shards = 64;
 	config.addresses = "shm:mn0";
 	memset(config.key, 9, sizeof(config.key));
 	size = lend_store_size(&config);

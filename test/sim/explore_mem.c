@@ -26,6 +26,7 @@ void ex_mem_open(struct ex_node *n)
 						  .open = 4,
 						  .node = 11,
 						  .shard = 2,
+						  .shards = 3,
 						  .lease = LEASE_MS * LEND_MS,
 						  .late = 10000 * LEND_MS,
 						  .revive = REVIVE_MS * LEND_MS};

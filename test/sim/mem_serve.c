@@ -47,6 +47,7 @@ static void configure(struct sim *sim, uint32_t node)
 	    .revive = p->lease_us * 500,
 	    .addresses = lend_rng_below(&r, 2) ? "sim:0,sim:1" : NULL,
 	};
+	s->cfg.shards = s->cfg.shard + 1 + (uint32_t)lend_rng_below(&r, 64 - s->cfg.shard);
 	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: the larger objects go bit by bit */
 	if (sim->mem->sparse)
 		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;

@@ -126,7 +126,7 @@ Test(memop, limits_in_pairs)
 Test(memop, replies_round_trip_and_refuse_bad_lengths)
 {
 	uint8_t bytes[LEND_MEMOP_REPLY_MAX];
-	struct lend_memhello h = {1, 2, 3, 4096, 5, 1024, 7, "shm:mn0"}, got;
+	struct lend_memhello h = {1, 2, 3, 4096, 5, 1024, 62, 63, 7, "shm:mn0"}, got;
 	uint32_t n = lend_memhello_encode(&h, bytes);
 	struct lend_memstats stats = {.pages_total = 1, .tx_bytes = 2}, back;
 
@@ -134,6 +134,9 @@ Test(memop, replies_round_trip_and_refuse_bad_lengths)
 		cr_assert_not(lend_memhello_decode(bytes, cut, &got));
 	cr_assert(lend_memhello_decode(bytes, n, &got));
 	cr_assert_eq(got.life, 3);
+	cr_assert_eq(got.open, 1024);
+	cr_assert_eq(got.shard, 62);
+	cr_assert_eq(got.shards, 63);
 	cr_assert_eq(memcmp(got.text, "shm:mn0", 7), 0);
 
 	n = lend_memstats_encode(&stats, bytes);
@@ -159,7 +162,8 @@ Test(memop, kinds_that_are_none)
 
 Test(memop, a_hello_that_makes_no_sense)
 {
-	struct lend_memhello good = {.life = 1, .page = 4096, .open = 1, .text = ""}, h, got;
+	struct lend_memhello good = {.life = 1, .page = 4096, .open = 1, .shards = 1, .text = ""},
+			     h, got;
 	static const struct {
 		size_t at;
 		uint32_t bad;
@@ -177,6 +181,14 @@ Test(memop, a_hello_that_makes_no_sense)
 		cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got),
 			      "row %zu", i);
 	}
+	h = good;
+	h.shard = h.shards; /* one of them it must be */
+	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
+	h.shard = 63;
+	h.shards = 64;
+	cr_expect(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
+	h.shards = 65;
+	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	n = lend_memhello_encode(&good, bytes);
 	n += LEND_MEMOP_TEXT_MAX + 1; /* a text that is too long, and says so */
 	bytes[28] = (LEND_MEMOP_TEXT_MAX + 1) & 255;

@@ -40,6 +40,7 @@ KIT struct kit *kit_open(uint32_t pages, uint32_t epoch)
 	k->config.node = 11;
 	k->config.epoch = epoch;
 	k->config.shard = 2;
+	k->config.shards = 3;
 	k->config.addresses = "shm:mn0";
 	memset(k->config.key, (int)epoch, sizeof(k->config.key));
 	k->size = lend_store_size(&k->config);

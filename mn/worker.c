@@ -1,0 +1,142 @@
+#include "mn/worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lend/stats.h"
+#include "sys/cpu.h"
+#include "sys/why.h"
+
+int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, const char *listen)
+{
+	struct lend_config c = LEND_CONFIG_INIT;
+	int rc;
+
+	c.listen = listen;
+	c.eal = config->eal;
+	c.capture = config->capture;
+	c.capture_limit = config->capture_limit;
+	c.sessions = 2 * config->clients + 512; /* each process has one for its lease, too */
+	c.receive_budget = UINT64_C(256) << 20;
+	rc = lend_open(&c, &worker->ep);
+	return rc < 0 ? rc : lend_address(worker->ep, worker->address, sizeof(worker->address));
+}
+
+/* Where pages can be mapped by others, the arena can be found again, too. */
+static int open_memory(struct mn_worker *worker, const struct mn_config *config,
+		       const struct lend_store_config *c)
+{
+	const char *kind = config->memory;
+	struct stat st;
+	int rc;
+
+	if (c->shards > 1 && strchr(kind, '/') && (stat(kind, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return lend_fail(
+		    EINVAL,
+		    "--memory %s: one file is one worker's; give a folder, \"memfd\" or "
+		    "\"huge\", or --workers 1",
+		    kind);
+	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c));
+	if (rc < 0)
+		return rc;
+	kind = strcmp(kind, "private") ? "memfd" : "private";
+	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c));
+}
+
+int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
+		   const struct lend_store_config *store, struct mn_crowd *crowd)
+{
+	struct lend_store_config c = *store;
+	int rc;
+
+	c.shard = worker->index;
+	worker->pin = config->pin;
+	rc = open_memory(worker, config, &c);
+	if (rc < 0)
+		return rc;
+	worker->store =
+	    lend_store_init(worker->arena.base, &c, worker->pages.base, lend_now(worker->ep));
+	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
+	if (rc < 0)
+		return rc;
+	mn_serve_join(worker->serve, crowd, worker->index);
+	worker->crowd = crowd;
+	mn_crowd_wake(crowd, worker->index, worker->ep);
+	return 0;
+}
+
+static int turn(struct mn_worker *worker)
+{
+	int rc = lend_turn(worker->ep, lend_store_deadline(worker->store));
+
+	mn_serve_hear(worker->serve);
+	if (lend_now(worker->ep) >= lend_store_deadline(worker->store))
+		lend_store_tick(worker->store, lend_now(worker->ep));
+	return rc;
+}
+
+int mn_worker_run(struct mn_worker *worker)
+{
+	int rc = worker->pin ? lend_cpu_pin(lend_cpu_at((int)worker->index)) : 0;
+
+	while (!atomic_load_explicit(worker->leaving, memory_order_relaxed) && rc >= 0)
+		rc = turn(worker);
+	return rc < 0 ? rc : 0;
+}
+
+static void *work(void *arg)
+{
+	struct mn_worker *worker = arg;
+
+	worker->rc = mn_worker_run(worker);
+	if (worker->rc < 0)
+		(void)snprintf(worker->why, sizeof(worker->why), "%s", lend_why());
+	return NULL;
+}
+
+int mn_worker_start(struct mn_worker *worker)
+{
+	int rc = pthread_create(&worker->thread, NULL, work, worker);
+
+	worker->running = rc == 0;
+	return rc ? lend_fail(rc, "no thread for worker %u: %s; ask for fewer --workers",
+			      worker->index, strerror(rc))
+		  : 0;
+}
+
+int mn_worker_join(struct mn_worker *worker)
+{
+	if (!worker->running)
+		return 0;
+	worker->running = false;
+	(void)pthread_join(worker->thread, NULL);
+	return worker->rc < 0 ? lend_fail(-worker->rc, "worker %u: %s", worker->index, worker->why)
+			      : 0;
+}
+
+void mn_worker_close_endpoint(struct mn_worker *worker)
+{
+	struct lend_stats stats;
+
+	if (!worker->ep)
+		return;
+	if (worker->crowd)
+		mn_crowd_wake(worker->crowd, worker->index, NULL);
+	lend_stats(worker->ep, &stats);
+	worker->tx_bytes = stats.tx_bytes;
+	lend_close(worker->ep);
+	worker->ep = NULL;
+	if (worker->store)
+		lend_store_set_tx_bytes(worker->store, worker->tx_bytes);
+}
+
+void mn_worker_close(struct mn_worker *worker)
+{
+	mn_worker_close_endpoint(worker);
+	if (worker->serve)
+		mn_serve_close(worker->serve);
+	mn_memory_close(&worker->arena);
+	mn_memory_close(&worker->pages);
+}
