@@ -49,6 +49,9 @@ struct __attribute__((may_alias)) cn_op {
 	bool again;       /* and the operation goes on after it */
 	uint64_t session; /* of the call under way */
 	int err;          /* why it could not start, for lend_op_wait() */
+	uint32_t kids;    /* parts under way, when it has been parted */
+	bool parted;
+	struct cn_op *parent; /* of a part */
 };
 _Static_assert(sizeof(struct cn_op) <= sizeof(((struct lend_op *)0)->reserved), "fits");
 TAILQ_HEAD(cn_ops, cn_op);
@@ -110,6 +113,8 @@ struct cn_hold {
 	uint32_t count; /* 0: never used; UINT32_MAX: removed */
 };
 
+struct cn_part; /* parts.c: one of the calls of an operation that has several under way */
+
 struct lend_mem {
 	struct lend_ep *ep;
 	uint32_t client;
@@ -130,6 +135,7 @@ struct lend_mem {
 	uint32_t spaces, space_free, orphans;
 	struct cn_hold *hold;
 	uint32_t hold_cap, hold_used; /* used: removed ones too */
+	struct cn_part *parts;        /* at rest */
 };
 
 /* op.c */
@@ -146,8 +152,18 @@ void cn_pump(struct lend_mem *mem);
 enum cn_went { CN_WENT, CN_LATER, CN_NEVER };
 enum cn_went cn_call_start(struct cn_op *op);
 
+/* parts.c: operations of several calls at once */
+bool cn_parts_wanted(const struct cn_op *op);
+/* Starts its parts; it goes on when they have ended. */
+void cn_parts_start(struct cn_op *op);
+/* Of a release: CN_GO (one node has them all), CN_PARTED (started), CN_HOLD_ON, or the status that
+ * it ends with for want of memory. */
+int cn_parts_by_node(struct cn_op *op);
+void cn_parts_cancel(struct cn_op *op);
+void cn_parts_drop(struct lend_mem *mem);
+
 /* step.c: what an operation says, and what a reply means */
-enum { CN_GO = -1, CN_HOLD_ON = -2 };
+enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };
 /* Before a call: CN_GO, CN_HOLD_ON (a node has yet to say who it is), or the status that it ends
  * with without a call. */
 int cn_step_before(struct cn_op *op);
@@ -160,6 +176,7 @@ void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran);
 /* order.c */
 void cn_order_add(struct cn_op *op);
 void cn_order_del(struct cn_op *op);
+bool cn_order_wide(const struct cn_op *op); /* a release of several references */
 bool cn_order_free(const struct cn_op *op);
 /* The node that has yet to say what became of an earlier one that ended without a result; or NULL.
  */

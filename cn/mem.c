@@ -36,6 +36,7 @@ static void destroy(struct lend_mem *mem)
 		cn_clean_drop(mem->node[i]);
 		free(mem->node[i]);
 	}
+	cn_parts_drop(mem);
 	free(mem->space);
 	free(mem->hold);
 	free(mem);
@@ -100,7 +101,8 @@ static void cancel_all(struct lend_mem *mem)
 	while ((op = TAILQ_FIRST(&mem->wait)))
 		cn_op_finish(op, LEND_CANCELLED, LEND_RAN_NO);
 	TAILQ_FOREACH(op, &mem->flight, all)
-	lend_call_cancel(mem->ep, &cn_op_outer(op)->call);
+	if (!op->parted)
+		lend_call_cancel(mem->ep, &cn_op_outer(op)->call);
 }
 
 static void bye_done(struct lend_call *call)

@@ -123,9 +123,13 @@ static bool try_start(struct cn_op *op)
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 		return true;
 	}
-	rc = cn_step_before(op);
+	rc = cn_order_wide(op) ? cn_parts_by_node(op) : CN_GO;
+	if (rc == CN_GO)
+		rc = cn_step_before(op);
 	if (rc == CN_HOLD_ON)
 		return false;
+	if (rc == CN_PARTED)
+		return true;
 	if (rc != CN_GO) {
 		cn_op_finish(op, (enum lend_status)rc, rc == LEND_OK ? LEND_RAN_YES : LEND_RAN_NO);
 		return true;
@@ -136,6 +140,10 @@ static bool try_start(struct cn_op *op)
 		    cn_node_wake(node, op->deadline == LEND_NEVER ? 0 : op->deadline - now) == 0)
 			return false;
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+		return true;
+	}
+	if (cn_parts_wanted(op)) {
+		cn_parts_start(op);
 		return true;
 	}
 	switch (cn_call_start(op)) {
@@ -194,9 +202,10 @@ void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)
 		cn_pump(mem);
 	} else if (o->state == CN_FLIGHT) {
 		o->cancelled = true;
-		if (o->ended) /* only the memory is still out */
-			return;
-		lend_call_cancel(mem->ep, &op->call);
+		if (o->parted)
+			cn_parts_cancel(o);
+		else if (!o->ended) /* else only the memory is still out */
+			lend_call_cancel(mem->ep, &op->call);
 	}
 }
 
@@ -205,11 +214,12 @@ int lend_op_wait(struct lend_mem *mem, struct lend_op *op)
 	struct cn_op *o = cn_op_inner(op);
 
 	while (o->state == CN_WAIT || o->state == CN_FLIGHT) {
-		int rc = lend_turn(mem->ep, o->state == CN_WAIT ? o->deadline : LEND_NEVER);
+		bool waits = o->state == CN_WAIT || o->parted; /* or a part may */
+		int rc = lend_turn(mem->ep, waits ? o->deadline : LEND_NEVER);
 
 		if (rc < 0)
 			return rc;
-		if (o->state == CN_WAIT)
+		if (waits)
 			cn_pump(mem);
 	}
 	if (o->err == EHOSTUNREACH)

@@ -57,9 +57,9 @@ static bool clash(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_o
 	return a == CN_CHANGE && b == CN_CHANGE;
 }
 
-static bool is_wide(const struct cn_op *op)
+bool cn_order_wide(const struct cn_op *op)
 {
-	return op->kind == LEND_MEMOP_RELEASE && op->n > 1;
+	return op->kind == LEND_MEMOP_RELEASE && op->n > 1 && !op->parent;
 }
 
 static bool has_ref(const struct cn_op *op)
@@ -88,7 +88,9 @@ static struct cn_ops *bucket_of(struct lend_mem *mem, uint64_t hash)
 
 void cn_order_add(struct cn_op *op)
 {
-	if (is_wide(op)) {
+	if (op->parent) /* has its place */
+		return;
+	if (cn_order_wide(op)) {
 		TAILQ_INSERT_TAIL(&op->mem->wide, op, key);
 		return;
 	}
@@ -100,7 +102,9 @@ void cn_order_add(struct cn_op *op)
 
 void cn_order_del(struct cn_op *op)
 {
-	if (is_wide(op)) {
+	if (op->parent)
+		return;
+	if (cn_order_wide(op)) {
 		TAILQ_REMOVE(&op->mem->wide, op, key);
 		return;
 	}
@@ -129,7 +133,9 @@ bool cn_order_free(const struct cn_op *op)
 {
 	const struct cn_op *o;
 
-	if (is_wide(op))
+	if (op->parent)
+		return true;
+	if (cn_order_wide(op))
 		return wide_free(op);
 	if (!op->hash)
 		return true;
@@ -166,7 +172,7 @@ static bool left(const struct cn_slot *slot, const struct cn_op *op)
 
 struct cn_node *cn_order_left(const struct cn_op *op)
 {
-	if (class_of(op->kind) != CN_CHANGE && !is_seal(op))
+	if (op->parent || (class_of(op->kind) != CN_CHANGE && !is_seal(op)))
 		return NULL;
 	for (uint32_t i = 0; i < op->mem->nodes; i++) {
 		struct cn_node *node = op->mem->node[i];

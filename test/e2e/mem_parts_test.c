@@ -1,0 +1,277 @@
+/* Goal: an operation of many calls at once is one operation: it moves every byte, ends once, leaves
+ * nothing when it is cut, and a release of references of several nodes reaches each of them.
+ * Method: long puts and gets of odd lengths, offsets and pieces; cancelled after some turns, timed
+ * out, node killed or client closed on the way; the nodes' counters are the witnesses. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "e2e/mem_node.h"
+#include "lend/stats.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum { LEN = 21 * (1 << 20) + 4321 };
+
+static char *in, *out;
+
+static void fill(void)
+{
+	in = malloc(LEN);
+	out = calloc(1, LEN);
+	mem_fill(in, LEN, 11);
+}
+
+static void both(void (*round)(struct mem_node *node))
+{
+	static const char *const carrier[] = {"shm", "udp"};
+
+	fill();
+	for (int i = 0; i < 2; i++) {
+		struct mem_node node;
+
+		mem_node_start(&node, carrier[i], "256M", "");
+		round(&node);
+		mem_node_stop(&node);
+	}
+	free(in);
+	free(out);
+}
+
+/* Pieces that no part and no page begins or ends with. */
+static int cut(char *bytes, size_t len, struct iovec *iov)
+{
+	static const size_t piece[] = {1, 4095, 3 << 20, 0, (2 << 20) + 7};
+	size_t at = 0;
+	int n = 0;
+
+	for (; n < 5; at += piece[n], n++)
+		iov[n] = (struct iovec){bytes + at, piece[n]};
+	iov[n] = (struct iovec){bytes + at, len - at};
+	return n + 1;
+}
+
+static void pieces_round(struct mem_node *node)
+{
+	struct lend_op op = {.timeout = 20 * SECOND};
+	struct iovec iov[6];
+	struct lend_ref ref;
+	lend_space space;
+	int n = cut(in, LEN, iov);
+
+	cr_assert_eq(mem_end(node->mem, &op, lend_put(node->mem, iov, n, NULL, &op)), LEND_OK);
+	ref = op.ref;
+	cr_assert_eq(lend_ref_len(&ref), LEN);
+	n = cut(out, LEN - 12345, iov);
+	op = (struct lend_op){.timeout = 20 * SECOND};
+	cr_assert_eq(mem_end(node->mem, &op, lend_get(node->mem, &ref, 12345, iov, n, &op)),
+		     LEND_OK);
+	cr_assert(!memcmp(in + 12345, out, LEN - 12345));
+	op = (struct lend_op){.timeout = 20 * SECOND};
+	cr_assert_eq(mem_end(node->mem, &op, lend_space_map(node->mem, &ref, &space, &op)),
+		     LEND_OK);
+	op = (struct lend_op){.timeout = 20 * SECOND};
+	n = cut(in, LEN - 777, iov); /* the same bytes, shifted */
+	cr_assert_eq(mem_end(node->mem, &op, lend_space_write(node->mem, space, 777, iov, n, &op)),
+		     LEND_OK);
+	op = (struct lend_op){.timeout = 20 * SECOND};
+	n = cut(out, LEN, iov);
+	cr_assert_eq(mem_end(node->mem, &op, lend_space_read(node->mem, space, 0, iov, n, &op)),
+		     LEND_OK);
+	cr_assert(!memcmp(in, out, 777) && !memcmp(in, out + 777, LEN - 777));
+	cr_assert_eq(mem_get(node->mem, &ref, 0, out, LEN), LEND_OK);
+	cr_assert(!memcmp(in, out, LEN), "the snapshot changed");
+	op = (struct lend_op){.timeout = 20 * SECOND};
+	cr_assert_eq(mem_end(node->mem, &op, lend_space_free(node->mem, space, &op)), LEND_OK);
+	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
+}
+
+Test(mem_parts, pieces)
+{
+	both(pieces_round);
+}
+
+static int ends;
+
+static void count(struct lend_op *op)
+{
+	(void)op;
+	ends++;
+}
+
+/* Cancelled after 0, 1, 2 ... turns: whatever is under way then, nothing stays. */
+static void cancel_round(struct mem_node *node)
+{
+	struct iovec iov = {in, LEN}, into = {out, LEN};
+	struct lend_ref ref = mem_put(node->mem, in, LEN, NULL);
+
+	for (int turns = 0; turns < 120; turns += 1 + turns / 8) {
+		struct lend_op put = {.timeout = 20 * SECOND, .done = count};
+		struct lend_op get = {.timeout = 20 * SECOND, .done = count};
+
+		ends = 0;
+		cr_assert_eq(lend_put(node->mem, &iov, 1, NULL, &put), 0);
+		cr_assert_eq(lend_get(node->mem, &ref, 0, &into, 1, &get), 0);
+		for (int i = 0; i < turns; i++)
+			cr_assert_geq(lend_poll(node->ep), 0);
+		lend_op_cancel(node->mem, &put);
+		lend_op_cancel(node->mem, &get);
+		cr_assert_eq(lend_op_wait(node->mem, &put), 0);
+		cr_assert_eq(lend_op_wait(node->mem, &get), 0);
+		cr_assert_eq(ends, 2, "%d turns: %d ends", turns, ends);
+		if (put.status == LEND_OK)
+			cr_assert_eq(mem_release(node->mem, &put.ref), LEND_OK);
+		else
+			cr_assert_eq(put.status, LEND_CANCELLED, "%d", put.status);
+		cr_assert(mem_pages_become(node->ep, node->mem, (LEN + 4095) / 4096, 2000),
+			  "after %d turns", turns);
+	}
+	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
+}
+
+Test(mem_parts, cancelled)
+{
+	both(cancel_round);
+}
+
+static void timeout_round(struct mem_node *node)
+{
+	struct iovec iov = {in, LEN};
+	struct lend_mem_stat stat;
+
+	mem_stat(node->mem, &stat); /* it is connected */
+	for (lend_ns ns = 1000; ns < SECOND / 5; ns *= 2) {
+		struct lend_op op = {.timeout = ns};
+
+		if (mem_end(node->mem, &op, lend_put(node->mem, &iov, 1, NULL, &op)) == LEND_OK)
+			cr_assert_eq(mem_release(node->mem, &op.ref), LEND_OK);
+		else
+			cr_assert_eq(op.status, LEND_DEADLINE_EXCEEDED, "%d", op.status);
+	}
+}
+
+Test(mem_parts, timed_out)
+{
+	both(timeout_round);
+}
+
+/* The client is closed with a put and a get on the way. */
+static void close_round(struct mem_node *node)
+{
+	struct lend_op put = {.timeout = 20 * SECOND, .done = count};
+	struct lend_op get = {.timeout = 20 * SECOND, .done = count};
+	struct iovec iov = {in, LEN}, into = {out, LEN};
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	struct lend_ref ref;
+
+	mem_client_open(node, &ep, &mem);
+	ref = mem_put(mem, in, LEN, NULL);
+	ends = 0;
+	cr_assert_eq(lend_put(mem, &iov, 1, NULL, &put), 0);
+	cr_assert_eq(lend_get(mem, &ref, 0, &into, 1, &get), 0);
+	for (int i = 0; i < 20; i++)
+		cr_assert_geq(lend_poll(ep), 0);
+	mem_client_close(ep, mem);
+	cr_assert_eq(ends, 2);
+}
+
+Test(mem_parts, closed)
+{
+	both(close_round);
+}
+
+static void node_dies(const char *carrier)
+{
+	struct lend_op put = {.timeout = 20 * SECOND, .done = count};
+	struct lend_op get = {.timeout = 20 * SECOND, .done = count};
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct iovec iov, into;
+	struct mem_node node;
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	struct lend_ref ref;
+
+	fill();
+	iov = (struct iovec){in, LEN};
+	into = (struct iovec){out, LEN};
+	config.probe = SECOND / 50;
+	config.dead = SECOND / 2;
+	mem_node_start(&node, carrier, "256M", "");
+	cr_assert_eq(lend_open(&config, &ep), 0);
+	cr_assert_eq(lend_mem_open(ep, node.address, &mem), 0);
+	ref = mem_put(mem, in, LEN, NULL);
+	ends = 0;
+	cr_assert_eq(lend_put(mem, &iov, 1, NULL, &put), 0);
+	cr_assert_eq(lend_get(mem, &ref, 0, &into, 1, &get), 0);
+	for (int i = 0; i < 20; i++)
+		cr_assert_geq(lend_poll(ep), 0);
+	kill(node.pid, SIGKILL);
+	waitpid(node.pid, NULL, 0);
+	cr_assert_eq(lend_op_wait(mem, &put), 0);
+	cr_assert_eq(lend_op_wait(mem, &get), 0);
+	cr_assert_eq(ends, 2);
+	cr_assert_eq(put.status, LEND_UNAVAILABLE, "%d", put.status);
+	cr_assert_eq(get.status, LEND_UNAVAILABLE, "%d", get.status);
+	mem_client_close(ep, mem);
+	mem_client_close(node.ep, node.mem);
+	free(in);
+	free(out);
+}
+
+Test(mem_parts, node_dies_shm)
+{
+	node_dies("shm");
+}
+
+Test(mem_parts, node_dies_udp)
+{
+	node_dies("udp");
+}
+
+/* References of three nodes, by turns, some of them held twice: one operation gives up all. One
+ * node that is gone keeps nothing of the others. */
+Test(mem_parts, released_over_several_nodes)
+{
+	enum { NODES = 3, EACH = 50, N = NODES * EACH };
+	static struct lend_ref ref[N + 1];
+	struct mem_node node[NODES];
+	struct lend_op op = {.timeout = 5 * SECOND};
+	struct lend_stats before, after;
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	char nodes[400];
+
+	for (int i = 0; i < NODES; i++)
+		mem_node_start(&node[i], i == 1 ? "udp" : "shm", "16M", "");
+	snprintf(nodes, sizeof(nodes), "%s,%s,%s", node[0].address, node[1].address,
+		 node[2].address);
+	cr_assert_eq(lend_open(NULL, &ep), 0);
+	cr_assert_eq(lend_mem_open(ep, nodes, &mem), 0);
+	for (int i = 0; i < N; i++)
+		ref[i] = mem_put(mem, "abc", 4, NULL);
+	ref[N] = ref[7];
+	cr_assert_eq(mem_adopt(mem, &ref[7]), LEND_OK);
+	lend_stats(ep, &before);
+	cr_assert_eq(mem_end(mem, &op, lend_release(mem, ref, N + 1, &op)), LEND_OK, "%d",
+		     op.status);
+	lend_stats(ep, &after);
+	cr_assert_leq(after.tx_datagrams - before.tx_datagrams, EACH,
+		      "one call per node, not more");
+	for (int i = 0; i < NODES; i++)
+		cr_assert(mem_pages_become(node[i].ep, node[i].mem, 0, 2000), "node %d", i);
+	for (int i = 0; i < N; i++)
+		ref[i] = mem_put(mem, "abc", 4, NULL);
+	kill(node[2].pid, SIGKILL);
+	waitpid(node[2].pid, NULL, 0);
+	op = (struct lend_op){.timeout = 5 * SECOND};
+	cr_assert_eq(mem_end(mem, &op, lend_release(mem, ref, N, &op)), LEND_UNAVAILABLE);
+	mem_node_stop(&node[0]);
+	mem_node_stop(&node[1]);
+	mem_client_close(ep, mem);
+	mem_client_close(node[2].ep, node[2].mem);
+}
