@@ -90,7 +90,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->id = (uint32_t)number(state, "id", arg, UINT32_MAX, false);
 		return 0;
 	case 'c':
-		config->clients = (uint32_t)number(state, "clients", arg, 65536, false);
+		config->clients = (uint32_t)number(state, "clients", arg, 65535, false);
 		return 0;
 	case 'w':
 		config->workers =

@@ -62,7 +62,7 @@ static void audit_objects(struct audit *a)
 		spaces += o->kind == LEND_OBJECT_SPACE;
 		if (o->kind == LEND_OBJECT_SNAPSHOT && !o->holds && !o->grants)
 			a->bad = "a snapshot that nobody keeps";
-		visit(a, o->view.root, o->view.height);
+		visit(a, o->root, o->height);
 	}
 	if (used != s->object.used || spaces != s->counts.spaces)
 		a->bad = "objects are miscounted";
@@ -117,7 +117,7 @@ static void audit_keepers(struct audit *a)
 	for (uint32_t i = 1; i <= s->object.top; i++) {
 		const struct lend_object *o = lend_object_at(s, i);
 
-		if (!o->serial)
+		if (!o->serial || o->kind != LEND_OBJECT_SNAPSHOT)
 			continue;
 		holds += o->holds;
 		for (uint32_t g = o->grants; g; g = lend_grant_at(s, g)->next)

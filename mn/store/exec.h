@@ -26,10 +26,10 @@ struct lend_store;
 
 struct lend_store_config {
 	uint32_t pages;        /* of LEND_MEM_PAGE that can be used, 1 .. 2^24 */
-	uint32_t objects;      /* snapshots and spaces, 1 .. 2^24 */
-	uint32_t holds;        /* 1 .. 2^24 */
-	uint32_t grants;       /* 1 .. 2^24 */
-	uint32_t clients;      /* 1 .. 2^16; each costs open records of 48 bytes */
+	uint32_t objects;      /* snapshots and spaces, 1 .. 2^24 - 1 */
+	uint32_t holds;        /* 1 .. 2^24 - 1 */
+	uint32_t grants;       /* 1 .. 2^24 - 1 */
+	uint32_t clients;      /* 1 .. 2^16 - 1; each costs open records of 80 bytes */
 	uint32_t incarnations; /* processes, 1 .. 2^16 */
 	uint32_t placements;   /* messages that land in frames at once, 1 .. 4096 */
 	uint32_t open; /* operations of a client: a power of two, at most LEND_MEM_OPEN_MAX */

@@ -1,7 +1,11 @@
 #include "mn/store/hold.h"
 
+#include <string.h>
+
 #include "mn/store/space.h"
 #include "util/check.h"
+
+enum { INDEX_MASK = (1 << 24) - 1, CLIENT_MASK = (1 << 16) - 1 };
 
 static uint32_t *bucket(const struct lend_store *s, uint32_t object, uint32_t client)
 {
@@ -23,15 +27,20 @@ void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
 {
 	uint32_t *b = bucket(s, object, client);
 	struct lend_client *c = lend_client_at(s, client);
+	struct lend_hold *h;
 	uint32_t i;
 
 	LEND_TAKE(s, hold, i);
 	LEND_CHECK(i);
-	*lend_hold_at(s, i) =
-	    (struct lend_hold){.object = object, .client = client, .chain = *b, .next = c->holds};
+	h = lend_hold_at(s, i);
+	memset(h, 0, sizeof(*h));
+	h->object = object & INDEX_MASK;
+	h->client = client & CLIENT_MASK;
+	h->chain = *b & INDEX_MASK;
+	h->next = c->holds & INDEX_MASK;
 	*b = i;
 	if (c->holds)
-		lend_hold_at(s, c->holds)->prev = i;
+		lend_hold_at(s, c->holds)->prev = i & INDEX_MASK;
 	c->holds = i;
 	lend_object_at(s, object)->holds++;
 }
@@ -39,11 +48,15 @@ void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
 void lend_hold_remove(struct lend_store *s, uint32_t hold)
 {
 	struct lend_hold *h = lend_hold_at(s, hold);
-	uint32_t *at = bucket(s, h->object, h->client);
+	uint32_t *first = bucket(s, h->object, h->client), i = *first;
 
-	while (*at != hold)
-		at = &lend_hold_at(s, *at)->chain;
-	*at = h->chain;
+	if (i == hold) {
+		*first = h->chain;
+	} else {
+		while (lend_hold_at(s, i)->chain != hold)
+			i = lend_hold_at(s, i)->chain;
+		lend_hold_at(s, i)->chain = h->chain;
+	}
 	if (h->prev)
 		lend_hold_at(s, h->prev)->next = h->next;
 	else

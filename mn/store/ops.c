@@ -24,7 +24,7 @@ static void record_object(struct lend_step *t, uint32_t object)
 {
 	t->record.slot = object;
 	t->record.serial = lend_object_at(t->s, object)->serial;
-	t->record.len = lend_object_at(t->s, object)->view.len;
+	t->record.len = lend_object_at(t->s, object)->len;
 }
 
 static void make_snapshot(struct lend_step *t, const struct lend_view *view)
@@ -73,6 +73,7 @@ enum lend_mem_status lend_op_get(struct lend_step *t)
 {
 	enum lend_mem_status status;
 	uint64_t first, len = lend_memref_range(&t->op->ref, &first);
+	struct lend_view view;
 	uint32_t object;
 
 	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_READ, &object);
@@ -80,7 +81,8 @@ enum lend_mem_status lend_op_get(struct lend_step *t)
 		return status;
 	if (!is_inside(t->op->offset, t->op->len, len))
 		return LEND_MEM_OUT_OF_RANGE;
-	emit(t, &lend_object_at(t->s, object)->view, first + t->op->offset, t->op->len);
+	view = lend_object_view(t->s, object);
+	emit(t, &view, first + t->op->offset, t->op->len);
 	return LEND_MEM_OK;
 }
 
@@ -98,54 +100,57 @@ enum lend_mem_status lend_op_alloc(struct lend_step *t)
 }
 
 /* The space that an operation names, with its range inside. */
-static enum lend_mem_status find_range(const struct lend_step *t, struct lend_object **object)
+static enum lend_mem_status find_range(const struct lend_step *t, uint32_t *space,
+				       struct lend_view *view)
 {
-	uint32_t i = lend_op_space(t->s, t->client, &t->op->space);
-
-	*object = lend_object_at(t->s, i);
-	if (!i)
+	*space = lend_op_space(t->s, t->client, &t->op->space);
+	*view = lend_object_view(t->s, *space);
+	if (!*space)
 		return LEND_MEM_NOT_FOUND;
-	if (!is_inside(t->op->offset, t->op->len, (*object)->view.len))
+	if (!is_inside(t->op->offset, t->op->len, view->len))
 		return LEND_MEM_OUT_OF_RANGE;
 	return LEND_MEM_OK;
 }
 
 enum lend_mem_status lend_op_read(struct lend_step *t)
 {
-	struct lend_object *space;
-	enum lend_mem_status status = find_range(t, &space);
+	struct lend_view view;
+	uint32_t space;
+	enum lend_mem_status status = find_range(t, &space, &view);
 
 	if (status)
 		return status;
-	emit(t, &space->view, t->op->offset, t->op->len);
+	emit(t, &view, t->op->offset, t->op->len);
 	return LEND_MEM_OK;
 }
 
 enum lend_mem_status lend_op_write(struct lend_step *t)
 {
-	struct lend_object *space;
-	enum lend_mem_status status = find_range(t, &space);
+	struct lend_view view;
+	uint32_t space;
+	enum lend_mem_status status = find_range(t, &space, &view);
 
 	if (status)
 		return status;
-	if (!lend_cow_write(t->s, &space->view, t->op->offset, t->op->len, &t->payload, t->placed))
+	if (!lend_cow_write(t->s, &view, t->op->offset, t->op->len, &t->payload, t->placed))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
+	lend_object_at(t->s, space)->root = view.root;
 	return LEND_MEM_OK;
 }
 
 enum lend_mem_status lend_op_seal(struct lend_step *t)
 {
-	struct lend_object *space;
-	struct lend_view view;
-	enum lend_mem_status status = find_range(t, &space);
+	struct lend_view whole, view;
+	uint32_t space;
+	enum lend_mem_status status = find_range(t, &space, &whole);
 
 	if (status)
 		return status;
 	if (!lend_object_room(t->s) || !lend_terms_room(t->s, &t->op->terms) ||
-	    !lend_tree_share(t->s, &space->view, t->op->offset, t->op->len, &view))
+	    !lend_tree_share(t->s, &whole, t->op->offset, t->op->len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (t->op->flags & LEND_MEMOP_CONSUME)
-		lend_space_end(t->s, lend_op_space(t->s, t->client, &t->op->space));
+		lend_space_end(t->s, space);
 	make_snapshot(t, &view);
 	return LEND_MEM_OK;
 }
@@ -154,14 +159,14 @@ enum lend_mem_status lend_op_map(struct lend_step *t)
 {
 	enum lend_mem_status status;
 	uint64_t first, len = lend_memref_range(&t->op->ref, &first);
-	struct lend_view view;
+	struct lend_view whole, view;
 	uint32_t object;
 
 	status = lend_snapshot_find(t->s, &t->op->ref, LEND_RIGHT_MAP, &object);
 	if (status)
 		return status;
-	if (!lend_object_room(t->s) ||
-	    !lend_tree_share(t->s, &lend_object_at(t->s, object)->view, first, len, &view))
+	whole = lend_object_view(t->s, object);
+	if (!lend_object_room(t->s) || !lend_tree_share(t->s, &whole, first, len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	record_object(t, lend_space_make(t->s, &view, t->client));
 	return LEND_MEM_OK;

@@ -16,16 +16,16 @@ static uint32_t pages_of(uint64_t len)
 static bool is_wanted(const struct lend_store *s, uint32_t client, const struct lend_memop *op)
 {
 	uint32_t i;
-	const struct lend_view *view;
+	struct lend_view view;
 
 	if (op->len < LEND_STORE_PLACE_MIN || lend_record_at(s, client, op->id)->id == op->id)
 		return false;
 	if (op->kind == LEND_MEMOP_PUT)
 		return true;
 	i = op->kind == LEND_MEMOP_WRITE ? lend_op_space(s, client, &op->space) : 0;
-	view = &lend_object_at(s, i)->view;
-	return i && op->offset <= view->len && op->len <= view->len - op->offset &&
-	       (view->base + op->offset) % LEND_MEM_PAGE == 0;
+	view = lend_object_view(s, i);
+	return i && op->offset <= view.len && op->len <= view.len - op->offset &&
+	       (view.base + op->offset) % LEND_MEM_PAGE == 0;
 }
 
 uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,

@@ -22,7 +22,10 @@ static uint32_t make(struct lend_store *s, const struct lend_view *view, enum le
 	o = lend_object_at(s, i);
 	memset(o, 0, sizeof(*o));
 	o->serial = ++s->serial;
-	o->view = *view;
+	o->base = view->base;
+	o->len = view->len;
+	o->root = view->root;
+	o->height = view->height & LEND_LEVEL_MASK;
 	o->kind = kind;
 	return i;
 }
@@ -31,7 +34,9 @@ static void destroy(struct lend_store *s, uint32_t i)
 {
 	struct lend_object *o = lend_object_at(s, i);
 
-	lend_tree_drop(s, &o->view);
+	struct lend_view view = lend_object_view(s, i);
+
+	lend_tree_drop(s, &view);
 	o->serial = 0;
 	o->kind = LEND_OBJECT_FREE;
 	LEND_GIVE(s, object, i);

@@ -29,29 +29,42 @@ struct lend_node {
 	uint32_t child[LEND_FAN];
 };
 
-/* Bytes [base, base + len) of a tree of this height; height 0: root is a frame. */
+/* Bytes [base, base + len) of a tree of this height; height 0: root is a frame. Objects keep theirs
+ * packed: take it with lend_object_view(). */
 struct lend_view {
 	uint64_t base, len;
 	uint32_t root, height;
 };
 
 enum lend_object_kind { LEND_OBJECT_FREE, LEND_OBJECT_SNAPSHOT, LEND_OBJECT_SPACE };
+/* Of these there are millions: a snapshot with one hold costs 60 bytes, its place in the hash
+ * included. Indices of every table but nodes and frames fit into 24 bits. */
 struct lend_object {
-	uint64_t serial; /* unique in this epoch; 0: free */
-	struct lend_view view;
-	uint32_t kind;
-	uint32_t holds;      /* snapshot: how many holds name it */
-	uint32_t grants;     /* snapshot: its grants */
-	uint32_t client;     /* space: its owner */
-	uint32_t prev, next; /* space: the owner's list; next also the free list */
+	uint64_t serial : 48; /* unique in this epoch; 0: free */
+	uint64_t kind : 2;
+	uint64_t height : 3; /* of its view, as base, len and root */
+	uint64_t base : 42;
+	uint64_t len : 40;
+	uint32_t root;
+	union {
+		uint32_t holds;  /* snapshot: how many holds name it */
+		uint32_t client; /* space: its owner */
+	};
+	union {
+		uint32_t grants; /* snapshot: its grants */
+		uint32_t prev;   /* space: the owner's list */
+	};
+	uint32_t next; /* likewise; also the free list */
 };
+_Static_assert(sizeof(struct lend_object) == 40, "the budget of a reference");
 
 /* A client keeps a snapshot: at most one entry per pair. */
 struct lend_hold {
-	uint32_t object, client;
-	uint32_t chain;      /* hash chain */
-	uint32_t prev, next; /* the client's list; next also the free list */
+	uint64_t object : 24, client : 16;
+	uint64_t chain : 24;           /* hash chain */
+	uint64_t prev : 24, next : 24; /* the client's list; next also the free list */
 };
+_Static_assert(sizeof(struct lend_hold) == 16, "the budget of a reference");
 
 /* A snapshot is kept until expires, or TRANSFER: until left is used up. */
 struct lend_grant {
@@ -141,6 +154,12 @@ LEND_ENTRY(incarnation, incarnation_at)
 LEND_ENTRY(placement, placement_at)
 #undef LEND_ENTRY
 
+static inline struct lend_view lend_object_view(const struct lend_store *s, uint32_t i)
+{
+	const struct lend_object *o = lend_object_at(s, i);
+
+	return (struct lend_view){o->base, o->len, o->root, o->height};
+}
 static inline uint32_t *lend_node_refs(const struct lend_store *s, uint32_t i)
 {
 	return (uint32_t *)lend_at(s, s->node_refs) + i;

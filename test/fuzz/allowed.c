@@ -53,7 +53,7 @@ void node_expect_allowed(const struct lend_store *was, const struct lend_memop *
 		FUZZ_CHECK(o->kind == LEND_OBJECT_SPACE && o->serial == op->space.serial &&
 			       o->client == client,
 			   "somebody else's space, or an earlier one");
-		FUZZ_CHECK(op->kind == LEND_MEMOP_FREE || inside(op->offset, op->len, o->view.len),
+		FUZZ_CHECK(op->kind == LEND_MEMOP_FREE || inside(op->offset, op->len, o->len),
 			   "outside the space");
 	}
 }
