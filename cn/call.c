@@ -109,6 +109,8 @@ static void judge(struct cn_op *op, struct lend_call *call)
 	if (status == LEND_UNAVAILABLE && node->connected && node->session.id == op->session)
 		cn_node_lost(node);
 	outer->status = status;
+	if (!op->again && cn_place_again(op, status))
+		op->again = true;
 }
 
 static void done(struct lend_call *call)

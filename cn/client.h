@@ -49,6 +49,7 @@ struct __attribute__((may_alias)) cn_op {
 	bool again;       /* and the operation goes on after it */
 	uint64_t session; /* of the call under way */
 	int err;          /* why it could not start, for lend_op_wait() */
+	uint16_t tries;   /* other nodes that a new object may still go to */
 	uint32_t kids;    /* parts under way, when it has been parted */
 	bool parted;
 	struct cn_op *parent; /* of a part */
@@ -90,7 +91,11 @@ struct cn_node {
 	uint32_t failures;  /* of cleaning in a row, at once */
 	uint64_t clean_id;  /* slot that clean is about */
 	lend_ns clean_at;
-	struct lend_call hello, clean;
+	struct lend_call hello, clean, ask;
+	/* Pages, as it said last; what was sent there since, and before ask was. */
+	uint64_t total, used, sent, sent_before;
+	lend_ns ask_at, retry_at; /* not before */
+	bool asking;
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
 };
 
@@ -119,6 +124,7 @@ struct lend_mem {
 	struct lend_ep *ep;
 	uint32_t client;
 	uint32_t nodes, next_node;
+	enum lend_spread spread;
 	struct cn_node *node[CN_NODES_MAX];
 	struct {
 		uint32_t id;
@@ -161,6 +167,9 @@ void cn_parts_start(struct cn_op *op);
 int cn_parts_by_node(struct cn_op *op);
 void cn_parts_cancel(struct cn_op *op);
 void cn_parts_drop(struct lend_mem *mem);
+
+/* place.c: after this end of its call a new object goes to another node, op->node now. */
+bool cn_place_again(struct cn_op *op, enum lend_status status);
 
 /* step.c: what an operation says, and what a reply means */
 enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };

@@ -136,7 +136,8 @@ static bool is_busy(const struct lend_mem *mem)
 	bool busy = mem->live > 0;
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
-		busy |= mem->node[i]->cleaning || mem->node[i]->state == CN_NODE_HELLO;
+		busy |= mem->node[i]->cleaning || mem->node[i]->asking ||
+			mem->node[i]->state == CN_NODE_HELLO;
 	return busy;
 }
 
@@ -153,6 +154,8 @@ void lend_mem_close(struct lend_mem *mem)
 		for (uint32_t i = 0; i < mem->nodes; i++) {
 			if (mem->node[i]->state == CN_NODE_HELLO)
 				lend_call_cancel(mem->ep, &mem->node[i]->hello);
+			if (mem->node[i]->asking)
+				lend_call_cancel(mem->ep, &mem->node[i]->ask);
 			if (mem->node[i]->cleaning && lend_now(mem->ep) >= until)
 				lend_call_cancel(mem->ep, &mem->node[i]->clean);
 		}

@@ -118,7 +118,7 @@ static void fail_waiters(struct cn_node *node)
 	struct cn_op *op = TAILQ_FIRST(&mem->wait);
 
 	while (op && op->seq <= last) {
-		if (op->node == index) {
+		if (op->node == index && !cn_place_again(op, LEND_UNAVAILABLE)) {
 			cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 			op = TAILQ_FIRST(&mem->wait);
 		} else {

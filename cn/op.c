@@ -139,6 +139,10 @@ static bool try_start(struct cn_op *op)
 		if (!node->clash &&
 		    cn_node_wake(node, op->deadline == LEND_NEVER ? 0 : op->deadline - now) == 0)
 			return false;
+		if (cn_place_again(op, LEND_UNAVAILABLE)) {
+			op->mem->again = true;
+			return false;
+		}
 		cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
 		return true;
 	}

@@ -84,21 +84,6 @@ int cn_begin_ref(struct lend_mem *mem, struct lend_op *op, uint8_t kind, const s
 	return rc;
 }
 
-/* Any node will do: one that answers, in turn. */
-int cn_pick_node(struct cn_op *op)
-{
-	struct lend_mem *mem = op->mem;
-
-	if (!mem->nodes)
-		return lend_fail(EHOSTUNREACH, "this client knows no memory node: name one");
-	for (uint32_t i = 0; i < mem->nodes; i++) {
-		op->node = (uint16_t)(mem->next_node++ % mem->nodes);
-		if (!mem->node[op->node]->failed && !mem->node[op->node]->clash)
-			break;
-	}
-	return 0;
-}
-
 int lend_put(struct lend_mem *mem, const struct iovec *data, int n, const struct lend_terms *terms,
 	     struct lend_op *op)
 {

@@ -47,6 +47,12 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);
  * Outside a turn it waits until the node has said who it is: 0; -EHOSTUNREACH (nobody answers),
  * -EEXIST (another node of this client has that id), -EINVAL (address), -ENOSPC, -ENOMEM. */
 int lend_mem_add(struct lend_mem *mem, const char *address);
+/* Where puts and allocs go that name no node: to each in turn, as at first, or to the one with the
+ * smallest share of its pages in use, which it is asked for every 20 ms at most. One that is full
+ * or does not answer is passed over; the operation ends RESOURCE_EXHAUSTED or UNAVAILABLE when all
+ * have been tried. From the next operation on. 0, -EINVAL. */
+enum lend_spread { LEND_ROUND_ROBIN, LEND_LEAST_USED };
+int lend_mem_spread(struct lend_mem *mem, enum lend_spread spread);
 /* Cancels what is under way (done runs), releases what this client still holds, all of it within
  * about a second per node that does not answer. Not inside a turn. NULL is nothing. */
 void lend_mem_close(struct lend_mem *mem);
@@ -62,6 +68,8 @@ struct lend_op {
 	lend_request parent; /* the request it serves, as in lend_call */
 	lend_ns timeout;     /* 0: the parent's time left, or 5 s */
 	uint8_t priority;    /* as in lend_call */
+	uint16_t
+	    node; /* put and alloc: this node or none, counted from 1; 0: as the client spreads */
 	enum lend_status status;
 	enum lend_ran
 	    ran; /* MAYBE: what it would have made is forgotten at the node; a write may stand */

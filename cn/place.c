@@ -1,0 +1,159 @@
+/* place - which node a new object goes to, and where to when that one cannot.
+ *
+ * Objects that name no node go to each in turn, or to the node with the smallest share of its pages
+ * in use: as it said last, and what this client sent there since. One that does not answer, or is
+ * full, costs the operation a try, not its end: the next node gets it. A node that failed is
+ * greeted again beside the way, for a HELLO to a dead host lasts.
+ * Layer: cn. Threads: the endpoint's. */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cn/verbs.h"
+#include "sys/why.h"
+
+#define ASK_EVERY   UINT64_C(20000000)
+#define RETRY_EVERY UINT64_C(200000000)
+#define ASK_TIMEOUT UINT64_C(1000000000)
+
+static bool fits(struct cn_node *node)
+{
+	lend_ns now = lend_now(node->mem->ep);
+
+	if (node->failed && node->state == CN_NODE_DOWN && !node->clash && now >= node->retry_at) {
+		node->retry_at = now + RETRY_EVERY;
+		(void)cn_node_wake(node, 0);
+	}
+	return !node->failed && !node->clash;
+}
+
+static void asked(struct lend_call *call)
+{
+	struct cn_node *node = (struct cn_node *)((char *)call - offsetof(struct cn_node, ask));
+	struct lend_ep *ep = node->mem->ep;
+	uint8_t body[LEND_MEMOP_REPLY_MAX];
+	size_t len = cn_buf_read(call->reply, body, sizeof(body));
+	struct lend_memstats stats;
+
+	if (call->status == LEND_OK && len <= sizeof(body) &&
+	    lend_memstats_decode(body, len, &stats)) {
+		node->total = stats.pages_total;
+		node->used = stats.pages_used + stats.pages_quarantined;
+		node->sent -= node->sent_before;
+	}
+	if (call->request)
+		lend_buf_give(ep, call->request);
+	if (call->reply)
+		lend_buf_give(ep, call->reply);
+	call->request = call->reply = NULL;
+	node->asking = false;
+}
+
+static void ask(struct cn_node *node)
+{
+	struct lend_memop say = {
+	    .kind = LEND_MEMOP_STAT, .client = node->mem->client, .life = node->life};
+	lend_ns now = lend_now(node->mem->ep);
+
+	if (node->asking || !cn_node_ready(node) || (node->total && now < node->ask_at))
+		return;
+	node->ask_at = now + ASK_EVERY;
+	memset(&node->ask, 0, sizeof(node->ask));
+	node->ask.method = LEND_MEM_METHOD;
+	node->ask.timeout = ASK_TIMEOUT;
+	node->ask.done = asked;
+	node->ask.request = cn_head(node->mem, &say);
+	if (!node->ask.request)
+		return;
+	node->sent_before = node->sent;
+	node->asking = lend_call_start(node->mem->ep, node->session, &node->ask) == 0;
+	if (!node->asking)
+		lend_buf_give(node->mem->ep, node->ask.request);
+}
+
+/* Of a million; of a node that has not yet said, as if it were empty. */
+static uint64_t share(const struct cn_node *node)
+{
+	return (node->used + node->sent) * 1000000 / (node->total ? node->total : UINT32_MAX);
+}
+
+static uint16_t least_used(struct lend_mem *mem)
+{
+	uint16_t best = UINT16_MAX;
+
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		uint16_t at = (uint16_t)((mem->next_node + i) % mem->nodes);
+		struct cn_node *node = mem->node[at];
+
+		if (!fits(node))
+			continue;
+		ask(node);
+		if (best == UINT16_MAX || share(node) < share(mem->node[best]))
+			best = at;
+	}
+	mem->next_node++;
+	return best;
+}
+
+static uint16_t in_turn(struct lend_mem *mem)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		uint16_t at = (uint16_t)(mem->next_node++ % mem->nodes);
+
+		if (fits(mem->node[at]))
+			return at;
+	}
+	return UINT16_MAX;
+}
+
+static void count(struct cn_op *op)
+{
+	op->mem->node[op->node]->sent += op->len / LEND_MEM_PAGE + 1;
+}
+
+int cn_pick_node(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	uint32_t named = cn_op_outer(op)->node;
+
+	if (!mem->nodes)
+		return lend_fail(EHOSTUNREACH, "this client knows no memory node: name one");
+	if (named > mem->nodes)
+		return lend_fail(EINVAL, "node %u: this client has %u, counted from 1", named,
+				 mem->nodes);
+	op->node = named                            ? (uint16_t)(named - 1)
+		   : mem->spread == LEND_LEAST_USED ? least_used(mem)
+						    : in_turn(mem);
+	if (op->node == UINT16_MAX) /* all have failed: some one's failure is the answer */
+		op->node = (uint16_t)(mem->next_node++ % mem->nodes);
+	op->tries = named ? 0 : (uint16_t)(mem->nodes - 1);
+	count(op);
+	return 0;
+}
+
+bool cn_place_again(struct cn_op *op, enum lend_status status)
+{
+	struct lend_mem *mem = op->mem;
+
+	if ((status != LEND_UNAVAILABLE && status != LEND_RESOURCE_EXHAUSTED) || op->parent ||
+	    op->cancelled || mem->closing || op->step > CN_STEP_ALLOC)
+		return false;
+	for (; op->tries;) {
+		op->tries--;
+		op->node = (uint16_t)((op->node + 1u) % mem->nodes);
+		if (!fits(mem->node[op->node]))
+			continue;
+		count(op);
+		return true;
+	}
+	return false;
+}
+
+int lend_mem_spread(struct lend_mem *mem, enum lend_spread spread)
+{
+	if (spread != LEND_ROUND_ROBIN && spread != LEND_LEAST_USED)
+		return lend_fail(EINVAL, "give one of enum lend_spread");
+	mem->spread = spread;
+	return 0;
+}
