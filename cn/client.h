@@ -137,6 +137,7 @@ struct lend_mem {
 	uint64_t seq;
 	uint32_t live, refs_live; /* operations; those with references */
 	bool pumping, again, closing;
+	bool paged; /* it has joined the pager */
 	struct cn_space *space;
 	uint32_t spaces, space_free, orphans;
 	struct cn_hold *hold;
@@ -224,6 +225,7 @@ void cn_hold_del(struct cn_hold *hold);
 void cn_table_drop(struct lend_mem *mem, uint16_t node); /* what we had on a node that forgot us */
 
 /* renew.c */
+bool cn_has_door(const char *address); /* a second endpoint of this process can reach it */
 int cn_renew_join(const char *address, uint32_t client);
 void cn_renew_life(const char *address, uint32_t client, uint32_t life, lend_ns lease);
 void cn_renew_leave(const char *address, uint32_t client);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/pager.h"
 #include "cn/pointer.h"
 #include "sys/why.h"
 
@@ -31,6 +32,7 @@ static void destroy(struct lend_mem *mem)
 {
 	for (uint32_t i = 0; i < mem->spaces; i++)
 		cn_view_close(&mem->space[i]);
+	cn_pager_leave(mem);
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		cn_renew_leave(mem->node[i]->address, mem->client);
 		cn_clean_drop(mem->node[i]);

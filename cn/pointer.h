@@ -24,9 +24,9 @@ struct cn_view_ops {
 	bool (*take)(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *run);
 	/* Sending that run failed: the node may not have it. */
 	void (*untake)(struct cn_view *view, const struct lend_memslice *run);
-	/* A prefetch of [op->offset, + op->len): OK when all is here. CN_GO: both were moved past
-	 * what is here, and the next READ is op->part bytes into op->data and op->n, memory that
-	 * waits in op->out; asked again before that READ began it says the same. */
+	/* A prefetch of [op->offset, + op->len): OK when all is here. CN_GO: both were moved to
+	 * where the next READ begins, of op->part bytes into op->one, memory that waits in op->out;
+	 * asked again before that READ began it says the same. */
 	int (*fetch)(struct cn_view *view, struct cn_op *op);
 	/* That READ's bytes have come. */
 	void (*landed)(struct cn_view *view, struct cn_op *op);

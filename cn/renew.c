@@ -80,9 +80,9 @@ static void renew(struct lend_ep *own, struct entry *e)
 }
 
 /* A DPDK device has one owner in a process, the user's endpoint: there traffic alone renews. */
-static bool has_door(const struct entry *e)
+bool cn_has_door(const char *address)
 {
-	return !strncmp(e->address, "shm:", 4) || !strncmp(e->address, "udp:", 4);
+	return !strncmp(address, "shm:", 4) || !strncmp(address, "udp:", 4);
 }
 
 /* A lease is the process's: of several clients of one node the first speaks for all. */
@@ -120,7 +120,7 @@ static lend_ns look(struct lend_ep *own)
 
 	LIST_FOREACH(e, &entries, link)
 	{
-		if (e->gone || !e->life || !has_door(e) || spoken_for(e))
+		if (e->gone || !e->life || !cn_has_door(e->address) || spoken_for(e))
 			continue;
 		if (now >= e->next && !e->busy) {
 			e->next =

@@ -181,6 +181,24 @@ struct lend_mem_stat {
 /* node: in the order in which they were named, from 0. */
 int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);
 
+/* What the pages that were fetched for spaces with a pointer did, in this process since its start.
+ * They are kept in one cache for all its clients, by the snapshot that they belong to, so that what
+ * is mapped again is not fetched again. */
+struct lend_mem_cache_stat {
+	uint64_t pages_max, pages_used; /* of 4 KiB: the cache's limit, and those in it */
+	uint64_t hits, misses;          /* pages taken from it; pages fetched instead */
+	uint64_t ahead;                 /* of the misses: before a thread touched them */
+	uint64_t evictions;
+	uint64_t prefetched;     /* pages fetched by lend_space_prefetch() */
+	uint64_t faults, stores; /* touches of missing pages; first stores to clean ones */
+	uint64_t zeros;          /* pages that read as zeros because they could not be had */
+};
+/* Any thread. */
+void lend_mem_cache_stat(struct lend_mem_cache_stat *stat);
+/* Bytes that the cache may use, 64 MiB unless set; 0: none. What is in it goes. Any thread. 0;
+ * -EINVAL (more than 2^40). */
+int lend_mem_cache_limit(uint64_t bytes);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -1,0 +1,442 @@
+/* pull - pages on their way to who touched them, and those that will be touched next.
+ *
+ * A pull is one run of missing pages, from the cache or by one READ. One that a thread waits for
+ * fills its pages when they land. One that runs ahead of a scan fills all but its first and keeps
+ * that one: the touch that waits for it is the sign to send for the next run while the scan goes
+ * through this one. So a scan waits for a node only where it is faster than the network.
+ *
+ * A READ that failed is said again until PATIENCE is over; then zeros stand for every page of that
+ * memory that is not here, and it is marked torn. Threads wait in the kernel and touch anew when
+ * they are woken, so nothing here remembers who waits.
+ * Layer: cn. Threads: the pager's, under its lock; done functions take it. */
+#include "cn/pull.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cn/pager.h"
+#include "sys/uffd.h"
+#include "sys/why.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+#define PATIENCE UINT64_C(5000000000) /* as an operation's deadline */
+#define RETRY    UINT64_C(20000000)
+
+enum { PULLS = 32 };
+#define LANDING ((size_t)PULLS * CN_AHEAD_MAX * CN_PAGE)
+
+/* FREE -> FLIGHT -> FREE, or -> RETRY -> FLIGHT, or -> PARKED -> FREE; FREE -> PARKED */
+enum state { FREE, FLIGHT, AGAIN, PARKED };
+
+struct source {
+	LIST_ENTRY(source) link;
+	char address[CN_ADDRESS_MAX];
+	bool connected;
+	lend_session session;
+};
+
+struct pull {
+	enum state state;
+	bool ahead;         /* nobody waits for it */
+	bool store;         /* who waits for the first page wants to store */
+	bool lent;          /* a carrier may still write to bytes */
+	struct cn_fault *f; /* NULL: gone */
+	uint64_t first, n;  /* pages */
+	lend_ns until, again;
+	struct source *source;
+	uint64_t session; /* of the call */
+	uint32_t age;     /* of a parked one, by count */
+	struct lend_call call;
+	char *bytes; /* CN_AHEAD_MAX pages of landing */
+};
+
+static struct pull pulls[PULLS];
+static uint32_t flights, ages;
+static LIST_HEAD(, source) sources = LIST_HEAD_INITIALIZER(sources);
+static struct lend_ep *ep;
+static char *landing; /* used as it is needed */
+static uint64_t misses, aheads, zeros;
+
+static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store);
+
+static struct source *source_of(const char *address)
+{
+	struct source *s;
+
+	LIST_FOREACH(s, &sources, link)
+	if (!strcmp(s->address, address))
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	strcpy(s->address, address);
+	LIST_INSERT_HEAD(&sources, s, link);
+	return s;
+}
+
+static void lose(struct source *s)
+{
+	if (s->connected)
+		lend_disconnect(ep, s->session);
+	s->connected = false;
+}
+
+/* The pull that a page is part of. */
+static struct pull *covering(const struct cn_fault *f, uint64_t page)
+{
+	for (int i = 0; i < PULLS; i++) {
+		struct pull *p = &pulls[i];
+
+		if (p->state != FREE && p->f == f && page - p->first < p->n)
+			return p;
+	}
+	return NULL;
+}
+
+static void let_go(struct pull *p)
+{
+	p->state = FREE;
+	p->f = NULL;
+}
+
+/* Fills the page that a parked run kept back. */
+static void unpark(struct pull *p, bool store)
+{
+	cn_fault_fill(p->f, p->first, 1, p->bytes, store);
+	let_go(p);
+}
+
+static struct pull *oldest_parked(void)
+{
+	struct pull *old = NULL;
+
+	for (int i = 0; i < PULLS; i++)
+		if (pulls[i].state == PARKED && (!old || pulls[i].age - old->age > UINT32_MAX / 2))
+			old = &pulls[i];
+	return old;
+}
+
+static struct pull *find_free(void)
+{
+	for (int i = 0; i < PULLS; i++)
+		if (pulls[i].state == FREE && !pulls[i].lent)
+			return &pulls[i];
+	return NULL;
+}
+
+bool cn_pull_room(void)
+{
+	return find_free() || oldest_parked();
+}
+
+static struct pull *take(void)
+{
+	struct pull *p = find_free(), *old = p ? NULL : oldest_parked();
+
+	if (old) {
+		unpark(old, false);
+		p = old;
+	}
+	return p;
+}
+
+/* The next run of the scan, unless it is on its way. */
+static void run_ahead(struct cn_fault *f, uint64_t first, uint32_t window)
+{
+	if (window > 1 && first < f->pages && cn_fault_missing(f, first, 1) && !covering(f, first))
+		(void)start(f, first, window, true, false);
+}
+
+/* The bytes are here. */
+static void land(struct pull *p)
+{
+	struct cn_fault *f = p->f;
+	uint64_t skip = p->ahead;
+
+	if (skip) {
+		p->state = PARKED;
+		p->age = ++ages;
+	}
+	if (p->store)
+		cn_fault_fill(f, p->first, ++skip, p->bytes, true);
+	if (p->n > skip)
+		cn_fault_fill(f, p->first + skip, p->n - skip, p->bytes + skip * CN_PAGE, false);
+	if (p->state != PARKED)
+		let_go(p);
+}
+
+/* Zeros stand for what cannot be had: whoever waits touches anew and gets them. */
+static void tear(struct cn_fault *f)
+{
+	atomic_store(&f->torn, true);
+	lend_uffd_wake(f->fd, f->view.base, f->pages * CN_PAGE);
+}
+
+static void failed(struct pull *p, bool for_good)
+{
+	struct cn_fault *f = p->f;
+
+	if (p->ahead || !f) {
+		let_go(p);
+	} else if (for_good || lend_now(ep) >= p->until) {
+		let_go(p);
+		tear(f);
+	} else {
+		p->state = AGAIN;
+		p->again = lend_now(ep) + RETRY;
+	}
+}
+
+static bool may_pass(enum lend_status status)
+{
+	return status == LEND_UNAVAILABLE || status == LEND_DEADLINE_EXCEEDED ||
+	       status == LEND_RESOURCE_EXHAUSTED || status == LEND_CANCELLED;
+}
+
+static uint64_t length(const struct lend_buf *buf)
+{
+	uint64_t len = 0;
+
+	for (; buf; buf = buf->next)
+		len += buf->len;
+	return len;
+}
+
+static void unlent(void *arg)
+{
+	((struct pull *)arg)->lent = false;
+}
+
+static void answered(struct pull *p, enum lend_status status, uint64_t len)
+{
+	flights--;
+	if (status == LEND_UNAVAILABLE && p->session == p->source->session.id)
+		lose(p->source);
+	if (!p->f) {
+		let_go(p);
+	} else if (status == LEND_OK && len == cn_fault_len(p->f, p->first, p->n)) {
+		cn_fault_keep(p->f, p->first, p->n, p->bytes);
+		misses += p->n;
+		aheads += p->ahead ? p->n : p->n - 1;
+		land(p);
+	} else {
+		failed(p, !may_pass(status));
+	}
+}
+
+static void done(struct lend_call *call)
+{
+	struct pull *p = (struct pull *)((char *)call - offsetof(struct pull, call));
+	uint64_t len = length(call->reply);
+
+	if (call->request)
+		lend_buf_give(ep, call->request);
+	if (call->reply)
+		lend_buf_give(ep, call->reply);
+	call->request = call->reply = NULL;
+	cn_pager_lock();
+	answered(p, call->status, len);
+	cn_pager_unlock();
+}
+
+/* False: nothing is under way. */
+static bool call(struct pull *p)
+{
+	struct lend_memop say = {.kind = LEND_MEMOP_READ,
+				 .client = p->f->client,
+				 .life = p->f->life,
+				 .space = p->f->wire,
+				 .offset = p->first * CN_PAGE,
+				 .len = cn_fault_len(p->f, p->first, p->n)};
+	struct lend_call *c = &p->call;
+	lend_ns now = lend_now(ep);
+
+	memset(c, 0, sizeof(*c));
+	c->method = LEND_MEM_METHOD;
+	c->timeout = p->until > now ? p->until - now : 1;
+	c->done = done;
+	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);
+	c->reply = lend_buf_wrap(ep, p->bytes, (uint32_t)say.len, unlent, p);
+	p->lent = c->reply != NULL;
+	p->session = p->source->session.id;
+	if (c->request && c->reply) {
+		c->request->len = lend_memop_encode(&say, c->request->data);
+		if (lend_call_start(ep, p->source->session, c) == 0)
+			return true;
+	}
+	if (c->request)
+		lend_buf_give(ep, c->request);
+	if (c->reply)
+		lend_buf_give(ep, c->reply);
+	return false;
+}
+
+static void ask(struct pull *p)
+{
+	struct source *s = p->source;
+
+	p->state = FLIGHT;
+	if (!s->connected)
+		s->connected = lend_connect(ep, s->address, &s->session) == 0;
+	if (s->connected && call(p)) {
+		flights++;
+		return;
+	}
+	lose(s);
+	failed(p, false);
+}
+
+/* How many of these missing pages it is about; 0: no room, which a thread that waits has had. */
+static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store)
+{
+	struct pull *p = take();
+	uint64_t cached;
+
+	if (!p)
+		return 0;
+	n = cn_fault_missing(f, first, n);
+	for (uint64_t i = 1; i < n; i++)
+		if (covering(f, first + i))
+			n = i;
+	cached = cn_fault_cached(f, first, n, p->bytes);
+	p->f = f;
+	p->first = first;
+	p->n = n = cached ? cached : cn_fault_uncached(f, first, n);
+	p->ahead = ahead;
+	p->store = store;
+	p->until = lend_now(ep) + PATIENCE;
+	p->source = source_of(f->address);
+	if (cached)
+		land(p);
+	else if (p->source)
+		ask(p);
+	else
+		failed(p, true);
+	return n;
+}
+
+static void give_zeros(struct cn_fault *f, uint64_t page, bool store)
+{
+	static const char nothing[CN_PAGE];
+
+	zeros += !f->zeros;
+	cn_fault_fill(f, page, 1, nothing, store);
+}
+
+/* Somebody waits for a page that is on its way, or that was kept back. */
+static void awaited(struct pull *p, uint64_t page, bool store)
+{
+	struct cn_fault *f = p->f;
+	struct cn_stream *s;
+
+	if (page != p->first) {
+		if (p->state == PARKED) /* it was filled meanwhile */
+			lend_uffd_wake(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
+		else if (p->ahead)
+			p->until = lend_now(ep) + PATIENCE;
+		p->ahead &= p->state == PARKED;
+		return;
+	}
+	if (p->state != PARKED && !p->ahead) { /* one more thread */
+		p->store |= store;
+		return;
+	}
+	s = cn_ahead_touch(&f->ahead, page);
+	s->next = page + p->n;
+	if (p->state == PARKED) {
+		unpark(p, store);
+	} else {
+		p->ahead = false;
+		p->store = store;
+		p->until = lend_now(ep) + PATIENCE;
+	}
+	run_ahead(f, s->next, s->window);
+}
+
+void cn_pull_touch(struct cn_fault *f, uint64_t page, bool store)
+{
+	struct pull *p = covering(f, page);
+	struct cn_stream *s;
+
+	if (p) {
+		awaited(p, page, store);
+	} else if (!cn_fault_missing(f, page, 1)) {
+		lend_uffd_wake(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
+	} else if (f->zeros || atomic_load(&f->torn)) {
+		give_zeros(f, page, store);
+	} else {
+		s = cn_ahead_touch(&f->ahead, page);
+		s->next = page + start(f, page, s->window, false, store);
+		run_ahead(f, s->next, s->window);
+	}
+}
+
+lend_ns cn_pull_again(lend_ns now)
+{
+	lend_ns next = LEND_NEVER;
+
+	for (int i = 0; i < PULLS; i++) {
+		struct pull *p = &pulls[i];
+
+		if (p->state == AGAIN && p->again <= now && !p->lent)
+			ask(p);
+		if (p->state == AGAIN)
+			next = lend_min_u64(next, p->again);
+	}
+	return next;
+}
+
+uint32_t cn_pull_flights(void)
+{
+	return flights;
+}
+
+void cn_pull_drop(struct cn_fault *f)
+{
+	for (int i = 0; i < PULLS; i++) {
+		struct pull *p = &pulls[i];
+
+		if (p->f != f)
+			continue;
+		p->f = NULL; /* one in flight ends by itself */
+		if (p->state != FLIGHT)
+			p->state = FREE;
+	}
+}
+
+int cn_pull_open(struct lend_ep *own)
+{
+	landing = mmap(NULL, LANDING, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (landing == MAP_FAILED)
+		return lend_fail(ENOMEM, "no memory for pages on their way");
+	memset(pulls, 0, sizeof(pulls));
+	for (size_t i = 0; i < PULLS; i++)
+		pulls[i].bytes = landing + i * CN_AHEAD_MAX * CN_PAGE;
+	flights = 0;
+	ep = own;
+	return 0;
+}
+
+void cn_pull_close(void)
+{
+	struct source *s;
+
+	for (int i = 0; i < PULLS; i++)
+		LEND_CHECK(pulls[i].state == FREE && !pulls[i].lent);
+	while ((s = LIST_FIRST(&sources))) {
+		LIST_REMOVE(s, link);
+		free(s);
+	}
+	munmap(landing, LANDING);
+}
+
+void cn_pull_stat(struct lend_mem_cache_stat *stat)
+{
+	stat->misses = misses;
+	stat->ahead = aheads;
+	stat->zeros = zeros;
+}
