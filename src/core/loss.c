@@ -160,7 +160,12 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 		return;
 	}
 	gap = sample > s->srtt ? sample - s->srtt : s->srtt - sample;
-	s->rttvar += gap / 4 - s->rttvar / 4;
+	/* Up at once and down slowly: datagrams come in bursts, and 32 that took equally long would
+	 * otherwise leave nothing of the variance that the next burst shows. */
+	if (gap > s->rttvar)
+		s->rttvar += (gap - s->rttvar) / 4;
+	else
+		s->rttvar -= (s->rttvar - gap) / 256;
 	s->srtt += sample / 8 - s->srtt / 8;
 }
 
