@@ -243,11 +243,6 @@ static void report_one(struct app_chain *chain)
 	app_report_end(&report);
 }
 
-static double rate(const struct app_chain *chain)
-{
-	return (double)(chain->load.ended - chain->load.errors) / chain->load.seconds;
-}
-
 /* Both ways at doubling sizes, the time shared between them; says up to which size by value wins.
  */
 static uint64_t report_sweep(struct app_chain *chain)
@@ -261,12 +256,12 @@ static uint64_t report_sweep(struct app_chain *chain)
 	       "ref calls/s", "value bytes", "ref bytes");
 	for (uint64_t i = 0, size = 1024; i < steps; i++, size *= 2) {
 		lend_ns time = chain->load_args.time / (2 * steps) + 20000000;
-		double value_bytes = measure(chain, size, false, time), value = rate(chain),
-		       ref_bytes, ref;
+		double value_bytes = measure(chain, size, false, time),
+		       value = app_load_rate(&chain->load), ref_bytes, ref;
 
 		wrong += chain->load.wrong_bytes;
 		ref_bytes = measure(chain, size, true, time);
-		ref = rate(chain);
+		ref = app_load_rate(&chain->load);
 		wrong += chain->load.wrong_bytes;
 		lost = lost || value < ref;
 		wins = lost ? wins : size;

@@ -12,6 +12,7 @@ int app_chain(int argc, char **argv);
 int app_hop(int argc, char **argv);
 int app_mem(int argc, char **argv);
 int app_mem_lat(int argc, char **argv); /* lend mem lat */
+int app_translate(int argc, char **argv);
 int app_put(int argc, char **argv);
 int app_get(int argc, char **argv);
 int app_doctor(int argc, char **argv);

@@ -93,7 +93,7 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 		snprintf(title, sizeof(title), "Calls per second over %s",
 			 app_carrier_name(s->carrier));
 		if (s->ok && s->n)
-			page_lines(out, title, line, 2);
+			page_lines(out, title, "per second", line, 2);
 		fputs("<div class=\"soft\">", out);
 		if (!s->ok)
 			page_text(out, s->why);
@@ -109,22 +109,13 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 
 void demo_picture(const struct demo *demo, const char *path)
 {
-	enum { GAP = 28, MARGIN = 20 };
+	enum { GAP = 28, MARGIN = PAGE_MARGIN };
 	struct page_bar bar[BARS_MAX];
 	struct page page;
 	double height = 2 * MARGIN + page_bars_height(bar, bars_of(demo, MOVED, bar));
 	int width = 2 * MARGIN + WHATS * PAGE_WIDTH + (WHATS - 1) * GAP;
 
-	page_open(&page, path);
-	fprintf(page.out,
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
-		"viewBox=\"0 0 %d %.0f\">\n<style>",
-		width, height, width, height);
-	page_style(page.out);
-	fprintf(
-	    page.out,
-	    "</style>\n<rect width=\"%d\" height=\"%.0f\" rx=\"12\" style=\"fill:var(--bg)\"/>\n",
-	    width, height);
+	page_picture(&page, path, width, height);
 	for (int what = 0; what < WHATS; what++) {
 		unsigned n = bars_of(demo, (enum what)what, bar);
 

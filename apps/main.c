@@ -14,6 +14,8 @@ static const struct app_command commands[] = {
     {"images", "the same with image services and real photographs", app_images},
     {"demo", "all of it, with a report as one HTML page", app_demo},
     {"mem", "what a memory node holds", app_mem},
+    {"mem-lat", "put, get, release, write and read, one at a time", app_mem_lat},
+    {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},
     {"put", "a file to a memory node; prints the reference", app_put},
     {"get", "the bytes behind a reference", app_get},
     {"doctor", "what this machine offers, and the mend for each lack", app_doctor},
@@ -28,7 +30,7 @@ static void help(FILE *out)
 	fputs("usage: lend COMMAND [OPTION...]     lend COMMAND --help tells more\n\n", out);
 	for (const struct app_command *c = commands; c->name; c++)
 		if (c->summary)
-			fprintf(out, "  %-8s %s%s\n", c->name, c->summary,
+			fprintf(out, "  %-15s %s%s\n", c->name, c->summary,
 				c->run ? "" : " (not in this build)");
 	fputs("\nexample: lend lat --carrier udp --size 64 --seconds 2\n", out);
 }

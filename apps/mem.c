@@ -82,7 +82,7 @@ int app_mem(int argc, char **argv)
 	struct lend_ep *ep;
 
 	if (argc > 1 && !strcmp(argv[1], "lat")) {
-		app_name_set("mem lat");
+		app_name_set("mem-lat");
 		return app_mem_lat(argc - 1, argv + 1);
 	}
 	app_parse(&argp, argc, argv, &args);

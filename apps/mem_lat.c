@@ -1,60 +1,54 @@
-/* mem_lat - how long a put, a get and a release take, beside a plain call of the same size.
- * Layer: apps. Threads: one. */
+/* mem_lat - how long each operation on a memory node takes, beside a plain call of the same size.
+ * Layer: apps. Threads: one, and one more while the distance of the CPUs is measured. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/commands.h"
 #include "apps/common/bench.h"
 #include "apps/common/line.h"
+#include "apps/common/memory.h"
 #include "apps/common/node.h"
+#include "apps/common/page.h"
 #include "apps/common/server.h"
-#include "util/check.h"
 
-enum { OP_PUT, OP_GET, OP_RELEASE, OPS };
+enum { PUT, GET, RELEASE, WRITE, READ, OPS };
+static const char *const names[] = {"put", "get", "release", "write", "read"};
 
-struct ops {
-	struct app_load_args args;
-	const char *node_address;
-	struct app_net net;
-	unsigned me, node;
-	struct app_child mn;
-	struct lend_ep *ep;
-	struct lend_mem *mem;
+enum { SIZE_MIN = 32, SIZE_MAX_SWEPT = 4 << 20, ROWS_MAX = 20, SEED = 5, KEY_SWEEP = 0x7801 };
+
+struct lat {
+	struct app_memory_args args;
+	struct app_memory m;
+	uint64_t size; /* of the operations now */
+	char *into[2]; /* what get and read bring; other bytes before */
+	lend_space space;
 	struct lend_hist hist[OPS];
-	uint64_t rounds, wrong_bytes;
+	uint64_t rounds, wrong_bytes, op_ticks, check_ticks, all_ticks;
+	double cell[ROWS_MAX][1 + OPS];
+	unsigned rows;
+	bool sweep;
 };
-
-struct timed {
-	struct lend_op op;
-	bool ended;
-};
-
-enum { KEY_NODE = 0x7801 };
 
 static const struct argp_option options[] = {
-    {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0}, {0}};
+    {"sweep", KEY_SWEEP, NULL, 0, "A table of sizes from 32 bytes to 4 MiB, too", 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct ops *o = state->input;
+	struct lat *lat = state->input;
 
+	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->args;
+		state->child_inputs[0] = &lat->args;
 		return 0;
-	case KEY_NODE:
-		o->node_address = arg;
+	case KEY_SWEEP:
+		lat->sweep = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (o->args.carrier == APP_DPDK_RING)
-			app_bad(
-			    "--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
-		if (o->args.one_thread || o->args.connect || o->args.window != 1 ||
-		    o->args.sessions != 1)
-			app_bad("one operation at a time, each end a process: leave out "
-				"--one-thread, --connect, "
-				"--window and --sessions");
-		if (o->args.size < 1 || o->args.size > APP_PATTERN_MAX)
+		if (lat->args.load.window != 1)
+			app_bad("one operation at a time: leave out --window, or take mem-bw");
+		if (lat->args.load.size < 1 || lat->args.load.size > APP_PATTERN_MAX)
 			app_bad("--size: give 1 to %d bytes", APP_PATTERN_MAX);
 		return 0;
 	default:
@@ -62,162 +56,215 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void ended(struct lend_op *op)
+/* Ends an operation and its time. */
+static void end(struct lat *lat, int op, struct app_timed *t, int rc)
 {
-	((struct timed *)(void *)op)->ended = true;
+	uint64_t ticks = app_timed_end(&lat->m, t, rc, names[op]);
+
+	lat->op_ticks += ticks;
+	lend_hist_add(&lat->hist[op], (uint64_t)((double)ticks / app_ticks_per_ns()));
 }
 
-static struct timed begin(void)
+/* What came must be these bytes; the next to come are others, so that what stays is seen. */
+static void check(struct lat *lat, int which, const void *bytes)
 {
-	return (struct timed){.op = {.done = ended}};
+	uint64_t began = app_ticks();
+
+	if (memcmp(lat->into[which], bytes, lat->size) != 0)
+		lat->wrong_bytes += lat->size;
+	lat->check_ticks += app_ticks() - began;
 }
 
-/* Polls until the operation that was started with rc has ended; adds its time to kind's histogram.
- */
-static void finish(struct ops *o, int kind, struct timed *t, int rc, uint64_t since)
+static void one_round(struct lat *lat)
 {
-	static const char *const name[] = {"put", "get", "release"};
-
-	while (rc >= 0 && !t->ended)
-		rc = lend_poll(o->ep);
-	if (rc < 0)
-		app_die("%s: %s", name[kind], lend_why());
-	if (t->op.status != LEND_OK)
-		app_die("%s ended %s: look at lend mem stat --node ADDR", name[kind],
-			app_status_name(t->op.status));
-	lend_hist_add(&o->hist[kind],
-		      (uint64_t)((double)(app_ticks() - since) / app_ticks_per_ns()));
-}
-
-static void one_round(struct ops *o, char *into)
-{
-	const char *bytes = app_pattern(o->rounds, o->args.size);
-	struct iovec data = {(void *)(uintptr_t)bytes, o->args.size}, back = {into, o->args.size};
-	struct timed t = begin();
+	struct lend_mem *mem = lat->m.mem;
+	const void *bytes = app_pattern(lat->rounds, lat->size);
+	struct iovec data = {(void *)(uintptr_t)bytes, lat->size};
+	struct iovec got = {lat->into[0], lat->size}, read = {lat->into[1], lat->size};
+	struct app_timed t;
 	struct lend_ref ref;
-	uint64_t since = app_ticks();
 
-	finish(o, OP_PUT, &t, lend_put(o->mem, &data, 1, NULL, &t.op), since);
+	end(lat, PUT, &t, lend_put(mem, &data, 1, NULL, app_timed_begin(&t)));
 	ref = t.op.ref;
-	t = begin();
-	since = app_ticks();
-	finish(o, OP_GET, &t, lend_get(o->mem, &ref, 0, &back, 1, &t.op), since);
-	if (memcmp(into, bytes, o->args.size) != 0)
-		o->wrong_bytes += o->args.size;
-	t = begin();
-	since = app_ticks();
-	finish(o, OP_RELEASE, &t, lend_release(o->mem, &ref, 1, &t.op), since);
-	o->rounds++;
+	end(lat, GET, &t, lend_get(mem, &ref, 0, &got, 1, app_timed_begin(&t)));
+	check(lat, 0, bytes);
+	end(lat, RELEASE, &t, lend_release(mem, &ref, 1, app_timed_begin(&t)));
+	end(lat, WRITE, &t, lend_space_write(mem, lat->space, 0, &data, 1, app_timed_begin(&t)));
+	end(lat, READ, &t, lend_space_read(mem, lat->space, 0, &read, 1, app_timed_begin(&t)));
+	check(lat, 1, bytes);
+	lat->rounds++;
 }
 
-static void rounds(struct ops *o, lend_ns time, char *into)
+static void rounds(struct lat *lat, lend_ns time)
 {
 	lend_ns began = app_now();
+	uint64_t first = app_ticks();
 
-	o->rounds = 0;
+	lat->rounds = lat->op_ticks = lat->check_ticks = 0;
 	for (int i = 0; i < OPS; i++)
-		lend_hist_init(&o->hist[i]);
-	while (app_now() < began + time) {
-		one_round(o, into);
-		app_progress(began, (double)(app_now() - began), (double)time);
-	}
+		lend_hist_init(&lat->hist[i]);
+	do {
+		one_round(lat);
+		if (lat->rounds % 64 == 0)
+			app_progress(began, (double)(app_now() - began), (double)time);
+	} while (app_now() < began + time);
+	lat->all_ticks = app_ticks() - first;
 	app_progress_clear();
 }
 
-static void measure(struct ops *o)
+static void measure(struct lat *lat, uint64_t size, lend_ns time)
 {
-	char *into = malloc(o->args.size);
-	struct lend_config config = LEND_CONFIG_INIT;
+	struct app_timed t;
 
-	if (!into)
-		app_die("no memory for --size %llu; give a smaller one",
-			(unsigned long long)o->args.size);
-	app_net_init(&o->net, o->args.carrier);
-	o->me = app_net_add(&o->net);
-	o->node = app_net_add(&o->net);
-	app_net_link(&o->net, o->me, o->node);
-	app_net_plan(&o->net);
-	if (o->node_address)
-		app_net_ready(&o->net, o->node, o->node_address);
-	else
-		app_child_start_mn(&o->mn, &o->net, o->node, (64 << 20) + 4 * o->args.size,
-				   app_cpu(1));
-	config.listen = app_net_listen(&o->net, o->me);
-	config.eal = app_net_eal(&o->net, o->me);
-	if (lend_open(&config, &o->ep) < 0)
-		app_die("%s", lend_why());
-	app_pin(app_cpu(0));
-	o->mem = app_node_open(o->ep, app_net_address(&o->net, o->me, o->node));
-	rounds(o, o->args.time / 10 + 1000000, into);
-	rounds(o, o->args.time, into);
-	free(into);
+	lat->size = size;
+	(void)app_timed_end(&lat->m, &t,
+			    lend_space_alloc(lat->m.mem, size, &lat->space, app_timed_begin(&t)),
+			    "alloc");
+	rounds(lat, time / 10 + 1000000);
+	rounds(lat, time);
+	(void)app_timed_end(&lat->m, &t,
+			    lend_space_free(lat->m.mem, lat->space, app_timed_begin(&t)), "free");
 }
 
-static double p50(const struct lend_hist *h)
+static void sweep(struct lat *lat)
 {
-	return (double)lend_hist_quantile(h, 0.5) / 1e3;
+	lend_ns time = lat->args.load.time / 2 / 18;
+
+	for (uint64_t size = SIZE_MIN; size <= SIZE_MAX_SWEPT; size *= 2) {
+		double *row = lat->cell[lat->rows++];
+
+		measure(lat, size, time);
+		row[0] = (double)size;
+		for (int i = 0; i < OPS; i++)
+			row[1 + i] = app_hist_us(&lat->hist[i], 0.5);
+	}
 }
 
-static void report(struct ops *o, const struct app_bench *plain, double line)
+static void plot(const struct lat *lat)
 {
-	double call = p50(&plain->load.hist), put = p50(&o->hist[OP_PUT]),
-	       get = p50(&o->hist[OP_GET]);
+	static const char *const css[] = {"value", "ref", NULL, "auto"};
+	double x[ROWS_MAX], y[OPS][ROWS_MAX];
+	struct page_line line[3];
+	unsigned n = 0;
+
+	for (unsigned row = 0; row < lat->rows; row++)
+		x[row] = lat->cell[row][0];
+	for (int op = PUT; op <= WRITE; op++) {
+		if (!css[op])
+			continue;
+		for (unsigned row = 0; row < lat->rows; row++)
+			y[op][row] = lat->cell[row][1 + op];
+		line[n++] = (struct page_line){names[op], css[op], x, y[op], lat->rows};
+	}
+	page_plot(lat->args.plot, "Median microseconds by size", "us", line, n);
+}
+
+/* Every moment is one of an operation or of a check, but for the loop itself. */
+static bool is_all_counted(const struct lat *lat)
+{
+	double counted = (double)(lat->op_ticks + lat->check_ticks);
+
+	return fabs(counted / (double)lat->all_ticks - 1) <= 0.03;
+}
+
+static void report_ops(const struct lat *lat, struct app_report *r, double call)
+{
+	bool ordered = true;
+
+	for (int i = 0; i < OPS; i++) {
+		const struct lend_hist *h = &lat->hist[i];
+		double p50 = app_hist_us(h, 0.5), p99 = app_hist_us(h, 0.99);
+
+		r->prefix = names[i];
+		app_report_num(r, "_p50_us", p50, 3, "us, half took no longer");
+		app_report_num(r, "_p99_us", p99, 3, "us, 99 % took no longer");
+		app_report_num(r, "_over_call", call > 0 ? p50 / call : 0, 2,
+			       "beside the plain call");
+		ordered = ordered && p50 <= p99 && p99 <= app_hist_us(h, 1);
+	}
+	r->prefix = "";
+	app_report_bool(r, "check_order", ordered, "p50 <= p99 <= max, of each");
+	app_report_bool(r, "check_in_flight", is_all_counted(lat),
+			"latencies and checks fill the run within 3 %");
+}
+
+static void report(struct lat *lat, const struct app_bench *plain, double line)
+{
+	static const char *const columns[] = {"size",       "put_us",   "get_us",
+					      "release_us", "write_us", "read_us"};
+	double call = app_hist_us(&plain->load.hist, 0.5);
 	struct lend_mem_stat stat;
 	struct app_report r;
 
-	app_node_stat_idle(o->mem, &stat);
-	app_report_begin(&r, o->args.json, "mem lat: one operation at a time");
+	app_node_stat_idle(lat->m.mem, &stat);
+	app_report_begin(&r, lat->args.load.json, "mem-lat: one operation at a time");
 	app_report_num(&r, "call_p50_us", call, 3, "us, a plain call that echoes as many bytes");
-	app_report_num(&r, "put_p50_us", put, 3, "us, put");
-	app_report_num(&r, "get_p50_us", get, 3, "us, get of the whole");
-	app_report_num(&r, "release_p50_us", p50(&o->hist[OP_RELEASE]), 3, "us, release");
-	app_report_num(&r, "put_over_call", call > 0 ? put / call : 0, 2,
-		       "put beside the plain call");
-	app_report_num(&r, "get_over_call", call > 0 ? get / call : 0, 2,
-		       "get beside the plain call");
-	app_report_num(&r, "put_p99_us", (double)lend_hist_quantile(&o->hist[OP_PUT], 0.99) / 1e3,
-		       3, "us");
-	app_report_num(&r, "get_p99_us", (double)lend_hist_quantile(&o->hist[OP_GET], 0.99) / 1e3,
-		       3, "us");
-	app_report_int(&r, "rounds", o->rounds, "of put, get and release");
-	app_report_int(&r, "wrong_bytes", o->wrong_bytes, "that came back other than put (memcmp)");
+	report_ops(lat, &r, call);
+	app_report_int(&r, "rounds", lat->rounds, "of each operation");
+	app_report_int(&r, "wrong_bytes", lat->wrong_bytes,
+		       "that came back other than they went (memcmp)");
 	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
-	app_report_int(&r, "size", o->args.size, "bytes");
-	app_report_text(&r, "carrier", app_carrier_name(o->args.carrier), "");
+	app_report_int(&r, "size", lat->args.load.size, "bytes");
+	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
+	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
 	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
 	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
+	if (lat->sweep)
+		app_report_table(
+		    &r, &(struct app_table){"sizes", columns, 1 + OPS, lat->rows, lat->cell[0]});
 	app_report_end(&r);
 }
 
-int app_mem_lat(int argc, char **argv)
+/* The plain call, then the operations, half of the time each. */
+static void run(struct lat *lat)
 {
-	static struct ops ops = {.args = APP_LOAD_ARGS_INIT};
 	static struct app_bench plain;
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.options = options,
-					 .parser = parse,
-					 .children = children,
-					 .doc = "The time of a put, a get and a release, beside a "
-						"plain call that echoes as many bytes.\v"
-						"  lend mem lat --carrier shm --size 4096 --json"};
-	struct app_load_args half;
-	double line;
+	struct app_load_args half = lat->args.load;
+	uint64_t most = lat->sweep ? SIZE_MAX_SWEPT : half.size;
+	double line = app_line_ns(app_cpu(0), app_cpu(1));
 
-	ops.args.size = 4096;
-	app_parse(&argp, argc, argv, &ops);
-	if (ops.args.count)
-		app_bad("it runs for a time: give --seconds instead of --count");
-	line = app_line_ns(app_cpu(0), app_cpu(1));
-	half = ops.args;
 	half.time /= 2;
 	app_bench_open(&plain, &half, APP_METHOD_ECHO);
 	app_bench_run(&plain);
 	app_bench_close(&plain);
-	ops.args.time /= 2;
-	measure(&ops);
-	report(&ops, &plain, line);
-	lend_mem_close(ops.mem);
-	lend_close(ops.ep);
-	app_child_stop(&ops.mn);
-	return ops.wrong_bytes || plain.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+	most = most > half.size ? most : half.size;
+	app_pattern_init(SEED, most);
+	for (int i = 0; i < 2; i++) {
+		lat->into[i] = calloc(1, most);
+		if (!lat->into[i])
+			app_die("no memory for --size %llu; give a smaller one",
+				(unsigned long long)half.size);
+	}
+	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most);
+	if (lat->sweep)
+		sweep(lat);
+	measure(lat, half.size, half.time / (lat->sweep ? 4 : 1));
+	report(lat, &plain, line);
+	app_memory_close(&lat->m);
+	if (lat->args.plot)
+		plot(lat);
+	for (int i = 0; i < 2; i++)
+		free(lat->into[i]);
+	lat->wrong_bytes += plain.load.wrong_bytes;
+}
+
+static const char doc[] =
+    "The time of a put, a get, a release, and of a write and a read of a private space, beside a "
+    "plain call that echoes as many bytes.\v"
+    "One operation at a time; every byte that comes back is compared.\n\n"
+    "  lend mem-lat --carrier shm --size 4096\n"
+    "  lend mem-lat --sweep --seconds 4 --plot latency.svg --json";
+
+int app_mem_lat(int argc, char **argv)
+{
+	static struct lat lat = {.args = {.load = APP_LOAD_ARGS_INIT}};
+	static const struct argp_child children[] = {{&app_memory_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+
+	lat.args.load.size = 4096;
+	app_parse(&argp, argc, argv, &lat);
+	lat.sweep = lat.sweep || lat.args.plot;
+	run(&lat);
+	return lat.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

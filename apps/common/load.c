@@ -117,6 +117,8 @@ static void look(struct app_load *load, struct app_lane *const *lanes, unsigned 
 	for (unsigned i = 0; i < n; i++)
 		if (lanes[i]->waiting && may_begin(load))
 			begin(lanes[i]);
+	if (load->quiet)
+		return;
 	if (load->time)
 		app_progress(load->began, (double)(app_now() - load->began), (double)load->time);
 	else
@@ -160,14 +162,32 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 	}
 	load->ticks = app_ticks() - first;
 	load->seconds = (double)load->ticks / load->ticks_per_ns / 1e9;
-	app_progress_clear();
+	if (!load->quiet)
+		app_progress_clear();
 	return load->failure;
+}
+
+void app_load_merge(struct app_load *load, const struct app_load *other)
+{
+	load->ended += other->ended;
+	load->errors += other->errors;
+	load->wrong_bytes += other->wrong_bytes;
+	load->lanes += other->lanes;
+	load->seconds = fmax(load->seconds, other->seconds);
+	if (other->errors)
+		load->last = other->last;
+	lend_hist_merge(&load->hist, &other->hist);
+}
+
+double app_load_rate(const struct app_load *load)
+{
+	return load->seconds > 0 ? (double)(load->ended - load->errors) / load->seconds : 0;
 }
 
 void app_load_report(const struct app_load *load, struct app_report *report)
 {
 	const struct lend_hist *h = &load->hist;
-	double rate = load->seconds > 0 ? (double)(load->ended - load->errors) / load->seconds : 0;
+	double rate = app_load_rate(load);
 	double mean = lend_hist_mean(h) / 1e9;
 	double little = rate * mean;
 	double off = load->lanes ? fabs(little - load->lanes) * 100 / load->lanes : 0;

@@ -41,6 +41,7 @@ struct app_load {
 	int (*start)(struct app_lane *lane);
 	struct lend_ep *other; /* NULL, or turned alternately with ep: both ends in one thread */
 	bool sleep;            /* turns may sleep; else they poll */
+	bool quiet;            /* no progress line: another thread's matter */
 	lend_ns time;          /* how long requests are started; 0: until max */
 	uint64_t max;          /* how many requests; 0: until time */
 
@@ -69,6 +70,10 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 /* The request of this lane ended: with that status and so many wrong bytes in what came back. */
 void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
 
+/* Adds what another load did at the same time, in another thread. */
+void app_load_merge(struct app_load *load, const struct app_load *other);
+/* Calls that ended well, per second. */
+double app_load_rate(const struct app_load *load);
 /* p50_us, p99_us, mean_us, max_us, calls_per_s, in_flight, errors, wrong_bytes, ... and the self
  * checks: rate x mean latency = in flight within 3 %, p50 <= p99 <= max. */
 void app_load_report(const struct app_load *load, struct app_report *report);

@@ -143,6 +143,11 @@ void app_net_apart(struct app_net *net, unsigned proc)
 		plan_server(net, proc, APP_SHM);
 }
 
+void app_net_pool(struct app_net *net, unsigned proc)
+{
+	snprintf(net->listen[proc], APP_ADDRESS_MAX, "pool:run-%d", (int)getpid());
+}
+
 const char *app_net_listen(const struct app_net *net, unsigned proc)
 {
 	return net->listen[proc][0] ? net->listen[proc] : NULL;

@@ -53,6 +53,8 @@ void app_net_plan(struct app_net *net);
 /* After the plan: proc is a process of its own, reached by shm where the carrier does not leave
  * this one. */
 void app_net_apart(struct app_net *net, unsigned proc);
+/* After the plan: proc is a memory node that shares its pages (pool:). */
+void app_net_pool(struct app_net *net, unsigned proc);
 /* For lend_config: NULL where the process needs none. */
 const char *app_net_listen(const struct app_net *net, unsigned proc);
 const char *app_net_eal(const struct app_net *net, unsigned proc);

@@ -216,8 +216,8 @@ static void grid(FILE *out, const struct axes *axes)
 			"y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
 			LEFT, y, PAGE_WIDTH - RIGHT, LEFT - 6, y + 4, page_count(text, pow(10, e)));
 	}
-	for (double bytes = 1024; log10(bytes) <= axes->x_max + 1e-9; bytes *= 16) {
-		bool mega = bytes >= 1 << 20;
+	for (double bytes = 64; log10(bytes) <= axes->x_max + 1e-9; bytes *= 16) {
+		bool mega = bytes >= 1 << 20, kilo = bytes >= 1 << 10;
 
 		if (log10(bytes) < axes->x_min - 1e-9)
 			continue;
@@ -225,11 +225,16 @@ static void grid(FILE *out, const struct axes *axes)
 			"<text class=\"soft\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f "
 			"%s</text>",
 			fmin(x_of(axes, bytes), PAGE_WIDTH - 22), PAGE_LINES_HEIGHT - 6,
-			bytes / (mega ? 1 << 20 : 1 << 10), mega ? "MiB" : "KiB");
+			bytes / (mega   ? 1 << 20
+				 : kilo ? 1 << 10
+					: 1),
+			mega   ? "MiB"
+			: kilo ? "KiB"
+			       : "B");
 	}
 }
 
-static void draw(FILE *out, const struct axes *axes, const struct page_line *line)
+static void draw(FILE *out, const struct axes *axes, const char *unit, const struct page_line *line)
 {
 	fprintf(out, "<path class=\"%s\" d=\"", line->css);
 	for (unsigned k = 0; k < line->n; k++)
@@ -241,14 +246,15 @@ static void draw(FILE *out, const struct axes *axes, const struct page_line *lin
 
 		fprintf(
 		    out,
-		    "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"><title>%s, %s: %s per "
-		    "second</title></circle>",
+		    "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\"><title>%s, %s: %s %s"
+		    "</title></circle>",
 		    line->css, x_of(axes, line->x[k]), y_of(axes, line->y[k]), line->label,
-		    page_bytes(x, line->x[k]), page_count(y, line->y[k]));
+		    page_bytes(x, line->x[k]), page_count(y, line->y[k]), unit);
 	}
 }
 
-void page_lines(FILE *out, const char *title, const struct page_line *line, unsigned n)
+void page_lines(FILE *out, const char *title, const char *unit, const struct page_line *line,
+		unsigned n)
 {
 	struct axes axes = axes_of(line, n);
 	double x = LEFT;
@@ -266,6 +272,33 @@ void page_lines(FILE *out, const char *title, const struct page_line *line, unsi
 	}
 	grid(out, &axes);
 	for (unsigned i = 0; i < n; i++)
-		draw(out, &axes, &line[i]);
+		draw(out, &axes, unit, &line[i]);
 	fputs("</svg>\n", out);
+}
+
+void page_picture(struct page *page, const char *path, int width, double height)
+{
+	page_open(page, path);
+	fprintf(page->out,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
+		"viewBox=\"0 0 %d %.0f\">\n<style>",
+		width, height, width, height);
+	page_style(page->out);
+	fprintf(
+	    page->out,
+	    "</style>\n<rect width=\"%d\" height=\"%.0f\" rx=\"12\" style=\"fill:var(--bg)\"/>\n",
+	    width, height);
+}
+
+void page_plot(const char *path, const char *title, const char *unit, const struct page_line *line,
+	       unsigned n)
+{
+	struct page page;
+
+	page_picture(&page, path, 2 * PAGE_MARGIN + PAGE_WIDTH,
+		     2 * PAGE_MARGIN + PAGE_LINES_HEIGHT);
+	fprintf(page.out, "<g transform=\"translate(%d %d)\">\n", PAGE_MARGIN, PAGE_MARGIN);
+	page_lines(page.out, title, unit, line, n);
+	fputs("</g>\n</svg>\n", page.out);
+	page_close(&page);
 }

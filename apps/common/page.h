@@ -46,8 +46,17 @@ struct page_line {
 	const double *x, *y;
 	unsigned n;
 };
-/* x is shown as bytes, y as a count per second. */
-void page_lines(FILE *out, const char *title, const struct page_line *line, unsigned n);
+/* x is shown as bytes, y as a number of units ("per second"). */
+void page_lines(FILE *out, const char *title, const char *unit, const struct page_line *line,
+		unsigned n);
+
+/* A picture of its own: an SVG file of that size, in which charts are drawn with a margin around
+ * them; end it with "</svg>" and page_close(). */
+enum { PAGE_MARGIN = 20 };
+void page_picture(struct page *page, const char *path, int width, double height);
+/* The same lines as such a file. */
+void page_plot(const char *path, const char *title, const char *unit, const struct page_line *line,
+	       unsigned n);
 
 /* 1.5 KiB, 24.9 MB and the like into text; which is returned. */
 const char *page_bytes(char text[32], double bytes);

@@ -10,9 +10,8 @@
 #include "apps/common/args.h"
 #include "apps/common/load.h"
 
-static void quoted(FILE *out, const char *text)
+static void escaped(FILE *out, const char *text)
 {
-	putc('"', out);
 	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
 		if (*c == '"' || *c == '\\')
 			fprintf(out, "\\%c", *c);
@@ -21,6 +20,12 @@ static void quoted(FILE *out, const char *text)
 		else
 			putc(*c, out);
 	}
+}
+
+static void quoted(FILE *out, const char *text)
+{
+	putc('"', out);
+	escaped(out, text);
 	putc('"', out);
 }
 
@@ -29,6 +34,7 @@ void app_report_begin(struct app_report *report, bool json, const char *title)
 	report->out = stdout;
 	report->json = json;
 	report->n = 0;
+	report->prefix = "";
 	app_progress_clear();
 	if (json)
 		fputc('{', report->out);
@@ -40,13 +46,17 @@ static void key_of(struct app_report *report, const char *key)
 {
 	if (report->n++)
 		fputs(", ", report->out);
-	quoted(report->out, key);
-	fputs(": ", report->out);
+	fprintf(report->out, "\"%s", report->prefix);
+	escaped(report->out, key);
+	fputs("\": ", report->out);
 }
 
 static void row(struct app_report *report, const char *key, const char *value, const char *meaning)
 {
-	fprintf(report->out, "  %-24s %16s  %s\n", key, value, meaning);
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", report->prefix, key);
+	fprintf(report->out, "  %-24s %16s  %s\n", name, value, meaning);
 }
 
 void app_report_int(struct app_report *report, const char *key, uint64_t value, const char *meaning)
@@ -95,6 +105,46 @@ void app_report_bool(struct app_report *report, const char *key, bool value, con
 	}
 	key_of(report, key);
 	fputs(value ? "true" : "false", report->out);
+}
+
+/* Whole numbers as such. */
+static void cell(FILE *out, double value, int width)
+{
+	double shown = isfinite(value) ? value : 0;
+
+	fprintf(out, "%*.*f", width, fabs(shown) >= 1e4 || shown == floor(shown) ? 0 : 3, shown);
+}
+
+static void table_json(FILE *out, const struct app_table *t)
+{
+	putc('[', out);
+	for (unsigned row = 0; row < t->rows; row++) {
+		fputs(row ? ", {" : "{", out);
+		for (unsigned i = 0; i < t->columns; i++) {
+			fprintf(out, "%s\"%s\": ", i ? ", " : "", t->column[i]);
+			cell(out, t->cell[row * t->columns + i], 0);
+		}
+		putc('}', out);
+	}
+	putc(']', out);
+}
+
+void app_report_table(struct app_report *report, const struct app_table *t)
+{
+	if (report->json) {
+		key_of(report, t->key);
+		table_json(report->out, t);
+		return;
+	}
+	for (unsigned i = 0; i < t->columns; i++)
+		fprintf(report->out, " %15s", t->column[i]);
+	putc('\n', report->out);
+	for (unsigned i = 0; i < t->rows * t->columns; i++) {
+		putc(' ', report->out);
+		cell(report->out, t->cell[i], 15);
+		if ((i + 1) % t->columns == 0)
+			putc('\n', report->out);
+	}
 }
 
 void app_report_end(struct app_report *report)

@@ -12,7 +12,8 @@
 struct app_report {
 	FILE *out;
 	bool json;
-	unsigned n; /* fields printed */
+	unsigned n;         /* fields printed */
+	const char *prefix; /* of the keys to come: "read_"; borrowed. "" to begin with */
 };
 
 /* title is for people only. */
@@ -25,6 +26,14 @@ void app_report_num(struct app_report *report, const char *key, double value, in
 void app_report_text(struct app_report *report, const char *key, const char *value,
 		     const char *meaning);
 void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning);
+/* An array of objects in JSON, for people columns under their names. cell: row by row. */
+struct app_table {
+	const char *key;
+	const char *const *column;
+	unsigned columns, rows;
+	const double *cell;
+};
+void app_report_table(struct app_report *report, const struct app_table *table);
 /* Ends the object and flushes; app_die() when stdout does not take it (disk full, say). */
 void app_report_end(struct app_report *report);
 

@@ -27,15 +27,6 @@ uint32_t lend_tree_height(uint64_t end)
 	return height;
 }
 
-uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view, uint64_t page)
-{
-	uint32_t id = view->root;
-
-	for (uint32_t level = view->height; level > 0 && id; level--)
-		id = lend_node_at(s, id)->child[index_at(page, level)];
-	return id;
-}
-
 static void retain(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	uint32_t *refs = level ? lend_node_refs(s, id) : &lend_frame_at(s, id)->refs;

@@ -13,8 +13,6 @@
 
 /* The height of a tree for bytes [0, end), and the page after the last one of a view. */
 uint32_t lend_tree_height(uint64_t end);
-/* The frame under a page; 0: zeros. */
-uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view, uint64_t page);
 /* Makes *out bytes [offset, offset + len) of view, which must contain them. False: no nodes left.
  */
 bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,
@@ -35,5 +33,34 @@ struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct le
 /* Where the frame of a page is named in a node (or in view) that is this tree's own. The nodes that
  * cost() told must be there. */
 uint32_t *lend_tree_own(struct lend_store *s, struct lend_view *view, uint64_t page);
+
+/* Node 0 is never written and names itself, as zeros do, so that levels need no test of their own.
+ */
+static inline uint32_t lend_node_child(const struct lend_node *node, uint32_t id, uint64_t at)
+{
+	return node->child[(uint64_t)id << LEND_FAN_BITS | (at & (LEND_FAN - 1))];
+}
+
+/* The frame under a page; 0: zeros. */
+static inline uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view,
+				       uint64_t page)
+{
+	const struct lend_node *node = lend_node_at(s, 0);
+	uint32_t id = view->root;
+
+	_Static_assert(LEND_HEIGHT_MAX == 5, "a level each");
+	if (view->height == 0)
+		return id;
+	if (view->height > 2) {
+		if (view->height > 4)
+			id = lend_node_child(node, id, page >> 4 * LEND_FAN_BITS);
+		if (view->height > 3)
+			id = lend_node_child(node, id, page >> 3 * LEND_FAN_BITS);
+		id = lend_node_child(node, id, page >> 2 * LEND_FAN_BITS);
+	}
+	if (view->height > 1)
+		id = lend_node_child(node, id, page >> LEND_FAN_BITS);
+	return lend_node_child(node, id, page);
+}
 
 #endif

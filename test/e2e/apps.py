@@ -150,9 +150,31 @@ class Commands(unittest.TestCase):
     def test_mem_lat(self):
         for carrier in set(CARRIERS) - {"dpdk-ring"}:
             with self.subTest(carrier=carrier):
-                got = lend_json("mem", "lat", "--carrier", carrier, *SHORT)
+                got = lend_json("mem-lat", "--carrier", carrier, *SHORT)
                 self.assertGreater(got["rounds"], 0)
                 self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
+                self.assertTrue(got["check_order"])
+                for op in ("put", "get", "release", "write", "read"):
+                    self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
+        self.assertEqual(lend_json("mem", "lat", *SHORT)["size"], 4096)
+
+    def test_mem_lat_sweep(self):
+        got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
+        self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])
+        self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
+        self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
+
+    def test_translate(self):
+        for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
+            with self.subTest(more=more):
+                got = lend_json("translate", "--space", "64M", "--seconds", "0.02", *more)
+                self.assertEqual((got["wrong"], got["pages"], got["access"]), (0, 1 << 14, "uniform" if more else "zipf"))
+                self.assertEqual(got["lookups_per_s"], got[got["access"] + "_lookups_per_s"])
+                self.assertEqual(got["hash_lookups_per_s"], got[got["access"] + "_hash_lookups_per_s"])
+                for access in ("sequential", "zipf", "zipf_scattered", "uniform"):
+                    self.assertGreater(got[access + "_over_hash"], 0)
+        for pages in (1, 2, 65, 5000):
+            self.assertEqual(lend_json("translate", "--space", 4096 * pages, "--seconds", "0.001")["wrong"], 0)
 
     def test_put_and_get(self):
         for listen in (f"shm:apps-{os.getpid()}-put", "udp:127.0.0.1:0"):
@@ -236,9 +258,9 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
-                     ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
+                     ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
             with self.subTest(args=args):
                 self.one_line(lend(*args, code=2))
 
@@ -262,7 +284,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "chain", "mem", "put", "get", "doctor", "serve"):
+        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "translate", "put", "get", "doctor", "serve"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):

@@ -1,0 +1,143 @@
+/* memory - see memory.h. */
+#include "apps/common/memory.h"
+
+#include <string.h>
+
+#include "apps/common/node.h"
+
+enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PLOT, NAP_NS = 50000000 };
+
+static const struct argp_option options[] = {
+    {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
+    {"pool", KEY_POOL, NULL, 0, "Our node shares its pages with this process (pool:)", 0},
+    {"plot", KEY_PLOT, "FILE", 0, "Draw the table into FILE, as SVG", 0},
+    {0}};
+
+static void check(const struct app_memory_args *args)
+{
+	const struct app_load_args *load = &args->load;
+
+	if (load->carrier == APP_DPDK_RING)
+		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
+	if (load->one_thread || load->connect || load->sessions != 1)
+		app_bad("each end is a process, with one session: leave out --one-thread, "
+			"--connect and --sessions");
+	if (load->count)
+		app_bad("it runs for a time: give --seconds instead of --count");
+	if (args->pool && (args->node || load->carrier != APP_SHM))
+		app_bad("--pool starts a node on this host: leave out --node and --carrier");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct app_memory_args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_NODE:
+		args->node = arg;
+		return 0;
+	case KEY_POOL:
+		args->pool = true;
+		return 0;
+	case KEY_PLOT:
+		args->plot = arg;
+		return 0;
+	case ARGP_KEY_END:
+		check(args);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
+const struct argp app_memory_argp = {.options = options, .parser = parse, .children = children};
+
+static void open_client(const struct app_memory *m, struct lend_config *config, uint64_t bytes,
+			struct lend_ep **ep, struct lend_mem **mem)
+{
+	config->receive_budget = bytes > 32 << 20 ? 2 * bytes : 0;
+	if (lend_open(config, ep) < 0)
+		app_die("%s", lend_why());
+	*mem = app_node_open(*ep, app_net_address(&m->net, m->me, m->node));
+}
+
+void app_memory_open(struct app_memory *m, const struct app_memory_args *args, uint64_t bytes)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	*m = (struct app_memory){.args = *args};
+	app_net_init(&m->net, args->load.carrier);
+	m->me = app_net_add(&m->net);
+	m->node = app_net_add(&m->net);
+	app_net_link(&m->net, m->me, m->node);
+	app_net_plan(&m->net);
+	if (args->pool)
+		app_net_pool(&m->net, m->node);
+	if (args->node)
+		app_net_ready(&m->net, m->node, args->node);
+	else
+		app_child_start_mn(&m->mn, &m->net, m->node, bytes, app_cpu(1));
+	config.listen = app_net_listen(&m->net, m->me);
+	config.eal = app_net_eal(&m->net, m->me);
+	open_client(m, &config, args->load.size, &m->ep, &m->mem);
+	app_pin(app_cpu(0));
+}
+
+void app_memory_client(const struct app_memory *m, uint64_t size, unsigned window,
+		       struct lend_ep **ep, struct lend_mem **mem)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	config.calls = window < 128 ? 0 : window;
+	open_client(m, &config, size * window, ep, mem);
+}
+
+void app_memory_close(struct app_memory *m)
+{
+	lend_mem_close(m->mem);
+	lend_close(m->ep);
+	app_child_stop(&m->mn);
+	app_unpin();
+}
+
+static void ended(struct lend_op *op)
+{
+	((struct app_timed *)(void *)op)->ended = true;
+}
+
+struct lend_op *app_timed_begin(struct app_timed *t)
+{
+	*t = (struct app_timed){.op = {.done = ended, .timeout = 12 * APP_CALL_NS}};
+	t->began = app_ticks();
+	return &t->op;
+}
+
+uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const char *what)
+{
+	uint64_t ticks;
+
+	while (rc >= 0 && !t->ended)
+		rc = m->args.load.sleep ? lend_turn(m->ep, lend_now(m->ep) + NAP_NS)
+					: lend_poll(m->ep);
+	ticks = app_ticks() - t->began;
+	if (rc < 0 || t->op.status != LEND_OK)
+		app_node_wait(m->mem, &t->op, rc, what);
+	return ticks;
+}
+
+void app_timed_add(struct app_memory *m, struct app_timed *t, int rc, const char *what,
+		   struct lend_hist *hist)
+{
+	uint64_t ticks = app_timed_end(m, t, rc, what);
+
+	lend_hist_add(hist, (uint64_t)((double)ticks / app_ticks_per_ns()));
+}
+
+double app_hist_us(const struct lend_hist *hist, double quantile)
+{
+	return (double)lend_hist_quantile(hist, quantile) / 1e3;
+}

@@ -1,0 +1,62 @@
+/* memory - a memory node of a benchmark's own or of the user's, a client of it, and one operation
+ * at a time.
+ *
+ * Layer: apps. Threads: the main one, but for app_memory_client(), whose result is its caller's.
+ */
+#ifndef APPS_COMMON_MEMORY_H
+#define APPS_COMMON_MEMORY_H
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "apps/common/spawn.h"
+#include "lend/mem.h"
+
+struct app_memory_args {
+	struct app_load_args load;
+	const char *node; /* as given; NULL: a node of our own */
+	const char *plot; /* NULL: no picture */
+	bool pool;        /* our node shares its pages */
+};
+/* Options of app_load_argp, less those that make no sense here, and --node, --pool, --plot. input:
+ * struct app_memory_args. */
+extern const struct argp app_memory_argp;
+
+struct app_memory {
+	struct app_memory_args args;
+	struct app_net net;
+	unsigned me, node;
+	struct app_child mn; /* pid 0: none of ours */
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+};
+
+/* Starts a node for so many bytes unless args name one, opens a client of it for messages up to
+ * args' size, and pins the caller; app_die() when that fails. */
+void app_memory_open(struct app_memory *m, const struct app_memory_args *args, uint64_t bytes);
+/* A further endpoint with a client of that node, for another thread: window operations of size
+ * bytes at once. */
+void app_memory_client(const struct app_memory *m, uint64_t size, unsigned window,
+		       struct lend_ep **ep, struct lend_mem **mem);
+/* Ends our node, too. */
+void app_memory_close(struct app_memory *m);
+
+/* One operation that is waited for:
+ *
+ *	app_timed_end(m, &t, lend_get(m->mem, &ref, 0, &into, 1, app_timed_begin(&t)), "get");
+ *
+ * begin clears the operation and takes the time; end polls until it ended and returns its ticks, or
+ * app_die() unless it went well. */
+struct app_timed {
+	struct lend_op op;
+	uint64_t began;
+	bool ended;
+};
+struct lend_op *app_timed_begin(struct app_timed *t);
+uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const char *what);
+/* The same, and its time in ns goes into a histogram. */
+void app_timed_add(struct app_memory *m, struct app_timed *t, int rc, const char *what,
+		   struct lend_hist *hist);
+/* In microseconds. */
+double app_hist_us(const struct lend_hist *hist, double quantile);
+
+#endif
