@@ -47,17 +47,10 @@ static uint64_t round_up(uint64_t len)
 /* The store keeps a node for 16 pages that it can hold; this space needs one for 64. */
 static void build_tree(struct app_lookup *l, bool huge)
 {
-	struct lend_store_config c = {.pages = (uint32_t)(l->pages / 3 + 1024),
-				      .objects = 1,
-				      .holds = 1,
-				      .grants = 1,
-				      .clients = 1,
-				      .incarnations = 1,
-				      .placements = 1,
-				      .open = 1,
-				      .reap = 1,
-				      .lease = 1};
+	struct lend_store_config c;
 
+	lend_store_config_default(&c, (l->pages / 3 + 1024) << LEND_PAGE_BITS);
+	c.objects = c.holds = c.grants = c.clients = c.incarnations = c.placements = c.open = 1;
 	LEND_CHECK(lend_store_size(&c) > 0);
 	l->bytes[APP_WAY_TREE] = round_up(lend_store_size(&c));
 	l->store = lend_store_init(map(l->bytes[APP_WAY_TREE], huge), &c, NULL, 0);
