@@ -48,10 +48,20 @@ static void audit_dying(struct audit *a)
 	}
 }
 
+static uint32_t listed_liens(const struct lend_store *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t p = 1; p <= s->mapper.top; p++)
+		for (uint32_t o = lend_mapper_at(s, p)->liens; o; o = lend_object_at(s, o)->next)
+			n += lend_object_at(s, o)->client == p;
+	return n;
+}
+
 static void audit_objects(struct audit *a)
 {
 	const struct lend_store *s = a->s;
-	uint32_t used = 0, spaces = 0;
+	uint32_t used = 0, spaces = 0, liens = 0;
 
 	for (uint32_t i = 1; i <= s->object.top; i++) {
 		const struct lend_object *o = lend_object_at(s, i);
@@ -59,12 +69,17 @@ static void audit_objects(struct audit *a)
 		if (!o->serial)
 			continue;
 		used++;
+		liens += o->kind == LEND_OBJECT_LIEN;
+		if (o->kind > LEND_OBJECT_SNAPSHOT && o->lien &&
+		    lend_object_at(s, o->lien)->lien != i)
+			a->bad = "a space and its lien disagree";
 		spaces += o->kind == LEND_OBJECT_SPACE;
 		if (o->kind == LEND_OBJECT_SNAPSHOT && !o->holds && !o->grants)
 			a->bad = "a snapshot that nobody keeps";
 		visit(a, o->root, o->height);
 	}
-	if (used != s->object.used || spaces != s->counts.spaces)
+	if (used != s->object.used || spaces != s->counts.spaces || liens != s->counts.liens ||
+	    liens != listed_liens(s))
 		a->bad = "objects are miscounted";
 }
 

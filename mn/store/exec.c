@@ -5,6 +5,7 @@
 #include "mn/store/frame.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
+#include "mn/store/lien.h"
 #include "mn/store/ops.h"
 #include "mn/store/place.h"
 #include "mn/store/space.h"
@@ -35,11 +36,17 @@ static enum lend_mem_status reply(const struct lend_store *s, const struct lend_
 	if (r->kind == LEND_MEMOP_PUT || r->kind == LEND_MEMOP_SEAL) {
 		lend_snapshot_ref(s, r->slot, r->serial, r->len, &ref);
 		reply_ref(out, &ref);
-	} else if (r->kind == LEND_MEMOP_ALLOC || r->kind == LEND_MEMOP_MAP) {
+	} else if (r->kind == LEND_MEMOP_ALLOC || r->kind == LEND_MEMOP_MAP ||
+		   r->kind == LEND_MEMOP_POOL_MAP) {
 		lend_memspace_encode(&(struct lend_memspace){r->slot, s->config.epoch, r->serial},
 				     out->head);
 		lend_store_u64(out->head + 16, r->len);
-		reply_head(out, r->kind == LEND_MEMOP_MAP ? 24 : 16);
+		reply_head(out, r->kind == LEND_MEMOP_ALLOC ? 16 : 24);
+		if (r->kind == LEND_MEMOP_POOL_MAP)
+			reply_head(out, 24 + lend_lien_show(s,
+							    lend_object_find(s, r->slot, r->serial,
+									     LEND_OBJECT_SPACE),
+							    0, out->head + 24));
 	} else if (r->kind == LEND_MEMOP_RELEASE) {
 		lend_store_u32(out->head, r->counts[0]);
 		lend_store_u32(out->head + 4, r->counts[1]);
@@ -61,6 +68,8 @@ static enum lend_mem_status run(struct lend_step *t)
 		return lend_op_seal(t);
 	case LEND_MEMOP_MAP:
 		return lend_op_map(t);
+	case LEND_MEMOP_POOL_MAP:
+		return lend_op_pool_map(t);
 	case LEND_MEMOP_ADOPT:
 		return lend_op_adopt(t);
 	case LEND_MEMOP_GRANT:
@@ -135,6 +144,16 @@ static enum lend_mem_status forget(struct lend_step *t)
 	return status;
 }
 
+static enum lend_mem_status pool_view(struct lend_step *t)
+{
+	enum lend_mem_status status = lend_op_pool_view(t);
+
+	if (status == LEND_MEM_OK)
+		reply_head(t->out,
+			   lend_lien_show(t->s, t->record.slot, t->op->offset, t->out->head));
+	return status;
+}
+
 static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation[16])
 {
 	struct lend_store *s = t->s;
@@ -172,6 +191,10 @@ static enum lend_mem_status run_known(struct lend_step *t)
 		return stat(t);
 	case LEND_MEMOP_FORGET:
 		return forget(t);
+	case LEND_MEMOP_POOL_VIEW:
+		return pool_view(t);
+	case LEND_MEMOP_POOL_DROP:
+		return lend_op_pool_drop(t);
 	case LEND_MEMOP_RENEW:
 		return LEND_MEM_OK;
 	case LEND_MEMOP_BYE_CLIENT:

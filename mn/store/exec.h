@@ -106,6 +106,12 @@ lend_ns lend_store_deadline(const struct lend_store *store);
 /* A process is gone: what it held is, too. Unknown ones are ignored. */
 void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16]);
 
+/* A process that is going to map pages, by a secret that is not 0: from now on it may, until it
+ * hangs up. False: there are as many as clients already. The hang-up of one that is not there is
+ * nothing. */
+bool lend_store_pool_open(struct lend_store *store, uint64_t key);
+void lend_store_pool_hangup(struct lend_store *store, uint64_t key);
+
 /* What the daemon's carriers took so far, for STAT. */
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes);
 void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats);

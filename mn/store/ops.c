@@ -1,6 +1,7 @@
 #include "mn/store/ops.h"
 
 #include "mn/store/frame.h"
+#include "mn/store/lien.h"
 #include "mn/store/space.h"
 #include "mn/store/tree.h"
 #include "util/bits.h"
@@ -178,6 +179,7 @@ enum lend_mem_status lend_op_free(struct lend_step *t)
 
 	if (!i)
 		return LEND_MEM_NOT_FOUND;
+	lend_lien_part(t->s, i, true);
 	lend_space_end(t->s, i);
 	return LEND_MEM_OK;
 }

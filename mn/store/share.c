@@ -4,6 +4,7 @@
 
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
+#include "mn/store/lien.h"
 #include "mn/store/space.h"
 #include "util/bits.h"
 
@@ -168,6 +169,9 @@ static enum lend_mem_status undo_space(struct lend_step *t, const struct lend_re
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SPACE);
 
+	/* Whoever forgets it has not seen what to map. */
+	if (object)
+		lend_lien_part(t->s, object, true);
 	if (object)
 		lend_space_end(t->s, object);
 	t->record.forgot = LEND_FORGOT_UNDONE;
@@ -229,6 +233,7 @@ static enum lend_mem_status undo(struct lend_step *t, const struct lend_record *
 		return undo_make(t, r);
 	case LEND_MEMOP_ALLOC:
 	case LEND_MEMOP_MAP:
+	case LEND_MEMOP_POOL_MAP:
 		return undo_space(t, r);
 	case LEND_MEMOP_GRANT:
 		return undo_grant(t, r);

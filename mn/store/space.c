@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "mn/store/lien.h"
 #include "mn/store/tree.h"
 #include "util/check.h"
 
@@ -12,7 +13,8 @@ bool lend_object_room(const struct lend_store *s)
 	return lend_table_room(&s->object) > 0 && s->serial < SERIAL_MAX;
 }
 
-static uint32_t make(struct lend_store *s, const struct lend_view *view, enum lend_object_kind kind)
+uint32_t lend_object_make(struct lend_store *s, const struct lend_view *view,
+			  enum lend_object_kind kind)
 {
 	struct lend_object *o;
 	uint32_t i;
@@ -30,7 +32,7 @@ static uint32_t make(struct lend_store *s, const struct lend_view *view, enum le
 	return i;
 }
 
-static void destroy(struct lend_store *s, uint32_t i)
+void lend_object_destroy(struct lend_store *s, uint32_t i)
 {
 	struct lend_object *o = lend_object_at(s, i);
 
@@ -44,12 +46,12 @@ static void destroy(struct lend_store *s, uint32_t i)
 
 uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view)
 {
-	return make(s, view, LEND_OBJECT_SNAPSHOT);
+	return lend_object_make(s, view, LEND_OBJECT_SNAPSHOT);
 }
 
 uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uint32_t client)
 {
-	uint32_t i = make(s, view, LEND_OBJECT_SPACE);
+	uint32_t i = lend_object_make(s, view, LEND_OBJECT_SPACE);
 	struct lend_client *c = lend_client_at(s, client);
 
 	lend_object_at(s, i)->client = client;
@@ -72,7 +74,8 @@ void lend_space_end(struct lend_store *s, uint32_t object)
 	if (o->next)
 		lend_object_at(s, o->next)->prev = o->prev;
 	s->counts.spaces--;
-	destroy(s, object);
+	lend_lien_part(s, object, false);
+	lend_object_destroy(s, object);
 }
 
 void lend_snapshot_settle(struct lend_store *s, uint32_t object)
@@ -80,7 +83,7 @@ void lend_snapshot_settle(struct lend_store *s, uint32_t object)
 	const struct lend_object *o = lend_object_at(s, object);
 
 	if (o->holds == 0 && o->grants == 0)
-		destroy(s, object);
+		lend_object_destroy(s, object);
 }
 
 uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t serial,

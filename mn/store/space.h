@@ -7,6 +7,10 @@
 
 /* There is room for one more object. */
 bool lend_object_room(const struct lend_store *s);
+/* Any object, in no list yet; takes the view. And its end. */
+uint32_t lend_object_make(struct lend_store *s, const struct lend_view *view,
+			  enum lend_object_kind kind);
+void lend_object_destroy(struct lend_store *s, uint32_t object);
 /* A snapshot that nobody keeps yet, or a space in its client's list. Takes the view. There is room.
  */
 uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view);

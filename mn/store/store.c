@@ -92,6 +92,7 @@ static void lay_out(struct lend_store *s, const struct lend_store_config *c)
 	add_table(&size, &s->client, c->clients, sizeof(struct lend_client));
 	add_table(&size, &s->incarnation, c->incarnations, sizeof(struct lend_incarnation));
 	add_table(&size, &s->placement, c->placements, sizeof(struct lend_placement));
+	add_table(&size, &s->mapper, c->clients, sizeof(struct lend_mapper));
 	s->node_refs = add(&size, (uint64_t)nodes + 1, sizeof(uint32_t));
 	s->hold_buckets = add(&size, (uint64_t)s->hold_mask + 1, sizeof(uint32_t));
 	s->client_buckets = add(&size, (uint64_t)s->client_mask + 1, sizeof(uint32_t));
@@ -168,7 +169,7 @@ void lend_store_stats(const struct lend_store *store, struct lend_memstats *stat
 	stats->pages_used = store->frame.used;
 	stats->pages_pinned = store->pinned;
 	stats->spaces = store->counts.spaces;
-	stats->refs = store->object.used - store->counts.spaces;
+	stats->refs = store->object.used - store->counts.spaces - store->counts.liens;
 	stats->clients = store->client.used;
 	stats->incarnations = store->incarnation.used;
 	stats->holds = store->hold.used;

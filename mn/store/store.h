@@ -36,7 +36,12 @@ struct lend_view {
 	uint32_t root, height;
 };
 
-enum lend_object_kind { LEND_OBJECT_FREE, LEND_OBJECT_SNAPSHOT, LEND_OBJECT_SPACE };
+enum lend_object_kind {
+	LEND_OBJECT_FREE,
+	LEND_OBJECT_SNAPSHOT,
+	LEND_OBJECT_SPACE,
+	LEND_OBJECT_LIEN,
+};
 /* Of these there are millions: a snapshot with one hold costs 60 bytes, its place in the hash
  * included. Indices of every table but nodes and frames fit into 24 bits. */
 struct lend_object {
@@ -45,14 +50,15 @@ struct lend_object {
 	uint64_t height : 3; /* of its view, as base, len and root */
 	uint64_t base : 42;
 	uint64_t len : 40;
+	uint64_t lien : 24; /* space: what is mapped of it; lien: its space; 0: none */
 	uint32_t root;
 	union {
 		uint32_t holds;  /* snapshot: how many holds name it */
-		uint32_t client; /* space: its owner */
+		uint32_t client; /* space: its owner; lien: its mapper */
 	};
 	union {
 		uint32_t grants; /* snapshot: its grants */
-		uint32_t prev;   /* space: the owner's list */
+		uint32_t prev;   /* space, lien: the owner's list */
 	};
 	uint32_t next; /* likewise; also the free list */
 };
@@ -111,6 +117,13 @@ struct lend_placement {
 	uint32_t next;     /* free list */
 };
 
+/* A process that maps pages, by its socket. */
+struct lend_mapper {
+	uint64_t key;   /* its secret; 0: free */
+	uint32_t liens; /* list */
+	uint32_t next;  /* free list */
+};
+
 struct lend_table {
 	uint64_t at;             /* offset in the arena */
 	uint32_t cap, top, free; /* entries 1..cap; above top never used; free list */
@@ -129,7 +142,7 @@ struct lend_store {
 	lend_ns lease_next; /* no lease ends before */
 	uint32_t life, pinned;
 	uint32_t dying, unused; /* list of nodes that nobody names; see tree.c */
-	struct lend_table frame, node, object, hold, grant, client, incarnation, placement;
+	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	uint64_t node_refs, hold_buckets, client_buckets, heap, records; /* offsets of arrays */
 	uint32_t hold_mask, client_mask, heap_n, text_len;
 	char text[LEND_MEMOP_TEXT_MAX];
@@ -152,6 +165,7 @@ LEND_ENTRY(grant, grant_at)
 LEND_ENTRY(client, client_at)
 LEND_ENTRY(incarnation, incarnation_at)
 LEND_ENTRY(placement, placement_at)
+LEND_ENTRY(mapper, mapper_at)
 #undef LEND_ENTRY
 
 static inline struct lend_view lend_object_view(const struct lend_store *s, uint32_t i)

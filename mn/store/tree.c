@@ -27,6 +27,18 @@ uint32_t lend_tree_height(uint64_t end)
 	return height;
 }
 
+const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_view *view,
+			       uint64_t page)
+{
+	uint32_t id = view->root;
+
+	for (uint32_t level = view->height; level > 1 && id; level--)
+		id = lend_node_at(s, id)->child[index_at(page, level)];
+	if (!id)
+		return NULL;
+	return view->height ? lend_node_at(s, id)->child : &view->root;
+}
+
 static void retain(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	uint32_t *refs = level ? lend_node_refs(s, id) : &lend_frame_at(s, id)->refs;
@@ -150,6 +162,11 @@ bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_
 	*out = (struct lend_view){.base = start & (LEND_MEM_PAGE - 1), .len = len};
 	if (len == 0)
 		return true;
+	if (len == view->len) { /* no page outside of it to leave out */
+		*out = *view;
+		retain(s, id, level);
+		return true;
+	}
 	if (!lend_tree_room(s, 2 * level, 0))
 		return false;
 	last = (start + len - 1) >> LEND_PAGE_BITS;

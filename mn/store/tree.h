@@ -13,6 +13,9 @@
 
 /* The height of a tree for bytes [0, end), and the page after the last one of a view. */
 uint32_t lend_tree_height(uint64_t end);
+/* The frames of the 64 pages around a page; NULL: zeros. Of a tree of one page that one alone. */
+const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_view *view,
+			       uint64_t page);
 /* Makes *out bytes [offset, offset + len) of view, which must contain them. False: no nodes left.
  */
 bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,

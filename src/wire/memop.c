@@ -35,6 +35,9 @@ static const uint16_t shape[LEND_MEMOP_KINDS] = {
     [LEND_MEMOP_NARROW] = F_REF | F_OFFSET | F_LEN | F_RIGHTS,
     [LEND_MEMOP_FREE] = F_SPACE | RECORDED,
     [LEND_MEMOP_FORGET] = F_TARGET,
+    [LEND_MEMOP_POOL_MAP] = F_REF | F_TARGET | RECORDED,
+    [LEND_MEMOP_POOL_VIEW] = F_SPACE | F_OFFSET | F_TARGET,
+    [LEND_MEMOP_POOL_DROP] = F_SPACE | F_TARGET,
 };
 static const uint8_t width[] = {64, 16, 16, 8, 8, 16, 8, 8, 8}; /* of each field bit */
 
@@ -270,6 +273,41 @@ bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *s
 	space->slot = lend_load_u32(at);
 	space->epoch = lend_load_u32(at + 4);
 	space->serial = lend_load_u64(at + 8);
+	return true;
+}
+
+uint32_t lend_memview_encode(const struct lend_memview *view, uint8_t out[LEND_MEMVIEW_MAX])
+{
+	LEND_CHECK(view->n <= LEND_MEM_EXTENTS_MAX);
+	lend_memspace_encode(&view->lien, out);
+	lend_store_u64(out + 16, view->pages);
+	lend_store_u32(out + 24, view->base);
+	lend_store_u32(out + 28, view->n);
+	for (uint32_t i = 0; i < view->n; i++) {
+		lend_store_u32(out + LEND_MEMVIEW_LEN + 8 * i, view->extent[i].frame);
+		lend_store_u32(out + LEND_MEMVIEW_LEN + 8 * i + 4, view->extent[i].pages);
+	}
+	return LEND_MEMVIEW_LEN + 8 * view->n;
+}
+
+bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *view)
+{
+	const uint8_t *at = bytes;
+
+	if (len < LEND_MEMVIEW_LEN)
+		return false;
+	(void)lend_memspace_decode(at, 16, &view->lien);
+	view->pages = lend_load_u64(at + 16);
+	view->base = lend_load_u32(at + 24);
+	view->n = lend_load_u32(at + 28);
+	if (view->n > LEND_MEM_EXTENTS_MAX || len != LEND_MEMVIEW_LEN + 8 * (size_t)view->n)
+		return false;
+	for (uint32_t i = 0; i < view->n; i++) {
+		view->extent[i].frame = lend_load_u32(at + LEND_MEMVIEW_LEN + 8 * i);
+		view->extent[i].pages = lend_load_u32(at + LEND_MEMVIEW_LEN + 8 * i + 4);
+		if (!view->extent[i].pages)
+			return false;
+	}
 	return true;
 }
 

@@ -25,6 +25,14 @@
  *   FORGET       operation id 8                      -> enum lend_memop_forgot 1, zero 7
  *   RENEW        -                                   -> -
  *   BYE_CLIENT   -                                   -> -
+ *   POOL_MAP     reference, key 8                    -> space, len 8, view
+ *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes it anew
+ *   POOL_DROP    lien (as a space), key 8            -> -
+ *   view         lien 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
+ *
+ * The last three are for processes that map the node's memory (lend_store_pool_open): frames by
+ * number, frame 0 being zeros. What a view shows is neither changed nor used again until the client
+ * has said FREE or POOL_DROP, having unmapped it, or its socket has ended; not by a lease's end.
  *
  * Operation ids rise from 1 per client and node. Those that change something (lend_memop_recorded)
  * must lie in [low water, low water + open); the others may say 0. Low water: every id below it has
@@ -43,12 +51,14 @@
 
 #include "wire/memref.h"
 
-#define LEND_MEM_METHOD    0x4c454e44u /* the one method of a memory node: "LEND" */
-#define LEND_MEM_OPEN_MAX  1024u       /* operation ids of a client above its low water */
-#define LEND_MEM_PART_MAX  (8u << 20)  /* bytes of one PUT, GET, READ or WRITE */
-#define LEND_MEM_BATCH_MAX 1024u       /* references in one RELEASE */
-#define LEND_MEM_PAGE      4096u
-#define LEND_MEM_TTL_MAX   (UINT64_C(1) << 62) /* ns */
+#define LEND_MEM_METHOD      0x4c454e44u /* the one method of a memory node: "LEND" */
+#define LEND_MEM_OPEN_MAX    1024u       /* operation ids of a client above its low water */
+#define LEND_MEM_PART_MAX    (8u << 20)  /* bytes of one PUT, GET, READ or WRITE */
+#define LEND_MEM_BATCH_MAX   1024u       /* references in one RELEASE */
+#define LEND_MEM_PAGE        4096u
+#define LEND_MEM_EXTENTS_MAX 64u    /* runs of frames in one view */
+#define LEND_MEM_SHOW_MAX    65536u /* pages in one view; POOL_VIEW tells of the rest */
+#define LEND_MEM_TTL_MAX     (UINT64_C(1) << 62) /* ns */
 
 enum lend_memop_kind {
 	LEND_MEMOP_HELLO = 1,
@@ -68,6 +78,9 @@ enum lend_memop_kind {
 	LEND_MEMOP_FORGET,
 	LEND_MEMOP_RENEW,
 	LEND_MEMOP_BYE_CLIENT,
+	LEND_MEMOP_POOL_MAP,
+	LEND_MEMOP_POOL_VIEW,
+	LEND_MEMOP_POOL_DROP,
 	LEND_MEMOP_KINDS,
 };
 
@@ -129,7 +142,7 @@ struct lend_memop {
 	struct lend_memref ref;
 	struct lend_memspace space;
 	uint64_t offset, len;
-	uint64_t target; /* FORGET */
+	uint64_t target; /* FORGET; POOL_: the key */
 	struct lend_memterms terms;
 	uint32_t fixed; /* out of decode: bytes of head and fields; the payload follows */
 };
@@ -166,6 +179,21 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 void lend_memspace_encode(const struct lend_memspace *space, uint8_t out[16]);
 bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *space);
 
+/* Part of what a client may map: runs of frames, from the page on that was asked for. */
+struct lend_memextent {
+	uint32_t frame, pages;
+};
+struct lend_memview {
+	struct lend_memspace lien;
+	uint64_t pages; /* of all of it; the runs may end earlier */
+	uint32_t base;  /* where in the first page the space begins */
+	uint32_t n;
+	struct lend_memextent extent[LEND_MEM_EXTENTS_MAX];
+};
+enum { LEND_MEMVIEW_LEN = 32, LEND_MEMVIEW_MAX = LEND_MEMVIEW_LEN + 8 * LEND_MEM_EXTENTS_MAX };
+uint32_t lend_memview_encode(const struct lend_memview *view, uint8_t out[LEND_MEMVIEW_MAX]);
+bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *view);
+
 /* In wire order; new ones go to the end. */
 #define LEND_MEM_STATS(X)                                                                          \
 	X(pages_total, "pages that can be used")                                                   \
@@ -193,7 +221,8 @@ bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *s
 	X(leases_expired, "processes whose lease ended")                                           \
 	X(hangups, "processes that hung up")                                                       \
 	X(pauses, "times this node was late and extended leases")                                  \
-	X(tx_bytes, "bytes that the daemon handed to its carriers")
+	X(tx_bytes, "bytes that the daemon handed to its carriers")                                \
+	X(liens, "spaces and what was left of them that processes map")
 
 struct lend_memstats {
 #define X(name, text) uint64_t name;

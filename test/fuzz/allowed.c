@@ -6,23 +6,23 @@
 static bool takes_ref(uint8_t kind)
 {
 	return kind == LEND_MEMOP_GET || kind == LEND_MEMOP_MAP || kind == LEND_MEMOP_ADOPT ||
-	       kind == LEND_MEMOP_GRANT || kind == LEND_MEMOP_NARROW;
+	       kind == LEND_MEMOP_GRANT || kind == LEND_MEMOP_NARROW || kind == LEND_MEMOP_POOL_MAP;
 }
 
 static bool takes_space(uint8_t kind)
 {
 	return kind == LEND_MEMOP_READ || kind == LEND_MEMOP_WRITE || kind == LEND_MEMOP_SEAL ||
-	       kind == LEND_MEMOP_FREE;
+	       kind == LEND_MEMOP_FREE || kind == LEND_MEMOP_POOL_VIEW;
 }
 
 static unsigned right_for(const struct lend_memop *op)
 {
 	if (op->kind == LEND_MEMOP_NARROW)
 		return op->rights;
-	return op->kind == LEND_MEMOP_GET     ? LEND_RIGHT_READ
-	       : op->kind == LEND_MEMOP_MAP   ? LEND_RIGHT_MAP
-	       : op->kind == LEND_MEMOP_GRANT ? LEND_RIGHT_GRANT
-					      : 0;
+	return op->kind == LEND_MEMOP_GET                                      ? LEND_RIGHT_READ
+	       : op->kind == LEND_MEMOP_MAP || op->kind == LEND_MEMOP_POOL_MAP ? LEND_RIGHT_MAP
+	       : op->kind == LEND_MEMOP_GRANT                                  ? LEND_RIGHT_GRANT
+									       : 0;
 }
 
 static bool inside(uint64_t offset, uint64_t len, uint64_t whole)
@@ -53,7 +53,8 @@ void node_expect_allowed(const struct lend_store *was, const struct lend_memop *
 		FUZZ_CHECK(o->kind == LEND_OBJECT_SPACE && o->serial == op->space.serial &&
 			       o->client == client,
 			   "somebody else's space, or an earlier one");
-		FUZZ_CHECK(op->kind == LEND_MEMOP_FREE || inside(op->offset, op->len, o->len),
+		FUZZ_CHECK(op->kind == LEND_MEMOP_FREE || op->kind == LEND_MEMOP_POOL_VIEW ||
+			       inside(op->offset, op->len, o->len),
 			   "outside the space");
 	}
 }

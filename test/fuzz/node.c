@@ -42,6 +42,8 @@ void node_open(void)
 	if (!fresh)
 		make_fresh();
 	memcpy(node.store, fresh, size);
+	for (uint64_t key = 1; key <= NODE_CLIENTS; key++)
+		(void)lend_store_pool_open(node.store, key);
 	node.now = 1000;
 	node.ref_n = node.space_n = 0;
 	for (uint32_t i = 0; i < NODE_CLIENTS; i++) {
@@ -88,6 +90,8 @@ void node_close(void)
 	node_audit();
 	for (uint32_t i = 0; i < NODE_CLIENTS; i++)
 		lend_store_hangup(node.store, node.client[i].incarnation);
+	for (uint64_t key = 1; key <= NODE_CLIENTS; key++)
+		lend_store_pool_hangup(node.store, key);
 	lend_store_stats(node.store, &stats);
 	FUZZ_CHECK(stats.clients + stats.incarnations + stats.spaces + stats.holds == 0,
 		   "who hung up keeps something");
@@ -177,6 +181,8 @@ void node_say(struct choice *c, struct node_message *m)
 	op.len = some_len(c);
 	op.terms = some_terms(c);
 	op.rights = choice_of(c, 9);
+	if (op.kind >= LEND_MEMOP_POOL_MAP)
+		op.target = 1 + m->client;
 	op.n = choice_rare(c, 2) ? 1 + choice_of(c, 5) : 1;
 	m->fixed = lend_memop_encode(&op, m->bytes);
 	payload = lend_memop_payload(&op);
@@ -329,8 +335,12 @@ static void learn(const struct node_message *m, const struct lend_store_out *out
 		w->life = hello.life;
 	else if (out->len == LEND_MEMREF_LEN && lend_memref_decode(out->head, &ref))
 		node.ref[node.ref_n++ % NODE_SEEN] = ref;
-	else if (m->bytes[0] == LEND_MEMOP_ALLOC || m->bytes[0] == LEND_MEMOP_MAP)
+	else if (m->bytes[0] == LEND_MEMOP_ALLOC || m->bytes[0] == LEND_MEMOP_MAP ||
+		 m->bytes[0] == LEND_MEMOP_POOL_MAP)
 		(void)lend_memspace_decode(out->head, 16, &node.space[node.space_n++ % NODE_SEEN]);
+	if (m->bytes[0] == LEND_MEMOP_POOL_MAP && out->len > 40) /* its lien */
+		(void)lend_memspace_decode(out->head + 24, 16,
+					   &node.space[node.space_n++ % NODE_SEEN]);
 }
 
 static bool is_status(enum lend_mem_status status)

@@ -13,10 +13,10 @@ static struct lend_memop sample(uint8_t kind)
 
 	lend_memref_sign(&ref, (const uint8_t *)"0123456789abcdef");
 	if (kind == LEND_MEMOP_GET || kind == LEND_MEMOP_MAP || kind == LEND_MEMOP_ADOPT ||
-	    kind == LEND_MEMOP_GRANT || kind == LEND_MEMOP_NARROW)
+	    kind == LEND_MEMOP_GRANT || kind == LEND_MEMOP_NARROW || kind == LEND_MEMOP_POOL_MAP)
 		op.ref = ref;
 	if (kind == LEND_MEMOP_READ || kind == LEND_MEMOP_WRITE || kind == LEND_MEMOP_SEAL ||
-	    kind == LEND_MEMOP_FREE)
+	    kind == LEND_MEMOP_FREE || kind == LEND_MEMOP_POOL_VIEW || kind == LEND_MEMOP_POOL_DROP)
 		op.space = (struct lend_memspace){9, 8, UINT64_C(0x123456789a)};
 	if (kind == LEND_MEMOP_GET || kind == LEND_MEMOP_READ || kind == LEND_MEMOP_WRITE ||
 	    kind == LEND_MEMOP_SEAL || kind == LEND_MEMOP_NARROW)
@@ -29,7 +29,7 @@ static struct lend_memop sample(uint8_t kind)
 		op.rights = 3;
 	if (kind == LEND_MEMOP_RELEASE)
 		op.n = 2;
-	if (kind == LEND_MEMOP_FORGET)
+	if (kind == LEND_MEMOP_FORGET || kind >= LEND_MEMOP_POOL_MAP)
 		op.target = 71;
 	return op;
 }
