@@ -1,0 +1,268 @@
+/* Goal: a thread that touches a page that cannot be had goes on within a bound, without a signal,
+ * and the space says that zeros stood for it; a node that comes back in time is waited for; where
+ * the kernel or a fork forbids such memory, that is said and nothing else breaks.
+ * Method: lend-mn is stopped, killed or started anew while a page is awaited; a child of ours
+ * forbids itself userfaultfd by seccomp. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/mem_node.h"
+
+#define SECOND UINT64_C(1000000000)
+
+enum { PAGE = 4096, LEN = 64 * PAGE };
+
+struct view {
+	struct mem_node node;
+	struct lend_ref ref;
+	lend_space space;
+	char in[LEN], *p;
+};
+
+static void make(struct view *v, const char *carrier)
+{
+	struct lend_op op = {.timeout = SECOND * 5};
+
+	mem_node_start(&v->node, carrier, "64M", "");
+	mem_fill(v->in, LEN, 1);
+	v->ref = mem_put(v->node.mem, v->in, LEN, NULL);
+	cr_assert_eq(
+	    mem_end(v->node.mem, &op, lend_space_map(v->node.mem, &v->ref, &v->space, &op)),
+	    LEND_OK);
+	v->p = lend_space_pointer(v->node.mem, v->space);
+	cr_assert(v->p, "%s", lend_why());
+	cr_assert_eq(v->p[0], v->in[0]);
+}
+
+static enum lend_status seal(struct view *v)
+{
+	struct lend_op op = {.timeout = SECOND};
+
+	return mem_end(v->node.mem, &op, lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op));
+}
+
+struct touch {
+	const char *at;
+	char got;
+};
+
+static void *touch(void *arg)
+{
+	struct touch *t = arg;
+
+	t->got = *(const volatile char *)t->at;
+	return NULL;
+}
+
+static lend_ns touch_in_thread(struct view *v, size_t page, void (*meanwhile)(struct view *),
+			       char *got)
+{
+	struct touch t = {.at = v->p + page * PAGE};
+	struct lend_mem_cache_stat before, now;
+	lend_ns since = lend_now(v->node.ep);
+	pthread_t thread;
+
+	lend_mem_cache_stat(&before);
+	cr_assert_eq(pthread_create(&thread, NULL, touch, &t), 0);
+	do
+		lend_mem_cache_stat(&now);
+	while (now.faults == before.faults);
+	meanwhile(v);
+	pthread_join(thread, NULL);
+	*got = t.got;
+	return lend_now(v->node.ep) - since;
+}
+
+static void expect_torn(struct view *v)
+{
+	cr_assert_eq(lend_space_intact(v->node.mem, v->space), -EIO);
+	cr_assert(strstr(lend_why(), "zeros"), "%s", lend_why());
+	cr_assert_eq(seal(v), LEND_DATA_LOSS);
+	cr_assert_eq(v->p[0], v->in[0], "what is here stays");
+	v->p[1] = 5;
+	cr_assert_eq(v->p[1], 5);
+	cr_assert_eq(v->p[50 * PAGE], 0, "and nobody waits again");
+}
+
+static void end(struct view *v)
+{
+	mem_client_close(v->node.ep, v->node.mem);
+	kill(v->node.pid, SIGKILL);
+	waitpid(v->node.pid, NULL, 0);
+	free(v);
+}
+
+static void kill_node(struct view *v)
+{
+	kill(v->node.pid, SIGKILL);
+}
+
+static void leave_node(struct view *v)
+{
+	(void)v;
+}
+
+static void awake_soon(struct view *v)
+{
+	usleep(300000); /* the length of the pause, not a hope */
+	kill(v->node.pid, SIGCONT);
+}
+
+Test(mem_pointer_end, killed_while_a_page_is_awaited)
+{
+	struct view *v = malloc(sizeof(*v));
+	lend_ns took;
+	char got;
+
+	make(v, "shm");
+	kill(v->node.pid, SIGSTOP);
+	took = touch_in_thread(v, 9, kill_node, &got);
+	cr_assert_eq(got, 0);
+	cr_assert(took > SECOND * 4 && took < SECOND * 8, "%llu ns", (unsigned long long)took);
+	expect_torn(v);
+	end(v);
+}
+
+Test(mem_pointer_end, silent_while_a_page_is_awaited)
+{
+	struct view *v = malloc(sizeof(*v));
+	lend_ns took;
+	char got;
+
+	make(v, "udp");
+	kill(v->node.pid, SIGSTOP);
+	took = touch_in_thread(v, 9, leave_node, &got);
+	cr_assert_eq(got, 0);
+	cr_assert(took > SECOND * 4 && took < SECOND * 8, "%llu ns", (unsigned long long)took);
+	expect_torn(v);
+	end(v);
+}
+
+static void paused(const char *carrier)
+{
+	struct view *v = malloc(sizeof(*v));
+	char got;
+
+	make(v, carrier);
+	kill(v->node.pid, SIGSTOP);
+	cr_assert_gt(touch_in_thread(v, 9, awake_soon, &got), SECOND / 4);
+	cr_assert_eq(got, v->in[9 * PAGE]);
+	cr_assert(!memcmp(v->p, v->in, LEN));
+	cr_assert_eq(lend_space_intact(v->node.mem, v->space), 0);
+	cr_assert_eq(seal(v), LEND_OK);
+	end(v);
+}
+
+Test(mem_pointer_end, a_pause_is_waited_for_shm)
+{
+	paused("shm");
+}
+
+Test(mem_pointer_end, a_pause_is_waited_for_udp)
+{
+	paused("udp");
+}
+
+/* What another start of the node holds is not ours: that is known at once. */
+Test(mem_pointer_end, node_started_anew)
+{
+	struct view *v = malloc(sizeof(*v));
+	lend_ns since;
+
+	make(v, "shm");
+	mem_node_restart(&v->node, "64M");
+	since = lend_now(v->node.ep);
+	cr_assert_eq(v->p[9 * PAGE], 0);
+	cr_assert_lt(lend_now(v->node.ep) - since, SECOND * 2);
+	cr_assert_eq(lend_space_intact(v->node.mem, v->space), -EIO);
+	end(v);
+}
+
+/* A prefetch has a status where a touch would have zeros. */
+Test(mem_pointer_end, prefetch_says_that_the_node_is_gone)
+{
+	struct view *v = malloc(sizeof(*v));
+	struct lend_op op = {.timeout = SECOND / 5};
+
+	make(v, "shm");
+	kill_node(v);
+	cr_assert_neq(
+	    mem_end(v->node.mem, &op, lend_space_prefetch(v->node.mem, v->space, 0, LEN, &op)),
+	    LEND_OK);
+	cr_assert_eq(lend_space_intact(v->node.mem, v->space), 0, "no byte was wrong");
+	end(v);
+}
+
+Test(mem_pointer_end, a_child_has_no_such_memory)
+{
+	struct view *v = malloc(sizeof(*v));
+	int status;
+	pid_t pid;
+
+	make(v, "shm");
+	pid = fork();
+	if (pid == 0) {
+		int fds[2];
+		bool none = pipe(fds) == 0 && write(fds[1], v->p, 1) < 0 && errno == EFAULT;
+
+		_exit(none ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	cr_assert_eq(status, 0);
+	cr_assert(!memcmp(v->p, v->in, LEN), "and the parent's is served on");
+	end(v);
+}
+
+static void forbid_userfaultfd(void)
+{
+	struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
+
+	cr_assert_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	cr_assert_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog), 0);
+}
+
+/* Criterion runs each test in a process of its own. */
+Test(mem_pointer_end, userfaultfd_refused)
+{
+	struct mem_node node;
+	char in[3 * PAGE], out[sizeof(in)];
+	struct iovec into = {out, sizeof(out)};
+	struct lend_op op = {.timeout = SECOND * 5};
+	struct lend_ref ref;
+	lend_space space = {0};
+
+	mem_node_start(&node, "shm", "64M", "");
+	mem_fill(in, sizeof(in), 2);
+	ref = mem_put(node.mem, in, sizeof(in), NULL);
+	cr_assert_eq(mem_end(node.mem, &op, lend_space_map(node.mem, &ref, &space, &op)), LEND_OK);
+	forbid_userfaultfd();
+	for (int i = 0; i < 3; i++) {
+		cr_assert_null(lend_space_pointer(node.mem, space));
+		cr_assert(strstr(lend_why(), "userfaultfd") && strstr(lend_why(), "seccomp") &&
+			      strstr(lend_why(), "lend_space_read"),
+			  "%s", lend_why());
+	}
+	cr_assert_eq(lend_space_prefetch(node.mem, space, 0, 1, &op), -EINVAL);
+	op = (struct lend_op){.timeout = SECOND * 5};
+	cr_assert_eq(mem_end(node.mem, &op, lend_space_read(node.mem, space, 0, &into, 1, &op)),
+		     LEND_OK);
+	cr_assert(!memcmp(in, out, sizeof(in)));
+	mem_node_kill(&node);
+}
