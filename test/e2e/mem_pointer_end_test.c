@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
+#include "lend/stats.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -43,6 +44,14 @@ static void make(struct view *v, const char *carrier)
 	v->p = lend_space_pointer(v->node.mem, v->space);
 	cr_assert(v->p, "%s", lend_why());
 	cr_assert_eq(v->p[0], v->in[0]);
+}
+
+static uint64_t sent(struct view *v)
+{
+	struct lend_stats stats;
+
+	lend_stats(v->node.ep, &stats);
+	return stats.tx_bytes;
 }
 
 static enum lend_status seal(struct view *v)
@@ -186,6 +195,40 @@ Test(mem_pointer_end, node_started_anew)
 	cr_assert_eq(v->p[9 * PAGE], 0);
 	cr_assert_lt(lend_now(v->node.ep) - since, SECOND * 2);
 	cr_assert_eq(lend_space_intact(v->node.mem, v->space), -EIO);
+	end(v);
+}
+
+/* What a failed seal did not bring to the node goes with the next one. */
+Test(mem_pointer_end, a_seal_that_failed_is_said_again)
+{
+	struct view *v = malloc(sizeof(*v));
+	struct lend_op op = {.timeout = SECOND / 5};
+	uint64_t before;
+	lend_ns since;
+	char out[LEN];
+
+	make(v, "udp");
+	for (size_t i = 0; i < LEN; i += PAGE)
+		v->p[i] = v->in[i] = 7;
+	kill(v->node.pid, SIGSTOP);
+	cr_assert_eq(
+	    mem_end(v->node.mem, &op, lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op)),
+	    LEND_DEADLINE_EXCEEDED);
+	op = (struct lend_op){.timeout = SECOND * 20};
+	since = lend_now(v->node.ep);
+	before = sent(v);
+	cr_assert_eq(lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op), 0);
+	while (lend_now(v->node.ep) < since + SECOND / 10)
+		lend_turn(v->node.ep, since + SECOND / 10);
+	cr_assert_lt(sent(v) - before, PAGE, "it waits for the node's word on the first");
+	kill(v->node.pid, SIGCONT);
+	while (mem_end(v->node.mem, &op, 0) == LEND_UNAVAILABLE) {
+		op = (struct lend_op){.timeout = SECOND * 5};
+		cr_assert_eq(lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op), 0);
+	}
+	cr_assert_eq(op.status, LEND_OK);
+	cr_assert_eq(mem_get(v->node.mem, &op.ref, 0, out, LEN), LEND_OK);
+	cr_assert(!memcmp(out, v->in, LEN));
 	end(v);
 }
 

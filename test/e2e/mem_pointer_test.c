@@ -223,6 +223,31 @@ BOTH(a_seal_sends_the_stored_pages_alone)
 	free(in);
 }
 
+/* The second finds nothing stored any more, and must not overtake what the first one sends. */
+BOTH(seals_at_once)
+{
+	enum { LEN = 512 * PAGE, SEALS = 4 };
+	static char want[LEN], *p;
+	lend_space space = alloc(node, LEN);
+	struct lend_op op[SEALS];
+
+	p = pointer(node, space);
+	for (int round = 1; round < 8; round++) {
+		for (size_t i = 0; i < LEN; i += PAGE)
+			p[i] = want[i] = (char)round;
+		for (int i = 0; i < SEALS; i++) {
+			op[i] = (struct lend_op){.timeout = SECOND * 5};
+			cr_assert_eq(lend_space_seal(node->mem, space, 0, LEN, NULL, &op[i]), 0);
+		}
+		for (int i = 0; i < SEALS; i++) {
+			cr_assert_eq(mem_end(node->mem, &op[i], 0), LEND_OK);
+			expect_ref(node, &op[i].ref, want, LEN);
+			cr_assert_eq(mem_release(node->mem, &op[i].ref), LEND_OK);
+		}
+	}
+	free_space(node, space);
+}
+
 BOTH(a_seal_of_a_part_leaves_the_rest_for_later)
 {
 	char in[8 * PAGE], *p;
@@ -307,6 +332,28 @@ BOTH(the_cache_serves_every_reference_of_the_process)
 	free_space(node, space);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	free(in);
+}
+
+/* The last page of a slice is less than the snapshot's. */
+BOTH(a_part_of_a_page_is_not_the_page)
+{
+	char in[6 * PAGE];
+	struct lend_ref ref, slice;
+	lend_space part, whole;
+
+	mem_fill(in, sizeof(in), 12);
+	ref = mem_put(node->mem, in, sizeof(in), NULL);
+	cr_assert_eq(lend_ref_slice(&ref, 0, 2 * PAGE + 10, LEND_READ | LEND_MAP, &slice), 0);
+	part = map(node, &slice);
+	cr_assert(!memcmp(pointer(node, part), in, 2 * PAGE + 10));
+	whole = map(node, &ref);
+	cr_assert(!memcmp(pointer(node, whole), in, sizeof(in)));
+	free_space(node, part);
+	part = map(node, &slice);
+	cr_assert_eq(pointer(node, part)[2 * PAGE + 10], 0);
+	free_space(node, part);
+	free_space(node, whole);
+	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
 BOTH(the_cache_is_bounded)
