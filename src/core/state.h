@@ -33,7 +33,7 @@ enum {
 
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
-#define LEND_RTO_MIN      (250 * LEND_US)
+#define LEND_RTO_MIN      (1 * LEND_MS) /* a busy core's pause is no loss */
 #define LEND_RTO_MAX      (100 * LEND_MS)
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* before any round trip was measured */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* where the timer only asks */

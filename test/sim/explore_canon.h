@@ -6,7 +6,7 @@
  *   - what is free, stale or of no more interest is zeroed: records, entries of finished numbers,
  *     the unused ends of stacks;
  *   - round trips are frozen at their least value: every sample reads as zero, so timeouts are the
- *     first one (5 ms) and then the least one (250 us), doubling. This is the only step that is not
+ *     first one (5 ms) and then the least one (1 ms), doubling. This is the only step that is not
  *     exact: a timeout may come before or after any delivery anyway, but ratios between timers
  *     other than these are not seen.
  * Numbers, session ids and generations stay as they are: histories with more repeats stay apart,
