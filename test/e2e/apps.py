@@ -164,6 +164,29 @@ class Commands(unittest.TestCase):
         self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
         self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
 
+    def test_snapshot_speed(self):
+        for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
+            with self.subTest(carrier=carrier):
+                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *SHORT)
+                self.assertEqual((got["wrong_bytes"], got["check_order"]), (0, True))
+                for op in ("seal", "map", "write", "free", "release"):
+                    self.assertGreater(got[f"{op}_us_4k"], 0)
+                    self.assertGreater(got[f"{op}_us_{label}"], 0)
+                self.assertGreater(got["release_frames_per_turn"], 0)
+                self.assertLessEqual(got["release_frames_per_turn"], 256)
+                self.assertGreater(got["release_ns_per_frame"], 0)
+                self.assertEqual(got["sizes"][0]["size"], 4096)
+                self.assertIn("</svg>", (TEMP / "snap.svg").read_text())
+
+    def test_cow(self):
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            with self.subTest(carrier=carrier):
+                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *SHORT)
+                self.assertEqual((got["bytes_wrong"], got["pages_used_after"]), (0, 0))
+                self.assertEqual([row["pages_copied"] for row in got["writes"]], list(range(1, 9)))
+                self.assertTrue(got["check_order"])
+        self.assertEqual(len(lend_json("cow", "--size", "12K", *SHORT)["writes"]), 3)
+
     def test_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
@@ -258,7 +281,8 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["snapshot-speed", "--size", "64"],
+                      ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
             with self.subTest(args=args):
@@ -284,7 +308,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "translate", "put", "get", "doctor", "serve"):
+        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "snapshot-speed", "cow", "translate", "put", "get", "doctor", "serve"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):

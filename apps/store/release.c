@@ -1,0 +1,138 @@
+/* release - see release.h. */
+#include "apps/store/release.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "apps/common/args.h"
+#include "mn/store/exec.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+static const uint8_t incarnation[16] = {1};
+
+/* One client of one store. */
+struct owner {
+	struct lend_store *store;
+	struct lend_store_config config;
+	void *pages;
+	uint32_t life;
+	uint64_t id;
+	struct lend_store_out out;
+};
+
+static void *map(uint64_t len)
+{
+	void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		app_die("%llu bytes for a store: %s; give a smaller --size",
+			(unsigned long long)len, strerror(errno));
+	(void)madvise(at, len, MADV_HUGEPAGE);
+	return at;
+}
+
+static const uint8_t *say(struct owner *o, struct lend_memop *op, const void *payload, uint64_t len)
+{
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	struct lend_store_seg seg[] = {{head, 0}, {(void *)(uintptr_t)payload, len}};
+	struct lend_store_in in = {.incarnation = incarnation, .seg = seg, .n = len ? 2 : 1};
+
+	op->client = 1;
+	op->life = o->life;
+	op->low = o->id;
+	op->id = lend_memop_recorded(op->kind) ? o->id++ : 0;
+	seg[0].len = lend_memop_encode(op, head);
+	LEND_CHECK(lend_store_exec(o->store, 0, &in, &o->out) == LEND_MEM_OK);
+	return o->out.head;
+}
+
+static void open_store(struct owner *o, uint64_t bytes)
+{
+	struct lend_memop op = {.kind = LEND_MEMOP_HELLO};
+	struct lend_memhello hello;
+
+	lend_store_config_default(&o->config, bytes + (1 << 20));
+	o->config.node = o->config.epoch = 1;
+	o->config.clients = o->config.incarnations = 1;
+	LEND_CHECK(lend_store_size(&o->config) > 0);
+	o->pages = map(lend_store_pages_size(&o->config));
+	o->store = lend_store_init(map(lend_store_size(&o->config)), &o->config, o->pages, 0);
+	o->id = 1;
+	(void)say(o, &op, NULL, 0);
+	LEND_CHECK(lend_memhello_decode(o->out.head, o->out.len, &hello));
+	o->life = hello.life;
+}
+
+static void close_store(struct owner *o)
+{
+	munmap(o->store, lend_store_size(&o->config));
+	munmap(o->pages, lend_store_pages_size(&o->config));
+}
+
+/* The reference to a snapshot of a space of its own, which is gone. */
+static void put(struct owner *o, uint64_t bytes, uint8_t ref[LEND_MEMREF_LEN])
+{
+	static uint8_t some[1 << 20];
+	struct lend_memop alloc = {.kind = LEND_MEMOP_ALLOC, .len = bytes};
+	struct lend_memop write = {.kind = LEND_MEMOP_WRITE};
+	struct lend_memop seal = {
+	    .kind = LEND_MEMOP_SEAL, .flags = LEND_MEMOP_CONSUME, .len = bytes};
+
+	memset(some, 1, sizeof(some));
+	LEND_CHECK(lend_memspace_decode(say(o, &alloc, NULL, 0), 16, &write.space));
+	seal.space = write.space;
+	for (; write.offset < bytes; write.offset += write.len) {
+		write.len = lend_min_u64(sizeof(some), bytes - write.offset);
+		(void)say(o, &write, some, write.len);
+	}
+	memcpy(ref, say(o, &seal, NULL, 0), LEND_MEMREF_LEN);
+}
+
+static uint64_t used(const struct owner *o)
+{
+	struct lend_memstats stats;
+
+	lend_store_stats(o->store, &stats);
+	return stats.pages_used;
+}
+
+static double cpu_us(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+	return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
+}
+
+void app_release_run(uint64_t bytes, struct app_release *out)
+{
+	static struct owner o;
+	struct lend_memop release = {.kind = LEND_MEMOP_RELEASE, .n = 1};
+	uint8_t ref[LEND_MEMREF_LEN];
+	uint64_t before, now;
+	double began, all;
+
+	*out = (struct app_release){.turns = 1};
+	open_store(&o, bytes);
+	put(&o, bytes, ref);
+	before = out->frames = used(&o);
+	began = cpu_us();
+	(void)say(&o, &release, ref, sizeof(ref));
+	out->first_us = all = cpu_us() - began;
+	now = used(&o);
+	out->frames_per_turn = before - now;
+	for (; now && out->turns <= out->frames; out->turns++) {
+		before = now;
+		began = cpu_us();
+		lend_store_tick(o.store, 0);
+		all += cpu_us() - began;
+		now = used(&o);
+		out->frames_per_turn = lend_max_u64(out->frames_per_turn, before - now);
+	}
+	out->ns_per_frame = all * 1e3 / (double)out->frames;
+	out->turn_us = all / (double)out->turns;
+	close_store(&o);
+}
