@@ -4,6 +4,7 @@
 
 #include "mn/store/frame.h"
 #include "mn/store/tree.h"
+#include "mn/store/undo.h"
 #include "util/bits.h"
 
 uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
@@ -26,26 +27,45 @@ uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
 	return done;
 }
 
-/* The frame that [from, to) of a page is going to be written to; *slot names it then. */
-static uint8_t *writable(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_t to)
+/* The frame that [from, to) of a page is going to be written to: the old one, or one with what the
+ * write leaves of it. */
+static uint32_t writable(struct lend_store *s, uint32_t old, uint32_t from, uint32_t to)
 {
-	uint32_t old = *slot, frame;
+	uint32_t frame;
 
 	if (lend_frame_sole(s, old))
-		return lend_page(s, old);
+		return old;
 	frame = lend_frame_take(s);
-	*slot = frame;
 	if (!old)
-		return lend_page(s, frame);
+		return frame;
 	if (lend_frame_at(s, old)->refs > 1)
 		s->counts.cow_copies++;
 	else
 		s->counts.pin_copies++;
-	/* Only what the write leaves: a whole page needs nothing of the old one. */
 	memcpy(lend_page(s, frame), lend_page(s, old), from);
 	memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
-	lend_frame_drop(s, old);
-	return lend_page(s, frame);
+	return frame;
+}
+
+/* A frame that is complete takes the old one's place. */
+static void replace(struct lend_store *s, uint32_t *slot, uint32_t frame)
+{
+	uint32_t old = *slot;
+
+	lend_undo_fence();
+	*slot = frame;
+	lend_undo_fence();
+	if (old && old != frame)
+		lend_frame_drop(s, old);
+}
+
+static void copy_in(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_t to,
+		    struct lend_cursor *bytes)
+{
+	uint32_t frame = writable(s, *slot, from, to);
+
+	lend_cursor_read(bytes, lend_page(s, frame) + from, to - from);
+	replace(s, slot, frame);
 }
 
 /* Puts the first placed frame, which holds [0, to) of the page, in place of the old one. */
@@ -55,13 +75,11 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 
 	*placed = lend_frame_at(s, frame)->next;
 	lend_frame_at(s, frame)->next = 0;
-	*slot = frame;
-	if (!old)
-		return;
-	if (lend_frame_at(s, old)->refs > 1)
-		s->counts.cow_copies++;
-	memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
-	lend_frame_drop(s, old);
+	if (old) {
+		s->counts.cow_copies += lend_frame_at(s, old)->refs > 1;
+		memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
+	}
+	replace(s, slot, frame);
 }
 
 static bool fits(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t last,
@@ -95,7 +113,7 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 		if (swap)
 			put_placed(s, slot, to, placed);
 		else
-			lend_cursor_read(bytes, writable(s, slot, from, to) + from, to - from);
+			copy_in(s, slot, from, to, bytes);
 		at += to - from;
 	}
 	return true;

@@ -9,6 +9,7 @@
 #include "mn/store/ops.h"
 #include "mn/store/place.h"
 #include "mn/store/space.h"
+#include "mn/store/undo.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -100,6 +101,7 @@ static enum lend_mem_status run_recorded(struct lend_step *t)
 		t->record.status = (uint8_t)run(t);
 		t->record.id = id;
 		t->record.kind = t->op->kind;
+		lend_undo_note(s, &r->id);
 		*r = t->record;
 	} else if (r->kind != t->op->kind && r->kind != LEND_MEMOP_FORGET) {
 		return LEND_MEM_INVALID_ARGUMENT; /* one id for two operations */
@@ -289,6 +291,7 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 		t.payload = (struct lend_cursor){.seg = in->seg, .n = in->n};
 		skip(&t.payload, op.fixed);
 		out->status = run_any(&t, in->incarnation);
+		lend_undo_commit(store);
 	}
 	lend_place_drop(store, placed);
 	count(store, out->status);

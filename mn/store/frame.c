@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "mn/store/undo.h"
 #include "util/check.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -33,6 +34,7 @@ uint32_t lend_frame_take(struct lend_store *s)
 
 	LEND_TAKE(s, frame, i);
 	LEND_CHECK(i);
+	lend_undo_fence(); /* what is above top is zero */
 	f = lend_frame_at(s, i);
 	LEND_CHECK((f->refs | f->pins) == 0);
 	f->refs = 1;
@@ -54,6 +56,14 @@ void lend_frame_drop(struct lend_store *s, uint32_t frame)
 	LEND_CHECK(f->refs > 0);
 	if (--f->refs == 0 && f->pins == 0)
 		give(s, frame);
+}
+
+void lend_frame_wipe(struct lend_store *s, uint32_t frame)
+{
+	uint8_t *page = lend_page(s, frame);
+
+	if (page[0] || memcmp(page, page + 1, LEND_MEM_PAGE - 1))
+		zero_page(page);
 }
 
 void lend_frame_pin(struct lend_store *s, uint32_t frame)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/space.h"
+#include "mn/store/undo.h"
 #include "util/check.h"
 
 enum { INDEX_MASK = (1 << 24) - 1, CLIENT_MASK = (1 << 16) - 1 };
@@ -23,26 +24,35 @@ uint32_t lend_hold_find(const struct lend_store *s, uint32_t object, uint32_t cl
 	return i;
 }
 
+void lend_hold_link(struct lend_store *s, uint32_t hold)
+{
+	struct lend_hold *h = lend_hold_at(s, hold);
+	struct lend_client *c = lend_client_at(s, h->client);
+	uint32_t *b = bucket(s, h->object, h->client);
+
+	h->chain = *b & INDEX_MASK;
+	*b = hold;
+	h->prev = 0;
+	h->next = c->holds & INDEX_MASK;
+	if (c->holds)
+		lend_hold_at(s, c->holds)->prev = hold & INDEX_MASK;
+	c->holds = hold;
+	lend_object_at(s, h->object)->holds++;
+}
+
 void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
 {
-	uint32_t *b = bucket(s, object, client);
-	struct lend_client *c = lend_client_at(s, client);
 	struct lend_hold *h;
 	uint32_t i;
 
 	LEND_TAKE(s, hold, i);
 	LEND_CHECK(i);
 	h = lend_hold_at(s, i);
+	lend_undo_note(s, h);
 	memset(h, 0, sizeof(*h));
 	h->object = object & INDEX_MASK;
 	h->client = client & CLIENT_MASK;
-	h->chain = *b & INDEX_MASK;
-	h->next = c->holds & INDEX_MASK;
-	*b = i;
-	if (c->holds)
-		lend_hold_at(s, c->holds)->prev = i & INDEX_MASK;
-	c->holds = i;
-	lend_object_at(s, object)->holds++;
+	lend_hold_link(s, i);
 }
 
 void lend_hold_remove(struct lend_store *s, uint32_t hold)
@@ -64,6 +74,8 @@ void lend_hold_remove(struct lend_store *s, uint32_t hold)
 	if (h->next)
 		lend_hold_at(s, h->next)->prev = h->prev;
 	lend_object_at(s, h->object)->holds--;
+	lend_undo_note(s, h);
+	h->object = h->client = 0;
 	LEND_GIVE(s, hold, hold);
 }
 
@@ -112,26 +124,37 @@ static void settle(struct lend_store *s, uint32_t place)
 	}
 }
 
+void lend_grant_link(struct lend_store *s, uint32_t grant)
+{
+	struct lend_grant *g = lend_grant_at(s, grant);
+	struct lend_object *o = lend_object_at(s, g->object);
+
+	g->prev = 0;
+	g->next = o->grants;
+	if (o->grants)
+		lend_grant_at(s, o->grants)->prev = grant;
+	o->grants = grant;
+	set(s, s->heap_n, grant);
+	s->heap_n++;
+	settle(s, s->heap_n - 1);
+}
+
 uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uint32_t left,
 			lend_ns expires)
 {
-	struct lend_object *o = lend_object_at(s, object);
+	struct lend_grant *g;
 	uint32_t i;
 
 	LEND_TAKE(s, grant, i);
 	LEND_CHECK(i);
-	*lend_grant_at(s, i) = (struct lend_grant){.serial = ++s->serial,
-						   .expires = expires,
-						   .object = object,
-						   .left = left,
-						   .kind = kind,
-						   .next = o->grants};
-	if (o->grants)
-		lend_grant_at(s, o->grants)->prev = i;
-	o->grants = i;
-	set(s, s->heap_n, i);
-	s->heap_n++;
-	settle(s, s->heap_n - 1);
+	g = lend_grant_at(s, i);
+	lend_undo_note(s, &g->serial);
+	*g = (struct lend_grant){.serial = ++s->serial,
+				 .expires = expires,
+				 .object = object,
+				 .left = left,
+				 .kind = kind};
+	lend_grant_link(s, i);
 	return i;
 }
 
@@ -156,6 +179,7 @@ void lend_grant_remove(struct lend_store *s, uint32_t grant)
 		set(s, place, heap(s)[s->heap_n]);
 		settle(s, place);
 	}
+	lend_undo_note(s, &g->serial);
 	g->serial = 0;
 	LEND_GIVE(s, grant, grant);
 }
@@ -178,6 +202,7 @@ void lend_grant_use(struct lend_store *s, uint32_t grant)
 	struct lend_grant *g = lend_grant_at(s, grant);
 
 	LEND_CHECK(g->left > 0);
+	lend_undo_note(s, &g->object); /* and left, behind it */
 	g->left--;
 	if (g->kind == LEND_TERMS_TRANSFER)
 		lend_grant_remove(s, grant);
@@ -187,8 +212,10 @@ void lend_grant_revive(struct lend_store *s, uint32_t grant, lend_ns expires)
 {
 	struct lend_grant *g = lend_grant_at(s, grant);
 
+	lend_undo_note(s, &g->object);
 	g->left++;
 	if (g->expires < expires) {
+		lend_undo_note(s, &g->expires);
 		g->expires = expires;
 		settle(s, g->heap);
 	}
@@ -208,5 +235,6 @@ void lend_grant_expire(struct lend_store *s, lend_ns now)
 		lend_grant_remove(s, grant);
 		s->counts.grants_expired++;
 		lend_snapshot_settle(s, object);
+		lend_undo_commit(s);
 	}
 }

@@ -16,6 +16,10 @@ uint32_t lend_hold_find(const struct lend_store *s, uint32_t object, uint32_t cl
 void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client);
 void lend_hold_remove(struct lend_store *s, uint32_t hold);
 
+/* Into the lists that only repeat what an entry says. */
+void lend_hold_link(struct lend_store *s, uint32_t hold);
+void lend_grant_link(struct lend_store *s, uint32_t grant);
+
 /* There is room. */
 uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uint32_t left,
 			lend_ns expires);

@@ -5,6 +5,7 @@
 #include "mn/store/hold.h"
 #include "mn/store/space.h"
 #include "mn/store/tree.h"
+#include "mn/store/undo.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -58,7 +59,9 @@ static uint32_t open_incarnation(struct lend_store *s, const uint8_t incarnation
 
 		memset(inc, 0, sizeof(*inc));
 		memcpy(inc->id, incarnation, 16);
-		inc->life = ++s->life;
+		s->life++;
+		lend_undo_fence();
+		inc->life = s->life;
 	}
 	return i;
 }
@@ -68,6 +71,21 @@ struct lend_record *lend_record_at(const struct lend_store *s, uint32_t client, 
 	struct lend_record *r = lend_at(s, s->records);
 
 	return r + (uint64_t)(client - 1) * s->config.open + (id & (s->config.open - 1));
+}
+
+void lend_client_link(struct lend_store *s, uint32_t client)
+{
+	struct lend_client *c = lend_client_at(s, client);
+	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
+	uint32_t *b = bucket(s, inc->id, c->number);
+
+	c->chain = *b;
+	*b = client;
+	c->prev = 0;
+	c->next = inc->clients;
+	if (c->next)
+		lend_client_at(s, c->next)->prev = client;
+	inc->clients = client;
 }
 
 uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
@@ -90,12 +108,9 @@ uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incar
 	memset(lend_record_at(s, i, 0), 0, s->config.open * sizeof(struct lend_record));
 	c->incarnation = inc;
 	c->number = number;
-	c->chain = *bucket(s, incarnation, number);
-	*bucket(s, incarnation, number) = i;
-	c->next = lend_incarnation_at(s, inc)->clients;
-	if (c->next)
-		lend_client_at(s, c->next)->prev = i;
-	lend_incarnation_at(s, inc)->clients = i;
+	lend_undo_fence();
+	c->live = 1;
+	lend_client_link(s, i);
 	lend_lease_renew(s, now, inc);
 	return i;
 }
@@ -106,14 +121,19 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
 	uint32_t *at = bucket(s, inc->id, c->number);
 
+	c->live = 0;
+	lend_undo_fence();
 	while (c->holds) {
 		uint32_t object = lend_hold_at(s, c->holds)->object;
 
 		lend_hold_remove(s, c->holds);
 		lend_snapshot_settle(s, object);
+		lend_undo_commit(s);
 	}
-	while (c->spaces)
+	while (c->spaces) {
 		lend_space_end(s, c->spaces);
+		lend_undo_commit(s);
+	}
 	while (*at != client)
 		at = &lend_client_at(s, *at)->chain;
 	*at = c->chain;
@@ -140,6 +160,7 @@ void lend_client_low(struct lend_store *s, uint32_t client, uint64_t low)
 	n = lend_min_u64(low - c->low, s->config.open);
 	for (uint64_t id = low - n; id < low; id++)
 		lend_record_at(s, client, id)->id = 0;
+	lend_undo_fence();
 	c->low = low;
 }
 
@@ -156,6 +177,8 @@ static void end(struct lend_store *s, uint32_t incarnation)
 {
 	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
 
+	inc->life = 0; /* so that all go, should the node be killed meanwhile */
+	lend_undo_fence();
 	while (inc->clients)
 		lend_client_close(s, inc->clients);
 }

@@ -18,6 +18,8 @@ uint32_t lend_client_find(const struct lend_store *s, const uint8_t incarnation[
 /* The client whatever its life; made when it is new. 0: tables full, nothing changed. */
 uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
 			  uint32_t number);
+/* Into the lists that only repeat what the entry says. */
+void lend_client_link(struct lend_store *s, uint32_t client);
 /* All that it had is let go; the last client takes its process's lease with it. */
 void lend_client_close(struct lend_store *s, uint32_t client);
 /* Drops the records below low. */

@@ -4,6 +4,7 @@
 
 #include "mn/store/space.h"
 #include "mn/store/tree.h"
+#include "mn/store/undo.h"
 #include "util/bits.h"
 #include "util/check.h"
 
@@ -54,8 +55,10 @@ void lend_store_pool_hangup(struct lend_store *store, uint64_t key)
 	if (!i)
 		return;
 	store->spade = store->config.reap;
-	while (lend_mapper_at(store, i)->liens)
+	while (lend_mapper_at(store, i)->liens) {
 		drop(store, lend_mapper_at(store, i)->liens);
+		lend_undo_commit(store);
+	}
 	lend_mapper_at(store, i)->key = 0;
 	LEND_GIVE(store, mapper, i);
 }

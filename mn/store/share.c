@@ -6,6 +6,7 @@
 #include "mn/store/lease.h"
 #include "mn/store/lien.h"
 #include "mn/store/space.h"
+#include "mn/store/undo.h"
 #include "util/bits.h"
 
 bool lend_terms_room(const struct lend_store *s, const struct lend_memterms *terms)
@@ -139,9 +140,13 @@ enum lend_mem_status lend_op_release(struct lend_step *t)
 			return status;
 		seen |= status == LEND_MEM_OK;
 	}
-	for (uint32_t i = 0; i < t->op->n; i++)
+	for (uint32_t i = 0; i < t->op->n; i++) {
 		if (next_ref(t, &t->payload, &object) == LEND_MEM_OK)
 			released += release_one(t, object);
+		/* Only where tables are smaller than a batch. */
+		if (t->s->undo_cap - t->s->undo_n < LEND_UNDO_STEP)
+			lend_undo_commit(t->s);
+	}
 	t->record.counts[0] = released;
 	t->record.counts[1] = t->op->n - released;
 	if (released)
@@ -259,6 +264,7 @@ enum lend_mem_status lend_op_forget(struct lend_step *t)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	r = lend_record_at(t->s, t->client, target);
 	if (r->id == 0) {
+		lend_undo_note(t->s, &r->id);
 		memset(r, 0, sizeof(*r));
 		r->id = target;
 		t->record.forgot = LEND_FORGOT_PREVENTED;
@@ -269,6 +275,10 @@ enum lend_mem_status lend_op_forget(struct lend_step *t)
 	}
 	if (status)
 		return status;
+	_Static_assert(offsetof(struct lend_record, forgot) <
+			   offsetof(struct lend_record, kind) + 8,
+		       "one word has all that changes");
+	lend_undo_note(t->s, &r->kind);
 	r->kind = LEND_MEMOP_FORGET;
 	r->status = LEND_MEM_ABORTED;
 	r->forgot = t->record.forgot;

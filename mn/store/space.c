@@ -4,6 +4,7 @@
 
 #include "mn/store/lien.h"
 #include "mn/store/tree.h"
+#include "mn/store/undo.h"
 #include "util/check.h"
 
 #define SERIAL_MAX ((UINT64_C(1) << 48) - 1)
@@ -22,26 +23,41 @@ uint32_t lend_object_make(struct lend_store *s, const struct lend_view *view,
 	LEND_TAKE(s, object, i);
 	LEND_CHECK(i);
 	o = lend_object_at(s, i);
+	lend_undo_note(s, o);
 	memset(o, 0, sizeof(*o));
-	o->serial = ++s->serial;
 	o->base = view->base;
 	o->len = view->len;
 	o->root = view->root;
 	o->height = view->height & LEND_LEVEL_MASK;
 	o->kind = kind;
+	o->serial = ++s->serial;
 	return i;
 }
 
+/* Its pages are zeroed when they are let go, and that cannot be taken back. */
 void lend_object_destroy(struct lend_store *s, uint32_t i)
 {
 	struct lend_object *o = lend_object_at(s, i);
 
-	struct lend_view view = lend_object_view(s, i);
-
-	lend_tree_drop(s, &view);
+	lend_undo_note(s, o);
 	o->serial = 0;
-	o->kind = LEND_OBJECT_FREE;
-	LEND_GIVE(s, object, i);
+	o->next = s->doomed;
+	s->doomed = i;
+}
+
+void lend_undo_commit(struct lend_store *s)
+{
+	lend_undo_fence();
+	s->undo_n = 0;
+	lend_undo_fence();
+	while (s->doomed) {
+		uint32_t i = s->doomed;
+		struct lend_view view = lend_object_view(s, i);
+
+		s->doomed = lend_object_at(s, i)->next;
+		lend_tree_drop(s, &view);
+		LEND_GIVE(s, object, i);
+	}
 }
 
 uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view)
@@ -52,15 +68,23 @@ uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view)
 uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uint32_t client)
 {
 	uint32_t i = lend_object_make(s, view, LEND_OBJECT_SPACE);
-	struct lend_client *c = lend_client_at(s, client);
 
 	lend_object_at(s, i)->client = client;
-	lend_object_at(s, i)->next = c->spaces;
-	if (c->spaces)
-		lend_object_at(s, c->spaces)->prev = i;
-	c->spaces = i;
-	s->counts.spaces++;
+	lend_space_link(s, i);
 	return i;
+}
+
+void lend_space_link(struct lend_store *s, uint32_t object)
+{
+	struct lend_object *o = lend_object_at(s, object);
+	struct lend_client *c = lend_client_at(s, o->client);
+
+	o->prev = 0;
+	o->next = c->spaces;
+	if (c->spaces)
+		lend_object_at(s, c->spaces)->prev = object;
+	c->spaces = object;
+	s->counts.spaces++;
 }
 
 void lend_space_end(struct lend_store *s, uint32_t object)
@@ -82,7 +106,7 @@ void lend_snapshot_settle(struct lend_store *s, uint32_t object)
 {
 	const struct lend_object *o = lend_object_at(s, object);
 
-	if (o->holds == 0 && o->grants == 0)
+	if (o->serial && o->holds == 0 && o->grants == 0)
 		lend_object_destroy(s, object);
 }
 

@@ -15,8 +15,10 @@ void lend_object_destroy(struct lend_store *s, uint32_t object);
  */
 uint32_t lend_snapshot_make(struct lend_store *s, const struct lend_view *view);
 uint32_t lend_space_make(struct lend_store *s, const struct lend_view *view, uint32_t client);
+/* Into its client's list, and the count. */
+void lend_space_link(struct lend_store *s, uint32_t object);
 void lend_space_end(struct lend_store *s, uint32_t object);
-/* Frees a snapshot that neither hold nor grant keeps. */
+/* Ends a snapshot that neither hold nor grant keeps. */
 void lend_snapshot_settle(struct lend_store *s, uint32_t object);
 
 /* The object, or 0: gone, of another kind, or not in this table. */

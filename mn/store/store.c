@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "mn/store/recover.h"
+#include "mn/store/undo.h"
 #include "util/bits.h"
 
 void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
@@ -74,8 +76,7 @@ static void add_table(uint64_t *size, struct lend_table *t, uint32_t cap, uint64
 	t->at = add(size, (uint64_t)cap + 1, width);
 }
 
-/* Where everything lies; only the offsets and caps of s are set. */
-static void lay_out(struct lend_store *s, const struct lend_store_config *c)
+void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
 {
 	/* One node serves 64 pages; small and sparse objects waste some: the edges of a range can
 	 * take two nodes per level. */
@@ -98,6 +99,8 @@ static void lay_out(struct lend_store *s, const struct lend_store_config *c)
 	s->client_buckets = add(&size, (uint64_t)s->client_mask + 1, sizeof(uint32_t));
 	s->heap = add(&size, c->grants, sizeof(uint32_t));
 	s->records = add(&size, (uint64_t)c->clients * c->open, sizeof(struct lend_record));
+	s->undo_cap = lend_min_u32(LEND_MEM_BATCH_MAX, c->holds + c->grants) * 4 + LEND_UNDO_SPARE;
+	s->undo = add(&size, s->undo_cap, sizeof(struct lend_undo));
 	s->size = size;
 }
 
@@ -108,7 +111,7 @@ size_t lend_store_size(const struct lend_store_config *config)
 	if (!is_valid(config))
 		return 0;
 	memset(&s, 0, sizeof(s));
-	lay_out(&s, config);
+	lend_store_lay_out(&s, config);
 	return s.size;
 }
 
@@ -124,14 +127,13 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 
 	(void)now;
 	memset(mem, 0, lend_store_size(config));
-	lay_out(s, config);
+	lend_store_lay_out(s, config);
+	s->layout = lend_store_layout();
 	s->pages = pages;
 	s->config = *config;
 	s->spade = config->reap;
 	s->config.addresses = NULL;
-	s->text_len = text_len(config->addresses);
-	if (s->text_len)
-		memcpy(s->text, config->addresses, s->text_len);
+	lend_store_set_text(s, config->addresses);
 	s->lease_next = LEND_NEVER;
 	/* A number of an earlier start must not come again either: what was sent to that may still
 	 * arrive. The epoch is random; half of all numbers are left. */
@@ -147,7 +149,7 @@ void lend_store_attach(struct lend_store *store, void *pages)
 uint64_t lend_store_hash(const struct lend_store *store)
 {
 	const uint8_t *at = (const uint8_t *)&store->config;
-	const uint8_t *end = (const uint8_t *)store + store->size;
+	const uint8_t *end = (const uint8_t *)store + store->undo;
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 
 	for (; end - at >= 8; at += 8) {
@@ -155,6 +157,14 @@ uint64_t lend_store_hash(const struct lend_store *store)
 		h ^= h >> 29;
 	}
 	return h;
+}
+
+void lend_store_set_text(struct lend_store *s, const char *addresses)
+{
+	memset(s->text, 0, sizeof(s->text));
+	s->text_len = text_len(addresses);
+	if (s->text_len)
+		memcpy(s->text, addresses, s->text_len);
 }
 
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes)

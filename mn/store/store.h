@@ -37,15 +37,14 @@ struct lend_view {
 };
 
 enum lend_object_kind {
-	LEND_OBJECT_FREE,
-	LEND_OBJECT_SNAPSHOT,
+	LEND_OBJECT_SNAPSHOT = 1,
 	LEND_OBJECT_SPACE,
 	LEND_OBJECT_LIEN,
 };
 /* Of these there are millions: a snapshot with one hold costs 60 bytes, its place in the hash
  * included. Indices of every table but nodes and frames fit into 24 bits. */
 struct lend_object {
-	uint64_t serial : 48; /* unique in this epoch; 0: free */
+	uint64_t serial : 48; /* unique in this epoch; 0: free, or ended by this operation */
 	uint64_t kind : 2;
 	uint64_t height : 3; /* of its view, as base, len and root */
 	uint64_t base : 42;
@@ -60,15 +59,15 @@ struct lend_object {
 		uint32_t grants; /* snapshot: its grants */
 		uint32_t prev;   /* space, lien: the owner's list */
 	};
-	uint32_t next; /* likewise; also the free list */
+	uint32_t next; /* likewise; also the list of ended ones, the free list */
 };
 _Static_assert(sizeof(struct lend_object) == 40, "the budget of a reference");
 
 /* A client keeps a snapshot: at most one entry per pair. */
 struct lend_hold {
-	uint64_t object : 24, client : 16;
-	uint64_t chain : 24;           /* hash chain */
-	uint64_t prev : 24, next : 24; /* the client's list; next also the free list */
+	uint64_t object : 24, client : 16; /* 0: free */
+	uint64_t chain : 24;               /* hash chain */
+	uint64_t prev : 24, next : 24;     /* the client's list; next also the free list */
 };
 _Static_assert(sizeof(struct lend_hold) == 16, "the budget of a reference");
 
@@ -102,6 +101,7 @@ struct lend_client {
 	uint32_t holds, spaces; /* lists */
 	uint32_t chain;         /* hash chain */
 	uint32_t prev, next;    /* the incarnation's list; next also the free list */
+	uint32_t live;          /* 0: free, or going */
 };
 
 struct lend_incarnation {
@@ -131,22 +131,32 @@ struct lend_table {
 };
 
 struct lend_store {
-	uint8_t *pages;              /* these are not part of the state */
+	uint64_t layout; /* these are not part of the state: see recover.c */
+	uint8_t *pages;
 	struct lend_memstats counts; /* what only grows; the rest is filled in by stats() */
 	uint32_t spade;              /* nodes that this operation may still reap */
-	uint32_t zero;
+	uint32_t undo_n;             /* words noted by this operation; see undo.h */
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;
 	uint64_t serial;    /* of the newest object or grant */
 	lend_ns lease_next; /* no lease ends before */
 	uint32_t life, pinned;
-	uint32_t dying, unused; /* list of nodes that nobody names; see tree.c */
+	uint32_t dying;  /* list of nodes that nobody names; see tree.c */
+	uint32_t doomed; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	uint64_t node_refs, hold_buckets, client_buckets, heap, records; /* offsets of arrays */
 	uint32_t hold_mask, client_mask, heap_n, text_len;
+	uint64_t undo; /* offset; from there on it is no state any more */
+	uint32_t undo_cap, zero;
 	char text[LEND_MEMOP_TEXT_MAX];
 };
+
+/* Where everything lies for a config: only offsets and caps of s are set. What the layout is, as a
+ * number. */
+void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *config);
+uint64_t lend_store_layout(void);
+void lend_store_set_text(struct lend_store *s, const char *addresses);
 
 static inline void *lend_at(const struct lend_store *s, uint64_t offset)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
+#include "mn/store/undo.h"
 #include "util/check.h"
 
 /* Level 0 is a frame; a node of level n spans 64^n pages. */
@@ -214,17 +215,19 @@ struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct le
 /* Makes *id a node with one ref and the same children. */
 static void own(struct lend_store *s, uint32_t *id, uint32_t level)
 {
-	uint32_t old = *id;
+	uint32_t old = *id, fresh;
 
 	if (old && *lend_node_refs(s, old) == 1)
 		return;
-	*id = take_node(s);
-	if (!old)
-		return;
-	memcpy(lend_node_at(s, *id), lend_node_at(s, old), sizeof(struct lend_node));
-	for (uint32_t i = 0; i < LEND_FAN; i++)
-		retain(s, lend_node_at(s, old)->child[i], level - 1);
-	--*lend_node_refs(s, old);
+	fresh = take_node(s);
+	if (old) {
+		memcpy(lend_node_at(s, fresh), lend_node_at(s, old), sizeof(struct lend_node));
+		for (uint32_t i = 0; i < LEND_FAN; i++)
+			retain(s, lend_node_at(s, old)->child[i], level - 1);
+		--*lend_node_refs(s, old);
+	}
+	lend_undo_fence();
+	*id = fresh;
 }
 
 uint32_t *lend_tree_own(struct lend_store *s, struct lend_view *view, uint64_t page)

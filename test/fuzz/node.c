@@ -294,7 +294,7 @@ static void compare(bool unheard)
 		return; /* whoever is short of room goes on with letting go, in vain perhaps */
 	if (!unheard)
 		forgive(was, node.store);
-	FUZZ_CHECK(memcmp(a, b, size - offsetof(struct lend_store, config)) == 0,
+	FUZZ_CHECK(memcmp(a, b, was->undo - offsetof(struct lend_store, config)) == 0,
 		   "a failed operation changed the store");
 }
 

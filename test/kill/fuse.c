@@ -11,6 +11,10 @@ void fuse_light(struct fuse *fuse)
 	mine = fuse;
 }
 
+#ifdef FUSE_HOOK /* looks, and goes on */
+void FUSE_HOOK(void);
+#define burn FUSE_HOOK
+#else
 static void burn(void)
 {
 	int32_t left = mine ? atomic_load_explicit(&mine->left, memory_order_relaxed) : 0;
@@ -25,6 +29,8 @@ static void burn(void)
 	for (;;)
 		pause();
 }
+
+#endif
 
 /* What the compiler calls, under the names that it calls. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -112,4 +118,11 @@ void __tsan_atomic_thread_fence(int order)
 {
 	(void)order;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void __tsan_atomic_signal_fence(int order);
+void __tsan_atomic_signal_fence(int order)
+{
+	(void)order;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
