@@ -15,6 +15,7 @@ static const struct app_command commands[] = {
     {"demo", "all of it, with a report as one HTML page", app_demo},
     {"mem", "what a memory node holds", app_mem},
     {"mem-lat", "put, get, release, write and read, one at a time", app_mem_lat},
+    {"mem-bw", "bytes per second into and out of a memory node", app_mem_bw},
     {"snapshot-speed", "seal, map and release from 4 KiB to 1 GiB", app_snapshot},
     {"cow", "a few pages of an object changed: copy on write, or a copy of all", app_cow},
     {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},

@@ -180,7 +180,7 @@ static void report_ops(const struct lat *lat, struct app_report *r, double call)
 		app_report_num(r, "_p99_us", p99, 3, "us, 99 % took no longer");
 		app_report_num(r, "_over_call", call > 0 ? p50 / call : 0, 2,
 			       "beside the plain call");
-		ordered = ordered && p50 <= p99 && p99 <= app_hist_us(h, 1);
+		ordered = ordered && app_hist_is_ordered(h);
 	}
 	r->prefix = "";
 	app_report_bool(r, "check_order", ordered, "p50 <= p99 <= max, of each");

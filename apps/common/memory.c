@@ -141,3 +141,10 @@ double app_hist_us(const struct lend_hist *hist, double quantile)
 {
 	return (double)lend_hist_quantile(hist, quantile) / 1e3;
 }
+
+bool app_hist_is_ordered(const struct lend_hist *hist)
+{
+	uint64_t p50 = lend_hist_quantile(hist, 0.5), p99 = lend_hist_quantile(hist, 0.99);
+
+	return p50 <= p99 && p99 <= lend_hist_max(hist);
+}

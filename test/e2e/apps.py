@@ -164,6 +164,27 @@ class Commands(unittest.TestCase):
         self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
         self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
 
+    def test_mem_bw(self):
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            for size, window in ((32, 128), (4096, 32), (20000, 2)):
+                with self.subTest(carrier=carrier, size=size, window=window):
+                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *SHORT)
+                    self.assertEqual((got["wrong_bytes"], got["read_errors"], got["write_errors"]), (0, 0, 0))
+                    for way in ("read_", "write_"):
+                        self.assertEqual(got[way + "in_flight"], window)
+                        self.assertTrue(got[way + "check_order"])
+                        self.assertAlmostEqual(got[way + "gbit_per_s"], 8e-9 * size * got[way + "calls_per_s"], delta=0.01)
+        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *SHORT)
+        self.assertEqual([row["threads"] for row in got["rows"]], [1, 2, 3])
+        self.assertEqual((got["read_in_flight"], got["wrong_bytes"]), (12, 0))
+
+    def test_mem_bw_sweeps(self):
+        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *SHORT)
+        self.assertEqual([row["size"] for row in got["rows"]], [32 << i for i in range(18)])
+        self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
+        got = lend_json("mem-bw", "--sweep", "window", *SHORT)
+        self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
+
     def test_snapshot_speed(self):
         for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
             with self.subTest(carrier=carrier):
@@ -281,7 +302,7 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["snapshot-speed", "--size", "64"],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["snapshot-speed", "--size", "64"],
                       ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
@@ -308,7 +329,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "snapshot-speed", "cow", "translate", "put", "get", "doctor", "serve"):
+        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "translate", "put", "get", "doctor", "serve"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):
