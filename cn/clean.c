@@ -155,7 +155,7 @@ void cn_clean_pump(struct cn_node *node)
 	if (node->cleaning || (!node->cleans && !node->mem->orphans) || cn_clean_naps(node))
 		return;
 	if (node->state != CN_NODE_UP) {
-		if (node->greeted && cn_node_wake(node, 0) < 0) {
+		if (node->life && cn_node_wake(node, 0) < 0) {
 			node->failures += node->failures < 8;
 			node->clean_at = lend_now(node->mem->ep) + (CLEAN_NAP << node->failures);
 			node->mem->again = true; /* who waits for it waits in vain */

@@ -9,7 +9,8 @@
 #include "wire/memop.h"
 
 enum {
-	CN_NODES_MAX = 64,
+	CN_NAMED_MAX = 64,
+	CN_NODES_MAX = 512, /* with their workers */
 	CN_ALIAS_MAX = 256, /* earlier ids of nodes that were started anew */
 	CN_BUCKETS = 256,
 	CN_ADDRESS_MAX = 104,
@@ -49,7 +50,8 @@ struct __attribute__((may_alias)) cn_op {
 	bool again;       /* and the operation goes on after it */
 	uint64_t session; /* of the call under way */
 	int err;          /* why it could not start, for lend_op_wait() */
-	uint16_t tries;   /* other nodes that a new object may still go to */
+	uint16_t tries;   /* other nodes that a new object may still go to; STAT: workers that have
+			     answered */
 	uint32_t kids;    /* parts under way, when it has been parted */
 	bool parted;
 	struct cn_op *parent; /* of a part */
@@ -82,7 +84,9 @@ struct cn_node {
 	bool failed;    /* its last HELLO had no answer */
 	bool clash;     /* has the id of another node of this client: not used */
 	bool cleaning;  /* clean is under way */
-	bool greeted;   /* id is valid: it answered a HELLO once */
+	bool greeted; /* id and shard are valid: it answered a HELLO once, or another worker did */
+	bool retired; /* a worker that its node had before it was started anew with fewer */
+	uint8_t shard, shards; /* which of its node's workers this is, and how many there are */
 	lend_session session;
 	uint32_t id, epoch, life, open;
 	lend_ns lease;
@@ -126,9 +130,11 @@ struct lend_mem {
 	uint32_t nodes, next_node;
 	enum lend_spread spread;
 	struct cn_node *node[CN_NODES_MAX];
+	uint16_t named[CN_NAMED_MAX]; /* by the user, in that order; the rest are workers of them */
+	uint32_t n_named;
 	struct {
 		uint32_t id;
-		uint16_t node;
+		uint16_t node, shard;
 	} alias[CN_ALIAS_MAX];
 	uint32_t aliases;
 	struct cn_ops wait, flight;
@@ -196,16 +202,28 @@ uint64_t cn_order_space(uint32_t index);
 bool cn_order_idle(struct lend_mem *mem, uint64_t hash); /* no operation is about it */
 
 /* node.c */
+/* The one at that address, made where there is none: its index or -errno. add: one that the user
+ * named. */
+int cn_node_make(struct lend_mem *mem, const char *address, size_t len);
 int cn_node_add(struct lend_mem *mem, const char *address, size_t len);
 int cn_node_wake(struct cn_node *node, lend_ns timeout); /* HELLO is under way, or -errno */
 void cn_node_fenced(struct cn_node *node);
 void cn_node_lost(struct cn_node *node);
 bool cn_node_ready(const struct cn_node *node);
-int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index);
-void cn_node_alias(struct lend_mem *mem, uint32_t id, uint16_t index);
+/* The one that has what ref names. 0; -EAGAIN: some have yet to say who they are; -EHOSTUNREACH. */
+int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index);
+void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t index);
+uint16_t cn_node_index(const struct cn_node *node);
 uint64_t cn_id_take(struct cn_node *node); /* 0: the window is full */
 void cn_id_free(struct cn_node *node, uint64_t id);
 struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);
+
+/* shards.c */
+/* node said who it is, for the first time or anew; it had so many workers before. */
+void cn_shards_meet(struct cn_node *node, uint32_t before);
+/* On to the next worker of its node. False: all were asked, or it is not known. */
+bool cn_shards_next(struct cn_op *op);
+bool cn_shards_same(const struct cn_node *a, const struct cn_node *b); /* workers of one node */
 
 /* clean.c */
 void cn_clean_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */

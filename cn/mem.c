@@ -90,7 +90,7 @@ int lend_mem_add(struct lend_mem *mem, const char *address)
 				 "%s says it is memory node %08x, as another one does: start it "
 				 "with another --id",
 				 address, node->id);
-	if (!node->greeted)
+	if (!node->life)
 		return lend_fail(EHOSTUNREACH,
 				 "%s: no memory node answers; is lend-mn running there?", address);
 	return 0;

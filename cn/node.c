@@ -11,20 +11,16 @@
 
 #include "sys/why.h"
 
-int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
+int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 {
 	struct cn_node *node;
 
-	if (!len || len >= CN_ADDRESS_MAX)
-		return lend_fail(
-		    EINVAL, "\"%.*s\": no address of a memory node; give shm:NAME or udp:HOST:PORT",
-		    (int)(len < 100 ? len : 100), address);
 	for (uint32_t i = 0; i < mem->nodes; i++)
 		if (strlen(mem->node[i]->address) == len &&
 		    !memcmp(mem->node[i]->address, address, len))
 			return (int)i;
 	if (mem->nodes == CN_NODES_MAX)
-		return lend_fail(ENOSPC, "%d memory nodes at most; open another client",
+		return lend_fail(ENOSPC, "%d workers of memory nodes at most; open another client",
 				 CN_NODES_MAX);
 	node = calloc(1, sizeof(*node));
 	if (!node)
@@ -32,6 +28,7 @@ int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
 	node->mem = mem;
 	memcpy(node->address, address, len);
 	node->next = node->low = 1;
+	node->shards = 1;
 	if (cn_renew_join(node->address, mem->client) < 0) {
 		free(node);
 		return lend_fail(ENOMEM, "no memory for the lease of one more memory node");
@@ -40,12 +37,32 @@ int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
 	return (int)mem->nodes++;
 }
 
+int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
+{
+	int index;
+
+	if (!len || len >= CN_ADDRESS_MAX)
+		return lend_fail(
+		    EINVAL, "\"%.*s\": no address of a memory node; give shm:NAME or udp:HOST:PORT",
+		    (int)(len < 100 ? len : 100), address);
+	index = cn_node_make(mem, address, len);
+	for (uint32_t i = 0; index >= 0 && i < mem->n_named; i++)
+		if (mem->named[i] == index)
+			return index;
+	if (index >= 0 && mem->n_named == CN_NAMED_MAX)
+		return lend_fail(ENOSPC, "%d memory nodes at most; open another client",
+				 CN_NAMED_MAX);
+	if (index >= 0)
+		mem->named[mem->n_named++] = (uint16_t)index;
+	return index;
+}
+
 bool cn_node_ready(const struct cn_node *node)
 {
 	return node->state == CN_NODE_UP && !node->clash;
 }
 
-static uint16_t index_of(const struct cn_node *node)
+uint16_t cn_node_index(const struct cn_node *node)
 {
 	uint16_t i = 0;
 
@@ -54,14 +71,15 @@ static uint16_t index_of(const struct cn_node *node)
 	return i;
 }
 
-void cn_node_alias(struct lend_mem *mem, uint32_t id, uint16_t index)
+void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t index)
 {
 	uint32_t at = mem->aliases % CN_ALIAS_MAX;
 
 	for (uint32_t i = 0; i < mem->aliases && i < CN_ALIAS_MAX; i++)
-		if (mem->alias[i].id == id)
+		if (mem->alias[i].id == id && mem->alias[i].shard == shard)
 			at = i;
 	mem->alias[at].id = id;
+	mem->alias[at].shard = (uint16_t)shard;
 	mem->alias[at].node = index;
 	if (at == mem->aliases % CN_ALIAS_MAX)
 		mem->aliases++;
@@ -76,27 +94,31 @@ static bool has_gone(const struct cn_node *node)
 	       lend_session_peer(node->mem->ep, node->session, &peer) < 0;
 }
 
-/* A node that was started anew has another id: asked again, it says so. */
-int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index)
+/* A node that was started anew has another id: asked again, it says so. A worker that nobody has
+ * spoken with yet is known from the others. */
+int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index)
 {
+	uint32_t shard = lend_memref_shard(ref);
 	int rc = -EHOSTUNREACH;
 
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		struct cn_node *node = mem->node[i];
 
-		if (node->greeted && !node->clash && node->id == id) {
+		if (node->greeted && !node->clash && node->id == ref->node &&
+		    node->shard == shard) {
 			*index = (uint16_t)i;
 			return 0;
 		}
 		if (has_gone(node))
 			cn_node_lost(node);
-		if (node->failed || (node->greeted && node->state == CN_NODE_UP))
+		if (node->failed || node->retired ||
+		    (node->greeted && (node->state == CN_NODE_UP || !node->life)))
 			continue;
 		if (cn_node_wake(node, 0) == 0)
 			rc = -EAGAIN;
 	}
 	for (uint32_t i = 0; rc != -EAGAIN && i < mem->aliases && i < CN_ALIAS_MAX; i++)
-		if (mem->alias[i].id == id) {
+		if (mem->alias[i].id == ref->node && mem->alias[i].shard == shard) {
 			*index = mem->alias[i].node;
 			return 0;
 		}
@@ -105,7 +127,7 @@ int cn_node_find(struct lend_mem *mem, uint32_t id, uint16_t *index)
 		    EHOSTUNREACH,
 		    "a reference of memory node %08x, which this client does not know: add "
 		    "that node's address",
-		    id);
+		    ref->node);
 	return rc;
 }
 
@@ -114,7 +136,7 @@ static void fail_waiters(struct cn_node *node)
 {
 	struct lend_mem *mem = node->mem;
 	uint64_t last = mem->seq;
-	uint16_t index = index_of(node);
+	uint16_t index = cn_node_index(node);
 	struct cn_op *op = TAILQ_FIRST(&mem->wait);
 
 	while (op && op->seq <= last) {
@@ -130,21 +152,21 @@ static void fail_waiters(struct cn_node *node)
 static void new_life(struct cn_node *node, const struct lend_memhello *hello)
 {
 	if (node->greeted && node->id != hello->node)
-		cn_node_alias(node->mem, node->id, index_of(node));
+		cn_node_alias(node->mem, node->id, node->shard, cn_node_index(node));
 	if (node->life) {
 		cn_clean_drop(node);
-		cn_table_drop(node->mem, index_of(node));
+		cn_table_drop(node->mem, cn_node_index(node));
 	}
 	node->life = hello->life;
 }
 
-static bool is_taken(const struct cn_node *node, uint32_t id)
+static bool is_taken(const struct cn_node *node, uint32_t id, uint32_t shard)
 {
 	const struct lend_mem *mem = node->mem;
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
 		if (mem->node[i] != node && mem->node[i]->greeted && !mem->node[i]->clash &&
-		    mem->node[i]->id == id)
+		    mem->node[i]->id == id && mem->node[i]->shard == shard)
 			return true;
 	return false;
 }
@@ -152,18 +174,26 @@ static bool is_taken(const struct cn_node *node, uint32_t id)
 static bool greet(struct cn_node *node, const uint8_t *body, size_t len)
 {
 	struct lend_memhello hello;
+	uint32_t before = node->shards;
+	bool anew;
 
 	if (!lend_memhello_decode(body, len, &hello) || !hello.open ||
 	    hello.open > LEND_MEM_OPEN_MAX)
 		return false;
+	anew = !node->life || node->id != hello.node || before != hello.shards;
 	if (hello.life != node->life || (node->greeted && node->id != hello.node))
 		new_life(node, &hello);
 	node->id = hello.node;
 	node->epoch = hello.epoch;
 	node->lease = hello.lease;
 	node->open = hello.open;
+	node->shard = hello.shard;
+	node->shards = hello.shards;
 	node->greeted = true;
-	node->clash = is_taken(node, hello.node);
+	node->retired = false;
+	node->clash = is_taken(node, hello.node, hello.shard);
+	if (anew && !node->clash)
+		cn_shards_meet(node, before);
 	cn_renew_life(node->address, node->mem->client, node->life, node->lease);
 	return !node->clash;
 }

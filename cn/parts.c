@@ -163,7 +163,7 @@ static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
 	int rc;
 
 	cn_ref_in(&r, ref);
-	rc = cn_node_find(mem, r.node, &node);
+	rc = cn_node_find(mem, &r, &node);
 	if (rc == -EAGAIN)
 		return rc;
 	return rc < 0 ? CN_NODES_MAX : node;

@@ -25,7 +25,7 @@ static bool fits(struct cn_node *node)
 		node->retry_at = now + RETRY_EVERY;
 		(void)cn_node_wake(node, 0);
 	}
-	return !node->failed && !node->clash;
+	return !node->failed && !node->clash && !node->retired;
 }
 
 static void asked(struct lend_call *call)
@@ -107,6 +107,18 @@ static uint16_t in_turn(struct lend_mem *mem)
 	return UINT16_MAX;
 }
 
+/* The workers of a node that was named, in turn. */
+static uint16_t of_node(struct lend_mem *mem, uint16_t index)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		uint16_t at = (uint16_t)(mem->next_node++ % mem->nodes);
+
+		if (fits(mem->node[at]) && cn_shards_same(mem->node[at], mem->node[index]))
+			return at;
+	}
+	return index;
+}
+
 static void count(struct cn_op *op)
 {
 	op->mem->node[op->node]->sent += op->len / LEND_MEM_PAGE + 1;
@@ -119,15 +131,15 @@ int cn_pick_node(struct cn_op *op)
 
 	if (!mem->nodes)
 		return lend_fail(EHOSTUNREACH, "this client knows no memory node: name one");
-	if (named > mem->nodes)
+	if (named > mem->n_named)
 		return lend_fail(EINVAL, "node %u: this client has %u, counted from 1", named,
-				 mem->nodes);
-	op->node = named                            ? (uint16_t)(named - 1)
+				 mem->n_named);
+	op->node = named                            ? of_node(mem, mem->named[named - 1])
 		   : mem->spread == LEND_LEAST_USED ? least_used(mem)
 						    : in_turn(mem);
 	if (op->node == UINT16_MAX) /* all have failed: some one's failure is the answer */
 		op->node = (uint16_t)(mem->next_node++ % mem->nodes);
-	op->tries = named ? 0 : (uint16_t)(mem->nodes - 1);
+	op->tries = (uint16_t)(mem->nodes - 1);
 	count(op);
 	return 0;
 }
@@ -139,11 +151,13 @@ bool cn_place_again(struct cn_op *op, enum lend_status status)
 	if ((status != LEND_UNAVAILABLE && status != LEND_RESOURCE_EXHAUSTED) || op->parent ||
 	    op->cancelled || mem->closing || op->step > CN_STEP_ALLOC)
 		return false;
-	for (; op->tries;) {
+	for (uint32_t at = op->node; op->tries;) {
 		op->tries--;
-		op->node = (uint16_t)((op->node + 1u) % mem->nodes);
-		if (!fits(mem->node[op->node]))
+		at = (at + 1) % mem->nodes;
+		if (!fits(mem->node[at]) ||
+		    (cn_op_outer(op)->node && !cn_shards_same(mem->node[at], mem->node[op->node])))
 			continue;
+		op->node = (uint16_t)at;
 		count(op);
 		return true;
 	}

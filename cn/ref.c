@@ -51,13 +51,15 @@ int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, un
 	return rc;
 }
 
-static const struct cn_node *node_of(const struct lend_mem *mem, uint32_t id)
+static const struct cn_node *node_of(const struct lend_mem *mem, const struct lend_memref *ref)
 {
+	uint32_t id = ref->node, shard = lend_memref_shard(ref);
+
 	for (uint32_t i = 0; i < mem->nodes; i++)
-		if (mem->node[i]->greeted && mem->node[i]->id == id)
+		if (mem->node[i]->greeted && mem->node[i]->id == id && mem->node[i]->shard == shard)
 			return mem->node[i];
 	for (uint32_t i = 0; i < mem->aliases && i < CN_ALIAS_MAX; i++)
-		if (mem->alias[i].id == id)
+		if (mem->alias[i].id == id && mem->alias[i].shard == shard)
 			return mem->node[mem->alias[i].node];
 	return NULL;
 }
@@ -71,7 +73,7 @@ int lend_ref_text(struct lend_mem *mem, const struct lend_ref *ref, char *text, 
 
 	if (!lend_memref_decode((const uint8_t *)ref, &r))
 		return lend_fail(EINVAL, "these 64 bytes are no reference");
-	node = node_of(mem, r.node);
+	node = node_of(mem, &r);
 	if (!node)
 		return lend_fail(EHOSTUNREACH,
 				 "a reference of memory node %08x, whose address this "
@@ -100,8 +102,9 @@ int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref)
 	index = cn_node_add(mem, text, strlen(text));
 	if (index < 0)
 		return index;
-	if (!mem->node[index]->greeted || mem->node[index]->id != r.node)
-		cn_node_alias(mem, r.node, (uint16_t)index);
+	if (!mem->node[index]->greeted || mem->node[index]->id != r.node ||
+	    mem->node[index]->shard != lend_memref_shard(&r))
+		cn_node_alias(mem, r.node, lend_memref_shard(&r), (uint16_t)index);
 	memcpy(ref, bytes, sizeof(*ref));
 	return 0;
 }

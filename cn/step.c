@@ -30,7 +30,7 @@ static int resolve(struct cn_op *op, const struct lend_ref *ref)
 	int rc;
 
 	cn_ref_in(&r, ref);
-	rc = cn_node_find(op->mem, r.node, &op->node);
+	rc = cn_node_find(op->mem, &r, &op->node);
 	if (rc == 0)
 		return CN_GO;
 	if (rc == -EAGAIN)
@@ -131,7 +131,7 @@ static uint32_t release_part(struct cn_op *op)
 
 	for (; op->at + n < op->n && n < LEND_MEM_BATCH_MAX; n++) {
 		cn_ref_in(&r, &ref[op->at + n]);
-		if (cn_node_find(op->mem, r.node, &node) || node != op->node ||
+		if (cn_node_find(op->mem, &r, &node) || node != op->node ||
 		    holds_of(op, &ref[op->at + n]) > 1)
 			break;
 	}
@@ -243,12 +243,12 @@ static bool after_stat(struct cn_op *op, enum lend_status *status, const uint8_t
 		*status = LEND_INTERNAL;
 		return false;
 	}
-#define COPY(name) out->name = in.name
+#define COPY(name) out->name += in.name /* all workers' */
 	COPY(pages_total), COPY(pages_used), COPY(pages_quarantined), COPY(refs), COPY(spaces);
 	COPY(clients), COPY(grants_expired), COPY(holds), COPY(grants), COPY(cow_copies);
 	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes);
 #undef COPY
-	return false;
+	return cn_shards_next(op);
 }
 
 static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)

@@ -62,11 +62,11 @@ static int find_node(struct cn_op *op, const struct lend_ref *ref)
 
 	cn_ref_in(&r, ref);
 	op->node = UINT16_MAX;
-	rc = cn_node_find(op->mem, r.node, &op->node);
+	rc = cn_node_find(op->mem, &r, &op->node);
 	if (rc == -EHOSTUNREACH) {
 		for (uint32_t i = 0; i < op->mem->nodes; i++)
 			op->mem->node[i]->failed = false;
-		rc = cn_node_find(op->mem, r.node, &op->node);
+		rc = cn_node_find(op->mem, &r, &op->node);
 	}
 	return rc == -EAGAIN ? 0 : rc;
 }
@@ -179,11 +179,13 @@ int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, st
 	struct cn_op *o = cn_op_inner(op);
 	int rc;
 
-	if (node < 0 || (uint32_t)node >= mem->nodes)
+	if (node < 0 || (uint32_t)node >= mem->n_named)
 		return lend_fail(EINVAL, "this client has %u memory nodes, counted from 0",
-				 mem->nodes);
+				 mem->n_named);
 	rc = cn_op_begin(mem, op, LEND_MEMOP_STAT);
-	o->node = (uint16_t)node;
+	if (rc == 0)
+		memset(stat, 0, sizeof(*stat));
+	o->node = mem->named[node];
 	o->out = stat;
 	return rc < 0 ? rc : cn_op_go(o);
 }
