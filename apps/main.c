@@ -18,6 +18,7 @@ static const struct app_command commands[] = {
     {"mem-bw", "bytes per second into and out of a memory node", app_mem_bw},
     {"snapshot-speed", "seal, map and release from 4 KiB to 1 GiB", app_snapshot},
     {"cow", "a few pages of an object changed: copy on write, or a copy of all", app_cow},
+    {"mem-fault", "spaces as memory: touches, scans, the cache", app_mem_fault},
     {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},
     {"put", "a file to a memory node; prints the reference", app_put},
     {"get", "the bytes behind a reference", app_get},
