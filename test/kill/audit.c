@@ -6,33 +6,63 @@
 
 #include "cn/client.h"
 #include "kill/survivor.h"
+#include "wire/shard.h"
 
 #define AUDIT_WAIT (10 * SECOND)
 
-bool survivor_look(struct survivor *s, bool whole)
+static int ask(struct survivor *s, uint32_t worker, bool whole, struct node_sight *sight)
 {
 	struct lend_call call = {.method = NODE_METHOD, .timeout = SECOND};
-	int rc = 0;
+	int rc;
 
-	if (!s->looking)
-		rc = lend_connect(s->ep, s->page->node, &s->look);
-	if (rc < 0)
-		return false;
-	s->looking = true;
 	call.request = whole ? lend_buf_take(s->ep, 1) : NULL;
 	if (call.request)
 		call.request->len = 1;
-	rc = lend_call_sync(s->ep, s->look, &call);
-	if (rc == 0 && call.status == LEND_OK && call.reply->len == sizeof(s->sight))
-		memcpy(&s->sight, call.reply->data, sizeof(s->sight));
+	rc = lend_call_sync(s->ep, s->look[worker], &call);
+	if (rc == 0 && call.status == LEND_OK && call.reply->len == sizeof(*sight))
+		memcpy(sight, call.reply->data, sizeof(*sight));
 	else if (rc == 0)
 		rc = -EIO;
 	lend_buf_give(s->ep, call.request);
 	lend_buf_give(s->ep, call.reply);
-	if (rc < 0) {
-		lend_disconnect(s->ep, s->look);
-		s->looking = false;
+	return rc;
+}
+
+static int connect_all(struct survivor *s)
+{
+	char address[104];
+
+	for (; s->looking < s->page->workers; s->looking++)
+		if (!lend_shard_address(s->page->node, 0, s->looking, address, sizeof(address)) ||
+		    lend_connect(s->ep, address, &s->look[s->looking]) < 0)
+			return -EHOSTUNREACH;
+	return 0;
+}
+
+static void add(struct node_sight *sum, const struct node_sight *one)
+{
+#define ADD(name) sum->name += one->name
+	ADD(pages), ADD(pinned), ADD(refs), ADD(spaces), ADD(holds), ADD(grants), ADD(clients);
+	ADD(processes), ADD(placements), ADD(sessions), ADD(fds), ADD(rings), ADD(leases_expired);
+#undef ADD
+	if (one->bad[0])
+		memcpy(sum->bad, one->bad, sizeof(sum->bad));
+}
+
+bool survivor_look(struct survivor *s, bool whole)
+{
+	struct node_sight sum = {.bad = ""}, one;
+	int rc = connect_all(s);
+
+	for (uint32_t i = 0; i < s->looking && rc == 0; i++) {
+		rc = ask(s, i, whole, &one);
+		if (rc == 0)
+			add(&sum, &one);
 	}
+	if (rc == 0)
+		s->sight = sum;
+	while (rc < 0 && s->looking)
+		lend_disconnect(s->ep, s->look[--s->looking]);
 	return rc == 0;
 }
 
@@ -77,8 +107,12 @@ void survivor_new_node(struct survivor *s)
 static const char *own(struct survivor *s)
 {
 	static char text[128];
-	struct cn_node *node = s->mem->node[0];
-	uint32_t holds = 0, spaces = 0, held = 0;
+	uint32_t holds = 0, spaces = 0, held = 0, cleans = 0, ids = 0;
+
+	for (uint32_t i = 0; i < s->mem->nodes; i++) {
+		cleans += s->mem->node[i]->cleans;
+		ids += (uint32_t)(s->mem->node[i]->next - s->mem->node[i]->low);
+	}
 
 	for (int i = 0; i < THINGS; i++)
 		held += s->model.thing[i].kind == THING_SNAPSHOT ? s->model.thing[i].held : 0;
@@ -90,10 +124,10 @@ static const char *own(struct survivor *s)
 	(void)snprintf(text, sizeof(text),
 		       " client: %u holds, not %u; %u spaces, not %u; %u live, %u to clean, %u "
 		       "orphans, %u ids",
-		       holds, held, spaces, model_spaces(&s->model), s->mem->live, node->cleans,
-		       s->mem->orphans, (unsigned)(node->next - node->low));
-	return holds == held && spaces == model_spaces(&s->model) && !s->mem->live &&
-		       !node->cleans && !s->mem->orphans && node->next == node->low
+		       holds, held, spaces, model_spaces(&s->model), s->mem->live, cleans,
+		       s->mem->orphans, ids);
+	return holds == held && spaces == model_spaces(&s->model) && !s->mem->live && !cleans &&
+		       !s->mem->orphans && !ids
 		   ? NULL
 		   : text;
 }

@@ -17,6 +17,7 @@ struct options {
 	double seconds;
 	uint64_t seed;
 	int64_t round;
+	uint32_t workers;
 	const char *part, *carrier;
 	bool json, verbose;
 };
@@ -26,6 +27,7 @@ static const char doc[] =
     "Examples:\n"
     "  lend-kill --seconds 90             both parts on shm and udp\n"
     "  lend-kill --part points --seconds 600   every store of every operation\n"
+    "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers, over shm\n"
     "  lend-kill --seed 7 --part loop --carrier shm --round 41   one round, again and again\n";
 static const struct argp_option argp_options[] = {
     {"seconds", 's', "N", 0, "How long, in all (default 10)", 0},
@@ -33,6 +35,7 @@ static const struct argp_option argp_options[] = {
     {"part", 'p', "loop|points", 0, "Random moments, or store by store (default both)", 0},
     {"carrier", 'c', "shm|udp", 0, "Only this one (default both, side by side)", 0},
     {"round", 'n', "N", 0, "loop: this round only, again and again", 0},
+    {"workers", 'w', "N", 0, "Of the node, up to 8; several over shm alone (default 1)", 0},
     {"verbose", 'v', NULL, 0, "A line for each round", 0},
     {"json", 'j', NULL, 0, "One JSON object instead of the table", 0},
     {0},
@@ -58,6 +61,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'n':
 		o->round = atoll(arg);
 		return 0;
+	case 'w':
+		o->workers = (uint32_t)atoi(arg);
+		return o->workers < 1 || o->workers > WORKERS_MAX ? EINVAL : 0;
 	case 'j':
 		o->json = true;
 		return 0;
@@ -80,6 +86,7 @@ static void work(const struct options *o, struct kill_page *page, bool udp, uint
 	bool both = !o->part && FUSES;
 
 	page->verbose = o->verbose;
+	page->workers = o->workers;
 	if (FUSES && has(o->part, "points"))
 		points_run(page, udp, o->seed, from + (both ? all / 2 : all));
 	if (!atomic_load(&page->bad) && has(o->part, "loop"))
@@ -153,7 +160,7 @@ static bool is_empty(const char *folder)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {argp_options, parse, NULL, doc, NULL, NULL, NULL};
-	struct options o = {.seconds = 10, .round = -1};
+	struct options o = {.seconds = 10, .round = -1, .workers = 1};
 	struct kill_page *page = mmap(NULL, 2 * sizeof(*page), PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	char folder[] = "/tmp/lend-kill-XXXXXX";
@@ -166,7 +173,7 @@ int main(int argc, char **argv)
 	if (page == MAP_FAILED || !mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		return 2;
 	for (int udp = 0; udp < 2; udp++)
-		if (has(o.carrier, udp ? "udp" : "shm") && fork() == 0)
+		if (has(o.carrier, udp ? "udp" : "shm") && (!udp || o.workers == 1) && fork() == 0)
 			work(&o, &page[udp], udp, start);
 	while (wait(&status) > 0)
 		if (status)

@@ -28,11 +28,12 @@ int __wrap_lend_open(const struct lend_config *config, struct lend_ep **ep)
 
 static void live(const struct node *node, int out)
 {
-	char lease[16], size[16], listen[104];
-	const char *argv[] = {"lend-mn",   "--listen", listen,    "--size", size,
-			      "--clients", "16",       "--lease", lease,    NULL};
+	char lease[16], size[16], workers[16], listen[104];
+	const char *argv[] = {"lend-mn", "--listen", listen, "--size",    size,    "--clients",
+			      "16",      "--lease",  lease,  "--workers", workers, NULL};
 
 	(void)snprintf(lease, sizeof(lease), "%u", node->lease_ms);
+	(void)snprintf(workers, sizeof(workers), "%u", node->page->workers);
 	(void)snprintf(size, sizeof(size), "%s", node->size);
 	(void)snprintf(listen, sizeof(listen), "%s", node->listen);
 	is_node = true;
@@ -40,7 +41,7 @@ static void live(const struct node *node, int out)
 	kill_be_alone();
 	sight_begin();
 	fuse_light(&node->page->fuse[ROLE_NODE]);
-	_exit(kill_mn_main(9, (char **)(uintptr_t)argv));
+	_exit(kill_mn_main(11, (char **)(uintptr_t)argv));
 }
 
 /* "lend-mn: serving N bytes at ADDRESS" */

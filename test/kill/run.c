@@ -8,20 +8,21 @@
 #include <unistd.h>
 
 /* What node and survivor have, once it is what they began with: those that died are gone. On a
- * network a session ends by silence, so it takes a while. At the start: the three sessions of the
- * survivor are there. */
+ * network a session ends by silence, so it takes a while. At the start: the three sessions that the
+ * survivor has at each worker are there. */
 static void footprint(struct run *run, bool start)
 {
 	uint64_t until = kill_now() + 12 * SECOND;
 	struct survivor *s = &run->survivor;
+	uint64_t all = UINT64_C(3) * run->page->workers;
 	struct footprint now = {.fds = 0};
 
 	do {
-		if (!survivor_look(s, false) || s->sight.sessions < 3)
+		if (!survivor_look(s, false) || s->sight.sessions < all)
 			continue;
 		now = (struct footprint){s->sight.sessions, s->sight.fds, s->sight.rings,
 					 kill_open_fds(), kill_ring_maps()};
-		if (start && now.sessions == 3)
+		if (start && now.sessions == all)
 			run->at_start = now;
 	} while ((!now.fds || memcmp(&now, &run->at_start, sizeof(now))) && kill_now() < until);
 	if (memcmp(&now, &run->at_start, sizeof(now)) || !now.fds)

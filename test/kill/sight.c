@@ -12,28 +12,29 @@
 int __real_mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
 int __wrap_mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
 
-static struct {
+static struct self { /* a worker */
 	struct lend_ep *ep;
 	struct lend_store *store;
 	void *scratch;
-	unsigned rings; /* that a fork inherits */
-} self;
+} self[64];
+static unsigned selves;
+static unsigned rings; /* that a fork inherits */
 
 void sight_begin(void)
 {
-	self.rings = kill_ring_maps();
+	rings = kill_ring_maps();
 }
 
-static void look(struct node_sight *sight, bool whole)
+static void look(const struct self *me, struct node_sight *sight, bool whole)
 {
 	struct lend_memstats now;
 	struct lend_stats stats;
 	const char *bad = NULL;
 
 	if (whole)
-		bad = lend_store_audit(self.store, self.scratch);
-	lend_store_stats(self.store, &now);
-	lend_stats(self.ep, &stats);
+		bad = lend_store_audit(me->store, me->scratch);
+	lend_store_stats(me->store, &now);
+	lend_stats(me->ep, &stats);
 	*sight = (struct node_sight){
 	    .pages = now.pages_used,
 	    .pinned = now.pages_pinned,
@@ -43,11 +44,11 @@ static void look(struct node_sight *sight, bool whole)
 	    .grants = now.grants,
 	    .clients = now.clients,
 	    .processes = now.incarnations,
-	    .placements = self.store->placement.used,
+	    .placements = me->store->placement.used,
 	    .leases_expired = now.leases_expired,
 	    .sessions = stats.sessions,
-	    .fds = kill_open_fds(),
-	    .rings = kill_ring_maps() - self.rings,
+	    .fds = me == self ? kill_open_fds() : 0,
+	    .rings = me == self ? kill_ring_maps() - rings : 0,
 	};
 	if (bad)
 		(void)snprintf(sight->bad, sizeof(sight->bad), "%s", bad);
@@ -55,22 +56,21 @@ static void look(struct node_sight *sight, bool whole)
 
 static void answer(lend_request request, const struct lend_buf *bytes, void *arg)
 {
-	struct lend_buf *reply = lend_buf_take(self.ep, sizeof(struct node_sight));
+	const struct self *me = arg;
+	struct lend_buf *reply = lend_buf_take(me->ep, sizeof(struct node_sight));
 
-	(void)arg;
 	if (reply) {
-		look(reply->data, bytes->len > 0);
+		look(me, reply->data, bytes->len > 0);
 		reply->len = sizeof(struct node_sight);
 	}
-	(void)lend_reply(self.ep, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
+	(void)lend_reply(me->ep, request, reply ? LEND_OK : LEND_RESOURCE_EXHAUSTED, reply);
 }
 
 int __wrap_mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out)
 {
 	int rc = __real_mn_serve_open(ep, store, out);
+	struct self *me = &self[selves++];
 
-	self.ep = ep;
-	self.store = store;
-	self.scratch = malloc(lend_store_audit_size(store));
-	return rc < 0 ? rc : lend_serve(ep, NODE_METHOD, answer, NULL, 0);
+	*me = (struct self){ep, store, malloc(lend_store_audit_size(store))};
+	return rc < 0 ? rc : lend_serve(ep, NODE_METHOD, answer, me, 0);
 }

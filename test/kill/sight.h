@@ -14,6 +14,8 @@ struct node_sight {
 	char bad[96];                                  /* what the audit found; "" nothing */
 };
 
+/* Each worker answers for itself; the first one also for the process. */
+
 /* In the node's process, before its main: what it has from now on is its own. */
 void sight_begin(void);
 

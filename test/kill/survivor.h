@@ -5,17 +5,18 @@
 
 #include "kill/model.h"
 
+enum { WORKERS_MAX = 8 };
 struct survivor {
 	struct kill_page *page;
 	struct lend_ep *ep;
 	struct lend_mem *mem;
 	struct lend_rng rng;
 	struct model model;
-	lend_session look; /* on which the node is asked about itself */
-	bool looking;
-	uint32_t life;              /* ours at the node; 0: not known */
-	struct thing *open[PUBLIC]; /* those that everybody may adopt */
-	struct node_sight sight;    /* the last one */
+	lend_session look[WORKERS_MAX]; /* on which the node's workers are asked about themselves */
+	uint32_t looking;               /* of them, open */
+	uint32_t life;                  /* ours at the node; 0: not known */
+	struct thing *open[PUBLIC];     /* those that everybody may adopt */
+	struct node_sight sight;        /* the last one */
 };
 
 /* 0 or -errno. The node serves at page->node. */
