@@ -100,6 +100,7 @@ struct cn_node {
 	uint64_t total, used, sent, sent_before;
 	lend_ns ask_at, retry_at; /* not before */
 	bool asking;
+	struct cn_pool *pool; /* it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
 };
 
@@ -114,6 +115,7 @@ struct cn_space {
 	bool written;            /* it was written to: its bytes are no longer those of from */
 	struct lend_memref from; /* what it was mapped of; version 0: zeros */
 	struct cn_view *view;    /* its pointer, or NULL; owned */
+	struct cn_shown *shown;  /* what a pool told to map of it, or NULL; owned */
 };
 
 struct cn_hold {
@@ -141,6 +143,7 @@ struct lend_mem {
 	struct cn_ops bucket[CN_BUCKETS];
 	struct cn_ops wide; /* releases of several references: depend on everything */
 	uint64_t seq;
+	uint32_t drops;           /* of views of pools, under way */
 	uint32_t live, refs_live; /* operations; those with references */
 	bool pumping, again, closing;
 	bool paged; /* it has joined the pager */

@@ -9,6 +9,7 @@
 
 #include "cn/pager.h"
 #include "cn/pointer.h"
+#include "cn/pool.h"
 #include "sys/why.h"
 
 #define CLOSE_WAIT UINT64_C(1000000000)
@@ -30,11 +31,14 @@ static int add_list(struct lend_mem *mem, const char *nodes)
 
 static void destroy(struct lend_mem *mem)
 {
-	for (uint32_t i = 0; i < mem->spaces; i++)
+	for (uint32_t i = 0; i < mem->spaces; i++) {
 		cn_view_close(&mem->space[i]);
+		cn_pool_unshow(mem, &mem->space[i], false);
+	}
 	cn_pager_leave(mem);
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		cn_renew_leave(mem->node[i]->address, mem->client);
+		cn_pool_leave(mem->node[i]);
 		cn_clean_drop(mem->node[i]);
 		free(mem->node[i]);
 	}
@@ -135,7 +139,7 @@ static void say_bye(struct lend_mem *mem, struct cn_node *node)
 
 static bool is_busy(const struct lend_mem *mem)
 {
-	bool busy = mem->live > 0;
+	bool busy = mem->live + mem->drops > 0;
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
 		busy |= mem->node[i]->cleaning || mem->node[i]->asking ||

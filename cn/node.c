@@ -6,9 +6,11 @@
 #include "cn/client.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/pool.h"
 #include "sys/why.h"
 
 int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
@@ -37,15 +39,22 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 	return (int)mem->nodes++;
 }
 
+/* "pool:NAME" is the node at shm:NAME, whose pages are mapped. */
 int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
 {
+	bool pool = len > 5 && !strncmp(address, "pool:", 5);
+	char dialled[CN_ADDRESS_MAX];
 	int index;
 
 	if (!len || len >= CN_ADDRESS_MAX)
 		return lend_fail(
 		    EINVAL, "\"%.*s\": no address of a memory node; give shm:NAME or udp:HOST:PORT",
 		    (int)(len < 100 ? len : 100), address);
-	index = cn_node_make(mem, address, len);
+	if (pool)
+		(void)snprintf(dialled, sizeof(dialled), "shm:%.*s", (int)len - 5, address + 5);
+	index = cn_node_make(mem, pool ? dialled : address, pool ? len - 1 : len);
+	if (index >= 0 && pool && cn_pool_join(mem->node[index]) < 0)
+		return -ENOMEM;
 	for (uint32_t i = 0; index >= 0 && i < mem->n_named; i++)
 		if (mem->named[i] == index)
 			return index;
@@ -281,6 +290,8 @@ void cn_node_lost(struct cn_node *node)
 	if (node->connected)
 		lend_disconnect(node->mem->ep, node->session);
 	node->connected = false;
+	if (node->pool)
+		node->pool->doubt = true;
 	if (node->state == CN_NODE_UP)
 		node->state = CN_NODE_DOWN;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cn/fault.h"
+#include "cn/pool.h"
 #include "cn/verbs.h"
 #include "sys/why.h"
 #include "util/bits.h"
@@ -18,6 +19,8 @@
 /* NULL: none fits this node's carrier. */
 static const struct cn_view_ops *ops_of(const struct cn_node *node)
 {
+	if (node->pool)
+		return &cn_pool_ops;
 	return cn_has_door(node->address) ? &cn_fault_ops : NULL;
 }
 
@@ -26,6 +29,7 @@ static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 	struct cn_space *space = &mem->space[index];
 	const struct cn_node *node = mem->node[space->node];
 	const struct cn_view_ops *ops = ops_of(node);
+	int rc;
 
 	if (!cn_order_idle(mem, cn_order_space(index)))
 		return lend_fail(EBUSY, "operations on space %llx have not ended: wait for them",
@@ -37,7 +41,11 @@ static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 				 "no memory for spaces of %s: that carrier offers none; "
 				 "lend_space_read() and lend_space_write() work",
 				 node->address);
-	return ops->open(mem, index, &space->view);
+	rc = ops->open(mem, index, &space->view);
+	/* What lies in too many pieces, or in a device, comes as over a network. */
+	return rc == -EOPNOTSUPP && ops == &cn_pool_ops
+		   ? cn_fault_ops.open(mem, index, &space->view)
+		   : rc;
 }
 
 void *lend_space_pointer(struct lend_mem *mem, lend_space handle)
@@ -162,9 +170,12 @@ void cn_view_over(struct cn_op *op, struct cn_view *view)
 
 	if (op->step == CN_STEP_FETCH) {
 		view->ops->fetched(view, op);
-	} else if (op->kind == LEND_MEMOP_SEAL && op->n) {
+	} else if (op->kind == LEND_MEMOP_SEAL) {
 		run = cn_view_run(op);
-		view->ops->untake(view, &run);
+		if (op->n)
+			view->ops->untake(view, &run);
+		if (view->ops->sealed)
+			view->ops->sealed(view);
 	}
 }
 

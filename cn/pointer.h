@@ -24,6 +24,8 @@ struct cn_view_ops {
 	bool (*take)(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *run);
 	/* Sending that run failed: the node may not have it. */
 	void (*untake)(struct cn_view *view, const struct lend_memslice *run);
+	/* The seal that took them is over, however it ended. May be NULL. */
+	void (*sealed)(struct cn_view *view);
 	/* A prefetch of [op->offset, + op->len): OK when all is here. CN_GO: both were moved to
 	 * where the next READ begins, of op->part bytes into op->one, memory that waits in op->out;
 	 * asked again before that READ began it says the same. */

@@ -80,7 +80,8 @@ int lend_ref_text(struct lend_mem *mem, const struct lend_ref *ref, char *text, 
 				 "client does not know: add it",
 				 r.node);
 	lend_memref_text((const uint8_t *)ref, body);
-	n = snprintf(text, cap, PREFIX "%.*s@%s", LEND_MEMREF_TEXT, body, node->address);
+	n = snprintf(text, cap, PREFIX "%.*s@%s%s", LEND_MEMREF_TEXT, body,
+		     node->pool ? "pool:" : "", node->address + (node->pool ? 4 : 0));
 	if (n < 0 || (size_t)n >= cap)
 		return lend_fail(ERANGE, "a reference's text needs %d bytes", n + 1);
 	return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cn/pointer.h"
+#include "cn/pool.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
@@ -59,12 +60,14 @@ static int before_release(struct cn_op *op)
 
 static int before_space(struct cn_op *op)
 {
-	const struct cn_space *space = &op->mem->space[op->space];
+	struct cn_space *space = &op->mem->space[op->space];
 	const struct cn_node *node = op->mem->node[op->node];
 
 	if (!space->life || (node->state == CN_NODE_UP && space->life != node->life))
 		return op->kind == LEND_MEMOP_FREE ? LEND_OK : LEND_NOT_FOUND;
-	return space->view && op->kind != LEND_MEMOP_FREE ? cn_view_before(op, space->view) : CN_GO;
+	if (op->kind == LEND_MEMOP_FREE) /* which says that nothing of it is mapped any more */
+		cn_view_close(space);
+	return space->view ? cn_view_before(op, space->view) : CN_GO;
 }
 
 int cn_step_before(struct cn_op *op)
@@ -156,6 +159,10 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 	case LEND_MEMOP_PUT:
 		say_put(op, say);
 		break;
+	case LEND_MEMOP_MAP:
+		say->target = cn_pool_key(op->mem->node[op->node]);
+		say->kind = say->target ? LEND_MEMOP_POOL_MAP : LEND_MEMOP_MAP;
+		break;
 	case LEND_MEMOP_SEAL:
 		if (op->step == CN_STEP_WRITE)
 			say_seal(op, say);
@@ -208,7 +215,9 @@ static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_
 	space->life = op->life;
 	if (op->kind == LEND_MEMOP_MAP)
 		cn_ref_in(&space->from, refs_of(op));
-	space->len = op->kind == LEND_MEMOP_MAP && len == 24 ? lend_load_u64(body + 16) : op->len;
+	space->len = op->kind == LEND_MEMOP_MAP && len >= 24 ? lend_load_u64(body + 16) : op->len;
+	if (len > 24 && (!op->mem->node[op->node]->pool || !cn_pool_shown(op, body + 24, len - 24)))
+		*status = LEND_INTERNAL;
 	if (op->kind == LEND_MEMOP_PUT) {
 		op->step = CN_STEP_WRITE;
 		return true;

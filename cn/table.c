@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cn/pointer.h"
+#include "cn/pool.h"
 #include "sys/why.h"
 #include "util/check.h"
 
@@ -56,6 +57,7 @@ void cn_space_give(struct lend_mem *mem, uint32_t index)
 
 	LEND_CHECK(space->gen & 1);
 	cn_view_close(space);
+	cn_pool_unshow(mem, space, !space->life || space->life != mem->node[space->node]->life);
 	space->gen++;
 	space->next = mem->space_free;
 	mem->space_free = index;

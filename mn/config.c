@@ -23,7 +23,9 @@ static const char doc[] =
 
 static const struct argp_option options[] = {
     {"listen", 'l', "ADDR[,ADDR...]", 0,
-     "Where to serve: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...", 0},
+     "Where to serve: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...; pool:NAME is shm:NAME, "
+     "and its clients map the pages themselves",
+     0},
     {"size", 's', "BYTES", 0, "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", 0},
     {"memory", 'm', "KIND", 0,
      "What pages lie in: private (default), memfd, huge (a memfd on huge pages), or the path of a "

@@ -11,6 +11,7 @@ struct mn_config {
 	const char *eal;     /* DPDK's arguments, or NULL */
 	uint64_t size;       /* bytes of pages */
 	const char *memory;  /* what they lie in: a kind of mn/memory.h */
+	const char *pool;    /* name of the one to offer, or NULL: mn_pool_plan() */
 	uint64_t lease_ms;   /* 0: the store's default */
 	uint32_t id;         /* of the node; 0: random */
 	uint32_t clients;    /* 0: the store's default */

@@ -98,7 +98,10 @@ static void watch_signals(struct node *node)
 
 static void say_ready(const struct node *node, const struct mn_config *config)
 {
-	printf("lend-mn: serving %" PRIu64 " bytes at %s", config->size, node->worker->address);
+	char text[sizeof(node->worker->address) + 1];
+
+	mn_pool_text(config, node->worker->address, text, sizeof(text));
+	printf("lend-mn: serving %" PRIu64 " bytes at %s", config->size, text);
 	if (node->workers > 1)
 		printf(" by %u workers", node->workers);
 	putchar('\n');
@@ -163,7 +166,9 @@ int main(int argc, char **argv)
 	int rc;
 
 	mn_config_read(&config, argc, argv);
-	rc = open_all(&node, &config);
+	rc = mn_pool_plan(&config);
+	if (rc == 0)
+		rc = open_all(&node, &config);
 	if (rc == 0) {
 		watch_signals(&node);
 		say_ready(&node, &config);

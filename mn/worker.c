@@ -64,6 +64,9 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	mn_serve_join(worker->serve, crowd, worker->index);
 	worker->crowd = crowd;
 	mn_crowd_wake(crowd, worker->index, worker->ep);
+	if (config->pool)
+		return mn_pool_open(worker->ep, worker->store, &worker->pages, config->pool,
+				    &worker->pool);
 	return 0;
 }
 
@@ -72,6 +75,7 @@ static int turn(struct mn_worker *worker)
 	int rc = lend_turn(worker->ep, lend_store_deadline(worker->store));
 
 	mn_serve_hear(worker->serve);
+	mn_pool_turn(worker->pool);
 	if (lend_now(worker->ep) >= lend_store_deadline(worker->store))
 		lend_store_tick(worker->store, lend_now(worker->ep));
 	return rc;
@@ -124,6 +128,8 @@ void mn_worker_close_endpoint(struct mn_worker *worker)
 		return;
 	if (worker->crowd)
 		mn_crowd_wake(worker->crowd, worker->index, NULL);
+	mn_pool_close(worker->pool);
+	worker->pool = NULL;
 	lend_stats(worker->ep, &stats);
 	worker->tx_bytes = stats.tx_bytes;
 	lend_close(worker->ep);

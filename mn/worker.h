@@ -13,6 +13,7 @@
 #include "mn/config.h"
 #include "mn/crowd.h"
 #include "mn/memory.h"
+#include "mn/pool.h"
 #include "mn/serve.h"
 
 struct mn_worker {
@@ -21,6 +22,7 @@ struct mn_worker {
 	struct lend_store *store;
 	struct mn_serve *serve;
 	struct mn_crowd *crowd; /* borrowed */
+	struct mn_pool *pool;   /* or NULL */
 	struct mn_memory arena, pages;
 	char address[LEND_MEMOP_TEXT_MAX + 1]; /* where it is reached, as lend_address() says */
 	pthread_t thread;

@@ -39,7 +39,8 @@ int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, un
 int lend_ref_text(struct lend_mem *mem, const struct lend_ref *ref, char *text, size_t cap);
 int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref);
 
-/* nodes: "shm:mn0", or a list "udp:a:7000,udp:b:7000"; they are reached with the first operation.
+/* nodes: "shm:mn0", "pool:mn0" (the same node, whose pages are this process's memory where a space
+ * has a pointer), or a list "udp:a:7000,udp:b:7000"; they are reached with the first operation.
  * The endpoint must outlive the client, and its thread is the client's. -EINVAL, -ENOSPC (64
  * nodes), -ENOMEM. */
 int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);

@@ -72,6 +72,11 @@ Test(mem_death, client_killed_shm)
 	killed_in_mid_operation("shm", "", 1000);
 }
 
+Test(mem_death, client_killed_pool)
+{
+	killed_in_mid_operation("pool", "", 1000);
+}
+
 Test(mem_death, client_killed_udp)
 {
 	killed_in_mid_operation("udp", "--lease 50", 8000);
@@ -158,6 +163,11 @@ static void cancelled(const char *carrier)
 Test(mem_death, cancelled_shm)
 {
 	cancelled("shm");
+}
+
+Test(mem_death, cancelled_pool)
+{
+	cancelled("pool");
 }
 
 Test(mem_death, cancelled_udp)

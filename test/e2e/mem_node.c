@@ -59,8 +59,8 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 	static atomic_uint count;
 
 	memset(node, 0, sizeof(*node));
-	if (!strcmp(carrier, "shm"))
-		snprintf(node->listen, sizeof(node->listen), "shm:mem%d-%u", (int)getpid(),
+	if (strcmp(carrier, "udp") != 0)
+		snprintf(node->listen, sizeof(node->listen), "%s:mem%d-%u", carrier, (int)getpid(),
 			 count++);
 	else
 		snprintf(node->listen, sizeof(node->listen), "udp:127.0.0.1:0");

@@ -45,6 +45,11 @@ Test(mem_nodes, node_killed_shm)
 	node_killed("shm");
 }
 
+Test(mem_nodes, node_killed_pool)
+{
+	node_killed("pool");
+}
+
 Test(mem_nodes, node_killed_udp)
 {
 	node_killed("udp");

@@ -1,7 +1,7 @@
-/* Goal: every operation on references does what lend/mem.h says, over shm and udp, with a lend-mn
- * of its own process, and nothing is left in the node.
- * Method: each test runs on both carriers; sizes in pairs around a page and a part; the node's
- * counters and the client's datagram counters are the witnesses. */
+/* Goal: every operation on references does what lend/mem.h says, over shm, udp and a pool, with a
+ * lend-mn of its own process, and nothing is left in the node. Method: each test runs on all three;
+ * sizes in pairs around a page and a part; the node's counters and the client's datagram counters
+ * are the witnesses. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -13,25 +13,22 @@
 
 #define SECOND UINT64_C(1000000000)
 
-#define BOTH(name)                                                                                 \
+#define ON(name, carrier)                                                                          \
+	Test(mem_ops, name##_##carrier)                                                            \
+	{                                                                                          \
+		struct mem_node node;                                                              \
+		mem_node_start(&node, #carrier, "64M", "");                                        \
+		name(&node);                                                                       \
+		mem_node_stop(&node);                                                              \
+	}
+#define ALL(name)                                                                                  \
 	static void name(struct mem_node *node);                                                   \
-	Test(mem_ops, name##_shm)                                                                  \
-	{                                                                                          \
-		struct mem_node node;                                                              \
-		mem_node_start(&node, "shm", "64M", "");                                           \
-		name(&node);                                                                       \
-		mem_node_stop(&node);                                                              \
-	}                                                                                          \
-	Test(mem_ops, name##_udp)                                                                  \
-	{                                                                                          \
-		struct mem_node node;                                                              \
-		mem_node_start(&node, "udp", "64M", "");                                           \
-		name(&node);                                                                       \
-		mem_node_stop(&node);                                                              \
-	}                                                                                          \
+	ON(name, shm)                                                                              \
+	ON(name, udp)                                                                              \
+	ON(name, pool)                                                                             \
 	static void name(struct mem_node *node)
 
-BOTH(sizes)
+ALL(sizes)
 {
 	static const size_t size[] = {0,     1,       4095,    4096,          4097,
 				      65536, 1 << 20, 8 << 20, (8 << 20) + 1, 20 << 20};
@@ -52,7 +49,7 @@ BOTH(sizes)
 	}
 }
 
-BOTH(scattered)
+ALL(scattered)
 {
 	char in[10000], out[10000] = {0};
 	struct iovec put[] = {{in, 1}, {in + 1, 0}, {in + 1, 4999}, {in + 5000, 5000}};
@@ -86,7 +83,7 @@ static enum lend_status read_at(struct lend_mem *mem, lend_space s, uint64_t at,
 	return mem_end(mem, &op, lend_space_read(mem, s, at, &iov, 1, &op));
 }
 
-BOTH(copy_on_write_of_exactly_one_page)
+ALL(copy_on_write_of_exactly_one_page)
 {
 	enum { LEN = 16 * 4096 };
 	static char in[LEN], out[LEN];
@@ -126,7 +123,7 @@ BOTH(copy_on_write_of_exactly_one_page)
 }
 
 /* Started without waiting in between: the seal must see both writes, the read the second. */
-BOTH(program_order)
+ALL(program_order)
 {
 	static char page[3 * 4096], out[3 * 4096];
 	struct iovec a = {page, sizeof(page)}, b = {page + 4096, 4096}, o = {out, sizeof(out)};
@@ -156,7 +153,7 @@ BOTH(program_order)
 }
 
 /* Of several parts, so that what does not wait would overtake it. */
-BOTH(a_seal_waits_for_a_long_write)
+ALL(a_seal_waits_for_a_long_write)
 {
 	enum { LEN = 20 << 20 };
 	static char in[LEN], out[LEN];
@@ -182,7 +179,7 @@ BOTH(a_seal_waits_for_a_long_write)
 	cr_assert_eq(mem_release(mem, &seal.ref), LEND_OK);
 }
 
-BOTH(an_adopt_waits_for_an_earlier_release)
+ALL(an_adopt_waits_for_an_earlier_release)
 {
 	const struct lend_terms terms = {
 	    .size = sizeof(terms), .hold = LEND_SHARED, .n = 1, .ttl = SECOND / 2};
@@ -199,7 +196,7 @@ BOTH(an_adopt_waits_for_an_earlier_release)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-BOTH(transfer)
+ALL(transfer)
 {
 	const struct lend_terms terms = {
 	    .size = sizeof(terms), .hold = LEND_TRANSFER, .ttl = 10 * SECOND};
@@ -227,7 +224,7 @@ BOTH(transfer)
 	mem_client_close(ep, other);
 }
 
-BOTH(a_holder_counts_its_adopts)
+ALL(a_holder_counts_its_adopts)
 {
 	const struct lend_terms terms = {
 	    .size = sizeof(terms), .hold = LEND_SHARED, .n = 2, .ttl = SECOND / 5};
@@ -271,7 +268,7 @@ Test(mem_ops, more_than_255_holders)
 	mem_node_stop(&node);
 }
 
-BOTH(many_released_at_once)
+ALL(many_released_at_once)
 {
 	enum { N = 40 };
 	struct lend_op op = {.timeout = SECOND * 5};
@@ -285,7 +282,7 @@ BOTH(many_released_at_once)
 	cr_assert_eq(mem_release(node->mem, &ref[3]), LEND_OK);
 }
 
-BOTH(forged_stale_and_past_the_end)
+ALL(forged_stale_and_past_the_end)
 {
 	struct lend_ref ref = mem_put(node->mem, "abcdefgh", 8, NULL), bad = ref, part;
 	struct lend_op op = {.timeout = SECOND * 5};
@@ -319,7 +316,7 @@ BOTH(forged_stale_and_past_the_end)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-BOTH(text)
+ALL(text)
 {
 	struct lend_ref ref = mem_put(node->mem, "abc", 4, NULL), back;
 	char text[256], out[4];
@@ -340,7 +337,7 @@ BOTH(text)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-BOTH(full)
+ALL(full)
 {
 	static char big[18 << 20]; /* the last one fails in its second part */
 	struct lend_ref ref[8];

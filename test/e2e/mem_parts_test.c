@@ -26,12 +26,12 @@ static void fill(void)
 	mem_fill(in, LEN, 11);
 }
 
-static void both(void (*round)(struct mem_node *node))
+static void each(void (*round)(struct mem_node *node))
 {
-	static const char *const carrier[] = {"shm", "udp"};
+	static const char *const carrier[] = {"shm", "udp", "pool"};
 
 	fill();
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		struct mem_node node;
 
 		mem_node_start(&node, carrier[i], "256M", "");
@@ -92,7 +92,7 @@ static void pieces_round(struct mem_node *node)
 
 Test(mem_parts, pieces)
 {
-	both(pieces_round);
+	each(pieces_round);
 }
 
 static int ends;
@@ -135,7 +135,7 @@ static void cancel_round(struct mem_node *node)
 
 Test(mem_parts, cancelled)
 {
-	both(cancel_round);
+	each(cancel_round);
 }
 
 static void timeout_round(struct mem_node *node)
@@ -156,7 +156,7 @@ static void timeout_round(struct mem_node *node)
 
 Test(mem_parts, timed_out)
 {
-	both(timeout_round);
+	each(timeout_round);
 }
 
 /* The client is closed with a put and a get on the way. */
@@ -182,7 +182,7 @@ static void close_round(struct mem_node *node)
 
 Test(mem_parts, closed)
 {
-	both(close_round);
+	each(close_round);
 }
 
 static void node_dies(const char *carrier)

@@ -323,6 +323,11 @@ Test(mem_pointer_seeds, shm)
 	seeds("shm", 1000);
 }
 
+Test(mem_pointer_seeds, pool)
+{
+	seeds("pool", 3000);
+}
+
 Test(mem_pointer_seeds, udp)
 {
 	seeds("udp", 2000);

@@ -1,8 +1,8 @@
 /* Goal: a space with a pointer is the space: what is read is what the node has, byte for byte; what
  * is stored is private and is all that a seal sends; what cannot be had is said.
- * Method: each test over shm and udp with a lend-mn of its own process; sizes in pairs around a
- * page, a window of read-ahead and a part; the endpoint's bytes, the node's and the cache's
- * counters are the witnesses. */
+ * Method: each test over shm, udp and a pool with a lend-mn of its own process; sizes in pairs
+ * around a page, a window of read-ahead and a part; the endpoint's bytes, the node's and the
+ * cache's counters are the witnesses. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -17,22 +17,25 @@
 
 enum { PAGE = 4096 };
 
-#define BOTH(name)                                                                                 \
+#define ON(name, carrier)                                                                          \
+	Test(mem_pointer, name##_##carrier)                                                        \
+	{                                                                                          \
+		struct mem_node node;                                                              \
+		mem_node_start(&node, #carrier, "64M", "");                                        \
+		name(&node);                                                                       \
+		mem_node_stop(&node);                                                              \
+	}
+/* What is about fetching: a pool's pages are here. */
+#define NET(name)                                                                                  \
 	static void name(struct mem_node *node);                                                   \
-	Test(mem_pointer, name##_shm)                                                              \
-	{                                                                                          \
-		struct mem_node node;                                                              \
-		mem_node_start(&node, "shm", "64M", "");                                           \
-		name(&node);                                                                       \
-		mem_node_stop(&node);                                                              \
-	}                                                                                          \
-	Test(mem_pointer, name##_udp)                                                              \
-	{                                                                                          \
-		struct mem_node node;                                                              \
-		mem_node_start(&node, "udp", "64M", "");                                           \
-		name(&node);                                                                       \
-		mem_node_stop(&node);                                                              \
-	}                                                                                          \
+	ON(name, shm)                                                                              \
+	ON(name, udp)                                                                              \
+	static void name(struct mem_node *node)
+#define ALL(name)                                                                                  \
+	static void name(struct mem_node *node);                                                   \
+	ON(name, shm)                                                                              \
+	ON(name, udp)                                                                              \
+	ON(name, pool)                                                                             \
 	static void name(struct mem_node *node)
 
 static lend_space map(struct mem_node *node, const struct lend_ref *ref)
@@ -115,7 +118,7 @@ static void expect_ref(struct mem_node *node, const struct lend_ref *ref, const 
 	free(got);
 }
 
-BOTH(sizes)
+ALL(sizes)
 {
 	static const size_t size[] = {1,     4095,    4096,          4097,
 				      65536, 1 << 20, (1 << 20) + 1, (8 << 20) + 1};
@@ -145,7 +148,7 @@ BOTH(sizes)
 	}
 }
 
-BOTH(a_new_space_is_zeros_without_asking)
+ALL(a_new_space_is_zeros_without_asking)
 {
 	lend_space space = alloc(node, 3 * PAGE + 5);
 	struct lend_mem_cache_stat before = cache();
@@ -164,7 +167,7 @@ BOTH(a_new_space_is_zeros_without_asking)
 }
 
 /* A space that was written to before has bytes that are no snapshot's. */
-BOTH(written_before)
+ALL(written_before)
 {
 	char in[5 * PAGE], part[100];
 	struct iovec iov = {part, sizeof(part)};
@@ -188,7 +191,7 @@ BOTH(written_before)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-BOTH(a_seal_sends_the_stored_pages_alone)
+NET(a_seal_sends_the_stored_pages_alone)
 {
 	enum { LEN = 300 * PAGE };
 	char *in = malloc(LEN), *p;
@@ -224,7 +227,7 @@ BOTH(a_seal_sends_the_stored_pages_alone)
 }
 
 /* The second finds nothing stored any more, and must not overtake what the first one sends. */
-BOTH(seals_at_once)
+ALL(seals_at_once)
 {
 	enum { LEN = 512 * PAGE, SEALS = 4 };
 	static char want[LEN], *p;
@@ -248,7 +251,7 @@ BOTH(seals_at_once)
 	free_space(node, space);
 }
 
-BOTH(a_seal_of_a_part_leaves_the_rest_for_later)
+ALL(a_seal_of_a_part_leaves_the_rest_for_later)
 {
 	char in[8 * PAGE], *p;
 	lend_space space = alloc(node, sizeof(in));
@@ -267,7 +270,7 @@ BOTH(a_seal_of_a_part_leaves_the_rest_for_later)
 	free_space(node, space);
 }
 
-BOTH(reads_and_writes_are_copies_in_their_place)
+ALL(reads_and_writes_are_copies_in_their_place)
 {
 	char in[3 * PAGE], out[3 * PAGE] = {0}, *p;
 	struct iovec put[] = {{in, 100}, {in + 100, sizeof(in) - 100}}, get = {out, sizeof(out)};
@@ -296,7 +299,7 @@ BOTH(reads_and_writes_are_copies_in_their_place)
 }
 
 /* Mapped again, by itself or as a slice on the same pages, a snapshot is not fetched again. */
-BOTH(the_cache_serves_every_reference_of_the_process)
+NET(the_cache_serves_every_reference_of_the_process)
 {
 	enum { LEN = 40 * PAGE };
 	char *in = malloc(LEN);
@@ -335,7 +338,7 @@ BOTH(the_cache_serves_every_reference_of_the_process)
 }
 
 /* The last page of a slice is less than the snapshot's. */
-BOTH(a_part_of_a_page_is_not_the_page)
+NET(a_part_of_a_page_is_not_the_page)
 {
 	char in[6 * PAGE];
 	struct lend_ref ref, slice;
@@ -356,7 +359,7 @@ BOTH(a_part_of_a_page_is_not_the_page)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-BOTH(the_cache_is_bounded)
+NET(the_cache_is_bounded)
 {
 	enum { LEN = 100 * PAGE };
 	static const uint64_t limit[] = {0, PAGE, 16 * PAGE + 5, 100 * PAGE, 101 * PAGE};
@@ -389,7 +392,7 @@ BOTH(the_cache_is_bounded)
 	free(in);
 }
 
-BOTH(prefetched_pages_are_touched_without_a_fault)
+NET(prefetched_pages_are_touched_without_a_fault)
 {
 	enum { LEN = 700 * PAGE + 11 };
 	char *in = malloc(LEN), *p;
@@ -428,7 +431,7 @@ BOTH(prefetched_pages_are_touched_without_a_fault)
 }
 
 /* A scan waits a few times, not once per page; random touches fetch no page but their own. */
-BOTH(read_ahead_follows_the_touches)
+NET(read_ahead_follows_the_touches)
 {
 	enum { N = 2048 };
 	char *in = malloc(N * PAGE), *p;
@@ -465,7 +468,7 @@ BOTH(read_ahead_follows_the_touches)
 	free(in);
 }
 
-BOTH(when_there_is_no_pointer)
+ALL(when_there_is_no_pointer)
 {
 	lend_space space = alloc(node, 0), full = alloc(node, PAGE);
 	struct lend_op op = {.timeout = SECOND * 5};
@@ -490,7 +493,7 @@ BOTH(when_there_is_no_pointer)
 }
 
 /* Of several clients of one process, whose threads come and go, the last one ends the pager. */
-BOTH(clients_share_the_pager)
+ALL(clients_share_the_pager)
 {
 	char in[3 * PAGE];
 	struct lend_ref ref;
@@ -536,7 +539,7 @@ static void *touch_all(void *arg)
 	return NULL;
 }
 
-BOTH(threads_touch_at_once)
+ALL(threads_touch_at_once)
 {
 	char *in = malloc(SHARED * PAGE);
 	struct lend_ref ref;

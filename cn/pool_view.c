@@ -1,0 +1,342 @@
+/* pool_view - a space as the node's own frames: mapped privately, so that the kernel makes the copy
+ * at the first store, and /proc/self/pagemap tells which pages those were.
+ *
+ * A page of the process's own memory is one that was stored to; a page of the file is the node's.
+ * What the node has no frame for is the process's own from the start: there a page counts only if
+ * it is not zero, until one was sent. A seal sends every page that was ever stored to, for the
+ * kernel has no mark of one's own to take away: sending a page that the node has costs its copy
+ * and changes nothing.
+ * Layer: cn. Threads: the endpoint's; the memory is touched by any. */
+#include "cn/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys/why.h"
+#include "util/bits.h"
+
+enum { PAGE = 4096, CHUNK = 512 };
+#define CALL_TIMEOUT UINT64_C(5000000000)
+#define ENTRY_FILE   (UINT64_C(1) << 61)
+#define ENTRY_THERE  (UINT64_C(3) << 62) /* present, or swapped */
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+struct pool_view {
+	struct cn_view view; /* first */
+	char *map;
+	uint64_t map_len; /* whole pages of the node */
+	uint64_t taken;   /* bytes of map that the seal under way went through */
+	int pagemap;      /* -1: not readable here, so that every page counts as stored to */
+	bool sent_hole;   /* a page that the node had none for was sent: it may have it now */
+	uint32_t n;
+	struct hole {
+		uint64_t first, end;
+	} hole[LEND_MEM_EXTENTS_MAX]; /* ranges of map without frames */
+};
+
+static struct pool_view *self(const struct cn_view *view)
+{
+	return (struct pool_view *)(uintptr_t)view;
+}
+
+/* A call of its own, for what was not told with the space. */
+static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
+	       struct lend_memview *out)
+{
+	struct cn_node *node = mem->node[space->node];
+	struct lend_memop say = {.kind = LEND_MEMOP_POOL_VIEW,
+				 .client = mem->client,
+				 .life = space->life,
+				 .low = node->low,
+				 .space = space->wire,
+				 .offset = page,
+				 .target = cn_pool_key(node)};
+	struct lend_call call = {.method = LEND_MEM_METHOD, .timeout = CALL_TIMEOUT};
+	uint8_t body[LEND_MEMVIEW_MAX];
+	size_t len = 0;
+	int rc;
+
+	call.request = cn_head(mem, &say);
+	if (!call.request)
+		return lend_fail(ENOMEM, "no message buffer to ask a pool for a space");
+	rc = lend_call_sync(mem->ep, node->session, &call);
+	if (rc == 0 && call.status == LEND_OK)
+		len = cn_buf_read(call.reply, body, sizeof(body));
+	if (call.request)
+		lend_buf_give(mem->ep, call.request);
+	if (call.reply)
+		lend_buf_give(mem->ep, call.reply);
+	if (rc == -EDEADLK)
+		return lend_fail(EDEADLK,
+				 "inside a turn a pool cannot be asked for this space: take "
+				 "its pointer before the first write, or outside");
+	if (rc < 0)
+		return rc;
+	if (call.status != LEND_OK || len > sizeof(body) || !lend_memview_decode(body, len, out))
+		return lend_fail(EIO, "%s did not say where its pages of this space are: status %d",
+				 node->address, call.status);
+	return 0;
+}
+
+/* All runs of the space as it is now. -EOPNOTSUPP: there are too many. */
+static int learn(struct lend_mem *mem, struct cn_space *space)
+{
+	struct lend_memview view;
+	bool stale = space->written || !space->shown;
+	int rc;
+
+	if (stale && !space->shown)
+		space->shown = malloc(sizeof(*space->shown));
+	if (!space->shown)
+		return lend_fail(ENOMEM, "no memory for a view of a space");
+	if (stale) {
+		memset(space->shown, 0, sizeof(*space->shown));
+		space->shown->key = mem->node[space->node]->pool->key;
+	}
+	while (stale || space->shown->told < space->shown->pages) {
+		if (space->shown->n == LEND_MEM_EXTENTS_MAX)
+			return lend_fail(EOPNOTSUPP,
+					 "a space in more than %u pieces is not mapped: read it",
+					 LEND_MEM_EXTENTS_MAX);
+		rc = ask(mem, space, space->shown->told, &view);
+		if (rc < 0)
+			return rc;
+		if (!view.n || !cn_pool_take(space->shown, &view))
+			return lend_fail(EIO, "%s contradicts itself about its pages",
+					 mem->node[space->node]->address);
+		stale = false;
+	}
+	return 0;
+}
+
+/* Devices and huge pages have their own ideas of what can be mapped. */
+static int refused(const struct pool_view *v)
+{
+	return lend_fail(
+	    errno == EINVAL || errno == ENODEV ? EOPNOTSUPP : errno,
+	    "mapping %llu bytes of a pool: %s; read them instead, or let the node have "
+	    "--memory memfd",
+	    (unsigned long long)v->map_len, strerror(errno));
+}
+
+static int map_run(struct pool_view *v, const struct cn_pool *pool, uint64_t at,
+		   const struct lend_memextent *e)
+{
+	uint64_t from = (uint64_t)e->frame * pool->page, len = (uint64_t)e->pages * pool->page;
+
+	if (!e->frame) {
+		v->hole[v->n++] = (struct hole){at, at + len};
+		return 0;
+	}
+	if (from > pool->size || len > pool->size - from)
+		return lend_fail(EIO, "a pool names pages that it does not have");
+	if (mmap(v->map + at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+		 pool->file, (off_t)from) != MAP_FAILED)
+		return 0;
+	return refused(v);
+}
+
+/* The address range first, so that nothing of it is anybody else's; a single run needs no more. */
+static int map_all(struct pool_view *v, const struct cn_pool *pool, const struct cn_shown *shown)
+{
+	const struct lend_memextent *e = shown->extent;
+	uint64_t at = 0, size = pool->size;
+	bool one = shown->n == 1 && e->frame && (uint64_t)e->frame * pool->page <= size &&
+		   v->map_len <= size - (uint64_t)e->frame * pool->page;
+	int flags = MAP_PRIVATE | MAP_NORESERVE | (one ? 0 : MAP_ANONYMOUS), rc = 0;
+
+	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE, flags, one ? pool->file : -1,
+		      one ? (off_t)e->frame * pool->page : 0);
+	if (v->map == MAP_FAILED)
+		return refused(v);
+	for (uint32_t i = 0; i < shown->n && !one && rc == 0; i++) {
+		rc = map_run(v, pool, at, &e[i]);
+		at += (uint64_t)e[i].pages * pool->page;
+	}
+	if (rc < 0)
+		munmap(v->map, v->map_len);
+	return rc;
+}
+
+/* Nothing but zeros, of which the node need not be asked. */
+static int map_zeros(struct pool_view *v)
+{
+	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_NORESERVE | MAP_ANONYMOUS, -1, 0);
+	v->hole[v->n++] = (struct hole){0, v->map_len};
+	return v->map != MAP_FAILED ? 0
+				    : lend_fail(ENOMEM, "no address range of %llu bytes",
+						(unsigned long long)v->map_len);
+}
+
+static int build(struct lend_mem *mem, struct cn_space *space, struct pool_view *v)
+{
+	const struct cn_pool *pool = mem->node[space->node]->pool;
+	int rc;
+
+	if (!space->written && !space->from.version) {
+		v->map_len = lend_align_up(space->len, PAGE);
+		rc = map_zeros(v);
+		v->view.base = v->map;
+		return rc;
+	}
+	rc = learn(mem, space);
+	if (rc < 0)
+		return rc;
+	v->map_len = space->shown->pages * pool->page;
+	if (space->shown->base > v->map_len || v->map_len - space->shown->base < space->len)
+		return lend_fail(EIO, "a pool shows fewer pages than the space has");
+	rc = map_all(v, pool, space->shown);
+	v->view.base = v->map + space->shown->base;
+	return rc;
+}
+
+static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
+{
+	struct cn_space *space = &mem->space[index];
+	struct cn_node *node = mem->node[space->node];
+	struct pool_view *v;
+	int rc;
+
+	if (!cn_pool_key(node))
+		return lend_fail(EPROTO, "%s", node->pool->why);
+	if (space->shown && space->shown->key != node->pool->key)
+		return lend_fail(ESTALE, "the node of this space was started anew");
+	v = calloc(1, sizeof(*v));
+	if (!v)
+		return lend_fail(ENOMEM, "no memory for a view of a space");
+	rc = build(mem, space, v);
+	if (rc < 0) {
+		free(v);
+		return rc;
+	}
+	(void)madvise(v->map, v->map_len, MADV_DONTFORK);
+	v->pagemap = node->pool->pagemap;
+	v->view.ops = &cn_pool_ops;
+	v->view.len = space->len;
+	*out = &v->view;
+	return 0;
+}
+
+static bool intact(const struct cn_view *view)
+{
+	(void)view;
+	return true;
+}
+
+static bool in_hole(const struct pool_view *v, uint64_t at)
+{
+	for (uint32_t i = 0; i < v->n; i++)
+		if (at >= v->hole[i].first && at < v->hole[i].end)
+			return true;
+	return false;
+}
+
+static bool is_zero(const char *page)
+{
+	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
+}
+
+static bool is_stored(struct pool_view *v, uint64_t at, uint64_t entry)
+{
+	bool stored = entry & ENTRY_THERE && !(entry & ENTRY_FILE);
+
+	if (!stored || !in_hole(v, at))
+		return stored;
+	if (!v->sent_hole && is_zero(v->map + at))
+		return false;
+	v->sent_hole = true;
+	return true;
+}
+
+/* Bytes of map [at, end) up to where pages begin, or end, to be stored to. */
+static uint64_t skip(struct pool_view *v, uint64_t at, uint64_t end, bool stored)
+{
+	uint64_t entry[CHUNK];
+
+	while (at < end) {
+		size_t n = lend_min_u64(CHUNK, (end - at) / PAGE);
+		off_t from = (off_t)(((uintptr_t)v->map + at) / PAGE * sizeof(entry[0]));
+		ssize_t got = pread(v->pagemap, entry, n * sizeof(entry[0]), from);
+
+		if (got != (ssize_t)(n * sizeof(entry[0]))) /* it cannot be told: all were */
+			return stored ? end : at;
+		for (size_t i = 0; i < n; i++, at += PAGE)
+			if (is_stored(v, at, entry[i]) != stored)
+				return at;
+	}
+	return end;
+}
+
+static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *run)
+{
+	struct pool_view *v = self(view);
+	uint64_t base = (uint64_t)(view->base - v->map);
+	uint64_t from = lend_max_u64((base + first) & ~(uint64_t)(PAGE - 1), v->taken);
+	uint64_t to = lend_align_up(base + end, PAGE), last;
+
+	if (from >= to)
+		return false;
+	from = skip(v, from, to, false);
+	v->taken = to;
+	if (from >= to)
+		return false;
+	last = skip(v, from, lend_min_u64(to, from + LEND_MEM_PART_MAX), true);
+	v->taken = last;
+	run->offset = from > base ? from - base : 0;
+	run->len = lend_min_u64(last - base, view->len) - run->offset;
+	return true;
+}
+
+static void untake(struct cn_view *view, const struct lend_memslice *run)
+{
+	(void)run;
+	self(view)->taken = 0;
+}
+
+static void sealed(struct cn_view *view)
+{
+	self(view)->taken = 0;
+}
+
+/* Where the kernel cannot, a touch will. */
+static int fetch(struct cn_view *view, struct cn_op *op)
+{
+	struct pool_view *v = self(view);
+	uint64_t base = (uint64_t)(view->base - v->map);
+	uint64_t from = (base + op->offset) & ~(uint64_t)(PAGE - 1);
+
+	(void)madvise(v->map + from, base + op->offset + op->len - from, MADV_POPULATE_READ);
+	return LEND_OK;
+}
+
+static void landed(struct cn_view *view, struct cn_op *op)
+{
+	(void)view;
+	(void)op;
+}
+
+static void close_view(struct cn_view *view)
+{
+	munmap(self(view)->map, self(view)->map_len);
+	free(view);
+}
+
+const struct cn_view_ops cn_pool_ops = {
+    .open = open_view,
+    .intact = intact,
+    .take = take,
+    .untake = untake,
+    .sealed = sealed,
+    .fetch = fetch,
+    .landed = landed,
+    .fetched = landed,
+    .close = close_view,
+};

@@ -1,0 +1,133 @@
+/* Goal: what cannot be a pool is said in one line that names the mend, and explicit reads go on.
+ * Method: a socket that plays a pool of another kind beside a node's name: another release, a file
+ * that somebody cut, garbage, a refusal, nobody. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/mem_node.h"
+#include "sys/handover.h"
+
+#define SECOND UINT64_C(1000000000)
+enum { PAGE = 4096, LEN = 1 << 20 };
+
+static char in[LEN];
+
+static lend_space map(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+	lend_space space = {0};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_map(mem, ref, &space, &op)), LEND_OK);
+	return space;
+}
+
+static void free_space(struct lend_mem *mem, lend_space space)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_free(mem, space, &op)), LEND_OK);
+}
+
+/* What another release, or a file that somebody cut, would look like. */
+static void play(struct mem_node *node, const struct lend_handover *msg, size_t file_len,
+		 const char *want)
+{
+	char path[LEND_HANDOVER_PATH], address[128];
+	int door, sock, file = memfd_create("short", MFD_CLOEXEC);
+	struct lend_handover out = *msg;
+	struct lend_ref ref;
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+	lend_space space;
+	pid_t pid;
+
+	cr_assert_eq(ftruncate(file, (off_t)file_len), 0);
+	cr_assert_eq(lend_handover_listen(node->address + 4, &door, path), 0, "%s", lend_why());
+	pid = fork();
+	if (pid == 0) {
+		struct iovec iov = {&out, sizeof(out)};
+		char fd[CMSG_SPACE(sizeof(int))] = {0};
+		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while ((sock = accept(door, NULL, NULL)) < 0)
+			usleep(1000);
+		if (out.version == LEND_HANDOVER_VERSION)
+			(void)lend_handover_tell(sock, &out, out.status ? -1 : file);
+		else
+			(void)sendmsg(sock, &m, 0);
+		(void)fd;
+		(void)read(sock, fd, 1);
+		_exit(0);
+	}
+	snprintf(address, sizeof(address), "pool:%s", node->address + 4);
+	cr_assert_eq(lend_open(&(struct lend_config)LEND_CONFIG_INIT, &ep), 0);
+	cr_assert_eq(lend_mem_open(ep, address, &mem), 0);
+	ref = mem_put(mem, in, LEN, NULL);
+	space = map(mem, &ref);
+	cr_assert_null(lend_space_pointer(mem, space));
+	cr_assert(strstr(lend_why(), want), "%s", lend_why());
+	cr_assert_null(strchr(lend_why(), '\n'));
+	cr_assert_eq(mem_get(mem, &ref, 0, in, LEN), LEND_OK, "explicit reads go on");
+	free_space(mem, space);
+	mem_client_close(ep, mem);
+	close(door);
+	close(file);
+	unlink(path);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+Test(mem_pool_odd, no_pool_that_we_know)
+{
+	struct lend_handover fine = {.magic = "LPOL",
+				     .version = LEND_HANDOVER_VERSION,
+				     .page = PAGE,
+				     .size = 4 * PAGE,
+				     .key = 1};
+	struct lend_handover other = fine, odd = fine, full = fine, garbage = fine;
+	struct mem_node node;
+
+	other.version++;
+	odd.page = 1000;
+	full.status = ENOSPC;
+	garbage.version = 0;
+	memset(garbage.magic, 0, 4);
+	mem_node_start(&node, "shm", "16M", "");
+	play(&node, &fine, 3 * PAGE, "start the node anew");
+	play(&node, &other, 4 * PAGE, "bring both to one release");
+	play(&node, &odd, 4 * PAGE, "bring both to one release");
+	play(&node, &full, 4 * PAGE, "--clients");
+	play(&node, &garbage, 4 * PAGE, "no memory node");
+	mem_node_stop(&node);
+}
+
+Test(mem_pool_odd, a_node_that_is_none)
+{
+	struct mem_node node;
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+	struct lend_ref ref;
+	lend_space space;
+	char address[128];
+
+	mem_node_start(&node, "shm", "16M", "");
+	snprintf(address, sizeof(address), "pool:%s", node.address + 4);
+	cr_assert_eq(lend_open(&(struct lend_config)LEND_CONFIG_INIT, &ep), 0);
+	cr_assert_eq(lend_mem_open(ep, address, &mem), 0);
+	ref = mem_put(mem, in, LEN, NULL);
+	space = map(mem, &ref);
+	cr_assert_null(lend_space_pointer(mem, space));
+	cr_assert(strstr(lend_why(), "--listen pool:"), "%s", lend_why());
+	mem_client_close(ep, mem);
+	mem_node_stop(&node);
+}

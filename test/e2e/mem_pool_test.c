@@ -1,0 +1,313 @@
+/* Goal: a pool's pages are shared with whoever maps them, changed by nobody but the node, and used
+ * again only when who mapped them has let go or is dead.
+ * Method: other processes by fork before anything is opened; a child that is killed or stopped in
+ * the middle of its stores; and the node's counters. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/mem_node.h"
+
+#define SECOND UINT64_C(1000000000)
+enum { PAGE = 4096, LEN = 1 << 20 };
+
+static char in[LEN];
+
+static lend_space map(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+	lend_space space = {0};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_map(mem, ref, &space, &op)), LEND_OK);
+	return space;
+}
+
+static void free_space(struct lend_mem *mem, lend_space space)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_free(mem, space, &op)), LEND_OK);
+}
+
+static const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 60 * SECOND};
+
+/* What a child does with a reference once it has mapped it: it says a byte, and goes on. */
+typedef void act(char *p, int out, int in_fd);
+
+static void say(int fd)
+{
+	(void)!write(fd, "x", 1);
+}
+
+static void hear(int fd)
+{
+	char byte;
+
+	cr_assert_eq(read(fd, &byte, 1), 1, "the other process ended");
+}
+
+struct child {
+	pid_t pid;
+	int to, from;
+};
+
+/* Before any endpoint is opened here: the text of the reference comes later. */
+static struct child start(act *doing)
+{
+	int down[2], up[2];
+	struct child c;
+
+	cr_assert_eq(pipe(down), 0);
+	cr_assert_eq(pipe(up), 0);
+	c.pid = fork();
+	if (c.pid == 0) {
+		struct lend_config config = LEND_CONFIG_INIT;
+		struct lend_ep *ep;
+		struct lend_mem *mem;
+		struct lend_ref ref;
+		lend_space space;
+		char text[512] = "";
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(down[1]);
+		close(up[0]);
+		if (read(down[0], text, sizeof(text)) <= 0 || lend_open(&config, &ep) < 0 ||
+		    lend_mem_open(ep, NULL, &mem) < 0 || lend_ref_parse(mem, text, &ref) < 0)
+			_exit(1);
+		space = map(mem, &ref);
+		doing(lend_space_pointer(mem, space), up[1], down[0]);
+		mem_client_close(ep, mem);
+		_exit(0);
+	}
+	close(down[0]);
+	close(up[1]);
+	c.to = down[1];
+	c.from = up[0];
+	return c;
+}
+
+static void give(struct mem_node *node, const struct child *c, const struct lend_ref *ref)
+{
+	char text[512] = "";
+
+	cr_assert_eq(lend_ref_text(node->mem, ref, text, sizeof(text)), 0, "%s", lend_why());
+	cr_assert(strstr(text, "@pool:"), "%s", text);
+	cr_assert_gt(write(c->to, text, sizeof(text)), 0);
+}
+
+static void end(const struct child *c, int want)
+{
+	int status;
+
+	close(c->to);
+	close(c->from);
+	cr_assert_eq(waitpid(c->pid, &status, 0), c->pid);
+	cr_assert_eq(status, want);
+}
+
+/* Reads all, and stores to every third page. */
+static void reads_and_stores(char *p, int out, int in_fd)
+{
+	if (!p || memcmp(p, in, LEN) != 0)
+		_exit(2);
+	for (size_t i = 0; i < LEN; i += 3 * PAGE)
+		p[i] = (char)~p[i];
+	say(out);
+	hear(in_fd);
+	for (size_t i = 0; i < LEN; i += PAGE)
+		if (p[i] != (i % (3 * PAGE) ? in[i] : (char)~in[i]))
+			_exit(3);
+}
+
+Test(mem_pool, many_processes_and_one_snapshot)
+{
+	struct child c[4];
+	struct mem_node node;
+	struct lend_mem_stat before, during;
+	struct lend_ref ref;
+	lend_space mine;
+
+	mem_fill(in, LEN, 1);
+	for (int i = 0; i < 4; i++)
+		c[i] = start(reads_and_stores);
+	mem_node_start(&node, "pool", "16M", "");
+	ref = mem_put(node.mem, in, LEN, &shared);
+	mine = map(node.mem, &ref);
+	mem_stat(node.mem, &before);
+	for (int i = 0; i < 4; i++)
+		give(&node, &c[i], &ref);
+	for (int i = 0; i < 4; i++)
+		hear(c[i].from);
+	mem_stat(node.mem, &during);
+	cr_assert_eq(during.pages_used, before.pages_used, "their copies are their own");
+	cr_assert(!memcmp(lend_space_pointer(node.mem, mine), in, LEN), "nobody's store is seen");
+	for (int i = 0; i < 4; i++)
+		say(c[i].to);
+	for (int i = 0; i < 4; i++)
+		end(&c[i], 0);
+	free_space(node.mem, mine);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_kill(&node);
+}
+
+/* Stores for ever. */
+static void stores(char *p, int out, int in_fd)
+{
+	(void)in_fd;
+	say(out);
+	for (unsigned n = 1;; n++)
+		for (size_t i = 0; i < LEN; i += 64)
+			p[i] = (char)(n + i);
+}
+
+Test(mem_pool, killed_in_the_middle_of_a_store)
+{
+	for (int i = 0; i < 8; i++) {
+		struct child c = start(stores);
+		struct mem_node node;
+		struct lend_ref ref;
+		char *out = malloc(LEN);
+
+		mem_fill(in, LEN, 2);
+		mem_node_start(&node, "pool", "16M", "");
+		ref = mem_put(node.mem, in, LEN, &shared);
+		give(&node, &c, &ref);
+		hear(c.from);
+		kill(c.pid, SIGKILL);
+		end(&c, SIGKILL);
+		cr_assert_eq(mem_get(node.mem, &ref, 0, out, LEN), LEND_OK);
+		cr_assert(!memcmp(out, in, LEN), "a store reached the snapshot");
+		cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+		free(out);
+		kill(node.pid, SIGCONT);
+		mem_node_kill(&node);
+	}
+}
+
+/* Holds still until it is told, and then must still see what it mapped. */
+static void looks_again(char *p, int out, int in_fd)
+{
+	if (!p || memcmp(p, in, PAGE) != 0)
+		_exit(2);
+	say(out);
+	hear(in_fd);
+	if (memcmp(p, in, LEN) != 0)
+		_exit(3);
+	say(out);
+	hear(in_fd);
+}
+
+/* Its lease ends while it is stopped; its pages must not become anybody else's, for they are its
+ * memory still. */
+Test(mem_pool, frames_outlive_the_lease_of_who_maps_them)
+{
+	struct lend_terms brief = {sizeof(brief), LEND_SHARED, 0, SECOND / 2};
+	struct lend_mem_stat stat;
+	struct child c;
+	struct mem_node node;
+	struct lend_ref ref, other[3];
+	char *noise = malloc(LEN);
+
+	mem_fill(in, LEN, 3);
+	c = start(looks_again);
+	mem_fill(noise, LEN, 4);
+	mem_node_start(&node, "pool", "4M", "--lease 300");
+	ref = mem_put(node.mem, in, LEN, &brief);
+	give(&node, &c, &ref);
+	hear(c.from);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	kill(c.pid, SIGSTOP);
+	do {
+		cr_assert_geq(lend_turn(node.ep, lend_now(node.ep) + SECOND / 50), 0);
+		mem_stat(node.mem, &stat);
+	} while (stat.leases_expired == 0 || stat.refs > 0);
+	cr_assert_eq(stat.spaces, 0, "its lease has ended");
+	cr_assert_geq(stat.pages_used, LEN / PAGE, "its pages are kept");
+	for (int i = 0; i < 3; i++) { /* whatever is free is used now */
+		struct lend_op op = {.timeout = 5 * SECOND};
+		struct iovec iov = {noise, LEN - (i == 2 ? 2 * PAGE : 0)};
+
+		cr_assert_eq(mem_end(node.mem, &op, lend_put(node.mem, &iov, 1, NULL, &op)),
+			     LEND_OK);
+		other[i] = op.ref;
+	}
+	kill(c.pid, SIGCONT);
+	say(c.to);
+	hear(c.from);
+	say(c.to);
+	end(&c, 0);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(mem_release(node.mem, &other[i]), LEND_OK);
+	cr_assert(mem_pages_become(node.ep, node.mem, 0, 2000), "pages are left");
+	free(noise);
+	mem_node_kill(&node);
+}
+
+/* The node is gone, and another has its name: what was mapped is still what it was. */
+Test(mem_pool, a_view_outlives_its_node)
+{
+	struct mem_node node;
+	struct lend_ref ref, anew;
+	lend_space space, other;
+	const char *p;
+	enum lend_status status;
+
+	mem_fill(in, LEN, 5);
+	mem_node_start(&node, "pool", "16M", "");
+	ref = mem_put(node.mem, in, LEN, NULL);
+	space = map(node.mem, &ref);
+	p = lend_space_pointer(node.mem, space);
+	cr_assert(p, "%s", lend_why());
+	mem_node_restart(&node, "16M");
+	do
+		status = mem_get(node.mem, &ref, 0, in, 0);
+	while (status == LEND_UNAVAILABLE);
+	cr_assert_eq(status, LEND_NOT_FOUND);
+	mem_fill(in, LEN, 6);
+	anew = mem_put(node.mem, in, LEN, NULL);
+	other = map(node.mem, &anew);
+	cr_assert(!memcmp(lend_space_pointer(node.mem, other), in, LEN), "%s", lend_why());
+	mem_fill(in, LEN, 5);
+	cr_assert(!memcmp(p, in, LEN));
+	free_space(node.mem, space);
+	free_space(node.mem, other);
+	cr_assert_eq(mem_release(node.mem, &anew), LEND_OK);
+	mem_node_stop(&node);
+}
+
+/* More runs than a view has come as over a network; the bytes are the same. */
+Test(mem_pool, a_space_in_many_pieces)
+{
+	struct mem_node node;
+	struct lend_op op = {.timeout = 5 * SECOND};
+	struct lend_ref ref;
+	lend_space space = {0}, view;
+	char *p;
+
+	mem_fill(in, LEN, 7);
+	mem_node_start(&node, "pool", "16M", "");
+	cr_assert_eq(mem_end(node.mem, &op, lend_space_alloc(node.mem, LEN, &space, &op)), LEND_OK);
+	for (size_t i = 0; i < LEN; i += 2 * PAGE) {
+		struct iovec iov = {in + i, PAGE};
+
+		cr_assert_eq(
+		    mem_end(node.mem, &op, lend_space_write(node.mem, space, i, &iov, 1, &op)),
+		    LEND_OK);
+	}
+	cr_assert_eq(mem_end(node.mem, &op, lend_space_seal(node.mem, space, 0, LEN, NULL, &op)),
+		     LEND_OK);
+	ref = op.ref;
+	view = map(node.mem, &ref);
+	p = lend_space_pointer(node.mem, view);
+	for (size_t i = 0; p && i < LEN; i++)
+		cr_assert_eq(p[i], i / PAGE % 2 ? 0 : in[i], "byte %zu", i);
+	free_space(node.mem, view);
+	free_space(node.mem, space);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}
