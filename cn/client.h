@@ -180,6 +180,8 @@ void cn_parts_drop(struct lend_mem *mem);
 
 /* place.c: after this end of its call a new object goes to another node, op->node now. */
 bool cn_place_again(struct cn_op *op, enum lend_status status);
+/* The workers of node are known now: what waited for it to make objects there goes to all. */
+void cn_place_spread(struct cn_node *node);
 
 /* step.c: what an operation says, and what a reply means */
 enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };

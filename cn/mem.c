@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cn/pager.h"
 #include "cn/pointer.h"
@@ -58,6 +59,7 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	mem->ep = ep;
 	mem->client = atomic_fetch_add(&clients, 1) + 1;
 	mem->space_free = UINT32_MAX;
+	mem->next_node = mem->client * 7 + (uint32_t)getpid(); /* not all clients begin alike */
 	TAILQ_INIT(&mem->wait);
 	TAILQ_INIT(&mem->flight);
 	TAILQ_INIT(&mem->wide);

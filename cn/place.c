@@ -144,6 +144,17 @@ int cn_pick_node(struct cn_op *op)
 	return 0;
 }
 
+void cn_place_spread(struct cn_node *node)
+{
+	uint16_t index = cn_node_index(node);
+	struct cn_op *op;
+
+	TAILQ_FOREACH(op, &node->mem->wait, all)
+	if (op->node == index && !op->parent && op->step <= CN_STEP_ALLOC &&
+	    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_ALLOC))
+		op->node = of_node(node->mem, index);
+}
+
 bool cn_place_again(struct cn_op *op, enum lend_status status)
 {
 	struct lend_mem *mem = op->mem;

@@ -75,6 +75,8 @@ void cn_shards_meet(struct cn_node *node, uint32_t before)
 		if (index >= 0)
 			expect(mem->node[index], node, shard);
 	}
+	if (node->shards > 1)
+		cn_place_spread(node);
 }
 
 bool cn_shards_next(struct cn_op *op)
