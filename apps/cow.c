@@ -5,7 +5,6 @@
 
 #include "apps/commands.h"
 #include "apps/common/memory.h"
-#include "apps/common/node.h"
 #include "apps/common/page.h"
 #include "util/bits.h"
 
@@ -134,7 +133,7 @@ static uint64_t copies(struct cow *c)
 {
 	struct lend_mem_stat stat;
 
-	app_node_stat(c->m.mem, &stat);
+	app_memory_stat(&c->m, &stat);
 	return stat.cow_copies;
 }
 
@@ -203,7 +202,7 @@ static void report(struct cow *c)
 		}
 		cell[i][5] = (double)row->copied / (double)c->rounds;
 	}
-	app_node_stat_idle(c->m.mem, &stat);
+	app_memory_stat_idle(&c->m, &stat);
 	app_report_begin(&r, c->args.load.json, "cow: a new object with some pages changed");
 	app_report_int(&r, "bytes_wrong", c->wrong, "of all objects, new and old, compared whole");
 	app_report_num(&r, "cow_us", cell[0][1], 3, "us, map, write of one page, seal, free");

@@ -4,7 +4,7 @@
  * of its own here, so that no two operations under way share a byte. It reads one and the other
  * half of its object by turns into one buffer, and writes one and the other to its space, so that
  * bytes which did not move are seen. Layer: apps. Threads: as many as asked for, with an endpoint
- * each; the main one waits for them. */
+ * each; the caller's is the first of them. */
 #ifndef APPS_MEM_BW_H
 #define APPS_MEM_BW_H
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "apps/mem_bw.h"
+#include "apps/store/inside.h"
 #include "util/bits.h"
 #include "util/rng.h"
 
@@ -132,6 +133,7 @@ static void run(struct worker *w, int way)
 
 	*load = (struct app_load){.ep = w->m.ep,
 				  .start = way == BW_READ ? read_start : write_start,
+				  .other = w->m.inside ? app_inside_ep(w->m.inside) : NULL,
 				  .sleep = w->m.args.load.sleep,
 				  .quiet = true,
 				  .time = w->shape.time / 10 + 1000000};
@@ -169,6 +171,7 @@ static void *work(void *arg)
 	struct worker *w = arg;
 
 	w->m.args = w->node->args;
+	w->m.inside = w->node->inside;
 	w->m.args.load.sleep |= w->shape.threads + 1 > app_cpus();
 	app_memory_client(w->node, w->shape.size, w->shape.window, &w->m.ep, &w->m.mem);
 	make_lanes(w);
@@ -195,17 +198,15 @@ void app_bw_measure(const struct app_memory *m, const struct bw_shape *shape,
 	for (unsigned i = 0; i < shape->threads; i++) {
 		worker[i] =
 		    (struct worker){.node = m, .shape = *shape, .index = i, .together = &together};
-		if (pthread_create(&worker[i].thread, NULL, work, &worker[i]))
+		if (i && pthread_create(&worker[i].thread, NULL, work, &worker[i]))
 			app_die("cannot start thread %u: raise ulimit -u", i);
 	}
-	for (unsigned i = 0; i < shape->threads; i++) {
+	(void)work(&worker[0]);
+	memcpy(sum, worker[0].load, sizeof(worker[0].load));
+	for (unsigned i = 1; i < shape->threads; i++) {
 		pthread_join(worker[i].thread, NULL);
-		for (int way = 0; way < BW_WAYS; way++) {
-			if (i)
-				app_load_merge(&sum[way], &worker[i].load[way]);
-			else
-				sum[way] = worker[i].load[way];
-		}
+		for (int way = 0; way < BW_WAYS; way++)
+			app_load_merge(&sum[way], &worker[i].load[way]);
 	}
 	pthread_barrier_destroy(&together);
 	free(worker);

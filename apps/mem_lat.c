@@ -8,7 +8,6 @@
 #include "apps/common/bench.h"
 #include "apps/common/line.h"
 #include "apps/common/memory.h"
-#include "apps/common/node.h"
 #include "apps/common/page.h"
 #include "apps/common/server.h"
 
@@ -99,6 +98,7 @@ static void rounds(struct lat *lat, lend_ns time)
 {
 	lend_ns began = app_now();
 	uint64_t first = app_ticks();
+	uint64_t until = first + (uint64_t)((double)time * app_ticks_per_ns());
 
 	lat->rounds = lat->op_ticks = lat->check_ticks = 0;
 	for (int i = 0; i < OPS; i++)
@@ -107,7 +107,7 @@ static void rounds(struct lat *lat, lend_ns time)
 		one_round(lat);
 		if (lat->rounds % 64 == 0)
 			app_progress(began, (double)(app_now() - began), (double)time);
-	} while (app_now() < began + time);
+	} while (app_ticks() < until);
 	lat->all_ticks = app_ticks() - first;
 	app_progress_clear();
 }
@@ -196,7 +196,7 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	struct lend_mem_stat stat;
 	struct app_report r;
 
-	app_node_stat_idle(lat->m.mem, &stat);
+	app_memory_stat_idle(&lat->m, &stat);
 	app_report_begin(&r, lat->args.load.json, "mem-lat: one operation at a time");
 	app_report_num(&r, "call_p50_us", call, 3, "us, a plain call that echoes as many bytes");
 	report_ops(lat, &r, call);

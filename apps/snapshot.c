@@ -6,7 +6,6 @@
 
 #include "apps/commands.h"
 #include "apps/common/memory.h"
-#include "apps/common/node.h"
 #include "apps/common/page.h"
 #include "apps/store/release.h"
 #include "util/bits.h"
@@ -207,7 +206,7 @@ static void drop(struct snap *s, struct row *row)
 	ticks = release(s, &ref);
 	lend_hist_add(&row->hist[RELEASE], (uint64_t)((double)ticks / app_ticks_per_ns()));
 	do
-		app_node_stat(s->m.mem, &stat);
+		app_memory_stat(&s->m, &stat);
 	while (stat.pages_used > s->idle && us_since(began) < 1e7);
 	row->drain_us = us_since(began);
 }
@@ -231,7 +230,7 @@ static void measure(struct snap *s)
 	struct lend_mem_stat stat;
 	lend_ns began = app_now(), time = s->args.load.time;
 
-	app_node_stat(s->m.mem, &stat);
+	app_memory_stat(&s->m, &stat);
 	s->idle = stat.pages_used;
 	for (unsigned i = 0; i < s->rows; i++) {
 		alloc(s, &s->row[i]);

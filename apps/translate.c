@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "apps/commands.h"
 #include "apps/common/load.h"
@@ -123,21 +122,13 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double cpu_ns(void)
-{
-	struct timespec at;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
-	return (double)at.tv_sec * 1e9 + (double)at.tv_nsec;
-}
-
 /* One round over all pages; in CPU time, for others may run here too. */
 static double timed(struct translate *t, enum app_way table, uint64_t *sum)
 {
-	double began = cpu_ns();
+	lend_ns began = app_cpu_now();
 
 	*sum = app_lookup_sum(&t->lookup, table, !t->streaming, t->page, t->n);
-	return cpu_ns() - began;
+	return (double)(app_cpu_now() - began);
 }
 
 /* All tables by turns; the median round of each. */

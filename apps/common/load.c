@@ -14,12 +14,22 @@
 
 enum { LOOK_EVERY = 1024, CALIBRATE_NS = 20000000, NAP_NS = 50000000 };
 
-lend_ns app_now(void)
+static lend_ns clock_ns(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (lend_ns)t.tv_sec * 1000000000u + (lend_ns)t.tv_nsec;
+}
+
+lend_ns app_now(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+lend_ns app_cpu_now(void)
+{
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 uint64_t app_ticks(void)
@@ -143,8 +153,10 @@ static void reset(struct app_load *load, unsigned n)
 int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned n)
 {
 	uint64_t first;
+	lend_ns cpu;
 
 	reset(load, n);
+	cpu = app_cpu_now();
 	first = app_ticks();
 	for (unsigned i = 0; i < n; i++) {
 		lanes[i]->load = load;
@@ -161,6 +173,7 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 			look(load, lanes, n);
 	}
 	load->ticks = app_ticks() - first;
+	load->cpu_seconds = (double)(app_cpu_now() - cpu) / 1e9;
 	load->seconds = (double)load->ticks / load->ticks_per_ns / 1e9;
 	if (!load->quiet)
 		app_progress_clear();
@@ -173,6 +186,7 @@ void app_load_merge(struct app_load *load, const struct app_load *other)
 	load->errors += other->errors;
 	load->wrong_bytes += other->wrong_bytes;
 	load->lanes += other->lanes;
+	load->cpu_seconds += other->cpu_seconds;
 	load->seconds = fmax(load->seconds, other->seconds);
 	if (other->errors)
 		load->last = other->last;
@@ -211,4 +225,7 @@ void app_load_report(const struct app_load *load, struct app_report *report)
 	app_report_int(report, "wrong_bytes", load->wrong_bytes,
 		       "bytes that arrived other than sent");
 	app_report_num(report, "seconds", load->seconds, 3, "measured");
+	app_report_num(report, "cpu_us_per_call",
+		       load->ended ? load->cpu_seconds * 1e6 / (double)load->ended : 0, 3,
+		       "us of this thread's time");
 }

@@ -49,11 +49,11 @@ struct app_load {
 	uint64_t ended;  /* ok or not */
 	uint64_t errors; /* ended not ok */
 	uint64_t wrong_bytes;
-	uint64_t ticks; /* of the whole run, first start to last end */
-	double seconds;
-	unsigned lanes;        /* kept in flight */
-	struct lend_hist hist; /* latency in ns of those that went well */
-	enum lend_status last; /* of the last failed one */
+	uint64_t ticks;              /* of the whole run, first start to last end */
+	double seconds, cpu_seconds; /* the latter of this thread */
+	unsigned lanes;              /* kept in flight */
+	struct lend_hist hist;       /* latency in ns of those that went well */
+	enum lend_status last;       /* of the last failed one */
 
 	/* The loop's own. */
 	uint64_t started, until_ticks;
@@ -72,6 +72,8 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 
 /* Adds what another load did at the same time, in another thread. */
 void app_load_merge(struct app_load *load, const struct app_load *other);
+/* CPU time of the thread that asks, in nanoseconds. */
+lend_ns app_cpu_now(void);
 /* Calls that ended well, per second. */
 double app_load_rate(const struct app_load *load);
 /* p50_us, p99_us, mean_us, max_us, calls_per_s, in_flight, errors, wrong_bytes, ... and the self

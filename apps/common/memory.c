@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "apps/common/node.h"
+#include "apps/store/inside.h"
 
 enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PLOT, NAP_NS = 50000000 };
 
@@ -17,11 +18,14 @@ static void check(const struct app_memory_args *args)
 {
 	const struct app_load_args *load = &args->load;
 
-	if (load->carrier == APP_DPDK_RING)
-		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
-	if (load->one_thread || load->connect || load->sessions != 1)
-		app_bad("each end is a process, with one session: leave out --one-thread, "
-			"--connect and --sessions");
+	if (load->carrier == APP_DPDK_RING && !load->one_thread)
+		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif, or "
+			"--one-thread");
+	if (load->connect || load->sessions != 1)
+		app_bad("give --node instead of --connect; it has one session: leave out "
+			"--sessions");
+	if (load->one_thread && (args->node || args->pool))
+		app_bad("--one-thread has the node in this process: leave out --node and --pool");
 	if (load->count)
 		app_bad("it runs for a time: give --seconds instead of --count");
 	if (args->pool && (args->node || load->carrier != APP_SHM))
@@ -65,6 +69,15 @@ static void open_client(const struct app_memory *m, struct lend_config *config, 
 	*mem = app_node_open(*ep, app_net_address(&m->net, m->me, m->node));
 }
 
+static void open_inside(struct app_memory *m, uint64_t bytes)
+{
+	char address[APP_ADDRESS_MAX];
+
+	m->inside = app_inside_open(app_net_listen(&m->net, m->node), app_net_eal(&m->net, m->node),
+				    bytes, address, sizeof(address));
+	app_net_ready(&m->net, m->node, address);
+}
+
 void app_memory_open(struct app_memory *m, const struct app_memory_args *args, uint64_t bytes)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -77,7 +90,9 @@ void app_memory_open(struct app_memory *m, const struct app_memory_args *args, u
 	app_net_plan(&m->net);
 	if (args->pool)
 		app_net_pool(&m->net, m->node);
-	if (args->node)
+	if (args->load.one_thread)
+		open_inside(m, bytes);
+	else if (args->node)
 		app_net_ready(&m->net, m->node, args->node);
 	else
 		app_child_start_mn(&m->mn, &m->net, m->node, bytes, app_cpu(1));
@@ -100,6 +115,7 @@ void app_memory_close(struct app_memory *m)
 {
 	lend_mem_close(m->mem);
 	lend_close(m->ep);
+	app_inside_close(m->inside);
 	app_child_stop(&m->mn);
 	app_unpin();
 }
@@ -120,9 +136,12 @@ uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const 
 {
 	uint64_t ticks;
 
-	while (rc >= 0 && !t->ended)
-		rc = m->args.load.sleep ? lend_turn(m->ep, lend_now(m->ep) + NAP_NS)
-					: lend_poll(m->ep);
+	while (rc >= 0 && !t->ended) {
+		if (m->inside)
+			app_inside_turn(m->inside);
+		rc = m->args.load.sleep && !m->inside ? lend_turn(m->ep, lend_now(m->ep) + NAP_NS)
+						      : lend_poll(m->ep);
+	}
 	ticks = app_ticks() - t->began;
 	if (rc < 0 || t->op.status != LEND_OK)
 		app_node_wait(m->mem, &t->op, rc, what);
@@ -147,4 +166,20 @@ bool app_hist_is_ordered(const struct lend_hist *hist)
 	uint64_t p50 = lend_hist_quantile(hist, 0.5), p99 = lend_hist_quantile(hist, 0.99);
 
 	return p50 <= p99 && p99 <= lend_hist_max(hist);
+}
+
+void app_memory_stat(struct app_memory *m, struct lend_mem_stat *stat)
+{
+	struct app_timed t;
+
+	(void)app_timed_end(m, &t, lend_mem_stat(m->mem, 0, stat, app_timed_begin(&t)), "stat");
+}
+
+void app_memory_stat_idle(struct app_memory *m, struct lend_mem_stat *stat)
+{
+	lend_ns until = app_now() + 1000000000;
+
+	do
+		app_memory_stat(m, stat);
+	while (stat->pages_used && app_now() < until);
 }

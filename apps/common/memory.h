@@ -25,7 +25,8 @@ struct app_memory {
 	struct app_memory_args args;
 	struct app_net net;
 	unsigned me, node;
-	struct app_child mn; /* pid 0: none of ours */
+	struct app_child mn;       /* pid 0: none of ours */
+	struct app_inside *inside; /* with one_thread: the node; else NULL */
 	struct lend_ep *ep;
 	struct lend_mem *mem;
 };
@@ -39,6 +40,9 @@ void app_memory_client(const struct app_memory *m, uint64_t size, unsigned windo
 		       struct lend_ep **ep, struct lend_mem **mem);
 /* Ends our node, too. */
 void app_memory_close(struct app_memory *m);
+/* As app_node_stat() and app_node_stat_idle(), wherever the node is. */
+void app_memory_stat(struct app_memory *m, struct lend_mem_stat *stat);
+void app_memory_stat_idle(struct app_memory *m, struct lend_mem_stat *stat);
 
 /* One operation that is waited for:
  *

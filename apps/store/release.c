@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "apps/common/args.h"
+#include "apps/common/load.h"
 #include "mn/store/exec.h"
 #include "util/bits.h"
 #include "util/check.h"
@@ -99,12 +99,9 @@ static uint64_t used(const struct owner *o)
 	return stats.pages_used;
 }
 
-static double cpu_us(void)
+static double us_since(lend_ns began)
 {
-	struct timespec at;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
-	return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
+	return (double)(app_cpu_now() - began) / 1e3;
 }
 
 void app_release_run(uint64_t bytes, struct app_release *out)
@@ -113,22 +110,23 @@ void app_release_run(uint64_t bytes, struct app_release *out)
 	struct lend_memop release = {.kind = LEND_MEMOP_RELEASE, .n = 1};
 	uint8_t ref[LEND_MEMREF_LEN];
 	uint64_t before, now;
-	double began, all;
+	lend_ns began;
+	double all;
 
 	*out = (struct app_release){.turns = 1};
 	open_store(&o, bytes);
 	put(&o, bytes, ref);
 	before = out->frames = used(&o);
-	began = cpu_us();
+	began = app_cpu_now();
 	(void)say(&o, &release, ref, sizeof(ref));
-	out->first_us = all = cpu_us() - began;
+	out->first_us = all = us_since(began);
 	now = used(&o);
 	out->frames_per_turn = before - now;
 	for (; now && out->turns <= out->frames; out->turns++) {
 		before = now;
-		began = cpu_us();
+		began = app_cpu_now();
 		lend_store_tick(o.store, 0);
-		all += cpu_us() - began;
+		all += us_since(began);
 		now = used(&o);
 		out->frames_per_turn = lend_max_u64(out->frames_per_turn, before - now);
 	}

@@ -75,6 +75,92 @@ class Node:
         self.process.stdout.close()
 
 
+class Memory(unittest.TestCase):
+    def test_mem_lat(self):
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem-lat", "--carrier", carrier, *SHORT)
+                self.assertGreater(got["rounds"], 0)
+                self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
+                self.assertTrue(got["check_order"])
+                for op in ("put", "get", "release", "write", "read"):
+                    self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
+        self.assertEqual(lend_json("mem", "lat", *SHORT)["size"], 4096)
+
+    def test_mem_lat_sweep(self):
+        got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
+        self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])
+        self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
+        self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
+
+    def test_mem_bw(self):
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            for size, window in ((32, 128), (4096, 32), (20000, 2)):
+                with self.subTest(carrier=carrier, size=size, window=window):
+                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *SHORT)
+                    self.assertEqual((got["wrong_bytes"], got["read_errors"], got["write_errors"]), (0, 0, 0))
+                    for way in ("read_", "write_"):
+                        self.assertEqual(got[way + "in_flight"], window)
+                        self.assertTrue(got[way + "check_order"])
+                        self.assertAlmostEqual(got[way + "gbit_per_s"], 8e-9 * size * got[way + "calls_per_s"], delta=0.01)
+        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *SHORT)
+        self.assertEqual([row["threads"] for row in got["rows"]], [1, 2, 3])
+        self.assertEqual((got["read_in_flight"], got["wrong_bytes"]), (12, 0))
+
+    def test_one_thread(self):
+        for carrier in CARRIERS:
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem-bw", "--one-thread", "--carrier", carrier, *SHORT)
+                self.assertEqual((got["wrong_bytes"], got["one_thread"]), (0, True))
+                self.assertGreater(got["read_over_call"], 0)
+                self.assertGreater(got["read_cpu_us_per_call"], 0)
+        self.assertEqual(lend_json("mem-lat", "--one-thread", *SHORT)["wrong_bytes"], 0)
+        self.assertEqual(lend_json("cow", "--one-thread", *SHORT)["bytes_wrong"], 0)
+        self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *SHORT)["wrong_bytes"], 0)
+
+    def test_mem_bw_sweeps(self):
+        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *SHORT)
+        self.assertEqual([row["size"] for row in got["rows"]], [32 << i for i in range(18)])
+        self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
+        got = lend_json("mem-bw", "--sweep", "window", *SHORT)
+        self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
+
+    def test_snapshot_speed(self):
+        for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
+            with self.subTest(carrier=carrier):
+                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *SHORT)
+                self.assertEqual((got["wrong_bytes"], got["check_order"]), (0, True))
+                for op in ("seal", "map", "write", "free", "release"):
+                    self.assertGreater(got[f"{op}_us_4k"], 0)
+                    self.assertGreater(got[f"{op}_us_{label}"], 0)
+                self.assertGreater(got["release_frames_per_turn"], 0)
+                self.assertLessEqual(got["release_frames_per_turn"], 256)
+                self.assertGreater(got["release_ns_per_frame"], 0)
+                self.assertEqual(got["sizes"][0]["size"], 4096)
+                self.assertIn("</svg>", (TEMP / "snap.svg").read_text())
+
+    def test_cow(self):
+        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+            with self.subTest(carrier=carrier):
+                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *SHORT)
+                self.assertEqual((got["bytes_wrong"], got["pages_used_after"]), (0, 0))
+                self.assertEqual([row["pages_copied"] for row in got["writes"]], list(range(1, 9)))
+                self.assertTrue(got["check_order"])
+        self.assertEqual(len(lend_json("cow", "--size", "12K", *SHORT)["writes"]), 3)
+
+    def test_translate(self):
+        for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
+            with self.subTest(more=more):
+                got = lend_json("translate", "--space", "64M", "--seconds", "0.02", *more)
+                self.assertEqual((got["wrong"], got["pages"], got["access"]), (0, 1 << 14, "uniform" if more else "zipf"))
+                self.assertEqual(got["lookups_per_s"], got[got["access"] + "_lookups_per_s"])
+                self.assertEqual(got["hash_lookups_per_s"], got[got["access"] + "_hash_lookups_per_s"])
+                for access in ("sequential", "zipf", "zipf_scattered", "uniform"):
+                    self.assertGreater(got[access + "_over_hash"], 0)
+        for pages in (1, 2, 65, 5000):
+            self.assertEqual(lend_json("translate", "--space", 4096 * pages, "--seconds", "0.001")["wrong"], 0)
+
+
 class Commands(unittest.TestCase):
     def check_load(self, got):
         self.assertLessEqual(LOAD_FIELDS, got.keys())
@@ -146,79 +232,6 @@ class Commands(unittest.TestCase):
         got = lend_json("chain", "--sweep", "--size", "8K", "--hops", 2, "--seconds", "0.4")
         self.assertEqual([row["size"] for row in got["sweep"]], [1024, 2048, 4096, 8192])
         self.assertEqual(got["wrong_bytes"], 0)
-
-    def test_mem_lat(self):
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            with self.subTest(carrier=carrier):
-                got = lend_json("mem-lat", "--carrier", carrier, *SHORT)
-                self.assertGreater(got["rounds"], 0)
-                self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
-                self.assertTrue(got["check_order"])
-                for op in ("put", "get", "release", "write", "read"):
-                    self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
-        self.assertEqual(lend_json("mem", "lat", *SHORT)["size"], 4096)
-
-    def test_mem_lat_sweep(self):
-        got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
-        self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])
-        self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
-        self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
-
-    def test_mem_bw(self):
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            for size, window in ((32, 128), (4096, 32), (20000, 2)):
-                with self.subTest(carrier=carrier, size=size, window=window):
-                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *SHORT)
-                    self.assertEqual((got["wrong_bytes"], got["read_errors"], got["write_errors"]), (0, 0, 0))
-                    for way in ("read_", "write_"):
-                        self.assertEqual(got[way + "in_flight"], window)
-                        self.assertTrue(got[way + "check_order"])
-                        self.assertAlmostEqual(got[way + "gbit_per_s"], 8e-9 * size * got[way + "calls_per_s"], delta=0.01)
-        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *SHORT)
-        self.assertEqual([row["threads"] for row in got["rows"]], [1, 2, 3])
-        self.assertEqual((got["read_in_flight"], got["wrong_bytes"]), (12, 0))
-
-    def test_mem_bw_sweeps(self):
-        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *SHORT)
-        self.assertEqual([row["size"] for row in got["rows"]], [32 << i for i in range(18)])
-        self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
-        got = lend_json("mem-bw", "--sweep", "window", *SHORT)
-        self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
-
-    def test_snapshot_speed(self):
-        for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
-            with self.subTest(carrier=carrier):
-                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *SHORT)
-                self.assertEqual((got["wrong_bytes"], got["check_order"]), (0, True))
-                for op in ("seal", "map", "write", "free", "release"):
-                    self.assertGreater(got[f"{op}_us_4k"], 0)
-                    self.assertGreater(got[f"{op}_us_{label}"], 0)
-                self.assertGreater(got["release_frames_per_turn"], 0)
-                self.assertLessEqual(got["release_frames_per_turn"], 256)
-                self.assertGreater(got["release_ns_per_frame"], 0)
-                self.assertEqual(got["sizes"][0]["size"], 4096)
-                self.assertIn("</svg>", (TEMP / "snap.svg").read_text())
-
-    def test_cow(self):
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            with self.subTest(carrier=carrier):
-                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *SHORT)
-                self.assertEqual((got["bytes_wrong"], got["pages_used_after"]), (0, 0))
-                self.assertEqual([row["pages_copied"] for row in got["writes"]], list(range(1, 9)))
-                self.assertTrue(got["check_order"])
-        self.assertEqual(len(lend_json("cow", "--size", "12K", *SHORT)["writes"]), 3)
-
-    def test_translate(self):
-        for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
-            with self.subTest(more=more):
-                got = lend_json("translate", "--space", "64M", "--seconds", "0.02", *more)
-                self.assertEqual((got["wrong"], got["pages"], got["access"]), (0, 1 << 14, "uniform" if more else "zipf"))
-                self.assertEqual(got["lookups_per_s"], got[got["access"] + "_lookups_per_s"])
-                self.assertEqual(got["hash_lookups_per_s"], got[got["access"] + "_hash_lookups_per_s"])
-                for access in ("sequential", "zipf", "zipf_scattered", "uniform"):
-                    self.assertGreater(got[access + "_over_hash"], 0)
-        for pages in (1, 2, 65, 5000):
-            self.assertEqual(lend_json("translate", "--space", 4096 * pages, "--seconds", "0.001")["wrong"], 0)
 
     def test_put_and_get(self):
         for listen in (f"shm:apps-{os.getpid()}-put", "udp:127.0.0.1:0"):
@@ -302,7 +315,7 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["snapshot-speed", "--size", "64"],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"],
                       ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):

@@ -1,0 +1,24 @@
+/* inside - a memory node in this process: both ends of an operation in one thread.
+ * Layer: apps/store, which sees into the node. Threads: one, the caller's, which turns it. */
+#ifndef APPS_STORE_INSIDE_H
+#define APPS_STORE_INSIDE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lend/rpc.h"
+
+struct app_inside;
+
+/* A node for so many bytes that listens there; its address goes into text. app_die() when it cannot
+ * be opened. */
+struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes, char *text,
+				   size_t cap);
+/* To be polled by turns with the client's endpoint. */
+struct lend_ep *app_inside_ep(struct app_inside *node);
+/* Polls, and does what the node does between turns. */
+void app_inside_turn(struct app_inside *node);
+/* After its clients are closed. NULL is nothing. */
+void app_inside_close(struct app_inside *node);
+
+#endif
