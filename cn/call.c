@@ -144,7 +144,7 @@ static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf
 {
 	struct cn_slot *slot = cn_id_slot(op->mem->node[op->node], op->id);
 
-	slot->what = op->kind == LEND_MEMOP_SEAL ? say->kind : op->kind;
+	slot->what = op->kind;
 	slot->hash = op->hash;
 	slot->offset = op->offset;
 	slot->len = op->len;

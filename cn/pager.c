@@ -13,6 +13,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "cn/ask.h"
 #include "cn/pull.h"
 #include "sys/uffd.h"
 #include "sys/why.h"
@@ -109,7 +110,7 @@ static void run(struct lend_ep *ep)
 		pthread_mutex_lock(&lock);
 		busy = look() || ran > 0;
 		again = cn_pull_again(now);
-		flight = cn_pull_flights() > 0;
+		flight = cn_ask_flights() > 0;
 		room = cn_pull_room();
 		ended = state == ENDING;
 		pthread_mutex_unlock(&lock);

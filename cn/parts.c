@@ -2,7 +2,8 @@
  *
  * A long put, get, read or write goes as parts of PART bytes, DEPTH at a time, so that neither a
  * round trip nor a lost last datagram of one part keeps the next from flowing; a release of
- * references of several nodes goes to all of them at once. A part is an operation of its own on
+ * references of several nodes goes to all of them at once; a seal of a space with a pointer sends
+ * what was stored as runs of pages. A part is an operation of its own on
  * memory of ours: it waits, greets, ends and is forgotten as any other, but takes its place in
  * the order from its parent, which ends when the last part has, as the first part that failed.
  * Layer: cn. Threads: the endpoint's. Parts are kept for reuse until the client closes. */
@@ -12,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/pointer.h"
 #include "util/bits.h"
 
-enum { PART = 2 << 20, DEPTH = 4 };
+enum { PART = 2 << 20, DEPTH = 4, DEPTH_RUNS = 16 };
 _Static_assert(PART <= LEND_MEM_PART_MAX, "one call");
 
 struct cn_part {
@@ -83,6 +85,30 @@ static bool start_bytes(struct cn_op *op)
 	return true;
 }
 
+/* What was stored through a space's pointer, before the seal itself. False: no memory. */
+static bool start_run(struct cn_op *op)
+{
+	const struct cn_view *view = op->mem->space[op->space].view;
+	struct cn_part *part = take(op);
+	struct cn_op *o;
+
+	if (!part)
+		return false;
+	o = cn_op_inner(&part->op);
+	o->kind = LEND_MEMOP_WRITE;
+	o->offset = (uint64_t)((char *)op->one.iov_base - view->base);
+	o->len = op->one.iov_len;
+	o->at = 0;
+	op->n = 0;
+	(void)cn_op_go(o);
+	return true;
+}
+
+static bool has_more(struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_SEAL ? cn_view_next(op) : op->at < op->len;
+}
+
 /* All parts have ended. */
 static void finish(struct cn_op *op)
 {
@@ -96,7 +122,8 @@ static void finish(struct cn_op *op)
 		outer->status = LEND_CANCELLED;
 		outer->ran = LEND_RAN_MAYBE;
 	}
-	if (outer->status == LEND_OK && op->kind == LEND_MEMOP_PUT) {
+	if (outer->status == LEND_OK &&
+	    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_SEAL)) {
 		op->step = CN_STEP_SEAL;
 		cn_op_resume(op);
 	} else {
@@ -111,11 +138,12 @@ static void finish(struct cn_op *op)
 static void fill(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
+	bool seal = op->kind == LEND_MEMOP_SEAL;
 
 	op->kids++; /* parts may end at once: not under our hands */
-	while (op->at < op->len && op->kids <= DEPTH && outer->status == LEND_OK &&
-	       !op->cancelled && !op->mem->closing)
-		if (!start_bytes(op)) {
+	while (op->kids <= (seal ? DEPTH_RUNS : DEPTH) && outer->status == LEND_OK &&
+	       !op->cancelled && !op->mem->closing && has_more(op))
+		if (!(seal ? start_run(op) : start_bytes(op))) {
 			if (op->kids > 1)
 				break; /* again when one of them ends */
 			outer->status = LEND_RESOURCE_EXHAUSTED;
@@ -139,6 +167,7 @@ bool cn_parts_wanted(const struct cn_op *op)
 {
 	switch (op->kind) {
 	case LEND_MEMOP_PUT:
+	case LEND_MEMOP_SEAL:
 		return op->step == CN_STEP_WRITE;
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_READ:

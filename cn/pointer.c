@@ -1,9 +1,9 @@
 /* pointer - the operations on a space that has a pointer, whatever its memory is made of.
  *
  * What a thread stores is the space's content from then on, and the node learns of it with the next
- * seal: that operation first takes runs of stored pages from the view and writes them, one after
- * the other, straight from the memory; the seal itself is its last call. Reads and writes by
- * operation keep their place in program order, and then are copies.
+ * seal: that operation goes once over its range, takes runs of stored pages from the view and
+ * writes them straight from the memory, several at a time (parts.c); the seal itself is its last
+ * call. Reads and writes by operation keep their place in program order, and then are copies.
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/pointer.h"
 
@@ -113,47 +113,43 @@ static int copy(struct cn_op *op, struct cn_view *view)
 	return view->ops->intact(view) ? LEND_OK : LEND_DATA_LOSS;
 }
 
-static int before_seal(struct cn_op *op, struct cn_view *view)
+bool cn_view_next(struct cn_op *op)
 {
+	struct cn_view *view = op->mem->space[op->space].view;
 	uint64_t first = lend_min_u64(op->offset, view->len);
 	uint64_t end = first + lend_min_u64(op->len, view->len - first);
 	struct lend_memslice run;
 
-	if (op->n) /* a run is taken already and waits for its call */
-		return CN_GO;
-	op->step = CN_STEP_ONLY;
-	if (!view->ops->take(view, first, end, &run))
-		return CN_GO;
-	op->step = CN_STEP_WRITE;
-	op->one.iov_base = view->base + run.offset;
-	op->one.iov_len = run.len;
+	if (op->n)
+		return true;
+	if (!view->ops->take(view, lend_max_u64(first, op->at), end, &run))
+		return false;
+	op->one = (struct iovec){view->base + run.offset, run.len};
+	op->at = run.offset + run.len;
 	op->n = 1;
-	return CN_GO;
+	return true;
+}
+
+/* A part of a seal, that brings a run to the node. */
+static bool is_run(const struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_WRITE && op->step == CN_STEP_WRITE;
 }
 
 int cn_view_before(struct cn_op *op, struct cn_view *view)
 {
+	if (is_run(op))
+		return CN_GO;
 	if (!view->ops->intact(view))
 		return LEND_DATA_LOSS;
-	if (op->kind == LEND_MEMOP_SEAL)
-		return before_seal(op, view);
+	if (op->kind == LEND_MEMOP_SEAL) {
+		if (op->step == CN_STEP_ONLY && cn_view_next(op))
+			op->step = CN_STEP_WRITE;
+		return CN_GO;
+	}
 	if (!is_inside(op, view))
 		return LEND_OUT_OF_RANGE;
 	return op->step == CN_STEP_FETCH ? view->ops->fetch(view, op) : copy(op, view);
-}
-
-struct lend_memslice cn_view_run(const struct cn_op *op)
-{
-	const struct cn_view *view = op->mem->space[op->space].view;
-
-	return (struct lend_memslice){(uint64_t)((char *)op->one.iov_base - view->base),
-				      op->one.iov_len};
-}
-
-bool cn_view_sent(struct cn_op *op)
-{
-	op->n = 0;
-	return true;
 }
 
 bool cn_view_fetched(struct cn_op *op)
@@ -166,17 +162,15 @@ bool cn_view_fetched(struct cn_op *op)
 
 void cn_view_over(struct cn_op *op, struct cn_view *view)
 {
-	struct lend_memslice run;
+	struct lend_memslice run = {(uint64_t)((char *)op->one.iov_base - view->base),
+				    op->one.iov_len};
 
-	if (op->step == CN_STEP_FETCH) {
+	if (op->step == CN_STEP_FETCH)
 		view->ops->fetched(view, op);
-	} else if (op->kind == LEND_MEMOP_SEAL) {
-		run = cn_view_run(op);
-		if (op->n)
-			view->ops->untake(view, &run);
-		if (view->ops->sealed)
-			view->ops->sealed(view);
-	}
+	else if ((is_run(op) && op->at < op->len) || (op->kind == LEND_MEMOP_SEAL && op->n))
+		view->ops->untake(view, &run);
+	if (op->kind == LEND_MEMOP_SEAL && view->ops->sealed)
+		view->ops->sealed(view);
 }
 
 void cn_view_close(struct cn_space *space)

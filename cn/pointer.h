@@ -40,10 +40,10 @@ struct cn_view_ops {
 
 /* Before a call of a SEAL, READ or WRITE: as cn_step_before(). */
 int cn_view_before(struct cn_op *op, struct cn_view *view);
-/* A seal that is to send a run first: which. */
-struct lend_memslice cn_view_run(const struct cn_op *op);
-/* After such a call that went well, and after a prefetch's: true, the operation goes on. */
-bool cn_view_sent(struct cn_op *op);
+/* A seal's next run to send is op->one; false: there is none. Once taken it waits there with op->n
+ * 1, until that is set to 0. */
+bool cn_view_next(struct cn_op *op);
+/* After a prefetch's call that went well: true, it goes on. */
 bool cn_view_fetched(struct cn_op *op);
 /* The operation ends, and no carrier uses its memory any more. */
 void cn_view_over(struct cn_op *op, struct cn_view *view);

@@ -12,10 +12,10 @@
 #include "cn/pull.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cn/ask.h"
 #include "cn/pager.h"
 #include "sys/uffd.h"
 #include "sys/why.h"
@@ -31,58 +31,24 @@ enum { PULLS = 32 };
 /* FREE -> FLIGHT -> FREE, or -> RETRY -> FLIGHT, or -> PARKED -> FREE; FREE -> PARKED */
 enum state { FREE, FLIGHT, AGAIN, PARKED };
 
-struct source {
-	LIST_ENTRY(source) link;
-	char address[CN_ADDRESS_MAX];
-	bool connected;
-	lend_session session;
-};
-
 struct pull {
 	enum state state;
 	bool ahead;         /* nobody waits for it */
 	bool store;         /* who waits for the first page wants to store */
-	bool lent;          /* a carrier may still write to bytes */
 	struct cn_fault *f; /* NULL: gone */
 	uint64_t first, n;  /* pages */
 	lend_ns until, again;
-	struct source *source;
-	uint64_t session; /* of the call */
-	uint32_t age;     /* of a parked one, by count */
-	struct lend_call call;
-	char *bytes; /* CN_AHEAD_MAX pages of landing */
+	uint32_t age;      /* of a parked one, by count */
+	struct cn_ask ask; /* bytes: CN_AHEAD_MAX pages of landing */
 };
 
 static struct pull pulls[PULLS];
-static uint32_t flights, ages;
-static LIST_HEAD(, source) sources = LIST_HEAD_INITIALIZER(sources);
+static uint32_t ages;
 static struct lend_ep *ep;
 static char *landing; /* used as it is needed */
 static uint64_t misses, aheads, zeros;
 
 static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store);
-
-static struct source *source_of(const char *address)
-{
-	struct source *s;
-
-	LIST_FOREACH(s, &sources, link)
-	if (!strcmp(s->address, address))
-		return s;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return NULL;
-	strcpy(s->address, address);
-	LIST_INSERT_HEAD(&sources, s, link);
-	return s;
-}
-
-static void lose(struct source *s)
-{
-	if (s->connected)
-		lend_disconnect(ep, s->session);
-	s->connected = false;
-}
 
 /* The pull that a page is part of. */
 static struct pull *covering(const struct cn_fault *f, uint64_t page)
@@ -105,7 +71,7 @@ static void let_go(struct pull *p)
 /* Fills the page that a parked run kept back. */
 static void unpark(struct pull *p, bool store)
 {
-	cn_fault_fill(p->f, p->first, 1, p->bytes, store);
+	cn_fault_fill(p->f, p->first, 1, p->ask.bytes, store);
 	let_go(p);
 }
 
@@ -122,7 +88,7 @@ static struct pull *oldest_parked(void)
 static struct pull *find_free(void)
 {
 	for (int i = 0; i < PULLS; i++)
-		if (pulls[i].state == FREE && !pulls[i].lent)
+		if (pulls[i].state == FREE && !pulls[i].ask.lent)
 			return &pulls[i];
 	return NULL;
 }
@@ -161,9 +127,10 @@ static void land(struct pull *p)
 		p->age = ++ages;
 	}
 	if (p->store)
-		cn_fault_fill(f, p->first, ++skip, p->bytes, true);
+		cn_fault_fill(f, p->first, ++skip, p->ask.bytes, true);
 	if (p->n > skip)
-		cn_fault_fill(f, p->first + skip, p->n - skip, p->bytes + skip * CN_PAGE, false);
+		cn_fault_fill(f, p->first + skip, p->n - skip, p->ask.bytes + skip * CN_PAGE,
+			      false);
 	if (p->state != PARKED)
 		let_go(p);
 }
@@ -196,97 +163,38 @@ static bool may_pass(enum lend_status status)
 	       status == LEND_RESOURCE_EXHAUSTED || status == LEND_CANCELLED;
 }
 
-static uint64_t length(const struct lend_buf *buf)
+static void answered(struct cn_ask *ask, enum lend_status status, uint64_t len)
 {
-	uint64_t len = 0;
+	struct pull *p = (struct pull *)((char *)ask - offsetof(struct pull, ask));
 
-	for (; buf; buf = buf->next)
-		len += buf->len;
-	return len;
-}
-
-static void unlent(void *arg)
-{
-	((struct pull *)arg)->lent = false;
-}
-
-static void answered(struct pull *p, enum lend_status status, uint64_t len)
-{
-	flights--;
-	if (status == LEND_UNAVAILABLE && p->session == p->source->session.id)
-		lose(p->source);
+	cn_pager_lock();
 	if (!p->f) {
 		let_go(p);
 	} else if (status == LEND_OK && len == cn_fault_len(p->f, p->first, p->n)) {
-		cn_fault_keep(p->f, p->first, p->n, p->bytes);
+		cn_fault_keep(p->f, p->first, p->n, p->ask.bytes);
 		misses += p->n;
 		aheads += p->ahead ? p->n : p->n - 1;
 		land(p);
 	} else {
 		failed(p, !may_pass(status));
 	}
-}
-
-static void done(struct lend_call *call)
-{
-	struct pull *p = (struct pull *)((char *)call - offsetof(struct pull, call));
-	uint64_t len = length(call->reply);
-
-	if (call->request)
-		lend_buf_give(ep, call->request);
-	if (call->reply)
-		lend_buf_give(ep, call->reply);
-	call->request = call->reply = NULL;
-	cn_pager_lock();
-	answered(p, call->status, len);
 	cn_pager_unlock();
 }
 
-/* False: nothing is under way. */
-static bool call(struct pull *p)
+static void send(struct pull *p)
 {
+	struct cn_fault *f = p->f;
 	struct lend_memop say = {.kind = LEND_MEMOP_READ,
-				 .client = p->f->client,
-				 .life = p->f->life,
-				 .space = p->f->wire,
+				 .client = f->client,
+				 .life = f->life,
+				 .space = f->wire,
 				 .offset = p->first * CN_PAGE,
-				 .len = cn_fault_len(p->f, p->first, p->n)};
-	struct lend_call *c = &p->call;
+				 .len = cn_fault_len(f, p->first, p->n)};
 	lend_ns now = lend_now(ep);
 
-	memset(c, 0, sizeof(*c));
-	c->method = LEND_MEM_METHOD;
-	c->timeout = p->until > now ? p->until - now : 1;
-	c->done = done;
-	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);
-	c->reply = lend_buf_wrap(ep, p->bytes, (uint32_t)say.len, unlent, p);
-	p->lent = c->reply != NULL;
-	p->session = p->source->session.id;
-	if (c->request && c->reply) {
-		c->request->len = lend_memop_encode(&say, c->request->data);
-		if (lend_call_start(ep, p->source->session, c) == 0)
-			return true;
-	}
-	if (c->request)
-		lend_buf_give(ep, c->request);
-	if (c->reply)
-		lend_buf_give(ep, c->reply);
-	return false;
-}
-
-static void ask(struct pull *p)
-{
-	struct source *s = p->source;
-
 	p->state = FLIGHT;
-	if (!s->connected)
-		s->connected = lend_connect(ep, s->address, &s->session) == 0;
-	if (s->connected && call(p)) {
-		flights++;
-		return;
-	}
-	lose(s);
-	failed(p, false);
+	if (!cn_ask_go(&p->ask, f->address, &say, p->until > now ? p->until - now : 1))
+		failed(p, false);
 }
 
 /* How many of these missing pages it is about; 0: no room, which a thread that waits has had. */
@@ -301,20 +209,17 @@ static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead
 	for (uint64_t i = 1; i < n; i++)
 		if (covering(f, first + i))
 			n = i;
-	cached = cn_fault_cached(f, first, n, p->bytes);
+	cached = cn_fault_cached(f, first, n, p->ask.bytes);
 	p->f = f;
 	p->first = first;
 	p->n = n = cached ? cached : cn_fault_uncached(f, first, n);
 	p->ahead = ahead;
 	p->store = store;
 	p->until = lend_now(ep) + PATIENCE;
-	p->source = source_of(f->address);
 	if (cached)
 		land(p);
-	else if (p->source)
-		ask(p);
 	else
-		failed(p, true);
+		send(p);
 	return n;
 }
 
@@ -381,17 +286,12 @@ lend_ns cn_pull_again(lend_ns now)
 	for (int i = 0; i < PULLS; i++) {
 		struct pull *p = &pulls[i];
 
-		if (p->state == AGAIN && p->again <= now && !p->lent)
-			ask(p);
+		if (p->state == AGAIN && p->again <= now && !p->ask.lent)
+			send(p);
 		if (p->state == AGAIN)
 			next = lend_min_u64(next, p->again);
 	}
 	return next;
-}
-
-uint32_t cn_pull_flights(void)
-{
-	return flights;
 }
 
 void cn_pull_drop(struct cn_fault *f)
@@ -414,23 +314,20 @@ int cn_pull_open(struct lend_ep *own)
 	if (landing == MAP_FAILED)
 		return lend_fail(ENOMEM, "no memory for pages on their way");
 	memset(pulls, 0, sizeof(pulls));
-	for (size_t i = 0; i < PULLS; i++)
-		pulls[i].bytes = landing + i * CN_AHEAD_MAX * CN_PAGE;
-	flights = 0;
+	for (size_t i = 0; i < PULLS; i++) {
+		pulls[i].ask.bytes = landing + i * CN_AHEAD_MAX * CN_PAGE;
+		pulls[i].ask.done = answered;
+	}
+	cn_ask_open(own);
 	ep = own;
 	return 0;
 }
 
 void cn_pull_close(void)
 {
-	struct source *s;
-
 	for (int i = 0; i < PULLS; i++)
-		LEND_CHECK(pulls[i].state == FREE && !pulls[i].lent);
-	while ((s = LIST_FIRST(&sources))) {
-		LIST_REMOVE(s, link);
-		free(s);
-	}
+		LEND_CHECK(pulls[i].state == FREE && !pulls[i].ask.lent);
+	cn_ask_close();
 	munmap(landing, LANDING);
 }
 

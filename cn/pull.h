@@ -14,8 +14,6 @@ bool cn_pull_room(void);
 void cn_pull_touch(struct cn_fault *f, uint64_t page, bool store);
 /* Asks again where an answer failed and it is time to. When to look again: LEND_NEVER, no need. */
 lend_ns cn_pull_again(lend_ns now);
-/* Answers that are awaited. */
-uint32_t cn_pull_flights(void);
 /* This memory ends; nothing of it is used here when this returns. */
 void cn_pull_drop(struct cn_fault *f);
 /* Adds its counters. */

@@ -99,14 +99,6 @@ int cn_step_before(struct cn_op *op)
 	}
 }
 
-/* A seal that has first to send what was stored through the space's pointer. */
-static void say_seal(struct cn_op *op, struct lend_memop *say)
-{
-	say->kind = LEND_MEMOP_WRITE;
-	say->offset = cn_view_run(op).offset;
-	say->len = op->part = op->one.iov_len;
-}
-
 static void say_put(struct cn_op *op, struct lend_memop *say)
 {
 	say->kind = LEND_MEMOP_PUT;
@@ -162,10 +154,6 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 	case LEND_MEMOP_MAP:
 		say->target = cn_pool_key(op->mem->node[op->node]);
 		say->kind = say->target ? LEND_MEMOP_POOL_MAP : LEND_MEMOP_MAP;
-		break;
-	case LEND_MEMOP_SEAL:
-		if (op->step == CN_STEP_WRITE)
-			say_seal(op, say);
 		break;
 	case LEND_MEMOP_GET:
 	case LEND_MEMOP_READ:
@@ -291,9 +279,6 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 	case LEND_MEMOP_PUT:
 		return after_put(op, status, body, len);
 	case LEND_MEMOP_SEAL:
-		if (op->step == CN_STEP_WRITE)
-			return cn_view_sent(op);
-		return after_ref(op, status, body, len);
 	case LEND_MEMOP_NARROW:
 		return after_ref(op, status, body, len);
 	case LEND_MEMOP_ALLOC:

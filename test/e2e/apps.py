@@ -148,6 +148,17 @@ class Memory(unittest.TestCase):
                 self.assertTrue(got["check_order"])
         self.assertEqual(len(lend_json("cow", "--size", "12K", *SHORT)["writes"]), 3)
 
+    def test_mem_fault(self):
+        for carrier in ("shm", "udp"):
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem-fault", "--carrier", carrier, "--size", "1M", "--seconds", "0.01")
+                self.assertEqual((got["wrong_bytes"], got["pages_used_after"], got["zeros"]), (0, 0, 0))
+                self.assertTrue(got["check_order"])
+                rounds = got["rounds"]
+                self.assertEqual((got["stores"], got["prefetched"]), (rounds * 512, rounds * 256))
+                self.assertEqual(got["cache_hits"] + got["cache_misses"], rounds * 256 * 4)
+                self.assertGreater(got["scan_gb_per_s"], 0)
+
     def test_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
@@ -315,7 +326,7 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
                       ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
@@ -342,7 +353,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "translate", "put", "get", "doctor", "serve"):
+        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,6 +249,44 @@ ALL(seals_at_once)
 			cr_assert_eq(mem_release(node->mem, &op[i].ref), LEND_OK);
 		}
 	}
+	free_space(node, space);
+}
+
+struct busy {
+	volatile char *p;
+	atomic_bool *stop;
+};
+
+static void *store_on(void *arg)
+{
+	struct busy *b = arg;
+
+	for (size_t i = 0; !atomic_load(b->stop); i++)
+		b->p[i * PAGE % (16 * PAGE)]++;
+	return NULL;
+}
+
+/* It goes over its range once: who stores on does not keep it from its end. */
+NET(a_seal_ends_while_others_store)
+{
+	lend_space space = alloc(node, 16 * PAGE);
+	atomic_bool stop = false;
+	struct busy busy = {pointer(node, space), &stop};
+	pthread_t thread;
+	struct lend_ref ref;
+
+	cr_assert_eq(pthread_create(&thread, NULL, store_on, &busy), 0);
+	for (int i = 0; i < 100; i++) {
+		struct lend_mem_stat before, after;
+
+		mem_stat(node->mem, &before);
+		cr_assert_eq(seal(node, space, 0, 16 * PAGE, &ref), LEND_OK);
+		mem_stat(node->mem, &after);
+		cr_assert_leq(after.ops - before.ops, 16 + 2, "a page was sent twice");
+		cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
+	}
+	atomic_store(&stop, true);
+	pthread_join(thread, NULL);
 	free_space(node, space);
 }
 
