@@ -53,14 +53,13 @@ struct lend_io_ops {
 	X(rx_bad, "ring slots or frames that contradict themselves")                               \
 	X(rx_checksum, "frames with a wrong IP or UDP checksum")                                   \
 	X(rx_fragment, "pieces of IP packets: not put together again")                             \
-	X(rx_missed, "dropped below the carrier, whose receive queue was full")                    \
+	X(rx_missed, "dropped below the carrier: its queue was full (verbs: times it was)")        \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
 	X(link_down, "times that the device's link went down")                                     \
 	X(address_clash, "claims of another host to this carrier's IP address")                    \
 	X(peers_refused, "peers turned away: table full, or wrong version")                        \
 	X(capture_lost, "not in the capture: its file failed or its reader is slow")               \
-	X(rx_overrun, "times the receive ring was found used up: some may be lost")                \
 	X(port_events, "ports, addresses and devices that came or went")                           \
 	X(resets, "times a queue in error was brought back")                                       \
 	X(handles_made, "address handles made")

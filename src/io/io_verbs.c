@@ -36,7 +36,7 @@ static uint32_t completions(struct verbs *v, struct ibv_wc *wc, uint32_t cap)
 		uint32_t had =
 		    atomic_fetch_sub_explicit(&v->ring->posted, (uint32_t)n, memory_order_relaxed);
 
-		v->io.stats.rx_overrun += had <= (uint32_t)n;
+		v->io.stats.rx_missed += had <= (uint32_t)n;
 		return (uint32_t)n;
 	}
 	if (n < 0)

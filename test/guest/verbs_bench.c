@@ -192,7 +192,7 @@ static double sleeps(struct end *e, bool first)
 		send_some(e, STOP, 1, &sent);
 	fprintf(stderr, "%lu sleeps, %lu waits in vain, %lu resets, %lu overruns\n",
 		(unsigned long)slept, (unsigned long)lost, (unsigned long)e->io->stats.resets,
-		(unsigned long)e->io->stats.rx_overrun);
+		(unsigned long)e->io->stats.rx_missed);
 	return (double)slept;
 }
 

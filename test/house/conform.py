@@ -23,13 +23,16 @@ def conform(build, *args):
     return done.returncode, done.stdout, done.stderr
 
 
-def program(build, name, suites, tap):
-    """One that lists suites and says tap."""
+def program(build, name, suites, tap, known=True):
+    """One that lists suites and says tap; ctest knows it."""
     text = "\n".join(f"{suite}: {len(tests)} tests\n" + "\n".join(f"├── {test}" for test in tests)
                      for suite, tests in suites.items())
     path = build / "test" / name
     path.write_text(f"#!/bin/sh\ncase $1 in\n--list) cat <<'E'\n{text}\nE\n;;\n*) cat <<'E'\n{tap}\nE\n;;\nesac\n")
     path.chmod(0o755)
+    if known:
+        with open(build / "CTestTestfile.cmake", "a") as file:
+            file.write(f'add_test(io.{name} "{path}")\n')
 
 
 def check_fakes(build):
@@ -44,6 +47,7 @@ def check_fakes(build):
            "not ok - bad::mtu unexpected signal after a.c:4"]
     bad += [f"ok - bad::{case}  (0.00s)" for case in CASES[7:]]  # back_pressure, zero_length, mtu_plus_1: nothing said
     program(build, "test_io_bad", {"bad": CASES}, "\n".join(bad))
+    program(build, "test_io_stale", {"stale": CASES}, "", known=False)
 
     code, out, _ = conform(build, "--json")
     got = json.loads(out)

@@ -47,6 +47,19 @@ static bool present(void)
 	return false;
 }
 
+/* A test of what holds for both kinds of link. */
+#define OVER_BOTH(noun, check)                                                                     \
+	Test(dpdk, ring_##noun)                                                                    \
+	{                                                                                          \
+		if (present())                                                                     \
+			check("dpdk:ring@127.0.0.1:0");                                            \
+	}                                                                                          \
+	Test(dpdk, memif_##noun)                                                                   \
+	{                                                                                          \
+		if (present())                                                                     \
+			check("dpdk:memif@127.0.0.1:0?links=2");                                   \
+	}
+
 static struct lend_io *listen_at(const char *address)
 {
 	struct lend_io *io = NULL;
@@ -145,17 +158,7 @@ static void echo(const char *listen)
 	server->ops->close(server);
 }
 
-Test(dpdk, ring_echo)
-{
-	if (present())
-		echo("dpdk:ring@127.0.0.1:0");
-}
-
-Test(dpdk, memif_echo)
-{
-	if (present())
-		echo("dpdk:memif@127.0.0.1:0?links=2");
-}
+OVER_BOTH(echo, echo)
 
 /* A full link refuses, and what it took arrives in order once the peer reads again. */
 static void fill_up(const char *listen)
@@ -193,17 +196,7 @@ static void fill_up(const char *listen)
 	server->ops->close(server);
 }
 
-Test(dpdk, ring_full)
-{
-	if (present())
-		fill_up("dpdk:ring@127.0.0.1:0");
-}
-
-Test(dpdk, memif_full)
-{
-	if (present())
-		fill_up("dpdk:memif@127.0.0.1:0?links=2");
-}
+OVER_BOTH(full, fill_up)
 
 /* The server closes and comes back under its name: the client is told, and reaches it again. */
 static void restart(const char *listen)
@@ -238,17 +231,7 @@ static void restart(const char *listen)
 	server->ops->close(server);
 }
 
-Test(dpdk, ring_restart)
-{
-	if (present())
-		restart("dpdk:ring@127.0.0.1:0");
-}
-
-Test(dpdk, memif_restart)
-{
-	if (present())
-		restart("dpdk:memif@127.0.0.1:0?links=2");
-}
+OVER_BOTH(restart, restart)
 
 /* In a process of its own: listens, tells its address, echoes until it is killed. */
 _Noreturn static void serve(int out)
