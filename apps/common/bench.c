@@ -188,6 +188,8 @@ static void run(struct app_bench *b, const char *when)
 			"the server "
 			"a larger --message-max",
 			where, when);
+	if (b->load.errors == b->load.ended && b->load.last == LEND_UNAVAILABLE && *lend_why())
+		app_die("%s: %s", where, lend_why());
 	if (b->load.errors == b->load.ended)
 		app_die("%s: %s ended %s: start a server there (lend serve --listen %s) or mend "
 			"the address",

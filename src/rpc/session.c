@@ -182,6 +182,9 @@ static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t
 	uint32_t c = 0, index = 0;
 	int rc = lend_ep_carrier(ep, address, &c);
 
+	if (rc == -EHOSTUNREACH)
+		return lend_fail(EHOSTUNREACH, "%s: this endpoint has no carrier that reaches it",
+				 address);
 	if (rc == 0)
 		rc = ep->carrier[c].io->ops->resolve(ep->carrier[c].io, address, &index);
 	if (rc == 0)
@@ -190,9 +193,6 @@ static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t
 		return lend_fail(
 		    ENOSPC, "%s: all %u sessions are in use; close some or raise config.sessions",
 		    address, ep->core_config.sessions);
-	if (rc == -EHOSTUNREACH)
-		return lend_fail(EHOSTUNREACH, "%s: this endpoint has no carrier that reaches it",
-				 address);
 	return rc;
 }
 
