@@ -9,7 +9,7 @@ packages_of() {
 	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind tshark iproute2 ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
-	guest) echo qemu-system-x86 busybox-static cpio iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
+	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
 	*) echo "deps: no such group: $1; one of build test demo tidy guest" >&2 && return 1 ;;
 	esac
 }

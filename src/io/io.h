@@ -54,6 +54,7 @@ struct lend_io_ops {
 	X(rx_checksum, "frames with a wrong IP or UDP checksum")                                   \
 	X(rx_fragment, "pieces of IP packets: not put together again")                             \
 	X(rx_missed, "dropped below the carrier: its queue was full (verbs: times it was)")        \
+	X(rx_handed, "came to another endpoint's queue on the same device: handed over")           \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
 	X(link_down, "times that the device's link went down")                                     \

@@ -100,7 +100,7 @@ static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uin
 
 	if (cap > DPDK_BURST)
 		cap = DPDK_BURST;
-	got = port->share ? dpdk_device_rx(port, buf, (uint16_t)cap)
+	got = port->share ? dpdk_device_rx(io, buf, (uint16_t)cap)
 			  : rte_eth_rx_burst(port->id, 0, buf, (uint16_t)cap);
 	for (uint16_t i = 0; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(buf[i], void *));

@@ -276,6 +276,9 @@ void dpdk_link_watch(struct dpdk_share *share);
 void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
 /* 0, or why nothing can be reached over that device now. */
 int dpdk_link_check(const struct dpdk_share *share);
+/* Its queues could not be set up, by lend_fail() with rc: rc, with a better reason if there is one.
+ */
+int dpdk_link_refused(const struct dpdk_share *share, const struct rte_eth_dev_info *info, int rc);
 /* The longest IP packet that a device and its interface can carry. */
 uint32_t dpdk_link_mtu(const struct dpdk_share *share, const struct rte_eth_dev_info *info);
 
@@ -291,7 +294,7 @@ void dpdk_flow_drop(struct dpdk_share *share, struct dpdk_owner *owner);
 void dpdk_device_tick(struct dpdk *io);
 /* 0 and the MAC to send to, -EINPROGRESS, or -errno. */
 int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t mac[6]);
-uint16_t dpdk_device_rx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t cap);
+uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap);
 uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n);
 /* Frames for another endpoint of this process on the same device: a card does not bring back what
  * it sends. */

@@ -1,8 +1,9 @@
 /* io_dpdk_link - a device between hosts comes, goes, and tells how it is.
  *
  * The driver's own word is asked for ten times a second, and the kernel's where an interface lies
- * below: net_af_packet always says that it is up. While the link is down nothing is sent (the core
- * offers it again) and nothing is forgotten. A device that was removed takes its peers with it.
+ * below: net_af_packet always says that it is up. While the link is down nothing is
+ * sent (the core offers it again) and nothing is forgotten. A device that was removed takes its
+ * peers with it.
  *
  * Layer: io. Threads: any carrier's; one of them looks for all.
  */
@@ -22,7 +23,8 @@
 
 enum {
 	LOOK_NS = 100000000,
-	PACKET_AROUND = 52 /* what a frame of net_af_packet holds besides */
+	PACKET_AROUND = 52, /* what a frame of net_af_packet holds besides */
+	XDP_MTU = 3500      /* a veth's is 3506, a card's may be less */
 };
 
 /* Asks the kernel about the interface below a device; false: there is none now. */
@@ -129,6 +131,21 @@ uint32_t dpdk_link_mtu(const struct dpdk_share *share, const struct rte_eth_dev_
 	    request.ifr_mtu <= 0)
 		return most;
 	return (uint32_t)request.ifr_mtu < most ? (uint32_t)request.ifr_mtu : most;
+}
+
+int dpdk_link_refused(const struct dpdk_share *share, const struct rte_eth_dev_info *info, int rc)
+{
+	struct ifreq request;
+
+	if (strcmp(info->driver_name, "net_af_xdp") != 0 ||
+	    !ask_kernel(share, SIOCGIFMTU, &request) || request.ifr_mtu <= XDP_MTU)
+		return rc;
+	return lend_fail(
+	    -rc,
+	    "dpdk:%s: XDP carries no frame longer than a page, and %s has an MTU of %d: "
+	    "ip link set %s mtu %d (a veth's other end too), or use net_af_packet with "
+	    "framesz=9216,blocksz=36864",
+	    share->device, request.ifr_name, request.ifr_mtu, request.ifr_name, XDP_MTU);
 }
 
 static int on_removed(uint16_t id, enum rte_eth_event_type type, void *arg, void *unused)

@@ -67,7 +67,7 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	dpdk_flow_spread(info, share->queues, &conf);
 	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
 	if (rc < 0)
-		return rc;
+		return dpdk_link_refused(share, info, rc);
 	share->pool = dpdk_eal_pool(share->id);
 	return start(share);
 }
@@ -103,7 +103,8 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 
 	if (rte_eth_dev_get_port_by_name(share->device, &share->id) != 0)
 		return lend_fail(ENODEV,
-				 "dpdk:%s: no such device; make it by EAL arguments (--vdev, -a)",
+				 "dpdk:%s: no such device; make it by EAL arguments (--vdev, -a); "
+				 "LEND_EAL_LOG=1 shows what EAL made of them",
 				 share->device);
 	rc = rte_eth_dev_info_get(share->id, &info);
 	if (rc < 0)
@@ -114,7 +115,7 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (dpdk_eal_pool(share->id) == NULL)
 		return -ENOMEM;
 	rc = choose_mtu(share, &info, address->mtu);
-	if (rc == 0)
+	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* which sets its interface up */
 		rc = dpdk_link_check(share);
 	if (rc == 0)
 		rc = set_up(share, &info);

@@ -14,6 +14,9 @@
 /* kind: "net_af_packet" or "net_af_xdp". NULL: it is there, and $LEND_EAL makes the devices (both:
  * at both ends, else at lend0 only); else why this machine has none. */
 const char *veth_make(const char *kind, bool both);
+/* The same at both ends of a pair with several queues; more: of each device's arguments,
+ * ",qpairs=4". */
+const char *veth_make_queues(const char *kind, int queues, const char *more);
 /* How the device at the other end writes an address that KIND0 or KIND1 gave. */
 void veth_across(const char *address, char *text, size_t cap);
 /* Runs a shell command there; true: it ended well. */

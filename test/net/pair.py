@@ -9,6 +9,7 @@ The end `dpdk` leaves its device to DPDK: the kernel has no address there. The e
 may make one more with dpdk=2 or kernel=2. Nothing has a name outside: each namespace is that of a process which waits
 for its input to end, so the kernel removes it, and the pair with it, however this process ends.
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -116,12 +117,12 @@ class End:
         self.running.append(process)
         return process
 
-    def run(self, *args, code=0, timeout=100):
-        """What a program printed; it must end with that code."""
+    def run(self, *args, code=0, timeout=100, stderr=False):
+        """What a program printed, or said on stderr; it must end with that code."""
         done = subprocess.run(self.enter(args), capture_output=True, text=True, env=environment(), timeout=timeout)
         if done.returncode != code:
             raise Failed(f"{args}: {done.returncode}\n{done.stdout[-600:]}{done.stderr[-2000:]}")
-        return done.stdout
+        return done.stderr if stderr else done.stdout
 
     def host(self, six, brackets=True):
         return self.ip4 if not six else f"[{self.ip6}]" if brackets else self.ip6
@@ -204,9 +205,9 @@ class End:
 class Pair:
     """dpdk and kernel; or two of either in .ends."""
 
-    def __init__(self, kind="net_af_packet", mtu=1500, vlan=None, dpdk=1):
+    def __init__(self, kind="net_af_packet", mtu=1500, vlan=None, dpdk=1, queues=1):
         self.ends = [End(i + 1, i < dpdk, kind) for i in range(2)]
-        self.mtu, self.vlan = mtu, vlan
+        self.mtu, self.vlan, self.queues = mtu, vlan, queues
         self.kernel, self.dpdk = self.ends[1], self.ends[0]
 
     def __enter__(self):
@@ -231,14 +232,15 @@ class Pair:
 
     def join(self):
         a, b = self.ends
-        a.ip("link", "add", DEV, "address", a.mac, "mtu", str(self.mtu), "type", "veth",
-             "peer", "name", DEV, "address", b.mac, "mtu", str(self.mtu), "netns", str(b.holder.pid))
+        more = f"mtu {self.mtu} numrxqueues {self.queues} numtxqueues {self.queues}".split()
+        a.ip("link", "add", DEV, "address", a.mac, *more, "type", "veth",
+             "peer", "name", DEV, "address", b.mac, *more, "netns", str(b.holder.pid))
 
     def prepare(self, end):
         end.run("sh", "-c", f"echo 0 >/proc/sys/net/ipv6/conf/{DEV}/accept_dad")
         if end.dpdk:
             end.run("sh", "-c", f"echo 1 >/proc/sys/net/ipv6/conf/{DEV}/disable_ipv6")
-            end.eal = eal_of(end)
+            end.eal = eal_of(end, f",qpairs={self.queues}" if self.queues > 1 else "")
         end.ip("link", "set", DEV, "up")
         if not end.dpdk:
             self.address(end)
@@ -248,10 +250,30 @@ class Pair:
         if self.vlan:
             at = f"{DEV}.{self.vlan}"
             end.ip("link", "add", "link", DEV, "name", at, "type", "vlan", "id", str(self.vlan))
+            if end.peer.kind == "net_af_xdp":  # the kernel keeps tags beside frames, where XDP does not see them
+                end.run("ethtool", "-K", DEV, "txvlan", "off")
             end.run("sh", "-c", f"echo 0 >/proc/sys/net/ipv6/conf/{at}/accept_dad")
             end.ip("link", "set", at, "up")
         end.ip("addr", "add", f"{end.ip4}/24", "dev", at)
         end.ip("addr", "add", f"{end.ip6}/64", "dev", at)
+
+
+@contextlib.contextmanager
+def behind(router):
+    """A host on a net of its own, which that end forwards to."""
+    far = End(3, False, None)
+    try:
+        far.ip4 = "10.88.0.3"
+        router.run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+        router.ip("link", "add", "back0", "type", "veth", "peer", "name", DEV, "netns", str(far.holder.pid))
+        router.ip("addr", "add", "10.88.0.1/24", "dev", "back0")
+        far.ip("addr", "add", f"{far.ip4}/24", "dev", DEV)
+        router.ip("link", "set", "back0", "up")
+        far.ip("link", "set", DEV, "up")
+        far.ip("route", "add", "default", "via", "10.88.0.1")
+        yield far
+    finally:
+        far.close()
 
 
 def eal_of(end, more=""):

@@ -1,0 +1,182 @@
+/* Goal: endpoints that share a device with several queues get their own datagrams, whole, each
+ * once, and nobody else's, whichever queue they come to. Method: four servers on one end of a veth
+ * pair, a thread each, and four clients on the other; every client asks every server, lengths vary,
+ * and all that comes is compared. The kernel spreads flows over the queues without knowing of
+ * servers, so most of it has to be handed over.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/conform.h"
+#include "io/veth.h"
+#include "sys/why.h"
+
+enum { ENDS = 4, ROUNDS = 512, WINDOW = 32, RETRY_MS = 500, PATIENCE_MS = 10000 };
+
+struct server {
+	struct lend_io *io;
+	uint32_t number;
+	_Atomic bool stop;
+	uint32_t got;
+};
+
+static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	struct server *s = arg;
+
+	cr_assert_eq(id, s->number, "for server %u, at server %u", id, s->number);
+	s->got++;
+	(void)conform_send(s->io, in->peer, id, seq, in->len);
+}
+
+static void *serve(void *arg)
+{
+	struct server *s = arg;
+
+	while (!atomic_load(&s->stop)) {
+		if (conform_take(s->io, answer, s) == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* What one client has asked, and what of it was answered; seq is for server seq % ENDS. */
+struct asked {
+	struct lend_io *io;
+	uint32_t peer[ENDS];
+	uint32_t n, open; /* seqs below n were asked; so many have no answer yet */
+	bool answered[ROUNDS];
+};
+
+static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	struct asked *a = arg;
+
+	cr_assert_lt(seq, a->n, "not asked for");
+	cr_assert_eq(id, seq % ENDS, "a reply of server %u to what %u was asked", id, seq % ENDS);
+	cr_assert_eq(in->peer, a->peer[id], "from somebody else");
+	a->open -= !a->answered[seq];
+	a->answered[seq] = true;
+}
+
+static void send_to(struct asked *a, uint32_t seq)
+{
+	uint32_t len = 16 + seq * 37 % (a->io->path.mtu - 15);
+	uint64_t end = conform_ms() + PATIENCE_MS;
+
+	while (conform_send(a->io, a->peer[seq % ENDS], seq % ENDS, seq, len) == LEND_SENT_FULL)
+		cr_assert_lt(conform_ms(), end, "full");
+}
+
+/* Some more questions, and all their answers; how many had to be asked again. */
+static uint32_t ask_some(struct asked *a)
+{
+	uint32_t first = a->n, again = 0;
+
+	for (a->open = WINDOW; a->n < first + WINDOW; a->n++) {
+		a->answered[a->n] = false;
+		send_to(a, a->n);
+	}
+	for (uint64_t end = conform_ms() + RETRY_MS; a->open > 0;) {
+		if (conform_take(a->io, note, a) == 0)
+			sched_yield();
+		if (conform_ms() < end)
+			continue;
+		cr_assert_lt(again, 50 * WINDOW, "no answer");
+		for (uint32_t seq = first; seq < a->n; seq++) {
+			if (!a->answered[seq])
+				send_to(a, seq), again++;
+		}
+		end = conform_ms() + RETRY_MS;
+	}
+	return again;
+}
+
+static void open_servers(struct server *server, const char *listen)
+{
+	for (uint32_t i = 0; i < ENDS; i++) {
+		struct lend_io_config config = {.listen = listen};
+
+		server[i].number = i;
+		cr_assert_eq(lend_io_open(&config, &server[i].io), 0, "%s", lend_why_text());
+	}
+}
+
+static void meet(struct asked *a, const struct server *server, const char *from)
+{
+	struct lend_io_config config = {.listen = from};
+
+	cr_assert_eq(lend_io_open(&config, &a->io), 0, "%s", lend_why_text());
+	for (uint32_t s = 0; s < ENDS; s++) {
+		char own[104], address[104];
+
+		cr_assert_eq(server[s].io->ops->name(server[s].io, own, sizeof(own)), 0);
+		veth_across(own, address, sizeof(address));
+		a->peer[s] = conform_resolve(a->io, address, NULL);
+		a->io->ops->pin(a->io, a->peer[s], true);
+	}
+}
+
+static uint32_t ask_all(const struct server *server, const char *from)
+{
+	static struct asked asked[ENDS];
+	uint32_t again = 0;
+
+	for (uint32_t c = 0; c < ENDS; c++)
+		meet(&asked[c], server, from);
+	for (uint32_t i = 0; i < ROUNDS; i += WINDOW) {
+		for (uint32_t c = 0; c < ENDS; c++)
+			again += ask_some(&asked[c]);
+	}
+	for (uint32_t c = 0; c < ENDS; c++) {
+		cr_assert_eq(asked[c].io->stats.rx_bad + asked[c].io->stats.rx_checksum, 0);
+		asked[c].io->ops->close(asked[c].io);
+	}
+	return again;
+}
+
+/* more: of the arguments that make the device. */
+static void share(const char *kind, const char *more)
+{
+	static struct server server[ENDS];
+	pthread_t thread[ENDS];
+	const char *absent = veth_make_queues(kind, ENDS, more);
+	char at[64], from[64];
+	uint32_t got = 0, again;
+	uint64_t handed = 0;
+
+	if (absent)
+		cr_skip_test("not on this machine: %s", absent);
+	(void)snprintf(at, sizeof(at), "dpdk:%s0@10.9.0.1:0", kind);
+	(void)snprintf(from, sizeof(from), "dpdk:%s1@10.9.0.2:0", kind);
+	open_servers(server, at);
+	for (uint32_t i = 0; i < ENDS; i++)
+		cr_assert_eq(pthread_create(&thread[i], NULL, serve, &server[i]), 0);
+	again = ask_all(server, from);
+	for (uint32_t i = 0; i < ENDS; i++) {
+		atomic_store(&server[i].stop, true);
+		cr_assert_eq(pthread_join(thread[i], NULL), 0);
+		cr_assert_geq(server[i].got, ROUNDS, "server %u", i);
+		got += server[i].got;
+		handed += server[i].io->stats.rx_handed;
+		cr_assert_eq(server[i].io->stats.rx_bad + server[i].io->stats.rx_checksum, 0);
+	}
+	cr_assert_lt(again, ROUNDS * ENDS / 10, "%u lost", again);
+	cr_assert_leq(got, ROUNDS * ENDS + again, "nothing came twice");
+	cr_assert(handed > 0 && handed <= got, "%lu of %u handed over", (unsigned long)handed, got);
+	for (uint32_t i = 0; i < ENDS; i++)
+		server[i].io->ops->close(server[i].io);
+}
+
+Test(dpdk_queues, several_of_a_packet_socket, .timeout = 60)
+{
+	share("net_af_packet", ",qpairs=4");
+}
+
+Test(dpdk_queues, one_of_an_xdp_socket, .timeout = 60)
+{
+	share("net_af_xdp", "");
+}

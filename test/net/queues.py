@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Goal: a device with several queues brings every endpoint of a process its own datagrams, whole and nobody else's: by
+the device's own rules where the driver has them, else sorted in software.
+
+Method: one server with several addresses on the device, a kernel's client for each of them, all at once; the programs
+compare every byte. How many datagrams came by way of another endpoint's queue tells who sorted them: few with rules
+(net_tap has them, where the kernel has cls_flower), most without.
+
+usage: queues.py KIND [--rules] [NAME...]      KIND: net_af_packet or net_tap; --rules: the driver must make them
+"""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from pair import BUILD, DEV, End, Pair, absent
+
+KIND = sys.argv[1]
+RULES = "--rules" in sys.argv
+QUEUES = 4
+CALLS = int(os.environ.get("LEND_NET_CALLS", "2000"))  # fewer under emulation
+
+
+def tap():
+    """A namespace with a tap device: DPDK is one end of it and the kernel the other."""
+    end = End(1, True, "net_tap")
+    end.eal = f"--no-huge -m 192 --no-pci --no-shconf --vdev=net_tap0,iface={DEV},mac={end.mac}"
+    return end
+
+
+class Queues(unittest.TestCase):
+    def serve(self, end, n, queues=QUEUES):
+        first, others = end.listening(more=f"queues={queues}"), end.listening()
+        return end.served([BUILD / "lend", "serve", "--json", "--listen", ",".join([first] + [others] * (n - 1)), *end.with_eal()])
+
+    def call_all(self, serving, ip, client, n):
+        """What the server counted when every address of it was called."""
+        loads = [client.popen([BUILD / "lend", "rate", "--json", "--count", str(CALLS), "--window", "8", "--sleep", "--seconds", "0.1",
+                               "--size", str(100 + i), "--connect", f"udp:{ip}:{serving.port(i)}"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(n)]
+        for load in loads:
+            out, err = load.communicate(timeout=100)
+            self.assertEqual((load.returncode, err), (0, ""))
+            got = json.loads(out)
+            self.assertEqual((got["calls"], got["errors"], got["wrong_bytes"]), (CALLS, 0, 0))
+        counters = serving.end()
+        self.assertGreater(counters["requests"], n * CALLS)
+        self.assertEqual((counters["io_rx_bad"], counters["io_rx_truncated"], counters["core_rx_checksum"]), (0, 0, 0))
+        print(f"{KIND} {self._testMethodName[5:]}: {counters['io_rx_handed']} of {counters['rx_datagrams']} handed over")
+        return counters
+
+    def on_a_tap(self, n, queues=QUEUES):
+        end = tap()
+        try:
+            serving = self.serve(end, n, queues)
+            end.ip("link", "set", DEV, "address", "02:00:00:00:00:09")  # the driver gives both ends the same
+            end.ip("addr", "add", "10.77.0.9/24", "dev", DEV)
+            return self.call_all(serving, end.ip4, end, n)
+        finally:
+            end.close()
+
+    def test_as_many_queues_as_endpoints(self):
+        if KIND == "net_tap":
+            counters = self.on_a_tap(QUEUES - 1)  # the first queue stays common
+        else:
+            with Pair(KIND, queues=QUEUES) as pair:
+                counters = self.call_all(self.serve(pair.dpdk, QUEUES), pair.dpdk.ip4, pair.kernel, QUEUES)
+        if RULES:
+            self.assertLess(counters["io_rx_handed"] * 4, counters["rx_datagrams"])  # now and then all look at all
+        elif KIND == "net_af_packet":
+            self.assertGreater(counters["io_rx_handed"], 0)
+
+    def test_more_endpoints_than_queues(self):
+        if KIND == "net_tap":
+            self.on_a_tap(4, queues=2)  # a rule for one of them
+        else:
+            with Pair(KIND, queues=2) as pair:
+                self.call_all(self.serve(pair.dpdk, 4, 2), pair.dpdk.ip4, pair.kernel, 4)
+
+
+if __name__ == "__main__":
+    if KIND == "net_tap" and subprocess.run(["test", "-c", "/dev/net/tun"]).returncode != 0:
+        absent("no /dev/net/tun")
+    names = [f"Queues.{n}" for n in dir(Queues) if n.startswith("test_") and any(w in n for w in sys.argv[2:] if w[0] != "-")]
+    unittest.main(argv=[sys.argv[0], *names])
