@@ -16,6 +16,7 @@ enum { SEGS_MAX = LEND_STORE_SEGS_MAX + 8, PINS_CHUNK = 512 };
 struct pin {
 	struct mn_serve *serve;
 	struct lend_store_seg seg;
+	uint32_t tenant;
 	struct pin *next; /* free list */
 };
 struct pins {
@@ -47,7 +48,7 @@ static void unpin(void *arg)
 {
 	struct pin *pin = arg;
 
-	lend_store_done(pin->serve->store, &pin->seg, 1);
+	lend_store_done(pin->serve->store, pin->tenant, &pin->seg, 1);
 	pin->next = pin->serve->pins;
 	pin->serve->pins = pin;
 }
@@ -74,7 +75,8 @@ static struct pin *take_pin(struct mn_serve *serve)
 	return pin;
 }
 
-static struct lend_buf *wrap_page(struct mn_serve *serve, const struct lend_store_seg *seg)
+static struct lend_buf *wrap_page(struct mn_serve *serve, uint32_t tenant,
+				  const struct lend_store_seg *seg)
 {
 	struct pin *pin = take_pin(serve);
 	struct lend_buf *buf;
@@ -82,6 +84,7 @@ static struct lend_buf *wrap_page(struct mn_serve *serve, const struct lend_stor
 	if (!pin)
 		return NULL;
 	pin->seg = *seg;
+	pin->tenant = tenant;
 	buf = lend_buf_wrap(serve->ep, seg->data, (uint32_t)seg->len, unpin, pin);
 	if (!buf) {
 		pin->next = serve->pins;
@@ -96,9 +99,9 @@ static struct lend_buf *pages(struct mn_serve *serve, const struct lend_store_ou
 	struct lend_buf *first = NULL, **last = &first;
 
 	for (uint32_t i = 0; i < out->n; i++) {
-		*last = wrap_page(serve, &out->seg[i]);
+		*last = wrap_page(serve, out->tenant, &out->seg[i]);
 		if (!*last) {
-			lend_store_done(serve->store, &out->seg[i], out->n - i);
+			lend_store_done(serve->store, out->tenant, &out->seg[i], out->n - i);
 			if (first)
 				lend_buf_give(serve->ep, first);
 			return NULL;
@@ -133,7 +136,7 @@ static void answer(struct mn_serve *serve, lend_request request)
 		if (!reply)
 			status = LEND_RESOURCE_EXHAUSTED;
 	} else if (out->n && out->pinned) {
-		lend_store_done(serve->store, out->seg, out->n);
+		lend_store_done(serve->store, out->tenant, out->seg, out->n);
 	}
 	(void)lend_reply(serve->ep, request, status, reply);
 }

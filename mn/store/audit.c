@@ -5,12 +5,15 @@
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"
+#include "mn/store/tenant.h"
 
 /* Counts in scratch what every frame and node is named by, walking each shared node once. */
 struct audit {
 	const struct lend_store *s;
-	uint32_t *frame, *node; /* times named */
-	uint32_t nodes, frames; /* distinct ones named */
+	uint32_t *frame, *node;       /* times named */
+	uint32_t nodes, frames;       /* distinct ones named */
+	struct lend_store_usage *use; /* by tenant */
+	uint64_t pins;                /* of all frames */
 	const char *bad;
 };
 
@@ -104,6 +107,7 @@ static void audit_frames(struct audit *a)
 			a->bad = "a frame's refs are not what names it";
 		used += f->refs || f->pins;
 		pinned += f->pins > 0;
+		a->pins += f->pins;
 		if (f->refs || f->pins)
 			continue;
 		if (!is_zero(lend_page(s, i)))
@@ -160,15 +164,77 @@ static void audit_keepers(struct audit *a)
 		a->bad = "grants are miscounted";
 }
 
+/* Each stake of an object by itself, less what its payer does not pay again. */
+static void audit_stakes(struct audit *a)
+{
+	const struct lend_store *s = a->s;
+
+	for (uint32_t i = 1; i <= s->object.top; i++) {
+		const struct lend_object *o = lend_object_at(s, i);
+
+		if (!o->serial || o->kind != LEND_OBJECT_SNAPSHOT)
+			continue;
+		if (o->stakes)
+			a->use[o->payer].pages -= (uint64_t)(o->stakes - 1) * o->charge;
+		for (uint32_t g = o->grants; g; g = lend_grant_at(s, g)->next) {
+			a->use[lend_grant_at(s, g)->tenant].pages += o->charge;
+			a->use[lend_grant_at(s, g)->tenant].refs++;
+		}
+	}
+}
+
+static void audit_client(struct audit *a, const struct lend_client *c)
+{
+	const struct lend_store *s = a->s;
+	struct lend_store_usage *use = &a->use[c->tenant];
+
+	use->clients++;
+	for (uint32_t h = c->holds; h; h = lend_hold_at(s, h)->next) {
+		use->pages += lend_object_at(s, lend_hold_at(s, h)->object)->charge;
+		use->refs++;
+	}
+	for (uint32_t o = c->spaces; o; o = lend_object_at(s, o)->next) {
+		use->pages += lend_object_at(s, o)->charge;
+		use->refs++;
+	}
+}
+
+static void audit_tenants(struct audit *a)
+{
+	const struct lend_store *s = a->s;
+	uint64_t pins = 0;
+
+	audit_stakes(a);
+	for (uint32_t i = 1; i <= s->incarnation.top; i++)
+		for (uint32_t c =
+			 lend_incarnation_at(s, i)->life ? lend_incarnation_at(s, i)->clients : 0;
+		     c; c = lend_client_at(s, c)->next)
+			audit_client(a, lend_client_at(s, c));
+	for (uint32_t p = 1; p <= s->placement.top; p++)
+		a->use[lend_placement_at(s, p)->tenant].pages += lend_placement_at(s, p)->n;
+	for (uint32_t t = 0; t < s->config.tenants; t++) {
+		const struct lend_store_usage *use = &lend_tenant_at(s, t)->use;
+
+		pins += use->pinned;
+		if (use->pages != a->use[t].pages || use->refs != a->use[t].refs ||
+		    use->clients != a->use[t].clients)
+			a->bad = "tenants are charged wrong";
+	}
+	if (pins != a->pins)
+		a->bad = "tenants are charged wrong for replies";
+}
+
 size_t lend_store_audit_size(const struct lend_store *store)
 {
-	return ((size_t)store->frame.cap + store->node.cap + 2) * sizeof(uint32_t);
+	return store->config.tenants * sizeof(struct lend_store_usage) +
+	       ((size_t)store->frame.cap + store->node.cap + 2) * sizeof(uint32_t);
 }
 
 const char *lend_store_audit(const struct lend_store *store, void *scratch)
 {
-	struct audit a = {.s = store, .frame = scratch};
+	struct audit a = {.s = store, .use = scratch};
 
+	a.frame = (uint32_t *)(a.use + store->config.tenants);
 	a.node = a.frame + store->frame.cap + 1;
 	memset(scratch, 0, lend_store_audit_size(store));
 	audit_objects(&a);
@@ -176,5 +242,6 @@ const char *lend_store_audit(const struct lend_store *store, void *scratch)
 	audit_frames(&a);
 	audit_nodes(&a);
 	audit_keepers(&a);
+	audit_tenants(&a);
 	return a.bad;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
+#include "mn/store/tenant.h"
 #include "mn/store/tree.h"
 #include "mn/store/undo.h"
 #include "util/bits.h"
@@ -82,12 +83,22 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 	replace(s, slot, frame);
 }
 
+/* charge: what the view comes to. */
 static bool fits(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t last,
-		 bool placed)
+		 bool placed, uint32_t *charge)
 {
 	struct lend_tree_cost cost = lend_tree_cost(s, view, first, last);
 
+	*charge = lend_charge_of(s, view, view->charge + cost.zeros);
 	return lend_tree_room(s, cost.nodes, placed ? 0 : cost.frames);
+}
+
+static bool may(struct lend_store *s, const struct lend_view *view, uint32_t charge)
+{
+	bool yes = charge <= view->charge || charge <= view->limit;
+
+	s->counts.over_quota += !yes;
+	return yes;
 }
 
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
@@ -97,14 +108,21 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	bool swap = *placed && (at & (LEND_MEM_PAGE - 1)) == 0;
 	bool late = s->dying != 0;
 	uint64_t first, last;
+	uint32_t charge;
 
 	if (len == 0)
 		return true;
 	first = at >> LEND_PAGE_BITS;
 	last = (end - 1) >> LEND_PAGE_BITS;
 	/* What is let go may share pages with this view: only without it no is no. */
-	if (!fits(s, view, first, last, swap) && !(late && fits(s, view, first, last, swap)))
+	if (!fits(s, view, first, last, swap, &charge) &&
+	    !(late && fits(s, view, first, last, swap, &charge)))
 		return false;
+	if (!may(s, view, charge))
+		return false;
+	view->charge = charge;
+	if (view->space) /* first, so that no restart finds more pages than are paid */
+		lend_object_at(s, view->space)->charge = charge & LEND_CHARGE_MAX;
 	while (at < end) {
 		uint32_t from = at & (LEND_MEM_PAGE - 1);
 		uint32_t to = (uint32_t)lend_min_u64(LEND_MEM_PAGE, from + (end - at));

@@ -25,8 +25,9 @@ static inline void lend_seg_add(struct lend_store_seg *seg, uint32_t *n, uint8_t
 }
 
 /* Writes len bytes to [offset, offset + len) of view, which must contain them. True, or false when
- * frames or nodes do not suffice; nothing has changed then. placed: chain of frames that hold the
- * bytes (see lend_store_place), or 0 to read them from bytes; those used are taken off the chain.
+ * frames or nodes or the view's limit do not suffice; nothing has changed then. placed: chain of
+ * frames that hold the bytes (see lend_store_place), or 0 to read them from bytes; those used are
+ * taken off the chain.
  */
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
 		    struct lend_cursor *bytes, uint32_t *placed);

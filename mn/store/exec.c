@@ -156,7 +156,8 @@ static enum lend_mem_status pool_view(struct lend_step *t)
 	return status;
 }
 
-static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation[16])
+static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation[16],
+				  uint32_t tenant)
 {
 	struct lend_store *s = t->s;
 	struct lend_memhello h = {
@@ -171,7 +172,9 @@ static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation
 	    .text = s->text,
 	};
 
-	t->client = lend_client_open(s, t->now, incarnation, t->op->client);
+	if (!lend_tenant_owns(s, tenant, incarnation))
+		return LEND_MEM_PERMISSION_DENIED;
+	t->client = lend_client_open(s, t->now, incarnation, t->op->client, tenant);
 	if (!t->client)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	h.life = lend_incarnation_at(s, lend_client_at(s, t->client)->incarnation)->life;
@@ -215,13 +218,16 @@ static bool low_is_sane(const struct lend_memop *op)
 	return !lend_memop_recorded(op->kind) || op->low <= op->id;
 }
 
-static enum lend_mem_status run_any(struct lend_step *t, const uint8_t incarnation[16])
+static enum lend_mem_status run_any(struct lend_step *t, const struct lend_store_in *in)
 {
+	LEND_CHECK(in->tenant < t->s->config.tenants);
 	if (t->op->kind == LEND_MEMOP_HELLO)
-		return hello(t, incarnation);
-	t->client = lend_client_find(t->s, incarnation, t->op->client, t->op->life);
+		return hello(t, in->incarnation, in->tenant);
+	t->client = lend_client_find(t->s, in->incarnation, t->op->client, t->op->life);
 	if (!t->client)
 		return LEND_MEM_ABORTED;
+	if (lend_client_at(t->s, t->client)->tenant != in->tenant)
+		return LEND_MEM_PERMISSION_DENIED;
 	lend_lease_renew(t->s, t->now, lend_client_at(t->s, t->client)->incarnation);
 	if (!low_is_sane(t->op))
 		return LEND_MEM_INVALID_ARGUMENT;
@@ -279,6 +285,7 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	const uint8_t *head = gather(in, bytes, &n, &len);
 
 	out->pinned = false;
+	out->tenant = in->tenant;
 	out->n = 0;
 	out->len = 0;
 	store->spade = store->config.reap;
@@ -290,7 +297,7 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 		t.placed = &placed;
 		t.payload = (struct lend_cursor){.seg = in->seg, .n = in->n};
 		skip(&t.payload, op.fixed);
-		out->status = run_any(&t, in->incarnation);
+		out->status = run_any(&t, in);
 		lend_undo_commit(store);
 	}
 	lend_place_drop(store, placed);
@@ -298,15 +305,22 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	return out->status;
 }
 
-void lend_store_done(struct lend_store *store, const struct lend_store_seg *seg, uint32_t n)
+void lend_store_done(struct lend_store *store, uint32_t tenant, const struct lend_store_seg *seg,
+		     uint32_t n)
 {
+	struct lend_store_usage *use = &lend_tenant_at(store, tenant)->use;
+
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t first = (uint64_t)((const uint8_t *)seg[i].data - store->pages);
 		uint64_t end = first + seg[i].len;
 
 		LEND_CHECK(end <= ((uint64_t)store->frame.cap + 1) << LEND_PAGE_BITS);
-		for (uint64_t f = first >> LEND_PAGE_BITS; f << LEND_PAGE_BITS < end; f++)
-			if (f)
-				lend_frame_unpin(store, (uint32_t)f);
+		for (uint64_t f = first >> LEND_PAGE_BITS; f << LEND_PAGE_BITS < end; f++) {
+			if (!f)
+				continue;
+			lend_frame_unpin(store, (uint32_t)f);
+			LEND_CHECK(use->pinned > 0);
+			use->pinned--;
+		}
 	}
 }

@@ -32,6 +32,7 @@ struct lend_store_config {
 	uint32_t clients;      /* 1 .. 2^16 - 1; each costs open records of 80 bytes */
 	uint32_t incarnations; /* processes, 1 .. 2^16 */
 	uint32_t placements;   /* messages that land in frames at once, 1 .. 4096 */
+	uint32_t tenants;      /* who have quotas, 0 .. 256; 0 is 1 */
 	uint32_t open; /* operations of a client: a power of two, at most LEND_MEM_OPEN_MAX */
 	uint32_t reap; /* 1 ..: page table nodes, of 64 pages, that a step frees at most */
 	uint32_t node, epoch;   /* random, of this node and of this start */
@@ -53,6 +54,22 @@ size_t lend_store_pages_size(const struct lend_store_config *config);
  * caller's and live as long as the store. */
 struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,
 				   lend_ns now);
+/* What a tenant may keep; all ones: no limit. It holds for what comes: nothing is taken away. */
+struct lend_store_quota {
+	uint64_t pages;   /* of snapshots that it holds or offers, of its spaces, of what arrives */
+	uint32_t refs;    /* holds, grants and spaces */
+	uint32_t clients; /* that said HELLO */
+};
+struct lend_store_usage {
+	uint64_t pages;
+	uint64_t pinned; /* pages of replies under way: as many as the quota of pages, too */
+	uint32_t refs, clients;
+};
+/* Tenants are numbered from 0, below config.tenants, and have no limits at first. */
+void lend_store_set_quota(struct lend_store *store, uint32_t tenant,
+			  const struct lend_store_quota *quota);
+void lend_store_usage(const struct lend_store *store, uint32_t tenant,
+		      struct lend_store_usage *usage);
 /* Tells a copy of an arena where its pages are. */
 void lend_store_attach(struct lend_store *store, void *pages);
 /* Of the arena without its counters. */
@@ -73,12 +90,14 @@ struct lend_store_in {
 	const struct lend_store_seg *seg;
 	uint32_t n;
 	uint32_t placement; /* of place(); 0: none. Taken by exec(), whatever comes of it */
+	uint32_t tenant;    /* who pays for the caller; a process is one tenant's */
 };
 /* A reply: status, and bytes in seg[0..n) for LEND_MEM_OK, none otherwise. They lie in head or in
  * pages; with pinned they must go to done() once nobody reads them any more. */
 struct lend_store_out {
 	enum lend_mem_status status;
 	bool pinned;
+	uint32_t tenant; /* that called */
 	uint32_t n;
 	uint64_t len; /* of all segments */
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
@@ -96,8 +115,9 @@ void lend_store_unplace(struct lend_store *store, uint32_t placement);
 /* Runs one operation. The status is also in out. */
 enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 				     const struct lend_store_in *in, struct lend_store_out *out);
-/* Gives back the segments of a pinned reply, once. */
-void lend_store_done(struct lend_store *store, const struct lend_store_seg *seg, uint32_t n);
+/* Gives back the segments of a pinned reply to this tenant, once. */
+void lend_store_done(struct lend_store *store, uint32_t tenant, const struct lend_store_seg *seg,
+		     uint32_t n);
 /* Ends leases and grants whose time has come, and frees some more of what was released: large
  * objects go bit by bit, so that nobody waits for them. Call it at deadline() (0: at once), after
  * what has arrived was run. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/space.h"
+#include "mn/store/tenant.h"
 #include "mn/store/undo.h"
 #include "util/check.h"
 
@@ -38,6 +39,7 @@ void lend_hold_link(struct lend_store *s, uint32_t hold)
 		lend_hold_at(s, c->holds)->prev = hold & INDEX_MASK;
 	c->holds = hold;
 	lend_object_at(s, h->object)->holds++;
+	lend_stake_add(s, h->object, c->tenant);
 }
 
 void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
@@ -74,6 +76,7 @@ void lend_hold_remove(struct lend_store *s, uint32_t hold)
 	if (h->next)
 		lend_hold_at(s, h->next)->prev = h->prev;
 	lend_object_at(s, h->object)->holds--;
+	lend_stake_drop(s, h->object, lend_client_at(s, h->client)->tenant);
 	lend_undo_note(s, h);
 	h->object = h->client = 0;
 	LEND_GIVE(s, hold, hold);
@@ -134,13 +137,14 @@ void lend_grant_link(struct lend_store *s, uint32_t grant)
 	if (o->grants)
 		lend_grant_at(s, o->grants)->prev = grant;
 	o->grants = grant;
+	lend_stake_add(s, g->object, g->tenant);
 	set(s, s->heap_n, grant);
 	s->heap_n++;
 	settle(s, s->heap_n - 1);
 }
 
 uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uint32_t left,
-			lend_ns expires)
+			lend_ns expires, uint32_t tenant)
 {
 	struct lend_grant *g;
 	uint32_t i;
@@ -153,7 +157,8 @@ uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uin
 				 .expires = expires,
 				 .object = object,
 				 .left = left,
-				 .kind = kind};
+				 .kind = kind,
+				 .tenant = (uint16_t)tenant};
 	lend_grant_link(s, i);
 	return i;
 }
@@ -174,6 +179,7 @@ void lend_grant_remove(struct lend_store *s, uint32_t grant)
 		lend_object_at(s, g->object)->grants = g->next;
 	if (g->next)
 		lend_grant_at(s, g->next)->prev = g->prev;
+	lend_stake_drop(s, g->object, g->tenant);
 	s->heap_n--;
 	if (place < s->heap_n) {
 		set(s, place, heap(s)[s->heap_n]);

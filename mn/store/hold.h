@@ -22,7 +22,7 @@ void lend_grant_link(struct lend_store *s, uint32_t grant);
 
 /* There is room. */
 uint32_t lend_grant_add(struct lend_store *s, uint32_t object, uint8_t kind, uint32_t left,
-			lend_ns expires);
+			lend_ns expires, uint32_t tenant);
 /* The grant, if serial says that it is still that one; else 0. */
 uint32_t lend_grant_find(const struct lend_store *s, uint32_t grant, uint64_t serial);
 void lend_grant_remove(struct lend_store *s, uint32_t grant);

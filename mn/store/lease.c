@@ -47,7 +47,15 @@ static uint32_t find_incarnation(const struct lend_store *s, const uint8_t incar
 	return 0;
 }
 
-static uint32_t open_incarnation(struct lend_store *s, const uint8_t incarnation[16])
+bool lend_tenant_owns(const struct lend_store *s, uint32_t tenant, const uint8_t incarnation[16])
+{
+	uint32_t i = find_incarnation(s, incarnation);
+
+	return !i || lend_incarnation_at(s, i)->tenant == tenant;
+}
+
+static uint32_t open_incarnation(struct lend_store *s, const uint8_t incarnation[16],
+				 uint32_t tenant)
 {
 	uint32_t i = find_incarnation(s, incarnation);
 
@@ -59,6 +67,7 @@ static uint32_t open_incarnation(struct lend_store *s, const uint8_t incarnation
 
 		memset(inc, 0, sizeof(*inc));
 		memcpy(inc->id, incarnation, 16);
+		inc->tenant = tenant;
 		s->life++;
 		lend_undo_fence();
 		inc->life = s->life;
@@ -86,19 +95,25 @@ void lend_client_link(struct lend_store *s, uint32_t client)
 	if (c->next)
 		lend_client_at(s, c->next)->prev = client;
 	inc->clients = client;
+	lend_tenant_at(s, c->tenant)->use.clients++;
 }
 
 uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
-			  uint32_t number)
+			  uint32_t number, uint32_t tenant)
 {
 	uint32_t inc, i = find(s, incarnation, number);
+	struct lend_tenant *payer = lend_tenant_at(s, tenant);
 	struct lend_client *c;
 
 	if (i)
 		return i;
+	if (payer->use.clients >= payer->quota.clients) {
+		s->counts.over_quota++;
+		return 0;
+	}
 	if (lend_table_room(&s->client) == 0)
 		return 0;
-	inc = open_incarnation(s, incarnation);
+	inc = open_incarnation(s, incarnation, tenant);
 	if (!inc)
 		return 0;
 	LEND_TAKE(s, client, i);
@@ -108,6 +123,7 @@ uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incar
 	memset(lend_record_at(s, i, 0), 0, s->config.open * sizeof(struct lend_record));
 	c->incarnation = inc;
 	c->number = number;
+	c->tenant = tenant;
 	lend_undo_fence();
 	c->live = 1;
 	lend_client_link(s, i);
@@ -143,6 +159,7 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 		inc->clients = c->next;
 	if (c->next)
 		lend_client_at(s, c->next)->prev = c->prev;
+	lend_tenant_at(s, c->tenant)->use.clients--;
 	if (!inc->clients) {
 		inc->life = 0;
 		LEND_GIVE(s, incarnation, c->incarnation);

@@ -15,11 +15,14 @@
 /* The client of this process, number and life; 0: not known. */
 uint32_t lend_client_find(const struct lend_store *s, const uint8_t incarnation[16],
 			  uint32_t number, uint32_t life);
-/* The client whatever its life; made when it is new. 0: tables full, nothing changed. */
+/* The client whatever its life; made when it is new. 0: tables or the tenant's quota full, nothing
+ * changed. A process that is there must be this tenant's. */
 uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
-			  uint32_t number);
+			  uint32_t number, uint32_t tenant);
 /* Into the lists that only repeat what the entry says. */
 void lend_client_link(struct lend_store *s, uint32_t client);
+/* No process of another tenant says that it is this one. */
+bool lend_tenant_owns(const struct lend_store *s, uint32_t tenant, const uint8_t incarnation[16]);
 /* All that it had is let go; the last client takes its process's lease with it. */
 void lend_client_close(struct lend_store *s, uint32_t client);
 /* Drops the records below low. */

@@ -3,6 +3,7 @@
 #include "mn/store/frame.h"
 #include "mn/store/lien.h"
 #include "mn/store/space.h"
+#include "mn/store/tenant.h"
 #include "mn/store/tree.h"
 #include "util/bits.h"
 
@@ -19,6 +20,11 @@ uint32_t lend_op_space(const struct lend_store *s, uint32_t client,
 	if (space->epoch == s->config.epoch)
 		i = lend_object_find(s, space->slot, space->serial, LEND_OBJECT_SPACE);
 	return i && lend_object_at(s, i)->client == client ? i : 0;
+}
+
+static uint32_t tenant_of(const struct lend_step *t)
+{
+	return lend_client_at(t->s, t->client)->tenant;
 }
 
 static void record_object(struct lend_step *t, uint32_t object)
@@ -38,9 +44,11 @@ static void make_snapshot(struct lend_step *t, const struct lend_view *view)
 
 enum lend_mem_status lend_op_put(struct lend_step *t)
 {
-	struct lend_view view = {.len = t->op->len, .height = lend_tree_height(t->op->len)};
+	struct lend_view view = {.len = t->op->len,
+				 .height = lend_tree_height(t->op->len),
+				 .limit = lend_tenant_limit(t->s, tenant_of(t), 0)};
 
-	if (!lend_object_room(t->s) || !lend_terms_room(t->s, &t->op->terms) ||
+	if (!lend_object_room(t->s) || !lend_terms_room(t, false) ||
 	    !lend_cow_write(t->s, &view, 0, view.len, &t->payload, t->placed))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	make_snapshot(t, &view);
@@ -48,12 +56,16 @@ enum lend_mem_status lend_op_put(struct lend_step *t)
 }
 
 /* Pages in place, pinned, neighbours joined. A part of LEND_MEM_PART_MAX always fits. */
-static void emit(struct lend_step *t, const struct lend_view *view, uint64_t offset, uint64_t len)
+static enum lend_mem_status emit(struct lend_step *t, const struct lend_view *view, uint64_t offset,
+				 uint64_t len)
 {
+	struct lend_store_usage *use = &lend_tenant_at(t->s, tenant_of(t))->use;
 	struct lend_store_out *out = t->out;
 	uint64_t at = view->base + offset;
 	uint64_t left = len;
 
+	if (!lend_tenant_pin_room(t->s, tenant_of(t), (len + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
 	while (left > 0) {
 		uint32_t frame = lend_tree_frame(t->s, view, at >> LEND_PAGE_BITS);
 		uint32_t from = at & (LEND_MEM_PAGE - 1);
@@ -62,12 +74,14 @@ static void emit(struct lend_step *t, const struct lend_view *view, uint64_t off
 
 		if (frame)
 			lend_frame_pin(t->s, frame);
+		use->pinned += frame != 0;
 		lend_seg_add(out->seg, &out->n, data, n);
 		at += n;
 		left -= n;
 	}
 	out->pinned = len > 0;
 	out->len = len;
+	return LEND_MEM_OK;
 }
 
 enum lend_mem_status lend_op_get(struct lend_step *t)
@@ -83,8 +97,7 @@ enum lend_mem_status lend_op_get(struct lend_step *t)
 	if (!is_inside(t->op->offset, t->op->len, len))
 		return LEND_MEM_OUT_OF_RANGE;
 	view = lend_object_view(t->s, object);
-	emit(t, &view, first + t->op->offset, t->op->len);
-	return LEND_MEM_OK;
+	return emit(t, &view, first + t->op->offset, t->op->len);
 }
 
 enum lend_mem_status lend_op_alloc(struct lend_step *t)
@@ -93,7 +106,7 @@ enum lend_mem_status lend_op_alloc(struct lend_step *t)
 
 	if (view.len > LEND_MEMREF_ROOT_MAX)
 		return LEND_MEM_OUT_OF_RANGE;
-	if (!lend_object_room(t->s))
+	if (!lend_object_room(t->s) || !lend_tenant_room(t->s, tenant_of(t), 0, 1))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	view.height = lend_tree_height(view.len);
 	record_object(t, lend_space_make(t->s, &view, t->client));
@@ -121,36 +134,45 @@ enum lend_mem_status lend_op_read(struct lend_step *t)
 
 	if (status)
 		return status;
-	emit(t, &view, t->op->offset, t->op->len);
-	return LEND_MEM_OK;
+	return emit(t, &view, t->op->offset, t->op->len);
 }
 
 enum lend_mem_status lend_op_write(struct lend_step *t)
 {
 	struct lend_view view;
-	uint32_t space;
+	uint32_t space, was;
 	enum lend_mem_status status = find_range(t, &space, &view);
 
 	if (status)
 		return status;
+	view.limit = lend_tenant_limit(t->s, tenant_of(t), view.charge);
+	view.space = space;
+	was = view.charge;
 	if (!lend_cow_write(t->s, &view, t->op->offset, t->op->len, &t->payload, t->placed))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	lend_object_at(t->s, space)->root = view.root;
+	lend_tenant_at(t->s, tenant_of(t))->use.pages += view.charge - was;
 	return LEND_MEM_OK;
 }
 
 enum lend_mem_status lend_op_seal(struct lend_step *t)
 {
+	bool consume = t->op->flags & LEND_MEMOP_CONSUME;
 	struct lend_view whole, view;
 	uint32_t space;
 	enum lend_mem_status status = find_range(t, &space, &whole);
 
 	if (status)
 		return status;
-	if (!lend_object_room(t->s) || !lend_terms_room(t->s, &t->op->terms) ||
+	view = (struct lend_view){.base = whole.base + t->op->offset, .len = t->op->len};
+	/* What consumes its space keeps no more than that did. */
+	if (!lend_object_room(t->s) || !lend_terms_room(t, consume) ||
+	    (!consume &&
+	     !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 0)) ||
 	    !lend_tree_share(t->s, &whole, t->op->offset, t->op->len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
-	if (t->op->flags & LEND_MEMOP_CONSUME)
+	view.charge = lend_charge_of(t->s, &view, whole.charge);
+	if (consume)
 		lend_space_end(t->s, space);
 	make_snapshot(t, &view);
 	return LEND_MEM_OK;
@@ -167,8 +189,12 @@ enum lend_mem_status lend_op_map(struct lend_step *t)
 	if (status)
 		return status;
 	whole = lend_object_view(t->s, object);
-	if (!lend_object_room(t->s) || !lend_tree_share(t->s, &whole, first, len, &view))
+	view = (struct lend_view){.base = whole.base + first, .len = len};
+	if (!lend_object_room(t->s) ||
+	    !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 1) ||
+	    !lend_tree_share(t->s, &whole, first, len, &view))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
+	view.charge = lend_charge_of(t->s, &view, whole.charge);
 	record_object(t, lend_space_make(t->s, &view, t->client));
 	return LEND_MEM_OK;
 }

@@ -35,8 +35,9 @@ enum lend_mem_status lend_op_grant(struct lend_step *t);
 enum lend_mem_status lend_op_release(struct lend_step *t);
 enum lend_mem_status lend_op_forget(struct lend_step *t);
 
-/* Terms of a new snapshot. */
-bool lend_terms_room(const struct lend_store *s, const struct lend_memterms *terms);
+/* Terms of a new snapshot: room in the tables and in the quota of references, of which it gives one
+ * back when it consumes a space. */
+bool lend_terms_room(const struct lend_step *t, bool consume);
 void lend_terms_apply(struct lend_step *t, uint32_t object);
 /* The caller's own space; 0: none. */
 uint32_t lend_op_space(const struct lend_store *s, uint32_t client,

@@ -4,6 +4,7 @@
 #include "mn/store/lease.h"
 #include "mn/store/ops.h"
 #include "mn/store/space.h"
+#include "mn/store/tenant.h"
 #include "mn/store/tree.h"
 #include "util/check.h"
 
@@ -40,11 +41,14 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 		return 0;
 	client = lend_client_find(store, incarnation, op.client, op.life);
 	if (!client || !is_wanted(store, client, &op) ||
+	    pages_of(op.len) > lend_tenant_limit(store, lend_client_at(store, client)->tenant, 0) ||
 	    !lend_tree_room(store, 0, pages_of(op.len)) || !lend_table_room(&store->placement))
 		return 0;
 	LEND_TAKE(store, placement, placement);
 	LEND_CHECK(placement);
 	lend_placement_at(store, placement)->n = pages_of(op.len);
+	lend_placement_at(store, placement)->tenant = lend_client_at(store, client)->tenant;
+	lend_tenant_at(store, lend_client_at(store, client)->tenant)->use.pages += pages_of(op.len);
 	link = &lend_placement_at(store, placement)->first;
 	*segs = 0;
 	for (left = op.len; left > 0;) {
@@ -75,6 +79,7 @@ static uint32_t end(struct lend_store *s, uint32_t placement)
 	uint32_t first = p->first;
 
 	LEND_CHECK(placement <= s->placement.top && p->n > 0);
+	lend_tenant_at(s, p->tenant)->use.pages -= p->n;
 	p->first = 0;
 	p->n = 0;
 	LEND_GIVE(s, placement, placement);

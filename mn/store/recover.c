@@ -31,6 +31,7 @@ uint64_t lend_store_layout(void)
 	    sizeof(struct lend_incarnation),
 	    sizeof(struct lend_placement),
 	    sizeof(struct lend_mapper),
+	    sizeof(struct lend_tenant),
 	};
 	uint64_t h = UINT64_C(0x4c656e6453746f72);
 
@@ -53,11 +54,12 @@ static bool is_laid_out(const struct lend_store *s, const struct lend_store_conf
 	return want.size == s->size && want.node_refs == s->node_refs &&
 	       want.hold_buckets == s->hold_buckets && want.client_buckets == s->client_buckets &&
 	       want.heap == s->heap && want.records == s->records && want.undo == s->undo &&
-	       want.hold_mask == s->hold_mask && want.client_mask == s->client_mask &&
-	       want.undo_cap == s->undo_cap && s->undo_n <= s->undo_cap &&
-	       is_same_table(&want.frame, &s->frame) && is_same_table(&want.node, &s->node) &&
-	       is_same_table(&want.object, &s->object) && is_same_table(&want.hold, &s->hold) &&
-	       is_same_table(&want.grant, &s->grant) && is_same_table(&want.client, &s->client) &&
+	       want.tenants == s->tenants && want.hold_mask == s->hold_mask &&
+	       want.client_mask == s->client_mask && want.undo_cap == s->undo_cap &&
+	       s->undo_n <= s->undo_cap && is_same_table(&want.frame, &s->frame) &&
+	       is_same_table(&want.node, &s->node) && is_same_table(&want.object, &s->object) &&
+	       is_same_table(&want.hold, &s->hold) && is_same_table(&want.grant, &s->grant) &&
+	       is_same_table(&want.client, &s->client) &&
 	       is_same_table(&want.incarnation, &s->incarnation) &&
 	       is_same_table(&want.placement, &s->placement) &&
 	       is_same_table(&want.mapper, &s->mapper) && c->open == s->config.open;
@@ -107,6 +109,8 @@ static bool take_back(struct lend_store *s)
 
 static void recover_clients(struct lend_store *s, lend_ns now)
 {
+	for (uint32_t i = 0; i < s->config.tenants; i++)
+		lend_tenant_at(s, i)->use = (struct lend_store_usage){.pages = 0};
 	memset(lend_at(s, s->client_buckets), 0, ((size_t)s->client_mask + 1) * sizeof(uint32_t));
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)
 		lend_incarnation_at(s, i)->clients = 0;
@@ -150,7 +154,7 @@ static void recover_objects(struct lend_store *s)
 
 		o->lien = 0;
 		if (o->kind == LEND_OBJECT_SNAPSHOT)
-			o->holds = o->grants = 0;
+			o->holds = o->grants = o->stakes = 0;
 		else if (o->kind == LEND_OBJECT_LIEN || !is_client(s, o->client))
 			o->serial = 0;
 		else if (o->serial)

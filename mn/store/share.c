@@ -6,15 +6,19 @@
 #include "mn/store/lease.h"
 #include "mn/store/lien.h"
 #include "mn/store/space.h"
+#include "mn/store/tenant.h"
 #include "mn/store/undo.h"
 #include "util/bits.h"
 
-bool lend_terms_room(const struct lend_store *s, const struct lend_memterms *terms)
+bool lend_terms_room(const struct lend_step *t, bool consume)
 {
-	bool hold = terms->kind != LEND_TERMS_TRANSFER;
-	bool grant = terms->kind != LEND_TERMS_OWNED;
+	struct lend_store *s = t->s;
+	bool hold = t->op->terms.kind != LEND_TERMS_TRANSFER;
+	bool grant = t->op->terms.kind != LEND_TERMS_OWNED;
 
-	return (!hold || lend_table_room(&s->hold)) && (!grant || lend_table_room(&s->grant));
+	return (!hold || lend_table_room(&s->hold)) && (!grant || lend_table_room(&s->grant)) &&
+	       lend_tenant_room(s, lend_client_at(s, t->client)->tenant, 0,
+				(uint32_t)hold + grant - consume);
 }
 
 static void add_grant(struct lend_step *t, uint32_t object)
@@ -22,7 +26,8 @@ static void add_grant(struct lend_step *t, uint32_t object)
 	const struct lend_memterms *terms = &t->op->terms;
 	uint32_t left = terms->kind == LEND_TERMS_TRANSFER ? 1 : terms->n;
 
-	t->record.grant = lend_grant_add(t->s, object, terms->kind, left, t->now + terms->ttl);
+	t->record.grant = lend_grant_add(t->s, object, terms->kind, left, t->now + terms->ttl,
+					 lend_client_at(t->s, t->client)->tenant);
 	t->record.grant_serial = lend_grant_at(t->s, t->record.grant)->serial;
 }
 
@@ -52,28 +57,34 @@ static enum lend_mem_status find(struct lend_step *t, unsigned right, uint32_t *
 enum lend_mem_status lend_op_adopt(struct lend_step *t)
 {
 	struct lend_record *r = &t->record;
-	uint32_t object, grant;
+	uint32_t object, grant, tenant = lend_client_at(t->s, t->client)->tenant;
 	enum lend_mem_status status = find(t, 0, &object);
+	bool moves; /* from this tenant to itself: it pays neither more nor less */
 
 	if (status || lend_hold_find(t->s, object, t->client))
 		return status;
 	grant = lend_grant_next(t->s, object);
 	if (!grant)
 		return LEND_MEM_FAILED_PRECONDITION;
-	if (!lend_table_room(&t->s->hold))
+	moves = lend_grant_at(t->s, grant)->kind == LEND_TERMS_TRANSFER &&
+		lend_grant_at(t->s, grant)->tenant == tenant;
+	if (!lend_table_room(&t->s->hold) ||
+	    (!moves && !lend_tenant_room(t->s, tenant, lend_stake_cost(t->s, object, tenant), 1)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	r->held = 1;
 	r->grant = grant;
+	r->tenant = (uint8_t)lend_grant_at(t->s, grant)->tenant;
 	r->grant_serial = lend_grant_at(t->s, grant)->serial;
 	r->expires = lend_grant_at(t->s, grant)->expires;
 	lend_hold_add(t->s, object, t->client);
-	lend_grant_use(t->s, grant);
+	lend_grant_use(t->s, grant); /* the claim moves the charge */
 	return LEND_MEM_OK;
 }
 
 enum lend_mem_status lend_op_grant(struct lend_step *t)
 {
-	uint32_t object, hold;
+	bool transfer = t->op->terms.kind == LEND_TERMS_TRANSFER;
+	uint32_t object, hold, tenant = lend_client_at(t->s, t->client)->tenant;
 	enum lend_mem_status status = find(t, LEND_RIGHT_GRANT, &object);
 
 	if (status)
@@ -81,10 +92,12 @@ enum lend_mem_status lend_op_grant(struct lend_step *t)
 	hold = lend_hold_find(t->s, object, t->client);
 	if (!hold)
 		return LEND_MEM_FAILED_PRECONDITION;
-	if (!lend_table_room(&t->s->grant))
+	if (!lend_table_room(&t->s->grant) ||
+	    (!transfer &&
+	     !lend_tenant_room(t->s, tenant, lend_stake_cost(t->s, object, tenant), 1)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	add_grant(t, object);
-	if (t->op->terms.kind == LEND_TERMS_TRANSFER) {
+	if (transfer) {
 		lend_hold_remove(t->s, hold);
 		t->record.held = 1;
 	}
@@ -219,7 +232,7 @@ static enum lend_mem_status undo_adopt(struct lend_step *t, const struct lend_re
 	if (grant)
 		lend_grant_revive(t->s, grant, expires);
 	else
-		lend_grant_add(t->s, object, LEND_TERMS_TRANSFER, 1, expires);
+		lend_grant_add(t->s, object, LEND_TERMS_TRANSFER, 1, expires, r->tenant);
 	lend_hold_remove(t->s, hold);
 	t->record.forgot = LEND_FORGOT_UNDONE;
 	return LEND_MEM_OK;

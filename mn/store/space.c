@@ -29,6 +29,7 @@ uint32_t lend_object_make(struct lend_store *s, const struct lend_view *view,
 	o->len = view->len;
 	o->root = view->root;
 	o->height = view->height & LEND_LEVEL_MASK;
+	o->charge = view->charge & LEND_CHARGE_MAX;
 	o->kind = kind;
 	o->serial = ++s->serial;
 	return i;
@@ -84,13 +85,20 @@ void lend_space_link(struct lend_store *s, uint32_t object)
 	if (c->spaces)
 		lend_object_at(s, c->spaces)->prev = object;
 	c->spaces = object;
+	lend_tenant_at(s, c->tenant)->use.pages += o->charge;
+	lend_tenant_at(s, c->tenant)->use.refs++;
 	s->counts.spaces++;
 }
 
 void lend_space_end(struct lend_store *s, uint32_t object)
 {
 	struct lend_object *o = lend_object_at(s, object);
+	struct lend_store_usage *use =
+	    &lend_tenant_at(s, lend_client_at(s, o->client)->tenant)->use;
 
+	LEND_CHECK(use->pages >= o->charge && use->refs > 0);
+	use->pages -= o->charge;
+	use->refs--;
 	if (o->prev)
 		lend_object_at(s, o->prev)->next = o->next;
 	else

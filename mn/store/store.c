@@ -19,6 +19,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
 	    .clients = 256,
 	    .incarnations = 256,
 	    .placements = 256,
+	    .tenants = 64,
 	    .open = LEND_MEM_OPEN_MAX,
 	    .shards = 1,
 	    .reap = 4,
@@ -47,10 +48,11 @@ static bool is_valid(const struct lend_store_config *c)
 	return in(c->pages, 1, 1u << 24) && in(c->objects, 1, (1u << 24) - 1) &&
 	       in(c->holds, 1, (1u << 24) - 1) && in(c->grants, 1, (1u << 24) - 1) &&
 	       in(c->clients, 1, (1u << 16) - 1) && in(c->incarnations, 1, 1u << 16) &&
-	       in(c->placements, 1, 4096) && in(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 &&
-	       lend_is_pow2(c->open) && c->shard < c->shards &&
-	       c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 && c->lease < LEND_MEM_TTL_MAX &&
-	       c->revive < LEND_MEM_TTL_MAX && text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
+	       in(c->placements, 1, 4096) && c->tenants <= LEND_TENANT_MASK + 1 &&
+	       in(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 && lend_is_pow2(c->open) &&
+	       c->shard < c->shards && c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 &&
+	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
+	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
 }
 
 static uint32_t buckets(uint32_t n)
@@ -99,6 +101,7 @@ void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
 	s->client_buckets = add(&size, (uint64_t)s->client_mask + 1, sizeof(uint32_t));
 	s->heap = add(&size, c->grants, sizeof(uint32_t));
 	s->records = add(&size, (uint64_t)c->clients * c->open, sizeof(struct lend_record));
+	s->tenants = add(&size, lend_max_u32(c->tenants, 1), sizeof(struct lend_tenant));
 	s->undo_cap = lend_min_u32(LEND_MEM_BATCH_MAX, c->holds + c->grants) * 4 + LEND_UNDO_SPARE;
 	s->undo = add(&size, s->undo_cap, sizeof(struct lend_undo));
 	s->size = size;
@@ -127,13 +130,17 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 
 	(void)now;
 	memset(mem, 0, lend_store_size(config));
+	s->config = *config;
+	s->config.tenants = lend_max_u32(config->tenants, 1);
 	lend_store_lay_out(s, config);
 	s->layout = lend_store_layout();
 	s->pages = pages;
-	s->config = *config;
 	s->spade = config->reap;
 	s->config.addresses = NULL;
 	lend_store_set_text(s, config->addresses);
+	for (uint32_t i = 0; i < s->config.tenants; i++)
+		lend_tenant_at(s, i)->quota =
+		    (struct lend_store_quota){UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	s->lease_next = LEND_NEVER;
 	/* A number of an earlier start must not come again either: what was sent to that may still
 	 * arrive. The epoch is random; half of all numbers are left. */

@@ -34,6 +34,9 @@ struct lend_node {
 struct lend_view {
 	uint64_t base, len;
 	uint32_t root, height;
+	uint32_t charge; /* pages that its tenant pays for it; see tenant.h */
+	uint64_t limit;  /* writes: the most that it may come to */
+	uint32_t space;  /* writes: the object that it is of; 0: none yet */
 };
 
 enum lend_object_kind {
@@ -47,9 +50,11 @@ struct lend_object {
 	uint64_t serial : 48; /* unique in this epoch; 0: free, or ended by this operation */
 	uint64_t kind : 2;
 	uint64_t height : 3; /* of its view, as base, len and root */
-	uint64_t base : 42;
-	uint64_t len : 40;
+	uint64_t payer : 8;  /* snapshot: tenant whose stakes are counted here */
+	uint64_t base : 40;
 	uint64_t lien : 24; /* space: what is mapped of it; lien: its space; 0: none */
+	uint64_t len : 40;
+	uint64_t charge : 24;
 	uint32_t root;
 	union {
 		uint32_t holds;  /* snapshot: how many holds name it */
@@ -59,7 +64,11 @@ struct lend_object {
 		uint32_t grants; /* snapshot: its grants */
 		uint32_t prev;   /* space, lien: the owner's list */
 	};
-	uint32_t next; /* likewise; also the list of ended ones, the free list */
+	union {
+		uint32_t stakes; /* snapshot: holds and grants of its payer */
+		uint32_t
+		    next; /* space: the owner's list; also the list of ended ones, the free list */
+	};
 };
 _Static_assert(sizeof(struct lend_object) == 40, "the budget of a reference");
 
@@ -75,9 +84,10 @@ _Static_assert(sizeof(struct lend_hold) == 16, "the budget of a reference");
 struct lend_grant {
 	uint64_t serial; /* tells a recycled entry */
 	lend_ns expires;
-	uint32_t object, left, kind;
-	uint32_t prev, next; /* the object's list; next also the free list */
-	uint32_t heap;       /* its place among the deadlines */
+	uint32_t object, left;
+	uint16_t kind, tenant; /* tenant: of who gave it */
+	uint32_t prev, next;   /* the object's list; next also the free list */
+	uint32_t heap;         /* its place among the deadlines */
 };
 
 /* What became of one operation. */
@@ -91,13 +101,15 @@ struct lend_record {
 	uint8_t forgot; /* enum lend_memop_forgot */
 	uint8_t terms;  /* of the grant that was made or used */
 	uint8_t held;   /* it made (GRANT: dropped) this client's hold */
-	uint8_t zero[3];
+	uint8_t tenant; /* ADOPT: who gave the grant */
+	uint8_t zero[2];
 	uint32_t counts[2]; /* RELEASE: released, not held */
 };
 
 struct lend_client {
 	uint64_t low; /* ids below have no record */
 	uint32_t incarnation, number;
+	uint32_t tenant;        /* as its incarnation's */
 	uint32_t holds, spaces; /* lists */
 	uint32_t chain;         /* hash chain */
 	uint32_t prev, next;    /* the incarnation's list; next also the free list */
@@ -108,12 +120,14 @@ struct lend_incarnation {
 	uint8_t id[16];
 	lend_ns expires;
 	uint32_t life; /* 0: free */
+	uint32_t tenant;
 	uint32_t clients;
 	uint32_t next; /* free list */
 };
 
 struct lend_placement {
 	uint32_t first, n; /* chain of frames; n 0: free */
+	uint32_t tenant;   /* pays for them */
 	uint32_t next;     /* free list */
 };
 
@@ -123,6 +137,12 @@ struct lend_mapper {
 	uint32_t liens; /* list */
 	uint32_t next;  /* free list */
 };
+
+struct lend_tenant {
+	struct lend_store_quota quota;
+	struct lend_store_usage use;
+};
+enum { LEND_TENANT_MASK = 255, LEND_CHARGE_MAX = (1 << 24) - 1 };
 
 struct lend_table {
 	uint64_t at;             /* offset in the arena */
@@ -145,7 +165,8 @@ struct lend_store {
 	uint32_t dying;  /* list of nodes that nobody names; see tree.c */
 	uint32_t doomed; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
-	uint64_t node_refs, hold_buckets, client_buckets, heap, records; /* offsets of arrays */
+	/* offsets of arrays */
+	uint64_t node_refs, hold_buckets, client_buckets, heap, records, tenants;
 	uint32_t hold_mask, client_mask, heap_n, text_len;
 	uint64_t undo; /* offset; from there on it is no state any more */
 	uint32_t undo_cap, zero;
@@ -182,7 +203,15 @@ static inline struct lend_view lend_object_view(const struct lend_store *s, uint
 {
 	const struct lend_object *o = lend_object_at(s, i);
 
-	return (struct lend_view){o->base, o->len, o->root, o->height};
+	return (struct lend_view){.base = o->base,
+				  .len = o->len,
+				  .root = o->root,
+				  .height = o->height,
+				  .charge = o->charge};
+}
+static inline struct lend_tenant *lend_tenant_at(const struct lend_store *s, uint32_t tenant)
+{
+	return (struct lend_tenant *)lend_at(s, s->tenants) + tenant;
 }
 static inline uint32_t *lend_node_refs(const struct lend_store *s, uint32_t i)
 {

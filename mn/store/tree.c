@@ -190,6 +190,7 @@ static void cost(const struct lend_store *s, uint32_t id, uint32_t level, bool s
 
 	if (level == 0) {
 		sum->frames += shared || !lend_frame_sole(s, id);
+		sum->zeros += id == 0;
 		return;
 	}
 	shared = shared || !id || *lend_node_refs(s, id) > 1;
@@ -206,7 +207,7 @@ static void cost(const struct lend_store *s, uint32_t id, uint32_t level, bool s
 struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct lend_view *view,
 				     uint64_t first, uint64_t last)
 {
-	struct lend_tree_cost sum = {0, 0};
+	struct lend_tree_cost sum = {0, 0, 0};
 
 	cost(s, view->root, view->height, false, first, last, &sum);
 	return sum;

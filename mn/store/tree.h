@@ -30,6 +30,7 @@ bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames);
 /* What writing pages [first, last] would take: exactly. */
 struct lend_tree_cost {
 	uint64_t frames, nodes;
+	uint64_t zeros; /* of the frames: for pages that were none */
 };
 struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct lend_view *view,
 				     uint64_t first, uint64_t last);

@@ -222,7 +222,8 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 	X(hangups, "processes that hung up")                                                       \
 	X(pauses, "times this node was late and extended leases")                                  \
 	X(tx_bytes, "bytes that the daemon handed to its carriers")                                \
-	X(liens, "spaces and what was left of them that processes map")
+	X(liens, "spaces and what was left of them that processes map")                            \
+	X(over_quota, "operations refused because their tenant's quota is used up")
 
 struct lend_memstats {
 #define X(name, text) uint64_t name;

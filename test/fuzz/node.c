@@ -67,7 +67,7 @@ void node_audit(void)
 void node_done(uint32_t i)
 {
 	if (node.pinned[i])
-		lend_store_done(node.store, node.out[i].seg, node.out[i].n);
+		lend_store_done(node.store, 0, node.out[i].seg, node.out[i].n);
 	node.pinned[i] = false;
 }
 

@@ -215,7 +215,7 @@ static void run(struct who *who, struct lend_memop *op, const void *payload)
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX], *part = w->k->out.seg;
 	uint64_t len = lend_memop_payload(op), done = 0;
-	struct lend_store_in in = {who->incarnation, seg, 1, 0};
+	struct lend_store_in in = {who->incarnation, seg, 1, 0, 0};
 	uint32_t n, segs = 0, fixed = 0;
 
 	op->client = who->number;
@@ -395,7 +395,7 @@ static void step_get(struct who *who)
 		return;
 	seg = w->k->out.seg[0];
 	step_write(who);
-	lend_store_done(w->k->store, &seg, 1);
+	lend_store_done(w->k->store, 0, &seg, 1);
 }
 
 static void step(void)

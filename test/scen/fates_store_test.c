@@ -69,7 +69,7 @@ static void on_give(struct fates *f, const struct lend_seg *seg)
 	struct lend_store_seg pinned = {seg->data, seg->len};
 
 	(void)f;
-	lend_store_done(at.store, &pinned, 1);
+	lend_store_done(at.store, 0, &pinned, 1);
 }
 
 static void on_alarm(struct fates *f)
@@ -86,7 +86,7 @@ static void serve(struct fates *f, const struct lend_event *e)
 	const struct lend_seg *buf = &n->seg[e->buf];
 	struct lend_store_seg seg = {e->buf ? buf->data : (void *)(uintptr_t)e->data, e->len};
 	uint8_t incarnation[16];
-	struct lend_store_in in = {incarnation, &seg, 1, 0};
+	struct lend_store_in in = {incarnation, &seg, 1, 0, 0};
 	uint32_t peer, first = 0, last = 0;
 
 	if (lend_core_session_peer(n->core, e->session, &peer, incarnation))

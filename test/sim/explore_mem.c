@@ -300,7 +300,7 @@ static uint32_t copy_out(struct ex_node *n, const struct lend_store_out *out, ui
 		len += (uint32_t)out->seg[i].len;
 	}
 	if (out->pinned)
-		lend_store_done(n->store, out->seg, out->n);
+		lend_store_done(n->store, 0, out->seg, out->n);
 	return len;
 }
 
@@ -309,7 +309,7 @@ void ex_mem_serve(struct ex_node *n, const struct lend_event *e)
 	static struct lend_store_out out;
 	uint8_t incarnation[16];
 	struct lend_store_seg seg = {(void *)(uintptr_t)e->data, e->data_len};
-	struct lend_store_in in = {incarnation, &seg, 1, 0};
+	struct lend_store_in in = {incarnation, &seg, 1, 0, 0};
 	uint32_t i = free_dyn(n), peer, buf = 0;
 
 	if (i == EX_REQS || lend_core_session_peer(n->core, e->session, &peer, incarnation)) {

@@ -84,6 +84,7 @@ uint32_t ex_store_extents(struct lend_store *s, struct ex_extent e[EX_EXTENTS])
 	e[n++] = span(s, s->heap, s->grant.cap, sizeof(uint32_t));
 	e[n++] = span(s, s->records, (size_t)s->config.clients * s->config.open,
 		      sizeof(struct lend_record));
+	e[n++] = span(s, s->tenants, s->config.tenants, sizeof(struct lend_tenant));
 	for (uint32_t i = 1; i <= s->frame.cap; i++)
 		e[n++] = (struct ex_extent){lend_page(s, i), EX_PAGE_USED};
 	return n;

@@ -178,6 +178,8 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 	done->repeat = false;
 	done->pages = 0;
 	mem_grant_expire(m);
+	m->tenant[mem_tenant_of(in->who)].pages -=
+	    in->placed; /* it pays for what becomes of them */
 	status = run(&t);
 	m->placed -= t.placed; /* what it did not use */
 	if (in->placed && t.placed)
@@ -200,7 +202,8 @@ uint32_t mem_model_place(struct mem_model *m, uint64_t who, const struct lend_me
 	if (op->space.slot <= m->cfg.objects)
 		o = &m->object[op->space.slot];
 	if (!client || m->incarnation[m->client[client].incarnation].life != op->life ||
-	    op->len < LEND_STORE_PLACE_MIN || pages > m->cfg.pages - m->page_used - m->placed)
+	    op->len < LEND_STORE_PLACE_MIN || pages > m->cfg.pages - m->page_used - m->placed ||
+	    m->tenant[mem_tenant_of(who)].pages + pages > m->tenant[mem_tenant_of(who)].quota.pages)
 		return 0;
 	if (record_at(m, client, op->id)->id == op->id && op->id >= m->client[client].low)
 		return 0;

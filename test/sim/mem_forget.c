@@ -77,7 +77,7 @@ static enum lend_mem_status undo_adopt(struct mem_step *t, struct mem_record *r)
 		g->expires = lend_max_u64(g->expires, expires);
 		SIM_MARK(m->sim, mem_forget_adopt_shared);
 	} else {
-		mem_grant_add(m, r->slot, LEND_TERMS_TRANSFER, 1, expires);
+		mem_grant_add(m, r->slot, LEND_TERMS_TRANSFER, 1, expires, r->tenant);
 		SIM_MARK(m->sim, mem_forget_adopt_transfer);
 	}
 	mem_unhold(m, o, t->client);

@@ -6,19 +6,23 @@
 
 void mem_hold(struct mem_model *m, struct mem_object *o, uint32_t client)
 {
+	if (!mem_holds(o, client))
+		mem_stake_add(m, o, m->client[client].tenant);
 	m->stats.holds += !mem_holds(o, client);
 	o->held |= UINT64_C(1) << (client - 1);
 }
 
 void mem_unhold(struct mem_model *m, struct mem_object *o, uint32_t client)
 {
+	if (mem_holds(o, client))
+		mem_stake_drop(m, o, m->client[client].tenant);
 	m->stats.holds -= mem_holds(o, client);
 	o->held &= ~(UINT64_C(1) << (client - 1));
 }
 
 /* There is room. */
 struct mem_grant *mem_grant_add(struct mem_model *m, uint32_t slot, uint8_t kind, uint32_t left,
-				lend_ns expires)
+				lend_ns expires, uint32_t tenant)
 {
 	struct mem_grant *g = &m->grant[1];
 
@@ -26,7 +30,8 @@ struct mem_grant *mem_grant_add(struct mem_model *m, uint32_t slot, uint8_t kind
 		g++;
 	if (g > &m->grant[m->grant_top])
 		m->grant_top = (uint32_t)(g - m->grant);
-	*g = (struct mem_grant){++m->grant_serial, expires, slot, left, kind};
+	*g = (struct mem_grant){++m->grant_serial, expires, slot, left, kind, (uint8_t)tenant};
+	mem_stake_add(m, &m->object[slot], tenant);
 	m->object[slot].grants++;
 	m->stats.grants++;
 	m->grant_next = lend_min_u64(m->grant_next, expires);
@@ -60,6 +65,7 @@ struct mem_grant *mem_grant_next(struct mem_model *m, uint32_t slot)
 void mem_grant_remove(struct mem_model *m, struct mem_grant *g)
 {
 	g->serial = 0;
+	mem_stake_drop(m, &m->object[g->object], g->tenant);
 	m->object[g->object].grants--;
 	m->stats.grants--;
 }
@@ -128,6 +134,10 @@ uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t number)
 
 	if (i)
 		return i;
+	if (m->tenant[mem_tenant_of(who)].clients >= m->tenant[mem_tenant_of(who)].quota.clients) {
+		SIM_MARK(m->sim, mem_over_quota);
+		return 0;
+	}
 	if (m->stats.clients == m->cfg.clients ||
 	    (!inc && m->stats.incarnations == m->cfg.incarnations))
 		return 0;
@@ -140,7 +150,8 @@ uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t number)
 		m->stats.incarnations++;
 	}
 	m->incarnation[inc].clients++;
-	m->client[i] = (struct mem_client){inc, number, 0};
+	m->client[i] = (struct mem_client){inc, number, mem_tenant_of(who), 0};
+	m->tenant[mem_tenant_of(who)].clients++;
 	m->stats.clients++;
 	memset(m->record + (size_t)(i - 1) * m->cfg.open, 0, m->cfg.open * sizeof(*m->record));
 	return i;
@@ -161,6 +172,7 @@ void mem_tenant_close(struct mem_model *m, uint32_t client)
 		}
 	}
 	m->client[client].incarnation = 0;
+	m->tenant[m->client[client].tenant].clients--;
 	m->stats.clients--;
 	if (--inc->clients == 0) {
 		inc->life = 0;

@@ -60,6 +60,10 @@
 	X(mem_nodes_full, "no page table nodes left")                                              \
 	X(mem_objects_full, "no room for one more object")                                         \
 	X(mem_keepers_full, "no room for one more hold or grant")                                  \
-	X(mem_clients_full, "no room for one more client")
+	X(mem_clients_full, "no room for one more client")                                         \
+	X(mem_over_quota, "what a tenant's quota forbids")                                         \
+	X(mem_charge_moved, "a claim that another tenant pays from then on")                       \
+	X(mem_pins_over_quota, "a read of a tenant with too many under way")                       \
+	X(mem_paid_by_two, "a snapshot paid for by two tenants")
 
 #endif

@@ -80,6 +80,23 @@ static void compare_late(struct mem_model *m, const struct lend_memstats *s, con
 		  (unsigned long long)s->cow_copies, (unsigned long long)m->stats.cow_copies);
 }
 
+static void compare_tenants(struct mem_model *m, const char *after)
+{
+	struct lend_store_usage use;
+
+	for (uint32_t i = 0; i < MEM_TENANTS; i++) {
+		lend_store_usage(m->store, i, &use);
+		SIM_CHECK(m->sim,
+			  use.pages == m->tenant[i].pages && use.refs == m->tenant[i].refs &&
+			      use.clients == m->tenant[i].clients &&
+			      use.pinned == m->tenant[i].pinned,
+			  "node %u after %s: tenant %u pays %llu pages and %u references, must pay "
+			  "%llu and %u",
+			  m->node, after, i, (unsigned long long)use.pages, use.refs,
+			  (unsigned long long)m->tenant[i].pages, m->tenant[i].refs);
+	}
+}
+
 void mem_model_compare(struct mem_model *m, const char *after)
 {
 	struct lend_memstats s;
@@ -94,6 +111,7 @@ void mem_model_compare(struct mem_model *m, const char *after)
 	COMPARED(X)
 #undef X
 	compare_late(m, &s, after);
+	compare_tenants(m, after);
 }
 
 static uint32_t page_take(struct mem_model *m)
@@ -125,8 +143,15 @@ static void page_drop(struct mem_model *m, uint32_t page)
 	page_give(m, page);
 }
 
-void mem_model_unpin(struct mem_model *m, const uint32_t *page, uint32_t n)
+void mem_model_unplace(struct mem_model *m, uint32_t tenant, uint32_t pages)
 {
+	m->placed -= pages;
+	m->tenant[tenant].pages -= pages;
+}
+
+void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page, uint32_t n)
+{
+	m->tenant[tenant].pinned -= n;
 	for (uint32_t i = 0; i < n; i++) {
 		m->stats.pages_pinned -= --m->page[page[i]].pins == 0;
 		page_give(m, page[i]);
@@ -179,6 +204,7 @@ struct mem_object *mem_object_make(struct mem_step *t, uint32_t slot, uint64_t s
 	o->kind = (uint8_t)kind;
 	if (kind == MEM_SPACE) {
 		o->owner = t->client;
+		mem_payer(t)->refs++;
 		m->stats.spaces++;
 	} else {
 		m->stats.refs++;
@@ -193,10 +219,13 @@ void mem_object_end(struct mem_model *m, struct mem_object *o)
 	for (uint32_t i = 0; i < o->pages.n; i++)
 		page_drop(m, o->pages.at[i].page);
 	o->pages.n = 0;
-	if (o->kind == MEM_SPACE)
+	if (o->kind == MEM_SPACE) {
+		m->tenant[m->client[o->owner].tenant].pages -= o->charge;
+		m->tenant[m->client[o->owner].tenant].refs--;
 		m->stats.spaces--;
-	else
+	} else {
 		m->stats.refs--;
+	}
 	o->kind = MEM_NONE;
 	o->serial = 0;
 }
@@ -255,6 +284,15 @@ static uint64_t range(const struct mem_model *m, const struct mem_object *o, uin
 	return sole;
 }
 
+/* What an object is charged once [first, end) has pages. */
+static uint32_t charge_with(const struct mem_model *m, const struct mem_object *o, uint64_t first,
+			    uint64_t end)
+{
+	uint32_t i = lower(&o->pages, first), there = lower(&o->pages, end) - i;
+
+	return mem_pay_charge(m, o->base, o->view.len, o->charge + (end - first) - there);
+}
+
 static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, bool placed)
 {
 	struct mem_model *m = t->m;
@@ -287,10 +325,17 @@ bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset,
 {
 	struct mem_model *m = t->m;
 	uint64_t first, end, sole = range(m, o, offset, len, &first, &end);
+	uint32_t charge = charge_with(m, o, first, end);
 	bool placed = t->placed != 0;
 
 	if (!placed && end - first - sole > m->cfg.pages - m->page_used - m->placed)
 		return false;
+	if (o->kind == MEM_SPACE) {
+		if (charge > o->charge && !mem_pay_room(m, mem_payer(t), charge - o->charge, 0))
+			return false;
+		mem_payer(t)->pages += charge - o->charge;
+		o->charge = charge;
+	}
 	m->placed -= t->placed;
 	t->placed = 0;
 	for (; first < end; first++)
@@ -310,6 +355,7 @@ void mem_object_pin(struct mem_step *t, const struct mem_object *o, uint64_t off
 
 		m->stats.pages_pinned += m->page[page].pins++ == 0;
 		t->done->page[t->done->pages++] = page;
+		mem_payer(t)->pinned++;
 	}
 	mem_view_slice(&t->done->bytes, &o->view, offset, len);
 }

@@ -12,7 +12,7 @@
 #include "sim/mem_bytes.h"
 #include "sim/sim.h"
 
-enum { MEM_CLIENTS = 64 };
+enum { MEM_CLIENTS = 64, MEM_TENANTS = 3 };
 
 struct mem_page {
 	uint32_t refs, pins;
@@ -33,7 +33,9 @@ struct mem_object {
 	uint32_t owner; /* space */
 	uint32_t base;  /* of its bytes in its first page */
 	uint8_t kind;
-	bool handed; /* somebody else has adopted it */
+	bool handed;            /* somebody else has adopted it */
+	uint32_t charge;        /* pages that are paid for it */
+	uint32_t payer, stakes; /* the tenant that pays once for so many holds and grants */
 	struct mem_pages pages;
 	struct mem_view view;
 };
@@ -42,18 +44,20 @@ struct mem_grant {
 	lend_ns expires;
 	uint32_t object, left;
 	uint8_t kind;
+	uint8_t tenant;
 };
 struct mem_record {
 	uint64_t id; /* 0: none */
 	uint64_t serial, grant;
 	lend_ns expires;
 	uint32_t slot;
-	uint8_t kind, status, forgot, held, len;
+	uint8_t kind, status, forgot, held, len, tenant;
 	uint8_t reply[LEND_MEMREF_LEN];
 };
 struct mem_client {
 	uint32_t incarnation; /* 0: none */
 	uint32_t number;
+	uint32_t tenant;
 	uint64_t low;
 };
 struct mem_incarnation {
@@ -78,6 +82,11 @@ struct mem_model {
 	uint32_t nodes;  /* that the store had in use before the operation */
 	bool late;       /* it once let go of something bit by bit */
 	uint32_t placed; /* pages that messages under way land in */
+	struct mem_tenant {
+		struct lend_store_quota quota;
+		uint64_t pages, pinned; /* pages: those that land, too */
+		uint32_t refs, clients;
+	} tenant[MEM_TENANTS];
 	uint64_t serial, grant_serial;
 	uint32_t life;
 	lend_ns grant_next, lease_next; /* nothing ends before */
@@ -107,7 +116,9 @@ void mem_model_open(struct mem_model *m, struct sim *sim, uint32_t node,
 		    const struct lend_store_config *cfg, struct lend_store *store);
 void mem_model_close(struct mem_model *m);
 void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_done *done);
-void mem_model_unpin(struct mem_model *m, const uint32_t *page, uint32_t n);
+void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page, uint32_t n);
+/* A message that landed in so many pages is gone. */
+void mem_model_unplace(struct mem_model *m, uint32_t tenant, uint32_t pages);
 void mem_model_tick(struct mem_model *m);
 void mem_model_hangup(struct mem_model *m, uint64_t who);
 /* What a message of this operation must get frames for: how many, or 0. */
@@ -140,7 +151,7 @@ bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset,
 void mem_object_pin(struct mem_step *t, const struct mem_object *o, uint64_t offset, uint64_t len);
 /* grants */
 struct mem_grant *mem_grant_add(struct mem_model *m, uint32_t slot, uint8_t kind, uint32_t left,
-				lend_ns expires);
+				lend_ns expires, uint32_t tenant);
 struct mem_grant *mem_grant_find(struct mem_model *m, uint64_t serial);
 struct mem_grant *mem_grant_next(struct mem_model *m, uint32_t slot);
 void mem_grant_use(struct mem_model *m, struct mem_grant *g);
@@ -153,6 +164,21 @@ static inline bool mem_holds(const struct mem_object *o, uint32_t client)
 }
 void mem_hold(struct mem_model *m, struct mem_object *o, uint32_t client);
 void mem_unhold(struct mem_model *m, struct mem_object *o, uint32_t client);
+/* who pays (mem_pay) */
+static inline uint32_t mem_tenant_of(uint64_t who)
+{
+	return (uint32_t)((who ^ who >> 32) % MEM_TENANTS);
+}
+static inline struct mem_tenant *mem_payer(struct mem_step *t)
+{
+	return &t->m->tenant[t->m->client[t->client].tenant];
+}
+bool mem_pay_room(const struct mem_model *m, const struct mem_tenant *t, uint64_t pages,
+		  uint32_t refs);
+uint32_t mem_pay_charge(const struct mem_model *m, uint64_t base, uint64_t len, uint64_t pages);
+uint64_t mem_stake_cost(const struct mem_object *o, uint32_t tenant);
+void mem_stake_add(struct mem_model *m, struct mem_object *o, uint32_t tenant);
+void mem_stake_drop(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 /* clients and leases */
 uint32_t mem_tenant_find(struct mem_model *m, uint64_t who, uint32_t number);
 uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t number);

@@ -36,14 +36,17 @@ static bool object_room(const struct mem_model *m)
 	return room;
 }
 
-static bool terms_room(const struct mem_model *m, const struct lend_memterms *terms)
+static bool terms_room(struct mem_step *t, bool consume)
 {
+	const struct mem_model *m = t->m;
+	const struct lend_memterms *terms = &t->op->terms;
+	uint32_t refs = (terms->kind == LEND_TERMS_SHARED) + 1u - consume;
 	bool room = (terms->kind == LEND_TERMS_TRANSFER || m->stats.holds < m->cfg.holds) &&
 		    (terms->kind == LEND_TERMS_OWNED || m->stats.grants < m->cfg.grants);
 
 	if (!room)
 		SIM_MARK(m->sim, mem_keepers_full);
-	return room;
+	return room && mem_pay_room(m, mem_payer(t), 0, refs);
 }
 
 enum lend_mem_status mem_ops_find(const struct mem_step *t, const struct lend_memref *ref,
@@ -104,10 +107,11 @@ static void apply_terms(struct mem_step *t, struct mem_object *o)
 		t->record.held = 1;
 	}
 	if (terms->kind != LEND_TERMS_OWNED)
-		t->record.grant = mem_grant_add(m, mem_ops_slot(m, o), terms->kind,
-						terms->kind == LEND_TERMS_TRANSFER ? 1 : terms->n,
-						m->sim->now + terms->ttl)
-				      ->serial;
+		t->record.grant =
+		    mem_grant_add(m, mem_ops_slot(m, o), terms->kind,
+				  terms->kind == LEND_TERMS_TRANSFER ? 1 : terms->n,
+				  m->sim->now + terms->ttl, m->client[t->client].tenant)
+			->serial;
 }
 
 /* The reply names a new snapshot, signed and whole. */
@@ -158,7 +162,7 @@ static enum lend_mem_status put(struct mem_step *t)
 	uint64_t len = t->op->len, pages = (len + LEND_MEM_PAGE - 1) / LEND_MEM_PAGE;
 	struct mem_object *o;
 
-	if (!object_room(m) || !terms_room(m, &t->op->terms))
+	if (!object_room(m) || !terms_room(t, false) || !mem_pay_room(m, mem_payer(t), pages, 0))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (!t->placed && pages > m->cfg.pages - m->page_used - m->placed) {
 		SIM_MARK(m->sim, mem_pages_full);
@@ -169,6 +173,7 @@ static enum lend_mem_status put(struct mem_step *t)
 	mem_ops_must(t);
 	o = new_snapshot(t, len);
 	mem_object_touch(t, o, 0, len);
+	o->charge = (uint32_t)pages;
 	mem_view_write(&o->view, 0, len, version_of(t));
 	apply_terms(t, o);
 	return LEND_MEM_OK;
@@ -195,6 +200,17 @@ static enum lend_mem_status find_range(const struct mem_step *t, struct mem_obje
 								 : LEND_MEM_OUT_OF_RANGE;
 }
 
+static bool pin_room(struct mem_step *t)
+{
+	const struct mem_tenant *payer = mem_payer(t);
+	uint64_t pages = (t->op->len + LEND_MEM_PAGE - 1) / LEND_MEM_PAGE;
+
+	if (!pages || !payer->pinned || payer->pinned + pages <= payer->quota.pages)
+		return true;
+	SIM_MARK(t->m->sim, mem_pins_over_quota);
+	return false;
+}
+
 enum lend_mem_status mem_ops_read(struct mem_step *t)
 {
 	enum lend_mem_status status;
@@ -213,6 +229,8 @@ enum lend_mem_status mem_ops_read(struct mem_step *t)
 	}
 	if (status)
 		return status;
+	if (!pin_room(t))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	mem_object_pin(t, o, first + t->op->offset, t->op->len);
 	if (o->handed)
@@ -248,7 +266,7 @@ static enum lend_mem_status alloc(struct mem_step *t)
 {
 	if (t->op->len > LEND_MEMREF_ROOT_MAX)
 		return LEND_MEM_OUT_OF_RANGE;
-	if (!object_room(t->m))
+	if (!object_room(t->m) || !mem_pay_room(t->m, mem_payer(t), 0, 1))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	(void)new_space(t, t->op->len, 16);
@@ -276,21 +294,27 @@ static enum lend_mem_status write(struct mem_step *t)
 static enum lend_mem_status seal(struct mem_step *t)
 {
 	struct mem_object *space, *o;
+	uint32_t charge;
+	bool consume;
 	enum lend_mem_status status = find_range(t, &space);
 
 	if (status)
 		return status;
-	if (!object_room(t->m) || !terms_room(t->m, &t->op->terms) || short_of(t, NODES_SHARE))
+	consume = t->op->flags & LEND_MEMOP_CONSUME;
+	charge = mem_pay_charge(t->m, space->base + t->op->offset, t->op->len, space->charge);
+	if (!object_room(t->m) || !terms_room(t, consume) ||
+	    (!consume && !mem_pay_room(t->m, mem_payer(t), charge, 0)) || short_of(t, NODES_SHARE))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	/* Its slot may be that of the space that ends. */
 	mem_object_share(t->m, &t->m->object[0], space, t->op->offset, t->op->len);
-	if (t->op->flags & LEND_MEMOP_CONSUME) {
+	if (consume) {
 		mem_object_end(t->m, space);
 		SIM_MARK(t->m->sim, mem_seal_consume);
 	}
 	o = new_snapshot(t, t->op->len);
 	mem_object_move(o, &t->m->object[0]);
+	o->charge = charge;
 	apply_terms(t, o);
 	return LEND_MEM_OK;
 }
@@ -298,15 +322,20 @@ static enum lend_mem_status seal(struct mem_step *t)
 static enum lend_mem_status map(struct mem_step *t)
 {
 	struct mem_object *from, *o;
+	uint32_t charge;
 	uint64_t first, len = range_of(&t->op->ref, &first);
 	enum lend_mem_status status = mem_ops_find(t, &t->op->ref, LEND_RIGHT_MAP, &from);
 
 	if (status)
 		return status;
-	if (!object_room(t->m) || short_of(t, NODES_SHARE))
+	charge = mem_pay_charge(t->m, from->base + first, len, from->charge);
+	if (!object_room(t->m) || !mem_pay_room(t->m, mem_payer(t), charge, 1) ||
+	    short_of(t, NODES_SHARE))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	o = new_space(t, len, 24);
+	o->charge = charge;
+	mem_payer(t)->pages += charge;
 	mem_object_share(t->m, o, from, first, len);
 	return LEND_MEM_OK;
 }

@@ -117,7 +117,9 @@ static void run_again(struct sim *sim, uint32_t node, const struct lend_store_in
 	same.placement = 0;
 	lend_store_exec(store, sim->now, &same, &s->again);
 	if (s->again.pinned)
-		lend_store_done(store, s->again.seg, s->again.n);
+		lend_store_done(store, in->tenant, s->again.seg, s->again.n);
+	if (s->out.pinned && s->again.status == LEND_MEM_RESOURCE_EXHAUSTED)
+		return; /* the first one's pages are under way, and its tenant may have no more */
 	SIM_CHECK(sim, s->again.status == s->out.status && s->again.len == s->out.len,
 		  "node %u: %s once more says %u instead of %u", node,
 		  mem_op_name(op ? op->kind : 0), s->again.status, s->out.status);
@@ -212,6 +214,7 @@ static uint32_t reply_pages(struct sim *sim, uint32_t node, const struct mem_don
 	if (done->pages)
 		memcpy(r->page, done->page, done->pages * sizeof(*r->page));
 	r->segs = s->out.n;
+	r->tenant = s->out.tenant;
 	r->pages = done->pages;
 	r->bytes = done->bytes;
 	r->buf = mem_serve_wrap(sim, node, 0, s->out.seg, s->out.n);
@@ -293,7 +296,8 @@ static void serve(struct sim *sim, uint32_t node, const struct lend_event *e, co
 	struct mem_server *s = at(sim, node);
 	uint8_t head[LEND_MEMOP_FIXED_MAX], refs[LEND_MEM_BATCH_MAX * LEND_MEMREF_LEN];
 	struct mem_done done = {.page = s->page};
-	struct lend_store_in in = {.incarnation = who, .seg = s->seg};
+	struct lend_store_in in = {
+	    .incarnation = who, .seg = s->seg, .tenant = mem_tenant_of(lend_load_u64(who))};
 	struct mem_in m = {.who = lend_load_u64(who), .refs = refs, .out = &s->out};
 	struct lend_memop op;
 	struct mem_op *mine;

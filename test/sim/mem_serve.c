@@ -51,6 +51,13 @@ static void configure(struct sim *sim, uint32_t node)
 	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: the larger objects go bit by bit */
 	if (sim->mem->sparse)
 		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
+	s->cfg.tenants = MEM_TENANTS;
+	for (uint32_t i = 0; i < MEM_TENANTS; i++)
+		s->quota[i] = (struct lend_store_quota){
+		    .pages = lend_rng_below(&r, 2) ? UINT64_MAX : p->pages / pick(&r, 2, 8, 32) + 1,
+		    .refs = lend_rng_below(&r, 2) ? UINT32_MAX : pick(&r, 4, 8, 16),
+		    .clients = lend_rng_below(&r, 4) ? UINT32_MAX : pick(&r, 1, all / 2 + 1, all),
+		};
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	for (int i = 0; i < 16; i++)
 		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);
@@ -71,6 +78,10 @@ void sim_mem_birth(struct sim *sim, uint32_t node)
 	LEND_CHECK(n->store && n->pages && s->session);
 	lend_store_init(n->store, &s->cfg, n->pages, sim->now);
 	mem_model_open(&s->model, sim, node, &s->cfg, n->store);
+	for (uint32_t i = 0; i < MEM_TENANTS; i++) {
+		lend_store_set_quota(n->store, i, &s->quota[i]);
+		s->model.tenant[i].quota = s->quota[i];
+	}
 	s->scratch = malloc(lend_store_audit_size(n->store));
 	LEND_CHECK(s->scratch);
 }
@@ -168,7 +179,7 @@ static void sweep(struct sim *sim, uint32_t node)
 			continue;
 		l->buf = 0;
 		lend_store_unplace(n->store, l->placement);
-		s->model.placed -= l->pages;
+		mem_model_unplace(&s->model, l->tenant, l->pages);
 		mem_model_compare(&s->model, "a message that died");
 		SIM_MARK(sim, mem_placement_undone);
 	}
@@ -255,7 +266,9 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (!l->placement)
 		return 0;
 	l->pages = want;
+	l->tenant = mem_tenant_of(lend_load_u64(who));
 	s->model.placed += want;
+	s->model.tenant[l->tenant].pages += want;
 	mem_model_compare(&s->model, "place");
 	SIM_MARK(sim, mem_placed);
 	l->buf = sim_node_wrap(sim, node, l->fixed, fixed);
@@ -277,8 +290,8 @@ void sim_mem_reply_end(struct sim *sim, uint32_t node, uint32_t buf)
 		if (r->buf != buf)
 			continue;
 		mem_serve_check(sim, node, r->seg, r->segs, &r->bytes, "that was read until now");
-		lend_store_done(sim->node[node].store, r->seg, r->segs);
-		mem_model_unpin(&s->model, r->page, r->pages);
+		lend_store_done(sim->node[node].store, r->tenant, r->seg, r->segs);
+		mem_model_unpin(&s->model, r->tenant, r->page, r->pages);
 		mem_model_compare(&s->model, "the end of a reply");
 		r->buf = 0;
 		break;

@@ -7,6 +7,7 @@ enum lend_mem_status mem_ops_adopt(struct mem_step *t)
 	struct mem_model *m = t->m;
 	struct mem_object *o;
 	struct mem_grant *g;
+	uint32_t tenant;
 	enum lend_mem_status status = mem_ops_find(t, &t->op->ref, 0, &o);
 
 	if (status)
@@ -22,10 +23,16 @@ enum lend_mem_status mem_ops_adopt(struct mem_step *t)
 		SIM_MARK(m->sim, mem_adopt_refused);
 		return LEND_MEM_FAILED_PRECONDITION;
 	}
+	tenant = m->client[t->client].tenant;
 	if (m->stats.holds == m->cfg.holds) {
 		SIM_MARK(m->sim, mem_keepers_full);
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	}
+	if ((g->kind != LEND_TERMS_TRANSFER || g->tenant != tenant) &&
+	    !mem_pay_room(m, mem_payer(t), mem_stake_cost(o, tenant), 1))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	if (g->kind == LEND_TERMS_TRANSFER && g->tenant != tenant && !o->held)
+		SIM_MARK(m->sim, mem_charge_moved);
 	mem_ops_must(t);
 	if (g->kind == LEND_TERMS_TRANSFER && !o->held)
 		SIM_MARK(m->sim, mem_adopt_only_keeper);
@@ -33,6 +40,7 @@ enum lend_mem_status mem_ops_adopt(struct mem_step *t)
 		SIM_MARK(m->sim, mem_adopt_last_share);
 	t->record.held = 1;
 	t->record.grant = g->serial;
+	t->record.tenant = g->tenant;
 	t->record.expires = g->expires;
 	mem_hold(m, o, t->client);
 	mem_grant_use(m, g);
@@ -45,6 +53,7 @@ enum lend_mem_status mem_ops_grant(struct mem_step *t)
 	struct mem_model *m = t->m;
 	const struct lend_memterms *terms = &t->op->terms;
 	struct mem_object *o;
+	uint32_t tenant;
 	enum lend_mem_status status = mem_ops_find(t, &t->op->ref, LEND_RIGHT_GRANT, &o);
 
 	if (status)
@@ -57,10 +66,14 @@ enum lend_mem_status mem_ops_grant(struct mem_step *t)
 		SIM_MARK(m->sim, mem_keepers_full);
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	}
+	tenant = m->client[t->client].tenant;
+	if (terms->kind != LEND_TERMS_TRANSFER &&
+	    !mem_pay_room(m, mem_payer(t), mem_stake_cost(o, tenant), 1))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	t->record.grant = mem_grant_add(m, t->record.slot, terms->kind,
 					terms->kind == LEND_TERMS_TRANSFER ? 1 : terms->n,
-					m->sim->now + terms->ttl)
+					m->sim->now + terms->ttl, tenant)
 			      ->serial;
 	if (terms->kind == LEND_TERMS_TRANSFER) {
 		mem_unhold(m, o, t->client);

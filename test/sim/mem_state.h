@@ -20,13 +20,13 @@ enum {
 /* A message that lands in frames of the store. */
 struct mem_landing {
 	uint32_t buf; /* head of its chain; 0: free */
-	uint32_t placement, pages;
+	uint32_t placement, pages, tenant;
 	uint8_t fixed[LEND_MEMOP_FIXED_MAX];
 };
 /* A reply of pages. */
 struct mem_reply {
 	uint32_t buf; /* head of its chain; 0: free */
-	uint32_t segs, pages;
+	uint32_t segs, pages, tenant;
 	struct lend_store_seg *seg;
 	uint32_t *page; /* the model's */
 	uint32_t seg_cap, page_cap;
@@ -39,6 +39,7 @@ struct mem_session {
 struct mem_server {
 	struct mem_model model;
 	struct lend_store_config cfg;
+	struct lend_store_quota quota[MEM_TENANTS];
 	struct mem_session *session; /* by index */
 	struct mem_landing landing[MEM_LANDINGS];
 	struct mem_reply *reply;

@@ -127,7 +127,7 @@ Test(store_audit, bytes_where_none_may_be)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_BYE_CLIENT};
 
-	lend_store_done(k->store, k->out.seg, k->out.n);
+	lend_store_done(k->store, 0, k->out.seg, k->out.n);
 	cr_assert_eq(kit_do(k, &giver, &op, NULL), LEND_MEM_OK);
 	lend_store_tick(k->store, k->now + 1000); /* the grant ends */
 	kit_audit(k);

@@ -116,10 +116,10 @@ Test(store_edges, a_request_of_no_bytes)
 {
 	struct lend_store_seg none = {NULL, 0};
 
-	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, NULL, 0, 0},
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, NULL, 0, 0, 0},
 			   &k->out),
 	   INVALID_ARGUMENT);
-	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, &none, 1, 0},
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, &none, 1, 0, 0},
 			   &k->out),
 	   INVALID_ARGUMENT);
 }
@@ -136,8 +136,8 @@ static enum lend_mem_status placed(struct lend_memop *op, const struct lend_memo
 
 	cr_assert_neq(p, 0);
 	in[0].len = lend_memop_encode(other, head);
-	return lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, in, 2, p},
-			       &k->out);
+	return lend_store_exec(k->store, k->now,
+			       &(struct lend_store_in){a.incarnation, in, 2, p, 0}, &k->out);
 }
 
 Test(store_edges, a_placement_for_another_operation)

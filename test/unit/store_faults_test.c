@@ -285,7 +285,7 @@ Test(store_faults, hostile_bytes_get_a_typed_answer)
 		n = lend_memop_encode(&op, head) + (uint32_t)lend_memop_payload(&op);
 		for (uint32_t bit = 0; bit < n * 8; bit++) {
 			struct lend_store_seg seg = {head, n};
-			struct lend_store_in in = {a.incarnation, &seg, 1, 0};
+			struct lend_store_in in = {a.incarnation, &seg, 1, 0, 0};
 
 			head[bit / 8] ^= (uint8_t)(1u << bit % 8);
 			if (head[0] == LEND_MEMOP_BYE_CLIENT) {
@@ -297,7 +297,7 @@ Test(store_faults, hostile_bytes_get_a_typed_answer)
 			if (k->out.status)
 				cr_assert_eq(k->out.n, 0);
 			if (k->out.pinned)
-				lend_store_done(k->store, k->out.seg, k->out.n);
+				lend_store_done(k->store, 0, k->out.seg, k->out.n);
 			for (seg.len = bit % 8 ? n : 0; seg.len < n; seg.len++)
 				lend_store_exec(k->store, k->now, &in, &k->out);
 			head[bit / 8] ^= (uint8_t)(1u << bit % 8);

@@ -73,7 +73,7 @@ Test(store, write_under_a_reply_leaves_the_reply_alone)
 	reply = k->out;
 	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 9, (uint8_t[9]){0}));
 	cr_assert_eq(memcmp(reply.seg[0].data, data, 4096), 0);
-	lend_store_done(k->store, reply.seg, reply.n);
+	lend_store_done(k->store, 0, reply.seg, reply.n);
 	cr_assert_eq(kit_stats(k).pages_used, 1);
 	cr_assert_eq(kit_stats(k).cow_copies, 0);
 }
@@ -196,8 +196,8 @@ Test(store, placed_put_and_write_copy_nothing)
 	for (uint32_t i = 1; i <= n; at += seg[i++].len)
 		memcpy(seg[i].data, data + at, seg[i].len);
 	cr_assert_eq(at, 9000);
-	OK(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, seg, n + 1, p},
-			   &k->out));
+	OK(lend_store_exec(k->store, k->now,
+			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out));
 	cr_assert(lend_memref_decode(k->out.head, &ref));
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	OK(kit_get(k, &b, &ref, 0, 9000, back));
@@ -218,8 +218,8 @@ Test(store, placed_put_and_write_copy_nothing)
 	at = 0;
 	for (uint32_t i = 1; i <= n; at += seg[i++].len)
 		memset(seg[i].data, 0xee, seg[i].len);
-	OK(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, seg, n + 1, p},
-			   &k->out));
+	OK(lend_store_exec(k->store, k->now,
+			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out));
 	a.id = 3;
 	OK(kit_space_op(k, &a, LEND_MEMOP_READ, &space, 0, 9000, back));
 	for (int i = 0; i < 9000; i++)
@@ -242,8 +242,8 @@ Test(store, placed_put_and_write_copy_nothing)
 	op.life--;
 	p = place(&a, &op, seg, &n, head);
 	lend_store_hangup(k->store, a.incarnation);
-	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, seg, n + 1, p},
-			   &k->out),
+	IS(lend_store_exec(k->store, k->now,
+			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out),
 	   ABORTED);
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }

@@ -17,6 +17,7 @@ struct kit {
 	void *pages, *scratch;
 	size_t size;
 	lend_ns now;
+	uint32_t tenant; /* who calls */
 	struct lend_store_out out;
 };
 
@@ -90,7 +91,7 @@ KIT enum lend_mem_status kit_exec(struct kit *k, const struct who *w, const stru
 				       {head + n / 2, n - n / 2},
 				       {(void *)(uintptr_t)payload, part},
 				       {(uint8_t *)(uintptr_t)payload + part, len - part}};
-	struct lend_store_in in = {w->incarnation, seg, len ? 5 : 3, 0};
+	struct lend_store_in in = {w->incarnation, seg, len ? 5 : 3, 0, k->tenant};
 
 	return lend_store_exec(k->store, k->now, &in, &k->out);
 }
@@ -146,7 +147,7 @@ KIT void kit_collect(struct kit *k, void *to)
 	}
 	cr_assert_eq(at, k->out.len);
 	if (k->out.pinned)
-		lend_store_done(k->store, k->out.seg, k->out.n);
+		lend_store_done(k->store, k->out.tenant, k->out.seg, k->out.n);
 }
 
 KIT enum lend_mem_status kit_get(struct kit *k, struct who *w, const struct lend_memref *ref,

@@ -1,0 +1,236 @@
+/* Goal: a tenant keeps no more pages, references, clients and replies under way than its quota, is
+ * refused at once, pays for what it holds and not for what others do, and cannot speak for
+ * another's process. Method: scripts with two tenants; after each step the bill is compared with
+ * what it must be, in numbers, and the audit counts it anew. */
+#include "unit/storesuite.h"
+
+enum { RICH, POOR, PAGES = 8 };
+
+static void quota(uint32_t tenant, uint64_t pages, uint32_t refs, uint32_t clients)
+{
+	lend_store_set_quota(k->store, tenant, &(struct lend_store_quota){pages, refs, clients});
+}
+
+static void bill(uint32_t tenant, uint64_t pages, uint32_t refs)
+{
+	struct lend_store_usage use;
+
+	kit_audit(k);
+	lend_store_usage(k->store, tenant, &use);
+	cr_assert_eq(use.pages, pages, "tenant %u pays %llu pages, must pay %llu", tenant,
+		     (unsigned long long)use.pages, (unsigned long long)pages);
+	cr_assert_eq(use.refs, refs, "tenant %u has %u references, must have %u", tenant, use.refs,
+		     refs);
+}
+
+/* a is of the rich tenant, b of the poor one. */
+static void open_two(void)
+{
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	memset(data, 7, sizeof(data));
+	k = kit_open(64, 1);
+	OK(kit_hello(k, &a, 1, 1));
+	k->tenant = POOR;
+	OK(kit_hello(k, &b, 2, 1));
+	quota(POOR, PAGES, 4, 2);
+}
+
+static void as(uint32_t tenant)
+{
+	k->tenant = tenant;
+}
+
+static void close_two(void)
+{
+	lend_store_hangup(k->store, a.incarnation);
+	lend_store_hangup(k->store, b.incarnation);
+	while (kit_stats(k).grants)
+		kit_next_deadline(k);
+	bill(RICH, 0, 0);
+	bill(POOR, 0, 0);
+	kit_close(k);
+}
+
+TestSuite(store_tenant, .init = open_two, .fini = close_two);
+
+Test(store_tenant, pages_end_at_the_quota)
+{
+	struct lend_memref one, two;
+
+	OK(kit_put(k, &b, data, PAGES * 4096, kit_owned, &one));
+	bill(POOR, PAGES, 1);
+	IS(kit_put(k, &b, data, 1, kit_owned, &two), RESOURCE_EXHAUSTED);
+	cr_assert_eq(kit_stats(k).over_quota, 1);
+	OK(kit_put(k, &b, data, 0, kit_owned, &two));
+	OK(kit_release(k, &b, &one));
+	bill(POOR, 0, 1);
+	OK(kit_put(k, &b, data, PAGES * 4096, kit_owned, &one));
+	as(RICH);
+	OK(kit_put(k, &a, data, 32 * 4096, kit_owned, &two)); /* others go on */
+}
+
+Test(store_tenant, references_end_at_the_quota)
+{
+	struct lend_memref ref;
+	struct lend_memspace space;
+
+	OK(kit_put(k, &b, data, 1, shared, &ref)); /* a hold and a grant */
+	OK(kit_alloc(k, &b, 1 << 20, &space));
+	bill(POOR, 1, 3); /* one page, however many stakes */
+	IS(kit_put(k, &b, data, 1, shared, &ref), RESOURCE_EXHAUSTED);
+	OK(kit_put(k, &b, data, 1, kit_owned, &ref));
+	bill(POOR, 2, 4);
+	IS(kit_alloc(k, &b, 1, &space), RESOURCE_EXHAUSTED);
+	IS(kit_map(k, &b, &ref, &space), RESOURCE_EXHAUSTED);
+	IS(kit_grant(k, &b, &ref, shared), RESOURCE_EXHAUSTED);
+	OK(kit_grant(k, &b, &ref, transfer)); /* gives one for it */
+	bill(POOR, 2, 4);
+}
+
+Test(store_tenant, clients_end_at_the_quota)
+{
+	struct who c = {.number = 0}, d = {.number = 0};
+
+	OK(kit_hello(k, &c, 3, 1));
+	IS(kit_hello(k, &d, 4, 1), RESOURCE_EXHAUSTED);
+	lend_store_hangup(k->store, c.incarnation);
+	OK(kit_hello(k, &d, 4, 1));
+	lend_store_hangup(k->store, d.incarnation);
+}
+
+Test(store_tenant, a_space_is_charged_as_it_is_written)
+{
+	struct lend_memspace space;
+	struct lend_memref ref;
+
+	OK(kit_alloc(k, &b, 1 << 30, &space));
+	bill(POOR, 0, 1);
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 4000, 200, data));
+	bill(POOR, 2, 1);
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* the same pages */
+	bill(POOR, 2, 1);
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 20, 2 * 4096, data));
+	OK(kit_seal(k, &b, &space, 0, 1 << 30, kit_owned, &ref));
+	bill(POOR, 8, 2);
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* copies are paid */
+	IS(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 21, 1, data), RESOURCE_EXHAUSTED);
+	OK(kit_release(k, &b, &ref));
+	bill(POOR, 4, 1);
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 21, 1, data));
+	bill(POOR, 5, 1);
+}
+
+Test(store_tenant, a_claim_moves_the_charge)
+{
+	struct lend_memref ref, big;
+
+	as(RICH);
+	OK(kit_put(k, &a, data, 5 * 4096, transfer, &ref));
+	OK(kit_put(k, &a, data, 9 * 4096, transfer, &big));
+	bill(RICH, 14, 2);
+	as(POOR);
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	bill(RICH, 9, 1);
+	bill(POOR, 5, 1);
+	IS(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &big), RESOURCE_EXHAUSTED);
+	bill(RICH, 9, 1);
+	OK(kit_get(k, &b, &big, 0, 9 * 4096, back)); /* reading needs no claim */
+}
+
+Test(store_tenant, forgotten_claims_go_back_to_who_paid)
+{
+	struct lend_memref ref;
+	uint8_t forgot;
+
+	as(RICH);
+	OK(kit_put(k, &a, data, 5 * 4096, transfer, &ref));
+	as(POOR);
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	b.low = b.id;
+	quota(RICH, 1, 1, 9); /* nothing is lost for want of a quota */
+	OK(kit_forget(k, &b, b.id, &forgot));
+	bill(RICH, 5, 1);
+	bill(POOR, 0, 0);
+}
+
+Test(store_tenant, nobody_pays_for_what_others_let_go)
+{
+	struct lend_memref ref;
+
+	as(RICH);
+	OK(kit_put(k, &a, data, 3 * 4096, shared, &ref));
+	as(POOR);
+	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
+	bill(RICH, 3, 2);
+	bill(POOR, 3, 1);
+	as(RICH);
+	OK(kit_release(k, &a, &ref));
+	bill(RICH, 3, 1); /* the grant keeps it */
+	bill(POOR, 3, 1);
+	k->now += 11 * S;
+	lend_store_tick(k->store, k->now);
+	bill(RICH, 0, 0);
+	bill(POOR, 3, 1);
+}
+
+Test(store_tenant, replies_under_way)
+{
+	struct lend_memop op = {.kind = LEND_MEMOP_GET, .len = 9 * 4096};
+	struct lend_store_out first;
+	struct lend_memref ref;
+
+	as(RICH);
+	OK(kit_put(k, &a, data, 9 * 4096, kit_owned, &ref));
+	op.ref = ref;
+	as(POOR);
+	OK(kit_do(k, &b, &op, NULL)); /* one alone always may */
+	first = k->out;
+	op.len = 1;
+	IS(kit_do(k, &b, &op, NULL), RESOURCE_EXHAUSTED);
+	as(RICH);
+	OK(kit_do(k, &a, &op, NULL));
+	kit_collect(k, back);
+	as(POOR);
+	lend_store_done(k->store, first.tenant, first.seg, first.n);
+	OK(kit_do(k, &b, &op, NULL));
+	kit_collect(k, back);
+}
+
+Test(store_tenant, pages_that_a_message_lands_in)
+{
+	struct lend_memop op = {.kind = LEND_MEMOP_PUT, .len = PAGES * 4096};
+	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
+	uint8_t head[LEND_MEMOP_FIXED_MAX];
+	uint32_t n, segs, fixed, landing;
+
+	op.client = b.number;
+	op.life = b.life;
+	op.id = op.low = ++b.id;
+	n = lend_memop_encode(&op, head);
+	landing =
+	    lend_store_place(k->store, b.incarnation, head, n, n + op.len, seg, &segs, &fixed);
+	cr_assert(landing);
+	bill(POOR, PAGES, 0);
+	op.id = ++b.id;
+	n = lend_memop_encode(&op, head);
+	cr_assert_eq(
+	    lend_store_place(k->store, b.incarnation, head, n, n + op.len, seg, &segs, &fixed), 0);
+	lend_store_unplace(k->store, landing);
+	bill(POOR, 0, 0);
+}
+
+Test(store_tenant, nobody_speaks_for_the_process_of_another)
+{
+	struct lend_memref ref;
+	struct who copy = b;
+
+	OK(kit_put(k, &b, data, 1, kit_owned, &ref));
+	as(RICH);
+	IS(kit_hello(k, &copy, 2, 1), PERMISSION_DENIED);
+	IS(kit_hello(k, &(struct who){.number = 0}, 2, 7), PERMISSION_DENIED);
+	copy = b;
+	IS(kit_release(k, &copy, &ref), PERMISSION_DENIED);
+	as(POOR);
+	OK(kit_release(k, &b, &ref));
+}
