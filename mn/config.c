@@ -2,9 +2,12 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mn/config_file.h"
 #include "mn/memory.h"
 #include "wire/memref.h"
 
@@ -19,7 +22,8 @@ static const char doc[] =
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G  for a network; tokens travel in clear\n"
     "  lend-mn --listen shm:mn0,udp:127.0.0.1:0 --size 256M --lease 5000\n"
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G --workers 4   at ports 7000 to 7003\n"
-    "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end";
+    "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end\n"
+    "  lend-mn --config /etc/lend/mn.yaml --size 2G  the rest from a file: lend.yaml(5)";
 
 static const struct argp_option options[] = {
     {"listen", 'l', "ADDR[,ADDR...]", 0,
@@ -43,8 +47,35 @@ static const struct argp_option options[] = {
     {"capture", 'C', "FILE", 0, "Write every datagram to this pcapng file", 0},
     {"capture-limit", 'L', "BYTES", 0, "Bytes of it; then it becomes FILE.1", 0},
     {"json", 'j', NULL, 0, "Print the counters as JSON on leaving", 0},
+    {"config", 'f', "FILE", 0, "Options from this YAML file; those given here count more", 0},
+    {"keep", 'k', NULL, 0,
+     "Lose nothing over a restart or a crash: pages and tables lie in files that the service "
+     "manager keeps (systemd: FileDescriptorStoreMax=)",
+     0},
+    {"drain", 'd', "MS", 0,
+     "After SIGTERM: how long replies under way may take (default 1000); a second signal ends it",
+     0},
     {0},
 };
+
+/* Where an option came from, other than the command line. */
+static char where[512];
+
+static void complain(struct argp_state *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void complain(struct argp_state *state, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!where[0])
+		argp_error(state, "%s", text);
+	fprintf(stderr, "lend-mn: %s%s\n", where, text);
+	exit(argp_err_exit_status);
+}
 
 static uint64_t number(struct argp_state *state, const char *what, const char *text, uint64_t max,
 		       bool units)
@@ -64,15 +95,56 @@ static uint64_t number(struct argp_state *state, const char *what, const char *t
 		end++;
 	}
 	if (errno || end == text || *end || *text == '-' || n < 1 || n > max)
-		argp_error(state, "--%s %s: give a number from 1 to %llu%s", what, text,
-			   (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
+		complain(state, "--%s %s: give a number from 1 to %llu%s", what, text,
+			 (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
 	return n;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state);
+
+/* A line of the file; what the command line says counts more. */
+static void apply(uint32_t option, char *value, unsigned line, void *arg)
+{
+	struct argp_state *state = arg;
+	struct mn_config *config = state->input;
+	const struct argp_option *o = &options[option];
+	bool on = !strcmp(value, "true") || !strcmp(value, "yes") || !strcmp(value, "on");
+	bool off = !strcmp(value, "false") || !strcmp(value, "no") || !strcmp(value, "off");
+
+	if (strchr(config->given, o->key))
+		return;
+	(void)snprintf(where, sizeof(where), "%s:%u: ", config->file, line);
+	if (!o->arg && !on && !off)
+		complain(state, "%s: %s: give true or false", o->name, value);
+	if (o->arg || on)
+		(void)parse(o->key, o->arg ? value : NULL, state);
+	where[0] = 0;
+}
+
+/* All of it was seen. */
+static void end(struct argp_state *state)
+{
+	struct mn_config *config = state->input;
+
+	if (config->file)
+		mn_config_file(config->file, options, "config", apply, state);
+	if (!config->listen)
+		complain(state, "say where to serve, as in --listen shm:mn0");
+}
+
+static void note(struct mn_config *config, int key)
+{
+	size_t n = strlen(config->given);
+
+	if (!where[0] && key > 0 && key < 128 && n + 1 < sizeof(config->given))
+		config->given[n] = (char)key;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct mn_config *config = state->input;
 
+	note(config, key);
 	switch (key) {
 	case 'l':
 		config->listen = arg;
@@ -82,7 +154,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'm':
 		if (!mn_memory_is_kind(arg))
-			argp_error(state, "--memory %s: give private, memfd, huge or a path", arg);
+			complain(state, "--memory %s: give private, memfd, huge or a path", arg);
 		config->memory = arg;
 		return 0;
 	case 'e':
@@ -114,12 +186,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'j':
 		config->json = true;
 		return 0;
+	case 'f':
+		config->file = arg;
+		return 0;
+	case 'k':
+		config->keep = true;
+		return 0;
+	case 'd':
+		config->drain_ms = (uint32_t)number(state, "drain", arg, 3600000, false);
+		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "%s: what is that for? addresses go behind --listen", arg);
+		complain(state, "%s: what is that for? addresses go behind --listen", arg);
 		return 0;
 	case ARGP_KEY_END:
-		if (!config->listen)
-			argp_error(state, "say where to serve, as in --listen shm:mn0");
+		end(state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -130,6 +210,7 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 {
 	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
 
-	*config = (struct mn_config){.size = UINT64_C(1) << 30, .memory = "private", .workers = 1};
+	*config = (struct mn_config){
+	    .size = UINT64_C(1) << 30, .memory = "private", .workers = 1, .drain_ms = 1000};
 	argp_parse(&argp, argc, argv, 0, NULL, config);
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "mn/config.h"
+#include "mn/keep.h"
+#include "mn/notify.h"
 #include "mn/shards.h"
 #include "mn/worker.h"
 #include "sys/rand.h"
@@ -21,13 +23,13 @@ struct node {
 	char addresses[LEND_MEMOP_TEXT_MAX + 1];
 };
 
-static atomic_bool leaving;
-static atomic_uint awake; /* workers that signals wake */
+static atomic_uint leaving; /* 1: when all is answered; 2: at once */
+static atomic_uint awake;   /* workers that signals wake */
 static struct mn_worker *woken;
 
 static void leave_all(void)
 {
-	atomic_store(&leaving, true);
+	atomic_fetch_or(&leaving, 1);
 	for (uint32_t i = 0; i < atomic_load(&awake); i++)
 		lend_stop(woken[i].ep);
 }
@@ -35,6 +37,8 @@ static void leave_all(void)
 static void leave(int signal_number)
 {
 	(void)signal_number;
+	if (atomic_load(&leaving))
+		atomic_store(&leaving, 2);
 	leave_all();
 }
 
@@ -67,8 +71,10 @@ static int open_stores(struct node *node, const struct mn_config *config)
 
 static int open_all(struct node *node, const struct mn_config *config)
 {
-	int rc;
+	int rc = config->keep ? mn_keep_check(config) : 0;
 
+	if (rc < 0)
+		return rc;
 	node->crowd = mn_crowd_open(config->workers);
 	node->worker = calloc(config->workers, sizeof(*node->worker));
 	if (!node->crowd || !node->worker)
@@ -88,7 +94,7 @@ static void watch_signals(struct node *node)
 {
 	struct sigaction act = {.sa_handler = leave};
 
-	atomic_store(&leaving, false);
+	atomic_store(&leaving, 0);
 	woken = node->worker;
 	atomic_store(&awake, node->workers);
 	sigaction(SIGTERM, &act, NULL);
@@ -98,7 +104,7 @@ static void watch_signals(struct node *node)
 
 static void say_ready(const struct node *node, const struct mn_config *config)
 {
-	char text[sizeof(node->worker->address) + 1];
+	char text[sizeof(node->worker->address) + 1], status[1024];
 
 	mn_pool_text(config, node->worker->address, text, sizeof(text));
 	printf("lend-mn: serving %" PRIu64 " bytes at %s", config->size, text);
@@ -106,6 +112,9 @@ static void say_ready(const struct node *node, const struct mn_config *config)
 		printf(" by %u workers", node->workers);
 	putchar('\n');
 	fflush(stdout);
+	(void)snprintf(status, sizeof(status), "READY=1\nSTATUS=serving at %.900s", text);
+	if (mn_notify(status, -1) < 0)
+		fprintf(stderr, "lend-mn: %s\n", lend_why());
 }
 
 /* The first failure is the one to be told. */

@@ -37,6 +37,7 @@ struct mn_serve {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_peers *peers;
+	bool refuses;
 	struct pin *pins;
 	struct pins *chunks;
 	struct landing landing[4096];
@@ -179,7 +180,7 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
 
 	in.incarnation = mn_peers_find(serve->peers, lend_request_session(serve->ep, request));
-	if (!in.incarnation) {
+	if (!in.incarnation || serve->refuses) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return;
 	}
@@ -281,6 +282,11 @@ void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, uint32_t work
 void mn_serve_hear(struct mn_serve *serve)
 {
 	mn_peers_hear(serve->peers);
+}
+
+void mn_serve_refuse(struct mn_serve *serve)
+{
+	serve->refuses = true;
 }
 
 void mn_serve_close(struct mn_serve *serve)

@@ -18,6 +18,8 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 /* As mn_peers_join() and mn_peers_hear(). */
 void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, uint32_t worker);
 void mn_serve_hear(struct mn_serve *serve);
+/* Operations are UNAVAILABLE and not run from now on. */
+void mn_serve_refuse(struct mn_serve *serve);
 /* After lend_close(ep): nothing is under way. */
 void mn_serve_close(struct mn_serve *serve);
 

@@ -6,6 +6,9 @@
 #include <sys/stat.h>
 
 #include "lend/stats.h"
+#include "mn/keep.h"
+#include "mn/notify.h"
+#include "mn/store/recover.h"
 #include "sys/cpu.h"
 #include "sys/why.h"
 
@@ -38,11 +41,65 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 		    "--memory %s: one file is one worker's; give a folder, \"memfd\" or "
 		    "\"huge\", or --workers 1",
 		    kind);
+	kind = config->keep && !strcmp(kind, "private") ? "memfd" : kind;
 	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c));
 	if (rc < 0)
 		return rc;
 	kind = strcmp(kind, "private") ? "memfd" : "private";
 	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c));
+}
+
+static int begin(struct mn_worker *worker, const struct mn_config *config,
+		 const struct lend_store_config *c)
+{
+	int rc = open_memory(worker, config, c);
+
+	if (rc < 0)
+		return rc;
+	worker->store =
+	    lend_store_init(worker->arena.base, c, worker->pages.base, lend_now(worker->ep));
+	if (config->keep)
+		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
+	if (config->keep && rc == 0)
+		rc = mn_keep_store(c->shard, MN_KEEP_ARENA, &worker->arena);
+	return rc;
+}
+
+/* The store of an earlier start, with all that it holds; none where there is nothing, or where that
+ * start was killed before it served. */
+static int go_on(struct mn_worker *worker, const struct mn_config *config,
+		 const struct lend_store_config *c)
+{
+	int pages = mn_keep_find(c->shard, MN_KEEP_PAGES);
+	int arena = mn_keep_find(c->shard, MN_KEEP_ARENA);
+	struct lend_store_config want = *c;
+	const char *why;
+	int rc;
+
+	if (pages < 0 || arena < 0)
+		return 0;
+	rc = mn_memory_adopt(&worker->pages, pages, "lend-pages", lend_store_pages_size(c));
+	if (rc == 0)
+		rc = mn_memory_adopt(&worker->arena, arena, "lend-arena", lend_store_size(c));
+	if (rc < 0)
+		return rc;
+	want.node = config->id; /* 0: whoever it was */
+	why = lend_store_mismatch(worker->arena.base, worker->arena.len, &want);
+	if (!why && !mn_keep_is_whole(c->shards)) {
+		mn_memory_close(&worker->arena);
+		mn_memory_close(&worker->pages);
+		return 0;
+	}
+	if (!why)
+		why = lend_store_recover(worker->arena.base, c, worker->pages.base,
+					 lend_now(worker->ep));
+	if (why)
+		return lend_fail(EINVAL,
+				 "--keep: what an earlier start left cannot go on: %s; start with "
+				 "the options of then, or stop the service, which drops it",
+				 why);
+	worker->store = worker->arena.base;
+	return 0;
 }
 
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
@@ -53,11 +110,13 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 
 	c.shard = worker->index;
 	worker->pin = config->pin;
-	rc = open_memory(worker, config, &c);
+	worker->keep = config->keep;
+	worker->drain_ms = config->drain_ms;
+	rc = config->keep ? go_on(worker, config, &c) : 0;
+	if (rc == 0 && !worker->store)
+		rc = begin(worker, config, &c);
 	if (rc < 0)
 		return rc;
-	worker->store =
-	    lend_store_init(worker->arena.base, &c, worker->pages.base, lend_now(worker->ep));
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;
@@ -81,12 +140,32 @@ static int turn(struct mn_worker *worker)
 	return rc;
 }
 
+/* What came is answered, nothing new is begun, replies under way go out. */
+static void drain(struct mn_worker *worker)
+{
+	lend_ns until = lend_now(worker->ep) + worker->drain_ms * UINT64_C(1000000);
+	struct lend_memstats stats;
+
+	if (worker->index == 0)
+		(void)mn_notify("STOPPING=1", -1);
+	mn_serve_refuse(worker->serve);
+	do {
+		lend_ns soon = lend_now(worker->ep) + 1000000;
+
+		(void)lend_turn(worker->ep, soon < until ? soon : until);
+		lend_store_stats(worker->store, &stats);
+	} while (stats.pages_pinned && lend_now(worker->ep) < until &&
+		 atomic_load(worker->leaving) == 1);
+}
+
 int mn_worker_run(struct mn_worker *worker)
 {
 	int rc = worker->pin ? lend_cpu_pin(lend_cpu_at((int)worker->index)) : 0;
 
 	while (!atomic_load_explicit(worker->leaving, memory_order_relaxed) && rc >= 0)
 		rc = turn(worker);
+	if (rc >= 0)
+		drain(worker);
 	return rc < 0 ? rc : 0;
 }
 
@@ -130,6 +209,8 @@ void mn_worker_close_endpoint(struct mn_worker *worker)
 		mn_crowd_wake(worker->crowd, worker->index, NULL);
 	mn_pool_close(worker->pool);
 	worker->pool = NULL;
+	if (worker->keep) /* sessions end now, and nobody hung up */
+		(void)lend_watch_sessions(worker->ep, NULL, NULL);
 	lend_stats(worker->ep, &stats);
 	worker->tx_bytes = stats.tx_bytes;
 	lend_close(worker->ep);

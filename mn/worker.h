@@ -27,9 +27,11 @@ struct mn_worker {
 	char address[LEND_MEMOP_TEXT_MAX + 1]; /* where it is reached, as lend_address() says */
 	pthread_t thread;
 	bool pin, running;
+	bool keep; /* what it holds stays for the next start */
+	uint32_t drain_ms;
 	int rc; /* of run() in a thread, with its lend_why() */
 	char why[512];
-	atomic_bool *leaving; /* borrowed: all workers' */
+	atomic_uint *leaving; /* borrowed: all workers'; 2: at once */
 	uint64_t tx_bytes;    /* after close_endpoint() */
 };
 

@@ -73,7 +73,8 @@ const char *lend_store_mismatch(const void *mem, size_t len, const struct lend_s
 		return "another version of this program wrote it";
 	if (len < lend_store_size(config) || !is_laid_out(s, config))
 		return "it was of another size, or for another number of clients";
-	if (config->shard != s->config.shard || (config->node && config->node != s->config.node))
+	if (config->shard != s->config.shard || config->shards != s->config.shards ||
+	    (config->node && config->node != s->config.node))
 		return "it was of another node";
 	return NULL;
 }

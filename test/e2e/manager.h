@@ -1,0 +1,35 @@
+/* manager - a service manager for one lend-mn: hears what it says, keeps the files that it hands
+ * over, and gives them to the next start, as systemd's file descriptor store does. */
+#ifndef TEST_E2E_MANAGER_H
+#define TEST_E2E_MANAGER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { MANAGER_FDS_MAX = 32 };
+
+struct manager {
+	int sock;
+	char path[64]; /* of NOTIFY_SOCKET: abstract */
+	struct {
+		char name[64];
+		int fd;
+	} kept[MANAGER_FDS_MAX];
+	unsigned n;
+	bool ready, stopping;
+	pid_t pid;
+};
+
+void manager_open(struct manager *m);
+void manager_close(struct manager *m);
+/* Starts lend-mn with these arguments and waits until it says READY=1; false when it ended before
+ * that. */
+bool manager_start(struct manager *m, const char *args);
+/* Ends it by a signal and waits; its exit code, or minus the signal. */
+int manager_end(struct manager *m, int signal);
+/* The kept file of that name, or -1. */
+int manager_find(const struct manager *m, const char *name);
+/* Nothing is kept any more. */
+void manager_drop(struct manager *m);
+
+#endif
