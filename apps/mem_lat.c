@@ -7,9 +7,10 @@
 #include "apps/commands.h"
 #include "apps/common/bench.h"
 #include "apps/common/line.h"
-#include "apps/common/memory.h"
 #include "apps/common/page.h"
 #include "apps/common/server.h"
+#include "apps/mem_pointer.h"
+#include "util/bits.h"
 
 enum { PUT, GET, RELEASE, WRITE, READ, OPS };
 static const char *const names[] = {"put", "get", "release", "write", "read"};
@@ -27,6 +28,7 @@ struct lat {
 	double cell[ROWS_MAX][1 + OPS];
 	unsigned rows;
 	bool sweep;
+	struct app_pointer pointer;
 };
 
 static const struct argp_option options[] = {
@@ -207,6 +209,7 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	app_report_int(&r, "size", lat->args.load.size, "bytes");
 	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
 	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
+	app_pointer_report(&lat->pointer, &r);
 	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
 	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
 	if (lat->sweep)
@@ -227,7 +230,7 @@ static void run(struct lat *lat)
 	app_bench_open(&plain, &half, APP_METHOD_ECHO);
 	app_bench_run(&plain);
 	app_bench_close(&plain);
-	most = most > half.size ? most : half.size;
+	most = lend_max_u64(most, lend_max_u64(half.size, APP_POINTER_SIZE));
 	app_pattern_init(SEED, most);
 	for (int i = 0; i < 2; i++) {
 		lat->into[i] = calloc(1, most);
@@ -239,20 +242,22 @@ static void run(struct lat *lat)
 	if (lat->sweep)
 		sweep(lat);
 	measure(lat, half.size, half.time / (lat->sweep ? 4 : 1));
+	app_pointer_measure(&lat->m, half.time / 2, &lat->pointer);
 	report(lat, &plain, line);
 	app_memory_close(&lat->m);
 	if (lat->args.plot)
 		plot(lat);
 	for (int i = 0; i < 2; i++)
 		free(lat->into[i]);
-	lat->wrong_bytes += plain.load.wrong_bytes;
+	lat->wrong_bytes += plain.load.wrong_bytes + lat->pointer.wrong_bytes;
 }
 
 static const char doc[] =
     "The time of a put, a get, a release, and of a write and a read of a private space, beside a "
-    "plain call that echoes as many bytes.\v"
+    "plain call that echoes as many bytes; and of 1 MiB as ordinary memory, beside a get.\v"
     "One operation at a time; every byte that comes back is compared.\n\n"
     "  lend mem-lat --carrier shm --size 4096\n"
+    "  lend mem-lat --pool\n"
     "  lend mem-lat --sweep --seconds 4 --plot latency.svg --json";
 
 int app_mem_lat(int argc, char **argv)

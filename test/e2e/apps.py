@@ -18,7 +18,7 @@ import unittest
 
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
 LEND, MN = str(BUILD / "lend"), str(BUILD / "lend-mn")
-SHORT = ["--seconds", "0.2"]
+SHORT, BRIEF = ["--seconds", "0.2"], ["--seconds", "0.03"]
 LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_flight", "errors", "wrong_bytes",
                "check_in_flight", "check_order", "bytes_moved_per_call"}
 
@@ -76,59 +76,71 @@ class Node:
 
 
 class Memory(unittest.TestCase):
-    def test_mem_lat(self):
+    def test_lat(self):
         for carrier in set(CARRIERS) - {"dpdk-ring"}:
             with self.subTest(carrier=carrier):
-                got = lend_json("mem-lat", "--carrier", carrier, *SHORT)
+                got = lend_json("mem-lat", "--carrier", carrier, *BRIEF)
                 self.assertGreater(got["rounds"], 0)
                 self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
                 self.assertTrue(got["check_order"])
                 for op in ("put", "get", "release", "write", "read"):
                     self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
-        self.assertEqual(lend_json("mem", "lat", *SHORT)["size"], 4096)
+        self.assertEqual(lend_json("mem", "lat", *BRIEF)["size"], 4096)
 
-    def test_mem_lat_sweep(self):
+    def test_lat_pool(self):
+        for more in (["--pool"], [], ["--carrier", "udp"]):
+            with self.subTest(more=more):
+                got = lend_json("mem-lat", *more, *BRIEF)
+                self.assertEqual((got["wrong_bytes"], got["pool"]), (0, more == ["--pool"]))
+                if more == ["--pool"]:
+                    self.assertTrue(got["pointers"])
+                if got["pointers"]:
+                    self.assertGreater(got["get_over_touch"], 0)
+                    self.assertGreater(got["first_store_ns"], 0)
+        self.assertEqual(lend_json("mem-bw", "--pool", *BRIEF)["wrong_bytes"], 0)
+
+    def test_lat_sweep(self):
         got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
         self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])
         self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
         self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
 
-    def test_mem_bw(self):
+    def test_bw(self):
         for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            for size, window in ((32, 128), (4096, 32), (20000, 2)):
+            for size, window in ((32, 128), (4096, 32), (20000, 2)) if carrier == "shm" else ((4096, 32),):
                 with self.subTest(carrier=carrier, size=size, window=window):
-                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *SHORT)
+                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *BRIEF)
                     self.assertEqual((got["wrong_bytes"], got["read_errors"], got["write_errors"]), (0, 0, 0))
                     for way in ("read_", "write_"):
                         self.assertEqual(got[way + "in_flight"], window)
                         self.assertTrue(got[way + "check_order"])
                         self.assertAlmostEqual(got[way + "gbit_per_s"], 8e-9 * size * got[way + "calls_per_s"], delta=0.01)
-        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *SHORT)
+        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *BRIEF)
         self.assertEqual([row["threads"] for row in got["rows"]], [1, 2, 3])
         self.assertEqual((got["read_in_flight"], got["wrong_bytes"]), (12, 0))
 
     def test_one_thread(self):
         for carrier in CARRIERS:
             with self.subTest(carrier=carrier):
-                got = lend_json("mem-bw", "--one-thread", "--carrier", carrier, *SHORT)
+                got = lend_json("mem-bw", "--one-thread", "--carrier", carrier, *BRIEF)
                 self.assertEqual((got["wrong_bytes"], got["one_thread"]), (0, True))
                 self.assertGreater(got["read_over_call"], 0)
                 self.assertGreater(got["read_cpu_us_per_call"], 0)
-        self.assertEqual(lend_json("mem-lat", "--one-thread", *SHORT)["wrong_bytes"], 0)
-        self.assertEqual(lend_json("cow", "--one-thread", *SHORT)["bytes_wrong"], 0)
-        self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *SHORT)["wrong_bytes"], 0)
+        self.assertEqual(lend_json("mem-lat", "--one-thread", *BRIEF)["wrong_bytes"], 0)
+        self.assertEqual(lend_json("cow", "--one-thread", *BRIEF)["bytes_wrong"], 0)
+        self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
 
-    def test_mem_bw_sweeps(self):
-        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *SHORT)
+    def test_bw_sweeps(self):
+        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *BRIEF)
         self.assertEqual([row["size"] for row in got["rows"]], [32 << i for i in range(18)])
         self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
-        got = lend_json("mem-bw", "--sweep", "window", *SHORT)
+        got = lend_json("mem-bw", "--sweep", "window", *BRIEF)
         self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
 
-    def test_snapshot_speed(self):
+    def test_rest_snapshot_speed(self):
         for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
             with self.subTest(carrier=carrier):
-                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *SHORT)
+                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *BRIEF)
                 self.assertEqual((got["wrong_bytes"], got["check_order"]), (0, True))
                 for op in ("seal", "map", "write", "free", "release"):
                     self.assertGreater(got[f"{op}_us_4k"], 0)
@@ -139,16 +151,20 @@ class Memory(unittest.TestCase):
                 self.assertEqual(got["sizes"][0]["size"], 4096)
                 self.assertIn("</svg>", (TEMP / "snap.svg").read_text())
 
-    def test_cow(self):
+    def test_rest_pool(self):
+        self.assertEqual(lend_json("cow", "--pool", *BRIEF)["bytes_wrong"], 0)
+        self.assertEqual(lend_json("snapshot-speed", "--pool", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
+
+    def test_rest_cow(self):
         for carrier in set(CARRIERS) - {"dpdk-ring"}:
             with self.subTest(carrier=carrier):
-                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *SHORT)
+                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *BRIEF)
                 self.assertEqual((got["bytes_wrong"], got["pages_used_after"]), (0, 0))
                 self.assertEqual([row["pages_copied"] for row in got["writes"]], list(range(1, 9)))
                 self.assertTrue(got["check_order"])
-        self.assertEqual(len(lend_json("cow", "--size", "12K", *SHORT)["writes"]), 3)
+        self.assertEqual(len(lend_json("cow", "--size", "12K", *BRIEF)["writes"]), 3)
 
-    def test_mem_fault(self):
+    def test_rest_mem_fault(self):
         for carrier in ("shm", "udp"):
             with self.subTest(carrier=carrier):
                 got = lend_json("mem-fault", "--carrier", carrier, "--size", "1M", "--seconds", "0.01")
@@ -159,7 +175,7 @@ class Memory(unittest.TestCase):
                 self.assertEqual(got["cache_hits"] + got["cache_misses"], rounds * 256 * 4)
                 self.assertGreater(got["scan_gb_per_s"], 0)
 
-    def test_translate(self):
+    def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
                 got = lend_json("translate", "--space", "64M", "--seconds", "0.02", *more)
