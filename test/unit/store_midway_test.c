@@ -61,8 +61,8 @@ Test(store_midway, lease_expired_while_a_put_lands)
 	for (uint32_t i = 1; i <= n; i++)
 		memset(seg[i].data, 0xee, seg[i].len);
 	seg[0] = (struct lend_store_seg){head, fixed};
-	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, seg, n + 1, p},
-			   &k->out),
+	IS(lend_store_exec(k->store, k->now,
+			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out),
 	   ABORTED);
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	OK(kit_get(k, &b, &other, 0, 9000, back));
@@ -93,7 +93,7 @@ Test(store_midway, lease_expired_while_a_get_is_on_its_way)
 	for (uint32_t i = 0, at = 0; i < n; at += (uint32_t)kept[i++].len)
 		cr_assert_eq(memcmp(kept[i].data, data + at, kept[i].len), 0, "segment %u", i);
 	cr_assert_eq(kit_stats(k).pages_used, 3);
-	lend_store_done(k->store, kept, n);
+	lend_store_done(k->store, 0, kept, n);
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }
 
