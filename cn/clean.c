@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "cn/left.h"
 #include "util/bits.h"
 
 #define CLEAN_TIMEOUT UINT64_C(2000000000)
@@ -93,7 +94,7 @@ static void clean_done(struct lend_call *call)
 		}
 		if (call->status == LEND_ABORTED)
 			cn_node_fenced(node);
-	} else {
+	} else if (call->status != LEND_DEADLINE_EXCEEDED) { /* that was nap enough: at once */
 		node->failures += node->failures < 8;
 		node->clean_at = lend_now(mem->ep) + (CLEAN_NAP << node->failures);
 		if (call->status == LEND_UNAVAILABLE)
@@ -152,7 +153,8 @@ bool cn_clean_naps(const struct cn_node *node)
 
 void cn_clean_pump(struct cn_node *node)
 {
-	if (node->cleaning || (!node->cleans && !node->mem->orphans) || cn_clean_naps(node))
+	if (node->cleaning || (!node->cleans && !node->mem->orphans && !node->mem->lefts) ||
+	    cn_clean_naps(node))
 		return;
 	if (node->state != CN_NODE_UP) {
 		if (node->life && cn_node_wake(node, 0) < 0) {
@@ -164,6 +166,7 @@ void cn_clean_pump(struct cn_node *node)
 	}
 	if (node->mem->orphans)
 		take_orphan(node);
+	cn_left_take(node);
 	for (uint64_t id = node->low; node->cleans && id < node->next; id++)
 		if (cn_id_slot(node, id)->state == CN_SLOT_CLEAN) {
 			node->clean_id = id;

@@ -124,6 +124,8 @@ struct cn_hold {
 	uint32_t count; /* 0: never used; UINT32_MAX: removed */
 };
 
+struct cn_args;
+struct cn_gauge;
 struct cn_part; /* parts.c: one of the calls of an operation that has several under way */
 
 struct lend_mem {
@@ -152,6 +154,13 @@ struct lend_mem {
 	struct cn_hold *hold;
 	uint32_t hold_cap, hold_used; /* used: removed ones too */
 	struct cn_part *parts;        /* at rest */
+	TAILQ_HEAD(, cn_args) args;   /* calls and replies with arguments by reference, under way */
+	uint32_t args_flying;         /* their calls under way */
+	struct lend_ref *left;        /* left.c: to be given up */
+	uint32_t lefts, left_cap;
+	uint32_t lefts_due;     /* those that args may leave yet: there is room for them */
+	struct cn_gauge *gauge; /* gauge.c, from its first use on */
+	uint64_t inline_max;    /* of an argument; UINT64_MAX: as measured */
 };
 
 /* op.c */

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "cn/pager.h"
+#include "cn/args.h"
+#include "cn/gauge.h"
+#include "cn/left.h"
 #include "cn/pointer.h"
 #include "cn/pool.h"
 #include "sys/why.h"
@@ -44,6 +47,8 @@ static void destroy(struct lend_mem *mem)
 		free(mem->node[i]);
 	}
 	cn_parts_drop(mem);
+	cn_left_drop(mem);
+	cn_gauge_drop(mem);
 	free(mem->space);
 	free(mem->hold);
 	free(mem);
@@ -60,9 +65,11 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	mem->client = atomic_fetch_add(&clients, 1) + 1;
 	mem->space_free = UINT32_MAX;
 	mem->next_node = mem->client * 7 + (uint32_t)getpid(); /* not all clients begin alike */
+	mem->inline_max = LEND_NEVER;
 	TAILQ_INIT(&mem->wait);
 	TAILQ_INIT(&mem->flight);
 	TAILQ_INIT(&mem->wide);
+	TAILQ_INIT(&mem->args);
 	for (size_t i = 0; i < CN_BUCKETS; i++)
 		TAILQ_INIT(&mem->bucket[i]);
 	rc = add_list(mem, nodes ? nodes : "");
@@ -139,13 +146,19 @@ static void say_bye(struct lend_mem *mem, struct cn_node *node)
 		lend_buf_give(mem->ep, call.reply);
 }
 
-static bool is_busy(const struct lend_mem *mem)
+/* What nobody holds does not go with BYE. */
+static bool is_untidy(const struct cn_node *node)
 {
-	bool busy = mem->live + mem->drops > 0;
+	return (node->cleans || node->mem->lefts) && cn_node_ready(node);
+}
+
+static bool is_busy(const struct lend_mem *mem, bool late)
+{
+	bool busy = mem->live + mem->drops > 0 || cn_gauge_busy(mem) || cn_args_busy(mem, late);
 
 	for (uint32_t i = 0; i < mem->nodes; i++)
-		busy |= mem->node[i]->cleaning || mem->node[i]->asking ||
-			mem->node[i]->state == CN_NODE_HELLO;
+		busy |= (is_untidy(mem->node[i]) && !late) || mem->node[i]->cleaning ||
+			mem->node[i]->asking || mem->node[i]->state == CN_NODE_HELLO;
 	return busy;
 }
 
@@ -157,11 +170,15 @@ void lend_mem_close(struct lend_mem *mem)
 		return;
 	until = lend_now(mem->ep) + CLOSE_WAIT;
 	mem->closing = mem->pumping = true; /* nothing new starts */
+	cn_args_cancel_all(mem);
+	cn_gauge_cancel(mem);
 	cancel_all(mem);
-	while (is_busy(mem)) {
+	while (is_busy(mem, lend_now(mem->ep) >= until)) {
 		for (uint32_t i = 0; i < mem->nodes; i++) {
 			if (mem->node[i]->state == CN_NODE_HELLO)
 				lend_call_cancel(mem->ep, &mem->node[i]->hello);
+			if (is_untidy(mem->node[i]))
+				cn_clean_pump(mem->node[i]);
 			if (mem->node[i]->asking)
 				lend_call_cancel(mem->ep, &mem->node[i]->ask);
 			if (mem->node[i]->cleaning && lend_now(mem->ep) >= until)
@@ -170,6 +187,7 @@ void lend_mem_close(struct lend_mem *mem)
 		if (lend_turn(mem->ep, until) < 0)
 			break;
 	}
+	cn_args_detach(mem);
 	for (uint32_t i = 0; i < mem->nodes; i++) {
 		say_bye(mem, mem->node[i]);
 		cn_node_lost(mem->node[i]);

@@ -226,9 +226,13 @@ static void hello_done(struct lend_call *call)
 	node->failed = !fine;
 	if (call->status == LEND_UNAVAILABLE || call->status == LEND_DEADLINE_EXCEEDED)
 		cn_node_lost(node);
-	if (!fine) {
-		node->failures += node->failures < 8; /* no cleaning at once: that would spin */
-		node->clean_at = lend_now(mem->ep) + (UINT64_C(5000000) << node->failures);
+	if (fine) {
+		node->failures = 0;
+	} else {
+		if (call->status != LEND_DEADLINE_EXCEEDED) { /* cleaning at once would spin */
+			node->failures += node->failures < 8;
+			node->clean_at = lend_now(mem->ep) + (UINT64_C(5000000) << node->failures);
+		}
 		fail_waiters(node);
 	}
 	cn_pump(mem);

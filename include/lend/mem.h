@@ -172,6 +172,48 @@ int lend_space_seal(struct lend_mem *mem, lend_space space, uint64_t offset, uin
 /* The handle is gone when this ended, also without a result: the node is told until it knows. */
 int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 
+/* Arguments that choose for themselves: small ones lie in the message, large ones on a memory node,
+ * and the message has their references. In a call they are the caller's (OWNED) and are released
+ * when it ends, however it ends: reply, failure, cancel, deadline, a lost session, a client that is
+ * closed. In a reply they are handed over: who gets it adopts or releases each within 30 s, then
+ * the node does. */
+
+/* Starts a call whose request is n arguments; call->request must be NULL, and is NULL in done.
+ * Until done the bytes, and an array of two or more, are borrowed; done may run before this
+ * returns. If the arguments do not get to a node, the call ends with that operation's status and
+ * has not run. 0, or what lend_call_start() gives; then nothing is taken. */
+int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			 const struct iovec *arg, int n);
+/* Starts it and turns until done, as lend_call_sync(). */
+int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
+			const struct iovec *arg, int n);
+/* In place of lend_call_cancel(): ends it with LEND_CANCELLED also while its arguments are on their
+ * way. done still runs, once. */
+void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call);
+/* Answers a request of the client's own endpoint with n arguments. gone(arg) runs once, when bytes
+ * and array are the caller's again, perhaps before this returns; NULL: they stay as they are until
+ * lend_mem_close(). If they do not get to a node, the caller gets that operation's status and
+ * nothing else. 0; -ESTALE (the caller is gone or was answered), -EINVAL, -ENOMEM: then gone does
+ * not run, and but for -ESTALE the request is still to be answered. */
+int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
+		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg));
+struct lend_arg {
+	uint64_t len;
+	const void *bytes;   /* in the message, as long as that is there; NULL: by reference */
+	struct lend_ref ref; /* whatever is read of it is read then: lend_get(), lend_space_map() */
+};
+/* The next argument of a message that was sent so; *cursor is 0 for the first. Any thread. 1; 0: it
+ * was the last; -EINVAL: these bytes are no arguments; -EMSGSIZE: one lies across segments of
+ * memory that the receiver placed itself. */
+int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_arg *arg);
+/* The longest argument that goes in the message itself. It is measured with the first arguments for
+ * a session, on the session and on the node, so that an argument is lent when four hops of its
+ * bytes cost more than a put and a get; 32 KiB until then. node: counted from 1; 0: any. */
+uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_t node);
+/* Sets it for all sessions of this client: 0: all that is not empty goes by reference; LEND_NEVER:
+ * as measured. */
+void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
+
 /* What a node holds, and counted since it started. Replies that a peer has not yet acknowledged
  * keep their pages in use. */
 struct lend_mem_stat {

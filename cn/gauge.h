@@ -1,0 +1,15 @@
+/* gauge - from which length on an argument is better lent than sent, by measurement.
+ * Layer: cn. Threads: the endpoint's. */
+#ifndef LEND_CN_GAUGE_H
+#define LEND_CN_GAUGE_H
+
+#include "cn/client.h"
+
+/* Bytes; measures beside the way what is not known yet. node: index. */
+uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node);
+/* A call of its is under way. */
+bool cn_gauge_busy(const struct lend_mem *mem);
+void cn_gauge_cancel(struct lend_mem *mem);
+void cn_gauge_drop(struct lend_mem *mem);
+
+#endif
