@@ -221,7 +221,8 @@ struct lend_mem_stat {
 	uint64_t holds, grants, cow_copies, leases_expired, hangups, ops;
 	uint64_t tx_bytes; /* that the node's daemon handed to its carriers since it started */
 };
-/* node: in the order in which they were named, from 0. */
+/* node: in the order in which they were named, from 0. Of a node with several workers the sum: a
+ * client counts at each that it uses. */
 int lend_mem_stat(struct lend_mem *mem, int node, struct lend_mem_stat *stat, struct lend_op *op);
 
 /* What the pages that were fetched for spaces with a pointer did, in this process since its start.
