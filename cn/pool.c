@@ -43,6 +43,8 @@ static void detach(struct cn_pool *pool)
 		return;
 	close(pool->sock);
 	close(pool->file);
+	cn_window_close(pool->window);
+	pool->window = NULL;
 	pool->sock = pool->file = -1;
 	pool->key = 0;
 }
@@ -61,6 +63,7 @@ static void attach(struct cn_node *node)
 	pool->key = msg.key;
 	pool->size = msg.size;
 	pool->page = msg.page;
+	pool->window = cn_window_open(pool->file, pool->size, pool->pagemap);
 }
 
 /* A closed socket is a node that is gone: what comes after it has other pages. */

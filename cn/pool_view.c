@@ -31,10 +31,11 @@ enum { PAGE = 4096, CHUNK = 512 };
 struct pool_view {
 	struct cn_view view; /* first */
 	char *map;
-	uint64_t map_len; /* whole pages of the node */
-	uint64_t taken;   /* bytes of map that the seal under way went through */
-	int pagemap;      /* -1: not readable here, so that every page counts as stored to */
-	bool sent_hole;   /* a page that the node had none for was sent: it may have it now */
+	struct cn_pane pane; /* of the pool's window that map is */
+	uint64_t map_len;    /* whole pages of the node */
+	uint64_t taken;      /* bytes of map that the seal under way went through */
+	int pagemap;         /* -1: not readable here, so that every page counts as stored to */
+	bool sent_hole;      /* a page that the node had none for was sent: it may have it now */
 	uint32_t n;
 	struct hole {
 		uint64_t first, end;
@@ -152,6 +153,11 @@ static int map_all(struct pool_view *v, const struct cn_pool *pool, const struct
 		   v->map_len <= size - (uint64_t)e->frame * pool->page;
 	int flags = MAP_PRIVATE | MAP_NORESERVE | (one ? 0 : MAP_ANONYMOUS), rc = 0;
 
+	if (one)
+		v->map = cn_pane_take(&v->pane, pool->window, (uint64_t)e->frame * pool->page,
+				      v->map_len);
+	if (v->map)
+		return 0;
 	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE, flags, one ? pool->file : -1,
 		      one ? (off_t)e->frame * pool->page : 0);
 	if (v->map == MAP_FAILED)
@@ -217,7 +223,8 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
 		free(v);
 		return rc;
 	}
-	(void)madvise(v->map, v->map_len, MADV_DONTFORK);
+	if (!v->pane.window)
+		(void)madvise(v->map, v->map_len, MADV_DONTFORK);
 	v->pagemap = node->pool->pagemap;
 	v->view.ops = &cn_pool_ops;
 	v->view.len = space->len;
@@ -325,7 +332,12 @@ static void landed(struct cn_view *view, struct cn_op *op)
 
 static void close_view(struct cn_view *view)
 {
-	munmap(self(view)->map, self(view)->map_len);
+	struct pool_view *v = self(view);
+
+	if (v->pane.window)
+		cn_pane_give(&v->pane);
+	else
+		munmap(v->map, v->map_len);
 	free(view);
 }
 
