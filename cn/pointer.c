@@ -42,8 +42,9 @@ static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 				 "lend_space_read() and lend_space_write() work",
 				 node->address);
 	rc = ops->open(mem, index, &space->view);
-	/* What lies in too many pieces, or in a device, comes as over a network. */
-	return rc == -EOPNOTSUPP && ops == &cn_pool_ops
+	/* What lies in too many pieces, or in a device, or would have to be asked for inside a
+	 * turn, comes as over a network. */
+	return (rc == -EOPNOTSUPP || rc == -EDEADLK) && ops == &cn_pool_ops
 		   ? cn_fault_ops.open(mem, index, &space->view)
 		   : rc;
 }

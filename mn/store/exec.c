@@ -44,10 +44,11 @@ static enum lend_mem_status reply(const struct lend_store *s, const struct lend_
 		lend_store_u64(out->head + 16, r->len);
 		reply_head(out, r->kind == LEND_MEMOP_ALLOC ? 16 : 24);
 		if (r->kind == LEND_MEMOP_POOL_MAP)
-			reply_head(out, 24 + lend_lien_show(s,
-							    lend_object_find(s, r->slot, r->serial,
-									     LEND_OBJECT_SPACE),
-							    0, out->head + 24));
+			reply_head(out,
+				   24 + lend_lien_show(s,
+						       lend_object_find(s, r->slot, r->serial,
+									LEND_OBJECT_SPACE),
+						       0, LEND_MEM_SHOW_FIRST, out->head + 24));
 	} else if (r->kind == LEND_MEMOP_RELEASE) {
 		lend_store_u32(out->head, r->counts[0]);
 		lend_store_u32(out->head + 4, r->counts[1]);
@@ -151,8 +152,8 @@ static enum lend_mem_status pool_view(struct lend_step *t)
 	enum lend_mem_status status = lend_op_pool_view(t);
 
 	if (status == LEND_MEM_OK)
-		reply_head(t->out,
-			   lend_lien_show(t->s, t->record.slot, t->op->offset, t->out->head));
+		reply_head(t->out, lend_lien_show(t->s, t->record.slot, t->op->offset,
+						  LEND_MEM_SHOW_MAX, t->out->head));
 	return status;
 }
 

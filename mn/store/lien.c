@@ -157,7 +157,8 @@ static bool add(struct lend_memview *v, uint32_t frame)
 	return true;
 }
 
-uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint8_t *at)
+uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
+			uint8_t *at)
 {
 	uint32_t lien = lend_object_at(s, space)->lien;
 	const struct lend_object *o = lend_object_at(s, lien);
@@ -173,7 +174,7 @@ uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t pag
 	v.pages = (v.base + view.len + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS;
 	if (page >= v.pages)
 		return lend_memview_encode(&v, at);
-	end = lend_min_u64(v.pages, page + LEND_MEM_SHOW_MAX);
+	end = lend_min_u64(v.pages, page + max);
 	first = view.base >> LEND_PAGE_BITS;
 	for (uint64_t i = first + page; i < first + end; i++) {
 		if (!(i & (LEND_FAN - 1)) || i == first + page)

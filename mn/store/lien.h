@@ -19,7 +19,8 @@ void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped);
 enum lend_mem_status lend_op_pool_map(struct lend_step *t);
 enum lend_mem_status lend_op_pool_view(struct lend_step *t);
 enum lend_mem_status lend_op_pool_drop(struct lend_step *t);
-/* Bytes of out->head from at on: the frames from a page on of a space's lien. How many. */
-uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint8_t *at);
+/* A view at at: the frames of a space's lien, max pages from a page on. How many bytes. */
+uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
+			uint8_t *at);
 
 #endif

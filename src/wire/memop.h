@@ -58,7 +58,9 @@
 #define LEND_MEM_PAGE        4096u
 #define LEND_MEM_EXTENTS_MAX 64u    /* runs of frames in one view */
 #define LEND_MEM_SHOW_MAX    65536u /* pages in one view; POOL_VIEW tells of the rest */
-#define LEND_MEM_TTL_MAX     (UINT64_C(1) << 62) /* ns */
+#define LEND_MEM_SHOW_FIRST                                                                        \
+	512u /* pages in POOL_MAP's: mapping costs the same whatever the length */
+#define LEND_MEM_TTL_MAX (UINT64_C(1) << 62) /* ns */
 
 enum lend_memop_kind {
 	LEND_MEMOP_HELLO = 1,
