@@ -31,19 +31,29 @@ static void unmap(struct app_memory *m, lend_space space)
 	(void)app_timed_end(m, &t, lend_space_free(m->mem, space, app_timed_begin(&t)), "free");
 }
 
-/* Reads every byte, and no slower than memory comes. */
+typedef uint64_t pair __attribute__((vector_size(16)));
+
+static pair pair_at(const char *bytes)
+{
+	pair value;
+
+	memcpy(&value, bytes, sizeof(value));
+	return value;
+}
+
+/* Reads every byte, about as fast as memory comes. */
 static uint64_t sum_of(const char *bytes)
 {
-	typedef uint64_t pair __attribute__((vector_size(16)));
-	pair sum[4] = {{0}}, word;
+	pair a = {0}, b = {0}, c = {0}, d = {0};
 
-	for (size_t i = 0; i < APP_POINTER_SIZE; i += sizeof(sum))
-		for (size_t k = 0; k < 4; k++) {
-			memcpy(&word, bytes + i + k * sizeof(word), sizeof(word));
-			sum[k] += word;
-		}
-	sum[0] += sum[1] + sum[2] + sum[3];
-	return sum[0][0] + sum[0][1];
+	for (size_t i = 0; i < APP_POINTER_SIZE; i += 4 * sizeof(a)) {
+		a += pair_at(bytes + i);
+		b += pair_at(bytes + i + 16);
+		c += pair_at(bytes + i + 32);
+		d += pair_at(bytes + i + 48);
+	}
+	a += b + c + d;
+	return a[0] + a[1];
 }
 
 /* One word of the object; then, in another map, all of it. */
