@@ -77,8 +77,20 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 	return at;
 }
 
+/* A timer that is so late says that nobody turned us: a process that was stopped, a machine that
+ * was paused. What the peer said meanwhile may still be on its way, and it may have been stopped
+ * too. */
+static void forgive(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns late = c->now - s->timer;
+
+	if (late >= c->cfg.probe)
+		s->last_rx = lend_min_u64(s->last_rx + late, c->now);
+}
+
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 {
+	forgive(c, s);
 	lend_sess_disarm(c, s);
 	if (!tick_ctl(c, s) || !tick_alive(c, s))
 		return;

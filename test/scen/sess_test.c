@@ -43,6 +43,27 @@ Test(sess, an_idle_session_lives_by_its_pings)
 	duo_close(&d);
 }
 
+/* Both are stopped, as a machine that is paused does; then only one of them was. */
+Test(sess, a_pause_is_not_the_peers_silence)
+{
+	struct duo d;
+
+	duo_start(&d, false, NULL);
+	duo_pass(&d, 1234 * MS);
+	d.now += 60000 * MS;
+	duo_pass(&d, 20000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
+	d.lose = duo_lose_all;
+	d.now += 60000 * MS;
+	duo_pass(&d, 4000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0);
+	duo_pass(&d, 1100 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1, "what it listens to counts");
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
+	duo_close(&d);
+}
+
 Test(sess, goodbye_ends_both_sides)
 {
 	struct duo d;
