@@ -213,6 +213,15 @@ static void pass_transfer(struct actor *a)
 	pass(a, LEND_TRANSFER);
 }
 
+static void lend_arguments(struct actor *a)
+{
+	lend_session server;
+
+	a->own = (struct take){.seed = a->seed, .len = 5000};
+	if (lend_connect(a->c.ep, a->c.page->server, &server) == 0)
+		(void)client_lend(&a->c, server, &a->own);
+}
+
 /* What a fresh client needs before any of these. */
 static bool greet(struct actor *a)
 {
@@ -255,6 +264,7 @@ const struct act acts[] = {
     {.name = "pass on, OWNED", .run = pass_owned, .server = true},
     {.name = "pass on, SHARED", .run = pass_shared, .server = true},
     {.name = "pass on, TRANSFER", .run = pass_transfer, .server = true},
+    {.name = "call with arguments", .run = lend_arguments, .server = true},
 };
 const uint32_t act_count = sizeof(acts) / sizeof(acts[0]);
 

@@ -91,3 +91,19 @@ bool client_pass(struct client *c, lend_session server, const struct take *take)
 		(void)client_end(c, "release", &op, lend_release(c->mem, &take->ref, 1, &op));
 	return rc == 0 && call.status != LEND_UNAVAILABLE;
 }
+
+bool client_lend(struct client *c, lend_session server, struct take *take)
+{
+	struct lend_call call = {.method = LEND_METHOD, .timeout = SECOND};
+	struct iovec arg[2] = {{take, sizeof(*take)}, {c->bytes, take->len}};
+	int rc;
+
+	take->terms = LEND_OWNED;
+	kill_fill(c->bytes, take->len, take->seed);
+	lend_args_threshold_set(c->mem, sizeof(*take));
+	rc = lend_call_sync_args(c->mem, server, &call, arg, 2);
+	client_check(c->page, "call with arguments", rc, call.status);
+	lend_buf_give(c->ep, call.request);
+	lend_buf_give(c->ep, call.reply);
+	return rc == 0 && call.status != LEND_UNAVAILABLE;
+}

@@ -5,7 +5,7 @@
 
 #include "kill/kill.h"
 
-enum { LONG = 9 << 20, TTL_MS = 5, TAKE_METHOD = 0x74616b65 };
+enum { LONG = 9 << 20, TTL_MS = 5, TAKE_METHOD = 0x74616b65, LEND_METHOD };
 
 struct client {
 	struct kill_page *page;
@@ -33,5 +33,7 @@ bool client_end(struct client *c, const char *what, struct lend_op *op, int rc);
 bool client_put(struct client *c, struct take *take);
 /* Hands it to the server, and lets go of it unless it was given away. False: ask another one. */
 bool client_pass(struct client *c, lend_session server, const struct take *take);
+/* The same by arguments, which the call puts and gives up: take itself, and take->len bytes. */
+bool client_lend(struct client *c, lend_session server, struct take *take);
 
 #endif

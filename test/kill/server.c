@@ -37,6 +37,33 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	memcpy(&self.wait[self.end++ % WAITING].take, bytes->data, sizeof(struct take));
 }
 
+/* Arguments: a take, which says nothing of where its bytes are, and these. */
+static void handle_args(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct lend_arg take, data;
+	struct waiting *w = &self.wait[self.end % WAITING];
+	uint32_t cursor = 0;
+
+	(void)arg;
+	if (self.end - self.first == WAITING) {
+		(void)lend_reply(self.c.ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+		return;
+	}
+	if (lend_arg_next(bytes, &cursor, &take) != 1 ||
+	    lend_arg_next(bytes, &cursor, &data) != 1 ||
+	    lend_arg_next(bytes, &cursor, &(struct lend_arg){0}) != 0 || !take.bytes ||
+	    take.len != sizeof(w->take)) {
+		kill_bad(self.c.page, "no arguments came");
+		return;
+	}
+	w->request = request;
+	memcpy(&w->take, take.bytes, sizeof(w->take));
+	w->take.ref = data.ref;
+	if (data.bytes || data.len != w->take.len)
+		kill_bad(self.c.page, "not by reference");
+	self.end++;
+}
+
 static enum lend_status look(const struct take *take)
 {
 	uint8_t *bytes = malloc(2 * (size_t)take->len), *want = bytes + take->len;
@@ -92,6 +119,8 @@ static void live(const char *listen)
 	rc = lend_open(&config, &self.c.ep);
 	if (rc == 0)
 		rc = lend_serve(self.c.ep, TAKE_METHOD, handle, NULL, 0);
+	if (rc == 0)
+		rc = lend_serve(self.c.ep, LEND_METHOD, handle_args, NULL, 0);
 	if (rc == 0)
 		rc = lend_mem_open(self.c.ep, self.c.page->node, &self.c.mem);
 	if (rc == 0)

@@ -149,11 +149,15 @@ static void pass_on(struct victim *v)
 
 	take.terms = kill_below(&v->rng, 3);
 	take.len = some_len(v);
-	if (!atomic_load(&v->c.page->serving) || !client_put(&v->c, &take))
+	if (!atomic_load(&v->c.page->serving))
 		return;
 	if (!v->connected)
 		rc = lend_connect(v->c.ep, v->c.page->server, &v->server);
-	if (rc == 0) /* else it is dead already: nobody listens */
+	if (rc < 0) /* it is dead already: nobody listens */
+		return;
+	if (take.len > sizeof(take) && kill_below(&v->rng, 2))
+		v->connected = client_lend(&v->c, v->server, &take);
+	else if (client_put(&v->c, &take))
 		v->connected = client_pass(&v->c, v->server, &take);
 }
 

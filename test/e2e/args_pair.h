@@ -1,0 +1,42 @@
+/* args_pair - a caller and a callee of calls with arguments, two endpoints of one thread that are
+ * turned by turns, and the memory node between them. */
+#ifndef TEST_E2E_ARGS_PAIR_H
+#define TEST_E2E_ARGS_PAIR_H
+
+#include "e2e/mem_node.h"
+
+#define SECOND UINT64_C(1000000000)
+
+/* Methods: answers with the arguments that came; refuses; keeps the request in kept; in late. */
+enum { ECHO = 1, REFUSE, KEEP, LATER, MANY = 6, BIG = 300000 };
+
+struct side {
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+};
+
+extern struct mem_node node;
+extern struct side caller, callee;
+extern lend_session session;
+extern lend_request kept, late[64];
+extern int jobs, ends, lates; /* echoes not yet over; calls that ended; requests in late */
+extern const struct iovec three[3];
+
+/* calls: slots of a session, 0: the default. */
+void open_all(const char *carrier, const char *size, uint32_t calls);
+void open_caller(uint32_t calls);
+void open_callee(const char *carrier);
+void close_side(struct side *side);
+void close_all(void); /* nothing may be left anywhere */
+void turn(void);
+void ended(struct lend_call *call);
+/* Of a call or an operation that was started with result rc. */
+void wait_for(int rc);
+void finish(struct lend_op *op, int rc);
+/* Everything between the two is over, and the node holds nothing. */
+void settle(const char *what, int turns);
+/* Reads what came back, as it was sent, or reads nothing, and gives it up. */
+void compare(const struct lend_buf *reply, const struct iovec *want, int n);
+void drop_reply(struct lend_call *call);
+
+#endif

@@ -1,0 +1,286 @@
+/* Goal: a call with arguments ends once, and whatever its end was the node then holds nothing of
+ * them. Method: a call is cut after every number of turns: refused, cancelled, out of time, callee,
+ * session, client or node gone, node full. Counters of the node are the witnesses. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "e2e/args_pair.h"
+
+static void refused(const char *carrier)
+{
+	open_all(carrier, "64M", 0);
+	for (int i = 0; i < 20; i++) {
+		struct lend_call call = {.method = REFUSE, .done = ended};
+
+		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		cr_assert_eq(call.status, LEND_FAILED_PRECONDITION);
+		cr_assert_eq(call.ran, LEND_RAN_YES);
+		call = (struct lend_call){.method = 77, .done = ended};
+		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		cr_assert_eq(call.status, LEND_UNIMPLEMENTED);
+	}
+	settle("refused", 0);
+	close_all();
+}
+
+Test(mem_args_end, refused_shm)
+{
+	refused("shm");
+}
+
+Test(mem_args_end, refused_udp)
+{
+	refused("udp");
+}
+
+/* A handler that does not answer: the caller cancels after some turns. */
+static void cancelled(const char *carrier)
+{
+	open_all(carrier, "64M", 0);
+	for (int turns = 0; turns < 200; turns += 1 + turns / 16) {
+		struct lend_call call = {.method = KEEP, .done = ended};
+
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), -EALREADY);
+		for (int i = 0; i < turns; i++)
+			turn();
+		lend_call_cancel_args(caller.mem, &call);
+		while (!ends)
+			turn();
+		cr_assert_eq(call.status, LEND_CANCELLED);
+		(void)lend_reply(callee.ep, kept, LEND_OK, NULL);
+		settle("cancelled", turns);
+		cr_assert_eq(ends, 1);
+	}
+	close_all();
+}
+
+Test(mem_args_end, cancelled_shm)
+{
+	cancelled("shm");
+}
+
+Test(mem_args_end, cancelled_udp)
+{
+	cancelled("udp");
+}
+
+static void timed_out(const char *carrier)
+{
+	struct lend_mem_stat stat;
+
+	open_all(carrier, "64M", 0);
+	mem_stat(node.mem, &stat);
+	for (lend_ns ns = 1000; ns < SECOND / 20; ns += ns / 2) {
+		struct lend_call call = {.method = KEEP, .done = ended, .timeout = ns};
+
+		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		cr_assert(call.status == LEND_DEADLINE_EXCEEDED ||
+			      (call.status == LEND_UNAVAILABLE && call.ran == LEND_RAN_NO),
+			  "%d", call.status);
+		(void)lend_reply(callee.ep, kept, LEND_OK, NULL);
+		settle("timed out", (int)ns);
+	}
+	close_all();
+}
+
+Test(mem_args_end, timed_out_shm)
+{
+	timed_out("shm");
+}
+
+Test(mem_args_end, timed_out_udp)
+{
+	timed_out("udp");
+}
+
+/* The callee goes while the call is under way, or the caller's client is closed. */
+static void somebody_goes(const char *carrier, struct side *who)
+{
+	mem_node_start(&node, carrier, "64M", "");
+	open_caller(0);
+	for (int turns = 0; turns < 100; turns += 1 + turns / 4) {
+		struct lend_call call = {.method = KEEP, .done = ended};
+
+		if (!caller.ep)
+			open_caller(0);
+		open_callee(carrier);
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+		for (int i = 0; i < turns; i++)
+			turn();
+		close_side(who);
+		while (caller.ep && !ends)
+			turn();
+		cr_assert_eq(ends, 1, "%d ends after %d turns", ends, turns);
+		cr_assert_neq(call.status, LEND_OK);
+		settle(who == &caller ? "client closed" : "callee closed", turns);
+		close_side(&callee);
+	}
+	close_all();
+}
+
+Test(mem_args_end, callee_goes_shm)
+{
+	somebody_goes("shm", &callee);
+}
+
+Test(mem_args_end, callee_goes_udp)
+{
+	somebody_goes("udp", &callee);
+}
+
+Test(mem_args_end, client_is_closed_shm)
+{
+	somebody_goes("shm", &caller);
+}
+
+Test(mem_args_end, client_is_closed_udp)
+{
+	somebody_goes("udp", &caller);
+}
+
+/* The callee's client is closed while its answer is put: the part that is there already goes again.
+ * The answer that did leave is the caller's. */
+Test(mem_args_end, callee_goes_while_it_answers)
+{
+	struct iovec two[] = {{three[0].iov_base, 9000}, three[0]};
+
+	mem_node_start(&node, "shm", "64M", "");
+	open_caller(0);
+	for (int turns = 0; turns < 150; turns += 2) {
+		struct lend_call call = {.method = ECHO, .done = ended};
+
+		open_callee("shm");
+		lend_args_threshold_set(callee.mem, 8192);
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, two, 2), 0);
+		for (int i = 0; i < turns; i++)
+			turn();
+		lend_mem_close(callee.mem);
+		lend_close(callee.ep);
+		callee.ep = NULL;
+		while (!ends)
+			turn();
+		if (call.status == LEND_OK)
+			drop_reply(&call);
+		settle("callee closed", turns);
+		cr_assert_eq(jobs, 0);
+	}
+	close_all();
+}
+
+/* The callee has it and loses its session: nothing is left either. */
+Test(mem_args_end, session_ends)
+{
+	struct lend_call call = {.method = KEEP, .done = ended};
+
+	open_all("shm", "64M", 0);
+	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+	for (kept.id = 0; !kept.id;)
+		turn();
+	lend_disconnect(caller.ep, session);
+	while (!ends)
+		turn();
+	cr_assert_eq(call.status, LEND_CANCELLED);
+	settle("disconnected", 0);
+	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), -ESTALE);
+	close_all();
+}
+
+static void node_dies(const char *carrier)
+{
+	for (int turns = 0; turns < 40; turns += 1 + turns / 2) {
+		struct lend_call call = {.method = ECHO, .done = ended, .timeout = 3 * SECOND};
+
+		open_all(carrier, "64M", 0);
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+		for (int i = 0; i < turns; i++)
+			turn();
+		kill(node.pid, SIGKILL);
+		waitpid(node.pid, NULL, 0);
+		while (!ends)
+			turn();
+		cr_assert(call.status != LEND_OK || turns, "before it began");
+		lend_buf_give(caller.ep, call.reply);
+		close_side(&callee);
+		close_side(&caller);
+		mem_client_close(node.ep, node.mem);
+		cr_assert_eq(jobs, 0);
+	}
+}
+
+Test(mem_args_end, node_dies)
+{
+	node_dies("shm");
+}
+
+/* One of three fits: the call ends before it ran, and what was put is gone again. */
+Test(mem_args_end, node_is_full)
+{
+	struct lend_call call = {.method = ECHO, .done = ended};
+
+	open_all("shm", "400K", 0);
+	for (int i = 0; i < 50; i++) {
+		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
+		cr_assert_eq(call.ran, LEND_RAN_NO);
+		settle("full", i);
+		call = (struct lend_call){.method = ECHO, .done = ended};
+	}
+	close_all();
+}
+
+/* The answer does not fit: its caller hears that, and no part of it stays. */
+Test(mem_args_end, reply_does_not_fit)
+{
+	open_all("shm", "400K", 0);
+	lend_args_threshold_set(caller.mem, 1 << 30);
+	for (int i = 0; i < 50; i++) {
+		struct lend_call call = {.method = ECHO, .done = ended};
+
+		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
+		cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
+		cr_assert_eq(call.ran, LEND_RAN_YES);
+		settle("full", i);
+	}
+	close_all();
+}
+
+/* The caller gives up while the answer is on its way: what nobody takes stays for its 30 s as
+ * grants without holds, and everything else is gone. */
+Test(mem_args_end, reply_that_nobody_takes)
+{
+	struct lend_mem_stat stat;
+
+	open_all("shm", "64M", 0);
+	for (int turns = 0; turns < 60; turns++) {
+		struct lend_call call = {.method = ECHO, .done = ended};
+
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+		for (int i = 0; i < turns; i++)
+			turn();
+		lend_call_cancel_args(caller.mem, &call);
+		while (!ends || jobs)
+			turn();
+		if (call.status == LEND_OK)
+			drop_reply(&call);
+	}
+	for (lend_ns until = lend_now(node.ep) + 3 * SECOND; lend_now(node.ep) < until;) {
+		turn();
+		mem_stat(node.mem, &stat);
+		if (!stat.holds && !stat.spaces && stat.refs == stat.grants)
+			break;
+	}
+	cr_assert_eq(stat.holds, 0);
+	cr_assert_eq(stat.refs, stat.grants);
+	cr_assert_eq(stat.spaces, 0);
+	close_side(&callee);
+	close_side(&caller);
+	mem_node_kill(&node);
+}
