@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/common/node.h"
 #include "apps/common/report.h"
+#include "apps/mem_admin.h"
 
 struct args {
 	const char *what, *node;
@@ -36,7 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!args->what || strcmp(args->what, "stat"))
-			app_bad("%s: say what to do: lend mem stat --node ADDR",
+			app_bad("%s: say what to do: lend mem stat --node ADDR, or ls, top, evict",
 				args->what ? args->what : "nothing asked");
 		if (!args->node)
 			app_bad("which memory node? give --node ADDR as lend-mn printed it");
@@ -71,9 +72,10 @@ int app_mem(int argc, char **argv)
 	static const struct argp argp = {
 	    .options = options,
 	    .parser = parse,
-	    .args_doc = "stat\nlat [OPTION...]",
+	    .args_doc = "stat\nls|top|evict --admin PATH\nlat [OPTION...]",
 	    .doc = "Tells what a memory node holds.\v"
 		   "  lend mem stat --node shm:mn0 --json\n"
+		   "  lend mem ls --admin PATH (ls, top and evict have their own --help)\n"
 		   "  lend mem lat --carrier shm --size 4096 (its own --help)"};
 	struct args args = {.what = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -84,6 +86,11 @@ int app_mem(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "lat")) {
 		app_name_set("mem-lat");
 		return app_mem_lat(argc - 1, argv + 1);
+	}
+	if (argc > 1 &&
+	    (!strcmp(argv[1], "ls") || !strcmp(argv[1], "top") || !strcmp(argv[1], "evict"))) {
+		app_name_set("mem");
+		return app_mem_admin(argc - 1, argv + 1);
 	}
 	app_parse(&argp, argc, argv, &args);
 	if (lend_open(&config, &ep) < 0)

@@ -52,6 +52,12 @@ static const struct argp_option options[] = {
      "Lose nothing over a restart or a crash: pages and tables lie in files that the service "
      "manager keeps (systemd: FileDescriptorStoreMax=)",
      0},
+    {"admin", 'a', "PATH", 0,
+     "A socket for lend mem ls, top and evict; only this user and root may speak to it", 0},
+    {"metrics", 'M', "[IP:]PORT", 0,
+     "Counters for Prometheus at http://IP:PORT/metrics (IP 127.0.0.1 unless said; port 0 picks "
+     "one)",
+     0},
     {"drain", 'd', "MS", 0,
      "After SIGTERM: how long replies under way may take (default 1000); a second signal ends it",
      0},
@@ -188,6 +194,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'f':
 		config->file = arg;
+		return 0;
+	case 'a':
+		config->admin = arg;
+		return 0;
+	case 'M':
+		config->metrics = arg;
 		return 0;
 	case 'k':
 		config->keep = true;

@@ -20,10 +20,12 @@ struct mn_config {
 	const char *capture; /* as in lend_config */
 	uint64_t capture_limit;
 	bool json;
-	bool keep;         /* see mn/keep.h */
-	uint32_t drain_ms; /* for replies under way when it leaves */
-	const char *file;  /* that options were read from, or NULL */
-	char given[64];    /* keys of options on the command line */
+	bool keep;           /* see mn/keep.h */
+	const char *admin;   /* path of the socket, or NULL */
+	const char *metrics; /* PORT or IP:PORT, or NULL */
+	uint32_t drain_ms;   /* for replies under way when it leaves */
+	const char *file;    /* that options were read from, or NULL */
+	char given[64];      /* keys of options on the command line */
 };
 
 /* Reads the command line; prints and exits where it asks for help or makes no sense. */

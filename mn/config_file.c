@@ -112,6 +112,8 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 		die("--config %s: %s", path, strerror(errno));
 	fclose(file);
 	err = cyaml_load_file(path, &config, &top, (cyaml_data_t **)&values, NULL);
+	if (!strncmp(complaint.text, "Unexpected key: ", 16)) /* the place is its mapping's */
+		complaint.line = line_of(path, complaint.text + 16);
 	if (err != CYAML_OK || !values)
 		die("%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help", path,
 		    complaint.line, complaint.text[0] ? complaint.text : cyaml_strerror(err));

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mn/admin.h"
 #include "mn/config.h"
 #include "mn/keep.h"
+#include "mn/metrics.h"
 #include "mn/notify.h"
 #include "mn/shards.h"
 #include "mn/worker.h"
@@ -20,6 +22,9 @@ struct node {
 	struct mn_worker *worker;
 	uint32_t workers;
 	struct mn_crowd *crowd;
+	struct mn_admin *admin;
+	struct mn_metrics *metrics;
+	char url[64]; /* of the metrics */
 	char addresses[LEND_MEMOP_TEXT_MAX + 1];
 };
 
@@ -87,7 +92,14 @@ static int open_all(struct node *node, const struct mn_config *config)
 	rc = mn_shards_listen(node->worker, node->workers, config);
 	if (rc == 0)
 		rc = mn_shards_text(node->worker, node->workers, node->addresses);
-	return rc < 0 ? rc : open_stores(node, config);
+	if (rc == 0)
+		rc = open_stores(node, config);
+	if (rc == 0 && config->admin)
+		rc = mn_admin_open(node->worker, node->workers, config->admin, &node->admin);
+	if (rc == 0 && config->metrics)
+		rc = mn_metrics_open(node->worker, node->workers, config->metrics, node->url,
+				     &node->metrics);
+	return rc;
 }
 
 static void watch_signals(struct node *node)
@@ -111,6 +123,8 @@ static void say_ready(const struct node *node, const struct mn_config *config)
 	if (node->workers > 1)
 		printf(" by %u workers", node->workers);
 	putchar('\n');
+	if (node->metrics)
+		printf("lend-mn: metrics at %s\n", node->url);
 	fflush(stdout);
 	(void)snprintf(status, sizeof(status), "READY=1\nSTATUS=serving at %.900s", text);
 	if (mn_notify(status, -1) < 0)
@@ -157,6 +171,8 @@ static void report(const struct node *node)
 
 static void close_all(struct node *node, bool json)
 {
+	mn_admin_close(node->admin);
+	mn_metrics_close(node->metrics);
 	atomic_store(&awake, 0);
 	for (uint32_t i = 0; i < node->workers; i++)
 		mn_worker_close_endpoint(&node->worker[i]);

@@ -112,6 +112,8 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	worker->pin = config->pin;
 	worker->keep = config->keep;
 	worker->drain_ms = config->drain_ms;
+	worker->clients = c.clients;
+	mn_ask_init(&worker->ask);
 	rc = config->keep ? go_on(worker, config, &c) : 0;
 	if (rc == 0 && !worker->store)
 		rc = begin(worker, config, &c);
@@ -135,6 +137,7 @@ static int turn(struct mn_worker *worker)
 
 	mn_serve_hear(worker->serve);
 	mn_pool_turn(worker->pool);
+	mn_ask_turn(worker);
 	if (lend_now(worker->ep) >= lend_store_deadline(worker->store))
 		lend_store_tick(worker->store, lend_now(worker->ep));
 	return rc;
@@ -162,8 +165,10 @@ int mn_worker_run(struct mn_worker *worker)
 {
 	int rc = worker->pin ? lend_cpu_pin(lend_cpu_at((int)worker->index)) : 0;
 
+	mn_ask_open(&worker->ask);
 	while (!atomic_load_explicit(worker->leaving, memory_order_relaxed) && rc >= 0)
 		rc = turn(worker);
+	mn_ask_close(&worker->ask);
 	if (rc >= 0)
 		drain(worker);
 	return rc < 0 ? rc : 0;

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "mn/ask.h"
 #include "mn/config.h"
 #include "mn/crowd.h"
 #include "mn/memory.h"
@@ -28,7 +29,8 @@ struct mn_worker {
 	pthread_t thread;
 	bool pin, running;
 	bool keep; /* what it holds stays for the next start */
-	uint32_t drain_ms;
+	uint32_t drain_ms, clients;
+	struct mn_ask ask;
 	int rc; /* of run() in a thread, with its lend_why() */
 	char why[512];
 	atomic_uint *leaving; /* borrowed: all workers'; 2: at once */

@@ -5,8 +5,8 @@ set -eu
 
 packages_of() {
 	case $1 in
-	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev ;;
-	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind tshark iproute2 ;;
+	build) echo gcc g++ libc6-dev cmake ninja-build pkg-config python3 libcriterion-dev libdpdk-dev libibverbs-dev librdmacm-dev libturbojpeg0-dev libcyaml-dev libjansson-dev libmicrohttpd-dev ;;
+	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind tshark iproute2 prometheus mandoc ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;

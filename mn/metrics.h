@@ -1,0 +1,18 @@
+/* metrics - counters as Prometheus text over HTTP.
+ * Layer: mn. Threads: one of its own, libmicrohttpd's. Owner: mnd. */
+#ifndef MN_METRICS_H
+#define MN_METRICS_H
+
+#include <stdint.h>
+
+struct mn_metrics;
+struct mn_worker;
+
+/* Serves http://AT/metrics for workers that outlive it; at is "PORT" or "IP:PORT" (by itself
+ * 127.0.0.1; port 0 picks one), url gets where it is. 0, or -errno with lend_why(). */
+int mn_metrics_open(struct mn_worker *worker, uint32_t workers, const char *at, char url[64],
+		    struct mn_metrics **out);
+/* NULL is nothing. */
+void mn_metrics_close(struct mn_metrics *metrics);
+
+#endif

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Goal: a memory node is operated as its manuals say: configured by a file, looked at and told to let go over its
+admin socket, scraped by Prometheus, stopped without cutting a reply; and those manuals and units are sound.
+
+Method: runs the built programs; the file's mistakes each end the start with one line that has the place. What
+promtool, mandoc or systemd-analyze says counts where they are installed.
+
+usage: operate.py BUILD_DIR SOURCE_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+BUILD, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+LEND, MN = str(BUILD / "lend"), str(BUILD / "lend-mn")
+WHERE = tempfile.mkdtemp(prefix="lend-operate-")
+NAME = f"shm:operate{os.getpid()}"
+
+
+def run(*args, code=0, text=None):
+    done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=60, input=text)
+    if done.returncode != code:
+        raise AssertionError(f"{args} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return done
+
+
+def file(text, name="mn.yaml"):
+    path = os.path.join(WHERE, name)
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+    return path
+
+
+class Node:
+    """lend-mn with these arguments, until the end of a with."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen([MN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.line = self.process.stdout.readline()
+        if " at " not in self.line:
+            raise AssertionError(f"{args}: {self.line}{self.process.stderr.read()}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=20)
+        if self.process.returncode:
+            raise AssertionError(f"lend-mn ended with {self.process.returncode}: {err}")
+        return out
+
+
+def needs(part):
+    """Whether this build has an optional part; its absence is one clear line."""
+    done = subprocess.run([MN, "--listen", NAME, part, "/nonexistent/x"], capture_output=True, text=True, timeout=20)
+    if "not in this build" in done.stderr:
+        raise unittest.SkipTest(done.stderr.strip())
+
+
+class Config(unittest.TestCase):
+    def setUp(self):
+        needs("--config")
+
+    def test_every_option(self):
+        names = re.findall(r"--([a-z-]+)", run(MN, "--help").stdout)
+        values = {"listen": NAME, "size": "16M", "memory": "memfd", "lease": "5000", "id": "7", "clients": "9",
+                  "capture": WHERE + "/c.pcapng", "capture-limit": "1M", "json": "true", "drain": "10",
+                  "keep": "false", "pin": "off", "workers": "1", "eal": '""'}
+        optional = {"admin": WHERE + "/a", "metrics": "0"}
+        for name, value in optional.items():
+            if subprocess.run([MN, "--listen", NAME, f"--{name}", "/nonexistent/x"], capture_output=True, text=True,
+                              timeout=20).stderr.count("not in this build") == 0:
+                values[name] = value
+        self.assertLessEqual(set(values), set(names))
+        path = file("".join(f"{name}: {value}\n" for name, value in values.items()))
+        with Node("--config", path) as node:
+            self.assertIn("serving 16777216 bytes", node.line)
+            out = node.end()
+        self.assertEqual(json.loads(out.splitlines()[-1])["pages_total"], 4096)
+
+    def test_the_command_line_counts_more(self):
+        path = file(f"listen: {NAME}\nsize: 16M\njson: true\n")
+        for args in (["--config", path, "--size", "32M"], ["--size", "32M", "--config", path]):
+            with Node(*args) as node:
+                self.assertIn("serving 33554432 bytes", node.line)
+
+    def test_mistakes(self):
+        for text, line, word in ((f"listen: {NAME}\nsize: lots\n", 2, "give a number"),
+                                 (f"listen: {NAME}\n\nsizes: 1G\n", 3, "sizes"),
+                                 (f"listen: {NAME}\njson: perhaps\n", 2, "true or false"),
+                                 (f"listen: {NAME}\nmemory: paper\n", 2, "memfd"),
+                                 (f"listen: {NAME}\nsize: [1, 2]\n", 2, ""),
+                                 (f"listen: {NAME}\nconfig: other.yaml\n", 2, "config")):
+            path = file(text)
+            error = run(MN, "--config", path, code=64).stderr
+            self.assertEqual(error.count("\n"), 1, error)
+            self.assertIn(f"{path}:{line}: ", error)
+            self.assertIn(word, error)
+        self.assertIn("No such file", run(MN, "--config", WHERE + "/none", code=64).stderr)
+        self.assertIn("say where to serve", run(MN, "--config", file("size: 16M\n"), code=64).stderr)
+
+
+class Admin(unittest.TestCase):
+    def setUp(self):
+        needs("--admin")
+        self.path = WHERE + "/admin"
+
+    def lend(self, *args, code=0):
+        return run(LEND, "mem", *args, "--admin", self.path, code=code)
+
+    def test_ls_top_evict(self):
+        data = file("x" * 10000, "data")
+        with Node("--listen", NAME, "--size", "16M", "--workers", "2", "--admin", self.path) as node:
+            refs = [run(LEND, "put", data, "--node", NAME, "--ttl", "10m").stdout.strip() for _ in range(5)]
+            objects = json.loads(self.lend("ls", "--json").stdout)["objects"]
+            self.assertEqual([o["bytes"] for o in objects], [10000] * 5)
+            self.assertEqual(len(json.loads(self.lend("ls", "--json", "--limit", "3").stdout)["objects"]), 3)
+            self.assertIn("raise --limit", self.lend("ls", "--limit", "3").stdout)
+            self.assertIn("lease ms", self.lend("top").stdout)
+            for o in objects:
+                self.lend("evict", f"{o['worker']}:{o['slot']}:{o['serial']}")
+            for ref in refs:
+                self.assertIn("NOT_FOUND", run(LEND, "get", ref, "-o", "/dev/null", code=1).stderr)
+            self.assertIn("not there", self.lend("evict", "0:1:1", code=1).stderr)
+            self.assertIn("give", self.lend("evict", "nobody", code=2).stderr)
+            self.assertEqual(os.stat(self.path).st_mode & 0o777, 0o600)
+            node.end()
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_top_tells_who_holds(self):
+        with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
+            with subprocess.Popen([LEND, "mem-lat", "--connect", NAME, "--seconds", "20"],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
+                clients = []
+                while not clients and client.poll() is None:
+                    clients = json.loads(self.lend("top", "--json").stdout)["clients"]
+                if clients:
+                    self.assertRegex(clients[0]["process"], "^[0-9a-f]{32}$")
+                    self.assertGreater(clients[0]["lease_ms"], 0)
+                    self.lend("evict", clients[0]["process"])
+                client.kill()
+
+    def test_bad_lines_get_an_error(self):
+        with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
+            for line in (b"hello\n", b"{}\n", b'{"do":7}\n', b'{"do":"fly"}\n', b'{"do":"evict","process":"zz"}\n',
+                         b'{"do":"evict","worker":99,"slot":1,"serial":1}\n', b"[" * 3000 + b"\n"):
+                with socket.socket(socket.AF_UNIX) as s:
+                    s.connect(self.path)
+                    s.sendall(line)
+                    self.assertIn("error", json.loads(s.makefile().readline()))
+            with socket.socket(socket.AF_UNIX) as s:  # a line without end, and one who says nothing
+                s.connect(self.path)
+                s.sendall(b"x" * 4096)
+                self.assertEqual(s.recv(1), b"")
+            with socket.socket(socket.AF_UNIX) as s:
+                s.connect(self.path)
+                self.assertEqual(len(json.loads(self.lend("ls", "--json").stdout)["objects"]), 0)
+
+
+class Metrics(unittest.TestCase):
+    def test_text(self):
+        needs("--metrics")
+        with Node("--listen", NAME, "--size", "16M", "--workers", "2", "--metrics", "0") as node:
+            url = re.search(r"http:\S+", node.process.stdout.readline())[0]
+            run(LEND, "put", file("x" * 10000, "data"), "--node", NAME, "--ttl", "10m")
+            with urllib.request.urlopen(url, timeout=10) as reply:
+                self.assertIn("version=0.0.4", reply.headers["Content-Type"])
+                text = reply.read().decode()
+            with self.assertRaises(urllib.error.HTTPError) as lost:
+                urllib.request.urlopen(url + "s", timeout=10)
+            lost.exception.close()
+            node.end()
+        self.assertEqual(text.count('lend_mem_pages{worker="'), 2)
+        self.assertEqual(sum(int(v) for v in re.findall(r"^lend_mem_refs\{.*\} (\d+)$", text, re.M)), 1)
+        names = re.findall(r"^# TYPE (\S+) counter$", text, re.M)
+        self.assertTrue(all(name.endswith("_total") for name in names))
+        if not shutil.which("promtool"):
+            self.skipTest("promtool is not installed: scripts/deps.sh test")
+        self.assertEqual(run("promtool", "check", "metrics", text=text).stdout, "")
+
+    def test_bad_addresses(self):
+        needs("--metrics")
+        for at in ("here", "1.2.3:80", "127.0.0.1:66000", "127.0.0.1:"):
+            self.assertIn("give PORT or IP:PORT", run(MN, "--listen", NAME, "--metrics", at, code=1).stderr)
+
+
+class Manuals(unittest.TestCase):
+    pages = [*SOURCE.glob("mn/man/*.[15]"), *SOURCE.glob("apps/man/*.1")]
+
+    def test_they_are_sound(self):
+        if not shutil.which("mandoc"):
+            self.skipTest("mandoc is not installed: scripts/deps.sh test")
+        self.assertEqual(len(self.pages), 4)
+        for page in self.pages:
+            self.assertEqual(run("mandoc", "-Tlint", "-Wwarning", page).stdout, "")
+
+    def test_they_speak_of_what_is_there(self):
+        options = set(re.findall(r"--([a-z-]+)", run(MN, "--help").stdout))
+        said = set(re.findall(r"Fl -([a-z-]+)", (SOURCE / "mn/man/lend-mn.1").read_text()))
+        said |= set(re.findall(r", -([a-z-]+)", (SOURCE / "mn/man/lend-mn.1").read_text()))
+        self.assertLessEqual(said, options)
+        self.assertLessEqual({"listen", "size", "keep", "config", "admin", "metrics"}, said)
+        commands = run(LEND, "--help").stdout
+        for line in re.findall(r"^\.It Cm (.*)", (SOURCE / "apps/man/lend.1").read_text(), re.M):
+            for command in line.split(" , "):
+                self.assertIn(f"  {command} ", commands)
+
+    def test_examples(self):
+        needs("--config")
+        text = re.search(r"literal.*?\n(.*?)\.Ed", (SOURCE / "mn/man/lend.yaml.5").read_text(), re.S)[1]
+        for name, lines in (("page", text), ("installed", (SOURCE / "mn/mn.yaml").read_text())):
+            path = file(lines, name + ".yaml")
+            error = run(MN, "--config", path, "--listen", NAME, code=1).stderr  # keep: nobody keeps here
+            self.assertIn("NOTIFY_SOCKET", error)
+
+    def test_units(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("systemd-analyze is not installed")
+        for name in ("lend-mn.service.in", "lend-mn.user.service.in"):
+            text = (SOURCE / "mn" / name).read_text()
+            text = text.replace("@CMAKE_INSTALL_FULL_BINDIR@", str(BUILD)).replace("@CMAKE_INSTALL_FULL_SYSCONFDIR@", "/etc")
+            unit = file(text, name.replace(".in", ""))
+            done = run("systemd-analyze", "verify", "--man=no", *(["--user"] if "user" in name else []), unit)
+            self.assertEqual([line for line in done.stderr.splitlines() if WHERE in line], [])
+
+
+if __name__ == "__main__":
+    os.environ["XDG_RUNTIME_DIR"] = WHERE
+    os.environ.pop("NOTIFY_SOCKET", None)
+    names = sys.argv[3:]
+    try:
+        ok = unittest.main(argv=[sys.argv[0], *(f"-k{n}" for n in names)], exit=False).result.wasSuccessful()
+    finally:
+        shutil.rmtree(WHERE, ignore_errors=True)
+    sys.exit(not ok)
