@@ -45,6 +45,7 @@ struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t
 	node->pages = map(lend_store_pages_size(&node->config));
 	node->store = lend_store_init(map(lend_store_size(&node->config)), &node->config,
 				      node->pages, lend_now(node->ep));
+	node->config.addresses = NULL; /* the store has its copy; text is the caller's */
 	if (mn_serve_open(node->ep, node->store, &node->serve) < 0)
 		app_die("%s", lend_why());
 	return node;
