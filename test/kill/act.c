@@ -115,6 +115,16 @@ static void seal(struct actor *a)
 			 lend_space_seal(a->c.mem, a->space, 4096, 5000, &terms, &op));
 }
 
+/* Through a pointer, and then all that was stored to. */
+static void store(struct actor *a)
+{
+	char *p = a->c.page->pool ? lend_space_pointer(a->c.mem, a->space) : NULL;
+
+	for (uint32_t i = 0; p && i < PUBLIC_LEN; i += 4096)
+		memset(p + i, (int)i, 100);
+	seal(a);
+}
+
 static void free_space(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
@@ -252,6 +262,7 @@ const struct act acts[] = {
     {.name = "write of 100 kB", .prepare = has_long_space, .run = write_placed},
     {.name = "read", .prepare = has_space, .run = read_some},
     {.name = "seal", .prepare = has_space, .run = seal},
+    {.name = "store and seal", .prepare = has_space, .run = store},
     {.name = "free", .prepare = has_space, .run = free_space},
     {.name = "adopt", .run = adopt},
     {.name = "grant, SHARED", .prepare = has_ref, .run = grant_shared},

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cn/client.h"
+#include "cn/pool.h"
 #include "kill/survivor.h"
 #include "wire/shard.h"
 
@@ -30,10 +30,15 @@ static int ask(struct survivor *s, uint32_t worker, bool whole, struct node_sigh
 
 static int connect_all(struct survivor *s)
 {
-	char address[104];
+	char address[104], base[104];
+
+	if (s->page->pool) /* pool:X is shm:X */
+		(void)snprintf(base, sizeof(base), "shm:%s", s->page->node + 5);
+	else
+		memcpy(base, s->page->node, sizeof(base));
 
 	for (; s->looking < s->page->workers; s->looking++)
-		if (!lend_shard_address(s->page->node, 0, s->looking, address, sizeof(address)) ||
+		if (!lend_shard_address(base, 0, s->looking, address, sizeof(address)) ||
 		    lend_connect(s->ep, address, &s->look[s->looking]) < 0)
 			return -EHOSTUNREACH;
 	return 0;
@@ -42,7 +47,8 @@ static int connect_all(struct survivor *s)
 static void add(struct node_sight *sum, const struct node_sight *one)
 {
 #define ADD(name) sum->name += one->name
-	ADD(pages), ADD(pinned), ADD(refs), ADD(spaces), ADD(holds), ADD(grants), ADD(clients);
+	ADD(pages), ADD(pinned), ADD(refs), ADD(spaces), ADD(holds), ADD(grants), ADD(clients),
+	    ADD(liens);
 	ADD(processes), ADD(placements), ADD(sessions), ADD(fds), ADD(rings), ADD(leases_expired);
 #undef ADD
 	if (one->bad[0])
@@ -148,6 +154,7 @@ static bool still_alive(struct survivor *s, const char **bad)
 		return false;
 	}
 	*bad = " the node is not looked into";
+	(void)cn_pool_key(s->mem->node[0]); /* its socket counts */
 	(void)survivor_follow(s);
 	survivor_publish(s);
 	return s->life == s->mem->node[0]->life;
@@ -162,6 +169,8 @@ bool survivor_audit(struct survivor *s, const char *after)
 		if (!still_alive(s, &bad) || !survivor_look(s, false))
 			continue;
 		bad = model_compare(&s->model, &s->sight);
+		if (!bad && s->sight.liens != model_liens(&s->model))
+			bad = " the node keeps other liens";
 		if (!bad)
 			bad = own(s);
 		if (bad)

@@ -23,7 +23,7 @@ unsigned kill_ring_maps(void)
 	unsigned n = 0;
 
 	while (maps && fgets(line, sizeof(line), maps))
-		n += strstr(line, "memfd:lend") != NULL;
+		n += strstr(line, "memfd:lend ") != NULL; /* not pages or arena */
 	if (maps)
 		fclose(maps);
 	return n;

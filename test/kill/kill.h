@@ -20,6 +20,7 @@ struct kill_page {
 	struct fuse fuse[ROLES]; /* the supervisor arms, the role burns */
 	/* The supervisor's, for the others to read while it does not write. */
 	bool udp, verbose;
+	bool pool;                      /* the node offers its pages; clients store to them */
 	uint32_t workers;               /* of the memory node */
 	_Atomic bool node_dies;         /* in this round: who reaches nobody may say so */
 	char node[104];                 /* the memory node's address */

@@ -19,7 +19,7 @@ struct options {
 	int64_t round;
 	uint32_t workers;
 	const char *part, *carrier;
-	bool json, verbose;
+	bool json, verbose, pool;
 };
 
 static const char doc[] =
@@ -27,13 +27,15 @@ static const char doc[] =
     "Examples:\n"
     "  lend-kill --seconds 90             both parts on shm and udp\n"
     "  lend-kill --part points --seconds 600   every store of every operation\n"
+    "  lend-kill --carrier pool --seconds 60   clients that map pages, killed in their stores\n"
     "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers, over shm\n"
     "  lend-kill --seed 7 --part loop --carrier shm --round 41   one round, again and again\n";
 static const struct argp_option argp_options[] = {
     {"seconds", 's', "N", 0, "How long, in all (default 10)", 0},
     {"seed", 'r', "N", 0, "Histories (default: random, and printed)", 0},
     {"part", 'p', "loop|points", 0, "Random moments, or store by store (default both)", 0},
-    {"carrier", 'c', "shm|udp", 0, "Only this one (default both, side by side)", 0},
+    {"carrier", 'c', "shm|udp|pool", 0,
+     "Only this one (default shm and udp, side by side; pool: shm, and clients map the pages)", 0},
     {"round", 'n', "N", 0, "loop: this round only, again and again", 0},
     {"workers", 'w', "N", 0, "Of the node, up to 8; several over shm alone (default 1)", 0},
     {"verbose", 'v', NULL, 0, "A line for each round", 0},
@@ -57,7 +59,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return strcmp(arg, "loop") && strcmp(arg, "points") ? EINVAL : 0;
 	case 'c':
 		o->carrier = arg;
-		return strcmp(arg, "shm") && strcmp(arg, "udp") ? EINVAL : 0;
+		o->pool = !strcmp(arg, "pool");
+		return !o->pool && strcmp(arg, "shm") && strcmp(arg, "udp") ? EINVAL : 0;
 	case 'n':
 		o->round = atoll(arg);
 		return 0;
@@ -87,6 +90,7 @@ static void work(const struct options *o, struct kill_page *page, bool udp, uint
 
 	page->verbose = o->verbose;
 	page->workers = o->workers;
+	page->pool = o->pool;
 	if (FUSES && has(o->part, "points"))
 		points_run(page, udp, o->seed, from + (both ? all / 2 : all));
 	if (!atomic_load(&page->bad) && has(o->part, "loop"))
@@ -110,7 +114,10 @@ static void sum_up(const struct options *o, const struct kill_page page[2], stru
 			fprintf(stderr,
 				"violation: %s\nreplay: lend-kill --seed %" PRIu64
 				" --carrier %s --seconds 60\n",
-				page[i].why, o->seed, page[i].udp ? "udp" : "shm");
+				page[i].why, o->seed,
+				page[i].udp    ? "udp"
+				: page[i].pool ? "pool"
+					       : "shm");
 	}
 }
 
@@ -173,7 +180,8 @@ int main(int argc, char **argv)
 	if (page == MAP_FAILED || !mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		return 2;
 	for (int udp = 0; udp < 2; udp++)
-		if (has(o.carrier, udp ? "udp" : "shm") && (!udp || o.workers == 1) && fork() == 0)
+		if ((o.pool ? !udp : has(o.carrier, udp ? "udp" : "shm")) &&
+		    (!udp || o.workers == 1) && fork() == 0)
 			work(&o, &page[udp], udp, start);
 	while (wait(&status) > 0)
 		if (status)

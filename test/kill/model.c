@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { ALL_PAGES = 2 * THING_PAGES };
+
 struct thing *model_add(struct model *model, enum thing_kind kind, uint32_t len)
 {
 	for (int i = 0; i < THINGS; i++) {
@@ -50,7 +52,7 @@ static uint32_t times(const struct model *model, uint32_t page)
 	uint32_t n = 0;
 
 	for (int i = 0; i < THINGS; i++)
-		for (int k = 0; k < THING_PAGES && model->thing[i].kind != THING_NONE; k++)
+		for (int k = 0; k < ALL_PAGES && model->thing[i].kind != THING_NONE; k++)
 			n += model->thing[i].page[k] == page;
 	return n;
 }
@@ -62,6 +64,19 @@ void model_write(struct model *model, struct thing *space, uint32_t at, const vo
 	for (uint32_t p = at / 4096; len && p <= (at + len - 1) / 4096; p++)
 		if (!space->page[p] || times(model, space->page[p]) > 1)
 			space->page[p] = ++model->pages;
+}
+
+void model_lien(struct thing *space)
+{
+	space->lien = true;
+	memcpy(space->page + THING_PAGES, space->page, THING_PAGES * sizeof(space->page[0]));
+}
+
+void model_send(struct model *model, struct thing *space, uint32_t at, uint32_t len)
+{
+	for (uint32_t p = at / 4096; len && p <= (at + len - 1) / 4096; p++)
+		if (space->stored[p])
+			model_write(model, space, p * 4096, space->bytes + p * 4096, 1);
 }
 
 void model_release(struct thing *thing)
@@ -100,17 +115,26 @@ uint32_t model_spaces(const struct model *model)
 	return n;
 }
 
+uint32_t model_liens(const struct model *model)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < THINGS; i++)
+		n += model->thing[i].kind == THING_SPACE && model->thing[i].lien;
+	return n;
+}
+
 static uint32_t pages(const struct model *model)
 {
 	uint32_t n = 0;
 
 	for (int i = 0; i < THINGS; i++)
-		for (int k = 0; k < THING_PAGES && model->thing[i].kind != THING_NONE; k++) {
+		for (int k = 0; k < ALL_PAGES && model->thing[i].kind != THING_NONE; k++) {
 			uint32_t page = model->thing[i].page[k];
 			bool first = page != 0;
 
 			for (int j = 0; first && j <= i; j++)
-				for (int l = 0; l < (j < i ? THING_PAGES : k); l++)
+				for (int l = 0; l < (j < i ? ALL_PAGES : k); l++)
 					first &= model->thing[j].kind == THING_NONE ||
 						 model->thing[j].page[l] != page;
 			n += first;

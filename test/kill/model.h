@@ -14,7 +14,11 @@ struct thing {
 	uint32_t held; /* snapshot: how often this client adopted it; 0: a grant alone keeps it */
 	bool granted;  /* SHARED for as long as the run lasts */
 	uint32_t len;
-	uint32_t page[THING_PAGES]; /* numbers; 0: zeros without a page */
+	uint32_t page[2 * THING_PAGES]; /* numbers; 0: zeros without a page; then those that a
+					   pool keeps because they were told to be mapped */
+	bool lien;                      /* it keeps them */
+	bool written, pointer;          /* space: by operation; and has a pointer */
+	bool stored[THING_PAGES];       /* through the pointer, ever */
 	struct lend_ref ref;
 	lend_space space;
 	uint8_t bytes[THING_LEN];
@@ -41,5 +45,10 @@ void model_fence(struct model *model);
 const char *model_compare(const struct model *model, const struct node_sight *sight);
 uint32_t model_holds(const struct model *model);
 uint32_t model_spaces(const struct model *model);
+uint32_t model_liens(const struct model *model);
+/* What a space has now is told to be mapped. */
+void model_lien(struct thing *space);
+/* A seal of [at, at + len) sends the pages that were stored to. */
+void model_send(struct model *model, struct thing *space, uint32_t at, uint32_t len);
 
 #endif

@@ -49,7 +49,10 @@ void run_open(struct run *run, struct kill_page *page, bool udp, const char *siz
 	lend_rng_seed(&run->rng, seed);
 	run->node = (struct node){.page = page, .size = size, .lease_ms = udp ? 20 : SHM_LEASE};
 	(void)snprintf(run->node.listen, sizeof(run->node.listen),
-		       udp ? "udp:127.0.0.1:0" : "shm:node%d", (int)getpid());
+		       udp          ? "udp:127.0.0.1:0"
+		       : page->pool ? "pool:node%d"
+				    : "shm:node%d",
+		       (int)getpid());
 	(void)snprintf(run->server_listen, sizeof(run->server_listen),
 		       udp ? "udp:127.0.0.1:0" : "shm:server%d", (int)getpid());
 	if (!node_start(&run->node, 0))

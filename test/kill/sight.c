@@ -44,6 +44,7 @@ static void look(const struct self *me, struct node_sight *sight, bool whole)
 	    .grants = now.grants,
 	    .clients = now.clients,
 	    .processes = now.incarnations,
+	    .liens = now.liens,
 	    .placements = me->store->placement.used,
 	    .leases_expired = now.leases_expired,
 	    .sessions = stats.sessions,

@@ -9,7 +9,7 @@
 enum { NODE_METHOD = 0x6b696c6c }; /* a request of one byte: with the store's own audit */
 
 struct node_sight {
-	uint64_t pages, pinned, refs, spaces, holds, grants, clients, processes, placements;
+	uint64_t pages, pinned, refs, spaces, holds, grants, clients, processes, placements, liens;
 	uint64_t sessions, fds, rings, leases_expired; /* rings: mappings */
 	char bad[96];                                  /* what the audit found; "" nothing */
 };

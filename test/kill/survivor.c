@@ -144,6 +144,38 @@ static void make_space(struct survivor *s, struct thing *of)
 	t->space = space;
 	if (of)
 		model_copy(t, of, 0, len);
+	if (of && s->page->pool)
+		model_lien(t);
+}
+
+/* Its memory, if the node offers it: from then on writes are stores to that. */
+static char *pointer(struct survivor *s, struct thing *t)
+{
+	char *p = lend_space_pointer(s->mem, t->space);
+
+	if (!p && survivor_follow(s))
+		kill_bad(s->page, "no pointer: %s", lend_why());
+	if (p && !t->pointer && t->written)
+		model_lien(t);
+	t->pointer |= p != NULL;
+	return p;
+}
+
+static void store(struct survivor *s, struct thing *t)
+{
+	uint8_t bytes[THING_LEN];
+	uint32_t at = kill_below(&s->rng, t->len), len = 1 + kill_below(&s->rng, t->len - at);
+	char *p = pointer(s, t);
+
+	if (!p)
+		return;
+	if (memcmp(p, t->bytes, t->len))
+		kill_bad(s->page, "a pointer shows others");
+	kill_fill(bytes, len, lend_rng_next(&s->rng));
+	memcpy(p + at, bytes, len);
+	memcpy(t->bytes + at, bytes, len);
+	for (uint32_t i = at / 4096; i <= (at + len - 1) / 4096; i++)
+		t->stored[i] = true;
 }
 
 static void free_space(struct survivor *s, struct thing *t)
@@ -163,6 +195,11 @@ static void write_space(struct survivor *s, struct thing *t)
 	struct iovec iov = {bytes, len};
 
 	kill_fill(bytes, len, lend_rng_next(&s->rng));
+	if (t->pointer) {
+		store(s, t);
+		return;
+	}
+	t->written = true;
 	if (fine(s, &op, lend_space_write(s->mem, t->space, at, &iov, 1, &op), "write"))
 		model_write(&s->model, t, at, bytes, len);
 	else /* whether it stands cannot be known */
@@ -177,6 +214,7 @@ static void seal(struct survivor *s, struct thing *t)
 	struct thing *to;
 
 	len = 1 + kill_below(&s->rng, t->len - first * 4096);
+	model_send(&s->model, t, first * 4096, len); /* whatever comes of the seal itself */
 	if (!fine(s, &op, lend_space_seal(s->mem, t->space, first * 4096, len, NULL, &op), "seal"))
 		return;
 	to = model_add(&s->model, THING_SNAPSHOT, len);
@@ -266,6 +304,8 @@ void survivor_step(struct survivor *s)
 		make_space(s, snapshot);
 	else if (what == 5 && space)
 		seal(s, space);
+	else if (what == 7 && space && s->page->pool)
+		store(s, space);
 	else if (what < 8 && space)
 		write_space(s, space);
 	else if (what == 8 && snapshot && snapshot->held)

@@ -117,6 +117,12 @@ static void spaces(struct victim *v)
 		v->mapped[i] = client_end(&v->c, "alloc or map", &op, rc);
 		return;
 	}
+	if (v->c.page->pool && kill_below(&v->rng, 2)) {
+		char *p = lend_space_pointer(v->c.mem, v->space[i]);
+
+		if (p) /* by this one it may be killed, and nobody must ever see it */
+			memset(p + at, 0x5a, iov.iov_len);
+	}
 	client_end(&v->c, "write", &op, lend_space_write(v->c.mem, v->space[i], at, &iov, 1, &op));
 	if (kill_below(&v->rng, 2)) {
 		client_end(&v->c, "seal", &more,
