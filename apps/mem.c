@@ -1,4 +1,4 @@
-/* mem - what a memory node holds, and (mem_lat.c) how quick it is.
+/* mem - what a memory node holds, and (mem_lat.c, mem_fault.c) how quick it is.
  * Layer: apps. Threads: one. */
 #include <string.h>
 
@@ -72,11 +72,12 @@ int app_mem(int argc, char **argv)
 	static const struct argp argp = {
 	    .options = options,
 	    .parser = parse,
-	    .args_doc = "stat\nls|top|evict --admin PATH\nlat [OPTION...]",
+	    .args_doc = "stat\nls|top|evict --admin PATH\nlat|fault [OPTION...]",
 	    .doc = "Tells what a memory node holds.\v"
 		   "  lend mem stat --node shm:mn0 --json\n"
 		   "  lend mem ls --admin PATH (ls, top and evict have their own --help)\n"
-		   "  lend mem lat --carrier shm --size 4096 (its own --help)"};
+		   "  lend mem lat --carrier shm --size 4096 (its own --help)\n"
+		   "  lend mem fault --carrier udp --size 64M (its own --help)"};
 	struct args args = {.what = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_mem_stat stat;
@@ -91,6 +92,10 @@ int app_mem(int argc, char **argv)
 	    (!strcmp(argv[1], "ls") || !strcmp(argv[1], "top") || !strcmp(argv[1], "evict"))) {
 		app_name_set("mem");
 		return app_mem_admin(argc - 1, argv + 1);
+	}
+	if (argc > 1 && !strcmp(argv[1], "fault")) {
+		app_name_set("mem-fault");
+		return app_mem_fault(argc - 1, argv + 1);
 	}
 	app_parse(&argp, argc, argv, &args);
 	if (lend_open(&config, &ep) < 0)

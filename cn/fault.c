@@ -190,11 +190,12 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view
 	f->fd = rc;
 	if (rc >= 0)
 		rc = map(f);
+	if (rc == 0)
+		rc = cn_pager_add(f);
 	if (rc < 0) {
 		destroy(f);
 		return rc;
 	}
-	cn_pager_add(f);
 	*view = &f->view;
 	return 0;
 }

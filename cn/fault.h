@@ -7,7 +7,6 @@
 #define LEND_CN_FAULT_H
 
 #include <stdatomic.h>
-#include <sys/queue.h>
 
 #include "cn/ahead.h"
 #include "cn/cache.h"
@@ -17,8 +16,7 @@ enum { CN_PAGE = CN_CACHE_PAGE };
 
 struct cn_fault {
 	struct cn_view view; /* first */
-	LIST_ENTRY(cn_fault) link;
-	int fd; /* the pager's */
+	int fd;              /* the pager's */
 	uint64_t pages;
 	_Atomic uint64_t *here, *stored; /* a bit per page */
 	atomic_bool torn;                /* zeros stood for a page */

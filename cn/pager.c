@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -29,7 +30,8 @@ enum state { OFF, STARTING, ON, ENDING, ENDED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static LIST_HEAD(, cn_fault) faults = LIST_HEAD_INITIALIZER(faults);
+static struct cn_fault **faults; /* by address */
+static size_t n_faults, cap_faults;
 static enum state state;
 static uint32_t users;
 static int uffd = -1, bell = -1;
@@ -47,14 +49,28 @@ void cn_pager_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* How many begin at or below an address. */
+static size_t place_of(uintptr_t at)
+{
+	size_t low = 0, high = n_faults;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if ((uintptr_t)faults[mid]->view.base <= at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 static struct cn_fault *fault_at(uintptr_t page)
 {
-	struct cn_fault *f;
+	size_t i = place_of(page);
+	struct cn_fault *f = i ? faults[i - 1] : NULL;
 
-	LIST_FOREACH(f, &faults, link)
-	if (page - (uintptr_t)f->view.base < f->pages * CN_PAGE)
-		return f;
-	return NULL;
+	return f && page - (uintptr_t)f->view.base < f->pages * CN_PAGE ? f : NULL;
 }
 
 static void serve(const struct lend_uffd_event *event)
@@ -181,7 +197,7 @@ static void after_fork(void)
 /* The thread, its endpoint and the memory stayed with the parent. */
 static void in_child(void)
 {
-	LIST_INIT(&faults);
+	n_faults = 0;
 	users = 0;
 	state = OFF;
 	close_both();
@@ -222,6 +238,9 @@ static void end(void)
 			pthread_cond_wait(&changed, &lock);
 	}
 	close_both();
+	free(faults);
+	faults = NULL;
+	cap_faults = 0;
 	state = OFF;
 	pthread_cond_broadcast(&changed);
 }
@@ -260,17 +279,34 @@ void cn_pager_leave(struct lend_mem *mem)
 	pthread_mutex_unlock(&lock);
 }
 
-void cn_pager_add(struct cn_fault *f)
+int cn_pager_add(struct cn_fault *f)
 {
+	struct cn_fault **more = faults;
+	size_t at;
+
 	pthread_mutex_lock(&lock);
-	LIST_INSERT_HEAD(&faults, f, link);
+	if (n_faults == cap_faults)
+		more = realloc(faults, (cap_faults * 2 + 16) * sizeof(struct cn_fault *));
+	if (more) {
+		cap_faults = n_faults == cap_faults ? cap_faults * 2 + 16 : cap_faults;
+		faults = more;
+		at = place_of((uintptr_t)f->view.base);
+		memmove(faults + at + 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+		faults[at] = f;
+		n_faults++;
+	}
 	pthread_mutex_unlock(&lock);
+	return more ? 0 : lend_fail(ENOMEM, "no memory for one more space as memory");
 }
 
 void cn_pager_del(struct cn_fault *f)
 {
+	size_t at;
+
 	pthread_mutex_lock(&lock);
-	LIST_REMOVE(f, link);
+	at = place_of((uintptr_t)f->view.base);
+	memmove(faults + at - 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+	n_faults--;
 	cn_pull_drop(f);
 	pthread_mutex_unlock(&lock);
 }

@@ -305,12 +305,12 @@ static void one_seed(struct mem_node *node, uint64_t seed)
 	free(w);
 }
 
-static void seeds(const char *carrier, uint64_t first)
+static void seeds(const char *carrier, const char *more, uint64_t first)
 {
 	const char *given = getenv("LEND_SEED");
 	struct mem_node node;
 
-	mem_node_start(&node, carrier, "64M", "");
+	mem_node_start(&node, carrier, "64M", more);
 	if (given)
 		one_seed(&node, strtoull(given, NULL, 10));
 	for (uint64_t i = 0; !given && i < SEEDS; i++)
@@ -320,15 +320,20 @@ static void seeds(const char *carrier, uint64_t first)
 
 Test(mem_pointer_seeds, shm)
 {
-	seeds("shm", 1000);
+	seeds("shm", "", 1000);
 }
 
 Test(mem_pointer_seeds, pool)
 {
-	seeds("pool", 3000);
+	seeds("pool", "", 3000);
 }
 
 Test(mem_pointer_seeds, udp)
 {
-	seeds("udp", 2000);
+	seeds("udp", "", 2000);
+}
+
+Test(mem_pointer_seeds, workers)
+{
+	seeds("shm", "--workers 2", 4000);
 }
