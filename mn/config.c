@@ -23,6 +23,7 @@ static const char doc[] =
     "  lend-mn --listen shm:mn0,udp:127.0.0.1:0 --size 256M --lease 5000\n"
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G --workers 4   at ports 7000 to 7003\n"
     "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end\n"
+    "  lend-mn --listen shm:mn0 --size 8G --quota each:1G,uid=1000:4G   what users may keep\n"
     "  lend-mn --config /etc/lend/mn.yaml --size 2G  the rest from a file: lend.yaml(5)";
 
 static const struct argp_option options[] = {
@@ -38,6 +39,10 @@ static const struct argp_option options[] = {
     {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
+    {"quota", 'q', "WHO:BYTES[:REFS[:CLIENTS]],...", 0,
+     "What one may keep. WHO: each (user of this host on shm; the network is one), uid=N, net, "
+     "secret=FILE (whoever is started with LEND_SECRET of its first line); -: no limit",
+     0},
     {"workers", 'w', "N", 0,
      "Threads, each with its part of the memory and its own address, NAME.1 or PORT + 1 and so on; "
      "clients find them (default 1)",
@@ -171,6 +176,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'c':
 		config->clients = (uint32_t)number(state, "clients", arg, 65535, false);
+		return 0;
+	case 'q':
+		config->quota = arg;
 		return 0;
 	case 'w':
 		config->workers =

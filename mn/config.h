@@ -15,6 +15,7 @@ struct mn_config {
 	uint64_t lease_ms;   /* 0: the store's default */
 	uint32_t id;         /* of the node; 0: random */
 	uint32_t clients;    /* 0: the store's default */
+	const char *quota;   /* as in mn/tenants.h, or NULL */
 	uint32_t workers;    /* 1 .. 64 */
 	bool pin;            /* each worker to a processor of its own */
 	const char *capture; /* as in lend_config */

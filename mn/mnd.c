@@ -22,6 +22,7 @@ struct node {
 	struct mn_worker *worker;
 	uint32_t workers;
 	struct mn_crowd *crowd;
+	struct mn_tenants *tenants;
 	struct mn_admin *admin;
 	struct mn_metrics *metrics;
 	char url[64]; /* of the metrics */
@@ -69,8 +70,10 @@ static int open_stores(struct node *node, const struct mn_config *config)
 	if (!lend_store_size(&c))
 		return lend_fail(EINVAL, "--size %" PRIu64 ": give 4K to 64G for each worker",
 				 config->size);
-	for (uint32_t i = 0; i < node->workers && rc == 0; i++)
+	for (uint32_t i = 0; i < node->workers && rc == 0; i++) {
+		node->worker[i].tenants = node->tenants;
 		rc = mn_worker_open(&node->worker[i], config, &c, node->crowd);
+	}
 	return rc;
 }
 
@@ -78,6 +81,8 @@ static int open_all(struct node *node, const struct mn_config *config)
 {
 	int rc = config->keep ? mn_keep_check(config) : 0;
 
+	if (rc == 0)
+		rc = mn_tenants_open(config->quota, config->workers, &node->tenants);
 	if (rc < 0)
 		return rc;
 	node->crowd = mn_crowd_open(config->workers);
@@ -181,6 +186,7 @@ static void close_all(struct node *node, bool json)
 	for (uint32_t i = 0; i < node->workers; i++)
 		mn_worker_close(&node->worker[i]);
 	mn_crowd_close(node->crowd);
+	mn_tenants_close(node->tenants);
 	free(node->worker);
 }
 

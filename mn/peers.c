@@ -11,13 +11,14 @@
 struct process {
 	LIST_ENTRY(process) link;
 	uint8_t incarnation[16];
-	uint32_t sessions;
+	uint32_t sessions, tenant;
 };
 
 struct mn_peers {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_crowd *crowd, *own; /* own: until join(); else NULL */
+	const struct mn_tenants *tenants;
 	uint32_t worker;
 	LIST_HEAD(, process) processes;
 };
@@ -44,6 +45,7 @@ static bool on_shm(struct mn_peers *peers, lend_session session)
 static void came(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
 {
 	struct process *p = find(peers, incarnation);
+	uint32_t tenant = mn_tenants_of(peers->tenants, peers->ep, peers->store, session);
 	bool shm;
 
 	mn_peers_hear(peers);
@@ -52,8 +54,11 @@ static void came(struct mn_peers *peers, lend_session session, const uint8_t inc
 		if (!p)
 			return; /* its operations are refused */
 		memcpy(p->incarnation, incarnation, sizeof(p->incarnation));
+		p->tenant = tenant;
 		LIST_INSERT_HEAD(&peers->processes, p, link);
 	}
+	if (p->tenant != tenant)
+		return; /* nobody speaks for another tenant's process: refused */
 	p->sessions++;
 	shm = on_shm(peers, session) && mn_crowd_join(peers->crowd, incarnation);
 	lend_session_set(peers->ep, session, (char *)p + shm);
@@ -93,8 +98,10 @@ void mn_peers_hear(struct mn_peers *peers)
 		lend_store_hangup(peers->store, incarnation);
 }
 
-void mn_peers_join(struct mn_peers *peers, struct mn_crowd *crowd, uint32_t worker)
+void mn_peers_join(struct mn_peers *peers, struct mn_crowd *crowd, const struct mn_tenants *tenants,
+		   uint32_t worker)
 {
+	peers->tenants = tenants;
 	mn_crowd_close(peers->own);
 	peers->own = NULL;
 	peers->crowd = crowd;
@@ -132,10 +139,14 @@ void mn_peers_close(struct mn_peers *peers)
 	free(peers);
 }
 
-const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session)
+const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session, uint32_t *tenant)
 {
 	char *kept = lend_session_get(peers->ep, session);
+	struct process *p;
 
-	return kept ? ((struct process *)(void *)(kept - ((uintptr_t)kept & 1)))->incarnation
-		    : NULL;
+	if (!kept)
+		return NULL;
+	p = (struct process *)(void *)(kept - ((uintptr_t)kept & 1));
+	*tenant = p->tenant;
+	return p->incarnation;
 }

@@ -6,17 +6,20 @@
 #include "lend/rpc.h"
 #include "mn/crowd.h"
 #include "mn/store/exec.h"
+#include "mn/tenants.h"
 
 struct mn_peers;
 
 int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers **out);
 void mn_peers_close(struct mn_peers *peers);
 /* Before the first session: as a worker of several, who share what they know of processes. The
- * crowd stays the caller's. */
-void mn_peers_join(struct mn_peers *peers, struct mn_crowd *crowd, uint32_t worker);
+ * crowd and the tenants stay the caller's. */
+void mn_peers_join(struct mn_peers *peers, struct mn_crowd *crowd, const struct mn_tenants *tenants,
+		   uint32_t worker);
 /* What processes that hung up at any worker held here is gone. Once per turn. */
 void mn_peers_hear(struct mn_peers *peers);
-/* The incarnation behind a session: 16 bytes, valid while it lives; NULL: unknown. */
-const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session);
+/* The incarnation behind a session, 16 bytes, valid while it lives, and whose it is; NULL: unknown.
+ */
+const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session, uint32_t *tenant);
 
 #endif

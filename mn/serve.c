@@ -179,7 +179,8 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	struct lend_store_in in = {.seg = serve->seg};
 	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
 
-	in.incarnation = mn_peers_find(serve->peers, lend_request_session(serve->ep, request));
+	in.incarnation =
+	    mn_peers_find(serve->peers, lend_request_session(serve->ep, request), &in.tenant);
 	if (!in.incarnation || serve->refuses) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return;
@@ -233,7 +234,8 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 			      const void *first, uint32_t n, void *arg)
 {
 	struct mn_serve *serve = arg;
-	const uint8_t *incarnation = mn_peers_find(serve->peers, session);
+	uint32_t tenant;
+	const uint8_t *incarnation = mn_peers_find(serve->peers, session, &tenant);
 	struct landing *l = find_landing(serve, NULL);
 	uint32_t segs = 0, fixed = 0, placement = 0;
 	struct lend_buf *chain = NULL;
@@ -274,9 +276,10 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	return rc;
 }
 
-void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, uint32_t worker)
+void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct mn_tenants *tenants,
+		   uint32_t worker)
 {
-	mn_peers_join(serve->peers, crowd, worker);
+	mn_peers_join(serve->peers, crowd, tenants, worker);
 }
 
 void mn_serve_hear(struct mn_serve *serve)

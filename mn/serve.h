@@ -10,13 +10,15 @@
 #include "lend/rpc.h"
 #include "mn/crowd.h"
 #include "mn/store/exec.h"
+#include "mn/tenants.h"
 
 struct mn_serve;
 
 /* Registers everything at ep. 0 or -errno with lend_why(). */
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
 /* As mn_peers_join() and mn_peers_hear(). */
-void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, uint32_t worker);
+void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct mn_tenants *tenants,
+		   uint32_t worker);
 void mn_serve_hear(struct mn_serve *serve);
 /* Operations are UNAVAILABLE and not run from now on. */
 void mn_serve_refuse(struct mn_serve *serve);

@@ -122,7 +122,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;
-	mn_serve_join(worker->serve, crowd, worker->index);
+	mn_serve_join(worker->serve, crowd, worker->tenants, worker->index);
 	worker->crowd = crowd;
 	mn_crowd_wake(crowd, worker->index, worker->ep);
 	if (config->pool)

@@ -22,8 +22,9 @@ struct mn_worker {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_serve *serve;
-	struct mn_crowd *crowd; /* borrowed */
-	struct mn_pool *pool;   /* or NULL */
+	struct mn_crowd *crowd;           /* borrowed */
+	const struct mn_tenants *tenants; /* borrowed; NULL: no quotas */
+	struct mn_pool *pool;             /* or NULL */
 	struct mn_memory arena, pages;
 	char address[LEND_MEMOP_TEXT_MAX + 1]; /* where it is reached, as lend_address() says */
 	pthread_t thread;

@@ -67,7 +67,9 @@ struct lend_config {
 	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
 	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
 	uint64_t receive_budget; /* bytes that peers may have granted at once; 0: 64 MiB */
-	const char *secret;      /* for later: who this process is to its peers; NULL */
+	/* Who this process is to peers that ask lend_session_knows(). NULL: what its first endpoint
+	 * with one was given, else $LEND_SECRET, else nobody. */
+	const char *secret;
 	uint32_t workers; /* threads for LEND_SLOW handlers; 0: 2; none before the first handler */
 	lend_ns timeout;  /* of a call that names none; 0: 5 s */
 	lend_ns probe, dead; /* silence before a probe / the end; 0: 500 ms / 5 s */
@@ -202,6 +204,10 @@ struct lend_peer {
 };
 /* 0, or -ESTALE. */
 int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer);
+/* Whether a session's peer was given this secret, compared in constant time; false also for a stale
+ * session. Nobody can read it from what is told, but who reads the network can tell the same until
+ * encryption comes. */
+bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret);
 /* Sessions coming and going, here or from there; every session's end is told, also one that never
  * came up. One watch per endpoint, NULL ends it. Runs inside a turn, after the session's calls have
  * ended. */

@@ -65,6 +65,11 @@ struct lend_store_usage {
 	uint64_t pinned; /* pages of replies under way: as many as the quota of pages, too */
 	uint32_t refs, clients;
 };
+/* The number of the tenant with this id, which is not 0; a new one has *quota, and an old one has
+ * it from now on. They are kept over restarts. 0 when there are config.tenants already: that one is
+ * everybody else. */
+uint32_t lend_store_tenant(struct lend_store *store, uint64_t id,
+			   const struct lend_store_quota *quota);
 /* Tenants are numbered from 0, below config.tenants, and have no limits at first. */
 void lend_store_set_quota(struct lend_store *store, uint32_t tenant,
 			  const struct lend_store_quota *quota);

@@ -19,7 +19,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
 	    .clients = 256,
 	    .incarnations = 256,
 	    .placements = 256,
-	    .tenants = 64,
+	    .tenants = 256,
 	    .open = LEND_MEM_OPEN_MAX,
 	    .shards = 1,
 	    .reap = 4,

@@ -139,6 +139,7 @@ struct lend_mapper {
 };
 
 struct lend_tenant {
+	uint64_t id; /* whose; 0: nobody's yet */
 	struct lend_store_quota quota;
 	struct lend_store_usage use;
 };

@@ -84,6 +84,21 @@ void lend_stake_drop(struct lend_store *s, uint32_t object, uint32_t tenant)
 	t->use.pages -= o->charge;
 }
 
+uint32_t lend_store_tenant(struct lend_store *store, uint64_t id,
+			   const struct lend_store_quota *quota)
+{
+	for (uint32_t i = 1; i < store->config.tenants; i++) {
+		struct lend_tenant *t = lend_tenant_at(store, i);
+
+		if (t->id && t->id != id)
+			continue;
+		t->id = id;
+		t->quota = *quota;
+		return i;
+	}
+	return 0;
+}
+
 void lend_store_set_quota(struct lend_store *store, uint32_t tenant,
 			  const struct lend_store_quota *quota)
 {

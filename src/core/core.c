@@ -219,6 +219,16 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 	return 0;
 }
 
+int lend_core_session_ticket(const struct lend_core *core, uint64_t session, uint8_t ticket[32])
+{
+	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);
+
+	if (!s)
+		return E_STALE;
+	memcpy(ticket, s->ticket, sizeof(s->ticket));
+	return 0;
+}
+
 uint32_t lend_core_supply_wanted(const struct lend_core *c)
 {
 	return c->supply_cap - c->supply_n;

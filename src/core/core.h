@@ -73,6 +73,7 @@ struct lend_core_config {
 	struct lend_path
 	    path[LEND_CARRIERS_MAX]; /* by carrier; mtu 0: not there yet, see lend_core_path() */
 	uint8_t incarnation[16];     /* random bits of this process's start */
+	uint8_t ticket[32];          /* told to peers; zero: none */
 	uint64_t message_max;        /* bytes; longer messages are refused */
 	uint64_t receive_budget;     /* bytes that peers may have granted at once */
 	uint32_t unscheduled;        /* bytes that a session may send before a grant: 65536 */
@@ -135,6 +136,8 @@ bool lend_core_request_cancelled(const struct lend_core *core, uint64_t call);
 /* Who is at the other end: 0, or -ESTALE. incarnation is zeros until the session is up. */
 int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint32_t *peer,
 			   uint8_t incarnation[16]);
+/* What the peer told of itself. 0 or -ESTALE. */
+int lend_core_session_ticket(const struct lend_core *core, uint64_t session, uint8_t ticket[32]);
 /* Answers an EV_NEED: memory of at least the announced length, or 0 to refuse (RESOURCE_EXHAUSTED).
  * Takes buf on success; it comes back with REQUEST or CALL_END, or with EV_BUF_BACK when the
  * message dies. -ESTALE: the message died meanwhile, buf is not taken. */

@@ -205,6 +205,7 @@ void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend
 {
 	memset(h, 0, sizeof(*h));
 	memcpy(h->incarnation, c->cfg.incarnation, sizeof(h->incarnation));
+	memcpy(h->ticket, c->cfg.ticket, sizeof(h->ticket));
 	h->connect = s->connect;
 	h->session = s->id;
 	h->payload = s->payload;
@@ -223,6 +224,7 @@ static void learn(struct lend_sess *s, const struct lend_pkt_hello *h)
 	s->payload = lend_min_u32(s->payload, h->payload);
 	s->unscheduled = lend_max_u32(h->unscheduled, s->payload);
 	s->message_max = lend_min_u64(h->message_max, LEND_MESSAGE_MAX);
+	memcpy(s->ticket, h->ticket, sizeof(s->ticket));
 }
 
 static void accept_new(struct lend_core *c, uint32_t peer, const struct lend_pkt_hello *h)

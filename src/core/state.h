@@ -193,7 +193,8 @@ struct lend_sess {
 	lend_ns blocked;   /* the carrier was full: nothing before this time */
 	lend_ns block_ns;
 	uint64_t tag;
-	uint64_t connect; /* number of the attempt */
+	uint64_t connect;   /* number of the attempt */
+	uint8_t ticket[32]; /* the peer's */
 	uint8_t incarnation[16];
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	uint32_t orphans;

@@ -4,7 +4,7 @@
  *   loop.c  one turn                       call.c     calls made here
  *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
  *   worker.c  threads of slow handlers     family.c   calls that serve a request
- *   bufs.c, msg.c, method.c, stats.c
+ *   bufs.c, msg.c, method.c, stats.c, secret.c
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -178,6 +178,9 @@ static inline lend_ns lend_ep_now(struct lend_ep *ep)
 int lend_ep_check(struct lend_ep *ep); /* 0; -EPERM in a fork's child, -EDEADLK inside a turn */
 /* The carrier that can resolve an address, opened if need be. */
 int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
+
+/* secret.c */
+void lend_secret_ticket(const char *secret, uint8_t ticket[32]);
 
 /* loop.c */
 int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */

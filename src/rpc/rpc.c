@@ -173,14 +173,12 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 				 config->size);
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
+	lend_secret_ticket(c->secret, ep->core_config.ticket);
+	c->secret = NULL;
 	rc = keep_text(&c->eal, "eal");
 	rc = keep_text(&c->capture, "capture") < 0 ? -ENOMEM : rc;
 	if (rc < 0)
 		return rc;
-	if (c->secret)
-		return lend_fail(
-		    EINVAL,
-		    "config.secret: not supported yet, and nothing would check it: leave it NULL");
 	c->sessions = c->sessions ? c->sessions : SESSIONS;
 	c->calls = c->calls ? c->calls : CALLS;
 	c->message_max = c->message_max ? c->message_max : 16 * MIB;

@@ -69,7 +69,7 @@ struct lend_pkt_hello {
 	uint32_t payload; /* bytes of payload per datagram that the sender's carrier has room for */
 	uint32_t unscheduled; /* bytes that may come before any grant */
 	uint64_t message_max; /* longest message the sender takes */
-	uint8_t ticket[32];   /* zero until tickets come */
+	uint8_t ticket[32];   /* what the sender's secret makes; zero: it has none */
 };
 _Static_assert(sizeof(struct lend_pkt_hello) == 80, "wire");
 

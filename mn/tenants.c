@@ -1,0 +1,193 @@
+#include "mn/tenants.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/why.h"
+#include "util/siphash.h"
+
+enum { RULES_MAX = 64, SECRET_MAX = 256 };
+enum kind { EACH, UID, NET, SECRET };
+
+struct rule {
+	enum kind kind;
+	uint32_t uid;
+	char secret[SECRET_MAX];
+	struct lend_store_quota quota;
+};
+struct mn_tenants {
+	uint32_t n;
+	struct rule rule[RULES_MAX];
+};
+
+static int bad(const char *rule)
+{
+	return lend_fail(EINVAL,
+			 "--quota %s: give WHO:BYTES[:REFS[:CLIENTS]], as in each:1G or "
+			 "uid=1000:4G:100000:16; WHO is each, net, uid=N or secret=FILE",
+			 rule);
+}
+
+/* The file's first line. */
+static int read_secret(const char *path, char secret[SECRET_MAX])
+{
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		return lend_fail(errno, "--quota secret=%s: %s", path, strerror(errno));
+	if (!fgets(secret, SECRET_MAX, file))
+		secret[0] = 0;
+	fclose(file);
+	secret[strcspn(secret, "\r\n")] = 0;
+	if (!secret[0])
+		return lend_fail(EINVAL, "--quota secret=%s: its first line is empty", path);
+	return 0;
+}
+
+/* True: "", "-" or a number with a unit; *n is left alone without one. */
+static bool read_number(const char *text, uint64_t *n)
+{
+	static const char unit[] = "KMGT";
+	const char *u;
+	char *end;
+
+	if (!text || !*text || !strcmp(text, "-"))
+		return true;
+	errno = 0;
+	*n = strtoull(text, &end, 10);
+	if (errno || end == text || *text == '-' || *text == '+')
+		return false;
+	u = *end ? strchr(unit, *end >= 'a' ? *end - 32 : *end) : NULL;
+	if (u) {
+		unsigned shift = 10 * (unsigned)(u - unit + 1);
+
+		*n = *n > UINT64_MAX >> shift ? UINT64_MAX : *n << shift;
+		end++;
+	}
+	return *end == 0;
+}
+
+static int read_who(char *who, struct rule *rule)
+{
+	char *end;
+	unsigned long uid;
+
+	if (!strcmp(who, "each") || !strcmp(who, "net")) {
+		rule->kind = *who == 'e' ? EACH : NET;
+		return 0;
+	}
+	if (!strncmp(who, "secret=", 7)) {
+		rule->kind = SECRET;
+		return read_secret(who + 7, rule->secret);
+	}
+	if (strncmp(who, "uid=", 4) != 0 || who[4] < '0' || who[4] > '9')
+		return -EINVAL;
+	uid = strtoul(who + 4, &end, 10);
+	rule->kind = UID;
+	rule->uid = (uint32_t)uid;
+	return *end || uid >= UINT32_MAX ? -EINVAL : 0;
+}
+
+/* Each worker has its part of what is kept; a client is one at every worker. */
+static int read_rule(char *text, uint32_t workers, struct rule *rule)
+{
+	uint64_t bytes = UINT64_MAX, refs = UINT32_MAX, clients = UINT32_MAX;
+	char whole[512], *rest = text, *who;
+	int rc;
+
+	(void)snprintf(whole, sizeof(whole), "%s", text);
+	who = strsep(&rest, ":");
+	if (!rest || !read_number(strsep(&rest, ":"), &bytes) ||
+	    !read_number(rest ? strsep(&rest, ":") : NULL, &refs) ||
+	    !read_number(rest ? strsep(&rest, ":") : NULL, &clients) || rest)
+		return bad(whole);
+	rc = read_who(who, rule);
+	if (rc == -EINVAL && rule->kind != SECRET)
+		return bad(whole);
+	rule->quota.pages = bytes == UINT64_MAX ? bytes : bytes / LEND_MEM_PAGE / workers;
+	rule->quota.refs = refs >= UINT32_MAX ? UINT32_MAX : (uint32_t)(refs / workers);
+	rule->quota.clients = clients >= UINT32_MAX ? UINT32_MAX : (uint32_t)clients;
+	return rc;
+}
+
+int mn_tenants_open(const char *text, uint32_t workers, struct mn_tenants **out)
+{
+	struct mn_tenants *tenants = NULL;
+	char *copy, *rest, *one;
+	int rc = 0;
+
+	*out = NULL;
+	if (!text)
+		return 0;
+	tenants = calloc(1, sizeof(*tenants));
+	copy = rest = strdup(text);
+	if (!tenants || !copy)
+		rc = lend_fail(ENOMEM, "no memory for quotas");
+	while (rc == 0 && (one = strsep(&rest, ","))) {
+		rc = tenants->n < RULES_MAX
+			 ? read_rule(one, workers, &tenants->rule[tenants->n])
+			 : lend_fail(EINVAL, "--quota: %d rules are the most", RULES_MAX);
+		tenants->n++;
+	}
+	free(copy);
+	if (rc < 0)
+		free(tenants);
+	else
+		*out = tenants;
+	return rc;
+}
+
+void mn_tenants_close(struct mn_tenants *tenants)
+{
+	free(tenants);
+}
+
+static const struct rule *find(const struct mn_tenants *tenants, enum kind kind, uint32_t uid)
+{
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->rule[i].kind == kind && tenants->rule[i].uid == uid)
+			return &tenants->rule[i];
+	return NULL;
+}
+
+/* Every secret is compared, whichever it is. */
+static const struct rule *find_secret(const struct mn_tenants *tenants, struct lend_ep *ep,
+				      lend_session session)
+{
+	const struct rule *found = NULL;
+
+	for (uint32_t i = 0; i < tenants->n; i++)
+		if (tenants->rule[i].kind == SECRET &&
+		    lend_session_knows(ep, session, tenants->rule[i].secret))
+			found = &tenants->rule[i];
+	return found;
+}
+
+uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
+		       struct lend_store *store, lend_session session)
+{
+	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
+	static const uint8_t key[16] = "lend tenant";
+	struct lend_peer peer = {.uid = -1};
+	const struct rule *rule;
+	uint64_t id;
+
+	if (!tenants)
+		return 0;
+	(void)lend_session_peer(ep, session, &peer);
+	rule = find_secret(tenants, ep, session);
+	if (rule) {
+		id = lend_siphash64(key, rule->secret, strlen(rule->secret)) | UINT64_C(1) << 63;
+	} else if (peer.uid >= 0) {
+		rule = find(tenants, UID, (uint32_t)peer.uid);
+		id = UINT64_C(1) << 32 | (uint32_t)peer.uid;
+	} else {
+		rule = find(tenants, NET, 0);
+		id = UINT64_C(2) << 32;
+	}
+	rule = rule ? rule : find(tenants, EACH, 0);
+	return lend_store_tenant(store, id, rule ? &rule->quota : &none);
+}

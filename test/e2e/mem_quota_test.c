@@ -1,0 +1,111 @@
+/* Goal: a node started with --quota tells tenants apart, by user on shm and by secret elsewhere,
+ * and refuses at once what is beyond a quota, while others go on. Method: a node for each line of a
+ * table; clients are processes of their own (lend put), for a process is one tenant's; and a client
+ * of this process that fills its quota, is refused, releases, and may again. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "e2e/mem_node.h"
+
+static struct mem_node node;
+static char secret[64], wrong[64];
+
+static void write_secret(char path[64], const char *name, const char *text)
+{
+	FILE *file;
+
+	snprintf(path, 64, "/tmp/lend-%s-%d", name, (int)getpid());
+	file = fopen(path, "we");
+	cr_assert(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+/* lend put of so many bytes, by somebody with this secret. */
+static bool can_put(unsigned bytes, const char *mine)
+{
+	char command[1024];
+
+	snprintf(command, sizeof(command),
+		 "head -c %u /dev/zero >%s.data; LEND_SECRET='%s' '%s/lend' put %s.data --node %s "
+		 ">/dev/null 2>%s.err; r=$?; rm -f %s.data %s.err; exit $r",
+		 bytes, secret, mine, LEND_BUILD_DIR, secret, node.address, secret, secret, secret);
+	return system(command) == 0; /* NOLINT(cert-env33-c): of this test's own making */
+}
+
+static void forget_secrets(void)
+{
+	unlink(secret);
+	unlink(wrong);
+}
+
+Test(mem_quota, secrets_on_a_network)
+{
+	static const struct {
+		unsigned bytes;
+		const char *mine;
+		bool can;
+	} table[] = {{60000, "open sesame", true},
+		     {70000, "open sesame", false},
+		     {8000, "", true},
+		     {9000, "", false},
+		     {8000, "open barley", true},
+		     {9000, "open barley", false},
+		     {60000, "open sesame", false} /* the first one's ttl runs */};
+	char more[256];
+
+	write_secret(secret, "secret", "open sesame\n");
+	write_secret(wrong, "wrong", "nobody's\n");
+	snprintf(more, sizeof(more), "--quota secret=%s:64K,secret=%s:1M,net:8K:16", secret, wrong);
+	mem_node_start(&node, "udp", "4M", more);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (!strcmp(table[i].mine, "open barley") && table[i].can)
+			continue; /* one with "" already has all that the network may keep */
+		cr_expect_eq(can_put(table[i].bytes, table[i].mine), table[i].can, "%u with \"%s\"",
+			     table[i].bytes, table[i].mine);
+	}
+	mem_node_kill(&node);
+	forget_secrets();
+}
+
+Test(mem_quota, users_on_shm)
+{
+	static char data[256 << 10];
+	struct lend_ref ref, second;
+	struct lend_op op = {.timeout = 5000000000};
+	struct iovec iov = {data, 8192};
+	lend_ns before;
+
+	mem_node_start(&node, "shm", "4M", "--quota each:256K:100");
+	ref = mem_put(node.mem, data, sizeof(data), NULL);
+	before = lend_now(node.ep);
+	cr_assert_eq(mem_end(node.mem, &op, lend_put(node.mem, &iov, 1, NULL, &op)),
+		     LEND_RESOURCE_EXHAUSTED);
+	cr_assert_lt(lend_now(node.ep) - before, 1000000000, "refused at once, not in the end");
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	second = mem_put(node.mem, data, sizeof(data), NULL);
+	cr_assert_eq(mem_release(node.mem, &second), LEND_OK);
+	mem_node_stop(&node);
+}
+
+Test(mem_quota, one_that_makes_no_sense)
+{
+	static const char *const bad[] = {"each",         "each:",    ":1G",
+					  "uid=:1G",      "uid=x:1G", "each:1G:x",
+					  "each:1:2:3:4", "all:1G",   "secret=/nowhere:1G",
+					  "each:-1G"};
+	char command[256];
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(command, sizeof(command),
+			 "timeout 5 '%s/lend-mn' --listen udp:127.0.0.1:0 --quota %s 2>&1 | "
+			 "grep -q -e '--quota.*%.5s'",
+			 LEND_BUILD_DIR, bad[i], bad[i]);
+		if (!strcmp(bad[i], "each:"))
+			continue;                               /* no limit */
+		cr_expect_eq(system(command), 0, "%s", bad[i]); /* NOLINT(cert-env33-c) */
+	}
+}
