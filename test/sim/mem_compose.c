@@ -134,6 +134,9 @@ static void overreach(struct sim *sim, struct lend_memref *ref)
 /* One that no node made. */
 static void forge(struct sim *sim, struct lend_memref *ref)
 {
+	/* The upper ones are the worker's number. */
+	static const uint8_t slot_bit[7] = {0, 1, 2, 3, 26, 28, 31};
+
 	switch (mem_below(sim, 8)) {
 	case 6:
 	case 7:
@@ -146,7 +149,7 @@ static void forge(struct sim *sim, struct lend_memref *ref)
 		ref->serial += 1 + mem_below(sim, 3);
 		return;
 	case 2:
-		ref->slot ^= 1u << mem_below(sim, 7);
+		ref->slot ^= 1u << slot_bit[mem_below(sim, 7)];
 		return;
 	case 3:
 		ref->epoch++;

@@ -106,7 +106,8 @@ static enum lend_mem_status hello(struct mem_step *t)
 	SIM_CHECK(m->sim,
 		  lend_memhello_decode(out->head, out->len, &h) && h.node == m->cfg.node &&
 		      h.epoch == m->cfg.epoch && h.page == LEND_MEM_PAGE &&
-		      h.lease == m->cfg.lease && h.open == m->cfg.open,
+		      h.lease == m->cfg.lease && h.open == m->cfg.open && h.shard == m->cfg.shard &&
+		      h.shards == m->cfg.shards,
 		  "node %u: HELLO's reply is wrong", m->node);
 	if (inc->life == 0) {
 		SIM_CHECK(m->sim, h.life > m->life, "node %u: life %u was given before", m->node,

@@ -45,6 +45,7 @@
 	X(mem_client_died, "a client's process died and came back")                                \
 	X(mem_restart_with_refs, "a memory node died with references out")                         \
 	X(mem_wrong_epoch, "a reference of an earlier start")                                      \
+	X(mem_wrong_worker, "a reference of another worker")                                       \
 	X(mem_forged, "a forged reference")                                                        \
 	X(mem_right_missing, "a reference without the right")                                      \
 	X(mem_beyond_slice, "a get beyond a narrowed reference")                                   \

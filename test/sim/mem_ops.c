@@ -58,8 +58,12 @@ enum lend_mem_status mem_ops_find(const struct mem_step *t, const struct lend_me
 		SIM_MARK(m->sim, mem_wrong_epoch);
 		return LEND_MEM_NOT_FOUND;
 	}
-	if (ref->node != m->cfg.node || ref->slot >> SHARD_SHIFT != m->cfg.shard)
+	if (ref->node != m->cfg.node)
 		return LEND_MEM_NOT_FOUND;
+	if (ref->slot >> SHARD_SHIFT != m->cfg.shard) {
+		SIM_MARK(m->sim, mem_wrong_worker);
+		return LEND_MEM_NOT_FOUND;
+	}
 	if (!lend_memref_verify(ref, m->cfg.key)) {
 		SIM_MARK(m->sim, mem_forged);
 		return LEND_MEM_PERMISSION_DENIED;
