@@ -21,7 +21,8 @@ help() {
 		  -x, --modules A,B     kernel modules to load
 		  -b, --bare            no soft-RoCE
 		  --nics MODEL          two joined NICs (e1000, e1000e, igb, vmxnet3, virtio-net-pci), without a kernel driver but
-		                        uio_pci_generic: at 0000:00:10.0 and 0000:00:11.0; 160 huge pages unless -p says otherwise
+		                        uio_pci_generic: at 0000:00:10.0 and 0000:00:11.0; 160 huge pages unless -p says otherwise;
+		                        QEMU knows them as nic0 and nic1, and with -M pc can take them away
 		  --ivshmem FILE        a PCI device 1af4:1110 whose resource2 is FILE
 		  --dax FILE            /dev/dax0.0 is FILE (128 MiB or more, a multiple of it); needs ndctl
 		  -q, --qemu ARGUMENT   one more of QEMU's; may be repeated
@@ -103,7 +104,7 @@ $setup_only || [ $# -gt 0 ] || {
 if [ -n "$nics" ]; then
 	for i in 0 1; do
 		qemu+=(-netdev "hubport,id=net$i,hubid=0"
-			-device "$nics,netdev=net$i,mac=02:00:00:00:00:1$i,addr=1$i.0")
+			-device "$nics,id=nic$i,netdev=net$i,mac=02:00:00:00:00:1$i,addr=1$i.0")
 	done
 	modules="$modules uio_pci_generic"
 fi

@@ -98,6 +98,7 @@ struct dpdk_share {
 	uint8_t mac[6];
 	struct rte_mempool *pool;
 	unsigned if_index; /* the kernel's interface below it; 0: none */
+	char sysfs[96];    /* there as long as the card is; "": it is none */
 	bool tx_sums;      /* it makes UDP's checksum */
 	bool used;         /* by endpoints that are closed now */
 	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
@@ -272,7 +273,7 @@ int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct 
 void dpdk_share_close(struct dpdk_port *port);
 
 /* io_dpdk_link.c */
-void dpdk_link_watch(struct dpdk_share *share);
+void dpdk_link_watch(struct dpdk_share *share, const struct rte_eth_dev_info *info);
 void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
 /* 0, or why nothing can be reached over that device now. */
 int dpdk_link_check(const struct dpdk_share *share);

@@ -1,7 +1,8 @@
 /* io_dpdk_link - a device between hosts comes, goes, and tells how it is.
  *
  * The driver's own word is asked for ten times a second, and the kernel's where an interface lies
- * below: net_af_packet always says that it is up. While the link is down nothing is
+ * below: net_af_packet always says that it is up. Most drivers of cards do not tell that theirs was
+ * pulled out, so whether it is still there is asked of sysfs. While the link is down nothing is
  * sent (the core offers it again) and nothing is forgotten. A device that was removed takes its
  * peers with it.
  *
@@ -11,6 +12,7 @@
 
 #include <errno.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -48,6 +50,10 @@ static bool is_up(struct dpdk_share *share)
 	struct rte_eth_link link;
 	struct ifreq request;
 
+	if (share->sysfs[0] && access(share->sysfs, F_OK) != 0 && errno == ENOENT) {
+		atomic_store(&share->removed, true);
+		return false;
+	}
 	if (share->if_index) {
 		if (!ask_kernel(share, SIOCGIFFLAGS, &request))
 			atomic_store(&share->removed, true);
@@ -157,8 +163,12 @@ static int on_removed(uint16_t id, enum rte_eth_event_type type, void *arg, void
 	return 0;
 }
 
-void dpdk_link_watch(struct dpdk_share *share)
+void dpdk_link_watch(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 {
+	(void)snprintf(share->sysfs, sizeof(share->sysfs), "/sys/bus/pci/devices/%s",
+		       rte_dev_name(info->device));
+	if (access(share->sysfs, F_OK) != 0)
+		share->sysfs[0] = '\0';
 	atomic_store(&share->up, true);
 	(void)rte_eth_dev_callback_register(share->id, RTE_ETH_EVENT_INTR_RMV, on_removed, share);
 }

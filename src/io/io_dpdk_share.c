@@ -122,7 +122,7 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (rc == 0 && rte_eth_macaddr_get(share->id, &mac) == 0)
 		memcpy(share->mac, mac.addr_bytes, 6);
 	if (rc == 0)
-		dpdk_link_watch(share);
+		dpdk_link_watch(share, &info);
 	return rc;
 }
 
