@@ -239,6 +239,15 @@ static int link_to(struct dpdk *io, const struct dpdk_address *to, uint32_t *por
 	return rc;
 }
 
+/* By our device; a name that is no device of this host is another host's for its own. */
+static bool is_reached(const struct dpdk *io, const struct dpdk_address *to)
+{
+	uint16_t id;
+
+	return io->kind != DPDK_DEVICE || strcmp(to->device, io->device) == 0 ||
+	       rte_eth_dev_get_port_by_name(to->device, &id) != 0;
+}
+
 static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 {
 	struct dpdk *io = self(base);
@@ -249,7 +258,7 @@ static int resolve(struct lend_io *base, const char *address, uint32_t *peer)
 
 	if (rc < 0)
 		return rc;
-	if (to.udp == 0 || strcmp(to.device, io->device) != 0)
+	if (to.udp == 0 || to.kind != io->kind || !is_reached(io, &to))
 		return lend_fail(EINVAL,
 				 "%.100s: not an address that a dpdk:%s carrier reaches: name one "
 				 "on that device",

@@ -31,6 +31,37 @@ static struct dpdk_share *find_share(const char *device)
 	return share;
 }
 
+/* The only device between hosts that EAL made; false: there is none, or several. */
+static bool only_device(char name[64])
+{
+	char one[RTE_ETH_NAME_MAX_LEN];
+	uint32_t n = 0;
+	uint16_t id;
+
+	RTE_ETH_FOREACH_DEV(id)
+	{
+		if (rte_eth_dev_get_name_by_port(id, one) != 0 || strlen(one) >= 64 ||
+		    strncmp(one, "net_ring", 8) == 0 || strncmp(one, "net_memif", 9) == 0)
+			continue;
+		strcpy(name, one);
+		n++;
+	}
+	return n == 1;
+}
+
+/* An address that another host printed names that host's device: it is reached by ours. */
+static void name_device(struct dpdk *io)
+{
+	char name[64];
+	uint16_t id;
+
+	if (rte_eth_dev_get_port_by_name(io->device, &id) == 0 || find_share(io->device) ||
+	    (io->listening && strcmp(io->device, "any") != 0))
+		return;
+	if (only_device(name))
+		memcpy(io->device, name, sizeof(name));
+}
+
 static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
 {
 	uint32_t most =
@@ -102,10 +133,12 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	int rc;
 
 	if (rte_eth_dev_get_port_by_name(share->device, &share->id) != 0)
-		return lend_fail(ENODEV,
-				 "dpdk:%s: no such device; make it by EAL arguments (--vdev, -a); "
-				 "LEND_EAL_LOG=1 shows what EAL made of them",
-				 share->device);
+		return lend_fail(
+		    ENODEV,
+		    "dpdk:%s: no such device, nor just one that it could be; make it by "
+		    "EAL arguments (--vdev, -a); LEND_EAL_LOG=1 shows what EAL made "
+		    "of them",
+		    share->device);
 	rc = rte_eth_dev_info_get(share->id, &info);
 	if (rc < 0)
 		return lend_fail(ENODEV, "dpdk:%s: DPDK knows nothing of it: %s", share->device,
@@ -224,10 +257,12 @@ static void borrow_address(struct dpdk *io, const struct dpdk_share *share)
 
 int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port)
 {
-	struct dpdk_share *share = find_share(io->device);
 	uint32_t around = lend_ip_is4(&io->self.ip) ? LEND_ETH_UDP4 : LEND_ETH_UDP6;
+	struct dpdk_share *share;
 	int rc = 0;
 
+	name_device(io);
+	share = find_share(io->device);
 	if (share == NULL) {
 		share = calloc(1, sizeof(*share));
 		if (share == NULL)

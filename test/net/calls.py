@@ -69,6 +69,20 @@ class Calls(unittest.TestCase):
         with Pair(KIND, dpdk=2) as pair:
             self.check(pair, *pair.ends)
 
+    def test_names_of_other_devices(self):
+        """An address is used as the other host prints it, whose device has another name."""
+        pair = Pair(KIND, dpdk=2)
+        pair.ends[1].kind = next(kind for kind in ("net_af_packet", "net_af_xdp") if kind != KIND)
+        with pair:
+            a, b = pair.ends
+            for server, client, at in ((a, b, a.listening()), (b, a, f"dpdk:any@{b.ip4}:0")):
+                serving = server.served([BUILD / "lend", "serve", "--json", "--listen", at, *server.with_eal()])
+                self.assertIn(f"dpdk:{server.device}@{server.ip4}:", serving.address)
+                for to in (serving.address, serving.address.replace(server.device, "any")):
+                    got = json.loads(client.run(*client.lend(["rate", "--json", "--count", 500, *SMALL, "--connect", f"{to}?from={client.ip4}"])))
+                    self.assertEqual((got["calls"], got["errors"], got["wrong_bytes"]), (500, 0, 0))
+                serving.end()
+
     def test_behind_a_router(self):
         """A host on another net, by way of the kernel end, which only forwards."""
         with Pair(KIND) as pair, behind(pair.kernel) as far:
