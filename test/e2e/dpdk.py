@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: a memory node over DPDK's memif outlives clients that are killed at any moment, and keeps nothing of theirs.
+"""Goal: a memory node over DPDK's memif, of one worker and of two, outlives clients that are killed at any moment, and keeps nothing of theirs.
 Method: kill -9 at seeded times from the start of the process to the end of its work; then the pages are counted.
 usage: dpdk.py BUILD
 """
@@ -13,6 +13,7 @@ import time
 
 BUILD = sys.argv[1]
 SECONDS = 20  # a lease is shorter
+KILLS = 6  # of each kind of node
 
 
 def lend(*args):
@@ -27,7 +28,7 @@ def stat(address):
 
 def kill_some(node, address, rng):
     killed = 0
-    for _ in range(12):
+    for _ in range(KILLS):
         client = subprocess.Popen([f"{BUILD}/lend", "put", f"{BUILD}/lend", "--node", address, "--ttl", "100ms"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -40,8 +41,9 @@ def kill_some(node, address, rng):
     return killed
 
 
-def run(seed):
-    node = subprocess.Popen([f"{BUILD}/lend-mn", "--listen", "dpdk:memif@127.0.0.1:0", "--size", "256M"],
+def run(seed, workers):
+    node = subprocess.Popen([f"{BUILD}/lend-mn", "--listen", "dpdk:memif@127.0.0.1:0", "--size", "256M",
+                             "--workers", str(workers)],
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         address = next(w for w in node.stdout.readline().split() if w.startswith("dpdk:"))
@@ -49,7 +51,7 @@ def run(seed):
         end = time.monotonic() + SECONDS + 30
         while stat(address)["pages_used"] > 0:
             assert time.monotonic() < end, f"pages are left: {stat(address)}"
-        print(f"killed {killed} of 12 in mid-work, no page left")
+        print(f"{workers} workers: killed {killed} of {KILLS} in mid-work, no page left")
     finally:
         node.terminate()
         assert node.wait(timeout=30) == 0
@@ -62,4 +64,5 @@ SEED = int(os.environ.get("SEED", random.randrange(1 << 32)))
 print("SEED", SEED)
 with tempfile.TemporaryDirectory() as folder:
     os.environ["XDG_RUNTIME_DIR"] = folder
-    run(SEED)
+    run(SEED, 1)
+    run(SEED + 1, 2)
