@@ -104,7 +104,7 @@ static bool has_gone(const struct cn_node *node)
 }
 
 /* A node that was started anew has another id: asked again, it says so. A worker that nobody has
- * spoken with yet is known from the others. */
+ * spoken with yet is known from the others; of one that there is not any of them says so. */
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index)
 {
 	uint32_t shard = lend_memref_shard(ref);
@@ -114,7 +114,7 @@ int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *
 		struct cn_node *node = mem->node[i];
 
 		if (node->greeted && !node->clash && node->id == ref->node &&
-		    node->shard == shard) {
+		    (node->shard == shard || shard >= node->shards)) {
 			*index = (uint16_t)i;
 			return 0;
 		}

@@ -67,7 +67,7 @@ void cn_shards_meet(struct cn_node *node, uint32_t before)
 	for (uint32_t shard = 0; shard < n; shard++) {
 		int index;
 
-		if (find(mem, node->id, shard) ||
+		if ((shard < node->shards && find(mem, node->id, shard)) ||
 		    !lend_shard_address(node->address, node->shard, shard, address,
 					sizeof(address)))
 			continue;

@@ -287,6 +287,46 @@ Test(mem_workers, started_anew_with_fewer)
 	started_anew("--workers 3", "12M", 1);
 }
 
+Test(mem_workers, started_anew_with_fewer_under_one_number)
+{
+	started_anew("--workers 3 --id 7", "12M --id 7", 1);
+}
+
+/* A reference of a worker that the node does not have was never made by it. */
+static void no_such_worker(const char *more, unsigned shards)
+{
+	struct mem_node node;
+	struct lend_ref ref, bad;
+	char c;
+
+	mem_node_start(&node, "shm", "12M", more);
+	ref = mem_put(node.mem, "abc", 4, NULL);
+	for (unsigned shard = 0; shard < 64; shard++) {
+		struct lend_memref r;
+
+		cr_assert(lend_memref_decode((const uint8_t *)&ref, &r));
+		r.slot ^= shard << LEND_MEMREF_SHARD_SHIFT;
+		lend_memref_encode(&r, (uint8_t *)&bad);
+		cr_expect_eq(mem_get(node.mem, &bad, 0, &c, 1),
+			     !shard                           ? LEND_OK
+			     : lend_memref_shard(&r) < shards ? LEND_PERMISSION_DENIED
+							      : LEND_NOT_FOUND,
+			     "%u", shard);
+	}
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}
+
+Test(mem_workers, no_such_worker_of_one)
+{
+	no_such_worker("", 1);
+}
+
+Test(mem_workers, no_such_worker_of_three)
+{
+	no_such_worker("--workers 3", 3);
+}
+
 Test(mem_workers, started_anew_with_as_many)
 {
 	started_anew("--workers 3", "12M --workers 3", 7);
