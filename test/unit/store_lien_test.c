@@ -2,10 +2,10 @@
  * said that it unmapped it, or its socket is gone; and no lien is left over.
  * Method: each way in which the rest of a store may let go of a mapped frame is gone through, and
  * the frame's bytes are looked at where a mapping would see them; the audit and the counters say
- * whether all came back. Histories at random are the simulator's. */
-#include "unit/storekit.h"
+ * whether all came back. */
+#include "unit/lienkit.h"
 
-enum { KEY = 77, OTHER = 78, PAGE = LEND_MEM_PAGE };
+enum { KEY = 77, OTHER = 78 };
 
 static struct who me;
 
@@ -31,15 +31,6 @@ static struct lend_memref put(struct kit *k, uint8_t byte, uint32_t pages)
 	return ref;
 }
 
-/* What a POOL_MAP or POOL_VIEW answered. */
-static struct lend_memview shown(struct kit *k, uint32_t at)
-{
-	struct lend_memview v;
-
-	cr_assert(lend_memview_decode(k->out.head + at, k->out.len - at, &v));
-	return v;
-}
-
 static enum lend_mem_status map(struct kit *k, const struct lend_memref *ref, uint64_t key,
 				struct lend_memspace *space, struct lend_memview *view)
 {
@@ -48,31 +39,8 @@ static enum lend_mem_status map(struct kit *k, const struct lend_memref *ref, ui
 	if (kit_do(k, &me, &op, NULL) != LEND_MEM_OK)
 		return k->out.status;
 	lend_memspace_decode(k->out.head, 16, space);
-	*view = shown(k, 24);
+	*view = lien_shown(k, 24);
 	return LEND_MEM_OK;
-}
-
-static enum lend_mem_status space_op(struct kit *k, uint8_t kind, const struct lend_memspace *space,
-				     uint64_t page, uint64_t key)
-{
-	struct lend_memop op = {.kind = kind, .space = *space, .offset = page, .target = key};
-
-	if (kind == LEND_MEMOP_FREE)
-		op.offset = op.target = 0;
-	if (kind == LEND_MEMOP_POOL_DROP)
-		op.offset = 0;
-	return kit_do(k, &me, &op, NULL);
-}
-
-/* The byte that a mapping of the view's page i sees. */
-static uint8_t seen(struct kit *k, const struct lend_memview *v, uint32_t i)
-{
-	for (uint32_t e = 0; e < v->n; i -= v->extent[e++].pages)
-		if (i < v->extent[e].pages)
-			return *((uint8_t *)k->pages +
-				 (v->extent[e].frame ? v->extent[e].frame + i : 0) * PAGE);
-	cr_assert_fail("page %u is not shown", i);
-	return 0;
 }
 
 static void bye(struct kit *k)
@@ -94,16 +62,16 @@ Test(store_lien, shows_runs_of_frames)
 	cr_assert_eq(v.base, 0);
 	cr_assert_eq(v.n, 1, "fresh frames lie side by side");
 	for (uint32_t i = 0; i < 100; i++)
-		cr_assert_eq(seen(k, &v, i), 1 + i);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, 60, KEY), LEND_MEM_OK);
-	v = shown(k, 0);
+		cr_assert_eq(lien_seen(k, &v, i), 1 + i);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 60, KEY), LEND_MEM_OK);
+	v = lien_shown(k, 0);
 	cr_assert_eq(v.extent[0].pages, 40, "the rest, from page 60 on");
-	cr_assert_eq(seen(k, &v, 0), 61);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, 100, KEY), LEND_MEM_OK);
-	cr_assert_eq(shown(k, 0).n, 0);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, UINT64_MAX, KEY), LEND_MEM_OK);
-	cr_assert_eq(shown(k, 0).n, 0);
-	cr_assert_eq(space_op(k, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
+	cr_assert_eq(lien_seen(k, &v, 0), 61);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 100, KEY), LEND_MEM_OK);
+	cr_assert_eq(lien_shown(k, 0).n, 0);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, UINT64_MAX, KEY), LEND_MEM_OK);
+	cr_assert_eq(lien_shown(k, 0).n, 0);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
 	bye(k);
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 	kit_close(k);
@@ -121,16 +89,16 @@ Test(store_lien, a_slice_begins_inside_a_page_and_holes_are_frame_0)
 	cr_assert_eq(map(k, &slice, KEY, &space, &v), LEND_MEM_OK);
 	cr_assert_eq(v.base, 5);
 	cr_assert_eq(v.pages, 3);
-	cr_assert_eq(seen(k, &v, 0), 2);
+	cr_assert_eq(lien_seen(k, &v, 0), 2);
 	cr_assert_eq(kit_alloc(k, &me, 300 * PAGE, &sparse), LEND_MEM_OK);
 	cr_assert_eq(kit_space_op(k, &me, LEND_MEMOP_WRITE, &sparse, 200 * PAGE, 1, &byte),
 		     LEND_MEM_OK);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &sparse, 0, KEY), LEND_MEM_OK);
-	v = shown(k, 0);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &sparse, 0, KEY), LEND_MEM_OK);
+	v = lien_shown(k, 0);
 	cr_assert_eq(v.n, 3);
 	cr_assert_eq(v.extent[0].frame, 0);
 	cr_assert_eq(v.extent[0].pages, 200);
-	cr_assert_eq(seen(k, &v, 200), 9);
+	cr_assert_eq(lien_seen(k, &v, 200), 9);
 	cr_assert_eq(v.extent[2].pages, 99);
 	lend_store_pool_hangup(k->store, KEY);
 	bye(k);
@@ -149,13 +117,13 @@ Test(store_lien, more_runs_than_a_view_has)
 	for (uint32_t i = 0; i < n; i += 2)
 		cr_assert_eq(kit_space_op(k, &me, LEND_MEMOP_WRITE, &space, i * PAGE, 1, &byte),
 			     LEND_MEM_OK);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
-	v = shown(k, 0);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
+	v = lien_shown(k, 0);
 	cr_assert_eq(v.n, LEND_MEM_EXTENTS_MAX);
 	cr_assert_eq(v.pages, n);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, LEND_MEM_EXTENTS_MAX, KEY),
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, LEND_MEM_EXTENTS_MAX, KEY),
 		     LEND_MEM_OK);
-	cr_assert_eq(shown(k, 0).n, 4, "what did not fit");
+	cr_assert_eq(lien_shown(k, 0).n, 4, "what did not fit");
 	lend_store_pool_hangup(k->store, KEY);
 	bye(k);
 	kit_close(k);
@@ -201,8 +169,8 @@ Test(store_lien, outlives_everything_but_the_word_and_the_socket)
 		}
 		for (int i = 0; i < 50; i++)
 			lend_store_tick(k->store, k->now);
-		cr_assert_eq(seen(k, &v, 0), 1, "way %d", how);
-		cr_assert_eq(seen(k, &v, 1), 2, "way %d", how);
+		cr_assert_eq(lien_seen(k, &v, 0), 1, "way %d", how);
+		cr_assert_eq(lien_seen(k, &v, 1), 2, "way %d", how);
 		cr_assert_eq(kit_stats(k).liens, 1, "way %d", how);
 		kit_audit(k);
 		lend_store_pool_hangup(k->store, KEY);
@@ -226,21 +194,21 @@ Test(store_lien, the_word)
 	cr_assert_not(lend_store_pool_open(k->store, OTHER), "no key twice");
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_OK);
 	lien = v.lien;
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_DROP, &lien, 0, OTHER), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_DROP, &space, 0, KEY), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, 1, OTHER),
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, OTHER), LEND_MEM_NOT_FOUND);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &space, 0, KEY), LEND_MEM_NOT_FOUND);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 1, OTHER),
 		     LEND_MEM_FAILED_PRECONDITION);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_VIEW, &space, 0, KEY), LEND_MEM_OK);
 	cr_assert_eq(kit_stats(k).liens, 1, "made anew, not another one");
-	lien = shown(k, 0).lien;
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_OK);
-	cr_assert_eq(space_op(k, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
+	lien = lien_shown(k, 0).lien;
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_OK);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_POOL_DROP, &lien, 0, KEY), LEND_MEM_NOT_FOUND);
 	cr_assert_eq(kit_stats(k).liens, 0);
 	cr_assert_eq(map(k, &ref, 1234, &space, &v), LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(map(k, &ref, 0, &space, &v), LEND_MEM_FAILED_PRECONDITION);
 	cr_assert_eq(map(k, &ref, KEY, &space, &v), LEND_MEM_OK);
-	cr_assert_eq(space_op(k, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
+	cr_assert_eq(lien_op(k, &me, LEND_MEMOP_FREE, &space, 0, 0), LEND_MEM_OK);
 	cr_assert_eq(kit_stats(k).liens, 0, "FREE is the word, too");
 	lend_store_pool_hangup(k->store, KEY);
 	lend_store_pool_hangup(k->store, KEY);
@@ -260,10 +228,10 @@ Test(store_lien, forgotten_and_repeated)
 
 	me.low = me.id + 1;
 	cr_assert_eq(kit_do(k, &me, &op, NULL), LEND_MEM_OK);
-	v = shown(k, 24);
+	v = lien_shown(k, 24);
 	cr_assert_eq(kit_exec(k, &me, &op, NULL), LEND_MEM_OK);
 	cr_assert_eq(kit_stats(k).liens, 1);
-	cr_assert_eq(shown(k, 24).lien.serial, v.lien.serial, "a repeat has the same answer");
+	cr_assert_eq(lien_shown(k, 24).lien.serial, v.lien.serial, "a repeat has the same answer");
 	forget.life = me.life;
 	forget.low = me.low;
 	forget.target = me.id;

@@ -1,0 +1,243 @@
+/* Goal: whatever becomes of spaces, snapshots, clients and leases, what a process was told to map
+ * shows the bytes of that moment, until it says that it unmapped it or its socket ends.
+ * Method: histories at random by several processes; every view that was told is kept as bytes and
+ * compared after each operation, where a mapping would see it; audits, and in the end nothing may
+ * be left. LEND_SEED replays one. */
+#include <stdlib.h>
+
+#include "unit/lienkit.h"
+#include "util/rng.h"
+
+enum { WHO = 3, VIEWS = 12, REFS = 8, STEPS = 400, SEEDS = 60, PAGES_MAX = 9 };
+
+/* What a process maps: the bytes that its view had when it was told. */
+struct told {
+	bool live;
+	uint32_t who; /* and whose key */
+	uint64_t key;
+	struct lend_memview view;
+	uint8_t byte[PAGES_MAX];
+};
+struct world {
+	struct kit *k;
+	struct lend_rng rng;
+	uint64_t seed, keys;
+	struct who who[WHO];
+	uint64_t key[WHO]; /* of its socket */
+	struct {
+		bool live;
+		uint32_t who, told; /* told: its view, or VIEWS */
+		uint64_t pages;
+		struct lend_memspace space;
+	} space[VIEWS];
+	struct told told[VIEWS];
+	struct lend_memref ref[REFS];
+	uint32_t refs;
+};
+
+static uint32_t below(struct world *w, uint32_t n)
+{
+	return (uint32_t)lend_rng_below(&w->rng, n);
+}
+
+static void greet(struct world *w, uint32_t i)
+{
+	(void)kit_hello(w->k, &w->who[i], 10 + i, 1);
+	if (!w->key[i])
+		w->key[i] = ++w->keys;
+	(void)lend_store_pool_open(w->k->store, w->key[i]);
+}
+
+static void look(struct world *w)
+{
+	for (uint32_t i = 0; i < VIEWS; i++)
+		for (uint32_t p = 0; w->told[i].live && p < w->told[i].view.pages; p++)
+			cr_assert_eq(lien_seen(w->k, &w->told[i].view, p), w->told[i].byte[p],
+				     "seed %llu: view %u shows another page %u",
+				     (unsigned long long)w->seed, i, p);
+}
+
+/* The reply's view, which must show what the space has. */
+static uint32_t learn(struct world *w, uint32_t who, uint32_t at)
+{
+	uint32_t i = 0;
+
+	while (i < VIEWS && w->told[i].live)
+		i++;
+	cr_assert_lt(i, VIEWS);
+	w->told[i] = (struct told){
+	    .live = true, .who = who, .key = w->key[who], .view = lien_shown(w->k, at)};
+	for (uint32_t p = 0; p < w->told[i].view.pages; p++)
+		w->told[i].byte[p] = lien_seen(w->k, &w->told[i].view, p);
+	return i;
+}
+
+static void forget_spaces(struct world *w, uint32_t who)
+{
+	for (uint32_t i = 0; i < VIEWS; i++)
+		if (w->space[i].who == who)
+			w->space[i].live = false; /* what was told of it lives on */
+}
+
+static void some_put(struct world *w, uint32_t who)
+{
+	static uint8_t data[PAGES_MAX * PAGE];
+	uint32_t pages = 1 + below(w, PAGES_MAX);
+
+	for (uint32_t i = 0; i < pages; i++)
+		memset(data + i * PAGE, 1 + (int)below(w, 255), PAGE);
+	if (kit_put(w->k, &w->who[who], data, pages * PAGE, kit_owned, &w->ref[w->refs % REFS]) ==
+	    LEND_MEM_OK)
+		w->refs++;
+}
+
+static void some_map(struct world *w, uint32_t who, uint32_t i)
+{
+	const struct lend_memref *ref = &w->ref[below(w, REFS)];
+	struct lend_memop op = {.kind = LEND_MEMOP_POOL_MAP, .ref = *ref, .target = w->key[who]};
+	uint32_t told = 0;
+
+	for (uint32_t t = 0; t < VIEWS; t++)
+		told += w->told[t].live;
+	if (!w->refs || told > VIEWS - 2 || w->space[i].live ||
+	    kit_do(w->k, &w->who[who], &op, NULL) != LEND_MEM_OK)
+		return;
+	w->space[i].live = true;
+	w->space[i].who = who;
+	lend_memspace_decode(w->k->out.head, 16, &w->space[i].space);
+	w->space[i].told = learn(w, who, 24);
+	w->space[i].pages = w->told[w->space[i].told].view.pages;
+}
+
+static void some_write(struct world *w, uint32_t i)
+{
+	uint8_t data[2 * PAGE];
+	uint64_t len = 1 + below(w, sizeof(data)), at;
+
+	if (!w->space[i].live)
+		return;
+	at = below(w, (uint32_t)w->space[i].pages) * (uint64_t)PAGE;
+	memset(data, 1 + (int)below(w, 255), sizeof(data));
+	if (len > w->space[i].pages * PAGE - at)
+		len = w->space[i].pages * PAGE - at;
+	(void)kit_space_op(w->k, &w->who[w->space[i].who], LEND_MEMOP_WRITE, &w->space[i].space, at,
+			   len, data);
+}
+
+/* Told anew: the earlier view is not mapped any more. */
+static void some_view(struct world *w, uint32_t i)
+{
+	uint32_t who = w->space[i].who;
+
+	if (!w->space[i].live)
+		return;
+	if (lien_op(w->k, &w->who[who], LEND_MEMOP_POOL_VIEW, &w->space[i].space, 0, w->key[who]) ==
+	    LEND_MEM_OK) {
+		w->told[w->space[i].told].live = false;
+		w->space[i].told = learn(w, who, 0);
+	}
+}
+
+static void some_end(struct world *w, uint32_t i)
+{
+	if (!w->space[i].live)
+		return;
+	if (kit_space_op(w->k, &w->who[w->space[i].who], LEND_MEMOP_FREE, &w->space[i].space, 0, 0,
+			 NULL) == LEND_MEM_OK)
+		w->told[w->space[i].told].live = false;
+	w->space[i].live = false;
+}
+
+static void some_drop(struct world *w, uint32_t t)
+{
+	if (!w->told[t].live)
+		return;
+	if (lien_op(w->k, &w->who[w->told[t].who], LEND_MEMOP_POOL_DROP, &w->told[t].view.lien, 0,
+		    w->told[t].key) == LEND_MEM_OK)
+		w->told[t].live = false;
+}
+
+static void socket_ends(struct world *w, uint32_t who)
+{
+	lend_store_pool_hangup(w->k->store, w->key[who]);
+	for (uint32_t t = 0; t < VIEWS; t++)
+		w->told[t].live &= w->told[t].key != w->key[who];
+	w->key[who] = 0;
+}
+
+static void fall_out(struct world *w, uint32_t who)
+{
+	if (below(w, 2)) {
+		lend_store_hangup(w->k->store, w->who[who].incarnation);
+	} else {
+		w->k->now += w->k->config.lease + 1;
+		lend_store_tick(w->k->store, w->k->now);
+		for (uint32_t i = 0; i < WHO; i++)
+			forget_spaces(w, i);
+	}
+	forget_spaces(w, who);
+}
+
+static void step(struct world *w)
+{
+	uint32_t what = below(w, 32), who = below(w, WHO), i = below(w, VIEWS);
+
+	if (what < 6)
+		some_put(w, who);
+	else if (what < 14)
+		some_map(w, who, i);
+	else if (what < 22)
+		some_write(w, i);
+	else if (what < 24)
+		some_view(w, i);
+	else if (what < 26)
+		some_end(w, i);
+	else if (what < 28)
+		some_drop(w, i);
+	else if (what < 30 && w->refs)
+		(void)kit_release(w->k, &w->who[who], &w->ref[below(w, REFS)]);
+	else if (what == 30)
+		socket_ends(w, who);
+	else
+		fall_out(w, who);
+	for (i = 0; i < WHO; i++)
+		greet(w, i);
+	lend_store_tick(w->k->store, w->k->now);
+}
+
+static void history(uint64_t seed)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->seed = seed;
+	w->k = kit_open(120, 5);
+	lend_rng_seed(&w->rng, seed);
+	for (uint32_t i = 0; i < WHO; i++)
+		greet(w, i);
+	for (int i = 0; i < STEPS; i++) {
+		step(w);
+		look(w);
+		if (i % 50 == 0)
+			kit_audit(w->k);
+	}
+	for (uint32_t i = 0; i < WHO; i++) {
+		socket_ends(w, i);
+		lend_store_hangup(w->k->store, w->who[i].incarnation);
+	}
+	for (int i = 0; i < 200; i++)
+		lend_store_tick(w->k->store, w->k->now);
+	cr_assert_eq(kit_stats(w->k).liens + kit_stats(w->k).pages_used, 0, "seed %llu",
+		     (unsigned long long)seed);
+	kit_close(w->k);
+	free(w);
+}
+
+Test(store_views, at_random)
+{
+	const char *given = getenv("LEND_SEED");
+
+	if (given)
+		history(strtoull(given, NULL, 10));
+	for (uint64_t seed = 1; !given && seed <= SEEDS; seed++)
+		history(seed);
+}
