@@ -194,8 +194,8 @@ static void hold_and_leave(const char *address, int in, int out)
 	    lend_open(NULL, &ep[0]) < 0 || lend_open(NULL, &ep[1]) < 0 ||
 	    lend_connect(ep[0], address, &session[0]) < 0 ||
 	    lend_connect(ep[1], other, &session[1]) < 0 ||
-	    !say(ep[0], session[0], &hello, NULL, reply) ||
-	    !lend_memhello_decode(reply, say(ep[1], session[1], &hello, NULL, reply), &h) ||
+	    !say(ep[0], session[0], &hello, "", reply) ||
+	    !lend_memhello_decode(reply, say(ep[1], session[1], &hello, "", reply), &h) ||
 	    h.shard != 1 || h.shards != 2)
 		_exit(1);
 	put.kind = LEND_MEMOP_PUT;
