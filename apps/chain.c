@@ -13,7 +13,7 @@ enum { KEY_BY = 0x7701, KEY_NODE, KEY_SWEEP, SEED = 3, WARM_SHARE = 10 };
 
 static const struct argp_option options[] = {
     {"hops", 'h', "N", 0, "Services in the chain (5)", 0},
-    {"by", KEY_BY, "HOW", 0, "value, ref or auto: by reference above 32 KiB", 0},
+    {"by", KEY_BY, "HOW", 0, "value, ref or auto: by reference above what is measured at start", 0},
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
     {"sweep", KEY_SWEEP, NULL, 0, "Both ways at sizes from 1 KiB to --size", 0},
     {0}};
@@ -74,8 +74,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static bool goes_by_ref(const struct app_chain *chain)
 {
-	return chain->by == APP_BY_REF ||
-	       (chain->by == APP_BY_AUTO && chain->size > APP_AUTO_BYTES);
+	return chain->size > lend_args_threshold(chain->mem, chain->session, 0);
+}
+
+/* What --size needs above what an endpoint takes anyway; 0: nothing. */
+static uint64_t message_max(const struct app_chain *chain)
+{
+	uint64_t bytes = chain->load_args.size + APP_HEADS;
+
+	return bytes > 16 << 20 ? bytes : 0;
 }
 
 /* Bytes under way at once, and room for as many again. */
@@ -107,14 +114,12 @@ static void plan(struct app_chain *chain, bool with_node)
 static void start_hop(struct app_chain *chain, unsigned i, bool with_node)
 {
 	static char names[APP_CHAIN_HOPS_MAX][16];
-	char message_max[24], bytes[24];
-	const char *argv[12] = {"hop", "--message-max", message_max, "--receive-budget", bytes};
+	char longest[24], bytes[24];
+	const char *argv[12] = {"hop", "--message-max", longest, "--receive-budget", bytes};
 	unsigned n = 5;
 
 	snprintf(names[i], sizeof(names[i]), "hop %u", i + 1);
-	snprintf(
-	    message_max, sizeof(message_max), "%llu",
-	    (unsigned long long)(chain->load_args.size > 16 << 20 ? chain->load_args.size : 0));
+	snprintf(longest, sizeof(longest), "%llu", (unsigned long long)message_max(chain));
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)budget(chain));
 	if (i + 1 < chain->hops) {
 		argv[n++] = "--next";
@@ -131,6 +136,7 @@ static void open_chain(struct app_chain *chain)
 	bool with_node = chain->by != APP_BY_VALUE || chain->sweep;
 	struct lend_config config = LEND_CONFIG_INIT;
 
+	chain->with_node = with_node;
 	plan(chain, with_node);
 	if (with_node && chain->node_address)
 		app_net_ready(&chain->net, chain->node, chain->node_address);
@@ -142,7 +148,7 @@ static void open_chain(struct app_chain *chain)
 	config.listen = app_net_listen(&chain->net, chain->me);
 	config.eal = app_net_eal(&chain->net, chain->me);
 	config.receive_budget = budget(chain);
-	config.message_max = chain->load_args.size > 16 << 20 ? chain->load_args.size : 0;
+	config.message_max = message_max(chain);
 	if (lend_open(&config, &chain->ep) < 0 ||
 	    lend_connect(chain->ep, app_net_address(&chain->net, chain->me, chain->hop[0]),
 			 &chain->session) < 0)
@@ -150,6 +156,8 @@ static void open_chain(struct app_chain *chain)
 	if (with_node)
 		chain->mem =
 		    app_node_open(chain->ep, app_net_address(&chain->net, chain->me, chain->node));
+	else if (lend_mem_open(chain->ep, "", &chain->mem) < 0)
+		app_die("%s", lend_why());
 	app_pattern_init(SEED, chain->load_args.size);
 	app_pattern_register(chain->ep);
 	app_chain_lanes_make(chain);
@@ -157,8 +165,7 @@ static void open_chain(struct app_chain *chain)
 
 static void close_chain(struct app_chain *chain)
 {
-	if (chain->mem)
-		lend_mem_close(chain->mem);
+	lend_mem_close(chain->mem);
 	lend_close(chain->ep);
 	for (unsigned i = 0; i < chain->hops; i++)
 		app_child_stop(&chain->child[i]);
@@ -173,7 +180,7 @@ static uint64_t moved(struct app_chain *chain)
 	struct lend_stats mine;
 	uint64_t sum, tx, rx;
 
-	if (chain->mem)
+	if (chain->with_node)
 		app_node_stat(chain->mem, &node);
 	lend_stats(chain->ep, &mine);
 	sum = mine.tx_bytes + node.tx_bytes;
@@ -200,12 +207,13 @@ static void run(struct app_chain *chain, lend_ns time)
 }
 
 /* Warms up, then measures; returns the bytes moved per call. */
-static double measure(struct app_chain *chain, uint64_t size, bool ref, lend_ns time)
+static double measure(struct app_chain *chain, uint64_t size, enum app_by by, lend_ns time)
 {
+	static const uint64_t above[] = {LEND_NEVER - 1, 0, LEND_NEVER};
 	uint64_t before;
 
 	chain->size = size;
-	chain->ref = ref;
+	lend_args_threshold_set(chain->mem, above[by]);
 	app_pattern_crc(0, size);
 	run(chain, time / WARM_SHARE + 10000000);
 	before = moved(chain);
@@ -220,8 +228,10 @@ static void report_one(struct app_chain *chain)
 	double bytes;
 
 	chain->size = chain->load_args.size;
-	bytes = measure(chain, chain->size, goes_by_ref(chain), chain->load_args.time);
-	if (chain->mem)
+	if (chain->by == APP_BY_AUTO && lend_args_measure(chain->mem, chain->session) < 0)
+		app_die("%s", lend_why());
+	bytes = measure(chain, chain->size, chain->by, chain->load_args.time);
+	if (chain->with_node)
 		app_node_stat_idle(chain->mem, &node);
 	app_report_begin(&report, chain->load_args.json,
 			 "chain: every hop is a process of its own");
@@ -234,7 +244,12 @@ static void report_one(struct app_chain *chain)
 		       "that all processes gave to their carriers");
 	app_report_int(&report, "size", chain->size, "bytes of payload");
 	app_report_int(&report, "hops", chain->hops, "services");
-	app_report_text(&report, "by", chain->ref ? "ref" : "value", "how the payload goes");
+	app_report_text(&report, "by", goes_by_ref(chain) ? "ref" : "value",
+			"how the payload goes");
+	if (chain->by == APP_BY_AUTO)
+		app_report_int(&report, "inline_max",
+			       lend_args_threshold(chain->mem, chain->session, 0),
+			       "bytes that go by value, as measured");
 	app_report_text(&report, "verified", "crc32c", "of every byte, at the last hop");
 	app_report_int(&report, "pages_used_after", node.pages_used,
 		       "on the memory node: 0, all was released");
@@ -256,11 +271,11 @@ static uint64_t report_sweep(struct app_chain *chain)
 	       "ref calls/s", "value bytes", "ref bytes");
 	for (uint64_t i = 0, size = 1024; i < steps; i++, size *= 2) {
 		lend_ns time = chain->load_args.time / (2 * steps) + 20000000;
-		double value_bytes = measure(chain, size, false, time),
+		double value_bytes = measure(chain, size, APP_BY_VALUE, time),
 		       value = app_load_rate(&chain->load), ref_bytes, ref;
 
 		wrong += chain->load.wrong_bytes;
-		ref_bytes = measure(chain, size, true, time);
+		ref_bytes = measure(chain, size, APP_BY_REF, time);
 		ref = app_load_rate(&chain->load);
 		wrong += chain->load.wrong_bytes;
 		lost = lost || value < ref;

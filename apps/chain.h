@@ -1,8 +1,7 @@
 /* chain - the caller's side of a chain of services: what its lanes share.
  *
- * By value a request carries the bytes through every hop. By reference it is put once, the 64 bytes
- * that name it go through the hops, the last one gets the bytes, and the reference is released when
- * the answer is there. Layer: apps. Threads: one.
+ * A request has one argument. By value its bytes go through every hop; by reference they are put
+ * once, 64 bytes go through the hops, and the last one gets them. Layer: apps. Threads: one.
  */
 #ifndef APPS_CHAIN_H
 #define APPS_CHAIN_H
@@ -13,9 +12,7 @@
 #include "lend/mem.h"
 
 enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO };
-enum { APP_CHAIN_HOPS_MAX = 24, APP_AUTO_BYTES = 32 << 10, APP_REF_LEN = 64 };
-/* The method of a request by reference, beside APP_METHOD_CHAIN. */
-enum { APP_METHOD_CHAIN_REF = 8 };
+enum { APP_CHAIN_HOPS_MAX = 24, APP_HEADS = 16 }; /* bytes beside a request's own */
 
 struct app_chain_lane;
 
@@ -30,10 +27,10 @@ struct app_chain {
 	unsigned me, node, hop[APP_CHAIN_HOPS_MAX];
 	struct app_child child[APP_CHAIN_HOPS_MAX], mn;
 	struct lend_ep *ep;
-	struct lend_mem *mem; /* NULL: no request goes by reference */
+	struct lend_mem *mem;
 	lend_session session; /* to the first hop */
 	uint64_t size;        /* of the requests now */
-	bool ref;             /* and how they go */
+	bool with_node;
 	struct app_chain_lane *lane;
 	struct app_lane **order;
 	struct app_load load;

@@ -85,8 +85,7 @@ static void relayed(struct lend_call *call)
 	hop->relays = relay;
 }
 
-static void pass_on(struct hop *hop, lend_request request, uint32_t method,
-		    const struct lend_buf *bytes)
+static void pass_on(struct hop *hop, lend_request request, const struct lend_buf *bytes)
 {
 	struct relay *relay = hop->relays;
 	struct lend_buf *taken = bytes ? lend_request_take(hop->ep, request) : NULL;
@@ -97,8 +96,10 @@ static void pass_on(struct hop *hop, lend_request request, uint32_t method,
 		relay = malloc(sizeof(*relay));
 	if (relay) {
 		*relay = (struct relay){.request = request, .hop = hop};
-		relay->call = (struct lend_call){
-		    .method = method, .parent = request, .request = taken, .done = relayed};
+		relay->call = (struct lend_call){.method = APP_METHOD_CHAIN,
+						 .parent = request,
+						 .request = taken,
+						 .done = relayed};
 		if (lend_call_start(hop->ep, hop->next, &relay->call) == 0)
 			return;
 		relay->rest = hop->relays;
@@ -144,54 +145,39 @@ static struct fetch *take_fetch(struct hop *hop, uint64_t len)
 	return NULL;
 }
 
-static void read_ref(struct hop *hop, lend_request request, const struct lend_buf *bytes)
+static void read_ref(struct hop *hop, lend_request request, const struct lend_arg *arg)
 {
-	struct lend_ref ref;
-	struct fetch *fetch;
+	struct fetch *fetch = hop->mem && arg->len <= 1 << 30 ? take_fetch(hop, arg->len) : NULL;
 
-	if (!bytes || bytes->len != APP_REF_LEN || !hop->mem) {
-		lend_reply(hop->ep, request, LEND_INVALID_ARGUMENT, NULL);
-		return;
-	}
-	lend_ref_load(&ref, bytes->data);
-	fetch = lend_ref_len(&ref) <= 1 << 30 ? take_fetch(hop, lend_ref_len(&ref)) : NULL;
 	if (!fetch) {
 		lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 		return;
 	}
 	fetch->hop = hop;
 	fetch->request = request;
-	fetch->into.iov_len = lend_ref_len(&ref);
+	fetch->into.iov_len = arg->len;
 	fetch->op = (struct lend_op){.done = fetched, .parent = request};
-	if (lend_get(hop->mem, &ref, 0, &fetch->into, 1, &fetch->op) == 0)
+	if (lend_get(hop->mem, &arg->ref, 0, &fetch->into, 1, &fetch->op) == 0)
 		return;
 	fetch->rest = hop->fetches;
 	hop->fetches = fetch;
 	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
 }
 
-static void on_value(lend_request request, const struct lend_buf *bytes, void *arg)
+static void on_chain(lend_request request, const struct lend_buf *bytes, void *of)
 {
-	struct hop *hop = arg;
-	uint64_t len;
-	uint32_t crc;
-
-	if (hop->next_address) {
-		pass_on(hop, request, APP_METHOD_CHAIN, bytes);
-		return;
-	}
-	crc = app_message_crc(bytes, &len);
-	app_sum_reply(hop->ep, request, crc, len);
-}
-
-static void on_ref(lend_request request, const struct lend_buf *bytes, void *arg)
-{
-	struct hop *hop = arg;
+	struct hop *hop = of;
+	struct lend_arg arg;
+	uint32_t cursor = 0;
 
 	if (hop->next_address)
-		pass_on(hop, request, APP_METHOD_CHAIN_REF, bytes);
+		pass_on(hop, request, bytes);
+	else if (lend_arg_next(bytes, &cursor, &arg) != 1)
+		lend_reply(hop->ep, request, LEND_INVALID_ARGUMENT, NULL);
+	else if (arg.bytes)
+		app_sum_reply(hop->ep, request, lend_crc32c(0, arg.bytes, arg.len), arg.len);
 	else
-		read_ref(hop, request, bytes);
+		read_ref(hop, request, &arg);
 }
 
 static void close_node(void *arg)
@@ -233,8 +219,7 @@ int app_hop(int argc, char **argv)
 		app_die("%s", lend_why());
 	if (hop.node_address)
 		hop.mem = app_node_open(hop.ep, hop.node_address);
-	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_value, &hop, 0) < 0 ||
-	    lend_serve(hop.ep, APP_METHOD_CHAIN_REF, on_ref, &hop, 0) < 0)
+	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_chain, &hop, 0) < 0)
 		app_die("%s", lend_why());
 	server.closing = close_node;
 	server.arg = &hop;

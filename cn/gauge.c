@@ -9,10 +9,12 @@
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/gauge.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cn/left.h"
+#include "sys/why.h"
 #include "util/bits.h"
 
 #define METHOD    0x4c454e47u /* "LENG": nobody serves it */
@@ -20,9 +22,9 @@
 #define AGAIN     UINT64_C(10000000000) /* after it failed */
 #define FIRST     (UINT64_C(32) << 10)  /* until it is known */
 #define LIMIT_MIN (UINT64_C(1) << 10)
-#define LIMIT_MAX (UINT64_C(1) << 20)
+#define LIMIT_MAX (UINT64_C(512) << 10)
 
-enum { SMALL = 64, BULK = 60000, ROUNDS = 8, HOPS = 4, SESSIONS = 256 };
+enum { SMALL = 64, BULK = 60000, ROUNDS = 16, HOPS = 4, SESSIONS = 256 };
 
 /* ns of SMALL and of BULK; 0: not known. */
 struct line {
@@ -225,6 +227,8 @@ static uint64_t crossing(const struct line *hop, const struct line *node)
 	double lent = node->ns[1] > node->ns[0] ? (double)(node->ns[1] - node->ns[0]) / span : 0;
 	double gain = HOPS * sent - lent, bytes;
 
+	if (sent <= 0) /* noise drowned it */
+		return FIRST;
 	if (gain <= 0)
 		return LIMIT_MAX;
 	bytes = (double)node->ns[0] / gain;
@@ -245,6 +249,27 @@ uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node)
 	measure(g, session, node);
 	hop = line_of(g, session);
 	return hop->ns[0] && g->node[node].ns[0] ? crossing(hop, &g->node[node]) : FIRST;
+}
+
+/* One node after the other; the session with the first. */
+int lend_args_measure(struct lend_mem *mem, lend_session session)
+{
+	lend_ns until = lend_now(mem->ep) + TIMEOUT;
+	int rc = lend_poll(mem->ep);
+
+	for (uint16_t i = 0; i < mem->nodes && rc >= 0; i++) {
+		(void)cn_gauge(mem, session, i);
+		if (!mem->gauge)
+			return lend_fail(ENOMEM, "no memory to measure with");
+		memset(&mem->gauge->node[i], 0, sizeof(mem->gauge->node[i]));
+		if (!i)
+			memset(line_of(mem->gauge, session), 0, sizeof(struct line));
+		(void)cn_gauge(mem, session, i);
+		while (rc >= 0 && (mem->gauge->calls.active || mem->gauge->puts.active) &&
+		       lend_now(mem->ep) < until)
+			rc = lend_turn(mem->ep, until);
+	}
+	return rc < 0 ? rc : 0;
 }
 
 bool cn_gauge_busy(const struct lend_mem *mem)

@@ -210,6 +210,9 @@ int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_
  * a session, on the session and on the node, so that an argument is lent when four hops of its
  * bytes cost more than a put and a get; 32 KiB until then. node: counted from 1; 0: any. */
 uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_t node);
+/* Measures anew, now, each node and the session, and turns until that is done, a second at most:
+ * for the start of a program, before there is other traffic. 0, -EDEADLK, -ENOMEM. */
+int lend_args_measure(struct lend_mem *mem, lend_session session);
 /* Sets it for all sessions of this client: 0: all that is not empty goes by reference; LEND_NEVER:
  * as measured. */
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);

@@ -95,7 +95,7 @@ Test(mem_args, threshold)
 	for (until = lend_now(caller.ep) + 5 * SECOND; lend_now(caller.ep) < until; turn())
 		if ((is = lend_args_threshold(caller.mem, session, 1)) != 32 << 10)
 			break;
-	cr_assert(is >= 1024 && is <= 1 << 20 && is != 32 << 10, "%d", (int)is);
+	cr_assert(is >= 1024 && is <= 512 << 10 && is != 32 << 10, "%d", (int)is);
 	settle("measured", 0);
 	close_all();
 }
