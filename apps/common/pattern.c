@@ -25,11 +25,14 @@ void app_pattern_init(uint64_t seed, uint64_t len_max)
 	uint64_t len = (len_max + SPARE + 8191) & ~UINT64_C(4095);
 	struct lend_rng rng;
 
+	if (block)
+		munmap(block, block_len);
 	block = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED)
 		app_die("no memory for requests of %llu bytes: choose a smaller --size",
 			(unsigned long long)len_max);
 	block_len = len;
+	crc_len = UINT64_MAX;
 	lend_rng_seed(&rng, seed);
 	for (uint64_t i = 0; i < len; i += 8) {
 		uint64_t word = lend_rng_next(&rng);
