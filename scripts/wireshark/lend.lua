@@ -25,12 +25,13 @@ local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLIN
 	"INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
 local EVENTS = {[0] = "SENT", "FULL", "DEAD", "RECEIVED", "GONE"}
 local OPS = {"HELLO", "PUT", "GET", "ALLOC", "READ", "WRITE", "SEAL", "MAP", "ADOPT", "GRANT", "RELEASE", "NARROW", "FREE",
-	"STAT", "FORGET", "RENEW", "BYE_CLIENT"}
+	"STAT", "FORGET", "RENEW", "BYE_CLIENT", "POOL_MAP", "POOL_VIEW", "POOL_DROP"}
 local FORGOT = {[0] = "PREVENTED", "UNDONE", "RAN"}
 local TERMS = {[0] = "OWNED", "TRANSFER", "SHARED"}
 local MEM_STATS = {"pages_total", "pages_used", "pages_pinned", "pages_quarantined", "refs", "spaces", "clients",
 	"incarnations", "holds", "grants", "nodes_used", "ops", "repeats", "bad_ops", "denied", "stale", "full", "aborted",
-	"forgets", "cow_copies", "pin_copies", "grants_expired", "leases_expired", "hangups", "pauses", "tx_bytes"}
+	"forgets", "cow_copies", "pin_copies", "grants_expired", "leases_expired", "hangups", "pauses", "tx_bytes",
+	"liens", "over_quota"}
 local MAGIC, VERSION, TRAILER, MEM_METHOD = 0x4c, 1, 16, 0x4c454e44
 local JOIN_MAX = 256 * 1024 * 1024
 
@@ -87,16 +88,20 @@ local REF = layout("ref", {{"node", 4, "hex"}, {"epoch", 4, "hex"}, {"slot", 4},
 local SPACE = layout("space", {{"slot", 4}, {"epoch", 4, "hex"}, {"serial", 8}})
 local TERM = layout("terms", {{"kind", 1, TERMS}, {"zero", 3, "bytes"}, {"n", 4}, {"ttl_ns", 8}})
 local function part(name, bytes, how) return layout("mem", {{name, bytes, how}}) end
-local OFFSET, LEN, TARGET = part("offset", 8), part("len", 8), part("target", 8)
+local OFFSET, LEN, TARGET, MAPPED = part("offset", 8), part("len", 8), part("target", 8), part("mapped", 8)
 local RIGHTS = layout("mem", {{"rights", 4, "hex"}, {"rights_zero", 4, "bytes"}})
 local COUNT = layout("mem", {{"n", 4}, {"n_zero", 4, "bytes"}})
 local REQUESTS = {PUT = {TERM, LEN}, GET = {REF, OFFSET, LEN}, ALLOC = {LEN}, READ = {SPACE, OFFSET, LEN},
 	WRITE = {SPACE, OFFSET, LEN}, SEAL = {SPACE, OFFSET, LEN, TERM}, MAP = {REF}, ADOPT = {REF}, GRANT = {REF, TERM},
-	RELEASE = {COUNT}, NARROW = {REF, OFFSET, LEN, RIGHTS}, FREE = {SPACE}, FORGET = {TARGET}}
-local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP = {SPACE, part("mapped", 8)},
+	RELEASE = {COUNT}, NARROW = {REF, OFFSET, LEN, RIGHTS}, FREE = {SPACE}, FORGET = {TARGET},
+	POOL_MAP = {REF, TARGET}, POOL_VIEW = {SPACE, OFFSET, TARGET}, POOL_DROP = {SPACE, TARGET}}
+local VIEW = layout("view", {{"lien", 16, "bytes"}, {"pages", 8}, {"first", 4}, {"n", 4}})
+local RUN = layout("view.run", {{"frame", 4}, {"pages", 4}})
+local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP = {SPACE, MAPPED},
 	HELLO = {layout("node", {{"id", 4, "hex"}, {"epoch", 4, "hex"}, {"life", 4}, {"page", 4}, {"lease_ns", 8}, {"open", 4},
 		{"text_len", 4}})},
 	RELEASE = {layout("mem", {{"released", 4}, {"not_held", 4}})},
+	POOL_MAP = {SPACE, MAPPED, VIEW}, POOL_VIEW = {VIEW},
 	FORGET = {layout("mem", {{"forgot", 1, FORGOT}, {"forgot_zero", 7, "bytes"}})},
 	STAT = {layout("mem", {{"stats", 4}, {"stats_zero", 4, "bytes"}})}}
 local STAT = {}
@@ -286,6 +291,8 @@ local function mem_reply(tvb, pinfo, tree, op)
 		sub:add_proto_expert_info(OPERATION)
 	elseif op == "HELLO" then
 		if at < tvb:captured_len() then sub:add(node_text, tvb(at)) end
+	elseif op == "POOL_MAP" or op == "POOL_VIEW" then
+		while at + RUN.size <= tvb:captured_len() do _, at = add_layout(sub, tvb, at, RUN) end
 	elseif op == "STAT" then
 		for _, list in ipairs(STAT) do _, at = add_layout(sub, tvb, at, list) end
 	else

@@ -133,6 +133,7 @@ REF = struct.pack("<IIIBBH6s6s5s5s5s5s16s", 0xABCD, 0xEF01, 12, 1, 2, 7 | 3 << 5
 SPACE = struct.pack("<IIQ", 21, 22, 23)
 TERMS = struct.pack("<B3xIQ", 2, 5, 10 ** 9)
 OFFSET, LEN = struct.pack("<Q", 4096), struct.pack("<Q", 3)
+VIEW = bytes(range(16)) + struct.pack("<QIIIIII", 300, 7, 2, 40, 8, 0, 3)
 STATS = [name for name in re.findall(r"X\((\w+), \"", (ROOT / "src/wire/memop.h").read_text())]
 OPS = [  # name, fields and payload, the reply
     ("HELLO", b"", struct.pack("<IIIIQII", 0xABCD, 0xEF01, 9, 4096, 10 ** 10, 1024, 7) + b"shm:mn0"),
@@ -152,6 +153,9 @@ OPS = [  # name, fields and payload, the reply
     ("FORGET", struct.pack("<Q", 55), struct.pack("<B7x", 1)),
     ("RENEW", b"", b""),
     ("BYE_CLIENT", b"", b""),
+    ("POOL_MAP", REF + struct.pack("<Q", 55), SPACE + struct.pack("<Q", 1 << 33) + VIEW),
+    ("POOL_VIEW", SPACE + OFFSET + struct.pack("<Q", 55), VIEW),
+    ("POOL_DROP", SPACE + struct.pack("<Q", 55), b""),
 ]
 SEEN = struct.pack("<QQII", 10, 0b101100000, 250, 4)
 
@@ -325,9 +329,11 @@ class Crafted(unittest.TestCase):
                                   (ask["FREE"], "space.serial", 23), (answer["ALLOC"], "space.epoch", 22), (answer["MAP"], "mem.mapped", 1 << 33),
                                   (answer["RELEASE"], "mem.released", 1), (answer["RELEASE"], "mem.not_held", 1),
                                   (answer["FORGET"], "mem.forgot", 1), (answer["HELLO"], "node.page", 4096), (answer["HELLO"], "node.id", 0xABCD),
-                                  (answer["HELLO"], "node.life", 9), (answer["HELLO"], "node.lease_ns", 10 ** 10)):
+                                  (answer["HELLO"], "node.life", 9), (answer["HELLO"], "node.lease_ns", 10 ** 10), (answer["POOL_MAP"], "mem.mapped", 1 << 33),
+                                  (answer["POOL_MAP"], "view.pages", 300), (answer["POOL_VIEW"], "view.n", 2), (ask["POOL_DROP"], "mem.target", 55)):
             self.assertEqual(number(row, f"lend.{field}"), value, field)
         self.assertEqual(len(ask["RELEASE"]["lend.ref.slot"]), 2)
+        self.assertEqual((answer["POOL_VIEW"]["lend.view.run.frame"], answer["POOL_VIEW"]["lend.view.run.pages"]), (["40", "0"], ["8", "3"]))
         self.assertEqual(one(answer["HELLO"], "lend.node.addresses"), "shm:mn0")
         for row, text in ((ask["PUT"], b"abc"), (answer["GET"], b"xyz"), (answer["READ"], b"uvw"), (ask["WRITE"], b"def")):
             self.assertEqual(one(row, "lend.mem.payload"), text.hex())
