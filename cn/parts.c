@@ -3,9 +3,9 @@
  * A long put, get, read or write goes as parts of PART bytes, DEPTH at a time, so that neither a
  * round trip nor a lost last datagram of one part keeps the next from flowing; a release of
  * references of several nodes goes to all of them at once; a seal of a space with a pointer sends
- * what was stored as runs of pages. A part is an operation of its own on
- * memory of ours: it waits, greets, ends and is forgotten as any other, but takes its place in
- * the order from its parent, which ends when the last part has, as the first part that failed.
+ * what was stored as runs of pages, and a prefetch asks for several. A part is an operation of its
+ * own on memory of ours: it waits, greets, ends and is forgotten as any other, but takes its place
+ * in the order from its parent, which ends when the last part has, as the first part that failed.
  * Layer: cn. Threads: the endpoint's. Parts are kept for reuse until the client closes. */
 #include "cn/client.h"
 
@@ -85,6 +85,23 @@ static bool start_bytes(struct cn_op *op)
 	return true;
 }
 
+/* The next bytes to be here. False: no memory. */
+static bool start_fetch(struct cn_op *op)
+{
+	struct cn_part *part = take(op);
+	struct cn_op *o;
+
+	if (!part)
+		return false;
+	o = cn_op_inner(&part->op);
+	o->offset = op->offset + op->at;
+	o->len = lend_min_u64(op->len - op->at, PART);
+	o->at = 0;
+	op->at += o->len;
+	(void)cn_op_go(o);
+	return true;
+}
+
 /* What was stored through a space's pointer, before the seal itself. False: no memory. */
 static bool start_run(struct cn_op *op)
 {
@@ -102,6 +119,13 @@ static bool start_run(struct cn_op *op)
 	op->n = 0;
 	(void)cn_op_go(o);
 	return true;
+}
+
+static bool start_next(struct cn_op *op)
+{
+	if (op->kind == LEND_MEMOP_SEAL)
+		return start_run(op);
+	return op->step == CN_STEP_FETCH ? start_fetch(op) : start_bytes(op);
 }
 
 static bool has_more(struct cn_op *op)
@@ -138,12 +162,12 @@ static void finish(struct cn_op *op)
 static void fill(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
-	bool seal = op->kind == LEND_MEMOP_SEAL;
+	uint32_t depth = op->kind == LEND_MEMOP_SEAL ? DEPTH_RUNS : DEPTH;
 
 	op->kids++; /* parts may end at once: not under our hands */
-	while (op->kids <= (seal ? DEPTH_RUNS : DEPTH) && outer->status == LEND_OK &&
-	       !op->cancelled && !op->mem->closing && has_more(op))
-		if (!(seal ? start_run(op) : start_bytes(op))) {
+	while (op->kids <= depth && outer->status == LEND_OK && !op->cancelled &&
+	       !op->mem->closing && has_more(op))
+		if (!start_next(op)) {
 			if (op->kids > 1)
 				break; /* again when one of them ends */
 			outer->status = LEND_RESOURCE_EXHAUSTED;
@@ -165,6 +189,8 @@ static void begin(struct cn_op *op)
 
 bool cn_parts_wanted(const struct cn_op *op)
 {
+	if (op->step == CN_STEP_FETCH)
+		return !op->parent && op->len > PART;
 	switch (op->kind) {
 	case LEND_MEMOP_PUT:
 	case LEND_MEMOP_SEAL:

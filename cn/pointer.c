@@ -150,7 +150,9 @@ int cn_view_before(struct cn_op *op, struct cn_view *view)
 	}
 	if (!is_inside(op, view))
 		return LEND_OUT_OF_RANGE;
-	return op->step == CN_STEP_FETCH ? view->ops->fetch(view, op) : copy(op, view);
+	if (op->step != CN_STEP_FETCH)
+		return copy(op, view);
+	return cn_parts_wanted(op) ? CN_GO : view->ops->fetch(view, op);
 }
 
 bool cn_view_fetched(struct cn_op *op)
