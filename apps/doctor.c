@@ -4,11 +4,15 @@
  * process or prints its own lines does neither here. Layer: apps. Threads: one.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,6 +165,31 @@ static void perf(struct visit *v)
 	snprintf(f->found, sizeof(f->found), "perf_event_paranoid is %s", line);
 }
 
+/* What lend_space_pointer() needs over a network. */
+static void faults(struct visit *v)
+{
+	struct finding *f = doctor_note(
+	    v, "userfaultfd", true,
+	    "Linux 5.7, and a seccomp profile that allows it; without it spaces are read "
+	    "and written by operations");
+	struct uffdio_api api = {.api = UFFD_API};
+	const char *reach = "spaces can be memory, for system calls too";
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 && errno == EPERM) {
+		reach = "spaces can be memory; what a system call is to use, prefetch";
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	}
+	if (fd < 0)
+		reach = strerror(errno);
+	f->ok = fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 &&
+		(api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+	snprintf(f->found, sizeof(f->found), "%s",
+		 f->ok || fd < 0 ? reach : "stores are not reported");
+	if (fd >= 0)
+		close(fd);
+}
+
 static void limits(struct visit *v)
 {
 	struct finding *f =
@@ -257,6 +286,7 @@ int app_doctor(int argc, char **argv)
 	hugepages(&visit);
 	doctor_devices(&visit);
 	perf(&visit);
+	faults(&visit);
 	limits(&visit);
 	programs(&visit);
 	if (json)
