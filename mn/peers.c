@@ -12,6 +12,7 @@ struct process {
 	LIST_ENTRY(process) link;
 	uint8_t incarnation[16];
 	uint32_t sessions, tenant;
+	struct mn_flow flow;
 };
 
 struct mn_peers {
@@ -20,6 +21,9 @@ struct mn_peers {
 	struct mn_crowd *crowd, *own; /* own: until join(); else NULL */
 	const struct mn_tenants *tenants;
 	uint32_t worker;
+	struct mn_fair fair;
+	void (*drop)(struct mn_wait *wait, void *arg); /* never NULL while something waits */
+	void *drop_arg;
 	LIST_HEAD(, process) processes;
 };
 
@@ -55,6 +59,7 @@ static void came(struct mn_peers *peers, lend_session session, const uint8_t inc
 			return; /* its operations are refused */
 		memcpy(p->incarnation, incarnation, sizeof(p->incarnation));
 		p->tenant = tenant;
+		mn_flow_open(&p->flow);
 		LIST_INSERT_HEAD(&peers->processes, p, link);
 	}
 	if (p->tenant != tenant)
@@ -78,6 +83,7 @@ static void went(struct mn_peers *peers, lend_session session)
 	mn_peers_hear(peers);
 	if (--p->sessions)
 		return;
+	mn_flow_close(&peers->fair, &p->flow, peers->drop, peers->drop_arg);
 	LIST_REMOVE(p, link);
 	free(p);
 }
@@ -117,6 +123,7 @@ int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers 
 		return lend_fail(ENOMEM, "no memory to keep who is connected");
 	peers->ep = ep;
 	peers->store = store;
+	mn_fair_open(&peers->fair);
 	peers->crowd = peers->own = mn_crowd_open(1);
 	rc = peers->own ? lend_watch_sessions(ep, watch, peers)
 			: lend_fail(ENOMEM, "no memory to keep who is connected");
@@ -132,6 +139,7 @@ void mn_peers_close(struct mn_peers *peers)
 	struct process *p;
 
 	while ((p = LIST_FIRST(&peers->processes))) {
+		mn_flow_close(&peers->fair, &p->flow, peers->drop, peers->drop_arg);
 		LIST_REMOVE(p, link);
 		free(p);
 	}
@@ -149,4 +157,19 @@ const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session, uint3
 	p = (struct process *)(void *)(kept - ((uintptr_t)kept & 1));
 	*tenant = p->tenant;
 	return p->incarnation;
+}
+
+struct mn_flow *mn_peers_flow(struct mn_peers *peers, lend_session session)
+{
+	char *kept = lend_session_get(peers->ep, session);
+
+	return &((struct process *)(void *)(kept - ((uintptr_t)kept & 1)))->flow;
+}
+
+struct mn_fair *mn_peers_fair(struct mn_peers *peers, void (*drop)(struct mn_wait *wait, void *arg),
+			      void *arg)
+{
+	peers->drop = drop;
+	peers->drop_arg = arg;
+	return &peers->fair;
 }

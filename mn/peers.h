@@ -5,6 +5,7 @@
 
 #include "lend/rpc.h"
 #include "mn/crowd.h"
+#include "mn/fair.h"
 #include "mn/store/exec.h"
 #include "mn/tenants.h"
 
@@ -21,5 +22,11 @@ void mn_peers_hear(struct mn_peers *peers);
 /* The incarnation behind a session, 16 bytes, valid while it lives, and whose it is; NULL: unknown.
  */
 const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session, uint32_t *tenant);
+
+/* The queue of the process behind a session, which must be known; all of them, and what becomes of
+ * what waits when a process is gone. */
+struct mn_flow *mn_peers_flow(struct mn_peers *peers, lend_session session);
+struct mn_fair *mn_peers_fair(struct mn_peers *peers, void (*drop)(struct mn_wait *wait, void *arg),
+			      void *arg);
 
 #endif

@@ -37,6 +37,8 @@ struct mn_serve {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_peers *peers;
+	struct mn_fair *fair; /* of peers */
+	bool closed;          /* the endpoint is */
 	bool refuses;
 	struct pin *pins;
 	struct pins *chunks;
@@ -173,33 +175,95 @@ static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 	lend_store_set_tx_bytes(serve->store, stats.tx_bytes);
 }
 
-static void handle(lend_request request, const struct lend_buf *bytes, void *arg)
+/* Runs it and answers; what that cost. */
+static uint64_t run(struct mn_serve *serve, lend_request request, const struct lend_buf *bytes)
 {
-	struct mn_serve *serve = arg;
 	struct lend_store_in in = {.seg = serve->seg};
 	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
+	uint64_t cost = MN_FAIR_OPERATION;
 
 	in.incarnation =
 	    mn_peers_find(serve->peers, lend_request_session(serve->ep, request), &in.tenant);
 	if (!in.incarnation || serve->refuses) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
-		return;
+		return cost;
 	}
 	tell_bytes(serve, bytes);
 	for (const struct lend_buf *b = bytes; b; b = b->next) {
 		if (in.n == SEGS_MAX) {
 			(void)lend_reply(serve->ep, request, LEND_INVALID_ARGUMENT, NULL);
-			return;
+			return cost;
 		}
 		serve->seg[in.n].data = b->data;
 		serve->seg[in.n++].len = b->len;
+		cost += b->len;
 	}
 	if (l) {
 		in.placement = l->placement;
 		l->placement = 0;
 	}
 	(void)lend_store_exec(serve->store, lend_now(serve->ep), &in, &serve->out);
+	cost += serve->out.len;
 	answer(serve, request);
+	return cost;
+}
+
+/* A request whose turn has not come. */
+struct wait {
+	struct mn_wait link; /* first */
+	lend_request request;
+	struct lend_buf *bytes;
+};
+
+static void drop(struct mn_wait *link, void *arg)
+{
+	struct mn_serve *serve = arg;
+	struct wait *wait = (struct wait *)(void *)link;
+
+	if (!serve->closed)
+		lend_buf_give(serve->ep, wait->bytes);
+	free(wait);
+}
+
+static uint64_t run_late(struct mn_wait *link, void *arg)
+{
+	struct wait *wait = (struct wait *)(void *)link;
+	uint64_t cost = run(arg, wait->request, wait->bytes);
+
+	drop(link, arg);
+	return cost;
+}
+
+/* False: no memory, so it has to run now. */
+static bool let_wait(struct mn_serve *serve, struct mn_flow *flow, lend_request request)
+{
+	struct wait *wait = malloc(sizeof(*wait));
+
+	if (wait)
+		wait->bytes = lend_request_take(serve->ep, request);
+	if (!wait || !wait->bytes) {
+		free(wait);
+		return false;
+	}
+	wait->request = request;
+	mn_fair_wait(serve->fair, flow, &wait->link);
+	return true;
+}
+
+static void handle(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct mn_serve *serve = arg;
+	lend_session session = lend_request_session(serve->ep, request);
+	struct mn_flow *flow;
+	uint32_t tenant;
+
+	if (!mn_peers_find(serve->peers, session, &tenant)) {
+		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
+		return;
+	}
+	flow = mn_peers_flow(serve->peers, session);
+	if (mn_fair_may(serve->fair, flow) || !let_wait(serve, flow, request))
+		mn_fair_charge(flow, run(serve, request, bytes));
 }
 
 static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
@@ -269,6 +333,8 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	serve->store = store;
 	rc = mn_peers_open(ep, store, &serve->peers);
 	if (rc == 0)
+		serve->fair = mn_peers_fair(serve->peers, drop, serve);
+	if (rc == 0)
 		rc = lend_serve(ep, LEND_MEM_METHOD, handle, serve, 0);
 	if (rc == 0)
 		rc = lend_serve_long(ep, LEND_MEM_METHOD, place, serve);
@@ -285,17 +351,26 @@ void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct 
 void mn_serve_hear(struct mn_serve *serve)
 {
 	mn_peers_hear(serve->peers);
+	mn_fair_round(serve->fair, run_late, serve);
+}
+
+bool mn_serve_waits(const struct mn_serve *serve)
+{
+	return mn_fair_waits(serve->fair);
 }
 
 void mn_serve_refuse(struct mn_serve *serve)
 {
 	serve->refuses = true;
+	while (mn_fair_waits(serve->fair))
+		mn_fair_round(serve->fair, run_late, serve);
 }
 
 void mn_serve_close(struct mn_serve *serve)
 {
 	struct pins *chunk;
 
+	serve->closed = true;
 	while ((chunk = serve->chunks)) {
 		serve->chunks = chunk->next;
 		free(chunk);

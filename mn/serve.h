@@ -20,6 +20,8 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct mn_tenants *tenants,
 		   uint32_t worker);
 void mn_serve_hear(struct mn_serve *serve);
+/* Requests wait for their turns in the next hear(): do not sleep before it. */
+bool mn_serve_waits(const struct mn_serve *serve);
 /* Operations are UNAVAILABLE and not run from now on. */
 void mn_serve_refuse(struct mn_serve *serve);
 /* After lend_close(ep): nothing is under way. */

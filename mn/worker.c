@@ -133,7 +133,8 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 
 static int turn(struct mn_worker *worker)
 {
-	int rc = lend_turn(worker->ep, lend_store_deadline(worker->store));
+	int rc = lend_turn(worker->ep,
+			   mn_serve_waits(worker->serve) ? 0 : lend_store_deadline(worker->store));
 
 	mn_serve_hear(worker->serve);
 	mn_pool_turn(worker->pool);
