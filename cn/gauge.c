@@ -257,7 +257,7 @@ int lend_args_measure(struct lend_mem *mem, lend_session session)
 	lend_ns until = lend_now(mem->ep) + TIMEOUT;
 	int rc = lend_poll(mem->ep);
 
-	for (uint16_t i = 0; i < mem->nodes && rc >= 0; i++) {
+	for (uint16_t i = 0; i < mem->n_named && rc >= 0; i++) {
 		(void)cn_gauge(mem, session, i);
 		if (!mem->gauge)
 			return lend_fail(ENOMEM, "no memory to measure with");

@@ -5,7 +5,7 @@
 
 #include "cn/client.h"
 
-/* Bytes; measures beside the way what is not known yet. node: index. */
+/* Bytes; measures beside the way what is not known yet. node: as named, from 0. */
 uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node);
 /* A call of its is under way. */
 bool cn_gauge_busy(const struct lend_mem *mem);

@@ -58,7 +58,8 @@ static bool is_of(const struct cn_node *node, const struct lend_ref *ref)
 	struct lend_memref r;
 
 	cn_ref_in(&r, ref);
-	return r.node == node->id;
+	return r.node == node->id &&
+	       (lend_memref_shard(&r) == node->shard || lend_memref_shard(&r) >= node->shards);
 }
 
 static bool is_known(const struct lend_mem *mem, const struct lend_ref *ref)

@@ -12,6 +12,7 @@ struct side caller, callee;
 lend_session session;
 lend_request kept;
 int jobs, ends;
+const char *node_more = "";
 
 /* A request whose arguments are being read. */
 struct job {
@@ -156,7 +157,7 @@ void open_caller(uint32_t calls)
 
 void open_all(const char *carrier, const char *size, uint32_t calls)
 {
-	mem_node_start(&node, carrier, size, "");
+	mem_node_start(&node, carrier, size, node_more);
 	open_caller(calls);
 	open_callee(carrier);
 	lend_args_threshold_set(callee.mem, 8192);

@@ -21,6 +21,7 @@ extern lend_session session;
 extern lend_request kept, late[64];
 extern int jobs, ends, lates; /* echoes not yet over; calls that ended; requests in late */
 extern const struct iovec three[3];
+extern const char *node_more; /* arguments of lend-mn */
 
 /* calls: slots of a session, 0: the default. */
 void open_all(const char *carrier, const char *size, uint32_t calls);

@@ -49,6 +49,13 @@ Test(mem_args, all_lengths_udp)
 	all_lengths("udp");
 }
 
+/* References of two workers in one message, and in one batch that is given up. */
+Test(mem_args, all_lengths_workers)
+{
+	node_more = "--workers 2";
+	all_lengths("shm");
+}
+
 /* More calls than slots: two are answered when nothing moves any more, then the next get their
  * turn.
  */

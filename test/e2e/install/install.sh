@@ -10,8 +10,8 @@ build=$1 version=$2 cc=$3 cxx=$4
 shift 4
 flags=$*
 tmp=$(mktemp -d)
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$tmp"' EXIT
+server= node=
+trap '[ -z "$server$node" ] || kill $server $node 2>/dev/null || true; rm -rf "$tmp"' EXIT
 fail() {
 	echo "install: $1" >&2
 	exit 1
@@ -53,6 +53,30 @@ EOF
 cmake -S "$tmp/user" -B "$tmp/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/moved" -DCMAKE_C_COMPILER="$cc" \
 	-DCMAKE_C_FLAGS="$flags" >/dev/null
 cmake --build "$tmp/user/build" >/dev/null
+
+# An argument that is small and one that is not: both arrive, and the node has nothing left of them.
+# shellcheck disable=SC2046,SC2086
+"$cc" -std=c11 -Wall -Wextra -Werror $flags -o "$tmp/lines" "$here/lines.c" $(pkg-config --cflags --libs lend)
+"$programs/lend-mn" --listen shm:mn0 --size 16M >"$tmp/mn" &
+node=$!
+"$tmp/lines" &
+server=$!
+for name in mn0 lines; do
+	for _ in $(seq 500); do # until it is there; at most 10 s
+		[ -e "$XDG_RUNTIME_DIR/lend/$name" ] && break
+		sleep 0.02
+	done
+done
+seq 10 >"$tmp/few"
+seq 500000 >"$tmp/many"
+for want in 10:few 500000:many; do
+	said=$("$tmp/lines" "$tmp/${want#*:}")
+	[ "$said" = "${want%:*}" ] || fail "lines counted '$said' in ${want#*:}"
+done
+"$programs/lend" mem stat --node shm:mn0 --json | grep -q '"refs": 0' || fail "a reference is left of an argument"
+kill "$server" "$node"
+wait "$server" "$node" 2>/dev/null || true
+server= node=
 
 "$tmp/hello" &
 server=$!
