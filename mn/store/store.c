@@ -22,7 +22,7 @@ void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
 	    .tenants = 256,
 	    .open = LEND_MEM_OPEN_MAX,
 	    .shards = 1,
-	    .reap = 4,
+	    .reap = 2,
 	    .lease = UINT64_C(30) * 1000000000,
 	    .late = UINT64_C(1) * 1000000000,
 	    .revive = UINT64_C(5) * 1000000000,
