@@ -90,7 +90,9 @@ static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
 static int learn(struct lend_mem *mem, struct cn_space *space)
 {
 	struct lend_memview view;
-	bool stale = space->written || !space->shown;
+	bool stale =
+	    space->written || !space->shown ||
+	    space->shown->key != mem->node[space->node]->pool->key; /* of before a restart */
 	int rc;
 
 	if (stale && !space->shown)
@@ -213,8 +215,6 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
 
 	if (!cn_pool_key(node))
 		return lend_fail(EPROTO, "%s", node->pool->why);
-	if (space->shown && space->shown->key != node->pool->key)
-		return lend_fail(ESTALE, "the node of this space was started anew");
 	v = calloc(1, sizeof(*v));
 	if (!v)
 		return lend_fail(ENOMEM, "no memory for a view of a space");

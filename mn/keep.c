@@ -24,10 +24,13 @@ int mn_keep_check(const struct mn_config *config)
 		return lend_fail(EINVAL,
 				 "--keep: no service manager (NOTIFY_SOCKET is not set); run "
 				 "this as a systemd service with FileDescriptorStoreMax=");
-	if (config->pool)
+	/* Sealed memory is copied by the next start, so that what clients have mapped of this one
+	 * stays as it is. */
+	if (config->pool && strchr(config->memory, '/'))
 		return lend_fail(EINVAL,
-				 "--keep: what clients of pool: have mapped is not known to the "
-				 "next start; leave out one of the two");
+				 "--keep: the next start would change what clients of pool:%s have "
+				 "mapped of %s; give --memory memfd",
+				 config->pool, config->memory);
 	return 0;
 }
 

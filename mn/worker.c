@@ -79,6 +79,9 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	if (pages < 0 || arena < 0)
 		return 0;
 	rc = mn_memory_adopt(&worker->pages, pages, "lend-pages", lend_store_pages_size(c));
+	/* A pool's are sealed and were copied: the next start must find those that go on. */
+	if (rc == 0 && worker->pages.fd != pages)
+		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
 	if (rc == 0)
 		rc = mn_memory_adopt(&worker->arena, arena, "lend-arena", lend_store_size(c));
 	if (rc < 0)

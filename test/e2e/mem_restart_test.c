@@ -36,14 +36,19 @@ static void open_client(struct rig *r, struct mn_client *c)
 	cr_assert_eq(lend_mem_open(c->ep, r->address, &c->mem), 0, "%s", lend_why());
 }
 
-static void begin(struct rig *r, const char *more)
+static void begin_at(struct rig *r, const char *carrier, const char *more)
 {
 	manager_open(&r->m);
-	snprintf(r->address, sizeof(r->address), "shm:keep%d", (int)getpid());
+	snprintf(r->address, sizeof(r->address), "%s:keep%d", carrier, (int)getpid());
 	snprintf(r->args, sizeof(r->args), "--listen %s --size 64M --keep %s", r->address, more);
 	cr_assert(manager_start(&r->m, r->args));
 	open_client(r, &r->a);
 	open_client(r, &r->b);
+}
+
+static void begin(struct rig *r, const char *more)
+{
+	begin_at(r, "shm", more);
 }
 
 static void end(struct rig *r)
@@ -84,7 +89,7 @@ static void stat_again(struct mn_client *c, struct lend_mem_stat *stat)
 	cr_assert_eq(status, LEND_OK);
 }
 
-static void over_a_restart(int sig, const char *more)
+static void over_a_restart(int sig, const char *carrier, const char *more)
 {
 	static char sent[100000], got[100000];
 	struct lend_mem_stat before, after;
@@ -95,7 +100,7 @@ static void over_a_restart(int sig, const char *more)
 	struct rig r;
 
 	mem_fill(sent, sizeof(sent), 1);
-	begin(&r, more);
+	begin_at(&r, carrier, more);
 	kept = mem_put(r.a.mem, sent, sizeof(sent), &owned);
 	offered = mem_put(r.a.mem, sent, 4096, &given);
 	op = (struct lend_op){.timeout = 5 * SECOND};
@@ -131,17 +136,60 @@ static void over_a_restart(int sig, const char *more)
 
 Test(mem_restart, a_stopped_node_goes_on)
 {
-	over_a_restart(SIGTERM, "");
+	over_a_restart(SIGTERM, "shm", "");
 }
 
 Test(mem_restart, a_killed_node_goes_on)
 {
-	over_a_restart(SIGKILL, "");
+	over_a_restart(SIGKILL, "shm", "");
 }
 
 Test(mem_restart, workers_go_on)
 {
-	over_a_restart(SIGKILL, "--workers 2");
+	over_a_restart(SIGKILL, "shm", "--workers 2");
+}
+
+Test(mem_restart, a_pool_goes_on)
+{
+	over_a_restart(SIGKILL, "pool", "");
+}
+
+/* Its pages are sealed, so each start goes on with a copy: the one after must find that one. */
+Test(mem_restart, a_pool_goes_on_again_and_again)
+{
+	enum { STARTS = 4, LEN = 50000 };
+	static char sent[STARTS][LEN], got[LEN];
+	struct lend_ref ref[STARTS];
+	lend_space space[STARTS];
+	struct lend_op op;
+	struct rig r;
+
+	begin_at(&r, "pool", "");
+	for (int i = 0; i < STARTS; i++) {
+		if (i)
+			restart(&r, i % 2 ? SIGKILL : SIGTERM);
+		for (int k = 0; k < i; k++) {
+			cr_assert_eq(get_again(&r.a, &ref[k], got, LEN), LEND_OK);
+			cr_assert(!memcmp(got, sent[k], LEN), "start %d, of start %d", i, k);
+			cr_assert(!memcmp(lend_space_pointer(r.a.mem, space[k]), sent[k], LEN));
+		}
+		mem_fill(sent[i], LEN, (uint64_t)i + 1);
+		ref[i] = mem_put(r.a.mem, sent[i], LEN, &owned);
+		op = (struct lend_op){.timeout = 5 * SECOND};
+		cr_assert_eq(
+		    mem_end(r.a.mem, &op, lend_space_map(r.a.mem, &ref[i], &space[i], &op)),
+		    LEND_OK);
+		if (i % 2) /* the others' pointers are taken at a later start */
+			cr_assert(lend_space_pointer(r.a.mem, space[i]), "%s", lend_why());
+	}
+	for (int i = 0; i < STARTS; i++) {
+		op = (struct lend_op){.timeout = 5 * SECOND};
+		cr_assert_eq(mem_end(r.a.mem, &op, lend_space_free(r.a.mem, space[i], &op)),
+			     LEND_OK);
+		cr_assert_eq(mem_release(r.a.mem, &ref[i]), LEND_OK);
+	}
+	cr_assert(mem_pages_become(r.b.ep, r.b.mem, 0, 2000), "pages are left");
+	end(&r);
 }
 
 /* Another size, another number of workers or clients: refused, and what was kept is still there. */
