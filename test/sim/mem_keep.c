@@ -235,3 +235,16 @@ void mem_model_tick(struct mem_model *m)
 		}
 	}
 }
+
+void mem_model_recover(struct mem_model *m)
+{
+	m->lease_next = LEND_NEVER;
+	for (uint32_t i = 1; i <= m->cfg.incarnations; i++) {
+		struct mem_incarnation *inc = &m->incarnation[i];
+
+		if (!inc->life)
+			continue;
+		inc->expires = lend_max_u64(inc->expires, m->sim->now + m->cfg.lease);
+		m->lease_next = lend_min_u64(m->lease_next, inc->expires);
+	}
+}

@@ -44,6 +44,7 @@
 	X(mem_bye, "a client said goodbye")                                                        \
 	X(mem_client_died, "a client's process died and came back")                                \
 	X(mem_restart_with_refs, "a memory node died with references out")                         \
+	X(mem_kept, "a memory node died and went on with its memory and references out")           \
 	X(mem_wrong_epoch, "a reference of an earlier start")                                      \
 	X(mem_wrong_worker, "a reference of another worker")                                       \
 	X(mem_forged, "a forged reference")                                                        \

@@ -180,6 +180,8 @@ uint64_t mem_stake_cost(const struct mem_object *o, uint32_t tenant);
 void mem_stake_add(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 void mem_stake_drop(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 /* clients and leases */
+/* A node goes on with its memory: every lease is whole again. */
+void mem_model_recover(struct mem_model *m);
 uint32_t mem_tenant_find(struct mem_model *m, uint64_t who, uint32_t number);
 uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t number);
 void mem_tenant_close(struct mem_model *m, uint32_t client);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/state.h"
+#include "mn/store/recover.h"
 #include "mn/store/store.h"
 #include "sim/mem_state.h"
 #include "util/bits.h"
@@ -63,12 +64,37 @@ static void configure(struct sim *sim, uint32_t node)
 		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);
 }
 
+/* The next start of a node whose memory is still there. */
+static void go_on(struct sim *sim, uint32_t node)
+{
+	struct mem_server *s = at(sim, node);
+	struct sim_node *n = &sim->node[node];
+	const char *bad = lend_store_mismatch(s->kept, lend_store_size(&s->cfg), &s->cfg);
+
+	n->store = s->kept;
+	n->pages = s->kept_pages;
+	s->kept = NULL;
+	s->session = calloc(n->cfg.sessions, sizeof(*s->session));
+	LEND_CHECK(s->session);
+	if (!bad)
+		bad = lend_store_recover(n->store, &s->cfg, n->pages, sim->now);
+	if (!bad)
+		bad = lend_store_audit(n->store, s->scratch);
+	SIM_CHECK(sim, !bad, "node %u, recovered: %s", node, bad);
+	mem_model_recover(&s->model);
+	mem_model_compare(&s->model, "a start with its memory");
+}
+
 void sim_mem_birth(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = at(sim, node);
 	struct sim_node *n = &sim->node[node];
 	size_t size;
 
+	if (s->kept) {
+		go_on(sim, node);
+		return;
+	}
 	configure(sim, node);
 	size = lend_store_size(&s->cfg);
 	SIM_CHECK(sim, size, "the plan makes no valid store");
@@ -86,22 +112,49 @@ void sim_mem_birth(struct sim *sim, uint32_t node)
 	LEND_CHECK(s->scratch);
 }
 
+/* What was under way is gone, for the model as well. */
+static void cut_short(struct mem_server *s)
+{
+	for (uint32_t i = 0; i < MEM_LANDINGS; i++)
+		if (s->landing[i].buf)
+			mem_model_unplace(&s->model, s->landing[i].tenant, s->landing[i].pages);
+	for (uint32_t i = 0; i < s->replies; i++)
+		if (s->reply[i].buf)
+			mem_model_unpin(&s->model, s->reply[i].tenant, s->reply[i].page,
+					s->reply[i].pages);
+}
+
+static void drop(struct mem_server *s, struct lend_store *store, void *pages)
+{
+	if (!store)
+		return;
+	mem_model_close(&s->model);
+	free(store);
+	free(pages);
+	free(s->scratch);
+	s->scratch = NULL;
+}
+
 void sim_mem_crash(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = at(sim, node);
 	struct sim_node *n = &sim->node[node];
 
-	if (s->model.stats.refs)
-		SIM_MARK(sim, mem_restart_with_refs);
-	mem_model_close(&s->model);
-	free(n->store);
-	free(n->pages);
+	if (sim->plan.keep_ppm && mem_below(sim, 1000000) < sim->plan.keep_ppm) {
+		if (s->model.stats.refs)
+			SIM_MARK(sim, mem_kept);
+		cut_short(s);
+		s->kept = n->store;
+		s->kept_pages = n->pages;
+	} else {
+		if (s->model.stats.refs)
+			SIM_MARK(sim, mem_restart_with_refs);
+		drop(s, n->store, n->pages);
+	}
 	free(s->session);
-	free(s->scratch);
 	n->store = NULL;
 	n->pages = NULL;
 	s->session = NULL;
-	s->scratch = NULL;
 	memset(s->landing, 0, sizeof(s->landing));
 	for (uint32_t i = 0; i < s->replies; i++)
 		s->reply[i].buf = 0;
@@ -121,7 +174,9 @@ void mem_serve_close(struct sim *sim)
 	for (uint32_t i = 0; sim->mem->server && i < sim->mem->servers; i++) {
 		struct mem_server *s = at(sim, i);
 
-		sim_mem_crash(sim, i);
+		drop(s, sim->node[i].store, sim->node[i].pages);
+		drop(s, s->kept, s->kept_pages);
+		free(s->session);
 		for (uint32_t r = 0; r < s->replies; r++) {
 			free(s->reply[r].seg);
 			free(s->reply[r].page);

@@ -46,6 +46,8 @@ struct mem_server {
 	uint32_t replies;
 	uint64_t execs;
 	void *scratch;
+	struct lend_store *kept; /* of a dead node: its memory, that it will go on with */
+	void *kept_pages;
 	uint32_t births;
 	uint32_t page[LEND_STORE_SEGS_MAX];
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX + 8];

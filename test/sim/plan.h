@@ -72,6 +72,7 @@
 	X(hostile_ppm, 0, "datagrams accompanied by a forged one")                                 \
 	X(partition_us, 0, "mean time between one-way partitions; 0: none")                        \
 	X(crash_us, 0, "mean time between crashes; 0: none")                                       \
+	X(keep_ppm, 0, "crashes of memory nodes that their memory outlives")                       \
 	X(pause_us, 0, "mean time between pauses; 0: none")                                        \
 	X(pages, 256, "of a memory node")                                                          \
 	X(clients, 2, "of memory per node")                                                        \

@@ -119,6 +119,7 @@ static void draw_deaths(struct lend_rng *r, struct sim_plan *p)
 		p->pause_us = 1 + p->span_us / some(r, 20);
 	if (one_in(r, 20))
 		p->idle_us = PICK(r, p->probe_us - 1, p->probe_us + 1, 2 * p->dead_us, 60000000);
+	p->keep_ppm = p->seed % 2 * 1000000 / (1 + p->seed / 2 % 2);
 	thin_out(p, &p->crash_us);
 	thin_out(p, &p->pause_us);
 	thin_out(p, &p->partition_us);
