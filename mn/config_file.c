@@ -105,7 +105,7 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 				       .mem_fn = cyaml_mem,
 				       .log_level = CYAML_LOG_ERROR};
 	FILE *file = fopen(path, "re");
-	char **values = NULL;
+	static char **values; /* they live to the end */
 	cyaml_err_t err;
 
 	if (!file)
