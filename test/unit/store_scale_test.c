@@ -1,0 +1,161 @@
+/* Goal: a million live references and ten thousand live spaces cost at most 64 bytes of tables
+ * each, slow no operation much, and a large object that is let go frees no more than its bound of
+ * frames per turn. Method: snapshots of one page, so that only tables grow; the tables' bytes are
+ * taken from the arena's own size; times are CPU time of this thread, the least of several runs,
+ * printed: only bytes and frames are judged, and a slow-down that no busy machine explains. */
+#include <stdio.h>
+#include <time.h>
+
+#include "unit/storekit.h"
+#include "util/rng.h"
+
+enum { FEW = 1000, MANY = 1000000, SPACES = 10000, RUNS = 7, OPS = 2000, LARGE = 16384 };
+static struct kit *k;
+static struct who a;
+static struct lend_memref *ref;
+static struct lend_rng rng;
+
+static double cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void open_with(uint32_t pages, uint32_t objects)
+{
+	k = calloc(1, sizeof(*k));
+	lend_store_config_default(&k->config, (uint64_t)pages * LEND_MEM_PAGE);
+	k->config.objects = k->config.holds = objects;
+	k->config.clients = k->config.incarnations = 1;
+	k->config.epoch = 1;
+	k->store = aligned_alloc(64, (lend_store_size(&k->config) + 63) & ~(size_t)63);
+	k->pages = aligned_alloc(LEND_MEM_PAGE, lend_store_pages_size(&k->config));
+	memset(k->pages, 0, lend_store_pages_size(&k->config));
+	lend_store_init(k->store, &k->config, k->pages, k->now);
+	k->scratch = malloc(lend_store_audit_size(k->store));
+	memset(&a, 0, sizeof(a));
+	cr_assert_eq(kit_hello(k, &a, 1, 1), LEND_MEM_OK);
+	lend_rng_seed(&rng, 1);
+}
+
+/* ns of an operation among n live references: of a get, and of a release with the seal that makes
+ * up for it. */
+static void measure(const struct lend_memspace *space, uint32_t n, double *get, double *turn)
+{
+	char byte;
+
+	*get = *turn = 1e9;
+	for (int r = 0; r < RUNS; r++) {
+		double start = cpu_ns(), middle, end;
+
+		for (int i = 0; i < OPS; i++)
+			kit_get(k, &a, &ref[lend_rng_below(&rng, n)], 0, 1, &byte);
+		middle = cpu_ns();
+		for (int i = 0; i < OPS; i++) {
+			uint32_t at = (uint32_t)lend_rng_below(&rng, n);
+
+			kit_release(k, &a, &ref[at]);
+			kit_seal(k, &a, space, 0, 64, kit_owned, &ref[at]);
+		}
+		end = cpu_ns();
+		*get = middle - start < *get * OPS ? (middle - start) / OPS : *get;
+		*turn = end - middle < *turn * OPS ? (end - middle) / OPS : *turn;
+	}
+}
+
+static double bytes_each(uint32_t objects, uint32_t holds)
+{
+	struct lend_store_config c = k->config;
+	size_t with = lend_store_size(&c);
+
+	c.objects -= objects;
+	c.holds -= holds;
+	return (double)(with - lend_store_size(&c)) / objects;
+}
+
+Test(store_scale, a_million_references)
+{
+	double get[2], turn[2], each;
+	struct lend_memspace space;
+
+	open_with(64, 1 << 20);
+	ref = calloc(MANY, sizeof(*ref));
+	cr_assert_eq(kit_alloc(k, &a, 64, &space), LEND_MEM_OK);
+	cr_assert_eq(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 64, k->config.key),
+		     LEND_MEM_OK);
+	for (uint32_t i = 0; i < MANY; i++) {
+		if (i == FEW)
+			measure(&space, FEW, &get[0], &turn[0]);
+		cr_assert_eq(kit_seal(k, &a, &space, 0, 64, kit_owned, &ref[i]), LEND_MEM_OK);
+	}
+	measure(&space, MANY, &get[1], &turn[1]);
+	each = bytes_each(MANY, MANY);
+	printf(
+	    "store_scale: %.1f bytes of tables per reference; get %.0f ns among %d, %.0f ns among "
+	    "%d; release and seal %.0f ns, %.0f ns\n",
+	    each, get[0], FEW, get[1], MANY, turn[0], turn[1]);
+	cr_assert_leq(each, 64);
+	/* Other tables are touched, each a miss or two; not more of them, the more there are. */
+	cr_assert_lt(get[1], 3 * get[0] + 2000);
+	cr_assert_lt(turn[1], 3 * turn[0] + 4000);
+	kit_audit(k);
+	free(ref);
+	kit_close(k);
+}
+
+Test(store_scale, ten_thousand_spaces)
+{
+	struct lend_memspace space;
+	double each;
+
+	open_with(64, 2 * SPACES);
+	for (int i = 0; i < SPACES; i++)
+		cr_assert_eq(kit_alloc(k, &a, 1 << 30, &space), LEND_MEM_OK);
+	each = bytes_each(SPACES, 0);
+	printf("store_scale: %.1f bytes of tables per space\n", each);
+	cr_assert_leq(each, 64);
+	kit_close(k);
+}
+
+Test(store_scale, a_large_object_goes_in_bounded_turns)
+{
+	static uint8_t data[1 << 20];
+	struct lend_memspace space;
+	struct lend_memref large;
+	uint64_t used, most = 0, turns = 0;
+	double ns, worst = 0, sum = 0;
+
+	open_with(LARGE + 64, 64);
+	cr_assert_eq(kit_alloc(k, &a, (uint64_t)LARGE * LEND_MEM_PAGE, &space), LEND_MEM_OK);
+	memset(data, 1, sizeof(data));
+	for (uint64_t at = 0; at < (uint64_t)LARGE * LEND_MEM_PAGE; at += sizeof(data))
+		cr_assert_eq(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, at, sizeof(data), data),
+			     LEND_MEM_OK);
+	cr_assert_eq(kit_seal(k, &a, &space, 0, (uint64_t)LARGE * LEND_MEM_PAGE, kit_owned, &large),
+		     LEND_MEM_OK);
+	cr_assert_eq(kit_space_op(k, &a, LEND_MEMOP_FREE, &space, 0, 0, NULL), LEND_MEM_OK);
+	used = kit_stats(k).pages_used;
+	ns = cpu_ns();
+	cr_assert_eq(kit_release(k, &a, &large), LEND_MEM_OK);
+	for (;; turns++) {
+		uint64_t now = kit_stats(k).pages_used;
+
+		ns = cpu_ns() - ns;
+		sum += ns;
+		worst = ns > worst ? ns : worst;
+		most = used - now > most ? used - now : most;
+		used = now;
+		if (!used)
+			break;
+		ns = cpu_ns();
+		lend_store_tick(k->store, k->now);
+	}
+	printf(
+	    "store_scale: %d frames in %llu turns, at most %llu in one; %.0f ns per frame, %.0f us "
+	    "in the longest turn\n",
+	    LARGE, (unsigned long long)turns, (unsigned long long)most, sum / LARGE, worst / 1e3);
+	cr_assert_leq(most, k->config.reap * 64);
+	kit_close(k);
+}
