@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -154,6 +155,7 @@ static void *work(void *arg)
 	int rc = lend_open(&config, &ep);
 
 	(void)arg;
+	(void)pthread_setname_np(pthread_self(), "lend-pager");
 	if (rc == 0) {
 		rc = cn_pull_open(ep);
 		if (rc < 0)
@@ -210,19 +212,32 @@ static void watch_forks(void)
 	(void)pthread_atfork(before_fork, after_fork, in_child);
 }
 
+/* Without signals: a handler that touches the memory would wait for the thread that it runs in. */
+static int spawn(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+	int rc;
+
+	sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, NULL, work, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		pthread_detach(thread);
+	return rc;
+}
+
 /* Descriptors, then the thread; under the lock, which it gives up while it waits. */
 static int start(void)
 {
-	pthread_t thread;
-
 	uffd = lend_uffd_open();
 	if (uffd < 0)
 		return uffd;
 	bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (bell < 0 || pthread_create(&thread, NULL, work, NULL))
+	if (bell < 0 || spawn())
 		return lend_fail(EAGAIN, "no thread or descriptor more to fetch pages with: raise "
 					 "ulimit -u or -n");
-	pthread_detach(thread);
 	state = STARTING;
 	while (state == STARTING)
 		pthread_cond_wait(&changed, &lock);

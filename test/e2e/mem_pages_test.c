@@ -3,8 +3,11 @@
  * Method: over shm and udp with a lend-mn of its own process; the counters of the cache say what
  * was fetched, the bytes that it was right. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,4 +233,43 @@ ALL(threads_touch_at_once)
 	}
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	free(in);
+}
+
+static bool blocks_all_signals(const char *thread)
+{
+	char path[300], line[200];
+	unsigned long long blocked = 0;
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *entry;
+	bool found = false;
+
+	while (!found && (entry = readdir(dir))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		file = fopen(path, "re");
+		while (file && fgets(line, sizeof(line), file)) {
+			found = found || (!strncmp(line, "Name:\t", 6) &&
+					  !strncmp(line + 6, thread, strlen(thread)));
+			sscanf(line, "SigBlk: %llx", &blocked);
+		}
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	cr_assert(found, "no thread %s", thread);
+	return (blocked >> (SIGUSR1 - 1) & 1) && (blocked >> (SIGTERM - 1) & 1);
+}
+
+/* A handler may touch such memory: the thread that would have to serve it runs none. */
+NET(the_pager_runs_no_signal_handlers)
+{
+	lend_space space = mem_alloc(node, PAGE);
+	sigset_t mask;
+
+	cr_assert_eq(mem_pointer(node, space)[0], 0);
+	cr_assert(blocks_all_signals("lend-pager"));
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	cr_assert_not(sigismember(&mask, SIGUSR1), "the caller's are as they were");
+	mem_free_space(node, space);
 }

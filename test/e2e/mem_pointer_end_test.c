@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "e2e/manager.h"
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
 
@@ -31,11 +33,10 @@ struct view {
 	char in[LEN], *p;
 };
 
-static void make(struct view *v, const char *carrier)
+static void open_view(struct view *v)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
 
-	mem_node_start(&v->node, carrier, "64M", "");
 	mem_fill(v->in, LEN, 1);
 	v->ref = mem_put(v->node.mem, v->in, LEN, NULL);
 	cr_assert_eq(
@@ -59,6 +60,12 @@ static enum lend_status seal(struct view *v)
 	struct lend_op op = {.timeout = SECOND};
 
 	return mem_end(v->node.mem, &op, lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op));
+}
+
+static void make(struct view *v, const char *carrier)
+{
+	mem_node_start(&v->node, carrier, "64M", "");
+	open_view(v);
 }
 
 struct touch {
@@ -196,6 +203,48 @@ Test(mem_pointer_end, node_started_anew)
 	cr_assert_lt(lend_now(v->node.ep) - since, SECOND * 2);
 	cr_assert_eq(lend_space_intact(v->node.mem, v->space), -EIO);
 	end(v);
+}
+
+static struct manager manager;
+static char manager_args[200];
+
+static void start_again(struct view *v)
+{
+	(void)v;
+	cr_assert(manager_start(&manager, manager_args));
+}
+
+/* One that keeps its memory over a restart is the same node: a touch waits for it to be back. */
+Test(mem_pointer_end, node_that_kept_its_memory)
+{
+	struct view *v = malloc(sizeof(*v));
+	struct lend_op op = {.timeout = SECOND * 5};
+	char got, out[LEN];
+
+	manager_open(&manager);
+	snprintf(v->node.address, sizeof(v->node.address), "shm:ptr%d", (int)getpid());
+	snprintf(manager_args, sizeof(manager_args), "--listen %s --size 64M --keep",
+		 v->node.address);
+	cr_assert(manager_start(&manager, manager_args));
+	mem_client_open(&v->node, &v->node.ep, &v->node.mem);
+	open_view(v);
+	v->p[3 * PAGE] = v->in[3 * PAGE] = 3;
+	cr_assert_eq(manager_end(&manager, SIGKILL), -SIGKILL);
+	(void)touch_in_thread(v, 9, start_again, &got);
+	cr_assert_eq(got, v->in[9 * PAGE]);
+	cr_assert(!memcmp(v->p, v->in, LEN));
+	cr_assert_eq(lend_space_intact(v->node.mem, v->space), 0);
+	while (
+	    mem_end(v->node.mem, &op, lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op)) ==
+	    LEND_UNAVAILABLE)
+		op = (struct lend_op){.timeout = SECOND * 5};
+	cr_assert_eq(op.status, LEND_OK);
+	cr_assert_eq(mem_get(v->node.mem, &op.ref, 0, out, LEN), LEND_OK);
+	cr_assert(!memcmp(out, v->in, LEN));
+	mem_client_close(v->node.ep, v->node.mem);
+	cr_assert_eq(manager_end(&manager, SIGTERM), 0);
+	manager_close(&manager);
+	free(v);
 }
 
 /* What a failed seal did not bring to the node goes with the next one. */
