@@ -244,6 +244,31 @@ static void memory(struct part *p, uint32_t len)
 		change(p, &ref, len);
 }
 
+/* Copied, wrapped and lent; the answer is the message itself. */
+static void arguments(struct part *p)
+{
+	static uint8_t bytes[LONG];
+	static const struct iovec arg[] = {{bytes, 100}, {bytes, 20000}, {bytes, LONG}};
+	static struct lend_call call;
+	uint32_t cursor = 0;
+	struct lend_arg a;
+	int rc, n = 0;
+
+	call = (struct lend_call){.method = ECHO, .timeout = 400 * MS, .done = call_done};
+	lend_args_threshold_set(p->mem, 30000);
+	(void)lend_fail(1, "%s", "");
+	p->done = false;
+	rc = lend_call_start_args(p->mem, p->session, &call, arg, 3);
+	if (!went(p, "lend_call_start_args", rc) || !turns(p, "call with arguments"))
+		return;
+	while (lend_arg_next(call.reply, &cursor, &a) > 0)
+		n += a.len == arg[n].iov_len;
+	if (status_is_fair(p, "call with arguments", call.status) && n != 3)
+		wrong(p->world, "%d of 3 arguments came back", n);
+	lend_buf_give(p->client, call.request);
+	lend_buf_give(p->client, call.reply);
+}
+
 static void live(struct part *p)
 {
 	(void)lend_fail(1, "%s", "");
@@ -260,6 +285,8 @@ static void live(struct part *p)
 	memory(p, 5000);
 	if (!p->stuck)
 		memory(p, LONG);
+	if (!p->stuck)
+		arguments(p);
 }
 
 static bool start(struct part *p)
