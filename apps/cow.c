@@ -188,7 +188,7 @@ static void report(struct cow *c)
 {
 	static const char *const columns[] = {"pages_written", "cow_us",       "cow_p99_us",
 					      "eager_us",      "eager_p99_us", "pages_copied"};
-	double cell[WRITES_MAX][6];
+	double cell[WRITES_MAX][6] = {{0}};
 	struct lend_mem_stat stat;
 	struct app_report r;
 

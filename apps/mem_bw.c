@@ -125,7 +125,7 @@ static double over_call(const struct bw *bw, const struct app_load *load,
 
 static double median(const double *value, unsigned n)
 {
-	double sorted[TURNS_MAX];
+	double sorted[TURNS_MAX] = {0};
 	unsigned k;
 
 	for (unsigned i = 0; i < n; i++) {
