@@ -322,7 +322,7 @@ readers=("${children[@]}")
 timeout -k 5 "$limit" qemu-system-x86_64 -accel "$accel" -cpu max -smp "$cpus" -machine "$machine" \
 	-m "$(IFS=, && echo "$memory${slots[*]+,${slots[*]}}")" -nodefaults -no-user-config -display none -no-reboot -nic none \
 	-kernel "$cache/root/boot/vmlinuz-$version" -initrd "$job/initrd.gz" \
-	-append "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable random.trust_cpu=on ${kernel[*]-}" \
+	-append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check tsc=reliable random.trust_cpu=on ${kernel[*]-}" \
 	-serial "file:$job/console" -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
 	-device virtio-9p-pci,fsdev=host,mount_tag=host "${qemu[@]}" </dev/null 2>"$job/qemu" &
 children+=($!)
