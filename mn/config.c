@@ -122,7 +122,7 @@ static void apply(uint32_t option, char *value, unsigned line, void *arg)
 	bool on = !strcmp(value, "true") || !strcmp(value, "yes") || !strcmp(value, "on");
 	bool off = !strcmp(value, "false") || !strcmp(value, "no") || !strcmp(value, "off");
 
-	if (strchr(config->given, o->key))
+	if (config->given >> option & 1)
 		return;
 	(void)snprintf(where, sizeof(where), "%s:%u: ", config->file, line);
 	if (!o->arg && !on && !off)
@@ -145,10 +145,9 @@ static void end(struct argp_state *state)
 
 static void note(struct mn_config *config, int key)
 {
-	size_t n = strlen(config->given);
-
-	if (!where[0] && key > 0 && key < 128 && n + 1 < sizeof(config->given))
-		config->given[n] = (char)key;
+	for (unsigned i = 0; !where[0] && options[i].name; i++)
+		if (options[i].key == key)
+			config->given |= UINT64_C(1) << i;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

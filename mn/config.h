@@ -26,7 +26,7 @@ struct mn_config {
 	const char *metrics; /* PORT or IP:PORT, or NULL */
 	uint32_t drain_ms;   /* for replies under way when it leaves */
 	const char *file;    /* that options were read from, or NULL */
-	char given[64];      /* keys of options on the command line */
+	uint64_t given;      /* bit per option of the command line, by its place in the table */
 };
 
 /* Reads the command line; prints and exits where it asks for help or makes no sense. */
