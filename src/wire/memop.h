@@ -8,13 +8,15 @@
  *   terms, 16    kind 1, zero 3, n 4, ttl in ns 8
  *   space, 16    slot 4, epoch 4, serial 8
  *
- *   HELLO        -                                   -> node 4, epoch 4, life 4, page size 4, lease
- *                                                       in ns 8, open 2, shard 1, shards 1,
- *                                                       address text length 4,
- * text PUT          terms, len 8, payload               -> reference GET          reference, offset
- * 8, len 8          -> the bytes ALLOC        len 8                               -> space READ
- * space, offset 8, len 8              -> the bytes WRITE        space, offset 8, len 8, payload ->
- * - SEAL         space, offset 8, len 8, terms       -> reference      flag CONSUME frees the space
+ *   HELLO        -                                   -> node 4, epoch 4, life 4, page size 4,
+ *                                                       lease ns 8, open 2, shard 1, shards 1,
+ *                                                       length 4, addresses
+ *   PUT          terms, len 8, payload               -> reference
+ *   GET          reference, offset 8, len 8          -> the bytes
+ *   ALLOC        len 8                               -> space
+ *   READ         space, offset 8, len 8              -> the bytes
+ *   WRITE        space, offset 8, len 8, payload     -> -
+ *   SEAL         space, offset 8, len 8, terms       -> reference      CONSUME frees the space
  *   MAP          reference                           -> space, len 8
  *   ADOPT        reference                           -> -
  *   GRANT        reference, terms                    -> -              terms TRANSFER or SHARED
