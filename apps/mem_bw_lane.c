@@ -134,6 +134,8 @@ static void run(struct worker *w, int way)
 	*load = (struct app_load){.ep = w->m.ep,
 				  .start = way == BW_READ ? read_start : write_start,
 				  .other = w->m.inside ? app_inside_ep(w->m.inside) : NULL,
+				  .between = w->m.inside ? app_inside_between : NULL,
+				  .arg = w->m.inside,
 				  .sleep = w->m.args.load.sleep,
 				  .quiet = true,
 				  .time = w->shape.time / 10 + 1000000};

@@ -114,6 +114,8 @@ static void turn(struct app_load *load)
 		rc = lend_poll(load->ep);
 	if (rc >= 0 && load->other)
 		rc = lend_poll(load->other);
+	if (load->between)
+		load->between(load->arg);
 	if (rc >= 0)
 		return;
 	load->failure = rc;

@@ -40,10 +40,12 @@ struct app_load {
 	 * errno, which stops the load (-EAGAIN: tried again in the next turn). */
 	int (*start)(struct app_lane *lane);
 	struct lend_ep *other; /* NULL, or turned alternately with ep: both ends in one thread */
-	bool sleep;            /* turns may sleep; else they poll */
-	bool quiet;            /* no progress line: another thread's matter */
-	lend_ns time;          /* how long requests are started; 0: until max */
-	uint64_t max;          /* how many requests; 0: until time */
+	void (*between)(void *arg); /* NULL, or what the other end does between its turns */
+	void *arg;
+	bool sleep;   /* turns may sleep; else they poll */
+	bool quiet;   /* no progress line: another thread's matter */
+	lend_ns time; /* how long requests are started; 0: until max */
+	uint64_t max; /* how many requests; 0: until time */
 
 	/* Results, since app_load_run() began. */
 	uint64_t ended;  /* ok or not */

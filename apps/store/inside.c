@@ -56,12 +56,20 @@ struct lend_ep *app_inside_ep(struct app_inside *node)
 	return node->ep;
 }
 
+void app_inside_between(void *arg)
+{
+	struct app_inside *node = arg;
+
+	mn_serve_hear(node->serve);
+	if (lend_now(node->ep) >= lend_store_deadline(node->store))
+		lend_store_tick(node->store, lend_now(node->ep));
+}
+
 void app_inside_turn(struct app_inside *node)
 {
 	if (lend_poll(node->ep) < 0)
 		app_die("%s", lend_why());
-	if (lend_now(node->ep) >= lend_store_deadline(node->store))
-		lend_store_tick(node->store, lend_now(node->ep));
+	app_inside_between(node);
 }
 
 void app_inside_close(struct app_inside *node)

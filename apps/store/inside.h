@@ -14,9 +14,10 @@ struct app_inside;
  * be opened. */
 struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes, char *text,
 				   size_t cap);
-/* To be polled by turns with the client's endpoint. */
+/* To be polled by turns with the client's endpoint, and what the node does after each of them. */
 struct lend_ep *app_inside_ep(struct app_inside *node);
-/* Polls, and does what the node does between turns. */
+void app_inside_between(void *node);
+/* Both. */
 void app_inside_turn(struct app_inside *node);
 /* After its clients are closed. NULL is nothing. */
 void app_inside_close(struct app_inside *node);

@@ -126,6 +126,7 @@ class Memory(unittest.TestCase):
                 self.assertEqual((got["wrong_bytes"], got["one_thread"]), (0, True))
                 self.assertGreater(got["read_over_call"], 0)
                 self.assertGreater(got["read_cpu_us_per_call"], 0)
+        self.assertEqual(lend_json("mem-bw", "--one-thread", "--seconds", "1")["wrong_bytes"], 0)  # by turns
         self.assertEqual(lend_json("mem-lat", "--one-thread", *BRIEF)["wrong_bytes"], 0)
         self.assertEqual(lend_json("cow", "--one-thread", *BRIEF)["bytes_wrong"], 0)
         self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
