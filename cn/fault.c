@@ -202,8 +202,11 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view
 
 static void close_view(struct cn_view *view)
 {
-	cn_pager_del(of(view));
-	destroy(of(view));
+	struct cn_fault *f = of(view);
+
+	if (!cn_pager_del(f))
+		f->view.base = NULL; /* who knows what lies there now */
+	destroy(f);
 }
 
 static bool intact(const struct cn_view *view)

@@ -289,7 +289,7 @@ void cn_pager_leave(struct lend_mem *mem)
 		return;
 	mem->paged = false;
 	pthread_mutex_lock(&lock);
-	if (!--users)
+	if (users && !--users) /* none in a fork's child */
 		end();
 	pthread_mutex_unlock(&lock);
 }
@@ -314,16 +314,21 @@ int cn_pager_add(struct cn_fault *f)
 	return more ? 0 : lend_fail(ENOMEM, "no memory for one more space as memory");
 }
 
-void cn_pager_del(struct cn_fault *f)
+bool cn_pager_del(struct cn_fault *f)
 {
 	size_t at;
+	bool known;
 
 	pthread_mutex_lock(&lock);
 	at = place_of((uintptr_t)f->view.base);
-	memmove(faults + at - 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
-	n_faults--;
-	cn_pull_drop(f);
+	known = at && faults[at - 1] == f;
+	if (known) {
+		memmove(faults + at - 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+		n_faults--;
+		cn_pull_drop(f);
+	}
 	pthread_mutex_unlock(&lock);
+	return known;
 }
 
 void cn_pager_prefetched(uint64_t pages)

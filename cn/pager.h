@@ -9,10 +9,10 @@
  * lend_why(). Once more by the same client is nothing more. */
 int cn_pager_join(struct lend_mem *mem);
 void cn_pager_leave(struct lend_mem *mem);
-/* Serves this memory from now on, or -ENOMEM; del: no longer, and nothing of the thread's uses it
- * any more. */
+/* Serves this memory from now on, or -ENOMEM. del: no longer, and nothing of the thread's uses it
+ * any more; false in a fork's child, which has no such memory. */
 int cn_pager_add(struct cn_fault *f);
-void cn_pager_del(struct cn_fault *f);
+bool cn_pager_del(struct cn_fault *f);
 /* While it is held no page changes but missing ones by prefetch. The holder touches no such memory.
  */
 void cn_pager_lock(void);
