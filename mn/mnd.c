@@ -95,10 +95,10 @@ static int open_all(struct node *node, const struct mn_config *config)
 		node->worker[i].leaving = &leaving;
 	}
 	rc = mn_shards_listen(node->worker, node->workers, config);
-	if (rc == 0)
-		rc = mn_shards_text(node->worker, node->workers, node->addresses);
-	if (rc == 0)
+	if (rc == 0) {
+		mn_shards_text(node->worker, node->workers, node->addresses);
 		rc = open_stores(node, config);
+	}
 	if (rc == 0 && config->admin)
 		rc = mn_admin_open(node->worker, node->workers, config->admin, &node->admin);
 	if (rc == 0 && config->metrics)
@@ -136,15 +136,18 @@ static void say_ready(const struct node *node, const struct mn_config *config)
 		fprintf(stderr, "lend-mn: %s\n", lend_why());
 }
 
-/* The first failure is the one to be told. */
-static int run(struct node *node)
+/* The first failure is the one to be told. All threads are there before anybody is told that the
+ * node is. */
+static int run(struct node *node, const struct mn_config *config)
 {
 	int rc = 0;
 
 	for (uint32_t i = 1; i < node->workers && rc == 0; i++)
 		rc = mn_worker_start(&node->worker[i]);
-	if (rc == 0)
+	if (rc == 0) {
+		say_ready(node, config);
 		rc = mn_worker_run(node->worker);
+	}
 	leave_all();
 	for (uint32_t i = 1; i < node->workers; i++) {
 		int ended = mn_worker_join(&node->worker[i]);
@@ -202,8 +205,7 @@ int main(int argc, char **argv)
 		rc = open_all(&node, &config);
 	if (rc == 0) {
 		watch_signals(&node);
-		say_ready(&node, &config);
-		rc = run(&node);
+		rc = run(&node, &config);
 	}
 	if (rc < 0)
 		fprintf(stderr, "lend-mn: %s\n", lend_why());

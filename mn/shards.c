@@ -1,7 +1,6 @@
 #include "mn/shards.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "sys/why.h"
@@ -85,20 +84,18 @@ int mn_shards_listen(struct mn_worker *worker, uint32_t n, const struct mn_confi
 	return rc;
 }
 
-int mn_shards_text(const struct mn_worker *worker, uint32_t n, char text[LEND_MEMOP_TEXT_MAX + 1])
+void mn_shards_text(const struct mn_worker *worker, uint32_t n, char text[LEND_MEMOP_TEXT_MAX + 1])
 {
 	size_t at = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		int len = snprintf(text + at, LEND_MEMOP_TEXT_MAX + 1 - at, "%s%s", i ? "," : "",
-				   worker[i].address);
+		size_t len = strlen(worker[i].address);
 
-		at += len < 0 ? LEND_MEMOP_TEXT_MAX + 1 : (size_t)len;
-		if (at > LEND_MEMOP_TEXT_MAX)
-			return lend_fail(EINVAL,
-					 "the addresses of %u workers have more than %d "
-					 "characters: fewer workers, or fewer or shorter addresses",
-					 n, LEND_MEMOP_TEXT_MAX);
+		if (at + len + (i > 0) > LEND_MEMOP_TEXT_MAX)
+			break;
+		if (i)
+			text[at++] = ',';
+		memcpy(text + at, worker[i].address, len + 1);
+		at += len;
 	}
-	return 0;
 }

@@ -360,3 +360,48 @@ Test(mem_workers, any_address_will_do)
 	mem_client_close(last.ep, last.mem);
 	mem_node_stop(&node);
 }
+
+/* Their addresses follow from one, however many there are. */
+Test(mem_workers, sixteen)
+{
+	struct lend_ref ref[24];
+	struct lend_op op = {.timeout = 20 * SECOND};
+	struct mem_node node;
+	unsigned seen = 0;
+
+	mem_node_start(&node, "udp", "16M", "--workers 16");
+	for (int i = 0; i < 24; i++) {
+		ref[i] = mem_put(node.mem, &i, sizeof(i), NULL);
+		seen |= 1u << shard_of(&ref[i]);
+	}
+	cr_expect_eq(seen, 0xffff, "%x", seen);
+	cr_expect_eq(mem_end(node.mem, &op, lend_release(node.mem, ref, 24, &op)), LEND_OK);
+	mem_node_stop(&node);
+}
+
+/* What cannot be served says in one line what mends it. */
+Test(mem_workers, errors_name_the_mend)
+{
+	static const struct {
+		const char *options, *says;
+	} row[] = {
+	    {"--listen udp:127.0.0.1:65535 --workers 2", "fewer --workers"},
+	    {"--listen shm:x --workers 65", "1 to 64"},
+	    {"--listen shm:x --workers 0", "1 to 64"},
+	    {"--listen shm:x --workers 2 --memory /proc/self/stat", "--workers 1"},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		char command[512], line[512] = "";
+		FILE *out;
+
+		snprintf(command, sizeof(command), "timeout 20 '%s/lend-mn' %s 2>&1",
+			 LEND_BUILD_DIR, row[i].options);
+		out = popen(command, "r");
+		cr_assert(out && fgets(line, sizeof(line), out));
+		cr_expect(strstr(line, row[i].says), "%s: \"%s\"", row[i].options, line);
+		while (fgets(line, sizeof(line), out))
+			;
+		cr_expect_neq(pclose(out), 0);
+	}
+}

@@ -1,5 +1,6 @@
-/* nth_start - lend-mn's start with a failure in it: it says what mends it and leaves with 1, or it
- * serves and leaves with 0; nothing is left either way. Part of nth_world.h. */
+/* nth_start - lend-mn's start, of one worker on udp and two on shm, with a failure in it: it says
+ * what mends it and leaves with 1, or it serves and leaves with 0; nothing is left either way. Part
+ * of nth_world.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,11 @@
 enum { LEAKED = 99 };
 int kill_mn_main(int argc, char **argv);
 
-static void live(const char *listen, enum nth which, uint32_t n, int out, int count)
+static void live(const char *listen, const char *workers, enum nth which, uint32_t n, int out,
+		 int count)
 {
-	const char *argv[] = {"lend-mn", "--listen",  listen, "--size",
-			      "4M",      "--clients", "4",    NULL};
+	const char *argv[] = {"lend-mn",   "--listen", listen,      "--size", "4M",
+			      "--clients", "4",        "--workers", workers,  NULL};
 	struct nth_world after = {.lstat_failed = which == NTH_lstat};
 	uint32_t calls;
 	int rc;
@@ -28,7 +30,7 @@ static void live(const char *listen, enum nth which, uint32_t n, int out, int co
 	nth_arm(which, 0, 0);
 	nth_world_base();
 	nth_arm(which, n, n ? 1 : 0);
-	rc = kill_mn_main(7, (char **)(uintptr_t)argv);
+	rc = kill_mn_main(9, (char **)(uintptr_t)argv);
 	for (int f = 0; !n && f < NTH_COUNT; f++) {
 		calls = nth_calls((enum nth)f);
 		(void)!write(count, &calls, sizeof(calls));
@@ -71,7 +73,7 @@ static bool once(const char *scheme, enum nth which, uint32_t n, uint32_t *calls
 	(void)fflush(NULL);
 	pid = fork();
 	if (pid == 0)
-		live(listen, which, n, out[1], count[1]);
+		live(listen, strcmp(scheme, "shm") ? "1" : "2", which, n, out[1], count[1]);
 	close(out[1]);
 	close(count[1]);
 	status = hear(pid, out[0], text, sizeof(text));
