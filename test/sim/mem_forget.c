@@ -32,6 +32,8 @@ static void undo_space(struct mem_step *t, struct mem_record *r)
 	struct mem_object *o = object_of(t->m, r, MEM_SPACE);
 
 	if (o)
+		mem_lien_part(t->m, r->slot, true);
+	if (o)
 		mem_object_end(t->m, o);
 	r->forgot = LEND_FORGOT_UNDONE;
 	SIM_MARK(t->m->sim, mem_forget_space);

@@ -55,6 +55,8 @@
 	X(mem_cow_pinned, "a write to a page that a reply reads")                                  \
 	X(mem_write_sole, "a write to a page in place")                                            \
 	X(mem_seal_consume, "a seal that consumed its space")                                      \
+	X(mem_lien_made, "a process was told what to map")                                         \
+	X(mem_lien_outlives, "a space ended while a process maps it")                              \
 	X(mem_placed, "a long message landed in pages")                                            \
 	X(mem_placed_unused, "pages of a placement not used by its operation")                     \
 	X(mem_placement_undone, "a placement whose message died")                                  \

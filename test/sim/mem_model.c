@@ -37,6 +37,8 @@ void mem_model_close(struct mem_model *m)
 {
 	for (uint32_t i = 0; m->object && i <= m->object_top; i++)
 		free(m->object[i].pages.at);
+	for (uint32_t i = 0; i < MEM_LIENS; i++)
+		free(m->lien[i].o.pages.at);
 	free(m->page);
 	free(m->object);
 	free(m->grant);
@@ -50,6 +52,7 @@ void mem_model_close(struct mem_model *m)
 	X(pages_pinned)                                                                            \
 	X(refs)                                                                                    \
 	X(spaces)                                                                                  \
+	X(liens)                                                                                   \
 	X(clients)                                                                                 \
 	X(incarnations)                                                                            \
 	X(holds)                                                                                   \
@@ -214,12 +217,18 @@ struct mem_object *mem_object_make(struct mem_step *t, uint32_t slot, uint64_t s
 	return o;
 }
 
-void mem_object_end(struct mem_model *m, struct mem_object *o)
+void mem_object_unshare(struct mem_model *m, struct mem_object *o)
 {
 	for (uint32_t i = 0; i < o->pages.n; i++)
 		page_drop(m, o->pages.at[i].page);
 	o->pages.n = 0;
+}
+
+void mem_object_end(struct mem_model *m, struct mem_object *o)
+{
+	mem_object_unshare(m, o);
 	if (o->kind == MEM_SPACE) {
+		mem_lien_part(m, (uint32_t)(o - m->object), false);
 		m->tenant[m->client[o->owner].tenant].pages -= o->charge;
 		m->tenant[m->client[o->owner].tenant].refs--;
 		m->stats.spaces--;

@@ -12,7 +12,7 @@
 #include "sim/mem_bytes.h"
 #include "sim/sim.h"
 
-enum { MEM_CLIENTS = 64, MEM_TENANTS = 3 };
+enum { MEM_CLIENTS = 64, MEM_TENANTS = 3, MEM_LIENS = 6 };
 
 struct mem_page {
 	uint32_t refs, pins;
@@ -66,6 +66,14 @@ struct mem_incarnation {
 	uint32_t life, clients; /* life 0: none */
 };
 
+/* What a process on the node's host was told to map. */
+struct mem_lien {
+	uint64_t key;        /* whose; 0: none */
+	uint32_t space;      /* slot; 0: it has ended */
+	struct mem_object o; /* bytes and pages of that moment */
+	struct lend_memview shown;
+};
+
 struct mem_model {
 	struct sim *sim;
 	uint32_t node;
@@ -87,6 +95,7 @@ struct mem_model {
 		uint64_t pages, pinned; /* pages: those that land, too */
 		uint32_t refs, clients;
 	} tenant[MEM_TENANTS];
+	struct mem_lien lien[MEM_LIENS];
 	uint64_t serial, grant_serial;
 	uint32_t life;
 	lend_ns grant_next, lease_next; /* nothing ends before */
@@ -141,6 +150,10 @@ struct mem_step {
 struct mem_object *mem_object_make(struct mem_step *t, uint32_t slot, uint64_t serial,
 				   enum mem_kind kind);
 void mem_object_end(struct mem_model *m, struct mem_object *o);
+void mem_object_unshare(struct mem_model *m, struct mem_object *o); /* its pages go */
+/* A space ends (mem_pool). */
+void mem_lien_part(struct mem_model *m, uint32_t slot, bool unmapped);
+void mem_lien_end(struct mem_model *m); /* of all */
 void mem_object_settle(struct mem_model *m, uint32_t slot);
 void mem_object_share(struct mem_model *m, struct mem_object *out, const struct mem_object *o,
 		      uint64_t offset, uint64_t len);

@@ -29,7 +29,7 @@ static uint64_t nodes_of(uint64_t len)
 
 static bool object_room(const struct mem_model *m)
 {
-	bool room = m->stats.refs + m->stats.spaces < m->cfg.objects;
+	bool room = m->stats.refs + m->stats.spaces + m->stats.liens < m->cfg.objects;
 
 	if (!room)
 		SIM_MARK(m->sim, mem_objects_full);
@@ -350,6 +350,7 @@ static enum lend_mem_status free_space(struct mem_step *t)
 
 	if (!o)
 		return LEND_MEM_NOT_FOUND;
+	mem_lien_part(t->m, mem_ops_slot(t->m, o), true);
 	mem_object_end(t->m, o);
 	return LEND_MEM_OK;
 }

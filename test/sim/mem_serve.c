@@ -60,6 +60,8 @@ static void configure(struct sim *sim, uint32_t node)
 		    .clients = lend_rng_below(&r, 4) ? UINT32_MAX : pick(&r, 1, all / 2 + 1, all),
 		};
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
+	s->pooled = lend_rng_below(&r, 2);
+	lend_rng_seed(&s->pool, p->seed * 61 + node + s->births);
 	for (int i = 0; i < 16; i++)
 		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);
 }
@@ -82,6 +84,7 @@ static void go_on(struct sim *sim, uint32_t node)
 		bad = lend_store_audit(n->store, s->scratch);
 	SIM_CHECK(sim, !bad, "node %u, recovered: %s", node, bad);
 	mem_model_recover(&s->model);
+	mem_lien_end(&s->model); /* what was mapped was another memory */
 	mem_model_compare(&s->model, "a start with its memory");
 }
 
@@ -245,6 +248,7 @@ void sim_mem_turn(struct sim *sim, uint32_t node)
 	struct sim_node *n = &sim->node[node];
 
 	sweep(sim, node);
+	mem_pool_turn(sim, node);
 	if (lend_store_deadline(n->store) > sim->now)
 		return;
 	lend_store_tick(n->store, sim->now);

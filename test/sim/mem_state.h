@@ -49,6 +49,8 @@ struct mem_server {
 	struct lend_store *kept; /* of a dead node: its memory, that it will go on with */
 	void *kept_pages;
 	uint32_t births;
+	bool pooled; /* processes map its pages */
+	struct lend_rng pool;
 	uint32_t page[LEND_STORE_SEGS_MAX];
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX + 8];
 	struct lend_store_out out, again;
@@ -141,6 +143,8 @@ const uint8_t *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session);
 /* The segments read as they must. */
 void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg *seg, uint32_t n,
 		     const struct mem_view *want, const char *when);
+/* mem_pool: what processes that map pages do now and then. */
+void mem_pool_turn(struct sim *sim, uint32_t node);
 /* mem_op */
 void mem_op_open(struct sim *sim);
 void mem_op_close(struct sim *sim);
