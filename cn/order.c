@@ -71,7 +71,7 @@ uint64_t cn_order_ref(const struct lend_ref *ref)
 {
 	struct lend_memref r;
 
-	cn_ref_in(&r, ref);
+	lend_memref_root((const uint8_t *)ref, &r);
 	return ((uint64_t)r.node << 32 ^ (uint64_t)r.slot << 8 ^ r.serial * 0x9e3779b97f4a7c15u) |
 	       1;
 }

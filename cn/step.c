@@ -30,7 +30,7 @@ static int resolve(struct cn_op *op, const struct lend_ref *ref)
 	struct lend_memref r;
 	int rc;
 
-	cn_ref_in(&r, ref);
+	lend_memref_root((const uint8_t *)ref, &r);
 	rc = cn_node_find(op->mem, &r, &op->node);
 	if (rc == 0)
 		return CN_GO;

@@ -60,7 +60,7 @@ static int find_node(struct cn_op *op, const struct lend_ref *ref)
 	struct lend_memref r;
 	int rc;
 
-	cn_ref_in(&r, ref);
+	lend_memref_root((const uint8_t *)ref, &r);
 	op->node = UINT16_MAX;
 	rc = cn_node_find(op->mem, &r, &op->node);
 	if (rc == -EHOSTUNREACH) {

@@ -99,6 +99,14 @@ bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref
 	       ref->root_len <= LEND_MEMREF_ROOT_MAX && narrows(ref);
 }
 
+void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
+{
+	*ref = (struct lend_memref){.node = lend_load_u32(bytes),
+				    .epoch = lend_load_u32(bytes + 4),
+				    .slot = lend_load_u32(bytes + 8),
+				    .serial = load_u48(bytes + 16)};
+}
+
 uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first)
 {
 	uint64_t len = ref->root_len;

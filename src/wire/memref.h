@@ -50,6 +50,8 @@ void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_L
 /* Reads any 64 bytes. False unless the shape is right: version, depth, rights that only narrow,
  * slices inside their parents, unused ones zero. Says nothing of the token. */
 bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
+/* Of bytes that were decoded before: node, epoch, slot and serial alone, the rest is zero. */
+void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
 
 /* What it names: [*first, *first + returned length) of the root. */
 uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first);
