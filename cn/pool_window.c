@@ -1,5 +1,6 @@
 #include "cn/pool_window.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,8 +18,10 @@ struct cn_window {
 	char *base;
 	uint64_t size;
 	int pagemap;
+	int file;   /* a duplicate: outlives the pool */
 	uint32_t n; /* panes */
 	bool closed;
+	bool full; /* no panes any more */
 	TAILQ_HEAD(, cn_pane) panes;
 };
 
@@ -45,6 +48,7 @@ struct cn_window *cn_window_open(int file, uint64_t size, int pagemap)
 		return NULL;
 	}
 	(void)madvise(w->base, size, MADV_DONTFORK);
+	w->file = fcntl(file, F_DUPFD_CLOEXEC, 3);
 	w->size = size;
 	w->pagemap = pagemap;
 	TAILQ_INIT(&w->panes);
@@ -56,6 +60,8 @@ static void settle(struct cn_window *w)
 	if (!w->closed || w->n)
 		return;
 	munmap(w->base, w->size);
+	if (w->file >= 0)
+		close(w->file);
 	free(w);
 }
 
@@ -72,7 +78,7 @@ char *cn_pane_take(struct cn_pane *pane, struct cn_window *w, uint64_t from, uin
 	const struct cn_pane *other;
 
 	LEND_CHECK(!pane->window);
-	if (!w || !len || len > PANE_MAX || w->n == PANES_MAX || from > w->size ||
+	if (!w || w->full || !len || len > PANE_MAX || w->n == PANES_MAX || from > w->size ||
 	    len > w->size - from || (from | len) % PAGE)
 		return NULL;
 	TAILQ_FOREACH(other, &w->panes, list)
@@ -84,17 +90,26 @@ char *cn_pane_take(struct cn_pane *pane, struct cn_window *w, uint64_t from, uin
 	return w->base + from;
 }
 
+/* Locked pages (mlockall) are not let go of: their range is mapped anew. What was stored there must
+ * never be shown to the next one. */
+static bool drop(const struct cn_window *w, char *at, size_t len)
+{
+	return madvise(at, len, MADV_DONTNEED) == 0 ||
+	       mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+		    w->file, at - w->base) != MAP_FAILED;
+}
+
 /* Drops what was stored to in n pages at at; all of them where that cannot be told. */
-static void clean(const struct cn_window *w, char *at, size_t n)
+static bool clean(const struct cn_window *w, char *at, size_t n)
 {
 	uint64_t entry[CHUNK];
 	off_t from = (off_t)((uintptr_t)at / PAGE * sizeof(entry[0]));
+	bool fine = true;
 
 	if (w->closed || /* pagemap may be another file by now */
 	    pread(w->pagemap, entry, n * sizeof(entry[0]), from) !=
 		(ssize_t)(n * sizeof(entry[0]))) {
-		(void)madvise(at, n * PAGE, MADV_DONTNEED);
-		return;
+		return drop(w, at, n * PAGE);
 	}
 	for (size_t i = 0, run; i < n; i += run) {
 		bool stored = entry[i] & ENTRY_THERE && !(entry[i] & ENTRY_FILE);
@@ -104,18 +119,22 @@ static void clean(const struct cn_window *w, char *at, size_t n)
 			    stored)
 				break;
 		if (stored)
-			(void)madvise(at + i * PAGE, run * PAGE, MADV_DONTNEED);
+			fine &= drop(w, at + i * PAGE, run * PAGE);
 	}
+	return fine;
 }
 
 void cn_pane_give(struct cn_pane *pane)
 {
 	struct cn_window *w = pane->window;
+	bool fine = true;
 
 	for (uint64_t at = 0, n; at < pane->len; at += n * PAGE) {
 		n = lend_min_u64(CHUNK, (pane->len - at) / PAGE);
-		clean(w, w->base + pane->from + at, n);
+		fine &= clean(w, w->base + pane->from + at, n);
 	}
+	/* What cannot be dropped hides its frames: nothing more is shown here. */
+	w->full |= !fine;
 	TAILQ_REMOVE(&w->panes, pane, list);
 	pane->window = NULL;
 	w->n--;

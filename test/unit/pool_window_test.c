@@ -73,6 +73,21 @@ Test(pool_window, stores_are_private_and_end_with_the_space)
 	cn_pane_give(&pane);
 }
 
+/* Of a process that has its memory locked. */
+Test(pool_window, locked_pages_go_as_well)
+{
+	struct cn_pane pane = {.window = NULL};
+	char *at = cn_pane_take(&pane, f.window, 8 * PAGE, 4 * PAGE);
+
+	if (mlock(at, 4 * PAGE) < 0)
+		cr_skip_test("no memory may be locked here");
+	memset(at, 99, 4 * PAGE);
+	cn_pane_give(&pane);
+	at = cn_pane_take(&pane, f.window, 8 * PAGE, 4 * PAGE);
+	cr_assert(at && memcmp(at, f.shared + 8 * PAGE, 4 * PAGE) == 0);
+	cn_pane_give(&pane);
+}
+
 Test(pool_window, refuses_what_it_cannot_show)
 {
 	static const struct {
