@@ -39,6 +39,10 @@ static const struct argp_option options[] = {
     {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
+    {"quarantine", 'Q', "MS", 0,
+     "How long a freed page is not used again, where memory is plenty and datagrams live long "
+     "(default: not at all)",
+     0},
     {"quota", 'q', "WHO:BYTES[:REFS[:CLIENTS]],...", 0,
      "What one may keep. WHO: each (user of this host on shm; the network is one), uid=N, net, "
      "secret=FILE (whoever is started with LEND_SECRET of its first line); -: no limit",
@@ -175,6 +179,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'c':
 		config->clients = (uint32_t)number(state, "clients", arg, 65535, false);
+		return 0;
+	case 'Q':
+		config->quarantine_ms = number(state, "quarantine", arg, 3600000, false);
 		return 0;
 	case 'q':
 		config->quota = arg;

@@ -7,18 +7,19 @@
 #include <stdint.h>
 
 struct mn_config {
-	const char *listen;  /* addresses, comma separated */
-	const char *eal;     /* DPDK's arguments, or NULL */
-	uint64_t size;       /* bytes of pages */
-	const char *memory;  /* what they lie in: a kind of mn/memory.h */
-	const char *pool;    /* name of the one to offer, or NULL: mn_pool_plan() */
-	uint64_t lease_ms;   /* 0: the store's default */
-	uint32_t id;         /* of the node; 0: random */
-	uint32_t clients;    /* 0: the store's default */
-	const char *quota;   /* as in mn/tenants.h, or NULL */
-	uint32_t workers;    /* 1 .. 64 */
-	bool pin;            /* each worker to a processor of its own */
-	const char *capture; /* as in lend_config */
+	const char *listen;     /* addresses, comma separated */
+	const char *eal;        /* DPDK's arguments, or NULL */
+	uint64_t size;          /* bytes of pages */
+	const char *memory;     /* what they lie in: a kind of mn/memory.h */
+	const char *pool;       /* name of the one to offer, or NULL: mn_pool_plan() */
+	uint64_t lease_ms;      /* 0: the store's default */
+	uint32_t id;            /* of the node; 0: random */
+	uint32_t clients;       /* 0: the store's default */
+	uint64_t quarantine_ms; /* of freed pages */
+	const char *quota;      /* as in mn/tenants.h, or NULL */
+	uint32_t workers;       /* 1 .. 64 */
+	bool pin;               /* each worker to a processor of its own */
+	const char *capture;    /* as in lend_config */
 	uint64_t capture_limit;
 	bool json;
 	bool keep;           /* see mn/keep.h */

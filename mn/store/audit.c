@@ -92,6 +92,15 @@ static bool is_zero(const uint8_t *page)
 	return page[0] == 0 && memcmp(page, page + 1, LEND_MEM_PAGE - 1) == 0;
 }
 
+static uint32_t resting(const struct lend_store *s, const struct lend_rest *r)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = r->first; r->n && i && n <= r->n; i = lend_frame_at(s, i)->next)
+		n += !lend_frame_at(s, i)->refs && !lend_frame_at(s, i)->pins;
+	return n;
+}
+
 static void audit_frames(struct audit *a)
 {
 	const struct lend_store *s = a->s;
@@ -113,6 +122,8 @@ static void audit_frames(struct audit *a)
 		if (!is_zero(lend_page(s, i)))
 			a->bad = "a free page is not zero";
 	}
+	if (resting(s, &s->young) + resting(s, &s->old) != s->young.n + s->old.n)
+		a->bad = "resting frames are miscounted";
 	if (!is_zero(s->pages))
 		a->bad = "the page of zeros is not";
 	if (used != s->frame.used || pinned != s->pinned)

@@ -290,6 +290,7 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	out->n = 0;
 	out->len = 0;
 	store->spade = store->config.reap;
+	lend_frame_rested(store, now);
 	lend_grant_expire(store, now);
 	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);
 	if (in->placement)

@@ -40,6 +40,7 @@ struct lend_store_config {
 	lend_ns lease;          /* from a process's last traffic */
 	lend_ns late;           /* a tick later than this means that the node itself was paused */
 	lend_ns revive;         /* least time to live of a grant whose adopt is forgotten: 5 s */
+	lend_ns quarantine;     /* a freed page is not used again for so long; 0: at once */
 	uint8_t key[16];        /* random: signs references */
 	const char *addresses;  /* told in HELLO; copied; NULL: none */
 };

@@ -42,11 +42,42 @@ uint32_t lend_frame_take(struct lend_store *s)
 	return i;
 }
 
+static void rest(struct lend_store *s, uint32_t frame)
+{
+	struct lend_rest *r = &s->young;
+
+	lend_frame_at(s, frame)->next = 0;
+	if (r->n++)
+		lend_frame_at(s, r->last)->next = frame;
+	else
+		r->first = frame;
+	r->last = frame;
+	s->frame.used--;
+}
+
 static void give(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
 	zero_page(lend_page(s, frame));
-	LEND_GIVE(s, frame, frame);
+	if (s->config.quarantine)
+		rest(s, frame);
+	else
+		LEND_GIVE(s, frame, frame);
+}
+
+/* What was freed before the last change of guard has rested since then at least; when a frame was
+ * freed need not be known. */
+void lend_frame_rested(struct lend_store *s, lend_ns now)
+{
+	if (!s->config.quarantine || now - s->guard < s->config.quarantine)
+		return;
+	if (s->old.n) {
+		lend_frame_at(s, s->old.last)->next = s->frame.free;
+		s->frame.free = s->old.first;
+	}
+	s->old = s->young;
+	s->young = (struct lend_rest){.n = 0};
+	s->guard = now;
 }
 
 void lend_frame_drop(struct lend_store *s, uint32_t frame)

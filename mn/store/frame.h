@@ -11,6 +11,8 @@ uint32_t lend_frame_take(struct lend_store *s);
 void lend_frame_drop(struct lend_store *s, uint32_t frame);
 /* Zeros the page of a free frame that may not be zero. */
 void lend_frame_wipe(struct lend_store *s, uint32_t frame);
+/* Lets those go that have rested for the quarantine, at every step. */
+void lend_frame_rested(struct lend_store *s, lend_ns now);
 void lend_frame_pin(struct lend_store *s, uint32_t frame);
 void lend_frame_unpin(struct lend_store *s, uint32_t frame);
 /* Nobody else sees it: its bytes may change in place. */

@@ -236,6 +236,7 @@ static bool recover_trees(struct lend_store *s)
 static void recover_free(struct lend_store *s)
 {
 	s->dying = s->pinned = 0;
+	s->young = s->old = (struct lend_rest){.n = 0};
 	s->node.used = s->node.free = 0;
 	for (uint32_t i = s->node.top; i > 0; i--) {
 		if (*lend_node_refs(s, i)) {
@@ -261,6 +262,7 @@ const char *lend_store_recover(struct lend_store *store, const struct lend_store
 	store->config.lease = config->lease;
 	store->config.late = config->late;
 	store->config.revive = config->revive;
+	store->config.quarantine = config->quarantine;
 	store->config.reap = config->reap;
 	lend_store_set_text(store, config->addresses);
 	if (!take_back(store))

@@ -184,6 +184,7 @@ void lend_store_stats(const struct lend_store *store, struct lend_memstats *stat
 	*stats = store->counts;
 	stats->pages_total = store->frame.cap;
 	stats->pages_used = store->frame.used;
+	stats->pages_quarantined = store->young.n + store->old.n;
 	stats->pages_pinned = store->pinned;
 	stats->spaces = store->counts.spaces;
 	stats->refs = store->object.used - store->counts.spaces - store->counts.liens;

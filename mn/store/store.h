@@ -145,6 +145,11 @@ struct lend_tenant {
 };
 enum { LEND_TENANT_MASK = 255, LEND_CHARGE_MAX = (1 << 24) - 1 };
 
+/* Freed frames that rest: none is used again before its time. */
+struct lend_rest {
+	uint32_t first, last, n;
+};
+
 struct lend_table {
 	uint64_t at;             /* offset in the arena */
 	uint32_t cap, top, free; /* entries 1..cap; above top never used; free list */
@@ -163,8 +168,10 @@ struct lend_store {
 	uint64_t serial;    /* of the newest object or grant */
 	lend_ns lease_next; /* no lease ends before */
 	uint32_t life, pinned;
-	uint32_t dying;  /* list of nodes that nobody names; see tree.c */
-	uint32_t doomed; /* list of objects that this operation ended */
+	struct lend_rest young, old; /* freed since the last change of guard, and before it */
+	lend_ns guard;               /* when that was */
+	uint32_t dying;              /* list of nodes that nobody names; see tree.c */
+	uint32_t doomed;             /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* offsets of arrays */
 	uint64_t node_refs, hold_buckets, client_buckets, heap, records, tenants;
@@ -225,6 +232,11 @@ static inline uint8_t *lend_page(const struct lend_store *s, uint32_t frame)
 static inline uint32_t lend_table_room(const struct lend_table *t)
 {
 	return t->cap - t->used;
+}
+/* Frames that can be taken now. */
+static inline uint32_t lend_frame_room(const struct lend_store *s)
+{
+	return lend_table_room(&s->frame) - s->young.n - s->old.n;
 }
 /* next is that of the entry on the free list's head, or not looked at. 0: full. */
 #define LEND_TAKE(s, type, i)                                                                      \

@@ -114,10 +114,10 @@ void lend_tree_reap(struct lend_store *s)
 
 bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames)
 {
-	while (s->dying &&
-	       (nodes > lend_table_room(&s->node) || frames > lend_table_room(&s->frame)))
+	while (s->dying && (nodes > lend_table_room(&s->node) ||
+			    (!s->config.quarantine && frames > lend_frame_room(s))))
 		reap(s);
-	return nodes <= lend_table_room(&s->node) && frames <= lend_table_room(&s->frame);
+	return nodes <= lend_table_room(&s->node) && frames <= lend_frame_room(s);
 }
 
 void lend_tree_drop(struct lend_store *s, struct lend_view *view)

@@ -68,6 +68,7 @@
 	X(mem_over_quota, "what a tenant's quota forbids")                                         \
 	X(mem_charge_moved, "a claim that another tenant pays from then on")                       \
 	X(mem_pins_over_quota, "a read of a tenant with too many under way")                       \
+	X(mem_pages_rest, "no pages, for some are in quarantine")                                  \
 	X(mem_paid_by_two, "a snapshot paid for by two tenants")
 
 #endif

@@ -26,6 +26,7 @@ void mem_model_open(struct mem_model *m, struct sim *sim, uint32_t node,
 	m->store = store;
 	m->page = zeroed(cfg->pages, sizeof(*m->page));
 	m->object = zeroed(cfg->objects, sizeof(*m->object));
+	m->rest = zeroed(cfg->pages, sizeof(*m->rest));
 	m->grant = zeroed(cfg->grants, sizeof(*m->grant));
 	m->incarnation = zeroed(cfg->incarnations, sizeof(*m->incarnation));
 	m->record = zeroed((size_t)cfg->clients * cfg->open, sizeof(*m->record));
@@ -41,6 +42,7 @@ void mem_model_close(struct mem_model *m)
 		free(m->lien[i].o.pages.at);
 	free(m->page);
 	free(m->object);
+	free(m->rest);
 	free(m->grant);
 	free(m->incarnation);
 	free(m->record);
@@ -83,6 +85,38 @@ static void compare_late(struct mem_model *m, const struct lend_memstats *s, con
 		  (unsigned long long)s->cow_copies, (unsigned long long)m->stats.cow_copies);
 }
 
+bool mem_model_rests(const struct mem_model *m, uint64_t pages)
+{
+	bool yes = lend_frame_room(m->store) < lend_table_room(&m->store->frame) &&
+		   pages > lend_frame_room(m->store);
+
+	if (yes)
+		SIM_MARK(m->sim, mem_pages_rest);
+	return yes;
+}
+
+/* No frame that was freed is in use again before its time. */
+static void check_rest(struct mem_model *m, const char *after)
+{
+	lend_ns now = m->sim->now;
+
+	for (uint32_t i = 1; m->cfg.quarantine && i <= m->store->frame.top; i++) {
+		const struct lend_frame *f = lend_frame_at(m->store, i);
+		struct mem_rest *r = &m->rest[i];
+		bool free = !f->refs && !f->pins;
+
+		SIM_CHECK(m->sim,
+			  free || (f->gen == r->gen &&
+				   (!r->free || !r->gen || now - r->since >= m->cfg.quarantine)),
+			  "node %u after %s: a page is used again %llu ns after it was freed",
+			  m->node, after,
+			  (unsigned long long)(f->gen == r->gen ? now - r->since : 0));
+		if (f->gen != r->gen)
+			r->since = now;
+		*r = (struct mem_rest){f->gen, free, r->since};
+	}
+}
+
 static void compare_tenants(struct mem_model *m, const char *after)
 {
 	struct lend_store_usage use;
@@ -115,6 +149,7 @@ void mem_model_compare(struct mem_model *m, const char *after)
 #undef X
 	compare_late(m, &s, after);
 	compare_tenants(m, after);
+	check_rest(m, after);
 }
 
 static uint32_t page_take(struct mem_model *m)
@@ -337,7 +372,9 @@ bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset,
 	uint32_t charge = charge_with(m, o, first, end);
 	bool placed = t->placed != 0;
 
-	if (!placed && end - first - sole > m->cfg.pages - m->page_used - m->placed)
+	if (!placed && (end - first - sole > m->cfg.pages - m->page_used - m->placed ||
+			(t->in->out->status == LEND_MEM_RESOURCE_EXHAUSTED &&
+			 mem_model_rests(m, end - first))))
 		return false;
 	if (o->kind == MEM_SPACE) {
 		if (charge > o->charge && !mem_pay_room(m, mem_payer(t), charge - o->charge, 0))

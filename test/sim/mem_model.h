@@ -87,7 +87,12 @@ struct mem_model {
 	struct mem_record *record; /* cfg.open of each client */
 	uint32_t page_top, page_free, page_used;
 	uint32_t object_top, grant_top;
-	uint32_t nodes;  /* that the store had in use before the operation */
+	uint32_t nodes; /* that the store had in use before the operation */
+	struct mem_rest {
+		uint32_t gen;
+		bool free;
+		lend_ns since;
+	} * rest;        /* of each frame, as it was after the last step */
 	bool late;       /* it once let go of something bit by bit */
 	uint32_t placed; /* pages that messages under way land in */
 	struct mem_tenant {
@@ -192,6 +197,8 @@ uint32_t mem_pay_charge(const struct mem_model *m, uint64_t base, uint64_t len, 
 uint64_t mem_stake_cost(const struct mem_object *o, uint32_t tenant);
 void mem_stake_add(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 void mem_stake_drop(struct mem_model *m, struct mem_object *o, uint32_t tenant);
+/* The store may keep freed pages back for a while: then it has fewer than this. */
+bool mem_model_rests(const struct mem_model *m, uint64_t pages);
 /* clients and leases */
 /* A node goes on with its memory: every lease is whole again. */
 void mem_model_recover(struct mem_model *m);

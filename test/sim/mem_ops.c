@@ -172,7 +172,9 @@ static enum lend_mem_status put(struct mem_step *t)
 		SIM_MARK(m->sim, mem_pages_full);
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	}
-	if (short_of(t, nodes_of(len)))
+	if (short_of(t, nodes_of(len)) ||
+	    (!t->placed && t->in->out->status == LEND_MEM_RESOURCE_EXHAUSTED &&
+	     mem_model_rests(m, pages)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	o = new_snapshot(t, len);

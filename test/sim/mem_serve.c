@@ -59,6 +59,7 @@ static void configure(struct sim *sim, uint32_t node)
 		    .refs = lend_rng_below(&r, 2) ? UINT32_MAX : pick(&r, 4, 8, 16),
 		    .clients = lend_rng_below(&r, 4) ? UINT32_MAX : pick(&r, 1, all / 2 + 1, all),
 		};
+	s->cfg.quarantine = lend_rng_below(&r, 2) ? 0 : UINT64_C(1000) * pick(&r, 50, 1000, 20000);
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	s->pooled = lend_rng_below(&r, 2);
 	lend_rng_seed(&s->pool, p->seed * 61 + node + s->births);
@@ -319,7 +320,9 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	    lend_store_place(n->store, who, e->data, e->data_len, e->len, s->seg, &segs, &fixed);
 	SIM_CHECK(sim, !l->placement || want, "node %u lends pages for what cannot become pages",
 		  node);
-	SIM_CHECK(sim, l->placement || !want || n->store->placement.used == s->cfg.placements,
+	SIM_CHECK(sim,
+		  l->placement || !want || n->store->placement.used == s->cfg.placements ||
+		      mem_model_rests(&s->model, want),
 		  "node %u lends no pages, and has %u free", node,
 		  s->cfg.pages - s->model.page_used - s->model.placed);
 	if (!l->placement)

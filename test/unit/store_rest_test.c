@@ -1,0 +1,64 @@
+/* Goal: a freed page is not used again before its quarantine is over, is counted meanwhile, and is
+ * not lost. Method: a full store whose pages are released and wanted again at each side of the
+ * time. */
+#include "unit/storesuite.h"
+
+enum { QUARANTINE = 1000000 };
+
+static void open_resting(void)
+{
+	setup();
+	k->config.quarantine = QUARANTINE;
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	lend_store_init(k->store, &k->config, k->pages, k->now);
+	OK(kit_hello(k, &a, 1, 1));
+	OK(kit_hello(k, &b, 2, 1));
+}
+
+TestSuite(store_rest, .init = open_resting, .fini = teardown);
+
+static enum lend_mem_status put_all(struct lend_memref *ref)
+{
+	return kit_put(k, &a, data, 64 * LEND_MEM_PAGE, kit_owned, ref);
+}
+
+Test(store_rest, freed_pages_rest)
+{
+	struct lend_memref ref;
+
+	for (int round = 0; round < 5; round++) {
+		OK(put_all(&ref));
+		OK(kit_release(k, &a, &ref));
+		cr_assert_eq(kit_stats(k).pages_used, 0);
+		cr_assert_eq(kit_stats(k).pages_quarantined, 64);
+		kit_audit(k);
+		k->now += QUARANTINE - 1;
+		IS(kit_put(k, &a, data, 1, kit_owned, &ref), RESOURCE_EXHAUSTED);
+		/* Twice the time at most, when somebody asks meanwhile. */
+		k->now += QUARANTINE;
+		lend_store_tick(k->store, k->now);
+		k->now += QUARANTINE;
+		lend_store_tick(k->store, k->now);
+		cr_assert_eq(kit_stats(k).pages_quarantined, 0);
+		kit_audit(k);
+	}
+}
+
+Test(store_rest, what_comes_later_rests_longer)
+{
+	struct lend_memref one, two, three;
+
+	OK(kit_put(k, &a, data, 32 * LEND_MEM_PAGE, kit_owned, &one));
+	OK(kit_put(k, &a, data, 32 * LEND_MEM_PAGE, kit_owned, &two));
+	k->now += 5 * QUARANTINE;
+	OK(kit_release(k, &a, &one));
+	k->now += QUARANTINE;
+	OK(kit_release(k, &a, &two)); /* the guard changes before it */
+	k->now += QUARANTINE;
+	OK(kit_put(k, &a, data, 32 * LEND_MEM_PAGE, kit_owned, &three));
+	cr_assert_eq(kit_stats(k).pages_quarantined, 32);
+	IS(kit_put(k, &a, data, 1, kit_owned, &one), RESOURCE_EXHAUSTED);
+	k->now += QUARANTINE;
+	OK(kit_put(k, &a, data, 32 * LEND_MEM_PAGE, kit_owned, &one));
+}
