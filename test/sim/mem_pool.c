@@ -98,10 +98,12 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 	struct lend_memop op = {.kind = LEND_MEMOP_POOL_VIEW,
 				.space = {slot, m->cfg.epoch, o->serial},
 				.target = 1 + lend_rng_below(&s->pool, KEYS)};
-	bool room = m->stats.refs + m->stats.spaces + m->stats.liens < m->cfg.objects;
-	enum lend_mem_status status, must = room ? LEND_MEM_OK : LEND_MEM_RESOURCE_EXHAUSTED;
+	enum lend_mem_status status, must = LEND_MEM_OK;
 	struct mem_lien *l = of_space(m, slot);
 
+	mem_grant_expire(m); /* as the store does before it looks for room */
+	if (m->stats.refs + m->stats.spaces + m->stats.liens >= m->cfg.objects)
+		must = LEND_MEM_RESOURCE_EXHAUSTED;
 	for (uint32_t i = 0; !l && i < MEM_LIENS; i++)
 		l = m->lien[i].key ? NULL : &m->lien[i];
 	if (!l)
