@@ -247,8 +247,16 @@ static void recover_free(struct lend_store *s)
 		s->node.free = i;
 	}
 	RECOUNT(s, frame, lend_frame_at(s, i)->refs > 0);
+	/* Whenever they were freed, they rest. */
+	for (uint32_t i = s->config.quarantine ? s->frame.free : 0; i;
+	     i = lend_frame_at(s, i)->next) {
+		s->young.first = s->young.first ? s->young.first : i;
+		s->young.last = i;
+		s->young.n++;
+	}
 	for (uint32_t i = s->frame.free; i; i = lend_frame_at(s, i)->next)
 		lend_frame_wipe(s, i);
+	s->frame.free = s->config.quarantine ? 0 : s->frame.free;
 	memset(lend_placement_at(s, 0), 0,
 	       ((size_t)s->placement.top + 1) * sizeof(struct lend_placement));
 	s->placement.top = s->placement.used = s->placement.free = 0;

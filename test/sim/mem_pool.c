@@ -101,13 +101,13 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 	enum lend_mem_status status, must = LEND_MEM_OK;
 	struct mem_lien *l = of_space(m, slot);
 
-	mem_grant_expire(m); /* as the store does before it looks for room */
-	if (m->stats.refs + m->stats.spaces + m->stats.liens >= m->cfg.objects)
-		must = LEND_MEM_RESOURCE_EXHAUSTED;
 	for (uint32_t i = 0; !l && i < MEM_LIENS; i++)
 		l = m->lien[i].key ? NULL : &m->lien[i];
 	if (!l)
 		return;
+	mem_grant_expire(m); /* as the store does before it looks for room */
+	if (m->stats.refs + m->stats.spaces + m->stats.liens >= m->cfg.objects)
+		must = LEND_MEM_RESOURCE_EXHAUSTED;
 	(void)lend_store_pool_open(sim->node[node].store, op.target);
 	status = say(sim, node, slot, &op);
 	SIM_CHECK(sim, status == must, "node %u: POOL_VIEW got status %u, must be %u", node, status,
