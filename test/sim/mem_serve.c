@@ -50,8 +50,6 @@ static void configure(struct sim *sim, uint32_t node)
 	};
 	s->cfg.shards = s->cfg.shard + 1 + (uint32_t)lend_rng_below(&r, 64 - s->cfg.shard);
 	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: the larger objects go bit by bit */
-	if (sim->mem->sparse)
-		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
 	s->cfg.tenants = MEM_TENANTS;
 	for (uint32_t i = 0; i < MEM_TENANTS; i++)
 		s->quota[i] = (struct lend_store_quota){
@@ -59,6 +57,11 @@ static void configure(struct sim *sim, uint32_t node)
 		    .refs = lend_rng_below(&r, 2) ? UINT32_MAX : pick(&r, 4, 8, 16),
 		    .clients = lend_rng_below(&r, 4) ? UINT32_MAX : pick(&r, 1, all / 2 + 1, all),
 		};
+	if (sim->mem->sparse) { /* page tables are what runs out */
+		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
+		for (uint32_t i = 0; i < MEM_TENANTS; i++)
+			s->quota[i] = (struct lend_store_quota){UINT64_MAX, UINT32_MAX, UINT32_MAX};
+	}
 	s->cfg.quarantine = lend_rng_below(&r, 2) ? 0 : UINT64_C(1000) * pick(&r, 50, 1000, 20000);
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	s->pooled = lend_rng_below(&r, 2);
