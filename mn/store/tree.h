@@ -40,16 +40,16 @@ uint32_t *lend_tree_own(struct lend_store *s, struct lend_view *view, uint64_t p
 
 /* Node 0 is never written and names itself, as zeros do, so that levels need no test of their own.
  */
-static inline uint32_t lend_node_child(const struct lend_node *node, uint32_t id, uint64_t at)
+static inline uint32_t lend_node_child(const uint32_t *child, uint32_t id, uint64_t at)
 {
-	return node->child[(uint64_t)id << LEND_FAN_BITS | (at & (LEND_FAN - 1))];
+	return child[(uint64_t)id << LEND_FAN_BITS | (at & (LEND_FAN - 1))];
 }
 
 /* The frame under a page; 0: zeros. */
 static inline uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view,
 				       uint64_t page)
 {
-	const struct lend_node *node = lend_node_at(s, 0);
+	const uint32_t *child = (const uint32_t *)(const void *)lend_node_at(s, 0); /* of all */
 	uint32_t id = view->root;
 
 	_Static_assert(LEND_HEIGHT_MAX == 5, "a level each");
@@ -57,14 +57,14 @@ static inline uint32_t lend_tree_frame(const struct lend_store *s, const struct 
 		return id;
 	if (view->height > 2) {
 		if (view->height > 4)
-			id = lend_node_child(node, id, page >> 4 * LEND_FAN_BITS);
+			id = lend_node_child(child, id, page >> 4 * LEND_FAN_BITS);
 		if (view->height > 3)
-			id = lend_node_child(node, id, page >> 3 * LEND_FAN_BITS);
-		id = lend_node_child(node, id, page >> 2 * LEND_FAN_BITS);
+			id = lend_node_child(child, id, page >> 3 * LEND_FAN_BITS);
+		id = lend_node_child(child, id, page >> 2 * LEND_FAN_BITS);
 	}
 	if (view->height > 1)
-		id = lend_node_child(node, id, page >> LEND_FAN_BITS);
-	return lend_node_child(node, id, page);
+		id = lend_node_child(child, id, page >> LEND_FAN_BITS);
+	return lend_node_child(child, id, page);
 }
 
 #endif

@@ -85,10 +85,12 @@ static void compare_late(struct mem_model *m, const struct lend_memstats *s, con
 		  (unsigned long long)s->cow_copies, (unsigned long long)m->stats.cow_copies);
 }
 
+/* What is still to be let go has its rest before it. */
 bool mem_model_rests(const struct mem_model *m, uint64_t pages)
 {
-	bool yes = lend_frame_room(m->store) < lend_table_room(&m->store->frame) &&
-		   pages > lend_frame_room(m->store);
+	bool late = lend_frame_room(m->store) < lend_table_room(&m->store->frame) ||
+		    (m->cfg.quarantine && m->store->dying);
+	bool yes = late && pages > lend_frame_room(m->store);
 
 	if (yes)
 		SIM_MARK(m->sim, mem_pages_rest);
