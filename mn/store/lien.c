@@ -145,9 +145,9 @@ enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
 /* One more page: true unless there is no room for another run. */
 static bool add(struct lend_memview *v, uint32_t frame)
 {
-	struct lend_memextent *last = &v->extent[v->n - 1];
+	struct lend_memextent *last = v->n ? &v->extent[v->n - 1] : NULL;
 
-	if (v->n && (frame ? last->frame && last->frame + last->pages == frame : !last->frame)) {
+	if (last && (frame ? last->frame && last->frame + last->pages == frame : !last->frame)) {
 		last->pages++;
 		return true;
 	}
