@@ -32,8 +32,8 @@ struct mn_pool {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	const struct mn_memory *memory;
-	char path[LEND_HANDOVER_PATH];
-	int door, epoll, end; /* end: tells the thread to leave */
+	struct lend_door door;
+	int epoll, end; /* end: tells the thread to leave */
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t lock; /* of news */
@@ -43,7 +43,8 @@ struct mn_pool {
 
 int mn_pool_plan(struct mn_config *config)
 {
-	static char listen[LEND_MEMOP_TEXT_MAX + 1], name[LEND_HANDOVER_PATH];
+	static char listen[LEND_MEMOP_TEXT_MAX + 1],
+	    name[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	size_t len = strlen(config->listen), at = 0, n;
 
 	if (len > LEND_MEMOP_TEXT_MAX)
@@ -116,7 +117,7 @@ static void let_in(struct mn_pool *pool)
 	struct mapper *m;
 	int fd;
 
-	while ((fd = accept4(pool->door, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+	while ((fd = accept4(pool->door.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
 		m = calloc(1, sizeof(*m));
 		if (!m) {
 			close(fd);
@@ -219,13 +220,13 @@ void mn_pool_turn(struct mn_pool *pool)
 
 static int start(struct mn_pool *pool, const char *name)
 {
-	int rc = lend_handover_listen(name, &pool->door, pool->path);
+	int rc = lend_handover_listen(name, &pool->door);
 
 	if (rc < 0)
 		return rc;
 	pool->epoll = epoll_create1(EPOLL_CLOEXEC);
 	pool->end = eventfd(0, EFD_CLOEXEC);
-	if (pool->epoll < 0 || pool->end < 0 || !watch(pool, pool->door, &pool->door) ||
+	if (pool->epoll < 0 || pool->end < 0 || !watch(pool, pool->door.fd, &pool->door) ||
 	    !watch(pool, pool->end, &pool->end))
 		return lend_fail(errno, "pool:%s: %s; raise ulimit -n", name, strerror(errno));
 	rc = pthread_create(&pool->thread, NULL, wait_for_them, pool);
@@ -247,7 +248,7 @@ int mn_pool_open(struct lend_ep *ep, struct lend_store *store, struct mn_memory 
 	pool->ep = ep;
 	pool->store = store;
 	pool->memory = memory;
-	pool->door = pool->epoll = pool->end = -1;
+	pool->door.fd = pool->epoll = pool->end = -1;
 	pthread_mutex_init(&pool->lock, NULL);
 	TAILQ_INIT(&pool->news);
 	TAILQ_INIT(&pool->in);
@@ -275,9 +276,7 @@ void mn_pool_close(struct mn_pool *pool)
 	}
 	while ((m = TAILQ_FIRST(&pool->in)))
 		drop(pool, m);
-	if (pool->path[0])
-		(void)unlink(pool->path);
-	close(pool->door);
+	lend_door_close(&pool->door);
 	close(pool->epoll);
 	close(pool->end);
 	pthread_mutex_destroy(&pool->lock);

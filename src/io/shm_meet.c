@@ -75,99 +75,34 @@ static int lock_folder(void)
 			 path);
 }
 
-/* A socket file without a listener is what a killed process left. */
-static int remove_stale(const char *name, const struct sockaddr_un *at)
+int lend_meet_open(struct lend_door *door, const char *name)
 {
-	struct stat st;
-	int fd, err;
-
-	if (lstat(at->sun_path, &st) != 0)
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return lend_fail(EADDRINUSE,
-				 "%s: not a socket; remove it or choose another name than %s",
-				 at->sun_path, name);
-	err = new_socket(&fd);
-	if (err != 0)
-		return err;
-	err = connect(fd, (const void *)at, sizeof(*at)) == 0 ? 0 : errno;
-	(void)close(fd);
-	if (err != ECONNREFUSED)
-		return lend_fail(EADDRINUSE,
-				 "shm:%s: name is in use; choose another or stop the other process",
-				 name);
-	(void)unlink(at->sun_path);
-	return 0;
-}
-
-static int refused(const char *name, const struct sockaddr_un *at)
-{
-	return lend_fail(errno, "shm:%s: %s; choose another name or make %s writable", name,
-			 strerror(errno), at->sun_path);
-}
-
-static int bind_door(struct lend_meet_door *door, const char *name, const struct sockaddr_un *at)
-{
-	struct stat st;
-	int err = remove_stale(name, at);
-
-	if (err != 0)
-		return err;
-	/* On Linux the mode of the socket becomes the mode of its file. */
-	if (fchmod(door->fd, 0600) != 0 || bind(door->fd, (const void *)at, sizeof(*at)) != 0)
-		return refused(name, at);
-	if (listen(door->fd, 128) != 0 || lstat(at->sun_path, &st) != 0) {
-		err = refused(name, at);
-		(void)unlink(at->sun_path);
-		return err;
-	}
-	door->dev = st.st_dev;
-	door->ino = st.st_ino;
-	memcpy(door->path, at->sun_path, sizeof(door->path));
-	return 0;
-}
-
-int lend_meet_open(struct lend_meet_door *door, const char *name)
-{
-	struct sockaddr_un at = {0};
+	char who[sizeof(door->at.sun_path) + 4];
 	int lock, err;
 
-	*door = (struct lend_meet_door){.fd = -1};
-	err = path_of(name, &at);
+	*door = (struct lend_door){.fd = -1};
+	err = path_of(name, &door->at);
 	if (err != 0)
 		return err;
 	lock = lock_folder();
 	if (lock < 0)
 		return lock;
-	err = new_socket(&door->fd);
-	if (err == 0)
-		err = bind_door(door, name, &at);
+	(void)snprintf(who, sizeof(who), "shm:%s", name);
+	err = lend_door_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
 	(void)close(lock);
-	if (err != 0 && door->fd >= 0) {
-		(void)close(door->fd);
-		door->fd = -1;
-	}
 	return err;
 }
 
-void lend_meet_close(struct lend_meet_door *door)
+void lend_meet_close(struct lend_door *door)
 {
-	struct stat st;
-	int lock;
+	int lock = door->fd < 0 ? -1 : lock_folder();
 
-	if (door->fd < 0)
-		return;
-	lock = lock_folder();
-	if (lstat(door->path, &st) == 0 && st.st_dev == door->dev && st.st_ino == door->ino)
-		(void)unlink(door->path);
+	lend_door_close(door);
 	if (lock >= 0)
 		(void)close(lock);
-	(void)shutdown(door->fd, SHUT_RDWR);
-	(void)close(door->fd);
-	door->fd = -1;
 }
 
-int lend_meet_accept(struct lend_meet_door *door)
+int lend_meet_accept(struct lend_door *door)
 {
 	return accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }

@@ -18,7 +18,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "sys/door.h"
 
 enum { LEND_MEET_VERSION = 2, LEND_MEET_FDS = 2 };
 
@@ -32,20 +33,12 @@ struct lend_meet {
 };
 _Static_assert(sizeof(struct lend_meet) == 24, "no padding");
 
-/* A name that is being listened at. */
-struct lend_meet_door {
-	int fd; /* -1: none */
-	dev_t dev;
-	ino_t ino; /* of the socket file, so that only our own is ever removed */
-	char path[108];
-};
-
 /* Takes the name; one left by a killed process is free. 0 or -errno with lend_why_text():
  * -EADDRINUSE, ... */
-int lend_meet_open(struct lend_meet_door *door, const char *name);
-void lend_meet_close(struct lend_meet_door *door);
+int lend_meet_open(struct lend_door *door, const char *name);
+void lend_meet_close(struct lend_door *door);
 /* Next client's socket, or -1: nobody waits. */
-int lend_meet_accept(struct lend_meet_door *door);
+int lend_meet_accept(struct lend_door *door);
 
 /* Begins to call on a name. 0 with *fd; -EAGAIN: its queue is full, try later; else -errno with the
  * text. */

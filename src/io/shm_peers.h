@@ -74,7 +74,7 @@ struct lend_shm {
 	 * took. */
 	void (*attend)(struct lend_shm *s);
 	void (*part)(struct lend_shm *s, struct lend_shm_peer *p);
-	struct lend_meet_door door;
+	struct lend_door door;
 	int epoll;
 	int bell_fd;
 	struct lend_bell *bell; /* ours; written by all peers: a hint */

@@ -33,37 +33,17 @@ static int path_of(const char *name, struct sockaddr_un *at)
 	return 0;
 }
 
-static int new_socket(int flags)
+int lend_handover_listen(const char *name, struct lend_door *door)
 {
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+	char who[sizeof(door->at.sun_path) + 5];
+	int rc;
 
-	return fd >= 0 ? fd
-		       : lend_fail(errno, "pool: no socket: %s; raise ulimit -n", strerror(errno));
-}
-
-int lend_handover_listen(const char *name, int *fd, char path[LEND_HANDOVER_PATH])
-{
-	struct sockaddr_un at = {0};
-	int rc = path_of(name, &at);
-
+	*door = (struct lend_door){.fd = -1};
+	rc = path_of(name, &door->at);
 	if (rc < 0)
 		return rc;
-	rc = new_socket(SOCK_NONBLOCK);
-	if (rc < 0)
-		return rc;
-	*fd = rc;
-	(void)unlink(at.sun_path); /* of a killed node: nobody else has the name now */
-	/* On Linux the mode of the socket becomes the mode of its file. */
-	if (fchmod(*fd, 0600) < 0 || bind(*fd, (const void *)&at, sizeof(at)) < 0 ||
-	    listen(*fd, 128) < 0) {
-		rc = lend_fail(errno, "pool:%s: %s; choose another name or make %s writable", name,
-			       strerror(errno), at.sun_path);
-		close(*fd);
-		*fd = -1;
-		return rc;
-	}
-	memcpy(path, at.sun_path, LEND_HANDOVER_PATH);
-	return 0;
+	(void)snprintf(who, sizeof(who), "pool:%s", name);
+	return lend_door_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
 }
 
 int lend_handover_tell(int sock, const struct lend_handover *msg, int file)
@@ -95,9 +75,9 @@ static int call(const char *name)
 
 	if (rc < 0)
 		return rc;
-	fd = new_socket(0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return fd;
+		return lend_fail(errno, "pool: no socket: %s; raise ulimit -n", strerror(errno));
 	if (connect(fd, (const void *)&at, sizeof(at)) == 0)
 		return fd;
 	rc = lend_fail(errno,

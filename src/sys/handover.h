@@ -14,7 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LEND_HANDOVER_VERSION = 1, LEND_HANDOVER_PATH = 108 };
+#include "sys/door.h"
+
+enum { LEND_HANDOVER_VERSION = 1 };
 
 /* As it travels. */
 struct lend_handover {
@@ -28,7 +30,7 @@ struct lend_handover {
 _Static_assert(sizeof(struct lend_handover) == 32, "no padding");
 
 /* Listens; whoever has the node's own name has this one. 0 or -errno with lend_why(). */
-int lend_handover_listen(const char *name, int *fd, char path[LEND_HANDOVER_PATH]);
+int lend_handover_listen(const char *name, struct lend_door *door);
 /* Sends the message; file -1: none. 0 or -errno. */
 int lend_handover_tell(int sock, const struct lend_handover *msg, int file);
 /* Connects and waits for the message, 2 s at most. 0: *sock and *file are the caller's, and the

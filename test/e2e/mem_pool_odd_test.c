@@ -41,8 +41,9 @@ static void free_space(struct lend_mem *mem, lend_space space)
 static void play(struct mem_node *node, const struct lend_handover *msg, size_t file_len,
 		 const char *want)
 {
-	char path[LEND_HANDOVER_PATH], address[128];
-	int door, sock, file = memfd_create("short", MFD_CLOEXEC);
+	char address[128];
+	struct lend_door door;
+	int sock, file = memfd_create("short", MFD_CLOEXEC);
 	struct lend_handover out = *msg;
 	struct lend_ref ref;
 	struct lend_ep *ep;
@@ -51,7 +52,7 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 	pid_t pid;
 
 	cr_assert_eq(ftruncate(file, (off_t)file_len), 0);
-	cr_assert_eq(lend_handover_listen(node->address + 4, &door, path), 0, "%s", lend_why());
+	cr_assert_eq(lend_handover_listen(node->address + 4, &door), 0, "%s", lend_why());
 	pid = fork();
 	if (pid == 0) {
 		struct iovec iov = {&out, sizeof(out)};
@@ -59,7 +60,7 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while ((sock = accept(door, NULL, NULL)) < 0)
+		while ((sock = accept(door.fd, NULL, NULL)) < 0)
 			usleep(1000);
 		if (out.version == LEND_HANDOVER_VERSION)
 			(void)lend_handover_tell(sock, &out, out.status ? -1 : file);
@@ -80,9 +81,8 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 	cr_assert_eq(mem_get(mem, &ref, 0, in, LEN), LEND_OK, "explicit reads go on");
 	free_space(mem, space);
 	mem_client_close(ep, mem);
-	close(door);
+	lend_door_close(&door);
 	close(file);
-	unlink(path);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }

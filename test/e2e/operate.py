@@ -145,20 +145,34 @@ class Admin(unittest.TestCase):
 
     def test_top_tells_who_holds(self):
         with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
-            with subprocess.Popen([LEND, "mem-lat", "--connect", NAME, "--seconds", "20"],
+            with subprocess.Popen([LEND, "mem-lat", "--node", NAME, "--seconds", "20"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
                 clients = []
                 while not clients and client.poll() is None:
                     clients = json.loads(self.lend("top", "--json").stdout)["clients"]
-                if clients:
-                    self.assertRegex(clients[0]["process"], "^[0-9a-f]{32}$")
-                    self.assertGreater(clients[0]["lease_ms"], 0)
-                    self.lend("evict", clients[0]["process"])
+                self.assertEqual(len(clients), 1)
+                self.assertRegex(clients[0]["process"], "^[0-9a-f]{32}$")
+                self.assertGreater(clients[0]["lease_ms"], 0)
+                self.lend("evict", clients[0]["process"])
                 client.kill()
+
+    def test_only_a_socket_is_replaced(self):
+        kept = file("precious", "kept")
+        got = run(MN, "--listen", NAME, "--size", "16M", "--admin", kept, code=1)
+        self.assertIn("not a socket", got.stderr)
+        with open(kept) as f:
+            self.assertEqual(f.read(), "precious")
+        with socket.socket(socket.AF_UNIX) as killed:
+            killed.bind(self.path)
+        with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
+            got = run(MN, "--listen", NAME + "2", "--size", "16M", "--admin", self.path, code=1)
+            self.assertIn("in use", got.stderr)
+            self.lend("ls")
 
     def test_bad_lines_get_an_error(self):
         with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
             for line in (b"hello\n", b"{}\n", b'{"do":7}\n', b'{"do":"fly"}\n', b'{"do":"evict","process":"zz"}\n',
+                         b'{"do":"evict","process":"abc"}\n', b'{"do":"evict","process":"' + b"0" * 31 + b'"}\n',
                          b'{"do":"evict","worker":99,"slot":1,"serial":1}\n', b"[" * 3000 + b"\n"):
                 with socket.socket(socket.AF_UNIX) as s:
                     s.connect(self.path)

@@ -290,7 +290,7 @@ static int resolve_until(struct lend_io *client, const char *at)
 
 Test(hostile, servers_that_are_none, .timeout = 60)
 {
-	struct lend_meet_door door;
+	struct lend_door door;
 	struct lend_meet msg;
 	struct lend_io *client;
 	char name[64], at[104];
