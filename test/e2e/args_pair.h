@@ -5,8 +5,6 @@
 
 #include "e2e/mem_node.h"
 
-#define SECOND UINT64_C(1000000000)
-
 /* Methods: answers with the arguments that came; refuses; keeps the request in kept; in late. */
 enum { ECHO = 1, REFUSE, KEEP, LATER, MANY = 6, BIG = 300000 };
 

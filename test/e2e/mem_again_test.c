@@ -5,8 +5,6 @@
 
 #include "e2e/mem_node.h"
 
-#define SECOND UINT64_C(1000000000)
-
 static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 60 * SECOND};
 static struct lend_mem *taker;
 static struct lend_ref ref;

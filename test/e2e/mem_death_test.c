@@ -4,13 +4,10 @@
  * the node's own count of pages. */
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
-
-#define SECOND UINT64_C(1000000000)
 
 static int done_runs;
 static void count_done(struct lend_op *op)
@@ -51,9 +48,8 @@ static void killed_in_mid_operation(const char *carrier, const char *more, unsig
 	mem_node_start(&node, carrier, "64M", more);
 	mem_stat(node.mem, &stat);
 	cr_assert_eq(pipe(fds), 0);
-	pid = fork();
+	pid = mem_fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		put_for_ever(node.address, fds[1]);
 	}
 	close(fds[1]);

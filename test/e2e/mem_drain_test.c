@@ -10,8 +10,6 @@
 #include "e2e/mem_node.h"
 
 enum { GETS = 6, LEN = 8 << 20 };
-#define SECOND UINT64_C(1000000000)
-
 static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
 static struct lend_op get[GETS];
 static int ended;

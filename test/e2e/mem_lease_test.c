@@ -3,13 +3,10 @@
  * Method: a client away for three leases, and one that is stopped until its pages are free. */
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
-
-#define SECOND UINT64_C(1000000000)
 
 /* The lease is a third of the time that the client's thread is away. */
 Test(mem_lease, a_busy_client_keeps_its_lease)
@@ -95,9 +92,8 @@ Test(mem_lease, a_fenced_client_lives_on)
 
 	mem_node_start(&node, "udp", "16M", "--lease 50");
 	cr_assert(pipe(up) == 0 && pipe(down) == 0);
-	pid = fork();
+	pid = mem_fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(life_after_life(node.address, up[1], down[0]));
 	}
 	cr_assert_eq(read(up[0], &c, 1), 1);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,8 +14,7 @@
 #include "e2e/mem_node.h"
 #include "util/rng.h"
 
-#define SECOND UINT64_C(1000000000)
-#define MIB    (1 << 20)
+#define MIB (1 << 20)
 
 static uint64_t seed(void)
 {
@@ -87,9 +85,8 @@ Test(mem_midway, lease_expired_in_mid_operation)
 	lend_rng_seed(&rng, s);
 	mem_node_start(&node, "udp", "64M", "--lease 150");
 	cr_assert_eq(pipe(fds), 0);
-	pid = fork();
+	pid = mem_fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(put_through_lives(node.address, fds[1]));
 	}
 	close(fds[1]);

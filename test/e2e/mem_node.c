@@ -12,6 +12,15 @@
 
 #include "util/rng.h"
 
+pid_t mem_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
 static void start(struct mem_node *node, const char *size, const char *more)
 {
 	char command[512], line[1024] = "";
@@ -21,9 +30,8 @@ static void start(struct mem_node *node, const char *size, const char *more)
 	snprintf(command, sizeof(command), "exec '%s/lend-mn' --listen %s --size %s %s",
 		 LEND_BUILD_DIR, node->listen, size, more);
 	cr_assert_eq(pipe(fds), 0);
-	node->pid = fork();
+	node->pid = mem_fork();
 	if (node->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(fds[1], 1);
 		close(fds[0]);
 		close(fds[1]);
@@ -155,6 +163,31 @@ enum lend_status mem_adopt(struct lend_mem *mem, const struct lend_ref *ref)
 	struct lend_op op = {.timeout = 5000000000};
 
 	return mem_end(mem, &op, lend_adopt(mem, ref, &op));
+}
+
+lend_space mem_map(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+	lend_space space = {0};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_map(mem, ref, &space, &op)), LEND_OK);
+	return space;
+}
+
+lend_space mem_alloc(struct lend_mem *mem, uint64_t len)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+	lend_space space = {0};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_alloc(mem, len, &space, &op)), LEND_OK);
+	return space;
+}
+
+void mem_free_space(struct lend_mem *mem, lend_space space)
+{
+	struct lend_op op = {.timeout = 5 * SECOND};
+
+	cr_assert_eq(mem_end(mem, &op, lend_space_free(mem, space, &op)), LEND_OK);
 }
 
 void mem_fill(void *data, size_t len, uint64_t seed)

@@ -6,6 +6,8 @@
 
 #include "lend/mem.h"
 
+#define SECOND UINT64_C(1000000000)
+
 struct mem_node {
 	pid_t pid;
 	char listen[64];   /* as given */
@@ -14,6 +16,8 @@ struct mem_node {
 	struct lend_mem *mem;
 };
 
+/* fork(), and the child ends with this test. */
+pid_t mem_fork(void);
 /* Starts lend-mn with these extra arguments ("" or "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
 /* Kills it and starts another one at the same shm name. */
@@ -37,6 +41,25 @@ enum lend_status mem_get(struct lend_mem *mem, const struct lend_ref *ref, uint6
 			 void *into, size_t len);
 enum lend_status mem_release(struct lend_mem *mem, const struct lend_ref *ref);
 enum lend_status mem_adopt(struct lend_mem *mem, const struct lend_ref *ref);
+lend_space mem_map(struct lend_mem *mem, const struct lend_ref *ref);
+lend_space mem_alloc(struct lend_mem *mem, uint64_t len);
+void mem_free_space(struct lend_mem *mem, lend_space space);
 void mem_fill(void *data, size_t len, uint64_t seed);
+
+/* A test of SUITE on one carrier: name(&node) between the start and the stop of a node. */
+#define ON(name, carrier)                                                                          \
+	Test(SUITE, name##_##carrier)                                                              \
+	{                                                                                          \
+		struct mem_node node;                                                              \
+		mem_node_start(&node, #carrier, "64M", "");                                        \
+		name(&node);                                                                       \
+		mem_node_stop(&node);                                                              \
+	}
+#define ALL(name)                                                                                  \
+	static void name(struct mem_node *node);                                                   \
+	ON(name, shm)                                                                              \
+	ON(name, udp)                                                                              \
+	ON(name, pool)                                                                             \
+	static void name(struct mem_node *node)
 
 #endif

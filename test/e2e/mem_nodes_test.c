@@ -10,8 +10,6 @@
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
 
-#define SECOND UINT64_C(1000000000)
-
 static void node_killed(const char *carrier)
 {
 	struct lend_config config = LEND_CONFIG_INIT;

@@ -11,22 +11,7 @@
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
 
-#define SECOND UINT64_C(1000000000)
-
-#define ON(name, carrier)                                                                          \
-	Test(mem_ops, name##_##carrier)                                                            \
-	{                                                                                          \
-		struct mem_node node;                                                              \
-		mem_node_start(&node, #carrier, "64M", "");                                        \
-		name(&node);                                                                       \
-		mem_node_stop(&node);                                                              \
-	}
-#define ALL(name)                                                                                  \
-	static void name(struct mem_node *node);                                                   \
-	ON(name, shm)                                                                              \
-	ON(name, udp)                                                                              \
-	ON(name, pool)                                                                             \
-	static void name(struct mem_node *node)
+#define SUITE mem_ops
 
 ALL(sizes)
 {

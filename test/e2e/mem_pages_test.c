@@ -26,30 +26,30 @@ NET(the_cache_serves_every_reference_of_the_process)
 
 	mem_fill(in, LEN, 6);
 	ref = mem_put(node->mem, in, LEN, NULL);
-	space = mem_map(node, &ref);
+	space = mem_map(node->mem, &ref);
 	cr_assert(!memcmp(mem_pointer(node, space), in, LEN));
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	before = mem_cache();
 	cr_assert_geq(before.pages_used, 40);
 
-	space = mem_map(node, &ref);
+	space = mem_map(node->mem, &ref);
 	cr_assert(!memcmp(mem_pointer(node, space), in, LEN));
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(lend_ref_slice(&ref, 3 * PAGE, 30 * PAGE, LEND_READ | LEND_MAP, &slice), 0);
-	space = mem_map(node, &slice);
+	space = mem_map(node->mem, &slice);
 	cr_assert(!memcmp(mem_pointer(node, space), in + 3 * PAGE, 30 * PAGE));
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	after = mem_cache();
 	cr_assert_eq(after.misses, before.misses);
 	cr_assert_eq(after.hits, before.hits + 70);
 
 	/* Other places of pages are other pages; and what lies past a slice is not to be seen. */
 	cr_assert_eq(lend_ref_slice(&ref, 100, 5 * PAGE + 10, LEND_READ | LEND_MAP, &slice), 0);
-	space = mem_map(node, &slice);
+	space = mem_map(node->mem, &slice);
 	cr_assert(!memcmp(mem_pointer(node, space), in + 100, 5 * PAGE + 10));
 	for (size_t i = 5 * PAGE + 10; i < 6 * PAGE; i++)
 		cr_assert_eq(mem_pointer(node, space)[i], 0);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	free(in);
 }
@@ -64,15 +64,15 @@ NET(a_part_of_a_page_is_not_the_page)
 	mem_fill(in, sizeof(in), 12);
 	ref = mem_put(node->mem, in, sizeof(in), NULL);
 	cr_assert_eq(lend_ref_slice(&ref, 0, 2 * PAGE + 10, LEND_READ | LEND_MAP, &slice), 0);
-	part = mem_map(node, &slice);
+	part = mem_map(node->mem, &slice);
 	cr_assert(!memcmp(mem_pointer(node, part), in, 2 * PAGE + 10));
-	whole = mem_map(node, &ref);
+	whole = mem_map(node->mem, &ref);
 	cr_assert(!memcmp(mem_pointer(node, whole), in, sizeof(in)));
-	mem_free_space(node, part);
-	part = mem_map(node, &slice);
+	mem_free_space(node->mem, part);
+	part = mem_map(node->mem, &slice);
 	cr_assert_eq(mem_pointer(node, part)[2 * PAGE + 10], 0);
-	mem_free_space(node, part);
-	mem_free_space(node, whole);
+	mem_free_space(node->mem, part);
+	mem_free_space(node->mem, whole);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
@@ -90,10 +90,10 @@ NET(the_cache_is_bounded)
 
 		cr_assert_eq(lend_mem_cache_limit(limit[i]), 0);
 		for (int round = 0; round < 2; round++) {
-			lend_space space = mem_map(node, &ref);
+			lend_space space = mem_map(node->mem, &ref);
 
 			cr_assert(!memcmp(mem_pointer(node, space), in, LEN));
-			mem_free_space(node, space);
+			mem_free_space(node->mem, space);
 		}
 		after = mem_cache();
 		cr_assert_eq(after.pages_max, limit[i] / PAGE);
@@ -119,7 +119,7 @@ NET(prefetched_pages_are_touched_without_a_fault)
 
 	mem_fill(in, LEN, 8);
 	ref = mem_put(node->mem, in, LEN, NULL);
-	space = mem_map(node, &ref);
+	space = mem_map(node->mem, &ref);
 	p = mem_pointer(node, space);
 	cr_assert_eq(p[600 * PAGE], in[600 * PAGE]);
 	before = mem_cache();
@@ -135,14 +135,14 @@ NET(prefetched_pages_are_touched_without_a_fault)
 	cr_assert_eq(mem_prefetch(node, space, 0, 0), LEND_OK);
 	cr_assert_eq(mem_prefetch(node, space, 1, LEN), LEND_OUT_OF_RANGE);
 	cr_assert_eq(mem_prefetch(node, space, UINT64_MAX, 2), LEND_OUT_OF_RANGE);
-	mem_free_space(node, space);
-	space = mem_alloc(node, 10 * PAGE);
+	mem_free_space(node->mem, space);
+	space = mem_alloc(node->mem, 10 * PAGE);
 	p = mem_pointer(node, space);
 	before = mem_cache();
 	cr_assert_eq(mem_prefetch(node, space, 0, 10 * PAGE), LEND_OK);
 	cr_assert_eq(p[9 * PAGE], 0);
 	cr_assert_eq(mem_cache().faults, before.faults);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	free(in);
 }
@@ -159,7 +159,7 @@ NET(read_ahead_follows_the_touches)
 	mem_fill(in, N * PAGE, 9);
 	ref = mem_put(node->mem, in, N * PAGE, NULL);
 	cr_assert_eq(lend_mem_cache_limit(0), 0);
-	space = mem_map(node, &ref);
+	space = mem_map(node->mem, &ref);
 	p = mem_pointer(node, space);
 	a = mem_cache();
 	for (size_t i = 0; i < N; i++)
@@ -168,8 +168,8 @@ NET(read_ahead_follows_the_touches)
 	cr_assert_eq(b.misses - a.misses, N);
 	cr_assert_lt(b.faults - a.faults, 60);
 	cr_assert_gt(b.ahead - a.ahead, N - 60);
-	mem_free_space(node, space);
-	space = mem_map(node, &ref);
+	mem_free_space(node->mem, space);
+	space = mem_map(node->mem, &ref);
 	p = mem_pointer(node, space);
 	b = mem_cache();
 	for (size_t i = 0; i < N / 16; i++) {
@@ -180,7 +180,7 @@ NET(read_ahead_follows_the_touches)
 	c = mem_cache();
 	cr_assert_eq(c.misses - b.misses, N / 16);
 	cr_assert_eq(c.ahead, b.ahead);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	free(in);
 }
@@ -218,7 +218,7 @@ ALL(threads_touch_at_once)
 	for (uint64_t round = 0; round < 4; round++) {
 		struct toucher t[THREADS];
 		pthread_t thread[THREADS];
-		lend_space space = mem_map(node, &ref);
+		lend_space space = mem_map(node->mem, &ref);
 
 		cr_assert_eq(lend_mem_cache_limit(round % 2 ? 100 * PAGE : 0), 0);
 		for (uint64_t i = 0; i < THREADS; i++) {
@@ -229,7 +229,7 @@ ALL(threads_touch_at_once)
 			pthread_join(thread[i], NULL);
 			cr_assert_eq(t[i].wrong, 0, "seed %llu", (unsigned long long)t[i].seed);
 		}
-		mem_free_space(node, space);
+		mem_free_space(node->mem, space);
 	}
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	free(in);
@@ -264,12 +264,12 @@ static bool blocks_all_signals(const char *thread)
 /* A handler may touch such memory: the thread that would have to serve it runs none. */
 NET(the_pager_runs_no_signal_handlers)
 {
-	lend_space space = mem_alloc(node, PAGE);
+	lend_space space = mem_alloc(node->mem, PAGE);
 	sigset_t mask;
 
 	cr_assert_eq(mem_pointer(node, space)[0], 0);
 	cr_assert(blocks_all_signals("lend-pager"));
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	cr_assert_not(sigismember(&mask, SIGUSR1), "the caller's are as they were");
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 }

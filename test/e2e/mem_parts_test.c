@@ -13,8 +13,6 @@
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
 
-#define SECOND UINT64_C(1000000000)
-
 enum { LEN = 21 * (1 << 20) + 4321 };
 
 static char *in, *out;

@@ -10,8 +10,6 @@
 
 #include "e2e/mem_node.h"
 
-#define SECOND UINT64_C(1000000000)
-
 enum { NODES = 3, LEN = 64 << 10, PAGES = LEN / 4096 };
 
 static struct mem_node node[NODES];

@@ -22,8 +22,6 @@
 #include "e2e/mem_node.h"
 #include "lend/stats.h"
 
-#define SECOND UINT64_C(1000000000)
-
 enum { PAGE = 4096, LEN = 64 * PAGE };
 
 struct view {
@@ -135,34 +133,29 @@ static void awake_soon(struct view *v)
 	kill(v->node.pid, SIGCONT);
 }
 
-Test(mem_pointer_end, killed_while_a_page_is_awaited)
+static void stopped_while_a_page_is_awaited(const char *carrier, void (*then)(struct view *))
 {
 	struct view *v = malloc(sizeof(*v));
 	lend_ns took;
 	char got;
 
-	make(v, "shm");
+	make(v, carrier);
 	kill(v->node.pid, SIGSTOP);
-	took = touch_in_thread(v, 9, kill_node, &got);
+	took = touch_in_thread(v, 9, then, &got);
 	cr_assert_eq(got, 0);
 	cr_assert(took > SECOND * 4 && took < SECOND * 8, "%llu ns", (unsigned long long)took);
 	expect_torn(v);
 	end(v);
 }
 
+Test(mem_pointer_end, killed_while_a_page_is_awaited)
+{
+	stopped_while_a_page_is_awaited("shm", kill_node);
+}
+
 Test(mem_pointer_end, silent_while_a_page_is_awaited)
 {
-	struct view *v = malloc(sizeof(*v));
-	lend_ns took;
-	char got;
-
-	make(v, "udp");
-	kill(v->node.pid, SIGSTOP);
-	took = touch_in_thread(v, 9, leave_node, &got);
-	cr_assert_eq(got, 0);
-	cr_assert(took > SECOND * 4 && took < SECOND * 8, "%llu ns", (unsigned long long)took);
-	expect_torn(v);
-	end(v);
+	stopped_while_a_page_is_awaited("udp", leave_node);
 }
 
 static void paused(const char *carrier)

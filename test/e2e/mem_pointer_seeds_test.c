@@ -13,8 +13,6 @@
 #include "e2e/mem_node.h"
 #include "util/rng.h"
 
-#define SECOND UINT64_C(1000000000)
-
 enum { PAGE = 4096, MAX = 40 * PAGE, SPACES = 6, REFS = 6, THREADS = 3, STEPS = 150, SEEDS = 12 };
 
 struct space {

@@ -27,7 +27,7 @@ ALL(sizes)
 
 		mem_fill(in, size[i], i + 1);
 		ref = mem_put(node->mem, in, size[i], NULL);
-		space = mem_map(node, &ref);
+		space = mem_map(node->mem, &ref);
 		p = mem_pointer(node, space);
 		cr_assert(!memcmp(p, in, size[i]), "%zu bytes came as others", size[i]);
 		p[size[i] / 2] ^= 1;
@@ -38,7 +38,7 @@ ALL(sizes)
 		in[size[i] - 1] ^= 2;
 		mem_expect(node, &changed, in, size[i]);
 		cr_assert_eq(lend_space_intact(node->mem, space), 0);
-		mem_free_space(node, space);
+		mem_free_space(node->mem, space);
 		cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 		cr_assert_eq(mem_release(node->mem, &changed), LEND_OK);
 		free(in);
@@ -47,7 +47,7 @@ ALL(sizes)
 
 ALL(a_new_space_is_zeros_without_asking)
 {
-	lend_space space = mem_alloc(node, 3 * PAGE + 5);
+	lend_space space = mem_alloc(node->mem, 3 * PAGE + 5);
 	struct lend_mem_cache_stat before = mem_cache();
 	char want[3 * PAGE + 5] = {0}, *p = mem_pointer(node, space);
 	struct lend_ref ref;
@@ -59,7 +59,7 @@ ALL(a_new_space_is_zeros_without_asking)
 	mem_expect(node, &ref, want, sizeof(want));
 	cr_assert_eq(mem_cache().misses, before.misses);
 	cr_assert_eq(mem_cache().zeros, before.zeros);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
@@ -75,16 +75,16 @@ ALL(written_before)
 	mem_fill(in, sizeof(in), 1);
 	mem_fill(part, sizeof(part), 2);
 	ref = mem_put(node->mem, in, sizeof(in), NULL);
-	fresh = mem_map(node, &ref);
+	fresh = mem_map(node->mem, &ref);
 	cr_assert(!memcmp(mem_pointer(node, fresh), in, sizeof(in)));
-	space = mem_map(node, &ref);
+	space = mem_map(node->mem, &ref);
 	cr_assert_eq(
 	    mem_end(node->mem, &op, lend_space_write(node->mem, space, PAGE - 50, &iov, 1, &op)),
 	    LEND_OK);
 	memcpy(in + PAGE - 50, part, sizeof(part));
 	cr_assert(!memcmp(mem_pointer(node, space), in, sizeof(in)));
-	mem_free_space(node, space);
-	mem_free_space(node, fresh);
+	mem_free_space(node->mem, space);
+	mem_free_space(node->mem, fresh);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
@@ -98,7 +98,7 @@ NET(a_seal_sends_the_stored_pages_alone)
 
 	mem_fill(in, LEN, 3);
 	ref = mem_put(node->mem, in, LEN, NULL);
-	space = mem_map(node, &ref);
+	space = mem_map(node->mem, &ref);
 	p = mem_pointer(node, space);
 	cr_assert(!memcmp(p, in, LEN));
 	p[10 * PAGE] = in[10 * PAGE] = 1;
@@ -115,7 +115,7 @@ NET(a_seal_sends_the_stored_pages_alone)
 	p[11 * PAGE + 1] = in[11 * PAGE + 1] = 2; /* a page that was sent is told of anew */
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &c), LEND_OK);
 	mem_expect(node, &c, in, LEN);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	cr_assert_eq(mem_release(node->mem, &a), LEND_OK);
 	cr_assert_eq(mem_release(node->mem, &b), LEND_OK);
@@ -128,7 +128,7 @@ ALL(seals_at_once)
 {
 	enum { LEN = 512 * PAGE, SEALS = 4 };
 	static char want[LEN], *p;
-	lend_space space = mem_alloc(node, LEN);
+	lend_space space = mem_alloc(node->mem, LEN);
 	struct lend_op op[SEALS];
 
 	p = mem_pointer(node, space);
@@ -145,7 +145,7 @@ ALL(seals_at_once)
 			cr_assert_eq(mem_release(node->mem, &op[i].ref), LEND_OK);
 		}
 	}
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 }
 
 struct busy {
@@ -165,7 +165,7 @@ static void *store_on(void *arg)
 /* It goes over its range once: who stores on does not keep it from its end. */
 NET(a_seal_ends_while_others_store)
 {
-	lend_space space = mem_alloc(node, 16 * PAGE);
+	lend_space space = mem_alloc(node->mem, 16 * PAGE);
 	atomic_bool stop = false;
 	struct busy busy = {mem_pointer(node, space), &stop};
 	pthread_t thread;
@@ -183,13 +183,13 @@ NET(a_seal_ends_while_others_store)
 	}
 	atomic_store(&stop, true);
 	pthread_join(thread, NULL);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 }
 
 ALL(a_seal_of_a_part_leaves_the_rest_for_later)
 {
 	char in[8 * PAGE], *p;
-	lend_space space = mem_alloc(node, sizeof(in));
+	lend_space space = mem_alloc(node->mem, sizeof(in));
 	struct lend_ref part, whole;
 
 	p = mem_pointer(node, space);
@@ -202,7 +202,7 @@ ALL(a_seal_of_a_part_leaves_the_rest_for_later)
 	cr_assert_eq(mem_release(node->mem, &part), LEND_OK);
 	cr_assert_eq(mem_release(node->mem, &whole), LEND_OK);
 	cr_assert_eq(mem_seal(node, space, 1, sizeof(in), &part), LEND_OUT_OF_RANGE);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 }
 
 ALL(reads_and_writes_are_copies_in_their_place)
@@ -210,7 +210,7 @@ ALL(reads_and_writes_are_copies_in_their_place)
 	char in[3 * PAGE], out[3 * PAGE] = {0}, *p;
 	struct iovec put[] = {{in, 100}, {in + 100, sizeof(in) - 100}}, get = {out, sizeof(out)};
 	struct lend_op w = {.timeout = SECOND}, s = {.timeout = SECOND}, r = {.timeout = SECOND};
-	lend_space space = mem_alloc(node, sizeof(in) + 1);
+	lend_space space = mem_alloc(node->mem, sizeof(in) + 1);
 
 	p = mem_pointer(node, space);
 	mem_fill(in, sizeof(in), 5);
@@ -229,20 +229,20 @@ ALL(reads_and_writes_are_copies_in_their_place)
 	cr_assert_eq(
 	    mem_end(node->mem, &r, lend_space_read(node->mem, space, UINT64_MAX, &get, 1, &r)),
 	    LEND_OUT_OF_RANGE);
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_eq(mem_release(node->mem, &s.ref), LEND_OK);
 }
 
 ALL(when_there_is_no_pointer)
 {
-	lend_space space = mem_alloc(node, 0), full = mem_alloc(node, PAGE);
+	lend_space space = mem_alloc(node->mem, 0), full = mem_alloc(node->mem, PAGE);
 	struct lend_op op = {.timeout = SECOND * 5};
 	char byte = 1;
 	struct iovec iov = {&byte, 1};
 
 	cr_assert_null(lend_space_pointer(node->mem, space));
 	cr_assert(strstr(lend_why(), "empty"), "%s", lend_why());
-	mem_free_space(node, space);
+	mem_free_space(node->mem, space);
 	cr_assert_null(lend_space_pointer(node->mem, space));
 	cr_assert(strstr(lend_why(), "freed"), "%s", lend_why());
 	cr_assert_eq(lend_space_prefetch(node->mem, space, 0, 0, &op), -ESTALE);
@@ -254,7 +254,7 @@ ALL(when_there_is_no_pointer)
 	cr_assert(strstr(lend_why(), "wait"), "%s", lend_why());
 	cr_assert_eq(mem_end(node->mem, &op, 0), LEND_OK);
 	cr_assert_eq(mem_pointer(node, full)[0], 1);
-	mem_free_space(node, full);
+	mem_free_space(node->mem, full);
 }
 
 /* Each is served as itself, whichever of its neighbours in the address space are there. */
@@ -269,22 +269,22 @@ ALL(many_spaces)
 	mem_fill(in, sizeof(in), 13);
 	ref = mem_put(node->mem, in, sizeof(in), NULL);
 	for (int i = 0; i < N; i++) {
-		space[i] = mem_map(node, &ref);
+		space[i] = mem_map(node->mem, &ref);
 		p[i] = mem_pointer(node, space[i]);
 		p[i][PAGE] = (char)i;
 	}
 	for (int i = 0; i < N; i += 3)
-		mem_free_space(node, space[i]);
+		mem_free_space(node->mem, space[i]);
 	for (int i = 0; i < N; i++) {
 		if (i % 3 == 0) {
-			space[i] = mem_map(node, &ref);
+			space[i] = mem_map(node->mem, &ref);
 			p[i] = mem_pointer(node, space[i]);
 		}
 		cr_assert(!memcmp(p[i], in, PAGE));
 		cr_assert_eq(p[i][PAGE], i % 3 ? (char)i : in[PAGE]);
 	}
 	for (int i = 0; i < N; i++)
-		mem_free_space(node, space[i * 7 % N]);
+		mem_free_space(node->mem, space[i * 7 % N]);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
@@ -298,16 +298,16 @@ ALL(clients_share_the_pager)
 	ref = mem_put(node->mem, in, sizeof(in), NULL);
 	for (int i = 0; i < 3; i++) {
 		struct mem_node other = *node;
-		lend_space space, mine = mem_map(node, &ref);
+		lend_space space, mine = mem_map(node->mem, &ref);
 
 		mem_client_open(node, &other.ep, &other.mem);
-		space = mem_map(&other, &ref);
+		space = mem_map(other.mem, &ref);
 		cr_assert(!memcmp(mem_pointer(&other, space), in, sizeof(in)));
 		if (i)
 			cr_assert(!memcmp(mem_pointer(node, mine), in, sizeof(in)));
 		mem_client_close(other.ep, other.mem); /* its space goes with it */
 		cr_assert(!memcmp(mem_pointer(node, mine), in, sizeof(in)));
-		mem_free_space(node, mine);
+		mem_free_space(node->mem, mine);
 	}
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }

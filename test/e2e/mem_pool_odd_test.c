@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,26 +15,9 @@
 #include "e2e/mem_node.h"
 #include "sys/handover.h"
 
-#define SECOND UINT64_C(1000000000)
 enum { PAGE = 4096, LEN = 1 << 20 };
 
 static char in[LEN];
-
-static lend_space map(struct lend_mem *mem, const struct lend_ref *ref)
-{
-	struct lend_op op = {.timeout = 5 * SECOND};
-	lend_space space = {0};
-
-	cr_assert_eq(mem_end(mem, &op, lend_space_map(mem, ref, &space, &op)), LEND_OK);
-	return space;
-}
-
-static void free_space(struct lend_mem *mem, lend_space space)
-{
-	struct lend_op op = {.timeout = 5 * SECOND};
-
-	cr_assert_eq(mem_end(mem, &op, lend_space_free(mem, space, &op)), LEND_OK);
-}
 
 /* What another release, or a file that somebody cut, would look like. */
 static void play(struct mem_node *node, const struct lend_handover *msg, size_t file_len,
@@ -53,20 +35,17 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 
 	cr_assert_eq(ftruncate(file, (off_t)file_len), 0);
 	cr_assert_eq(lend_handover_listen(node->address + 4, &door), 0, "%s", lend_why());
-	pid = fork();
+	pid = mem_fork();
 	if (pid == 0) {
 		struct iovec iov = {&out, sizeof(out)};
-		char fd[CMSG_SPACE(sizeof(int))] = {0};
 		struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		while ((sock = accept(door.fd, NULL, NULL)) < 0)
 			usleep(1000);
 		if (out.version == LEND_HANDOVER_VERSION)
 			(void)lend_handover_tell(sock, &out, out.status ? -1 : file);
 		else
 			(void)sendmsg(sock, &m, 0);
-		(void)fd;
 		(void)read(sock, fd, 1);
 		_exit(0);
 	}
@@ -74,12 +53,12 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 	cr_assert_eq(lend_open(&(struct lend_config)LEND_CONFIG_INIT, &ep), 0);
 	cr_assert_eq(lend_mem_open(ep, address, &mem), 0);
 	ref = mem_put(mem, in, LEN, NULL);
-	space = map(mem, &ref);
+	space = mem_map(mem, &ref);
 	cr_assert_null(lend_space_pointer(mem, space));
 	cr_assert(strstr(lend_why(), want), "%s", lend_why());
 	cr_assert_null(strchr(lend_why(), '\n'));
 	cr_assert_eq(mem_get(mem, &ref, 0, in, LEN), LEND_OK, "explicit reads go on");
-	free_space(mem, space);
+	mem_free_space(mem, space);
 	mem_client_close(ep, mem);
 	lend_door_close(&door);
 	close(file);
@@ -125,7 +104,7 @@ Test(mem_pool_odd, a_node_that_is_none)
 	cr_assert_eq(lend_open(&(struct lend_config)LEND_CONFIG_INIT, &ep), 0);
 	cr_assert_eq(lend_mem_open(ep, address, &mem), 0);
 	ref = mem_put(mem, in, LEN, NULL);
-	space = map(mem, &ref);
+	space = mem_map(mem, &ref);
 	cr_assert_null(lend_space_pointer(mem, space));
 	cr_assert(strstr(lend_why(), "--listen pool:"), "%s", lend_why());
 	mem_client_close(ep, mem);

@@ -7,32 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
 
-#define SECOND UINT64_C(1000000000)
 enum { PAGE = 4096, LEN = 1 << 20 };
 
 static char in[LEN];
-
-static lend_space map(struct lend_mem *mem, const struct lend_ref *ref)
-{
-	struct lend_op op = {.timeout = 5 * SECOND};
-	lend_space space = {0};
-
-	cr_assert_eq(mem_end(mem, &op, lend_space_map(mem, ref, &space, &op)), LEND_OK);
-	return space;
-}
-
-static void free_space(struct lend_mem *mem, lend_space space)
-{
-	struct lend_op op = {.timeout = 5 * SECOND};
-
-	cr_assert_eq(mem_end(mem, &op, lend_space_free(mem, space, &op)), LEND_OK);
-}
 
 static const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 60 * SECOND};
 
@@ -64,7 +46,7 @@ static struct child start(act *doing)
 
 	cr_assert_eq(pipe(down), 0);
 	cr_assert_eq(pipe(up), 0);
-	c.pid = fork();
+	c.pid = mem_fork();
 	if (c.pid == 0) {
 		struct lend_config config = LEND_CONFIG_INIT;
 		struct lend_ep *ep;
@@ -73,13 +55,12 @@ static struct child start(act *doing)
 		lend_space space;
 		char text[512] = "";
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(down[1]);
 		close(up[0]);
 		if (read(down[0], text, sizeof(text)) <= 0 || lend_open(&config, &ep) < 0 ||
 		    lend_mem_open(ep, NULL, &mem) < 0 || lend_ref_parse(mem, text, &ref) < 0)
 			_exit(1);
-		space = map(mem, &ref);
+		space = mem_map(mem, &ref);
 		doing(lend_space_pointer(mem, space), up[1], down[0]);
 		mem_client_close(ep, mem);
 		_exit(0);
@@ -137,7 +118,7 @@ Test(mem_pool, many_processes_and_one_snapshot)
 		c[i] = start(reads_and_stores);
 	mem_node_start(&node, "pool", "16M", "");
 	ref = mem_put(node.mem, in, LEN, &shared);
-	mine = map(node.mem, &ref);
+	mine = mem_map(node.mem, &ref);
 	mem_stat(node.mem, &before);
 	for (int i = 0; i < 4; i++)
 		give(&node, &c[i], &ref);
@@ -150,7 +131,7 @@ Test(mem_pool, many_processes_and_one_snapshot)
 		say(c[i].to);
 	for (int i = 0; i < 4; i++)
 		end(&c[i], 0);
-	free_space(node.mem, mine);
+	mem_free_space(node.mem, mine);
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_kill(&node);
 }
@@ -260,7 +241,7 @@ Test(mem_pool, a_view_outlives_its_node)
 	mem_fill(in, LEN, 5);
 	mem_node_start(&node, "pool", "16M", "");
 	ref = mem_put(node.mem, in, LEN, NULL);
-	space = map(node.mem, &ref);
+	space = mem_map(node.mem, &ref);
 	p = lend_space_pointer(node.mem, space);
 	cr_assert(p, "%s", lend_why());
 	mem_node_restart(&node, "16M");
@@ -270,12 +251,12 @@ Test(mem_pool, a_view_outlives_its_node)
 	cr_assert_eq(status, LEND_NOT_FOUND);
 	mem_fill(in, LEN, 6);
 	anew = mem_put(node.mem, in, LEN, NULL);
-	other = map(node.mem, &anew);
+	other = mem_map(node.mem, &anew);
 	cr_assert(!memcmp(lend_space_pointer(node.mem, other), in, LEN), "%s", lend_why());
 	mem_fill(in, LEN, 5);
 	cr_assert(!memcmp(p, in, LEN));
-	free_space(node.mem, space);
-	free_space(node.mem, other);
+	mem_free_space(node.mem, space);
+	mem_free_space(node.mem, other);
 	cr_assert_eq(mem_release(node.mem, &anew), LEND_OK);
 	mem_node_stop(&node);
 }
@@ -302,12 +283,12 @@ Test(mem_pool, a_space_in_many_pieces)
 	cr_assert_eq(mem_end(node.mem, &op, lend_space_seal(node.mem, space, 0, LEN, NULL, &op)),
 		     LEND_OK);
 	ref = op.ref;
-	view = map(node.mem, &ref);
+	view = mem_map(node.mem, &ref);
 	p = lend_space_pointer(node.mem, view);
 	for (size_t i = 0; p && i < LEN; i++)
 		cr_assert_eq(p[i], i / PAGE % 2 ? 0 : in[i], "byte %zu", i);
-	free_space(node.mem, view);
-	free_space(node.mem, space);
+	mem_free_space(node.mem, view);
+	mem_free_space(node.mem, space);
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
 	mem_node_stop(&node);
 }

@@ -14,8 +14,6 @@
 #include "e2e/mem_node.h"
 #include "util/rng.h"
 
-#define SECOND UINT64_C(1000000000)
-
 static const struct lend_terms owned = {sizeof(owned), LEND_OWNED, 0, 0};
 static const struct lend_terms given = {sizeof(given), LEND_TRANSFER, 0, 600 * SECOND};
 

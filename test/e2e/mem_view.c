@@ -7,32 +7,6 @@
 
 #include "lend/stats.h"
 
-lend_space mem_map(struct mem_node *node, const struct lend_ref *ref)
-{
-	struct lend_op op = {.timeout = SECOND * 5};
-	lend_space space = {0};
-
-	cr_assert_eq(mem_end(node->mem, &op, lend_space_map(node->mem, ref, &space, &op)), LEND_OK);
-	return space;
-}
-
-lend_space mem_alloc(struct mem_node *node, uint64_t len)
-{
-	struct lend_op op = {.timeout = SECOND * 5};
-	lend_space space = {0};
-
-	cr_assert_eq(mem_end(node->mem, &op, lend_space_alloc(node->mem, len, &space, &op)),
-		     LEND_OK);
-	return space;
-}
-
-void mem_free_space(struct mem_node *node, lend_space space)
-{
-	struct lend_op op = {.timeout = SECOND * 5};
-
-	cr_assert_eq(mem_end(node->mem, &op, lend_space_free(node->mem, space, &op)), LEND_OK);
-}
-
 char *mem_pointer(struct mem_node *node, lend_space space)
 {
 	char *p = lend_space_pointer(node->mem, space);

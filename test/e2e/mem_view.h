@@ -5,35 +5,15 @@
 
 #include "e2e/mem_node.h"
 
-#define SECOND UINT64_C(1000000000)
-
 enum { PAGE = 4096 };
 
-/* A test of SUITE on one carrier: name(&node) between the start and the stop of a node. */
-#define ON(name, carrier)                                                                          \
-	Test(SUITE, name##_##carrier)                                                              \
-	{                                                                                          \
-		struct mem_node node;                                                              \
-		mem_node_start(&node, #carrier, "64M", "");                                        \
-		name(&node);                                                                       \
-		mem_node_stop(&node);                                                              \
-	}
 /* What is about fetching: a pool's pages are here. */
 #define NET(name)                                                                                  \
 	static void name(struct mem_node *node);                                                   \
 	ON(name, shm)                                                                              \
 	ON(name, udp)                                                                              \
 	static void name(struct mem_node *node)
-#define ALL(name)                                                                                  \
-	static void name(struct mem_node *node);                                                   \
-	ON(name, shm)                                                                              \
-	ON(name, udp)                                                                              \
-	ON(name, pool)                                                                             \
-	static void name(struct mem_node *node)
 
-lend_space mem_map(struct mem_node *node, const struct lend_ref *ref);
-lend_space mem_alloc(struct mem_node *node, uint64_t len);
-void mem_free_space(struct mem_node *node, lend_space space);
 char *mem_pointer(struct mem_node *node, lend_space space);
 enum lend_status mem_seal(struct mem_node *node, lend_space space, uint64_t at, uint64_t len,
 			  struct lend_ref *ref);

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include "wire/memop.h"
 #include "wire/shard.h"
 
-#define SECOND UINT64_C(1000000000)
 enum { OBJECTS = 12, LEN = 5000 };
 
 static unsigned shard_of(const struct lend_ref *ref)
@@ -132,9 +130,8 @@ static void killed(const char *carrier, const char *more, unsigned ms)
 
 	mem_node_start(&node, carrier, "12M", more);
 	cr_assert_eq(pipe(fds), 0);
-	pid = fork();
+	pid = mem_fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		put_and_wait(node.address, fds[1]);
 	}
 	close(fds[1]);
@@ -225,9 +222,8 @@ Test(mem_workers, a_process_is_gone_when_no_worker_has_it)
 
 	mem_node_start(&node, "shm", "4M", "--workers 2");
 	cr_assert_eq(pipe(there) | pipe(back), 0);
-	pid = fork();
+	pid = mem_fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		hold_and_leave(node.address, there[0], back[1]);
 	}
 	close(back[1]);
