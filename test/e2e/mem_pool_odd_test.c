@@ -46,7 +46,7 @@ static void play(struct mem_node *node, const struct lend_handover *msg, size_t 
 			(void)lend_handover_tell(sock, &out, out.status ? -1 : file);
 		else
 			(void)sendmsg(sock, &m, 0);
-		(void)read(sock, fd, 1);
+		(void)!read(sock, &sock, 1);
 		_exit(0);
 	}
 	snprintf(address, sizeof(address), "pool:%s", node->address + 4);
