@@ -53,7 +53,7 @@ static int open_stores(struct node *node, const struct mn_config *config)
 	struct lend_store_config c;
 	int rc = 0;
 
-	lend_store_config_default(&c, config->size / node->workers);
+	lend_store_config_default(&c, config->size / node->workers, LEND_MEM_PAGE);
 	lend_random(&c.node, sizeof(c.node));
 	lend_random(&c.epoch, sizeof(c.epoch));
 	lend_random(c.key, sizeof(c.key));

@@ -37,7 +37,7 @@ struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t
 	config.listen = listen;
 	config.eal = eal;
 	config.receive_budget = bytes > 64 << 20 ? bytes : 0;
-	lend_store_config_default(&node->config, bytes);
+	lend_store_config_default(&node->config, bytes, LEND_MEM_PAGE);
 	node->config.node = node->config.epoch = 1;
 	node->config.addresses = text;
 	if (lend_open(&config, &node->ep) < 0 || lend_address(node->ep, text, cap) < 0)

@@ -49,13 +49,13 @@ static void build_tree(struct app_lookup *l, bool huge)
 {
 	struct lend_store_config c;
 
-	lend_store_config_default(&c, (l->pages / 3 + 1024) << LEND_PAGE_BITS);
+	lend_store_config_default(&c, (l->pages / 3 + 1024) * LEND_MEM_PAGE, LEND_MEM_PAGE);
 	c.objects = c.holds = c.grants = c.clients = c.incarnations = c.placements = c.open = 1;
 	LEND_CHECK(lend_store_size(&c) > 0);
 	l->bytes[APP_WAY_TREE] = round_up(lend_store_size(&c));
 	l->store = lend_store_init(map(l->bytes[APP_WAY_TREE], huge), &c, NULL, 0);
-	table = (struct lend_view){.len = l->pages << LEND_PAGE_BITS};
-	table.height = lend_tree_height(table.len);
+	table = (struct lend_view){.len = l->pages * LEND_MEM_PAGE};
+	table.height = lend_tree_height(l->store, table.len);
 	for (uint64_t page = 0; page < l->pages; page += LEND_FAN) {
 		uint32_t *leaf = lend_tree_own(l->store, &table, page);
 

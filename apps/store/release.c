@@ -54,7 +54,7 @@ static void open_store(struct owner *o, uint64_t bytes)
 	struct lend_memop op = {.kind = LEND_MEMOP_HELLO};
 	struct lend_memhello hello;
 
-	lend_store_config_default(&o->config, bytes + (1 << 20));
+	lend_store_config_default(&o->config, bytes + (1 << 20), LEND_MEM_PAGE);
 	o->config.node = o->config.epoch = 1;
 	o->config.clients = o->config.incarnations = 1;
 	LEND_CHECK(lend_store_size(&o->config) > 0);

@@ -87,9 +87,11 @@ static void audit_objects(struct audit *a)
 }
 
 /* Its first byte is, and each is as the one before it. */
-static bool is_zero(const uint8_t *page)
+static bool is_zero(const struct lend_store *s, uint32_t frame)
 {
-	return page[0] == 0 && memcmp(page, page + 1, LEND_MEM_PAGE - 1) == 0;
+	const uint8_t *page = lend_page(s, frame);
+
+	return page[0] == 0 && memcmp(page, page + 1, lend_page_size(s) - 1) == 0;
 }
 
 static uint32_t resting(const struct lend_store *s, const struct lend_rest *r)
@@ -119,12 +121,12 @@ static void audit_frames(struct audit *a)
 		a->pins += f->pins;
 		if (f->refs || f->pins)
 			continue;
-		if (!is_zero(lend_page(s, i)))
+		if (!is_zero(s, i))
 			a->bad = "a free page is not zero";
 	}
 	if (resting(s, &s->young) + resting(s, &s->old) != s->young.n + s->old.n)
 		a->bad = "resting frames are miscounted";
-	if (!is_zero(s->pages))
+	if (!is_zero(s, 0))
 		a->bad = "the page of zeros is not";
 	if (used != s->frame.used || pinned != s->pinned)
 		a->bad = "frames are miscounted";

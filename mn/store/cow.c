@@ -44,7 +44,7 @@ static uint32_t writable(struct lend_store *s, uint32_t old, uint32_t from, uint
 	else
 		s->counts.pin_copies++;
 	memcpy(lend_page(s, frame), lend_page(s, old), from);
-	memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
+	memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, lend_page_size(s) - to);
 	return frame;
 }
 
@@ -78,7 +78,7 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 	lend_frame_at(s, frame)->next = 0;
 	if (old) {
 		s->counts.cow_copies += lend_frame_at(s, old)->refs > 1;
-		memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, LEND_MEM_PAGE - to);
+		memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, lend_page_size(s) - to);
 	}
 	replace(s, slot, frame);
 }
@@ -105,15 +105,15 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 		    struct lend_cursor *bytes, uint32_t *placed)
 {
 	uint64_t at = view->base + offset, end = at + len;
-	bool swap = *placed && (at & (LEND_MEM_PAGE - 1)) == 0;
+	bool swap = *placed && lend_page_rest(s, at) == 0;
 	bool late = s->dying != 0;
 	uint64_t first, last;
 	uint32_t charge;
 
 	if (len == 0)
 		return true;
-	first = at >> LEND_PAGE_BITS;
-	last = (end - 1) >> LEND_PAGE_BITS;
+	first = lend_page_at(s, at);
+	last = lend_page_at(s, end - 1);
 	/* What is let go may share pages with this view: only without it no is no. */
 	if (!fits(s, view, first, last, swap, &charge) &&
 	    !(late && fits(s, view, first, last, swap, &charge)))
@@ -124,9 +124,9 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	if (view->space) /* first, so that no restart finds more pages than are paid */
 		lend_object_at(s, view->space)->charge = charge & LEND_CHARGE_MAX;
 	while (at < end) {
-		uint32_t from = at & (LEND_MEM_PAGE - 1);
-		uint32_t to = (uint32_t)lend_min_u64(LEND_MEM_PAGE, from + (end - at));
-		uint32_t *slot = lend_tree_own(s, view, at >> LEND_PAGE_BITS);
+		uint32_t from = lend_page_rest(s, at);
+		uint32_t to = (uint32_t)lend_min_u64(lend_page_size(s), from + (end - at));
+		uint32_t *slot = lend_tree_own(s, view, lend_page_at(s, at));
 
 		if (swap)
 			put_placed(s, slot, to, placed);

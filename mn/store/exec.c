@@ -164,7 +164,7 @@ static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation
 	struct lend_memhello h = {
 	    .node = s->config.node,
 	    .epoch = s->config.epoch,
-	    .page = LEND_MEM_PAGE,
+	    .page = s->config.page,
 	    .lease = s->config.lease,
 	    .open = s->config.open,
 	    .shard = (uint8_t)s->config.shard,
@@ -316,8 +316,8 @@ void lend_store_done(struct lend_store *store, uint32_t tenant, const struct len
 		uint64_t first = (uint64_t)((const uint8_t *)seg[i].data - store->pages);
 		uint64_t end = first + seg[i].len;
 
-		LEND_CHECK(end <= ((uint64_t)store->frame.cap + 1) << LEND_PAGE_BITS);
-		for (uint64_t f = first >> LEND_PAGE_BITS; f << LEND_PAGE_BITS < end; f++) {
+		LEND_CHECK(end <= ((uint64_t)store->frame.cap + 1) << store->page_bits);
+		for (uint64_t f = lend_page_at(store, first); f << store->page_bits < end; f++) {
 			if (!f)
 				continue;
 			lend_frame_unpin(store, (uint32_t)f);

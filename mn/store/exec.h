@@ -25,7 +25,8 @@
 struct lend_store;
 
 struct lend_store_config {
-	uint32_t pages;        /* of LEND_MEM_PAGE that can be used, 1 .. 2^24 */
+	uint32_t pages;        /* that can be used, 1 .. 2^24 */
+	uint32_t page;         /* bytes of one: a power of two, LEND_MEM_PAGE .. _MAX */
 	uint32_t objects;      /* snapshots and spaces, 1 .. 2^24 - 1 */
 	uint32_t holds;        /* 1 .. 2^24 - 1 */
 	uint32_t grants;       /* 1 .. 2^24 - 1 */
@@ -44,15 +45,16 @@ struct lend_store_config {
 	uint8_t key[16];        /* random: signs references */
 	const char *addresses;  /* told in HELLO; copied; NULL: none */
 };
-/* Sizes for so many bytes of pages, with room for small objects; node, epoch, key stay to be set.
+/* Sizes for so many bytes in pages of this size, with room for small objects; node, epoch, key stay
+ * to be set.
  */
-void lend_store_config_default(struct lend_store_config *config, uint64_t bytes);
+void lend_store_config_default(struct lend_store_config *config, uint64_t bytes, uint32_t page);
 
 /* Bytes of the arena, or 0 if the config is not valid; bytes of the pages' block. */
 size_t lend_store_size(const struct lend_store_config *config);
 size_t lend_store_pages_size(const struct lend_store_config *config);
-/* Builds a store in mem (cache-line aligned). pages is page aligned and all zero; both stay the
- * caller's and live as long as the store. */
+/* Builds a store in mem (cache-line aligned). pages is aligned to 4 KiB at least and all zero; both
+ * stay the caller's and live as long as the store. */
 struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,
 				   lend_ns now);
 /* What a tenant may keep; all ones: no limit. It holds for what comes: nothing is taken away. */

@@ -9,13 +9,13 @@
 #endif
 
 /* Streaming stores: a freed page is not read soon, and what lies in the cache may stay there. */
-static void zero_page(uint8_t *page)
+static void zero_page(uint8_t *page, uint32_t size)
 {
 #ifdef __SSE2__
 	__m128i *at = (__m128i *)(void *)page;
 	const __m128i zero = _mm_setzero_si128();
 
-	for (uint32_t i = 0; i < LEND_MEM_PAGE / sizeof(*at); i += 4) {
+	for (uint32_t i = 0; i < size / sizeof(*at); i += 4) {
 		_mm_stream_si128(at + i, zero);
 		_mm_stream_si128(at + i + 1, zero);
 		_mm_stream_si128(at + i + 2, zero);
@@ -23,7 +23,7 @@ static void zero_page(uint8_t *page)
 	}
 	_mm_sfence();
 #else
-	memset(page, 0, LEND_MEM_PAGE);
+	memset(page, 0, size);
 #endif
 }
 
@@ -58,7 +58,7 @@ static void rest(struct lend_store *s, uint32_t frame)
 static void give(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
-	zero_page(lend_page(s, frame));
+	zero_page(lend_page(s, frame), lend_page_size(s));
 	if (s->config.quarantine)
 		rest(s, frame);
 	else
@@ -93,8 +93,8 @@ void lend_frame_wipe(struct lend_store *s, uint32_t frame)
 {
 	uint8_t *page = lend_page(s, frame);
 
-	if (page[0] || memcmp(page, page + 1, LEND_MEM_PAGE - 1))
-		zero_page(page);
+	if (page[0] || memcmp(page, page + 1, lend_page_size(s) - 1))
+		zero_page(page, lend_page_size(s));
 }
 
 void lend_frame_pin(struct lend_store *s, uint32_t frame)

@@ -170,12 +170,12 @@ uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t pag
 	if (!lien)
 		return lend_memview_encode(&v, at);
 	v.lien = (struct lend_memspace){lien, s->config.epoch, o->serial};
-	v.base = view.base & (LEND_MEM_PAGE - 1);
-	v.pages = (v.base + view.len + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS;
+	v.base = lend_page_rest(s, view.base);
+	v.pages = lend_pages_of(s, v.base + view.len);
 	if (page >= v.pages)
 		return lend_memview_encode(&v, at);
 	end = lend_min_u64(v.pages, page + max);
-	first = view.base >> LEND_PAGE_BITS;
+	first = lend_page_at(s, view.base);
 	for (uint64_t i = first + page; i < first + end; i++) {
 		if (!(i & (LEND_FAN - 1)) || i == first + page)
 			leaf = lend_tree_leaf(s, &view, i);

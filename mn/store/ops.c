@@ -45,7 +45,7 @@ static void make_snapshot(struct lend_step *t, const struct lend_view *view)
 enum lend_mem_status lend_op_put(struct lend_step *t)
 {
 	struct lend_view view = {.len = t->op->len,
-				 .height = lend_tree_height(t->op->len),
+				 .height = lend_tree_height(t->s, t->op->len),
 				 .limit = lend_tenant_limit(t->s, tenant_of(t), 0)};
 
 	if (!lend_object_room(t->s) || !lend_terms_room(t, false) ||
@@ -64,12 +64,12 @@ static enum lend_mem_status emit(struct lend_step *t, const struct lend_view *vi
 	uint64_t at = view->base + offset;
 	uint64_t left = len;
 
-	if (!lend_tenant_pin_room(t->s, tenant_of(t), (len + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS))
+	if (!lend_tenant_pin_room(t->s, tenant_of(t), lend_pages_of(t->s, len)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	while (left > 0) {
-		uint32_t frame = lend_tree_frame(t->s, view, at >> LEND_PAGE_BITS);
-		uint32_t from = at & (LEND_MEM_PAGE - 1);
-		uint64_t n = lend_min_u64(left, LEND_MEM_PAGE - from);
+		uint32_t frame = lend_tree_frame(t->s, view, lend_page_at(t->s, at));
+		uint32_t from = lend_page_rest(t->s, at);
+		uint64_t n = lend_min_u64(left, lend_page_size(t->s) - from);
 		uint8_t *data = lend_page(t->s, frame) + from;
 
 		if (frame)
@@ -108,7 +108,7 @@ enum lend_mem_status lend_op_alloc(struct lend_step *t)
 		return LEND_MEM_OUT_OF_RANGE;
 	if (!lend_object_room(t->s) || !lend_tenant_room(t->s, tenant_of(t), 0, 1))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
-	view.height = lend_tree_height(view.len);
+	view.height = lend_tree_height(t->s, view.len);
 	record_object(t, lend_space_make(t->s, &view, t->client));
 	return LEND_MEM_OK;
 }

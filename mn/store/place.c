@@ -6,14 +6,11 @@
 #include "mn/store/space.h"
 #include "mn/store/tenant.h"
 #include "mn/store/tree.h"
+#include "util/bits.h"
 #include "util/check.h"
 
-static uint32_t pages_of(uint64_t len)
-{
-	return (uint32_t)((len + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS);
-}
-
-/* Whether these bytes can become pages as they are. */
+/* Whether these bytes can become pages as they are. The last page of a write gets what it leaves of
+ * the old one: no more than was spared. */
 static bool is_wanted(const struct lend_store *s, uint32_t client, const struct lend_memop *op)
 {
 	uint32_t i;
@@ -23,10 +20,12 @@ static bool is_wanted(const struct lend_store *s, uint32_t client, const struct 
 		return false;
 	if (op->kind == LEND_MEMOP_PUT)
 		return true;
+	if (op->len < lend_page_size(s))
+		return false;
 	i = op->kind == LEND_MEMOP_WRITE ? lend_op_space(s, client, &op->space) : 0;
 	view = lend_object_view(s, i);
 	return i && op->offset <= view.len && op->len <= view.len - op->offset &&
-	       (view.base + op->offset) % LEND_MEM_PAGE == 0;
+	       lend_page_rest(s, view.base + op->offset) == 0;
 }
 
 uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,
@@ -34,25 +33,28 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 			  uint32_t *segs, uint32_t *fixed)
 {
 	struct lend_memop op;
-	uint32_t client, placement, *link;
-	uint64_t left;
+	uint32_t client, placement, tenant, *link;
+	uint64_t left, pages;
 
 	if (lend_memop_decode(head, n, len, &op) != LEND_MEM_OK)
 		return 0;
 	client = lend_client_find(store, incarnation, op.client, op.life);
-	if (!client || !is_wanted(store, client, &op) ||
-	    pages_of(op.len) > lend_tenant_limit(store, lend_client_at(store, client)->tenant, 0) ||
-	    !lend_tree_room(store, 0, pages_of(op.len)) || !lend_table_room(&store->placement))
+	if (!client || !is_wanted(store, client, &op))
+		return 0;
+	pages = lend_pages_of(store, op.len);
+	tenant = lend_client_at(store, client)->tenant;
+	if (pages > lend_tenant_limit(store, tenant, 0) || !lend_tree_room(store, 0, pages) ||
+	    !lend_table_room(&store->placement))
 		return 0;
 	LEND_TAKE(store, placement, placement);
 	LEND_CHECK(placement);
-	lend_placement_at(store, placement)->n = pages_of(op.len);
-	lend_placement_at(store, placement)->tenant = lend_client_at(store, client)->tenant;
-	lend_tenant_at(store, lend_client_at(store, client)->tenant)->use.pages += pages_of(op.len);
+	lend_placement_at(store, placement)->n = (uint32_t)pages;
+	lend_placement_at(store, placement)->tenant = tenant;
+	lend_tenant_at(store, tenant)->use.pages += pages;
 	link = &lend_placement_at(store, placement)->first;
 	*segs = 0;
 	for (left = op.len; left > 0;) {
-		uint64_t part = left < LEND_MEM_PAGE ? left : LEND_MEM_PAGE;
+		uint64_t part = lend_min_u64(left, lend_page_size(store));
 
 		*link = lend_frame_take(store);
 		lend_seg_add(seg, segs, lend_page(store, *link), part);
@@ -96,7 +98,7 @@ uint32_t lend_place_take(struct lend_store *s, uint32_t placement, const struct 
 {
 	uint32_t n = lend_placement_at(s, placement)->n;
 	uint32_t first = end(s, placement);
-	bool fits = status == LEND_MEM_OK && pages_of(op->len) == n &&
+	bool fits = status == LEND_MEM_OK && lend_pages_of(s, op->len) == n &&
 		    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_WRITE);
 
 	if (fits)

@@ -15,7 +15,6 @@ uint64_t lend_store_layout(void)
 {
 	const uint64_t facts[] = {
 	    LAYOUT_VERSION,
-	    LEND_MEM_PAGE,
 	    LEND_FAN,
 	    sizeof(struct lend_store),
 	    sizeof(struct lend_memstats),
@@ -71,6 +70,8 @@ const char *lend_store_mismatch(const void *mem, size_t len, const struct lend_s
 
 	if (len < sizeof(*s) || s->layout != lend_store_layout())
 		return "another version of this program wrote it";
+	if (s->config.page != config->page)
+		return "its pages had another size";
 	if (len < lend_store_size(config) || !is_laid_out(s, config))
 		return "it was of another size, or for another number of clients";
 	if (config->shard != s->config.shard || config->shards != s->config.shards ||

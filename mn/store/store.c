@@ -6,13 +6,14 @@
 #include "mn/store/undo.h"
 #include "util/bits.h"
 
-void lend_store_config_default(struct lend_store_config *config, uint64_t bytes)
+void lend_store_config_default(struct lend_store_config *config, uint64_t bytes, uint32_t page)
 {
-	uint64_t pages = lend_max_u64(1, lend_min_u64(bytes / LEND_MEM_PAGE, 1u << 24));
+	uint64_t pages = lend_max_u64(1, lend_min_u64(bytes / page, 1u << 24));
 	uint32_t objects = (uint32_t)lend_max_u64(1024, lend_min_u64(pages * 2, 1u << 20));
 
 	*config = (struct lend_store_config){
 	    .pages = (uint32_t)pages,
+	    .page = page,
 	    .objects = objects,
 	    .holds = objects * 2,
 	    .grants = objects,
@@ -45,7 +46,8 @@ static uint32_t text_len(const char *text)
 
 static bool is_valid(const struct lend_store_config *c)
 {
-	return in(c->pages, 1, 1u << 24) && in(c->objects, 1, (1u << 24) - 1) &&
+	return in(c->pages, 1, 1u << 24) && in(c->page, LEND_MEM_PAGE, LEND_MEM_PAGE_MAX) &&
+	       lend_is_pow2(c->page) && in(c->objects, 1, (1u << 24) - 1) &&
 	       in(c->holds, 1, (1u << 24) - 1) && in(c->grants, 1, (1u << 24) - 1) &&
 	       in(c->clients, 1, (1u << 16) - 1) && in(c->incarnations, 1, 1u << 16) &&
 	       in(c->placements, 1, 4096) && c->tenants <= LEND_TENANT_MASK + 1 &&
@@ -85,6 +87,7 @@ void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
 	uint32_t nodes = c->pages / 16 + lend_min_u32(c->objects, c->pages) / 4 + 256;
 	uint64_t size = lend_align_up(sizeof(*s), 64);
 
+	s->page_bits = (uint32_t)__builtin_ctz(c->page);
 	s->hold_mask = buckets(c->holds) - 1;
 	s->client_mask = buckets(c->clients) - 1;
 	add_table(&size, &s->frame, c->pages, sizeof(struct lend_frame));
@@ -120,7 +123,7 @@ size_t lend_store_size(const struct lend_store_config *config)
 
 size_t lend_store_pages_size(const struct lend_store_config *config)
 {
-	return ((size_t)config->pages + 1) << LEND_PAGE_BITS;
+	return ((size_t)config->pages + 1) * config->page;
 }
 
 struct lend_store *lend_store_init(void *mem, const struct lend_store_config *config, void *pages,

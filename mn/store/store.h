@@ -12,7 +12,7 @@
 #include "mn/store/exec.h"
 
 enum { LEND_LEVEL_BITS = 3, LEND_LEVEL_MASK = 7 };
-enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5, LEND_PAGE_BITS = 12 };
+enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5 };
 
 /* A page of bytes. Free when refs and pins are zero, and then its bytes are zero. Frame 0 is the
  * page of zeros that unwritten parts of a space read as. */
@@ -159,9 +159,10 @@ struct lend_table {
 struct lend_store {
 	uint64_t layout; /* these are not part of the state: see recover.c */
 	uint8_t *pages;
-	struct lend_memstats counts; /* what only grows; the rest is filled in by stats() */
-	uint32_t spade;              /* nodes that this operation may still reap */
-	uint32_t undo_n;             /* words noted by this operation; see undo.h */
+	uint32_t page_bits, zero_bits; /* a page is 2^page_bits bytes */
+	struct lend_memstats counts;   /* what only grows; the rest is filled in by stats() */
+	uint32_t spade;                /* nodes that this operation may still reap */
+	uint32_t undo_n;               /* words noted by this operation; see undo.h */
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;
@@ -227,7 +228,25 @@ static inline uint32_t *lend_node_refs(const struct lend_store *s, uint32_t i)
 }
 static inline uint8_t *lend_page(const struct lend_store *s, uint32_t frame)
 {
-	return s->pages + ((uint64_t)frame << LEND_PAGE_BITS);
+	return s->pages + ((uint64_t)frame << s->page_bits);
+}
+static inline uint32_t lend_page_size(const struct lend_store *s)
+{
+	return UINT32_C(1) << s->page_bits;
+}
+/* The page that a byte of a view is in, and its place there. */
+static inline uint64_t lend_page_at(const struct lend_store *s, uint64_t at)
+{
+	return at >> s->page_bits;
+}
+static inline uint32_t lend_page_rest(const struct lend_store *s, uint64_t at)
+{
+	return (uint32_t)at & (lend_page_size(s) - 1);
+}
+/* Pages that so many bytes need. */
+static inline uint64_t lend_pages_of(const struct lend_store *s, uint64_t len)
+{
+	return (len + lend_page_size(s) - 1) >> s->page_bits;
 }
 static inline uint32_t lend_table_room(const struct lend_table *t)
 {

@@ -38,8 +38,8 @@ bool lend_tenant_pin_room(struct lend_store *s, uint32_t tenant, uint64_t pages)
 
 uint32_t lend_charge_of(const struct lend_store *s, const struct lend_view *view, uint64_t pages)
 {
-	uint64_t from = view->base & (LEND_MEM_PAGE - 1);
-	uint64_t span = view->len ? ((from + view->len - 1) >> LEND_PAGE_BITS) + 1 : 0;
+	uint64_t from = lend_page_rest(s, view->base);
+	uint64_t span = view->len ? lend_pages_of(s, from + view->len) : 0;
 
 	return (uint32_t)lend_min_u64(lend_min_u64(pages, span),
 				      lend_min_u64(s->config.pages, LEND_CHARGE_MAX));

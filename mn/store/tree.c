@@ -17,9 +17,9 @@ static uint64_t span(uint32_t level)
 	return UINT64_C(1) << (LEND_FAN_BITS * level);
 }
 
-uint32_t lend_tree_height(uint64_t end)
+uint32_t lend_tree_height(const struct lend_store *s, uint64_t end)
 {
-	uint64_t pages = (end + LEND_MEM_PAGE - 1) >> LEND_PAGE_BITS;
+	uint64_t pages = lend_pages_of(s, end);
 	uint32_t height = 0;
 
 	while (span(height) < pages)
@@ -156,11 +156,11 @@ bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_
 		     uint64_t len, struct lend_view *out)
 {
 	uint64_t start = view->base + offset;
-	uint64_t first = start >> LEND_PAGE_BITS;
+	uint64_t first = lend_page_at(s, start);
 	uint64_t last;
 	uint32_t id = view->root, level = view->height;
 
-	*out = (struct lend_view){.base = start & (LEND_MEM_PAGE - 1), .len = len};
+	*out = (struct lend_view){.base = lend_page_rest(s, start), .len = len};
 	if (len == 0)
 		return true;
 	if (len == view->len) { /* no page outside of it to leave out */
@@ -170,14 +170,14 @@ bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_
 	}
 	if (!lend_tree_room(s, 2 * level, 0))
 		return false;
-	last = (start + len - 1) >> LEND_PAGE_BITS;
+	last = lend_page_at(s, start + len - 1);
 	while (level > 0 && first / span(level - 1) == last / span(level - 1)) {
 		id = id ? lend_node_at(s, id)->child[first / span(level - 1)] : 0;
 		level--;
 		first %= span(level);
 		last %= span(level);
 	}
-	out->base += first << LEND_PAGE_BITS;
+	out->base += first << s->page_bits;
 	out->height = level;
 	out->root = trim(s, id, level, first, last);
 	return true;

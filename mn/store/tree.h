@@ -12,7 +12,7 @@
 #include "mn/store/store.h"
 
 /* The height of a tree for bytes [0, end), and the page after the last one of a view. */
-uint32_t lend_tree_height(uint64_t end);
+uint32_t lend_tree_height(const struct lend_store *s, uint64_t end);
 /* The frames of the 64 pages around a page; NULL: zeros. Of a tree of one page that one alone. */
 const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_view *view,
 			       uint64_t page);

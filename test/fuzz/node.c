@@ -14,7 +14,7 @@ static void make_fresh(void)
 {
 	struct lend_store_config config;
 
-	lend_store_config_default(&config, (uint64_t)NODE_PAGES * LEND_MEM_PAGE);
+	lend_store_config_default(&config, (uint64_t)NODE_PAGES * LEND_MEM_PAGE, LEND_MEM_PAGE);
 	config.objects = 24;
 	config.holds = 20;
 	config.grants = 12;
@@ -309,7 +309,7 @@ static void look(const struct lend_store_out *out)
 		const volatile uint8_t *at = out->seg[i].data;
 		bool in_pages = (const uint8_t *)at >= pages &&
 				(const uint8_t *)at + out->seg[i].len <=
-				    pages + ((size_t)(NODE_PAGES + 1) << LEND_PAGE_BITS);
+				    pages + (size_t)(NODE_PAGES + 1) * LEND_MEM_PAGE;
 
 		sum += out->seg[i].len;
 		FUZZ_CHECK(in_pages || (!out->pinned && out->seg[i].data == out->head),

@@ -24,7 +24,7 @@ int nth_node_open(struct lend_ep *ep, struct nth_node **out)
 	if (!node)
 		return lend_fail(ENOMEM, "no memory for a node: of the test");
 	*out = node;
-	lend_store_config_default(&c, 4 << 20);
+	lend_store_config_default(&c, 4 << 20, LEND_MEM_PAGE);
 	c.node = c.epoch = 1;
 	c.clients = 4;
 	rc = lend_heap_map(&node->arena, lend_store_size(&c));

@@ -74,8 +74,7 @@ static uint64_t bytes_of(const struct lend_store *s, uint32_t object)
 	uint64_t end = v.base + v.len;
 
 	for (uint64_t at = 0; at < end; at += LEND_MEM_PAGE)
-		memcpy(all + at, lend_page(s, frame_of(s, &v, at >> LEND_PAGE_BITS)),
-		       LEND_MEM_PAGE);
+		memcpy(all + at, lend_page(s, frame_of(s, &v, at / LEND_MEM_PAGE)), LEND_MEM_PAGE);
 	if (lend_object_at(s, object)->serial == torn_serial)
 		memset(all + v.base + torn_from, 0, torn_to - torn_from);
 	return mix(1, all + v.base, v.len);

@@ -49,7 +49,7 @@ static void open_store(struct fates *f)
 {
 	struct lend_store_config c;
 
-	lend_store_config_default(&c, PAGES * LEND_MEM_PAGE);
+	lend_store_config_default(&c, PAGES * LEND_MEM_PAGE, LEND_MEM_PAGE);
 	c.pages = PAGES;
 	c.objects = c.holds = c.grants = c.clients = c.incarnations = 4;
 	c.placements = 1;

@@ -16,6 +16,7 @@ void ex_mem_open(struct ex_node *n)
 	size_t size;
 
 	n->store_cfg = (struct lend_store_config){.pages = PAGES,
+						  .page = LEND_MEM_PAGE,
 						  .objects = 4,
 						  .holds = 6,
 						  .grants = 4,

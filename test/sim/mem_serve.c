@@ -34,6 +34,7 @@ static void configure(struct sim *sim, uint32_t node)
 	lend_rng_seed(&r, p->seed * 31 + node);
 	s->cfg = (struct lend_store_config){
 	    .pages = (uint32_t)p->pages,
+	    .page = LEND_MEM_PAGE,
 	    .objects = pick(&r, 8, 64, 512),
 	    .holds = pick(&r, 8, 64, 512),
 	    .grants = pick(&r, 4, 32, 256),

@@ -71,7 +71,7 @@ static struct lend_store_config good_store(void)
 {
 	struct lend_store_config c;
 
-	lend_store_config_default(&c, 1 << 20);
+	lend_store_config_default(&c, 1 << 20, LEND_MEM_PAGE);
 	c.objects = c.holds = c.grants = c.clients = c.incarnations = c.placements = 8;
 	c.open = 8;
 	c.shards = 64;

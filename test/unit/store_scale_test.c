@@ -26,7 +26,7 @@ static double cpu_ns(void)
 static void open_with(uint32_t pages, uint32_t objects)
 {
 	k = calloc(1, sizeof(*k));
-	lend_store_config_default(&k->config, (uint64_t)pages * LEND_MEM_PAGE);
+	lend_store_config_default(&k->config, (uint64_t)pages * LEND_MEM_PAGE, LEND_MEM_PAGE);
 	k->config.objects = k->config.holds = objects;
 	k->config.clients = k->config.incarnations = 1;
 	k->config.epoch = 1;

@@ -31,7 +31,7 @@ KIT struct kit *kit_open(uint32_t pages, uint32_t epoch)
 {
 	struct kit *k = calloc(1, sizeof(*k));
 
-	lend_store_config_default(&k->config, (uint64_t)pages * LEND_MEM_PAGE);
+	lend_store_config_default(&k->config, (uint64_t)pages * LEND_MEM_PAGE, LEND_MEM_PAGE);
 	k->config.objects = 2000;
 	k->config.holds = 4000;
 	k->config.grants = 2000;
