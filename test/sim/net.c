@@ -33,11 +33,10 @@ void sim_net_open(struct sim *sim)
 	n->stride = (uint32_t)lend_align_up(sim->plan.mtu + 1, 64);
 	n->byte_ps = 8000000 / (sim->plan.mbps ? sim->plan.mbps : 1);
 	n->nic = some(n->nodes, sizeof(*n->nic));
-	n->port = some(n->nodes, sizeof(*n->port));
-	n->busy = some(n->nodes, sizeof(*n->busy));
 	n->under_way = some(n->nodes, sizeof(*n->under_way));
 	for (uint32_t i = 0; i < n->nodes; i++)
-		n->nic[i].head = n->port[i].head = NET_END;
+		n->nic[i].head = NET_END;
+	net_topo_open(n);
 	n->faulty = any_fault(&sim->plan);
 	if (sim->plan.lossless)
 		n->hung = some(n->nodes, n->nodes);
@@ -63,10 +62,9 @@ void sim_net_close(struct sim *sim)
 	for (uint32_t i = 0; i < n->chunks; i++)
 		free(n->chunk[i]);
 	net_tape_close(n);
+	net_topo_close(n);
 	free(n->chunk);
 	free(n->nic);
-	free(n->port);
-	free(n->busy);
 	free(n->under_way);
 	free(n->cut);
 	free(n->hung);
@@ -201,10 +199,10 @@ static void on_port(struct sim *sim, uint32_t port, bool nic)
 			return;
 		}
 		p->head = f->next;
-		if (nic)
-			net_switch(sim, f);
-		else
+		if (!nic && port < sim->net->nodes)
 			arrive(sim, f);
+		else
+			net_switch(sim, f, nic ? NET_END : port);
 	}
 }
 
@@ -214,14 +212,14 @@ void net_launch(struct sim *sim, struct sim_flight *f)
 	uint64_t now = sim->now * 1000;
 
 	if (f->from >= sim->net->nodes) {
-		net_switch(sim, f);
+		net_switch(sim, f, NET_END);
 		return;
 	}
 	nic = &sim->net->nic[f->from];
 	f->at = (lend_max_u64(nic->free, now) + 999) / 1000;
 	nic->free = lend_max_u64(nic->free, now) + f->len * sim->net->byte_ps;
 	if (f->at <= sim->now && nic->head == NET_END)
-		net_switch(sim, f);
+		net_switch(sim, f, NET_END);
 	else
 		net_line(sim, nic, f, true);
 }

@@ -1,5 +1,5 @@
-/* net - the simulated network: links into one switch with a finite shared buffer, and every fault
- * of the plan. Node n has address n; its peer index in every core is n.
+/* net - the simulated network: links into switches with finite shared buffers, and every fault of
+ * the plan. Node n has address n; its peer index in every core is n.
  *
  * A datagram's way: sim_net_send() at the sender's link (rate, faults), the switch (shared buffer,
  * ECN), the receiver's link (rate, delay, jitter), sim_node_arrive() at the receiver's ring.
@@ -22,6 +22,9 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
 void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b);
 /* The recorder sends up to n datagrams of before once more: after a restart, say. */
 void sim_net_replay(struct sim *sim, uint32_t to, uint32_t n);
+/* A rack's link to a spine breaks or works again; known: not the link, but what the leaves believe
+ * of it. Until they know of a breach, what they send that way is lost. */
+void sim_net_link(struct sim *sim, uint32_t rack, uint32_t spine, bool works, bool known);
 /* The node died. On a lossless carrier what it sent arrives and then a hang-up does (a flight with
  * gone set, at every other node), and what is on its way to it is lost. */
 void sim_net_crash(struct sim *sim, uint32_t node);

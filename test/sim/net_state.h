@@ -18,7 +18,8 @@ enum {
 struct net_ledger {
 	uint64_t sent, copied, replayed, forged, gone; /* begun */
 	uint64_t arrived, lost;                        /* ended */
-	uint64_t dropped;                              /* of those lost: no room in the switch */
+	uint64_t dropped;                              /* of those lost: no room in a switch */
+	uint64_t cut;                                  /* likewise: no link */
 };
 
 /* A line of rate: what enters leaves in order, one after the other. Times in picoseconds, so that
@@ -26,7 +27,15 @@ struct net_ledger {
 struct net_port {
 	uint64_t free;       /* when the last byte of its queue is out */
 	uint32_t head, tail; /* flights behind it in order of time */
+	uint32_t box;        /* its switch */
+	uint32_t speed;      /* times the rate of a node's link */
 	bool busy;           /* in the switch's list */
+};
+
+/* A switch. */
+struct net_box {
+	uint32_t ports;
+	uint32_t *busy, busy_n; /* ports that had a queue when last looked at */
 };
 
 struct net_tape_entry {
@@ -51,9 +60,13 @@ struct sim_net {
 	uint32_t stride;
 	/* Links and switch. */
 	uint64_t byte_ps;
-	struct net_port *nic, *port; /* by node: into the switch, out of it */
-	uint32_t *busy, busy_n;      /* ports that had a queue when last looked at */
-	uint32_t *under_way;         /* by node: flights to it that are not free again */
+	struct net_port *nic;  /* by node: into its switch */
+	struct net_port *port; /* out of switches: to nodes first, see net_topo.c */
+	struct net_box *box;
+	uint32_t ports, boxes, racks, spines; /* racks 0: one switch */
+	uint64_t *link, *routed;              /* by rack, a bit per spine: works; is believed to */
+	uint64_t deepest[2]; /* queue to a node, between switches; as time on a node's line */
+	uint32_t *under_way; /* by node: flights to it that are not free again */
 	/* Faults. */
 	lend_ns hostile_at; /* when those that come with this datagram arrive */
 	uint32_t burst;     /* datagrams still lost of this burst */
@@ -73,10 +86,18 @@ void net_later(struct sim *sim, struct sim_flight *f, lend_ns at);
 /* Onto its sender's link. */
 void net_launch(struct sim *sim, struct sim_flight *f);
 
-/* net_switch.c: a flight reaches the switch now. */
-void net_switch(struct sim *sim, struct sim_flight *f);
+/* net_switch.c: a flight reaches a switch now, out of a port of another or (NET_END) from its
+ * sender. */
+void net_switch(struct sim *sim, struct sim_flight *f, uint32_t from);
 /* Bytes that wait for a port. */
 uint64_t net_queue(const struct sim_net *n, uint32_t port, lend_ns now);
+
+/* net_topo.c */
+void net_topo_open(struct sim_net *n);
+void net_topo_close(struct sim_net *n);
+uint32_t net_rack(const struct sim_net *n, uint32_t node);
+/* The port that a flight has to pass next; NET_END: there is no way. */
+uint32_t net_next(struct sim *sim, const struct sim_flight *f, uint32_t from);
 
 /* net_fault.c: a flight that a node sent meets the plan's faults, and is launched unless lost. */
 void net_faults(struct sim *sim, struct sim_flight *f);

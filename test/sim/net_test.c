@@ -302,3 +302,99 @@ Test(net, a_lossless_carrier_loses_nothing_and_tells_of_death)
 	cr_assert_eq(send(1, 0, 64, 0), LEND_SENT);
 	finish();
 }
+
+/* Two racks of two nodes, spines between them. */
+static struct sim_plan racks(uint64_t spines)
+{
+	struct sim_plan plan = calm();
+
+	plan.racks = 2;
+	plan.spines = spines;
+	plan.speed = 4;
+	return plan;
+}
+
+Test(net, a_rack_is_nearer_than_another)
+{
+	struct sim_plan plan = racks(2);
+	uint64_t ps = (1000 + 60) * 80;
+
+	begin(&plan);
+	send(0, 1, 1, 1000);
+	run_until(1000000);
+	cr_assert_eq(got.at, ps / 1000 + plan.delay_ns);
+	finish();
+	begin(&plan);
+	send(0, 2, 1, 1000);
+	run_until(1000000);
+	cr_assert_leq(got.at - (ps / 4 / 1000 * 2 + ps / 1000 + 3 * plan.delay_ns), 2);
+	cr_assert(sim.net->deepest[0] == ps && sim.net->deepest[1] == ps);
+	finish();
+}
+
+Test(net, spread_uses_all_spines_and_a_flow_one)
+{
+	struct sim_plan plan = racks(4);
+
+	for (plan.spread = 0; plan.spread < 2; plan.spread++) {
+		uint32_t used = 0;
+
+		begin(&plan);
+		for (uint32_t i = 1; i <= 200; i++)
+			send(0, 2, i, 1000);
+		run_until(1000000000);
+		for (uint32_t s = 0; s < 4; s++)
+			used += sim.net->port[NODES + s].free > 0;
+		cr_assert_eq(used, plan.spread ? 4 : 1, "%u spines", used);
+		if (!plan.spread)
+			cr_assert_eq(got.swaps, 0);
+		finish();
+	}
+}
+
+/* Two full lines into one that is as fast as either: half of it finds no room, or waits. */
+Test(net, a_narrow_spine_is_where_the_queue_is)
+{
+	struct sim_plan plan = racks(1);
+
+	plan.speed = 1;
+	plan.buffer_kb = 64;
+	begin(&plan);
+	for (uint32_t i = 1; i <= 200; i++) {
+		send(0, 2, 2 * i, 1000);
+		send(1, 3, 2 * i + 1, 1000);
+	}
+	run_until(1000000000);
+	cr_assert_lt(64 * 1024 - sim.net->deepest[1] / sim.net->byte_ps, 2048);
+	cr_assert_leq(sim.net->deepest[0], (1000 + 60) * 80 + 1000, "no queue behind it");
+	cr_assert_eq(got.genuine + sim.net->ledger.dropped, 400);
+	finish();
+}
+
+Test(net, a_broken_link_loses_until_it_is_known)
+{
+	struct sim_plan plan = racks(2);
+
+	plan.spread = 1;
+	begin(&plan);
+	sim_net_link(&sim, 1, 0, false, false); /* the far end: what goes up there is lost later */
+	for (uint32_t i = 1; i <= 1000; i++) {
+		send(0, 2, i, 64);
+		run_until(sim.now + 100);
+	}
+	run_until(sim.now + 100000);
+	cr_assert(got.genuine > 400 && got.genuine + sim.net->ledger.cut == 1000);
+	sim_net_link(&sim, 1, 0, false, true);
+	for (uint32_t i = 1; i <= 1000; i++)
+		send(2, 1, i, 64);
+	run_until(sim.now + 1000000);
+	cr_assert_eq(sim.net->ledger.cut + got.genuine, 2000, "nothing more is lost");
+	cr_assert_geq(got.genuine, 1400);
+	sim_net_link(&sim, 1, 1, false, true); /* none is left */
+	send(0, 2, 1, 64);
+	sim_net_link(&sim, 1, 0, true, true);
+	sim_net_link(&sim, 1, 0, true, false);
+	send(0, 2, 5000, 64);
+	finish();
+	cr_assert_eq(got.times[5000], 1);
+}

@@ -59,6 +59,10 @@
 	X(buffer_kb, 4096, "shared by the ports of the switch")                                    \
 	X(share, 0, "eighths of what is free of it that one port may hold; 0: all")                \
 	X(mark_kb, 0, "a longer queue marks ECN; 0: never")                                        \
+	X(racks, 0, "leaf switches that the nodes stand behind; 0: one switch")                    \
+	X(spines, 0, "switches that join the leaves")                                              \
+	X(speed, 1, "of the links between switches, times a node's")                               \
+	X(spread, 0, "spines are drawn for each datagram; 0: for each pair of nodes")              \
 	X(loss_ppm, 0, "datagrams lost")                                                           \
 	X(loss_mask, 0, "bit i: the i-th datagram of the run is lost")                             \
 	X(burst_ppm, 0, "datagrams with which a burst of loss begins")                             \

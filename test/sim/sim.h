@@ -40,6 +40,7 @@ enum sim_stream {
 	SIM_RNG_PARTITION,
 	SIM_RNG_CRASH,
 	SIM_RNG_PAUSE,
+	SIM_RNG_ROUTE,
 	SIM_STREAMS,
 };
 
