@@ -7,7 +7,7 @@
  *
  * Handles (session, request) are values with a generation: a stale one gives -ESTALE, never harm.
  * Operations live in the caller's own memory: zero what is not set, embed them, no allocation per
- * call. From any thread: lend_reply(), lend_request_left(), lend_request_cancelled(), lend_stop().
+ * call. From any thread: lend_reply(), lend_request_left(), _priority(), _cancelled(), lend_stop().
  * All else: the endpoint's thread, and not from inside a turn of the same endpoint where -EDEADLK
  * is listed.
  */
@@ -57,6 +57,16 @@ enum lend_status {
 /* Did the handler run? Exact for every call that ends, and honest where it cannot be known. */
 enum lend_ran { LEND_RAN_NO, LEND_RAN_YES, LEND_RAN_MAYBE };
 
+/* A call's priority: what is more urgent is sent first, served first by LEND_SLOW handlers, and
+ * marked so for networks that look (see src/io/README.md). So that nothing starves, a priority that
+ * waits gets one thirty-second of what it and those above it send. */
+enum { LEND_URGENT = 1, LEND_NORMAL = 4, LEND_BULK = 8 };
+
+/* Which of two calls of one priority goes first: with least left to send; with the earlier
+ * deadline; or, without a look at priorities, as they come. LEND_SLOW handlers of one priority
+ * begin by deadline with LEND_EARLIEST_FIRST, else as requests came. */
+enum lend_schedule { LEND_SHORTEST_FIRST, LEND_EARLIEST_FIRST, LEND_AS_THEY_COME };
+
 /* What an endpoint is made of. Begin with LEND_CONFIG_INIT; every field may stay zero. */
 struct lend_config {
 	uint32_t size;     /* sizeof(struct lend_config): later fields read as zero */
@@ -88,6 +98,7 @@ struct lend_config {
 	/* Bytes kept of each datagram; the first 256 hold every field. 0: $LEND_CAPTURE_SNAP, else
 	 * all. */
 	uint32_t capture_snap;
+	uint32_t schedule; /* enum lend_schedule */
 };
 #define LEND_CONFIG_INIT                                                                           \
 	{                                                                                          \
@@ -159,7 +170,8 @@ struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, voi
 /* Serving. A handler runs inside a turn and answers then or later, once, with lend_reply(). The
  * request's bytes (never NULL, len may be 0) are lent until it returns, unless it takes them. With
  * LEND_SLOW it runs in a worker thread on memory of its own, and may wait for calls on
- * lend_request_ep(). */
+ * lend_request_ep(). A request whose deadline has passed, or that was cancelled while it waited for
+ * a worker, is not run. */
 typedef void lend_handler(lend_request request, const struct lend_buf *bytes, void *arg);
 enum { LEND_SLOW = 1 };
 /* Serves a method from now on; a second call replaces the first, handler NULL ends it
@@ -178,6 +190,8 @@ struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request);
 lend_session lend_request_session(struct lend_ep *ep, lend_request request);
 /* Nanoseconds until its deadline; LEND_NEVER: none; 0: past, or answered. From any thread. */
 lend_ns lend_request_left(struct lend_ep *ep, lend_request request);
+/* Its priority, 1 .. 8; 0: it was answered. From any thread. */
+unsigned lend_request_priority(struct lend_ep *ep, lend_request request);
 /* The caller no longer waits, or it was answered. From any thread. */
 bool lend_request_cancelled(struct lend_ep *ep, lend_request request);
 /* The endpoint to make nested calls on: in a LEND_SLOW handler the worker's own, which lives until
@@ -225,7 +239,7 @@ void lend_disconnect(struct lend_ep *ep, lend_session session);
 /* One call, in the caller's memory from lend_call_start() until its done has begun. */
 struct lend_call {
 	uint32_t method;
-	uint8_t priority; /* 0: the parent's, or normal; 1 most urgent .. 8 bulk */
+	uint8_t priority; /* 0: the parent's, or LEND_NORMAL; 1 .. 8. The reply has it, too */
 	lend_ns timeout;  /* 0: the parent's time left, or the endpoint's default; LEND_NEVER */
 	/* The request this call serves: it ends no later, and is cancelled with it. id 0: none. */
 	lend_request parent;
@@ -246,7 +260,7 @@ struct lend_call {
 };
 /* 0; else nothing is taken and done will not run: -EAGAIN (no free slot: wait for one to end),
  * -EMSGSIZE (longer than the peer takes), -ESTALE (session or parent), -EALREADY (this call is
- * under way), -EINVAL (a buffer is in use), -ENOMEM. */
+ * under way), -EINVAL (a buffer is in use, no such priority), -ENOMEM. */
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call);
 /* Ends it with LEND_CANCELLED unless it has ended; done still runs, once, in the next turn. */
 void lend_call_cancel(struct lend_ep *ep, struct lend_call *call);

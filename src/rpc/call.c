@@ -8,7 +8,7 @@
 #include "sys/why.h"
 #include "util/check.h"
 
-enum { CLASS_NORMAL = 3, MESSAGE_MAX = 1 << 30 };
+enum { MESSAGE_MAX = 1 << 30 };
 
 /* Takes a call's buffers: their handles stay in priv.core until the core has the call. */
 static int prepare(struct lend_ep *ep, struct lend_call_priv *p)
@@ -109,7 +109,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 {
 	struct lend_session_rec *s = lend_sessions_find(ep, session);
 	struct lend_call_priv *p = lend_call_priv(call);
-	uint8_t class = call->priority ? (uint8_t)((call->priority - 1) & 7) : CLASS_NORMAL;
+	uint8_t class = (uint8_t)((call->priority ? call->priority : LEND_NORMAL) - 1);
 	lend_ns now = lend_ep_now(ep), after = call->timeout ? call->timeout : ep->config.timeout;
 	int rc = 0;
 
@@ -118,6 +118,9 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	if (p->flags & LEND_CALL_BUSY)
 		return lend_fail(EALREADY,
 				 "this call is under way: wait for its done, or zero a new one");
+	if (call->priority > LEND_BULK)
+		return lend_fail(EINVAL, "priority %u: write 1 (most urgent) to 8 (bulk), or 0",
+				 call->priority);
 	*p = (struct lend_call_priv){.flags = LEND_CALL_BUSY,
 				     .request = call->request,
 				     .landing = call->reply,

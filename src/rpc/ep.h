@@ -3,7 +3,7 @@
  *   rpc.c   opens, closes, carriers        session.c  sessions and connecting
  *   loop.c  one turn                       call.c     calls made here
  *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
- *   worker.c  threads of slow handlers     family.c   calls that serve a request
+ *   worker.c, jobs.c  slow handlers        family.c   calls that serve a request
  *   bufs.c, msg.c, method.c, stats.c, secret.c
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
@@ -64,6 +64,13 @@ struct lend_session_rec {
 	uint32_t waiting;
 };
 
+/* A place among the jobs that wait for a worker. */
+struct lend_job {
+	struct lend_req *left, *right; /* of the heap */
+	lend_ns due;                   /* 0 where deadlines do not count */
+	uint64_t number;               /* as they came */
+};
+
 /* A request being served; its index is the core's, its handle the public one. */
 struct lend_req {
 	_Atomic uint64_t id;        /* any; 0: free */
@@ -77,7 +84,7 @@ struct lend_req {
 	uint32_t method;
 	uint8_t class;
 	bool slow;             /* a worker has it: bytes are the worker's to give */
-	struct lend_req *next; /* in the workers' queue */
+	struct lend_job job;   /* in the workers' queue */
 	lend_handler *handler; /* slow: what to run */
 	void *arg;
 };
@@ -223,6 +230,9 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_answers(struct lend_ep *ep);
 struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
+/* From a worker: its caller waits no more, or not long enough, and its handler does not run. */
+bool lend_serve_expired(const struct lend_req *req, lend_ns now);
+void lend_serve_drop(struct lend_ep *ep, lend_request request);
 
 /* worker.c */
 int lend_workers_need(struct lend_ep *ep);

@@ -188,6 +188,9 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 	c->dead = c->dead ? c->dead : UINT64_C(5000000000);
 	c->memory_max =
 	    c->memory_max ? c->memory_max : 512 * MIB + 4 * c->message_max + 2 * c->receive_budget;
+	if (c->schedule > LEND_AS_THEY_COME)
+		return lend_fail(EINVAL, "config.schedule: %u is none of enum lend_schedule",
+				 c->schedule);
 	if (c->sessions > 1u << 20 || c->calls > 1024 || c->message_max > 1024 * MIB)
 		return lend_fail(EINVAL,
 				 "config: sessions at most 1048576, calls 1024, message_max 1 GiB");

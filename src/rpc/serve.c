@@ -105,6 +105,17 @@ static int answer_from_afar(struct lend_ep *ep, lend_request request, enum lend_
 	return 0;
 }
 
+void lend_serve_drop(struct lend_ep *ep, lend_request request)
+{
+	(void)answer_from_afar(ep, request, LEND_DEADLINE_EXCEEDED | LEND_REPLY_NOT_RUN, NULL);
+}
+
+bool lend_serve_expired(const struct lend_req *req, lend_ns now)
+{
+	return atomic_load_explicit(&req->cancelled, memory_order_relaxed) ||
+	       atomic_load_explicit(&req->deadline, memory_order_relaxed) <= now;
+}
+
 void lend_serve_answers(struct lend_ep *ep)
 {
 	struct lend_answer *note =
@@ -208,6 +219,10 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	ep->stats.requests++;
 	if (!method || !method->handler || ep->closing) {
 		refuse(ep, req, request, ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED);
+		return;
+	}
+	if (lend_serve_expired(req, ep->now)) {
+		refuse(ep, req, request, LEND_DEADLINE_EXCEEDED);
 		return;
 	}
 	if (!(method->flags & LEND_SLOW)) {
@@ -325,6 +340,13 @@ lend_ns lend_request_left(struct lend_ep *ep, lend_request request)
 		return deadline;
 	now = lend_clock_now();
 	return deadline > now ? deadline - now : 0;
+}
+
+unsigned lend_request_priority(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	return req ? req->class + 1u : 0;
 }
 
 bool lend_request_cancelled(struct lend_ep *ep, lend_request request)

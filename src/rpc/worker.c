@@ -1,14 +1,16 @@
 /* worker - threads that run LEND_SLOW handlers, each with an endpoint of its own for nested calls.
  *
- * Jobs are requests, linked through their records; one queue under one lock, for these handlers are
- * slow by their own word. Results go home through lend_reply() from another thread. Layer: rpc.
- * Threads: the endpoint's, and the workers. Ownership: a worker owns its job's bytes until its
- * handler returns, and its endpoint, which it closes itself. */
+ * Jobs are requests; one queue under one lock, for these handlers are
+ * slow by their own word. What nobody waits for any more is not begun. Results go home through
+ * lend_reply() from another thread. Layer: rpc. Threads: the endpoint's, and the workers.
+ * Ownership: a worker owns its job's bytes until its handler returns, and its endpoint, which it
+ * closes itself. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "rpc/ep.h"
+#include "rpc/jobs.h"
+#include "sys/clock.h"
 #include "sys/why.h"
 #include "util/check.h"
 
@@ -28,7 +30,7 @@ struct lend_worker {
 struct lend_workers {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
-	struct lend_req *first, *last;
+	struct lend_jobs jobs;
 	bool closing;
 	uint32_t n;
 	struct lend_worker worker[];
@@ -73,17 +75,11 @@ struct lend_buf *lend_worker_take(lend_request request)
 
 static struct lend_req *next_job(struct lend_workers *all)
 {
-	struct lend_req *req;
+	struct lend_req *req = NULL;
 
 	pthread_mutex_lock(&all->lock);
-	while (!all->first && !all->closing)
+	while (!all->closing && !(req = lend_jobs_pop(&all->jobs)))
 		pthread_cond_wait(&all->more, &all->lock);
-	req = all->closing ? NULL : all->first;
-	if (req) {
-		all->first = req->next;
-		if (!all->first)
-			all->last = NULL;
-	}
 	pthread_mutex_unlock(&all->lock);
 	return req;
 }
@@ -98,7 +94,10 @@ static void *work(void *arg)
 	while ((req = next_job(self->home->workers))) {
 		self->request = atomic_load_explicit(&req->id, memory_order_relaxed);
 		self->bytes = req->bytes;
-		req->handler((lend_request){self->request}, self->bytes, req->arg);
+		if (lend_serve_expired(req, lend_clock_now()))
+			lend_serve_drop(self->home, (lend_request){self->request});
+		else
+			req->handler((lend_request){self->request}, self->bytes, req->arg);
 		lend_bufs_give(NULL, self->bytes);
 		self->request = 0;
 		ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
@@ -131,6 +130,7 @@ int lend_workers_need(struct lend_ep *ep)
 	pthread_mutex_init(&all->lock, NULL);
 	pthread_cond_init(&all->more, NULL);
 	all->n = n;
+	all->jobs.by_deadline = ep->config.schedule == LEND_EARLIEST_FIRST;
 	ep->workers = all;
 	for (uint32_t i = 0; i < n; i++) {
 		struct lend_worker *worker = &all->worker[i];
@@ -155,13 +155,8 @@ void lend_workers_push(struct lend_ep *ep, struct lend_req *req)
 {
 	struct lend_workers *all = ep->workers;
 
-	req->next = NULL;
 	pthread_mutex_lock(&all->lock);
-	if (all->last)
-		all->last->next = req;
-	else
-		all->first = req;
-	all->last = req;
+	lend_jobs_push(&all->jobs, req);
 	pthread_cond_signal(&all->more);
 	pthread_mutex_unlock(&all->lock);
 }
@@ -194,9 +189,8 @@ void lend_workers_close(struct lend_ep *ep)
 	for (uint32_t i = 0; i < all->n; i++)
 		if (all->worker[i].started)
 			pthread_join(all->worker[i].thread, NULL);
-	for (struct lend_req *req = all->first; req; req = req->next)
+	for (struct lend_req *req; (req = lend_jobs_pop(&all->jobs));)
 		lend_bufs_give(ep->bufs, req->bytes);
-	all->first = NULL;
 }
 
 void lend_workers_free(struct lend_ep *ep)

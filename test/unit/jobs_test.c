@@ -1,0 +1,136 @@
+/* Goal: what waits for a worker goes by class, within it as it came or by deadline, and each class
+ * gets its share. Method: a table of three; shares counted over saturated classes; then seeded
+ * histories against a model that looks through an array. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "rpc/jobs.h"
+#include "util/rng.h"
+
+enum { JOBS = 64, CLASSES = LEND_JOBS_CLASSES, FLOOR = LEND_JOBS_FLOOR };
+
+static struct lend_req req[JOBS];
+static struct lend_jobs jobs;
+
+static void begin(bool by_deadline)
+{
+	jobs = (struct lend_jobs){.by_deadline = by_deadline};
+}
+
+static void push(uint32_t i, uint32_t class, lend_ns due)
+{
+	req[i].class = (uint8_t) class;
+	atomic_store(&req[i].deadline, due);
+	lend_jobs_push(&jobs, &req[i]);
+}
+
+Test(jobs, who_goes_first)
+{
+	static const struct {
+		bool by_deadline;
+		uint32_t class[3];
+		lend_ns due[3];
+		uint32_t order[3];
+	} row[] = {
+	    {false, {7, 3, 0}, {1, 2, 3}, {2, 1, 0}},
+	    {false, {3, 3, 3}, {9, 5, 1}, {0, 1, 2}},
+	    {true, {3, 3, 3}, {9, 5, 1}, {2, 1, 0}},
+	    {true, {3, 3, 3}, {LEND_NEVER, 5, LEND_NEVER}, {1, 0, 2}},
+	    {true, {4, 3, 3}, {1, 7, 6}, {2, 1, 0}},
+	    {true, {3, 3, 3}, {5, 5, 5}, {0, 1, 2}},
+	};
+
+	for (size_t r = 0; r < sizeof(row) / sizeof(row[0]); r++) {
+		begin(row[r].by_deadline);
+		for (uint32_t i = 0; i < 3; i++)
+			push(i, row[r].class[i], row[r].due[i]);
+		for (uint32_t i = 0; i < 3; i++)
+			cr_expect_eq(lend_jobs_pop(&jobs), &req[row[r].order[i]], "row %zu", r);
+		cr_expect_null(lend_jobs_pop(&jobs));
+	}
+}
+
+Test(jobs, every_class_gets_its_share)
+{
+	uint32_t got[CLASSES] = {0};
+
+	begin(false);
+	for (uint32_t i = 0; i < CLASSES; i++)
+		push(i, i, 0);
+	for (uint32_t n = 0; n < FLOOR * 1000; n++) {
+		struct lend_req *job = lend_jobs_pop(&jobs);
+
+		got[job->class]++;
+		lend_jobs_push(&jobs, job);
+	}
+	for (uint32_t i = 1, above = got[0]; i < CLASSES; above += got[i++])
+		cr_expect(got[i] * (FLOOR - 1) >= above * 0.98 &&
+			      got[i] * (FLOOR - 1) <= above * 1.02,
+			  "class %u: %u behind %u", i, got[i], above);
+}
+
+/* What the model says comes next: the lowest class that is due, else the first; in it the least. */
+static uint32_t next(const bool *waits, const uint64_t *age, const uint32_t *passed,
+		     bool by_deadline)
+{
+	uint32_t class = CLASSES, best = JOBS;
+
+	for (uint32_t c = 0; c < CLASSES; c++) {
+		bool any = false;
+
+		for (uint32_t i = 0; i < JOBS; i++)
+			any |= waits[i] && req[i].class == c;
+		if (any && (class == CLASSES || passed[c] >= FLOOR - 1))
+			class = c;
+	}
+	for (uint32_t i = 0; i < JOBS; i++) {
+		lend_ns due = by_deadline ? req[i].deadline : 0;
+
+		if (waits[i] && req[i].class == class &&
+		    (best == JOBS || due < (by_deadline ? req[best].deadline : 0) ||
+		     (due == (by_deadline ? req[best].deadline : 0) && age[i] < age[best])))
+			best = i;
+	}
+	return best;
+}
+
+static void history(uint64_t seed)
+{
+	struct lend_rng rng;
+	bool waits[JOBS] = {false}, by_deadline = seed % 2;
+	uint32_t passed[CLASSES] = {0}, classes = 1 + (uint32_t)(seed % CLASSES);
+	uint64_t age[JOBS] = {0};
+
+	lend_rng_seed(&rng, seed);
+	begin(by_deadline);
+	for (uint32_t step = 1; step < 4000; step++) {
+		uint32_t i = (uint32_t)lend_rng_below(&rng, JOBS);
+
+		if (!waits[i] && lend_rng_below(&rng, 100) < 55) {
+			push(i, (uint32_t)lend_rng_below(&rng, classes), lend_rng_below(&rng, 50));
+			waits[i] = true;
+			age[i] = step;
+			continue;
+		}
+		i = next(waits, age, passed, by_deadline);
+		cr_assert_eq(lend_jobs_pop(&jobs), i == JOBS ? NULL : &req[i], "seed %llu, step %u",
+			     (unsigned long long)seed, step);
+		if (i == JOBS)
+			continue;
+		waits[i] = false;
+		passed[req[i].class] = 0;
+		for (uint32_t c = req[i].class + 1u; c < CLASSES; c++) {
+			bool any = false;
+
+			for (uint32_t j = 0; j < JOBS; j++)
+				any |= waits[j] && req[j].class == c;
+			passed[c] = any ? passed[c] + 1 : 0;
+		}
+	}
+}
+
+Test(jobs, as_the_model_says)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++)
+		history(seed);
+}
