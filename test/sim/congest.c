@@ -1,201 +1,213 @@
 #include "sim/congest.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/cc.h"
+#include "sim/chart.h"
 #include "sim/command.h"
+#include "sim/options.h"
+#include "sim/traffic.h"
 
-enum { ROWS_MAX = 32, SENDERS_MAX = 4096 };
-enum form { TABLE, CSV, JSON };
+enum { SENDERS_MAX = 4096, RUNS_MAX = OPTION_LIST * 8 };
 
-struct options {
+/* A run per algorithm and number of senders, in this order. */
+struct sweep {
 	struct congest_plan plan;
-	uint32_t senders[ROWS_MAX], rows;
-	enum form form;
-	const char *plot;
+	struct options_common o;
+	struct option_list senders;
+	struct table table;
+	struct congest_result *result;
+	uint32_t n;
 };
-
-static bool number(const char *text, uint64_t max, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return *text && !*end && !errno && *out >= 1 && *out <= max;
-}
-
-static bool list(struct options *o, const char *text)
-{
-	char copy[256], *at = copy, *word;
-	uint64_t n;
-
-	if (strlen(text) >= sizeof(copy))
-		return false;
-	strcpy(copy, text);
-	for (o->rows = 0; (word = strsep(&at, ",")); o->senders[o->rows++] = (uint32_t)n)
-		if (o->rows == ROWS_MAX || !number(word, SENDERS_MAX, &n))
-			return false;
-	return true;
-}
-
-static bool option(struct options *o, const char *name, const char *value)
-{
-	const struct {
-		const char *name;
-		uint64_t *to, max;
-	} known[] = {
-	    {"--bytes", &o->plan.bytes, 1 << 26},
-	    {"--messages", &o->plan.messages, 1000000},
-	    {"--gbps", &o->plan.gbps, 800},
-	    {"--delay-ns", &o->plan.delay_ns, 100000000},
-	    {"--buffer-kb", &o->plan.buffer_kb, 1 << 20},
-	    {"--mark-kb", &o->plan.mark_kb, 1 << 20},
-	    {"--share", &o->plan.share, 1 << 10},
-	    {"--seed", &o->plan.seed, UINT64_MAX},
-	};
-
-	if (strcmp(name, "--senders") == 0)
-		return list(o, value);
-	if (strcmp(name, "--plot") == 0) {
-		o->plot = value;
-		return true;
-	}
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (strcmp(name, known[i].name) == 0)
-			return number(value, known[i].max, known[i].to);
-	return false;
-}
-
-static bool parse(struct options *o, int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--csv") == 0)
-			o->form = CSV;
-		else if (strcmp(argv[i], "--json") == 0)
-			o->form = JSON;
-		else if (i + 1 == argc || !option(o, argv[i], argv[i + 1]))
-			return false;
-		else
-			i++;
-	}
-	return true;
-}
-
-/* Columns: name in CSV and JSON, heading in the table. */
-#define COLUMNS(X)                                                                                 \
-	X(senders, "senders", "%.0f", p->senders)                                                  \
-	X(bytes, "bytes", "%.0f", (double)p->bytes)                                                \
-	X(completion_us, "done us", "%.1f", (double)r->completion / 1e3)                           \
-	X(ideal_us, "ideal us", "%.1f", (double)r->ideal / 1e3)                                    \
-	X(ratio, "ratio", "%.2f", (double)r->completion / (double)r->ideal)                        \
-	X(queue_max_kb, "q max", "%.0f", (double)r->queue.max / 1024)                              \
-	X(queue_mean_kb, "q mean", "%.0f", lend_hist_mean(&r->queue) / 1024)                       \
-	X(queue_p99_kb, "q p99", "%.0f", (double)lend_hist_quantile(&r->queue, 0.99) / 1024)       \
-	X(drops, "drops", "%.0f", (double)r->drops)                                                \
-	X(no_memory, "nomem", "%.0f", (double)r->no_memory)                                        \
-	X(repeats, "repeats", "%.0f", (double)r->repeats)                                          \
-	X(same_p50_us, "same p50", "%.1f", quantile(r, CONGEST_SAME, 0.5))                         \
-	X(same_p99_us, "p99", "%.1f", quantile(r, CONGEST_SAME, 0.99))                             \
-	X(same_p999_us, "p99.9", "%.1f", quantile(r, CONGEST_SAME, 0.999))                         \
-	X(other_p50_us, "other p50", "%.1f", quantile(r, CONGEST_OTHER, 0.5))                      \
-	X(other_p99_us, "p99", "%.1f", quantile(r, CONGEST_OTHER, 0.99))                           \
-	X(other_p999_us, "p99.9", "%.1f", quantile(r, CONGEST_OTHER, 0.999))                       \
-	X(fairness, "fair", "%.3f", r->fairness)                                                   \
-	X(datagrams, "datagrams", "%.0f", (double)r->datagrams)
 
 static double quantile(const struct congest_result *r, int victim, double q)
 {
 	return (double)lend_hist_quantile(&r->victim[victim], q) / 1e3;
 }
 
-static void heading(enum form form)
+static double ratio(const struct congest_result *r)
 {
-	static const char *const name[] = {
-#define X(name, head, format, value) #name,
-	    COLUMNS(X)
-#undef X
-	};
-	static const char *const head[] = {
-#define X(name, head, format, value) head,
-	    COLUMNS(X)
-#undef X
-	};
-
-	if (form == JSON)
-		printf("{\"rows\": [");
-	for (size_t i = 0; form != JSON && i < sizeof(name) / sizeof(name[0]); i++)
-		printf(form == CSV ? "%s%s" : "%s%10s", i && form == CSV ? "," : "",
-		       form == CSV ? name[i] : head[i]);
-	if (form != JSON)
-		putchar('\n');
+	return (double)r->completion / (double)r->ideal;
 }
 
-static void row(enum form form, const struct congest_plan *p, const struct congest_result *r,
-		bool first)
+/* Of the receiver's line, with what the messages bear. */
+static double goodput(const struct congest_plan *p, const struct congest_result *r)
 {
-	char cell[64];
-	bool begun = false;
+	return 800.0 * (double)(p->bytes * p->messages * p->senders) /
+	       ((double)r->completion * (double)p->gbps);
+}
 
-	if (form == JSON)
-		printf("%s{", first ? "" : ", ");
-#define X(name, head, format, value)                                                               \
-	snprintf(cell, sizeof(cell), format, (double)(value));                                     \
-	if (form == JSON)                                                                          \
-		printf("%s\"%s\": %s", begun ? ", " : "", #name, cell);                            \
-	else                                                                                       \
-		printf(form == CSV ? "%s%s" : "%s%10s", begun && form == CSV ? "," : "", cell);    \
-	begun = true;
-	COLUMNS(X)
-#undef X
-	printf(form == JSON ? "}" : "\n");
-	fflush(stdout);
+static void row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
+{
+	const struct table_cell cell[] = {
+	    {"cc", "cc", traffic_cc_name(p->cc), 0, 0},
+	    {"senders", "senders", NULL, (double)p->senders, 0},
+	    {"bytes", "bytes", NULL, (double)p->bytes, 0},
+	    {"buffer_kb", NULL, NULL, (double)p->buffer_kb, 0},
+	    {"completion_us", "done us", NULL, (double)r->completion / 1e3, 1},
+	    {"ideal_us", "ideal us", NULL, (double)r->ideal / 1e3, 1},
+	    {"completion_over_ideal", "ratio", NULL, ratio(r), 2},
+	    {"goodput_percent", "goodput %", NULL, goodput(p, r), 1},
+	    {"queue_max_kb", "q max", NULL, (double)r->queue.max / 1024, 0},
+	    {"queue_mean_kb", "q mean", NULL, lend_hist_mean(&r->queue) / 1024, 0},
+	    {"queue_p99_kb", "q p99", NULL, (double)lend_hist_quantile(&r->queue, 0.99) / 1024, 0},
+	    {"drops", "drops", NULL, (double)r->drops, 0},
+	    {"marks", NULL, NULL, (double)r->marks, 0},
+	    {"no_memory", "nomem", NULL, (double)r->no_memory, 0},
+	    {"repeats", "repeats", NULL, (double)r->repeats, 0},
+	    {"victim_p50_us", "same p50", NULL, quantile(r, CONGEST_SAME, 0.5), 1},
+	    {"victim_p99_us", "p99", NULL, quantile(r, CONGEST_SAME, 0.99), 1},
+	    {"victim_p999_us", "p99.9", NULL, quantile(r, CONGEST_SAME, 0.999), 1},
+	    {"other_p50_us", NULL, NULL, quantile(r, CONGEST_OTHER, 0.5), 1},
+	    {"other_p99_us", NULL, NULL, quantile(r, CONGEST_OTHER, 0.99), 1},
+	    {"other_p999_us", "other p99.9", NULL, quantile(r, CONGEST_OTHER, 0.999), 1},
+	    {"jain", "jain", NULL, r->fairness, 3},
+	    {"datagrams", "datagrams", NULL, (double)r->datagrams, 0},
+	};
+
+	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
+}
+
+static bool run_all(struct sweep *s)
+{
+	for (uint32_t c = 0; c < s->o.cc.n; c++)
+		for (uint32_t i = 0; i < s->senders.n; i++) {
+			struct congest_plan p = s->plan;
+			struct congest_result *r = &s->result[s->n++];
+
+			p.cc = (uint8_t)s->o.cc.value[c];
+			p.senders = s->senders.value[i];
+			congest_run(&p, r);
+			if (!r->ok) {
+				fprintf(stderr, "%s, %llu senders: %s\n", traffic_cc_name(p.cc),
+					(unsigned long long)p.senders, r->why);
+				return false;
+			}
+			row(s, &p, r);
+		}
+	return true;
+}
+
+enum { RATIO, VICTIM, QUEUE, PANELS };
+
+/* What a panel shows of a run. */
+static double shown(int panel, const struct congest_result *r)
+{
+	return panel == RATIO ? ratio(r) : quantile(r, CONGEST_SAME, 0.999);
+}
+
+static bool plot(const struct sweep *s)
+{
+	uint32_t k = s->senders.n, samples = 0, used = 0;
+	struct chart panel[PANELS] = {{"Time until all have sent, as a multiple of the wire's",
+				       "senders",
+				       "times",
+				       true,
+				       true,
+				       0,
+				       {{0}},
+				       s->o.cc.n},
+				      {"Innocent call of 64 bytes to the same receiver, p99.9",
+				       "senders",
+				       "us",
+				       true,
+				       true,
+				       0,
+				       {{0}},
+				       s->o.cc.n},
+				      {"Queue to the receiver, most senders",
+				       "us",
+				       "KiB",
+				       false,
+				       false,
+				       0,
+				       {{0}},
+				       s->o.cc.n}};
+	double *room;
+	bool ok;
+
+	for (uint32_t c = 0; c < s->o.cc.n; c++)
+		samples += s->result[(c + 1) * k - 1].samples;
+	room = malloc((2 * samples + 3 * s->o.cc.n * k + k) * sizeof(*room));
+	if (!room)
+		return false;
+	for (uint32_t c = 0; c < s->o.cc.n; c++) {
+		const struct congest_result *last = &s->result[(c + 1) * k - 1];
+
+		for (int p = 0; p < PANELS; p++) {
+			uint32_t n = p == QUEUE ? last->samples : k;
+			double *x = room + used, *y = x + n;
+
+			used += 2 * n;
+			for (uint32_t i = 0; i < n; i++) {
+				x[i] = p == QUEUE ? (double)(i * last->every) / 1e3
+						  : (double)s->senders.value[i];
+				y[i] = p == QUEUE ? (double)last->series[i] / 1024
+						  : shown(p, &s->result[c * k + i]);
+			}
+			panel[p].line[c] =
+			    (struct chart_line){traffic_cc_name((uint8_t)s->o.cc.value[c]), x, y, n,
+						(uint8_t)s->o.cc.value[c]};
+		}
+	}
+	ok = chart_write(s->o.plot, panel, PANELS);
+	free(room);
+	return ok;
+}
+
+static bool parse(struct sweep *s, int argc, char **argv)
+{
+	const struct option known[] = {
+	    {"--senders", NULL, SENDERS_MAX, &s->senders, NULL, false},
+	    {"--size", &s->plan.bytes, 1 << 26, NULL, NULL, false},
+	    {"--messages", &s->plan.messages, 1000000, NULL, NULL, false},
+	    {"--gbps", &s->plan.gbps, 800, NULL, NULL, false},
+	    {"--delay-ns", &s->plan.delay_ns, 100000000, NULL, NULL, false},
+	    {"--buffer-kb", &s->plan.buffer_kb, 1 << 20, NULL, NULL, false},
+	    {"--mark-kb", &s->plan.mark_kb, 1 << 20, NULL, NULL, true},
+	    {"--share", &s->plan.share, 1 << 10, NULL, NULL, true},
+	    {"--seed", &s->plan.seed, UINT64_MAX, NULL, NULL, false},
+	};
+
+	return options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv);
 }
 
 int sim_cmd_congestion(int argc, char **argv)
 {
-	struct options o = {.plan = {.bytes = 65536,
-				     .messages = 1,
-				     .gbps = 100,
-				     .delay_ns = 2500,
-				     .buffer_kb = 4096,
-				     .share = 8,
-				     .seed = 1},
-			    .senders = {8, 16, 32, 64, 128, 256, 512},
-			    .rows = 7};
-	struct congest_result *result;
-	uint32_t n = 0;
-	bool ok = true;
+	struct sweep s = {.plan = {.bytes = 65536,
+				   .messages = 1,
+				   .gbps = 100,
+				   .delay_ns = 2500,
+				   .buffer_kb = 4096,
+				   .share = 8,
+				   .mark_kb = 96,
+				   .seed = 1},
+			  .o.cc = {1, {LEND_CC_NONE}},
+			  .senders = {7, {8, 16, 32, 64, 128, 256, 512}}};
+	bool ok;
 
-	if (!parse(&o, argc, argv)) {
+	if (!parse(&s, argc, argv)) {
 		fprintf(stderr,
-			"usage: lend-sim congestion [--senders N,N...] [--bytes B] [--messages M] "
-			"[--gbps G]\n       [--delay-ns D] [--buffer-kb K] [--share EIGHTHS] "
-			"[--mark-kb K] [--seed S]\n       [--csv | --json] [--plot FILE.svg]\n");
+			"usage: lend-sim congestion [--senders N,N...] [--size B] [--messages M] "
+			"[--cc NAME,...|all]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
+			"[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv | --json] "
+			"[--plot FILE.svg]\n");
 		return 2;
 	}
-	result = calloc(o.rows, sizeof(*result));
-	if (!result)
+	s.table = (struct table){s.o.form, s.senders.n * s.o.cc.n == 1, 0};
+	s.result = calloc(s.senders.n * s.o.cc.n, sizeof(*s.result));
+	if (!s.result)
 		return 1;
-	heading(o.form);
-	for (; ok && n < o.rows; n++) {
-		o.plan.senders = o.senders[n];
-		congest_run(&o.plan, &result[n]);
-		ok = result[n].ok;
-		if (ok)
-			row(o.form, &o.plan, &result[n], n == 0);
-		else
-			fprintf(stderr, "%u senders: %s\n", o.plan.senders, result[n].why);
-	}
-	if (o.form == JSON)
-		printf("]}\n");
-	if (ok && o.plot && !congest_plot(o.plot, &o.plan, o.senders, result, n)) {
-		perror(o.plot);
+	ok = run_all(&s);
+	table_end(&s.table);
+	if (ok && s.o.plot && !plot(&s)) {
+		perror(s.o.plot);
 		ok = false;
 	}
-	for (uint32_t i = 0; i < n; i++)
-		free(result[i].series);
-	free(result);
+	for (uint32_t i = 0; i < s.n; i++)
+		free(s.result[i].series);
+	free(s.result);
 	return ok ? 0 : 1;
 }

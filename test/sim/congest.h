@@ -11,10 +11,11 @@
 #include "util/hist.h"
 
 struct congest_plan {
-	uint32_t senders;
+	uint64_t senders;
 	uint64_t bytes;    /* of each message */
 	uint64_t messages; /* of each sender, one after the other */
 	uint64_t gbps, delay_ns, buffer_kb, share, mark_kb, seed;
+	uint8_t cc;
 };
 
 enum { CONGEST_SAME, CONGEST_OTHER, CONGEST_VICTIMS };
@@ -35,9 +36,5 @@ struct congest_result {
 };
 
 void congest_run(const struct congest_plan *plan, struct congest_result *result);
-/* Completion of all runs, by senders in rising order, and the last one's queue over time: a picture
- * that needs no other file. plan is the last run's. False: errno. */
-bool congest_plot(const char *path, const struct congest_plan *plan, const uint32_t *senders,
-		  const struct congest_result *result, uint32_t n);
 
 #endif

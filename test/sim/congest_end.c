@@ -152,22 +152,28 @@ static void receive(struct sim *sim, struct congest_end *end, const uint32_t *fl
 	lend_core_input(end->core, sim->now, &end->bufs, in, n);
 }
 
-static void transmit(struct sim *sim, uint32_t id, struct congest_end *end)
+/* False: its link has enough to do for now. */
+static bool transmit(struct sim *sim, uint32_t id, struct congest_end *end)
 {
 	struct lend_out out[BURST];
-	uint32_t n;
+	uint32_t n, cap;
 
-	while ((n = lend_core_output(end->core, sim->now, &end->bufs, out, BURST)) > 0) {
+	while ((cap = sim_net_room(sim, id, BURST)) > 0) {
+		n = lend_core_output(end->core, sim->now, &end->bufs, out, cap);
+		if (n == 0)
+			return true;
 		for (uint32_t i = 0; i < n; i++)
 			out[i].sent = (uint8_t)sim_net_send(sim, id, &end->bufs, &out[i]);
 		lend_core_sent(end->core, out, n);
 	}
+	return false;
 }
 
 static void turn(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
 {
 	uint32_t taken = end->ring_n, n;
 	lend_ns next;
+	bool all;
 
 	events(sim, id, end, event);
 	for (uint32_t i = 0; i < taken; i += n) {
@@ -181,10 +187,12 @@ static void turn(struct sim *sim, uint32_t id, struct congest_end *end, congest_
 	if (lend_core_deadline(end->core) <= sim->now)
 		lend_core_tick(end->core, sim->now);
 	events(sim, id, end, event);
-	transmit(sim, id, end);
+	all = transmit(sim, id, end);
 	events(sim, id, end, event);
 	next = lend_core_deadline(end->core);
-	end->turn = next == LEND_NEVER ? next : lend_max_u64(next, sim->now + 1);
+	if (next != LEND_NEVER)
+		next = lend_max_u64(next, sim->now + 1);
+	end->turn = all ? next : sim_net_drained(sim, id);
 	look_at(sim, id, end, end->turn);
 }
 

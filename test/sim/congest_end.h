@@ -12,8 +12,9 @@ struct congest_end {
 	uint32_t free; /* handles */
 	bool *lent;    /* by handle: its memory is somebody else's */
 	uint32_t *ring, ring_n, ring_cap;
-	lend_ns turn, late; /* as in sim_node */
-	uint64_t session;   /* to the node it calls */
+	lend_ns turn, late;       /* as in sim_node */
+	uint32_t lines;           /* sessions that its owner wants of it */
+	uint32_t held, held_last; /* its owner's list of messages that wait */
 };
 
 typedef void congest_event(struct sim *sim, uint32_t end, const struct lend_event *e);

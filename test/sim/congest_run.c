@@ -1,204 +1,71 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/bytes.h"
 #include "sim/congest.h"
-#include "sim/congest_end.h"
 #include "sim/net_state.h"
+#include "sim/traffic.h"
 #include "util/bits.h"
 
 /* Ends by index: the receiver, then senders, then bystanders, then the second one's server. */
-enum { RECEIVER = 0, HEAD = 64, SMALL = 64, CALLS = 256 };
-#define START     UINT64_C(1000000)
-#define INCAST    (2 * START)
+enum { RECEIVER = 0, CALLS = 256 };
 #define VICTIM_NS UINT64_C(2000) /* between a bystander's calls */
 #define LIMIT_NS  UINT64_C(60000000000)
 
 struct bench {
+	struct traffic t;
 	const struct congest_plan *plan;
 	struct congest_result *result;
-	struct sim sim;
-	struct congest_end *end;
-	uint32_t ends;
-	uint64_t *left;   /* by sender: messages still to send */
-	lend_ns *done_at; /* by sender */
-	uint32_t done;    /* senders that are */
-	uint8_t *tail;    /* of every message, behind its first bytes */
-	uint8_t small[SMALL];
-	struct {
-		uint32_t open;
-		lend_ns asked[CALLS];
-	} victim[CONGEST_VICTIMS];
+	uint64_t *left; /* by sender, from 1: messages still to send; its line is one less */
+	lend_ns *done_at;
+	uint32_t done;
+	uint32_t open; /* bystanders' calls */
 };
 
-static struct bench *bench_of(struct sim *sim)
+static bool is_sender(const struct bench *b, uint32_t line)
 {
-	return (struct bench *)(void *)((char *)sim - offsetof(struct bench, sim));
+	return line < b->plan->senders;
 }
 
-static bool is_sender(const struct bench *b, uint32_t end)
+static void send_message(struct bench *b, uint32_t line)
 {
-	return end > RECEIVER && end <= b->plan->senders;
+	traffic_add(&b->t, b->t.sim.now, line, (uint32_t)b->plan->bytes, 0);
 }
 
-static uint32_t victim_end(const struct bench *b, uint32_t victim)
+static void ask(struct bench *b, lend_ns at, uint32_t line)
 {
-	return b->plan->senders + 1 + victim;
+	traffic_add(&b->t, at, line, TRAFFIC_SMALL, TRAFFIC_SMALL);
+	b->open++;
 }
 
-static void call(struct bench *b, uint32_t from, uint32_t request, uint64_t tag)
+static void on_begun(struct traffic *t, uint32_t m)
 {
-	struct congest_end *e = &b->end[from];
-	struct lend_core_call c = {
-	    .method = from, .deadline = LEND_NEVER, .request = request, .tag = tag};
-	uint64_t handle;
-	int rc = lend_core_call(e->core, b->sim.now, e->session, &e->bufs, &c, &handle);
+	struct bench *b = t->owner;
 
-	SIM_CHECK(&b->sim, rc == 0, "end %u cannot call: %d", from, rc);
-	congest_kick(&b->sim, from, e);
+	if (!is_sender(b, t->message[m].line) && b->done < b->plan->senders)
+		ask(b, t->sim.now + VICTIM_NS, t->message[m].line);
 }
 
-/* A few bytes that are its own, then the same memory for all. */
-static void send_message(struct bench *b, uint32_t from)
+static void on_ended(struct traffic *t, uint32_t m)
 {
-	struct congest_end *e = &b->end[from];
-	uint32_t len = (uint32_t)lend_min_u64(b->plan->bytes, HEAD), head, tail;
+	struct bench *b = t->owner;
+	const struct traffic_message *i = &t->message[m];
 
-	head = congest_buf(&b->sim, e, len);
-	sim_bytes_fill(e->bufs.seg[head].data, 0, len, sim_bytes_key(b->plan->seed, from, false));
-	if (b->plan->bytes > HEAD) {
-		tail = congest_wrap(&b->sim, e, b->tail, (uint32_t)(b->plan->bytes - HEAD));
-		e->bufs.seg[head].next = tail;
-	}
-	call(b, from, head, 0);
-}
-
-static void ask(struct bench *b, uint32_t victim)
-{
-	uint32_t from = victim_end(b, victim), slot = 0;
-	struct congest_end *e = &b->end[from];
-
-	if (b->done == b->plan->senders)
-		return;
-	while (slot < CALLS && b->victim[victim].asked[slot])
-		slot++;
-	if (slot < CALLS) {
-		b->victim[victim].asked[slot] = b->sim.now;
-		b->victim[victim].open++;
-		call(b, from, congest_wrap(&b->sim, e, b->small, SMALL), slot);
-	}
-	sim_at(&b->sim, b->sim.now + VICTIM_NS, SIM_WORK, from, 0);
-}
-
-static void check_message(struct bench *b, const struct lend_event *e)
-{
-	uint64_t want = is_sender(b, e->method) ? b->plan->bytes : SMALL;
-	const uint8_t *at = e->data ? e->data : b->end[RECEIVER].bufs.seg[e->buf].data;
-	uint64_t len = lend_min_u64(want, HEAD);
-
-	SIM_CHECK(&b->sim, e->len == want, "a message of %llu bytes, not %llu",
-		  (unsigned long long)e->len, (unsigned long long)want);
-	if (want == SMALL && !is_sender(b, e->method))
-		return;
-	SIM_CHECK(&b->sim,
-		  sim_bytes_same(at, 0, len, sim_bytes_key(b->plan->seed, e->method, false)) &&
-		      memcmp(at + len, b->tail, want - len) == 0,
-		  "the message of sender %u arrived with other bytes", e->method);
-}
-
-static void on_request(struct bench *b, uint32_t id, const struct lend_event *e)
-{
-	struct congest_end *end = &b->end[id];
-	uint32_t reply = 0;
-
-	check_message(b, e);
-	congest_unbuf(end, e->buf);
-	if (!is_sender(b, e->method))
-		reply = congest_wrap(&b->sim, end, b->small, SMALL);
-	lend_core_reply(end->core, b->sim.now, e->call, &end->bufs, 0, reply);
-}
-
-static void on_call_end(struct bench *b, uint32_t id, const struct lend_event *e)
-{
-	uint32_t victim = id - b->plan->senders - 1;
-	struct sim *sim = &b->sim;
-
-	SIM_CHECK(sim, e->status == 0, "a call of end %u ended with status %u", id, e->status);
-	congest_unbuf(&b->end[id], e->buf);
-	if (!is_sender(b, id)) {
-		lend_hist_add(&b->result->victim[victim],
-			      sim->now - b->victim[victim].asked[e->tag]);
-		b->victim[victim].asked[e->tag] = 0;
-		b->victim[victim].open--;
-	} else if (--b->left[id]) {
-		send_message(b, id);
+	if (!is_sender(b, i->line)) {
+		b->open--;
+		lend_hist_add(&b->result->victim[i->line - b->plan->senders], i->ended - i->at);
+	} else if (--b->left[i->line]) {
+		send_message(b, i->line);
 	} else {
-		b->done_at[id] = sim->now;
+		b->done_at[i->line] = i->ended;
 		b->done++;
 	}
 }
 
-static void on_event(struct sim *sim, uint32_t id, const struct lend_event *e)
+static void on_tick(struct traffic *t)
 {
-	struct bench *b = bench_of(sim);
-	struct congest_end *end = &b->end[id];
-	int rc;
-
-	switch ((enum lend_event_kind)e->kind) {
-	case LEND_EV_NEED:
-		rc = lend_core_attach(end->core, e->call, &end->bufs,
-				      congest_buf(sim, end, (uint32_t)e->len));
-		SIM_CHECK(sim, rc == 0, "attach says %d", rc);
-		return;
-	case LEND_EV_REQUEST:
-		on_request(b, id, e);
-		return;
-	case LEND_EV_CALL_END:
-		on_call_end(b, id, e);
-		return;
-	case LEND_EV_REPLY_END:
-	case LEND_EV_BUF_BACK:
-		congest_unbuf(end, e->buf);
-		return;
-	case LEND_EV_SESSION_DOWN:
-		sim_fail(sim, "a session of end %u is down", id);
-	case LEND_EV_SESSION_UP:
-	case LEND_EV_CANCELLED:
-	case LEND_EV_PEER_KEEP:
-	case LEND_EV_PEER_DROP:
-		return;
-	}
-}
-
-static void arrive(struct sim *sim, uint32_t node, uint32_t flight)
-{
-	congest_arrive(sim, node, &bench_of(sim)->end[node], flight);
-}
-
-/* Everybody connects, a little apart; then all begin at once. */
-static void on_work(struct bench *b, uint32_t id)
-{
-	struct sim *sim = &b->sim;
-	struct congest_end *e = &b->end[id];
-	uint32_t to = id == victim_end(b, CONGEST_OTHER) ? b->ends - 1 : RECEIVER;
-	int rc;
-
-	if (!e->session) {
-		rc = lend_core_connect(e->core, sim->now, LEND_PEER(0, to), 0, &e->session);
-		SIM_CHECK(sim, rc == 0, "end %u cannot connect: %d", id, rc);
-		congest_kick(sim, id, e);
-		sim_at(sim, INCAST, SIM_WORK, id, 0);
-	} else if (is_sender(b, id)) {
-		send_message(b, id);
-	} else {
-		ask(b, id - b->plan->senders - 1);
-	}
-}
-
-static void sample(struct bench *b)
-{
+	struct bench *b = t->owner;
 	struct congest_result *r = b->result;
-	uint64_t bytes = net_queue(b->sim.net, RECEIVER, b->sim.now);
+	uint64_t bytes = net_queue(t->sim.net, RECEIVER, t->sim.now);
 
 	lend_hist_add(&r->queue, bytes);
 	if (lend_is_pow2(r->samples) || !r->samples) {
@@ -206,114 +73,66 @@ static void sample(struct bench *b)
 		LEND_CHECK(r->series);
 	}
 	r->series[r->samples++] = bytes;
-	sim_at(&b->sim, b->sim.now + r->every, SIM_AUDIT, 0, 0);
 }
 
-static struct lend_core_config config(const struct congest_plan *p, uint32_t peers)
-{
-	return (struct lend_core_config){.sessions = 2 * peers,
-					 .calls = CALLS,
-					 .inflight = 2 * peers + CALLS,
-					 .reassemblies = peers,
-					 .message_max = lend_max_u64(p->bytes, 1 << 20),
-					 .receive_budget = 64 << 20,
-					 .unscheduled = 65536,
-					 .probe = 500000000,
-					 .dead = UINT64_C(5000000000)};
-}
-
+/* The only line whose other end is not the receiver is the last. */
 static void open_bench(struct bench *b)
 {
 	const struct congest_plan *p = b->plan;
-	struct sim *sim = &b->sim;
+	uint32_t ends = (uint32_t)p->senders + CONGEST_VICTIMS + 2, lines = ends - 2;
+	struct traffic_config config = {
+	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS, .cc = p->cc};
+	struct sim_plan plan = sim_plan_calm();
 
-	b->ends = p->senders + CONGEST_VICTIMS + 2;
-	sim->plan.nodes = b->ends;
-	sim->plan.mtu = 1472;
-	sim->plan.mbps = 1000 * p->gbps;
-	sim->plan.delay_ns = p->delay_ns;
-	sim->plan.buffer_kb = p->buffer_kb;
-	sim->plan.share = p->share;
-	sim->plan.mark_kb = p->mark_kb;
-	sim->plan.seed = p->seed;
-	sim->node = calloc(b->ends, sizeof(*sim->node));
-	b->end = calloc(b->ends, sizeof(*b->end));
-	b->left = calloc(b->ends, sizeof(*b->left));
-	b->done_at = calloc(b->ends, sizeof(*b->done_at));
-	b->tail = malloc(p->bytes);
-	LEND_CHECK(sim->node && b->end && b->left && b->done_at && b->tail);
-	sim_bytes_fill(b->tail, 0, p->bytes, p->seed);
-	sim_net_open(sim);
-	sim_net_deliver(sim, arrive);
-	for (uint32_t i = 0; i < b->ends; i++) {
-		bool serves = i == RECEIVER;
-
-		sim->node[i].up = true;
+	plan.nodes = ends;
+	plan.mbps = 1000 * p->gbps;
+	plan.delay_ns = p->delay_ns;
+	plan.buffer_kb = p->buffer_kb;
+	plan.share = p->share;
+	plan.mark_kb = p->mark_kb;
+	plan.seed = p->seed;
+	traffic_open(&b->t, &plan);
+	for (uint32_t i = 0; i < lines; i++)
+		traffic_line(&b->t, i + 1, i == lines - 1 ? ends - 1 : RECEIVER);
+	traffic_connect(&b->t, &config);
+	b->left = calloc(p->senders, sizeof(*b->left));
+	b->done_at = calloc(p->senders, sizeof(*b->done_at));
+	LEND_CHECK(b->left && b->done_at);
+	while (b->t.sim.heap.n && b->t.sim.heap.e[0].at < b->t.begin)
+		traffic_step(&b->t);
+	b->t.sim.now = b->t.begin;
+	for (uint32_t i = 0; i < p->senders; i++) {
 		b->left[i] = p->messages;
-		b->end[i].cfg = config(p, serves ? b->ends : 4);
-		congest_end_open(sim, i, &b->end[i], serves ? 4 * b->ends + 1024 : 1024);
-		if (i != RECEIVER && i != b->ends - 1)
-			sim_at(sim, START * i / b->ends, SIM_WORK, i, 0);
+		send_message(b, i);
 	}
-}
-
-static void close_bench(struct bench *b)
-{
-	for (uint32_t i = 0; b->end && i < b->ends; i++)
-		if (b->end[i].core)
-			congest_end_close(&b->end[i]);
-	sim_net_close(&b->sim);
-	free(b->sim.heap.e);
-	free(b->sim.node);
-	free(b->end);
-	free(b->left);
-	free(b->done_at);
-	free(b->tail);
-}
-
-static void step(struct bench *b)
-{
-	struct sim *sim = &b->sim;
-	struct sim_event e = sim_heap_pop(&sim->heap);
-	uint8_t what = (uint8_t)e.order;
-
-	sim->now = e.at;
-	if (what == SIM_TURN)
-		congest_wake(sim, e.a, &b->end[e.a], on_event);
-	else if (what == SIM_WORK)
-		on_work(b, e.a);
-	else if (what == SIM_AUDIT)
-		sample(b);
-	else
-		sim_net_event(sim, (enum sim_what)what, e.a, e.b);
-	SIM_CHECK(sim, sim->now < INCAST + LIMIT_NS, "%u of %u senders are done after a minute",
-		  b->done, b->plan->senders);
+	ask(b, b->t.begin, lines - 2);
+	ask(b, b->t.begin, lines - 1);
 }
 
 static void judge(struct bench *b)
 {
 	const struct congest_plan *p = b->plan;
 	struct congest_result *r = b->result;
-	double sum = 0, squares = 0, rate;
+	struct traffic_count count = traffic_count(&b->t);
+	double *rate = calloc(p->senders, sizeof(*rate));
 	lend_ns last = 0;
 
-	for (uint32_t i = 1; i <= p->senders; i++) {
+	LEND_CHECK(rate);
+	for (uint32_t i = 0; i < p->senders; i++) {
 		last = lend_max_u64(last, b->done_at[i]);
-		rate = 1e9 / (double)(b->done_at[i] - INCAST);
-		sum += rate;
-		squares += rate * rate;
+		rate[i] = 1e9 / (double)(b->done_at[i] - b->t.begin);
 	}
-	for (uint32_t i = 0; i < b->ends; i++)
-		r->repeats += lend_core_stats(b->end[i].core)->repeats;
-	r->no_memory = lend_core_stats(b->end[RECEIVER].core)->rx_memory;
-	r->completion = last - INCAST;
-	r->fairness = sum * sum / (p->senders * squares);
-	r->drops = b->sim.net->ledger.dropped;
-	r->marks = b->sim.marks.switch_marked;
-	r->datagrams = b->sim.count.datagrams;
-	SIM_CHECK(&b->sim, r->completion >= r->ideal, "faster than the wire: %llu ns",
+	r->fairness = traffic_jain(rate, p->senders);
+	free(rate);
+	r->completion = last - b->t.begin;
+	r->repeats = count.repeats;
+	r->no_memory = count.no_memory;
+	r->drops = count.drops;
+	r->marks = count.marks;
+	r->datagrams = count.datagrams;
+	SIM_CHECK(&b->t.sim, r->completion >= r->ideal, "faster than the wire: %llu ns",
 		  (unsigned long long)r->completion);
-	SIM_CHECK(&b->sim, r->queue.max <= p->buffer_kb * 1024, "the switch held %llu bytes",
+	SIM_CHECK(&b->t.sim, r->queue.max <= p->buffer_kb * 1024, "the switch held %llu bytes",
 		  (unsigned long long)r->queue.max);
 	r->ok = true;
 }
@@ -326,6 +145,18 @@ static lend_ns ideal(const struct congest_plan *p)
 
 	return lend_max_u64(trip + p->senders * p->messages * message_ps / 1000,
 			    p->messages * (trip + message_ps / 1000));
+}
+
+static void run(struct bench *b)
+{
+	open_bench(b);
+	while (b->done < b->plan->senders || b->open) {
+		traffic_step(&b->t);
+		SIM_CHECK(&b->t.sim, b->t.sim.now < b->t.begin + LIMIT_NS,
+			  "%u of %llu senders are done after a minute", b->done,
+			  (unsigned long long)b->plan->senders);
+	}
+	judge(b);
 }
 
 void congest_run(const struct congest_plan *plan, struct congest_result *result)
@@ -341,15 +172,14 @@ void congest_run(const struct congest_plan *plan, struct congest_result *result)
 	result->every = lend_max_u64(result->ideal / 1000, 100);
 	b->plan = plan;
 	b->result = result;
-	if (setjmp(b->sim.out) == 0) {
-		open_bench(b);
-		sim_at(&b->sim, INCAST, SIM_AUDIT, 0, 0);
-		while (b->done < plan->senders || b->victim[CONGEST_SAME].open ||
-		       b->victim[CONGEST_OTHER].open)
-			step(b);
-		judge(b);
-	}
-	memcpy(result->why, b->sim.why, sizeof(result->why));
-	close_bench(b);
+	b->t.owner = b;
+	b->t.every = result->every;
+	b->t.hooks = (struct traffic_hooks){on_begun, NULL, on_ended, on_tick, NULL};
+	if (setjmp(b->t.sim.out) == 0)
+		run(b);
+	memcpy(result->why, b->t.sim.why, sizeof(result->why));
+	traffic_close(&b->t);
+	free(b->left);
+	free(b->done_at);
 	free(b);
 }

@@ -249,6 +249,25 @@ static void gather(struct sim_flight *f, const struct lend_bufs *bufs, const str
 		memcpy(at, out->tail, out->tail_len);
 }
 
+uint32_t sim_net_room(const struct sim *sim, uint32_t node, uint32_t n)
+{
+	const struct sim_net *net = sim->net;
+	uint64_t now = sim->now * 1000, until = now + NET_SHORT * net->byte_ps;
+	uint64_t free = lend_max_u64(net->nic[node].free, now);
+
+	if (free >= until)
+		return 0;
+	return (uint32_t)lend_min_u64(n, 1 + (until - free) / (net->plan.mtu * net->byte_ps));
+}
+
+lend_ns sim_net_drained(const struct sim *sim, uint32_t node)
+{
+	const struct sim_net *net = sim->net;
+	uint64_t half = NET_SHORT / 2 * net->byte_ps / 1000, free = net->nic[node].free / 1000 + 1;
+
+	return lend_max_u64(free, sim->now + 1 + half) - half;
+}
+
 static enum lend_sent refusal(struct sim *sim, uint32_t from, uint32_t to)
 {
 	struct sim_net *n = sim->net;

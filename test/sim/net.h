@@ -18,6 +18,11 @@ void sim_net_deliver(struct sim *sim,
  * while what is on its way fills the receiver's ring, and dead when the receiver is down. */
 enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
 			    const struct lend_out *out);
+/* Datagrams of full length, n at most, that a node's link takes before a short queue of it is full:
+ * a carrier that keeps its own queue short, so that what is urgent need not wait in it. */
+uint32_t sim_net_room(const struct sim *sim, uint32_t node, uint32_t n);
+/* When half of that queue will be gone. */
+lend_ns sim_net_drained(const struct sim *sim, uint32_t node);
 /* Events of the heap that are its own: ARRIVE, PORT, PARTITION. */
 void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b);
 /* The recorder sends up to n datagrams of before once more: after a restart, say. */

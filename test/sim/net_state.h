@@ -9,6 +9,7 @@
 enum {
 	NET_CHUNK = 256,      /* flights made at once */
 	NET_NIC = 256 << 10,  /* bytes that wait at a sender's link; then the carrier is full */
+	NET_SHORT = 16 << 10, /* likewise, of a carrier that keeps its queue short */
 	NET_TAPE = 128,       /* datagrams of the past that are kept */
 	NET_END = UINT32_MAX, /* of a list of flights */
 };

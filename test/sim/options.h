@@ -1,0 +1,33 @@
+/* options - a command's words: names with numbers, lists of them, and what all experiments know.
+ * Layer: test/sim. */
+#ifndef TEST_SIM_OPTIONS_H
+#define TEST_SIM_OPTIONS_H
+
+#include "sim/table.h"
+
+enum { OPTION_LIST = 32 };
+
+struct option_list {
+	uint32_t n;
+	uint64_t value[OPTION_LIST];
+};
+struct option {
+	const char *name;
+	uint64_t *number; /* 1 .. max, or 0 too where zero is set */
+	uint64_t max;
+	struct option_list *list;
+	const char **word;
+	bool zero;
+};
+/* What each experiment takes beside its own. */
+struct options_common {
+	enum table_form form;  /* --csv, --json */
+	struct option_list cc; /* --cc NAME,...: enum lend_cc */
+	const char *plot;      /* --plot FILE.svg */
+};
+
+/* False: an unknown word or a bad number, which is told. */
+bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
+		   char **argv);
+
+#endif
