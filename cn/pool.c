@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "sys/handover.h"
+#include "sys/uffd.h"
 #include "sys/why.h"
 
 /* A POOL_DROP under way. */
@@ -34,6 +35,7 @@ int cn_pool_join(struct cn_node *node)
 	node->pool->sock = node->pool->file = -1;
 	/* Opened by the process that it is about: after a fork one's own is another. */
 	node->pool->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	node->pool->marks = lend_uffd_marks();
 	return 0;
 }
 
@@ -96,6 +98,8 @@ void cn_pool_leave(struct cn_node *node)
 	detach(node->pool);
 	if (node->pool->pagemap >= 0)
 		close(node->pool->pagemap);
+	if (node->pool->marks >= 0)
+		close(node->pool->marks);
 	free(node->pool);
 	node->pool = NULL;
 }

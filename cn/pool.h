@@ -5,6 +5,7 @@
 #define LEND_CN_POOL_H
 
 #include "cn/pointer.h"
+#include "cn/pool_mark.h"
 #include "cn/pool_window.h"
 
 /* Of a node that was named "pool:NAME"; made when it is first needed. Owned by its cn_node. */
@@ -14,6 +15,7 @@ struct cn_pool {
 	uint64_t size;
 	uint32_t page;
 	int pagemap;              /* of this process; -1: not readable */
+	int marks;                /* lend_uffd_marks(); negative: not here */
 	struct cn_window *window; /* NULL: spaces are mapped one by one */
 	bool doubt;               /* the session was lost since: is it still the same node? */
 	char why[256];            /* why it is not there */

@@ -1,11 +1,5 @@
 /* pool_view - a space as the node's own frames: mapped privately, so that the kernel makes the copy
- * at the first store, and /proc/self/pagemap tells which pages those were.
- *
- * A page of the process's own memory is one that was stored to; a page of the file is the node's.
- * What the node has no frame for is the process's own from the start: there a page counts only if
- * it is not zero, until one was sent. A seal sends every page that was ever stored to, for the
- * kernel has no mark of one's own to take away: sending a page that the node has costs its copy
- * and changes nothing.
+ * at the first store; pool_mark tells which pages those were.
  * Layer: cn. Threads: the endpoint's; the memory is touched by any. */
 #include "cn/pool.h"
 
@@ -19,10 +13,8 @@
 #include "sys/why.h"
 #include "util/bits.h"
 
-enum { PAGE = 4096, CHUNK = 512 };
+enum { PAGE = 4096 };
 #define CALL_TIMEOUT UINT64_C(5000000000)
-#define ENTRY_FILE   (UINT64_C(1) << 61)
-#define ENTRY_THERE  (UINT64_C(3) << 62) /* present, or swapped */
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -30,16 +22,9 @@ enum { PAGE = 4096, CHUNK = 512 };
 
 struct pool_view {
 	struct cn_view view; /* first */
-	char *map;
-	struct cn_pane pane; /* of the pool's window that map is */
-	uint64_t map_len;    /* whole pages of the node */
-	uint64_t taken;      /* bytes of map that the seal under way went through */
-	int pagemap;         /* -1: not readable here, so that every page counts as stored to */
-	bool sent_hole;      /* a page that the node had none for was sent: it may have it now */
-	uint32_t n;
-	struct hole {
-		uint64_t first, end;
-	} hole[LEND_MEM_EXTENTS_MAX]; /* ranges of map without frames */
+	struct cn_pane pane; /* of the pool's window that the memory is */
+	uint64_t taken;      /* bytes of it that the seal under way went through */
+	struct cn_marks marks;
 };
 
 static struct pool_view *self(const struct cn_view *view)
@@ -126,7 +111,7 @@ static int refused(const struct pool_view *v)
 	    errno == EINVAL || errno == ENODEV ? EOPNOTSUPP : errno,
 	    "mapping %llu bytes of a pool: %s; read them instead, or let the node have "
 	    "--memory memfd",
-	    (unsigned long long)v->map_len, strerror(errno));
+	    (unsigned long long)v->marks.len, strerror(errno));
 }
 
 static int map_run(struct pool_view *v, const struct cn_pool *pool, uint64_t at,
@@ -135,13 +120,13 @@ static int map_run(struct pool_view *v, const struct cn_pool *pool, uint64_t at,
 	uint64_t from = (uint64_t)e->frame * pool->page, len = (uint64_t)e->pages * pool->page;
 
 	if (!e->frame) {
-		v->hole[v->n++] = (struct hole){at, at + len};
+		v->marks.hole[v->marks.n++] = (struct cn_hole){at, at + len};
 		return 0;
 	}
 	if (from > pool->size || len > pool->size - from)
 		return lend_fail(EIO, "a pool names pages that it does not have");
-	if (mmap(v->map + at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
-		 pool->file, (off_t)from) != MAP_FAILED)
+	if (mmap(v->marks.map + at, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, pool->file, (off_t)from) != MAP_FAILED)
 		return 0;
 	return refused(v);
 }
@@ -152,36 +137,36 @@ static int map_all(struct pool_view *v, const struct cn_pool *pool, const struct
 	const struct lend_memextent *e = shown->extent;
 	uint64_t at = 0, size = pool->size;
 	bool one = shown->n == 1 && e->frame && (uint64_t)e->frame * pool->page <= size &&
-		   v->map_len <= size - (uint64_t)e->frame * pool->page;
+		   v->marks.len <= size - (uint64_t)e->frame * pool->page;
 	int flags = MAP_PRIVATE | MAP_NORESERVE | (one ? 0 : MAP_ANONYMOUS), rc = 0;
 
 	if (one)
-		v->map = cn_pane_take(&v->pane, pool->window, (uint64_t)e->frame * pool->page,
-				      v->map_len);
-	if (v->map)
+		v->marks.map = cn_pane_take(&v->pane, pool->window, (uint64_t)e->frame * pool->page,
+					    v->marks.len);
+	if (v->marks.map)
 		return 0;
-	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE, flags, one ? pool->file : -1,
-		      one ? (off_t)e->frame * pool->page : 0);
-	if (v->map == MAP_FAILED)
+	v->marks.map = mmap(NULL, v->marks.len, PROT_READ | PROT_WRITE, flags,
+			    one ? pool->file : -1, one ? (off_t)e->frame * pool->page : 0);
+	if (v->marks.map == MAP_FAILED)
 		return refused(v);
 	for (uint32_t i = 0; i < shown->n && !one && rc == 0; i++) {
 		rc = map_run(v, pool, at, &e[i]);
 		at += (uint64_t)e[i].pages * pool->page;
 	}
 	if (rc < 0)
-		munmap(v->map, v->map_len);
+		munmap(v->marks.map, v->marks.len);
 	return rc;
 }
 
 /* Nothing but zeros, of which the node need not be asked. */
 static int map_zeros(struct pool_view *v)
 {
-	v->map = mmap(NULL, v->map_len, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_NORESERVE | MAP_ANONYMOUS, -1, 0);
-	v->hole[v->n++] = (struct hole){0, v->map_len};
-	return v->map != MAP_FAILED ? 0
-				    : lend_fail(ENOMEM, "no address range of %llu bytes",
-						(unsigned long long)v->map_len);
+	v->marks.map = mmap(NULL, v->marks.len, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_NORESERVE | MAP_ANONYMOUS, -1, 0);
+	v->marks.hole[v->marks.n++] = (struct cn_hole){0, v->marks.len};
+	return v->marks.map != MAP_FAILED ? 0
+					  : lend_fail(ENOMEM, "no address range of %llu bytes",
+						      (unsigned long long)v->marks.len);
 }
 
 static int build(struct lend_mem *mem, struct cn_space *space, struct pool_view *v)
@@ -190,19 +175,19 @@ static int build(struct lend_mem *mem, struct cn_space *space, struct pool_view 
 	int rc;
 
 	if (!space->written && !space->from.version) {
-		v->map_len = lend_align_up(space->len, PAGE);
+		v->marks.len = lend_align_up(space->len, PAGE);
 		rc = map_zeros(v);
-		v->view.base = v->map;
+		v->view.base = v->marks.map;
 		return rc;
 	}
 	rc = learn(mem, space);
 	if (rc < 0)
 		return rc;
-	v->map_len = space->shown->pages * pool->page;
-	if (space->shown->base > v->map_len || v->map_len - space->shown->base < space->len)
+	v->marks.len = space->shown->pages * pool->page;
+	if (space->shown->base > v->marks.len || v->marks.len - space->shown->base < space->len)
 		return lend_fail(EIO, "a pool shows fewer pages than the space has");
 	rc = map_all(v, pool, space->shown);
-	v->view.base = v->map + space->shown->base;
+	v->view.base = v->marks.map + space->shown->base;
 	return rc;
 }
 
@@ -224,8 +209,9 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **out)
 		return rc;
 	}
 	if (!v->pane.window)
-		(void)madvise(v->map, v->map_len, MADV_DONTFORK);
-	v->pagemap = node->pool->pagemap;
+		(void)madvise(v->marks.map, v->marks.len, MADV_DONTFORK);
+	v->marks.pagemap = node->pool->pagemap;
+	v->marks.fd = node->pool->marks;
 	v->view.ops = &cn_pool_ops;
 	v->view.len = space->len;
 	*out = &v->view;
@@ -238,65 +224,22 @@ static bool intact(const struct cn_view *view)
 	return true;
 }
 
-static bool in_hole(const struct pool_view *v, uint64_t at)
-{
-	for (uint32_t i = 0; i < v->n; i++)
-		if (at >= v->hole[i].first && at < v->hole[i].end)
-			return true;
-	return false;
-}
-
-static bool is_zero(const char *page)
-{
-	return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
-}
-
-static bool is_stored(struct pool_view *v, uint64_t at, uint64_t entry)
-{
-	bool stored = entry & ENTRY_THERE && !(entry & ENTRY_FILE);
-
-	if (!stored || !in_hole(v, at))
-		return stored;
-	if (!v->sent_hole && is_zero(v->map + at))
-		return false;
-	v->sent_hole = true;
-	return true;
-}
-
-/* Bytes of map [at, end) up to where pages begin, or end, to be stored to. */
-static uint64_t skip(struct pool_view *v, uint64_t at, uint64_t end, bool stored)
-{
-	uint64_t entry[CHUNK];
-
-	while (at < end) {
-		size_t n = lend_min_u64(CHUNK, (end - at) / PAGE);
-		off_t from = (off_t)(((uintptr_t)v->map + at) / PAGE * sizeof(entry[0]));
-		ssize_t got = pread(v->pagemap, entry, n * sizeof(entry[0]), from);
-
-		if (got != (ssize_t)(n * sizeof(entry[0]))) /* it cannot be told: all were */
-			return stored ? end : at;
-		for (size_t i = 0; i < n; i++, at += PAGE)
-			if (is_stored(v, at, entry[i]) != stored)
-				return at;
-	}
-	return end;
-}
-
 static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *run)
 {
 	struct pool_view *v = self(view);
-	uint64_t base = (uint64_t)(view->base - v->map);
+	uint64_t base = (uint64_t)(view->base - v->marks.map);
 	uint64_t from = lend_max_u64((base + first) & ~(uint64_t)(PAGE - 1), v->taken);
 	uint64_t to = lend_align_up(base + end, PAGE), last;
 
 	if (from >= to)
 		return false;
-	from = skip(v, from, to, false);
+	from = cn_marks_skip(&v->marks, from, to, false);
 	v->taken = to;
 	if (from >= to)
 		return false;
-	last = skip(v, from, lend_min_u64(to, from + LEND_MEM_PART_MAX), true);
+	last = cn_marks_skip(&v->marks, from, lend_min_u64(to, from + LEND_MEM_PART_MAX), true);
 	v->taken = last;
+	cn_marks_take(&v->marks, from, last);
 	run->offset = from > base ? from - base : 0;
 	run->len = lend_min_u64(last - base, view->len) - run->offset;
 	return true;
@@ -304,8 +247,11 @@ static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend
 
 static void untake(struct cn_view *view, const struct lend_memslice *run)
 {
-	(void)run;
-	self(view)->taken = 0;
+	struct pool_view *v = self(view);
+	uint64_t at = (uint64_t)(view->base - v->marks.map) + run->offset;
+
+	cn_marks_untake(&v->marks, at & ~(uint64_t)(PAGE - 1), lend_align_up(at + run->len, PAGE));
+	v->taken = 0;
 }
 
 static void sealed(struct cn_view *view)
@@ -317,10 +263,10 @@ static void sealed(struct cn_view *view)
 static int fetch(struct cn_view *view, struct cn_op *op)
 {
 	struct pool_view *v = self(view);
-	uint64_t base = (uint64_t)(view->base - v->map);
+	uint64_t base = (uint64_t)(view->base - v->marks.map);
 	uint64_t from = (base + op->offset) & ~(uint64_t)(PAGE - 1);
 
-	(void)madvise(v->map + from, base + op->offset + op->len - from, MADV_POPULATE_READ);
+	(void)madvise(v->marks.map + from, base + op->offset + op->len - from, MADV_POPULATE_READ);
 	return LEND_OK;
 }
 
@@ -334,10 +280,11 @@ static void close_view(struct cn_view *view)
 {
 	struct pool_view *v = self(view);
 
+	cn_marks_close(&v->marks);
 	if (v->pane.window)
 		cn_pane_give(&v->pane);
 	else
-		munmap(v->map, v->map_len);
+		munmap(v->marks.map, v->marks.len);
 	free(view);
 }
 

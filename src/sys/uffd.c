@@ -13,6 +13,10 @@
 
 #include "sys/why.h"
 
+#ifndef UFFD_FEATURE_WP_ASYNC
+#define UFFD_FEATURE_WP_ASYNC (1 << 15)
+#endif
+
 static int create(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
@@ -108,22 +112,25 @@ bool lend_uffd_fill(int fd, void *page, const void *bytes, size_t len, bool clea
 	return true;
 }
 
-static void protect(int fd, void *page, size_t len, uint64_t mode)
+static bool protect(int fd, void *page, size_t len, uint64_t mode)
 {
 	struct uffdio_writeprotect wp = {.range = {(uintptr_t)page, len}, .mode = mode};
+	int rc;
 
-	while (ioctl(fd, UFFDIO_WRITEPROTECT, &wp) < 0 && errno == EAGAIN)
-		;
+	do
+		rc = ioctl(fd, UFFDIO_WRITEPROTECT, &wp);
+	while (rc < 0 && errno == EAGAIN);
+	return rc == 0;
 }
 
 void lend_uffd_clean(int fd, void *page, size_t len)
 {
-	protect(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
+	(void)protect(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
 }
 
 void lend_uffd_let(int fd, void *page, size_t len)
 {
-	protect(fd, page, len, 0);
+	(void)protect(fd, page, len, 0);
 }
 
 void lend_uffd_wake(int fd, void *page, size_t len)
@@ -131,4 +138,40 @@ void lend_uffd_wake(int fd, void *page, size_t len)
 	struct uffdio_range range = {(uintptr_t)page, len};
 
 	(void)ioctl(fd, UFFDIO_WAKE, &range);
+}
+
+int lend_uffd_marks(void)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC};
+	int fd = create();
+
+	if (fd < 0)
+		return lend_fail(-fd,
+				 "userfaultfd is refused here (%s): allow it in the "
+				 "container's seccomp profile",
+				 strerror(-fd));
+	if (ioctl(fd, UFFDIO_API, &api) == 0)
+		return fd;
+	close(fd);
+	return lend_fail(EOPNOTSUPP, "this kernel marks no stores by itself: Linux 6.7 does");
+}
+
+bool lend_uffd_watch(int fd, void *page, size_t len)
+{
+	struct uffdio_register reg = {.range = {(uintptr_t)page, len},
+				      .mode = UFFDIO_REGISTER_MODE_WP};
+
+	return ioctl(fd, UFFDIO_REGISTER, &reg) == 0;
+}
+
+void lend_uffd_unwatch(int fd, void *page, size_t len)
+{
+	struct uffdio_range range = {(uintptr_t)page, len};
+
+	(void)ioctl(fd, UFFDIO_UNREGISTER, &range);
+}
+
+bool lend_uffd_mark(int fd, void *page, size_t len)
+{
+	return protect(fd, page, len, UFFDIO_WRITEPROTECT_MODE_WP);
 }

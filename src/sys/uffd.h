@@ -35,4 +35,16 @@ void lend_uffd_let(int fd, void *page, size_t len);
 /* Wakes who waits for one of these pages; it touches anew. */
 void lend_uffd_wake(int fd, void *page, size_t len);
 
+/* The same marks without anybody being told: the kernel takes a page's protection away at its first
+ * store, and /proc/self/pagemap shows which pages still have it (LEND_UFFD_CLEAN of an entry).
+ * -EPERM, -ENOSYS, -EOPNOTSUPP (Linux 6.7 has it), with lend_why(). */
+int lend_uffd_marks(void);
+#define LEND_UFFD_CLEAN (UINT64_C(1) << 57)
+/* Pages of memory of any kind can be marked from here on, or, when it is to be used otherwise, no
+ * more; marks go. False: not this memory. */
+bool lend_uffd_watch(int fd, void *page, size_t len);
+void lend_uffd_unwatch(int fd, void *page, size_t len);
+/* False: not all of it is watched. */
+bool lend_uffd_mark(int fd, void *page, size_t len);
+
 #endif

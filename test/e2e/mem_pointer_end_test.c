@@ -352,3 +352,24 @@ Test(mem_pointer_end, userfaultfd_refused)
 	cr_assert(!memcmp(in, out, sizeof(in)));
 	mem_node_kill(&node);
 }
+
+/* A pool needs it for its marks alone: each seal then sends what was stored before, too. */
+Test(mem_pointer_end, userfaultfd_refused_over_a_pool)
+{
+	struct view *v = malloc(sizeof(*v));
+	char out[LEN];
+
+	make(v, "pool");
+	forbid_userfaultfd();
+	for (int i = 0; i < 3; i++) {
+		struct lend_op op = {.timeout = SECOND * 5};
+
+		v->p[i * PAGE] = v->in[i * PAGE] = (char)i;
+		cr_assert_eq(mem_end(v->node.mem, &op,
+				     lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op)),
+			     LEND_OK);
+		cr_assert_eq(mem_get(v->node.mem, &op.ref, 0, out, LEN), LEND_OK);
+		cr_assert(!memcmp(out, v->in, LEN));
+	}
+	end(v);
+}

@@ -9,10 +9,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SUITE mem_pointer
 #include "e2e/mem_view.h"
 #include "lend/stats.h"
+#include "sys/uffd.h"
 #include "util/rng.h"
 
 ALL(sizes)
@@ -88,7 +90,17 @@ ALL(written_before)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-NET(a_seal_sends_the_stored_pages_alone)
+/* A pool's are marked by the kernel, of Linux 6.7. */
+static bool is_marked(const struct mem_node *node)
+{
+	int fd = strncmp(node->address, "pool:", 5) ? -2 : lend_uffd_marks();
+
+	if (fd >= 0)
+		close(fd);
+	return fd != -EOPNOTSUPP;
+}
+
+ALL(a_seal_sends_the_stored_pages_alone)
 {
 	enum { LEN = 300 * PAGE };
 	char *in = malloc(LEN), *p;
@@ -111,7 +123,7 @@ NET(a_seal_sends_the_stored_pages_alone)
 	mem_expect(node, &a, in, LEN);
 	before = mem_sent(node);
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &b), LEND_OK);
-	cr_assert_lt(mem_sent(node) - before, PAGE, "nothing was stored since");
+	cr_assert(!is_marked(node) || mem_sent(node) - before < PAGE, "nothing was stored since");
 	p[11 * PAGE + 1] = in[11 * PAGE + 1] = 2; /* a page that was sent is told of anew */
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &c), LEND_OK);
 	mem_expect(node, &c, in, LEN);
@@ -163,7 +175,7 @@ static void *store_on(void *arg)
 }
 
 /* It goes over its range once: who stores on does not keep it from its end. */
-NET(a_seal_ends_while_others_store)
+ALL(a_seal_ends_while_others_store)
 {
 	lend_space space = mem_alloc(node->mem, 16 * PAGE);
 	atomic_bool stop = false;
