@@ -8,6 +8,7 @@
 #include "core/serve.h"
 #include "core/sess.h"
 #include "core/tx.h"
+#include "util/class.h"
 #include "util/crc32c.h"
 
 /* One datagram under construction. */
@@ -25,6 +26,7 @@ static struct making make(struct lend_core *c, struct lend_out *out, uint32_t i)
 	memset(&out[i], 0, sizeof(out[i]));
 	memset(&a->out[i], 0, sizeof(a->out[i]));
 	out[i].head = a->head[i];
+	out[i].class = LEND_CLASS_NORMAL;
 	return (struct making){&out[i], &a->out[i], a->head[i], &a->tail[i]};
 }
 

@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "util/class.h"
 #include "util/dgram.h"
 
 enum {
@@ -108,8 +109,10 @@ struct lend_eth_head {
 
 void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 		   const struct lend_eth_end *from);
-/* Writes the head of a frame whose payload has len bytes; the UDP checksum stays 0. */
-static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len);
+/* Writes the head of a frame whose payload has len bytes, of a class of calls; the UDP checksum
+ * stays 0. */
+static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *head, uint8_t class,
+				  uint32_t len);
 /* Fills in the UDP checksum once the payload is there; or, for a device that finishes it, the
  * pseudo head's sum. */
 void lend_eth_sum(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len);
@@ -203,19 +206,25 @@ static inline uint16_t lend_eth_fold(uint32_t sum)
 /* Adds up bytes as words in network order, from an even place. */
 uint32_t lend_eth_add(uint32_t sum, const uint8_t *bytes, uint32_t len);
 
-static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len)
+static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *head, uint8_t class,
+				  uint32_t len)
 {
-	uint8_t *ip = bytes + head->ip;
+	uint8_t *ip = bytes + head->ip, precedence = lend_class_precedence(class);
 
 	if (head->len == LEND_ETH_HEAD4)
 		memcpy(bytes, head->bytes, LEND_ETH_HEAD4);
 	else
 		memcpy(bytes, head->bytes, head->len);
+	if (head->ip > LEND_ETH_AROUND_IP - 4)
+		bytes[14] |= (uint8_t)(precedence << 5);
 	if (head->ip4) {
+		ip[1] |= (uint8_t)(precedence << 5);
 		lend_eth_put16(ip + 2, len + LEND_ETH_UDP4);
-		lend_eth_put16(ip + 10, (uint16_t)~lend_eth_fold(head->sum + len + LEND_ETH_UDP4));
+		lend_eth_put16(ip + 10, (uint16_t)~lend_eth_fold(head->sum + (precedence << 5) +
+								 len + LEND_ETH_UDP4));
 		lend_eth_put16(ip + 24, len + 8);
 	} else {
+		ip[0] |= (uint8_t)(precedence << 1);
 		lend_eth_put16(ip + 4, len + 8);
 		lend_eth_put16(ip + 44, len + 8);
 	}

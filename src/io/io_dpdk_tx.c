@@ -20,7 +20,7 @@ static void fill(struct rte_mbuf *buf, const struct dpdk_peer *peer, const struc
 {
 	uint8_t *at = rte_pktmbuf_mtod(buf, uint8_t *);
 
-	lend_eth_write(at, &peer->head, len);
+	lend_eth_write(at, &peer->head, out->class, len);
 	at += peer->head.len;
 	memcpy(at, out->head, out->head_len);
 	at += out->head_len;

@@ -58,7 +58,7 @@ static void fill(const struct raw *io, uint8_t *at, const struct lend_bufs *bufs
 	const struct lend_eth_head *head = &io->peer[out->peer].head;
 	uint8_t *bytes = at;
 
-	lend_eth_write(bytes, head, len);
+	lend_eth_write(bytes, head, out->class, len);
 	at = mempcpy(at + head->len, out->head, out->head_len);
 	for (uint32_t i = 0; i < out->n; i++)
 		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);

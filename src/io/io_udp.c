@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <linux/sock_diag.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "sys/why.h"
 #include "util/bits.h"
 #include "util/check.h"
+#include "util/class.h"
 
 enum {
 	BURST = 64,
@@ -48,6 +50,10 @@ struct io_udp {
 	struct iovec tx_iov[BURST][PIECES];
 	struct sockaddr_storage tx_to[BURST];
 	struct lend_out *tx_out[BURST]; /* which datagram a message is */
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} tx_tos[BURST];
 };
 
 static struct io_udp *self(struct lend_io *io)
@@ -149,6 +155,24 @@ static void udp_rx_done(struct lend_io *io)
 	self(io)->lent = 0;
 }
 
+/* Class NORMAL has the socket's own TOS, and costs nothing. Sockets of IPv6 take IPv4's for
+ * addresses that stand for one. */
+static void mark_class(struct io_udp *u, const struct lend_udp_key *to, uint8_t class, uint32_t m)
+{
+	struct msghdr *msg = &u->tx[m].msg_hdr;
+	bool six = !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)to->ip);
+	int tos = lend_class_tos(class);
+
+	msg->msg_control = tos ? &u->tx_tos[m] : NULL;
+	msg->msg_controllen = tos ? sizeof(u->tx_tos[m].bytes) : 0;
+	if (!tos)
+		return;
+	u->tx_tos[m].head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(tos)),
+					     .cmsg_level = six ? IPPROTO_IPV6 : IPPROTO_IP,
+					     .cmsg_type = six ? IPV6_TCLASS : IP_TOS};
+	memcpy(CMSG_DATA(&u->tx_tos[m].head), &tos, sizeof(tos));
+}
+
 /* Makes message m of a datagram; false: it can never be sent. */
 static bool prepare(struct io_udp *u, const struct lend_bufs *bufs, struct lend_out *out,
 		    uint32_t m)
@@ -163,6 +187,7 @@ static bool prepare(struct io_udp *u, const struct lend_bufs *bufs, struct lend_
 	msg->msg_namelen = lend_udp_key_to(&peer->key, u->family, &u->tx_to[m]);
 	if (msg->msg_namelen == 0)
 		return false;
+	mark_class(u, &peer->key, out->class, m);
 	iov[n++] = (struct iovec){(void *)(uintptr_t)out->head, out->head_len};
 	for (uint32_t i = 0; i < out->n; i++)
 		iov[n++] = (struct iovec){lend_piece_data(bufs, &out->piece[i]), out->piece[i].len};

@@ -15,6 +15,7 @@
 #include "io/io.h"
 #include "io/io_verbs_addr.h"
 #include "io/udp_peers.h"
+#include "util/class.h"
 
 enum {
 	VERBS_BURST = 64,     /* datagrams per doorbell and per poll */
@@ -60,8 +61,8 @@ struct verbs_send {
 
 /* A host that we send to: all its queue pairs share an address handle. */
 struct verbs_host {
-	struct lend_udp_key key; /* ip: its GID or zero, port: its LID; the rest zero */
-	struct ibv_ah *ah;       /* NULL: not made yet */
+	struct lend_udp_key key;             /* ip: its GID or zero, port: its LID; the rest zero */
+	struct ibv_ah *ah[LEND_PRECEDENCES]; /* NULL: not made yet */
 	uint8_t sl;
 	uint8_t path_bits;
 };
@@ -202,7 +203,7 @@ uint32_t verbs_tell_gone(struct verbs *v, struct lend_in *in, uint32_t cap);
 void verbs_host_note(struct verbs *v, const struct lend_udp_key *peer, uint8_t sl,
 		     uint8_t path_bits);
 /* The address handle of a peer's host, made if need be; NULL: cannot be. */
-struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer);
+struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class);
 /* Address handles that no posted send names any more are given back. */
 void verbs_host_bury(struct verbs *v);
 /* All of them are stale: our GID moved. */

@@ -58,6 +58,14 @@ static void bury(struct verbs *v, struct ibv_ah *ah)
 	v->grave[v->n_graves++] = (struct verbs_grave){ah, v->next};
 }
 
+static void bury_all(struct verbs *v, struct verbs_host *host)
+{
+	for (uint32_t i = 0; i < LEND_PRECEDENCES; i++) {
+		bury(v, host->ah[i]);
+		host->ah[i] = NULL;
+	}
+}
+
 static bool grow(struct verbs *v)
 {
 	struct verbs_host *host;
@@ -84,7 +92,7 @@ static struct verbs_host *find(struct verbs *v, const struct lend_udp_key *peer)
 		return NULL;
 	host = &v->host[index];
 	if (!is_same(&host->key, &key)) {
-		bury(v, host->ah);
+		bury_all(v, host);
 		*host = (struct verbs_host){.key = key,
 					    .sl = v->address.sl > 0 ? (uint8_t)v->address.sl : 0};
 	}
@@ -100,13 +108,12 @@ void verbs_host_note(struct verbs *v, const struct lend_udp_key *peer, uint8_t s
 		sl = (uint8_t)v->address.sl;
 	if (host == NULL || (host->sl == sl && host->path_bits == path_bits))
 		return;
-	bury(v, host->ah);
-	host->ah = NULL;
+	bury_all(v, host);
 	host->sl = sl;
 	host->path_bits = path_bits;
 }
 
-static void make(struct verbs *v, struct verbs_host *host)
+static void make(struct verbs *v, struct verbs_host *host, uint8_t precedence)
 {
 	static const uint8_t none[16];
 	struct ibv_ah_attr attr = {.dlid = host->key.port,
@@ -119,30 +126,32 @@ static void make(struct verbs *v, struct verbs_host *host)
 		attr.grh.sgid_index = (uint8_t)v->gid_index;
 		attr.grh.hop_limit = 64;
 		attr.grh.traffic_class = v->address.tclass;
+		if (precedence != 0)
+			attr.grh.traffic_class =
+			    (uint8_t)(precedence << 5 | (v->address.tclass & 3));
 		memcpy(attr.grh.dgid.raw, host->key.ip, 16);
 	}
-	host->ah = ibv_create_ah(v->ring->pd, &attr);
-	if (host->ah != NULL)
+	host->ah[precedence] = ibv_create_ah(v->ring->pd, &attr);
+	if (host->ah[precedence] != NULL)
 		v->io.stats.handles_made++;
 }
 
-struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer)
+struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class)
 {
 	struct verbs_host *host = find(v, peer);
+	uint8_t precedence = lend_class_precedence(class);
 
 	if (host == NULL)
 		return NULL;
-	if (host->ah == NULL)
-		make(v, host);
-	return host->ah;
+	if (host->ah[precedence] == NULL)
+		make(v, host, precedence);
+	return host->ah[precedence];
 }
 
 void verbs_host_forget(struct verbs *v)
 {
-	for (uint32_t i = 0; i < v->n_host; i++) {
-		bury(v, v->host[i].ah);
-		v->host[i].ah = NULL;
-	}
+	for (uint32_t i = 0; i < v->n_host; i++)
+		bury_all(v, &v->host[i]);
 }
 
 /* The first pin of a peer pins its host, too. */

@@ -179,7 +179,7 @@ static bool prepare(struct verbs *v, const struct lend_bufs *bufs, struct lend_o
 		return false;
 	*wr = (struct ibv_send_wr){
 	    .wr_id = number, .next = wr + 1, .sg_list = v->sge[m], .opcode = IBV_WR_SEND};
-	wr->wr.ud.ah = verbs_host_ah(v, &peer->key);
+	wr->wr.ud.ah = verbs_host_ah(v, &peer->key, out->class);
 	wr->wr.ud.remote_qpn = peer->key.scope;
 	wr->wr.ud.remote_qkey = RDMA_UDP_QKEY;
 	if (wr->wr.ud.ah == NULL)

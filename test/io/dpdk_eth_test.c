@@ -92,7 +92,7 @@ static uint32_t make(bool four, uint16_t vlan, uint32_t len)
 	struct lend_eth_head head;
 
 	lend_eth_head(&head, &to, &from);
-	lend_eth_write(frame, &head, len);
+	lend_eth_write(frame, &head, LEND_CLASS_NORMAL, len);
 	memset(frame + head.len, 0x5a, len);
 	lend_eth_sum(frame, &head, len);
 	return head.len + len;

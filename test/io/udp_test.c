@@ -1,8 +1,11 @@
 /* Goal: UDP is a carrier like the others, on IPv4 and IPv6. Method: the conformance suite, then
  * what is its own. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "io/conform.h"
 #include "sys/why.h"
@@ -117,4 +120,70 @@ Test(udp_own, strangers_push_out_strangers_only)
 		;
 	friend->ops->close(friend);
 	server->ops->close(server);
+}
+
+/* The mark that a datagram of a class arrives with at a socket of that family. */
+static int tos_of(struct lend_io *io, int fd, uint32_t peer, uint8_t class)
+{
+	static const uint8_t head[4] = "mark";
+	struct lend_out out = {
+	    .head = head, .head_len = sizeof(head), .peer = peer, .class = class};
+	struct lend_bufs none = {.seg = NULL};
+	char data[16], control[64];
+	struct iovec iov = {data, sizeof(data)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	struct cmsghdr *c;
+	int tos = 0;
+
+	io->ops->tx(io, &none, &out, 1);
+	cr_assert_eq(out.sent, LEND_SENT);
+	cr_assert_eq(recvmsg(fd, &msg, 0), (ssize_t)sizeof(head));
+	c = CMSG_FIRSTHDR(&msg);
+	cr_assert_not_null(c);
+	memcpy(&tos, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0) < sizeof(tos) ? 1 : sizeof(tos));
+	return tos;
+}
+
+/* From a socket of ours at that address to a plain one. */
+static void marks(const char *from, const char *to, int family)
+{
+	static const int want[] = {0xa0, 0x80, 0x40, 0, 0, 0x20, 0x20, 0x20}, on = 1;
+	struct lend_io_config config = {.listen = from};
+	struct sockaddr_storage local = {.ss_family = (sa_family_t)family};
+	socklen_t len = sizeof(local);
+	int fd = socket(family, SOCK_DGRAM, 0);
+	char address[64];
+	struct lend_io *io;
+	uint32_t peer;
+
+	cr_assert_eq(
+	    bind(fd, (void *)&local,
+		 family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)),
+	    0);
+	cr_assert_eq(family == AF_INET
+			 ? setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on))
+			 : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on)),
+		     0);
+	cr_assert_eq(getsockname(fd, (void *)&local, &len), 0);
+	(void)snprintf(address, sizeof(address), "udp:%s:%u", to,
+		       ntohs(((struct sockaddr_in *)(void *)&local)->sin_port));
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
+	cr_assert_eq(io->ops->resolve(io, address, &peer), 0, "%s", lend_why_text());
+	for (uint32_t i = 0; i < 24; i++) /* each after each other: nothing of one stays */
+		cr_expect_eq(tos_of(io, fd, peer, (uint8_t)(i * 5 % 8)), want[i * 5 % 8], "%s %u",
+			     from, i * 5 % 8);
+	io->ops->close(io);
+	close(fd);
+}
+
+Test(udp_own, classes_are_marked)
+{
+	marks("udp:127.0.0.1:0", "127.0.0.1", AF_INET);
+	if (no_ipv6())
+		return;
+	marks("udp:[::1]:0", "[::1]", AF_INET6);
+	marks("udp:[::]:0", "127.0.0.1", AF_INET);
 }

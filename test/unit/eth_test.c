@@ -25,7 +25,7 @@ static uint32_t make(uint8_t *bytes, bool four, uint16_t vlan, uint32_t len, boo
 	struct lend_eth_head head;
 
 	lend_eth_head(&head, &b, &a);
-	lend_eth_write(bytes, &head, len);
+	lend_eth_write(bytes, &head, LEND_CLASS_NORMAL, len);
 	for (uint32_t i = 0; i < len; i++)
 		bytes[head.len + i] = (uint8_t)(i * 7 + 3);
 	if (sum)
@@ -54,6 +54,28 @@ Test(eth, known_bytes)
 	cr_assert(make(got, true, 0, 3, false) == sizeof(want));
 	cr_assert(naive_sum(0, want + 14, 20) == 0xffff, "the table itself");
 	cr_assert(memcmp(got, want, sizeof(want)) == 0);
+}
+
+Test(eth, classes_are_marked)
+{
+	static const uint8_t want[] = {5, 4, 2, 0, 0, 1, 1, 1};
+
+	for (uint32_t i = 0; i < 2 * 2 * 8; i++) {
+		struct lend_eth_end a = end_of(i & 1, 1, i & 2 ? 5 : 0),
+				    b = end_of(i & 1, 2, i & 2 ? 5 : 0);
+		uint8_t got[128] = {0}, class = (uint8_t)(i / 4), *ip = got + (i & 2 ? 18 : 14);
+		struct lend_eth_frame frame;
+		struct lend_eth_head head;
+
+		lend_eth_head(&head, &b, &a);
+		lend_eth_write(got, &head, class, 2);
+		lend_eth_sum(got, &head, 2);
+		cr_expect_eq(lend_eth_read(got, head.len + 2u, &frame), LEND_ETH_UDP);
+		cr_expect(lend_eth_sum_good(&frame) && frame.ecn == 0);
+		cr_expect_eq(i & 1 ? ip[1] : (ip[0] & 15) << 4 | ip[1] >> 4, want[class] << 5);
+		if (i & 2)
+			cr_expect(got[14] == want[class] << 5 && frame.vlan == 5);
+	}
 }
 
 Test(eth, sums_as_the_naive_one)
@@ -224,7 +246,7 @@ Test(eth, a_sum_of_zero)
 		struct lend_eth_head head;
 
 		lend_eth_head(&head, &b, &a);
-		lend_eth_write(bytes, &head, 2);
+		lend_eth_write(bytes, &head, LEND_CLASS_NORMAL, 2);
 		lend_eth_put16(bytes + head.len, lend_eth_fold(sum));
 		lend_eth_sum(bytes, &head, 2);
 		cr_assert(lend_eth_get16(bytes + head.len - 2) == 0xffff);

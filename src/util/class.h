@@ -1,0 +1,27 @@
+/* class - what the eight classes of calls are called on networks.
+ *
+ * Calls that name no priority are of class NORMAL and look as if there were no classes. The others
+ * get a class selector (RFC 2474): its three bits are the IP precedence and the priority of 802.1Q
+ * alike, and switches that were told nothing sort by them; 1 is below 0 for both. 6 and 7 are the
+ * network's own. Layer: util.
+ */
+#ifndef LEND_UTIL_CLASS_H
+#define LEND_UTIL_CLASS_H
+
+#include <stdint.h>
+
+enum { LEND_CLASS_NORMAL = 3, LEND_PRECEDENCES = 6 };
+
+/* Below LEND_PRECEDENCES. */
+static inline uint8_t lend_class_precedence(uint8_t class)
+{
+	return (uint8_t)(0x11100245u >> 4 * (class & 7) & 7);
+}
+
+/* IPv4's TOS and IPv6's traffic class, without the two bits of ECN. */
+static inline uint8_t lend_class_tos(uint8_t class)
+{
+	return (uint8_t)(lend_class_precedence(class) << 5);
+}
+
+#endif
