@@ -149,7 +149,7 @@ static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf
 	slot->offset = op->offset;
 	slot->len = op->len;
 	if (say->kind == LEND_MEMOP_GRANT && say->terms.kind == LEND_TERMS_TRANSFER) {
-		lend_memref_encode(&say->ref, slot->one);
+		memcpy(slot->one, say->ref_bytes, LEND_MEMREF_LEN);
 		slot->refs = slot->one;
 	}
 	if (say->kind == LEND_MEMOP_FREE) {
@@ -190,8 +190,7 @@ static void prepare(struct cn_op *op, struct lend_call *call)
 	call->method = LEND_MEM_METHOD;
 	call->priority = outer->priority;
 	call->parent = outer->parent;
-	call->timeout =
-	    op->deadline == LEND_NEVER ? LEND_NEVER : op->deadline - lend_now(op->mem->ep);
+	call->timeout = op->deadline == LEND_NEVER ? LEND_NEVER : op->deadline - op->mem->now;
 	call->done = done;
 }
 

@@ -145,6 +145,7 @@ struct lend_mem {
 	struct cn_ops bucket[CN_BUCKETS];
 	struct cn_ops wide; /* releases of several references: depend on everything */
 	uint64_t seq;
+	lend_ns now;              /* when the pump, or the operation that it starts, began */
 	uint32_t drops;           /* of views of pools, under way */
 	uint32_t live, refs_live; /* operations; those with references */
 	bool pumping, again, closing;

@@ -37,21 +37,8 @@ int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind)
 	o->mem = mem;
 	o->kind = kind;
 	o->space = UINT32_MAX;
-	o->deadline =
-	    left >= LEND_NEVER - lend_now(mem->ep) ? LEND_NEVER : lend_now(mem->ep) + left;
-	return 0;
-}
-
-int cn_op_go(struct cn_op *op)
-{
-	struct lend_mem *mem = op->mem;
-
-	op->seq = ++mem->seq;
-	op->state = CN_WAIT;
-	cn_order_add(op);
-	TAILQ_INSERT_TAIL(&mem->wait, op, all);
-	mem->live++;
-	cn_pump(mem);
+	mem->now = lend_now(mem->ep);
+	o->deadline = left >= LEND_NEVER - mem->now ? LEND_NEVER : mem->now + left;
 	return 0;
 }
 
@@ -106,7 +93,7 @@ void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 /* True: started or finished, so that the list may have changed. */
 static bool try_start(struct cn_op *op)
 {
-	lend_ns now = lend_now(op->mem->ep);
+	lend_ns now = op->mem->now;
 	struct cn_node *node;
 	int rc;
 
@@ -181,7 +168,7 @@ static void pump_once(struct lend_mem *mem)
 	}
 }
 
-void cn_pump(struct lend_mem *mem)
+static void pump(struct lend_mem *mem)
 {
 	if (mem->pumping) {
 		mem->again = true;
@@ -195,6 +182,26 @@ void cn_pump(struct lend_mem *mem)
 			cn_clean_pump(mem->node[i]);
 	} while (mem->again);
 	mem->pumping = false;
+}
+
+void cn_pump(struct lend_mem *mem)
+{
+	if (!TAILQ_EMPTY(&mem->wait))
+		mem->now = lend_now(mem->ep);
+	pump(mem);
+}
+
+int cn_op_go(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+
+	op->seq = ++mem->seq;
+	op->state = CN_WAIT;
+	cn_order_add(op);
+	TAILQ_INSERT_TAIL(&mem->wait, op, all);
+	mem->live++;
+	pump(mem); /* begun just now */
+	return 0;
 }
 
 void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)

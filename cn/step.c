@@ -142,7 +142,7 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 	say->len = op->len;
 	say->rights = op->rights;
 	if (op->hash & 1)
-		cn_ref_in(&say->ref, refs_of(op));
+		say->ref_bytes = (const uint8_t *)refs_of(op);
 	if (op->space != UINT32_MAX)
 		say->space = op->mem->space[op->space].wire;
 	if (op->step != CN_STEP_FETCH)

@@ -38,6 +38,7 @@ struct mn_serve {
 	struct lend_store *store;
 	struct mn_peers *peers;
 	struct mn_fair *fair; /* of peers */
+	lend_ns now;          /* of the first operation of this turn; 0: none yet */
 	bool closed;          /* the endpoint is */
 	bool refuses;
 	struct pin *pins;
@@ -175,15 +176,21 @@ static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 	lend_store_set_tx_bytes(serve->store, stats.tx_bytes);
 }
 
-/* Runs it and answers; what that cost. */
-static uint64_t run(struct mn_serve *serve, lend_request request, const struct lend_buf *bytes)
+/* Who asks; false: nobody that is known. */
+static bool find_caller(struct mn_serve *serve, lend_session session, struct lend_store_in *in)
 {
-	struct lend_store_in in = {.seg = serve->seg};
+	in->incarnation = mn_peers_find(serve->peers, session, &in->tenant);
+	return in->incarnation;
+}
+
+/* Runs it for the caller that in names, and answers; what that cost. */
+static uint64_t run(struct mn_serve *serve, lend_request request, const struct lend_buf *bytes,
+		    struct lend_store_in in)
+{
 	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
 	uint64_t cost = MN_FAIR_OPERATION;
 
-	in.incarnation =
-	    mn_peers_find(serve->peers, lend_request_session(serve->ep, request), &in.tenant);
+	in.seg = serve->seg;
 	if (!in.incarnation || serve->refuses) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return cost;
@@ -202,7 +209,9 @@ static uint64_t run(struct mn_serve *serve, lend_request request, const struct l
 		in.placement = l->placement;
 		l->placement = 0;
 	}
-	(void)lend_store_exec(serve->store, lend_now(serve->ep), &in, &serve->out);
+	if (!serve->now)
+		serve->now = lend_now(serve->ep);
+	(void)lend_store_exec(serve->store, serve->now, &in, &serve->out);
 	cost += serve->out.len;
 	answer(serve, request);
 	return cost;
@@ -228,8 +237,12 @@ static void drop(struct mn_wait *link, void *arg)
 static uint64_t run_late(struct mn_wait *link, void *arg)
 {
 	struct wait *wait = (struct wait *)(void *)link;
-	uint64_t cost = run(arg, wait->request, wait->bytes);
+	struct lend_store_in in = {.n = 0};
+	struct mn_serve *serve = arg;
+	uint64_t cost;
 
+	(void)find_caller(serve, lend_request_session(serve->ep, wait->request), &in);
+	cost = run(serve, wait->request, wait->bytes, in);
 	drop(link, arg);
 	return cost;
 }
@@ -254,16 +267,16 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 {
 	struct mn_serve *serve = arg;
 	lend_session session = lend_request_session(serve->ep, request);
+	struct lend_store_in in = {.n = 0};
 	struct mn_flow *flow;
-	uint32_t tenant;
 
-	if (!mn_peers_find(serve->peers, session, &tenant)) {
+	if (!find_caller(serve, session, &in)) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return;
 	}
 	flow = mn_peers_flow(serve->peers, session);
 	if (mn_fair_may(serve->fair, flow) || !let_wait(serve, flow, request))
-		mn_fair_charge(flow, run(serve, request, bytes));
+		mn_fair_charge(flow, run(serve, request, bytes, in));
 }
 
 static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
@@ -350,8 +363,10 @@ void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct 
 
 void mn_serve_hear(struct mn_serve *serve)
 {
+	serve->now = 0;
 	mn_peers_hear(serve->peers);
 	mn_fair_round(serve->fair, run_late, serve);
+	serve->now = 0;
 }
 
 bool mn_serve_waits(const struct mn_serve *serve)

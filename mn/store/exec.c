@@ -277,7 +277,7 @@ static void skip(struct lend_cursor *c, uint64_t len)
 enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 				     const struct lend_store_in *in, struct lend_store_out *out)
 {
-	uint8_t bytes[LEND_MEMOP_FIXED_MAX] = {0};
+	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
 	struct lend_memop op;
 	struct lend_step t = {.s = store, .now = now, .op = &op, .out = out};
 	uint32_t placed = 0;

@@ -11,9 +11,9 @@ static inline uint64_t rotl(uint64_t x, int k)
 	return x << k | x >> (64 - k);
 }
 
-static inline void rounds(struct sip *s, int n)
+static inline void two_rounds(struct sip *s)
 {
-	while (n--) {
+	for (int i = 0; i < 2; i++) {
 		s->v0 += s->v1;
 		s->v1 = rotl(s->v1, 13) ^ s->v0;
 		s->v0 = rotl(s->v0, 32);
@@ -30,7 +30,7 @@ static inline void rounds(struct sip *s, int n)
 static inline void absorb(struct sip *s, uint64_t word)
 {
 	s->v3 ^= word;
-	rounds(s, 2);
+	two_rounds(s);
 	s->v0 ^= word;
 }
 
@@ -38,13 +38,17 @@ static inline void absorb(struct sip *s, uint64_t word)
 static uint64_t last_word(const uint8_t *at, size_t len)
 {
 	uint64_t word = (uint64_t)len << 56;
+	size_t n = len & 7;
 
-	for (size_t i = 0; i < (len & 7); i++)
+	if (n && len > 8)
+		return word | lend_load_u64(at + n - 8) >> (64 - 8 * n);
+	for (size_t i = 0; i < n; i++)
 		word |= (uint64_t)at[i] << (8 * i);
 	return word;
 }
 
-static struct sip absorb_all(const uint8_t key[16], const void *data, size_t len, uint64_t wide)
+static inline struct sip absorb_all(const uint8_t key[16], const void *data, size_t len,
+				    uint64_t wide)
 {
 	uint64_t k0 = lend_load_u64(key), k1 = lend_load_u64(key + 8);
 	const uint8_t *at = data;
@@ -64,7 +68,8 @@ static struct sip absorb_all(const uint8_t key[16], const void *data, size_t len
 
 static inline uint64_t squeeze(struct sip *s)
 {
-	rounds(s, 4);
+	two_rounds(s);
+	two_rounds(s);
 	return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
 }
 

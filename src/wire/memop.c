@@ -39,7 +39,6 @@ static const uint16_t shape[LEND_MEMOP_KINDS] = {
     [LEND_MEMOP_POOL_VIEW] = F_SPACE | F_OFFSET | F_TARGET,
     [LEND_MEMOP_POOL_DROP] = F_SPACE | F_TARGET,
 };
-static const uint8_t width[] = {64, 16, 16, 8, 8, 16, 8, 8, 8}; /* of each field bit */
 
 bool lend_memop_recorded(uint8_t kind)
 {
@@ -48,14 +47,15 @@ bool lend_memop_recorded(uint8_t kind)
 
 uint32_t lend_memop_fixed(uint8_t kind)
 {
-	uint32_t len = LEND_MEMOP_HEAD;
+	uint32_t s;
 
 	if (kind == 0 || kind >= LEND_MEMOP_KINDS)
 		return 0;
-	for (uint32_t i = 0; i < sizeof(width); i++)
-		if (shape[kind] >> i & 1)
-			len += width[i];
-	return len;
+	s = shape[kind];
+	return LEND_MEMOP_HEAD + LEND_MEMREF_LEN * (s & F_REF) +
+	       16 * (s / F_SPACE % 2 + s / F_TERMS_FIRST % 2 + s / F_TERMS % 2) +
+	       8 * (s / F_OFFSET % 2 + s / F_LEN % 2 + s / F_RIGHTS % 2 + s / F_N % 2 +
+		    s / F_TARGET % 2);
 }
 
 uint64_t lend_memop_payload(const struct lend_memop *op)
@@ -92,7 +92,10 @@ uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_F
 	lend_store_u64(out + 16, op->low);
 	lend_store_u64(out + 24, op->life);
 	if (s & F_REF) {
-		lend_memref_encode(&op->ref, at);
+		if (op->ref_bytes)
+			memcpy(at, op->ref_bytes, LEND_MEMREF_LEN);
+		else
+			lend_memref_encode(&op->ref, at);
 		at += LEND_MEMREF_LEN;
 	}
 	if (s & F_SPACE) {

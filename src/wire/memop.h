@@ -145,6 +145,7 @@ struct lend_memop {
 	uint32_t n;      /* RELEASE */
 	uint32_t rights; /* NARROW */
 	struct lend_memref ref;
+	const uint8_t *ref_bytes; /* into encode: ref as it came; NULL: encode ref */
 	struct lend_memspace space;
 	uint64_t offset, len;
 	uint64_t target; /* FORGET; POOL_: the key */

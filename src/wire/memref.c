@@ -21,14 +21,15 @@ static void store_u48(uint8_t *at, uint64_t v)
 	lend_store_u16(at + 4, (uint16_t)(v >> 32));
 }
 
+/* The token lies behind the last of these: eight bytes can be read of each. */
 static uint64_t load_u40(const uint8_t *at)
 {
-	return lend_load_u32(at) | (uint64_t)at[4] << 32;
+	return lend_load_u64(at) & ((UINT64_C(1) << 40) - 1);
 }
 
 static uint64_t load_u48(const uint8_t *at)
 {
-	return lend_load_u32(at) | (uint64_t)lend_load_u16(at + 4) << 32;
+	return lend_load_u64(at) & ((UINT64_C(1) << 48) - 1);
 }
 
 /* What the root's token covers, with these rights. */
@@ -94,9 +95,14 @@ bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref
 		ref->slice[i].len = load_u40(bytes + 33 + 10 * i);
 	}
 	memcpy(ref->token, bytes + 48, 16);
-	return ref->version == LEND_MEMREF_VERSION && ref->depth <= LEND_MEMREF_DEPTH_MAX &&
-	       !(rights & 0x8000) && !(ref->rights[0] & ~LEND_RIGHT_ALL) &&
-	       ref->root_len <= LEND_MEMREF_ROOT_MAX && narrows(ref);
+	if (ref->version != LEND_MEMREF_VERSION || ref->depth > LEND_MEMREF_DEPTH_MAX ||
+	    rights & 0x8000 || ref->rights[0] & ~LEND_RIGHT_ALL ||
+	    ref->root_len > LEND_MEMREF_ROOT_MAX)
+		return false;
+	if (ref->depth == 0) /* most are: all that speaks of slices is zero */
+		return !(rights >> 5 | lend_load_u64(bytes + 28) | lend_load_u64(bytes + 36) |
+			 lend_load_u32(bytes + 44));
+	return narrows(ref);
 }
 
 void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref)
