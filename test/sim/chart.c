@@ -95,7 +95,7 @@ static void tick_y(FILE *f, const struct axis *a, double v, double top)
 {
 	fprintf(f,
 		"<path class=\"g\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" "
-		"text-anchor=\"end\">%.3g</text>\n",
+		"text-anchor=\"end\">%.4g</text>\n",
 		LEFT, at_y(a, v, top), WIDTH - RIGHT, LEFT - 6, at_y(a, v, top) + 4, v);
 }
 

@@ -91,6 +91,7 @@ static void open_bench(struct bench *b)
 	plan.share = p->share;
 	plan.mark_kb = p->mark_kb;
 	plan.seed = p->seed;
+	plan.checked = 1;
 	traffic_open(&b->t, &plan);
 	for (uint32_t i = 0; i < lines; i++)
 		traffic_line(&b->t, i + 1, i == lines - 1 ? ends - 1 : RECEIVER);

@@ -19,7 +19,9 @@ static const struct {
     {"scenarios", sim_cmd_scenarios, "FILE...: plans that failed once"},
     {"speed", sim_cmd_speed, "datagrams a second of one core"},
     {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
-    {"congestion", sim_cmd_congestion, "[--senders N,...] [--csv | --json]: incast"},
+    {"congestion", sim_cmd_congestion, "[--senders N,...] [--cc NAME,...]: incast"},
+    {"fabric", sim_cmd_fabric,
+     "[--hosts N] [--mix w4] [--load 80] [--cc NAME,...]: racks and spines"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 
