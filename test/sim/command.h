@@ -8,6 +8,7 @@ int sim_cmd_replay(int argc, char **argv);
 int sim_cmd_speed(int argc, char **argv);
 int sim_cmd_congestion(int argc, char **argv);
 int sim_cmd_fabric(int argc, char **argv);
+int sim_cmd_sharing(int argc, char **argv);
 int sim_cmd_planted(int argc, char **argv);
 int sim_cmd_shrink(int argc, char **argv);
 int sim_cmd_scenarios(int argc, char **argv);

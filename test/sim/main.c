@@ -22,6 +22,8 @@ static const struct {
     {"congestion", sim_cmd_congestion, "[--senders N,...] [--cc NAME,...]: incast"},
     {"fabric", sim_cmd_fabric,
      "[--hosts N] [--mix w4] [--load 80] [--cc NAME,...]: racks and spines"},
+    {"sharing", sim_cmd_sharing,
+     "[--senders N] [--cc NAME,...]: fairness while senders come and go"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 
