@@ -62,7 +62,7 @@ void app_note(const char *format, ...)
 	va_end(args);
 }
 
-enum { KEY_HELP = 0x7001, KEY_CAPTURE, KEY_CAPTURE_LIMIT, KEY_CAPTURE_SNAP };
+enum { KEY_HELP = 0x7001, KEY_CAPTURE, KEY_CAPTURE_LIMIT, KEY_CAPTURE_SNAP, KEY_CC };
 
 struct parse {
 	const struct argp *argp; /* the whole, for --help */
@@ -103,6 +103,8 @@ static error_t parse_tail(int key, char *arg, struct argp_state *state)
 	case KEY_CAPTURE_SNAP:
 		return size_for_children("LEND_CAPTURE_SNAP",
 					 app_arg_size("--capture-snap", arg, 1, 1 << 30));
+	case KEY_CC:
+		return for_children("LEND_CC", arg);
 	case ARGP_KEY_ARG:
 		app_bad("%s: one argument too many; see %s --help", arg, command);
 	case ARGP_KEY_ERROR:
@@ -132,6 +134,8 @@ void app_parse(const struct argp *argp, int argc, char **argv, void *input)
 	     "Write every datagram to a pcapng FILE (further processes: FILE with their id)", -2},
 	    {"capture-limit", KEY_CAPTURE_LIMIT, "BYTES", 0, "Then FILE becomes FILE.1", -2},
 	    {"capture-snap", KEY_CAPTURE_SNAP, "BYTES", 0, "Keep the first of each datagram", -2},
+	    {"cc", KEY_CC, "NAME", 0,
+	     "Congestion control: none, timely, swift, dctcp or credit (as LEND_CC)", -2},
 	    {"help", KEY_HELP, NULL, 0, "Give this help", -1},
 	    {0}};
 	static const struct argp tail = {.options = common, .parser = parse_tail};

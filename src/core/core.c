@@ -5,6 +5,7 @@
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
+#include "core/pace.h"
 #include "core/rx.h"
 #include "core/serve.h"
 #include "core/sess.h"
@@ -19,7 +20,7 @@ static bool valid(const struct lend_core_config *f)
 	       f->reassemblies >= 1 && f->reassemblies <= 1u << 20 && f->message_max >= 1 &&
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
-	       f->congestion == 0;
+	       f->congestion < LEND_CC_KINDS;
 }
 
 static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
@@ -63,6 +64,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_heap_at, f->sessions, sizeof(uint32_t));
 	place(c, &c->at_by_hello, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
+	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
 	c->hashed = c->size;
 	place(c, &c->at_aside, 1, sizeof(struct lend_aside));
 	place(c, &c->at_events, 8u * c->records + 4u * f->sessions + 256u,
@@ -111,6 +113,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_list_init(&c->starved);
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
+	lend_pace_init(c, now);
 	c->now = now;
 	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
 	c->connects = lend_core_draw(c);
@@ -160,6 +163,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 	c->fed = 0;
 	if (c->starved.n)
 		feed_starved(c);
+	lend_pace_fire(c);
 	for (q = lend_sess_timers(c); q.n > 0 && q.heap[0].key <= c->now; q = lend_sess_timers(c))
 		lend_sess_tick(c, lend_sess_at(c, q.heap[0].id));
 }

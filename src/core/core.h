@@ -79,7 +79,7 @@ struct lend_core_config {
 	uint32_t unscheduled;        /* bytes that a session may send before a grant: 65536 */
 	lend_ns probe, dead;         /* silence before a probe, before the end */
 	uint8_t seed[32];            /* the only source of randomness */
-	uint8_t congestion;          /* enum lend_cc */
+	uint8_t congestion;          /* enum lend_cc, see cc.h */
 };
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */

@@ -1,6 +1,5 @@
 #include "core/loss.h"
 
-#include "core/cc.h"
 #include "core/sched.h"
 #include "core/serve.h"
 #include "core/tx.h"
@@ -107,7 +106,7 @@ void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 	e->gen = k->gen;
 	e->frag = frag;
 	e->number = (uint32_t)number;
-	e->us = (uint32_t)(c->now / LEND_US);
+	e->when = (uint32_t)(c->now / LEND_SENT_UNIT);
 }
 
 void lend_loss_unsent(struct lend_sess *s, uint64_t number)
@@ -140,7 +139,7 @@ static void advance(struct lend_core *c, struct lend_sess *s)
 
 bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t window = lend_cc_window(c, s);
+	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc);
 
 	if (s->number - s->oldest >= window)
 		advance(c, s);
@@ -177,33 +176,38 @@ lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries)
 	return lend_min_u64(base << lend_min_u32(tries, 12), LEND_RTO_MAX);
 }
 
-static void acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
+/* True: of a long message. */
+static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = entry(s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
+	bool counts = k && k->tx.win != LEND_NONE;
+
 	if (!e)
-		return;
+		return false;
 	e->call = LEND_NONE;
 	if (!k)
-		return;
+		return false;
 	lend_tx_acked(c, &k->tx, e->frag);
 	if (k->tx.low == k->tx.total)
 		lend_serve_delivered(c,
 				     k); /* a request's end is the reply, not its acknowledgement */
+	return counts;
 }
 
-static void lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
+static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = entry(s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
 	if (!k || k->tx.win == LEND_NONE)
-		return;
+		return false;
 	e->call = LEND_NONE;
 	lend_tx_lost(c, &k->tx, e->frag);
 	if (k->tx.resend)
 		lend_sched_ready(c, k);
+	return true;
 }
 
 /* A reply of one datagram whose acknowledgement fell out of the map: sent again, it is acknowledged
@@ -221,19 +225,29 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 	}
 }
 
-static void judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
+/* How many were lost. */
+static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
-	for (uint64_t n = s->oldest; n < below; n++)
-		lost(c, s, n);
+	uint32_t n = 0;
+
+	for (uint64_t i = s->oldest; i < below; i++)
+		n += lost(c, s, i);
+	return n;
 }
 
-static void sample(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen)
+/* The round trip without the peer's share; 0: this report tells of none. */
+static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen)
 {
 	const struct lend_sent_rec *e = entry(s, seen->acked);
+	lend_ns trip;
 
-	if (e)
-		lend_loss_rtt(s, (uint64_t)((uint32_t)(c->now / LEND_US) - e->us) * LEND_US,
-			      seen->delay_ns);
+	if (!e)
+		return 0;
+	trip = (uint64_t)((uint32_t)(c->now / LEND_SENT_UNIT) - e->when) * LEND_SENT_UNIT;
+	lend_loss_rtt(s, trip, seen->delay_ns);
+	if (seen->delay_ns == UINT32_MAX)
+		return 0;
+	return trip > seen->delay_ns ? trip - seen->delay_ns : 1;
 }
 
 /* What of the map is news, so that each number is looked at once. */
@@ -255,26 +269,33 @@ static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			bool probed)
 {
+	struct lend_cc_report r = {
+	    .now = c->now, .next = s->number, .acked = seen->acked, .payload = s->payload};
 	uint64_t map;
 
 	if (seen->acked >= s->number)
 		return false;
 	/* First: what is lost again and again must not overtake what has waited. */
 	lend_sched_wake(c, s);
-	if (seen->acked > s->acked)
-		sample(c, s, seen);
+	if (seen->acked > s->acked) {
+		r.rtt = sample(c, s, seen);
+		r.marked = seen->ecn - s->cc.ecn;
+		s->cc.ecn = seen->ecn;
+	}
 	map = news(s, seen);
-	acked(c, s, seen->acked);
+	r.seen = acked(c, s, seen->acked);
 	for (; map; map &= map - 1) {
 		uint64_t back = 1 + (uint64_t)__builtin_ctzll(map);
 
 		if (back <= seen->acked)
-			acked(c, s, seen->acked - back);
+			r.seen += acked(c, s, seen->acked - back);
 	}
 	if (!s->lossless && probed)
-		judge(c, s, seen->acked);
+		r.lost = judge(c, s, seen->acked);
 	else if (!s->lossless && seen->acked > LEND_REORDER)
-		judge(c, s, seen->acked - LEND_REORDER);
+		r.lost = judge(c, s, seen->acked - LEND_REORDER);
+	if (!s->lossless)
+		lend_cc_report(&s->cc, c->cfg.congestion, &r);
 	/* Without loss, too: they fell out of the map all the same. */
 	if (probed && !s->lossless)
 		judge_replies(c, s, seen->acked);

@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/ctl.h"
 #include "core/loss.h"
+#include "core/pace.h"
 #include "core/rx.h"
 #include "core/sched.h"
 #include "core/serve.h"
@@ -244,6 +245,8 @@ static void sent_data(struct lend_core *c, struct making *m, struct lend_call_re
 	if (frag < k->tx.next)
 		LEND_COUNT(c, repeats);
 	lend_tx_sent(c, &k->tx, frag);
+	if (k->tx.win != LEND_NONE)
+		lend_pace_sent(c, s);
 	if (k->server || k->tx.win != LEND_NONE)
 		lend_loss_sent(c, s, number, k, frag);
 	if (!k->server)
@@ -262,7 +265,9 @@ static enum hold held(struct lend_core *c, struct lend_call_rec *k, uint32_t *fr
 		return WAITS;
 	if (!lend_tx_pick(c, s, &k->tx, frag))
 		return NOTHING_TO_SEND;
-	return k->tx.win != LEND_NONE && !lend_loss_room(c, s) ? WAITS : FREE_TO_SEND;
+	if (k->tx.win == LEND_NONE || (lend_loss_room(c, s) && lend_pace_due(c, s)))
+		return FREE_TO_SEND;
+	return WAITS;
 }
 
 /* Sends up to a burst of one call; leaves it where it belongs. Returns how many were made. */
@@ -383,7 +388,7 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
 	struct lend_prioq q = lend_sess_timers(c);
-	lend_ns at = q.n ? q.heap[0].key : LEND_NEVER;
+	lend_ns at = lend_min_u64(q.n ? q.heap[0].key : LEND_NEVER, lend_pace_next(c));
 	struct lend_ctl e;
 
 	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {

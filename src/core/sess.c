@@ -4,6 +4,7 @@
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
+#include "core/pace.h"
 #include "core/serve.h"
 #include "util/siphash.h"
 
@@ -164,6 +165,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->by_peer = LEND_NONE;
 	lend_list_init(&s->calls);
 	lend_list_init(&s->waiting);
+	lend_cc_open(&s->cc, c->cfg.congestion);
 	reset_slots(c, s);
 	lend_event_push(c, LEND_EV_PEER_KEEP)->peer = peer;
 	return s;
@@ -174,6 +176,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	uint32_t i = lend_sess_index(c, s);
 
 	lend_list_remove(&c->half, lend_links_half(c), i);
+	lend_pace_remove(c, s);
 	leave_chains(c, s);
 	set_timer(c, s, LEND_NEVER);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;

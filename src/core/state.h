@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "core/cc.h"
 #include "core/core.h"
 #include "core/frags.h"
 #include "util/bits.h"
@@ -20,9 +21,9 @@
 #include "wire/pkt.h"
 
 enum {
-	LEND_RING = 256,     /* datagrams of long messages in flight per session */
-	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
-	LEND_REORDER = 3,    /* datagrams seen after a missing one before it counts as lost */
+	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
+	LEND_ACK_EVERY = 16,            /* data datagrams per acknowledgement, at most */
+	LEND_REORDER = 3, /* datagrams seen after a missing one before it counts as lost */
 	LEND_CTL =
 	    1024, /* control datagrams waiting to be sent; more are dropped, all are asked again */
 	LEND_OUT = 64, /* datagrams per lend_core_output() */
@@ -33,6 +34,7 @@ enum {
 
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
+#define LEND_SENT_UNIT    UINT64_C(64)  /* of struct lend_sent_rec */
 #define LEND_RTO_MIN      (1 * LEND_MS) /* a busy core's pause is no loss */
 #define LEND_RTO_MAX      (100 * LEND_MS)
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* before any round trip was measured */
@@ -151,7 +153,7 @@ struct lend_sent_rec {
 	uint32_t gen;
 	uint32_t frag;
 	uint32_t number; /* its low bits: the entry may be of an earlier round */
-	uint32_t us;     /* when, in microseconds, wrapping */
+	uint32_t when;   /* in units of 64 ns, wrapping after more than four minutes */
 };
 
 enum lend_sess_state {
@@ -182,6 +184,10 @@ struct lend_sess {
 	uint64_t message_max;
 	uint32_t unscheduled, unscheduled_used;
 	lend_ns srtt, rttvar;
+	struct lend_cc_state cc;
+	lend_ns pace;           /* no datagram of a long message before this time */
+	struct lend_link paced; /* in a slot of the wheel */
+	uint32_t pace_slot;
 	uint64_t acked;     /* largest number the peer has seen */
 	uint64_t acked_map; /* bit i: it has seen acked - 1 - i as well, and we know it */
 	uint64_t oldest;    /* numbers below are not in flight */
@@ -234,7 +240,7 @@ struct lend_core {
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_heap, at_heap_at;
-	size_t at_by_hello, at_by_peer, at_events, at_aside;
+	size_t at_by_hello, at_by_peer, at_pace, at_events, at_aside;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
@@ -252,6 +258,8 @@ struct lend_core {
 	struct lend_list partials; /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
+	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
+	uint64_t pace_tick; /* its slots before this one are empty */
 };
 
 /* Behind the hashed part. */
@@ -335,6 +343,11 @@ static inline struct lend_links lend_links_mine(struct lend_core *c)
 static inline struct lend_links lend_links_half(struct lend_core *c)
 {
 	return (struct lend_links){&lend_sess_at(c, 0)->half, sizeof(struct lend_sess)};
+}
+
+static inline struct lend_links lend_links_paced(struct lend_core *c)
+{
+	return (struct lend_links){&lend_sess_at(c, 0)->paced, sizeof(struct lend_sess)};
 }
 
 static inline uint64_t lend_call_handle(struct lend_core *c, const struct lend_call_rec *k)

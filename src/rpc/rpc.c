@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "core/cc.h"
 #include "rpc/msg.h"
 #include "rpc/ep.h"
 #include "sys/clock.h"
@@ -197,11 +198,28 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 	return 0;
 }
 
+static int choose_cc(struct lend_ep *ep)
+{
+	const char *name = ep->config.cc ? ep->config.cc : getenv("LEND_CC");
+	enum lend_cc cc = name && *name ? lend_cc_named(name) : LEND_CC_NONE;
+
+	if (cc == LEND_CC_KINDS)
+		return lend_fail(EINVAL,
+				 "congestion control \"%.40s\": write none, timely, swift, dctcp "
+				 "or credit",
+				 name);
+	ep->core_config.congestion = (uint8_t)cc;
+	ep->config.cc = lend_cc_name(cc); /* what a worker's endpoint is opened with, too */
+	return 0;
+}
+
 static int open_core(struct lend_ep *ep)
 {
 	struct lend_core_config *c = &ep->core_config;
 	uint64_t inflight = (uint64_t)ep->config.sessions * ep->config.calls;
 
+	if (choose_cc(ep) < 0)
+		return -EINVAL;
 	c->sessions = ep->config.sessions;
 	c->calls = ep->config.calls;
 	c->inflight = inflight < INFLIGHT ? (uint32_t)inflight : INFLIGHT;

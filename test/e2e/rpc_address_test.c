@@ -28,6 +28,10 @@ Test(rpc_address, addresses_and_configs_that_cannot_be)
 	config.calls = 5000;
 	cr_assert_eq(lend_open(&config, &ep), -EINVAL);
 	config.calls = 0;
+	config.cc = "reno";
+	cr_assert_eq(lend_open(&config, &ep), -EINVAL);
+	cr_assert_not_null(strstr(lend_why(), "reno"));
+	config.cc = "swift";
 	pair_address(address, sizeof(address), "shm");
 	config.listen = address;
 	cr_assert_eq(lend_open(&config, &ep), 0);

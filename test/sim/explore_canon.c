@@ -32,7 +32,7 @@ static void canon_ring(struct lend_core *c, struct lend_sess *s)
 		if (!k || k->gen != e->gen || k->state == LEND_CALL_FREE)
 			*e = (struct lend_sent_rec){.call = LEND_NONE};
 		else
-			e->us = (uint32_t)(EX_NOW / LEND_US);
+			e->when = (uint32_t)(EX_NOW / LEND_SENT_UNIT);
 	}
 }
 

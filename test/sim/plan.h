@@ -81,6 +81,7 @@
 	X(pages, 256, "of a memory node")                                                          \
 	X(clients, 2, "of memory per node")                                                        \
 	X(lease_us, 1000000, "of a memory node")                                                   \
+	X(cc, 0, "enum lend_cc of src/core/cc.h")                                                  \
 	X(audit, 1000, "events between full recounts; 0: one, at the end")
 
 struct sim_plan {

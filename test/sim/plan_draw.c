@@ -1,5 +1,6 @@
 /* plan_draw - the swarm: which faults a seed has at all, how often they strike, and how large
  * everything is; half of the sizes lie at an edge. The other half of plan.h. Layer: test/sim. */
+#include "core/cc.h"
 #include "sim/plan.h"
 #include "util/bits.h"
 #include "util/rng.h"
@@ -198,5 +199,10 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	draw_mem(&r, &p);
 	p.budget = lend_max_u64(p.budget, p.len_max / 64); /* less is only slow */
 	p.mtu_last = one_in(&r, 8) ? PICK(&r, 256, 272, 512, 1024) : 0;
+	p.cc = lend_rng_below(&r, LEND_CC_KINDS);
+	/* With small windows messages take turns, and where those begun are more than a receiver
+	 * has reassemblies for, they push each other out for ever. */
+	if (p.cc)
+		p.reassemblies = lend_max_u64(p.reassemblies, 128);
 	return p;
 }

@@ -54,6 +54,9 @@ static lend_ns bound(const struct sim_plan *p)
 	lend_ns trip = 2 * (p->delay_ns + p->jitter_ns + p->turn_ns) + 20000;
 	lend_ns wire = (p->mbps ? bytes * 8000 / p->mbps : 0) + bytes / p->budget * trip;
 
+	/* Who is held up most sends one datagram per gap, and the smallest payload is 160 bytes. */
+	if (p->cc)
+		wire += bytes / 160 * LEND_CC_GAP_MAX;
 	return 3 * p->dead_us * 1000 + 4 * (p->stores ? p->lease_us : 0) * 1000 +
 	       1000 * (p->deadline_us + p->later_us) + 4000 * MS + 8 * wire +
 	       400 * (p->delay_ns + p->jitter_ns + p->reorder_ns + p->turn_ns);

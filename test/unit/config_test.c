@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "core/cc.h"
 #include "core/core.h"
 #include "mn/store/exec.h"
 
@@ -54,7 +55,7 @@ Test(config, core_fields_have_limits)
 	    LIMIT(lend_core_config, unscheduled, (1u << 20) + 1, 1u << 20),
 	    LIMIT(lend_core_config, probe, 0, 1),
 	    LIMIT(lend_core_config, dead, 4, 5),
-	    LIMIT(lend_core_config, congestion, 1, 0),
+	    LIMIT(lend_core_config, congestion, LEND_CC_KINDS, LEND_CC_KINDS - 1),
 	};
 
 	for (size_t i = 0; i < sizeof(limit) / sizeof(limit[0]); i++) {

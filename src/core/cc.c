@@ -1,0 +1,67 @@
+#include "core/cc.h"
+
+#include <string.h>
+
+#include "util/bits.h"
+
+static const char *const names[LEND_CC_KINDS] = {
+    [LEND_CC_NONE] = "none",   [LEND_CC_TIMELY] = "timely", [LEND_CC_SWIFT] = "swift",
+    [LEND_CC_DCTCP] = "dctcp", [LEND_CC_CREDIT] = "credit",
+};
+
+const char *lend_cc_name(enum lend_cc cc)
+{
+	return cc < LEND_CC_KINDS ? names[cc] : "";
+}
+
+/* No strcmp() in pure code. */
+static bool same(const char *a, const char *b)
+{
+	while (*a && *a == *b) {
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
+enum lend_cc lend_cc_named(const char *name)
+{
+	unsigned i = 0;
+
+	while (i < LEND_CC_KINDS && !same(names[i], name))
+		i++;
+	return (enum lend_cc)i;
+}
+
+void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc)
+{
+	/* Sixteen is what a network takes of anybody; who is granted what he sends needs less care.
+	 */
+	bool careful = cc == LEND_CC_SWIFT || cc == LEND_CC_DCTCP;
+
+	memset(s, 0, sizeof(*s));
+	s->window = (careful ? 16 : LEND_CC_WINDOW_MAX) * LEND_CC_ONE;
+}
+
+void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_cc_report *r)
+{
+	if (r->rtt > 0 && r->rtt < UINT32_MAX) {
+		s->rtt = (uint32_t)r->rtt;
+		s->rtt_min = s->rtt_min ? lend_min_u32(s->rtt_min, s->rtt) : s->rtt;
+	}
+	switch (cc) {
+	case LEND_CC_TIMELY:
+		lend_cc_timely(s, r);
+		break;
+	case LEND_CC_SWIFT:
+		lend_cc_swift(s, r);
+		break;
+	case LEND_CC_DCTCP:
+	case LEND_CC_CREDIT:
+		lend_cc_dctcp(s, r);
+		break;
+	case LEND_CC_NONE:
+	case LEND_CC_KINDS:
+		break;
+	}
+}

@@ -1,0 +1,48 @@
+/* cc_dctcp - the window shrinks by the share of datagrams that came marked: RFC 8257, with losses
+ * as in RFC 5681. Marks are counted over a round, which ends when what was sent after its beginning
+ * is reported. The first rounds double until something is marked or lost. Layer: core (pure). */
+#include "core/cc.h"
+#include "util/bits.h"
+
+enum { GAIN = 16, ALL = 65536 };
+
+static void cut(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_t share)
+{
+	s->window -= (uint32_t)((uint64_t)s->window * share / (UINT64_C(2) * ALL));
+	s->window = lend_max_u32(s->window, LEND_CC_ONE);
+	s->cut = r->now;
+}
+
+static void end_round(struct lend_cc_state *s, const struct lend_cc_report *r)
+{
+	uint32_t share = s->seen ? (uint32_t)((uint64_t)s->marked * ALL / s->seen) : 0;
+
+	s->alpha = s->alpha - s->alpha / GAIN + share / GAIN;
+	if (s->marked)
+		cut(s, r, lend_max_u32(s->alpha, 1));
+	else if (s->cut)
+		s->window += LEND_CC_ONE;
+	s->seen = s->marked = 0;
+	s->round = r->next;
+}
+
+void lend_cc_dctcp(struct lend_cc_state *s, const struct lend_cc_report *r)
+{
+	s->seen += r->seen;
+	s->marked += lend_min_u32(r->marked, r->seen);
+	/* The first mark is about a window nobody has tried before: half of it, as RFC 8257 has it.
+	 */
+	if (s->marked && !s->cut) {
+		s->alpha = ALL;
+		cut(s, r, ALL);
+		s->round = r->next;
+		s->seen = s->marked = 0;
+	}
+	if (r->lost && lend_cc_may_cut(s, r))
+		cut(s, r, ALL);
+	if (!s->cut)
+		s->window += r->seen * LEND_CC_ONE;
+	if (r->acked >= s->round)
+		end_round(s, r);
+	s->window = lend_min_u32(s->window, LEND_CC_WINDOW_MAX * LEND_CC_ONE);
+}
