@@ -63,6 +63,8 @@ static void report(const struct args *args, const struct lend_mem_stat *stat)
 		       "offers that nobody took in time");
 	app_report_int(&report, "tx_bytes", stat->tx_bytes,
 		       "bytes handed to its carriers since it started");
+	app_report_int(&report, "damaged", stat->damaged,
+		       "times that memory no longer had what was written");
 	app_report_text(&report, "node", args->node, "");
 	app_report_end(&report);
 }

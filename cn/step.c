@@ -243,7 +243,7 @@ static bool after_stat(struct cn_op *op, enum lend_status *status, const uint8_t
 #define COPY(name) out->name += in.name /* all workers' */
 	COPY(pages_total), COPY(pages_used), COPY(pages_quarantined), COPY(refs), COPY(spaces);
 	COPY(clients), COPY(grants_expired), COPY(holds), COPY(grants), COPY(cow_copies);
-	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes);
+	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes), COPY(damaged);
 #undef COPY
 	return cn_shards_next(op);
 }

@@ -43,6 +43,10 @@ static const struct argp_option options[] = {
      "How long a freed page is not used again, where memory is plenty and datagrams live long "
      "(default: not at all)",
      0},
+    {"checksum", 'S', NULL, 0,
+     "Sum each page when it is written and check it when it is read: what memory has lost ends in "
+     "DATA_LOSS",
+     0},
     {"quota", 'q', "WHO:BYTES[:REFS[:CLIENTS]],...", 0,
      "What one may keep. WHO: each (user of this host on shm; the network is one), uid=N, net, "
      "secret=FILE (whoever is started with LEND_SECRET of its first line); -: no limit",
@@ -182,6 +186,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'Q':
 		config->quarantine_ms = number(state, "quarantine", arg, 3600000, false);
+		return 0;
+	case 'S':
+		config->checksum = true;
 		return 0;
 	case 'q':
 		config->quota = arg;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -214,4 +215,14 @@ void mn_memory_close(struct mn_memory *memory)
 	if (memory->fd >= 0 && memory->len)
 		close(memory->fd);
 	*memory = (struct mn_memory){.fd = -1};
+}
+
+void mn_memory_complain(void)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&told))
+		fprintf(stderr,
+			"lend-mn: a page does not hold what was written to it: reads of it end in "
+			"DATA_LOSS (lend mem stat counts them); test this host's memory\n");
 }

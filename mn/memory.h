@@ -34,4 +34,8 @@ int mn_memory_seal(struct mn_memory *memory);
 /* Never fails; an empty one (all zero) is fine. What others mapped stays with them. */
 void mn_memory_close(struct mn_memory *memory);
 
+/* One line to whoever runs this node, the first time that a page was read which does not hold what
+ * was written: the store's counter tells how often. Any thread. */
+void mn_memory_complain(void);
+
 #endif

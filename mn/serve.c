@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lend/stats.h"
+#include "mn/memory.h"
 #include "mn/peers.h"
 #include "sys/why.h"
 #include "util/bits.h"
@@ -211,7 +212,8 @@ static uint64_t run(struct mn_serve *serve, lend_request request, const struct l
 	}
 	if (!serve->now)
 		serve->now = lend_now(serve->ep);
-	(void)lend_store_exec(serve->store, serve->now, &in, &serve->out);
+	if (lend_store_exec(serve->store, serve->now, &in, &serve->out) == LEND_MEM_DATA_LOSS)
+		mn_memory_complain();
 	cost += serve->out.len;
 	answer(serve, request);
 	return cost;

@@ -1,6 +1,7 @@
 #include "mn/worker.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,6 +66,25 @@ static int begin(struct mn_worker *worker, const struct mn_config *config,
 	return rc;
 }
 
+/* What was lost while no node looked after it is told, and goes on as lost. */
+static const char *recover(struct mn_worker *worker, const struct lend_store_config *c)
+{
+	struct lend_store *store = worker->arena.base;
+	struct lend_memstats was, is;
+	const char *why;
+
+	lend_store_stats(store, &was);
+	why = lend_store_recover(store, c, worker->pages.base, lend_now(worker->ep));
+	lend_store_stats(store, &is);
+	if (!why && is.damaged > was.damaged)
+		fprintf(
+		    stderr,
+		    "lend-mn: %" PRIu64 " pages of an earlier start do not hold what was "
+		    "written to them: reads of them end in DATA_LOSS; test this host's memory\n",
+		    is.damaged - was.damaged);
+	return why;
+}
+
 /* The store of an earlier start, with all that it holds; none where there is nothing, or where that
  * start was killed before it served. */
 static int go_on(struct mn_worker *worker, const struct mn_config *config,
@@ -94,8 +114,7 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 		return 0;
 	}
 	if (!why)
-		why = lend_store_recover(worker->arena.base, c, worker->pages.base,
-					 lend_now(worker->ep));
+		why = recover(worker, c);
 	if (why)
 		return lend_fail(EINVAL,
 				 "--keep: what an earlier start left cannot go on: %s; start with "

@@ -62,7 +62,8 @@ void lend_mem_close(struct lend_mem *mem);
  * end with: NOT_FOUND (gone, or of an earlier start of the node), PERMISSION_DENIED (forged, or
  * without the right), OUT_OF_RANGE, RESOURCE_EXHAUSTED (the node or a table is full),
  * FAILED_PRECONDITION (nothing there to adopt, grant or release), ABORTED (the lease had ended; say
- * it again), DATA_LOSS (lend_space_pointer()), UNAVAILABLE (the node is gone or unknown),
+ * it again), DATA_LOSS (lend_space_pointer(); or the node found that its memory no longer has the
+ * bytes, see --checksum of lend-mn(1)), UNAVAILABLE (the node is gone or unknown),
  * DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the node contradicts itself). */
 struct lend_op {
 	void (*done)(struct lend_op *op);
@@ -223,6 +224,7 @@ struct lend_mem_stat {
 	uint64_t pages_total, pages_used, pages_quarantined, refs, spaces, clients, grants_expired;
 	uint64_t holds, grants, cow_copies, leases_expired, hangups, ops;
 	uint64_t tx_bytes; /* that the node's daemon handed to its carriers since it started */
+	uint64_t damaged;  /* times that a page was found with other bytes than were written */
 };
 /* node: in the order in which they were named, from 0. Of a node with several workers the sum: a
  * client counts at each that it uses. */

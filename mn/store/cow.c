@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
+#include "mn/store/sum.h"
 #include "mn/store/tenant.h"
 #include "mn/store/tree.h"
 #include "mn/store/undo.h"
@@ -63,16 +64,19 @@ static void replace(struct lend_store *s, uint32_t *slot, uint32_t frame)
 static void copy_in(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_t to,
 		    struct lend_cursor *bytes)
 {
-	uint32_t frame = writable(s, *slot, from, to);
+	uint32_t old = *slot, weight = lend_sum_before(s, old, from, to);
+	uint32_t frame = writable(s, old, from, to);
 
+	lend_sum_begin(s, frame);
 	lend_cursor_read(bytes, lend_page(s, frame) + from, to - from);
+	lend_sum_after(s, frame, old, from, to, weight);
 	replace(s, slot, frame);
 }
 
 /* Puts the first placed frame, which holds [0, to) of the page, in place of the old one. */
 static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32_t *placed)
 {
-	uint32_t old = *slot, frame = *placed;
+	uint32_t old = *slot, frame = *placed, weight = lend_sum_before(s, old, 0, to);
 
 	*placed = lend_frame_at(s, frame)->next;
 	lend_frame_at(s, frame)->next = 0;
@@ -80,6 +84,7 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 		s->counts.cow_copies += lend_frame_at(s, old)->refs > 1;
 		memcpy(lend_page(s, frame) + to, lend_page(s, old) + to, lend_page_size(s) - to);
 	}
+	lend_sum_after(s, frame, old, 0, to, weight);
 	replace(s, slot, frame);
 }
 

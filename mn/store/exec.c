@@ -245,6 +245,7 @@ static void count(struct lend_store *s, enum lend_mem_status status)
 	s->counts.stale += status == LEND_MEM_NOT_FOUND;
 	s->counts.full += status == LEND_MEM_RESOURCE_EXHAUSTED;
 	s->counts.aborted += status == LEND_MEM_ABORTED;
+	s->counts.damaged += status == LEND_MEM_DATA_LOSS;
 }
 
 /* The first bytes in one piece: in place, or gathered. */

@@ -38,12 +38,13 @@ struct lend_store_config {
 	uint32_t reap; /* 1 ..: page table nodes, of 64 pages, that a step frees at most */
 	uint32_t node, epoch;   /* random, of this node and of this start */
 	uint32_t shard, shards; /* which of the node's stores this is, below shards: 1 .. 64 */
-	lend_ns lease;          /* from a process's last traffic */
-	lend_ns late;           /* a tick later than this means that the node itself was paused */
-	lend_ns revive;         /* least time to live of a grant whose adopt is forgotten: 5 s */
-	lend_ns quarantine;     /* a freed page is not used again for so long; 0: at once */
-	uint8_t key[16];        /* random: signs references */
-	const char *addresses;  /* told in HELLO; copied; NULL: none */
+	uint32_t checksum;  /* 1: pages are summed, 4 bytes each, and checked when they are read */
+	lend_ns lease;      /* from a process's last traffic */
+	lend_ns late;       /* a tick later than this means that the node itself was paused */
+	lend_ns revive;     /* least time to live of a grant whose adopt is forgotten: 5 s */
+	lend_ns quarantine; /* a freed page is not used again for so long; 0: at once */
+	uint8_t key[16];    /* random: signs references */
+	const char *addresses; /* told in HELLO; copied; NULL: none */
 };
 /* Sizes for so many bytes in pages of this size, with room for small objects; node, epoch, key stay
  * to be set.
@@ -143,6 +144,8 @@ void lend_store_pool_hangup(struct lend_store *store, uint64_t key);
 /* What the daemon's carriers took so far, for STAT. */
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes);
 void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats);
+/* Pages in use whose bytes are not what was written; 0 without config.checksum. Reads them all. */
+uint64_t lend_store_scrub(const struct lend_store *store);
 /* Counts everything anew in scratch memory: NULL when all ledgers agree, else what does not. Slow;
  * for tests. */
 size_t lend_store_audit_size(const struct lend_store *store);

@@ -3,6 +3,7 @@
 #include "mn/store/frame.h"
 #include "mn/store/lien.h"
 #include "mn/store/space.h"
+#include "mn/store/sum.h"
 #include "mn/store/tenant.h"
 #include "mn/store/tree.h"
 #include "util/bits.h"
@@ -55,7 +56,8 @@ enum lend_mem_status lend_op_put(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* Pages in place, pinned, neighbours joined. A part of LEND_MEM_PART_MAX always fits. */
+/* Pages in place, pinned, neighbours joined; none if one of them is not what was written. A part of
+ * LEND_MEM_PART_MAX always fits. */
 static enum lend_mem_status emit(struct lend_step *t, const struct lend_view *view, uint64_t offset,
 				 uint64_t len)
 {
@@ -72,6 +74,11 @@ static enum lend_mem_status emit(struct lend_step *t, const struct lend_view *vi
 		uint64_t n = lend_min_u64(left, lend_page_size(t->s) - from);
 		uint8_t *data = lend_page(t->s, frame) + from;
 
+		if (!lend_sum_holds(t->s, frame)) {
+			lend_store_done(t->s, tenant_of(t), out->seg, out->n);
+			out->n = 0;
+			return LEND_MEM_DATA_LOSS;
+		}
 		if (frame)
 			lend_frame_pin(t->s, frame);
 		use->pinned += frame != 0;

@@ -4,6 +4,7 @@
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"
+#include "mn/store/sum.h"
 #include "mn/store/tree.h"
 #include "mn/store/undo.h"
 #include "util/bits.h"
@@ -50,7 +51,7 @@ static bool is_laid_out(const struct lend_store *s, const struct lend_store_conf
 
 	memset(&want, 0, sizeof(want));
 	lend_store_lay_out(&want, c);
-	return want.size == s->size && want.node_refs == s->node_refs &&
+	return want.size == s->size && want.node_refs == s->node_refs && want.sums == s->sums &&
 	       want.hold_buckets == s->hold_buckets && want.client_buckets == s->client_buckets &&
 	       want.heap == s->heap && want.records == s->records && want.undo == s->undo &&
 	       want.tenants == s->tenants && want.hold_mask == s->hold_mask &&
@@ -72,6 +73,8 @@ const char *lend_store_mismatch(const void *mem, size_t len, const struct lend_s
 		return "another version of this program wrote it";
 	if (s->config.page != config->page)
 		return "its pages had another size";
+	if (config->checksum != s->config.checksum)
+		return config->checksum ? "it was without --checksum" : "it was with --checksum";
 	if (len < lend_store_size(config) || !is_laid_out(s, config))
 		return "it was of another size, or for another number of clients";
 	if (config->shard != s->config.shard || config->shards != s->config.shards ||
@@ -282,5 +285,6 @@ const char *lend_store_recover(struct lend_store *store, const struct lend_store
 	if (!recover_trees(store))
 		return "its page tables are damaged";
 	recover_free(store);
+	lend_sum_recover(store);
 	return NULL;
 }

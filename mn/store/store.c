@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/recover.h"
+#include "mn/store/sum.h"
 #include "mn/store/undo.h"
 #include "util/bits.h"
 
@@ -50,11 +51,11 @@ static bool is_valid(const struct lend_store_config *c)
 	       lend_is_pow2(c->page) && in(c->objects, 1, (1u << 24) - 1) &&
 	       in(c->holds, 1, (1u << 24) - 1) && in(c->grants, 1, (1u << 24) - 1) &&
 	       in(c->clients, 1, (1u << 16) - 1) && in(c->incarnations, 1, 1u << 16) &&
-	       in(c->placements, 1, 4096) && c->tenants <= LEND_TENANT_MASK + 1 &&
-	       in(c->open, 1, LEND_MEM_OPEN_MAX) && c->reap > 0 && lend_is_pow2(c->open) &&
-	       c->shard < c->shards && c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 &&
-	       c->lease < LEND_MEM_TTL_MAX && c->revive < LEND_MEM_TTL_MAX &&
-	       text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
+	       in(c->placements, 1, 4096) && c->checksum <= 1 &&
+	       c->tenants <= LEND_TENANT_MASK + 1 && in(c->open, 1, LEND_MEM_OPEN_MAX) &&
+	       c->reap > 0 && lend_is_pow2(c->open) && c->shard < c->shards &&
+	       c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 && c->lease < LEND_MEM_TTL_MAX &&
+	       c->revive < LEND_MEM_TTL_MAX && text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
 }
 
 static uint32_t buckets(uint32_t n)
@@ -99,6 +100,7 @@ void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
 	add_table(&size, &s->incarnation, c->incarnations, sizeof(struct lend_incarnation));
 	add_table(&size, &s->placement, c->placements, sizeof(struct lend_placement));
 	add_table(&size, &s->mapper, c->clients, sizeof(struct lend_mapper));
+	s->sums = add(&size, c->checksum ? (uint64_t)c->pages + 1 : 0, sizeof(uint32_t));
 	s->node_refs = add(&size, (uint64_t)nodes + 1, sizeof(uint32_t));
 	s->hold_buckets = add(&size, (uint64_t)s->hold_mask + 1, sizeof(uint32_t));
 	s->client_buckets = add(&size, (uint64_t)s->client_mask + 1, sizeof(uint32_t));
@@ -145,6 +147,8 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 		lend_tenant_at(s, i)->quota =
 		    (struct lend_store_quota){UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	s->lease_next = LEND_NEVER;
+	if (s->config.checksum)
+		lend_sum_whole(s, 0);
 	/* A number of an earlier start must not come again either: what was sent to that may still
 	 * arrive. The epoch is random; half of all numbers are left. */
 	s->life = config->epoch * UINT32_C(0x9e3779b1) >> 1;

@@ -175,10 +175,11 @@ struct lend_store {
 	uint32_t doomed;             /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* offsets of arrays */
-	uint64_t node_refs, hold_buckets, client_buckets, heap, records, tenants;
+	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;
 	uint32_t hold_mask, client_mask, heap_n, text_len;
 	uint64_t undo; /* offset; from there on it is no state any more */
-	uint32_t undo_cap, zero;
+	uint32_t undo_cap;
+	uint32_t ahead; /* frame whose sum does not follow its bytes just now; see sum.h */
 	char text[LEND_MEMOP_TEXT_MAX];
 };
 

@@ -93,3 +93,31 @@ uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len)
 }
 
 #endif
+
+/* x^(8 * 2^i - 32) modulo the polynomial, the highest bit being x^0; the next one is the first. */
+static const uint32_t past[31] = {
+    0xdd36fbfcu, 0xbef0965eu, 0x80000000u, 0x82f63b78u, 0xa66805ebu, 0x5d27e147u, 0x4f256efcu,
+    0x069db049u, 0x5cf015c3u, 0x6ebf1d86u, 0x0b803b7du, 0xd07b8be2u, 0xc38a7543u, 0x2a543193u,
+    0x0ee201e6u, 0xaf85baadu, 0x62809d1bu, 0xd4e35816u, 0xcf5531acu, 0xb6b0b548u, 0x7b578a73u,
+    0x5b7ff1c3u, 0xd97d9a55u, 0x23c58698u, 0xa8900a0au, 0x3d908177u, 0xc7baed8fu, 0xd15d7d3fu,
+    0x6b086b3fu, 0xb7720ee7u, 0xee51a57du};
+
+/* a * b * x^32 modulo the polynomial: the CRC of a product of 64 bits is its remainder. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint64_t product = 0;
+	uint8_t bytes[8];
+
+	for (int i = 0; i < 32; i++)
+		product ^= (uint64_t)b << i & -(uint64_t)(a >> i & 1);
+	lend_store_u64(bytes, product << 1);
+	return ~lend_crc32c(UINT32_MAX, bytes, sizeof(bytes));
+}
+
+uint32_t lend_crc32c_past(uint32_t apart, uint64_t len)
+{
+	for (uint32_t i = 0; len && apart; i = i == 30 ? 0 : i + 1, len >>= 1)
+		if (len & 1)
+			apart = multiply(apart, past[i]);
+	return apart;
+}

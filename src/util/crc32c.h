@@ -12,4 +12,9 @@ uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len);
 /* The same by table on every machine; tests hold one against the other. */
 uint32_t lend_crc32c_table(uint32_t crc, const void *data, size_t len);
 
+/* The CRCs of two messages of one length are apart by this (xor): by how much they are once both
+ * are followed by the same len bytes, whatever those are. A message of zeros is apart from another
+ * by ~lend_crc32c(UINT32_MAX, other, its length). */
+uint32_t lend_crc32c_past(uint32_t apart, uint64_t len);
+
 #endif

@@ -101,6 +101,7 @@ enum lend_mem_status {
 	LEND_MEM_ABORTED = 10, /* of an ended life or unknown client, or forgotten */
 	LEND_MEM_OUT_OF_RANGE = 11,
 	LEND_MEM_UNIMPLEMENTED = 12, /* of an unknown operation or version */
+	LEND_MEM_DATA_LOSS = 15,     /* a page's bytes are not those that were written */
 };
 
 enum lend_memop_forgot {
@@ -230,7 +231,8 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 	X(pauses, "times this node was late and extended leases")                                  \
 	X(tx_bytes, "bytes that the daemon handed to its carriers")                                \
 	X(liens, "spaces and what was left of them that processes map")                            \
-	X(over_quota, "operations refused because their tenant's quota is used up")
+	X(over_quota, "operations refused because their tenant's quota is used up")                \
+	X(damaged, "times that a page was found with other bytes than were written")
 
 struct lend_memstats {
 #define X(name, text) uint64_t name;

@@ -166,6 +166,8 @@ void torn_look(void)
 		bad = lend_store_recover(copy, &w->k->config, copy_pages, w->k->now);
 	if (!bad)
 		bad = lend_store_audit(copy, scratch);
+	if (!bad && lend_store_scrub(copy))
+		bad = "a page's sum is not that of its bytes";
 	cr_assert_null(bad, "seed %llu, point %llu: %s", (unsigned long long)w->seed,
 		       (unsigned long long)points, bad);
 	now = look_at(copy);

@@ -1,6 +1,7 @@
-/* Goal: lend_crc32c is the CRC32C of RFC 3720, chains, and its fast code equals the table's.
- * Method: the check value and the vectors of RFC 3720 B.4, then random bytes at random places,
- * lengths around the three lanes, and splits under seeds. */
+/* Goal: lend_crc32c is the CRC32C of RFC 3720, chains, its fast code equals the table's, and what
+ * changes in the middle of a message can be told from the change alone. Method: the check value and
+ * the vectors of RFC 3720 B.4, then random bytes at random places, lengths around the three lanes,
+ * splits and changed middles under seeds. */
 #include <criterion/criterion.h>
 
 #include "util/bits.h"
@@ -63,4 +64,44 @@ Test(crc32c, lengths_around_the_lanes)
 	for (size_t len = 0; len <= sizeof(bytes); len++)
 		cr_assert_eq(lend_crc32c(7, bytes, len), lend_crc32c_table(7, bytes, len),
 			     "length %zu", len);
+}
+
+/* A tail of whatever length moves a difference as summing all of it would. */
+Test(crc32c, difference_moves_past_a_tail)
+{
+	static uint8_t bytes[1 << 16];
+
+	for (uint64_t seed = 1; seed <= 1000; seed++) {
+		struct lend_rng rng;
+		size_t len, at, n;
+		uint32_t was, apart;
+
+		lend_rng_seed(&rng, seed);
+		len = 1 + lend_rng_below(&rng, seed % 2 ? 5000 : sizeof(bytes));
+		at = lend_rng_below(&rng, len);
+		n = 1 + lend_rng_below(&rng, len - at);
+		was = lend_crc32c(0, bytes, len);
+		apart = lend_crc32c(UINT32_MAX, bytes + at, n);
+		for (size_t i = 0; i < n; i++)
+			bytes[at + i] = (uint8_t)lend_rng_next(&rng);
+		apart ^= lend_crc32c(UINT32_MAX, bytes + at, n);
+		cr_assert_eq(was ^ lend_crc32c_past(apart, len - at - n),
+			     lend_crc32c(0, bytes, len), "seed %lu", seed);
+	}
+}
+
+/* Lengths that no test can sum: in two steps as in one. */
+Test(crc32c, difference_moves_past_tails_of_any_length)
+{
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, 1);
+	for (int i = 0; i < 1000; i++) {
+		uint64_t a = lend_rng_next(&rng) >> lend_rng_below(&rng, 63) >> 1;
+		uint64_t b = lend_rng_next(&rng) >> lend_rng_below(&rng, 63) >> 1;
+		uint32_t apart = (uint32_t)lend_rng_next(&rng);
+
+		cr_assert_eq(lend_crc32c_past(lend_crc32c_past(apart, a), b),
+			     lend_crc32c_past(apart, a + b), "%lu + %lu", a, b);
+	}
 }

@@ -54,13 +54,13 @@ Test(store_recover, layout_must_match)
 {
 #define FIELD(name) offsetof(struct lend_store, name)
 #define TABLE(name) FIELD(name.at), FIELD(name.cap)
-	static const size_t field[] = {FIELD(layout),       FIELD(size),           FIELD(node_refs),
-				       FIELD(hold_buckets), FIELD(client_buckets), FIELD(heap),
-				       FIELD(records),      FIELD(undo),           FIELD(tenants),
-				       FIELD(hold_mask),    FIELD(client_mask),    FIELD(undo_cap),
-				       TABLE(frame),        TABLE(node),           TABLE(object),
-				       TABLE(hold),         TABLE(grant),          TABLE(client),
-				       TABLE(incarnation),  TABLE(placement),      TABLE(mapper)};
+	static const size_t field[] = {
+	    FIELD(layout),       FIELD(size),           FIELD(node_refs), FIELD(sums),
+	    FIELD(hold_buckets), FIELD(client_buckets), FIELD(heap),      FIELD(records),
+	    FIELD(undo),         FIELD(tenants),        FIELD(hold_mask), FIELD(client_mask),
+	    FIELD(undo_cap),     TABLE(frame),          TABLE(node),      TABLE(object),
+	    TABLE(hold),         TABLE(grant),          TABLE(client),    TABLE(incarnation),
+	    TABLE(placement),    TABLE(mapper)};
 	struct kit *k = kit_open(PAGES, 1);
 
 	for (size_t i = 0; i < sizeof(field) / sizeof(field[0]); i++) {
