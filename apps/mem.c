@@ -52,7 +52,8 @@ static void report(const struct args *args, const struct lend_mem_stat *stat)
 	struct app_report report;
 
 	app_report_begin(&report, args->json, "memory node");
-	app_report_int(&report, "pages_total", stat->pages_total, "pages of 4 KiB");
+	app_report_int(&report, "pages_total", stat->pages_total, "pages that can be used");
+	app_report_int(&report, "page_bytes", stat->page_bytes, "bytes of a page");
 	app_report_int(&report, "pages_used", stat->pages_used, "with data, or under way");
 	app_report_int(&report, "pages_quarantined", stat->pages_quarantined,
 		       "freed, not yet to be used");

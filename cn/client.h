@@ -98,6 +98,7 @@ struct cn_node {
 	struct lend_call hello, clean, ask;
 	/* Pages, as it said last; what was sent there since, and before ask was. */
 	uint64_t total, used, sent, sent_before;
+	uint32_t page;            /* bytes of one, as HELLO said last */
 	lend_ns ask_at, retry_at; /* not before */
 	bool asking;
 	struct cn_pool *pool; /* it was named pool:NAME; else NULL */

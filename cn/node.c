@@ -31,6 +31,7 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 	memcpy(node->address, address, len);
 	node->next = node->low = 1;
 	node->shards = 1;
+	node->page = LEND_MEM_PAGE;
 	if (cn_renew_join(node->address, mem->client) < 0) {
 		free(node);
 		return lend_fail(ENOMEM, "no memory for the lease of one more memory node");
@@ -196,6 +197,7 @@ static bool greet(struct cn_node *node, const uint8_t *body, size_t len)
 	node->epoch = hello.epoch;
 	node->lease = hello.lease;
 	node->open = hello.open;
+	node->page = hello.page;
 	node->shard = hello.shard;
 	node->shards = hello.shards;
 	node->greeted = true;

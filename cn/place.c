@@ -121,7 +121,9 @@ static uint16_t of_node(struct lend_mem *mem, uint16_t index)
 
 static void count(struct cn_op *op)
 {
-	op->mem->node[op->node]->sent += op->len / LEND_MEM_PAGE + 1;
+	struct cn_node *node = op->mem->node[op->node];
+
+	node->sent += op->len / node->page + 1;
 }
 
 int cn_pick_node(struct cn_op *op)

@@ -245,6 +245,7 @@ static bool after_stat(struct cn_op *op, enum lend_status *status, const uint8_t
 	COPY(clients), COPY(grants_expired), COPY(holds), COPY(grants), COPY(cow_copies);
 	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes), COPY(damaged);
 #undef COPY
+	out->page_bytes = in.page_bytes;
 	return cn_shards_next(op);
 }
 

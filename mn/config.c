@@ -9,7 +9,8 @@
 
 #include "mn/config_file.h"
 #include "mn/memory.h"
-#include "wire/memref.h"
+#include "util/bits.h"
+#include "wire/memop.h"
 
 const char *argp_program_version = "lend-mn 0.1.0";
 
@@ -22,6 +23,7 @@ static const char doc[] =
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G  for a network; tokens travel in clear\n"
     "  lend-mn --listen shm:mn0,udp:127.0.0.1:0 --size 256M --lease 5000\n"
     "  lend-mn --listen udp:0.0.0.0:7000 --size 16G --workers 4   at ports 7000 to 7003\n"
+    "  lend-mn --listen pool:mn0 --size 64G --page 64K             for large objects\n"
     "  lend-mn --listen shm:mn0 --size 1G --json     counters as one JSON line at the end\n"
     "  lend-mn --listen shm:mn0 --size 8G --quota each:1G,uid=1000:4G   what users may keep\n"
     "  lend-mn --config /etc/lend/mn.yaml --size 2G  the rest from a file: lend.yaml(5)";
@@ -32,6 +34,11 @@ static const struct argp_option options[] = {
      "and its clients map the pages themselves",
      0},
     {"size", 's', "BYTES", 0, "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", 0},
+    {"page", 'P', "BYTES", 0,
+     "Size of a page: a power of two from 4K (default) to 2M. What is stored takes whole pages, "
+     "and "
+     "the first write to a shared page copies it",
+     0},
     {"memory", 'm', "KIND", 0,
      "What pages lie in: private (default), memfd, huge (a memfd on huge pages), or the path of a "
      "folder (hugetlbfs, DAX), a file or a DAX device",
@@ -170,6 +177,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 's':
 		config->size = number(state, "size", arg, UINT64_C(1) << 36, true);
 		return 0;
+	case 'P':
+		config->page = (uint32_t)number(state, "page", arg, LEND_MEM_PAGE_MAX, true);
+		if (config->page < LEND_MEM_PAGE || !lend_is_pow2(config->page))
+			complain(state, "--page %s: give a power of two from 4K to 2M", arg);
+		return 0;
 	case 'm':
 		if (!mn_memory_is_kind(arg))
 			complain(state, "--memory %s: give private, memfd, huge or a path", arg);
@@ -243,7 +255,10 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 {
 	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
 
-	*config = (struct mn_config){
-	    .size = UINT64_C(1) << 30, .memory = "private", .workers = 1, .drain_ms = 1000};
+	*config = (struct mn_config){.size = UINT64_C(1) << 30,
+				     .page = LEND_MEM_PAGE,
+				     .memory = "private",
+				     .workers = 1,
+				     .drain_ms = 1000};
 	argp_parse(&argp, argc, argv, 0, NULL, config);
 }

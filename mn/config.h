@@ -10,6 +10,7 @@ struct mn_config {
 	const char *listen;     /* addresses, comma separated */
 	const char *eal;        /* DPDK's arguments, or NULL */
 	uint64_t size;          /* bytes of pages */
+	uint32_t page;          /* bytes of one */
 	const char *memory;     /* what they lie in: a kind of mn/memory.h */
 	const char *pool;       /* name of the one to offer, or NULL: mn_pool_plan() */
 	uint64_t lease_ms;      /* 0: the store's default */

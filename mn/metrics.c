@@ -27,7 +27,8 @@ static bool is_gauge(const char *name)
 	static const char *const gauges[] = {
 	    "pages_total", "pages_used", "pages_pinned", "pages_quarantined",
 	    "refs",        "spaces",     "clients",      "incarnations",
-	    "holds",       "grants",     "nodes_used",   "liens"};
+	    "holds",       "grants",     "nodes_used",   "liens",
+	    "page_bytes"};
 
 	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++)
 		if (!strcmp(name, gauges[i]))

@@ -53,7 +53,7 @@ static int open_stores(struct node *node, const struct mn_config *config)
 	struct lend_store_config c;
 	int rc = 0;
 
-	lend_store_config_default(&c, config->size / node->workers, LEND_MEM_PAGE);
+	lend_store_config_default(&c, config->size / node->workers, config->page);
 	lend_random(&c.node, sizeof(c.node));
 	lend_random(&c.epoch, sizeof(c.epoch));
 	lend_random(c.key, sizeof(c.key));
@@ -70,8 +70,9 @@ static int open_stores(struct node *node, const struct mn_config *config)
 	}
 	c.addresses = node->addresses;
 	if (!lend_store_size(&c))
-		return lend_fail(EINVAL, "--size %" PRIu64 ": give 4K to 64G for each worker",
-				 config->size);
+		return lend_fail(EINVAL,
+				 "--size %" PRIu64 ": give %u to %" PRIu64 " bytes for each worker",
+				 config->size, config->page, (uint64_t)config->page << 24);
 	for (uint32_t i = 0; i < node->workers && rc == 0; i++) {
 		node->worker[i].tenants = node->tenants;
 		rc = mn_worker_open(&node->worker[i], config, &c, node->crowd);
@@ -84,7 +85,7 @@ static int open_all(struct node *node, const struct mn_config *config)
 	int rc = config->keep ? mn_keep_check(config) : 0;
 
 	if (rc == 0)
-		rc = mn_tenants_open(config->quota, config->workers, &node->tenants);
+		rc = mn_tenants_open(config->quota, config->page, config->workers, &node->tenants);
 	if (rc < 0)
 		return rc;
 	node->crowd = mn_crowd_open(config->workers);

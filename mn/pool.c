@@ -178,7 +178,8 @@ static void drop(struct mn_pool *pool, struct mapper *m)
 
 static void hand_over(struct mn_pool *pool, struct mapper *m)
 {
-	struct lend_handover msg = {.page = LEND_MEM_PAGE, .size = pool->memory->len};
+	struct lend_handover msg = {.page = lend_store_page(pool->store),
+				    .size = pool->memory->len};
 	uint64_t key;
 
 	do

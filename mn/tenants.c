@@ -92,7 +92,7 @@ static int read_who(char *who, struct rule *rule)
 }
 
 /* Each worker has its part of what is kept; a client is one at every worker. */
-static int read_rule(char *text, uint32_t workers, struct rule *rule)
+static int read_rule(char *text, uint32_t page, uint32_t workers, struct rule *rule)
 {
 	uint64_t bytes = UINT64_MAX, refs = UINT32_MAX, clients = UINT32_MAX;
 	char whole[512], *rest = text, *who;
@@ -107,13 +107,18 @@ static int read_rule(char *text, uint32_t workers, struct rule *rule)
 	rc = read_who(who, rule);
 	if (rc == -EINVAL && rule->kind != SECRET)
 		return bad(whole);
-	rule->quota.pages = bytes == UINT64_MAX ? bytes : bytes / LEND_MEM_PAGE / workers;
+	if (bytes > 0 && bytes / page / workers == 0)
+		return lend_fail(EINVAL,
+				 "--quota %s: %" PRIu64 " bytes are less than a page of %u for "
+				 "each worker; give more, or smaller pages with --page",
+				 whole, bytes, page);
+	rule->quota.pages = bytes == UINT64_MAX ? bytes : bytes / page / workers;
 	rule->quota.refs = refs >= UINT32_MAX ? UINT32_MAX : (uint32_t)(refs / workers);
 	rule->quota.clients = clients >= UINT32_MAX ? UINT32_MAX : (uint32_t)clients;
 	return rc;
 }
 
-int mn_tenants_open(const char *text, uint32_t workers, struct mn_tenants **out)
+int mn_tenants_open(const char *text, uint32_t page, uint32_t workers, struct mn_tenants **out)
 {
 	struct mn_tenants *tenants = NULL;
 	char *copy, *rest, *one;
@@ -128,7 +133,7 @@ int mn_tenants_open(const char *text, uint32_t workers, struct mn_tenants **out)
 		rc = lend_fail(ENOMEM, "no memory for quotas");
 	while (rc == 0 && (one = strsep(&rest, ","))) {
 		rc = tenants->n < RULES_MAX
-			 ? read_rule(one, workers, &tenants->rule[tenants->n])
+			 ? read_rule(one, page, workers, &tenants->rule[tenants->n])
 			 : lend_fail(EINVAL, "--quota: %d rules are the most", RULES_MAX);
 		tenants->n++;
 	}

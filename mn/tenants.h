@@ -13,8 +13,9 @@ struct mn_tenants;
 
 /* text: "WHO:BYTES[:REFS[:CLIENTS]]", several with commas. WHO is uid=N, secret=FILE, net, or each:
  * every user and the network unless named. An empty number or "-" is no limit. NULL: no quotas.
+ * Bytes count in whole pages of page bytes.
  * 0; -EINVAL, -ENOMEM or what reading a file gives, with lend_why(). */
-int mn_tenants_open(const char *text, uint32_t workers, struct mn_tenants **out);
+int mn_tenants_open(const char *text, uint32_t page, uint32_t workers, struct mn_tenants **out);
 void mn_tenants_close(struct mn_tenants *tenants);
 /* The tenant's number in this store. tenants may be NULL. */
 uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,

@@ -223,8 +223,9 @@ void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
 struct lend_mem_stat {
 	uint64_t pages_total, pages_used, pages_quarantined, refs, spaces, clients, grants_expired;
 	uint64_t holds, grants, cow_copies, leases_expired, hangups, ops;
-	uint64_t tx_bytes; /* that the node's daemon handed to its carriers since it started */
-	uint64_t damaged;  /* times that a page was found with other bytes than were written */
+	uint64_t tx_bytes;   /* that the node's daemon handed to its carriers since it started */
+	uint64_t damaged;    /* times that a page was found with other bytes than were written */
+	uint64_t page_bytes; /* of one: lend-mn --page */
 };
 /* node: in the order in which they were named, from 0. Of a node with several workers the sum: a
  * client counts at each that it uses. */

@@ -141,6 +141,8 @@ void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16]);
 bool lend_store_pool_open(struct lend_store *store, uint64_t key);
 void lend_store_pool_hangup(struct lend_store *store, uint64_t key);
 
+/* Bytes of a page. */
+uint32_t lend_store_page(const struct lend_store *store);
 /* What the daemon's carriers took so far, for STAT. */
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes);
 void lend_store_stats(const struct lend_store *store, struct lend_memstats *stats);

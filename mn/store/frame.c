@@ -12,14 +12,14 @@
 static void zero_page(uint8_t *page, uint32_t size)
 {
 #ifdef __SSE2__
-	__m128i *at = (__m128i *)(void *)page;
+	__m128i *at = (__m128i *)(void *)page, *end = at + size / sizeof(*at);
 	const __m128i zero = _mm_setzero_si128();
 
-	for (uint32_t i = 0; i < size / sizeof(*at); i += 4) {
-		_mm_stream_si128(at + i, zero);
-		_mm_stream_si128(at + i + 1, zero);
-		_mm_stream_si128(at + i + 2, zero);
-		_mm_stream_si128(at + i + 3, zero);
+	for (; at < end; at += 4) {
+		_mm_stream_si128(at, zero);
+		_mm_stream_si128(at + 1, zero);
+		_mm_stream_si128(at + 2, zero);
+		_mm_stream_si128(at + 3, zero);
 	}
 	_mm_sfence();
 #else

@@ -181,6 +181,11 @@ void lend_store_set_text(struct lend_store *s, const char *addresses)
 		memcpy(s->text, addresses, s->text_len);
 }
 
+uint32_t lend_store_page(const struct lend_store *store)
+{
+	return store->config.page;
+}
+
 void lend_store_set_tx_bytes(struct lend_store *store, uint64_t bytes)
 {
 	store->counts.tx_bytes = bytes;
@@ -200,4 +205,5 @@ void lend_store_stats(const struct lend_store *store, struct lend_memstats *stat
 	stats->holds = store->hold.used;
 	stats->grants = store->grant.used;
 	stats->nodes_used = store->node.used;
+	stats->page_bytes = store->config.page;
 }

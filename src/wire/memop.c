@@ -255,8 +255,9 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 	hello->text_len = lend_load_u32(at + 28);
 	hello->text = (const char *)at + LEND_MEMOP_HELLO_LEN;
 	return hello->text_len == len - LEND_MEMOP_HELLO_LEN &&
-	       hello->text_len <= LEND_MEMOP_TEXT_MAX && hello->life && hello->page &&
-	       hello->open >= 1 && hello->open <= LEND_MEM_OPEN_MAX &&
+	       hello->text_len <= LEND_MEMOP_TEXT_MAX && hello->life &&
+	       hello->page >= LEND_MEM_PAGE && hello->page <= LEND_MEM_PAGE_MAX &&
+	       lend_is_pow2(hello->page) && hello->open >= 1 && hello->open <= LEND_MEM_OPEN_MAX &&
 	       hello->shard < hello->shards && hello->shards <= LEND_MEMREF_SHARDS_MAX;
 }
 

@@ -232,7 +232,8 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 	X(tx_bytes, "bytes that the daemon handed to its carriers")                                \
 	X(liens, "spaces and what was left of them that processes map")                            \
 	X(over_quota, "operations refused because their tenant's quota is used up")                \
-	X(damaged, "times that a page was found with other bytes than were written")
+	X(damaged, "times that a page was found with other bytes than were written")               \
+	X(page_bytes, "bytes of a page")
 
 struct lend_memstats {
 #define X(name, text) uint64_t name;

@@ -79,7 +79,7 @@ class Config(unittest.TestCase):
 
     def test_every_option(self):
         names = re.findall(r"--([a-z-]+)", run(MN, "--help").stdout)
-        values = {"listen": NAME, "size": "16M", "memory": "memfd", "lease": "5000", "id": "7", "clients": "9",
+        values = {"listen": NAME, "size": "16M", "memory": "memfd", "page": "64K", "lease": "5000", "id": "7", "clients": "9",
                   "capture": WHERE + "/c.pcapng", "capture-limit": "1M", "json": "true", "drain": "10",
                   "keep": "false", "pin": "off", "workers": "1", "eal": '""'}
         optional = {"admin": WHERE + "/a", "metrics": "0"}
@@ -92,7 +92,7 @@ class Config(unittest.TestCase):
         with Node("--config", path) as node:
             self.assertIn("serving 16777216 bytes", node.line)
             out = node.end()
-        self.assertEqual(json.loads(out.splitlines()[-1])["pages_total"], 4096)
+        self.assertEqual(json.loads(out.splitlines()[-1])["pages_total"], 256)
 
     def test_the_command_line_counts_more(self):
         path = file(f"listen: {NAME}\nsize: 16M\njson: true\n")
@@ -105,6 +105,8 @@ class Config(unittest.TestCase):
                                  (f"listen: {NAME}\n\nsizes: 1G\n", 3, "sizes"),
                                  (f"listen: {NAME}\njson: perhaps\n", 2, "true or false"),
                                  (f"listen: {NAME}\nmemory: paper\n", 2, "memfd"),
+                                 (f"listen: {NAME}\npage: 12K\n", 2, "power of two"),
+                                 (f"listen: {NAME}\npage: 4M\n", 2, "2097152"),
                                  (f"listen: {NAME}\nsize: [1, 2]\n", 2, ""),
                                  (f"listen: {NAME}\nconfig: other.yaml\n", 2, "config")):
             path = file(text)

@@ -169,6 +169,9 @@ Test(memop, a_hello_that_makes_no_sense)
 		uint32_t bad;
 	} row[] = {{offsetof(struct lend_memhello, life), 0},
 		   {offsetof(struct lend_memhello, page), 0},
+		   {offsetof(struct lend_memhello, page), 2048},
+		   {offsetof(struct lend_memhello, page), 12288},
+		   {offsetof(struct lend_memhello, page), 4 << 20},
 		   {offsetof(struct lend_memhello, open), 0},
 		   {offsetof(struct lend_memhello, open), LEND_MEM_OPEN_MAX + 1}};
 	static uint8_t bytes[LEND_MEMOP_REPLY_MAX + 1];
