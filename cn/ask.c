@@ -72,6 +72,7 @@ static bool start(struct cn_ask *ask, const struct lend_memop *say, lend_ns time
 
 	memset(c, 0, sizeof(*c));
 	c->method = LEND_MEM_METHOD;
+	c->priority = ask->priority;
 	c->timeout = timeout;
 	c->done = done;
 	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);

@@ -12,7 +12,8 @@ struct cn_ask {
 	char *bytes; /* where the answer lands */
 	/* Inside a turn, once for each that went. len: how many bytes came. */
 	void (*done)(struct cn_ask *ask, enum lend_status status, uint64_t len);
-	bool lent; /* a carrier may still write to bytes */
+	uint8_t priority; /* as in lend_call */
+	bool lent;        /* a carrier may still write to bytes */
 	struct cn_source *source;
 	uint64_t session;
 	struct lend_call call;

@@ -189,6 +189,8 @@ static void prepare(struct cn_op *op, struct lend_call *call)
 	memset(call, 0, sizeof(*call));
 	call->method = LEND_MEM_METHOD;
 	call->priority = outer->priority;
+	if (op->step == CN_STEP_FETCH && !outer->priority && !outer->parent.id)
+		call->priority = CN_GUESS;
 	call->parent = outer->parent;
 	call->timeout = op->deadline == LEND_NEVER ? LEND_NEVER : op->deadline - op->mem->now;
 	call->done = done;

@@ -128,6 +128,7 @@ static void start(struct cn_node *node)
 	say(node, &op, slot);
 	memset(call, 0, sizeof(*call));
 	call->method = LEND_MEM_METHOD;
+	call->priority = CN_GUESS;
 	call->timeout = CLEAN_TIMEOUT;
 	call->done = clean_done;
 	call->request = cn_head(node->mem, &op);

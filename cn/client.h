@@ -16,6 +16,10 @@ enum {
 	CN_ADDRESS_MAX = 104,
 };
 
+/* Priorities of what nobody waits for as for a demand: parts of a long operation; pages that may be
+ * touched next, and what is given up. */
+enum { CN_LONG = LEND_NORMAL + 1, CN_GUESS = LEND_BULK - 1 };
+
 enum cn_state { CN_IDLE, CN_WAIT, CN_FLIGHT, CN_DONE };
 /* A long put is ALLOC, WRITEs and a SEAL; a seal of a space with a pointer is WRITEs and itself; a
  * prefetch is FETCHes; all others have one step, repeated for parts. */

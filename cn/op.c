@@ -31,6 +31,9 @@ int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind)
 
 	if (mem->closing)
 		return lend_fail(EINVAL, "this client of memory nodes is being closed");
+	if (op->priority > LEND_BULK)
+		return lend_fail(EINVAL, "priority %u: write 1 (most urgent) to 8 (bulk), or 0",
+				 op->priority);
 	memset(o, 0, sizeof(*o));
 	if (op->parent.id && !op->timeout)
 		left = lend_request_left(mem->ep, op->parent);

@@ -59,6 +59,8 @@ static struct cn_part *take(struct cn_op *op)
 	part->op.done = ended;
 	part->op.parent = cn_op_outer(op)->parent;
 	part->op.priority = cn_op_outer(op)->priority;
+	if (!part->op.priority && !part->op.parent.id && op->step != CN_STEP_FETCH)
+		part->op.priority = CN_LONG;
 	part->op.ref = cn_op_outer(op)->ref;
 	*cn_op_inner(&part->op) = *op;
 	cn_op_inner(&part->op)->parent = op;

@@ -193,6 +193,7 @@ static void send(struct pull *p)
 	lend_ns now = lend_now(ep);
 
 	p->state = FLIGHT;
+	p->ask.priority = p->ahead ? CN_GUESS : 0;
 	if (!cn_ask_go(&p->ask, f->address, &say, p->until > now ? p->until - now : 1))
 		failed(p, false);
 }

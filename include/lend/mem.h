@@ -69,7 +69,9 @@ struct lend_op {
 	void (*done)(struct lend_op *op);
 	lend_request parent; /* the request it serves, as in lend_call */
 	lend_ns timeout;     /* 0: the parent's time left, or 5 s */
-	uint8_t priority;    /* as in lend_call */
+	/* As in lend_call. 0 and no parent: normal, but below it an operation of several parts (8
+	 * MiB each), and below that a prefetch. */
+	uint8_t priority;
 	uint16_t
 	    node; /* put and alloc: this node or none, counted from 1; 0: as the client spreads */
 	enum lend_status status;
