@@ -11,7 +11,7 @@ enum {
 	RIGHT = 110,
 	TOP = 44,
 	BOTTOM = 44,
-	POINTS = 600, /* of a line: more are thinned, the largest of each group stays */
+	POINTS = 240, /* of a line: more are thinned, the largest of each group stays */
 	FEW = 12,     /* points that may each have a tick */
 	NAME = 14,    /* lines of text */
 };
@@ -176,7 +176,7 @@ static void names(FILE *f, const struct chart *c, const struct axis *y, double t
 static void style(FILE *f, double height)
 {
 	static const char *const color[CHART_COLORS] = {"#8a8a8a", "#c2410c", "#2e8b57", "#a33ea1",
-							"#b8860b", "#2a6fdb", "#707070"};
+							"#2a6fdb", "#b8860b", "#707070"};
 
 	fprintf(f,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" role=\"img\">\n"

@@ -42,7 +42,7 @@ static double goodput(const struct congest_plan *p, const struct congest_result 
 static void row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
 {
 	const struct table_cell cell[] = {
-	    {"cc", "cc", traffic_cc_name(p->cc), 0, 0},
+	    {"cc", "cc", lend_cc_name(p->cc), 0, 0},
 	    {"senders", "senders", NULL, (double)p->senders, 0},
 	    {"bytes", "bytes", NULL, (double)p->bytes, 0},
 	    {"buffer_kb", NULL, NULL, (double)p->buffer_kb, 0},
@@ -81,7 +81,7 @@ static bool run_all(struct sweep *s)
 			p.senders = s->senders.value[i];
 			congest_run(&p, r);
 			if (!r->ok) {
-				fprintf(stderr, "%s, %llu senders: %s\n", traffic_cc_name(p.cc),
+				fprintf(stderr, "%s, %llu senders: %s\n", lend_cc_name(p.cc),
 					(unsigned long long)p.senders, r->why);
 				return false;
 			}
@@ -130,7 +130,7 @@ static bool plot(const struct sweep *s)
 
 	for (uint32_t c = 0; c < s->o.cc.n; c++)
 		samples += s->result[(c + 1) * k - 1].samples;
-	room = malloc((2 * samples + 3 * s->o.cc.n * k + k) * sizeof(*room));
+	room = malloc((2 * samples + 4 * s->o.cc.n * k) * sizeof(*room));
 	if (!room)
 		return false;
 	for (uint32_t c = 0; c < s->o.cc.n; c++) {
@@ -148,8 +148,8 @@ static bool plot(const struct sweep *s)
 						  : shown(p, &s->result[c * k + i]);
 			}
 			panel[p].line[c] =
-			    (struct chart_line){traffic_cc_name((uint8_t)s->o.cc.value[c]), x, y, n,
-						(uint8_t)s->o.cc.value[c]};
+			    (struct chart_line){lend_cc_name((enum lend_cc)s->o.cc.value[c]), x, y,
+						n, (uint8_t)s->o.cc.value[c]};
 		}
 	}
 	ok = chart_write(s->o.plot, panel, PANELS);
@@ -184,14 +184,13 @@ int sim_cmd_congestion(int argc, char **argv)
 				   .share = 8,
 				   .mark_kb = 96,
 				   .seed = 1},
-			  .o.cc = {1, {LEND_CC_NONE}},
 			  .senders = {7, {8, 16, 32, 64, 128, 256, 512}}};
 	bool ok;
 
 	if (!parse(&s, argc, argv)) {
 		fprintf(stderr,
 			"usage: lend-sim congestion [--senders N,N...] [--size B] [--messages M] "
-			"[--cc NAME,...|all]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
+			"[--cc NAME,...]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
 			"[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv | --json] "
 			"[--plot FILE.svg]\n");
 		return 2;

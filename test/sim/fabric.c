@@ -27,7 +27,7 @@ struct sweep {
 
 static const char *way_name(const struct sweep *s, uint32_t way)
 {
-	return way ? traffic_cc_name((uint8_t)s->o.cc.value[way - 1]) : "ideal";
+	return way ? lend_cc_name((enum lend_cc)s->o.cc.value[way - 1]) : "ideal";
 }
 
 static struct fabric_result *at(const struct sweep *s, uint32_t mix, uint32_t load, uint32_t way)
@@ -219,7 +219,6 @@ int sim_cmd_fabric(int argc, char **argv)
 				   .mark_kb = 96,
 				   .seed = 1},
 			  .mix_words = "w4",
-			  .o.cc = {1, {LEND_CC_NONE}},
 			  .load = {1, {80}}};
 	bool ok = true;
 
@@ -227,7 +226,7 @@ int sim_cmd_fabric(int argc, char **argv)
 		fprintf(
 		    stderr,
 		    "usage: lend-sim fabric [--hosts N] [--mix w1..w5,...] [--load PERCENT,...] "
-		    "[--cc NAME,...|all]\n       [--us SPAN] [--messages MAX] [--racks R] "
+		    "[--cc NAME,...]\n       [--us SPAN] [--messages MAX] [--racks R] "
 		    "[--spines S] [--speed X] [--spread 0|1]\n       [--peers N] [--fail LINKS] "
 		    "[--detect-us U] [--gbps G] [--delay-ns D]\n       [--buffer-kb K] "
 		    "[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv | --json] "

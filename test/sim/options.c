@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/traffic.h"
+#include "core/cc.h"
 
 static bool number(const struct option *o, const char *text, uint64_t *out)
 {
@@ -33,20 +33,15 @@ static bool words(const char *text, struct option_list *list, const struct optio
 
 static bool algorithm(const struct option *o, const char *word, uint64_t *out)
 {
-	uint8_t cc;
-
 	(void)o;
-	if (!traffic_cc(word, &cc))
-		return false;
-	*out = cc;
-	return true;
+	*out = lend_cc_named(word);
+	return *out < LEND_CC_KINDS;
 }
 
-static bool all_algorithms(struct option_list *list)
+static void all_algorithms(struct options_common *c)
 {
-	for (list->n = 0; traffic_cc_name((uint8_t)list->n); list->n++)
-		list->value[list->n] = list->n;
-	return true;
+	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
+		c->cc.value[c->cc.n] = c->cc.n;
 }
 
 static bool set(const struct option *o, const char *value)
@@ -64,8 +59,7 @@ static bool takes(struct options_common *c, const struct option *known, uint32_t
 		  const char *name, const char *value)
 {
 	if (strcmp(name, "--cc") == 0)
-		return strcmp(value, "all") == 0 ? all_algorithms(&c->cc)
-						 : words(value, &c->cc, NULL, algorithm);
+		return words(value, &c->cc, NULL, algorithm);
 	if (strcmp(name, "--plot") == 0) {
 		c->plot = value;
 		return true;
@@ -79,6 +73,7 @@ static bool takes(struct options_common *c, const struct option *known, uint32_t
 bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
 		   char **argv)
 {
+	all_algorithms(c);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--csv") == 0) {
 			c->form = TABLE_CSV;

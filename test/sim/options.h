@@ -22,7 +22,7 @@ struct option {
 /* What each experiment takes beside its own. */
 struct options_common {
 	enum table_form form;  /* --csv, --json */
-	struct option_list cc; /* --cc NAME,...: enum lend_cc */
+	struct option_list cc; /* --cc NAME,...: enum lend_cc; else all */
 	const char *plot;      /* --plot FILE.svg */
 };
 

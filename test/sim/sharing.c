@@ -156,7 +156,7 @@ static void summary(struct table *t, const struct sharing_plan *p, const struct 
 	}
 	table_row(
 	    t,
-	    (const struct table_cell[]){{"cc", "cc", traffic_cc_name(p->cc), 0, 0},
+	    (const struct table_cell[]){{"cc", "cc", lend_cc_name(p->cc), 0, 0},
 					{"senders", "senders", NULL, (double)p->senders, 0},
 					{"step_us", "step us", NULL, (double)p->step_us, 0},
 					{"jain", "jain", NULL, jain / shared, 3},
@@ -171,7 +171,7 @@ static void course_rows(struct table *t, const struct sharing_plan *p, const str
 	for (uint32_t i = 0; i < c->n; i++)
 		table_row(t,
 			  (const struct table_cell[]){
-			      {"cc", "cc", traffic_cc_name(p->cc), 0, 0},
+			      {"cc", "cc", lend_cc_name(p->cc), 0, 0},
 			      {"us", "us", NULL, c->us[i], 1},
 			      {"active", "active", NULL, c->active[i], 0},
 			      {"jain", "jain", NULL, c->jain[i], 4},
@@ -196,9 +196,9 @@ static bool plot(const char *path, const struct option_list *cc, const struct co
 		uint8_t a = (uint8_t)cc->value[i];
 
 		panel[0].line[i] =
-		    (struct chart_line){traffic_cc_name(a), c[i].us, c[i].jain, c[i].n, a};
+		    (struct chart_line){lend_cc_name(a), c[i].us, c[i].jain, c[i].n, a};
 		panel[1].line[i] =
-		    (struct chart_line){traffic_cc_name(a), c[i].us, c[i].goodput, c[i].n, a};
+		    (struct chart_line){lend_cc_name(a), c[i].us, c[i].goodput, c[i].n, a};
 	}
 	return chart_write(path, panel, 2);
 }
@@ -214,7 +214,7 @@ static int run_all(struct sharing_plan *p, const struct options_common *o)
 		p->cc = (uint8_t)o->cc.value[i];
 		ok = sharing_run(p, &course[i], why);
 		if (!ok)
-			fprintf(stderr, "%s: %s\n", traffic_cc_name(p->cc), why);
+			fprintf(stderr, "%s: %s\n", lend_cc_name(p->cc), why);
 		else if (o->form == TABLE_CSV)
 			course_rows(&table, p, &course[i]);
 		else
@@ -242,7 +242,7 @@ int sim_cmd_sharing(int argc, char **argv)
 				 .share = 8,
 				 .mark_kb = 96,
 				 .seed = 1};
-	struct options_common o = {.cc = {1, {LEND_CC_NONE}}};
+	struct options_common o = {0};
 	const struct option known[] = {
 	    {"--senders", &p.senders, SENDERS_MAX, NULL, NULL, false},
 	    {"--step-us", &p.step_us, 1000000, NULL, NULL, false},
@@ -260,7 +260,7 @@ int sim_cmd_sharing(int argc, char **argv)
 		return run_all(&p, &o);
 	fprintf(stderr,
 		"usage: lend-sim sharing [--senders N] [--step-us U] [--size B] [--depth N] "
-		"[--cc NAME,...|all]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
+		"[--cc NAME,...]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
 		"[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv (the course) | "
 		"--json] [--plot FILE.svg]\n");
 	return 2;

@@ -13,29 +13,6 @@ enum { HEAD = 64, WHOLE = 256 << 10, NONE = UINT32_MAX };
 #define SETTLE_NS UINT64_C(200000) /* from the last session to the first message */
 #define SETUP_NS  UINT64_C(2000000000)
 
-static const struct {
-	const char *name;
-	uint8_t cc;
-} algorithm[] = {{"none", LEND_CC_NONE}};
-
-bool traffic_cc(const char *name, uint8_t *cc)
-{
-	for (size_t i = 0; i < sizeof(algorithm) / sizeof(algorithm[0]); i++)
-		if (strcmp(name, algorithm[i].name) == 0) {
-			*cc = algorithm[i].cc;
-			return true;
-		}
-	return false;
-}
-
-const char *traffic_cc_name(uint8_t cc)
-{
-	for (size_t i = 0; i < sizeof(algorithm) / sizeof(algorithm[0]); i++)
-		if (algorithm[i].cc == cc)
-			return algorithm[i].name;
-	return NULL;
-}
-
 static struct traffic *traffic_of(struct sim *sim)
 {
 	return (struct traffic *)(void *)((char *)sim - offsetof(struct traffic, sim));

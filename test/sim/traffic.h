@@ -54,11 +54,6 @@ struct traffic {
 	struct traffic_count before; /* until connect was done */
 };
 
-/* By name; false: there is no such. */
-bool traffic_cc(const char *name, uint8_t *cc);
-/* Of the number, for people. */
-const char *traffic_cc_name(uint8_t cc);
-
 struct traffic_config {
 	uint32_t bytes_max; /* of a message */
 	uint32_t calls;     /* under way per line */
