@@ -42,7 +42,7 @@ cmake --build build-cov --target covered -j 2 >&2
 raw=$PWD/build-cov/profile
 rm -rf "$raw"
 mkdir "$raw"
-export LLVM_PROFILE_FILE="$raw/%4m.profraw"
+export LLVM_PROFILE_FILE="$raw/%p-%m.profraw" # merging in place loses what tests end side by side
 failed=0
 ctest --test-dir build-cov -R '^(unit|scen|fuzz|sim)\.' -E '\.planted$' --no-tests=error -j 2 --output-on-failure >"$raw/ctest.log" 2>&1 || {
 	cat "$raw/ctest.log" >&2

@@ -64,7 +64,7 @@ Test(mix, quantiles_rise_and_draws_follow_them)
 		}
 		/* At least that share: a point may hold more than the tenth it ends. */
 		for (int q = 1; q < 10; q++)
-			cr_assert_gt(below[q], DRAWS * q / 10 - 800, "%s below %d0 %%: %u", name[i],
-				     q, below[q]);
+			cr_assert_gt((int)below[q], DRAWS * q / 10 - 800, "%s below %d0 %%: %u",
+				     name[i], q, below[q]);
 	}
 }
