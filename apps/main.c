@@ -10,6 +10,7 @@ static const struct app_command commands[] = {
     {"lat", "round-trip time of one call at a time", app_lat},
     {"rate", "calls per second with many in flight", app_rate},
     {"bw", "payload per second with long requests", app_bw},
+    {"priority", "an urgent call behind a bulk transfer of the same session", app_priority},
     {"chain", "a chain of services that passes data by value or by reference", app_chain},
     {"images", "the same with image services and real photographs", app_images},
     {"demo", "all of it, with a report as one HTML page", app_demo},

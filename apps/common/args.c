@@ -208,6 +208,16 @@ lend_ns app_arg_ns(const char *option, const char *text)
 		text);
 }
 
+enum lend_schedule app_arg_schedule(const char *option, const char *text)
+{
+	static const char *const names[] = {"shortest", "deadline", "fifo"};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(text, names[i]))
+			return (enum lend_schedule)i;
+	app_bad("%s %s: write shortest, deadline or fifo", option, text);
+}
+
 enum { KEY_CONNECT = 0x7101, KEY_COUNT, KEY_ONE_THREAD, KEY_SLEEP, KEY_JSON };
 
 static const struct argp_option load_options[] = {

@@ -40,6 +40,8 @@ void app_parse(const struct argp *argp, int argc, char **argv, void *input);
 uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
 uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max);
 lend_ns app_arg_ns(const char *option, const char *text);
+/* shortest, deadline, fifo. */
+enum lend_schedule app_arg_schedule(const char *option, const char *text);
 
 /* How a measuring command talks, to whom and for how long: a child parser for argp. */
 struct app_load_args {

@@ -7,6 +7,9 @@
 #include "apps/common/load.h"
 #include "apps/common/server.h"
 #include "util/bits.h"
+#include "util/crc32c.h"
+
+enum { ENDS = 4096 };
 
 static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
 {
@@ -23,10 +26,28 @@ static void sink(lend_request request, const struct lend_buf *bytes, void *arg)
 	app_sum_reply(arg, request, crc, len);
 }
 
+uint32_t app_ends_crc(const void *bytes, uint64_t len)
+{
+	uint64_t n = len < ENDS ? len : ENDS;
+	uint32_t crc = lend_crc32c(0, bytes, n);
+
+	return lend_crc32c(crc, (const char *)bytes + len - n, n);
+}
+
+/* Long ones lie in one segment, for they came into memory of their own. */
+static void ends(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	if (bytes->next)
+		(void)lend_reply(arg, request, LEND_UNIMPLEMENTED, NULL);
+	else
+		app_sum_reply(arg, request, app_ends_crc(bytes->data, bytes->len), bytes->len);
+}
+
 void app_echo_serve(struct lend_ep *ep)
 {
 	if (lend_serve(ep, APP_METHOD_ECHO, echo, ep, 0) < 0 ||
-	    lend_serve(ep, APP_METHOD_SINK, sink, ep, 0) < 0)
+	    lend_serve(ep, APP_METHOD_SINK, sink, ep, 0) < 0 ||
+	    lend_serve(ep, APP_METHOD_ENDS, ends, ep, 0) < 0)
 		app_die("%s", lend_why());
 }
 

@@ -10,8 +10,12 @@
 /* What APP_METHOD_SINK (and the last hop of a chain) answers: CRC32C and length of what it got. */
 enum { APP_SUM_LEN = 12 };
 
-/* Serves APP_METHOD_ECHO (the received buffer goes back as it is) and APP_METHOD_SINK. app_die() if
- * it cannot. */
+/* CRC32C of the first and last 4 KiB of a message, or of all of a shorter one: it tells that a
+ * message is whole and in place, at no cost that its length would show in. */
+uint32_t app_ends_crc(const void *bytes, uint64_t len);
+
+/* Serves APP_METHOD_ECHO (the received buffer goes back as it is), APP_METHOD_SINK and _ENDS.
+ * app_die() if it cannot. */
 void app_echo_serve(struct lend_ep *ep);
 
 /* Answers request with crc and len, or RESOURCE_EXHAUSTED without memory. */

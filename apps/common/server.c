@@ -23,7 +23,8 @@ enum {
 	KEY_CALLS,
 	KEY_SESSIONS,
 	KEY_MESSAGE_MAX,
-	KEY_BUDGET
+	KEY_BUDGET,
+	KEY_SCHEDULE
 };
 
 static const struct argp_option options[] = {
@@ -37,6 +38,8 @@ static const struct argp_option options[] = {
     {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
     {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
     {"receive-budget", KEY_BUDGET, "BYTES", 0, "Bytes on their way here at once", 0},
+    {"schedule", KEY_SCHEDULE, "HOW", 0,
+     "What is sent first within a priority: shortest, deadline; or fifo, as it comes", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -74,6 +77,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_BUDGET:
 		args->receive_budget = app_arg_size("--receive-budget", arg, 0, UINT64_C(1) << 40);
+		return 0;
+	case KEY_SCHEDULE:
+		args->schedule = app_arg_schedule("--schedule", arg);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -114,6 +120,7 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 		mine.message_max = args->message_max;
 	if (args->receive_budget)
 		mine.receive_budget = args->receive_budget;
+	mine.schedule = args->schedule ? args->schedule : mine.schedule;
 	server->args = *args;
 	server->closing = NULL;
 	if (lend_open(&mine, &server->ep) < 0)

@@ -18,7 +18,13 @@
 #include "lend/rpc.h"
 
 /* Methods by number. images and demo take theirs from APP_METHOD_IMAGES on. */
-enum { APP_METHOD_ECHO = 1, APP_METHOD_SINK, APP_METHOD_CHAIN, APP_METHOD_IMAGES = 16 };
+enum {
+	APP_METHOD_ECHO = 1,
+	APP_METHOD_SINK,
+	APP_METHOD_CHAIN,
+	APP_METHOD_ENDS,
+	APP_METHOD_IMAGES = 16
+};
 
 struct app_server_args {
 	const char *listen; /* NULL: only calls others */
@@ -30,6 +36,7 @@ struct app_server_args {
 	/* As in lend_config; 0: its default. */
 	uint32_t calls, sessions;
 	uint64_t message_max, receive_budget;
+	enum lend_schedule schedule;
 };
 #define APP_SERVER_ARGS_INIT                                                                       \
 	{                                                                                          \

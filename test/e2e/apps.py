@@ -233,6 +233,16 @@ class Commands(unittest.TestCase):
                 want = 8e-9 * got["size"] * got["calls_per_s"]
                 self.assertAlmostEqual(got["gbit_per_s"], want, delta=0.01 * want + 0.01)
 
+    def test_priority(self):
+        for carrier in CARRIERS:
+            with self.subTest(carrier=carrier):
+                got = lend_json("priority", "--carrier", carrier, "--bulk", "1M", "--every", "20us", "--rounds", 1, "--seconds", 0.5)
+                self.assertEqual((got["carrier"], got["bulk"], got["wrong_bytes"]), (carrier, 1 << 20, 0))
+                for phase in ("unloaded", "loaded", "fifo"):
+                    self.assertGreater(got["calls_" + phase], 0)
+                    self.assertLessEqual(got["p50_us_" + phase], got["p99_us_" + phase])
+                self.assertGreater(got["bulk_percent_of_off"], 0)
+
     def test_chain(self):
         size, hops = 200000, 3
         for carrier in set(CARRIERS) - {"dpdk-ring"}:
@@ -371,7 +381,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve"):
+        for command in ("lat", "rate", "bw", "priority", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):

@@ -1,0 +1,361 @@
+/* priority - a small urgent call behind a bulk transfer of the same session: how long it takes.
+ *
+ * Rounds of five phases, so that a machine that changes its speed changes it for all: the small
+ * call alone, behind the transfer, the transfer alone; and the latter two again between endpoints
+ * that send as they come. Layer: apps. Threads: one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/echo.h"
+#include "apps/common/server.h"
+
+enum { KEY_BULK = 0x7b01, KEY_EVERY, KEY_ROUNDS, SMALL = 64, PHASES = 5, SEED = 9 };
+enum phase { UNLOADED, LOADED, ALONE, FIFO_LOADED, FIFO_ALONE };
+
+struct args {
+	struct app_load_args load;
+	uint64_t bulk;
+	lend_ns every; /* from one small call to the next */
+	unsigned rounds;
+};
+
+struct tally {
+	struct lend_hist hist; /* of small calls, ns */
+	uint64_t bytes;        /* of transfers that ended */
+	double seconds;        /* in which they did */
+};
+
+/* One pair of endpoints. */
+struct duo {
+	const struct args *args;
+	struct app_net net;
+	unsigned me, server;
+	struct app_child child;
+	struct lend_ep *ep, *other;
+	lend_session session;
+	struct tally *tally;
+	struct {
+		struct lend_call call;
+		uint64_t number, began;
+		bool busy;
+	} small, bulk;
+	uint64_t errors, wrong_bytes;
+	enum lend_status last;
+};
+
+#define OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+static void nothing(void *arg)
+{
+	(void)arg; /* the pattern stays for good */
+}
+
+static void give(struct duo *d, struct lend_call *call)
+{
+	d->errors += call->status != LEND_OK;
+	if (call->status != LEND_OK)
+		d->last = call->status;
+	if (call->reply)
+		lend_buf_give(d->ep, call->reply);
+	if (call->request)
+		lend_buf_give(d->ep, call->request);
+	call->reply = call->request = NULL;
+}
+
+static void small_done(struct lend_call *call)
+{
+	struct duo *d = OF(call, struct duo, small.call);
+	double ns = (double)(app_ticks() - d->small.began) / app_ticks_per_ns();
+
+	d->small.busy = false;
+	if (call->status == LEND_OK) {
+		lend_hist_add(&d->tally->hist, (uint64_t)ns);
+		d->wrong_bytes += app_pattern_wrong(call->reply, d->small.number, SMALL);
+	}
+	give(d, call);
+}
+
+static void bulk_done(struct lend_call *call)
+{
+	struct duo *d = OF(call, struct duo, bulk.call);
+	double ns = (double)(app_ticks() - d->bulk.began) / app_ticks_per_ns();
+	uint64_t len = d->args->bulk;
+
+	d->bulk.busy = false;
+	if (call->status == LEND_OK) {
+		d->tally->bytes += len;
+		d->tally->seconds += ns / 1e9;
+		d->wrong_bytes += app_sum_wrong(
+		    call->reply, app_ends_crc(app_pattern(d->bulk.number, len), len), len);
+	}
+	give(d, call);
+}
+
+/* False: no room for it now. */
+static bool start(struct duo *d, struct lend_call *call, uint64_t number, uint64_t len)
+{
+	int rc;
+
+	call->request = lend_buf_wrap(d->ep, (void *)(uintptr_t)app_pattern(number, len),
+				      (uint32_t)len, nothing, NULL);
+	if (!call->request)
+		return false;
+	call->timeout = APP_CALL_NS + len * APP_BYTE_NS;
+	rc = lend_call_start(d->ep, d->session, call);
+	if (rc == 0)
+		return true;
+	lend_buf_give(d->ep, call->request);
+	call->request = NULL;
+	if (rc != -EAGAIN)
+		app_die("%s", lend_why());
+	return false;
+}
+
+static void start_small(struct duo *d)
+{
+	d->small.call = (struct lend_call){
+	    .method = APP_METHOD_ECHO, .priority = LEND_URGENT, .done = small_done};
+	d->small.number++;
+	d->small.began = app_ticks();
+	d->small.busy = start(d, &d->small.call, d->small.number, SMALL);
+}
+
+static void start_bulk(struct duo *d)
+{
+	d->bulk.call =
+	    (struct lend_call){.method = APP_METHOD_ENDS, .priority = LEND_BULK, .done = bulk_done};
+	d->bulk.number++;
+	d->bulk.began = app_ticks();
+	d->bulk.busy = start(d, &d->bulk.call, d->bulk.number, d->args->bulk);
+}
+
+static void turn(struct duo *d)
+{
+	if (lend_poll(d->ep) < 0 || (d->other && lend_poll(d->other) < 0))
+		app_die("%s", lend_why());
+}
+
+/* Small calls, the transfer or both, for a time; and until what was started has ended. */
+static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
+{
+	uint64_t now = app_ticks(), every = (uint64_t)((double)d->args->every * app_ticks_per_ns());
+	uint64_t end = now + (uint64_t)((double)time * app_ticks_per_ns()), next = now;
+
+	d->tally = tally;
+	for (; now < end || d->small.busy || d->bulk.busy; now = app_ticks()) {
+		if (bulk && now < end && !d->bulk.busy)
+			start_bulk(d);
+		if (small && now < end && now >= next && !d->small.busy) {
+			start_small(d);
+			next = now + every;
+		}
+		turn(d);
+	}
+	if (d->errors)
+		app_die("%s: %llu calls ended %s: give a smaller --bulk, or more --seconds",
+			app_net_address(&d->net, d->me, d->server), (unsigned long long)d->errors,
+			app_status_name(d->last));
+}
+
+static void configure(const struct args *args, bool fifo, struct lend_config *config)
+{
+	config->schedule = fifo ? LEND_AS_THEY_COME : LEND_SHORTEST_FIRST;
+	config->message_max = args->bulk > (16 << 20) ? args->bulk : 0;
+	config->receive_budget = 2 * args->bulk > (64 << 20) ? 2 * args->bulk : 0;
+}
+
+static void start_server(struct duo *d, bool fifo)
+{
+	char message_max[24], budget[24];
+	struct lend_config config = LEND_CONFIG_INIT;
+	const char *argv[] = {"serve",
+			      "--message-max",
+			      message_max,
+			      "--receive-budget",
+			      budget,
+			      "--schedule",
+			      fifo ? "fifo" : "shortest",
+			      NULL,
+			      NULL};
+
+	configure(d->args, fifo, &config);
+	snprintf(message_max, sizeof(message_max), "%llu", (unsigned long long)config.message_max);
+	snprintf(budget, sizeof(budget), "%llu", (unsigned long long)config.receive_budget);
+	if (!d->args->load.sleep && app_cpus() > 1)
+		argv[7] = "--spin";
+	app_child_start(&d->child, "the server", argv, &d->net, d->server,
+			app_cpus() > 1 ? app_cpu(1) : APP_ANY_CPU);
+}
+
+static void open_other(struct duo *d, bool fifo)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char address[APP_ADDRESS_MAX];
+
+	configure(d->args, fifo, &config);
+	config.listen = app_net_listen(&d->net, d->server);
+	config.eal = app_net_eal(&d->net, d->server);
+	if (lend_open(&config, &d->other) < 0 ||
+	    lend_address(d->other, address, sizeof(address)) < 0)
+		app_die("%s", lend_why());
+	app_echo_serve(d->other);
+	app_net_ready(&d->net, d->server, address);
+}
+
+static void open_duo(struct duo *d, const struct args *args, bool fifo)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct tally warm;
+
+	memset(d, 0, sizeof(*d));
+	d->args = args;
+	app_net_init(&d->net, args->load.carrier);
+	d->me = app_net_add(&d->net);
+	d->server = app_net_add(&d->net);
+	app_net_link(&d->net, d->me, d->server);
+	app_net_plan(&d->net);
+	if (args->load.connect)
+		app_net_ready(&d->net, d->server, args->load.connect);
+	else if (args->load.one_thread || args->load.carrier == APP_DPDK_RING)
+		open_other(d, fifo);
+	else
+		start_server(d, fifo);
+	configure(args, fifo, &config);
+	config.listen = app_net_listen(&d->net, d->me);
+	config.eal = app_net_eal(&d->net, d->me);
+	if (lend_open(&config, &d->ep) < 0)
+		app_die("%s", lend_why());
+	app_pin(app_cpu(0));
+	app_pattern_register(d->ep);
+	if (lend_connect(d->ep, app_net_address(&d->net, d->me, d->server), &d->session) < 0)
+		app_die("%s", lend_why());
+	lend_hist_init(&warm.hist);
+	run(d, &warm, true, true, args->load.time / 20);
+}
+
+static void close_duo(struct duo *d, uint64_t *wrong_bytes)
+{
+	*wrong_bytes += d->wrong_bytes;
+	lend_close(d->ep);
+	if (d->other)
+		lend_close(d->other);
+	app_child_stop(&d->child);
+	app_unpin();
+}
+
+static void rounds(const struct args *args, struct tally tally[PHASES], uint64_t *wrong_bytes)
+{
+	lend_ns each = args->load.time / args->rounds / PHASES;
+	struct duo d;
+
+	for (unsigned i = 0; i < args->rounds; i++) {
+		open_duo(&d, args, false);
+		run(&d, &tally[UNLOADED], true, false, each);
+		run(&d, &tally[LOADED], true, true, each);
+		run(&d, &tally[ALONE], false, true, each);
+		close_duo(&d, wrong_bytes);
+		open_duo(&d, args, true);
+		run(&d, &tally[FIFO_LOADED], true, true, each);
+		run(&d, &tally[FIFO_ALONE], false, true, each);
+		close_duo(&d, wrong_bytes);
+	}
+}
+
+static double us(const struct tally *tally, double quantile)
+{
+	return (double)lend_hist_quantile(&tally->hist, quantile) / 1e3;
+}
+
+static double rate(const struct tally *tally)
+{
+	return tally->seconds > 0 ? (double)tally->bytes * 8e-9 / tally->seconds : 0;
+}
+
+static void report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
+{
+	struct app_report r;
+	double off = rate(&tally[FIFO_ALONE]);
+
+	app_report_begin(&r, args->load.json, "priority: an urgent call of 64 B behind a transfer");
+	app_report_num(&r, "p50_us_unloaded", us(&tally[UNLOADED], 0.5), 2, "us, median, alone");
+	app_report_num(&r, "p99_us_unloaded", us(&tally[UNLOADED], 0.99), 2, "us, alone");
+	app_report_num(&r, "p50_us_loaded", us(&tally[LOADED], 0.5), 2, "us, behind the transfer");
+	app_report_num(&r, "p99_us_loaded", us(&tally[LOADED], 0.99), 2, "us, behind it");
+	app_report_num(&r, "p50_us_fifo", us(&tally[FIFO_LOADED], 0.5), 2, "us, no scheduler");
+	app_report_num(&r, "p99_us_fifo", us(&tally[FIFO_LOADED], 0.99), 2, "us, no scheduler");
+	app_report_num(&r, "bulk_gbit_per_s", rate(&tally[ALONE]), 2, "the transfer alone");
+	app_report_num(&r, "bulk_gbit_per_s_loaded", rate(&tally[LOADED]), 2, "with small calls");
+	app_report_num(&r, "bulk_gbit_per_s_off", off, 2, "alone, no scheduler");
+	app_report_num(&r, "bulk_percent_of_off", off > 0 ? 100 * rate(&tally[ALONE]) / off : 0, 1,
+		       "what the scheduler leaves of it");
+	app_report_int(&r, "calls_unloaded", tally[UNLOADED].hist.count, "small calls measured");
+	app_report_int(&r, "calls_loaded", tally[LOADED].hist.count, "");
+	app_report_int(&r, "calls_fifo", tally[FIFO_LOADED].hist.count, "");
+	app_report_int(&r, "bulk", args->bulk, "bytes of a transfer");
+	app_report_num(&r, "every_us", (double)args->every / 1e3, 1, "from one call to the next");
+	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_text(&r, "verified", "small calls: memcmp, transfers: length and ends", "");
+	app_report_int(&r, "wrong_bytes", wrong_bytes, "");
+	app_report_end(&r);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_BULK:
+		args->bulk = app_arg_size("--bulk", arg, 1 << 16, 1 << 30);
+		return 0;
+	case KEY_EVERY:
+		args->every = app_arg_ns("--every", arg);
+		return 0;
+	case KEY_ROUNDS:
+		args->rounds = (unsigned)app_arg_u64("--rounds", arg, 1, 100);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+    {"bulk", KEY_BULK, "BYTES", 0, "Length of the transfer, 64M unless given", 0},
+    {"every", KEY_EVERY, "TIME", 0, "Between small calls, 100us unless given", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "In which the time is spent, 2 unless given", 0},
+    {0}};
+
+static const char doc[] =
+    "How long an urgent call of 64 bytes takes behind a bulk transfer of the same session.\v"
+    "It is measured alone, behind a transfer of priority 8 that goes on all the time, and the same "
+    "between endpoints that send as calls come (config.schedule). All of it is done in rounds.\n\n"
+    "  lend priority --carrier shm --bulk 64M --json\n"
+    "  lend priority --carrier dpdk-memif --seconds 10";
+
+int app_priority(int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	static struct tally tally[PHASES];
+	struct args args = {
+	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 2};
+	uint64_t wrong_bytes = 0;
+
+	args.load.time = UINT64_C(5000000000);
+	app_parse(&argp, argc, argv, &args);
+	if (args.load.connect && args.load.one_thread)
+		app_bad("--one-thread --connect: the server is in another process; give one of "
+			"them");
+	app_pattern_init(SEED, args.bulk);
+	for (int i = 0; i < PHASES; i++)
+		lend_hist_init(&tally[i].hist);
+	rounds(&args, tally, &wrong_bytes);
+	report(&args, tally, wrong_bytes);
+	return wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}
