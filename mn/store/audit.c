@@ -73,8 +73,7 @@ static void audit_objects(struct audit *a)
 			continue;
 		used++;
 		liens += o->kind == LEND_OBJECT_LIEN;
-		if (o->kind > LEND_OBJECT_SNAPSHOT && o->lien &&
-		    lend_object_at(s, o->lien)->lien != i)
+		if (o->kind > LEND_OBJECT_SNAPSHOT && o->tie && lend_object_at(s, o->tie)->tie != i)
 			a->bad = "a space and its lien disagree";
 		spaces += o->kind == LEND_OBJECT_SPACE;
 		if (o->kind == LEND_OBJECT_SNAPSHOT && !o->holds && !o->grants)

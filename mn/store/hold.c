@@ -18,8 +18,15 @@ static uint32_t *bucket(const struct lend_store *s, uint32_t object, uint32_t cl
 
 uint32_t lend_hold_find(const struct lend_store *s, uint32_t object, uint32_t client)
 {
-	uint32_t i = *bucket(s, object, client);
+	const struct lend_object *o = lend_object_at(s, object);
+	uint32_t i = o->tie;
 
+	/* Most have one holder: then the hash is not looked at. */
+	if (i && lend_hold_at(s, i)->client == client)
+		return i;
+	if (o->holds == (i != 0))
+		return 0;
+	i = *bucket(s, object, client);
 	while (i && (lend_hold_at(s, i)->object != object || lend_hold_at(s, i)->client != client))
 		i = lend_hold_at(s, i)->chain;
 	return i;
@@ -29,16 +36,22 @@ void lend_hold_link(struct lend_store *s, uint32_t hold)
 {
 	struct lend_hold *h = lend_hold_at(s, hold);
 	struct lend_client *c = lend_client_at(s, h->client);
-	uint32_t *b = bucket(s, h->object, h->client);
+	struct lend_object *o = lend_object_at(s, h->object);
 
-	h->chain = *b & INDEX_MASK;
-	*b = hold;
+	if (o->tie) {
+		uint32_t *b = bucket(s, h->object, h->client);
+
+		h->chain = *b & INDEX_MASK;
+		*b = hold;
+	} else {
+		o->tie = hold & INDEX_MASK;
+	}
 	h->prev = 0;
 	h->next = c->holds & INDEX_MASK;
 	if (c->holds)
 		lend_hold_at(s, c->holds)->prev = hold & INDEX_MASK;
 	c->holds = hold;
-	lend_object_at(s, h->object)->holds++;
+	o->holds++;
 	lend_stake_add(s, h->object, c->tenant);
 }
 
@@ -57,25 +70,36 @@ void lend_hold_add(struct lend_store *s, uint32_t object, uint32_t client)
 	lend_hold_link(s, i);
 }
 
-void lend_hold_remove(struct lend_store *s, uint32_t hold)
+static void unchain(struct lend_store *s, uint32_t hold)
 {
-	struct lend_hold *h = lend_hold_at(s, hold);
+	const struct lend_hold *h = lend_hold_at(s, hold);
 	uint32_t *first = bucket(s, h->object, h->client), i = *first;
 
 	if (i == hold) {
 		*first = h->chain;
-	} else {
-		while (lend_hold_at(s, i)->chain != hold)
-			i = lend_hold_at(s, i)->chain;
-		lend_hold_at(s, i)->chain = h->chain;
+		return;
 	}
+	while (lend_hold_at(s, i)->chain != hold)
+		i = lend_hold_at(s, i)->chain;
+	lend_hold_at(s, i)->chain = h->chain;
+}
+
+void lend_hold_remove(struct lend_store *s, uint32_t hold)
+{
+	struct lend_hold *h = lend_hold_at(s, hold);
+	struct lend_object *o = lend_object_at(s, h->object);
+
+	if (o->tie == hold)
+		o->tie = 0;
+	else
+		unchain(s, hold);
 	if (h->prev)
 		lend_hold_at(s, h->prev)->next = h->next;
 	else
 		lend_client_at(s, h->client)->holds = h->next;
 	if (h->next)
 		lend_hold_at(s, h->next)->prev = h->prev;
-	lend_object_at(s, h->object)->holds--;
+	o->holds--;
 	lend_stake_drop(s, h->object, lend_client_at(s, h->client)->tenant);
 	lend_undo_note(s, h);
 	h->object = h->client = 0;

@@ -36,8 +36,8 @@ static void drop(struct lend_store *s, uint32_t lien)
 {
 	struct lend_object *o = lend_object_at(s, lien);
 
-	if (o->lien)
-		lend_object_at(s, o->lien)->lien = 0;
+	if (o->tie)
+		lend_object_at(s, o->tie)->tie = 0;
 	if (o->prev)
 		lend_object_at(s, o->prev)->next = o->next;
 	else
@@ -65,13 +65,13 @@ void lend_store_pool_hangup(struct lend_store *store, uint64_t key)
 
 void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped)
 {
-	uint32_t lien = lend_object_at(s, space)->lien;
+	uint32_t lien = lend_object_at(s, space)->tie;
 
 	if (lien && unmapped)
 		drop(s, lien);
 	else if (lien)
-		lend_object_at(s, lien)->lien = 0;
-	lend_object_at(s, space)->lien = 0;
+		lend_object_at(s, lien)->tie = 0;
+	lend_object_at(s, space)->tie = 0;
 }
 
 /* All of the space as it is now; what an earlier lien of it kept is not mapped any more. */
@@ -84,17 +84,17 @@ static enum lend_mem_status make(struct lend_store *s, uint32_t mapper, uint32_t
 	if (!lend_object_room(s))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	LEND_CHECK(lend_tree_share(s, &whole, 0, whole.len, &view));
-	if (lend_object_at(s, space)->lien)
-		drop(s, lend_object_at(s, space)->lien);
+	if (lend_object_at(s, space)->tie)
+		drop(s, lend_object_at(s, space)->tie);
 	i = lend_object_make(s, &view, LEND_OBJECT_LIEN);
 	o = lend_object_at(s, i);
 	o->client = mapper;
-	o->lien = space & INDEX_MASK;
+	o->tie = space & INDEX_MASK;
 	o->next = lend_mapper_at(s, mapper)->liens;
 	if (o->next)
 		lend_object_at(s, o->next)->prev = i;
 	lend_mapper_at(s, mapper)->liens = i;
-	lend_object_at(s, space)->lien = i & INDEX_MASK;
+	lend_object_at(s, space)->tie = i & INDEX_MASK;
 	s->counts.liens++;
 	return LEND_MEM_OK;
 }
@@ -124,7 +124,7 @@ enum lend_mem_status lend_op_pool_view(struct lend_step *t)
 	t->record.slot = space;
 	if (t->op->offset == 0)
 		return make(t->s, mapper, space);
-	lien = lend_object_at(t->s, space)->lien;
+	lien = lend_object_at(t->s, space)->tie;
 	return lien && lend_object_at(t->s, lien)->client == mapper ? LEND_MEM_OK
 								    : LEND_MEM_FAILED_PRECONDITION;
 }
@@ -160,7 +160,7 @@ static bool add(struct lend_memview *v, uint32_t frame)
 uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
 			uint8_t *at)
 {
-	uint32_t lien = lend_object_at(s, space)->lien;
+	uint32_t lien = lend_object_at(s, space)->tie;
 	const struct lend_object *o = lend_object_at(s, lien);
 	struct lend_view view = lend_object_view(s, lien);
 	struct lend_memview v = {.n = 0};

@@ -157,7 +157,7 @@ static void recover_objects(struct lend_store *s)
 	for (uint32_t i = 1; i <= s->object.top; i++) {
 		struct lend_object *o = lend_object_at(s, i);
 
-		o->lien = 0;
+		o->tie = 0;
 		if (o->kind == LEND_OBJECT_SNAPSHOT)
 			o->holds = o->grants = o->stakes = 0;
 		else if (o->kind == LEND_OBJECT_LIEN || !is_client(s, o->client))

@@ -52,7 +52,9 @@ struct lend_object {
 	uint64_t height : 3; /* of its view, as base, len and root */
 	uint64_t payer : 8;  /* snapshot: tenant whose stakes are counted here */
 	uint64_t base : 40;
-	uint64_t lien : 24; /* space: what is mapped of it; lien: its space; 0: none */
+	/* Space: what is mapped of it; lien: its space; snapshot: one of its holds, which is in no
+	 * hash chain; 0: none. */
+	uint64_t tie : 24;
 	uint64_t len : 40;
 	uint64_t charge : 24;
 	uint32_t root;
@@ -75,7 +77,7 @@ _Static_assert(sizeof(struct lend_object) == 40, "the budget of a reference");
 /* A client keeps a snapshot: at most one entry per pair. */
 struct lend_hold {
 	uint64_t object : 24, client : 16; /* 0: free */
-	uint64_t chain : 24;               /* hash chain */
+	uint64_t chain : 24;               /* hash chain, of all but one of an object */
 	uint64_t prev : 24, next : 24;     /* the client's list; next also the free list */
 };
 _Static_assert(sizeof(struct lend_hold) == 16, "the budget of a reference");
