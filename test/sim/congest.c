@@ -35,17 +35,17 @@ static double ratio(const struct congest_result *r)
 /* Of the receiver's line, with what the messages bear. */
 static double goodput(const struct congest_plan *p, const struct congest_result *r)
 {
-	return 800.0 * (double)(p->bytes * p->messages * p->senders) /
-	       ((double)r->completion * (double)p->gbps);
+	return 800e3 * (double)(p->bytes * p->messages * p->senders) /
+	       ((double)r->completion * (double)p->net.mbps);
 }
 
 static void row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
 {
 	const struct table_cell cell[] = {
-	    {"cc", "cc", lend_cc_name(p->cc), 0, 0},
+	    {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
 	    {"senders", "senders", NULL, (double)p->senders, 0},
 	    {"bytes", "bytes", NULL, (double)p->bytes, 0},
-	    {"buffer_kb", NULL, NULL, (double)p->buffer_kb, 0},
+	    {"buffer_kb", NULL, NULL, (double)p->net.buffer_kb, 0},
 	    {"completion_us", "done us", NULL, (double)r->completion / 1e3, 1},
 	    {"ideal_us", "ideal us", NULL, (double)r->ideal / 1e3, 1},
 	    {"completion_over_ideal", "ratio", NULL, ratio(r), 2},
@@ -77,11 +77,12 @@ static bool run_all(struct sweep *s)
 			struct congest_plan p = s->plan;
 			struct congest_result *r = &s->result[s->n++];
 
-			p.cc = (uint8_t)s->o.cc.value[c];
+			p.net.cc = s->o.cc.value[c];
 			p.senders = s->senders.value[i];
 			congest_run(&p, r);
 			if (!r->ok) {
-				fprintf(stderr, "%s, %llu senders: %s\n", lend_cc_name(p.cc),
+				fprintf(stderr, "%s, %llu senders: %s\n",
+					lend_cc_name((enum lend_cc)p.net.cc),
 					(unsigned long long)p.senders, r->why);
 				return false;
 			}
@@ -163,38 +164,24 @@ static bool parse(struct sweep *s, int argc, char **argv)
 	    {"--senders", NULL, SENDERS_MAX, &s->senders, NULL, false},
 	    {"--size", &s->plan.bytes, 1 << 26, NULL, NULL, false},
 	    {"--messages", &s->plan.messages, 1000000, NULL, NULL, false},
-	    {"--gbps", &s->plan.gbps, 800, NULL, NULL, false},
-	    {"--delay-ns", &s->plan.delay_ns, 100000000, NULL, NULL, false},
-	    {"--buffer-kb", &s->plan.buffer_kb, 1 << 20, NULL, NULL, false},
-	    {"--mark-kb", &s->plan.mark_kb, 1 << 20, NULL, NULL, true},
-	    {"--share", &s->plan.share, 1 << 10, NULL, NULL, true},
-	    {"--seed", &s->plan.seed, UINT64_MAX, NULL, NULL, false},
 	};
 
-	return options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv);
+	bool ok = options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
+				"[--senders N,...] [--size B] [--messages M]");
+
+	s->plan.net = s->o.net;
+	return ok;
 }
 
 int sim_cmd_congestion(int argc, char **argv)
 {
-	struct sweep s = {.plan = {.bytes = 65536,
-				   .messages = 1,
-				   .gbps = 100,
-				   .delay_ns = 2500,
-				   .buffer_kb = 4096,
-				   .share = 8,
-				   .mark_kb = 96,
-				   .seed = 1},
+	struct sweep s = {.plan = {.bytes = 65536, .messages = 1},
 			  .senders = {7, {8, 16, 32, 64, 128, 256, 512}}};
 	bool ok;
 
-	if (!parse(&s, argc, argv)) {
-		fprintf(stderr,
-			"usage: lend-sim congestion [--senders N,N...] [--size B] [--messages M] "
-			"[--cc NAME,...]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
-			"[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv | --json] "
-			"[--plot FILE.svg]\n");
+	options_default(&s.o, 2500);
+	if (!parse(&s, argc, argv))
 		return 2;
-	}
 	s.table = (struct table){s.o.form, s.senders.n * s.o.cc.n == 1, 0};
 	s.result = calloc(s.senders.n * s.o.cc.n, sizeof(*s.result));
 	if (!s.result)

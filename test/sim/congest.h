@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sim/plan.h"
 #include "util/dgram.h"
 #include "util/hist.h"
 
@@ -14,8 +15,7 @@ struct congest_plan {
 	uint64_t senders;
 	uint64_t bytes;    /* of each message */
 	uint64_t messages; /* of each sender, one after the other */
-	uint64_t gbps, delay_ns, buffer_kb, share, mark_kb, seed;
-	uint8_t cc;
+	struct sim_plan net;
 };
 
 enum { CONGEST_SAME, CONGEST_OTHER, CONGEST_VICTIMS };

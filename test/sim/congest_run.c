@@ -81,17 +81,10 @@ static void open_bench(struct bench *b)
 	const struct congest_plan *p = b->plan;
 	uint32_t ends = (uint32_t)p->senders + CONGEST_VICTIMS + 2, lines = ends - 2;
 	struct traffic_config config = {
-	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS, .cc = p->cc};
-	struct sim_plan plan = sim_plan_calm();
+	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS};
+	struct sim_plan plan = p->net;
 
 	plan.nodes = ends;
-	plan.mbps = 1000 * p->gbps;
-	plan.delay_ns = p->delay_ns;
-	plan.buffer_kb = p->buffer_kb;
-	plan.share = p->share;
-	plan.mark_kb = p->mark_kb;
-	plan.seed = p->seed;
-	plan.checked = 1;
 	traffic_open(&b->t, &plan);
 	for (uint32_t i = 0; i < lines; i++)
 		traffic_line(&b->t, i + 1, i == lines - 1 ? ends - 1 : RECEIVER);
@@ -133,7 +126,7 @@ static void judge(struct bench *b)
 	r->datagrams = count.datagrams;
 	SIM_CHECK(&b->t.sim, r->completion >= r->ideal, "faster than the wire: %llu ns",
 		  (unsigned long long)r->completion);
-	SIM_CHECK(&b->t.sim, r->queue.max <= p->buffer_kb * 1024, "the switch held %llu bytes",
+	SIM_CHECK(&b->t.sim, r->queue.max <= p->net.buffer_kb * 1024, "the switch held %llu bytes",
 		  (unsigned long long)r->queue.max);
 	r->ok = true;
 }
@@ -142,7 +135,7 @@ static void judge(struct bench *b)
  * waits for the answer to the other. */
 static lend_ns ideal(const struct congest_plan *p)
 {
-	uint64_t trip = 2 * p->delay_ns, message_ps = p->bytes * (8000 / p->gbps);
+	uint64_t trip = 2 * p->net.delay_ns, message_ps = p->bytes * 8000000 / p->net.mbps;
 
 	return lend_max_u64(trip + p->senders * p->messages * message_ps / 1000,
 			    p->messages * (trip + message_ps / 1000));

@@ -40,7 +40,7 @@ static void row(struct sweep *s, const struct fabric_plan *p, const char *cc,
 {
 	const struct table_cell cell[] = {
 	    {"cc", "cc", cc, 0, 0},
-	    {"hosts", "hosts", NULL, (double)p->hosts, 0},
+	    {"hosts", "hosts", NULL, (double)p->net.nodes, 0},
 	    {"mix", "mix", mix_name(p->mix), 0, 0},
 	    {"load_percent", "load %", NULL, (double)p->load, 0},
 	    {"span_us", "span us", NULL, (double)r->span / 1e3, 0},
@@ -80,7 +80,7 @@ static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 		struct fabric_result *r = at(s, mix, load, way);
 
 		if (way) {
-			p.cc = (uint8_t)s->o.cc.value[way - 1];
+			p.net.cc = s->o.cc.value[way - 1];
 			fabric_run(&p, messages, r);
 		} else {
 			fabric_ideal(&p, messages, r);
@@ -172,12 +172,13 @@ static bool mixes(struct sweep *s)
 static bool parse(struct sweep *s, int argc, char **argv)
 {
 	struct fabric_plan *p = &s->plan;
+	struct sim_plan *net = &s->o.net;
 	const struct option known[] = {
-	    {"--hosts", &p->hosts, HOSTS_MAX, NULL, NULL, false},
-	    {"--racks", &p->racks, HOSTS_MAX, NULL, NULL, false},
-	    {"--spines", &p->spines, 64, NULL, NULL, false},
-	    {"--speed", &p->speed, 16, NULL, NULL, false},
-	    {"--spread", &p->spread, 1, NULL, NULL, true},
+	    {"--hosts", &net->nodes, HOSTS_MAX, NULL, NULL, false},
+	    {"--racks", &net->racks, HOSTS_MAX, NULL, NULL, false},
+	    {"--spines", &net->spines, 64, NULL, NULL, false},
+	    {"--speed", &net->speed, 16, NULL, NULL, false},
+	    {"--spread", &net->spread, 1, NULL, NULL, true},
 	    {"--peers", &p->peers, HOSTS_MAX, NULL, NULL, true},
 	    {"--mix", NULL, 0, NULL, &s->mix_words, false},
 	    {"--load", NULL, 100, &s->load, NULL, false},
@@ -185,54 +186,37 @@ static bool parse(struct sweep *s, int argc, char **argv)
 	    {"--us", &p->us, 10000000, NULL, NULL, false},
 	    {"--fail", &p->fail, HOSTS_MAX, NULL, NULL, true},
 	    {"--detect-us", &p->detect_us, 1000000, NULL, NULL, true},
-	    {"--gbps", &p->gbps, 800, NULL, NULL, false},
-	    {"--delay-ns", &p->delay_ns, 100000000, NULL, NULL, false},
-	    {"--buffer-kb", &p->buffer_kb, 1 << 20, NULL, NULL, false},
-	    {"--mark-kb", &p->mark_kb, 1 << 20, NULL, NULL, true},
-	    {"--share", &p->share, 1 << 10, NULL, NULL, true},
-	    {"--seed", &p->seed, UINT64_MAX, NULL, NULL, false},
 	};
 
-	if (!options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv))
+	if (!options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
+			   "[--hosts N] [--mix w1..w5,...] [--load PERCENT,...] [--us SPAN] "
+			   "[--messages MAX]\n  [--racks R] [--spines S] [--speed X] "
+			   "[--spread 0|1] [--peers N] [--fail LINKS] [--detect-us U]"))
 		return false;
 	/* As many lines up as down, unless it is said otherwise. */
-	if (!p->racks)
-		p->racks = p->hosts > 256 ? p->hosts / 32 : (p->hosts + 15) / 16;
-	if (!p->spines)
-		p->spines = (p->hosts + p->racks * p->speed - 1) / (p->racks * p->speed);
-	return mixes(s) && p->hosts > 1 && p->racks <= p->hosts && p->fail <= p->racks &&
-	       p->spines <= 64;
+	if (!net->racks)
+		net->racks = net->nodes > 256 ? net->nodes / 32 : (net->nodes + 15) / 16;
+	if (!net->spines)
+		net->spines =
+		    (net->nodes + net->racks * net->speed - 1) / (net->racks * net->speed);
+	p->net = *net;
+	return mixes(s) && net->nodes > 1 && net->racks <= net->nodes && p->fail <= net->racks &&
+	       net->spines <= 64;
 }
 
 int sim_cmd_fabric(int argc, char **argv)
 {
-	struct sweep s = {.plan = {.hosts = 144,
-				   .speed = 4,
-				   .spread = 1,
-				   .us = 5000,
-				   .messages = 100000,
-				   .detect_us = 200,
-				   .gbps = 100,
-				   .delay_ns = 1000,
-				   .buffer_kb = 4096,
-				   .share = 8,
-				   .mark_kb = 96,
-				   .seed = 1},
+	struct sweep s = {.plan = {.us = 5000, .messages = 100000, .detect_us = 200},
 			  .mix_words = "w4",
 			  .load = {1, {80}}};
 	bool ok = true;
 
-	if (!parse(&s, argc, argv)) {
-		fprintf(
-		    stderr,
-		    "usage: lend-sim fabric [--hosts N] [--mix w1..w5,...] [--load PERCENT,...] "
-		    "[--cc NAME,...]\n       [--us SPAN] [--messages MAX] [--racks R] "
-		    "[--spines S] [--speed X] [--spread 0|1]\n       [--peers N] [--fail LINKS] "
-		    "[--detect-us U] [--gbps G] [--delay-ns D]\n       [--buffer-kb K] "
-		    "[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv | --json] "
-		    "[--plot FILE.svg]\n");
+	options_default(&s.o, 1000);
+	s.o.net.nodes = 144;
+	s.o.net.speed = 4;
+	s.o.net.spread = 1;
+	if (!parse(&s, argc, argv))
 		return 2;
-	}
 	s.ways = s.o.cc.n + 1;
 	s.table.form = s.o.form;
 	s.result = calloc((size_t)s.mixes * s.load.n * s.ways, sizeof(*s.result));

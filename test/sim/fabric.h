@@ -6,18 +6,17 @@
 #include <stdbool.h>
 
 #include "sim/mix.h"
+#include "sim/plan.h"
 #include "util/dgram.h"
 
 struct fabric_plan {
-	uint64_t hosts, racks, spines, speed, spread;
-	uint64_t peers; /* that a host sends to; 0: all */
-	uint64_t gbps, delay_ns, buffer_kb, share, mark_kb, seed;
+	struct sim_plan net;   /* nodes are the hosts */
+	uint64_t peers;        /* that a host sends to; 0: all */
 	uint64_t load;         /* percent of a host's line, heads of datagrams included */
 	uint64_t us, messages; /* so long, and no more than so many in all */
 	uint64_t fail; /* links of a spine that break after a third of the time; back after two */
 	uint64_t detect_us; /* from the breach until leaves go round it */
 	const struct mix *mix;
-	uint8_t cc;
 };
 
 enum { FABRIC_PARTS = 10, FABRIC_TICKS = 200 };

@@ -17,12 +17,12 @@ static double wire_bytes(uint32_t bytes)
 
 double fabric_line_ns(const struct fabric_plan *p, uint32_t bytes)
 {
-	return wire_bytes(bytes) * 8 / (double)p->gbps;
+	return wire_bytes(bytes) * 8e3 / (double)p->net.mbps;
 }
 
 static uint32_t rack(const struct fabric_plan *p, uint32_t host)
 {
-	return p->racks ? (uint32_t)(host * p->racks / p->hosts) : 0;
+	return p->net.racks ? (uint32_t)(host * p->net.racks / p->net.nodes) : 0;
 }
 
 /* Switches take a datagram whole before they send it on. */
@@ -31,8 +31,8 @@ static double path_ns(const struct fabric_plan *p, const struct fabric_message *
 	double first = fabric_line_ns(p, m->bytes < PAYLOAD ? m->bytes : PAYLOAD);
 
 	if (rack(p, m->from) == rack(p, m->to))
-		return (double)p->delay_ns;
-	return 3 * (double)p->delay_ns + 2 * first / (double)p->speed;
+		return (double)p->net.delay_ns;
+	return 3 * (double)p->net.delay_ns + 2 * first / (double)p->net.speed;
 }
 
 double fabric_least_ns(const struct fabric_plan *p, const struct fabric_message *m)
@@ -51,30 +51,31 @@ static uint32_t peer(const struct fabric_plan *p, struct lend_rng *rng, uint32_t
 	uint64_t far = p->peers ? 1 + lend_rng_below(rng, p->peers) : 0;
 	struct lend_rng own;
 
-	if (!p->peers || p->peers >= p->hosts - 1)
-		return (uint32_t)((from + 1 + lend_rng_below(rng, p->hosts - 1)) % p->hosts);
-	lend_rng_seed(&own, p->seed << 32 ^ (uint64_t)from << 12 ^ far);
-	return (uint32_t)((from + 1 + lend_rng_below(&own, p->hosts - 1)) % p->hosts);
+	if (!p->peers || p->peers >= p->net.nodes - 1)
+		return (uint32_t)((from + 1 + lend_rng_below(rng, p->net.nodes - 1)) %
+				  p->net.nodes);
+	lend_rng_seed(&own, p->net.seed << 32 ^ (uint64_t)from << 12 ^ far);
+	return (uint32_t)((from + 1 + lend_rng_below(&own, p->net.nodes - 1)) % p->net.nodes);
 }
 
 struct fabric_load *fabric_load_open(const struct fabric_plan *p)
 {
 	struct fabric_load *load = calloc(1, sizeof(*load));
 	/* Between any two of them, all hosts together. */
-	double each = mix_mean(p->mix, wire_bytes) * 8 / (double)p->gbps /
-		      ((double)p->hosts * (double)p->load / 100);
+	double each = mix_mean(p->mix, wire_bytes) * 8e3 / (double)p->net.mbps /
+		      ((double)p->net.nodes * (double)p->load / 100);
 	double at = 0;
 	struct lend_rng rng;
 
 	LEND_CHECK(load);
 	load->message = calloc(p->messages, sizeof(*load->message));
 	LEND_CHECK(load->message);
-	lend_rng_seed(&rng, p->seed);
+	lend_rng_seed(&rng, p->net.seed);
 	for (; load->n < p->messages && at <= (double)p->us * 1e3; load->n++) {
 		struct fabric_message *m = &load->message[load->n];
 
 		m->at = (lend_ns)at;
-		m->from = (uint32_t)lend_rng_below(&rng, p->hosts);
+		m->from = (uint32_t)lend_rng_below(&rng, p->net.nodes);
 		m->to = peer(p, &rng, m->from);
 		m->bytes = mix_draw(p->mix, &rng);
 		load->span = m->at;
@@ -164,7 +165,7 @@ void fabric_ideal(const struct fabric_plan *p, const struct fabric_load *load,
 		im[i] = (struct ideal_message){(double)m->at, fabric_line_ns(p, m->bytes), m->from,
 					       m->to, 0};
 	}
-	ideal_run(im, load->n, (uint32_t)p->hosts);
+	ideal_run(im, load->n, (uint32_t)p->net.nodes);
 	for (uint32_t i = 0; i < load->n; i++) {
 		ns[i] = im[i].done - im[i].at + path_ns(p, &load->message[i]);
 		all += load->message[i].bytes;

@@ -22,7 +22,7 @@ struct fabric {
 
 static uint32_t *line_of(struct fabric *f, const struct fabric_message *m)
 {
-	return &f->line[(size_t)m->from * f->plan->hosts + m->to];
+	return &f->line[(size_t)m->from * f->plan->net.nodes + m->to];
 }
 
 /* Message i of the load is message i of the traffic. */
@@ -62,7 +62,7 @@ static void on_came(struct traffic *t, uint32_t to, uint32_t from, uint32_t len)
 static void links(struct fabric *f, bool work, bool known)
 {
 	for (uint32_t i = 0; i < f->plan->fail; i++)
-		sim_net_link(&f->t.sim, i % (uint32_t)f->plan->racks, 0, work, known);
+		sim_net_link(&f->t.sim, i % (uint32_t)f->plan->net.racks, 0, work, known);
 }
 
 /* A third of the time all is well, then links are broken, then they work again, which is known
@@ -80,7 +80,8 @@ static void breaches(struct fabric *f, lend_ns now)
 static void on_tick(struct traffic *t)
 {
 	struct fabric *f = t->owner;
-	double all = (double)t->every * (double)f->plan->gbps / 8 * (double)f->plan->hosts;
+	double all =
+	    (double)t->every * (double)f->plan->net.mbps / 8e3 * (double)f->plan->net.nodes;
 
 	if (f->ticks > 0 && f->ticks <= FABRIC_TICKS)
 		f->result->moved[f->ticks - 1] = 100 * (double)f->moved / all;
@@ -93,25 +94,12 @@ static void open_fabric(struct fabric *f)
 {
 	const struct fabric_plan *p = f->plan;
 	struct traffic_config config = {
-	    .bytes_max = mix_max(p->mix), .calls = CALLS, .inflight = INFLIGHT, .cc = p->cc};
-	struct sim_plan plan = sim_plan_calm();
+	    .bytes_max = mix_max(p->mix), .calls = CALLS, .inflight = INFLIGHT};
 
-	plan.nodes = p->hosts;
-	plan.racks = p->racks;
-	plan.spines = p->spines;
-	plan.speed = p->speed;
-	plan.spread = p->spread;
-	plan.mbps = 1000 * p->gbps;
-	plan.delay_ns = p->delay_ns;
-	plan.buffer_kb = p->buffer_kb;
-	plan.share = p->share;
-	plan.mark_kb = p->mark_kb;
-	plan.seed = p->seed;
-	plan.checked = 1; /* the carrier does: a fifth of the time is saved */
-	traffic_open(&f->t, &plan);
-	f->line = malloc(p->hosts * p->hosts * sizeof(*f->line));
+	traffic_open(&f->t, &p->net);
+	f->line = malloc(p->net.nodes * p->net.nodes * sizeof(*f->line));
 	LEND_CHECK(f->line);
-	memset(f->line, 0xff, p->hosts * p->hosts * sizeof(*f->line));
+	memset(f->line, 0xff, p->net.nodes * p->net.nodes * sizeof(*f->line));
 	for (uint32_t i = 0; i < f->load->n; i++) {
 		const struct fabric_message *m = &f->load->message[i];
 

@@ -38,12 +38,6 @@ static bool algorithm(const struct option *o, const char *word, uint64_t *out)
 	return *out < LEND_CC_KINDS;
 }
 
-static void all_algorithms(struct options_common *c)
-{
-	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
-		c->cc.value[c->cc.n] = c->cc.n;
-}
-
 static bool set(const struct option *o, const char *value)
 {
 	if (o->word)
@@ -55,25 +49,54 @@ static bool set(const struct option *o, const char *value)
 	return true;
 }
 
-static bool takes(struct options_common *c, const struct option *known, uint32_t n,
-		  const char *name, const char *value)
+static bool find(const struct option *known, uint32_t n, const char *name, const char *value,
+		 bool *fits)
 {
-	if (strcmp(name, "--cc") == 0)
-		return words(value, &c->cc, NULL, algorithm);
-	if (strcmp(name, "--plot") == 0) {
-		c->plot = value;
-		return true;
-	}
 	for (uint32_t i = 0; i < n; i++)
-		if (strcmp(name, known[i].name) == 0)
-			return set(&known[i], value);
+		if (strcmp(name, known[i].name) == 0) {
+			*fits = set(&known[i], value);
+			return true;
+		}
 	return false;
 }
 
-bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
-		   char **argv)
+static bool takes(struct options_common *c, const struct option *known, uint32_t n,
+		  const char *name, const char *value)
 {
-	all_algorithms(c);
+	uint64_t gbps = c->net.mbps / 1000;
+	const struct option common[] = {
+	    {"--plot", NULL, 0, NULL, &c->plot, false},
+	    {"--gbps", &gbps, 800, NULL, NULL, false},
+	    {"--delay-ns", &c->net.delay_ns, 100000000, NULL, NULL, false},
+	    {"--buffer-kb", &c->net.buffer_kb, 1 << 20, NULL, NULL, false},
+	    {"--mark-kb", &c->net.mark_kb, 1 << 20, NULL, NULL, true},
+	    {"--share", &c->net.share, 1 << 10, NULL, NULL, true},
+	    {"--seed", &c->net.seed, UINT64_MAX, NULL, NULL, false},
+	};
+	bool fits = false;
+
+	if (strcmp(name, "--cc") == 0)
+		return words(value, &c->cc, NULL, algorithm);
+	if (!find(known, n, name, value, &fits))
+		find(common, sizeof(common) / sizeof(common[0]), name, value, &fits);
+	c->net.mbps = gbps * 1000;
+	return fits;
+}
+
+void options_default(struct options_common *c, uint64_t delay_ns)
+{
+	c->net = sim_plan_calm();
+	c->net.delay_ns = delay_ns;
+	c->net.share = 8;
+	c->net.mark_kb = 96;
+	c->net.checked = 1; /* a fifth of the time is saved */
+	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
+		c->cc.value[c->cc.n] = c->cc.n;
+}
+
+static bool parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
+		  char **argv)
+{
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--csv") == 0) {
 			c->form = TABLE_CSV;
@@ -87,4 +110,17 @@ bool options_parse(struct options_common *c, const struct option *known, uint32_
 		}
 	}
 	return true;
+}
+
+bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
+		   char **argv, const char *usage)
+{
+	if (parse(c, known, n, argc, argv))
+		return true;
+	fprintf(
+	    stderr,
+	    "usage: lend-sim %s %s\n  [--cc NAME,...] [--gbps G] [--delay-ns D] [--buffer-kb K] "
+	    "[--share EIGHTHS] [--mark-kb K]\n  [--seed S] [--csv | --json] [--plot FILE.svg]\n",
+	    argv[0], usage);
+	return false;
 }

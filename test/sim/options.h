@@ -3,6 +3,7 @@
 #ifndef TEST_SIM_OPTIONS_H
 #define TEST_SIM_OPTIONS_H
 
+#include "sim/plan.h"
 #include "sim/table.h"
 
 enum { OPTION_LIST = 32 };
@@ -24,10 +25,13 @@ struct options_common {
 	enum table_form form;  /* --csv, --json */
 	struct option_list cc; /* --cc NAME,...: enum lend_cc; else all */
 	const char *plot;      /* --plot FILE.svg */
+	struct sim_plan net;   /* --gbps, --delay-ns, --buffer-kb, --share, --mark-kb, --seed */
 };
 
-/* False: an unknown word or a bad number, which is told. */
+/* A network of 100 Gb/s whose carriers check what they bear, with 4 MiB a switch. */
+void options_default(struct options_common *c, uint64_t delay_ns);
+/* False: an unknown word or a bad number; it is told, and usage with what all take behind it. */
 bool options_parse(struct options_common *c, const struct option *known, uint32_t n, int argc,
-		   char **argv);
+		   char **argv, const char *usage);
 
 #endif

@@ -14,8 +14,8 @@
 enum { SENDERS_MAX = 64, TICKS = 20, CALLS = 16, RECEIVER = 0 };
 
 struct sharing_plan {
-	uint64_t senders, step_us, bytes, depth, gbps, delay_ns, buffer_kb, share, mark_kb, seed;
-	uint8_t cc;
+	uint64_t senders, step_us, bytes, depth;
+	struct sim_plan net;
 };
 /* By tick. */
 struct course {
@@ -78,27 +78,18 @@ static void on_tick(struct traffic *t)
 	c->us[c->n] = (double)(t->sim.now - t->begin) / 1e3;
 	c->active[c->n] = n;
 	c->jain[c->n] = traffic_jain(rate, n);
-	c->goodput[c->n++] = 800 * sum / ((double)t->every * (double)s->plan->gbps);
+	c->goodput[c->n++] = 800e3 * sum / ((double)t->every * (double)s->plan->net.mbps);
 }
 
 static void run(struct sharing *s)
 {
 	const struct sharing_plan *p = s->plan;
-	struct traffic_config config = {.bytes_max = (uint32_t)p->bytes,
-					.calls = CALLS,
-					.inflight = CALLS * SENDERS_MAX,
-					.cc = p->cc};
-	struct sim_plan plan = sim_plan_calm();
+	struct traffic_config config = {
+	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS * SENDERS_MAX};
+	struct sim_plan plan = p->net;
 	lend_ns end;
 
 	plan.nodes = p->senders + 1;
-	plan.mbps = 1000 * p->gbps;
-	plan.delay_ns = p->delay_ns;
-	plan.buffer_kb = p->buffer_kb;
-	plan.share = p->share;
-	plan.mark_kb = p->mark_kb;
-	plan.seed = p->seed;
-	plan.checked = 1;
 	traffic_open(&s->t, &plan);
 	for (uint32_t i = 0; i < p->senders; i++)
 		traffic_line(&s->t, i + 1, RECEIVER);
@@ -156,7 +147,7 @@ static void summary(struct table *t, const struct sharing_plan *p, const struct 
 	}
 	table_row(
 	    t,
-	    (const struct table_cell[]){{"cc", "cc", lend_cc_name(p->cc), 0, 0},
+	    (const struct table_cell[]){{"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
 					{"senders", "senders", NULL, (double)p->senders, 0},
 					{"step_us", "step us", NULL, (double)p->step_us, 0},
 					{"jain", "jain", NULL, jain / shared, 3},
@@ -171,7 +162,7 @@ static void course_rows(struct table *t, const struct sharing_plan *p, const str
 	for (uint32_t i = 0; i < c->n; i++)
 		table_row(t,
 			  (const struct table_cell[]){
-			      {"cc", "cc", lend_cc_name(p->cc), 0, 0},
+			      {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
 			      {"us", "us", NULL, c->us[i], 1},
 			      {"active", "active", NULL, c->active[i], 0},
 			      {"jain", "jain", NULL, c->jain[i], 4},
@@ -211,10 +202,10 @@ static int run_all(struct sharing_plan *p, const struct options_common *o)
 	bool ok = true;
 
 	for (uint32_t i = 0; ok && i < o->cc.n; i++) {
-		p->cc = (uint8_t)o->cc.value[i];
+		p->net.cc = o->cc.value[i];
 		ok = sharing_run(p, &course[i], why);
 		if (!ok)
-			fprintf(stderr, "%s: %s\n", lend_cc_name(p->cc), why);
+			fprintf(stderr, "%s: %s\n", lend_cc_name((enum lend_cc)p->net.cc), why);
 		else if (o->form == TABLE_CSV)
 			course_rows(&table, p, &course[i]);
 		else
@@ -232,36 +223,20 @@ static int run_all(struct sharing_plan *p, const struct options_common *o)
 
 int sim_cmd_sharing(int argc, char **argv)
 {
-	struct sharing_plan p = {.senders = 8,
-				 .step_us = 1000,
-				 .bytes = 1 << 20,
-				 .depth = 2,
-				 .gbps = 100,
-				 .delay_ns = 2500,
-				 .buffer_kb = 4096,
-				 .share = 8,
-				 .mark_kb = 96,
-				 .seed = 1};
+	struct sharing_plan p = {.senders = 8, .step_us = 1000, .bytes = 1 << 20, .depth = 2};
 	struct options_common o = {0};
 	const struct option known[] = {
 	    {"--senders", &p.senders, SENDERS_MAX, NULL, NULL, false},
 	    {"--step-us", &p.step_us, 1000000, NULL, NULL, false},
 	    {"--size", &p.bytes, 1 << 26, NULL, NULL, false},
 	    {"--depth", &p.depth, CALLS, NULL, NULL, false},
-	    {"--gbps", &p.gbps, 800, NULL, NULL, false},
-	    {"--delay-ns", &p.delay_ns, 100000000, NULL, NULL, false},
-	    {"--buffer-kb", &p.buffer_kb, 1 << 20, NULL, NULL, false},
-	    {"--mark-kb", &p.mark_kb, 1 << 20, NULL, NULL, true},
-	    {"--share", &p.share, 1 << 10, NULL, NULL, true},
-	    {"--seed", &p.seed, UINT64_MAX, NULL, NULL, false},
 	};
 
-	if (options_parse(&o, known, sizeof(known) / sizeof(known[0]), argc, argv))
-		return run_all(&p, &o);
-	fprintf(stderr,
-		"usage: lend-sim sharing [--senders N] [--step-us U] [--size B] [--depth N] "
-		"[--cc NAME,...]\n       [--gbps G] [--delay-ns D] [--buffer-kb K] "
-		"[--share EIGHTHS] [--mark-kb K] [--seed S]\n       [--csv (the course) | "
-		"--json] [--plot FILE.svg]\n");
-	return 2;
+	options_default(&o, 2500);
+	if (!options_parse(
+		&o, known, sizeof(known) / sizeof(known[0]), argc, argv,
+		"[--senders N] [--step-us U] [--size B] [--depth N], --csv is the course"))
+		return 2;
+	p.net = o.net;
+	return run_all(&p, &o);
 }

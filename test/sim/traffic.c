@@ -225,7 +225,7 @@ static void open_end(struct traffic *t, uint32_t id, const struct traffic_config
 					   .unscheduled = 65536,
 					   .probe = 500000000,
 					   .dead = UINT64_C(5000000000),
-					   .congestion = g->cc};
+					   .congestion = (uint8_t)t->sim.plan.cc};
 	congest_end_open(&t->sim, id, e, 4 * (g->inflight + 2 * e->lines) + 1024);
 }
 

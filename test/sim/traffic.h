@@ -58,7 +58,6 @@ struct traffic_config {
 	uint32_t bytes_max; /* of a message */
 	uint32_t calls;     /* under way per line */
 	uint32_t inflight;  /* per end */
-	uint8_t cc;         /* enum lend_cc */
 };
 
 /* plan: of the network, nodes are the ends. t is zeroed but for hooks and owner. Everything from
