@@ -4,7 +4,7 @@
 
 void mn_fair_open(struct mn_fair *fair)
 {
-	*fair = (struct mn_fair){.round = 1};
+	*fair = (struct mn_fair){.round = 1, .busy = MN_FAIR_MEMORY};
 	TAILQ_INIT(&fair->flows);
 }
 
@@ -22,6 +22,8 @@ void mn_flow_close(struct mn_fair *fair, struct mn_flow *flow,
 	if (flow->queued)
 		TAILQ_REMOVE(&fair->flows, flow, link);
 	flow->queued = false;
+	if (fair->last == flow)
+		fair->last = NULL;
 	while ((wait = STAILQ_FIRST(&flow->waits))) {
 		STAILQ_REMOVE_HEAD(&flow->waits, link);
 		drop(wait, arg);
@@ -35,7 +37,9 @@ static void join(struct mn_fair *fair, struct mn_flow *flow)
 
 	if (!rounds)
 		return;
-	fair->asking++;
+	if (fair->last && fair->last != flow)
+		fair->mixed = fair->busy;
+	fair->last = flow;
 	flow->round = fair->round;
 	if (rounds > (uint64_t)(MN_FAIR_QUANTUM - flow->credit) / MN_FAIR_QUANTUM)
 		flow->credit = MN_FAIR_QUANTUM;
@@ -45,12 +49,9 @@ static void join(struct mn_fair *fair, struct mn_flow *flow)
 
 bool mn_fair_may(struct mn_fair *fair, struct mn_flow *flow)
 {
-	bool others;
-
 	join(fair, flow);
-	others = fair->asking > 1 || fair->asked > 1 || mn_fair_waits(fair);
-	flow->alone = !others;
-	return !flow->queued && (flow->credit > 0 || !others);
+	flow->alone = fair->busy - fair->mixed >= MN_FAIR_MEMORY && !mn_fair_waits(fair);
+	return !flow->queued && (flow->credit > 0 || flow->alone);
 }
 
 void mn_fair_charge(struct mn_flow *flow, uint64_t cost)
@@ -72,8 +73,7 @@ void mn_fair_round(struct mn_fair *fair, uint64_t (*run)(struct mn_wait *wait, v
 {
 	struct mn_flow *flow, *next;
 
-	fair->asked = fair->asking;
-	fair->asking = 0;
+	fair->busy += fair->last && fair->last->round == fair->round;
 	fair->round++;
 	for (flow = TAILQ_FIRST(&fair->flows); flow; flow = next) {
 		struct mn_wait *wait;

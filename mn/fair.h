@@ -14,8 +14,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-enum { MN_FAIR_QUANTUM = 128 << 10 }; /* of cost: bytes moved, and so many for each operation: */
-enum { MN_FAIR_OPERATION = 2048 };
+enum { MN_FAIR_QUANTUM = 64 << 10 }; /* of cost: bytes moved, and so many for each operation: */
+enum { MN_FAIR_OPERATION = 4096 };
+/* Who asked so many rounds ago counts as there still: a round hears some 64 datagrams, so one
+ * session of one process among hundreds of another's is not in each. */
+enum { MN_FAIR_MEMORY = 64 };
 
 struct mn_wait {
 	STAILQ_ENTRY(mn_wait) link;
@@ -30,7 +33,9 @@ struct mn_flow {
 };
 struct mn_fair {
 	uint64_t round;
-	uint32_t asking, asked;      /* flows in this round, and in the one before */
+	uint64_t busy;               /* rounds in which somebody asked */
+	uint64_t mixed;              /* the one of them in which somebody else did than before */
+	struct mn_flow *last;        /* who asked last; NULL: nobody, or gone */
 	TAILQ_HEAD(, mn_flow) flows; /* that wait, in order of their turns */
 };
 

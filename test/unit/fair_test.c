@@ -95,6 +95,31 @@ Test(fair, a_greedy_one_gets_half)
 	cr_assert_not(mn_fair_waits(&fair));
 }
 
+/* Of hundreds of sessions a round hears but some: who is not in this one has not gone. */
+Test(fair, one_that_is_heard_seldom)
+{
+	enum { ROUNDS = 4000, EACH = MN_FAIR_QUANTUM / MN_FAIR_OPERATION };
+	int r;
+
+	for (r = 0; r < ROUNDS; r++) {
+		for (int i = 0; i < 2 * EACH; i++)
+			ask(0, MN_FAIR_OPERATION);
+		if (r % (MN_FAIR_MEMORY - 1) == 0)
+			cr_assert(ask(1, MN_FAIR_OPERATION));
+		turn();
+	}
+	cr_assert_leq(ran[0], (ROUNDS + 2) * EACH, "%u", ran[0]);
+	mn_flow_close(&fair, &flow[0], drop, NULL);
+	mn_flow_open(&flow[0]);
+	arrived[0] = ran[0] = 0;
+	for (r = 0; r < MN_FAIR_MEMORY; r++) {
+		ask(0, 1);
+		turn();
+	}
+	for (r = 0; r < 1000; r++)
+		cr_assert(ask(0, 8 << 20), "the other has gone");
+}
+
 Test(fair, one_with_little_runs_at_once)
 {
 	for (int r = 0; r < 1000; r++) {
