@@ -40,6 +40,7 @@ void sim_mem_audit(struct sim *sim)
 			continue;
 		bad = lend_store_audit(sim->node[i].store, s->scratch);
 		SIM_CHECK(sim, !bad, "node %u: %s", i, bad);
+		mem_rot_audit(&s->model);
 		mem_model_compare(&s->model, "an audit");
 	}
 }

@@ -69,6 +69,11 @@
 	X(mem_charge_moved, "a claim that another tenant pays from then on")                       \
 	X(mem_pins_over_quota, "a read of a tenant with too many under way")                       \
 	X(mem_pages_rest, "no pages, for some are in quarantine")                                  \
-	X(mem_paid_by_two, "a snapshot paid for by two tenants")
+	X(mem_paid_by_two, "a snapshot paid for by two tenants")                                   \
+	X(mem_rot, "a page lost a bit")                                                            \
+	X(mem_rot_read, "a read of a page that lost a bit")                                        \
+	X(mem_rot_stays, "a write to a part of a page that lost a bit")                            \
+	X(mem_rot_over, "a page that lost a bit was written whole")                                \
+	X(mem_rot_kept, "a start with a memory that lost bits")
 
 #endif

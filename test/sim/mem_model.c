@@ -65,6 +65,7 @@ void mem_model_close(struct mem_model *m)
 	X(grants_expired)                                                                          \
 	X(leases_expired)                                                                          \
 	X(hangups)                                                                                 \
+	X(damaged)                                                                                 \
 	X(pauses)
 
 /* What the store lets go of bit by bit still counts, and what shares pages with it has to copy. */
@@ -339,11 +340,24 @@ static uint32_t charge_with(const struct mem_model *m, const struct mem_object *
 	return mem_pay_charge(m, o->base, o->view.len, o->charge + (end - first) - there);
 }
 
-static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, bool placed)
+/* Whoever writes the whole of a page makes a new one; else what it lost stays lost, in a copy, too.
+ */
+static bool still_rots(const struct mem_model *m, uint32_t page, bool whole)
+{
+	if (m->page[page].rot && whole)
+		SIM_MARK(m->sim, mem_rot_over);
+	else if (m->page[page].rot)
+		SIM_MARK(m->sim, mem_rot_stays);
+	return m->page[page].rot && !whole;
+}
+
+static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, bool placed,
+		      bool whole)
 {
 	struct mem_model *m = t->m;
 	uint32_t i = lower(&o->pages, index);
 	struct mem_index *e = &o->pages.at[i];
+	bool rots;
 
 	if (i == o->pages.n || e->index != index) {
 		reserve(&o->pages, o->pages.n + 1);
@@ -352,6 +366,7 @@ static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, 
 		*e = (struct mem_index){index, page_take(m)};
 		return;
 	}
+	rots = still_rots(m, e->page, whole);
 	if (m->page[e->page].refs > 1) {
 		m->stats.cow_copies++;
 		SIM_MARK(m->sim, mem_cow_shared);
@@ -360,9 +375,11 @@ static void touch_one(struct mem_step *t, struct mem_object *o, uint64_t index, 
 		SIM_MARK(m->sim, mem_cow_pinned);
 	} else if (!placed) {
 		SIM_MARK(m->sim, mem_write_sole);
+		m->page[e->page].rot = rots;
 		return;
 	}
 	i = page_take(m);
+	m->page[i].rot = rots;
 	page_drop(m, e->page);
 	e->page = i;
 }
@@ -386,9 +403,23 @@ bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset,
 	}
 	m->placed -= t->placed;
 	t->placed = 0;
-	for (; first < end; first++)
-		touch_one(t, o, first, placed);
+	for (uint64_t at = o->base + offset; first < end; first++)
+		touch_one(t, o, first, placed,
+			  at <= first * LEND_MEM_PAGE && (first + 1) * LEND_MEM_PAGE <= at + len);
 	return true;
+}
+
+bool mem_object_rots(const struct mem_model *m, const struct mem_object *o, uint64_t offset,
+		     uint64_t len)
+{
+	uint64_t first, end;
+	bool rots = false;
+
+	range(m, o, offset, len, &first, &end);
+	for (uint32_t i = lower(&o->pages, first); i < o->pages.n && o->pages.at[i].index < end;
+	     i++)
+		rots |= m->page[o->pages.at[i].page].rot;
+	return rots;
 }
 
 void mem_object_pin(struct mem_step *t, const struct mem_object *o, uint64_t offset, uint64_t len)

@@ -17,6 +17,7 @@ enum { MEM_CLIENTS = 64, MEM_TENANTS = 3, MEM_LIENS = 6 };
 struct mem_page {
 	uint32_t refs, pins;
 	uint32_t next; /* free list */
+	bool rot;      /* memory lost a bit of it, or of what it is a copy of */
 };
 struct mem_pages { /* sorted by index; what is not listed is zero */
 	struct mem_index {
@@ -166,6 +167,9 @@ void mem_object_share(struct mem_model *m, struct mem_object *out, const struct 
 void mem_object_move(struct mem_object *out, struct mem_object *o);
 /* False: the pages do not suffice, nothing has changed. */
 bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset, uint64_t len);
+/* Some page of this range has lost a bit. */
+bool mem_object_rots(const struct mem_model *m, const struct mem_object *o, uint64_t offset,
+		     uint64_t len);
 void mem_object_pin(struct mem_step *t, const struct mem_object *o, uint64_t offset, uint64_t len);
 /* grants */
 struct mem_grant *mem_grant_add(struct mem_model *m, uint32_t slot, uint8_t kind, uint32_t left,
@@ -199,6 +203,9 @@ void mem_stake_add(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 void mem_stake_drop(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 /* The store may keep freed pages back for a while: then it has fewer than this. */
 bool mem_model_rests(const struct mem_model *m, uint64_t pages);
+/* what memory lost (mem_rot): pages in use that it is of; what the store finds must be the same */
+uint64_t mem_rot_count(const struct mem_model *m);
+void mem_rot_audit(struct mem_model *m);
 /* clients and leases */
 /* A node goes on with its memory: every lease is whole again. */
 void mem_model_recover(struct mem_model *m);

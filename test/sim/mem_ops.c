@@ -237,6 +237,11 @@ enum lend_mem_status mem_ops_read(struct mem_step *t)
 		return status;
 	if (!pin_room(t))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
+	if (mem_object_rots(t->m, o, first + t->op->offset, t->op->len)) {
+		SIM_MARK(t->m->sim, mem_rot_read);
+		t->m->stats.damaged++;
+		return LEND_MEM_DATA_LOSS;
+	}
 	mem_ops_must(t);
 	mem_object_pin(t, o, first + t->op->offset, t->op->len);
 	if (o->handed)

@@ -315,6 +315,7 @@ static void serve(struct sim *sim, uint32_t node, const struct lend_event *e, co
 		if (op.kind == LEND_MEMOP_RELEASE)
 			copy_out(s->seg, in.n, op.fixed, refs, (uint64_t)op.n * LEND_MEMREF_LEN);
 	}
+	mem_rot_turn(sim, node);
 	run_both(sim, node, &in, &m, &done);
 	sim->count.memops++;
 	sim_trace_add(&sim->trace, sim->now, mem_op_name(m.op ? op.kind : 0), node,

@@ -65,7 +65,8 @@ static void configure(struct sim *sim, uint32_t node)
 	}
 	s->cfg.quarantine = lend_rng_below(&r, 2) ? 0 : UINT64_C(1000) * pick(&r, 50, 1000, 20000);
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
-	s->pooled = lend_rng_below(&r, 2);
+	s->cfg.checksum = p->sums != 0;
+	s->pooled = lend_rng_below(&r, 2) && !p->rot_ppm; /* who maps pages does not look at sums */
 	lend_rng_seed(&s->pool, p->seed * 61 + node + s->births);
 	for (int i = 0; i < 16; i++)
 		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);
@@ -90,6 +91,9 @@ static void go_on(struct sim *sim, uint32_t node)
 	SIM_CHECK(sim, !bad, "node %u, recovered: %s", node, bad);
 	mem_model_recover(&s->model);
 	mem_lien_end(&s->model); /* what was mapped was another memory */
+	s->model.stats.damaged += mem_rot_count(&s->model);
+	if (mem_rot_count(&s->model))
+		SIM_MARK(sim, mem_rot_kept);
 	mem_model_compare(&s->model, "a start with its memory");
 }
 

@@ -143,6 +143,8 @@ const uint8_t *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session);
 /* The segments read as they must. */
 void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg *seg, uint32_t n,
 		     const struct mem_view *want, const char *when);
+/* mem_rot: a page loses a bit now and then. */
+void mem_rot_turn(struct sim *sim, uint32_t node);
 /* mem_pool: what processes that map pages do now and then. */
 void mem_pool_turn(struct sim *sim, uint32_t node);
 /* mem_op */

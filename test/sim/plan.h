@@ -81,6 +81,8 @@
 	X(pages, 256, "of a memory node")                                                          \
 	X(clients, 2, "of memory per node")                                                        \
 	X(lease_us, 1000000, "of a memory node")                                                   \
+	X(sums, 0, "memory nodes keep sums of their pages")                                        \
+	X(rot_ppm, 0, "memory operations before which a page loses a bit; with sums")              \
 	X(cc, 0, "enum lend_cc of src/core/cc.h")                                                  \
 	X(audit, 1000, "events between full recounts; 0: one, at the end")
 

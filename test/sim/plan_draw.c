@@ -137,6 +137,8 @@ static void draw_mem(struct lend_rng *r, struct sim_plan *p)
 	p->budget = lend_max_u64(p->budget, 65536); /* operations are long: less is only slow */
 	p->lease_us = PICK(r, 1000000, 1000000, 20000, 50000, 5000000);
 	p->calls = p->calls / 4;
+	p->sums = p->seed / 2 % 2;
+	p->rot_ppm = p->sums * (p->seed % 8 != 2) * 100000;
 }
 
 /* What takes several numbers at once to come about, and would else be rare: many small calls across

@@ -41,6 +41,7 @@ enum sim_stream {
 	SIM_RNG_CRASH,
 	SIM_RNG_PAUSE,
 	SIM_RNG_ROUTE,
+	SIM_RNG_ROT, /* which pages lose bits */
 	SIM_STREAMS,
 };
 
