@@ -147,6 +147,33 @@ Test(memop, replies_round_trip_and_refuse_bad_lengths)
 	cr_assert_eq(memcmp(&stats, &back, sizeof(stats)), 0);
 }
 
+/* A node's answer is not trusted either: its extents become mappings. */
+Test(memop, views_round_trip_and_refuse_bad_extents)
+{
+	struct lend_memview v = {.lien.slot = 4,
+				 .pages = 6,
+				 .base = 1,
+				 .n = 3,
+				 .extent = {{9, 1}, {0, 3}, {20, 2}}},
+			    got;
+	uint8_t bytes[LEND_MEMVIEW_LEN + 8 * LEND_MEM_EXTENTS_MAX + 8] = {0};
+	uint32_t n = lend_memview_encode(&v, bytes);
+
+	for (uint32_t cut = 0; cut <= n + 1; cut++)
+		cr_assert_eq(lend_memview_decode(bytes, cut, &got), cut == n, "%u", cut);
+	cr_assert(lend_memview_decode(bytes, n, &got));
+	cr_assert(got.lien.slot == v.lien.slot && got.pages == 6 && got.base == 1 && got.n == 3);
+	for (uint32_t i = 0; i < v.n; i++)
+		cr_assert(got.extent[i].frame == v.extent[i].frame &&
+			  got.extent[i].pages == v.extent[i].pages);
+	bytes[LEND_MEMVIEW_LEN + 12] = 0;
+	cr_assert_not(lend_memview_decode(bytes, n, &got), "an extent of no pages");
+	memset(bytes, 1, sizeof(bytes));
+	bytes[28] = LEND_MEM_EXTENTS_MAX + 1;
+	bytes[29] = bytes[30] = bytes[31] = 0;
+	cr_assert_not(lend_memview_decode(bytes, sizeof(bytes), &got), "more than there is room");
+}
+
 Test(memop, kinds_that_are_none)
 {
 	struct lend_memop op = sample(LEND_MEMOP_STAT), got;

@@ -1,6 +1,7 @@
 /* Goal: from the address of any worker of a node those of all others follow, or none does.
  * Method: a table; then there and back for all pairs. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "wire/shard.h"
@@ -35,6 +36,9 @@ Test(shard, table)
 	    {"udp:h:123456", 0, 1, NULL},
 	    {"udp:h:", 0, 1, NULL},
 	    {"", 0, 1, NULL},
+	    {"77", 0, 1, NULL},
+	    {"udp:h:7!", 0, 1, NULL},
+	    {"shm:a", UINT32_MAX, 1, NULL},
 	    {"dpdk:memif@127.0.0.1:7001?links=8", 0, 2, "dpdk:memif@127.0.0.1:7003?links=8"},
 	    {"verbs:rxe0@10.0.0.1:18515?gid=1&pkey=0x7", 1, 0,
 	     "verbs:rxe0@10.0.0.1:18514?gid=1&pkey=0x7"},
@@ -86,4 +90,14 @@ Test(shard, port_table)
 	cr_expect_eq(lend_shard_port("shm:7000"), 0);
 	cr_expect_eq(lend_shard_port("dpdk:memif@1.1.1.1:5?links=3"), 5);
 	cr_expect_eq(lend_shard_port("nonsense"), 0);
+}
+
+Test(shard, a_text_without_end)
+{
+	char *text = malloc(9000), out[64];
+
+	memset(text, 'x', 9000);
+	memcpy(text, "shm:", 4);
+	cr_expect_not(lend_shard_address(text, 0, 1, out, sizeof(out)), "no address is as long");
+	free(text);
 }

@@ -110,6 +110,22 @@ Test(store_audit, counts_of_entries)
 	expect("grants are miscounted");
 }
 
+Test(store_audit, bills)
+{
+	struct lend_tenant *t = lend_tenant_at(k->store, 0);
+	const char *what = "tenants are charged wrong";
+
+	t->use.pages++;
+	expect(what);
+	t->use.pages--;
+	wrong(&t->use.refs, t->use.refs + 1, what);
+	wrong(&t->use.clients, t->use.clients + 1, what);
+	t->use.pinned++;
+	cr_assert(lend_store_audit(k->store, k->scratch));
+	t->use.pinned--;
+	kit_audit(k);
+}
+
 Test(store_audit, a_snapshot_that_nobody_keeps)
 {
 	struct lend_object *o = lend_object_at(k->store, first(LEND_OBJECT_SNAPSHOT));

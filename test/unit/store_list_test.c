@@ -68,6 +68,54 @@ Test(store_list, objects_and_clients)
 	kit_close(k);
 }
 
+/* More than one step looks at: each call is bounded, and together they tell of all. */
+Test(store_list, more_than_a_step)
+{
+	enum { MANY = LEND_LIST_STEP + 100 };
+	struct kit *k = kit_open(64, 1);
+	struct lend_list_object *o = calloc(MANY + 10, sizeof(*o));
+	struct lend_list_client *c = calloc(k->config.clients + 1, sizeof(*c));
+	struct who a = {.number = 0}, gone = {.number = 0};
+	struct lend_memop bye = {.kind = LEND_MEMOP_BYE_CLIENT};
+	struct lend_memref ref[MANY];
+	struct lend_memspace space;
+	uint32_t slot = 0, at = 0, n = 0, calls = 0;
+	uint8_t byte = 1;
+
+	k->config.objects = k->config.holds = k->config.grants = MANY + 10;
+	free(k->store);
+	k->size = lend_store_size(&k->config);
+	k->store = aligned_alloc(64, (k->size + 63) & ~(size_t)63);
+	lend_store_init(k->store, &k->config, k->pages, k->now);
+	free(k->scratch);
+	k->scratch = malloc(lend_store_audit_size(k->store));
+	cr_assert_eq(kit_hello(k, &gone, 8, 1), LEND_MEM_OK);
+	cr_assert_eq(kit_hello(k, &a, 7, 1), LEND_MEM_OK);
+	cr_assert_eq(kit_do(k, &gone, &bye, NULL), LEND_MEM_OK);
+	for (uint32_t i = 0; i < MANY; i++)
+		cr_assert_eq(kit_put(k, &a, &byte, i == MANY - 1, kit_owned, &ref[i]), 0);
+	cr_assert_eq(kit_alloc(k, &a, 10, &space), LEND_MEM_OK);
+	for (uint32_t i = 0; i < 9; i++)
+		cr_assert_eq(kit_release(k, &a, &ref[i]), LEND_MEM_OK);
+	do {
+		uint32_t found = lend_store_list(k->store, &slot, o + n, MANY + 10 - n);
+
+		cr_assert_leq(found, LEND_LIST_STEP);
+		n += found;
+		calls++;
+	} while (slot);
+	cr_assert(n == MANY - 9 + 1 && calls == 2, "%u in %u calls", n, calls);
+	for (calls = 0; calls == 0 || at; calls++)
+		lend_store_list_clients(k->store, k->now + 2 * k->config.lease, &at, c);
+	cr_assert(calls > 1);
+	cr_assert(c[2].life && c[2].holds == MANY - 9 && c[2].spaces == 1 && c[2].bytes == 11);
+	cr_assert_eq(c[2].lease, 0, "it is over, though nobody has looked");
+	cr_assert(!c[1].life && !c[1].holds);
+	free(o);
+	free(c);
+	kit_close(k);
+}
+
 /* Objects that many hold, evicted in any order between operations of their holders. */
 static void history(uint64_t seed)
 {

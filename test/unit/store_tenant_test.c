@@ -234,3 +234,21 @@ Test(store_tenant, nobody_speaks_for_the_process_of_another)
 	as(POOR);
 	OK(kit_release(k, &b, &ref));
 }
+
+/* Whoever comes first gets a place, and the same one again; a new quota is the one that counts. */
+Test(store_tenant, places_are_given_and_kept)
+{
+	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
+	uint32_t tenants = k->config.tenants, place;
+
+	for (uint32_t i = 1; i < tenants; i++)
+		cr_assert_eq(lend_store_tenant(k->store, 100 + i, &none), i);
+	cr_assert_eq(lend_store_tenant(k->store, 5, &none), 0, "as the rest of the world");
+	for (uint32_t i = 1; i < tenants; i++)
+		cr_assert_eq(lend_store_tenant(k->store, 100 + i, &none), i);
+	place = lend_store_tenant(k->store, 100 + POOR, &(struct lend_store_quota){0, 1, 1});
+	cr_assert_eq(place, POOR);
+	k->tenant = POOR;
+	cr_assert_eq(kit_put(k, &b, data, 1, kit_owned, &(struct lend_memref){0}),
+		     LEND_MEM_RESOURCE_EXHAUSTED);
+}
