@@ -42,9 +42,8 @@ void net_topo_open(struct sim_net *n)
 	const struct sim_plan *p = &n->plan;
 	uint32_t boxes;
 
-	n->racks = p->lossless ? 0 : (uint32_t)p->racks;
-	n->spines = n->racks ? (uint32_t)lend_max_u64(p->spines, 1) : 0;
-	LEND_CHECK(n->racks <= n->nodes && n->spines <= 64);
+	n->racks = p->lossless ? 0 : (uint32_t)lend_min_u64(p->racks, n->nodes);
+	n->spines = n->racks ? (uint32_t)lend_max_u64(lend_min_u64(p->spines, 64), 1) : 0;
 	boxes = n->racks ? n->racks + n->spines : 1;
 	n->ports = n->nodes + 2 * n->racks * n->spines;
 	n->port = some(n->ports, sizeof(*n->port));

@@ -169,6 +169,17 @@ static void draw_character(struct lend_rng *r, struct sim_plan *p)
 	}
 }
 
+/* Some networks are of several switches, most of those with more ways than one. */
+static void draw_racks(struct lend_rng *r, struct sim_plan *p)
+{
+	if (!one_in(r, 8) || p->lossless)
+		return;
+	p->racks = 2 + lend_rng_below(r, p->nodes - 1);
+	p->spines = PICK(r, 1, 2, 4);
+	p->speed = PICK(r, 1, 4);
+	p->spread = lend_rng_below(r, 2);
+}
+
 struct sim_plan sim_plan_draw(uint64_t seed)
 {
 	struct sim_plan p = sim_plan_calm();
@@ -206,5 +217,6 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	 * has reassemblies for, they push each other out for ever. */
 	if (p.cc)
 		p.reassemblies = lend_max_u64(p.reassemblies, 128);
+	draw_racks(&r, &p);
 	return p;
 }
