@@ -7,6 +7,17 @@
 #include "util/siphash.h"
 #include "wire/pkt.h"
 
+/* Of a node, and what lengths go by: long messages are slow, however large the pages are. */
+static uint64_t page_of(const struct sim *sim)
+{
+	return UINT64_C(1) << sim->plan.page_bits;
+}
+
+static uint64_t some_page(struct sim *sim)
+{
+	return sim->plan.page_bits > 12 && mem_one_in(sim, 4) ? page_of(sim) : LEND_MEM_PAGE;
+}
+
 /* A small budget lets long messages in so slowly that no bound would hold. */
 static uint64_t longest(const struct sim *sim)
 {
@@ -15,7 +26,7 @@ static uint64_t longest(const struct sim *sim)
 
 	if (p->budget < 65536)
 		len = lend_min_u64(len, UINT64_C(5) * LEND_MEM_PAGE);
-	return lend_min_u64(len, p->pages * LEND_MEM_PAGE / 3);
+	return lend_min_u64(len, p->pages * page_of(sim) / 3);
 }
 
 /* Longer than what may come unasked, so that it can land in pages; mostly by little. */
@@ -31,7 +42,7 @@ static uint64_t long_length(struct sim *sim)
 static uint64_t length(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
-	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15), page = LEND_MEM_PAGE;
+	uint64_t payload = (p->mtu - LEND_PKT_OVERHEAD) & ~UINT64_C(15), page = some_page(sim);
 	const uint64_t edge[] = {0,
 				 8,
 				 page,
@@ -59,12 +70,12 @@ static uint64_t length(struct sim *sim)
 static uint64_t place(struct sim *sim, uint64_t whole)
 {
 	static const uint32_t page[] = {0, 0, 1, 2, 16, 63, 64, 65, 4095, 4096, 262144};
-	uint64_t at = page[mem_below(sim, 11)] * (uint64_t)LEND_MEM_PAGE;
+	uint64_t at = page[mem_below(sim, 11)] * page_of(sim);
 
-	if (whole < 16 * LEND_MEM_PAGE || mem_one_in(sim, 4))
+	if (whole < 16 * page_of(sim) || mem_one_in(sim, 4))
 		at = mem_below(sim, whole + 1);
 	if (mem_one_in(sim, 3))
-		at -= at % LEND_MEM_PAGE;
+		at -= at % page_of(sim);
 	else if (mem_one_in(sim, 3))
 		at += mem_below(sim, 5000);
 	return lend_min_u64(at, whole);
@@ -263,8 +274,7 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 	} else if (op->say.kind == LEND_MEMOP_WRITE &&
 		   mem_one_in(sim, s->len > sim->plan.unscheduled ? 2 : 12)) {
 		/* whole pages but for the end */
-		op->say.offset =
-		    mem_below(sim, 3) ? 0 : op->say.offset & ~(LEND_MEM_PAGE - UINT64_C(1));
+		op->say.offset = mem_below(sim, 3) ? 0 : op->say.offset & ~(page_of(sim) - 1);
 		op->say.len = lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len),
 					   mem_below(sim, 4) ? long_length(sim) : longest(sim));
 	}
@@ -276,8 +286,8 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 	if (mem_one_in(sim, 2)) { /* to the end, however far */
 		op->say.offset = mem_below(sim, 2) ? 0 : place(sim, s->len);
 		op->say.len = s->len - op->say.offset;
-		if (op->say.len > LEND_MEM_PAGE && mem_one_in(sim, 4))
-			op->say.len -= LEND_MEM_PAGE;
+		if (op->say.len > page_of(sim) && mem_one_in(sim, 4))
+			op->say.len -= page_of(sim);
 	}
 	if (mem_one_in(sim, 3)) {
 		op->say.flags = LEND_MEMOP_CONSUME;
@@ -288,7 +298,7 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 
 static uint64_t space_len(struct sim *sim)
 {
-	uint64_t whole = LEND_MEM_PAGE * UINT64_C(64);
+	uint64_t whole = page_of(sim) * 64;
 
 	if (mem_one_in(sim, 8))
 		return long_length(sim);

@@ -105,9 +105,8 @@ static enum lend_mem_status hello(struct mem_step *t)
 	inc = &m->incarnation[m->client[t->client].incarnation];
 	SIM_CHECK(m->sim,
 		  lend_memhello_decode(out->head, out->len, &h) && h.node == m->cfg.node &&
-		      h.epoch == m->cfg.epoch && h.page == LEND_MEM_PAGE &&
-		      h.lease == m->cfg.lease && h.open == m->cfg.open && h.shard == m->cfg.shard &&
-		      h.shards == m->cfg.shards,
+		      h.epoch == m->cfg.epoch && h.page == m->cfg.page && h.lease == m->cfg.lease &&
+		      h.open == m->cfg.open && h.shard == m->cfg.shard && h.shards == m->cfg.shards,
 		  "node %u: HELLO's reply is wrong", m->node);
 	if (inc->life == 0) {
 		SIM_CHECK(m->sim, h.life > m->life, "node %u: life %u was given before", m->node,
@@ -196,7 +195,7 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 
 uint32_t mem_model_place(struct mem_model *m, uint64_t who, const struct lend_memop *op)
 {
-	uint32_t pages = (uint32_t)((op->len + LEND_MEM_PAGE - 1) / LEND_MEM_PAGE);
+	uint32_t pages = (uint32_t)((op->len + m->cfg.page - 1) / m->cfg.page);
 	uint32_t client = mem_tenant_find(m, who, op->client);
 	const struct mem_object *o = &m->object[0];
 
@@ -210,10 +209,10 @@ uint32_t mem_model_place(struct mem_model *m, uint64_t who, const struct lend_me
 		return 0;
 	if (op->kind == LEND_MEMOP_PUT)
 		return pages;
-	if (op->kind != LEND_MEMOP_WRITE || op->space.epoch != m->cfg.epoch ||
-	    o->kind != MEM_SPACE || o->serial != op->space.serial || o->owner != client ||
-	    op->offset > o->view.len || op->len > o->view.len - op->offset ||
-	    (o->base + op->offset) % LEND_MEM_PAGE)
+	if (op->kind != LEND_MEMOP_WRITE || op->len < m->cfg.page ||
+	    op->space.epoch != m->cfg.epoch || o->kind != MEM_SPACE ||
+	    o->serial != op->space.serial || o->owner != client || op->offset > o->view.len ||
+	    op->len > o->view.len - op->offset || (o->base + op->offset) % m->cfg.page)
 		return 0;
 	return pages;
 }

@@ -288,11 +288,11 @@ void mem_object_settle(struct mem_model *m, uint32_t slot)
 void mem_object_share(struct mem_model *m, struct mem_object *out, const struct mem_object *o,
 		      uint64_t offset, uint64_t len)
 {
-	uint64_t start = o->base + offset, first = start / LEND_MEM_PAGE;
-	uint64_t end = (start + len + LEND_MEM_PAGE - 1) / LEND_MEM_PAGE;
+	uint64_t start = o->base + offset, first = start / m->cfg.page;
+	uint64_t end = (start + len + m->cfg.page - 1) / m->cfg.page;
 
 	mem_view_slice(&out->view, &o->view, offset, len);
-	out->base = start % LEND_MEM_PAGE;
+	out->base = start % m->cfg.page;
 	for (uint32_t i = lower(&o->pages, first);
 	     len && i < o->pages.n && o->pages.at[i].index < end; i++) {
 		struct mem_index e = o->pages.at[i];
@@ -320,8 +320,8 @@ static uint64_t range(const struct mem_model *m, const struct mem_object *o, uin
 {
 	uint64_t sole = 0;
 
-	*first = (o->base + offset) / LEND_MEM_PAGE;
-	*end = len ? (o->base + offset + len - 1) / LEND_MEM_PAGE + 1 : *first;
+	*first = (o->base + offset) / m->cfg.page;
+	*end = len ? (o->base + offset + len - 1) / m->cfg.page + 1 : *first;
 	for (uint32_t i = lower(&o->pages, *first); i < o->pages.n && o->pages.at[i].index < *end;
 	     i++) {
 		const struct mem_page *p = &m->page[o->pages.at[i].page];
@@ -405,7 +405,7 @@ bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset,
 	t->placed = 0;
 	for (uint64_t at = o->base + offset; first < end; first++)
 		touch_one(t, o, first, placed,
-			  at <= first * LEND_MEM_PAGE && (first + 1) * LEND_MEM_PAGE <= at + len);
+			  at <= first * m->cfg.page && (first + 1) * m->cfg.page <= at + len);
 	return true;
 }
 

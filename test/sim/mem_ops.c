@@ -22,9 +22,9 @@ static bool short_of(const struct mem_step *t, uint64_t nodes)
 	return true;
 }
 
-static uint64_t nodes_of(uint64_t len)
+static uint64_t nodes_of(const struct mem_step *t, uint64_t len)
 {
-	return LEND_HEIGHT_MAX * (len / LEND_MEM_PAGE / LEND_FAN + 3);
+	return LEND_HEIGHT_MAX * (len / t->m->cfg.page / LEND_FAN + 3);
 }
 
 static bool object_room(const struct mem_model *m)
@@ -163,7 +163,7 @@ static uint64_t version_of(const struct mem_step *t)
 static enum lend_mem_status put(struct mem_step *t)
 {
 	struct mem_model *m = t->m;
-	uint64_t len = t->op->len, pages = (len + LEND_MEM_PAGE - 1) / LEND_MEM_PAGE;
+	uint64_t len = t->op->len, pages = (len + t->m->cfg.page - 1) / t->m->cfg.page;
 	struct mem_object *o;
 
 	if (!object_room(m) || !terms_room(t, false) || !mem_pay_room(m, mem_payer(t), pages, 0))
@@ -172,7 +172,7 @@ static enum lend_mem_status put(struct mem_step *t)
 		SIM_MARK(m->sim, mem_pages_full);
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	}
-	if (short_of(t, nodes_of(len)) ||
+	if (short_of(t, nodes_of(t, len)) ||
 	    (!t->placed && t->in->out->status == LEND_MEM_RESOURCE_EXHAUSTED &&
 	     mem_model_rests(m, pages)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
@@ -209,7 +209,7 @@ static enum lend_mem_status find_range(const struct mem_step *t, struct mem_obje
 static bool pin_room(struct mem_step *t)
 {
 	const struct mem_tenant *payer = mem_payer(t);
-	uint64_t pages = (t->op->len + LEND_MEM_PAGE - 1) / LEND_MEM_PAGE;
+	uint64_t pages = (t->op->len + t->m->cfg.page - 1) / t->m->cfg.page;
 
 	if (!pages || !payer->pinned || payer->pinned + pages <= payer->quota.pages)
 		return true;
@@ -291,7 +291,7 @@ static enum lend_mem_status write(struct mem_step *t)
 
 	if (status)
 		return status;
-	if (t->op->len && short_of(t, nodes_of(t->op->len)))
+	if (t->op->len && short_of(t, nodes_of(t, t->op->len)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (t->op->len && !mem_object_touch(t, o, t->op->offset, t->op->len)) {
 		SIM_MARK(t->m->sim, mem_pages_full);

@@ -15,8 +15,8 @@ bool mem_pay_room(const struct mem_model *m, const struct mem_tenant *t, uint64_
 
 uint32_t mem_pay_charge(const struct mem_model *m, uint64_t base, uint64_t len, uint64_t pages)
 {
-	uint64_t first = base / LEND_MEM_PAGE;
-	uint64_t end = len ? (base + len - 1) / LEND_MEM_PAGE + 1 : first;
+	uint64_t first = base / m->cfg.page;
+	uint64_t end = len ? (base + len - 1) / m->cfg.page + 1 : first;
 
 	return (uint32_t)lend_min_u64(lend_min_u64(pages, end - first), m->cfg.pages);
 }

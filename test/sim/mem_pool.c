@@ -49,14 +49,13 @@ void mem_lien_end(struct mem_model *m)
 static void look(struct sim *sim, uint32_t node, const struct mem_lien *l)
 {
 	const uint8_t *pages = sim->node[node].pages;
-	uint64_t at = 0;
+	uint64_t at = 0, page = sim->mem->server[node].cfg.page;
 
 	for (uint32_t e = 0; e < l->shown.n; e++) {
-		uint64_t from = (uint64_t)l->shown.extent[e].frame * LEND_MEM_PAGE;
-		uint64_t end =
-		    lend_min_u64(at + (uint64_t)l->shown.extent[e].pages * LEND_MEM_PAGE -
-				     (at ? 0 : l->shown.base),
-				 l->o.view.len);
+		uint64_t from = (uint64_t)l->shown.extent[e].frame * page;
+		uint64_t end = lend_min_u64(at + (uint64_t)l->shown.extent[e].pages * page -
+						(at ? 0 : l->shown.base),
+					    l->o.view.len);
 
 		from += at ? 0 : l->shown.base;
 		SIM_CHECK(sim,

@@ -34,7 +34,7 @@ static void configure(struct sim *sim, uint32_t node)
 	lend_rng_seed(&r, p->seed * 31 + node);
 	s->cfg = (struct lend_store_config){
 	    .pages = (uint32_t)p->pages,
-	    .page = LEND_MEM_PAGE,
+	    .page = UINT32_C(1) << p->page_bits,
 	    .objects = pick(&r, 8, 64, 512),
 	    .holds = pick(&r, 8, 64, 512),
 	    .grants = pick(&r, 4, 32, 256),
@@ -111,7 +111,7 @@ void sim_mem_birth(struct sim *sim, uint32_t node)
 	size = lend_store_size(&s->cfg);
 	SIM_CHECK(sim, size, "the plan makes no valid store");
 	n->store = aligned_alloc(64, lend_align_up(size, 64));
-	n->pages = calloc(s->cfg.pages + 1, LEND_MEM_PAGE);
+	n->pages = calloc(s->cfg.pages + 1, s->cfg.page);
 	s->session = calloc(n->cfg.sessions, sizeof(*s->session));
 	LEND_CHECK(n->store && n->pages && s->session);
 	lend_store_init(n->store, &s->cfg, n->pages, sim->now);

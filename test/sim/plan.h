@@ -79,6 +79,7 @@
 	X(keep_ppm, 0, "crashes of memory nodes that their memory outlives")                       \
 	X(pause_us, 0, "mean time between pauses; 0: none")                                        \
 	X(pages, 256, "of a memory node")                                                          \
+	X(page_bits, 12, "a page is 2^12 to 2^21 bytes")                                           \
 	X(clients, 2, "of memory per node")                                                        \
 	X(lease_us, 1000000, "of a memory node")                                                   \
 	X(sums, 0, "memory nodes keep sums of their pages")                                        \
