@@ -377,13 +377,13 @@ Test(net, a_broken_link_loses_until_it_is_known)
 
 	plan.spread = 1;
 	begin(&plan);
-	sim_net_link(&sim, 1, 0, false, false); /* the far end: what goes up there is lost later */
+	sim_net_link(&sim, 1, 0, false, false); /* the far end for half of them */
 	for (uint32_t i = 1; i <= 1000; i++) {
-		send(0, 2, i, 64);
+		send(i % 2 * 2, 2 - i % 2 * 2, i, 64);
 		run_until(sim.now + 100);
 	}
 	run_until(sim.now + 100000);
-	cr_assert(got.genuine > 400 && got.genuine + sim.net->ledger.cut == 1000);
+	cr_assert(got.genuine < 600 && got.genuine + sim.net->ledger.cut == 1000);
 	sim_net_link(&sim, 1, 0, false, true);
 	for (uint32_t i = 1; i <= 1000; i++)
 		send(2, 1, i, 64);
