@@ -14,6 +14,31 @@ lend_request kept;
 int jobs, ends;
 const char *node_more = "";
 
+static char rundir[] = "/tmp/lend-args-XXXXXX";
+
+void memif_begin(void)
+{
+	cr_assert(mkdtemp(rundir));
+	setenv("XDG_RUNTIME_DIR", rundir, 1);
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+}
+
+bool memif_is_here(void)
+{
+	if (access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0)
+		return true;
+	cr_skip_test("not on this machine: lend_io_dpdk.so was not built (libdpdk-dev)");
+	return false;
+}
+
+void memif_end(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", rundir);
+	cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c): of this test's own making */
+}
+
 /* A request whose arguments are being read. */
 struct job {
 	lend_request request;
@@ -128,10 +153,12 @@ static void later(lend_request request, const struct lend_buf *bytes, void *arg)
 void open_callee(const char *carrier)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
-	char name[104];
+	char name[104] = "udp:127.0.0.1:0";
 
-	snprintf(name, sizeof(name), strcmp(carrier, "shm") ? "udp:127.0.0.1:0" : "shm:args%d",
-		 (int)getpid());
+	if (!strcmp(carrier, "dpdk"))
+		strcpy(name, "dpdk:memif@127.0.0.1:0");
+	else if (strcmp(carrier, "udp") != 0) /* a pool's node is on shm, too */
+		snprintf(name, sizeof(name), "shm:args%d", (int)getpid());
 	config.listen = name;
 	cr_assert_eq(lend_open(&config, &callee.ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_mem_open(callee.ep, node.address, &callee.mem), 0);

@@ -13,6 +13,11 @@ struct side {
 	struct lend_mem *mem;
 };
 
+/* Around a test on "dpdk": a runtime folder of its own, for memif's sockets. False: not here. */
+void memif_begin(void);
+bool memif_is_here(void);
+void memif_end(void);
+
 extern struct mem_node node;
 extern struct side caller, callee;
 extern lend_session session;
@@ -21,7 +26,7 @@ extern int jobs, ends, lates; /* echoes not yet over; calls that ended; requests
 extern const struct iovec three[3];
 extern const char *node_more; /* arguments of lend-mn */
 
-/* calls: slots of a session, 0: the default. */
+/* carrier: as mem_node_start(). calls: slots of a session, 0: the default. */
 void open_all(const char *carrier, const char *size, uint32_t calls);
 void open_caller(uint32_t calls);
 void open_callee(const char *carrier);

@@ -35,6 +35,17 @@ Test(mem_args_end, refused_udp)
 	refused("udp");
 }
 
+Test(mem_args_end, refused_pool)
+{
+	refused("pool");
+}
+
+Test(mem_args_end, refused_memif, .init = memif_begin, .fini = memif_end)
+{
+	if (memif_is_here())
+		refused("dpdk");
+}
+
 /* A handler that does not answer: the caller cancels after some turns. */
 static void cancelled(const char *carrier)
 {
@@ -66,6 +77,17 @@ Test(mem_args_end, cancelled_shm)
 Test(mem_args_end, cancelled_udp)
 {
 	cancelled("udp");
+}
+
+Test(mem_args_end, cancelled_pool)
+{
+	cancelled("pool");
+}
+
+Test(mem_args_end, cancelled_memif, .init = memif_begin, .fini = memif_end)
+{
+	if (memif_is_here())
+		cancelled("dpdk");
 }
 
 static void timed_out(const char *carrier)

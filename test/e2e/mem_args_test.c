@@ -49,6 +49,17 @@ Test(mem_args, all_lengths_udp)
 	all_lengths("udp");
 }
 
+Test(mem_args, all_lengths_pool)
+{
+	all_lengths("pool");
+}
+
+Test(mem_args, all_lengths_memif, .init = memif_begin, .fini = memif_end)
+{
+	if (memif_is_here())
+		all_lengths("dpdk");
+}
+
 /* References of two workers in one message, and in one batch that is given up. */
 Test(mem_args, all_lengths_workers)
 {

@@ -67,11 +67,12 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 	static atomic_uint count;
 
 	memset(node, 0, sizeof(*node));
-	if (strcmp(carrier, "udp") != 0)
+	if (strcmp(carrier, "udp") != 0 && strcmp(carrier, "dpdk") != 0)
 		snprintf(node->listen, sizeof(node->listen), "%s:mem%d-%u", carrier, (int)getpid(),
 			 count++);
 	else
-		snprintf(node->listen, sizeof(node->listen), "udp:127.0.0.1:0");
+		snprintf(node->listen, sizeof(node->listen), "%s127.0.0.1:0",
+			 carrier[0] == 'd' ? "dpdk:memif@" : "udp:");
 	start(node, size, more);
 	mem_client_open(node, &node->ep, &node->mem);
 }

@@ -18,7 +18,8 @@ struct mem_node {
 
 /* fork(), and the child ends with this test. */
 pid_t mem_fork(void);
-/* Starts lend-mn with these extra arguments ("" or "--lease 50 --id 7") and opens a client. */
+/* carrier: "shm", "pool", "udp", "dpdk" (memif). Starts lend-mn with these extra arguments ("" or
+ * "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
 /* Kills it and starts another one at the same shm name. */
 void mem_node_restart(struct mem_node *node, const char *size);
