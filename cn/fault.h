@@ -21,7 +21,8 @@ struct cn_fault {
 	_Atomic uint64_t *here, *stored; /* a bit per page */
 	atomic_bool torn;                /* zeros stood for a page */
 	bool zeros;                      /* the space was zeros when this began */
-	struct cn_cache_key key;         /* of its first page; serial 0: not for the cache */
+	bool singly;             /* the node lost a page of it: one is asked for at a time */
+	struct cn_cache_key key; /* of its first page; serial 0: not for the cache */
 	struct cn_ahead ahead;
 	/* how to ask for its pages */
 	char address[CN_ADDRESS_MAX];

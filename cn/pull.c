@@ -112,7 +112,8 @@ static struct pull *take(void)
 /* The next run of the scan, unless it is on its way. */
 static void run_ahead(struct cn_fault *f, uint64_t first, uint32_t window)
 {
-	if (window > 1 && first < f->pages && cn_fault_missing(f, first, 1) && !covering(f, first))
+	if (window > 1 && !f->singly && first < f->pages && cn_fault_missing(f, first, 1) &&
+	    !covering(f, first))
 		(void)start(f, first, window, true, false);
 }
 
@@ -157,6 +158,17 @@ static void failed(struct pull *p, bool for_good)
 	}
 }
 
+/* Some page of the run is lost at the node: which one, each shows when it is asked for by itself.
+ */
+static void split(struct pull *p)
+{
+	struct cn_fault *f = p->f;
+
+	f->singly = true;
+	lend_uffd_wake(f->fd, f->view.base + p->first * CN_PAGE, p->n * CN_PAGE);
+	let_go(p);
+}
+
 static bool may_pass(enum lend_status status)
 {
 	return status == LEND_UNAVAILABLE || status == LEND_DEADLINE_EXCEEDED ||
@@ -175,6 +187,8 @@ static void answered(struct cn_ask *ask, enum lend_status status, uint64_t len)
 		misses += p->n;
 		aheads += p->ahead ? p->n : p->n - 1;
 		land(p);
+	} else if (status == LEND_DATA_LOSS && p->n > 1) {
+		split(p);
 	} else {
 		failed(p, !may_pass(status));
 	}
@@ -206,7 +220,7 @@ static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead
 
 	if (!p)
 		return 0;
-	n = cn_fault_missing(f, first, n);
+	n = cn_fault_missing(f, first, f->singly ? 1 : n);
 	for (uint64_t i = 1; i < n; i++)
 		if (covering(f, first + i))
 			n = i;

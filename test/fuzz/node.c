@@ -22,6 +22,7 @@ static void make_fresh(void)
 	config.incarnations = 3;
 	config.placements = 2;
 	config.open = 8;
+	config.checksum = 1;
 	config.node = 11;
 	config.epoch = 7;
 	config.shard = 2;
@@ -62,6 +63,8 @@ void node_audit(void)
 
 	if (bad)
 		fuzz_fail(__FILE__, __LINE__, bad);
+	if (lend_store_scrub(node.store))
+		fuzz_fail(__FILE__, __LINE__, "a page's sum is not that of its bytes");
 }
 
 void node_done(uint32_t i)
