@@ -67,6 +67,18 @@ static void row(struct sweep *s, const struct fabric_plan *p, const char *cc,
 	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
 }
 
+/* What moved while links were broken, instead of what came of it. */
+static void course(struct sweep *s, const char *cc, const struct fabric_result *r)
+{
+	for (uint32_t i = 0; i + 1 < FABRIC_TICKS; i++)
+		table_row(
+		    &s->table,
+		    (const struct table_cell[]){{"cc", "cc", cc, 0, 0},
+						{"us", "us", NULL, (double)(i * r->every) / 1e3, 1},
+						{"moved_percent", "line %", NULL, r->moved[i], 2}},
+		    3);
+}
+
 static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 {
 	struct fabric_plan p = s->plan;
@@ -86,7 +98,9 @@ static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 			fabric_ideal(&p, messages, r);
 		}
 		ok = r->ok;
-		if (ok)
+		if (ok && way && p.fail && s->o.form == TABLE_CSV)
+			course(s, way_name(s, way), r);
+		else if (ok && (way || !p.fail || s->o.form != TABLE_CSV))
 			row(s, &p, way_name(s, way), r, at(s, mix, load, 0));
 		else
 			fprintf(stderr, "%s, %s at %llu %%: %s\n", way_name(s, way),
@@ -191,7 +205,8 @@ static bool parse(struct sweep *s, int argc, char **argv)
 	if (!options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
 			   "[--hosts N] [--mix w1..w5,...] [--load PERCENT,...] [--us SPAN] "
 			   "[--messages MAX]\n  [--racks R] [--spines S] [--speed X] "
-			   "[--spread 0|1] [--peers N] [--fail LINKS] [--detect-us U]"))
+			   "[--spread 0|1] [--peers N] [--fail LINKS] [--detect-us U],\n  --csv "
+			   "with --fail is the course"))
 		return false;
 	/* As many lines up as down, unless it is said otherwise. */
 	if (!net->racks)
