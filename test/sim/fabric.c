@@ -98,13 +98,13 @@ static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
 			fabric_ideal(&p, messages, r);
 		}
 		ok = r->ok;
-		if (ok && way && p.fail && s->o.form == TABLE_CSV)
-			course(s, way_name(s, way), r);
-		else if (ok && (way || !p.fail || s->o.form != TABLE_CSV))
-			row(s, &p, way_name(s, way), r, at(s, mix, load, 0));
-		else
+		if (!ok)
 			fprintf(stderr, "%s, %s at %llu %%: %s\n", way_name(s, way),
 				mix_name(p.mix), (unsigned long long)p.load, r->why);
+		else if (!p.fail || s->o.form != TABLE_CSV)
+			row(s, &p, way_name(s, way), r, at(s, mix, load, 0));
+		else if (way)
+			course(s, way_name(s, way), r);
 	}
 	fabric_load_close(messages);
 	return ok;
