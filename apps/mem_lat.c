@@ -9,13 +9,15 @@
 #include "apps/common/line.h"
 #include "apps/common/page.h"
 #include "apps/common/server.h"
+#include "apps/mem_among.h"
 #include "apps/mem_pointer.h"
 #include "util/bits.h"
 
 enum { PUT, GET, RELEASE, WRITE, READ, OPS };
 static const char *const names[] = {"put", "get", "release", "write", "read"};
 
-enum { SIZE_MIN = 32, SIZE_MAX_SWEPT = 4 << 20, ROWS_MAX = 20, SEED = 5, KEY_SWEEP = 0x7801 };
+enum { SIZE_MIN = 32, SIZE_MAX_SWEPT = 4 << 20, ROWS_MAX = 20, SEED = 5 };
+enum { KEY_SWEEP = 0x7801, KEY_AMONG };
 
 struct lat {
 	struct app_memory_args args;
@@ -29,22 +31,28 @@ struct lat {
 	unsigned rows;
 	bool sweep;
 	struct app_pointer pointer;
+	struct app_among among;
 };
 
 static const struct argp_option options[] = {
-    {"sweep", KEY_SWEEP, NULL, 0, "A table of sizes from 32 bytes to 4 MiB, too", 0}, {0}};
+    {"sweep", KEY_SWEEP, NULL, 0, "A table of sizes from 32 bytes to 4 MiB, too", 0},
+    {"among", KEY_AMONG, "N", 0, "Operations among 1,000 references and among so many, too", 0},
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct lat *lat = state->input;
 
-	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &lat->args;
 		return 0;
 	case KEY_SWEEP:
 		lat->sweep = true;
+		return 0;
+	case KEY_AMONG:
+		lat->among.n =
+		    (uint32_t)app_arg_u64("--among", arg, APP_AMONG_FEW + 1, APP_AMONG_MAX);
 		return 0;
 	case ARGP_KEY_END:
 		if (lat->args.load.window != 1)
@@ -210,6 +218,7 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
 	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
 	app_pointer_report(&lat->pointer, &r);
+	app_among_report(&lat->among, &r);
 	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
 	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
 	if (lat->sweep)
@@ -238,11 +247,13 @@ static void run(struct lat *lat)
 			app_die("no memory for --size %llu; give a smaller one",
 				(unsigned long long)half.size);
 	}
-	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most);
+	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most + app_among_bytes(lat->among.n));
 	if (lat->sweep)
 		sweep(lat);
 	measure(lat, half.size, half.time / (lat->sweep ? 4 : 1));
 	app_pointer_measure(&lat->m, half.time / 2, &lat->pointer);
+	if (lat->among.n)
+		app_among_measure(&lat->m, &lat->among);
 	report(lat, &plain, line);
 	app_memory_close(&lat->m);
 	if (lat->args.plot)
@@ -258,6 +269,7 @@ static const char doc[] =
     "One operation at a time; every byte that comes back is compared.\n\n"
     "  lend mem-lat --carrier shm --size 4096\n"
     "  lend mem-lat --pool\n"
+    "  lend mem-lat --among 1000000\n"
     "  lend mem-lat --sweep --seconds 4 --plot latency.svg --json";
 
 int app_mem_lat(int argc, char **argv)

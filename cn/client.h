@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "lend/mem.h"
+#include "sys/heap.h"
 #include "wire/memop.h"
 
 enum {
@@ -157,7 +158,8 @@ struct lend_mem {
 	bool paged; /* it has joined the pager */
 	struct cn_space *space;
 	uint32_t spaces, space_free, orphans;
-	struct cn_hold *hold;
+	struct cn_hold *hold; /* in hold_heap */
+	struct lend_heap hold_heap;
 	uint32_t hold_cap, hold_used; /* used: removed ones too */
 	struct cn_part *parts;        /* at rest */
 	TAILQ_HEAD(, cn_args) args;   /* calls and replies with arguments by reference, under way */
@@ -258,6 +260,7 @@ struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t 
 uint64_t cn_space_handle(const struct lend_mem *mem, uint32_t index);
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n);
 struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref);
+void cn_hold_ahead(const struct lend_mem *mem, const struct lend_memref *ref); /* find is near */
 void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref);
 void cn_hold_del(struct cn_hold *hold);
 void cn_table_drop(struct lend_mem *mem, uint16_t node); /* what we had on a node that forgot us */

@@ -50,7 +50,7 @@ static void destroy(struct lend_mem *mem)
 	cn_left_drop(mem);
 	cn_gauge_drop(mem);
 	free(mem->space);
-	free(mem->hold);
+	lend_heap_unmap(&mem->hold_heap);
 	free(mem);
 }
 

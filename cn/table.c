@@ -77,45 +77,48 @@ struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t 
 	return &mem->space[*index];
 }
 
-static uint32_t place_of(const struct lend_mem *mem, uint64_t serial, uint32_t slot, uint32_t node)
+/* By the slot, not by the serial: what a node makes lies where it let something go a moment ago,
+ * and then so does its entry here. */
+static uint32_t place_of(const struct lend_mem *mem, uint32_t slot, uint32_t node)
 {
-	uint64_t hash = (serial ^ (uint64_t)slot << 32 ^ node) * 0x9e3779b97f4a7c15u;
+	uint64_t hash = ((uint64_t)slot << 32 ^ node) * 0x9e3779b97f4a7c15u;
 
 	return (uint32_t)(hash >> 32) & (mem->hold_cap - 1);
 }
 
 static void put_hold(struct lend_mem *mem, const struct cn_hold *hold)
 {
-	uint32_t i = place_of(mem, hold->serial, hold->slot, hold->node);
+	uint32_t i = place_of(mem, hold->slot, hold->node);
 
-	while (mem->hold[i].count)
+	while (mem->hold[i].count && mem->hold[i].count != NONE)
 		i = (i + 1) & (mem->hold_cap - 1);
+	mem->hold_used += mem->hold[i].count == 0;
 	mem->hold[i] = *hold;
-	mem->hold_used++;
 }
 
 /* Room for n more without growing: live operations may each add one. */
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n)
 {
 	uint32_t cap = mem->hold_cap, old_cap = mem->hold_cap, kept = 0;
-	struct cn_hold *old = mem->hold, *hold;
+	struct lend_heap fresh, old = mem->hold_heap;
+	const struct cn_hold *was = mem->hold;
 
 	if ((uint64_t)(mem->hold_used + n) * 2 <= cap)
 		return 0;
 	for (uint32_t i = 0; i < old_cap; i++)
-		kept += old[i].count && old[i].count != NONE;
+		kept += was[i].count && was[i].count != NONE;
 	for (cap = cap ? cap : 256; (uint64_t)(kept + n) * 4 > cap;)
 		cap *= 2;
-	hold = calloc(cap, sizeof(*hold));
-	if (!hold)
+	if (lend_heap_map(&fresh, cap * sizeof(*was)) < 0)
 		return lend_fail(ENOMEM, "no memory for one more reference that is held");
-	mem->hold = hold;
+	mem->hold_heap = fresh;
+	mem->hold = fresh.base;
 	mem->hold_cap = cap;
 	mem->hold_used = 0;
 	for (uint32_t i = 0; i < old_cap; i++)
-		if (old[i].count && old[i].count != NONE)
-			put_hold(mem, &old[i]);
-	free(old);
+		if (was[i].count && was[i].count != NONE)
+			put_hold(mem, &was[i]);
+	lend_heap_unmap(&old);
 	return 0;
 }
 
@@ -123,7 +126,7 @@ struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref
 {
 	if (!mem->hold_cap)
 		return NULL;
-	for (uint32_t i = place_of(mem, ref->serial, ref->slot, ref->node); mem->hold[i].count;
+	for (uint32_t i = place_of(mem, ref->slot, ref->node); mem->hold[i].count;
 	     i = (i + 1) & (mem->hold_cap - 1)) {
 		struct cn_hold *h = &mem->hold[i];
 
@@ -132,6 +135,12 @@ struct cn_hold *cn_hold_find(struct lend_mem *mem, const struct lend_memref *ref
 			return h;
 	}
 	return NULL;
+}
+
+void cn_hold_ahead(const struct lend_mem *mem, const struct lend_memref *ref)
+{
+	if (mem->hold_cap)
+		__builtin_prefetch(&mem->hold[place_of(mem, ref->slot, ref->node)]);
 }
 
 void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref)

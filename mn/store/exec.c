@@ -264,6 +264,15 @@ static const uint8_t *gather(const struct lend_store_in *in, uint8_t to[LEND_MEM
 	return to;
 }
 
+/* What most operations are about is the reference behind the head, or behind a count of them. */
+static void look_ahead(const struct lend_store *s, const uint8_t *head, size_t n)
+{
+	size_t at = LEND_MEMOP_HEAD + (n && head[0] == LEND_MEMOP_RELEASE ? 8 : 0) + 8;
+
+	if (n >= at + 4)
+		lend_snapshot_ahead(s, lend_load_u32(head + at) & LEND_MEMREF_SLOT_MASK, false);
+}
+
 static void skip(struct lend_cursor *c, uint64_t len)
 {
 	while (c->n && c->seg->len - c->at <= len) {
@@ -291,6 +300,7 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	out->n = 0;
 	out->len = 0;
 	store->spade = store->config.reap;
+	look_ahead(store, head, n);
 	lend_frame_rested(store, now);
 	lend_grant_expire(store, now);
 	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);

@@ -118,6 +118,16 @@ void lend_snapshot_settle(struct lend_store *s, uint32_t object)
 		lend_object_destroy(s, object);
 }
 
+void lend_snapshot_ahead(const struct lend_store *s, uint32_t slot, bool deep)
+{
+	const struct lend_object *o = lend_object_at(s, slot <= s->object.top ? slot : 0);
+
+	__builtin_prefetch(o);
+	__builtin_prefetch((const char *)(o + 1) - 1);
+	if (deep)
+		__builtin_prefetch(lend_hold_at(s, o->tie));
+}
+
 uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t serial,
 			  enum lend_object_kind kind)
 {
@@ -142,22 +152,12 @@ void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t seria
 	lend_memref_sign(ref, s->config.key);
 }
 
-/* Among a million references what one needs is in no cache: it comes while the token is checked.
- * The slot may be anything, and what lies there too. */
-static void ask_ahead(const struct lend_store *s, uint32_t slot)
-{
-	const struct lend_object *o = lend_object_at(s, slot <= s->object.top ? slot : 0);
-
-	__builtin_prefetch(lend_hold_at(s, o->tie));
-	__builtin_prefetch((const char *)(o + 1) - 1);
-}
-
 enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,
 					unsigned right, uint32_t *object)
 {
-	uint32_t slot = ref->slot & ((1u << LEND_MEMREF_SHARD_SHIFT) - 1);
+	uint32_t slot = ref->slot & LEND_MEMREF_SLOT_MASK;
 
-	ask_ahead(s, slot);
+	lend_snapshot_ahead(s, slot, true);
 	/* The key is this epoch's: an older reference can only be told by its epoch. */
 	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
 	    lend_memref_shard(ref) != s->config.shard)

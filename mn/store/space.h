@@ -27,6 +27,9 @@ uint32_t lend_object_find(const struct lend_store *s, uint32_t slot, uint64_t se
 /* The reference to a whole snapshot; also of one that is gone, so that a record can repeat it. */
 void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t serial, uint64_t len,
 		       struct lend_memref *ref);
+/* Among a million references what one needs is in no cache: the object is asked for when its slot
+ * was seen; deep: its first hold, too, which waits for the object. The slot may be anything. */
+void lend_snapshot_ahead(const struct lend_store *s, uint32_t slot, bool deep);
 /* The snapshot that a reference proves to name and right allows, if need be 0. */
 enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,
 					unsigned right, uint32_t *object);

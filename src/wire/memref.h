@@ -26,6 +26,7 @@ enum {
 	LEND_MEMREF_DEPTH_MAX = 2,
 	LEND_MEMREF_TEXT = 86,        /* characters of base64url, without padding */
 	LEND_MEMREF_SHARD_SHIFT = 26, /* of slot: the worker that has it, above; its entry, below */
+	LEND_MEMREF_SLOT_MASK = (1 << 26) - 1,
 	LEND_MEMREF_SHARDS_MAX = 64,
 };
 #define LEND_MEMREF_ROOT_MAX ((UINT64_C(1) << 40) - 1) /* bytes of a snapshot */
