@@ -12,7 +12,7 @@
 struct fabric_plan {
 	struct sim_plan net;   /* nodes are the hosts */
 	uint64_t peers;        /* that a host sends to; 0: all */
-	uint64_t load;         /* percent of a host's line, heads of datagrams included */
+	uint64_t load;         /* percent of a host's line, with heads of datagrams and answers */
 	uint64_t us, messages; /* so long, and no more than so many in all */
 	uint64_t fail; /* links of a spine that break after a third of the time; back after two */
 	uint64_t detect_us; /* from the breach until leaves go round it */

@@ -9,6 +9,8 @@
 
 /* Of a datagram of 1,472 bytes that bears no checksum. */
 enum { PAYLOAD = 1376, HEADS = 44 };
+/* Each message is answered by nothing, in a datagram with a report. */
+enum { ANSWER = 72 };
 
 static double wire_bytes(uint32_t bytes)
 {
@@ -62,7 +64,7 @@ struct fabric_load *fabric_load_open(const struct fabric_plan *p)
 {
 	struct fabric_load *load = calloc(1, sizeof(*load));
 	/* Between any two of them, all hosts together. */
-	double each = mix_mean(p->mix, wire_bytes) * 8e3 / (double)p->net.mbps /
+	double each = (ANSWER + mix_mean(p->mix, wire_bytes)) * 8e3 / (double)p->net.mbps /
 		      ((double)p->net.nodes * (double)p->load / 100);
 	double at = 0;
 	struct lend_rng rng;
