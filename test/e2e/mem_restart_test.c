@@ -299,7 +299,7 @@ static void round_of(struct rig *r, struct lend_rng *rng, struct load *load, uin
 			let_go(r, &load[i]);
 }
 
-Test(mem_restart, killed_at_random_under_load)
+static void killed_at_random(const char *more)
 {
 	const char *text = getenv("LEND_SEED");
 	uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)getpid();
@@ -311,7 +311,7 @@ Test(mem_restart, killed_at_random_under_load)
 	cr_log_info("seed %llu", (unsigned long long)seed);
 	for (int i = 0; i < LOADS; i++)
 		load[i].iov.iov_base = malloc(LOAD_MAX);
-	begin(&r, "");
+	begin(&r, more);
 	for (int i = 0; i < ROUNDS; i++)
 		round_of(&r, &rng, load, seed);
 	for (int i = 0; i < LOADS; i++) {
@@ -322,4 +322,15 @@ Test(mem_restart, killed_at_random_under_load)
 	cr_assert(mem_pages_become(r.a.ep, r.a.mem, 0, 3000), "seed %llu: pages are left",
 		  (unsigned long long)seed);
 	end(&r);
+}
+
+Test(mem_restart, killed_at_random_under_load)
+{
+	killed_at_random("");
+}
+
+/* Each worker's part is killed at another place of its turn, and all of them must go on as one. */
+Test(mem_restart, workers_killed_at_random_under_load)
+{
+	killed_at_random("--workers 3");
 }

@@ -106,7 +106,8 @@ void survivor_new_node(struct survivor *s)
 	}
 	memset(&s->model, 0, sizeof(s->model));
 	memset(s->open, 0, sizeof(s->open));
-	s->life = s->mem->node[0]->life;
+	for (uint32_t i = 0; i < s->mem->nodes; i++)
+		s->life[s->mem->node[i]->shard] = s->mem->node[i]->life;
 }
 
 /* The client's own ledger. */
@@ -157,7 +158,7 @@ static bool still_alive(struct survivor *s, const char **bad)
 	(void)cn_pool_key(s->mem->node[0]); /* its socket counts */
 	(void)survivor_follow(s);
 	survivor_publish(s);
-	return s->life == s->mem->node[0]->life;
+	return survivor_follow(s);
 }
 
 bool survivor_audit(struct survivor *s, const char *after)

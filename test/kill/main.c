@@ -28,7 +28,7 @@ static const char doc[] =
     "  lend-kill --seconds 90             both parts on shm and udp\n"
     "  lend-kill --part points --seconds 600   every store of every operation\n"
     "  lend-kill --carrier pool --seconds 60   clients that map pages, killed in their stores\n"
-    "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers, over shm\n"
+    "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers\n"
     "  lend-kill --seed 7 --part loop --carrier shm --round 41   one round, again and again\n";
 static const struct argp_option argp_options[] = {
     {"seconds", 's', "N", 0, "How long, in all (default 10)", 0},
@@ -37,7 +37,7 @@ static const struct argp_option argp_options[] = {
     {"carrier", 'c', "shm|udp|pool", 0,
      "Only this one (default shm and udp, side by side; pool: shm, and clients map the pages)", 0},
     {"round", 'n', "N", 0, "loop: this round only, again and again", 0},
-    {"workers", 'w', "N", 0, "Of the node, up to 8; several over shm alone (default 1)", 0},
+    {"workers", 'w', "N", 0, "Of the node, up to 8 (default 1)", 0},
     {"verbose", 'v', NULL, 0, "A line for each round", 0},
     {"json", 'j', NULL, 0, "One JSON object instead of the table", 0},
     {0},
@@ -180,8 +180,7 @@ int main(int argc, char **argv)
 	if (page == MAP_FAILED || !mkdtemp(folder) || setenv("XDG_RUNTIME_DIR", folder, 1))
 		return 2;
 	for (int udp = 0; udp < 2; udp++)
-		if ((o.pool ? !udp : has(o.carrier, udp ? "udp" : "shm")) &&
-		    (!udp || o.workers == 1) && fork() == 0)
+		if ((o.pool ? !udp : has(o.carrier, udp ? "udp" : "shm")) && fork() == 0)
 			work(&o, &page[udp], udp, start);
 	while (wait(&status) > 0)
 		if (status)

@@ -75,8 +75,10 @@ void model_lien(struct thing *space)
 void model_send(struct model *model, struct thing *space, uint32_t at, uint32_t len)
 {
 	for (uint32_t p = at / 4096; len && p <= (at + len - 1) / 4096; p++)
-		if (space->stored[p])
+		if (space->stored[p]) {
 			model_write(model, space, p * 4096, space->bytes + p * 4096, 1);
+			space->stored[p] = !space->marked;
+		}
 }
 
 void model_release(struct thing *thing)
@@ -86,11 +88,13 @@ void model_release(struct thing *thing)
 		thing->kind = THING_NONE;
 }
 
-void model_fence(struct model *model)
+void model_fence(struct model *model, uint32_t worker)
 {
 	for (int i = 0; i < THINGS; i++) {
 		struct thing *t = &model->thing[i];
 
+		if (t->worker != worker)
+			continue;
 		t->held = 0;
 		if (!t->granted)
 			t->kind = THING_NONE;

@@ -18,7 +18,9 @@ struct thing {
 					   pool keeps because they were told to be mapped */
 	bool lien;                      /* it keeps them */
 	bool written, pointer;          /* space: by operation; and has a pointer */
-	bool stored[THING_PAGES];       /* through the pointer, ever */
+	bool stored[THING_PAGES];       /* through the pointer, and not sent since */
+	bool marked;                    /* the kernel marks its pages; else: ever stored to */
+	uint32_t worker;                /* of the node, which has it */
 	struct lend_ref ref;
 	lend_space space;
 	uint8_t bytes[THING_LEN];
@@ -39,8 +41,8 @@ void model_write(struct model *model, struct thing *space, uint32_t at, const vo
 		 uint32_t len);
 /* One hold less. */
 void model_release(struct thing *thing);
-/* The node ended this client's life: what only it kept is gone. */
-void model_fence(struct model *model);
+/* A worker of the node ended this client's life there: what only it kept is gone. */
+void model_fence(struct model *model, uint32_t worker);
 /* What differs between model and node, as text; NULL: nothing. others: the clients of others. */
 const char *model_compare(const struct model *model, const struct node_sight *sight);
 uint32_t model_holds(const struct model *model);

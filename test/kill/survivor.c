@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cn/client.h"
+#include "cn/pool.h"
 
 enum { FOREVER = 86400 /* seconds: longer than any run */, LONG = 9 << 20 };
 
@@ -30,14 +31,14 @@ void survivor_close(struct survivor *s)
 	lend_close(s->ep);
 }
 
-/* Did the node end our life unasked? Then the model knows, too. */
-bool survivor_follow(struct survivor *s)
+/* Did a worker end our life unasked? Then the model knows, too. */
+static bool follow(struct survivor *s, const struct cn_node *node)
 {
-	uint32_t life = s->mem->node[0]->life, was = s->life;
+	uint32_t was = s->life[node->shard];
 
-	if (life == was)
+	if (node->life == was)
 		return true;
-	s->life = life;
+	s->life[node->shard] = node->life;
 	if (!was)
 		return true;
 	s->page->fenced++;
@@ -45,11 +46,32 @@ bool survivor_follow(struct survivor *s)
 		struct thing *t = &s->model.thing[i];
 		struct lend_op op = {.timeout = SECOND};
 
-		if (t->kind == THING_SPACE && lend_space_free(s->mem, t->space, &op) == 0)
+		if (t->kind == THING_SPACE && t->worker == node->shard &&
+		    lend_space_free(s->mem, t->space, &op) == 0)
 			(void)lend_op_wait(s->mem, &op);
 	}
-	model_fence(&s->model);
+	model_fence(&s->model, node->shard);
 	return false;
+}
+
+bool survivor_follow(struct survivor *s)
+{
+	bool same = true;
+
+	for (uint32_t i = 0; i < s->mem->nodes; i++)
+		same &= follow(s, s->mem->node[i]);
+	return same;
+}
+
+static void add_snapshot(struct survivor *s, uint32_t len, const struct lend_ref *ref,
+			 struct thing **out)
+{
+	struct lend_memref fields;
+
+	cn_ref_in(&fields, ref);
+	*out = model_add(&s->model, THING_SNAPSHOT, len);
+	(*out)->ref = *ref;
+	(*out)->worker = lend_memref_shard(&fields);
 }
 
 /* Waits for an operation that was started with rc. True: it ran, and so it does in the model. */
@@ -96,8 +118,7 @@ static void put(struct survivor *s, const struct lend_terms *terms, uint64_t see
 	kill_fill(bytes, len, seed);
 	if (!fine(s, &op, lend_put(s->mem, &iov, 1, terms, &op), "put"))
 		return;
-	t = model_add(&s->model, THING_SNAPSHOT, len);
-	t->ref = op.ref;
+	add_snapshot(s, len, &op.ref, &t);
 	model_put(&s->model, t, bytes);
 	if (out)
 		*out = t;
@@ -134,6 +155,7 @@ static void make_space(struct survivor *s, struct thing *of)
 	uint32_t len = of ? of->len : 1 + kill_below(&s->rng, THING_LEN);
 	struct thing *t;
 	lend_space space;
+	uint32_t index;
 	int rc;
 
 	rc = of ? lend_space_map(s->mem, &of->ref, &space, &op)
@@ -142,6 +164,7 @@ static void make_space(struct survivor *s, struct thing *of)
 		return;
 	t = model_add(&s->model, THING_SPACE, len);
 	t->space = space;
+	t->worker = s->mem->node[cn_space_get(s->mem, space, &index)->node]->shard;
 	if (of)
 		model_copy(t, of, 0, len);
 	if (of && s->page->pool)
@@ -158,6 +181,7 @@ static char *pointer(struct survivor *s, struct thing *t)
 	if (p && !t->pointer && t->written)
 		model_lien(t);
 	t->pointer |= p != NULL;
+	t->marked = s->mem->node[0]->pool && s->mem->node[0]->pool->marks >= 0;
 	return p;
 }
 
@@ -217,8 +241,7 @@ static void seal(struct survivor *s, struct thing *t)
 	model_send(&s->model, t, first * 4096, len); /* whatever comes of the seal itself */
 	if (!fine(s, &op, lend_space_seal(s->mem, t->space, first * 4096, len, NULL, &op), "seal"))
 		return;
-	to = model_add(&s->model, THING_SNAPSHOT, len);
-	to->ref = op.ref;
+	add_snapshot(s, len, &op.ref, &to);
 	model_copy(to, t, first, len);
 }
 

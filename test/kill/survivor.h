@@ -14,7 +14,7 @@ struct survivor {
 	struct model model;
 	lend_session look[WORKERS_MAX]; /* on which the node's workers are asked about themselves */
 	uint32_t looking;               /* of them, open */
-	uint32_t life;                  /* ours at the node; 0: not known */
+	uint32_t life[WORKERS_MAX];     /* ours at each worker; 0: not known */
 	struct thing *open[PUBLIC];     /* those that everybody may adopt */
 	struct node_sight sight;        /* the last one */
 };
@@ -34,7 +34,7 @@ void survivor_new_node(struct survivor *s);
 /* Until node and client hold exactly what the model says, 10 s at most; then every ledger is
  * counted anew. False: a violation, noted. */
 bool survivor_audit(struct survivor *s, const char *after);
-/* Has the node ended our life? Then the model knows, too, and it is false. */
+/* Has a worker ended our life? Then the model knows, too, and it is false. */
 bool survivor_follow(struct survivor *s);
 /* What the node says of itself; false: it did not answer. */
 bool survivor_look(struct survivor *s, bool whole);
