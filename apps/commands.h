@@ -20,6 +20,7 @@ int app_mem_fault(int argc, char **argv);
 int app_translate(int argc, char **argv);
 int app_put(int argc, char **argv);
 int app_get(int argc, char **argv);
+int app_top(int argc, char **argv);
 int app_doctor(int argc, char **argv);
 int app_serve(int argc, char **argv);
 

@@ -23,6 +23,7 @@ static const struct app_command commands[] = {
     {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},
     {"put", "a file to a memory node; prints the reference", app_put},
     {"get", "the bytes behind a reference", app_get},
+    {"top", "what endpoints and their sessions are doing", app_top},
     {"doctor", "what this machine offers, and the mend for each lack", app_doctor},
     {"serve", "the server that lat, rate and bw call", app_serve},
     {"hop", NULL, app_hop},

@@ -138,6 +138,18 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 			   uint8_t incarnation[16]);
 /* What the peer told of itself. 0 or -ESTALE. */
 int lend_core_session_ticket(const struct lend_core *core, uint64_t session, uint8_t ticket[32]);
+struct lend_core_look {
+	uint64_t sent, seen; /* datagrams: how many were sent; the newest of the peer's */
+	lend_ns rtt, rtt_var;
+	lend_ns gap;                /* from one datagram to the next, at least */
+	uint32_t in_flight, window; /* datagrams since the oldest of a long message under way */
+	uint32_t credit;            /* bytes that may go without a grant */
+	uint32_t calls[2][8];       /* made here, served here; by class */
+	uint64_t queued[8];         /* bytes that wait to be sent */
+	uint64_t granted;           /* bytes that the peer may send and has not yet */
+};
+/* How a session is doing; O(calls of it). 0 or -ESTALE. */
+int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_core_look *look);
 /* Answers an EV_NEED: memory of at least the announced length, or 0 to refuse (RESOURCE_EXHAUSTED).
  * Takes buf on success; it comes back with REQUEST or CALL_END, or with EV_BUF_BACK when the
  * message dies. -ESTALE: the message died meanwhile, buf is not taken. */

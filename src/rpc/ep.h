@@ -4,7 +4,7 @@
  *   loop.c  one turn                       call.c     calls made here
  *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
  *   worker.c, jobs.c  slow handlers        family.c   calls that serve a request
- *   bufs.c, msg.c, method.c, stats.c, secret.c
+ *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -233,6 +233,9 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
 /* From a worker: its caller waits no more, or not long enough, and its handler does not run. */
 bool lend_serve_expired(const struct lend_req *req, lend_ns now);
 void lend_serve_drop(struct lend_ep *ep, lend_request request);
+
+/* look.c */
+int lend_look_serve(struct lend_ep *ep);
 
 /* worker.c */
 int lend_workers_need(struct lend_ep *ep);

@@ -326,6 +326,8 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 		rc = listen_all(ep);
 	if (rc == 0)
 		rc = open_core(ep);
+	if (rc == 0)
+		rc = lend_look_serve(ep);
 	if (rc < 0) {
 		dismantle(ep);
 		return rc;

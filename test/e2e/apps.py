@@ -243,6 +243,27 @@ class Commands(unittest.TestCase):
                     self.assertLessEqual(got["p50_us_" + phase], got["p99_us_" + phase])
                 self.assertGreater(got["bulk_percent_of_off"], 0)
 
+    def test_top(self):
+        name = f"shm:top-{os.getpid()}"
+        with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:
+            self.assertIn("ready", server.stdout.readline())
+            with subprocess.Popen([LEND, "bw", "--connect", name, "--size", "1M", "--seconds", "30"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
+                for _ in range(100):  # until it is there
+                    end = lend_json("top", name, "--once", "--interval", "50ms")["endpoints"][0]
+                    if end["sessions_up"] == 2 and end["rx_bytes_per_s"] > 0 and end["requests_per_s"] > 0:
+                        break
+                load.terminate()
+            self.assertEqual((end["address"], end["pid"], len(end["sessions"])), (name, server.pid, 2))
+            busy = max(end["sessions"], key=lambda s: s["rx_per_s"])
+            self.assertGreater(busy["rx_per_s"], 0)
+            for field in ("calls", "served", "queued"):
+                self.assertEqual(len(busy[field]), 8)
+            table = subprocess.run([LEND, "top", "--once", "--interval", "20ms"], capture_output=True, text=True)
+            self.assertIn(name, table.stdout)  # found by itself
+            server.terminate()
+        gone = subprocess.run([LEND, "top", name, "--once", "--interval", "20ms"], capture_output=True, text=True)
+        self.assertEqual((gone.returncode, gone.stderr.count("\n")), (1, 1), gone.stderr)
+
     def test_chain(self):
         size, hops = 200000, 3
         for carrier in set(CARRIERS) - {"dpdk-ring"}:
@@ -381,7 +402,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve"):
+        for command in ("lat", "rate", "bw", "priority", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):
