@@ -32,8 +32,13 @@ void lend_sum_follow(struct lend_store *s, uint32_t frame, uint32_t old, uint32_
 	    *lend_sum_at(s, old) ^ lend_crc32c_past(weight, lend_page_size(s) - to);
 }
 
+/* Most pages come from far: all of their lines are sent for at once. */
 bool lend_sum_fits(const struct lend_store *s, uint32_t frame)
 {
+	const uint8_t *page = lend_page(s, frame);
+
+	for (uint32_t i = 0; i < LEND_MEM_PAGE; i += 64)
+		__builtin_prefetch(page + i);
 	return *lend_sum_at(s, frame) == lend_crc32c(0, lend_page(s, frame), lend_page_size(s));
 }
 
