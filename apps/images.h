@@ -3,8 +3,9 @@
  *	client -> firewall -> load balancer -> 2 image servers -> 2 workers      and back the same
  *way
  *
- * A message is a head, then bytes: pixels on the way there, a JPEG on the way back; or a reference
- *to them on the memory node. Only the client and the workers ever look at the bytes. Layer: apps.
+ * A message is two arguments: a head, and pixels on the way there, a JPEG on the way back. What is
+ * long lies on the memory node meanwhile. Only the client and the workers ever look at the bytes.
+ * Layer: apps.
  */
 #ifndef LEND_APPS_IMAGES_H
 #define LEND_APPS_IMAGES_H
@@ -25,8 +26,7 @@ enum {
 };
 
 enum {
-	IMAGES_HEAD = 40,              /* bytes of a head */
-	IMAGES_REF = 64,               /* bytes of a reference */
+	IMAGES_HEAD = 32,              /* bytes of a head */
 	IMAGES_BYTES_MAX = 256 << 20,  /* of one image's pixels */
 	IMAGES_AUTO_INLINE = 32 << 10, /* --by auto: up to so many bytes go by value */
 	IMAGES_WINDOW_MAX = 64,        /* images in flight */
@@ -38,33 +38,16 @@ struct images_head {
 	uint32_t number; /* which image of the run */
 	uint32_t what;   /* enum images_what; of replies */
 	struct images_size size;
-	uint32_t inline_max; /* bytes above this travel by reference, both ways */
-	uint32_t by_ref;     /* 1: a reference follows, 0: the bytes */
-	uint64_t len;        /* of the bytes, wherever they are */
+	uint64_t inline_max; /* longer arguments travel by reference, both ways; heads never do */
 	uint64_t codec_ns;   /* what scaling and encoding took; of replies */
 };
 /* Little-endian, at any address, IMAGES_HEAD bytes. */
 void images_head_store(void *at, const struct images_head *head);
-/* Reads and checks the head of a message from the wire: false when it contradicts itself or the
- * message. */
-bool images_head_load(struct images_head *head, const struct lend_buf *message);
+/* Takes a message from the wire apart; false when it is none, or its head makes no sense. */
+bool images_message_load(const struct lend_buf *message, struct images_head *head,
+			 struct lend_arg *bytes);
 /* What an image server picks. */
 enum images_what images_pick(const struct images_head *head);
-
-/* A message of a head and the bytes that the caller owns until gone(arg), or of a head and a
- * reference. NULL: no buffer is free, and gone will not run. */
-struct lend_buf *images_message(struct lend_ep *ep, const struct images_head *head, void *bytes,
-				void (*gone)(void *), void *arg);
-struct lend_buf *images_message_ref(struct lend_ep *ep, const struct images_head *head,
-				    const struct lend_ref *ref);
-/* The reference in a message that images_head_load() accepted as by_ref. */
-void images_message_get_ref(const struct lend_buf *message, struct lend_ref *ref);
-/* The bytes after the head: in place when they lie in one piece, else copied into *copy, which the
- * caller frees. NULL: no memory. */
-const void *images_message_bytes(const struct lend_buf *message, uint64_t len, void **copy);
-
-/* What whoever owns nothing but its reference gives: held by nobody until claimed. */
-struct lend_terms images_terms(void);
 
 enum images_role { IMAGES_FIREWALL, IMAGES_BALANCER, IMAGES_SERVER, IMAGES_WORKER, IMAGES_ROLES };
 const char *images_role_name(enum images_role role);

@@ -1,8 +1,7 @@
 /* images_client - sends images through the tiers and checks what comes back.
  *
- * One image under way is a job. By value: call, reply. By reference: put, call, get, release; a job
- * whose call failed releases its argument instead, for nobody may have claimed it. Layer: apps.
- * Threads: the endpoint's. */
+ * One image under way is a job: a call with the pixels as an argument, and where the result comes
+ * by reference a get and a release. Layer: apps. Threads: the endpoint's. */
 #include "apps/images_client.h"
 
 #include <errno.h>
@@ -16,13 +15,14 @@ enum { TURN_NS = 100000000 }; /* a turn sleeps at most so long */
 
 struct job {
 	struct lend_call call;
-	struct lend_op put, get, release;
+	struct lend_op get, release;
 	struct images_client *client;
 	struct images_item *item; /* NULL: idle */
 	struct images_head head;  /* the request's, then the reply's */
-	struct lend_ref ref;      /* of the argument, then of the result */
-	struct iovec iov;         /* of the operation that reads or writes */
-	void *result;             /* fetched by reference */
+	uint8_t store[IMAGES_HEAD];
+	struct iovec request[2]; /* in store, and the pixels */
+	struct lend_arg reply;
+	struct iovec result; /* fetched by reference */
 	lend_ns began;
 };
 #define JOB_OF(pointer, member) ((struct job *)((char *)(pointer)-offsetof(struct job, member)))
@@ -47,7 +47,8 @@ bool images_by_parse(const char *text, enum images_by *by)
 
 void images_client_init(struct images_client *client, enum images_by by)
 {
-	static const uint32_t inline_max[IMAGES_BYS] = {UINT32_MAX, 0, IMAGES_AUTO_INLINE};
+	static const uint64_t inline_max[IMAGES_BYS] = {IMAGES_BYTES_MAX, IMAGES_HEAD,
+							IMAGES_AUTO_INLINE};
 
 	*client = (struct images_client){.inline_max = inline_max[by]};
 	lend_hist_init(&client->without_ns);
@@ -56,8 +57,8 @@ void images_client_init(struct images_client *client, enum images_by by)
 
 static void end(struct job *job)
 {
-	free(job->result);
-	job->result = NULL;
+	free(job->result.iov_base);
+	job->result.iov_base = NULL;
 	job->item = NULL;
 	job->client->busy--;
 }
@@ -82,7 +83,7 @@ static void on_released(struct lend_op *op)
 static void release(struct job *job)
 {
 	job->release = (struct lend_op){.done = on_released, .timeout = IMAGES_TIMEOUT};
-	if (lend_release(job->client->mem, &job->ref, 1, &job->release) < 0)
+	if (lend_release(job->client->mem, &job->reply.ref, 1, &job->release) < 0)
 		end(job);
 }
 
@@ -104,11 +105,11 @@ static void check(struct job *job, const void *result)
 		lend_hist_add(&client->without_ns, took - codec);
 		lend_hist_add(&client->with_ns, took + item->decode_ns);
 	}
-	if (job->head.what != item->what || job->head.len != item->want.len ||
+	if (job->head.what != item->what || job->reply.len != item->want.len ||
 	    memcmp(result, item->want.data, item->want.len))
 		item->differ++;
 	if (client->out && !item->results)
-		images_out_save(client->out, item, job->head.number, result, job->head.len);
+		images_out_save(client->out, item, job->head.number, result, job->reply.len);
 	item->results++;
 }
 
@@ -117,7 +118,7 @@ static void on_got(struct lend_op *op)
 	struct job *job = JOB_OF(op, get);
 
 	if (op->status == LEND_OK)
-		check(job, job->result);
+		check(job, job->result.iov_base);
 	else
 		note_failure(job, op->status);
 	release(job);
@@ -127,140 +128,55 @@ static void fetch(struct job *job)
 {
 	int rc = -ENOMEM;
 
-	job->result = malloc(job->head.len + 1);
-	job->iov = (struct iovec){job->result, job->head.len};
+	job->result = (struct iovec){malloc(job->reply.len + 1), job->reply.len};
 	job->get = (struct lend_op){.done = on_got, .timeout = IMAGES_TIMEOUT};
-	if (job->result)
-		rc = lend_get(job->client->mem, &job->ref, 0, &job->iov, 1, &job->get);
+	if (job->result.iov_base)
+		rc = lend_get(job->client->mem, &job->reply.ref, 0, &job->result, 1, &job->get);
 	if (rc == 0)
 		return;
 	note_failure(job, status_of(rc));
 	release(job);
 }
 
-/* Takes the reply apart; true: the job goes on. */
-static bool use_reply(struct job *job, const struct lend_buf *reply)
-{
-	const void *bytes;
-	void *copy;
-
-	if (!reply || !images_head_load(&job->head, reply)) {
-		note_failure(job, LEND_DATA_LOSS);
-		return false;
-	}
-	if (job->head.by_ref) {
-		images_message_get_ref(reply, &job->ref);
-		fetch(job);
-		return true;
-	}
-	bytes = images_message_bytes(reply, job->head.len, &copy);
-	if (bytes)
-		check(job, bytes);
-	else
-		note_failure(job, LEND_RESOURCE_EXHAUSTED);
-	free(copy);
-	return false;
-}
-
 static void on_reply(struct lend_call *call)
 {
 	struct job *job = JOB_OF(call, call);
-	bool lent = job->head.by_ref;
-	bool goes_on = false;
+	bool fine =
+	    call->status == LEND_OK && images_message_load(call->reply, &job->head, &job->reply);
 
-	if (call->request)
-		lend_buf_give(job->client->ep, call->request);
-	if (call->status == LEND_OK) {
-		goes_on = use_reply(job, call->reply);
-		lent = false;
-	} else {
-		note_failure(job, call->status);
-	}
+	if (!fine)
+		note_failure(job, call->status == LEND_OK ? LEND_DATA_LOSS : call->status);
+	else if (job->reply.bytes)
+		check(job, job->reply.bytes);
+	else
+		fetch(job);
 	if (call->reply)
 		lend_buf_give(job->client->ep, call->reply);
-	if (lent)
-		release(job);
-	else if (!goes_on)
+	if (!fine || job->reply.bytes)
 		end(job);
-}
-
-static void on_pixels_gone(void *arg)
-{
-	((struct images_item *)arg)->lent--;
-}
-
-/* Starts the call; what it carries stands in the head already. */
-static void call(struct job *job)
-{
-	struct images_client *client = job->client;
-	int rc = -EAGAIN;
-
-	job->call = (struct lend_call){
-	    .method = IMAGES_PROCESS, .done = on_reply, .timeout = IMAGES_TIMEOUT};
-	job->call.request =
-	    job->head.by_ref
-		? images_message_ref(client->ep, &job->head, &job->ref)
-		: images_message(client->ep, &job->head, job->item->rgb, on_pixels_gone, job->item);
-	if (job->call.request) {
-		job->item->lent += !job->head.by_ref;
-		rc = lend_call_start(client->ep, client->service, &job->call);
-	}
-	if (rc == 0)
-		return;
-	if (job->call.request)
-		lend_buf_give(client->ep, job->call.request);
-	note_failure(job, status_of(rc));
-	if (job->head.by_ref)
-		release(job);
-	else
-		end(job);
-}
-
-static void on_put(struct lend_op *op)
-{
-	struct job *job = JOB_OF(op, put);
-
-	if (op->status != LEND_OK) {
-		note_failure(job, op->status);
-		end(job);
-		return;
-	}
-	job->ref = op->ref;
-	call(job);
-}
-
-static void put(struct job *job)
-{
-	struct lend_terms terms = images_terms();
-	int rc;
-
-	job->iov = (struct iovec){job->item->rgb, job->head.len};
-	job->put = (struct lend_op){.done = on_put, .timeout = IMAGES_TIMEOUT};
-	rc = lend_put(job->client->mem, &job->iov, 1, &terms, &job->put);
-	if (rc == 0)
-		return;
-	note_failure(job, status_of(rc));
-	end(job);
 }
 
 static void begin(struct job *job, struct images_client *client, struct images_item *item,
 		  uint32_t number)
 {
+	int rc;
+
 	job->client = client;
 	job->item = item;
 	job->head = (struct images_head){
-	    .number = number,
-	    .size = item->size,
-	    .inline_max = client->inline_max,
-	    .len = images_size_bytes(item->size),
-	};
-	job->head.by_ref = job->head.len > client->inline_max;
+	    .number = number, .size = item->size, .inline_max = client->inline_max};
+	images_head_store(job->store, &job->head);
+	job->request[0] = (struct iovec){job->store, IMAGES_HEAD};
+	job->request[1] = (struct iovec){item->rgb, images_size_bytes(item->size)};
+	job->call = (struct lend_call){
+	    .method = IMAGES_PROCESS, .done = on_reply, .timeout = IMAGES_TIMEOUT};
 	job->began = app_now();
 	client->busy++;
-	if (job->head.by_ref)
-		put(job);
-	else
-		call(job);
+	rc = lend_call_start_args(client->mem, client->service, &job->call, job->request, 2);
+	if (rc == 0)
+		return;
+	note_failure(job, status_of(rc));
+	end(job);
 }
 
 static struct job *idle_job(struct job *jobs, unsigned window)
@@ -271,21 +187,6 @@ static struct job *idle_job(struct job *jobs, unsigned window)
 	return NULL;
 }
 
-/* Pixels that a carrier still reads must stay: a call can end, by a timeout say, before that. */
-static void wait_lent(struct images_client *client, const struct images_item *items, unsigned n)
-{
-	lend_ns until = app_now() + IMAGES_TIMEOUT;
-
-	for (unsigned i = 0; i < n; i++)
-		while (items[i].lent) {
-			if (lend_turn(client->ep, lend_now(client->ep) + TURN_NS) < 0)
-				app_die("%s", lend_why());
-			if (app_now() > until)
-				app_die("%s: a peer does not let go of its pixels; is it stopped?",
-					items[i].path);
-		}
-}
-
 lend_ns images_client_pass(struct images_client *client, struct images_item *items, unsigned first,
 			   unsigned end, unsigned window)
 {
@@ -293,6 +194,7 @@ lend_ns images_client_pass(struct images_client *client, struct images_item *ite
 	lend_ns began = app_now();
 	unsigned next = first;
 
+	lend_args_threshold_set(client->mem, client->inline_max);
 	while (client->busy || (next < end && !client->failed)) {
 		struct job *job = idle_job(jobs, window);
 
@@ -305,7 +207,5 @@ lend_ns images_client_pass(struct images_client *client, struct images_item *ite
 		if (lend_turn(client->ep, lend_now(client->ep) + TURN_NS) < 0)
 			app_die("%s", lend_why());
 	}
-	began = app_now() - began;
-	wait_lent(client, items + first, end - first);
-	return began;
+	return app_now() - began;
 }

@@ -15,8 +15,8 @@ struct images_client {
 	struct lend_ep *ep;
 	lend_session service; /* the firewall */
 	struct lend_mem *mem;
-	uint32_t inline_max;
-	const char *out; /* where results go, or NULL */
+	uint64_t inline_max; /* of arguments; longer ones go by reference */
+	const char *out;     /* where results go, or NULL */
 
 	uint64_t ended, failed;
 	enum lend_status status;     /* of the first that failed */

@@ -13,7 +13,6 @@ struct images_item {
 	struct images_jpeg want;     /* the operation done here; owned */
 	enum images_what what;       /* which operation that was */
 	lend_ns decode_ns, local_ns; /* what decoding and that operation took */
-	unsigned lent;               /* carriers still read rgb */
 	/* Results. */
 	unsigned results, differ; /* came back; differ from want */
 };

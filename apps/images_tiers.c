@@ -37,7 +37,7 @@ bool images_role_parse(const char *text, enum images_role *role)
 
 void images_config(struct lend_config *config)
 {
-	config->message_max = IMAGES_BYTES_MAX + IMAGES_HEAD;
+	config->message_max = IMAGES_BYTES_MAX + 2 * IMAGES_HEAD;
 	config->receive_budget = UINT64_C(4) * IMAGES_BYTES_MAX;
 	config->timeout = IMAGES_TIMEOUT;
 }
@@ -60,9 +60,9 @@ static void on_reply(struct lend_call *call)
 
 /* The firewall lets through what is well formed: the size that the head claims is the size of the
  * bytes. */
-static bool is_allowed(const struct images_head *head)
+static bool is_allowed(const struct images_head *head, const struct lend_arg *pixels)
 {
-	return images_size_bytes(head->size) == head->len && head->len;
+	return images_size_bytes(head->size) == pixels->len && pixels->len;
 }
 
 /* What the tier does to a request: which method of the next tier it becomes. */
@@ -70,14 +70,15 @@ static enum lend_status decide(const struct images_tier *tier, const struct lend
 			       uint32_t *method)
 {
 	struct images_head head;
+	struct lend_arg pixels;
 
 	*method = IMAGES_PROCESS;
 	if (tier->role == IMAGES_BALANCER)
 		return LEND_OK;
-	if (!images_head_load(&head, bytes))
+	if (!images_message_load(bytes, &head, &pixels))
 		return LEND_INVALID_ARGUMENT;
 	if (tier->role == IMAGES_FIREWALL)
-		return is_allowed(&head) ? LEND_OK : LEND_PERMISSION_DENIED;
+		return is_allowed(&head, &pixels) ? LEND_OK : LEND_PERMISSION_DENIED;
 	*method = IMAGES_WORK + images_pick(&head);
 	return LEND_OK;
 }

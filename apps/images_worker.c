@@ -1,195 +1,93 @@
 /* images_worker - the tier that looks at the pixels: fetches, scales and encodes, answers.
  *
- * By value the pixels came with the request and stay where they were received. By reference:
- *
- *	adopt and get, at once      a claim, so that a worker's death frees the pages; and the
- *pixels release                     as soon as the pixels are here put, TRANSFER               the
- *result, when it is longer than inline_max reply                       when the put and the release
- *have ended
+ * Pixels in the message stay where they were received; others are fetched, and are there as long as
+ * the client's call is under way. The result is an argument of the reply, which goes by reference
+ * when it is longer than the client would have it.
  *
  * Codec work runs in the turn: this tier does nothing else, and its peers allow more silence than
- *an image takes. Layer: apps. Threads: the endpoint's. Lend_mem and codec belong to the tier. */
-#include <errno.h>
+ * an image takes. Layer: apps. Threads: the endpoint's. Lend_mem and codec belong to the tier. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "apps/common/load.h"
 #include "apps/images.h"
 
-/* One image. Ends in finish(), whatever fails. */
+/* One image. Ends in answer(), whatever fails. */
 struct work {
-	struct lend_op adopt, get, release, put;
+	struct lend_op get;
 	struct images_tier *tier;
 	enum images_what what;
 	lend_request from;
 	struct images_head head; /* the request's, then the reply's */
-	struct lend_ref ref;     /* of the pixels */
-	void *pixels;            /* fetched, or copied into one piece; else NULL */
-	struct iovec iov;        /* of the operation that reads or writes */
+	struct iovec pixels;     /* fetched; else empty */
 	struct images_jpeg result;
-	unsigned pending;        /* operations under way */
-	enum lend_status status; /* the first that was not OK */
+	uint8_t store[IMAGES_HEAD];
+	struct iovec reply[2]; /* in store, and the result */
 };
+#define WORK_OF(pointer, member)                                                                   \
+	((struct work *)((char *)(uintptr_t)(pointer)-offsetof(struct work, member)))
 
-static void fail(struct work *work, enum lend_status status)
+static void on_gone(const struct iovec *reply)
 {
-	if (work->status == LEND_OK)
-		work->status = status;
-}
+	struct work *work = WORK_OF(reply, reply);
 
-/* Counts an operation that was started or could not be. */
-static void started(struct work *work, int rc)
-{
-	if (rc == 0)
-		work->pending++;
-	else
-		fail(work, rc == -EAGAIN ? LEND_RESOURCE_EXHAUSTED : LEND_UNAVAILABLE);
-}
-
-/* Counts one that ended; true: it was the last. */
-static bool ended(struct work *work, const struct lend_op *op)
-{
-	if (op->status != LEND_OK)
-		fail(work, op->status);
-	return --work->pending == 0;
-}
-
-static void finish(struct work *work)
-{
-	struct lend_ep *ep = work->tier->ep;
-	struct lend_buf *reply = NULL;
-
-	if (work->status == LEND_OK) {
-		reply = work->head.by_ref ? images_message_ref(ep, &work->head, &work->put.ref)
-					  : images_message(ep, &work->head, work->result.data,
-							   images_jpeg_free, work->result.data);
-		if (!reply)
-			fail(work, LEND_RESOURCE_EXHAUSTED);
-	}
-	if (!reply || work->head.by_ref)
-		images_jpeg_free(work->result.data);
-	lend_reply(ep, work->from, work->status, reply);
-	free(work->pixels);
+	images_jpeg_free(work->result.data);
+	free(work->pixels.iov_base);
 	free(work);
 }
 
-static struct work *work_of(struct lend_op *op, size_t offset)
+static void answer(struct work *work, enum lend_status status)
 {
-	return (struct work *)((char *)op - offset);
-}
+	struct images_tier *tier = work->tier;
 
-static void on_released(struct lend_op *op)
-{
-	struct work *work = work_of(op, offsetof(struct work, release));
-
-	if (--work->pending ==
-	    0) /* how it went is not the caller's concern: the lease sees to the rest */
-		finish(work);
-}
-
-static void on_put(struct lend_op *op)
-{
-	struct work *work = work_of(op, offsetof(struct work, put));
-
-	if (ended(work, op))
-		finish(work);
+	images_head_store(work->store, &work->head);
+	work->reply[0] = (struct iovec){work->store, IMAGES_HEAD};
+	work->reply[1] = (struct iovec){work->result.data, work->result.len};
+	lend_args_threshold_set(tier->mem, work->head.inline_max);
+	if (status == LEND_OK &&
+	    lend_reply_args(tier->mem, work->from, LEND_OK, work->reply, 2, on_gone) == 0)
+		return;
+	lend_reply(tier->ep, work->from, status == LEND_OK ? LEND_RESOURCE_EXHAUSTED : status,
+		   NULL);
+	on_gone(work->reply);
 }
 
 /* The image itself: pixels to a JPEG, and the reply's head. */
 static void run_codec(struct work *work, const void *pixels)
 {
 	lend_ns began = app_now();
+	int rc = images_codec_apply(work->tier->codec, work->what, pixels, work->head.size,
+				    &work->result);
 
-	if (images_codec_apply(work->tier->codec, work->what, pixels, work->head.size,
-			       &work->result) < 0) {
-		fail(work, LEND_INTERNAL);
-		return;
-	}
 	work->head.codec_ns = app_now() - began;
 	work->head.what = work->what;
-	work->head.len = work->result.len;
-	work->head.by_ref = work->result.len > work->head.inline_max;
-}
-
-/* The result goes to the memory node if it is to go by reference. */
-static void put_result(struct work *work)
-{
-	struct lend_terms terms = images_terms();
-
-	if (work->status != LEND_OK || !work->head.by_ref)
-		return;
-	work->iov = (struct iovec){work->result.data, work->result.len};
-	work->put.done = on_put;
-	work->put.parent = work->from;
-	started(work, lend_put(work->tier->mem, &work->iov, 1, &terms, &work->put));
-}
-
-/* Both the claim and the pixels are here, or one of them failed: the share is given up either way.
- */
-static void on_fetched(struct work *work)
-{
-	work->release.done = on_released;
-	work->release.timeout = IMAGES_TIMEOUT;
-	started(work, lend_release(work->tier->mem, &work->ref, 1, &work->release));
-	if (work->status == LEND_OK)
-		run_codec(work, work->pixels);
-	put_result(work);
-	if (!work->pending)
-		finish(work);
-}
-
-static void on_adopted(struct lend_op *op)
-{
-	struct work *work = work_of(op, offsetof(struct work, adopt));
-
-	if (ended(work, op))
-		on_fetched(work);
+	answer(work, rc < 0 ? LEND_INTERNAL : LEND_OK);
 }
 
 static void on_got(struct lend_op *op)
 {
-	struct work *work = work_of(op, offsetof(struct work, get));
+	struct work *work = WORK_OF(op, get);
 
-	if (ended(work, op))
-		on_fetched(work);
-}
-
-static void fetch(struct work *work, const struct lend_buf *bytes)
-{
-	images_message_get_ref(bytes, &work->ref);
-	work->pixels = malloc(work->head.len);
-	work->iov = (struct iovec){work->pixels, work->head.len};
-	if (!work->pixels) {
-		fail(work, LEND_RESOURCE_EXHAUSTED);
-		finish(work);
-		return;
-	}
-	work->adopt = (struct lend_op){.done = on_adopted, .parent = work->from};
-	work->get = (struct lend_op){.done = on_got, .parent = work->from};
-	started(work, lend_adopt(work->tier->mem, &work->ref, &work->adopt));
-	started(work, lend_get(work->tier->mem, &work->ref, 0, &work->iov, 1, &work->get));
-	if (!work->pending)
-		finish(work);
-}
-
-/* The bytes stay where they were received; they are lent until the handler returns. */
-static void use(struct work *work, const struct lend_buf *bytes)
-{
-	const void *pixels = images_message_bytes(bytes, work->head.len, &work->pixels);
-
-	if (pixels)
-		run_codec(work, pixels);
+	if (op->status == LEND_OK)
+		run_codec(work, work->pixels.iov_base);
 	else
-		fail(work, LEND_RESOURCE_EXHAUSTED);
-	put_result(work);
-	if (!work->pending)
-		finish(work);
+		answer(work, op->status);
+}
+
+static void fetch(struct work *work, const struct lend_arg *pixels)
+{
+	work->pixels = (struct iovec){malloc(pixels->len), pixels->len};
+	work->get = (struct lend_op){.done = on_got, .parent = work->from};
+	if (!work->pixels.iov_base)
+		answer(work, LEND_RESOURCE_EXHAUSTED);
+	else if (lend_get(work->tier->mem, &pixels->ref, 0, &work->pixels, 1, &work->get) < 0)
+		answer(work, LEND_UNAVAILABLE);
 }
 
 static void on_work(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	const struct images_service *service = arg;
 	struct work *work = calloc(1, sizeof(*work));
+	struct lend_arg pixels;
 
 	if (!work) {
 		lend_reply(service->tier->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
@@ -198,15 +96,13 @@ static void on_work(lend_request request, const struct lend_buf *bytes, void *ar
 	work->tier = service->tier;
 	work->what = service->what;
 	work->from = request;
-	if (!images_head_load(&work->head, bytes) ||
-	    images_size_bytes(work->head.size) != work->head.len || !work->head.len) {
-		fail(work, LEND_INVALID_ARGUMENT);
-		finish(work);
-	} else if (work->head.by_ref) {
-		fetch(work, bytes);
-	} else {
-		use(work, bytes);
-	}
+	if (!images_message_load(bytes, &work->head, &pixels) || !pixels.len ||
+	    images_size_bytes(work->head.size) != pixels.len)
+		answer(work, LEND_INVALID_ARGUMENT);
+	else if (pixels.bytes)
+		run_codec(work, pixels.bytes);
+	else
+		fetch(work, &pixels);
 }
 
 int images_worker_open(struct images_tier *tier, const char *node)
