@@ -4,6 +4,7 @@
 
 #include "mn/store/frame.h"
 #include "mn/store/undo.h"
+#include "util/bits.h"
 #include "util/check.h"
 
 /* Level 0 is a frame; a node of level n spans 64^n pages. */
@@ -95,15 +96,30 @@ static void drop(struct lend_store *s, uint32_t id, uint32_t level)
 		bury(s, id, level);
 }
 
+/* Children that are let go at once: of frames as many as 64 of 4 KiB have bytes to be zeroed. */
+static uint32_t share_of(const struct lend_store *s, uint32_t level)
+{
+	return level > 1 ? LEND_FAN : lend_max_u32(1, LEND_FAN * LEND_MEM_PAGE / lend_page_size(s));
+}
+
 static void reap(struct lend_store *s)
 {
-	uint32_t id = s->dying, word = *lend_node_refs(s, id);
+	uint32_t id = s->dying, word = *lend_node_refs(s, id), level = word & LEND_LEVEL_MASK;
+	uint32_t n = share_of(s, level), i;
 
 	s->dying = word >> LEND_LEVEL_BITS;
 	/* From the end, so that the frames come off the free list in ascending order again. */
-	for (uint32_t i = LEND_FAN; i-- > 0;)
-		drop(s, lend_node_at(s, id)->child[i], (word & LEND_LEVEL_MASK) - 1);
-	give_node(s, id);
+	for (i = LEND_FAN; i > 0 && n > 0; i--) {
+		uint32_t *child = &lend_node_at(s, id)->child[i - 1];
+
+		n -= *child != 0;
+		drop(s, *child, level - 1);
+		*child = 0;
+	}
+	if (i > 0) /* of large pages: it stays first, as frames put nothing before it */
+		s->dying = id;
+	else
+		give_node(s, id);
 }
 
 void lend_tree_reap(struct lend_store *s)

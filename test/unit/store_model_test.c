@@ -238,7 +238,7 @@ static void do_forgotten_put(int w)
 	struct lend_memop op = {
 	    .kind = LEND_MEMOP_PUT, .len = 1 + below(9000), .terms = terms(true)};
 	uint8_t reply[64], forgot;
-	bool fits = (op.len + 4095) / 4096 <= FRAMES - pages_used();
+	bool fits = (op.len + page_size - 1) / page_size <= FRAMES - pages_used();
 	bool before = below(2);
 
 	fill(op.len);
@@ -352,7 +352,8 @@ static void story(void)
 	newest_page = 0;
 	memset(obj, 0, OBJECTS * sizeof(*obj));
 	memset(who, 0, sizeof(who));
-	k = kit_open(FRAMES, (uint32_t)seed);
+	page_size = seed % 4 ? LEND_MEM_PAGE : LEND_MEM_PAGE << (1 + seed / 4 % 5);
+	k = kit_open_paged(FRAMES, page_size, (uint32_t)seed);
 	hello();
 	for (int i = 0; i < STEPS; i++) {
 		step();

@@ -27,11 +27,11 @@ struct who {
 	uint64_t id, low; /* of the newest operation */
 };
 
-KIT struct kit *kit_open(uint32_t pages, uint32_t epoch)
+KIT struct kit *kit_open_paged(uint32_t pages, uint32_t page, uint32_t epoch)
 {
 	struct kit *k = calloc(1, sizeof(*k));
 
-	lend_store_config_default(&k->config, (uint64_t)pages * LEND_MEM_PAGE, LEND_MEM_PAGE);
+	lend_store_config_default(&k->config, (uint64_t)pages * page, page);
 	k->config.objects = 2000;
 	k->config.holds = 4000;
 	k->config.grants = 2000;
@@ -47,12 +47,17 @@ KIT struct kit *kit_open(uint32_t pages, uint32_t epoch)
 	memset(k->config.key, (int)epoch, sizeof(k->config.key));
 	k->size = lend_store_size(&k->config);
 	k->store = aligned_alloc(64, (k->size + 63) & ~(size_t)63);
-	k->pages = aligned_alloc(LEND_MEM_PAGE, lend_store_pages_size(&k->config));
+	k->pages = aligned_alloc(page, lend_store_pages_size(&k->config));
 	memset(k->pages, 0, lend_store_pages_size(&k->config));
 	k->now = 1000;
 	lend_store_init(k->store, &k->config, k->pages, k->now);
 	k->scratch = malloc(lend_store_audit_size(k->store));
 	return k;
+}
+
+KIT struct kit *kit_open(uint32_t pages, uint32_t epoch)
+{
+	return kit_open_paged(pages, LEND_MEM_PAGE, epoch);
 }
 
 KIT void kit_audit(struct kit *k)

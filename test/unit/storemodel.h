@@ -39,6 +39,7 @@ KIT struct who who[WHO];
 KIT struct lend_rng rng;
 KIT uint64_t seed;
 KIT uint32_t newest_page;
+KIT uint32_t page_size = LEND_MEM_PAGE; /* one seed in four has larger ones */
 KIT uint8_t buf[BYTES], got[BYTES];
 
 #define AT "seed %llu", (unsigned long long)seed
@@ -165,8 +166,8 @@ KIT void apply(struct mobject *o, int w, struct lend_memterms t)
 /* Writing makes zero and shared pages new ones; false: they do not fit, nothing was changed. */
 KIT bool touch(struct mobject *o, uint64_t offset, uint64_t len)
 {
-	uint64_t first = (o->base + offset) / LEND_MEM_PAGE;
-	uint64_t end = len ? (o->base + offset + len - 1) / LEND_MEM_PAGE + 1 : first;
+	uint64_t first = (o->base + offset) / page_size;
+	uint64_t end = len ? (o->base + offset + len - 1) / page_size + 1 : first;
 	uint32_t need = 0;
 
 	for (uint64_t p = first; p < end; p++)
@@ -184,11 +185,11 @@ KIT void share(struct mobject *o, const struct mobject *from, uint64_t offset, u
 {
 	uint64_t start = from->base + offset;
 
-	o->base = start % LEND_MEM_PAGE;
+	o->base = start % page_size;
 	o->len = len;
 	memcpy(o->bytes, from->bytes + offset, len);
-	for (uint64_t p = 0; len && p * LEND_MEM_PAGE < o->base + len; p++)
-		o->page[p] = from->page[start / LEND_MEM_PAGE + p];
+	for (uint64_t p = 0; len && p * page_size < o->base + len; p++)
+		o->page[p] = from->page[start / page_size + p];
 }
 
 #endif
