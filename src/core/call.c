@@ -7,6 +7,7 @@
 #include "core/sched.h"
 #include "core/sess.h"
 #include "core/tx.h"
+#include "core/want.h"
 
 struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s, uint32_t wire,
 				    bool server)
@@ -96,12 +97,12 @@ static uint32_t take_slot(struct lend_core *c, struct lend_sess *s)
 
 /* The reply's first credit: named memory at once, up to a window; else what the pool takes. The
  * reply may be long in coming, so half of the budget, or a datagram of it, stays for what is under
- * way. */
+ * way; of the longest there are, for it may be what another session waits for. */
 static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
-			 uint32_t reply, uint32_t payload)
+			 uint32_t reply)
 {
 	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more;
-	uint64_t kept = lend_max_u64(c->cfg.receive_budget / 2, payload);
+	uint64_t kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
 	uint64_t offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
 
 	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, c->cfg.unscheduled));
@@ -160,7 +161,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->tag = call->tag;
 	k->tx.buf = call->request;
 	k->tx.len = (uint32_t)len;
-	expect_reply(c, k, bufs, call->reply, s->payload);
+	expect_reply(c, k, bufs, call->reply);
 	lend_sess_arm(c, s, k->deadline);
 	if (s->state == LEND_SESS_UP)
 		lend_call_launch(c, k);
@@ -283,6 +284,7 @@ static void ask(struct lend_core *c, struct lend_call_rec *k)
 
 	if (s->lossless || k->whole || k->tx.total > 1) {
 		LEND_COUNT(c, probes);
+		lend_want_look(c, k);
 		lend_ctl_sess(c, s, LEND_PKT_PROBE, k->wire, 0);
 		return;
 	}

@@ -7,8 +7,10 @@
 #include "core/loss.h"
 #include "core/pace.h"
 #include "core/rx.h"
+#include "core/sched.h"
 #include "core/serve.h"
 #include "core/sess.h"
+#include "core/want.h"
 #include "util/siphash.h"
 
 enum { LINE = 64, SUPPLY_MAX = 32, HALF_MAX = 1024 };
@@ -20,7 +22,7 @@ static bool valid(const struct lend_core_config *f)
 	       f->reassemblies >= 1 && f->reassemblies <= 1u << 20 && f->message_max >= 1 &&
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
-	       f->congestion < LEND_CC_KINDS;
+	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO;
 }
 
 static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
@@ -109,8 +111,12 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	fill_none(c, c->at_heap_at, config->sessions);
 	fill_none(c, c->at_by_hello, c->buckets);
 	fill_none(c, c->at_by_peer, c->buckets);
-	lend_list_init(&c->ready);
+	lend_sched_init(c);
 	lend_list_init(&c->starved);
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		lend_list_init(&c->hungry[0].of[i]);
+		lend_list_init(&c->hungry[1].of[i]);
+	}
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	lend_pace_init(c, now);
@@ -138,20 +144,15 @@ void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_pat
 	c->cfg.path[carrier] = *path;
 }
 
-/* Memory or budget came back: tell those who were turned away. */
+/* Budget came back: tell those who wait for it. */
 static void feed_starved(struct lend_core *c)
 {
 	for (uint32_t turns = c->starved.n; turns > 0; turns--) {
 		struct lend_call_rec *k = lend_call_at(c, c->starved.head);
-		bool memory = lend_rx_has_room(c, &k->rx), more;
 
 		lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
-		/* It may want both; without budget it is on the list again. */
-		more = lend_rx_grant(c, k);
-		if (more || (k->rx.dropped && memory))
+		if (lend_rx_grant(c, k)) /* else it is on the list again */
 			lend_ctl_ack(c, k);
-		else if (k->rx.dropped && !k->rx.starved.in)
-			lend_list_push(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 	}
 }
 
@@ -161,6 +162,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 
 	c->now = lend_max_u64(c->now, now);
 	c->fed = 0;
+	lend_want_feed(c);
 	if (c->starved.n)
 		feed_starved(c);
 	lend_pace_fire(c);

@@ -65,6 +65,10 @@ enum { LEND_CARRIERS_MAX = 4 };
 #define LEND_PEER_CARRIER(peer)   ((peer) >> 28)
 #define LEND_PEER_INDEX(peer)     ((peer)&0x0fffffffu)
 
+/* Within a class: the message with least left first; the earliest deadline first; without classes,
+ * as they came. */
+enum lend_order { LEND_ORDER_SHORTEST, LEND_ORDER_DEADLINE, LEND_ORDER_FIFO };
+
 struct lend_core_config {
 	uint32_t sessions;     /* 1 .. 2^20 */
 	uint32_t calls;        /* in flight per session and direction, 1 .. 1024 */
@@ -80,6 +84,7 @@ struct lend_core_config {
 	lend_ns probe, dead;         /* silence before a probe, before the end */
 	uint8_t seed[32];            /* the only source of randomness */
 	uint8_t congestion;          /* enum lend_cc, see cc.h */
+	uint8_t order;               /* enum lend_order */
 };
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */

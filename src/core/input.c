@@ -6,6 +6,7 @@
 #include "core/loss.h"
 #include "core/serve.h"
 #include "core/sess.h"
+#include "core/want.h"
 
 /* Never longer than what came: it must not make us an amplifier. */
 static void reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)
@@ -25,8 +26,12 @@ static void reset(struct lend_core *c, const struct lend_in *in, const struct le
 static void answer_probe(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
+	struct lend_call_rec *k;
 
 	lend_serve_on_ack(c, s, v);
+	lend_serve_state(c, s, v->head.call, &k);
+	if (k)
+		lend_want_look(c, k);
 	e.kind = LEND_PKT_ACK;
 	e.call = v->head.call;
 	e.flags = LEND_PKT_SERVED;

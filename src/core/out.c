@@ -9,6 +9,7 @@
 #include "core/serve.h"
 #include "core/sess.h"
 #include "core/tx.h"
+#include "core/want.h"
 #include "util/class.h"
 #include "util/crc32c.h"
 
@@ -92,11 +93,12 @@ static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *
 	if (head->offset == LEND_PKT_WHOLE)
 		return;
 	ack->low = lend_rx_low(c, k);
-	/* Only once there is memory again is it worth sending what was dropped. */
-	if (k->rx.dropped && lend_rx_has_room(c, &k->rx))
+	if (k->rx.want == LEND_WANT_MEMORY)
+		head->length |= LEND_PKT_WAIT;
+	if (k->rx.want == LEND_WANT_WORD) {
 		head->length |= LEND_PKT_DROPPED;
-	if (head->length & LEND_PKT_DROPPED)
-		k->rx.dropped = 0;
+		k->rx.want = LEND_WANT_NOTHING;
+	}
 }
 
 static void make_ack(struct lend_core *c, struct lend_sess *s, struct making *m,
@@ -298,14 +300,20 @@ static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct l
 static uint32_t send_ready(struct lend_core *c, struct lend_bufs *bufs, struct lend_out *out,
 			   uint32_t n, uint32_t cap)
 {
-	for (uint32_t turns = c->ready.n; turns > 0 && n < cap; turns--) {
-		struct lend_call_rec *k = lend_call_at(c, c->ready.head);
+	struct lend_call_rec *k;
+	uint32_t lane, made;
 
-		lend_sched_remove(c, k);
-		if (lend_sess_at(c, k->sess)->blocked > c->now)
-			lend_sched_ready(c, k);
-		else
-			n += send_call(c, k, bufs, out, n, cap);
+	while (n < cap && (k = lend_sched_next(c, &lane))) {
+		struct lend_sess *s = lend_sess_at(c, k->sess);
+
+		if (s->blocked > c->now) {
+			lend_sched_hold(c, k);
+			lend_sess_arm(c, s, s->blocked);
+			continue;
+		}
+		made = send_call(c, k, bufs, out, n, cap);
+		lend_sched_sent(c, lane, made);
+		n += made;
 	}
 	return n;
 }
@@ -395,8 +403,7 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
 		at = lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked);
 	}
-	for (uint32_t i = c->ready.head; i != LEND_NONE && at > c->now;
-	     i = lend_call_at(c, i)->tx.ready.next)
-		at = lend_min_u64(at, lend_sess_at(c, lend_call_at(c, i)->sess)->blocked);
-	return lend_aside(c)->ev_n || (c->fed && c->starved.n) ? c->now : at;
+	if (c->ready.n || lend_aside(c)->ev_n)
+		return c->now;
+	return c->fed && (c->starved.n || lend_want_waiting(c)) ? c->now : at;
 }

@@ -154,6 +154,10 @@ static void partial(struct lend_core *c, struct lend_call_rec *k, const struct l
 	if (v->head.length & LEND_PKT_DROPPED ||
 	    (v->head.length & LEND_PKT_PROBED && (s->lossless || low < k->tx.low)))
 		lend_tx_restart(c, &k->tx, low);
+	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, low);
+	/* What it was charged must not hold up those for whom there is memory. */
+	if (k->hold)
+		lend_call_refund(c, k);
 	if (k->tx.granted > k->tx.charged && k->tx.len > s->unscheduled)
 		lend_call_refund(c, k);
 }
@@ -173,6 +177,7 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 	}
 	if (k->whole)
 		return; /* an older word */
+	k->hold = 0;
 	if (v->head.offset == LEND_PKT_PARTIAL)
 		partial(c, k, v);
 	else if (v->head.length & LEND_PKT_PROBED)

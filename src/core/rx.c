@@ -2,6 +2,7 @@
 
 #include "core/event.h"
 #include "core/loss.h"
+#include "core/want.h"
 
 void lend_rx_begin(struct lend_rx *r, uint32_t granted)
 {
@@ -72,82 +73,27 @@ static void starve(struct lend_core *c, struct lend_call_rec *k)
 		lend_list_push(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 }
 
-static bool drop_for_memory(struct lend_core *c, struct lend_call_rec *k)
+void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 {
-	k->rx.dropped = 1;
-	starve(c, k);
-	LEND_COUNT(c, rx_memory);
-	return false;
-}
+	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
 
-/* Forgets a request of which nothing came for two timeouts; its sender is told once there is memory
- * again. Never a reply: its sender lets go of it when all numbers were seen, forgotten ones too. */
-static void evict(struct lend_core *c, struct lend_call_rec *k)
-{
-	uint32_t granted = k->rx.granted;
-
-	LEND_COUNT(c, evicted);
-	lend_rx_drop(c, k);
-	lend_rx_begin(&k->rx, granted);
-	k->rx.dropped = 1;
-	starve(c, k);
-}
-
-/* Looks at one partial message per want of memory: the one that was not looked at for longest. */
-static void make_room(struct lend_core *c)
-{
-	uint32_t i = lend_list_pop(&c->partials, lend_links_partial(c));
-	struct lend_call_rec *k;
-
-	if (i == LEND_NONE)
-		return;
-	k = lend_call_at(c, i);
-	lend_list_push(&c->partials, lend_links_partial(c), i);
-	if (k->server && !k->rx.attached && !k->rx.needed &&
-	    c->now - k->rx.last > 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0))
-		evict(c, k);
-}
-
-static bool start(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
-{
-	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint32_t i;
-
-	if (c->free_frags.free == 0)
-		make_room(c);
-	i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
-	if (i == LEND_NONE)
-		return drop_for_memory(c, k);
+	LEND_CHECK(i != LEND_NONE && (k->rx.buf || c->supply_n > 0));
 	k->rx.frags = i;
 	k->rx.last = c->now;
+	k->rx.len = len;
 	lend_list_push(&c->partials, lend_links_partial(c), lend_call_index(c, k));
-	k->rx.len = v->head.length;
-	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(s, v->head.length));
-	return true;
-}
-
-static bool has_memory(struct lend_core *c, struct lend_call_rec *k)
-{
-	uint32_t *supply = LEND_AT(c, at_supply, uint32_t);
-
-	if (k->rx.buf)
-		return true;
-	if (c->supply_n == 0)
-		make_room(c);
-	if (c->supply_n == 0 || k->rx.frags == LEND_NONE) /* it may have been the idle one itself */
-		return drop_for_memory(c, k);
-	put_in(&k->rx, supply[--c->supply_n], true);
-	return true;
+	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(lend_sess_at(c, k->sess), len));
+	if (!k->rx.buf)
+		put_in(&k->rx, LEND_AT(c, at_supply, uint32_t)[--c->supply_n], true);
 }
 
 static bool sane(struct lend_core *c, const struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint32_t frag = v->head.offset / s->payload;
+	uint32_t frag = v->head.offset / s->payload, len = v->head.length;
 
-	if (v->head.length != k->rx.len || v->head.offset % s->payload != 0 ||
-	    frag >= lend_frag_count(s, k->rx.len) ||
-	    v->payload_len != lend_frag_len(s, k->rx.len, frag)) {
+	if ((k->rx.frags != LEND_NONE && len != k->rx.len) || v->head.offset % s->payload != 0 ||
+	    frag >= lend_frag_count(s, len) || v->payload_len != lend_frag_len(s, len, frag)) {
 		LEND_COUNT(c, rx_length);
 		return false;
 	}
@@ -220,11 +166,9 @@ static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	bool begun = k->rx.frags != LEND_NONE || start(c, k, v);
-
-	if (begun && !sane(c, k, v))
+	if (!sane(c, k, v))
 		return LEND_RX_DROPPED;
-	if (begun && has_memory(c, k))
+	if (k->rx.frags != LEND_NONE || lend_want_sit(c, k, v->head.length))
 		return keep(c, bufs, k, v);
 	lend_loss_forget(lend_sess_at(c, k->sess), v->head.number);
 	return LEND_RX_DROPPED;
@@ -260,7 +204,10 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 	uint32_t buf = r->buf;
 
 	lend_list_remove(&c->partials, lend_links_partial(c), lend_call_index(c, k));
+	if (r->want == LEND_WANT_MEMORY)
+		lend_want_leave(c, k);
 	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
+	r->want = LEND_WANT_NOTHING;
 	c->fed |= r->frags != LEND_NONE;
 	if (r->frags != LEND_NONE)
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
@@ -280,11 +227,6 @@ void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k)
 		give_pooled(c, buf);
 	else if (buf)
 		lend_event_push(c, LEND_EV_BUF_BACK)->buf = buf;
-}
-
-bool lend_rx_has_room(struct lend_core *c, const struct lend_rx *r)
-{
-	return (r->buf || c->supply_n > 0) && (r->frags != LEND_NONE || c->free_frags.free > 0);
 }
 
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k)

@@ -16,6 +16,8 @@ enum lend_rx_verdict {
 
 /* No memory, nothing arrived; granted bytes may come. */
 void lend_rx_begin(struct lend_rx *r, uint32_t granted);
+/* Takes a reassembly, and a buffer unless it has one, for a message of len bytes. There are. */
+void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
 /* One fragment. Raises NEED when the message is long and its start is here. */
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v);
@@ -29,8 +31,6 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k);
 void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k);
 /* Offers the sender more, within window and budget; true when the offer grew. */
 bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k);
-/* There is memory for what was dropped for want of it. */
-bool lend_rx_has_room(struct lend_core *c, const struct lend_rx *r);
 /* All bytes below this offset are here. */
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k);
 /* Writes into a chain; the caller has checked that it fits. */

@@ -1,33 +1,193 @@
 #include "core/sched.h"
 
+#include "core/tx.h"
+#include "util/bits.h"
+
+enum { WAITS_CREDIT = 1, WAITS_CARRIER };
+/* As many datagrams in front of it as its share allows. */
+enum { DUE = LEND_FLOOR * LEND_SCHED_BURST };
+
+void lend_sched_init(struct lend_core *c)
+{
+	memset(&c->ready, 0, sizeof(c->ready));
+	for (uint32_t i = 0; i < LEND_LANES; i++)
+		lend_list_init(&c->ready.lane[i]);
+}
+
+static uint32_t quarter_log(uint64_t n)
+{
+	return n ? lend_min_u32((uint32_t)(63 - __builtin_clzll(n)) / 2, LEND_SIZES - 1) : 0;
+}
+
+/* Lanes of deadlines are by how far they are, so that each is nearly sorted as it is filled. */
+static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint64_t far = k->deadline > c->now ? (k->deadline - c->now) / (64 * LEND_US) : 0;
+
+	switch (c->cfg.order) {
+	case LEND_ORDER_FIFO:
+		return 0;
+	case LEND_ORDER_DEADLINE:
+		return k->class * LEND_SIZES + quarter_log(far);
+	default:
+		return k->class * LEND_SIZES + quarter_log(k->tx.total - k->tx.next + k->tx.resend);
+	}
+}
+
+static void mark(struct lend_ready *r, uint32_t lane, bool waits)
+{
+	uint32_t class = lane / LEND_SIZES, bit = 1u << lane % LEND_SIZES;
+	uint32_t sizes = waits ? r->sizes[class] | bit : r->sizes[class] & ~bit;
+
+	r->sizes[class] = (uint8_t)sizes;
+	r->classes = (uint8_t)(sizes ? r->classes | 1u << class : r->classes & ~(1u << class));
+}
+
 void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_list *l = k->waits ? &lend_sess_at(c, k->sess)->waiting : &c->ready;
+	struct lend_list *l = &c->ready.lane[k->lane];
 
+	if (!k->tx.ready.in)
+		return;
+	if (k->waits) {
+		l = &lend_sess_at(c, k->sess)->waiting;
+	} else {
+		mark(&c->ready, k->lane, l->n > 1);
+		c->ready.n--;
+	}
 	lend_list_remove(l, lend_links_ready(c), lend_call_index(c, k));
 	k->waits = 0;
+	k->lane = 0;
+}
+
+/* The one behind which it stands: LEND_NONE: it is the first. */
+static uint32_t before(struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint32_t i = c->ready.lane[k->lane].tail;
+
+	if (c->cfg.order == LEND_ORDER_DEADLINE)
+		while (i != LEND_NONE && lend_call_at(c, i)->deadline > k->deadline)
+			i = lend_call_at(c, i)->tx.ready.prev;
+	return i;
 }
 
 void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->tx.ready.in && !k->waits)
+	if (k->hold || (k->tx.ready.in && !k->waits))
 		return;
 	lend_sched_remove(c, k);
-	lend_list_push(&c->ready, lend_links_ready(c), lend_call_index(c, k));
+	k->lane = (uint8_t)lane_of(c, k);
+	lend_list_push_after(&c->ready.lane[k->lane], lend_links_ready(c), before(c, k),
+			     lend_call_index(c, k));
+	mark(&c->ready, k->lane, true);
+	c->ready.n++;
 }
 
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->tx.ready.in && k->waits)
+	if (k->hold || (k->tx.ready.in && k->waits))
 		return;
 	lend_sched_remove(c, k);
-	k->waits = 1;
+	k->waits = WAITS_CREDIT;
 	lend_list_push(&lend_sess_at(c, k->sess)->waiting, lend_links_ready(c),
 		       lend_call_index(c, k));
+}
+
+void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k)
+{
+	lend_sched_wait(c, k);
+	k->waits = WAITS_CARRIER;
+	lend_sess_at(c, k->sess)->held = 1;
+}
+
+void lend_sched_unhold(struct lend_core *c, struct lend_sess *s)
+{
+	s->held = 0;
+	for (uint32_t i = s->waiting.head, next; i != LEND_NONE; i = next) {
+		struct lend_call_rec *k = lend_call_at(c, i);
+
+		next = k->tx.ready.next;
+		if (k->waits == WAITS_CARRIER)
+			lend_sched_ready(c, k);
+	}
+}
+
+void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low)
+{
+	k->hold = wait && k->tx.win != LEND_NONE;
+	if (!k->hold)
+		return;
+	lend_tx_restart(c, &k->tx, low);
+	lend_sched_remove(c, k);
 }
 
 void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 {
 	while (s->waiting.head != LEND_NONE)
 		lend_sched_ready(c, lend_call_at(c, s->waiting.head));
+}
+
+/* The most urgent of those that wait, unless one below it is due. */
+uint32_t lend_sched_pick(uint32_t waiting, const uint32_t *passed)
+{
+	uint32_t best = (uint32_t)__builtin_ctz(waiting);
+
+	for (uint32_t m = waiting & (waiting - 1); m; m &= m - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(m);
+
+		if (passed[i] >= DUE)
+			best = i;
+	}
+	return best;
+}
+
+static uint32_t earliest(struct lend_core *c, uint32_t class)
+{
+	const struct lend_list *lane = &c->ready.lane[class * LEND_SIZES];
+	uint32_t best = (uint32_t)__builtin_ctz(c->ready.sizes[class]);
+
+	for (uint32_t m = c->ready.sizes[class]; m; m &= m - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(m);
+
+		if (lend_call_at(c, lane[i].head)->deadline <
+		    lend_call_at(c, lane[best].head)->deadline)
+			best = i;
+	}
+	return best;
+}
+
+struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane)
+{
+	struct lend_ready *r = &c->ready;
+	struct lend_call_rec *k;
+	uint32_t class, size;
+
+	if (r->n == 0)
+		return NULL;
+	class = lend_sched_pick(r->classes, r->class_passed);
+	size = c->cfg.order == LEND_ORDER_DEADLINE
+		   ? earliest(c, class)
+		   : lend_sched_pick(r->sizes[class], &r->lane_passed[class * LEND_SIZES]);
+	*lane = class * LEND_SIZES + size;
+	k = lend_call_at(c, r->lane[*lane].head);
+	lend_sched_remove(c, k);
+	return k;
+}
+
+/* One of them sent n datagrams. */
+void lend_sched_account(uint32_t waiting, uint32_t *passed, uint32_t served, uint32_t n)
+{
+	passed[served] -= lend_min_u32(passed[served], n * LEND_FLOOR);
+	for (uint32_t m = waiting >> 1 >> served; m; m &= m - 1)
+		passed[served + 1 + (uint32_t)__builtin_ctz(m)] += n;
+}
+
+void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n)
+{
+	struct lend_ready *r = &c->ready;
+	uint32_t class = lane / LEND_SIZES;
+
+	lend_sched_account(r->classes, r->class_passed, class, n);
+	lend_sched_account(r->sizes[class], &r->lane_passed[class * LEND_SIZES], lane % LEND_SIZES,
+			   n);
 }

@@ -1,18 +1,43 @@
-/* sched - which call sends next. The plainest that is fair: a queue, a few datagrams a turn each.
- * Classes are carried and not yet looked at. Layer: core (pure). */
+/* sched - which call sends next.
+ *
+ * Strict across classes, and within a class what has least left (SRPT), by powers of four of the
+ * datagrams left; equals take turns of a few datagrams. Or within a class what is due first (EDF).
+ * So that nothing starves, every class that waits gets one datagram of LEND_FLOOR, and so does,
+ * within a class, every size.
+ *
+ * Strict classes with SRPT within are those of Homa (SIGCOMM'18), its share for the longest too.
+ * Layer: core (pure).
+ */
 #ifndef LEND_CORE_SCHED_H
 #define LEND_CORE_SCHED_H
 
 #include "core/state.h"
 
-enum { LEND_SCHED_BURST = 8 }; /* datagrams of one call before the next has its turn */
+enum { LEND_SCHED_BURST = 8 }; /* datagrams of one call before its equals have their turn */
+enum { LEND_FLOOR = 32 };
 
-/* Has something to send; goes to the end of the queue unless it stands there. */
+void lend_sched_init(struct lend_core *c);
+/* Has something to send; goes to the end of its queue unless it stands there. */
 void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k);
 /* Cannot send until its session gets credit or room in flight. */
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
+/* Nor until the session's carrier takes more. */
+void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k);
+/* It may: those that were held try again. Who waits for the peer's word does not. */
+void lend_sched_unhold(struct lend_core *c, struct lend_sess *s);
 void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k);
+/* Its receiver has no memory for it, or has some again: what was sent goes out anew from fragment
+ * low on, and not before. */
+void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low);
 /* The session got credit or room: those that waited try again. */
 void lend_sched_wake(struct lend_core *c, struct lend_sess *s);
+/* The next to send, off its lane; NULL: none. */
+struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
+/* Of the classes in this map, which is served next, and that it was, by n: passed counts what went
+ * out before each while it waited. */
+uint32_t lend_sched_pick(uint32_t waiting, const uint32_t *passed);
+void lend_sched_account(uint32_t waiting, uint32_t *passed, uint32_t served, uint32_t n);
+/* It sent n datagrams, and stands where it belongs now. */
+void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n);
 
 #endif

@@ -298,6 +298,9 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 		lend_tx_acked_below(c, &k->tx, v->ack.low / s->payload);
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
+	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
+	if (k->hold)
+		return;
 	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && k->tx.win != LEND_NONE))
 		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
 	else if (probe && !s->lossless)

@@ -136,6 +136,16 @@ static uint32_t payload_of(const struct lend_core *c, const struct lend_path *p)
 	return lend_min_u32((uint32_t)(p->mtu - LEND_PKT_OVERHEAD), c->cfg.unscheduled) & ~15u;
 }
 
+uint32_t lend_sess_payload_max(const struct lend_core *c)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < LEND_CARRIERS_MAX; i++)
+		if (c->cfg.path[i].mtu >= LEND_PKT_MTU_MIN)
+			most = lend_max_u32(most, payload_of(c, &c->cfg.path[i]));
+	return most;
+}
+
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state)
 {
 	uint32_t i = lend_pool_take(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t));

@@ -10,6 +10,8 @@
 
 #include "core/state.h"
 
+/* Bytes of the longest payload that a session of this core can have. */
+uint32_t lend_sess_payload_max(const struct lend_core *c);
 /* A free one, in state, with its id drawn. NULL: table full. */
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state);
 /* By our id; NULL when there is none. */

@@ -77,6 +77,13 @@ struct lend_win {
 	uint64_t resend[LEND_FRAGS_WINDOW / 64];
 };
 
+/* What was dropped for want of memory. */
+enum lend_want {
+	LEND_WANT_NOTHING,
+	LEND_WANT_MEMORY, /* it stands in line, and its sender is to wait */
+	LEND_WANT_WORD,   /* there is memory now, and its sender is to hear of it */
+};
+
 /* A message coming in, of more than one fragment or into memory that waits for it. */
 struct lend_rx {
 	uint32_t buf;     /* where it lands; 0: nowhere yet */
@@ -87,11 +94,11 @@ struct lend_rx {
 	uint32_t got;     /* bytes that have arrived */
 	uint8_t pooled;   /* buf is from the supplied pool */
 	uint8_t needed;   /* NEED was raised and not yet answered */
-	uint8_t dropped;  /* something was dropped for want of memory: tell when there is some */
+	uint8_t want;     /* enum lend_want */
 	uint8_t attached; /* buf was given for this message */
 	uint32_t seg, base;
-	lend_ns last; /* arrival of the newest fragment */
-	struct lend_link starved;
+	lend_ns last;             /* arrival of the newest fragment */
+	struct lend_link starved; /* of budget, or of memory: see want */
 	struct lend_link partial;
 };
 
@@ -122,7 +129,10 @@ struct lend_call_rec {
 	uint8_t ack_queued;
 	uint8_t cancelled; /* server: the caller no longer waits */
 	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
-	uint8_t waits; /* tx.ready is a link of its session's waiting list, not of the ready list */
+	uint8_t waits;     /* tx.ready is a link of its session's waiting list; for what: sched.c */
+	uint8_t lane;      /* the ready list that it is on */
+	uint8_t hold; /* its receiver has no memory: nothing of it is sent before the next word */
+	uint8_t zero[3];
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	lend_ns deadline;
@@ -135,6 +145,27 @@ struct lend_call_rec {
 	struct lend_tx tx;
 	struct lend_rx rx;
 	struct lend_link mine; /* its session's list of calls */
+};
+
+/* Calls with something to send: a queue per class and size of what is left, see sched.h. */
+enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };
+struct lend_ready {
+	struct lend_list lane[LEND_LANES];
+	uint32_t n;
+	uint8_t classes;             /* bit i: something of class i waits */
+	uint8_t sizes[LEND_CLASSES]; /* bit i: in lane i of that class */
+	uint8_t zero[3];
+	/* Datagrams that went out before this class, or this lane of its class, while it waited. */
+	uint32_t class_passed[LEND_CLASSES], lane_passed[LEND_LANES];
+};
+
+/* Messages that wait for memory, see want.h. */
+struct lend_hungry {
+	struct lend_list of[LEND_CLASSES];
+	uint32_t passed[LEND_CLASSES];
+	uint32_t n;
+	uint8_t classes; /* bit i: somebody of class i waits */
+	uint8_t zero[3];
 };
 
 /* Per slot, what outlives a call. */
@@ -175,6 +206,7 @@ struct lend_sess {
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
 	uint8_t ctl_tries;
 	uint8_t bye_taken; /* by the carrier */
+	uint8_t held;      /* calls wait for the carrier to take more */
 	uint32_t payload;
 	uint64_t number; /* the next to send */
 	uint64_t seen, seen_map;
@@ -252,10 +284,11 @@ struct lend_core {
 	uint64_t budget_used;
 	uint64_t connects; /* number of the last attempt; the first is random */
 	lend_ns now;
-	uint64_t drawn;            /* random words drawn from the seed */
-	struct lend_list ready;    /* calls with something to send */
-	struct lend_list starved;  /* calls whose fragments were dropped, or that wait for budget */
-	struct lend_list partials; /* calls with a reassembly, oldest look first */
+	uint64_t drawn; /* random words drawn from the seed */
+	struct lend_ready ready;
+	struct lend_list starved;     /* calls that wait for budget */
+	struct lend_hungry hungry[2]; /* by whether they have a buffer already */
+	struct lend_list partials;    /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
 	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */

@@ -58,6 +58,25 @@ static inline void lend_list_push(struct lend_list *l, struct lend_links t, uint
 	l->n++;
 }
 
+/* Behind entry at; LEND_NONE: to the front. */
+static inline void lend_list_push_after(struct lend_list *l, struct lend_links t, uint32_t at,
+					uint32_t i)
+{
+	struct lend_link *e = lend_link_at(t, i);
+	uint32_t *next = at == LEND_NONE ? &l->head : &lend_link_at(t, at)->next;
+
+	LEND_CHECK(!e->in);
+	e->prev = at;
+	e->next = *next;
+	e->in = 1;
+	*next = i;
+	if (e->next == LEND_NONE)
+		l->tail = i;
+	else
+		lend_link_at(t, e->next)->prev = i;
+	l->n++;
+}
+
 static inline void lend_list_push_front(struct lend_list *l, struct lend_links t, uint32_t i)
 {
 	struct lend_link *e = lend_link_at(t, i);

@@ -55,7 +55,8 @@ static void over(struct fates *f, const struct fates_node *n)
 		fates_wrong(f, "a call's record is left");
 	if (c->free_frags.free != c->free_frags.cap || c->free_wins.free != c->free_wins.cap)
 		fates_wrong(f, "a reassembly or a window is left");
-	if (c->ready.n || c->starved.n || c->partials.n || c->ctl_n)
+	if (c->ready.n || c->starved.n || c->hungry[0].n + c->hungry[1].n || c->partials.n ||
+	    c->ctl_n)
 		fates_wrong(f, "a list is not empty");
 	if (c->budget_used)
 		fates_wrong(f, "the receive budget is not back");

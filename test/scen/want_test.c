@@ -211,6 +211,59 @@ Test(want, of_memory_that_an_idle_reply_holds)
 	short_of_one(1);
 }
 
+static void keep_nothing(struct duo *d, const struct lend_event *e)
+{
+	(void)e;
+	duo_free(d, 1, d->side[1].request_buf);
+	d->side[1].request_buf = 0;
+}
+
+/* Who waits for memory sends nothing, and holds up nobody: not with the credit that it was charged,
+ * nor with what it has in flight. Once there is memory, as many go on as it is enough for. */
+static void in_line(bool lossless)
+{
+	struct duo d;
+	uint64_t repeats;
+
+	duo_start(&d, lossless, few_reassemblies);
+	d.on_end = duo_give_at_end;
+	d.on_request = keep_nothing;
+	for (int i = 0; i < 3; i++) { /* what is left of the pool is taken */
+		d.side[1].no_supply = true;
+		duo_call(&d, duo_buf(&d, 0, 60000, 60000, 3), 0, LEND_NEVER);
+		duo_settle(&d);
+	}
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+	duo_call(&d, duo_buf(&d, 0, 1000, 1000, 3), 0, LEND_NEVER);
+	duo_settle(&d);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2, "a short call waits for long ones");
+	serve(&d, 0);
+	duo_settle(&d);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	repeats = lend_core_stats(d.side[0].core)->repeats;
+	duo_pass(&d, 500 * MS);
+	cr_assert_eq(lend_core_stats(d.side[0].core)->repeats, repeats, "it does not wait");
+	d.side[1].no_supply = false;
+	duo_output(&d, 1); /* supplies */
+	duo_settle(&d);
+	cr_assert_geq(d.side[1].count[LEND_EV_REQUEST], 3, "told to go on");
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 4);
+	cr_assert_leq(lend_core_stats(d.side[0].core)->repeats, repeats + 2 * 45,
+		      "each went out once more: %llu",
+		      (unsigned long long)lend_core_stats(d.side[0].core)->repeats);
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	duo_settle(&d);
+	duo_pass(&d, 1000 * MS);
+	duo_close(&d);
+}
+
+Test(want, of_memory_waits_in_line)
+{
+	in_line(false);
+	in_line(true);
+}
+
 /* An acknowledgement that rode on a datagram which the carrier handed back is said all the same. */
 Test(want, of_room_in_the_carrier)
 {

@@ -67,7 +67,8 @@ static void canon_rx(struct lend_rx *r, lend_ns now)
 		rebase(&r->last, now);
 		return;
 	}
-	r->len = 0; /* set again when something comes */
+	if (r->want != LEND_WANT_MEMORY)
+		r->len = 0; /* set again when something comes */
 	r->got = 0;
 	r->last = 0;
 	if (!r->buf) {
@@ -120,6 +121,11 @@ void ex_core_canon(struct lend_core *c)
 {
 	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
 	c->ctl_head = 0;
+	/* A scope is far too short for a share to be due. */
+	memset(c->ready.class_passed, 0, sizeof(c->ready.class_passed));
+	memset(c->ready.lane_passed, 0, sizeof(c->ready.lane_passed));
+	memset(c->hungry[0].passed, 0, sizeof(c->hungry[0].passed));
+	memset(c->hungry[1].passed, 0, sizeof(c->hungry[1].passed));
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)
 		canon_sess(c, lend_sess_at(c, i));
 	for (uint32_t i = 0; i < c->records; i++)

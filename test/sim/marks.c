@@ -65,10 +65,12 @@ void sim_marks_want(struct sim_marks *m, const struct sim_node *n)
 {
 	struct lend_core *c = n->core;
 
-	for (uint32_t i = c->starved.head; i != LEND_NONE;
-	     i = lend_call_at(c, i)->rx.starved.next) {
+	for (uint32_t i = 0; c->starved.n + c->hungry[0].n + c->hungry[1].n && i < c->records;
+	     i++) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
 
+		if (k->state == LEND_CALL_FREE || !k->rx.starved.in)
+			continue;
 		m->starved_asking += !k->server && k->rx.frags == LEND_NONE;
 		m->starved_receiving += !k->server && k->rx.frags != LEND_NONE;
 		m->starved_partial += k->server;

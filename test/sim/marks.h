@@ -63,7 +63,9 @@
 	X(need_unanswered, "a call was ended between NEED and its memory")                         \
 	X(answered_cancelled, "a handler answered what was cancelled")                             \
 	X(late_run, "a request ran after its call had ended")                                      \
-	X(ended_unsent, "a call ended before a byte of it left")
+	X(ended_unsent, "a call ended before a byte of it left")                                   \
+	X(class_patient, "a class waits for half of its share, or longer")                         \
+	X(class_share, "a class gets its share beside more urgent ones")
 
 /* Add a line, and SIM_MARK(sim, name) where it happens. */
 #define SIM_MARKS(X)                                                                               \

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/state.h"
 #include "sim/mem.h"
 #include "sim/oracle.h"
 #include "sim/work.h"
@@ -29,6 +30,7 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				     .message_max = p->message_max,
 				     .receive_budget = p->budget,
 				     .unscheduled = (uint32_t)p->unscheduled,
+				     .order = (uint8_t)p->order,
 				     .probe = p->probe_us * 1000,
 				     .dead = p->dead_us * 1000,
 				     .congestion = (uint8_t)p->cc};
@@ -60,6 +62,7 @@ static void born(struct sim *sim, struct sim_node *n)
 	memset((void *)n->core, 0, size);
 	lend_core_init(n->core, &n->cfg, sim->now);
 	memset(n->link, 0, (sim->plan.nodes + SIM_STRANGERS) * sizeof(*n->link));
+	memset(&n->order, 0, sizeof(n->order));
 	memset(n->serving, 0, 2 * sim->plan.inflight * sizeof(*n->serving));
 	sim_node_kick(sim, n->id);
 }
@@ -314,8 +317,10 @@ static void transmit(struct sim *sim, struct sim_node *n)
 {
 	struct lend_out out[SIM_BURST];
 	uint32_t k, turns = 0;
+	uint8_t ready = n->core->ready.classes;
 
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
+		sim_oracle_order(sim, n, ready, out, k);
 		SIM_CHECK(sim, ++turns < TURNS_MAX, "node %u sends without end", n->id);
 		for (uint32_t i = 0; i < k; i++) {
 			out[i].sent = (uint8_t)sim_net_send(sim, n->id, &n->bufs, &out[i]);
@@ -325,6 +330,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 		}
 		lend_core_sent(n->core, out, k);
 		events(sim, n);
+		ready = n->core->ready.classes;
 	}
 }
 

@@ -7,6 +7,13 @@
 #include "sim/net.h"
 #include "sim/sim.h"
 
+/* Datagrams of calls, by what a class saw of them while it had something to send. */
+struct sim_order {
+	uint64_t above[8];  /* of classes before it */
+	uint64_t early[8];  /* of this class, though one before it had something to send */
+	uint64_t hungry[8]; /* since the last of this class */
+};
+
 struct sim_node {
 	uint32_t id;
 	uint32_t life; /* times it was born; its incarnation is made of id and life */
@@ -26,6 +33,7 @@ struct sim_node {
 	bool turning;          /* inside one: whoever calls the core need not ask for another */
 	struct sim_link *link; /* by node; strangers behind them */
 	struct sim_serving *serving; /* by record of the core */
+	struct sim_order order;
 };
 
 /* What a node knows of another. */

@@ -12,6 +12,10 @@ void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i);
 /* Hands forged datagrams to the core: they change nothing, at most they ask for a RESET each. */
 void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k);
+/* One output() made k datagrams; before is which classes had something to send. The most urgent
+ * that had all the time went first, but for the share of those below it, and nobody starves. */
+void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
+		      const struct lend_out *out, uint32_t k);
 /* O(1), after every turn. */
 void sim_oracle_turn(struct sim *sim, struct sim_node *n);
 /* Counts a core's ledgers anew: NULL, or what does not agree. */

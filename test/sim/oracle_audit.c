@@ -49,9 +49,44 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 
 struct count {
 	struct set calls, wins, frags, sess;
-	uint32_t used[2], ready, starved, partials;
+	uint32_t used[2], ready, starved, hungry[2], partials;
 	uint64_t budget;
 };
+
+/* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
+static bool lanes_agree(struct lend_core *c, uint32_t ready)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LEND_LANES; i++) {
+		const struct lend_list *l = &c->ready.lane[i];
+		uint32_t class = i / LEND_SIZES;
+
+		if (!list_agrees(l, lend_links_ready(c), c->records) ||
+		    (c->ready.sizes[class] >> i % LEND_SIZES & 1) != (l->n > 0) ||
+		    (c->ready.classes >> class & 1) != (c->ready.sizes[class] > 0))
+			return false;
+		for (uint32_t r = l->head; r != LEND_NONE; r = lend_call_at(c, r)->tx.ready.next)
+			if (lend_call_at(c, r)->lane != i || lend_call_at(c, r)->waits)
+				return false;
+		n += l->n;
+	}
+	return n == ready && c->ready.n == n;
+}
+
+/* Likewise the lines of those who wait for memory. */
+static bool line_agrees(struct lend_core *c, const struct lend_hungry *h, uint32_t waiting)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		if (!list_agrees(&h->of[i], lend_links_starved(c), c->records) ||
+		    (h->classes >> i & 1) != (h->of[i].n > 0))
+			return false;
+		n += h->of[i].n;
+	}
+	return n == waiting && h->n == n;
+}
 
 static const char *record(struct lend_core *c, struct lend_call_rec *k, struct count *n)
 {
@@ -64,13 +99,20 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 	n->used[k->server]++;
 	n->budget += k->rx.charged;
 	n->ready += k->tx.ready.in && !k->waits;
-	n->starved += k->rx.starved.in;
+	if (k->rx.want == LEND_WANT_MEMORY)
+		n->hungry[k->rx.buf != 0]++;
+	else
+		n->starved += k->rx.starved.in;
 	n->partials += k->rx.partial.in;
 	if (!add(&n->calls, i) || (k->tx.win != LEND_NONE && !add(&n->wins, k->tx.win)) ||
 	    (k->rx.frags != LEND_NONE && !add(&n->frags, k->rx.frags)))
 		return "two calls share a window or a reassembly";
 	if (k->rx.partial.in != (k->rx.frags != LEND_NONE))
 		return "a reassembly is not among the partial ones";
+	if (k->rx.want == LEND_WANT_MEMORY && (k->rx.frags != LEND_NONE || !k->rx.starved.in))
+		return "a message that waits for memory has a reassembly, or stands in no line";
+	if (k->hold && k->tx.ready.in)
+		return "a message whose receiver has no memory is about to be sent";
 	if (k->mine.in == (k->state == LEND_CALL_ORPHAN))
 		return "a call is not on its session's list, or an orphan is";
 	return NULL;
@@ -163,8 +205,12 @@ static const char *tables(struct lend_core *c, struct count *n)
 		return "reassemblies: free and used ones are not all, each once";
 	if (!pool_agrees(c, &c->free_sess, c->at_free_sess, &n->sess))
 		return "sessions: free and used ones are not all, each once";
-	if (!list_agrees(&c->ready, lend_links_ready(c), c->records) || c->ready.n != n->ready ||
-	    !list_agrees(&c->starved, lend_links_starved(c), c->records) ||
+	if (!lanes_agree(c, n->ready))
+		return "the lanes of what can be sent are broken";
+	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
+	    !line_agrees(c, &c->hungry[1], n->hungry[1]))
+		return "a line of those who wait for memory is broken";
+	if (!list_agrees(&c->starved, lend_links_starved(c), c->records) ||
 	    c->starved.n != n->starved ||
 	    !list_agrees(&c->partials, lend_links_partial(c), c->records) ||
 	    c->partials.n != n->partials ||
@@ -196,7 +242,8 @@ const char *sim_core_quiet(struct lend_core *c)
 		return "receive budget is still charged";
 	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap)
 		return "a window or reassembly is still taken";
-	if (c->ready.n || c->starved.n || c->partials.n || c->half.n)
+	if (c->ready.n || c->starved.n || c->hungry[0].n + c->hungry[1].n || c->partials.n ||
+	    c->half.n)
 		return "something is still ready, starved, partial or half-open";
 	if (c->ctl_n || lend_aside(c)->ev_n)
 		return "a control datagram or an event still waits";

@@ -15,12 +15,15 @@ static void tell_call(struct lend_core *c, const struct lend_call_rec *k, FILE *
 		lend_pkt_slot(k->wire));
 	fprintf(to, "    out: %u bytes, fragments %u: low %u, next %u, again %u; granted %u%s%s\n",
 		k->tx.len, k->tx.total, k->tx.low, k->tx.next, k->tx.resend, k->tx.granted,
-		k->tx.ready.in && !k->waits ? ", ready" : "", k->waits ? ", waits" : "");
+		k->tx.ready.in && !k->waits ? ", ready" : "",
+		k->hold    ? ", held"
+		: k->waits ? ", waits"
+			   : "");
 	fprintf(to, "    in: %u bytes, %u here, granted %u, charged %u, buffer %u%s%s%s%s\n",
 		k->rx.len, k->rx.got, k->rx.granted, k->rx.charged, k->rx.buf,
 		k->rx.frags != LEND_NONE ? ", has a reassembly" : "",
-		k->rx.needed ? ", needs memory" : "", k->rx.dropped ? ", dropped some" : "",
-		k->rx.starved.in ? ", starved" : "");
+		k->rx.needed ? ", needs memory" : "", k->rx.want ? ", wants memory" : "",
+		k->rx.starved.in ? ", in line" : "");
 }
 
 void sim_core_tell(struct lend_core *c, FILE *to)

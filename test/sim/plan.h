@@ -48,6 +48,8 @@
 	X(message_max, 1048576, "bytes")                                                           \
 	X(budget, 1048576, "receive budget")                                                       \
 	X(unscheduled, 65536, "bytes before a grant")                                              \
+	X(order, 0, "within a class: 0 shortest first, 1 earliest deadline; 2: as they come")      \
+	X(classes, 1, "that calls are of")                                                         \
 	X(probe_us, 500000, "of silence before a PING")                                            \
 	X(dead_us, 5000000, "of silence before the end")                                           \
 	X(turn_ns, 0, "from a datagram's arrival to the turn that takes it, at most")              \

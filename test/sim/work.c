@@ -105,6 +105,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 	struct sim_node *n = &sim->node[k->from];
 	int rc;
 
+	c->class = (uint8_t)(index % sim->plan.classes);
 	c->deadline = k->due;
 	c->tag = index;
 	k->session = session;

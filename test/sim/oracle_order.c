@@ -1,0 +1,55 @@
+/* oracle_order - who was sent before whom, and for how long who was not. Part of oracle.h.
+ * Layer: test/sim. */
+#include "core/sched.h"
+#include "core/state.h"
+#include "sim/oracle.h"
+
+/* A class is due when so many went before it, and seven others may be due at the same time. */
+enum { PATIENCE = LEND_FLOOR * LEND_SCHED_BURST + 7 * LEND_SCHED_BURST + 2 * LEND_OUT };
+
+/* What is counted for a class leans to its side: it waited at the beginning or at the end. */
+static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some,
+		  const uint32_t *sent)
+{
+	uint32_t above = 0, others = 0;
+	bool before = (all & ((1u << class) - 1)) != 0;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		above += i < class ? sent[i] : 0;
+		others += i != class ? sent[i] : 0;
+	}
+	o->above[class] += some >> class & 1 ? above : 0;
+	o->early[class] += before ? sent[class] : 0;
+	if (all >> class & 1 && sent[class] == 0)
+		o->hungry[class] += others;
+	else
+		o->hungry[class] = 0;
+}
+
+void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
+		      const struct lend_out *out, uint32_t k)
+{
+	struct sim_order *o = &n->order;
+	uint8_t after = n->core->ready.classes;
+	uint32_t sent[LEND_CLASSES] = {0};
+
+	if (n->cfg.order == LEND_ORDER_FIFO)
+		return;
+	for (uint32_t i = 0; i < k; i++)
+		if (!lend_aside(n->core)->out[i].ctl.kind)
+			sent[out[i].class & 7]++;
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		count(o, i, before & after, before | after, sent);
+		SIM_CHECK(sim,
+			  o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
+			  "node %u: class %u got %llu datagrams before others, who got %llu", n->id,
+			  i, (unsigned long long)o->early[i], (unsigned long long)o->above[i]);
+		SIM_CHECK(sim, o->hungry[i] <= PATIENCE,
+			  "node %u: class %u starves, %llu went before it", n->id, i,
+			  (unsigned long long)o->hungry[i]);
+		if (o->hungry[i] > LEND_FLOOR * LEND_SCHED_BURST / 2)
+			SIM_MARK(sim, class_patient);
+		if (o->early[i] > LEND_SCHED_BURST)
+			SIM_MARK(sim, class_share);
+	}
+}
