@@ -127,7 +127,9 @@ class Memory(unittest.TestCase):
                 self.assertGreater(got["read_over_call"], 0)
                 self.assertGreater(got["read_cpu_us_per_call"], 0)
         self.assertEqual(lend_json("mem-bw", "--one-thread", "--seconds", "1")["wrong_bytes"], 0)  # by turns
-        self.assertEqual(lend_json("mem-lat", "--one-thread", *BRIEF)["wrong_bytes"], 0)
+        got = lend_json("mem-lat", "--one-thread", "--among", "3000", *BRIEF)
+        self.assertEqual((got["wrong_bytes"], got["among"], got["pages_used_after"]), (0, 3000, 0))
+        self.assertGreater(got["among_release_over_few"], 0)
         self.assertEqual(lend_json("cow", "--one-thread", *BRIEF)["bytes_wrong"], 0)
         self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
 
@@ -375,7 +377,7 @@ class Commands(unittest.TestCase):
     def test_bad_input(self):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
+                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--among", "1000"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
                       ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
