@@ -271,6 +271,7 @@ const char *lend_store_recover(struct lend_store *store, const struct lend_store
 			       void *pages, lend_ns now)
 {
 	store->pages = pages;
+	memset(store->token, 0, sizeof(store->token)); /* one may be half written */
 	store->config.lease = config->lease;
 	store->config.late = config->late;
 	store->config.revive = config->revive;

@@ -152,6 +152,22 @@ void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t seria
 	lend_memref_sign(ref, s->config.key);
 }
 
+/* Node and epoch are this store's. */
+static const uint8_t *root_token(struct lend_store *s, const struct lend_memref *ref)
+{
+	struct lend_token *t = &s->token[ref->slot % LEND_TOKENS];
+
+	if (t->serial == ref->serial && t->len == ref->root_len && t->slot == ref->slot &&
+	    t->rights == ref->rights[0] && t->serial)
+		return t->token;
+	lend_memref_root_token(ref, s->config.key, t->token);
+	t->serial = ref->serial;
+	t->len = ref->root_len;
+	t->slot = ref->slot;
+	t->rights = ref->rights[0];
+	return t->token;
+}
+
 enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_memref *ref,
 					unsigned right, uint32_t *object)
 {
@@ -162,7 +178,7 @@ enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_
 	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
 	    lend_memref_shard(ref) != s->config.shard)
 		return LEND_MEM_NOT_FOUND;
-	if (!lend_memref_verify(ref, s->config.key) || (right & ~lend_memref_rights(ref)))
+	if (!lend_memref_proves(ref, root_token(s, ref)) || (right & ~lend_memref_rights(ref)))
 		return LEND_MEM_PERMISSION_DENIED;
 	*object = lend_object_find(s, slot, ref->serial, LEND_OBJECT_SNAPSHOT);
 	return *object ? LEND_MEM_OK : LEND_MEM_NOT_FOUND;

@@ -158,6 +158,15 @@ struct lend_table {
 	uint32_t used;
 };
 
+/* The token of a root that was asked for lately: what it was made of never changes, so it can be
+ * said again. Half of what checking a reference takes is saved. */
+struct lend_token {
+	uint64_t serial, len; /* serial 0: none */
+	uint32_t slot, rights;
+	uint8_t token[16];
+};
+enum { LEND_TOKENS = 64 };
+
 struct lend_store {
 	uint64_t layout; /* these are not part of the state: see recover.c */
 	uint8_t *pages;
@@ -165,6 +174,8 @@ struct lend_store {
 	struct lend_memstats counts;   /* what only grows; the rest is filled in by stats() */
 	uint32_t spade;                /* nodes that this operation may still reap */
 	uint32_t undo_n;               /* words noted by this operation; see undo.h */
+
+	struct lend_token token[LEND_TOKENS]; /* by slot */
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;

@@ -169,7 +169,7 @@ int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t l
 	return 0;
 }
 
-static void root_token(const struct lend_memref *ref, const uint8_t key[16], uint8_t token[16])
+void lend_memref_root_token(const struct lend_memref *ref, const uint8_t key[16], uint8_t token[16])
 {
 	uint8_t bytes[SIGNED];
 
@@ -184,17 +184,25 @@ void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16])
 	memset(ref->slice, 0, sizeof(ref->slice));
 	memset(ref->rights, 0, sizeof(ref->rights));
 	ref->rights[0] = LEND_RIGHT_ALL;
-	root_token(ref, key, ref->token);
+	lend_memref_root_token(ref, key, ref->token);
+}
+
+bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16])
+{
+	uint8_t token[16];
+
+	memcpy(token, root, sizeof(token));
+	for (int depth = 1; depth <= ref->depth; depth++)
+		derive(token, ref, depth);
+	return lend_equal_ct(token, ref->token, sizeof(token));
 }
 
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16])
 {
-	uint8_t token[16];
+	uint8_t root[16];
 
-	root_token(ref, key, token);
-	for (int depth = 1; depth <= ref->depth; depth++)
-		derive(token, ref, depth);
-	return lend_equal_ct(token, ref->token, sizeof(token));
+	lend_memref_root_token(ref, key, root);
+	return lend_memref_proves(ref, root);
 }
 
 int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,
@@ -212,7 +220,7 @@ int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uin
 	r.slice[0] = (struct lend_memslice){first + offset, len};
 	r.rights[1] = (uint8_t)rights;
 	r.rights[2] = 0;
-	root_token(&r, key, r.token);
+	lend_memref_root_token(&r, key, r.token);
 	derive(r.token, &r, 1);
 	*out = r;
 	return 0;

@@ -73,6 +73,11 @@ void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16]);
 /* True when the token is the one that this key and these slices give. Constant time in the token.
  */
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16]);
+/* The same in two steps: the root's token, which its node, epoch, slot, serial, length and rights
+ * say for good, and whether ref's is what its slices make of that. */
+void lend_memref_root_token(const struct lend_memref *ref, const uint8_t key[16],
+			    uint8_t token[16]);
+bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16]);
 /* For the node: narrows any verified reference, to one slice of the root, so that it can be sliced
  * once more. 0, -ERANGE, -EPERM. */
 int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,
