@@ -133,6 +133,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 		p->parent = call->parent.id;
 	}
 	p->class = class;
+	lend_ep_urgent(ep, class);
 	if (rc == 0)
 		rc = prepare(ep, p);
 	if (rc < 0) {

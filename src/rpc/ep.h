@@ -125,8 +125,10 @@ struct lend_ep {
 	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
-	uint32_t mtu_max;         /* of the carriers: no fragment is longer */
-	struct lend_req *serving; /* whose handler runs now */
+	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
+	lend_ns urgent;            /* when a call above normal priority was last heard of */
+	uint32_t rx_long, tx_long; /* length of the longest datagrams of late */
+	struct lend_req *serving;  /* whose handler runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_methods methods;
 	struct lend_req *req; /* by the core's index */
@@ -194,6 +196,7 @@ int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ra
 void lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued, struct lend_buf **out);
 void lend_ep_events(struct lend_ep *ep, uint32_t *ran);
 void lend_ep_lent(struct lend_ep *ep);
+void lend_ep_urgent(struct lend_ep *ep, uint8_t class); /* a call of that class is here */
 
 /* wait.c */
 void lend_ep_wake(struct lend_ep *ep); /* any thread */

@@ -192,6 +192,7 @@ static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_eve
 	req->session = ev->session;
 	req->method = ev->method;
 	req->class = ev->class;
+	lend_ep_urgent(ep, ev->class);
 	req->children = NULL;
 	req->slow = false;
 	req->view = (struct lend_buf){

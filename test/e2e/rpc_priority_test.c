@@ -199,3 +199,44 @@ Test(rpc_priority, what_nobody_waits_for_is_not_run)
 	cr_expect_eq(atomic_load(&s.noted), 3);
 	pair_close(&s.pair);
 }
+
+/* Bytes that a turn sends on average while a long message goes out beside calls of a priority. The
+ * longest would do on a machine that never stops for a moment. */
+static uint64_t bytes_per_turn(uint8_t priority)
+{
+	struct ask bulk = {.call = {.method = SINK, .priority = LEND_BULK, .done = ask_done}};
+	struct ask other = {.done = true};
+	uint64_t turns = 0, before, sum = 0;
+	struct lend_stats stats;
+	struct scene s;
+
+	open_scene(&s, "shm", 0);
+	bulk.call.request = ask_bytes(s.pair.client, 4 << 20, 1);
+	cr_assert_eq(lend_call_start(s.pair.client, s.pair.session, &bulk.call), 0);
+	lend_stats(s.pair.client, &stats);
+	while (!bulk.done) {
+		if (other.done) {
+			ask_give(s.pair.client, &other);
+			other = (struct ask){.call = {.method = ECHO, .priority = priority}};
+			other.call.done = ask_done;
+			cr_assert_eq(lend_call_start(s.pair.client, s.pair.session, &other.call),
+				     0);
+		}
+		before = stats.tx_bytes;
+		pair_turns(&s.pair, 1);
+		lend_stats(s.pair.client, &stats);
+		turns += stats.tx_bytes - before > 4096;
+		sum += stats.tx_bytes - before;
+	}
+	cr_assert(pair_until(&s.pair, &other.done));
+	ask_give(s.pair.client, &other);
+	ask_give(s.pair.client, &bulk);
+	pair_close(&s.pair);
+	return sum / turns;
+}
+
+Test(rpc_priority, turns_are_short_while_there_are_urgent_calls)
+{
+	cr_expect_leq(bytes_per_turn(LEND_URGENT), 30000);
+	cr_expect_geq(bytes_per_turn(LEND_NORMAL), 60000);
+}
