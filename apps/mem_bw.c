@@ -91,7 +91,9 @@ static uint64_t most(const struct bw *bw)
 {
 	struct bw_shape s = step(bw, bw->sweep == THREADS || !bw->sweep ? 0 : steps(bw) - 1);
 
-	return 3 * lend_align_up(lend_max_u64(s.size, bw->args.load.size), 4096) *
+	return 3 *
+	       lend_align_up(lend_max_u64(s.size, bw->args.load.size),
+			     lend_max_u32(bw->args.page, APP_PAGE)) *
 	       lend_max_u32(s.window, bw->args.load.window) * bw->threads;
 }
 
@@ -165,6 +167,7 @@ static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 	app_report_int(&r, "wrong_bytes", wrong,
 		       "of reads, of what spaces hold in the end, and of calls");
 	app_report_int(&r, "size", size, "bytes of each operation");
+	app_report_int(&r, "page_bytes", bw->args.page ? bw->args.page : APP_PAGE, "a page");
 	app_report_int(&r, "window", bw->args.load.window, "operations in flight per thread");
 	app_report_int(&r, "threads", bw->threads, "with an endpoint each");
 	app_report_text(&r, "carrier", app_carrier_name(bw->args.load.carrier), "");

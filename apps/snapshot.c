@@ -333,6 +333,7 @@ static void report(const struct snap *s)
 	app_report_begin(&r, s->args.load.json, "snapshot-speed: one operation at a time");
 	report_ends(s, &r);
 	report_release(s, &r);
+	app_report_int(&r, "page_bytes", s->args.page ? s->args.page : APP_PAGE, "a page");
 	app_report_int(&r, "rounds", s->rounds, "of seal, map, write, free, release for each size");
 	app_report_int(&r, "wrong_bytes", s->wrong_bytes,
 		       "of snapshots whose spaces and maps went on changing");
@@ -390,7 +391,7 @@ int app_snapshot(int argc, char **argv)
 	app_pattern_register(s.m.ep);
 	measure(&s);
 	app_memory_close(&s.m);
-	app_release_run(s.args.load.size, &s.release);
+	app_release_run(s.args.load.size, s.args.page, &s.release);
 	report(&s);
 	if (s.args.plot)
 		plot(&s);

@@ -5,12 +5,14 @@
 
 #include "apps/common/node.h"
 #include "apps/store/inside.h"
+#include "util/bits.h"
 
-enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PLOT, NAP_NS = 50000000 };
+enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PAGE, KEY_PLOT, NAP_NS = 50000000 };
 
 static const struct argp_option options[] = {
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
     {"pool", KEY_POOL, NULL, 0, "Our node shares its pages with this process (pool:)", 0},
+    {"page", KEY_PAGE, "BYTES", 0, "Size of our node's pages: 4K (default) to 2M", 0},
     {"plot", KEY_PLOT, "FILE", 0, "Draw the table into FILE, as SVG", 0},
     {0}};
 
@@ -28,6 +30,10 @@ static void check(const struct app_memory_args *args)
 		app_bad("--one-thread has the node in this process: leave out --node and --pool");
 	if (load->count)
 		app_bad("it runs for a time: give --seconds instead of --count");
+	if (args->page && args->node)
+		app_bad("--page is our own node's: leave out --node");
+	if (args->page & (args->page - 1))
+		app_bad("--page: give a power of two");
 	if (args->pool && (args->node || load->carrier != APP_SHM))
 		app_bad("--pool starts a node on this host: leave out --node and --carrier");
 }
@@ -45,6 +51,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_POOL:
 		args->pool = true;
+		return 0;
+	case KEY_PAGE:
+		args->page = (uint32_t)app_arg_size("--page", arg, APP_PAGE, APP_PAGE_MAX);
 		return 0;
 	case KEY_PLOT:
 		args->plot = arg;
@@ -74,7 +83,7 @@ static void open_inside(struct app_memory *m, uint64_t bytes)
 	char address[APP_ADDRESS_MAX];
 
 	m->inside = app_inside_open(app_net_listen(&m->net, m->node), app_net_eal(&m->net, m->node),
-				    bytes, address, sizeof(address));
+				    bytes, m->args.page, address, sizeof(address));
 	app_net_ready(&m->net, m->node, address);
 }
 
@@ -83,10 +92,12 @@ void app_memory_open(struct app_memory *m, const struct app_memory_args *args, u
 	struct lend_config config = LEND_CONFIG_INIT;
 
 	*m = (struct app_memory){.args = *args};
+	bytes = lend_max_u64(bytes, UINT64_C(64) * args->page);
 	app_net_init(&m->net, args->load.carrier);
 	m->me = app_net_add(&m->net);
 	m->node = app_net_add(&m->net);
 	app_net_link(&m->net, m->me, m->node);
+	m->net.page = args->page;
 	app_net_plan(&m->net);
 	if (args->pool)
 		app_net_pool(&m->net, m->node);

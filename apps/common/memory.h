@@ -11,13 +11,18 @@
 #include "apps/common/spawn.h"
 #include "lend/mem.h"
 
+/* Bytes of a page, unless --page says otherwise; and at most. */
+enum { APP_PAGE = 4096, APP_PAGE_MAX = 2 << 20 };
+
 struct app_memory_args {
 	struct app_load_args load;
 	const char *node; /* as given; NULL: a node of our own */
 	const char *plot; /* NULL: no picture */
 	bool pool;        /* our node shares its pages */
+	uint32_t page;    /* bytes of one of our node's; 0: as it is unless asked for */
 };
-/* Options of app_load_argp, less those that make no sense here, and --node, --pool, --plot. input:
+/* Options of app_load_argp, less those that make no sense here, and --node, --pool, --page, --plot.
+ * input:
  * struct app_memory_args. */
 extern const struct argp app_memory_argp;
 
@@ -31,8 +36,8 @@ struct app_memory {
 	struct lend_mem *mem;
 };
 
-/* Starts a node for so many bytes unless args name one, opens a client of it for messages up to
- * args' size, and pins the caller; app_die() when that fails. */
+/* Starts a node for so many bytes, and 64 pages if that is more, unless args name one, opens a
+ * client of it for messages up to args' size, and pins the caller; app_die() when that fails. */
 void app_memory_open(struct app_memory *m, const struct app_memory_args *args, uint64_t bytes);
 /* A further endpoint with a client of that node, for another thread: window operations of size
  * bytes at once. */

@@ -18,6 +18,7 @@
 #define APPS_COMMON_NET_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stddef.h>
 
 enum app_carrier { APP_SHM, APP_UDP, APP_DPDK_MEMIF, APP_DPDK_RING, APP_GIVEN };
@@ -34,6 +35,7 @@ enum { APP_PROCS_MAX = 32, APP_LINKS_MAX = 96, APP_ADDRESS_MAX = 128, APP_EAL_MA
 
 struct app_net {
 	enum app_carrier carrier;
+	uint32_t page; /* of memory nodes that are started, in bytes; 0: theirs */
 	unsigned procs, links;
 	struct {
 		unsigned char client, server;

@@ -205,6 +205,8 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 	push(&argv, "lend-mn");
 	push_listen(&argv, net, proc);
 	push_number(&argv, "--size", (long long)size);
+	if (net->page)
+		push_number(&argv, "--page", net->page);
 	if (net->carrier == APP_DPDK_MEMIF)
 		cpu = APP_ANY_CPU; /* DPDK's own threads need a CPU too */
 	start(child, path, &argv, fds, true, cpu);

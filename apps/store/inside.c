@@ -26,8 +26,8 @@ static void *map(uint64_t len)
 	return at;
 }
 
-struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes, char *text,
-				   size_t cap)
+struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes,
+				   uint32_t page, char *text, size_t cap)
 {
 	struct app_inside *node = calloc(1, sizeof(*node));
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -37,7 +37,7 @@ struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t
 	config.listen = listen;
 	config.eal = eal;
 	config.receive_budget = bytes > 64 << 20 ? bytes : 0;
-	lend_store_config_default(&node->config, bytes, LEND_MEM_PAGE);
+	lend_store_config_default(&node->config, bytes, page ? page : LEND_MEM_PAGE);
 	node->config.node = node->config.epoch = 1;
 	node->config.addresses = text;
 	if (lend_open(&config, &node->ep) < 0 || lend_address(node->ep, text, cap) < 0)

@@ -10,10 +10,10 @@
 
 struct app_inside;
 
-/* A node for so many bytes that listens there; its address goes into text. app_die() when it cannot
- * be opened. */
-struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes, char *text,
-				   size_t cap);
+/* A node for so many bytes, in pages of page bytes (0: 4 KiB), that listens there; its address goes
+ * into text. app_die() when it cannot be opened. */
+struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes,
+				   uint32_t page, char *text, size_t cap);
 /* To be polled by turns with the client's endpoint, and what the node does after each of them. */
 struct lend_ep *app_inside_ep(struct app_inside *node);
 void app_inside_between(void *node);

@@ -49,12 +49,13 @@ static const uint8_t *say(struct owner *o, struct lend_memop *op, const void *pa
 	return o->out.head;
 }
 
-static void open_store(struct owner *o, uint64_t bytes)
+static void open_store(struct owner *o, uint64_t bytes, uint32_t page)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_HELLO};
 	struct lend_memhello hello;
 
-	lend_store_config_default(&o->config, bytes + (1 << 20), LEND_MEM_PAGE);
+	page = page ? page : LEND_MEM_PAGE;
+	lend_store_config_default(&o->config, bytes + (1 << 20) + page, page);
 	o->config.node = o->config.epoch = 1;
 	o->config.clients = o->config.incarnations = 1;
 	LEND_CHECK(lend_store_size(&o->config) > 0);
@@ -104,7 +105,7 @@ static double us_since(lend_ns began)
 	return (double)(app_cpu_now() - began) / 1e3;
 }
 
-void app_release_run(uint64_t bytes, struct app_release *out)
+void app_release_run(uint64_t bytes, uint32_t page, struct app_release *out)
 {
 	static struct owner o;
 	struct lend_memop release = {.kind = LEND_MEMOP_RELEASE, .n = 1};
@@ -114,7 +115,7 @@ void app_release_run(uint64_t bytes, struct app_release *out)
 	double all;
 
 	*out = (struct app_release){.turns = 1};
-	open_store(&o, bytes);
+	open_store(&o, bytes, page);
 	put(&o, bytes, ref);
 	before = out->frames = used(&o);
 	began = app_cpu_now();

@@ -13,8 +13,8 @@ struct app_release {
 	double ns_per_frame;      /* over all turns */
 	double turn_us;           /* a turn, on average */
 };
-/* Seals and releases a space of so many bytes, all written, in a store of this process's own;
- * app_die() without memory for it. */
-void app_release_run(uint64_t bytes, struct app_release *out);
+/* Seals and releases a space of so many bytes, all written, in pages of page bytes (0: 4 KiB), in a
+ * store of this process's own; app_die() without memory for it. */
+void app_release_run(uint64_t bytes, uint32_t page, struct app_release *out);
 
 #endif
