@@ -20,7 +20,7 @@ enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
 
 void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
 {
-	if (class < LEND_NORMAL - 1)
+	if (class < LEND_NORMAL - 1 && ep->config.schedule != LEND_AS_THEY_COME)
 		ep->urgent = ep->turning ? ep->now : lend_clock_now();
 }
 

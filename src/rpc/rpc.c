@@ -213,6 +213,11 @@ static int choose_cc(struct lend_ep *ep)
 	return 0;
 }
 
+_Static_assert((int)LEND_SHORTEST_FIRST == (int)LEND_ORDER_SHORTEST &&
+		   (int)LEND_EARLIEST_FIRST == (int)LEND_ORDER_DEADLINE &&
+		   (int)LEND_AS_THEY_COME == (int)LEND_ORDER_FIFO,
+	       "a schedule is the core's order");
+
 static int open_core(struct lend_ep *ep)
 {
 	struct lend_core_config *c = &ep->core_config;
@@ -227,6 +232,7 @@ static int open_core(struct lend_ep *ep)
 	c->message_max = ep->config.message_max;
 	c->receive_budget = ep->config.receive_budget;
 	c->unscheduled = UNSCHEDULED;
+	c->order = (uint8_t)ep->config.schedule;
 	c->probe = ep->config.probe;
 	c->dead = ep->config.dead;
 	incarnation(c->incarnation);
