@@ -46,11 +46,11 @@ else
 	cat <<-END
 	incast-4mb congestion --senders 8,32,128,512,1024,2048,4096
 	incast-16mb congestion --senders 8,32,128,512,1024,2048,4096 --buffer-kb 16384
-	load fabric --mix w4 --load 10,30,50,70,80,90,95 --us 2000
-	mixes fabric --mix w1,w2,w3,w4,w5 --load 80 --us 3000 --messages 300000
-	large fabric --hosts 1024 --spines 2 --mix w4 --load 5,10,15,20 --us 600 --peers 16
-	large-flow fabric --hosts 1024 --spines 2 --spread 0 --mix w4 --load 5,10,15,20 --us 600 --peers 16
-	failure fabric --fail 9 --mix w4 --load 65 --us 6000
+	load fabric --mix w4 --load 10,30,50,70,80,90,95 --us 1200
+	mixes fabric --mix w1,w2,w3,w4,w5 --load 80 --us 1200 --messages 100000
+	large fabric --hosts 1024 --spines 2 --mix w4 --load 5,10,15,20 --us 400 --peers 16
+	large-flow fabric --hosts 1024 --spines 2 --spread 0 --mix w4 --load 5,10,15,20 --us 400 --peers 16
+	failure fabric --fail 9 --mix w4 --load 65 --us 3600 --detect-us 100
 	sharing sharing
 	END
 fi | grep -E "^[a-z0-9-]*$only" |
