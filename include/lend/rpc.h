@@ -101,7 +101,7 @@ struct lend_config {
 	uint32_t schedule; /* enum lend_schedule */
 	/* Congestion control on networks, by name: "none", "timely", "swift", "dctcp" or "credit"
 	 * (src/core/README.md says what they do). Of two ends each chooses for what it sends, and
-	 * a receiver under "credit" for what it is sent. NULL: $LEND_CC, else "none". */
+	 * a receiver under "credit" for what it is sent. NULL: $LEND_CC, else "credit". */
 	const char *cc;
 };
 #define LEND_CONFIG_INIT                                                                           \

@@ -66,7 +66,7 @@ end
 local HEAD = layout("", {{"magic", 1, "hex"}, {"version", 1}, {"kind", 1, KINDS}, {"flags", 1, "hex"}, {"call", 4, "hex"},
 	{"session", 8, "hex"}, {"number", 8}, {"offset", 4}, {"length", 4}})
 local HELLO = layout("hello", {{"incarnation", 16, "bytes"}, {"connect", 8}, {"session", 8, "hex"}, {"payload", 4},
-	{"unscheduled", 4}, {"message_max", 8}, {"ticket", 32, "bytes"}})
+	{"unscheduled", 4}, {"message_max", 4}, {"first", 4}, {"ticket", 32, "bytes"}})
 local BLOCKS = {
 	[CONNECT] = HELLO,
 	[ACCEPT] = HELLO,

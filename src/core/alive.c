@@ -16,6 +16,19 @@ void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
+void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns at = c->now + LEND_REPORT;
+
+	if (c->cfg.congestion == LEND_CC_NONE || s->lossless || s->unacked == 0)
+		return;
+	s->ack_due = 1;
+	if (at < s->ack_timer) {
+		s->ack_timer = at;
+		lend_sess_arm(c, s, at);
+	}
+}
+
 /* Where nothing is lost one goodbye that the carrier took is enough, and there is no end without
  * it: the peer would keep the session for good. Elsewhere there are three, taken or not. */
 static bool parted(const struct lend_sess *s)

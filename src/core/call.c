@@ -1,5 +1,6 @@
 #include "core/call.h"
 
+#include "core/credit.h"
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
@@ -101,11 +102,12 @@ static uint32_t take_slot(struct lend_core *c, struct lend_sess *s)
 static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
 			 uint32_t reply)
 {
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more;
 	uint64_t kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
 	uint64_t offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
 
-	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, c->cfg.unscheduled));
+	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, lend_credit_first_reply(c, s)));
 	if (!reply)
 		return;
 	k->reply_cap = (uint32_t)lend_min_u64(cap, LEND_MESSAGE_MAX);
@@ -114,6 +116,7 @@ static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const str
 	k->rx.attached = 1;
 	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
 	more = lend_min_u64(more, offer - lend_min_u64(offer, c->budget_used));
+	more = lend_credit_ahead(c, k, more);
 	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;
 	c->budget_used += more;
@@ -181,6 +184,8 @@ bool lend_call_admit(struct lend_core *c, struct lend_call_rec *k)
 	uint32_t eager =
 	    k->tx.len > s->unscheduled ? lend_min_u32(LEND_EAGER, s->unscheduled) : k->tx.len;
 
+	if (k->tx.win != LEND_NONE)
+		eager = lend_min_u32(eager, s->first);
 	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
 		return false;
 	k->tx.charged = eager;

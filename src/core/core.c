@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include "core/call.h"
+#include "core/credit.h"
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
@@ -43,6 +44,8 @@ static uint32_t pow2_above(uint32_t n)
 /* Lays out the arena; fills every offset and size of c. */
 static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 {
+	bool credit = f->congestion == LEND_CC_CREDIT;
+
 	memset(c, 0, sizeof(*c));
 	c->cfg = *f;
 	c->records = 2 * f->inflight;
@@ -67,6 +70,8 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_by_hello, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
+	place(c, &c->at_want, credit ? c->records : 0, sizeof(struct lend_prioq_entry));
+	place(c, &c->at_want_at, credit ? c->records : 0, sizeof(uint32_t));
 	c->hashed = c->size;
 	place(c, &c->at_aside, 1, sizeof(struct lend_aside));
 	place(c, &c->at_events, 8u * c->records + 4u * f->sessions + 256u,
@@ -120,6 +125,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	lend_pace_init(c, now);
+	lend_credit_init(c);
 	c->now = now;
 	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
 	c->connects = lend_core_draw(c);
@@ -166,6 +172,7 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 	if (c->starved.n)
 		feed_starved(c);
 	lend_pace_fire(c);
+	lend_credit_tick(c);
 	for (q = lend_sess_timers(c); q.n > 0 && q.heap[0].key <= c->now; q = lend_sess_timers(c))
 		lend_sess_tick(c, lend_sess_at(c, q.heap[0].id));
 }

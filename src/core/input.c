@@ -1,6 +1,7 @@
 /* input - a datagram is taken apart and goes to the session and call it is for; what is wrong with
  * it is counted. Layer: core (pure). */
 #include "core/call.h"
+#include "core/credit.h"
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
@@ -124,6 +125,15 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	LEND_CHECK(!"a kind that is dispatched before, or that decode refuses");
 }
 
+/* A datagram may be late, or of an end that was restored from a copy; so many are not. */
+static void end_greedy(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->strikes < LEND_STRIKES || s->state != LEND_SESS_UP)
+		return;
+	LEND_COUNT(c, greedy);
+	lend_sess_down(c, s, UNAVAILABLE, true);
+}
+
 static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			  const struct lend_in *in, const struct lend_pkt_view *v)
 {
@@ -146,13 +156,15 @@ static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct le
 		lend_sess_prove(c, s);
 	dup = lend_loss_note(c, s, v->head.number);
 	s->last_rx = c->now;
-	s->ecn += in->ecn != 0;
+	if (in->ecn)
+		s->ecn += !lend_credit_rules(c, s) || lend_credit_marked(c);
 	if (dup) {
 		LEND_COUNT(c, rx_dup);
 	} else if (accept) {
 		lend_sess_on_accept(c, s, v);
 	} else if (report_sane(c, s, v)) {
 		dispatch_up(c, bufs, s, in, v);
+		end_greedy(c, s);
 	}
 }
 

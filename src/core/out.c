@@ -1,6 +1,7 @@
 /* out - datagrams to send: control first, then the calls that are ready, a few each.
  * Layer: core (pure). */
 #include "core/call.h"
+#include "core/credit.h"
 #include "core/ctl.h"
 #include "core/loss.h"
 #include "core/pace.h"
@@ -399,11 +400,12 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	lend_ns at = lend_min_u64(q.n ? q.heap[0].key : LEND_NEVER, lend_pace_next(c));
 	struct lend_ctl e;
 
+	at = lend_min_u64(at, lend_credit_next(c));
 	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {
 		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
 		at = lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked);
 	}
 	if (c->ready.n || lend_aside(c)->ev_n)
 		return c->now;
-	return c->fed && (c->starved.n || lend_want_waiting(c)) ? c->now : at;
+	return c->fed && (c->starved.n || c->credit.wanting || lend_want_waiting(c)) ? c->now : at;
 }

@@ -110,6 +110,8 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 		lend_call_free_slot(c, k);
 	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
+	} else {
+		lend_sess_owe_report(c, s);
 	}
 }
 
@@ -158,7 +160,7 @@ static void partial(struct lend_core *c, struct lend_call_rec *k, const struct l
 	/* What it was charged must not hold up those for whom there is memory. */
 	if (k->hold)
 		lend_call_refund(c, k);
-	if (k->tx.granted > k->tx.charged && k->tx.len > s->unscheduled)
+	if (k->tx.granted > k->tx.charged && k->tx.charged < k->tx.len)
 		lend_call_refund(c, k);
 }
 

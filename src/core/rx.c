@@ -1,5 +1,6 @@
 #include "core/rx.h"
 
+#include "core/credit.h"
 #include "core/event.h"
 #include "core/loss.h"
 #include "core/want.h"
@@ -97,10 +98,6 @@ static bool sane(struct lend_core *c, const struct lend_call_rec *k, const struc
 		LEND_COUNT(c, rx_length);
 		return false;
 	}
-	if ((uint64_t)v->head.offset + v->payload_len > k->rx.granted) {
-		LEND_COUNT(c, rx_window);
-		return false;
-	}
 	return true;
 }
 
@@ -126,6 +123,17 @@ static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend
 	e->len = k->rx.len;
 	e->data = bufs->seg[k->rx.buf].data;
 	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);
+}
+
+/* Before anything is kept of it. Who sends more than he was granted does so on purpose. */
+static bool granted(struct lend_core *c, const struct lend_call_rec *k,
+		    const struct lend_pkt_view *v)
+{
+	if ((uint64_t)v->head.offset + v->payload_len <= k->rx.granted)
+		return true;
+	LEND_COUNT(c, rx_window);
+	lend_sess_at(c, k->sess)->strikes++;
+	return false;
 }
 
 static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
@@ -157,6 +165,8 @@ static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
 	k->rx.got += v->payload_len;
 	k->rx.last = c->now;
 	uncharge(c, &k->rx, v->payload_len);
+	if (lend_credit_rules(c, lend_sess_at(c, k->sess)))
+		lend_credit_came(c, k, v->head.offset, v->payload_len);
 	if (lend_frags_complete(f))
 		return LEND_RX_WHOLE;
 	need(c, k, bufs);
@@ -166,7 +176,7 @@ static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	if (!sane(c, k, v))
+	if (!granted(c, k, v) || !sane(c, k, v))
 		return LEND_RX_DROPPED;
 	if (k->rx.frags != LEND_NONE || lend_want_sit(c, k, v->head.length))
 		return keep(c, bufs, k, v);
@@ -213,6 +223,7 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
 	r->frags = LEND_NONE;
 	uncharge(c, r, r->charged);
+	lend_credit_end(c, k);
 	r->buf = 0;
 	r->needed = 0;
 	return buf;
@@ -247,27 +258,40 @@ static uint64_t window(const struct lend_sess *s)
 			    (uint64_t)LEND_FRAGS_WINDOW * s->payload);
 }
 
-bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
+uint64_t lend_rx_reach(struct lend_core *c, const struct lend_call_rec *k)
 {
-	uint64_t reach =
-	    lend_min_u64(k->rx.len, lend_rx_low(c, k) + window(lend_sess_at(c, k->sess)));
-	uint64_t more, room = c->cfg.receive_budget - c->budget_used;
+	if (k->rx.frags == LEND_NONE || (is_long(c, &k->rx) && !k->rx.attached))
+		return 0;
+	return lend_min_u64(k->rx.len, lend_rx_low(c, k) + window(lend_sess_at(c, k->sess)));
+}
 
-	if (k->rx.frags == LEND_NONE || (is_long(c, &k->rx) && !k->rx.attached) ||
-	    reach <= k->rx.granted)
-		return false;
-	more = reach - k->rx.granted;
-	/* Small offers cost a datagram each: wait for a worthwhile one unless it is the last. */
-	if (reach < k->rx.len && more < window(lend_sess_at(c, k->sess)) / 4)
-		return false;
+uint64_t lend_rx_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
+{
+	uint64_t room = c->cfg.receive_budget - c->budget_used;
+
 	if (more > room) {
 		starve(c, k);
-		more = room / lend_sess_at(c, k->sess)->payload * lend_sess_at(c, k->sess)->payload;
-		if (more == 0)
-			return false;
+		more = room - room % lend_sess_at(c, k->sess)->payload;
 	}
-	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;
 	c->budget_used += more;
-	return true;
+	return more;
+}
+
+bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint64_t reach = lend_rx_reach(c, k), more;
+
+	if (reach <= k->rx.granted)
+		return false;
+	if (lend_credit_rules(c, s))
+		return lend_credit_want(c, k);
+	more = reach - k->rx.granted;
+	/* Small offers cost a datagram each: wait for a worthwhile one unless it is the last. */
+	if (reach < k->rx.len && more < window(s) / 4)
+		return false;
+	more = lend_rx_budget(c, k, more);
+	k->rx.granted += (uint32_t)more;
+	return more > 0;
 }

@@ -31,6 +31,10 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k);
 void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k);
 /* Offers the sender more, within window and budget; true when the offer grew. */
 bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k);
+/* How far its sender may be allowed to send now; 0: no further than it is. */
+uint64_t lend_rx_reach(struct lend_core *c, const struct lend_call_rec *k);
+/* Takes so many bytes of the budget, or what there is: then the message waits for more. */
+uint64_t lend_rx_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
 /* All bytes below this offset are here. */
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k);
 /* Writes into a chain; the caller has checked that it fits. */

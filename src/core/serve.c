@@ -6,6 +6,7 @@
 #include "core/loss.h"
 #include "core/rx.h"
 #include "core/sched.h"
+#include "core/sess.h"
 #include "core/tx.h"
 
 static void forget(struct lend_core *c, struct lend_call_rec *k)
@@ -142,6 +143,8 @@ static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_ca
 	} else if (lend_rx_grant(c, k) || gap || s->unacked >= LEND_ACK_EVERY ||
 		   got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
+	} else {
+		lend_sess_owe_report(c, s);
 	}
 }
 
@@ -166,7 +169,7 @@ static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess 
 	k->reply_cap = v->request.grant;
 	k->deadline =
 	    v->request.left_us == UINT32_MAX ? LEND_NEVER : c->now + v->request.left_us * LEND_US;
-	lend_rx_begin(&k->rx, lend_min_u32(v->head.length, c->cfg.unscheduled));
+	lend_rx_begin(&k->rx, lend_min_u32(v->head.length, s->told));
 	if (v->head.length > c->cfg.message_max) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);

@@ -1,6 +1,7 @@
 #include "core/sess.h"
 
 #include "core/call.h"
+#include "core/credit.h"
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
@@ -162,6 +163,8 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->lossless = path->lossless;
 	s->checked = path->checked;
 	s->payload = payload_of(c, path);
+	s->told = lend_credit_first(c, s);
+	c->credit.least = lend_max_u64(c->credit.least, UINT64_C(8) * s->payload);
 	s->number = 1;
 	s->oldest = 1;
 	s->message_max = LEND_MESSAGE_MAX;
@@ -223,7 +226,8 @@ void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend
 	h->session = s->id;
 	h->payload = s->payload;
 	h->unscheduled = c->cfg.unscheduled;
-	h->message_max = c->cfg.message_max;
+	h->message_max = (uint32_t)c->cfg.message_max;
+	h->first = s->told;
 }
 
 static bool makes_sense(const struct lend_pkt_hello *h)
@@ -236,6 +240,7 @@ static void learn(struct lend_sess *s, const struct lend_pkt_hello *h)
 {
 	s->payload = lend_min_u32(s->payload, h->payload);
 	s->unscheduled = lend_max_u32(h->unscheduled, s->payload);
+	s->first = h->first ? lend_max_u32(h->first, s->payload) : s->unscheduled;
 	s->message_max = lend_min_u64(h->message_max, LEND_MESSAGE_MAX);
 	memcpy(s->ticket, h->ticket, sizeof(s->ticket));
 }

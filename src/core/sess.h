@@ -42,6 +42,8 @@ void lend_sess_disarm(struct lend_core *c, struct lend_sess *s);
 /* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout.
  */
 void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s);
+/* Part of a long message came: who sends it may have to wait for our word of it. */
+void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
 void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h);
 struct lend_prioq lend_sess_timers(struct lend_core *c);

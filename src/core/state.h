@@ -28,6 +28,7 @@ enum {
 	    1024, /* control datagrams waiting to be sent; more are dropped, all are asked again */
 	LEND_OUT = 64, /* datagrams per lend_core_output() */
 	LEND_PIECES = 4,
+	LEND_STRIKES = 16,  /* datagrams beyond what was granted that end a session */
 	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
 	LEND_HEAD_BYTES = 128,
 };
@@ -39,6 +40,7 @@ enum {
 #define LEND_RTO_MAX      (100 * LEND_MS)
 #define LEND_RTO_FIRST    (5 * LEND_MS)  /* before any round trip was measured */
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* where the timer only asks */
+#define LEND_REPORT       (20 * LEND_US) /* the latest that the peer hears what came */
 #define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
 
 /* gRPC's canonical codes and `ran`, as include/lend/rpc.h numbers them. */
@@ -86,16 +88,19 @@ enum lend_want {
 
 /* A message coming in, of more than one fragment or into memory that waits for it. */
 struct lend_rx {
-	uint32_t buf;     /* where it lands; 0: nowhere yet */
-	uint32_t len;     /* bytes; valid while frags is */
-	uint32_t frags;   /* index into reassemblies; LEND_NONE: nothing came yet */
-	uint32_t granted; /* bytes offered to the sender */
-	uint32_t charged; /* of the receive budget: granted and not yet here */
-	uint32_t got;     /* bytes that have arrived */
-	uint8_t pooled;   /* buf is from the supplied pool */
-	uint8_t needed;   /* NEED was raised and not yet answered */
-	uint8_t want;     /* enum lend_want */
-	uint8_t attached; /* buf was given for this message */
+	uint32_t buf;        /* where it lands; 0: nowhere yet */
+	uint32_t len;        /* bytes; valid while frags is */
+	uint32_t frags;      /* index into reassemblies; LEND_NONE: nothing came yet */
+	uint32_t granted;    /* bytes offered to the sender */
+	uint32_t charged;    /* of the receive budget: granted and not yet here */
+	uint32_t got;        /* bytes that have arrived */
+	uint32_t credit;     /* of the window of credit.h: granted and not yet here */
+	uint32_t asked_from; /* grant that is being timed: its first byte ... */
+	lend_ns asked;       /* ... and when it was made; 0: none is */
+	uint8_t pooled;      /* buf is from the supplied pool */
+	uint8_t needed;      /* NEED was raised and not yet answered */
+	uint8_t want;        /* enum lend_want */
+	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
 	lend_ns last;             /* arrival of the newest fragment */
 	struct lend_link starved; /* of budget, or of memory: see want */
@@ -215,6 +220,10 @@ struct lend_sess {
 	uint32_t unacked; /* data datagrams since the last acknowledgement */
 	uint64_t message_max;
 	uint32_t unscheduled, unscheduled_used;
+	uint32_t first;   /* bytes of a message of several datagrams before a grant, as the peer
+			     says */
+	uint32_t told;    /* the same, as we told the peer */
+	uint32_t strikes; /* datagrams beyond what was granted */
 	lend_ns srtt, rttvar;
 	struct lend_cc_state cc;
 	lend_ns pace;           /* no datagram of a long message before this time */
@@ -266,13 +275,34 @@ struct lend_out_rec {
 	uint8_t acks;  /* bears a report that was due */
 };
 
+/* See credit.h. */
+struct lend_credit {
+	uint64_t used;    /* bytes granted and not yet here */
+	uint64_t window;  /* that many may be */
+	uint64_t least;   /* it is never smaller than this */
+	uint64_t granted; /* ever */
+	uint64_t before;  /* the window, until a wider one has shown its worth; 0: none is tried */
+	uint64_t rate;    /* bytes per us that came through it */
+	uint64_t came;    /* bytes, since: */
+	lend_ns epoch;
+	lend_ns loop;               /* from a grant to its first byte, smoothed */
+	uint64_t rest;              /* rounds until a wider window is tried */
+	uint64_t scarce;            /* 1: in this round somebody could have been granted more */
+	uint64_t down;              /* 1: the next window that is tried is a narrower one */
+	uint64_t datagrams, marked; /* that came in this round */
+	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
+	lend_ns look;     /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
+	uint64_t wanting; /* messages in the heap */
+};
+
 struct lend_core {
 	struct lend_core_config cfg;
+	struct lend_credit credit;
 	size_t hashed; /* bytes of state from the start of the arena */
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_heap, at_heap_at;
-	size_t at_by_hello, at_by_peer, at_pace, at_events, at_aside;
+	size_t at_by_hello, at_by_peer, at_pace, at_want, at_want_at, at_events, at_aside;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */

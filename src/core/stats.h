@@ -30,6 +30,8 @@
 	X(resets, "resets sent")                                                                   \
 	X(rx_reset, "sessions ended by a peer's reset")                                            \
 	X(timeouts, "calls ended by their deadline")                                               \
+	X(greedy, "sessions ended because their peer sent more than it was granted")               \
+	X(credit_back, "grants taken back: nothing came of them")                                  \
 	X(evicted, "partial messages evicted")                                                     \
 	X(half_open_evicted, "half-open sessions evicted")                                         \
 	X(dead, "sessions ended by silence")

@@ -201,7 +201,7 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 static int choose_cc(struct lend_ep *ep)
 {
 	const char *name = ep->config.cc ? ep->config.cc : getenv("LEND_CC");
-	enum lend_cc cc = name && *name ? lend_cc_named(name) : LEND_CC_NONE;
+	enum lend_cc cc = name && *name ? lend_cc_named(name) : LEND_CC_CREDIT;
 
 	if (cc == LEND_CC_KINDS)
 		return lend_fail(EINVAL,

@@ -68,7 +68,9 @@ struct lend_pkt_hello {
 	uint64_t session;        /* the sender's id, for datagrams to it */
 	uint32_t payload; /* bytes of payload per datagram that the sender's carrier has room for */
 	uint32_t unscheduled; /* bytes that may come before any grant */
-	uint64_t message_max; /* longest message the sender takes */
+	uint32_t message_max; /* longest message the sender takes */
+	uint32_t first;       /* bytes of a message of several datagrams that may come before a
+				 grant; 0: as unscheduled says */
 	uint8_t ticket[32];   /* what the sender's secret makes; zero: it has none */
 };
 _Static_assert(sizeof(struct lend_pkt_hello) == 80, "wire");

@@ -166,6 +166,17 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 	struct lend_core *c = n->core;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
+	/* One message may always have a piece of it; a window that shrank takes nothing back. */
+	SIM_CHECK(sim,
+		  c->credit.used <= n->credit_used ||
+		      c->credit.used <= lend_max_u64(c->credit.window, n->credit_window) +
+					    c->cfg.unscheduled + 65536,
+		  "node %u: %llu bytes of credit out, of %llu", n->id,
+		  (unsigned long long)c->credit.used, (unsigned long long)c->credit.window);
+	n->credit_used = c->credit.used;
+	n->credit_window = c->credit.window;
+	SIM_CHECK(sim, lend_aside(c)->stats.greedy == 0,
+		  "node %u: a peer sent more than it was granted", n->id);
 	SIM_CHECK(sim,
 		  c->used[0] <= c->cfg.inflight && c->used[1] <= c->cfg.inflight &&
 		      c->free_calls.free + c->used[0] + c->used[1] == c->records,

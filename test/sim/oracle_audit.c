@@ -49,8 +49,8 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 
 struct count {
 	struct set calls, wins, frags, sess;
-	uint32_t used[2], ready, starved, hungry[2], partials;
-	uint64_t budget;
+	uint32_t used[2], ready, starved, hungry[2], partials, wanting;
+	uint64_t budget, credit;
 };
 
 /* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
@@ -98,6 +98,11 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 			   : NULL;
 	n->used[k->server]++;
 	n->budget += k->rx.charged;
+	n->credit += k->rx.credit;
+	if (k->rx.credit > k->rx.granted || k->rx.got > k->rx.len)
+		return "a message has more credit than was granted it, or more bytes than it has";
+	n->wanting +=
+	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != LEND_NONE;
 	n->ready += k->tx.ready.in && !k->waits;
 	if (k->rx.want == LEND_WANT_MEMORY)
 		n->hungry[k->rx.buf != 0]++;
@@ -195,6 +200,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 {
 	if (n->budget != c->budget_used)
 		return "receive budget: the calls' charges do not sum up to it";
+	if (n->credit != c->credit.used || n->wanting != c->credit.wanting)
+		return "credit: what messages hold or wait for does not sum up";
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
 		return "call records are miscounted";
 	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
@@ -238,6 +245,8 @@ const char *sim_core_quiet(struct lend_core *c)
 	if (c->used[0] || c->used[1])
 		return c->used[0] ? "a call of its own is not over"
 				  : "a call it serves is not over";
+	if (c->credit.used || c->credit.wanting || c->paced_n)
+		return "credit is still out, or a session waits for its pace";
 	if (c->budget_used)
 		return "receive budget is still charged";
 	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap)

@@ -1,0 +1,50 @@
+/* credit - under congestion control `credit` the receiver grants bytes for its own downlink, over
+ * all messages of all sessions: what is granted and not yet here stays within a window of a few
+ * times what the line holds, so it waits at the senders, not in the network.
+ *
+ * What a sender may send unasked is little (see the hello's `first`). Messages that want more stand
+ * in a heap: by class, then by what is left of them, but a message is passed only by so many bytes
+ * of shorter ones: AGE times its own. A grant is a piece of a window, so that there are several
+ * senders under way and one that is slow does not leave the line idle. The window
+ * shrinks when datagrams come marked; where nobody marks, a wider or a narrower one is tried now
+ * and then, and kept if more comes through, or as much. Credit for bytes that do not come (lost, or
+ * their sender died) is taken back after a while; should they come after all, they have used none.
+ *
+ * Layer: core (pure). Parts of struct lend_core and struct lend_rx; sessions on which nothing is
+ * lost have no share in it. */
+#ifndef LEND_CORE_CREDIT_H
+#define LEND_CORE_CREDIT_H
+
+#include "core/state.h"
+
+#define LEND_CREDIT_START UINT64_C(262144) /* four times what 100 Gb/s hold in 5 us */
+#define LEND_CREDIT_MAX   UINT64_C(8388608)
+
+void lend_credit_init(struct lend_core *c);
+/* Bytes of a message of several datagrams that a new session may send before a grant. */
+uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s);
+/* Bytes of the reply to one more call that may come so. */
+uint32_t lend_credit_first_reply(struct lend_core *c, const struct lend_sess *s);
+/* What a reply into named memory may be granted together with its request: up to more bytes. */
+uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
+/* This message may be granted up to `reach`: it waits for credit unless there is some. True: it got
+ * some at once. */
+bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k);
+/* n bytes of it at this offset came. */
+void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n);
+/* A datagram came marked. True: the sender has to hear of it. */
+bool lend_credit_marked(struct lend_core *c);
+/* It is over, or begins anew. */
+void lend_credit_end(struct lend_core *c, struct lend_call_rec *k);
+/* Grants what there is, and takes back what was granted in vain. */
+void lend_credit_tick(struct lend_core *c);
+/* When tick() has something to do. */
+lend_ns lend_credit_next(const struct lend_core *c);
+
+/* Does this session's credit count? */
+static inline bool lend_credit_rules(const struct lend_core *c, const struct lend_sess *s)
+{
+	return c->cfg.congestion == LEND_CC_CREDIT && !s->lossless;
+}
+
+#endif
