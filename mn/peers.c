@@ -25,6 +25,7 @@ struct mn_peers {
 	void (*drop)(struct mn_wait *wait, void *arg); /* never NULL while something waits */
 	void *drop_arg;
 	LIST_HEAD(, process) processes;
+	uint32_t open[MN_TENANTS_MAX]; /* sessions, by tenant */
 };
 
 static struct process *find(struct mn_peers *peers, const uint8_t incarnation[16])
@@ -49,10 +50,15 @@ static bool on_shm(struct mn_peers *peers, lend_session session)
 static void came(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
 {
 	struct process *p = find(peers, incarnation);
-	uint32_t tenant = mn_tenants_of(peers->tenants, peers->ep, peers->store, session);
+	uint64_t most;
+	uint32_t tenant = mn_tenants_of(peers->tenants, peers->ep, peers->store, session, &most);
 	bool shm;
 
 	mn_peers_hear(peers);
+	if (peers->open[tenant] >= most) {
+		lend_disconnect(peers->ep, session); /* its room is for others */
+		return;
+	}
 	if (!p) {
 		p = calloc(1, sizeof(*p));
 		if (!p)
@@ -65,6 +71,7 @@ static void came(struct mn_peers *peers, lend_session session, const uint8_t inc
 	if (p->tenant != tenant)
 		return; /* nobody speaks for another tenant's process: refused */
 	p->sessions++;
+	peers->open[tenant]++;
 	shm = on_shm(peers, session) && mn_crowd_join(peers->crowd, incarnation);
 	lend_session_set(peers->ep, session, (char *)p + shm);
 }
@@ -81,6 +88,7 @@ static void went(struct mn_peers *peers, lend_session session)
 	if (shm)
 		mn_crowd_leave(peers->crowd, p->incarnation);
 	mn_peers_hear(peers);
+	peers->open[p->tenant]--;
 	if (--p->sessions)
 		return;
 	mn_flow_close(&peers->fair, &p->flow, peers->drop, peers->drop_arg);

@@ -172,7 +172,7 @@ static const struct rule *find_secret(const struct mn_tenants *tenants, struct l
 }
 
 uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
-		       struct lend_store *store, lend_session session)
+		       struct lend_store *store, lend_session session, uint64_t *sessions)
 {
 	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	static const uint8_t key[16] = "lend tenant";
@@ -180,6 +180,7 @@ uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
 	const struct rule *rule;
 	uint64_t id;
 
+	*sessions = UINT64_MAX;
 	if (!tenants)
 		return 0;
 	(void)lend_session_peer(ep, session, &peer);
@@ -194,5 +195,7 @@ uint32_t mn_tenants_of(const struct mn_tenants *tenants, struct lend_ep *ep,
 		id = UINT64_C(2) << 32;
 	}
 	rule = rule ? rule : find(tenants, EACH, 0);
+	if (rule && rule->quota.clients < UINT32_MAX)
+		*sessions = (uint64_t)rule->quota.clients * MN_TENANT_SESSIONS;
 	return lend_store_tenant(store, id, rule ? &rule->quota : &none);
 }

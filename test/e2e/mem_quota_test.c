@@ -91,6 +91,56 @@ Test(mem_quota, users_on_shm)
 	mem_node_stop(&node);
 }
 
+/* Sessions that never say HELLO: the node keeps room for others. */
+static void silent_sessions(const char *carrier, const char *quota)
+{
+	enum { ALLOWED = 8, TRIED = 3 * ALLOWED };
+	struct lend_ep *silent;
+	lend_session session[TRIED];
+	struct lend_mem_stat stat;
+	int alive = 0;
+
+	mem_node_start(&node, carrier, "4M", quota);
+	mem_stat(node.mem, &stat);
+	cr_assert_eq(lend_open(NULL, &silent), 0);
+	for (int i = 0; i < TRIED; i++) {
+		struct lend_call call = {.method = 1, .timeout = 5000000000};
+
+		cr_assert_eq(lend_connect(silent, node.address, &session[i]), 0, "%s", lend_why());
+		cr_assert_eq(lend_call_sync(silent, session[i], &call), 0);
+		alive += call.status == LEND_UNIMPLEMENTED;
+		cr_assert(call.status == LEND_UNIMPLEMENTED || call.status == LEND_UNAVAILABLE,
+			  "%d", call.status);
+		lend_buf_give(silent, call.reply);
+	}
+	cr_assert(alive > 0 && alive < ALLOWED, "%d", alive);
+	for (int i = 0; i < alive; i++)
+		lend_disconnect(silent, session[i]);
+	for (int i = 0; i < 2000; i++) { /* their room is free again */
+		struct lend_call call = {.method = 1, .timeout = 5000000000};
+
+		cr_assert_eq(lend_connect(silent, node.address, &session[0]), 0);
+		cr_assert_eq(lend_call_sync(silent, session[0], &call), 0);
+		lend_buf_give(silent, call.reply);
+		lend_disconnect(silent, session[0]);
+		if (call.status == LEND_UNIMPLEMENTED)
+			break;
+		cr_assert_lt(i, 1999);
+	}
+	lend_close(silent);
+	mem_node_kill(&node);
+}
+
+Test(mem_quota, silent_sessions_shm)
+{
+	silent_sessions("shm", "--quota each:1M:100:2");
+}
+
+Test(mem_quota, silent_sessions_udp)
+{
+	silent_sessions("udp", "--quota net:1M:100:2");
+}
+
 Test(mem_quota, one_that_makes_no_sense)
 {
 	static const char *const bad[] = {"each",         "each:",    ":1G",
