@@ -110,3 +110,41 @@ Test(mem_pool_odd, a_node_that_is_none)
 	mem_client_close(ep, mem);
 	mem_node_stop(&node);
 }
+
+/* Huge pages are not mapped by 4 KiB: spaces of such a pool come as over a network. */
+Test(mem_pool_odd, on_huge_pages)
+{
+	enum { HUGE = 32 << 20 };
+	int file = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
+	void *room = file < 0 || ftruncate(file, HUGE) < 0
+			 ? MAP_FAILED
+			 : mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	struct mem_node node;
+	struct lend_op op = {.timeout = 5 * SECOND};
+	struct lend_ref ref;
+	lend_space space;
+	char *p, *out = malloc(LEN);
+
+	if (file >= 0)
+		close(file);
+	if (room == MAP_FAILED)
+		cr_skip_test("no huge pages: sysctl vm.nr_hugepages=32");
+	munmap(room, HUGE);
+	mem_fill(in, LEN, 8);
+	mem_node_start(&node, "pool", "16M", "--memory huge");
+	ref = mem_put(node.mem, in, LEN, NULL);
+	space = mem_map(node.mem, &ref);
+	p = lend_space_pointer(node.mem, space);
+	cr_assert(p, "%s", lend_why());
+	cr_assert(!memcmp(p, in, LEN));
+	p[5 * PAGE] = in[5 * PAGE] = 9;
+	cr_assert_eq(mem_end(node.mem, &op, lend_space_seal(node.mem, space, 0, LEN, NULL, &op)),
+		     LEND_OK);
+	cr_assert_eq(mem_get(node.mem, &op.ref, 0, out, LEN), LEND_OK);
+	cr_assert(!memcmp(out, in, LEN));
+	cr_assert_eq(mem_release(node.mem, &op.ref), LEND_OK);
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_free_space(node.mem, space);
+	free(out);
+	mem_node_stop(&node);
+}
