@@ -47,8 +47,8 @@ static const struct argp_option options[] = {
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
     {"quarantine", 'Q', "MS", 0,
-     "How long a freed page is not used again, where memory is plenty and datagrams live long "
-     "(default: not at all)",
+     "How long a freed page is not used again, even if there is no other; 0: not at all (default "
+     "1, but pages in use come first)",
      0},
     {"checksum", 'S', NULL, 0,
      "Sum each page when it is written and check it when it is read: what memory has lost ends in "
@@ -197,7 +197,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->clients = (uint32_t)number(state, "clients", arg, 65535, false);
 		return 0;
 	case 'Q':
-		config->quarantine_ms = number(state, "quarantine", arg, 3600000, false);
+		config->quarantine_ms =
+		    strcmp(arg, "0") ? number(state, "quarantine", arg, 3600000, false) : 0;
+		config->yields = false;
 		return 0;
 	case 'S':
 		config->checksum = true;
@@ -259,6 +261,8 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 				     .page = LEND_MEM_PAGE,
 				     .memory = "private",
 				     .workers = 1,
+				     .quarantine_ms = 1,
+				     .yields = true,
 				     .drain_ms = 1000};
 	argp_parse(&argp, argc, argv, 0, NULL, config);
 }

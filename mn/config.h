@@ -17,6 +17,7 @@ struct mn_config {
 	uint32_t id;            /* of the node; 0: random */
 	uint32_t clients;       /* 0: the store's default */
 	uint64_t quarantine_ms; /* of freed pages */
+	bool yields;            /* unless there are no others */
 	bool checksum;          /* of each page */
 	const char *quota;      /* as in mn/tenants.h, or NULL */
 	uint32_t workers;       /* 1 .. 64 */

@@ -61,6 +61,7 @@ static int open_stores(struct node *node, const struct mn_config *config)
 	c.epoch |= 1;
 	c.shards = node->workers;
 	c.quarantine = config->quarantine_ms * 1000000;
+	c.yields = config->yields;
 	c.checksum = config->checksum;
 	c.clients = config->clients ? config->clients : c.clients;
 	c.incarnations = (uint32_t)lend_max_u64(c.clients, c.incarnations);

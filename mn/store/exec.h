@@ -39,12 +39,14 @@ struct lend_store_config {
 			* pages as many bytes as 64 of 4 KiB have, or one page, for each */
 	uint32_t node, epoch;   /* random, of this node and of this start */
 	uint32_t shard, shards; /* which of the node's stores this is, below shards: 1 .. 64 */
-	uint32_t checksum;  /* 1: pages are summed, 4 bytes each, and checked when they are read */
-	lend_ns lease;      /* from a process's last traffic */
-	lend_ns late;       /* a tick later than this means that the node itself was paused */
-	lend_ns revive;     /* least time to live of a grant whose adopt is forgotten: 5 s */
-	lend_ns quarantine; /* a freed page is not used again for so long; 0: at once */
-	uint8_t key[16];    /* random: signs references */
+	uint32_t yields;        /* 1: pages in quarantine are used when there are no others */
+	uint32_t checksum; /* 1: pages are summed, 4 bytes each, and checked when they are read */
+	lend_ns lease;     /* from a process's last traffic */
+	lend_ns late;      /* a tick later than this means that the node itself was paused */
+	lend_ns revive;    /* least time to live of a grant whose adopt is forgotten: 5 s */
+	lend_ns
+	    quarantine;  /* a freed page is not used again for so long (but yields); 0: at once */
+	uint8_t key[16]; /* random: signs references */
 	const char *addresses; /* told in HELLO; copied; NULL: none */
 };
 /* Sizes for so many bytes in pages of this size, with room for small objects; node, epoch, key stay

@@ -27,11 +27,23 @@ static void zero_page(uint8_t *page, uint32_t size)
 #endif
 }
 
+/* These have rested. */
+static void wake(struct lend_store *s, struct lend_rest *r)
+{
+	if (r->n) {
+		lend_frame_at(s, r->last)->next = s->frame.free;
+		s->frame.free = r->first;
+	}
+	*r = (struct lend_rest){.n = 0};
+}
+
 uint32_t lend_frame_take(struct lend_store *s)
 {
 	struct lend_frame *f;
 	uint32_t i;
 
+	if (!s->frame.free && s->frame.top == s->frame.cap)
+		wake(s, s->old.n ? &s->old : &s->young);
 	LEND_TAKE(s, frame, i);
 	LEND_CHECK(i);
 	lend_undo_fence(); /* what is above top is zero */
@@ -71,10 +83,7 @@ void lend_frame_rested(struct lend_store *s, lend_ns now)
 {
 	if (!s->config.quarantine || now - s->guard < s->config.quarantine)
 		return;
-	if (s->old.n) {
-		lend_frame_at(s, s->old.last)->next = s->frame.free;
-		s->frame.free = s->old.first;
-	}
+	wake(s, &s->old);
 	s->old = s->young;
 	s->young = (struct lend_rest){.n = 0};
 	s->guard = now;

@@ -276,6 +276,7 @@ const char *lend_store_recover(struct lend_store *store, const struct lend_store
 	store->config.late = config->late;
 	store->config.revive = config->revive;
 	store->config.quarantine = config->quarantine;
+	store->config.yields = config->yields;
 	store->config.reap = config->reap;
 	lend_store_set_text(store, config->addresses);
 	if (!take_back(store))

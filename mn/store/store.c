@@ -51,7 +51,7 @@ static bool is_valid(const struct lend_store_config *c)
 	       lend_is_pow2(c->page) && in(c->objects, 1, (1u << 24) - 1) &&
 	       in(c->holds, 1, (1u << 24) - 1) && in(c->grants, 1, (1u << 24) - 1) &&
 	       in(c->clients, 1, (1u << 16) - 1) && in(c->incarnations, 1, 1u << 16) &&
-	       in(c->placements, 1, 4096) && c->checksum <= 1 &&
+	       in(c->placements, 1, 4096) && c->checksum <= 1 && c->yields <= 1 &&
 	       c->tenants <= LEND_TENANT_MASK + 1 && in(c->open, 1, LEND_MEM_OPEN_MAX) &&
 	       c->reap > 0 && lend_is_pow2(c->open) && c->shard < c->shards &&
 	       c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 && c->lease < LEND_MEM_TTL_MAX &&

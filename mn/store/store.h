@@ -269,7 +269,7 @@ static inline uint32_t lend_table_room(const struct lend_table *t)
 /* Frames that can be taken now. */
 static inline uint32_t lend_frame_room(const struct lend_store *s)
 {
-	return lend_table_room(&s->frame) - s->young.n - s->old.n;
+	return lend_table_room(&s->frame) - (s->config.yields ? 0 : s->young.n + s->old.n);
 }
 /* next is that of the entry on the free list's head, or not looked at. 0: full. */
 #define LEND_TAKE(s, type, i)                                                                      \

@@ -130,8 +130,9 @@ void lend_tree_reap(struct lend_store *s)
 
 bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames)
 {
-	while (s->dying && (nodes > lend_table_room(&s->node) ||
-			    (!s->config.quarantine && frames > lend_frame_room(s))))
+	while (s->dying &&
+	       (nodes > lend_table_room(&s->node) ||
+		((!s->config.quarantine || s->config.yields) && frames > lend_frame_room(s))))
 		reap(s);
 	return nodes <= lend_table_room(&s->node) && frames <= lend_frame_room(s);
 }

@@ -66,6 +66,7 @@ static void configure(struct sim *sim, uint32_t node)
 	s->cfg.quarantine = lend_rng_below(&r, 2) ? 0 : UINT64_C(1000) * pick(&r, 50, 1000, 20000);
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	s->cfg.checksum = p->sums != 0;
+	s->cfg.yields = p->seed / 8 % 2;
 	s->pooled = lend_rng_below(&r, 2) && !p->rot_ppm; /* who maps pages does not look at sums */
 	lend_rng_seed(&s->pool, p->seed * 61 + node + s->births);
 	for (int i = 0; i < 16; i++)

@@ -62,3 +62,37 @@ Test(store_rest, what_comes_later_rests_longer)
 	k->now += QUARANTINE;
 	OK(kit_put(k, &a, data, 32 * LEND_MEM_PAGE, kit_owned, &one));
 }
+
+/* Pages that rest until there is need: who has rested longest goes first, and none is refused. */
+Test(store_rest, pages_that_yield)
+{
+	struct lend_memref one, two, three;
+	uint8_t *last;
+
+	k->config.yields = 1;
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	lend_store_init(k->store, &k->config, k->pages, k->now);
+	OK(kit_hello(k, &a, 1, 1));
+	OK(kit_hello(k, &b, 2, 1));
+	OK(kit_put(k, &a, data, LEND_MEM_PAGE, kit_owned, &one));
+	OK(kit_get(k, &a, &one, 0, 1, back));
+	last = k->out.seg[0].data;
+	OK(kit_release(k, &a, &one));
+	OK(kit_put(k, &a, data, 60 * LEND_MEM_PAGE, kit_owned, &two));
+	OK(kit_get(k, &a, &two, 0, 1, back));
+	cr_assert_neq(k->out.seg[0].data, last, "there are others");
+	OK(kit_release(k, &a, &two));
+	cr_assert_eq(kit_stats(k).pages_quarantined, 61);
+	for (int round = 0; round < 20; round++) {
+		OK(kit_put(k, &a, data, (1 + (uint64_t)round * 3) * LEND_MEM_PAGE, kit_owned,
+			   &one));
+		OK(kit_put(k, &a, data, (63 - (uint64_t)round * 3) * LEND_MEM_PAGE, kit_owned,
+			   &two));
+		IS(kit_put(k, &a, data, 1, kit_owned, &three), RESOURCE_EXHAUSTED);
+		kit_audit(k);
+		OK(kit_release(k, &a, &one));
+		OK(kit_release(k, &a, &two));
+		kit_audit(k);
+	}
+}
