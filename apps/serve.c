@@ -2,7 +2,9 @@
  * Layer: apps. Threads: one. */
 #include "apps/commands.h"
 #include "apps/common/echo.h"
+#include "apps/common/load.h"
 #include "apps/common/server.h"
+#include "util/bits.h"
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -22,6 +24,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+/* Is busy for as many nanoseconds as the request says, a second at most. */
+static void work(lend_request request, const struct lend_buf *bytes, void *ep)
+{
+	uint64_t ns = bytes->len >= 8 ? lend_load_u64(bytes->data) : 0;
+	lend_ns end = app_now() + lend_min_u64(ns, 1000000000);
+
+	while (app_now() < end)
+		continue;
+	(void)lend_reply(ep, request, LEND_OK, NULL);
+}
+
 int app_serve(int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
@@ -37,5 +50,7 @@ int app_serve(int argc, char **argv)
 	app_parse(&argp, argc, argv, &args);
 	app_server_open(&server, &args, NULL);
 	app_echo_serve(server.ep);
+	if (args.workers && lend_serve(server.ep, APP_METHOD_WORK, work, server.ep, LEND_SLOW) < 0)
+		app_die("%s", lend_why());
 	return app_server_run(&server);
 }

@@ -24,7 +24,8 @@ enum {
 	KEY_SESSIONS,
 	KEY_MESSAGE_MAX,
 	KEY_BUDGET,
-	KEY_SCHEDULE
+	KEY_SCHEDULE,
+	KEY_WORKERS
 };
 
 static const struct argp_option options[] = {
@@ -36,6 +37,7 @@ static const struct argp_option options[] = {
     {"json", KEY_JSON, NULL, 0, "Print the counters as JSON on leaving and at SIGUSR1", 0},
     {"calls", KEY_CALLS, "N", 0, "Calls in flight per session, at most", 0},
     {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
+    {"workers", KEY_WORKERS, "N", 0, "Threads for slow handlers", 0},
     {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
     {"receive-budget", KEY_BUDGET, "BYTES", 0, "Bytes on their way here at once", 0},
     {"schedule", KEY_SCHEDULE, "HOW", 0,
@@ -78,6 +80,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_BUDGET:
 		args->receive_budget = app_arg_size("--receive-budget", arg, 0, UINT64_C(1) << 40);
 		return 0;
+	case KEY_WORKERS:
+		args->workers = (uint32_t)app_arg_u64("--workers", arg, 1, 256);
+		return 0;
 	case KEY_SCHEDULE:
 		args->schedule = app_arg_schedule("--schedule", arg);
 		return 0;
@@ -116,6 +121,8 @@ void app_server_open(struct app_server *server, const struct app_server_args *ar
 		mine.calls = args->calls;
 	if (args->sessions)
 		mine.sessions = args->sessions;
+	if (args->workers)
+		mine.workers = args->workers;
 	if (args->message_max)
 		mine.message_max = args->message_max;
 	if (args->receive_budget)

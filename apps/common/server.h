@@ -23,6 +23,7 @@ enum {
 	APP_METHOD_SINK,
 	APP_METHOD_CHAIN,
 	APP_METHOD_ENDS,
+	APP_METHOD_WORK,
 	APP_METHOD_IMAGES = 16
 };
 
@@ -34,7 +35,7 @@ struct app_server_args {
 	bool spin;    /* polls for ever instead of sleeping when idle */
 	bool json;    /* prints its counters on leaving, and when asked */
 	/* As in lend_config; 0: its default. */
-	uint32_t calls, sessions;
+	uint32_t calls, sessions, workers;
 	uint64_t message_max, receive_budget;
 	enum lend_schedule schedule;
 };

@@ -245,6 +245,14 @@ class Commands(unittest.TestCase):
                     self.assertLessEqual(got["p50_us_" + phase], got["p99_us_" + phase])
                 self.assertGreater(got["bulk_percent_of_off"], 0)
 
+    def test_deadlines(self):
+        got = lend_json("deadlines", "--seconds", 1)
+        self.assertGreater(got["calls"], 100)
+        for how in ("fifo", "deadline"):
+            self.assertLessEqual(got["missed_soon_" + how] + got["missed_later_" + how], got["calls"])
+        refused = subprocess.run([LEND, "deadlines", "--carrier", "dpdk-ring"], capture_output=True, text=True)
+        self.assertEqual((refused.returncode, refused.stderr.count("\n")), (2, 1), refused.stderr)
+
     def test_top(self):
         name = f"shm:top-{os.getpid()}"
         with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:
@@ -404,7 +412,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
+        for command in ("lat", "rate", "bw", "priority", "deadlines", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):

@@ -1,0 +1,237 @@
+/* deadlines - which share of calls comes too late, by deadline and as they come.
+ *
+ * One worker serves calls that take equally long, half of them in a hurry, at random times and at a
+ * share of the rate that it was just seen to manage. Layer: apps. Threads: one. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/server.h"
+#include "util/bits.h"
+#include "util/rng.h"
+
+enum { KEY_LOAD = 0x7d01, KEY_WORK, CALLS = 1000, AHEAD = 8, SOON = 6, LATER = 200, SEED = 5 };
+
+struct args {
+	struct app_load_args load;
+	double share;
+	lend_ns work;
+};
+
+struct one {
+	struct lend_call call;
+	struct run *run;
+	bool busy;
+};
+
+struct run {
+	const struct args *args;
+	struct app_net net;
+	unsigned me, server;
+	struct app_child child;
+	struct lend_ep *ep;
+	lend_session session;
+	struct one one[CALLS];
+	uint64_t started, ended, missed[2], asked[2]; /* in a hurry; not */
+	unsigned busy;
+};
+
+static void done(struct lend_call *call)
+{
+	struct one *one = (struct one *)(void *)call;
+	struct run *r = one->run;
+
+	r->missed[call->timeout != SOON * r->args->work] += call->status == LEND_DEADLINE_EXCEEDED;
+	if (call->status != LEND_OK && call->status != LEND_DEADLINE_EXCEEDED)
+		app_die("a call ended %s: is the server still there?",
+			app_status_name(call->status));
+	if (call->reply)
+		lend_buf_give(r->ep, call->reply);
+	if (call->request)
+		lend_buf_give(r->ep, call->request);
+	one->busy = false;
+	r->busy--;
+	r->ended++;
+}
+
+static void start(struct run *r, lend_ns timeout)
+{
+	struct one *one = r->one;
+	struct lend_buf *buf = lend_buf_take(r->ep, 8);
+
+	while (one < r->one + CALLS && one->busy)
+		one++;
+	if (one == r->one + CALLS || !buf)
+		app_die("%d calls wait: give a smaller --load", CALLS);
+	lend_store_u64(buf->data, r->args->work);
+	buf->len = 8;
+	*one = (struct one){.run = r, .busy = true};
+	one->call = (struct lend_call){
+	    .method = APP_METHOD_WORK, .timeout = timeout, .request = buf, .done = done};
+	if (lend_call_start(r->ep, r->session, &one->call) < 0)
+		app_die("%s", lend_why());
+	r->busy++;
+	r->started++;
+}
+
+static void turn(struct run *r, lend_ns until)
+{
+	if (lend_turn(r->ep, until) < 0)
+		app_die("%s", lend_why());
+}
+
+/* Nanoseconds from one call to the next when it always has some. */
+static double capacity(struct run *r, lend_ns time)
+{
+	lend_ns began = app_now(), end = began + time;
+
+	while (app_now() < end) {
+		while (r->busy < AHEAD)
+			start(r, APP_CALL_NS);
+		turn(r, lend_now(r->ep) + time);
+	}
+	while (r->busy)
+		turn(r, lend_now(r->ep) + time);
+	return (double)(app_now() - began) / (double)r->ended;
+}
+
+static void open_run(struct run *r, const struct args *args, bool by_deadline)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	const char *argv[] = {"serve",
+			      "--workers",
+			      "1",
+			      "--calls",
+			      "1024",
+			      "--schedule",
+			      by_deadline ? "deadline" : "fifo",
+			      NULL};
+
+	memset(r, 0, sizeof(*r));
+	r->args = args;
+	app_net_init(&r->net, args->load.carrier);
+	r->me = app_net_add(&r->net);
+	r->server = app_net_add(&r->net);
+	app_net_link(&r->net, r->me, r->server);
+	app_net_plan(&r->net);
+	app_child_start(&r->child, "the server", argv, &r->net, r->server, APP_ANY_CPU);
+	config.calls = 1024;
+	config.schedule = by_deadline ? LEND_EARLIEST_FIRST : LEND_AS_THEY_COME;
+	config.listen = app_net_listen(&r->net, r->me);
+	config.eal = app_net_eal(&r->net, r->me);
+	if (lend_open(&config, &r->ep) < 0 ||
+	    lend_connect(r->ep, app_net_address(&r->net, r->me, r->server), &r->session) < 0)
+		app_die("%s", lend_why());
+}
+
+/* Exponential gaps: as if many callers did not know of each other. */
+static void offer(struct run *r, double gap, lend_ns time)
+{
+	lend_ns began = lend_now(r->ep);
+	double next = (double)began;
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, SEED); /* the same calls by deadline and as they come */
+	r->missed[0] = r->missed[1] = 0;
+	while (next < (double)(began + time)) {
+		bool later = lend_rng_below(&rng, 2);
+
+		next -= gap * log((double)(lend_rng_below(&rng, 1 << 24) + 1) / (1 << 24));
+		while ((double)lend_now(r->ep) < next)
+			turn(r, (lend_ns)next);
+		r->asked[later]++;
+		start(r, (later ? LATER : SOON) * r->args->work);
+	}
+	while (r->busy)
+		turn(r, lend_now(r->ep) + time);
+}
+
+static double percent(const struct run *r)
+{
+	return 100.0 * (double)(r->missed[0] + r->missed[1]) / (double)(r->asked[0] + r->asked[1]);
+}
+
+static void report(const struct args *args, const struct run run[2], double gap)
+{
+	double fifo = percent(&run[0]), edf = percent(&run[1]);
+	struct app_report r;
+
+	app_report_begin(&r, args->load.json, "deadlines: calls that end too late");
+	app_report_num(&r, "missed_percent_fifo", fifo, 3, "begun as they came");
+	app_report_num(&r, "missed_percent_deadline", edf, 3, "begun by deadline");
+	app_report_num(&r, "missed_of_fifo", fifo > 0 ? edf / fifo : 0, 3, "by deadline : fifo");
+	app_report_int(&r, "missed_soon_fifo", run[0].missed[0], "of those in a hurry");
+	app_report_int(&r, "missed_later_fifo", run[0].missed[1], "of the others");
+	app_report_int(&r, "missed_soon_deadline", run[1].missed[0], "");
+	app_report_int(&r, "missed_later_deadline", run[1].missed[1], "");
+	app_report_int(&r, "calls", run[0].asked[0] + run[0].asked[1], "each way, the same");
+	app_report_num(&r, "load", args->share, 2, "of what the worker manages");
+	app_report_num(&r, "gap_us", gap / 1e3, 1, "us, mean time between calls, by deadline");
+	app_report_num(&r, "work_us", (double)args->work / 1e3, 1, "us, of a call in the worker");
+	app_report_num(&r, "soon_us", SOON * (double)args->work / 1e3, 1, "us, deadline of half");
+	app_report_num(&r, "later_us", LATER * (double)args->work / 1e3, 1, "us, of the rest");
+	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_end(&r);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_LOAD:
+		args->share = (double)app_arg_u64("--load", arg, 1, 99) / 100;
+		return 0;
+	case KEY_WORK:
+		args->work = app_arg_ns("--work", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+    {"load", KEY_LOAD, "PERCENT", 0, "Of what the worker manages, 90 unless given", 0},
+    {"work", KEY_WORK, "TIME", 0, "Of a call in the worker, 1ms unless given", 0},
+    {0}};
+
+static const char doc[] =
+    "Which share of calls comes too late: begun by deadline, and as they come.\v"
+    "One worker, calls at random times at 0.9 of the rate that it manages; half of them have six "
+    "times their work to be done in, the others two hundred times. What is too late already is not "
+    "begun, either way.\n\n"
+    "  lend deadlines --seconds 20\n"
+    "  lend deadlines --carrier udp --load 80 --json";
+
+int app_deadlines(int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	static struct run run[2];
+	struct args args = {.load = APP_LOAD_ARGS_INIT, .share = 0.9, .work = 1000000};
+	double gap = 0;
+
+	args.load.time = UINT64_C(5000000000);
+	app_parse(&argp, argc, argv, &args);
+	if (args.load.connect || args.load.one_thread || args.load.carrier == APP_DPDK_RING)
+		app_bad("the worker is a process of its own: leave out --connect, --one-thread and "
+			"dpdk-ring");
+	for (int by_deadline = 0; by_deadline < 2; by_deadline++) {
+		struct run *r = &run[by_deadline];
+
+		open_run(r, &args, by_deadline);
+		gap = capacity(r, args.load.time / 10) / args.share; /* anew: machines change */
+		offer(r, gap, args.load.time * 2 / 5);
+		lend_close(r->ep);
+		app_child_stop(&r->child);
+	}
+	report(&args, run, gap);
+	return APP_EXIT_OK;
+}
