@@ -45,13 +45,13 @@ if [ "$quick" ]; then
 else
 	cat <<-END
 	incast-4mb congestion --senders 8,32,128,512,1024,2048,4096
-	incast-16mb congestion --senders 8,32,128,512,1024,2048,4096 --buffer-kb 16384
-	load fabric --mix w4 --load 10,30,50,70,80,90,95 --us 1200
-	mixes fabric --mix w1,w2,w3,w4,w5 --load 80 --us 1200 --messages 100000
-	large fabric --hosts 1024 --spines 2 --mix w4 --load 5,10,15,20 --us 400 --peers 16
-	large-flow fabric --hosts 1024 --spines 2 --spread 0 --mix w4 --load 5,10,15,20 --us 400 --peers 16
-	failure fabric --fail 9 --mix w4 --load 65 --us 3600 --detect-us 100
 	sharing sharing
+	load fabric --mix w4 --load 10,30,50,70,80,90,95 --us 1500
+	mixes fabric --mix w1,w2,w3,w4,w5 --load 80 --us 1500 --messages 100000
+	failure fabric --fail 9 --mix w4 --load 65 --us 3600 --detect-us 100
+	incast-16mb congestion --senders 8,32,128,512,1024,2048,4096 --buffer-kb 16384
+	large fabric --hosts 1024 --spines 2 --mix w4 --load 5,10,15,20 --us 300 --peers 16
+	large-flow fabric --hosts 1024 --spines 2 --spread 0 --mix w4 --load 5,10,15,20 --us 300 --peers 16
 	END
 fi | grep -E "^[a-z0-9-]*$only" |
 	sed "s|^\([^ ]*\) \(.*\)|'$sim' \2 --csv --plot '$folder/\1.svg' >'$folder/\1.csv' \&\& echo \1|" |
