@@ -166,6 +166,7 @@ static void head_ip4(struct lend_eth_head *head, uint8_t *ip, const struct lend_
 		     const struct lend_eth_end *from)
 {
 	ip[0] = 0x45;
+	ip[1] = LEND_ECN_CAPABLE;
 	ip[6] = 0x40; /* do not fragment */
 	ip[8] = 64;
 	ip[9] = PROTO_UDP;
@@ -179,6 +180,7 @@ static void head_ip6(struct lend_eth_head *head, uint8_t *ip, const struct lend_
 		     const struct lend_eth_end *from)
 {
 	ip[0] = 0x60;
+	ip[1] = LEND_ECN_CAPABLE << 4;
 	ip[6] = PROTO_UDP;
 	ip[7] = 64;
 	memcpy(ip + 8, &from->ip, 16);

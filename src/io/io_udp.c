@@ -54,6 +54,7 @@ struct io_udp {
 		struct cmsghdr head;
 		char bytes[CMSG_SPACE(sizeof(int))];
 	} tx_tos[BURST];
+	char rx_tos[BURST][LEND_UDP_MARK_SPACE];
 };
 
 static struct io_udp *self(struct lend_io *io)
@@ -73,8 +74,10 @@ static int receive(struct io_udp *u, uint32_t first, uint32_t n)
 {
 	int got = -1;
 
-	for (uint32_t i = first; i < first + n; i++)
+	for (uint32_t i = first; i < first + n; i++) {
 		u->rx[i].msg_hdr.msg_namelen = sizeof(u->rx_from[i]);
+		u->rx[i].msg_hdr.msg_controllen = sizeof(u->rx_tos[i]);
+	}
 	for (int tries = 0; tries < 8; tries++) {
 		got = recvmmsg(u->fd, u->rx + first, n, MSG_DONTWAIT, NULL);
 		if (got >= 0 || !is_stale_error(errno))
@@ -103,6 +106,7 @@ static bool accept_one(struct io_udp *u, uint32_t i, struct lend_in *in)
 	*in = (struct lend_in){.data = u->rx_iov[i].iov_base,
 			       .len = u->rx[i].msg_len,
 			       .peer = (uint32_t)peer,
+			       .ecn = lend_udp_is_marked(&u->rx[i].msg_hdr),
 			       .addr = &u->rx_key[i],
 			       .addr_len = sizeof(u->rx_key[i])};
 	return true;
@@ -161,11 +165,11 @@ static void mark_class(struct io_udp *u, const struct lend_udp_key *to, uint8_t 
 {
 	struct msghdr *msg = &u->tx[m].msg_hdr;
 	bool six = !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)to->ip);
-	int tos = lend_class_tos(class);
+	int tos = lend_class_tos(class) | LEND_ECN_CAPABLE;
 
-	msg->msg_control = tos ? &u->tx_tos[m] : NULL;
-	msg->msg_controllen = tos ? sizeof(u->tx_tos[m].bytes) : 0;
-	if (!tos)
+	msg->msg_control = tos != LEND_ECN_CAPABLE ? &u->tx_tos[m] : NULL;
+	msg->msg_controllen = msg->msg_control ? sizeof(u->tx_tos[m].bytes) : 0;
+	if (!msg->msg_control)
 		return;
 	u->tx_tos[m].head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(tos)),
 					     .cmsg_level = six ? IPPROTO_IPV6 : IPPROTO_IP,
@@ -358,8 +362,10 @@ static void wire_messages(struct io_udp *u)
 {
 	for (uint32_t i = 0; i < BURST; i++) {
 		u->rx_iov[i] = (struct iovec){u->memory + (size_t)i * u->slot, u->io.path.mtu};
-		u->rx[i].msg_hdr = (struct msghdr){
-		    .msg_name = &u->rx_from[i], .msg_iov = &u->rx_iov[i], .msg_iovlen = 1};
+		u->rx[i].msg_hdr = (struct msghdr){.msg_name = &u->rx_from[i],
+						   .msg_iov = &u->rx_iov[i],
+						   .msg_iovlen = 1,
+						   .msg_control = u->rx_tos[i]};
 		u->tx[i].msg_hdr =
 		    (struct msghdr){.msg_name = &u->tx_to[i], .msg_iov = u->tx_iov[i]};
 	}

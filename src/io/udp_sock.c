@@ -13,6 +13,7 @@
 
 #include "sys/why.h"
 #include "util/bits.h"
+#include "util/class.h"
 
 enum {
 	IPV4_HEADS = 28, /* IP and UDP */
@@ -154,12 +155,38 @@ static void enlarge(int fd, int force, int plain)
 		(void)setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes));
 }
 
+/* Sockets of IPv6 take IPv4's for addresses that stand for one. */
+static void heed_marks(int fd, int family)
+{
+	int on = 1, capable = LEND_ECN_CAPABLE;
+
+	(void)setsockopt(fd, IPPROTO_IP, IP_TOS, &capable, sizeof(capable));
+	(void)setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on));
+	if (family == AF_INET)
+		return;
+	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &capable, sizeof(capable));
+	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
+}
+
+bool lend_udp_is_marked(struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	uint8_t tos;
+
+	/* IPv4's is a byte, IPv6's an int: its first byte here. */
+	if (c == NULL || (c->cmsg_type != IP_TOS && c->cmsg_type != IPV6_TCLASS))
+		return false;
+	memcpy(&tos, CMSG_DATA(c), 1);
+	return (tos & 3) == LEND_ECN_MARKED;
+}
+
 static void set_options(int fd, int family)
 {
 	int off = 0, fragment = IP_PMTUDISC_DONT;
 
 	enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+	heed_marks(fd, family);
 	/* A way narrower than we thought splits packets instead of losing all of them. */
 	if (family == AF_INET) {
 		(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof(fragment));

@@ -18,6 +18,9 @@ static inline uint8_t lend_class_precedence(uint8_t class)
 	return (uint8_t)(0x11100245u >> 4 * (class & 7) & 7);
 }
 
+/* Beside it in the same byte: marks of congestion are understood here (ECT(0) of RFC 3168). */
+enum { LEND_ECN_CAPABLE = 2, LEND_ECN_MARKED = 3 };
+
 /* IPv4's TOS and IPv6's traffic class, without the two bits of ECN. */
 static inline uint8_t lend_class_tos(uint8_t class)
 {

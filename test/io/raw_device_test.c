@@ -233,7 +233,7 @@ Test(raw_device, a_device_that_shows_no_arp)
 Test(raw_device, bytes_on_the_wire)
 {
 	static const uint8_t head[] = {2, 0xfa, 0xce, 0,    0, 0,       2, 0xfa, 0xce, 0, 0,  1,
-				       8, 0,    0x45, 0xa0, 0, 16 + 28, 0, 0,    0x40, 0, 64, 17};
+				       8, 0,    0x45, 0xa2, 0, 16 + 28, 0, 0,    0x40, 0, 64, 17};
 	struct raw_pair p = raw_meet4();
 
 	cr_assert_eq(conform_send(p.a, p.peer, 1, 1, 16), LEND_SENT);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -173,8 +174,8 @@ static void marks(const char *from, const char *to, int family)
 	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
 	cr_assert_eq(io->ops->resolve(io, address, &peer), 0, "%s", lend_why_text());
 	for (uint32_t i = 0; i < 24; i++) /* each after each other: nothing of one stays */
-		cr_expect_eq(tos_of(io, fd, peer, (uint8_t)(i * 5 % 8)), want[i * 5 % 8], "%s %u",
-			     from, i * 5 % 8);
+		cr_expect_eq(tos_of(io, fd, peer, (uint8_t)(i * 5 % 8)), want[i * 5 % 8] | 2,
+			     "%s %u", from, i * 5 % 8);
 	io->ops->close(io);
 	close(fd);
 }
@@ -186,4 +187,45 @@ Test(udp_own, classes_are_marked)
 		return;
 	marks("udp:[::1]:0", "[::1]", AF_INET6);
 	marks("udp:[::]:0", "127.0.0.1", AF_INET);
+}
+
+/* What a plain socket sends with this TOS is told as marked, or not. */
+static void heeds(const char *listen, int family, int level, int option)
+{
+	struct lend_io_config config = {.listen = listen};
+	int fd = socket(family, SOCK_DGRAM, 0);
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr_in to4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	char address[64];
+	struct lend_io *io;
+	struct lend_in in;
+
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
+	cr_assert_eq(io->ops->name(io, address, sizeof(address)), 0);
+	to.sin6_port = to4.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+	for (int tos = 0; tos < 8; tos++) {
+		int rc = setsockopt(fd, level, option, &tos, sizeof(tos));
+		uint32_t n;
+
+		cr_assert_eq(rc, 0);
+		cr_assert_eq(sendto(fd, "mark", 4, 0,
+				    family == AF_INET ? (const void *)&to4 : (const void *)&to,
+				    family == AF_INET ? sizeof(to4) : sizeof(to)),
+			     4);
+		while ((n = io->ops->rx(io, &in, 1)) == 0)
+			;
+		cr_expect_eq(in.ecn, (tos & 3) == 3, "%s, %d: %u", listen, tos, in.ecn);
+		io->ops->rx_done(io);
+	}
+	io->ops->close(io);
+	close(fd);
+}
+
+Test(udp_own, marks_of_congestion_are_told)
+{
+	heeds("udp:127.0.0.1:0", AF_INET, IPPROTO_IP, IP_TOS);
+	if (no_ipv6())
+		return;
+	heeds("udp:[::1]:0", AF_INET6, IPPROTO_IPV6, IPV6_TCLASS);
+	heeds("udp:[::]:0", AF_INET, IPPROTO_IP, IP_TOS);
 }
