@@ -9,6 +9,7 @@
 #include "core/sess.h"
 #include "core/tx.h"
 #include "core/want.h"
+#include "util/class.h"
 
 struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s, uint32_t wire,
 				    bool server)
@@ -84,16 +85,35 @@ void lend_call_refund(struct lend_core *c, struct lend_call_rec *k)
 	lend_sched_wake(c, s);
 }
 
-static uint32_t take_slot(struct lend_core *c, struct lend_sess *s)
+/* Of n slots or records those that more urgent calls must find free: none for calls that name no
+ * class, so that without classes all are used. */
+static uint32_t kept_from(uint32_t class, uint32_t n)
 {
-	for (uint32_t w = 0; w * 64 < c->cfg.calls; w++)
-		if (s->slots[w]) {
-			uint32_t slot = w * 64 + (uint32_t)__builtin_ctzll(s->slots[w]);
+	uint32_t below = class > LEND_CLASS_NORMAL ? class - LEND_CLASS_NORMAL : 0;
 
-			s->slots[w] &= s->slots[w] - 1;
-			return slot;
-		}
-	return LEND_NONE;
+	return below && n > 1 ? lend_max_u32(1, n * below / 32) : 0;
+}
+
+uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
+{
+	return c->cfg.calls - kept_from(class & LEND_PKT_CLASS, c->cfg.calls);
+}
+
+static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t class)
+{
+	uint32_t kept = c->cfg.calls - lend_core_slots(c, (uint8_t) class), free = 0,
+		 at = LEND_NONE;
+
+	for (uint32_t w = 0; w * 64 < c->cfg.calls && free <= kept; w++) {
+		if (s->slots[w] && at == LEND_NONE)
+			at = w;
+		free += (uint32_t)__builtin_popcountll(s->slots[w]);
+	}
+	if (free <= kept)
+		return LEND_NONE;
+	free = at * 64 + (uint32_t)__builtin_ctzll(s->slots[at]);
+	s->slots[at] &= s->slots[at] - 1;
+	return free;
 }
 
 /* The reply's first credit: named memory at once, up to a window; else what the pool takes. The
@@ -123,7 +143,7 @@ static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const str
 }
 
 static int check(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
-		 uint32_t request, uint64_t *len)
+		 uint32_t request, uint32_t class, uint64_t *len)
 {
 	if (!s || (s->state != LEND_SESS_UP && s->state != LEND_SESS_CONNECTING))
 		return E_STALE;
@@ -132,7 +152,10 @@ static int check(struct lend_core *c, const struct lend_sess *s, const struct le
 		return E_INVAL;
 	if (*len > s->message_max)
 		return E_MSGSIZE;
-	return c->used[0] < c->cfg.inflight && lend_event_room(c) ? 0 : E_AGAIN;
+	return c->used[0] + kept_from(class, c->cfg.inflight) < c->cfg.inflight &&
+		       lend_event_room(c)
+		   ? 0
+		   : E_AGAIN;
 }
 
 int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
@@ -143,11 +166,11 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	struct lend_cslot *slot;
 	uint64_t len = 0;
 	uint32_t i;
-	int rc = check(c, s, bufs, call->request, &len);
+	int rc = check(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
 
 	if (rc < 0)
 		return rc;
-	i = take_slot(c, s);
+	i = take_slot(c, s, call->class & LEND_PKT_CLASS);
 	if (i == LEND_NONE)
 		return E_AGAIN;
 	c->now = lend_max_u64(c->now, now);

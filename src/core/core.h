@@ -125,6 +125,9 @@ struct lend_core_call {
 /* Takes the buffers on success (0), none on -EAGAIN (no free slot), -EMSGSIZE or -ESTALE. */
 int lend_core_call(struct lend_core *core, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle);
+/* Calls of this class that a session may have at once: the last slots are kept for classes that are
+ * more urgent than NORMAL, or as urgent. */
+uint32_t lend_core_slots(const struct lend_core *core, uint8_t class);
 /* Ends the call with this status (CANCELLED, say); CALL_END follows. A stale handle does nothing.
  */
 void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);

@@ -73,7 +73,7 @@ static int wait_there(struct lend_ep *ep, struct lend_session_rec *s, struct len
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
-	if (s->waiting >= ep->core_config.calls)
+	if (s->waiting >= lend_core_slots(ep->core, p->class))
 		return lend_fail(EAGAIN,
 				 "%u calls wait for this session to open: wait for some to end",
 				 s->waiting);

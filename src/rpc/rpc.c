@@ -21,6 +21,10 @@
 #include "sys/why.h"
 #include "util/check.h"
 
+_Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
+		   (int)LEND_EARLIEST_FIRST == LEND_ORDER_DEADLINE &&
+		   (int)LEND_AS_THEY_COME == LEND_ORDER_FIFO,
+	       "the core's numbers are ours");
 enum {
 	SESSIONS = 512,
 	CALLS = 128,

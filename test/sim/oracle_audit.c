@@ -5,6 +5,7 @@
 #include "core/sess.h"
 #include "core/state.h"
 #include "sim/oracle.h"
+#include "util/class.h"
 
 /* Entries of a table; of larger ones only the sums are looked at. */
 enum { SET = 1 << 12 };
@@ -148,7 +149,7 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 
 static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
 {
-	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0;
+	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0, bulk = 0;
 	uint64_t charged = 0;
 	const char *why = NULL;
 
@@ -162,12 +163,15 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 
 		if (k->sess != i || k->sess_id != s->id)
 			return "a session has another's call";
+		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
 		charged += k->tx.charged;
 		waiting += k->tx.ready.in && k->waits;
 	}
 	for (uint32_t r = 0; r < c->records; r++)
 		orphans += lend_call_at(c, r)->state == LEND_CALL_ORPHAN &&
 			   lend_call_at(c, r)->sess_id == s->id;
+	if (bulk > c->cfg.calls - (c->cfg.calls > 1))
+		return "calls of low classes hold slots that are kept for others";
 	if (charged != s->unscheduled_used)
 		return "unscheduled credit: the calls' does not sum up to the session's";
 	if (waiting != s->waiting.n || orphans != s->orphans)

@@ -26,6 +26,15 @@ static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some
 		o->hungry[class] = 0;
 }
 
+/* Nobody waits any more for what is past its deadline. */
+static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out_rec *r)
+{
+	const struct lend_call_rec *k = lend_call_at(n->core, r->call);
+
+	SIM_CHECK(sim, r->ctl.kind || k->server || k->gen != r->gen || k->deadline > sim->now,
+		  "node %u: a datagram of a call whose deadline has passed", n->id);
+}
+
 void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k)
 {
@@ -33,6 +42,8 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 	uint8_t after = n->core->ready.classes;
 	uint32_t sent[LEND_CLASSES] = {0};
 
+	for (uint32_t i = 0; i < k; i++)
+		check_due(sim, n, &lend_aside(n->core)->out[i]);
 	if (n->cfg.order == LEND_ORDER_FIFO)
 		return;
 	for (uint32_t i = 0; i < k; i++)
