@@ -377,7 +377,7 @@ Test(replay, hostile_datagrams_change_nothing_but_counters, .timeout = 200)
 		LEND_CORE_STATS(X)
 #undef X
 	}
-	/* These two take a story, which test/scen/credit tells. */
+	/* These two take a story: test/scen/hostile tells one, the simulator the other. */
 	for (uint32_t i = 0; i < names; i++)
 		cr_expect_gt(strcmp(name[i], "greedy") == 0 ||
 				 strcmp(name[i], "credit_back") == 0 || total[0][i] + total[1][i],

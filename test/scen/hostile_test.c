@@ -96,6 +96,28 @@ Test(hostile, a_length_that_grows_while_there_is_no_memory_stays_within_the_limi
 	duo_close(&d);
 }
 
+/* One is dropped before anything is kept of it, a few more are, and then it is enough. */
+Test(hostile, who_ignores_grants_is_dropped_and_then_shut_out)
+{
+	struct duo d;
+
+	duo_start(&d, true, NULL);
+	d.side[1].hold_need = true;
+	request(&d, call_id(0, 1), 100, 100 * PAYLOAD, 1 << 20, PAYLOAD);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_window, 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 0);
+	for (uint32_t i = 1; i < 15; i++)
+		request(&d, call_id(0, 1), 100 + i, (100 + i) * PAYLOAD, 1 << 20, PAYLOAD);
+	request(&d, call_id(0, 1), 120, 0, 1 << 20, PAYLOAD);
+	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 1, "what it may send is taken");
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
+	request(&d, call_id(0, 1), 121, 1 << 19, 1 << 20, 0);
+	request(&d, call_id(0, 1), 122, 400 * PAYLOAD, 1 << 20, PAYLOAD);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->greedy, 1);
+	duo_close(&d);
+}
+
 Test(hostile, numbers_at_both_ends_of_their_range)
 {
 	struct duo d;
