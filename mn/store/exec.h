@@ -36,7 +36,7 @@ struct lend_store_config {
 	uint32_t tenants;      /* who have quotas, 0 .. 256; 0 is 1 */
 	uint32_t open; /* operations of a client: a power of two, at most LEND_MEM_OPEN_MAX */
 	uint32_t reap; /* 1 ..: page table nodes, of 64 pages, that a step frees at most; of large
-			* pages as many bytes as 64 of 4 KiB have, or one page, for each */
+			* pages as many bytes as so many of 4 KiB have, or one page */
 	uint32_t node, epoch;   /* random, of this node and of this start */
 	uint32_t shard, shards; /* which of the node's stores this is, below shards: 1 .. 64 */
 	uint32_t yields;        /* 1: pages in quarantine are used when there are no others */

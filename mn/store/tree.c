@@ -124,7 +124,10 @@ static void reap(struct lend_store *s)
 
 void lend_tree_reap(struct lend_store *s)
 {
-	for (; s->dying && s->spade > 0; s->spade--)
+	/* A page of more bytes than 64 of 4 KiB costs as much more. */
+	uint32_t each = lend_max_u32(1, lend_page_size(s) / (LEND_FAN * LEND_MEM_PAGE));
+
+	for (; s->dying && s->spade > 0; s->spade -= lend_min_u32(s->spade, each))
 		reap(s);
 }
 

@@ -1,6 +1,6 @@
 /* Goal: a store keeps its promises whatever the size of its pages: bytes, charges and copies go by
- * its own pages, what is freed is zero, and no step zeroes more than a few hundred KiB or two
- * pages. Method: each rule at each size from 4 KiB to 2 MiB, lengths in pairs about a page. */
+ * its own pages, what is freed is zero, and no step zeroes more than 512 KiB or one
+ * page. Method: each rule at each size from 4 KiB to 2 MiB, lengths in pairs about a page. */
 #include "unit/storekit.h"
 #include "util/bits.h"
 
@@ -139,7 +139,7 @@ Test(store_pages, a_write_lands_in_frames_from_a_page_on)
 
 static void frees_bit_by_bit(uint32_t page)
 {
-	uint64_t most = k->config.reap * lend_max_u64(1, 64 * LEND_MEM_PAGE / page), used;
+	uint64_t most = lend_max_u64(1, k->config.reap * 64ul * LEND_MEM_PAGE / page), used;
 	uint32_t pages = (uint32_t)lend_min_u64(PAGES, LEND_MEM_PART_MAX / page);
 	struct lend_memref ref;
 

@@ -33,6 +33,9 @@ Test(store_recover, config_must_match)
 				 "size %zu", i);
 		c = k->config;
 	}
+	c.page *= 2;
+	cr_expect_str_eq(mismatch(k, &c), "its pages had another size");
+	c = k->config;
 	c.node = 0; /* whichever it was */
 	cr_expect_null(mismatch(k, &c));
 	c.node = 12;
