@@ -31,7 +31,7 @@ local TERMS = {[0] = "OWNED", "TRANSFER", "SHARED"}
 local MEM_STATS = {"pages_total", "pages_used", "pages_pinned", "pages_quarantined", "refs", "spaces", "clients",
 	"incarnations", "holds", "grants", "nodes_used", "ops", "repeats", "bad_ops", "denied", "stale", "full", "aborted",
 	"forgets", "cow_copies", "pin_copies", "grants_expired", "leases_expired", "hangups", "pauses", "tx_bytes",
-	"liens", "over_quota", "damaged", "damaged", "page_bytes"}
+	"liens", "over_quota", "damaged", "page_bytes"}
 local MAGIC, VERSION, TRAILER, MEM_METHOD = 0x4c, 1, 16, 0x4c454e44
 local JOIN_MAX = 256 * 1024 * 1024
 
