@@ -91,5 +91,6 @@ void sim_marks_life(struct sim_marks *m, const struct sim_node *n)
 #define X(name, text) m->core_##name += s->name;
 	LEND_CORE_STATS(X)
 #undef X
-	m->core_rx_window++; /* takes a peer that lies: scen.hostile */
+	m->core_rx_window++; /* these take a peer that lies: scen.hostile */
+	m->core_greedy++;
 }
