@@ -343,56 +343,6 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 	return n;
 }
 
-static void unsend(struct lend_core *c, const struct lend_out_rec *r)
-{
-	struct lend_call_rec *k = lend_call_at(c, r->call);
-
-	if (r->ctl.kind) {
-		lend_ctl_push(c, &r->ctl);
-		return;
-	}
-	if (r->acks)
-		lend_sess_owe_ack(c, lend_sess_at(c, r->sess));
-	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
-		return;
-	lend_loss_unsent(lend_sess_at(c, r->sess), r->number);
-	if (r->first && k->state == LEND_CALL_OPEN && k->number == r->number)
-		k->state = LEND_CALL_QUEUED; /* still not a byte of it out */
-	lend_tx_lost(c, &k->tx, r->frag);
-	if (k->tx.resend)
-		lend_sched_ready(c, k);
-}
-
-/* The carrier was full: wait a little, longer each time, so that a stopped peer costs nothing. */
-static void block(struct lend_core *c, struct lend_sess *s)
-{
-	if (s->blocked > c->now)
-		return;
-	s->block_ns = lend_min_u64(lend_max_u64(2 * s->block_ns, 2 * LEND_US), 5 * LEND_MS);
-	s->blocked = c->now + s->block_ns;
-}
-
-void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++) {
-		const struct lend_out_rec *r = &lend_aside(c)->out[i];
-		struct lend_sess *s = r->sess == LEND_NONE ? NULL : lend_sess_at(c, r->sess);
-
-		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)
-			continue;
-		if (out[i].sent == LEND_SENT) {
-			s->block_ns = 0;
-			s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
-		} else if (out[i].sent == LEND_SENT_DEAD) {
-			lend_sess_down(c, s, UNAVAILABLE, false);
-		} else {
-			LEND_COUNT(c, tx_full);
-			unsend(c, r);
-			block(c, s);
-		}
-	}
-}
-
 lend_ns lend_core_deadline(const struct lend_core *core)
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
