@@ -192,6 +192,15 @@ bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k)
 	return k->rx.granted > had;
 }
 
+/* All of the window was under way all the time, and nothing stood in a queue: what comes is little
+ * because the way is long. */
+static bool used_up(const struct lend_credit *m, uint64_t rate)
+{
+	uint64_t may = m->wanting > 1 ? m->window : m->window / 2; /* see wish() */
+
+	return 4 * m->loop < 5 * m->quick && rate * m->loop > may * (LEND_US - LEND_US / 16);
+}
+
 /* A wider window is kept if it brought an eighth more; else the line is full, and what is granted
  * beyond what it holds only stands in a queue. A narrower one is kept if it cost less than that. */
 static void judge(struct lend_credit *m, uint64_t rate)
@@ -213,7 +222,10 @@ static void judge(struct lend_credit *m, uint64_t rate)
 	}
 	m->rate = rate;
 	m->before = m->window;
-	m->window = m->down ? m->window - m->window / 5 : m->window + m->window / 4;
+	if (m->down)
+		m->window -= m->window / 5;
+	else
+		m->window += used_up(m, rate) ? m->window : m->window / 4;
 }
 
 /* Marked on its way: too much was granted, here or to others by other receivers. As in cc_dctcp. */
@@ -264,6 +276,7 @@ void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t off
 	if (k->rx.asked && offset >= k->rx.asked_from) {
 		k->rx.asked = 0;
 		loop = lend_min_u64(loop, LOOP_MAX);
+		m->quick = m->quick ? lend_min_u64(m->quick, loop) : loop;
 		m->loop = m->loop ? m->loop - m->loop / 8 + loop / 8 : loop;
 	}
 	measure(c);

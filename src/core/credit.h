@@ -17,7 +17,7 @@
 
 #include "core/state.h"
 
-#define LEND_CREDIT_START UINT64_C(262144) /* four times what 100 Gb/s hold in 5 us */
+#define LEND_CREDIT_START UINT64_C(98304) /* what 100 Gb/s hold in 8 us */
 #define LEND_CREDIT_MAX   UINT64_C(8388608)
 
 void lend_credit_init(struct lend_core *c);

@@ -289,6 +289,7 @@ struct lend_credit {
 	uint64_t rest;              /* rounds until a wider window is tried */
 	uint64_t scarce;            /* 1: in this round somebody could have been granted more */
 	uint64_t down;              /* 1: the next window that is tried is a narrower one */
+	lend_ns quick;              /* the least loop; 0: none was measured */
 	uint64_t datagrams, marked; /* that came in this round */
 	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
 	lend_ns look;     /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
