@@ -83,21 +83,32 @@ models() {
 	done
 }
 
-lane_one() {
-	part speed build/lend-sim speed --json
-	part simulator build/lend-sim run --json --jobs 1 --no-shrink --seeds "1..$last_seed" \
-		--minutes "$(awk -v s="$seeds_for" 'BEGIN { print s / 60 }')"
-	tell "simulator: $(sed 's/,"calls".*//' "$out/simulator.json")"
-	part coverage scripts/coverage.sh --json
+one_part() { # NAME
+	case $1 in
+	planted) part planted build/lend-sim planted --jobs 1 --json ;;
+	simulator)
+		part simulator build/lend-sim run --json --jobs 1 --no-shrink --seeds "1..$last_seed" \
+			--minutes "$(awk -v s="$seeds_for" 'BEGIN { print s / 60 }')"
+		tell "simulator: $(sed 's/,"calls".*//' "$out/simulator.json")"
+		;;
+	coverage) part coverage scripts/coverage.sh --json ;;
+	kills) part kills scripts/kill.sh --json --seconds $((rest * 50 / 100)) ;;
+	fuzzers) part fuzzers scripts/fuzz.sh --json --seconds $((rest * 35 / 100)) ;;
+	explorer) part explorer build/lend-sim explore --json --seconds $((rest * 15 / 100)) ;;
+	models) part models models ;;
+	exhaustive) part exhaustive exhaustive ;;
+	esac
 }
 
-lane_two() {
-	part planted build/lend-sim planted --jobs 1 --json
-	part exhaustive exhaustive
-	part models models
-	part explorer build/lend-sim explore --json --seconds $((rest * 15 / 100))
-	part fuzzers scripts/fuzz.sh --json --seconds $((rest * 35 / 100))
-	part kills scripts/kill.sh --json --seconds $((rest * 50 / 100))
+# Each of the two cores takes the next part when it is done with one: the longest come first.
+parts() {
+	local name
+
+	for name in planted simulator kills coverage fuzzers models exhaustive explorer; do
+		[ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n || true
+		one_part "$name" &
+	done
+	wait
 }
 
 rm -rf "$out"
@@ -108,7 +119,6 @@ build >"$out/build.log" 2>&1 || {
 	exit 2
 }
 began=$SECONDS
-lane_two &
-lane_one
-wait
+part speed build/lend-sim speed --json
+parts
 scripts/reliability.py $json --seconds $((SECONDS - began)) "$out"
