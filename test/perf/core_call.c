@@ -1,0 +1,286 @@
+/* core_call - what a call costs in the protocol core alone: two cores, no carrier, no clock.
+ *   perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-p lossless|checked|crc]
+ *
+ * Both sides are turned as src/rpc/loop.c turns one: input, events, tick when due, output, sent.
+ * Between them lie two arrays of datagrams; time passes as it would on a busy core. What is printed
+ * are cycles of everything, this file included; `count.sh` has callgrind count the instructions
+ * inside the core only. Threads: one. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <x86intrin.h>
+
+#include "core/cc.h"
+#include "core/core.h"
+#include "util/check.h"
+
+enum {
+	BURST = 32,
+	CARRIED = 4096,
+	BUFS = 4096,
+	SMALL = 4096,
+	MTU = 1472,
+	TURN_NS = 100,
+	ITEM_NS = 50
+};
+
+struct dgram {
+	uint8_t data[MTU];
+	uint32_t len;
+};
+
+struct side {
+	struct lend_core *core;
+	struct lend_bufs bufs;
+	uint32_t free[BUFS], n_free;
+	struct dgram *wire; /* on their way to this side: [first, end) modulo CARRIED */
+	uint32_t first, end;
+};
+
+struct bench {
+	struct side side[2]; /* 0 calls, 1 serves */
+	lend_ns now;
+	uint64_t session;
+	uint32_t size, reply_size, window, in_flight;
+	uint64_t calls, started, ended;
+};
+
+static uint32_t take(struct side *s, uint32_t len)
+{
+	uint32_t buf;
+
+	LEND_CHECK(s->n_free > 0);
+	buf = s->free[--s->n_free];
+	s->bufs.seg[buf].len = len;
+	s->bufs.seg[buf].next = 0;
+	return buf;
+}
+
+static void give(struct side *s, uint32_t buf)
+{
+	if (buf)
+		s->free[s->n_free++] = buf;
+}
+
+/* As src/rpc fills its own from the defaults. */
+static struct lend_core_config config_of(const struct lend_path *path)
+{
+	struct lend_core_config f = {.sessions = 64,
+				     .calls = 64,
+				     .inflight = 1024,
+				     .reassemblies = 64,
+				     .message_max = 8 << 20,
+				     .receive_budget = 64 << 20,
+				     .unscheduled = 65536,
+				     .probe = 500000000,
+				     .dead = 5000000000,
+				     .congestion = LEND_CC_CREDIT};
+
+	f.path[0] = *path;
+	return f;
+}
+
+static void open_side(struct side *s, const struct lend_path *path, uint8_t seed, lend_ns now)
+{
+	struct lend_core_config f = config_of(path);
+	size_t len = lend_core_size(&f);
+	uint8_t *memory = calloc(BUFS, SMALL);
+	void *arena = aligned_alloc(64, len);
+
+	s->bufs = (struct lend_bufs){calloc(BUFS, sizeof(struct lend_seg)), BUFS};
+	s->wire = calloc(CARRIED, sizeof(*s->wire));
+	LEND_CHECK(memory && arena && s->bufs.seg && s->wire);
+	for (uint32_t i = 1; i < BUFS; i++) {
+		s->bufs.seg[i] =
+		    (struct lend_seg){.data = memory + (size_t)i * SMALL, .cap = SMALL};
+		give(s, i);
+	}
+	memset(f.seed, seed, sizeof(f.seed));
+	memset(f.incarnation, seed, sizeof(f.incarnation));
+	memset(arena, 0, len);
+	s->core = lend_core_init(arena, &f, now);
+}
+
+static void on_event(struct bench *b, struct side *s, const struct lend_event *e)
+{
+	uint32_t reply;
+
+	switch ((enum lend_event_kind)e->kind) {
+	case LEND_EV_REQUEST:
+		reply = take(s, b->reply_size);
+		LEND_CHECK(lend_core_reply(s->core, b->now, e->call, &s->bufs, 0, reply) == 0);
+		return;
+	case LEND_EV_CALL_END:
+		LEND_CHECK(e->status == 0 && e->data_len == b->reply_size);
+		give(s, e->buf);
+		b->in_flight--;
+		b->ended++;
+		return;
+	case LEND_EV_REPLY_END:
+	case LEND_EV_BUF_BACK:
+		give(s, e->buf);
+		return;
+	case LEND_EV_SESSION_UP:
+	case LEND_EV_SESSION_DOWN:
+	case LEND_EV_NEED:
+	case LEND_EV_CANCELLED:
+	case LEND_EV_PEER_KEEP:
+	case LEND_EV_PEER_DROP:
+		return;
+	}
+}
+
+static void events(struct bench *b, struct side *s)
+{
+	struct lend_event ev[BURST];
+	uint32_t n;
+
+	while ((n = lend_core_poll(s->core, ev, BURST)) > 0)
+		for (uint32_t i = 0; i < n; i++)
+			on_event(b, s, &ev[i]);
+}
+
+static uint32_t receive(struct bench *b, struct side *s)
+{
+	struct lend_in in[BURST];
+	uint32_t n = 0;
+
+	for (; n < BURST && s->first != s->end; n++) {
+		const struct dgram *g = &s->wire[s->first++ % CARRIED];
+
+		in[n] = (struct lend_in){.data = g->data, .len = g->len, .peer = LEND_PEER(0, 1)};
+	}
+	if (n)
+		lend_core_input(s->core, b->now, &s->bufs, in, n);
+	return n;
+}
+
+static void carry(const struct side *from, struct side *to, struct lend_out *o)
+{
+	struct dgram *g = &to->wire[to->end++ % CARRIED];
+
+	LEND_CHECK(to->end - to->first <= CARRIED);
+	memcpy(g->data, o->head, g->len = o->head_len);
+	for (uint32_t i = 0; i < o->n; i++) {
+		const struct lend_piece *p = &o->piece[i];
+
+		memcpy(g->data + g->len, (const uint8_t *)from->bufs.seg[p->buf].data + p->offset,
+		       p->len);
+		g->len += p->len;
+	}
+	if (o->tail_len)
+		memcpy(g->data + g->len, o->tail, o->tail_len);
+	g->len += o->tail_len;
+	o->sent = LEND_SENT;
+}
+
+static uint32_t transmit(struct bench *b, struct side *s, struct side *peer)
+{
+	struct lend_out out[BURST];
+	uint32_t n = lend_core_output(s->core, b->now, &s->bufs, out, BURST);
+
+	for (uint32_t i = 0; i < n; i++)
+		carry(s, peer, &out[i]);
+	if (n)
+		lend_core_sent(s->core, out, n);
+	return n;
+}
+
+static void turn(struct bench *b, int i)
+{
+	struct side *s = &b->side[i];
+	uint32_t moved = receive(b, s), n;
+
+	events(b, s);
+	if (lend_core_deadline(s->core) <= b->now)
+		lend_core_tick(s->core, b->now);
+	events(b, s);
+	do {
+		n = transmit(b, s, &b->side[!i]);
+		moved += n;
+		events(b, s);
+	} while (n == BURST);
+	b->now += TURN_NS + moved * ITEM_NS;
+}
+
+static void start(struct bench *b)
+{
+	struct side *s = &b->side[0];
+	uint64_t handle;
+
+	while (b->in_flight < b->window && b->started < b->calls) {
+		struct lend_core_call call = {.method = 1,
+					      .class = 3,
+					      .deadline = b->now + 10000000000,
+					      .request = take(s, b->size)};
+
+		LEND_CHECK(lend_core_call(s->core, b->now, b->session, &s->bufs, &call, &handle) ==
+			   0);
+		b->in_flight++;
+		b->started++;
+	}
+}
+
+static void run(struct bench *b, uint64_t calls)
+{
+	b->calls = b->started + calls;
+	while (b->ended < b->calls) {
+		start(b);
+		turn(b, 0);
+		turn(b, 1);
+	}
+}
+
+static int path_of(const char *name, struct lend_path *path)
+{
+	*path = (struct lend_path){.mtu = MTU};
+	if (strcmp(name, "lossless") == 0)
+		*path = (struct lend_path){MTU, true, true, true};
+	else if (strcmp(name, "checked") == 0)
+		path->checked = true;
+	else if (strcmp(name, "crc") != 0)
+		return -1;
+	return 0;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] "
+			"[-p lossless|checked|crc]\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = {.now = 1000000000, .size = 64, .reply_size = 64, .window = 32};
+	const char *name = "checked";
+	uint64_t calls = 1000000, start_tsc;
+	struct lend_path path;
+	int option;
+
+	while ((option = getopt(argc, argv, "s:w:n:p:")) != -1) {
+		if (option == 's')
+			b.size = b.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'w')
+			b.window = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'n')
+			calls = strtoull(optarg, NULL, 10);
+		else if (option == 'p')
+			name = optarg;
+		else
+			return usage();
+	}
+	if (path_of(name, &path) < 0 || b.size < 1 || b.size > 1376 || b.window < 1 ||
+	    b.window > 64 || calls < 1)
+		return usage();
+	for (int i = 0; i < 2; i++)
+		open_side(&b.side[i], &path, (uint8_t)(0x50 + i), b.now);
+	LEND_CHECK(lend_core_connect(b.side[0].core, b.now, LEND_PEER(0, 1), 0, &b.session) == 0);
+	run(&b, 1000); /* the session is up, everything has been touched */
+	start_tsc = __rdtsc();
+	run(&b, calls);
+	printf("%.1f cycles per call of %u bytes, %u in flight, %s, this loop included\n",
+	       (double)(__rdtsc() - start_tsc) / (double)calls, b.size, b.window, name);
+	return 0;
+}

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Instructions per call, counted by callgrind: a Markdown table on the standard output.
+#   count.sh [--build DIR] [--functions ROW]
+# Each figure is the difference of two runs of different length, so that starting up does not count. With --functions the
+# functions that one row's instructions are in, both sides together.
+set -eu
+build=build functions=
+while [ $# -gt 0 ]; do
+	case $1 in
+	--build) build=$2; shift 2 ;;
+	--functions) functions=$2; shift 2 ;;
+	*) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2 ;;
+	esac
+done
+command -v valgrind >/dev/null || { echo "count.sh: no valgrind: apt-get install valgrind" >&2; exit 1; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+few=2000 many=6000
+
+# What is counted, and the program without the option that says how many calls.
+core="--collect-atstart=no"
+for entry in input output poll call reply sent tick deadline; do
+	core="$core --toggle-collect=lend_core_$entry"
+done
+rows='core, no checksum, 32 in flight|core|perf_core_call -p checked -w 32 -n
+core, no checksum, 1 in flight|core|perf_core_call -p checked -w 1 -n
+core, CRC32C, 32 in flight|core|perf_core_call -p crc -w 32 -n
+core, lossless, 32 in flight|core|perf_core_call -p lossless -w 32 -n
+core, no checksum, 966 B, 32 in flight|core|perf_core_call -p checked -s 966 -w 32 -n
+both ends over net_ring, 32 B, 32 in flight|all|perf_rpc_call -c ring -w 32 -n
+both ends over shm, 32 B, 32 in flight|all|perf_rpc_call -c shm -w 32 -n'
+
+count() { # WHAT CALLS COMMAND...: writes the profile, prints the sum
+	what=$1 calls=$2
+	shift 2
+	[ "$what" = core ] && what=$core || what=
+	# shellcheck disable=SC2086
+	valgrind --tool=callgrind --callgrind-out-file="$dir/$calls" $what "$build/$@" "$calls" >/dev/null 2>"$dir/log" ||
+		{ cat "$dir/log" >&2; return 1; }
+	sed -n 's/^==[0-9]*== Collected : //p' "$dir/log"
+}
+
+[ -n "$functions" ] || printf '| what | instructions per call |\n|---|---|\n'
+echo "$rows" | grep -F -- "$functions" | while IFS='|' read -r name what command; do
+	# shellcheck disable=SC2086
+	a=$(count "$what" $few $command) b=$(count "$what" $many $command)
+	if [ -n "$functions" ]; then
+		echo "$name: $(((b - a) / (many - few)))"
+		for n in $few $many; do
+			callgrind_annotate --threshold=100 "$dir/$n" | sed -n 's/^ *\([0-9,]*\) ([^)]*)  *[^ ]*:\([^ ]*\).*/\2 \1/p' | tr -d , >"$dir/$n.txt"
+		done
+		awk -v calls=$((many - few)) 'NR == FNR { few[$1] += $2; next } { many[$1] += $2 }
+			END { for (f in many) printf "%7.1f %s\n", (many[f] - few[f]) / calls, f }' "$dir/$few.txt" "$dir/$many.txt" |
+			sort -rn | awk '$1 >= 1'
+	else
+		echo "| $name | $(((b - a) / (many - few))) |"
+	fi
+done

@@ -1,0 +1,140 @@
+/* rpc_call - what a call costs through the public interface: two endpoints in one thread.
+ *   perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS]
+ *
+ * Prints cycles per call of both ends and their carrier; `count.sh` has callgrind count
+ * instructions. A request goes out again in the buffer that it came back in, as in a client that
+ * is in a hurry. ring: DPDK's net_ring, no root, no hugepages. Threads: one. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <lend/rpc.h>
+
+enum { ECHO = 1, WINDOW_MAX = 128 };
+
+struct bench {
+	struct lend_ep *server, *client;
+	lend_session session;
+	uint32_t size, reply_size, window;
+	uint64_t calls, started, ended;
+	struct lend_call call[WINDOW_MAX];
+};
+
+static struct bench bench = {.size = 32, .reply_size = 8, .window = 32};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "perf_rpc_call: %s: %s\n", what, lend_why());
+	exit(1);
+}
+
+static void echo(lend_request request, const struct lend_buf *in, void *arg)
+{
+	struct lend_buf *out = lend_buf_take(bench.server, bench.reply_size);
+
+	(void)arg;
+	if (!out || in->len != bench.size)
+		die("a request of another length");
+	out->len = bench.reply_size;
+	memcpy(out->data, in->data, bench.reply_size < in->len ? bench.reply_size : in->len);
+	lend_reply(bench.server, request, LEND_OK, out);
+}
+
+static void start(struct lend_call *call)
+{
+	if (bench.started == bench.calls)
+		return;
+	call->request->len = bench.size;
+	if (lend_call_start(bench.client, bench.session, call) < 0)
+		die("start");
+	bench.started++;
+}
+
+static void done(struct lend_call *call)
+{
+	if (call->status != LEND_OK || call->reply_len != bench.reply_size)
+		die("a call failed");
+	lend_buf_give(bench.client, call->reply);
+	call->reply = NULL;
+	bench.ended++;
+	start(call);
+}
+
+static void run(uint64_t calls)
+{
+	bench.calls = bench.started + calls;
+	for (uint32_t i = 0; i < bench.window; i++)
+		start(&bench.call[i]);
+	while (bench.ended < bench.calls) {
+		lend_poll(bench.client);
+		lend_poll(bench.server);
+	}
+}
+
+static void open_ends(const char *carrier)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char address[128];
+
+	snprintf(address, sizeof(address), "shm:perf-%d", (int)getpid());
+	config.listen = strcmp(carrier, "ring") == 0 ? "dpdk:ring@127.0.0.1:0" : address;
+	if (lend_open(&config, &bench.server) < 0 ||
+	    lend_address(bench.server, address, sizeof(address)) < 0)
+		die(config.listen);
+	config.listen = NULL;
+	if (lend_serve(bench.server, ECHO, echo, NULL, 0) < 0 ||
+	    lend_open(&config, &bench.client) < 0 ||
+	    lend_connect(bench.client, address, &bench.session) < 0)
+		die(address);
+	for (uint32_t i = 0; i < bench.window; i++) {
+		bench.call[i] = (struct lend_call){.method = ECHO, .done = done};
+		bench.call[i].request = lend_buf_take(bench.client, bench.size);
+		if (!bench.call[i].request)
+			die("buffers");
+		memset(bench.call[i].request->data, 0x5a, bench.size);
+	}
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] "
+			"[-w WINDOW 1..128] [-n CALLS]\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	const char *carrier = "shm";
+	uint64_t calls = 1000000, begin;
+	int option;
+
+	while ((option = getopt(argc, argv, "c:s:r:w:n:")) != -1) {
+		if (option == 'c')
+			carrier = optarg;
+		else if (option == 's')
+			bench.size = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'r')
+			bench.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'w')
+			bench.window = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'n')
+			calls = strtoull(optarg, NULL, 10);
+		else
+			return usage();
+	}
+	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 || calls < 1)
+		return usage();
+	open_ends(carrier);
+	run(1000);
+	begin = __rdtsc();
+	run(calls);
+	printf("%.1f cycles per call, %u B there, %u B back, %u in flight, %s\n",
+	       (double)(__rdtsc() - begin) / (double)calls, bench.size, bench.reply_size,
+	       bench.window, carrier);
+	lend_close(bench.client);
+	lend_close(bench.server);
+	return 0;
+}
