@@ -9,6 +9,11 @@
 
 static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
+bool lend_udp_key_is_v4(const struct lend_udp_key *key)
+{
+	return memcmp(key->ip, mapped, sizeof(mapped)) == 0;
+}
+
 bool lend_udp_key_from(struct lend_udp_key *key, const struct sockaddr_storage *address)
 {
 	memset(key, 0, sizeof(*key));
@@ -37,7 +42,7 @@ socklen_t lend_udp_key_to(const struct lend_udp_key *key, int family,
 	if (family == AF_INET) {
 		struct sockaddr_in *in = (void *)address;
 
-		if (memcmp(key->ip, mapped, sizeof(mapped)) != 0)
+		if (!lend_udp_key_is_v4(key))
 			return 0;
 		*in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = key->port};
 		memcpy(&in->sin_addr, key->ip + 12, 4);
@@ -188,7 +193,8 @@ int32_t lend_udp_peers_find(struct lend_udp_peers *p, const struct lend_udp_key 
 	if (index == LEND_UDP_PEER_NONE)
 		return index;
 	head = bucket_of(p, key);
-	p->peer[index] = (struct lend_udp_peer){.key = *key, .next = *head, .used = true};
+	p->peer[index] = (struct lend_udp_peer){
+	    .key = *key, .next = *head, .joined_max = UINT16_MAX, .used = true};
 	*head = (uint32_t)index + 1;
 	loose_add(p, (uint32_t)index);
 	return index;
@@ -210,4 +216,9 @@ void lend_udp_peers_pin(struct lend_udp_peers *p, uint32_t index, bool kept)
 const struct lend_udp_peer *lend_udp_peers_at(const struct lend_udp_peers *p, uint32_t index)
 {
 	return index < p->top && p->peer[index].used ? &p->peer[index] : NULL;
+}
+
+void lend_udp_peers_narrow(struct lend_udp_peers *p, uint32_t index, uint32_t joined_max)
+{
+	p->peer[index].joined_max = (uint16_t)joined_max;
 }

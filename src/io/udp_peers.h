@@ -35,6 +35,7 @@ struct lend_udp_peer {
 	uint32_t next;  /* in its hash chain, or in the list of free entries; index + 1, 0: last */
 	uint32_t older; /* among the unpinned ones, index + 1 */
 	uint32_t newer;
+	uint16_t joined_max; /* longest datagrams that can be handed to the kernel joined */
 	bool used;
 };
 
@@ -56,9 +57,12 @@ void lend_udp_peers_free(struct lend_udp_peers *peers);
  */
 int32_t lend_udp_peers_find(struct lend_udp_peers *peers, const struct lend_udp_key *key);
 void lend_udp_peers_pin(struct lend_udp_peers *peers, uint32_t index, bool kept);
+/* Datagrams to this one, which is in use, are joined up to a length of at most that. */
+void lend_udp_peers_narrow(struct lend_udp_peers *peers, uint32_t index, uint32_t joined_max);
 /* The entry of an index that is in use; NULL: it never was, or it was let go. */
 const struct lend_udp_peer *lend_udp_peers_at(const struct lend_udp_peers *peers, uint32_t index);
 
+bool lend_udp_key_is_v4(const struct lend_udp_key *key);
 /* false: neither IPv4 nor IPv6. */
 bool lend_udp_key_from(struct lend_udp_key *key, const struct sockaddr_storage *address);
 /* How a socket of that family writes it; the length. 0: an IPv4 socket cannot reach an IPv6

@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -168,16 +169,30 @@ static void heed_marks(int fd, int family)
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
 }
 
-bool lend_udp_is_marked(struct msghdr *msg)
+uint32_t lend_udp_control(struct msghdr *msg, uint32_t *ecn)
 {
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	uint8_t tos;
+	int joined = 0;
+	uint8_t tos = 0;
 
-	/* IPv4's is a byte, IPv6's an int: its first byte here. */
-	if (c == NULL || (c->cmsg_type != IP_TOS && c->cmsg_type != IPV6_TCLASS))
-		return false;
-	memcpy(&tos, CMSG_DATA(c), 1);
-	return (tos & 3) == LEND_ECN_MARKED;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+		/* IPv4's TOS is a byte, IPv6's an int: its first byte here. */
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO)
+			memcpy(&joined, CMSG_DATA(c), sizeof(joined));
+		else if (c->cmsg_type == IP_TOS || c->cmsg_type == IPV6_TCLASS)
+			memcpy(&tos, CMSG_DATA(c), 1);
+	}
+	*ecn = tos & 3;
+	return joined > 0 ? (uint32_t)joined : 0;
+}
+
+void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len)
+{
+	struct cmsghdr *c =
+	    (struct cmsghdr *)(void *)((char *)msg->msg_control + msg->msg_controllen);
+
+	*c = (struct cmsghdr){.cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type};
+	memcpy(CMSG_DATA(c), &value, len);
+	msg->msg_controllen += CMSG_SPACE(len);
 }
 
 static void set_options(int fd, int family)

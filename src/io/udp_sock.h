@@ -9,7 +9,7 @@
 #include "io/addr.h"
 #include "io/io.h"
 
-enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_MARK_SPACE = 64 };
+enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_CONTROL = 64 };
 
 /* A name or number to the first address of that family (AF_UNSPEC: any). Asks the resolver, so it
  * may wait. 0, or -EINVAL, -ENOENT, -EAGAIN with lend_why_text() set. */
@@ -17,8 +17,12 @@ int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *addre
 /* Opens a non-blocking socket, bound, with large buffers; *mtu is the largest payload that needs no
  * IP fragment towards config->peer or at config->listen. 0 or -errno with lend_why_text() set. */
 int lend_udp_socket(const struct lend_io_config *config, int *fd, int *family, uint32_t *mtu);
-/* It came marked: congestion was experienced. msg has LEND_UDP_MARK_SPACE bytes of control. */
-bool lend_udp_is_marked(struct msghdr *msg);
+/* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *ecn as IP has it (2 bits), and how
+ * long the datagrams are that it joined; 0: it is one. */
+uint32_t lend_udp_control(struct msghdr *msg, uint32_t *ecn);
+/* Says one thing more to the kernel: the low len bytes of value. msg_control has LEND_UDP_CONTROL
+ * bytes, aligned, of which msg_controllen are used. */
+void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len);
 /* "udp:IP:PORT"; 0 or -ERANGE. */
 int lend_udp_format(const struct sockaddr_storage *address, char *text, size_t cap);
 

@@ -1,0 +1,101 @@
+/* io_udp - inside of the carrier over the kernel's UDP sockets.
+ *
+ * Layer: io. One carrier is one thread's. udp_rx receives, udp_tx sends, udp_watch sleeps, io_udp
+ * opens and closes.
+ */
+#ifndef LEND_IO_UDP_H
+#define LEND_IO_UDP_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "io/io.h"
+#include "io/udp_peers.h"
+#include "io/udp_sock.h"
+
+enum {
+	LEND_UDP_BURST = 64,
+	LEND_UDP_PIECES = 6, /* head, four pieces, tail */
+};
+
+/* Messages of the kernel's, each of one datagram or of several that it joined. Those before at are
+ * split up, those from it to n are not; all lie still until rx_done() finds none left to split. */
+struct lend_udp_rx {
+	struct mmsghdr msg[LEND_UDP_BURST];
+	struct iovec iov[LEND_UDP_BURST];
+	struct sockaddr_storage from[LEND_UDP_BURST];
+	struct lend_udp_key key[LEND_UDP_BURST];
+	char control[LEND_UDP_BURST][LEND_UDP_CONTROL];
+	char *memory;        /* a buffer for each, touched as they are used */
+	uint32_t slot;       /* bytes from one to the next */
+	uint32_t n;          /* messages received and not given up */
+	uint32_t at;         /* the one being split up; n: none */
+	uint32_t offset;     /* in it */
+	uint32_t ask;        /* messages asked for at the next receive */
+	uint32_t queued;     /* bytes received since the socket was last empty */
+	uint32_t drops;      /* of the socket, when last asked */
+	uint32_t drops_from; /* asked once as many bytes were queued: an eighth of what fits */
+};
+
+/* One message to the kernel: datagrams for one peer, of one class and of one length, but that the
+ * last may be shorter. They are linked by their place in the burst. */
+struct lend_udp_run {
+	uint32_t peer;
+	uint32_t len;   /* of each */
+	uint32_t bytes; /* of all */
+	uint8_t n;
+	uint8_t tos;
+	bool closed; /* the last one is shorter: none may follow */
+	uint8_t first, last;
+};
+
+struct lend_udp_tx {
+	struct mmsghdr msg[LEND_UDP_BURST];
+	struct lend_udp_run run[LEND_UDP_BURST];
+	struct iovec iov[LEND_UDP_BURST * LEND_UDP_PIECES];
+	struct sockaddr_storage to[LEND_UDP_BURST];
+	_Alignas(struct cmsghdr) char control[LEND_UDP_BURST][LEND_UDP_CONTROL];
+	uint8_t next[LEND_UDP_BURST]; /* the datagram behind this one in its run */
+	uint32_t runs;
+	bool joins; /* this kernel splits what was joined */
+};
+
+struct io_udp {
+	struct lend_io io;
+	int fd;
+	int family;
+	int epoll;     /* what others sleep on: it holds the socket while that is worth it */
+	bool watched;  /* it does */
+	uint32_t busy; /* receives that found something since somebody was about to sleep */
+	struct lend_udp_peers peers;
+	struct lend_udp_rx rx;
+	struct lend_udp_tx tx;
+};
+
+static inline struct io_udp *lend_udp_self(struct lend_io *io)
+{
+	return (struct io_udp *)(void *)io;
+}
+
+/* Errors that an earlier datagram's ICMP answer left on the socket: they tell nothing about this
+ * call. */
+bool lend_udp_is_stale(int err);
+
+/* -ENOMEM. */
+int lend_udp_rx_init(struct io_udp *u);
+uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap);
+void lend_udp_rx_done(struct lend_io *io);
+
+void lend_udp_tx_init(struct io_udp *u);
+void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
+
+/* 0 or -errno. */
+int lend_udp_watch_open(struct io_udp *u);
+/* A receive found something. */
+void lend_udp_watch_busy(struct io_udp *u);
+int lend_udp_fd(struct lend_io *io);
+bool lend_udp_arm(struct lend_io *io);
+
+#endif

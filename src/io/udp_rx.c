@@ -1,0 +1,195 @@
+/* udp_rx - from messages of the kernel's to datagrams.
+ *
+ * Where the kernel can (UDP_GRO), it hands over what came for one socket from one sender as one
+ * message, as the sender joined it or the device's queue did: then many datagrams cost one way
+ * through its layers. A message that has more than the caller asked for is split up later, before
+ * anything else is received. While one message at a time comes, one is asked for: recvmmsg for more
+ * costs half a microsecond. Layer: io. One thread's. */
+#include "io/io_udp.h"
+
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+
+#include "util/bits.h"
+#include "util/class.h"
+
+enum {
+	DATAGRAM = 256,     /* bytes of the kernel's that each costs, or more */
+	JOINED_MAX = 65536, /* bytes of a message, never reached */
+};
+
+/* -1, or how many messages from the next on. */
+static int receive_once(struct io_udp *u, uint32_t n)
+{
+	struct mmsghdr *msg = &u->rx.msg[u->rx.n];
+	ssize_t len;
+
+	if (n > 1)
+		return recvmmsg(u->fd, msg, n, MSG_DONTWAIT, NULL);
+	len = recvmsg(u->fd, &msg->msg_hdr, MSG_DONTWAIT);
+	msg->msg_len = (unsigned)len;
+	return len < 0 ? -1 : 1;
+}
+
+static int receive(struct io_udp *u, uint32_t n)
+{
+	int got = -1;
+
+	for (uint32_t i = u->rx.n; i < u->rx.n + n; i++) {
+		u->rx.msg[i].msg_hdr.msg_namelen = sizeof(u->rx.from[i]);
+		u->rx.msg[i].msg_hdr.msg_controllen = sizeof(u->rx.control[i]);
+	}
+	for (int tries = 0; tries < 8; tries++) {
+		got = receive_once(u, n);
+		if (got >= 0 || !lend_udp_is_stale(errno))
+			break;
+	}
+	return got;
+}
+
+/* What the kernel dropped for want of room. It is asked when a train of datagrams that may have
+ * been long enough for that has ended. */
+static void count_drops(struct io_udp *u)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &len) != 0)
+		return;
+	u->io.stats.rx_missed += info[SK_MEMINFO_DROPS] - u->rx.drops;
+	u->rx.drops = info[SK_MEMINFO_DROPS];
+}
+
+static void note_queued(struct io_udp *u, int got, bool empty)
+{
+	for (int i = 0; i < got; i++)
+		u->rx.queued += DATAGRAM + u->rx.msg[u->rx.n + (uint32_t)i].msg_len;
+	if (!empty)
+		return;
+	if (u->rx.queued > u->rx.drops_from)
+		count_drops(u);
+	u->rx.queued = 0;
+}
+
+/* Receives what there is room for, as many messages as of late. */
+static void refill(struct io_udp *u, uint32_t cap)
+{
+	uint32_t n = lend_min_u32(lend_min_u32(u->rx.ask, cap), LEND_UDP_BURST - u->rx.n);
+	int got = n > 0 ? receive(u, n) : 0;
+
+	note_queued(u, got, got < (int)n);
+	if (got > 0) {
+		u->rx.n += (uint32_t)got;
+		lend_udp_watch_busy(u);
+	}
+	u->rx.ask = got == (int)n ? lend_min_u32(4 * u->rx.ask, LEND_UDP_BURST)
+				  : lend_max_u32(1, got > 0 ? (uint32_t)got : 0);
+}
+
+/* Takes in what a message says of all its datagrams; false: none of them is of use. */
+static bool open_message(struct io_udp *u, struct lend_in *like)
+{
+	struct lend_udp_rx *rx = &u->rx;
+	struct mmsghdr *msg = &rx->msg[rx->at];
+	uint32_t ecn, len = lend_udp_control(&msg->msg_hdr, &ecn);
+	int32_t peer;
+
+	len = len == 0 || len > msg->msg_len ? msg->msg_len : len;
+	if (msg->msg_hdr.msg_flags & MSG_TRUNC || len > u->io.path.mtu) {
+		u->io.stats.rx_truncated++;
+		return false;
+	}
+	if (!lend_udp_key_from(&rx->key[rx->at], &rx->from[rx->at])) {
+		u->io.stats.rx_foreign++;
+		return false;
+	}
+	peer = lend_udp_peers_find(&u->peers, &rx->key[rx->at]);
+	if (peer == LEND_UDP_PEER_NONE) {
+		u->io.stats.peers_refused++;
+		return false;
+	}
+	*like = (struct lend_in){.len = len,
+				 .peer = (uint32_t)peer,
+				 .ecn = ecn == LEND_ECN_MARKED,
+				 .addr = &rx->key[rx->at],
+				 .addr_len = sizeof(rx->key[rx->at])};
+	return true;
+}
+
+/* Splits up the message at hand, up to cap datagrams. An empty one is a datagram too. */
+static uint32_t split(struct io_udp *u, struct lend_in *in, uint32_t cap)
+{
+	struct lend_udp_rx *rx = &u->rx;
+	uint32_t total = rx->msg[rx->at].msg_len, n = 0;
+	const char *data = rx->iov[rx->at].iov_base;
+	struct lend_in like;
+	bool good = open_message(u, &like);
+
+	while (good && n < cap) {
+		in[n] = like;
+		in[n].data = data + rx->offset;
+		in[n].len = lend_min_u32(like.len, total - rx->offset);
+		rx->offset += in[n++].len;
+		good = rx->offset < total;
+	}
+	if (!good) {
+		rx->at++;
+		rx->offset = 0;
+	}
+	return n;
+}
+
+uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
+{
+	struct io_udp *u = lend_udp_self(io);
+	uint32_t n = 0;
+
+	if (u->rx.at == u->rx.n)
+		refill(u, cap);
+	while (n < cap && u->rx.at < u->rx.n)
+		n += split(u, in + n, cap - n);
+	return n;
+}
+
+void lend_udp_rx_done(struct lend_io *io)
+{
+	struct lend_udp_rx *rx = &lend_udp_self(io)->rx;
+
+	if (rx->at == rx->n)
+		rx->at = rx->n = 0;
+}
+
+static uint32_t room_of(int fd)
+{
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len);
+	return (uint32_t)bytes;
+}
+
+int lend_udp_rx_init(struct io_udp *u)
+{
+	struct lend_udp_rx *rx = &u->rx;
+	int on = 1;
+	bool joined = setsockopt(u->fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
+	uint32_t len = joined ? JOINED_MAX : u->io.path.mtu;
+
+	rx->ask = 1;
+	rx->drops_from = room_of(u->fd) / 8;
+	/* One line more than a power of two apart, so that first lines do not share a cache set. */
+	rx->slot = (uint32_t)lend_align_up(len, 64) + 64;
+	rx->memory = calloc(LEND_UDP_BURST, rx->slot);
+	if (rx->memory == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < LEND_UDP_BURST; i++) {
+		rx->iov[i] = (struct iovec){rx->memory + (size_t)i * rx->slot, len};
+		rx->msg[i].msg_hdr = (struct msghdr){.msg_name = &rx->from[i],
+						     .msg_iov = &rx->iov[i],
+						     .msg_iovlen = 1,
+						     .msg_control = rx->control[i]};
+	}
+	return 0;
+}
