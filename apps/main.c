@@ -12,6 +12,7 @@ static const struct app_command commands[] = {
     {"bw", "payload per second with long requests", app_bw},
     {"priority", "an urgent call behind a bulk transfer of the same session", app_priority},
     {"deadlines", "calls that end too late, by deadline and as they come", app_deadlines},
+    {"wait", "what sleeping, spinning and idle sessions cost", app_wait},
     {"chain", "a chain of services that passes data by value or by reference", app_chain},
     {"images", "the same with image services and real photographs", app_images},
     {"demo", "all of it, with a report as one HTML page", app_demo},

@@ -253,6 +253,13 @@ class Commands(unittest.TestCase):
         refused = subprocess.run([LEND, "deadlines", "--carrier", "dpdk-ring"], capture_output=True, text=True)
         self.assertEqual((refused.returncode, refused.stderr.count("\n")), (2, 1), refused.stderr)
 
+    def test_wait(self):
+        got = lend_json("wait", "--idle", 20, *SHORT)
+        self.assertEqual((got["carrier"], got["idle_sessions"], got["wrong_bytes"]), ("shm", 20, 0))
+        self.assertGreater(min(got["slept_p50_us"], got["polled_p50_us"], got["hybrid_p50_us"]), 0)
+        self.assertGreater(got["wake_bare_us"], 0)
+        self.assertLess(got["idle_server_percent"], 50)
+
     def test_top(self):
         name = f"shm:top-{os.getpid()}"
         with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:
@@ -412,7 +419,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "deadlines", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
+        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):
