@@ -79,13 +79,29 @@ static void awake(struct lend_shm *s)
 	s->armed = false;
 }
 
+static bool has_rung(const struct lend_shm *s)
+{
+	for (uint32_t w = 0; w * 64 < s->top; w++) {
+		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0)
+			return true;
+	}
+	return false;
+}
+
 static void look_around(struct lend_shm *s)
 {
 	uint64_t now = lend_clock_cycles();
 
 	if (!s->armed && now - s->attended < ATTEND_CYCLES)
 		return;
-	awake(s);
+	if (s->armed) {
+		awake(s);
+		s->attended = now - ATTEND_CYCLES;
+		/* What woke us goes first: the sockets' system calls would take as long as all of
+		 * its way. */
+		if (has_rung(s))
+			return;
+	}
 	s->attended = now;
 	s->attend(s);
 	if (++s->looks % SWEEP_LOOKS == 0)
@@ -221,11 +237,8 @@ bool lend_shm_arm(struct lend_shm *s)
 	s->sleeps += s->sleeps + 1 == 0 ? 2 : 1;
 	atomic_store_explicit(&s->bell->asleep, s->sleeps, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t w = 0; w * 64 < s->top; w++) {
-		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0) {
-			awake(s);
-			return false;
-		}
-	}
-	return true;
+	if (!has_rung(s))
+		return true;
+	awake(s);
+	return false;
 }

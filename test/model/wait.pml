@@ -217,7 +217,11 @@ inline poll_hot(p)	/* take(), and what hung up is forgotten once it is told: len
 inline turn()		/* lend_ep_turn() */
 {
 	if			/* look_around() */
-	:: armed -> d_step { put_bell(false); armed = false }; attend(0); attend(1)
+	:: armed -> d_step { put_bell(false); armed = false };
+		if
+		:: word[0] || word[1]		/* the sockets are looked at later */
+		:: !word[0] && !word[1] -> attend(0); attend(1)
+		fi
 	:: !armed -> attend(0); attend(1)	/* 20 us have passed */
 	:: !armed
 	fi;
