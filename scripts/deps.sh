@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and only those. Nothing missing: no apt call at all.
-# usage: scripts/deps.sh [build|test|demo|tidy|guest]...      default: build
+# usage: scripts/deps.sh [build|test|demo|tidy|guest|peers]...      default: build
 set -eu
 
 packages_of() {
@@ -9,8 +9,9 @@ packages_of() {
 	test) echo clang libclang-rt-14-dev llvm clang-format spin valgrind tshark iproute2 prometheus mandoc ;;
 	demo) echo mate-backgrounds ;;
 	tidy) echo clang-tidy ;;
+	peers) echo libucx-dev libfabric-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libdpdk-dev ;;
 	guest) echo qemu-system-x86 busybox-static cpio ethtool iproute2 rdma-core ibverbs-providers ibverbs-utils perftest ndctl ;;
-	*) echo "deps: no such group: $1; one of build test demo tidy guest" >&2 && return 1 ;;
+	*) echo "deps: no such group: $1; one of build test demo tidy guest peers" >&2 && return 1 ;;
 	esac
 }
 

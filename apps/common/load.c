@@ -108,7 +108,9 @@ static void turn(struct app_load *load)
 {
 	int rc;
 
-	if (load->sleep && !load->other)
+	if (load->poll)
+		rc = load->poll(load->arg);
+	else if (load->sleep && !load->other)
 		rc = lend_turn(load->ep, lend_now(load->ep) + NAP_NS);
 	else
 		rc = lend_poll(load->ep);

@@ -39,13 +39,14 @@ struct app_load {
 	/* Begins a request of that lane: 0, and app_lane_end() follows exactly once; or a negative
 	 * errno, which stops the load (-EAGAIN: tried again in the next turn). */
 	int (*start)(struct app_lane *lane);
-	struct lend_ep *other; /* NULL, or turned alternately with ep: both ends in one thread */
+	int (*poll)(void *arg); /* NULL, or what is turned in place of ep, which is not looked at */
+	struct lend_ep *other;  /* NULL, or turned alternately with ep: both ends in one thread */
 	void (*between)(void *arg); /* NULL, or what the other end does between its turns */
-	void *arg;
-	bool sleep;   /* turns may sleep; else they poll */
-	bool quiet;   /* no progress line: another thread's matter */
-	lend_ns time; /* how long requests are started; 0: until max */
-	uint64_t max; /* how many requests; 0: until time */
+	void *arg;                  /* of poll and between */
+	bool sleep;                 /* turns may sleep; else they poll */
+	bool quiet;                 /* no progress line: another thread's matter */
+	lend_ns time;               /* how long requests are started; 0: until max */
+	uint64_t max;               /* how many requests; 0: until time */
 
 	/* Results, since app_load_run() began. */
 	uint64_t ended;  /* ok or not */

@@ -1,0 +1,30 @@
+/* fifo - slots whose requests are answered in the order they were sent.
+ * Layer: apps/peers. Threads: one. Lives by value in its owner. */
+#ifndef APPS_PEERS_FIFO_H
+#define APPS_PEERS_FIFO_H
+
+#include <stdbool.h>
+
+#include "apps/peers/peer.h"
+
+struct peer_fifo {
+	unsigned slot[PEER_WINDOW_MAX];
+	unsigned first, end; /* counted on for ever; end - first is never above PEER_WINDOW_MAX */
+};
+
+static inline bool peer_fifo_is_empty(const struct peer_fifo *fifo)
+{
+	return fifo->first == fifo->end;
+}
+
+static inline void peer_fifo_push(struct peer_fifo *fifo, unsigned slot)
+{
+	fifo->slot[fifo->end++ % PEER_WINDOW_MAX] = slot;
+}
+
+static inline unsigned peer_fifo_pop(struct peer_fifo *fifo)
+{
+	return fifo->slot[fifo->first++ % PEER_WINDOW_MAX];
+}
+
+#endif

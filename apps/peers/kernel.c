@@ -1,0 +1,129 @@
+/* kernel - the floor under udp: one datagram each way over loopback, both ends polling the socket.
+ * Layer: apps/peers. Threads: one per process. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "apps/common/args.h"
+#include "apps/peers/fifo.h"
+
+enum { DATAGRAM_MAX = 4096, ROOM = 4 << 20, NAP_MS = 50 };
+
+struct end {
+	const struct peer_job *job;
+	int fd;
+	struct peer_fifo fifo; /* loopback keeps the order */
+	unsigned char bytes[DATAGRAM_MAX];
+};
+
+static struct end *open_end(const struct peer_job *job)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct end *e = calloc(1, sizeof(*e));
+	int room = ROOM;
+
+	if (!e)
+		app_die("no memory");
+	e->job = job;
+	e->fd = socket(AF_INET, SOCK_DGRAM, 0);
+	if (e->fd < 0 || bind(e->fd, (struct sockaddr *)&any, sizeof(any)) < 0)
+		app_die("no socket: %s; bring loopback up", strerror(errno));
+	setsockopt(e->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	return e;
+}
+
+/* Tells the other side this end's address and connects to its. */
+static void meet(struct end *e, struct peer_door *door)
+{
+	struct sockaddr_in mine, other;
+	socklen_t len = sizeof(mine);
+
+	getsockname(e->fd, (struct sockaddr *)&mine, &len);
+	peer_tell(door, &mine, sizeof(mine));
+	peer_hear(door, &other, sizeof(other));
+	if (connect(e->fd, (struct sockaddr *)&other, sizeof(other)) < 0)
+		app_die("no way to the other side: %s", strerror(errno));
+}
+
+static void *open_either(const struct peer_job *job, struct peer_door *door)
+{
+	struct end *e = open_end(job);
+
+	meet(e, door);
+	return e;
+}
+
+/* One datagram, or -1; untuned ends sleep until there is one. */
+static ssize_t receive(struct end *e)
+{
+	struct pollfd wait = {.fd = e->fd, .events = POLLIN};
+
+	if (e->job->untuned)
+		poll(&wait, 1, NAP_MS);
+	return recv(e->fd, e->bytes, sizeof(e->bytes), MSG_DONTWAIT);
+}
+
+static void serve_turn(void *server)
+{
+	struct end *e = server;
+	ssize_t len = receive(e);
+	struct iovec part = {.iov_base = e->bytes, .iov_len = (size_t)len};
+	char sum[PEER_SUM_LEN];
+
+	if (len < 0)
+		return;
+	peer_serve(e->job, &part, 1, peer_is_echo(e->job) ? NULL : sum);
+	if (!peer_is_echo(e->job))
+		part = (struct iovec){.iov_base = sum, .iov_len = sizeof(sum)};
+	if (send(e->fd, part.iov_base, part.iov_len, 0) < 0)
+		app_die("cannot answer: %s", strerror(errno));
+}
+
+static int start(void *client, unsigned slot, const void *request)
+{
+	struct end *e = client;
+
+	if (send(e->fd, request, e->job->request, MSG_DONTWAIT) < 0)
+		return -errno;
+	peer_fifo_push(&e->fifo, slot);
+	return 0;
+}
+
+static void turn(void *client)
+{
+	struct end *e = client;
+	ssize_t len = receive(e);
+
+	if (len >= 0)
+		peer_end_at(peer_fifo_pop(&e->fifo), e->bytes, (size_t)len);
+}
+
+static void close_end(void *end)
+{
+	struct end *e = end;
+
+	close(e->fd);
+	free(e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer peer = {
+	    .name = "kernel",
+	    .lane = {{.name = "udp", .len_max = DATAGRAM_MAX, .window_max = 64}},
+	    .serve = open_either,
+	    .serve_turn = serve_turn,
+	    .serve_close = close_end,
+	    .open = open_either,
+	    .start = start,
+	    .turn = turn,
+	    .close = close_end,
+	};
+
+	return peer_main(&peer, argc, argv);
+}

@@ -1,0 +1,243 @@
+/* lend - Lend itself, measured as the others are.
+ * Layer: apps/peers. Threads: one per process. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "apps/peers/peer.h"
+#include "lend/rpc.h"
+
+enum { ASK = 1, PARTS_MAX = 1024, SMALL = 4096, NAP_NS = 50000000 };
+
+struct server {
+	const struct peer_job *job;
+	struct lend_ep *ep;
+};
+
+struct slot {
+	struct lend_call call;
+	struct client *client;
+	struct lend_buf *small; /* filled again for each request that is copied */
+};
+
+struct client {
+	const struct peer_job *job;
+	struct lend_ep *ep;
+	lend_session session;
+	struct slot slot[PEER_WINDOW_MAX];
+};
+
+static struct lend_ep *open_ep(const char *listen)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *ep;
+
+	config.listen = listen;
+	if (lend_open(&config, &ep) < 0)
+		app_die("%s", lend_why());
+	return ep;
+}
+
+/* Ends as they come sleep when there is nothing to do. */
+static void turn_ep(const struct peer_job *job, struct lend_ep *ep)
+{
+	int rc = job->untuned ? lend_turn(ep, lend_now(ep) + NAP_NS) : lend_poll(ep);
+
+	if (rc < 0)
+		app_die("%s", lend_why());
+}
+
+static unsigned parts_of(const struct lend_buf *bytes, struct iovec *part)
+{
+	unsigned n = 0;
+
+	for (; bytes && n < PARTS_MAX; bytes = bytes->next)
+		part[n++] = (struct iovec){.iov_base = bytes->data, .iov_len = bytes->len};
+	return n;
+}
+
+static void answer(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct server *s = arg;
+	struct iovec part[PARTS_MAX];
+	unsigned parts = parts_of(bytes, part);
+	struct lend_buf *reply;
+
+	if (peer_is_echo(s->job)) {
+		peer_serve(s->job, part, parts, NULL);
+		lend_reply(s->ep, request, LEND_OK, lend_request_take(s->ep, request));
+		return;
+	}
+	reply = lend_buf_take(s->ep, PEER_SUM_LEN);
+	if (!reply)
+		app_die("no buffer for a reply: %s", lend_why());
+	peer_serve(s->job, part, parts, reply->data);
+	reply->len = PEER_SUM_LEN;
+	lend_reply(s->ep, request, LEND_OK, reply);
+}
+
+/* Only shm wants a name chosen here; elsewhere port 0 lets the carrier choose. */
+static const char *listen_at(const char *lane)
+{
+	static char shm[32];
+
+	if (!strcmp(lane, "udp"))
+		return "udp:127.0.0.1:0";
+	if (!strcmp(lane, "memif"))
+		return "dpdk:memif@127.0.0.1:0";
+	if (!strcmp(lane, "ring"))
+		return "dpdk:ring@127.0.0.1:0";
+	snprintf(shm, sizeof(shm), "shm:peer-%d", (int)getpid());
+	return shm;
+}
+
+static void *serve(const struct peer_job *job, struct peer_door *door)
+{
+	struct server *s = calloc(1, sizeof(*s));
+	char address[128];
+
+	if (!s)
+		app_die("no memory");
+	s->job = job;
+	s->ep = open_ep(listen_at(job->lane));
+	if (lend_serve(s->ep, ASK, answer, s, 0) < 0 ||
+	    lend_address(s->ep, address, sizeof(address)) < 0)
+		app_die("%s", lend_why());
+	peer_tell(door, address, strlen(address) + 1);
+	return s;
+}
+
+static void serve_turn(void *server)
+{
+	struct server *s = server;
+
+	turn_ep(s->job, s->ep);
+}
+
+static void serve_close(void *server)
+{
+	struct server *s = server;
+
+	lend_close(s->ep);
+	free(s);
+}
+
+static void *open_client(const struct peer_job *job, struct peer_door *door)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	char address[PEER_ADDRESS_MAX];
+
+	if (!c)
+		app_die("no memory");
+	c->job = job;
+	c->ep = open_ep(NULL);
+	peer_hear(door, address, sizeof(address));
+	if (!job->untuned)
+		app_pattern_register(c->ep);
+	if (lend_connect(c->ep, address, &c->session) < 0)
+		app_die("%s", lend_why());
+	return c;
+}
+
+static void done(struct lend_call *call)
+{
+	struct slot *slot = (struct slot *)(void *)call; /* its first member */
+	struct client *c = slot->client;
+	struct lend_buf *reply = call->reply;
+	struct iovec part[PARTS_MAX];
+
+	if (call->status != LEND_OK)
+		app_die("a call ended %s: is the server still there?",
+			app_status_name(call->status));
+	if (!call->request)
+		slot->small = NULL;
+	else if (call->request != slot->small)
+		lend_buf_give(c->ep, call->request);
+	call->request = call->reply = NULL;
+	peer_end((unsigned)(slot - c->slot), part, parts_of(reply, part));
+	lend_buf_give(c->ep, reply);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg; /* the pattern stays for good */
+}
+
+/* Small requests are copied into a buffer, long ones lent as they lie. */
+static struct lend_buf *wrap(struct slot *slot, const void *bytes)
+{
+	struct client *c = slot->client;
+	uint32_t len = (uint32_t)c->job->request;
+
+	if (len > SMALL)
+		return lend_buf_wrap(c->ep, (void *)(uintptr_t)bytes, len, nothing, NULL);
+	if (!slot->small)
+		slot->small = lend_buf_take(c->ep, len);
+	if (!slot->small)
+		return NULL;
+	memcpy(slot->small->data, bytes, len);
+	slot->small->len = len;
+	return slot->small;
+}
+
+static int start(void *client, unsigned i, const void *request)
+{
+	struct client *c = client;
+	struct slot *slot = &c->slot[i];
+	struct lend_call *call = &slot->call;
+	int rc;
+
+	slot->client = c;
+	call->method = ASK;
+	call->timeout = LEND_NEVER;
+	call->done = done;
+	call->request = wrap(slot, request);
+	if (!call->request)
+		return -EAGAIN;
+	rc = lend_call_start(c->ep, c->session, call);
+	if (rc < 0 && call->request != slot->small)
+		lend_buf_give(c->ep, call->request);
+	return rc;
+}
+
+static void turn(void *client)
+{
+	struct client *c = client;
+
+	turn_ep(c->job, c->ep);
+}
+
+static void close_client(void *client)
+{
+	struct client *c = client;
+
+	for (unsigned i = 0; i < PEER_WINDOW_MAX; i++)
+		if (c->slot[i].small)
+			lend_buf_give(c->ep, c->slot[i].small);
+	lend_close(c->ep);
+	free(c);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer peer = {
+	    .name = "lend",
+	    .lane = {{.name = "shm"},
+		     {.name = "udp"},
+		     {.name = "memif"},
+		     {.name = "ring", .one_thread = true}},
+	    .serve = serve,
+	    .serve_turn = serve_turn,
+	    .serve_close = serve_close,
+	    .open = open_client,
+	    .start = start,
+	    .turn = turn,
+	    .close = close_client,
+	};
+
+	return peer_main(&peer, argc, argv);
+}

@@ -1,0 +1,442 @@
+/* peer - see peer.h. */
+#include "apps/peers/peer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/common/args.h"
+#include "apps/common/line.h"
+#include "apps/common/load.h"
+#include "apps/common/spawn.h"
+#include "apps/peers/sum.h"
+
+enum { SEED = 7, WARM_SHARE = 5, LIMIT_S = 30 };
+
+struct peer_door {
+	int fd; /* -1: the other side is this process */
+	unsigned char box[PEER_ADDRESS_MAX];
+	size_t len; /* in the box */
+};
+
+/* What the server did; it tells when it has ended. */
+struct served {
+	uint64_t requests, bytes, replied;
+};
+
+static struct {
+	const struct peer *peer;
+	const struct peer_lane *lane;
+	struct peer_job job;
+	lend_ns time;
+	bool json;
+	struct peer_door door, other; /* the client's side, and the server's in one thread */
+	pid_t pid;                    /* of the server; 0: this thread */
+	void *client, *server;
+	struct app_load load;
+	struct app_lane slot[PEER_WINDOW_MAX], *order[PEER_WINDOW_MAX];
+	unsigned refused[PEER_WINDOW_MAX], refusals; /* slots to be started after the next turn */
+	uint64_t calls;                              /* since the beginning */
+	double line_before, line_after;
+} run;
+static struct served served;
+static volatile sig_atomic_t stopping;
+
+static void gone(void)
+{
+	app_die("the other side ended: its own line says why");
+}
+
+void peer_tell(struct peer_door *door, const void *bytes, size_t len)
+{
+	struct peer_door *to = door == &run.other ? &run.door : &run.other;
+
+	if (door->fd >= 0) {
+		if (send(door->fd, bytes, len, MSG_NOSIGNAL) != (ssize_t)len)
+			gone();
+		return;
+	}
+	memcpy(to->box, bytes, len);
+	to->len = len;
+}
+
+size_t peer_hear(struct peer_door *door, void *bytes, size_t cap)
+{
+	size_t len = door->len < cap ? door->len : cap;
+	ssize_t got;
+
+	if (door->fd < 0) {
+		memcpy(bytes, door->box, len);
+		return len;
+	}
+	do
+		got = recv(door->fd, bytes, cap, 0);
+	while (got < 0 && errno == EINTR && !stopping);
+	if (got <= 0)
+		gone();
+	return (size_t)got;
+}
+
+void peer_serve(const struct peer_job *job, const struct iovec *part, unsigned parts, void *reply)
+{
+	struct peer_sum sum;
+
+	served.requests++;
+	served.replied += job->reply;
+	for (unsigned i = 0; i < parts; i++)
+		served.bytes += part[i].iov_len;
+	if (!reply)
+		return;
+	peer_sum_begin(&sum, job->request, job->ends);
+	for (unsigned i = 0; i < parts; i++)
+		peer_sum_add(&sum, part[i].iov_base, part[i].iov_len);
+	peer_sum_end(&sum, reply);
+}
+
+static uint64_t wrong_echo(uint64_t number, const struct iovec *part, unsigned parts)
+{
+	const unsigned char *want = app_pattern(number, run.job.request);
+	uint64_t at = 0, wrong = 0;
+
+	for (unsigned i = 0; i < parts; i++) {
+		uint64_t n = part[i].iov_len;
+
+		if (n > run.job.reply - at)
+			return run.job.reply;
+		if (memcmp(part[i].iov_base, want + at, n))
+			wrong += n;
+		at += n;
+	}
+	return wrong + run.job.reply - at;
+}
+
+/* Sums of the kinds of requests, made once. */
+static const unsigned char *sum_of(uint64_t number)
+{
+	static unsigned char sums[APP_PATTERN_KINDS][PEER_SUM_LEN];
+	static bool made;
+
+	for (unsigned i = 0; i < APP_PATTERN_KINDS && !made; i++) {
+		struct peer_sum sum;
+
+		peer_sum_begin(&sum, run.job.request, run.job.ends);
+		peer_sum_add(&sum, app_pattern(i, run.job.request), run.job.request);
+		peer_sum_end(&sum, sums[i]);
+	}
+	made = true;
+	return sums[number % APP_PATTERN_KINDS];
+}
+
+static uint64_t wrong_sum(uint64_t number, const struct iovec *part, unsigned parts)
+{
+	if (parts == 1 && part->iov_len == PEER_SUM_LEN &&
+	    !memcmp(part->iov_base, sum_of(number), PEER_SUM_LEN))
+		return 0;
+	return run.job.request;
+}
+
+void peer_end(unsigned slot, const struct iovec *part, unsigned parts)
+{
+	struct app_lane *lane = &run.slot[slot];
+	uint64_t wrong = peer_is_echo(&run.job) ? wrong_echo(lane->number, part, parts)
+						: wrong_sum(lane->number, part, parts);
+
+	app_lane_end(lane, LEND_OK, wrong);
+}
+
+void peer_end_at(unsigned slot, const void *bytes, size_t len)
+{
+	const struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = len};
+
+	peer_end(slot, &part, 1);
+}
+
+static int start_at(unsigned slot)
+{
+	const void *bytes = app_pattern(run.slot[slot].number, run.job.request);
+
+	return run.peer->start(run.client, slot, bytes);
+}
+
+static int start(struct app_lane *lane)
+{
+	int rc = start_at(lane->index);
+
+	if (rc == -EAGAIN)
+		run.refused[run.refusals++] = lane->index;
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+static int turn(void *arg)
+{
+	(void)arg;
+	run.peer->turn(run.client);
+	if (run.server)
+		run.peer->serve_turn(run.server);
+	while (run.refusals && start_at(run.refused[run.refusals - 1]) == 0)
+		run.refusals--;
+	return 0;
+}
+
+static void on_stop(int number)
+{
+	(void)number;
+	stopping = 1;
+}
+
+static int server_cpu(void)
+{
+	return app_cpus() > 1 ? app_cpu(1) : APP_ANY_CPU;
+}
+
+static _Noreturn void be_server(void)
+{
+	struct sigaction action = {.sa_handler = on_stop};
+	const struct peer *peer = run.peer;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	sigaction(SIGTERM, &action, NULL);
+	if (peer->pin_first)
+		app_pin(server_cpu());
+	run.server = peer->serve(&run.job, &run.door);
+	app_pin(server_cpu());
+	while (!stopping)
+		peer->serve_turn(run.server);
+	peer->serve_close(run.server);
+	peer_tell(&run.door, &served, sizeof(served));
+	exit(APP_EXIT_OK);
+}
+
+/* Forks the server, or makes it in this thread. */
+static void open_server(void)
+{
+	int fds[2];
+
+	run.door.fd = run.other.fd = -1;
+	if (run.lane->one_thread) {
+		if (!run.lane->no_answer)
+			run.server = run.peer->serve(&run.job, &run.other);
+		return;
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) < 0)
+		app_die("cannot make a socket: %s; raise ulimit -n", strerror(errno));
+	fflush(NULL);
+	run.pid = fork();
+	if (run.pid < 0)
+		app_die("cannot start the server: %s; end some processes", strerror(errno));
+	run.door.fd = fds[run.pid == 0];
+	close(fds[run.pid != 0]);
+	if (run.pid == 0)
+		be_server();
+}
+
+static void close_both(void)
+{
+	int status = 0;
+
+	run.peer->close(run.client);
+	if (run.server)
+		run.peer->serve_close(run.server);
+	if (!run.pid)
+		return;
+	kill(run.pid, SIGTERM);
+	peer_hear(&run.door, &served, sizeof(served));
+	while (waitpid(run.pid, &status, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void load_for(lend_ns time, uint64_t max)
+{
+	struct app_load *load = &run.load;
+	int rc;
+
+	load->time = time;
+	load->max = max;
+	load->quiet = true;
+	load->start = start;
+	load->poll = turn;
+	rc = app_load_run(load, run.order, run.job.window);
+	run.calls += load->ended;
+	if (rc < 0)
+		app_die("%s: %s", run.job.lane, strerror(-rc));
+}
+
+static void measure(void)
+{
+	for (unsigned i = 0; i < run.job.window; i++)
+		run.order[i] = &run.slot[i];
+	app_pattern_init(SEED, run.job.request);
+	run.line_before = app_line_ns(app_cpu(0), app_cpu(1));
+	alarm((unsigned)(run.time / 1000000000) * 3 + LIMIT_S); /* a peer that hangs ends both */
+	open_server();
+	if (run.peer->pin_first)
+		app_pin(app_cpu(0));
+	run.client = run.peer->open(&run.job, &run.door);
+	app_pin(app_cpu(0));
+	load_for(0, run.job.window);
+	load_for(run.time / WARM_SHARE + 1, 0);
+	load_for(run.time, 0);
+	close_both();
+	app_unpin();
+	run.line_after = app_line_ns(app_cpu(0), app_cpu(1));
+}
+
+/* Whether the server did all that was asked, and nothing else. */
+static bool is_work_done(void)
+{
+	if (run.lane->no_answer)
+		return true;
+	return served.requests == run.calls && served.bytes == run.calls * run.job.request &&
+	       served.replied == run.calls * run.job.reply;
+}
+
+static void report(void)
+{
+	struct app_report r;
+	double payload = 8.0 * (double)run.job.request * app_load_rate(&run.load);
+
+	app_report_begin(&r, run.json, run.peer->name);
+	app_report_text(&r, "peer", run.peer->name, "the library");
+	app_report_text(&r, "lane", run.job.lane, "what it goes over");
+	app_load_report(&run.load, &r);
+	app_report_num(&r, "cycles_per_call", (double)run.load.ticks / (double)run.load.ended, 1,
+		       run.lane->one_thread ? "of the one core" : "of the client's core");
+	app_report_num(&r, "gbit_per_s", payload / 1e9, 3, "10^9 bits of requests, one way");
+	app_report_int(&r, "request", run.job.request, "bytes of a request");
+	app_report_int(&r, "reply", run.job.reply, "bytes of its answer");
+	app_report_int(&r, "window", run.job.window, "requests kept in flight");
+	app_report_bool(&r, "untuned", run.job.untuned, "the library as it comes");
+	app_report_bool(&r, "one_thread", run.lane->one_thread, "both ends in one thread");
+	app_report_text(&r, "verified",
+			peer_is_echo(&run.job) ? "memcmp"
+			: run.job.ends         ? "crc32c of both ends"
+					       : "crc32c",
+			"how what came was checked");
+	app_report_bool(&r, "check_work", is_work_done(),
+			"the server got and answered all that was asked");
+	app_report_num(&r, "line_ns_before", run.line_before, 1, "ns, a cache line there and back");
+	app_report_num(&r, "line_ns_after", run.line_after, 1, "ns, after the run");
+	app_report_end(&r);
+}
+
+/* The command line. */
+
+enum {
+	KEY_REQUEST = 0x7301,
+	KEY_REPLY,
+	KEY_WINDOW,
+	KEY_SECONDS,
+	KEY_ENDS,
+	KEY_UNTUNED,
+	KEY_JSON,
+	KEY_LANES
+};
+
+static const struct argp_option options[] = {
+    {"lane", 'l', "NAME", 0, "What it goes over (--lanes lists them); the first unless given", 0},
+    {"lanes", KEY_LANES, NULL, 0, "Print the lanes: name, longest request, most in flight; 0: any",
+     0},
+    {"request", KEY_REQUEST, "BYTES", 0, "Bytes of each request (64)", 0},
+    {"reply", KEY_REPLY, "BYTES", 0, "Bytes of each answer: as many as the request, or 8", 0},
+    {"window", 'w', "N", 0, "Requests in flight (1)", 0},
+    {"seconds", KEY_SECONDS, "S", 0, "How long (1)", 0},
+    {"ends", KEY_ENDS, NULL, 0, "The server reads the first and last 4 KiB, not every byte", 0},
+    {"untuned", KEY_UNTUNED, NULL, 0, "The library as it comes", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object", 0},
+    {0}};
+
+static void print_lanes(void)
+{
+	for (const struct peer_lane *lane = run.peer->lane; lane->name; lane++)
+		printf("%s %llu %u\n", lane->name, (unsigned long long)lane->len_max,
+		       lane->window_max);
+	exit(APP_EXIT_OK);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct peer_job *job = &run.job;
+
+	(void)state;
+	switch (key) {
+	case 'l':
+		job->lane = arg;
+		return 0;
+	case KEY_LANES:
+		print_lanes();
+		return 0;
+	case KEY_REQUEST:
+		job->request = app_arg_size("--request", arg, 8, APP_PATTERN_MAX);
+		return 0;
+	case KEY_REPLY:
+		job->reply = app_arg_size("--reply", arg, 8, APP_PATTERN_MAX);
+		return 0;
+	case 'w':
+		job->window = (unsigned)app_arg_u64("--window", arg, 1, PEER_WINDOW_MAX);
+		return 0;
+	case KEY_SECONDS:
+		run.time = app_arg_ns("--seconds", arg);
+		return 0;
+	case KEY_ENDS:
+		job->ends = true;
+		return 0;
+	case KEY_UNTUNED:
+		job->untuned = true;
+		return 0;
+	case KEY_JSON:
+		run.json = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void choose_lane(void)
+{
+	struct peer_job *job = &run.job;
+
+	job->reply = job->reply ? job->reply : job->request;
+	if (!peer_is_echo(job) && job->reply != PEER_SUM_LEN)
+		app_bad("--reply %llu: give 8, or as many as the request has",
+			(unsigned long long)job->reply);
+	for (run.lane = run.peer->lane; run.lane->name; run.lane++) {
+		if (job->lane && strcmp(run.lane->name, job->lane))
+			continue;
+		job->lane = run.lane->name;
+		if (run.lane->len_max && job->request > run.lane->len_max)
+			app_bad("%s: takes requests of up to %llu bytes", job->lane,
+				(unsigned long long)run.lane->len_max);
+		if (run.lane->window_max && job->window > run.lane->window_max)
+			app_bad("%s: takes up to %u in flight", job->lane, run.lane->window_max);
+		return;
+	}
+	app_bad("--lane %s: no such lane; --lanes lists them", job->lane);
+}
+
+int peer_main(const struct peer *peer, int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .options = options,
+	    .parser = parse,
+	    .doc = "Requests to a server on another core, timed and checked; see "
+		   "scripts/compare.sh.\v"
+		   "examples:\n  --request 64\n  --lane tcp --request 32 --reply 8 --window 64 "
+		   "--json\n  --request 8M --reply 8 --window 2 --ends"};
+
+	run.peer = peer;
+	run.job = (struct peer_job){.request = 64, .window = 1};
+	run.time = 1000000000;
+	app_name_set(peer->name);
+	app_cpus(); /* before anything pins */
+	app_parse(&argp, argc, argv, NULL);
+	choose_lane();
+	measure();
+	report();
+	return run.load.wrong_bytes || !is_work_done() ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

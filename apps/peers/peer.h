@@ -1,0 +1,82 @@
+/* peer - what every program of the comparison shares: one client and one server on a core each, the
+ * same requests, the same answers, the same clock.
+ *
+ * A program is a table of functions over one library and peer_main(). The server is a child, forked
+ * before the library is touched, or, where a lane does not leave its thread, turned alternately
+ * with the client. What is sent is app_pattern(); the server answers each request with its bytes,
+ * or with peer_sum's 8 bytes, which the client compares with what it knows. Layer: apps/peers.
+ * Threads: one per process, and the library's own. */
+#ifndef APPS_PEERS_PEER_H
+#define APPS_PEERS_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128 };
+
+/* One run: both sides read the same. */
+struct peer_job {
+	const char *lane;
+	uint64_t request; /* bytes of each request */
+	uint64_t reply;   /* bytes of each answer: as many (an echo), or PEER_SUM_LEN */
+	unsigned window;  /* requests kept in flight; slots are [0, window) */
+	bool ends;        /* the sum reads the first and last 4 KiB only, not every byte */
+	bool untuned;     /* the library as it comes, not as its manual says for speed */
+};
+
+static inline bool peer_is_echo(const struct peer_job *job)
+{
+	return job->reply == job->request;
+}
+
+/* Between the two processes, before and after the run: addresses, at most PEER_ADDRESS_MAX bytes.
+ * Without a second process what is told waits here. app_die() when the other is gone. */
+struct peer_door;
+void peer_tell(struct peer_door *door, const void *bytes, size_t len);
+/* How many bytes it were. */
+size_t peer_hear(struct peer_door *door, void *bytes, size_t cap);
+
+/* The server's answer to one request that lies in these parts, out of line where it is not an echo:
+ * fills reply[0, PEER_SUM_LEN). Counts what was served; an echo calls it with reply NULL. */
+void peer_serve(const struct peer_job *job, const struct iovec *part, unsigned parts, void *reply);
+/* The client's: the request of that slot was answered with these bytes; the next one may be started
+ * before this returns. */
+void peer_end(unsigned slot, const struct iovec *part, unsigned parts);
+/* The same with one part. */
+void peer_end_at(unsigned slot, const void *bytes, size_t len);
+
+/* A library. Its functions end the program with app_die() where they cannot go on. */
+struct peer {
+	const char *name;
+	struct peer_lane {
+		const char *name;    /* NULL ends the list */
+		uint64_t len_max;    /* of a request; 0: any */
+		unsigned window_max; /* 0: any */
+		bool one_thread;     /* server and client in one thread */
+		bool no_answer;      /* nothing crosses: a floor of copying */
+	} lane[12];
+	bool pin_first; /* its threads do the work: they are pinned with their process; else only
+			   the thread that polls is, once the library has made its own */
+	void *(*serve)(const struct peer_job *job, struct peer_door *door);
+	void (*serve_turn)(void *server);
+	void (*serve_close)(void *server);
+	void *(*open)(const struct peer_job *job, struct peer_door *door);
+	/* Begins a request; the bytes stay as they are. -EAGAIN: tried again after a turn. Never
+	 * calls peer_end() itself. */
+	int (*start)(void *client, unsigned slot, const void *request);
+	void (*turn)(void *client);
+	void (*close)(void *client);
+};
+int peer_main(const struct peer *peer, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

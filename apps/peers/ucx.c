@@ -1,0 +1,342 @@
+/* ucx - UCX's active messages, the way of its own benchmark: a handler per side, one worker each.
+ * Layer: apps/peers. Threads: one per process. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+#include "apps/common/args.h"
+#include "apps/peers/peer.h"
+
+enum { AM_REQUEST, AM_REPLY };
+
+struct end;
+
+/* A long message that is fetched into memory of this end. */
+struct incoming {
+	struct end *end;
+	ucp_ep_h reply_ep;
+	unsigned slot;
+	void *bytes;
+	size_t len;
+	struct incoming *next; /* free ones */
+};
+
+struct outgoing {
+	uint32_t head; /* the slot, sent as the message's header */
+	char sum[PEER_SUM_LEN];
+	struct end *end;
+	void *release;             /* UCX's own memory, or NULL */
+	struct incoming *incoming; /* or this end's, or NULL */
+	struct outgoing *next;     /* free ones */
+};
+
+struct end {
+	const struct peer_job *job;
+	ucp_context_h context;
+	ucp_worker_h worker;
+	ucp_ep_h ep; /* the client's */
+	struct incoming *incoming;
+	struct outgoing *outgoing;
+};
+
+static void must(ucs_status_t status, const char *what)
+{
+	if (status != UCS_OK)
+		app_die("%s: %s; UCX_LOG_LEVEL=info says more", what, ucs_status_string(status));
+}
+
+/* Send requests: NULL is done, else a pointer or an error. */
+static ucs_status_t state_of(ucs_status_ptr_t request)
+{
+	if (!request)
+		return UCS_OK;
+	return UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_INPROGRESS;
+}
+
+static struct outgoing *take_outgoing(struct end *e)
+{
+	struct outgoing *out = e->outgoing;
+
+	if (out)
+		e->outgoing = out->next;
+	else
+		out = malloc(sizeof(*out));
+	if (!out)
+		app_die("no memory");
+	*out = (struct outgoing){.end = e};
+	return out;
+}
+
+static void give_outgoing(struct outgoing *out)
+{
+	struct end *e = out->end;
+
+	if (out->release)
+		ucp_am_data_release(e->worker, out->release);
+	if (out->incoming) {
+		out->incoming->next = e->incoming;
+		e->incoming = out->incoming;
+	}
+	out->next = e->outgoing;
+	e->outgoing = out;
+}
+
+static void on_sent(void *request, ucs_status_t status, void *arg)
+{
+	must(status, "a send failed");
+	ucp_request_free(request);
+	give_outgoing(arg);
+}
+
+/* Returns UCS_OK when out is free again, UCS_INPROGRESS when on_sent() frees it. */
+static ucs_status_t send_am(struct outgoing *out, ucp_ep_h ep, unsigned id, const void *bytes,
+			    size_t len)
+{
+	ucp_request_param_t param = {
+	    .op_attr_mask =
+		UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+	    .flags = id == AM_REQUEST ? UCP_AM_SEND_FLAG_REPLY : 0,
+	    .cb.send = on_sent,
+	    .user_data = out,
+	};
+	ucs_status_t status =
+	    state_of(ucp_am_send_nbx(ep, id, &out->head, sizeof(out->head), bytes, len, &param));
+
+	if (status == UCS_INPROGRESS)
+		return status;
+	must(status, "cannot send");
+	return UCS_OK;
+}
+
+/* Answers with what lies at bytes: memory of UCX (keep) or of in, both until the echo is sent.
+ * UCS_INPROGRESS: still in use. */
+static ucs_status_t answer(struct end *e, ucp_ep_h ep, unsigned slot, void *bytes, size_t len,
+			   struct incoming *in)
+{
+	struct outgoing *out = take_outgoing(e);
+	const struct iovec part = {.iov_base = bytes, .iov_len = len};
+	bool echo = peer_is_echo(e->job);
+
+	out->head = slot;
+	out->incoming = in;
+	peer_serve(e->job, &part, 1, echo ? NULL : out->sum);
+	if (send_am(out, ep, AM_REPLY, echo ? bytes : out->sum, echo ? len : PEER_SUM_LEN) ==
+	    UCS_OK) {
+		give_outgoing(out);
+		return UCS_OK;
+	}
+	if (!echo || in)
+		return UCS_OK;
+	out->release = bytes;
+	return UCS_INPROGRESS;
+}
+
+static struct incoming *take_incoming(struct end *e)
+{
+	struct incoming *in = e->incoming;
+
+	if (in) {
+		e->incoming = in->next;
+		return in;
+	}
+	in = malloc(sizeof(*in));
+	if (!in)
+		app_die("no memory");
+	in->bytes = malloc(e->job->request);
+	if (!in->bytes)
+		app_die("no memory; give a smaller --request");
+	in->end = e;
+	return in;
+}
+
+/* A long one is here: the server's request, or the client's echo. */
+static void long_is_here(struct incoming *in)
+{
+	struct end *e = in->end;
+
+	if (in->reply_ep) {
+		(void)answer(e, in->reply_ep, in->slot, in->bytes, in->len, in);
+		return;
+	}
+	peer_end_at(in->slot, in->bytes, in->len);
+	in->next = e->incoming;
+	e->incoming = in;
+}
+
+static void on_fetched(void *request, ucs_status_t status, size_t len, void *arg)
+{
+	(void)len;
+	must(status, "a receive failed");
+	ucp_request_free(request);
+	long_is_here(arg);
+}
+
+static void fetch(struct end *e, ucp_ep_h reply_ep, unsigned slot, void *desc, size_t len)
+{
+	struct incoming *in = take_incoming(e);
+	ucp_request_param_t param = {
+	    .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+	    .cb.recv_am = on_fetched,
+	    .user_data = in,
+	};
+	ucs_status_t status;
+
+	in->reply_ep = reply_ep;
+	in->slot = slot;
+	in->len = len;
+	status = state_of(ucp_am_recv_data_nbx(e->worker, desc, in->bytes, len, &param));
+	if (status == UCS_INPROGRESS)
+		return;
+	must(status, "cannot receive");
+	long_is_here(in);
+}
+
+static ucs_status_t on_message(void *arg, const void *head, size_t head_len, void *data, size_t len,
+			       const ucp_am_recv_param_t *param)
+{
+	struct end *e = arg;
+	ucp_ep_h ep = param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP ? param->reply_ep : NULL;
+	uint32_t slot;
+
+	if (head_len != sizeof(slot) || len > e->job->request)
+		app_die("a message of another size than was sent");
+	memcpy(&slot, head, sizeof(slot));
+	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
+		fetch(e, ep, slot, data, len);
+		return UCS_INPROGRESS;
+	}
+	if (ep)
+		return answer(e, ep, slot, data, len, NULL);
+	peer_end_at(slot, data, len);
+	return UCS_OK;
+}
+
+static void handle(struct end *e, unsigned id)
+{
+	ucp_am_handler_param_t param = {
+	    .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+			  UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+	    .id = id,
+	    .flags = UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA,
+	    .cb = on_message,
+	    .arg = e,
+	};
+
+	must(ucp_worker_set_am_recv_handler(e->worker, &param), "cannot set a handler");
+}
+
+/* "auto": UCX chooses. */
+static const char *tls_of(const char *lane)
+{
+	if (!strcmp(lane, "posix"))
+		return "posix,self";
+	return strcmp(lane, "auto") ? lane : "all";
+}
+
+static struct end *open_end(const struct peer_job *job, unsigned id)
+{
+	ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+	ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+				      .thread_mode = UCS_THREAD_MODE_SINGLE};
+	struct end *e = calloc(1, sizeof(*e));
+	ucp_config_t *config;
+
+	if (!e)
+		app_die("no memory");
+	e->job = job;
+	must(ucp_config_read(NULL, NULL, &config), "cannot read UCX's settings");
+	must(ucp_config_modify(config, "TLS", tls_of(job->lane)), "cannot choose a transport");
+	must(ucp_init(&params, config, &e->context), "cannot start");
+	ucp_config_release(config);
+	must(ucp_worker_create(e->context, &worker, &e->worker), "cannot make a worker");
+	handle(e, id);
+	return e;
+}
+
+static void *serve(const struct peer_job *job, struct peer_door *door)
+{
+	struct end *e = open_end(job, AM_REQUEST);
+	ucp_address_t *address;
+	size_t len;
+
+	must(ucp_worker_get_address(e->worker, &address, &len), "no address");
+	peer_tell(door, address, len);
+	ucp_worker_release_address(e->worker, address);
+	return e;
+}
+
+static void *open_client(const struct peer_job *job, struct peer_door *door)
+{
+	struct end *e = open_end(job, AM_REPLY);
+	unsigned char address[PEER_ADDRESS_MAX];
+	ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+
+	peer_hear(door, address, sizeof(address));
+	params.address = (const ucp_address_t *)address;
+	must(ucp_ep_create(e->worker, &params, &e->ep), "cannot reach the server");
+	return e;
+}
+
+static int start(void *client, unsigned slot, const void *request)
+{
+	struct end *e = client;
+	struct outgoing *out = take_outgoing(e);
+
+	out->head = slot;
+	if (send_am(out, e->ep, AM_REQUEST, request, e->job->request) == UCS_OK)
+		give_outgoing(out);
+	return 0;
+}
+
+static void turn(void *end)
+{
+	struct end *e = end;
+
+	ucp_worker_progress(e->worker);
+}
+
+static void free_lists(struct end *e)
+{
+	for (struct outgoing *out = e->outgoing, *next; out; out = next) {
+		next = out->next;
+		free(out);
+	}
+	for (struct incoming *in = e->incoming, *next; in; in = next) {
+		next = in->next;
+		free(in->bytes);
+		free(in);
+	}
+}
+
+static void close_end(void *end)
+{
+	struct end *e = end;
+	ucp_request_param_t param = {0};
+	ucs_status_ptr_t request = e->ep ? ucp_ep_close_nbx(e->ep, &param) : NULL;
+
+	while (state_of(request) == UCS_INPROGRESS &&
+	       ucp_request_check_status(request) == UCS_INPROGRESS)
+		ucp_worker_progress(e->worker);
+	ucp_worker_destroy(e->worker);
+	ucp_cleanup(e->context);
+	free_lists(e);
+	free(e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer peer = {
+	    .name = "ucx",
+	    .lane = {{.name = "posix"}, {.name = "shm"}, {.name = "tcp"}, {.name = "auto"}},
+	    .serve = serve,
+	    .serve_turn = turn,
+	    .serve_close = close_end,
+	    .open = open_client,
+	    .start = start,
+	    .turn = turn,
+	    .close = close_end,
+	};
+
+	return peer_main(&peer, argc, argv);
+}

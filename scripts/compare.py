@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""Runs Lend and its peers in turns and prints rows, ratios and targets; see compare.sh --help.
+
+usage: compare.py BUILD [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--report FILE] [--svg FILE]
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import compare_show
+import compare_targets
+
+LIMIT = 120  # seconds for one run
+NEAR_NS = 300  # a cache line there and back, as apps/common/line has it
+TRIES = 3  # of a run whose own checks do not hold
+
+# name: bytes of request and reply, in flight, further options, and which figure counts.
+SHAPES = {
+    "echo64": (64, 64, 1, [], "p50_us"),
+    "call32": (32, 8, 1, [], "p50_us"),
+    "echo64x64": (64, 64, 64, [], "calls_per_s"),
+    "call32x64": (32, 8, 64, [], "calls_per_s"),
+    "call966x64": (966, 8, 64, [], "calls_per_s"),
+    "echo4k": (4 << 10, 4 << 10, 1, [], "p50_us"),
+    "call64kx16": (64 << 10, 8, 16, [], "gbit_per_s"),
+    "send1m": (1 << 20, 8, 4, [], "gbit_per_s"),
+    "send8m": (8 << 20, 8, 2, [], "gbit_per_s"),
+    "send8m_ends": (8 << 20, 8, 2, ["--ends"], "gbit_per_s"),
+    "untuned64": (64, 64, 1, ["--untuned"], "p50_us"),
+}
+ONE = ["echo64", "call32", "echo4k"]
+MANY = ["echo64x64", "call32x64"]
+LONG = ["send1m", "send8m", "send8m_ends"]
+RING = ["call32x64", "call966x64", "call64kx16"]
+# Program, lane, the group it is in, and its shapes. The first of a group is what the others are compared with.
+RUNS = [
+    ("lend", "shm", "shm", ONE + MANY + LONG + ["untuned64"]),
+    ("memcpy", "memory", "shm", LONG),
+    ("ucx", "posix", "shm", ONE + MANY + LONG),
+    ("ucx", "shm", "shm", LONG),
+    ("ucx", "auto", "shm", ["untuned64"]),
+    ("fabric", "shm", "shm", ONE + MANY + LONG),
+    ("grpc", "unary-unix", "shm", ONE + ["send1m", "send8m", "untuned64"]),
+    ("grpc", "async-unix", "shm", MANY),
+    ("grpc", "stream-unix", "shm", MANY),
+    ("lend", "udp", "net", ONE + MANY + LONG + ["untuned64"]),
+    ("kernel", "udp", "net", ONE + MANY + ["untuned64"]),
+    ("ucx", "tcp", "net", ONE + MANY + LONG),
+    ("fabric", "tcp", "net", ONE + MANY + LONG),
+    ("fabric", "udp", "net", ONE + MANY + ["send1m"]),
+    ("fabric", "auto", "net", ["untuned64"]),
+    ("grpc", "unary-tcp", "net", ONE + ["send1m", "send8m", "untuned64"]),
+    ("grpc", "async-tcp", "net", MANY),
+    ("grpc", "stream-tcp", "net", MANY),
+    ("lend", "memif", "memif", ONE + MANY + LONG),
+    ("ethdev", "memif", "memif", ["echo64", "call32"] + MANY),
+    ("lend", "ring", "ring", RING),
+    ("ethdev", "ring", "ring", ["call32x64", "call966x64"]),
+    ("memcpy", "memory", "ring", RING),
+]
+
+
+class Row:
+    """One shape in one group: its runs, in turns."""
+
+    def __init__(self, group, shape):
+        self.group, self.shape, self.runs = group, shape, {}
+        self.request, self.reply, self.window, self.options, self.figure = SHAPES[shape]
+
+    def name(self):
+        return f"{self.group} {self.shape}"
+
+    def command(self, build, who, seconds):
+        program, lane = who
+        return [str(build / f"peer-{program}"), "--lane", lane, "--request", str(self.request), "--reply",
+                str(self.reply), "--window", str(self.window), "--seconds", str(seconds), "--json", *self.options]
+
+    def ratio(self, who, base, figure):
+        """One's figure over the other's: the median of the turns in which both ran with the cores equally far apart."""
+        pairs = [(a, b) for a, b in zip(self.runs.get(who, []), self.runs.get(base, [])) if a and b]
+        turns = [a[figure] / b[figure] for a, b in pairs if "one thread" in (a["mode"], b["mode"]) or a["mode"] == b["mode"] != "mixed"]
+        return statistics.median(turns) if turns else None
+
+    def times_better(self, who):
+        """How many times better Lend is."""
+        lend = next(iter(self.runs))
+        if who == lend or lend[0] != "lend":
+            return None
+        return self.ratio(who, lend, self.figure) if self.figure == "p50_us" else self.ratio(lend, who, self.figure)
+
+
+def mode_of(run):
+    if run["one_thread"]:
+        return "one thread"
+    modes = {"near" if run[f"line_ns_{when}"] < NEAR_NS else "far" for when in ("before", "after")}
+    return modes.pop() if len(modes) == 1 else "mixed"
+
+
+def run_once(row, build, who, seconds):
+    """What the program prints, or the line that says why not."""
+    try:
+        done = subprocess.run(row.command(build, who, seconds), capture_output=True, text=True, errors="replace", timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return None, f"took longer than {LIMIT} s"
+    lines = done.stdout.strip().splitlines()
+    if not lines or not lines[-1].startswith("{"):
+        return None, (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+    run = json.loads(lines[-1])
+    run["mode"] = mode_of(run)
+    wrong = [check for check in ("check_in_flight", "check_order", "check_work") if not run[check]]
+    if run["wrong_bytes"]:
+        wrong.append(f"{run['wrong_bytes']} wrong bytes")
+    return run, ", ".join(wrong)
+
+
+class Comparison:
+    def __init__(self, build, repeats, seconds):
+        self.build, self.repeats, self.seconds = build, repeats, seconds
+        self.rows, self.failures, self.absent = [], [], set()
+
+    def plan(self, only):
+        for group in dict.fromkeys(group for _, _, group, _ in RUNS):
+            for shape in SHAPES:
+                row = Row(group, shape)
+                row.runs = {(program, lane): [] for program, lane, g, shapes in RUNS
+                            if g == group and shape in shapes and self.is_built(program)}
+                words = [w for w in only if w in row.name().split()]
+                peers = [w for w in only if any(w == who[0] for who in row.runs)]
+                if only and not words:
+                    row.runs = {who: [] for who in row.runs if who[0] in peers + ["lend"]} if peers else {}
+                if row.runs:
+                    self.rows.append(row)
+
+    def is_built(self, program):
+        if (self.build / f"peer-{program}").exists():
+            return True
+        self.absent.add(program)
+        return False
+
+    def take(self, row, who):
+        run = said = None
+        for _ in range(TRIES):
+            run, said = run_once(row, self.build, who, self.seconds)
+            if not said:
+                break
+        if said:
+            self.failures.append(f"{row.name()}, {' '.join(who)}: {said}")
+        return run
+
+    def run(self):
+        total, done, began = self.repeats * sum(len(row.runs) for row in self.rows), 0, time.monotonic()
+        for row in self.rows:
+            for turn in range(self.repeats):
+                for who, runs in row.runs.items():
+                    compare_show.progress(done, total, time.monotonic() - began, f"{row.name()}: {' '.join(who)}")
+                    # One that failed in the first turn will not do better in the next.
+                    runs.append(self.take(row, who) if turn == 0 or runs[0] else None)
+                    done += 1
+        compare_show.progress_end()
+
+    def row(self, group, shape):
+        return next((row for row in self.rows if (row.group, row.shape) == (group, shape)), None)
+
+    def figure(self, group, shape, who, key):
+        """The median of its turns, or None."""
+        row = self.row(group, shape)
+        values = common_mode(row.runs.get(who, []), key) if row else []
+        return statistics.median(values) if values else None
+
+    def ratio(self, group, shape, who, base, key):
+        row = self.row(group, shape)
+        return row.ratio(who, base, key) if row else None
+
+    def mode(self):
+        modes = [run["mode"] for row in self.rows for runs in row.runs.values() for run in runs if run and not run["one_thread"]]
+        return statistics.mode(modes) if modes else "one thread"
+
+
+def common_mode(runs, key):
+    """One figure of those runs whose cores were as far apart as mostly."""
+    runs = [run for run in runs if run]
+    if not runs:
+        return []
+    mode = statistics.mode(run["mode"] for run in runs)
+    return [run[key] for run in runs if run["mode"] == mode]
+
+
+def summary(row, who):
+    """A line of the table."""
+    values = common_mode(row.runs[who], row.figure)
+    other = [run for run in row.runs[who] if run]
+    line = {"group": row.group, "shape": row.shape, "peer": who[0], "lane": who[1], "figure": row.figure,
+            "runs": row.runs[who], "median": None, "spread": None, "lend_is_better": None}
+    if not values:
+        return line
+    line["median"] = statistics.median(values)
+    line["spread"] = (max(values) - min(values)) / line["median"]
+    line["lend_is_better"] = row.times_better(who)
+    for key in ("p50_us", "p99_us", "calls_per_s", "gbit_per_s", "cycles_per_call"):
+        line[key] = statistics.median(common_mode(other, key))
+    line["mode"] = statistics.mode(run["mode"] for run in other)
+    line["other_mode"] = len(other) - len(values)
+    line["line_ns"] = [statistics.median(run[f"line_ns_{when}"] for run in other) for when in ("before", "after")]
+    return line
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true", help="short runs, two of each")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", action="append", default=[], metavar="WORD")
+    parser.add_argument("--repeats", type=int, metavar="N")
+    parser.add_argument("--seconds", type=float, metavar="S")
+    parser.add_argument("--report", type=pathlib.Path, metavar="FILE", default=pathlib.Path("compare.html"))
+    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    comparison = Comparison(args.build.resolve(), args.repeats or (2 if args.quick else 5),
+                            args.seconds or (0.12 if args.quick else 0.5))
+    comparison.plan(args.only)
+    if not comparison.rows:
+        print(f"compare: nothing to run for {' '.join(args.only) or 'this build'}: scripts/build.sh, or another --only; "
+              f"rows: {' '.join(SHAPES)}", file=sys.stderr)
+        return 2
+    comparison.run()
+    result = {"mode": comparison.mode(), "repeats": comparison.repeats, "seconds": comparison.seconds,
+              "absent": sorted(comparison.absent), "failures": comparison.failures,
+              "rows": [summary(row, who) for row in comparison.rows for who in row.runs],
+              "targets": compare_targets.judge(comparison)}
+    args.report.write_text(compare_show.page(result))
+    if args.svg:
+        args.svg.write_text(compare_show.picture(result))
+    if args.json:
+        print(json.dumps(result))
+    else:
+        compare_show.print_all(result)
+        print(f"\nthe page: {args.report}")
+    return 1 if comparison.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Lend beside every peer that can be run on this machine: one table, one page, and the bars that it must pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+help() {
+	cat <<-EOF
+		usage: scripts/compare.sh [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--report FILE] [--svg FILE]
+
+		Installs what is missing (gRPC, UCX, libfabric, DPDK: Debian's packages), builds, and runs the same requests through
+		each library and over each of Lend's carriers: client and server on a core of their own, the runs of a row in turns
+		(A B C, A B C, ...), every answer compared. Prints medians, how far the runs spread, ratios to Lend, and the table of
+		targets with what was measured. Exit code 1 if a run failed or a check did not hold; a bar that is missed is said.
+		  --quick        short runs, two of each: under two minutes, good for a look
+		  --json         one object with every run, row and target
+		  --only WORD    rows whose name has WORD, or the runs of peer WORD, beside Lend's; may be repeated
+		  --repeats N    turns of each row (5)
+		  --seconds S    of each run (0.5)
+		  --report FILE  the page (compare.html)
+		  --svg FILE     the bars of that page as a picture of their own
+
+		examples:
+		  scripts/compare.sh --quick
+		  scripts/compare.sh --only echo64 --repeats 9
+		  scripts/compare.sh --only ucx --json | jq '.targets[] | select(.met == false)'
+	EOF
+}
+
+for arg in "$@"; do
+	case $arg in
+	-h | --help) help && exit ;;
+	esac
+done
+scripts/deps.sh build >&2
+scripts/deps.sh peers >&2 || echo "compare: not every peer could be installed: those that are not here are left out" >&2
+scripts/build.sh >&2
+exec scripts/compare.py build "$@"

@@ -1,0 +1,129 @@
+"""How a comparison is shown: lines for people, a page and a picture of bars."""
+import html
+import math
+import sys
+
+UNITS = {"p50_us": "us, p50", "calls_per_s": "calls/s", "gbit_per_s": "Gb/s"}
+TITLES = {"shm": "within one machine", "net": "over loopback's sockets", "memif": "over DPDK's net_memif",
+          "ring": "over DPDK's net_ring, both ends in one thread"}
+SHAPES = {
+    "echo64": "64 B echo, one in flight", "call32": "32 B request, 8 B reply, one in flight",
+    "echo64x64": "64 B echo, 64 in flight", "call32x64": "32 B request, 8 B reply, 64 in flight",
+    "call966x64": "966 B request, 8 B reply, 64 in flight", "echo4k": "4 KiB echo, one in flight",
+    "call64kx16": "64 KiB request, 8 B reply, 16 in flight", "send1m": "1 MiB, every byte read, 4 in flight",
+    "send8m": "8 MiB, every byte read, 2 in flight", "send8m_ends": "8 MiB, only its ends read, 2 in flight",
+    "untuned64": "64 B echo, each as it comes",
+}
+LEFT, WIDTH, STEP = 150, 620, 20  # of the bars
+STYLE = ("text{font:13px sans-serif;fill:#222}.lend{fill:#2e7d32}.peer{fill:#90a4ae}.floor{fill:#d9a441}"
+         "@media(prefers-color-scheme:dark){text{fill:#ddd}.peer{fill:#607d8b}}")
+
+
+def progress(done, total, seconds, what):
+    if sys.stderr.isatty():
+        left = seconds / done * (total - done) if done else 0
+        print(f"\r\033[K{done}/{total}, {left:.0f} s left: {what}", end="", file=sys.stderr, flush=True)
+
+
+def progress_end():
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+
+
+def number(value):
+    if value is None:
+        return "-"
+    if value >= 1e6:
+        return f"{value / 1e6:.2f} M"
+    return f"{value / 1e3:.1f} k" if value >= 1e4 else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def verdict(target):
+    return {None: "not measured", True: "met", False: "NOT met"}[target["met"]]
+
+
+def by_row(result):
+    """(group, shape) -> its lines, in order."""
+    rows = {}
+    for line in result["rows"]:
+        rows.setdefault((line["group"], line["shape"]), []).append(line)
+    return rows
+
+
+def name_of(line):
+    return f"{line['peer']} {line['lane']}"
+
+
+def print_rows(result):
+    for (group, shape), lines in by_row(result).items():
+        print(f"\n{SHAPES[shape]}, {TITLES[group]}: {UNITS[lines[0]['figure']]}")
+        for line in lines:
+            if line["median"] is None:
+                print(f"  {name_of(line):18} failed")
+                continue
+            better = f"Lend {line['lend_is_better']:.2f}x" if line["lend_is_better"] else ""
+            cores = "" if line["mode"] == "one thread" else "{} {:.0f}/{:.0f} ns".format(line["mode"], *line["line_ns"])
+            print(f"  {name_of(line):18} {number(line['median']):>9}  +-{line['spread'] * 50:3.0f} %  p99 "
+                  f"{number(line['p99_us']):>8} us  {number(line['cycles_per_call']):>8} cycles  {better:12} {cores}")
+
+
+def print_all(result):
+    print_rows(result)
+    print(f"\n{'target':58} {'bar':>9} {'aim':>6} {'measured':>12}")
+    for t in result["targets"]:
+        print(f"{t['what']:58} {t['sense']} {t['bar']:>6} {t['aim']:>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}")
+    print(f"\n{result['repeats']} turns of {result['seconds']} s each; cores {result['mode']}. +- is half the span of the turns; "
+          "Lend 2x: twice as good as this one. Bytes and counts verified in every run.")
+    for program in result["absent"]:
+        print(f"not built here: {program} (scripts/deps.sh peers, then scripts/build.sh)")
+    for failure in result["failures"]:
+        print(f"FAILED {failure}")
+
+
+# Bars: as long as the logarithm of the figure, for peers are a hundred times apart.
+
+def css_of(line):
+    return "lend" if line["peer"] == "lend" else "floor" if line["peer"] in ("memcpy", "kernel", "ethdev") else "peer"
+
+
+def bars(lines, title, y):
+    """SVG of one row from y on, and where it ends."""
+    lines = [line for line in lines if line["median"]]
+    if not lines:
+        return [], y
+    least = min(line["median"] for line in lines) / 2
+    span = math.log(max(line["median"] for line in lines) / least)
+    out = [f'<text x="0" y="{y + 14}" font-weight="bold">{html.escape(title)}</text>']
+    for line in lines:
+        y += STEP
+        long = (WIDTH - LEFT - 130) * math.log(line["median"] / least) / span
+        better = f" · Lend {line['lend_is_better']:.2f}x" if line["lend_is_better"] else ""
+        out.append(f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{html.escape(name_of(line))}</text>'
+                   f'<rect class="{css_of(line)}" x="{LEFT}" y="{y + 2}" width="{long:.1f}" height="{STEP - 5}" rx="2"/>'
+                   f'<text x="{LEFT + long + 6:.1f}" y="{y + 14}">{number(line["median"])}{better}</text>')
+    return out, y + STEP + 12
+
+
+def picture(result):
+    out, y = [], 0
+    for (group, shape), lines in by_row(result).items():
+        part, y = bars(lines, f"{SHAPES[shape]}, {TITLES[group]}: {UNITS[lines[0]['figure']]}", y)
+        out += part
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + 60} {y + 10}">', f"<style>{STYLE}</style>",
+                      "<title>Lend and its peers; bars are logarithmic</title>", *out, "</svg>\n"])
+
+
+def page(result):
+    cells = "".join(
+        f"<tr class={'met' if t['met'] else 'missed'}><td>{html.escape(t['what'])}<td>{html.escape(t['sense'])} {t['bar']} {t['unit']}"
+        f"<td>{t['aim']}<td>{number(t['measured'])}<td>{verdict(t)}" for t in result["targets"])
+    notes = "".join(f"<p>{html.escape(text)}" for text in
+                    [f"not built here: {p}" for p in result["absent"]] + [f"FAILED {f}" for f in result["failures"]])
+    return f"""<!doctype html><meta charset=utf-8><meta name=viewport content="width=device-width"><title>Lend and its peers</title>
+<style>body{{font:15px sans-serif;max-width:60em;margin:1em auto;padding:0 1em;color-scheme:light dark}}
+td,th{{padding:.2em .6em;text-align:left}}.met td:last-child{{color:#2e7d32}}.missed td:last-child{{color:#c62828}}
+svg{{width:100%}}</style><h1>Lend and its peers</h1>
+<p>{result['repeats']} turns of {result['seconds']} s each, medians; client and server on a core each, cores {result['mode']}.
+Bytes and counts were verified in every run. Bars are logarithmic; "Lend 2x": twice as good as this one.
+<table><tr><th>target<th>bar<th>aim<th>measured<th>{cells}</table>{notes}
+{picture(result)}"""

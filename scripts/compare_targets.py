@@ -1,0 +1,79 @@
+"""What Lend has to reach beside its peers, and what a comparison measured of it."""
+SHM, UDP, MEMIF, RING = (("lend", lane) for lane in ("shm", "udp", "memif", "ring"))
+
+
+def over_posix(c):
+    return c.ratio("shm", "echo64", SHM, ("ucx", "posix"), "p50_us")
+
+
+def calls_over_shm(c):
+    rate = c.figure("shm", "echo64x64", SHM, "calls_per_s")
+    return rate / 1e6 if rate else None
+
+
+def grpc_unary(c):
+    return c.ratio("shm", "echo64", ("grpc", "unary-unix"), SHM, "p50_us")
+
+
+def grpc_async(c):
+    return c.ratio("shm", "call32x64", SHM, ("grpc", "async-unix"), "calls_per_s")
+
+
+def ring_32(c):
+    return c.figure("ring", "call32x64", RING, "cycles_per_call")
+
+
+def ring_966(c):
+    return c.figure("ring", "call966x64", RING, "cycles_per_call")
+
+
+def ring_64k(c):
+    return c.figure("ring", "call64kx16", RING, "gbit_per_s")
+
+
+def memif_one(c):
+    return c.ratio("memif", "echo64", MEMIF, ("ethdev", "memif"), "p50_us")
+
+
+def memif_many(c):
+    return percent(c.ratio("memif", "echo64x64", MEMIF, ("ethdev", "memif"), "calls_per_s"))
+
+
+def over_memcpy(c):
+    return percent(c.ratio("shm", "send8m_ends", SHM, ("memcpy", "memory"), "gbit_per_s"))
+
+
+def over_kernel(c):
+    return c.ratio("net", "echo64", UDP, ("kernel", "udp"), "p50_us")
+
+
+def percent(share):
+    return share * 100 if share is not None else None
+
+
+# what, unit, at most or at least, bar, aim, how it is measured.
+TARGETS = [
+    ("64 B round trip over shm, of UCX's over posix shm", "x", "<=", 2, 1, over_posix),
+    ("64 B calls over shm, one server core", "M/s", ">=", 5, 10, calls_over_shm),
+    ("64 B round trip over shm, gRPC's unary of it", "x", ">=", 80, 200, grpc_unary),
+    ("32 B calls over shm, 64 in flight, of gRPC's async", "x", ">=", 100, 400, grpc_async),
+    ("net_ring, both ends in one thread, 32 B calls", "cycles", "<=", 280, 200, ring_32),
+    ("the same with 966 B", "cycles", "<=", 340, 260, ring_966),
+    ("the same with 64 KiB", "Gb/s", ">=", 62, 90, ring_64k),
+    ("net_memif, 1 in flight, of raw echo over it", "x", "<=", {"near": 1.5, "far": 1.15}, {"near": 1.25, "far": 1.05}, memif_one),
+    ("net_memif, 64 in flight, share of raw echo", "%", ">=", 80, 95, memif_many),
+    ("8 MiB over shm, share of one core's memcpy", "%", ">=", 60, 90, over_memcpy),
+    ("64 B round trip over udp, of busy-polled kernel UDP", "x", "<=", 1.15, 1.05, over_kernel),
+]
+
+
+def judge(comparison):
+    """One entry per target; met is None where nothing was measured."""
+    mode = comparison.mode()
+    out = []
+    for what, unit, sense, bar, aim, measure in TARGETS:
+        bar, aim = (t.get(mode, t["near"]) if isinstance(t, dict) else t for t in (bar, aim))
+        got = measure(comparison)
+        met = None if got is None else got <= bar if sense == "<=" else got >= bar
+        out.append({"what": what, "unit": unit, "sense": sense, "bar": bar, "aim": aim, "measured": got, "met": met})
+    return out
