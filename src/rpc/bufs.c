@@ -58,7 +58,7 @@ static void pool_free(struct lend_pool_of_bufs *pool)
 
 		pool->maps = map->next;
 		if (!map->foreign) {
-			LEND_BUF_SHOW(map->memory, map->len);
+			LEND_SHOW(map->memory, map->len);
 			munmap(map->memory, map->len);
 		}
 		free(map);
@@ -199,7 +199,7 @@ static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 		lend_bufs_handle_free(pool, map->buf->handle);
 		*at = map->next;
 		pool->held -= map->len;
-		LEND_BUF_SHOW(map->memory, map->len);
+		LEND_SHOW(map->memory, map->len);
 		munmap(map->memory, map->len);
 		free(map);
 	}
@@ -322,7 +322,7 @@ void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 				     .next = pool->free[buf->class]};
 	pool->free[buf->class] = &buf->pub;
 	pool->out -= buf->pub.cap;
-	LEND_BUF_HIDE(buf->memory, buf->pub.cap);
+	LEND_HIDE(buf->memory, buf->pub.cap);
 }
 
 void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)

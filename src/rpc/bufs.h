@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "util/dgram.h"
+#include "sys/hide.h"
 #include "lend/rpc.h"
 
 enum {
@@ -109,16 +110,6 @@ static inline uint32_t lend_buf_class_len(uint32_t class)
 	return 1u << (class + LEND_BUF_SHIFT);
 }
 
-/* Under the address sanitizer, memory in a free list may not be touched by anybody. */
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#define LEND_BUF_HIDE(data, len) ASAN_POISON_MEMORY_REGION(data, len)
-#define LEND_BUF_SHOW(data, len) ASAN_UNPOISON_MEMORY_REGION(data, len)
-#else
-#define LEND_BUF_HIDE(data, len) ((void)(data), (void)(len))
-#define LEND_BUF_SHOW(data, len) ((void)(data), (void)(len))
-#endif
-
 /* One segment of at least cap bytes, len 0, next NULL; NULL when the pool is exhausted. */
 static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, uint32_t cap)
 {
@@ -131,7 +122,7 @@ static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, ui
 	pool->out += lend_buf_class_len(class);
 	buf->next = NULL;
 	lend_mbuf(buf)->state = LEND_MBUF_USER;
-	LEND_BUF_SHOW(buf->data, buf->cap);
+	LEND_SHOW(buf->data, buf->cap);
 	return buf;
 }
 

@@ -29,6 +29,20 @@ static bool map_huge(struct lend_heap *heap, size_t len)
 	return heap->huge;
 }
 
+/* Where a huge page can begin: what is mapped too much is given back on either side. */
+static void *map_aligned(size_t len)
+{
+	uint8_t *at = map(len + HUGE, 0);
+	size_t before = -(uintptr_t)at & (HUGE - 1);
+
+	if (at == NULL)
+		return NULL;
+	if (before > 0)
+		(void)munmap(at, before);
+	(void)munmap(at + before + len, HUGE - before);
+	return at + before;
+}
+
 int lend_heap_map(struct lend_heap *heap, size_t len)
 {
 	LEND_CHECK(len > 0);
@@ -38,7 +52,7 @@ int lend_heap_map(struct lend_heap *heap, size_t len)
 	if (len >= HUGE && map_huge(heap, len))
 		return 0;
 	heap->len = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
-	heap->base = map(heap->len, 0);
+	heap->base = len >= HUGE ? map_aligned(heap->len) : map(heap->len, 0);
 	if (heap->base == NULL)
 		return lend_fail(
 		    ENOMEM, "%zu bytes of memory: refused; ask for less, or raise ulimit -v", len);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct lend_heap {
-	void *base; /* page aligned, zero, touched lazily; NULL: none */
+	void *base; /* zero, touched lazily; at a page, from 2 MiB on at a huge one. NULL: none */
 	size_t len; /* as mapped: what was asked for, rounded up */
 	bool huge;  /* on pages of hugetlbfs; else transparent huge pages were asked for */
 };

@@ -1,0 +1,172 @@
+/* alloc - the public functions of the heap: an object of a class from the thread's cache, anything
+ * longer as a run of tiles.
+ * Layer: alloc. Threads: any. Ownership: what is handed out is the caller's. */
+#include "lend/alloc.h"
+
+#include <errno.h>
+
+#include "alloc/cache.h"
+#include "sys/why.h"
+#include "sys/hide.h"
+
+#define LEN_MAX ((size_t)1 << 46)
+
+static void *take_run(size_t len, uint32_t align)
+{
+	size_t tiles = (len + LEND_TILE_LEN - 1) / LEND_TILE_LEN;
+	struct lend_slab *run;
+	void *p;
+
+	if (len > LEN_MAX) {
+		(void)lend_fail(ENOMEM, "%zu bytes of memory: more than there can be; ask for less",
+				len);
+		return NULL;
+	}
+	run = lend_run_take((uint32_t)tiles + !tiles, align, LEND_TILE_RUN);
+	if (!run)
+		return NULL;
+	p = lend_run_base(run);
+	LEND_SHOW(p, (size_t)run->n * LEND_TILE_LEN);
+	return p;
+}
+
+static void free_run(struct lend_region *r, const void *p)
+{
+	size_t offset = (size_t)((const uint8_t *)p - r->base), tile = offset / LEND_TILE_LEN;
+	struct lend_slab *run = &r->slab[tile];
+	bool is_a_live_start = r->tile[tile].kind == LEND_TILE_RUN && offset % LEND_TILE_LEN == 0;
+
+	LEND_CHECK(is_a_live_start);
+	LEND_HIDE(p, (size_t)run->n * LEND_TILE_LEN);
+	lend_run_give(run, run->n);
+}
+
+static inline void *take(uint32_t class)
+{
+	struct lend_bin *bin = &lend_cache_self->bin[class];
+	uint64_t *p;
+
+	if (__builtin_expect(bin->n == 0, 0)) {
+		bin = lend_cache_filled(class);
+		if (!bin)
+			return NULL;
+	}
+	p = bin->obj[--bin->n];
+	LEND_SHOW(p, lend_class_len(class));
+	*p = 0; /* whatever mark it has */
+	return p;
+}
+
+void *lend_malloc(size_t len)
+{
+	if (__builtin_expect(len > LEND_CLASS_LEN_MAX, 0))
+		return take_run(len, 1);
+	return take(lend_class_of(len));
+}
+
+void *lend_aligned(size_t align, size_t len)
+{
+	uint32_t class;
+
+	if (!lend_is_pow2(align) || align > (size_t)1 << LEND_REGION_SHIFT) {
+		(void)lend_fail(EINVAL, "alignment %zu: give a power of two, 2 MiB at most", align);
+		return NULL;
+	}
+	if (align > LEND_TILE_LEN || len > LEND_CLASS_LEN_MAX)
+		return take_run(len, align > LEND_TILE_LEN ? (uint32_t)(align / LEND_TILE_LEN) : 1);
+	/* Slabs begin at a tile, so objects are as aligned as their length. */
+	class = lend_class_of(len > align ? len : align);
+	while (lend_class_len(class) & (align - 1))
+		class ++;
+	return take(class);
+}
+
+void lend_free(void *p)
+{
+	struct lend_region *r = lend_region_of(p);
+	struct lend_tile tile;
+	struct lend_bin *bin;
+	uint32_t offset;
+	size_t at;
+
+	if (__builtin_expect(!r, 0)) {
+		bool is_of_this_heap = p == NULL;
+
+		LEND_CHECK(is_of_this_heap);
+		return;
+	}
+	at = (size_t)((uint8_t *)p - r->base);
+	tile = r->tile[at / LEND_TILE_LEN];
+	if (__builtin_expect(tile.kind - 1u >= LEND_CLASSES, 0)) {
+		free_run(r, p);
+		return;
+	}
+	bin = &lend_cache_self->bin[tile.kind - 1];
+	if (__builtin_expect(bin->n == bin->cap, 0)) {
+		bin = lend_cache_emptied(tile.kind - 1u);
+		if (!bin) { /* no memory for a cache */
+			lend_slabs_give(tile.kind - 1u, &p, 1);
+			return;
+		}
+	}
+	offset = (uint32_t)(at % LEND_TILE_LEN) + (uint32_t)tile.back * LEND_TILE_LEN;
+	LEND_CHECK(lend_class_is_start(offset, bin->magic));
+	bool was_free = *(uint64_t *)p == lend_cache_mark(lend_cache_self, p);
+
+	LEND_CHECK(!was_free);
+	*(uint64_t *)p = lend_cache_mark(lend_cache_self, p);
+	LEND_HIDE((uint8_t *)p + sizeof(uint64_t),
+		  lend_class_len(tile.kind - 1u) - sizeof(uint64_t));
+	bin->obj[bin->n++] = p;
+}
+
+size_t lend_usable(const void *p)
+{
+	struct lend_region *r = lend_region_of(p);
+	bool is_of_this_heap = r != NULL;
+	size_t tile;
+
+	LEND_CHECK(is_of_this_heap);
+	tile = (size_t)((const uint8_t *)p - r->base) / LEND_TILE_LEN;
+	if (r->tile[tile].kind == LEND_TILE_RUN)
+		return (size_t)r->slab[tile].n * LEND_TILE_LEN;
+	LEND_CHECK(r->tile[tile].kind - 1u < LEND_CLASSES);
+	return lend_class_len(r->tile[tile].kind - 1u);
+}
+
+void lend_alloc_trim(void)
+{
+	lend_cache_flush();
+	lend_slabs_trim();
+	lend_runs_trim();
+}
+
+void lend_alloc_stat(struct lend_alloc_stat *stat)
+{
+	struct lend_regions_sum sum;
+
+	lend_regions_sum(&sum);
+	*stat = (struct lend_alloc_stat){
+	    .mapped = sum.mapped, .huge = sum.huge, .used = sum.used, .regions = sum.n};
+}
+
+int lend_alloc_watch(const struct lend_alloc_watch *watch)
+{
+	return lend_regions_watch(
+	    &(struct lend_region_watch){watch->grow, watch->shrink, watch->arg});
+}
+
+void lend_alloc_unwatch(int watch)
+{
+	lend_regions_unwatch(watch);
+}
+
+bool lend_alloc_key(int watch, const void *p, uint64_t *key)
+{
+	const struct lend_region *r = lend_region_of(p);
+
+	if (!r || !(atomic_load_explicit(&r->keyed, memory_order_acquire) >> watch & 1))
+		return false;
+	*key = atomic_load_explicit(&r->key[watch], memory_order_relaxed);
+	return true;
+}

@@ -1,0 +1,106 @@
+#include "alloc/cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/rand.h"
+#include "sys/why.h"
+
+/* What a thread has before it has one: every bin is both empty and full, so all goes the slow way.
+ */
+static struct lend_cache none;
+_Thread_local struct lend_cache *lend_cache_self = &none;
+
+static pthread_key_t end_of_thread;
+static uint64_t secret;
+
+static void free_cache(void *arg)
+{
+	(void)arg;
+	lend_cache_flush();
+	free(lend_cache_self);
+	lend_cache_self = &none;
+}
+
+static void before_fork(void)
+{
+	lend_slabs_lock();
+	lend_regions_lock();
+}
+
+static void after_fork(void)
+{
+	lend_regions_unlock();
+	lend_slabs_unlock();
+}
+
+/* As the program starts: fork() must find all locks, and who trims needs them before any cache is.
+ */
+__attribute__((constructor)) static void start(void)
+{
+	lend_slabs_init();
+	lend_random(&secret, sizeof(secret));
+	LEND_CHECK(pthread_key_create(&end_of_thread, free_cache) == 0);
+	LEND_CHECK(pthread_atfork(before_fork, after_fork, after_fork) == 0);
+}
+
+static bool open_cache(void)
+{
+	struct lend_cache *cache;
+
+	cache = aligned_alloc(64, lend_align_up(sizeof(*cache), 64));
+	if (!cache || pthread_setspecific(end_of_thread, cache) != 0) {
+		free(cache);
+		(void)lend_fail(ENOMEM, "no memory for a thread's cache: free some");
+		return false;
+	}
+	cache->secret = secret;
+	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
+		cache->bin[c].n = 0;
+		cache->bin[c].batch = lend_class_batch(c);
+		cache->bin[c].cap = 2 * cache->bin[c].batch;
+		cache->bin[c].magic = lend_class_magic(c);
+	}
+	lend_cache_self = cache;
+	return true;
+}
+
+struct lend_bin *lend_cache_filled(uint32_t class)
+{
+	struct lend_bin *bin;
+
+	if (lend_cache_self == &none && !open_cache())
+		return NULL;
+	bin = &lend_cache_self->bin[class];
+	if (bin->n == 0)
+		bin->n = lend_slabs_take(class, bin->obj, bin->batch);
+	return bin->n ? bin : NULL;
+}
+
+struct lend_bin *lend_cache_emptied(uint32_t class)
+{
+	struct lend_bin *bin;
+
+	if (lend_cache_self == &none && !open_cache())
+		return NULL;
+	bin = &lend_cache_self->bin[class];
+	if (bin->n == bin->cap) {
+		lend_slabs_give(class, bin->obj, bin->batch);
+		bin->n -= bin->batch;
+		memcpy(bin->obj, bin->obj + bin->batch, bin->n * sizeof(*bin->obj));
+	}
+	return bin;
+}
+
+void lend_cache_flush(void)
+{
+	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
+		struct lend_bin *bin = &lend_cache_self->bin[c];
+
+		if (bin->n)
+			lend_slabs_give(c, bin->obj, bin->n);
+		bin->n = 0;
+	}
+}

@@ -1,0 +1,111 @@
+#include "alloc/run.h"
+
+#include "util/check.h"
+
+#define NONE UINT32_MAX
+
+/* The first tile at or after from that is used or not, as asked for; the number of tiles if there
+ * is none, which is a multiple of 64. */
+static uint32_t next_tile(const struct lend_region *r, uint32_t from, bool used)
+{
+	for (uint32_t word = from / 64; word < r->tiles / 64; word++) {
+		uint64_t bits = used ? r->used[word] : ~r->used[word];
+
+		if (word == from / 64)
+			bits &= UINT64_MAX << from % 64;
+		if (bits)
+			return word * 64 + (uint32_t)__builtin_ctzll(bits);
+	}
+	return r->tiles;
+}
+
+/* Where n free tiles begin; NONE, and r->longest is exact. */
+static uint32_t find(struct lend_region *r, uint32_t n, uint32_t align)
+{
+	uint32_t longest = 0, end;
+
+	if (r->longest < n)
+		return NONE;
+	for (uint32_t first = next_tile(r, 0, false); first < r->tiles;
+	     first = next_tile(r, end, false)) {
+		uint32_t at = (uint32_t)lend_align_up(first, align);
+
+		end = next_tile(r, first, true);
+		if (at < end && n <= end - at)
+			return at;
+		longest = lend_max_u32(longest, end - first);
+	}
+	r->longest = longest;
+	return NONE;
+}
+
+static void mark(struct lend_region *r, uint32_t first, uint32_t n, bool used)
+{
+	for (uint32_t end = first + n; first < end;) {
+		uint32_t many = lend_min_u32(64 - first % 64, end - first);
+		uint64_t bits = UINT64_MAX >> (64 - many) << first % 64;
+
+		LEND_CHECK((r->used[first / 64] & bits) == (used ? 0 : bits));
+		r->used[first / 64] ^= bits;
+		first += many;
+	}
+	r->free += used ? -n : n;
+}
+
+static void describe(struct lend_region *r, uint32_t first, uint32_t n, uint8_t kind)
+{
+	for (uint32_t i = 0; i < n; i++)
+		r->tile[first + i] = (struct lend_tile){
+		    i > 0 && kind == LEND_TILE_RUN ? LEND_TILE_INSIDE : kind, (uint8_t)i};
+}
+
+struct lend_slab *lend_run_take(uint32_t n, uint32_t align, uint8_t kind)
+{
+	struct lend_slab *slab = NULL;
+	struct lend_region *r;
+	uint32_t first = NONE;
+
+	lend_regions_lock();
+	for (r = lend_regions_first(); r; r = r->next) {
+		first = find(r, n, align);
+		if (first != NONE)
+			break;
+	}
+	if (!r) {
+		r = lend_region_map(n);
+		first = 0;
+	}
+	if (r) {
+		mark(r, first, n, true);
+		describe(r, first, n, kind);
+		slab = &r->slab[first];
+		*slab = (struct lend_slab){.region = r, .n = n};
+	}
+	lend_regions_unlock();
+	return slab;
+}
+
+void lend_run_give(struct lend_slab *slab, uint32_t n)
+{
+	struct lend_region *r = slab->region;
+	uint32_t first = (uint32_t)(slab - r->slab);
+
+	lend_regions_lock();
+	mark(r, first, n, false);
+	describe(r, first, n, LEND_TILE_FREE);
+	r->longest = r->free;
+	lend_region_drop(r, LEND_RUN_SPARE);
+	lend_regions_unlock();
+}
+
+void lend_runs_trim(void)
+{
+	struct lend_region *next;
+
+	lend_regions_lock();
+	for (struct lend_region *r = lend_regions_first(); r; r = next) {
+		next = r->next;
+		lend_region_drop(r, 0);
+	}
+	lend_regions_unlock();
+}

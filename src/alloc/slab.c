@@ -1,0 +1,186 @@
+#include "alloc/slab.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "util/check.h"
+
+enum { STACK_MAX = 512, STACK_LEN = 1 << 20, STACK_MIN = 16 };
+
+static struct class
+{
+	_Alignas(64) pthread_mutex_t lock;
+	struct lend_slab *partial; /* have free objects */
+	uint32_t n, cap;           /* of the stack: 1 MiB of objects, or 16 */
+} classes[LEND_CLASSES];
+static void *stacks[LEND_CLASSES][STACK_MAX]; /* touched for classes in use only */
+
+void lend_slabs_init(void)
+{
+	pthread_mutexattr_t kind;
+
+	pthread_mutexattr_init(&kind);
+	pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
+	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
+		pthread_mutex_init(&classes[c].lock, &kind);
+		classes[c].cap =
+		    lend_max_u32(STACK_MIN, lend_min_u32(STACK_MAX, STACK_LEN / lend_class_len(c)));
+	}
+	pthread_mutexattr_destroy(&kind);
+}
+
+static void list(struct class *c, struct lend_slab *slab)
+{
+	slab->listed = 1;
+	slab->prev = NULL;
+	slab->next = c->partial;
+	if (slab->next)
+		slab->next->prev = slab;
+	c->partial = slab;
+}
+
+static void unlist(struct class *c, struct lend_slab *slab)
+{
+	slab->listed = 0;
+	if (slab->next)
+		slab->next->prev = slab->prev;
+	if (slab->prev)
+		slab->prev->next = slab->next;
+	else
+		c->partial = slab->next;
+}
+
+static struct lend_slab *slab_new(struct class *c, uint32_t class)
+{
+	uint32_t n = lend_class_objects(class);
+	struct lend_slab *slab = lend_run_take(lend_class_tiles(class), 1, (uint8_t)(class + 1));
+
+	if (!slab)
+		return NULL;
+	slab->class = (uint8_t) class;
+	slab->n = n;
+	for (uint32_t i = 0; i < n; i += 64)
+		slab->free[i / 64] = UINT64_MAX >> (n - i < 64 ? 64 - (n - i) : 0);
+	list(c, slab);
+	return slab;
+}
+
+/* Up to n of one slab, lowest addresses first. */
+static uint32_t carve(struct lend_slab *slab, void **obj, uint32_t n)
+{
+	uint8_t *base = lend_run_base(slab);
+	uint32_t got = 0;
+
+	for (uint32_t word = 0; word < LEND_SLAB_OBJECTS_MAX / 64; word++)
+		while (slab->free[word] && got < n) {
+			uint32_t bit = (uint32_t)__builtin_ctzll(slab->free[word]);
+
+			slab->free[word] &= slab->free[word] - 1;
+			obj[got++] = base + (size_t)(word * 64 + bit) * lend_class_len(slab->class);
+		}
+	slab->n -= got;
+	return got;
+}
+
+uint32_t lend_slabs_take(uint32_t class, void **obj, uint32_t n)
+{
+	struct class *c = &classes[class];
+	uint32_t got;
+
+	pthread_mutex_lock(&c->lock);
+	got = lend_min_u32(n, c->n);
+	c->n -= got;
+	memcpy(obj, &stacks[class][c->n], got * sizeof(*obj));
+	while (got < n) {
+		struct lend_slab *slab = c->partial ? c->partial : slab_new(c, class);
+
+		if (!slab)
+			break;
+		got += carve(slab, obj + got, n - got);
+		if (!slab->n)
+			unlist(c, slab);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return got;
+}
+
+/* One object back to its slab, and that to its region when it was the last. */
+static void bury(struct class *c, void *obj)
+{
+	struct lend_region *r = lend_region_of(obj);
+	uint32_t tile = (uint32_t)(((uint8_t *)obj - r->base) / LEND_TILE_LEN);
+	struct lend_slab *slab = &r->slab[tile - r->tile[tile].back];
+	uint32_t i = (uint32_t)((uint8_t *)obj - (uint8_t *)lend_run_base(slab)) /
+		     lend_class_len(slab->class);
+	uint64_t bit = UINT64_C(1) << i % 64;
+
+	LEND_CHECK(!(slab->free[i / 64] & bit));
+	slab->free[i / 64] |= bit;
+	slab->n++;
+	if (!slab->listed)
+		list(c, slab);
+	if (slab->n == lend_class_objects(slab->class)) {
+		unlist(c, slab);
+		lend_run_give(slab, lend_class_tiles(slab->class));
+	}
+}
+
+void lend_slabs_give(uint32_t class, void *const *obj, uint32_t n)
+{
+	struct class *c = &classes[class];
+	uint32_t room;
+
+	pthread_mutex_lock(&c->lock);
+	room = lend_min_u32(n, c->cap - c->n);
+	memcpy(&stacks[class][c->n], obj, room * sizeof(*obj));
+	c->n += room;
+	while (room < n)
+		bury(c, obj[room++]);
+	pthread_mutex_unlock(&c->lock);
+}
+
+void lend_slabs_trim(void)
+{
+	for (struct class *c = classes; c < classes + LEND_CLASSES; c++) {
+		pthread_mutex_lock(&c->lock);
+		while (c->n)
+			bury(c, stacks[c - classes][--c->n]);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+void lend_slabs_lock(void)
+{
+	for (struct class *c = classes; c < classes + LEND_CLASSES; c++)
+		pthread_mutex_lock(&c->lock);
+}
+
+void lend_slabs_unlock(void)
+{
+	for (struct class *c = classes; c < classes + LEND_CLASSES; c++)
+		pthread_mutex_unlock(&c->lock);
+}
+
+static bool slab_is_sound(const struct lend_slab *slab, uint32_t class)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LEND_SLAB_OBJECTS_MAX / 64; i++)
+		n += (uint32_t)__builtin_popcountll(slab->free[i]);
+	return slab->listed && slab->class == class && slab->n == n && n > 0 &&
+	       n < lend_class_objects(class) && (!slab->next || slab->next->prev == slab) &&
+	       slab->region->tile[slab - slab->region->slab].kind == class + 1;
+}
+
+bool lend_slabs_audit(void)
+{
+	bool sound = true;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		pthread_mutex_lock(&classes[i].lock);
+		for (const struct lend_slab *s = classes[i].partial; s; s = s->next)
+			sound &= slab_is_sound(s, i);
+		pthread_mutex_unlock(&classes[i].lock);
+	}
+	return sound;
+}

@@ -1,0 +1,436 @@
+/* Goal: objects of the heap do not overlap, are aligned and as long as asked for; what is freed
+ * comes back; misuse ends the program; the heap grows, shrinks and says so; no memory and fork()
+ * are survived. Method: the classes by table, a naive list of live objects under seeds, watchers
+ * that keep books, ulimit -v. */
+#include <criterion/criterion.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "alloc/slab.h"
+#include "lend/alloc.h"
+#include "sys/why.h"
+#include "util/rng.h"
+
+#define MIB ((size_t)1 << 20)
+
+Test(alloc, classes_table)
+{
+	static const struct {
+		size_t len;
+		uint32_t want;
+	} table[] = {{0, 64},        {1, 64},        {64, 64},       {65, 128},     {256, 256},
+		     {257, 320},     {512, 512},     {513, 640},     {1024, 1024},  {1025, 1280},
+		     {40960, 40960}, {40961, 49152}, {57345, 65536}, {65536, 65536}};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
+		cr_assert_eq(lend_class_len(lend_class_of(table[i].len)), table[i].want, "%zu",
+			     table[i].len);
+	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
+		uint32_t len = lend_class_len(c), whole = lend_class_tiles(c) * LEND_TILE_LEN;
+
+		cr_assert_eq(lend_class_of(len), c);
+		cr_assert_eq(lend_class_of(len + 1), c + 1);
+		cr_assert_leq(lend_class_objects(c), LEND_SLAB_OBJECTS_MAX);
+		cr_assert_leq(whole - lend_class_objects(c) * len, whole / 8);
+		cr_assert_lt(lend_class_tiles(c), 256, "lend_tile.back is a byte");
+	}
+}
+
+Test(alloc, a_start_is_told_from_the_inside)
+{
+	for (uint32_t c = 0; c < LEND_CLASSES; c++)
+		for (uint32_t at = 0; at < lend_class_tiles(c) * LEND_TILE_LEN; at += 16)
+			cr_assert_eq(lend_class_is_start(at, lend_class_magic(c)),
+				     at % lend_class_len(c) == 0, "class %u, %u", c, at);
+}
+
+/* The naive model: who lives, and that nobody else wrote to it. */
+enum { LIVE = 512 };
+struct live {
+	uint8_t *p;
+	size_t len;
+	uint8_t fill;
+};
+
+static size_t draw_len(struct lend_rng *rng)
+{
+	size_t most = (size_t)1 << lend_rng_below(rng, 21);
+
+	return lend_rng_below(rng, 64) ? lend_rng_below(rng, most + 1)
+				       : lend_rng_below(rng, 5 * MIB);
+}
+
+/* Both ends and a line between: enough to see any overlap of whole lines. */
+static void paint(const struct live *l)
+{
+	memset(l->p, l->fill, l->len < 256 ? l->len : 256);
+	if (l->len) {
+		l->p[l->len / 2] = l->fill;
+		l->p[l->len - 1] = l->fill;
+	}
+}
+
+static bool is_intact(const struct live *l)
+{
+	for (size_t i = 0; i < l->len && i < 256; i++)
+		if (l->p[i] != l->fill)
+			return false;
+	return !l->len || (l->p[l->len / 2] == l->fill && l->p[l->len - 1] == l->fill);
+}
+
+static bool overlaps(const struct live *live, const struct live *l)
+{
+	for (int i = 0; i < LIVE; i++)
+		if (live + i != l && live[i].p && l->p < live[i].p + live[i].len &&
+		    live[i].p < l->p + l->len)
+			return true;
+	return false;
+}
+
+static void step(struct live *live, struct lend_rng *rng, uint64_t seed)
+{
+	struct live *l = &live[lend_rng_below(rng, LIVE)];
+	size_t align = (size_t)1 << lend_rng_below(rng, lend_rng_below(rng, 8) ? 7 : 22);
+
+	if (l->p) {
+		cr_assert(is_intact(l), "seed %lu: somebody wrote to %zu bytes", seed, l->len);
+		lend_free(l->p);
+		l->p = NULL;
+		return;
+	}
+	l->len = draw_len(rng);
+	l->fill = (uint8_t)lend_rng_next(rng);
+	l->p = align > 64 ? lend_aligned(align, l->len) : lend_malloc(l->len);
+	cr_assert(l->p, "seed %lu: %s", seed, lend_why_text());
+	cr_assert_geq(lend_usable(l->p), l->len);
+	cr_assert_eq((uintptr_t)l->p % (align > 64 ? align : 64), 0, "seed %lu", seed);
+	cr_assert(!overlaps(live, l), "seed %lu: %zu bytes handed out twice", seed, l->len);
+	paint(l);
+}
+
+/* Every tile is used or free, as bits, records and counts say, and free tiles are in no record. */
+static bool regions_are_sound(void)
+{
+	bool sound = true;
+
+	lend_regions_lock();
+	for (struct lend_region *r = lend_regions_first(); r; r = r->next) {
+		uint32_t free = 0, run = 0;
+
+		for (uint32_t i = 0; i < r->tiles; i++) {
+			bool used = r->used[i / 64] >> i % 64 & 1;
+
+			sound &= used == (r->tile[i].kind != LEND_TILE_FREE);
+			run = used ? 0 : run + 1;
+			free += !used;
+			sound &= run <= r->longest;
+			sound &= lend_region_of(r->base + (size_t)i * LEND_TILE_LEN) == r;
+		}
+		sound &= free == r->free;
+	}
+	lend_regions_unlock();
+	return sound;
+}
+
+static void play(uint64_t seed, int steps)
+{
+	static struct live live[LIVE];
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	for (int i = 0; i < steps; i++) {
+		step(live, &rng, seed);
+		if (i % 1000 == 0)
+			cr_assert(lend_slabs_audit() && regions_are_sound(), "seed %lu", seed);
+	}
+	for (int i = 0; i < LIVE; i++) {
+		cr_assert(!live[i].p || is_intact(&live[i]), "seed %lu", seed);
+		lend_free(live[i].p);
+		live[i].p = NULL;
+	}
+	cr_assert(lend_slabs_audit() && regions_are_sound(), "seed %lu", seed);
+}
+
+static struct lend_alloc_stat stat_now(void)
+{
+	struct lend_alloc_stat stat;
+
+	lend_alloc_stat(&stat);
+	return stat;
+}
+
+Test(alloc, naive_model_under_seeds)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++)
+		play(seed, 4000);
+	lend_alloc_trim();
+	cr_assert_eq(stat_now().used, 0);
+	cr_assert_eq(stat_now().mapped, 0);
+}
+
+/* Nine of ten objects go, and what is left pins no more than its slabs. */
+Test(alloc, fragmentation_is_bounded)
+{
+	enum { N = 20000 };
+	static void *p[N];
+	struct lend_rng rng;
+	size_t left = 0, peak;
+
+	lend_rng_seed(&rng, 3);
+	for (int i = 0; i < N; i++)
+		cr_assert(p[i] = lend_malloc(4096));
+	peak = stat_now().used;
+	cr_assert_leq(peak, (size_t)N * 4096 + N * 4096 / 16 + MIB);
+	for (int i = 0; i < N; i++)
+		if (i % 1000 >= 100) {
+			lend_free(p[i]);
+			p[i] = NULL;
+		} else {
+			left += 4096;
+		}
+	lend_alloc_trim();
+	cr_assert_leq(stat_now().used, 2 * left, "%zu bytes for %zu", stat_now().used, left);
+	for (int i = 0; i < N; i++)
+		lend_free(p[i]);
+}
+
+Test(alloc, keeps_little_of_what_is_freed)
+{
+	void *p[40];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 40; i++)
+			cr_assert(p[i] = lend_malloc(16 * MIB));
+		cr_assert_geq(stat_now().mapped, 640 * MIB);
+		for (int i = 0; i < 40; i++)
+			lend_free(p[i]);
+		cr_assert_leq(stat_now().mapped, 2 * (size_t)LEND_REGION_GROWTH);
+	}
+	lend_alloc_trim();
+	cr_assert_eq(stat_now().mapped, 0);
+}
+
+Test(alloc, aligned_table)
+{
+	static const size_t bad[] = {0, 3, 96, 4 * MIB};
+
+	for (size_t align = 1; align <= 2 * MIB; align *= 2)
+		for (size_t len = 0; len <= 3 * MIB; len = 3 * len + 1) {
+			uint8_t *p = lend_aligned(align, len);
+
+			cr_assert(p && (uintptr_t)p % align == 0 && lend_usable(p) >= len);
+			memset(p, 1, len);
+			lend_free(p);
+		}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		cr_assert_null(lend_aligned(bad[i], 64));
+	cr_assert_null(lend_malloc((size_t)1 << 47));
+	cr_assert_null(lend_malloc(SIZE_MAX));
+	cr_assert_gt(strlen(lend_why_text()), 0);
+	lend_free(NULL);
+}
+
+Test(alloc, double_free, .signal = SIGABRT)
+{
+	void *p = lend_malloc(100);
+
+	lend_free(p);
+	lend_free(p);
+}
+
+Test(alloc, double_free_of_a_run, .signal = SIGABRT)
+{
+	void *keep = lend_malloc(100), *p = lend_malloc(MIB);
+
+	cr_assert(keep);
+	lend_free(p);
+	lend_free(p);
+}
+
+Test(alloc, free_of_an_inside, .signal = SIGABRT)
+{
+	lend_free((char *)lend_malloc(300) + 64);
+}
+
+Test(alloc, free_of_an_inside_of_a_run, .signal = SIGABRT)
+{
+	lend_free((char *)lend_malloc(MIB) + LEND_TILE_LEN);
+}
+
+Test(alloc, free_of_foreign_memory, .signal = SIGABRT)
+{
+	int foreign;
+
+	lend_free(&foreign);
+}
+
+/* A double free is told by a word in the object: one that holds any other is no double free. */
+Test(alloc, any_first_word_may_be_freed)
+{
+	for (int i = 0; i < 100; i++) {
+		uintptr_t *p = lend_malloc(64);
+
+		*p = i % 2 ? (uintptr_t)p : 0;
+		lend_free(p);
+		p = lend_malloc(64); /* untouched: what it holds is the heap's doing */
+		lend_free(p);
+	}
+}
+
+/* A device that knows some regions by numbers. */
+struct device {
+	int regions, refuse;
+	size_t len;
+	uint64_t next;
+};
+
+static int on_grow(void *arg, void *memory, size_t len, uint64_t *key)
+{
+	struct device *d = arg;
+
+	cr_assert((uintptr_t)memory % (2 * MIB) == 0 && len % (2 * MIB) == 0);
+	if (d->refuse)
+		return -ENOMEM;
+	d->regions++;
+	d->len += len;
+	*key = ++d->next << 32 | (uint32_t)((uintptr_t)memory >> 21);
+	return 0;
+}
+
+static void on_shrink(void *arg, void *memory, size_t len, uint64_t key)
+{
+	struct device *d = arg;
+
+	cr_assert_eq((uint32_t)key, (uint32_t)((uintptr_t)memory >> 21));
+	d->regions--;
+	d->len -= len;
+}
+
+static int watch_with(struct device *d)
+{
+	return lend_alloc_watch(&(struct lend_alloc_watch){on_grow, on_shrink, d});
+}
+
+Test(alloc, watchers_hear_and_keys_are_found)
+{
+	struct device one = {0}, two = {0}, deaf = {.refuse = 1};
+	void *before = lend_malloc(64), *after;
+	int w1 = watch_with(&one), w2 = watch_with(&two), w3 = watch_with(&deaf);
+	uint64_t k1, k2, k3;
+
+	cr_assert_eq(one.regions, 1);
+	after = lend_malloc(10 * MIB);
+	cr_assert_eq(one.regions, 2);
+	cr_assert_eq(one.len, stat_now().mapped);
+	cr_assert(lend_alloc_key(w1, before, &k1) && lend_alloc_key(w2, before, &k2));
+	cr_assert_eq(k1, k2);
+	cr_assert(lend_alloc_key(w1, (char *)after + 10 * MIB - 1, &k3));
+	cr_assert_eq(k3 >> 32, 2);
+	cr_assert(!lend_alloc_key(w3, before, &k3) && !lend_alloc_key(w1, &k1, &k3));
+	cr_assert(!lend_alloc_key(w1, NULL, &k3) && !lend_alloc_key(w1, (void *)-1, &k3));
+	lend_alloc_unwatch(w2);
+	cr_assert_eq(two.regions, 0);
+	cr_assert(!lend_alloc_key(w2, before, &k2));
+	lend_free(before);
+	lend_free(after);
+	lend_alloc_trim();
+	cr_assert_eq(one.regions, 0);
+	cr_assert_eq(one.len, 0);
+	for (int i = 0; i < LEND_REGION_WATCHERS - 2; i++)
+		cr_assert_geq(watch_with(&two), 0);
+	cr_assert_eq(watch_with(&two), -ENOSPC);
+}
+
+static void count(void *arg, void *memory, size_t len)
+{
+	(void)memory;
+	*(size_t *)arg += len;
+}
+
+Test(alloc, what_is_held_stays_mapped)
+{
+	uint64_t seen = 0;
+	size_t told = 0;
+	void *p = lend_malloc(3 * MIB), *q;
+
+	lend_regions_hold(&seen, count, &told);
+	cr_assert_eq(told, stat_now().mapped);
+	q = lend_malloc(100 * MIB);
+	lend_regions_hold(&seen, count, &told);
+	cr_assert_eq(told, stat_now().mapped);
+	lend_regions_hold(&seen, count, &told);
+	cr_assert_eq(told, stat_now().mapped);
+	lend_free(p);
+	lend_free(q);
+	q = lend_malloc(200 * MIB); /* nobody holds this one */
+	lend_free(q);
+	lend_alloc_trim();
+	cr_assert_eq(told, stat_now().mapped);
+	lend_regions_let_go(seen);
+	lend_alloc_trim();
+	cr_assert_eq(stat_now().mapped, 0);
+}
+
+/* No address space: small, large and the tables are refused, and all goes on when there is some. */
+Test(alloc, no_memory_is_an_answer)
+{
+	struct rlimit old, none = {0, 0};
+	void *p[4096];
+	int n = 0;
+
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("the sanitizer's own memory is refused first");
+#endif
+	cr_assert_eq(getrlimit(RLIMIT_AS, &old), 0);
+	p[n++] = lend_malloc(64);
+	cr_assert(p[0]);
+	none.rlim_max = old.rlim_max;
+	cr_assert_eq(setrlimit(RLIMIT_AS, &none), 0);
+	while (n < 4096 && (p[n] = lend_malloc(65536)))
+		n++;
+	cr_assert_lt(n, 40, "a region has no more");
+	cr_assert_null(lend_malloc(3 * MIB));
+	cr_assert(strstr(lend_why_text(), "ulimit -v"), "%s", lend_why_text());
+	cr_assert_null(lend_aligned(2 * MIB, 1));
+	cr_assert(lend_slabs_audit() && regions_are_sound());
+	lend_free(p[--n]);
+	cr_assert(p[n++] = lend_malloc(65536));
+	cr_assert_eq(setrlimit(RLIMIT_AS, &old), 0);
+	cr_assert(p[n++] = lend_malloc(3 * MIB));
+	while (n > 0)
+		lend_free(p[--n]);
+	lend_alloc_trim();
+	cr_assert_eq(stat_now().mapped, 0);
+}
+
+Test(alloc, a_forks_child_has_a_copy)
+{
+	char *p = lend_malloc(1000), *q = lend_malloc(MIB);
+	int status = -1;
+	pid_t child;
+
+	memset(p, 'p', 1000);
+	memset(q, 'q', MIB);
+	child = fork();
+	if (child == 0) {
+		bool sound = p[999] == 'p' && q[MIB - 1] == 'q';
+
+		p[0] = 'c';
+		lend_free(p);
+		lend_free(q);
+		play(7, 2000);
+		_exit(!sound);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	cr_assert(p[0] == 'p');
+	lend_free(p);
+	lend_free(q);
+}
