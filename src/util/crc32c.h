@@ -1,6 +1,5 @@
-/* crc32c - the Castagnoli CRC of iSCSI and ext4, in one instruction per 8 bytes where the machine
- * has it, by table elsewhere.
- * Layer: util. No state, any thread. */
+/* crc32c - the Castagnoli CRC of iSCSI and ext4: by products of polynomials or one instruction per
+ * 8 bytes where the machine has them, by table elsewhere. Layer: util. No state, any thread. */
 #ifndef LEND_UTIL_CRC32C_H
 #define LEND_UTIL_CRC32C_H
 
@@ -9,7 +8,8 @@
 
 /* Start with crc 0 and chain: the CRC of a followed by b is lend_crc32c(lend_crc32c(0, a), b). */
 uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len);
-/* The same by table on every machine; tests hold one against the other. */
+/* The same without products, and by table on every machine; tests hold one against the other. */
+uint32_t lend_crc32c_lanes(uint32_t crc, const void *data, size_t len);
 uint32_t lend_crc32c_table(uint32_t crc, const void *data, size_t len);
 
 /* The CRCs of two messages of one length are apart by this (xor): by how much they are once both
