@@ -65,9 +65,16 @@ uint32_t lend_credit_first_reply(struct lend_core *c, const struct lend_sess *s)
 	return (uint32_t)lend_min_u64(lend_max_u64(share, s->payload), c->cfg.unscheduled);
 }
 
+/* Of them, to one message. */
+static uint64_t share(const struct lend_credit *m)
+{
+	return lend_credit_alone(m) ? lend_credit_width(m) : m->window / (m->wanting > 1 ? 4 : 2);
+}
+
 static uint64_t room(const struct lend_core *c)
 {
-	return c->credit.window - lend_min_u64(c->credit.used, c->credit.window);
+	return lend_credit_width(&c->credit) -
+	       lend_min_u64(c->credit.used, lend_credit_width(&c->credit));
 }
 
 static void charge(struct lend_core *c, struct lend_rx *r, uint32_t n)
@@ -96,18 +103,26 @@ uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_
 	return (uint32_t)more;
 }
 
+void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more)
+{
+	s->incoming += more ? 1 : UINT32_MAX;
+	if (s->incoming == more)
+		c->credit.senders += more ? 1 : UINT64_MAX;
+}
+
 /* A grant worth a datagram of its own. */
 static uint64_t piece(const struct lend_core *c, const struct lend_sess *s)
 {
-	return lend_max_u64(lend_min_u64(PIECE * (uint64_t)s->payload, c->credit.window / PIECES),
-			    s->payload);
+	return lend_max_u64(
+	    lend_min_u64(PIECE * (uint64_t)s->payload, lend_credit_width(&c->credit) / PIECES),
+	    s->payload);
 }
 
 /* What it can take now; 0: too little to be worth it. */
 static uint64_t wish(struct lend_core *c, struct lend_call_rec *k)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t most = c->credit.window / (c->credit.wanting > 1 ? 4 : 2);
+	uint64_t most = share(&c->credit);
 	uint64_t reach = lend_rx_reach(c, k), more;
 
 	if (reach <= k->rx.granted)
@@ -196,7 +211,7 @@ bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k)
  * because the way is long. */
 static bool used_up(const struct lend_credit *m, uint64_t rate)
 {
-	uint64_t may = m->wanting > 1 ? m->window : m->window / 2; /* see wish() */
+	uint64_t may = m->wanting > 1 ? m->window : share(m);
 
 	return 4 * m->loop < 5 * m->quick && rate * m->loop > may * (LEND_US - LEND_US / 16);
 }
@@ -224,8 +239,10 @@ static void judge(struct lend_credit *m, uint64_t rate)
 	m->before = m->window;
 	if (m->down)
 		m->window -= m->window / 5;
+	else if (used_up(m, rate))
+		m->window *= lend_credit_alone(m) ? 4 : 2;
 	else
-		m->window += used_up(m, rate) ? m->window : m->window / 4;
+		m->window += m->window / 4;
 }
 
 /* Marked on its way: too much was granted, here or to others by other receivers. As in cc_dctcp. */
@@ -240,21 +257,28 @@ static void give_way(struct lend_credit *m)
 	m->rest = REST / 8;
 }
 
+/* A much wider window is tried: a loop until it shows, and one to see. */
+static bool leaps(const struct lend_credit *m)
+{
+	return m->before > 0 && 2 * m->before <= m->window;
+}
+
 static void measure(struct lend_core *c)
 {
 	struct lend_credit *m = &c->credit;
 	lend_ns span = c->now - m->epoch;
 
-	if (span < lend_max_u64(4 * m->loop, EPOCH_MIN))
+	if (c->now < m->epoch || span < lend_max_u64(leaps(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
 		return;
 	/* Only while there is more to grant than may be does the window say what comes. */
+	m->window = lend_credit_width(m);
 	if (m->marked)
 		give_way(m);
 	else if (m->scarce && span < 16 * lend_max_u64(m->loop, EPOCH_MIN))
 		judge(m, m->came * LEND_US / span);
 	m->window = lend_min_u64(lend_max_u64(m->window, m->least), LEND_CREDIT_MAX);
 	m->scarce = 0;
-	m->epoch = c->now;
+	m->epoch = c->now + (leaps(m) ? m->loop : 0);
 	m->came = m->marked = m->datagrams = 0;
 }
 
@@ -271,7 +295,7 @@ void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t off
 	lend_ns loop = c->now - k->rx.asked;
 
 	uncharge(c, &k->rx, n);
-	m->came += n;
+	m->came += c->now >= m->epoch ? n : 0;
 	m->datagrams++;
 	if (k->rx.asked && offset >= k->rx.asked_from) {
 		k->rx.asked = 0;

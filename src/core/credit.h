@@ -19,6 +19,7 @@
 
 #define LEND_CREDIT_START UINT64_C(98304) /* what 100 Gb/s hold in 8 us */
 #define LEND_CREDIT_MAX   UINT64_C(8388608)
+enum { LEND_CREDIT_ALONE = 8 }; /* times the least window: what one sender may fill */
 
 void lend_credit_init(struct lend_core *c);
 /* Bytes of a message of several datagrams that a new session may send before a grant. */
@@ -27,6 +28,8 @@ uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s);
 uint32_t lend_credit_first_reply(struct lend_core *c, const struct lend_sess *s);
 /* What a reply into named memory may be granted together with its request: up to more bytes. */
 uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
+/* A message of this session began to come in, or is over. */
+void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more);
 /* This message may be granted up to `reach`: it waits for credit unless there is some. True: it got
  * some at once. */
 bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k);
@@ -40,6 +43,20 @@ void lend_credit_end(struct lend_core *c, struct lend_call_rec *k);
 void lend_credit_tick(struct lend_core *c);
 /* When tick() has something to do. */
 lend_ns lend_credit_next(const struct lend_core *c);
+
+/* One sender alone, and where nobody marks, fills no queue but ours. */
+static inline bool lend_credit_alone(const struct lend_credit *m)
+{
+	return m->senders <= 1 && !m->alpha;
+}
+
+/* Bytes that may be granted and not yet here. Who is alone may go on while we are away, in a
+ * handler that reads a long message, say. */
+static inline uint64_t lend_credit_width(const struct lend_credit *m)
+{
+	return lend_credit_alone(m) ? lend_max_u64(m->window, LEND_CREDIT_ALONE * m->least)
+				    : m->window;
+}
 
 /* Does this session's credit count? */
 static inline bool lend_credit_rules(const struct lend_core *c, const struct lend_sess *s)

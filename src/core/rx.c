@@ -83,6 +83,7 @@ void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 	k->rx.last = c->now;
 	k->rx.len = len;
 	lend_list_push(&c->partials, lend_links_partial(c), lend_call_index(c, k));
+	lend_credit_sender(c, lend_sess_at(c, k->sess), true);
 	lend_frags_begin(lend_frags_at(c, i), lend_frag_count(lend_sess_at(c, k->sess), len));
 	if (!k->rx.buf)
 		put_in(&k->rx, LEND_AT(c, at_supply, uint32_t)[--c->supply_n], true);
@@ -219,8 +220,10 @@ uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
 	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
 	r->want = LEND_WANT_NOTHING;
 	c->fed |= r->frags != LEND_NONE;
-	if (r->frags != LEND_NONE)
+	if (r->frags != LEND_NONE) {
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
+		lend_credit_sender(c, lend_sess_at(c, k->sess), false);
+	}
 	r->frags = LEND_NONE;
 	uncharge(c, r, r->charged);
 	lend_credit_end(c, k);

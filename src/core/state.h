@@ -245,6 +245,7 @@ struct lend_sess {
 	uint8_t incarnation[16];
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	uint32_t orphans;
+	uint32_t incoming;                   /* messages half here */
 	struct lend_list calls;              /* all records with sess == this, but orphans */
 	struct lend_list waiting;            /* calls whose credit is not there yet */
 	struct lend_link half;               /* LRU of half-open sessions */
@@ -294,6 +295,7 @@ struct lend_credit {
 	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
 	lend_ns look;     /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
 	uint64_t wanting; /* messages in the heap */
+	uint64_t senders; /* sessions with messages half here */
 };
 
 struct lend_core {

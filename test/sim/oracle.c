@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/credit.h"
 #include "core/state.h"
 #include "util/bits.h"
 #include "wire/pkt.h"
@@ -164,17 +165,18 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
+	uint64_t width = lend_credit_width(&c->credit);
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
 	/* One message may always have a piece of it; a window that shrank takes nothing back. */
 	SIM_CHECK(sim,
 		  c->credit.used <= n->credit_used ||
-		      c->credit.used <= lend_max_u64(c->credit.window, n->credit_window) +
-					    c->cfg.unscheduled + 65536,
+		      c->credit.used <=
+			  lend_max_u64(width, n->credit_window) + c->cfg.unscheduled + 65536,
 		  "node %u: %llu bytes of credit out, of %llu", n->id,
-		  (unsigned long long)c->credit.used, (unsigned long long)c->credit.window);
+		  (unsigned long long)c->credit.used, (unsigned long long)width);
 	n->credit_used = c->credit.used;
-	n->credit_window = c->credit.window;
+	n->credit_window = width;
 	SIM_CHECK(sim, lend_aside(c)->stats.greedy == 0,
 		  "node %u: a peer sent more than it was granted", n->id);
 	SIM_CHECK(sim,

@@ -51,7 +51,7 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 struct count {
 	struct set calls, wins, frags, sess;
 	uint32_t used[2], ready, starved, hungry[2], partials, wanting;
-	uint64_t budget, credit;
+	uint64_t budget, credit, senders;
 };
 
 /* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
@@ -150,6 +150,7 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
 {
 	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0, bulk = 0;
+	uint32_t incoming = 0;
 	uint64_t charged = 0;
 	const char *why = NULL;
 
@@ -165,6 +166,7 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 			return "a session has another's call";
 		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
 		charged += k->tx.charged;
+		incoming += k->rx.partial.in;
 		waiting += k->tx.ready.in && k->waits;
 	}
 	for (uint32_t r = 0; r < c->records; r++)
@@ -174,6 +176,9 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 		return "calls of low classes hold slots that are kept for others";
 	if (charged != s->unscheduled_used)
 		return "unscheduled credit: the calls' does not sum up to the session's";
+	n->senders += incoming > 0;
+	if (incoming != s->incoming)
+		return "messages half here: a session miscounts them";
 	if (waiting != s->waiting.n || orphans != s->orphans)
 		return "a session miscounts who waits, or its orphans";
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
@@ -204,7 +209,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 {
 	if (n->budget != c->budget_used)
 		return "receive budget: the calls' charges do not sum up to it";
-	if (n->credit != c->credit.used || n->wanting != c->credit.wanting)
+	if (n->credit != c->credit.used || n->wanting != c->credit.wanting ||
+	    n->senders != c->credit.senders)
 		return "credit: what messages hold or wait for does not sum up";
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
 		return "call records are miscounted";
