@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "mn/store/free.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"
@@ -93,15 +94,6 @@ static bool is_zero(const struct lend_store *s, uint32_t frame)
 	return page[0] == 0 && memcmp(page, page + 1, lend_page_size(s) - 1) == 0;
 }
 
-static uint32_t resting(const struct lend_store *s, const struct lend_rest *r)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = r->first; r->n && i && n <= r->n; i = lend_frame_at(s, i)->next)
-		n += !lend_frame_at(s, i)->refs && !lend_frame_at(s, i)->pins;
-	return n;
-}
-
 static void audit_frames(struct audit *a)
 {
 	const struct lend_store *s = a->s;
@@ -118,13 +110,17 @@ static void audit_frames(struct audit *a)
 		used += f->refs || f->pins;
 		pinned += f->pins > 0;
 		a->pins += f->pins;
+		if (lend_free_has(s, i) != (!f->refs && !f->pins))
+			a->bad = "a frame is both free and in use, or neither";
 		if (f->refs || f->pins)
 			continue;
 		if (!is_zero(s, i))
 			a->bad = "a free page is not zero";
 	}
-	if (resting(s, &s->young) + resting(s, &s->old) != s->young.n + s->old.n)
-		a->bad = "resting frames are miscounted";
+	if (!lend_free_is_sound(s) ||
+	    s->free.n + s->free.any.n + s->free.rest[0].n + s->free.rest[1].n !=
+		lend_table_room(&s->frame))
+		a->bad = "free frames are miscounted";
 	if (!is_zero(s, 0))
 		a->bad = "the page of zeros is not";
 	if (used != s->frame.used || pinned != s->pinned)

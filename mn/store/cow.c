@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
+#include "mn/store/free.h"
 #include "mn/store/sum.h"
 #include "mn/store/tenant.h"
 #include "mn/store/tree.h"
@@ -88,14 +89,13 @@ static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32
 	replace(s, slot, frame);
 }
 
-/* charge: what the view comes to. */
 static bool fits(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t last,
-		 bool placed, uint32_t *charge)
+		 bool placed, struct lend_tree_cost *cost)
 {
-	struct lend_tree_cost cost = lend_tree_cost(s, view, first, last);
-
-	*charge = lend_charge_of(s, view, view->charge + cost.zeros);
-	return lend_tree_room(s, cost.nodes, placed ? 0 : cost.frames);
+	*cost = lend_tree_cost(s, view, first, last);
+	if (placed)
+		cost->frames = 0;
+	return lend_tree_room(s, cost->nodes, cost->frames);
 }
 
 static bool may(struct lend_store *s, const struct lend_view *view, uint32_t charge)
@@ -106,12 +106,21 @@ static bool may(struct lend_store *s, const struct lend_view *view, uint32_t cha
 	return yes;
 }
 
+/* Pages that are written one after the other come to lie side by side. */
+static void want(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t n)
+{
+	const uint32_t *leaf = n && first ? lend_tree_leaf(s, view, first - 1) : NULL;
+
+	lend_free_want(s, n, leaf ? leaf[(first - 1) & (LEND_FAN - 1)] : 0);
+}
+
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
 		    struct lend_cursor *bytes, uint32_t *placed)
 {
 	uint64_t at = view->base + offset, end = at + len;
 	bool swap = *placed && lend_page_rest(s, at) == 0;
 	bool late = s->dying != 0;
+	struct lend_tree_cost cost;
 	uint64_t first, last;
 	uint32_t charge;
 
@@ -120,14 +129,16 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	first = lend_page_at(s, at);
 	last = lend_page_at(s, end - 1);
 	/* What is let go may share pages with this view: only without it no is no. */
-	if (!fits(s, view, first, last, swap, &charge) &&
-	    !(late && fits(s, view, first, last, swap, &charge)))
+	if (!fits(s, view, first, last, swap, &cost) &&
+	    !(late && fits(s, view, first, last, swap, &cost)))
 		return false;
+	charge = lend_charge_of(s, view, view->charge + cost.zeros);
 	if (!may(s, view, charge))
 		return false;
 	view->charge = charge;
 	if (view->space) /* first, so that no restart finds more pages than are paid */
 		lend_object_at(s, view->space)->charge = charge & LEND_CHARGE_MAX;
+	want(s, view, first, cost.frames);
 	while (at < end) {
 		uint32_t from = lend_page_rest(s, at);
 		uint32_t to = (uint32_t)lend_min_u64(lend_page_size(s), from + (end - at));

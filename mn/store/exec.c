@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
+#include "mn/store/free.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/lien.h"
@@ -301,7 +302,7 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 	out->len = 0;
 	store->spade = store->config.reap;
 	look_ahead(store, head, n);
-	lend_frame_rested(store, now);
+	lend_free_wake(store, now);
 	lend_grant_expire(store, now);
 	out->status = lend_memop_decode(head ? head : bytes, n, len, &op);
 	if (in->placement)

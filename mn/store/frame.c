@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "mn/store/free.h"
 #include "mn/store/undo.h"
+#include "util/bits.h"
 #include "util/check.h"
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -27,25 +29,14 @@ static void zero_page(uint8_t *page, uint32_t size)
 #endif
 }
 
-/* These have rested. */
-static void wake(struct lend_store *s, struct lend_rest *r)
-{
-	if (r->n) {
-		lend_frame_at(s, r->last)->next = s->frame.free;
-		s->frame.free = r->first;
-	}
-	*r = (struct lend_rest){.n = 0};
-}
-
 uint32_t lend_frame_take(struct lend_store *s)
 {
+	uint32_t i = lend_free_take(s);
 	struct lend_frame *f;
-	uint32_t i;
 
-	if (!s->frame.free && s->frame.top == s->frame.cap)
-		wake(s, s->old.n ? &s->old : &s->young);
-	LEND_TAKE(s, frame, i);
 	LEND_CHECK(i);
+	s->frame.used++;
+	s->frame.top = lend_max_u32(s->frame.top, i);
 	lend_undo_fence(); /* what is above top is zero */
 	f = lend_frame_at(s, i);
 	LEND_CHECK((f->refs | f->pins) == 0);
@@ -54,39 +45,15 @@ uint32_t lend_frame_take(struct lend_store *s)
 	return i;
 }
 
-static void rest(struct lend_store *s, uint32_t frame)
-{
-	struct lend_rest *r = &s->young;
-
-	lend_frame_at(s, frame)->next = 0;
-	if (r->n++)
-		lend_frame_at(s, r->last)->next = frame;
-	else
-		r->first = frame;
-	r->last = frame;
-	s->frame.used--;
-}
-
 static void give(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
 	zero_page(lend_page(s, frame), lend_page_size(s));
 	if (s->config.quarantine)
-		rest(s, frame);
+		lend_free_rest(s, frame);
 	else
-		LEND_GIVE(s, frame, frame);
-}
-
-/* What was freed before the last change of guard has rested since then at least; when a frame was
- * freed need not be known. */
-void lend_frame_rested(struct lend_store *s, lend_ns now)
-{
-	if (!s->config.quarantine || now - s->guard < s->config.quarantine)
-		return;
-	wake(s, &s->old);
-	s->old = s->young;
-	s->young = (struct lend_rest){.n = 0};
-	s->guard = now;
+		lend_free_add(s, frame);
+	s->frame.used--;
 }
 
 void lend_frame_drop(struct lend_store *s, uint32_t frame)

@@ -5,14 +5,13 @@
 
 #include "mn/store/store.h"
 
-/* A frame of zeros with one ref. There is room. */
+/* A frame of zeros with one ref. There is room. Who takes several says so first: lend_free_want().
+ */
 uint32_t lend_frame_take(struct lend_store *s);
 /* One parent fewer; frame 0 is never counted. */
 void lend_frame_drop(struct lend_store *s, uint32_t frame);
 /* Zeros the page of a free frame that may not be zero. */
 void lend_frame_wipe(struct lend_store *s, uint32_t frame);
-/* Lets those go that have rested for the quarantine, at every step. */
-void lend_frame_rested(struct lend_store *s, lend_ns now);
 void lend_frame_pin(struct lend_store *s, uint32_t frame);
 void lend_frame_unpin(struct lend_store *s, uint32_t frame);
 /* Nobody else sees it: its bytes may change in place. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
+#include "mn/store/free.h"
 #include "mn/store/hold.h"
 #include "mn/store/space.h"
 #include "mn/store/tree.h"
@@ -242,7 +243,7 @@ static void expire(struct lend_store *s, lend_ns now)
 void lend_store_tick(struct lend_store *store, lend_ns now)
 {
 	store->spade = store->config.reap;
-	lend_frame_rested(store, now);
+	lend_free_wake(store, now);
 	lend_tree_reap(store);
 	lend_grant_expire(store, now);
 	if (now < store->lease_next)

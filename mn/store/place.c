@@ -1,6 +1,7 @@
 #include "mn/store/place.h"
 
 #include "mn/store/frame.h"
+#include "mn/store/free.h"
 #include "mn/store/lease.h"
 #include "mn/store/ops.h"
 #include "mn/store/space.h"
@@ -52,6 +53,7 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 	lend_placement_at(store, placement)->tenant = tenant;
 	lend_tenant_at(store, tenant)->use.pages += pages;
 	link = &lend_placement_at(store, placement)->first;
+	lend_free_want(store, pages, 0);
 	*segs = 0;
 	for (left = op.len; left > 0;) {
 		uint64_t part = lend_min_u64(left, lend_page_size(store));

@@ -1,6 +1,7 @@
 #include "mn/store/recover.h"
 
 #include "mn/store/frame.h"
+#include "mn/store/free.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"
@@ -10,7 +11,7 @@
 #include "util/bits.h"
 
 /* Raise it when a field changes its meaning and no size tells. */
-enum { LAYOUT_VERSION = 1 };
+enum { LAYOUT_VERSION = 2 };
 
 uint64_t lend_store_layout(void)
 {
@@ -21,6 +22,7 @@ uint64_t lend_store_layout(void)
 	    sizeof(struct lend_memstats),
 	    sizeof(struct lend_store_config),
 	    offsetof(struct lend_store, frame),
+	    sizeof(struct lend_free),
 	    sizeof(struct lend_frame),
 	    sizeof(struct lend_node),
 	    sizeof(struct lend_object),
@@ -45,6 +47,18 @@ static bool is_same_table(const struct lend_table *a, const struct lend_table *b
 	return a->at == b->at && a->cap == b->cap && b->top <= b->cap;
 }
 
+static bool is_same_set(const struct lend_set *a, const struct lend_set *b)
+{
+	return !memcmp(a->at, b->at, sizeof(a->at)) && a->last == b->last;
+}
+
+static bool is_same_free(const struct lend_free *a, const struct lend_free *b)
+{
+	return is_same_set(&a->any, &b->any) && is_same_set(&a->part, &b->part) &&
+	       is_same_set(&a->whole, &b->whole) && is_same_set(&a->rest[0], &b->rest[0]) &&
+	       is_same_set(&a->rest[1], &b->rest[1]);
+}
+
 static bool is_laid_out(const struct lend_store *s, const struct lend_store_config *c)
 {
 	struct lend_store want;
@@ -56,10 +70,10 @@ static bool is_laid_out(const struct lend_store *s, const struct lend_store_conf
 	       want.heap == s->heap && want.records == s->records && want.undo == s->undo &&
 	       want.tenants == s->tenants && want.hold_mask == s->hold_mask &&
 	       want.client_mask == s->client_mask && want.undo_cap == s->undo_cap &&
-	       s->undo_n <= s->undo_cap && is_same_table(&want.frame, &s->frame) &&
-	       is_same_table(&want.node, &s->node) && is_same_table(&want.object, &s->object) &&
-	       is_same_table(&want.hold, &s->hold) && is_same_table(&want.grant, &s->grant) &&
-	       is_same_table(&want.client, &s->client) &&
+	       is_same_free(&want.free, &s->free) && s->undo_n <= s->undo_cap &&
+	       is_same_table(&want.frame, &s->frame) && is_same_table(&want.node, &s->node) &&
+	       is_same_table(&want.object, &s->object) && is_same_table(&want.hold, &s->hold) &&
+	       is_same_table(&want.grant, &s->grant) && is_same_table(&want.client, &s->client) &&
 	       is_same_table(&want.incarnation, &s->incarnation) &&
 	       is_same_table(&want.placement, &s->placement) &&
 	       is_same_table(&want.mapper, &s->mapper) && c->open == s->config.open;
@@ -237,10 +251,27 @@ static bool recover_trees(struct lend_store *s)
 	return fine;
 }
 
+/* Whenever they were freed, they rest. */
+static void recover_frames(struct lend_store *s)
+{
+	s->frame.used = 0;
+	lend_free_init(s, s->frame.top + 1);
+	for (uint32_t i = 1; i <= s->frame.top; i++) {
+		if (lend_frame_at(s, i)->refs) {
+			s->frame.used++;
+			continue;
+		}
+		lend_frame_wipe(s, i);
+		if (s->config.quarantine)
+			lend_free_rest(s, i);
+		else
+			lend_free_add(s, i);
+	}
+}
+
 static void recover_free(struct lend_store *s)
 {
 	s->dying = s->pinned = 0;
-	s->young = s->old = (struct lend_rest){.n = 0};
 	s->node.used = s->node.free = 0;
 	for (uint32_t i = s->node.top; i > 0; i--) {
 		if (*lend_node_refs(s, i)) {
@@ -250,17 +281,7 @@ static void recover_free(struct lend_store *s)
 		lend_node_at(s, i)->child[0] = s->node.free;
 		s->node.free = i;
 	}
-	RECOUNT(s, frame, lend_frame_at(s, i)->refs > 0);
-	/* Whenever they were freed, they rest. */
-	for (uint32_t i = s->config.quarantine ? s->frame.free : 0; i;
-	     i = lend_frame_at(s, i)->next) {
-		s->young.first = s->young.first ? s->young.first : i;
-		s->young.last = i;
-		s->young.n++;
-	}
-	for (uint32_t i = s->frame.free; i; i = lend_frame_at(s, i)->next)
-		lend_frame_wipe(s, i);
-	s->frame.free = s->config.quarantine ? 0 : s->frame.free;
+	recover_frames(s);
 	memset(lend_placement_at(s, 0), 0,
 	       ((size_t)s->placement.top + 1) * sizeof(struct lend_placement));
 	s->placement.top = s->placement.used = s->placement.free = 0;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "mn/store/free.h"
 #include "mn/store/recover.h"
 #include "mn/store/sum.h"
 #include "mn/store/undo.h"
@@ -100,6 +101,7 @@ void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
 	add_table(&size, &s->incarnation, c->incarnations, sizeof(struct lend_incarnation));
 	add_table(&size, &s->placement, c->placements, sizeof(struct lend_placement));
 	add_table(&size, &s->mapper, c->clients, sizeof(struct lend_mapper));
+	size = lend_align_up(lend_free_lay_out(&s->free, c->pages, size), 64);
 	s->sums = add(&size, c->checksum ? (uint64_t)c->pages + 1 : 0, sizeof(uint32_t));
 	s->node_refs = add(&size, (uint64_t)nodes + 1, sizeof(uint32_t));
 	s->hold_buckets = add(&size, (uint64_t)s->hold_mask + 1, sizeof(uint32_t));
@@ -146,6 +148,7 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	for (uint32_t i = 0; i < s->config.tenants; i++)
 		lend_tenant_at(s, i)->quota =
 		    (struct lend_store_quota){UINT64_MAX, UINT32_MAX, UINT32_MAX};
+	lend_free_init(s, 1);
 	s->lease_next = LEND_NEVER;
 	if (s->config.checksum)
 		lend_sum_whole(s, 0);
@@ -196,7 +199,7 @@ void lend_store_stats(const struct lend_store *store, struct lend_memstats *stat
 	*stats = store->counts;
 	stats->pages_total = store->frame.cap;
 	stats->pages_used = store->frame.used;
-	stats->pages_quarantined = store->young.n + store->old.n;
+	stats->pages_quarantined = store->free.rest[0].n + store->free.rest[1].n;
 	stats->pages_pinned = store->pinned;
 	stats->spaces = store->counts.spaces;
 	stats->refs = store->object.used - store->counts.spaces - store->counts.liens;

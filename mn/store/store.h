@@ -10,6 +10,7 @@
 #define MN_STORE_STORE_H
 
 #include "mn/store/exec.h"
+#include "mn/store/set.h"
 
 enum { LEND_LEVEL_BITS = 3, LEND_LEVEL_MASK = 7 };
 enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5 };
@@ -20,7 +21,7 @@ struct lend_frame {
 	uint32_t refs; /* tree parents, or 1 while a placement has it */
 	uint32_t pins; /* replies under way */
 	uint32_t gen;  /* times it was freed */
-	uint32_t next; /* free list, or the placement's chain */
+	uint32_t next; /* the placement's chain */
 };
 
 /* Part of a page table: 64 nodes or frames of the level below; 0: all zero. Shared by counting, and
@@ -147,14 +148,21 @@ struct lend_tenant {
 };
 enum { LEND_TENANT_MASK = 255, LEND_CHARGE_MAX = (1 << 24) - 1 };
 
-/* Freed frames that rest: none is used again before its time. */
-struct lend_rest {
-	uint32_t first, last, n;
+/* Frames that are not in use: each is in any or rests, but 0 and those past the end. See free.c. */
+struct lend_free {
+	struct lend_set any;         /* can be taken */
+	struct lend_set part, whole; /* 64 side by side, of which some can be, or all */
+	struct lend_set rest[2];     /* freed ones, that are not used again before their time: */
+	uint32_t young;              /* since the last change of guard; the other: before it */
+	uint32_t first, n;  /* the run that is being taken, not in any; 0 between operations */
+	uint32_t want;      /* frames that the operation is still going to take */
+	uint32_t hole, gap; /* where the last single frame, the last gap was found */
 };
 
 struct lend_table {
-	uint64_t at;             /* offset in the arena */
-	uint32_t cap, top, free; /* entries 1..cap; above top never used; free list */
+	uint64_t at; /* offset in the arena */
+	uint32_t cap, top,
+	    free; /* entries 1..cap; above top never used; free list, not of frames */
 	uint32_t used;
 };
 
@@ -182,10 +190,10 @@ struct lend_store {
 	uint64_t serial;    /* of the newest object or grant */
 	lend_ns lease_next; /* no lease ends before */
 	uint32_t life, pinned;
-	struct lend_rest young, old; /* freed since the last change of guard, and before it */
-	lend_ns guard;               /* when that was */
-	uint32_t dying;              /* list of nodes that nobody names; see tree.c */
-	uint32_t doomed;             /* list of objects that this operation ended */
+	struct lend_free free;
+	lend_ns guard;   /* its last change */
+	uint32_t dying;  /* list of nodes that nobody names; see tree.c */
+	uint32_t doomed; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* offsets of arrays */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;
@@ -269,7 +277,8 @@ static inline uint32_t lend_table_room(const struct lend_table *t)
 /* Frames that can be taken now. */
 static inline uint32_t lend_frame_room(const struct lend_store *s)
 {
-	return lend_table_room(&s->frame) - (s->config.yields ? 0 : s->young.n + s->old.n);
+	return lend_table_room(&s->frame) -
+	       (s->config.yields ? 0 : s->free.rest[0].n + s->free.rest[1].n);
 }
 /* next is that of the entry on the free list's head, or not looked at. 0: full. */
 #define LEND_TAKE(s, type, i)                                                                      \

@@ -46,6 +46,7 @@ void ex_store_canon(struct lend_store *s, lend_ns now)
 	CLEAR_FREE(s, placement);
 	for (uint32_t i = 1; i <= s->frame.top; i++)
 		lend_frame_at(s, i)->gen = 0; /* nobody looks at it */
+	s->free.first = 0;                    /* nor at that, between operations */
 	for (uint32_t i = 1; i <= s->grant.top; i++)
 		rebase(&lend_grant_at(s, i)->expires, now);
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)
@@ -70,6 +71,8 @@ uint32_t ex_store_extents(struct lend_store *s, struct ex_extent e[EX_EXTENTS])
 	e[n++] = (struct ex_extent){&s->config,
 				    (uint32_t)(sizeof(*s) - offsetof(struct lend_store, config))};
 	e[n++] = span(s, s->frame.at, s->frame.cap + 1, sizeof(struct lend_frame));
+	e[n++] = span(s, s->free.any.at[0], (s->sums - s->free.any.at[0]) / sizeof(uint64_t),
+		      sizeof(uint64_t));
 	e[n++] = span(s, s->node.at, NODES_USED, sizeof(struct lend_node));
 	e[n++] = span(s, s->object.at, s->object.cap + 1, sizeof(struct lend_object));
 	e[n++] = span(s, s->hold.at, s->hold.cap + 1, sizeof(struct lend_hold));

@@ -58,6 +58,7 @@
 	X(mem_lien_made, "a process was told what to map")                                         \
 	X(mem_lien_outlives, "a space ended while a process maps it")                              \
 	X(mem_placed, "a long message landed in pages")                                            \
+	X(mem_placed_in_a_gap, "pages of a placement in one run that was free")                    \
 	X(mem_placed_unused, "pages of a placement not used by its operation")                     \
 	X(mem_placement_undone, "a placement whose message died")                                  \
 	X(mem_pages_full, "no pages left")                                                         \

@@ -98,10 +98,23 @@ bool mem_model_rests(const struct mem_model *m, uint64_t pages)
 	return yes;
 }
 
+bool mem_model_gap(const struct mem_model *m, uint64_t pages)
+{
+	const struct lend_set *any = &m->store->free.any;
+	uint64_t n = 0;
+
+	for (uint32_t i = 1; i <= m->store->frame.cap && n < pages; i++) {
+		bool yes = lend_set_word(m->store, any, i) >> i % MEM_BLOCK & 1;
+
+		n = yes ? (i % MEM_BLOCK ? n : 0) + 1 : 0;
+	}
+	return pages && n >= pages && m->store->frame.cap < MEM_BLOCKS * MEM_BLOCK;
+}
+
 /* There was no other frame, and those that rest may be used then. */
 static bool is_pressed(const struct mem_model *m)
 {
-	return m->cfg.yields && m->store->frame.top == m->store->frame.cap;
+	return m->cfg.yields && !m->store->free.any.n;
 }
 
 /* No frame that was freed is in use again before its time. */

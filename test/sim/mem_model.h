@@ -203,6 +203,9 @@ void mem_stake_add(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 void mem_stake_drop(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 /* The store may keep freed pages back for a while: then it has fewer than this. */
 bool mem_model_rests(const struct mem_model *m, uint64_t pages);
+/* So many pages are free side by side, in a block of the store's, of which it looks at each. */
+enum { MEM_BLOCK = 64, MEM_BLOCKS = 8 };
+bool mem_model_gap(const struct mem_model *m, uint64_t pages);
 /* what memory lost (mem_rot): pages in use that it is of; what the store finds must be the same */
 uint64_t mem_rot_count(const struct mem_model *m);
 void mem_rot_audit(struct mem_model *m);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mn/store/frame.h"
+#include "mn/store/free.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "sim/mem_state.h"
@@ -145,7 +145,7 @@ static void look_before(struct sim *sim, uint32_t node, const uint8_t *who,
 	    op->kind == LEND_MEMOP_HELLO ? 0 : lend_client_find(store, who, op->client, op->life);
 
 	b->at = NULL;
-	lend_frame_rested(store, sim->now);
+	lend_free_wake(store, sim->now);
 	lend_grant_expire(store, sim->now);
 	if (client) {
 		lend_lease_renew(store, sim->now, lend_client_at(store, client)->incarnation);

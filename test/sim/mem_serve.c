@@ -314,6 +314,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	struct mem_landing *l = NULL;
 	struct lend_memop op;
 	uint32_t segs = 0, fixed = 0, want = 0;
+	bool gap;
 
 	if (!n->store || !lend_call_at(n->core, (uint32_t)e->call)->server)
 		return 0;
@@ -325,6 +326,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 		return 0;
 	if (lend_memop_decode(e->data, e->data_len, e->len, &op) == LEND_MEM_OK)
 		want = mem_model_place(&s->model, lend_load_u64(who), &op);
+	gap = mem_model_gap(&s->model, want);
 	l->placement =
 	    lend_store_place(n->store, who, e->data, e->data_len, e->len, s->seg, &segs, &fixed);
 	SIM_CHECK(sim, !l->placement || want, "node %u lends pages for what cannot become pages",
@@ -336,6 +338,10 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 		  s->cfg.pages - s->model.page_used - s->model.placed);
 	if (!l->placement)
 		return 0;
+	SIM_CHECK(sim, !gap || segs == 1, "node %u lends %u pages in %u runs, and one was free",
+		  node, want, segs);
+	if (gap)
+		SIM_MARK(sim, mem_placed_in_a_gap);
 	l->pages = want;
 	l->tenant = mem_tenant_of(lend_load_u64(who));
 	s->model.placed += want;

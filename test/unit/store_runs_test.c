@@ -1,0 +1,196 @@
+/* Goal: a long object lies in few runs of frames, also after long mixed use, and where room is
+ * left side by side in one. Method: puts of 4 KiB to 1 MiB and releases at 70 % fill under seeds,
+ * long ones through placements, with and without quarantine; runs are counted in what a process
+ * would map, and compared with what the frames' own table says was free. */
+#include "mn/store/store.h"
+#include "unit/storekit.h"
+#include "util/bits.h"
+#include "util/rng.h"
+
+enum { PAGES = 8192, LONG = 256, LIVE_MAX = 8192, STEPS = 6000, FILL = PAGES * 7 / 10 };
+
+static struct kit *k;
+static struct who a;
+static uint8_t data[LONG * LEND_MEM_PAGE];
+
+static void open_all(uint64_t quarantine)
+{
+	k = kit_open(PAGES, 1);
+	k->config.objects = k->config.holds = LIVE_MAX + 64;
+	k->config.quarantine = quarantine;
+	k->config.yields = 1;
+	k->config.checksum = 0;
+	free(k->store);
+	free(k->scratch);
+	k->size = lend_store_size(&k->config);
+	k->store = aligned_alloc(64, (k->size + 63) & ~(size_t)63);
+	lend_store_init(k->store, &k->config, k->pages, k->now);
+	k->scratch = malloc(lend_store_audit_size(k->store));
+	memset(&a, 0, sizeof(a));
+	cr_assert_eq(kit_hello(k, &a, 1, 1), LEND_MEM_OK);
+}
+
+static bool is_free(uint32_t i)
+{
+	const struct lend_frame *f = lend_frame_at(k->store, i);
+
+	return !f->refs && !f->pins;
+}
+
+/* The longest run of frames that nothing uses, whether they rest or not. */
+static uint32_t longest(void)
+{
+	uint32_t most = 0, n = 0;
+
+	for (uint32_t i = 1; i <= PAGES; i++) {
+		n = is_free(i) ? n + 1 : 0;
+		most = lend_max_u32(most, n);
+	}
+	return most;
+}
+
+/* Runs of frames of an object, by walking its pages. */
+static uint32_t runs_of(const struct lend_memref *ref)
+{
+	const struct lend_store_seg *seg;
+	struct lend_memop op = {.kind = LEND_MEMOP_GET, .ref = *ref, .len = ref->root_len};
+
+	cr_assert_eq(kit_do(k, &a, &op, NULL), LEND_MEM_OK);
+	seg = k->out.seg;
+	cr_assert_geq(k->out.n, 1);
+	cr_assert_not_null(seg);
+	lend_store_done(k->store, k->out.tenant, k->out.seg, k->out.n);
+	return k->out.n;
+}
+
+static bool put(uint32_t pages, struct lend_memref *ref)
+{
+	return kit_put(k, &a, data, (uint64_t)pages * LEND_MEM_PAGE, kit_owned, ref) == LEND_MEM_OK;
+}
+
+/* Mostly small ones, as many bytes in large ones. */
+static uint32_t draw(struct lend_rng *r)
+{
+	switch (lend_rng_below(r, 16)) {
+	case 0:
+		return 1 + (uint32_t)lend_rng_below(r, LONG);
+	case 1:
+	case 2:
+		return 1 + (uint32_t)lend_rng_below(r, 32);
+	default:
+		return 1 + (uint32_t)lend_rng_below(r, 3);
+	}
+}
+
+struct live {
+	struct lend_memref ref[LIVE_MAX];
+	uint32_t n;
+};
+
+static void drop_one(struct live *l, uint32_t i)
+{
+	cr_assert_eq(kit_release(k, &a, &l->ref[i]), LEND_MEM_OK);
+	l->ref[i] = l->ref[--l->n];
+}
+
+/* Uses the store until it has aged, at 70 % of its pages. */
+static void age(struct live *l, struct lend_rng *r)
+{
+	for (int i = 0; i < STEPS; i++) {
+		k->now += lend_rng_below(r, 2000);
+		while (l->n && (k->store->frame.used > FILL || l->n == LIVE_MAX))
+			drop_one(l, (uint32_t)lend_rng_below(r, l->n));
+		l->n += put(draw(r), &l->ref[l->n]);
+		if (i % 1000 == 0)
+			kit_audit(k);
+	}
+}
+
+static void rested(void)
+{
+	for (int i = 0; i < 4 * PAGES / 128; i++) {
+		k->now += k->config.quarantine;
+		lend_store_tick(k->store, k->now);
+	}
+}
+
+static void mixed_use(uint64_t seed, uint64_t quarantine)
+{
+	static struct live l;
+	struct lend_memref ref[8];
+	struct lend_rng r;
+	uint32_t one;
+
+	l.n = 0;
+	lend_rng_seed(&r, seed);
+	open_all(quarantine);
+	age(&l, &r);
+	rested();
+	one = longest();
+	for (int i = 0; i < 8; i++) {
+		uint32_t runs;
+
+		cr_assert(put(LONG, &ref[i]));
+		runs = runs_of(&ref[i]);
+		/* What lies between blocks may be left out. */
+		cr_assert_leq(runs, i < 2 ? 8 : 64, "seed %llu", (unsigned long long)seed);
+		cr_assert(runs == 1 || one < LONG + 63, "seed %llu: %u runs, and %u side by side",
+			  (unsigned long long)seed, runs, one);
+		one = longest();
+	}
+	for (int i = 0; i < 8; i++)
+		cr_assert_eq(kit_release(k, &a, &ref[i]), LEND_MEM_OK);
+	while (l.n)
+		drop_one(&l, 0);
+	kit_close(k);
+}
+
+Test(store_runs, long_objects_after_mixed_use)
+{
+	for (uint64_t seed = 1; seed <= 4; seed++)
+		mixed_use(seed, 0);
+	for (uint64_t seed = 5; seed <= 8; seed++)
+		mixed_use(seed, 1000000);
+}
+
+/* Each put finds the gap that is just long enough for it. */
+Test(store_runs, a_gap_that_fits)
+{
+	struct lend_memref ref[3], got;
+
+	open_all(0);
+	for (uint32_t n = 2; n < 64; n++) {
+		const void *gap;
+
+		cr_assert(put(1, &ref[0]) && put(n, &ref[1]) && put(63 - n, &ref[2]));
+		runs_of(&ref[1]);
+		gap = k->out.seg[0].data;
+		cr_assert_eq(kit_release(k, &a, &ref[1]), LEND_MEM_OK);
+		cr_assert(put(n, &got));
+		cr_assert_eq(runs_of(&got), 1, "%u pages", n);
+		cr_assert_leq(k->out.seg[0].data, gap);
+		cr_assert_eq(kit_release(k, &a, &got), LEND_MEM_OK);
+		cr_assert_eq(kit_release(k, &a, &ref[0]), LEND_MEM_OK);
+		cr_assert_eq(kit_release(k, &a, &ref[2]), LEND_MEM_OK);
+	}
+	kit_close(k);
+}
+
+/* A space that is written page after page, while others take pages. */
+Test(store_runs, written_bit_by_bit)
+{
+	struct lend_memspace space;
+	struct lend_memref ref;
+
+	open_all(0);
+	cr_assert_eq(kit_alloc(k, &a, LONG * LEND_MEM_PAGE, &space), LEND_MEM_OK);
+	for (uint64_t at = 0; at < LONG; at += 16)
+		cr_assert_eq(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, at * LEND_MEM_PAGE,
+					  16 * LEND_MEM_PAGE, data),
+			     LEND_MEM_OK);
+	cr_assert_eq(kit_seal(k, &a, &space, 0, LONG * LEND_MEM_PAGE, kit_owned, &ref),
+		     LEND_MEM_OK);
+	cr_assert_leq(runs_of(&ref), 2);
+	lend_store_hangup(k->store, a.incarnation);
+	kit_close(k);
+}
