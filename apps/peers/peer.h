@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128 };
+enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LANES_MAX = 12 };
 
 /* One run: both sides read the same. */
 struct peer_job {
@@ -51,16 +51,19 @@ void peer_end(unsigned slot, const struct iovec *part, unsigned parts);
 /* The same with one part. */
 void peer_end_at(unsigned slot, const void *bytes, size_t len);
 
+/* What a library goes over. */
+struct peer_lane {
+	const char *name;    /* NULL ends the list */
+	uint64_t len_max;    /* of a request; 0: any */
+	unsigned window_max; /* 0: any */
+	bool one_thread;     /* server and client in one thread */
+	bool no_answer;      /* nothing crosses: a floor of copying */
+};
+
 /* A library. Its functions end the program with app_die() where they cannot go on. */
 struct peer {
 	const char *name;
-	struct peer_lane {
-		const char *name;    /* NULL ends the list */
-		uint64_t len_max;    /* of a request; 0: any */
-		unsigned window_max; /* 0: any */
-		bool one_thread;     /* server and client in one thread */
-		bool no_answer;      /* nothing crosses: a floor of copying */
-	} lane[12];
+	struct peer_lane lane[PEER_LANES_MAX];
 	bool pin_first; /* its threads do the work: they are pinned with their process; else only
 			   the thread that polls is, once the library has made its own */
 	void *(*serve)(const struct peer_job *job, struct peer_door *door);

@@ -1,0 +1,356 @@
+/* grpc - gRPC C++ as its guide has it: unary calls that block, asynchronous ones through completion
+ * queues, and one stream both ways. C++ because gRPC's own interface for programs is that.
+ *
+ * A lane is a way of calling and a carrier: unary-tcp, async-unix, ... The server offers all three;
+ * asynchronous ones are served through a queue too, the others by gRPC's own threads.
+ * Layer: apps/peers. Threads: gRPC's, all of a process on its core. */
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <grpcpp/grpcpp.h>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "ask.grpc.pb.h"
+
+#include "apps/peers/fifo.h"
+#include "apps/peers/peer.h"
+
+namespace
+{
+
+using grpc::ServerContext;
+using grpc::Status;
+using asking::Asking;
+using asking::Bytes;
+
+constexpr int KINDS = 16; /* of requests; each is made into a message once */
+constexpr int NAP_US = 20000;
+
+[[noreturn]] void die(const char *what)
+{
+	std::fprintf(stderr, "grpc: %s; GRPC_VERBOSITY=debug says more\n", what);
+	std::exit(1);
+}
+
+bool is_async(const peer_job *job)
+{
+	return !std::strncmp(job->lane, "async", 5);
+}
+
+bool is_stream(const peer_job *job)
+{
+	return !std::strncmp(job->lane, "stream", 6);
+}
+
+/* What its performance guide names; nothing where it runs as it comes. Sizes have to be allowed. */
+template <class Options> void tune(const peer_job *job, Options set)
+{
+	set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
+	if (job->untuned)
+		return;
+	set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+	set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20);
+	set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (16 << 20) - 1);
+}
+
+void answer(const peer_job *job, const Bytes &in, Bytes *out)
+{
+	std::string &data = *const_cast<std::string *>(&in.data());
+	const iovec part = {data.data(), data.size()};
+	char sum[PEER_SUM_LEN];
+
+	peer_serve(job, &part, 1, peer_is_echo(job) ? nullptr : sum);
+	if (peer_is_echo(job))
+		out->set_data(in.data());
+	else
+		out->set_data(sum, sizeof(sum));
+}
+
+/* Served by gRPC's threads. */
+class Blocking final : public Asking::Service
+{
+      public:
+	explicit Blocking(const peer_job *job) : job_(job)
+	{
+	}
+
+	Status Ask(ServerContext *, const Bytes *in, Bytes *out) override
+	{
+		answer(job_, *in, out);
+		return Status::OK;
+	}
+
+	Status Talk(ServerContext *, grpc::ServerReaderWriter<Bytes, Bytes> *stream) override
+	{
+		Bytes in, out;
+
+		while (stream->Read(&in)) {
+			answer(job_, in, &out);
+			stream->Write(out);
+		}
+		return Status::OK;
+	}
+
+      private:
+	const peer_job *job_;
+};
+
+/* One call of the asynchronous server: asked for, answered, then anew. */
+struct Served {
+	std::unique_ptr<ServerContext> context;
+	std::unique_ptr<grpc::ServerAsyncResponseWriter<Bytes>> writer;
+	Bytes in, out;
+	bool answered;
+};
+
+struct Server {
+	const peer_job *job;
+	Blocking blocking;
+	Asking::AsyncService async;
+	std::unique_ptr<grpc::ServerCompletionQueue> queue;
+	std::unique_ptr<grpc::Server> server;
+	std::vector<Served> served;
+
+	explicit Server(const peer_job *j) : job(j), blocking(j), served(2 * j->window)
+	{
+	}
+
+	void ask_for(Served *s)
+	{
+		s->context = std::make_unique<ServerContext>();
+		s->writer = std::make_unique<grpc::ServerAsyncResponseWriter<Bytes>>(
+		    s->context.get());
+		s->answered = false;
+		async.RequestAsk(s->context.get(), &s->in, s->writer.get(), queue.get(),
+				 queue.get(), s);
+	}
+};
+
+bool is_unix(const peer_job *job)
+{
+	return std::strstr(job->lane, "-unix");
+}
+
+void *serve(const peer_job *job, peer_door *door)
+{
+	auto *s = new Server(job);
+	grpc::ServerBuilder builder;
+	std::string address = "127.0.0.1:0";
+	int port = 0;
+
+	if (is_unix(job))
+		address = "unix-abstract:peer-grpc-" + std::to_string(getpid());
+	tune(job, [&](const char *name, int value) { builder.AddChannelArgument(name, value); });
+	builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+	if (is_async(job)) {
+		builder.RegisterService(&s->async);
+		s->queue = builder.AddCompletionQueue();
+	} else {
+		builder.RegisterService(&s->blocking);
+	}
+	s->server = builder.BuildAndStart();
+	if (!s->server)
+		die("cannot listen");
+	if (!is_unix(job))
+		address = "127.0.0.1:" + std::to_string(port);
+	for (Served &one : s->served)
+		if (is_async(job))
+			s->ask_for(&one);
+	peer_tell(door, address.c_str(), address.size() + 1);
+	return s;
+}
+
+/* A signal ends the nap; a wait for the queue is no longer. */
+void serve_turn(void *server)
+{
+	auto *s = static_cast<Server *>(server);
+	void *tag;
+	bool ok;
+
+	if (!s->queue) {
+		usleep(NAP_US);
+		return;
+	}
+	auto until = std::chrono::system_clock::now() + std::chrono::microseconds(NAP_US);
+	if (s->queue->AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT)
+		return;
+	auto *one = static_cast<Served *>(tag);
+	if (!ok)
+		return;
+	if (one->answered) {
+		s->ask_for(one);
+		return;
+	}
+	answer(s->job, one->in, &one->out);
+	one->answered = true;
+	one->writer->Finish(one->out, Status::OK, one);
+}
+
+void serve_close(void *server)
+{
+	auto *s = static_cast<Server *>(server);
+	void *tag;
+	bool ok;
+
+	s->server->Shutdown(std::chrono::system_clock::now());
+	if (s->queue) {
+		s->queue->Shutdown();
+		while (s->queue->Next(&tag, &ok))
+			;
+	}
+	delete s;
+}
+
+/* One call of the asynchronous client. */
+struct Asked {
+	std::unique_ptr<grpc::ClientContext> context;
+	std::unique_ptr<grpc::ClientAsyncResponseReader<Bytes>> reader;
+	Bytes reply;
+	Status status;
+};
+
+struct Client {
+	const peer_job *job;
+	std::unique_ptr<Asking::Stub> stub;
+	grpc::CompletionQueue queue;
+	std::vector<Asked> asked;
+	std::vector<Bytes> kind;	 /* messages of the requests that there are */
+	std::vector<const void *> bytes; /* what they were made of */
+	peer_fifo fifo{};
+	std::vector<const Bytes *> request; /* of each slot */
+	grpc::ClientContext talk_context;
+	std::unique_ptr<grpc::ClientReaderWriter<Bytes, Bytes>> talk;
+
+	explicit Client(const peer_job *j) : job(j), asked(j->window), request(j->window)
+	{
+	}
+};
+
+/* The message of a request, so that filling it is not in the way: it is the same bytes as long as
+ * its address is. */
+const Bytes *message_of(Client *c, const void *bytes)
+{
+	for (size_t i = 0; i < c->bytes.size(); i++)
+		if (c->bytes[i] == bytes)
+			return &c->kind[i];
+	c->bytes.push_back(bytes);
+	c->kind.emplace_back();
+	c->kind.back().set_data(bytes, c->job->request);
+	return &c->kind.back();
+}
+
+void *open_client(const peer_job *job, peer_door *door)
+{
+	auto *c = new Client(job);
+	char address[PEER_ADDRESS_MAX];
+	grpc::ChannelArguments args;
+
+	c->kind.reserve(KINDS);
+	peer_hear(door, address, sizeof(address));
+	tune(job, [&](const char *name, int value) { args.SetInt(name, value); });
+	c->stub = Asking::NewStub(
+	    grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args));
+	if (is_stream(job))
+		c->talk = c->stub->Talk(&c->talk_context);
+	return c;
+}
+
+int start(void *client, unsigned slot, const void *bytes)
+{
+	auto *c = static_cast<Client *>(client);
+	const Bytes *request = message_of(c, bytes);
+
+	if (!is_async(c->job)) {
+		c->request[slot] = request;
+		peer_fifo_push(&c->fifo, slot);
+		if (is_stream(c->job) && !c->talk->Write(*request))
+			die("the stream has ended");
+		return 0;
+	}
+	Asked &a = c->asked[slot];
+	a.context = std::make_unique<grpc::ClientContext>();
+	a.reader = c->stub->AsyncAsk(a.context.get(), *request, &c->queue);
+	a.reader->Finish(&a.reply, &a.status, reinterpret_cast<void *>(uintptr_t{slot} + 1));
+	return 0;
+}
+
+void end(unsigned slot, const Bytes &reply)
+{
+	peer_end_at(slot, reply.data().data(), reply.data().size());
+}
+
+void turn_async(Client *c)
+{
+	void *tag;
+	bool ok;
+
+	if (!c->queue.Next(&tag, &ok) || !ok)
+		die("a call ended without an answer");
+	auto slot = static_cast<unsigned>(reinterpret_cast<uintptr_t>(tag) - 1);
+	if (!c->asked[slot].status.ok())
+		die(c->asked[slot].status.error_message().c_str());
+	end(slot, c->asked[slot].reply);
+}
+
+void turn(void *client)
+{
+	auto *c = static_cast<Client *>(client);
+	Bytes reply;
+
+	if (is_async(c->job)) {
+		turn_async(c);
+		return;
+	}
+	unsigned slot = peer_fifo_pop(&c->fifo);
+	if (is_stream(c->job)) {
+		if (!c->talk->Read(&reply))
+			die("the stream has ended");
+	} else {
+		grpc::ClientContext context;
+		Status status = c->stub->Ask(&context, *c->request[slot], &reply);
+
+		if (!status.ok())
+			die(status.error_message().c_str());
+	}
+	end(slot, reply);
+}
+
+void close_client(void *client)
+{
+	auto *c = static_cast<Client *>(client);
+
+	if (c->talk) {
+		c->talk->WritesDone();
+		c->talk->Finish();
+	}
+	delete c;
+}
+
+peer_lane lane_of(const char *name, unsigned window_max)
+{
+	return {name, 0, window_max, false, false};
+}
+
+} /* namespace */
+
+int main(int argc, char **argv)
+{
+	static const peer peer = {
+	    "grpc",
+	    {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
+	     lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0)},
+	    true,
+	    serve,
+	    serve_turn,
+	    serve_close,
+	    open_client,
+	    start,
+	    turn,
+	    close_client,
+	};
+
+	return peer_main(&peer, argc, argv);
+}
