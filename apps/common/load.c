@@ -57,15 +57,15 @@ double app_ticks_per_ns(void)
 	return known;
 }
 
-/* Starts the lane's next request, or marks it for another try. */
-static void begin(struct app_lane *lane)
+/* Starts the lane's next request, or marks it for another try. Its time counts from ticks on. */
+static void begin(struct app_lane *lane, uint64_t ticks)
 {
 	struct app_load *load = lane->load;
 	int rc;
 
 	lane->waiting = false;
 	lane->number = load->started++; /* before start, which may already end it */
-	lane->began_ticks = app_ticks();
+	lane->began_ticks = ticks;
 	rc = load->start(lane);
 	if (rc == 0)
 		return;
@@ -82,26 +82,25 @@ static bool may_begin(const struct app_load *load)
 	return !load->stopping && (!load->max || load->started < load->max);
 }
 
+/* One look at the clock ends a request and begins the next, so that the times of a lane leave
+ * nothing out; what is written down about the first is written while the second is on its way. */
 void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes)
 {
 	struct app_load *load = lane->load;
-	uint64_t ticks = app_ticks() - lane->began_ticks;
+	uint64_t now = app_ticks(), ticks = now - lane->began_ticks;
 
 	load->ended++;
 	load->wrong_bytes += wrong_bytes;
-	if (status == LEND_OK) {
-		lend_hist_add(&load->hist, (uint64_t)((double)ticks / load->ticks_per_ns));
-	} else {
+	if (status != LEND_OK) {
 		load->errors++;
 		load->last = status;
-	}
-	if (!may_begin(load))
+		/* Later: one that fails at once would fail for ever here. */
+		lane->waiting = may_begin(load);
 		return;
-	if (status == LEND_OK)
-		begin(lane);
-	else
-		lane->waiting =
-		    true; /* until later: one that fails at once would fail for ever here */
+	}
+	if (may_begin(load))
+		begin(lane, now);
+	lend_hist_add(&load->hist, (uint64_t)((double)ticks / load->ticks_per_ns));
 }
 
 static void turn(struct app_load *load)
@@ -130,7 +129,7 @@ static void look(struct app_load *load, struct app_lane *const *lanes, unsigned 
 {
 	for (unsigned i = 0; i < n; i++)
 		if (lanes[i]->waiting && may_begin(load))
-			begin(lanes[i]);
+			begin(lanes[i], app_ticks());
 	if (load->quiet)
 		return;
 	if (load->time)
@@ -167,7 +166,7 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 		lanes[i]->index = i;
 		lanes[i]->waiting = false;
 		if (may_begin(load))
-			begin(lanes[i]);
+			begin(lanes[i], app_ticks());
 	}
 	for (unsigned turns = 1; may_begin(load) || load->ended < load->started; turns++) {
 		turn(load);

@@ -1,0 +1,250 @@
+/* ethdev - the floor under dpdk: raw frames through a device and back, both ends polling its
+ * bursts.
+ *
+ * memif: net_memif between two processes, a copy each way. ring: two net_ring ends in one thread,
+ * which pass the frames themselves. Requests of one turn leave in one burst, as Lend's do.
+ * Layer: apps/peers. Threads: one per process, and EAL's own. */
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "apps/common/args.h"
+#include "apps/common/load.h"
+#include "apps/common/spawn.h"
+#include "apps/peers/fifo.h"
+
+enum {
+	BURST = 32,
+	BUFS = 8191,
+	CACHE = 256,
+	DESCRIPTORS = 1024,
+	RING_SLOTS = 1024,
+	FRAME_MAX = 2000
+};
+#define LINK_NS UINT64_C(10000000000)
+
+struct end {
+	const struct peer_job *job;
+	struct rte_mempool *pool;
+	uint16_t port;
+	struct peer_fifo fifo; /* both devices keep the order */
+	uint16_t waiting;      /* frames to be sent, from 0 */
+	struct rte_mbuf *frame[PEER_WINDOW_MAX + BURST];
+};
+
+static bool is_ring(const struct peer_job *job)
+{
+	return !strcmp(job->lane, "ring");
+}
+
+static const char *const words[] = {"ethdev",      "--no-huge",      "-m", "128", "--no-pci",
+				    "--no-shconf", "--no-telemetry", NULL};
+
+/* EAL for this process, with a memif device in that role unless role is NULL. */
+static void start_eal(const char *role, int id)
+{
+	static char text[3][128];
+	static char *argv[12];
+	int argc = 0;
+
+	snprintf(text[0], sizeof(text[0]), "--file-prefix=peer-%d", (int)getpid());
+	snprintf(text[1], sizeof(text[1]), "--lcores=0@(0-%u)", app_cpus() - 1);
+	snprintf(text[2], sizeof(text[2]), "--vdev=net_memif0,role=%s,id=0,socket=peer-%d",
+		 role ? role : "", id);
+	for (const char *const *word = words; *word; word++)
+		argv[argc++] = (char *)(uintptr_t)*word;
+	for (int i = 0; i < (role ? 3 : 2); i++)
+		argv[argc++] = text[i];
+	rte_log_set_global_level(RTE_LOG_ERR);
+	if (rte_eal_init(argc, argv) < 0)
+		app_die("DPDK does not start: %s", rte_strerror(rte_errno));
+}
+
+static struct rte_mempool *make_pool(void)
+{
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(
+	    "peer", BUFS, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+
+	if (!pool)
+		app_die("no memory for frames: %s", rte_strerror(rte_errno));
+	return pool;
+}
+
+static void start_port(uint16_t port, struct rte_mempool *pool)
+{
+	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE}};
+
+	if (rte_eth_dev_configure(port, 1, 1, &conf) ||
+	    rte_eth_rx_queue_setup(port, 0, DESCRIPTORS, SOCKET_ID_ANY, NULL, pool) ||
+	    rte_eth_tx_queue_setup(port, 0, DESCRIPTORS, SOCKET_ID_ANY, NULL) ||
+	    rte_eth_dev_start(port))
+		app_die("the device does not start");
+}
+
+static struct end *make_end(const struct peer_job *job, uint16_t port)
+{
+	struct end *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		app_die("no memory");
+	e->job = job;
+	e->port = port;
+	e->pool = rte_mempool_lookup("peer");
+	return e;
+}
+
+/* memif's two sides find each other by themselves, in EAL's own threads. */
+static void wait_for_link(uint16_t port)
+{
+	struct rte_eth_link link = {0};
+	lend_ns until = app_now() + LINK_NS;
+
+	while (rte_eth_link_get_nowait(port, &link) == 0 && !link.link_status)
+		if (app_now() > until)
+			app_die("the two devices do not find each other");
+}
+
+/* The server of a pair of rings makes both ends; the client's is the second port. */
+static void make_rings(void)
+{
+	struct rte_ring *ring[2];
+
+	for (int i = 0; i < 2; i++) {
+		ring[i] = rte_ring_create(i ? "ab" : "ba", RING_SLOTS, SOCKET_ID_ANY,
+					  RING_F_SP_ENQ | RING_F_SC_DEQ);
+		if (!ring[i])
+			app_die("no memory for rings");
+	}
+	for (int i = 0; i < 2; i++)
+		if (rte_eth_from_rings(i ? "b" : "a", &ring[i], 1, &ring[1 - i], 1,
+				       SOCKET_ID_ANY) != i)
+			app_die("no ring device: %s", rte_strerror(rte_errno));
+}
+
+static void *serve(const struct peer_job *job, struct peer_door *door)
+{
+	int id = (int)getpid();
+
+	start_eal(is_ring(job) ? NULL : "server", id);
+	make_pool();
+	if (is_ring(job))
+		make_rings();
+	start_port(0, rte_mempool_lookup("peer"));
+	peer_tell(door, &id, sizeof(id));
+	return make_end(job, 0);
+}
+
+static void *open_client(const struct peer_job *job, struct peer_door *door)
+{
+	uint16_t port = is_ring(job);
+	int id;
+
+	peer_hear(door, &id, sizeof(id));
+	if (!is_ring(job)) {
+		start_eal("client", id);
+		make_pool();
+	}
+	start_port(port, rte_mempool_lookup("peer"));
+	if (!is_ring(job))
+		wait_for_link(port);
+	return make_end(job, port);
+}
+
+/* What the device does not take now goes with the next turn. */
+static void flush(struct end *e)
+{
+	uint16_t sent = e->waiting ? rte_eth_tx_burst(e->port, 0, e->frame, e->waiting) : 0;
+
+	e->waiting = (uint16_t)(e->waiting - sent);
+	if (sent && e->waiting)
+		memmove(e->frame, e->frame + sent, e->waiting * sizeof(e->frame[0]));
+}
+
+static void answer(struct end *e, struct rte_mbuf *frame)
+{
+	const struct iovec part = {.iov_base = rte_pktmbuf_mtod(frame, void *),
+				   .iov_len = frame->data_len};
+	char sum[PEER_SUM_LEN];
+
+	peer_serve(e->job, &part, 1, peer_is_echo(e->job) ? NULL : sum);
+	if (!peer_is_echo(e->job)) {
+		memcpy(part.iov_base, sum, sizeof(sum));
+		frame->data_len = sizeof(sum);
+		frame->pkt_len = sizeof(sum);
+	}
+	e->frame[e->waiting++] = frame;
+}
+
+static void serve_turn(void *server)
+{
+	struct end *e = server;
+	struct rte_mbuf *frame[BURST];
+	uint16_t n = e->waiting > PEER_WINDOW_MAX ? 0 : rte_eth_rx_burst(e->port, 0, frame, BURST);
+
+	for (uint16_t i = 0; i < n; i++)
+		answer(e, frame[i]);
+	flush(e);
+}
+
+static int start(void *client, unsigned slot, const void *request)
+{
+	struct end *e = client;
+	struct rte_mbuf *frame = rte_pktmbuf_alloc(e->pool);
+
+	if (!frame)
+		app_die("no more frames");
+	memcpy(rte_pktmbuf_append(frame, (uint16_t)e->job->request), request, e->job->request);
+	e->frame[e->waiting++] = frame;
+	peer_fifo_push(&e->fifo, slot);
+	return 0;
+}
+
+static void turn(void *client)
+{
+	struct end *e = client;
+	struct rte_mbuf *frame[BURST];
+	uint16_t n;
+
+	flush(e);
+	n = rte_eth_rx_burst(e->port, 0, frame, BURST);
+	for (uint16_t i = 0; i < n; i++) {
+		peer_end_at(peer_fifo_pop(&e->fifo), rte_pktmbuf_mtod(frame[i], void *),
+			    frame[i]->data_len);
+		rte_pktmbuf_free(frame[i]);
+	}
+}
+
+static void close_end(void *end)
+{
+	struct end *e = end;
+
+	rte_eth_dev_stop(e->port);
+	rte_eth_dev_close(e->port);
+	(void)rmdir(rte_eal_get_runtime_dir()); /* EAL makes it and leaves it */
+	free(e);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct peer peer = {
+	    .name = "ethdev",
+	    .lane = {{.name = "memif", .len_max = FRAME_MAX},
+		     {.name = "ring", .len_max = FRAME_MAX, .one_thread = true}},
+	    .serve = serve,
+	    .serve_turn = serve_turn,
+	    .serve_close = close_end,
+	    .open = open_client,
+	    .start = start,
+	    .turn = turn,
+	    .close = close_end,
+	};
+
+	return peer_main(&peer, argc, argv);
+}
