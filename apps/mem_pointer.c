@@ -143,6 +143,7 @@ void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer 
 	const char *bytes = app_pattern(0, APP_POINTER_SIZE);
 	struct iovec data = {(void *)(uintptr_t)bytes, APP_POINTER_SIZE};
 	char *into = malloc(APP_POINTER_SIZE);
+	struct lend_mem_cache_stat before, after;
 	struct lend_ref ref;
 	struct app_timed t;
 
@@ -153,8 +154,12 @@ void app_pointer_measure(struct app_memory *m, lend_ns time, struct app_pointer 
 	(void)app_timed_end(m, &t, lend_put(m->mem, &data, 1, NULL, app_timed_begin(&t)), "put");
 	ref = t.op.ref;
 	p->offered = !m->inside && is_offered(m, &ref);
+	lend_mem_cache_stat(&before);
 	if (p->offered)
 		run(m, time, p, &ref, into);
+	lend_mem_cache_stat(&after);
+	p->pool_views = after.pool_views - before.pool_views;
+	p->pool_fetched = after.pool_fetched - before.pool_fetched;
 	(void)app_timed_end(m, &t, lend_release(m->mem, &ref, 1, app_timed_begin(&t)), "release");
 	free(into);
 }
@@ -168,6 +173,9 @@ void app_pointer_report(const struct app_pointer *p, struct app_report *r)
 	app_report_bool(r, "pointers", p->offered, "lend_space_pointer() works here");
 	if (!p->offered)
 		return;
+	app_report_int(r, "pool_views", p->pool_views, "of the maps: the node's own pages");
+	app_report_int(r, "pool_fetched", p->pool_fetched,
+		       "of a pool's, but fetched: no pool view");
 	app_report_num(r, "get_1m_us", get, 2, "us, get of 1 MiB");
 	app_report_num(r, "map_touch_1m_us", touch, 2, "us, map of 1 MiB and one word of it");
 	app_report_num(r, "map_read_1m_us", read, 2, "us, map of 1 MiB and all of it summed up");

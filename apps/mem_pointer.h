@@ -12,6 +12,7 @@ enum { APP_POINTER_SIZE = 1 << 20 };
 struct app_pointer {
 	bool offered;
 	uint64_t rounds, wrong_bytes;
+	uint64_t pool_views, pool_fetched; /* as lend_mem_cache_stat counts them, meanwhile */
 	struct lend_hist get, touch, read; /* ns */
 	struct lend_hist store, fault;     /* ns for all pages of the object */
 };

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "cn/pager.h"
+#include "cn/pointer.h"
 #include "lend/mem.h"
 #include "sys/why.h"
 
@@ -201,4 +202,5 @@ void lend_mem_cache_stat(struct lend_mem_cache_stat *stat)
 	stat->evictions = evictions;
 	pthread_mutex_unlock(&lock);
 	cn_pager_stat(stat);
+	cn_pointer_stat(stat);
 }

@@ -24,12 +24,33 @@ static const struct cn_view_ops *ops_of(const struct cn_node *node)
 	return cn_has_door(node->address) ? &cn_fault_ops : NULL;
 }
 
+static _Atomic uint64_t pool_views, pool_fetched;
+
+void cn_pointer_stat(struct lend_mem_cache_stat *stat)
+{
+	stat->pool_views = pool_views;
+	stat->pool_fetched = pool_fetched;
+}
+
+static int open_pool(struct lend_mem *mem, uint32_t index, struct cn_view **view)
+{
+	int rc = cn_pool_ops.open(mem, index, view);
+
+	pool_views += rc == 0;
+	/* What lies in too many pieces, or in a device, or would have to be asked for inside a
+	 * turn, comes as over a network. */
+	if (rc != -EOPNOTSUPP && rc != -EDEADLK)
+		return rc;
+	rc = cn_fault_ops.open(mem, index, view);
+	pool_fetched += rc == 0;
+	return rc;
+}
+
 static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 {
 	struct cn_space *space = &mem->space[index];
 	const struct cn_node *node = mem->node[space->node];
 	const struct cn_view_ops *ops = ops_of(node);
-	int rc;
 
 	if (!cn_order_idle(mem, cn_order_space(index)))
 		return lend_fail(EBUSY, "operations on space %llx have not ended: wait for them",
@@ -41,12 +62,8 @@ static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 				 "no memory for spaces of %s: that carrier offers none; "
 				 "lend_space_read() and lend_space_write() work",
 				 node->address);
-	rc = ops->open(mem, index, &space->view);
-	/* What lies in too many pieces, or in a device, or would have to be asked for inside a
-	 * turn, comes as over a network. */
-	return (rc == -EOPNOTSUPP || rc == -EDEADLK) && ops == &cn_pool_ops
-		   ? cn_fault_ops.open(mem, index, &space->view)
-		   : rc;
+	return ops == &cn_pool_ops ? open_pool(mem, index, &space->view)
+				   : ops->open(mem, index, &space->view);
 }
 
 void *lend_space_pointer(struct lend_mem *mem, lend_space handle)

@@ -49,4 +49,7 @@ bool cn_view_fetched(struct cn_op *op);
 void cn_view_over(struct cn_op *op, struct cn_view *view);
 void cn_view_close(struct cn_space *space); /* nothing without a view */
 
+/* What it counts. */
+void cn_pointer_stat(struct lend_mem_cache_stat *stat);
+
 #endif

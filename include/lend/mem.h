@@ -244,6 +244,10 @@ struct lend_mem_cache_stat {
 	uint64_t prefetched;     /* pages fetched by lend_space_prefetch() */
 	uint64_t faults, stores; /* touches of missing pages; first stores to clean ones */
 	uint64_t zeros;          /* pages that read as zeros because they could not be had */
+	/* Of a pool's spaces: pointers to the node's own pages; and to pages that are fetched as
+	 * over a network, because they lie in more than 64 runs, the memory cannot be mapped page
+	 * by page, or the pointer was taken inside a turn. */
+	uint64_t pool_views, pool_fetched;
 };
 /* Any thread. */
 void lend_mem_cache_stat(struct lend_mem_cache_stat *stat);

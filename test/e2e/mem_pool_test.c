@@ -266,6 +266,7 @@ Test(mem_pool, a_space_in_many_pieces)
 {
 	struct mem_node node;
 	struct lend_op op = {.timeout = 5 * SECOND};
+	struct lend_mem_cache_stat before, after;
 	struct lend_ref ref;
 	lend_space space = {0}, view;
 	char *p;
@@ -284,7 +285,11 @@ Test(mem_pool, a_space_in_many_pieces)
 		     LEND_OK);
 	ref = op.ref;
 	view = mem_map(node.mem, &ref);
+	lend_mem_cache_stat(&before);
 	p = lend_space_pointer(node.mem, view);
+	lend_mem_cache_stat(&after);
+	cr_assert_eq(after.pool_fetched, before.pool_fetched + (p != NULL));
+	cr_assert_eq(after.pool_views, before.pool_views);
 	for (size_t i = 0; p && i < LEN; i++)
 		cr_assert_eq(p[i], i / PAGE % 2 ? 0 : in[i], "byte %zu", i);
 	mem_free_space(node.mem, view);
