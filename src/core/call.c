@@ -24,8 +24,7 @@ struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s, ui
 	c->used[server]++;
 	k = lend_call_at(c, i);
 	gen = k->gen + 1;
-	memset(k, 0, sizeof(*k));
-	k->gen = gen + !gen;
+	*k = (struct lend_call_rec){.gen = gen + !gen, .self = i};
 	k->sess = lend_sess_index(c, s);
 	k->sess_id = s->id;
 	k->wire = wire;
@@ -43,7 +42,8 @@ void lend_call_free(struct lend_core *c, struct lend_call_rec *k)
 	uint32_t i = lend_call_index(c, k);
 
 	lend_sched_remove(c, k);
-	lend_list_remove(&c->starved, lend_links_starved(c), i);
+	if (k->rx.starved.in)
+		lend_list_remove(&c->starved, lend_links_starved(c), i);
 	lend_list_remove(&lend_sess_at(c, k->sess)->calls, lend_links_mine(c), i);
 	lend_tx_end(c, &k->tx);
 	/* What it had in flight made room. An orphan had nothing there, and its session may be
@@ -123,13 +123,13 @@ static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const str
 			 uint32_t reply)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more;
-	uint64_t kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
-	uint64_t offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
+	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more, kept, offer;
 
-	lend_rx_begin(&k->rx, (uint32_t)lend_min_u64(cap, lend_credit_first_reply(c, s)));
+	k->rx.granted = (uint32_t)lend_min_u64(cap, lend_credit_first_reply(c, s));
 	if (!reply)
 		return;
+	kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
+	offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
 	k->reply_cap = (uint32_t)lend_min_u64(cap, LEND_MESSAGE_MAX);
 	k->rx.buf = reply;
 	k->rx.seg = reply;

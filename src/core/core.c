@@ -103,11 +103,12 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	/* What is large is not touched: mapped memory is zero, and records are set when they are
 	 * taken. */
 	for (uint32_t i = 0; i < c->records; i++)
-		memset(lend_call_at(c, i), 0, sizeof(struct lend_call_rec));
+		*lend_call_at(c, i) = (struct lend_call_rec){.self = i};
 	for (uint32_t i = 0; i < config->sessions; i++)
 		memset(lend_sess_at(c, i), 0, offsetof(struct lend_sess, ring));
 	memset(lend_aside(c), 0, sizeof(struct lend_aside));
 	lend_aside(c)->ev_cap = 8u * c->records + 4u * config->sessions + 256u;
+	lend_aside(c)->ev_room = 4u * c->records + 2u * config->sessions + 256u;
 	lend_pool_init(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), config->sessions);
 	lend_pool_init(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), c->records);
 	lend_pool_init(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t),
@@ -182,11 +183,16 @@ uint32_t lend_core_poll(struct lend_core *c, struct lend_event *ev, uint32_t cap
 	struct lend_aside *a = lend_aside(c);
 	uint32_t n = lend_min_u32(cap, a->ev_n);
 
-	for (uint32_t i = 0; i < n; i++)
-		ev[i] = LEND_AT(c, at_events, struct lend_event)[(a->ev_first + i) % a->ev_cap];
+	uint32_t first = lend_min_u32(n, a->ev_cap - a->ev_first);
+	const struct lend_event *ring = LEND_AT(c, at_events, struct lend_event);
+
+	if (n == 0)
+		return 0;
+	memcpy(ev, ring + a->ev_first, first * sizeof(*ev));
+	memcpy(ev + first, ring, (n - first) * sizeof(*ev));
 	a->ev_n -= n;
 	/* Starting over keeps the ring's first lines warm. */
-	a->ev_first = a->ev_n ? (a->ev_first + n) % a->ev_cap : 0;
+	a->ev_first = a->ev_n ? lend_event_place(a, n) : 0;
 	return n;
 }
 

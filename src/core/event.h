@@ -5,6 +5,14 @@
 
 #include "core/state.h"
 
+/* The place n behind the first; n does not exceed the ring. */
+static inline uint32_t lend_event_place(const struct lend_aside *a, uint32_t n)
+{
+	uint32_t at = a->ev_first + n;
+
+	return at < a->ev_cap ? at : at - a->ev_cap;
+}
+
 /* A zeroed event of this kind, to be filled in place. */
 static inline struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 {
@@ -12,7 +20,7 @@ static inline struct lend_event *lend_event_push(struct lend_core *c, uint8_t ki
 	struct lend_event *e;
 
 	LEND_CHECK(a->ev_n < a->ev_cap);
-	e = LEND_AT(c, at_events, struct lend_event) + (a->ev_first + a->ev_n++) % a->ev_cap;
+	e = LEND_AT(c, at_events, struct lend_event) + lend_event_place(a, a->ev_n++);
 	memset(e, 0, sizeof(*e));
 	e->kind = kind;
 	return e;
@@ -21,7 +29,7 @@ static inline struct lend_event *lend_event_push(struct lend_core *c, uint8_t ki
 /* Room for what one datagram, call or session can raise, and then for the end of everything. */
 static inline bool lend_event_room(struct lend_core *c)
 {
-	return lend_aside(c)->ev_n + 4u * c->records + 2u * c->cfg.sessions < lend_aside(c)->ev_cap;
+	return lend_aside(c)->ev_n < lend_aside(c)->ev_room;
 }
 
 #endif

@@ -8,6 +8,12 @@ bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	uint64_t back;
 
+	if (number - s->seen == 1 && number != 0 && s->seen_at != 0) {
+		s->seen_map = s->seen_map << 1 | 1;
+		s->seen = number;
+		s->seen_at = c->now + !c->now;
+		return false;
+	}
 	if (number > s->seen || s->seen_at == 0) {
 		uint64_t ahead = number - s->seen;
 

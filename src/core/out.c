@@ -22,15 +22,20 @@ struct making {
 	struct lend_pkt_trailer *tail;
 };
 
-static struct making make(struct lend_core *c, struct lend_out *out, uint32_t i)
+static struct making at(struct lend_core *c, struct lend_out *out, uint32_t i)
 {
 	struct lend_aside *a = lend_aside(c);
 
-	memset(&out[i], 0, sizeof(out[i]));
-	memset(&a->out[i], 0, sizeof(a->out[i]));
-	out[i].head = a->head[i];
-	out[i].class = LEND_CLASS_NORMAL;
 	return (struct making){&out[i], &a->out[i], a->head[i], &a->tail[i]};
+}
+
+static struct making make(struct lend_core *c, struct lend_out *out, uint32_t i)
+{
+	struct making m = at(c, out, i);
+
+	*m.out = (struct lend_out){.head = m.head, .class = LEND_CLASS_NORMAL};
+	memset(m.rec, 0, sizeof(*m.rec));
+	return m;
 }
 
 static void put(struct making *m, const void *block, size_t len)
@@ -180,7 +185,7 @@ static bool make_ctl(struct lend_core *c, struct making *m, const struct lend_ct
 	return true;
 }
 
-static void put_request(struct lend_core *c, struct making *m, const struct lend_call_rec *k)
+static size_t put_request(const struct lend_core *c, uint8_t *to, const struct lend_call_rec *k)
 {
 	struct lend_pkt_request r = {.method = k->method, .left_us = UINT32_MAX};
 	lend_ns left = k->deadline > c->now ? k->deadline - c->now : 0;
@@ -188,63 +193,76 @@ static void put_request(struct lend_core *c, struct making *m, const struct lend
 	if (k->deadline != LEND_NEVER)
 		r.left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
 	r.grant = k->rx.granted;
-	put(m, &r, sizeof(r));
+	memcpy(to, &r, sizeof(r));
+	return sizeof(r);
 }
 
-static void put_reply(struct lend_core *c, struct making *m, const struct lend_call_rec *k)
+static size_t put_reply(const struct lend_core *c, uint8_t *to, const struct lend_call_rec *k)
 {
 	struct lend_pkt_reply r = {.status = k->status, .ran = k->ran, .acked = k->number};
 	lend_ns delay = c->now - k->stamp;
 
 	/* A repeat answers a later datagram than the one it names. */
 	r.delay_ns = k->tx.low == 0 && delay < UINT32_MAX ? (uint32_t)delay : UINT32_MAX;
-	put(m, &r, sizeof(r));
+	memcpy(to, &r, sizeof(r));
+	return sizeof(r);
 }
 
-static void make_data(struct lend_core *c, struct making *m, struct lend_call_rec *k, uint32_t frag,
-		      const struct lend_bufs *bufs)
+/* The whole head in one pass; returns its length. */
+static size_t put_head(struct lend_core *c, uint8_t *to, const struct lend_call_rec *k,
+		       struct lend_sess *s, uint32_t offset)
 {
-	struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint8_t kind = k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST;
-	struct lend_pkt head = header(kind, k->class, k->wire);
-	bool ack = s->ack_due;
+	unsigned flags =
+	    k->class | (k->server ? LEND_PKT_SERVED : 0u) | (s->ack_due ? LEND_PKT_ACKED : 0u);
+	struct lend_pkt head = header(kind, (uint8_t)flags, k->wire);
+	size_t len = sizeof(head);
 	struct lend_pkt_seen seen;
 
-	head.flags =
-	    (uint8_t)(head.flags | (k->server ? LEND_PKT_SERVED : 0) | (ack ? LEND_PKT_ACKED : 0));
 	head.session = s->peer_id;
 	head.number = s->number;
-	head.offset = frag * s->payload;
+	head.offset = offset;
 	head.length = k->tx.len;
-	put(m, &head, sizeof(head));
-	if (k->server)
-		put_reply(c, m, k);
-	else
-		put_request(c, m, k);
-	if (ack) {
-		lend_loss_report(c, s, &seen);
-		put(m, &seen, sizeof(seen));
-		m->rec->acks = 1;
-	}
+	memcpy(to, &head, sizeof(head));
+	len += k->server ? put_reply(c, to + len, k) : put_request(c, to + len, k);
+	if (!s->ack_due)
+		return len;
+	lend_loss_report(c, s, &seen);
+	memcpy(to + len, &seen, sizeof(seen));
+	return len + sizeof(seen);
+}
+_Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
+
+static void make_data(struct lend_core *c, struct making *m, struct lend_call_rec *k,
+		      struct lend_sess *s, uint32_t frag, const struct lend_bufs *bufs)
+{
+	uint32_t offset = frag * s->payload;
+
+	*m->rec = (struct lend_out_rec){.call = k->self,
+					.gen = k->gen,
+					.sess = k->sess,
+					.sess_id = s->id,
+					.frag = frag,
+					.number = s->number,
+					.first = k->state == LEND_CALL_QUEUED,
+					.acks = s->ack_due};
+	m->out->head = m->head;
+	m->out->tail = NULL;
+	m->out->tail_len = 0;
+	m->out->sent = 0;
 	m->out->peer = s->peer;
 	m->out->class = k->class;
-	m->out->n = lend_tx_pieces(&k->tx, bufs, head.offset, lend_frag_len(s, k->tx.len, frag),
-				   m->out->piece);
+	m->out->n =
+	    lend_tx_pieces(&k->tx, bufs, offset, lend_frag_len(s, k->tx.len, frag), m->out->piece);
+	m->out->head_len = (uint8_t)put_head(c, m->head, k, s, offset);
 	seal(m, bufs, s->checked);
 }
 
-static void sent_data(struct lend_core *c, struct making *m, struct lend_call_rec *k, uint32_t frag)
+static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
+		      uint32_t frag)
 {
-	struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint64_t number = s->number++;
 
-	m->rec->call = lend_call_index(c, k);
-	m->rec->gen = k->gen;
-	m->rec->sess = k->sess;
-	m->rec->sess_id = s->id;
-	m->rec->frag = frag;
-	m->rec->number = number;
-	m->rec->first = k->state == LEND_CALL_QUEUED;
 	if (frag < k->tx.next)
 		LEND_COUNT(c, repeats);
 	lend_tx_sent(c, &k->tx, frag);
@@ -259,10 +277,9 @@ static void sent_data(struct lend_core *c, struct making *m, struct lend_call_re
 /* What keeps a call from sending now. */
 enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
 
-static enum hold held(struct lend_core *c, struct lend_call_rec *k, uint32_t *frag)
+static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
+		      uint32_t *frag)
 {
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-
 	if (k->state == LEND_CALL_QUEUED && k->tx.next == 0 && k->tx.charged == 0 &&
 	    k->tx.len > 0 && !lend_call_admit(c, k))
 		return WAITS;
@@ -273,29 +290,33 @@ static enum hold held(struct lend_core *c, struct lend_call_rec *k, uint32_t *fr
 	return WAITS;
 }
 
-/* Sends up to a burst of one call; leaves it where it belongs. Returns how many were made. */
+/* Sends up to most datagrams of one call to out[n] and on; leaves it where it belongs. Returns how
+ * many were made. */
 static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct lend_bufs *bufs,
-			  struct lend_out *out, uint32_t n, uint32_t cap)
+			  struct lend_out *out, uint32_t n, uint32_t most)
 {
-	uint32_t first = n, frag;
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint32_t made = 0, frag;
 
-	while (n < cap && n - first < LEND_SCHED_BURST) {
-		enum hold hold = held(c, k, &frag);
-		struct making m;
+	do {
+		enum hold hold = held(c, k, s, &frag);
+		struct making m = at(c, out, n + made);
 
-		if (hold == WAITS && n == first)
+		if (hold == WAITS && made == 0)
 			lend_sched_wait(c, k);
 		else if (hold == WAITS)
 			lend_sched_ready(c,
 					 k); /* who had a share waits behind those who had none */
 		if (hold != FREE_TO_SEND)
-			return n - first;
-		m = make(c, out, n++);
-		make_data(c, &m, k, frag, bufs);
-		sent_data(c, &m, k, frag);
-	}
+			return made;
+		make_data(c, &m, k, s, frag, bufs);
+		sent_data(c, k, s, frag);
+		made++;
+		if (k->tx.win == LEND_NONE)
+			return made; /* that was all of it */
+	} while (made < most);
 	lend_sched_ready(c, k);
-	return n - first;
+	return made;
 }
 
 static uint32_t send_ready(struct lend_core *c, struct lend_bufs *bufs, struct lend_out *out,
@@ -312,7 +333,7 @@ static uint32_t send_ready(struct lend_core *c, struct lend_bufs *bufs, struct l
 			lend_sess_arm(c, s, s->blocked);
 			continue;
 		}
-		made = send_call(c, k, bufs, out, n, cap);
+		made = send_call(c, k, bufs, out, n, lend_min_u32(cap - n, LEND_SCHED_BURST));
 		lend_sched_sent(c, lane, made);
 		n += made;
 	}

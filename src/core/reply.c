@@ -137,11 +137,12 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	if (v->reply.acked == k->number && !k->whole)
 		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
 	request_done(c, k);
-	progress(c, k);
-	if (v->head.length <= s->payload)
+	if (v->head.length <= s->payload) {
 		one_fragment(c, bufs, k, v);
-	else
+	} else {
+		progress(c, k);
 		many_fragments(c, bufs, k, v);
+	}
 }
 
 static void partial(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)

@@ -169,7 +169,7 @@ static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess 
 	k->reply_cap = v->request.grant;
 	k->deadline =
 	    v->request.left_us == UINT32_MAX ? LEND_NEVER : c->now + v->request.left_us * LEND_US;
-	lend_rx_begin(&k->rx, lend_min_u32(v->head.length, s->told));
+	k->rx.granted = lend_min_u32(v->head.length, s->told);
 	if (v->head.length > c->cfg.message_max) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);

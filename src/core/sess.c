@@ -9,9 +9,6 @@
 #include "core/serve.h"
 #include "util/siphash.h"
 
-enum { INDEX_BITS = 24 };
-#define INDEX_MASK ((UINT64_C(1) << INDEX_BITS) - 1)
-
 uint64_t lend_core_draw(struct lend_core *c)
 {
 	c->drawn++;
@@ -157,7 +154,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 		return NULL;
 	s = lend_sess_at(c, i);
 	memset(s, 0, sizeof(*s));
-	s->id = (lend_core_draw(c) & ~INDEX_MASK) | i;
+	s->id = (lend_core_draw(c) & ~LEND_INDEX_MASK) | i;
 	s->peer = peer;
 	s->state = state;
 	s->lossless = path->lossless;
@@ -200,7 +197,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 
 struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
 {
-	uint32_t i = (uint32_t)(id & INDEX_MASK);
+	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);
 
 	if (i >= c->cfg.sessions)
 		return NULL;
@@ -211,7 +208,7 @@ struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
 
 bool lend_sess_is_stale(struct lend_core *c, uint64_t id)
 {
-	uint32_t i = (uint32_t)(id & INDEX_MASK);
+	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);
 
 	return i < c->cfg.sessions && lend_sess_at(c, i)->state != LEND_SESS_FREE &&
 	       lend_sess_at(c, i)->id != id;

@@ -42,6 +42,7 @@ enum {
 #define LEND_RTO_LOSSLESS (20 * LEND_MS) /* where the timer only asks */
 #define LEND_REPORT       (20 * LEND_US) /* the latest that the peer hears what came */
 #define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
+#define LEND_INDEX_MASK   ((UINT64_C(1) << 24) - 1) /* of a session's id; the rest is random */
 
 /* gRPC's canonical codes and `ran`, as include/lend/rpc.h numbers them. */
 enum { OK = 0, CANCELLED = 1, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNAVAILABLE = 14 };
@@ -120,8 +121,10 @@ enum lend_call_state {
 	LEND_CALL_ORPHAN, /* its handler runs, nobody waits */
 };
 
+/* Four cache lines, the last of which a message of one datagram does not touch. */
 struct lend_call_rec {
 	uint32_t gen;  /* with the index, the caller's handle */
+	uint32_t self; /* index; for life, like gen */
 	uint32_t sess; /* index; an orphan's may have been reused: see sess_id */
 	uint64_t sess_id;
 	uint32_t wire; /* slot and sequence */
@@ -150,7 +153,9 @@ struct lend_call_rec {
 	struct lend_tx tx;
 	struct lend_rx rx;
 	struct lend_link mine; /* its session's list of calls */
+	uint32_t spare;
 };
+_Static_assert(sizeof(struct lend_call_rec) == 256, "see the README");
 
 /* Calls with something to send: a queue per class and size of what is left, see sched.h. */
 enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };
@@ -332,6 +337,7 @@ struct lend_core {
 struct lend_aside {
 	struct lend_core_stats stats;
 	uint32_t ev_first, ev_n, ev_cap;
+	uint32_t ev_room; /* see lend_event_room() */
 	struct lend_out_rec out[LEND_OUT];
 	uint8_t head[LEND_OUT][LEND_HEAD_BYTES];
 	struct lend_pkt_trailer tail[LEND_OUT];
@@ -353,7 +359,8 @@ static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 
 static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_sess *s)
 {
-	return (uint32_t)(s - LEND_AT(c, at_sess, struct lend_sess));
+	(void)c;
+	return (uint32_t)(s->id & LEND_INDEX_MASK);
 }
 
 static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i)
@@ -363,7 +370,8 @@ static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i
 
 static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_call_rec *k)
 {
-	return (uint32_t)(k - LEND_AT(c, at_calls, struct lend_call_rec));
+	(void)c;
+	return k->self;
 }
 
 static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)

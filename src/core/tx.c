@@ -68,22 +68,20 @@ static bool may_send(const struct lend_sess *s, const struct lend_tx *t, uint32_
 	return end <= t->granted && frag - t->low < LEND_FRAGS_WINDOW;
 }
 
-bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
-		  uint32_t *frag)
+bool lend_tx_pick_long(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
+		       uint32_t *frag)
 {
 	if (t->resend) {
-		*frag = t->win == LEND_NONE ? 0 : lowest_resend(lend_win_at(c, t->win), t->low);
+		*frag = lowest_resend(lend_win_at(c, t->win), t->low);
 		return true;
 	}
 	*frag = t->next;
 	return t->next < t->total && may_send(s, t, t->next);
 }
 
-void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
+void lend_tx_sent_long(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 {
-	if (t->resend && t->win == LEND_NONE) {
-		t->resend = 0;
-	} else if (t->resend && lend_win_at(c, t->win)->resend[word(frag)] & bit(frag)) {
+	if (t->resend && lend_win_at(c, t->win)->resend[word(frag)] & bit(frag)) {
 		lend_win_at(c, t->win)->resend[word(frag)] &= ~bit(frag);
 		t->resend--;
 	}
@@ -188,14 +186,12 @@ static void seek(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offse
 	}
 }
 
-uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
-		       uint32_t len, struct lend_piece *piece)
+uint8_t lend_tx_pieces_slow(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
+			    uint32_t len, struct lend_piece *piece)
 {
 	uint32_t seg, at;
 	uint8_t n = 0;
 
-	if (len == 0)
-		return 0;
 	seek(t, bufs, offset);
 	seg = t->seg;
 	at = offset - t->base;
@@ -216,7 +212,7 @@ uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t
 
 /* A span touches more than PIECES segments only if PIECES - 1 neighbours fit strictly inside it:
  * with the first and last byte of the span in the segments around them. */
-bool lend_tx_fits(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload, uint64_t *len)
+bool lend_tx_fits_slow(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload, uint64_t *len)
 {
 	uint32_t last[LEND_PIECES - 1] = {0}, n = 0;
 	uint64_t sum = 0;

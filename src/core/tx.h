@@ -10,10 +10,29 @@ void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_t
 		   uint32_t len);
 void lend_tx_end(struct lend_core *c, struct lend_tx *t);
 /* The fragment to send now; false: none may be. */
-bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
-		  uint32_t *frag);
+bool lend_tx_pick_long(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
+		       uint32_t *frag);
+static inline bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s,
+				const struct lend_tx *t, uint32_t *frag)
+{
+	if (t->win != LEND_NONE)
+		return lend_tx_pick_long(c, s, t, frag);
+	*frag = 0; /* a datagram is granted to everybody */
+	return t->resend || t->next < t->total;
+}
+
 /* It is on its way. */
-void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag);
+void lend_tx_sent_long(struct lend_core *c, struct lend_tx *t, uint32_t frag);
+static inline void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
+{
+	if (t->win != LEND_NONE) {
+		lend_tx_sent_long(c, t, frag);
+		return;
+	}
+	t->resend = 0;
+	t->next = 1;
+}
+
 /* Whether it waits to be sent again, so that its last number does not count any more. */
 bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag);
 /* Send it again. */
@@ -26,10 +45,29 @@ void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first);
 /* The receiver let go of what it had from fragment first on: all of it again. */
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first);
 /* Where bytes [offset, offset + len) lie: up to LEND_PIECES pieces, returns how many. */
-uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
-		       uint32_t len, struct lend_piece *piece);
+uint8_t lend_tx_pieces_slow(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
+			    uint32_t len, struct lend_piece *piece);
+static inline uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs,
+				     uint32_t offset, uint32_t len, struct lend_piece *piece)
+{
+	if (len == 0)
+		return 0;
+	if (bufs->seg[t->buf].next)
+		return lend_tx_pieces_slow(t, bufs, offset, len, piece);
+	piece[0] = (struct lend_piece){.buf = t->buf, .offset = offset, .len = len};
+	return 1;
+}
+
 /* Whether every span of payload bytes lies in at most LEND_PIECES segments, and the chain's length.
  */
-bool lend_tx_fits(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload, uint64_t *len);
+bool lend_tx_fits_slow(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload, uint64_t *len);
+static inline bool lend_tx_fits(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload,
+				uint64_t *len)
+{
+	if (bufs->seg[buf].next)
+		return lend_tx_fits_slow(bufs, buf, payload, len);
+	*len = bufs->seg[buf].len;
+	return true;
+}
 
 #endif

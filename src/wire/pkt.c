@@ -48,6 +48,21 @@ static bool lengths_agree(const struct lend_pkt_view *v)
 	return v->payload_len > 0 || v->head.length == 0;
 }
 
+/* The lengths are constants, so that each is a move or two. */
+static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
+{
+	switch (v->head.kind) {
+	case LEND_PKT_REQUEST:
+		memcpy(&v->request, at, sizeof(v->request));
+		return;
+	case LEND_PKT_REPLY:
+		memcpy(&v->reply, at, sizeof(v->reply));
+		return;
+	default:
+		memcpy(&v->hello, at, block_len[v->head.kind]);
+	}
+}
+
 enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len,
 				    bool checked)
 {
@@ -72,7 +87,7 @@ enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, u
 		return LEND_PKT_SHORT;
 	if (!checked && !whole(at, len))
 		return LEND_PKT_CHECKSUM;
-	memcpy(&v->hello, at + sizeof(v->head), block_len[v->head.kind]);
+	copy_block(v, at + sizeof(v->head));
 	if (carries_seen(&v->head))
 		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
 	v->payload = at + need;
