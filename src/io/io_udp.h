@@ -18,6 +18,7 @@
 enum {
 	LEND_UDP_BURST = 64,
 	LEND_UDP_PIECES = 6, /* head, four pieces, tail */
+	LEND_UDP_FLAT = 512, /* bytes that are copied quicker than the kernel gathers them */
 };
 
 /* Messages of the kernel's, each of one datagram or of several that it joined. Those before at are
@@ -34,6 +35,7 @@ struct lend_udp_rx {
 	uint32_t at;         /* the one being split up; n: none */
 	uint32_t offset;     /* in it */
 	uint32_t ask;        /* messages asked for at the next receive */
+	uint32_t full;       /* receives in a row that brought as many */
 	uint32_t queued;     /* bytes received since the socket was last empty */
 	uint32_t drops;      /* of the socket, when last asked */
 	uint32_t drops_from; /* asked once as many bytes were queued: an eighth of what fits */
@@ -57,6 +59,7 @@ struct lend_udp_tx {
 	struct iovec iov[LEND_UDP_BURST * LEND_UDP_PIECES];
 	struct sockaddr_storage to[LEND_UDP_BURST];
 	_Alignas(struct cmsghdr) char control[LEND_UDP_BURST][LEND_UDP_CONTROL];
+	char flat[LEND_UDP_FLAT];     /* a short datagram in one piece */
 	uint8_t next[LEND_UDP_BURST]; /* the datagram behind this one in its run */
 	uint32_t runs;
 	bool joins; /* this kernel splits what was joined */
@@ -66,6 +69,10 @@ struct io_udp {
 	struct lend_io io;
 	int fd;
 	int family;
+	bool may_connect; /* to the first that is resolved, as long as there is no second */
+	bool connected; /* to solo: the kernel looks up no way per datagram, and lets nobody else in
+			 */
+	struct lend_udp_key solo;
 	int epoll;     /* what others sleep on: it holds the socket while that is worth it */
 	bool watched;  /* it does */
 	uint32_t busy; /* receives that found something since somebody was about to sleep */

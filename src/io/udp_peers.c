@@ -221,4 +221,5 @@ const struct lend_udp_peer *lend_udp_peers_at(const struct lend_udp_peers *p, ui
 void lend_udp_peers_narrow(struct lend_udp_peers *p, uint32_t index, uint32_t joined_max)
 {
 	p->peer[index].joined_max = (uint16_t)joined_max;
+	p->peer[index].way_known = true;
 }

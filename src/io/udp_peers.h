@@ -36,6 +36,7 @@ struct lend_udp_peer {
 	uint32_t older; /* among the unpinned ones, index + 1 */
 	uint32_t newer;
 	uint16_t joined_max; /* longest datagrams that can be handed to the kernel joined */
+	bool way_known;      /* it was asked whether any can */
 	bool used;
 };
 
@@ -57,7 +58,8 @@ void lend_udp_peers_free(struct lend_udp_peers *peers);
  */
 int32_t lend_udp_peers_find(struct lend_udp_peers *peers, const struct lend_udp_key *key);
 void lend_udp_peers_pin(struct lend_udp_peers *peers, uint32_t index, bool kept);
-/* Datagrams to this one, which is in use, are joined up to a length of at most that. */
+/* Datagrams to this one, which is in use, are joined up to a length of at most that; its way is
+ * known. */
 void lend_udp_peers_narrow(struct lend_udp_peers *peers, uint32_t index, uint32_t joined_max);
 /* The entry of an index that is in use; NULL: it never was, or it was let go. */
 const struct lend_udp_peer *lend_udp_peers_at(const struct lend_udp_peers *peers, uint32_t index);

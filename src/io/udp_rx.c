@@ -73,6 +73,17 @@ static void note_queued(struct io_udp *u, int got, bool empty)
 	u->rx.queued = 0;
 }
 
+/* One after another, each at once, is no train yet: who is quick sees every datagram come alone. */
+static void adapt(struct lend_udp_rx *rx, uint32_t asked, uint32_t got)
+{
+	if (got < asked) {
+		rx->ask = lend_max_u32(1, got);
+		rx->full = 0;
+	} else if (++rx->full > 1) {
+		rx->ask = lend_min_u32(4 * rx->ask, LEND_UDP_BURST);
+	}
+}
+
 /* Receives what there is room for, as many messages as of late. */
 static void refill(struct io_udp *u, uint32_t cap)
 {
@@ -84,8 +95,7 @@ static void refill(struct io_udp *u, uint32_t cap)
 		u->rx.n += (uint32_t)got;
 		lend_udp_watch_busy(u);
 	}
-	u->rx.ask = got == (int)n ? lend_min_u32(4 * u->rx.ask, LEND_UDP_BURST)
-				  : lend_max_u32(1, got > 0 ? (uint32_t)got : 0);
+	adapt(&u->rx, n, got > 0 ? (uint32_t)got : 0);
 }
 
 /* Takes in what a message says of all its datagrams; false: none of them is of use. */

@@ -2,16 +2,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "io/udp_way.h"
 #include "sys/why.h"
 #include "util/bits.h"
 #include "util/class.h"
@@ -19,14 +17,8 @@
 enum {
 	IPV4_HEADS = 28, /* IP and UDP */
 	IPV6_HEADS = 48,
-	ETHERNET = 1500,
 	BUFFER = 4 << 20, /* bytes asked for in each direction */
 };
-
-static socklen_t length_of(const struct sockaddr_storage *a)
-{
-	return a->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-}
 
 int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *address)
 {
@@ -70,57 +62,6 @@ int lend_udp_format(const struct sockaddr_storage *a, char *text, size_t cap)
 	return n < 0 || (size_t)n >= cap ? -ERANGE : 0;
 }
 
-static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr *b)
-{
-	if (b == NULL || a->ss_family != b->sa_family)
-		return false;
-	if (a->ss_family == AF_INET)
-		return memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
-			      &((const struct sockaddr_in *)(const void *)b)->sin_addr, 4) == 0;
-	return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr,
-		      &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, 16) == 0;
-}
-
-/* Packet size of the interface that has this address. */
-static int interface_mtu(int fd, const struct sockaddr_storage *local)
-{
-	struct ifaddrs *all = NULL;
-	struct ifreq request = {0};
-	int mtu = ETHERNET;
-
-	if (getifaddrs(&all) != 0)
-		return mtu;
-	for (struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-		if (!same_ip(local, i->ifa_addr))
-			continue;
-		(void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", i->ifa_name);
-		if (ioctl(fd, SIOCGIFMTU, &request) == 0)
-			mtu = request.ifr_mtu;
-		break;
-	}
-	freeifaddrs(all);
-	return mtu;
-}
-
-/* Packet size of the route to a peer, as far as the kernel knows it. */
-static int route_mtu(const struct sockaddr_storage *peer)
-{
-	int fd = socket(peer->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int mtu = ETHERNET;
-	socklen_t len = sizeof(mtu);
-
-	if (fd < 0)
-		return mtu;
-	if (connect(fd, (const void *)peer, length_of(peer)) == 0) {
-		if (peer->ss_family == AF_INET)
-			(void)getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len);
-		else
-			(void)getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &len);
-	}
-	(void)close(fd);
-	return mtu;
-}
-
 static bool is_any(const struct sockaddr_storage *a)
 {
 	static const uint8_t zero[16];
@@ -132,19 +73,19 @@ static bool is_any(const struct sockaddr_storage *a)
 
 /* A listener on every interface takes the largest: its clients know their own way, and a session
  * uses the smaller of both ends'. */
-static uint32_t payload_max(int fd, const struct lend_io_config *config,
+static uint32_t payload_max(const struct lend_io_config *config,
 			    const struct sockaddr_storage *local,
 			    const struct sockaddr_storage *peer)
 {
 	int heads = local->ss_family == AF_INET ? IPV4_HEADS : IPV6_HEADS;
-	int mtu = ETHERNET;
+	int mtu = LEND_UDP_ETHERNET;
 
 	if (config->mtu != 0)
 		return lend_min_u32(lend_max_u32(config->mtu, LEND_UDP_MTU_MIN), LEND_UDP_MTU_MAX);
 	if (peer != NULL)
-		mtu = route_mtu(peer);
+		mtu = lend_udp_way_mtu(peer);
 	else if (config->listen != NULL)
-		mtu = is_any(local) ? LEND_UDP_MTU_MAX + heads : interface_mtu(fd, local);
+		mtu = is_any(local) ? LEND_UDP_MTU_MAX + heads : lend_udp_interface_mtu(local);
 	return lend_min_u32((uint32_t)(mtu - heads), LEND_UDP_MTU_MAX);
 }
 
@@ -211,7 +152,47 @@ static void set_options(int fd, int family)
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &fragment, sizeof(fragment));
 }
 
-int lend_udp_socket(const struct lend_io_config *config, int *fd, int *family, uint32_t *mtu)
+static int open_socket(int family)
+{
+	int s = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (s < 0)
+		return lend_fail(errno,
+				 "udp: no socket: %s; raise ulimit -n or enable the protocol",
+				 strerror(errno));
+	set_options(s, family);
+	return s;
+}
+
+static bool share_port(int fd, int on)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0;
+}
+
+/* A port that the kernel chose is lost again when a connected socket is to be so no more, one that
+ * was asked for is not. So a second socket asks for the port of the first, and takes its place;
+ * where that fails, the first will do. */
+static bool ask_for_same_port(int *fd, int family)
+{
+	struct sockaddr_storage local;
+	socklen_t len = sizeof(local);
+	int second;
+
+	if (!share_port(*fd, 1) || getsockname(*fd, (void *)&local, &len) != 0)
+		return false;
+	second = open_socket(family);
+	if (second < 0)
+		return false;
+	if (!share_port(second, 1) || bind(second, (const void *)&local, len) != 0) {
+		(void)close(second);
+		return false;
+	}
+	(void)close(*fd);
+	*fd = second;
+	return true;
+}
+
+int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket *sock)
 {
 	struct sockaddr_storage local = {.ss_family = AF_INET}, peer;
 	bool has_peer = config->peer != NULL && lend_addr_scheme(config->peer) == LEND_SCHEME_UDP;
@@ -225,20 +206,20 @@ int lend_udp_socket(const struct lend_io_config *config, int *fd, int *family, u
 		return err;
 	if (config->listen == NULL && has_peer)
 		local.ss_family = peer.ss_family;
-	s = socket(local.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	s = open_socket(local.ss_family);
 	if (s < 0)
-		return lend_fail(errno,
-				 "udp: no socket: %s; raise ulimit -n or enable the protocol",
-				 strerror(errno));
-	set_options(s, local.ss_family);
-	if (bind(s, (const void *)&local, length_of(&local)) != 0) {
+		return s;
+	if (bind(s, (const void *)&local, lend_udp_length(&local)) != 0) {
 		err = errno;
 		(void)close(s);
 		return lend_fail(err, "%s: %s; choose another port or an address of this machine",
 				 config->listen != NULL ? config->listen : "udp", strerror(err));
 	}
-	*mtu = payload_max(s, config, &local, config->listen == NULL && has_peer ? &peer : NULL);
-	*family = local.ss_family;
-	*fd = s;
+	*sock = (struct lend_udp_socket){.family = local.ss_family};
+	if (config->listen == NULL && has_peer)
+		sock->keeps_port = ask_for_same_port(&s, local.ss_family);
+	(void)share_port(s, 0);
+	sock->mtu = payload_max(config, &local, config->listen == NULL && has_peer ? &peer : NULL);
+	sock->fd = s;
 	return 0;
 }

@@ -14,9 +14,15 @@ enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_CONTROL = 64 }
 /* A name or number to the first address of that family (AF_UNSPEC: any). Asks the resolver, so it
  * may wait. 0, or -EINVAL, -ENOENT, -EAGAIN with lend_why_text() set. */
 int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *address);
-/* Opens a non-blocking socket, bound, with large buffers; *mtu is the largest payload that needs no
- * IP fragment towards config->peer or at config->listen. 0 or -errno with lend_why_text() set. */
-int lend_udp_socket(const struct lend_io_config *config, int *fd, int *family, uint32_t *mtu);
+struct lend_udp_socket {
+	int fd;
+	int family;
+	uint32_t mtu;    /* largest payload that needs no IP fragment on its way */
+	bool keeps_port; /* connect() to nobody leaves it its port */
+};
+/* Opens a non-blocking socket, bound, with large buffers, for config->listen or towards
+ * config->peer. 0 or -errno with lend_why_text() set. */
+int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket *sock);
 /* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *ecn as IP has it (2 bits), and how
  * long the datagrams are that it joined; 0: it is one. */
 uint32_t lend_udp_control(struct msghdr *msg, uint32_t *ecn);
