@@ -13,6 +13,7 @@ static const struct app_command commands[] = {
     {"priority", "an urgent call behind a bulk transfer of the same session", app_priority},
     {"deadlines", "calls that end too late, by deadline and as they come", app_deadlines},
     {"wait", "what sleeping, spinning and idle sessions cost", app_wait},
+    {"start", "from the start of a program to its first reply", app_start},
     {"chain", "a chain of services that passes data by value or by reference", app_chain},
     {"images", "the same with image services and real photographs", app_images},
     {"demo", "all of it, with a report as one HTML page", app_demo},

@@ -260,6 +260,13 @@ class Commands(unittest.TestCase):
         self.assertGreater(got["wake_bare_us"], 0)
         self.assertLess(got["idle_server_percent"], 50)
 
+    def test_start(self):
+        got = lend_json("start", "--count", 10)
+        self.assertEqual(got["starts"], 10)
+        self.assertGreater(got["start_p50_us"], max(got["exec_us"], got["open_us"], got["connect_us"], got["call_us"]) / 2)
+        refused = subprocess.run([LEND, "start", "--child", f"shm:nobody-{os.getpid()}"], capture_output=True, text=True)
+        self.assertEqual((refused.returncode != 0, refused.stderr.count("\n")), (True, 1), refused.stderr)
+
     def test_top(self):
         name = f"shm:top-{os.getpid()}"
         with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:
@@ -419,7 +426,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
+        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):
