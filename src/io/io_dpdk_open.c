@@ -71,8 +71,8 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 		return rc;
 	if (io->kind == DPDK_DEVICE)
 		return open_device(io, address);
-	/* checked stays false: the trailer keeps the payload's bytes those of udp. */
-	io->io.path.lossless = io->io.path.proven = true;
+	/* Memory of this machine, as shm's: nothing below it can be corrupted unseen. */
+	io->io.path.lossless = io->io.path.proven = io->io.path.checked = true;
 	if (!io->listening)
 		return 0;
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);
