@@ -24,6 +24,7 @@ static const struct app_command commands[] = {
     {"cow", "a few pages of an object changed: copy on write, or a copy of all", app_cow},
     {"mem-fault", "spaces as memory: touches, scans, the cache", app_mem_fault},
     {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},
+    {"malloc", "lend_malloc() beside other heaps", app_malloc},
     {"put", "a file to a memory node; prints the reference", app_put},
     {"get", "the bytes behind a reference", app_get},
     {"top", "what endpoints and their sessions are doing", app_top},

@@ -11,7 +11,7 @@
 
 #define LEN_MAX ((size_t)1 << 46)
 
-static void *take_run(size_t len, uint32_t align)
+static __attribute__((noinline)) void *take_run(size_t len, uint32_t align)
 {
 	size_t tiles = (len + LEND_TILE_LEN - 1) / LEND_TILE_LEN;
 	struct lend_slab *run;
@@ -30,7 +30,7 @@ static void *take_run(size_t len, uint32_t align)
 	return p;
 }
 
-static void free_run(struct lend_region *r, const void *p)
+static __attribute__((noinline)) void free_run(struct lend_region *r, const void *p)
 {
 	size_t offset = (size_t)((const uint8_t *)p - r->base), tile = offset / LEND_TILE_LEN;
 	struct lend_slab *run = &r->slab[tile];
@@ -41,20 +41,30 @@ static void free_run(struct lend_region *r, const void *p)
 	lend_run_give(run, run->n);
 }
 
+/* From a bin that has one: clears whatever mark it has. */
+static inline void *pop(struct lend_bin *bin, uint32_t class)
+{
+	uint64_t *p = bin->take[--bin->n];
+
+	LEND_SHOW(p, lend_class_len(class));
+	*p = 0;
+	return p;
+}
+
+static __attribute__((noinline)) void *take_slow(uint32_t class)
+{
+	struct lend_bin *bin = lend_cache_filled(class);
+
+	return bin ? pop(bin, class) : NULL;
+}
+
 static inline void *take(uint32_t class)
 {
 	struct lend_bin *bin = &lend_cache_self->bin[class];
-	uint64_t *p;
 
-	if (__builtin_expect(bin->n == 0, 0)) {
-		bin = lend_cache_filled(class);
-		if (!bin)
-			return NULL;
-	}
-	p = bin->obj[--bin->n];
-	LEND_SHOW(p, lend_class_len(class));
-	*p = 0; /* whatever mark it has */
-	return p;
+	if (__builtin_expect(bin->n == 0, 0))
+		return take_slow(class);
+	return pop(bin, class);
 }
 
 void *lend_malloc(size_t len)
@@ -81,43 +91,60 @@ void *lend_aligned(size_t align, size_t len)
 	return take(class);
 }
 
+/* Into a bin that has room. offset: from the start of the object's slab. */
+static inline void push(struct lend_cache *cache, uint32_t class, void *p, uint32_t offset)
+{
+	struct lend_bin *bin = &cache->bin[class];
+	uint64_t mark = lend_cache_mark(cache, p);
+	bool was_free = *(uint64_t *)p == mark;
+
+	LEND_CHECK(lend_class_is_start(offset, bin->magic));
+	LEND_CHECK(!was_free);
+	*(uint64_t *)p = mark;
+	LEND_HIDE((uint8_t *)p + sizeof(mark), lend_class_len(class) - sizeof(mark));
+	bin->give[bin->back++] = p;
+}
+
+static __attribute__((noinline)) void give_slow(uint32_t class, void *p, uint32_t offset)
+{
+	if (lend_cache_emptied(class))
+		push(lend_cache_self, class, p, offset);
+	else /* no memory for a cache */
+		lend_slabs_give(class, &p, 1);
+}
+
+static __attribute__((noinline)) void free_foreign(const void *p)
+{
+	bool is_of_this_heap = p == NULL;
+
+	LEND_CHECK(is_of_this_heap);
+}
+
 void lend_free(void *p)
 {
+	struct lend_cache *cache = lend_cache_self;
 	struct lend_region *r = lend_region_of(p);
+	uint32_t class, offset;
 	struct lend_tile tile;
-	struct lend_bin *bin;
-	uint32_t offset;
 	size_t at;
 
 	if (__builtin_expect(!r, 0)) {
-		bool is_of_this_heap = p == NULL;
-
-		LEND_CHECK(is_of_this_heap);
+		free_foreign(p);
 		return;
 	}
 	at = (size_t)((uint8_t *)p - r->base);
 	tile = r->tile[at / LEND_TILE_LEN];
-	if (__builtin_expect(tile.kind - 1u >= LEND_CLASSES, 0)) {
+	class = tile.kind - 1u;
+	if (__builtin_expect(class >= LEND_CLASSES, 0)) {
 		free_run(r, p);
 		return;
 	}
-	bin = &lend_cache_self->bin[tile.kind - 1];
-	if (__builtin_expect(bin->n == bin->cap, 0)) {
-		bin = lend_cache_emptied(tile.kind - 1u);
-		if (!bin) { /* no memory for a cache */
-			lend_slabs_give(tile.kind - 1u, &p, 1);
-			return;
-		}
-	}
 	offset = (uint32_t)(at % LEND_TILE_LEN) + (uint32_t)tile.back * LEND_TILE_LEN;
-	LEND_CHECK(lend_class_is_start(offset, bin->magic));
-	bool was_free = *(uint64_t *)p == lend_cache_mark(lend_cache_self, p);
-
-	LEND_CHECK(!was_free);
-	*(uint64_t *)p = lend_cache_mark(lend_cache_self, p);
-	LEND_HIDE((uint8_t *)p + sizeof(uint64_t),
-		  lend_class_len(tile.kind - 1u) - sizeof(uint64_t));
-	bin->obj[bin->n++] = p;
+	if (__builtin_expect(cache->bin[class].back == cache->bin[class].batch, 0)) {
+		give_slow(class, p, offset);
+		return;
+	}
+	push(cache, class, p, offset);
 }
 
 size_t lend_usable(const void *p)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "sys/rand.h"
 #include "sys/why.h"
@@ -58,13 +57,27 @@ static bool open_cache(void)
 	}
 	cache->secret = secret;
 	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
-		cache->bin[c].n = 0;
-		cache->bin[c].batch = lend_class_batch(c);
-		cache->bin[c].cap = 2 * cache->bin[c].batch;
-		cache->bin[c].magic = lend_class_magic(c);
+		struct lend_bin *bin = &cache->bin[c];
+
+		bin->n = bin->back = 0;
+		bin->batch = lend_class_batch(c);
+		bin->magic = lend_class_magic(c);
+		bin->take = bin->obj;
+		bin->give = bin->obj + LEND_BATCH_MAX;
 	}
 	lend_cache_self = cache;
 	return true;
+}
+
+static void swap_halves(struct lend_bin *bin)
+{
+	void **half = bin->take;
+	uint32_t n = bin->n;
+
+	bin->take = bin->give;
+	bin->n = bin->back;
+	bin->give = half;
+	bin->back = n;
 }
 
 struct lend_bin *lend_cache_filled(uint32_t class)
@@ -74,8 +87,10 @@ struct lend_bin *lend_cache_filled(uint32_t class)
 	if (lend_cache_self == &none && !open_cache())
 		return NULL;
 	bin = &lend_cache_self->bin[class];
-	if (bin->n == 0)
-		bin->n = lend_slabs_take(class, bin->obj, bin->batch);
+	if (bin->n == 0 && bin->back > 0)
+		swap_halves(bin);
+	else if (bin->n == 0)
+		bin->n = lend_slabs_take(class, bin->take, bin->batch);
 	return bin->n ? bin : NULL;
 }
 
@@ -86,10 +101,11 @@ struct lend_bin *lend_cache_emptied(uint32_t class)
 	if (lend_cache_self == &none && !open_cache())
 		return NULL;
 	bin = &lend_cache_self->bin[class];
-	if (bin->n == bin->cap) {
-		lend_slabs_give(class, bin->obj, bin->batch);
-		bin->n -= bin->batch;
-		memcpy(bin->obj, bin->obj + bin->batch, bin->n * sizeof(*bin->obj));
+	if (bin->back == bin->batch && bin->n == 0) {
+		swap_halves(bin);
+	} else if (bin->back == bin->batch) {
+		lend_slabs_give(class, bin->give, bin->back);
+		bin->back = 0;
 	}
 	return bin;
 }
@@ -100,7 +116,9 @@ void lend_cache_flush(void)
 		struct lend_bin *bin = &lend_cache_self->bin[c];
 
 		if (bin->n)
-			lend_slabs_give(c, bin->obj, bin->n);
-		bin->n = 0;
+			lend_slabs_give(c, bin->take, bin->n);
+		if (bin->back)
+			lend_slabs_give(c, bin->give, bin->back);
+		bin->n = bin->back = 0;
 	}
 }

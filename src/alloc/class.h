@@ -20,7 +20,7 @@ enum {
 	LEND_TILE_LEN = 16384,       /* memory is handed out in tiles */
 	LEND_SLAB_OBJECTS = 8,       /* at least, in a slab: its end is waste */
 	LEND_SLAB_OBJECTS_MAX = 256, /* those of 64 bytes in one tile */
-	LEND_BATCH_MAX = 32,         /* objects that move between a thread and the slabs at once */
+	LEND_BATCH_MAX = 30, /* objects between a thread and the slabs at once; see lend_bin */
 };
 
 /* The smallest class that len <= LEND_CLASS_LEN_MAX fits; 0 bytes are one. */
@@ -52,10 +52,10 @@ static inline uint32_t lend_class_objects(uint32_t class)
 	return lend_class_tiles(class) * LEND_TILE_LEN / lend_class_len(class);
 }
 
-/* 32 KiB of objects, but no fewer than 4, so that a lock is shared by as many. */
+/* 32 KiB of objects, but no fewer than 8, so that a lock is shared by as many. */
 static inline uint32_t lend_class_batch(uint32_t class)
 {
-	return lend_max_u32(4, lend_min_u32(LEND_BATCH_MAX, 32768 / lend_class_len(class)));
+	return lend_max_u32(8, lend_min_u32(LEND_BATCH_MAX, 32768 / lend_class_len(class)));
 }
 
 /* What divides by a class's length without a division; see lend_class_is_start(). */

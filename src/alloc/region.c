@@ -75,10 +75,10 @@ static bool enter(struct lend_region *r, struct lend_region *value)
 /* The record of a region of so many tiles and its tables, in one mapping; all tiles are free. */
 static struct lend_region *record_new(uint32_t tiles)
 {
-	size_t slabs = lend_align_up(sizeof(struct lend_region), 64);
-	size_t used = slabs + tiles * sizeof(struct lend_slab);
-	size_t tile = used + tiles / 8;
-	size_t len = lend_align_up(tile + tiles * sizeof(struct lend_tile), 4096);
+	size_t used =
+	    lend_align_up(sizeof(struct lend_region) + tiles * sizeof(struct lend_tile), 64);
+	size_t slabs = lend_align_up(used + tiles / 8, 64);
+	size_t len = lend_align_up(slabs + tiles * sizeof(struct lend_slab), 4096);
 	uint8_t *at = map_zero(len);
 	struct lend_region *r = (struct lend_region *)(void *)at;
 
@@ -86,7 +86,6 @@ static struct lend_region *record_new(uint32_t tiles)
 		return NULL;
 	r->slab = (struct lend_slab *)(void *)(at + slabs);
 	r->used = (uint64_t *)(void *)(at + used);
-	r->tile = (struct lend_tile *)(void *)(at + tile);
 	r->self_len = len;
 	r->tiles = r->free = r->longest = tiles;
 	return r;

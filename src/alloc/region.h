@@ -44,7 +44,6 @@ _Static_assert(sizeof(struct lend_slab) == 64, "one cache line, touched for firs
 
 struct lend_region {
 	uint8_t *base;
-	struct lend_tile *tile;
 	struct lend_slab *slab; /* by tile */
 	uint64_t *used;         /* by tile, a bit each */
 	size_t len;
@@ -57,6 +56,7 @@ struct lend_region {
 	struct lend_region *next, **link;
 	struct lend_heap heap;
 	size_t self_len; /* of this and its tables, which are mapped together */
+	struct lend_tile tile[];
 };
 
 typedef struct lend_region *_Atomic lend_region_entry;

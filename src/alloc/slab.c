@@ -5,13 +5,13 @@
 
 #include "util/check.h"
 
-enum { STACK_MAX = 512, STACK_LEN = 1 << 20, STACK_MIN = 16 };
+enum { STACK_MAX = 512, STACK_LEN = 1 << 20, STACK_MIN = 32 };
 
 static struct class
 {
 	_Alignas(64) pthread_mutex_t lock;
 	struct lend_slab *partial; /* have free objects */
-	uint32_t n, cap;           /* of the stack: 1 MiB of objects, or 16 */
+	uint32_t n, cap;           /* of the stack: 1 MiB of objects, or 32 */
 } classes[LEND_CLASSES];
 static void *stacks[LEND_CLASSES][STACK_MAX]; /* touched for classes in use only */
 
@@ -104,7 +104,14 @@ uint32_t lend_slabs_take(uint32_t class, void **obj, uint32_t n)
 	return got;
 }
 
-/* One object back to its slab, and that to its region when it was the last. */
+static void release(struct class *c, struct lend_slab *slab)
+{
+	unlist(c, slab);
+	lend_run_give(slab, lend_class_tiles(slab->class));
+}
+
+/* One object back to its slab, and that to its region when it was the last, unless it is the only
+ * one with free objects: the next to ask would have it made anew. */
 static void bury(struct class *c, void *obj)
 {
 	struct lend_region *r = lend_region_of(obj);
@@ -119,10 +126,8 @@ static void bury(struct class *c, void *obj)
 	slab->n++;
 	if (!slab->listed)
 		list(c, slab);
-	if (slab->n == lend_class_objects(slab->class)) {
-		unlist(c, slab);
-		lend_run_give(slab, lend_class_tiles(slab->class));
-	}
+	if (slab->n == lend_class_objects(slab->class) && (slab->next || slab->prev))
+		release(c, slab);
 }
 
 void lend_slabs_give(uint32_t class, void *const *obj, uint32_t n)
@@ -145,6 +150,8 @@ void lend_slabs_trim(void)
 		pthread_mutex_lock(&c->lock);
 		while (c->n)
 			bury(c, stacks[c - classes][--c->n]);
+		if (c->partial && c->partial->n == lend_class_objects(c->partial->class))
+			release(c, c->partial);
 		pthread_mutex_unlock(&c->lock);
 	}
 }
@@ -168,7 +175,7 @@ static bool slab_is_sound(const struct lend_slab *slab, uint32_t class)
 	for (uint32_t i = 0; i < LEND_SLAB_OBJECTS_MAX / 64; i++)
 		n += (uint32_t)__builtin_popcountll(slab->free[i]);
 	return slab->listed && slab->class == class && slab->n == n && n > 0 &&
-	       n < lend_class_objects(class) && (!slab->next || slab->next->prev == slab) &&
+	       n <= lend_class_objects(class) && (!slab->next || slab->next->prev == slab) &&
 	       slab->region->tile[slab - slab->region->slab].kind == class + 1;
 }
 

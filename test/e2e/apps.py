@@ -178,6 +178,13 @@ class Memory(unittest.TestCase):
                 self.assertEqual(got["cache_hits"] + got["cache_misses"], rounds * 256 * 4)
                 self.assertGreater(got["scan_gb_per_s"], 0)
 
+    def test_rest_malloc(self):
+        got = lend_json("malloc", "--seconds", "0.01")
+        self.assertEqual(got["wrong"], 0)
+        self.assertEqual([row["bytes"] for row in got["local"]], [row["bytes"] for row in got["pair"]])
+        self.assertGreater(min(row["lend"] for row in got["local"] + got["pair"]), 0)
+        self.assertGreater(got["local_over_glibc"], 0)
+
     def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
             with self.subTest(more=more):
@@ -426,7 +433,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "put", "get", "doctor", "serve", "top"):
+        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
 
     def test_tables(self):
