@@ -1,78 +1,81 @@
 /* copy - the floor under all bandwidths: one core copies each request to where it is read.
- * Layer: apps/peers. Threads: one. */
+ * Layer: apps/peers. Threads: one, for both ends. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/common/args.h"
 #include "apps/peers/fifo.h"
 
-struct copier {
+/* Both ends: requests wait in asked, what came of them in answered. */
+static struct {
 	const struct peer_job *job;
-	struct peer_fifo fifo;
+	struct peer_fifo asked, answered;
 	const void *from[PEER_WINDOW_MAX];
 	void *to[PEER_WINDOW_MAX];
-};
+	char sum[PEER_WINDOW_MAX][PEER_SUM_LEN];
+} both;
 
-static void *open_copier(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 {
-	struct copier *c = calloc(1, sizeof(*c));
-
 	(void)door;
-	if (!c)
-		app_die("no memory; give a smaller --window");
-	c->job = job;
+	both.job = job;
 	for (unsigned i = 0; i < job->window; i++) {
-		c->to[i] = malloc(job->request);
-		if (!c->to[i])
-			app_die("no memory; give a smaller --request");
+		both.to[i] = malloc(job->request);
+		if (!both.to[i])
+			app_die("no memory; give a smaller --request or --window");
 	}
-	return c;
+	return &both;
 }
 
-static int start(void *client, unsigned slot, const void *request)
+void peer_server_turn(void *server)
 {
-	struct copier *c = client;
+	(void)server;
+	while (!peer_fifo_is_empty(&both.asked)) {
+		unsigned slot = peer_fifo_pop(&both.asked);
+		struct iovec part = {.iov_base = both.to[slot], .iov_len = both.job->request};
 
-	c->from[slot] = request;
-	peer_fifo_push(&c->fifo, slot);
+		memcpy(both.to[slot], both.from[slot], both.job->request);
+		peer_serve(both.job, &part, 1, peer_is_echo(both.job) ? NULL : both.sum[slot]);
+		peer_fifo_push(&both.answered, slot);
+	}
+}
+
+void peer_server_close(void *server)
+{
+	(void)server;
+	for (unsigned i = 0; i < both.job->window; i++)
+		free(both.to[i]);
+}
+
+void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+{
+	(void)job;
+	(void)door;
+	return &both;
+}
+
+int peer_client_start(void *client, unsigned slot, const void *request)
+{
+	(void)client;
+	both.from[slot] = request;
+	peer_fifo_push(&both.asked, slot);
 	return 0;
 }
 
-static void turn(void *client)
+void peer_client_turn(void *client)
 {
-	struct copier *c = client;
-	unsigned slot = peer_fifo_pop(&c->fifo);
-	struct iovec part = {.iov_base = c->to[slot], .iov_len = c->job->request};
-	char sum[PEER_SUM_LEN];
+	(void)client;
+	for (unsigned n = both.answered.end - both.answered.first; n > 0; n--) {
+		unsigned slot = peer_fifo_pop(&both.answered);
+		bool echo = peer_is_echo(both.job);
 
-	memcpy(c->to[slot], c->from[slot], c->job->request);
-	if (peer_is_echo(c->job)) {
-		peer_end(slot, &part, 1);
-		return;
+		peer_end_at(slot, echo ? both.to[slot] : both.sum[slot], both.job->reply);
 	}
-	peer_serve(c->job, &part, 1, sum);
-	peer_end_at(slot, sum, sizeof(sum));
 }
 
-static void close_copier(void *client)
+void peer_client_close(void *client)
 {
-	struct copier *c = client;
-
-	for (unsigned i = 0; i < c->job->window; i++)
-		free(c->to[i]);
-	free(c);
+	(void)client;
 }
 
-int main(int argc, char **argv)
-{
-	static const struct peer peer = {
-	    .name = "memcpy",
-	    .lane = {{.name = "memory", .one_thread = true, .no_answer = true}},
-	    .open = open_copier,
-	    .start = start,
-	    .turn = turn,
-	    .close = close_copier,
-	};
-
-	return peer_main(&peer, argc, argv);
-}
+const struct peer peer_this = {"memcpy", {{.name = "memory", .one_thread = true}}, false};

@@ -128,7 +128,7 @@ static void make_rings(void)
 			app_die("no ring device: %s", rte_strerror(rte_errno));
 }
 
-static void *serve(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 {
 	int id = (int)getpid();
 
@@ -141,7 +141,7 @@ static void *serve(const struct peer_job *job, struct peer_door *door)
 	return make_end(job, 0);
 }
 
-static void *open_client(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 {
 	uint16_t port = is_ring(job);
 	int id;
@@ -182,7 +182,7 @@ static void answer(struct end *e, struct rte_mbuf *frame)
 	e->frame[e->waiting++] = frame;
 }
 
-static void serve_turn(void *server)
+void peer_server_turn(void *server)
 {
 	struct end *e = server;
 	struct rte_mbuf *frame[BURST];
@@ -193,7 +193,7 @@ static void serve_turn(void *server)
 	flush(e);
 }
 
-static int start(void *client, unsigned slot, const void *request)
+int peer_client_start(void *client, unsigned slot, const void *request)
 {
 	struct end *e = client;
 	struct rte_mbuf *frame = rte_pktmbuf_alloc(e->pool);
@@ -206,7 +206,7 @@ static int start(void *client, unsigned slot, const void *request)
 	return 0;
 }
 
-static void turn(void *client)
+void peer_client_turn(void *client)
 {
 	struct end *e = client;
 	struct rte_mbuf *frame[BURST];
@@ -231,20 +231,17 @@ static void close_end(void *end)
 	free(e);
 }
 
-int main(int argc, char **argv)
+void peer_server_close(void *server)
 {
-	static const struct peer peer = {
-	    .name = "ethdev",
-	    .lane = {{.name = "memif", .len_max = FRAME_MAX},
-		     {.name = "ring", .len_max = FRAME_MAX, .one_thread = true}},
-	    .serve = serve,
-	    .serve_turn = serve_turn,
-	    .serve_close = close_end,
-	    .open = open_client,
-	    .start = start,
-	    .turn = turn,
-	    .close = close_end,
-	};
-
-	return peer_main(&peer, argc, argv);
+	close_end(server);
 }
+
+void peer_client_close(void *client)
+{
+	close_end(client);
+}
+
+const struct peer peer_this = {"ethdev",
+			       {{.name = "memif", .len_max = FRAME_MAX},
+				{.name = "ring", .len_max = FRAME_MAX, .one_thread = true}},
+			       false};

@@ -215,17 +215,17 @@ static void turn(void *end)
 		take(e, &entry[i]);
 }
 
-static void *serve(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 {
 	return open_end(job, door, true);
 }
 
-static void *open_client(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 {
 	return open_end(job, door, false);
 }
 
-static int start(void *client, unsigned slot, const void *request)
+int peer_client_start(void *client, unsigned slot, const void *request)
 {
 	struct end *e = client;
 	uint64_t head = slot;
@@ -258,19 +258,25 @@ static void close_end(void *end)
 	free(e);
 }
 
-int main(int argc, char **argv)
+void peer_server_turn(void *server)
 {
-	static const struct peer peer = {
-	    .name = "libfabric",
-	    .lane = {{.name = "shm"}, {.name = "tcp"}, {.name = "udp"}, {.name = "auto"}},
-	    .serve = serve,
-	    .serve_turn = turn,
-	    .serve_close = close_end,
-	    .open = open_client,
-	    .start = start,
-	    .turn = turn,
-	    .close = close_end,
-	};
-
-	return peer_main(&peer, argc, argv);
+	turn(server);
 }
+
+void peer_client_turn(void *client)
+{
+	turn(client);
+}
+
+void peer_server_close(void *server)
+{
+	close_end(server);
+}
+
+void peer_client_close(void *client)
+{
+	close_end(client);
+}
+
+const struct peer peer_this = {
+    "libfabric", {{.name = "shm"}, {.name = "tcp"}, {.name = "udp"}, {.name = "auto"}}, false};

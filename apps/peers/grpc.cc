@@ -18,9 +18,6 @@
 #include "apps/peers/fifo.h"
 #include "apps/peers/peer.h"
 
-namespace
-{
-
 using grpc::ServerContext;
 using grpc::Status;
 using asking::Asking;
@@ -29,24 +26,24 @@ using asking::Bytes;
 constexpr int KINDS = 16; /* of requests; each is made into a message once */
 constexpr int NAP_US = 20000;
 
-[[noreturn]] void die(const char *what)
+[[noreturn]] static void die(const char *what)
 {
 	std::fprintf(stderr, "grpc: %s; GRPC_VERBOSITY=debug says more\n", what);
 	std::exit(1);
 }
 
-bool is_async(const peer_job *job)
+static bool is_async(const peer_job *job)
 {
 	return !std::strncmp(job->lane, "async", 5);
 }
 
-bool is_stream(const peer_job *job)
+static bool is_stream(const peer_job *job)
 {
 	return !std::strncmp(job->lane, "stream", 6);
 }
 
 /* What its performance guide names; nothing where it runs as it comes. Sizes have to be allowed. */
-template <class Options> void tune(const peer_job *job, Options set)
+template <class Options> static void tune(const peer_job *job, Options set)
 {
 	set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
 	if (job->untuned)
@@ -56,7 +53,7 @@ template <class Options> void tune(const peer_job *job, Options set)
 	set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (16 << 20) - 1);
 }
 
-void answer(const peer_job *job, const Bytes &in, Bytes *out)
+static void answer(const peer_job *job, const Bytes &in, Bytes *out)
 {
 	std::string &data = *const_cast<std::string *>(&in.data());
 	const iovec part = {data.data(), data.size()};
@@ -129,12 +126,12 @@ struct Server {
 	}
 };
 
-bool is_unix(const peer_job *job)
+static bool is_unix(const peer_job *job)
 {
 	return std::strstr(job->lane, "-unix");
 }
 
-void *serve(const peer_job *job, peer_door *door)
+void *peer_server_open(const peer_job *job, peer_door *door)
 {
 	auto *s = new Server(job);
 	grpc::ServerBuilder builder;
@@ -164,7 +161,7 @@ void *serve(const peer_job *job, peer_door *door)
 }
 
 /* A signal ends the nap; a wait for the queue is no longer. */
-void serve_turn(void *server)
+void peer_server_turn(void *server)
 {
 	auto *s = static_cast<Server *>(server);
 	void *tag;
@@ -189,7 +186,7 @@ void serve_turn(void *server)
 	one->writer->Finish(one->out, Status::OK, one);
 }
 
-void serve_close(void *server)
+void peer_server_close(void *server)
 {
 	auto *s = static_cast<Server *>(server);
 	void *tag;
@@ -231,7 +228,7 @@ struct Client {
 
 /* The message of a request, so that filling it is not in the way: it is the same bytes as long as
  * its address is. */
-const Bytes *message_of(Client *c, const void *bytes)
+static const Bytes *message_of(Client *c, const void *bytes)
 {
 	for (size_t i = 0; i < c->bytes.size(); i++)
 		if (c->bytes[i] == bytes)
@@ -242,7 +239,7 @@ const Bytes *message_of(Client *c, const void *bytes)
 	return &c->kind.back();
 }
 
-void *open_client(const peer_job *job, peer_door *door)
+void *peer_client_open(const peer_job *job, peer_door *door)
 {
 	auto *c = new Client(job);
 	char address[PEER_ADDRESS_MAX];
@@ -258,7 +255,7 @@ void *open_client(const peer_job *job, peer_door *door)
 	return c;
 }
 
-int start(void *client, unsigned slot, const void *bytes)
+int peer_client_start(void *client, unsigned slot, const void *bytes)
 {
 	auto *c = static_cast<Client *>(client);
 	const Bytes *request = message_of(c, bytes);
@@ -277,12 +274,12 @@ int start(void *client, unsigned slot, const void *bytes)
 	return 0;
 }
 
-void end(unsigned slot, const Bytes &reply)
+static void end(unsigned slot, const Bytes &reply)
 {
 	peer_end_at(slot, reply.data().data(), reply.data().size());
 }
 
-void turn_async(Client *c)
+static void turn_async(Client *c)
 {
 	void *tag;
 	bool ok;
@@ -295,7 +292,7 @@ void turn_async(Client *c)
 	end(slot, c->asked[slot].reply);
 }
 
-void turn(void *client)
+void peer_client_turn(void *client)
 {
 	auto *c = static_cast<Client *>(client);
 	Bytes reply;
@@ -318,7 +315,7 @@ void turn(void *client)
 	end(slot, reply);
 }
 
-void close_client(void *client)
+void peer_client_close(void *client)
 {
 	auto *c = static_cast<Client *>(client);
 
@@ -329,28 +326,13 @@ void close_client(void *client)
 	delete c;
 }
 
-peer_lane lane_of(const char *name, unsigned window_max)
+static peer_lane lane_of(const char *name, unsigned window_max)
 {
-	return {name, 0, window_max, false, false};
+	return {name, 0, window_max, false};
 }
 
-} /* namespace */
-
-int main(int argc, char **argv)
-{
-	static const peer peer = {
-	    "grpc",
-	    {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
-	     lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0)},
-	    true,
-	    serve,
-	    serve_turn,
-	    serve_close,
-	    open_client,
-	    start,
-	    turn,
-	    close_client,
-	};
-
-	return peer_main(&peer, argc, argv);
-}
+const struct peer peer_this = {
+    "grpc",
+    {lane_of("unary-unix", 1), lane_of("unary-tcp", 1), lane_of("async-unix", 0),
+     lane_of("async-tcp", 0), lane_of("stream-unix", 0), lane_of("stream-tcp", 0)},
+    true};

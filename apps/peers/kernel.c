@@ -68,7 +68,7 @@ static ssize_t receive(struct end *e)
 	return recv(e->fd, e->bytes, sizeof(e->bytes), MSG_DONTWAIT);
 }
 
-static void serve_turn(void *server)
+void peer_server_turn(void *server)
 {
 	struct end *e = server;
 	ssize_t len = receive(e);
@@ -84,7 +84,7 @@ static void serve_turn(void *server)
 		app_die("cannot answer: %s", strerror(errno));
 }
 
-static int start(void *client, unsigned slot, const void *request)
+int peer_client_start(void *client, unsigned slot, const void *request)
 {
 	struct end *e = client;
 
@@ -94,7 +94,7 @@ static int start(void *client, unsigned slot, const void *request)
 	return 0;
 }
 
-static void turn(void *client)
+void peer_client_turn(void *client)
 {
 	struct end *e = client;
 	ssize_t len = receive(e);
@@ -111,19 +111,25 @@ static void close_end(void *end)
 	free(e);
 }
 
-int main(int argc, char **argv)
+void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 {
-	static const struct peer peer = {
-	    .name = "kernel",
-	    .lane = {{.name = "udp", .len_max = DATAGRAM_MAX, .window_max = 64}},
-	    .serve = open_either,
-	    .serve_turn = serve_turn,
-	    .serve_close = close_end,
-	    .open = open_either,
-	    .start = start,
-	    .turn = turn,
-	    .close = close_end,
-	};
-
-	return peer_main(&peer, argc, argv);
+	return open_either(job, door);
 }
+
+void *peer_client_open(const struct peer_job *job, struct peer_door *door)
+{
+	return open_either(job, door);
+}
+
+void peer_server_close(void *server)
+{
+	close_end(server);
+}
+
+void peer_client_close(void *client)
+{
+	close_end(client);
+}
+
+const struct peer peer_this = {
+    "kernel", {{.name = "udp", .len_max = DATAGRAM_MAX, .window_max = 64}}, false};

@@ -95,7 +95,7 @@ static const char *listen_at(const char *lane)
 	return shm;
 }
 
-static void *serve(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 {
 	struct server *s = calloc(1, sizeof(*s));
 	char address[128];
@@ -111,14 +111,14 @@ static void *serve(const struct peer_job *job, struct peer_door *door)
 	return s;
 }
 
-static void serve_turn(void *server)
+void peer_server_turn(void *server)
 {
 	struct server *s = server;
 
 	turn_ep(s->job, s->ep);
 }
 
-static void serve_close(void *server)
+void peer_server_close(void *server)
 {
 	struct server *s = server;
 
@@ -126,7 +126,7 @@ static void serve_close(void *server)
 	free(s);
 }
 
-static void *open_client(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	char address[PEER_ADDRESS_MAX];
@@ -184,7 +184,7 @@ static struct lend_buf *wrap(struct slot *slot, const void *bytes)
 	return slot->small;
 }
 
-static int start(void *client, unsigned i, const void *request)
+int peer_client_start(void *client, unsigned i, const void *request)
 {
 	struct client *c = client;
 	struct slot *slot = &c->slot[i];
@@ -204,14 +204,14 @@ static int start(void *client, unsigned i, const void *request)
 	return rc;
 }
 
-static void turn(void *client)
+void peer_client_turn(void *client)
 {
 	struct client *c = client;
 
 	turn_ep(c->job, c->ep);
 }
 
-static void close_client(void *client)
+void peer_client_close(void *client)
 {
 	struct client *c = client;
 
@@ -222,22 +222,7 @@ static void close_client(void *client)
 	free(c);
 }
 
-int main(int argc, char **argv)
-{
-	static const struct peer peer = {
-	    .name = "lend",
-	    .lane = {{.name = "shm"},
-		     {.name = "udp"},
-		     {.name = "memif"},
-		     {.name = "ring", .one_thread = true}},
-	    .serve = serve,
-	    .serve_turn = serve_turn,
-	    .serve_close = serve_close,
-	    .open = open_client,
-	    .start = start,
-	    .turn = turn,
-	    .close = close_client,
-	};
-
-	return peer_main(&peer, argc, argv);
-}
+const struct peer peer_this = {
+    "lend",
+    {{.name = "shm"}, {.name = "udp"}, {.name = "memif"}, {.name = "ring", .one_thread = true}},
+    false};

@@ -31,7 +31,6 @@ struct served {
 };
 
 static struct {
-	const struct peer *peer;
 	const struct peer_lane *lane;
 	struct peer_job job;
 	lend_ns time;
@@ -161,7 +160,7 @@ static int start_at(unsigned slot)
 {
 	const void *bytes = app_pattern(run.slot[slot].number, run.job.request);
 
-	return run.peer->start(run.client, slot, bytes);
+	return peer_client_start(run.client, slot, bytes);
 }
 
 static int start(struct app_lane *lane)
@@ -176,9 +175,9 @@ static int start(struct app_lane *lane)
 static int turn(void *arg)
 {
 	(void)arg;
-	run.peer->turn(run.client);
+	peer_client_turn(run.client);
 	if (run.server)
-		run.peer->serve_turn(run.server);
+		peer_server_turn(run.server);
 	while (run.refusals && start_at(run.refused[run.refusals - 1]) == 0)
 		run.refusals--;
 	return 0;
@@ -198,17 +197,16 @@ static int server_cpu(void)
 static _Noreturn void be_server(void)
 {
 	struct sigaction action = {.sa_handler = on_stop};
-	const struct peer *peer = run.peer;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigaction(SIGTERM, &action, NULL);
-	if (peer->pin_first)
+	if (peer_this.pin_first)
 		app_pin(server_cpu());
-	run.server = peer->serve(&run.job, &run.door);
+	run.server = peer_server_open(&run.job, &run.door);
 	app_pin(server_cpu());
 	while (!stopping)
-		peer->serve_turn(run.server);
-	peer->serve_close(run.server);
+		peer_server_turn(run.server);
+	peer_server_close(run.server);
 	peer_tell(&run.door, &served, sizeof(served));
 	exit(APP_EXIT_OK);
 }
@@ -220,8 +218,7 @@ static void open_server(void)
 
 	run.door.fd = run.other.fd = -1;
 	if (run.lane->one_thread) {
-		if (!run.lane->no_answer)
-			run.server = run.peer->serve(&run.job, &run.other);
+		run.server = peer_server_open(&run.job, &run.other);
 		return;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) < 0)
@@ -240,9 +237,9 @@ static void close_both(void)
 {
 	int status = 0;
 
-	run.peer->close(run.client);
+	peer_client_close(run.client);
 	if (run.server)
-		run.peer->serve_close(run.server);
+		peer_server_close(run.server);
 	if (!run.pid)
 		return;
 	kill(run.pid, SIGTERM);
@@ -275,9 +272,9 @@ static void measure(void)
 	run.line_before = app_line_ns(app_cpu(0), app_cpu(1));
 	alarm((unsigned)(run.time / 1000000000) * 3 + LIMIT_S); /* a peer that hangs ends both */
 	open_server();
-	if (run.peer->pin_first)
+	if (peer_this.pin_first)
 		app_pin(app_cpu(0));
-	run.client = run.peer->open(&run.job, &run.door);
+	run.client = peer_client_open(&run.job, &run.door);
 	app_pin(app_cpu(0));
 	load_for(0, run.job.window);
 	load_for(run.time / WARM_SHARE + 1, 0);
@@ -290,8 +287,6 @@ static void measure(void)
 /* Whether the server did all that was asked, and nothing else. */
 static bool is_work_done(void)
 {
-	if (run.lane->no_answer)
-		return true;
 	return served.requests == run.calls && served.bytes == run.calls * run.job.request &&
 	       served.replied == run.calls * run.job.reply;
 }
@@ -301,8 +296,8 @@ static void report(void)
 	struct app_report r;
 	double payload = 8.0 * (double)run.job.request * app_load_rate(&run.load);
 
-	app_report_begin(&r, run.json, run.peer->name);
-	app_report_text(&r, "peer", run.peer->name, "the library");
+	app_report_begin(&r, run.json, peer_this.name);
+	app_report_text(&r, "peer", peer_this.name, "the library");
 	app_report_text(&r, "lane", run.job.lane, "what it goes over");
 	app_load_report(&run.load, &r);
 	app_report_num(&r, "cycles_per_call", (double)run.load.ticks / (double)run.load.ended, 1,
@@ -353,7 +348,7 @@ static const struct argp_option options[] = {
 
 static void print_lanes(void)
 {
-	for (const struct peer_lane *lane = run.peer->lane; lane->name; lane++)
+	for (const struct peer_lane *lane = peer_this.lane; lane->name; lane++)
 		printf("%s %llu %u\n", lane->name, (unsigned long long)lane->len_max,
 		       lane->window_max);
 	exit(APP_EXIT_OK);
@@ -405,7 +400,7 @@ static void choose_lane(void)
 	if (!peer_is_echo(job) && job->reply != PEER_SUM_LEN)
 		app_bad("--reply %llu: give 8, or as many as the request has",
 			(unsigned long long)job->reply);
-	for (run.lane = run.peer->lane; run.lane->name; run.lane++) {
+	for (run.lane = peer_this.lane; run.lane->name; run.lane++) {
 		if (job->lane && strcmp(run.lane->name, job->lane))
 			continue;
 		job->lane = run.lane->name;
@@ -419,7 +414,7 @@ static void choose_lane(void)
 	app_bad("--lane %s: no such lane; --lanes lists them", job->lane);
 }
 
-int peer_main(const struct peer *peer, int argc, char **argv)
+int main(int argc, char **argv)
 {
 	static const struct argp argp = {
 	    .options = options,
@@ -429,10 +424,9 @@ int peer_main(const struct peer *peer, int argc, char **argv)
 		   "examples:\n  --request 64\n  --lane tcp --request 32 --reply 8 --window 64 "
 		   "--json\n  --request 8M --reply 8 --window 2 --ends"};
 
-	run.peer = peer;
 	run.job = (struct peer_job){.request = 64, .window = 1};
 	run.time = 1000000000;
-	app_name_set(peer->name);
+	app_name_set(peer_this.name);
 	app_cpus(); /* before anything pins */
 	app_parse(&argp, argc, argv, NULL);
 	choose_lane();

@@ -1,11 +1,11 @@
 /* peer - what every program of the comparison shares: one client and one server on a core each, the
  * same requests, the same answers, the same clock.
  *
- * A program is a table of functions over one library and peer_main(). The server is a child, forked
- * before the library is touched, or, where a lane does not leave its thread, turned alternately
- * with the client. What is sent is app_pattern(); the server answers each request with its bytes,
- * or with peer_sum's 8 bytes, which the client compares with what it knows. Layer: apps/peers.
- * Threads: one per process, and the library's own. */
+ * A program is seven functions over one library, which peer.c's main() calls. The server is a
+ * child, forked before the library is touched, or, where a lane does not leave its thread, turned
+ * alternately with the client. What is sent is app_pattern(); the server answers each request with
+ * its bytes, or with peer_sum's 8 bytes, which the client compares with what it knows. Layer:
+ * apps/peers. Threads: one per process, and the library's own. */
 #ifndef APPS_PEERS_PEER_H
 #define APPS_PEERS_PEER_H
 
@@ -57,26 +57,29 @@ struct peer_lane {
 	uint64_t len_max;    /* of a request; 0: any */
 	unsigned window_max; /* 0: any */
 	bool one_thread;     /* server and client in one thread */
-	bool no_answer;      /* nothing crosses: a floor of copying */
 };
 
-/* A library. Its functions end the program with app_die() where they cannot go on. */
+/* A library: what each program says of its own, and does below. */
 struct peer {
 	const char *name;
 	struct peer_lane lane[PEER_LANES_MAX];
 	bool pin_first; /* its threads do the work: they are pinned with their process; else only
 			   the thread that polls is, once the library has made its own */
-	void *(*serve)(const struct peer_job *job, struct peer_door *door);
-	void (*serve_turn)(void *server);
-	void (*serve_close)(void *server);
-	void *(*open)(const struct peer_job *job, struct peer_door *door);
-	/* Begins a request; the bytes stay as they are. -EAGAIN: tried again after a turn. Never
-	 * calls peer_end() itself. */
-	int (*start)(void *client, unsigned slot, const void *request);
-	void (*turn)(void *client);
-	void (*close)(void *client);
 };
-int peer_main(const struct peer *peer, int argc, char **argv);
+extern const struct peer peer_this;
+
+/* A program's own functions; they end it with app_die() where they cannot go on. Of each side one
+ * is opened, in the process that is this side alone, or one after the other in one thread. A turn
+ * does what there is to do, and may wait for it where the library waits. */
+void *peer_server_open(const struct peer_job *job, struct peer_door *door);
+void peer_server_turn(void *server);
+void peer_server_close(void *server);
+void *peer_client_open(const struct peer_job *job, struct peer_door *door);
+/* Begins a request; the bytes stay as they are. 0, or a negative errno; -EAGAIN: tried again after
+ * a turn. Never calls peer_end() itself. */
+int peer_client_start(void *client, unsigned slot, const void *request);
+void peer_client_turn(void *client);
+void peer_client_close(void *client);
 
 #ifdef __cplusplus
 }

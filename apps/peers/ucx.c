@@ -254,7 +254,7 @@ static struct end *open_end(const struct peer_job *job, unsigned id)
 	return e;
 }
 
-static void *serve(const struct peer_job *job, struct peer_door *door)
+void *peer_server_open(const struct peer_job *job, struct peer_door *door)
 {
 	struct end *e = open_end(job, AM_REQUEST);
 	ucp_address_t *address;
@@ -266,7 +266,7 @@ static void *serve(const struct peer_job *job, struct peer_door *door)
 	return e;
 }
 
-static void *open_client(const struct peer_job *job, struct peer_door *door)
+void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 {
 	struct end *e = open_end(job, AM_REPLY);
 	unsigned char address[PEER_ADDRESS_MAX];
@@ -278,7 +278,7 @@ static void *open_client(const struct peer_job *job, struct peer_door *door)
 	return e;
 }
 
-static int start(void *client, unsigned slot, const void *request)
+int peer_client_start(void *client, unsigned slot, const void *request)
 {
 	struct end *e = client;
 	struct outgoing *out = take_outgoing(e);
@@ -324,19 +324,25 @@ static void close_end(void *end)
 	free(e);
 }
 
-int main(int argc, char **argv)
+void peer_server_turn(void *server)
 {
-	static const struct peer peer = {
-	    .name = "ucx",
-	    .lane = {{.name = "posix"}, {.name = "shm"}, {.name = "tcp"}, {.name = "auto"}},
-	    .serve = serve,
-	    .serve_turn = turn,
-	    .serve_close = close_end,
-	    .open = open_client,
-	    .start = start,
-	    .turn = turn,
-	    .close = close_end,
-	};
-
-	return peer_main(&peer, argc, argv);
+	turn(server);
 }
+
+void peer_client_turn(void *client)
+{
+	turn(client);
+}
+
+void peer_server_close(void *server)
+{
+	close_end(server);
+}
+
+void peer_client_close(void *client)
+{
+	close_end(client);
+}
+
+const struct peer peer_this = {
+    "ucx", {{.name = "posix"}, {.name = "shm"}, {.name = "tcp"}, {.name = "auto"}}, false};
