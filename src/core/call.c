@@ -40,16 +40,17 @@ struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s, ui
 void lend_call_free(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t i = lend_call_index(c, k);
+	struct lend_sess *s = lend_sess_at(c, k->sess);
 
 	lend_sched_remove(c, k);
 	if (k->rx.starved.in)
 		lend_list_remove(&c->starved, lend_links_starved(c), i);
-	lend_list_remove(&lend_sess_at(c, k->sess)->calls, lend_links_mine(c), i);
+	lend_list_remove(&s->calls, lend_links_mine(c), i);
 	lend_tx_end(c, &k->tx);
 	/* What it had in flight made room. An orphan had nothing there, and its session may be
 	 * gone. */
 	if (k->state != LEND_CALL_ORPHAN)
-		lend_sched_wake(c, lend_sess_at(c, k->sess));
+		lend_sched_wake(c, s);
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
 	k->state = LEND_CALL_FREE;
 	c->used[k->server]--;

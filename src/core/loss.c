@@ -174,14 +174,6 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 	s->srtt += sample / 8 - s->srtt / 8;
 }
 
-lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries)
-{
-	lend_ns base = s->srtt ? s->srtt + 4 * s->rttvar : LEND_RTO_FIRST;
-
-	base = lend_max_u64(base, s->lossless ? LEND_RTO_LOSSLESS : LEND_RTO_MIN);
-	return lend_min_u64(base << lend_min_u32(tries, 12), LEND_RTO_MAX);
-}
-
 /* True: of a long message. */
 static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {

@@ -209,7 +209,7 @@ void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_cal
 	lend_rx_grant(c, k);
 }
 
-uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
+uint32_t lend_rx_close(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_rx *r = &k->rx;
 	uint32_t buf = r->buf;

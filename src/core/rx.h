@@ -26,7 +26,14 @@ void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_cal
 		    uint32_t buf);
 /* Lets go of window and budget, and hands out the memory: to the pool, or as the return value (0:
  * none) for the event that gives it back. */
-uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k);
+uint32_t lend_rx_close(struct lend_core *c, struct lend_call_rec *k);
+static inline uint32_t lend_rx_end(struct lend_core *c, struct lend_call_rec *k)
+{
+	/* Without memory and without a wish for some it holds nothing: budget and credit are
+	 * charged for memory that is there. */
+	return k->rx.buf || k->rx.want || k->rx.credit ? lend_rx_close(c, k) : 0;
+}
+
 /* The same, with EV_BUF_BACK for what was attached. */
 void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k);
 /* Offers the sender more, within window and budget; true when the offer grew. */

@@ -19,40 +19,48 @@ static uint32_t quarter_log(uint64_t n)
 	return n ? lend_min_u32((uint32_t)(63 - __builtin_clzll(n)) / 2, LEND_SIZES - 1) : 0;
 }
 
+static uint64_t far(const struct lend_core *c, const struct lend_call_rec *k)
+{
+	return k->deadline > c->now ? (k->deadline - c->now) / (64 * LEND_US) : 0;
+}
+
 /* Lanes of deadlines are by how far they are, so that each is nearly sorted as it is filled. */
 static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
-	uint64_t far = k->deadline > c->now ? (k->deadline - c->now) / (64 * LEND_US) : 0;
-
 	switch (c->cfg.order) {
 	case LEND_ORDER_FIFO:
 		return 0;
 	case LEND_ORDER_DEADLINE:
-		return k->class * LEND_SIZES + quarter_log(far);
+		return k->class * LEND_SIZES + quarter_log(far(c, k));
 	default:
 		return k->class * LEND_SIZES + quarter_log(k->tx.total - k->tx.next + k->tx.resend);
 	}
 }
 
-static void mark(struct lend_ready *r, uint32_t lane, bool waits)
+static void mark(struct lend_ready *r, uint32_t lane)
 {
-	uint32_t class = lane / LEND_SIZES, bit = 1u << lane % LEND_SIZES;
-	uint32_t sizes = waits ? r->sizes[class] | bit : r->sizes[class] & ~bit;
-
-	r->sizes[class] = (uint8_t)sizes;
-	r->classes = (uint8_t)(sizes ? r->classes | 1u << class : r->classes & ~(1u << class));
+	r->sizes[lane / LEND_SIZES] |= (uint8_t)(1u << lane % LEND_SIZES);
+	r->classes |= (uint8_t)(1u << lane / LEND_SIZES);
 }
 
-void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k)
+static void unmark(struct lend_ready *r, uint32_t lane)
+{
+	uint32_t class = lane / LEND_SIZES;
+
+	r->sizes[class] &= (uint8_t) ~(1u << lane % LEND_SIZES);
+	if (!r->sizes[class])
+		r->classes &= (uint8_t) ~(1u << class);
+}
+
+void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_list *l = &c->ready.lane[k->lane];
 
-	if (!k->tx.ready.in)
-		return;
 	if (k->waits) {
 		l = &lend_sess_at(c, k->sess)->waiting;
 	} else {
-		mark(&c->ready, k->lane, l->n > 1);
+		if (l->n == 1)
+			unmark(&c->ready, k->lane);
 		c->ready.n--;
 	}
 	lend_list_remove(l, lend_links_ready(c), lend_call_index(c, k));
@@ -79,7 +87,7 @@ void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k)
 	k->lane = (uint8_t)lane_of(c, k);
 	lend_list_push_after(&c->ready.lane[k->lane], lend_links_ready(c), before(c, k),
 			     lend_call_index(c, k));
-	mark(&c->ready, k->lane, true);
+	mark(&c->ready, k->lane);
 	c->ready.n++;
 }
 
@@ -121,7 +129,7 @@ void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, ui
 	lend_sched_remove(c, k);
 }
 
-void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
+void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s)
 {
 	while (s->waiting.head != LEND_NONE)
 		lend_sched_ready(c, lend_call_at(c, s->waiting.head));
@@ -177,7 +185,8 @@ struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane)
 /* One of them sent n datagrams. */
 void lend_sched_account(uint32_t waiting, uint32_t *passed, uint32_t served, uint32_t n)
 {
-	passed[served] -= lend_min_u32(passed[served], n * LEND_FLOOR);
+	if (passed[served])
+		passed[served] -= lend_min_u32(passed[served], n * LEND_FLOOR);
 	for (uint32_t m = waiting >> 1 >> served; m; m &= m - 1)
 		passed[served + 1 + (uint32_t)__builtin_ctz(m)] += n;
 }

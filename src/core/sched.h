@@ -25,12 +25,24 @@ void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
 void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k);
 /* It may: those that were held try again. Who waits for the peer's word does not. */
 void lend_sched_unhold(struct lend_core *c, struct lend_sess *s);
-void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k);
+void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k);
+static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->tx.ready.in)
+		lend_sched_take_off(c, k);
+}
+
 /* Its receiver has no memory for it, or has some again: what was sent goes out anew from fragment
  * low on, and not before. */
 void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low);
 /* The session got credit or room: those that waited try again. */
-void lend_sched_wake(struct lend_core *c, struct lend_sess *s);
+void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s);
+static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->waiting.n)
+		lend_sched_wake_all(c, s);
+}
+
 /* The next to send, off its lane; NULL: none. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
 /* Of the classes in this map, which is served next, and that it was, by n: passed counts what went

@@ -21,7 +21,7 @@ struct lend_prioq lend_sess_timers(struct lend_core *c)
 				   LEND_AT(c, at_heap_at, uint32_t), c->timers};
 }
 
-static void set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at)
+void lend_sess_set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at)
 {
 	struct lend_prioq q = lend_sess_timers(c);
 
@@ -31,18 +31,6 @@ static void set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at)
 	else
 		lend_prioq_set(&q, lend_sess_index(c, s), at);
 	c->timers = q.n;
-}
-
-void lend_sess_disarm(struct lend_core *c, struct lend_sess *s)
-{
-	set_timer(c, s, LEND_NEVER);
-}
-
-/* Later wishes cost nothing: the timer fires early once and looks again. */
-void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at)
-{
-	if (at < s->timer)
-		set_timer(c, s, at);
 }
 
 static uint32_t *chain(struct lend_core *c, size_t at, const void *key, size_t len)
@@ -188,22 +176,11 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
 	leave_chains(c, s);
-	set_timer(c, s, LEND_NEVER);
+	lend_sess_disarm(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
 	s->state = LEND_SESS_FREE;
 	s->id = 0;
 	lend_pool_give(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), i);
-}
-
-struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
-{
-	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);
-
-	if (i >= c->cfg.sessions)
-		return NULL;
-	return lend_sess_at(c, i)->state != LEND_SESS_FREE && lend_sess_at(c, i)->id == id
-		   ? lend_sess_at(c, i)
-		   : NULL;
 }
 
 bool lend_sess_is_stale(struct lend_core *c, uint64_t id)

@@ -14,8 +14,6 @@
 uint32_t lend_sess_payload_max(const struct lend_core *c);
 /* A free one, in state, with its id drawn. NULL: table full. */
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state);
-/* By our id; NULL when there is none. */
-struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id);
 /* There is none, and another lives in its place. */
 bool lend_sess_is_stale(struct lend_core *c, uint64_t id);
 /* A CONNECT from anywhere. */
@@ -35,10 +33,21 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 void lend_sess_free(struct lend_core *c, struct lend_sess *s);
 /* The carrier lost this peer. */
 void lend_sess_peer_gone(struct lend_core *c, uint32_t peer);
-/* Wake at this time, or earlier. */
-void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at);
+void lend_sess_set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at);
+/* Wake at this time, or earlier: later wishes cost nothing, the timer fires early once and looks
+ * again. */
+static inline void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at)
+{
+	if (at < s->timer)
+		lend_sess_set_timer(c, s, at);
+}
+
 /* No wake-up until armed again. */
-void lend_sess_disarm(struct lend_core *c, struct lend_sess *s);
+static inline void lend_sess_disarm(struct lend_core *c, struct lend_sess *s)
+{
+	lend_sess_set_timer(c, s, LEND_NEVER);
+}
+
 /* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout.
  */
 void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s);

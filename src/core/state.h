@@ -384,6 +384,18 @@ static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t ses
 	return LEND_AT(c, at_sslot, struct lend_sslot) + (size_t)sess * c->cfg.calls + slot;
 }
 
+/* By our id; NULL when there is none. */
+static inline struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
+{
+	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);
+	struct lend_sess *s;
+
+	if (i >= c->cfg.sessions)
+		return NULL;
+	s = lend_sess_at(c, i);
+	return s->id == id && s->state != LEND_SESS_FREE ? s : NULL;
+}
+
 static inline struct lend_frags *lend_frags_at(struct lend_core *c, uint32_t i)
 {
 	return LEND_AT(c, at_frags, struct lend_frags) + i;

@@ -12,36 +12,18 @@ static uint32_t word(uint32_t frag)
 	return frag % LEND_FRAGS_WINDOW / 64;
 }
 
-void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
-		   uint32_t len)
+void lend_tx_open(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t len)
 {
-	uint32_t total = lend_frag_count(s, len), win = LEND_NONE;
-
-	if (total > 1) {
-		win = lend_pool_take(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
-		LEND_CHECK(win != LEND_NONE); /* there is one for every record */
-		memset(lend_win_at(c, win), 0, sizeof(struct lend_win));
-	}
-	t->buf = buf;
-	t->len = len;
-	t->total = total;
-	t->next = 0;
-	t->low = 0;
-	t->resend = 0;
-	t->win = win;
-	t->charged = 0;
-	t->seg = buf;
-	t->base = 0;
+	t->total = lend_frag_count(s, len);
+	t->win = lend_pool_take(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
+	LEND_CHECK(t->win != LEND_NONE); /* there is one for every record */
+	memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
 }
 
-void lend_tx_end(struct lend_core *c, struct lend_tx *t)
+void lend_tx_close(struct lend_core *c, struct lend_tx *t)
 {
-	if (t->win != LEND_NONE)
-		lend_pool_give(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t), t->win);
+	lend_pool_give(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t), t->win);
 	t->win = LEND_NONE;
-	t->resend = 0;
-	t->low = t->total;
-	t->next = t->total;
 }
 
 static uint32_t lowest_resend(const struct lend_win *w, uint32_t low)

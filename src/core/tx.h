@@ -6,9 +6,34 @@
 #include "core/state.h"
 
 /* Starts a message of buf's len bytes. */
-void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t buf,
-		   uint32_t len);
-void lend_tx_end(struct lend_core *c, struct lend_tx *t);
+void lend_tx_open(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t len);
+static inline void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t,
+				 uint32_t buf, uint32_t len)
+{
+	t->buf = buf;
+	t->len = len;
+	t->total = 1;
+	t->next = 0;
+	t->low = 0;
+	t->resend = 0;
+	t->win = LEND_NONE;
+	t->charged = 0;
+	t->seg = buf;
+	t->base = 0;
+	if (len > s->payload)
+		lend_tx_open(c, s, t, len);
+}
+
+void lend_tx_close(struct lend_core *c, struct lend_tx *t);
+static inline void lend_tx_end(struct lend_core *c, struct lend_tx *t)
+{
+	if (t->win != LEND_NONE)
+		lend_tx_close(c, t);
+	t->resend = 0;
+	t->low = t->total;
+	t->next = t->total;
+}
+
 /* The fragment to send now; false: none may be. */
 bool lend_tx_pick_long(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
 		       uint32_t *frag);

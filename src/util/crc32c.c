@@ -120,6 +120,11 @@ uint32_t lend_crc32c_lanes(uint32_t crc, const void *data, size_t len)
 		sum = three_lanes((uint32_t)sum, at);
 	for (; len >= 8; len -= 8, at += 8)
 		sum = _mm_crc32_u64(sum, lend_load_u64(at));
+	if (len >= 4) {
+		sum = _mm_crc32_u32((uint32_t)sum, lend_load_u32(at));
+		len -= 4;
+		at += 4;
+	}
 	for (; len; len--)
 		sum = _mm_crc32_u8((uint32_t)sum, *at++);
 	return ~(uint32_t)sum;
