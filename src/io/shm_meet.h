@@ -21,7 +21,7 @@
 
 #include "sys/door.h"
 
-enum { LEND_MEET_VERSION = 2, LEND_MEET_FDS = 2 };
+enum { LEND_MEET_VERSION = 3, LEND_MEET_FDS = 2 };
 
 /* HELLO and WELCOME alike, as they travel. */
 struct lend_meet {

@@ -4,6 +4,7 @@
 
 #include "io/carriers.h"
 #include "io/shm_poll.h"
+#include "util/bits.h"
 
 static struct lend_shm *self(struct lend_io *io)
 {
@@ -44,11 +45,13 @@ static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 		s->io.stats.tx_dead++;
 		return LEND_SENT_DEAD;
 	}
-	p->starved = !lend_ring_room(&p->tx);
-	if (p->starved) {
+	/* None overtakes what was refused: a short one waits with a long one. */
+	if (!lend_ring_room(&p->tx, lend_max_u32(len, p->starved))) {
+		p->starved = lend_max_u32(len, p->starved);
 		s->io.stats.tx_full++;
 		return LEND_SENT_FULL;
 	}
+	p->starved = 0;
 	copy_in(lend_ring_reserve(&p->tx, len), bufs, out);
 	lend_ring_commit(&p->tx, len);
 	return LEND_SENT;

@@ -56,10 +56,10 @@ struct lend_shm_peer {
 	uint32_t version; /* FAILED with EPROTO: what it speaks */
 	uint32_t bit;     /* ours in its bell */
 	uint32_t pins;    /* how often the core asked to keep it */
+	uint32_t starved; /* bytes of what its ring had no room for, until it has; or 0 */
 	uint32_t idle;    /* polls since its ring had anything */
 	uint32_t last;    /* HUNG: the ring ends here at the latest */
 	bool hot;         /* in hot[] */
-	bool starved;     /* its ring was full when we last wrote to it */
 	lend_ns since;    /* of its state, while half open */
 	struct lend_ring_rx rx;
 	struct lend_ring_tx tx;

@@ -25,7 +25,7 @@
 #define LEND_POD_NONE     UINT32_MAX
 
 enum {
-	LEND_POD_VERSION = 1,
+	LEND_POD_VERSION = 2,
 	LEND_POD_ENDS = 256,
 	LEND_POD_LINKS = 1024,      /* at most; as many as there is room for */
 	LEND_POD_UNIT = 2 << 20,    /* lengths are multiples of this: a DAX device maps no less */

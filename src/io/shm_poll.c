@@ -216,8 +216,9 @@ static bool has_room_again(struct lend_shm *s)
 	for (uint32_t i = 0; i < s->top; i++) {
 		struct lend_shm_peer *p = &s->peer[i];
 
-		if (p->starved && p->state == LEND_SHM_UP && !lend_ring_want(&p->tx)) {
-			p->starved = false;
+		if (p->starved != 0 && p->state == LEND_SHM_UP &&
+		    !lend_ring_want(&p->tx, p->starved)) {
+			p->starved = 0;
 			return true;
 		}
 	}

@@ -3,8 +3,10 @@
  * Slot i carries datagrams i, i + SLOTS, ... A datagram is published by its slot's mark alone, one
  * release store of {its number + 1, its length}: the consumer finds it with one cache line, and no
  * counter is shared on the way. Short datagrams lie behind the mark in a dense array, so that small
- * calls stay in few pages; longer ones in a body of their own. The consumer tells how far it is
- * only every few slots; the producer looks only when its last view of that leaves no room.
+ * calls stay in few pages; longer ones in a body, of which there are fewer than slots: datagram i
+ * has body i % BODIES, and waits until all that are BODIES before it were taken. The consumer tells
+ * how far it is only every few slots; the producer looks only when its last view of that leaves no
+ * room.
  *
  * The other side may write anything anywhere at any time. So every word is read once, checked and
  * used from its copy; positions are kept in the private ends; nothing in the shared part says where
@@ -22,11 +24,13 @@
 enum {
 	LEND_RING_SLOTS = 256,
 	LEND_RING_SHORT = 248, /* longest datagram that lies behind its mark */
-	LEND_RING_MTU = 8448,  /* 8 KiB of message and its heads */
+	LEND_RING_MTU = 16640, /* 16 KiB of message and its heads */
 	LEND_RING_BODY =
-	    8512,            /* an odd number of lines: neighbours fall into different cache sets */
-	LEND_RING_LAZY = 32, /* slots that the consumer may owe */
+	    16704, /* an odd number of lines: neighbours fall into different cache sets */
+	LEND_RING_BODIES = 128, /* few, so that they stay in a cache */
+	LEND_RING_LAZY = 32,    /* slots that the consumer may owe */
 };
+_Static_assert(LEND_RING_LAZY < LEND_RING_BODIES, "who waits for room is told of it");
 
 struct lend_ring_slot {
 	alignas(64) _Atomic uint64_t mark; /* number + 1 above, length below */
@@ -41,7 +45,7 @@ struct lend_ring {
 	alignas(64) _Atomic uint32_t
 	    wanted; /* producer sets, consumer clears: asleep until there is room */
 	struct lend_ring_slot slot[LEND_RING_SLOTS];
-	unsigned char body[LEND_RING_SLOTS][LEND_RING_BODY];
+	unsigned char body[LEND_RING_BODIES][LEND_RING_BODY];
 };
 
 struct lend_ring_tx {
@@ -59,21 +63,22 @@ struct lend_ring_rx {
 
 enum lend_ring_look { LEND_RING_EMPTY, LEND_RING_DATA, LEND_RING_BAD };
 
-/* Room for another datagram. A position that cannot be is a full ring. */
-static inline bool lend_ring_room(struct lend_ring_tx *tx)
+/* Room for another datagram of len bytes. A position that cannot be is a full ring. */
+static inline bool lend_ring_room(struct lend_ring_tx *tx, uint32_t len)
 {
-	if (tx->next - tx->taken < LEND_RING_SLOTS)
+	uint32_t most = len <= LEND_RING_SHORT ? LEND_RING_SLOTS : LEND_RING_BODIES;
+
+	if (tx->next - tx->taken < most)
 		return true;
 	tx->taken = atomic_load_explicit(&tx->ring->taken, memory_order_acquire);
-	return tx->next - tx->taken < LEND_RING_SLOTS;
+	return tx->next - tx->taken < most;
 }
 
 /* Where to write the next datagram, of len bytes up to MTU; there must be room. */
 static inline void *lend_ring_reserve(struct lend_ring_tx *tx, uint32_t len)
 {
-	uint32_t i = tx->next % LEND_RING_SLOTS;
-
-	return len <= LEND_RING_SHORT ? tx->ring->slot[i].data : tx->ring->body[i];
+	return len <= LEND_RING_SHORT ? tx->ring->slot[tx->next % LEND_RING_SLOTS].data
+				      : tx->ring->body[tx->next % LEND_RING_BODIES];
 }
 
 /* Publishes it. */
@@ -100,7 +105,7 @@ static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const 
 		rx->next++;
 		return LEND_RING_BAD;
 	}
-	*data = n <= LEND_RING_SHORT ? slot->data : rx->ring->body[rx->next % LEND_RING_SLOTS];
+	*data = n <= LEND_RING_SHORT ? slot->data : rx->ring->body[rx->next % LEND_RING_BODIES];
 	/* The other lines of a short one, all at once: each comes from the producer's cache. */
 	for (uint32_t at = 64 - sizeof(slot->mark); at < n && n <= LEND_RING_SHORT; at += 64)
 		__builtin_prefetch(slot->data + at);
@@ -134,12 +139,13 @@ static inline bool lend_ring_done(struct lend_ring_rx *rx)
 	       atomic_exchange_explicit(&rx->ring->wanted, 0, memory_order_relaxed) != 0;
 }
 
-/* Before a sleep of a producer that found the ring full: false when there is room after all. */
-static inline bool lend_ring_want(struct lend_ring_tx *tx)
+/* Before a sleep of a producer that found the ring full: false when there is room for len bytes
+ * after all. */
+static inline bool lend_ring_want(struct lend_ring_tx *tx, uint32_t len)
 {
 	atomic_store_explicit(&tx->ring->wanted, 1, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	return !lend_ring_room(tx);
+	return !lend_ring_room(tx, len);
 }
 
 #endif

@@ -60,6 +60,7 @@ static bool is_what_the_ring_says(const struct lend_shm_peer *p, uint32_t *next,
 {
 	for (uint32_t looks = 0; looks < LEND_RING_SLOTS; looks++) {
 		uint32_t i = *next % LEND_RING_SLOTS;
+		const void *body = p->rx.ring->body[*next % LEND_RING_BODIES];
 		uint64_t mark = atomic_load(&p->rx.ring->slot[i].mark);
 		uint32_t len = (uint32_t)mark;
 
@@ -68,8 +69,8 @@ static bool is_what_the_ring_says(const struct lend_shm_peer *p, uint32_t *next,
 		++*next;
 		if (len <= LEND_RING_MTU)
 			return in->len == len &&
-			       in->data == (len <= LEND_RING_SHORT ? p->rx.ring->slot[i].data
-								   : p->rx.ring->body[i]);
+			       in->data ==
+				   (len <= LEND_RING_SHORT ? p->rx.ring->slot[i].data : body);
 		++*bad;
 	}
 	return false;
@@ -207,8 +208,18 @@ static void leave(void)
 
 static uint32_t some_len(struct choice *c)
 {
-	static const uint32_t len[] = {0,    1,    247,  248,        249,       4096,
-				       8447, 8448, 8449, UINT16_MAX, INT32_MAX, UINT32_MAX};
+	static const uint32_t len[] = {0,
+				       1,
+				       LEND_RING_SHORT - 1,
+				       LEND_RING_SHORT,
+				       LEND_RING_SHORT + 1,
+				       4096,
+				       LEND_RING_MTU - 1,
+				       LEND_RING_MTU,
+				       LEND_RING_MTU + 1,
+				       UINT16_MAX,
+				       INT32_MAX,
+				       UINT32_MAX};
 
 	return choice_rare(c, 4) ? (uint32_t)choice_edge(c) : len[choice_of(c, 12)];
 }

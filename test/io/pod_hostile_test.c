@@ -87,11 +87,12 @@ Test(pod, memory_that_is_none)
 	static const struct {
 		uint64_t head;
 		int err;
-	} heads[] = {{1, -EPROTO},
-		     {UINT64_C(0x4c50) << 48 | UINT64_C(2) << 32 | 12, -EPROTO},
-		     {UINT64_C(0x4c50) << 48 | UINT64_C(1) << 32 | 13, -EPROTO},
-		     {UINT64_C(0x4c50) << 48 | UINT64_C(1) << 32 | 1, -EPROTO},
-		     {UINT64_C(0x4c50) << 48 | UINT64_C(1) << 32 | 12, 0}};
+	} heads[] = {
+	    {1, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (LEND_POD_VERSION + UINT64_C(1)) << 32 | 12, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_POD_VERSION << 32 | 13, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_POD_VERSION << 32 | 1, -EPROTO},
+	    {UINT64_C(0x4c50) << 48 | (uint64_t)LEND_POD_VERSION << 32 | 12, 0}};
 	struct lend_addr addr;
 	struct lend_io *io;
 

@@ -78,10 +78,10 @@ static void *fill(void *ring)
 	struct lend_ring_tx tx = {.ring = ring};
 
 	for (uint32_t i = 0; i < ITEMS; i++) {
-		uint32_t len = i % 3 ? 4 + i % 200 : 300 + i % 8000;
+		uint32_t len = i % 3 ? 4 + i % 200 : 300 + i % 16000;
 
-		while (!lend_ring_room(&tx)) {
-			(void)lend_ring_want(&tx);
+		while (!lend_ring_room(&tx, len)) {
+			(void)lend_ring_want(&tx, len);
 			sched_yield();
 		}
 		memset(lend_ring_reserve(&tx, len), (int)(i & 0xff), len);
@@ -105,7 +105,7 @@ static void shm_ring(void)
 
 		MUST(look != LEND_RING_BAD);
 		if (look == LEND_RING_DATA) {
-			MUST(len == (i % 3 ? 4 + i % 200 : 300 + i % 8000));
+			MUST(len == (i % 3 ? 4 + i % 200 : 300 + i % 16000));
 			MUST(((const uint8_t *)data)[0] == (i & 0xff));
 			MUST(((const uint8_t *)data)[len - 1] == (i & 0xff));
 			i++;
