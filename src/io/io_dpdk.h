@@ -169,6 +169,7 @@ struct dpdk {
 	uint32_t gone_n; /* dead peers to tell of */
 	uint32_t evict;  /* where the search for a free peer starts */
 	struct rte_mempool *pool;
+	struct rte_mbuf_ext_shared_info lent; /* counts pieces that a driver has in place, and 1 */
 	uint32_t held_n;
 	struct rte_mbuf *held[DPDK_HELD_MAX];
 	uint16_t hash[DPDK_PEERS_MAX];

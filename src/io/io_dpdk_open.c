@@ -78,12 +78,21 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);
 }
 
+/* The carrier's own count outlives all others. */
+static void never_last(void *piece, void *arg)
+{
+	(void)piece;
+	(void)arg;
+}
+
 static int make(const struct lend_io_config *config, const struct dpdk_address *address,
 		struct dpdk *io)
 {
 	int rc;
 
 	io->io.ops = &dpdk_ops;
+	io->lent.free_cb = never_last;
+	rte_mbuf_ext_refcnt_set(&io->lent, 1);
 	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
 	io->kind = address->kind;
 	io->links = address->links;

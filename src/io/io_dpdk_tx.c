@@ -1,7 +1,8 @@
 /* io_dpdk_tx - datagrams into frames, and frames to devices in bursts.
  *
- * A datagram's head, pieces and tail are copied into a frame. A device that refuses is offered
- * fewer at once.
+ * A datagram's head, pieces and tail are copied into a frame. A long piece for a memif link is
+ * chained to the frame where it lies instead, for that driver copies chains before it returns. A
+ * device that refuses is offered fewer at once.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -13,23 +14,48 @@
 
 #include "io/carriers.h"
 
-enum { ENTER_TRIES = 10000 };
+enum {
+	ENTER_TRIES = 10000,
+	IN_PLACE = 2048, /* bytes of a piece from which one more buffer costs less than a copy */
+};
 
-static void fill(struct rte_mbuf *buf, const struct dpdk_peer *peer, const struct lend_bufs *bufs,
+/* Chains the last piece to its frame in place; 0: it is to be copied, else its length. */
+static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
+		      const struct lend_out *out)
+{
+	const struct lend_piece *piece = &out->piece[out->n - 1];
+	struct rte_mbuf *more;
+
+	if (out->n == 0 || piece->len < IN_PLACE || io->kind != DPDK_MEMIF || out->tail_len > 0)
+		return 0;
+	more = rte_pktmbuf_alloc(io->pool);
+	if (more == NULL)
+		return 0;
+	rte_mbuf_ext_refcnt_update(&io->lent, 1);
+	rte_pktmbuf_attach_extbuf(more, lend_piece_data(bufs, piece), RTE_BAD_IOVA,
+				  (uint16_t)piece->len, &io->lent);
+	more->data_len = (uint16_t)piece->len;
+	buf->next = more;
+	buf->nb_segs = 2;
+	return piece->len;
+}
+
+static void fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		 const struct lend_out *out, uint32_t len)
 {
+	const struct dpdk_peer *peer = &io->peer[out->peer];
 	uint8_t *at = rte_pktmbuf_mtod(buf, uint8_t *);
+	uint32_t chained = chain(io, buf, bufs, out);
 
 	lend_eth_write(at, &peer->head, out->class, len);
 	at += peer->head.len;
-	memcpy(at, out->head, out->head_len);
-	at += out->head_len;
-	for (uint32_t i = 0; i < out->n; i++)
+	at = mempcpy(at, out->head, out->head_len);
+	for (uint32_t i = 0; i + (chained > 0) < out->n; i++)
 		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
 	if (out->tail_len)
 		memcpy(at, out->tail, out->tail_len);
-	buf->data_len = (uint16_t)(len + peer->head.len);
 	buf->pkt_len = len + peer->head.len;
+	buf->data_len = (uint16_t)(buf->pkt_len - chained);
 }
 
 static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
@@ -39,9 +65,8 @@ static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
 }
 
 /* Frames of out[0..n), all for one peer, in buf; how many were made. */
-static uint32_t build(const struct dpdk *io, const struct dpdk_share *share,
-		      const struct lend_bufs *bufs, const struct lend_out *out, uint32_t n,
-		      struct rte_mbuf **buf)
+static uint32_t build(struct dpdk *io, const struct dpdk_share *share, const struct lend_bufs *bufs,
+		      const struct lend_out *out, uint32_t n, struct rte_mbuf **buf)
 {
 	const struct dpdk_peer *peer = &io->peer[out->peer];
 
@@ -50,7 +75,7 @@ static uint32_t build(const struct dpdk *io, const struct dpdk_share *share,
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t len = lend_out_len(&out[i]);
 
-		fill(buf[i], peer, bufs, &out[i], len);
+		fill(io, buf[i], bufs, &out[i], len);
 		if (share)
 			dpdk_device_sum(share, buf[i], &peer->head, len);
 	}

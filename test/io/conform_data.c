@@ -207,28 +207,33 @@ void conform_pieces(const struct conform_row *row)
 	conform_close(&p);
 }
 
+/* Short and as long as can be, in two pieces: what is changed behind flush() was sent as it was. */
 void conform_flush(const struct conform_row *row)
 {
-	char body[100];
+	static char body[1 << 16], want[1 << 16];
 	struct lend_seg seg[2] = {{0}, {.data = body, .len = sizeof(body), .cap = sizeof(body)}};
 	struct lend_bufs bufs = {seg, 2};
 	struct conform_pair p;
-	char want[101] = "h";
 	uint64_t end = conform_ms() + conform_patience_ms;
 
 	conform_open(&p, row);
-	struct lend_out out = {
-	    .head = "h", .head_len = 1, .peer = p.peer, .n = 1, .piece = {{1, 0, sizeof(body)}}};
-
+	want[0] = 'h';
 	for (char round = 'a'; round < 'k'; round++) {
-		memset(body, round, sizeof(body));
-		memset(want + 1, round, sizeof(body));
+		uint32_t len = round % 2 ? 100 : p.client->path.mtu - 1;
+		struct lend_out out = {.head = "h",
+				       .head_len = 1,
+				       .peer = p.peer,
+				       .n = 2,
+				       .piece = {{1, 0, 3}, {1, 3, len - 3}}};
+
+		memset(body, round, len);
+		memset(want + 1, round, len);
 		p.client->ops->tx(p.client, &bufs, &out, 1);
 		cr_assert_eq(out.sent, LEND_SENT);
 		while (!p.client->ops->flush(p.client, 1))
 			cr_assert_lt(conform_ms(), end, "flushes in bounded time");
-		memset(body, '#', sizeof(body));
-		conform_expect(p.server, want, sizeof(want));
+		memset(body, '#', len);
+		conform_expect(p.server, want, len + 1);
 	}
 	conform_close(&p);
 }
