@@ -16,6 +16,7 @@ import compare_targets
 
 LIMIT = 120  # seconds for one run
 NEAR_NS = 300  # a cache line there and back, as apps/common/line has it
+ONE_THREAD = "one thread"  # in place of a distance
 TRIES = 3  # of a run whose own checks do not hold
 
 # name: bytes of request and reply, in flight, further options, and which figure counts.
@@ -80,24 +81,36 @@ class Row:
                 str(self.reply), "--window", str(self.window), "--seconds", str(seconds), "--json", *self.options]
 
     def ratio(self, who, base, figure):
-        """One's figure over the other's: the median of the turns in which both ran with the cores equally far apart."""
+        """One's figure over the other's, and how far apart the cores were: the median of the turns in which both ran at the
+        distance that most of them had. None without such a turn."""
         pairs = [(a, b) for a, b in zip(self.runs.get(who, []), self.runs.get(base, [])) if a and b]
-        turns = [a[figure] / b[figure] for a, b in pairs if "one thread" in (a["mode"], b["mode"]) or a["mode"] == b["mode"] != "mixed"]
-        return statistics.median(turns) if turns else None
+        turns = [(a[figure] / b[figure], mode) for a, b in pairs if (mode := common(a["mode"], b["mode"]))]
+        if not turns:
+            return None
+        mode = statistics.mode(mode for _, mode in turns)
+        return statistics.median(ratio for ratio, m in turns if m == mode), mode
 
     def times_better(self, who):
         """How many times better Lend is."""
         lend = next(iter(self.runs))
         if who == lend or lend[0] != "lend":
             return None
-        return self.ratio(who, lend, self.figure) if self.figure == "p50_us" else self.ratio(lend, who, self.figure)
+        got = self.ratio(who, lend, self.figure) if self.figure == "p50_us" else self.ratio(lend, who, self.figure)
+        return got and got[0]
 
 
 def mode_of(run):
     if run["one_thread"]:
-        return "one thread"
+        return ONE_THREAD
     modes = {"near" if run[f"line_ns_{when}"] < NEAR_NS else "far" for when in ("before", "after")}
     return modes.pop() if len(modes) == 1 else "mixed"
+
+
+def common(a, b):
+    """The distance at which two runs can be compared; one thread has none."""
+    if ONE_THREAD in (a, b):
+        return b if a == ONE_THREAD else a
+    return a if a == b != "mixed" else None
 
 
 def run_once(row, build, who, seconds):
@@ -166,45 +179,39 @@ class Comparison:
         return next((row for row in self.rows if (row.group, row.shape) == (group, shape)), None)
 
     def figure(self, group, shape, who, key):
-        """The median of its turns, or None."""
+        """The median of its turns and their distance, or None."""
         row = self.row(group, shape)
-        values = common_mode(row.runs.get(who, []), key) if row else []
-        return statistics.median(values) if values else None
+        runs = of_common_mode(row.runs.get(who, [])) if row else []
+        return (statistics.median(run[key] for run in runs), runs[0]["mode"]) if runs else None
 
     def ratio(self, group, shape, who, base, key):
         row = self.row(group, shape)
         return row.ratio(who, base, key) if row else None
 
-    def mode(self):
-        modes = [run["mode"] for row in self.rows for runs in row.runs.values() for run in runs if run and not run["one_thread"]]
-        return statistics.mode(modes) if modes else "one thread"
 
-
-def common_mode(runs, key):
-    """One figure of those runs whose cores were as far apart as mostly."""
+def of_common_mode(runs):
+    """Those runs whose cores were as far apart as mostly."""
     runs = [run for run in runs if run]
-    if not runs:
-        return []
-    mode = statistics.mode(run["mode"] for run in runs)
-    return [run[key] for run in runs if run["mode"] == mode]
+    mode = statistics.mode(run["mode"] for run in runs) if runs else None
+    return [run for run in runs if run["mode"] == mode]
 
 
 def summary(row, who):
     """A line of the table."""
-    values = common_mode(row.runs[who], row.figure)
-    other = [run for run in row.runs[who] if run]
-    line = {"group": row.group, "shape": row.shape, "peer": who[0], "lane": who[1], "figure": row.figure,
-            "runs": row.runs[who], "median": None, "spread": None, "lend_is_better": None}
-    if not values:
+    runs = of_common_mode(row.runs[who])
+    line = {"group": row.group, "shape": row.shape, "peer": who[0], "lane": who[1], "figure": row.figure, "runs": row.runs[who],
+            "median": None}
+    if not runs:
         return line
-    line["median"] = statistics.median(values)
+    for key in ("p50_us", "p99_us", "calls_per_s", "gbit_per_s", "cycles_per_call"):
+        line[key] = statistics.median(run[key] for run in runs)
+    line["median"] = line[row.figure]
+    values = [run[row.figure] for run in runs]
     line["spread"] = (max(values) - min(values)) / line["median"]
     line["lend_is_better"] = row.times_better(who)
-    for key in ("p50_us", "p99_us", "calls_per_s", "gbit_per_s", "cycles_per_call"):
-        line[key] = statistics.median(common_mode(other, key))
-    line["mode"] = statistics.mode(run["mode"] for run in other)
-    line["other_mode"] = len(other) - len(values)
-    line["line_ns"] = [statistics.median(run[f"line_ns_{when}"] for run in other) for when in ("before", "after")]
+    line["mode"] = runs[0]["mode"]
+    line["other_mode"] = sum(run is not None for run in row.runs[who]) - len(runs)
+    line["line_ns"] = [statistics.median(run[f"line_ns_{when}"] for run in runs) for when in ("before", "after")]
     return line
 
 
@@ -231,7 +238,7 @@ def main():
               f"rows: {' '.join(SHAPES)}", file=sys.stderr)
         return 2
     comparison.run()
-    result = {"mode": comparison.mode(), "repeats": comparison.repeats, "seconds": comparison.seconds,
+    result = {"repeats": comparison.repeats, "seconds": comparison.seconds,
               "absent": sorted(comparison.absent), "failures": comparison.failures,
               "rows": [summary(row, who) for row in comparison.rows for who in row.runs],
               "targets": compare_targets.judge(comparison)}

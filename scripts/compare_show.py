@@ -42,6 +42,11 @@ def verdict(target):
     return {None: "not measured", True: "met", False: "NOT met"}[target["met"]]
 
 
+def where(target):
+    """The distance that a figure holds for."""
+    return f", cores {target['mode']}" if target["measured"] is not None and target["mode"] != "one thread" else ""
+
+
 def by_row(result):
     """(group, shape) -> its lines, in order."""
     rows = {}
@@ -71,8 +76,8 @@ def print_all(result):
     print_rows(result)
     print(f"\n{'target':58} {'bar':>9} {'aim':>6} {'measured':>12}")
     for t in result["targets"]:
-        print(f"{t['what']:58} {t['sense']} {t['bar']:>6} {t['aim']:>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}")
-    print(f"\n{result['repeats']} turns of {result['seconds']} s each; cores {result['mode']}. +- is half the span of the turns; "
+        print(f"{t['what']:58} {t['sense']} {t['bar']:>6} {t['aim']:>6} {number(t['measured']):>6} {t['unit']:6} {verdict(t)}{where(t)}")
+    print(f"\n{result['repeats']} turns of {result['seconds']} s each. +- is half the span of the turns; "
           "Lend 2x: twice as good as this one. Bytes and counts verified in every run.")
     for program in result["absent"]:
         print(f"not built here: {program} (scripts/deps.sh peers, then scripts/build.sh)")
@@ -116,14 +121,14 @@ def picture(result):
 def page(result):
     cells = "".join(
         f"<tr class={'met' if t['met'] else 'missed'}><td>{html.escape(t['what'])}<td>{html.escape(t['sense'])} {t['bar']} {t['unit']}"
-        f"<td>{t['aim']}<td>{number(t['measured'])}<td>{verdict(t)}" for t in result["targets"])
+        f"<td>{t['aim']}<td>{number(t['measured'])}<td>{verdict(t)}{where(t)}" for t in result["targets"])
     notes = "".join(f"<p>{html.escape(text)}" for text in
                     [f"not built here: {p}" for p in result["absent"]] + [f"FAILED {f}" for f in result["failures"]])
     return f"""<!doctype html><meta charset=utf-8><meta name=viewport content="width=device-width"><title>Lend and its peers</title>
 <style>body{{font:15px sans-serif;max-width:60em;margin:1em auto;padding:0 1em;color-scheme:light dark}}
 td,th{{padding:.2em .6em;text-align:left}}.met td:last-child{{color:#2e7d32}}.missed td:last-child{{color:#c62828}}
 svg{{width:100%}}</style><h1>Lend and its peers</h1>
-<p>{result['repeats']} turns of {result['seconds']} s each, medians; client and server on a core each, cores {result['mode']}.
+<p>{result['repeats']} turns of {result['seconds']} s each, medians; client and server on a core each.
 Bytes and counts were verified in every run. Bars are logarithmic; "Lend 2x": twice as good as this one.
 <table><tr><th>target<th>bar<th>aim<th>measured<th>{cells}</table>{notes}
 {picture(result)}"""

@@ -1,10 +1,16 @@
-"""What Lend has to reach beside its peers, and what a comparison measured of it."""
+"""What Lend has to reach beside its peers, and what a comparison measured of it.
+
+A measure gives a value and how far apart the cores were ("near", "far"), or None where that was not measured.
+"""
+import functools
+import json
 import pathlib
 import re
 import subprocess
 
 COUNT = pathlib.Path(__file__).resolve().parent.parent / "test" / "perf" / "count.sh"
-LIMIT = 120  # seconds for counting
+LIMIT = 120  # seconds for counting, and for another command's measuring
+ONE_THREAD = "one thread"
 SHM, UDP, MEMIF, RING = (("lend", lane) for lane in ("shm", "udp", "memif", "ring"))
 
 
@@ -13,8 +19,7 @@ def over_posix(c):
 
 
 def calls_over_shm(c):
-    rate = c.figure("shm", "echo64x64", SHM, "calls_per_s")
-    return rate / 1e6 if rate else None
+    return times(1e-6, c.figure("shm", "echo64x64", SHM, "calls_per_s"))
 
 
 def grpc_unary(c):
@@ -42,30 +47,44 @@ def memif_one(c):
 
 
 def memif_many(c):
-    return percent(c.ratio("memif", "echo64x64", MEMIF, ("ethdev", "memif"), "calls_per_s"))
+    return times(100, c.ratio("memif", "echo64x64", MEMIF, ("ethdev", "memif"), "calls_per_s"))
 
 
 def over_memcpy(c):
-    return percent(c.ratio("shm", "send8m_ends", SHM, ("memcpy", "memory"), "gbit_per_s"))
+    return times(100, c.ratio("shm", "send8m_ends", SHM, ("memcpy", "memory"), "gbit_per_s"))
 
 
 def over_kernel(c):
     return c.ratio("net", "echo64", UDP, ("kernel", "udp"), "p50_us")
 
 
-def core_alone(c):
-    """What test/perf counts; nothing where valgrind is not, or its program."""
+def said_by(*command):
+    """What a program prints, or nothing where it is not there or fails."""
     try:
-        done = subprocess.run([COUNT, "--build", c.build, "--functions", "core, no checksum, 32"], capture_output=True, text=True,
-                              timeout=LIMIT)
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    counted = re.match(r".*: (\d+)$", done.stdout.partition("\n")[0])
-    return int(counted[1]) if counted else None
+        return ""
 
 
-def percent(share):
-    return share * 100 if share is not None else None
+def core_alone(c):
+    """What test/perf counts with valgrind."""
+    counted = re.match(r".*: (\d+)\n", said_by(COUNT, "--build", c.build, "--functions", "core, no checksum, 32"))
+    return (int(counted[1]), ONE_THREAD) if counted else None
+
+
+@functools.lru_cache
+def heap(c):
+    """What lend malloc tells."""
+    return json.loads(said_by(c.build / "lend", "malloc", "--seconds", str(max(2, 20 * c.seconds)), "--json") or "{}")
+
+
+def over_heap(key):
+    """A measure of how much quicker lend_malloc() is."""
+    return lambda c: (heap(c)[key], ONE_THREAD) if heap(c).get(key) else None
+
+
+def times(factor, got):
+    return got and (got[0] * factor, got[1])
 
 
 # what, unit, at most or at least, bar, aim, how it is measured.
@@ -82,16 +101,19 @@ TARGETS = [
     ("8 MiB over shm, share of one core's memcpy", "%", ">=", 60, 90, over_memcpy),
     ("64 B round trip over udp, of busy-polled kernel UDP", "x", "<=", 1.15, 1.05, over_kernel),
     ("core alone, instructions per 64 B call, both sides", "", "<=", 600, 350, core_alone),
+    ("lend_malloc(), over mimalloc, threads apart", "x", ">=", 0.9, 1, over_heap("local_over_mimalloc")),
+    ("the same, one thread takes, the other gives back", "x", ">=", 0.9, 1, over_heap("pair_over_mimalloc")),
+    ("lend_malloc(), over rte_malloc(), threads apart", "x", ">=", 5, 20, over_heap("local_over_rte_malloc")),
+    ("the same, one thread takes, the other gives back", "x", ">=", 5, 20, over_heap("pair_over_rte_malloc")),
 ]
 
 
 def judge(comparison):
     """One entry per target; met is None where nothing was measured."""
-    mode = comparison.mode()
     out = []
     for what, unit, sense, bar, aim, measure in TARGETS:
+        got, mode = measure(comparison) or (None, "near")
         bar, aim = (t.get(mode, t["near"]) if isinstance(t, dict) else t for t in (bar, aim))
-        got = measure(comparison)
         met = None if got is None else got <= bar if sense == "<=" else got >= bar
-        out.append({"what": what, "unit": unit, "sense": sense, "bar": bar, "aim": aim, "measured": got, "met": met})
+        out.append({"what": what, "unit": unit, "sense": sense, "bar": bar, "aim": aim, "measured": got, "mode": mode, "met": met})
     return out
