@@ -4,7 +4,7 @@
  *   loop.c  one turn                       call.c     calls made here
  *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
  *   worker.c, jobs.c  slow handlers        family.c   calls that serve a request
- *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c
+ *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c; spin.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -20,6 +20,7 @@
 #include "lend/stats.h"
 #include "rpc/bufs.h"
 #include "rpc/method.h"
+#include "rpc/spin.h"
 #include "sys/heap.h"
 
 struct lend_worker;
@@ -27,8 +28,7 @@ struct lend_workers;
 
 enum {
 	LEND_BURST = 32,          /* datagrams per rx, tx and poll */
-	LEND_SPIN_NS = 30000,     /* of looking before a sleep: about a round trip */
-	LEND_SPIN_HARD_NS = 2000, /* of it without giving the core to others */
+	LEND_SPIN_HARD_NS = 2000, /* of looking before a sleep without giving the core to others */
 	LEND_RETRY_NS =
 	    1000000, /* between two looks at what has no interrupt: lent buffers, resolving */
 	LEND_NAP_NS = 50000, /* where the device has no interrupt */
@@ -146,6 +146,7 @@ struct lend_ep {
 	int epoll, timer, wake;
 	lend_ns timer_at;     /* what timer is set to; LEND_NEVER: off */
 	lend_ns active;       /* when a turn last did something */
+	lend_ns spin;         /* of looking before a sleep */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */
 
 	struct lend_config config; /* defaults filled in */

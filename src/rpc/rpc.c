@@ -323,6 +323,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	memset(ep, 0, sizeof(*ep));
 	ep->epoll = ep->timer = ep->wake = -1;
 	ep->timer_at = LEND_NEVER;
+	ep->spin = LEND_SPIN_NS;
 	ep->pending = LEND_NONE32;
 	atomic_store(&ep->thread, lend_thread_mark());
 	rc = fill_config(ep, config);

@@ -1,5 +1,5 @@
-/* wait - when a turn is worth it: spin about one round trip, then sleep until a carrier, a time or
- * a wake.
+/* wait - when a turn is worth it: spin about as long as waits were of late (spin.h), then sleep
+ * until a carrier, a time or a wake.
  *
  * Sleeping: mark asleep, full fence, look again everywhere, sleep on one epoll over carriers, a
  * timerfd and an eventfd. The first microseconds of the spin keep the core; then each look yields
@@ -165,7 +165,7 @@ int lend_turn(struct lend_ep *ep, lend_ns until)
 	       !atomic_load_explicit(&ep->stop, memory_order_relaxed)) {
 		lend_ns idle = ep->now - (ep->active > start ? ep->active : start);
 
-		if (idle >= LEND_SPIN_NS)
+		if (idle >= ep->spin)
 			nap(ep, until);
 		else if (idle >= LEND_SPIN_HARD_NS)
 			sched_yield();
@@ -173,6 +173,8 @@ int lend_turn(struct lend_ep *ep, lend_ns until)
 			relax();
 		rc = lend_ep_turn(ep);
 	}
+	if (rc > 0 && ep->now > start)
+		ep->spin = lend_spin_learn(ep->spin, ep->now - start);
 	return rc;
 }
 
