@@ -208,6 +208,16 @@ static size_t put_reply(const struct lend_core *c, uint8_t *to, const struct len
 	return sizeof(r);
 }
 
+/* Where receivers grant, what is long keeps their line full and goes one class lower, so that the
+ * network's queues let pass it by what is short and comes unforeseen. */
+static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
+		       const struct lend_call_rec *k)
+{
+	bool yields = k->tx.win != LEND_NONE && lend_credit_rules(c, s);
+
+	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
+}
+
 /* The whole head in one pass; returns its length. */
 static size_t put_head(struct lend_core *c, uint8_t *to, const struct lend_call_rec *k,
 		       struct lend_sess *s, uint32_t offset)
@@ -251,7 +261,7 @@ static void make_data(struct lend_core *c, struct making *m, struct lend_call_re
 	m->out->tail_len = 0;
 	m->out->sent = 0;
 	m->out->peer = s->peer;
-	m->out->class = k->class;
+	m->out->class = urgency(c, s, k);
 	m->out->n =
 	    lend_tx_pieces(&k->tx, bufs, offset, lend_frag_len(s, k->tx.len, frag), m->out->piece);
 	m->out->head_len = (uint8_t)put_head(c, m->head, k, s, offset);

@@ -15,7 +15,7 @@ enum { LEND_CLASS_NORMAL = 3, LEND_PRECEDENCES = 6 };
 /* Below LEND_PRECEDENCES. */
 static inline uint8_t lend_class_precedence(uint8_t class)
 {
-	return (uint8_t)(0x11100245u >> 4 * (class & 7) & 7);
+	return (uint8_t)(0x11110245u >> 4 * (class & 7) & 7);
 }
 
 /* Beside it in the same byte: marks of congestion are understood here (ECT(0) of RFC 3168). */

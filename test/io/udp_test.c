@@ -151,7 +151,7 @@ static int tos_of(struct lend_io *io, int fd, uint32_t peer, uint8_t class)
 /* From a socket of ours at that address to a plain one. */
 static void marks(const char *from, const char *to, int family)
 {
-	static const int want[] = {0xa0, 0x80, 0x40, 0, 0, 0x20, 0x20, 0x20}, on = 1;
+	static const int want[] = {0xa0, 0x80, 0x40, 0, 0x20, 0x20, 0x20, 0x20}, on = 1;
 	struct lend_io_config config = {.listen = from};
 	struct sockaddr_storage local = {.ss_family = (sa_family_t)family};
 	socklen_t len = sizeof(local);

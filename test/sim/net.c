@@ -4,8 +4,7 @@
 
 #include "sim/net_state.h"
 #include "util/bits.h"
-
-enum { FROM_NIC = 1 }; /* PORT's b: what reaches the switch; else what reaches a node */
+#include "util/class.h"
 
 static void *some(size_t n, size_t each)
 {
@@ -108,7 +107,7 @@ struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_
 	f->from = from;
 	f->to = to;
 	f->len = len;
-	f->ecn = f->gone = f->forged = 0;
+	f->ecn = f->gone = f->forged = f->queue = 0;
 	f->life = sim->node[to].life;
 	return f;
 }
@@ -118,6 +117,7 @@ struct sim_flight *net_copy(struct sim *sim, const struct sim_flight *f)
 	struct sim_flight *g = net_take(sim, f->from, f->to, f->len);
 
 	g->forged = f->forged;
+	g->queue = f->queue;
 	memcpy(g->data, f->data, f->len);
 	return g;
 }
@@ -288,6 +288,18 @@ static enum lend_sent refusal(struct sim *sim, uint32_t from, uint32_t to)
 	return LEND_SENT;
 }
 
+/* Switches sort by precedence; 1 is below 0. */
+static uint8_t queue_of(const struct sim_net *n, uint8_t class)
+{
+	static const uint8_t by_precedence[LEND_PRECEDENCES] = {4, 5, 3, 2, 1, 0};
+
+	/* What loses nothing keeps all in order. */
+	if (n->plan.lossless)
+		return 0;
+	return (uint8_t)lend_min_u64(by_precedence[lend_class_precedence(class)],
+				     n->plan.queues - 1);
+}
+
 enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
 			    const struct lend_out *out)
 {
@@ -304,6 +316,7 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
 	if (sent != LEND_SENT)
 		return sent;
 	f = net_take(sim, from, to, len);
+	f->queue = queue_of(n, out->class);
 	gather(f, bufs, out);
 	sim->count.datagrams++;
 	n->ledger.sent++;
@@ -318,8 +331,10 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
 
 void sim_net_event(struct sim *sim, enum sim_what what, uint32_t a, uint32_t b)
 {
-	if (what == SIM_PORT)
-		on_port(sim, a, b == FROM_NIC);
+	if (what == SIM_PORT && b == NET_NEXT)
+		net_switch_next(sim, a);
+	else if (what == SIM_PORT)
+		on_port(sim, a, b == NET_FROM_NIC);
 	else if (what == SIM_ARRIVE)
 		arrive(sim, sim_net_flight(sim, a));
 	else
@@ -334,8 +349,7 @@ static void hang_up(struct sim *sim, uint32_t of, uint32_t at)
 	f->gone = 1;
 	n->hung[at * n->nodes + of] = 1;
 	n->ledger.gone++;
-	f->at = sim->now + n->plan.delay_ns;
-	net_line(sim, &n->port[at], f, false);
+	net_launch(sim, f);
 }
 
 void sim_net_crash(struct sim *sim, uint32_t node)

@@ -45,6 +45,7 @@ enum { SIM_STRANGERS = 4 };
 struct sim_flight {
 	uint32_t from, to, len;
 	uint8_t ecn, gone;
+	uint8_t queue; /* of a port: 0 is served first */
 	/* Not what a node sent from this address: the node checks that it changes nothing, but for
 	 * a short answer. */
 	uint8_t forged;

@@ -9,9 +9,14 @@
 enum {
 	NET_CHUNK = 256,      /* flights made at once */
 	NET_NIC = 256 << 10,  /* bytes that wait at a sender's link; then the carrier is full */
-	NET_SHORT = 16 << 10, /* likewise, of a carrier that keeps its queue short */
+	NET_SHORT = 8 << 10,  /* likewise, of a carrier that keeps its queue short */
 	NET_TAPE = 128,       /* datagrams of the past that are kept */
 	NET_END = UINT32_MAX, /* of a list of flights */
+	NET_QUEUES = 8,       /* of a port */
+	/* What a SIM_PORT event is about. */
+	NET_FROM_PORT = 0, /* a flight reaches a node, or the next switch */
+	NET_FROM_NIC,      /* its first switch */
+	NET_NEXT,          /* the port takes the next of its queues */
 };
 #define NET_REPLAY_NS (UINT64_C(600) * 1000000000) /* an older one never comes back */
 
@@ -23,14 +28,22 @@ struct net_ledger {
 	uint64_t cut;                                  /* likewise: no link */
 };
 
-/* A line of rate: what enters leaves in order, one after the other. Times in picoseconds, so that
- * a byte at 100 Gb/s is a whole number. */
+/* What waits for a line, in order, and how long it will take that. */
+struct net_queue {
+	uint32_t head, tail;
+	uint64_t ps; /* on a node's line */
+};
+
+/* A line of rate: what enters leaves one after the other. Times in picoseconds, so that a byte at
+ * 100 Gb/s is a whole number. */
 struct net_port {
-	uint64_t free;       /* when the last byte of its queue is out */
+	uint64_t free;       /* when the last byte that it took is out */
 	uint32_t head, tail; /* flights behind it in order of time */
 	uint32_t box;        /* its switch */
 	uint32_t speed;      /* times the rate of a node's link */
 	bool busy;           /* in the switch's list */
+	uint8_t waiting;     /* bit i: somebody is in queue i */
+	struct net_queue queue[NET_QUEUES];
 };
 
 /* A switch. */
@@ -90,6 +103,8 @@ void net_launch(struct sim *sim, struct sim_flight *f);
 /* net_switch.c: a flight reaches a switch now, out of a port of another or (NET_END) from its
  * sender. */
 void net_switch(struct sim *sim, struct sim_flight *f, uint32_t from);
+/* The line of a port is free: what is most urgent goes. */
+void net_switch_next(struct sim *sim, uint32_t port);
 /* Bytes that wait for a port. */
 uint64_t net_queue(const struct sim_net *n, uint32_t port, lend_ns now);
 

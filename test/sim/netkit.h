@@ -16,12 +16,15 @@ enum { NODES = 4, MANY = 20000 };
 static struct {
 	uint32_t n, genuine, forged, sound, gone, ecn, strange;
 	uint32_t times[MANY + 1]; /* by number */
+	lend_ns when[MANY + 1];   /* likewise, the last time */
+	bool marked[MANY + 1];
 	uint64_t last, swaps;
 	lend_ns at;
 	uint8_t lost[MANY / 8 + 1];
 } got;
 static struct sim sim;
 static struct sim_node nodes[64];
+static uint8_t sending; /* the class of what is sent */
 
 _Noreturn void sim_fail(struct sim *s, const char *format, ...)
 {
@@ -51,8 +54,11 @@ void sim_node_arrive(struct sim *s, uint32_t node, uint32_t flight)
 		got.genuine++;
 		got.swaps += number < got.last;
 		got.last = number;
-		if (number <= MANY)
+		if (number <= MANY) {
 			got.times[number]++;
+			got.when[number] = s->now;
+			got.marked[number] = f->ecn;
+		}
 	}
 	got.forged += f->forged;
 	got.sound += f->forged && good; /* nothing but what it says betrays it */
@@ -100,6 +106,7 @@ static enum lend_sent send(uint32_t from, uint32_t to, uint64_t number, uint32_t
 	struct lend_out out = {.head = h,
 			       .head_len = sizeof(h),
 			       .peer = LEND_PEER(0, to),
+			       .class = sending,
 			       .n = len > 0,
 			       .piece = {{1, 0, len}}};
 
@@ -141,7 +148,7 @@ static void finish(void)
 }
 
 /* n datagrams of 0 to 1, numbered from 1, a microsecond apart. */
-static void stream(uint32_t n)
+static inline void stream(uint32_t n)
 {
 	for (uint32_t i = 1; i <= n; i++) {
 		cr_assert_eq(send(0, 1, i, 64), LEND_SENT);
@@ -149,7 +156,7 @@ static void stream(uint32_t n)
 	}
 }
 
-static void near(uint64_t have, double share, const char *what)
+static inline void near(uint64_t have, double share, const char *what)
 {
 	double want = MANY * share;
 

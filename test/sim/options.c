@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/cc.h"
+#include "sim/net_state.h"
 
 static bool number(const struct option *o, const char *text, uint64_t *out)
 {
@@ -70,6 +71,7 @@ static bool takes(struct options_common *c, const struct option *known, uint32_t
 	    {"--delay-ns", &c->net.delay_ns, 100000000, NULL, NULL, false},
 	    {"--buffer-kb", &c->net.buffer_kb, 1 << 20, NULL, NULL, false},
 	    {"--mark-kb", &c->net.mark_kb, 1 << 20, NULL, NULL, true},
+	    {"--queues", &c->net.queues, NET_QUEUES, NULL, NULL, false},
 	    {"--share", &c->net.share, 1 << 10, NULL, NULL, true},
 	    {"--seed", &c->net.seed, UINT64_MAX, NULL, NULL, false},
 	};
@@ -88,6 +90,7 @@ void options_default(struct options_common *c, uint64_t delay_ns)
 	c->net = sim_plan_calm();
 	c->net.delay_ns = delay_ns;
 	c->net.share = 8;
+	c->net.queues = NET_QUEUES;
 	c->net.mark_kb = 96;
 	c->net.checked = 1; /* a fifth of the time is saved */
 	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
@@ -120,7 +123,8 @@ bool options_parse(struct options_common *c, const struct option *known, uint32_
 	fprintf(
 	    stderr,
 	    "usage: lend-sim %s %s\n  [--cc NAME,...] [--gbps G] [--delay-ns D] [--buffer-kb K] "
-	    "[--share EIGHTHS] [--mark-kb K]\n  [--seed S] [--csv | --json] [--plot FILE.svg]\n",
+	    "[--share EIGHTHS] [--mark-kb K]\n  [--queues N] [--seed S] [--csv | --json] [--plot "
+	    "FILE.svg]\n",
 	    argv[0], usage);
 	return false;
 }

@@ -35,6 +35,23 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 		  "node %u: a datagram of a call whose deadline has passed", n->id);
 }
 
+/* The class of the call that a datagram is of. Long messages give way on networks, where they are
+ * granted; nothing else does. */
+static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
+			 const struct lend_out_rec *r)
+{
+	const struct lend_sess *s = lend_sess_at(n->core, r->sess);
+	const struct lend_pkt *head = out->head;
+	uint32_t class = head->flags & LEND_PKT_CLASS;
+	bool yields = head->length > s->payload && n->cfg.congestion == LEND_CC_CREDIT &&
+		      !s->lossless && class < LEND_CLASSES - 1;
+
+	SIM_CHECK(sim, out->class == class + yields,
+		  "node %u: %u bytes of class %u go out as class %u", n->id, head->length, class,
+		  out->class);
+	return class;
+}
+
 void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k)
 {
@@ -48,7 +65,7 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		return;
 	for (uint32_t i = 0; i < k; i++)
 		if (!lend_aside(n->core)->out[i].ctl.kind)
-			sent[out[i].class & 7]++;
+			sent[class_of(sim, n, &out[i], &lend_aside(n->core)->out[i])]++;
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
 		count(o, i, before & after, before | after, sent);
 		SIM_CHECK(sim,

@@ -61,6 +61,7 @@
 	X(buffer_kb, 4096, "shared by the ports of the switch")                                    \
 	X(share, 0, "eighths of what is free of it that one port may hold; 0: all")                \
 	X(mark_kb, 0, "a longer queue marks ECN; 0: never")                                        \
+	X(queues, 1, "of a switch's port, urgent ones first, at most 8")                           \
 	X(racks, 0, "leaf switches that the nodes stand behind; 0: one switch")                    \
 	X(spines, 0, "switches that join the leaves")                                              \
 	X(speed, 1, "of the links between switches, times a node's")                               \

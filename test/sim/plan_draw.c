@@ -225,5 +225,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	draw_racks(&r, &p);
 	p.order = PICK(&r, 0, 0, 0, 1, 2);
 	p.classes = PICK(&r, 1, 2, 8);
+	if (!p.lossless)
+		p.queues = PICK(&r, 1, 1, 8);
 	return p;
 }

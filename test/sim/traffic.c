@@ -7,6 +7,7 @@
 #include "sim/bytes.h"
 #include "sim/net_state.h"
 #include "util/bits.h"
+#include "util/class.h"
 
 enum { HEAD = 64, WHOLE = 256 << 10, NONE = UINT32_MAX };
 #define APART     UINT64_C(100)    /* between two that connect */
@@ -50,7 +51,8 @@ static bool call(struct traffic *t, uint32_t m)
 {
 	const struct traffic_line *line = &t->line[t->message[m].line];
 	struct congest_end *e = &t->end[line->from];
-	struct lend_core_call c = {.method = m, .deadline = LEND_NEVER, .tag = m};
+	struct lend_core_call c = {
+	    .class = LEND_CLASS_NORMAL, .method = m, .deadline = LEND_NEVER, .tag = m};
 	uint64_t handle;
 	int rc;
 
