@@ -223,7 +223,7 @@ def parse():
     parser.add_argument("--only", action="append", default=[], metavar="WORD")
     parser.add_argument("--repeats", type=int, metavar="N")
     parser.add_argument("--seconds", type=float, metavar="S")
-    parser.add_argument("--report", type=pathlib.Path, metavar="FILE", default=pathlib.Path("compare.html"))
+    parser.add_argument("--report", type=pathlib.Path, metavar="FILE", default=pathlib.Path("lend-compare.html"))
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE")
     return parser.parse_args()
 

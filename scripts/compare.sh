@@ -16,7 +16,7 @@ help() {
 		  --only WORD    rows whose name has WORD, or the runs of peer WORD, beside Lend's; may be repeated
 		  --repeats N    turns of each row (5)
 		  --seconds S    of each run (0.5)
-		  --report FILE  the page (compare.html)
+		  --report FILE  the page (lend-compare.html)
 		  --svg FILE     the bars of that page as a picture of their own
 
 		examples:

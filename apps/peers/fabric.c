@@ -64,7 +64,6 @@ static struct fi_info *find(const struct peer_job *job)
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->domain_attr->mr_mode = 0;
 	hints->domain_attr->threading = job->untuned ? FI_THREAD_UNSPEC : FI_THREAD_DOMAIN;
-	hints->tx_attr->size = hints->rx_attr->size = 0;
 	if (provider)
 		hints->fabric_attr->prov_name = strdup(provider);
 	must(fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE : 0, hints, &info),
@@ -87,8 +86,6 @@ static void open_objects(struct end *e)
 	must(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), "cannot bind");
 	must(fi_enable(e->ep), "cannot enable");
 }
-
-static void turn(void *end);
 
 static void post(struct end *e, struct message *m)
 {
