@@ -2,7 +2,7 @@
  *
  * Layer: io. One thread's. Received datagrams are lent in their slots; sent ones are copied into
  * slots, so nothing of the caller's is read after tx(). A turn makes no system call but one look at
- * the sockets every 20 us or so.
+ * the sockets every 100 us or so.
  */
 #include "io/carriers.h"
 

@@ -40,11 +40,11 @@ bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p)
 }
 
 enum {
-	ATTEND_CYCLES = 50000, /* about 20 us */
-	ATTEND_POLLS = 8,      /* how often the counter is read */
-	HOT_FREE = 4,          /* this many rings stay hot however idle */
-	HOT_IDLE = 1024,       /* polls until another one is left to the bell */
-	SWEEP_LOOKS = 256, /* looks at the sockets until all rings are looked at, bell or no bell */
+	ATTEND_CYCLES = 250000, /* about 100 us */
+	ATTEND_POLLS = 8,       /* how often the counter is read */
+	HOT_FREE = 4,           /* this many rings stay hot however idle */
+	HOT_IDLE = 1024,        /* polls until another one is left to the bell */
+	SWEEP_LOOKS = 64, /* looks at the sockets until all rings are looked at, bell or no bell */
 };
 
 static void answer_bell(struct lend_shm *s)

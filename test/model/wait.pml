@@ -222,7 +222,7 @@ inline turn()		/* lend_ep_turn() */
 		:: word[0] || word[1]		/* the sockets are looked at later */
 		:: !word[0] && !word[1] -> attend(0); attend(1)
 		fi
-	:: !armed -> attend(0); attend(1)	/* 20 us have passed */
+	:: !armed -> attend(0); attend(1)	/* 100 us have passed */
 	:: !armed
 	fi;
 	answer_bell();
