@@ -10,7 +10,7 @@ static const struct {
 	enum lend_scheme scheme;
 } prefixes[] = {
     {"shm:", LEND_SCHEME_SHM},     {"udp:", LEND_SCHEME_UDP}, {"dpdk:", LEND_SCHEME_DPDK},
-    {"verbs:", LEND_SCHEME_VERBS}, {"raw:", LEND_SCHEME_RAW},
+    {"verbs:", LEND_SCHEME_VERBS}, {"raw:", LEND_SCHEME_RAW}, {"hostd:", LEND_SCHEME_HOSTD},
 };
 
 enum lend_scheme lend_addr_scheme(const char *text)
@@ -127,6 +127,7 @@ int lend_addr_parse(const char *text, struct lend_addr *addr)
 	case LEND_SCHEME_DPDK:
 	case LEND_SCHEME_VERBS:
 	case LEND_SCHEME_RAW:
+	case LEND_SCHEME_HOSTD:
 		return parse_device(text, addr);
 	case LEND_SCHEME_NONE:
 		break;

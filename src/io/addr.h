@@ -1,8 +1,8 @@
 /* addr - addresses of endpoints as people write them: "shm:shop", "shm:shop@/dev/dax0.0",
  * "udp:10.0.0.2:31850", "udp:[::1]:0".
  *
- * Layer: io. Any thread. Devices' addresses (dpdk, verbs, raw) are only told apart here; their
- * modules read the rest.
+ * Layer: io. Any thread. Devices' addresses (dpdk, verbs, raw, hostd) are only told apart here;
+ * their modules read the rest.
  */
 #ifndef LEND_IO_ADDR_H
 #define LEND_IO_ADDR_H
@@ -16,7 +16,8 @@ enum lend_scheme {
 	LEND_SCHEME_UDP,
 	LEND_SCHEME_DPDK,
 	LEND_SCHEME_VERBS,
-	LEND_SCHEME_RAW
+	LEND_SCHEME_RAW,
+	LEND_SCHEME_HOSTD
 };
 
 enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79, LEND_ADDR_PATH_MAX = 79 };

@@ -12,6 +12,8 @@
 int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
 /* shm:NAME@PATH, in memory that hosts share. */
 int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io);
+/* hostd:NAME, a device of a broker's. */
+int lend_io_hostd_open(const struct lend_io_config *config, struct lend_io **io);
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io);
 
 /* Bytes of a datagram, head and tail included. */

@@ -23,6 +23,8 @@ static int open_carrier(const struct lend_io_config *config, struct lend_io **io
 		return lend_io_module_open("verbs", "librdmacm-dev", config, io);
 	case LEND_SCHEME_RAW:
 		return lend_io_module_open("raw", "libibverbs-dev", config, io);
+	case LEND_SCHEME_HOSTD:
+		return lend_io_hostd_open(config, io);
 	case LEND_SCHEME_NONE:
 		break;
 	}
@@ -53,6 +55,8 @@ bool lend_io_same_carrier(const char *a, const char *b)
 {
 	struct lend_addr x, y;
 
+	if (lend_io_same_scheme(a, b) && lend_addr_scheme(a) == LEND_SCHEME_HOSTD)
+		return strcspn(a, "/") == strcspn(b, "/") && !strncmp(a, b, strcspn(a, "/"));
 	if (!lend_io_same_scheme(a, b) || lend_addr_scheme(a) != LEND_SCHEME_SHM)
 		return lend_io_same_scheme(a, b);
 	return lend_addr_parse(a, &x) == 0 && lend_addr_parse(b, &y) == 0 &&

@@ -33,6 +33,7 @@ struct conform_row {
 	bool counts;      /* what it loses on a full way is in rx_missed, exactly */
 	uint32_t clients; /* that a listener can have at once; the suite uses up to 40 */
 	bool both;        /* a listener can resolve another listener and itself */
+	bool one_way;     /* to all peers: while it is full nobody is reached */
 };
 
 void conform_order(const struct conform_row *row);

@@ -1,0 +1,214 @@
+/* Goal: a device that a broker owns is a carrier like the others; a client's death is cleaned up,
+ * and what a client says against the rules harms nobody. Method: the conformance suite over udp,
+ * the broker in a thread of the test; then what is its own, the broker turned by hand. */
+#include "hostd/hostd.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+#include "io/hostd_msg.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+
+static atomic_bool leaving;
+static pthread_t thread;
+static char name[64];
+
+static struct lend_hostd *open_broker(const char *device)
+{
+	static _Atomic unsigned count;
+	static char device_text[104];
+	struct lend_hostd_config config = {.name = name, .device = device_text};
+	struct lend_hostd *h;
+
+	(void)snprintf(device_text, sizeof(device_text), "%s", device);
+	(void)snprintf(name, sizeof(name), "hostd-%d-%u", (int)getpid(),
+		       atomic_fetch_add(&count, 1));
+	cr_assert_eq(lend_hostd_open(&config, &h), 0, "%s", lend_why_text());
+	return h;
+}
+
+static void *turn(void *arg)
+{
+	struct lend_hostd *h = arg;
+
+	while (!atomic_load(&leaving))
+		if (lend_hostd_turn(h) == 0)
+			lend_hostd_wait(h);
+	lend_hostd_close(h);
+	return NULL;
+}
+
+static void leave(void)
+{
+	atomic_store(&leaving, true);
+	(void)pthread_join(thread, NULL);
+}
+
+static void address(char *text, size_t cap)
+{
+	if (name[0] == '\0') {
+		struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
+
+		cr_assert_eq(pthread_create(&thread, NULL, turn, h), 0);
+		(void)atexit(leave);
+	}
+	(void)snprintf(text, cap, "hostd:%s", name);
+}
+
+static const struct conform_row row = {.name = "hostd over udp",
+				       .address = address,
+				       .rebinds = true,
+				       .threads = true,
+				       .clients = 40,
+				       .both = true,
+				       .one_way = true};
+
+CONFORM_SUITE(hostd, &row)
+
+/* A client in another process: opens, says so, and waits for its end. */
+static pid_t start_client(void)
+{
+	int tube[2];
+	char byte;
+	pid_t pid;
+
+	cr_assert_eq(pipe(tube), 0);
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (pid == 0) {
+		char text[80];
+		struct lend_io_config config = {.listen = text};
+		struct lend_io *io;
+
+		(void)snprintf(text, sizeof(text), "hostd:%s", name);
+		if (lend_io_open(&config, &io) == 0)
+			(void)!write(tube[1], "x", 1);
+		for (;;)
+			(void)pause();
+	}
+	close(tube[1]);
+	cr_assert_eq(read(tube[0], &byte, 1), 1, "the client did not attach");
+	close(tube[0]);
+	return pid;
+}
+
+static uint64_t clients(const struct lend_hostd *h)
+{
+	struct lend_hostd_stats stats;
+
+	lend_hostd_stats(h, &stats);
+	return stats.clients;
+}
+
+static void turn_until(struct lend_hostd *h, uint64_t n)
+{
+	lend_ns end = lend_clock_now() + UINT64_C(10000000000);
+
+	while (clients(h) != n) {
+		cr_assert_lt(lend_clock_now(), end, "%llu clients", (unsigned long long)clients(h));
+		(void)lend_hostd_turn(h);
+	}
+}
+
+Test(hostd_own, a_killed_client_is_cleaned_up)
+{
+	pid_t pid;
+
+	address((char[80]){0}, 80);
+	for (int i = 0; i < 3; i++) {
+		char text[80];
+		struct lend_io_config config = {.listen = text};
+		struct lend_io *io;
+
+		pid = start_client();
+		cr_assert_eq(kill(pid, SIGKILL), 0);
+		cr_assert_eq(waitpid(pid, NULL, 0), pid);
+		(void)snprintf(text, sizeof(text), "hostd:%s", name);
+		cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
+		io->ops->close(io);
+	}
+}
+
+/* Its carrier goes, too: the port that it had is free. */
+Test(hostd_own, what_a_client_had_is_closed)
+{
+	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
+	struct lend_io_config shm = {.peer = "shm:"};
+	struct lend_io *io;
+	uint32_t peer;
+	char text[80];
+
+	(void)snprintf(text, sizeof(text), "shm:%s", name);
+	for (int i = 0; i < 300; i++) {
+		struct lend_hostd_msg msg = {.op = LEND_HOSTD_OPEN, .version = LEND_HOSTD_VERSION};
+		struct lend_hostd_tail tail = {.peer = LEND_HOSTD_CONTROL};
+		struct lend_out out = {
+		    .head = &msg, .head_len = sizeof(msg), .tail = &tail, .tail_len = sizeof(tail)};
+		struct lend_bufs none = {NULL, 0};
+
+		cr_assert_eq(lend_io_open(&shm, &io), 0);
+		while (io->ops->resolve(io, text, &peer) == -EINPROGRESS)
+			(void)lend_hostd_turn(h);
+		out.peer = peer;
+		io->ops->tx(io, &none, &out, 1);
+		turn_until(h, 1);
+		io->ops->close(io);
+		turn_until(h, 0);
+	}
+	lend_hostd_close(h);
+}
+
+/* Tails and messages that a client should never send. */
+Test(hostd_own, what_contradicts_the_rules_is_counted)
+{
+	static const struct {
+		uint32_t peer, len;
+		uint32_t op;
+	} bad[] = {
+	    {0, 100, 0},                               /* before OPEN */
+	    {LEND_HOSTD_CONTROL, 10, LEND_HOSTD_OPEN}, /* short */
+	    {LEND_HOSTD_CONTROL, sizeof(struct lend_hostd_msg), 99},
+	    {LEND_HOSTD_CONTROL, sizeof(struct lend_hostd_msg), LEND_HOSTD_UNPIN},
+	    {LEND_HOSTD_CONTROL, sizeof(struct lend_hostd_msg), LEND_HOSTD_RESOLVE},
+	    {LEND_HOSTD_PEERS, 100, 0},
+	    {UINT32_MAX - 1, 0, 0},
+	};
+	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
+	struct lend_io_config shm = {.peer = "shm:"};
+	struct lend_hostd_stats stats;
+	struct lend_io *io;
+	uint32_t peer, n = sizeof(bad) / sizeof(bad[0]);
+	char text[80];
+
+	(void)snprintf(text, sizeof(text), "shm:%s", name);
+	cr_assert_eq(lend_io_open(&shm, &io), 0);
+	while (io->ops->resolve(io, text, &peer) == -EINPROGRESS)
+		(void)lend_hostd_turn(h);
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_hostd_msg msg = {.op = bad[i].op};
+		struct lend_hostd_tail tail = {.peer = bad[i].peer};
+		struct lend_out out = {.head = &msg,
+				       .head_len = (uint8_t)bad[i].len,
+				       .tail = &tail,
+				       .tail_len = sizeof(tail),
+				       .peer = peer};
+		struct lend_bufs none = {NULL, 0};
+
+		io->ops->tx(io, &none, &out, 1);
+		for (int k = 0; k < 10; k++)
+			(void)lend_hostd_turn(h);
+		lend_hostd_stats(h, &stats);
+		cr_assert_eq(stats.bad, i + 1, "row %u: %llu", i, (unsigned long long)stats.bad);
+	}
+	cr_assert_eq(stats.clients, 0);
+	io->ops->close(io);
+	lend_hostd_close(h);
+}
