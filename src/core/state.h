@@ -207,9 +207,12 @@ enum lend_sess_state {
 	LEND_SESS_CLOSING, /* BYE is being repeated; the caller knows nothing of it any more */
 };
 
+/* What every call touches lies in the first three cache lines, and in the fourth what starting one
+ * touches besides. */
 struct lend_sess {
 	uint64_t id, peer_id; /* index in the low 24 bits, random above */
 	uint32_t peer;
+	uint32_t payload;
 	uint8_t state;
 	uint8_t client; /* made by lend_core_connect() */
 	uint8_t lossless, checked;
@@ -217,46 +220,55 @@ struct lend_sess {
 	uint8_t ctl_tries;
 	uint8_t bye_taken; /* by the carrier */
 	uint8_t held;      /* calls wait for the carrier to take more */
-	uint32_t payload;
-	uint64_t number; /* the next to send */
+	uint64_t number;   /* the next to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
-	uint32_t ecn;
-	uint32_t unacked; /* data datagrams since the last acknowledgement */
-	uint64_t message_max;
-	uint32_t unscheduled, unscheduled_used;
-	uint32_t first;   /* bytes of a message of several datagrams before a grant, as the peer
-			     says */
-	uint32_t told;    /* the same, as we told the peer */
-	uint32_t strikes; /* datagrams beyond what was granted */
-	lend_ns srtt, rttvar;
-	struct lend_cc_state cc;
-	lend_ns pace;           /* no datagram of a long message before this time */
-	struct lend_link paced; /* in a slot of the wheel */
-	uint32_t pace_slot;
+
 	uint64_t acked;     /* largest number the peer has seen */
 	uint64_t acked_map; /* bit i: it has seen acked - 1 - i as well, and we know it */
 	uint64_t oldest;    /* numbers below are not in flight */
 	uint64_t judged;    /* replies of one datagram under numbers below were judged */
-	lend_ns last_rx, last_ping;
+	lend_ns srtt, rttvar;
 	lend_ns timer;     /* as in the heap; LEND_NEVER: not in it */
 	lend_ns ack_timer; /* LEND_NEVER: none */
-	lend_ns ctl_timer; /* CONNECT or BYE again */
-	lend_ns blocked;   /* the carrier was full: nothing before this time */
+
+	lend_ns last_rx;
+	lend_ns blocked; /* the carrier was full: nothing before this time */
 	lend_ns block_ns;
+	uint32_t unscheduled, unscheduled_used;
+	uint32_t ecn;
+	uint32_t unacked;         /* data datagrams since the last acknowledgement */
+	struct lend_list calls;   /* all records with sess == this, but orphans */
+	struct lend_list waiting; /* calls whose credit is not there yet */
+
+	uint64_t message_max;
+	uint32_t first;   /* bytes of a message of several datagrams before a grant, as the peer
+			     says */
+	uint32_t told;    /* the same, as we told the peer */
+	uint32_t strikes; /* datagrams beyond what was granted */
+	uint32_t orphans;
+	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
+
+	struct lend_cc_state cc;
+	lend_ns pace;           /* no datagram of a long message before this time */
+	struct lend_link paced; /* in a slot of the wheel */
+	uint32_t pace_slot;
+	lend_ns last_ping;
+	lend_ns ctl_timer; /* CONNECT or BYE again */
 	uint64_t tag;
 	uint64_t connect;   /* number of the attempt */
 	uint8_t ticket[32]; /* the peer's */
 	uint8_t incarnation[16];
 	uint32_t by_hello, by_peer; /* next in the hash chains */
-	uint32_t orphans;
-	uint32_t incoming;                   /* messages half here */
-	struct lend_list calls;              /* all records with sess == this, but orphans */
-	struct lend_list waiting;            /* calls whose credit is not there yet */
-	struct lend_link half;               /* LRU of half-open sessions */
-	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
+	struct lend_link half;      /* LRU of half-open sessions */
+	uint32_t incoming;          /* messages half here */
+	uint64_t spare[5];          /* the ring begins a line */
 	struct lend_sent_rec ring[LEND_RING];
 };
+_Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");
+_Static_assert(offsetof(struct lend_sess, last_rx) == 128, "a line");
+_Static_assert(offsetof(struct lend_sess, message_max) == 192, "a line");
+_Static_assert(sizeof(struct lend_sess) % 64 == 0, "lines");
 
 /* A control datagram to be made at output. */
 struct lend_ctl {

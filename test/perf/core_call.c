@@ -1,5 +1,5 @@
 /* core_call - what a call costs in the protocol core alone: two cores, no carrier, no clock.
- *   perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-p lossless|checked|crc]
+ *   perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-p lossless|checked|crc]
  *
  * Both sides are turned as src/rpc/loop.c turns one: input, events, tick when due, output, sent.
  * Between them lie two arrays of datagrams; time passes as it would on a busy core. What is printed
@@ -41,8 +41,8 @@ struct side {
 struct bench {
 	struct side side[2]; /* 0 calls, 1 serves */
 	lend_ns now;
-	uint64_t session;
-	uint32_t size, reply_size, window, in_flight;
+	uint64_t *session; /* calls take turns */
+	uint32_t sessions, size, reply_size, window, in_flight;
 	uint64_t calls, started, ended;
 };
 
@@ -64,9 +64,9 @@ static void give(struct side *s, uint32_t buf)
 }
 
 /* As src/rpc fills its own from the defaults. */
-static struct lend_core_config config_of(const struct lend_path *path)
+static struct lend_core_config config_of(const struct lend_path *path, uint32_t sessions)
 {
-	struct lend_core_config f = {.sessions = 64,
+	struct lend_core_config f = {.sessions = sessions,
 				     .calls = 64,
 				     .inflight = 1024,
 				     .reassemblies = 64,
@@ -81,9 +81,10 @@ static struct lend_core_config config_of(const struct lend_path *path)
 	return f;
 }
 
-static void open_side(struct side *s, const struct lend_path *path, uint8_t seed, lend_ns now)
+static void open_side(struct side *s, const struct lend_path *path, uint32_t sessions, uint8_t seed,
+		      lend_ns now)
 {
-	struct lend_core_config f = config_of(path);
+	struct lend_core_config f = config_of(path, sessions);
 	size_t len = lend_core_size(&f);
 	uint8_t *memory = calloc(BUFS, SMALL);
 	void *arena = aligned_alloc(64, len);
@@ -215,8 +216,8 @@ static void start(struct bench *b)
 					      .deadline = b->now + 10000000000,
 					      .request = take(s, b->size)};
 
-		LEND_CHECK(lend_core_call(s->core, b->now, b->session, &s->bufs, &call, &handle) ==
-			   0);
+		LEND_CHECK(lend_core_call(s->core, b->now, b->session[b->started % b->sessions],
+					  &s->bufs, &call, &handle) == 0);
 		b->in_flight++;
 		b->started++;
 	}
@@ -229,6 +230,19 @@ static void run(struct bench *b, uint64_t calls)
 		start(b);
 		turn(b, 0);
 		turn(b, 1);
+	}
+}
+
+/* A few at a time: a server minds how many are half open. */
+static void connect_all(struct bench *b)
+{
+	b->session = calloc(b->sessions, sizeof(*b->session));
+	LEND_CHECK(b->session);
+	for (uint32_t i = 0; i < b->sessions; i++) {
+		LEND_CHECK(lend_core_connect(b->side[0].core, b->now, LEND_PEER(0, 1), 0,
+					     &b->session[i]) == 0);
+		for (int j = 0; j < 4; j++)
+			turn(b, j % 2);
 	}
 }
 
@@ -246,41 +260,47 @@ static int path_of(const char *name, struct lend_path *path)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] "
-			"[-p lossless|checked|crc]\n");
+	fprintf(
+	    stderr,
+	    "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] [-S SESSIONS] "
+	    "[-p lossless|checked|crc]\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = {.now = 1000000000, .size = 64, .reply_size = 64, .window = 32};
+	struct bench b = {
+	    .now = 1000000000, .size = 64, .reply_size = 64, .window = 32, .sessions = 1};
 	const char *name = "checked";
 	uint64_t calls = 1000000, start_tsc;
 	struct lend_path path;
 	int option;
 
-	while ((option = getopt(argc, argv, "s:w:n:p:")) != -1) {
+	while ((option = getopt(argc, argv, "s:w:n:p:S:")) != -1) {
 		if (option == 's')
 			b.size = b.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'w')
 			b.window = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'n')
 			calls = strtoull(optarg, NULL, 10);
+		else if (option == 'S')
+			b.sessions = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'p')
 			name = optarg;
 		else
 			return usage();
 	}
 	if (path_of(name, &path) < 0 || b.size < 1 || b.size > 1376 || b.window < 1 ||
-	    b.window > 64 || calls < 1)
+	    b.window > 64 || calls < 1 || b.sessions < 1 || b.sessions > 1u << 20)
 		return usage();
 	for (int i = 0; i < 2; i++)
-		open_side(&b.side[i], &path, (uint8_t)(0x50 + i), b.now);
-	LEND_CHECK(lend_core_connect(b.side[0].core, b.now, LEND_PEER(0, 1), 0, &b.session) == 0);
-	run(&b, 1000); /* the session is up, everything has been touched */
+		open_side(&b.side[i], &path, b.sessions, (uint8_t)(0x50 + i), b.now);
+	connect_all(&b);
+	run(&b, 1000 + 2 * b.sessions); /* the session is up, everything has been touched */
 	start_tsc = __rdtsc();
 	run(&b, calls);
-	printf("%.1f cycles per call of %u bytes, %u in flight, %s, this loop included\n",
-	       (double)(__rdtsc() - start_tsc) / (double)calls, b.size, b.window, name);
+	printf("%.1f cycles per call of %u bytes, %u in flight, %u sessions, %s, this loop "
+	       "included\n",
+	       (double)(__rdtsc() - start_tsc) / (double)calls, b.size, b.window, b.sessions, name);
 	return 0;
 }
