@@ -174,11 +174,12 @@ uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 
 	if (s->armed || ++s->polls % ATTEND_POLLS == 0)
 		look_around(s);
+	/* Before anything is lent: whoever is busy always has something lent afterwards. */
+	if (s->hots > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
+		cool_down(s);
 	answer_bell(s);
 	n = poll_hot(s, in, cap);
 	s->lent += n;
-	if (s->hots > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
-		cool_down(s);
 	return n;
 }
 

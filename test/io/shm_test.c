@@ -1,9 +1,12 @@
-/* Goal: shared memory is a carrier like the others. Method: the conformance suite. */
+/* Goal: shared memory is a carrier like the others, and idle clients cost a busy server nothing.
+ * Method: the conformance suite; one client that sends for every look of the server, beside others
+ * that sent once. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "io/conform.h"
+#include "io/shm_peers.h"
 
 static void address(char *text, size_t cap)
 {
@@ -22,3 +25,32 @@ static const struct conform_row shm = {.name = "shm",
 				       .both = true};
 
 CONFORM_SUITE(shm, &shm)
+
+enum { IDLE = 30, LOOKS = 8192 };
+
+Test(shm_idle, clients_leave_the_poll_of_a_busy_server)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client[IDLE + 1];
+	uint32_t peer[IDLE + 1];
+
+	for (uint32_t i = 0; i <= IDLE; i++) {
+		client[i] = conform_client(at);
+		peer[i] = conform_resolve(client[i], at, server);
+		cr_assert_eq(conform_send(client[i], peer[i], i, 0, 64), LEND_SENT);
+	}
+	while (conform_take(server, NULL, NULL) > 0)
+		;
+	for (uint32_t seq = 1; seq < LOOKS; seq++) {
+		cr_assert_eq(conform_send(client[0], peer[0], 0, seq, 64), LEND_SENT);
+		cr_assert_eq(conform_take(server, NULL, NULL), 1);
+	}
+	cr_assert_leq(((struct lend_shm *)(void *)server)->hots, 5, "idle rings are still polled");
+	for (uint32_t i = 0; i <= IDLE; i++) { /* and are heard all the same */
+		cr_assert_eq(conform_send(client[i], peer[i], i, LOOKS, 64), LEND_SENT);
+		cr_assert_eq(conform_take(server, NULL, NULL), 1, "client %u", i);
+	}
+	for (uint32_t i = 0; i <= IDLE; i++)
+		client[i]->ops->close(client[i]);
+	server->ops->close(server);
+}
