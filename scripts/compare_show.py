@@ -98,7 +98,7 @@ def bars(lines, title, y):
         return [], y
     least = min(line["median"] for line in lines) / 2
     span = math.log(max(line["median"] for line in lines) / least)
-    out = [f'<text x="0" y="{y + 14}" font-weight="bold">{html.escape(title)}</text>']
+    out = [f'<text x="0" y="{y + 14}" style="font-weight:bold">{html.escape(title)}</text>']
     for line in lines:
         y += STEP
         long = (WIDTH - LEFT - 130) * math.log(line["median"] / least) / span
