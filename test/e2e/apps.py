@@ -274,6 +274,24 @@ class Commands(unittest.TestCase):
         refused = subprocess.run([LEND, "start", "--child", f"shm:nobody-{os.getpid()}"], capture_output=True, text=True)
         self.assertEqual((refused.returncode != 0, refused.stderr.count("\n")), (True, 1), refused.stderr)
 
+    def test_hostd(self):
+        """Both ends at a broker; the server is killed, and another is served at once."""
+        name = f"hostd-{os.getpid()}"
+        with subprocess.Popen([BUILD / "lend-hostd", "--name", name, "--device", "udp:127.0.0.1:0", "--json"],
+                              stdout=subprocess.PIPE, text=True) as broker:
+            self.assertEqual(broker.stdout.readline(), f"ready hostd:{name}\n")
+            for how in (subprocess.Popen.kill, subprocess.Popen.terminate):
+                with subprocess.Popen([LEND, "serve", "--listen", f"hostd:{name}"], stdout=subprocess.PIPE, text=True) as server:
+                    address = server.stdout.readline().split()[1]
+                    self.assertTrue(address.startswith(f"hostd:{name}/udp:127.0.0.1:"), address)
+                    got = lend_json("lat", "--connect", address, *SHORT)
+                    self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
+                    how(server)
+            broker.terminate()
+            counts = json.loads(broker.stdout.read())
+            self.assertEqual((counts["attached"], counts["bad"]), (4, 0))
+            self.assertGreater(min(counts["from_clients"], counts["to_clients"]), 100)
+
     def test_top(self):
         name = f"shm:top-{os.getpid()}"
         with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:
