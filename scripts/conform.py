@@ -20,7 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "mtu_plus_1", "flush", "close_in_flight",
          "restart", "wait"]
 # What else is asked of it, and what the programs do over it.
-MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", "clients", "both_ends", "ping_pong"]
+MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", "clients", "both_ends", "ping_pong",
+        "urgent"]
 APPS = ["images", "memory"]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 

@@ -85,8 +85,9 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
 	if (s->state == LEND_SESS_UP && !s->lossless)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
-	if (s->held && s->blocked > c->now)
-		at = lend_min_u64(at, s->blocked);
+	for (int fast = 0; fast < 2 && s->held; fast++)
+		if (s->blocked[fast] > c->now)
+			at = lend_min_u64(at, s->blocked[fast]);
 	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
 		if (!lend_call_at(c, i)->server)
 			at = lend_min_u64(at, lend_call_wake(lend_call_at(c, i)));
@@ -115,7 +116,7 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		LEND_CHECK(s->ack_due);
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	}
-	if (s->held && c->now >= s->blocked)
+	if (s->held)
 		lend_sched_unhold(c, s);
 	for (uint32_t i = s->calls.head, next; i != LEND_NONE; i = next) {
 		next = lend_call_at(c, i)->mine.next;

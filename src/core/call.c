@@ -182,7 +182,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	LEND_CHECK(k != NULL);
 	slot->rec = lend_call_index(c, k);
 	k->state = LEND_CALL_QUEUED;
-	k->class = call->class & LEND_PKT_CLASS;
+	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
 	k->method = call->method;
 	k->deadline = call->deadline;
 	k->tag = call->tag;
@@ -337,7 +337,8 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	k->timer = c->now + lend_loss_rto(s, k->tries);
 	/* The carrier was full a moment ago, so what was said before still waits: more of it would
 	 * fill the queue that all sessions share. */
-	if (c->now < s->blocked + s->block_ns)
+	if (c->now < s->blocked[0] + s->block_ns[0] ||
+	    c->now < s->blocked[k->fast] + s->block_ns[k->fast])
 		return;
 	if (k->state == LEND_CALL_DRAINING)
 		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);

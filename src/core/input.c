@@ -74,11 +74,14 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 	/* After such a silence nothing is on its way: what was not seen is lost. */
 	bool probed = v->head.kind == LEND_PKT_PING ||
 		      (v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED);
+	enum lend_loss_word word = probed                           ? LEND_LOSS_PROBED
+				   : v->head.kind == LEND_PKT_PROBE ? LEND_LOSS_PROBE
+								    : LEND_LOSS_PLAIN;
 
 	if (!(v->head.flags & LEND_PKT_ACKED) && v->head.kind != LEND_PKT_ACK &&
 	    v->head.kind != LEND_PKT_PROBE)
 		return true;
-	if (lend_loss_reported(c, s, &v->seen, probed))
+	if (lend_loss_reported(c, s, &v->seen, word))
 		return true;
 	LEND_COUNT(c, rx_state);
 	return false;

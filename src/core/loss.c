@@ -101,6 +101,22 @@ static void push_out(struct lend_core *c, const struct lend_sess *s, const struc
 		lend_sched_wait(c, old);
 }
 
+uint64_t lend_loss_number(struct lend_sess *s, uint8_t class)
+{
+	if (!s->lossless)
+		s->class_of[s->number % LEND_RING] = class;
+	return s->number++;
+}
+
+/* The peer has seen this number. */
+static void note_passed(struct lend_sess *s, uint64_t number)
+{
+	if (s->lossless || s->number - number > LEND_RING)
+		return;
+	for (int i = s->class_of[number % LEND_RING]; i >= 0 && s->passed[i] < number; i--)
+		s->passed[i] = number;
+}
+
 void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 		    const struct lend_call_rec *k, uint32_t frag)
 {
@@ -182,6 +198,7 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 
 	bool counts = k && k->tx.win != LEND_NONE;
 
+	note_passed(s, number);
 	if (!e)
 		return false;
 	e->call = LEND_NONE;
@@ -194,12 +211,14 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	return counts;
 }
 
-static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number)
+static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below)
 {
 	struct lend_sent_rec *e = entry(s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
-	if (!k || k->tx.win == LEND_NONE)
+	if (!k || k->tx.win == LEND_NONE ||
+	    (number >= below &&
+	     number + LEND_REORDER >= s->passed[s->class_of[number % LEND_RING]]))
 		return false;
 	e->call = LEND_NONE;
 	lend_tx_lost(c, &k->tx, e->frag);
@@ -223,13 +242,14 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 	}
 }
 
-/* How many were lost. */
+/* How many were lost: all below, and what so many of its class above it have passed. */
 static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
+	uint64_t end = lend_max_u64(below, s->passed[0] - lend_min_u64(s->passed[0], LEND_REORDER));
 	uint32_t n = 0;
 
-	for (uint64_t i = s->oldest; i < below; i++)
-		n += lost(c, s, i);
+	for (uint64_t i = s->oldest; i < end; i++)
+		n += lost(c, s, i, below);
 	return n;
 }
 
@@ -264,8 +284,17 @@ static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
 	return seen->map & ~known;
 }
 
+/* Nobody asks before what is late, too, has come: then any number tells of all. */
+static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_word word)
+{
+	if (word == LEND_LOSS_PROBED)
+		return seen->acked;
+	return word == LEND_LOSS_PROBE && seen->acked > LEND_REORDER ? seen->acked - LEND_REORDER
+								     : 0;
+}
+
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
-			bool probed)
+			enum lend_loss_word word)
 {
 	struct lend_cc_report r = {
 	    .now = c->now, .next = s->number, .acked = seen->acked, .payload = s->payload};
@@ -288,14 +317,12 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		if (back <= seen->acked)
 			r.seen += acked(c, s, seen->acked - back);
 	}
-	if (!s->lossless && probed)
-		r.lost = judge(c, s, seen->acked);
-	else if (!s->lossless && seen->acked > LEND_REORDER)
-		r.lost = judge(c, s, seen->acked - LEND_REORDER);
+	if (!s->lossless)
+		r.lost = judge(c, s, late_below(seen, word));
 	if (!s->lossless)
 		lend_cc_report(&s->cc, c->cfg.congestion, &r);
 	/* Without loss, too: they fell out of the map all the same. */
-	if (probed && !s->lossless)
+	if (word == LEND_LOSS_PROBED && !s->lossless)
 		judge_replies(c, s, seen->acked);
 	else if (seen->acked > 64)
 		judge_replies(c, s, seen->acked - 64);

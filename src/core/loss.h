@@ -3,7 +3,8 @@
  * Every datagram of a session takes a number that is never used twice. The receiver reports the
  * largest it saw and a map of the 64 below; the sender keeps, for datagrams of long messages and
  * for replies, what each number carried. A number is lost once three above it were seen, or once an
- * answer to a later PROBE does not show it. SRTT and RTTVAR as in RFC 6298, the threshold as in RFC
+ * answer to a later PROBE does not show it; those above count that are not more urgent, for these
+ * may have passed it by. SRTT and RTTVAR as in RFC 6298, the threshold as in RFC
  * 9002. On a lossless carrier nothing is ever judged lost: the receiver says what it dropped.
  *
  * Layer: core (pure). */
@@ -19,9 +20,13 @@ bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number);
 void lend_loss_forget(struct lend_sess *s, uint64_t number);
 /* Fills the report about what came. */
 void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
-/* The peer's report. probed: it answers a PROBE. False: it claims what was never sent. */
+/* What the peer's report came with. */
+enum lend_loss_word { LEND_LOSS_PLAIN, LEND_LOSS_PROBE, LEND_LOSS_PROBED };
+/* The peer's report. False: it claims what was never sent. */
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
-			bool probed);
+			enum lend_loss_word word);
+/* The number of the next datagram, which is of this class on its way. */
+uint64_t lend_loss_number(struct lend_sess *s, uint8_t class);
 /* Fragment frag of k goes out under this number. */
 void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 		    const struct lend_call_rec *k, uint32_t frag);

@@ -119,11 +119,23 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct making *m,
 		head.length |= LEND_PKT_PROBED;
 	lend_loss_report(c, s, &seen);
 	head.session = s->peer_id;
-	head.number = s->number++;
+	head.number = lend_loss_number(s, m->out->class);
 	put(m, &head, sizeof(head));
 	put(m, &ack, sizeof(ack));
 	put(m, &seen, sizeof(seen));
 	LEND_COUNT(c, acks);
+}
+
+/* While it waited for the carrier the call's slot may have gone to another, which this would end.
+ */
+static bool is_stale(struct lend_core *c, const struct lend_ctl *e)
+{
+	const struct lend_cslot *cs;
+
+	if (e->kind != LEND_PKT_CANCEL)
+		return false;
+	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
+	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
 }
 
 static void make_plain(struct lend_core *c, struct lend_sess *s, struct making *m,
@@ -136,7 +148,7 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct making *
 	if (e->kind == LEND_PKT_PING)
 		head.flags |= LEND_PKT_ACKED;
 	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
-	head.number = s->number++;
+	head.number = lend_loss_number(s, m->out->class);
 	put(m, &head, sizeof(head));
 	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
 		lend_sess_hello(c, s, &hello);
@@ -174,7 +186,7 @@ static bool make_ctl(struct lend_core *c, struct making *m, const struct lend_ct
 		return true;
 	}
 	s = lend_sess_at(c, e->sess);
-	if (s->state == LEND_SESS_FREE || s->id != e->id)
+	if (s->state == LEND_SESS_FREE || s->id != e->id || is_stale(c, e))
 		return false;
 	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
 		make_ack(c, s, m, e);
@@ -262,6 +274,7 @@ static void make_data(struct lend_core *c, struct making *m, struct lend_call_re
 	m->out->sent = 0;
 	m->out->peer = s->peer;
 	m->out->class = urgency(c, s, k);
+	m->out->fast = k->fast;
 	m->out->n =
 	    lend_tx_pieces(&k->tx, bufs, offset, lend_frag_len(s, k->tx.len, frag), m->out->piece);
 	m->out->head_len = (uint8_t)put_head(c, m->head, k, s, offset);
@@ -269,9 +282,9 @@ static void make_data(struct lend_core *c, struct making *m, struct lend_call_re
 }
 
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
-		      uint32_t frag)
+		      uint32_t frag, uint8_t class)
 {
-	uint64_t number = s->number++;
+	uint64_t number = lend_loss_number(s, class);
 
 	if (frag < k->tx.next)
 		LEND_COUNT(c, repeats);
@@ -320,7 +333,7 @@ static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct l
 		if (hold != FREE_TO_SEND)
 			return made;
 		make_data(c, &m, k, s, frag, bufs);
-		sent_data(c, k, s, frag);
+		sent_data(c, k, s, frag, m.out->class);
 		made++;
 		if (k->tx.win == LEND_NONE)
 			return made; /* that was all of it */
@@ -338,9 +351,9 @@ static uint32_t send_ready(struct lend_core *c, struct lend_bufs *bufs, struct l
 	while (n < cap && (k = lend_sched_next(c, &lane))) {
 		struct lend_sess *s = lend_sess_at(c, k->sess);
 
-		if (s->blocked > c->now) {
+		if (s->blocked[k->fast] > c->now) {
 			lend_sched_hold(c, k);
-			lend_sess_arm(c, s, s->blocked);
+			lend_sess_arm(c, s, s->blocked[k->fast]);
 			continue;
 		}
 		made = send_call(c, k, bufs, out, n, lend_min_u32(cap - n, LEND_SCHED_BURST));
@@ -364,7 +377,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 
 		lend_ctl_pop(c, &e);
 		here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
-		if (here && lend_sess_at(c, e.sess)->blocked > c->now)
+		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
 			lend_ctl_push(c, &e);
 		else
 			n += make_ctl(c, &m, &e, bufs);
@@ -384,7 +397,8 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	at = lend_min_u64(at, lend_credit_next(c));
 	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {
 		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
-		at = lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked);
+		at =
+		    lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked[0]);
 	}
 	if (c->ready.n || lend_aside(c)->ev_n)
 		return c->now;

@@ -2,6 +2,7 @@
 
 #include "core/tx.h"
 #include "util/bits.h"
+#include "util/class.h"
 
 enum { WAITS_CREDIT = 1, WAITS_CARRIER };
 /* As many datagrams in front of it as its share allows. */
@@ -12,6 +13,12 @@ void lend_sched_init(struct lend_core *c)
 	memset(&c->ready, 0, sizeof(c->ready));
 	for (uint32_t i = 0; i < LEND_LANES; i++)
 		lend_list_init(&c->ready.lane[i]);
+}
+
+void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k, uint8_t class)
+{
+	k->class = class;
+	k->fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
 }
 
 static uint32_t quarter_log(uint64_t n)

@@ -17,6 +17,8 @@ enum { LEND_SCHED_BURST = 8 }; /* datagrams of one call before its equals have t
 enum { LEND_FLOOR = 32 };
 
 void lend_sched_init(struct lend_core *c);
+/* Its class, and whether its datagrams may pass by others in the carrier. */
+void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k, uint8_t class);
 /* Has something to send; goes to the end of its queue unless it stands there. */
 void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k);
 /* Cannot send until its session gets credit or room in flight. */

@@ -26,12 +26,14 @@ static void unsend(struct lend_core *c, const struct lend_out_rec *r)
 }
 
 /* The carrier was full: wait a little, longer each time, so that a stopped peer costs nothing. */
-static void block(struct lend_core *c, struct lend_sess *s)
+static void block(struct lend_core *c, struct lend_sess *s, bool fast)
 {
-	if (s->blocked > c->now)
+	lend_ns *for_ns = &s->block_ns[fast];
+
+	if (s->blocked[fast] > c->now)
 		return;
-	s->block_ns = lend_min_u64(lend_max_u64(2 * s->block_ns, 2 * LEND_US), 5 * LEND_MS);
-	s->blocked = c->now + s->block_ns;
+	*for_ns = lend_min_u64(lend_max_u64(2 * *for_ns, 2 * LEND_US), 5 * LEND_MS);
+	s->blocked[fast] = c->now + *for_ns;
 }
 
 void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
@@ -43,14 +45,15 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)
 			continue;
 		if (out[i].sent == LEND_SENT) {
-			s->block_ns = 0;
+			if (s->blocked[out[i].fast])
+				s->block_ns[out[i].fast] = 0;
 			s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
 		} else if (out[i].sent == LEND_SENT_DEAD) {
 			lend_sess_down(c, s, UNAVAILABLE, false);
 		} else {
 			LEND_COUNT(c, tx_full);
 			unsend(c, r);
-			block(c, s);
+			block(c, s, out[i].fast);
 		}
 	}
 }

@@ -164,7 +164,7 @@ static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess 
 	sl->number = v->head.number;
 	sl->rec = lend_call_index(c, k);
 	k->state = LEND_CALL_PARTIAL;
-	k->class = v->head.flags & LEND_PKT_CLASS;
+	lend_sched_class(c, k, v->head.flags & LEND_PKT_CLASS);
 	k->method = v->request.method;
 	k->reply_cap = v->request.grant;
 	k->deadline =

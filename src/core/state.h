@@ -140,7 +140,8 @@ struct lend_call_rec {
 	uint8_t waits;     /* tx.ready is a link of its session's waiting list; for what: sched.c */
 	uint8_t lane;      /* the ready list that it is on */
 	uint8_t hold; /* its receiver has no memory: nothing of it is sent before the next word */
-	uint8_t zero[3];
+	uint8_t fast; /* its datagrams may pass by others */
+	uint8_t zero[2];
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	lend_ns deadline;
@@ -233,8 +234,7 @@ struct lend_sess {
 	lend_ns ack_timer; /* LEND_NEVER: none */
 
 	lend_ns last_rx;
-	lend_ns blocked; /* the carrier was full: nothing before this time */
-	lend_ns block_ns;
+	lend_ns blocked[2]; /* the carrier was full: nothing before this time; [1]: nothing fast */
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* data datagrams since the last acknowledgement */
@@ -254,7 +254,12 @@ struct lend_sess {
 	struct lend_link paced; /* in a slot of the wheel */
 	uint32_t pace_slot;
 	lend_ns last_ping;
-	lend_ns ctl_timer; /* CONNECT or BYE again */
+	lend_ns ctl_timer;   /* CONNECT or BYE again */
+	lend_ns block_ns[2]; /* as long as that was; of use while blocked is not 0 */
+	/* By class: the largest number that the peer has seen of this class or one below it. What
+	 * is more urgent may have passed by, and so tells nothing of what is less. */
+	uint64_t passed[LEND_CLASSES];
+	uint8_t class_of[LEND_RING]; /* of the newest numbers; where datagrams may be lost */
 	uint64_t tag;
 	uint64_t connect;   /* number of the attempt */
 	uint8_t ticket[32]; /* the peer's */
@@ -262,7 +267,7 @@ struct lend_sess {
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	struct lend_link half;      /* LRU of half-open sessions */
 	uint32_t incoming;          /* messages half here */
-	uint64_t spare[5];          /* the ring begins a line */
+	uint64_t spare[3];          /* the ring begins a line */
 	struct lend_sent_rec ring[LEND_RING];
 };
 _Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");

@@ -58,7 +58,7 @@ static void up(struct io_pod *io, struct lend_shm_peer *p, uint32_t bit)
 
 	p->bit = bit;
 	p->bell = &io->pod.at->end[tie->end].bell;
-	lend_shm_pair(p, lend_pod_pair(&io->pod, tie->link), tie->server);
+	lend_shm_pair(p, lend_pod_pair(&io->pod, tie->link), NULL, tie->server);
 	lend_shm_enter(&io->shm, p, LEND_SHM_UP);
 	lend_shm_heat(&io->shm, p);
 }

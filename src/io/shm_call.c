@@ -15,7 +15,7 @@ void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	(void)s;
 	if (p->pair != NULL)
-		(void)munmap(p->pair, LEND_SHM_PAIR_LEN);
+		(void)munmap(p->pair, LEND_SHM_LINK_LEN);
 	if (p->bell != NULL)
 		(void)munmap(p->bell, LEND_BELL_LEN);
 }
@@ -30,6 +30,7 @@ static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
 /* Server: a stranger's HELLO. Its bell first, then our memory, then both of ours to it. */
 static int welcome(struct lend_shm *s, struct lend_shm_peer *p, int bell_fd, uint32_t bit)
 {
+	struct lend_shm_link *link;
 	struct lend_meet msg;
 	void *base = NULL;
 	int fds[2] = {-1, s->bell_fd}, err = lend_meet_map(bell_fd, LEND_BELL_LEN, &base);
@@ -38,11 +39,12 @@ static int welcome(struct lend_shm *s, struct lend_shm_peer *p, int bell_fd, uin
 		return err;
 	p->bell = base;
 	p->bit = bit;
-	err = lend_meet_memory(LEND_SHM_PAIR_LEN, &fds[0], &base);
+	err = lend_meet_memory(LEND_SHM_LINK_LEN, &fds[0], &base);
 	if (err != 0)
 		return err;
-	lend_shm_pair(p, base, true);
-	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_PAIR_LEN);
+	link = base;
+	lend_shm_pair(p, &link->pair, &link->fast, true);
+	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
 	err = lend_meet_send(p->sock, &msg, fds, 2);
 	(void)close(fds[0]);
 	return err;
@@ -56,7 +58,7 @@ static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 	if (err == -EAGAIN)
 		return;
 	if (err == 0) {
-		err = msg.bit < LEND_SHM_PEERS && msg.pair == LEND_SHM_PAIR_LEN
+		err = msg.bit < LEND_SHM_PEERS && msg.pair == LEND_SHM_LINK_LEN
 			  ? welcome(s, p, bell_fd, msg.bit)
 			  : -EPROTO;
 		(void)close(bell_fd);
@@ -68,7 +70,7 @@ static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 	}
 	/* Tell it which version we speak; then it can say so itself. */
 	if (err != -ECONNRESET) {
-		lend_meet_fill(&msg, (uint32_t)-err, 0, LEND_SHM_PAIR_LEN);
+		lend_meet_fill(&msg, (uint32_t)-err, 0, LEND_SHM_LINK_LEN);
 		(void)lend_meet_send(p->sock, &msg, NULL, 0);
 		s->io.stats.peers_refused++;
 	}
@@ -78,6 +80,7 @@ static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 /* Client: what the server made. */
 static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 {
+	struct lend_shm_link *link;
 	struct lend_meet msg;
 	void *pair = NULL, *bell = NULL;
 	int fds[2], err = lend_meet_recv(p->sock, &msg, fds, 2);
@@ -92,20 +95,21 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 				  : -err);
 		return;
 	}
-	err = msg.bit < LEND_SHM_PEERS ? lend_meet_map(fds[0], LEND_SHM_PAIR_LEN, &pair) : -EPROTO;
+	err = msg.bit < LEND_SHM_PEERS ? lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair) : -EPROTO;
 	if (err == 0)
 		err = lend_meet_map(fds[1], LEND_BELL_LEN, &bell);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
 	if (err != 0) {
 		if (pair != NULL && pair != MAP_FAILED)
-			(void)munmap(pair, LEND_SHM_PAIR_LEN);
+			(void)munmap(pair, LEND_SHM_LINK_LEN);
 		lend_shm_fail(s, p, -err);
 		return;
 	}
 	p->bell = bell;
 	p->bit = msg.bit;
-	lend_shm_pair(p, pair, false);
+	link = pair;
+	lend_shm_pair(p, &link->pair, &link->fast, false);
 	lend_shm_enter(s, p, LEND_SHM_UP);
 	lend_shm_heat(s, p);
 }
@@ -203,7 +207,7 @@ int lend_shm_dial(struct lend_shm *s, const char *name)
 	p->sock = sock;
 	memcpy(p->name, name, strlen(name) + 1);
 	lend_shm_enter(s, p, LEND_SHM_CALLING);
-	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_PAIR_LEN);
+	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
 	err = lend_meet_send(sock, &msg, &s->bell_fd, 1);
 	if (err == 0 && watch(s, p))
 		return -EINPROGRESS;

@@ -39,6 +39,8 @@ static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 			       const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
+	bool fast = out->fast && p->fast_tx.ring;
+	struct lend_ring_tx *tx = fast ? &p->fast_tx : &p->tx;
 	uint32_t len = lend_out_len(out);
 
 	if (out->peer >= s->top || p->state != LEND_SHM_UP || len > s->io.path.mtu) {
@@ -46,14 +48,14 @@ static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 		return LEND_SENT_DEAD;
 	}
 	/* None overtakes what was refused: a short one waits with a long one. */
-	if (!lend_ring_room(&p->tx, lend_max_u32(len, p->starved))) {
-		p->starved = lend_max_u32(len, p->starved);
+	if (!lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
+		p->starved[fast] = lend_max_u32(len, p->starved[fast]);
 		s->io.stats.tx_full++;
 		return LEND_SENT_FULL;
 	}
-	p->starved = 0;
-	copy_in(lend_ring_reserve(&p->tx, len), bufs, out);
-	lend_ring_commit(&p->tx, len);
+	p->starved[fast] = 0;
+	copy_in(lend_ring_reserve(tx, len), bufs, out);
+	lend_ring_commit(tx, len);
 	return LEND_SENT;
 }
 

@@ -71,17 +71,22 @@ void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	hang(s, p);
 	lend_shm_enter(s, p, LEND_SHM_HUNG);
-	/* What was sent before is in the ring; a peer that goes on writing ends after one round of
-	 * it. */
-	p->last = p->rx.next + LEND_RING_SLOTS;
+	/* What was sent before is in the rings; a peer that goes on writing ends after one round of
+	 * both. */
+	p->left = 2 * LEND_RING_SLOTS;
 	lend_shm_heat(s, p);
 }
 
-void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, bool server)
+void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
+		   bool server)
 {
 	p->pair = pair;
 	p->rx = (struct lend_ring_rx){.ring = server ? &pair->to_server : &pair->to_client};
 	p->tx = (struct lend_ring_tx){.ring = server ? &pair->to_client : &pair->to_server};
+	if (!fast)
+		return;
+	p->fast_rx = (struct lend_ring_rx){.ring = server ? &fast->to_server : &fast->to_client};
+	p->fast_tx = (struct lend_ring_tx){.ring = server ? &fast->to_client : &fast->to_server};
 }
 
 void lend_shm_fail(struct lend_shm *s, struct lend_shm_peer *p, int err)

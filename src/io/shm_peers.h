@@ -36,7 +36,12 @@ _Static_assert(sizeof(struct lend_bell) <= LEND_BELL_LEN, "a page");
 struct lend_shm_pair {
 	struct lend_ring to_server, to_client;
 };
+/* What is urgent has rings of its own, which are looked at first. */
+struct lend_shm_link {
+	struct lend_shm_pair pair, fast;
+};
 #define LEND_SHM_PAIR_LEN ((sizeof(struct lend_shm_pair) + 4095) & ~(size_t)4095)
+#define LEND_SHM_LINK_LEN ((sizeof(struct lend_shm_link) + 4095) & ~(size_t)4095)
 
 enum lend_shm_state {
 	LEND_SHM_FREE,
@@ -51,18 +56,20 @@ enum lend_shm_state {
 
 struct lend_shm_peer {
 	enum lend_shm_state state;
-	int sock;         /* -1: none */
-	int err;          /* FAILED: why */
-	uint32_t version; /* FAILED with EPROTO: what it speaks */
-	uint32_t bit;     /* ours in its bell */
-	uint32_t pins;    /* how often the core asked to keep it */
-	uint32_t starved; /* bytes of what its ring had no room for, until it has; or 0 */
-	uint32_t idle;    /* polls since its ring had anything */
-	uint32_t last;    /* HUNG: the ring ends here at the latest */
-	bool hot;         /* in hot[] */
-	lend_ns since;    /* of its state, while half open */
+	int sock;            /* -1: none */
+	int err;             /* FAILED: why */
+	uint32_t version;    /* FAILED with EPROTO: what it speaks */
+	uint32_t bit;        /* ours in its bell */
+	uint32_t pins;       /* how often the core asked to keep it */
+	uint32_t starved[2]; /* bytes of what its ring, or the fast one, had no room for; or 0 */
+	uint32_t idle;       /* polls since its ring had anything */
+	uint32_t left;       /* HUNG: datagrams that are still taken, at most */
+	bool hot;            /* in hot[] */
+	lend_ns since;       /* of its state, while half open */
 	struct lend_ring_rx rx;
 	struct lend_ring_tx tx;
+	struct lend_ring_rx fast_rx; /* no ring: all go one way */
+	struct lend_ring_tx fast_tx;
 	struct lend_shm_pair *pair;        /* NULL before UP */
 	struct lend_bell *bell;            /* its bell */
 	char name[LEND_ADDR_NAME_MAX + 1]; /* where we called; "" when it called us */
@@ -104,8 +111,9 @@ int lend_shm_dial(struct lend_shm *s, const char *name);
 struct lend_shm_peer *lend_shm_take(struct lend_shm *s);
 /* The only place where a state changes: counts follow. */
 void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state);
-/* Both rings of a new pair, as this side uses them. */
-void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, bool server);
+/* The rings of a new pair, as this side uses them; fast: or NULL. */
+void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
+		   bool server);
 /* It hung up: what it had sent is still delivered, and then told that it is gone. */
 void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p);
 /* Our call on it ended in vain; the next resolve() says why. */
@@ -130,6 +138,12 @@ static inline uint32_t lend_shm_index(const struct lend_shm *s, const struct len
 static inline bool lend_shm_is_live(const struct lend_shm_peer *p)
 {
 	return p->state == LEND_SHM_UP || p->state == LEND_SHM_HUNG;
+}
+
+/* One of its rings holds something. */
+static inline bool lend_shm_is_ready(const struct lend_shm_peer *p)
+{
+	return lend_ring_ready(&p->rx) || (p->fast_rx.ring && lend_ring_ready(&p->fast_rx));
 }
 
 /* Polls this ring from now on. */

@@ -31,7 +31,7 @@ bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p)
 		return false;
 	atomic_store_explicit(&p->rx.ring->polled, 0, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (lend_ring_ready(&p->rx)) {
+	if (lend_shm_is_ready(p)) {
 		atomic_store_explicit(&p->rx.ring->polled, 1, memory_order_relaxed);
 		return false;
 	}
@@ -43,6 +43,7 @@ enum {
 	ATTEND_CYCLES = 250000, /* about 100 us */
 	ATTEND_POLLS = 8,       /* how often the counter is read */
 	HOT_FREE = 4,           /* this many rings stay hot however idle */
+	FAIR = 8,               /* polls of which one goes to those that are not urgent */
 	HOT_IDLE = 1024,        /* polls until another one is left to the bell */
 	SWEEP_LOOKS = 64, /* looks at the sockets until all rings are looked at, bell or no bell */
 };
@@ -67,7 +68,7 @@ static void answer_bell(struct lend_shm *s)
 static void sweep(struct lend_shm *s)
 {
 	for (uint32_t i = 0; i < s->top; i++) {
-		if (lend_shm_is_live(&s->peer[i]) && lend_ring_ready(&s->peer[i].rx))
+		if (lend_shm_is_live(&s->peer[i]) && lend_shm_is_ready(&s->peer[i]))
 			lend_shm_heat(s, &s->peer[i]);
 	}
 }
@@ -108,8 +109,9 @@ static void look_around(struct lend_shm *s)
 		sweep(s);
 }
 
-/* Lends what a ring holds. One that hung up ends with a word about it. */
-static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in, uint32_t cap)
+/* Lends what a ring holds. */
+static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
+		     struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0, index = (uint32_t)(p - s->peer);
 
@@ -117,42 +119,62 @@ static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in
 		enum lend_ring_look look = LEND_RING_EMPTY;
 
 		in[n] = (struct lend_in){.peer = index};
-		if (p->state == LEND_SHM_UP || (p->state == LEND_SHM_HUNG && p->rx.next != p->last))
-			look = lend_ring_next(&p->rx, &in[n].data, &in[n].len);
+		if (p->state == LEND_SHM_UP || (p->state == LEND_SHM_HUNG && p->left > 0))
+			look = lend_ring_next(rx, &in[n].data, &in[n].len);
 		if (look == LEND_RING_EMPTY)
 			break;
+		p->left -= p->state == LEND_SHM_HUNG;
 		s->io.stats.rx_bad += look == LEND_RING_BAD;
 		n += look == LEND_RING_DATA;
 	}
-	p->idle = n > 0 ? 0 : p->idle + 1;
 	return n;
 }
 
-/* True: it hung up and nothing is left of it. */
-static bool is_over(const struct lend_shm_peer *p)
+/* It hung up and nothing is left of it: it ends with a word about that. */
+static bool is_over(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in)
 {
-	return p->state == LEND_SHM_HUNG && (p->rx.next == p->last || !lend_ring_ready(&p->rx));
+	if (p->state != LEND_SHM_HUNG || (p->left > 0 && lend_shm_is_ready(p)))
+		return false;
+	*in = (struct lend_in){.peer = (uint32_t)(p - s->peer), .gone = 1};
+	p->state = LEND_SHM_GONE;
+	s->gone++;
+	return true;
+}
+
+static struct lend_shm_peer *hot_after(struct lend_shm *s, uint32_t k)
+{
+	uint32_t at = s->turn + k;
+
+	return &s->peer[s->hot[at < s->hots ? at : at - s->hots]];
+}
+
+static uint32_t poll_fast(struct lend_shm *s, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < s->hots && n < cap; k++) {
+		struct lend_shm_peer *p = hot_after(s, k);
+
+		if (p->fast_rx.ring && lend_ring_ready(&p->fast_rx))
+			n += take(s, p, &p->fast_rx, in + n, cap - n);
+	}
+	return n;
 }
 
 static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
-	uint32_t n = 0, hots = s->hots;
+	uint32_t n = 0, got;
 
-	if (s->turn >= hots)
-		s->turn = 0;
+	for (uint32_t k = 0; k < s->hots && n < cap; k++) {
+		struct lend_shm_peer *p = hot_after(s, k);
 
-	for (uint32_t k = 0; k < hots && n < cap; k++) {
-		uint32_t at = s->turn + k < hots ? s->turn + k : s->turn + k - hots;
-		struct lend_shm_peer *p = &s->peer[s->hot[at]];
-
-		n += take(s, p, in + n, cap - n);
-		if (n < cap && is_over(p)) {
-			in[n++] = (struct lend_in){.peer = s->hot[at], .gone = 1};
-			p->state = LEND_SHM_GONE;
-			s->gone++;
-		}
+		got = take(s, p, &p->rx, in + n, cap - n);
+		p->idle = got > 0 ? 0 : p->idle + 1;
+		n += got;
+		if (n < cap)
+			n += is_over(s, p, &in[n]);
 	}
-	s->turn = s->turn + 1 < hots ? s->turn + 1 : 0;
+	s->turn = s->turn + 1 < s->hots ? s->turn + 1 : 0;
 	return n;
 }
 
@@ -178,7 +200,13 @@ uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 	if (s->hots > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
 		cool_down(s);
 	answer_bell(s);
-	n = poll_hot(s, in, cap);
+	if (s->turn >= s->hots)
+		s->turn = 0;
+	/* What is urgent comes alone, so that it is answered before others are copied; but they
+	 * have a turn of their own, however much of it there is. */
+	n = s->polls % FAIR ? poll_fast(s, in, cap) : 0;
+	if (n == 0)
+		n = poll_hot(s, in, cap);
 	s->lent += n;
 	return n;
 }
@@ -197,6 +225,11 @@ void lend_shm_drop_gone(struct lend_shm *s)
 	lend_shm_reap(s);
 }
 
+static bool give_back(struct lend_ring_rx *rx)
+{
+	return rx->done != rx->next && lend_ring_done(rx);
+}
+
 void lend_shm_rx_done(struct lend_shm *s)
 {
 	if (s->lent == 0)
@@ -205,11 +238,19 @@ void lend_shm_rx_done(struct lend_shm *s)
 	for (uint32_t k = 0; k < s->hots; k++) {
 		struct lend_shm_peer *p = &s->peer[s->hot[k]];
 
-		if (p->rx.done != p->rx.next && lend_ring_done(&p->rx) && p->sock >= 0)
+		if ((give_back(&p->rx) | give_back(&p->fast_rx)) && p->sock >= 0)
 			lend_meet_wake(p->sock);
 	}
 	if (s->gone > 0)
 		lend_shm_drop_gone(s);
+}
+
+static bool can_go_on(uint32_t *starved, struct lend_ring_tx *tx)
+{
+	if (*starved == 0 || lend_ring_want(tx, *starved))
+		return false;
+	*starved = 0;
+	return true;
 }
 
 static bool has_room_again(struct lend_shm *s)
@@ -217,11 +258,9 @@ static bool has_room_again(struct lend_shm *s)
 	for (uint32_t i = 0; i < s->top; i++) {
 		struct lend_shm_peer *p = &s->peer[i];
 
-		if (p->starved != 0 && p->state == LEND_SHM_UP &&
-		    !lend_ring_want(&p->tx, p->starved)) {
-			p->starved = 0;
+		if (p->state == LEND_SHM_UP &&
+		    (can_go_on(&p->starved[0], &p->tx) || can_go_on(&p->starved[1], &p->fast_tx)))
 			return true;
-		}
 	}
 	return false;
 }

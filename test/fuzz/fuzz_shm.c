@@ -178,11 +178,11 @@ static void join(void)
 	while ((err = lend_meet_dial(name, &villain.sock)) == -EAGAIN)
 		turn();
 	FUZZ_CHECK(err == 0, "the door is shut");
-	lend_meet_fill(&msg, 0, 3, LEND_SHM_PAIR_LEN);
+	lend_meet_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
 	FUZZ_CHECK(lend_meet_send(villain.sock, &msg, &villain.bell_fd, 1) == 0, "no HELLO");
 	while ((err = lend_meet_recv(villain.sock, &msg, fds, 2)) == -EAGAIN)
 		turn();
-	FUZZ_CHECK(err == 0 && lend_meet_map(fds[0], LEND_SHM_PAIR_LEN, &pair) == 0 &&
+	FUZZ_CHECK(err == 0 && lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair) == 0 &&
 		       lend_meet_map(fds[1], LEND_BELL_LEN, &bell) == 0,
 		   "no WELCOME");
 	(void)close(fds[0]);
@@ -197,7 +197,7 @@ static void leave(void)
 {
 	lend_ns end = lend_clock_now() + PATIENCE_NS;
 
-	(void)munmap(villain.pair, LEND_SHM_PAIR_LEN);
+	(void)munmap(villain.pair, LEND_SHM_LINK_LEN);
 	(void)munmap(villain.bell, LEND_BELL_LEN);
 	(void)close(villain.sock);
 	while (villain.peer->state != LEND_SHM_FREE && lend_clock_now() < end)
@@ -256,12 +256,12 @@ static void bells(struct choice *c)
 /* Any byte of all that it may write: a run of them. */
 static void scribble(struct choice *c)
 {
-	size_t at = ((size_t)choice_u16(c) << 8 | choice_u8(c)) % LEND_SHM_PAIR_LEN;
+	size_t at = ((size_t)choice_u16(c) << 8 | choice_u8(c)) % LEND_SHM_LINK_LEN;
 	size_t len = (size_t)1 << choice_of(c, 12);
 	uint8_t value = choice_u8(c);
 
-	if (len > LEND_SHM_PAIR_LEN - at)
-		len = LEND_SHM_PAIR_LEN - at;
+	if (len > LEND_SHM_LINK_LEN - at)
+		len = LEND_SHM_LINK_LEN - at;
 	memset((uint8_t *)villain.pair + at, value, len);
 }
 

@@ -34,6 +34,7 @@ struct conform_row {
 	uint32_t clients; /* that a listener can have at once; the suite uses up to 40 */
 	bool both;        /* a listener can resolve another listener and itself */
 	bool one_way;     /* to all peers: while it is full nobody is reached */
+	bool passes;      /* what is fast passes by what is not, and its way has room of its own */
 };
 
 void conform_order(const struct conform_row *row);
@@ -55,6 +56,7 @@ void conform_unknown_sender(const struct conform_row *row);
 void conform_clients(const struct conform_row *row);
 void conform_both_ends(const struct conform_row *row);
 void conform_ping_pong(const struct conform_row *row);
+void conform_urgent(const struct conform_row *row);
 
 /* $LEND_CONFORM_SLEEPS may ask for so many sleeps that the two cases about waiting take minutes.
  * All have one timeout: Criterion leaks a record when cases of different ones run at once. */
@@ -82,7 +84,8 @@ void conform_ping_pong(const struct conform_row *row);
 	CONFORM_CASE(suite, row, unknown_sender)                                                   \
 	CONFORM_CASE(suite, row, clients)                                                          \
 	CONFORM_CASE(suite, row, both_ends)                                                        \
-	CONFORM_CASE(suite, row, ping_pong)
+	CONFORM_CASE(suite, row, ping_pong)                                                        \
+	CONFORM_CASE(suite, row, urgent)
 
 /* Helpers for the cases and for a carrier's own tests. */
 
@@ -118,6 +121,8 @@ enum { CONFORM_MAGIC = 0x4c454e44 };
  * behind. */
 enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 			    uint32_t len);
+enum lend_sent conform_send_fast(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
+				 uint32_t len);
 /* Sends n of them, of the lengths in len, in one burst from seq on; how many were sent: the first
  * ones. */
 enum { CONFORM_BURST = 64 };

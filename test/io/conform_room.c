@@ -75,3 +75,71 @@ void conform_stopped_peer(const struct conform_row *row)
 	alive->ops->close(alive);
 	stopped->ops->close(stopped);
 }
+
+/* Both kinds, each in its own order. */
+struct race {
+	uint32_t came[2];
+	uint32_t passed; /* that were not fast when the first fast one came */
+};
+
+static void finish(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
+{
+	struct race *r = arg;
+
+	cr_assert(!in->gone);
+	cr_assert_lt(id, 2);
+	cr_assert_eq(seq, r->came[id], "%u instead of %u of kind %u", seq, r->came[id], id);
+	if (id == 1 && seq == 0)
+		r->passed = r->came[0];
+	r->came[id]++;
+}
+
+static void await(struct lend_io *io, struct race *r, uint32_t slow, uint32_t fast)
+{
+	uint64_t end = conform_ms() + conform_patience_ms;
+
+	while ((r->came[0] < slow || r->came[1] < fast) && conform_ms() < end)
+		(void)conform_take(io, finish, r);
+	cr_assert_eq(r->came[0], slow);
+	cr_assert_eq(r->came[1], fast);
+}
+
+/* As much of what is fast as there is room for comes in between, and holds up nothing for good. */
+static void flood(const struct conform_pair *p)
+{
+	struct race r = {0};
+	uint32_t slow = 0, fast = 0;
+
+	while (slow < 100 && conform_send(p->client, p->peer, 0, slow, 64) == LEND_SENT)
+		slow++;
+	for (uint32_t turn = 0; r.came[0] < slow && turn < 10000; turn++) {
+		for (uint32_t i = 0; i < CONFORM_BURST; i++)
+			fast += conform_send_fast(p->client, p->peer, 1, fast, 64) == LEND_SENT;
+		(void)conform_take(p->server, finish, &r);
+	}
+	cr_assert_eq(r.came[0], slow, "starved");
+	await(p->server, &r, slow, fast);
+}
+
+void conform_urgent(const struct conform_row *row)
+{
+	struct conform_pair p;
+	struct race r = {0};
+	uint32_t slow = 0;
+
+	if (!row->lossless && !row->passes)
+		cr_skip("nothing is promised of one way that loses");
+	conform_open(&p, row);
+	while (slow < 300 && conform_send(p.client, p.peer, 0, slow, 64) == LEND_SENT)
+		slow++;
+	if (row->passes)
+		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT, "room");
+	else
+		await(p.server, &r, slow, 0);
+	if (!row->passes)
+		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT);
+	await(p.server, &r, slow, 1);
+	cr_assert(!row->passes || r.passed < slow / 2, "%u of %u came first", r.passed, slow);
+	flood(&p);
+	conform_close(&p);
+}

@@ -50,12 +50,12 @@ static void join(struct villain *v, struct lend_io *server, const char *at)
 
 	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &v->own_fd, &own), 0);
 	cr_assert_eq(lend_meet_dial(at + 4, &v->sock), 0, "%s", lend_why_text());
-	lend_meet_fill(&msg, 0, 3, LEND_SHM_PAIR_LEN);
+	lend_meet_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
 	cr_assert_eq(lend_meet_send(v->sock, &msg, &v->own_fd, 1), 0);
 	while ((err = lend_meet_recv(v->sock, &msg, fds, 2)) == -EAGAIN)
 		(void)conform_take(server, NULL, NULL);
 	cr_assert_eq(err, 0);
-	cr_assert_eq(lend_meet_map(fds[0], LEND_SHM_PAIR_LEN, &pair), 0);
+	cr_assert_eq(lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair), 0);
 	cr_assert_eq(lend_meet_map(fds[1], LEND_BELL_LEN, &bell), 0);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
@@ -66,7 +66,7 @@ static void join(struct villain *v, struct lend_io *server, const char *at)
 
 static void leave(struct villain *v)
 {
-	(void)munmap(v->pair, LEND_SHM_PAIR_LEN);
+	(void)munmap(v->pair, LEND_SHM_LINK_LEN);
 	(void)munmap(v->bell, LEND_BELL_LEN);
 	(void)munmap(v->own, LEND_BELL_LEN);
 	(void)close(v->own_fd);
@@ -78,7 +78,7 @@ static void leave(struct villain *v)
 static void scribble(struct villain *v, struct lend_rng *rng)
 {
 	for (int i = 0; i < 64; i++) {
-		size_t word = lend_rng_below(rng, LEND_SHM_PAIR_LEN / 8);
+		size_t word = lend_rng_below(rng, LEND_SHM_LINK_LEN / 8);
 		uint64_t number = lend_rng_below(rng, 600), slot = (number - 1) % LEND_RING_SLOTS;
 		uint32_t len = (uint32_t)lend_rng_next(rng) >> lend_rng_below(rng, 32);
 
@@ -226,7 +226,7 @@ Test(hostile, wrong_things_at_the_door, .timeout = 60)
 		uint64_t end = conform_ms() + 5000;
 
 		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);
-		lend_meet_fill(&msg, 0, 0, LEND_SHM_PAIR_LEN);
+		lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
 		fds[0] = kind < 3 ? bell[kind]() : proper();
 		fds[1] = no_memory();
 		msg.version += kind == 3;
@@ -319,7 +319,7 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	sock = lend_meet_accept(&door);
-	lend_meet_fill(&msg, 0, 0, LEND_SHM_PAIR_LEN);
+	lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
 	int fds[2] = {unsealed(), unsealed()};
 
 	cr_assert_eq(lend_meet_send(sock, &msg, fds, 2), 0);

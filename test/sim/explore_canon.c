@@ -54,8 +54,10 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 	rebase(&s->timer, c->now);
 	rebase(&s->ack_timer, c->now);
 	rebase(&s->ctl_timer, c->now);
-	LEND_CHECK(s->blocked <= c->now);
-	s->blocked = 0;
+	for (int fast = 0; fast < 2; fast++) {
+		LEND_CHECK(s->blocked[fast] <= c->now);
+		s->blocked[fast] = 0;
+	}
 	canon_ring(c, s);
 }
 

@@ -34,6 +34,7 @@ enum bug {
 	FLIPS,      /* a bit in 997 */
 	NO_TAIL,    /* sends without it */
 	ONE_CLIENT, /* all have one index */
+	ONE_WAY,    /* what is fast waits like others */
 };
 
 struct faulty {
@@ -184,6 +185,9 @@ static void tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out,
 	if (bug == NO_TAIL)
 		for (uint32_t i = 0; i < n; i++)
 			out[i].tail_len = 0;
+	if (bug == ONE_WAY)
+		for (uint32_t i = 0; i < n; i++)
+			out[i].fast = 0;
 	if (send_badly(f, bufs, out, n))
 		return;
 	if (bug == SWAPS && n > 1 && ++f->count % 10 == 0)
@@ -292,7 +296,8 @@ static const struct conform_row shm = {.name = "shm",
 				       .rebinds = true,
 				       .threads = true,
 				       .clients = 40,
-				       .both = true};
+				       .both = true,
+				       .passes = true};
 static const struct conform_row udp = {.name = "udp",
 				       .address = udp_address,
 				       .wrap = wrap,
@@ -321,6 +326,7 @@ SOUND(zero_length)
 SOUND(mtu_plus_1)
 SOUND(stopped_peer)
 SOUND(wait)
+PLANTED(sound_shm, &shm, NONE, urgent)
 
 PLANTED(planted_shm, &shm, SWAPS, order)
 PLANTED(planted_shm, &shm, LOSES, loss)
@@ -332,6 +338,7 @@ PLANTED(planted_shm, &shm, KEEPS_LAST, close_in_flight)
 PLANTED(planted_shm, &shm, KEEPS_NAME, restart)
 PLANTED(planted_shm, &shm, SLEEPS, wait)
 PLANTED(planted_shm, &shm, NO_ROOM, wait_for_room)
+PLANTED(planted_shm, &shm, ONE_WAY, urgent)
 PLANTED(planted_udp, &udp, SWAPS, order)
 PLANTED(planted_udp, &udp, LOSES, loss)
 PLANTED(planted_udp, &udp, REPEATS, duplicates)
