@@ -112,6 +112,8 @@ struct lend_bin *lend_cache_emptied(uint32_t class)
 
 void lend_cache_flush(void)
 {
+	if (lend_cache_self == &none)
+		return; /* all threads have that one */
 	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
 		struct lend_bin *bin = &lend_cache_self->bin[c];
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "lend/alloc.h"
 #include "sys/why.h"
 #include "util/check.h"
 
@@ -44,6 +45,13 @@ int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out)
 	return 0;
 }
 
+/* Back to the heap, in which carriers still have it registered. */
+static void map_free(struct lend_map *map)
+{
+	LEND_SHOW(map->memory, map->len);
+	lend_free(map->memory);
+}
+
 static void pool_free(struct lend_pool_of_bufs *pool)
 {
 	lend_bufs_drain(pool);
@@ -57,10 +65,8 @@ static void pool_free(struct lend_pool_of_bufs *pool)
 		struct lend_map *map = pool->maps;
 
 		pool->maps = map->next;
-		if (!map->foreign) {
-			LEND_SHOW(map->memory, map->len);
-			munmap(map->memory, map->len);
-		}
+		if (!map->foreign)
+			map_free(map);
 		free(map);
 	}
 	if (pool->table.seg)
@@ -85,7 +91,7 @@ void lend_bufs_hold(struct lend_pool_of_bufs *pool)
 
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
 {
-	pool->mapped = NULL;
+	pool->grown = NULL;
 	for (uint32_t h = 1; h < pool->table.n; h++) {
 		struct lend_mbuf *buf = pool->of[h];
 
@@ -110,10 +116,11 @@ void lend_bufs_close(struct lend_pool_of_bufs *pool)
 	drop_hold(pool);
 }
 
-void lend_bufs_each(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg)
+void lend_bufs_noted(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg)
 {
 	for (struct lend_map *map = pool->maps; map; map = map->next)
-		mapped(arg, map->memory, map->len);
+		if (map->foreign)
+			memory(arg, map->memory, map->len);
 }
 
 int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len)
@@ -127,10 +134,10 @@ int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len)
 	return 0;
 }
 
-void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg)
+void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg)
 {
-	pool->mapped = mapped;
-	pool->mapped_arg = arg;
+	pool->grown = grown;
+	pool->grown_arg = arg;
 }
 
 uint32_t lend_bufs_handle(struct lend_pool_of_bufs *pool)
@@ -161,28 +168,24 @@ static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 	map = malloc(sizeof(*map));
 	if (!map)
 		return NULL;
-	map->memory = reserve(len);
+	map->memory = lend_malloc(len);
 	if (!map->memory) {
 		free(map);
 		return NULL;
 	}
-	if (len >= LEND_BUF_CHUNK)
-		(void)madvise(map->memory, len, MADV_HUGEPAGE);
 	map->len = len;
 	map->buf = NULL;
 	map->foreign = false;
 	map->next = pool->maps;
 	pool->maps = map;
 	pool->held += len;
-	if (pool->mapped)
-		pool->mapped(pool->mapped_arg, map->memory, len);
 	return map;
 }
 
 /* Unmaps big buffers that nobody uses until want bytes more may be mapped; false: they may not. */
 static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 {
-	if (pool->keep || want > pool->limit)
+	if (want > pool->limit)
 		return false;
 	for (struct lend_map **at = &pool->maps; *at && pool->held + want > pool->limit;) {
 		struct lend_map *map = *at;
@@ -199,8 +202,7 @@ static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 		lend_bufs_handle_free(pool, map->buf->handle);
 		*at = map->next;
 		pool->held -= map->len;
-		LEND_SHOW(map->memory, map->len);
-		munmap(map->memory, map->len);
+		map_free(map);
 		free(map);
 	}
 	return pool->held + want <= pool->limit;

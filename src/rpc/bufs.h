@@ -37,8 +37,8 @@ struct lend_mbuf {
 };
 _Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
 
-/* Tells the owner of the pool of new memory, so that carriers can register it. */
-typedef void lend_bufs_mapped(void *arg, void *memory, size_t len);
+/* Memory that carriers must know before they send from it. */
+typedef void lend_bufs_memory(void *arg, void *memory, size_t len);
 
 struct lend_map; /* one mapping: chunk or big buffer */
 
@@ -53,9 +53,9 @@ struct lend_pool_of_bufs {
 	uint64_t limit;           /* held never exceeds it */
 	uint64_t out;             /* bytes of pool memory not free */
 	struct lend_map *maps;
-	lend_bufs_mapped *mapped;
-	void *mapped_arg;
-	bool keep; /* a carrier registered memory: nothing is unmapped before the end */
+	void (*grown)(void *arg); /* NULL: no carrier registers memory */
+	void *grown_arg;
+	uint64_t regions; /* of the heap, that were there when grown() last ran */
 	_Alignas(
 	    64) _Atomic(struct lend_buf *) inbox; /* came home from other threads; linked by next */
 	_Atomic uint32_t holders;
@@ -72,9 +72,10 @@ void lend_bufs_hold(struct lend_pool_of_bufs *pool);
 void lend_bufs_close(struct lend_pool_of_bufs *pool);
 /* Memory of the user's own, among the mappings from now on. -ENOMEM. */
 int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len);
-/* Every mapping so far, then each new one, is told. */
-void lend_bufs_tell(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);
-void lend_bufs_each(struct lend_pool_of_bufs *pool, lend_bufs_mapped *mapped, void *arg);
+/* The memory that was noted. */
+void lend_bufs_noted(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg);
+/* grown runs when a segment goes to the core and the heap has regions that it has not heard of. */
+void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg);
 
 /* The free list of this class was empty: returns from other threads, then new memory, then
  * trimming. */

@@ -38,6 +38,8 @@ struct lend_carrier {
 	struct lend_io *io;
 	char *address; /* as it was opened: its scheme */
 	bool listens;
+	bool registers;   /* must know memory before it sends from it */
+	uint64_t regions; /* of the heap, that it registered and holds: see lend_regions_hold() */
 };
 
 enum lend_session_state {

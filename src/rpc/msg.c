@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/region.h"
 #include "rpc/ep.h"
 #include "sys/why.h"
 #include "util/check.h"
@@ -87,11 +88,24 @@ static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 	return handle;
 }
 
+/* Whatever memory of the heap is in a message, by this pool or another, a wrap or a worker's: its
+ * region is older than the message. */
+static inline void see_regions(struct lend_pool_of_bufs *pool)
+{
+	uint64_t count = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
+
+	if (!pool->grown || count == pool->regions)
+		return;
+	pool->regions = count;
+	pool->grown(pool->grown_arg);
+}
+
 uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
 		       int *err)
 {
 	uint32_t first = 0, *link = &first;
 
+	see_regions(pool);
 	for (; chain; chain = chain->next) {
 		struct lend_mbuf *buf = lend_mbuf(chain);
 		bool mine = buf->state == LEND_MBUF_USER;

@@ -13,6 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "alloc/region.h"
 #include "core/cc.h"
 #include "rpc/msg.h"
 #include "rpc/ep.h"
@@ -82,12 +83,26 @@ static void register_map(void *arg, void *memory, size_t len)
 	(void)io->ops->reg(io, memory, len); /* one that could not is copied from */
 }
 
-static void on_map(void *arg, void *memory, size_t len)
+/* In this endpoint's thread, which its carriers belong to. */
+static void on_grown(void *arg)
 {
 	struct lend_ep *ep = arg;
 
 	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		register_map(ep->carrier[c].io, memory, len);
+		if (ep->carrier[c].registers)
+			lend_regions_hold(&ep->carrier[c].regions, register_map, ep->carrier[c].io);
+}
+
+/* shm and udp copy. */
+static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
+{
+	carrier->registers = !lend_io_same_scheme(carrier->address, "shm:") &&
+			     !lend_io_same_scheme(carrier->address, "udp:");
+	if (!carrier->registers)
+		return;
+	lend_bufs_noted(ep->bufs, register_map, carrier->io);
+	lend_bufs_tell(ep->bufs, on_grown, ep);
+	ep->bufs->regions = 0;
 }
 
 static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
@@ -121,11 +136,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 	carrier->listens = listen;
 	if (carrier->io->path.mtu > ep->mtu_max)
 		ep->mtu_max = carrier->io->path.mtu;
-	/* shm and udp copy; a device that maps memory must find it where it was */
-	if (!lend_io_same_scheme(carrier->address, "shm:") &&
-	    !lend_io_same_scheme(carrier->address, "udp:"))
-		ep->bufs->keep = true;
-	lend_bufs_each(ep->bufs, register_map, carrier->io);
+	register_memory(ep, carrier);
 	ep->core_config.path[ep->n_carriers++] = carrier->io->path;
 	return 0;
 }
@@ -292,6 +303,7 @@ static void dismantle(struct lend_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
 		ep->carrier[c].io->ops->close(ep->carrier[c].io);
+		lend_regions_let_go(ep->carrier[c].regions);
 		free(ep->carrier[c].address);
 	}
 	if (ep->bufs)
@@ -344,7 +356,6 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 		return rc;
 	}
 	ep->config.listen = NULL; /* the caller's string */
-	lend_bufs_tell(ep->bufs, on_map, ep);
 	ep->now = lend_clock_now();
 	*out = ep;
 	return 0;

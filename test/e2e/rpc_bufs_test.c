@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "e2e/rpc_pair.h"
+#include "lend/alloc.h"
 
 enum { MIB = 1 << 20 };
 
@@ -152,5 +153,33 @@ Test(rpc_bufs, nothing_leaks)
 			}
 		}
 		pair_close(&pair);
+	}
+}
+
+static void free_object(void *object)
+{
+	lend_free(object);
+}
+
+/* Pool memory and wrapped objects are the heap's, and a
+ * closed endpoint holds none of it. */
+Test(rpc_bufs, the_heap_gets_all_back)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct ask ask = {0};
+		struct lend_alloc_stat stat;
+		struct pair pair;
+		char *object = lend_malloc(3 * MIB);
+
+		memset(object, 'o', 3 * MIB);
+		pair_open(&pair, pair_schemes[s]);
+		ask_run(&pair, &ask, SINK,
+			lend_buf_wrap(pair.client, object, 3 * MIB, free_object, object));
+		cr_assert_eq(ask.call.status, LEND_OK);
+		ask_give(pair.client, &ask);
+		pair_close(&pair);
+		lend_alloc_trim();
+		lend_alloc_stat(&stat);
+		cr_assert_eq(stat.mapped, 0, "%zu bytes", stat.mapped);
 	}
 }

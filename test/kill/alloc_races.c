@@ -1,0 +1,94 @@
+/* Goal: threads that allocate, free what others allocated, look up keys, trim, watch and end do not
+ * race. Method: four threads with the thread sanitizer swap objects through a table, each object
+ * filled by one and checked by another; the heap is empty afterwards. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "lend/alloc.h"
+#include "util/rng.h"
+
+enum { THREADS = 4, LIVES = 3, PLACES = 64, STEPS = 4000 };
+
+static _Atomic(uint64_t *) place[PLACES];
+static _Atomic uint64_t wrong;
+
+static int on_grow(void *arg, void *memory, size_t len, uint64_t *key)
+{
+	(void)arg;
+	*key = (uintptr_t)memory + len;
+	return 0;
+}
+
+static void on_shrink(void *arg, void *memory, size_t len, uint64_t key)
+{
+	(void)arg;
+	wrong += key != (uintptr_t)memory + len;
+}
+
+/* The first word tells the length, the last word is its complement. */
+static uint64_t *make(struct lend_rng *rng)
+{
+	size_t words = 2 + lend_rng_below(rng, (size_t)1 << (3 + lend_rng_below(rng, 14)));
+	uint64_t *p = lend_malloc(words * sizeof(*p));
+
+	if (!p)
+		abort();
+	p[0] = words;
+	p[words - 1] = ~(uint64_t)words;
+	return p;
+}
+
+static void end(uint64_t *p)
+{
+	if (!p)
+		return;
+	wrong += p[p[0] - 1] != ~p[0];
+	lend_free(p);
+}
+
+static void *life(void *arg)
+{
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, (uintptr_t)arg);
+	for (int i = 0; i < STEPS; i++) {
+		uint64_t *p = make(&rng);
+
+		if (i % 1000 == 0) {
+			int watch =
+			    lend_alloc_watch(&(struct lend_alloc_watch){on_grow, on_shrink, NULL});
+			uint64_t key = 0;
+
+			wrong +=
+			    watch < 0 || !lend_alloc_key(watch, p, &key) || key <= (uintptr_t)p;
+			lend_alloc_unwatch(watch);
+			lend_alloc_trim();
+		}
+		end(atomic_exchange(&place[lend_rng_below(&rng, PLACES)], p));
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	struct lend_alloc_stat stat;
+	pthread_t thread[THREADS];
+
+	for (uintptr_t round = 0; round < LIVES; round++) {
+		for (uintptr_t i = 0; i < THREADS; i++)
+			if (pthread_create(&thread[i], NULL, life, (void *)(round * THREADS + i)))
+				return 2;
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(thread[i], NULL);
+	}
+	for (int i = 0; i < PLACES; i++)
+		end(atomic_exchange(&place[i], NULL));
+	lend_alloc_trim();
+	lend_alloc_stat(&stat);
+	if (wrong || stat.used || stat.mapped)
+		fprintf(stderr, "alloc_races: %llu wrong, %zu bytes used, %zu mapped\n",
+			(unsigned long long)wrong, stat.used, stat.mapped);
+	return wrong || stat.used || stat.mapped;
+}
