@@ -426,7 +426,9 @@ class Ran(unittest.TestCase):
     def check(self, got, carrier):
         """What holds for any capture of what went well: whole, linked, nothing malformed."""
         kind = {name: [r for r in got if r.get("lend.kind") == [str(i)]] for i, name in enumerate(KINDS, 1)}
-        self.assertTrue(kind["CONNECT"] and kind["ACCEPT"] and kind["BYE"])
+        self.assertTrue(kind["CONNECT"] and kind["ACCEPT"])
+        # With a memif client's rings goes what nobody took out of them yet.
+        self.assertTrue(kind["BYE"] or carrier == "dpdk-memif")
         for r in (r for r in got if "lend.kind" in r):
             self.assertFalse([name for name in r if name.startswith("lend.expert.")], r)
             checked = one(r, "lend.capture.checked") == "1"

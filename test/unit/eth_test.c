@@ -58,7 +58,7 @@ Test(eth, known_bytes)
 
 Test(eth, classes_are_marked)
 {
-	static const uint8_t want[] = {5, 4, 2, 0, 0, 1, 1, 1};
+	static const uint8_t want[] = {5, 4, 2, 0, 1, 1, 1, 1};
 
 	for (uint32_t i = 0; i < 2 * 2 * 8; i++) {
 		struct lend_eth_end a = end_of(i & 1, 1, i & 2 ? 5 : 0),
