@@ -146,8 +146,10 @@ static void keep_late(struct faulty *f, const struct lend_bufs *bufs, struct len
 /* True: the bug took the place of sending. */
 static bool send_badly(struct faulty *f, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
-	if ((bug == LATE || bug == KEEPS_LAST) && n == 1 && out->n == 1 &&
-	    out->piece[0].len <= sizeof(f->late_body) && out->tail_len == 0) {
+	bool fits = out->n == 1 && out->piece[0].len <= sizeof(f->late_body);
+
+	if ((bug == LATE || (bug == KEEPS_LAST && fits)) && n == 1 && out->n > 0 &&
+	    out->tail_len == 0) {
 		send_late(f);
 		keep_late(f, bufs, out);
 		return true;
