@@ -99,13 +99,19 @@ static void open_rte(struct app_heap *heap)
 	symbol(library, "rte_free", &heap->give);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+enum { MALLOC_IS_OTHERS = 1 }; /* and has to be the sanitizer's */
+#else
+enum { MALLOC_IS_OTHERS = 0 };
+#endif
+
 /* Once more, with mimalloc in malloc()'s place, for loaded late it is half as fast, and with room
  * for the thread-local memory of libraries that are. */
 static void start_anew(char **argv)
 {
 	static const char mimalloc[] = "libmimalloc.so.2";
 
-	if (getenv("GLIBC_TUNABLES"))
+	if (MALLOC_IS_OTHERS || getenv("GLIBC_TUNABLES"))
 		return;
 	setenv("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=32768", 1);
 	if (dlopen(mimalloc, RTLD_LAZY | RTLD_LOCAL))
