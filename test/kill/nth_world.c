@@ -12,6 +12,7 @@
 
 #include "kill/nth_node.h"
 #include "kill/sight.h"
+#include "lend/alloc.h"
 #include "lend/mem.h"
 #include "sys/why.h"
 
@@ -31,10 +32,22 @@ struct part {
 };
 
 static int64_t base_blocks, base_mapped;
+static size_t base_used;
 static unsigned base_fds;
+
+/* Bytes of the heap that somebody has; what it keeps for the next who asks goes back first. */
+static size_t heap_used(void)
+{
+	struct lend_alloc_stat stat;
+
+	lend_alloc_trim();
+	lend_alloc_stat(&stat);
+	return stat.used;
+}
 
 void nth_world_base(void)
 {
+	base_used = heap_used();
 	base_blocks = nth_blocks();
 	base_mapped = nth_mapped();
 	base_fds = kill_open_fds();
@@ -77,6 +90,8 @@ void nth_world_leaks(struct nth_world *w)
 
 	if (names && !w->lstat_failed)
 		wrong(w, "%d names of sockets are left", names);
+	if (heap_used() != base_used)
+		wrong(w, "%zd bytes of the heap are left", (ssize_t)(heap_used() - base_used));
 	if (nth_blocks() != base_blocks)
 		wrong(w, "%lld blocks are left", (long long)(nth_blocks() - base_blocks));
 	if (nth_mapped() != base_mapped)

@@ -269,7 +269,8 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-	struct bench b = {
+	/* What it has lasts until the end. */
+	static struct bench b = {
 	    .now = 1000000000, .size = 64, .reply_size = 64, .window = 32, .sessions = 1};
 	const char *name = "checked";
 	uint64_t calls = 1000000, start_tsc;
