@@ -237,8 +237,9 @@ void lend_shm_rx_done(struct lend_shm *s)
 	s->lent = 0;
 	for (uint32_t k = 0; k < s->hots; k++) {
 		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+		bool bulk = give_back(&p->rx), fast = give_back(&p->fast_rx);
 
-		if ((give_back(&p->rx) | give_back(&p->fast_rx)) && p->sock >= 0)
+		if ((bulk || fast) && p->sock >= 0)
 			lend_meet_wake(p->sock);
 	}
 	if (s->gone > 0)
