@@ -222,6 +222,11 @@ static inline void dpdk_leave(struct dpdk *io)
 		atomic_store_explicit(&io->busy, false, memory_order_release);
 }
 
+/* io_dpdk_events.c: EAL's interrupt thread only. */
+/* Waits until one of its sources but `own` has something, at most ns (less than a second); false:
+ * none has. Where nobody can tell it is true after a millisecond. */
+bool dpdk_events_wait(int own, uint64_t ns);
+
 /* io_dpdk_peer.c */
 void dpdk_peer_init(struct dpdk *io);
 uint32_t dpdk_peer_find(const struct dpdk *io, uint16_t port, const struct lend_ip *ip,

@@ -7,9 +7,13 @@
  * outside its bursts. An eventfd that is always readable is one of its sources; its callback
  * ends each of the thread's rounds:
  *
- *	callback: let bursts go - sleep a tick - hold bursts off - return
- *	the rest of the round, then one epoll_wait() and its events, all with bursts held off, until
- *	callback: look at the links - let bursts go - ...
+ *	callback: let bursts go - sleep until another source has something - hold bursts off -
+ *return the rest of the round, then one epoll_wait() and its events, all with bursts held off,
+ *until callback: look at the links - let bursts go - ...
+ *
+ * Rounds come only when there is something to do, for each costs who polls on that CPU a switch to
+ * the thread and back, and more where others wait for the CPU. That the gate's own source is always
+ * readable keeps it the first in each round.
  *
  * A burst that finds itself held off takes and sends nothing and comes again (dpdk_enter); the
  * interrupt thread waits for bursts that are under way. As every round is looked at, no link can
@@ -41,13 +45,18 @@
 
 #include "sys/why.h"
 
-enum { PLUGS_MAX = 8, TICK_NS = 1000000, TICK_FAST_NS = 100000, TICK_IDLE_NS = 20000000 };
+enum {
+	PLUGS_MAX = 8,
+	REST_NS = 100000,   /* between two rounds, whatever there is to do */
+	TICK_NS = 20000000, /* after so long without a round the world may count one */
+};
 
 pthread_mutex_t dpdk_world = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	struct dpdk *first;
 	struct rte_intr_handle *handle;
+	int own;             /* an eventfd that is always readable */
 	int quiet;           /* an eventfd that stays at zero */
 	int plug[PLUGS_MAX]; /* numbers that the round's accepts will take */
 	uint32_t plugs;
@@ -66,25 +75,21 @@ uint64_t dpdk_gate_pass(void)
 	return atomic_load(&gate.pass);
 }
 
-/* True while a link is being made. */
-static bool watch(struct dpdk *io)
+static void watch(struct dpdk *io)
 {
 	struct rte_eth_link link;
-	bool making = false;
 
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
 		struct dpdk_port *port = io->port[i];
 
 		if (port == NULL || rte_eth_link_get_nowait(port->id, &link) < 0)
 			continue;
-		making |= port->to_udp != 0 && link.link_status == RTE_ETH_LINK_DOWN;
 		if ((link.link_status == RTE_ETH_LINK_UP) == atomic_load(&port->up))
 			continue;
 		if (atomic_exchange(&port->up, link.link_status == RTE_ETH_LINK_UP))
 			atomic_fetch_add(&port->downs, 1);
 		atomic_store(&io->changed, true);
 	}
-	return making;
 }
 
 static void hold_off(struct dpdk *io)
@@ -92,13 +97,6 @@ static void hold_off(struct dpdk *io)
 	atomic_store(&io->want, true);
 	while (atomic_load(&io->busy))
 		(void)sched_yield();
-}
-
-static void nap(long ns)
-{
-	struct timespec tick = {.tv_nsec = ns};
-
-	(void)nanosleep(&tick, NULL);
 }
 
 bool dpdk_enter_slow(void)
@@ -140,25 +138,37 @@ static void roam(void)
 	(void)sched_setaffinity(0, sizeof(all), &all);
 }
 
+static void end_round(void)
+{
+	gate.running = false;
+	plug_closed();
+	for (struct dpdk *io = gate.first; io; io = io->next) {
+		if (io->kind != DPDK_MEMIF)
+			continue;
+		watch(io);
+		atomic_store(&io->want, false);
+	}
+	pthread_mutex_unlock(&dpdk_world);
+}
+
+static void rest(void)
+{
+	const struct timespec least = {.tv_nsec = REST_NS};
+
+	do {
+		atomic_fetch_add(&gate.pass, 1);
+		(void)nanosleep(&least, NULL);
+	} while (!dpdk_events_wait(gate.own, TICK_NS));
+}
+
 static void turn(void *unused)
 {
-	long tick = TICK_IDLE_NS;
-
 	(void)unused;
 	if (!atomic_exchange(&gate.entered, true))
 		roam();
 	if (gate.running) {
-		gate.running = false;
-		plug_closed();
-		for (struct dpdk *io = gate.first; io; io = io->next) {
-			if (io->kind != DPDK_MEMIF)
-				continue;
-			tick = watch(io) || tick == TICK_FAST_NS ? TICK_FAST_NS : TICK_NS;
-			atomic_store(&io->want, false);
-		}
-		atomic_fetch_add(&gate.pass, 1);
-		pthread_mutex_unlock(&dpdk_world);
-		nap(tick);
+		end_round();
+		rest();
 	}
 	pthread_mutex_lock(&dpdk_world);
 	gate.running = true;
@@ -171,14 +181,13 @@ static void turn(void *unused)
 
 static int start(void)
 {
-	int fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-
+	gate.own = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 	gate.quiet = eventfd(0, EFD_CLOEXEC);
-	if (fd < 0 || gate.quiet < 0)
+	if (gate.own < 0 || gate.quiet < 0)
 		return lend_fail(
 		    errno, "no eventfd for DPDK's interrupt thread: raise the limit of open files");
 	gate.handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-	if (gate.handle && rte_intr_fd_set(gate.handle, fd) == 0 &&
+	if (gate.handle && rte_intr_fd_set(gate.handle, gate.own) == 0 &&
 	    rte_intr_type_set(gate.handle, RTE_INTR_HANDLE_EXT) == 0 &&
 	    rte_intr_callback_register(gate.handle, turn, NULL) == 0) {
 		while (!atomic_load(&gate.entered)) /* from there on it waits for dpdk_world */
@@ -187,7 +196,7 @@ static int start(void)
 	}
 	rte_intr_instance_free(gate.handle);
 	gate.handle = NULL;
-	(void)close(fd);
+	(void)close(gate.own);
 	return lend_fail(ENOMEM,
 			 "DPDK's interrupt thread takes no callback: give EAL more memory with -m");
 }

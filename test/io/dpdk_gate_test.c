@@ -1,0 +1,92 @@
+/* Goal: EAL's interrupt thread leaves who polls alone while there is nothing for it to do, and
+ * comes when there is. Method: the switches of that thread while a memif link is polled; then a
+ * link more, and an end.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+
+enum { POLLED_MS = 300, SWITCHES_MAX = 100 };
+
+static const char *absent(void)
+{
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+	unsetenv("LEND_EAL");
+	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
+		   ? NULL
+		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
+}
+
+static void address(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "dpdk:memif@127.0.0.1:0?links=2");
+}
+
+static const struct conform_row memif = {
+    .name = "dpdk-memif", .absent = absent, .address = address, .lossless = true};
+
+/* The line of /proc/self/task/TID/FILE that begins so, behind that; false: there is none. */
+static bool read_task(const char *tid, const char *file, const char *begin, char line[256])
+{
+	char path[64];
+	bool found = false;
+	FILE *f;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%.16s/%s", tid, file);
+	f = fopen(path, "re");
+	while (f != NULL && !found && fgets(line, 256, f) != NULL)
+		found = strncmp(line, begin, strlen(begin)) == 0;
+	if (f != NULL)
+		(void)fclose(f);
+	if (found)
+		memmove(line, line + strlen(begin), strlen(line + strlen(begin)) + 1);
+	return found;
+}
+
+/* How often EAL's interrupt thread went to sleep. */
+static unsigned long sleeps(void)
+{
+	DIR *all = opendir("/proc/self/task");
+	unsigned long count = 0;
+	struct dirent *entry;
+	char line[256];
+
+	cr_assert_not_null(all);
+	while ((entry = readdir(all)) != NULL) {
+		if (read_task(entry->d_name, "comm", "eal-intr", line) &&
+		    read_task(entry->d_name, "status", "voluntary_ctxt_switches:", line))
+			count = strtoul(line, NULL, 10);
+	}
+	(void)closedir(all);
+	cr_assert_gt(count, 0, "no interrupt thread");
+	return count;
+}
+
+Test(dpdk_gate, the_interrupt_thread_comes_when_there_is_something, .timeout = 60)
+{
+	struct conform_pair p;
+	struct lend_io *other;
+	unsigned long before;
+	uint64_t end;
+
+	conform_open(&p, &memif);
+	before = sleeps();
+	end = conform_ms() + POLLED_MS;
+	while (conform_ms() < end)
+		cr_assert_eq(conform_take(p.server, NULL, NULL), 0);
+	cr_assert_lt(sleeps() - before, SWITCHES_MAX);
+	other = conform_client(p.address);
+	cr_assert_eq(conform_send(other, conform_resolve(other, p.address, p.server), 1, 1, 64),
+		     LEND_SENT);
+	end = conform_ms() + conform_patience_ms;
+	while (conform_take(p.server, NULL, NULL) == 0)
+		cr_assert_lt(conform_ms(), end);
+	other->ops->close(other);
+	while (conform_take(p.server, NULL, NULL) == 0)
+		cr_assert_lt(conform_ms(), end, "its end is told");
+	conform_close(&p);
+}
