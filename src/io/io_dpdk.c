@@ -18,7 +18,7 @@
 
 #include "sys/why.h"
 
-enum { TICK_TURNS = 32 };
+enum { TICK_TURNS = 32, FAIR = 8 }; /* FAIR: one turn in so many begins with what is not urgent */
 
 static struct dpdk *self(struct lend_io *io)
 {
@@ -91,7 +91,8 @@ static bool take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *b
 	return true;
 }
 
-static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uint32_t cap)
+static uint32_t rx_port(struct dpdk *io, uint32_t index, uint16_t way, struct lend_in *in,
+			uint32_t cap)
 {
 	struct rte_mbuf **buf = io->held + io->held_n;
 	struct dpdk_port *port = io->port[index];
@@ -101,7 +102,7 @@ static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uin
 	if (cap > DPDK_BURST)
 		cap = DPDK_BURST;
 	got = port->share ? dpdk_device_rx(io, buf, (uint16_t)cap)
-			  : rte_eth_rx_burst(port->id, 0, buf, (uint16_t)cap);
+			  : rte_eth_rx_burst(port->id, way, buf, (uint16_t)cap);
 	for (uint16_t i = 0; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(buf[i], void *));
 	for (uint16_t i = 0; i < got; i++) {
@@ -122,18 +123,11 @@ static uint32_t rx_port(struct dpdk *io, uint32_t index, struct lend_in *in, uin
 	return n;
 }
 
-static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+/* What came by that queue of each port that has it. */
+static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
 {
-	struct dpdk *io = self(base);
-	uint32_t n = 0, ports;
+	uint32_t n = 0, ports = io->ports_n;
 
-	if (!dpdk_enter(io))
-		return 0;
-	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
-		dpdk_port_reconcile(io);
-	if (io->kind == DPDK_DEVICE && ++io->turns >= TICK_TURNS)
-		dpdk_device_tick(io);
-	ports = io->ports_n;
 	for (uint32_t i = 0; i < ports; i++) {
 		uint32_t room = DPDK_HELD_MAX - io->held_n;
 		uint32_t at = io->turn + i < ports ? io->turn + i : io->turn + i - ports;
@@ -141,10 +135,39 @@ static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 		room = room < cap - n ? room : cap - n;
 		if (room == 0)
 			break;
-		if (at < DPDK_PORTS_MAX && io->port[at] && io->port[at]->active)
-			n += rx_port(io, at, in + n, room);
+		if (at < DPDK_PORTS_MAX && io->port[at] && io->port[at]->active &&
+		    way < io->port[at]->ways)
+			n += rx_port(io, at, way, in + n, room);
 	}
-	io->turn = io->turn + 1 < ports ? io->turn + 1 : 0;
+	return n;
+}
+
+/* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
+ * turn of their own, however much of it there is. */
+static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0;
+
+	if (io->kind == DPDK_MEMIF && io->turns % FAIR != 0)
+		n = rx_way(io, 1, in, cap);
+	if (n == 0)
+		n = rx_way(io, 0, in, cap);
+	io->turn = io->turn + 1 < io->ports_n ? io->turn + 1 : 0;
+	return n;
+}
+
+static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk *io = self(base);
+	uint32_t n;
+
+	if (!dpdk_enter(io))
+		return 0;
+	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
+		dpdk_port_reconcile(io);
+	if (++io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
+		dpdk_device_tick(io);
+	n = rx_ports(io, in, cap);
 	dpdk_leave(io);
 	if (io->grow)
 		dpdk_memif_grow(io);

@@ -23,6 +23,7 @@ enum {
 	DPDK_BURST = 32,       /* frames per call of a device */
 	DPDK_HELD_MAX = 128,   /* frames lent by one rx() */
 	DPDK_QUEUES_MAX = 8,   /* of a device between hosts */
+	DPDK_WAYS = 2,         /* of a memif link: the second one is for what is urgent */
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share one */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
@@ -137,7 +138,9 @@ struct dpdk_port {
 	_Atomic uint32_t downs; /* times the link went down */
 	uint32_t downs_seen;
 	uint16_t last_peer; /* who sent last: links are point to point */
-	uint32_t window;    /* frames to offer at once: shrinks when the device refuses some */
+	uint8_t ways;       /* queues each way: 1 or DPDK_WAYS */
+	/* Frames to offer a queue at once: shrinks when the device refuses some. */
+	uint32_t window[DPDK_WAYS];
 };
 
 struct dpdk {
@@ -158,7 +161,7 @@ struct dpdk {
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: ends made by others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t turn;    /* the port to poll first */
-	uint32_t turns;   /* device: rx() since the last tick, */
+	uint32_t turns;   /* rx() so far; device: since the last tick, */
 	lend_ns tick_ns;  /* and not before this; */
 	lend_ns renew_ns; /* when neighbours are said to be wanted still; */
 	uint32_t version; /* of the neighbours that peers have; */
@@ -188,9 +191,10 @@ int dpdk_eal_start(const char *args);
 struct rte_mempool *dpdk_eal_pool(uint16_t id);
 /* Gives the calling thread its own cache of buffers. */
 void dpdk_eal_thread(void);
-/* Configures and starts rx and tx queues, as many of each; the device's start may fail apart (memif
- * client): *started. */
-int dpdk_eal_port(uint16_t id, const char *what, int *started);
+/* Configures and starts n rx and tx queues; the device's start may fail apart (memif client):
+ * *started. */
+int dpdk_eal_port(uint16_t id, const char *what, uint16_t n, int *started);
+/* Configures as many of each. */
 int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf);
 
 /* io_dpdk_gate.c */

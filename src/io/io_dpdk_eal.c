@@ -301,10 +301,10 @@ int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_
 	return 0;
 }
 
-int dpdk_eal_port(uint16_t id, const char *what, int *started)
+int dpdk_eal_port(uint16_t id, const char *what, uint16_t n, int *started)
 {
 	const struct rte_eth_conf conf = {0};
-	int rc = dpdk_eal_queues(id, what, 1, &conf);
+	int rc = dpdk_eal_queues(id, what, n, &conf);
 
 	if (rc < 0)
 		return rc;

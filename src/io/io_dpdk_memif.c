@@ -57,7 +57,8 @@ static int make_port(struct dpdk_port *port, const char *role, uint32_t id, cons
 				 socket);
 	}
 	port->used = true;
-	rc = dpdk_eal_port(port->id, "dpdk:memif", &started);
+	port->ways = DPDK_WAYS;
+	rc = dpdk_eal_port(port->id, "dpdk:memif", DPDK_WAYS, &started);
 	port->connecting = started == 0;
 	return rc;
 }

@@ -22,7 +22,9 @@ struct dpdk_port *dpdk_port_new(void)
 	port->id = RTE_MAX_ETHPORTS;
 	port->lock = -1;
 	port->last_peer = DPDK_NONE;
-	port->window = DPDK_BURST;
+	port->ways = 1;
+	for (uint32_t i = 0; i < DPDK_WAYS; i++)
+		port->window[i] = DPDK_BURST;
 	return port;
 }
 
@@ -82,9 +84,9 @@ static void reconcile_memif(struct dpdk *io, uint32_t index)
 	}
 	port->active = atomic_load(&port->up);
 	port->connecting &= !port->active;
-	if (port->active) /* a memif client offers its buffers when it polls: the peer may send
-			     first */
-		(void)rte_eth_rx_burst(port->id, 0, none, 0);
+	/* A memif client offers its buffers when it polls: the peer may send first. */
+	for (uint16_t i = 0; port->active && i < port->ways; i++)
+		(void)rte_eth_rx_burst(port->id, i, none, 0);
 }
 
 static void take_inbox(struct dpdk *io)

@@ -110,7 +110,7 @@ static int make_end(struct dpdk_port *port, struct dpdk_link *link, uint8_t side
 					 "endpoints of this process");
 	port->id = (uint16_t)id;
 	(void)snprintf(port->name, sizeof(port->name), "net_ring_%s", name);
-	return dpdk_eal_port(port->id, "dpdk:ring", &started);
+	return dpdk_eal_port(port->id, "dpdk:ring", 1, &started);
 }
 
 int dpdk_ring_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *port)

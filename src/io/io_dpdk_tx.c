@@ -2,7 +2,7 @@
  *
  * A datagram's head, pieces and tail are copied into a frame. A long piece for a memif link is
  * chained to the frame where it lies instead, for that driver copies chains before it returns. A
- * device that refuses is offered fewer at once.
+ * device that refuses is offered fewer at once. A memif link has a second queue for what is urgent.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -82,13 +82,19 @@ static uint32_t build(struct dpdk *io, const struct dpdk_share *share, const str
 	return n;
 }
 
+static uint16_t way_of(const struct dpdk_port *port, const struct lend_out *out)
+{
+	return out->fast && port->ways > 1;
+}
+
 /* At most a burst, less while the device refuses, so that little is built in vain; how many were
- * sent. */
+ * sent. All for one queue. */
 static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
 			  struct lend_out *out, uint32_t n)
 {
 	struct rte_mbuf *buf[DPDK_BURST];
-	uint32_t room = port->window, made;
+	uint16_t way = way_of(port, out);
+	uint32_t *window = &port->window[way], room = *window, made;
 	uint16_t sent;
 
 	if (port->link && rte_ring_free_count(port->link->ring[1 - port->side]) < room)
@@ -100,12 +106,12 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 		sent = dpdk_device_loop(port, buf, (uint16_t)made);
 	else
 		sent = port->share ? dpdk_device_tx(port, buf, (uint16_t)made)
-				   : rte_eth_tx_burst(port->id, 0, buf, (uint16_t)made);
+				   : rte_eth_tx_burst(port->id, way, buf, (uint16_t)made);
 	rte_pktmbuf_free_bulk(buf + sent, made - sent);
 	if (sent < made)
-		port->window = sent > 0 ? sent : 1;
+		*window = sent > 0 ? sent : 1;
 	else
-		port->window = port->window < DPDK_BURST / 2 ? port->window * 2 : DPDK_BURST;
+		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
 	return sent;
 }
 
@@ -155,7 +161,8 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 			out[i].sent = LEND_SENT_DEAD;
 			continue;
 		}
-		while (i + run < n && out[i + run].peer == out[i].peer && can_go(io, &out[i + run]))
+		while (i + run < n && out[i + run].peer == out[i].peer &&
+		       out[i + run].fast == out[i].fast && can_go(io, &out[i + run]))
 			run++;
 		send_run(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
 	}

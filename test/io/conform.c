@@ -8,6 +8,7 @@
 #include "sys/clock.h"
 #include "sys/why.h"
 #include "util/bits.h"
+#include "util/class.h"
 
 enum { HEAD = 16, BODY_MAX = 65536 };
 
@@ -151,6 +152,7 @@ static void put(uint32_t i, uint32_t peer, uint32_t id, uint32_t seq, uint32_t l
 					.head_len = HEAD,
 					.peer = peer,
 					.n = len > HEAD,
+					.class = LEND_CLASS_NORMAL,
 					.sent = 0xff,
 					.piece = {{i + 1, 0, len - HEAD}}};
 	lend_store_u32(head, CONFORM_MAGIC);
@@ -184,6 +186,7 @@ enum lend_sent conform_send_fast(struct lend_io *io, uint32_t peer, uint32_t id,
 {
 	put(0, peer, id, seq, len);
 	tray.out[0].fast = 1;
+	tray.out[0].class = 0;
 	send_tray(io, 1);
 	return tray.out[0].sent;
 }
