@@ -7,15 +7,6 @@
 #include "core/sched.h"
 #include "core/sess.h"
 
-void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s)
-{
-	s->ack_due = 1;
-	if (s->ack_timer == LEND_NEVER) {
-		s->ack_timer = c->now + lend_loss_rto(s, 0);
-		lend_sess_arm(c, s, s->ack_timer);
-	}
-}
-
 void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = c->now + LEND_REPORT;

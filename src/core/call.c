@@ -4,6 +4,7 @@
 #include "core/ctl.h"
 #include "core/event.h"
 #include "core/loss.h"
+#include "core/record.h"
 #include "core/rx.h"
 #include "core/sched.h"
 #include "core/sess.h"
@@ -11,88 +12,15 @@
 #include "core/want.h"
 #include "util/class.h"
 
-struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s, uint32_t wire,
-				    bool server)
-{
-	struct lend_call_rec *k;
-	uint32_t i, gen;
-
-	if (c->used[server] >= c->cfg.inflight)
-		return NULL;
-	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
-	LEND_CHECK(i != LEND_NONE);
-	c->used[server]++;
-	k = lend_call_at(c, i);
-	gen = k->gen + 1;
-	*k = (struct lend_call_rec){.gen = gen + !gen, .self = i};
-	k->sess = lend_sess_index(c, s);
-	k->sess_id = s->id;
-	k->wire = wire;
-	k->server = server;
-	k->timer = LEND_NEVER;
-	k->deadline = LEND_NEVER;
-	k->tx.win = LEND_NONE;
-	k->rx.frags = LEND_NONE;
-	lend_list_push(&s->calls, lend_links_mine(c), i);
-	return k;
-}
-
-void lend_call_free(struct lend_core *c, struct lend_call_rec *k)
-{
-	uint32_t i = lend_call_index(c, k);
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-
-	lend_sched_remove(c, k);
-	if (k->rx.starved.in)
-		lend_list_remove(&c->starved, lend_links_starved(c), i);
-	lend_list_remove(&s->calls, lend_links_mine(c), i);
-	lend_tx_end(c, &k->tx);
-	/* What it had in flight made room. An orphan had nothing there, and its session may be
-	 * gone. */
-	if (k->state != LEND_CALL_ORPHAN)
-		lend_sched_wake(c, s);
-	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
-	k->state = LEND_CALL_FREE;
-	c->used[k->server]--;
-	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), i);
-}
-
-struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
-{
-	uint32_t i = (uint32_t)handle;
-	struct lend_call_rec *k;
-
-	if (i >= c->records)
-		return NULL;
-	k = lend_call_at(c, i);
-	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
-}
-
-void lend_call_free_slot(struct lend_core *c, struct lend_call_rec *k)
-{
-	uint32_t slot = lend_pkt_slot(k->wire);
-
-	lend_cslot_at(c, k->sess, slot)->rec = LEND_NONE;
-	lend_sess_at(c, k->sess)->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
-	lend_call_free(c, k);
-}
-
-void lend_call_refund(struct lend_core *c, struct lend_call_rec *k)
-{
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-
-	s->unscheduled_used -= k->tx.charged;
-	k->tx.charged = 0;
-	lend_sched_wake(c, s);
-}
-
 /* Of n slots or records those that more urgent calls must find free: none for calls that name no
  * class, so that without classes all are used. */
 static uint32_t kept_from(uint32_t class, uint32_t n)
 {
-	uint32_t below = class > LEND_CLASS_NORMAL ? class - LEND_CLASS_NORMAL : 0;
+	uint32_t below = class - LEND_CLASS_NORMAL;
 
-	return below && n > 1 ? lend_max_u32(1, n * below / 32) : 0;
+	if (class <= LEND_CLASS_NORMAL)
+		return 0;
+	return n > 1 ? lend_max_u32(1, n * below / 32) : 0;
 }
 
 uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
@@ -100,37 +28,42 @@ uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
 	return c->cfg.calls - kept_from(class & LEND_PKT_CLASS, c->cfg.calls);
 }
 
-static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t class)
+static uint32_t free_slots(const struct lend_core *c, const struct lend_sess *s)
 {
-	uint32_t kept = c->cfg.calls - lend_core_slots(c, (uint8_t) class), free = 0,
-		 at = LEND_NONE;
+	uint32_t n = 0;
 
-	for (uint32_t w = 0; w * 64 < c->cfg.calls && free <= kept; w++) {
-		if (s->slots[w] && at == LEND_NONE)
-			at = w;
-		free += (uint32_t)__builtin_popcountll(s->slots[w]);
-	}
-	if (free <= kept)
-		return LEND_NONE;
-	free = at * 64 + (uint32_t)__builtin_ctzll(s->slots[at]);
-	s->slots[at] &= s->slots[at] - 1;
-	return free;
+	for (uint32_t w = 0; w * 64 < c->cfg.calls; w++)
+		n += (uint32_t)__builtin_popcountll(s->slots[w]);
+	return n;
 }
 
-/* The reply's first credit: named memory at once, up to a window; else what the pool takes. The
- * reply may be long in coming, so half of the budget, or a datagram of it, stays for what is under
- * way; of the longest there are, for it may be what another session waits for. */
-static void expect_reply(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
-			 uint32_t reply)
+static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t class)
 {
-	const struct lend_sess *s = lend_sess_at(c, k->sess);
-	uint64_t cap = reply ? lend_chain_cap(bufs, reply) : c->cfg.unscheduled, more, kept, offer;
+	uint32_t kept = kept_from(class, c->cfg.calls), bit;
 
-	k->rx.granted = (uint32_t)lend_min_u64(cap, lend_credit_first_reply(c, s));
-	if (!reply)
-		return;
+	if (kept && free_slots(c, s) <= kept)
+		return LEND_NONE;
+	for (uint32_t w = 0; w * 64 < c->cfg.calls; w++) {
+		if (!s->slots[w])
+			continue;
+		bit = (uint32_t)__builtin_ctzll(s->slots[w]);
+		s->slots[w] &= s->slots[w] - 1;
+		return w * 64 + bit;
+	}
+	return LEND_NONE;
+}
+
+/* The reply's first credit into memory that is named: all of it at once, up to a window. The reply
+ * may be long in coming, so half of the budget, or a datagram of it, stays for what is under way; of
+ * the longest there are, for it may be what another session waits for. */
+static void name_memory(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
+			uint32_t reply)
+{
+	uint64_t cap = lend_chain_cap(bufs, reply), more, kept, offer;
+
 	kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
 	offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
+	k->rx.granted = (uint32_t)lend_min_u64(cap, k->rx.granted);
 	k->reply_cap = (uint32_t)lend_min_u64(cap, LEND_MESSAGE_MAX);
 	k->rx.buf = reply;
 	k->rx.seg = reply;
@@ -180,7 +113,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	slot->seq += !slot->seq;
 	k = lend_call_new(c, s, lend_pkt_call(i, slot->seq), false);
 	LEND_CHECK(k != NULL);
-	slot->rec = lend_call_index(c, k);
+	slot->rec = k->self;
 	k->state = LEND_CALL_QUEUED;
 	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
 	k->method = call->method;
@@ -188,23 +121,18 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->tag = call->tag;
 	k->tx.buf = call->request;
 	k->tx.len = (uint32_t)len;
-	expect_reply(c, k, bufs, call->reply);
+	k->rx.granted = lend_credit_first_reply(c, s);
+	if (call->reply)
+		name_memory(c, k, bufs, call->reply);
 	lend_sess_arm(c, s, k->deadline);
 	if (s->state == LEND_SESS_UP)
-		lend_call_launch(c, k);
+		lend_call_launch(c, s, k);
 	*handle = lend_call_handle(c, k);
 	return 0;
 }
 
-void lend_call_launch(struct lend_core *c, struct lend_call_rec *k)
+bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k)
 {
-	lend_tx_begin(c, lend_sess_at(c, k->sess), &k->tx, k->tx.buf, k->tx.len);
-	lend_sched_ready(c, k);
-}
-
-bool lend_call_admit(struct lend_core *c, struct lend_call_rec *k)
-{
-	struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t eager =
 	    k->tx.len > s->unscheduled ? lend_min_u32(LEND_EAGER, s->unscheduled) : k->tx.len;
 
@@ -218,39 +146,12 @@ bool lend_call_admit(struct lend_core *c, struct lend_call_rec *k)
 	return true;
 }
 
-void lend_call_sent(struct lend_core *c, struct lend_call_rec *k, uint64_t number)
-{
-	struct lend_sess *s = lend_sess_at(c, k->sess);
-
-	k->state = LEND_CALL_OPEN;
-	k->number = number;
-	k->stamp = c->now;
-	k->timer = c->now + lend_loss_rto(s, k->tries);
-	lend_sess_arm(c, s, k->timer);
-}
-
-struct lend_event *lend_call_end_event(struct lend_core *c, struct lend_call_rec *k, uint8_t status,
-				       uint8_t ran)
-{
-	struct lend_event *e = lend_event_push(c, LEND_EV_CALL_END);
-
-	e->session = k->sess_id;
-	e->call = lend_call_handle(c, k);
-	e->tag = k->tag;
-	e->method = k->method;
-	e->class = k->class;
-	e->status = status;
-	e->ran = ran;
-	e->buf = k->tx.buf;
-	return e;
-}
-
 /* Ends it without a reply; memory named for one goes back with the event. */
 static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t status, uint8_t ran)
 {
 	struct lend_event *e;
 
-	lend_call_refund(c, k);
+	lend_call_refund(c, lend_sess_at(c, k->sess), k);
 	lend_sched_remove(c, k);
 	e = lend_call_end_event(c, k, status, ran);
 	e->maybe_queued = k->state != LEND_CALL_QUEUED;
@@ -280,7 +181,7 @@ void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status
 		return;
 	end_without(c, k, status, sent ? RAN_MAYBE : RAN_NO);
 	if (!sent) {
-		lend_call_free_slot(c, k);
+		lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
 		return;
 	}
 	lend_call_drain(c, k);
@@ -290,7 +191,7 @@ void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
 {
 	if (k->state != LEND_CALL_DRAINING)
 		end_without(c, k, status, k->state == LEND_CALL_OPEN ? RAN_MAYBE : RAN_NO);
-	lend_call_free_slot(c, k);
+	lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
 }
 
 void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)

@@ -56,15 +56,6 @@ uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s)
 	return lend_min_u32(share, c->cfg.unscheduled);
 }
 
-uint32_t lend_credit_first_reply(struct lend_core *c, const struct lend_sess *s)
-{
-	uint64_t share = c->credit.window / (c->used[0] + 1u);
-
-	if (!lend_credit_rules(c, s))
-		return c->cfg.unscheduled;
-	return (uint32_t)lend_min_u64(lend_max_u64(share, s->payload), c->cfg.unscheduled);
-}
-
 /* Of them, to one message. */
 static uint64_t share(const struct lend_credit *m)
 {

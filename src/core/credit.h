@@ -24,8 +24,6 @@ enum { LEND_CREDIT_ALONE = 8 }; /* times the least window: what one sender may f
 void lend_credit_init(struct lend_core *c);
 /* Bytes of a message of several datagrams that a new session may send before a grant. */
 uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s);
-/* Bytes of the reply to one more call that may come so. */
-uint32_t lend_credit_first_reply(struct lend_core *c, const struct lend_sess *s);
 /* What a reply into named memory may be granted together with its request: up to more bytes. */
 uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
 /* A message of this session began to come in, or is over. */
@@ -63,5 +61,17 @@ static inline bool lend_credit_rules(const struct lend_core *c, const struct len
 {
 	return c->cfg.congestion == LEND_CC_CREDIT && !s->lossless;
 }
+
+/* Bytes of the reply to one more call that may come before a grant. */
+static inline uint32_t lend_credit_first_reply(const struct lend_core *c, const struct lend_sess *s)
+{
+	uint32_t share;
+
+	if (!lend_credit_rules(c, s))
+		return c->cfg.unscheduled;
+	share = (uint32_t)c->credit.window / (c->used[0] + 1u);
+	return lend_min_u32(lend_max_u32(share, s->payload), c->cfg.unscheduled);
+}
+_Static_assert(LEND_CREDIT_MAX <= UINT32_MAX, "a division of 32 bits will do");
 
 #endif

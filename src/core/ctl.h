@@ -57,4 +57,9 @@ static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)
 		      k->server ? LEND_PKT_SERVED : 0);
 }
 
+struct lend_making;
+/* The datagram itself. False: its session is gone, nothing to send. */
+bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
+		   const struct lend_bufs *bufs);
+
 #endif

@@ -78,9 +78,6 @@ static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct l
 				   : v->head.kind == LEND_PKT_PROBE ? LEND_LOSS_PROBE
 								    : LEND_LOSS_PLAIN;
 
-	if (!(v->head.flags & LEND_PKT_ACKED) && v->head.kind != LEND_PKT_ACK &&
-	    v->head.kind != LEND_PKT_PROBE)
-		return true;
 	if (lend_loss_reported(c, s, &v->seen, word))
 		return true;
 	LEND_COUNT(c, rx_state);
@@ -137,35 +134,54 @@ static void end_greedy(struct lend_core *c, struct lend_sess *s)
 	lend_sess_down(c, s, UNAVAILABLE, true);
 }
 
-static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			  const struct lend_in *in, const struct lend_pkt_view *v)
+/* What most datagrams are: part of a message, between ends that know each other. */
+static bool is_plain(const struct lend_sess *s, const struct lend_in *in,
+		     const struct lend_pkt_view *v)
 {
-	bool accept = v->head.kind == LEND_PKT_ACCEPT, dup;
+	return s->state == LEND_SESS_UP && s->peer == in->peer &&
+	       (v->head.kind == LEND_PKT_REQUEST || v->head.kind == LEND_PKT_REPLY);
+}
+
+/* Whether anything else is to be looked at now; it may prove the session, or end it. */
+static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+		       const struct lend_pkt_view *v)
+{
+	bool accept = v->head.kind == LEND_PKT_ACCEPT;
 
 	if (s->peer != in->peer || (s->state == LEND_SESS_CONNECTING && !accept)) {
 		LEND_COUNT(c, rx_state);
-		return;
+		return false;
 	}
 	if (accept && !lend_sess_is_accept(s, v)) {
 		LEND_COUNT(c, rx_state);
-		return;
+		return false;
 	}
 	if (s->state == LEND_SESS_CLOSING) {
 		if (v->head.kind == LEND_PKT_BYE_ACK || v->head.kind == LEND_PKT_BYE)
 			lend_sess_free(c, s);
-		return;
+		return false;
 	}
 	if (s->state == LEND_SESS_HALF)
 		lend_sess_prove(c, s);
+	return true;
+}
+
+static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			  const struct lend_in *in, const struct lend_pkt_view *v)
+{
+	bool dup;
+
+	if (!is_plain(s, in, v) && !is_welcome(c, s, in, v))
+		return;
 	dup = lend_loss_note(c, s, v->head.number);
 	s->last_rx = c->now;
 	if (in->ecn)
 		s->ecn += !lend_credit_rules(c, s) || lend_credit_marked(c);
 	if (dup) {
 		LEND_COUNT(c, rx_dup);
-	} else if (accept) {
+	} else if (v->head.kind == LEND_PKT_ACCEPT) {
 		lend_sess_on_accept(c, s, v);
-	} else if (report_sane(c, s, v)) {
+	} else if (!lend_pkt_reports(&v->head) || report_sane(c, s, v)) {
 		dispatch_up(c, bufs, s, in, v);
 		end_greedy(c, s);
 	}

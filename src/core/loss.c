@@ -4,16 +4,10 @@
 #include "core/serve.h"
 #include "core/tx.h"
 
-bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
+bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	uint64_t back;
 
-	if (number - s->seen == 1 && number != 0 && s->seen_at != 0) {
-		s->seen_map = s->seen_map << 1 | 1;
-		s->seen = number;
-		s->seen_at = c->now + !c->now;
-		return false;
-	}
 	if (number > s->seen || s->seen_at == 0) {
 		uint64_t ahead = number - s->seen;
 
@@ -86,7 +80,8 @@ static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_r
 
 /* Its number falls out of the ring and nobody spoke of it: nobody will, so it needs a new one. Not
  * before the peer's next word: on a full ring of such each would push out another. */
-static void push_out(struct lend_core *c, const struct lend_sess *s, const struct lend_sent_rec *e)
+void lend_loss_push_out(struct lend_core *c, const struct lend_sess *s,
+			const struct lend_sent_rec *e)
 {
 	struct lend_call_rec *old = owner(c, e);
 	bool reply;
@@ -101,13 +96,6 @@ static void push_out(struct lend_core *c, const struct lend_sess *s, const struc
 		lend_sched_wait(c, old);
 }
 
-uint64_t lend_loss_number(struct lend_sess *s, uint8_t class)
-{
-	if (!s->lossless)
-		s->class_of[s->number % LEND_RING] = class;
-	return s->number++;
-}
-
 /* The peer has seen this number. */
 static void note_passed(struct lend_sess *s, uint64_t number)
 {
@@ -117,26 +105,18 @@ static void note_passed(struct lend_sess *s, uint64_t number)
 		s->passed[i] = number;
 }
 
-void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
-		    const struct lend_call_rec *k, uint32_t frag)
-{
-	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
-
-	if (e->call != LEND_NONE && (e->call != lend_call_index(c, k) || e->frag != frag))
-		push_out(c, s, e);
-	e->call = lend_call_index(c, k);
-	e->gen = k->gen;
-	e->frag = frag;
-	e->number = (uint32_t)number;
-	e->when = (uint32_t)(c->now / LEND_SENT_UNIT);
-}
-
 void lend_loss_unsent(struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = entry(s, number);
 
 	if (e)
 		e->call = LEND_NONE;
+}
+
+/* Who has nothing of a long message under way has nothing in flight. */
+static bool all_short(const struct lend_core *c)
+{
+	return c->free_wins.free == c->free_wins.cap;
 }
 
 /* Replies of one datagram do not count: their loss is the client's to notice. */
@@ -155,6 +135,8 @@ static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 
 static void advance(struct lend_core *c, struct lend_sess *s)
 {
+	if (all_short(c))
+		s->oldest = s->number;
 	while (s->oldest < s->number && !in_flight(c, s, s->oldest))
 		s->oldest++;
 }
@@ -196,19 +178,21 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	struct lend_sent_rec *e = entry(s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
-	bool counts = k && k->tx.win != LEND_NONE;
-
 	note_passed(s, number);
 	if (!e)
 		return false;
 	e->call = LEND_NONE;
 	if (!k)
 		return false;
+	if (k->tx.win == LEND_NONE) { /* a reply of one datagram, which is all of it */
+		lend_serve_delivered(c, k);
+		return false;
+	}
 	lend_tx_acked(c, &k->tx, e->frag);
 	if (k->tx.low == k->tx.total)
 		lend_serve_delivered(c,
 				     k); /* a request's end is the reply, not its acknowledgement */
-	return counts;
+	return true;
 }
 
 static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below)
@@ -231,6 +215,8 @@ static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint
  * by name. */
 static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
+	if (c->used[1] == 0)
+		s->judged = lend_max_u64(s->judged, below); /* nothing is answered here */
 	for (; s->judged < below; s->judged++) {
 		struct lend_sent_rec *e = entry(s, s->judged);
 		struct lend_call_rec *k = e ? owner(c, e) : NULL;
@@ -248,6 +234,8 @@ static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 	uint64_t end = lend_max_u64(below, s->passed[0] - lend_min_u64(s->passed[0], LEND_REORDER));
 	uint32_t n = 0;
 
+	if (all_short(c))
+		return 0;
 	for (uint64_t i = s->oldest; i < end; i++)
 		n += lost(c, s, i, below);
 	return n;

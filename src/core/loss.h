@@ -14,7 +14,17 @@
 #include "core/state.h"
 
 /* A datagram of this number came; true: it came before. */
-bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number);
+bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
+static inline bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
+{
+	if (number - s->seen != 1 || number == 0 || s->seen_at == 0)
+		return lend_loss_note_other(c, s, number);
+	s->seen_map = s->seen_map << 1 | 1;
+	s->seen = number;
+	s->seen_at = c->now + !c->now;
+	return false;
+}
+
 /* What just came under this number was dropped for want of memory: it will not be reported, so that
  * its sender does not take it for delivered. */
 void lend_loss_forget(struct lend_sess *s, uint64_t number);
@@ -26,10 +36,31 @@ enum lend_loss_word { LEND_LOSS_PLAIN, LEND_LOSS_PROBE, LEND_LOSS_PROBED };
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			enum lend_loss_word word);
 /* The number of the next datagram, which is of this class on its way. */
-uint64_t lend_loss_number(struct lend_sess *s, uint8_t class);
+static inline uint64_t lend_loss_number(struct lend_sess *s, uint8_t class)
+{
+	if (!s->lossless)
+		s->class_of[s->number % LEND_RING] = class;
+	return s->number++;
+}
+
+/* The number of this entry makes room for another. */
+void lend_loss_push_out(struct lend_core *c, const struct lend_sess *s,
+			const struct lend_sent_rec *e);
 /* Fragment frag of k goes out under this number. */
-void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
-		    const struct lend_call_rec *k, uint32_t frag);
+static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
+				  const struct lend_call_rec *k, uint32_t frag)
+{
+	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
+
+	if (e->call != LEND_NONE && (e->call != k->self || e->frag != frag))
+		lend_loss_push_out(c, s, e);
+	e->call = k->self;
+	e->gen = k->gen;
+	e->frag = frag;
+	e->number = (uint32_t)number;
+	e->when = (uint32_t)(c->now / LEND_SENT_UNIT);
+}
+
 /* It did not, after all. */
 void lend_loss_unsent(struct lend_sess *s, uint64_t number);
 /* Room for one more datagram of a long message. */

@@ -4,54 +4,17 @@
 #include "core/credit.h"
 #include "core/ctl.h"
 #include "core/loss.h"
+#include "core/make.h"
 #include "core/pace.h"
-#include "core/rx.h"
 #include "core/sched.h"
-#include "core/serve.h"
 #include "core/sess.h"
 #include "core/tx.h"
 #include "core/want.h"
-#include "util/class.h"
-#include "util/crc32c.h"
 
-/* One datagram under construction. */
-struct making {
-	struct lend_out *out;
-	struct lend_out_rec *rec;
-	uint8_t *head;
-	struct lend_pkt_trailer *tail;
-};
-
-static struct making at(struct lend_core *c, struct lend_out *out, uint32_t i)
+void lend_make_trailer(struct lend_making *m, const struct lend_bufs *bufs)
 {
-	struct lend_aside *a = lend_aside(c);
+	uint32_t crc = lend_crc32c(0, m->head, m->out->head_len);
 
-	return (struct making){&out[i], &a->out[i], a->head[i], &a->tail[i]};
-}
-
-static struct making make(struct lend_core *c, struct lend_out *out, uint32_t i)
-{
-	struct making m = at(c, out, i);
-
-	*m.out = (struct lend_out){.head = m.head, .class = LEND_CLASS_NORMAL};
-	memset(m.rec, 0, sizeof(*m.rec));
-	return m;
-}
-
-static void put(struct making *m, const void *block, size_t len)
-{
-	LEND_CHECK(m->out->head_len + len <= LEND_HEAD_BYTES);
-	memcpy(m->head + m->out->head_len, block, len);
-	m->out->head_len = (uint8_t)(m->out->head_len + len);
-}
-
-static void seal(struct making *m, const struct lend_bufs *bufs, bool checked)
-{
-	uint32_t crc;
-
-	if (checked)
-		return;
-	crc = lend_crc32c(0, m->head, m->out->head_len);
 	for (uint32_t i = 0; i < m->out->n; i++) {
 		const struct lend_piece *p = &m->out->piece[i];
 
@@ -63,161 +26,30 @@ static void seal(struct making *m, const struct lend_bufs *bufs, bool checked)
 	m->out->tail_len = sizeof(*m->tail);
 }
 
-static struct lend_pkt header(uint8_t kind, uint8_t flags, uint32_t call)
+static void put_request(const struct lend_core *c, struct lend_pkt_request *to,
+			const struct lend_call_rec *k)
 {
-	return (struct lend_pkt){.magic = LEND_PKT_MAGIC,
-				 .version = LEND_PKT_VERSION,
-				 .kind = kind,
-				 .flags = flags,
-				 .call = call};
-}
-
-/* How much of the message that comes in for this call is here. */
-static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
-		     struct lend_pkt_ack *ack)
-{
-	struct lend_call_rec *k = NULL;
-
-	if (head->call == 0)
-		return;
-	if (head->flags & LEND_PKT_SERVED) {
-		head->offset = lend_serve_state(c, s, head->call, &k);
-	} else {
-		uint32_t slot = lend_pkt_slot(head->call);
-		struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
-
-		if (cs->seq == lend_pkt_seq(head->call) && cs->rec != LEND_NONE)
-			k = lend_call_at(c, cs->rec);
-		head->offset = !k || k->state == LEND_CALL_DRAINING ? LEND_PKT_WHOLE
-			       : k->rx.frags == LEND_NONE           ? LEND_PKT_UNSEEN
-								    : LEND_PKT_PARTIAL;
-	}
-	if (!k)
-		return;
-	k->ack_queued = 0;
-	ack->granted = k->rx.granted;
-	if (head->offset == LEND_PKT_WHOLE)
-		return;
-	ack->low = lend_rx_low(c, k);
-	if (k->rx.want == LEND_WANT_MEMORY)
-		head->length |= LEND_PKT_WAIT;
-	if (k->rx.want == LEND_WANT_WORD) {
-		head->length |= LEND_PKT_DROPPED;
-		k->rx.want = LEND_WANT_NOTHING;
-	}
-}
-
-static void make_ack(struct lend_core *c, struct lend_sess *s, struct making *m,
-		     const struct lend_ctl *e)
-{
-	struct lend_pkt head = header(e->kind, e->flags, e->call);
-	struct lend_pkt_ack ack = {0};
-	struct lend_pkt_seen seen;
-
-	describe(c, s, &head, &ack);
-	if (e->probed)
-		head.length |= LEND_PKT_PROBED;
-	lend_loss_report(c, s, &seen);
-	head.session = s->peer_id;
-	head.number = lend_loss_number(s, m->out->class);
-	put(m, &head, sizeof(head));
-	put(m, &ack, sizeof(ack));
-	put(m, &seen, sizeof(seen));
-	LEND_COUNT(c, acks);
-}
-
-/* While it waited for the carrier the call's slot may have gone to another, which this would end.
- */
-static bool is_stale(struct lend_core *c, const struct lend_ctl *e)
-{
-	const struct lend_cslot *cs;
-
-	if (e->kind != LEND_PKT_CANCEL)
-		return false;
-	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
-	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
-}
-
-static void make_plain(struct lend_core *c, struct lend_sess *s, struct making *m,
-		       const struct lend_ctl *e)
-{
-	struct lend_pkt head = header(e->kind, e->flags, e->call);
-	struct lend_pkt_hello hello;
-	struct lend_pkt_seen seen;
-
-	if (e->kind == LEND_PKT_PING)
-		head.flags |= LEND_PKT_ACKED;
-	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
-	head.number = lend_loss_number(s, m->out->class);
-	put(m, &head, sizeof(head));
-	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
-		lend_sess_hello(c, s, &hello);
-		put(m, &hello, sizeof(hello));
-	}
-	/* An end that pings may never be pinged, and what it acknowledged last may be lost. */
-	if (e->kind == LEND_PKT_PING) {
-		lend_loss_report(c, s, &seen);
-		put(m, &seen, sizeof(seen));
-	}
-}
-
-static void make_stateless(struct lend_core *c, struct making *m, const struct lend_ctl *e)
-{
-	struct lend_pkt head = header(e->kind, e->flags, e->call);
-
-	head.session = e->id;
-	put(m, &head, sizeof(head));
-	LEND_COUNT(c, resets);
-	m->out->peer = e->peer;
-}
-
-/* False: its session is gone, nothing to send. */
-static bool make_ctl(struct lend_core *c, struct making *m, const struct lend_ctl *e,
-		     const struct lend_bufs *bufs)
-{
-	struct lend_sess *s;
-
-	m->rec->ctl = *e;
-	m->rec->sess = e->sess;
-	m->rec->sess_id = e->id;
-	if (e->sess == LEND_NONE) {
-		make_stateless(c, m, e);
-		seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
-		return true;
-	}
-	s = lend_sess_at(c, e->sess);
-	if (s->state == LEND_SESS_FREE || s->id != e->id || is_stale(c, e))
-		return false;
-	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
-		make_ack(c, s, m, e);
-	else
-		make_plain(c, s, m, e);
-	m->out->peer = s->peer;
-	seal(m, bufs, s->checked);
-	return true;
-}
-
-static size_t put_request(const struct lend_core *c, uint8_t *to, const struct lend_call_rec *k)
-{
-	struct lend_pkt_request r = {.method = k->method, .left_us = UINT32_MAX};
 	lend_ns left = k->deadline > c->now ? k->deadline - c->now : 0;
 
+	to->method = k->method;
+	to->left_us = UINT32_MAX;
 	if (k->deadline != LEND_NEVER)
-		r.left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
-	r.grant = k->rx.granted;
-	memcpy(to, &r, sizeof(r));
-	return sizeof(r);
+		to->left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
+	to->grant = k->rx.granted;
 }
 
-static size_t put_reply(const struct lend_core *c, uint8_t *to, const struct lend_call_rec *k)
+static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
+		      const struct lend_call_rec *k)
 {
-	struct lend_pkt_reply r = {.status = k->status, .ran = k->ran, .acked = k->number};
 	lend_ns delay = c->now - k->stamp;
 
 	/* A repeat answers a later datagram than the one it names. */
-	r.delay_ns = k->tx.low == 0 && delay < UINT32_MAX ? (uint32_t)delay : UINT32_MAX;
-	memcpy(to, &r, sizeof(r));
-	return sizeof(r);
+	if (k->tx.low != 0 || delay > UINT32_MAX)
+		delay = UINT32_MAX;
+	*to = (struct lend_pkt_reply){.status = k->status,
+				      .ran = k->ran,
+				      .delay_ns = (uint32_t)delay,
+				      .acked = k->number};
 }
 
 /* Where receivers grant, what is long keeps their line full and goes one class lower, so that the
@@ -230,55 +62,95 @@ static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
 	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
 }
 
-/* The whole head in one pass; returns its length. */
-static size_t put_head(struct lend_core *c, uint8_t *to, const struct lend_call_rec *k,
-		       struct lend_sess *s, uint32_t offset)
+/* Of the head, all but what is reported; returns its length. */
+static size_t put_head(const struct lend_core *c, union lend_head *to,
+		       const struct lend_call_rec *k, const struct lend_sess *s, uint32_t offset)
 {
-	uint8_t kind = k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST;
 	unsigned flags =
 	    k->class | (k->server ? LEND_PKT_SERVED : 0u) | (s->ack_due ? LEND_PKT_ACKED : 0u);
-	struct lend_pkt head = header(kind, (uint8_t)flags, k->wire);
-	size_t len = sizeof(head);
-	struct lend_pkt_seen seen;
 
-	head.session = s->peer_id;
-	head.number = s->number;
-	head.offset = offset;
-	head.length = k->tx.len;
-	memcpy(to, &head, sizeof(head));
-	len += k->server ? put_reply(c, to + len, k) : put_request(c, to + len, k);
-	if (!s->ack_due)
-		return len;
-	lend_loss_report(c, s, &seen);
-	memcpy(to + len, &seen, sizeof(seen));
-	return len + sizeof(seen);
+	to->pkt = lend_make_header(k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST, (uint8_t)flags,
+				   k->wire);
+	to->pkt.session = s->peer_id;
+	to->pkt.number = s->number;
+	to->pkt.offset = offset;
+	to->pkt.length = k->tx.len;
+	if (k->server) {
+		put_reply(c, &to->reply, k);
+		return sizeof(to->pkt) + sizeof(to->reply);
+	}
+	put_request(c, &to->request, k);
+	return sizeof(to->pkt) + sizeof(to->request);
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
 
-static void make_data(struct lend_core *c, struct making *m, struct lend_call_rec *k,
-		      struct lend_sess *s, uint32_t frag, const struct lend_bufs *bufs)
+/* Inline, so that what is sent whole is made without a look at where its fragments lie. */
+static inline __attribute__((always_inline)) void
+make_data(struct lend_core *c, struct lend_making m, struct lend_call_rec *k, struct lend_sess *s,
+	  uint32_t frag, const struct lend_bufs *bufs)
 {
 	uint32_t offset = frag * s->payload;
+	size_t len = put_head(c, m.head, k, s, offset);
 
-	*m->rec = (struct lend_out_rec){.call = k->self,
-					.gen = k->gen,
-					.sess = k->sess,
-					.sess_id = s->id,
-					.frag = frag,
-					.number = s->number,
-					.first = k->state == LEND_CALL_QUEUED,
-					.acks = s->ack_due};
-	m->out->head = m->head;
-	m->out->tail = NULL;
-	m->out->tail_len = 0;
-	m->out->sent = 0;
-	m->out->peer = s->peer;
-	m->out->class = urgency(c, s, k);
-	m->out->fast = k->fast;
-	m->out->n =
-	    lend_tx_pieces(&k->tx, bufs, offset, lend_frag_len(s, k->tx.len, frag), m->out->piece);
-	m->out->head_len = (uint8_t)put_head(c, m->head, k, s, offset);
-	seal(m, bufs, s->checked);
+	*m.rec = (struct lend_out_rec){.call = k->self,
+				       .gen = k->gen,
+				       .sess = k->sess,
+				       .sess_id = s->id,
+				       .frag = frag,
+				       .number = s->number,
+				       .first = k->state == LEND_CALL_QUEUED,
+				       .acks = s->ack_due,
+				       .blocked = s->blocked[k->fast] != 0};
+	if (s->ack_due) {
+		struct lend_pkt_seen seen;
+
+		lend_loss_report(c, s, &seen);
+		memcpy(m.head->bytes + len, &seen, sizeof(seen));
+		len += sizeof(seen);
+	}
+	m.out->head = m.head;
+	m.out->tail = NULL;
+	m.out->peer = s->peer;
+	m.out->head_len = (uint8_t)len;
+	m.out->tail_len = 0;
+	m.out->class = urgency(c, s, k);
+	m.out->sent = 0;
+	m.out->fast = k->fast;
+	m.out->n =
+	    lend_tx_pieces(&k->tx, bufs, offset, lend_frag_len(s, k->tx.len, frag), m.out->piece);
+	lend_make_seal(&m, bufs, s->checked);
+}
+
+/* It is to be charged before its first byte goes out; false: its session has no credit left. */
+static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
+{
+	return k->state != LEND_CALL_QUEUED || k->tx.next || k->tx.charged || !k->tx.len ||
+	       lend_call_admit(s, k);
+}
+
+/* A message of one datagram waits for nobody's room and keeps no pace. As send_call(). */
+static uint32_t send_short(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
+			   struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	uint64_t number;
+
+	if (!may_start(s, k)) {
+		lend_sched_wait(c, k);
+		return 0;
+	}
+	if (k->tx.next && !k->tx.resend)
+		return 0;
+	make_data(c, lend_make_at(c, out, n), k, s, 0, bufs);
+	number = lend_loss_number(s, out[n].class);
+	if (k->tx.next)
+		LEND_COUNT(c, repeats);
+	k->tx.resend = 0;
+	k->tx.next = 1;
+	if (k->server)
+		lend_loss_sent(c, s, number, k, 0);
+	else
+		lend_call_sent(c, s, k, number);
+	return 1;
 }
 
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
@@ -289,12 +161,10 @@ static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_
 	if (frag < k->tx.next)
 		LEND_COUNT(c, repeats);
 	lend_tx_sent(c, &k->tx, frag);
-	if (k->tx.win != LEND_NONE)
-		lend_pace_sent(c, s);
-	if (k->server || k->tx.win != LEND_NONE)
-		lend_loss_sent(c, s, number, k, frag);
+	lend_pace_sent(c, s);
+	lend_loss_sent(c, s, number, k, frag);
 	if (!k->server)
-		lend_call_sent(c, k, number);
+		lend_call_sent(c, s, k, number);
 }
 
 /* What keeps a call from sending now. */
@@ -303,14 +173,11 @@ enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
 static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
 		      uint32_t *frag)
 {
-	if (k->state == LEND_CALL_QUEUED && k->tx.next == 0 && k->tx.charged == 0 &&
-	    k->tx.len > 0 && !lend_call_admit(c, k))
+	if (!may_start(s, k))
 		return WAITS;
 	if (!lend_tx_pick(c, s, &k->tx, frag))
 		return NOTHING_TO_SEND;
-	if (k->tx.win == LEND_NONE || (lend_loss_room(c, s) && lend_pace_due(c, s)))
-		return FREE_TO_SEND;
-	return WAITS;
+	return lend_loss_room(c, s) && lend_pace_due(c, s) ? FREE_TO_SEND : WAITS;
 }
 
 /* Sends up to most datagrams of one call to out[n] and on; leaves it where it belongs. Returns how
@@ -321,9 +188,10 @@ static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct l
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t made = 0, frag;
 
+	if (k->tx.win == LEND_NONE)
+		return send_short(c, k, s, bufs, out, n);
 	do {
 		enum hold hold = held(c, k, s, &frag);
-		struct making m = at(c, out, n + made);
 
 		if (hold == WAITS && made == 0)
 			lend_sched_wait(c, k);
@@ -332,11 +200,9 @@ static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct l
 					 k); /* who had a share waits behind those who had none */
 		if (hold != FREE_TO_SEND)
 			return made;
-		make_data(c, &m, k, s, frag, bufs);
-		sent_data(c, k, s, frag, m.out->class);
+		make_data(c, lend_make_at(c, out, n + made), k, s, frag, bufs);
+		sent_data(c, k, s, frag, out[n + made].class);
 		made++;
-		if (k->tx.win == LEND_NONE)
-			return made; /* that was all of it */
 	} while (made < most);
 	lend_sched_ready(c, k);
 	return made;
@@ -372,7 +238,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 	c->now = lend_max_u64(c->now, now);
 	cap = lend_min_u32(cap, LEND_OUT);
 	for (uint32_t turns = c->ctl_n; turns > 0 && n < cap; turns--) {
-		struct making m = make(c, out, n);
+		struct lend_making m = lend_make_begin(c, out, n);
 		bool here;
 
 		lend_ctl_pop(c, &e);
@@ -380,7 +246,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
 			lend_ctl_push(c, &e);
 		else
-			n += make_ctl(c, &m, &e, bufs);
+			n += lend_ctl_make(c, &m, &e, bufs);
 	}
 	n = send_ready(c, bufs, out, n, cap);
 	lend_aside(c)->stats.tx += n;

@@ -36,14 +36,14 @@ static void progress(struct lend_core *c, struct lend_call_rec *k)
 }
 
 /* Any reply says that all of the request is there. */
-static void request_done(struct lend_core *c, struct lend_call_rec *k)
+static void request_done(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	if (k->whole && k->tx.low == k->tx.total)
 		return;
 	k->whole = 1;
 	lend_sched_remove(c, k);
 	lend_tx_end(c, &k->tx);
-	lend_call_refund(c, k);
+	lend_call_refund(c, s, k);
 }
 
 static void finish(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v,
@@ -65,10 +65,9 @@ static void finish(struct lend_core *c, struct lend_call_rec *k, const struct le
 		lend_rx_drop(c, k);
 }
 
-static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
-			 const struct lend_pkt_view *v)
+static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			 struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	struct lend_sess *s = lend_sess_at(c, k->sess);
 	bool fits = !k->rx.attached || v->head.length <= k->reply_cap;
 
 	if (v->head.offset != 0 || v->payload_len != v->head.length || k->rx.frags != LEND_NONE) {
@@ -79,13 +78,12 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
 	lend_sess_owe_ack(c, s);
 	finish(c, k, v, fits);
-	lend_call_free_slot(c, k);
+	lend_call_free_slot(c, s, k);
 }
 
-static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
-			   const struct lend_pkt_view *v)
+static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			   struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	struct lend_sess *s = lend_sess_at(c, k->sess);
 	/* What was attached before anything came was named by the caller, who may have named none.
 	 */
 	bool named = k->rx.attached && (k->reply_cap || k->rx.frags == LEND_NONE);
@@ -107,7 +105,7 @@ static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct l
 	if (got == LEND_RX_WHOLE) {
 		lend_ctl_ack(c, k);
 		finish(c, k, v, true);
-		lend_call_free_slot(c, k);
+		lend_call_free_slot(c, s, k);
 	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
 		lend_ctl_ack(c, k);
 	} else {
@@ -136,18 +134,18 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	}
 	if (v->reply.acked == k->number && !k->whole)
 		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
-	request_done(c, k);
+	request_done(c, s, k);
 	if (v->head.length <= s->payload) {
-		one_fragment(c, bufs, k, v);
+		one_fragment(c, bufs, s, k, v);
 	} else {
 		progress(c, k);
-		many_fragments(c, bufs, k, v);
+		many_fragments(c, bufs, s, k, v);
 	}
 }
 
-static void partial(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
+static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+		    const struct lend_pkt_view *v)
 {
-	const struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t low = v->ack.low / s->payload;
 
 	lend_tx_acked_below(c, &k->tx, low);
@@ -160,9 +158,9 @@ static void partial(struct lend_core *c, struct lend_call_rec *k, const struct l
 	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, low);
 	/* What it was charged must not hold up those for whom there is memory. */
 	if (k->hold)
-		lend_call_refund(c, k);
+		lend_call_refund(c, s, k);
 	if (k->tx.granted > k->tx.charged && k->tx.charged < k->tx.len)
-		lend_call_refund(c, k);
+		lend_call_refund(c, s, k);
 }
 
 void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
@@ -175,14 +173,14 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 		return;
 	low = k->tx.low;
 	if (v->head.offset == LEND_PKT_WHOLE) {
-		request_done(c, k);
+		request_done(c, s, k);
 		return;
 	}
 	if (k->whole)
 		return; /* an older word */
 	k->hold = 0;
 	if (v->head.offset == LEND_PKT_PARTIAL)
-		partial(c, k, v);
+		partial(c, s, k, v);
 	else if (v->head.length & LEND_PKT_PROBED)
 		lend_tx_restart(c, &k->tx, 0);
 	if (k->tx.low > low)
@@ -196,5 +194,5 @@ void lend_call_on_gone(struct lend_core *c, struct lend_sess *s, uint32_t wire)
 	struct lend_call_rec *k = find(c, s, wire, &ended);
 
 	if (k && k->state == LEND_CALL_DRAINING)
-		lend_call_free_slot(c, k);
+		lend_call_free_slot(c, s, k);
 }

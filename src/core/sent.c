@@ -40,8 +40,11 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct lend_out_rec *r = &lend_aside(c)->out[i];
-		struct lend_sess *s = r->sess == LEND_NONE ? NULL : lend_sess_at(c, r->sess);
+		struct lend_sess *s;
 
+		if (out[i].sent == LEND_SENT && !r->blocked && r->ctl.kind != LEND_PKT_BYE)
+			continue;
+		s = r->sess == LEND_NONE ? NULL : lend_sess_at(c, r->sess);
 		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)
 			continue;
 		if (out[i].sent == LEND_SENT) {

@@ -13,9 +13,9 @@ static void forget(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
 
-	if (sl->rec == lend_call_index(c, k))
+	if (sl->rec == k->self)
 		sl->rec = LEND_NONE;
-	lend_call_free(c, k);
+	lend_call_free(c, lend_sess_at(c, k->sess), k);
 }
 
 static void reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, bool queued)
@@ -28,10 +28,8 @@ static void reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf
 	e->maybe_queued = queued;
 }
 
-void lend_serve_delivered(struct lend_core *c, struct lend_call_rec *k)
+void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->state != LEND_CALL_REPLYING)
-		return;
 	if (!k->refused)
 		reply_end(c, k, k->tx.buf, false);
 	forget(c, k);
@@ -109,11 +107,11 @@ static void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_
 	}
 }
 
-static void answer(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, uint32_t len)
+static void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t buf,
+		   uint32_t len)
 {
-	lend_tx_begin(c, lend_sess_at(c, k->sess), &k->tx, buf, len);
-	k->tx.granted =
-	    lend_max_u32(k->reply_cap, lend_min_u32(len, lend_sess_at(c, k->sess)->payload));
+	lend_tx_begin(c, s, &k->tx, buf, len);
+	k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
 	k->state = LEND_CALL_REPLYING;
 	lend_sched_ready(c, k);
 }
@@ -125,7 +123,7 @@ void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
 	k->ran = RAN_NO;
 	k->refused = 1;
 	k->stamp = c->now;
-	answer(c, k, 0, 0);
+	answer(c, lend_sess_at(c, k->sess), k, 0, 0);
 }
 
 static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
@@ -149,10 +147,8 @@ static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_ca
 }
 
 static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-		  const struct lend_pkt_view *v)
+		  struct lend_sslot *sl, const struct lend_pkt_view *v)
 {
-	uint32_t slot = lend_pkt_slot(v->head.call);
-	struct lend_sslot *sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
 	struct lend_call_rec *k = lend_call_new(c, s, v->head.call, true);
 
 	if (!k) {
@@ -162,7 +158,7 @@ static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess 
 	}
 	sl->seq = lend_pkt_seq(v->head.call);
 	sl->number = v->head.number;
-	sl->rec = lend_call_index(c, k);
+	sl->rec = k->self;
 	k->state = LEND_CALL_PARTIAL;
 	lend_sched_class(c, k, v->head.flags & LEND_PKT_CLASS);
 	k->method = v->request.method;
@@ -263,7 +259,7 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 	} else if (!leave_slot(c, sl)) {
 		LEND_COUNT(c, rx_state);
 	} else {
-		begin(c, bufs, s, v);
+		begin(c, bufs, s, sl, v);
 	}
 }
 
@@ -357,7 +353,7 @@ static int answer_orphan(struct lend_core *c, struct lend_call_rec *k, uint32_t 
 	if (s->id == k->sess_id && s->orphans > 0)
 		s->orphans--;
 	reply_end(c, k, reply, false);
-	lend_call_free(c, k);
+	lend_call_free(c, s, k);
 	return 0;
 }
 
@@ -386,6 +382,6 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 	}
 	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
 	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
-	answer(c, k, reply, (uint32_t)len);
+	answer(c, s, k, reply, (uint32_t)len);
 	return 0;
 }

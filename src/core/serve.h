@@ -16,7 +16,13 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 /* All of its message was acknowledged; nothing for a client's. */
-void lend_serve_delivered(struct lend_core *c, struct lend_call_rec *k);
+void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k);
+static inline void lend_serve_delivered(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->state == LEND_CALL_REPLYING)
+		lend_serve_finish(c, k);
+}
+
 /* The session ends. */
 void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k);
 /* Gives up a long request that nobody wants to hold. */

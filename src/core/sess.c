@@ -305,7 +305,7 @@ void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 	if (s->calls.n == 0)
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
-		lend_call_launch(c, lend_call_at(c, i));
+		lend_call_launch(c, s, lend_call_at(c, i));
 }
 
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s)

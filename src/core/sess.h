@@ -8,6 +8,7 @@
 #ifndef LEND_CORE_SESS_H
 #define LEND_CORE_SESS_H
 
+#include "core/loss.h"
 #include "core/state.h"
 
 /* Bytes of the longest payload that a session of this core can have. */
@@ -50,7 +51,15 @@ static inline void lend_sess_disarm(struct lend_core *c, struct lend_sess *s)
 
 /* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout.
  */
-void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s);
+static inline void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s)
+{
+	s->ack_due = 1;
+	if (s->ack_timer == LEND_NEVER) {
+		s->ack_timer = c->now + lend_loss_rto(s, 0);
+		lend_sess_arm(c, s, s->ack_timer);
+	}
+}
+
 /* Part of a long message came: who sends it may have to wait for our word of it. */
 void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);

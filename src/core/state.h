@@ -296,6 +296,19 @@ struct lend_out_rec {
 	uint64_t number;
 	uint8_t first; /* the first datagram of its call */
 	uint8_t acks;  /* bears a report that was due */
+	uint8_t blocked; /* the carrier was full before: that it takes this one is news */
+};
+
+/* A datagram's head where the carrier reads it. */
+union lend_head {
+	uint8_t bytes[LEND_HEAD_BYTES];
+	struct {
+		struct lend_pkt pkt;
+		union {
+			struct lend_pkt_request request;
+			struct lend_pkt_reply reply;
+		};
+	};
 };
 
 /* See credit.h. */
@@ -356,7 +369,7 @@ struct lend_aside {
 	uint32_t ev_first, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
 	struct lend_out_rec out[LEND_OUT];
-	uint8_t head[LEND_OUT][LEND_HEAD_BYTES];
+	union lend_head head[LEND_OUT];
 	struct lend_pkt_trailer tail[LEND_OUT];
 };
 

@@ -50,8 +50,8 @@ static bool may_send(const struct lend_sess *s, const struct lend_tx *t, uint32_
 	return end <= t->granted && frag - t->low < LEND_FRAGS_WINDOW;
 }
 
-bool lend_tx_pick_long(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
-		       uint32_t *frag)
+bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
+		  uint32_t *frag)
 {
 	if (t->resend) {
 		*frag = lowest_resend(lend_win_at(c, t->win), t->low);
@@ -61,7 +61,7 @@ bool lend_tx_pick_long(struct lend_core *c, const struct lend_sess *s, const str
 	return t->next < t->total && may_send(s, t, t->next);
 }
 
-void lend_tx_sent_long(struct lend_core *c, struct lend_tx *t, uint32_t frag)
+void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
 {
 	if (t->resend && lend_win_at(c, t->win)->resend[word(frag)] & bit(frag)) {
 		lend_win_at(c, t->win)->resend[word(frag)] &= ~bit(frag);

@@ -34,30 +34,11 @@ static inline void lend_tx_end(struct lend_core *c, struct lend_tx *t)
 	t->next = t->total;
 }
 
-/* The fragment to send now; false: none may be. */
-bool lend_tx_pick_long(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
-		       uint32_t *frag);
-static inline bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s,
-				const struct lend_tx *t, uint32_t *frag)
-{
-	if (t->win != LEND_NONE)
-		return lend_tx_pick_long(c, s, t, frag);
-	*frag = 0; /* a datagram is granted to everybody */
-	return t->resend || t->next < t->total;
-}
-
+/* Of a message with a window the fragment to send now; false: none may be. */
+bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
+		  uint32_t *frag);
 /* It is on its way. */
-void lend_tx_sent_long(struct lend_core *c, struct lend_tx *t, uint32_t frag);
-static inline void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag)
-{
-	if (t->win != LEND_NONE) {
-		lend_tx_sent_long(c, t, frag);
-		return;
-	}
-	t->resend = 0;
-	t->next = 1;
-}
-
+void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 /* Whether it waits to be sent again, so that its last number does not count any more. */
 bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag);
 /* Send it again. */

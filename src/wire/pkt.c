@@ -23,12 +23,6 @@ static bool carries_message(uint8_t kind)
 	return kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
 }
 
-static bool carries_seen(const struct lend_pkt *head)
-{
-	return head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
-	       head->kind == LEND_PKT_PROBE;
-}
-
 static bool whole(const uint8_t *data, uint32_t len)
 {
 	struct lend_pkt_trailer trailer;
@@ -68,6 +62,7 @@ enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, u
 {
 	const uint8_t *at = data;
 	uint32_t need = sizeof(v->head);
+	bool reports;
 
 	if (!checked) {
 		if (len < sizeof(v->head) + sizeof(struct lend_pkt_trailer))
@@ -82,13 +77,14 @@ enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, u
 	if (v->head.kind == 0 || v->head.kind >= LEND_PKT_KINDS ||
 	    v->head.flags & LEND_PKT_RESERVED)
 		return LEND_PKT_KIND;
-	need += block_len[v->head.kind] + (carries_seen(&v->head) ? sizeof(v->seen) : 0);
+	reports = lend_pkt_reports(&v->head);
+	need += block_len[v->head.kind] + (reports ? sizeof(v->seen) : 0);
 	if (len < need)
 		return LEND_PKT_SHORT;
 	if (!checked && !whole(at, len))
 		return LEND_PKT_CHECKSUM;
 	copy_block(v, at + sizeof(v->head));
-	if (carries_seen(&v->head))
+	if (reports)
 		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
 	v->payload = at + need;
 	v->payload_len = len - need;

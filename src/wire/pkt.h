@@ -157,6 +157,13 @@ enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data
 /* Bytes of the block that follows the common header for this kind. */
 size_t lend_pkt_block_len(uint8_t kind);
 
+/* It bears a seen block. */
+static inline bool lend_pkt_reports(const struct lend_pkt *head)
+{
+	return head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
+	       head->kind == LEND_PKT_PROBE;
+}
+
 static inline uint32_t lend_pkt_slot(uint32_t call)
 {
 	return call & (LEND_CALLS_MAX - 1);

@@ -1,0 +1,132 @@
+#include "core/ctl.h"
+
+#include "core/loss.h"
+#include "core/make.h"
+#include "core/rx.h"
+#include "core/serve.h"
+#include "core/sess.h"
+
+/* How much of the message that comes in for this call is here. */
+static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
+		     struct lend_pkt_ack *ack)
+{
+	struct lend_call_rec *k = NULL;
+
+	if (head->call == 0)
+		return;
+	if (head->flags & LEND_PKT_SERVED) {
+		head->offset = lend_serve_state(c, s, head->call, &k);
+	} else {
+		uint32_t slot = lend_pkt_slot(head->call);
+		struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+
+		if (cs->seq == lend_pkt_seq(head->call) && cs->rec != LEND_NONE)
+			k = lend_call_at(c, cs->rec);
+		head->offset = !k || k->state == LEND_CALL_DRAINING ? LEND_PKT_WHOLE
+			       : k->rx.frags == LEND_NONE           ? LEND_PKT_UNSEEN
+								    : LEND_PKT_PARTIAL;
+	}
+	if (!k)
+		return;
+	k->ack_queued = 0;
+	ack->granted = k->rx.granted;
+	if (head->offset == LEND_PKT_WHOLE)
+		return;
+	ack->low = lend_rx_low(c, k);
+	if (k->rx.want == LEND_WANT_MEMORY)
+		head->length |= LEND_PKT_WAIT;
+	if (k->rx.want == LEND_WANT_WORD) {
+		head->length |= LEND_PKT_DROPPED;
+		k->rx.want = LEND_WANT_NOTHING;
+	}
+}
+
+static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		     const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
+	struct lend_pkt_ack ack = {0};
+	struct lend_pkt_seen seen;
+
+	describe(c, s, &head, &ack);
+	if (e->probed)
+		head.length |= LEND_PKT_PROBED;
+	lend_loss_report(c, s, &seen);
+	head.session = s->peer_id;
+	head.number = lend_loss_number(s, m->out->class);
+	lend_make_put(m, &head, sizeof(head));
+	lend_make_put(m, &ack, sizeof(ack));
+	lend_make_put(m, &seen, sizeof(seen));
+	LEND_COUNT(c, acks);
+}
+
+/* While it waited for the carrier the call's slot may have gone to another, which this would end.
+ */
+static bool is_stale(struct lend_core *c, const struct lend_ctl *e)
+{
+	const struct lend_cslot *cs;
+
+	if (e->kind != LEND_PKT_CANCEL)
+		return false;
+	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
+	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
+}
+
+static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		       const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
+	struct lend_pkt_hello hello;
+	struct lend_pkt_seen seen;
+
+	if (e->kind == LEND_PKT_PING)
+		head.flags |= LEND_PKT_ACKED;
+	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
+	head.number = lend_loss_number(s, m->out->class);
+	lend_make_put(m, &head, sizeof(head));
+	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
+		lend_sess_hello(c, s, &hello);
+		lend_make_put(m, &hello, sizeof(hello));
+	}
+	/* An end that pings may never be pinged, and what it acknowledged last may be lost. */
+	if (e->kind == LEND_PKT_PING) {
+		lend_loss_report(c, s, &seen);
+		lend_make_put(m, &seen, sizeof(seen));
+	}
+}
+
+static void make_stateless(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
+
+	head.session = e->id;
+	lend_make_put(m, &head, sizeof(head));
+	LEND_COUNT(c, resets);
+	m->out->peer = e->peer;
+}
+
+bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
+		     const struct lend_bufs *bufs)
+{
+	struct lend_sess *s;
+
+	m->rec->ctl = *e;
+	m->rec->sess = e->sess;
+	m->rec->sess_id = e->id;
+	if (e->sess == LEND_NONE) {
+		make_stateless(c, m, e);
+		lend_make_seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
+		return true;
+	}
+	s = lend_sess_at(c, e->sess);
+	if (s->state == LEND_SESS_FREE || s->id != e->id || is_stale(c, e))
+		return false;
+	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
+		make_ack(c, s, m, e);
+	else
+		make_plain(c, s, m, e);
+	m->rec->blocked = s->blocked[0] != 0;
+	m->out->peer = s->peer;
+	lend_make_seal(m, bufs, s->checked);
+	return true;
+}

@@ -1,0 +1,61 @@
+/* make - a datagram under construction: where its parts lie, its first bytes, its seal.
+ * Layer: core (pure). Lies behind the hashed part until the next output. */
+#ifndef LEND_CORE_MAKE_H
+#define LEND_CORE_MAKE_H
+
+#include "core/state.h"
+#include "util/class.h"
+#include "util/crc32c.h"
+
+struct lend_making {
+	struct lend_out *out;
+	struct lend_out_rec *rec;
+	union lend_head *head;
+	struct lend_pkt_trailer *tail;
+};
+
+/* The parts of out[i]. */
+static inline struct lend_making lend_make_at(struct lend_core *c, struct lend_out *out, uint32_t i)
+{
+	struct lend_aside *a = lend_aside(c);
+
+	return (struct lend_making){&out[i], &a->out[i], &a->head[i], &a->tail[i]};
+}
+
+/* The same, empty. */
+static inline struct lend_making lend_make_begin(struct lend_core *c, struct lend_out *out,
+						 uint32_t i)
+{
+	struct lend_making m = lend_make_at(c, out, i);
+
+	*m.out = (struct lend_out){.head = m.head, .class = LEND_CLASS_NORMAL};
+	memset(m.rec, 0, sizeof(*m.rec));
+	return m;
+}
+
+static inline struct lend_pkt lend_make_header(uint8_t kind, uint8_t flags, uint32_t call)
+{
+	return (struct lend_pkt){.magic = LEND_PKT_MAGIC,
+				 .version = LEND_PKT_VERSION,
+				 .kind = kind,
+				 .flags = flags,
+				 .call = call};
+}
+
+/* One more block behind those that it has. */
+static inline void lend_make_put(struct lend_making *m, const void *block, size_t len)
+{
+	LEND_CHECK(m->out->head_len + len <= LEND_HEAD_BYTES);
+	memcpy(m->head->bytes + m->out->head_len, block, len);
+	m->out->head_len = (uint8_t)(m->out->head_len + len);
+}
+
+/* The trailer, where the carrier does not catch corruption. */
+void lend_make_trailer(struct lend_making *m, const struct lend_bufs *bufs);
+static inline void lend_make_seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
+{
+	if (!checked)
+		lend_make_trailer(m, bufs);
+}
+
+#endif

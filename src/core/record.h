@@ -1,0 +1,88 @@
+/* record - a call's record, taken and given back by either side. Each call does both once per side,
+ * so they are inline. Layer: core (pure). */
+#ifndef LEND_CORE_RECORD_H
+#define LEND_CORE_RECORD_H
+
+#include "core/sched.h"
+#include "core/state.h"
+#include "core/tx.h"
+
+/* Takes a record for either side, on its session's list; NULL: none left. */
+static inline struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
+						  uint32_t wire, bool server)
+{
+	struct lend_call_rec *k;
+	uint32_t i, gen;
+
+	if (c->used[server] >= c->cfg.inflight)
+		return NULL;
+	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
+	LEND_CHECK(i != LEND_NONE);
+	c->used[server]++;
+	k = lend_call_at(c, i);
+	gen = k->gen + 1;
+	*k = (struct lend_call_rec){.gen = gen + !gen, .self = i};
+	k->sess = lend_sess_index(c, s);
+	k->sess_id = s->id;
+	k->wire = wire;
+	k->server = server;
+	k->timer = LEND_NEVER;
+	k->deadline = LEND_NEVER;
+	k->tx.win = LEND_NONE;
+	k->rx.frags = LEND_NONE;
+	lend_list_push(&s->calls, lend_links_mine(c), i);
+	return k;
+}
+
+/* Takes it off every list and frees it. s is its session, or what has its place. */
+static inline void lend_call_free(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
+	lend_sched_remove(c, k);
+	if (k->rx.starved.in)
+		lend_list_remove(&c->starved, lend_links_starved(c), k->self);
+	lend_tx_end(c, &k->tx);
+	/* What it had in flight made room. An orphan had nothing there, and its session may be
+	 * gone. */
+	if (k->state != LEND_CALL_ORPHAN) {
+		lend_list_remove(&s->calls, lend_links_mine(c), k->self);
+		lend_sched_wake(c, s);
+	}
+	k->state = LEND_CALL_FREE;
+	c->used[k->server]--;
+	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), k->self);
+}
+
+/* The record of a handle; NULL when stale. */
+static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
+{
+	uint32_t i = (uint32_t)handle;
+	struct lend_call_rec *k;
+
+	if (i >= c->records)
+		return NULL;
+	k = lend_call_at(c, i);
+	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
+}
+
+/* A client's slot may be used again; the record is gone. */
+static inline void lend_call_free_slot(struct lend_core *c, struct lend_sess *s,
+				       struct lend_call_rec *k)
+{
+	uint32_t slot = lend_pkt_slot(k->wire);
+
+	lend_cslot_at(c, k->sess, slot)->rec = LEND_NONE;
+	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
+	lend_call_free(c, s, k);
+}
+
+/* Its unscheduled credit goes back to the session. */
+static inline void lend_call_refund(struct lend_core *c, struct lend_sess *s,
+				    struct lend_call_rec *k)
+{
+	s->unscheduled_used -= k->tx.charged;
+	k->tx.charged = 0;
+	lend_sched_wake(c, s);
+}
+
+#endif
