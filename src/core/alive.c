@@ -71,6 +71,8 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns at = lend_min_u64(s->ctl_timer, s->ack_timer);
+	const struct lend_call_rec *k;
+	uint32_t slot = 0;
 
 	if (mortal(s))
 		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
@@ -79,9 +81,8 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 	for (int fast = 0; fast < 2 && s->held; fast++)
 		if (s->blocked[fast] > c->now)
 			at = lend_min_u64(at, s->blocked[fast]);
-	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
-		if (!lend_call_at(c, i)->server)
-			at = lend_min_u64(at, lend_call_wake(lend_call_at(c, i)));
+	while ((k = lend_sess_next_made(c, s, &slot)))
+		at = lend_min_u64(at, lend_call_wake(k));
 	return at;
 }
 
@@ -98,6 +99,9 @@ static void forgive(struct lend_core *c, struct lend_sess *s)
 
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 {
+	struct lend_call_rec *k;
+	uint32_t slot = 0;
+
 	forgive(c, s);
 	lend_sess_disarm(c, s);
 	if (!tick_ctl(c, s) || !tick_alive(c, s))
@@ -109,10 +113,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 	}
 	if (s->held)
 		lend_sched_unhold(c, s);
-	for (uint32_t i = s->calls.head, next; i != LEND_NONE; i = next) {
-		next = lend_call_at(c, i)->mine.next;
-		if (!lend_call_at(c, i)->server && c->now >= lend_call_wake(lend_call_at(c, i)))
-			lend_call_tick(c, lend_call_at(c, i));
-	}
+	while ((k = lend_sess_next_made(c, s, &slot)))
+		if (c->now >= lend_call_wake(k))
+			lend_call_tick(c, k);
 	lend_sess_arm(c, s, next_wake(c, s));
 }

@@ -14,6 +14,8 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
 	struct lend_sess *s = lend_sess_find(c, session);
+	const struct lend_call_rec *k;
+	uint32_t at = 0;
 
 	if (!s)
 		return E_STALE;
@@ -25,8 +27,7 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
 					.in_flight = (uint32_t)(s->number - s->oldest),
 					.window = lend_cc_window(&s->cc),
 					.credit = s->unscheduled - s->unscheduled_used};
-	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next) {
-		const struct lend_call_rec *k = lend_call_at(c, i);
+	while ((k = lend_sess_next_call(c, s, &at))) {
 		uint32_t class = k->class & 7;
 
 		look->calls[k->server][class]++;

@@ -7,7 +7,7 @@
 #include "core/state.h"
 #include "core/tx.h"
 
-/* Takes a record for either side, on its session's list; NULL: none left. */
+/* Takes a record for either side; NULL: none left. Its slot is the caller's to fill in. */
 static inline struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
 						  uint32_t wire, bool server)
 {
@@ -30,7 +30,7 @@ static inline struct lend_call_rec *lend_call_new(struct lend_core *c, struct le
 	k->deadline = LEND_NEVER;
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
-	lend_list_push(&s->calls, lend_links_mine(c), i);
+	s->calls++;
 	return k;
 }
 
@@ -45,7 +45,7 @@ static inline void lend_call_free(struct lend_core *c, struct lend_sess *s, stru
 	/* What it had in flight made room. An orphan had nothing there, and its session may be
 	 * gone. */
 	if (k->state != LEND_CALL_ORPHAN) {
-		lend_list_remove(&s->calls, lend_links_mine(c), k->self);
+		s->calls--;
 		lend_sched_wake(c, s);
 	}
 	k->state = LEND_CALL_FREE;

@@ -41,8 +41,7 @@ static void orphan(struct lend_core *c, struct lend_call_rec *k)
 	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
 
 	sl->rec = LEND_NONE;
-	lend_list_remove(&lend_sess_at(c, k->sess)->calls, lend_links_mine(c),
-			 lend_call_index(c, k));
+	lend_sess_at(c, k->sess)->calls--;
 	lend_sess_at(c, k->sess)->orphans++;
 	k->state = LEND_CALL_ORPHAN;
 }

@@ -161,7 +161,6 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->last_ping = c->now;
 	s->by_hello = LEND_NONE;
 	s->by_peer = LEND_NONE;
-	lend_list_init(&s->calls);
 	lend_list_init(&s->waiting);
 	lend_cc_open(&s->cc, c->cfg.congestion);
 	reset_slots(c, s);
@@ -289,6 +288,9 @@ bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *
 
 void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
+	struct lend_call_rec *k;
+	uint32_t at = 0;
+
 	if (s->state == LEND_SESS_UP && v->hello.session == s->peer_id)
 		return; /* repeated: our first datagram may be lost, the next one proves us */
 	if (s->state != LEND_SESS_CONNECTING || v->hello.connect != s->connect ||
@@ -302,10 +304,10 @@ void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 	s->ctl_timer = LEND_NEVER;
 	up(c, s);
 	/* A session without calls still has to prove its address. */
-	if (s->calls.n == 0)
+	if (s->calls == 0)
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
-	for (uint32_t i = s->calls.head; i != LEND_NONE; i = lend_call_at(c, i)->mine.next)
-		lend_call_launch(c, s, lend_call_at(c, i));
+	while ((k = lend_sess_next_made(c, s, &at)))
+		lend_call_launch(c, s, k);
 }
 
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s)
@@ -316,9 +318,10 @@ void lend_sess_prove(struct lend_core *c, struct lend_sess *s)
 
 static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
 {
-	while (s->calls.head != LEND_NONE) {
-		struct lend_call_rec *k = lend_call_at(c, s->calls.head);
+	struct lend_call_rec *k;
+	uint32_t at = 0;
 
+	while ((k = lend_sess_next_call(c, s, &at))) {
 		if (k->server)
 			lend_serve_cut(c, k);
 		else

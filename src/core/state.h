@@ -153,8 +153,7 @@ struct lend_call_rec {
 	uint64_t tag;
 	struct lend_tx tx;
 	struct lend_rx rx;
-	struct lend_link mine; /* its session's list of calls */
-	uint32_t spare;
+	uint32_t spare[4];
 };
 _Static_assert(sizeof(struct lend_call_rec) == 256, "see the README");
 
@@ -238,14 +237,14 @@ struct lend_sess {
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* data datagrams since the last acknowledgement */
-	struct lend_list calls;   /* all records with sess == this, but orphans */
 	struct lend_list waiting; /* calls whose credit is not there yet */
-
-	uint64_t message_max;
 	uint32_t first;   /* bytes of a message of several datagrams before a grant, as the peer
 			     says */
 	uint32_t told;    /* the same, as we told the peer */
 	uint32_t strikes; /* datagrams beyond what was granted */
+
+	uint64_t message_max;
+	uint32_t calls; /* under way, but orphans; found by lend_sess_next_call() */
 	uint32_t orphans;
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
@@ -267,7 +266,7 @@ struct lend_sess {
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	struct lend_link half;      /* LRU of half-open sessions */
 	uint32_t incoming;          /* messages half here */
-	uint64_t spare[3];          /* the ring begins a line */
+	uint32_t spare[8];          /* the ring begins a line */
 	struct lend_sent_rec ring[LEND_RING];
 };
 _Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");
@@ -414,6 +413,36 @@ static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t ses
 	return LEND_AT(c, at_sslot, struct lend_sslot) + (size_t)sess * c->cfg.calls + slot;
 }
 
+/* The calls of a session, those it made first; by slot, so that a call enters no list to be found.
+ * Starts with *at 0; NULL: that was the last. What was found may end meanwhile. */
+static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
+							const struct lend_sess *s, uint32_t *at)
+{
+	uint32_t i = lend_sess_index(c, s), n = c->cfg.calls, rec = LEND_NONE;
+
+	for (; *at < 2 * n && rec == LEND_NONE; (*at)++)
+		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
+	return rec == LEND_NONE ? NULL : lend_call_at(c, rec);
+}
+
+/* Likewise those it made alone. */
+static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c,
+							const struct lend_sess *s, uint32_t *at)
+{
+	uint64_t used;
+
+	for (; *at < c->cfg.calls; *at = (*at | 63) + 1) {
+		used = ~s->slots[*at / 64] >> (*at % 64);
+		if (!used)
+			continue;
+		*at += (uint32_t)__builtin_ctzll(used);
+		if (*at >= c->cfg.calls)
+			return NULL;
+		return lend_call_at(c, lend_cslot_at(c, lend_sess_index(c, s), (*at)++)->rec);
+	}
+	return NULL;
+}
+
 /* By our id; NULL when there is none. */
 static inline struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
 {
@@ -449,11 +478,6 @@ static inline struct lend_links lend_links_starved(struct lend_core *c)
 static inline struct lend_links lend_links_partial(struct lend_core *c)
 {
 	return (struct lend_links){&lend_call_at(c, 0)->rx.partial, sizeof(struct lend_call_rec)};
-}
-
-static inline struct lend_links lend_links_mine(struct lend_core *c)
-{
-	return (struct lend_links){&lend_call_at(c, 0)->mine, sizeof(struct lend_call_rec)};
 }
 
 static inline struct lend_links lend_links_half(struct lend_core *c)

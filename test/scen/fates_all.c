@@ -28,7 +28,7 @@ static void idle(struct fates *f)
 				fates_wrong(f, "a slot is not free");
 			if (s->state == LEND_SESS_UP && s->half.in)
 				fates_wrong(f, "a proven session counts as half open");
-			if (s->orphans || s->waiting.n || s->calls.n)
+			if (s->orphans || s->waiting.n || s->calls)
 				fates_wrong(f, "a session still has calls");
 		}
 		if (c->free_calls.free != c->records || c->used[0] || c->used[1])

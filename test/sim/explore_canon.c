@@ -95,7 +95,6 @@ static void canon_call(struct lend_call_rec *k, lend_ns now)
 	else
 		k->deadline = LEND_NEVER; /* the handler's to look at, and ours does not */
 	canon_link(&k->tx.ready);
-	canon_link(&k->mine);
 	canon_rx(&k->rx, now);
 }
 

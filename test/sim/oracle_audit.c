@@ -89,12 +89,20 @@ static bool line_agrees(struct lend_core *c, const struct lend_hungry *h, uint32
 	return n == waiting && h->n == n;
 }
 
+static bool is_named(struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint32_t slot = lend_pkt_slot(k->wire);
+
+	return k->self == (k->server ? lend_sslot_at(c, k->sess, slot)->rec
+				     : lend_cslot_at(c, k->sess, slot)->rec);
+}
+
 static const char *record(struct lend_core *c, struct lend_call_rec *k, struct count *n)
 {
 	uint32_t i = lend_call_index(c, k);
 
 	if (k->state == LEND_CALL_FREE)
-		return k->tx.ready.in || k->rx.starved.in || k->rx.partial.in || k->mine.in
+		return k->tx.ready.in || k->rx.starved.in || k->rx.partial.in
 			   ? "a free call is on a list"
 			   : NULL;
 	n->used[k->server]++;
@@ -119,8 +127,8 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 		return "a message that waits for memory has a reassembly, or stands in no line";
 	if (k->hold && k->tx.ready.in)
 		return "a message whose receiver has no memory is about to be sent";
-	if (k->mine.in == (k->state == LEND_CALL_ORPHAN))
-		return "a call is not on its session's list, or an orphan is";
+	if (is_named(c, k) == (k->state == LEND_CALL_ORPHAN))
+		return "a call is not named by its slot, or an orphan is";
 	return NULL;
 }
 
@@ -150,18 +158,17 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
 {
 	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0, bulk = 0;
-	uint32_t incoming = 0;
+	uint32_t incoming = 0, calls = 0, at = 0;
+	const struct lend_call_rec *k;
 	uint64_t charged = 0;
 	const char *why = NULL;
 
 	if (!add(&n->sess, i))
 		return "a session twice";
-	if (!list_agrees(&s->calls, lend_links_mine(c), c->records) ||
-	    !list_agrees(&s->waiting, lend_links_ready(c), c->records))
+	if (!list_agrees(&s->waiting, lend_links_ready(c), c->records))
 		return "a session's list is broken";
-	for (uint32_t r = s->calls.head; r != LEND_NONE; r = lend_call_at(c, r)->mine.next) {
-		const struct lend_call_rec *k = lend_call_at(c, r);
-
+	while ((k = lend_sess_next_call(c, s, &at))) {
+		calls++;
 		if (k->sess != i || k->sess_id != s->id)
 			return "a session has another's call";
 		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
@@ -174,6 +181,8 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 			   lend_call_at(c, r)->sess_id == s->id;
 	if (bulk > c->cfg.calls - (c->cfg.calls > 1))
 		return "calls of low classes hold slots that are kept for others";
+	if (calls != s->calls)
+		return "a session miscounts its calls";
 	if (charged != s->unscheduled_used)
 		return "unscheduled credit: the calls' does not sum up to the session's";
 	n->senders += incoming > 0;
@@ -273,7 +282,7 @@ const char *sim_core_quiet(struct lend_core *c)
 			continue;
 		if (s->state != LEND_SESS_UP)
 			return "a session is neither up nor gone";
-		if (s->unscheduled_used || s->orphans || s->waiting.n || s->calls.n)
+		if (s->unscheduled_used || s->orphans || s->waiting.n || s->calls)
 			return "a session still holds credit, orphans or calls";
 	}
 	return NULL;
