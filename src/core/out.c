@@ -128,20 +128,27 @@ static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
 	       lend_call_admit(s, k);
 }
 
-/* A message of one datagram waits for nobody's room and keeps no pace. As send_call(). */
-static uint32_t send_short(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
-			   struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+/* What output() has made so far. */
+struct sending {
+	struct lend_bufs *bufs;
+	struct lend_out *out;
+	uint32_t n;
+};
+
+/* A message of one datagram waits for nobody's room and keeps no pace. */
+static void send_short(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+		       struct lend_sess *s)
 {
 	uint64_t number;
 
 	if (!may_start(s, k)) {
 		lend_sched_wait(c, k);
-		return 0;
+		return;
 	}
 	if (k->tx.next && !k->tx.resend)
-		return 0;
-	make_data(c, lend_make_at(c, out, n), k, s, 0, bufs);
-	number = lend_loss_number(s, out[n].class);
+		return;
+	make_data(c, lend_make_at(c, o->out, o->n), k, s, 0, o->bufs);
+	number = lend_loss_number(s, o->out[o->n++].class);
 	if (k->tx.next)
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
@@ -150,7 +157,6 @@ static uint32_t send_short(struct lend_core *c, struct lend_call_rec *k, struct 
 		lend_loss_sent(c, s, number, k, 0);
 	else
 		lend_call_sent(c, s, k, number);
-	return 1;
 }
 
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
@@ -180,16 +186,12 @@ static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_
 	return lend_loss_room(c, s) && lend_pace_due(c, s) ? FREE_TO_SEND : WAITS;
 }
 
-/* Sends up to most datagrams of one call to out[n] and on; leaves it where it belongs. Returns how
- * many were made. */
-static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct lend_bufs *bufs,
-			  struct lend_out *out, uint32_t n, uint32_t most)
+/* Sends up to most datagrams of one call, and leaves it where it belongs. */
+static void send_long(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+		      struct lend_sess *s, uint32_t most)
 {
-	struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint32_t made = 0, frag;
 
-	if (k->tx.win == LEND_NONE)
-		return send_short(c, k, s, bufs, out, n);
 	do {
 		enum hold hold = held(c, k, s, &frag);
 
@@ -199,46 +201,54 @@ static uint32_t send_call(struct lend_core *c, struct lend_call_rec *k, struct l
 			lend_sched_ready(c,
 					 k); /* who had a share waits behind those who had none */
 		if (hold != FREE_TO_SEND)
-			return made;
-		make_data(c, lend_make_at(c, out, n + made), k, s, frag, bufs);
-		sent_data(c, k, s, frag, out[n + made].class);
-		made++;
-	} while (made < most);
+			return;
+		make_data(c, lend_make_at(c, o->out, o->n), k, s, frag, o->bufs);
+		sent_data(c, k, s, frag, o->out[o->n++].class);
+	} while (++made < most);
 	lend_sched_ready(c, k);
-	return made;
 }
 
-static uint32_t send_ready(struct lend_core *c, struct lend_bufs *bufs, struct lend_out *out,
-			   uint32_t n, uint32_t cap)
+/* A call that was chosen sends what it may. */
+static void send(struct lend_core *c, struct sending *o, struct lend_call_rec *k, uint32_t most)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (s->blocked[k->fast] > c->now) {
+		lend_sched_hold(c, k);
+		lend_sess_arm(c, s, s->blocked[k->fast]);
+	} else if (k->tx.win == LEND_NONE) {
+		send_short(c, o, k, s);
+	} else {
+		send_long(c, o, k, s, most);
+	}
+}
+
+/* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
+static void send_ready(struct lend_core *c, struct sending *o, uint32_t cap)
 {
 	struct lend_call_rec *k;
-	uint32_t lane, made;
+	uint32_t lane;
 
-	while (n < cap && (k = lend_sched_next(c, &lane))) {
-		struct lend_sess *s = lend_sess_at(c, k->sess);
+	while (o->n < cap && (k = lend_sched_next(c, &lane))) {
+		uint32_t first = o->n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
 
-		if (s->blocked[k->fast] > c->now) {
-			lend_sched_hold(c, k);
-			lend_sess_arm(c, s, s->blocked[k->fast]);
-			continue;
-		}
-		made = send_call(c, k, bufs, out, n, lend_min_u32(cap - n, LEND_SCHED_BURST));
-		lend_sched_sent(c, lane, made);
-		n += made;
+		do
+			send(c, o, k, end - o->n);
+		while (o->n < end && (k = lend_sched_more(c, lane)));
+		lend_sched_sent(c, lane, o->n - first);
 	}
-	return n;
 }
 
 uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 			  struct lend_out *out, uint32_t cap)
 {
-	uint32_t n = 0;
+	struct sending o = {bufs, out, 0};
 	struct lend_ctl e;
 
 	c->now = lend_max_u64(c->now, now);
 	cap = lend_min_u32(cap, LEND_OUT);
-	for (uint32_t turns = c->ctl_n; turns > 0 && n < cap; turns--) {
-		struct lend_making m = lend_make_begin(c, out, n);
+	for (uint32_t turns = c->ctl_n; turns > 0 && o.n < cap; turns--) {
+		struct lend_making m = lend_make_begin(c, out, o.n);
 		bool here;
 
 		lend_ctl_pop(c, &e);
@@ -246,11 +256,11 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
 			lend_ctl_push(c, &e);
 		else
-			n += lend_ctl_make(c, &m, &e, bufs);
+			o.n += lend_ctl_make(c, &m, &e, bufs);
 	}
-	n = send_ready(c, bufs, out, n, cap);
-	lend_aside(c)->stats.tx += n;
-	return n;
+	send_ready(c, &o, cap);
+	lend_aside(c)->stats.tx += o.n;
+	return o.n;
 }
 
 lend_ns lend_core_deadline(const struct lend_core *core)

@@ -47,6 +47,19 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 
 /* The next to send, off its lane; NULL: none. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
+/* Another that goes behind it without a choice: of the same lane, where no other could have come
+ * before it. NULL: none, or one has to be chosen. */
+static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_t lane)
+{
+	struct lend_call_rec *k;
+
+	if (lane % LEND_SIZES || c->cfg.order == LEND_ORDER_DEADLINE || !c->ready.lane[lane].n)
+		return NULL;
+	k = lend_call_at(c, c->ready.lane[lane].head);
+	lend_sched_take_off(c, k);
+	return k;
+}
+
 /* Of the classes in this map, which is served next, and that it was, by n: passed counts what went
  * out before each while it waited. */
 uint32_t lend_sched_pick(uint32_t waiting, const uint32_t *passed);
