@@ -211,12 +211,21 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 	LEND_CHECK(!"a datagram that is in order");
 }
 
+static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in,
+		   bool checked)
+{
+	enum lend_pkt_fault fault = lend_pkt_decode(v, in->data, in->len, checked);
+
+	if (fault != LEND_PKT_OK)
+		count_fault(c, fault);
+	return fault == LEND_PKT_OK;
+}
+
 static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
 {
 	const struct lend_path *path =
 	    &c->cfg.path[LEND_PEER_CARRIER(in->peer) % LEND_CARRIERS_MAX];
 	struct lend_pkt_view v;
-	enum lend_pkt_fault fault;
 	struct lend_sess *s;
 
 	LEND_COUNT(c, rx);
@@ -224,11 +233,9 @@ static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct 
 		LEND_COUNT(c, rx_long);
 		return;
 	}
-	fault = lend_pkt_decode(&v, in->data, in->len, path->checked);
-	if (fault != LEND_PKT_OK) {
-		count_fault(c, fault);
+	if (!(path->checked && lend_pkt_decode_short(&v, in->data, in->len)) &&
+	    !decode(c, &v, in, path->checked))
 		return;
-	}
 	if (!lend_event_room(c)) {
 		LEND_COUNT(c, rx_full);
 		return;
