@@ -209,7 +209,8 @@ static void send_long(struct lend_core *c, struct sending *o, struct lend_call_r
 }
 
 /* A call that was chosen sends what it may. */
-static void send(struct lend_core *c, struct sending *o, struct lend_call_rec *k, uint32_t most)
+static void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			uint32_t most)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
@@ -233,7 +234,7 @@ static void send_ready(struct lend_core *c, struct sending *o, uint32_t cap)
 		uint32_t first = o->n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
 
 		do
-			send(c, o, k, end - o->n);
+			send_chosen(c, o, k, end - o->n);
 		while (o->n < end && (k = lend_sched_more(c, lane)));
 		lend_sched_sent(c, lane, o->n - first);
 	}

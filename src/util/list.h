@@ -116,9 +116,18 @@ static inline void lend_list_remove(struct lend_list *l, struct lend_links t, ui
 static inline uint32_t lend_list_pop(struct lend_list *l, struct lend_links t)
 {
 	uint32_t i = l->head;
+	struct lend_link *e;
 
-	if (i != LEND_NONE)
-		lend_list_remove(l, t, i);
+	if (i == LEND_NONE)
+		return i;
+	e = lend_link_at(t, i);
+	l->head = e->next;
+	if (e->next == LEND_NONE)
+		l->tail = LEND_NONE;
+	else
+		lend_link_at(t, e->next)->prev = LEND_NONE;
+	e->in = 0;
+	l->n--;
 	return i;
 }
 
