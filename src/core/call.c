@@ -54,8 +54,8 @@ static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t cla
 }
 
 /* The reply's first credit into memory that is named: all of it at once, up to a window. The reply
- * may be long in coming, so half of the budget, or a datagram of it, stays for what is under way; of
- * the longest there are, for it may be what another session waits for. */
+ * may be long in coming, so half of the budget, or a datagram of it, stays for what is under way;
+ * of the longest there are, for it may be what another session waits for. */
 static void name_memory(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
 			uint32_t reply)
 {
@@ -131,19 +131,12 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	return 0;
 }
 
-bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k)
+uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k)
 {
 	uint32_t eager =
 	    k->tx.len > s->unscheduled ? lend_min_u32(LEND_EAGER, s->unscheduled) : k->tx.len;
 
-	if (k->tx.win != LEND_NONE)
-		eager = lend_min_u32(eager, s->first);
-	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
-		return false;
-	k->tx.charged = eager;
-	k->tx.granted = lend_max_u32(eager, lend_min_u32(k->tx.len, s->payload));
-	s->unscheduled_used += eager;
-	return true;
+	return lend_min_u32(eager, s->first);
 }
 
 /* Ends it without a reply; memory named for one goes back with the event. */

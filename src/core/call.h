@@ -21,8 +21,19 @@ static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 	lend_sched_ready(c, k);
 }
 
-/* Takes unscheduled credit before the first byte; false: none left now. */
-bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k);
+/* Bytes of a message of several datagrams that go unasked. */
+uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);
+/* Takes unscheduled credit before the first byte; false: not so much is left now. */
+static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
+{
+	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
+		return false;
+	k->tx.charged = eager;
+	k->tx.granted = lend_max_u32(eager, lend_min_u32(k->tx.len, s->payload));
+	s->unscheduled_used += eager;
+	return true;
+}
+
 /* A datagram of it went out under this number. */
 static inline void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 				  uint64_t number)
@@ -42,9 +53,8 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
 /* It ended here: CANCEL until the server says GONE, and only then the slot is free. */
 void lend_call_drain(struct lend_core *c, struct lend_call_rec *k);
 /* CALL_END, with the request; the reply is the caller's to fill in. */
-static inline struct lend_event *lend_call_end_event(struct lend_core *c,
-						     const struct lend_call_rec *k, uint8_t status,
-						     uint8_t ran)
+static inline struct lend_event *
+lend_call_end_event(struct lend_core *c, const struct lend_call_rec *k, uint8_t status, uint8_t ran)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_CALL_END);
 

@@ -105,8 +105,14 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 	m->out->peer = e->peer;
 }
 
+static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
+{
+	if (!checked)
+		lend_make_trailer(m->out, m->tail, bufs);
+}
+
 bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
-		     const struct lend_bufs *bufs)
+		   const struct lend_bufs *bufs)
 {
 	struct lend_sess *s;
 
@@ -115,7 +121,7 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	m->rec->sess_id = e->id;
 	if (e->sess == LEND_NONE) {
 		make_stateless(c, m, e);
-		lend_make_seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
+		seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
 		return true;
 	}
 	s = lend_sess_at(c, e->sess);
@@ -127,6 +133,6 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 		make_plain(c, s, m, e);
 	m->rec->blocked = s->blocked[0] != 0;
 	m->out->peer = s->peer;
-	lend_make_seal(m, bufs, s->checked);
+	seal(m, bufs, s->checked);
 	return true;
 }

@@ -14,19 +14,12 @@ struct lend_making {
 	struct lend_pkt_trailer *tail;
 };
 
-/* The parts of out[i]. */
-static inline struct lend_making lend_make_at(struct lend_core *c, struct lend_out *out, uint32_t i)
-{
-	struct lend_aside *a = lend_aside(c);
-
-	return (struct lend_making){&out[i], &a->out[i], &a->head[i], &a->tail[i]};
-}
-
-/* The same, empty. */
+/* The parts of out[i], empty. */
 static inline struct lend_making lend_make_begin(struct lend_core *c, struct lend_out *out,
 						 uint32_t i)
 {
-	struct lend_making m = lend_make_at(c, out, i);
+	struct lend_aside *a = lend_aside(c);
+	struct lend_making m = {&out[i], &a->out[i], &a->head[i], &a->tail[i]};
 
 	*m.out = (struct lend_out){.head = m.head, .class = LEND_CLASS_NORMAL};
 	memset(m.rec, 0, sizeof(*m.rec));
@@ -50,12 +43,8 @@ static inline void lend_make_put(struct lend_making *m, const void *block, size_
 	m->out->head_len = (uint8_t)(m->out->head_len + len);
 }
 
-/* The trailer, where the carrier does not catch corruption. */
-void lend_make_trailer(struct lend_making *m, const struct lend_bufs *bufs);
-static inline void lend_make_seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
-{
-	if (!checked)
-		lend_make_trailer(m, bufs);
-}
+/* The trailer of out, for carriers that do not catch corruption. */
+void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
+		       const struct lend_bufs *bufs);
 
 #endif

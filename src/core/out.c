@@ -11,19 +11,19 @@
 #include "core/tx.h"
 #include "core/want.h"
 
-void lend_make_trailer(struct lend_making *m, const struct lend_bufs *bufs)
+void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
+		       const struct lend_bufs *bufs)
 {
-	uint32_t crc = lend_crc32c(0, m->head, m->out->head_len);
+	uint32_t crc = lend_crc32c(0, out->head, out->head_len);
 
-	for (uint32_t i = 0; i < m->out->n; i++) {
-		const struct lend_piece *p = &m->out->piece[i];
+	for (uint32_t i = 0; i < out->n; i++) {
+		const struct lend_piece *p = &out->piece[i];
 
 		crc = lend_crc32c(crc, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
 	}
-	memset(m->tail, 0, sizeof(*m->tail));
-	m->tail->crc = crc;
-	m->out->tail = m->tail;
-	m->out->tail_len = sizeof(*m->tail);
+	*tail = (struct lend_pkt_trailer){.crc = crc};
+	out->tail = tail;
+	out->tail_len = sizeof(*tail);
 }
 
 static void put_request(const struct lend_core *c, struct lend_pkt_request *to,
@@ -46,10 +46,8 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 	/* A repeat answers a later datagram than the one it names. */
 	if (k->tx.low != 0 || delay > UINT32_MAX)
 		delay = UINT32_MAX;
-	*to = (struct lend_pkt_reply){.status = k->status,
-				      .ran = k->ran,
-				      .delay_ns = (uint32_t)delay,
-				      .acked = k->number};
+	*to = (struct lend_pkt_reply){
+	    .status = k->status, .ran = k->ran, .delay_ns = (uint32_t)delay, .acked = k->number};
 }
 
 /* Where receivers grant, what is long keeps their line full and goes one class lower, so that the
@@ -63,14 +61,15 @@ static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
 }
 
 /* Of the head, all but what is reported; returns its length. */
-static size_t put_head(const struct lend_core *c, union lend_head *to,
-		       const struct lend_call_rec *k, const struct lend_sess *s, uint32_t offset)
+static inline uint32_t put_head(const struct lend_core *c, union lend_head *to,
+				const struct lend_call_rec *k, const struct lend_sess *s,
+				uint32_t offset)
 {
-	unsigned flags =
+	uint32_t flags =
 	    k->class | (k->server ? LEND_PKT_SERVED : 0u) | (s->ack_due ? LEND_PKT_ACKED : 0u);
 
-	to->pkt = lend_make_header(k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST, (uint8_t)flags,
-				   k->wire);
+	to->first = lend_pkt_first(k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST, flags);
+	to->pkt.call = k->wire;
 	to->pkt.session = s->peer_id;
 	to->pkt.number = s->number;
 	to->pkt.offset = offset;
@@ -84,50 +83,6 @@ static size_t put_head(const struct lend_core *c, union lend_head *to,
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
 
-/* Inline, so that what is sent whole is made without a look at where its fragments lie. */
-static inline __attribute__((always_inline)) void
-make_data(struct lend_core *c, struct lend_making m, struct lend_call_rec *k, struct lend_sess *s,
-	  uint32_t frag, const struct lend_bufs *bufs)
-{
-	uint32_t offset = frag * s->payload;
-	size_t len = put_head(c, m.head, k, s, offset);
-
-	*m.rec = (struct lend_out_rec){.call = k->self,
-				       .gen = k->gen,
-				       .sess = k->sess,
-				       .sess_id = s->id,
-				       .frag = frag,
-				       .number = s->number,
-				       .first = k->state == LEND_CALL_QUEUED,
-				       .acks = s->ack_due,
-				       .blocked = s->blocked[k->fast] != 0};
-	if (s->ack_due) {
-		struct lend_pkt_seen seen;
-
-		lend_loss_report(c, s, &seen);
-		memcpy(m.head->bytes + len, &seen, sizeof(seen));
-		len += sizeof(seen);
-	}
-	m.out->head = m.head;
-	m.out->tail = NULL;
-	m.out->peer = s->peer;
-	m.out->head_len = (uint8_t)len;
-	m.out->tail_len = 0;
-	m.out->class = urgency(c, s, k);
-	m.out->sent = 0;
-	m.out->fast = k->fast;
-	m.out->n =
-	    lend_tx_pieces(&k->tx, bufs, offset, lend_frag_len(s, k->tx.len, frag), m.out->piece);
-	lend_make_seal(&m, bufs, s->checked);
-}
-
-/* It is to be charged before its first byte goes out; false: its session has no credit left. */
-static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
-{
-	return k->state != LEND_CALL_QUEUED || k->tx.next || k->tx.charged || !k->tx.len ||
-	       lend_call_admit(s, k);
-}
-
 /* What output() has made so far. */
 struct sending {
 	struct lend_bufs *bufs;
@@ -135,19 +90,70 @@ struct sending {
 	uint32_t n;
 };
 
+/* Fragment frag of k is the next datagram. Inline, so that what is sent whole is made without a
+ * look at where its fragments lie. */
+static inline __attribute__((always_inline)) void make_data(struct lend_core *c,
+							    const struct sending *o,
+							    struct lend_call_rec *k,
+							    struct lend_sess *s, uint32_t frag)
+{
+	struct lend_aside *a = lend_aside(c);
+	union lend_head *head = &a->head[o->n];
+	struct lend_out *out = &o->out[o->n];
+	struct lend_out_rec *rec = &a->out[o->n];
+	uint32_t offset = frag * s->payload, len = put_head(c, head, k, s, offset);
+
+	rec->ctl.kind = 0;
+	rec->call = k->self;
+	rec->gen = k->gen;
+	rec->sess = k->sess;
+	rec->sess_id = s->id;
+	rec->frag = frag;
+	rec->number = s->number;
+	rec->first = k->state == LEND_CALL_QUEUED;
+	rec->acks = s->ack_due;
+	rec->blocked = s->blocked[k->fast] != 0;
+	if (s->ack_due) {
+		struct lend_pkt_seen seen;
+
+		lend_loss_report(c, s, &seen);
+		memcpy(head->bytes + len, &seen, sizeof(seen));
+		len += (uint32_t)sizeof(seen);
+	}
+	out->head = head;
+	out->tail = NULL;
+	out->peer = s->peer;
+	out->head_len = (uint8_t)len;
+	out->tail_len = 0;
+	out->class = urgency(c, s, k);
+	out->sent = 0;
+	out->fast = k->fast;
+	out->n =
+	    lend_tx_pieces(&k->tx, o->bufs, offset, lend_frag_len(s, k->tx.len, frag), out->piece);
+	if (!s->checked)
+		lend_make_trailer(out, &a->tail[o->n], o->bufs);
+}
+
+/* It is to be charged before its first byte goes out; false: its session has no credit left. */
+static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
+{
+	return k->state != LEND_CALL_QUEUED || k->tx.next || k->tx.charged ||
+	       lend_call_admit(s, k, lend_call_eager(s, k));
+}
+
 /* A message of one datagram waits for nobody's room and keeps no pace. */
 static void send_short(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 		       struct lend_sess *s)
 {
 	uint64_t number;
 
-	if (!may_start(s, k)) {
+	if (k->state == LEND_CALL_QUEUED && !k->tx.next && !lend_call_admit(s, k, k->tx.len)) {
 		lend_sched_wait(c, k);
 		return;
 	}
 	if (k->tx.next && !k->tx.resend)
 		return;
-	make_data(c, lend_make_at(c, o->out, o->n), k, s, 0, o->bufs);
+	make_data(c, o, k, s, 0);
 	number = lend_loss_number(s, o->out[o->n++].class);
 	if (k->tx.next)
 		LEND_COUNT(c, repeats);
@@ -202,7 +208,7 @@ static void send_long(struct lend_core *c, struct sending *o, struct lend_call_r
 					 k); /* who had a share waits behind those who had none */
 		if (hold != FREE_TO_SEND)
 			return;
-		make_data(c, lend_make_at(c, o->out, o->n), k, s, frag, o->bufs);
+		make_data(c, o, k, s, frag);
 		sent_data(c, k, s, frag, o->out[o->n++].class);
 	} while (++made < most);
 	lend_sched_ready(c, k);

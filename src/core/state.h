@@ -293,14 +293,15 @@ struct lend_out_rec {
 	uint32_t sess, call, gen, frag;
 	uint64_t sess_id;
 	uint64_t number;
-	uint8_t first; /* the first datagram of its call */
-	uint8_t acks;  /* bears a report that was due */
+	uint8_t first;   /* the first datagram of its call */
+	uint8_t acks;    /* bears a report that was due */
 	uint8_t blocked; /* the carrier was full before: that it takes this one is news */
 };
 
 /* A datagram's head where the carrier reads it. */
 union lend_head {
 	uint8_t bytes[LEND_HEAD_BYTES];
+	uint32_t first; /* magic, version, kind, class and flags */
 	struct {
 		struct lend_pkt pkt;
 		union {

@@ -156,27 +156,30 @@ enum lend_pkt_fault {
 enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len,
 				    bool checked);
 
+/* The first four bytes of a datagram. */
+static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)
+{
+	return LEND_PKT_MAGIC | LEND_PKT_VERSION << 8 | kind << 16 | flags << 24;
+}
+
 /* The same for what most datagrams are: all of a request or reply, where nothing below lets
- * corruption pass. False: it is something else, or something is wrong with it; view says nothing. */
+ * corruption pass. False: it is something else, or something is wrong with it; view says nothing.
+ */
 static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len)
 {
-	enum {
-		KNOWN = LEND_PKT_MAGIC | LEND_PKT_VERSION << 8,
-		FIRST_REQUEST = KNOWN | LEND_PKT_REQUEST << 16,
-		FIRST_REPLY = KNOWN | LEND_PKT_REPLY << 16,
-	};
 	const uint8_t *at = data;
 	uint32_t need = sizeof(view->head) + sizeof(view->reply), first;
 
 	if (len < need)
 		return false;
 	memcpy(&view->head, at, sizeof(view->head));
-	memcpy(&view->reply, at + sizeof(view->head), sizeof(view->reply)); /* a request's is less */
+	memcpy(&view->reply, at + sizeof(view->head),
+	       sizeof(view->reply)); /* a request's is less */
 	memcpy(&first, at, sizeof(first));
 	first &= ~((uint32_t)(LEND_PKT_CLASS | LEND_PKT_SERVED | LEND_PKT_ACKED) << 24);
-	if (first == FIRST_REQUEST)
+	if (first == lend_pkt_first(LEND_PKT_REQUEST, 0))
 		need = sizeof(view->head) + sizeof(view->request);
-	else if (first != FIRST_REPLY)
+	else if (first != lend_pkt_first(LEND_PKT_REPLY, 0))
 		return false;
 	if (view->head.flags & LEND_PKT_ACKED) {
 		if (len < need + sizeof(view->seen))

@@ -26,8 +26,8 @@ static uint32_t build(uint8_t *out, const struct lend_pkt *head, uint32_t payloa
 	return len + (uint32_t)sizeof(t);
 }
 
-/* What the shortcut takes, decode takes, and finds the same in it; and of sound requests and replies
- * the shortcut leaves only what is not all of its message, or an empty request. */
+/* What the shortcut takes, decode takes, and finds the same in it; and of sound requests and
+ * replies the shortcut leaves only what is not all of its message, or an empty request. */
 static void compare_short(const uint8_t *data, uint32_t len, enum lend_pkt_fault fault,
 			  const struct lend_pkt_view *v)
 {
