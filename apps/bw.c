@@ -4,15 +4,6 @@
 #include "apps/common/bench.h"
 #include "apps/common/server.h"
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	state->child_inputs[0] = state->input;
-	return 0;
-}
-
 static const char doc[] = "Payload per second, one way: long requests, answered by their CRC32C.\v"
 			  "The server reads every byte once to answer; the caller compares with "
 			  "the sum of what it sent.\n\n"
@@ -22,15 +13,13 @@ static const char doc[] = "Payload per second, one way: long requests, answered 
 int app_bw(int argc, char **argv)
 {
 	static struct app_bench bench;
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 	struct app_load_args args = APP_LOAD_ARGS_INIT;
 	struct app_report report;
 	double bits;
 
 	args.size = 8 << 20;
 	args.window = 2;
-	app_parse(&argp, argc, argv, &args);
+	app_load_args_read(&args, argc, argv, doc);
 	app_bench_open(&bench, &args, APP_METHOD_SINK);
 	app_bench_run(&bench);
 	app_bench_close(&bench);

@@ -36,10 +36,6 @@ static void check(const struct app_chain *chain)
 	if (chain->load_args.carrier == APP_DPDK_RING)
 		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif for a "
 			"chain of processes");
-	if (chain->load_args.connect || chain->load_args.one_thread ||
-	    chain->load_args.sessions != 1 || chain->load_args.count)
-		app_bad("a chain starts its own processes, has one session and runs for a time; "
-			"leave out --connect, --one-thread, --sessions and --count");
 	if (chain->load_args.size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
 }
@@ -310,8 +306,9 @@ int app_chain(int argc, char **argv)
 {
 	static struct app_chain chain = {
 	    .load_args = APP_LOAD_ARGS_INIT, .hops = 5, .by = APP_BY_REF};
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {
+	    {app_load_some("carrier size seconds window json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	uint64_t wrong;
 

@@ -50,10 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->quick = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (args->dir)
-			return ARGP_ERR_UNKNOWN;
-		args->dir = arg;
-		return 0;
+		return app_arg_word(&args->dir, arg);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

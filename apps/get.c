@@ -31,10 +31,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->out = arg;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (args->ref)
-			return ARGP_ERR_UNKNOWN;
-		args->ref = arg;
-		return 0;
+		return app_arg_word(&args->ref, arg);
 	case ARGP_KEY_END:
 		if (!args->ref)
 			app_bad("which reference? give the text that lend put printed");

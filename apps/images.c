@@ -79,10 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (args->dir)
-			return ARGP_ERR_UNKNOWN;
-		args->dir = arg;
-		return 0;
+		return app_arg_word(&args->dir, arg);
 	case ARGP_KEY_END:
 		if (!args->dir)
 			app_bad("which images? give a folder of JPEG files");

@@ -5,15 +5,6 @@
 #include "apps/common/line.h"
 #include "apps/common/server.h"
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	state->child_inputs[0] = state->input;
-	return 0;
-}
-
 static const char doc[] =
     "The time that one call takes, from start to checked reply, with nothing else under way.\v"
     "Times are in microseconds for the whole round trip. The server runs on another CPU unless "
@@ -27,13 +18,11 @@ static const char doc[] =
 int app_lat(int argc, char **argv)
 {
 	static struct app_bench bench;
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 	struct app_load_args args = APP_LOAD_ARGS_INIT;
 	struct app_report report;
 	double before, after;
 
-	app_parse(&argp, argc, argv, &args);
+	app_load_args_read(&args, argc, argv, doc);
 	before = app_line_ns(app_cpu(0), app_cpu(1));
 	app_bench_open(&bench, &args, APP_METHOD_ECHO);
 	app_bench_run(&bench);

@@ -31,10 +31,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (args->what)
-			return ARGP_ERR_UNKNOWN;
-		args->what = arg;
-		return 0;
+		return app_arg_word(&args->what, arg);
 	case ARGP_KEY_END:
 		if (!args->what || strcmp(args->what, "stat"))
 			app_bad("%s: say what to do: lend mem stat --node ADDR, or ls, top, evict",

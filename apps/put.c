@@ -41,10 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (args->file)
-			return ARGP_ERR_UNKNOWN;
-		args->file = arg;
-		return 0;
+		return app_arg_word(&args->file, arg);
 	case ARGP_KEY_END:
 		if (!args->file || !args->node)
 			app_bad("give a file and a memory node: lend put FILE --node ADDR");

@@ -5,15 +5,6 @@
 #include "apps/common/line.h"
 #include "apps/common/server.h"
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	state->child_inputs[0] = state->input;
-	return 0;
-}
-
 static const char doc[] =
     "Calls per second with a window of calls in flight on each of several sessions.\v"
     "--window counts per session, so 32 and 4 sessions keep 128 calls in flight. cycles_per_call "
@@ -25,14 +16,12 @@ static const char doc[] =
 int app_rate(int argc, char **argv)
 {
 	static struct app_bench bench;
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 	struct app_load_args args = APP_LOAD_ARGS_INIT;
 	struct app_report report;
 	double line;
 
 	args.window = 32;
-	app_parse(&argp, argc, argv, &args);
+	app_load_args_read(&args, argc, argv, doc);
 	line = app_line_ns(app_cpu(0), app_cpu(1));
 	app_bench_open(&bench, &args, APP_METHOD_ECHO);
 	app_bench_run(&bench);

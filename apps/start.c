@@ -182,8 +182,9 @@ static const char doc[] =
 
 int app_start(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {
+	    {app_load_some("carrier connect count json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct app_bench bench;
@@ -193,8 +194,8 @@ int app_start(int argc, char **argv)
 	app_parse(&argp, argc, argv, &args);
 	if (args.child)
 		return run_child(args.child);
-	if (args.load.one_thread || args.load.carrier == APP_DPDK_RING)
-		app_bad("each is a process of its own: leave out --one-thread and dpdk-ring");
+	if (args.load.carrier == APP_DPDK_RING)
+		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
 	args.load.window = args.load.sessions = 1;
 	args.load.size = LEN;
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);

@@ -232,17 +232,17 @@ static const char doc[] =
 
 int app_wait(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {{app_load_some("carrier seconds json"), 0, NULL, 0},
+					      {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	static struct waits w;
 	struct args args = {.load = APP_LOAD_ARGS_INIT, .idle = 128};
 
 	app_parse(&argp, argc, argv, &args);
-	if (args.load.connect || args.load.one_thread || args.load.carrier == APP_DPDK_RING ||
-	    app_cpus() < 2)
+	if (args.load.carrier == APP_DPDK_RING || app_cpus() < 2)
 		app_bad("the server is a process of its own on a CPU of its own: leave out "
-			"--connect, --one-thread and dpdk-ring, and give two CPUs");
+			"dpdk-ring, and give two CPUs");
 	args.load.window = args.load.sessions = 1;
 	lend_hist_init(&w.bare);
 	lend_hist_init(&w.slept);

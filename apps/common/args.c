@@ -147,6 +147,14 @@ void app_parse(const struct argp *argp, int argc, char **argv, void *input)
 		app_bad("these arguments make no sense; see %s --help", command);
 }
 
+error_t app_arg_word(const char **word, const char *arg)
+{
+	if (*word)
+		return ARGP_ERR_UNKNOWN;
+	*word = arg;
+	return 0;
+}
+
 /* A number without sign, and where it ended; false for anything else. */
 static bool number(const char *text, double *value, char **end)
 {
@@ -280,3 +288,33 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp app_load_argp = {.options = load_options, .parser = parse_load};
+
+static bool has_word(const char *words, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = words; (at = strstr(at, word)); at += n)
+		if ((at == words || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+			return true;
+	return false;
+}
+
+const struct argp *app_load_some(const char *names)
+{
+	static struct argp_option some[sizeof(load_options) / sizeof(load_options[0])];
+	static const struct argp argp = {.options = some, .parser = parse_load};
+	unsigned n = 0;
+
+	for (const struct argp_option *o = load_options; o->name; o++)
+		if (has_word(names, o->name))
+			some[n++] = *o;
+	return &argp;
+}
+
+void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *doc)
+{
+	struct argp argp = app_load_argp;
+
+	argp.doc = doc;
+	app_parse(&argp, argc, argv, args);
+}

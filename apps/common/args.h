@@ -35,6 +35,9 @@ void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * by app_bad() and surplus arguments by ARGP_ERR_UNKNOWN. */
 void app_parse(const struct argp *argp, int argc, char **argv, void *input);
 
+/* The one word that a command takes beside its options: what a parser returns for ARGP_KEY_ARG. */
+error_t app_arg_word(const char **word, const char *arg);
+
 /* Values, or app_bad() naming the option, the text and the range. Sizes: 64, 4K, 1M, 1G (powers of
  * 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
 uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
@@ -61,5 +64,10 @@ struct app_load_args {
 		.carrier = APP_SHM, .size = 64, .time = 2000000000ull, .window = 1, .sessions = 1  \
 	}
 extern const struct argp app_load_argp; /* input: struct app_load_args */
+/* The same with some of its options, named with blanks between: one such set in a process, valid
+ * for good. */
+const struct argp *app_load_some(const char *names);
+/* The whole command line of a command that has no other options; doc is argp's. */
+void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *doc);
 
 #endif
