@@ -15,6 +15,7 @@
 #include "apps/common/line.h"
 #include "apps/common/load.h"
 #include "apps/common/spawn.h"
+#include "apps/peers/peer_args.h"
 #include "apps/peers/sum.h"
 
 enum { SEED = 7, WARM_SHARE = 5, LIMIT_S = 30 };
@@ -31,10 +32,6 @@ struct served {
 };
 
 static struct {
-	const struct peer_lane *lane;
-	struct peer_job job;
-	lend_ns time;
-	bool json;
 	struct peer_door door, other; /* the client's side, and the server's in one thread */
 	pid_t pid;                    /* of the server; 0: this thread */
 	void *client, *server;
@@ -44,6 +41,7 @@ static struct {
 	uint64_t calls;                              /* since the beginning */
 	double line_before, line_after;
 } run;
+static struct peer_args args;
 static struct served served;
 static volatile sig_atomic_t stopping;
 
@@ -100,19 +98,19 @@ void peer_serve(const struct peer_job *job, const struct iovec *part, unsigned p
 
 static uint64_t wrong_echo(uint64_t number, const struct iovec *part, unsigned parts)
 {
-	const unsigned char *want = app_pattern(number, run.job.request);
+	const unsigned char *want = app_pattern(number, args.job.request);
 	uint64_t at = 0, wrong = 0;
 
 	for (unsigned i = 0; i < parts; i++) {
 		uint64_t n = part[i].iov_len;
 
-		if (n > run.job.reply - at)
-			return run.job.reply;
+		if (n > args.job.reply - at)
+			return args.job.reply;
 		if (memcmp(part[i].iov_base, want + at, n))
 			wrong += n;
 		at += n;
 	}
-	return wrong + run.job.reply - at;
+	return wrong + args.job.reply - at;
 }
 
 /* Sums of the kinds of requests, made once. */
@@ -124,8 +122,8 @@ static const unsigned char *sum_of(uint64_t number)
 	for (unsigned i = 0; i < APP_PATTERN_KINDS && !made; i++) {
 		struct peer_sum sum;
 
-		peer_sum_begin(&sum, run.job.request, run.job.ends);
-		peer_sum_add(&sum, app_pattern(i, run.job.request), run.job.request);
+		peer_sum_begin(&sum, args.job.request, args.job.ends);
+		peer_sum_add(&sum, app_pattern(i, args.job.request), args.job.request);
 		peer_sum_end(&sum, sums[i]);
 	}
 	made = true;
@@ -137,14 +135,14 @@ static uint64_t wrong_sum(uint64_t number, const struct iovec *part, unsigned pa
 	if (parts == 1 && part->iov_len == PEER_SUM_LEN &&
 	    !memcmp(part->iov_base, sum_of(number), PEER_SUM_LEN))
 		return 0;
-	return run.job.request;
+	return args.job.request;
 }
 
 void peer_end(unsigned slot, const struct iovec *part, unsigned parts)
 {
 	struct app_lane *lane = &run.slot[slot];
-	uint64_t wrong = peer_is_echo(&run.job) ? wrong_echo(lane->number, part, parts)
-						: wrong_sum(lane->number, part, parts);
+	uint64_t wrong = peer_is_echo(&args.job) ? wrong_echo(lane->number, part, parts)
+						 : wrong_sum(lane->number, part, parts);
 
 	app_lane_end(lane, LEND_OK, wrong);
 }
@@ -158,7 +156,7 @@ void peer_end_at(unsigned slot, const void *bytes, size_t len)
 
 static int start_at(unsigned slot)
 {
-	const void *bytes = app_pattern(run.slot[slot].number, run.job.request);
+	const void *bytes = app_pattern(run.slot[slot].number, args.job.request);
 
 	return peer_client_start(run.client, slot, bytes);
 }
@@ -202,7 +200,7 @@ static _Noreturn void be_server(void)
 	sigaction(SIGTERM, &action, NULL);
 	if (peer_this.pin_first)
 		app_pin(server_cpu());
-	run.server = peer_server_open(&run.job, &run.door);
+	run.server = peer_server_open(&args.job, &run.door);
 	app_pin(server_cpu());
 	while (!stopping)
 		peer_server_turn(run.server);
@@ -217,8 +215,8 @@ static void open_server(void)
 	int fds[2];
 
 	run.door.fd = run.other.fd = -1;
-	if (run.lane->one_thread) {
-		run.server = peer_server_open(&run.job, &run.other);
+	if (args.lane->one_thread) {
+		run.server = peer_server_open(&args.job, &run.other);
 		return;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) < 0)
@@ -258,27 +256,27 @@ static void load_for(lend_ns time, uint64_t max)
 	load->quiet = true;
 	load->start = start;
 	load->poll = turn;
-	rc = app_load_run(load, run.order, run.job.window);
+	rc = app_load_run(load, run.order, args.job.window);
 	run.calls += load->ended;
 	if (rc < 0)
-		app_die("%s: %s", run.job.lane, strerror(-rc));
+		app_die("%s: %s", args.job.lane, strerror(-rc));
 }
 
 static void measure(void)
 {
-	for (unsigned i = 0; i < run.job.window; i++)
+	for (unsigned i = 0; i < args.job.window; i++)
 		run.order[i] = &run.slot[i];
-	app_pattern_init(SEED, run.job.request);
+	app_pattern_init(SEED, args.job.request);
 	run.line_before = app_line_ns(app_cpu(0), app_cpu(1));
-	alarm((unsigned)(run.time / 1000000000) * 3 + LIMIT_S); /* a peer that hangs ends both */
+	alarm((unsigned)(args.time / 1000000000) * 3 + LIMIT_S); /* a peer that hangs ends both */
 	open_server();
 	if (peer_this.pin_first)
 		app_pin(app_cpu(0));
-	run.client = peer_client_open(&run.job, &run.door);
+	run.client = peer_client_open(&args.job, &run.door);
 	app_pin(app_cpu(0));
-	load_for(0, run.job.window);
-	load_for(run.time / WARM_SHARE + 1, 0);
-	load_for(run.time, 0);
+	load_for(0, args.job.window);
+	load_for(args.time / WARM_SHARE + 1, 0);
+	load_for(args.time, 0);
 	close_both();
 	app_unpin();
 	run.line_after = app_line_ns(app_cpu(0), app_cpu(1));
@@ -287,8 +285,8 @@ static void measure(void)
 /* Whether the server did all that was asked, and nothing else. */
 static bool is_work_done(void)
 {
-	return served.requests == run.calls && served.bytes == run.calls * run.job.request &&
-	       served.replied == run.calls * run.job.reply;
+	return served.requests == run.calls && served.bytes == run.calls * args.job.request &&
+	       served.replied == run.calls * args.job.reply;
 }
 
 /* Both ends in one thread: of its CPU time, so that others on that core do not count. Between two
@@ -298,31 +296,31 @@ static double cycles_per_call(void)
 	const struct app_load *load = &run.load;
 	double mine = load->cpu_seconds * 1e9 * load->ticks_per_ns;
 
-	return (run.lane->one_thread ? mine : (double)load->ticks) / (double)load->ended;
+	return (args.lane->one_thread ? mine : (double)load->ticks) / (double)load->ended;
 }
 
 static void report(void)
 {
 	struct app_report r;
-	double payload = 8.0 * (double)run.job.request * app_load_rate(&run.load);
+	double payload = 8.0 * (double)args.job.request * app_load_rate(&run.load);
 
-	app_report_begin(&r, run.json, peer_this.name);
+	app_report_begin(&r, args.json, peer_this.name);
 	app_report_text(&r, "peer", peer_this.name, "the library");
-	app_report_text(&r, "lane", run.job.lane, "what it goes over");
+	app_report_text(&r, "lane", args.job.lane, "what it goes over");
 	app_load_report(&run.load, &r);
 	app_report_num(&r, "cycles_per_call", cycles_per_call(), 1,
-		       run.lane->one_thread ? "of the thread that is both ends"
-					    : "of the client's core");
+		       args.lane->one_thread ? "of the thread that is both ends"
+					     : "of the client's core");
 	app_report_num(&r, "gbit_per_s", payload / 1e9, 3, "10^9 bits of requests, one way");
-	app_report_int(&r, "request", run.job.request, "bytes of a request");
-	app_report_int(&r, "reply", run.job.reply, "bytes of its answer");
-	app_report_int(&r, "window", run.job.window, "requests kept in flight");
-	app_report_bool(&r, "untuned", run.job.untuned, "the library as it comes");
-	app_report_bool(&r, "one_thread", run.lane->one_thread, "both ends in one thread");
+	app_report_int(&r, "request", args.job.request, "bytes of a request");
+	app_report_int(&r, "reply", args.job.reply, "bytes of its answer");
+	app_report_int(&r, "window", args.job.window, "requests kept in flight");
+	app_report_bool(&r, "untuned", args.job.untuned, "the library as it comes");
+	app_report_bool(&r, "one_thread", args.lane->one_thread, "both ends in one thread");
 	app_report_text(&r, "verified",
-			peer_is_echo(&run.job) ? "memcmp"
-			: run.job.ends         ? "crc32c of both ends"
-					       : "crc32c",
+			peer_is_echo(&args.job) ? "memcmp"
+			: args.job.ends         ? "crc32c of both ends"
+						: "crc32c",
 			"how what came was checked");
 	app_report_bool(&r, "check_work", is_work_done(),
 			"the server got and answered all that was asked");
@@ -331,116 +329,11 @@ static void report(void)
 	app_report_end(&r);
 }
 
-/* The command line. */
-
-enum {
-	KEY_REQUEST = 0x7301,
-	KEY_REPLY,
-	KEY_WINDOW,
-	KEY_SECONDS,
-	KEY_ENDS,
-	KEY_UNTUNED,
-	KEY_JSON,
-	KEY_LANES
-};
-
-static const struct argp_option options[] = {
-    {"lane", 'l', "NAME", 0, "What it goes over (--lanes lists them); the first unless given", 0},
-    {"lanes", KEY_LANES, NULL, 0, "Print the lanes: name, longest request, most in flight; 0: any",
-     0},
-    {"request", KEY_REQUEST, "BYTES", 0, "Bytes of each request (64)", 0},
-    {"reply", KEY_REPLY, "BYTES", 0, "Bytes of each answer: as many as the request, or 8", 0},
-    {"window", 'w', "N", 0, "Requests in flight (1)", 0},
-    {"seconds", KEY_SECONDS, "S", 0, "How long (1)", 0},
-    {"ends", KEY_ENDS, NULL, 0, "The server reads the first and last 4 KiB, not every byte", 0},
-    {"untuned", KEY_UNTUNED, NULL, 0, "The library as it comes", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object", 0},
-    {0}};
-
-static void print_lanes(void)
-{
-	for (const struct peer_lane *lane = peer_this.lane; lane->name; lane++)
-		printf("%s %llu %u\n", lane->name, (unsigned long long)lane->len_max,
-		       lane->window_max);
-	exit(APP_EXIT_OK);
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct peer_job *job = &run.job;
-
-	(void)state;
-	switch (key) {
-	case 'l':
-		job->lane = arg;
-		return 0;
-	case KEY_LANES:
-		print_lanes();
-		return 0;
-	case KEY_REQUEST:
-		job->request = app_arg_size("--request", arg, 8, APP_PATTERN_MAX);
-		return 0;
-	case KEY_REPLY:
-		job->reply = app_arg_size("--reply", arg, 8, APP_PATTERN_MAX);
-		return 0;
-	case 'w':
-		job->window = (unsigned)app_arg_u64("--window", arg, 1, PEER_WINDOW_MAX);
-		return 0;
-	case KEY_SECONDS:
-		run.time = app_arg_ns("--seconds", arg);
-		return 0;
-	case KEY_ENDS:
-		job->ends = true;
-		return 0;
-	case KEY_UNTUNED:
-		job->untuned = true;
-		return 0;
-	case KEY_JSON:
-		run.json = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static void choose_lane(void)
-{
-	struct peer_job *job = &run.job;
-
-	job->reply = job->reply ? job->reply : job->request;
-	if (!peer_is_echo(job) && job->reply != PEER_SUM_LEN)
-		app_bad("--reply %llu: give 8, or as many as the request has",
-			(unsigned long long)job->reply);
-	for (run.lane = peer_this.lane; run.lane->name; run.lane++) {
-		if (job->lane && strcmp(run.lane->name, job->lane))
-			continue;
-		job->lane = run.lane->name;
-		if (run.lane->len_max && job->request > run.lane->len_max)
-			app_bad("%s: takes requests of up to %llu bytes", job->lane,
-				(unsigned long long)run.lane->len_max);
-		if (run.lane->window_max && job->window > run.lane->window_max)
-			app_bad("%s: takes up to %u in flight", job->lane, run.lane->window_max);
-		return;
-	}
-	app_bad("--lane %s: no such lane; --lanes lists them", job->lane);
-}
-
 int main(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options,
-	    .parser = parse,
-	    .doc = "Requests to a server on another core, timed and checked; see "
-		   "scripts/compare.sh.\v"
-		   "examples:\n  --request 64\n  --lane tcp --request 32 --reply 8 --window 64 "
-		   "--json\n  --request 8M --reply 8 --window 2 --ends"};
-
-	run.job = (struct peer_job){.request = 64, .window = 1};
-	run.time = 1000000000;
 	app_name_set(peer_this.name);
 	app_cpus(); /* before anything pins */
-	app_parse(&argp, argc, argv, NULL);
-	choose_lane();
+	peer_args_read(&args, argc, argv);
 	measure();
 	report();
 	return run.load.wrong_bytes || !is_work_done() ? APP_EXIT_FAILED : APP_EXIT_OK;

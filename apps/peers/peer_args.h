@@ -1,0 +1,20 @@
+/* peer_args - the command line that all programs of the comparison have.
+ * Layer: apps/peers. Threads: the main one. Texts live as long as argv. */
+#ifndef APPS_PEERS_PEER_ARGS_H
+#define APPS_PEERS_PEER_ARGS_H
+
+#include "apps/peers/peer.h"
+#include "lend/rpc.h"
+
+struct peer_args {
+	struct peer_job job;
+	const struct peer_lane *lane; /* the job's, of peer_this */
+	lend_ns time;                 /* to measure */
+	bool json;
+};
+
+/* What is not given is filled in. Ends the program for --help, --lanes, and by app_bad() for what
+ * no lane of peer_this can do. */
+void peer_args_read(struct peer_args *args, int argc, char **argv);
+
+#endif
