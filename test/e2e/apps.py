@@ -9,193 +9,16 @@ usage: apps.py BUILD_DIR [NAME...]      only tests whose name contains one of th
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
-LEND, MN = str(BUILD / "lend"), str(BUILD / "lend-mn")
-SHORT, BRIEF = ["--seconds", "0.2"], ["--seconds", "0.03"]
+from programs import BUILD, LEND, TEMP, Node, carriers, lend, lend_json, run_tests
+
+SHORT = ["--seconds", "0.2"]
 LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_flight", "errors", "wrong_bytes",
                "check_in_flight", "check_order", "bytes_moved_per_call"}
-
-
-def lend(*args, code=0):
-    env = dict(os.environ)
-    if any("dpdk" in str(arg) for arg in args):
-        env["ASAN_OPTIONS"] = "detect_leaks=0"  # DPDK's threads and memory kill the leak finder
-    for _ in range(2):
-        done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=60, env=env)
-        if b"__rte_panic" not in done.stderr:
-            break
-        print("DPDK gave up, once more:", *args)  # net_memif on a starved machine: see src/io/README.md
-    assert done.returncode == code, (args, done.returncode, done.stdout[-400:], done.stderr[-2000:])
-    assert code or not done.stderr, (args, done.stderr[-2000:])  # a child's last words too
-    return done
-
-
-def lend_json(*args):
-    return json.loads(lend(*args, "--json").stdout)
-
-
-def carriers():
-    checks = {c["name"]: c["ok"] for c in lend_json("doctor")["checks"]}
-    return [c for c in ("shm", "udp", "dpdk-memif", "dpdk-ring") if checks[c]]
-
-
-class Node:
-    """A memory node of the test's own."""
-
-    def __init__(self, listen):
-        self.process = subprocess.Popen([MN, "--listen", listen, "--size", "64M"], stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        self.address = next(w for w in line.replace(",", " ").split() if w.startswith(("shm:", "udp:", "dpdk:")))
-
-    def stat(self):
-        return lend_json("mem", "stat", "--node", self.address)
-
-    def wait_empty(self):
-        """The node's counters once it holds nothing; the last ones after as many tries as take seconds."""
-        for _ in range(500):
-            stat = self.stat()
-            if not stat["pages_used"]:
-                break
-        assert not stat["pages_used"], stat
-        return stat
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(10)
-        self.process.stdout.close()
-
-
-class Memory(unittest.TestCase):
-    def test_lat(self):
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            with self.subTest(carrier=carrier):
-                got = lend_json("mem-lat", "--carrier", carrier, *BRIEF)
-                self.assertGreater(got["rounds"], 0)
-                self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
-                self.assertTrue(got["check_order"])
-                for op in ("put", "get", "release", "write", "read"):
-                    self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
-        self.assertEqual(lend_json("mem", "lat", *BRIEF)["size"], 4096)
-
-    def test_lat_pool(self):
-        for more in (["--pool"], [], ["--carrier", "udp"]):
-            with self.subTest(more=more):
-                got = lend_json("mem-lat", *more, *BRIEF)
-                self.assertEqual((got["wrong_bytes"], got["pool"]), (0, more == ["--pool"]))
-                if more == ["--pool"]:
-                    self.assertTrue(got["pointers"])
-                if got["pointers"]:
-                    self.assertGreater(got["get_over_touch"], 0)
-                    self.assertGreater(got["first_store_ns"], 0)
-        self.assertEqual(lend_json("mem-bw", "--pool", *BRIEF)["wrong_bytes"], 0)
-
-    def test_lat_sweep(self):
-        got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
-        self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])
-        self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
-        self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
-
-    def test_bw(self):
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            for size, window in ((32, 128), (4096, 32), (20000, 2)) if carrier == "shm" else ((4096, 32),):
-                with self.subTest(carrier=carrier, size=size, window=window):
-                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *BRIEF)
-                    self.assertEqual((got["wrong_bytes"], got["read_errors"], got["write_errors"]), (0, 0, 0))
-                    for way in ("read_", "write_"):
-                        self.assertEqual(got[way + "in_flight"], window)
-                        self.assertTrue(got[way + "check_order"])
-                        self.assertAlmostEqual(got[way + "gbit_per_s"], 8e-9 * size * got[way + "calls_per_s"], delta=0.01)
-        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *BRIEF)
-        self.assertEqual([row["threads"] for row in got["rows"]], [1, 2, 3])
-        self.assertEqual((got["read_in_flight"], got["wrong_bytes"]), (12, 0))
-
-    def test_one_thread(self):
-        for carrier in CARRIERS:
-            with self.subTest(carrier=carrier):
-                got = lend_json("mem-bw", "--one-thread", "--carrier", carrier, *BRIEF)
-                self.assertEqual((got["wrong_bytes"], got["one_thread"]), (0, True))
-                self.assertGreater(got["read_over_call"], 0)
-                self.assertGreater(got["read_cpu_us_per_call"], 0)
-        self.assertEqual(lend_json("mem-bw", "--one-thread", "--seconds", "1")["wrong_bytes"], 0)  # by turns
-        got = lend_json("mem-lat", "--one-thread", "--among", "3000", *BRIEF)
-        self.assertEqual((got["wrong_bytes"], got["among"], got["pages_used_after"]), (0, 3000, 0))
-        self.assertGreater(got["among_release_over_few"], 0)
-        self.assertEqual(lend_json("cow", "--one-thread", *BRIEF)["bytes_wrong"], 0)
-        self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
-
-    def test_bw_sweeps(self):
-        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *BRIEF)
-        self.assertEqual([row["size"] for row in got["rows"]], [32 << i for i in range(18)])
-        self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
-        got = lend_json("mem-bw", "--sweep", "window", *BRIEF)
-        self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
-
-    def test_rest_snapshot_speed(self):
-        for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
-            with self.subTest(carrier=carrier):
-                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *BRIEF)
-                self.assertEqual((got["wrong_bytes"], got["check_order"]), (0, True))
-                for op in ("seal", "map", "write", "free", "release"):
-                    self.assertGreater(got[f"{op}_us_4k"], 0)
-                    self.assertGreater(got[f"{op}_us_{label}"], 0)
-                self.assertGreater(got["release_frames_per_turn"], 0)
-                self.assertLessEqual(got["release_frames_per_turn"], 256)
-                self.assertGreater(got["release_ns_per_frame"], 0)
-                self.assertEqual(got["sizes"][0]["size"], 4096)
-                self.assertIn("</svg>", (TEMP / "snap.svg").read_text())
-
-    def test_rest_pool(self):
-        self.assertEqual(lend_json("cow", "--pool", *BRIEF)["bytes_wrong"], 0)
-        self.assertEqual(lend_json("snapshot-speed", "--pool", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
-
-    def test_rest_cow(self):
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
-            with self.subTest(carrier=carrier):
-                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *BRIEF)
-                self.assertEqual((got["bytes_wrong"], got["pages_used_after"]), (0, 0))
-                self.assertEqual([row["pages_copied"] for row in got["writes"]], list(range(1, 9)))
-                self.assertTrue(got["check_order"])
-        self.assertEqual(len(lend_json("cow", "--size", "12K", *BRIEF)["writes"]), 3)
-
-    def test_rest_mem_fault(self):
-        for carrier in ("shm", "udp"):
-            with self.subTest(carrier=carrier):
-                got = lend_json("mem-fault", "--carrier", carrier, "--size", "1M", "--seconds", "0.01")
-                self.assertEqual((got["wrong_bytes"], got["pages_used_after"], got["zeros"]), (0, 0, 0))
-                self.assertTrue(got["check_order"])
-                rounds = got["rounds"]
-                self.assertEqual((got["stores"], got["prefetched"]), (rounds * 512, rounds * 256))
-                self.assertEqual(got["cache_hits"] + got["cache_misses"], rounds * 256 * 4)
-                self.assertGreater(got["scan_gb_per_s"], 0)
-
-    def test_rest_malloc(self):
-        got = lend_json("malloc", "--seconds", "0.01")
-        self.assertEqual(got["wrong"], 0)
-        self.assertEqual([row["bytes"] for row in got["local"]], [row["bytes"] for row in got["pair"]])
-        self.assertGreater(min(row["lend"] for row in got["local"] + got["pair"]), 0)
-        self.assertGreater(got["local_over_glibc"], 0)
-
-    def test_rest_translate(self):
-        for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
-            with self.subTest(more=more):
-                got = lend_json("translate", "--space", "64M", "--seconds", "0.02", *more)
-                self.assertEqual((got["wrong"], got["pages"], got["access"]), (0, 1 << 14, "uniform" if more else "zipf"))
-                self.assertEqual(got["lookups_per_s"], got[got["access"] + "_lookups_per_s"])
-                self.assertEqual(got["hash_lookups_per_s"], got[got["access"] + "_hash_lookups_per_s"])
-                for access in ("sequential", "zipf", "zipf_scattered", "uniform"):
-                    self.assertGreater(got[access + "_over_hash"], 0)
-        for pages in (1, 2, 65, 5000):
-            self.assertEqual(lend_json("translate", "--space", 4096 * pages, "--seconds", "0.001")["wrong"], 0)
 
 
 class Commands(unittest.TestCase):
@@ -208,7 +31,7 @@ class Commands(unittest.TestCase):
         self.assertLessEqual(got["p99_us"], got["max_us"])
 
     def test_lat(self):
-        for carrier in CARRIERS:
+        for carrier in carriers():
             for size in (0, 64, 5000):
                 with self.subTest(carrier=carrier, size=size):
                     got = lend_json("lat", "--carrier", carrier, "--size", size, *SHORT)
@@ -224,7 +47,7 @@ class Commands(unittest.TestCase):
             self.assertEqual((got["carrier"], got["wrong_bytes"]), (name, 0))
 
     def test_rate(self):
-        for carrier in CARRIERS:
+        for carrier in carriers():
             for more in ([], ["--one-thread"]):
                 with self.subTest(carrier=carrier, more=more):
                     got = lend_json("rate", "--carrier", carrier, "--window", 32, "--sessions", 4, *more, *SHORT)
@@ -234,7 +57,7 @@ class Commands(unittest.TestCase):
                     self.assertEqual(got["one_thread"], bool(more) or carrier == "dpdk-ring")
 
     def test_bw(self):
-        for carrier in CARRIERS:
+        for carrier in carriers():
             with self.subTest(carrier=carrier):
                 got = lend_json("bw", "--carrier", carrier, "--size", "1M", *SHORT)
                 self.check_load(got)
@@ -243,7 +66,7 @@ class Commands(unittest.TestCase):
                 self.assertAlmostEqual(got["gbit_per_s"], want, delta=0.01 * want + 0.01)
 
     def test_priority(self):
-        for carrier in CARRIERS:
+        for carrier in carriers():
             with self.subTest(carrier=carrier):
                 got = lend_json("priority", "--carrier", carrier, "--bulk", "1M", "--every", "20us", "--rounds", 1, "--seconds", 0.5)
                 self.assertEqual((got["carrier"], got["bulk"], got["wrong_bytes"]), (carrier, 1 << 20, 0))
@@ -315,7 +138,7 @@ class Commands(unittest.TestCase):
 
     def test_chain(self):
         size, hops = 200000, 3
-        for carrier in set(CARRIERS) - {"dpdk-ring"}:
+        for carrier in set(carriers()) - {"dpdk-ring"}:
             for by in ("value", "ref", "auto"):
                 with self.subTest(carrier=carrier, by=by):
                     got = lend_json("chain", "--hops", hops, "--size", size, "--by", by, "--carrier", carrier, *SHORT)
@@ -425,7 +248,7 @@ class Commands(unittest.TestCase):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
                      ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--among", "1000"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
-                      ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
+                      ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["start", "--size", "9"], ["wait", "--window", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
             with self.subTest(args=args):
@@ -453,6 +276,7 @@ class Commands(unittest.TestCase):
         self.assertIn(b"doctor", lend("--help").stdout)
         for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
+        self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # what is of no use there is not offered
 
     def test_tables(self):
         self.assertIn(b"p50_us", lend("lat", *SHORT).stdout)
@@ -485,13 +309,5 @@ class Commands(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TEMP = pathlib.Path(tempfile.mkdtemp(prefix="lend-apps-"))
-    os.environ["XDG_RUNTIME_DIR"] = str(TEMP)
-    try:
-        CARRIERS = carriers()
-        print("carriers here:", *CARRIERS)
-        names = [f"-k{name}" for name in sys.argv[2:]]
-        result = unittest.main(argv=[sys.argv[0], "-v", *names], exit=False).result
-    finally:
-        shutil.rmtree(TEMP, ignore_errors=True)
-    sys.exit(not result.wasSuccessful())
+    print("carriers here:", *carriers())
+    sys.exit(not run_tests(sys.argv[2:]))

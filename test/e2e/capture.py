@@ -2,35 +2,30 @@
 """Goal: Wireshark reads every datagram of Lend: each kind, field, fragment and memory operation, and no hostile byte
 makes the dissector fail.
 
-Method: tshark with scripts/wireshark/lend.lua on three sorts of captures. Datagrams written here, byte by byte from the
-tables of src/core/README.md and src/wire/memop.h, with a known value in each field; runs of the built programs over the
-carriers that this machine has, compared with what was called and stored; and the first sort damaged under a seed.
+Method: tshark with scripts/wireshark/lend.lua on three sorts of captures: datagrams of capture_made.py; runs of the built
+programs over the carriers that this machine has, compared with what was called and stored; and the first sort damaged
+under a seed.
 The dissector's tables are compared with the C headers. Every field that it registers must have been seen.
 tshark takes most of the time to start, so the runs are a process of their own beside the rest.
 
 usage: capture.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
-import json
 import os
-import pathlib
 import random
 import re
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from capture_made import (FULL, KINDS, OFFSET, OPS, RECEIVED, REF, ROOT, SENT, SPACE, STATS, TERMS, File, crc32c, datagram,
+                          packets_of, reply, request, write_ip, write_kinds, write_memory, write_wrong)
+from programs import BUILD, TEMP, Node, lend, lend_json, run_tests
+
 LUA = ROOT / "scripts/wireshark/lend.lua"
 SEED = int(os.environ.get("LEND_SEED", "1"))
 FUZZED = 2000
-KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE".split()
-SERVED, ACKED = 0x08, 0x10
-SENT, FULL, DEAD, RECEIVED, GONE = range(5)
-MEM = 0x4C454E44
 SEEN_FIELDS = set()
 
 
@@ -68,198 +63,12 @@ def number(row, name):
     return int(one(row, name), 0)
 
 
-def crc_of_byte(crc):
-    for _ in range(8):
-        crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc
-
-
-CRC = [crc_of_byte(i) for i in range(256)]
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ CRC[(crc ^ byte) & 255]
-    return crc ^ 0xFFFFFFFF
-
-
-def datagram(kind, body=b"", session=0, call=0, num=0, offset=0, length=0, flags=3, trailer=True, magic=0x4C):
-    data = struct.pack("<BBBBIQQII", magic, 1, kind if isinstance(kind, int) else KINDS.index(kind) + 1, flags, call,
-                       session, num, offset, length) + body
-    return data + (struct.pack("<I12x", crc32c(data)) if trailer else b"")
-
-
-class File:
-    """A pcapng file as capture.c writes them."""
-
-    def __init__(self, path):
-        self.path, self.packets = path, []
-        self.bytes = self.block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
-        self.bytes += self.block(1, struct.pack("<HHIHHB3xI", 252, 0, 0, 9, 1, 9, 0))  # nanoseconds
-
-    @staticmethod
-    def block(kind, body):
-        body += bytes(-len(body) % 4)
-        return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
-
-    def add(self, data, event=SENT, trailer=True, address=b"udp:10.0.0.2:7000", ip=True, kept=None, comment=None):
-        lead = struct.pack(">HH12s", 12, 12, b"lend_capture")
-        if ip:
-            lead += struct.pack(">HHIHH4BHHIHH4BHHI", 24, 4, 3, 20, 4, 10, 0, 0, 1, 25, 4, 6000, 21, 4, 10, 0, 0, 2, 26, 4, 7000)
-        lead += struct.pack(">HH", 0, 0)
-        lead += struct.pack("<BBBBII", 1, event, 0 if trailer else 1, len(address), 3, 1) + address
-        self.add_raw(lead + data, kept and len(lead) + kept, comment)
-
-    def add_raw(self, data, kept=None, comment=None):
-        self.packets.append(data)
-        time, option = 10 ** 18 + len(self.packets), b""
-        if comment:
-            option = struct.pack("<HH", 1, len(comment)) + comment + bytes(-len(comment) % 4) + bytes(4)
-        body = data[:kept]
-        head = struct.pack("<IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(body), len(data))
-        self.bytes += self.block(6, head + body + bytes(-len(body) % 4) + option)
-
-    def write(self):
-        self.path.write_bytes(self.bytes)
-        return self.path
-
-
-HELLO = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0xC1, 1400, 65536, 1 << 24, b"t" * 32)
-ACCEPT = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0x51, 1400, 65536, 1 << 24, b"t" * 32)
-REF = struct.pack("<IIIBBH6s6s5s5s5s5s16s", 0xABCD, 0xEF01, 12, 1, 2, 7 | 3 << 5 | 1 << 10, (99).to_bytes(6, "little"),
-                  (8192).to_bytes(6, "little"), (4096).to_bytes(5, "little"), (1000).to_bytes(5, "little"),
-                  (10).to_bytes(5, "little"), (20).to_bytes(5, "little"), bytes(range(16)))
-SPACE = struct.pack("<IIQ", 21, 22, 23)
-TERMS = struct.pack("<B3xIQ", 2, 5, 10 ** 9)
-OFFSET, LEN = struct.pack("<Q", 4096), struct.pack("<Q", 3)
-VIEW = bytes(range(16)) + struct.pack("<QIIIIII", 300, 7, 2, 40, 8, 0, 3)
-STATS = [name for name in re.findall(r"X\((\w+), \"", (ROOT / "src/wire/memop.h").read_text())]
-OPS = [  # name, fields and payload, the reply
-    ("HELLO", b"", struct.pack("<IIIIQII", 0xABCD, 0xEF01, 9, 4096, 10 ** 10, 1024, 7) + b"shm:mn0"),
-    ("PUT", TERMS + LEN + b"abc", REF),
-    ("GET", REF + OFFSET + LEN, b"xyz"),
-    ("ALLOC", LEN, SPACE),
-    ("READ", SPACE + OFFSET + LEN, b"uvw"),
-    ("WRITE", SPACE + OFFSET + LEN + b"def", b""),
-    ("SEAL", SPACE + OFFSET + LEN + TERMS, REF),
-    ("MAP", REF, SPACE + struct.pack("<Q", 1 << 33)),
-    ("ADOPT", REF, b""),
-    ("GRANT", REF + TERMS, b""),
-    ("RELEASE", struct.pack("<II", 2, 0) + REF + REF, struct.pack("<II", 1, 1)),
-    ("NARROW", REF + OFFSET + LEN + struct.pack("<II", 3, 0), REF),
-    ("FREE", SPACE, b""),
-    ("STAT", b"", struct.pack("<II", len(STATS), 0) + b"".join(struct.pack("<Q", 1000 + i) for i in range(len(STATS)))),
-    ("FORGET", struct.pack("<Q", 55), struct.pack("<B7x", 1)),
-    ("RENEW", b"", b""),
-    ("BYE_CLIENT", b"", b""),
-    ("POOL_MAP", REF + struct.pack("<Q", 55), SPACE + struct.pack("<Q", 1 << 33) + VIEW),
-    ("POOL_VIEW", SPACE + OFFSET + struct.pack("<Q", 55), VIEW),
-    ("POOL_DROP", SPACE + struct.pack("<Q", 55), b""),
-]
-SEEN = struct.pack("<QQII", 10, 0b101100000, 250, 4)
-
-
-def operation(op, rest):
-    return struct.pack("<BBHIQQII", op, 1, 1 if op == 7 else 0, 3, 44, 40, 9, 0) + rest
-
-
-def request(method, payload, call, num, **more):
-    return datagram("REQUEST", struct.pack("<III", method, 250000, 65536) + payload, 0x51, call, num, length=len(payload), **more)
-
-
-def reply(payload, call, num, acked, status=0, **more):
-    return datagram("REPLY", struct.pack("<BB2xIQ", status, 1, 1234, acked) + payload, 0xC1, call, num, length=len(payload),
-                    flags=3 | SERVED, **more)
-
-
-def write_kinds(path):
-    """Every kind once, a call of one fragment and one of three; frames are counted from 1."""
-    f, total = File(path), bytes(range(250))
-    head = struct.pack("<III", 7, 0xFFFFFFFF, 0)
-    f.add(datagram("CONNECT", HELLO, num=1))
-    f.add(datagram("ACCEPT", ACCEPT, 0xC1, num=1), RECEIVED)
-    f.add(request(7, b"0123456789", 1 << 10 | 5, 2))
-    f.add(reply(b"yes", 1 << 10 | 5, 10, 2), RECEIVED)
-    f.add(datagram("REQUEST", head + SEEN + total[:100], 0x51, 2 << 10, 3, 0, 250, flags=3 | ACKED))
-    f.add(datagram("REQUEST", head + total[:100], 0x51, 2 << 10, 4, 0, 250))
-    f.add(datagram("REQUEST", head + total[200:], 0x51, 2 << 10, 5, 200, 250), FULL, comment=b"not sent: the carrier was full")
-    f.add(datagram("REQUEST", head + total[200:], 0x51, 2 << 10, 5, 200, 250))
-    f.add(datagram("REQUEST", head + total[100:200], 0x51, 2 << 10, 6, 100, 250))
-    f.add(datagram("ACK", struct.pack("<II", 200, 65000) + SEEN, 0xC1, 2 << 10, 11, 1, 3, flags=3 | SERVED), RECEIVED)
-    f.add(datagram("PROBE", struct.pack("<II", 0, 100) + SEEN, 0x51, 2 << 10, 7, 2, 0))
-    f.add(datagram("CANCEL", b"", 0x51, 2 << 10, 8))
-    f.add(datagram("GONE", b"", 0xC1, 2 << 10, 12, flags=SERVED), RECEIVED)
-    f.add(datagram("PING", SEEN, 0x51, num=9, flags=ACKED))
-    f.add(datagram("BYE", b"", 0x51, num=10))
-    f.add(datagram("BYE_ACK", b"", 0xC1, num=13), RECEIVED)
-    f.add(datagram("RESET", b"", 0x99), DEAD, comment=b"not sent: the peer is gone")
-    f.add(b"", GONE, address=b"shm:shop", ip=False)
-    f.add(request(8, b"", 3 << 10, 11, trailer=False), trailer=False, address=b"", ip=False)
-    return f.write()
-
-
-def write_memory(path):
-    f, num = File(path), 1
-    f.add(datagram("ACCEPT", ACCEPT, 0xC1, num=1), RECEIVED)
-    for op, (_, fields, answer) in enumerate(OPS, 1):
-        num += 1
-        f.add(request(MEM, operation(op, fields), op << 10, num))
-        f.add(reply(answer, op << 10, num, num), RECEIVED)
-    f.add(request(MEM, operation(4, LEN), 30 << 10, 30))
-    f.add(reply(b"", 30 << 10, 30, 30, status=8), RECEIVED)
-    return f.write()
-
-
-def write_wrong(path):
-    """What the receiver drops, and the expert that says so."""
-    f, good = File(path), request(7, b"0123456789", 1 << 10, 2)
-    wrong = [("short", good[:20]), ("short", datagram("REQUEST", b"ab")), ("short", datagram("ACK", bytes(20))),
-             ("foreign", datagram("PING", magic=0x4D)), ("kind", datagram(99)), ("kind", datagram("PING", flags=0x40)),
-             ("checksum", good[:-20] + b"!" + good[-19:]), ("checksum", good[:-16] + bytes(4) + good[-12:]),
-             ("length", datagram("BYE", b"x")), ("length", datagram("REQUEST", bytes(12) + b"long", length=3)),
-             ("length", datagram("REQUEST", bytes(12), length=3)),
-             ("operation", request(MEM, operation(99, b""), 2 << 10, 3)), ("operation", request(MEM, b"tiny", 3 << 10, 4)),
-             ("operation", request(MEM, operation(3, REF[:40]), 4 << 10, 5)),
-             ("operation", request(MEM, operation(11, struct.pack("<II", 3, 0) + REF), 5 << 10, 6))]
-    for _, data in wrong:
-        f.add(data)
-    f.add(good, kept=50)
-    f.add(good, kept=10)
-    return f.write(), [name for name, _ in wrong] + ["cut", "cut"]
-
-
-def packets_of(path):
-    """The packets of a capture, as bytes."""
-    data, at, packets = path.read_bytes(), 0, []
-    while at < len(data):
-        kind, size = struct.unpack_from("<II", data, at)
-        if kind == 6:
-            packets.append(data[at + 28:at + 28 + struct.unpack_from("<I", data, at + 20)[0]])
-        at += size
-    return packets
-
-
-def ip_packet(data, port=31850):
-    """The same datagram as tcpdump would see it: link type 101, raw IP."""
-    udp = struct.pack(">HHHH", 6000, port, 8 + len(data), 0) + data
-    return struct.pack(">BBHHHBBH4B4B", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, 10, 0, 0, 1, 10, 0, 0, 2) + udp
-
-
-def write_ip(path, datagrams):
-    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 101)
-    for i, data in enumerate(map(ip_packet, datagrams)):
-        out += struct.pack("<IIII", 1, i, len(data), len(data)) + data
-    path.write_bytes(out)
-    return path
-
-
 class Crafted(unittest.TestCase):
-    """Datagrams of this file."""
+    """Datagrams of capture_made."""
 
     @classmethod
     def setUpClass(cls):
-        cls.kinds = rows(write_kinds(TMP / "kinds.pcapng"))
+        cls.kinds = rows(write_kinds(TEMP / "kinds.pcapng"))
 
     def test_1_every_kind(self):
         got = self.kinds
@@ -305,7 +114,7 @@ class Crafted(unittest.TestCase):
         self.assertEqual((number(got[18], "lend.capture.checked"), number(got[18], "lend.message.len")), (1, 0))
 
     def test_1_every_operation(self):
-        got = rows(write_memory(TMP / "memory.pcapng"))
+        got = rows(write_memory(TEMP / "memory.pcapng"))
         ask = {name: got[1 + 2 * i] for i, (name, _, _) in enumerate(OPS)}
         answer = {name: got[2 + 2 * i] for i, (name, _, _) in enumerate(OPS)}
         for i, (name, fields, _) in enumerate(OPS, 1):
@@ -342,23 +151,23 @@ class Crafted(unittest.TestCase):
         self.assertNotIn("_ws.expert", got[-1], "a refusal has no reference")
 
     def test_1_what_is_wrong_is_flagged(self):
-        path, names = write_wrong(TMP / "wrong.pcapng")
+        path, names = write_wrong(TEMP / "wrong.pcapng")
         got = rows(path)
         self.assertEqual([[n[len("lend.expert."):] for n in r if n.startswith("lend.expert.")] for r in got], [[n] for n in names])
         self.assertTrue(all(one(r, "lend.trailer.good") == "0" for r, name in zip(got, names) if name == "checksum"))
 
     def test_1_udp_of_any_tool(self):
-        data = [p[p.index(b"udp:10.0.0.2:7000") + 17:] for p in packets_of(TMP / "kinds.pcapng")[:17]]
+        data = [p[p.index(b"udp:10.0.0.2:7000") + 17:] for p in packets_of(TEMP / "kinds.pcapng")[:17]]
         noise = [b"L\1\7\3" + b"x" * 80, b"hello", b"", bytes(100)]
-        got = rows(write_ip(TMP / "ip.pcap", data + noise))
+        got = rows(write_ip(TEMP / "ip.pcap", data + noise))
         self.assertEqual([number(r, "lend.kind") for r in got[:17]], [p[2] for p in data])
         self.assertEqual(one(got[8], "lend.message"), bytes(range(250)).hex())
         self.assertEqual(number(got[3], "lend.response_to"), 3)
-        elsewhere = rows(write_ip(TMP / "noise.pcap", noise))
+        elsewhere = rows(write_ip(TEMP / "noise.pcap", noise))
         self.assertFalse([r for r in elsewhere if "lend.kind" in r], "other protocols are left alone")
 
     def test_1_replies_without_the_session_s_beginning_and_fragments_that_overlap(self):
-        f = File(TMP / "late.pcapng")
+        f = File(TEMP / "late.pcapng")
         f.add(request(7, b"question", 1 << 10, 2))
         f.add(reply(b"answer", 1 << 10, 9, 2), RECEIVED)
         for offset, n in ((0, 100), (50, 100), (100, 50), (190, 10)):  # 260 bytes of 200, and none from 150 to 190
@@ -368,9 +177,9 @@ class Crafted(unittest.TestCase):
         self.assertFalse([r for r in got[2:] if "lend.message.len" in r], "overlapping ones are no message")
 
     def test_1_damaged_packets(self):
-        write_memory(TMP / "memory.pcapng")
-        good, rng = packets_of(TMP / "kinds.pcapng") + packets_of(TMP / "memory.pcapng"), random.Random(SEED)
-        f = File(TMP / "damaged.pcapng")
+        write_memory(TEMP / "memory.pcapng")
+        good, rng = packets_of(TEMP / "kinds.pcapng") + packets_of(TEMP / "memory.pcapng"), random.Random(SEED)
+        f = File(TEMP / "damaged.pcapng")
         for i in range(FUZZED):
             last = rng.randrange(len(good)) if i % 2 == 0 else min(last + 1, len(good) - 1)  # requests and their replies
             data = bytearray(good[last])
@@ -391,29 +200,6 @@ class Crafted(unittest.TestCase):
         errors = set(re.findall("Lua Error: .*", text))
         self.assertFalse(errors, f"LEND_SEED={SEED}")
         self.assertGreater(text.count("Memory operation"), FUZZED // 20)
-
-
-def lend(*args):
-    done = subprocess.run([BUILD / "lend", *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (args, done.stderr[-1000:])
-    return done.stdout
-
-
-class Node:
-    """A memory node that captures what it hears."""
-
-    def __init__(self, listen, capture):
-        self.process = subprocess.Popen([BUILD / "lend-mn", "--listen", listen, "--size", "64M", "--capture", capture],
-                                        stdout=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().split()[-1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(10)
-        self.process.stdout.close()
 
 
 def listen_at(carrier):
@@ -443,9 +229,9 @@ class Ran(unittest.TestCase):
     def test_2_small_calls(self):
         for carrier in CARRIERS:
             with self.subTest(carrier=carrier):
-                told = json.loads(lend("lat", "--carrier", carrier, "--seconds", "0.001", "--count", 50, "--size", 100, "--json",
-                                       "--capture", TMP / f"lat-{carrier}.pcapng"))
-                files = sorted(TMP.glob(f"lat-{carrier}*.pcapng"))
+                told = lend_json("lat", "--carrier", carrier, "--seconds", "0.001", "--count", 50, "--size", 100,
+                                 "--capture", TEMP / f"lat-{carrier}.pcapng")
+                files = sorted(TEMP.glob(f"lat-{carrier}*.pcapng"))
                 self.assertEqual(len(files), 2, "one of each process")
                 for path in files[:2 if carrier == "shm" else 1]:
                     kind = self.check(rows(path), carrier)
@@ -456,10 +242,10 @@ class Ran(unittest.TestCase):
     def test_2_long_calls(self):
         for carrier in CARRIERS:
             with self.subTest(carrier=carrier):
-                told = json.loads(lend("bw", "--carrier", carrier, "--seconds", "0.001", "--count", 2, "--size", 300000, "--window", 1, "--json",
-                                       "--capture", TMP / f"bw-{carrier}.pcapng"))
+                told = lend_json("bw", "--carrier", carrier, "--seconds", "0.001", "--count", 2, "--size", 300000, "--window", 1,
+                                 "--capture", TEMP / f"bw-{carrier}.pcapng")
                 # The caller's, whose name has a number: it came second. A server may be stopped before it hears BYE.
-                kind = self.check(rows(min(TMP.glob(f"bw-{carrier}*.pcapng"))), carrier)
+                kind = self.check(rows(min(TEMP.glob(f"bw-{carrier}*.pcapng"))), carrier)
                 whole = [r for r in kind["REQUEST"] if "lend.message.fragments" in r]
                 self.assertGreaterEqual(len(whole), told["calls"])
                 for r in whole:
@@ -468,16 +254,16 @@ class Ran(unittest.TestCase):
 
     def test_2_a_file_by_way_of_a_memory_node(self):
         content = random.Random(SEED).randbytes(300001)
-        (TMP / "file").write_bytes(content)
+        (TEMP / "file").write_bytes(content)
         for carrier in CARRIERS:
-            with self.subTest(carrier=carrier), Node(listen_at(carrier), TMP / f"mn-{carrier}.pcapng") as node:
-                ref = lend("put", TMP / "file", "--node", node.address, "--capture", TMP / f"put-{carrier}.pcapng").strip()
-                lend("get", ref, "-o", TMP / "back", "--capture", TMP / f"get-{carrier}.pcapng")
+            with self.subTest(carrier=carrier), Node(listen_at(carrier), "--capture", TEMP / f"mn-{carrier}.pcapng") as node:
+                ref = lend("put", TEMP / "file", "--node", node.address, "--capture", TEMP / f"put-{carrier}.pcapng").stdout.decode().strip()
+                lend("get", ref, "-o", TEMP / "back", "--capture", TEMP / f"get-{carrier}.pcapng")
                 lend("mem", "stat", "--node", node.address)
-            self.assertEqual((TMP / "back").read_bytes(), content)
+            self.assertEqual((TEMP / "back").read_bytes(), content)
             seen = {}
             for who in ("put", "get", "mn") if carrier == "udp" else ("mn",):
-                got = rows(TMP / f"{who}-{carrier}.pcapng")
+                got = rows(TEMP / f"{who}-{carrier}.pcapng")
                 self.check(got, carrier)
                 seen[who] = {one(r, "lend.mem.op"): r for r in got if "lend.mem.op" in r}
                 if who != "get":
@@ -490,12 +276,12 @@ class Ran(unittest.TestCase):
             self.assertLessEqual({"1", "2", "3", "14"}, set(seen["mn"]), "HELLO, PUT, GET, STAT")
 
     def test_3_a_damaged_file(self):
-        path = TMP / "lat-udp.pcapng"
+        path = TEMP / "lat-udp.pcapng"
         data = bytearray(path.read_bytes())
         at = data.index(b"\x4c\1\7", data.index(b"lend_capture"))
         data[at + 50] ^= 1  # in the payload of the first request
-        (TMP / "damaged-udp.pcapng").write_bytes(data)
-        flagged = [r for r in rows(TMP / "damaged-udp.pcapng", "-c", "200") if "lend.expert.checksum" in r]
+        (TEMP / "damaged-udp.pcapng").write_bytes(data)
+        flagged = [r for r in rows(TEMP / "damaged-udp.pcapng", "-c", "200") if "lend.expert.checksum" in r]
         self.assertEqual([(r["lend.kind"], r["lend.trailer.good"]) for r in flagged], [(["7"], ["0"])])
 
 
@@ -580,15 +366,9 @@ if __name__ == "__main__":
     if not shutil.which("tshark"):
         print("not on this machine: tshark is not installed; scripts/deps.sh test brings it")
         sys.exit(77)
-    TMP = pathlib.Path(tempfile.mkdtemp(prefix=f"lend-capture-{os.getpid()}-"))
-    os.environ["XDG_RUNTIME_DIR"] = os.environ["XDG_CONFIG_HOME"] = str(TMP)
-    try:
-        ALL_FIELDS = fields_of_lua()
-        CARRIERS = ["shm", "udp"] + ["dpdk-memif"] * (BUILD / "lend_io_dpdk.so").exists()
-        other = None if sys.argv[2:] else subprocess.Popen([sys.executable, __file__, BUILD, ".Ran."])
-        names = [f"-k{name}" for name in sys.argv[2:] or (".Crafted.", ".Drift.", ".Whole.")]
-        result = unittest.main(argv=[sys.argv[0], "-v", *names], exit=False).result
-        failed = other.wait() if other else 0
-    finally:
-        shutil.rmtree(TMP, ignore_errors=True)
-    sys.exit(failed or not result.wasSuccessful())
+    os.environ["XDG_CONFIG_HOME"] = str(TEMP)
+    ALL_FIELDS = fields_of_lua()
+    CARRIERS = ["shm", "udp"] + ["dpdk-memif"] * (BUILD / "lend_io_dpdk.so").exists()
+    other = None if sys.argv[2:] else subprocess.Popen([sys.executable, "-B", __file__, BUILD, ".Ran."])
+    good = run_tests(sys.argv[2:] or (".Crafted.", ".Drift.", ".Whole."))
+    sys.exit((other.wait() if other else 0) or not good)

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Goal: each benchmark of the memory node and of what is beside it says what its --help promises, and counts no wrong byte.
+
+Method: runs the built programs for a few hundredths of a second each, over the carriers that this machine has and in one
+thread, and reads their JSON and their plots. Figures are looked at for order and sense, not for size.
+
+usage: bench.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import sys
+import unittest
+
+from programs import TEMP, carriers, lend_json, run_tests
+
+BRIEF = ["--seconds", "0.03"]
+
+
+class Bench(unittest.TestCase):
+    def test_lat(self):
+        for carrier in set(carriers()) - {"dpdk-ring"}:
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem-lat", "--carrier", carrier, *BRIEF)
+                self.assertGreater(got["rounds"], 0)
+                self.assertEqual((got["wrong_bytes"], got["pages_used_after"]), (0, 0))
+                self.assertTrue(got["check_order"])
+                for op in ("put", "get", "release", "write", "read"):
+                    self.assertLessEqual(got[op + "_p50_us"], got[op + "_p99_us"])
+        self.assertEqual(lend_json("mem", "lat", *BRIEF)["size"], 4096)
+
+    def test_lat_pool(self):
+        for more in (["--pool"], [], ["--carrier", "udp"]):
+            with self.subTest(more=more):
+                got = lend_json("mem-lat", *more, *BRIEF)
+                self.assertEqual((got["wrong_bytes"], got["pool"]), (0, more == ["--pool"]))
+                if more == ["--pool"]:
+                    self.assertTrue(got["pointers"])
+                if got["pointers"]:
+                    self.assertGreater(got["get_over_touch"], 0)
+                    self.assertGreater(got["first_store_ns"], 0)
+        self.assertEqual(lend_json("mem-bw", "--pool", *BRIEF)["wrong_bytes"], 0)
+
+    def test_lat_sweep(self):
+        got = lend_json("mem-lat", "--seconds", "0.4", "--plot", TEMP / "lat.svg")
+        self.assertEqual([row["size"] for row in got["sizes"]], [32 << i for i in range(18)])
+        self.assertTrue(all(row["get_us"] > 0 for row in got["sizes"]))
+        self.assertIn("</svg>", (TEMP / "lat.svg").read_text())
+
+    def test_bw(self):
+        for carrier in set(carriers()) - {"dpdk-ring"}:
+            for size, window in ((32, 128), (4096, 32), (20000, 2)) if carrier == "shm" else ((4096, 32),):
+                with self.subTest(carrier=carrier, size=size, window=window):
+                    got = lend_json("mem-bw", "--carrier", carrier, "--size", size, "--window", window, *BRIEF)
+                    self.assertEqual((got["wrong_bytes"], got["read_errors"], got["write_errors"]), (0, 0, 0))
+                    for way in ("read_", "write_"):
+                        self.assertEqual(got[way + "in_flight"], window)
+                        self.assertTrue(got[way + "check_order"])
+                        self.assertAlmostEqual(got[way + "gbit_per_s"], 8e-9 * size * got[way + "calls_per_s"], delta=0.01)
+        got = lend_json("mem-bw", "--threads", 3, "--window", 4, "--sweep", "threads", *BRIEF)
+        self.assertEqual([row["threads"] for row in got["rows"]], [1, 2, 3])
+        self.assertEqual((got["read_in_flight"], got["wrong_bytes"]), (12, 0))
+
+    def test_one_thread(self):
+        for carrier in carriers():
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem-bw", "--one-thread", "--carrier", carrier, *BRIEF)
+                self.assertEqual((got["wrong_bytes"], got["one_thread"]), (0, True))
+                self.assertGreater(got["read_over_call"], 0)
+                self.assertGreater(got["read_cpu_us_per_call"], 0)
+        self.assertEqual(lend_json("mem-bw", "--one-thread", "--seconds", "1")["wrong_bytes"], 0)  # by turns
+        got = lend_json("mem-lat", "--one-thread", "--among", "3000", *BRIEF)
+        self.assertEqual((got["wrong_bytes"], got["among"], got["pages_used_after"]), (0, 3000, 0))
+        self.assertGreater(got["among_release_over_few"], 0)
+        self.assertEqual(lend_json("cow", "--one-thread", *BRIEF)["bytes_wrong"], 0)
+        self.assertEqual(lend_json("snapshot-speed", "--one-thread", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
+
+    def test_bw_sweeps(self):
+        got = lend_json("mem-bw", "--sweep", "size", "--window", 2, "--plot", TEMP / "bw.svg", *BRIEF)
+        self.assertEqual([row["size"] for row in got["rows"]], [32 << i for i in range(18)])
+        self.assertIn("</svg>", (TEMP / "bw.svg").read_text())
+        got = lend_json("mem-bw", "--sweep", "window", *BRIEF)
+        self.assertEqual([row["window"] for row in got["rows"]], [1 << i for i in range(8)])
+
+    def test_rest_snapshot_speed(self):
+        for carrier, largest, label in (("shm", "2M", "2m"), ("udp", "96K", "96k")):
+            with self.subTest(carrier=carrier):
+                got = lend_json("snapshot-speed", "--size", largest, "--carrier", carrier, "--plot", TEMP / "snap.svg", *BRIEF)
+                self.assertEqual((got["wrong_bytes"], got["check_order"]), (0, True))
+                for op in ("seal", "map", "write", "free", "release"):
+                    self.assertGreater(got[f"{op}_us_4k"], 0)
+                    self.assertGreater(got[f"{op}_us_{label}"], 0)
+                self.assertGreater(got["release_frames_per_turn"], 0)
+                self.assertLessEqual(got["release_frames_per_turn"], 256)
+                self.assertGreater(got["release_ns_per_frame"], 0)
+                self.assertEqual(got["sizes"][0]["size"], 4096)
+                self.assertIn("</svg>", (TEMP / "snap.svg").read_text())
+
+    def test_rest_pool(self):
+        self.assertEqual(lend_json("cow", "--pool", *BRIEF)["bytes_wrong"], 0)
+        self.assertEqual(lend_json("snapshot-speed", "--pool", "--size", "64K", *BRIEF)["wrong_bytes"], 0)
+
+    def test_rest_cow(self):
+        for carrier in set(carriers()) - {"dpdk-ring"}:
+            with self.subTest(carrier=carrier):
+                got = lend_json("cow", "--carrier", carrier, "--plot", TEMP / "cow.svg", *BRIEF)
+                self.assertEqual((got["bytes_wrong"], got["pages_used_after"]), (0, 0))
+                self.assertEqual([row["pages_copied"] for row in got["writes"]], list(range(1, 9)))
+                self.assertTrue(got["check_order"])
+        self.assertEqual(len(lend_json("cow", "--size", "12K", *BRIEF)["writes"]), 3)
+
+    def test_rest_mem_fault(self):
+        for carrier in ("shm", "udp"):
+            with self.subTest(carrier=carrier):
+                got = lend_json("mem-fault", "--carrier", carrier, "--size", "1M", "--seconds", "0.01")
+                self.assertEqual((got["wrong_bytes"], got["pages_used_after"], got["zeros"]), (0, 0, 0))
+                self.assertTrue(got["check_order"])
+                rounds = got["rounds"]
+                self.assertEqual((got["stores"], got["prefetched"]), (rounds * 512, rounds * 256))
+                self.assertEqual(got["cache_hits"] + got["cache_misses"], rounds * 256 * 4)
+                self.assertGreater(got["scan_gb_per_s"], 0)
+
+    def test_rest_malloc(self):
+        got = lend_json("malloc", "--seconds", "0.01")
+        self.assertEqual(got["wrong"], 0)
+        self.assertEqual([row["bytes"] for row in got["local"]], [row["bytes"] for row in got["pair"]])
+        self.assertGreater(min(row["lend"] for row in got["local"] + got["pair"]), 0)
+        self.assertGreater(got["local_over_glibc"], 0)
+
+    def test_rest_translate(self):
+        for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
+            with self.subTest(more=more):
+                got = lend_json("translate", "--space", "64M", "--seconds", "0.02", *more)
+                self.assertEqual((got["wrong"], got["pages"], got["access"]), (0, 1 << 14, "uniform" if more else "zipf"))
+                self.assertEqual(got["lookups_per_s"], got[got["access"] + "_lookups_per_s"])
+                self.assertEqual(got["hash_lookups_per_s"], got[got["access"] + "_hash_lookups_per_s"])
+                for access in ("sequential", "zipf", "zipf_scattered", "uniform"):
+                    self.assertGreater(got[access + "_over_hash"], 0)
+        for pages in (1, 2, 65, 5000):
+            self.assertEqual(lend_json("translate", "--space", 4096 * pages, "--seconds", "0.001")["wrong"], 0)
+
+
+if __name__ == "__main__":
+    print("carriers here:", *carriers())
+    sys.exit(not run_tests(sys.argv[2:]))

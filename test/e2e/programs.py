@@ -1,0 +1,79 @@
+"""What the tests that drive the built programs share: where those are, a folder of the test's own, and a memory node.
+
+usage of each: NAME.py BUILD_DIR [TEST...]      only tests whose name contains one of the words
+"""
+import atexit
+import functools
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+LEND = str(BUILD / "lend")
+TEMP = pathlib.Path(tempfile.mkdtemp(prefix=f"lend-e2e-{os.getpid()}-"))
+os.environ["XDG_RUNTIME_DIR"] = str(TEMP)
+atexit.register(shutil.rmtree, TEMP, ignore_errors=True)
+
+
+def lend(*args, code=0):
+    env = dict(os.environ)
+    if any("dpdk" in str(arg) for arg in args):
+        env["ASAN_OPTIONS"] = "detect_leaks=0"  # DPDK's threads and memory kill the leak finder
+    for _ in range(2):
+        done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=60, env=env)
+        if b"__rte_panic" not in done.stderr:
+            break
+        print("DPDK gave up, once more:", *args)  # net_memif on a starved machine: see src/io/README.md
+    assert done.returncode == code, (args, done.returncode, done.stdout[-400:], done.stderr[-2000:])
+    assert code or not done.stderr, (args, done.stderr[-2000:])  # a child's last words too
+    return done
+
+
+def lend_json(*args):
+    return json.loads(lend(*args, "--json").stdout)
+
+
+@functools.cache
+def carriers():
+    checks = {c["name"]: c["ok"] for c in lend_json("doctor")["checks"]}
+    return [c for c in ("shm", "udp", "dpdk-memif", "dpdk-ring") if checks[c]]
+
+
+class Node:
+    """A memory node of the test's own, until the end of a with."""
+
+    def __init__(self, listen, *more):
+        self.process = subprocess.Popen([BUILD / "lend-mn", "--listen", listen, "--size", "64M", *more],
+                                        stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        self.address = next(w for w in line.replace(",", " ").split() if w.startswith(("shm:", "udp:", "dpdk:")))
+
+    def stat(self):
+        return lend_json("mem", "stat", "--node", self.address)
+
+    def wait_empty(self):
+        """The node's counters once it holds nothing; the last ones after as many tries as take seconds."""
+        for _ in range(500):
+            stat = self.stat()
+            if not stat["pages_used"]:
+                break
+        assert not stat["pages_used"], stat
+        return stat
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+def run_tests(names):
+    """Those of the script that was started; whether all went well."""
+    return unittest.main(argv=[sys.argv[0], "-v", *(f"-k{name}" for name in names)], exit=False).result.wasSuccessful()
