@@ -43,4 +43,24 @@ void settle(const char *what, int turns);
 void compare(const struct lend_buf *reply, const struct iovec *want, int n);
 void drop_reply(struct lend_call *call);
 
+/* A test of suite on each carrier: run("shm") and so on. */
+#define OVER_EACH(suite, run)                                                                      \
+	Test(suite, run##_shm)                                                                     \
+	{                                                                                          \
+		run("shm");                                                                        \
+	}                                                                                          \
+	Test(suite, run##_udp)                                                                     \
+	{                                                                                          \
+		run("udp");                                                                        \
+	}                                                                                          \
+	Test(suite, run##_pool)                                                                    \
+	{                                                                                          \
+		run("pool");                                                                       \
+	}                                                                                          \
+	Test(suite, run##_memif, .init = memif_begin, .fini = memif_end)                           \
+	{                                                                                          \
+		if (memif_is_here())                                                               \
+			run("dpdk");                                                               \
+	}
+
 #endif

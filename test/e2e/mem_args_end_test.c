@@ -25,26 +25,7 @@ static void refused(const char *carrier)
 	close_all();
 }
 
-Test(mem_args_end, refused_shm)
-{
-	refused("shm");
-}
-
-Test(mem_args_end, refused_udp)
-{
-	refused("udp");
-}
-
-Test(mem_args_end, refused_pool)
-{
-	refused("pool");
-}
-
-Test(mem_args_end, refused_memif, .init = memif_begin, .fini = memif_end)
-{
-	if (memif_is_here())
-		refused("dpdk");
-}
+OVER_EACH(mem_args_end, refused)
 
 /* A handler that does not answer: the caller cancels after some turns. */
 static void cancelled(const char *carrier)
@@ -69,26 +50,7 @@ static void cancelled(const char *carrier)
 	close_all();
 }
 
-Test(mem_args_end, cancelled_shm)
-{
-	cancelled("shm");
-}
-
-Test(mem_args_end, cancelled_udp)
-{
-	cancelled("udp");
-}
-
-Test(mem_args_end, cancelled_pool)
-{
-	cancelled("pool");
-}
-
-Test(mem_args_end, cancelled_memif, .init = memif_begin, .fini = memif_end)
-{
-	if (memif_is_here())
-		cancelled("dpdk");
-}
+OVER_EACH(mem_args_end, cancelled)
 
 static void timed_out(const char *carrier)
 {

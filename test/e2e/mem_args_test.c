@@ -39,26 +39,7 @@ static void all_lengths(const char *carrier)
 	free(bytes);
 }
 
-Test(mem_args, all_lengths_shm)
-{
-	all_lengths("shm");
-}
-
-Test(mem_args, all_lengths_udp)
-{
-	all_lengths("udp");
-}
-
-Test(mem_args, all_lengths_pool)
-{
-	all_lengths("pool");
-}
-
-Test(mem_args, all_lengths_memif, .init = memif_begin, .fini = memif_end)
-{
-	if (memif_is_here())
-		all_lengths("dpdk");
-}
+OVER_EACH(mem_args, all_lengths)
 
 /* References of two workers in one message, and in one batch that is given up. */
 Test(mem_args, all_lengths_workers)

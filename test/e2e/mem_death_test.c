@@ -4,7 +4,6 @@
  * the node's own count of pages. */
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
@@ -16,7 +15,7 @@ static void count_done(struct lend_op *op)
 	done_runs++;
 }
 
-/* Puts for ever, short and long, and says so after the first round. */
+/* Puts for ever, short and long, and says so once after the first round. */
 static void put_for_ever(const char *address, int fd)
 {
 	static char bytes[9 << 20];
@@ -32,8 +31,10 @@ static void put_for_ever(const char *address, int fd)
 
 		if (lend_put(mem, &iov, 1, NULL, &op) < 0 || lend_op_wait(mem, &op) < 0)
 			_exit(2);
-		if (op.status == LEND_RESOURCE_EXHAUSTED || i == 8)
+		if (fd >= 0 && (op.status == LEND_RESOURCE_EXHAUSTED || i == 8)) {
 			(void)!write(fd, "x", 1);
+			fd = -1;
+		}
 	}
 }
 
@@ -41,25 +42,14 @@ static void killed_in_mid_operation(const char *carrier, const char *more, unsig
 {
 	struct mem_node node;
 	struct lend_mem_stat stat;
-	int fds[2];
 	pid_t pid;
-	char c;
 
 	mem_node_start(&node, carrier, "64M", more);
-	mem_stat(node.mem, &stat);
-	cr_assert_eq(pipe(fds), 0);
-	pid = mem_fork();
-	if (pid == 0) {
-		put_for_ever(node.address, fds[1]);
-	}
-	close(fds[1]);
-	cr_assert_eq(read(fds[0], &c, 1), 1, "the client ended by itself");
+	pid = mem_child_start(&node, put_for_ever);
 	mem_stat(node.mem, &stat);
 	cr_assert_gt(stat.pages_used, 0);
-	kill(pid, SIGKILL);
-	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	mem_child_kill(pid);
 	cr_assert(mem_pages_become(node.ep, node.mem, 0, ms));
-	close(fds[0]);
 	mem_node_stop(&node);
 }
 

@@ -21,6 +21,30 @@ pid_t mem_fork(void)
 	return pid;
 }
 
+pid_t mem_child_start(const struct mem_node *node, void (*run)(const char *address, int fd))
+{
+	int fds[2];
+	pid_t pid;
+	char c;
+
+	cr_assert_eq(pipe(fds), 0);
+	pid = mem_fork();
+	if (pid == 0) {
+		run(node->address, fds[1]);
+		_exit(0);
+	}
+	close(fds[1]);
+	cr_assert_eq(read(fds[0], &c, 1), 1, "the client ended by itself");
+	close(fds[0]);
+	return pid;
+}
+
+void mem_child_kill(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
 static void start(struct mem_node *node, const char *size, const char *more)
 {
 	char command[512], line[1024] = "";

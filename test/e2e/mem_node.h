@@ -18,6 +18,10 @@ struct mem_node {
 
 /* fork(), and the child ends with this test. */
 pid_t mem_fork(void);
+/* A process that runs this, which writes a byte to fd when it is where it is wanted, for which
+ * start waits; it never returns. kill, and nothing is left of it. */
+pid_t mem_child_start(const struct mem_node *node, void (*run)(const char *address, int fd));
+void mem_child_kill(pid_t pid);
 /* carrier: "shm", "pool", "udp", "dpdk" (memif). Starts lend-mn with these extra arguments ("" or
  * "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);

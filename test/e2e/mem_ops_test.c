@@ -301,6 +301,18 @@ ALL(forged_stale_and_past_the_end)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
+ALL(in_a_message)
+{
+	struct lend_ref ref = mem_put(node->mem, "abc", 4, NULL), back;
+	char message[1 + sizeof(ref)], out[4];
+
+	lend_ref_store(message + 1, &ref); /* at no alignment */
+	lend_ref_load(&back, message + 1);
+	cr_assert_eq(mem_get(node->mem, &back, 0, out, 4), LEND_OK);
+	cr_assert_str_eq(out, "abc");
+	cr_assert_eq(mem_release(node->mem, &back), LEND_OK);
+}
+
 ALL(text)
 {
 	struct lend_ref ref = mem_put(node->mem, "abc", 4, NULL), back;

@@ -6,12 +6,11 @@
  * seeds, with tables so small that they fill; LEND_SEED replays one. */
 #include <stdio.h>
 
+#include "kill/torn_sum.h"
 #include "mn/store/recover.h"
-#include "mn/store/store.h"
-#include "unit/storekit.h"
 #include "util/rng.h"
 
-enum { CLIENTS = 3, REFS = 8, SPACES = 6, STEPS = 110, SEEDS = 10, LEN_MAX = 6 * LEND_MEM_PAGE };
+enum { CLIENTS = 3, REFS = 8, SPACES = 6, STEPS = 110, SEEDS = 10, LEN_MAX = TORN_LEN_MAX };
 
 void torn_look(void);
 
@@ -34,105 +33,11 @@ static bool armed, any;        /* any: the operation may stop half way */
 static uint64_t before, other; /* other: the one further state that was seen; 0: none yet */
 static uint64_t points;
 static uint32_t fine[LEND_MEMOP_KINDS];
-/* Bytes of this space are what a torn write leaves. */
-static uint64_t torn_serial, torn_from, torn_to;
+static struct torn_known known;
 
 static uint64_t pick(uint64_t n)
 {
 	return lend_rng_below(&w->rng, n);
-}
-
-static uint64_t mix(uint64_t h, const void *data, size_t len)
-{
-	const uint8_t *at = data;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ at[i]) * UINT64_C(0x100000001b3);
-	return h ^ h >> 31;
-}
-
-static uint64_t tuple(uint64_t kind, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
-{
-	const uint64_t t[] = {kind, a, b, c, d};
-
-	return mix(UINT64_C(0xcbf29ce484222325), t, sizeof(t));
-}
-
-static uint32_t frame_of(const struct lend_store *s, const struct lend_view *v, uint64_t page)
-{
-	uint32_t id = v->root;
-
-	for (uint32_t level = v->height; level && id; level--)
-		id = lend_node_at(s, id)->child[page >> (LEND_FAN_BITS * (level - 1)) & 63];
-	return id;
-}
-
-static uint64_t bytes_of(const struct lend_store *s, uint32_t object)
-{
-	static uint8_t all[LEN_MAX + LEND_MEM_PAGE];
-	struct lend_view v = lend_object_view(s, object);
-	uint64_t end = v.base + v.len;
-
-	for (uint64_t at = 0; at < end; at += LEND_MEM_PAGE)
-		memcpy(all + at, lend_page(s, frame_of(s, &v, at / LEND_MEM_PAGE)), LEND_MEM_PAGE);
-	if (lend_object_at(s, object)->serial == torn_serial)
-		memset(all + v.base + torn_from, 0, torn_to - torn_from);
-	return mix(1, all + v.base, v.len);
-}
-
-static uint64_t name_of(const struct lend_store *s, uint32_t client)
-{
-	const struct lend_client *c = lend_client_at(s, client);
-
-	return mix(c->number, lend_incarnation_at(s, c->incarnation)->id, 16);
-}
-
-static uint64_t records_of(const struct lend_store *s, uint32_t client)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < s->config.open; i++) {
-		const struct lend_record *r = (const struct lend_record *)lend_at(s, s->records) +
-					      (size_t)(client - 1) * s->config.open + i;
-
-		for (int p = 0; p < CLIENTS && r->id; p++)
-			if (w->who[p].number == lend_client_at(s, client)->number &&
-			    r->id >= w->who[p].low)
-				sum += mix(name_of(s, client), r, sizeof(*r));
-	}
-	return sum;
-}
-
-/* What it holds, whatever the places. */
-static uint64_t look_at(const struct lend_store *s)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 1; i <= s->client.top; i++)
-		if (lend_client_at(s, i)->live)
-			sum += tuple(1, name_of(s, i), 0, 0, 0) + records_of(s, i);
-	for (uint32_t i = 1; i <= s->object.top; i++) {
-		const struct lend_object *o = lend_object_at(s, i);
-
-		if (o->serial)
-			sum += tuple(2, o->serial, o->kind, bytes_of(s, i),
-				     o->kind == LEND_OBJECT_SPACE ? name_of(s, o->client) : 0);
-	}
-	for (uint32_t i = 1; i <= s->hold.top; i++) {
-		const struct lend_hold *h = lend_hold_at(s, i);
-
-		if (h->object)
-			sum += tuple(3, lend_object_at(s, h->object)->serial, name_of(s, h->client),
-				     0, 0);
-	}
-	for (uint32_t i = 1; i <= s->grant.top; i++) {
-		const struct lend_grant *g = lend_grant_at(s, i);
-
-		if (g->serial)
-			sum += tuple(4, g->serial, lend_object_at(s, g->object)->serial, g->left,
-				     g->expires);
-	}
-	return sum;
 }
 
 /* All goes, to the last page. */
@@ -170,7 +75,7 @@ void torn_look(void)
 		bad = "a page's sum is not that of its bytes";
 	cr_assert_null(bad, "seed %llu, point %llu: %s", (unsigned long long)w->seed,
 		       (unsigned long long)points, bad);
-	now = look_at(copy);
+	now = torn_sum(copy, &known);
 	if (now != before && !other)
 		other = now;
 	cr_assert(any || now == before || now == other, "seed %llu, point %llu: half done",
@@ -182,7 +87,7 @@ void torn_look(void)
 
 static void begin(bool may_stop)
 {
-	before = look_at(w->k->store);
+	before = torn_sum(w->k->store, &known);
 	other = 0;
 	any = may_stop;
 	armed = true;
@@ -192,11 +97,11 @@ static void begin(bool may_stop)
 static void end(void)
 {
 	armed = false;
-	cr_assert(any || !other || other == look_at(w->k->store),
+	cr_assert(any || !other || other == torn_sum(w->k->store, &known),
 		  "seed %llu: what was recovered is not what came of it",
 		  (unsigned long long)w->seed);
 	kit_audit(w->k);
-	torn_serial = torn_from = torn_to = 0;
+	known.serial = known.from = known.to = 0;
 }
 
 static struct lend_memterms terms(void)
@@ -288,9 +193,9 @@ static void step_write(struct who *who)
 	if (op.space.slot && o->serial == op.space.serial && op.offset < o->len) {
 		if (op.len > o->len - op.offset)
 			op.len = o->len - op.offset;
-		torn_serial = o->serial;
-		torn_from = op.offset;
-		torn_to = op.offset + op.len;
+		known.serial = o->serial;
+		known.from = op.offset;
+		known.to = op.offset + op.len;
 	}
 	who = &w->who[w->owner[i]];
 	op.id = ++who->id;
@@ -437,6 +342,7 @@ static void history(uint64_t seed)
 {
 	w = calloc(1, sizeof(*w));
 	w->seed = seed;
+	known = (struct torn_known){.who = w->who, .n = CLIENTS};
 	lend_rng_seed(&w->rng, seed);
 	w->k = small();
 	copy = aligned_alloc(64, (w->k->size + 63) & ~(size_t)63);

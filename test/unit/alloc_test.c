@@ -1,7 +1,6 @@
 /* Goal: objects of the heap do not overlap, are aligned and as long as asked for; what is freed
- * comes back; misuse ends the program; the heap grows, shrinks and says so; no memory and fork()
- * are survived. Method: the classes by table, a naive list of live objects under seeds, watchers
- * that keep books, ulimit -v. */
+ * comes back; misuse ends the program; no memory and fork() are survived. Method: the classes by
+ * table, a naive list of live objects under seeds, ulimit -v. */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -282,100 +281,6 @@ Test(alloc, any_first_word_may_be_freed)
 		p = lend_malloc(64); /* untouched: what it holds is the heap's doing */
 		lend_free(p);
 	}
-}
-
-/* A device that knows some regions by numbers. */
-struct device {
-	int regions, refuse;
-	size_t len;
-	uint64_t next;
-};
-
-static int on_grow(void *arg, void *memory, size_t len, uint64_t *key)
-{
-	struct device *d = arg;
-
-	cr_assert((uintptr_t)memory % (2 * MIB) == 0 && len % (2 * MIB) == 0);
-	if (d->refuse)
-		return -ENOMEM;
-	d->regions++;
-	d->len += len;
-	*key = ++d->next << 32 | (uint32_t)((uintptr_t)memory >> 21);
-	return 0;
-}
-
-static void on_shrink(void *arg, void *memory, size_t len, uint64_t key)
-{
-	struct device *d = arg;
-
-	cr_assert_eq((uint32_t)key, (uint32_t)((uintptr_t)memory >> 21));
-	d->regions--;
-	d->len -= len;
-}
-
-static int watch_with(struct device *d)
-{
-	return lend_alloc_watch(&(struct lend_alloc_watch){on_grow, on_shrink, d});
-}
-
-Test(alloc, watchers_hear_and_keys_are_found)
-{
-	struct device one = {0}, two = {0}, deaf = {.refuse = 1};
-	void *before = lend_malloc(64), *after;
-	int w1 = watch_with(&one), w2 = watch_with(&two), w3 = watch_with(&deaf);
-	uint64_t k1, k2, k3;
-
-	cr_assert_eq(one.regions, 1);
-	after = lend_malloc(10 * MIB);
-	cr_assert_eq(one.regions, 2);
-	cr_assert_eq(one.len, stat_now().mapped);
-	cr_assert(lend_alloc_key(w1, before, &k1) && lend_alloc_key(w2, before, &k2));
-	cr_assert_eq(k1, k2);
-	cr_assert(lend_alloc_key(w1, (char *)after + 10 * MIB - 1, &k3));
-	cr_assert_eq(k3 >> 32, 2);
-	cr_assert(!lend_alloc_key(w3, before, &k3) && !lend_alloc_key(w1, &k1, &k3));
-	cr_assert(!lend_alloc_key(w1, NULL, &k3) && !lend_alloc_key(w1, (void *)-1, &k3));
-	lend_alloc_unwatch(w2);
-	cr_assert_eq(two.regions, 0);
-	cr_assert(!lend_alloc_key(w2, before, &k2));
-	lend_free(before);
-	lend_free(after);
-	lend_alloc_trim();
-	cr_assert_eq(one.regions, 0);
-	cr_assert_eq(one.len, 0);
-	for (int i = 0; i < LEND_REGION_WATCHERS - 2; i++)
-		cr_assert_geq(watch_with(&two), 0);
-	cr_assert_eq(watch_with(&two), -ENOSPC);
-}
-
-static void count(void *arg, void *memory, size_t len)
-{
-	(void)memory;
-	*(size_t *)arg += len;
-}
-
-Test(alloc, what_is_held_stays_mapped)
-{
-	uint64_t seen = 0;
-	size_t told = 0;
-	void *p = lend_malloc(3 * MIB), *q;
-
-	lend_regions_hold(&seen, count, &told);
-	cr_assert_eq(told, stat_now().mapped);
-	q = lend_malloc(100 * MIB);
-	lend_regions_hold(&seen, count, &told);
-	cr_assert_eq(told, stat_now().mapped);
-	lend_regions_hold(&seen, count, &told);
-	cr_assert_eq(told, stat_now().mapped);
-	lend_free(p);
-	lend_free(q);
-	q = lend_malloc(200 * MIB); /* nobody holds this one */
-	lend_free(q);
-	lend_alloc_trim();
-	cr_assert_eq(told, stat_now().mapped);
-	lend_regions_let_go(seen);
-	lend_alloc_trim();
-	cr_assert_eq(stat_now().mapped, 0);
 }
 
 /* No address space: small, large and the tables are refused, and all goes on when there is some. */

@@ -1,0 +1,147 @@
+/* Goal: who dies or goes leaves nothing at any worker of a node, and is not taken for gone while
+ * one of them still has him. Method: lend-mn with 2 and 3 workers over shm and udp; a client that
+ * is killed, and one that hangs up at one worker after the other as it is told; the node's own
+ * count, summed over workers. */
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/mem_node.h"
+#include "wire/memop.h"
+#include "wire/shard.h"
+
+enum { OBJECTS = 12, LEN = 5000 };
+
+static void put_and_wait(const char *address, int fd)
+{
+	static char bytes[LEN];
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+
+	if (lend_open(NULL, &ep) < 0 || lend_mem_open(ep, address, &mem) < 0)
+		_exit(1);
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		struct lend_op op = {.timeout = 5 * SECOND};
+
+		if (lend_put(mem, &(struct iovec){bytes, LEN}, 1, NULL, &op) < 0 ||
+		    lend_op_wait(mem, &op) < 0 || op.status != LEND_OK)
+			_exit(2);
+	}
+	(void)!write(fd, "x", 1);
+	(void)lend_run(ep, LEND_NEVER);
+	_exit(2);
+}
+
+static void killed(const char *carrier, const char *more, unsigned ms)
+{
+	struct mem_node node;
+	pid_t pid;
+
+	mem_node_start(&node, carrier, "12M", more);
+	pid = mem_child_start(&node, put_and_wait);
+	cr_expect(mem_pages_become(node.ep, node.mem, 2 * OBJECTS, 1000));
+	mem_child_kill(pid);
+	cr_expect(mem_pages_become(node.ep, node.mem, 0, ms));
+	mem_node_stop(&node);
+}
+
+Test(mem_workers_gone, client_killed_shm)
+{
+	killed("shm", "--workers 3", 1000);
+}
+
+Test(mem_workers_gone, client_killed_udp)
+{
+	killed("udp", "--workers 3 --lease 1000", 8000);
+}
+
+/* One operation in bytes, on a session of one's own. */
+static size_t say(struct lend_ep *ep, lend_session session, struct lend_memop *op,
+		  const void *payload, uint8_t reply[LEND_MEMOP_REPLY_MAX])
+{
+	struct lend_call call = {.method = LEND_MEM_METHOD, .timeout = 5 * SECOND};
+	size_t len = 0;
+
+	call.request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX + (uint32_t)lend_memop_payload(op));
+	call.request->len = lend_memop_encode(op, call.request->data);
+	memcpy((char *)call.request->data + call.request->len, payload, lend_memop_payload(op));
+	call.request->len += (uint32_t)lend_memop_payload(op);
+	if (lend_call_sync(ep, session, &call) < 0 || call.status != LEND_OK)
+		return 0;
+	if (call.reply) {
+		len = call.reply->len;
+		memcpy(reply, call.reply->data, len);
+		lend_buf_give(ep, call.reply);
+	}
+	lend_buf_give(ep, call.request);
+	return len;
+}
+
+/* Holds a page at worker 1 through one endpoint, has a session at worker 0 through another; closes
+ * them one by one as it is told. */
+static void hold_and_leave(const char *address, int in, int out)
+{
+	struct lend_memop hello = {.kind = LEND_MEMOP_HELLO, .client = 77}, put = hello;
+	uint8_t reply[LEND_MEMOP_REPLY_MAX];
+	struct lend_memhello h;
+	lend_session session[2];
+	struct lend_ep *ep[2];
+	char other[104], c;
+
+	if (!lend_shard_address(address, 0, 1, other, sizeof(other)) ||
+	    lend_open(NULL, &ep[0]) < 0 || lend_open(NULL, &ep[1]) < 0 ||
+	    lend_connect(ep[0], address, &session[0]) < 0 ||
+	    lend_connect(ep[1], other, &session[1]) < 0 ||
+	    !say(ep[0], session[0], &hello, "", reply) ||
+	    !lend_memhello_decode(reply, say(ep[1], session[1], &hello, "", reply), &h) ||
+	    h.shard != 1 || h.shards != 2)
+		_exit(1);
+	put.kind = LEND_MEMOP_PUT;
+	put.len = 3;
+	put.id = put.low = 1;
+	put.life = h.life;
+	if (say(ep[1], session[1], &put, "abc", reply) != LEND_MEMREF_LEN)
+		_exit(2);
+	for (int i = 1; i >= 0; i--) {
+		(void)!write(out, "x", 1);
+		(void)!read(in, &c, 1);
+		lend_close(ep[i]);
+	}
+	(void)!write(out, "x", 1);
+	(void)!read(in, &c, 1);
+	_exit(0);
+}
+
+/* A process hangs up when its last session on shm ends, at whichever worker that is. */
+Test(mem_workers_gone, a_process_is_gone_when_no_worker_has_it)
+{
+	int there[2], back[2], status;
+	struct lend_mem_stat stat;
+	struct mem_node node;
+	pid_t pid;
+	char c;
+
+	mem_node_start(&node, "shm", "4M", "--workers 2");
+	cr_assert_eq(pipe(there) | pipe(back), 0);
+	pid = mem_fork();
+	if (pid == 0) {
+		hold_and_leave(node.address, there[0], back[1]);
+	}
+	close(back[1]);
+	cr_assert_eq(read(back[0], &c, 1), 1);
+	cr_expect(mem_pages_become(node.ep, node.mem, 1, 1000));
+	cr_assert_eq(write(there[1], "x", 1), 1);
+	cr_assert_eq(read(back[0], &c, 1), 1); /* its session at worker 1 is closed */
+	do
+		mem_stat(node.mem, &stat);
+	while (stat.ops < 400 && stat.pages_used == 1);
+	cr_expect_eq(stat.pages_used, 1, "it is still at worker 0");
+	cr_assert_eq(write(there[1], "x", 1), 1);
+	cr_assert_eq(read(back[0], &c, 1), 1);
+	cr_expect(mem_pages_become(node.ep, node.mem, 0, 1000));
+	cr_assert_eq(write(there[1], "x", 1), 1);
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_expect_eq(status, 0);
+	mem_node_stop(&node);
+}
