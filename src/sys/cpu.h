@@ -11,14 +11,4 @@ int lend_cpu_at(int index);
  * number. 0, or -errno with lend_why_text() set. */
 int lend_cpu_pin(int cpu);
 
-/* Tells the processor that this is a waiting loop. */
-static inline void lend_cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 #endif

@@ -77,22 +77,6 @@ static inline void lend_list_push_after(struct lend_list *l, struct lend_links t
 	l->n++;
 }
 
-static inline void lend_list_push_front(struct lend_list *l, struct lend_links t, uint32_t i)
-{
-	struct lend_link *e = lend_link_at(t, i);
-
-	LEND_CHECK(!e->in);
-	e->prev = LEND_NONE;
-	e->next = l->head;
-	e->in = 1;
-	if (l->head == LEND_NONE)
-		l->tail = i;
-	else
-		lend_link_at(t, l->head)->prev = i;
-	l->head = i;
-	l->n++;
-}
-
 /* Does nothing for an entry that is on no list. */
 static inline void lend_list_remove(struct lend_list *l, struct lend_links t, uint32_t i)
 {

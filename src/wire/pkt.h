@@ -121,8 +121,6 @@ struct lend_pkt_trailer {
 };
 _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 
-/* Most that stands before a payload. */
-#define LEND_PKT_HEAD_MAX (sizeof(struct lend_pkt) + sizeof(struct lend_pkt_hello))
 /* What a datagram of payload can need beside it. */
 #define LEND_PKT_OVERHEAD                                                                          \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
