@@ -36,22 +36,6 @@ static int udp_reg(struct lend_io *io, void *memory, size_t len)
 	return 0;
 }
 
-/* Who has one peer only is connected to it: 0.5 us less per datagram sent. A second one ends that
- * for good. */
-static void connect_to(struct io_udp *u, const struct lend_udp_key *key,
-		       const struct sockaddr_storage *to)
-{
-	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-
-	if (u->connected && memcmp(key, &u->solo, sizeof(*key)) != 0) {
-		u->connected = connect(u->fd, &nobody, sizeof(nobody)) != 0;
-	} else if (u->may_connect) {
-		u->solo = *key;
-		u->connected = connect(u->fd, (const void *)to, sizeof(*to)) == 0;
-	}
-	u->may_connect = false;
-}
-
 static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 {
 	struct io_udp *u = lend_udp_self(io);
@@ -78,7 +62,7 @@ static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 	if (index == LEND_UDP_PEER_NONE)
 		return lend_fail(ENOSPC, "%s: no room for more peers; close some sessions",
 				 address);
-	connect_to(u, &key, &to);
+	lend_udp_line_resolved(u, index, &to);
 	*peer = (uint32_t)index;
 	return 0;
 }
@@ -114,6 +98,7 @@ static void udp_close(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
 
+	lend_udp_line_close(u);
 	(void)close(u->epoll);
 	(void)close(u->fd);
 	lend_udp_peers_free(&u->peers);
@@ -156,6 +141,8 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	u->fd = sock.fd;
 	u->family = sock.family;
 	u->may_connect = sock.keeps_port;
+	u->listens = config->listen != NULL;
+	lend_udp_line_init(u);
 	u->io.path.mtu = sock.mtu;
 	err = lend_udp_watch_open(u);
 	if (err != 0)

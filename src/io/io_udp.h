@@ -1,7 +1,7 @@
 /* io_udp - inside of the carrier over the kernel's UDP sockets.
  *
- * Layer: io. One carrier is one thread's. udp_rx receives, udp_tx sends, udp_watch sleeps, io_udp
- * opens and closes.
+ * Layer: io. One carrier is one thread's. udp_rx receives, udp_tx sends, udp_line has a socket for
+ * the peer that one talks with, udp_watch sleeps, io_udp opens and closes.
  */
 #ifndef LEND_IO_UDP_H
 #define LEND_IO_UDP_H
@@ -37,8 +37,9 @@ struct lend_udp_rx {
 	uint32_t ask;        /* messages asked for at the next receive */
 	uint32_t full;       /* receives in a row that brought as many */
 	uint32_t queued;     /* bytes received since the socket was last empty */
-	uint32_t drops;      /* of the socket, when last asked */
+	uint32_t drops[2];   /* of the socket, and of the line, when last asked */
 	uint32_t drops_from; /* asked once as many bytes were queued: an eighth of what fits */
+	int fd;              /* where the last receive looked */
 };
 
 /* One message to the kernel: datagrams for one peer, of one class and of one length, but that the
@@ -65,14 +66,31 @@ struct lend_udp_tx {
 	bool joins; /* this kernel splits what was joined */
 };
 
+/* The line: a socket that is connected to one peer. The kernel looks up no way for what is sent
+ * there. While datagrams come one at a time from a peer on this host it is plain: such are neither
+ * joined nor marked, so they are received without what the kernel says of them. */
+struct lend_udp_line {
+	int fd; /* a client's own socket, a second one of a listener's at the same port; -1: none */
+	struct lend_udp_key solo; /* the peer, */
+	int32_t index;            /* its index as last seen, */
+	bool near;                /* on this host */
+	bool plain;               /* all that is queued here is the peer's, and not joined */
+	bool drain;               /* a listener's: older ones of the peer may wait at its socket */
+	bool busy;                /* a listener's socket had something when it was last looked at */
+	uint32_t turn;            /* receives, which alternate between the two sockets */
+	uint32_t quiet;           /* of them those in a row that found nothing here */
+	int32_t from;             /* who sent what last came to the listener's socket, */
+	uint32_t row;             /* and so many before it, each alone */
+	uint32_t alone;           /* messages that came one at a time */
+};
+
 struct io_udp {
 	struct lend_io io;
 	int fd;
 	int family;
 	bool may_connect; /* to the first that is resolved, as long as there is no second */
-	bool connected; /* to solo: the kernel looks up no way per datagram, and lets nobody else in
-			 */
-	struct lend_udp_key solo;
+	bool listens;
+	struct lend_udp_line line;
 	int epoll;     /* what others sleep on: it holds the socket while that is worth it */
 	bool watched;  /* it does */
 	uint32_t busy; /* receives that found something since somebody was about to sleep */
@@ -98,10 +116,28 @@ void lend_udp_rx_done(struct lend_io *io);
 void lend_udp_tx_init(struct io_udp *u);
 void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 
+void lend_udp_line_init(struct io_udp *u);
+/* A client's socket is connected to the first peer that it resolves; a second one ends that. */
+void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to);
+/* Where the next receive is to look. */
+int lend_udp_line_choose(struct io_udp *u);
+/* What it found there: n of the messages that were asked for. False: that says nothing of how many
+ * come, for it was the silent one of two sockets. */
+bool lend_udp_line_looked(struct io_udp *u, uint32_t asked, uint32_t n);
+/* A message of that peer came to a listener's own socket. */
+void lend_udp_line_heard(struct io_udp *u, int32_t peer);
+/* The peer of the line as an index, now the newest of the unpinned. */
+int32_t lend_udp_line_peer(struct io_udp *u);
+/* True where a socket is connected to that peer. */
+bool lend_udp_line_reaches(const struct io_udp *u, const struct lend_udp_key *key);
+void lend_udp_line_close(struct io_udp *u);
+
 /* 0 or -errno. */
 int lend_udp_watch_open(struct io_udp *u);
 /* A receive found something. */
 void lend_udp_watch_busy(struct io_udp *u);
+/* There is one more socket. */
+void lend_udp_watch_again(struct io_udp *u);
 int lend_udp_fd(struct lend_io *io);
 bool lend_udp_arm(struct lend_io *io);
 

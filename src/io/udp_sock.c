@@ -169,24 +169,35 @@ static bool share_port(int fd, int on)
 	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0;
 }
 
-/* A port that the kernel chose is lost again when a connected socket is to be so no more, one that
- * was asked for is not. So a second socket asks for the port of the first, and takes its place;
- * where that fails, the first will do. */
-static bool ask_for_same_port(int *fd, int family)
+int lend_udp_socket_beside(int fd, int family)
 {
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
 	int second;
 
-	if (!share_port(*fd, 1) || getsockname(*fd, (void *)&local, &len) != 0)
-		return false;
+	if (!share_port(fd, 1) || getsockname(fd, (void *)&local, &len) != 0)
+		return -EADDRINUSE;
 	second = open_socket(family);
+	if (second >= 0 &&
+	    (!share_port(second, 1) || bind(second, (const void *)&local, len) != 0)) {
+		(void)close(second);
+		second = -EADDRINUSE;
+	}
+	(void)share_port(fd, 0);
+	if (second >= 0)
+		(void)share_port(second, 0);
+	return second;
+}
+
+/* A port that the kernel chose is lost again when a connected socket is to be so no more, one that
+ * was asked for is not. So a second socket asks for the port of the first, and takes its place;
+ * where that fails, the first will do. */
+static bool ask_for_same_port(int *fd, int family)
+{
+	int second = lend_udp_socket_beside(*fd, family);
+
 	if (second < 0)
 		return false;
-	if (!share_port(second, 1) || bind(second, (const void *)&local, len) != 0) {
-		(void)close(second);
-		return false;
-	}
 	(void)close(*fd);
 	*fd = second;
 	return true;
@@ -218,7 +229,6 @@ int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket 
 	*sock = (struct lend_udp_socket){.family = local.ss_family};
 	if (config->listen == NULL && has_peer)
 		sock->keeps_port = ask_for_same_port(&s, local.ss_family);
-	(void)share_port(s, 0);
 	sock->mtu = payload_max(config, &local, config->listen == NULL && has_peer ? &peer : NULL);
 	sock->fd = s;
 	return 0;

@@ -23,6 +23,8 @@ struct lend_udp_socket {
 /* Opens a non-blocking socket, bound, with large buffers, for config->listen or towards
  * config->peer. 0 or -errno with lend_why_text() set. */
 int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket *sock);
+/* One more socket with that one's address. It or -errno. */
+int lend_udp_socket_beside(int fd, int family);
 /* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *ecn as IP has it (2 bits), and how
  * long the datagrams are that it joined; 0: it is one. */
 uint32_t lend_udp_control(struct msghdr *msg, uint32_t *ecn);

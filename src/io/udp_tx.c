@@ -106,6 +106,12 @@ static void mark_class(struct msghdr *msg, const struct lend_udp_key *to, uint8_
 				     sizeof(int));
 }
 
+/* A listener's line is another socket, which one message may take, but not one among others. */
+static bool goes_by_line(const struct io_udp *u, const struct lend_udp_key *key)
+{
+	return (u->line.fd == u->fd || u->tx.runs == 1) && lend_udp_line_reaches(u, key);
+}
+
 /* Makes the kernel's message of run m out of pieces from *iov on. */
 static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct lend_out *out,
 		    uint32_t m, struct iovec **iov)
@@ -117,7 +123,7 @@ static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct
 	uint32_t i = run->first;
 
 	*msg = (struct msghdr){.msg_iov = *iov, .msg_control = tx->control[m]};
-	if (!u->connected || memcmp(key, &u->solo, sizeof(*key)) != 0) {
+	if (!goes_by_line(u, key)) {
 		msg->msg_name = &tx->to[m];
 		msg->msg_namelen = lend_udp_key_to(key, u->family, &tx->to[m]);
 	}
@@ -148,10 +154,11 @@ static size_t flatten(struct lend_udp_tx *tx, const struct msghdr *msg)
 static ssize_t send_one(struct io_udp *u, const struct msghdr *msg)
 {
 	size_t len = msg->msg_controllen == 0 ? flatten(&u->tx, msg) : 0;
+	int fd = msg->msg_name == NULL ? u->line.fd : u->fd;
 
 	if (len == 0)
-		return sendmsg(u->fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return sendto(u->fd, u->tx.flat, len, MSG_DONTWAIT | MSG_NOSIGNAL, msg->msg_name,
+		return sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sendto(fd, u->tx.flat, len, MSG_DONTWAIT | MSG_NOSIGNAL, msg->msg_name,
 		      msg->msg_namelen);
 }
 

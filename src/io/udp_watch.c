@@ -1,9 +1,9 @@
 /* udp_watch - what one sleeps on for a socket that is polled most of the time.
  *
  * A socket that an epoll holds wakes it for every datagram, asleep or not, which costs the sender's
- * system call 0.35 us. So the carrier shows an epoll of its own, and the socket is in it only from
- * arm() until so many receives found something that nobody seems to sleep. Who sleeps often never
- * takes it out. Layer: io. One thread's. */
+ * system call 0.35 us. So the carrier shows an epoll of its own, and the sockets are in it only
+ * from arm() until so many receives found something that nobody seems to sleep. Who sleeps often
+ * never takes it out. Layer: io. One thread's. */
 #include "io/io_udp.h"
 
 #include <errno.h>
@@ -25,8 +25,22 @@ void lend_udp_watch_busy(struct io_udp *u)
 {
 	if (!u->watched || ++u->busy < BUSY)
 		return;
-	u->watched = epoll_ctl(u->epoll, EPOLL_CTL_DEL, u->fd, NULL) != 0;
+	lend_udp_watch_again(u);
 	u->busy = 0;
+}
+
+static bool set(const struct io_udp *u, int what, struct epoll_event *event)
+{
+	return epoll_ctl(u->epoll, what, u->fd, event) == 0 &&
+	       (u->line.fd < 0 || u->line.fd == u->fd ||
+		epoll_ctl(u->epoll, what, u->line.fd, event) == 0);
+}
+
+void lend_udp_watch_again(struct io_udp *u)
+{
+	if (u->watched)
+		(void)set(u, EPOLL_CTL_DEL, NULL);
+	u->watched = false;
 }
 
 int lend_udp_fd(struct lend_io *io)
@@ -38,11 +52,14 @@ int lend_udp_fd(struct lend_io *io)
 bool lend_udp_arm(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
-	struct pollfd p = {.fd = u->fd, .events = POLLIN};
+	struct pollfd p[2] = {{.fd = u->fd, .events = POLLIN},
+			      {.fd = u->line.fd, .events = POLLIN}};
 	struct epoll_event event = {.events = EPOLLIN};
 
 	u->busy = 0;
 	if (!u->watched)
-		u->watched = epoll_ctl(u->epoll, EPOLL_CTL_ADD, u->fd, &event) == 0;
-	return u->watched && u->rx.at == u->rx.n && poll(&p, 1, 0) == 0;
+		u->watched = set(u, EPOLL_CTL_ADD, &event);
+	if (!u->watched)
+		(void)set(u, EPOLL_CTL_DEL, NULL);
+	return u->watched && u->rx.at == u->rx.n && poll(p, 2, 0) == 0;
 }

@@ -83,6 +83,14 @@ int lend_udp_way_mtu(const struct sockaddr_storage *peer)
 	return mtu;
 }
 
+bool lend_udp_way_is_near(const struct sockaddr_storage *peer)
+{
+	struct sockaddr_storage local;
+	int mtu;
+
+	return ask_route(peer, &local, &mtu) && same_ip(&local, (const void *)peer);
+}
+
 bool lend_udp_way_joins(const struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage local;

@@ -13,6 +13,8 @@ socklen_t lend_udp_length(const struct sockaddr_storage *address);
 int lend_udp_interface_mtu(const struct sockaddr_storage *local);
 /* Packet size of the route to a peer, as far as the kernel knows it. */
 int lend_udp_way_mtu(const struct sockaddr_storage *peer);
+/* It is on this host, at the address that we have on that way. */
+bool lend_udp_way_is_near(const struct sockaddr_storage *peer);
 /* Whoever is at its end gets datagrams one by one, or asked for joined ones: the peer is on this
  * host, or behind a device of hardware. Others, as veth, hand joined ones on as they are, and who
  * reads frames behind them (DPDK's net_af_packet) would get one that is too long. */
