@@ -97,6 +97,21 @@ enum lend_eth_verdict lend_eth_read(const uint8_t *bytes, uint32_t len,
  * kernel whose veth or bridge promises to finish it leaves the pseudo head's sum there. */
 bool lend_eth_sum_good(const struct lend_eth_frame *frame);
 
+/* How the frames of one sender begin, where they have IPv4 and no tag. Zeros: no frame does. */
+struct lend_eth_usual {
+	uint64_t word[2]; /* from the type to the sender's first two bytes, what varies left out */
+	uint64_t ends;    /* the rest of the addresses, the sender's port */
+	uint16_t to_udp;
+};
+
+/* Learns it of a frame that was read from bytes. */
+void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
+		    const struct lend_eth_frame *frame);
+/* A whole datagram over UDP from that sender, of *len bytes behind LEND_ETH_HEAD4: as
+ * lend_eth_read() would find, but that the IPv4 head's checksum is not looked at. */
+static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const uint8_t *bytes,
+				     uint32_t room, uint32_t *len);
+
 /* What all frames of one way begin with, and the sums of its constant words. */
 struct lend_eth_head {
 	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the receiver's MAC first */
@@ -201,6 +216,44 @@ static inline uint16_t lend_eth_fold(uint32_t sum)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)sum;
+}
+
+/* Of the head from the type on: not TOS, length and id; and not the checksum. */
+static inline void lend_eth_usual_words(const uint8_t *bytes, uint64_t word[2])
+{
+	static const uint8_t kept[16] = {0xff, 0xff, 0xff, 0,    0, 0, 0,    0,
+					 0xff, 0xff, 0xff, 0xff, 0, 0, 0xff, 0xff};
+	uint64_t mask[2];
+
+	memcpy(mask, kept, sizeof(mask));
+	memcpy(word, bytes + 12, sizeof(mask));
+	word[0] &= mask[0];
+	word[1] &= mask[1];
+}
+
+static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const uint8_t *bytes,
+				     uint32_t room, uint32_t *len)
+{
+	uint64_t word[2], ends;
+	uint16_t to_udp;
+	uint32_t total;
+
+	if (room < LEND_ETH_HEAD4)
+		return false;
+	lend_eth_usual_words(bytes, word);
+	memcpy(&ends, bytes + 28, sizeof(ends));
+	memcpy(&to_udp, bytes + 36, sizeof(to_udp));
+	total = lend_eth_get16(bytes + 16);
+	*len = total - LEND_ETH_UDP4;
+	return word[0] == usual->word[0] && word[1] == usual->word[1] && ends == usual->ends &&
+	       to_udp == usual->to_udp && total >= LEND_ETH_UDP4 && total + 14 <= room &&
+	       lend_eth_get16(bytes + 38) == total - 20;
+}
+
+/* Congestion was experienced by a frame with IPv4 and no tag. */
+static inline bool lend_eth_is_marked4(const uint8_t *bytes)
+{
+	return (bytes[15] & 3) == 3;
 }
 
 /* Adds up bytes as words in network order, from an even place. */

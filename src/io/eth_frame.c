@@ -141,6 +141,16 @@ enum lend_eth_verdict lend_eth_read(const uint8_t *bytes, uint32_t len,
 	return type == TYPE_ARP ? LEND_ETH_NEIGH : LEND_ETH_FOREIGN;
 }
 
+void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
+		    const struct lend_eth_frame *frame)
+{
+	if (!frame->ip4 || frame->ip != bytes + 14)
+		return;
+	lend_eth_usual_words(bytes, usual->word);
+	memcpy(&usual->ends, bytes + 28, sizeof(usual->ends));
+	memcpy(&usual->to_udp, bytes + 36, sizeof(usual->to_udp));
+}
+
 /* Of the pseudo head: addresses, protocol, length of UDP. */
 static uint32_t pseudo_sum(const struct lend_eth_frame *frame)
 {

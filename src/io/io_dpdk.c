@@ -1,8 +1,4 @@
-/* io_dpdk - the carrier over DPDK's devices: what they bring, and its operations.
- *
- * Receiving lends the frames themselves.
- *
- * Ring and memif links lose nothing and name their sender by the link itself.
+/* io_dpdk - the carrier over DPDK's devices: its operations, but for bursts.
  *
  * Layer: io. Threads: one per carrier.
  */
@@ -13,175 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <rte_prefetch.h>
 #include <rte_ring.h>
 
 #include "sys/why.h"
 
-enum { TICK_TURNS = 32, FAIR = 8 }; /* FAIR: one turn in so many begins with what is not urgent */
-
 static struct dpdk *self(struct lend_io *io)
 {
 	return (struct dpdk *)io;
-}
-
-/* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
-static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth_frame *frame)
-{
-	struct dpdk_port *port = io->port[index];
-	struct dpdk_peer *peer;
-	uint32_t i = port->last_peer;
-
-	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].udp != frame->udp ||
-	    !lend_ip_same(&io->peer[i].ip, &frame->from) || io->peer[i].port != index)
-		i = dpdk_peer_find(io, (uint16_t)index, &frame->from, frame->udp);
-	if (i == DPDK_NONE)
-		i = dpdk_peer_add(io, (uint16_t)index, &frame->from, frame->udp, frame->mac);
-	port->last_peer = (uint16_t)i;
-	if (i == DPDK_NONE || io->kind != DPDK_DEVICE)
-		return i;
-	peer = &io->peer[i];
-	if (memcmp(peer->head.bytes, frame->mac, 6) != 0)
-		dpdk_neigh_moved(io, port, peer, frame->mac);
-	return i;
-}
-
-static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict verdict)
-{
-	stats->rx_foreign += verdict == LEND_ETH_FOREIGN;
-	stats->rx_bad += verdict == LEND_ETH_BAD;
-	stats->rx_fragment += verdict == LEND_ETH_FRAGMENT;
-	stats->rx_checksum += verdict == LEND_ETH_CHECKSUM;
-}
-
-/* True when the frame became a datagram; else it is counted. */
-static bool take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *buf,
-		       struct lend_in *in)
-{
-	const uint8_t *bytes = rte_pktmbuf_mtod(buf, const uint8_t *);
-	struct lend_eth_frame frame;
-	enum lend_eth_verdict verdict;
-	uint32_t peer;
-
-	if (buf->nb_segs != 1) {
-		io->io.stats.rx_truncated++;
-		return false;
-	}
-	verdict = lend_eth_read(bytes, buf->data_len, &frame);
-	if (verdict == LEND_ETH_NEIGH && io->kind == DPDK_DEVICE)
-		dpdk_neigh_heard(io, io->port[index], bytes, buf->data_len);
-	else if (verdict == LEND_ETH_UDP &&
-		 (frame.to_udp != io->self.udp || !lend_ip_same(&frame.to, &io->self.ip)))
-		verdict = LEND_ETH_FOREIGN;
-	if (verdict != LEND_ETH_UDP) {
-		count_dropped(&io->io.stats, verdict);
-		return false;
-	}
-	if (io->kind == DPDK_DEVICE && !dpdk_device_good(io, buf, &frame))
-		return false;
-	peer = sender_of(io, index, &frame);
-	if (peer == DPDK_NONE)
-		return false;
-	*in = (struct lend_in){.data = frame.data,
-			       .len = frame.len,
-			       .peer = peer,
-			       .ecn = frame.ecn,
-			       .addr = io->peer[peer].key,
-			       .addr_len = io->peer[peer].key_len};
-	return true;
-}
-
-static uint32_t rx_port(struct dpdk *io, uint32_t index, uint16_t way, struct lend_in *in,
-			uint32_t cap)
-{
-	struct rte_mbuf **buf = io->held + io->held_n;
-	struct dpdk_port *port = io->port[index];
-	uint32_t n = 0;
-	uint16_t got;
-
-	if (cap > DPDK_BURST)
-		cap = DPDK_BURST;
-	got = port->share ? dpdk_device_rx(io, buf, (uint16_t)cap)
-			  : rte_eth_rx_burst(port->id, way, buf, (uint16_t)cap);
-	for (uint16_t i = 0; i < got; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(buf[i], void *));
-	for (uint16_t i = 0; i < got; i++) {
-		struct rte_mbuf *taken = buf[i];
-
-		if (take_frame(io, index, taken, &in[n]))
-			buf[n++] = taken;
-		else
-			rte_pktmbuf_free(taken);
-	}
-	io->held_n += n;
-	if (got == 0 && port->closing) {
-		dpdk_peer_hangup(io, (uint16_t)index);
-		pthread_mutex_lock(&dpdk_world);
-		dpdk_port_drop(io, index);
-		pthread_mutex_unlock(&dpdk_world);
-	}
-	return n;
-}
-
-/* What came by that queue of each port that has it. */
-static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
-{
-	uint32_t n = 0, ports = io->ports_n;
-
-	for (uint32_t i = 0; i < ports; i++) {
-		uint32_t room = DPDK_HELD_MAX - io->held_n;
-		uint32_t at = io->turn + i < ports ? io->turn + i : io->turn + i - ports;
-
-		room = room < cap - n ? room : cap - n;
-		if (room == 0)
-			break;
-		if (at < DPDK_PORTS_MAX && io->port[at] && io->port[at]->active &&
-		    way < io->port[at]->ways)
-			n += rx_port(io, at, way, in + n, room);
-	}
-	return n;
-}
-
-/* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
- * turn of their own, however much of it there is. */
-static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
-{
-	uint32_t n = 0;
-
-	if (io->kind == DPDK_MEMIF && io->turns % FAIR != 0)
-		n = rx_way(io, 1, in, cap);
-	if (n == 0)
-		n = rx_way(io, 0, in, cap);
-	io->turn = io->turn + 1 < io->ports_n ? io->turn + 1 : 0;
-	return n;
-}
-
-static uint32_t rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
-{
-	struct dpdk *io = self(base);
-	uint32_t n;
-
-	if (!dpdk_enter(io))
-		return 0;
-	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
-		dpdk_port_reconcile(io);
-	if (++io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
-		dpdk_device_tick(io);
-	n = rx_ports(io, in, cap);
-	dpdk_leave(io);
-	if (io->grow)
-		dpdk_memif_grow(io);
-	if (io->gone_n > 0)
-		n += dpdk_peer_gone(io, in + n, cap - n);
-	return n;
-}
-
-static void rx_done(struct lend_io *base)
-{
-	struct dpdk *io = self(base);
-
-	rte_pktmbuf_free_bulk(io->held, io->held_n);
-	io->held_n = 0;
 }
 
 /* Drivers that are given pieces in place have copied them when tx() returns. */
@@ -203,7 +37,7 @@ static bool arm(struct lend_io *base)
 
 	if (io->kind == DPDK_DEVICE)
 		dpdk_device_tick(io);
-	if (io->gone_n > 0 || atomic_load(&io->changed))
+	if (io->gone_n > 0 || dpdk_rx_waiting(io) > 0 || atomic_load(&io->changed))
 		return false;
 	for (uint32_t i = 0; i < io->ports_n; i++) {
 		const struct dpdk_port *port = io->port[i];
@@ -325,7 +159,7 @@ void dpdk_close(struct lend_io *base)
 {
 	struct dpdk *io = self(base);
 
-	rx_done(base);
+	dpdk_rx_drop(io);
 	if (io->kind == DPDK_MEMIF)
 		dpdk_memif_settle(io);
 	pthread_mutex_lock(&dpdk_world);
@@ -343,8 +177,8 @@ void dpdk_close(struct lend_io *base)
 }
 
 const struct lend_io_ops dpdk_ops = {
-    .rx = rx,
-    .rx_done = rx_done,
+    .rx = dpdk_rx,
+    .rx_done = dpdk_rx_done,
     .tx = dpdk_tx,
     .flush = flush,
     .fd = fd,

@@ -21,7 +21,7 @@ enum {
 	DPDK_PORTS_MAX = 32,   /* links of a carrier; EAL has no more ports either */
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
-	DPDK_HELD_MAX = 128,   /* frames lent by one rx() */
+	DPDK_HELD_MAX = 128,   /* frames lent until rx_done() */
 	DPDK_QUEUES_MAX = 8,   /* of a device between hosts */
 	DPDK_WAYS = 2,         /* of a memif link: the second one is for what is urgent */
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share one */
@@ -50,7 +50,8 @@ struct dpdk_address {
 enum dpdk_life { DPDK_FREE, DPDK_ALIVE, DPDK_DEAD };
 
 struct dpdk_peer {
-	struct lend_eth_head head; /* of frames towards it */
+	struct lend_eth_usual usual; /* links: how frames from it begin */
+	struct lend_eth_head head;   /* of frames towards it */
 	struct lend_ip ip;
 	uint16_t udp;
 	uint16_t port; /* index into ports */
@@ -143,6 +144,16 @@ struct dpdk_port {
 	uint32_t window[DPDK_WAYS];
 };
 
+/* Frames that came through one port, by one of its queues: those before at are done with, those
+ * from it to n are to be split up. */
+struct dpdk_rx {
+	struct rte_mbuf *frame[DPDK_BURST];
+	uint32_t n, at;
+	uint32_t offset; /* where in the one at hand the next datagram's frame begins */
+	uint16_t port;
+	bool lent; /* something of the one at hand was */
+};
+
 struct dpdk {
 	struct lend_io io; /* first */
 	enum dpdk_kind kind;
@@ -173,7 +184,8 @@ struct dpdk {
 	uint32_t evict;  /* where the search for a free peer starts */
 	struct rte_mempool *pool;
 	struct rte_mbuf_ext_shared_info lent; /* counts pieces that a driver has in place, and 1 */
-	uint32_t held_n;
+	struct dpdk_rx rx[DPDK_WAYS];
+	uint32_t held_n; /* lent until rx_done() */
 	struct rte_mbuf *held[DPDK_HELD_MAX];
 	uint16_t hash[DPDK_PEERS_MAX];
 	struct dpdk_peer peer[DPDK_PEERS_MAX];
@@ -204,6 +216,9 @@ int dpdk_world_add(struct dpdk *io, bool gated); /* dpdk_world held */
 void dpdk_world_remove(struct dpdk *io);         /* dpdk_world held */
 uint64_t dpdk_gate_pass(void);                   /* how often the interrupt thread ran */
 
+/* Bursts must fence themselves: the kernel does not do it for the interrupt thread. */
+extern bool dpdk_gate_fences;
+
 bool dpdk_enter_slow(void); /* lets the interrupt thread have the cpu; false */
 
 /* Before and after touching a memif device: false, not now. */
@@ -213,8 +228,11 @@ static inline bool dpdk_enter(struct dpdk *io)
 		return true;
 	if (atomic_load_explicit(&io->want, memory_order_relaxed))
 		return dpdk_enter_slow();
-	atomic_store(&io->busy, true);
-	if (!atomic_load(&io->want))
+	atomic_store_explicit(&io->busy, true, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (dpdk_gate_fences)
+		atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&io->want, memory_order_acquire))
 		return true;
 	atomic_store_explicit(&io->busy, false, memory_order_release);
 	return dpdk_enter_slow();
@@ -327,6 +345,28 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 		    uint8_t mac[6]);
 void dpdk_neigh_announce(struct dpdk *io, struct dpdk_port *port);
 void dpdk_neigh_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now);
+
+/* Links carry several frames in a buffer: where the next one begins behind one that ends at end. */
+static inline uint32_t dpdk_next_frame(uint32_t end)
+{
+	return (end + 7) & ~7u;
+}
+
+/* How many frames came that are not yet split up. */
+static inline uint32_t dpdk_rx_waiting(const struct dpdk *io)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < DPDK_WAYS; i++)
+		n += io->rx[i].n - io->rx[i].at;
+	return n;
+}
+
+/* io_dpdk_rx.c */
+uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap);
+void dpdk_rx_done(struct lend_io *base);
+/* Forgets what came. */
+void dpdk_rx_drop(struct dpdk *io);
 
 /* io_dpdk_tx.c */
 void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);

@@ -7,18 +7,20 @@
  * outside its bursts. An eventfd that is always readable is one of its sources; its callback
  * ends each of the thread's rounds:
  *
- *	callback: let bursts go - sleep until another source has something - hold bursts off -
- *return the rest of the round, then one epoll_wait() and its events, all with bursts held off,
- *until callback: look at the links - let bursts go - ...
+ *	callback: let bursts go - sleep until another source has something - hold bursts off
+ *	return, the rest of the round, then one epoll_wait() and its events, all held off, until
+ *	callback: look at the links - let bursts go - ...
  *
  * Rounds come only when there is something to do, for each costs who polls on that CPU a switch to
  * the thread and back, and more where others wait for the CPU. That the gate's own source is always
  * readable keeps it the first in each round.
  *
  * A burst that finds itself held off takes and sends nothing and comes again (dpdk_enter); the
- * interrupt thread waits for bursts that are under way. As every round is looked at, no link can
- * go down and up again unseen. Devices are set up with dpdk_world held, which the thread holds
- * while it runs.
+ * interrupt thread waits for bursts that are under way. Each says so before it looks whether it
+ * is held off, a store before a load: the interrupt thread, which comes seldom, has
+ * the kernel fence every thread (membarrier), so that no burst needs a fence of its own. As every
+ * round is looked at, no link can go down and up again unseen. Devices are set up with dpdk_world
+ * held, which the thread holds while it runs.
  *
  * The driver has one more trap. When a client dies between its connect() and the accept, the
  * driver closes the accepted socket but leaves it with EAL, and EAL panics on a closed
@@ -34,10 +36,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +56,7 @@ enum {
 };
 
 pthread_mutex_t dpdk_world = PTHREAD_MUTEX_INITIALIZER;
+bool dpdk_gate_fences = true;
 
 static struct {
 	struct dpdk *first;
@@ -92,11 +97,26 @@ static void watch(struct dpdk *io)
 	}
 }
 
-static void hold_off(struct dpdk *io)
+/* From here on each thread's stores and loads before are seen, and it sees ours. */
+static void fence_all(void)
 {
-	atomic_store(&io->want, true);
-	while (atomic_load(&io->busy))
-		(void)sched_yield();
+	if (dpdk_gate_fences)
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		(void)syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static void hold_off(void)
+{
+	struct dpdk *io;
+
+	for (io = gate.first; io; io = io->next)
+		atomic_store(&io->want, io->kind == DPDK_MEMIF);
+	fence_all();
+	for (io = gate.first; io; io = io->next) {
+		while (io->kind == DPDK_MEMIF && atomic_load(&io->busy))
+			(void)sched_yield();
+	}
 }
 
 bool dpdk_enter_slow(void)
@@ -172,10 +192,7 @@ static void turn(void *unused)
 	}
 	pthread_mutex_lock(&dpdk_world);
 	gate.running = true;
-	for (struct dpdk *io = gate.first; io; io = io->next) {
-		if (io->kind == DPDK_MEMIF)
-			hold_off(io);
-	}
+	hold_off();
 	foresee_accepts();
 }
 
@@ -183,6 +200,8 @@ static int start(void)
 {
 	gate.own = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 	gate.quiet = eventfd(0, EFD_CLOEXEC);
+	dpdk_gate_fences =
+	    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
 	if (gate.own < 0 || gate.quiet < 0)
 		return lend_fail(
 		    errno, "no eventfd for DPDK's interrupt thread: raise the limit of open files");

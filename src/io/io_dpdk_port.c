@@ -105,6 +105,8 @@ static void take_inbox(struct dpdk *io)
 
 void dpdk_port_reconcile(struct dpdk *io)
 {
+	if (dpdk_rx_waiting(io) > 0)
+		return; /* what came goes before who went */
 	atomic_store(&io->changed, false);
 	io->grow = io->made > 0;
 	if (io->kind == DPDK_RING)

@@ -91,7 +91,9 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	int rc;
 
 	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
-	conf.txmode.offloads = share->tx_sums ? RTE_ETH_TX_OFFLOAD_UDP_CKSUM : 0;
+	/* All that it sends is whole, from one pool and nobody else's. */
+	conf.txmode.offloads = info->tx_offload_capa &
+			       (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
 	conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 	if (share->if_index == 0)
 		conf.rxmode.mtu = share->mtu;

@@ -1,8 +1,10 @@
 /* io_dpdk_tx - datagrams into frames, and frames to devices in bursts.
  *
- * A datagram's head, pieces and tail are copied into a frame. A long piece for a memif link is
- * chained to the frame where it lies instead, for that driver copies chains before it returns. A
- * device that refuses is offered fewer at once. A memif link has a second queue for what is urgent.
+ * A datagram's head, pieces and tail are copied into a frame. What goes out at once over a link
+ * within this machine shares buffers, for there each of them costs what a short call does. A long
+ * piece for a memif link is chained to the frame where it lies instead, for that driver copies
+ * chains before it returns. A device that refuses is offered fewer at once. A memif link has a
+ * second queue for what is urgent.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -19,15 +21,29 @@ enum {
 	IN_PLACE = 2048, /* bytes of a piece from which one more buffer costs less than a copy */
 };
 
+/* Buffers that go to the device at once, and how many datagrams each carries. */
+struct dpdk_load {
+	struct rte_mbuf *buf[DPDK_BURST];
+	uint8_t n[DPDK_BURST];
+};
+
+/* Its last piece is better left where it lies. */
+static bool is_chained(const struct dpdk *io, const struct lend_out *out)
+{
+	return io->kind == DPDK_MEMIF && out->n > 0 && out->tail_len == 0 &&
+	       out->piece[out->n - 1].len >= IN_PLACE;
+}
+
 /* Chains the last piece to its frame in place; 0: it is to be copied, else its length. */
 static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		      const struct lend_out *out)
 {
-	const struct lend_piece *piece = &out->piece[out->n - 1];
+	const struct lend_piece *piece;
 	struct rte_mbuf *more;
 
-	if (out->n == 0 || piece->len < IN_PLACE || io->kind != DPDK_MEMIF || out->tail_len > 0)
+	if (!is_chained(io, out))
 		return 0;
+	piece = &out->piece[out->n - 1];
 	more = rte_pktmbuf_alloc(io->pool);
 	if (more == NULL)
 		return 0;
@@ -40,22 +56,44 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 	return piece->len;
 }
 
-static void fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
-		 const struct lend_out *out, uint32_t len)
+/* Writes a datagram's frame, of which a chained part lies elsewhere; where it ends. */
+static uint8_t *write(const struct dpdk *io, uint8_t *at, const struct lend_bufs *bufs,
+		      const struct lend_out *out, uint32_t pieces)
 {
-	const struct dpdk_peer *peer = &io->peer[out->peer];
-	uint8_t *at = rte_pktmbuf_mtod(buf, uint8_t *);
-	uint32_t chained = chain(io, buf, bufs, out);
+	const struct lend_eth_head *head = &io->peer[out->peer].head;
 
-	lend_eth_write(at, &peer->head, out->class, len);
-	at += peer->head.len;
+	lend_eth_write(at, head, out->class, lend_out_len(out));
+	at += head->len;
 	at = mempcpy(at, out->head, out->head_len);
-	for (uint32_t i = 0; i + (chained > 0) < out->n; i++)
+	for (uint32_t i = 0; i < pieces; i++)
 		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
-	if (out->tail_len)
-		memcpy(at, out->tail, out->tail_len);
-	buf->pkt_len = len + peer->head.len;
-	buf->data_len = (uint16_t)(buf->pkt_len - chained);
+	return out->tail_len > 0 ? mempcpy(at, out->tail, out->tail_len) : at;
+}
+
+/* May a datagram's frame begin at that place of a buffer of other frames? */
+static bool joins(const struct dpdk *io, const struct lend_out *out, uint32_t at)
+{
+	return io->kind != DPDK_DEVICE && !is_chained(io, out) &&
+	       at + io->peer[out->peer].head.len + lend_out_len(out) <= DPDK_FRAME_MAX;
+}
+
+/* Fills a buffer with the frames of as many of out[0..n) as it can carry; how many. */
+static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
+		     const struct lend_out *out, uint32_t n)
+{
+	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *), *end;
+	uint32_t chained = chain(io, buf, bufs, out), i = 1;
+
+	end = write(io, start, bufs, out, out->n - (chained > 0));
+	for (uint32_t at; chained == 0 && i < n; i++) {
+		at = dpdk_next_frame((uint32_t)(end - start));
+		if (!joins(io, &out[i], at))
+			break;
+		end = write(io, start + at, bufs, &out[i], out[i].n);
+	}
+	buf->data_len = (uint16_t)(end - start);
+	buf->pkt_len = buf->data_len + chained;
+	return i;
 }
 
 static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
@@ -64,55 +102,73 @@ static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
 		out[i].sent = (uint8_t)sent;
 }
 
-/* Frames of out[0..n), all for one peer, in buf; how many were made. */
-static uint32_t build(struct dpdk *io, const struct dpdk_share *share, const struct lend_bufs *bufs,
-		      const struct lend_out *out, uint32_t n, struct rte_mbuf **buf)
-{
-	const struct dpdk_peer *peer = &io->peer[out->peer];
-
-	if (rte_pktmbuf_alloc_bulk(io->pool, buf, n) != 0)
-		return 0;
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t len = lend_out_len(&out[i]);
-
-		fill(io, buf[i], bufs, &out[i], len);
-		if (share)
-			dpdk_device_sum(share, buf[i], &peer->head, len);
-	}
-	return n;
-}
-
 static uint16_t way_of(const struct dpdk_port *port, const struct lend_out *out)
 {
 	return out->fast && port->ways > 1;
 }
 
-/* At most a burst, less while the device refuses, so that little is built in vain; how many were
- * sent. All for one queue. */
-static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
-			  struct lend_out *out, uint32_t n)
+/* How many buffers that queue of the device is to be offered now. */
+static uint32_t room_of(const struct dpdk_port *port, uint16_t way)
 {
-	struct rte_mbuf *buf[DPDK_BURST];
-	uint16_t way = way_of(port, out);
-	uint32_t *window = &port->window[way], room = *window, made;
-	uint16_t sent;
+	uint32_t room = port->window[way];
 
 	if (port->link && rte_ring_free_count(port->link->ring[1 - port->side]) < room)
 		room = rte_ring_free_count(port->link->ring[1 - port->side]);
-	made = build(io, port->share, bufs, out, n < room ? n : room, buf);
+	return room;
+}
+
+/* Frames of out[0..n), all for one peer, in up to `most` buffers; how many it took. */
+static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const struct lend_bufs *bufs,
+		      const struct lend_out *out, uint32_t n, struct dpdk_load *load, uint32_t most)
+{
+	const struct lend_eth_head *head = &io->peer[out->peer].head;
+	uint16_t made = 0;
+
+	for (uint32_t i = 0; i < n && made < most; i += load->n[made++]) {
+		struct rte_mbuf *buf = rte_pktmbuf_alloc(io->pool);
+
+		if (buf == NULL)
+			break;
+		load->buf[made] = buf;
+		load->n[made] = (uint8_t)fill(io, buf, bufs, out + i, n - i);
+		if (share)
+			dpdk_device_sum(share, buf, head, buf->data_len - head->len);
+	}
+	return made;
+}
+
+static uint16_t burst(const struct dpdk *io, struct dpdk_port *port, const struct lend_out *out,
+		      struct rte_mbuf **buf, uint16_t n)
+{
+	if (port->share == NULL)
+		return rte_eth_tx_burst(port->id, way_of(port, out), buf, n);
+	if (memcmp(io->peer[out->peer].head.bytes, io->self.mac, 6) == 0)
+		return dpdk_device_loop(port, buf, n);
+	return dpdk_device_tx(port, buf, n);
+}
+
+/* At most a burst, less while the device refuses, so that little is built in vain; how many
+ * datagrams were sent. All for one queue. */
+static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t n)
+{
+	uint16_t way = way_of(port, out), made, sent;
+	uint32_t *window = &port->window[way], done = 0;
+	struct dpdk_load load;
+
+	made = build(io, port->share, bufs, out, n, &load, room_of(port, way));
 	if (made == 0)
 		return 0;
-	if (port->share && memcmp(io->peer[out->peer].head.bytes, io->self.mac, 6) == 0)
-		sent = dpdk_device_loop(port, buf, (uint16_t)made);
-	else
-		sent = port->share ? dpdk_device_tx(port, buf, (uint16_t)made)
-				   : rte_eth_tx_burst(port->id, way, buf, (uint16_t)made);
-	rte_pktmbuf_free_bulk(buf + sent, made - sent);
-	if (sent < made)
-		*window = sent > 0 ? sent : 1;
-	else
+	sent = burst(io, port, out, load.buf, made);
+	for (uint16_t i = 0; i < sent; i++)
+		done += load.n[i];
+	if (sent == made) {
 		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
-	return sent;
+		return done;
+	}
+	rte_pktmbuf_free_bulk(load.buf + sent, made - sent);
+	*window = sent > 0 ? sent : 1;
+	return done;
 }
 
 static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,

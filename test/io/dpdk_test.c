@@ -198,6 +198,106 @@ static void fill_up(const char *listen)
 
 OVER_BOTH(full, fill_up)
 
+/* Sends numbers from *next on in one burst, each a datagram; how many were taken. */
+enum { NUMBERS = 40 };
+static uint32_t send_numbers(struct lend_io *io, uint32_t peer, uint32_t *next)
+{
+	uint32_t number[NUMBERS], sent = 0;
+	struct lend_out out[NUMBERS] = {{.head = NULL}};
+
+	for (uint32_t i = 0; i < NUMBERS; i++) {
+		number[i] = *next + i;
+		out[i] = (struct lend_out){.head = &number[i], .head_len = 4, .peer = peer};
+	}
+	io->ops->tx(io, NULL, out, NUMBERS);
+	while (sent < NUMBERS && out[sent].sent == LEND_SENT)
+		sent++;
+	*next += sent;
+	return sent;
+}
+
+static void expect_numbers(const struct lend_in *in, uint32_t n, uint32_t first)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t number;
+
+		cr_assert(in[i].len == 4 && !in[i].gone, "%u: len %u", first + i, in[i].len);
+		memcpy(&number, in[i].data, 4);
+		cr_assert(number == first + i, "%u, not %u", number, first + i);
+	}
+}
+
+/* What goes out at once shares buffers, so a link takes more of them than it has places; and they
+ * come out one by one, whatever the receiver has room for, and lie still until it is done. */
+static void shared(const char *listen)
+{
+	struct lend_io *server = listen_at(listen), *client;
+	uint32_t sent = 0, got = 0, peer, n;
+	struct lend_in in[2 * NUMBERS];
+	char address[128];
+
+	server->ops->name(server, address, sizeof(address));
+	client = client_of(address);
+	peer = reach(client, address);
+	while (sent < 40000 && send_numbers(client, peer, &sent) == NUMBERS)
+		;
+	cr_assert(sent > 4000, "only %u found room", sent);
+	for (uint32_t cap = 1; got < sent; cap = cap % 37 + 1) {
+		n = receive(server, in, cap);
+		n += server->ops->rx(server, in + n, cap);
+		cr_assert(n > 0 && n <= 2 * cap, "%u of %u came", got, sent);
+		expect_numbers(in, n, got);
+		got += n;
+		server->ops->rx_done(server);
+	}
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+OVER_BOTH(shared, shared)
+
+/* Gives news of links time to come, and whoever resolves takes notice of them. */
+static void hear_of_links(struct lend_io *io, const char *gone)
+{
+	lend_ns end = lend_clock_now() + 100000000u;
+	uint32_t peer;
+
+	while (lend_clock_now() < end)
+		cr_assert(io->ops->resolve(io, gone, &peer) < 0);
+}
+
+/* Whoever goes is told of after all that was received of it, though some of it waits for room. */
+static void last_words(const char *listen)
+{
+	struct lend_io *server = listen_at(listen), *client;
+	const char *gone =
+	    strstr(listen, "ring") ? "dpdk:ring@127.0.0.9:1" : "dpdk:memif@127.0.0.9:1";
+	uint32_t sent = 0, peer, who = 0;
+	struct lend_in in;
+	char address[128];
+
+	server->ops->name(server, address, sizeof(address));
+	client = client_of(address);
+	peer = reach(client, address);
+	cr_assert(send_numbers(client, peer, &sent) == NUMBERS);
+	for (uint32_t got = 0; got < sent; got++) {
+		cr_assert(receive(server, &in, 1) == 1);
+		expect_numbers(&in, 1, got);
+		cr_assert(got == 0 || in.peer == who);
+		who = in.peer;
+		if (got == 0) {
+			client->ops->close(client);
+			hear_of_links(server, gone);
+		}
+		server->ops->rx_done(server);
+	}
+	cr_assert(receive(server, &in, 1) == 1 && in.gone && in.peer == who);
+	server->ops->rx_done(server);
+	server->ops->close(server);
+}
+
+OVER_BOTH(last_words, last_words)
+
 /* The server closes and comes back under its name: the client is told, and reaches it again. */
 static void restart(const char *listen)
 {

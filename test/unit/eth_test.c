@@ -136,6 +136,53 @@ Test(eth, every_truncation)
 	}
 }
 
+/* Whatever a frame is taken for because it begins as another did, reading it says the same, once
+ * its head's sum is right. */
+Test(eth, usual_as_read)
+{
+	struct lend_eth_usual usual = {.to_udp = 0};
+	struct lend_eth_frame f, g;
+	uint8_t bytes[256], copy[256];
+	uint32_t n = make(bytes, true, 0, 40, false), len, seen = 0;
+
+	cr_assert(!lend_eth_is_usual(&usual, bytes, n, &len));
+	cr_assert(lend_eth_read(bytes, n, &f) == LEND_ETH_UDP);
+	lend_eth_usual(&usual, bytes, &f);
+	cr_assert(lend_eth_is_usual(&usual, bytes, n, &len) && len == 40);
+	for (uint32_t cut = 0; cut < n; cut++)
+		cr_assert(!lend_eth_is_usual(&usual, bytes, cut, &len), "%u of %u", cut, n);
+	for (uint32_t bit = 0; bit < LEND_ETH_HEAD4 * 8; bit++) {
+		memcpy(copy, bytes, n);
+		copy[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		if (!lend_eth_is_usual(&usual, copy, n, &len))
+			continue;
+		seen++;
+		lend_eth_put16(copy + 24, 0);
+		lend_eth_put16(copy + 24, (uint16_t)~naive_sum(0, copy + 14, 20));
+		cr_assert(lend_eth_read(copy, n, &g) == LEND_ETH_UDP, "bit %u", bit);
+		cr_assert(g.len == len && g.ecn == lend_eth_is_marked4(copy));
+		cr_assert(lend_ip_same(&g.from, &f.from) && lend_ip_same(&g.to, &f.to));
+		cr_assert(g.udp == f.udp && g.to_udp == f.to_udp);
+	}
+	cr_assert_eq(seen, 96 + 8 + 16 + 16 + 16, "MACs, TOS, id and both checksums");
+}
+
+/* Only what has IPv4 and no tag has a usual beginning; the others are read. */
+Test(eth, no_usual_beginning)
+{
+	for (int shape = 0; shape < 3; shape++) {
+		struct lend_eth_usual usual = {.to_udp = 0};
+		struct lend_eth_frame f;
+		uint8_t bytes[256];
+		uint32_t n = make(bytes, shape & 1, shape == 1 || shape == 2 ? 9 : 0, 40, true),
+			 len;
+
+		cr_assert(lend_eth_read(bytes, n, &f) == LEND_ETH_UDP);
+		lend_eth_usual(&usual, bytes, &f);
+		cr_assert(!lend_eth_is_usual(&usual, bytes, n, &len), "shape %d", shape);
+	}
+}
+
 /* A byte that is flipped after the MACs is noticed by one of the checks, or is one that no check
  * covers: IPv6's class, label and hop limit, the VLAN's priority. */
 Test(eth, every_flipped_byte)

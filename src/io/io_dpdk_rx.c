@@ -1,0 +1,253 @@
+/* io_dpdk_rx - frames of devices into datagrams, which are lent where they lie.
+ *
+ * A link within this machine may carry several frames in one buffer, one behind the other: what
+ * the driver does per buffer is then done once for a burst. What the caller has no room for is
+ * split up at the next receive, before anything else comes.
+ *
+ * Ring and memif links lose nothing and name their sender by the link itself: a frame that begins
+ * as the last one of that link did is not read field by field.
+ *
+ * Layer: io. Threads: the carrier's.
+ */
+#include "io/io_dpdk.h"
+
+#include <rte_prefetch.h>
+
+enum { TICK_TURNS = 32, FAIR = 8 }; /* FAIR: one turn in so many begins with what is not urgent */
+
+/* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
+static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth_frame *frame)
+{
+	struct dpdk_port *port = io->port[index];
+	struct dpdk_peer *peer;
+	uint32_t i = port->last_peer;
+
+	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].udp != frame->udp ||
+	    !lend_ip_same(&io->peer[i].ip, &frame->from) || io->peer[i].port != index)
+		i = dpdk_peer_find(io, (uint16_t)index, &frame->from, frame->udp);
+	if (i == DPDK_NONE)
+		i = dpdk_peer_add(io, (uint16_t)index, &frame->from, frame->udp, frame->mac);
+	port->last_peer = (uint16_t)i;
+	if (i == DPDK_NONE || io->kind != DPDK_DEVICE)
+		return i;
+	peer = &io->peer[i];
+	if (memcmp(peer->head.bytes, frame->mac, 6) != 0)
+		dpdk_neigh_moved(io, port, peer, frame->mac);
+	return i;
+}
+
+static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict verdict)
+{
+	stats->rx_foreign += verdict == LEND_ETH_FOREIGN;
+	stats->rx_bad += verdict == LEND_ETH_BAD;
+	stats->rx_fragment += verdict == LEND_ETH_FRAGMENT;
+	stats->rx_checksum += verdict == LEND_ETH_CHECKSUM;
+}
+
+/* Fills in what peer i sent; where the next frame in that buffer would begin. */
+static const uint8_t *hand_out(const struct dpdk *io, uint32_t i, const uint8_t *data, uint32_t len,
+			       struct lend_in *in)
+{
+	const struct dpdk_peer *peer = &io->peer[i];
+
+	in->data = data;
+	in->len = len;
+	in->peer = i;
+	in->gone = 0;
+	in->addr = peer->key;
+	in->addr_len = peer->key_len;
+	return data + len;
+}
+
+/* Makes a datagram of the frame at bytes; where it ends. NULL: it is counted, and none is behind.
+ */
+static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *buf,
+				 const uint8_t *bytes, uint32_t len, struct lend_in *in)
+{
+	uint32_t i;
+	struct lend_eth_frame frame;
+	enum lend_eth_verdict verdict = lend_eth_read(bytes, len, &frame);
+
+	if (verdict == LEND_ETH_NEIGH && io->kind == DPDK_DEVICE)
+		dpdk_neigh_heard(io, io->port[index], bytes, len);
+	else if (verdict == LEND_ETH_UDP &&
+		 (frame.to_udp != io->self.udp || !lend_ip_same(&frame.to, &io->self.ip)))
+		verdict = LEND_ETH_FOREIGN;
+	if (verdict != LEND_ETH_UDP) {
+		count_dropped(&io->io.stats, verdict);
+		return NULL;
+	}
+	if (io->kind == DPDK_DEVICE && !dpdk_device_good(io, buf, &frame))
+		return NULL;
+	i = sender_of(io, index, &frame);
+	if (i == DPDK_NONE)
+		return NULL;
+	if (io->kind != DPDK_DEVICE)
+		lend_eth_usual(&io->peer[i].usual, bytes, &frame);
+	in->ecn = frame.ecn;
+	return hand_out(io, i, frame.data, frame.len, in);
+}
+
+/* The same for a frame that begins as the last one of this link did; NULL: it does not. */
+static const uint8_t *take_usual(const struct dpdk *io, uint32_t index, const uint8_t *bytes,
+				 uint32_t room, struct lend_in *in)
+{
+	uint32_t i = io->port[index]->last_peer, len;
+	const struct dpdk_peer *peer = &io->peer[i & (DPDK_PEERS_MAX - 1)];
+
+	if (i == DPDK_NONE || peer->life != DPDK_ALIVE || peer->port != index ||
+	    !lend_eth_is_usual(&peer->usual, bytes, room, &len))
+		return NULL;
+	in->ecn = lend_eth_is_marked4(bytes);
+	return hand_out(io, i, bytes + LEND_ETH_HEAD4, len, in);
+}
+
+/* On to the next frame that came. Of this one something was lent, or nothing. */
+static void next_frame(struct dpdk *io, struct dpdk_rx *rx)
+{
+	if (rx->lent)
+		io->held[io->held_n++] = rx->frame[rx->at];
+	else
+		rte_pktmbuf_free(rx->frame[rx->at]);
+	rx->at++;
+	rx->offset = 0;
+	rx->lent = false;
+}
+
+/* Splits up what came, up to cap datagrams. */
+static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0;
+
+	while (n < cap && rx->at < rx->n) {
+		const struct rte_mbuf *buf = rx->frame[rx->at];
+		const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
+		uint32_t room = buf->data_len - rx->offset;
+
+		end = take_usual(io, rx->port, start + rx->offset, room, &in[n]);
+		if (end == NULL)
+			end = take_frame(io, rx->port, buf, start + rx->offset, room, &in[n]);
+		rx->lent |= end != NULL;
+		n += end != NULL;
+		if (end != NULL)
+			rx->offset = dpdk_next_frame((uint32_t)(end - start));
+		if (end == NULL || io->kind == DPDK_DEVICE ||
+		    rx->offset + LEND_ETH_HEAD4 > buf->data_len)
+			next_frame(io, rx);
+	}
+	return n;
+}
+
+/* A frame in pieces is put together, where its first buffer has room. */
+static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
+{
+	if (buf->nb_segs == 1 || rte_pktmbuf_linearize(buf) == 0)
+		return true;
+	io->io.stats.rx_truncated++;
+	rte_pktmbuf_free(buf);
+	return false;
+}
+
+/* Takes up to cap frames from a queue of a device. */
+static void receive(struct dpdk *io, uint32_t index, uint16_t way, uint32_t cap)
+{
+	struct dpdk_port *port = io->port[index];
+	struct dpdk_rx *rx = &io->rx[way];
+	uint16_t most = (uint16_t)(cap < DPDK_BURST ? cap : DPDK_BURST), got;
+
+	got = port->share ? dpdk_device_rx(io, rx->frame, most)
+			  : rte_eth_rx_burst(port->id, way, rx->frame, most);
+	rx->n = rx->at = 0;
+	rx->port = (uint16_t)index;
+	for (uint16_t i = 0; i < got; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
+	for (uint16_t i = 0; i < got; i++) {
+		rx->frame[rx->n] = rx->frame[i];
+		rx->n += is_whole(io, rx->frame[i]);
+	}
+	if (got == 0 && port->closing) {
+		dpdk_peer_hangup(io, (uint16_t)index);
+		pthread_mutex_lock(&dpdk_world);
+		dpdk_port_drop(io, index);
+		pthread_mutex_unlock(&dpdk_world);
+	}
+}
+
+static bool has_way(const struct dpdk *io, uint32_t index, uint16_t way)
+{
+	const struct dpdk_port *port = index < DPDK_PORTS_MAX ? io->port[index] : NULL;
+
+	return port && port->active && way < port->ways;
+}
+
+/* What came by that queue of each port that has it. */
+static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk_rx *rx = &io->rx[way];
+	uint32_t n = split(io, rx, in, cap), ports = io->ports_n;
+
+	for (uint32_t i = 0; i < ports && rx->at == rx->n; i++) {
+		uint32_t room = DPDK_HELD_MAX - io->held_n - dpdk_rx_waiting(io);
+		uint32_t at = io->turn + i < ports ? io->turn + i : io->turn + i - ports;
+
+		room = room < cap - n ? room : cap - n;
+		if (room == 0)
+			break;
+		if (!has_way(io, at, way))
+			continue;
+		receive(io, at, way, room);
+		n += split(io, rx, in + n, cap - n);
+	}
+	return n;
+}
+
+/* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
+ * turn of their own, however much of it there is. */
+static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0;
+
+	if (io->kind == DPDK_MEMIF && io->turns % FAIR != 0)
+		n = rx_way(io, 1, in, cap);
+	if (n == 0)
+		n = rx_way(io, 0, in, cap);
+	io->turn = io->turn + 1 < io->ports_n ? io->turn + 1 : 0;
+	return n;
+}
+
+uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk *io = (struct dpdk *)base;
+	uint32_t n;
+
+	if (!dpdk_enter(io))
+		return 0;
+	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
+		dpdk_port_reconcile(io);
+	if (++io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
+		dpdk_device_tick(io);
+	n = rx_ports(io, in, cap);
+	dpdk_leave(io);
+	if (io->grow)
+		dpdk_memif_grow(io);
+	if (io->gone_n > 0 && dpdk_rx_waiting(io) == 0)
+		n += dpdk_peer_gone(io, in + n, cap - n);
+	return n;
+}
+
+void dpdk_rx_done(struct lend_io *base)
+{
+	struct dpdk *io = (struct dpdk *)base;
+
+	rte_pktmbuf_free_bulk(io->held, io->held_n);
+	io->held_n = 0;
+}
+
+void dpdk_rx_drop(struct dpdk *io)
+{
+	dpdk_rx_done(&io->io);
+	for (struct dpdk_rx *rx = io->rx; rx < io->rx + DPDK_WAYS; rx++) {
+		rte_pktmbuf_free_bulk(rx->frame + rx->at, rx->n - rx->at);
+		rx->at = rx->n = 0;
+	}
+}
