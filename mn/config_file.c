@@ -30,7 +30,8 @@ struct complaint {
 	unsigned line;
 };
 
-static void hear(cyaml_log_t level, void *ctx, const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void hear(cyaml_log_t level, void *ctx,
+						       const char *format, va_list args)
 {
 	struct complaint *c = ctx;
 	char text[256];

@@ -23,7 +23,7 @@ const char *app_name(void)
 	return command;
 }
 
-static void say(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list args)
 {
 	char line[1024];
 
