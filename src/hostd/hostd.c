@@ -68,7 +68,7 @@ static void send(struct lend_hostd *h, struct lend_io *to, uint32_t n)
 	}
 	h->stats.full += left;
 	for (uint32_t i = 0; i < n; i++)
-		while (h->seg[i].len > HEAD && !to->ops->flush(to, i))
+		while (h->seg[i].len > HEAD && !lend_io_flush(to, i))
 			;
 }
 

@@ -25,7 +25,8 @@ struct lend_io_ops {
 	/* Queues what it can and marks each datagram sent, full or dead: a stopped peer blocks no
 	 * other. */
 	void (*tx)(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
-	/* Waits, boundedly, until no queued piece of buf is read any more; false: still lent. */
+	/* Waits, boundedly, until no queued piece of buf is read any more; false: still lent.
+	 * NULL: pieces are copied before tx() returns. */
 	bool (*flush)(struct lend_io *io, uint32_t buf);
 
 	/* Sleeping. fd is -1 where the device has no interrupt; arm() returns false when work came
@@ -33,7 +34,7 @@ struct lend_io_ops {
 	int (*fd)(struct lend_io *io);
 	bool (*arm)(struct lend_io *io);
 
-	/* Cold path. Pieces lie in memory given to reg(). */
+	/* Cold path. Pieces lie in memory given to reg(); NULL: in any. */
 	int (*reg)(struct lend_io *io, void *memory, size_t len);
 	/* An address to a peer index: 0, -EINPROGRESS (ask again) or -errno. */
 	int (*resolve)(struct lend_io *io, const char *address, uint32_t *peer);
@@ -76,6 +77,16 @@ struct lend_io {
 	struct lend_path path;
 	struct lend_io_stats stats;
 };
+
+static inline bool lend_io_flush(struct lend_io *io, uint32_t buf)
+{
+	return !io->ops->flush || io->ops->flush(io, buf);
+}
+
+static inline int lend_io_reg(struct lend_io *io, void *memory, size_t len)
+{
+	return io->ops->reg ? io->ops->reg(io, memory, len) : 0;
+}
 
 struct lend_io_config {
 	const char

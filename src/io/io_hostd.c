@@ -117,7 +117,7 @@ static void hostd_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out
 
 static bool hostd_flush(struct lend_io *io, uint32_t buf)
 {
-	return self(io)->shm->ops->flush(self(io)->shm, buf);
+	return lend_io_flush(self(io)->shm, buf);
 }
 
 static int hostd_fd(struct lend_io *io)
@@ -128,11 +128,6 @@ static int hostd_fd(struct lend_io *io)
 static bool hostd_arm(struct lend_io *io)
 {
 	return !self(io)->first && self(io)->shm->ops->arm(self(io)->shm);
-}
-
-static int hostd_reg(struct lend_io *io, void *memory, size_t len)
-{
-	return self(io)->shm->ops->reg(self(io)->shm, memory, len);
 }
 
 static int begin(struct lend_hostd_link *h, const char *address)
@@ -237,7 +232,6 @@ static const struct lend_io_ops ops = {
     .flush = hostd_flush,
     .fd = hostd_fd,
     .arm = hostd_arm,
-    .reg = hostd_reg,
     .resolve = hostd_resolve,
     .pin = hostd_pin,
     .who = hostd_who,

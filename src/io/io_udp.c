@@ -21,21 +21,6 @@ bool lend_udp_is_stale(int err)
 	       err == EHOSTDOWN || err == EPROTO;
 }
 
-static bool udp_flush(struct lend_io *io, uint32_t buf)
-{
-	(void)io;
-	(void)buf;
-	return true;
-}
-
-static int udp_reg(struct lend_io *io, void *memory, size_t len)
-{
-	(void)io;
-	(void)memory;
-	(void)len;
-	return 0;
-}
-
 static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 {
 	struct io_udp *u = lend_udp_self(io);
@@ -115,10 +100,8 @@ static const struct lend_io_ops ops = {
     .rx = lend_udp_rx,
     .rx_done = lend_udp_rx_done,
     .tx = lend_udp_tx,
-    .flush = udp_flush,
     .fd = lend_udp_fd,
     .arm = lend_udp_arm,
-    .reg = udp_reg,
     .resolve = udp_resolve,
     .pin = udp_pin,
     .who = udp_who,

@@ -95,21 +95,6 @@ void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out 
 	}
 }
 
-bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)
-{
-	(void)io;
-	(void)buf;
-	return true;
-}
-
-int lend_shm_op_reg(struct lend_io *io, void *memory, size_t len)
-{
-	(void)io;
-	(void)memory;
-	(void)len;
-	return 0;
-}
-
 void lend_shm_op_pin(struct lend_io *io, uint32_t peer, bool kept)
 {
 	struct lend_shm *s = self(io);

@@ -11,8 +11,6 @@
 uint32_t lend_shm_op_rx(struct lend_io *io, struct lend_in *in, uint32_t cap);
 void lend_shm_op_rx_done(struct lend_io *io);
 void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
-bool lend_shm_op_flush(struct lend_io *io, uint32_t buf);
-int lend_shm_op_reg(struct lend_io *io, void *memory, size_t len);
 void lend_shm_op_pin(struct lend_io *io, uint32_t peer, bool kept);
 
 #endif

@@ -311,7 +311,7 @@ static void wrap_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 		gone(arg);
 }
 
-void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+static inline void free_one(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 {
 	LEND_CHECK(buf->state != LEND_MBUF_FREE);
 	buf->state = LEND_MBUF_FREE;
@@ -327,6 +327,11 @@ void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 	LEND_HIDE(buf->memory, buf->pub.cap);
 }
 
+void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+{
+	free_one(pool, buf);
+}
+
 void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
 {
 	while (chain) {
@@ -334,7 +339,7 @@ void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
 
 		chain = chain->next;
 		if (buf->pool == pool)
-			lend_bufs_free(pool, buf);
+			free_one(pool, buf);
 		else
 			lend_bufs_home(buf);
 	}

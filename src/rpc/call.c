@@ -160,7 +160,7 @@ static void finish(struct lend_ep *ep, struct lend_call *call)
 
 	if (p->flags & LEND_CALL_CHILD)
 		lend_family_leave(ep, call);
-	*p = (struct lend_call_priv){.flags = 0};
+	p->flags = 0;
 	ep->stats.calls_ended++;
 	if (call->done)
 		call->done(call);

@@ -93,7 +93,7 @@ struct lend_req {
 
 enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
 
-/* What lend_call.reserved holds. All zero: not under way. */
+/* What lend_call.reserved holds. flags 0: not under way, and nothing else counts. */
 struct __attribute__((may_alias)) lend_call_priv {
 	uint64_t core;
 	struct lend_call *next,
@@ -125,6 +125,7 @@ struct lend_ep {
 	bool blocked; /* a carrier was full in the last turn */
 	uint8_t n_carriers;
 	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
+	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
 	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
@@ -181,6 +182,25 @@ static inline struct lend_call_priv *lend_call_priv(struct lend_call *call)
 	return (struct lend_call_priv *)(void *)call->reserved;
 }
 
+/* NULL: stale. Also one that is closing. */
+static inline struct lend_session_rec *lend_sessions_find_any(struct lend_ep *ep,
+							      lend_session session)
+{
+	uint32_t i = (uint32_t)session.id - 1;
+
+	if (i >= ep->n_sessions || ep->session[i].gen != session.id >> 32 ||
+	    ep->session[i].state == LEND_SESSION_FREE)
+		return NULL;
+	return &ep->session[i];
+}
+
+static inline struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = lend_sessions_find_any(ep, session);
+
+	return s && s->state != LEND_SESSION_CLOSING ? s : NULL;
+}
+
 static inline lend_ns lend_ep_now(struct lend_ep *ep)
 {
 	return ep->turning ? ep->now : lend_now(ep);
@@ -208,7 +228,6 @@ int lend_ep_watch_fd(struct lend_ep *ep, int fd);
 /* session.c */
 int lend_sessions_open(struct lend_ep *ep);
 void lend_sessions_close(struct lend_ep *ep);
-struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session);
 lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core);
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev);
 void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev);

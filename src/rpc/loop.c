@@ -10,6 +10,7 @@
 #include "rpc/msg.h"
 #include "sys/clock.h"
 #include "sys/why.h"
+#include "util/bits.h"
 #include "util/check.h"
 
 enum { ROUNDS = 8 }; /* of output per turn: work left over makes the next turn come at once */
@@ -37,7 +38,7 @@ static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 	return longest < QUANTUM ? QUANTUM / longest : 1;
 }
 
-/* Short ones between them make nobody forget the long ones. */
+/* Short bursts between them make nobody forget the long ones. */
 static void note_length(uint32_t *longest, uint32_t len)
 {
 	*longest = len > *longest ? len : *longest - *longest / 64;
@@ -58,8 +59,8 @@ static void keep_lent(struct lend_ep *ep, uint32_t handle)
 static bool is_quiet(struct lend_ep *ep, uint32_t handle)
 {
 	for (; handle; handle = ep->bufs->table.seg[handle].next)
-		for (uint32_t c = 0; c < ep->n_carriers; c++) {
-			struct lend_io *io = ep->carrier[c].io;
+		for (uint32_t some = ep->lenders; some; some &= some - 1) {
+			struct lend_io *io = ep->carrier[__builtin_ctz(some)].io;
 
 			if (!io->ops->flush(io, handle))
 				return false;
@@ -74,7 +75,7 @@ void lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued, struct
 	*out = NULL;
 	if (!handle)
 		return;
-	if (maybe_queued && !is_quiet(ep, handle))
+	if (maybe_queued && ep->lenders && !is_quiet(ep, handle))
 		keep_lent(ep, handle);
 	else
 		*out = lend_msg_back(ep->bufs, handle);
@@ -178,6 +179,7 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 	struct lend_io *io = ep->carrier[c].io;
 	struct lend_in in[LEND_BURST];
 	uint32_t n = io->ops->rx(io, in, burst_of(ep, ep->rx_long));
+	uint32_t longest = 0;
 	uint64_t bytes = 0;
 
 	if (!n)
@@ -186,8 +188,9 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 	for (uint32_t i = 0; i < n; i++) {
 		in[i].peer = LEND_PEER(c, in[i].peer);
 		bytes += in[i].len;
-		note_length(&ep->rx_long, in[i].len);
+		longest = lend_max_u32(longest, in[i].len);
 	}
+	note_length(&ep->rx_long, longest);
 	ep->stats.rx_bytes += bytes;
 	ep->stats.rx_datagrams += n;
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
@@ -197,6 +200,8 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 
 static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
 {
+	uint32_t longest = 0, sent = 0;
+
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t len = (uint32_t)out[i].head_len + out[i].tail_len;
 
@@ -206,39 +211,42 @@ static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t 
 		}
 		for (uint32_t p = 0; p < out[i].n; p++)
 			len += out[i].piece[p].len;
-		note_length(&ep->tx_long, len);
-		ep->stats.tx_datagrams++;
+		longest = lend_max_u32(longest, len);
 		ep->stats.tx_bytes += len;
+		sent++;
+	}
+	note_length(&ep->tx_long, longest);
+	ep->stats.tx_datagrams += sent;
+}
+
+/* Neighbours of one carrier share a call; each knows its peers by index. */
+static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
+{
+	for (uint32_t i = 0, end; i < n; i = end) {
+		uint32_t c = LEND_PEER_CARRIER(out[i].peer);
+
+		for (end = i; end < n && LEND_PEER_CARRIER(out[end].peer) == c; end++) {
+			out[end].peer = LEND_PEER_INDEX(out[end].peer);
+			out[end].sent = LEND_SENT_DEAD;
+		}
+		if (c < ep->n_carriers)
+			ep->carrier[c].io->ops->tx(ep->carrier[c].io, &ep->bufs->table, out + i,
+						   end - i);
+		for (; i < end; i++)
+			out[i].peer = LEND_PEER(c, out[i].peer);
 	}
 }
 
-/* One burst out, a carrier's neighbours together: runs of one carrier share a call. */
 static uint32_t transmit(struct lend_ep *ep)
 {
 	struct lend_out out[LEND_BURST];
-	uint8_t home[LEND_BURST];
 	uint32_t n =
 	    lend_core_output(ep->core, ep->now, &ep->bufs->table, out, burst_of(ep, ep->tx_long));
 
-	for (uint32_t i = 0; i < n; i++) {
-		home[i] = (uint8_t)LEND_PEER_CARRIER(out[i].peer);
-		out[i].peer = LEND_PEER_INDEX(out[i].peer);
-		out[i].sent = LEND_SENT_DEAD;
-	}
-	for (uint32_t i = 0, end; i < n; i = end) {
-		for (end = i + 1; end < n && home[end] == home[i];)
-			end++;
-		if (home[i] < ep->n_carriers) {
-			struct lend_io *io = ep->carrier[home[i]].io;
-
-			io->ops->tx(io, &ep->bufs->table, out + i, end - i);
-		}
-	}
 	if (!n)
 		return 0;
+	hand_out(ep, out, n);
 	count_sent(ep, out, n);
-	for (uint32_t i = 0; i < n; i++)
-		out[i].peer = LEND_PEER(home[i], out[i].peer);
 	lend_core_sent(ep->core, out, n);
 	return n;
 }
@@ -267,10 +275,38 @@ static void odd_jobs(struct lend_ep *ep)
 	lend_bufs_drain(ep->bufs);
 }
 
+/* Looking in vain is what a poll mostly does: it costs no look at what there is to send. */
+static bool is_due(const struct lend_ep *ep)
+{
+	return ep->dirty || ep->ended || lend_core_deadline(ep->core) <= ep->now;
+}
+
+/* Runs what is due and sends; how many datagrams. */
+static uint32_t work(struct lend_ep *ep, uint32_t *ran)
+{
+	uint64_t sent = ep->stats.tx_bytes;
+	uint32_t moved = 0, round;
+
+	if (lend_core_deadline(ep->core) <= ep->now)
+		lend_core_tick(ep->core, ep->now);
+	lend_ep_events(ep, ran);
+	for (round = 0; round < ROUNDS; round++) {
+		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep);
+
+		moved += n;
+		lend_ep_events(ep, ran);
+		if (n < burst || ep->blocked)
+			break;
+		if (ep->stats.tx_bytes - sent >= QUANTUM && is_urgent(ep))
+			round = ROUNDS - 1;
+	}
+	ep->dirty = round == ROUNDS;
+	return moved;
+}
+
 int lend_ep_turn(struct lend_ep *ep)
 {
-	uint32_t ran = 0, moved = 0, round, burst;
-	uint64_t sent = ep->stats.tx_bytes;
+	uint32_t ran = 0, moved = 0;
 
 	ep->turning = true;
 	ep->blocked = false;
@@ -279,22 +315,8 @@ int lend_ep_turn(struct lend_ep *ep)
 	for (uint32_t c = 0; c < ep->n_carriers; c++)
 		moved += receive(ep, c, &ran);
 	odd_jobs(ep);
-	if (lend_core_deadline(ep->core) <= ep->now)
-		lend_core_tick(ep->core, ep->now);
-	lend_ep_events(ep, &ran);
-	for (round = 0; round < ROUNDS; round++) {
-		uint32_t n;
-
-		burst = burst_of(ep, ep->tx_long);
-		n = transmit(ep);
-		moved += n;
-		lend_ep_events(ep, &ran);
-		if (n < burst || ep->blocked)
-			break;
-		if (ep->stats.tx_bytes - sent >= QUANTUM && is_urgent(ep))
-			round = ROUNDS - 1;
-	}
-	ep->dirty = round == ROUNDS;
+	if (is_due(ep) || moved)
+		moved += work(ep, &ran);
 	release_rx(ep);
 	ep->turning = false;
 	if (moved || ran)

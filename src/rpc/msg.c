@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "alloc/region.h"
 #include "rpc/ep.h"
 #include "sys/why.h"
 #include "util/check.h"
@@ -61,7 +60,7 @@ void lend_msg_landed(struct lend_buf *chain, uint64_t len)
 	}
 }
 
-void lend_msg_fill(struct lend_buf *chain, const void *data, uint64_t len)
+void lend_msg_fill_chain(struct lend_buf *chain, const void *data, uint64_t len)
 {
 	const char *from = data;
 
@@ -90,18 +89,16 @@ static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 
 /* Whatever memory of the heap is in a message, by this pool or another, a wrap or a worker's: its
  * region is older than the message. */
-static inline void see_regions(struct lend_pool_of_bufs *pool)
+static void see_regions(struct lend_pool_of_bufs *pool)
 {
-	uint64_t count = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
-
-	if (!pool->grown || count == pool->regions)
+	if (lend_msg_known(pool))
 		return;
-	pool->regions = count;
+	pool->regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
 	pool->grown(pool->grown_arg);
 }
 
-uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
-		       int *err)
+uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
+			     int *err)
 {
 	uint32_t first = 0, *link = &first;
 
@@ -124,17 +121,14 @@ uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain, b
 			return 0;
 		}
 		buf->state = LEND_MBUF_CORE;
-		pool->table.seg[handle] =
-		    (struct lend_seg){.data = chain->data,
-				      .len = landing ? 0 : chain->len,
-				      .cap = landing ? chain->cap : chain->len};
+		pool->table.seg[handle] = lend_msg_seg(chain, landing);
 		*link = handle;
 		link = &pool->table.seg[handle].next;
 	}
 	return first;
 }
 
-struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
+struct lend_buf *lend_msg_back_chain(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_buf *first = NULL, **link = &first;
 
@@ -194,7 +188,7 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len)
 	if (!memory || !len)
 		return lend_fail(EINVAL, "register: no memory; give an address and a length");
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
-		int rc = ep->carrier[c].io->ops->reg(ep->carrier[c].io, memory, len);
+		int rc = lend_io_reg(ep->carrier[c].io, memory, len);
 
 		if (rc < 0)
 			return rc;

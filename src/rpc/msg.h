@@ -5,7 +5,11 @@
 #ifndef LEND_RPC_MSG_H
 #define LEND_RPC_MSG_H
 
+#include <string.h>
+
+#include "alloc/region.h"
 #include "rpc/bufs.h"
+#include "util/check.h"
 
 /* Bytes of a chain. */
 uint64_t lend_msg_len(const struct lend_buf *chain);
@@ -15,16 +19,65 @@ uint64_t lend_msg_cap(const struct lend_buf *chain);
 bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload);
 /* One new segment with the chain's bytes; NULL: pool exhausted, or over 1 GiB. */
 struct lend_buf *lend_msg_flat(struct lend_pool_of_bufs *pool, const struct lend_buf *chain);
+/* Spreads len bytes that landed over the segments' lengths. */
+void lend_msg_landed(struct lend_buf *chain, uint64_t len);
+
+/* These three for chains, and segments of other pools; below for all. */
+void lend_msg_fill_chain(struct lend_buf *chain, const void *data, uint64_t len);
+uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
+			     int *err);
+struct lend_buf *lend_msg_back_chain(struct lend_pool_of_bufs *pool, uint32_t handle);
+
 /* Copies the first len bytes of data into the chain's capacity and sets every len. */
-void lend_msg_fill(struct lend_buf *chain, const void *data, uint64_t len);
+static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint64_t len)
+{
+	if (!len || chain->next || chain->cap < len) {
+		lend_msg_fill_chain(chain, data, len);
+		return;
+	}
+	memcpy(chain->data, data, len);
+	chain->len = (uint32_t)len;
+}
+
+/* The heap has no regions that carriers have not heard of. */
+static inline bool lend_msg_known(const struct lend_pool_of_bufs *pool)
+{
+	return !pool->grown ||
+	       pool->regions == atomic_load_explicit(&lend_regions_count, memory_order_acquire);
+}
+
+static inline struct lend_seg lend_msg_seg(const struct lend_buf *buf, bool landing)
+{
+	return (struct lend_seg){
+	    .data = buf->data, .len = landing ? 0 : buf->len, .cap = landing ? buf->cap : buf->len};
+}
 
 /* A chain's handle for the core, or 0 with -EINVAL (a segment is in use) or -ENOMEM in *err.
  * landing: the core writes into it, else it reads. */
-uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
-		       int *err);
-/* The chain again, its user's. */
-struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle);
-/* Spreads len bytes that landed over the segments' lengths. */
-void lend_msg_landed(struct lend_buf *chain, uint64_t len);
+static inline uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain,
+				     bool landing, int *err)
+{
+	struct lend_mbuf *buf = lend_mbuf(chain);
+
+	if (chain->next || buf->pool != pool || buf->state != LEND_MBUF_USER ||
+	    !lend_msg_known(pool))
+		return lend_msg_lend_chain(pool, chain, landing, err);
+	buf->state = LEND_MBUF_CORE;
+	pool->table.seg[buf->handle] = lend_msg_seg(chain, landing);
+	return buf->handle;
+}
+
+/* The chain again, its user's; NULL for 0. */
+static inline struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
+{
+	struct lend_mbuf *buf = pool->of[handle];
+
+	if (!handle || pool->table.seg[handle].next || buf->pool != pool)
+		return lend_msg_back_chain(pool, handle);
+	LEND_CHECK(buf->state == LEND_MBUF_CORE);
+	buf->state = LEND_MBUF_USER;
+	buf->pub.next = NULL;
+	return &buf->pub;
+}
 
 #endif

@@ -93,11 +93,9 @@ static void on_grown(void *arg)
 			lend_regions_hold(&ep->carrier[c].regions, register_map, ep->carrier[c].io);
 }
 
-/* shm and udp copy. */
 static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
 {
-	carrier->registers = !lend_io_same_scheme(carrier->address, "shm:") &&
-			     !lend_io_same_scheme(carrier->address, "udp:");
+	carrier->registers = carrier->io->ops->reg;
 	if (!carrier->registers)
 		return;
 	lend_bufs_noted(ep->bufs, register_map, carrier->io);
@@ -134,6 +132,8 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 		return rc;
 	}
 	carrier->listens = listen;
+	if (carrier->io->ops->flush)
+		ep->lenders |= (uint8_t)(1u << ep->n_carriers);
 	if (carrier->io->path.mtu > ep->mtu_max)
 		ep->mtu_max = carrier->io->path.mtu;
 	register_memory(ep, carrier);
@@ -227,11 +227,6 @@ static int choose_cc(struct lend_ep *ep)
 	ep->config.cc = lend_cc_name(cc); /* what a worker's endpoint is opened with, too */
 	return 0;
 }
-
-_Static_assert((int)LEND_SHORTEST_FIRST == (int)LEND_ORDER_SHORTEST &&
-		   (int)LEND_EARLIEST_FIRST == (int)LEND_ORDER_DEADLINE &&
-		   (int)LEND_AS_THEY_COME == (int)LEND_ORDER_FIFO,
-	       "a schedule is the core's order");
 
 static int open_core(struct lend_ep *ep)
 {

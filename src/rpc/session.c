@@ -50,24 +50,6 @@ static lend_session handle_of(struct lend_ep *ep, const struct lend_session_rec 
 	return (lend_session){(uint64_t)s->gen << 32 | (uint32_t)(s - ep->session + 1)};
 }
 
-/* Also one that is closing. */
-static struct lend_session_rec *find_any(struct lend_ep *ep, lend_session session)
-{
-	uint32_t i = (uint32_t)session.id - 1;
-
-	if (i >= ep->n_sessions || ep->session[i].gen != session.id >> 32 ||
-	    ep->session[i].state == LEND_SESSION_FREE)
-		return NULL;
-	return &ep->session[i];
-}
-
-struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session)
-{
-	struct lend_session_rec *s = find_any(ep, session);
-
-	return s && s->state != LEND_SESSION_CLOSING ? s : NULL;
-}
-
 static struct lend_session_rec *find_core(struct lend_ep *ep, uint64_t core)
 {
 	uint32_t i = core_index(core) < ep->core_config.sessions ? ep->by_core[core_index(core)]
@@ -348,7 +330,7 @@ void lend_session_set(struct lend_ep *ep, lend_session session, void *pointer)
 
 void *lend_session_get(struct lend_ep *ep, lend_session session)
 {
-	struct lend_session_rec *s = find_any(ep, session);
+	struct lend_session_rec *s = lend_sessions_find_any(ep, session);
 
 	return s ? s->pointer : NULL;
 }

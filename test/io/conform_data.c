@@ -230,7 +230,7 @@ void conform_flush(const struct conform_row *row)
 		memset(want + 1, round, len);
 		p.client->ops->tx(p.client, &bufs, &out, 1);
 		cr_assert_eq(out.sent, LEND_SENT);
-		while (!p.client->ops->flush(p.client, 1))
+		while (!lend_io_flush(p.client, 1))
 			cr_assert_lt(conform_ms(), end, "flushes in bounded time");
 		memset(body, '#', len);
 		conform_expect(p.server, want, len + 1);

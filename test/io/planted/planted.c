@@ -201,7 +201,7 @@ static void tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out,
 
 static bool flush(struct lend_io *io, uint32_t buf)
 {
-	return bug != NEVER_BACK && self(io)->inner->ops->flush(self(io)->inner, buf);
+	return bug != NEVER_BACK && lend_io_flush(self(io)->inner, buf);
 }
 
 static int fd(struct lend_io *io)
@@ -222,7 +222,7 @@ static bool arm(struct lend_io *io)
 
 static int reg(struct lend_io *io, void *memory, size_t len)
 {
-	return self(io)->inner->ops->reg(self(io)->inner, memory, len);
+	return lend_io_reg(self(io)->inner, memory, len);
 }
 
 static int resolve(struct lend_io *io, const char *address, uint32_t *peer)
