@@ -35,8 +35,8 @@ static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k,
 }
 
 /* A datagram of it went out under this number. */
-static inline void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
-				  uint64_t number)
+LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			     uint64_t number)
 {
 	k->state = LEND_CALL_OPEN;
 	k->number = number;
@@ -53,8 +53,8 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
 /* It ended here: CANCEL until the server says GONE, and only then the slot is free. */
 void lend_call_drain(struct lend_core *c, struct lend_call_rec *k);
 /* CALL_END, with the request; the reply is the caller's to fill in. */
-static inline struct lend_event *
-lend_call_end_event(struct lend_core *c, const struct lend_call_rec *k, uint8_t status, uint8_t ran)
+LEND_HOT struct lend_event *lend_call_end_event(struct lend_core *c, const struct lend_call_rec *k,
+						uint8_t status, uint8_t ran)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_CALL_END);
 

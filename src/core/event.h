@@ -14,7 +14,7 @@ static inline uint32_t lend_event_place(const struct lend_aside *a, uint32_t n)
 }
 
 /* A zeroed event of this kind, to be filled in place. */
-static inline struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
+LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 {
 	struct lend_aside *a = lend_aside(c);
 	struct lend_event *e;

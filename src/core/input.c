@@ -134,15 +134,7 @@ static void end_greedy(struct lend_core *c, struct lend_sess *s)
 	lend_sess_down(c, s, UNAVAILABLE, true);
 }
 
-/* What most datagrams are: part of a message, between ends that know each other. */
-static bool is_plain(const struct lend_sess *s, const struct lend_in *in,
-		     const struct lend_pkt_view *v)
-{
-	return s->state == LEND_SESS_UP && s->peer == in->peer &&
-	       (v->head.kind == LEND_PKT_REQUEST || v->head.kind == LEND_PKT_REPLY);
-}
-
-/* Whether anything else is to be looked at now; it may prove the session, or end it. */
+/* Whether it may say anything in this state; it may prove the session, or end it. */
 static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 		       const struct lend_pkt_view *v)
 {
@@ -166,25 +158,45 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 	return true;
 }
 
-static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			  const struct lend_in *in, const struct lend_pkt_view *v)
+/* It was received. True: it came before. */
+LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+		   uint64_t number)
 {
-	bool dup;
-
-	if (!is_plain(s, in, v) && !is_welcome(c, s, in, v))
-		return;
-	dup = lend_loss_note(c, s, v->head.number);
 	s->last_rx = c->now;
 	if (in->ecn)
 		s->ecn += !lend_credit_rules(c, s) || lend_credit_marked(c);
-	if (dup) {
-		LEND_COUNT(c, rx_dup);
-	} else if (v->head.kind == LEND_PKT_ACCEPT) {
+	if (!lend_loss_note(c, s, number))
+		return false;
+	LEND_COUNT(c, rx_dup);
+	return true;
+}
+
+static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			  const struct lend_in *in, const struct lend_pkt_view *v)
+{
+	if (!is_welcome(c, s, in, v) || note(c, s, in, v->head.number))
+		return;
+	if (v->head.kind == LEND_PKT_ACCEPT) {
 		lend_sess_on_accept(c, s, v);
 	} else if (!lend_pkt_reports(&v->head) || report_sane(c, s, v)) {
 		dispatch_up(c, bufs, s, in, v);
 		end_greedy(c, s);
 	}
+}
+
+/* The same for what most datagrams are: a message between ends that know each other. */
+static void dispatch_message(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			     const struct lend_in *in, const struct lend_pkt_view *v)
+{
+	if (note(c, s, in, v->head.number))
+		return;
+	if (v->head.flags & LEND_PKT_ACKED && !report_sane(c, s, v))
+		return;
+	if (v->head.kind == LEND_PKT_REQUEST)
+		lend_serve_on_request(c, bufs, s, v);
+	else
+		lend_call_on_reply(c, bufs, s, v);
+	end_greedy(c, s);
 }
 
 static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
@@ -221,38 +233,47 @@ static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct le
 	return fault == LEND_PKT_OK;
 }
 
+static bool of_no_session(struct lend_core *c, const struct lend_in *in,
+			  const struct lend_pkt_view *v)
+{
+	if (v->head.kind == LEND_PKT_CONNECT)
+		lend_sess_on_connect(c, in, v);
+	else if (v->head.kind == LEND_PKT_RESET)
+		lend_sess_on_reset(c, in->peer, v->head.session);
+	else
+		return false;
+	return true;
+}
+
 static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
 {
 	const struct lend_path *path =
 	    &c->cfg.path[LEND_PEER_CARRIER(in->peer) % LEND_CARRIERS_MAX];
 	struct lend_pkt_view v;
 	struct lend_sess *s;
+	bool message;
 
 	LEND_COUNT(c, rx);
 	if (in->len > path->mtu) {
 		LEND_COUNT(c, rx_long);
 		return;
 	}
-	if (!(path->checked && lend_pkt_decode_short(&v, in->data, in->len)) &&
-	    !decode(c, &v, in, path->checked))
+	message = path->checked && lend_pkt_decode_short(&v, in->data, in->len);
+	if (!message && !decode(c, &v, in, path->checked))
 		return;
 	if (!lend_event_room(c)) {
 		LEND_COUNT(c, rx_full);
 		return;
 	}
-	if (v.head.kind == LEND_PKT_CONNECT) {
-		lend_sess_on_connect(c, in, &v);
+	if (!message && of_no_session(c, in, &v))
 		return;
-	}
-	if (v.head.kind == LEND_PKT_RESET) {
-		lend_sess_on_reset(c, in->peer, v.head.session);
-		return;
-	}
 	s = lend_sess_find(c, v.head.session);
-	if (s)
-		dispatch_sess(c, bufs, s, in, &v);
-	else
+	if (!s)
 		reset(c, in, &v.head);
+	else if (message && s->state == LEND_SESS_UP && s->peer == in->peer)
+		dispatch_message(c, bufs, s, in, &v);
+	else
+		dispatch_sess(c, bufs, s, in, &v);
 }
 
 void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,

@@ -92,10 +92,8 @@ struct sending {
 
 /* Fragment frag of k is the next datagram. Inline, so that what is sent whole is made without a
  * look at where its fragments lie. */
-static inline __attribute__((always_inline)) void make_data(struct lend_core *c,
-							    const struct sending *o,
-							    struct lend_call_rec *k,
-							    struct lend_sess *s, uint32_t frag)
+LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct lend_call_rec *k,
+			struct lend_sess *s, uint32_t frag)
 {
 	struct lend_aside *a = lend_aside(c);
 	union lend_head *head = &a->head[o->n];

@@ -7,9 +7,18 @@
 #include "core/state.h"
 #include "core/tx.h"
 
+/* Line by line, as stores: a call of memset() would cost more than it does. */
+LEND_HOT void lend_call_clear(struct lend_call_rec *k)
+{
+	memset(k, 0, 64);
+	memset((char *)k + 64, 0, 64);
+	memset((char *)k + 128, 0, 64);
+	memset((char *)k + 192, 0, 64);
+}
+
 /* Takes a record for either side; NULL: none left. Its slot is the caller's to fill in. */
-static inline struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
-						  uint32_t wire, bool server)
+LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
+					     uint32_t wire, bool server)
 {
 	struct lend_call_rec *k;
 	uint32_t i, gen;
@@ -21,7 +30,9 @@ static inline struct lend_call_rec *lend_call_new(struct lend_core *c, struct le
 	c->used[server]++;
 	k = lend_call_at(c, i);
 	gen = k->gen + 1;
-	*k = (struct lend_call_rec){.gen = gen + !gen, .self = i};
+	lend_call_clear(k);
+	k->gen = gen + !gen;
+	k->self = i;
 	k->sess = lend_sess_index(c, s);
 	k->sess_id = s->id;
 	k->wire = wire;
@@ -35,13 +46,14 @@ static inline struct lend_call_rec *lend_call_new(struct lend_core *c, struct le
 }
 
 /* Takes it off every list and frees it. s is its session, or what has its place. */
-static inline void lend_call_free(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
 	lend_sched_remove(c, k);
 	if (k->rx.starved.in)
 		lend_list_remove(&c->starved, lend_links_starved(c), k->self);
-	lend_tx_end(c, &k->tx);
+	if (k->tx.win != LEND_NONE)
+		lend_tx_close(c, &k->tx);
 	/* What it had in flight made room. An orphan had nothing there, and its session may be
 	 * gone. */
 	if (k->state != LEND_CALL_ORPHAN) {
@@ -66,8 +78,7 @@ static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t h
 }
 
 /* A client's slot may be used again; the record is gone. */
-static inline void lend_call_free_slot(struct lend_core *c, struct lend_sess *s,
-				       struct lend_call_rec *k)
+LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	uint32_t slot = lend_pkt_slot(k->wire);
 
@@ -77,8 +88,7 @@ static inline void lend_call_free_slot(struct lend_core *c, struct lend_sess *s,
 }
 
 /* Its unscheduled credit goes back to the session. */
-static inline void lend_call_refund(struct lend_core *c, struct lend_sess *s,
-				    struct lend_call_rec *k)
+LEND_HOT void lend_call_refund(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	s->unscheduled_used -= k->tx.charged;
 	k->tx.charged = 0;

@@ -46,8 +46,8 @@ static void request_done(struct lend_core *c, struct lend_sess *s, struct lend_c
 	lend_call_refund(c, s, k);
 }
 
-static void finish(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v,
-		   bool fits)
+LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v,
+		     bool fits)
 {
 	uint8_t status = v->reply.status <= STATUS_MAX ? v->reply.status : UNKNOWN;
 	uint8_t ran = v->reply.ran <= RAN_MAYBE ? v->reply.ran : RAN_MAYBE;
@@ -71,9 +71,11 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 	bool fits = !k->rx.attached || v->head.length <= k->reply_cap;
 
 	if (v->head.offset != 0 || v->payload_len != v->head.length || k->rx.frags != LEND_NONE) {
+		request_done(c, s, k);
 		LEND_COUNT(c, rx_length);
 		return;
 	}
+	lend_call_refund(c, s, k);
 	if (fits && k->rx.attached)
 		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
 	lend_sess_owe_ack(c, s);
@@ -134,10 +136,10 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	}
 	if (v->reply.acked == k->number && !k->whole)
 		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
-	request_done(c, s, k);
 	if (v->head.length <= s->payload) {
 		one_fragment(c, bufs, s, k, v);
 	} else {
+		request_done(c, s, k);
 		progress(c, k);
 		many_fragments(c, bufs, s, k, v);
 	}

@@ -15,12 +15,6 @@ void lend_sched_init(struct lend_core *c)
 		lend_list_init(&c->ready.lane[i]);
 }
 
-void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k, uint8_t class)
-{
-	k->class = class;
-	k->fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
-}
-
 static uint32_t quarter_log(uint64_t n)
 {
 	return n ? lend_min_u32((uint32_t)(63 - __builtin_clzll(n)) / 2, LEND_SIZES - 1) : 0;
@@ -40,6 +34,8 @@ static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k
 	case LEND_ORDER_DEADLINE:
 		return k->class * LEND_SIZES + quarter_log(far(c, k));
 	default:
+		if (k->tx.win == LEND_NONE)
+			return k->class * LEND_SIZES;
 		return k->class * LEND_SIZES + quarter_log(k->tx.total - k->tx.next + k->tx.resend);
 	}
 }
@@ -75,27 +71,32 @@ void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 	k->lane = 0;
 }
 
-/* The one behind which it stands: LEND_NONE: it is the first. */
+/* The one behind which it stands by deadline; LEND_NONE: it is the first. */
 static uint32_t before(struct lend_core *c, const struct lend_call_rec *k)
 {
 	uint32_t i = c->ready.lane[k->lane].tail;
 
-	if (c->cfg.order == LEND_ORDER_DEADLINE)
-		while (i != LEND_NONE && lend_call_at(c, i)->deadline > k->deadline)
-			i = lend_call_at(c, i)->tx.ready.prev;
+	while (i != LEND_NONE && lend_call_at(c, i)->deadline > k->deadline)
+		i = lend_call_at(c, i)->tx.ready.prev;
 	return i;
 }
 
-void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k)
+static __attribute__((noinline)) void push_by_deadline(struct lend_core *c, struct lend_call_rec *k)
 {
-	if (k->hold || (k->tx.ready.in && !k->waits))
-		return;
-	lend_sched_remove(c, k);
-	k->lane = (uint8_t)lane_of(c, k);
-	lend_list_push_after(&c->ready.lane[k->lane], lend_links_ready(c), before(c, k),
-			     lend_call_index(c, k));
-	mark(&c->ready, k->lane);
+	lend_list_push_after(&c->ready.lane[k->lane], lend_links_ready(c), before(c, k), k->self);
+}
+
+void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint32_t lane = lane_of(c, k);
+
+	k->lane = (uint8_t)lane;
+	mark(&c->ready, lane);
 	c->ready.n++;
+	if (c->cfg.order == LEND_ORDER_DEADLINE)
+		push_by_deadline(c, k);
+	else
+		lend_list_push(&c->ready.lane[lane], lend_links_ready(c), k->self);
 }
 
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
@@ -171,10 +172,21 @@ static uint32_t earliest(struct lend_core *c, uint32_t class)
 	return best;
 }
 
+struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane)
+{
+	struct lend_list *l = &c->ready.lane[lane];
+	struct lend_call_rec *k = lend_call_at(c, lend_list_pop(l, lend_links_ready(c)));
+
+	if (l->n == 0)
+		unmark(&c->ready, lane);
+	c->ready.n--;
+	k->lane = 0;
+	return k;
+}
+
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane)
 {
 	struct lend_ready *r = &c->ready;
-	struct lend_call_rec *k;
 	uint32_t class, size;
 
 	if (r->n == 0)
@@ -184,9 +196,7 @@ struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane)
 		   ? earliest(c, class)
 		   : lend_sched_pick(r->sizes[class], &r->lane_passed[class * LEND_SIZES]);
 	*lane = class * LEND_SIZES + size;
-	k = lend_call_at(c, r->lane[*lane].head);
-	lend_sched_remove(c, k);
-	return k;
+	return lend_sched_pop(c, *lane);
 }
 
 /* One of them sent n datagrams. */

@@ -12,15 +12,20 @@
 #define LEND_CORE_SCHED_H
 
 #include "core/state.h"
+#include "util/class.h"
 
 enum { LEND_SCHED_BURST = 8 }; /* datagrams of one call before its equals have their turn */
 enum { LEND_FLOOR = 32 };
 
 void lend_sched_init(struct lend_core *c);
 /* Its class, and whether its datagrams may pass by others in the carrier. */
-void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k, uint8_t class);
-/* Has something to send; goes to the end of its queue unless it stands there. */
-void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k);
+static inline void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k,
+				    uint8_t class)
+{
+	k->class = class;
+	k->fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
+}
+
 /* Cannot send until its session gets credit or room in flight. */
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
 /* Nor until the session's carrier takes more. */
@@ -34,6 +39,16 @@ static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *
 		lend_sched_take_off(c, k);
 }
 
+/* Has something to send; goes to the end of its queue unless it stands there. */
+void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k);
+static inline void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->hold || (k->tx.ready.in && !k->waits))
+		return;
+	lend_sched_remove(c, k);
+	lend_sched_enter(c, k);
+}
+
 /* Its receiver has no memory for it, or has some again: what was sent goes out anew from fragment
  * low on, and not before. */
 void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low);
@@ -45,19 +60,17 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 		lend_sched_wake_all(c, s);
 }
 
+/* The first of a lane that is not empty, off it. */
+struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane);
 /* The next to send, off its lane; NULL: none. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
 /* Another that goes behind it without a choice: of the same lane, where no other could have come
  * before it. NULL: none, or one has to be chosen. */
 static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_t lane)
 {
-	struct lend_call_rec *k;
-
 	if (lane % LEND_SIZES || c->cfg.order == LEND_ORDER_DEADLINE || !c->ready.lane[lane].n)
 		return NULL;
-	k = lend_call_at(c, c->ready.lane[lane].head);
-	lend_sched_take_off(c, k);
-	return k;
+	return lend_sched_pop(c, lane);
 }
 
 /* Of the classes in this map, which is served next, and that it was, by n: passed counts what went

@@ -9,7 +9,7 @@
 #include "core/sess.h"
 #include "core/tx.h"
 
-static void forget(struct lend_core *c, struct lend_call_rec *k)
+LEND_HOT void forget(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
 
@@ -18,7 +18,7 @@ static void forget(struct lend_core *c, struct lend_call_rec *k)
 	lend_call_free(c, lend_sess_at(c, k->sess), k);
 }
 
-static void reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, bool queued)
+LEND_HOT void reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, bool queued)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_REPLY_END);
 
@@ -86,7 +86,7 @@ void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k)
 }
 
 /* The request is whole: over to the handler. */
-static void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
+LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_REQUEST);
 
@@ -145,8 +145,8 @@ static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_ca
 	}
 }
 
-static void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-		  struct lend_sslot *sl, const struct lend_pkt_view *v)
+LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+		    struct lend_sslot *sl, const struct lend_pkt_view *v)
 {
 	struct lend_call_rec *k = lend_call_new(c, s, v->head.call, true);
 

@@ -33,6 +33,9 @@ enum {
 	LEND_HEAD_BYTES = 128,
 };
 
+/* On the way of every call, and short enough to be part of whoever calls it. */
+#define LEND_HOT static inline __attribute__((always_inline))
+
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
 #define LEND_SENT_UNIT    UINT64_C(64)  /* of struct lend_sent_rec */
