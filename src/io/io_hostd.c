@@ -8,17 +8,18 @@
 #include "io/carriers.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "io/hostd_link.h"
 #include "sys/clock.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
-#define SPIN_NS UINT64_C(300000)     /* then it naps between two looks */
+#define SPIN_NS UINT64_C(10000)      /* then it sleeps: the broker may need this CPU */
 #define OPEN_NS UINT64_C(5000000000) /* a device may have to be started */
 
 static struct lend_hostd_link *self(struct lend_io *io)
@@ -239,10 +240,14 @@ static const struct lend_io_ops ops = {
     .close = hostd_close,
 };
 
-static void nap(lend_ns began)
+/* Until there may be something of the broker's; or a moment, for not all that is awaited tells. */
+static void await(struct lend_hostd_link *h, lend_ns began)
 {
-	if (lend_clock_now() - began > SPIN_NS)
-		(void)usleep(50);
+	const struct timespec most = {.tv_nsec = 1000000};
+	struct pollfd fd = {.fd = hostd_fd(&h->io), .events = POLLIN};
+
+	if (lend_clock_now() - began > SPIN_NS && h->shm->ops->arm(h->shm))
+		(void)ppoll(&fd, 1, &most, NULL);
 }
 
 static int meet(struct lend_hostd_link *h, const char *address, bool listens)
@@ -255,7 +260,7 @@ static int meet(struct lend_hostd_link *h, const char *address, bool listens)
 	(void)snprintf(shm, sizeof(shm), "shm:%s", h->name);
 	while ((rc = h->shm->ops->resolve(h->shm, shm, &h->broker)) == -EINPROGRESS &&
 	       lend_clock_now() - began < OPEN_NS)
-		nap(began);
+		await(h, began);
 	if (rc < 0)
 		return lend_fail(-rc, "hostd:%s: no broker answers; start lend-hostd --name %s",
 				 h->name, h->name);
@@ -263,10 +268,9 @@ static int meet(struct lend_hostd_link *h, const char *address, bool listens)
 	memcpy(msg.text, address, strlen(address));
 	if (!lend_hostd_say(h, &msg))
 		h->lost = true;
-	while (!h->opened.op && !h->lost && lend_clock_now() - began < OPEN_NS) {
-		lend_hostd_pump(h);
-		nap(began);
-	}
+	for (lend_hostd_pump(h); !h->opened.op && !h->lost && lend_clock_now() - began < OPEN_NS;
+	     lend_hostd_pump(h))
+		await(h, began);
 	if (!h->opened.op || h->opened.version != LEND_HOSTD_VERSION)
 		return lend_fail(EPROTO, "hostd:%s: not a broker of this version; start its own",
 				 h->name);

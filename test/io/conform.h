@@ -144,8 +144,9 @@ struct conform_tally {
 	const struct conform_row *row;
 	uint64_t seed; /* of the case, for messages */
 	bool ordered;
-	uint32_t sent; /* seqs below this were sent */
-	uint32_t next; /* no seq below comes any more; lossless: the one that must come */
+	uint32_t lost_ms; /* after which a datagram that has not come is lost; 0: 200 */
+	uint32_t sent;    /* seqs below this were sent */
+	uint32_t next;    /* no seq below comes any more; lossless: the one that must come */
 	uint32_t count;
 	uint32_t gone;
 	uint8_t mark[CONFORM_SEQS];

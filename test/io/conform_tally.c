@@ -32,7 +32,8 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 
 void conform_settle(struct lend_io *io, struct conform_tally *t, uint32_t want)
 {
-	uint64_t wait = t->row->lossless ? conform_patience_ms : LOST_MS, end = conform_ms() + wait;
+	uint64_t lost = t->lost_ms ? t->lost_ms : LOST_MS;
+	uint64_t wait = t->row->lossless ? conform_patience_ms : lost, end = conform_ms() + wait;
 
 	while (t->count < want && conform_ms() < end) {
 		if (conform_take(io, note, t) > 0)

@@ -1,8 +1,9 @@
 /* Goal: a device that a broker owns is a carrier like the others; a client's death is cleaned up,
  * and what a client says against the rules harms nobody. Method: the conformance suite over udp,
  * the broker in a thread of the test; then what is its own, the broker turned by hand. */
-#include "hostd/hostd.h"
+#include "hostd/inside.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "io/hostd_msg.h"
 #include "sys/clock.h"
 #include "sys/why.h"
 
@@ -137,32 +137,92 @@ Test(hostd_own, a_killed_client_is_cleaned_up)
 	}
 }
 
-/* Its carrier goes, too: the port that it had is free. */
-Test(hostd_own, what_a_client_had_is_closed)
+/* A link of shm to a broker that is turned by hand: who it is there. */
+static struct lend_io *dial(struct lend_hostd *h, uint32_t *peer)
 {
-	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
-	struct lend_io_config shm = {.peer = "shm:"};
+	struct lend_io_config shm = {.peer = "shm:", .capture = ""};
 	struct lend_io *io;
-	uint32_t peer;
 	char text[80];
 
 	(void)snprintf(text, sizeof(text), "shm:%s", name);
-	for (int i = 0; i < 300; i++) {
-		struct lend_hostd_msg msg = {.op = LEND_HOSTD_OPEN, .version = LEND_HOSTD_VERSION};
-		struct lend_hostd_tail tail = {.peer = LEND_HOSTD_CONTROL};
-		struct lend_out out = {
-		    .head = &msg, .head_len = sizeof(msg), .tail = &tail, .tail_len = sizeof(tail)};
-		struct lend_bufs none = {NULL, 0};
+	cr_assert_eq(lend_io_open(&shm, &io), 0);
+	while (io->ops->resolve(io, text, peer) == -EINPROGRESS)
+		(void)lend_hostd_turn(h);
+	return io;
+}
 
-		cr_assert_eq(lend_io_open(&shm, &io), 0);
-		while (io->ops->resolve(io, text, &peer) == -EINPROGRESS)
-			(void)lend_hostd_turn(h);
-		out.peer = peer;
-		io->ops->tx(io, &none, &out, 1);
-		turn_until(h, 1);
+/* The first len bytes of a message, with a tail that names that peer of the device. */
+static void say(struct lend_io *io, uint32_t broker, const struct lend_hostd_msg *msg, uint32_t len,
+		uint32_t peer)
+{
+	struct lend_hostd_tail tail = {.peer = peer};
+	struct lend_out out = {.head = msg,
+			       .head_len = (uint8_t)len,
+			       .tail = &tail,
+			       .tail_len = sizeof(tail),
+			       .peer = broker};
+	struct lend_bufs none = {NULL, 0};
+
+	io->ops->tx(io, &none, &out, 1);
+}
+
+/* Attaches at that address of the device's, or at any ("") . */
+static struct lend_io *attach(struct lend_hostd *h, const char *text)
+{
+	struct lend_hostd_msg msg = {.op = LEND_HOSTD_OPEN, .version = LEND_HOSTD_VERSION};
+	uint64_t n = clients(h);
+	uint32_t broker;
+	struct lend_io *io = dial(h, &broker);
+
+	(void)snprintf(msg.text, sizeof(msg.text), "%s", text);
+	say(io, broker, &msg, sizeof(msg), LEND_HOSTD_CONTROL);
+	turn_until(h, n + 1);
+	return io;
+}
+
+static int open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	cr_assert(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+/* Its carrier goes, too, and the one that is opened ahead does not become two. */
+Test(hostd_own, what_a_client_had_is_closed)
+{
+	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
+	int files = open_files();
+
+	for (int i = 0; i < 300; i++) {
+		struct lend_io *io = attach(h, "");
+
+		if (i % 2)
+			lend_hostd_provide(h);
 		io->ops->close(io);
 		turn_until(h, 0);
 	}
+	lend_hostd_provide(h);
+	cr_assert_eq(open_files(), files);
+	lend_hostd_close(h);
+}
+
+/* It has the port that somebody wants: he gets it. */
+Test(hostd_own, what_is_opened_ahead_gives_way)
+{
+	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
+	char ahead[104], got[104];
+	struct lend_io *io;
+
+	cr_assert_eq(h->spare->ops->name(h->spare, ahead, sizeof(ahead)), 0);
+	io = attach(h, ahead);
+	cr_assert_eq(h->client[0]->outer->ops->name(h->client[0]->outer, got, sizeof(got)), 0);
+	cr_assert_str_eq(got, ahead);
+	io->ops->close(io);
 	lend_hostd_close(h);
 }
 
@@ -182,27 +242,14 @@ Test(hostd_own, what_contradicts_the_rules_is_counted)
 	    {UINT32_MAX - 1, 0, 0},
 	};
 	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
-	struct lend_io_config shm = {.peer = "shm:"};
 	struct lend_hostd_stats stats;
-	struct lend_io *io;
-	uint32_t peer, n = sizeof(bad) / sizeof(bad[0]);
-	char text[80];
+	uint32_t broker, n = sizeof(bad) / sizeof(bad[0]);
+	struct lend_io *io = dial(h, &broker);
 
-	(void)snprintf(text, sizeof(text), "shm:%s", name);
-	cr_assert_eq(lend_io_open(&shm, &io), 0);
-	while (io->ops->resolve(io, text, &peer) == -EINPROGRESS)
-		(void)lend_hostd_turn(h);
 	for (uint32_t i = 0; i < n; i++) {
 		struct lend_hostd_msg msg = {.op = bad[i].op};
-		struct lend_hostd_tail tail = {.peer = bad[i].peer};
-		struct lend_out out = {.head = &msg,
-				       .head_len = (uint8_t)bad[i].len,
-				       .tail = &tail,
-				       .tail_len = sizeof(tail),
-				       .peer = peer};
-		struct lend_bufs none = {NULL, 0};
 
-		io->ops->tx(io, &none, &out, 1);
+		say(io, broker, &msg, bad[i].len, bad[i].peer);
 		for (int k = 0; k < 10; k++)
 			(void)lend_hostd_turn(h);
 		lend_hostd_stats(h, &stats);

@@ -1,0 +1,148 @@
+/* hostd_client - who comes to a broker, what they ask, and that they go.
+ *
+ * Opening a carrier of the device is what takes long when somebody attaches, so one is open
+ * already: the spare goes to who asks for no address of a certain port, and the next is opened when
+ * there is nothing else to do. Layer: hostd. One thread's. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hostd/inside.h"
+#include "sys/why.h"
+
+struct lend_hostd_client *lend_hostd_find(const struct lend_hostd *h, uint32_t peer)
+{
+	for (uint32_t i = 0; i < h->n; i++)
+		if (h->client[i]->peer == peer)
+			return h->client[i];
+	return NULL;
+}
+
+int lend_hostd_outer(const struct lend_hostd *h, const char *address, struct lend_io **outer)
+{
+	struct lend_io_config config = {
+	    .listen = *address ? address : h->config.device, .eal = h->config.eal, .capture = ""};
+
+	if (*address && !lend_io_same_carrier(address, h->config.device))
+		return lend_fail(EINVAL, "%.60s: this broker has %s", address, h->config.device);
+	return lend_io_open(&config, outer);
+}
+
+void lend_hostd_provide(struct lend_hostd *h)
+{
+	if (h->spare || h->full || h->n == LEND_HOSTD_CLIENTS)
+		return;
+	h->full = lend_hostd_outer(h, "", &h->spare) < 0;
+	if (h->full)
+		h->spare = NULL;
+}
+
+/* The spare, or one opened now; where that fails a spare may have been what it lacked. */
+static int take_outer(struct lend_hostd *h, const char *address, struct lend_io **outer)
+{
+	int rc;
+
+	if (!*address && h->spare) {
+		*outer = h->spare;
+		h->spare = NULL;
+		return 0;
+	}
+	rc = lend_hostd_outer(h, address, outer);
+	if (rc == 0 || !h->spare)
+		return rc;
+	h->spare->ops->close(h->spare);
+	h->spare = NULL;
+	h->full = true;
+	return lend_hostd_outer(h, address, outer);
+}
+
+static void attach(struct lend_hostd *h, uint32_t peer, struct lend_hostd_msg *msg)
+{
+	struct lend_hostd_client *c = h->n < LEND_HOSTD_CLIENTS ? calloc(1, sizeof(*c)) : NULL;
+	int rc = c ? take_outer(h, msg->text, &c->outer)
+		   : lend_fail(ENOSPC, "it has %u clients, or no memory; end some", h->n);
+
+	memset(msg->text, 0, sizeof(msg->text));
+	if (rc < 0) {
+		free(c);
+		lend_hostd_answer(h, peer, msg, rc);
+		return;
+	}
+	c->peer = peer;
+	h->client[h->n++] = c;
+	h->stats.attached++;
+	h->shm->ops->pin(h->shm, peer, true);
+	msg->mtu = c->outer->path.mtu;
+	msg->checked = c->outer->path.checked;
+	msg->proven = c->outer->path.proven;
+	rc = c->outer->ops->name(c->outer, msg->text, sizeof(msg->text));
+	lend_hostd_answer(h, peer, msg, rc);
+}
+
+void lend_hostd_detach(struct lend_hostd *h, uint32_t peer)
+{
+	for (uint32_t i = 0; i < h->n; i++) {
+		struct lend_hostd_client *c = h->client[i];
+
+		if (c->peer != peer)
+			continue;
+		h->shm->ops->pin(h->shm, peer, false);
+		c->outer->ops->close(c->outer);
+		free(c);
+		h->client[i] = h->client[--h->n];
+		h->full = false;
+		return;
+	}
+}
+
+static void unpin(struct lend_hostd *h, struct lend_hostd_client *c,
+		  const struct lend_hostd_msg *msg)
+{
+	h->stats.bad += msg->peer >= LEND_HOSTD_PEERS;
+	if (msg->peer >= LEND_HOSTD_PEERS || !c->known[msg->peer] ||
+	    c->seen[msg->peer] != (uint16_t)msg->token)
+		return; /* more came meanwhile, and the client will say it again */
+	c->known[msg->peer] = false;
+	c->outer->ops->pin(c->outer, msg->peer, false);
+}
+
+void lend_hostd_heed(struct lend_hostd *h, uint32_t peer, const void *data, uint32_t len)
+{
+	struct lend_hostd_client *c = lend_hostd_find(h, peer);
+	struct lend_hostd_msg msg;
+
+	h->stats.bad += len != sizeof(msg);
+	if (len != sizeof(msg))
+		return;
+	memcpy(&msg, data, sizeof(msg));
+	msg.text[LEND_HOSTD_TEXT - 1] = '\0';
+	if (msg.op == LEND_HOSTD_OPEN && !c)
+		attach(h, peer, &msg);
+	else if (msg.op == LEND_HOSTD_RESOLVE && c && c->asks < LEND_HOSTD_WAITING)
+		c->ask[c->asks++] = msg;
+	else if (msg.op == LEND_HOSTD_UNPIN && c)
+		unpin(h, c, &msg);
+	else
+		h->stats.bad++;
+}
+
+void lend_hostd_resolve(struct lend_hostd *h, struct lend_hostd_client *c)
+{
+	for (uint32_t i = 0; i < c->asks;) {
+		struct lend_hostd_msg *msg = &c->ask[i];
+		int rc = c->outer->ops->resolve(c->outer, msg->text, &msg->peer);
+
+		if (rc == 0 && msg->peer >= LEND_HOSTD_PEERS)
+			rc = lend_fail(ENOSPC, "the broker has no number for one more peer");
+		if (rc == -EINPROGRESS) {
+			i++;
+			continue;
+		}
+		if (rc == 0 && !c->known[msg->peer]) {
+			c->known[msg->peer] = true;
+			c->outer->ops->pin(c->outer, msg->peer, true);
+		}
+		lend_hostd_answer(h, c->peer, msg, rc);
+		*msg = c->ask[--c->asks];
+	}
+}

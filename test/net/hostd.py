@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Goal: processes serve and call over a device of DPDK's that a broker has open, and another host's kernel needs to know
+nothing of it; one that is killed is replaced at once.
+
+Method: lend-hostd at one end of a veth pair with lend serve behind it, lend rate and lend bw at the kernel's end and the
+other way round; every reply is compared by the programs, the broker's own count afterwards here.
+
+usage: hostd.py KIND      KIND: net_af_packet or net_af_xdp
+"""
+import json
+import subprocess
+import sys
+import unittest
+
+from pair import BUILD, Pair
+
+KIND = sys.argv[1]
+# Clients that sleep: on a machine that is busy, one that polls is left out for longer than a session lives.
+SMALL = ("--window", 32, "--sleep", "--seconds", "0.1", "--count", 3000)
+LONG = ("--size", "200K", "--window", 4, "--seconds", "0.1", "--count", 50)
+
+
+class Hostd(unittest.TestCase):
+    def test_both_ways(self):
+        with Pair(KIND) as pair:
+            end = pair.dpdk
+            broker = end.popen([BUILD / "lend-hostd", "--name", "nic", "--json", "--device", end.listening(), *end.with_eal()],
+                               stdout=subprocess.PIPE, text=True)
+            self.assertEqual(broker.stdout.readline(), "ready hostd:nic\n")
+            first, second = (self.serve(end) for _ in range(2))
+            for server in (first, second):
+                pair.kernel.load("rate", server, *SMALL)
+            first.kill()
+            pair.kernel.load("bw", self.serve(end), *LONG)
+            pair.kernel.load("rate", second, *SMALL)
+            there = pair.kernel.serve()
+            address = f"hostd:nic/dpdk:{end.device}@{pair.kernel.ip4}:{there.port()}"
+            got = json.loads(end.run(*end.lend(["bw", "--connect", address, "--json", *LONG])))
+            self.assertEqual((got["errors"], got["wrong_bytes"]), (0, 0))
+            broker.terminate()
+            count = json.loads(broker.stdout.read())
+            self.assertEqual((count["attached"], count["bad"]), (4, 0), count)
+            self.assertGreater(min(count["from_clients"], count["to_clients"]), 9000)
+
+    def serve(self, end):
+        return end.served([BUILD / "lend", "serve", "--json", "--listen", "hostd:nic"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
