@@ -300,7 +300,7 @@ struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint
 	return &buf->pub;
 }
 
-static void wrap_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+void lend_bufs_free_wrap(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 {
 	void (*gone)(void *) = buf->gone;
 	void *arg = buf->arg;
@@ -311,35 +311,14 @@ static void wrap_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 		gone(arg);
 }
 
-static inline void free_one(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
-{
-	LEND_CHECK(buf->state != LEND_MBUF_FREE);
-	buf->state = LEND_MBUF_FREE;
-	if (buf->class == LEND_BUF_CLASSES) {
-		wrap_free(pool, buf);
-		return;
-	}
-	buf->pub = (struct lend_buf){.data = buf->memory,
-				     .cap = lend_buf_class_len(buf->class),
-				     .next = pool->free[buf->class]};
-	pool->free[buf->class] = &buf->pub;
-	pool->out -= buf->pub.cap;
-	LEND_HIDE(buf->memory, buf->pub.cap);
-}
-
-void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
-{
-	free_one(pool, buf);
-}
-
-void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
+void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
 {
 	while (chain) {
 		struct lend_mbuf *buf = lend_mbuf(chain);
 
 		chain = chain->next;
 		if (buf->pool == pool)
-			free_one(pool, buf);
+			lend_bufs_free(pool, buf);
 		else
 			lend_bufs_home(buf);
 	}

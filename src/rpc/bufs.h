@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "util/check.h"
 #include "util/dgram.h"
 #include "sys/hide.h"
 #include "lend/rpc.h"
@@ -82,10 +83,9 @@ void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), vo
 struct lend_buf *lend_bufs_take_slow(struct lend_pool_of_bufs *pool, uint32_t class);
 struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint32_t len,
 				void (*gone)(void *), void *arg);
-/* One segment of this pool, FREE afterwards. */
-void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf);
-/* A whole chain that the caller holds, whoever's pools it is of. NULL is nothing. */
-void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain);
+/* The slow halves of lend_bufs_free() and lend_bufs_give(). */
+void lend_bufs_free_wrap(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf);
+void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain);
 /* One segment back to its home from any thread. */
 void lend_bufs_home(struct lend_mbuf *buf);
 /* What came home from other threads goes to the free lists. */
@@ -125,6 +125,35 @@ static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, ui
 	lend_mbuf(buf)->state = LEND_MBUF_USER;
 	LEND_SHOW(buf->data, buf->cap);
 	return buf;
+}
+
+/* One segment of this pool, FREE afterwards. */
+static inline void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
+{
+	uint32_t class = buf->class, cap = lend_buf_class_len(class);
+
+	LEND_CHECK(buf->state != LEND_MBUF_FREE);
+	buf->state = LEND_MBUF_FREE;
+	if (class == LEND_BUF_CLASSES) {
+		lend_bufs_free_wrap(pool, buf);
+		return;
+	}
+	buf->pub.data = buf->memory;
+	buf->pub.len = 0;
+	buf->pub.cap = cap;
+	buf->pub.next = pool->free[class];
+	pool->free[class] = &buf->pub;
+	pool->out -= cap;
+	LEND_HIDE(buf->memory, cap);
+}
+
+/* A whole chain that the caller holds, whoever's pools it is of. NULL is nothing. */
+static inline void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
+{
+	if (chain && !chain->next && lend_mbuf(chain)->pool == pool)
+		lend_bufs_free(pool, lend_mbuf(chain));
+	else
+		lend_bufs_give_chain(pool, chain);
 }
 
 #endif

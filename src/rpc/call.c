@@ -192,7 +192,7 @@ static void take_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 	call->reply = landing;
 	call->reply_len = ev->len;
 	if (ev->reply) {
-		lend_ep_back(ep, ev->reply, false, &chain);
+		chain = lend_ep_back(ep, ev->reply, false);
 		if (landing &&
 		    chain !=
 			landing) { /* no room in the caller's: cannot be, but nothing is lost */
@@ -218,11 +218,10 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 {
 	struct lend_call *call = (struct lend_call *)(uintptr_t)ev->tag;
 	struct lend_call_priv *p = lend_call_priv(call);
-	struct lend_buf *request = NULL;
+	struct lend_buf *request = lend_ep_back(ep, ev->buf, ev->maybe_queued);
 
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
-	lend_ep_back(ep, ev->buf, ev->maybe_queued, &request);
 	if (p->request &&
 	    request != p->request) { /* a gathered copy went out; or it is still lent */
 		bool flat = ev->buf && lend_mbuf(p->request)->state == LEND_MBUF_USER;

@@ -20,6 +20,7 @@
 #include "lend/stats.h"
 #include "rpc/bufs.h"
 #include "rpc/method.h"
+#include "rpc/msg.h"
 #include "rpc/spin.h"
 #include "sys/heap.h"
 
@@ -216,10 +217,10 @@ void lend_secret_ticket(const char *secret, uint8_t ticket[32]);
 
 /* loop.c */
 int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
-void lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued, struct lend_buf **out);
+struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
 void lend_ep_events(struct lend_ep *ep, uint32_t *ran);
 void lend_ep_lent(struct lend_ep *ep);
-void lend_ep_urgent(struct lend_ep *ep, uint8_t class); /* a call of that class is here */
+void lend_ep_urgent_here(struct lend_ep *ep);
 
 /* wait.c */
 void lend_ep_wake(struct lend_ep *ep); /* any thread */
@@ -272,5 +273,21 @@ bool lend_worker_of(struct lend_ep *home);   /* this thread is one of its worker
 struct lend_ep *
 lend_worker_ep(struct lend_ep *home); /* the worker's own; others: home. NULL: cannot open */
 struct lend_buf *lend_worker_take(lend_request request);
+
+/* A buffer that the core gave back: its user's now; NULL: none, or the pool's when the last carrier
+ * lets go. */
+static inline struct lend_buf *lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued)
+{
+	if (maybe_queued && ep->lenders)
+		return lend_ep_back_queued(ep, handle);
+	return lend_msg_back(ep->bufs, handle);
+}
+
+/* A call of that class is here. */
+static inline void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
+{
+	if (class < LEND_NORMAL - 1)
+		lend_ep_urgent_here(ep);
+}
 
 #endif

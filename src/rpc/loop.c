@@ -19,9 +19,9 @@ enum { ROUNDS = 8 }; /* of output per turn: work left over makes the next turn c
  * call for a hundred. Always doing so would cost bulk transfers a tenth. */
 enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
 
-void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
+void lend_ep_urgent_here(struct lend_ep *ep)
 {
-	if (class < LEND_NORMAL - 1 && ep->config.schedule != LEND_AS_THEY_COME)
+	if (ep->config.schedule != LEND_AS_THEY_COME)
 		ep->urgent = ep->turning ? ep->now : lend_clock_now();
 }
 
@@ -68,17 +68,12 @@ static bool is_quiet(struct lend_ep *ep, uint32_t handle)
 	return true;
 }
 
-/* A buffer that the core gave back: to its user through *out, or *out = NULL and to the pool when
- * the last carrier lets go. */
-void lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued, struct lend_buf **out)
+struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle)
 {
-	*out = NULL;
-	if (!handle)
-		return;
-	if (maybe_queued && ep->lenders && !is_quiet(ep, handle))
-		keep_lent(ep, handle);
-	else
-		*out = lend_msg_back(ep->bufs, handle);
+	if (is_quiet(ep, handle))
+		return lend_msg_back(ep->bufs, handle);
+	keep_lent(ep, handle);
+	return NULL;
 }
 
 void lend_ep_lent(struct lend_ep *ep)
@@ -100,10 +95,7 @@ void lend_ep_lent(struct lend_ep *ep)
 
 static void give_back(struct lend_ep *ep, const struct lend_event *ev)
 {
-	struct lend_buf *chain;
-
-	lend_ep_back(ep, ev->buf, ev->maybe_queued, &chain);
-	lend_bufs_give(ep->bufs, chain);
+	lend_bufs_give(ep->bufs, lend_ep_back(ep, ev->buf, ev->maybe_queued));
 }
 
 static void pin(struct lend_ep *ep, const struct lend_event *ev)
@@ -209,7 +201,8 @@ static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t 
 			ep->blocked |= out[i].sent == LEND_SENT_FULL;
 			continue;
 		}
-		for (uint32_t p = 0; p < out[i].n; p++)
+		len += out[i].n ? out[i].piece[0].len : 0;
+		for (uint32_t p = 1; p < out[i].n; p++)
 			len += out[i].piece[p].len;
 		longest = lend_max_u32(longest, len);
 		ep->stats.tx_bytes += len;

@@ -27,11 +27,11 @@ uint64_t lend_msg_cap(const struct lend_buf *chain)
 
 /* A window that touches five segments holds three neighbours whole, besides a byte on either side:
  * so it is enough that any three neighbours within the chain are longer than what would be left. */
-bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload)
+bool lend_msg_fits_chain(const struct lend_buf *chain, uint32_t payload)
 {
 	const struct lend_buf *a, *b, *c;
 
-	if (!chain || !chain->next || !chain->next->next || !chain->next->next->next)
+	if (!chain->next->next || !chain->next->next->next)
 		return true;
 	for (a = chain->next, b = a->next, c = b->next; c && c->next; a = b, b = c, c = c->next)
 		if ((uint64_t)a->len + b->len + c->len + 2 <= payload)
@@ -180,7 +180,7 @@ struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, voi
 
 void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
 {
-	lend_bufs_give(lend_worker_of(ep) ? NULL : ep->bufs, buf);
+	lend_bufs_give(lend_worker_self && lend_worker_of(ep) ? NULL : ep->bufs, buf);
 }
 
 int lend_register(struct lend_ep *ep, void *memory, size_t len)

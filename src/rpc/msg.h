@@ -16,7 +16,11 @@ uint64_t lend_msg_len(const struct lend_buf *chain);
 uint64_t lend_msg_cap(const struct lend_buf *chain);
 /* True when every fragment of at most payload bytes, wherever it starts, lies in four segments at
  * most. */
-bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload);
+bool lend_msg_fits_chain(const struct lend_buf *chain, uint32_t payload);
+static inline bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload)
+{
+	return !chain || !chain->next || lend_msg_fits_chain(chain, payload);
+}
 /* One new segment with the chain's bytes; NULL: pool exhausted, or over 1 GiB. */
 struct lend_buf *lend_msg_flat(struct lend_pool_of_bufs *pool, const struct lend_buf *chain);
 /* Spreads len bytes that landed over the segments' lengths. */

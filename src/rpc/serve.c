@@ -187,8 +187,6 @@ static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request reques
 
 static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
 {
-	struct lend_buf *chain;
-
 	req->session = ev->session;
 	req->method = ev->method;
 	req->class = ev->class;
@@ -199,9 +197,8 @@ static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_eve
 	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
 	req->bytes = &req->view;
 	if (ev->buf) {
-		lend_ep_back(ep, ev->buf, false, &chain);
-		lend_msg_landed(chain, ev->len);
-		req->bytes = chain;
+		req->bytes = lend_ep_back(ep, ev->buf, false);
+		lend_msg_landed(req->bytes, ev->len);
 	}
 	atomic_store_explicit(&req->cancelled, false, memory_order_relaxed);
 	atomic_store_explicit(&req->deadline, lend_core_request_deadline(ep->core, ev->call),
