@@ -148,13 +148,6 @@ static void rx_done(struct lend_io *base)
 		raw_rx_done(&io->rx);
 }
 
-static bool flush(struct lend_io *base, uint32_t buf)
-{
-	(void)base;
-	(void)buf;
-	return true; /* tx() copied it */
-}
-
 static int fd(struct lend_io *base)
 {
 	return self(base)->device->fd;
@@ -245,7 +238,6 @@ const struct lend_io_ops raw_ops = {
     .rx = rx,
     .rx_done = rx_done,
     .tx = raw_tx,
-    .flush = flush,
     .fd = fd,
     .arm = arm,
     .reg = reg,
