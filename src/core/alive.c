@@ -78,9 +78,6 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
 	if (s->state == LEND_SESS_UP && !s->lossless)
 		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
-	for (int fast = 0; fast < 2 && s->held; fast++)
-		if (s->blocked[fast] > c->now)
-			at = lend_min_u64(at, s->blocked[fast]);
 	while ((k = lend_sess_next_made(c, s, &slot)))
 		at = lend_min_u64(at, lend_call_wake(k));
 	return at;

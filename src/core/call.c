@@ -70,6 +70,8 @@ static void name_memory(struct lend_core *c, struct lend_call_rec *k, const stru
 	k->rx.attached = 1;
 	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
 	more = lend_min_u64(more, offer - lend_min_u64(offer, c->budget_used));
+	if (c->starved.n)
+		more = 0; /* what is under way waits for it */
 	more = lend_credit_ahead(c, k, more);
 	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;

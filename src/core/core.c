@@ -118,11 +118,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	fill_none(c, c->at_by_hello, c->buckets);
 	fill_none(c, c->at_by_peer, c->buckets);
 	lend_sched_init(c);
-	lend_list_init(&c->starved);
-	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
-		lend_list_init(&c->hungry[0].of[i]);
-		lend_list_init(&c->hungry[1].of[i]);
-	}
+	lend_want_init(c);
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	lend_pace_init(c, now);
@@ -151,18 +147,6 @@ void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_pat
 	c->cfg.path[carrier] = *path;
 }
 
-/* Budget came back: tell those who wait for it. */
-static void feed_starved(struct lend_core *c)
-{
-	for (uint32_t turns = c->starved.n; turns > 0; turns--) {
-		struct lend_call_rec *k = lend_call_at(c, c->starved.head);
-
-		lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
-		if (lend_rx_grant(c, k)) /* else it is on the list again */
-			lend_ctl_ack(c, k);
-	}
-}
-
 void lend_core_tick(struct lend_core *c, lend_ns now)
 {
 	struct lend_prioq q;
@@ -170,8 +154,6 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 	c->now = lend_max_u64(c->now, now);
 	c->fed = 0;
 	lend_want_feed(c);
-	if (c->starved.n)
-		feed_starved(c);
 	lend_pace_fire(c);
 	lend_credit_tick(c);
 	for (q = lend_sess_timers(c); q.n > 0 && q.heap[0].key <= c->now; q = lend_sess_timers(c))

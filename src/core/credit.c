@@ -3,13 +3,13 @@
 #include "core/ctl.h"
 #include "core/loss.h"
 #include "core/rx.h"
+#include "core/want.h"
 
 enum {
 	PIECES = 8, /* grants of a window, at least */
 	PIECE = 16, /* datagrams of a grant, at most */
 	ALL = 65536,
 	AGE = 32,          /* bytes of shorter messages that pass one byte of a message */
-	CLASS = 1 << 26,   /* bytes that one class is worth */
 	REST = 64,         /* rounds until a wider window is tried again */
 	FIRST_ALL = 65536, /* bytes that all sessions together may send unasked ... */
 	FIRST_MAX = 16384, /* and one of them, unless a datagram is more */
@@ -145,10 +145,10 @@ static bool grant(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
 	if (room(c) < some && c->credit.used > 0)
 		return false;
 	leave(c, k);
-	note_grant(c, &k->rx);
-	some = lend_rx_budget(c, k, some);
+	some = lend_want_budget(c, k, some);
 	if (some == 0)
 		return true; /* it waits for budget instead */
+	note_grant(c, &k->rx);
 	charge(c, &k->rx, (uint32_t)some);
 	k->rx.granted += (uint32_t)some;
 	c->credit.granted += some;
@@ -156,13 +156,30 @@ static bool grant(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
 	return true;
 }
 
+/* Whoever's is least is granted first. It holds from one grant of a message to its next, so who
+ * waits gets nearer by what is granted to others, or by the time. */
+static uint64_t rank(const struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint64_t left = k->rx.len - k->rx.got, class = k->class;
+
+	switch ((enum lend_order)c->cfg.order) {
+	case LEND_ORDER_FIFO:
+		return c->credit.entered;
+	case LEND_ORDER_DEADLINE:
+		return lend_min_u64(k->deadline, c->now + LEND_CREDIT_CLASS_NS) +
+		       class * LEND_CREDIT_CLASS_NS;
+	case LEND_ORDER_SHORTEST:
+		break;
+	}
+	return c->credit.granted / AGE + left + class * LEND_CREDIT_CLASS;
+}
+
 static void enter(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_prioq q = wanting(c);
-	uint64_t left = k->rx.len - k->rx.got;
 
-	lend_prioq_set(&q, lend_call_index(c, k),
-		       c->credit.granted / AGE + left + (uint64_t)(k->class & 7) * CLASS);
+	c->credit.entered++;
+	lend_prioq_set(&q, lend_call_index(c, k), rank(c, k));
 	c->credit.wanting = q.n;
 }
 

@@ -3,12 +3,13 @@
  * times what the line holds, so it waits at the senders, not in the network.
  *
  * What a sender may send unasked is little (see the hello's `first`). Messages that want more stand
- * in a heap: by class, then by what is left of them, but a message is passed only by so many bytes
- * of shorter ones: AGE times its own. A grant is a piece of a window, so that there are several
- * senders under way and one that is slow does not leave the line idle. The window
- * shrinks when datagrams come marked; where nobody marks, a wider or a narrower one is tried now
- * and then, and kept if more comes through, or as much. Credit for bytes that do not come (lost, or
- * their sender died) is taken back after a while; should they come after all, they have used none.
+ * in a heap: by class, then as config.order has it: by what is left of them, but a message is
+ * passed only by so many bytes of shorter ones: AGE times its own; by deadline, a class being worth
+ * a second; or, without classes, as they came. A grant is a piece of a window, so that there are
+ * several senders under way and one that is slow does not leave the line idle. The window shrinks
+ * when datagrams come marked; where nobody marks, a wider or a narrower one is tried now and then,
+ * and kept if more comes through, or as much. Credit for bytes that do not come (lost, or their
+ * sender died) is taken back after a while; should they come after all, they have used none.
  *
  * Layer: core (pure). Parts of struct lend_core and struct lend_rx; sessions on which nothing is
  * lost have no share in it. */
@@ -19,6 +20,9 @@
 
 #define LEND_CREDIT_START UINT64_C(98304) /* what 100 Gb/s hold in 8 us */
 #define LEND_CREDIT_MAX   UINT64_C(8388608)
+#define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages that a class is worth */
+/* The same by deadline, in ns. What is due later than that is as if it were due then. */
+#define LEND_CREDIT_CLASS_NS (1000 * LEND_MS)
 enum { LEND_CREDIT_ALONE = 8 }; /* times the least window: what one sender may fill */
 
 void lend_credit_init(struct lend_core *c);

@@ -283,5 +283,5 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 	}
 	if (c->ready.n || lend_aside(c)->ev_n)
 		return c->now;
-	return c->fed && (c->starved.n || c->credit.wanting || lend_want_waiting(c)) ? c->now : at;
+	return c->fed && (c->credit.wanting || lend_want_waiting(c)) ? c->now : at;
 }

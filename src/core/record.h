@@ -6,6 +6,7 @@
 #include "core/sched.h"
 #include "core/state.h"
 #include "core/tx.h"
+#include "core/want.h"
 
 /* Line by line, as stores: a call of memset() would cost more than it does. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
@@ -51,7 +52,7 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
 	lend_sched_remove(c, k);
 	if (k->rx.starved.in)
-		lend_list_remove(&c->starved, lend_links_starved(c), k->self);
+		lend_want_leave(c, k);
 	if (k->tx.win != LEND_NONE)
 		lend_tx_close(c, &k->tx);
 	/* What it had in flight made room. An orphan had nothing there, and its session may be

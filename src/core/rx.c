@@ -68,12 +68,6 @@ static void put_in(struct lend_rx *r, uint32_t buf, bool pooled)
 	r->attached = !pooled;
 }
 
-static void starve(struct lend_core *c, struct lend_call_rec *k)
-{
-	if (!k->rx.starved.in)
-		lend_list_push(&c->starved, lend_links_starved(c), lend_call_index(c, k));
-}
-
 void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 {
 	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
@@ -215,10 +209,7 @@ uint32_t lend_rx_close(struct lend_core *c, struct lend_call_rec *k)
 	uint32_t buf = r->buf;
 
 	lend_list_remove(&c->partials, lend_links_partial(c), lend_call_index(c, k));
-	if (r->want == LEND_WANT_MEMORY)
-		lend_want_leave(c, k);
-	lend_list_remove(&c->starved, lend_links_starved(c), lend_call_index(c, k));
-	r->want = LEND_WANT_NOTHING;
+	lend_want_leave(c, k);
 	c->fed |= r->frags != LEND_NONE;
 	if (r->frags != LEND_NONE) {
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
@@ -268,19 +259,6 @@ uint64_t lend_rx_reach(struct lend_core *c, const struct lend_call_rec *k)
 	return lend_min_u64(k->rx.len, lend_rx_low(c, k) + window(lend_sess_at(c, k->sess)));
 }
 
-uint64_t lend_rx_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
-{
-	uint64_t room = c->cfg.receive_budget - c->budget_used;
-
-	if (more > room) {
-		starve(c, k);
-		more = room - room % lend_sess_at(c, k->sess)->payload;
-	}
-	k->rx.charged += (uint32_t)more;
-	c->budget_used += more;
-	return more;
-}
-
 bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -294,7 +272,7 @@ bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
 	/* Small offers cost a datagram each: wait for a worthwhile one unless it is the last. */
 	if (reach < k->rx.len && more < window(s) / 4)
 		return false;
-	more = lend_rx_budget(c, k, more);
+	more = lend_want_budget(c, k, more);
 	k->rx.granted += (uint32_t)more;
 	return more > 0;
 }

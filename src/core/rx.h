@@ -40,8 +40,6 @@ void lend_rx_drop(struct lend_core *c, struct lend_call_rec *k);
 bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k);
 /* How far its sender may be allowed to send now; 0: no further than it is. */
 uint64_t lend_rx_reach(struct lend_core *c, const struct lend_call_rec *k);
-/* Takes so many bytes of the budget, or what there is: then the message waits for more. */
-uint64_t lend_rx_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
 /* All bytes below this offset are here. */
 uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k);
 /* Writes into a chain; the caller has checked that it fits. */

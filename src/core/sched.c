@@ -5,8 +5,6 @@
 #include "util/class.h"
 
 enum { WAITS_CREDIT = 1, WAITS_CARRIER };
-/* As many datagrams in front of it as its share allows. */
-enum { DUE = LEND_FLOOR * LEND_SCHED_BURST };
 
 void lend_sched_init(struct lend_core *c)
 {
@@ -42,17 +40,17 @@ static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k
 
 static void mark(struct lend_ready *r, uint32_t lane)
 {
-	r->sizes[lane / LEND_SIZES] |= (uint8_t)(1u << lane % LEND_SIZES);
-	r->classes |= (uint8_t)(1u << lane / LEND_SIZES);
+	lend_share_enter(&r->sizes[lane / LEND_SIZES], lane % LEND_SIZES);
+	lend_share_enter(&r->classes, lane / LEND_SIZES);
 }
 
 static void unmark(struct lend_ready *r, uint32_t lane)
 {
 	uint32_t class = lane / LEND_SIZES;
 
-	r->sizes[class] &= (uint8_t) ~(1u << lane % LEND_SIZES);
-	if (!r->sizes[class])
-		r->classes &= (uint8_t) ~(1u << class);
+	lend_share_leave(&r->sizes[class], lane % LEND_SIZES);
+	if (!r->sizes[class].waiting)
+		lend_share_leave(&r->classes, class);
 }
 
 void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
@@ -143,26 +141,12 @@ void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s)
 		lend_sched_ready(c, lend_call_at(c, s->waiting.head));
 }
 
-/* The most urgent of those that wait, unless one below it is due. */
-uint32_t lend_sched_pick(uint32_t waiting, const uint32_t *passed)
-{
-	uint32_t best = (uint32_t)__builtin_ctz(waiting);
-
-	for (uint32_t m = waiting & (waiting - 1); m; m &= m - 1) {
-		uint32_t i = (uint32_t)__builtin_ctz(m);
-
-		if (passed[i] >= DUE)
-			best = i;
-	}
-	return best;
-}
-
 static uint32_t earliest(struct lend_core *c, uint32_t class)
 {
 	const struct lend_list *lane = &c->ready.lane[class * LEND_SIZES];
-	uint32_t best = (uint32_t)__builtin_ctz(c->ready.sizes[class]);
+	uint32_t best = (uint32_t)__builtin_ctz(c->ready.sizes[class].waiting);
 
-	for (uint32_t m = c->ready.sizes[class]; m; m &= m - 1) {
+	for (uint32_t m = c->ready.sizes[class].waiting; m; m &= m - 1) {
 		uint32_t i = (uint32_t)__builtin_ctz(m);
 
 		if (lend_call_at(c, lane[i].head)->deadline <
@@ -191,29 +175,17 @@ struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane)
 
 	if (r->n == 0)
 		return NULL;
-	class = lend_sched_pick(r->classes, r->class_passed);
-	size = c->cfg.order == LEND_ORDER_DEADLINE
-		   ? earliest(c, class)
-		   : lend_sched_pick(r->sizes[class], &r->lane_passed[class * LEND_SIZES]);
+	class = lend_share_pick(&r->classes);
+	size = c->cfg.order == LEND_ORDER_DEADLINE ? earliest(c, class)
+						   : lend_share_pick(&r->sizes[class]);
 	*lane = class * LEND_SIZES + size;
 	return lend_sched_pop(c, *lane);
 }
 
-/* One of them sent n datagrams. */
-void lend_sched_account(uint32_t waiting, uint32_t *passed, uint32_t served, uint32_t n)
-{
-	if (passed[served])
-		passed[served] -= lend_min_u32(passed[served], n * LEND_FLOOR);
-	for (uint32_t m = waiting >> 1 >> served; m; m &= m - 1)
-		passed[served + 1 + (uint32_t)__builtin_ctz(m)] += n;
-}
-
 void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n)
 {
-	struct lend_ready *r = &c->ready;
 	uint32_t class = lane / LEND_SIZES;
 
-	lend_sched_account(r->classes, r->class_passed, class, n);
-	lend_sched_account(r->sizes[class], &r->lane_passed[class * LEND_SIZES], lane % LEND_SIZES,
-			   n);
+	lend_share_sent(&c->ready.classes, class, n);
+	lend_share_sent(&c->ready.sizes[class], lane % LEND_SIZES, n);
 }

@@ -1,9 +1,9 @@
 /* sched - which call sends next.
  *
  * Strict across classes, and within a class what has least left (SRPT), by powers of four of the
- * datagrams left; equals take turns of a few datagrams. Or within a class what is due first (EDF).
- * So that nothing starves, every class that waits gets one datagram of LEND_FLOOR, and so does,
- * within a class, every size.
+ * datagrams left; equals take turns of LEND_SCHED_BURST datagrams. Or within a class what is due
+ * first (EDF). So that nothing starves, every class that waits gets its share (share.h), and so
+ * does, within a class, every size.
  *
  * Strict classes with SRPT within are those of Homa (SIGCOMM'18), its share for the longest too.
  * Layer: core (pure).
@@ -13,9 +13,6 @@
 
 #include "core/state.h"
 #include "util/class.h"
-
-enum { LEND_SCHED_BURST = 8 }; /* datagrams of one call before its equals have their turn */
-enum { LEND_FLOOR = 32 };
 
 void lend_sched_init(struct lend_core *c);
 /* Its class, and whether its datagrams may pass by others in the carrier. */
@@ -73,10 +70,6 @@ static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_
 	return lend_sched_pop(c, lane);
 }
 
-/* Of the classes in this map, which is served next, and that it was, by n: passed counts what went
- * out before each while it waited. */
-uint32_t lend_sched_pick(uint32_t waiting, const uint32_t *passed);
-void lend_sched_account(uint32_t waiting, uint32_t *passed, uint32_t served, uint32_t n);
 /* It sent n datagrams, and stands where it belongs now. */
 void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n);
 

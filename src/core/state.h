@@ -14,6 +14,7 @@
 #include "core/cc.h"
 #include "core/core.h"
 #include "core/frags.h"
+#include "core/share.h"
 #include "util/bits.h"
 #include "util/list.h"
 #include "util/pool.h"
@@ -165,20 +166,14 @@ enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES 
 struct lend_ready {
 	struct lend_list lane[LEND_LANES];
 	uint32_t n;
-	uint8_t classes;             /* bit i: something of class i waits */
-	uint8_t sizes[LEND_CLASSES]; /* bit i: in lane i of that class */
-	uint8_t zero[3];
-	/* Datagrams that went out before this class, or this lane of its class, while it waited. */
-	uint32_t class_passed[LEND_CLASSES], lane_passed[LEND_LANES];
+	struct lend_share classes, sizes[LEND_CLASSES];
 };
 
-/* Messages that wait for memory, see want.h. */
+/* Messages that wait for memory or budget, see want.h. */
 struct lend_hungry {
 	struct lend_list of[LEND_CLASSES];
-	uint32_t passed[LEND_CLASSES];
+	struct lend_share share;
 	uint32_t n;
-	uint8_t classes; /* bit i: somebody of class i waits */
-	uint8_t zero[3];
 };
 
 /* Per slot, what outlives a call. */
@@ -333,6 +328,7 @@ struct lend_credit {
 	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
 	lend_ns look;     /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
 	uint64_t wanting; /* messages in the heap */
+	uint64_t entered; /* how often somebody came into it */
 	uint64_t senders; /* sessions with messages half here */
 };
 
@@ -357,8 +353,9 @@ struct lend_core {
 	lend_ns now;
 	uint64_t drawn; /* random words drawn from the seed */
 	struct lend_ready ready;
-	struct lend_list starved;     /* calls that wait for budget */
-	struct lend_hungry hungry[2]; /* by whether they have a buffer already */
+	struct lend_hungry starved;   /* of budget */
+	struct lend_hungry hungry[2]; /* of memory: by whether they have a buffer already */
+	uint32_t served;              /* whose turn it is of the starved; LEND_NONE: nobody's */
 	struct lend_list partials;    /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;

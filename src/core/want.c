@@ -5,34 +5,63 @@
 #include "core/rx.h"
 #include "core/sched.h"
 
-static struct lend_hungry *line_of(struct lend_core *c, const struct lend_call_rec *k)
+void lend_want_init(struct lend_core *c)
 {
-	return &c->hungry[k->rx.buf != 0];
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		lend_list_init(&c->starved.of[i]);
+		lend_list_init(&c->hungry[0].of[i]);
+		lend_list_init(&c->hungry[1].of[i]);
+	}
+	c->served = LEND_NONE;
 }
 
-static void enter(struct lend_core *c, struct lend_call_rec *k)
+/* That it is in, or is to get into. */
+static struct lend_hungry *line_of(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return k->rx.want == LEND_WANT_MEMORY ? &c->hungry[k->rx.buf != 0] : &c->starved;
+}
+
+/* Who goes by nothing but the time goes by no class either. */
+static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
+{
+	return c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class;
+}
+
+static void enter(struct lend_core *c, struct lend_call_rec *k, bool front)
 {
 	struct lend_hungry *h = line_of(c, k);
+	uint32_t class = class_of(c, k), i = lend_call_index(c, k);
 
-	if (k->rx.want == LEND_WANT_MEMORY)
-		return;
-	k->rx.want = LEND_WANT_MEMORY;
-	lend_list_push(&h->of[k->class], lend_links_starved(c), lend_call_index(c, k));
-	h->classes = (uint8_t)(h->classes | 1u << k->class);
+	lend_list_push_after(&h->of[class], lend_links_starved(c),
+			     front ? LEND_NONE : h->of[class].tail, i);
+	lend_share_enter(&h->share, class);
 	h->n++;
+}
+
+static void leave(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_hungry *h = line_of(c, k);
+	uint32_t class = class_of(c, k);
+
+	lend_list_remove(&h->of[class], lend_links_starved(c), lend_call_index(c, k));
+	if (h->of[class].n == 0)
+		lend_share_leave(&h->share, class);
+	h->n--;
 }
 
 void lend_want_leave(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_hungry *h = line_of(c, k);
-
-	if (k->rx.want == LEND_WANT_MEMORY) {
-		lend_list_remove(&h->of[k->class], lend_links_starved(c), lend_call_index(c, k));
-		if (h->of[k->class].n == 0)
-			h->classes = (uint8_t)(h->classes & ~(1u << k->class));
-		h->n--;
-	}
+	if (k->rx.starved.in)
+		leave(c, k);
 	k->rx.want = LEND_WANT_NOTHING;
+}
+
+static void want_memory(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (k->rx.want == LEND_WANT_MEMORY)
+		return;
+	k->rx.want = LEND_WANT_MEMORY;
+	enter(c, k, false);
 }
 
 /* Forgets a message of which nothing came for two timeouts; its sender is told once there is memory
@@ -45,7 +74,7 @@ static void evict(struct lend_core *c, struct lend_call_rec *k)
 	lend_rx_drop(c, k);
 	lend_rx_begin(&k->rx, granted);
 	k->rx.len = len;
-	enter(c, k);
+	want_memory(c, k);
 }
 
 /* Looks at one partial message per want of memory: the one that was not looked at for longest. A
@@ -92,10 +121,11 @@ static void seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 static bool is_next(struct lend_core *c, const struct lend_call_rec *k)
 {
 	bool others = c->supply_n > 0 && c->hungry[0].n > 0;
+	uint32_t before = c->hungry[k->rx.buf != 0].n;
 
 	if (k->rx.want == LEND_WANT_MEMORY)
-		return line_of(c, k)->n == 1 && !(k->rx.buf && others);
-	return line_of(c, k)->n == 0 && !others;
+		return before == 1 && !(k->rx.buf && others);
+	return before == 0 && !others;
 }
 
 bool lend_want_sit(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
@@ -106,30 +136,77 @@ bool lend_want_sit(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 	}
 	make_room(c);
 	k->rx.len = len;
-	enter(c, k);
+	want_memory(c, k);
 	LEND_COUNT(c, rx_memory);
 	lend_ctl_ack(c, k);
 	return false;
 }
 
+static struct lend_call_rec *first(struct lend_core *c, const struct lend_hungry *h)
+{
+	return lend_call_at(c, h->of[lend_share_pick(&h->share)].head);
+}
+
 static bool feed_one(struct lend_core *c, struct lend_hungry *h)
 {
-	uint32_t class;
 	struct lend_call_rec *k;
 
 	if (h->n == 0)
 		return false;
-	class = lend_sched_pick(h->classes, h->passed);
-	k = lend_call_at(c, h->of[class].head);
+	k = first(c, h);
 	if (!has_room(c, &k->rx))
 		return false;
 	seat(c, k, k->rx.len);
-	lend_sched_account(h->classes, h->passed, class, 1);
+	lend_share_sent(&h->share, class_of(c, k), 1);
 	return true;
+}
+
+/* Bytes of the budget that it may take: none while others wait that go first. */
+static uint64_t budget_for(struct lend_core *c, const struct lend_call_rec *k)
+{
+	if (c->starved.n && c->served != lend_call_index(c, k) &&
+	    !lend_share_passes(&c->starved.share, class_of(c, k)))
+		return 0;
+	return c->cfg.receive_budget - c->budget_used;
+}
+
+uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
+{
+	uint64_t room = budget_for(c, k);
+
+	if (more > room) {
+		if (!k->rx.starved.in)
+			enter(c, k, c->served == lend_call_index(c, k));
+		more = room - room % lend_sess_at(c, k->sess)->payload;
+	}
+	k->rx.charged += (uint32_t)more;
+	c->budget_used += more;
+	if (more)
+		lend_share_sent(&c->starved.share, class_of(c, k), 1);
+	return more;
+}
+
+/* Those who wait for budget, until one of them finds too little. */
+static void feed_starved(struct lend_core *c)
+{
+	bool enough = true;
+
+	for (uint32_t turns = c->starved.n; turns > 0 && enough; turns--) {
+		struct lend_call_rec *k = first(c, &c->starved);
+
+		leave(c, k);
+		c->served = lend_call_index(c, k);
+		if (lend_rx_grant(c, k))
+			lend_ctl_ack(c, k);
+		c->served = LEND_NONE;
+		enough = !k->rx.starved.in;
+	}
 }
 
 void lend_want_feed(struct lend_core *c)
 {
 	while (feed_one(c, &c->hungry[0]) || feed_one(c, &c->hungry[1]))
 		;
+	if (c->starved.n)
+		feed_starved(c);
 }

@@ -1,5 +1,6 @@
 /* core_call - what a call costs in the protocol core alone: two cores, no carrier, no clock.
  *   perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-p lossless|checked|crc]
+ *                  [-a none|timely|swift|dctcp|credit]
  *
  * Both sides are turned as src/rpc/loop.c turns one: input, events, tick when due, output, sent.
  * Between them lie two arrays of datagrams; time passes as it would on a busy core. What is printed
@@ -64,7 +65,8 @@ static void give(struct side *s, uint32_t buf)
 }
 
 /* As src/rpc fills its own from the defaults. */
-static struct lend_core_config config_of(const struct lend_path *path, uint32_t sessions)
+static struct lend_core_config config_of(const struct lend_path *path, uint32_t sessions,
+					 enum lend_cc congestion)
 {
 	struct lend_core_config f = {.sessions = sessions,
 				     .calls = 64,
@@ -75,16 +77,16 @@ static struct lend_core_config config_of(const struct lend_path *path, uint32_t 
 				     .unscheduled = 65536,
 				     .probe = 500000000,
 				     .dead = 5000000000,
-				     .congestion = LEND_CC_CREDIT};
+				     .congestion = (uint8_t)congestion};
 
 	f.path[0] = *path;
 	return f;
 }
 
-static void open_side(struct side *s, const struct lend_path *path, uint32_t sessions, uint8_t seed,
+static void open_side(struct side *s, const struct lend_core_config *config, uint8_t seed,
 		      lend_ns now)
 {
-	struct lend_core_config f = config_of(path, sessions);
+	struct lend_core_config f = *config;
 	size_t len = lend_core_size(&f);
 	uint8_t *memory = calloc(BUFS, SMALL);
 	void *arena = aligned_alloc(64, len);
@@ -263,7 +265,7 @@ static int usage(void)
 	fprintf(
 	    stderr,
 	    "usage: perf_core_call [-s BYTES 1..1376] [-w WINDOW 1..64] [-n CALLS] [-S SESSIONS] "
-	    "[-p lossless|checked|crc]\n");
+	    "[-p lossless|checked|crc] [-a none|timely|swift|dctcp|credit]\n");
 	return 2;
 }
 
@@ -274,10 +276,12 @@ int main(int argc, char **argv)
 	    .now = 1000000000, .size = 64, .reply_size = 64, .window = 32, .sessions = 1};
 	const char *name = "checked";
 	uint64_t calls = 1000000, start_tsc;
+	enum lend_cc congestion = LEND_CC_CREDIT;
+	struct lend_core_config config;
 	struct lend_path path;
 	int option;
 
-	while ((option = getopt(argc, argv, "s:w:n:p:S:")) != -1) {
+	while ((option = getopt(argc, argv, "s:w:n:p:S:a:")) != -1) {
 		if (option == 's')
 			b.size = b.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'w')
@@ -288,14 +292,18 @@ int main(int argc, char **argv)
 			b.sessions = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'p')
 			name = optarg;
+		else if (option == 'a')
+			congestion = lend_cc_named(optarg);
 		else
 			return usage();
 	}
 	if (path_of(name, &path) < 0 || b.size < 1 || b.size > 1376 || b.window < 1 ||
-	    b.window > 64 || calls < 1 || b.sessions < 1 || b.sessions > 1u << 20)
+	    b.window > 64 || calls < 1 || b.sessions < 1 || b.sessions > 1u << 20 ||
+	    congestion == LEND_CC_KINDS)
 		return usage();
+	config = config_of(&path, b.sessions, congestion);
 	for (int i = 0; i < 2; i++)
-		open_side(&b.side[i], &path, b.sessions, (uint8_t)(0x50 + i), b.now);
+		open_side(&b.side[i], &config, (uint8_t)(0x50 + i), b.now);
 	connect_all(&b);
 	run(&b, 1000 + 2 * b.sessions); /* the session is up, everything has been touched */
 	start_tsc = __rdtsc();

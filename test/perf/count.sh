@@ -22,18 +22,34 @@ core="--collect-atstart=no"
 for entry in input output poll call reply sent tick deadline; do
 	core="$core --toggle-collect=lend_core_$entry"
 done
+choice="--collect-atstart=no"
+for entry in next sent ready; do
+	choice="$choice --toggle-collect=lend_sched_$entry"
+done
 rows='core, no checksum, 32 in flight|core|perf_core_call -p checked -w 32 -n
 core, no checksum, 1 in flight|core|perf_core_call -p checked -w 1 -n
 core, CRC32C, 32 in flight|core|perf_core_call -p crc -w 32 -n
 core, lossless, 32 in flight|core|perf_core_call -p lossless -w 32 -n
 core, no checksum, 966 B, 32 in flight|core|perf_core_call -p checked -s 966 -w 32 -n
+core, congestion none|core|perf_core_call -p checked -w 32 -a none -n
+core, congestion timely|core|perf_core_call -p checked -w 32 -a timely -n
+core, congestion swift|core|perf_core_call -p checked -w 32 -a swift -n
+core, congestion dctcp|core|perf_core_call -p checked -w 32 -a dctcp -n
+core, congestion credit|core|perf_core_call -p checked -w 32 -a credit -n
+a choice, one class has calls to send|choice|perf_sched -c 1 -n
+a choice, all eight have|choice|perf_sched -c 8 -n
+a choice, all eight have, by deadline|choice|perf_sched -c 8 -o deadline -n
 both ends over net_ring, 32 B, 32 in flight|all|perf_rpc_call -c ring -w 32 -n
 both ends over shm, 32 B, 32 in flight|all|perf_rpc_call -c shm -w 32 -n'
 
 count() { # WHAT CALLS COMMAND...: writes the profile, prints the sum
 	what=$1 calls=$2
 	shift 2
-	[ "$what" = core ] && what=$core || what=
+	case $what in
+	core) what=$core ;;
+	choice) what=$choice ;;
+	*) what= ;;
+	esac
 	# shellcheck disable=SC2086
 	valgrind --tool=callgrind --callgrind-out-file="$dir/$calls" $what "$build/$@" "$calls" >/dev/null 2>"$dir/log" ||
 		{ cat "$dir/log" >&2; return 1; }

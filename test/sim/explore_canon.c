@@ -98,6 +98,12 @@ static void canon_call(struct lend_call_rec *k, lend_ns now)
 	canon_rx(&k->rx, now);
 }
 
+/* A scope is far too short for a share to be due. */
+static void canon_share(struct lend_share *s)
+{
+	memset(s->passed, 0, sizeof(s->passed));
+}
+
 static void clear_free(struct lend_core *c)
 {
 	uint32_t *free = LEND_AT(c, at_free_frags, uint32_t);
@@ -122,11 +128,12 @@ void ex_core_canon(struct lend_core *c)
 {
 	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
 	c->ctl_head = 0;
-	/* A scope is far too short for a share to be due. */
-	memset(c->ready.class_passed, 0, sizeof(c->ready.class_passed));
-	memset(c->ready.lane_passed, 0, sizeof(c->ready.lane_passed));
-	memset(c->hungry[0].passed, 0, sizeof(c->hungry[0].passed));
-	memset(c->hungry[1].passed, 0, sizeof(c->hungry[1].passed));
+	canon_share(&c->ready.classes);
+	for (uint32_t i = 0; i < LEND_CLASSES; i++)
+		canon_share(&c->ready.sizes[i]);
+	canon_share(&c->starved.share);
+	canon_share(&c->hungry[0].share);
+	canon_share(&c->hungry[1].share);
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)
 		canon_sess(c, lend_sess_at(c, i));
 	for (uint32_t i = 0; i < c->records; i++)

@@ -63,6 +63,8 @@ static void born(struct sim *sim, struct sim_node *n)
 	lend_core_init(n->core, &n->cfg, sim->now);
 	memset(n->link, 0, (sim->plan.nodes + SIM_STRANGERS) * sizeof(*n->link));
 	memset(&n->order, 0, sizeof(n->order));
+	memset(n->line, 0, sizeof(n->line));
+	n->starved = 0;
 	memset(n->serving, 0, 2 * sim->plan.inflight * sizeof(*n->serving));
 	sim_node_kick(sim, n->id);
 }
@@ -78,7 +80,8 @@ void sim_node_open(struct sim *sim)
 		n->ring = calloc(SIM_RING + sim->plan.nodes, sizeof(*n->ring));
 		n->link = calloc(sim->plan.nodes + SIM_STRANGERS, sizeof(*n->link));
 		n->serving = calloc(2 * sim->plan.inflight, sizeof(*n->serving));
-		LEND_CHECK(n->ring && n->link && n->serving);
+		n->charged = calloc(2 * sim->plan.inflight, sizeof(*n->charged));
+		LEND_CHECK(n->ring && n->link && n->serving && n->charged);
 		sim_node_bufs_open(n);
 		born(sim, n);
 	}
@@ -94,6 +97,7 @@ void sim_node_close(struct sim *sim)
 		free(n->ring);
 		free(n->link);
 		free(n->serving);
+		free(n->charged);
 		free((void *)n->core);
 	}
 	free(sim->node);
@@ -317,7 +321,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 {
 	struct lend_out out[SIM_BURST];
 	uint32_t k, turns = 0;
-	uint8_t ready = n->core->ready.classes;
+	uint8_t ready = n->core->ready.classes.waiting;
 
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
 		sim_oracle_order(sim, n, ready, out, k);
@@ -330,7 +334,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 		}
 		lend_core_sent(n->core, out, k);
 		events(sim, n);
-		ready = n->core->ready.classes;
+		ready = n->core->ready.classes.waiting;
 	}
 }
 
@@ -355,6 +359,7 @@ static void turn(struct sim *sim, uint32_t node)
 	transmit(sim, n);
 	n->turning = false;
 	sim_oracle_turn(sim, n);
+	sim_oracle_line(sim, n);
 	sim_note(sim, (uint64_t)node << 32 | taken, n->bufs_out);
 	next = lend_core_deadline(n->core);
 	if (n->store)

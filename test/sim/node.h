@@ -14,6 +14,11 @@ struct sim_order {
 	uint64_t hungry[8]; /* since the last of this class */
 };
 
+/* The first of those of a class who wait for budget, and how often others got some past it. */
+struct sim_line {
+	uint32_t head, gen, granted, passed;
+};
+
 struct sim_node {
 	uint32_t id;
 	uint32_t life; /* times it was born; its incarnation is made of id and life */
@@ -35,6 +40,9 @@ struct sim_node {
 	struct sim_link *link; /* by node; strangers behind them */
 	struct sim_serving *serving; /* by record of the core */
 	struct sim_order order;
+	struct sim_line line[8];
+	uint32_t starved;  /* who waited for budget a turn ago */
+	uint32_t *charged; /* by record of the core: what of the budget it had then */
 };
 
 /* What a node knows of another. */

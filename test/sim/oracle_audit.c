@@ -2,6 +2,7 @@
  * Layer: test/sim. */
 #include <string.h>
 
+#include "core/credit.h"
 #include "core/sess.h"
 #include "core/state.h"
 #include "sim/oracle.h"
@@ -64,8 +65,8 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 		uint32_t class = i / LEND_SIZES;
 
 		if (!list_agrees(l, lend_links_ready(c), c->records) ||
-		    (c->ready.sizes[class] >> i % LEND_SIZES & 1) != (l->n > 0) ||
-		    (c->ready.classes >> class & 1) != (c->ready.sizes[class] > 0))
+		    (c->ready.sizes[class].waiting >> i % LEND_SIZES & 1) != (l->n > 0) ||
+		    (c->ready.classes.waiting >> class & 1) != (c->ready.sizes[class].waiting > 0))
 			return false;
 		for (uint32_t r = l->head; r != LEND_NONE; r = lend_call_at(c, r)->tx.ready.next)
 			if (lend_call_at(c, r)->lane != i || lend_call_at(c, r)->waits)
@@ -75,14 +76,14 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 	return n == ready && c->ready.n == n;
 }
 
-/* Likewise the lines of those who wait for memory. */
+/* Likewise the lines of those who wait for memory or budget. */
 static bool line_agrees(struct lend_core *c, const struct lend_hungry *h, uint32_t waiting)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
 		if (!list_agrees(&h->of[i], lend_links_starved(c), c->records) ||
-		    (h->classes >> i & 1) != (h->of[i].n > 0))
+		    (h->share.waiting >> i & 1) != (h->of[i].n > 0))
 			return false;
 		n += h->of[i].n;
 	}
@@ -214,6 +215,39 @@ static const char *timers(struct lend_core *c)
 	return armed == q.n ? NULL : "a timer is armed and not in the heap";
 }
 
+/* A place among those who wait for grants: what credit.h says of config.order, as of the time,
+ * which is not known, when it was taken. */
+static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint64_t key)
+{
+	uint64_t class = k->class, due = key - class * LEND_CREDIT_CLASS_NS;
+
+	switch ((enum lend_order)c->cfg.order) {
+	case LEND_ORDER_FIFO:
+		return key <= c->credit.entered;
+	case LEND_ORDER_DEADLINE:
+		return due == k->deadline || (due < k->deadline && due >= LEND_CREDIT_CLASS_NS &&
+					      due <= c->now + LEND_CREDIT_CLASS_NS);
+	case LEND_ORDER_SHORTEST:
+		break;
+	}
+	return key >= class * LEND_CREDIT_CLASS &&
+	       key <= class * LEND_CREDIT_CLASS + c->credit.granted + k->rx.len;
+}
+
+static const char *grants(struct lend_core *c)
+{
+	const struct lend_prioq_entry *heap = LEND_AT(c, at_want, struct lend_prioq_entry);
+
+	for (uint32_t i = 0; i < c->credit.wanting; i++) {
+		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i ||
+		    (i > 0 && heap[(i - 1) / 2].key > heap[i].key))
+			return "credit: those who wait are out of order";
+		if (!rank_agrees(c, lend_call_at(c, heap[i].id), heap[i].key))
+			return "credit: somebody's place is not what config.order says";
+	}
+	return NULL;
+}
+
 static const char *tables(struct lend_core *c, struct count *n)
 {
 	if (n->budget != c->budget_used)
@@ -236,9 +270,9 @@ static const char *tables(struct lend_core *c, struct count *n)
 	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
 	    !line_agrees(c, &c->hungry[1], n->hungry[1]))
 		return "a line of those who wait for memory is broken";
-	if (!list_agrees(&c->starved, lend_links_starved(c), c->records) ||
-	    c->starved.n != n->starved ||
-	    !list_agrees(&c->partials, lend_links_partial(c), c->records) ||
+	if (!line_agrees(c, &c->starved, n->starved))
+		return "the line of those who wait for budget is broken";
+	if (!list_agrees(&c->partials, lend_links_partial(c), c->records) ||
 	    c->partials.n != n->partials ||
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
@@ -256,7 +290,8 @@ const char *sim_core_audit(struct lend_core *c)
 	for (uint32_t i = 0; i < c->cfg.sessions && !why; i++)
 		if (lend_sess_at(c, i)->state != LEND_SESS_FREE)
 			why = session(c, lend_sess_at(c, i), &n);
-	return why ? why : tables(c, &n);
+	why = why ? why : tables(c, &n);
+	return why ? why : grants(c);
 }
 
 const char *sim_core_quiet(struct lend_core *c)

@@ -56,7 +56,7 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k)
 {
 	struct sim_order *o = &n->order;
-	uint8_t after = n->core->ready.classes;
+	uint8_t after = n->core->ready.classes.waiting;
 	uint32_t sent[LEND_CLASSES] = {0};
 
 	for (uint32_t i = 0; i < k; i++)

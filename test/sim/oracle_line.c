@@ -1,0 +1,50 @@
+/* oracle_line - budget that comes back is not taken past those who wait for it. Part of oracle.h.
+ * Layer: test/sim. */
+#include "core/share.h"
+#include "core/state.h"
+#include "sim/oracle.h"
+
+/* Turns in which others may get some before the first of a class: classes below it that are due. */
+enum { PATIENCE = 16 };
+
+static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
+{
+	return c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class;
+}
+
+/* The first of a class, and whether others meanwhile were charged for; least: one more than the
+ * least urgent of those. */
+static void look(struct sim *sim, struct sim_node *n, uint32_t class, uint32_t least)
+{
+	struct sim_line *l = &n->line[class];
+	uint32_t head = n->core->starved.of[class].head;
+	const struct lend_call_rec *k = head == LEND_NONE ? NULL : lend_call_at(n->core, head);
+
+	if (!k || l->head != head || l->gen != k->gen || l->granted != k->rx.granted)
+		*l = (struct sim_line){
+		    .head = head, .gen = k ? k->gen : 0, .granted = k ? k->rx.granted : 0};
+	else
+		l->passed += least > class;
+	SIM_CHECK(sim, l->passed <= PATIENCE,
+		  "node %u: bytes of the budget go past those who wait for them, %u times", n->id,
+		  l->passed);
+}
+
+void sim_oracle_line(struct sim *sim, struct sim_node *n)
+{
+	struct lend_core *c = n->core;
+	uint32_t least = 0;
+
+	if (!c->starved.n && !n->starved)
+		return;
+	for (uint32_t i = 0; i < c->records; i++) {
+		const struct lend_call_rec *k = lend_call_at(c, i);
+
+		if (k->state != LEND_CALL_FREE && k->rx.charged > n->charged[i])
+			least = lend_max_u32(least, class_of(c, k) + 1);
+		n->charged[i] = k->state != LEND_CALL_FREE ? k->rx.charged : 0;
+	}
+	for (uint32_t i = 0; i < LEND_CLASSES; i++)
+		look(sim, n, i, least);
+	n->starved = c->starved.n;
+}
