@@ -49,6 +49,9 @@ void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_
 		s->rtt = (uint32_t)r->rtt;
 		s->rtt_min = s->rtt_min ? lend_min_u32(s->rtt_min, s->rtt) : s->rtt;
 	}
+	/* Messages of one datagram are not held up, so they are no reason to think again. */
+	if ((r->seen | r->lost) == 0)
+		return;
 	switch (cc) {
 	case LEND_CC_TIMELY:
 		lend_cc_timely(s, r);

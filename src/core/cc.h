@@ -63,7 +63,7 @@ const char *lend_cc_name(enum lend_cc cc);
 /* LEND_CC_KINDS: no such name. */
 enum lend_cc lend_cc_named(const char *name);
 void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc);
-/* Works out window and gap anew. */
+/* Works out window and gap anew, if it tells of a long message. */
 void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_cc_report *r);
 
 /* cc_timely.c, cc_swift.c, cc_dctcp.c */

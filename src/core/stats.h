@@ -25,6 +25,7 @@
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
 	X(tx_full, "offered again: the carrier was full")                                          \
 	X(repeats, "data datagrams sent again")                                                    \
+	X(lost, "of long messages, judged lost since later ones came")                             \
 	X(probes, "probes sent")                                                                   \
 	X(acks, "acknowledgements sent")                                                           \
 	X(resets, "resets sent")                                                                   \

@@ -4,6 +4,7 @@
  * where it says), then seeded random reports with delays of zero and of a minute, clocks that jump
  * and marks of more than was sent. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "core/cc.h"
 #include "util/rng.h"
@@ -151,6 +152,25 @@ Test(cc, recovers)
 		}
 		cr_assert_geq(lend_cc_window(&s), 100, "%s: %u", lend_cc_name(all[i]), s.window);
 		cr_assert_eq(s.gap, 0);
+	}
+}
+
+/* Nobody thinks again for messages that are not held up: they cost next to nothing. */
+Test(cc, short_messages_change_nothing_but_the_round_trip)
+{
+	for (unsigned cc = 0; cc < LEND_CC_KINDS; cc++) {
+		struct lend_cc_report r = report(TRIP, 8, 0, 0);
+		struct lend_cc_state s, want;
+
+		lend_cc_open(&s, (enum lend_cc)cc);
+		lend_cc_report(&s, (enum lend_cc)cc, &r);
+		want = s;
+		want.rtt = 900000;
+		for (int i = 0; i < 100; i++) {
+			r = report(900000, 0, 3, 0);
+			lend_cc_report(&s, (enum lend_cc)cc, &r);
+		}
+		cr_expect_eq(memcmp(&s, &want, sizeof(s)), 0, "%s", lend_cc_name((enum lend_cc)cc));
 	}
 }
 

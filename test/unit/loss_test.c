@@ -1,0 +1,139 @@
+/* Goal: a datagram is judged lost when one sent more than three later has come that is not more
+ * urgent, and not by what may have passed it; what a question's answer does not show is lost
+ * whatever its class. Method: a table of single losses; seeded histories of reports, over datagrams
+ * of eight classes that get lost or come late, against a model that looks at all of them. */
+#include <criterion/criterion.h>
+
+#include "core/loss.h"
+#include "core/tx.h"
+#include "rxkit.h"
+#include "util/rng.h"
+
+enum { EACH = 64, FIRST = 1 };
+
+static struct lend_core *c;
+static struct lend_call_rec *k[LEND_CLASSES];
+
+/* A long message of each class, of which nothing was sent. */
+static void open_all(void)
+{
+	c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		k[i] = lend_call_new(c, lend_sess_at(c, 0), 0, false);
+		k[i]->state = LEND_CALL_OPEN;
+		k[i]->class = (uint8_t)i;
+		lend_tx_begin(c, lend_sess_at(c, 0), &k[i]->tx, 1, EACH * RX_PAYLOAD);
+	}
+}
+
+/* The next datagram of this class; returns its fragment. */
+static uint32_t send(uint32_t class)
+{
+	struct lend_sess *s = lend_sess_at(c, 0);
+	uint32_t frag = k[class]->tx.next;
+
+	lend_tx_sent(c, &k[class]->tx, frag);
+	lend_loss_sent(c, s, lend_loss_number(s, (uint8_t) class), k[class], frag);
+	return frag;
+}
+
+/* What of the numbers up to the largest that came a peer would say; bit i: FIRST + i. */
+static void report(uint64_t came, enum lend_loss_word word)
+{
+	uint32_t top = 63 - (uint32_t)__builtin_clzll(came);
+	struct lend_pkt_seen seen = {.acked = FIRST + top};
+
+	for (uint32_t i = 0; i < top; i++)
+		seen.map |= (came >> i & 1) << (top - 1 - i);
+	cr_assert(lend_loss_reported(c, lend_sess_at(c, 0), &seen, word));
+}
+
+Test(loss, what_proves_a_loss)
+{
+	static const struct {
+		uint8_t class[6]; /* of six numbers; the first does not come */
+		uint64_t came;
+		enum lend_loss_word word;
+		bool lost;
+	} row[] = {
+	    {{3, 3, 3, 3, 3, 3}, 0x0e, LEND_LOSS_PLAIN, false}, /* three later: may be late */
+	    {{3, 3, 3, 3, 3, 3}, 0x10, LEND_LOSS_PLAIN, true},
+	    {{7, 0, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* they may have passed it */
+	    {{7, 0, 0, 0, 7, 0}, 0x3e, LEND_LOSS_PLAIN, true},
+	    {{7, 7, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* one later of its own */
+	    {{0, 7, 7, 7, 7, 7}, 0x30, LEND_LOSS_PLAIN, true},  /* these did not pass it */
+	    {{4, 3, 3, 3, 5, 3}, 0x10, LEND_LOSS_PLAIN, true},
+	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBED, true},
+	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBE, false},
+	    {{7, 0, 0, 0, 0, 0}, 0x20, LEND_LOSS_PROBE, true},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct lend_call_rec *first;
+
+		open_all();
+		for (int j = 0; j < 6; j++)
+			send(row[i].class[j]);
+		first = k[row[i].class[0]];
+		report(row[i].came, row[i].word);
+		cr_expect_eq(first->tx.resend && lend_tx_again(c, &first->tx, 0), row[i].lost,
+			     "row %zu", i);
+		free(c);
+	}
+}
+
+/* What was sent, and what became of it. */
+struct sent {
+	uint32_t class, frag;
+	bool came, lost;
+};
+
+/* Of those that came, is one more than three later and no more urgent? */
+static bool is_proven(const struct sent *all, uint32_t n, uint32_t i)
+{
+	for (uint32_t j = i + LEND_REORDER + 1; j < n; j++)
+		if (all[j].came && all[j].class >= all[i].class)
+			return true;
+	return false;
+}
+
+static void history(uint64_t seed)
+{
+	struct sent all[EACH];
+	struct lend_rng rng;
+	uint64_t came = 0;
+
+	lend_rng_seed(&rng, seed);
+	open_all();
+	for (uint32_t i = 0; i < EACH; i++) {
+		uint32_t class = (uint32_t)lend_rng_below(&rng, LEND_CLASSES);
+
+		all[i] = (struct sent){.class = class, .frag = send(class)};
+	}
+	for (uint32_t word = 0; word < 20; word++) {
+		for (uint32_t i = 0; i < EACH; i++)
+			if (i < 4 * word && lend_rng_below(&rng, 8) == 0) {
+				all[i].came = true;
+				came |= UINT64_C(1) << i;
+			}
+		if (!came)
+			continue;
+		report(came, LEND_LOSS_PLAIN);
+		for (uint32_t i = 0; i < EACH; i++) {
+			struct lend_call_rec *of = k[all[i].class];
+
+			all[i].lost |= !all[i].came && is_proven(all, EACH, i);
+			cr_assert_eq(lend_tx_again(c, &of->tx, all[i].frag),
+				     all[i].lost && all[i].frag >= of->tx.low,
+				     "seed %llu, word %u: number %u of class %u",
+				     (unsigned long long)seed, word, i + FIRST, all[i].class);
+		}
+	}
+	free(c);
+}
+
+Test(loss, agrees_with_a_naive_model)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++)
+		history(seed);
+}
