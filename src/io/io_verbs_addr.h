@@ -44,4 +44,11 @@ bool verbs_ip_is_v4(const uint8_t ip[16]);
 bool verbs_grh_read(const uint8_t grh[VERBS_GRH], const uint8_t own[16], uint8_t from[16],
 		    uint8_t *tclass);
 
+/* The traffic class of datagrams of this precedence: of the address's own the two bits of ECN stay,
+ * and for precedence 0, which is of classes that nobody chose, all of it. */
+static inline uint8_t verbs_traffic_class(uint8_t tclass, uint8_t precedence)
+{
+	return precedence ? (uint8_t)(precedence << 5 | (tclass & 3)) : tclass;
+}
+
 #endif

@@ -125,10 +125,7 @@ static void make(struct verbs *v, struct verbs_host *host, uint8_t precedence)
 		attr.is_global = 1;
 		attr.grh.sgid_index = (uint8_t)v->gid_index;
 		attr.grh.hop_limit = 64;
-		attr.grh.traffic_class = v->address.tclass;
-		if (precedence != 0)
-			attr.grh.traffic_class =
-			    (uint8_t)(precedence << 5 | (v->address.tclass & 3));
+		attr.grh.traffic_class = verbs_traffic_class(v->address.tclass, precedence);
 		memcpy(attr.grh.dgid.raw, host->key.ip, 16);
 	}
 	host->ah[precedence] = ibv_create_ah(v->ring->pd, &attr);

@@ -261,30 +261,49 @@ static int next_tos(int fd)
 	return CMSG_FIRSTHDR(&msg) ? *CMSG_DATA(CMSG_FIRSTHDR(&msg)) : -1;
 }
 
-Test(udp_joined, each_keeps_the_mark_of_its_class)
+/* A plain socket that tells of marks, and what the carrier calls it. */
+static int plain(bool six, char address[104])
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	struct sockaddr *local = six ? (void *)&v6 : (void *)&v4;
+	socklen_t len = six ? sizeof(v6) : sizeof(v4);
+	int fd = socket(local->sa_family, SOCK_DGRAM, 0), on = 1;
+
+	cr_assert_eq(bind(fd, local, len), 0);
+	cr_assert_eq(getsockname(fd, local, &len), 0);
+	cr_assert_eq(setsockopt(fd, six ? IPPROTO_IPV6 : IPPROTO_IP,
+				six ? IPV6_RECVTCLASS : IP_RECVTOS, &on, sizeof(on)),
+		     0);
+	(void)snprintf(address, 104, "udp:%s:%u", six ? "[::1]" : "127.0.0.1",
+		       ntohs(six ? v6.sin6_port : v4.sin_port));
+	return fd;
+}
+
+static void keeps_marks(bool six)
 {
 	static const uint8_t class[8] = {0, 0, 3, 3, 0, 7, 7, 1};
-	struct sockaddr_in local = {.sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(local);
-	int fd = socket(AF_INET, SOCK_DGRAM, 0), on = 1;
+	char address[104];
+	int fd = plain(six, address);
 	struct lend_out out[8];
 	struct lend_bufs none = {.seg = NULL};
-	char address[104];
-	struct lend_io *io = listen_with(0, address);
-	uint32_t peer;
+	struct lend_io *io = conform_client(address);
+	uint32_t peer = conform_resolve(io, address, NULL);
 
-	cr_assert_eq(bind(fd, (void *)&local, len), 0);
-	cr_assert_eq(getsockname(fd, (void *)&local, &len), 0);
-	cr_assert_eq(setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)), 0);
-	(void)snprintf(address, sizeof(address), "udp:127.0.0.1:%u", ntohs(local.sin_port));
-	peer = conform_resolve(io, address, NULL);
 	for (int i = 0; i < 8; i++)
 		out[i] = (struct lend_out){
 		    .head = "12345678", .head_len = 8, .peer = peer, .class = class[i]};
 	io->ops->tx(io, &none, out, 8);
 	for (int i = 0; i < 8; i++)
-		cr_expect_eq(next_tos(fd), lend_class_tos(class[i]) | LEND_ECN_CAPABLE, "%d", i);
+		cr_expect_eq(next_tos(fd), lend_class_tos(class[i]) | LEND_ECN_CAPABLE, "%d, %s", i,
+			     address);
 	io->ops->close(io);
 	close(fd);
+}
+
+/* And the two bits of ECN beside it. */
+Test(udp_joined, each_keeps_the_mark_of_its_class)
+{
+	keeps_marks(false);
+	keeps_marks(true);
 }

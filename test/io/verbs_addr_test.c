@@ -127,6 +127,16 @@ Test(verbs_addr, the_sender_stands_in_front_of_each_datagram)
 	cr_assert_eq(memcmp(from, tricky, 16), 0);
 }
 
+Test(verbs_addr, a_class_leaves_ecn_alone)
+{
+	for (uint32_t tclass = 0; tclass < 256; tclass++) {
+		cr_expect_eq(verbs_traffic_class((uint8_t)tclass, 0), tclass);
+		for (uint8_t precedence = 1; precedence < 8; precedence++)
+			cr_expect_eq(verbs_traffic_class((uint8_t)tclass, precedence),
+				     precedence * 32 + tclass % 4);
+	}
+}
+
 Test(verbs_addr, what_was_sent_to_another_is_not_ours)
 {
 	static const uint8_t v6[16] = {0xfd, [15] = 1};
