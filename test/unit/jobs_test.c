@@ -1,6 +1,8 @@
 /* Goal: what waits for a worker goes by class, within it as it came or by deadline, and each class
- * gets its share. Method: a table of three; shares counted over saturated classes; then seeded
- * histories against a model that looks through an array. */
+ * gets its share; by deadline a fifth at most of those comes too late that do so in the order in
+ * which they came. Method: a table of three; shares counted over saturated classes; calls at 0.9 of
+ * what a worker manages, in virtual time; then seeded histories against a model that looks through
+ * an array. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -127,6 +129,53 @@ static void history(uint64_t seed)
 			passed[c] = any ? passed[c] + 1 : 0;
 		}
 	}
+}
+
+/* One worker, calls of one length at random times, half of them in a hurry, in a time of its own:
+ * how many of them end too late, or are too late to begin. */
+static uint32_t misses(bool by_deadline, uint64_t seed, uint32_t calls)
+{
+	enum { WORK = 64, SOON = 6 * WORK, LATER = 200 * WORK, MOST = 1024 };
+	static struct lend_req call[MOST];
+	uint32_t late = 0, begun = 0, waiting = 0;
+	lend_ns now = 1, busy = 0;
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	begin(by_deadline);
+	for (; begun < calls; now++) {
+		if (lend_rng_below(&rng, 1000) < 900 / WORK) { /* at 0.896 of its rate */
+			struct lend_req *r = &call[begun++ % MOST];
+
+			cr_assert_lt(++waiting, MOST / 2);
+			r->class = 3;
+			r->deadline = now + (lend_rng_below(&rng, 2) ? SOON : LATER);
+			lend_jobs_push(&jobs, r);
+		}
+		while (busy <= now) {
+			struct lend_req *r = lend_jobs_pop(&jobs);
+
+			if (!r)
+				break;
+			waiting--;
+			late += now + WORK > r->deadline;
+			busy = now < r->deadline ? now + WORK : busy;
+		}
+	}
+	return late;
+}
+
+Test(jobs, few_miss_their_deadline)
+{
+	enum { CALLS = 20000 };
+	uint32_t fifo = 0, edf = 0;
+
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		fifo += misses(false, seed, CALLS);
+		edf += misses(true, seed, CALLS);
+	}
+	cr_expect(fifo > CALLS / 10 && edf * 5 <= fifo, "%u by deadline, %u as they come", edf,
+		  fifo);
 }
 
 Test(jobs, as_the_model_says)
