@@ -13,7 +13,11 @@
 
 #include <rte_prefetch.h>
 
-enum { TICK_TURNS = 32, FAIR = 8 }; /* FAIR: one turn in so many begins with what is not urgent */
+enum {
+	TICK_TURNS = 32,
+	FAIR = 8,   /* one turn in so many begins with what is not urgent, */
+	SELDOM = 4, /* or does not, where none finds anything */
+};
 
 /* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
 static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth_frame *frame)
@@ -148,69 +152,83 @@ static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
 	return false;
 }
 
-/* Takes up to cap frames from a queue of a device. */
-static void receive(struct dpdk *io, uint32_t index, uint16_t way, uint32_t cap)
+/* Frames that a port brought, to be split up. */
+static void note_frames(struct dpdk *io, struct dpdk_rx *rx, uint16_t got)
 {
-	struct dpdk_port *port = io->port[index];
-	struct dpdk_rx *rx = &io->rx[way];
-	uint16_t most = (uint16_t)(cap < DPDK_BURST ? cap : DPDK_BURST), got;
-
-	got = port->share ? dpdk_device_rx(io, rx->frame, most)
-			  : rte_eth_rx_burst(port->id, way, rx->frame, most);
-	rx->n = rx->at = 0;
-	rx->port = (uint16_t)index;
 	for (uint16_t i = 0; i < got; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
+	rx->n = rx->at = 0;
 	for (uint16_t i = 0; i < got; i++) {
 		rx->frame[rx->n] = rx->frame[i];
 		rx->n += is_whole(io, rx->frame[i]);
 	}
-	if (got == 0 && port->closing) {
-		dpdk_peer_hangup(io, (uint16_t)index);
-		pthread_mutex_lock(&dpdk_world);
-		dpdk_port_drop(io, index);
-		pthread_mutex_unlock(&dpdk_world);
-	}
 }
 
-static bool has_way(const struct dpdk *io, uint32_t index, uint16_t way)
+/* The other end of a ring closed, and all that it sent came. */
+static void end_ring(struct dpdk *io, uint32_t index)
 {
-	const struct dpdk_port *port = index < DPDK_PORTS_MAX ? io->port[index] : NULL;
-
-	return port && port->active && way < port->ways;
+	dpdk_peer_hangup(io, (uint16_t)index);
+	pthread_mutex_lock(&dpdk_world);
+	dpdk_port_drop(io, index);
+	pthread_mutex_unlock(&dpdk_world);
 }
 
-/* What came by that queue of each port that has it. */
+/* Takes up to cap frames from a queue of a device. */
+static uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port, uint16_t way,
+			  struct rte_mbuf **frame, uint16_t cap)
+{
+	return port->share ? dpdk_device_rx(io, frame, cap)
+			   : rte_eth_rx_burst(port->id, way, frame, cap);
+}
+
+/* How many more frames there is room for. */
+static uint32_t room_for(const struct dpdk *io, uint32_t cap)
+{
+	uint32_t room = DPDK_HELD_MAX - io->held_n - dpdk_rx_waiting(io);
+
+	room = room < cap ? room : cap;
+	return room < DPDK_BURST ? room : DPDK_BURST;
+}
+
+/* What came by that queue of each port that has it. Most looks are in vain: those are short. */
 static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
-	uint32_t n = split(io, rx, in, cap), ports = io->ports_n;
+	uint32_t n = rx->at < rx->n ? split(io, rx, in, cap) : 0, at = io->turn;
+	uint16_t room = (uint16_t)room_for(io, cap - n), got;
 
-	for (uint32_t i = 0; i < ports && rx->at == rx->n; i++) {
-		uint32_t room = DPDK_HELD_MAX - io->held_n - dpdk_rx_waiting(io);
-		uint32_t at = io->turn + i < ports ? io->turn + i : io->turn + i - ports;
+	for (uint32_t left = io->ports_n; left > 0 && room > 0; left--) {
+		const struct dpdk_port *port = io->port[at];
+		uint32_t index = at;
 
-		room = room < cap - n ? room : cap - n;
-		if (room == 0)
-			break;
-		if (!has_way(io, at, way))
+		at = at + 1 < io->ports_n ? at + 1 : 0;
+		if (port == NULL || !port->active || way >= port->ways)
 			continue;
-		receive(io, at, way, room);
+		got = poll_port(io, port, way, rx->frame, room);
+		if (got == 0 && port->closing)
+			end_ring(io, index);
+		if (got == 0)
+			continue;
+		note_frames(io, rx, got);
+		rx->port = (uint16_t)index;
 		n += split(io, rx, in + n, cap - n);
+		room = rx->at < rx->n ? 0 : (uint16_t)room_for(io, cap - n);
 	}
 	return n;
 }
 
 /* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
- * turn of their own, however much of it there is. */
+ * turn of their own, however much of it there is. While nothing comes at all its queue, mostly
+ * empty, is looked at seldom. */
 static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
 
-	if (io->kind == DPDK_MEMIF && io->turns % FAIR != 0)
+	if (io->kind == DPDK_MEMIF && (io->found ? io->turns % FAIR != 0 : io->turns % SELDOM == 0))
 		n = rx_way(io, 1, in, cap);
 	if (n == 0)
 		n = rx_way(io, 0, in, cap);
+	io->found = n > 0;
 	io->turn = io->turn + 1 < io->ports_n ? io->turn + 1 : 0;
 	return n;
 }
