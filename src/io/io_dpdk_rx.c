@@ -50,16 +50,16 @@ static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict ver
 
 /* Fills in what peer i sent; where the next frame in that buffer would begin. */
 static const uint8_t *hand_out(const struct dpdk *io, uint32_t i, const uint8_t *data, uint32_t len,
-			       struct lend_in *in)
+			       uint8_t ecn, struct lend_in *in)
 {
 	const struct dpdk_peer *peer = &io->peer[i];
 
-	in->data = data;
-	in->len = len;
-	in->peer = i;
-	in->gone = 0;
-	in->addr = peer->key;
-	in->addr_len = peer->key_len;
+	*in = (struct lend_in){.data = data,
+			       .len = len,
+			       .peer = i,
+			       .ecn = ecn,
+			       .addr = peer->key,
+			       .addr_len = peer->key_len};
 	return data + len;
 }
 
@@ -88,8 +88,7 @@ static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct r
 		return NULL;
 	if (io->kind != DPDK_DEVICE)
 		lend_eth_usual(&io->peer[i].usual, bytes, &frame);
-	in->ecn = frame.ecn;
-	return hand_out(io, i, frame.data, frame.len, in);
+	return hand_out(io, i, frame.data, frame.len, frame.ecn, in);
 }
 
 /* The same for a frame that begins as the last one of this link did; NULL: it does not. */
@@ -102,12 +101,11 @@ static const uint8_t *take_usual(const struct dpdk *io, uint32_t index, const ui
 	if (i == DPDK_NONE || peer->life != DPDK_ALIVE || peer->port != index ||
 	    !lend_eth_is_usual(&peer->usual, bytes, room, &len))
 		return NULL;
-	in->ecn = lend_eth_is_marked4(bytes);
-	return hand_out(io, i, bytes + LEND_ETH_HEAD4, len, in);
+	return hand_out(io, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
 }
 
-/* On to the next frame that came. Of this one something was lent, or nothing. */
-static void next_frame(struct dpdk *io, struct dpdk_rx *rx)
+/* On to the next buffer that came. Of this one something was lent, or nothing. */
+static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
 {
 	if (rx->lent)
 		io->held[io->held_n++] = rx->frame[rx->at];
@@ -118,27 +116,38 @@ static void next_frame(struct dpdk *io, struct dpdk_rx *rx)
 	rx->lent = false;
 }
 
+/* Splits up the buffer at hand, up to cap datagrams. */
+static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
+{
+	const struct rte_mbuf *buf = rx->frame[rx->at];
+	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
+	uint32_t n = 0, len = buf->data_len, offset = rx->offset;
+	bool more = true;
+
+	while (n < cap && more) {
+		end = take_usual(io, rx->port, start + offset, len - offset, &in[n]);
+		if (end == NULL)
+			end = take_frame(io, rx->port, buf, start + offset, len - offset, &in[n]);
+		if (end == NULL)
+			break;
+		n++;
+		offset = dpdk_next_frame((uint32_t)(end - start));
+		more = io->kind != DPDK_DEVICE && offset + LEND_ETH_HEAD4 <= len;
+	}
+	rx->offset = offset;
+	rx->lent |= n > 0;
+	if (n < cap || !more)
+		next_buffer(io, rx);
+	return n;
+}
+
 /* Splits up what came, up to cap datagrams. */
 static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
 
-	while (n < cap && rx->at < rx->n) {
-		const struct rte_mbuf *buf = rx->frame[rx->at];
-		const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
-		uint32_t room = buf->data_len - rx->offset;
-
-		end = take_usual(io, rx->port, start + rx->offset, room, &in[n]);
-		if (end == NULL)
-			end = take_frame(io, rx->port, buf, start + rx->offset, room, &in[n]);
-		rx->lent |= end != NULL;
-		n += end != NULL;
-		if (end != NULL)
-			rx->offset = dpdk_next_frame((uint32_t)(end - start));
-		if (end == NULL || io->kind == DPDK_DEVICE ||
-		    rx->offset + LEND_ETH_HEAD4 > buf->data_len)
-			next_frame(io, rx);
-	}
+	while (n < cap && rx->at < rx->n)
+		n += split_one(io, rx, in + n, cap - n);
 	return n;
 }
 

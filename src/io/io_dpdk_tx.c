@@ -56,42 +56,79 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 	return piece->len;
 }
 
-/* Writes a datagram's frame, of which a chained part lies elsewhere; where it ends. */
-static uint8_t *write(const struct dpdk *io, uint8_t *at, const struct lend_bufs *bufs,
-		      const struct lend_out *out, uint32_t pieces)
+/* Copies, short ones without a call. */
+static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 {
-	const struct lend_eth_head *head = &io->peer[out->peer].head;
+	const uint8_t *bytes = from;
 
-	lend_eth_write(at, head, out->class, lend_out_len(out));
-	at += head->len;
-	at = mempcpy(at, out->head, out->head_len);
-	for (uint32_t i = 0; i < pieces; i++)
-		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
-	return out->tail_len > 0 ? mempcpy(at, out->tail, out->tail_len) : at;
+	if (len - 16 > 64 - 16)
+		return len > 0 ? mempcpy(at, from, len) : at;
+	if (len > 32) {
+		memcpy(at, bytes, 32);
+		memcpy(at + len - 32, bytes + len - 32, 32);
+	} else {
+		memcpy(at, bytes, 16);
+		memcpy(at + len - 16, bytes + len - 16, 16);
+	}
+	return at + len;
 }
 
-/* May a datagram's frame begin at that place of a buffer of other frames? */
-static bool joins(const struct dpdk *io, const struct lend_out *out, uint32_t at)
+/* Frames of a buffer as they are written. The last one's head is the next one's too, if that is as
+ * long and of the same class: calls mostly are. */
+struct dpdk_pen {
+	uint8_t *at;
+	const uint8_t *head; /* the last one's, of */
+	uint32_t len;        /* so many bytes behind it; */
+	uint8_t class;       /* NULL: none */
+};
+
+static void write_head(struct dpdk_pen *pen, const struct lend_eth_head *head, uint8_t class,
+		       uint32_t len)
 {
-	return io->kind != DPDK_DEVICE && !is_chained(io, out) &&
-	       at + io->peer[out->peer].head.len + lend_out_len(out) <= DPDK_FRAME_MAX;
+	if (pen->head && pen->len == len && pen->class == class && head->len == LEND_ETH_HEAD4)
+		memcpy(pen->at, pen->head, LEND_ETH_HEAD4);
+	else
+		lend_eth_write(pen->at, head, class, len);
+	*pen = (struct dpdk_pen){pen->at + head->len, pen->at, len, class};
+}
+
+/* Writes a datagram's frame of len bytes behind its head, of which a chained piece lies elsewhere.
+ */
+static void write(struct dpdk_pen *pen, const struct lend_eth_head *head,
+		  const struct lend_bufs *bufs, const struct lend_out *out, uint32_t len,
+		  uint32_t pieces)
+{
+	uint8_t *at;
+
+	write_head(pen, head, out->class, len);
+	at = put(pen->at, out->head, out->head_len);
+	for (uint32_t i = 0; i < pieces; i++)
+		at = put(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+	pen->at = put(at, out->tail, out->tail_len);
 }
 
 /* Fills a buffer with the frames of as many of out[0..n) as it can carry; how many. */
 static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		     const struct lend_out *out, uint32_t n)
 {
-	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *), *end;
+	const struct lend_eth_head *head = &io->peer[out->peer].head;
+	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *);
+	struct dpdk_pen pen = {.at = start};
 	uint32_t chained = chain(io, buf, bufs, out), i = 1;
 
-	end = write(io, start, bufs, out, out->n - (chained > 0));
-	for (uint32_t at; chained == 0 && i < n; i++) {
-		at = dpdk_next_frame((uint32_t)(end - start));
-		if (!joins(io, &out[i], at))
+	write(&pen, head, bufs, out, lend_out_len(out), out->n - (chained > 0));
+	if (chained > 0 || io->kind == DPDK_DEVICE)
+		n = 1;
+	for (; i < n && !is_chained(io, &out[i]); i++) {
+		uint32_t at = dpdk_next_frame((uint32_t)(pen.at - start));
+		uint32_t len = lend_out_len(&out[i]);
+
+		if (at + head->len + len > DPDK_FRAME_MAX)
 			break;
-		end = write(io, start + at, bufs, &out[i], out[i].n);
+		pen.at = start + at;
+		write(&pen, head, bufs, &out[i], len, out[i].n);
 	}
-	buf->data_len = (uint16_t)(end - start);
+	buf->data_len = (uint16_t)(pen.at - start);
 	buf->pkt_len = buf->data_len + chained;
 	return i;
 }
