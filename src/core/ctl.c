@@ -108,7 +108,7 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
 {
 	if (!checked)
-		lend_make_trailer(m->out, m->tail, bufs);
+		lend_make_trailer(m->out, &m->rec->tail, bufs);
 }
 
 bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,

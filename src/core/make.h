@@ -1,5 +1,5 @@
 /* make - a datagram under construction: where its parts lie, its first bytes, its seal.
- * Layer: core (pure). Lies behind the hashed part until the next output. */
+ * Layer: core (pure). */
 #ifndef LEND_CORE_MAKE_H
 #define LEND_CORE_MAKE_H
 
@@ -9,20 +9,19 @@
 
 struct lend_making {
 	struct lend_out *out;
-	struct lend_out_rec *rec;
-	union lend_head *head;
-	struct lend_pkt_trailer *tail;
+	struct lend_out_rec *rec; /* until the next output */
 };
 
 /* The parts of out[i], empty. */
 static inline struct lend_making lend_make_begin(struct lend_core *c, struct lend_out *out,
 						 uint32_t i)
 {
-	struct lend_aside *a = lend_aside(c);
-	struct lend_making m = {&out[i], &a->out[i], &a->head[i], &a->tail[i]};
+	struct lend_making m = {&out[i], &lend_aside(c)->out[i]};
 
-	*m.out = (struct lend_out){.head = m.head, .class = LEND_CLASS_NORMAL};
-	memset(m.rec, 0, sizeof(*m.rec));
+	*m.out = (struct lend_out){.head = &m.rec->head, .class = LEND_CLASS_NORMAL};
+	m.rec->first = 0;
+	m.rec->acks = 0;
+	m.rec->blocked = 0;
 	return m;
 }
 
@@ -39,7 +38,7 @@ static inline struct lend_pkt lend_make_header(uint8_t kind, uint8_t flags, uint
 static inline void lend_make_put(struct lend_making *m, const void *block, size_t len)
 {
 	LEND_CHECK(m->out->head_len + len <= LEND_HEAD_BYTES);
-	memcpy(m->head->bytes + m->out->head_len, block, len);
+	memcpy(m->rec->head.bytes + m->out->head_len, block, len);
 	m->out->head_len = (uint8_t)(m->out->head_len + len);
 }
 

@@ -61,20 +61,20 @@ static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
 }
 
 /* Of the head, all but what is reported; returns its length. */
-static inline uint32_t put_head(const struct lend_core *c, union lend_head *to,
-				const struct lend_call_rec *k, const struct lend_sess *s,
-				uint32_t offset)
+LEND_HOT uint32_t put_head(const struct lend_core *c, union lend_head *to,
+			   const struct lend_call_rec *k, const struct lend_sess *s,
+			   uint32_t offset, bool server)
 {
 	uint32_t flags =
-	    k->class | (k->server ? LEND_PKT_SERVED : 0u) | (s->ack_due ? LEND_PKT_ACKED : 0u);
+	    k->class | (server ? LEND_PKT_SERVED : 0u) | (s->ack_due ? LEND_PKT_ACKED : 0u);
 
-	to->first = lend_pkt_first(k->server ? LEND_PKT_REPLY : LEND_PKT_REQUEST, flags);
+	to->first = lend_pkt_first(server ? LEND_PKT_REPLY : LEND_PKT_REQUEST, flags);
 	to->pkt.call = k->wire;
 	to->pkt.session = s->peer_id;
 	to->pkt.number = s->number;
 	to->pkt.offset = offset;
 	to->pkt.length = k->tx.len;
-	if (k->server) {
+	if (server) {
 		put_reply(c, &to->reply, k);
 		return sizeof(to->pkt) + sizeof(to->reply);
 	}
@@ -91,34 +91,32 @@ struct sending {
 };
 
 /* Fragment frag of k is the next datagram. Inline, so that what is sent whole is made without a
- * look at where its fragments lie. */
+ * look at where its fragments lie, and a request without one at what a reply needs. */
 LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct lend_call_rec *k,
-			struct lend_sess *s, uint32_t frag)
+			struct lend_sess *s, uint32_t frag, bool server)
 {
-	struct lend_aside *a = lend_aside(c);
-	union lend_head *head = &a->head[o->n];
 	struct lend_out *out = &o->out[o->n];
-	struct lend_out_rec *rec = &a->out[o->n];
-	uint32_t offset = frag * s->payload, len = put_head(c, head, k, s, offset);
+	struct lend_out_rec *rec = &lend_aside(c)->out[o->n];
+	uint32_t offset = frag * s->payload, len;
+
+	len = put_head(c, &rec->head, k, s, offset, server);
 
 	rec->ctl.kind = 0;
 	rec->call = k->self;
 	rec->gen = k->gen;
 	rec->sess = k->sess;
 	rec->sess_id = s->id;
-	rec->frag = frag;
-	rec->number = s->number;
-	rec->first = k->state == LEND_CALL_QUEUED;
+	rec->first = !server && k->state == LEND_CALL_QUEUED;
 	rec->acks = s->ack_due;
 	rec->blocked = s->blocked[k->fast] != 0;
 	if (s->ack_due) {
 		struct lend_pkt_seen seen;
 
 		lend_loss_report(c, s, &seen);
-		memcpy(head->bytes + len, &seen, sizeof(seen));
+		memcpy(rec->head.bytes + len, &seen, sizeof(seen));
 		len += (uint32_t)sizeof(seen);
 	}
-	out->head = head;
+	out->head = &rec->head;
 	out->tail = NULL;
 	out->peer = s->peer;
 	out->head_len = (uint8_t)len;
@@ -129,7 +127,7 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 	out->n =
 	    lend_tx_pieces(&k->tx, o->bufs, offset, lend_frag_len(s, k->tx.len, frag), out->piece);
 	if (!s->checked)
-		lend_make_trailer(out, &a->tail[o->n], o->bufs);
+		lend_make_trailer(out, &rec->tail, o->bufs);
 }
 
 /* It is to be charged before its first byte goes out; false: its session has no credit left. */
@@ -140,27 +138,33 @@ static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
 }
 
 /* A message of one datagram waits for nobody's room and keeps no pace. */
-static void send_short(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
-		       struct lend_sess *s)
+LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			     struct lend_sess *s, bool server)
 {
-	uint64_t number;
-
-	if (k->state == LEND_CALL_QUEUED && !k->tx.next && !lend_call_admit(s, k, k->tx.len)) {
-		lend_sched_wait(c, k);
-		return;
-	}
-	if (k->tx.next && !k->tx.resend)
-		return;
-	make_data(c, o, k, s, 0);
-	number = lend_loss_number(s, o->out[o->n++].class);
+	make_data(c, o, k, s, 0, server);
 	if (k->tx.next)
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
 	k->tx.next = 1;
-	if (k->server)
-		lend_loss_sent(c, s, number, k, 0);
+	return lend_loss_number(s, o->out[o->n++].class);
+}
+
+static void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+		       struct lend_sess *s)
+{
+	if (!k->tx.next || k->tx.resend)
+		lend_loss_sent(c, s, send_whole(c, o, k, s, true), k, 0);
+}
+
+static void send_request(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			 struct lend_sess *s)
+{
+	if (k->tx.next && !k->tx.resend)
+		return;
+	if (!k->tx.next && k->state == LEND_CALL_QUEUED && !lend_call_admit(s, k, k->tx.len))
+		lend_sched_wait(c, k);
 	else
-		lend_call_sent(c, s, k, number);
+		lend_call_sent(c, s, k, send_whole(c, o, k, s, false));
 }
 
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
@@ -191,8 +195,9 @@ static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_
 }
 
 /* Sends up to most datagrams of one call, and leaves it where it belongs. */
-static void send_long(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
-		      struct lend_sess *s, uint32_t most)
+static __attribute__((noinline)) void send_long(struct lend_core *c, struct sending *o,
+						struct lend_call_rec *k, struct lend_sess *s,
+						uint32_t most)
 {
 	uint32_t made = 0, frag;
 
@@ -206,7 +211,7 @@ static void send_long(struct lend_core *c, struct sending *o, struct lend_call_r
 					 k); /* who had a share waits behind those who had none */
 		if (hold != FREE_TO_SEND)
 			return;
-		make_data(c, o, k, s, frag);
+		make_data(c, o, k, s, frag, k->server);
 		sent_data(c, k, s, frag, o->out[o->n++].class);
 	} while (++made < most);
 	lend_sched_ready(c, k);
@@ -221,10 +226,12 @@ static void send_chosen(struct lend_core *c, struct sending *o, struct lend_call
 	if (s->blocked[k->fast] > c->now) {
 		lend_sched_hold(c, k);
 		lend_sess_arm(c, s, s->blocked[k->fast]);
-	} else if (k->tx.win == LEND_NONE) {
-		send_short(c, o, k, s);
-	} else {
+	} else if (k->tx.win != LEND_NONE) {
 		send_long(c, o, k, s, most);
+	} else if (k->server) {
+		send_reply(c, o, k, s);
+	} else {
+		send_request(c, o, k, s);
 	}
 }
 

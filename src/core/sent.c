@@ -5,8 +5,9 @@
 #include "core/sess.h"
 #include "core/tx.h"
 
-static void unsend(struct lend_core *c, const struct lend_out_rec *r)
+static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
 {
+	const struct lend_pkt *head = &r->head.pkt;
 	struct lend_call_rec *k = lend_call_at(c, r->call);
 
 	if (r->ctl.kind) {
@@ -14,13 +15,13 @@ static void unsend(struct lend_core *c, const struct lend_out_rec *r)
 		return;
 	}
 	if (r->acks)
-		lend_sess_owe_ack(c, lend_sess_at(c, r->sess));
+		lend_sess_owe_ack(c, s);
 	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
 		return;
-	lend_loss_unsent(lend_sess_at(c, r->sess), r->number);
-	if (r->first && k->state == LEND_CALL_OPEN && k->number == r->number)
+	lend_loss_unsent(s, head->number);
+	if (r->first && k->state == LEND_CALL_OPEN && k->number == head->number)
 		k->state = LEND_CALL_QUEUED; /* still not a byte of it out */
-	lend_tx_lost(c, &k->tx, r->frag);
+	lend_tx_lost(c, &k->tx, head->offset / s->payload);
 	if (k->tx.resend)
 		lend_sched_ready(c, k);
 }
@@ -55,7 +56,7 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 			lend_sess_down(c, s, UNAVAILABLE, false);
 		} else {
 			LEND_COUNT(c, tx_full);
-			unsend(c, r);
+			unsend(c, s, r);
 			block(c, s, out[i].fast);
 		}
 	}

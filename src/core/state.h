@@ -285,17 +285,6 @@ struct lend_ctl {
 };
 _Static_assert(sizeof(struct lend_ctl) == 24, "no padding");
 
-/* What out[i] of the last output() was, to undo it when the carrier refuses. */
-struct lend_out_rec {
-	struct lend_ctl ctl; /* kind != 0 */
-	uint32_t sess, call, gen, frag;
-	uint64_t sess_id;
-	uint64_t number;
-	uint8_t first;   /* the first datagram of its call */
-	uint8_t acks;    /* bears a report that was due */
-	uint8_t blocked; /* the carrier was full before: that it takes this one is news */
-};
-
 /* A datagram's head where the carrier reads it. */
 union lend_head {
 	uint8_t bytes[LEND_HEAD_BYTES];
@@ -308,6 +297,20 @@ union lend_head {
 		};
 	};
 };
+
+/* out[i] of the last output(): its bytes, and what it was, to undo it when the carrier refuses. */
+struct lend_out_rec {
+	union lend_head head;
+	struct lend_pkt_trailer tail;
+	struct lend_ctl ctl; /* kind != 0 */
+	uint64_t sess_id;
+	uint32_t sess, call, gen;
+	uint8_t first;   /* the first datagram of its call */
+	uint8_t acks;    /* bears a report that was due */
+	uint8_t blocked; /* the carrier was full before: that it takes this one is news */
+	uint8_t zero;
+};
+_Static_assert(sizeof(struct lend_out_rec) == 192, "lines");
 
 /* See credit.h. */
 struct lend_credit {
@@ -368,9 +371,7 @@ struct lend_aside {
 	struct lend_core_stats stats;
 	uint32_t ev_first, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
-	struct lend_out_rec out[LEND_OUT];
-	union lend_head head[LEND_OUT];
-	struct lend_pkt_trailer tail[LEND_OUT];
+	_Alignas(64) struct lend_out_rec out[LEND_OUT];
 };
 
 #define LEND_AT(core, where, type) ((type *)(void *)((char *)(core) + (core)->where))
