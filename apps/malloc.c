@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "apps/commands.h"
 #include "apps/common/load.h"
 #include "apps/common/report.h"
+#include "apps/common/series.h"
 #include "apps/common/spawn.h"
 #include "apps/malloc_heap.h"
 #include "lend/alloc.h"
@@ -261,23 +261,6 @@ static void measure_keys(struct bench *b)
 	lend_alloc_unwatch(me);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(const double *value, unsigned n)
-{
-	double sorted[ROUNDS_MAX];
-
-	for (unsigned i = 0; i < n; i++)
-		sorted[i] = value[i];
-	qsort(sorted, n, sizeof(*sorted), by_value);
-	return sorted[n / 2];
-}
-
 /* How many times as fast as another heap lend_malloc() is, of the median round: its geometric mean
  * over the sizes, and the least of them. */
 static void report_ratio(const struct bench *b, struct app_report *r, enum pattern p, int heap)
@@ -288,8 +271,8 @@ static void report_ratio(const struct bench *b, struct app_report *r, enum patte
 	for (int s = 0; s < SIZES; s++) {
 		for (unsigned i = 0; i < b->rounds; i++)
 			ratio[i] = b->ns[p][s][heap][i] / b->ns[p][s][APP_HEAP_LEND][i];
-		sum += log(median(ratio, b->rounds));
-		least = fmin(least, median(ratio, b->rounds));
+		sum += log(app_median(ratio, b->rounds));
+		least = fmin(least, app_median(ratio, b->rounds));
 	}
 	snprintf(key, sizeof(key), "%s_over_%s", names[p], b->heap[heap].name);
 	snprintf(meaning, sizeof(meaning), "times as fast as %s, mean over the sizes",
@@ -312,7 +295,7 @@ static void report_table(const struct bench *b, struct app_report *r, enum patte
 		cell[n++] = (double)sizes[s];
 		for (int h = 0; h < APP_HEAPS; h++)
 			if (b->heap[h].give)
-				cell[n++] = median(b->ns[p][s][h], b->rounds);
+				cell[n++] = app_median(b->ns[p][s][h], b->rounds);
 	}
 	app_report_table(r, &(struct app_table){names[p], column, columns, SIZES, cell});
 }

@@ -5,6 +5,7 @@
 #include "apps/commands.h"
 #include "apps/common/bench.h"
 #include "apps/common/page.h"
+#include "apps/common/series.h"
 #include "apps/common/server.h"
 #include "apps/mem_bw.h"
 #include "util/bits.h"
@@ -125,19 +126,6 @@ static double over_call(const struct bw *bw, const struct app_load *load,
 	return call->cpu_seconds / (double)call->ended * (double)load->ended / load->cpu_seconds;
 }
 
-static double median(const double *value, unsigned n)
-{
-	double sorted[TURNS_MAX] = {0};
-	unsigned k;
-
-	for (unsigned i = 0; i < n; i++) {
-		for (k = i; k > 0 && sorted[k - 1] > value[i]; k--)
-			sorted[k] = sorted[k - 1];
-		sorted[k] = value[i];
-	}
-	return sorted[n / 2];
-}
-
 static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 		   const struct app_bench *plain, uint64_t wrong)
 {
@@ -153,7 +141,7 @@ static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 	for (int way = 0; way < BW_WAYS; way++) {
 		r.prefix = prefix[way];
 		app_report_num(&r, "gbit_per_s", gbit(&sum[way], size), 3, "10^9 bits of payload");
-		app_report_num(&r, "over_call", median(bw->over_call[way], bw->turns), 3,
+		app_report_num(&r, "over_call", app_median(bw->over_call[way], bw->turns), 3,
 			       "rate beside that of plain calls, median turn");
 		app_load_report(&sum[way], &r);
 	}

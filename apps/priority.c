@@ -1,8 +1,9 @@
 /* priority - a small urgent call behind a bulk transfer of the same session: how long it takes.
  *
- * Rounds of five phases, so that a machine that changes its speed changes it for all: the small
- * call alone, behind the transfer, the transfer alone; and the latter two again between endpoints
- * that send as they come. Layer: apps. Threads: one. */
+ * Rounds of short slices, so that a machine that changes its speed changes it for all: the small
+ * call alone and behind the transfer in turns, the transfer alone; and the latter two again between
+ * endpoints that send as they come. What is said of a phase is the median over its slices, for on a
+ * machine that others use some of them say how long the others took. Layer: apps. Threads: one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +11,11 @@
 #include "apps/commands.h"
 #include "apps/common/bench.h"
 #include "apps/common/echo.h"
+#include "apps/common/series.h"
 #include "apps/common/server.h"
 
 enum { KEY_BULK = 0x7b01, KEY_EVERY, KEY_ROUNDS, SMALL = 64, PHASES = 5, SEED = 9 };
+enum { SLICES = 4, ROUNDS_MAX = APP_SERIES_MAX / SLICES }; /* slices of a phase in a round */
 enum phase { UNLOADED, LOADED, ALONE, FIFO_LOADED, FIFO_ALONE };
 
 struct args {
@@ -22,10 +25,13 @@ struct args {
 	unsigned rounds;
 };
 
+/* A phase. */
 struct tally {
-	struct lend_hist hist; /* of small calls, ns */
-	uint64_t bytes;        /* of transfers that ended */
+	struct lend_hist hist; /* of small calls in this slice, ns */
+	uint64_t bytes;        /* of transfers that ended in it */
 	double seconds;        /* in which they did */
+	uint64_t calls;        /* small ones in all slices */
+	struct app_series p50, p99, rate;
 };
 
 /* One pair of endpoints. */
@@ -208,7 +214,7 @@ static void open_other(struct duo *d, bool fifo)
 static void open_duo(struct duo *d, const struct args *args, bool fifo)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
-	struct tally warm;
+	static struct tally warm;
 
 	memset(d, 0, sizeof(*d));
 	d->args = args;
@@ -246,54 +252,79 @@ static void close_duo(struct duo *d, uint64_t *wrong_bytes)
 	app_unpin();
 }
 
+static void slice(struct duo *d, struct tally *tally, bool small, bool bulk)
+{
+	const struct args *args = d->args;
+
+	lend_hist_init(&tally->hist);
+	tally->bytes = 0;
+	tally->seconds = 0;
+	run(d, tally, small, bulk, args->load.time / args->rounds / (PHASES * SLICES));
+	tally->calls += tally->hist.count;
+	app_series_add(&tally->p50, (double)lend_hist_quantile(&tally->hist, 0.5) / 1e3);
+	app_series_add(&tally->p99, (double)lend_hist_quantile(&tally->hist, 0.99) / 1e3);
+	app_series_add(&tally->rate,
+		       tally->seconds > 0 ? (double)tally->bytes * 8e-9 / tally->seconds : 0);
+}
+
 static void rounds(const struct args *args, struct tally tally[PHASES], uint64_t *wrong_bytes)
 {
-	lend_ns each = args->load.time / args->rounds / PHASES;
 	struct duo d;
 
 	for (unsigned i = 0; i < args->rounds; i++) {
 		open_duo(&d, args, false);
-		run(&d, &tally[UNLOADED], true, false, each);
-		run(&d, &tally[LOADED], true, true, each);
-		run(&d, &tally[ALONE], false, true, each);
+		for (int k = 0; k < SLICES; k++) {
+			slice(&d, &tally[UNLOADED], true, false);
+			slice(&d, &tally[LOADED], true, true);
+			slice(&d, &tally[ALONE], false, true);
+		}
 		close_duo(&d, wrong_bytes);
 		open_duo(&d, args, true);
-		run(&d, &tally[FIFO_LOADED], true, true, each);
-		run(&d, &tally[FIFO_ALONE], false, true, each);
+		for (int k = 0; k < SLICES; k++) {
+			slice(&d, &tally[FIFO_LOADED], true, true);
+			slice(&d, &tally[FIFO_ALONE], false, true);
+		}
 		close_duo(&d, wrong_bytes);
 	}
 }
 
-static double us(const struct tally *tally, double quantile)
+/* p50_us_<phase>, p99_us_<phase> and calls_<phase>. */
+static void report_calls(struct app_report *r, const char *phase, const struct tally *tally,
+			 const char *meaning)
 {
-	return (double)lend_hist_quantile(&tally->hist, quantile) / 1e3;
-}
+	char key[32], text[64];
 
-static double rate(const struct tally *tally)
-{
-	return tally->seconds > 0 ? (double)tally->bytes * 8e-9 / tally->seconds : 0;
+	snprintf(key, sizeof(key), "p50_us_%s", phase);
+	snprintf(text, sizeof(text), "us, median, %s", meaning);
+	app_report_num(r, key, app_series_median(&tally->p50), 2, text);
+	snprintf(key, sizeof(key), "p99_us_%s", phase);
+	snprintf(text, sizeof(text), "us, %s", meaning);
+	app_report_num(r, key, app_series_median(&tally->p99), 2, text);
+	snprintf(key, sizeof(key), "calls_%s", phase);
+	app_report_int(r, key, tally->calls, "small calls measured");
 }
 
 static void report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
 {
 	struct app_report r;
-	double off = rate(&tally[FIFO_ALONE]);
-
 	app_report_begin(&r, args->load.json, "priority: an urgent call of 64 B behind a transfer");
-	app_report_num(&r, "p50_us_unloaded", us(&tally[UNLOADED], 0.5), 2, "us, median, alone");
-	app_report_num(&r, "p99_us_unloaded", us(&tally[UNLOADED], 0.99), 2, "us, alone");
-	app_report_num(&r, "p50_us_loaded", us(&tally[LOADED], 0.5), 2, "us, behind the transfer");
-	app_report_num(&r, "p99_us_loaded", us(&tally[LOADED], 0.99), 2, "us, behind it");
-	app_report_num(&r, "p50_us_fifo", us(&tally[FIFO_LOADED], 0.5), 2, "us, no scheduler");
-	app_report_num(&r, "p99_us_fifo", us(&tally[FIFO_LOADED], 0.99), 2, "us, no scheduler");
-	app_report_num(&r, "bulk_gbit_per_s", rate(&tally[ALONE]), 2, "the transfer alone");
-	app_report_num(&r, "bulk_gbit_per_s_loaded", rate(&tally[LOADED]), 2, "with small calls");
-	app_report_num(&r, "bulk_gbit_per_s_off", off, 2, "alone, no scheduler");
-	app_report_num(&r, "bulk_percent_of_off", off > 0 ? 100 * rate(&tally[ALONE]) / off : 0, 1,
+	report_calls(&r, "unloaded", &tally[UNLOADED], "alone");
+	report_calls(&r, "loaded", &tally[LOADED], "behind the transfer");
+	report_calls(&r, "fifo", &tally[FIFO_LOADED], "behind it, no scheduler");
+	app_report_num(&r, "p50_ratio", app_series_ratio(&tally[LOADED].p50, &tally[UNLOADED].p50),
+		       2, "loaded of unloaded, medians");
+	app_report_num(&r, "p99_ratio", app_series_ratio(&tally[LOADED].p99, &tally[UNLOADED].p99),
+		       2, "loaded of unloaded, p99");
+	app_report_num(&r, "bulk_gbit_per_s", app_series_median(&tally[ALONE].rate), 2,
+		       "the transfer alone");
+	app_report_num(&r, "bulk_gbit_per_s_loaded", app_series_median(&tally[LOADED].rate), 2,
+		       "with small calls");
+	app_report_num(&r, "bulk_gbit_per_s_off", app_series_median(&tally[FIFO_ALONE].rate), 2,
+		       "alone, no scheduler");
+	app_report_num(&r, "bulk_percent_of_off",
+		       100 * app_series_ratio(&tally[ALONE].rate, &tally[FIFO_ALONE].rate), 1,
 		       "what the scheduler leaves of it");
-	app_report_int(&r, "calls_unloaded", tally[UNLOADED].hist.count, "small calls measured");
-	app_report_int(&r, "calls_loaded", tally[LOADED].hist.count, "");
-	app_report_int(&r, "calls_fifo", tally[FIFO_LOADED].hist.count, "");
+	app_report_int(&r, "slices", tally[LOADED].p50.n, "of each phase: medians over them");
 	app_report_int(&r, "bulk", args->bulk, "bytes of a transfer");
 	app_report_num(&r, "every_us", (double)args->every / 1e3, 1, "from one call to the next");
 	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
@@ -317,7 +348,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->every = app_arg_ns("--every", arg);
 		return 0;
 	case KEY_ROUNDS:
-		args->rounds = (unsigned)app_arg_u64("--rounds", arg, 1, 100);
+		args->rounds = (unsigned)app_arg_u64("--rounds", arg, 1, ROUNDS_MAX);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -327,13 +358,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
     {"bulk", KEY_BULK, "BYTES", 0, "Length of the transfer, 64M unless given", 0},
     {"every", KEY_EVERY, "TIME", 0, "Between small calls, 100us unless given", 0},
-    {"rounds", KEY_ROUNDS, "N", 0, "In which the time is spent, 2 unless given", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "In which the time is spent, 4 unless given", 0},
     {0}};
 
 static const char doc[] =
     "How long an urgent call of 64 bytes takes behind a bulk transfer of the same session.\v"
     "It is measured alone, behind a transfer of priority 8 that goes on all the time, and the same "
-    "between endpoints that send as calls come (config.schedule). All of it is done in rounds.\n\n"
+    "between endpoints that send as calls come (config.schedule). Numbers are "
+    "medians over slices of the time, in which these take turns.\n\n"
     "  lend priority --carrier shm --bulk 64M --json\n"
     "  lend priority --carrier dpdk-memif --seconds 10";
 
@@ -344,7 +376,7 @@ int app_priority(int argc, char **argv)
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	static struct tally tally[PHASES];
 	struct args args = {
-	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 2};
+	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 4};
 	uint64_t wrong_bytes = 0;
 
 	args.load.time = UINT64_C(5000000000);
@@ -353,8 +385,6 @@ int app_priority(int argc, char **argv)
 		app_bad("--one-thread --connect: the server is in another process; give one of "
 			"them");
 	app_pattern_init(SEED, args.bulk);
-	for (int i = 0; i < PHASES; i++)
-		lend_hist_init(&tally[i].hist);
 	rounds(&args, tally, &wrong_bytes);
 	report(&args, tally, wrong_bytes);
 	return wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
