@@ -84,6 +84,8 @@ static void udp_close(struct lend_io *io)
 	struct io_udp *u = lend_udp_self(io);
 
 	lend_udp_line_close(u);
+	if (u->fast.fd >= 0)
+		(void)close(u->fast.fd);
 	(void)close(u->epoll);
 	(void)close(u->fd);
 	lend_udp_peers_free(&u->peers);
@@ -126,6 +128,7 @@ int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io)
 	u->may_connect = sock.keeps_port;
 	u->listens = config->listen != NULL;
 	lend_udp_line_init(u);
+	u->fast.fd = -1;
 	u->io.path.mtu = sock.mtu;
 	err = lend_udp_watch_open(u);
 	if (err != 0)

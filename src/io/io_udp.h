@@ -1,7 +1,8 @@
 /* io_udp - inside of the carrier over the kernel's UDP sockets.
  *
- * Layer: io. One carrier is one thread's. udp_rx receives, udp_tx sends, udp_line has a socket for
- * the peer that one talks with, udp_watch sleeps, io_udp opens and closes.
+ * Layer: io. One carrier is one thread's. udp_rx receives, udp_fast has a socket for what is
+ * urgent, udp_tx sends, udp_line has one for the peer that one talks with, udp_watch sleeps, io_udp
+ * opens and closes.
  */
 #ifndef LEND_IO_UDP_H
 #define LEND_IO_UDP_H
@@ -17,27 +18,34 @@
 
 enum {
 	LEND_UDP_BURST = 64,
+	LEND_UDP_FAST = LEND_UDP_BURST, /* the place of an urgent message behind those */
+	LEND_UDP_SLOTS,
 	LEND_UDP_PIECES = 6, /* head, four pieces, tail */
 	LEND_UDP_FLAT = 512, /* bytes that are copied quicker than the kernel gathers them */
+};
+
+/* Datagrams that stood in a socket one behind the other. */
+struct lend_udp_train {
+	uint32_t queued; /* bytes received since the socket was last empty */
+	uint32_t drops;  /* of the socket, when last asked */
 };
 
 /* Messages of the kernel's, each of one datagram or of several that it joined. Those before at are
  * split up, those from it to n are not; all lie still until rx_done() finds none left to split. */
 struct lend_udp_rx {
-	struct mmsghdr msg[LEND_UDP_BURST];
-	struct iovec iov[LEND_UDP_BURST];
-	struct sockaddr_storage from[LEND_UDP_BURST];
-	struct lend_udp_key key[LEND_UDP_BURST];
-	char control[LEND_UDP_BURST][LEND_UDP_CONTROL];
-	char *memory;        /* a buffer for each, touched as they are used */
-	uint32_t slot;       /* bytes from one to the next */
-	uint32_t n;          /* messages received and not given up */
-	uint32_t at;         /* the one being split up; n: none */
-	uint32_t offset;     /* in it */
-	uint32_t ask;        /* messages asked for at the next receive */
-	uint32_t full;       /* receives in a row that brought as many */
-	uint32_t queued;     /* bytes received since the socket was last empty */
-	uint32_t drops[2];   /* of the socket, and of the line, when last asked */
+	struct mmsghdr msg[LEND_UDP_SLOTS];
+	struct iovec iov[LEND_UDP_SLOTS];
+	struct sockaddr_storage from[LEND_UDP_SLOTS];
+	struct lend_udp_key key[LEND_UDP_SLOTS];
+	char control[LEND_UDP_SLOTS][LEND_UDP_CONTROL];
+	char *memory;                   /* a buffer for each, touched as they are used */
+	uint32_t slot;                  /* bytes from one to the next */
+	uint32_t n;                     /* messages received and not given up */
+	uint32_t at;                    /* the one being split up; n: none */
+	uint32_t offset;                /* in it */
+	uint32_t ask;                   /* messages asked for at the next receive */
+	uint32_t full;                  /* receives in a row that brought as many */
+	struct lend_udp_train train[3]; /* at the socket, the line, the urgent one */
 	uint32_t drops_from; /* asked once as many bytes were queued: an eighth of what fits */
 	int fd;              /* where the last receive looked */
 };
@@ -84,6 +92,19 @@ struct lend_udp_line {
 	uint32_t alone;           /* messages that came one at a time */
 };
 
+/* The socket of what is urgent, see udp_fast.c. */
+struct lend_udp_fast {
+	int fd;            /* -1: not needed yet */
+	bool refused;      /* this kernel has no such groups */
+	bool sorted;       /* what is urgent goes there */
+	bool lent;         /* its message is in use until rx_done(), */
+	uint32_t offset;   /* and split up to here; 0: all of it */
+	uint32_t urgent;   /* so many receives more something urgent is expected, */
+	uint32_t lengthy;  /* and something long; */
+	uint32_t emptying; /* and it is looked at, though nothing goes there any more */
+	uint32_t turns;    /* of rx() */
+};
+
 struct io_udp {
 	struct lend_io io;
 	int fd;
@@ -91,6 +112,7 @@ struct io_udp {
 	bool may_connect; /* to the first that is resolved, as long as there is no second */
 	bool listens;
 	struct lend_udp_line line;
+	struct lend_udp_fast fast;
 	int epoll;     /* what others sleep on: it holds the socket while that is worth it */
 	bool watched;  /* it does */
 	uint32_t busy; /* receives that found something since somebody was about to sleep */
@@ -130,7 +152,18 @@ void lend_udp_line_heard(struct io_udp *u, int32_t peer);
 int32_t lend_udp_line_peer(struct io_udp *u);
 /* True where a socket is connected to that peer. */
 bool lend_udp_line_reaches(const struct io_udp *u, const struct lend_udp_key *key);
+/* Nobody's datagrams come by a connected socket until a peer is given one anew. */
+void lend_udp_line_away(struct io_udp *u);
+/* A datagram came that is long beside what it costs to be told its mark: it is told again. */
+void lend_udp_line_long(struct io_udp *u);
 void lend_udp_line_close(struct io_udp *u);
+
+/* A message came with that TOS or traffic class, of so many bytes. */
+void lend_udp_fast_note(struct io_udp *u, uint8_t tos, uint32_t len);
+/* The socket of what is urgent has something, perhaps when nothing was expected any more. */
+void lend_udp_fast_late(struct io_udp *u);
+/* Before each receive: is that socket to be looked at? */
+bool lend_udp_fast_step(struct io_udp *u);
 
 /* 0 or -errno. */
 int lend_udp_watch_open(struct io_udp *u);

@@ -62,6 +62,16 @@ static bool connect_to(struct io_udp *u, int fd, int32_t index, const struct soc
 	return true;
 }
 
+/* A client's own socket. */
+static void disconnect(struct io_udp *u)
+{
+	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	talk_in_full(u);
+	if (connect(u->fd, &nobody, sizeof(nobody)) == 0)
+		u->line.fd = -1;
+}
+
 void lend_udp_line_init(struct io_udp *u)
 {
 	u->line.fd = -1;
@@ -70,17 +80,40 @@ void lend_udp_line_init(struct io_udp *u)
 
 void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to)
 {
-	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 	const struct lend_udp_key *key = &lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
 
-	if (u->line.fd == u->fd && memcmp(key, &u->line.solo, sizeof(*key)) != 0) {
-		talk_in_full(u);
-		if (connect(u->fd, &nobody, sizeof(nobody)) == 0)
-			u->line.fd = -1;
-	} else if (u->may_connect) {
+	if (u->line.fd == u->fd && memcmp(key, &u->line.solo, sizeof(*key)) != 0)
+		disconnect(u);
+	else if (u->may_connect)
 		(void)connect_to(u, u->fd, index, to);
-	}
 	u->may_connect = false;
+}
+
+void lend_udp_line_away(struct io_udp *u)
+{
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+	struct lend_udp_key key;
+	int32_t index;
+
+	if (u->line.fd == u->fd)
+		disconnect(u);
+	u->may_connect = false;
+	if (!is_second(u) || getsockname(u->line.fd, (void *)&own, &len) != 0)
+		return;
+	/* To itself: what is queued here stays, and nothing follows. */
+	talk_in_full(u);
+	(void)lend_udp_key_from(&key, &own);
+	index = lend_udp_peers_find(&u->peers, &key);
+	if (index != LEND_UDP_PEER_NONE)
+		(void)connect_to(u, u->line.fd, index, &own);
+	u->line.quiet = QUIET;
+	u->line.row = 0;
+}
+
+void lend_udp_line_long(struct io_udp *u)
+{
+	talk_in_full(u);
 }
 
 int lend_udp_line_choose(struct io_udp *u)
@@ -169,7 +202,8 @@ void lend_udp_line_heard(struct io_udp *u, int32_t peer)
 	if (peer != line->from)
 		line->row = 0;
 	line->from = peer;
-	if (++line->row >= ROW && u->listens && (line->fd < 0 || line->quiet >= QUIET)) {
+	if (++line->row >= ROW && u->listens && !u->fast.sorted &&
+	    (line->fd < 0 || line->quiet >= QUIET)) {
 		line->row = 0;
 		give_line(u, peer);
 	}

@@ -18,6 +18,7 @@
 enum {
 	DATAGRAM = 256,     /* bytes of the kernel's that each costs, or more */
 	JOINED_MAX = 65536, /* bytes of a message, never reached */
+	FAIR = 8,           /* one turn in so many begins with what is not urgent */
 };
 
 static bool is_plain(const struct io_udp *u)
@@ -38,10 +39,9 @@ static ssize_t receive_plain(struct io_udp *u, struct msghdr *msg)
 	return len;
 }
 
-/* -1, or how many messages from the next on. */
-static int receive_once(struct io_udp *u, uint32_t n)
+/* -1, or how many messages into the places from that one on. */
+static int receive_once(struct io_udp *u, struct mmsghdr *msg, uint32_t n)
 {
-	struct mmsghdr *msg = &u->rx.msg[u->rx.n];
 	ssize_t len;
 
 	if (n > 1)
@@ -52,16 +52,16 @@ static int receive_once(struct io_udp *u, uint32_t n)
 	return len < 0 ? -1 : 1;
 }
 
-static int receive(struct io_udp *u, uint32_t n)
+static int receive(struct io_udp *u, uint32_t first, uint32_t n)
 {
 	int got = -1;
 
-	for (uint32_t i = u->rx.n; i < u->rx.n + n; i++) {
+	for (uint32_t i = first; i < first + n; i++) {
 		u->rx.msg[i].msg_hdr.msg_namelen = sizeof(u->rx.from[i]);
 		u->rx.msg[i].msg_hdr.msg_controllen = sizeof(u->rx.control[i]);
 	}
 	for (int tries = 0; tries < 8; tries++) {
-		got = receive_once(u, n);
+		got = receive_once(u, &u->rx.msg[first], n);
 		if (got >= 0 || !lend_udp_is_stale(errno))
 			break;
 	}
@@ -70,26 +70,28 @@ static int receive(struct io_udp *u, uint32_t n)
 
 /* What the kernel dropped for want of room. It is asked when a train of datagrams that may have
  * been long enough for that has ended. */
-static void count_drops(struct io_udp *u)
+static void count_drops(struct io_udp *u, struct lend_udp_train *train)
 {
-	uint32_t info[SK_MEMINFO_VARS] = {0}, *drops = &u->rx.drops[u->rx.fd != u->fd];
+	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t len = sizeof(info);
 
 	if (getsockopt(u->rx.fd, SOL_SOCKET, SO_MEMINFO, info, &len) != 0)
 		return;
-	u->io.stats.rx_missed += info[SK_MEMINFO_DROPS] - *drops;
-	*drops = info[SK_MEMINFO_DROPS];
+	u->io.stats.rx_missed += info[SK_MEMINFO_DROPS] - train->drops;
+	train->drops = info[SK_MEMINFO_DROPS];
 }
 
-static void note_queued(struct io_udp *u, int got, bool empty)
+static void note_queued(struct io_udp *u, uint32_t first, int got, bool empty)
 {
+	struct lend_udp_train *train = &u->rx.train[u->rx.fd == u->fast.fd ? 2 : u->rx.fd != u->fd];
+
 	for (int i = 0; i < got; i++)
-		u->rx.queued += DATAGRAM + u->rx.msg[u->rx.n + (uint32_t)i].msg_len;
+		train->queued += DATAGRAM + u->rx.msg[first + (uint32_t)i].msg_len;
 	if (!empty)
 		return;
-	if (u->rx.queued > u->rx.drops_from)
-		count_drops(u);
-	u->rx.queued = 0;
+	if (train->queued > u->rx.drops_from)
+		count_drops(u, train);
+	train->queued = 0;
 }
 
 /* One after another, each at once, is no train yet: who is quick sees every datagram come alone. */
@@ -111,10 +113,10 @@ static void refill(struct io_udp *u, uint32_t cap)
 	int got;
 
 	u->rx.fd = lend_udp_line_choose(u);
-	got = n > 0 ? receive(u, n) : 0;
+	got = n > 0 ? receive(u, u->rx.n, n) : 0;
 	came = got > 0 ? (uint32_t)got : 0;
 	if (lend_udp_line_looked(u, n, came)) {
-		note_queued(u, got, got < (int)n);
+		note_queued(u, u->rx.n, got, got < (int)n);
 		adapt(&u->rx, n, came);
 	}
 	if (came == 0)
@@ -123,16 +125,16 @@ static void refill(struct io_udp *u, uint32_t cap)
 	lend_udp_watch_busy(u);
 }
 
-/* Who sent the message at hand, or NONE: it is counted. */
-static int32_t sender_of(struct io_udp *u, const struct mmsghdr *msg)
+/* Who sent message i, or NONE: it is counted. */
+static int32_t sender_of(struct io_udp *u, uint32_t i)
 {
-	struct lend_udp_key *key = &u->rx.key[u->rx.at];
+	struct lend_udp_key *key = &u->rx.key[i];
 	int32_t peer;
 
-	if (msg->msg_hdr.msg_namelen == 0) {
+	if (u->rx.msg[i].msg_hdr.msg_namelen == 0) {
 		*key = u->line.solo;
 		peer = lend_udp_line_peer(u);
-	} else if (lend_udp_key_from(key, &u->rx.from[u->rx.at])) {
+	} else if (lend_udp_key_from(key, &u->rx.from[i])) {
 		peer = lend_udp_peers_find(&u->peers, key);
 	} else {
 		u->io.stats.rx_foreign++;
@@ -144,50 +146,78 @@ static int32_t sender_of(struct io_udp *u, const struct mmsghdr *msg)
 	return peer;
 }
 
-/* Takes in what a message says of all its datagrams; false: none of them is of use. */
-static bool open_message(struct io_udp *u, struct lend_in *like)
+/* Takes in what message i says of all its datagrams; false: none of them is of use. */
+static bool open_message(struct io_udp *u, uint32_t i, struct lend_in *like)
 {
 	struct lend_udp_rx *rx = &u->rx;
-	struct mmsghdr *msg = &rx->msg[rx->at];
-	uint32_t ecn, len = lend_udp_control(&msg->msg_hdr, &ecn);
+	struct mmsghdr *msg = &rx->msg[i];
+	uint8_t tos;
+	uint32_t len = lend_udp_control(&msg->msg_hdr, &tos);
 	int32_t peer;
 
+	lend_udp_fast_note(u, tos, msg->msg_len);
 	len = len == 0 || len > msg->msg_len ? msg->msg_len : len;
 	if (msg->msg_hdr.msg_flags & MSG_TRUNC || len > u->io.path.mtu) {
 		u->io.stats.rx_truncated++;
 		return false;
 	}
-	peer = sender_of(u, msg);
+	peer = sender_of(u, i);
 	if (peer == LEND_UDP_PEER_NONE)
 		return false;
 	*like = (struct lend_in){.len = len,
 				 .peer = (uint32_t)peer,
-				 .ecn = ecn == LEND_ECN_MARKED,
-				 .addr = &rx->key[rx->at],
-				 .addr_len = sizeof(rx->key[rx->at])};
+				 .ecn = (tos & 3) == LEND_ECN_MARKED,
+				 .addr = &rx->key[i],
+				 .addr_len = sizeof(rx->key[i])};
 	return true;
 }
 
-/* Splits up the message at hand, up to cap datagrams. An empty one is a datagram too. */
-static uint32_t split(struct io_udp *u, struct lend_in *in, uint32_t cap)
+/* Splits up message i from *offset on, up to cap datagrams; *offset is 0 when that was all of it.
+ * An empty one is a datagram too. */
+static uint32_t split(struct io_udp *u, uint32_t i, uint32_t *offset, struct lend_in *in,
+		      uint32_t cap)
 {
-	struct lend_udp_rx *rx = &u->rx;
-	uint32_t total = rx->msg[rx->at].msg_len, n = 0;
-	const char *data = rx->iov[rx->at].iov_base;
+	uint32_t total = u->rx.msg[i].msg_len, n = 0;
+	const char *data = u->rx.iov[i].iov_base;
 	struct lend_in like;
-	bool good = open_message(u, &like);
+	bool good = open_message(u, i, &like);
 
 	while (good && n < cap) {
 		in[n] = like;
-		in[n].data = data + rx->offset;
-		in[n].len = lend_min_u32(like.len, total - rx->offset);
-		rx->offset += in[n++].len;
-		good = rx->offset < total;
+		in[n].data = data + *offset;
+		in[n].len = lend_min_u32(like.len, total - *offset);
+		*offset += in[n++].len;
+		good = *offset < total;
 	}
-	if (!good) {
-		rx->at++;
-		rx->offset = 0;
+	if (!good)
+		*offset = 0;
+	return n;
+}
+
+/* From the socket of what is urgent, one message at a time; rx.fd: there. */
+static uint32_t take_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
+{
+	struct lend_udp_fast *f = &u->fast;
+	int got;
+
+	if (f->offset == 0) {
+		got = f->lent ? 0 : receive(u, LEND_UDP_FAST, 1);
+		note_queued(u, LEND_UDP_FAST, got, got <= 0);
+		if (got <= 0)
+			return 0;
 	}
+	f->lent = true;
+	return split(u, LEND_UDP_FAST, &f->offset, in, cap);
+}
+
+static uint32_t receive_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
+{
+	int fd = u->rx.fd;
+	uint32_t n;
+
+	u->rx.fd = u->fast.fd;
+	n = take_fast(u, in, cap);
+	u->rx.fd = fd;
 	return n;
 }
 
@@ -196,19 +226,28 @@ uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	struct io_udp *u = lend_udp_self(io);
 	uint32_t n = 0;
 
+	/* What is urgent comes alone, so that it is answered before long ones are copied; but they
+	 * have a turn of their own, however much of it there is. */
+	if (lend_udp_fast_step(u) && ++u->fast.turns % FAIR != 0)
+		n = receive_fast(u, in, cap);
+	if (n > 0)
+		return n;
 	if (u->rx.at == u->rx.n)
 		refill(u, cap);
-	while (n < cap && u->rx.at < u->rx.n)
-		n += split(u, in + n, cap - n);
+	while (n < cap && u->rx.at < u->rx.n) {
+		n += split(u, u->rx.at, &u->rx.offset, in + n, cap - n);
+		u->rx.at += u->rx.offset == 0;
+	}
 	return n;
 }
 
 void lend_udp_rx_done(struct lend_io *io)
 {
-	struct lend_udp_rx *rx = &lend_udp_self(io)->rx;
+	struct io_udp *u = lend_udp_self(io);
 
-	if (rx->at == rx->n)
-		rx->at = rx->n = 0;
+	if (u->rx.at == u->rx.n)
+		u->rx.at = u->rx.n = 0;
+	u->fast.lent = u->fast.offset > 0;
 }
 
 static uint32_t room_of(int fd)
@@ -231,10 +270,10 @@ int lend_udp_rx_init(struct io_udp *u)
 	rx->drops_from = room_of(u->fd) / 8;
 	/* One line more than a power of two apart, so that first lines do not share a cache set. */
 	rx->slot = (uint32_t)lend_align_up(len, 64) + 64;
-	rx->memory = calloc(LEND_UDP_BURST, rx->slot);
+	rx->memory = calloc(LEND_UDP_SLOTS, rx->slot);
 	if (rx->memory == NULL)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < LEND_UDP_BURST; i++) {
+	for (uint32_t i = 0; i < LEND_UDP_SLOTS; i++) {
 		rx->iov[i] = (struct iovec){rx->memory + (size_t)i * rx->slot, len};
 		rx->msg[i].msg_hdr = (struct msghdr){.msg_name = &rx->from[i],
 						     .msg_iov = &rx->iov[i],

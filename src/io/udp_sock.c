@@ -110,19 +110,18 @@ static void heed_marks(int fd, int family)
 	(void)setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
 }
 
-uint32_t lend_udp_control(struct msghdr *msg, uint32_t *ecn)
+uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos)
 {
 	int joined = 0;
-	uint8_t tos = 0;
 
+	*tos = 0;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
 		/* IPv4's TOS is a byte, IPv6's an int: its first byte here. */
 		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO)
 			memcpy(&joined, CMSG_DATA(c), sizeof(joined));
 		else if (c->cmsg_type == IP_TOS || c->cmsg_type == IPV6_TCLASS)
-			memcpy(&tos, CMSG_DATA(c), 1);
+			memcpy(tos, CMSG_DATA(c), 1);
 	}
-	*ecn = tos & 3;
 	return joined > 0 ? (uint32_t)joined : 0;
 }
 
@@ -164,28 +163,46 @@ static int open_socket(int family)
 	return s;
 }
 
-static bool share_port(int fd, int on)
+static bool set(int fd, int option, int on)
 {
-	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0;
+	return setsockopt(fd, SOL_SOCKET, option, &on, sizeof(on)) == 0;
 }
 
-int lend_udp_socket_beside(int fd, int family)
+/* One more socket with fd's address; others may share that for as long as this takes. */
+static int bind_beside(int fd, int family, bool group)
 {
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
 	int second;
 
-	if (!share_port(fd, 1) || getsockname(fd, (void *)&local, &len) != 0)
+	if (!set(fd, SO_REUSEADDR, 1) || getsockname(fd, (void *)&local, &len) != 0)
 		return -EADDRINUSE;
 	second = open_socket(family);
-	if (second >= 0 &&
-	    (!share_port(second, 1) || bind(second, (const void *)&local, len) != 0)) {
+	if (second >= 0 && (!set(second, SO_REUSEADDR, 1) || !set(second, SO_REUSEPORT, group) ||
+			    bind(second, (const void *)&local, len) != 0)) {
 		(void)close(second);
 		second = -EADDRINUSE;
 	}
-	(void)share_port(fd, 0);
+	(void)set(fd, SO_REUSEADDR, 0);
 	if (second >= 0)
-		(void)share_port(second, 0);
+		(void)set(second, SO_REUSEADDR, 0);
+	return second;
+}
+
+int lend_udp_socket_beside(int fd, int family)
+{
+	return bind_beside(fd, family, false);
+}
+
+int lend_udp_socket_twin(int fd, int line, int family)
+{
+	int second;
+
+	if (!set(fd, SO_REUSEPORT, 1) || (line >= 0 && !set(line, SO_REUSEADDR, 1)))
+		return -EADDRINUSE;
+	second = bind_beside(fd, family, true);
+	if (line >= 0)
+		(void)set(line, SO_REUSEADDR, 0);
 	return second;
 }
 

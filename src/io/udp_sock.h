@@ -25,9 +25,12 @@ struct lend_udp_socket {
 int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket *sock);
 /* One more socket with that one's address. It or -errno. */
 int lend_udp_socket_beside(int fd, int family);
-/* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *ecn as IP has it (2 bits), and how
- * long the datagrams are that it joined; 0: it is one. */
-uint32_t lend_udp_control(struct msghdr *msg, uint32_t *ecn);
+/* The same, which makes both a group of two: what comes is spread over them, unless a filter says
+ * into which. line: what beside() gave, or -1. */
+int lend_udp_socket_twin(int fd, int line, int family);
+/* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *tos as IPv4 has it, or IPv6's
+ * traffic class, and how long the datagrams are that it joined; 0: it is one. */
+uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos);
 /* Says one thing more to the kernel: the low len bytes of value. msg_control has LEND_UDP_CONTROL
  * bytes, aligned, of which msg_controllen are used. */
 void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len);

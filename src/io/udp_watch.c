@@ -31,9 +31,12 @@ void lend_udp_watch_busy(struct io_udp *u)
 
 static bool set(const struct io_udp *u, int what, struct epoll_event *event)
 {
-	return epoll_ctl(u->epoll, what, u->fd, event) == 0 &&
-	       (u->line.fd < 0 || u->line.fd == u->fd ||
-		epoll_ctl(u->epoll, what, u->line.fd, event) == 0);
+	int fd[3] = {u->fd, u->line.fd == u->fd ? -1 : u->line.fd, u->fast.fd};
+	bool done = true;
+
+	for (int i = 0; i < 3; i++)
+		done &= fd[i] < 0 || epoll_ctl(u->epoll, what, fd[i], event) == 0;
+	return done;
 }
 
 void lend_udp_watch_again(struct io_udp *u)
@@ -52,8 +55,9 @@ int lend_udp_fd(struct lend_io *io)
 bool lend_udp_arm(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
-	struct pollfd p[2] = {{.fd = u->fd, .events = POLLIN},
-			      {.fd = u->line.fd, .events = POLLIN}};
+	struct pollfd p[3] = {{.fd = u->fd, .events = POLLIN},
+			      {.fd = u->line.fd, .events = POLLIN},
+			      {.fd = u->fast.fd, .events = POLLIN}};
 	struct epoll_event event = {.events = EPOLLIN};
 
 	u->busy = 0;
@@ -61,5 +65,11 @@ bool lend_udp_arm(struct lend_io *io)
 		u->watched = set(u, EPOLL_CTL_ADD, &event);
 	if (!u->watched)
 		(void)set(u, EPOLL_CTL_DEL, NULL);
-	return u->watched && u->rx.at == u->rx.n && poll(p, 2, 0) == 0;
+	if (!u->watched || u->rx.at < u->rx.n || u->fast.lent)
+		return false;
+	if (poll(p, 3, 0) == 0)
+		return true;
+	if (p[2].revents != 0)
+		lend_udp_fast_late(u);
+	return false;
 }

@@ -27,4 +27,7 @@ static inline uint8_t lend_class_tos(uint8_t class)
 	return (uint8_t)(lend_class_precedence(class) << 5);
 }
 
+/* From here on it is a class above NORMAL. */
+enum { LEND_TOS_URGENT = 0x40 };
+
 #endif

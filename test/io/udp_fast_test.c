@@ -1,0 +1,198 @@
+/* Goal: over udp what is urgent passes by long datagrams that stand in the receiver's socket, in
+ * both directions, and nothing is lost or held up when it begins and when it ends. Method: one end
+ * sends a train of long datagrams and an urgent one behind it; the other is asked for one at a
+ * time.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/conform.h"
+#include "util/class.h"
+
+enum { LONG = 8192, SHORT = 64, TRAIN = 20, BULK = 7, URGENT = 0, FORGOTTEN = 140000, ALONE = 2000 };
+
+static void address4(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "udp:127.0.0.1:0");
+}
+
+static void everywhere(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "udp:0.0.0.0:0");
+}
+
+static const struct conform_row udp = {.name = "udp", .address = address4};
+static const struct conform_row any = {.name = "udp everywhere", .address = everywhere};
+
+/* Each with its class and its number at its head. */
+static void send_one(struct lend_io *io, uint32_t peer, uint32_t class, uint32_t seq)
+{
+	static char bytes[LONG];
+	struct lend_seg seg[2] = {{0}, {.data = bytes, .len = LONG, .cap = LONG}};
+	struct lend_bufs bufs = {seg, 2};
+	uint32_t head[2] = {class, seq};
+	struct lend_out out = {.head = head, .head_len = sizeof(head), .peer = peer, .n = 1};
+
+	out.class = (uint8_t) class;
+	out.fast = class < LEND_CLASS_NORMAL;
+	out.piece[0] = (struct lend_piece){.buf = 1, .len = (class == BULK ? LONG : SHORT) - 8};
+	io->ops->tx(io, &bufs, &out, 1);
+	cr_assert_eq(out.sent, LEND_SENT);
+}
+
+/* The next that comes: its class and number. */
+static uint32_t take(struct lend_io *io, uint32_t *seq, uint32_t *peer)
+{
+	uint64_t end = conform_ms() + conform_patience_ms;
+	uint32_t head[2] = {UINT32_MAX};
+	struct lend_in in;
+
+	while (io->ops->rx(io, &in, 1) == 0)
+		cr_assert_lt(conform_ms(), end, "nothing comes");
+	cr_assert_geq(in.len, sizeof(head));
+	memcpy(head, in.data, sizeof(head));
+	cr_assert_eq(in.len, head[0] == BULK ? LONG : SHORT);
+	*seq = head[1];
+	*peer = in.peer;
+	io->ops->rx_done(io);
+	return head[0];
+}
+
+/* Both kinds come, so that the receiver knows of them; then a train with an urgent one behind. How
+ * many of the train came before it; all came. */
+static uint32_t passed_by(struct lend_io *from, uint32_t peer, struct lend_io *to)
+{
+	uint32_t seq, who, next = 0, before = UINT32_MAX;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		send_one(from, peer, i % 2 ? URGENT : BULK, i);
+		(void)take(to, &seq, &who);
+	}
+	for (uint32_t i = 0; i < TRAIN; i++)
+		send_one(from, peer, BULK, i);
+	send_one(from, peer, URGENT, TRAIN);
+	for (uint32_t i = 0; i <= TRAIN; i++) {
+		if (take(to, &seq, &who) == URGENT)
+			before = next;
+		else
+			cr_assert_eq(seq, next++, "the train's order");
+	}
+	cr_assert_eq(next, TRAIN);
+	return before;
+}
+
+static void look_in_vain(struct lend_io *io, uint32_t times)
+{
+	struct lend_in in;
+
+	for (uint32_t i = 0; i < times; i++)
+		cr_assert_eq(io->ops->rx(io, &in, 1), 0);
+}
+
+Test(udp_fast, passes_by_in_both_directions, .timeout = 60)
+{
+	struct conform_pair p;
+	char before[104], after[104];
+	uint32_t seq, back;
+
+	conform_open(&p, &udp);
+	cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+	send_one(p.client, p.peer, BULK, 0);
+	(void)take(p.server, &seq, &back);
+	p.server->ops->pin(p.server, back, true);
+	cr_assert_eq(p.client->ops->name(p.client, before, sizeof(before)), 0);
+	cr_assert_leq(passed_by(p.server, back, p.client), 1);
+	cr_assert_eq(p.client->ops->name(p.client, after, sizeof(after)), 0);
+	cr_assert_str_eq(strrchr(after, ':'), strrchr(before, ':'), "its port stays");
+	conform_close(&p);
+}
+
+/* Who gets no urgent ones any more looks into one socket again; what comes then comes by it, in the
+ * order in which it was sent. */
+Test(udp_fast, is_given_up_and_taken_up_again, .timeout = 60)
+{
+	struct conform_pair p;
+	uint32_t seq, who;
+
+	conform_open(&p, &udp);
+	for (int round = 0; round < 2; round++) {
+		cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+		look_in_vain(p.server, FORGOTTEN);
+		send_one(p.client, p.peer, LEND_CLASS_NORMAL, 0);
+		send_one(p.client, p.peer, URGENT, 1);
+		for (uint32_t i = 0; i < 2; i++) {
+			(void)take(p.server, &seq, &who);
+			cr_assert_eq(seq, i);
+		}
+	}
+	conform_close(&p);
+}
+
+/* Who talked alone for a while has a socket of his own at a listener; it gets none of what is
+ * sorted: before, meanwhile and after. */
+static void alone_before(const struct conform_row *row)
+{
+	struct conform_pair p;
+	uint32_t seq, who;
+
+	conform_open(&p, row);
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < ALONE; i++) {
+			send_one(p.client, p.peer, LEND_CLASS_NORMAL, i);
+			(void)take(p.server, &seq, &who);
+			cr_assert_eq(seq, i);
+		}
+		cr_assert_leq(passed_by(p.client, p.peer, p.server), 1, "round %d", round);
+		if (round > 0)
+			look_in_vain(p.server, FORGOTTEN);
+	}
+	conform_close(&p);
+}
+
+Test(udp_fast, passes_by_after_talks_alone, .timeout = 60)
+{
+	alone_before(&udp);
+}
+
+Test(udp_fast, passes_by_where_all_addresses_are_listened_at, .timeout = 60)
+{
+	alone_before(&any);
+}
+
+Test(udp_fast, urgent_ones_starve_nobody, .timeout = 60)
+{
+	struct conform_pair p;
+	uint32_t seq, who, sent = 0, turns = 0;
+
+	conform_open(&p, &udp);
+	cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+	send_one(p.client, p.peer, BULK, 0);
+	do
+		send_one(p.client, p.peer, URGENT, sent++);
+	while (take(p.server, &seq, &who) != BULK && ++turns < 100);
+	cr_assert_lt(turns, 20, "a turn of its own");
+	conform_close(&p);
+}
+
+/* What only the second socket has wakes the sleeper, and keeps who looks from falling asleep. */
+Test(udp_fast, wakes, .timeout = 60)
+{
+	struct conform_pair p;
+	struct pollfd fd;
+	uint32_t seq, who;
+
+	conform_open(&p, &udp);
+	cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+	cr_assert(p.server->ops->arm(p.server));
+	fd = (struct pollfd){.fd = p.server->ops->fd(p.server), .events = POLLIN};
+	cr_assert_eq(poll(&fd, 1, 0), 0);
+	send_one(p.client, p.peer, URGENT, 7);
+	cr_assert_eq(poll(&fd, 1, 10000), 1);
+	cr_assert_not(p.server->ops->arm(p.server));
+	cr_assert_eq(take(p.server, &seq, &who), URGENT);
+	cr_assert_eq(seq, 7);
+	cr_assert(p.server->ops->arm(p.server));
+	conform_close(&p);
+}
