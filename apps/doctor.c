@@ -21,6 +21,7 @@
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "apps/doctor.h"
+#include "lend/alloc.h"
 
 struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *mend)
 {
@@ -149,6 +150,23 @@ static void hugepages(struct visit *v)
 	f->ok = unused > 0;
 	snprintf(f->found, sizeof(f->found), "%ld reserved, %ld free; transparent: %s", total,
 		 unused, thp);
+}
+
+/* What peers over shm read in place; its pages are small unless the system lets such files have
+ * large ones. */
+static void shared_memory(struct visit *v)
+{
+	struct finding *f = doctor_note(v, "shared memory", false,
+					"raise ulimit -v and ulimit -f: long messages over shm are "
+					"copied until then");
+	void *memory = lend_malloc_shared(1);
+	char thp[160] = "never";
+
+	doctor_first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", thp, sizeof(thp));
+	f->ok = memory != NULL;
+	snprintf(f->found, sizeof(f->found), "long messages over shm %s; huge pages there: %s",
+		 f->ok ? "are read where they lie" : "are copied", thp);
+	lend_free(memory);
 }
 
 static void perf(struct visit *v)
@@ -284,6 +302,7 @@ int app_doctor(int argc, char **argv)
 	doctor_carrier(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0", NULL,
 		       "install libdpdk-dev and build again; give a runtime folder");
 	hugepages(&visit);
+	shared_memory(&visit);
 	doctor_devices(&visit);
 	perf(&visit);
 	faults(&visit);

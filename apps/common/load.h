@@ -84,8 +84,8 @@ double app_load_rate(const struct app_load *load);
 void app_load_report(const struct app_load *load, struct app_report *report);
 
 /* The bytes that requests carry: request number k of length len is app_pattern(k, len), a place in
- * a seeded block that differs from that of the next numbers. Read only; valid for good. Lengths up
- * to APP_PATTERN_MAX. */
+ * a seeded block that differs from that of the next numbers. Read only; valid for good, but for
+ * places asked for before app_pattern_register(). Lengths up to APP_PATTERN_MAX. */
 enum { APP_PATTERN_MAX = 256 << 20, APP_PATTERN_KINDS = 16 };
 void app_pattern_init(uint64_t seed, uint64_t len_max); /* app_die() when there is no memory */
 void app_pattern_register(struct lend_ep *ep);          /* so that carriers send from it in place */

@@ -9,6 +9,7 @@
 
 #include "apps/common/args.h"
 #include "apps/common/load.h"
+#include "lend/alloc.h"
 #include "util/check.h"
 #include "util/crc32c.h"
 #include "util/rng.h"
@@ -17,6 +18,7 @@ enum { STEP = 64, SPARE = APP_PATTERN_KINDS * STEP };
 
 static unsigned char *block;
 static uint64_t block_len;
+static bool is_shared; /* the heap's, not mapped here */
 static uint64_t crc_len = UINT64_MAX;
 static uint32_t crc_of[APP_PATTERN_KINDS];
 
@@ -25,8 +27,11 @@ void app_pattern_init(uint64_t seed, uint64_t len_max)
 	uint64_t len = (len_max + SPARE + 8191) & ~UINT64_C(4095);
 	struct lend_rng rng;
 
-	if (block)
+	if (is_shared)
+		lend_free(block);
+	else if (block)
 		munmap(block, block_len);
+	is_shared = false;
 	block = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED)
 		app_die("no memory for requests of %llu bytes: choose a smaller --size",
@@ -41,8 +46,24 @@ void app_pattern_init(uint64_t seed, uint64_t len_max)
 	}
 }
 
+/* To where peers over shm read it in place, and devices have it registered; else as it lies. */
+static bool move(void)
+{
+	unsigned char *to = lend_malloc_shared(block_len);
+
+	if (!to)
+		return false;
+	memcpy(to, block, block_len);
+	munmap(block, block_len);
+	block = to;
+	is_shared = true;
+	return true;
+}
+
 void app_pattern_register(struct lend_ep *ep)
 {
+	if (is_shared || move())
+		return;
 	if (lend_register(ep, block, block_len) < 0)
 		app_note("requests are copied once more: %s", lend_why());
 }

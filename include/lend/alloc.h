@@ -26,6 +26,13 @@ extern "C" {
 void *lend_malloc(size_t len);
 /* The same at a multiple of align: a power of two, 2 MiB at most; else NULL. */
 void *lend_aligned(size_t align, size_t len);
+/* len bytes in whole tiles of 16 KiB, of a part of the heap that peers over shm map to read: what
+ * lies here and goes into lend_buf_wrap() is read by its receiver where it is, as what
+ * lend_buf_take() gave. Every peer sees all of that part, so it is for messages only; and a fork's
+ * child has it in common with its parent, neither a copy nor its own to free. NULL: this process
+ * has no such memory (ulimit -v, ulimit -f) or no room there; lend_malloc()'s does as well, and is
+ * copied. */
+void *lend_malloc_shared(size_t len);
 /* Gives it back; NULL is nothing. Ends the program with a line on stderr when p is not the start of
  * an object of this heap, or is seen to be free already. */
 void lend_free(void *p);

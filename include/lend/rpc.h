@@ -172,7 +172,9 @@ struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, voi
 			       void *arg);
 
 /* Serving. A handler runs inside a turn and answers then or later, once, with lend_reply(). The
- * request's bytes (never NULL, len may be 0) are lent until it returns, unless it takes them. With
+ * request's bytes (never NULL, len may be 0) are lent until it returns, unless it takes them. They
+ * may only be read: over shm they may be the caller's own memory, which it can change meanwhile, so
+ * whoever does not trust it copies before it checks. With
  * LEND_SLOW it runs in a worker thread on memory of its own, and may wait for calls on
  * lend_request_ep(). A request whose deadline has passed, or that was cancelled while it waited for
  * a worker, is not run. */
@@ -187,8 +189,9 @@ int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void 
  * of the list becomes LEND_UNKNOWN. */
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
-/* The bytes, to forward without a copy (those of one datagram are copied once); the caller's to
- * give. Only while the handler runs, and once; else NULL, also when no buffer is left. */
+/* The bytes, to forward without a copy (those of one datagram, and over shm all, are copied once);
+ * the caller's to give. Only while the handler runs, and once; else NULL, also when no buffer is
+ * left. */
 struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request);
 /* Where it came from; id 0 when it was answered, or its session is gone. */
 lend_session lend_request_session(struct lend_ep *ep, lend_request request);

@@ -6,12 +6,12 @@
 #include <errno.h>
 
 #include "alloc/cache.h"
-#include "sys/why.h"
 #include "sys/hide.h"
+#include "sys/why.h"
 
 #define LEN_MAX ((size_t)1 << 46)
 
-static __attribute__((noinline)) void *take_run(size_t len, uint32_t align)
+static __attribute__((noinline)) void *take_run(size_t len, uint32_t align, bool shared)
 {
 	size_t tiles = (len + LEND_TILE_LEN - 1) / LEND_TILE_LEN;
 	struct lend_slab *run;
@@ -22,7 +22,7 @@ static __attribute__((noinline)) void *take_run(size_t len, uint32_t align)
 				len);
 		return NULL;
 	}
-	run = lend_run_take((uint32_t)tiles + !tiles, align, LEND_TILE_RUN);
+	run = lend_run_take((uint32_t)tiles + !tiles, align, LEND_TILE_RUN, shared);
 	if (!run)
 		return NULL;
 	p = lend_run_base(run);
@@ -70,8 +70,13 @@ static inline void *take(uint32_t class)
 void *lend_malloc(size_t len)
 {
 	if (__builtin_expect(len > LEND_CLASS_LEN_MAX, 0))
-		return take_run(len, 1);
+		return take_run(len, 1, false);
 	return take(lend_class_of(len));
+}
+
+void *lend_malloc_shared(size_t len)
+{
+	return take_run(len, 1, true);
 }
 
 void *lend_aligned(size_t align, size_t len)
@@ -83,7 +88,8 @@ void *lend_aligned(size_t align, size_t len)
 		return NULL;
 	}
 	if (align > LEND_TILE_LEN || len > LEND_CLASS_LEN_MAX)
-		return take_run(len, align > LEND_TILE_LEN ? (uint32_t)(align / LEND_TILE_LEN) : 1);
+		return take_run(len, align > LEND_TILE_LEN ? (uint32_t)(align / LEND_TILE_LEN) : 1,
+				false);
 	/* Slabs begin at a tile, so objects are as aligned as their length. */
 	class = lend_class_of(len > align ? len : align);
 	while (lend_class_len(class) & (align - 1))

@@ -35,6 +35,12 @@ static void after_fork(void)
 	lend_slabs_unlock();
 }
 
+static void after_fork_in_child(void)
+{
+	lend_regions_forked();
+	after_fork();
+}
+
 /* As the program starts: fork() must find all locks, and who trims needs them before any cache is.
  */
 __attribute__((constructor)) static void start(void)
@@ -42,7 +48,7 @@ __attribute__((constructor)) static void start(void)
 	lend_slabs_init();
 	lend_random(&secret, sizeof(secret));
 	LEND_CHECK(pthread_key_create(&end_of_thread, free_cache) == 0);
-	LEND_CHECK(pthread_atfork(before_fork, after_fork, after_fork) == 0);
+	LEND_CHECK(pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0);
 }
 
 static bool open_cache(void)

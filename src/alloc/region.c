@@ -4,9 +4,10 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "sys/arena.h"
+#include "sys/hide.h"
 #include "sys/why.h"
 #include "util/check.h"
-#include "sys/hide.h"
 
 #define REGION_LEN ((size_t)1 << LEND_REGION_SHIFT)
 
@@ -135,7 +136,24 @@ static void link_region(struct lend_region *r)
 	atomic_store_explicit(&lend_regions_count, r->number, memory_order_release);
 }
 
-struct lend_region *lend_region_map(uint32_t tiles)
+static bool map_memory(struct lend_region *r, size_t len, bool shared)
+{
+	if (!shared)
+		return lend_heap_map(&r->heap, len) == 0;
+	r->shared = true;
+	r->heap = (struct lend_heap){.base = lend_arena_take(len), .len = len};
+	return r->heap.base;
+}
+
+static void unmap_memory(struct lend_region *r)
+{
+	if (r->shared)
+		lend_arena_give(r->heap.base, r->heap.len);
+	else
+		lend_heap_unmap(&r->heap);
+}
+
+struct lend_region *lend_region_map(uint32_t tiles, bool shared)
 {
 	size_t len = growth(lend_align_up((size_t)tiles * LEND_TILE_LEN, REGION_LEN));
 	struct lend_region *r = record_new((uint32_t)(len / LEND_TILE_LEN));
@@ -144,7 +162,7 @@ struct lend_region *lend_region_map(uint32_t tiles)
 		lend_fail(ENOMEM, "no memory for the tables of %zu bytes: raise ulimit -v", len);
 		return NULL;
 	}
-	if (lend_heap_map(&r->heap, len) < 0)
+	if (!map_memory(r, len, shared))
 		goto out_record;
 	r->base = r->heap.base;
 	r->len = r->heap.len;
@@ -157,7 +175,7 @@ struct lend_region *lend_region_map(uint32_t tiles)
 	return r;
 
 out_heap:
-	lend_heap_unmap(&r->heap);
+	unmap_memory(r);
 out_record:
 	munmap(r, r->self_len);
 	return NULL;
@@ -175,7 +193,7 @@ static size_t empty_besides(const struct lend_region *region)
 
 void lend_region_drop(struct lend_region *r, size_t spare)
 {
-	if (r->free != r->tiles || r->holds || empty_besides(r) + r->len <= spare)
+	if (r->free != r->tiles || r->holds || r->inherited || empty_besides(r) + r->len <= spare)
 		return;
 	for (int w = 0; w < LEND_REGION_WATCHERS; w++)
 		if (all.watch[w].grow)
@@ -188,8 +206,15 @@ void lend_region_drop(struct lend_region *r, size_t spare)
 		all.last = r->link;
 	all.mapped -= r->len;
 	LEND_SHOW(r->base, r->len);
-	lend_heap_unmap(&r->heap);
+	unmap_memory(r);
 	munmap(r, r->self_len);
+}
+
+void lend_regions_forked(void)
+{
+	for (struct lend_region *r = all.first; r; r = r->next)
+		r->inherited = r->shared;
+	lend_arena_forked();
 }
 
 int lend_regions_watch(const struct lend_region_watch *watch)

@@ -50,6 +50,8 @@ struct lend_region {
 	uint32_t tiles, free;
 	uint32_t longest; /* no run of free tiles is longer */
 	uint32_t holds;   /* endpoints that have it registered: it stays mapped */
+	bool shared;      /* of the arena, which peers may read */
+	bool inherited;   /* a fork's parent's arena: nothing is taken from it any more */
 	uint64_t number;  /* counted up from 1 */
 	_Atomic uint64_t key[LEND_REGION_WATCHERS];
 	_Atomic uint32_t keyed; /* which of key are valid, by bit */
@@ -82,11 +84,14 @@ void lend_regions_unlock(void);
 /* Locked: the regions, oldest first. */
 struct lend_region *lend_regions_first(void);
 /* Locked: maps one with room for so many tiles at least, tells the watchers. NULL: no memory;
- * lend_why_text() says so. */
-struct lend_region *lend_region_map(uint32_t tiles);
+ * lend_why_text() says so, unless it was to be shared. */
+struct lend_region *lend_region_map(uint32_t tiles, bool shared);
 /* Locked: gives it back to the kernel if it is empty, not held, and more than spare bytes of
  * others are empty besides. */
 void lend_region_drop(struct lend_region *region, size_t spare);
+
+/* Locked, in a fork's child: shared memory stays its parent's. */
+void lend_regions_forked(void);
 
 /* Who wants to know of each region: keys are kept for it. -ENOSPC. */
 struct lend_region_watch {

@@ -59,7 +59,7 @@ static void describe(struct lend_region *r, uint32_t first, uint32_t n, uint8_t 
 		    i > 0 && kind == LEND_TILE_RUN ? LEND_TILE_INSIDE : kind, (uint8_t)i};
 }
 
-struct lend_slab *lend_run_take(uint32_t n, uint32_t align, uint8_t kind)
+struct lend_slab *lend_run_take(uint32_t n, uint32_t align, uint8_t kind, bool shared)
 {
 	struct lend_slab *slab = NULL;
 	struct lend_region *r;
@@ -67,12 +67,14 @@ struct lend_slab *lend_run_take(uint32_t n, uint32_t align, uint8_t kind)
 
 	lend_regions_lock();
 	for (r = lend_regions_first(); r; r = r->next) {
+		if (r->shared != shared || r->inherited)
+			continue;
 		first = find(r, n, align);
 		if (first != NONE)
 			break;
 	}
 	if (!r) {
-		r = lend_region_map(n);
+		r = lend_region_map(n, shared);
 		first = 0;
 	}
 	if (r) {

@@ -53,7 +53,8 @@ static void unlist(struct class *c, struct lend_slab *slab)
 static struct lend_slab *slab_new(struct class *c, uint32_t class)
 {
 	uint32_t n = lend_class_objects(class);
-	struct lend_slab *slab = lend_run_take(lend_class_tiles(class), 1, (uint8_t)(class + 1));
+	struct lend_slab *slab =
+	    lend_run_take(lend_class_tiles(class), 1, (uint8_t)(class + 1), false);
 
 	if (!slab)
 		return NULL;

@@ -134,6 +134,11 @@ static void end_greedy(struct lend_core *c, struct lend_sess *s)
 	lend_sess_down(c, s, UNAVAILABLE, true);
 }
 
+static const struct lend_path *path_of(const struct lend_core *c, uint32_t peer)
+{
+	return &c->cfg.path[LEND_PEER_CARRIER(peer) % LEND_CARRIERS_MAX];
+}
+
 /* Whether it may say anything in this state; it may prove the session, or end it. */
 static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 		       const struct lend_pkt_view *v)
@@ -153,6 +158,8 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 			lend_sess_free(c, s);
 		return false;
 	}
+	if (s->state == LEND_SESS_HALF || accept)
+		s->reads = in->reads && s->checked ? path_of(c, in->peer)->shares : 0;
 	if (s->state == LEND_SESS_HALF)
 		lend_sess_prove(c, s);
 	return true;
@@ -226,7 +233,9 @@ static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
 static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct lend_in *in,
 		   bool checked)
 {
-	enum lend_pkt_fault fault = lend_pkt_decode(v, in->data, in->len, checked);
+	enum lend_pkt_fault fault =
+	    in->body ? lend_pkt_decode_apart(v, in->data, in->len, in->body, in->body_len)
+		     : lend_pkt_decode(v, in->data, in->len, checked);
 
 	if (fault != LEND_PKT_OK)
 		count_fault(c, fault);
@@ -247,8 +256,7 @@ static bool of_no_session(struct lend_core *c, const struct lend_in *in,
 
 static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
 {
-	const struct lend_path *path =
-	    &c->cfg.path[LEND_PEER_CARRIER(in->peer) % LEND_CARRIERS_MAX];
+	const struct lend_path *path = path_of(c, in->peer);
 	struct lend_pkt_view v;
 	struct lend_sess *s;
 	bool message;

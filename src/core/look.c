@@ -5,7 +5,7 @@
 
 static uint64_t unsent(const struct lend_sess *s, const struct lend_tx *t)
 {
-	uint64_t sent = (uint64_t)t->next * s->payload;
+	uint64_t sent = t->win == LEND_NONE && t->next ? t->len : (uint64_t)t->next * s->payload;
 
 	return (sent < t->len ? t->len - sent : 0) + (uint64_t)t->resend * s->payload;
 }

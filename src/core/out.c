@@ -125,7 +125,7 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 	out->sent = 0;
 	out->fast = k->fast;
 	out->n =
-	    lend_tx_pieces(&k->tx, o->bufs, offset, lend_frag_len(s, k->tx.len, frag), out->piece);
+	    lend_tx_pieces(&k->tx, o->bufs, offset, lend_tx_frag_len(s, &k->tx, frag), out->piece);
 	if (!s->checked)
 		lend_make_trailer(out, &rec->tail, o->bufs);
 }
@@ -161,7 +161,9 @@ static void send_request(struct lend_core *c, struct sending *o, struct lend_cal
 {
 	if (k->tx.next && !k->tx.resend)
 		return;
-	if (!k->tx.next && k->state == LEND_CALL_QUEUED && !lend_call_admit(s, k, k->tx.len))
+	/* What its receiver reads where it lies needs no room there. */
+	if (!k->tx.next && k->state == LEND_CALL_QUEUED &&
+	    !lend_call_admit(s, k, k->tx.len <= s->payload ? k->tx.len : 0))
 		lend_sched_wait(c, k);
 	else
 		lend_call_sent(c, s, k, send_whole(c, o, k, s, false));

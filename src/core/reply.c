@@ -68,7 +68,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			 struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	bool fits = !k->rx.attached || v->head.length <= k->reply_cap;
+	bool fits = v->head.length <= (k->rx.attached ? k->reply_cap : c->cfg.message_max);
 
 	if (v->head.offset != 0 || v->payload_len != v->head.length || k->rx.frags != LEND_NONE) {
 		request_done(c, s, k);
@@ -136,7 +136,7 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	}
 	if (v->reply.acked == k->number && !k->whole)
 		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
-	if (v->head.length <= s->payload) {
+	if (v->head.length <= s->payload || v->payload_len == v->head.length) {
 		one_fragment(c, bufs, s, k, v);
 	} else {
 		request_done(c, s, k);

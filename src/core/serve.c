@@ -109,7 +109,7 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 static void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t buf,
 		   uint32_t len)
 {
-	lend_tx_begin(c, s, &k->tx, buf, len);
+	lend_tx_begin(c, s, &k->tx, buf, len, k->shared);
 	k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
 	k->state = LEND_CALL_REPLYING;
 	lend_sched_ready(c, k);
@@ -168,7 +168,7 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 	if (v->head.length > c->cfg.message_max) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);
-	} else if (v->head.length <= s->payload) {
+	} else if (v->payload_len == v->head.length) {
 		run(c, k, v);
 	} else {
 		fragment(c, bufs, k, v, false);
@@ -379,6 +379,7 @@ int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend
 		forget(c, k);
 		return 0;
 	}
+	k->shared = lend_tx_is_shared(bufs, reply);
 	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
 	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 	answer(c, s, k, reply, (uint32_t)len);

@@ -143,9 +143,10 @@ struct lend_call_rec {
 	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
 	uint8_t waits;     /* tx.ready is a link of its session's waiting list; for what: sched.c */
 	uint8_t lane;      /* the ready list that it is on */
-	uint8_t hold; /* its receiver has no memory: nothing of it is sent before the next word */
-	uint8_t fast; /* its datagrams may pass by others */
-	uint8_t zero[2];
+	uint8_t hold;   /* its receiver has no memory: nothing of it is sent before the next word */
+	uint8_t fast;   /* its datagrams may pass by others */
+	uint8_t shared; /* what goes out lies in one piece of shared memory */
+	uint8_t zero;
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	lend_ns deadline;
@@ -264,7 +265,8 @@ struct lend_sess {
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	struct lend_link half;      /* LRU of half-open sessions */
 	uint32_t incoming;          /* messages half here */
-	uint32_t spare[8];          /* the ring begins a line */
+	uint32_t reads;    /* from so many bytes on the peer reads our shared memory; 0: never */
+	uint32_t spare[7]; /* the ring begins a line */
 	struct lend_sent_rec ring[LEND_RING];
 };
 _Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");

@@ -5,10 +5,22 @@
 
 #include "core/state.h"
 
+/* One that a peer reads where it lies is one datagram, however long. */
+static inline bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf)
+{
+	return buf && bufs->seg[buf].shared && !bufs->seg[buf].next;
+}
+
+static inline uint32_t lend_tx_frag_len(const struct lend_sess *s, const struct lend_tx *t,
+					uint32_t frag)
+{
+	return t->win == LEND_NONE ? t->len : lend_frag_len(s, t->len, frag);
+}
+
 /* Starts a message of buf's len bytes. */
 void lend_tx_open(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t len);
 static inline void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t,
-				 uint32_t buf, uint32_t len)
+				 uint32_t buf, uint32_t len, bool shared)
 {
 	t->buf = buf;
 	t->len = len;
@@ -20,7 +32,7 @@ static inline void lend_tx_begin(struct lend_core *c, const struct lend_sess *s,
 	t->charged = 0;
 	t->seg = buf;
 	t->base = 0;
-	if (len > s->payload)
+	if (len > s->payload && !(shared && s->reads && len >= s->reads))
 		lend_tx_open(c, s, t, len);
 }
 

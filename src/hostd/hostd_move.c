@@ -50,7 +50,7 @@ static struct lend_out *put(struct lend_hostd *h, uint32_t i, const void *data, 
 	struct lend_out *o = &h->out[i];
 	uint32_t head = lend_min_u32(len, HEAD);
 
-	h->seg[i] = (struct lend_seg){(void *)(uintptr_t)data, len, len, 0};
+	h->seg[i] = (struct lend_seg){(void *)(uintptr_t)data, len, len, 0, 0};
 	*o = (struct lend_out){.head = data, .head_len = (uint8_t)head, .peer = peer};
 	o->n = len > head;
 	o->piece[0] = (struct lend_piece){i, head, len - head};

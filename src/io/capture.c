@@ -80,9 +80,10 @@ static uint32_t capture_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	for (uint32_t i = 0; i < n; i++) {
 		struct lend_capture_lead *lead =
 		    lend_capture_leads_of(&c->leads, io, c->under, in[i].peer, &in[i]);
-		struct lend_pcapng_bytes part[2] = {{NULL, 0}, {in[i].data, in[i].len}};
+		struct lend_pcapng_bytes part[3] = {
+		    {NULL, 0}, {in[i].data, in[i].len}, {in[i].body, in[i].body_len}};
 
-		put(io, lead, in[i].gone ? LEND_CAPTURE_GONE : LEND_CAPTURE_RECEIVED, now, part, 2);
+		put(io, lead, in[i].gone ? LEND_CAPTURE_GONE : LEND_CAPTURE_RECEIVED, now, part, 3);
 		if (in[i].gone)
 			lend_capture_leads_forget(&c->leads, in[i].peer);
 	}

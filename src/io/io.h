@@ -96,6 +96,8 @@ struct lend_io_config {
 	const char *eal; /* DPDK's EAL arguments, for a process's first dpdk carrier; NULL: from the
 			    address */
 	uint32_t mtu;    /* 0: the carrier's own choice */
+	bool shares;     /* the user knows of bodies: lend_in.body, and lend_out longer than the MTU
+			    where it is one piece of shared memory for a peer that reads it */
 	/* As in lend_config; NULL and 0: what the environment says. */
 	const char *capture;
 	uint64_t capture_limit;

@@ -1,8 +1,8 @@
 /* io_shm - datagrams between processes of one host, through rings in shared memory.
  *
  * Layer: io. One thread's. Received datagrams are lent in their slots; sent ones are copied into
- * slots, so nothing of the caller's is read after tx(). A turn makes no system call but one look at
- * the sockets every 100 us or so.
+ * slots, or lent where they lie (shm_move.h). A turn makes no system call but one look at the
+ * sockets every 100 us or so.
  */
 #include "io/carriers.h"
 
@@ -16,6 +16,7 @@
 
 #include "io/shm_move.h"
 #include "io/shm_poll.h"
+#include "sys/arena.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
@@ -98,6 +99,7 @@ static const struct lend_io_ops ops = {
     .rx = lend_shm_op_rx,
     .rx_done = lend_shm_op_rx_done,
     .tx = lend_shm_op_tx,
+    .flush = lend_shm_op_flush,
     .fd = shm_fd,
     .arm = shm_arm,
     .resolve = shm_resolve,
@@ -139,10 +141,14 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 	if (s == NULL)
 		return lend_fail(ENOMEM, "shm: out of memory; free some or raise the limit");
 	s->io.ops = &ops;
+	s->shares = config->shares && lend_arena_fd() >= 0;
 	s->attend = lend_shm_attend;
 	s->part = lend_shm_part;
-	s->io.path = (struct lend_path){
-	    .mtu = LEND_RING_MTU, .lossless = true, .checked = true, .proven = true};
+	s->io.path = (struct lend_path){.mtu = LEND_RING_MTU,
+					.lossless = true,
+					.checked = true,
+					.proven = true,
+					.shares = s->shares ? LEND_RING_APART_MIN : 0};
 	if (config->mtu != 0)
 		s->io.path.mtu = lend_min_u32(config->mtu, LEND_RING_MTU);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);

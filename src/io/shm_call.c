@@ -4,11 +4,13 @@
 #include "io/shm_peers.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sys/arena.h"
 #include "sys/why.h"
 
 void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
@@ -18,6 +20,38 @@ void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
 		(void)munmap(p->pair, LEND_SHM_LINK_LEN);
 	if (p->bell != NULL)
 		(void)munmap(p->bell, LEND_BELL_LEN);
+	if (p->memory != NULL)
+		(void)munmap((void *)(uintptr_t)p->memory, LEND_ARENA_LEN);
+	free(p->lent);
+}
+
+/* Says HELLO or WELCOME with n files (fds has room for one more), and with our shared memory. */
+static int say(const struct lend_shm *s, const struct lend_shm_peer *p, int *fds, unsigned n)
+{
+	struct lend_meet msg;
+
+	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
+	msg.shares = s->shares;
+	if (s->shares)
+		fds[n++] = lend_arena_fd();
+	return lend_meet_send(p->sock, &msg, fds, n);
+}
+
+/* Its shared memory is read where it lies, if it can be mapped; else it copies. */
+static void read_from(const struct lend_shm *s, struct lend_shm_peer *p, int fd)
+{
+	const void *at = NULL;
+
+	if (!s->shares || lend_meet_map_to_read(fd, LEND_ARENA_LEN, &at) != 0)
+		return;
+	p->memory = at;
+	atomic_store_explicit(&p->rx.ring->reads, 1, memory_order_release);
+}
+
+static void close_all(const int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		(void)close(fds[i]);
 }
 
 static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
@@ -28,24 +62,26 @@ static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
 }
 
 /* Server: a stranger's HELLO. Its bell first, then our memory, then both of ours to it. */
-static int welcome(struct lend_shm *s, struct lend_shm_peer *p, int bell_fd, uint32_t bit)
+static int welcome(struct lend_shm *s, struct lend_shm_peer *p, const struct lend_meet *hello,
+		   const int *its)
 {
 	struct lend_shm_link *link;
-	struct lend_meet msg;
 	void *base = NULL;
-	int fds[2] = {-1, s->bell_fd}, err = lend_meet_map(bell_fd, LEND_BELL_LEN, &base);
+	int fds[LEND_MEET_FDS] = {-1, s->bell_fd};
+	int err = lend_meet_map(its[0], LEND_BELL_LEN, &base);
 
 	if (err != 0)
 		return err;
 	p->bell = base;
-	p->bit = bit;
+	p->bit = hello->bit;
 	err = lend_meet_memory(LEND_SHM_LINK_LEN, &fds[0], &base);
 	if (err != 0)
 		return err;
 	link = base;
 	lend_shm_pair(p, &link->pair, &link->fast, true);
-	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
-	err = lend_meet_send(p->sock, &msg, fds, 2);
+	if (hello->shares)
+		read_from(s, p, its[1]);
+	err = say(s, p, fds, 2);
 	(void)close(fds[0]);
 	return err;
 }
@@ -53,15 +89,15 @@ static int welcome(struct lend_shm *s, struct lend_shm_peer *p, int bell_fd, uin
 static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	struct lend_meet msg;
-	int bell_fd, err = lend_meet_recv(p->sock, &msg, &bell_fd, 1);
+	int fds[LEND_MEET_FDS], err = lend_meet_recv(p->sock, &msg, fds, 1);
 
 	if (err == -EAGAIN)
 		return;
 	if (err == 0) {
 		err = msg.bit < LEND_SHM_PEERS && msg.pair == LEND_SHM_LINK_LEN
-			  ? welcome(s, p, bell_fd, msg.bit)
+			  ? welcome(s, p, &msg, fds)
 			  : -EPROTO;
-		(void)close(bell_fd);
+		close_all(fds, 1 + msg.shares);
 	}
 	if (err == 0) {
 		lend_shm_enter(s, p, LEND_SHM_UP);
@@ -83,7 +119,7 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 	struct lend_shm_link *link;
 	struct lend_meet msg;
 	void *pair = NULL, *bell = NULL;
-	int fds[2], err = lend_meet_recv(p->sock, &msg, fds, 2);
+	int fds[LEND_MEET_FDS], err = lend_meet_recv(p->sock, &msg, fds, 2);
 
 	if (err == -EAGAIN)
 		return;
@@ -98,9 +134,8 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 	err = msg.bit < LEND_SHM_PEERS ? lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair) : -EPROTO;
 	if (err == 0)
 		err = lend_meet_map(fds[1], LEND_BELL_LEN, &bell);
-	(void)close(fds[0]);
-	(void)close(fds[1]);
 	if (err != 0) {
+		close_all(fds, 2 + msg.shares);
 		if (pair != NULL && pair != MAP_FAILED)
 			(void)munmap(pair, LEND_SHM_LINK_LEN);
 		lend_shm_fail(s, p, -err);
@@ -110,6 +145,9 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 	p->bit = msg.bit;
 	link = pair;
 	lend_shm_pair(p, &link->pair, &link->fast, false);
+	if (msg.shares)
+		read_from(s, p, fds[2]);
+	close_all(fds, 2 + msg.shares);
 	lend_shm_enter(s, p, LEND_SHM_UP);
 	lend_shm_heat(s, p);
 }
@@ -193,7 +231,7 @@ void lend_shm_attend(struct lend_shm *s)
 int lend_shm_dial(struct lend_shm *s, const char *name)
 {
 	struct lend_shm_peer *p;
-	struct lend_meet msg;
+	int fds[LEND_MEET_FDS] = {s->bell_fd};
 	int sock, err = lend_meet_dial(name, &sock);
 
 	if (err != 0)
@@ -207,8 +245,7 @@ int lend_shm_dial(struct lend_shm *s, const char *name)
 	p->sock = sock;
 	memcpy(p->name, name, strlen(name) + 1);
 	lend_shm_enter(s, p, LEND_SHM_CALLING);
-	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
-	err = lend_meet_send(sock, &msg, &s->bell_fd, 1);
+	err = say(s, p, fds, 1);
 	if (err == 0 && watch(s, p))
 		return -EINPROGRESS;
 	err = err != 0 ? -err : errno;

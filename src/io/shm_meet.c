@@ -131,7 +131,7 @@ int lend_meet_dial(const char *name, int *fd)
 	return lend_fail(err, "shm:%s: %s; run as the server's user", name, strerror(err));
 }
 
-void lend_meet_fill(struct lend_meet *msg, uint32_t status, uint32_t bit, size_t pair)
+void lend_meet_fill(struct lend_meet *msg, uint32_t status, uint32_t bit, uint32_t pair)
 {
 	*msg = (struct lend_meet){
 	    .version = LEND_MEET_VERSION, .status = status, .bit = bit, .pair = pair};
@@ -194,12 +194,12 @@ int lend_meet_recv(int sock, struct lend_meet *msg, int *fds, unsigned n)
 
 	if (len < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -ECONNRESET;
-	got = take_fds(&m, fds, n);
-	if (len == (ssize_t)sizeof(*msg) && !(m.msg_flags & MSG_TRUNC) && got == n &&
-	    memcmp(msg->magic, magic, sizeof(magic)) == 0 && msg->version == LEND_MEET_VERSION &&
-	    msg->status == 0)
+	got = take_fds(&m, fds, n + 1);
+	if (len == (ssize_t)sizeof(*msg) && !(m.msg_flags & MSG_TRUNC) && msg->shares <= 1 &&
+	    got == n + msg->shares && memcmp(msg->magic, magic, sizeof(magic)) == 0 &&
+	    msg->version == LEND_MEET_VERSION && msg->status == 0)
 		return 0;
-	for (unsigned i = 0; i < got && i < n; i++)
+	for (unsigned i = 0; i < got && i <= n; i++)
 		(void)close(fds[i]);
 	if (len == 0)
 		return -ECONNRESET;
@@ -237,9 +237,9 @@ int64_t lend_meet_uid(int sock)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? (int64_t)who.uid : -1;
 }
 
-static int map(int fd, size_t len, void **base)
+static int map(int fd, size_t len, int rights, void **base)
 {
-	*base = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*base = mmap(NULL, len, rights, MAP_SHARED, fd, 0);
 	return *base == MAP_FAILED ? -ENOMEM : 0;
 }
 
@@ -253,13 +253,13 @@ int lend_meet_memory(size_t len, int *fd, void **base)
 	if (ftruncate(*fd, (off_t)len) != 0 || fcntl(*fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) != 0)
 		err = -errno;
 	else
-		err = map(*fd, len, base);
+		err = map(*fd, len, PROT_READ | PROT_WRITE, base);
 	if (err != 0)
 		(void)close(*fd);
 	return err;
 }
 
-int lend_meet_map(int fd, size_t len, void **base)
+static int map_sealed(int fd, size_t len, int rights, void **base)
 {
 	struct stat st;
 	struct statfs fs;
@@ -271,5 +271,19 @@ int lend_meet_map(int fd, size_t len, void **base)
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) != 0 ||
 	    st.st_size != (off_t)len)
 		return -EPROTO;
-	return map(fd, len, base);
+	return map(fd, len, rights, base);
+}
+
+int lend_meet_map(int fd, size_t len, void **base)
+{
+	return map_sealed(fd, len, PROT_READ | PROT_WRITE, base);
+}
+
+int lend_meet_map_to_read(int fd, size_t len, const void **base)
+{
+	void *at;
+	int err = map_sealed(fd, len, PROT_READ, &at);
+
+	*base = err == 0 ? at : NULL;
+	return err;
 }

@@ -10,7 +10,9 @@
  * on it rather than an eventfd handed over, because whoever shares an eventfd can make a write to
  * it wait for ever; send(MSG_DONTWAIT) cannot be made to. Memory that comes from the other side is
  * mapped only if it is sealed against shrinking and of the size we expect, so touching it can never
- * raise SIGBUS. Layer: io. No call here waits, but for the lock of a name's birth (bounded).
+ * raise SIGBUS. Either message may bring one file more, the sender's shared memory (sys/arena.h),
+ * for the other to read messages where they lie. Layer: io. No call here waits, but for the lock of
+ * a name's birth (bounded).
  */
 #ifndef LEND_IO_SHM_MEET_H
 #define LEND_IO_SHM_MEET_H
@@ -21,7 +23,7 @@
 
 #include "sys/door.h"
 
-enum { LEND_MEET_VERSION = 3, LEND_MEET_FDS = 2 };
+enum { LEND_MEET_VERSION = 4, LEND_MEET_FDS = 3 };
 
 /* HELLO and WELCOME alike, as they travel. */
 struct lend_meet {
@@ -29,7 +31,8 @@ struct lend_meet {
 	uint32_t version;
 	uint32_t status; /* WELCOME: 0, or the errno of a refusal */
 	uint32_t bit;    /* which bit of the sender's bell is the receiver's */
-	uint64_t pair;   /* bytes of the pair's memory, so that unlike builds part at once */
+	uint32_t pair;   /* bytes of the pair's memory, so that unlike builds part at once */
+	uint32_t shares; /* 1: the sender's shared memory comes as well, behind the other files */
 };
 _Static_assert(sizeof(struct lend_meet) == 24, "no padding");
 
@@ -44,12 +47,12 @@ int lend_meet_accept(struct lend_door *door);
  * text. */
 int lend_meet_dial(const char *name, int *fd);
 
-void lend_meet_fill(struct lend_meet *msg, uint32_t status, uint32_t bit, size_t pair);
+void lend_meet_fill(struct lend_meet *msg, uint32_t status, uint32_t bit, uint32_t pair);
 /* Sends one message with n fds (0 .. LEND_MEET_FDS). 0 or -errno. */
 int lend_meet_send(int sock, const struct lend_meet *msg, const int *fds, unsigned n);
-/* Takes one message. 0: msg and exactly n fds, now ours. -EAGAIN: nothing yet. -EPROTO: garbage,
- * another version (msg->version tells which) or a refusal (msg->status), or other fds than n;
- * -ECONNRESET: gone. */
+/* Takes one message. 0: msg and exactly n fds, and one more with shares, now ours. -EAGAIN: nothing
+ * yet. -EPROTO: garbage, another version (msg->version tells which) or a refusal (msg->status), or
+ * other fds than n; -ECONNRESET: gone. */
 int lend_meet_recv(int sock, struct lend_meet *msg, int *fds, unsigned n);
 /* Tells the other side to look; lost when its queue is full, since then it has been told. */
 void lend_meet_wake(int sock);
@@ -62,5 +65,7 @@ int64_t lend_meet_uid(int sock);
 int lend_meet_memory(size_t len, int *fd, void **base);
 /* Maps what the other side made. -EPROTO: not sealed, or of another size. */
 int lend_meet_map(int fd, size_t len, void **base);
+/* The same, to read only. */
+int lend_meet_map_to_read(int fd, size_t len, const void **base);
 
 #endif

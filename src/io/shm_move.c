@@ -4,6 +4,7 @@
 
 #include "io/carriers.h"
 #include "io/shm_poll.h"
+#include "sys/arena.h"
 #include "util/bits.h"
 
 static struct lend_shm *self(struct lend_io *io)
@@ -35,13 +36,37 @@ static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struc
 		memcpy(to, out->tail, out->tail_len);
 }
 
+/* Where its one piece lies in our shared memory. False: what it has is copied. */
+static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
+		     const struct lend_out *out, struct lend_ring_place *place)
+{
+	const struct lend_piece *piece = out->piece;
+
+	*place = (struct lend_ring_place){.len = piece->len};
+	return tx->lent != NULL && out->n == 1 && piece->len >= LEND_RING_APART_MIN &&
+	       out->tail_len == 0 &&
+	       lend_arena_find(lend_piece_data(bufs, piece), piece->len, &place->offset);
+}
+
+static void put_apart(struct lend_ring_tx *tx, const struct lend_out *out,
+		      const struct lend_ring_place *place)
+{
+	unsigned char *to = lend_ring_reserve(tx, 0);
+
+	memcpy(to, out->head, out->head_len);
+	memcpy(to + out->head_len, place, sizeof(*place));
+	lend_ring_commit_apart(tx, out->head_len, out->piece[0].buf);
+}
+
 static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 			       const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
 	bool fast = out->fast && p->fast_tx.ring;
 	struct lend_ring_tx *tx = fast ? &p->fast_tx : &p->tx;
-	uint32_t len = lend_out_len(out);
+	struct lend_ring_place place;
+	bool apart = is_apart(tx, bufs, out, &place);
+	uint32_t len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
 
 	if (out->peer >= s->top || p->state != LEND_SHM_UP || len > s->io.path.mtu) {
 		s->io.stats.tx_dead++;
@@ -54,6 +79,10 @@ static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 		return LEND_SENT_FULL;
 	}
 	p->starved[fast] = 0;
+	if (apart) {
+		put_apart(tx, out, &place);
+		return LEND_SENT;
+	}
 	copy_in(lend_ring_reserve(tx, len), bufs, out);
 	lend_ring_commit(tx, len);
 	return LEND_SENT;
@@ -93,6 +122,20 @@ void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out 
 		last = out[i].peer;
 		announce(&s->peer[last]);
 	}
+}
+
+bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)
+{
+	struct lend_shm *s = self(io);
+
+	for (uint32_t i = 0; i < s->top; i++) {
+		struct lend_shm_peer *p = &s->peer[i];
+
+		if (p->state == LEND_SHM_UP &&
+		    !(lend_ring_is_quiet(&p->tx, buf) && lend_ring_is_quiet(&p->fast_tx, buf)))
+			return false;
+	}
+	return true;
 }
 
 void lend_shm_op_pin(struct lend_io *io, uint32_t peer, bool kept)

@@ -1,6 +1,7 @@
 #include "io/shm_peers.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -87,6 +88,21 @@ void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct l
 		return;
 	p->fast_rx = (struct lend_ring_rx){.ring = server ? &fast->to_server : &fast->to_client};
 	p->fast_tx = (struct lend_ring_tx){.ring = server ? &fast->to_client : &fast->to_server};
+}
+
+bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	if (p->lent != NULL || !s->shares ||
+	    atomic_load_explicit(&p->tx.ring->reads, memory_order_relaxed) == 0)
+		return p->lent != NULL;
+	p->lent = calloc((size_t)2 * LEND_RING_SLOTS, sizeof(*p->lent));
+	if (p->lent == NULL)
+		return false; /* then all is copied */
+	for (uint32_t i = 0; i < 2 * LEND_RING_SLOTS; i++)
+		p->lent[i].number = UINT32_MAX;
+	p->tx.lent = p->lent;
+	p->fast_tx.lent = p->lent + LEND_RING_SLOTS;
+	return true;
 }
 
 void lend_shm_fail(struct lend_shm *s, struct lend_shm_peer *p, int err)

@@ -71,6 +71,8 @@ struct lend_shm_peer {
 	struct lend_ring_rx fast_rx; /* no ring: all go one way */
 	struct lend_ring_tx fast_tx;
 	struct lend_shm_pair *pair;        /* NULL before UP */
+	const uint8_t *memory;             /* its shared memory, mapped to read; NULL: none */
+	struct lend_ring_lent *lent;       /* of both tx; NULL: it does not read our memory */
 	struct lend_bell *bell;            /* its bell */
 	char name[LEND_ADDR_NAME_MAX + 1]; /* where we called; "" when it called us */
 };
@@ -83,6 +85,7 @@ struct lend_shm {
 	void (*part)(struct lend_shm *s, struct lend_shm_peer *p);
 	struct lend_door door;
 	int epoll;
+	bool shares; /* our user knows of bodies, and we have memory to show */
 	int bell_fd;
 	struct lend_bell *bell; /* ours; written by all peers: a hint */
 	bool armed;             /* said asleep */
@@ -114,6 +117,8 @@ void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_s
 /* The rings of a new pair, as this side uses them; fast: or NULL. */
 void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
 		   bool server);
+/* Whether it reads our memory; once it said so, what it is lent is noted. */
+bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p);
 /* It hung up: what it had sent is still delivered, and then told that it is gone. */
 void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p);
 /* Our call on it ended in vain; the next resolve() says why. */

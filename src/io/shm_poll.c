@@ -1,5 +1,8 @@
 #include "io/shm_poll.h"
 
+#include <string.h>
+
+#include "sys/arena.h"
 #include "sys/clock.h"
 
 void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p)
@@ -109,6 +112,21 @@ static void look_around(struct lend_shm *s)
 		sweep(s);
 }
 
+/* The rest of a datagram lies in its sender's memory: within what we mapped of it, or it is bad. */
+static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_in *in)
+{
+	struct lend_ring_place place;
+
+	in->len -= (uint32_t)sizeof(place);
+	memcpy(&place, (const char *)in->data + in->len, sizeof(place));
+	if (p->memory == NULL || place.offset > LEND_ARENA_LEN ||
+	    place.len > LEND_ARENA_LEN - place.offset)
+		return LEND_RING_BAD;
+	in->body = p->memory + place.offset;
+	in->body_len = place.len;
+	return LEND_RING_DATA;
+}
+
 /* Lends what a ring holds. */
 static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
 		     struct lend_in *in, uint32_t cap)
@@ -123,6 +141,9 @@ static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ri
 			look = lend_ring_next(rx, &in[n].data, &in[n].len);
 		if (look == LEND_RING_EMPTY)
 			break;
+		in[n].reads = p->lent != NULL || lend_shm_reads(s, p);
+		if (look == LEND_RING_PLACE)
+			look = find_body(p, &in[n]);
 		p->left -= p->state == LEND_SHM_HUNG;
 		s->io.stats.rx_bad += look == LEND_RING_BAD;
 		n += look == LEND_RING_DATA;

@@ -8,6 +8,10 @@
  * how far it is only every few slots; the producer looks only when its last view of that leaves no
  * room.
  *
+ * A datagram may be apart: its head lies in the slot, and behind it a word of where in the
+ * producer's shared memory the rest is. That memory is lent until the consumer gave the datagram
+ * back, which it tells at once.
+ *
  * The other side may write anything anywhere at any time. So every word is read once, checked and
  * used from its copy; positions are kept in the private ends; nothing in the shared part says where
  * anything lies. A hostile side can make its own datagrams false, repeated or missing, and nothing
@@ -30,6 +34,8 @@ enum {
 	LEND_RING_BODIES = 128, /* few, so that they stay in a cache */
 	LEND_RING_LAZY = 32,    /* slots that the consumer may owe */
 };
+enum { LEND_RING_APART_MIN = 4096 };        /* a shorter piece is copied as quickly */
+#define LEND_RING_APART (UINT32_C(1) << 31) /* in a mark's length: the slot ends with a place */
 _Static_assert(LEND_RING_LAZY < LEND_RING_BODIES, "who waits for room is told of it");
 
 struct lend_ring_slot {
@@ -41,17 +47,31 @@ _Static_assert(sizeof(struct lend_ring_slot) == 256, "four lines");
 struct lend_ring {
 	alignas(64) _Atomic uint32_t taken; /* consumer writes: datagrams given back */
 	alignas(64) _Atomic uint32_t
-	    polled; /* consumer writes: it looks here by itself, no bell needed */
+	    polled;             /* consumer writes: it looks here by itself, no bell needed */
+	_Atomic uint32_t reads; /* consumer writes: it has the producer's shared memory mapped */
 	alignas(64) _Atomic uint32_t
 	    wanted; /* producer sets, consumer clears: asleep until there is room */
 	struct lend_ring_slot slot[LEND_RING_SLOTS];
 	unsigned char body[LEND_RING_BODIES][LEND_RING_BODY];
 };
 
+/* Where the rest of a datagram lies, from the start of the producer's shared memory. */
+struct lend_ring_place {
+	uint64_t offset;
+	uint32_t len, zero;
+};
+
+/* The producer's own note of what it lent with which datagram. */
+struct lend_ring_lent {
+	uint32_t number, buf;
+};
+
 struct lend_ring_tx {
 	struct lend_ring *ring;
 	uint32_t next;  /* number of the next datagram */
 	uint32_t taken; /* as last seen */
+	uint32_t apart; /* one more than the number of the newest datagram that lent something */
+	struct lend_ring_lent *lent; /* by slot; NULL: nothing is lent through this ring */
 };
 
 struct lend_ring_rx {
@@ -59,9 +79,10 @@ struct lend_ring_rx {
 	uint32_t next; /* number of the next datagram to lend */
 	uint32_t done; /* those below were given back by our caller */
 	uint32_t told; /* those below were given back to the producer */
+	bool owes;     /* memory of the producer's: it is told at once */
 };
 
-enum lend_ring_look { LEND_RING_EMPTY, LEND_RING_DATA, LEND_RING_BAD };
+enum lend_ring_look { LEND_RING_EMPTY, LEND_RING_DATA, LEND_RING_PLACE, LEND_RING_BAD };
 
 /* Room for another datagram of len bytes. A position that cannot be is a full ring. */
 static inline bool lend_ring_room(struct lend_ring_tx *tx, uint32_t len)
@@ -90,18 +111,46 @@ static inline void lend_ring_commit(struct lend_ring_tx *tx, uint32_t len)
 			      memory_order_release);
 }
 
-/* The next datagram, if there is one: lent until lend_ring_done(). BAD: one that contradicts
- * itself, passed over. */
+/* Publishes a head of len bytes that a place follows, in all SHORT at most; what it names is buf's
+ * memory. */
+static inline void lend_ring_commit_apart(struct lend_ring_tx *tx, uint32_t len, uint32_t buf)
+{
+	tx->lent[tx->next % LEND_RING_SLOTS] = (struct lend_ring_lent){tx->next, buf};
+	tx->apart = tx->next + 1;
+	lend_ring_commit(tx, (len + (uint32_t)sizeof(struct lend_ring_place)) | LEND_RING_APART);
+}
+
+/* Nothing of buf's memory is read by the consumer any more. */
+static inline bool lend_ring_is_quiet(struct lend_ring_tx *tx, uint32_t buf)
+{
+	if (tx->lent == NULL || (int32_t)(tx->apart - tx->taken) <= 0)
+		return true;
+	tx->taken = atomic_load_explicit(&tx->ring->taken, memory_order_acquire);
+	if (tx->next - tx->taken > LEND_RING_SLOTS)
+		return false; /* nonsense: so it may be reading */
+	for (uint32_t i = tx->taken; i != tx->next; i++) {
+		const struct lend_ring_lent *lent = &tx->lent[i % LEND_RING_SLOTS];
+
+		if (lent->number == i && lent->buf == buf)
+			return false;
+	}
+	return true;
+}
+
+/* The next datagram, if there is one: lent until lend_ring_done(). PLACE: its last bytes are a
+ * struct lend_ring_place. BAD: one that contradicts itself, passed over. */
 static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const void **data,
 						 uint32_t *len)
 {
 	struct lend_ring_slot *slot = &rx->ring->slot[rx->next % LEND_RING_SLOTS];
 	uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
-	uint32_t n = (uint32_t)mark;
+	uint32_t n = (uint32_t)mark & ~LEND_RING_APART;
+	bool apart = mark & LEND_RING_APART;
 
 	if ((uint32_t)(mark >> 32) != rx->next + 1)
 		return LEND_RING_EMPTY;
-	if (n > LEND_RING_MTU) {
+	if (n > (apart ? (uint32_t)LEND_RING_SHORT : (uint32_t)LEND_RING_MTU) ||
+	    (apart && n < sizeof(struct lend_ring_place))) {
 		rx->next++;
 		return LEND_RING_BAD;
 	}
@@ -111,7 +160,8 @@ static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const 
 		__builtin_prefetch(slot->data + at);
 	*len = n;
 	rx->next++;
-	return LEND_RING_DATA;
+	rx->owes |= apart;
+	return apart ? LEND_RING_PLACE : LEND_RING_DATA;
 }
 
 /* A datagram waits. */
@@ -128,8 +178,9 @@ static inline bool lend_ring_ready(const struct lend_ring_rx *rx)
 static inline bool lend_ring_done(struct lend_ring_rx *rx)
 {
 	rx->done = rx->next;
-	if (rx->done - rx->told < LEND_RING_LAZY)
+	if (rx->done - rx->told < LEND_RING_LAZY && !rx->owes)
 		return false;
+	rx->owes = false;
 	rx->told = rx->done;
 	atomic_store_explicit(&rx->ring->taken, rx->told, memory_order_release);
 	/* Told first, looked second; the producer asks first and looks second: one of us sees the

@@ -89,6 +89,16 @@ void lend_bufs_hold(struct lend_pool_of_bufs *pool)
 	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
 }
 
+void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
+{
+	struct lend_mbuf *buf = pool->of[handle];
+
+	LEND_CHECK(buf && buf->state == LEND_MBUF_CORE);
+	buf->state = LEND_MBUF_LOST;
+	if (buf->pool == pool)
+		lend_bufs_hold(pool); /* another's is held by the handle already */
+}
+
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
 {
 	pool->grown = NULL;
@@ -168,7 +178,9 @@ static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 	map = malloc(sizeof(*map));
 	if (!map)
 		return NULL;
-	map->memory = lend_malloc(len);
+	map->memory = pool->shares ? lend_malloc_shared(len) : NULL;
+	if (!map->memory)
+		map->memory = lend_malloc(len);
 	if (!map->memory) {
 		free(map);
 		return NULL;

@@ -22,7 +22,12 @@ enum {
 };
 
 /* FREE -> USER (take, wrap) -> CORE (request, reply, landing memory) -> USER or FREE */
-enum lend_mbuf_state { LEND_MBUF_FREE, LEND_MBUF_USER, LEND_MBUF_CORE };
+enum lend_mbuf_state {
+	LEND_MBUF_FREE,
+	LEND_MBUF_USER,
+	LEND_MBUF_CORE,
+	LEND_MBUF_LOST, /* for good: its endpoint closed, and a peer may still read it */
+};
 
 /* One segment. The public part comes first, so that a lend_buf * of ours is one of these. */
 struct lend_mbuf {
@@ -53,6 +58,8 @@ struct lend_pool_of_bufs {
 	uint64_t held;            /* bytes of memory that the pool has, free or out */
 	uint64_t limit;           /* held never exceeds it */
 	uint64_t out;             /* bytes of pool memory not free */
+	bool shares; /* new memory is such as peers may read; for endpoints with a carrier for that
+		      */
 	struct lend_map *maps;
 	void (*grown)(void *arg); /* NULL: no carrier registers memory */
 	void *grown_arg;
@@ -64,6 +71,9 @@ struct lend_pool_of_bufs {
 
 /* -ENOMEM. limit: bytes of memory that the pool may hold at most. */
 int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out);
+/* A segment that a peer may still read when its carrier closes: neither it nor its pool is used
+ * again or given back before the process ends. */
+void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle);
 /* Segments of other pools that the core still had go home; our own are FREE. For the end: carriers
  * are closed. */
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);

@@ -18,6 +18,9 @@ enum { ROUNDS = 8 }; /* of output per turn: work left over makes the next turn c
  * long datagrams take a microsecond each to copy, and 32 of them both ways would hold up such a
  * call for a hundred. Always doing so would cost bulk transfers a tenth. */
 enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
+/* Bytes that a burst receives otherwise, where messages come whole: a worker or a caller copies
+ * them at once. */
+enum { WHOLE = 4 << 20 };
 
 void lend_ep_urgent_here(struct lend_ep *ep)
 {
@@ -33,9 +36,11 @@ static bool is_urgent(const struct lend_ep *ep)
 /* How many datagrams as long as the longest of late may go at once. */
 static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 {
-	if (longest <= QUANTUM / LEND_BURST || !is_urgent(ep))
+	uint32_t most = longest <= QUANTUM / LEND_BURST || !is_urgent(ep) ? WHOLE : QUANTUM;
+
+	if (longest <= most / LEND_BURST)
 		return LEND_BURST;
-	return longest < QUANTUM ? QUANTUM / longest : 1;
+	return longest < most ? most / longest : 1;
 }
 
 /* Short bursts between them make nobody forget the long ones. */
@@ -179,8 +184,8 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 	ep->rx_open |= (uint8_t)(1u << c);
 	for (uint32_t i = 0; i < n; i++) {
 		in[i].peer = LEND_PEER(c, in[i].peer);
-		bytes += in[i].len;
-		longest = lend_max_u32(longest, in[i].len);
+		bytes += in[i].len + in[i].body_len;
+		longest = lend_max_u32(longest, in[i].len + in[i].body_len);
 	}
 	note_length(&ep->rx_long, longest);
 	ep->stats.rx_bytes += bytes;

@@ -9,6 +9,7 @@
 
 #include "alloc/region.h"
 #include "rpc/bufs.h"
+#include "sys/arena.h"
 #include "util/check.h"
 
 /* Bytes of a chain. */
@@ -50,10 +51,17 @@ static inline bool lend_msg_known(const struct lend_pool_of_bufs *pool)
 	       pool->regions == atomic_load_explicit(&lend_regions_count, memory_order_acquire);
 }
 
+enum { LEND_MSG_SHORT = 1024 }; /* no carrier makes more than a datagram of it */
+
 static inline struct lend_seg lend_msg_seg(const struct lend_buf *buf, bool landing)
 {
-	return (struct lend_seg){
-	    .data = buf->data, .len = landing ? 0 : buf->len, .cap = landing ? buf->cap : buf->len};
+	uint64_t at;
+
+	return (struct lend_seg){.data = buf->data,
+				 .len = landing ? 0 : buf->len,
+				 .cap = landing ? buf->cap : buf->len,
+				 .shared = !landing && buf->len > LEND_MSG_SHORT &&
+					   lend_arena_find(buf->data, buf->len, &at)};
 }
 
 /* A chain's handle for the core, or 0 with -EINVAL (a segment is in use) or -ENOMEM in *err.

@@ -107,6 +107,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 {
 	struct lend_io_config config = {.listen = listen,
 					.peer = peer,
+					.shares = true,
 					.eal = ep->config.eal,
 					.capture = ep->config.capture,
 					.capture_limit = ep->config.capture_limit,
@@ -137,6 +138,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 	if (carrier->io->path.mtu > ep->mtu_max)
 		ep->mtu_max = carrier->io->path.mtu;
 	register_memory(ep, carrier);
+	ep->bufs->shares |= carrier->io->path.shares > 0;
 	ep->core_config.path[ep->n_carriers++] = carrier->io->path;
 	return 0;
 }
@@ -293,9 +295,22 @@ static void close_fd(int fd)
 		close(fd);
 }
 
+/* What a stopped peer may read when it goes on must not change under it. */
+static void abandon_lent(struct lend_ep *ep)
+{
+	lend_ep_lent(ep);
+	while (ep->lent) {
+		uint32_t handle = ep->lent;
+
+		ep->lent = ep->bufs->table.seg[handle].next;
+		lend_bufs_lose(ep->bufs, handle);
+	}
+}
+
 /* Releases all that an endpoint has, however far it was opened. */
 static void dismantle(struct lend_ep *ep)
 {
+	abandon_lent(ep);
 	for (uint32_t c = 0; c < ep->n_carriers; c++) {
 		ep->carrier[c].io->ops->close(ep->carrier[c].io);
 		lend_regions_let_go(ep->carrier[c].regions);

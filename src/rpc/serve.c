@@ -185,6 +185,26 @@ static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request reques
 	(void)answer(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
 }
 
+/* One that came whole is longer than what comes unasked: it goes where its method has long ones.
+ * False: nowhere. */
+static bool place_whole(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
+			const struct lend_event *ev)
+{
+	struct lend_buf *to;
+
+	if (!method->place || ev->buf || ev->len <= ep->core_config.unscheduled)
+		return true;
+	to = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len, ev->data,
+			   ev->data_len, method->place_arg);
+	if (to && lend_msg_cap(to) >= ev->len) {
+		lend_msg_fill(to, ev->data, ev->len);
+		req->bytes = to;
+		return true;
+	}
+	lend_bufs_give(ep->bufs, to);
+	return false;
+}
+
 static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
 {
 	req->session = ev->session;
@@ -221,6 +241,10 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 	}
 	if (lend_serve_expired(req, ep->now)) {
 		refuse(ep, req, request, LEND_DEADLINE_EXCEEDED);
+		return;
+	}
+	if (!place_whole(ep, req, method, ev)) {
+		refuse(ep, req, request, LEND_RESOURCE_EXHAUSTED);
 		return;
 	}
 	if (!(method->flags & LEND_SLOW)) {

@@ -57,8 +57,9 @@ static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
 	}
 }
 
-enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len,
-				    bool checked)
+/* All but how payload and message agree. */
+static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data, uint32_t len,
+				      bool checked)
 {
 	const uint8_t *at = data;
 	uint32_t need = sizeof(v->head);
@@ -88,5 +89,30 @@ enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, u
 		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
 	v->payload = at + need;
 	v->payload_len = len - need;
-	return lengths_agree(v) ? LEND_PKT_OK : LEND_PKT_LENGTH;
+	return LEND_PKT_OK;
+}
+
+static enum lend_pkt_fault agreed(const struct lend_pkt_view *v, enum lend_pkt_fault fault)
+{
+	return fault == LEND_PKT_OK && !lengths_agree(v) ? LEND_PKT_LENGTH : fault;
+}
+
+enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *v, const void *data, uint32_t len,
+				    bool checked)
+{
+	return agreed(v, take_apart(v, data, len, checked));
+}
+
+enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const void *data, uint32_t len,
+					  const void *body, uint32_t body_len)
+{
+	enum lend_pkt_fault fault = take_apart(v, data, len, true);
+
+	if (fault != LEND_PKT_OK)
+		return fault;
+	if (v->payload_len > 0)
+		return LEND_PKT_LENGTH;
+	v->payload = body;
+	v->payload_len = body_len;
+	return agreed(v, LEND_PKT_OK);
 }

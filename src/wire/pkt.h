@@ -153,6 +153,9 @@ enum lend_pkt_fault {
 /* Takes len bytes apart; checked: the carrier catches corruption and there is no trailer. */
 enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len,
 				    bool checked);
+/* The same of a head of len bytes whose payload lies elsewhere, on a carrier that is checked. */
+enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *view, const void *data,
+					  uint32_t len, const void *body, uint32_t body_len);
 
 /* The first four bytes of a datagram. */
 static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)

@@ -200,10 +200,12 @@ Test(rpc_priority, what_nobody_waits_for_is_not_run)
 	pair_close(&s.pair);
 }
 
-/* How many turns of a hundred send much, while a long message goes out beside calls of a priority.
- * None would with urgent ones, on a machine that never stops for a moment. */
+/* How many turns of a hundred send much, while a long message goes out beside calls of a priority,
+ * from memory that has to be copied. None would with urgent ones, on a machine that never stops for
+ * a moment. */
 static uint64_t long_turns(uint8_t priority)
 {
+	static char bytes[4 << 20];
 	struct ask bulk = {.call = {.method = SINK, .priority = LEND_BULK, .done = ask_done}};
 	struct ask other = {.done = true};
 	uint64_t turns = 0, before, much = 0;
@@ -211,7 +213,7 @@ static uint64_t long_turns(uint8_t priority)
 	struct scene s;
 
 	open_scene(&s, "shm", 0);
-	bulk.call.request = ask_bytes(s.pair.client, 4 << 20, 1);
+	bulk.call.request = lend_buf_wrap(s.pair.client, bytes, sizeof(bytes), NULL, NULL);
 	cr_assert_eq(lend_call_start(s.pair.client, s.pair.session, &bulk.call), 0);
 	lend_stats(s.pair.client, &stats);
 	while (!bulk.done) {

@@ -168,7 +168,7 @@ static void join(void)
 {
 	struct lend_meet msg;
 	void *pair, *bell, *own;
-	int fds[2], err;
+	int fds[LEND_MEET_FDS], err;
 
 	if (!villain.own) {
 		FUZZ_CHECK(lend_meet_memory(LEND_BELL_LEN, &villain.bell_fd, &own) == 0, "memory");

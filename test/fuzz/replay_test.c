@@ -53,7 +53,7 @@ static uint32_t buf(int who, uint32_t cap)
 	for (uint32_t b = 1; b < BUFS; b++)
 		if (!s->taken[b]) {
 			s->taken[b] = true;
-			s->seg[b] = (struct lend_seg){malloc(cap), cap, cap, 0};
+			s->seg[b] = (struct lend_seg){malloc(cap), cap, cap, 0, 0};
 			memset(s->seg[b].data, 7, cap);
 			return b;
 		}
@@ -300,7 +300,7 @@ static void open_side(int who)
 				     .congestion = who ? LEND_CC_NONE : LEND_CC_CREDIT};
 	struct side *s = &sides[who];
 
-	c.path[0] = (struct lend_path){MTU, false, false, false};
+	c.path[0] = (struct lend_path){MTU, false, false, false, 0};
 	memset(c.incarnation, who + 1, 16);
 	memset(c.seed, (int)seed + who, 32);
 	s->core = aligned_alloc(64, lend_core_size(&c));

@@ -101,7 +101,7 @@ uint32_t world_buf(int who, uint32_t cap, uint32_t n)
 		if (!b)
 			break;
 		s->taken[b] = true;
-		s->seg[b] = (struct lend_seg){malloc(here ? here : 1), here, here, 0};
+		s->seg[b] = (struct lend_seg){malloc(here ? here : 1), here, here, 0, 0};
 		memset(s->seg[b].data, 0, here);
 		*link = b;
 		link = &s->seg[b].next;

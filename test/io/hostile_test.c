@@ -46,7 +46,7 @@ static void join(struct villain *v, struct lend_io *server, const char *at)
 {
 	struct lend_meet msg;
 	void *own, *pair, *bell;
-	int fds[2], err;
+	int fds[LEND_MEET_FDS], err;
 
 	cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &v->own_fd, &own), 0);
 	cr_assert_eq(lend_meet_dial(at + 4, &v->sock), 0, "%s", lend_why_text());
@@ -222,7 +222,7 @@ Test(hostile, wrong_things_at_the_door, .timeout = 60)
 
 	for (unsigned kind = 0; kind < 9; kind++) {
 		struct lend_meet msg;
-		int sock, fds[2] = {-1, -1}, err = -EAGAIN;
+		int sock, fds[LEND_MEET_FDS] = {-1, -1}, err = -EAGAIN;
 		uint64_t end = conform_ms() + 5000;
 
 		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);

@@ -11,7 +11,15 @@
 #include "io/conform.h"
 #include "util/class.h"
 
-enum { LONG = 8192, SHORT = 64, TRAIN = 20, BULK = 7, URGENT = 0, FORGOTTEN = 140000, ALONE = 2000 };
+enum {
+	LONG = 8192,
+	SHORT = 64,
+	TRAIN = 20,
+	BULK = 7,
+	URGENT = 0,
+	FORGOTTEN = 140000,
+	ALONE = 2000
+};
 
 static void address4(char *text, size_t cap)
 {

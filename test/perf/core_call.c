@@ -252,7 +252,7 @@ static int path_of(const char *name, struct lend_path *path)
 {
 	*path = (struct lend_path){.mtu = MTU};
 	if (strcmp(name, "lossless") == 0)
-		*path = (struct lend_path){MTU, true, true, true};
+		*path = (struct lend_path){MTU, true, true, true, 0};
 	else if (strcmp(name, "checked") == 0)
 		path->checked = true;
 	else if (strcmp(name, "crc") != 0)

@@ -61,7 +61,7 @@ void duo_open_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_
 					       .unscheduled = 65536,
 					       .probe = 500000000,
 					       .dead = 5000000000};
-		c->path[0] = (struct lend_path){1472, lossless, lossless, lossless};
+		c->path[0] = (struct lend_path){1472, lossless, lossless, lossless, 0};
 		memset(c->incarnation, 0xa0 + i, 16);
 		memset(c->seed, 0x50 + i, 32);
 		if (tweak)

@@ -13,7 +13,7 @@ uint32_t duo_buf(struct duo *d, int side, uint32_t cap, uint32_t len, unsigned s
 		if (s->taken[b])
 			continue;
 		s->taken[b] = true;
-		s->seg[b] = (struct lend_seg){malloc(cap + 1), len, cap, 0};
+		s->seg[b] = (struct lend_seg){malloc(cap + 1), len, cap, 0, 0};
 		for (uint32_t i = 0; i < len; i++)
 			((uint8_t *)s->seg[b].data)[i] = duo_byte(i, salt);
 		return b;

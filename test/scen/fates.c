@@ -84,7 +84,7 @@ uint32_t fates_buf(struct fates *f, uint32_t node, uint32_t len, unsigned salt)
 	uint32_t b = n->n_free ? n->free[--n->n_free] : 0;
 
 	cr_assert_neq(b, 0, "no buffer left on node %u", node);
-	n->seg[b] = (struct lend_seg){bufs[node][b], len, FATES_UNSCHEDULED, 0};
+	n->seg[b] = (struct lend_seg){bufs[node][b], len, FATES_UNSCHEDULED, 0, 0};
 	fates_fill(n->seg[b].data, len, salt);
 	return b;
 }
@@ -93,7 +93,7 @@ uint32_t fates_wrap(struct fates *f, uint32_t node, void *data, uint32_t len)
 {
 	uint32_t b = fates_buf(f, node, 0, 0);
 
-	f->node[node].seg[b] = (struct lend_seg){data, len, len, 0};
+	f->node[node].seg[b] = (struct lend_seg){data, len, len, 0, 0};
 	return b;
 }
 

@@ -71,7 +71,7 @@ uint32_t congest_buf(struct sim *sim, struct congest_end *end, uint32_t cap)
 {
 	uint32_t b = handle(sim, end);
 
-	end->bufs.seg[b] = (struct lend_seg){malloc(cap + !cap), cap, cap, 0};
+	end->bufs.seg[b] = (struct lend_seg){malloc(cap + !cap), cap, cap, 0, 0};
 	LEND_CHECK(end->bufs.seg[b].data);
 	return b;
 }
@@ -80,7 +80,7 @@ uint32_t congest_wrap(struct sim *sim, struct congest_end *end, void *data, uint
 {
 	uint32_t b = handle(sim, end);
 
-	end->bufs.seg[b] = (struct lend_seg){data, len, len, 0};
+	end->bufs.seg[b] = (struct lend_seg){data, len, len, 0, 0};
 	end->lent[b] = true;
 	return b;
 }

@@ -33,6 +33,7 @@
 	X(stranger, "connect by nobody")                                                           \
 	X(hung_up, "a peer's death seen by a hang-up")                                             \
 	X(carrier_dead, "datagram to a dead peer refused")                                         \
+	X(went_whole, "message longer than a datagram in one: its receiver reads it in place")     \
 	X(carrier_full, "datagram refused: the carrier is full")                                   \
 	X(switch_full, "datagram dropped: the switch is full")                                     \
 	X(switch_marked, "datagram marked: a long queue")

@@ -14,6 +14,9 @@ void sim_net_close(struct sim *sim);
 /* Arrivals go there from now on, instead of to the nodes' rings. */
 void sim_net_deliver(struct sim *sim,
 		     void (*deliver)(struct sim *, uint32_t node, uint32_t flight));
+enum { SIM_SHARES = 200 }; /* bytes of a piece that is read where it lies */
+/* Whether one node reads the shared memory of another, where there is any. */
+bool sim_net_reads(const struct sim *sim, uint32_t reader, uint32_t of);
 /* What a carrier does with one datagram: takes a copy, or says full or dead. A lossless one is full
  * while what is on its way fills the receiver's ring, and dead when the receiver is down. */
 enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
@@ -53,6 +56,8 @@ struct sim_flight {
 	uint32_t life; /* of its receiver when it was sent */
 	lend_ns at;
 	uint8_t *data; /* room for the plan's mtu and one more */
+	uint8_t *body; /* NULL, or the payload: its sender's memory is read */
+	uint32_t body_len;
 };
 struct sim_flight *sim_net_flight(struct sim *sim, uint32_t flight);
 void sim_net_free(struct sim *sim, uint32_t flight);

@@ -93,6 +93,8 @@ struct sim_net {
 /* net.c */
 struct sim_flight *net_take(struct sim *sim, uint32_t from, uint32_t to, uint32_t len);
 struct sim_flight *net_copy(struct sim *sim, const struct sim_flight *f);
+/* A copy of what its receiver reads elsewhere. */
+void net_give_body(struct sim_flight *f, const void *bytes, uint32_t len);
 void net_lose(struct sim *sim, struct sim_flight *f);
 /* At the end of a line, or as an event of its own when it may overtake. */
 void net_line(struct sim *sim, struct net_port *p, struct sim_flight *f, bool nic);

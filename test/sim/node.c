@@ -38,7 +38,8 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
 	uint64_t mtu = narrow ? lend_min_u64(p->mtu, p->mtu_last) : p->mtu;
 
-	c.path[0] = (struct lend_path){(uint32_t)mtu, p->lossless, p->checked, p->proven};
+	c.path[0] = (struct lend_path){(uint32_t)mtu, p->lossless, p->checked, p->proven,
+				       p->shared_ppm ? SIM_SHARES : 0};
 	fill(c.incarnation, sizeof(c.incarnation), who);
 	fill(c.seed, sizeof(c.seed), ~who);
 	return c;
@@ -311,7 +312,10 @@ static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight,
 					 .len = f->len,
 					 .peer = LEND_PEER(0, f->from),
 					 .ecn = f->ecn,
-					 .gone = f->gone};
+					 .gone = f->gone,
+					 .reads = sim_net_reads(sim, f->from, n->id),
+					 .body = f->body,
+					 .body_len = f->body_len};
 		sim_oracle_in(sim, n, &in[m++]);
 	}
 	hand_over(sim, n, in, m, forged);

@@ -69,7 +69,7 @@ uint32_t sim_node_buf(struct sim *sim, uint32_t node, uint32_t cap, uint32_t len
 	uint32_t b = take_handle(sim, n);
 
 	n->buf[b].class = class_of(cap);
-	n->bufs.seg[b] = (struct lend_seg){take_block(n->buf[b].class, cap), len, cap, 0};
+	n->bufs.seg[b] = (struct lend_seg){take_block(n->buf[b].class, cap), len, cap, 0, 0};
 	return b;
 }
 
@@ -79,7 +79,7 @@ uint32_t sim_node_wrap(struct sim *sim, uint32_t node, void *data, uint32_t len)
 	uint32_t b = take_handle(sim, n);
 
 	n->buf[b].class = SIM_WRAPPED;
-	n->bufs.seg[b] = (struct lend_seg){data, len, len, 0};
+	n->bufs.seg[b] = (struct lend_seg){data, len, len, 0, 0};
 	return b;
 }
 

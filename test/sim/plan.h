@@ -41,6 +41,7 @@
 	X(lossless, 0, "the carrier loses nothing while both live")                                \
 	X(checked, 0, "no trailer")                                                                \
 	X(proven, 0, "addresses cannot be forged")                                                 \
+	X(shared_ppm, 0, "messages in memory that most peers read; on a lossless path")            \
 	X(sessions, 8, "of a core's table")                                                        \
 	X(slots, 8, "calls per session and direction")                                             \
 	X(inflight, 32, "calls per core and direction")                                            \

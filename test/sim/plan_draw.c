@@ -198,6 +198,8 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.lossless = one_in(&r, 5);
 	p.checked = p.lossless || one_in(&r, 5);
 	p.proven = p.lossless;
+	/* Not drawn, so that all else of a seed stays. */
+	p.shared_ppm = p.lossless && seed % 2 ? 600000 : 0;
 	draw_core(&r, &p);
 	draw_work(&r, &p);
 	draw_net(&r, &p);

@@ -41,7 +41,8 @@ enum sim_stream {
 	SIM_RNG_CRASH,
 	SIM_RNG_PAUSE,
 	SIM_RNG_ROUTE,
-	SIM_RNG_ROT, /* which pages lose bits */
+	SIM_RNG_ROT,    /* which pages lose bits */
+	SIM_RNG_SHARED, /* which messages lie in shared memory */
 	SIM_STREAMS,
 };
 

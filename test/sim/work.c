@@ -80,6 +80,7 @@ uint32_t sim_work_message(struct sim *sim, uint32_t node, uint32_t len, uint64_t
 			here = (uint32_t)lend_min_u64(here, p->mtu / 2 +
 								sim_below(sim, SIM_RNG_WORK, here));
 		b = sim_node_buf(sim, node, here, here);
+		sim->node[node].bufs.seg[b].shared = sim_odds(sim, SIM_RNG_SHARED, p->shared_ppm);
 		sim_bytes_fill(sim->node[node].bufs.seg[b].data, at, here, key);
 		if (last)
 			sim->node[node].bufs.seg[last].next = b;

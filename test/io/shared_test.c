@@ -1,0 +1,230 @@
+/* Goal: over shm a piece of shared memory is read where it lies, stays lent until it was, and
+ * places that cannot be are bad; who cannot read it gets copies. Method: two carriers in one
+ * thread; bytes that change on the way tell a place from a copy; marks and places written by hand.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+#include "io/shm_peers.h"
+#include "sys/arena.h"
+#include "sys/why.h"
+
+enum { LEN = 8 << 20, BUF = 3, OTHER = 4 };
+
+struct ends {
+	struct lend_io *server, *client;
+	uint32_t peer; /* the server, as the client names it */
+	uint8_t *memory;
+	struct lend_seg seg[8];
+	struct lend_bufs bufs;
+};
+
+static struct lend_io *end(const char *listen, const char *peer, bool shares)
+{
+	struct lend_io_config config = {.listen = listen, .peer = peer, .shares = shares};
+	struct lend_io *io;
+
+	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
+	return io;
+}
+
+static void open_ends(struct ends *e, bool shares)
+{
+	static unsigned count;
+	char at[64];
+
+	(void)snprintf(at, sizeof(at), "shm:shared-%d-%u", (int)getpid(), count++);
+	*e = (struct ends){.bufs = {e->seg, 8}};
+	e->server = end(at, NULL, shares);
+	e->client = end(NULL, at, true);
+	e->peer = conform_resolve(e->client, at, e->server);
+	e->memory = lend_arena_take(LEN);
+	cr_assert_not_null(e->memory);
+	/* Nobody knows that the other reads before something came from it. */
+	cr_assert_eq(conform_send(e->client, e->peer, 1, 1, 64), LEND_SENT);
+	cr_assert_eq(conform_take(e->server, NULL, NULL), 1);
+	cr_assert_eq(conform_send(e->server, 0, 1, 1, 64), LEND_SENT);
+	cr_assert_eq(conform_take(e->client, NULL, NULL), 1);
+}
+
+static void close_ends(struct ends *e)
+{
+	e->client->ops->close(e->client);
+	e->server->ops->close(e->server);
+	lend_arena_give(e->memory, LEN);
+}
+
+static enum lend_sent send(struct ends *e, uint32_t buf, uint8_t *data, uint32_t len)
+{
+	struct lend_out out = {
+	    .head = "head", .head_len = 4, .peer = e->peer, .n = 1, .piece = {{buf, 0, len}}};
+
+	e->seg[buf] = (struct lend_seg){.data = data, .len = len, .cap = len, .shared = 1};
+	e->client->ops->tx(e->client, &e->bufs, &out, 1);
+	return out.sent;
+}
+
+static struct lend_in receive(struct ends *e)
+{
+	struct lend_in in = {.len = 0};
+
+	cr_assert_eq(e->server->ops->rx(e->server, &in, 1), 1);
+	return in;
+}
+
+Test(shared, long_pieces_are_read_where_they_lie, .timeout = 60)
+{
+	static const struct {
+		uint32_t len;
+		bool apart;
+	} row[] = {{1, false},    {4095, false}, {4096, true},
+		   {16384, true}, {17000, true}, {LEN, true}};
+	struct ends e;
+
+	open_ends(&e, true);
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		struct lend_in in;
+
+		e.memory[0] = 1;
+		cr_assert_eq(send(&e, BUF, e.memory, row[i].len), LEND_SENT);
+		e.memory[0] = 2;
+		in = receive(&e);
+		cr_assert(in.reads);
+		cr_assert_eq(memcmp(in.data, "head", 4), 0);
+		cr_assert_eq(in.len, row[i].apart ? 4 : 4 + row[i].len);
+		cr_assert_eq(in.body != NULL, row[i].apart, "%u bytes", row[i].len);
+		cr_assert_eq(in.body_len, row[i].apart ? row[i].len : 0);
+		cr_assert_eq(row[i].apart ? *(const uint8_t *)in.body
+					  : ((const uint8_t *)in.data)[4],
+			     row[i].apart ? 2 : 1);
+		e.server->ops->rx_done(e.server);
+	}
+	close_ends(&e);
+}
+
+Test(shared, stays_lent_until_it_was_read, .timeout = 60)
+{
+	struct ends e;
+
+	open_ends(&e, true);
+	for (int round = 0; round < 3; round++) {
+		cr_assert(e.client->ops->flush(e.client, BUF));
+		cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT);
+		cr_assert_not(e.client->ops->flush(e.client, BUF), "nobody looked yet");
+		cr_assert(e.client->ops->flush(e.client, OTHER), "it was not sent");
+		(void)receive(&e);
+		cr_assert_not(e.client->ops->flush(e.client, BUF), "it is being read");
+		e.server->ops->rx_done(e.server);
+		cr_assert(e.client->ops->flush(e.client, BUF), "it was given back");
+	}
+	cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT);
+	e.server->ops->close(e.server);
+	while (conform_take(e.client, NULL, NULL) == 0)
+		;
+	cr_assert(e.client->ops->flush(e.client, BUF), "who hung up reads no more");
+	e.client->ops->close(e.client);
+	lend_arena_give(e.memory, LEN);
+}
+
+Test(shared, who_reads_nothing_gets_copies, .timeout = 60)
+{
+	static uint8_t own[16000];
+	struct lend_in in;
+	struct ends e;
+
+	open_ends(&e, false);
+	cr_assert_eq(send(&e, BUF, e.memory, 16000), LEND_SENT);
+	in = receive(&e);
+	cr_assert(!in.reads && !in.body);
+	cr_assert_eq(in.len, 16004);
+	e.server->ops->rx_done(e.server);
+	cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT_DEAD, "it would not fit");
+	close_ends(&e);
+
+	open_ends(&e, true);
+	cr_assert_eq(send(&e, BUF, own, sizeof(own)), LEND_SENT);
+	in = receive(&e);
+	cr_assert(in.reads && !in.body, "memory that is not shared is copied");
+	e.server->ops->rx_done(e.server);
+	close_ends(&e);
+}
+
+/* What a mark says of the slot, and what that says of the memory, is checked against what is there.
+ */
+Test(shared, places_that_cannot_be_are_bad, .timeout = 60)
+{
+	static const struct {
+		uint64_t offset;
+		uint32_t len, mark;
+		bool fine;
+	} row[] = {
+	    {0, 0, 20, true},
+	    {LEND_ARENA_LEN - 1, 1, 20, true},
+	    {LEND_ARENA_LEN, 0, 20, true},
+	    {LEND_ARENA_LEN - 1, 2, 20, false},
+	    {LEND_ARENA_LEN, 1, 20, false},
+	    {LEND_ARENA_LEN + 1, 0, 20, false},
+	    {UINT64_MAX, UINT32_MAX, 20, false},
+	    {UINT64_MAX - 3, 8, 20, false},
+	    {0, 1, 15, false},
+	    {0, 1, 0, false},
+	    {0, 1, LEND_RING_SHORT + 1, false},
+	    {0, 1, UINT32_MAX >> 1, false},
+	};
+	struct ends e;
+
+	open_ends(&e, true);
+	for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
+		struct lend_ring_place place = {row[i].offset, row[i].len, 0};
+		struct lend_shm *s = (struct lend_shm *)(void *)e.client;
+		struct lend_ring_tx *tx = &s->peer[e.peer].tx;
+		uint64_t bad = e.server->stats.rx_bad;
+		struct lend_in in;
+
+		memcpy((char *)lend_ring_reserve(tx, 0) + 4, &place, sizeof(place));
+		lend_ring_commit(tx, row[i].mark | LEND_RING_APART);
+		cr_assert_eq(e.server->ops->rx(e.server, &in, 1), row[i].fine, "row %zu", i);
+		cr_assert_eq(e.server->stats.rx_bad - bad, !row[i].fine, "row %zu", i);
+		if (row[i].fine)
+			cr_assert_eq(in.body_len, row[i].len);
+		e.server->ops->rx_done(e.server);
+	}
+	close_ends(&e);
+}
+
+/* Memory that could shrink under its reader is not mapped. */
+Test(shared, memory_that_may_shrink_is_not_read, .timeout = 60)
+{
+	char at[64];
+	struct lend_io *server;
+
+	(void)snprintf(at, sizeof(at), "shm:shared-odd-%d", (int)getpid());
+	server = end(at, NULL, true);
+	for (int sealed = 0; sealed < 2; sealed++) {
+		int fds[LEND_MEET_FDS], sock, err;
+		struct lend_meet msg;
+		void *own, *link;
+
+		cr_assert_eq(lend_meet_memory(LEND_BELL_LEN, &fds[0], &own), 0);
+		fds[1] = sealed ? lend_arena_fd() : memfd_create("odd", MFD_CLOEXEC);
+		cr_assert(sealed || ftruncate(fds[1], (off_t)LEND_ARENA_LEN) == 0);
+		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);
+		lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
+		msg.shares = 1;
+		cr_assert_eq(lend_meet_send(sock, &msg, fds, 2), 0);
+		while ((err = lend_meet_recv(sock, &msg, fds, 2)) == -EAGAIN)
+			(void)conform_take(server, NULL, NULL);
+		cr_assert_eq(err, 0);
+		cr_assert_eq(lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &link), 0);
+		cr_assert_eq(atomic_load(&((struct lend_shm_link *)link)->pair.to_server.reads),
+			     (unsigned)sealed);
+		(void)munmap(link, LEND_SHM_LINK_LEN);
+		(void)munmap(own, LEND_BELL_LEN);
+		(void)close(sock);
+	}
+	server->ops->close(server);
+}
