@@ -23,7 +23,7 @@ for entry in input output poll call reply sent tick deadline; do
 	core="$core --toggle-collect=lend_core_$entry"
 done
 choice="--collect-atstart=no"
-for entry in next sent ready; do
+for entry in next sent enter; do
 	choice="$choice --toggle-collect=lend_sched_$entry"
 done
 rows='core, no checksum, 32 in flight|core|perf_core_call -p checked -w 32 -n

@@ -5,7 +5,7 @@
 #include "sim/oracle.h"
 
 /* Turns in which others may get some before the first of a class: classes below it that are due. */
-enum { PATIENCE = 16 };
+enum { PATIENCE = 64 };
 
 static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
