@@ -77,7 +77,7 @@ class Commands(unittest.TestCase):
 
     def test_deadlines(self):
         got = lend_json("deadlines", "--seconds", 1)
-        self.assertGreater(got["calls"], 100)
+        self.assertGreater(got["calls"], 10)  # however busy the machine
         for how in ("fifo", "deadline"):
             self.assertLessEqual(got["missed_soon_" + how] + got["missed_later_" + how], got["calls"])
         refused = subprocess.run([LEND, "deadlines", "--carrier", "dpdk-ring"], capture_output=True, text=True)
