@@ -172,7 +172,7 @@ struct dpdk {
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: ends made by others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t turn;    /* the port to poll first */
-	bool found;       /* something came at the last one */
+	bool found;       /* something came at the last one, or was sent since */
 	uint32_t turns;   /* rx() so far; device: since the last tick, */
 	lend_ns tick_ns;  /* and not before this; */
 	lend_ns renew_ns; /* when neighbours are said to be wanted still; */

@@ -227,8 +227,8 @@ static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32
 }
 
 /* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
- * turn of their own, however much of it there is. While nothing comes at all its queue, mostly
- * empty, is looked at seldom. */
+ * turn of their own, however much of it there is. While nothing comes or goes, so that turns are
+ * short, its queue, mostly empty, is looked at seldom. */
 static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;

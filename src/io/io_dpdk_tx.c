@@ -247,6 +247,7 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 		mark(out, n, LEND_SENT_FULL);
 		return;
 	}
+	io->found = true;
 	for (uint32_t i = 0, run; i < n; i += run) {
 		run = 1;
 		if (!can_go(io, &out[i])) {
