@@ -143,9 +143,9 @@ void lend_udp_line_init(struct io_udp *u);
 void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to);
 /* Where the next receive is to look. */
 int lend_udp_line_choose(struct io_udp *u);
-/* What it found there: n of the messages that were asked for. False: that says nothing of how many
- * come, for it was the silent one of two sockets. */
-bool lend_udp_line_looked(struct io_udp *u, uint32_t asked, uint32_t n);
+/* It found n messages there. False: that says nothing of how many come, for it was the silent one
+ * of two sockets. */
+bool lend_udp_line_looked(struct io_udp *u, uint32_t n);
 /* A message of that peer came to a listener's own socket. */
 void lend_udp_line_heard(struct io_udp *u, int32_t peer);
 /* The peer of the line as an index, now the newest of the unpinned. */

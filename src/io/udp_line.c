@@ -139,11 +139,11 @@ static void talk_plainly(struct io_udp *u)
 }
 
 /* One at a time, again and again, or not any more. */
-static void note_pace(struct io_udp *u, uint32_t asked, uint32_t n)
+static void note_pace(struct io_udp *u, uint32_t n)
 {
 	struct lend_udp_line *line = &u->line;
 
-	if (asked > 1)
+	if (n > 1)
 		talk_in_full(u);
 	else if (n == 1)
 		line->alone++;
@@ -151,19 +151,19 @@ static void note_pace(struct io_udp *u, uint32_t asked, uint32_t n)
 		talk_plainly(u);
 }
 
-bool lend_udp_line_looked(struct io_udp *u, uint32_t asked, uint32_t n)
+bool lend_udp_line_looked(struct io_udp *u, uint32_t n)
 {
 	struct lend_udp_line *line = &u->line;
 	bool silent = line->quiet >= QUIET;
 
 	if (u->rx.fd == line->fd) {
 		line->quiet = n > 0 ? 0 : lend_min_u32(line->quiet + 1, QUIET);
-		note_pace(u, asked, n);
+		note_pace(u, n);
 		return n > 0 || !silent;
 	}
 	line->busy = n > 0;
 	line->drain &= n > 0;
-	if (asked > 1)
+	if (n > 1)
 		line->row = 0;
 	return n > 0 || silent || !is_second(u);
 }

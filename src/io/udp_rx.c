@@ -115,7 +115,7 @@ static void refill(struct io_udp *u, uint32_t cap)
 	u->rx.fd = lend_udp_line_choose(u);
 	got = n > 0 ? receive(u, u->rx.n, n) : 0;
 	came = got > 0 ? (uint32_t)got : 0;
-	if (lend_udp_line_looked(u, n, came)) {
+	if (lend_udp_line_looked(u, came)) {
 		note_queued(u, u->rx.n, got, got < (int)n);
 		adapt(&u->rx, n, came);
 	}
