@@ -43,7 +43,8 @@ struct sent {
 	uint32_t n;
 };
 
-/* A burst of datagrams, a head and a tail each, of few lengths so that neighbours join. */
+/* A burst of datagrams, a head and a tail each, of few lengths so that neighbours join. None is
+ * urgent: those pass by the others. */
 static void send_burst(struct lend_io *client, const uint32_t *peer, struct lend_rng *rng,
 		       struct sent sent[PEERS])
 {
@@ -61,7 +62,7 @@ static void send_burst(struct lend_io *client, const uint32_t *peer, struct lend
 		if (lend_rng_below(rng, 4) == 0)
 			len = lengths[lend_rng_below(rng, 7)];
 		if (lend_rng_below(rng, 8) == 0)
-			class = (uint8_t)lend_rng_below(rng, 8);
+			class = (uint8_t)(3 + lend_rng_below(rng, 5));
 		pattern(data[i], to, sent[to].n, len);
 		out[i] = (struct lend_out){.head = data[i],
 					   .head_len = (uint8_t)((len + 1) / 2),
