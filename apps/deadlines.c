@@ -256,8 +256,9 @@ static const char doc[] =
 
 int app_deadlines(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {{app_load_some("carrier seconds json"), 0, NULL, 0},
+					      {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	static struct run run;
 	struct args args = {.load = APP_LOAD_ARGS_INIT, .share = 0.9, .work = 1000000};
@@ -265,9 +266,8 @@ int app_deadlines(int argc, char **argv)
 
 	args.load.time = 10 * SLICE;
 	app_parse(&argp, argc, argv, &args);
-	if (args.load.connect || args.load.one_thread || args.load.carrier == APP_DPDK_RING)
-		app_bad("the worker is a process of its own: leave out --connect, --one-thread and "
-			"dpdk-ring");
+	if (args.load.carrier == APP_DPDK_RING)
+		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
 	open_run(&run, &args);
 	turns = lend_max_u64(args.load.time / (2 * SLICE), 1);
 	for (uint64_t i = 0; i < turns; i++)

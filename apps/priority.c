@@ -371,8 +371,9 @@ static const char doc[] =
 
 int app_priority(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {
+	    {app_load_some("carrier connect seconds one-thread sleep json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	static struct tally tally[PHASES];
 	struct args args = {

@@ -248,7 +248,7 @@ class Commands(unittest.TestCase):
         for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
                      ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
                      ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--among", "1000"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
-                      ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["start", "--size", "9"], ["wait", "--window", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
+                      ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["start", "--size", "9"], ["wait", "--window", "9"], ["priority", "--size", "9"], ["deadlines", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
                      ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
                      ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
             with self.subTest(args=args):
