@@ -53,8 +53,8 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	c->supply_cap = lend_min_u32(f->reassemblies, SUPPLY_MAX);
 	c->half_max = lend_min_u32(lend_max_u32(f->sessions / 2, 1), HALF_MAX);
 	c->size = lend_align_up(sizeof(*c), LINE);
-	place(c, &c->at_sess, f->sessions, sizeof(struct lend_sess));
 	place(c, &c->at_calls, c->records, sizeof(struct lend_call_rec));
+	place(c, &c->at_sess, f->sessions, sizeof(struct lend_sess));
 	place(c, &c->at_frags, 2 * f->reassemblies, sizeof(struct lend_frags));
 	place(c, &c->at_wins, c->records, sizeof(struct lend_win));
 	place(c, &c->at_cslot, (size_t)f->sessions * f->calls, sizeof(struct lend_cslot));

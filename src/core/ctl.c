@@ -131,7 +131,7 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 		make_ack(c, s, m, e);
 	else
 		make_plain(c, s, m, e);
-	m->rec->blocked = s->blocked[0] != 0;
+	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;
 	m->out->peer = s->peer;
 	seal(m, bufs, s->checked);
 	return true;

@@ -21,7 +21,7 @@ static inline struct lend_making lend_make_begin(struct lend_core *c, struct len
 	*m.out = (struct lend_out){.head = &m.rec->head, .class = LEND_CLASS_NORMAL};
 	m.rec->first = 0;
 	m.rec->acks = 0;
-	m.rec->blocked = 0;
+	m.rec->news = 0;
 	return m;
 }
 

@@ -108,7 +108,7 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 	rec->sess_id = s->id;
 	rec->first = !server && k->state == LEND_CALL_QUEUED;
 	rec->acks = s->ack_due;
-	rec->blocked = s->blocked[k->fast] != 0;
+	rec->news = s->blocked[k->fast] != 0;
 	if (s->ack_due) {
 		struct lend_pkt_seen seen;
 

@@ -89,7 +89,8 @@ void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
 	uint32_t lane = lane_of(c, k);
 
 	k->lane = (uint8_t)lane;
-	mark(&c->ready, lane);
+	if (c->ready.lane[lane].n == 0)
+		mark(&c->ready, lane);
 	c->ready.n++;
 	if (c->cfg.order == LEND_ORDER_DEADLINE)
 		push_by_deadline(c, k);

@@ -43,7 +43,7 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 		const struct lend_out_rec *r = &lend_aside(c)->out[i];
 		struct lend_sess *s;
 
-		if (out[i].sent == LEND_SENT && !r->blocked && r->ctl.kind != LEND_PKT_BYE)
+		if (out[i].sent == LEND_SENT && !r->news)
 			continue;
 		s = r->sess == LEND_NONE ? NULL : lend_sess_at(c, r->sess);
 		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)

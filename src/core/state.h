@@ -307,9 +307,9 @@ struct lend_out_rec {
 	struct lend_ctl ctl; /* kind != 0 */
 	uint64_t sess_id;
 	uint32_t sess, call, gen;
-	uint8_t first;   /* the first datagram of its call */
-	uint8_t acks;    /* bears a report that was due */
-	uint8_t blocked; /* the carrier was full before: that it takes this one is news */
+	uint8_t first; /* the first datagram of its call */
+	uint8_t acks;  /* bears a report that was due */
+	uint8_t news;  /* that the carrier takes it is news: it was full before, or this is a BYE */
 	uint8_t zero;
 };
 _Static_assert(sizeof(struct lend_out_rec) == 192, "lines");
@@ -398,7 +398,8 @@ static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_se
 
 static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i)
 {
-	return LEND_AT(c, at_calls, struct lend_call_rec) + i;
+	/* They come first, so that their place is a constant: at_calls. */
+	return (struct lend_call_rec *)(void *)((char *)c + lend_align_up(sizeof(*c), 64)) + i;
 }
 
 static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_call_rec *k)
