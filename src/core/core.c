@@ -160,22 +160,18 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 		lend_sess_tick(c, lend_sess_at(c, q.heap[0].id));
 }
 
-uint32_t lend_core_poll(struct lend_core *c, struct lend_event *ev, uint32_t cap)
+const struct lend_event *lend_core_next(struct lend_core *c)
 {
 	struct lend_aside *a = lend_aside(c);
-	uint32_t n = lend_min_u32(cap, a->ev_n);
+	const struct lend_event *e = LEND_AT(c, at_events, struct lend_event) + a->ev_first;
 
-	uint32_t first = lend_min_u32(n, a->ev_cap - a->ev_first);
-	const struct lend_event *ring = LEND_AT(c, at_events, struct lend_event);
-
-	if (n == 0)
-		return 0;
-	memcpy(ev, ring + a->ev_first, first * sizeof(*ev));
-	memcpy(ev + first, ring, (n - first) * sizeof(*ev));
-	a->ev_n -= n;
-	/* Starting over keeps the ring's first lines warm. */
-	a->ev_first = a->ev_n ? lend_event_place(a, n) : 0;
-	return n;
+	if (a->ev_n == 0) {
+		a->ev_first = 0; /* starting over keeps the ring's first lines warm */
+		return NULL;
+	}
+	a->ev_n--;
+	a->ev_first = lend_event_place(a, 1);
+	return e;
 }
 
 int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t tag,

@@ -1,7 +1,7 @@
 /* core - one endpoint of the protocol, as a pure state machine.
  *
  *   lend_core_input(now, datagrams) ---->+-----------+--> lend_core_output(now)  datagrams to send
- *   lend_core_call / _reply / _cancel -->| lend_core |--> lend_core_poll()       events for the
+ *   lend_core_call / _reply / _cancel -->| lend_core |--> lend_core_next()       events for the
  * caller lend_core_tick(now)             ---->+-----------+--> lend_core_deadline()   when to tick
  * next
  *
@@ -35,7 +35,7 @@ enum lend_event_kind {
 	LEND_EV_PEER_DROP,    /* and may let it go */
 };
 
-/* Every buffer that goes in comes out once, with an event. Events are valid until the next input().
+/* Every buffer that goes in comes out once, with an event. data is valid until the next input().
  */
 struct lend_event {
 	uint8_t kind;
@@ -104,8 +104,9 @@ uint32_t lend_core_output(struct lend_core *core, lend_ns now, struct lend_bufs 
 void lend_core_sent(struct lend_core *core, const struct lend_out *out, uint32_t n);
 /* A carrier was opened after init. */
 void lend_core_path(struct lend_core *core, uint32_t carrier, const struct lend_path *path);
-/* Fills ev[0..cap) in the order things happened; returns how many. */
-uint32_t lend_core_poll(struct lend_core *core, struct lend_event *ev, uint32_t cap);
+/* The next event in the order things happened, in place until the one after it is asked for; NULL:
+ * none. */
+const struct lend_event *lend_core_next(struct lend_core *core);
 /* The earliest time at which tick() or output() would do something; LEND_NEVER when idle. */
 lend_ns lend_core_deadline(const struct lend_core *core);
 

@@ -1,5 +1,5 @@
 /* event - what the core has to tell its caller, in the order things happened.
- * Layer: core (pure). The ring holds twice what all records can raise between two polls. */
+ * Layer: core (pure). The ring holds twice what all records can raise before they are asked for. */
 #ifndef LEND_CORE_EVENT_H
 #define LEND_CORE_EVENT_H
 
@@ -19,7 +19,7 @@ LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 	struct lend_aside *a = lend_aside(c);
 	struct lend_event *e;
 
-	LEND_CHECK(a->ev_n < a->ev_cap);
+	LEND_CHECK(a->ev_n + 1 < a->ev_cap); /* the one given out last stays */
 	e = LEND_AT(c, at_events, struct lend_event) + lend_event_place(a, a->ev_n++);
 	memset(e, 0, sizeof(*e));
 	e->kind = kind;

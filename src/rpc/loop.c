@@ -148,12 +148,10 @@ static uint32_t dispatch(struct lend_ep *ep, const struct lend_event *ev)
 /* Runs what the core has to say, and what that leads to, until it is silent. */
 void lend_ep_events(struct lend_ep *ep, uint32_t *ran)
 {
-	struct lend_event ev[LEND_BURST];
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_poll(ep->core, ev, LEND_BURST)) > 0)
-		for (uint32_t i = 0; i < n; i++)
-			*ran += dispatch(ep, &ev[i]);
+	while ((ev = lend_core_next(ep->core)))
+		*ran += dispatch(ep, ev);
 	if (ep->ended)
 		*ran += lend_calls_ended(ep);
 }

@@ -112,12 +112,10 @@ static void on_event(int who, const struct lend_event *e)
 
 static void poll_events(int who)
 {
-	struct lend_event ev[16];
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_poll(sides[who].core, ev, 16)) > 0)
-		for (uint32_t i = 0; i < n; i++)
-			on_event(who, &ev[i]);
+	while ((ev = lend_core_next(sides[who].core)))
+		on_event(who, ev);
 	while (!full_now && lend_core_supply_wanted(sides[who].core))
 		lend_core_supply(sides[who].core, buf(who, 65536));
 }

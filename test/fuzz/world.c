@@ -283,12 +283,11 @@ static void on_event(int who, const struct lend_event *e)
 void world_poll(int who)
 {
 	struct world_side *s = &world.side[who];
-	struct lend_event ev[8];
-	uint32_t n, b;
+	const struct lend_event *ev;
+	uint32_t b;
 
-	while ((n = lend_core_poll(s->core, ev, 8)) > 0)
-		for (uint32_t i = 0; i < n; i++)
-			on_event(who, &ev[i]);
+	while ((ev = lend_core_next(s->core)))
+		on_event(who, ev);
 	while (lend_core_supply_wanted(s->core) && (b = world_buf(who, rich.unscheduled, 1)))
 		lend_core_supply(s->core, b);
 }

@@ -136,12 +136,10 @@ static void on_event(struct bench *b, struct side *s, const struct lend_event *e
 
 static void events(struct bench *b, struct side *s)
 {
-	struct lend_event ev[BURST];
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_poll(s->core, ev, BURST)) > 0)
-		for (uint32_t i = 0; i < n; i++)
-			on_event(b, s, &ev[i]);
+	while ((ev = lend_core_next(s->core)))
+		on_event(b, s, ev);
 }
 
 static uint32_t receive(struct bench *b, struct side *s)

@@ -19,7 +19,7 @@ few=2000 many=6000
 
 # What is counted, and the program without the option that says how many calls.
 core="--collect-atstart=no"
-for entry in input output poll call reply sent tick deadline; do
+for entry in input output next call reply sent tick deadline; do
 	core="$core --toggle-collect=lend_core_$entry"
 done
 choice="--collect-atstart=no"

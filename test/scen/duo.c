@@ -156,12 +156,10 @@ static void on_event(struct duo *d, int side, const struct lend_event *e)
 
 static void poll_events(struct duo *d, int side)
 {
-	struct lend_event ev[16];
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_poll(d->side[side].core, ev, 16)) > 0)
-		for (uint32_t i = 0; i < n; i++)
-			on_event(d, side, &ev[i]);
+	while ((ev = lend_core_next(d->side[side].core)))
+		on_event(d, side, ev);
 	supply(d, side);
 }
 

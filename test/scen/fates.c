@@ -216,15 +216,13 @@ static enum lend_sent send(struct fates *f, uint32_t from, const struct lend_out
 static void poll(struct fates *f, uint32_t node)
 {
 	struct lend_core *core = f->node[node].core;
-	struct lend_event ev[16];
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_poll(core, ev, 16)) > 0)
-		for (uint32_t i = 0; i < n; i++) {
-			if (ev[i].kind == LEND_EV_REPLY_END || ev[i].kind == LEND_EV_BUF_BACK)
-				fates_give(f, node, ev[i].buf);
-			f->on_event(f, node, &ev[i]);
-		}
+	while ((ev = lend_core_next(core))) {
+		if (ev->kind == LEND_EV_REPLY_END || ev->kind == LEND_EV_BUF_BACK)
+			fates_give(f, node, ev->buf);
+		f->on_event(f, node, ev);
+	}
 	while (lend_core_supply_wanted(core))
 		lend_core_supply(core, fates_buf(f, node, 0, 0));
 }

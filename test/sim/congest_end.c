@@ -130,12 +130,10 @@ void congest_arrive(struct sim *sim, uint32_t id, struct congest_end *end, uint3
 
 static void events(struct sim *sim, uint32_t id, struct congest_end *end, congest_event *event)
 {
-	struct lend_event ev[BURST];
-	uint32_t n;
+	const struct lend_event *ev;
 
-	while ((n = lend_core_poll(end->core, ev, BURST)) > 0)
-		for (uint32_t i = 0; i < n; i++)
-			event(sim, id, &ev[i]);
+	while ((ev = lend_core_next(end->core)))
+		event(sim, id, ev);
 	while (lend_core_supply_wanted(end->core))
 		lend_core_supply(end->core, congest_buf(sim, end, end->cfg.unscheduled));
 }

@@ -183,11 +183,11 @@ static void act(struct ex_node *n, uint64_t input)
 
 static uint32_t poll_events(struct ex_node *n)
 {
-	struct lend_event ev[8];
-	uint32_t k = lend_core_poll(n->core, ev, 8);
+	const struct lend_event *ev;
+	uint32_t k = 0;
 
-	for (uint32_t i = 0; i < k; i++)
-		ex_prog_event(n, &ev[i]);
+	for (; (ev = lend_core_next(n->core)); k++)
+		ex_prog_event(n, ev);
 	ex_buf_supply(n);
 	return k;
 }

@@ -275,12 +275,10 @@ static void event(struct sim *sim, struct sim_node *n, const struct lend_event *
 
 static void events(struct sim *sim, struct sim_node *n)
 {
-	struct lend_event ev[SIM_BURST];
-	uint32_t k;
+	const struct lend_event *ev;
 
-	while ((k = lend_core_poll(n->core, ev, SIM_BURST)) > 0)
-		for (uint32_t i = 0; i < k; i++)
-			event(sim, n, &ev[i]);
+	while ((ev = lend_core_next(n->core)))
+		event(sim, n, ev);
 }
 
 static void hand_over(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
