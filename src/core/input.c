@@ -266,7 +266,7 @@ static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct 
 		LEND_COUNT(c, rx_long);
 		return;
 	}
-	message = path->checked && lend_pkt_decode_short(&v, in->data, in->len);
+	message = !in->body && lend_pkt_decode_short(&v, in->data, in->len, path->checked);
 	if (!message && !decode(c, &v, in, path->checked))
 		return;
 	if (!lend_event_room(c)) {

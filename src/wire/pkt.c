@@ -23,11 +23,11 @@ static bool carries_message(uint8_t kind)
 	return kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
 }
 
-static bool whole(const uint8_t *data, uint32_t len)
+bool lend_pkt_whole(const void *data, uint32_t len)
 {
 	struct lend_pkt_trailer trailer;
 
-	memcpy(&trailer, data + len, sizeof(trailer));
+	memcpy(&trailer, (const uint8_t *)data + len, sizeof(trailer));
 	return trailer.crc == lend_crc32c(0, data, len);
 }
 
@@ -82,7 +82,7 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	need += block_len[v->head.kind] + (reports ? sizeof(v->seen) : 0);
 	if (len < need)
 		return LEND_PKT_SHORT;
-	if (!checked && !whole(at, len))
+	if (!checked && !lend_pkt_whole(at, len))
 		return LEND_PKT_CHECKSUM;
 	copy_block(v, at + sizeof(v->head));
 	if (reports)

@@ -163,16 +163,20 @@ static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)
 	return LEND_PKT_MAGIC | LEND_PKT_VERSION << 8 | kind << 16 | flags << 24;
 }
 
-/* The same for what most datagrams are: all of a request or reply, where nothing below lets
- * corruption pass. False: it is something else, or something is wrong with it; view says nothing.
- */
-static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len)
+/* The trailer behind len bytes is theirs. */
+bool lend_pkt_whole(const void *data, uint32_t len);
+
+/* The same for what most datagrams are, all of a request or reply. False: it is something else, or
+ * something is wrong with it; view says nothing. */
+static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len,
+					 bool checked)
 {
 	const uint8_t *at = data;
 	uint32_t need = sizeof(view->head) + sizeof(view->reply), first;
 
-	if (len < need)
+	if (len < need + (checked ? 0 : sizeof(struct lend_pkt_trailer)))
 		return false;
+	len -= checked ? 0 : (uint32_t)sizeof(struct lend_pkt_trailer);
 	memcpy(&view->head, at, sizeof(view->head));
 	memcpy(&view->reply, at + sizeof(view->head),
 	       sizeof(view->reply)); /* a request's is less */
@@ -190,7 +194,8 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	}
 	view->payload = at + need;
 	view->payload_len = len - need;
-	return view->head.offset == 0 && view->head.length == view->payload_len;
+	return view->head.offset == 0 && view->head.length == view->payload_len &&
+	       (checked || lend_pkt_whole(data, len));
 }
 
 /* Bytes of the block that follows the common header for this kind. */

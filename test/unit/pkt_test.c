@@ -28,11 +28,11 @@ static uint32_t build(uint8_t *out, const struct lend_pkt *head, uint32_t payloa
 
 /* What the shortcut takes, decode takes, and finds the same in it; and of sound requests and
  * replies the shortcut leaves only what is not all of its message, or an empty request. */
-static void compare_short(const uint8_t *data, uint32_t len, enum lend_pkt_fault fault,
-			  const struct lend_pkt_view *v)
+static void compare_short(const uint8_t *data, uint32_t len, bool checked,
+			  enum lend_pkt_fault fault, const struct lend_pkt_view *v)
 {
 	struct lend_pkt_view s;
-	bool took = lend_pkt_decode_short(&s, data, len);
+	bool took = lend_pkt_decode_short(&s, data, len, checked);
 
 	if (fault == LEND_PKT_OK && v->payload_len >= 4 && v->payload_len == v->head.length &&
 	    (v->head.kind == LEND_PKT_REQUEST || v->head.kind == LEND_PKT_REPLY))
@@ -55,8 +55,7 @@ static enum lend_pkt_fault decode(const uint8_t *data, uint32_t len, bool checke
 
 	memcpy(exact, data, len);
 	fault = lend_pkt_decode(v, exact, len, checked);
-	if (checked)
-		compare_short(exact, len, fault, v);
+	compare_short(exact, len, checked, fault, v);
 	free(exact);
 	return fault;
 }
