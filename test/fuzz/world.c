@@ -18,7 +18,7 @@ static const struct lend_core_config rich = {
     .unscheduled = 4096,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
-    .path = {{WORLD_MTU, false, false, false}, {WORLD_MTU, true, true, true}},
+    .path = {{WORLD_MTU, false, false, false, 0}, {WORLD_MTU, true, true, true, 0}},
 };
 
 uint32_t world_peer(uint32_t index)

@@ -22,7 +22,7 @@ static void open_all(void)
 		k[i] = lend_call_new(c, lend_sess_at(c, 0), 0, false);
 		k[i]->state = LEND_CALL_OPEN;
 		k[i]->class = (uint8_t)i;
-		lend_tx_begin(c, lend_sess_at(c, 0), &k[i]->tx, 1, EACH * RX_PAYLOAD);
+		lend_tx_begin(c, lend_sess_at(c, 0), &k[i]->tx, 1, EACH * RX_PAYLOAD, false);
 	}
 }
 
