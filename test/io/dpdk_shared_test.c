@@ -1,0 +1,165 @@
+/* Goal: what goes out at once over a link within this machine shares buffers, and comes apart as it
+ * was, whatever the receiver has room for, before its sender is told to be gone. Method: numbers in
+ * bursts over net_ring and net_memif, both ends in one thread; every test is a process of its own,
+ * as EAL is. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+
+static char rundir[] = "/tmp/lend-test-XXXXXX";
+
+static void begin(void)
+{
+	cr_assert(mkdtemp(rundir));
+	setenv("XDG_RUNTIME_DIR", rundir, 1);
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+	unsetenv("LEND_EAL");
+}
+
+static void end(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", rundir);
+	cr_assert(system(command) == 0);
+}
+
+TestSuite(dpdk_shared, .init = begin, .fini = end, .timeout = 60);
+
+static void write_ring(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "dpdk:ring@127.0.0.1:0");
+}
+
+static void write_memif(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "dpdk:memif@127.0.0.1:0?links=2");
+}
+
+static const char *absent(void)
+{
+	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
+		   ? NULL
+		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
+}
+
+static const struct conform_row ring = {.name = "ring", .absent = absent, .address = write_ring};
+static const struct conform_row memif = {.name = "memif", .absent = absent, .address = write_memif};
+
+/* A test of what holds for both kinds of link. */
+#define OVER_BOTH(noun)                                                                            \
+	Test(dpdk_shared, ring_##noun)                                                             \
+	{                                                                                          \
+		noun(&ring);                                                                       \
+	}                                                                                          \
+	Test(dpdk_shared, memif_##noun)                                                            \
+	{                                                                                          \
+		noun(&memif);                                                                      \
+	}
+
+/* The next that come, at most cap; none after a while. */
+static uint32_t receive(struct lend_io *io, struct lend_in *in, uint32_t cap)
+{
+	uint64_t late = conform_ms() + 5000;
+	uint32_t n;
+
+	while ((n = io->ops->rx(io, in, cap)) == 0 && conform_ms() < late)
+		;
+	return n;
+}
+
+/* Sends numbers from *next on in one burst, each a datagram; how many were taken. */
+enum { NUMBERS = 40 };
+static uint32_t send_numbers(struct lend_io *io, uint32_t peer, uint32_t *next)
+{
+	uint32_t number[NUMBERS], sent = 0;
+	struct lend_out out[NUMBERS] = {{.head = NULL}};
+
+	for (uint32_t i = 0; i < NUMBERS; i++) {
+		number[i] = *next + i;
+		out[i] = (struct lend_out){.head = &number[i], .head_len = 4, .peer = peer};
+	}
+	io->ops->tx(io, NULL, out, NUMBERS);
+	while (sent < NUMBERS && out[sent].sent == LEND_SENT)
+		sent++;
+	*next += sent;
+	return sent;
+}
+
+static void expect_numbers(const struct lend_in *in, uint32_t n, uint32_t first)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t number;
+
+		cr_assert(in[i].len == 4 && !in[i].gone, "%u: len %u", first + i, in[i].len);
+		memcpy(&number, in[i].data, 4);
+		cr_assert(number == first + i, "%u, not %u", number, first + i);
+	}
+}
+
+/* What goes out at once shares buffers, so a link takes more of them than it has places; and they
+ * come out one by one, whatever the receiver has room for, and lie still until it is done. */
+static void apart(const struct conform_row *row)
+{
+	uint32_t sent = 0, got = 0, n;
+	struct lend_in in[2 * NUMBERS];
+	struct conform_pair p;
+
+	conform_open(&p, row);
+	while (sent < 40000 && send_numbers(p.client, p.peer, &sent) == NUMBERS)
+		;
+	cr_assert(sent > 4000, "only %u found room", sent);
+	for (uint32_t cap = 1; got < sent; cap = cap % 37 + 1) {
+		n = receive(p.server, in, cap);
+		n += p.server->ops->rx(p.server, in + n, cap);
+		cr_assert(n > 0 && n <= 2 * cap, "%u of %u came", got, sent);
+		expect_numbers(in, n, got);
+		got += n;
+		p.server->ops->rx_done(p.server);
+	}
+	conform_close(&p);
+}
+
+OVER_BOTH(apart)
+
+/* Gives news of links time to come, and whoever resolves takes notice of them. */
+static void hear_of_links(struct lend_io *io, const struct conform_row *row)
+{
+	uint64_t late = conform_ms() + 100;
+	char gone[64];
+	uint32_t peer;
+
+	(void)snprintf(gone, sizeof(gone), "dpdk:%s@127.0.0.9:1", row->name);
+	while (conform_ms() < late)
+		cr_assert(io->ops->resolve(io, gone, &peer) < 0);
+}
+
+/* Whoever goes is told of after all that was received of it, though some of it waits for room. */
+static void last_words(const struct conform_row *row)
+{
+	uint32_t sent = 0, who = 0;
+	struct conform_pair p;
+	struct lend_in in;
+
+	conform_open(&p, row);
+	cr_assert(send_numbers(p.client, p.peer, &sent) == NUMBERS);
+	for (uint32_t got = 0; got < sent; got++) {
+		cr_assert(receive(p.server, &in, 1) == 1);
+		expect_numbers(&in, 1, got);
+		cr_assert(got == 0 || in.peer == who);
+		who = in.peer;
+		if (got == 0) {
+			p.client->ops->close(p.client);
+			hear_of_links(p.server, row);
+		}
+		p.server->ops->rx_done(p.server);
+	}
+	cr_assert(receive(p.server, &in, 1) == 1 && in.gone && in.peer == who);
+	p.server->ops->rx_done(p.server);
+	p.server->ops->close(p.server);
+}
+
+OVER_BOTH(last_words)
