@@ -138,6 +138,9 @@ void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
 enum { LEND_REPLY_NOT_RUN = 0x80 }; /* with a status: no handler ran */
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
+/* Before `until` only control and what may pass by others goes out; a time in the past: all does.
+ */
+void lend_core_hush(struct lend_core *core, lend_ns until);
 /* When the caller of this request stops waiting: a time, LEND_NEVER; 0 for a stale handle. */
 lend_ns lend_core_request_deadline(const struct lend_core *core, uint64_t call);
 /* The caller no longer waits, or the handle is stale. */

@@ -238,12 +238,23 @@ static void send_chosen(struct lend_core *c, struct sending *o, struct lend_call
 }
 
 /* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
+void lend_core_hush(struct lend_core *core, lend_ns until)
+{
+	core->hush = until;
+}
+
+/* Nothing that waits is fast, and all else keeps silent. */
+static bool is_hushed(const struct lend_core *c)
+{
+	return c->hush > c->now && !(c->ready.classes.waiting & ((1u << LEND_CLASS_NORMAL) - 1));
+}
+
 static void send_ready(struct lend_core *c, struct sending *o, uint32_t cap)
 {
 	struct lend_call_rec *k;
 	uint32_t lane;
 
-	while (o->n < cap && (k = lend_sched_next(c, &lane))) {
+	while (o->n < cap && !is_hushed(c) && (k = lend_sched_next(c, &lane))) {
 		uint32_t first = o->n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
 
 		do

@@ -366,6 +366,7 @@ struct lend_core {
 	uint32_t half_max;
 	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
 	uint64_t pace_tick; /* its slots before this one are empty */
+	lend_ns hush;       /* before this time nothing goes out but control and what is fast */
 };
 
 /* Behind the hashed part. */

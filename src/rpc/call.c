@@ -140,6 +140,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 		*p = (struct lend_call_priv){.flags = 0};
 		return explain(rc, lend_msg_len(call->request));
 	}
+	lend_ep_hush(ep, class, false);
 	if (s->state == LEND_SESSION_PENDING)
 		rc = wait_there(ep, s, call);
 	else
@@ -220,6 +221,7 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_buf *request = lend_ep_back(ep, ev->buf, ev->maybe_queued);
 
+	lend_ep_hush(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
 	if (p->request &&

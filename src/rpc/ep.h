@@ -19,6 +19,7 @@
 #include "lend/rpc.h"
 #include "lend/stats.h"
 #include "rpc/bufs.h"
+#include "rpc/hush.h"
 #include "rpc/method.h"
 #include "rpc/msg.h"
 #include "rpc/spin.h"
@@ -131,6 +132,7 @@ struct lend_ep {
 	uint32_t supply_len;
 	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
 	lend_ns urgent;            /* when a call above normal priority was last heard of */
+	struct lend_hush hush;     /* of ours */
 	uint32_t rx_long, tx_long; /* length of the longest datagrams of late */
 	struct lend_req *serving;  /* whose handler runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
@@ -221,6 +223,7 @@ struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
 void lend_ep_events(struct lend_ep *ep, uint32_t *ran);
 void lend_ep_lent(struct lend_ep *ep);
 void lend_ep_urgent_here(struct lend_ep *ep);
+void lend_ep_hush_here(struct lend_ep *ep, bool answered);
 
 /* wait.c */
 void lend_ep_wake(struct lend_ep *ep); /* any thread */
@@ -288,6 +291,13 @@ static inline void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
 {
 	if (class < LEND_NORMAL - 1)
 		lend_ep_urgent_here(ep);
+}
+
+/* A call of ours of that class goes out, or was answered. */
+static inline void lend_ep_hush(struct lend_ep *ep, uint32_t class, bool answered)
+{
+	if (class < LEND_NORMAL - 1)
+		lend_ep_hush_here(ep, answered);
 }
 
 #endif

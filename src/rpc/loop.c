@@ -28,6 +28,19 @@ void lend_ep_urgent_here(struct lend_ep *ep)
 		ep->urgent = ep->turning ? ep->now : lend_clock_now();
 }
 
+void lend_ep_hush_here(struct lend_ep *ep, bool answered)
+{
+	lend_ns now = ep->turning ? ep->now : lend_clock_now();
+
+	if (ep->config.schedule == LEND_AS_THEY_COME)
+		return;
+	if (answered)
+		lend_hush_end(&ep->hush, now);
+	else
+		lend_hush_begin(&ep->hush, now);
+	lend_core_hush(ep->core, ep->hush.until);
+}
+
 static bool is_urgent(const struct lend_ep *ep)
 {
 	return ep->now - ep->urgent < MOMENT_NS;
