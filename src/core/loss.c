@@ -204,8 +204,8 @@ static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint
 	    (number >= below &&
 	     number + LEND_REORDER >= s->passed[s->class_of[number % LEND_RING]]))
 		return false;
-	if (number >= below)
-		LEND_COUNT(c, lost);
+	if (number >= below && s->acked - number <= 64)
+		LEND_COUNT(c, lost); /* else no report told of it */
 	e->call = LEND_NONE;
 	lend_tx_lost(c, &k->tx, e->frag);
 	if (k->tx.resend)

@@ -25,7 +25,7 @@
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
 	X(tx_full, "offered again: the carrier was full")                                          \
 	X(repeats, "data datagrams sent again")                                                    \
-	X(lost, "of long messages, judged lost since later ones came")                             \
+	X(lost, "of long messages, that a report shows as lost")                                   \
 	X(probes, "probes sent")                                                                   \
 	X(acks, "acknowledgements sent")                                                           \
 	X(resets, "resets sent")                                                                   \

@@ -66,7 +66,8 @@
 	X(late_run, "a request ran after its call had ended")                                      \
 	X(ended_unsent, "a call ended before a byte of it left")                                   \
 	X(class_patient, "a class waits for half of its share, or longer")                         \
-	X(class_share, "a class gets its share beside more urgent ones")
+	X(class_share, "a class gets its share beside more urgent ones")                           \
+	X(passed_in_queues, "a network without faults whose queues let pass")
 
 /* Add a line, and SIM_MARK(sim, name) where it happens. */
 #define SIM_MARKS(X)                                                                               \

@@ -52,6 +52,22 @@ static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_
 	return class;
 }
 
+/* Where nothing was lost, dropped or late, what came before an earlier one has passed it. */
+void sim_oracle_end(struct sim *sim)
+{
+	const struct sim_marks *m = &sim->marks;
+	uint64_t troubles = sim->count.faults + sim->count.crashes + sim->count.hostile +
+			    sim->plan.jitter_ns + sim->plan.spread + m->switch_full + m->ring_full +
+			    m->core_rx_memory + m->core_rx_full;
+	bool calm = troubles == 0;
+
+	SIM_CHECK(sim, !calm || m->core_lost == 0,
+		  "%llu datagrams were judged lost, and nothing was",
+		  (unsigned long long)m->core_lost);
+	if (calm && sim->plan.queues > 1 && sim->plan.classes > 1)
+		SIM_MARK(sim, passed_in_queues);
+}
+
 void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k)
 {

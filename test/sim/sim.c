@@ -207,8 +207,10 @@ static bool look(struct sim *sim, uint32_t closing)
 		ended(sim);
 		for (uint32_t i = 0; closing && i < sim->plan.nodes; i++)
 			sim_marks_life(&sim->marks, &sim->node[i]);
-		if (closing)
+		if (closing) {
+			sim_oracle_end(sim);
 			return false;
+		}
 		hang_up(sim);
 		sim->calm_since = sim->now;
 		sim_at(sim, sim->now + MS, SIM_DONE, 0, 1);
