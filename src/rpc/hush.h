@@ -12,7 +12,7 @@
 #include "util/dgram.h"
 
 enum {
-	LEND_HUSH_MAX_NS = 20000,
+	LEND_HUSH_MAX_NS = 50000,
 	LEND_HUSH_REST = 3,  /* times as long nobody keeps silent afterwards */
 	LEND_HUSH_LEARN = 8, /* part of the way that one call moves what is expected */
 };
