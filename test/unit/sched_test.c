@@ -85,6 +85,38 @@ Test(sched, who_goes_first)
 	}
 }
 
+/* Behind the one that was chosen: only who could not have been passed by. */
+Test(sched, more_without_a_choice)
+{
+	static const struct {
+		enum lend_order order;
+		uint32_t class[2], left[2];
+		bool more;
+	} row[] = {
+	    {LEND_ORDER_SHORTEST, {3, 3}, {1, 1}, true},
+	    {LEND_ORDER_SHORTEST, {3, 3}, {1, 3}, true},
+	    {LEND_ORDER_SHORTEST, {3, 3}, {1, 4}, false},
+	    {LEND_ORDER_SHORTEST, {3, 3}, {4, 4}, false},
+	    {LEND_ORDER_SHORTEST, {3, 4}, {1, 1}, false},
+	    {LEND_ORDER_DEADLINE, {3, 3}, {1, 1}, false},
+	    {LEND_ORDER_FIFO, {0, 7}, {1, 1000}, true},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct lend_call_rec *k[2], *more;
+		uint32_t lane;
+
+		open_core(row[i].order);
+		for (uint32_t j = 0; j < 2; j++)
+			k[j] = call(j, row[i].class[j], row[i].left[j], LEND_MS);
+		cr_assert_eq(lend_sched_next(c, &lane), k[0], "row %zu", i);
+		more = lend_sched_more(c, lane);
+		cr_expect_eq(more, row[i].more ? k[1] : NULL, "row %zu", i);
+		cr_expect_eq(next(), row[i].more ? NULL : k[1], "row %zu", i);
+		free(c);
+	}
+}
+
 Test(sched, equals_take_turns)
 {
 	open_core(LEND_ORDER_SHORTEST);
