@@ -89,14 +89,23 @@ void lend_bufs_hold(struct lend_pool_of_bufs *pool)
 	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
 }
 
+/* So that whoever looks for leaks sees that these are kept. */
+static _Atomic(struct lend_pool_of_bufs *) all_lost;
+
 void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_mbuf *buf = pool->of[handle];
 
 	LEND_CHECK(buf && buf->state == LEND_MBUF_CORE);
 	buf->state = LEND_MBUF_LOST;
-	if (buf->pool == pool)
-		lend_bufs_hold(pool); /* another's is held by the handle already */
+	if (buf->pool != pool || pool->lost)
+		return; /* another's is held by the handle already */
+	lend_bufs_hold(pool);
+	pool->lost = true;
+	pool->next_lost = atomic_load_explicit(&all_lost, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&all_lost, &pool->next_lost, pool,
+						      memory_order_release, memory_order_relaxed))
+		continue;
 }
 
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)

@@ -55,9 +55,11 @@ struct lend_pool_of_bufs {
 	uint32_t handles_free;  /* list through table.seg[].next */
 	struct lend_buf *free[LEND_BUF_CLASSES];
 	uint8_t *bump, *bump_end; /* of the chunk being cut */
-	uint64_t held;            /* bytes of memory that the pool has, free or out */
-	uint64_t limit;           /* held never exceeds it */
-	uint64_t out;             /* bytes of pool memory not free */
+	bool lost;                /* something of it is LEND_MBUF_LOST: it stays for good */
+	struct lend_pool_of_bufs *next_lost;
+	uint64_t held;  /* bytes of memory that the pool has, free or out */
+	uint64_t limit; /* held never exceeds it */
+	uint64_t out;   /* bytes of pool memory not free */
 	bool shares; /* new memory is such as peers may read; for endpoints with a carrier for that
 		      */
 	struct lend_map *maps;
