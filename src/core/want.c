@@ -64,8 +64,8 @@ static void want_memory(struct lend_core *c, struct lend_call_rec *k)
 	enter(c, k, false);
 }
 
-/* Forgets a message of which nothing came for two timeouts; its sender is told once there is memory
- * again. */
+/* Forgets a message of which nothing came for two timeouts; its sender is told, so that what little
+ * it may send is of those that have memory. */
 static void evict(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t granted = k->rx.granted, len = k->rx.len;
@@ -75,6 +75,7 @@ static void evict(struct lend_core *c, struct lend_call_rec *k)
 	lend_rx_begin(&k->rx, granted);
 	k->rx.len = len;
 	want_memory(c, k);
+	lend_ctl_ack(c, k);
 }
 
 /* Looks at one partial message per want of memory: the one that was not looked at for longest. A
