@@ -52,6 +52,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'j':
 		args->json = true;
 		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "%s: what is that for? the device goes behind --device", arg);
+		return 0;
 	case ARGP_KEY_END:
 		if (!args->config.name || !args->config.device)
 			argp_error(state, "give --name and --device: lend-hostd --name nic "
