@@ -2,19 +2,9 @@
  * conformance suite on net_ring and net_memif.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "io/conform.h"
-
-static const char *absent(void)
-{
-	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
-	unsetenv("LEND_EAL");
-	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
-		   ? NULL
-		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
-}
+#include "io/dpdk_here.h"
 
 static void ring_address(char *text, size_t cap)
 {
@@ -28,7 +18,7 @@ static void memif_address(char *text, size_t cap)
 
 /* A link takes two of EAL's 32 ports when both ends are in one process. */
 static const struct conform_row ring = {.name = "dpdk-ring",
-					.absent = absent,
+					.absent = dpdk_absent,
 					.address = ring_address,
 					.lossless = true,
 					.hangs_up = true,
@@ -37,7 +27,7 @@ static const struct conform_row ring = {.name = "dpdk-ring",
 					.clients = 12,
 					.both = true};
 static const struct conform_row memif = {.name = "dpdk-memif",
-					 .absent = absent,
+					 .absent = dpdk_absent,
 					 .address = memif_address,
 					 .lossless = true,
 					 .hangs_up = true,

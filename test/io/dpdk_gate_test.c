@@ -6,20 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/conform.h"
+#include "io/dpdk_here.h"
 
 enum { POLLED_MS = 300, SWITCHES_MAX = 100 };
-
-static const char *absent(void)
-{
-	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
-	unsetenv("LEND_EAL");
-	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
-		   ? NULL
-		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
-}
 
 static void address(char *text, size_t cap)
 {
@@ -27,7 +18,7 @@ static void address(char *text, size_t cap)
 }
 
 static const struct conform_row memif = {
-    .name = "dpdk-memif", .absent = absent, .address = address, .lossless = true};
+    .name = "dpdk-memif", .absent = dpdk_absent, .address = address, .lossless = true};
 
 /* The line of /proc/self/task/TID/FILE that begins so, behind that; false: there is none. */
 static bool read_task(const char *tid, const char *file, const char *begin, char line[256])
