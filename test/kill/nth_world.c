@@ -47,6 +47,9 @@ static size_t heap_used(void)
 
 void nth_world_base(void)
 {
+	/* What a process keeps for good once it had memory of either kind: the arena and its index. */
+	lend_free(lend_malloc(1));
+	lend_free(lend_malloc_shared(1));
 	base_used = heap_used();
 	base_blocks = nth_blocks();
 	base_mapped = nth_mapped();

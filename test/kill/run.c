@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lend/alloc.h"
+
 /* What node and survivor have, once it is what they began with: those that died are gone. On a
  * network a session ends by silence, so it takes a while. At the start: the three sessions that the
  * survivor has at each worker are there. */
@@ -45,6 +47,7 @@ void run_open(struct run *run, struct kill_page *page, bool udp, const char *siz
 	memset(run, 0, sizeof(*run));
 	run->page = page;
 	page->udp = udp;
+	lend_free(lend_malloc_shared(1)); /* opens the arena, which stays */
 	run->fds = kill_open_fds();
 	lend_rng_seed(&run->rng, seed);
 	run->node = (struct node){.page = page, .size = size, .lease_ms = udp ? 20 : SHM_LEASE};
