@@ -97,20 +97,24 @@ static int check(struct lend_core *c, const struct lend_sess *s, const struct le
 int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
 		   const struct lend_core_call *call, uint64_t *handle)
 {
-	struct lend_sess *s = lend_sess_find(c, session);
+	struct lend_sess *s;
 	struct lend_call_rec *k;
 	struct lend_cslot *slot;
 	uint64_t len = 0;
-	uint32_t i;
-	int rc = check(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
+	uint32_t i = (uint32_t)(session & LEND_INDEX_MASK);
+	int rc;
 
+	if (c->cfg.sessions >= LEND_MANY && i < c->cfg.sessions)
+		lend_sess_fetch(c, i);
+	s = lend_sess_find(c, session);
+	rc = check(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
 	if (rc < 0)
 		return rc;
 	i = take_slot(c, s, call->class & LEND_PKT_CLASS);
 	if (i == LEND_NONE)
 		return E_AGAIN;
 	c->now = lend_max_u64(c->now, now);
-	slot = lend_cslot_at(c, lend_sess_index(c, s), i);
+	slot = lend_sess_cslot(c, s, i);
 	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
 	slot->seq += !slot->seq;
 	k = lend_call_new(c, s, lend_pkt_call(i, slot->seq), false);

@@ -41,10 +41,18 @@ static uint32_t pow2_above(uint32_t n)
 	return p;
 }
 
+/* Long messages of more sessions at once than that are rare. */
+static uint32_t rings_for(uint32_t sessions)
+{
+	return lend_min_u32(sessions, lend_min_u32(8 + sessions / 4, LEND_RINGS));
+}
+
 /* Lays out the arena; fills every offset and size of c. */
 static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 {
 	bool credit = f->congestion == LEND_CC_CREDIT;
+	uint32_t rings = rings_for(f->sessions);
+	size_t slots = lend_align_up(f->calls, LEND_SLOT_RUN) * ((size_t)f->sessions + 1);
 
 	memset(c, 0, sizeof(*c));
 	c->cfg = *f;
@@ -57,16 +65,17 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_sess, f->sessions, sizeof(struct lend_sess));
 	place(c, &c->at_frags, 2 * f->reassemblies, sizeof(struct lend_frags));
 	place(c, &c->at_wins, c->records, sizeof(struct lend_win));
-	place(c, &c->at_cslot, (size_t)f->sessions * f->calls, sizeof(struct lend_cslot));
-	place(c, &c->at_sslot, (size_t)f->sessions * f->calls, sizeof(struct lend_sslot));
+	place(c, &c->at_rings, rings, sizeof(struct lend_ring));
+	place(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
+	place(c, &c->at_sslot, slots, sizeof(struct lend_sslot));
 	place(c, &c->at_supply, c->supply_cap, sizeof(uint32_t));
 	place(c, &c->at_ctl, LEND_CTL, sizeof(struct lend_ctl));
+	place(c, &c->at_timers, 1, lend_timer_size(f->sessions));
 	place(c, &c->at_free_sess, f->sessions, sizeof(uint32_t));
 	place(c, &c->at_free_calls, c->records, sizeof(uint32_t));
 	place(c, &c->at_free_frags, 2 * f->reassemblies, sizeof(uint32_t));
 	place(c, &c->at_free_wins, c->records, sizeof(uint32_t));
-	place(c, &c->at_heap, f->sessions, sizeof(struct lend_prioq_entry));
-	place(c, &c->at_heap_at, f->sessions, sizeof(uint32_t));
+	place(c, &c->at_free_rings, rings, sizeof(uint32_t));
 	place(c, &c->at_by_hello, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
@@ -105,7 +114,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	for (uint32_t i = 0; i < c->records; i++)
 		*lend_call_at(c, i) = (struct lend_call_rec){.self = i};
 	for (uint32_t i = 0; i < config->sessions; i++)
-		memset(lend_sess_at(c, i), 0, offsetof(struct lend_sess, ring));
+		memset(lend_sess_at(c, i), 0, offsetof(struct lend_sess, few));
 	memset(lend_aside(c), 0, sizeof(struct lend_aside));
 	lend_aside(c)->ev_cap = 8u * c->records + 4u * config->sessions + 256u;
 	lend_aside(c)->ev_room = 4u * c->records + 2u * config->sessions + 256u;
@@ -114,7 +123,9 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_pool_init(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t),
 		       2 * config->reassemblies);
 	lend_pool_init(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t), c->records);
-	fill_none(c, c->at_heap_at, config->sessions);
+	lend_pool_init(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t),
+		       rings_for(config->sessions));
+	lend_timer_init(c, now);
 	fill_none(c, c->at_by_hello, c->buckets);
 	fill_none(c, c->at_by_peer, c->buckets);
 	lend_sched_init(c);
@@ -149,15 +160,15 @@ void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_pat
 
 void lend_core_tick(struct lend_core *c, lend_ns now)
 {
-	struct lend_prioq q;
+	struct lend_sess *s;
 
 	c->now = lend_max_u64(c->now, now);
 	c->fed = 0;
 	lend_want_feed(c);
 	lend_pace_fire(c);
 	lend_credit_tick(c);
-	for (q = lend_sess_timers(c); q.n > 0 && q.heap[0].key <= c->now; q = lend_sess_timers(c))
-		lend_sess_tick(c, lend_sess_at(c, q.heap[0].id));
+	while ((s = lend_timer_due(c)))
+		lend_sess_tick(c, s);
 }
 
 const struct lend_event *lend_core_next(struct lend_core *c)

@@ -53,7 +53,7 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 		head.length |= LEND_PKT_PROBED;
 	lend_loss_report(c, s, &seen);
 	head.session = s->peer_id;
-	head.number = lend_loss_number(s, m->out->class);
+	head.number = lend_loss_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
 	lend_make_put(m, &ack, sizeof(ack));
 	lend_make_put(m, &seen, sizeof(seen));
@@ -82,7 +82,7 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 	if (e->kind == LEND_PKT_PING)
 		head.flags |= LEND_PKT_ACKED;
 	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
-	head.number = lend_loss_number(s, m->out->class);
+	head.number = lend_loss_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
 	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
 		lend_sess_hello(c, s, &hello);

@@ -284,10 +284,31 @@ static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct 
 		dispatch_sess(c, bufs, s, in, &v);
 }
 
+/* Ahead of the burst, so that what one datagram needs comes while those before it are dealt with.
+ */
+static void fetch(struct lend_core *c, const struct lend_in *in, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const uint8_t *data = in[i].data;
+		uint32_t k;
+
+		if (in[i].len < sizeof(struct lend_pkt))
+			continue;
+		k = lend_load_u64(data + offsetof(struct lend_pkt, session)) & LEND_INDEX_MASK;
+		if (k >= c->cfg.sessions)
+			continue;
+		lend_sess_fetch(c, k);
+		__builtin_prefetch(lend_sslot_at(c, k, 0), 1);
+		__builtin_prefetch(lend_cslot_at(c, k, 0), 1);
+	}
+}
+
 void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 		     const struct lend_in *in, uint32_t n)
 {
 	c->now = lend_max_u64(c->now, now);
+	if (c->cfg.sessions >= LEND_MANY)
+		fetch(c, in, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (in[i].gone && in[i].len == 0)
 			lend_sess_peer_gone(c, in[i].peer);

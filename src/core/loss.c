@@ -63,13 +63,6 @@ void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_
 	s->ack_timer = LEND_NEVER;
 }
 
-static struct lend_sent_rec *entry(struct lend_sess *s, uint64_t number)
-{
-	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
-
-	return e->call != LEND_NONE && e->number == (uint32_t)number ? e : NULL;
-}
-
 /* The call that this entry spoke of, if it is still the one that lives there. */
 static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_rec *e)
 {
@@ -80,8 +73,7 @@ static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_r
 
 /* Its number falls out of the ring and nobody spoke of it: nobody will, so it needs a new one. Not
  * before the peer's next word: on a full ring of such each would push out another. */
-void lend_loss_push_out(struct lend_core *c, const struct lend_sess *s,
-			const struct lend_sent_rec *e)
+static void push_out(struct lend_core *c, const struct lend_sess *s, const struct lend_sent_rec *e)
 {
 	struct lend_call_rec *old = owner(c, e);
 	bool reply;
@@ -96,21 +88,37 @@ void lend_loss_push_out(struct lend_core *c, const struct lend_sess *s,
 		lend_sched_wait(c, old);
 }
 
-/* The peer has seen this number. */
-static void note_passed(struct lend_sess *s, uint64_t number)
+struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	if (s->lossless || s->number - number > LEND_RING)
+	struct lend_sent_rec *e = lend_ring_place(c, s, number);
+
+	if (owner(c, e) && lend_ring_grow(c, s))
+		return lend_ring_place(c, s, number);
+	push_out(c, s, e);
+	return e;
+}
+
+/* Nothing of a long message is in flight, so nothing can be judged lost. */
+static bool quiet(const struct lend_sess *s)
+{
+	return s->oldest == s->number;
+}
+
+/* The peer has seen this number. */
+static void note_passed(struct lend_core *c, struct lend_sess *s, uint64_t number)
+{
+	if (s->lossless || quiet(s) || number < s->oldest || s->number - number > lend_ring_len(s))
 		return;
-	for (int i = s->class_of[number % LEND_RING]; i >= 0 && s->passed[i] < number; i--)
+	for (int i = *lend_ring_class(c, s, number); i >= 0 && s->passed[i] < number; i--)
 		s->passed[i] = number;
 }
 
-void lend_loss_unsent(struct lend_sess *s, uint64_t number)
+void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	struct lend_sent_rec *e = entry(s, number);
+	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 
 	if (e)
-		e->call = LEND_NONE;
+		e->gen = 0;
 }
 
 /* Who has nothing of a long message under way has nothing in flight. */
@@ -122,7 +130,7 @@ static bool all_short(const struct lend_core *c)
 /* Replies of one datagram do not count: their loss is the client's to notice. */
 static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	struct lend_sent_rec *e = entry(s, number);
+	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
 	/* Where nothing is lost it has arrived before a later one did, and was dropped: that must
@@ -145,9 +153,11 @@ bool lend_loss_room(struct lend_core *c, struct lend_sess *s)
 {
 	uint32_t window = s->lossless ? LEND_RING : lend_cc_window(&s->cc);
 
-	if (s->number - s->oldest >= window)
+	if (s->number - s->oldest >= lend_min_u32(window, lend_ring_len(s)))
 		advance(c, s);
-	return s->number - s->oldest < window;
+	if (s->number - s->oldest >= lend_ring_len(s) && window > LEND_FEW)
+		(void)lend_ring_grow(c, s);
+	return s->number - s->oldest < lend_min_u32(window, lend_ring_len(s));
 }
 
 void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
@@ -175,13 +185,13 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 /* True: of a long message. */
 static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
-	struct lend_sent_rec *e = entry(s, number);
+	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
-	note_passed(s, number);
+	note_passed(c, s, number);
 	if (!e)
 		return false;
-	e->call = LEND_NONE;
+	e->gen = 0;
 	if (!k)
 		return false;
 	if (k->tx.win == LEND_NONE) { /* a reply of one datagram, which is all of it */
@@ -197,16 +207,15 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 
 static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint64_t below)
 {
-	struct lend_sent_rec *e = entry(s, number);
+	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
 	if (!k || k->tx.win == LEND_NONE ||
-	    (number >= below &&
-	     number + LEND_REORDER >= s->passed[s->class_of[number % LEND_RING]]))
+	    (number >= below && number + LEND_REORDER >= s->passed[*lend_ring_class(c, s, number)]))
 		return false;
 	if (number >= below && s->acked - number <= 64)
 		LEND_COUNT(c, lost); /* else no report told of it */
-	e->call = LEND_NONE;
+	e->gen = 0;
 	lend_tx_lost(c, &k->tx, e->frag);
 	if (k->tx.resend)
 		lend_sched_ready(c, k);
@@ -220,7 +229,7 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 	if (c->used[1] == 0)
 		s->judged = lend_max_u64(s->judged, below); /* nothing is answered here */
 	for (; s->judged < below; s->judged++) {
-		struct lend_sent_rec *e = entry(s, s->judged);
+		struct lend_sent_rec *e = lend_ring_entry(c, s, s->judged);
 		struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
 		if (!k || k->state != LEND_CALL_REPLYING || k->tx.win != LEND_NONE)
@@ -236,7 +245,7 @@ static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 	uint64_t end = lend_max_u64(below, s->passed[0] - lend_min_u64(s->passed[0], LEND_REORDER));
 	uint32_t n = 0;
 
-	if (all_short(c))
+	if (quiet(s) || all_short(c))
 		return 0;
 	for (uint64_t i = s->oldest; i < end; i++)
 		n += lost(c, s, i, below);
@@ -246,10 +255,10 @@ static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 /* The round trip without the peer's share; 0: this report tells of none. */
 static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen)
 {
-	const struct lend_sent_rec *e = entry(s, seen->acked);
+	const struct lend_sent_rec *e = lend_ring_entry(c, s, seen->acked);
 	lend_ns trip;
 
-	if (!e)
+	if (!e || !owner(c, e))
 		return 0;
 	trip = (uint64_t)((uint32_t)(c->now / LEND_SENT_UNIT) - e->when) * LEND_SENT_UNIT;
 	lend_loss_rtt(s, trip, seen->delay_ns);
@@ -283,9 +292,20 @@ static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_word
 								     : 0;
 }
 
+/* Who answers short calls only, and of whom nothing was ever marked, has no use for a window: it is
+ * spared a look at it. Round trips of whatever length teach the others. */
+static bool teaches(const struct lend_core *c, const struct lend_sess *s,
+		    const struct lend_pkt_seen *seen)
+{
+	bool by_delay = c->cfg.congestion == LEND_CC_TIMELY || c->cfg.congestion == LEND_CC_SWIFT;
+
+	return !s->lossless && (by_delay || seen->ecn || !quiet(s));
+}
+
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			enum lend_loss_word word)
 {
+	bool learns = teaches(c, s, seen);
 	struct lend_cc_report r = {
 	    .now = c->now, .next = s->number, .acked = seen->acked, .payload = s->payload};
 	uint64_t map;
@@ -294,8 +314,9 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		return false;
 	/* First: what is lost again and again must not overtake what has waited. */
 	lend_sched_wake(c, s);
-	if (seen->acked > s->acked) {
+	if (seen->acked > s->acked)
 		r.rtt = sample(c, s, seen);
+	if (seen->acked > s->acked && learns) {
 		r.marked = seen->ecn - s->cc.ecn;
 		s->cc.ecn = seen->ecn;
 	}
@@ -309,7 +330,7 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 	}
 	if (!s->lossless)
 		r.lost = judge(c, s, late_below(seen, word));
-	if (!s->lossless)
+	if (learns)
 		lend_cc_report(&s->cc, c->cfg.congestion, &r);
 	/* Without loss, too: they fell out of the map all the same. */
 	if (word == LEND_LOSS_PROBED && !s->lossless)

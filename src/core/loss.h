@@ -11,6 +11,7 @@
 #ifndef LEND_CORE_LOSS_H
 #define LEND_CORE_LOSS_H
 
+#include "core/ring.h"
 #include "core/state.h"
 
 /* A datagram of this number came; true: it came before. */
@@ -35,25 +36,32 @@ enum lend_loss_word { LEND_LOSS_PLAIN, LEND_LOSS_PROBE, LEND_LOSS_PROBED };
 /* The peer's report. False: it claims what was never sent. */
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			enum lend_loss_word word);
-/* The number of the next datagram, which is of this class on its way. */
-static inline uint64_t lend_loss_number(struct lend_sess *s, uint8_t class)
+/* The number of the next datagram, which is of this class on its way; lengthy: of a message of
+ * several. */
+static inline uint64_t lend_loss_number(struct lend_core *c, struct lend_sess *s, uint8_t class,
+					bool lengthy)
 {
-	if (!s->lossless)
-		s->class_of[s->number % LEND_RING] = class;
+	if (s->oldest == s->number && !lengthy) {
+		s->oldest++;
+	} else if (!s->lossless) {
+		if (s->number - s->oldest >= lend_ring_len(s))
+			(void)lend_ring_grow(c, s);
+		*lend_ring_class(c, s, s->number) = class;
+	}
 	return s->number++;
 }
 
-/* The number of this entry makes room for another. */
-void lend_loss_push_out(struct lend_core *c, const struct lend_sess *s,
-			const struct lend_sent_rec *e);
+/* Makes room for the entry of this number, which another's is in. */
+struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s,
+					  uint64_t number);
 /* Fragment frag of k goes out under this number. */
 static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 				  const struct lend_call_rec *k, uint32_t frag)
 {
-	struct lend_sent_rec *e = &s->ring[number % LEND_RING];
+	struct lend_sent_rec *e = lend_ring_place(c, s, number);
 
-	if (e->call != LEND_NONE && (e->call != k->self || e->frag != frag))
-		lend_loss_push_out(c, s, e);
+	if (e->gen && (e->call != k->self || e->frag != frag))
+		e = lend_loss_make_room(c, s, number);
 	e->call = k->self;
 	e->gen = k->gen;
 	e->frag = frag;
@@ -62,7 +70,7 @@ static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint
 }
 
 /* It did not, after all. */
-void lend_loss_unsent(struct lend_sess *s, uint64_t number);
+void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number);
 /* Room for one more datagram of a long message. */
 bool lend_loss_room(struct lend_core *c, struct lend_sess *s);
 /* A round trip was measured; delay_ns is the peer's share of it. */

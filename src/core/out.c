@@ -146,7 +146,7 @@ LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
 	k->tx.next = 1;
-	return lend_loss_number(s, o->out[o->n++].class);
+	return lend_loss_number(c, s, o->out[o->n++].class, false);
 }
 
 static void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
@@ -172,7 +172,7 @@ static void send_request(struct lend_core *c, struct sending *o, struct lend_cal
 static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
 		      uint32_t frag, uint8_t class)
 {
-	uint64_t number = lend_loss_number(s, class);
+	uint64_t number = lend_loss_number(c, s, class, true);
 
 	if (frag < k->tx.next)
 		LEND_COUNT(c, repeats);
@@ -291,8 +291,7 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 lend_ns lend_core_deadline(const struct lend_core *core)
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
-	struct lend_prioq q = lend_sess_timers(c);
-	lend_ns at = lend_min_u64(q.n ? q.heap[0].key : LEND_NEVER, lend_pace_next(c));
+	lend_ns at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
 	struct lend_ctl e;
 
 	at = lend_min_u64(at, lend_credit_next(c));

@@ -3,6 +3,7 @@
 #ifndef LEND_CORE_RECORD_H
 #define LEND_CORE_RECORD_H
 
+#include "core/ring.h"
 #include "core/sched.h"
 #include "core/state.h"
 #include "core/tx.h"
@@ -46,6 +47,15 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	return k;
 }
 
+/* A session has one call less, but for orphans; without any nothing is in flight. */
+static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
+{
+	if (--s->calls > 0)
+		return;
+	s->oldest = s->number;
+	lend_ring_close(c, s);
+}
+
 /* Takes it off every list and frees it. s is its session, or what has its place. */
 LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
@@ -58,7 +68,7 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 	/* What it had in flight made room. An orphan had nothing there, and its session may be
 	 * gone. */
 	if (k->state != LEND_CALL_ORPHAN) {
-		s->calls--;
+		lend_call_uncount(c, s);
 		lend_sched_wake(c, s);
 	}
 	k->state = LEND_CALL_FREE;

@@ -19,7 +19,7 @@ static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint
 	uint32_t ahead;
 
 	*ended = false;
-	if (slot >= c->cfg.calls)
+	if (slot >= s->cslots)
 		return NULL;
 	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
 	ahead = (cs->seq - lend_pkt_seq(wire)) & LEND_CALL_SEQ_MASK;

@@ -18,7 +18,7 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 		lend_sess_owe_ack(c, s);
 	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
 		return;
-	lend_loss_unsent(s, head->number);
+	lend_loss_unsent(c, s, head->number);
 	if (r->first && k->state == LEND_CALL_OPEN && k->number == head->number)
 		k->state = LEND_CALL_QUEUED; /* still not a byte of it out */
 	lend_tx_lost(c, &k->tx, head->offset / s->payload);

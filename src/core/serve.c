@@ -41,7 +41,7 @@ static void orphan(struct lend_core *c, struct lend_call_rec *k)
 	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
 
 	sl->rec = LEND_NONE;
-	lend_sess_at(c, k->sess)->calls--;
+	lend_call_uncount(c, lend_sess_at(c, k->sess));
 	lend_sess_at(c, k->sess)->orphans++;
 	k->state = LEND_CALL_ORPHAN;
 }
@@ -246,7 +246,7 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 		LEND_COUNT(c, rx_length);
 		return;
 	}
-	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
+	sl = lend_sess_sslot(c, s, slot);
 	if (seq == sl->seq) {
 		sl->number = lend_max_u64(sl->number, v->head.number);
 		if (sl->rec == LEND_NONE)
@@ -269,7 +269,7 @@ uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32
 	struct lend_sslot *sl;
 
 	*rec = NULL;
-	if (slot >= c->cfg.calls)
+	if (slot >= s->sslots)
 		return LEND_PKT_UNSEEN;
 	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
 	if (sl->seq != lend_pkt_seq(wire))
@@ -329,7 +329,7 @@ void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct
 		LEND_COUNT(c, rx_call);
 		return;
 	}
-	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
+	sl = lend_sess_sslot(c, s, slot);
 	if (seq != sl->seq && v->head.number > sl->number) {
 		if (!leave_slot(c, sl)) {
 			LEND_COUNT(c, rx_state);

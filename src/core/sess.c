@@ -6,6 +6,7 @@
 #include "core/event.h"
 #include "core/loss.h"
 #include "core/pace.h"
+#include "core/ring.h"
 #include "core/serve.h"
 #include "util/siphash.h"
 
@@ -13,24 +14,6 @@ uint64_t lend_core_draw(struct lend_core *c)
 {
 	c->drawn++;
 	return lend_siphash64(c->cfg.seed, &c->drawn, sizeof(c->drawn));
-}
-
-struct lend_prioq lend_sess_timers(struct lend_core *c)
-{
-	return (struct lend_prioq){LEND_AT(c, at_heap, struct lend_prioq_entry),
-				   LEND_AT(c, at_heap_at, uint32_t), c->timers};
-}
-
-void lend_sess_set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at)
-{
-	struct lend_prioq q = lend_sess_timers(c);
-
-	s->timer = at;
-	if (at == LEND_NEVER)
-		lend_prioq_remove(&q, lend_sess_index(c, s));
-	else
-		lend_prioq_set(&q, lend_sess_index(c, s), at);
-	c->timers = q.n;
 }
 
 static uint32_t *chain(struct lend_core *c, size_t at, const void *key, size_t len)
@@ -102,17 +85,29 @@ static struct lend_sess *by_hello(struct lend_core *c, const struct lend_pkt_hel
 	return NULL;
 }
 
-static void reset_slots(struct lend_core *c, struct lend_sess *s)
+void lend_sess_more_cslots(struct lend_core *c, struct lend_sess *s, uint32_t slot)
 {
 	uint32_t i = lend_sess_index(c, s);
 
-	for (uint32_t k = 0; k < c->cfg.calls; k++) {
-		*lend_cslot_at(c, i, k) = (struct lend_cslot){.rec = LEND_NONE};
-		*lend_sslot_at(c, i, k) = (struct lend_sslot){.rec = LEND_NONE};
-		s->slots[k / 64] |= UINT64_C(1) << (k % 64);
-	}
-	for (uint32_t k = 0; k < LEND_RING; k++)
-		s->ring[k].call = LEND_NONE;
+	for (; s->cslots <= slot; s->cslots++)
+		*lend_cslot_at(c, i, s->cslots) = (struct lend_cslot){.rec = LEND_NONE};
+}
+
+void lend_sess_more_sslots(struct lend_core *c, struct lend_sess *s, uint32_t slot)
+{
+	uint32_t i = lend_sess_index(c, s);
+
+	for (; s->sslots <= slot; s->sslots++)
+		*lend_sslot_at(c, i, s->sslots) = (struct lend_sslot){.rec = LEND_NONE};
+}
+
+static void free_slots(const struct lend_core *c, struct lend_sess *s)
+{
+	uint32_t calls = c->cfg.calls;
+
+	memset(s->slots, 0xff, calls / 64 * sizeof(s->slots[0]));
+	if (calls % 64)
+		s->slots[calls / 64] = (UINT64_C(1) << calls % 64) - 1;
 }
 
 /* What fits into a datagram of this path, and into what may come unasked: a multiple of 16, so that
@@ -163,7 +158,8 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->by_peer = LEND_NONE;
 	lend_list_init(&s->waiting);
 	lend_cc_open(&s->cc, c->cfg.congestion);
-	reset_slots(c, s);
+	s->ring = LEND_NONE;
+	free_slots(c, s);
 	lend_event_push(c, LEND_EV_PEER_KEEP)->peer = peer;
 	return s;
 }
@@ -174,6 +170,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
+	lend_ring_close(c, s);
 	leave_chains(c, s);
 	lend_sess_disarm(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;

@@ -10,6 +10,7 @@
 
 #include "core/loss.h"
 #include "core/state.h"
+#include "core/timer.h"
 
 /* Bytes of the longest payload that a session of this core can have. */
 uint32_t lend_sess_payload_max(const struct lend_core *c);
@@ -34,19 +35,37 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 void lend_sess_free(struct lend_core *c, struct lend_sess *s);
 /* The carrier lost this peer. */
 void lend_sess_peer_gone(struct lend_core *c, uint32_t peer);
-void lend_sess_set_timer(struct lend_core *c, struct lend_sess *s, lend_ns at);
+/* A slot is set up when it is used first: a session that makes few calls at once touches few. */
+void lend_sess_more_cslots(struct lend_core *c, struct lend_sess *s, uint32_t slot);
+void lend_sess_more_sslots(struct lend_core *c, struct lend_sess *s, uint32_t slot);
+static inline struct lend_cslot *lend_sess_cslot(struct lend_core *c, struct lend_sess *s,
+						 uint32_t slot)
+{
+	if (slot >= s->cslots)
+		lend_sess_more_cslots(c, s, slot);
+	return lend_cslot_at(c, lend_sess_index(c, s), slot);
+}
+
+static inline struct lend_sslot *lend_sess_sslot(struct lend_core *c, struct lend_sess *s,
+						 uint32_t slot)
+{
+	if (slot >= s->sslots)
+		lend_sess_more_sslots(c, s, slot);
+	return lend_sslot_at(c, lend_sess_index(c, s), slot);
+}
+
 /* Wake at this time, or earlier: later wishes cost nothing, the timer fires early once and looks
  * again. */
 static inline void lend_sess_arm(struct lend_core *c, struct lend_sess *s, lend_ns at)
 {
 	if (at < s->timer)
-		lend_sess_set_timer(c, s, at);
+		lend_timer_set(c, s, at);
 }
 
 /* No wake-up until armed again. */
 static inline void lend_sess_disarm(struct lend_core *c, struct lend_sess *s)
 {
-	lend_sess_set_timer(c, s, LEND_NEVER);
+	lend_timer_set(c, s, LEND_NEVER);
 }
 
 /* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout.
@@ -64,7 +83,6 @@ static inline void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s)
 void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
 void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h);
-struct lend_prioq lend_sess_timers(struct lend_core *c);
 uint64_t lend_core_draw(struct lend_core *c);
 
 #endif

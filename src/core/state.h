@@ -23,8 +23,12 @@
 
 enum {
 	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
-	LEND_ACK_EVERY = 16,            /* data datagrams per acknowledgement, at most */
-	LEND_REORDER = 3, /* datagrams seen after a missing one before it counts as lost */
+	LEND_MANY = 1024,               /* sessions: so many do not stay in the caches */
+	LEND_FEW = 16,       /* the same for one that has no ring of its own: nearly all of them */
+	LEND_RINGS = 512,    /* sessions that have one at once; more go slower, on their few */
+	LEND_SLOT_RUN = 8,   /* slots of a session that lie together */
+	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
+	LEND_REORDER = 3,    /* datagrams seen after a missing one before it counts as lost */
 	LEND_CTL =
 	    1024, /* control datagrams waiting to be sent; more are dropped, all are asked again */
 	LEND_OUT = 64, /* datagrams per lend_core_output() */
@@ -189,11 +193,17 @@ struct lend_sslot {
 };
 
 struct lend_sent_rec {
-	uint32_t call; /* record index; LEND_NONE: acknowledged or of no interest */
-	uint32_t gen;
+	uint32_t call; /* record index */
+	uint32_t gen;  /* of that record; 0: acknowledged or of no interest */
 	uint32_t frag;
 	uint32_t number; /* its low bits: the entry may be of an earlier round */
 	uint32_t when;   /* in units of 64 ns, wrapping after more than four minutes */
+};
+
+/* What the newest numbers of a session were for, by number modulo its length. */
+struct lend_ring {
+	struct lend_sent_rec sent[LEND_RING];
+	uint8_t class_of[LEND_RING]; /* while something long is in flight and may be lost */
 };
 
 enum lend_sess_state {
@@ -225,10 +235,10 @@ struct lend_sess {
 
 	uint64_t acked;     /* largest number the peer has seen */
 	uint64_t acked_map; /* bit i: it has seen acked - 1 - i as well, and we know it */
-	uint64_t oldest;    /* numbers below are not in flight */
+	uint64_t oldest;    /* numbers below are not in flight; == number: nothing long is */
 	uint64_t judged;    /* replies of one datagram under numbers below were judged */
 	lend_ns srtt, rttvar;
-	lend_ns timer;     /* as in the heap; LEND_NEVER: not in it */
+	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not there */
 	lend_ns ack_timer; /* LEND_NEVER: none */
 
 	lend_ns last_rx;
@@ -245,6 +255,8 @@ struct lend_sess {
 	uint64_t message_max;
 	uint32_t calls; /* under way, but orphans; found by lend_sess_next_call() */
 	uint32_t orphans;
+	uint32_t ring;                       /* index; LEND_NONE: few is enough */
+	uint16_t cslots, sslots;             /* that were set up: from here on none was ever used */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
 	struct lend_cc_state cc;
@@ -257,7 +269,6 @@ struct lend_sess {
 	/* By class: the largest number that the peer has seen of this class or one below it. What
 	 * is more urgent may have passed by, and so tells nothing of what is less. */
 	uint64_t passed[LEND_CLASSES];
-	uint8_t class_of[LEND_RING]; /* of the newest numbers; where datagrams may be lost */
 	uint64_t tag;
 	uint64_t connect;   /* number of the attempt */
 	uint8_t ticket[32]; /* the peer's */
@@ -265,14 +276,16 @@ struct lend_sess {
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	struct lend_link half;      /* LRU of half-open sessions */
 	uint32_t incoming;          /* messages half here */
-	uint32_t reads;    /* from so many bytes on the peer reads our shared memory; 0: never */
-	uint32_t spare[7]; /* the ring begins a line */
-	struct lend_sent_rec ring[LEND_RING];
+	uint32_t reads; /* from so many bytes on the peer reads our shared memory; 0: never */
+	uint32_t spare;
+	uint8_t few_class[LEND_FEW]; /* as struct lend_ring has them; valid without one */
+	struct lend_sent_rec few[LEND_FEW];
 };
 _Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");
 _Static_assert(offsetof(struct lend_sess, last_rx) == 128, "a line");
 _Static_assert(offsetof(struct lend_sess, message_max) == 192, "a line");
-_Static_assert(sizeof(struct lend_sess) % 64 == 0, "lines");
+_Static_assert(offsetof(struct lend_sess, few) % 64 == 0, "three in a line");
+_Static_assert(sizeof(struct lend_sess) == 15 * 64, "a session is to stay small");
 
 /* A control datagram to be made at output. */
 struct lend_ctl {
@@ -343,13 +356,14 @@ struct lend_core {
 	size_t hashed; /* bytes of state from the start of the arena */
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
-	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_heap, at_heap_at;
+	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
+	size_t at_rings, at_free_rings;
 	size_t at_by_hello, at_by_peer, at_pace, at_want, at_want_at, at_events, at_aside;
-	struct lend_pool free_sess, free_calls, free_frags, free_wins;
+	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
 	uint32_t buckets; /* power of two */
-	uint32_t timers;  /* sessions in the heap */
+	uint32_t timers;  /* sessions that timer.h has */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed; /* 1: memory or budget came back since the last tick */
@@ -364,6 +378,8 @@ struct lend_core {
 	struct lend_list partials;    /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
+	uint32_t rings_seen; /* rings below were in use before; the others are anything yet */
+	uint32_t zero;
 	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
 	uint64_t pace_tick; /* its slots before this one are empty */
 	lend_ns hush;       /* before this time nothing goes out but control and what is fast */
@@ -391,6 +407,18 @@ static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 	return LEND_AT(c, at_sess, struct lend_sess) + i;
 }
 
+/* What every datagram touches of a session, on its way to the caches: where there are so many that
+ * they are not there already. */
+static inline void lend_sess_fetch(struct lend_core *c, uint32_t i)
+{
+	const struct lend_sess *s = lend_sess_at(c, i);
+
+	__builtin_prefetch(s, 1);
+	__builtin_prefetch(&s->acked, 1);
+	__builtin_prefetch(&s->last_rx, 1);
+	__builtin_prefetch(&s->message_max, 1);
+}
+
 static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_sess *s)
 {
 	(void)c;
@@ -409,14 +437,24 @@ static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_ca
 	return k->self;
 }
 
+/* The first few slots of all sessions, then the next few of all: most sessions use no others, whose
+ * memory is then never touched. One run too many between two sets of them, else a session's would
+ * share the same sets of a cache. */
+static inline size_t lend_slot_place(const struct lend_core *c, uint32_t sess, uint32_t slot)
+{
+	/* run * LEND_SLOT_RUN + slot % LEND_SLOT_RUN, where run = slot / .. * (sessions + 1) + sess
+	 */
+	return ((size_t)(slot / LEND_SLOT_RUN) * c->cfg.sessions + sess) * LEND_SLOT_RUN + slot;
+}
+
 static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
 {
-	return LEND_AT(c, at_cslot, struct lend_cslot) + (size_t)sess * c->cfg.calls + slot;
+	return LEND_AT(c, at_cslot, struct lend_cslot) + lend_slot_place(c, sess, slot);
 }
 
 static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
 {
-	return LEND_AT(c, at_sslot, struct lend_sslot) + (size_t)sess * c->cfg.calls + slot;
+	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_place(c, sess, slot);
 }
 
 /* The calls of a session, those it made first; by slot, so that a call enters no list to be found.
@@ -424,9 +462,9 @@ static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t ses
 static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
 							const struct lend_sess *s, uint32_t *at)
 {
-	uint32_t i = lend_sess_index(c, s), n = c->cfg.calls, rec = LEND_NONE;
+	uint32_t i = lend_sess_index(c, s), n = s->cslots, end = n + s->sslots, rec = LEND_NONE;
 
-	for (; *at < 2 * n && rec == LEND_NONE; (*at)++)
+	for (; *at < end && rec == LEND_NONE; (*at)++)
 		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
 	return rec == LEND_NONE ? NULL : lend_call_at(c, rec);
 }
@@ -469,6 +507,11 @@ static inline struct lend_frags *lend_frags_at(struct lend_core *c, uint32_t i)
 static inline struct lend_win *lend_win_at(struct lend_core *c, uint32_t i)
 {
 	return LEND_AT(c, at_wins, struct lend_win) + i;
+}
+
+static inline struct lend_ring *lend_ring_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_rings, struct lend_ring) + i;
 }
 
 static inline struct lend_links lend_links_ready(struct lend_core *c)

@@ -22,18 +22,25 @@ static void canon_link(struct lend_link *l)
 }
 
 /* A number whose call is over says nothing any more. */
-static void canon_ring(struct lend_core *c, struct lend_sess *s)
+static void canon_sent(struct lend_core *c, struct lend_sent_rec *e, uint32_t n)
 {
-	for (uint32_t i = 0; i < LEND_RING; i++) {
-		struct lend_sent_rec *e = &s->ring[i];
-		const struct lend_call_rec *k =
-		    e->call == LEND_NONE ? NULL : lend_call_at(c, e->call);
+	for (; n > 0; n--, e++) {
+		const struct lend_call_rec *k = e->gen ? lend_call_at(c, e->call) : NULL;
 
 		if (!k || k->gen != e->gen || k->state == LEND_CALL_FREE)
-			*e = (struct lend_sent_rec){.call = LEND_NONE};
+			memset(e, 0, sizeof(*e));
 		else
 			e->when = (uint32_t)(EX_NOW / LEND_SENT_UNIT);
 	}
+}
+
+static void canon_ring(struct lend_core *c, struct lend_sess *s)
+{
+	canon_sent(c, s->few, LEND_FEW);
+	if (s->ring == LEND_NONE)
+		return;
+	memset(s->few, 0, sizeof(s->few));
+	canon_sent(c, lend_ring_at(c, s->ring)->sent, LEND_RING);
 }
 
 static void canon_sess(struct lend_core *c, struct lend_sess *s)
@@ -117,11 +124,24 @@ static void clear_free(struct lend_core *c)
 	clear_from(free, c->free_wins.free, c->free_wins.cap, sizeof(*free));
 	clear_from(LEND_AT(c, at_free_sess, uint32_t), c->free_sess.free, c->free_sess.cap,
 		   sizeof(uint32_t));
+	free = LEND_AT(c, at_free_rings, uint32_t);
+	for (uint32_t i = 0; i < c->free_rings.free; i++)
+		memset(lend_ring_at(c, free[i]), 0, sizeof(struct lend_ring));
+	clear_from(free, c->free_rings.free, c->free_rings.cap, sizeof(*free));
 	clear_from(LEND_AT(c, at_free_calls, uint32_t), c->free_calls.free, c->free_calls.cap,
 		   sizeof(uint32_t));
 	clear_from(LEND_AT(c, at_supply, uint32_t), c->supply_n, c->supply_cap, sizeof(uint32_t));
-	clear_from(LEND_AT(c, at_heap, struct lend_prioq_entry), c->timers, c->cfg.sessions,
-		   sizeof(struct lend_prioq_entry));
+}
+
+void ex_core_timers(struct lend_core *c)
+{
+	lend_timer_init(c, c->now);
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+		struct lend_sess *s = lend_sess_at(c, i);
+
+		if (s->state != LEND_SESS_FREE)
+			lend_timer_set(c, s, s->timer);
+	}
 }
 
 void ex_core_canon(struct lend_core *c)
@@ -138,10 +158,9 @@ void ex_core_canon(struct lend_core *c)
 		canon_sess(c, lend_sess_at(c, i));
 	for (uint32_t i = 0; i < c->records; i++)
 		canon_call(lend_call_at(c, i), c->now);
-	for (uint32_t i = 0; i < c->timers; i++)
-		rebase(&LEND_AT(c, at_heap, struct lend_prioq_entry)[i].key, c->now);
 	clear_free(c);
 	c->now = EX_NOW;
+	ex_core_timers(c);
 }
 
 static struct ex_extent span(void *from, void *to)
@@ -151,14 +170,16 @@ static struct ex_extent span(void *from, void *to)
 
 uint32_t ex_core_extents(struct lend_core *c, struct ex_extent e[EX_EXTENTS])
 {
-	void *from = c;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
-		e[n++] = span(from, &lend_sess_at(c, i)->ring[EX_NUMBERS]);
-		from = lend_sess_at(c, i + 1);
+	e[n++] = span(c, LEND_AT(c, at_rings, char));
+	for (uint32_t i = 0; i < c->free_rings.cap; i++) {
+		struct lend_ring *r = lend_ring_at(c, i);
+
+		e[n++] = span(r->sent, &r->sent[EX_NUMBERS]);
+		e[n++] = span(r->class_of, &r->class_of[EX_NUMBERS]);
 	}
-	e[n++] = span(from, LEND_AT(c, at_ctl, char));
+	e[n++] = span(LEND_AT(c, at_cslot, char), LEND_AT(c, at_ctl, char));
 	e[n++] = span(LEND_AT(c, at_free_sess, char), (char *)c + c->hashed);
 	return n;
 }

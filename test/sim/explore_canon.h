@@ -28,6 +28,9 @@ struct ex_extent {
 
 /* now becomes EX_NOW. No event and no datagram may wait. */
 void ex_core_canon(struct lend_core *core);
+/* Puts its timers onto an empty wheel: they are no part of the bytes below, for where somebody
+ * stands on it depends on when he was put there. */
+void ex_core_timers(struct lend_core *core);
 /* The bytes that are its state: n extents. A session sends fewer than EX_NUMBERS datagrams. */
 enum { EX_NUMBERS = 96, EX_EXTENTS = 24 };
 uint32_t ex_core_extents(struct lend_core *core, struct ex_extent e[EX_EXTENTS]);

@@ -84,6 +84,7 @@ static void load(struct ex_node *n, uint32_t state)
 		at += e[i].len;
 	}
 	n->now = EX_NOW;
+	ex_core_timers(n->core);
 	memset(&lend_aside(n->core)->stats, 0, sizeof(struct lend_core_stats));
 	ex_buf_refill(n);
 }

@@ -50,7 +50,7 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 }
 
 struct count {
-	struct set calls, wins, frags, sess;
+	struct set calls, wins, frags, sess, rings;
 	uint32_t used[2], ready, starved, hungry[2], partials, wanting;
 	uint64_t budget, credit, senders;
 };
@@ -138,16 +138,17 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 	const struct lend_cslot *cs = lend_cslot_at(c, i, w);
 	const struct lend_sslot *ss = lend_sslot_at(c, i, w);
 	const struct lend_call_rec *k;
+	bool used = w < s->cslots && cs->rec != LEND_NONE;
 
-	if ((s->slots[w / 64] >> (w % 64) & 1) != (cs->rec == LEND_NONE))
+	if ((s->slots[w / 64] >> (w % 64) & 1) == used)
 		return "a slot is free in one place and used in the other";
-	if (cs->rec != LEND_NONE) {
+	if (used) {
 		k = lend_call_at(c, cs->rec);
 		if (k->state == LEND_CALL_FREE || k->server || k->sess != i ||
 		    k->wire != lend_pkt_call(w, cs->seq))
 			return "a client's slot names another's call";
 	}
-	if (ss->rec != LEND_NONE) {
+	if (w < s->sslots && ss->rec != LEND_NONE) {
 		k = lend_call_at(c, ss->rec);
 		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
 		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
@@ -166,6 +167,8 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 
 	if (!add(&n->sess, i))
 		return "a session twice";
+	if (s->ring != LEND_NONE && !add(&n->rings, s->ring))
+		return "two sessions share a ring";
 	if (!list_agrees(&s->waiting, lend_links_ready(c), c->records))
 		return "a session's list is broken";
 	while ((k = lend_sess_next_call(c, s, &at))) {
@@ -198,21 +201,13 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 
 static const char *timers(struct lend_core *c)
 {
-	struct lend_prioq q = lend_sess_timers(c);
+	const char *why = lend_timer_audit(c);
 	uint32_t armed = 0;
 
-	for (uint32_t i = 0; i < q.n; i++) {
-		const struct lend_sess *s = lend_sess_at(c, q.heap[i].id);
-
-		if (q.at[q.heap[i].id] != i || q.heap[i].key != s->timer)
-			return "a timer is not where it says";
-		if (i > 0 && q.heap[(i - 1) / 2].key > q.heap[i].key)
-			return "timers are out of order";
-	}
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)
 		armed += lend_sess_at(c, i)->state != LEND_SESS_FREE &&
 			 lend_sess_at(c, i)->timer != LEND_NEVER;
-	return armed == q.n ? NULL : "a timer is armed and not in the heap";
+	return why || armed == c->timers ? why : "a timer is armed and not on the wheel";
 }
 
 /* A place among those who wait for grants: what credit.h says of config.order, as of the time,
@@ -265,6 +260,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 		return "reassemblies: free and used ones are not all, each once";
 	if (!pool_agrees(c, &c->free_sess, c->at_free_sess, &n->sess))
 		return "sessions: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_rings, c->at_free_rings, &n->rings))
+		return "rings: free and used ones are not all, each once";
 	if (!lanes_agree(c, n->ready))
 		return "the lanes of what can be sent are broken";
 	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
@@ -303,8 +300,9 @@ const char *sim_core_quiet(struct lend_core *c)
 		return "credit is still out, or a session waits for its pace";
 	if (c->budget_used)
 		return "receive budget is still charged";
-	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap)
-		return "a window or reassembly is still taken";
+	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap ||
+	    c->free_rings.free != c->free_rings.cap)
+		return "a window, a reassembly or a ring is still taken";
 	if (c->ready.n || c->starved.n || c->hungry[0].n + c->hungry[1].n || c->partials.n ||
 	    c->half.n)
 		return "something is still ready, starved, partial or half-open";

@@ -33,7 +33,7 @@ static uint32_t send(uint32_t class)
 	uint32_t frag = k[class]->tx.next;
 
 	lend_tx_sent(c, &k[class]->tx, frag);
-	lend_loss_sent(c, s, lend_loss_number(s, (uint8_t) class), k[class], frag);
+	lend_loss_sent(c, s, lend_loss_number(c, s, (uint8_t) class, true), k[class], frag);
 	return frag;
 }
 

@@ -1,0 +1,210 @@
+#include "core/timer.h"
+
+enum { LEVELS = 9, BITS = 6, SLOTS = 1 << BITS, TICK_BITS = 10 };
+enum { DUE = LEVELS * SLOTS, LISTS }; /* the list behind the last slot: whose time has come */
+
+/* Instead of a neighbour before it, the first of a list has the list's number and this bit. */
+#define FIRST (UINT32_C(1) << 31)
+
+struct place {
+	lend_ns at;    /* as its session has it, which is not touched to move it on */
+	uint32_t next; /* LEND_NONE: the last */
+	uint32_t prev; /* LEND_NONE: on no list */
+};
+
+struct wheel {
+	uint64_t tick;         /* no slot before it holds anybody */
+	lend_ns next;          /* nobody's time is earlier */
+	uint64_t busy[LEVELS]; /* bit by slot: it holds somebody */
+	uint32_t levels;       /* bit by level: one of its slots does */
+	uint32_t zero;
+	lend_ns first[DUE];   /* by slot: nobody's time in it is earlier; valid while it is busy */
+	uint32_t head[LISTS]; /* LEND_NONE: empty */
+	uint32_t zeros[3];
+	struct place at[]; /* by session */
+};
+_Static_assert(offsetof(struct wheel, at) % 16 == 0, "no padding");
+
+static struct wheel *wheel_of(const struct lend_core *c)
+{
+	return (struct wheel *)(void *)((uintptr_t)c + c->at_timers);
+}
+
+size_t lend_timer_size(uint32_t sessions)
+{
+	return sizeof(struct wheel) + sessions * sizeof(struct place);
+}
+
+void lend_timer_init(struct lend_core *c, lend_ns now)
+{
+	struct wheel *w = wheel_of(c);
+
+	memset(w, 0, sizeof(*w));
+	w->tick = now >> TICK_BITS;
+	w->next = LEND_NEVER;
+	memset(w->head, 0xff, sizeof(w->head));
+	memset(w->at, 0xff, c->cfg.sessions * sizeof(w->at[0]));
+	c->timers = 0;
+}
+
+static void push(struct wheel *w, uint32_t list, uint32_t i)
+{
+	struct place *p = &w->at[i];
+
+	p->next = w->head[list];
+	p->prev = FIRST | list;
+	if (p->next != LEND_NONE)
+		w->at[p->next].prev = i;
+	w->head[list] = i;
+}
+
+static void mark_empty(struct wheel *w, uint32_t slot)
+{
+	w->busy[slot / SLOTS] &= ~(UINT64_C(1) << (slot % SLOTS));
+	if (w->busy[slot / SLOTS] == 0)
+		w->levels &= ~(UINT32_C(1) << (slot / SLOTS));
+}
+
+static void take_out(struct wheel *w, uint32_t i)
+{
+	struct place *p = &w->at[i];
+
+	if (p->next != LEND_NONE)
+		w->at[p->next].prev = p->prev;
+	if (!(p->prev & FIRST)) {
+		w->at[p->prev].next = p->next;
+	} else {
+		uint32_t list = p->prev & ~FIRST;
+
+		w->head[list] = p->next;
+		if (p->next == LEND_NONE && list != DUE)
+			mark_empty(w, list);
+	}
+	p->prev = LEND_NONE;
+}
+
+static void put_in(struct wheel *w, uint32_t i, lend_ns at)
+{
+	uint64_t tick = lend_max_u64(at >> TICK_BITS, w->tick), differs = tick ^ w->tick;
+	uint32_t level = differs ? (63 - (uint32_t)__builtin_clzll(differs)) / BITS : 0;
+	uint32_t slot = level * SLOTS + (uint32_t)(tick >> (level * BITS)) % SLOTS;
+	uint64_t bit = UINT64_C(1) << (slot % SLOTS);
+
+	w->at[i].at = at;
+	w->first[slot] = w->busy[level] & bit ? lend_min_u64(w->first[slot], at) : at;
+	w->busy[level] |= bit;
+	w->levels |= UINT32_C(1) << level;
+	w->next = lend_min_u64(w->next, at);
+	push(w, slot, i);
+}
+
+void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at)
+{
+	struct wheel *w = wheel_of(c);
+	uint32_t i = lend_sess_index(c, s);
+	bool was_in = w->at[i].prev != LEND_NONE;
+
+	s->timer = at;
+	if (was_in)
+		take_out(w, i);
+	if (at != LEND_NEVER)
+		put_in(w, i, at);
+	c->timers += (at != LEND_NEVER) - (uint32_t)was_in;
+	if (c->timers == 0)
+		w->next = LEND_NEVER; /* an endpoint without sessions sleeps for good */
+}
+
+lend_ns lend_timer_next(const struct lend_core *c)
+{
+	return wheel_of(c)->next;
+}
+
+/* All of a slot: who is due to the list of those, the others to finer slots. */
+static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot)
+{
+	uint32_t i = w->head[slot];
+
+	w->head[slot] = LEND_NONE;
+	mark_empty(w, slot);
+	for (uint32_t next; i != LEND_NONE; i = next) {
+		next = w->at[i].next;
+		if (w->at[i].at <= c->now)
+			push(w, DUE, i);
+		else
+			put_in(w, i, w->at[i].at);
+	}
+}
+
+/* The first of a level's slots that hold anybody. */
+static uint32_t first_busy(const struct wheel *w, uint32_t level)
+{
+	return level * SLOTS + (uint32_t)__builtin_ctzll(w->busy[level]);
+}
+
+/* Who is due goes to the list of those, and the wheel on to now. What stays behind the new tick's
+ * place in a level is later than now, so it stands where it would be put today, or coarser. */
+static void collect(const struct lend_core *c, struct wheel *w)
+{
+	w->tick = lend_max_u64(w->tick, c->now >> TICK_BITS);
+	w->next = LEND_NEVER;
+	for (uint32_t level = 0; level < LEVELS; level++)
+		while (w->busy[level] && w->first[first_busy(w, level)] <= c->now)
+			spread(c, w, first_busy(w, level));
+	for (uint32_t left = w->levels; left; left &= left - 1)
+		w->next =
+		    lend_min_u64(w->next, w->first[first_busy(w, (uint32_t)__builtin_ctz(left))]);
+}
+
+struct lend_sess *lend_timer_due(struct lend_core *c)
+{
+	struct wheel *w = wheel_of(c);
+	struct lend_sess *s;
+
+	if (w->head[DUE] == LEND_NONE) {
+		if (w->next > c->now)
+			return NULL;
+		collect(c, w);
+		if (w->head[DUE] == LEND_NONE)
+			return NULL;
+	}
+	s = lend_sess_at(c, w->head[DUE]);
+	take_out(w, w->head[DUE]);
+	c->timers--;
+	if (w->head[DUE] != LEND_NONE) /* while this one is looked at the next is fetched */
+		lend_sess_fetch(c, w->head[DUE]);
+	return s;
+}
+
+/* Those of one list, in *n; false: it is broken. */
+static bool list_holds(struct lend_core *c, const struct wheel *w, uint32_t list, uint32_t *n)
+{
+	uint32_t prev = FIRST | list;
+
+	for (uint32_t i = w->head[list]; i != LEND_NONE; i = w->at[i].next) {
+		lend_ns at = w->at[i].at;
+
+		if (i >= c->cfg.sessions || w->at[i].prev != prev || ++*n > c->cfg.sessions ||
+		    at != lend_sess_at(c, i)->timer)
+			return false;
+		if (list != DUE && (at < w->first[list] || at < w->next))
+			return false;
+		prev = i;
+	}
+	return true;
+}
+
+const char *lend_timer_audit(struct lend_core *c)
+{
+	const struct wheel *w = wheel_of(c);
+	uint32_t n = 0;
+
+	for (uint32_t list = 0; list < LISTS; list++) {
+		bool busy = list != DUE && w->busy[list / SLOTS] >> (list % SLOTS) & 1;
+
+		if (list != DUE && busy != (w->head[list] != LEND_NONE))
+			return "a slot of the timers is busy, or not, and should not be";
+		if (!list_holds(c, w, list, &n))
+			return "a list of timers is broken, or somebody is too early for it";
+	}
+	return n == c->timers ? NULL : "timers are miscounted";
+}

@@ -1,0 +1,155 @@
+/* Goal: a session wakes at its time, neither before nor after, however far ahead that is, and the
+ * wheel asks to be turned when the first of them is due. Method: a table of times around the edges
+ * of slots and levels, then seeded histories against a naive model that looks through an array. */
+#include "core/timer.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/rng.h"
+
+enum { SESSIONS = 50, SLOT = 1024 };
+
+static struct lend_core *c;
+
+static void open_core(lend_ns now)
+{
+	struct lend_core_config cfg = {.sessions = SESSIONS,
+				       .calls = 2,
+				       .inflight = 2,
+				       .reassemblies = 2,
+				       .message_max = 1 << 20,
+				       .unscheduled = 65536,
+				       .probe = 5,
+				       .dead = 10};
+	size_t size = lend_align_up(lend_core_size(&cfg), 64);
+	void *arena = aligned_alloc(64, size);
+
+	memset(arena, 0, size);
+	c = lend_core_init(arena, &cfg, now);
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		lend_sess_at(c, i)->id = i; /* whose low bits are its index */
+		lend_sess_at(c, i)->timer = LEND_NEVER;
+	}
+}
+
+/* How late it wakes, when the wheel is turned whenever it asks for it, and how often that was. */
+static lend_ns late(lend_ns now, lend_ns wait, int *turns)
+{
+	struct lend_sess *s;
+
+	open_core(now);
+	lend_timer_set(c, lend_sess_at(c, 0), now + wait);
+	for (*turns = 1;; ++*turns) {
+		c->now = lend_max_u64(now, lend_timer_next(c));
+		cr_assert_neq(c->now, LEND_NEVER);
+		s = lend_timer_due(c);
+		if (s)
+			break;
+	}
+	cr_assert_eq(s, lend_sess_at(c, 0));
+	cr_assert_null(lend_timer_due(c));
+	cr_assert_eq(lend_timer_next(c), LEND_NEVER);
+	wait = c->now - (now + wait);
+	free(c);
+	return wait;
+}
+
+Test(timer, wakes_on_time_and_once)
+{
+	static const lend_ns start[] = {
+	    0, 1, SLOT - 1, 64 * SLOT - 1, 1000000007, UINT64_C(1) << 50};
+	lend_ns wait = 1;
+	int turns;
+
+	for (int bit = 0; bit < 62; bit++, wait *= 2)
+		for (lend_ns off = 0; off < 3; off++)
+			for (size_t i = 0; i < sizeof(start) / sizeof(start[0]); i++) {
+				cr_assert_eq(late(start[i], wait + off - 1, &turns), 0, "2^%d",
+					     bit);
+				cr_assert_eq(turns, 1, "2^%d: woken in vain", bit);
+			}
+}
+
+static lend_ns earliest(const lend_ns *due)
+{
+	lend_ns at = LEND_NEVER;
+
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		at = lend_min_u64(at, due[i]);
+	return at;
+}
+
+/* All that is due, each once. */
+static void turn(lend_ns *due, uint64_t seed)
+{
+	struct lend_sess *s;
+
+	while ((s = lend_timer_due(c))) {
+		uint32_t i = lend_sess_index(c, s);
+
+		cr_assert(due[i] <= c->now, "seed %llu: %u is early, or twice",
+			  (unsigned long long)seed, i);
+		s->timer = due[i] = LEND_NEVER;
+	}
+	cr_assert(earliest(due) > c->now, "seed %llu: somebody is late", (unsigned long long)seed);
+}
+
+/* Hops of about the widths of the first six levels. */
+static lend_ns span(struct lend_rng *rng)
+{
+	return lend_rng_below(rng, UINT64_C(1) << (6 + lend_rng_below(rng, 36)));
+}
+
+static void step(struct lend_rng *rng, lend_ns *due, uint64_t seed)
+{
+	uint32_t i = (uint32_t)lend_rng_below(rng, SESSIONS);
+
+	switch (lend_rng_below(rng, 8)) {
+	case 0:
+		due[i] = LEND_NEVER;
+		break;
+	case 1: /* a time that has passed is due at once */
+		due[i] = c->now - lend_min_u64(c->now, lend_rng_below(rng, 3 * SLOT));
+		break;
+	case 2:
+		c->now += span(rng);
+		turn(due, seed);
+		return;
+	case 3:
+		c->now = lend_max_u64(c->now, earliest(due) == LEND_NEVER ? 0 : earliest(due));
+		turn(due, seed);
+		return;
+	default:
+		due[i] = c->now + span(rng);
+	}
+	lend_timer_set(c, lend_sess_at(c, i), due[i]);
+}
+
+static void history(uint64_t seed)
+{
+	lend_ns due[SESSIONS];
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	open_core(span(&rng));
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		due[i] = LEND_NEVER;
+	for (int n = 0; n < 1000; n++) {
+		const char *why;
+
+		step(&rng, due, seed);
+		why = lend_timer_audit(c);
+		cr_assert_null(why, "seed %llu: %s", (unsigned long long)seed, why);
+		cr_assert(lend_timer_next(c) <= earliest(due), "seed %llu: it sleeps too long",
+			  (unsigned long long)seed);
+	}
+	free(c);
+}
+
+Test(timer, agrees_with_a_naive_model)
+{
+	for (uint64_t seed = 1; seed <= 200; seed++)
+		history(seed);
+}
