@@ -12,6 +12,7 @@ int app_priority(int argc, char **argv);
 int app_deadlines(int argc, char **argv);
 int app_wait(int argc, char **argv);
 int app_start(int argc, char **argv);
+int app_connect(int argc, char **argv);
 int app_chain(int argc, char **argv);
 int app_hop(int argc, char **argv);
 int app_mem(int argc, char **argv);

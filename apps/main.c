@@ -14,6 +14,7 @@ static const struct app_command commands[] = {
     {"deadlines", "calls that end too late, by deadline and as they come", app_deadlines},
     {"wait", "what sleeping, spinning and idle sessions cost", app_wait},
     {"start", "from the start of a program to its first reply", app_start},
+    {"connect", "sessions made on an endpoint that is open", app_connect},
     {"chain", "a chain of services that passes data by value or by reference", app_chain},
     {"images", "the same with image services and real photographs", app_images},
     {"demo", "all of it, with a report as one HTML page", app_demo},

@@ -97,6 +97,12 @@ class Commands(unittest.TestCase):
         refused = subprocess.run([LEND, "start", "--child", f"shm:nobody-{os.getpid()}"], capture_output=True, text=True)
         self.assertEqual((refused.returncode != 0, refused.stderr.count("\n")), (True, 1), refused.stderr)
 
+    def test_connect(self):
+        got = lend_json("connect", *SHORT)
+        self.assertEqual((got["carrier"], got["in_flight"], got["errors"]), ("shm", 32, 0))
+        self.assertGreater(min(got["connect_p50_us"], got["connects_per_s"], got["attach_p50_us"]), 0)
+        self.assertGreater(got["first_reply_p50_us"], got["connect_p50_us"] / 2)
+
     def test_hostd(self):
         """Both ends at a broker; the server is killed, and another is served at once."""
         name = f"hostd-{os.getpid()}"
@@ -274,7 +280,7 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve", "top"):
+        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve", "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
         self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # what is of no use there is not offered
 
