@@ -1,9 +1,10 @@
 /* rpc_call - what a call costs through the public interface: two endpoints in one thread.
- *   perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS]
+ *   perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
  *
  * Prints cycles per call of both ends and their carrier; `count.sh` has callgrind count
  * instructions. A request goes out again in the buffer that it came back in, as in a client that
- * is in a hurry. ring: DPDK's net_ring, no root, no hugepages. Threads: one. */
+ * is in a hurry. PEERS more clients make one call each and are idle then. ring: DPDK's net_ring, no
+ * root, no hugepages. Threads: one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,13 @@
 
 #include <lend/rpc.h>
 
-enum { ECHO = 1, WINDOW_MAX = 128 };
+enum { ECHO = 1, WINDOW_MAX = 128, PEERS_MAX = 1000 };
 
 struct bench {
 	struct lend_ep *server, *client;
 	lend_session session;
-	uint32_t size, reply_size, window;
+	struct lend_ep *peer[PEERS_MAX];
+	uint32_t size, reply_size, window, peers;
 	uint64_t calls, started, ended;
 	struct lend_call call[WINDOW_MAX];
 };
@@ -80,11 +82,13 @@ static void open_ends(const char *carrier)
 	char address[128];
 
 	snprintf(address, sizeof(address), "shm:perf-%d", (int)getpid());
+	config.sessions = bench.peers + 8;
 	config.listen = strcmp(carrier, "ring") == 0 ? "dpdk:ring@127.0.0.1:0" : address;
 	if (lend_open(&config, &bench.server) < 0 ||
 	    lend_address(bench.server, address, sizeof(address)) < 0)
 		die(config.listen);
 	config.listen = NULL;
+	config.sessions = 8;
 	if (lend_serve(bench.server, ECHO, echo, NULL, 0) < 0 ||
 	    lend_open(&config, &bench.client) < 0 ||
 	    lend_connect(bench.client, address, &bench.session) < 0)
@@ -98,20 +102,43 @@ static void open_ends(const char *carrier)
 	}
 }
 
+static void open_peer(struct lend_ep **ep, const char *address)
+{
+	struct lend_config config = {.size = sizeof(config), .sessions = 1, .calls = 1};
+	struct lend_call call = {.method = ECHO};
+	lend_session session;
+
+	if (lend_open(&config, ep) < 0 || lend_connect(*ep, address, &session) < 0)
+		die(address);
+	call.request = lend_buf_take(*ep, bench.size);
+	if (!call.request)
+		die("buffers");
+	call.request->len = bench.size;
+	if (lend_call_start(*ep, session, &call) < 0)
+		die("start");
+	while (!call.reply && call.status == LEND_OK) {
+		lend_poll(*ep);
+		lend_poll(bench.server);
+	}
+	lend_buf_give(*ep, call.request);
+	lend_buf_give(*ep, call.reply);
+}
+
 static int usage(void)
 {
 	fprintf(stderr, "usage: perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] "
-			"[-w WINDOW 1..128] [-n CALLS]\n");
+			"[-w WINDOW 1..128] [-n CALLS] [-p PEERS 0..1000]\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
 	const char *carrier = "shm";
+	char address[128];
 	uint64_t calls = 1000000, begin;
 	int option;
 
-	while ((option = getopt(argc, argv, "c:s:r:w:n:")) != -1) {
+	while ((option = getopt(argc, argv, "c:s:r:w:n:p:")) != -1) {
 		if (option == 'c')
 			carrier = optarg;
 		else if (option == 's')
@@ -120,20 +147,28 @@ int main(int argc, char **argv)
 			bench.reply_size = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'w')
 			bench.window = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (option == 'p')
+			bench.peers = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (option == 'n')
 			calls = strtoull(optarg, NULL, 10);
 		else
 			return usage();
 	}
-	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 || calls < 1)
+	if (bench.window < 1 || bench.window > WINDOW_MAX || bench.size < 1 || calls < 1 ||
+	    bench.peers > PEERS_MAX)
 		return usage();
 	open_ends(carrier);
+	lend_address(bench.server, address, sizeof(address));
+	for (uint32_t i = 0; i < bench.peers; i++)
+		open_peer(&bench.peer[i], address);
 	run(1000);
 	begin = __rdtsc();
 	run(calls);
 	printf("%.1f cycles per call, %u B there, %u B back, %u in flight, %s\n",
 	       (double)(__rdtsc() - begin) / (double)calls, bench.size, bench.reply_size,
 	       bench.window, carrier);
+	for (uint32_t i = 0; i < bench.peers; i++)
+		lend_close(bench.peer[i]);
 	lend_close(bench.client);
 	lend_close(bench.server);
 	return 0;
