@@ -12,7 +12,11 @@
 #include "sys/why.h"
 #include "util/bits.h"
 
-enum { PARTS = 7 }; /* lead, head, four pieces, tail */
+enum {
+	PARTS = 7, /* lead, head, four pieces, tail */
+	KEPT_MAX =
+	    128 << 10, /* of a datagram: Wireshark refuses files with packets of over 256 KiB */
+};
 
 struct capture {
 	struct lend_io_ops ops; /* first: what io->ops points to */
@@ -210,8 +214,8 @@ int lend_capture_start(const struct lend_io_config *config, struct lend_io *io)
 		return rc;
 	}
 	c->under = io->ops;
-	c->snap = snap && snap < UINT32_MAX ? (uint32_t)snap : UINT32_MAX;
-	c->port.snap = c->snap == UINT32_MAX ? 0 : c->snap + LEND_CAPTURE_LEAD_MAX;
+	c->snap = snap && snap < KEPT_MAX ? (uint32_t)snap : KEPT_MAX;
+	c->port.snap = c->snap == KEPT_MAX ? 0 : c->snap + LEND_CAPTURE_LEAD_MAX;
 	describe(c, io, config);
 	c->ops = *io->ops;
 	c->ops.rx = capture_rx;
