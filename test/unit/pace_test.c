@@ -5,34 +5,17 @@
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "util/rng.h"
+#include "wheelkit.h"
 
-enum { SESSIONS = 50, SLOT = 1024, TURN = 1024 * SLOT };
+enum { SESSIONS = WHEEL_SESSIONS, SLOT = 1024, TURN = 1024 * SLOT };
 
 static struct lend_core *c;
 
 static void open_core(lend_ns now)
 {
-	struct lend_core_config cfg = {.sessions = SESSIONS,
-				       .calls = 2,
-				       .inflight = 2,
-				       .reassemblies = 2,
-				       .message_max = 1 << 20,
-				       .unscheduled = 65536,
-				       .probe = 5,
-				       .dead = 10,
-				       .congestion = LEND_CC_SWIFT};
-	size_t size = lend_align_up(lend_core_size(&cfg), 64);
-	void *arena = aligned_alloc(64, size);
-
-	memset(arena, 0, size); /* sessions that nobody opened are on no list */
-	c = lend_core_init(arena, &cfg, now);
-	for (uint32_t i = 0; i < SESSIONS; i++) {
-		lend_sess_at(c, i)->id = i; /* whose low bits are its index */
-		lend_list_init(&lend_sess_at(c, i)->waiting);
-	}
+	c = wheel_open(LEND_CC_SWIFT, now);
 }
 
 static void wait_until(uint32_t i, lend_ns at)
