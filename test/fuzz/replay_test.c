@@ -35,6 +35,7 @@ struct dgram {
 static struct side sides[2];
 static struct dgram tape[2][TAPE]; /* by receiver */
 static uint32_t tape_n[2];
+static struct dgram greeting; /* the first datagram: a client's hello */
 static struct lend_rng rng;
 static uint64_t seed;
 static lend_ns now;
@@ -134,6 +135,8 @@ static void input(int who, const uint8_t *data, uint32_t len, uint32_t peer)
 
 static void record(int to, const struct dgram *d)
 {
+	if (greeting.len == 0)
+		greeting = *d;
 	tape[to][tape_n[to]++ % TAPE] = *d;
 }
 
@@ -263,6 +266,19 @@ static void mutate(int to, struct dgram *d)
 		checksum(d);
 }
 
+/* A good hello of another client, who will not answer. */
+static void greet(struct dgram *d)
+{
+	struct lend_pkt_hello hello;
+
+	*d = greeting;
+	memcpy(&hello, d->data + sizeof(struct lend_pkt), sizeof(hello));
+	hello.connect = lend_rng_next(&rng);
+	hello.session = lend_rng_next(&rng) | 1;
+	memcpy(d->data + sizeof(struct lend_pkt), &hello, sizeof(hello));
+	checksum(d);
+}
+
 static void invent(struct dgram *d)
 {
 	struct lend_pkt head = {.magic = LEND_PKT_MAGIC, .version = 1};
@@ -360,7 +376,9 @@ Test(replay, hostile_datagrams_change_nothing_but_counters, .timeout = 200)
 		if (pick(6) == 0)
 			live();
 		full_now = pick(1000) < 300;
-		if (i % 2 && tape_n[to])
+		if (pick(100) == 0)
+			greet(&d);
+		else if (i % 2 && tape_n[to])
 			mutate(to, &d);
 		else
 			invent(&d);
