@@ -63,6 +63,7 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 	    c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe) {
 		s->last_ping = c->now;
 		LEND_COUNT(c, probes);
+		lend_loss_quiet(c, s);
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 	}
 	return true;
@@ -103,9 +104,7 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 	lend_sess_disarm(c, s);
 	if (!tick_ctl(c, s) || !tick_alive(c, s))
 		return;
-	/* What is due in a moment goes along: a call's timer, set when it was sent, fires a round
-	 * trip before its reply has to be acknowledged. */
-	if (c->now + LEND_REPORT >= s->ack_timer) {
+	if (c->now >= s->ack_timer) {
 		s->ack_timer = LEND_NEVER;
 		LEND_CHECK(s->ack_due);
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);

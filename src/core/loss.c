@@ -88,6 +88,18 @@ static void push_out(struct lend_core *c, const struct lend_sess *s, const struc
 		lend_sched_wait(c, old);
 }
 
+void lend_loss_quiet(struct lend_core *c, struct lend_sess *s)
+{
+	for (uint32_t i = 0; i < lend_ring_len(s); i++) {
+		struct lend_sent_rec *e = lend_ring_place(c, s, i);
+
+		if (!e->gen || (int32_t)((uint32_t)s->acked - e->number) < 0)
+			continue;
+		push_out(c, s, e);
+		e->gen = 0;
+	}
+}
+
 struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = lend_ring_place(c, s, number);

@@ -47,15 +47,17 @@ void lend_timer_init(struct lend_core *c, lend_ns now)
 	c->timers = 0;
 }
 
-static void push(struct wheel *w, uint32_t list, uint32_t i)
+/* Behind prev: a session, or FIRST and the list. */
+static void insert(struct wheel *w, uint32_t prev, uint32_t i)
 {
+	uint32_t *link = prev & FIRST ? &w->head[prev & ~FIRST] : &w->at[prev].next;
 	struct place *p = &w->at[i];
 
-	p->next = w->head[list];
-	p->prev = FIRST | list;
+	p->next = *link;
+	p->prev = prev;
 	if (p->next != LEND_NONE)
 		w->at[p->next].prev = i;
-	w->head[list] = i;
+	*link = i;
 }
 
 static void mark_empty(struct wheel *w, uint32_t slot)
@@ -95,7 +97,7 @@ static void put_in(struct wheel *w, uint32_t i, lend_ns at)
 	w->busy[level] |= bit;
 	w->levels |= UINT32_C(1) << level;
 	w->next = lend_min_u64(w->next, at);
-	push(w, slot, i);
+	insert(w, FIRST | slot, i);
 }
 
 void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at)
@@ -119,19 +121,23 @@ lend_ns lend_timer_next(const struct lend_core *c)
 	return wheel_of(c)->next;
 }
 
-/* All of a slot: who is due to the list of those, the others to finer slots. */
-static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot)
+/* All of a slot: who is due goes behind *last, the others to finer slots. The newest of a slot
+ * comes first in it and last out of it, so that nobody is before the others each time. */
+static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, uint32_t *last)
 {
-	uint32_t i = w->head[slot];
+	uint32_t i = w->head[slot], before = *last;
 
 	w->head[slot] = LEND_NONE;
 	mark_empty(w, slot);
 	for (uint32_t next; i != LEND_NONE; i = next) {
 		next = w->at[i].next;
-		if (w->at[i].at <= c->now)
-			push(w, DUE, i);
-		else
+		if (w->at[i].at > c->now) {
 			put_in(w, i, w->at[i].at);
+			continue;
+		}
+		insert(w, before, i);
+		if (*last == before)
+			*last = i;
 	}
 }
 
@@ -145,11 +151,13 @@ static uint32_t first_busy(const struct wheel *w, uint32_t level)
  * place in a level is later than now, so it stands where it would be put today, or coarser. */
 static void collect(const struct lend_core *c, struct wheel *w)
 {
+	uint32_t last = FIRST | DUE;
+
 	w->tick = lend_max_u64(w->tick, c->now >> TICK_BITS);
 	w->next = LEND_NEVER;
 	for (uint32_t level = 0; level < LEVELS; level++)
 		while (w->busy[level] && w->first[first_busy(w, level)] <= c->now)
-			spread(c, w, first_busy(w, level));
+			spread(c, w, first_busy(w, level), &last);
 	for (uint32_t left = w->levels; left; left &= left - 1)
 		w->next =
 		    lend_min_u64(w->next, w->first[first_busy(w, (uint32_t)__builtin_ctz(left))]);

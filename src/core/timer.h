@@ -20,7 +20,7 @@ size_t lend_timer_size(uint32_t sessions);
 void lend_timer_init(struct lend_core *c, lend_ns now);
 /* Wakes s at this time and at no other; LEND_NEVER: not at all. */
 void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at);
-/* A session whose time has come, off the wheel; NULL: none. The order among them is any. */
+/* A session whose time has come, off the wheel; NULL: none. They come in order of their slots. */
 struct lend_sess *lend_timer_due(struct lend_core *c);
 /* When due() may have one; LEND_NEVER: there are none. */
 lend_ns lend_timer_next(const struct lend_core *c);
