@@ -63,7 +63,6 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 	    c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe) {
 		s->last_ping = c->now;
 		LEND_COUNT(c, probes);
-		lend_loss_quiet(c, s);
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 	}
 	return true;

@@ -88,24 +88,13 @@ static void push_out(struct lend_core *c, const struct lend_sess *s, const struc
 		lend_sched_wait(c, old);
 }
 
-void lend_loss_quiet(struct lend_core *c, struct lend_sess *s)
-{
-	for (uint32_t i = 0; i < lend_ring_len(s); i++) {
-		struct lend_sent_rec *e = lend_ring_place(c, s, i);
-
-		if (!e->gen || (int32_t)((uint32_t)s->acked - e->number) < 0)
-			continue;
-		push_out(c, s, e);
-		e->gen = 0;
-	}
-}
-
 struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = lend_ring_place(c, s, number);
 
+	/* A number LEND_RING older lies in the way in the ring as well. */
 	if (owner(c, e) && lend_ring_grow(c, s))
-		return lend_ring_place(c, s, number);
+		e = lend_ring_place(c, s, number);
 	push_out(c, s, e);
 	return e;
 }
@@ -211,9 +200,9 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 		return false;
 	}
 	lend_tx_acked(c, &k->tx, e->frag);
+	/* A request's end is the reply, not its acknowledgement. */
 	if (k->tx.low == k->tx.total)
-		lend_serve_delivered(c,
-				     k); /* a request's end is the reply, not its acknowledgement */
+		lend_serve_delivered(c, k);
 	return true;
 }
 

@@ -69,9 +69,6 @@ static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint
 	e->when = (uint32_t)(c->now / LEND_SENT_UNIT);
 }
 
-/* The peer has been silent for long: short replies that it has not seen, though later numbers, are
- * lost. Elsewhere the client asks again; one that has given up does not. */
-void lend_loss_quiet(struct lend_core *c, struct lend_sess *s);
 /* It did not, after all. */
 void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number);
 /* Room for one more datagram of a long message. */

@@ -206,11 +206,11 @@ static __attribute__((noinline)) void send_long(struct lend_core *c, struct send
 	do {
 		enum hold hold = held(c, k, s, &frag);
 
+		/* Who had a share waits behind those who had none. */
 		if (hold == WAITS && made == 0)
 			lend_sched_wait(c, k);
 		else if (hold == WAITS)
-			lend_sched_ready(c,
-					 k); /* who had a share waits behind those who had none */
+			lend_sched_ready(c, k);
 		if (hold != FREE_TO_SEND)
 			return;
 		make_data(c, o, k, s, frag, k->server);
@@ -237,7 +237,6 @@ static void send_chosen(struct lend_core *c, struct sending *o, struct lend_call
 	}
 }
 
-/* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
 void lend_core_hush(struct lend_core *core, lend_ns until)
 {
 	core->hush = until;
@@ -249,6 +248,7 @@ static bool is_hushed(const struct lend_core *c)
 	return c->hush > c->now && !(c->ready.classes.waiting & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
+/* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
 static void send_ready(struct lend_core *c, struct sending *o, uint32_t cap)
 {
 	struct lend_call_rec *k;

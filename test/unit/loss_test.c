@@ -1,6 +1,7 @@
 /* Goal: a datagram is judged lost when one sent more than three later has come that is not more
  * urgent, and not by what may have passed it; what a question's answer does not show is lost
- * whatever its class. Method: a table of single losses; seeded histories of reports, over datagrams
+ * whatever its class; a reply whose entry another needs goes again. Method: tables of single losses
+ * and of entries taken; seeded histories of reports, over datagrams
  * of eight classes that get lost or come late, against a model that looks at all of them. */
 #include <criterion/criterion.h>
 
@@ -136,4 +137,35 @@ Test(loss, agrees_with_a_naive_model)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++)
 		history(seed);
+}
+
+/* Number first is a reply's, the next that is remembered comes so much later. */
+Test(loss, an_entry_that_another_needs)
+{
+	static const struct {
+		uint32_t later;
+		bool again;
+	} row[] = {{1, false},
+		   {LEND_FEW, false}, /* the session takes a ring, and both fit */
+		   {LEND_RING, true},
+		   {LEND_RING + LEND_FEW, false},
+		   {2 * LEND_RING, true}};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct lend_call_rec *reply, *other;
+		struct lend_sess *s;
+
+		c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
+		s = lend_sess_at(c, 0);
+		reply = lend_call_new(c, s, 0, true);
+		other = lend_call_new(c, s, 1, true);
+		reply->state = other->state = LEND_CALL_REPLYING;
+		lend_tx_begin(c, s, &reply->tx, 1, 4, false);
+		lend_tx_begin(c, s, &other->tx, 1, 4, false);
+		reply->tx.next = 1;
+		lend_loss_sent(c, s, FIRST, reply, 0);
+		lend_loss_sent(c, s, FIRST + row[i].later, other, 0);
+		cr_expect_eq(reply->tx.resend, row[i].again, "%u later", row[i].later);
+		free(c);
+	}
 }
