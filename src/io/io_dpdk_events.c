@@ -2,7 +2,8 @@
  * epoll.
  *
  * EAL keeps its sources to itself: an epoll of its own, made anew whenever they change. So they are
- * read from /proc, which lists what an epoll watches; the right one is that which watches `own`.
+ * read from /proc, which lists what an epoll watches; the right one is that which watches `own`:
+ * the file, for another's, inherited from who started this process, may watch that number.
  *
  * Layer: io. Threads: EAL's interrupt thread, in a callback: the list does not change meanwhile but
  * by a byte in a pipe that is on it.
@@ -10,9 +11,11 @@
 #include "io/io_dpdk.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <time.h>
 
 enum { SOURCES_MAX = 256, BLIND_NS = 1000000 };
@@ -20,10 +23,20 @@ enum { SOURCES_MAX = 256, BLIND_NS = 1000000 };
 struct sources {
 	struct pollfd fd[SOURCES_MAX];
 	uint32_t n;
-	bool has_own;
 };
 
-/* What a descriptor watches, if it is an epoll. */
+/* EAL's wish for a source is put again as it is: the kernel refuses where that file is not watched.
+ */
+static bool is_watching(int epoll, int own)
+{
+	struct epoll_event as_eal = {.events = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP,
+				     .data.fd = own};
+
+	return epoll_ctl(epoll, EPOLL_CTL_MOD, own, &as_eal) == 0;
+}
+
+/* What EAL's epoll watches, if this is it. None of it is for a program that we start: it would hold
+ * our links when we are gone. */
 static bool read_sources(int epoll, int own, struct sources *s)
 {
 	char path[40], line[160];
@@ -31,6 +44,9 @@ static bool read_sources(int epoll, int own, struct sources *s)
 	int fd;
 
 	*s = (struct sources){.n = 0};
+	if (!is_watching(epoll, own))
+		return false;
+	(void)fcntl(epoll, F_SETFD, FD_CLOEXEC);
 	(void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", epoll);
 	info = fopen(path, "re");
 	if (info == NULL)
@@ -38,12 +54,12 @@ static bool read_sources(int epoll, int own, struct sources *s)
 	while (fgets(line, sizeof(line), info) != NULL && s->n < SOURCES_MAX) {
 		if (sscanf(line, "tfd: %d", &fd) != 1)
 			continue;
-		s->has_own |= fd == own;
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 		if (fd != own)
 			s->fd[s->n++] = (struct pollfd){.fd = fd, .events = POLLIN | POLLPRI};
 	}
 	(void)fclose(info);
-	return s->has_own && s->n < SOURCES_MAX;
+	return s->n < SOURCES_MAX;
 }
 
 static bool find_sources(int own, struct sources *s)
