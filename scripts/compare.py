@@ -13,10 +13,10 @@ import time
 
 import compare_show
 import compare_targets
+from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
 NEAR_NS = 300  # a cache line there and back, as apps/common/line has it
-ONE_THREAD = "one thread"  # in place of a distance
 TRIES = 3  # of a run whose own checks do not hold
 
 # name: bytes of request and reply, in flight, further options, and which figure counts.

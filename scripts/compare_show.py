@@ -3,6 +3,8 @@ import html
 import math
 import sys
 
+from compare_targets import ONE_THREAD
+
 UNITS = {"p50_us": "us, p50", "calls_per_s": "calls/s", "gbit_per_s": "Gb/s"}
 TITLES = {"shm": "within one machine", "net": "over loopback's sockets", "memif": "over DPDK's net_memif",
           "ring": "over DPDK's net_ring, both ends in one thread"}
@@ -44,7 +46,7 @@ def verdict(target):
 
 def where(target):
     """The distance that a figure holds for."""
-    return f", cores {target['mode']}" if target["measured"] is not None and target["mode"] != "one thread" else ""
+    return f", cores {target['mode']}" if target["measured"] is not None and target["mode"] != ONE_THREAD else ""
 
 
 def by_row(result):
@@ -67,7 +69,7 @@ def print_rows(result):
                 print(f"  {name_of(line):18} failed")
                 continue
             better = f"Lend {line['lend_is_better']:.2f}x" if line["lend_is_better"] else ""
-            cores = "" if line["mode"] == "one thread" else "{} {:.0f}/{:.0f} ns".format(line["mode"], *line["line_ns"])
+            cores = "" if line["mode"] == ONE_THREAD else "{} {:.0f}/{:.0f} ns".format(line["mode"], *line["line_ns"])
             print(f"  {name_of(line):18} {number(line['median']):>9}  +-{line['spread'] * 50:3.0f} %  p99 "
                   f"{number(line['p99_us']):>8} us  {number(line['cycles_per_call']):>8} cycles  {better:12} {cores}")
 

@@ -10,7 +10,7 @@ import subprocess
 
 COUNT = pathlib.Path(__file__).resolve().parent.parent / "test" / "perf" / "count.sh"
 LIMIT = 120  # seconds for counting, and for another command's measuring
-ONE_THREAD = "one thread"
+ONE_THREAD = "one thread"  # in place of a distance
 SHM, UDP, MEMIF, RING = (("lend", lane) for lane in ("shm", "udp", "memif", "ring"))
 
 
