@@ -19,7 +19,7 @@ int app_bw(int argc, char **argv)
 
 	args.size = 8 << 20;
 	args.window = 2;
-	app_load_args_read(&args, argc, argv, doc);
+	app_load_args_read(&args, argc, argv, APP_LOAD_ALL, doc);
 	app_bench_open(&bench, &args, APP_METHOD_SINK);
 	app_bench_run(&bench);
 	app_bench_close(&bench);

@@ -58,8 +58,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		chain->node_address = arg;
 		return 0;
 	case KEY_SWEEP:
-		chain->sweep = true;
-		return 0;
+		return app_arg_flag(&chain->sweep);
 	case ARGP_KEY_END:
 		check(chain);
 		return 0;

@@ -13,13 +13,9 @@ struct app_chain_lane {
 	struct iovec data;
 };
 
-#define OF(pointer, member)                                                                        \
-	((struct app_chain_lane *)(void *)((char *)(pointer)-offsetof(struct app_chain_lane,       \
-								      member)))
-
 static void called(struct lend_call *call)
 {
-	struct app_chain_lane *lane = OF(call, call);
+	struct app_chain_lane *lane = APP_OF(call, struct app_chain_lane, call);
 	struct app_chain *chain = lane->chain;
 	uint64_t wrong = 0;
 
@@ -33,7 +29,7 @@ static void called(struct lend_call *call)
 
 static int start(struct app_lane *at)
 {
-	struct app_chain_lane *lane = OF(at, lane);
+	struct app_chain_lane *lane = APP_OF(at, struct app_chain_lane, lane);
 	struct app_chain *chain = lane->chain;
 
 	lane->data.iov_base = (void *)(uintptr_t)app_pattern(at->number, chain->size);

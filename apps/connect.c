@@ -4,196 +4,194 @@
  * What is done once per peer, and not per session, is reported apart: an endpoint is opened and the
  * carrier meets the peer. Sessions end as soon as they are up, and the next begins when the end is
  * told. Layer: apps. Threads: one. */
-#include <string.h>
-
 #include "apps/commands.h"
 #include "apps/common/bench.h"
-#include "apps/common/memory.h"
 #include "apps/common/server.h"
 
 enum { WINDOW = 32, WINDOW_MAX = 128, ATTACHES = 20, PART = 3 };
 
-/* What is timed one at a time. */
 struct connects {
-	struct app_bench bench;
-	const char *address;
+	struct app_bench bench;  /* its own session is none of these */
+	unsigned window;         /* sessions begun at once */
 	struct lend_hist attach; /* endpoint opened, peer met, first reply */
 	struct lend_hist up;     /* lend_connect() until the watch hears of it */
 	struct lend_hist call;   /* lend_connect() until the reply of a call that waited for it */
-	unsigned in_flight, most;
-	lend_ns until;
-	uint64_t made, failed;
-	double seconds, cpu_seconds;
+	bool churns;             /* each ends as soon as it is up */
+	unsigned under_way;      /* begun and not ended */
+	uint64_t begun, made;    /* made: they came up */
+	uint64_t failed_calls;
+	double per_s, per_cpu_s; /* made while they churned */
 };
 
-static void turn(struct connects *c)
+static uint64_t ns_since(uint64_t ticks)
 {
-	lend_poll(c->bench.ep);
-	if (c->bench.other)
-		lend_poll(c->bench.other);
+	return (uint64_t)((double)(app_ticks() - ticks) / app_ticks_per_ns());
 }
 
-static lend_session start(struct connects *c)
+static lend_session begin(struct connects *c)
 {
 	lend_session session;
 
-	if (lend_connect(c->bench.ep, c->address, &session) < 0)
+	if (lend_connect(c->bench.pair.ep, app_pair_address(&c->bench.pair), &session) < 0)
 		app_die("%s", lend_why());
-	c->in_flight++;
+	c->under_way++;
+	c->begun++;
 	return session;
 }
 
-/* Up: that was all of it. Down: the next. */
 static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
 {
 	struct connects *c = arg;
 
 	(void)incarnation;
-	if (up) {
-		c->made++;
-		if (c->until)
-			lend_disconnect(c->bench.ep, session);
+	if (session.id == c->bench.session[0].id)
 		return;
-	}
-	c->in_flight--;
+	c->made += up;
+	c->under_way -= !up;
+	if (up && c->churns)
+		lend_disconnect(c->bench.pair.ep, session);
+}
+
+/* Until all that were begun have ended, as they are about to. */
+static void await_ends(struct connects *c)
+{
+	while (c->under_way)
+		app_pair_poll(&c->bench.pair);
 }
 
 static void end(struct connects *c, lend_session session)
 {
-	lend_disconnect(c->bench.ep, session);
-	while (c->in_flight)
-		turn(c);
+	lend_disconnect(c->bench.pair.ep, session);
+	await_ends(c);
 }
 
 static void one_session(struct connects *c)
 {
 	uint64_t made = c->made, began = app_ticks();
-	lend_session session = start(c);
+	lend_session session = begin(c);
 
-	while (c->made == made && c->in_flight)
-		turn(c);
-	lend_hist_add(&c->up, (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
+	while (c->made == made && c->under_way)
+		app_pair_poll(&c->bench.pair);
+	if (c->made > made)
+		lend_hist_add(&c->up, ns_since(began));
 	end(c, session);
 }
 
-static void count(struct lend_call *call)
+static void done(struct lend_call *call)
 {
 	call->done = NULL;
 }
 
+/* A call without bytes that waits for its session: whether it went well. The server's end may be in
+ * this thread. */
+static bool call_once(struct connects *c, struct lend_ep *ep, lend_session session)
+{
+	struct lend_call call = {.method = APP_METHOD_ECHO, .done = done};
+
+	if (lend_call_start(ep, session, &call) < 0)
+		app_die("%s", lend_why());
+	while (call.done) {
+		app_pair_poll(&c->bench.pair);
+		if (ep != c->bench.pair.ep && lend_poll(ep) < 0)
+			app_die("%s", lend_why());
+	}
+	c->failed_calls += call.status != LEND_OK;
+	lend_buf_give(ep, call.reply);
+	return call.status == LEND_OK;
+}
+
 static void one_call(struct connects *c)
 {
-	struct lend_call call = {.method = APP_METHOD_ECHO, .done = count};
 	uint64_t began = app_ticks();
-	lend_session session = start(c);
+	lend_session session = begin(c);
 
-	if (lend_call_start(c->bench.ep, session, &call) < 0)
-		app_die("%s", lend_why());
-	while (call.done)
-		turn(c);
-	lend_hist_add(&c->call, (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
-	c->failed += call.status != LEND_OK;
-	if (call.reply)
-		lend_buf_give(c->bench.ep, call.reply);
+	if (call_once(c, c->bench.pair.ep, session))
+		lend_hist_add(&c->call, ns_since(began));
 	end(c, session);
 }
 
 /* Many at once, each ended as soon as it is up. */
-static void many(struct connects *c, lend_ns time)
+static void churn(struct connects *c, lend_ns time)
 {
 	lend_ns began = app_now(), cpu = app_cpu_now();
 	uint64_t made = c->made;
 
-	c->until = began + time;
-	while (app_now() < c->until) {
-		while (c->in_flight < c->most)
-			(void)start(c);
-		turn(c);
+	c->churns = true;
+	while (app_now() < began + time) {
+		while (c->under_way < c->window)
+			(void)begin(c);
+		app_pair_poll(&c->bench.pair);
 	}
-	c->seconds = (double)(app_now() - began) / 1e9;
-	c->cpu_seconds = (double)(app_cpu_now() - cpu) / 1e9;
-	made = c->made - made;
-	while (c->in_flight)
-		turn(c);
-	c->until = 0;
-	c->made = made;
+	c->per_s = (double)(c->made - made) * 1e9 / (double)(app_now() - began);
+	c->per_cpu_s = (double)(c->made - made) * 1e9 / (double)(app_cpu_now() - cpu);
+	await_ends(c);
+	c->churns = false;
 }
 
-/* Endpoints of their own, so that the carrier meets the peer anew. */
+/* By an endpoint of its own, so that the carrier meets the peer anew. */
 static void attach_once(struct connects *c)
 {
-	struct lend_call call = {.method = APP_METHOD_ECHO, .done = count};
 	struct lend_config config = LEND_CONFIG_INIT;
-	lend_ns began = app_now();
+	uint64_t began = app_ticks();
 	lend_session session;
 	struct lend_ep *ep;
 
-	if (lend_open(&config, &ep) < 0 || lend_connect(ep, c->address, &session) < 0 ||
-	    lend_call_start(ep, session, &call) < 0)
+	if (lend_open(&config, &ep) < 0 ||
+	    lend_connect(ep, app_pair_address(&c->bench.pair), &session) < 0)
 		app_die("%s", lend_why());
-	while (call.done) {
-		lend_poll(ep);
-		if (c->bench.other)
-			lend_poll(c->bench.other);
-	}
-	lend_hist_add(&c->attach, app_now() - began);
-	c->failed += call.status != LEND_OK;
+	if (call_once(c, ep, session))
+		lend_hist_add(&c->attach, ns_since(began));
 	lend_close(ep);
 }
 
 static void measure(struct connects *c)
 {
-	const struct app_load_args *args = &c->bench.args;
-	lend_ns until;
+	enum app_carrier carrier = c->bench.pair.net.carrier;
+	lend_ns until, part = c->bench.args.time / PART;
 
 	lend_hist_init(&c->attach);
 	lend_hist_init(&c->up);
 	lend_hist_init(&c->call);
-	if (args->carrier == APP_SHM || args->carrier == APP_UDP)
+	if (carrier == APP_SHM || carrier == APP_UDP)
 		for (int i = 0; i < ATTACHES; i++)
 			attach_once(c);
-	if (lend_watch_sessions(c->bench.ep, watch, c) < 0)
+	if (lend_watch_sessions(c->bench.pair.ep, watch, c) < 0)
 		app_die("%s", lend_why());
-	for (until = app_now() + args->time / PART; app_now() < until;)
+	for (until = app_now() + part; app_now() < until;)
 		one_session(c);
-	for (until = app_now() + args->time / PART; app_now() < until;)
+	for (until = app_now() + part; app_now() < until;)
 		one_call(c);
-	many(c, args->time / PART);
-	(void)lend_watch_sessions(c->bench.ep, NULL, NULL);
+	churn(c, part);
+	(void)lend_watch_sessions(c->bench.pair.ep, NULL, NULL);
+}
+
+static uint64_t failures(const struct connects *c)
+{
+	return c->begun - c->made + c->failed_calls;
 }
 
 static void report(const struct connects *c)
 {
-	const struct app_load_args *args = &c->bench.args;
 	struct app_report r;
 
-	app_report_begin(&r, args->json, "connect: sessions made on an endpoint that is open");
-	app_report_text(&r, "carrier", app_carrier_name(args->carrier), "");
+	app_report_begin(&r, c->bench.args.json,
+			 "connect: sessions made on an endpoint that is open");
+	app_report_text(&r, "carrier", app_carrier_name(c->bench.pair.net.carrier), "");
 	app_report_num(&r, "connect_p50_us", app_hist_us(&c->up, 0.5), 2,
 		       "us, from lend_connect() until it is up");
 	app_report_num(&r, "connect_p99_us", app_hist_us(&c->up, 0.99), 2, "us");
 	app_report_num(&r, "first_reply_p50_us", app_hist_us(&c->call, 0.5), 2,
 		       "us, from lend_connect() to the reply of a call that waited for it");
 	app_report_num(&r, "first_reply_p99_us", app_hist_us(&c->call, 0.99), 2, "us");
-	app_report_num(&r, "connects_per_s", (double)c->made / c->seconds, 0,
-		       "made, and ended, per second");
-	app_report_num(&r, "connects_per_cpu_s", (double)c->made / c->cpu_seconds, 0,
+	app_report_num(&r, "connects_per_s", c->per_s, 0, "made, and ended, per second");
+	app_report_num(&r, "connects_per_cpu_s", c->per_cpu_s, 0,
 		       "the same per second of this thread's CPU time");
-	app_report_int(&r, "in_flight", c->most, "being made at once");
+	app_report_int(&r, "in_flight", c->window, "being made at once");
 	if (c->attach.count)
 		app_report_num(&r, "attach_p50_us", app_hist_us(&c->attach, 0.5), 1,
 			       "us, once per peer: endpoint, carrier, session, first reply");
-	app_report_int(&r, "errors", c->failed, "calls that failed");
+	app_report_int(&r, "errors", failures(c), "sessions that did not come up, failed calls");
 	app_report_end(&r);
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != ARGP_KEY_INIT)
-		return ARGP_ERR_UNKNOWN;
-	state->child_inputs[0] = state->input;
-	return 0;
 }
 
 static const char doc[] =
@@ -208,21 +206,19 @@ static const char doc[] =
 
 int app_connect(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 	struct app_load_args args = APP_LOAD_ARGS_INIT;
 	static struct connects c;
 
 	args.window = WINDOW;
-	app_parse(&argp, argc, argv, &args);
+	app_load_args_read(&args, argc, argv, "carrier connect seconds window one-thread json",
+			   doc);
 	if (args.window > WINDOW_MAX)
 		app_bad("--window %u: %d sessions at once at most", args.window, WINDOW_MAX);
-	c.most = args.window;
-	args.window = args.sessions = 1;
+	c.window = args.window;
+	args.window = 1;
 	app_bench_open(&c.bench, &args, APP_METHOD_ECHO);
-	c.address = app_net_address(&c.bench.net, c.bench.me, c.bench.server);
 	measure(&c);
 	report(&c);
 	app_bench_close(&c.bench);
-	return c.failed ? APP_EXIT_FAILED : APP_EXIT_OK;
+	return failures(&c) ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -47,8 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->svg = arg;
 		return 0;
 	case KEY_QUICK:
-		args->quick = true;
-		return 0;
+		return app_arg_flag(&args->quick);
 	case ARGP_KEY_ARG:
 		return app_arg_word(&args->dir, arg);
 	default:

@@ -73,11 +73,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->repeat = (unsigned)app_arg_u64("--repeat", arg, 1, 1000000);
 		return 0;
 	case KEY_THREADS:
-		args->threads = true;
-		return 0;
+		return app_arg_flag(&args->threads);
 	case KEY_JSON:
-		args->json = true;
-		return 0;
+		return app_arg_flag(&args->json);
 	case ARGP_KEY_ARG:
 		return app_arg_word(&args->dir, arg);
 	case ARGP_KEY_END:

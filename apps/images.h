@@ -1,7 +1,6 @@
 /* images - what the tiers of the image service and their client agree on.
  *
- *	client -> firewall -> load balancer -> 2 image servers -> 2 workers      and back the same
- *way
+ *	client -> firewall -> load balancer -> 2 image servers -> 2 workers      and back
  *
  * A message is two arguments: a head, and pixels on the way there, a JPEG on the way back. What is
  * long lies on the memory node meanwhile. Only the client and the workers ever look at the bytes.

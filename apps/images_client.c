@@ -25,7 +25,6 @@ struct job {
 	struct iovec result; /* fetched by reference */
 	lend_ns began;
 };
-#define JOB_OF(pointer, member) ((struct job *)((char *)(pointer)-offsetof(struct job, member)))
 
 static const char *const by_names[IMAGES_BYS] = {"value", "ref", "auto"};
 
@@ -76,7 +75,7 @@ static void note_failure(struct job *job, enum lend_status status)
 
 static void on_released(struct lend_op *op)
 {
-	end(JOB_OF(op, release));
+	end(APP_OF(op, struct job, release));
 }
 
 /* The job's last step when it holds a reference. */
@@ -115,7 +114,7 @@ static void check(struct job *job, const void *result)
 
 static void on_got(struct lend_op *op)
 {
-	struct job *job = JOB_OF(op, get);
+	struct job *job = APP_OF(op, struct job, get);
 
 	if (op->status == LEND_OK)
 		check(job, job->result.iov_base);
@@ -140,7 +139,7 @@ static void fetch(struct job *job)
 
 static void on_reply(struct lend_call *call)
 {
-	struct job *job = JOB_OF(call, call);
+	struct job *job = APP_OF(call, struct job, call);
 	bool fine =
 	    call->status == LEND_OK && images_message_load(call->reply, &job->head, &job->reply);
 

@@ -23,12 +23,10 @@ struct work {
 	uint8_t store[IMAGES_HEAD];
 	struct iovec reply[2]; /* in store, and the result */
 };
-#define WORK_OF(pointer, member)                                                                   \
-	((struct work *)((char *)(uintptr_t)(pointer)-offsetof(struct work, member)))
 
 static void on_gone(const struct iovec *reply)
 {
-	struct work *work = WORK_OF(reply, reply);
+	struct work *work = APP_OF(reply, struct work, reply);
 
 	images_jpeg_free(work->result.data);
 	free(work->pixels.iov_base);
@@ -65,7 +63,7 @@ static void run_codec(struct work *work, const void *pixels)
 
 static void on_got(struct lend_op *op)
 {
-	struct work *work = WORK_OF(op, get);
+	struct work *work = APP_OF(op, struct work, get);
 
 	if (op->status == LEND_OK)
 		run_codec(work, work->pixels.iov_base);

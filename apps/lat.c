@@ -22,7 +22,8 @@ int app_lat(int argc, char **argv)
 	struct app_report report;
 	double before, after;
 
-	app_load_args_read(&args, argc, argv, doc);
+	app_load_args_read(&args, argc, argv,
+			   "carrier connect size seconds count one-thread sleep json", doc);
 	before = app_line_ns(app_cpu(0), app_cpu(1));
 	app_bench_open(&bench, &args, APP_METHOD_ECHO);
 	app_bench_run(&bench);

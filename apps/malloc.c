@@ -66,8 +66,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		b->time = app_arg_ns("--seconds", arg);
 		return 0;
 	case KEY_JSON:
-		b->json = true;
-		return 0;
+		return app_arg_flag(&b->json);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

@@ -28,8 +28,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->node = arg;
 		return 0;
 	case KEY_JSON:
-		args->json = true;
-		return 0;
+		return app_arg_flag(&args->json);
 	case ARGP_KEY_ARG:
 		return app_arg_word(&args->what, arg);
 	case ARGP_KEY_END:

@@ -41,8 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->limit = app_arg_u64("limit", arg, 1, 1000000);
 		return 0;
 	case KEY_JSON:
-		args->json = true;
-		return 0;
+		return app_arg_flag(&args->json);
 	case ARGP_KEY_ARG:
 		return app_arg_word(&args->what, arg);
 	case ARGP_KEY_END:

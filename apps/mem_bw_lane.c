@@ -35,12 +35,9 @@ struct worker {
 	pthread_barrier_t *together;
 };
 
-#define OF(pointer, member)                                                                        \
-	((struct lane *)(void *)((char *)(pointer)-offsetof(struct lane, member)))
-
 static void read_ended(struct lend_op *op)
 {
-	struct lane *lane = OF(op, op);
+	struct lane *lane = APP_OF(op, struct lane, op);
 	uint64_t size = lane->worker->shape.size, wrong = 0;
 
 	if (op->status == LEND_OK && memcmp(lane->into, lane->half[lane->turn & 1], size) != 0)
@@ -50,7 +47,7 @@ static void read_ended(struct lend_op *op)
 
 static int read_start(struct app_lane *at)
 {
-	struct lane *lane = OF(at, lane);
+	struct lane *lane = APP_OF(at, struct lane, lane);
 	uint64_t size = lane->worker->shape.size;
 
 	lane->turn++;
@@ -62,14 +59,14 @@ static int read_start(struct app_lane *at)
 
 static void write_ended(struct lend_op *op)
 {
-	struct lane *lane = OF(op, op);
+	struct lane *lane = APP_OF(op, struct lane, op);
 
 	app_lane_end(&lane->lane, op->status, 0);
 }
 
 static int write_start(struct app_lane *at)
 {
-	struct lane *lane = OF(at, lane);
+	struct lane *lane = APP_OF(at, struct lane, lane);
 
 	lane->turn++;
 	lane->iov = (struct iovec){lane->half[lane->turn & 1], lane->worker->shape.size};

@@ -48,8 +48,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &lat->args;
 		return 0;
 	case KEY_SWEEP:
-		lat->sweep = true;
-		return 0;
+		return app_arg_flag(&lat->sweep);
 	case KEY_AMONG:
 		lat->among.n =
 		    (uint32_t)app_arg_u64("--among", arg, APP_AMONG_FEW + 1, APP_AMONG_MAX);

@@ -25,7 +25,7 @@ struct args {
 	unsigned rounds;
 };
 
-/* A phase. */
+/* What a phase gave. */
 struct tally {
 	struct lend_hist hist; /* of small calls in this slice, ns */
 	uint64_t bytes;        /* of transfers that ended in it */
@@ -34,13 +34,10 @@ struct tally {
 	struct app_series p50, p99, rate;
 };
 
-/* One pair of endpoints. */
+/* A pair of endpoints, and its two calls. */
 struct duo {
 	const struct args *args;
-	struct app_net net;
-	unsigned me, server;
-	struct app_child child;
-	struct lend_ep *ep, *other;
+	struct app_pair pair;
 	lend_session session;
 	struct tally *tally;
 	struct {
@@ -52,28 +49,21 @@ struct duo {
 	enum lend_status last;
 };
 
-#define OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-
-static void nothing(void *arg)
-{
-	(void)arg; /* the pattern stays for good */
-}
-
 static void give(struct duo *d, struct lend_call *call)
 {
 	d->errors += call->status != LEND_OK;
 	if (call->status != LEND_OK)
 		d->last = call->status;
 	if (call->reply)
-		lend_buf_give(d->ep, call->reply);
+		lend_buf_give(d->pair.ep, call->reply);
 	if (call->request)
-		lend_buf_give(d->ep, call->request);
+		lend_buf_give(d->pair.ep, call->request);
 	call->reply = call->request = NULL;
 }
 
 static void small_done(struct lend_call *call)
 {
-	struct duo *d = OF(call, struct duo, small.call);
+	struct duo *d = APP_OF(call, struct duo, small.call);
 	double ns = (double)(app_ticks() - d->small.began) / app_ticks_per_ns();
 
 	d->small.busy = false;
@@ -86,7 +76,7 @@ static void small_done(struct lend_call *call)
 
 static void bulk_done(struct lend_call *call)
 {
-	struct duo *d = OF(call, struct duo, bulk.call);
+	struct duo *d = APP_OF(call, struct duo, bulk.call);
 	double ns = (double)(app_ticks() - d->bulk.began) / app_ticks_per_ns();
 	uint64_t len = d->args->bulk;
 
@@ -105,15 +95,14 @@ static bool start(struct duo *d, struct lend_call *call, uint64_t number, uint64
 {
 	int rc;
 
-	call->request = lend_buf_wrap(d->ep, (void *)(uintptr_t)app_pattern(number, len),
-				      (uint32_t)len, nothing, NULL);
+	call->request = app_pattern_wrap(d->pair.ep, app_pattern(number, len), len);
 	if (!call->request)
 		return false;
 	call->timeout = APP_CALL_NS + len * APP_BYTE_NS;
-	rc = lend_call_start(d->ep, d->session, call);
+	rc = lend_call_start(d->pair.ep, d->session, call);
 	if (rc == 0)
 		return true;
-	lend_buf_give(d->ep, call->request);
+	lend_buf_give(d->pair.ep, call->request);
 	call->request = NULL;
 	if (rc != -EAGAIN)
 		app_die("%s", lend_why());
@@ -138,12 +127,6 @@ static void start_bulk(struct duo *d)
 	d->bulk.busy = start(d, &d->bulk.call, d->bulk.number, d->args->bulk);
 }
 
-static void turn(struct duo *d)
-{
-	if (lend_poll(d->ep) < 0 || (d->other && lend_poll(d->other) < 0))
-		app_die("%s", lend_why());
-}
-
 /* Small calls, the transfer or both, for a time; and until what was started has ended. */
 static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
 {
@@ -158,11 +141,11 @@ static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_
 			start_small(d);
 			next = now + every;
 		}
-		turn(d);
+		app_pair_poll(&d->pair);
 	}
 	if (d->errors)
 		app_die("%s: %llu calls ended %s: give a smaller --bulk, or more --seconds",
-			app_net_address(&d->net, d->me, d->server), (unsigned long long)d->errors,
+			app_pair_address(&d->pair), (unsigned long long)d->errors,
 			app_status_name(d->last));
 }
 
@@ -173,44 +156,6 @@ static void configure(const struct args *args, bool fifo, struct lend_config *co
 	config->receive_budget = 2 * args->bulk > (64 << 20) ? 2 * args->bulk : 0;
 }
 
-static void start_server(struct duo *d, bool fifo)
-{
-	char message_max[24], budget[24];
-	struct lend_config config = LEND_CONFIG_INIT;
-	const char *argv[] = {"serve",
-			      "--message-max",
-			      message_max,
-			      "--receive-budget",
-			      budget,
-			      "--schedule",
-			      fifo ? "fifo" : "shortest",
-			      NULL,
-			      NULL};
-
-	configure(d->args, fifo, &config);
-	snprintf(message_max, sizeof(message_max), "%llu", (unsigned long long)config.message_max);
-	snprintf(budget, sizeof(budget), "%llu", (unsigned long long)config.receive_budget);
-	if (!d->args->load.sleep && app_cpus() > 1)
-		argv[7] = "--spin";
-	app_child_start(&d->child, "the server", argv, &d->net, d->server,
-			app_cpus() > 1 ? app_cpu(1) : APP_ANY_CPU);
-}
-
-static void open_other(struct duo *d, bool fifo)
-{
-	struct lend_config config = LEND_CONFIG_INIT;
-	char address[APP_ADDRESS_MAX];
-
-	configure(d->args, fifo, &config);
-	config.listen = app_net_listen(&d->net, d->server);
-	config.eal = app_net_eal(&d->net, d->server);
-	if (lend_open(&config, &d->other) < 0 ||
-	    lend_address(d->other, address, sizeof(address)) < 0)
-		app_die("%s", lend_why());
-	app_echo_serve(d->other);
-	app_net_ready(&d->net, d->server, address);
-}
-
 static void open_duo(struct duo *d, const struct args *args, bool fifo)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -218,25 +163,9 @@ static void open_duo(struct duo *d, const struct args *args, bool fifo)
 
 	memset(d, 0, sizeof(*d));
 	d->args = args;
-	app_net_init(&d->net, args->load.carrier);
-	d->me = app_net_add(&d->net);
-	d->server = app_net_add(&d->net);
-	app_net_link(&d->net, d->me, d->server);
-	app_net_plan(&d->net);
-	if (args->load.connect)
-		app_net_ready(&d->net, d->server, args->load.connect);
-	else if (args->load.one_thread || args->load.carrier == APP_DPDK_RING)
-		open_other(d, fifo);
-	else
-		start_server(d, fifo);
 	configure(args, fifo, &config);
-	config.listen = app_net_listen(&d->net, d->me);
-	config.eal = app_net_eal(&d->net, d->me);
-	if (lend_open(&config, &d->ep) < 0)
-		app_die("%s", lend_why());
-	app_pin(app_cpu(0));
-	app_pattern_register(d->ep);
-	if (lend_connect(d->ep, app_net_address(&d->net, d->me, d->server), &d->session) < 0)
+	app_pair_open(&d->pair, &args->load, &config);
+	if (lend_connect(d->pair.ep, app_pair_address(&d->pair), &d->session) < 0)
 		app_die("%s", lend_why());
 	lend_hist_init(&warm.hist);
 	run(d, &warm, true, true, args->load.time / 20);
@@ -245,11 +174,7 @@ static void open_duo(struct duo *d, const struct args *args, bool fifo)
 static void close_duo(struct duo *d, uint64_t *wrong_bytes)
 {
 	*wrong_bytes += d->wrong_bytes;
-	lend_close(d->ep);
-	if (d->other)
-		lend_close(d->other);
-	app_child_stop(&d->child);
-	app_unpin();
+	app_pair_close(&d->pair);
 }
 
 static void slice(struct duo *d, struct tally *tally, bool small, bool bulk)
@@ -261,8 +186,8 @@ static void slice(struct duo *d, struct tally *tally, bool small, bool bulk)
 	tally->seconds = 0;
 	run(d, tally, small, bulk, args->load.time / args->rounds / (PHASES * SLICES));
 	tally->calls += tally->hist.count;
-	app_series_add(&tally->p50, (double)lend_hist_quantile(&tally->hist, 0.5) / 1e3);
-	app_series_add(&tally->p99, (double)lend_hist_quantile(&tally->hist, 0.99) / 1e3);
+	app_series_add(&tally->p50, app_hist_us(&tally->hist, 0.5));
+	app_series_add(&tally->p99, app_hist_us(&tally->hist, 0.99));
 	app_series_add(&tally->rate,
 		       tally->seconds > 0 ? (double)tally->bytes * 8e-9 / tally->seconds : 0);
 }
@@ -307,6 +232,7 @@ static void report_calls(struct app_report *r, const char *phase, const struct t
 static void report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
 {
 	struct app_report r;
+
 	app_report_begin(&r, args->load.json, "priority: an urgent call of 64 B behind a transfer");
 	report_calls(&r, "unloaded", &tally[UNLOADED], "alone");
 	report_calls(&r, "loaded", &tally[LOADED], "behind the transfer");
@@ -327,7 +253,7 @@ static void report(const struct args *args, const struct tally *tally, uint64_t 
 	app_report_int(&r, "slices", tally[LOADED].p50.n, "of each phase: medians over them");
 	app_report_int(&r, "bulk", args->bulk, "bytes of a transfer");
 	app_report_num(&r, "every_us", (double)args->every / 1e3, 1, "from one call to the next");
-	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_text(&r, "carrier", app_carrier_name(app_load_carrier(&args->load)), "");
 	app_report_text(&r, "verified", "small calls: memcmp, transfers: length and ends", "");
 	app_report_int(&r, "wrong_bytes", wrong_bytes, "");
 	app_report_end(&r);
@@ -382,9 +308,6 @@ int app_priority(int argc, char **argv)
 
 	args.load.time = UINT64_C(5000000000);
 	app_parse(&argp, argc, argv, &args);
-	if (args.load.connect && args.load.one_thread)
-		app_bad("--one-thread --connect: the server is in another process; give one of "
-			"them");
 	app_pattern_init(SEED, args.bulk);
 	rounds(&args, tally, &wrong_bytes);
 	report(&args, tally, wrong_bytes);

@@ -21,7 +21,7 @@ int app_rate(int argc, char **argv)
 	double line;
 
 	args.window = 32;
-	app_load_args_read(&args, argc, argv, doc);
+	app_load_args_read(&args, argc, argv, APP_LOAD_ALL, doc);
 	line = app_line_ns(app_cpu(0), app_cpu(1));
 	app_bench_open(&bench, &args, APP_METHOD_ECHO);
 	app_bench_run(&bench);

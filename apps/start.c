@@ -199,7 +199,7 @@ int app_start(int argc, char **argv)
 	args.load.window = args.load.sessions = 1;
 	args.load.size = LEN;
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);
-	address = args.load.connect ? args.load.connect : bench.child.address;
+	address = app_pair_address(&bench.pair);
 	measure(&s, &args.load, address);
 	report(&args.load, &s, address);
 	app_bench_close(&bench);

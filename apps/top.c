@@ -203,14 +203,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		top->named = true;
 		return 0;
 	case KEY_ONCE:
-		top->once = true;
-		return 0;
+		return app_arg_flag(&top->once);
 	case KEY_INTERVAL:
 		top->interval = app_arg_ns("--interval", arg);
 		return 0;
 	case KEY_JSON:
-		top->json = true;
-		return 0;
+		return app_arg_flag(&top->json);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

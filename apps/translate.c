@@ -8,6 +8,7 @@
 #include "apps/commands.h"
 #include "apps/common/load.h"
 #include "apps/common/report.h"
+#include "apps/common/series.h"
 #include "apps/common/spawn.h"
 #include "apps/store/lookup.h"
 #include "util/bits.h"
@@ -64,14 +65,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		t->time = app_arg_ns("--seconds", arg);
 		return 0;
 	case KEY_STREAMING:
-		t->streaming = true;
-		return 0;
+		return app_arg_flag(&t->streaming);
 	case KEY_SMALL:
-		t->small_pages = true;
-		return 0;
+		return app_arg_flag(&t->small_pages);
 	case KEY_JSON:
-		t->json = true;
-		return 0;
+		return app_arg_flag(&t->json);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -115,13 +113,6 @@ static void draw(struct translate *t, enum access access)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* One round over all pages; in CPU time, for others may run here too. */
 static double timed(struct translate *t, enum app_way table, uint64_t *sum)
 {
@@ -151,10 +142,8 @@ static void measure(struct translate *t, enum access access)
 		app_progress(began, (double)(app_now() - began), (double)t->time);
 	} while (n < ROUNDS_MAX && app_now() < began + t->time);
 	t->lookups += (uint64_t)n * t->n;
-	for (int i = 0; i < APP_WAYS; i++) {
-		qsort(ns[i], n, sizeof(**ns), by_value);
-		t->rate[access][i] = t->n / ns[i][n / 2] * 1e9;
-	}
+	for (int i = 0; i < APP_WAYS; i++)
+		t->rate[access][i] = t->n / app_median(ns[i], n) * 1e9;
 }
 
 static void report_access(const struct translate *t, struct app_report *r, enum access access)

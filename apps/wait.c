@@ -105,7 +105,7 @@ static void measure_calls(struct app_bench *b, struct lend_hist *hist, lend_ns p
 	b->load.max = 1;
 	do {
 		for (lend_ns go = app_now() + pause; app_now() < go;)
-			lend_poll(b->ep);
+			lend_poll(b->pair.ep);
 		if (app_load_run(&b->load, b->order, 1) < 0 || b->load.errors)
 			app_die("a call failed; is the machine out of memory?");
 		lend_hist_merge(hist, &b->load.hist);
@@ -164,23 +164,23 @@ static void measure_idle(const struct args *args, struct waits *w)
 	with.sleep = true;
 	with.sessions = args->idle;
 	app_bench_open(&bench, &with, APP_METHOD_ECHO);
-	if (clock_getcpuclockid(bench.child.pid, &server))
+	if (clock_getcpuclockid(bench.pair.child.pid, &server))
 		app_die("cannot see the server's CPU time; run as its user");
-	lend_run(bench.ep, lend_now(bench.ep) + PAUSE_NS);
-	lend_stats(bench.ep, &before);
+	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + PAUSE_NS);
+	lend_stats(bench.pair.ep, &before);
 	here = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
 	there = cpu_seconds(server);
-	lend_run(bench.ep, lend_now(bench.ep) + (lend_ns)(seconds * 1e9));
+	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + (lend_ns)(seconds * 1e9));
 	w->idle_client = 100 * (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - here) / seconds;
 	w->idle_server = 100 * (cpu_seconds(server) - there) / seconds;
-	lend_stats(bench.ep, &after);
+	lend_stats(bench.pair.ep, &after);
 	w->sleeps = (double)(after.sleeps - before.sleeps) / seconds;
 	app_bench_close(&bench);
 }
 
 static double p50(const struct lend_hist *hist)
 {
-	return (double)lend_hist_quantile(hist, 0.5) / 1e3;
+	return app_hist_us(hist, 0.5);
 }
 
 static void report(const struct args *args, const struct waits *w)

@@ -155,6 +155,12 @@ error_t app_arg_word(const char **word, const char *arg)
 	return 0;
 }
 
+error_t app_arg_flag(bool *flag)
+{
+	*flag = true;
+	return 0;
+}
+
 /* A number without sign, and where it ended; false for anything else. */
 static bool number(const char *text, double *value, char **end)
 {
@@ -216,12 +222,19 @@ lend_ns app_arg_ns(const char *option, const char *text)
 		text);
 }
 
+static const char *const schedules[] = {[LEND_SHORTEST_FIRST] = "shortest",
+					[LEND_EARLIEST_FIRST] = "deadline",
+					[LEND_AS_THEY_COME] = "fifo"};
+
+const char *app_schedule_name(uint32_t schedule)
+{
+	return schedules[schedule];
+}
+
 enum lend_schedule app_arg_schedule(const char *option, const char *text)
 {
-	static const char *const names[] = {"shortest", "deadline", "fifo"};
-
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(text, names[i]))
+	for (unsigned i = 0; i < sizeof(schedules) / sizeof(schedules[0]); i++)
+		if (!strcmp(text, schedules[i]))
 			return (enum lend_schedule)i;
 	app_bad("%s %s: write shortest, deadline or fifo", option, text);
 }
@@ -274,20 +287,23 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 		args->sessions = (unsigned)app_arg_u64("--sessions", arg, 1, 1024);
 		return 0;
 	case KEY_ONE_THREAD:
-		args->one_thread = true;
-		return 0;
+		return app_arg_flag(&args->one_thread);
 	case KEY_SLEEP:
-		args->sleep = true;
-		return 0;
+		return app_arg_flag(&args->sleep);
 	case KEY_JSON:
-		args->json = true;
-		return 0;
+		return app_arg_flag(&args->json);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
 const struct argp app_load_argp = {.options = load_options, .parser = parse_load};
+
+enum app_carrier app_load_carrier(const struct app_load_args *args)
+{
+	return args->connect && args->carrier != APP_GIVEN ? app_carrier_of(args->connect)
+							   : args->carrier;
+}
 
 static bool has_word(const char *words, const char *word)
 {
@@ -311,9 +327,10 @@ const struct argp *app_load_some(const char *names)
 	return &argp;
 }
 
-void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *doc)
+void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
+			const char *doc)
 {
-	struct argp argp = app_load_argp;
+	struct argp argp = *app_load_some(names);
 
 	argp.doc = doc;
 	app_parse(&argp, argc, argv, args);

@@ -35,16 +35,19 @@ void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * by app_bad() and surplus arguments by ARGP_ERR_UNKNOWN. */
 void app_parse(const struct argp *argp, int argc, char **argv, void *input);
 
-/* The one word that a command takes beside its options: what a parser returns for ARGP_KEY_ARG. */
+/* What a parser returns for the one word that a command takes beside its options (ARGP_KEY_ARG),
+ * and for an option without a value. */
 error_t app_arg_word(const char **word, const char *arg);
+error_t app_arg_flag(bool *flag);
 
 /* Values, or app_bad() naming the option, the text and the range. Sizes: 64, 4K, 1M, 1G (powers of
  * 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
 uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
 uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max);
 lend_ns app_arg_ns(const char *option, const char *text);
-/* shortest, deadline, fifo. */
+/* shortest, deadline, fifo; and back. */
 enum lend_schedule app_arg_schedule(const char *option, const char *text);
+const char *app_schedule_name(uint32_t schedule);
 
 /* How a measuring command talks, to whom and for how long: a child parser for argp. */
 struct app_load_args {
@@ -63,11 +66,15 @@ struct app_load_args {
 	{                                                                                          \
 		.carrier = APP_SHM, .size = 64, .time = 2000000000ull, .window = 1, .sessions = 1  \
 	}
+#define APP_LOAD_ALL "carrier connect size seconds count window sessions one-thread sleep json"
+/* What reaches the server: the carrier given, or that of --connect's address. */
+enum app_carrier app_load_carrier(const struct app_load_args *args);
 extern const struct argp app_load_argp; /* input: struct app_load_args */
 /* The same with some of its options, named with blanks between: one such set in a process, valid
  * for good. */
 const struct argp *app_load_some(const char *names);
-/* The whole command line of a command that has no other options; doc is argp's. */
-void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *doc);
+/* The whole command line of a command that has some of them and no others; doc is argp's. */
+void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
+			const char *doc);
 
 #endif

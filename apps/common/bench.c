@@ -9,7 +9,6 @@
 #include "apps/common/echo.h"
 #include "apps/common/server.h"
 #include "lend/stats.h"
-#include "util/bits.h"
 
 enum { COPY_MAX = 4096, WARM_SHARE = 10, SEED = 2 };
 
@@ -19,13 +18,6 @@ struct app_bench_lane {
 	struct app_bench *bench;
 	struct lend_buf *request; /* a small one, filled again for each call */
 };
-
-#define OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-
-static void nothing(void *arg)
-{
-	(void)arg; /* the pattern stays for good */
-}
 
 /* Small requests are copied into a buffer of the pool, long ones are sent from the pattern itself.
  */
@@ -38,12 +30,11 @@ static int fill(struct app_bench_lane *lane)
 	if (len == 0)
 		return 0;
 	if (len > COPY_MAX) {
-		lane->call.request =
-		    lend_buf_wrap(b->ep, (void *)(uintptr_t)bytes, (uint32_t)len, nothing, NULL);
+		lane->call.request = app_pattern_wrap(b->pair.ep, bytes, len);
 		return lane->call.request ? 0 : -EAGAIN;
 	}
 	if (!lane->request)
-		lane->request = lend_buf_take(b->ep, (uint32_t)len);
+		lane->request = lend_buf_take(b->pair.ep, (uint32_t)len);
 	if (!lane->request)
 		return -EAGAIN;
 	memcpy(lane->request->data, bytes, len);
@@ -64,8 +55,8 @@ static uint64_t check(struct app_bench_lane *lane)
 
 static void done(struct lend_call *call)
 {
-	struct app_bench_lane *lane = OF(call, struct app_bench_lane, call);
-	struct lend_ep *ep = lane->bench->ep;
+	struct app_bench_lane *lane = APP_OF(call, struct app_bench_lane, call);
+	struct lend_ep *ep = lane->bench->pair.ep;
 	uint64_t wrong = call->status == LEND_OK ? check(lane) : 0;
 
 	if (call->reply)
@@ -80,7 +71,7 @@ static void done(struct lend_call *call)
 
 static int start(struct app_lane *at)
 {
-	struct app_bench_lane *lane = OF(at, struct app_bench_lane, lane);
+	struct app_bench_lane *lane = APP_OF(at, struct app_bench_lane, lane);
 	struct app_bench *b = lane->bench;
 	int rc = fill(lane);
 
@@ -89,9 +80,9 @@ static int start(struct app_lane *at)
 	lane->call.method = b->method;
 	lane->call.timeout = APP_CALL_NS + b->args.size * APP_BYTE_NS;
 	lane->call.done = done;
-	rc = lend_call_start(b->ep, b->session[at->index % b->args.sessions], &lane->call);
+	rc = lend_call_start(b->pair.ep, b->session[at->index % b->args.sessions], &lane->call);
 	if (rc < 0 && lane->call.request && lane->call.request != lane->request)
-		lend_buf_give(b->ep, lane->call.request);
+		lend_buf_give(b->pair.ep, lane->call.request);
 	if (rc < 0)
 		lane->call.request = NULL;
 	return rc;
@@ -108,55 +99,6 @@ static void configure(const struct app_bench *b, struct lend_config *config)
 	config->receive_budget = all > (64 << 20) ? all : 0;
 }
 
-static void start_server(struct app_bench *b)
-{
-	char calls[16], sessions[16], message_max[24], budget[24];
-	struct lend_config config = LEND_CONFIG_INIT;
-	const char *argv[] = {
-	    "serve",     "--calls",          calls,  "--sessions", sessions, "--message-max",
-	    message_max, "--receive-budget", budget, NULL,         NULL};
-
-	configure(b, &config);
-	snprintf(calls, sizeof(calls), "%u", config.calls);
-	snprintf(sessions, sizeof(sessions), "%u", config.sessions);
-	snprintf(message_max, sizeof(message_max), "%llu", (unsigned long long)config.message_max);
-	snprintf(budget, sizeof(budget), "%llu", (unsigned long long)config.receive_budget);
-	if (!b->args.sleep && app_cpus() > 1)
-		argv[9] = "--spin";
-	app_child_start(&b->child, "the server", argv, &b->net, b->server,
-			app_cpus() > 1 ? app_cpu(1) : APP_ANY_CPU);
-}
-
-static void open_other(struct app_bench *b)
-{
-	struct lend_config config = LEND_CONFIG_INIT;
-	char address[APP_ADDRESS_MAX];
-
-	configure(b, &config);
-	config.listen = app_net_listen(&b->net, b->server);
-	config.eal = app_net_eal(&b->net, b->server);
-	if (lend_open(&config, &b->other) < 0 ||
-	    lend_address(b->other, address, sizeof(address)) < 0)
-		app_die("%s", lend_why());
-	app_echo_serve(b->other);
-	app_net_ready(&b->net, b->server, address);
-}
-
-static void open_server(struct app_bench *b)
-{
-	app_net_init(&b->net, b->args.carrier);
-	b->me = app_net_add(&b->net);
-	b->server = app_net_add(&b->net);
-	app_net_link(&b->net, b->me, b->server);
-	app_net_plan(&b->net);
-	if (b->args.connect)
-		app_net_ready(&b->net, b->server, b->args.connect);
-	else if (b->args.one_thread)
-		open_other(b);
-	else
-		start_server(b);
-}
-
 static void make_lanes(struct app_bench *b)
 {
 	b->lane = calloc(b->lanes, sizeof(*b->lane));
@@ -168,16 +110,16 @@ static void make_lanes(struct app_bench *b)
 		b->lane[i].bench = b;
 		b->order[i] = &b->lane[i].lane;
 	}
-	b->load.ep = b->ep;
-	b->load.other = b->other;
+	b->load.ep = b->pair.ep;
+	b->load.other = b->pair.other;
 	b->load.start = start;
-	b->load.sleep = b->args.sleep || (!b->other && app_cpus() < 2);
+	b->load.sleep = b->args.sleep || (!b->pair.other && app_cpus() < 2);
 }
 
 /* Runs the load, or ends with a line that names the mend. */
 static void run(struct app_bench *b, const char *when)
 {
-	const char *where = app_net_address(&b->net, b->me, b->server);
+	const char *where = app_pair_address(&b->pair);
 	int rc = app_load_run(&b->load, b->order, b->lanes);
 
 	if (rc < 0)
@@ -185,8 +127,7 @@ static void run(struct app_bench *b, const char *when)
 			*lend_why() ? ": " : ": is the server still there? ", lend_why());
 	if (b->load.errors == b->load.ended && b->load.last == LEND_RESOURCE_EXHAUSTED)
 		app_die("%s: %s ended RESOURCE_EXHAUSTED: give a smaller --size or --window, or "
-			"the server "
-			"a larger --message-max",
+			"the server a larger --message-max",
 			where, when);
 	if (b->load.errors == b->load.ended && b->load.last == LEND_UNAVAILABLE && *lend_why())
 		app_die("%s: %s", where, lend_why());
@@ -204,28 +145,14 @@ void app_bench_open(struct app_bench *b, const struct app_load_args *args, uint3
 	b->args = *args;
 	b->method = method;
 	b->lanes = args->window * args->sessions;
-	if (args->connect && args->carrier != APP_GIVEN)
-		b->args.carrier = app_carrier_of(args->connect);
 	if (args->size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
-	if (args->carrier == APP_DPDK_RING && !args->connect)
-		b->args.one_thread = true; /* rings do not reach another process */
-	if (b->args.one_thread && args->connect)
-		app_bad(
-		    "--one-thread --connect: the server is in another process; give one of them");
 	app_pattern_init(SEED, args->size);
-	open_server(b);
 	configure(b, &config);
-	config.listen = app_net_listen(&b->net, b->me);
-	config.eal = app_net_eal(&b->net, b->me);
-	if (lend_open(&config, &b->ep) < 0)
-		app_die("%s", lend_why());
-	app_pin(app_cpu(0));
-	app_pattern_register(b->ep);
+	app_pair_open(&b->pair, args, &config);
 	make_lanes(b);
 	for (unsigned i = 0; i < args->sessions; i++)
-		if (lend_connect(b->ep, app_net_address(&b->net, b->me, b->server),
-				 &b->session[i]) < 0)
+		if (lend_connect(b->pair.ep, app_pair_address(&b->pair), &b->session[i]) < 0)
 			app_die("%s", lend_why());
 	if (method == APP_METHOD_SINK)
 		app_pattern_crc(0, args->size);
@@ -239,13 +166,13 @@ static uint64_t moved(struct app_bench *b)
 	struct lend_stats stats;
 	uint64_t tx = 0, rx, sum;
 
-	lend_stats(b->ep, &stats);
+	lend_stats(b->pair.ep, &stats);
 	sum = stats.tx_bytes;
-	if (b->other) {
-		lend_stats(b->other, &stats);
+	if (b->pair.other) {
+		lend_stats(b->pair.other, &stats);
 		tx = stats.tx_bytes;
-	} else if (b->child.pid) {
-		app_child_bytes(&b->child, &tx, &rx);
+	} else if (b->pair.child.pid) {
+		app_child_bytes(&b->pair.child, &tx, &rx);
 	} else {
 		return 0;
 	}
@@ -272,7 +199,7 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 
 	app_load_report(load, report);
 	app_report_num(report, "cycles_per_call", (double)load->ticks / (double)load->ended, 1,
-		       b->other ? "of this core, for both ends" : "of the calling core");
+		       b->pair.other ? "of this core, for both ends" : "of the calling core");
 	app_report_num(report, "bytes_moved_per_call", (double)b->bytes_moved / (double)load->ended,
 		       1, "that both ends gave to their carriers; 0: not known");
 	app_report_text(report, "verified", b->method == APP_METHOD_SINK ? "crc32c" : "memcmp",
@@ -280,21 +207,17 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 	app_report_int(report, "size", b->args.size, "bytes of payload");
 	app_report_int(report, "window", b->args.window, "calls in flight per session");
 	app_report_int(report, "sessions", b->args.sessions, "to the server");
-	app_report_text(report, "carrier", app_carrier_name(b->args.carrier), "");
-	app_report_bool(report, "one_thread", b->other, "both ends in one thread");
+	app_report_text(report, "carrier", app_carrier_name(b->pair.net.carrier), "");
+	app_report_bool(report, "one_thread", b->pair.other, "both ends in one thread");
 }
 
 void app_bench_close(struct app_bench *b)
 {
 	for (unsigned i = 0; i < b->lanes; i++)
 		if (b->lane[i].request)
-			lend_buf_give(b->ep, b->lane[i].request);
-	lend_close(b->ep);
-	if (b->other)
-		lend_close(b->other);
-	app_child_stop(&b->child);
+			lend_buf_give(b->pair.ep, b->lane[i].request);
+	app_pair_close(&b->pair);
 	free(b->lane);
 	free(b->order);
 	free(b->session);
-	app_unpin();
 }

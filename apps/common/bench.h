@@ -8,19 +8,14 @@
 
 #include "apps/common/args.h"
 #include "apps/common/load.h"
-#include "apps/common/net.h"
-#include "apps/common/spawn.h"
+#include "apps/common/pair.h"
 
 struct app_bench_lane;
 
 struct app_bench {
 	struct app_load_args args;
 	uint32_t method; /* APP_METHOD_ECHO: replies are compared byte by byte; _SINK: by CRC32C */
-	struct app_net net;
-	unsigned me, server;    /* processes of the net */
-	struct app_child child; /* the server; pid 0: none of ours */
-	struct lend_ep *ep;
-	struct lend_ep *other; /* the server's end with one_thread, else NULL */
+	struct app_pair pair;
 	lend_session *session;
 	struct app_bench_lane *lane;
 	struct app_lane **order; /* the lanes as load wants them */

@@ -201,6 +201,18 @@ double app_load_rate(const struct app_load *load)
 	return load->seconds > 0 ? (double)(load->ended - load->errors) / load->seconds : 0;
 }
 
+double app_hist_us(const struct lend_hist *hist, double quantile)
+{
+	return (double)lend_hist_quantile(hist, quantile) / 1e3;
+}
+
+bool app_hist_is_ordered(const struct lend_hist *hist)
+{
+	uint64_t p50 = lend_hist_quantile(hist, 0.5), p99 = lend_hist_quantile(hist, 0.99);
+
+	return p50 <= p99 && p99 <= lend_hist_max(hist);
+}
+
 void app_load_report(const struct app_load *load, struct app_report *report)
 {
 	const struct lend_hist *h = &load->hist;
@@ -208,8 +220,8 @@ void app_load_report(const struct app_load *load, struct app_report *report)
 	double mean = lend_hist_mean(h) / 1e9;
 	double little = rate * mean;
 	double off = load->lanes ? fabs(little - load->lanes) * 100 / load->lanes : 0;
-	double p50 = (double)lend_hist_quantile(h, 0.5) / 1e3;
-	double p99 = (double)lend_hist_quantile(h, 0.99) / 1e3;
+	double p50 = app_hist_us(h, 0.5);
+	double p99 = app_hist_us(h, 0.99);
 	double max = (double)lend_hist_max(h) / 1e3;
 
 	app_report_num(report, "calls_per_s", rate, 1, "calls that ended well, per second");

@@ -7,6 +7,7 @@
 #define APPS_COMMON_LOAD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "apps/common/report.h"
@@ -25,7 +26,8 @@ enum { APP_BYTE_NS = 20 };
 
 struct app_load;
 
-/* One request at a time. The caller embeds it in its own struct. */
+/* One request at a time. The caller embeds it in its own struct, which APP_OF() gives. */
+#define APP_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 struct app_lane {
 	struct app_load *load;
 	unsigned index;  /* from 0 */
@@ -73,6 +75,10 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 /* The request of this lane ended: with that status and so many wrong bytes in what came back. */
 void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
 
+/* Of a histogram of nanoseconds: a quantile in microseconds; p50 <= p99 <= max. */
+double app_hist_us(const struct lend_hist *hist, double quantile);
+bool app_hist_is_ordered(const struct lend_hist *hist);
+
 /* Adds what another load did at the same time, in another thread. */
 void app_load_merge(struct app_load *load, const struct app_load *other);
 /* CPU time of the thread that asks, in nanoseconds. */
@@ -90,6 +96,8 @@ enum { APP_PATTERN_MAX = 256 << 20, APP_PATTERN_KINDS = 16 };
 void app_pattern_init(uint64_t seed, uint64_t len_max); /* app_die() when there is no memory */
 void app_pattern_register(struct lend_ep *ep);          /* so that carriers send from it in place */
 const void *app_pattern(uint64_t number, uint64_t len);
+/* len bytes that app_pattern() gave as a message, sent from where they lie; NULL: no room now. */
+struct lend_buf *app_pattern_wrap(struct lend_ep *ep, const void *bytes, uint64_t len);
 /* CRC32C of app_pattern(number, len), computed once for each of the kinds of the last few lens. */
 uint32_t app_pattern_crc(uint64_t number, uint64_t len);
 /* How many bytes of a message differ from app_pattern(number, len); missing or surplus ones count.

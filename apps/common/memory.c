@@ -50,8 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->node = arg;
 		return 0;
 	case KEY_POOL:
-		args->pool = true;
-		return 0;
+		return app_arg_flag(&args->pool);
 	case KEY_PAGE:
 		args->page = (uint32_t)app_arg_size("--page", arg, APP_PAGE, APP_PAGE_MAX);
 		return 0;
@@ -165,18 +164,6 @@ void app_timed_add(struct app_memory *m, struct app_timed *t, int rc, const char
 	uint64_t ticks = app_timed_end(m, t, rc, what);
 
 	lend_hist_add(hist, (uint64_t)((double)ticks / app_ticks_per_ns()));
-}
-
-double app_hist_us(const struct lend_hist *hist, double quantile)
-{
-	return (double)lend_hist_quantile(hist, quantile) / 1e3;
-}
-
-bool app_hist_is_ordered(const struct lend_hist *hist)
-{
-	uint64_t p50 = lend_hist_quantile(hist, 0.5), p99 = lend_hist_quantile(hist, 0.99);
-
-	return p50 <= p99 && p99 <= lend_hist_max(hist);
 }
 
 void app_memory_stat(struct app_memory *m, struct lend_mem_stat *stat)

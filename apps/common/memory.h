@@ -65,8 +65,5 @@ uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const 
 /* The same, and its time in ns goes into a histogram. */
 void app_timed_add(struct app_memory *m, struct app_timed *t, int rc, const char *what,
 		   struct lend_hist *hist);
-/* In microseconds; p50 <= p99 <= max. */
-double app_hist_us(const struct lend_hist *hist, double quantile);
-bool app_hist_is_ordered(const struct lend_hist *hist);
 
 #endif

@@ -1,8 +1,8 @@
 /* net - which process talks to which, and the addresses for it over each carrier.
  *
  * A starter names its processes (itself is one of them), links each client to its servers, and
- *plans. Then it starts servers before their clients, and tells the net the address that each one's
- *ready line gave.
+ * plans. Then it starts servers before their clients, and tells the net the address that each one's
+ * ready line gave.
  *
  *	app_net_init(&net, APP_UDP);
  *	me = app_net_add(&net), hop = app_net_add(&net);

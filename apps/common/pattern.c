@@ -74,6 +74,16 @@ const void *app_pattern(uint64_t number, uint64_t len)
 	return block + number % APP_PATTERN_KINDS * STEP;
 }
 
+static void nothing(void *arg)
+{
+	(void)arg; /* the pattern stays for good */
+}
+
+struct lend_buf *app_pattern_wrap(struct lend_ep *ep, const void *bytes, uint64_t len)
+{
+	return lend_buf_wrap(ep, (void *)(uintptr_t)bytes, (uint32_t)len, nothing, NULL);
+}
+
 uint32_t app_pattern_crc(uint64_t number, uint64_t len)
 {
 	if (len != crc_len)

@@ -12,11 +12,10 @@ struct app_series {
 
 /* One more; there is room. */
 void app_series_add(struct app_series *series, double value);
-/* The middle one, of an even number the upper; 0: there is none. */
+/* The middle of n numbers, up to APP_SERIES_MAX, of an even number the upper; 0: there is none. */
+double app_median(const double *value, unsigned n);
 double app_series_median(const struct app_series *series);
 /* Of two that were measured in turns: the median of what one is of the other. */
 double app_series_ratio(const struct app_series *of, const struct app_series *to);
-/* The same of n plain numbers, up to APP_SERIES_MAX. */
-double app_median(const double *value, unsigned n);
 
 #endif

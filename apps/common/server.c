@@ -63,11 +63,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		    strcmp(arg, "-1") ? (int)app_arg_u64("--cpu", arg, 0, 1023) : APP_ANY_CPU;
 		return 0;
 	case KEY_SPIN:
-		args->spin = true;
-		return 0;
+		return app_arg_flag(&args->spin);
 	case KEY_JSON:
-		args->json = true;
-		return 0;
+		return app_arg_flag(&args->json);
 	case KEY_CALLS:
 		args->calls = (uint32_t)app_arg_u64("--calls", arg, 0, 1024);
 		return 0;

@@ -1,5 +1,5 @@
 /* server - the end that a measuring command starts: opens, says that it is ready, runs until told
- *to stop.
+ * to stop.
  *
  *	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
  *	...

@@ -162,11 +162,6 @@ static void done(struct lend_call *call)
 	lend_buf_give(c->ep, reply);
 }
 
-static void nothing(void *arg)
-{
-	(void)arg; /* the pattern stays for good */
-}
-
 /* Small requests are copied into a buffer, long ones lent as they lie. */
 static struct lend_buf *wrap(struct slot *slot, const void *bytes)
 {
@@ -174,7 +169,7 @@ static struct lend_buf *wrap(struct slot *slot, const void *bytes)
 	uint32_t len = (uint32_t)c->job->request;
 
 	if (len > SMALL)
-		return lend_buf_wrap(c->ep, (void *)(uintptr_t)bytes, len, nothing, NULL);
+		return app_pattern_wrap(c->ep, bytes, len);
 	if (!slot->small)
 		slot->small = lend_buf_take(c->ep, len);
 	if (!slot->small)

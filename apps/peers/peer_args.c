@@ -56,14 +56,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->time = app_arg_ns("--seconds", arg);
 		return 0;
 	case KEY_ENDS:
-		job->ends = true;
-		return 0;
+		return app_arg_flag(&job->ends);
 	case KEY_UNTUNED:
-		job->untuned = true;
-		return 0;
+		return app_arg_flag(&job->untuned);
 	case KEY_JSON:
-		args->json = true;
-		return 0;
+		return app_arg_flag(&args->json);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

@@ -231,12 +231,14 @@ class Commands(unittest.TestCase):
             self.one_line(done)
             self.assertFalse(list(TEMP.glob("never*")), "a failed get leaves no file")
 
-    def test_connect(self):
+    def test_a_server_elsewhere(self):
         server = subprocess.Popen([LEND, "serve", "--json", "--listen", "udp:127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
         address = server.stdout.readline().split()[1]
         got = lend_json("lat", "--connect", address, "--carrier", "udp", *SHORT)
         self.check_load(got)
         self.assertEqual(lend_json("rate", "--connect", address, "--count", 5000, "--window", 8)["calls"], 5000)
+        for command in (["connect"], ["priority", "--bulk", "1M", "--rounds", 1]):
+            self.assertEqual(lend_json(*command, "--connect", address, *SHORT)["carrier"], "udp")
         server.send_signal(signal.SIGTERM)
         self.assertEqual(server.wait(10), 0)
         counters = json.loads(server.stdout.read())
@@ -251,12 +253,17 @@ class Commands(unittest.TestCase):
         self.assertEqual(done.stdout, b"")
 
     def test_bad_input(self):
-        for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"],
-                     ["lat", "surplus"], ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"],
-                     ["rate", "--window", "0"], ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--among", "1000"], ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"], ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
-                      ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["start", "--size", "9"], ["wait", "--window", "9"], ["priority", "--size", "9"], ["deadlines", "--count", "9"], ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""],
-                     ["chain", "--by", "magic"], ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"],
-                     ["translate", "--access", "pigeon"], ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"]):
+        for args in (["nonsense"], ["lat", "--nonsense"], ["lat", "--size"], ["lat", "--size", "many"], ["lat", "surplus"],
+                     ["lat", "--carrier", "pigeon"], ["bw", "--seconds", "0"], ["rate", "--window", "0"],
+                     ["mem", "lat", "--count", "9"], ["mem-lat", "--window", "2"], ["mem-lat", "--among", "1000"],
+                     ["cow", "--size", "5000"], ["mem-bw", "--sweep", "pigeon"], ["mem-bw", "--plot", "x"],
+                     ["mem-bw", "--one-thread", "--pool"], ["snapshot-speed", "--size", "64"], ["mem-fault", "--size", "4K"],
+                     ["mem-lat", "--pool", "--carrier", "udp"], ["chain", "--count", "9"], ["start", "--size", "9"],
+                     ["wait", "--window", "9"], ["priority", "--size", "9"], ["deadlines", "--count", "9"],
+                     ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""], ["chain", "--by", "magic"],
+                     ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"], ["translate", "--access", "pigeon"],
+                     ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"],
+                     ["connect", "--size", "9"], ["connect", "--window", "999"], ["lat", "--window", "9"]):
             with self.subTest(args=args):
                 self.one_line(lend(*args, code=2))
 
@@ -280,7 +287,9 @@ class Commands(unittest.TestCase):
 
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat", "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve", "top"):
+        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat",
+                        "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve",
+                        "top"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
         self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # what is of no use there is not offered
 
