@@ -11,7 +11,6 @@ SENT, FULL, DEAD, RECEIVED, GONE = range(5)
 MEM = 0x4C454E44
 
 
-
 def crc_of_byte(crc):
     for _ in range(8):
         crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)

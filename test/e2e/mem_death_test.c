@@ -38,37 +38,19 @@ static void put_for_ever(const char *address, int fd)
 	}
 }
 
-static void killed_in_mid_operation(const char *carrier, const char *more, unsigned ms)
-{
-	struct mem_node node;
-	struct lend_mem_stat stat;
-	pid_t pid;
-
-	mem_node_start(&node, carrier, "64M", more);
-	pid = mem_child_start(&node, put_for_ever);
-	/* Where it stood still for longer than its lease, all it had was taken back: it puts more.
-	 */
-	do
-		mem_stat(node.mem, &stat);
-	while (stat.pages_used == 0);
-	mem_child_kill(pid);
-	cr_assert(mem_pages_become(node.ep, node.mem, 0, ms));
-	mem_node_stop(&node);
-}
-
 Test(mem_death, client_killed_shm, .timeout = 60)
 {
-	killed_in_mid_operation("shm", "", 1000);
+	mem_child_killed(put_for_ever, "shm", "", 1000);
 }
 
 Test(mem_death, client_killed_pool, .timeout = 60)
 {
-	killed_in_mid_operation("pool", "", 1000);
+	mem_child_killed(put_for_ever, "pool", "", 1000);
 }
 
 Test(mem_death, client_killed_udp, .timeout = 60)
 {
-	killed_in_mid_operation("udp", "--lease 50", 8000);
+	mem_child_killed(put_for_ever, "udp", "--lease 50", 8000);
 }
 
 /* A put that the node runs long after its caller gave up must leave nothing. */

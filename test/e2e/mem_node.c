@@ -21,7 +21,7 @@ pid_t mem_fork(void)
 	return pid;
 }
 
-pid_t mem_child_start(const struct mem_node *node, void (*run)(const char *address, int fd))
+pid_t mem_child_start(const struct mem_node *node, mem_child *run)
 {
 	int fds[2];
 	pid_t pid;
@@ -99,6 +99,22 @@ void mem_node_start(struct mem_node *node, const char *carrier, const char *size
 			 carrier[0] == 'd' ? "dpdk:memif@" : "udp:");
 	start(node, size, more);
 	mem_client_open(node, &node->ep, &node->mem);
+}
+
+void mem_child_killed(mem_child *run, const char *carrier, const char *more, unsigned ms)
+{
+	struct lend_mem_stat stat;
+	struct mem_node node;
+	pid_t pid;
+
+	mem_node_start(&node, carrier, "64M", more);
+	pid = mem_child_start(&node, run);
+	do /* what it had may be taken back where it stood still for longer than its lease */
+		mem_stat(node.mem, &stat);
+	while (stat.pages_used == 0);
+	mem_child_kill(pid);
+	cr_assert(mem_pages_become(node.ep, node.mem, 0, ms));
+	mem_node_stop(&node);
 }
 
 void mem_node_restart(struct mem_node *node, const char *size)

@@ -20,11 +20,15 @@ struct mem_node {
 pid_t mem_fork(void);
 /* A process that runs this, which writes a byte to fd when it is where it is wanted, for which
  * start waits; it never returns. kill, and nothing is left of it. */
-pid_t mem_child_start(const struct mem_node *node, void (*run)(const char *address, int fd));
+typedef void mem_child(const char *address, int fd);
+pid_t mem_child_start(const struct mem_node *node, mem_child *run);
 void mem_child_kill(pid_t pid);
 /* carrier: "shm", "pool", "udp", "dpdk" (memif). Starts lend-mn with these extra arguments ("" or
  * "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
+/* One that runs this at a node of its own holds pages, is killed, and within ms the node has none.
+ */
+void mem_child_killed(mem_child *run, const char *carrier, const char *more, unsigned ms);
 /* Kills it and starts another one at the same shm name. */
 void mem_node_restart(struct mem_node *node, const char *size);
 /* The client: pages in use become 0 within a second (replies may still pin some); then all ends. */

@@ -33,27 +33,14 @@ static void put_and_wait(const char *address, int fd)
 	_exit(2);
 }
 
-static void killed(const char *carrier, const char *more, unsigned ms)
+Test(mem_workers_gone, client_killed_shm, .timeout = 60)
 {
-	struct mem_node node;
-	pid_t pid;
-
-	mem_node_start(&node, carrier, "12M", more);
-	pid = mem_child_start(&node, put_and_wait);
-	cr_expect(mem_pages_become(node.ep, node.mem, 2 * OBJECTS, 1000));
-	mem_child_kill(pid);
-	cr_expect(mem_pages_become(node.ep, node.mem, 0, ms));
-	mem_node_stop(&node);
+	mem_child_killed(put_and_wait, "shm", "--workers 3", 1000);
 }
 
-Test(mem_workers_gone, client_killed_shm)
+Test(mem_workers_gone, client_killed_udp, .timeout = 60)
 {
-	killed("shm", "--workers 3", 1000);
-}
-
-Test(mem_workers_gone, client_killed_udp)
-{
-	killed("udp", "--workers 3 --lease 1000", 8000);
+	mem_child_killed(put_and_wait, "udp", "--workers 3 --lease 1000", 8000);
 }
 
 /* One operation in bytes, on a session of one's own. */

@@ -161,8 +161,7 @@ static void free_object(void *object)
 	lend_free(object);
 }
 
-/* Pool memory and wrapped objects are the heap's, and a
- * closed endpoint holds none of it. */
+/* Pool memory and wrapped objects are the heap's, and a closed endpoint holds none of it. */
 Test(rpc_bufs, the_heap_gets_all_back)
 {
 	for (int s = 0; s < SCHEMES; s++) {

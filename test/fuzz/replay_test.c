@@ -11,11 +11,9 @@
 
 #include "core/cc.h"
 #include "core/core.h"
-#include "util/crc32c.h"
-#include "util/rng.h"
-#include "wire/pkt.h"
+#include "fuzz/replay_bad.h"
 
-enum { HOSTILE = 200000, BUFS = 2048, MTU = 1472, TAPE = 512 };
+enum { HOSTILE = 200000, BUFS = 2048, TAPE = 512 };
 
 struct side {
 	struct lend_core *core;
@@ -25,11 +23,6 @@ struct side {
 	uint64_t session;
 	uint64_t running[64];
 	uint32_t running_n;
-};
-
-struct dgram {
-	uint8_t data[MTU + 64];
-	uint32_t len;
 };
 
 static struct side sides[2];
@@ -44,7 +37,7 @@ static uint64_t ends, starts;
 
 static uint32_t pick(uint32_t n)
 {
-	return (uint32_t)lend_rng_below(&rng, n);
+	return bad_pick(&rng, n);
 }
 
 static uint32_t buf(int who, uint32_t cap)
@@ -140,7 +133,23 @@ static void record(int to, const struct dgram *d)
 	tape[to][tape_n[to]++ % TAPE] = *d;
 }
 
-static void flush(int who, bool lossy)
+static void gather(int who, const struct lend_out *out, struct dgram *d)
+{
+	d->len = out->head_len;
+	memcpy(d->data, out->head, d->len);
+	for (int p = 0; p < out->n; p++) {
+		const struct lend_piece *w = &out->piece[p];
+
+		memcpy(d->data + d->len, (uint8_t *)sides[who].seg[w->buf].data + w->offset,
+		       w->len);
+		d->len += w->len;
+	}
+	memcpy(d->data + d->len, out->tail, out->tail_len);
+	d->len += out->tail_len;
+}
+
+/* Half of it arrives, so that the tape holds datagrams still worth something. */
+static void flush(int who)
 {
 	struct lend_out out[32];
 	uint32_t n;
@@ -149,24 +158,13 @@ static void flush(int who, bool lossy)
 		for (uint32_t i = 0; i < n; i++)
 			out[i].sent = pick(50) ? LEND_SENT : LEND_SENT_FULL;
 		for (uint32_t i = 0; i < n; i++) {
-			struct dgram d = {.len = out[i].head_len};
+			struct dgram d;
 
 			if (out[i].sent != LEND_SENT)
 				continue;
-			memcpy(d.data, out[i].head, d.len);
-			for (int p = 0; p < out[i].n; p++) {
-				const struct lend_piece *w = &out[i].piece[p];
-
-				memcpy(d.data + d.len,
-				       (uint8_t *)sides[who].seg[w->buf].data + w->offset, w->len);
-				d.len += w->len;
-			}
-			memcpy(d.data + d.len, out[i].tail, out[i].tail_len);
-			d.len += out[i].tail_len;
+			gather(who, &out[i], &d);
 			record(!who, &d);
-			/* Half of it arrives, so that the tape holds datagrams still worth
-			 * something. */
-			if (!lossy || pick(2))
+			if (pick(2))
 				input(!who, d.data, d.len, 1);
 		}
 		lend_core_sent(sides[who].core, out, n);
@@ -197,7 +195,7 @@ static void live(void)
 	for (int i = 0; i < 2; i++) {
 		lend_core_tick(sides[i].core, now);
 		poll_events(i);
-		flush(i, true);
+		flush(i);
 	}
 	while (sides[1].running_n > 8 || (sides[1].running_n && pick(2))) {
 		uint64_t r = sides[1].running[--sides[1].running_n];
@@ -209,95 +207,17 @@ static void live(void)
 	}
 }
 
-static void checksum(struct dgram *d)
+static void hostile(int to, struct dgram *d, bool recorded)
 {
-	struct lend_pkt_trailer t = {0};
-
-	if (d->len < sizeof(struct lend_pkt) + sizeof(t))
-		return;
-	t.crc = lend_crc32c(0, d->data, d->len - (uint32_t)sizeof(t));
-	memcpy(d->data + d->len - sizeof(t), &t, sizeof(t));
-}
-
-/* A recorded datagram with a right session, one to three fields changed, checksum right again. */
-static void mutate(int to, struct dgram *d)
-{
-	static const uint32_t edge[] = {0, 1, 1375, 1376, 65536, 1 << 30, UINT32_MAX, 0x7fffffff};
-	struct lend_pkt head;
-
-	*d = tape[to][pick(tape_n[to] < TAPE ? tape_n[to] : TAPE)];
-	memcpy(&head, d->data, sizeof(head));
-	for (uint32_t n = 1 + pick(3); n > 0; n--)
-		switch (pick(9)) {
-		case 0:
-			head.kind = (uint8_t)pick(34);
-			break;
-		case 1:
-			head.flags = (uint8_t)(pick(8) ? head.flags ^ (1u << pick(5)) : pick(256));
-			break;
-		case 2:
-			head.call =
-			    pick(2) ? head.call ^ (1u << pick(32)) : pick(64) << 10 | pick(12);
-			break;
-		case 3:
-			head.number += pick(2) ? pick(100) : lend_rng_next(&rng) >> pick(64);
-			break;
-		case 4:
-			head.offset = edge[pick(8)];
-			break;
-		case 5:
-			head.length = pick(2) ? edge[pick(8)] : (1u << 20) - 1;
-			break;
-		case 6:
-			if (pick(8) == 0)
-				head.session ^= UINT64_C(1)
-						<< (24 + pick(40)); /* another generation */
-			break;
-		case 7:
-			if (d->len > sizeof(head))
-				d->data[sizeof(head) + pick(d->len - (uint32_t)sizeof(head))] ^=
-				    (uint8_t)(1 + pick(255));
-			break;
-		default:
-			d->len = pick(2) ? pick(d->len + 1) : d->len;
-		}
-	memcpy(d->data, &head, sizeof(head));
-	if (pick(20))
-		checksum(d);
-}
-
-/* A good hello of another client, who will not answer. */
-static void greet(struct dgram *d)
-{
-	struct lend_pkt_hello hello;
-
-	*d = greeting;
-	memcpy(&hello, d->data + sizeof(struct lend_pkt), sizeof(hello));
-	hello.connect = lend_rng_next(&rng);
-	hello.session = lend_rng_next(&rng) | 1;
-	memcpy(d->data + sizeof(struct lend_pkt), &hello, sizeof(hello));
-	checksum(d);
-}
-
-static void invent(struct dgram *d)
-{
-	struct lend_pkt head = {.magic = LEND_PKT_MAGIC, .version = 1};
-
-	d->len = pick(10) ? pick(300) : pick(MTU + 60);
-	for (uint32_t i = 0; i < d->len; i++)
-		d->data[i] = (uint8_t)lend_rng_next(&rng);
-	head.kind = (uint8_t)pick(LEND_PKT_KINDS + 1);
-	head.flags = (uint8_t)pick(32);
-	head.call = pick(2) ? pick(100) : (uint32_t)lend_rng_next(&rng);
-	head.session = pick(2) ? pick(64) : lend_rng_next(&rng);
-	head.number = lend_rng_next(&rng) >> pick(64);
-	head.offset = pick(3) ? 0 : pick(100000);
-	head.length = pick(3) ? d->len : (1u << 30); /* a first fragment that claims 1 GiB */
-	head.version = pick(10) ? 1 : (uint8_t)pick(256);
-	if (d->len >= sizeof(head) && pick(8))
-		memcpy(d->data, &head, sizeof(head));
-	if (pick(4))
-		checksum(d);
+	if (pick(100) == 0) {
+		*d = greeting;
+		bad_greet(&rng, d);
+	} else if (recorded && tape_n[to]) {
+		*d = tape[to][pick(tape_n[to] < TAPE ? tape_n[to] : TAPE)];
+		bad_mutate(&rng, d);
+	} else {
+		bad_invent(&rng, d);
+	}
 }
 
 static void open_side(int who)
@@ -324,31 +244,30 @@ static void open_side(int who)
 	poll_events(who);
 }
 
+/* All that it runs is answered, and nothing that it sends arrives. */
+static void fall_silent(struct side *s)
+{
+	struct lend_out out[32];
+	uint32_t n;
+
+	while ((n = lend_core_output(s->core, now, &s->bufs, out, 32)) > 0) {
+		for (uint32_t i = 0; i < n; i++)
+			out[i].sent = LEND_SENT;
+		lend_core_sent(s->core, out, n);
+	}
+	while (s->running_n)
+		lend_core_reply(s->core, now, s->running[--s->running_n], &s->bufs, 0, 0);
+}
+
+/* For longer than anything lives. */
 static void drain(void)
 {
-	for (int i = 0; i < 2; i++)
-		while (sides[i].running_n)
-			lend_core_reply(sides[i].core, now, sides[i].running[--sides[i].running_n],
-					&sides[i].bufs, 0, 0);
-	/* Silence for longer than anything lives. */
 	for (int n = 0; n < 100; n++) {
 		now += 500000000;
 		for (int i = 0; i < 2; i++) {
-			struct lend_out out[32];
-			uint32_t k;
-
 			lend_core_tick(sides[i].core, now);
 			poll_events(i);
-			while (
-			    (k = lend_core_output(sides[i].core, now, &sides[i].bufs, out, 32))) {
-				for (uint32_t j = 0; j < k; j++)
-					out[j].sent = LEND_SENT;
-				lend_core_sent(sides[i].core, out, k);
-			}
-			while (sides[i].running_n)
-				lend_core_reply(sides[i].core, now,
-						sides[i].running[--sides[i].running_n],
-						&sides[i].bufs, 0, 0);
+			fall_silent(&sides[i]);
 			poll_events(i);
 		}
 	}
@@ -376,12 +295,7 @@ Test(replay, hostile_datagrams_change_nothing_but_counters, .timeout = 200)
 		if (pick(6) == 0)
 			live();
 		full_now = pick(1000) < 300;
-		if (pick(100) == 0)
-			greet(&d);
-		else if (i % 2 && tape_n[to])
-			mutate(to, &d);
-		else
-			invent(&d);
+		hostile(to, &d, i % 2);
 		input(to, d.data, d.len, pick(30) ? 1 : 2 + pick(5));
 	}
 	full_now = false;

@@ -187,7 +187,6 @@ enum lend_sent conform_send_fast(struct lend_io *io, uint32_t peer, uint32_t id,
 	put(0, peer, id, seq, len);
 	tray.out[0].class = 0;
 	tray.out[0].fast = 1;
-	tray.out[0].class = 0;
 	send_tray(io, 1);
 	return tray.out[0].sent;
 }

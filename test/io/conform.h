@@ -121,6 +121,7 @@ enum { CONFORM_MAGIC = 0x4c454e44 };
  * behind. */
 enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 			    uint32_t len);
+/* The same as what is most urgent, which may pass by others. */
 enum lend_sent conform_send_fast(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 				 uint32_t len);
 /* Sends n of them, of the lengths in len, in one burst from seq on; how many were sent: the first

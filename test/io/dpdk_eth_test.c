@@ -10,30 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/dpdk_here.h"
 #include "io/eth.h"
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/why.h"
 
-static char dir[] = "/tmp/lend-eth-XXXXXX";
 static uint8_t frame[4096];
 
-static void init(void)
-{
-	cr_assert(mkdtemp(dir));
-	setenv("XDG_RUNTIME_DIR", dir, 1);
-	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
-}
-
-static void fini(void)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	cr_assert(system(command) == 0);
-}
-
-TestSuite(dpdk_eth, .init = init, .fini = fini, .timeout = 60);
+TestSuite(dpdk_eth, .init = dpdk_begin, .fini = dpdk_end, .timeout = 60);
 
 static FILE *pcap_open(void)
 {
@@ -41,7 +26,7 @@ static FILE *pcap_open(void)
 	char path[64];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/in.pcap", dir);
+	snprintf(path, sizeof(path), "%s/in.pcap", dpdk_folder);
 	file = fopen(path, "w");
 	cr_assert(file && fwrite(head, sizeof(head), 1, file) == 1);
 	return file;
@@ -66,7 +51,7 @@ static struct lend_io *device(const char *address)
 	snprintf(eal, sizeof(eal),
 		 "--no-huge -m 192 --no-pci --no-shconf --vdev "
 		 "net_pcap0,rx_pcap=%s/in.pcap,tx_pcap=%s/out.pcap",
-		 dir, dir);
+		 dpdk_folder, dpdk_folder);
 	config.eal = eal;
 	if (access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) != 0)
 		cr_skip_test("not on this machine: lend_io_dpdk.so was not built (libdpdk-dev)");
@@ -176,7 +161,7 @@ static void hostile(bool four)
 	cr_assert(io->stats.rx_bad == 2, "%lu", io->stats.rx_bad);
 	cr_assert(io->stats.address_clash == 1);
 	io->ops->close(io);
-	snprintf(path, sizeof(path), "%s/out.pcap", dir);
+	snprintf(path, sizeof(path), "%s/out.pcap", dpdk_folder);
 	file = fopen(path, "r");
 	cr_assert(file);
 	len = fread(out, 1, 24, file) == 24 ? 1 : 0;

@@ -3,31 +3,12 @@
  * bursts over net_ring and net_memif, both ends in one thread; every test is a process of its own,
  * as EAL is. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/conform.h"
+#include "io/dpdk_here.h"
 
-static char rundir[] = "/tmp/lend-test-XXXXXX";
-
-static void begin(void)
-{
-	cr_assert(mkdtemp(rundir));
-	setenv("XDG_RUNTIME_DIR", rundir, 1);
-	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
-	unsetenv("LEND_EAL");
-}
-
-static void end(void)
-{
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", rundir);
-	cr_assert(system(command) == 0);
-}
-
-TestSuite(dpdk_shared, .init = begin, .fini = end, .timeout = 60);
+TestSuite(dpdk_shared, .init = dpdk_begin, .fini = dpdk_end, .timeout = 60);
 
 static void write_ring(char *text, size_t cap)
 {
@@ -39,15 +20,10 @@ static void write_memif(char *text, size_t cap)
 	(void)snprintf(text, cap, "dpdk:memif@127.0.0.1:0?links=2");
 }
 
-static const char *absent(void)
-{
-	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
-		   ? NULL
-		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
-}
-
-static const struct conform_row ring = {.name = "ring", .absent = absent, .address = write_ring};
-static const struct conform_row memif = {.name = "memif", .absent = absent, .address = write_memif};
+static const struct conform_row ring = {
+    .name = "ring", .absent = dpdk_absent, .address = write_ring};
+static const struct conform_row memif = {
+    .name = "memif", .absent = dpdk_absent, .address = write_memif};
 
 /* A test of what holds for both kinds of link. */
 #define OVER_BOTH(noun)                                                                            \

@@ -13,38 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/dpdk_here.h"
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/why.h"
 
-static char rundir[64];
+TestSuite(dpdk, .init = dpdk_begin, .fini = dpdk_end, .timeout = 60);
 
-static void fresh_rundir(void)
-{
-	strcpy(rundir, "/tmp/lend-test-XXXXXX");
-	cr_assert(mkdtemp(rundir));
-	setenv("XDG_RUNTIME_DIR", rundir, 1);
-	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
-	unsetenv("LEND_EAL");
-}
-
-static void remove_rundir(void)
-{
-	char command[128];
-
-	snprintf(command, sizeof(command), "rm -rf %s", rundir);
-	cr_assert(system(command) == 0);
-}
-
-TestSuite(dpdk, .init = fresh_rundir, .fini = remove_rundir, .timeout = 60);
-
-/* Not on this machine: the module is absent. */
 static bool present(void)
 {
-	if (access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0)
-		return true;
-	cr_skip_test("not on this machine: lend_io_dpdk.so was not built (libdpdk-dev)");
-	return false;
+	const char *why = dpdk_absent();
+
+	if (why)
+		cr_skip_test("not on this machine: %s", why);
+	return !why;
 }
 
 /* A test of what holds for both kinds of link. */

@@ -6,10 +6,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,31 +75,24 @@ static const struct conform_row row = {.name = "hostd over udp",
 
 CONFORM_SUITE(hostd, &row)
 
-/* A client in another process: opens, says so, and waits for its end. */
+/* A client in another process: opens, and waits for its end. */
 static pid_t start_client(void)
 {
-	int tube[2];
-	char byte;
-	pid_t pid;
+	struct lend_io_config config = {.capture = ""};
+	struct lend_io *io;
+	char text[80];
+	pid_t pid = fork();
 
-	cr_assert_eq(pipe(tube), 0);
-	pid = fork();
 	cr_assert_geq(pid, 0);
-	if (pid == 0) {
-		char text[80];
-		struct lend_io_config config = {.listen = text};
-		struct lend_io *io;
-
-		(void)snprintf(text, sizeof(text), "hostd:%s", name);
-		if (lend_io_open(&config, &io) == 0)
-			(void)!write(tube[1], "x", 1);
+	if (pid > 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)snprintf(text, sizeof(text), "hostd:%s", name);
+	config.listen = text;
+	if (lend_io_open(&config, &io) == 0)
 		for (;;)
 			(void)pause();
-	}
-	close(tube[1]);
-	cr_assert_eq(read(tube[0], &byte, 1), 1, "the client did not attach");
-	close(tube[0]);
-	return pid;
+	_exit(1);
 }
 
 static uint64_t clients(const struct lend_hostd *h)
@@ -115,25 +110,6 @@ static void turn_until(struct lend_hostd *h, uint64_t n)
 	while (clients(h) != n) {
 		cr_assert_lt(lend_clock_now(), end, "%llu clients", (unsigned long long)clients(h));
 		(void)lend_hostd_turn(h);
-	}
-}
-
-Test(hostd_own, a_killed_client_is_cleaned_up)
-{
-	pid_t pid;
-
-	address((char[80]){0}, 80);
-	for (int i = 0; i < 3; i++) {
-		char text[80];
-		struct lend_io_config config = {.listen = text};
-		struct lend_io *io;
-
-		pid = start_client();
-		cr_assert_eq(kill(pid, SIGKILL), 0);
-		cr_assert_eq(waitpid(pid, NULL, 0), pid);
-		(void)snprintf(text, sizeof(text), "hostd:%s", name);
-		cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
-		io->ops->close(io);
 	}
 }
 
@@ -190,6 +166,24 @@ static int open_files(void)
 		n++;
 	(void)closedir(dir);
 	return n;
+}
+
+Test(hostd_own, a_killed_client_is_cleaned_up)
+{
+	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
+	int files = open_files();
+
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = start_client();
+
+		turn_until(h, 1);
+		cr_assert_eq(kill(pid, SIGKILL), 0);
+		cr_assert_eq(waitpid(pid, NULL, 0), pid);
+		turn_until(h, 0);
+	}
+	lend_hostd_provide(h);
+	cr_assert_eq(open_files(), files);
+	lend_hostd_close(h);
 }
 
 /* Its carrier goes, too, and the one that is opened ahead does not become two. */

@@ -111,7 +111,6 @@ static void node_dies(struct run *run)
 	node_kill(&run->node);
 	run_restart(run);
 	run->page->node_dies = false;
-	run->page->node_dies = false;
 }
 
 static const char *one_round(struct run *run)

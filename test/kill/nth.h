@@ -64,7 +64,11 @@
 	X(fcntl)                                                                                   \
 	X(ioctl)                                                                                   \
 	X(getaddrinfo)                                                                             \
-	X(getifaddrs) X(lend_buf_take) X(lend_buf_wrap) X(lend_bufs_take_slow) X(lend_bufs_handle)
+	X(getifaddrs)                                                                              \
+	X(lend_buf_take)                                                                           \
+	X(lend_buf_wrap)                                                                           \
+	X(lend_bufs_take_slow)                                                                     \
+	X(lend_bufs_handle)
 
 enum nth {
 #define X(ret, name, ...) NTH_##name,

@@ -1,19 +1,13 @@
 #include "kill/nth_world.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "alloc/region.h"
 #include "kill/nth_node.h"
-#include "kill/sight.h"
-#include "lend/alloc.h"
 #include "lend/mem.h"
 #include "sys/why.h"
 
@@ -32,42 +26,7 @@ struct part {
 	bool done, stuck; /* stuck: an operation did not end; nothing else is begun */
 };
 
-static int64_t base_blocks, base_mapped;
-static size_t base_used;
-static unsigned base_fds;
-
-/* Bytes of the heap that somebody has; what it keeps for the next who asks goes back first. */
-static size_t heap_used(void)
-{
-	struct lend_alloc_stat stat;
-
-	lend_alloc_trim();
-	lend_alloc_stat(&stat);
-	return stat.used;
-}
-
-/* Bytes mapped, but for the heap's index of addresses: it grows with where memory was, and stays.
- */
-static int64_t mapped(void)
-{
-	int64_t leaves = 0;
-
-	for (size_t i = 0; i < LEND_REGION_LEAF; i++)
-		leaves += atomic_load(&lend_region_top[i]) != NULL;
-	return nth_mapped() - leaves * (int64_t)(LEND_REGION_LEAF * sizeof(lend_region_entry));
-}
-
-void nth_world_base(void)
-{
-	lend_free(lend_malloc_shared(1)); /* opens the arena, which stays */
-	base_used = heap_used();
-	base_blocks = nth_blocks();
-	base_mapped = mapped();
-	base_fds = kill_open_fds();
-}
-
-__attribute__((format(printf, 2, 3))) static void wrong(struct nth_world *w, const char *format,
-							...)
+void nth_wrong(struct nth_world *w, const char *format, ...)
 {
 	va_list args;
 
@@ -78,44 +37,6 @@ __attribute__((format(printf, 2, 3))) static void wrong(struct nth_world *w, con
 	va_end(args);
 }
 
-/* Names in the folder of sockets without the lock. */
-static int names_left(void)
-{
-	char path[128];
-	struct dirent *entry;
-	DIR *dir;
-	int n = 0;
-
-	(void)snprintf(path, sizeof(path), "%s/lend", getenv("XDG_RUNTIME_DIR"));
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir))) {
-		n += entry->d_name[0] != '.';
-		(void)unlinkat(dirfd(dir), entry->d_name, 0);
-	}
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
-void nth_world_leaks(struct nth_world *w)
-{
-	int names = names_left();
-
-	if (names && !w->lstat_failed)
-		wrong(w, "%d names of sockets are left", names);
-	/* What a peer that could not be told may still read in place is never used again. */
-	if (w->scheme && strcmp(w->scheme, "shm") == 0)
-		base_used = heap_used();
-	if (heap_used() != base_used)
-		wrong(w, "%zd bytes of the heap are left", (ssize_t)(heap_used() - base_used));
-	if (nth_blocks() != base_blocks)
-		wrong(w, "%lld blocks are left", (long long)(nth_blocks() - base_blocks));
-	if (mapped() != base_mapped)
-		wrong(w, "%lld mapped bytes are left", (long long)(mapped() - base_mapped));
-	if (kill_open_fds() != base_fds)
-		wrong(w, "%d descriptors are left", (int)(kill_open_fds() - base_fds));
-}
-
 /* 0, or a failure that says what it was and what mends it. */
 static bool went(struct part *p, const char *what, int rc)
 {
@@ -124,9 +45,9 @@ static bool went(struct part *p, const char *what, int rc)
 	if (rc >= 0)
 		return true;
 	if (p->world->strict)
-		wrong(p->world, "%s: %d, %s", what, rc, why);
+		nth_wrong(p->world, "%s: %d, %s", what, rc, why);
 	else if (rc < -4095 || !why[0] || (!strchr(why, ':') && !strchr(why, ';')))
-		wrong(p->world, "%s: %d without a word that mends it: \"%s\"", what, rc, why);
+		nth_wrong(p->world, "%s: %d without a word that mends it: \"%s\"", what, rc, why);
 	return false;
 }
 
@@ -136,7 +57,7 @@ static bool status_is_fair(struct part *p, const char *what, enum lend_status st
 		return true;
 	if (p->world->strict || (status != LEND_UNAVAILABLE && status != LEND_RESOURCE_EXHAUSTED &&
 				 status != LEND_DEADLINE_EXCEEDED && status != LEND_ABORTED))
-		wrong(p->world, "%s ended with status %d", what, status);
+		nth_wrong(p->world, "%s ended with status %d", what, status);
 	return false;
 }
 
@@ -148,7 +69,7 @@ static bool turns(struct part *p, const char *what)
 		continue;
 	p->stuck = !p->done;
 	if (p->stuck)
-		wrong(p->world, "%s does not end", what);
+		nth_wrong(p->world, "%s does not end", what);
 	return p->done;
 }
 
@@ -212,7 +133,7 @@ static void call(struct part *p, uint32_t method, uint32_t len)
 	rc = lend_call_start(p->client, p->session, &call);
 	if (went(p, "lend_call_start", rc) && turns(p, "call") &&
 	    status_is_fair(p, "call", call.status) && call.reply_len != len)
-		wrong(p->world, "a reply of %llu bytes", (unsigned long long)call.reply_len);
+		nth_wrong(p->world, "a reply of %llu bytes", (unsigned long long)call.reply_len);
 	if (p->stuck)
 		return;
 	lend_buf_give(p->client, call.request);
@@ -270,7 +191,7 @@ static void memory(struct part *p, uint32_t len)
 	ref = o.ref;
 	memset(back, 0, len);
 	if (OP(p, "get", &o, lend_get(p->mem, &ref, 0, &into, 1, &o)) && memcmp(bytes, back, len))
-		wrong(p->world, "get: others came");
+		nth_wrong(p->world, "get: others came");
 	if (!p->stuck)
 		change(p, &ref, len);
 }
@@ -295,7 +216,7 @@ static void arguments(struct part *p)
 	while (lend_arg_next(call.reply, &cursor, &a) > 0)
 		n += a.len == arg[n].iov_len;
 	if (status_is_fair(p, "call with arguments", call.status) && n != 3)
-		wrong(p->world, "%d of 3 arguments came back", n);
+		nth_wrong(p->world, "%d of 3 arguments came back", n);
 	lend_buf_give(p->client, call.request);
 	lend_buf_give(p->client, call.reply);
 }
@@ -370,7 +291,7 @@ static void settle(struct part *p)
 	while (!nth_node_idle(p->node) && lend_now(p->server) < until)
 		(void)lend_turn(p->server, lend_now(p->server) + MS);
 	if (!nth_node_idle(p->node))
-		wrong(p->world, "the node keeps pages for messages that are over");
+		nth_wrong(p->world, "the node keeps pages for messages that are over");
 }
 
 static void with_server(struct part *p)
@@ -378,7 +299,7 @@ static void with_server(struct part *p)
 	pthread_t thread;
 
 	if (__real_pthread_create(&thread, NULL, serve, p)) {
-		wrong(p->world, "no thread for the server");
+		nth_wrong(p->world, "no thread for the server");
 		return;
 	}
 	live(p);
@@ -398,7 +319,7 @@ static void finish(struct part *p)
 	lend_close(p->server);
 	bad = nth_node_close(p->node, p->world->strict);
 	if (bad)
-		wrong(p->world, "%s", bad);
+		nth_wrong(p->world, "%s", bad);
 }
 
 void nth_world_run(struct nth_world *world)

@@ -19,6 +19,9 @@ void nth_world_run(struct nth_world *world);
 /* What blocks, mappings and descriptors there are now is what there may be. */
 void nth_world_base(void);
 void nth_world_leaks(struct nth_world *world);
+/* Keeps the first of them in why. */
+void nth_wrong(struct nth_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* lend-mn's start, likewise: each in a process of its own. */
 void nth_start_all(uint32_t *runs, uint32_t *bad);
 

@@ -10,10 +10,10 @@
 #include "lend/alloc.h"
 
 /* Over udp an endpoint has up to two sockets more when it talks much with one peer, or with many
- * about what is urgent. */
+ * about what is urgent: then as at the start, and now. */
 static bool near(uint64_t now, uint64_t start, uint64_t endpoints)
 {
-	return now - start + 2 * endpoints <= 4 * endpoints;
+	return (now > start ? now - start : start - now) <= 2 * endpoints;
 }
 
 static bool as_began(const struct run *run, const struct footprint *now)

@@ -8,13 +8,12 @@
 
 enum { NODE_METHOD = 0x6b696c6c }; /* a request of one byte: with the store's own audit */
 
+/* Each worker answers for itself; the first one also for the process. */
 struct node_sight {
 	uint64_t pages, pinned, refs, spaces, holds, grants, clients, processes, placements, liens;
 	uint64_t sessions, fds, rings, leases_expired; /* rings: mappings */
 	char bad[96];                                  /* what the audit found; "" nothing */
 };
-
-/* Each worker answers for itself; the first one also for the process. */
 
 /* In the node's process, before its main: what it has from now on is its own. */
 void sight_begin(void);

@@ -110,6 +110,12 @@ static int order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static int usage(void)
+{
+	fprintf(stderr, "usage: perf_hostd_hop [-d DEVICE] [-s BYTES 1..255] [-n TRIPS]\n");
+	return 2;
+}
+
 static double median(double *v, unsigned n)
 {
 	qsort(v, n, sizeof(v[0]), order);
@@ -196,10 +202,14 @@ int main(int argc, char **argv)
 		if (opt == 'd')
 			device = optarg;
 		else if (opt == 's')
-			len = (uint32_t)atoi(optarg) % (SIZE_MAX_SENT + 1);
+			len = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (opt == 'n')
+			n = (uint32_t)strtoul(optarg, NULL, 10);
 		else
-			n = (uint32_t)atoi(optarg);
+			return usage();
 	}
+	if (len < 1 || len > SIZE_MAX_SENT || n < 1)
+		return usage();
 	set_up(way, device);
 	for (int r = 0; r < RUNS; r++)
 		for (int i = 0; i < WAYS; i++)

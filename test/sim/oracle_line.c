@@ -4,7 +4,7 @@
 #include "core/state.h"
 #include "sim/oracle.h"
 
-/* Turns in which others may get some before the first of a class: classes below it that are due. */
+/* Turns in which classes below may get some past the first of a class: their shares are due. */
 enum { PATIENCE = 64 };
 
 static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
@@ -12,8 +12,8 @@ static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *
 	return c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class;
 }
 
-/* The first of a class, and whether others meanwhile were charged for; least: one more than the
- * least urgent of those. */
+/* Has the first of a class still what it had, while a class below it got some? least: one more than
+ * the least urgent that did. */
 static void look(struct sim *sim, struct sim_node *n, uint32_t class, uint32_t least)
 {
 	struct sim_line *l = &n->line[class];

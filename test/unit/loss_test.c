@@ -1,8 +1,8 @@
 /* Goal: a datagram is judged lost when one sent more than three later has come that is not more
  * urgent, and not by what may have passed it; what a question's answer does not show is lost
  * whatever its class; a reply whose entry another needs goes again. Method: tables of single losses
- * and of entries taken; seeded histories of reports, over datagrams
- * of eight classes that get lost or come late, against a model that looks at all of them. */
+ * and of entries taken; seeded histories of reports, over datagrams of eight classes that get lost
+ * or come late, against a model that looks at all of them. */
 #include <criterion/criterion.h>
 
 #include "core/loss.h"

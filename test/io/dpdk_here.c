@@ -1,0 +1,32 @@
+#include "io/dpdk_here.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+char dpdk_folder[] = "/tmp/lend-dpdk-XXXXXX";
+
+const char *dpdk_absent(void)
+{
+	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);
+	unsetenv("LEND_EAL");
+	return access(LEND_BUILD_DIR "/lend_io_dpdk.so", F_OK) == 0
+		   ? NULL
+		   : "lend_io_dpdk.so was not built (libdpdk-dev)";
+}
+
+void dpdk_begin(void)
+{
+	cr_assert(mkdtemp(dpdk_folder));
+	setenv("XDG_RUNTIME_DIR", dpdk_folder, 1);
+	(void)dpdk_absent();
+}
+
+void dpdk_end(void)
+{
+	char command[64];
+
+	(void)snprintf(command, sizeof(command), "rm -rf %s", dpdk_folder);
+	cr_assert_eq(system(command), 0);
+}
