@@ -58,6 +58,7 @@ struct lend_io_ops {
 	X(rx_handed, "came to another endpoint's queue on the same device: handed over")           \
 	X(tx_full, "refused because the peer or device was full")                                  \
 	X(tx_dead, "for a peer that is gone")                                                      \
+	X(tx_in_place, "long pieces that a DPDK driver read where they lay")                       \
 	X(link_down, "times that the device's link went down")                                     \
 	X(address_clash, "claims of another host to this carrier's IP address")                    \
 	X(peers_refused, "peers turned away: table full, or wrong version")                        \

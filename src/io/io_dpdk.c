@@ -18,11 +18,9 @@ static struct dpdk *self(struct lend_io *io)
 	return (struct dpdk *)io;
 }
 
-/* Drivers that are given pieces in place have copied them when tx() returns. */
 static bool flush(struct lend_io *base, uint32_t buf)
 {
-	(void)buf;
-	return rte_mbuf_ext_refcnt_read(&self(base)->lent) == 1;
+	return dpdk_place_quiet(self(base), buf);
 }
 
 static int fd(struct lend_io *base)
@@ -50,11 +48,10 @@ static bool arm(struct lend_io *base)
 	return true;
 }
 
+/* What cannot be mapped is copied from. */
 static int reg(struct lend_io *base, void *memory, size_t len)
 {
-	(void)base;
-	(void)memory;
-	(void)len;
+	dpdk_place_map(self(base), memory, len);
 	return 0;
 }
 
@@ -164,6 +161,7 @@ void dpdk_close(struct lend_io *base)
 		dpdk_memif_settle(io);
 	pthread_mutex_lock(&dpdk_world);
 	dpdk_world_remove(io);
+	dpdk_place_close(io);
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
 		if (io->port[i])
 			dpdk_port_drop(io, i);

@@ -27,11 +27,20 @@ enum {
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share one */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
-	DPDK_LINKS = 16, /* memif ids of a listener, unless ?links= */
+	DPDK_LINKS = 16,   /* memif ids of a listener, unless ?links= */
+	DPDK_LOANS = 256,  /* counters of what drivers read in place; a power of two */
+	DPDK_REGIONS = 64, /* of memory that a carrier has mapped for its device */
 	DPDK_NONE = 0xffff,
 };
 
 enum dpdk_kind { DPDK_RING, DPDK_MEMIF, DPDK_DEVICE };
+
+/* How a driver is given long pieces of messages. */
+enum dpdk_reads {
+	DPDK_COPIED,  /* copied into the frame */
+	DPDK_AT_ONCE, /* where they lie: it has read them when its burst returns */
+	DPDK_BY_DMA,  /* where they lie, in memory mapped for it: it reads them later */
+};
 
 struct dpdk_address {
 	enum dpdk_kind kind;
@@ -99,6 +108,8 @@ struct dpdk_share {
 	uint16_t mtu;
 	uint8_t mac[6];
 	struct rte_mempool *pool;
+	struct rte_device *device_of; /* what EAL maps memory for */
+	enum dpdk_reads reads;
 	unsigned if_index; /* the kernel's interface below it; 0: none */
 	char sysfs[96];    /* there as long as the card is; "": it is none */
 	bool tx_sums;      /* it makes UDP's checksum */
@@ -140,6 +151,7 @@ struct dpdk_port {
 	uint32_t downs_seen;
 	uint16_t last_peer; /* who sent last: links are point to point */
 	uint8_t ways;       /* queues each way: 1 or DPDK_WAYS */
+	uint8_t reads;      /* enum dpdk_reads */
 	/* Frames to offer a queue at once: shrinks when the device refuses some. */
 	uint32_t window[DPDK_WAYS];
 };
@@ -184,7 +196,9 @@ struct dpdk {
 	uint32_t gone_n; /* dead peers to tell of */
 	uint32_t evict;  /* where the search for a free peer starts */
 	struct rte_mempool *pool;
-	struct rte_mbuf_ext_shared_info lent; /* counts pieces that a driver has in place, and 1 */
+	struct dpdk_loans *loans;
+	struct dpdk_region *region[DPDK_REGIONS]; /* that it may send from in place */
+	uint32_t regions;
 	struct dpdk_rx rx[DPDK_WAYS];
 	uint32_t held_n; /* lent until rx_done() */
 	struct rte_mbuf *held[DPDK_HELD_MAX];
@@ -295,6 +309,23 @@ void dpdk_memif_close(struct dpdk *io);
 void dpdk_memif_grow(struct dpdk *io);
 /* Waits, boundedly, for links that are being made. dpdk_world not held. */
 void dpdk_memif_settle(struct dpdk *io);
+
+/* io_dpdk_place.c: pieces of messages that a driver reads where they lie */
+/* How that device's driver is to be given them. */
+enum dpdk_reads dpdk_place_how(const struct rte_eth_dev_info *info);
+/* 0 or -ENOMEM. */
+int dpdk_place_open(struct dpdk *io);
+/* Gives up what was mapped and counted, unless a device has not let go of it: then that stays for
+ * the life of the process. dpdk_world held; before its ports go. */
+void dpdk_place_close(struct dpdk *io);
+/* Has memory mapped for the carrier's device, if that reads by DMA and the machine lets it. */
+void dpdk_place_map(struct dpdk *io, void *memory, size_t len);
+/* A buffer to be chained to a frame that is for that port: the piece, which lies at data; it is
+ * lent until that buffer is freed. NULL: the piece is to be copied. */
+struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
+				 const struct lend_piece *piece, void *data);
+/* No driver reads any of that buffer; asks the device, which may have done so meanwhile. */
+bool dpdk_place_quiet(struct dpdk *io, uint32_t buf);
 
 /* io_dpdk_share.c: dpdk_world held. */
 /* The device of that name, set up when it is used for the first time. */

@@ -58,6 +58,7 @@ static int make_port(struct dpdk_port *port, const char *role, uint32_t id, cons
 	}
 	port->used = true;
 	port->ways = DPDK_WAYS;
+	port->reads = DPDK_AT_ONCE;
 	rc = dpdk_eal_port(port->id, "dpdk:memif", DPDK_WAYS, &started);
 	port->connecting = started == 0;
 	return rc;

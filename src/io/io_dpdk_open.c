@@ -78,21 +78,12 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 	return io->kind == DPDK_RING ? dpdk_ring_listen(io) : dpdk_memif_listen(io);
 }
 
-/* The carrier's own count outlives all others. */
-static void never_last(void *piece, void *arg)
-{
-	(void)piece;
-	(void)arg;
-}
-
 static int make(const struct lend_io_config *config, const struct dpdk_address *address,
 		struct dpdk *io)
 {
-	int rc;
+	int rc = dpdk_place_open(io);
 
 	io->io.ops = &dpdk_ops;
-	io->lent.free_cb = never_last;
-	rte_mbuf_ext_refcnt_set(&io->lent, 1);
 	io->io.path.mtu = DPDK_FRAME_MAX - LEND_ETH_HEAD4;
 	io->kind = address->kind;
 	io->links = address->links;
@@ -102,7 +93,8 @@ static int make(const struct lend_io_config *config, const struct dpdk_address *
 	dpdk_peer_init(io);
 	choose_address(io, address);
 	pthread_mutex_lock(&dpdk_world);
-	rc = dpdk_eal_start(config->eal);
+	if (rc == 0)
+		rc = dpdk_eal_start(config->eal);
 	if (rc == 0)
 		io->pool = dpdk_eal_pool(RTE_MAX_ETHPORTS);
 	if (rc == 0)

@@ -91,9 +91,13 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	int rc;
 
 	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
-	/* All that it sends is whole, from one pool and nobody else's. */
+	share->device_of = info->device;
+	share->reads = dpdk_place_how(info);
+	/* Where all is copied, what it sends is whole, from one pool and nobody else's. */
 	conf.txmode.offloads = info->tx_offload_capa &
-			       (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+			       (RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
+				(share->reads == DPDK_COPIED ? RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE
+							     : RTE_ETH_TX_OFFLOAD_MULTI_SEGS));
 	conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 	if (share->if_index == 0)
 		conf.rxmode.mtu = share->mtu;
@@ -282,6 +286,7 @@ int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct 
 	if (rc < 0)
 		return rc;
 	port->share = share;
+	port->reads = (uint8_t)share->reads;
 	port->id = share->id;
 	memcpy(io->self.mac, share->mac, 6);
 	if (address->mtu > share->mtu)

@@ -2,9 +2,9 @@
  *
  * A datagram's head, pieces and tail are copied into a frame. What goes out at once over a link
  * within this machine shares buffers, for there each of them costs what a short call does. A long
- * piece for a memif link is chained to the frame where it lies instead, for that driver copies
- * chains before it returns. A device that refuses is offered fewer at once. A memif link has a
- * second queue for what is urgent.
+ * last piece is chained to the frame where it lies instead, and the tail behind it, if the driver
+ * may be given it so (io_dpdk_place). A device that refuses is offered fewer at once. A memif link
+ * has a second queue for what is urgent.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -27,14 +27,44 @@ struct dpdk_load {
 	uint8_t n[DPDK_BURST];
 };
 
+/* For another endpoint of this process on the same device. */
+static bool is_near(const struct dpdk *io, const struct dpdk_peer *peer)
+{
+	return memcmp(peer->head.bytes, io->self.mac, 6) == 0;
+}
+
+/* Its frames may be in pieces: nobody here reads them whole, for a checksum or to hand them over.
+ */
+static bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
+{
+	const struct dpdk_port *port = io->port[peer->port];
+
+	if (port->reads == DPDK_COPIED || port->share == NULL)
+		return port->reads != DPDK_COPIED;
+	return (peer->head.ip4 || port->share->tx_sums) && !is_near(io, peer);
+}
+
 /* Its last piece is better left where it lies. */
 static bool is_chained(const struct dpdk *io, const struct lend_out *out)
 {
-	return io->kind == DPDK_MEMIF && out->n > 0 && out->tail_len == 0 &&
-	       out->piece[out->n - 1].len >= IN_PLACE;
+	return out->n > 0 && out->piece[out->n - 1].len >= IN_PLACE &&
+	       takes_pieces(io, &io->peer[out->peer]);
 }
 
-/* Chains the last piece to its frame in place; 0: it is to be copied, else its length. */
+/* A buffer with a datagram's tail; NULL: none is left. */
+static struct rte_mbuf *tail_of(const struct dpdk *io, const struct lend_out *out)
+{
+	struct rte_mbuf *tail = rte_pktmbuf_alloc(io->pool);
+
+	if (tail == NULL)
+		return NULL;
+	memcpy(rte_pktmbuf_mtod(tail, uint8_t *), out->tail, out->tail_len);
+	tail->data_len = out->tail_len;
+	return tail;
+}
+
+/* Chains the last piece to its frame in place, and the tail; 0: they are to be copied, else their
+ * length. */
 static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		      const struct lend_out *out)
 {
@@ -44,16 +74,18 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 	if (!is_chained(io, out))
 		return 0;
 	piece = &out->piece[out->n - 1];
-	more = rte_pktmbuf_alloc(io->pool);
+	more = dpdk_place_lend(io, io->port[io->peer[out->peer].port], piece,
+			       lend_piece_data(bufs, piece));
 	if (more == NULL)
 		return 0;
-	rte_mbuf_ext_refcnt_update(&io->lent, 1);
-	rte_pktmbuf_attach_extbuf(more, lend_piece_data(bufs, piece), RTE_BAD_IOVA,
-				  (uint16_t)piece->len, &io->lent);
-	more->data_len = (uint16_t)piece->len;
+	if (out->tail_len > 0 && (more->next = tail_of(io, out)) == NULL) {
+		rte_pktmbuf_free(more);
+		return 0;
+	}
 	buf->next = more;
-	buf->nb_segs = 2;
-	return piece->len;
+	buf->nb_segs = out->tail_len > 0 ? 3 : 2;
+	io->io.stats.tx_in_place++;
+	return piece->len + out->tail_len;
 }
 
 /* Copies, short ones without a call. */
@@ -92,19 +124,18 @@ static void write_head(struct dpdk_pen *pen, const struct lend_eth_head *head, u
 	*pen = (struct dpdk_pen){pen->at + head->len, pen->at, len, class};
 }
 
-/* Writes a datagram's frame of len bytes behind its head, of which a chained piece lies elsewhere.
- */
+/* Writes a datagram's frame, of which the last piece and the tail may be chained instead. */
 static void write(struct dpdk_pen *pen, const struct lend_eth_head *head,
-		  const struct lend_bufs *bufs, const struct lend_out *out, uint32_t len,
-		  uint32_t pieces)
+		  const struct lend_bufs *bufs, const struct lend_out *out, bool chained)
 {
+	uint32_t pieces = chained ? out->n - 1u : out->n;
 	uint8_t *at;
 
-	write_head(pen, head, out->class, len);
+	write_head(pen, head, out->class, lend_out_len(out));
 	at = put(pen->at, out->head, out->head_len);
 	for (uint32_t i = 0; i < pieces; i++)
 		at = put(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
-	pen->at = put(at, out->tail, out->tail_len);
+	pen->at = chained ? at : put(at, out->tail, out->tail_len);
 }
 
 /* Fills a buffer with the frames of as many of out[0..n) as it can carry; how many. */
@@ -116,17 +147,16 @@ static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bu
 	struct dpdk_pen pen = {.at = start};
 	uint32_t chained = chain(io, buf, bufs, out), i = 1;
 
-	write(&pen, head, bufs, out, lend_out_len(out), out->n - (chained > 0));
+	write(&pen, head, bufs, out, chained > 0);
 	if (chained > 0 || io->kind == DPDK_DEVICE)
 		n = 1;
 	for (; i < n && !is_chained(io, &out[i]); i++) {
 		uint32_t at = dpdk_next_frame((uint32_t)(pen.at - start));
-		uint32_t len = lend_out_len(&out[i]);
 
-		if (at + head->len + len > DPDK_FRAME_MAX)
+		if (at + head->len + lend_out_len(&out[i]) > DPDK_FRAME_MAX)
 			break;
 		pen.at = start + at;
-		write(&pen, head, bufs, &out[i], len, out[i].n);
+		write(&pen, head, bufs, &out[i], false);
 	}
 	buf->data_len = (uint16_t)(pen.at - start);
 	buf->pkt_len = buf->data_len + chained;
@@ -169,7 +199,7 @@ static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const str
 		load->buf[made] = buf;
 		load->n[made] = (uint8_t)fill(io, buf, bufs, out + i, n - i);
 		if (share)
-			dpdk_device_sum(share, buf, head, buf->data_len - head->len);
+			dpdk_device_sum(share, buf, head, buf->pkt_len - head->len);
 	}
 	return made;
 }
@@ -179,7 +209,7 @@ static uint16_t burst(const struct dpdk *io, struct dpdk_port *port, const struc
 {
 	if (port->share == NULL)
 		return rte_eth_tx_burst(port->id, way_of(port, out), buf, n);
-	if (memcmp(io->peer[out->peer].head.bytes, io->self.mac, 6) == 0)
+	if (is_near(io, &io->peer[out->peer]))
 		return dpdk_device_loop(port, buf, n);
 	return dpdk_device_tx(port, buf, n);
 }
