@@ -112,11 +112,15 @@ void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
 static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const uint8_t *bytes,
 				     uint32_t room, uint32_t *len);
 
-/* What all frames of one way begin with, and the sums of its constant words. */
+/* What all frames of one way begin with, as the last one had it, and the sums of its constant
+ * words.
+ */
 struct lend_eth_head {
 	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the receiver's MAC first */
 	uint8_t len;
-	uint8_t ip; /* where the IP head begins */
+	uint8_t class;    /* of the last frame, */
+	uint32_t payload; /* and its bytes behind the head */
+	uint8_t ip;       /* where the IP head begins */
 	bool ip4;
 	uint32_t sum;    /* IPv4's head */
 	uint32_t pseudo; /* addresses and protocol; and the UDP ports */
@@ -124,10 +128,20 @@ struct lend_eth_head {
 
 void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 		   const struct lend_eth_end *from);
-/* Writes the head of a frame whose payload has len bytes, of a class of calls; the UDP checksum
- * stays 0. */
-static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *head, uint8_t class,
-				  uint32_t len);
+/* Makes it that of a frame whose payload has len bytes, of a class of calls; the UDP checksum stays
+ * 0. */
+void lend_eth_aim(struct lend_eth_head *head, uint8_t class, uint32_t len);
+/* Writes it. Frames of one way are mostly alike, so most heads are copied. */
+static inline void lend_eth_write(uint8_t *bytes, struct lend_eth_head *head, uint8_t class,
+				  uint32_t len)
+{
+	if (head->payload != len || head->class != class)
+		lend_eth_aim(head, class, len);
+	if (head->len == LEND_ETH_HEAD4)
+		memcpy(bytes, head->bytes, LEND_ETH_HEAD4);
+	else
+		memcpy(bytes, head->bytes, head->len);
+}
 /* Fills in the UDP checksum once the payload is there; or, for a device that finishes it, the
  * pseudo head's sum. */
 void lend_eth_sum(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len);
@@ -258,29 +272,5 @@ static inline bool lend_eth_is_marked4(const uint8_t *bytes)
 
 /* Adds up bytes as words in network order, from an even place. */
 uint32_t lend_eth_add(uint32_t sum, const uint8_t *bytes, uint32_t len);
-
-static inline void lend_eth_write(uint8_t *bytes, const struct lend_eth_head *head, uint8_t class,
-				  uint32_t len)
-{
-	uint8_t *ip = bytes + head->ip, precedence = lend_class_precedence(class);
-
-	if (head->len == LEND_ETH_HEAD4)
-		memcpy(bytes, head->bytes, LEND_ETH_HEAD4);
-	else
-		memcpy(bytes, head->bytes, head->len);
-	if (head->ip > LEND_ETH_AROUND_IP - 4)
-		bytes[14] |= (uint8_t)(precedence << 5);
-	if (head->ip4) {
-		ip[1] |= (uint8_t)(precedence << 5);
-		lend_eth_put16(ip + 2, len + LEND_ETH_UDP4);
-		lend_eth_put16(ip + 10, (uint16_t)~lend_eth_fold(head->sum + (precedence << 5) +
-								 len + LEND_ETH_UDP4));
-		lend_eth_put16(ip + 24, len + 8);
-	} else {
-		ip[0] |= (uint8_t)(precedence << 1);
-		lend_eth_put16(ip + 4, len + 8);
-		lend_eth_put16(ip + 44, len + 8);
-	}
-}
 
 #endif

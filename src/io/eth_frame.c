@@ -222,6 +222,28 @@ void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 	udp = h + head->len - 8;
 	lend_eth_put16(udp, from->udp);
 	lend_eth_put16(udp + 2, to->udp);
+	head->payload = UINT32_MAX; /* it was aimed at no frame yet */
+}
+
+void lend_eth_aim(struct lend_eth_head *head, uint8_t class, uint32_t len)
+{
+	uint8_t *ip = head->bytes + head->ip, precedence = lend_class_precedence(class);
+
+	head->class = class;
+	head->payload = len;
+	if (head->ip > LEND_ETH_AROUND_IP - 4)
+		ip[-4] = (uint8_t)((ip[-4] & 0x1f) | precedence << 5);
+	if (head->ip4) {
+		ip[1] = (uint8_t)(LEND_ECN_CAPABLE | precedence << 5);
+		lend_eth_put16(ip + 2, len + LEND_ETH_UDP4);
+		lend_eth_put16(ip + 10, (uint16_t)~lend_eth_fold(head->sum + (precedence << 5) +
+								 len + LEND_ETH_UDP4));
+		lend_eth_put16(ip + 24, len + 8);
+	} else {
+		ip[0] = (uint8_t)(0x60 | precedence << 1);
+		lend_eth_put16(ip + 4, len + 8);
+		lend_eth_put16(ip + 44, len + 8);
+	}
 }
 
 void lend_eth_sum_begin(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len)

@@ -21,7 +21,7 @@ enum {
 	DPDK_PORTS_MAX = 32,   /* links of a carrier; EAL has no more ports either */
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
-	DPDK_HELD_MAX = 128,   /* frames lent until rx_done() */
+	DPDK_LENT_MAX = 128,   /* frames that are lent until rx_done(), before no more are taken */
 	DPDK_QUEUES_MAX = 8,   /* of a device between hosts */
 	DPDK_WAYS = 2,         /* of a memif link: the second one is for what is urgent */
 	DPDK_OWNERS_MAX = 32,  /* endpoints that share one */
@@ -201,7 +201,8 @@ struct dpdk {
 	uint32_t regions;
 	struct dpdk_rx rx[DPDK_WAYS];
 	uint32_t held_n; /* lent until rx_done() */
-	struct rte_mbuf *held[DPDK_HELD_MAX];
+	struct rte_mbuf
+	    *held[DPDK_LENT_MAX + DPDK_WAYS * DPDK_BURST]; /* those that came are lent, too */
 	uint16_t hash[DPDK_PEERS_MAX];
 	struct dpdk_peer peer[DPDK_PEERS_MAX];
 };

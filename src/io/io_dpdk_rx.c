@@ -116,13 +116,22 @@ static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
 	rx->lent = false;
 }
 
+/* A frame in pieces is put together, where its first buffer has room. */
+static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
+{
+	if (buf->nb_segs == 1 || rte_pktmbuf_linearize(buf) == 0)
+		return true;
+	io->io.stats.rx_truncated++;
+	return false;
+}
+
 /* Splits up the buffer at hand, up to cap datagrams. */
 static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
 {
-	const struct rte_mbuf *buf = rx->frame[rx->at];
+	struct rte_mbuf *buf = rx->frame[rx->at];
+	bool more = is_whole(io, buf);
 	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
 	uint32_t n = 0, len = buf->data_len, offset = rx->offset;
-	bool more = true;
 
 	while (n < cap && more) {
 		end = take_usual(io, rx->port, start + offset, len - offset, &in[n]);
@@ -151,28 +160,6 @@ static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, u
 	return n;
 }
 
-/* A frame in pieces is put together, where its first buffer has room. */
-static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
-{
-	if (buf->nb_segs == 1 || rte_pktmbuf_linearize(buf) == 0)
-		return true;
-	io->io.stats.rx_truncated++;
-	rte_pktmbuf_free(buf);
-	return false;
-}
-
-/* Frames that a port brought, to be split up. */
-static void note_frames(struct dpdk *io, struct dpdk_rx *rx, uint16_t got)
-{
-	for (uint16_t i = 0; i < got; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
-	rx->n = rx->at = 0;
-	for (uint16_t i = 0; i < got; i++) {
-		rx->frame[rx->n] = rx->frame[i];
-		rx->n += is_whole(io, rx->frame[i]);
-	}
-}
-
 /* The other end of a ring closed, and all that it sent came. */
 static void end_ring(struct dpdk *io, uint32_t index)
 {
@@ -193,7 +180,7 @@ static uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port, uint16_
 /* How many more frames there is room for. */
 static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 {
-	uint32_t room = DPDK_HELD_MAX - io->held_n - dpdk_rx_waiting(io);
+	uint32_t room = io->held_n < DPDK_LENT_MAX ? DPDK_LENT_MAX - io->held_n : 0;
 
 	room = room < cap ? room : cap;
 	return room < DPDK_BURST ? room : DPDK_BURST;
@@ -218,7 +205,10 @@ static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32
 			end_ring(io, index);
 		if (got == 0)
 			continue;
-		note_frames(io, rx, got);
+		for (uint16_t i = 1; i < got; i++)
+			rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
+		rx->n = got;
+		rx->at = 0;
 		rx->port = (uint16_t)index;
 		n += split(io, rx, in + n, cap - n);
 		room = rx->at < rx->n ? 0 : (uint16_t)room_for(io, cap - n);
@@ -266,7 +256,10 @@ void dpdk_rx_done(struct lend_io *base)
 {
 	struct dpdk *io = (struct dpdk *)base;
 
-	rte_pktmbuf_free_bulk(io->held, io->held_n);
+	if (io->held_n == 1) /* mostly, where one waits for the other: bulk asks twice as much */
+		rte_pktmbuf_free(io->held[0]);
+	else
+		rte_pktmbuf_free_bulk(io->held, io->held_n);
 	io->held_n = 0;
 }
 

@@ -21,10 +21,10 @@ enum {
 	IN_PLACE = 2048, /* bytes of a piece from which one more buffer costs less than a copy */
 };
 
-/* Buffers that go to the device at once, and how many datagrams each carries. */
+/* Buffers that go to the device at once, and how many datagrams each and those before it carry. */
 struct dpdk_load {
 	struct rte_mbuf *buf[DPDK_BURST];
-	uint8_t n[DPDK_BURST];
+	uint32_t n[DPDK_BURST];
 };
 
 /* For another endpoint of this process on the same device. */
@@ -105,60 +105,39 @@ static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 	return at + len;
 }
 
-/* Frames of a buffer as they are written. The last one's head is the next one's too, if that is as
- * long and of the same class: calls mostly are. */
-struct dpdk_pen {
-	uint8_t *at;
-	const uint8_t *head; /* the last one's, of */
-	uint32_t len;        /* so many bytes behind it; */
-	uint8_t class;       /* NULL: none */
-};
-
-static void write_head(struct dpdk_pen *pen, const struct lend_eth_head *head, uint8_t class,
-		       uint32_t len)
-{
-	if (pen->head && pen->len == len && pen->class == class && head->len == LEND_ETH_HEAD4)
-		memcpy(pen->at, pen->head, LEND_ETH_HEAD4);
-	else
-		lend_eth_write(pen->at, head, class, len);
-	*pen = (struct dpdk_pen){pen->at + head->len, pen->at, len, class};
-}
-
-/* Writes a datagram's frame, of which the last piece and the tail may be chained instead. */
-static void write(struct dpdk_pen *pen, const struct lend_eth_head *head,
-		  const struct lend_bufs *bufs, const struct lend_out *out, bool chained)
+/* Writes a datagram's frame, of which the last piece and the tail may be chained instead; where it
+ * ends. */
+static uint8_t *write(uint8_t *at, struct lend_eth_head *head, const struct lend_bufs *bufs,
+		      const struct lend_out *out, bool chained)
 {
 	uint32_t pieces = chained ? out->n - 1u : out->n;
-	uint8_t *at;
 
-	write_head(pen, head, out->class, lend_out_len(out));
-	at = put(pen->at, out->head, out->head_len);
+	lend_eth_write(at, head, out->class, lend_out_len(out));
+	at = put(at + head->len, out->head, out->head_len);
 	for (uint32_t i = 0; i < pieces; i++)
 		at = put(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
-	pen->at = chained ? at : put(at, out->tail, out->tail_len);
+	return chained ? at : put(at, out->tail, out->tail_len);
 }
 
 /* Fills a buffer with the frames of as many of out[0..n) as it can carry; how many. */
 static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		     const struct lend_out *out, uint32_t n)
 {
-	const struct lend_eth_head *head = &io->peer[out->peer].head;
-	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *);
-	struct dpdk_pen pen = {.at = start};
+	struct lend_eth_head *head = &io->peer[out->peer].head;
+	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *), *end;
 	uint32_t chained = chain(io, buf, bufs, out), i = 1;
 
-	write(&pen, head, bufs, out, chained > 0);
+	end = write(start, head, bufs, out, chained > 0);
 	if (chained > 0 || io->kind == DPDK_DEVICE)
 		n = 1;
 	for (; i < n && !is_chained(io, &out[i]); i++) {
-		uint32_t at = dpdk_next_frame((uint32_t)(pen.at - start));
+		uint32_t at = dpdk_next_frame((uint32_t)(end - start));
 
 		if (at + head->len + lend_out_len(&out[i]) > DPDK_FRAME_MAX)
 			break;
-		pen.at = start + at;
-		write(&pen, head, bufs, &out[i], false);
+		end = write(start + at, head, bufs, &out[i], false);
 	}
-	buf->data_len = (uint16_t)(pen.at - start);
+	buf->data_len = (uint16_t)(end - start);
 	buf->pkt_len = buf->data_len + chained;
 	return i;
 }
@@ -191,13 +170,13 @@ static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const str
 	const struct lend_eth_head *head = &io->peer[out->peer].head;
 	uint16_t made = 0;
 
-	for (uint32_t i = 0; i < n && made < most; i += load->n[made++]) {
+	for (uint32_t i = 0; i < n && made < most; load->n[made++] = i) {
 		struct rte_mbuf *buf = rte_pktmbuf_alloc(io->pool);
 
 		if (buf == NULL)
 			break;
 		load->buf[made] = buf;
-		load->n[made] = (uint8_t)fill(io, buf, bufs, out + i, n - i);
+		i += fill(io, buf, bufs, out + i, n - i);
 		if (share)
 			dpdk_device_sum(share, buf, head, buf->pkt_len - head->len);
 	}
@@ -220,22 +199,20 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 			  struct lend_out *out, uint32_t n)
 {
 	uint16_t way = way_of(port, out), made, sent;
-	uint32_t *window = &port->window[way], done = 0;
+	uint32_t *window = &port->window[way];
 	struct dpdk_load load;
 
 	made = build(io, port->share, bufs, out, n, &load, room_of(port, way));
 	if (made == 0)
 		return 0;
 	sent = burst(io, port, out, load.buf, made);
-	for (uint16_t i = 0; i < sent; i++)
-		done += load.n[i];
 	if (sent == made) {
 		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
-		return done;
+		return load.n[made - 1];
 	}
 	rte_pktmbuf_free_bulk(load.buf + sent, made - sent);
 	*window = sent > 0 ? sent : 1;
-	return done;
+	return sent > 0 ? load.n[sent - 1] : 0;
 }
 
 static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,

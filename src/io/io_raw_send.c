@@ -52,10 +52,10 @@ static uint32_t post(struct raw *io, const struct raw_send *send, uint32_t n)
 	return took;
 }
 
-static void fill(const struct raw *io, uint8_t *at, const struct lend_bufs *bufs,
+static void fill(struct raw *io, uint8_t *at, const struct lend_bufs *bufs,
 		 const struct lend_out *out, uint32_t len)
 {
-	const struct lend_eth_head *head = &io->peer[out->peer].head;
+	struct lend_eth_head *head = &io->peer[out->peer].head;
 	uint8_t *bytes = at;
 
 	lend_eth_write(bytes, head, out->class, len);

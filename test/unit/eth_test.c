@@ -56,6 +56,27 @@ Test(eth, known_bytes)
 	cr_assert(memcmp(got, want, sizeof(want)) == 0);
 }
 
+/* One head for all frames of a way: what a frame before had is nowhere in the next. */
+Test(eth, frames_of_one_way_differ)
+{
+	for (uint32_t kind = 0; kind < 4; kind++) {
+		uint16_t vlan = kind & 2 ? 5 : 0;
+		struct lend_eth_end a = end_of(kind & 1, 1, vlan), b = end_of(kind & 1, 2, vlan);
+		struct lend_eth_head head, fresh;
+
+		lend_eth_head(&head, &b, &a);
+		for (uint32_t i = 0; i < 2 * 8 * 3; i++) {
+			uint8_t got[128] = {0}, want[128] = {0}, class = (uint8_t)(i / 2 % 8);
+			uint32_t len = i / 16 + i % 2;
+
+			lend_eth_head(&fresh, &b, &a);
+			lend_eth_write(got, &head, class, len);
+			lend_eth_write(want, &fresh, class, len);
+			cr_assert_arr_eq(got, want, sizeof(got), "kind %u, frame %u", kind, i);
+		}
+	}
+}
+
 Test(eth, classes_are_marked)
 {
 	static const uint8_t want[] = {5, 4, 2, 0, 1, 1, 1, 1};
