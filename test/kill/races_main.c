@@ -15,7 +15,6 @@
 #include "mn/crowd.h"
 #include "util/check.h"
 #include "util/rng.h"
-#include "util/spsc.h"
 
 #define MUST(what) LEND_CHECK(what)
 #define MS         UINT64_C(1000000)
@@ -28,48 +27,6 @@ static pthread_t begin(void *(*run)(void *), void *arg)
 
 	MUST(pthread_create(&thread, NULL, run, arg) == 0);
 	return thread;
-}
-
-static struct {
-	struct lend_spsc ring;
-	uint64_t slot[64];
-} pipe_;
-
-static void *produce(void *arg)
-{
-	struct lend_spsc_end end;
-
-	lend_spsc_end_init(&end, 64);
-	for (uint64_t i = 0; i < ITEMS;) {
-		uint32_t room = lend_spsc_room(&pipe_.ring, &end), n = 0;
-
-		for (; n < room && n < 7 && i < ITEMS; n++, i++)
-			pipe_.slot[(end.mine + n) & 63] = i;
-		if (n)
-			lend_spsc_push(&pipe_.ring, &end, n);
-		else
-			sched_yield();
-	}
-	return arg;
-}
-
-static void spsc(void)
-{
-	pthread_t thread = begin(produce, NULL);
-	struct lend_spsc_end end;
-
-	lend_spsc_end_init(&end, 64);
-	for (uint64_t i = 0; i < ITEMS;) {
-		uint32_t n = lend_spsc_ready(&pipe_.ring, &end);
-
-		for (uint32_t k = 0; k < n; k++, i++)
-			MUST(pipe_.slot[(end.mine + k) & 63] == i);
-		if (n)
-			lend_spsc_pop(&pipe_.ring, &end, n);
-		else
-			sched_yield();
-	}
-	pthread_join(thread, NULL);
 }
 
 /* Short ones and long ones; the producer asks for room when there is none. */
@@ -352,7 +309,6 @@ int main(void)
 	char folder[] = "/tmp/lend-races-XXXXXX", path[64];
 
 	MUST(mkdtemp(folder) && !setenv("XDG_RUNTIME_DIR", folder, 1));
-	spsc();
 	shm_ring();
 	calls("shm");
 	calls("udp");
