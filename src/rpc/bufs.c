@@ -13,7 +13,7 @@ struct lend_map {
 	void *memory;
 	size_t len;
 	struct lend_mbuf *buf; /* the one buffer in it; NULL: a chunk */
-	bool foreign;          /* registered by its owner, who unmaps it */
+	bool foreign;          /* its owner's, who registered it */
 };
 
 static void *reserve(size_t len)
@@ -177,7 +177,7 @@ void lend_bufs_handle_free(struct lend_pool_of_bufs *pool, uint32_t handle)
 	pool->handles_free = handle;
 }
 
-/* Maps len bytes and counts them; NULL past the limit. */
+/* Takes len bytes of the heap and counts them; NULL past the limit. */
 static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 {
 	struct lend_map *map;
@@ -203,7 +203,8 @@ static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 	return map;
 }
 
-/* Unmaps big buffers that nobody uses until want bytes more may be mapped; false: they may not. */
+/* Gives back big buffers that nobody uses until want bytes more may be held; false: they may not.
+ */
 static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 {
 	if (want > pool->limit)
@@ -229,7 +230,7 @@ static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 	return pool->held + want <= pool->limit;
 }
 
-/* Memory for one buffer of a class: a piece of a chunk, or a mapping of its own. */
+/* Memory for one buffer of a class: a piece of a chunk, or one of its own. */
 static void *memory_new(struct lend_pool_of_bufs *pool, uint32_t class, struct lend_map **map)
 {
 	size_t len = lend_buf_class_len(class);

@@ -1,4 +1,4 @@
-/* bufs - message buffers: size-classed pools over mapped memory, and the table from handle to
+/* bufs - message buffers: size-classed pools over memory of the heap, and the table from handle to
  * memory that core and carriers read. Layer: rpc. Threads: a pool belongs to its endpoint's thread;
  * lend_bufs_home() alone may be called from any. Ownership: a pool counts its holders (its
  * endpoint, and each buffer that another endpoint has borrowed) and releases its memory, running
@@ -16,7 +16,7 @@
 enum {
 	LEND_BUF_CLASSES = 23, /* 256 B << class, up to 1 GiB */
 	LEND_BUF_SHIFT = 8,    /* of class 0 */
-	LEND_BUF_SMALL = 9,    /* classes below are cut from chunks, others are mapped one by one */
+	LEND_BUF_SMALL = 9,    /* classes below are cut from chunks, others are taken one by one */
 	LEND_BUF_HANDLES = 1 << 18, /* buffers and borrowed buffers at once; 0 is none */
 	LEND_BUF_CHUNK = 2 << 20,   /* bytes of a chunk */
 };
@@ -46,7 +46,7 @@ _Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
 /* Memory that carriers must know before they send from it. */
 typedef void lend_bufs_memory(void *arg, void *memory, size_t len);
 
-struct lend_map; /* one mapping: chunk or big buffer */
+struct lend_map; /* a piece of memory: chunk or big buffer */
 
 struct lend_pool_of_bufs {
 	struct lend_bufs table; /* by handle; reserved once, so it never moves */
@@ -60,14 +60,13 @@ struct lend_pool_of_bufs {
 	uint64_t held;  /* bytes of memory that the pool has, free or out */
 	uint64_t limit; /* held never exceeds it */
 	uint64_t out;   /* bytes of pool memory not free */
-	bool shares; /* new memory is such as peers may read; for endpoints with a carrier for that
-		      */
+	bool shares;    /* new memory is such as peers may read */
 	struct lend_map *maps;
 	void (*grown)(void *arg); /* NULL: no carrier registers memory */
 	void *grown_arg;
 	uint64_t regions; /* of the heap, that were there when grown() last ran */
-	_Alignas(
-	    64) _Atomic(struct lend_buf *) inbox; /* came home from other threads; linked by next */
+	/* Came home from other threads; linked by next. */
+	_Alignas(64) _Atomic(struct lend_buf *) inbox;
 	_Atomic uint32_t holders;
 };
 

@@ -63,6 +63,7 @@ int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *ca
 	if (rc < 0)
 		return rc;
 	p->core = handle;
+	lend_ep_hush(ep, p->class, false);
 	if (p->parent && lend_family_of(ep, p->parent))
 		lend_family_join(ep, call, p->parent);
 	return 0;
@@ -85,6 +86,23 @@ static int wait_there(struct lend_ep *ep, struct lend_session_rec *s, struct len
 	s->waiting++;
 	p->flags |= LEND_CALL_WAITS;
 	return 0;
+}
+
+/* To the core, or behind those that wait for the session's address. */
+static int hand_over(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+	int rc = prepare(ep, p);
+
+	if (rc < 0)
+		return rc;
+	if (s->state == LEND_SESSION_PENDING)
+		rc = wait_there(ep, s, call);
+	else
+		rc = lend_calls_submit(ep, s->core, call);
+	if (rc < 0)
+		unprepare(ep, p);
+	return rc;
 }
 
 static int explain(int rc, uint64_t len)
@@ -135,18 +153,8 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 	p->class = class;
 	lend_ep_urgent(ep, class);
 	if (rc == 0)
-		rc = prepare(ep, p);
+		rc = hand_over(ep, s, call);
 	if (rc < 0) {
-		*p = (struct lend_call_priv){.flags = 0};
-		return explain(rc, lend_msg_len(call->request));
-	}
-	lend_ep_hush(ep, class, false);
-	if (s->state == LEND_SESSION_PENDING)
-		rc = wait_there(ep, s, call);
-	else
-		rc = lend_calls_submit(ep, s->core, call);
-	if (rc < 0) {
-		unprepare(ep, p);
 		*p = (struct lend_call_priv){.flags = 0};
 		return explain(rc, lend_msg_len(call->request));
 	}
@@ -194,9 +202,8 @@ static void take_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 	call->reply_len = ev->len;
 	if (ev->reply) {
 		chain = lend_ep_back(ep, ev->reply, false);
-		if (landing &&
-		    chain !=
-			landing) { /* no room in the caller's: cannot be, but nothing is lost */
+		/* No room in the caller's: cannot be, but nothing is lost. */
+		if (landing && chain != landing) {
 			lend_bufs_give(ep->bufs, chain);
 			chain = landing;
 		}
@@ -224,8 +231,8 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	lend_ep_hush(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
-	if (p->request &&
-	    request != p->request) { /* a gathered copy went out; or it is still lent */
+	/* A gathered copy went out; or it is still lent. */
+	if (p->request && request != p->request) {
 		bool flat = ev->buf && lend_mbuf(p->request)->state == LEND_MBUF_USER;
 
 		lend_bufs_give(ep->bufs, request);

@@ -1,10 +1,11 @@
 /* ep - one endpoint: what the files of this folder share.
  *
- *   rpc.c   opens, closes, carriers        session.c  sessions and connecting
- *   loop.c  one turn                       call.c     calls made here
- *   wait.c  spinning, sleeping, waking     serve.c    requests answered here
- *   worker.c, jobs.c  slow handlers        family.c   calls that serve a request
- *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c; spin.h
+ *   rpc.c   opens, closes                  carrier.c  its carriers
+ *   loop.c  one turn                       session.c  sessions and connecting
+ *   wait.c  spinning, sleeping, waking     call.c     calls made here
+ *   worker.c, jobs.c  slow handlers        serve.c    requests answered here
+ *   family.c  calls that serve a request
+ *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c; spin.h, hush.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -31,9 +32,8 @@ struct lend_workers;
 enum {
 	LEND_BURST = 32,          /* datagrams per rx, tx and poll */
 	LEND_SPIN_HARD_NS = 2000, /* of looking before a sleep without giving the core to others */
-	LEND_RETRY_NS =
-	    1000000, /* between two looks at what has no interrupt: lent buffers, resolving */
-	LEND_NAP_NS = 50000, /* where the device has no interrupt */
+	LEND_RETRY_NS = 1000000,  /* between looks at what tells nobody: lent buffers, resolving */
+	LEND_NAP_NS = 50000,      /* where the device has no interrupt */
 };
 
 struct lend_carrier {
@@ -98,10 +98,9 @@ enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
 /* What lend_call.reserved holds. flags 0: not under way, and nothing else counts. */
 struct __attribute__((may_alias)) lend_call_priv {
 	uint64_t core;
-	struct lend_call *next,
-	    *prev;                /* of a session's waiting list, or of the parent's children */
-	struct lend_buf *request; /* as given */
-	struct lend_buf *landing; /* as given */
+	struct lend_call *next, *prev; /* among a session's waiting, or a parent's children */
+	struct lend_buf *request;      /* as given */
+	struct lend_buf *landing;      /* as given */
 	lend_ns deadline;
 	uint64_t parent; /* id of the request it serves; 0: none */
 	uint32_t flags;
@@ -165,8 +164,7 @@ struct lend_ep {
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
 	_Atomic(const void *) thread;     /* any: marker of the thread that turned last */
 	_Atomic bool stop, asleep, nudge; /* any */
-	_Atomic uint32_t
-	    touching; /* any: calls from other threads under way; lend_close() waits for them */
+	_Atomic uint32_t touching; /* any: others' calls under way; lend_close() waits for them */
 };
 
 #define LEND_NONE32 UINT32_MAX
@@ -211,8 +209,13 @@ static inline lend_ns lend_ep_now(struct lend_ep *ep)
 
 /* rpc.c */
 int lend_ep_check(struct lend_ep *ep); /* 0; -EPERM in a fork's child, -EDEADLK inside a turn */
-/* The carrier that can resolve an address, opened if need be. */
+
+/* carrier.c */
+/* One for each of config.listen. */
+int lend_ep_listen(struct lend_ep *ep);
+/* The one that can resolve an address, opened if need be. */
 int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
+void lend_ep_close_carriers(struct lend_ep *ep);
 
 /* secret.c */
 void lend_secret_ticket(const char *secret, uint8_t ticket[32]);
@@ -220,7 +223,6 @@ void lend_secret_ticket(const char *secret, uint8_t ticket[32]);
 /* loop.c */
 int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
 struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
-void lend_ep_events(struct lend_ep *ep, uint32_t *ran);
 void lend_ep_lent(struct lend_ep *ep);
 void lend_ep_urgent_here(struct lend_ep *ep);
 void lend_ep_hush_here(struct lend_ep *ep, bool answered);

@@ -25,19 +25,17 @@ enum { WHOLE = 4 << 20 };
 void lend_ep_urgent_here(struct lend_ep *ep)
 {
 	if (ep->config.schedule != LEND_AS_THEY_COME)
-		ep->urgent = ep->turning ? ep->now : lend_clock_now();
+		ep->urgent = lend_ep_now(ep);
 }
 
 void lend_ep_hush_here(struct lend_ep *ep, bool answered)
 {
-	lend_ns now = ep->turning ? ep->now : lend_clock_now();
-
 	if (ep->config.schedule == LEND_AS_THEY_COME)
 		return;
 	if (answered)
-		lend_hush_end(&ep->hush, now);
+		lend_hush_end(&ep->hush, lend_ep_now(ep));
 	else
-		lend_hush_begin(&ep->hush, now);
+		lend_hush_begin(&ep->hush, lend_ep_now(ep));
 	lend_core_hush(ep->core, ep->hush.until);
 }
 
@@ -159,7 +157,7 @@ static uint32_t dispatch(struct lend_ep *ep, const struct lend_event *ev)
 }
 
 /* Runs what the core has to say, and what that leads to, until it is silent. */
-void lend_ep_events(struct lend_ep *ep, uint32_t *ran)
+static void run_events(struct lend_ep *ep, uint32_t *ran)
 {
 	const struct lend_event *ev;
 
@@ -202,7 +200,7 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 	ep->stats.rx_bytes += bytes;
 	ep->stats.rx_datagrams += n;
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
-	lend_ep_events(ep, ran);
+	run_events(ep, ran);
 	return n;
 }
 
@@ -246,11 +244,10 @@ static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
 	}
 }
 
-static uint32_t transmit(struct lend_ep *ep)
+static uint32_t transmit(struct lend_ep *ep, uint32_t burst)
 {
 	struct lend_out out[LEND_BURST];
-	uint32_t n =
-	    lend_core_output(ep->core, ep->now, &ep->bufs->table, out, burst_of(ep, ep->tx_long));
+	uint32_t n = lend_core_output(ep->core, ep->now, &ep->bufs->table, out, burst);
 
 	if (!n)
 		return 0;
@@ -298,12 +295,12 @@ static uint32_t work(struct lend_ep *ep, uint32_t *ran)
 
 	if (lend_core_deadline(ep->core) <= ep->now)
 		lend_core_tick(ep->core, ep->now);
-	lend_ep_events(ep, ran);
+	run_events(ep, ran);
 	for (round = 0; round < ROUNDS; round++) {
-		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep);
+		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep, burst);
 
 		moved += n;
-		lend_ep_events(ep, ran);
+		run_events(ep, ran);
 		if (n < burst || ep->blocked)
 			break;
 		if (ep->stats.tx_bytes - sent >= QUANTUM && is_urgent(ep))

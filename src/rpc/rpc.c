@@ -1,10 +1,9 @@
-/* rpc - opening and closing an endpoint, and its carriers.
+/* rpc - opening and closing an endpoint.
  * Layer: rpc. Threads: the endpoint's. Ownership: the endpoint owns core, carriers, pools and
  * workers. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,9 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "alloc/region.h"
 #include "core/cc.h"
-#include "rpc/msg.h"
 #include "rpc/ep.h"
 #include "sys/clock.h"
 #include "sys/rand.h"
@@ -74,102 +71,6 @@ static void incarnation(uint8_t out[16])
 	}
 	memcpy(out, bits, sizeof(bits));
 	pthread_mutex_unlock(&lock);
-}
-
-static void register_map(void *arg, void *memory, size_t len)
-{
-	struct lend_io *io = arg;
-
-	(void)io->ops->reg(io, memory, len); /* one that could not is copied from */
-}
-
-/* In this endpoint's thread, which its carriers belong to. */
-static void on_grown(void *arg)
-{
-	struct lend_ep *ep = arg;
-
-	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		if (ep->carrier[c].registers)
-			lend_regions_hold(&ep->carrier[c].regions, register_map, ep->carrier[c].io);
-}
-
-static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
-{
-	carrier->registers = carrier->io->ops->reg;
-	if (!carrier->registers)
-		return;
-	lend_bufs_noted(ep->bufs, register_map, carrier->io);
-	lend_bufs_tell(ep->bufs, on_grown, ep);
-	ep->bufs->regions = 0;
-}
-
-static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
-{
-	struct lend_io_config config = {.listen = listen,
-					.peer = peer,
-					.shares = true,
-					.eal = ep->config.eal,
-					.capture = ep->config.capture,
-					.capture_limit = ep->config.capture_limit,
-					.capture_snap = ep->config.capture_snap};
-	struct lend_carrier *carrier = &ep->carrier[ep->n_carriers];
-	int rc;
-
-	if (ep->n_carriers == LEND_CARRIERS_MAX)
-		return lend_fail(ENOSPC,
-				 "%s: an endpoint holds %d carriers at most: open another endpoint",
-				 listen ? listen : peer, LEND_CARRIERS_MAX);
-	carrier->address = strdup(listen ? listen : peer);
-	if (!carrier->address)
-		return lend_fail(ENOMEM, "no memory for an address");
-	rc = lend_io_open(&config, &carrier->io);
-	if (rc == 0) {
-		rc = lend_ep_watch_fd(ep, carrier->io->ops->fd(carrier->io));
-		if (rc < 0)
-			carrier->io->ops->close(carrier->io);
-	}
-	if (rc < 0) {
-		free(carrier->address);
-		return rc;
-	}
-	carrier->listens = listen;
-	if (carrier->io->ops->flush)
-		ep->lenders |= (uint8_t)(1u << ep->n_carriers);
-	if (carrier->io->path.mtu > ep->mtu_max)
-		ep->mtu_max = carrier->io->path.mtu;
-	register_memory(ep, carrier);
-	ep->bufs->shares |= carrier->io->path.shares > 0;
-	ep->core_config.path[ep->n_carriers++] = carrier->io->path;
-	return 0;
-}
-
-int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
-{
-	int rc;
-
-	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		if (lend_io_same_carrier(ep->carrier[c].address, address)) {
-			*carrier = c;
-			return 0;
-		}
-	rc = add_carrier(ep, NULL, address);
-	if (rc < 0)
-		return rc;
-	*carrier = ep->n_carriers - 1u;
-	lend_core_path(ep->core, *carrier, &ep->carrier[*carrier].io->path);
-	return 0;
-}
-
-static int listen_all(struct lend_ep *ep)
-{
-	char *list = strdup(ep->config.listen ? ep->config.listen : ""), *save = NULL;
-	int rc = list ? 0 : lend_fail(ENOMEM, "no memory for the listen addresses");
-
-	for (char *at = list ? strtok_r(list, ", ", &save) : NULL; at && rc == 0;
-	     at = strtok_r(NULL, ", ", &save))
-		rc = add_carrier(ep, at, NULL);
-	free(list);
-	return rc;
 }
 
 /* A text of the caller's, kept for carriers that open later. */
@@ -311,11 +212,7 @@ static void abandon_lent(struct lend_ep *ep)
 static void dismantle(struct lend_ep *ep)
 {
 	abandon_lent(ep);
-	for (uint32_t c = 0; c < ep->n_carriers; c++) {
-		ep->carrier[c].io->ops->close(ep->carrier[c].io);
-		lend_regions_let_go(ep->carrier[c].regions);
-		free(ep->carrier[c].address);
-	}
+	lend_ep_close_carriers(ep);
 	if (ep->bufs)
 		lend_bufs_reclaim(ep->bufs);
 	lend_workers_free(ep);
@@ -356,7 +253,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	if (rc == 0)
 		rc = open_fds(ep);
 	if (rc == 0)
-		rc = listen_all(ep);
+		rc = lend_ep_listen(ep);
 	if (rc == 0)
 		rc = open_core(ep);
 	if (rc == 0)
@@ -401,32 +298,4 @@ void lend_close(struct lend_ep *ep)
 	while (atomic_load_explicit(&ep->touching, memory_order_acquire))
 		sched_yield();
 	dismantle(ep);
-}
-
-int lend_address(struct lend_ep *ep, char *text, size_t cap)
-{
-	size_t at = 0;
-
-	if (!cap)
-		return lend_fail(ERANGE, "no room for an address");
-	text[0] = 0;
-	for (uint32_t c = 0; c < ep->n_carriers; c++) {
-		int rc;
-
-		if (!ep->carrier[c].listens)
-			continue;
-		if (at && at + 1 < cap)
-			text[at++] = ',';
-		rc = ep->carrier[c].io->ops->name(ep->carrier[c].io, text + at, cap - at);
-		if (rc == -ERANGE)
-			return lend_fail(ERANGE,
-					 "%zu bytes are too few for this endpoint's addresses: "
-					 "give more, or listen at fewer",
-					 cap);
-		if (rc < 0)
-			return lend_fail(-rc, "%s: the system does not say its port: %s; try again",
-					 ep->carrier[c].address, strerror(-rc));
-		at += strlen(text + at);
-	}
-	return 0;
 }

@@ -1,8 +1,8 @@
 /* worker - threads that run LEND_SLOW handlers, each with an endpoint of its own for nested calls.
  *
- * Jobs are requests; one queue under one lock, for these handlers are
- * slow by their own word. What nobody waits for any more is not begun. Results go home through
- * lend_reply() from another thread. Layer: rpc. Threads: the endpoint's, and the workers.
+ * Jobs are requests; one queue under one lock, for these handlers are slow by their own word. What
+ * nobody waits for any more is not begun. Results go home through lend_reply() from another thread.
+ * Layer: rpc. Threads: the endpoint's, and the workers.
  * Ownership: a worker owns its job's bytes until its handler returns, and its endpoint, which it
  * closes itself. */
 #include <errno.h>
@@ -19,11 +19,10 @@ enum { WORKERS_DEFAULT = 2, WORKERS_MAX = 256 };
 struct lend_worker {
 	pthread_t thread;
 	struct lend_ep *home;
-	_Atomic(struct lend_ep *) ep; /* opened at first need */
-	uint64_t request;             /* under way */
-	struct lend_buf *bytes;       /* of it; NULL: taken */
-	struct lend_pool_of_bufs
-	    *pool; /* of its endpoint, held until no answer can name its buffers */
+	_Atomic(struct lend_ep *) ep;   /* opened at first need */
+	uint64_t request;               /* under way */
+	struct lend_buf *bytes;         /* of it; NULL: taken */
+	struct lend_pool_of_bufs *pool; /* its endpoint's, held while answers name its buffers */
 	bool started;
 };
 
