@@ -56,11 +56,8 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 		reply = fit(ep, reply, &status);
 	if (reply) {
 		handle = lend_msg_lend(ep->bufs, reply, false, &rc);
-		if (!handle) {
-			status = LEND_INTERNAL; /* its own buffer, twice; what of it is free stays
-						   its user's */
-			handle = 0;
-		}
+		if (!handle) /* its own buffer, twice; what of it is free stays its user's */
+			status = LEND_INTERNAL;
 	}
 	atomic_store_explicit(&req->id, 0, memory_order_release);
 	ep->dirty = true;
@@ -83,13 +80,16 @@ static int answer_from_afar(struct lend_ep *ep, lend_request request, enum lend_
 {
 	struct lend_req *req = lend_serve_find(ep, request);
 	uint64_t before = req ? atomic_load_explicit(&req->answered, memory_order_relaxed) : 0;
-	struct lend_answer *note = NULL;
+	struct lend_answer *note = malloc(sizeof(*note));
 
-	if (req && before != request.id &&
-	    atomic_compare_exchange_strong_explicit(&req->answered, &before, request.id,
-						    memory_order_relaxed, memory_order_relaxed))
-		note = malloc(sizeof(*note));
 	if (!note) {
+		lend_bufs_give(NULL, reply);
+		return lend_fail(ENOMEM, "no memory to hand an answer over: answer again");
+	}
+	if (!req || before == request.id ||
+	    !atomic_compare_exchange_strong_explicit(&req->answered, &before, request.id,
+						     memory_order_relaxed, memory_order_relaxed)) {
+		free(note);
 		lend_bufs_give(NULL, reply);
 		return lend_fail(ESTALE,
 				 "the request was answered or its caller is gone: nothing to do");

@@ -95,6 +95,17 @@ static void echo(lend_request request, const struct lend_buf *bytes, void *arg)
 	(void)lend_reply(p->server, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
 }
 
+/* From a worker. Who is told that nobody waits is not to be waited for. */
+static void answer(struct part *p, lend_request request, enum lend_status status)
+{
+	int rc = lend_reply(p->server, request, status, lend_request_take(p->server, request));
+
+	if (rc == -ENOMEM)
+		rc = lend_reply(p->server, request, LEND_RESOURCE_EXHAUSTED, NULL);
+	if (rc == -ESTALE && !lend_request_cancelled(p->server, request))
+		nth_wrong(p->world, "an answer is lost");
+}
+
 /* In a worker: asks its own server, through the worker's endpoint, what it was asked. */
 static void slow(lend_request request, const struct lend_buf *bytes, void *arg)
 {
@@ -112,7 +123,7 @@ static void slow(lend_request request, const struct lend_buf *bytes, void *arg)
 		lend_buf_give(own, call.reply);
 		lend_disconnect(own, session);
 	}
-	(void)lend_reply(p->server, request, status, lend_request_take(p->server, request));
+	answer(p, request, status);
 }
 
 static void call(struct part *p, uint32_t method, uint32_t len)
