@@ -36,7 +36,8 @@ void *lend_malloc_shared(size_t len);
 /* Gives it back; NULL is nothing. Ends the program with a line on stderr when p is not the start of
  * an object of this heap, or is seen to be free already. */
 void lend_free(void *p);
-/* Bytes that may be used of an object; as many as were asked for, or more. */
+/* Bytes that may be used of an object; as many as were asked for, or more. p is one, as for
+ * lend_free(), and not NULL. */
 size_t lend_usable(const void *p);
 
 /* Gives back to the system what nobody uses: what this thread and the heap keep for the next
@@ -45,9 +46,8 @@ void lend_alloc_trim(void);
 
 /* Bytes of the heap; they are a moment's. */
 struct lend_alloc_stat {
-	size_t mapped; /* from the system */
-	size_t
-	    huge; /* of those, on huge pages of a pool (hugetlbfs); others may be by themselves */
+	size_t mapped;  /* from the system */
+	size_t huge;    /* of those, on pages of a pool (hugetlbfs); others may be huge, too */
 	size_t used;    /* handed out or cached, rounded up */
 	size_t regions; /* how many pieces mapped is */
 };

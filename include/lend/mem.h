@@ -58,13 +58,16 @@ int lend_mem_spread(struct lend_mem *mem, enum lend_spread spread);
  * about a second per node that does not answer. Not inside a turn. NULL is nothing. */
 void lend_mem_close(struct lend_mem *mem);
 
-/* One operation: the caller's until it is started, the client's until done. Statuses that any may
- * end with: NOT_FOUND (gone, or of an earlier start of the node), PERMISSION_DENIED (forged, or
- * without the right), OUT_OF_RANGE, RESOURCE_EXHAUSTED (the node or a table is full),
- * FAILED_PRECONDITION (nothing there to adopt, grant or release), ABORTED (the lease had ended; say
- * it again), DATA_LOSS (lend_space_pointer(); or the node found that its memory no longer has the
- * bytes, see --checksum of lend-mn(1)), UNAVAILABLE (the node is gone or unknown),
- * DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the node contradicts itself). */
+/* One operation: the caller's until it is started, the client's until done. Zero what is not set.
+ * done may run before the function that starts the operation returns (an adopt of what is held
+ * already needs no call), and runs exactly once when that function returned 0. It may start, end
+ * and free anything, the op included. Statuses that any may end with: NOT_FOUND (gone, or of an
+ * earlier start of the node), PERMISSION_DENIED (forged, or without the right), OUT_OF_RANGE,
+ * RESOURCE_EXHAUSTED (the node or a table is full), FAILED_PRECONDITION (nothing there to adopt,
+ * grant or release), ABORTED (the lease had ended; say it again), DATA_LOSS (lend_space_pointer();
+ * or the node found that its memory no longer has the bytes, see --checksum of lend-mn(1)),
+ * UNAVAILABLE (the node is gone or unknown), DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the node
+ * contradicts itself). */
 struct lend_op {
 	void (*done)(struct lend_op *op);
 	lend_request parent; /* the request it serves, as in lend_call */
@@ -72,18 +75,13 @@ struct lend_op {
 	/* As in lend_call. 0 and no parent: normal, but below it an operation of several parts (8
 	 * MiB each), and below that a prefetch. */
 	uint8_t priority;
-	uint16_t
-	    node; /* put and alloc: this node or none, counted from 1; 0: as the client spreads */
+	uint16_t node; /* put and alloc: the n-th or none; 0: as the client spreads */
 	enum lend_status status;
-	enum lend_ran
-	    ran; /* MAYBE: what it would have made is forgotten at the node; a write may stand */
+	enum lend_ran ran;     /* MAYBE: the node forgets what it made; a write may stand */
 	struct lend_ref ref;   /* out of put, seal, narrow; otherwise the client's */
 	struct lend_call call; /* the runtime's */
 	uint64_t reserved[32]; /* the client's */
 };
-/* Zero what is not set. done may run before the function that starts the operation returns (an
- * adopt of what is held already needs no call), and runs exactly once when that function returned
- * 0. It may start, end and free anything, the op included. */
 /* done still runs, once; the operation may have ended otherwise meanwhile. */
 void lend_op_cancel(struct lend_mem *mem, struct lend_op *op);
 /* Turns until it ended: 0 (look at status); -EHOSTUNREACH (its node turned out to be unknown),

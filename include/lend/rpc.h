@@ -7,9 +7,10 @@
  *
  * Handles (session, request) are values with a generation: a stale one gives -ESTALE, never harm.
  * Operations live in the caller's own memory: zero what is not set, embed them, no allocation per
- * call. From any thread: lend_reply(), lend_request_left(), _priority(), _cancelled(), lend_stop().
- * All else: the endpoint's thread, and not from inside a turn of the same endpoint where -EDEADLK
- * is listed.
+ * call. From any thread: lend_reply(), lend_request_left(), _priority(), _cancelled(), lend_stop(),
+ * lend_now(), lend_why(). In a LEND_SLOW handler's thread as well: lend_buf_take(), _wrap(),
+ * _give(), lend_request_take(), _ep(). All else: the endpoint's thread, and not from inside a turn
+ * of the same endpoint where -EDEADLK is listed.
  */
 #ifndef LEND_RPC_H
 #define LEND_RPC_H
@@ -161,7 +162,7 @@ struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap);
  * their way home. */
 void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf);
 /* Memory of one's own that carriers may read and write from now on; it stays registered until
- * lend_close(). 0, -ENOMEM, -EINVAL. */
+ * lend_close(). 0, -ENOMEM, -EINVAL, or what a device says. */
 int lend_register(struct lend_ep *ep, void *memory, size_t len);
 /* A segment over the caller's own memory, for requests, replies and landing memory alike; gone (may
  * be NULL) runs once, when it was given back and no carrier uses it any more, at the latest in
@@ -185,8 +186,9 @@ enum { LEND_SLOW = 1 };
 int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
 	       unsigned flags);
 /* Answers. Always takes reply (NULL: empty), which goes back to its pool when it has arrived. From
- * any thread. 0; -ESTALE when the caller is gone or was answered: harmless. A status that is none
- * of the list becomes LEND_UNKNOWN. */
+ * any thread. 0; -ESTALE when the caller is gone or was answered: harmless; -ENOMEM from another
+ * thread: it is not answered yet, try again. A status that is none of the list becomes
+ * LEND_UNKNOWN. */
 int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
 	       struct lend_buf *reply);
 /* The bytes, to forward without a copy (those of one datagram, and over shm all, are copied once);
@@ -211,6 +213,7 @@ struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request);
  * message_max. */
 typedef struct lend_buf *lend_place(lend_session session, uint32_t method, uint64_t len,
 				    const void *first, uint32_t n, void *arg);
+/* place NULL ends it. 0, -ENOMEM. */
 int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg);
 /* What one's own code keeps with a session; NULL for a stale one. Still there while a watch hears
  * of its end. */
@@ -218,9 +221,8 @@ void lend_session_set(struct lend_ep *ep, lend_session session, void *pointer);
 void *lend_session_get(struct lend_ep *ep, lend_session session);
 /* Who is at a session's other end. Either end may call. */
 struct lend_peer {
-	uint8_t
-	    incarnation[16]; /* random bits of its process's start; zeros until the session is up */
-	int64_t uid;         /* -1: unknown */
+	uint8_t incarnation[16]; /* of its process's start; zeros until the session is up */
+	int64_t uid;             /* -1: unknown */
 	char address[104];
 };
 /* 0, or -ESTALE. */
@@ -233,11 +235,13 @@ bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *se
  * came up. One watch per endpoint, NULL ends it. Runs inside a turn, after the session's calls have
  * ended. */
 typedef void lend_watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg);
+/* 0. */
 int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg);
 
 /* Calling. The session may be used at once: calls wait until it is up, or end UNAVAILABLE. 0;
- * -EINVAL (address), -ECONNREFUSED and the like where the carrier knows that nobody is there,
- * -ENOSPC (sessions, carriers), -ENODEV, -ENOMEM. */
+ * -EINVAL (address), -ENOENT (no such host), -ECONNREFUSED and the like where the carrier knows
+ * that nobody is there, -EHOSTUNREACH, -ENOSPC (sessions, carriers), -ENODEV, -ENOMEM; -ESHUTDOWN
+ * in lend_close() and in a fork's child. */
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session);
 /* Ends its calls (LEND_CANCELLED; done runs in the next turn) and says goodbye. The handle is stale
  * at once; a stale one does nothing. */

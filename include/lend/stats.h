@@ -17,8 +17,8 @@ struct lend_stats {
 	uint64_t calls_started, calls_ended, requests, replies;
 	uint64_t sessions; /* up now */
 	uint64_t sleeps;   /* times that a turn slept */
-	uint64_t
-	    buf_bytes; /* of message buffers out of the pool, those that wait to receive included */
+	/* Of message buffers out of the pool, those that wait to receive included. */
+	uint64_t buf_bytes;
 };
 void lend_stats(struct lend_ep *ep, struct lend_stats *stats);
 
@@ -35,11 +35,10 @@ struct lend_session_stats {
 	lend_ns rtt;     /* smoothed; 0: not measured, as where nothing can be lost */
 	lend_ns rtt_var; /* and how far it varies */
 	lend_ns gap;     /* congestion control: from one datagram to the next at least; 0: none */
-	uint32_t
-	    in_flight;   /* datagrams since the oldest of a long message that is not acknowledged */
-	uint32_t window; /* at most so many of long messages */
-	uint32_t credit; /* bytes that may be sent without a grant */
-	uint32_t up;     /* 0: it is being opened */
+	uint32_t in_flight; /* datagrams since the oldest of a long message not acknowledged */
+	uint32_t window;    /* at most so many of long messages */
+	uint32_t credit;    /* bytes that may be sent without a grant */
+	uint32_t up;        /* 0: it is being opened */
 	uint64_t granted;   /* bytes that the peer may send and has not yet */
 	uint32_t calls[8];  /* under way, made here; by priority, 1 first */
 	uint32_t served[8]; /* and made by the peer, until it knows its answer */
