@@ -24,9 +24,9 @@ enum { LEND_ADDR_NAME_MAX = 63, LEND_ADDR_HOST_MAX = 79, LEND_ADDR_PATH_MAX = 79
 
 struct lend_addr {
 	enum lend_scheme scheme;
-	char host[LEND_ADDR_HOST_MAX +
-		  1];  /* shm: the name; udp: host without brackets; devices: all that follows */
-	uint16_t port; /* udp */
+	/* shm: the name; udp: the host without brackets; devices: all that follows. */
+	char host[LEND_ADDR_HOST_MAX + 1];
+	uint16_t port;                     /* udp */
 	char path[LEND_ADDR_PATH_MAX + 1]; /* shm: memory that hosts share; "": this host's */
 };
 

@@ -90,15 +90,12 @@ static inline int lend_io_reg(struct lend_io *io, void *memory, size_t len)
 }
 
 struct lend_io_config {
-	const char
-	    *listen; /* "shm:shop", "udp:127.0.0.1:0", "dpdk:..."; NULL: a client's carrier */
-	const char
-	    *peer;       /* for a client: the address it will resolve first; picks device and MTU */
-	const char *eal; /* DPDK's EAL arguments, for a process's first dpdk carrier; NULL: from the
-			    address */
-	uint32_t mtu;    /* 0: the carrier's own choice */
-	bool shares;     /* the user knows of bodies: lend_in.body, and lend_out longer than the MTU
-			    where it is one piece of shared memory for a peer that reads it */
+	const char *listen; /* "shm:shop", "udp:127.0.0.1:0"; NULL: a client's carrier */
+	const char *peer;   /* whom a client will resolve first; picks device and MTU */
+	const char *eal;    /* DPDK's arguments, for a process's first; NULL: from the address */
+	uint32_t mtu;       /* 0: the carrier's own choice */
+	bool shares; /* the user knows of bodies: lend_in.body, and lend_out longer than the MTU
+			where it is one piece of shared memory for a peer that reads it */
 	/* As in lend_config; NULL and 0: what the environment says. */
 	const char *capture;
 	uint64_t capture_limit;

@@ -196,15 +196,27 @@ static void turn(void *unused)
 	foresee_accepts();
 }
 
+static void close_own(void)
+{
+	if (gate.own >= 0)
+		(void)close(gate.own);
+	if (gate.quiet >= 0)
+		(void)close(gate.quiet);
+}
+
 static int start(void)
 {
 	gate.own = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 	gate.quiet = eventfd(0, EFD_CLOEXEC);
+	if (gate.own < 0 || gate.quiet < 0) {
+		int rc = lend_fail(
+		    errno, "no eventfd for DPDK's interrupt thread: raise the limit of open files");
+
+		close_own();
+		return rc;
+	}
 	dpdk_gate_fences =
 	    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
-	if (gate.own < 0 || gate.quiet < 0)
-		return lend_fail(
-		    errno, "no eventfd for DPDK's interrupt thread: raise the limit of open files");
 	gate.handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
 	if (gate.handle && rte_intr_fd_set(gate.handle, gate.own) == 0 &&
 	    rte_intr_type_set(gate.handle, RTE_INTR_HANDLE_EXT) == 0 &&
@@ -215,7 +227,7 @@ static int start(void)
 	}
 	rte_intr_instance_free(gate.handle);
 	gate.handle = NULL;
-	(void)close(gate.own);
+	close_own();
 	return lend_fail(ENOMEM,
 			 "DPDK's interrupt thread takes no callback: give EAL more memory with -m");
 }

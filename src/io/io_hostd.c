@@ -58,16 +58,21 @@ static uint32_t hostd_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	return kept;
 }
 
-static void hostd_rx_done(struct lend_io *io)
+static void free_given(struct lend_hostd_link *h)
 {
-	struct lend_hostd_link *h = self(io);
-
 	while (h->given) {
 		struct lend_hostd_stash *s = h->given;
 
 		h->given = s->next;
 		free(s);
 	}
+}
+
+static void hostd_rx_done(struct lend_io *io)
+{
+	struct lend_hostd_link *h = self(io);
+
+	free_given(h);
 	if (h->lent)
 		h->shm->ops->rx_done(h->shm);
 	h->lent = false;
@@ -212,16 +217,9 @@ static void hostd_close(struct lend_io *io)
 {
 	struct lend_hostd_link *h = self(io);
 
-	h->lent = false;
 	*h->last = h->given;
 	h->given = h->first;
-	h->first = NULL;
-	while (h->given) {
-		struct lend_hostd_stash *s = h->given;
-
-		h->given = s->next;
-		free(s);
-	}
+	free_given(h);
 	h->shm->ops->close(h->shm);
 	free(h);
 }
@@ -271,7 +269,11 @@ static int meet(struct lend_hostd_link *h, const char *address, bool listens)
 	for (lend_hostd_pump(h); !h->opened.op && !h->lost && lend_clock_now() - began < OPEN_NS;
 	     lend_hostd_pump(h))
 		await(h, began);
-	if (!h->opened.op || h->opened.version != LEND_HOSTD_VERSION)
+	if (!h->opened.op)
+		return lend_fail(ETIMEDOUT,
+				 "hostd:%s: the broker does not answer; see whether it is stopped",
+				 h->name);
+	if (h->opened.version != LEND_HOSTD_VERSION)
 		return lend_fail(EPROTO, "hostd:%s: not a broker of this version; start its own",
 				 h->name);
 	if (h->opened.rc < 0)

@@ -57,7 +57,7 @@ static int shm_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 		return -EINPROGRESS;
 	if (p->state == LEND_SHM_FAILED)
 		return lend_shm_tell(s, p);
-	*peer = (uint32_t)(p - s->peer);
+	*peer = lend_shm_index(s, p);
 	return 0;
 }
 

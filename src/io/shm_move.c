@@ -58,20 +58,29 @@ static void put_apart(struct lend_ring_tx *tx, const struct lend_out *out,
 	lend_ring_commit_apart(tx, out->head_len, out->piece[0].buf);
 }
 
+static enum lend_sent dead(struct lend_shm *s)
+{
+	s->io.stats.tx_dead++;
+	return LEND_SENT_DEAD;
+}
+
 static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 			       const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
-	bool fast = out->fast && p->fast_tx.ring;
-	struct lend_ring_tx *tx = fast ? &p->fast_tx : &p->tx;
 	struct lend_ring_place place;
-	bool apart = is_apart(tx, bufs, out, &place);
-	uint32_t len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
+	struct lend_ring_tx *tx;
+	bool fast, apart;
+	uint32_t len;
 
-	if (out->peer >= s->top || p->state != LEND_SHM_UP || len > s->io.path.mtu) {
-		s->io.stats.tx_dead++;
-		return LEND_SENT_DEAD;
-	}
+	if (out->peer >= s->top || p->state != LEND_SHM_UP)
+		return dead(s);
+	fast = out->fast && p->fast_tx.ring;
+	tx = fast ? &p->fast_tx : &p->tx;
+	apart = is_apart(tx, bufs, out, &place);
+	len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
+	if (len > s->io.path.mtu)
+		return dead(s);
 	/* None overtakes what was refused: a short one waits with a long one. */
 	if (!lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
 		p->starved[fast] = lend_max_u32(len, p->starved[fast]);

@@ -22,6 +22,8 @@ void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_s
 {
 	s->half += is_half(state);
 	s->half -= is_half(p->state);
+	s->gone += state == LEND_SHM_GONE;
+	s->gone -= p->state == LEND_SHM_GONE;
 	p->state = state;
 	if (is_half(state))
 		p->since = lend_clock_now();
@@ -44,7 +46,6 @@ void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p)
 	lend_shm_unlist(s, p);
 	s->part(s, p);
 	hang(s, p);
-	s->gone -= p->state == LEND_SHM_GONE;
 	lend_shm_enter(s, p, LEND_SHM_FREE);
 	*p = (struct lend_shm_peer){.sock = -1};
 }

@@ -5,13 +5,22 @@
 #include "sys/arena.h"
 #include "sys/clock.h"
 
+enum {
+	ATTEND_CYCLES = 250000, /* about 100 us */
+	ATTEND_POLLS = 8,       /* how often the counter is read */
+	HOT_FREE = 4,           /* this many rings stay hot however idle */
+	FAIR = 8,               /* polls of which one goes to those that are not urgent */
+	HOT_IDLE = 1024,        /* polls until another one is left to the bell */
+	SWEEP_LOOKS = 64, /* looks at the sockets until all rings are looked at, bell or no bell */
+};
+
 void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	p->idle = 0;
 	if (p->hot)
 		return;
 	p->hot = true;
-	s->hot[s->hots++] = (uint16_t)(uint32_t)(p - s->peer);
+	s->hot[s->hots++] = (uint16_t)lend_shm_index(s, p);
 	atomic_store_explicit(&p->rx.ring->polled, 1, memory_order_relaxed);
 }
 
@@ -21,7 +30,7 @@ void lend_shm_unlist(struct lend_shm *s, struct lend_shm_peer *p)
 		return;
 	p->hot = false;
 	for (uint32_t i = 0; i < s->hots; i++) {
-		if (s->hot[i] == (uint32_t)(p - s->peer)) {
+		if (s->hot[i] == lend_shm_index(s, p)) {
 			s->hot[i] = s->hot[--s->hots];
 			return;
 		}
@@ -41,15 +50,6 @@ bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p)
 	lend_shm_unlist(s, p);
 	return true;
 }
-
-enum {
-	ATTEND_CYCLES = 250000, /* about 100 us */
-	ATTEND_POLLS = 8,       /* how often the counter is read */
-	HOT_FREE = 4,           /* this many rings stay hot however idle */
-	FAIR = 8,               /* polls of which one goes to those that are not urgent */
-	HOT_IDLE = 1024,        /* polls until another one is left to the bell */
-	SWEEP_LOOKS = 64, /* looks at the sockets until all rings are looked at, bell or no bell */
-};
 
 static void answer_bell(struct lend_shm *s)
 {
@@ -131,7 +131,7 @@ static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_
 static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
 		     struct lend_in *in, uint32_t cap)
 {
-	uint32_t n = 0, index = (uint32_t)(p - s->peer);
+	uint32_t n = 0, index = lend_shm_index(s, p);
 
 	for (uint32_t looks = 0; n < cap && looks < LEND_RING_SLOTS; looks++) {
 		enum lend_ring_look look = LEND_RING_EMPTY;
@@ -156,9 +156,8 @@ static bool is_over(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in 
 {
 	if (p->state != LEND_SHM_HUNG || (p->left > 0 && lend_shm_is_ready(p)))
 		return false;
-	*in = (struct lend_in){.peer = (uint32_t)(p - s->peer), .gone = 1};
-	p->state = LEND_SHM_GONE;
-	s->gone++;
+	*in = (struct lend_in){.peer = lend_shm_index(s, p), .gone = 1};
+	lend_shm_enter(s, p, LEND_SHM_GONE);
 	return true;
 }
 

@@ -27,10 +27,9 @@
 
 enum {
 	LEND_RING_SLOTS = 256,
-	LEND_RING_SHORT = 248, /* longest datagram that lies behind its mark */
-	LEND_RING_MTU = 16640, /* 16 KiB of message and its heads */
-	LEND_RING_BODY =
-	    16704, /* an odd number of lines: neighbours fall into different cache sets */
+	LEND_RING_SHORT = 248,  /* longest datagram that lies behind its mark */
+	LEND_RING_MTU = 16640,  /* 16 KiB of message and its heads */
+	LEND_RING_BODY = 16704, /* an odd number of lines: neighbours lie in different cache sets */
 	LEND_RING_BODIES = 128, /* few, so that they stay in a cache */
 	LEND_RING_LAZY = 32,    /* slots that the consumer may owe */
 };
@@ -46,11 +45,11 @@ _Static_assert(sizeof(struct lend_ring_slot) == 256, "four lines");
 
 struct lend_ring {
 	alignas(64) _Atomic uint32_t taken; /* consumer writes: datagrams given back */
-	alignas(64) _Atomic uint32_t
-	    polled;             /* consumer writes: it looks here by itself, no bell needed */
-	_Atomic uint32_t reads; /* consumer writes: it has the producer's shared memory mapped */
-	alignas(64) _Atomic uint32_t
-	    wanted; /* producer sets, consumer clears: asleep until there is room */
+	/* Consumer writes: it looks here by itself, no bell needed; */
+	alignas(64) _Atomic uint32_t polled;
+	_Atomic uint32_t reads; /* it has the producer's shared memory mapped. */
+	/* Producer sets, consumer clears: asleep until there is room. */
+	alignas(64) _Atomic uint32_t wanted;
 	struct lend_ring_slot slot[LEND_RING_SLOTS];
 	unsigned char body[LEND_RING_BODIES][LEND_RING_BODY];
 };
