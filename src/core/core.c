@@ -47,6 +47,18 @@ static uint32_t rings_for(uint32_t sessions)
 	return lend_min_u32(sessions, lend_min_u32(8 + sessions / 4, LEND_RINGS));
 }
 
+/* Events that a core holds: twice what all records and sessions can raise before they are asked
+ * for, half of it for the end of everything (see event.h). */
+static uint32_t event_room(const struct lend_core *c)
+{
+	return 4u * c->records + 2u * c->cfg.sessions + 256u;
+}
+
+static uint32_t event_cap(const struct lend_core *c)
+{
+	return 2 * event_room(c) - 256u;
+}
+
 /* Lays out the arena; fills every offset and size of c. */
 static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 {
@@ -83,8 +95,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_want_at, credit ? c->records : 0, sizeof(uint32_t));
 	c->hashed = c->size;
 	place(c, &c->at_aside, 1, sizeof(struct lend_aside));
-	place(c, &c->at_events, 8u * c->records + 4u * f->sessions + 256u,
-	      sizeof(struct lend_event));
+	place(c, &c->at_events, event_cap(c), sizeof(struct lend_event));
 }
 
 size_t lend_core_size(const struct lend_core_config *config)
@@ -116,8 +127,8 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	for (uint32_t i = 0; i < config->sessions; i++)
 		memset(lend_sess_at(c, i), 0, offsetof(struct lend_sess, few));
 	memset(lend_aside(c), 0, sizeof(struct lend_aside));
-	lend_aside(c)->ev_cap = 8u * c->records + 4u * config->sessions + 256u;
-	lend_aside(c)->ev_room = 4u * c->records + 2u * config->sessions + 256u;
+	lend_aside(c)->ev_cap = event_cap(c);
+	lend_aside(c)->ev_room = event_room(c);
 	lend_pool_init(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), config->sessions);
 	lend_pool_init(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), c->records);
 	lend_pool_init(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t),

@@ -1,9 +1,8 @@
 /* core - one endpoint of the protocol, as a pure state machine.
  *
- *   lend_core_input(now, datagrams) ---->+-----------+--> lend_core_output(now)  datagrams to send
- *   lend_core_call / _reply / _cancel -->| lend_core |--> lend_core_next()       events for the
- * caller lend_core_tick(now)             ---->+-----------+--> lend_core_deadline()   when to tick
- * next
+ *   lend_core_input(now, datagrams) -->+-----------+--> lend_core_output(now)  datagrams to send
+ *   lend_core_call, _reply, _cancel -->| lend_core |--> lend_core_next()       what happened
+ *   lend_core_tick(now) -------------->+-----------+--> lend_core_deadline()   when to tick next
  *
  * Bytes and time go in; bytes, events and one deadline come out. A core makes no system call, reads
  * no clock, allocates nothing after init and never calls back, so the same object code runs over
@@ -49,14 +48,12 @@ struct lend_event {
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
 	uint64_t call;    /* likewise */
 	uint64_t tag;     /* as given to lend_core_call() or lend_core_connect() */
-	uint64_t
-	    len; /* of the message; with CALL_END of the reply, also when it was too long to keep */
-	uint32_t buf;   /* now the caller's; 0: none. CALL_END: the request; REQUEST: the message in
-			   memory of   its own; REPLY_END: the reply */
-	uint32_t reply; /* CALL_END: memory that holds (or was attached for) the reply; 0: data, or
-			   none */
-	const void
-	    *data; /* a message of one datagram, in place until the end of the turn; else NULL */
+	uint64_t len;     /* of the message; CALL_END: of the reply, even if it was too long */
+	/* Now the caller's; 0: none. CALL_END: the request; REQUEST: the message, in memory of its
+	 * own; REPLY_END: the reply. */
+	uint32_t buf;
+	uint32_t reply;   /* CALL_END: memory with the reply, or attached for it; 0: none */
+	const void *data; /* of one datagram, in place until the end of the turn; else NULL */
 };
 
 enum { LEND_CARRIERS_MAX = 4 };
@@ -74,17 +71,17 @@ struct lend_core_config {
 	uint32_t calls;        /* in flight per session and direction, 1 .. 1024 */
 	uint32_t inflight;     /* calls in flight on the whole endpoint, per direction */
 	uint32_t reassemblies; /* messages of several datagrams under way, per direction */
-	struct lend_path
-	    path[LEND_CARRIERS_MAX]; /* by carrier; mtu 0: not there yet, see lend_core_path() */
-	uint8_t incarnation[16];     /* random bits of this process's start */
-	uint8_t ticket[32];          /* told to peers; zero: none */
-	uint64_t message_max;        /* bytes; longer messages are refused */
-	uint64_t receive_budget;     /* bytes that peers may have granted at once */
-	uint32_t unscheduled;        /* bytes that a session may send before a grant: 65536 */
-	lend_ns probe, dead;         /* silence before a probe, before the end */
-	uint8_t seed[32];            /* the only source of randomness */
-	uint8_t congestion;          /* enum lend_cc, see cc.h */
-	uint8_t order;               /* enum lend_order */
+	/* By carrier; mtu 0: not there yet, see lend_core_path(). */
+	struct lend_path path[LEND_CARRIERS_MAX];
+	uint8_t incarnation[16]; /* random bits of this process's start */
+	uint8_t ticket[32];      /* told to peers; zero: none */
+	uint64_t message_max;    /* bytes; longer messages are refused */
+	uint64_t receive_budget; /* bytes that peers may have granted at once */
+	uint32_t unscheduled;    /* bytes that a session may send before a grant: 65536 */
+	lend_ns probe, dead;     /* silence before a probe, before the end */
+	uint8_t seed[32];        /* the only source of randomness */
+	uint8_t congestion;      /* enum lend_cc, see cc.h */
+	uint8_t order;           /* enum lend_order */
 };
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */

@@ -6,6 +6,32 @@
 #include "core/serve.h"
 #include "core/sess.h"
 
+void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, uint8_t flags)
+{
+	const struct lend_ctl e = {.sess = lend_sess_index(c, s),
+				   .peer = s->peer,
+				   .id = s->id,
+				   .call = call,
+				   .kind = LEND_PKT_ACK,
+				   .flags = flags,
+				   .probed = 1};
+
+	lend_ctl_push(c, &e);
+}
+
+bool lend_ctl_waits(struct lend_core *c, const struct lend_sess *s)
+{
+	for (uint32_t i = 0; i < c->ctl_n; i++) {
+		const struct lend_ctl *e =
+		    &LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
+
+		if (e->sess == lend_sess_index(c, s) && e->id == s->id &&
+		    (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_BYE))
+			return true;
+	}
+	return false;
+}
+
 /* How much of the message that comes in for this call is here. */
 static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
 		     struct lend_pkt_ack *ack)

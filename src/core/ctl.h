@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_CTL_H
 #define LEND_CORE_CTL_H
 
-#include "core/state.h"
+#include "core/table.h"
 
 static inline void lend_ctl_push(struct lend_core *c, const struct lend_ctl *e)
 {
@@ -24,28 +24,21 @@ static inline void lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
 static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8_t kind,
 				 uint32_t call, uint8_t flags)
 {
-	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
+	const struct lend_ctl e = {.sess = lend_sess_index(c, s),
+				   .peer = s->peer,
+				   .id = s->id,
+				   .call = call,
+				   .kind = kind,
+				   .flags = flags};
 
-	e.kind = kind;
-	e.call = call;
-	e.flags = flags;
 	lend_ctl_push(c, &e);
 }
 
+/* An ACK that answers a PROBE of this call, or a PING. */
+void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, uint8_t flags);
 /* Does one that is about the session as a whole wait already? A look through the queue: for rare
  * occasions. */
-static inline bool lend_ctl_waits(struct lend_core *c, const struct lend_sess *s)
-{
-	for (uint32_t i = 0; i < c->ctl_n; i++) {
-		const struct lend_ctl *e =
-		    &LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
-
-		if (e->sess == lend_sess_index(c, s) && e->id == s->id &&
-		    (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_BYE))
-			return true;
-	}
-	return false;
-}
+bool lend_ctl_waits(struct lend_core *c, const struct lend_sess *s);
 
 /* An ACK of the message that is coming in for this call, unless one waits already. */
 static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)

@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_EVENT_H
 #define LEND_CORE_EVENT_H
 
-#include "core/state.h"
+#include "core/table.h"
 
 /* The place n behind the first; n does not exceed the ring. */
 static inline uint32_t lend_event_place(const struct lend_aside *a, uint32_t n)

@@ -12,41 +12,26 @@
 /* Never longer than what came: it must not make us an amplifier. */
 static void reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)
 {
-	struct lend_ctl e = {.sess = LEND_NONE, .peer = in->peer, .id = head->session};
+	const struct lend_ctl e = {
+	    .sess = LEND_NONE, .peer = in->peer, .id = head->session, .kind = LEND_PKT_RESET};
 
 	if (lend_sess_is_stale(c, head->session))
 		LEND_COUNT(c, rx_stale);
 	else
 		LEND_COUNT(c, rx_session);
-	if (head->session == 0)
-		return;
-	e.kind = LEND_PKT_RESET;
-	lend_ctl_push(c, &e);
+	if (head->session != 0)
+		lend_ctl_push(c, &e);
 }
 
-static void answer_probe(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+static void on_probe(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
-	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
 	struct lend_call_rec *k;
 
 	lend_serve_on_ack(c, s, v);
 	lend_serve_state(c, s, v->head.call, &k);
 	if (k)
 		lend_want_look(c, k);
-	e.kind = LEND_PKT_ACK;
-	e.call = v->head.call;
-	e.flags = LEND_PKT_SERVED;
-	e.probed = 1;
-	lend_ctl_push(c, &e);
-}
-
-static void answer_ping(struct lend_core *c, struct lend_sess *s)
-{
-	struct lend_ctl e = {.sess = lend_sess_index(c, s), .peer = s->peer, .id = s->id};
-
-	e.kind = LEND_PKT_ACK;
-	e.probed = 1;
-	lend_ctl_push(c, &e);
+	lend_ctl_answer(c, s, v->head.call, LEND_PKT_SERVED);
 }
 
 static void on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
@@ -61,10 +46,10 @@ static void on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_p
 
 static void on_bye(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
-	struct lend_ctl e = {.sess = LEND_NONE, .peer = in->peer, .id = s->peer_id};
+	const struct lend_ctl e = {
+	    .sess = LEND_NONE, .peer = in->peer, .id = s->peer_id, .kind = LEND_PKT_BYE_ACK};
 
 	/* The session ends before the answer is made, so the answer is made without it. */
-	e.kind = LEND_PKT_BYE_ACK;
 	lend_sess_down(c, s, UNAVAILABLE, false);
 	lend_ctl_push(c, &e);
 }
@@ -98,7 +83,7 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		on_ack(c, s, v);
 		return;
 	case LEND_PKT_PROBE:
-		answer_probe(c, s, v);
+		on_probe(c, s, v);
 		return;
 	case LEND_PKT_CANCEL:
 		lend_serve_on_cancel(c, s, v);
@@ -107,7 +92,7 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_gone(c, s, v->head.call);
 		return;
 	case LEND_PKT_PING:
-		answer_ping(c, s);
+		lend_ctl_answer(c, s, 0, 0);
 		return;
 	case LEND_PKT_BYE:
 		on_bye(c, s, in);

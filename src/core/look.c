@@ -28,12 +28,10 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
 					.window = lend_cc_window(&s->cc),
 					.credit = s->unscheduled - s->unscheduled_used};
 	while ((k = lend_sess_next_call(c, s, &at))) {
-		uint32_t class = k->class & 7;
-
-		look->calls[k->server][class]++;
+		look->calls[k->server][k->class]++;
 		look->granted += k->rx.charged;
 		if (k->tx.ready.in)
-			look->queued[class] += unsent(s, &k->tx);
+			look->queued[k->class] += unsent(s, &k->tx);
 	}
 	return 0;
 }

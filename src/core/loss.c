@@ -4,16 +4,22 @@
 #include "core/serve.h"
 #include "core/tx.h"
 
+/* A map of the 64 numbers below the largest, once that is so much larger. */
+static uint64_t moved(uint64_t map, uint64_t ahead)
+{
+	if (ahead == 0)
+		return map;
+	if (ahead > 64)
+		return 0;
+	return (ahead == 64 ? 0 : map << ahead) | UINT64_C(1) << (ahead - 1);
+}
+
 bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	uint64_t back;
 
 	if (number > s->seen || s->seen_at == 0) {
-		uint64_t ahead = number - s->seen;
-
-		s->seen_map = s->seen_at == 0 || ahead > 64 ? 0
-			      : ahead == 64                 ? UINT64_C(1) << 63
-					    : s->seen_map << ahead | UINT64_C(1) << (ahead - 1);
+		s->seen_map = s->seen_at == 0 ? 0 : moved(s->seen_map, number - s->seen);
 		s->seen = number;
 		s->seen_at = c->now + !c->now;
 		return false;
@@ -271,14 +277,11 @@ static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct len
 /* What of the map is news, so that each number is looked at once. */
 static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
 {
-	uint64_t ahead = seen->acked - s->acked, known;
+	uint64_t known;
 
 	if (seen->acked < s->acked)
 		return seen->map; /* an older report */
-	known = ahead == 0    ? s->acked_map
-		: ahead > 64  ? 0
-		: ahead == 64 ? UINT64_C(1) << 63
-			      : s->acked_map << ahead | UINT64_C(1) << (ahead - 1);
+	known = moved(s->acked_map, seen->acked - s->acked);
 	s->acked = seen->acked;
 	s->acked_map = known | seen->map;
 	return seen->map & ~known;

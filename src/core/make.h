@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_MAKE_H
 #define LEND_CORE_MAKE_H
 
-#include "core/state.h"
+#include "core/table.h"
 #include "util/class.h"
 #include "util/crc32c.h"
 

@@ -1,6 +1,7 @@
 #include "core/pace.h"
 
 #include "core/sched.h"
+#include "core/table.h"
 
 enum { SLOTS = 1024, SLOT_NS = 1024, WORDS = SLOTS / 64 };
 
@@ -67,21 +68,10 @@ void lend_pace_remove(struct lend_core *c, struct lend_sess *s)
 /* Ticks from pace_tick to the first slot with somebody in it; there is one. */
 static uint32_t ahead(struct lend_core *c)
 {
-	uint32_t first = (uint32_t)(c->pace_tick % SLOTS);
+	uint32_t n = lend_bits_ahead(wheel_of(c)->busy, WORDS, (uint32_t)(c->pace_tick % SLOTS));
 
-	for (uint32_t i = 0; i <= WORDS; i++) {
-		uint32_t w = (first / 64 + i) % WORDS;
-		uint64_t bits = wheel_of(c)->busy[w];
-
-		/* The first word is visited twice: its upper bits now, its lower ones at the end.
-		 */
-		if (i == 0)
-			bits &= ~UINT64_C(0) << (first % 64);
-		if (bits)
-			return (w * 64 + (uint32_t)__builtin_ctzll(bits) - first) % SLOTS;
-	}
-	LEND_CHECK(!"somebody waits in no slot");
-	return 0;
+	LEND_CHECK(n < SLOTS);
+	return n;
 }
 
 lend_ns lend_pace_next(struct lend_core *c)

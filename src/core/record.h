@@ -5,7 +5,7 @@
 
 #include "core/ring.h"
 #include "core/sched.h"
-#include "core/state.h"
+#include "core/table.h"
 #include "core/tx.h"
 #include "core/want.h"
 

@@ -7,7 +7,7 @@
 #ifndef LEND_CORE_RING_H
 #define LEND_CORE_RING_H
 
-#include "core/state.h"
+#include "core/table.h"
 
 /* A ring in place of its few entries; false: it has one, or none is left. */
 bool lend_ring_grow(struct lend_core *c, struct lend_sess *s);

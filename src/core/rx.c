@@ -114,7 +114,7 @@ static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend
 	e->call = lend_call_handle(c, k);
 	e->tag = k->tag;
 	e->method = k->method;
-	e->class = k->class & 7;
+	e->class = k->class;
 	e->len = k->rx.len;
 	e->data = bufs->seg[k->rx.buf].data;
 	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);

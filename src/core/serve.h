@@ -1,8 +1,7 @@
 /* serve - the server's side of a call.
  *
- *   PARTIAL -> RUNNING -> REPLYING -> freed        the reply was acknowledged, or its slot is used
- * again RUNNING -> ORPHAN -> freed                     nobody waits any more; the handler still
- * answers
+ *   PARTIAL -> RUNNING -> REPLYING -> freed    the reply has arrived, or its slot is used again
+ *   RUNNING -> ORPHAN -> freed                 nobody waits; the handler still answers
  *
  * It times nothing: the client repeats and asks. Layer: core (pure). */
 #ifndef LEND_CORE_SERVE_H

@@ -288,10 +288,9 @@ void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 	struct lend_call_rec *k;
 	uint32_t at = 0;
 
-	if (s->state == LEND_SESS_UP && v->hello.session == s->peer_id)
+	if (s->state == LEND_SESS_UP)
 		return; /* repeated: our first datagram may be lost, the next one proves us */
-	if (s->state != LEND_SESS_CONNECTING || v->hello.connect != s->connect ||
-	    !makes_sense(&v->hello)) {
+	if (!makes_sense(&v->hello)) {
 		LEND_COUNT(c, rx_state);
 		return;
 	}

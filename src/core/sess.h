@@ -9,7 +9,7 @@
 #define LEND_CORE_SESS_H
 
 #include "core/loss.h"
-#include "core/state.h"
+#include "core/table.h"
 #include "core/timer.h"
 
 /* Bytes of the longest payload that a session of this core can have. */

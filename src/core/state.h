@@ -1,4 +1,4 @@
-/* state - what a core is made of: its tables, and how they find each other.
+/* state - what a core is made of: its tables, and what is in them. How they are found: table.h.
  *
  * One arena holds everything. Tables lie at offsets kept in struct lend_core and name each other by
  * index, so the arena can be copied, compared and hashed as bytes. What lies behind `hashed`
@@ -22,20 +22,19 @@
 #include "wire/pkt.h"
 
 enum {
-	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
 	LEND_MANY = 1024,               /* sessions: so many do not stay in the caches */
+	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
 	LEND_FEW = 16,       /* the same for one that has no ring of its own: nearly all of them */
 	LEND_RINGS = 512,    /* sessions that have one at once; more go slower, on their few */
 	LEND_SLOT_RUN = 8,   /* slots of a session that lie together */
 	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
 	LEND_REORDER = 3,    /* datagrams seen after a missing one before it counts as lost */
-	LEND_CTL =
-	    1024, /* control datagrams waiting to be sent; more are dropped, all are asked again */
-	LEND_OUT = 64, /* datagrams per lend_core_output() */
-	LEND_PIECES = 4,
+	LEND_CTL = 1024,    /* control datagrams that wait; more are dropped, and asked for again */
+	LEND_OUT = 64,      /* datagrams per lend_core_output() */
+	LEND_PIECES = 4,    /* of a message in one datagram, as struct lend_out has them */
 	LEND_STRIKES = 16,  /* datagrams beyond what was granted that end a session */
 	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
-	LEND_HEAD_BYTES = 128,
+	LEND_HEAD_BYTES = 128, /* for all that stands before a payload */
 };
 
 /* On the way of every call, and short enough to be part of whoever calls it. */
@@ -77,8 +76,8 @@ struct lend_tx {
 	uint32_t resend;  /* how many marked in the window's resend map */
 	uint32_t win;     /* index into windows; LEND_NONE for a message of one fragment */
 	uint32_t charged; /* unscheduled credit of the session it holds */
-	uint32_t seg,
-	    base; /* cursor: a segment of the chain and the message offset where it begins */
+	uint32_t seg;     /* cursor: a segment of the chain, */
+	uint32_t base;    /* and the offset in the message where it begins */
 	struct lend_link ready;
 };
 
@@ -154,11 +153,9 @@ struct lend_call_rec {
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	lend_ns deadline;
-	lend_ns timer; /* client: when to repeat or ask */
-	lend_ns stamp; /* client: last send; server: arrival of the datagram that completed the
-			  request */
-	uint64_t
-	    number; /* client: last number sent; server: the number that completed the request */
+	lend_ns timer;   /* client: when to repeat or ask */
+	lend_ns stamp;   /* client: last send; server: arrival of what completed the request */
+	uint64_t number; /* client: of that send; server: of that arrival */
 	uint64_t tag;
 	struct lend_tx tx;
 	struct lend_rx rx;
@@ -242,15 +239,16 @@ struct lend_sess {
 	lend_ns ack_timer; /* LEND_NEVER: none */
 
 	lend_ns last_rx;
-	lend_ns blocked[2]; /* the carrier was full: nothing before this time; [1]: nothing fast */
+	/* The carrier was full: nothing before this time; [1]: nothing fast. 0: it took what came
+	 * since. */
+	lend_ns blocked[2];
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* data datagrams since the last acknowledgement */
 	struct lend_list waiting; /* calls whose credit is not there yet */
-	uint32_t first;   /* bytes of a message of several datagrams before a grant, as the peer
-			     says */
-	uint32_t told;    /* the same, as we told the peer */
-	uint32_t strikes; /* datagrams beyond what was granted */
+	uint32_t first;           /* bytes of a long message before a grant, as the peer says, */
+	uint32_t told;            /* and as we told it */
+	uint32_t strikes;         /* datagrams beyond what was granted */
 
 	uint64_t message_max;
 	uint32_t calls; /* under way, but orphans; found by lend_sess_next_call() */
@@ -392,168 +390,5 @@ struct lend_aside {
 	uint32_t ev_room; /* see lend_event_room() */
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
 };
-
-#define LEND_AT(core, where, type) ((type *)(void *)((char *)(core) + (core)->where))
-
-static inline struct lend_aside *lend_aside(struct lend_core *c)
-{
-	return LEND_AT(c, at_aside, struct lend_aside);
-}
-
-#define LEND_COUNT(core, name) (lend_aside(core)->stats.name++)
-
-static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
-{
-	return LEND_AT(c, at_sess, struct lend_sess) + i;
-}
-
-/* What every datagram touches of a session, on its way to the caches: where there are so many that
- * they are not there already. */
-static inline void lend_sess_fetch(struct lend_core *c, uint32_t i)
-{
-	const struct lend_sess *s = lend_sess_at(c, i);
-
-	__builtin_prefetch(s, 1);
-	__builtin_prefetch(&s->acked, 1);
-	__builtin_prefetch(&s->last_rx, 1);
-	__builtin_prefetch(&s->message_max, 1);
-}
-
-static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_sess *s)
-{
-	(void)c;
-	return (uint32_t)(s->id & LEND_INDEX_MASK);
-}
-
-static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i)
-{
-	/* They come first, so that their place is a constant: at_calls. */
-	return (struct lend_call_rec *)(void *)((char *)c + lend_align_up(sizeof(*c), 64)) + i;
-}
-
-static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_call_rec *k)
-{
-	(void)c;
-	return k->self;
-}
-
-/* The first few slots of all sessions, then the next few of all: most sessions use no others, whose
- * memory is then never touched. One run too many between two sets of them, else a session's would
- * share the same sets of a cache. */
-static inline size_t lend_slot_place(const struct lend_core *c, uint32_t sess, uint32_t slot)
-{
-	/* run * LEND_SLOT_RUN + slot % LEND_SLOT_RUN, where run = slot / .. * (sessions + 1) + sess
-	 */
-	return ((size_t)(slot / LEND_SLOT_RUN) * c->cfg.sessions + sess) * LEND_SLOT_RUN + slot;
-}
-
-static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
-{
-	return LEND_AT(c, at_cslot, struct lend_cslot) + lend_slot_place(c, sess, slot);
-}
-
-static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
-{
-	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_place(c, sess, slot);
-}
-
-/* The calls of a session, those it made first; by slot, so that a call enters no list to be found.
- * Starts with *at 0; NULL: that was the last. What was found may end meanwhile. */
-static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
-							const struct lend_sess *s, uint32_t *at)
-{
-	uint32_t i = lend_sess_index(c, s), n = s->cslots, end = n + s->sslots, rec = LEND_NONE;
-
-	for (; *at < end && rec == LEND_NONE; (*at)++)
-		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
-	return rec == LEND_NONE ? NULL : lend_call_at(c, rec);
-}
-
-/* Likewise those it made alone. */
-static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c,
-							const struct lend_sess *s, uint32_t *at)
-{
-	uint64_t used;
-
-	for (; *at < c->cfg.calls; *at = (*at | 63) + 1) {
-		used = ~s->slots[*at / 64] >> (*at % 64);
-		if (!used)
-			continue;
-		*at += (uint32_t)__builtin_ctzll(used);
-		if (*at >= c->cfg.calls)
-			return NULL;
-		return lend_call_at(c, lend_cslot_at(c, lend_sess_index(c, s), (*at)++)->rec);
-	}
-	return NULL;
-}
-
-/* By our id; NULL when there is none. */
-static inline struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
-{
-	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);
-	struct lend_sess *s;
-
-	if (i >= c->cfg.sessions)
-		return NULL;
-	s = lend_sess_at(c, i);
-	return s->id == id && s->state != LEND_SESS_FREE ? s : NULL;
-}
-
-static inline struct lend_frags *lend_frags_at(struct lend_core *c, uint32_t i)
-{
-	return LEND_AT(c, at_frags, struct lend_frags) + i;
-}
-
-static inline struct lend_win *lend_win_at(struct lend_core *c, uint32_t i)
-{
-	return LEND_AT(c, at_wins, struct lend_win) + i;
-}
-
-static inline struct lend_ring *lend_ring_at(struct lend_core *c, uint32_t i)
-{
-	return LEND_AT(c, at_rings, struct lend_ring) + i;
-}
-
-static inline struct lend_links lend_links_ready(struct lend_core *c)
-{
-	return (struct lend_links){&lend_call_at(c, 0)->tx.ready, sizeof(struct lend_call_rec)};
-}
-
-static inline struct lend_links lend_links_starved(struct lend_core *c)
-{
-	return (struct lend_links){&lend_call_at(c, 0)->rx.starved, sizeof(struct lend_call_rec)};
-}
-
-static inline struct lend_links lend_links_partial(struct lend_core *c)
-{
-	return (struct lend_links){&lend_call_at(c, 0)->rx.partial, sizeof(struct lend_call_rec)};
-}
-
-static inline struct lend_links lend_links_half(struct lend_core *c)
-{
-	return (struct lend_links){&lend_sess_at(c, 0)->half, sizeof(struct lend_sess)};
-}
-
-static inline struct lend_links lend_links_paced(struct lend_core *c)
-{
-	return (struct lend_links){&lend_sess_at(c, 0)->paced, sizeof(struct lend_sess)};
-}
-
-static inline uint64_t lend_call_handle(struct lend_core *c, const struct lend_call_rec *k)
-{
-	return (uint64_t)k->gen << 32 | lend_call_index(c, k);
-}
-
-static inline uint32_t lend_frag_len(const struct lend_sess *s, uint32_t len, uint32_t frag)
-{
-	uint32_t offset = frag * s->payload;
-
-	return lend_min_u32(s->payload, len - offset);
-}
-
-static inline uint32_t lend_frag_count(const struct lend_sess *s, uint32_t len)
-{
-	return len <= s->payload ? 1 : (len - 1) / s->payload + 1;
-}
 
 #endif

@@ -26,21 +26,13 @@ void lend_tx_close(struct lend_core *c, struct lend_tx *t)
 	t->win = LEND_NONE;
 }
 
+/* There is one. */
 static uint32_t lowest_resend(const struct lend_win *w, uint32_t low)
 {
-	for (uint32_t i = 0; i <= WORDS; i++) {
-		uint32_t first = (low / 64 + i) * 64;
-		uint64_t bits = w->resend[word(first)];
+	uint32_t n = lend_bits_ahead(w->resend, WORDS, low % LEND_FRAGS_WINDOW);
 
-		/* The first word is visited twice: its upper bits now, its lower ones at the end.
-		 */
-		if (i == 0)
-			bits &= ~UINT64_C(0) << (low % 64);
-		if (bits)
-			return first + (uint32_t)__builtin_ctzll(bits);
-	}
-	LEND_CHECK(!"a resend is counted but not marked");
-	return 0;
+	LEND_CHECK(n < LEND_FRAGS_WINDOW);
+	return low + n;
 }
 
 static bool may_send(const struct lend_sess *s, const struct lend_tx *t, uint32_t frag)
@@ -136,12 +128,6 @@ void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low)
 	slide(lend_win_at(c, t->win), t);
 }
 
-void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first)
-{
-	for (uint32_t i = lend_max_u32(first, t->low); i < t->next; i++)
-		lend_tx_lost(c, t, i);
-}
-
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 {
 	if (first <= t->low && t->win != LEND_NONE) {
@@ -152,7 +138,8 @@ void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 		if (t->next - first > LEND_FRAGS_WINDOW)
 			t->next = first;
 	}
-	lend_tx_rewind(c, t, first);
+	for (uint32_t i = lend_max_u32(first, t->low); i < t->next; i++)
+		lend_tx_lost(c, t, i);
 }
 
 /* Moves the cursor to the segment that holds offset; from the start when it has to go back. */

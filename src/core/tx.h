@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_TX_H
 #define LEND_CORE_TX_H
 
-#include "core/state.h"
+#include "core/table.h"
 
 /* One that a peer reads where it lies is one datagram, however long. */
 static inline bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf)
@@ -58,8 +58,6 @@ void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 /* All below low have arrived; a claim past what was sent is ignored. */
 void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low);
-/* Send again what is not known to have arrived, from fragment first on. */
-void lend_tx_rewind(struct lend_core *c, struct lend_tx *t, uint32_t first);
 /* The receiver let go of what it had from fragment first on: all of it again. */
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first);
 /* Where bytes [offset, offset + len) lie: up to LEND_PIECES pieces, returns how many. */

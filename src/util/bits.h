@@ -41,6 +41,23 @@ static inline uint64_t lend_align_up(uint64_t x, uint64_t pow2)
 	return (x + pow2 - 1) & ~(pow2 - 1);
 }
 
+/* From this bit of a ring of words, so far to the first that is set: 0, it is itself. None is:
+ * UINT32_MAX. */
+static inline uint32_t lend_bits_ahead(const uint64_t *map, uint32_t words, uint32_t from)
+{
+	for (uint32_t i = 0; i <= words; i++) {
+		uint64_t bits = map[(from / 64 + i) % words];
+
+		/* The first word is looked at twice: its upper bits now, its lower ones at the end.
+		 */
+		if (i == 0)
+			bits &= ~UINT64_C(0) << (from % 64);
+		if (bits)
+			return i * 64 + (uint32_t)__builtin_ctzll(bits) - from % 64;
+	}
+	return UINT32_MAX;
+}
+
 /* memcpy compiles to one instruction; the swap is compiled away on little-endian machines. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define LEND_LE16(x) __builtin_bswap16(x)

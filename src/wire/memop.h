@@ -178,8 +178,7 @@ struct lend_memhello {
 	 * ids of its own. */
 	uint8_t shard, shards;
 	uint32_t text_len;
-	const char
-	    *text; /* workers' addresses, comma separated, as many as fit; no zero at the end */
+	const char *text; /* workers' addresses, with commas, as many as fit; no zero behind */
 };
 uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEND_MEMOP_REPLY_MAX]);
 bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *hello);

@@ -109,10 +109,9 @@ _Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
 
 enum lend_pkt_state { LEND_PKT_UNSEEN, LEND_PKT_PARTIAL, LEND_PKT_WHOLE };
 enum lend_pkt_ack_flags {
-	LEND_PKT_DROPPED =
-	    1,             /* bytes from low on were dropped for want of memory: send them again */
-	LEND_PKT_WAIT = 4, /* there is no memory for it: send nothing before the next word */
-	LEND_PKT_PROBED = 2, /* answers a PROBE: what was sent before it and is not seen is lost */
+	LEND_PKT_DROPPED = 1, /* from low on it was dropped for want of memory: send that again */
+	LEND_PKT_PROBED = 2,  /* answers a PROBE: what was sent before it and is not seen is lost */
+	LEND_PKT_WAIT = 4,    /* there is no memory for it: send nothing before the next word */
 };
 
 struct lend_pkt_trailer {

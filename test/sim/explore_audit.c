@@ -1,5 +1,6 @@
 /* explore_audit - every ledger of a core, counted anew from its records. The other half of
  * explore_canon.h. Layer: test. */
+#include "core/table.h"
 #include "core/timer.h"
 #include "sim/explore_canon.h"
 

@@ -1,7 +1,7 @@
 #include "sim/explore_canon.h"
 
 #include "core/sess.h"
-#include "core/state.h"
+#include "core/table.h"
 
 static void rebase(lend_ns *t, lend_ns now)
 {

@@ -3,7 +3,7 @@
  * explore_prog.h. Layer: test. */
 #include <stdlib.h>
 
-#include "core/state.h"
+#include "core/table.h"
 #include "mn/store/store.h"
 #include "sim/explore_canon.h"
 #include "sim/explore_prog.h"

@@ -1,6 +1,6 @@
 #include "sim/marks.h"
 
-#include "core/state.h"
+#include "core/table.h"
 #include "sim/node.h"
 
 static const struct {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/state.h"
+#include "core/table.h"
 #include "mn/store/recover.h"
 #include "mn/store/store.h"
 #include "sim/mem_state.h"

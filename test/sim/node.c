@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/state.h"
+#include "core/table.h"
 #include "sim/mem.h"
 #include "sim/oracle.h"
 #include "sim/work.h"

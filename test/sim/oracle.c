@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/credit.h"
-#include "core/state.h"
+#include "core/table.h"
 #include "util/bits.h"
 #include "wire/pkt.h"
 

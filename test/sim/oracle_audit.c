@@ -4,7 +4,7 @@
 
 #include "core/credit.h"
 #include "core/sess.h"
-#include "core/state.h"
+#include "core/table.h"
 #include "sim/oracle.h"
 #include "util/class.h"
 

@@ -1,7 +1,7 @@
 /* oracle_line - budget that comes back is not taken past those who wait for it. Part of oracle.h.
  * Layer: test/sim. */
 #include "core/share.h"
-#include "core/state.h"
+#include "core/table.h"
 #include "sim/oracle.h"
 
 /* Turns in which classes below may get some past the first of a class: their shares are due. */

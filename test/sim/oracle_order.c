@@ -1,7 +1,7 @@
 /* oracle_order - who was sent before whom, and for how long who was not. Part of oracle.h.
  * Layer: test/sim. */
 #include "core/sched.h"
-#include "core/state.h"
+#include "core/table.h"
 #include "sim/oracle.h"
 
 /* A class is due when so many went before it, and seven others may be due at the same time. */

@@ -1,5 +1,6 @@
-/* Goal: little-endian bytes on any machine at any address; alignment and comparison at their edges.
- * Method: tables of input and want. */
+/* Goal: little-endian bytes on any machine at any address; alignment, comparison and the search in
+ * a ring of bits at their edges. Method: tables of input and want; each pair of places in a ring.
+ */
 #include <criterion/criterion.h>
 
 #include "util/bits.h"
@@ -38,6 +39,25 @@ Test(bits, min_and_max)
 	cr_assert_eq(lend_max_u32(1, UINT32_MAX), UINT32_MAX);
 	cr_assert_eq(lend_min_u64(1, UINT64_MAX), 1);
 	cr_assert_eq(lend_max_u64(1, UINT64_MAX), UINT64_MAX);
+}
+
+Test(bits, the_next_bit_of_a_ring_is_found_from_every_place)
+{
+	enum { WORDS = 2, BITS = 64 * WORDS };
+	uint64_t none[WORDS] = {0};
+
+	cr_assert_eq(lend_bits_ahead(none, WORDS, 70), UINT32_MAX);
+	for (uint32_t set = 0; set < BITS; set++)
+		for (uint32_t from = 0; from < BITS; from++) {
+			uint32_t before = (set + BITS - 1) % BITS;
+			uint64_t map[WORDS] = {0};
+
+			map[set / 64] |= UINT64_C(1) << set % 64;
+			cr_assert_eq(lend_bits_ahead(map, WORDS, from), (set + BITS - from) % BITS);
+			map[before / 64] |= UINT64_C(1) << before % 64;
+			cr_assert_eq(lend_bits_ahead(map, WORDS, from),
+				     from == set ? 0 : (before + BITS - from) % BITS);
+		}
 }
 
 Test(bits, equal_looks_at_every_byte)

@@ -9,7 +9,7 @@
 #include "core/record.h"
 #include "core/rx.h"
 #include "core/sess.h"
-#include "core/state.h"
+#include "core/table.h"
 
 enum { RX_PAYLOAD = 1000, RX_MESSAGES = 16, RX_LEN_MAX = 1000000 };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/sched.h"
+#include "core/table.h"
 #include "util/rng.h"
 
 enum { CALLS = 64 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/state.h"
+#include "core/table.h"
 
 enum { WHEEL_SESSIONS = 50 };
 
