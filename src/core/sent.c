@@ -37,6 +37,16 @@ static void block(struct lend_core *c, struct lend_sess *s, bool fast)
 	s->blocked[fast] = c->now + *for_ns;
 }
 
+/* It takes more: what comes after the wait is no news any more. */
+static void unblock(struct lend_core *c, struct lend_sess *s, bool fast)
+{
+	if (s->blocked[fast] == 0)
+		return;
+	s->block_ns[fast] = 0;
+	if (s->blocked[fast] <= c->now)
+		s->blocked[fast] = 0;
+}
+
 void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -49,8 +59,7 @@ void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)
 			continue;
 		if (out[i].sent == LEND_SENT) {
-			if (s->blocked[out[i].fast])
-				s->block_ns[out[i].fast] = 0;
+			unblock(c, s, out[i].fast);
 			s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
 		} else if (out[i].sent == LEND_SENT_DEAD) {
 			lend_sess_down(c, s, UNAVAILABLE, false);
