@@ -232,6 +232,9 @@ int cn_node_wake(struct cn_node *node, lend_ns timeout); /* HELLO is under way, 
 void cn_node_fenced(struct cn_node *node);
 void cn_node_lost(struct cn_node *node);
 bool cn_node_ready(const struct cn_node *node);
+/* What becomes of an operation on a reference that no node said to be its own: UNAVAILABLE, and
+ * EHOSTUNREACH for lend_op_wait() unless it may be that of one that did not answer. */
+enum lend_status cn_node_unknown(struct cn_op *op);
 /* The one that has what ref names. 0; -EAGAIN: some have yet to say who they are; -EHOSTUNREACH. */
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index);
 void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t index);

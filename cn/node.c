@@ -104,6 +104,19 @@ static bool has_gone(const struct cn_node *node)
 	       lend_session_peer(node->mem->ep, node->session, &peer) < 0;
 }
 
+enum lend_status cn_node_unknown(struct cn_op *op)
+{
+	bool silent = false;
+
+	for (uint32_t i = 0; i < op->mem->nodes; i++) {
+		const struct cn_node *node = op->mem->node[i];
+
+		silent |= !node->retired && (node->failed || !node->greeted);
+	}
+	op->err = silent ? 0 : EHOSTUNREACH;
+	return LEND_UNAVAILABLE;
+}
+
 /* A node that was started anew has another id: asked again, it says so. A worker that nobody has
  * spoken with yet is known from the others; of one that there is not any of them says so. */
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index)

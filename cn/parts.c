@@ -257,10 +257,8 @@ static void start_releases(struct cn_op *op, struct lend_ref *sorted, const uint
 	for (uint16_t k = 0; k < CN_NODES_MAX; at = end[k], k++)
 		if (end[k] > at)
 			start_release(op, k, &sorted[at], end[k] - at);
-	if (op->n - op->at > at) {
-		cn_op_outer(op)->status = LEND_UNAVAILABLE;
-		op->err = EHOSTUNREACH;
-	}
+	if (op->n - op->at > at)
+		cn_op_outer(op)->status = cn_node_unknown(op);
 	if (!--op->kids)
 		finish(op);
 }

@@ -36,8 +36,7 @@ static int resolve(struct cn_op *op, const struct lend_ref *ref)
 		return CN_GO;
 	if (rc == -EAGAIN)
 		return CN_HOLD_ON;
-	op->err = EHOSTUNREACH;
-	return LEND_UNAVAILABLE;
+	return (int)cn_node_unknown(op);
 }
 
 /* References that this client holds more than once are given up here, up to the first that is not.

@@ -66,8 +66,8 @@ void lend_mem_close(struct lend_mem *mem);
  * RESOURCE_EXHAUSTED (the node or a table is full), FAILED_PRECONDITION (nothing there to adopt,
  * grant or release), ABORTED (the lease had ended; say it again), DATA_LOSS (lend_space_pointer();
  * or the node found that its memory no longer has the bytes, see --checksum of lend-mn(1)),
- * UNAVAILABLE (the node is gone or unknown), DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the node
- * contradicts itself). */
+ * UNAVAILABLE (the node is gone, silent or unknown), DEADLINE_EXCEEDED, CANCELLED, INTERNAL (the
+ * node contradicts itself). */
 struct lend_op {
 	void (*done)(struct lend_op *op);
 	lend_request parent; /* the request it serves, as in lend_call */
@@ -84,8 +84,8 @@ struct lend_op {
 };
 /* done still runs, once; the operation may have ended otherwise meanwhile. */
 void lend_op_cancel(struct lend_mem *mem, struct lend_op *op);
-/* Turns until it ended: 0 (look at status); -EHOSTUNREACH (its node turned out to be unknown),
- * -EDEADLK inside a turn. op must still be there when it ended. */
+/* Turns until it ended: 0 (look at status); -EHOSTUNREACH (all nodes have answered, it
+ * is of none of them), -EDEADLK inside a turn. op must still be there when it ended. */
 int lend_op_wait(struct lend_mem *mem, struct lend_op *op);
 
 /* Who keeps a snapshot alive. A reference in a message that gets lost: OWNED goes with its creator,

@@ -123,6 +123,39 @@ Test(mem_nodes, node_started_anew)
 	mem_node_stop(&node);
 }
 
+/* Whose a reference is cannot be told while a node has not said who it is: that is no unknown one.
+ */
+Test(mem_nodes, silent_at_first)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_op map = {.timeout = 5 * SECOND}, release = map;
+	struct mem_node node;
+	struct lend_ref ref[2];
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	lend_space space;
+
+	config.probe = SECOND / 50;
+	config.dead = SECOND / 5;
+	mem_node_start(&node, "shm", "16M", "");
+	for (int i = 0; i < 2; i++)
+		ref[i] = mem_put(node.mem, "abc", 4, NULL);
+	cr_assert_eq(lend_open(&config, &ep), 0);
+	cr_assert_eq(lend_mem_open(ep, node.address, &mem), 0);
+	kill(node.pid, SIGSTOP);
+	cr_expect_eq(mem_end(mem, &map, lend_space_map(mem, ref, &space, &map)), LEND_UNAVAILABLE);
+	cr_expect_eq(mem_end(mem, &release, lend_release(mem, ref, 2, &release)), LEND_UNAVAILABLE);
+	kill(node.pid, SIGCONT);
+	do
+		map = (struct lend_op){.timeout = 5 * SECOND};
+	while (mem_end(mem, &map, lend_space_map(mem, ref, &space, &map)) == LEND_UNAVAILABLE);
+	cr_assert_eq(map.status, LEND_OK);
+	mem_client_close(ep, mem);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(mem_release(node.mem, &ref[i]), LEND_OK);
+	mem_node_stop(&node);
+}
+
 Test(mem_nodes, two_nodes)
 {
 	struct mem_node one, two, same;
