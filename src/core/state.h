@@ -110,6 +110,7 @@ struct lend_rx {
 	uint8_t want;        /* enum lend_want */
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
+	uint32_t gave_way;        /* so often it lost its memory to others */
 	lend_ns last;             /* arrival of the newest fragment */
 	struct lend_link starved; /* of budget, or of memory: see want */
 	struct lend_link partial;

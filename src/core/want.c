@@ -5,6 +5,8 @@
 #include "core/rx.h"
 #include "core/sched.h"
 
+enum { DOUBLINGS = 12 }; /* of patience: seconds at least, in which a peer is alive or dead */
+
 void lend_want_init(struct lend_core *c)
 {
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
@@ -64,16 +66,26 @@ static void want_memory(struct lend_core *c, struct lend_call_rec *k)
 	enter(c, k, false);
 }
 
-/* Forgets a message of which nothing came for two timeouts; its sender is told, so that what little
- * it may send is of those that have memory. */
+/* For how long nothing may come of a message before it gives way: two timeouts, and twice as long
+ * each time that it did. Its sender may have many to send and a small window for all of them: then
+ * it is slow and not silent, and two timeouts for ever would let none of them come to its end. */
+static lend_ns patience(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0)
+	       << lend_min_u32(k->rx.gave_way, DOUBLINGS);
+}
+
+/* Forgets a message of which nothing came for so long; its sender is told, so that what little it
+ * may send is of those that have memory. */
 static void evict(struct lend_core *c, struct lend_call_rec *k)
 {
-	uint32_t granted = k->rx.granted, len = k->rx.len;
+	uint32_t granted = k->rx.granted, len = k->rx.len, times = k->rx.gave_way + 1;
 
 	LEND_COUNT(c, evicted);
 	lend_rx_drop(c, k);
 	lend_rx_begin(&k->rx, granted);
 	k->rx.len = len;
+	k->rx.gave_way = times;
 	want_memory(c, k);
 	lend_ctl_ack(c, k);
 }
@@ -91,7 +103,7 @@ static void make_room(struct lend_core *c)
 	k = lend_call_at(c, i);
 	lend_list_push(&c->partials, lend_links_partial(c), i);
 	if ((k->server || k->rx.got == 0) && !k->rx.attached && !k->rx.needed &&
-	    c->now - k->rx.last > 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0))
+	    c->now - k->rx.last > patience(c, k))
 		evict(c, k);
 }
 

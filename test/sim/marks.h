@@ -67,6 +67,8 @@
 	X(ended_unsent, "a call ended before a byte of it left")                                   \
 	X(class_patient, "a class waits for half of its share, or longer")                         \
 	X(class_share, "a class gets its share beside more urgent ones")                           \
+	X(silent, "something keeps silent for what is urgent")                                     \
+	X(gave_way, "a message gave way to others more than once")                                 \
 	X(passed_in_queues, "a network without faults whose queues let pass")
 
 /* Add a line, and SIM_MARK(sim, name) where it happens. */

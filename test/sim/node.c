@@ -66,6 +66,8 @@ static void born(struct sim *sim, struct sim_node *n)
 	memset(&n->order, 0, sizeof(n->order));
 	memset(n->line, 0, sizeof(n->line));
 	n->starved = 0;
+	n->evicted = 0;
+	memset(n->was, 0, 2 * sim->plan.inflight * sizeof(*n->was));
 	memset(n->serving, 0, 2 * sim->plan.inflight * sizeof(*n->serving));
 	sim_node_kick(sim, n->id);
 }
@@ -81,8 +83,8 @@ void sim_node_open(struct sim *sim)
 		n->ring = calloc(SIM_RING + sim->plan.nodes, sizeof(*n->ring));
 		n->link = calloc(sim->plan.nodes + SIM_STRANGERS, sizeof(*n->link));
 		n->serving = calloc(2 * sim->plan.inflight, sizeof(*n->serving));
-		n->charged = calloc(2 * sim->plan.inflight, sizeof(*n->charged));
-		LEND_CHECK(n->ring && n->link && n->serving && n->charged);
+		n->was = calloc(2 * sim->plan.inflight, sizeof(*n->was));
+		LEND_CHECK(n->ring && n->link && n->serving && n->was);
 		sim_node_bufs_open(n);
 		born(sim, n);
 	}
@@ -98,7 +100,7 @@ void sim_node_close(struct sim *sim)
 		free(n->ring);
 		free(n->link);
 		free(n->serving);
-		free(n->charged);
+		free(n->was);
 		free((void *)n->core);
 	}
 	free(sim->node);

@@ -19,6 +19,13 @@ struct sim_line {
 	uint32_t head, gen, granted, passed;
 };
 
+/* What a record of the core was when it was looked at last. */
+struct sim_was {
+	uint32_t charged;   /* of the budget */
+	uint32_t gen, gave; /* its message gave way to others so often ... */
+	lend_ns at;         /* ... and then the last time */
+};
+
 struct sim_node {
 	uint32_t id;
 	uint32_t life; /* times it was born; its incarnation is made of id and life */
@@ -41,8 +48,9 @@ struct sim_node {
 	struct sim_serving *serving; /* by record of the core */
 	struct sim_order order;
 	struct sim_line line[8];
-	uint32_t starved;  /* who waited for budget a turn ago */
-	uint32_t *charged; /* by record of the core: what of the budget it had then */
+	uint32_t starved;    /* who waited for budget a turn ago */
+	struct sim_was *was; /* by record of the core */
+	uint64_t evicted;    /* by the core's count, a turn ago */
 };
 
 /* What a node knows of another. */

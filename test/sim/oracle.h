@@ -18,7 +18,8 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k);
 /* The run is over, and its marks are complete: what nobody lost was not judged lost. */
 void sim_oracle_end(struct sim *sim);
-/* After every turn: budget that comes back is not taken past those who wait for it. */
+/* After every turn: budget that comes back is not taken past those who wait for it, and a message
+ * that gave way keeps its memory longer the next time. */
 void sim_oracle_line(struct sim *sim, struct sim_node *n);
 /* O(1), after every turn. */
 void sim_oracle_turn(struct sim *sim, struct sim_node *n);

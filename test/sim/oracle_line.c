@@ -1,8 +1,9 @@
-/* oracle_line - budget that comes back is not taken past those who wait for it. Part of oracle.h.
- * Layer: test/sim. */
+/* oracle_line - who waits for memory or budget: what comes back is not taken past those in line,
+ * and who gave way to them is waited for. Part of oracle.h. Layer: test/sim. */
 #include "core/share.h"
 #include "core/table.h"
 #include "sim/oracle.h"
+#include "util/bits.h"
 
 /* Turns in which classes below may get some past the first of a class: their shares are due. */
 enum { PATIENCE = 64 };
@@ -30,19 +31,48 @@ static void look(struct sim *sim, struct sim_node *n, uint32_t class, uint32_t l
 		  l->passed);
 }
 
+/* Twice as long each time: so all come to their end, however slow their senders. */
+static void look_back(struct sim *sim, struct sim_node *n)
+{
+	struct lend_core *c = n->core;
+
+	if (lend_core_stats(c)->evicted == n->evicted)
+		return;
+	n->evicted = lend_core_stats(c)->evicted;
+	for (uint32_t i = 0; i < c->records; i++) {
+		const struct lend_call_rec *k = lend_call_at(c, i);
+		struct sim_was *w = &n->was[i];
+
+		if (k->gen == w->gen && k->rx.gave_way == w->gave)
+			continue;
+		if (k->gen == w->gen && w->gave > 0) {
+			lend_ns least = 2 * LEND_RTO_MIN << lend_min_u32(w->gave, 12);
+
+			SIM_MARK(sim, gave_way);
+			SIM_CHECK(sim, sim->now - w->at > least,
+				  "node %u: a message gives way for the %uth time, after %llu ns",
+				  n->id, k->rx.gave_way, (unsigned long long)(sim->now - w->at));
+		}
+		w->gen = k->gen;
+		w->gave = k->rx.gave_way;
+		w->at = sim->now;
+	}
+}
+
 void sim_oracle_line(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
 	uint32_t least = 0;
 
+	look_back(sim, n);
 	if (!c->starved.n && !n->starved)
 		return;
 	for (uint32_t i = 0; i < c->records; i++) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
 
-		if (k->state != LEND_CALL_FREE && k->rx.charged > n->charged[i])
+		if (k->state != LEND_CALL_FREE && k->rx.charged > n->was[i].charged)
 			least = lend_max_u32(least, class_of(c, k) + 1);
-		n->charged[i] = k->state != LEND_CALL_FREE ? k->rx.charged : 0;
+		n->was[i].charged = k->state != LEND_CALL_FREE ? k->rx.charged : 0;
 	}
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		look(sim, n, i, least);
