@@ -62,16 +62,20 @@ static uint64_t share(const struct lend_credit *m)
 	return lend_credit_alone(m) ? lend_credit_width(m) : m->window / (m->wanting > 1 ? 4 : 2);
 }
 
+/* What was granted ahead takes half of it at most, also when it was half of a wider one: what is
+ * under way would wait for those that wait for its memory. */
 static uint64_t room(const struct lend_core *c)
 {
-	return lend_credit_width(&c->credit) -
-	       lend_min_u64(c->credit.used, lend_credit_width(&c->credit));
+	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
+
+	return width - lend_min_u64(width, c->credit.used - ahead + lend_min_u64(ahead, width / 2));
 }
 
 static void charge(struct lend_core *c, struct lend_rx *r, uint32_t n)
 {
 	r->credit += n;
 	c->credit.used += n;
+	c->credit.ahead += r->frags == LEND_NONE ? n : 0;
 }
 
 static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
@@ -79,6 +83,7 @@ static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
 	n = lend_min_u32(n, r->credit);
 	r->credit -= n;
 	c->credit.used -= n;
+	c->credit.ahead -= r->frags == LEND_NONE ? n : 0;
 	c->fed |= n > 0;
 }
 

@@ -35,6 +35,12 @@ void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more);
 /* This message may be granted up to `reach`: it waits for credit unless there is some. True: it got
  * some at once. */
 bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k);
+/* It gets a reassembly: what it was granted ahead is under way from now on. */
+static inline void lend_credit_begin(struct lend_core *c, const struct lend_rx *r)
+{
+	c->credit.ahead -= r->credit;
+}
+
 /* n bytes of it at this offset came. */
 void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n);
 /* A datagram came marked. True: the sender has to hear of it. */

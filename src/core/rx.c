@@ -73,6 +73,7 @@ void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
 
 	LEND_CHECK(i != LEND_NONE && (k->rx.buf || c->supply_n > 0));
+	lend_credit_begin(c, &k->rx);
 	k->rx.frags = i;
 	k->rx.last = c->now;
 	k->rx.len = len;
@@ -210,6 +211,7 @@ uint32_t lend_rx_close(struct lend_core *c, struct lend_call_rec *k)
 
 	lend_list_remove(&c->partials, lend_links_partial(c), lend_call_index(c, k));
 	lend_want_leave(c, k);
+	lend_credit_end(c, k);
 	c->fed |= r->frags != LEND_NONE;
 	if (r->frags != LEND_NONE) {
 		lend_pool_give(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t), r->frags);
@@ -217,7 +219,6 @@ uint32_t lend_rx_close(struct lend_core *c, struct lend_call_rec *k)
 	}
 	r->frags = LEND_NONE;
 	uncharge(c, r, r->charged);
-	lend_credit_end(c, k);
 	r->buf = 0;
 	r->needed = 0;
 	return buf;

@@ -329,6 +329,7 @@ _Static_assert(sizeof(struct lend_out_rec) == 192, "lines");
 /* See credit.h. */
 struct lend_credit {
 	uint64_t used;    /* bytes granted and not yet here */
+	uint64_t ahead;   /* of them, of messages without a reassembly: nothing may come for long */
 	uint64_t window;  /* that many may be */
 	uint64_t least;   /* it is never smaller than this */
 	uint64_t granted; /* ever */

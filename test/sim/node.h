@@ -30,9 +30,9 @@ struct sim_node {
 	uint32_t id;
 	uint32_t life; /* times it was born; its incarnation is made of id and life */
 	bool up;
-	lend_ns paused; /* until then no turn */
-	struct lend_core *core;
-	uint64_t credit_used, credit_window; /* of it, a turn ago */ /* NULL while down */
+	lend_ns paused;                                    /* until then no turn */
+	struct lend_core *core;                            /* NULL while down */
+	uint64_t credit_used, credit_window, credit_ahead; /* of it, a turn ago */
 	struct lend_core_config cfg;
 	struct lend_store *store; /* NULL: serves no memory */
 	uint8_t *pages;

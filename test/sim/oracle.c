@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/credit.h"
+#include "core/sess.h"
 #include "core/table.h"
 #include "util/bits.h"
 #include "wire/pkt.h"
@@ -164,18 +165,30 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
-	uint64_t width = lend_credit_width(&c->credit);
+	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
-	/* One message may always have a piece of it; a window that shrank takes nothing back. */
+	/* One message may always have a piece of it; a window that shrank takes nothing back, and
+	 * what was granted ahead may begin to come. */
 	SIM_CHECK(sim,
 		  c->credit.used <= n->credit_used ||
-		      c->credit.used <=
-			  lend_max_u64(width, n->credit_window) + c->cfg.unscheduled + 65536,
+		      c->credit.used <= lend_max_u64(width, n->credit_window) +
+					    lend_max_u64(ahead, n->credit_ahead) +
+					    c->cfg.unscheduled + 65536,
 		  "node %u: %llu bytes of credit out, of %llu", n->id,
 		  (unsigned long long)c->credit.used, (unsigned long long)width);
+	/* Who waits does so because there is no room for a piece. */
+	SIM_CHECK(sim,
+		  c->fed || !c->credit.wanting ||
+		      c->credit.used - ahead + lend_min_u64(ahead, width / 2) +
+			      lend_max_u64(width / 8, lend_sess_payload_max(c)) >
+			  width,
+		  "node %u: %llu of %llu bytes of credit are out, %llu ahead, and others wait",
+		  n->id, (unsigned long long)c->credit.used, (unsigned long long)width,
+		  (unsigned long long)ahead);
 	n->credit_used = c->credit.used;
 	n->credit_window = width;
+	n->credit_ahead = ahead;
 	SIM_CHECK(sim, lend_aside(c)->stats.greedy == 0,
 		  "node %u: a peer sent more than it was granted", n->id);
 	SIM_CHECK(sim,

@@ -52,7 +52,7 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 struct count {
 	struct set calls, wins, frags, sess, rings;
 	uint32_t used[2], ready, starved, hungry[2], partials, wanting;
-	uint64_t budget, credit, senders;
+	uint64_t budget, credit, ahead, senders;
 };
 
 /* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
@@ -109,6 +109,7 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 	n->used[k->server]++;
 	n->budget += k->rx.charged;
 	n->credit += k->rx.credit;
+	n->ahead += k->rx.frags == LEND_NONE ? k->rx.credit : 0;
 	if (k->rx.credit > k->rx.granted || k->rx.got > k->rx.len)
 		return "a message has more credit than was granted it, or more bytes than it has";
 	n->wanting +=
@@ -247,8 +248,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 {
 	if (n->budget != c->budget_used)
 		return "receive budget: the calls' charges do not sum up to it";
-	if (n->credit != c->credit.used || n->wanting != c->credit.wanting ||
-	    n->senders != c->credit.senders)
+	if (n->credit != c->credit.used || n->ahead != c->credit.ahead ||
+	    n->wanting != c->credit.wanting || n->senders != c->credit.senders)
 		return "credit: what messages hold or wait for does not sum up";
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
 		return "call records are miscounted";

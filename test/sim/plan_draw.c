@@ -221,10 +221,6 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.budget = lend_max_u64(p.budget, p.len_max / 64); /* less is only slow */
 	p.mtu_last = one_in(&r, 8) ? PICK(&r, 256, 272, 512, 1024) : 0;
 	p.cc = lend_rng_below(&r, LEND_CC_KINDS);
-	/* With small windows messages take turns: many more are begun than end, and with room for a
-	 * few of them one seed in 2,000 does not come to an end. */
-	if (p.cc)
-		p.reassemblies = lend_max_u64(p.reassemblies, 128);
 	draw_racks(&r, &p);
 	p.order = PICK(&r, 0, 0, 0, 1, 2);
 	p.classes = PICK(&r, 1, 2, 8);
