@@ -251,7 +251,16 @@ void lend_disconnect(struct lend_ep *ep, lend_session session);
 struct lend_call {
 	uint32_t method;
 	uint8_t priority; /* 0: the parent's, or LEND_NORMAL; 1 .. 8. The reply has it, too */
-	lend_ns timeout;  /* 0: the parent's time left, or the endpoint's default; LEND_NEVER */
+	/* 1: as the first call of a session it may go out with the very datagram that opens it, so
+	 * that the reply takes one round trip in place of two; of no effect elsewhere. For a call
+	 * that may be repeated safely, or whose caller minds `ran`: it runs at most once, as every
+	 * call does, but when the server was started anew or lost the session meanwhile it ends
+	 * UNAVAILABLE, ran maybe, where another would only have waited. The server must have
+	 * answered such a call of this endpoint, to the same address as text, in the last 15 s, and
+	 * request and head must fit one datagram. Nothing is ever run twice of what somebody copied
+	 * or made up: a server remembers these calls for as long as they could come again. */
+	uint8_t early;
+	lend_ns timeout; /* 0: the parent's time left, or the endpoint's default; LEND_NEVER */
 	/* The request this call serves: it ends no later, and is cancelled with it. id 0: none. */
 	lend_request parent;
 	/* Taken at start (NULL: empty); yours again in done, or NULL while a peer may still read

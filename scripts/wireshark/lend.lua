@@ -19,6 +19,7 @@ local KINDS = {"CONNECT", "ACCEPT", "RESET", "BYE", "BYE_ACK", "PING", "REQUEST"
 	[32] = "DRAIN"}
 local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE = 1, 2, 7, 8, 9, 10
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
+local EARLIES = {[0] = "PLAIN", "EARLY", "EARLY_NOT", "EARLY_RUNS"}
 local RAN = {[0] = "NO", "YES", "MAYBE"}
 local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
 	"PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
@@ -67,6 +68,7 @@ local HEAD = layout("", {{"magic", 1, "hex"}, {"version", 1}, {"kind", 1, KINDS}
 	{"session", 8, "hex"}, {"number", 8}, {"offset", 4}, {"length", 4}})
 local HELLO = layout("hello", {{"incarnation", 16, "bytes"}, {"connect", 8}, {"session", 8, "hex"}, {"payload", 4},
 	{"unscheduled", 4}, {"message_max", 4}, {"first", 4}, {"ticket", 32, "bytes"}})
+local PASS = layout("pass", {{"until", 8}, {"mac", 16, "bytes"}})
 local BLOCKS = {
 	[CONNECT] = HELLO,
 	[ACCEPT] = HELLO,
@@ -123,6 +125,7 @@ local FLAGS = bits{{"flags.class", 8, 0x07}, {"flags.served", 8, 0x08, true}, {"
 	{"flags.meta", 8, 0x20, true}, {"flags.stream", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
 local CALL = bits{{"call.slot", 32, 0x3ff}, {"call.seq", 32, 0xfffffc00}}
 local ACK_STATE = bits{{"ack.state", 32, 0xffffffff, STATES}}
+local EARLY = bits{{"early", 32, 0xffffffff, EARLIES}}
 local ACK_FLAGS = bits{{"ack.dropped", 32, 1, true}, {"ack.probed", 32, 2, true}}
 local CONSUME = bits{{"mem.consume", 16, 1, true}}
 local REF_RIGHTS = bits{{"ref.rights.root", 16, 0x1f}, {"ref.rights.slice1", 16, 0x3e0}, {"ref.rights.slice2", 16, 0x7c00}}
@@ -448,6 +451,8 @@ local function add_head(tree, tvb, at, d)
 	if d.kind == ACK or d.kind == PROBE then
 		add_bits(item.offset, tvb(at + 24, 4), ACK_STATE)
 		add_bits(item.length, tvb(at + 28, 4), ACK_FLAGS)
+	elseif d.kind == CONNECT or d.kind == ACCEPT then
+		add_bits(item.offset, tvb(at + 24, 4), EARLY)
 	end
 end
 
@@ -459,6 +464,13 @@ local function add_blocks(tree, tvb, at, d)
 		if not item then return nil end
 	end
 	if d.kind == ACCEPT then d.hello = tostring(tvb(at - 56, 8):bytes()) end
+	if (d.kind == CONNECT or d.kind == ACCEPT) and d.offset > 0 then
+		item, at = add_layout(tree, tvb, at, PASS)
+		if not item then return nil end
+		d.rides = d.kind == CONNECT and d.call ~= "|0"
+		if d.rides then item, at = add_layout(tree, tvb, at, BLOCKS[REQUEST]) end
+		if not item then return nil end
+	end
 	if d.kind == REQUEST then d.method = tvb(at - 12, 4):le_uint() end
 	if d.kind == REPLY then d.status, d.acked = tvb(at - 16, 1):uint(), tostring(tvb(at - 8, 8):le_uint64()) end
 	if d.kind ~= ACK and d.kind ~= PROBE and bit.band(d.flags, 0x10) == 0 then return at end
@@ -495,7 +507,8 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 		return
 	end
 	local good = not has_trailer or add_trailer(tree, tvb, base_at, finish, d) or cut
-	local len, carries = finish - at, d.kind == REQUEST or d.kind == REPLY
+	local len, carries = finish - at, d.kind == REQUEST or d.kind == REPLY or d.rides
+	if d.rides then d.offset = 0 end -- which said that a pass is here
 	if carries and (len > d.length - d.offset or (len == 0 and d.length > 0)) or not carries and len > 0 then
 		tree:add_proto_expert_info(LENGTH)
 		return

@@ -45,10 +45,11 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 }
 
 /* Silence kills, but not where death is a hang-up, nor before a goodbye was said: that has an end
- * of its own. */
+ * of its own. Whose call rode may be gone before it heard of its session, and says no goodbye. */
 static bool mortal(const struct lend_sess *s)
 {
-	return s->state != LEND_SESS_CLOSING && !(s->lossless && s->state == LEND_SESS_UP);
+	return s->state != LEND_SESS_CLOSING &&
+	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
 }
 
 /* As tick_ctl(). */

@@ -123,6 +123,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	k->state = LEND_CALL_QUEUED;
 	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
 	k->method = call->method;
+	k->early = call->early;
 	k->deadline = call->deadline;
 	k->tag = call->tag;
 	k->tx.buf = call->request;
@@ -168,6 +169,9 @@ void lend_call_drain(struct lend_core *c, struct lend_call_rec *k)
 
 	k->state = LEND_CALL_DRAINING;
 	k->tries = 0;
+	k->timer = LEND_NEVER;
+	if (s->state == LEND_SESS_CONNECTING)
+		return; /* there is nobody to tell yet */
 	k->timer = c->now + lend_loss_rto(s, 0);
 	lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
 	lend_sess_arm(c, s, k->timer);

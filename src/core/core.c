@@ -4,6 +4,7 @@
 #include "core/call.h"
 #include "core/credit.h"
 #include "core/ctl.h"
+#include "core/early.h"
 #include "core/event.h"
 #include "core/loss.h"
 #include "core/pace.h"
@@ -30,15 +31,6 @@ static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
 {
 	*at = c->size;
 	c->size += lend_align_up(n * each, LINE);
-}
-
-static uint32_t pow2_above(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
 }
 
 /* Long messages of more sessions at once than that are rare. */
@@ -69,7 +61,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	memset(c, 0, sizeof(*c));
 	c->cfg = *f;
 	c->records = 2 * f->inflight;
-	c->buckets = pow2_above(f->sessions);
+	c->buckets = lend_pow2_above(f->sessions);
 	c->supply_cap = lend_min_u32(f->reassemblies, SUPPLY_MAX);
 	c->half_max = lend_min_u32(lend_max_u32(f->sessions / 2, 1), HALF_MAX);
 	c->size = lend_align_up(sizeof(*c), LINE);
@@ -93,6 +85,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
 	place(c, &c->at_want, credit ? c->records : 0, sizeof(struct lend_prioq_entry));
 	place(c, &c->at_want_at, credit ? c->records : 0, sizeof(uint32_t));
+	place(c, &c->at_early, 1, lend_early_size(f));
 	c->hashed = c->size;
 	place(c, &c->at_aside, 1, sizeof(struct lend_aside));
 	place(c, &c->at_events, event_cap(c), sizeof(struct lend_event));
@@ -145,6 +138,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_list_init(&c->half);
 	lend_pace_init(c, now);
 	lend_credit_init(c);
+	lend_early_init(c);
 	c->now = now;
 	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
 	c->connects = lend_core_draw(c);
@@ -244,7 +238,9 @@ int lend_core_session_ticket(const struct lend_core *core, uint64_t session, uin
 
 	if (!s)
 		return E_STALE;
-	memcpy(ticket, s->ticket, sizeof(s->ticket));
+	memset(ticket, 0, sizeof(s->ticket));
+	if (s->state != LEND_SESS_CONNECTING)
+		memcpy(ticket, s->ticket, sizeof(s->ticket));
 	return 0;
 }
 

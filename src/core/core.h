@@ -82,6 +82,7 @@ struct lend_core_config {
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
+	lend_ns pass; /* how long a pass lives, see early.h; 0: none is given and none is used */
 };
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */
@@ -110,12 +111,16 @@ lend_ns lend_core_deadline(const struct lend_core *core);
 /* 0 and *session usable at once: calls wait until it is up. -ENOSPC, -EHOSTUNREACH. */
 int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag,
 		      uint64_t *session);
+/* The server of a session just made, by a name that outlives sessions: what is kept of it lets a
+ * call ride on a later CONNECT (early.h). Before the next output(). */
+void lend_core_known(struct lend_core *core, uint64_t session, uint64_t name);
 /* Ends its calls (CANCELLED) and says goodbye; SESSION_DOWN follows. */
 void lend_core_disconnect(struct lend_core *core, uint64_t session);
 
 struct lend_core_call {
 	uint32_t method;
 	uint8_t class;           /* 0 most urgent .. 7 */
+	uint8_t early;           /* may ride on its session's CONNECT */
 	lend_ns deadline;        /* LEND_NEVER: none */
 	uint32_t request, reply; /* buffers; reply 0: delivered in place or through NEED */
 	uint64_t tag;

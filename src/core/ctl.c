@@ -1,5 +1,7 @@
 #include "core/ctl.h"
 
+#include "core/call.h"
+#include "core/early.h"
 #include "core/loss.h"
 #include "core/make.h"
 #include "core/rx.h"
@@ -86,34 +88,76 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 	LEND_COUNT(c, acks);
 }
 
-/* While it waited for the carrier the call's slot may have gone to another, which this would end.
- */
-static bool is_stale(struct lend_core *c, const struct lend_ctl *e)
+/* While it waited for the carrier goodbye was said, or the call's slot may have gone to another,
+ * which this would end. */
+static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struct lend_ctl *e)
 {
 	const struct lend_cslot *cs;
 
+	if (e->kind == LEND_PKT_ACCEPT)
+		return s->state == LEND_SESS_CLOSING;
 	if (e->kind != LEND_PKT_CANCEL)
 		return false;
 	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
 	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
 }
 
+/* The call that rides goes out under the number of this CONNECT, and is not timed: while the
+ * session is not up, that is repeated. */
+static void make_rider(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		       struct lend_call_rec *k, const struct lend_bufs *bufs)
+{
+	struct lend_pkt_request request;
+
+	lend_make_request(c, &request, k);
+	lend_make_put(m, &request, sizeof(request));
+	m->out->n = lend_tx_pieces(&k->tx, bufs, 0, k->tx.len, m->out->piece);
+	m->rec->first = 1;
+	m->rec->call = k->self;
+	lend_call_sent(c, s, k, s->number - 1);
+	k->tx.next = 1;
+	k->timer = LEND_NEVER;
+}
+
+static void make_hello(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		       uint8_t kind, const struct lend_bufs *bufs)
+{
+	bool connect = kind == LEND_PKT_CONNECT;
+	struct lend_call_rec *rider = NULL;
+	struct lend_pkt head = lend_make_header(kind, 0, 0);
+	struct lend_pkt_hello hello;
+	struct lend_pkt_pass pass;
+
+	head.session = connect ? 0 : s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	head.offset = connect ? lend_early_wish(c, s, &rider) : s->early;
+	if (rider) {
+		head.flags = rider->class;
+		head.call = rider->wire;
+		head.length = rider->tx.len;
+	}
+	lend_make_put(m, &head, sizeof(head));
+	lend_sess_hello(c, s, &hello);
+	lend_make_put(m, &hello, sizeof(hello));
+	if (head.offset == LEND_PKT_PLAIN)
+		return;
+	pass = connect ? s->pass : lend_early_pass(c, s);
+	lend_make_put(m, &pass, sizeof(pass));
+	if (rider)
+		make_rider(c, s, m, rider, bufs);
+}
+
 static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
 		       const struct lend_ctl *e)
 {
 	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
-	struct lend_pkt_hello hello;
 	struct lend_pkt_seen seen;
 
 	if (e->kind == LEND_PKT_PING)
 		head.flags |= LEND_PKT_ACKED;
-	head.session = e->kind == LEND_PKT_CONNECT ? 0 : s->peer_id;
+	head.session = s->peer_id;
 	head.number = lend_loss_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
-	if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT) {
-		lend_sess_hello(c, s, &hello);
-		lend_make_put(m, &hello, sizeof(hello));
-	}
 	/* An end that pings may never be pinged, and what it acknowledged last may be lost. */
 	if (e->kind == LEND_PKT_PING) {
 		lend_loss_report(c, s, &seen);
@@ -151,10 +195,12 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 		return true;
 	}
 	s = lend_sess_at(c, e->sess);
-	if (s->state == LEND_SESS_FREE || s->id != e->id || is_stale(c, e))
+	if (s->state == LEND_SESS_FREE || s->id != e->id || is_stale(c, s, e))
 		return false;
 	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
 		make_ack(c, s, m, e);
+	else if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT)
+		make_hello(c, s, m, e->kind, bufs);
 	else
 		make_plain(c, s, m, e);
 	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;

@@ -144,7 +144,7 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 		return false;
 	}
 	if (s->state == LEND_SESS_HALF || accept)
-		s->reads = in->reads && s->checked ? path_of(c, in->peer)->shares : 0;
+		lend_sess_note_reads(c, s, in);
 	if (s->state == LEND_SESS_HALF)
 		lend_sess_prove(c, s);
 	return true;
@@ -227,11 +227,26 @@ static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct le
 	return fault == LEND_PKT_OK;
 }
 
-static bool of_no_session(struct lend_core *c, const struct lend_in *in,
+static void on_connect(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,
+		       const struct lend_pkt_view *v)
+{
+	struct lend_sess *s = lend_sess_on_connect(c, in, v);
+	struct lend_pkt_view rider = {
+	    .head = v->head, .payload = v->payload, .payload_len = v->payload_len};
+
+	if (!s)
+		return;
+	rider.head.kind = LEND_PKT_REQUEST;
+	rider.head.offset = 0;
+	rider.request = v->rider;
+	lend_serve_on_request(c, bufs, s, &rider);
+}
+
+static bool of_no_session(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,
 			  const struct lend_pkt_view *v)
 {
 	if (v->head.kind == LEND_PKT_CONNECT)
-		lend_sess_on_connect(c, in, v);
+		on_connect(c, bufs, in, v);
 	else if (v->head.kind == LEND_PKT_RESET)
 		lend_sess_on_reset(c, in->peer, v->head.session);
 	else
@@ -258,7 +273,7 @@ static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct 
 		LEND_COUNT(c, rx_full);
 		return;
 	}
-	if (!message && of_no_session(c, in, &v))
+	if (!message && of_no_session(c, bufs, in, &v))
 		return;
 	s = lend_sess_find(c, v.head.session);
 	if (!s)

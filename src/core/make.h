@@ -42,6 +42,19 @@ static inline void lend_make_put(struct lend_making *m, const void *block, size_
 	m->out->head_len = (uint8_t)(m->out->head_len + len);
 }
 
+/* The block of a request. */
+static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_request *to,
+				     const struct lend_call_rec *k)
+{
+	lend_ns left = k->deadline > c->now ? k->deadline - c->now : 0;
+
+	to->method = k->method;
+	to->left_us = UINT32_MAX;
+	if (k->deadline != LEND_NEVER)
+		to->left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
+	to->grant = k->rx.granted;
+}
+
 /* The trailer of out, for carriers that do not catch corruption. */
 void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 		       const struct lend_bufs *bufs);

@@ -26,18 +26,6 @@ void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 	out->tail_len = sizeof(*tail);
 }
 
-static void put_request(const struct lend_core *c, struct lend_pkt_request *to,
-			const struct lend_call_rec *k)
-{
-	lend_ns left = k->deadline > c->now ? k->deadline - c->now : 0;
-
-	to->method = k->method;
-	to->left_us = UINT32_MAX;
-	if (k->deadline != LEND_NEVER)
-		to->left_us = (uint32_t)lend_min_u64(left / LEND_US, UINT32_MAX - 1);
-	to->grant = k->rx.granted;
-}
-
 static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 		      const struct lend_call_rec *k)
 {
@@ -78,7 +66,7 @@ LEND_HOT uint32_t put_head(const struct lend_core *c, union lend_head *to,
 		put_reply(c, &to->reply, k);
 		return sizeof(to->pkt) + sizeof(to->reply);
 	}
-	put_request(c, &to->request, k);
+	lend_make_request(c, &to->request, k);
 	return sizeof(to->pkt) + sizeof(to->request);
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");

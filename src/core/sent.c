@@ -1,5 +1,6 @@
 /* sent - what became of the datagrams that went out. Layer: core (pure). */
 #include "core/ctl.h"
+#include "core/early.h"
 #include "core/loss.h"
 #include "core/sched.h"
 #include "core/sess.h"
@@ -12,6 +13,8 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 
 	if (r->ctl.kind) {
 		lend_ctl_push(c, &r->ctl);
+		if (r->first)
+			lend_early_unsent(c, s, k);
 		return;
 	}
 	if (r->acks)
@@ -29,11 +32,11 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 /* The carrier was full: wait a little, longer each time, so that a stopped peer costs nothing. */
 static void block(struct lend_core *c, struct lend_sess *s, bool fast)
 {
-	lend_ns *for_ns = &s->block_ns[fast];
+	uint32_t *for_ns = &s->block_ns[fast];
 
 	if (s->blocked[fast] > c->now)
 		return;
-	*for_ns = lend_min_u64(lend_max_u64(2 * *for_ns, 2 * LEND_US), 5 * LEND_MS);
+	*for_ns = (uint32_t)lend_min_u64(lend_max_u64(2 * *for_ns, 2 * LEND_US), 5 * LEND_MS);
 	s->blocked[fast] = c->now + *for_ns;
 }
 

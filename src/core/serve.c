@@ -282,7 +282,7 @@ uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32
 
 void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
-	bool probe = v->head.kind == LEND_PKT_PROBE;
+	bool probe = v->head.kind == LEND_PKT_PROBE, kept;
 	struct lend_call_rec *k;
 
 	lend_serve_state(c, s, v->head.call, &k);
@@ -299,7 +299,9 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
 	if (k->hold)
 		return;
-	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && k->tx.win != LEND_NONE))
+	/* Where nothing is lost, what passed by its session's ACCEPT was dropped all the same. */
+	kept = k->tx.win == LEND_NONE && s->early != LEND_PKT_EARLY_RUNS;
+	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
 		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
 	else if (probe && !s->lossless)
 		lend_tx_lost(c, &k->tx,

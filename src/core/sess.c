@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/credit.h"
 #include "core/ctl.h"
+#include "core/early.h"
 #include "core/event.h"
 #include "core/loss.h"
 #include "core/pace.h"
@@ -16,9 +17,14 @@ uint64_t lend_core_draw(struct lend_core *c)
 	return lend_siphash64(c->cfg.seed, &c->drawn, sizeof(c->drawn));
 }
 
+static uint64_t hash(const struct lend_core *c, const void *key, size_t len)
+{
+	return lend_siphash64(c->cfg.seed + 16, key, len);
+}
+
 static uint32_t *chain(struct lend_core *c, size_t at, const void *key, size_t len)
 {
-	uint64_t h = lend_siphash64(c->cfg.seed + 16, key, len);
+	uint64_t h = hash(c, key, len);
 
 	return (uint32_t *)(void *)((char *)c + at) + (h & (c->buckets - 1));
 }
@@ -34,6 +40,13 @@ static struct hello_key key_of(const uint8_t incarnation[16], uint64_t connect)
 
 	memcpy(key.incarnation, incarnation, 16);
 	return key;
+}
+
+uint64_t lend_sess_attempt(const struct lend_core *c, const struct lend_sess *s)
+{
+	struct hello_key key = key_of(s->incarnation, s->connect);
+
+	return hash(c, &key, sizeof(key));
 }
 
 static uint32_t *hello_chain(struct lend_core *c, const struct lend_sess *s)
@@ -215,56 +228,6 @@ static void learn(struct lend_sess *s, const struct lend_pkt_hello *h)
 	memcpy(s->ticket, h->ticket, sizeof(s->ticket));
 }
 
-static void accept_new(struct lend_core *c, uint32_t peer, const struct lend_pkt_hello *h)
-{
-	struct lend_sess *s;
-	uint32_t *head;
-
-	if (c->half.n >= c->half_max || (c->free_sess.free == 0 && c->half.n > 0)) {
-		LEND_COUNT(c, half_open_evicted);
-		lend_sess_free(c, lend_sess_at(c, c->half.head));
-	}
-	s = lend_sess_open(c, peer, LEND_SESS_HALF);
-	if (!s) {
-		LEND_COUNT(c, rx_full);
-		return;
-	}
-	s->connect = h->connect;
-	memcpy(s->incarnation, h->incarnation, sizeof(s->incarnation));
-	learn(s, h);
-	head = hello_chain(c, s);
-	s->by_hello = *head;
-	*head = lend_sess_index(c, s);
-	enter_peer(c, s, h->session);
-	lend_list_push(&c->half, lend_links_half(c), lend_sess_index(c, s));
-	lend_sess_arm(c, s, c->now + c->cfg.dead);
-	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
-}
-
-void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
-			  const struct lend_pkt_view *v)
-{
-	struct lend_sess *s;
-
-	/* Before anything is taken, said or anybody evicted for it. */
-	if (!makes_sense(&v->hello)) {
-		LEND_COUNT(c, rx_length);
-		return;
-	}
-	s = by_hello(c, &v->hello);
-	if (!s) {
-		accept_new(c, in->peer, &v->hello);
-		return;
-	}
-	/* A copy from elsewhere must not make us talk to a third party. */
-	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING) {
-		LEND_COUNT(c, rx_state);
-		return;
-	}
-	LEND_COUNT(c, rx_dup);
-	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
-}
-
 static void up(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_SESSION_UP);
@@ -277,10 +240,86 @@ static void up(struct lend_core *c, struct lend_sess *s)
 		lend_sess_arm(c, s, c->now + c->cfg.probe);
 }
 
+void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
+{
+	s->reads = in->reads && s->checked ? c->cfg.path[LEND_PEER_CARRIER(s->peer)].shares : 0;
+}
+
+static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *in,
+				    const struct lend_pkt_view *v)
+{
+	const struct lend_pkt_hello *h = &v->hello;
+	struct lend_sess *s;
+	uint32_t *head;
+
+	if (c->half.n >= c->half_max || (c->free_sess.free == 0 && c->half.n > 0)) {
+		LEND_COUNT(c, half_open_evicted);
+		lend_sess_free(c, lend_sess_at(c, c->half.head));
+	}
+	s = lend_sess_open(c, in->peer, LEND_SESS_HALF);
+	if (!s) {
+		LEND_COUNT(c, rx_full);
+		return NULL;
+	}
+	s->connect = h->connect;
+	memcpy(s->incarnation, h->incarnation, sizeof(s->incarnation));
+	learn(s, h);
+	head = hello_chain(c, s);
+	s->by_hello = *head;
+	*head = lend_sess_index(c, s);
+	enter_peer(c, s, h->session);
+	lend_sess_arm(c, s, c->now + c->cfg.dead);
+	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+	s->early = lend_early_judge(c, s, in, v);
+	if (s->early != LEND_PKT_EARLY_RUNS) {
+		lend_list_push(&c->half, lend_links_half(c), lend_sess_index(c, s));
+		return NULL;
+	}
+	lend_sess_note_reads(c, s, in); /* its pass proves the address */
+	up(c, s);
+	return s;
+}
+
+struct lend_sess *lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
+				       const struct lend_pkt_view *v)
+{
+	struct lend_sess *s;
+
+	/* Before anything is taken, said or anybody evicted for it. */
+	if (!makes_sense(&v->hello)) {
+		LEND_COUNT(c, rx_length);
+		return NULL;
+	}
+	s = by_hello(c, &v->hello);
+	if (!s)
+		return accept_new(c, in, v);
+	/* A copy from elsewhere must not make us talk to a third party, nor one that is shorter
+	 * than the answer to anybody. */
+	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING ||
+	    (s->early && !v->head.offset)) {
+		LEND_COUNT(c, rx_state);
+		return NULL;
+	}
+	LEND_COUNT(c, rx_dup);
+	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+	return NULL;
+}
+
 bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	return s->client && v->hello.connect == s->connect &&
 	       (s->state == LEND_SESS_CONNECTING || v->hello.session == s->peer_id);
+}
+
+/* A call that waited for the session, or rode on its CONNECT. */
+static void begin(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t said)
+{
+	if (k->state == LEND_CALL_DRAINING)
+		lend_call_drain(c, k);
+	else if (k->state == LEND_CALL_OPEN)
+		lend_early_answered(c, s, k, said);
+	else
+		lend_call_launch(c, s, k);
 }
 
 void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
@@ -299,11 +338,12 @@ void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 	enter_peer(c, s, v->hello.session);
 	s->ctl_timer = LEND_NEVER;
 	up(c, s);
+	lend_early_learn(c, s, v);
+	while ((k = lend_sess_next_made(c, s, &at)))
+		begin(c, s, k, v->head.offset);
 	/* A session without calls still has to prove its address. */
 	if (s->calls == 0)
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
-	while ((k = lend_sess_next_made(c, s, &at)))
-		lend_call_launch(c, s, k);
 }
 
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s)
@@ -332,6 +372,8 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 	struct lend_event *e;
 
 	end_calls(c, s, status);
+	if (status == UNAVAILABLE)
+		lend_early_forget(c, s);
 	if (known) {
 		e = lend_event_push(c, LEND_EV_SESSION_DOWN);
 		e->session = s->id;

@@ -18,9 +18,14 @@ uint32_t lend_sess_payload_max(const struct lend_core *c);
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state);
 /* There is none, and another lives in its place. */
 bool lend_sess_is_stale(struct lend_core *c, uint64_t id);
-/* A CONNECT from anywhere. */
-void lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
-			  const struct lend_pkt_view *v);
+/* A CONNECT from anywhere. NULL, or the session that it made if a call rode on it that is to run.
+ */
+struct lend_sess *lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
+				       const struct lend_pkt_view *v);
+/* From what length on the sender of this datagram reads our shared memory. */
+void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct lend_in *in);
+/* A number that two attempts to connect do not share, however they are chosen. */
+uint64_t lend_sess_attempt(const struct lend_core *c, const struct lend_sess *s);
 /* An ACCEPT of this very session. One of another that our CONNECT made, and that is gone, bears our
  * id, too, but numbers of its own: it must not be noted as seen. */
 bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);

@@ -34,7 +34,7 @@ enum {
 	LEND_PIECES = 4,    /* of a message in one datagram, as struct lend_out has them */
 	LEND_STRIKES = 16,  /* datagrams beyond what was granted that end a session */
 	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
-	LEND_HEAD_BYTES = 128, /* for all that stands before a payload */
+	LEND_HEAD_BYTES = 192, /* for all that stands before a payload */
 };
 
 /* On the way of every call, and short enough to be part of whoever calls it. */
@@ -150,7 +150,7 @@ struct lend_call_rec {
 	uint8_t hold;   /* its receiver has no memory: nothing of it is sent before the next word */
 	uint8_t fast;   /* its datagrams may pass by others */
 	uint8_t shared; /* what goes out lies in one piece of shared memory */
-	uint8_t zero;
+	uint8_t early;  /* client: it may ride on its session's CONNECT */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	lend_ns deadline;
@@ -263,20 +263,27 @@ struct lend_sess {
 	struct lend_link paced; /* in a slot of the wheel */
 	uint32_t pace_slot;
 	lend_ns last_ping;
-	lend_ns ctl_timer;   /* CONNECT or BYE again */
-	lend_ns block_ns[2]; /* as long as that was; of use while blocked is not 0 */
+	lend_ns ctl_timer;    /* CONNECT or BYE again */
+	uint32_t block_ns[2]; /* as long as that was; of use while blocked is not 0 */
+	/* See early.h. At the client, the server's; at the server, whom passes are for. 0: none. */
+	uint64_t name;
 	/* By class: the largest number that the peer has seen of this class or one below it. What
 	 * is more urgent may have passed by, and so tells nothing of what is less. */
 	uint64_t passed[LEND_CLASSES];
 	uint64_t tag;
-	uint64_t connect;   /* number of the attempt */
-	uint8_t ticket[32]; /* the peer's */
+	uint64_t connect; /* number of the attempt */
+	union {
+		uint8_t ticket[32];        /* the peer's */
+		struct lend_pkt_pass pass; /* while it connects: what its CONNECTs bear */
+	};
 	uint8_t incarnation[16];
 	uint32_t by_hello, by_peer; /* next in the hash chains */
 	struct lend_link half;      /* LRU of half-open sessions */
 	uint32_t incoming;          /* messages half here */
 	uint32_t reads; /* from so many bytes on the peer reads our shared memory; 0: never */
-	uint32_t spare;
+	/* While it connects: whether its CONNECTs bear a pass; at the server what ACCEPT says of a
+	 * call that rode: enum lend_pkt_early. */
+	uint32_t early;
 	uint8_t few_class[LEND_FEW]; /* as struct lend_ring has them; valid without one */
 	struct lend_sent_rec few[LEND_FEW];
 };
@@ -324,7 +331,7 @@ struct lend_out_rec {
 	uint8_t news;  /* that the carrier takes it is news: it was full before, or this is a BYE */
 	uint8_t zero;
 };
-_Static_assert(sizeof(struct lend_out_rec) == 192, "lines");
+_Static_assert(sizeof(struct lend_out_rec) == 256, "lines");
 
 /* See credit.h. */
 struct lend_credit {
@@ -358,7 +365,7 @@ struct lend_core {
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
 	size_t at_rings, at_free_rings;
-	size_t at_by_hello, at_by_peer, at_pace, at_want, at_want_at, at_events, at_aside;
+	size_t at_by_hello, at_by_peer, at_pace, at_early, at_want, at_want_at, at_events, at_aside;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */

@@ -35,7 +35,11 @@
 	X(credit_back, "grants taken back: nothing came of them")                                  \
 	X(evicted, "partial messages evicted")                                                     \
 	X(half_open_evicted, "half-open sessions evicted")                                         \
-	X(dead, "sessions ended by silence")
+	X(dead, "sessions ended by silence")                                                       \
+	X(early, "calls that rode on a CONNECT and ran")                                           \
+	X(early_again, "attempts to connect with a pass, seen before")                             \
+	X(early_full, "calls that rode and did not run: no room to remember them")                 \
+	X(early_unknown, "calls that rode, of which their server could not say whether they ran")
 
 struct lend_core_stats {
 #define X(name, text) uint64_t name;

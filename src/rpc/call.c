@@ -52,6 +52,7 @@ int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *ca
 	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_core_call out = {.method = call->method,
 				     .class = (uint8_t)p->class,
+				     .early = call->early,
 				     .deadline = p->deadline,
 				     .request = (uint32_t)(p->core >> 32),
 				     .reply = (uint32_t)p->core,

@@ -12,6 +12,7 @@
 #include "sys/clock.h"
 #include "sys/why.h"
 #include "util/check.h"
+#include "util/siphash.h"
 
 static uint32_t core_index(uint64_t core)
 {
@@ -158,6 +159,14 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 	end(ep, s);
 }
 
+/* By what the core knows it when the session is over. */
+static uint64_t name_of(const struct lend_ep *ep, const char *address)
+{
+	uint64_t name = lend_siphash64(ep->core_config.seed, address, strlen(address));
+
+	return name + !name;
+}
+
 /* 0 and *core, -EINPROGRESS, or -errno. */
 static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t *core)
 {
@@ -171,6 +180,8 @@ static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t
 		rc = ep->carrier[c].io->ops->resolve(ep->carrier[c].io, address, &index);
 	if (rc == 0)
 		rc = lend_core_connect(ep->core, lend_ep_now(ep), LEND_PEER(c, index), tag, core);
+	if (rc == 0)
+		lend_core_known(ep->core, *core, name_of(ep, address));
 	if (rc == -ENOSPC)
 		return lend_fail(
 		    ENOSPC, "%s: all %u sessions are in use; close some or raise config.sessions",

@@ -35,6 +35,16 @@ static inline bool lend_is_pow2(uint64_t x)
 	return x && !(x & (x - 1));
 }
 
+/* The smallest power of two that is not below n, for n up to 2^31. */
+static inline uint32_t lend_pow2_above(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
 /* The smallest multiple of pow2 that is not below x; the caller knows that it fits. */
 static inline uint64_t lend_align_up(uint64_t x, uint64_t pow2)
 {

@@ -18,6 +18,25 @@ size_t lend_pkt_block_len(uint8_t kind)
 	return block_len[kind];
 }
 
+static bool bears_pass(const struct lend_pkt *head)
+{
+	return (head->kind == LEND_PKT_CONNECT || head->kind == LEND_PKT_ACCEPT) &&
+	       head->offset != LEND_PKT_PLAIN;
+}
+
+static bool bears_rider(const struct lend_pkt *head)
+{
+	return head->kind == LEND_PKT_CONNECT && head->offset != LEND_PKT_PLAIN && head->call != 0;
+}
+
+/* All that stands between the common header and a seen block, or the payload. */
+static uint32_t blocks_len(const struct lend_pkt *head)
+{
+	return block_len[head->kind] +
+	       (bears_pass(head) ? (uint32_t)sizeof(struct lend_pkt_pass) : 0) +
+	       (bears_rider(head) ? (uint32_t)sizeof(struct lend_pkt_request) : 0);
+}
+
 static bool carries_message(uint8_t kind)
 {
 	return kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
@@ -34,6 +53,8 @@ bool lend_pkt_whole(const void *data, uint32_t len)
 /* A payload must lie inside its message, and only an empty message has an empty one. */
 static bool lengths_agree(const struct lend_pkt_view *v)
 {
+	if (bears_rider(&v->head))
+		return v->payload_len == v->head.length;
 	if (!carries_message(v->head.kind))
 		return v->payload_len == 0;
 	if (v->head.length > LEND_MESSAGE_MAX || v->head.offset > v->head.length ||
@@ -53,7 +74,7 @@ static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
 		memcpy(&v->reply, at, sizeof(v->reply));
 		return;
 	default:
-		memcpy(&v->hello, at, block_len[v->head.kind]);
+		memcpy(&v->hello, at, blocks_len(&v->head));
 	}
 }
 
@@ -79,7 +100,7 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	    v->head.flags & LEND_PKT_RESERVED)
 		return LEND_PKT_KIND;
 	reports = lend_pkt_reports(&v->head);
-	need += block_len[v->head.kind] + (reports ? sizeof(v->seen) : 0);
+	need += blocks_len(&v->head) + (reports ? sizeof(v->seen) : 0);
 	if (len < need)
 		return LEND_PKT_SHORT;
 	if (!checked && !lend_pkt_whole(at, len))

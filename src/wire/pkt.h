@@ -26,9 +26,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copi
 #define LEND_MESSAGE_MAX    (UINT64_C(1) << 30) /* bytes in one message */
 
 enum lend_pkt_kind {
-	LEND_PKT_CONNECT = 1, /* hello block; session 0 */
-	LEND_PKT_ACCEPT,      /* hello block, never longer than the CONNECT */
-	LEND_PKT_RESET,       /* echoes the session id that is unknown here */
+	LEND_PKT_CONNECT =
+	    1,           /* hello block; session 0. A pass and a request, too: lend_pkt_early */
+	LEND_PKT_ACCEPT, /* hello block, never longer than the CONNECT */
+	LEND_PKT_RESET,  /* echoes the session id that is unknown here */
 	LEND_PKT_BYE,
 	LEND_PKT_BYE_ACK,
 	LEND_PKT_PING, /* answered by an ACK of no call */
@@ -59,7 +60,8 @@ struct lend_pkt {
 	uint32_t call;    /* slot in the low 10 bits, sequence above */
 	uint64_t session; /* the receiver's id */
 	uint64_t number;  /* per session and direction; never used twice */
-	uint32_t offset;  /* of the payload within the message; of an ACK: enum lend_pkt_state */
+	uint32_t offset;  /* of the payload within the message; of an ACK: enum lend_pkt_state; of
+			     CONNECT and ACCEPT: enum lend_pkt_early */
 	uint32_t length;  /* of the whole message; of an ACK: enum lend_pkt_ack_flags */
 };
 _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
@@ -76,6 +78,22 @@ struct lend_pkt_hello {
 	uint8_t ticket[32];   /* what the sender's secret makes; zero: it has none */
 };
 _Static_assert(sizeof(struct lend_pkt_hello) == 80, "wire");
+
+/* Behind the hello of a CONNECT or ACCEPT whose offset is not LEND_PKT_PLAIN. If such a CONNECT
+ * names a call, the block of a request and all of its payload follow. */
+struct lend_pkt_pass {
+	uint64_t until;  /* by the clock of the server that gave it; 0: none */
+	uint8_t mac[16]; /* made with a key of that server's own */
+};
+_Static_assert(sizeof(struct lend_pkt_pass) == 24, "wire");
+
+/* The offset of CONNECT and ACCEPT. */
+enum lend_pkt_early {
+	LEND_PKT_PLAIN,      /* neither pass nor request */
+	LEND_PKT_EARLY,      /* ACCEPT: whether a call that rode on this attempt ran is not known */
+	LEND_PKT_EARLY_NOT,  /* ACCEPT: it did not, and never will */
+	LEND_PKT_EARLY_RUNS, /* ACCEPT: it does, in this session */
+};
 
 struct lend_pkt_request {
 	uint32_t method;
@@ -124,13 +142,21 @@ _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 #define LEND_PKT_OVERHEAD                                                                          \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
 	 sizeof(struct lend_pkt_trailer))
+/* What a request can need beside it that rides on a CONNECT. */
+#define LEND_PKT_EARLY_OVERHEAD                                                                    \
+	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_hello) + sizeof(struct lend_pkt_pass) +  \
+	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_trailer))
 #define LEND_PKT_MTU_MIN 256u
 
 /* A datagram taken apart. */
 struct lend_pkt_view {
 	struct lend_pkt head;
 	union {
-		struct lend_pkt_hello hello;
+		struct {
+			struct lend_pkt_hello hello;
+			struct lend_pkt_pass pass;     /* with a head.offset */
+			struct lend_pkt_request rider; /* of a CONNECT that has a head.call, too */
+		};
 		struct lend_pkt_request request;
 		struct lend_pkt_reply reply;
 		struct lend_pkt_ack ack;
@@ -197,7 +223,8 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	       (checked || lend_pkt_whole(data, len));
 }
 
-/* Bytes of the block that follows the common header for this kind. */
+/* Bytes of the block that follows the common header for this kind; of a CONNECT or ACCEPT, of its
+ * hello. */
 size_t lend_pkt_block_len(uint8_t kind);
 
 /* It bears a seen block. */

@@ -92,6 +92,13 @@ class Crafted(unittest.TestCase):
             self.assertEqual(number(answer, f"lend.{name}"), value, name)
         self.assertEqual(one(answer, "lend.time"), "0.000000001")
 
+    def test_1_a_call_that_rides(self):
+        connect, accept = self.kinds[-2:]
+        for row in connect, accept:
+            self.assertEqual((number(row, "lend.pass.until"), one(row, "lend.pass.mac")), (12345, (b"m" * 16).hex()))
+        self.assertEqual((number(connect, "lend.early"), number(accept, "lend.early")), (1, 3))
+        self.assertEqual((number(connect, "lend.request.method"), one(connect, "lend.message")), (7, b"early".hex()))
+
     def test_1_fragments_and_reports(self):
         got = self.kinds
         whole = got[8]
@@ -327,7 +334,7 @@ class Drift(unittest.TestCase):
         self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v != "KINDS"})
         for name, header, enum, prefix in (
                 ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
-                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
+                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("early", "src/wire/pkt.h", "lend_pkt_early", "LEND_PKT_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
                 ("mem.forgot", "src/wire/memop.h", "lend_memop_forgot", "LEND_FORGOT_"),
                 ("terms.kind", "src/wire/memop.h", "lend_memterms_kind", "LEND_TERMS_")):
             want = {k: v for k, v in enum_of(header, enum, prefix).items() if v != "KINDS"}
@@ -338,7 +345,7 @@ class Drift(unittest.TestCase):
     def test_layouts(self):
         lua = LUA.read_text()
         for prefix, name in (("", "lend_pkt"), ("hello", "lend_pkt_hello"), ("request", "lend_pkt_request"), ("reply", "lend_pkt_reply"),
-                             ("ack", "lend_pkt_ack"), ("seen", "lend_pkt_seen"), ("trailer", "lend_pkt_trailer")):
+                             ("ack", "lend_pkt_ack"), ("pass", "lend_pkt_pass"), ("seen", "lend_pkt_seen"), ("trailer", "lend_pkt_trailer")):
             self.assertEqual(layout_of(lua, prefix), struct_of("src/wire/pkt.h", name), name)
         lead = re.search(r"LEND_CAPTURE_LEAD = (\d+)", (ROOT / "src/io/capture.h").read_text())[1]
         self.assertEqual(sum(size for _, size in layout_of(lua, "capture")), int(lead))

@@ -70,6 +70,7 @@ class File:
 
 HELLO = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0xC1, 1400, 65536, 1 << 24, b"t" * 32)
 ACCEPT = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0x51, 1400, 65536, 1 << 24, b"t" * 32)
+PASS = struct.pack("<Q16s", 12345, b"m" * 16)
 REF = struct.pack("<IIIBBH6s6s5s5s5s5s16s", 0xABCD, 0xEF01, 12, 1, 2, 7 | 3 << 5 | 1 << 10, (99).to_bytes(6, "little"),
                   (8192).to_bytes(6, "little"), (4096).to_bytes(5, "little"), (1000).to_bytes(5, "little"),
                   (10).to_bytes(5, "little"), (20).to_bytes(5, "little"), bytes(range(16)))
@@ -139,6 +140,8 @@ def write_kinds(path):
     f.add(datagram("RESET", b"", 0x99), DEAD, comment=b"not sent: the peer is gone")
     f.add(b"", GONE, address=b"shm:shop", ip=False)
     f.add(request(8, b"", 3 << 10, 11, trailer=False), trailer=False, address=b"", ip=False)
+    f.add(datagram("CONNECT", HELLO + PASS + head + b"early", 0, 4 << 10, 1, 1, 5))
+    f.add(datagram("ACCEPT", ACCEPT + PASS, 0xC1, 0, 1, 3), RECEIVED)
     return f.write()
 
 

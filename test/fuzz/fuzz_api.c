@@ -78,7 +78,7 @@ static uint32_t some_memory(struct choice *c, int who)
 
 static void call(struct choice *c, int who)
 {
-	struct lend_core_call call = {.method = 1, .class = choice_u8(c)};
+	struct lend_core_call call = {.method = 1, .early = 1, .class = choice_u8(c)};
 	uint64_t session = some_session(c, who);
 	bool lives = is_session(who, session);
 	int err;

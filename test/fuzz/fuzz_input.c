@@ -14,7 +14,7 @@ static void call(struct choice *c, int who)
 	static const uint32_t len[] = {0, 1, 415, 416, 417, 1000, 4096, 4097, 9000, WORLD_BUF_MAX};
 	struct world_side *s = &world.side[who];
 	uint32_t n = len[choice_of(c, 10)], reply = len[choice_of(c, 10)];
-	struct lend_core_call call = {.method = 1, .class = (uint8_t)choice_of(c, 9)};
+	struct lend_core_call call = {.method = 1, .early = 1, .class = (uint8_t)choice_of(c, 9)};
 
 	if (!s->session_n) {
 		(void)world_connect(who, 1);

@@ -212,6 +212,8 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	if (head.kind == LEND_PKT_ACK || head.kind == LEND_PKT_PROBE) {
 		head.offset = choice_of(c, 4);
 		head.length = choice_of(c, 4);
+	} else if (head.kind == LEND_PKT_CONNECT || head.kind == LEND_PKT_ACCEPT) {
+		head.offset = head.offset % 416 % 4; /* enum lend_pkt_early, most often plain */
 	}
 	if (head.kind != LEND_PKT_REQUEST && head.kind != LEND_PKT_REPLY && !choice_rare(c, 16))
 		payload = 0;

@@ -18,6 +18,7 @@ static const struct lend_core_config rich = {
     .unscheduled = 4096,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
+    .pass = 30000 * LEND_MS,
     .path = {{WORLD_MTU, false, false, false, 0}, {WORLD_MTU, true, true, true, 0}},
 };
 
@@ -331,6 +332,7 @@ int world_connect(int who, uint32_t index)
 
 	if (err)
 		return err;
+	lend_core_known(s->core, session, index + 1);
 	/* Our own CONNECT is what we owe to an address that we chose. */
 	s->bytes_in[index % WORLD_PEERS] += 1 << 20;
 	see(&s->sessions, session);

@@ -10,7 +10,9 @@ void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index)
 	struct lend_in in = {.data = room + sizeof(room) - len,
 			     .len = len,
 			     .peer = world_peer(index),
-			     .ecn = len & 1};
+			     .ecn = len & 1,
+			     .addr = &index,
+			     .addr_len = sizeof(index)};
 
 	memcpy(room + sizeof(room) - len, data, len);
 	world.side[who].bytes_in[index % WORLD_PEERS] += len;

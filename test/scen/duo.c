@@ -214,7 +214,9 @@ void duo_output(struct duo *d, int side)
 
 void duo_inject(struct duo *d, int to, const void *data, uint32_t len)
 {
-	struct lend_in in = {.data = data, .len = len, .peer = LEND_PEER(0, 1)};
+	const uint32_t from = !to;
+	struct lend_in in = {
+	    .len = len, .peer = LEND_PEER(0, 1), .addr = &from, .addr_len = sizeof(from)};
 	void *copy = malloc(len ? len : 1); /* exact, so that a sanitizer sees one byte too far */
 
 	memcpy(copy, data, len);

@@ -25,6 +25,7 @@ static const struct lend_core_config config = {
     .unscheduled = FATES_UNSCHEDULED,
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
+    .pass = 60000 * LEND_MS,
 };
 
 lend_ns fates_bound(void)
@@ -177,6 +178,13 @@ static struct fates_dgram *new_dgram(struct fates *f)
 
 static const uint8_t wait_of[FATE_FULL + 1] = {[FATE_LATE] = 1, [FATE_STALE] = 6};
 
+static bool bears_request(const struct fates_dgram *g)
+{
+	return g->data[2] == LEND_PKT_REQUEST ||
+	       (g->data[2] == LEND_PKT_CONNECT &&
+		lend_load_u32(g->data + offsetof(struct lend_pkt, call)) != 0);
+}
+
 static enum lend_sent send(struct fates *f, uint32_t from, const struct lend_out *o)
 {
 	struct fates_dgram *g = new_dgram(f);
@@ -199,7 +207,7 @@ static enum lend_sent send(struct fates *f, uint32_t from, const struct lend_out
 	g->at = f->now + DELAY;
 	g->order = f->sent;
 	f->sent += f->begun;
-	f->left += g->data[2] == LEND_PKT_REQUEST && !(kept && f->fate == FATE_FULL);
+	f->left += bears_request(g) && !(kept && f->fate == FATE_FULL);
 	g->waits = marked ? wait_of[f->fate] : 0;
 	say(f, !marked ? "" : kept ? "is lost or refused" : g->waits ? "waits" : "twice", g);
 	if (kept) {
@@ -264,7 +272,11 @@ static void deliver(struct fates *f, uint32_t i)
 {
 	struct fates_dgram *g = f->wire[i];
 	struct fates_node *n = &f->node[g->to];
-	struct lend_in in = {.data = g->data, .len = g->len, .peer = LEND_PEER(0, g->from + 1)};
+	struct lend_in in = {.data = g->data,
+			     .len = g->len,
+			     .peer = LEND_PEER(0, g->from + 1),
+			     .addr = &g->from,
+			     .addr_len = sizeof(g->from)};
 
 	f->wire[i] = f->wire[--f->wires];
 	f->wire[f->wires] = g;
@@ -330,5 +342,6 @@ uint64_t fates_connect(struct fates *f, uint32_t from, uint32_t to)
 
 	if (lend_core_connect(f->node[from].core, f->now, LEND_PEER(0, to + 1), 77, &session))
 		fates_wrong(f, "no connect");
+	lend_core_known(f->node[from].core, session, to + 1);
 	return session;
 }

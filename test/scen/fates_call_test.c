@@ -15,6 +15,7 @@ struct plan {
 	bool at_once;
 	bool up;          /* the fates begin when both know the session */
 	bool named;       /* the caller gives memory for the reply */
+	bool early;       /* it has a pass, and its call rides on its CONNECT */
 	lend_ns think;    /* of the handler */
 	lend_ns patience; /* of the caller; 0: endless */
 };
@@ -43,6 +44,7 @@ static void call(struct fates *f)
 	struct fates_node *n = &f->node[p->from];
 	struct lend_core_call call = {
 	    .method = at.calls,
+	    .early = p->early,
 	    .deadline = p->patience ? f->now + p->patience : LEND_NEVER,
 	    .request = fates_buf(f, p->from, p->request, salt_of(at.calls, false)),
 	    .reply = p->named ? fates_buf(f, p->from, 0, 0) : 0,
@@ -148,6 +150,22 @@ static void judge(struct fates *f)
 			fates_wrong(f, "ran is wrong");
 }
 
+/* A session whose first call asks for a pass, and its end. */
+static void meet(struct fates *f)
+{
+	struct plan one = *at.plan;
+
+	at.plan = &one;
+	one.calls = 1;
+	at.session[0] = fates_connect(f, 0, 1);
+	call(f);
+	while (at.ends == 0 && fates_step(f, LEND_NEVER))
+		continue;
+	lend_core_disconnect(f->node[0].core, at.session[0]);
+	while (fates_step(f, LEND_NEVER))
+		continue;
+}
+
 static void run(struct fates *f, const void *arg)
 {
 	const struct plan *p = arg;
@@ -158,6 +176,11 @@ static void run(struct fates *f, const void *arg)
 	fates_reset(f, 2);
 	f->on_event = on_event;
 	f->on_alarm = answer;
+	if (p->early) {
+		meet(f);
+		memset(&at, 0, sizeof(at));
+		at.plan = p;
+	}
 	if (!p->up)
 		fates_begin(f);
 	at.session[0] = fates_connect(f, 0, 1);
@@ -209,6 +232,22 @@ Test(fates_call, one_fragment)
 	     .request = ONE,
 	     .reply = ONE,
 	     .calls = 2});
+}
+
+Test(fates_call, one_that_rides)
+{
+	ALL({.name = "connect with a call of one fragment",
+	     .request = ONE,
+	     .reply = ONE,
+	     .calls = 1,
+	     .early = true},
+	    {.name = "connect with an impatient call to a slow handler",
+	     .request = ONE,
+	     .reply = ONE,
+	     .calls = 1,
+	     .early = true,
+	     .think = 2 * LEND_MS,
+	     .patience = 6 * LEND_MS});
 }
 
 Test(fates_call, eight_fragments)

@@ -33,7 +33,8 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				     .order = (uint8_t)p->order,
 				     .probe = p->probe_us * 1000,
 				     .dead = p->dead_us * 1000,
-				     .congestion = (uint8_t)p->cc};
+				     .congestion = (uint8_t)p->cc,
+				     .pass = p->pass_us * 1000};
 	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
 	uint64_t mtu = narrow ? lend_min_u64(p->mtu, p->mtu_last) : p->mtu;
@@ -207,6 +208,7 @@ bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *ses
 			n->link[to].session = 0;
 			return false;
 		}
+		lend_core_known(n->core, n->link[to].session, to + 1);
 		sim_trace_add(&sim->trace, sim->now, "connects", node, to, 0, 0);
 		sim_node_kick(sim, node);
 	}
@@ -313,6 +315,8 @@ static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight,
 					 .peer = LEND_PEER(0, f->from),
 					 .ecn = f->ecn,
 					 .gone = f->gone,
+					 .addr = &f->from,
+					 .addr_len = sizeof(f->from),
 					 .reads = sim_net_reads(sim, f->from, n->id),
 					 .body = f->body,
 					 .body_len = f->body_len};

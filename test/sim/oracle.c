@@ -142,7 +142,7 @@ static void refuse(struct sim *sim, struct sim_node *n, const struct lend_in *in
 void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k)
 {
 	const struct lend_path *path = &n->cfg.path[0];
-	uint32_t first = 0, sound = 0;
+	uint32_t first = 0, sound = 0, serving;
 	struct lend_pkt_view v;
 
 	sim->count.hostile += k;
@@ -153,9 +153,12 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 		sound++;
 		if (v.head.kind != LEND_PKT_CONNECT)
 			continue;
-		/* Anybody may connect. */
+		/* Anybody may connect, but nobody's call rides on what is not his. */
 		refuse(sim, n, in + first, i - first, sound - 1);
+		serving = n->core->used[1];
 		lend_core_input(n->core, sim->now, &n->bufs, in + i, 1);
+		SIM_CHECK(sim, n->core->used[1] <= serving,
+			  "node %u: a call that rides on a forged CONNECT runs", n->id);
 		first = i + 1;
 		sound = 0;
 	}

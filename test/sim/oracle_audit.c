@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/credit.h"
+#include "core/early.h"
 #include "core/sess.h"
 #include "core/table.h"
 #include "sim/oracle.h"
@@ -246,6 +247,8 @@ static const char *grants(struct lend_core *c)
 
 static const char *tables(struct lend_core *c, struct count *n)
 {
+	const char *why;
+
 	if (n->budget != c->budget_used)
 		return "receive budget: the calls' charges do not sum up to it";
 	if (n->credit != c->credit.used || n->ahead != c->credit.ahead ||
@@ -274,7 +277,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 	    c->partials.n != n->partials ||
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
 		return "a list is broken";
-	return timers(c);
+	why = lend_early_audit(c);
+	return why ? why : timers(c);
 }
 
 const char *sim_core_audit(struct lend_core *c)

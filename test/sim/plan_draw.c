@@ -186,6 +186,19 @@ static void draw_racks(struct lend_rng *r, struct sim_plan *p)
 	p->spread = lend_rng_below(r, 2);
 }
 
+/* Sessions that end and are made again, by calls that ride. Not drawn, so that all else of a seed
+ * stays. */
+static void add_early(struct sim_plan *p)
+{
+	static const uint64_t lives[] = {30000000, 1000, 100000, 1000000, 20000};
+
+	if (p->seed % 4 != 3)
+		return;
+	p->pass_us = lives[p->seed / 4 % 5];
+	p->early_ppm = p->seed / 20 % 2 ? 1000000 : 500000;
+	p->hangup_ppm = lend_max_u64(p->hangup_ppm, 200000);
+}
+
 struct sim_plan sim_plan_draw(uint64_t seed)
 {
 	struct sim_plan p = sim_plan_calm();
@@ -226,5 +239,6 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.classes = PICK(&r, 1, 2, 8);
 	if (!p.lossless)
 		p.queues = PICK(&r, 1, 1, 8);
+	add_early(&p);
 	return p;
 }

@@ -108,6 +108,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 
 	c->class = (uint8_t)(index % sim->plan.classes);
 	c->deadline = k->due;
+	c->early = sim_odds(sim, SIM_RNG_EARLY, sim->plan.early_ppm);
 	c->tag = index;
 	k->session = session;
 	rc = lend_core_call(n->core, sim->now, session, &n->bufs, c, &k->handle);

@@ -1,0 +1,325 @@
+#include "core/early.h"
+
+#include "core/call.h"
+#include "core/loss.h"
+#include "core/sess.h"
+#include "util/siphash.h"
+
+enum { WAYS = 4, KNOWN_MAX = 4096, SPENT_PER_SESSION = 16, SPENT_MAX = 1 << 16 };
+
+/* A server that gave a pass. */
+struct known {
+	uint64_t name; /* 0: free */
+	lend_ns until; /* half of its life, by our clock: so it is good on its arrival, too */
+	struct lend_pkt_pass pass;
+	uint64_t payload; /* of a datagram, as the last session had it */
+};
+_Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
+
+/* An attempt that bore a good pass. They stand in the order they came, which is that of their ends.
+ */
+struct spent {
+	uint64_t key;
+	lend_ns until;
+	uint32_t next; /* of its bucket: place + 1; 0: the last */
+	uint32_t zero;
+};
+
+struct tables {
+	uint32_t known_n, spent_cap; /* powers of two */
+	uint32_t first, n;           /* of spent: [first, first + n) modulo its cap */
+	lend_ns paused;              /* nothing rides before */
+	uint64_t zero[5];
+	struct known known[]; /* in sets of WAYS; then spent[spent_cap], then a bucket for each */
+};
+_Static_assert(sizeof(struct tables) == 64, "a line");
+
+static struct tables *tables_of(const struct lend_core *c)
+{
+	return (struct tables *)(void *)((uintptr_t)c + c->at_early);
+}
+
+static struct spent *spent_of(struct tables *t)
+{
+	return (struct spent *)(void *)(t->known + t->known_n);
+}
+
+/* First of a key's bucket: place + 1; 0: it is empty. */
+static uint32_t *bucket_of(struct tables *t, uint64_t key)
+{
+	uint32_t *bucket = (uint32_t *)(void *)(spent_of(t) + t->spent_cap);
+
+	return bucket + (key & (t->spent_cap - 1));
+}
+
+static uint32_t known_for(uint32_t sessions)
+{
+	return lend_pow2_above(lend_max_u32(WAYS, lend_min_u32(sessions, KNOWN_MAX)));
+}
+
+static uint32_t spent_for(uint32_t sessions)
+{
+	return lend_pow2_above(
+	    lend_min_u32(lend_min_u32(sessions, SPENT_MAX) * SPENT_PER_SESSION, SPENT_MAX));
+}
+
+size_t lend_early_size(const struct lend_core_config *f)
+{
+	if (!f->pass)
+		return 0;
+	return sizeof(struct tables) + known_for(f->sessions) * sizeof(struct known) +
+	       spent_for(f->sessions) * (sizeof(struct spent) + sizeof(uint32_t));
+}
+
+void lend_early_init(struct lend_core *c)
+{
+	struct tables *t = tables_of(c);
+
+	if (!c->cfg.pass)
+		return;
+	*t = (struct tables){.known_n = known_for(c->cfg.sessions),
+			     .spent_cap = spent_for(c->cfg.sessions)};
+	memset(t->known, 0, t->known_n * sizeof(struct known));
+	memset(bucket_of(t, 0), 0, t->spent_cap * sizeof(uint32_t));
+}
+
+/* A name's entry, or else the one of its set that is of use for the shortest time. */
+static struct known *place_of(const struct lend_core *c, uint64_t name)
+{
+	struct tables *t = tables_of(c);
+	struct known *set = t->known + (name & (t->known_n - 1) & ~(uint64_t)(WAYS - 1)), *at = set;
+
+	for (uint32_t i = 0; i < WAYS; i++) {
+		if (set[i].name == name)
+			return &set[i];
+		if (set[i].until < at->until)
+			at = &set[i];
+	}
+	return at;
+}
+
+void lend_core_known(struct lend_core *c, uint64_t session, uint64_t name)
+{
+	struct lend_sess *s = lend_sess_find(c, session);
+
+	if (s && s->state == LEND_SESS_CONNECTING && c->cfg.pass)
+		s->name = name;
+}
+
+/* Its first call that may ride; NULL: none. */
+static struct lend_call_rec *willing(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k;
+	uint32_t at = 0;
+
+	while ((k = lend_sess_next_made(c, s, &at)))
+		if (k->early && k->state == LEND_CALL_QUEUED)
+			return k;
+	return NULL;
+}
+
+/* It fits where a payload did, though more stands beside it. */
+static bool one_datagram(const struct known *at, uint32_t len)
+{
+	return len + LEND_PKT_EARLY_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
+}
+
+/* Before anything of this attempt was sent: what its CONNECTs are to bear. The first alone bears
+ * the call, since a datagram of that length may be lost again and again; each bears the pass, so
+ * that a late copy of the first finds the attempt known. */
+static struct lend_call_rec *choose(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k = willing(c, s);
+	const struct known *at = place_of(c, s->name);
+
+	if (!k)
+		return NULL; /* a pass would be of no use to who makes no such calls */
+	s->early = true;
+	if (at->name != s->name || c->now >= at->until || !one_datagram(at, k->tx.len))
+		return NULL;
+	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
+	if (!lend_call_admit(s, k, k->tx.len))
+		return NULL;
+	s->pass = at->pass;
+	return k;
+}
+
+uint32_t lend_early_wish(struct lend_core *c, struct lend_sess *s, struct lend_call_rec **rider)
+{
+	*rider = NULL;
+	if (s->name && s->ctl_tries == 0)
+		*rider = choose(c, s);
+	return s->early ? LEND_PKT_EARLY : LEND_PKT_PLAIN;
+}
+
+void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	lend_call_refund(c, s, k);
+	k->state = LEND_CALL_QUEUED;
+	k->tx.next = 0;
+	s->pass = (struct lend_pkt_pass){0};
+}
+
+void lend_early_learn(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	if (s->name && v->head.offset && v->pass.until)
+		*place_of(c, s->name) = (struct known){.name = s->name,
+						       .until = c->now + c->cfg.pass / 2,
+						       .pass = v->pass,
+						       .payload = s->payload};
+}
+
+void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			 uint32_t said)
+{
+	if (said == LEND_PKT_EARLY_RUNS) {
+		k->timer = c->now + lend_loss_rto(s, 0);
+		lend_sess_arm(c, s, k->timer);
+	} else if (said == LEND_PKT_EARLY_NOT) {
+		lend_call_refund(c, s, k);
+		k->state = LEND_CALL_QUEUED;
+		lend_call_launch(c, s, k);
+	} else {
+		LEND_COUNT(c, early_unknown);
+		lend_call_cut(c, k, UNAVAILABLE);
+	}
+}
+
+void lend_early_forget(struct lend_core *c, const struct lend_sess *s)
+{
+	if (s->client && s->name && place_of(c, s->name)->name == s->name)
+		*place_of(c, s->name) = (struct known){0};
+}
+
+/* Whom a pass is for; 0: it cannot be told. Where no address can be forged any will do. */
+static uint64_t holder(const struct lend_core *c, const struct lend_in *in)
+{
+	uint32_t carrier = LEND_PEER_CARRIER(in->peer);
+	bool proven = c->cfg.path[carrier].proven;
+	uint8_t text[1 + UINT8_MAX] = {(uint8_t)carrier};
+	uint64_t name;
+
+	if (!c->cfg.pass || (!proven && !in->addr))
+		return 0;
+	if (!proven)
+		memcpy(text + 1, in->addr, in->addr_len);
+	name = lend_siphash64(c->cfg.seed, text, 1 + (proven ? 0u : in->addr_len));
+	return name + !name;
+}
+
+static void prove(const struct lend_core *c, uint64_t name, lend_ns until, uint8_t mac[16])
+{
+	const uint64_t text[] = {name, until};
+
+	lend_siphash128(c->cfg.seed, text, sizeof(text), mac);
+}
+
+struct lend_pkt_pass lend_early_pass(const struct lend_core *c, const struct lend_sess *s)
+{
+	struct lend_pkt_pass pass = {.until = c->now + c->cfg.pass};
+
+	if (s->name == 0)
+		return (struct lend_pkt_pass){0};
+	prove(c, s->name, pass.until, pass.mac);
+	return pass;
+}
+
+static bool is_good(const struct lend_core *c, const struct lend_sess *s,
+		    const struct lend_pkt_pass *pass)
+{
+	uint8_t mac[16];
+
+	if (s->name == 0 || pass->until <= c->now)
+		return false;
+	prove(c, s->name, pass->until, mac);
+	return lend_equal_ct(mac, pass->mac, sizeof(mac));
+}
+
+static bool is_spent(struct tables *t, uint64_t key)
+{
+	for (uint32_t i = *bucket_of(t, key); i; i = spent_of(t)[i - 1].next)
+		if (spent_of(t)[i - 1].key == key)
+			return true;
+	return false;
+}
+
+/* The oldest are the last of their buckets. */
+static void forget_old(struct tables *t, lend_ns now)
+{
+	for (; t->n && spent_of(t)[t->first].until <= now; t->n--) {
+		uint32_t *at = bucket_of(t, spent_of(t)[t->first].key);
+
+		while (*at != t->first + 1)
+			at = &spent_of(t)[*at - 1].next;
+		*at = 0;
+		t->first = (t->first + 1) & (t->spent_cap - 1);
+	}
+}
+
+/* When there is no place for it nothing rides for as long as a pass lives: a copy of this datagram
+ * that comes when there is one must not run what was sent again meanwhile. */
+static bool spend(struct tables *t, uint64_t key, lend_ns until)
+{
+	uint32_t i = (t->first + t->n) & (t->spent_cap - 1), *bucket = bucket_of(t, key);
+
+	if (t->n == t->spent_cap) {
+		t->paused = until;
+		return false;
+	}
+	spent_of(t)[i] = (struct spent){.key = key, .until = until, .next = *bucket};
+	*bucket = i + 1;
+	t->n++;
+	return true;
+}
+
+/* The pass is good, so this core gave it, and no copy of the attempt that came before is forgotten.
+ */
+static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	struct tables *t = tables_of(c);
+	uint64_t key = lend_sess_attempt(c, s);
+
+	forget_old(t, c->now);
+	if (is_spent(t, key)) {
+		LEND_COUNT(c, early_again);
+		return LEND_PKT_EARLY;
+	}
+	if (!spend(t, key, c->now + c->cfg.pass) || c->now < t->paused) {
+		LEND_COUNT(c, early_full);
+		return LEND_PKT_EARLY_NOT;
+	}
+	if (v->head.call == 0 || v->head.length > s->payload)
+		return LEND_PKT_EARLY_NOT;
+	LEND_COUNT(c, early);
+	return LEND_PKT_EARLY_RUNS;
+}
+
+uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+			  const struct lend_pkt_view *v)
+{
+	if (v->head.offset == LEND_PKT_PLAIN)
+		return LEND_PKT_PLAIN;
+	s->name = holder(c, in);
+	return is_good(c, s, &v->pass) ? admit(c, s, v) : LEND_PKT_EARLY;
+}
+
+const char *lend_early_audit(struct lend_core *c)
+{
+	struct tables *t = tables_of(c);
+	uint32_t found = 0;
+
+	if (!c->cfg.pass)
+		return NULL;
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct spent *e = &spent_of(t)[(t->first + i) & (t->spent_cap - 1)];
+
+		if (!is_spent(t, e->key))
+			return "an attempt that was seen is not found";
+		if (i && e->until < spent_of(t)[(t->first + i - 1) & (t->spent_cap - 1)].until)
+			return "attempts do not end in the order they came";
+	}
+	for (uint32_t b = 0; b < t->spent_cap; b++)
+		for (uint32_t i = *bucket_of(t, b); i && found <= t->n; i = spent_of(t)[i - 1].next)
+			found++;
+	return found == t->n ? NULL : "attempts that are remembered are miscounted";
+}
