@@ -71,44 +71,88 @@ static inline uint32_t three_lanes(uint32_t crc, const uint8_t *at)
 	return move(move((uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
 }
 
-/* Where the machine multiplies polynomials 64 bytes at a time, a run of FOLD bytes is multiplied by
- * x^(8 * FOLD) modulo the polynomial, 16 bytes by 16, and added to the run after it. What is left
- * in the end has the CRC of all. The two factors are x^(8 * FOLD + 32) and x^(8 * FOLD - 32),
- * reflected and shifted by one, as a product of reflected numbers wants them. Read from one place
- * on, so that the processor fetches ahead; three lanes hide that from it. */
-enum { FOLD = 256, FOLD_MIN = 2 * FOLD };
-#define FOLD_LOW  0xdcb17aa4u
-#define FOLD_HIGH 0xb9e02b86u
+/* Where the machine multiplies polynomials 64 bytes at a time, a run of RUN bytes is multiplied by
+ * x^(8 * D) modulo the polynomial, 16 bytes by 16, and added to what lies D bytes behind it: four
+ * runs side by side in the middle of what is long (read from one place on, so that the processor
+ * fetches ahead; three lanes hide that from it), then one after another, then the four parts of the
+ * last run. The two factors are x^(8 * D + 32) and x^(8 * D - 32), reflected and shifted by one, as
+ * a product of reflected numbers wants them. */
+enum { RUN = 64, RUNS = 4, FOLD_MIN = 3 * RUN };
+#define WITH_PRODUCTS __attribute__((target("avx512f,vpclmulqdq,pclmul")))
+static const uint64_t past_part[2] = {0xf20c0dfeu, 0x493c7d27u};
+static const uint64_t past_run[2] = {0x740eef02u, 0x9e4addf8u};
+static const uint64_t past_runs[2] = {0xdcb17aa4u, 0xb9e02b86u};
 
 static inline bool can_fold(void)
 {
 	return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
 }
 
-/* Sums all of data but less than FOLD bytes: into whole, whose CRC is then that of what was summed.
- * Returns where it ended. */
-__attribute__((target("avx512f,vpclmulqdq"))) static const uint8_t *
-fold(uint32_t crc, const uint8_t *at, size_t len, uint8_t whole[FOLD])
+WITH_PRODUCTS static inline __m512i factors(const uint64_t past[2])
 {
-	const __m512i by = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_HIGH, FOLD_LOW));
-	const uint8_t *end = at + len - len % FOLD;
-	__m512i sum[FOLD / 64];
+	return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)past));
+}
 
-	for (int i = 0; i < FOLD / 64; i++)
-		sum[i] = _mm512_loadu_si512(at + 64 * i);
-	sum[0] = _mm512_xor_si512(sum[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
-	for (at += FOLD; at < end; at += FOLD) {
-		for (int i = 0; i < FOLD / 64; i++) {
-			__m512i low = _mm512_clmulepi64_epi128(sum[i], by, 0x00);
-			__m512i high = _mm512_clmulepi64_epi128(sum[i], by, 0x11);
+WITH_PRODUCTS static inline __m512i add(__m512i sum, __m512i by, __m512i next)
+{
+	return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(sum, by, 0x00),
+					 _mm512_clmulepi64_epi128(sum, by, 0x11), next, 0x96);
+}
 
-			sum[i] = _mm512_ternarylogic_epi64(low, high,
-							   _mm512_loadu_si512(at + 64 * i), 0x96);
-		}
+/* Adds all but less than RUNS runs before end to the one that was summed; where that ended. */
+WITH_PRODUCTS static const uint8_t *add_runs(__m512i *one, const uint8_t *at, const uint8_t *end)
+{
+	const __m512i by = factors(past_runs);
+	__m512i sum[RUNS] = {*one};
+
+	for (int i = 1; i < RUNS; i++, at += RUN)
+		sum[i] = _mm512_loadu_si512(at);
+	for (; end - at >= RUNS * RUN; at += RUNS * RUN) {
+		for (int i = 0; i < RUNS; i++)
+			sum[i] = add(sum[i], by, _mm512_loadu_si512(at + i * RUN));
 	}
-	for (int i = 0; i < FOLD / 64; i++)
-		_mm512_storeu_si512(whole + 64 * i, sum[i]);
-	return end;
+	for (int i = 1; i < RUNS; i++)
+		sum[i] = add(sum[i - 1], factors(past_run), sum[i]);
+	*one = sum[RUNS - 1];
+	return at;
+}
+
+WITH_PRODUCTS static inline __m128i add_part(__m128i sum, __m128i next)
+{
+	const __m128i by = _mm_loadu_si128((const void *)past_part);
+	__m128i low = _mm_clmulepi64_si128(sum, by, 0x00);
+	__m128i high = _mm_clmulepi64_si128(sum, by, 0x11);
+
+	return _mm_xor_si128(next, _mm_xor_si128(low, high));
+}
+
+/* What is left of a run, its four parts added up. */
+WITH_PRODUCTS static uint32_t end_run(__m512i run)
+{
+	__m128i sum = _mm512_castsi512_si128(run);
+	uint64_t crc;
+
+	sum = add_part(sum, _mm512_extracti32x4_epi32(run, 1));
+	sum = add_part(sum, _mm512_extracti32x4_epi32(run, 2));
+	sum = add_part(sum, _mm512_extracti32x4_epi32(run, 3));
+	crc = _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(sum));
+	return (uint32_t)_mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(sum, 1));
+}
+
+/* Sums all of *data but less than a run; where that ended. */
+WITH_PRODUCTS static uint32_t fold(uint32_t crc, const uint8_t **data, size_t len)
+{
+	const __m512i by = factors(past_run);
+	const uint8_t *at = *data + RUN, *end = *data + len - len % RUN;
+	__m512i sum = _mm512_xor_si512(_mm512_loadu_si512(*data),
+				       _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)crc)));
+
+	if (len >= 2 * RUNS * RUN)
+		at = add_runs(&sum, at, end);
+	for (; at < end; at += RUN)
+		sum = add(sum, by, _mm512_loadu_si512(at));
+	*data = at;
+	return end_run(sum);
 }
 
 uint32_t lend_crc32c_lanes(uint32_t crc, const void *data, size_t len)
@@ -133,12 +177,9 @@ uint32_t lend_crc32c_lanes(uint32_t crc, const void *data, size_t len)
 uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len)
 {
 	const uint8_t *at = data, *end = at + len;
-	uint8_t whole[FOLD];
 
-	if (len >= FOLD_MIN && can_fold()) {
-		at = fold(~crc, at, len, whole);
-		crc = lend_crc32c_lanes(UINT32_MAX, whole, FOLD);
-	}
+	if (len >= FOLD_MIN && can_fold())
+		crc = ~fold(~crc, &at, len);
 	return lend_crc32c_lanes(crc, at, (size_t)(end - at));
 }
 
