@@ -4,7 +4,6 @@
  * already: the spare goes to who asks for no address of a certain port, and the next is opened when
  * there is nothing else to do. Layer: hostd. One thread's. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "hostd/inside.h"
@@ -56,15 +55,35 @@ static int take_outer(struct lend_hostd *h, const char *address, struct lend_io 
 	return lend_hostd_outer(h, address, outer);
 }
 
+static struct lend_hostd_client *new_client(const struct lend_hostd *h)
+{
+	struct lend_hostd_client *c;
+	struct lend_heap memory;
+
+	if (h->n == LEND_HOSTD_CLIENTS || lend_heap_map(&memory, sizeof(*c)) < 0)
+		return NULL;
+	c = memory.base;
+	c->memory = memory;
+	return c;
+}
+
+static void free_client(struct lend_hostd_client *c)
+{
+	struct lend_heap memory = c->memory;
+
+	lend_heap_unmap(&memory);
+}
+
 static void attach(struct lend_hostd *h, uint32_t peer, struct lend_hostd_msg *msg)
 {
-	struct lend_hostd_client *c = h->n < LEND_HOSTD_CLIENTS ? calloc(1, sizeof(*c)) : NULL;
+	struct lend_hostd_client *c = new_client(h);
 	int rc = c ? take_outer(h, msg->text, &c->outer)
 		   : lend_fail(ENOSPC, "it has %u clients, or no memory; end some", h->n);
 
 	memset(msg->text, 0, sizeof(msg->text));
 	if (rc < 0) {
-		free(c);
+		if (c)
+			free_client(c);
 		lend_hostd_answer(h, peer, msg, rc);
 		return;
 	}
@@ -88,7 +107,7 @@ void lend_hostd_detach(struct lend_hostd *h, uint32_t peer)
 			continue;
 		h->shm->ops->pin(h->shm, peer, false);
 		c->outer->ops->close(c->outer);
-		free(c);
+		free_client(c);
 		h->client[i] = h->client[--h->n];
 		h->full = false;
 		return;

@@ -9,11 +9,13 @@
 #include "hostd/hostd.h"
 #include "io/hostd_msg.h"
 #include "io/io.h"
+#include "sys/heap.h"
 
 enum { LEND_HOSTD_TURN = 64, LEND_HOSTD_CLIENTS = 256, LEND_HOSTD_WAITING = 64 };
 
-/* Who has a carrier of the device. */
+/* Who has a carrier of the device. Mapped, for most of its tables is never touched. */
 struct lend_hostd_client {
+	struct lend_heap memory; /* this */
 	struct lend_io *outer;
 	uint32_t peer;                                 /* of our shm */
 	struct lend_hostd_msg ask[LEND_HOSTD_WAITING]; /* addresses that take their time */

@@ -6,6 +6,7 @@
  * that the broker adds. So what is printed is work, not waiting. Medians of interleaved runs. */
 #include <errno.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -142,6 +143,8 @@ static void attach(struct way *w, const char *name, const char *device)
 	pthread_t thread;
 	double us[ATTACHES];
 
+	(void)mallopt(M_MMAP_THRESHOLD,
+		      128 << 10); /* large pieces are new ones, as in a new process */
 	LEND_CHECK(lend_hostd_open(&config, &w->hostd) == 0);
 	LEND_CHECK(pthread_create(&thread, NULL, turn_meanwhile, w) == 0);
 	(void)snprintf(address, sizeof(address), "hostd:%s", name);
