@@ -2,11 +2,13 @@
 """Goal: processes serve and call over a device of DPDK's that a broker has open, and another host's kernel needs to know
 nothing of it; one that is killed is replaced at once.
 
-Method: lend-hostd at one end of a veth pair with lend serve behind it, lend rate and lend bw at the kernel's end and the
-other way round; every reply is compared by the programs, the broker's own count afterwards here.
+Method: lend-hostd at one end of a veth pair, its device with several queues, and two of lend serve behind it that are
+called at once; lend rate and lend bw at the kernel's end and the other way round; every reply is compared by the
+programs, the broker's own count afterwards here.
 
 usage: hostd.py KIND      KIND: net_af_packet or net_af_xdp
 """
+import concurrent.futures
 import json
 import subprocess
 import sys
@@ -22,14 +24,15 @@ LONG = ("--size", "200K", "--window", 4, "--seconds", "0.1", "--count", 50)
 
 class Hostd(unittest.TestCase):
     def test_both_ways(self):
-        with Pair(KIND) as pair:
+        with Pair(KIND, queues=4) as pair:
             end = pair.dpdk
             broker = end.popen([BUILD / "lend-hostd", "--name", "nic", "--json", "--device", end.listening(), *end.with_eal()],
                                stdout=subprocess.PIPE, text=True)
             self.assertEqual(broker.stdout.readline(), "ready hostd:nic\n")
             first, second = (self.serve(end) for _ in range(2))
-            for server in (first, second):
-                pair.kernel.load("rate", server, *SMALL)
+            with concurrent.futures.ThreadPoolExecutor(2) as at_once:
+                for load in [at_once.submit(pair.kernel.load, "rate", server, *SMALL) for server in (first, second)]:
+                    load.result()
             first.kill()
             pair.kernel.load("bw", self.serve(end), *LONG)
             pair.kernel.load("rate", second, *SMALL)
