@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "core/table.h"
 #include "scen/duo.h"
 
 #define MS UINT64_C(1000000)
@@ -245,5 +246,33 @@ Test(sess, an_accept_of_a_session_that_was_evicted_spoils_nothing)
 	}
 	duo_pass(&d, 20 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 2);
+	duo_close(&d);
+}
+
+static void answer(struct duo *d, const struct lend_event *e)
+{
+	(void)e;
+	duo_reply(d, 0, 0);
+}
+
+/* What is sent later is not looked at again because of that. */
+Test(sess, a_carrier_that_was_full_is_like_any_other_once_it_took_more)
+{
+	const struct lend_sess *s;
+	struct duo d;
+
+	duo_open(&d, true);
+	d.on_end = duo_give_at_end;
+	d.on_request = answer;
+	duo_up(&d);
+	s = lend_sess_at(d.side[0].core, 0);
+	d.full = duo_full;
+	(void)duo_call(&d, 0, 0, LEND_NEVER);
+	duo_pass(&d, MS);
+	cr_assert_gt(s->blocked[0] + s->blocked[1], 0);
+	d.full = NULL;
+	duo_pass(&d, 10 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	cr_assert_eq(s->blocked[0] + s->blocked[1], 0);
 	duo_close(&d);
 }
