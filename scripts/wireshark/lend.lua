@@ -73,7 +73,7 @@ local BLOCKS = {
 	[CONNECT] = HELLO,
 	[ACCEPT] = HELLO,
 	[REQUEST] = layout("request", {{"method", 4, "hex"}, {"left_us", 4}, {"grant", 4}}),
-	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, RAN}, {"zero", 2, "bytes"}, {"delay_ns", 4}, {"acked", 8}}),
+	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, RAN}, {"patience_ms", 1}, {"zero", 1}, {"delay_ns", 4}, {"acked", 8}}),
 	[ACK] = layout("ack", {{"low", 4}, {"granted", 4}}),
 }
 BLOCKS[PROBE] = BLOCKS[ACK]

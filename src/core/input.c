@@ -284,23 +284,57 @@ static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct 
 		dispatch_sess(c, bufs, s, in, &v);
 }
 
-/* Ahead of the burst, so that what one datagram needs comes while those before it are dealt with.
- */
+/* False: it names no session that there could be. */
+static bool head_of(const struct lend_core *c, const struct lend_in *in, struct lend_pkt *head)
+{
+	if (in->len < sizeof(*head))
+		return false;
+	memcpy(head, in->data, sizeof(*head));
+	return (head->session & LEND_INDEX_MASK) < c->cfg.sessions &&
+	       lend_pkt_slot(head->call) < c->cfg.calls;
+}
+
+/* The call that a slot names, which is here by now. */
+static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
+{
+	uint32_t i = head->session & LEND_INDEX_MASK, slot = lend_pkt_slot(head->call), rec;
+	const struct lend_sess *s = lend_sess_at(c, i);
+	bool made = head->flags & LEND_PKT_SERVED;
+
+	if (slot >= (made ? s->cslots : s->sslots))
+		return;
+	rec = made ? lend_cslot_at(c, i, slot)->rec : lend_sslot_at(c, i, slot)->rec;
+	if (rec == LEND_NONE)
+		return;
+	__builtin_prefetch(lend_call_at(c, rec), 1);
+	__builtin_prefetch((char *)lend_call_at(c, rec) + 64, 1);
+	__builtin_prefetch((char *)lend_call_at(c, rec) + 128, 1);
+	__builtin_prefetch((char *)lend_call_at(c, rec) + 192, 1);
+}
+
+/* Ahead of the burst, so that what one datagram needs comes while those before it are dealt with:
+ * sessions first, then what they lead to. */
 static void fetch(struct lend_core *c, const struct lend_in *in, uint32_t n)
 {
+	struct lend_pkt head;
+
 	for (uint32_t i = 0; i < n; i++) {
-		const uint8_t *data = in[i].data;
 		uint32_t k;
 
-		if (in[i].len < sizeof(struct lend_pkt))
+		if (!head_of(c, &in[i], &head))
 			continue;
-		k = lend_load_u64(data + offsetof(struct lend_pkt, session)) & LEND_INDEX_MASK;
-		if (k >= c->cfg.sessions)
-			continue;
+		k = head.session & LEND_INDEX_MASK;
 		lend_sess_fetch(c, k);
-		__builtin_prefetch(lend_sslot_at(c, k, 0), 1);
-		__builtin_prefetch(lend_cslot_at(c, k, 0), 1);
+		if (head.flags & LEND_PKT_SERVED) {
+			lend_timer_fetch(c, k);
+			__builtin_prefetch(lend_cslot_at(c, k, lend_pkt_slot(head.call)), 1);
+		} else {
+			__builtin_prefetch(lend_sslot_at(c, k, lend_pkt_slot(head.call)), 1);
+		}
 	}
+	for (uint32_t i = 0; i < n; i++)
+		if (head_of(c, &in[i], &head))
+			fetch_call(c, &head);
 }
 
 void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,

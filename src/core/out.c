@@ -26,6 +26,12 @@ void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 	out->tail_len = sizeof(*tail);
 }
 
+/* Records are left for others while replies wait here to be acknowledged. */
+static bool is_roomy(const struct lend_core *c)
+{
+	return c->used[1] <= c->cfg.inflight / 2;
+}
+
 static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 		      const struct lend_call_rec *k)
 {
@@ -34,8 +40,11 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 	/* A repeat answers a later datagram than the one it names. */
 	if (k->tx.low != 0 || delay > UINT32_MAX)
 		delay = UINT32_MAX;
-	*to = (struct lend_pkt_reply){
-	    .status = k->status, .ran = k->ran, .delay_ns = (uint32_t)delay, .acked = k->number};
+	*to = (struct lend_pkt_reply){.status = k->status,
+				      .ran = k->ran,
+				      .patience_ms = is_roomy(c) ? LEND_PATIENCE_MS : 0,
+				      .delay_ns = (uint32_t)delay,
+				      .acked = k->number};
 }
 
 /* Where receivers grant, what is long keeps their line full and goes one class lower, so that the

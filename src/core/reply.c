@@ -78,9 +78,12 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 	lend_call_refund(c, s, k);
 	if (fits && k->rx.attached)
 		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
-	lend_sess_owe_ack(c, s);
+	if (++s->unacked == LEND_ACK_SHORT)
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	lend_sess_owe_ack(c, s, v->reply.patience_ms * LEND_MS);
 	finish(c, k, v, fits);
 	lend_call_free_slot(c, s, k);
+	lend_sess_rest(c, s);
 }
 
 static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,

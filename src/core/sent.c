@@ -18,7 +18,7 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 		return;
 	}
 	if (r->acks)
-		lend_sess_owe_ack(c, s);
+		lend_sess_owe_ack(c, s, 0);
 	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(c, s, head->number);

@@ -73,15 +73,27 @@ static inline void lend_sess_disarm(struct lend_core *c, struct lend_sess *s)
 	lend_timer_set(c, s, LEND_NEVER);
 }
 
-/* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout.
- */
-static inline void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s)
+/* A reply of one datagram came: it is acknowledged by the next datagram, or after an idle timeout,
+ * or as late as its sender says that it may be. */
+static inline void lend_sess_owe_ack(struct lend_core *c, struct lend_sess *s, lend_ns patience)
 {
+	lend_ns at;
+
 	s->ack_due = 1;
-	if (s->ack_timer == LEND_NEVER) {
-		s->ack_timer = c->now + lend_loss_rto(s, 0);
-		lend_sess_arm(c, s, s->ack_timer);
+	if (s->ack_timer != LEND_NEVER && patience)
+		return;
+	at = c->now + lend_max_u64(lend_loss_rto(s, 0), patience);
+	if (at < s->ack_timer) {
+		s->ack_timer = at;
+		lend_sess_arm(c, s, at);
 	}
+}
+
+/* A call is over. The last one's time is no longer to wake for, but what it left to be said. */
+static inline void lend_sess_rest(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->calls == 0)
+		lend_timer_set(c, s, lend_min_u64(s->ack_timer, s->last_rx + c->cfg.probe));
 }
 
 /* Part of a long message came: who sends it may have to wait for our word of it. */

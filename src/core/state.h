@@ -28,7 +28,10 @@ enum {
 	LEND_RINGS = 512,    /* sessions that have one at once; more go slower, on their few */
 	LEND_SLOT_RUN = 8,   /* slots of a session that lie together */
 	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
-	LEND_REORDER = 3,    /* datagrams seen after a missing one before it counts as lost */
+	/* The same of replies of one datagram: a map of 64 tells of as many and a burst more. */
+	LEND_ACK_SHORT = 33,
+	LEND_PATIENCE_MS = 20, /* a reply's acknowledgement may wait, as where nothing is lost */
+	LEND_REORDER = 3,      /* datagrams seen after a missing one before it counts as lost */
 	LEND_CTL = 1024,    /* control datagrams that wait; more are dropped, and asked for again */
 	LEND_OUT = 64,      /* datagrams per lend_core_output() */
 	LEND_PIECES = 4,    /* of a message in one datagram, as struct lend_out has them */
@@ -245,7 +248,7 @@ struct lend_sess {
 	lend_ns blocked[2];
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
-	uint32_t unacked;         /* data datagrams since the last acknowledgement */
+	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
 	struct lend_list waiting; /* calls whose credit is not there yet */
 	uint32_t first;           /* bytes of a long message before a grant, as the peer says, */
 	uint32_t told;            /* and as we told it */

@@ -12,6 +12,8 @@ struct place {
 	lend_ns at;    /* as its session has it, which is not touched to move it on */
 	uint32_t next; /* LEND_NONE: the last */
 	uint32_t prev; /* LEND_NONE: on no list */
+	uint32_t list; /* that it is on; else whatever */
+	uint32_t zero;
 };
 
 struct wheel {
@@ -20,12 +22,14 @@ struct wheel {
 	uint64_t busy[LEVELS]; /* bit by slot: it holds somebody */
 	uint32_t levels;       /* bit by level: one of its slots does */
 	uint32_t zero;
-	lend_ns first[DUE];   /* by slot: nobody's time in it is earlier; valid while it is busy */
+	lend_ns first[LISTS]; /* by slot: nobody's time in it is earlier; valid while it is busy.
+				 Of those who are due LEND_NEVER: no other time is as good */
 	uint32_t head[LISTS]; /* LEND_NONE: empty */
-	uint32_t zeros[3];
+	uint32_t zeros[1];
 	struct place at[]; /* by session */
 };
-_Static_assert(offsetof(struct wheel, at) % 16 == 0, "no padding");
+_Static_assert(offsetof(struct wheel, at) % 8 == 0, "no padding");
+_Static_assert(sizeof(struct place) == 24, "no padding");
 
 static struct wheel *wheel_of(const struct lend_core *c)
 {
@@ -45,16 +49,18 @@ void lend_timer_init(struct lend_core *c, lend_ns now)
 	w->tick = now >> TICK_BITS;
 	w->next = LEND_NEVER;
 	memset(w->head, 0xff, sizeof(w->head));
+	w->first[DUE] = LEND_NEVER;
 	memset(w->at, 0xff, c->cfg.sessions * sizeof(w->at[0]));
 	c->timers = 0;
 }
 
-/* Behind prev: a session, or FIRST and the list. */
-static void insert(struct wheel *w, uint32_t prev, uint32_t i)
+/* Behind prev: one of this list, or FIRST and the list. */
+static void insert(struct wheel *w, uint32_t list, uint32_t prev, uint32_t i)
 {
-	uint32_t *link = prev & FIRST ? &w->head[prev & ~FIRST] : &w->at[prev].next;
+	uint32_t *link = prev & FIRST ? &w->head[list] : &w->at[prev].next;
 	struct place *p = &w->at[i];
 
+	p->list = list;
 	p->next = *link;
 	p->prev = prev;
 	if (p->next != LEND_NONE)
@@ -78,11 +84,9 @@ static void take_out(struct wheel *w, uint32_t i)
 	if (!(p->prev & FIRST)) {
 		w->at[p->prev].next = p->next;
 	} else {
-		uint32_t list = p->prev & ~FIRST;
-
-		w->head[list] = p->next;
-		if (p->next == LEND_NONE && list != DUE)
-			mark_empty(w, list);
+		w->head[p->list] = p->next;
+		if (p->next == LEND_NONE && p->list != DUE)
+			mark_empty(w, p->list);
 	}
 	p->prev = LEND_NONE;
 }
@@ -99,16 +103,14 @@ static void put_in(struct wheel *w, uint32_t i, lend_ns at)
 	w->busy[level] |= bit;
 	w->levels |= UINT32_C(1) << level;
 	w->next = lend_min_u64(w->next, at);
-	insert(w, FIRST | slot, i);
+	insert(w, slot, FIRST | slot, i);
 }
 
-void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at)
+static __attribute__((noinline)) void move(struct lend_core *c, struct wheel *w, uint32_t i,
+					   lend_ns at)
 {
-	struct wheel *w = wheel_of(c);
-	uint32_t i = lend_sess_index(c, s);
 	bool was_in = w->at[i].prev != LEND_NONE;
 
-	s->timer = at;
 	if (was_in)
 		take_out(w, i);
 	if (at != LEND_NEVER)
@@ -118,14 +120,33 @@ void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at)
 		w->next = LEND_NEVER; /* an endpoint without sessions sleeps for good */
 }
 
+void lend_timer_fetch(const struct lend_core *c, uint32_t session)
+{
+	__builtin_prefetch(&wheel_of(c)->at[session], 1);
+}
+
+void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at)
+{
+	struct wheel *w = wheel_of(c);
+	uint32_t i = lend_sess_index(c, s);
+	struct place *p = &w->at[i];
+
+	s->timer = at;
+	if (p->prev != LEND_NONE && at != LEND_NEVER && at >= w->first[p->list])
+		p->at = at;
+	else
+		move(c, w, i, at);
+}
+
 lend_ns lend_timer_next(const struct lend_core *c)
 {
 	return wheel_of(c)->next;
 }
 
-/* All of a slot: who is due goes behind *last, the others to finer slots. The newest of a slot
+/* All of a slot: who is due goes behind *last, the others before *later. The newest of a slot
  * comes first in it and last out of it, so that nobody is before the others each time. */
-static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, uint32_t *last)
+static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, uint32_t *last,
+		   uint32_t *later)
 {
 	uint32_t i = w->head[slot], before = *last;
 
@@ -134,10 +155,11 @@ static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, ui
 	for (uint32_t next; i != LEND_NONE; i = next) {
 		next = w->at[i].next;
 		if (w->at[i].at > c->now) {
-			put_in(w, i, w->at[i].at);
+			w->at[i].next = *later;
+			*later = i;
 			continue;
 		}
-		insert(w, before, i);
+		insert(w, DUE, before, i);
 		if (*last == before)
 			*last = i;
 	}
@@ -150,16 +172,22 @@ static uint32_t first_busy(const struct wheel *w, uint32_t level)
 }
 
 /* Who is due goes to the list of those, and the wheel on to now. What stays behind the new tick's
- * place in a level is later than now, so it stands where it would be put today, or coarser. */
+ * place in a level is later than now, so it stands where it would be put today, or coarser. Who has
+ * to be put elsewhere is, after all that has passed is gone: in a level the new tick's slots may be
+ * before the old one's. */
 static void collect(const struct lend_core *c, struct wheel *w)
 {
-	uint32_t last = FIRST | DUE;
+	uint32_t last = FIRST | DUE, later = LEND_NONE;
 
 	w->tick = lend_max_u64(w->tick, c->now >> TICK_BITS);
 	w->next = LEND_NEVER;
 	for (uint32_t level = 0; level < LEVELS; level++)
 		while (w->busy[level] && w->first[first_busy(w, level)] <= c->now)
-			spread(c, w, first_busy(w, level), &last);
+			spread(c, w, first_busy(w, level), &last, &later);
+	for (uint32_t i = later, next; i != LEND_NONE; i = next) {
+		next = w->at[i].next;
+		put_in(w, i, w->at[i].at);
+	}
 	for (uint32_t left = w->levels; left; left &= left - 1)
 		w->next =
 		    lend_min_u64(w->next, w->first[first_busy(w, (uint32_t)__builtin_ctz(left))]);

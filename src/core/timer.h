@@ -7,8 +7,11 @@
  * that only has to be spread over finer ones. A time that was taken out may leave that too early,
  * never too late.
  *
- * Places lie in an array of their own, sixteen bytes each: moving a session touches no session
- * beside it. Layer: core (pure). In the arena. */
+ * Who is to wake later than it stands keeps its place, and is moved on when that slot's time has
+ * come: so a timer that is set anew with each call is one number written.
+ *
+ * Places lie in an array of their own, 24 bytes each: moving a session touches no session beside
+ * it. Layer: core (pure). In the arena. */
 #ifndef LEND_CORE_TIMER_H
 #define LEND_CORE_TIMER_H
 
@@ -20,6 +23,8 @@ size_t lend_timer_size(uint32_t sessions);
 void lend_timer_init(struct lend_core *c, lend_ns now);
 /* Wakes s at this time and at no other; LEND_NEVER: not at all. */
 void lend_timer_set(struct lend_core *c, struct lend_sess *s, lend_ns at);
+/* Its place, on its way to the caches. */
+void lend_timer_fetch(const struct lend_core *c, uint32_t session);
 /* A session whose time has come, off the wheel; NULL: none. They come in order of their slots. */
 struct lend_sess *lend_timer_due(struct lend_core *c);
 /* When due() may have one; LEND_NEVER: there are none. */

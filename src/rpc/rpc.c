@@ -17,6 +17,7 @@
 #include "sys/clock.h"
 #include "sys/rand.h"
 #include "sys/why.h"
+#include "util/bits.h"
 #include "util/check.h"
 
 _Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
@@ -26,7 +27,7 @@ _Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
 enum {
 	SESSIONS = 512,
 	CALLS = 128,
-	INFLIGHT = 2048,
+	INFLIGHT = 2048, /* or two per session, so that each can leave its last reply with us */
 	REASSEMBLIES = 512,
 	UNSCHEDULED = 65536,
 	ALIVE_LEN = 4096,
@@ -136,13 +137,14 @@ static int choose_cc(struct lend_ep *ep)
 static int open_core(struct lend_ep *ep)
 {
 	struct lend_core_config *c = &ep->core_config;
-	uint64_t inflight = (uint64_t)ep->config.sessions * ep->config.calls;
+	uint64_t all = (uint64_t)ep->config.sessions * ep->config.calls;
+	uint64_t some = lend_max_u64(INFLIGHT, UINT64_C(2) * ep->config.sessions);
 
 	if (choose_cc(ep) < 0)
 		return -EINVAL;
 	c->sessions = ep->config.sessions;
 	c->calls = ep->config.calls;
-	c->inflight = inflight < INFLIGHT ? (uint32_t)inflight : INFLIGHT;
+	c->inflight = (uint32_t)lend_min_u64(lend_min_u64(all, some), 1u << 20);
 	c->reassemblies = c->inflight < REASSEMBLIES ? c->inflight : REASSEMBLIES;
 	c->message_max = ep->config.message_max;
 	c->receive_budget = ep->config.receive_budget;

@@ -104,7 +104,9 @@ _Static_assert(sizeof(struct lend_pkt_request) == 12, "wire");
 
 struct lend_pkt_reply {
 	uint8_t status, ran;
-	uint8_t zero[2];
+	uint8_t patience_ms; /* so long a reply of one datagram need not be acknowledged; 0: but
+				after one idle timeout */
+	uint8_t zero;
 	uint32_t delay_ns; /* from the arrival of the datagram below to this reply; UINT32_MAX: do
 			      not use */
 	uint64_t acked;    /* number of the datagram that completed the request */

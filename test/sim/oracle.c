@@ -59,6 +59,17 @@ static uint32_t bytes_of(const struct lend_out *o)
 	return len;
 }
 
+/* Replies stay with their server unacknowledged only while half of its records are left. */
+static void patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
+{
+	const struct lend_core *c = n->core;
+	bool few = c->used[1] > c->cfg.inflight / 2;
+
+	SIM_CHECK(sim, r->head.reply.patience_ms <= (few ? 0 : LEND_PATIENCE_MS),
+		  "node %u: %u calls and a reply that may wait %u ms", n->id, c->used[1],
+		  r->head.reply.patience_ms);
+}
+
 /* An address that was not proven gets no more bytes than came in its name. */
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i)
 {
@@ -70,6 +81,8 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 
 	memcpy(&head, out->head, sizeof(head));
 	kind = head.kind;
+	if (kind == LEND_PKT_REPLY)
+		patience(sim, n, r);
 	tell(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
 	if (kind == LEND_PKT_CONNECT)
 		return;

@@ -192,6 +192,8 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 	if (charged != s->unscheduled_used)
 		return "unscheduled credit: the calls' does not sum up to the session's";
 	n->senders += incoming > 0;
+	if (s->ack_timer != LEND_NEVER && s->ack_timer > c->now + LEND_RTO_MAX)
+		return "an acknowledgement waits longer than its server does";
 	if (incoming != s->incoming)
 		return "messages half here: a session miscounts them";
 	if (waiting != s->waiting.n || orphans != s->orphans)
