@@ -131,6 +131,19 @@ static void run_dir(struct visit *v)
 	snprintf(f->found, sizeof(f->found), "XDG_RUNTIME_DIR is not set; %s serves", other);
 }
 
+/* What endpoints and their buffers get here: tried, for pages may be reserved and all taken. */
+static const char *large_memory(const char *thp)
+{
+	void *memory = lend_malloc(4 << 20);
+	struct lend_alloc_stat stat;
+
+	lend_alloc_stat(&stat);
+	lend_free(memory);
+	if (stat.huge > 0)
+		return "reserved";
+	return strstr(thp, "[always]") || strstr(thp, "[madvise]") ? "transparent" : "no";
+}
+
 static void hugepages(struct visit *v)
 {
 	struct finding *f = doctor_note(
@@ -148,8 +161,9 @@ static void hugepages(struct visit *v)
 		fclose(file);
 	doctor_first_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
 	f->ok = unused > 0;
-	snprintf(f->found, sizeof(f->found), "%ld reserved, %ld free; transparent: %s", total,
-		 unused, thp);
+	snprintf(f->found, sizeof(f->found),
+		 "%ld reserved, %ld free; transparent: %s; endpoints lie on %s huge pages", total,
+		 unused, thp, large_memory(thp));
 }
 
 /* What peers over shm read in place; its pages are small unless the system lets such files have

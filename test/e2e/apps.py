@@ -305,6 +305,7 @@ class Commands(unittest.TestCase):
         for name in ("network rights", "locked memory", "dpdk-af_packet", "dpdk-af_xdp", "dpdk-pci", "rdma"):
             self.assertIn(name, checks)
         self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
+        self.assertRegex(checks["hugepages"]["found"], "endpoints lie on (reserved|transparent|no) huge pages$")
 
     def test_children_die_with_the_starter(self):
         starter = subprocess.Popen([LEND, "lat", "--seconds", "30"], stdout=subprocess.DEVNULL)
