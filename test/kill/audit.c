@@ -139,8 +139,7 @@ static const char *own(struct survivor *s)
 		   : text;
 }
 
-/* Fenced, or a session that was lost: false, to be asked again; *bad says what it was. */
-static bool still_alive(struct survivor *s, const char **bad)
+bool survivor_revive(struct survivor *s, const char **bad)
 {
 	static char text[128];
 	struct lend_op op = {.timeout = 2 * SECOND};
@@ -167,7 +166,7 @@ bool survivor_audit(struct survivor *s, const char *after)
 	const char *bad = NULL;
 
 	while (!atomic_load(&s->page->bad) && kill_now() < until) {
-		if (!still_alive(s, &bad) || !survivor_look(s, false))
+		if (!survivor_revive(s, &bad) || !survivor_look(s, false))
 			continue;
 		bad = model_compare(&s->model, &s->sight);
 		if (!bad && s->sight.liens != model_liens(&s->model))

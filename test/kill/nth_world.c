@@ -26,6 +26,12 @@ struct part {
 	bool done, stuck; /* stuck: an operation did not end; nothing else is begun */
 };
 
+/* What fails for good is waited for briefly; where nothing may fail only the machine is slow. */
+static lend_ns patience(const struct part *p, lend_ns ms)
+{
+	return p->world->strict ? 10 * SECOND : ms * MS;
+}
+
 void nth_wrong(struct nth_world *w, const char *format, ...)
 {
 	va_list args;
@@ -63,7 +69,7 @@ static bool status_is_fair(struct part *p, const char *what, enum lend_status st
 
 static bool turns(struct part *p, const char *what)
 {
-	lend_ns until = lend_now(p->client) + 4 * SECOND;
+	lend_ns until = lend_now(p->client) + patience(p, 4000);
 
 	while (!p->done && lend_now(p->client) < until && lend_turn(p->client, until) >= 0)
 		continue;
@@ -131,7 +137,7 @@ static void call(struct part *p, uint32_t method, uint32_t len)
 	static struct lend_call call;
 	int rc;
 
-	call = (struct lend_call){.method = method, .timeout = 300 * MS, .done = call_done};
+	call = (struct lend_call){.method = method, .timeout = patience(p, 300), .done = call_done};
 	(void)lend_fail(1, "%s", "");
 	call.request = lend_buf_take(p->client, len);
 	if (!call.request) {
@@ -159,7 +165,7 @@ static bool op(struct part *p, const char *what, struct lend_op *o, int rc)
 /* Before the operation begins, for it may end at once. */
 static void fresh(struct part *p, struct lend_op *o)
 {
-	*o = (struct lend_op){.timeout = 400 * MS, .done = op_done};
+	*o = (struct lend_op){.timeout = patience(p, 400), .done = op_done};
 	p->done = false;
 	(void)lend_fail(1, "%s", "");
 }
@@ -217,7 +223,7 @@ static void arguments(struct part *p)
 	struct lend_arg a;
 	int rc, n = 0;
 
-	call = (struct lend_call){.method = ECHO, .timeout = 400 * MS, .done = call_done};
+	call = (struct lend_call){.method = ECHO, .timeout = patience(p, 400), .done = call_done};
 	lend_args_threshold_set(p->mem, 30000);
 	(void)lend_fail(1, "%s", "");
 	p->done = false;
@@ -265,7 +271,7 @@ static bool start(struct part *p)
 		(void)snprintf(p->address, sizeof(p->address), "udp:127.0.0.1:0");
 	config.sessions = listen.sessions = 8;
 	config.probe = listen.probe = 50 * MS;
-	config.dead = listen.dead = 300 * MS;
+	config.dead = listen.dead = patience(p, 300);
 	listen.listen = p->address;
 	(void)lend_fail(1, "%s", "");
 	rc = lend_open(&listen, &p->server);

@@ -36,9 +36,11 @@ static void footprint(struct run *run, bool start)
 	struct survivor *s = &run->survivor;
 	uint64_t all = UINT64_C(3) * run->page->workers;
 	struct footprint now = {.fds = 0};
+	const char *bad;
 
-	do {
-		if (!survivor_look(s, false) || s->sight.sessions < all)
+	do { /* where a session ends by silence, it may do so meanwhile */
+		if (!survivor_revive(s, &bad) || !survivor_look(s, false) ||
+		    s->sight.sessions < all)
 			continue;
 		now = (struct footprint){s->sight.sessions, s->sight.fds, s->sight.rings,
 					 kill_open_fds(), kill_ring_maps()};

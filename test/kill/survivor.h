@@ -31,6 +31,9 @@ void survivor_step(struct survivor *s);
 void survivor_ride(struct survivor *s, void (*stop)(void *), void *arg);
 /* The node that serves now is another one: nothing is left of what we had. */
 void survivor_new_node(struct survivor *s);
+/* A session that was lost is made again, and a life that was ended. False: to be asked again; *bad
+ * says why. */
+bool survivor_revive(struct survivor *s, const char **bad);
 /* Until node and client hold exactly what the model says, 10 s at most; then every ledger is
  * counted anew. False: a violation, noted. */
 bool survivor_audit(struct survivor *s, const char *after);
