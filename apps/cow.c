@@ -38,8 +38,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	if (key == ARGP_KEY_END && (c->args.load.size < PAGE || c->args.load.size > SIZE_MAX_HERE ||
 				    c->args.load.size % PAGE))
 		app_bad("--size: give whole pages, 4K to 1M");
-	if (key == ARGP_KEY_END && c->args.load.window != 1)
-		app_bad("one object at a time: leave out --window");
 	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
@@ -253,8 +251,8 @@ static const char doc[] =
 int app_cow(int argc, char **argv)
 {
 	static struct cow c = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct argp_child children[] = {{&app_memory_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 
 	c.args.load.size = 32 << 10;
 	app_parse(&argp, argc, argv, &c);

@@ -299,7 +299,9 @@ int app_doctor(int argc, char **argv)
 	static const struct argp argp = {
 	    .options = options,
 	    .parser = parse,
-	    .doc = "Tells what this machine offers, and the mend for each lack."};
+	    .doc = "Tells what this machine offers, and the mend for each lack.\v"
+		   "  lend doctor\n"
+		   "  lend doctor --json | jq '.checks[] | select(.ok | not) | .mend'"};
 	static struct visit visit;
 	bool json = false;
 	char shm[64];

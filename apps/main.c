@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 		c++;
 	if (!c->name)
 		app_bad("%s: no such command; see lend --help", argv[1]);
-	app_name_set(c->name);
+	app_name_set("lend ", c->name);
 	if (!c->run)
 		app_bad("not in this build: install libturbojpeg0-dev and build again");
 	return c->run(argc - 1, argv + 1);

@@ -84,16 +84,16 @@ int app_mem(int argc, char **argv)
 	struct lend_ep *ep;
 
 	if (argc > 1 && !strcmp(argv[1], "lat")) {
-		app_name_set("mem-lat");
+		app_name_set("lend ", "mem-lat");
 		return app_mem_lat(argc - 1, argv + 1);
 	}
 	if (argc > 1 &&
 	    (!strcmp(argv[1], "ls") || !strcmp(argv[1], "top") || !strcmp(argv[1], "evict"))) {
-		app_name_set("mem");
+		app_name_set("lend ", "mem");
 		return app_mem_admin(argc - 1, argv + 1);
 	}
 	if (argc > 1 && !strcmp(argv[1], "fault")) {
-		app_name_set("mem-fault");
+		app_name_set("lend ", "mem-fault");
 		return app_mem_fault(argc - 1, argv + 1);
 	}
 	app_parse(&argp, argc, argv, &args);

@@ -281,8 +281,9 @@ static const char doc[] =
 int app_mem_bw(int argc, char **argv)
 {
 	static struct bw bw = {.args = {.load = APP_LOAD_ARGS_INIT}, .threads = 1};
-	static const struct argp_child children[] = {{&app_memory_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {
+	    {app_memory_some(APP_MEMORY_LOAD " window"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 
 	bw.args.load.size = 4096;

@@ -42,8 +42,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &b->args;
 	if (key == ARGP_KEY_END && (b->args.load.size < LEAST || b->args.load.size > MOST))
 		app_bad("--size: the snapshot's, give 64K to 1G");
-	if (key == ARGP_KEY_END && b->args.load.window != 1)
-		app_bad("one thread touches: leave out --window");
 	if (key == ARGP_KEY_END && b->args.plot)
 		app_bad("there is no table to draw: leave out --plot");
 	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
@@ -334,8 +332,8 @@ static const char doc[] =
 int app_mem_fault(int argc, char **argv)
 {
 	static struct bench b = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct argp_child children[] = {{&app_memory_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 
 	b.args.load.size = 64 << 20;
 	app_parse(&argp, argc, argv, &b);

@@ -54,8 +54,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		    (uint32_t)app_arg_u64("--among", arg, APP_AMONG_FEW + 1, APP_AMONG_MAX);
 		return 0;
 	case ARGP_KEY_END:
-		if (lat->args.load.window != 1)
-			app_bad("one operation at a time: leave out --window, or take mem-bw");
 		if (lat->args.load.size < 1 || lat->args.load.size > APP_PATTERN_MAX)
 			app_bad("--size: give 1 to %d bytes", APP_PATTERN_MAX);
 		return 0;
@@ -274,8 +272,8 @@ static const char doc[] =
 int app_mem_lat(int argc, char **argv)
 {
 	static struct lat lat = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct argp_child children[] = {{&app_memory_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 
 	lat.args.load.size = 4096;

@@ -43,8 +43,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &s->args;
 	if (key == ARGP_KEY_END && s->args.load.size < 2 * SIZE_MIN)
 		app_bad("--size: give the largest one, 8K to 1G");
-	if (key == ARGP_KEY_END && s->args.load.window != 1)
-		app_bad("one operation at a time: leave out --window");
 	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
@@ -371,8 +369,8 @@ static const char doc[] =
 int app_snapshot(int argc, char **argv)
 {
 	static struct snap s = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	static const struct argp_child children[] = {{&app_memory_argp, 0, NULL, 0}, {0}};
-	static const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
 	struct app_memory_args open;
 	uint64_t all = 0;
 

@@ -13,9 +13,9 @@
 
 static char command[64] = "lend";
 
-void app_name_set(const char *name)
+void app_name_set(const char *program, const char *name)
 {
-	snprintf(command, sizeof(command), "lend %s", name);
+	snprintf(command, sizeof(command), "%s%s", program, name);
 }
 
 const char *app_name(void)
@@ -296,8 +296,6 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 		return ARGP_ERR_UNKNOWN;
 	}
 }
-
-const struct argp app_load_argp = {.options = load_options, .parser = parse_load};
 
 enum app_carrier app_load_carrier(const struct app_load_args *args)
 {

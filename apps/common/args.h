@@ -20,8 +20,8 @@ struct app_command {
 	int (*run)(int argc, char **argv);
 };
 
-/* The subcommand's name in front of every message: "lend lat". Borrowed for good. */
-void app_name_set(const char *name);
+/* What stands in front of every message: "lend " "lat", or "peer-" "ucx". */
+void app_name_set(const char *program, const char *name);
 const char *app_name(void);
 
 /* One line "lend lat: ..." on stderr that names the mend, then exit 2 (bad input) or 1 (failure).
@@ -49,7 +49,7 @@ lend_ns app_arg_ns(const char *option, const char *text);
 enum lend_schedule app_arg_schedule(const char *option, const char *text);
 const char *app_schedule_name(uint32_t schedule);
 
-/* How a measuring command talks, to whom and for how long: a child parser for argp. */
+/* How a measuring command talks, to whom and for how long. */
 struct app_load_args {
 	enum app_carrier carrier;
 	const char *connect; /* NULL: starts a server of its own */
@@ -69,9 +69,8 @@ struct app_load_args {
 #define APP_LOAD_ALL "carrier connect size seconds count window sessions one-thread sleep json"
 /* What reaches the server: the carrier given, or that of --connect's address. */
 enum app_carrier app_load_carrier(const struct app_load_args *args);
-extern const struct argp app_load_argp; /* input: struct app_load_args */
-/* The same with some of its options, named with blanks between: one such set in a process, valid
- * for good. */
+/* A child parser with those of them that are named, with blanks between: one such set in a process,
+ * valid for good. input: struct app_load_args. */
 const struct argp *app_load_some(const char *names);
 /* The whole command line of a command that has some of them and no others; doc is argp's. */
 void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,

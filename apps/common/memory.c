@@ -23,13 +23,8 @@ static void check(const struct app_memory_args *args)
 	if (load->carrier == APP_DPDK_RING && !load->one_thread)
 		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif, or "
 			"--one-thread");
-	if (load->connect || load->sessions != 1)
-		app_bad("give --node instead of --connect; it has one session: leave out "
-			"--sessions");
 	if (load->one_thread && (args->node || args->pool))
 		app_bad("--one-thread has the node in this process: leave out --node and --pool");
-	if (load->count)
-		app_bad("it runs for a time: give --seconds instead of --count");
 	if (args->page && args->node)
 		app_bad("--page is our own node's: leave out --node");
 	if (args->page & (args->page - 1))
@@ -65,8 +60,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = {{&app_load_argp, 0, NULL, 0}, {0}};
-const struct argp app_memory_argp = {.options = options, .parser = parse, .children = children};
+const struct argp *app_memory_some(const char *names)
+{
+	static struct argp_child children[2];
+	static const struct argp argp = {.options = options, .parser = parse, .children = children};
+
+	children[0].argp = app_load_some(names);
+	return &argp;
+}
 
 static void open_client(const struct app_memory *m, struct lend_config *config, uint64_t bytes,
 			struct lend_ep **ep, struct lend_mem **mem)

@@ -21,10 +21,10 @@ struct app_memory_args {
 	bool pool;        /* our node shares its pages */
 	uint32_t page;    /* bytes of one of our node's; 0: as it is unless asked for */
 };
-/* Options of app_load_argp, less those that make no sense here, and --node, --pool, --page, --plot.
- * input:
- * struct app_memory_args. */
-extern const struct argp app_memory_argp;
+/* --node, --pool, --page, --plot and those of app_load_some() that are named: APP_MEMORY_LOAD where
+ * one operation is under way at a time. input: struct app_memory_args. */
+#define APP_MEMORY_LOAD "carrier size seconds one-thread sleep json"
+const struct argp *app_memory_some(const char *names);
 
 struct app_memory {
 	struct app_memory_args args;

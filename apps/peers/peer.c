@@ -331,7 +331,7 @@ static void report(void)
 
 int main(int argc, char **argv)
 {
-	app_name_set(peer_this.name);
+	app_name_set("peer-", peer_this.name);
 	app_cpus(); /* before anything pins */
 	peer_args_read(&args, argc, argv);
 	measure();
