@@ -40,8 +40,18 @@ def number(value):
     return f"{value / 1e3:.1f} k" if value >= 1e4 else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
+# Of target["met"].
+VERDICT = {None: "not measured", True: "met", False: "NOT met"}
+CLASS = {None: "open", True: "met", False: "missed"}
+
+
 def verdict(target):
-    return {None: "not measured", True: "met", False: "NOT met"}[target["met"]]
+    return VERDICT[target["met"]]
+
+
+def times(line):
+    """How many times better Lend is than this one."""
+    return f"Lend {number(line['lend_is_better'])}x" if line["lend_is_better"] else ""
 
 
 def where(target):
@@ -68,10 +78,9 @@ def print_rows(result):
             if line["median"] is None:
                 print(f"  {name_of(line):18} failed")
                 continue
-            better = f"Lend {line['lend_is_better']:.2f}x" if line["lend_is_better"] else ""
             cores = "" if line["mode"] == ONE_THREAD else "{} {:.0f}/{:.0f} ns".format(line["mode"], *line["line_ns"])
             print(f"  {name_of(line):18} {number(line['median']):>9}  +-{line['spread'] * 50:3.0f} %  p99 "
-                  f"{number(line['p99_us']):>8} us  {number(line['cycles_per_call']):>8} cycles  {better:12} {cores}")
+                  f"{number(line['p99_us']):>8} us  {number(line['cycles_per_call']):>8} cycles  {times(line):12} {cores}")
 
 
 def print_all(result):
@@ -104,7 +113,7 @@ def bars(lines, title, y):
     for line in lines:
         y += STEP
         long = (WIDTH - LEFT - 130) * math.log(line["median"] / least) / span
-        better = f" · Lend {line['lend_is_better']:.2f}x" if line["lend_is_better"] else ""
+        better = f" · {times(line)}" if times(line) else ""
         out.append(f'<text x="{LEFT - 8}" y="{y + 14}" text-anchor="end">{html.escape(name_of(line))}</text>'
                    f'<rect class="{css_of(line)}" x="{LEFT}" y="{y + 2}" width="{long:.1f}" height="{STEP - 5}" rx="2"/>'
                    f'<text x="{LEFT + long + 6:.1f}" y="{y + 14}">{number(line["median"])}{better}</text>')
@@ -122,7 +131,7 @@ def picture(result):
 
 def page(result):
     cells = "".join(
-        f"<tr class={'met' if t['met'] else 'missed'}><td>{html.escape(t['what'])}<td>{html.escape(t['sense'])} {t['bar']} {t['unit']}"
+        f"<tr class={CLASS[t['met']]}><td>{html.escape(t['what'])}<td>{html.escape(t['sense'])} {t['bar']} {t['unit']}"
         f"<td>{t['aim']}<td>{number(t['measured'])}<td>{verdict(t)}{where(t)}" for t in result["targets"])
     notes = "".join(f"<p>{html.escape(text)}" for text in
                     [f"not built here: {p}" for p in result["absent"]] + [f"FAILED {f}" for f in result["failures"]])
@@ -131,6 +140,7 @@ def page(result):
 td,th{{padding:.2em .6em;text-align:left}}.met td:last-child{{color:#2e7d32}}.missed td:last-child{{color:#c62828}}
 svg{{width:100%}}</style><h1>Lend and its peers</h1>
 <p>{result['repeats']} turns of {result['seconds']} s each, medians; client and server on a core each.
-Bytes and counts were verified in every run. Bars are logarithmic; "Lend 2x": twice as good as this one.
+Bytes and counts were verified in every run. Bars are logarithmic, green is Lend, yellow a floor (memcpy, a plain socket, the raw device); times are
+better short, rates long. "Lend 2x": twice as good as this one.
 <table><tr><th>target<th>bar<th>aim<th>measured<th>{cells}</table>{notes}
 {picture(result)}"""
