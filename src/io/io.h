@@ -76,6 +76,7 @@ struct lend_io_stats {
 struct lend_io {
 	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
 	struct lend_path path;
+	bool quick; /* a look in vain costs less than all else that is done between two */
 	struct lend_io_stats stats;
 };
 

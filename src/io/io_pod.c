@@ -324,6 +324,7 @@ int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io)
 	if (p == NULL)
 		return lend_fail(ENOMEM, "shm: out of memory; free some or raise the limit");
 	p->shm.io.ops = &ops;
+	p->shm.io.quick = true;
 	p->shm.io.path = (struct lend_path){.mtu = LEND_RING_MTU, .proven = true};
 	if (config->mtu != 0)
 		p->shm.io.path.mtu = lend_min_u32(config->mtu, LEND_RING_MTU);

@@ -141,6 +141,7 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 	if (s == NULL)
 		return lend_fail(ENOMEM, "shm: out of memory; free some or raise the limit");
 	s->io.ops = &ops;
+	s->io.quick = true;
 	s->shares = config->shares && lend_arena_fd() >= 0;
 	s->attend = lend_shm_attend;
 	s->part = lend_shm_part;

@@ -68,6 +68,7 @@ static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 	carrier->listens = listen;
 	if (carrier->io->ops->flush)
 		ep->lenders |= (uint8_t)(1u << ep->n_carriers);
+	ep->dear |= !carrier->io->quick;
 	if (carrier->io->path.mtu > ep->mtu_max)
 		ep->mtu_max = carrier->io->path.mtu;
 	register_memory(ep, carrier);

@@ -127,6 +127,7 @@ struct lend_ep {
 	uint8_t n_carriers;
 	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
 	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
+	bool dear;       /* there is a carrier that is not quick */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
 	uint32_t mtu_max;          /* of the carriers: no fragment is longer */

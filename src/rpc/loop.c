@@ -13,6 +13,7 @@
 #include "util/bits.h"
 #include "util/check.h"
 
+enum { LOOKS = 3 };  /* of a turn that has nothing else to do: more bring nothing more */
 enum { ROUNDS = 8 }; /* of output per turn: work left over makes the next turn come at once */
 /* Bytes that a turn receives, and sends, while there were calls above normal priority a moment ago:
  * long datagrams take a microsecond each to copy, and 32 of them both ways would hold up such a
@@ -310,16 +311,27 @@ static uint32_t work(struct lend_ep *ep, uint32_t *ran)
 	return moved;
 }
 
+/* What came. What comes just after a look waits for the next one, so where a look is cheap and
+ * there is nothing else to do there is more than one to a turn. */
+static uint32_t look(struct lend_ep *ep, uint32_t *ran)
+{
+	uint32_t moved = 0, looks = ep->dear || ep->dirty ? 1 : LOOKS;
+
+	for (; looks > 0 && moved == 0; looks--)
+		for (uint32_t c = 0; c < ep->n_carriers; c++)
+			moved += receive(ep, c, ran);
+	return moved;
+}
+
 int lend_ep_turn(struct lend_ep *ep)
 {
-	uint32_t ran = 0, moved = 0;
+	uint32_t ran = 0, moved;
 
 	ep->turning = true;
 	ep->blocked = false;
 	ep->now = lend_clock_now();
 	supply(ep);
-	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		moved += receive(ep, c, &ran);
+	moved = look(ep, &ran);
 	odd_jobs(ep);
 	if (is_due(ep) || moved)
 		moved += work(ep, &ran);

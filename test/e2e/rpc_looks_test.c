@@ -1,0 +1,66 @@
+/* Goal: a turn that finds nothing looks at carriers whose looks are cheap more than once, and once
+ * where it has something to send or where a look is dear. Method: shm, whose carriers count how
+ * often they are looked at and say what a look costs as the test wants it.
+ */
+#include <criterion/criterion.h>
+
+#include "e2e/rpc_pair.h"
+#include "io/carriers.h"
+
+enum { LOOKS = 3 };
+
+static struct lend_io_ops ops;
+static uint32_t (*real_rx)(struct lend_io *io, struct lend_in *in, uint32_t cap);
+static uint32_t looks;
+static bool quick;
+
+static uint32_t rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
+{
+	looks++;
+	return real_rx(io, in, cap);
+}
+
+int __real_lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
+int __wrap_lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
+
+int __wrap_lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
+{
+	int rc = __real_lend_io_shm_open(config, io);
+
+	cr_assert_eq(rc, 0);
+	cr_expect((*io)->quick);
+	ops = *(*io)->ops;
+	real_rx = ops.rx;
+	ops.rx = rx;
+	(*io)->ops = &ops;
+	(*io)->quick = quick;
+	return 0;
+}
+
+/* Looks of a client's turn that finds nothing, with a call to send or without. */
+static uint32_t looks_of(bool cheap, bool call)
+{
+	struct ask ask = {.done = false};
+	struct pair pair;
+	uint32_t n;
+
+	quick = cheap;
+	pair_open(&pair, "shm");
+	pair_turns(&pair, 10);
+	ask.call = (struct lend_call){.method = ECHO, .done = ask_done};
+	if (call)
+		cr_assert_eq(lend_call_start(pair.client, pair.session, &ask.call), 0);
+	looks = 0;
+	cr_assert_eq(lend_poll(pair.client), 0);
+	n = looks;
+	cr_assert(!call || pair_until(&pair, &ask.done));
+	pair_close(&pair);
+	return n;
+}
+
+Test(rpc_looks, in_vain, .timeout = 60)
+{
+	cr_expect_eq(looks_of(true, false), LOOKS);
+	cr_expect_eq(looks_of(true, true), 1, "what is to be sent does not wait");
+	cr_expect_eq(looks_of(false, false), 1);
+}
