@@ -7,6 +7,7 @@
 #include "core/early.h"
 #include "core/event.h"
 #include "core/loss.h"
+#include "core/names.h"
 #include "core/pace.h"
 #include "core/rx.h"
 #include "core/sched.h"
@@ -101,12 +102,6 @@ size_t lend_core_size(const struct lend_core_config *config)
 	return c.size;
 }
 
-static void fill_none(struct lend_core *c, size_t at, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		((uint32_t *)(void *)((char *)c + at))[i] = LEND_NONE;
-}
-
 struct lend_core *lend_core_init(void *mem, const struct lend_core_config *config, lend_ns now)
 {
 	struct lend_core *c = mem;
@@ -130,8 +125,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_pool_init(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t),
 		       rings_for(config->sessions));
 	lend_timer_init(c, now);
-	fill_none(c, c->at_by_hello, c->buckets);
-	fill_none(c, c->at_by_peer, c->buckets);
+	lend_names_init(c);
 	lend_sched_init(c);
 	lend_want_init(c);
 	lend_list_init(&c->partials);

@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "core/loss.h"
+#include "core/names.h"
 #include "core/sess.h"
 #include "util/siphash.h"
 
@@ -277,7 +278,7 @@ static bool spend(struct tables *t, uint64_t key, lend_ns until)
 static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	struct tables *t = tables_of(c);
-	uint64_t key = lend_sess_attempt(c, s);
+	uint64_t key = lend_names_attempt(c, s);
 
 	forget_old(t, c->now);
 	if (is_spent(t, key)) {

@@ -6,6 +6,7 @@
 #include "core/early.h"
 #include "core/event.h"
 #include "core/loss.h"
+#include "core/names.h"
 #include "core/pace.h"
 #include "core/ring.h"
 #include "core/serve.h"
@@ -15,87 +16,6 @@ uint64_t lend_core_draw(struct lend_core *c)
 {
 	c->drawn++;
 	return lend_siphash64(c->cfg.seed, &c->drawn, sizeof(c->drawn));
-}
-
-static uint64_t hash(const struct lend_core *c, const void *key, size_t len)
-{
-	return lend_siphash64(c->cfg.seed + 16, key, len);
-}
-
-static uint32_t *chain(struct lend_core *c, size_t at, const void *key, size_t len)
-{
-	uint64_t h = hash(c, key, len);
-
-	return (uint32_t *)(void *)((char *)c + at) + (h & (c->buckets - 1));
-}
-
-struct hello_key {
-	uint8_t incarnation[16];
-	uint64_t connect;
-};
-
-static struct hello_key key_of(const uint8_t incarnation[16], uint64_t connect)
-{
-	struct hello_key key = {.connect = connect};
-
-	memcpy(key.incarnation, incarnation, 16);
-	return key;
-}
-
-uint64_t lend_sess_attempt(const struct lend_core *c, const struct lend_sess *s)
-{
-	struct hello_key key = key_of(s->incarnation, s->connect);
-
-	return hash(c, &key, sizeof(key));
-}
-
-static uint32_t *hello_chain(struct lend_core *c, const struct lend_sess *s)
-{
-	struct hello_key key = key_of(s->incarnation, s->connect);
-
-	return chain(c, c->at_by_hello, &key, sizeof(key));
-}
-
-static uint32_t *peer_chain(struct lend_core *c, uint64_t peer_id)
-{
-	return chain(c, c->at_by_peer, &peer_id, sizeof(peer_id));
-}
-
-static void enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id)
-{
-	uint32_t *head = peer_chain(c, peer_id);
-
-	s->peer_id = peer_id;
-	s->by_peer = *head;
-	*head = lend_sess_index(c, s);
-}
-
-static void leave_chains(struct lend_core *c, struct lend_sess *s)
-{
-	uint32_t i = lend_sess_index(c, s), *at;
-
-	for (at = peer_chain(c, s->peer_id); *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_peer)
-		if (*at == i) {
-			*at = s->by_peer;
-			break;
-		}
-	for (at = hello_chain(c, s); *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_hello)
-		if (*at == i) {
-			*at = s->by_hello;
-			break;
-		}
-}
-
-static struct lend_sess *by_hello(struct lend_core *c, const struct lend_pkt_hello *h)
-{
-	struct hello_key key = key_of(h->incarnation, h->connect);
-	uint32_t i = *chain(c, c->at_by_hello, &key, sizeof(key));
-
-	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_hello)
-		if (lend_sess_at(c, i)->connect == h->connect &&
-		    memcmp(lend_sess_at(c, i)->incarnation, h->incarnation, 16) == 0)
-			return lend_sess_at(c, i);
-	return NULL;
 }
 
 void lend_sess_more_cslots(struct lend_core *c, struct lend_sess *s, uint32_t slot)
@@ -184,7 +104,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
 	lend_ring_close(c, s);
-	leave_chains(c, s);
+	lend_names_leave(c, s);
 	lend_sess_disarm(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
 	s->state = LEND_SESS_FREE;
@@ -250,7 +170,6 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 {
 	const struct lend_pkt_hello *h = &v->hello;
 	struct lend_sess *s;
-	uint32_t *head;
 
 	if (c->half.n >= c->half_max || (c->free_sess.free == 0 && c->half.n > 0)) {
 		LEND_COUNT(c, half_open_evicted);
@@ -264,10 +183,8 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 	s->connect = h->connect;
 	memcpy(s->incarnation, h->incarnation, sizeof(s->incarnation));
 	learn(s, h);
-	head = hello_chain(c, s);
-	s->by_hello = *head;
-	*head = lend_sess_index(c, s);
-	enter_peer(c, s, h->session);
+	lend_names_enter_hello(c, s);
+	lend_names_enter_peer(c, s, h->session);
 	lend_sess_arm(c, s, c->now + c->cfg.dead);
 	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
 	s->early = lend_early_judge(c, s, in, v);
@@ -290,7 +207,7 @@ struct lend_sess *lend_sess_on_connect(struct lend_core *c, const struct lend_in
 		LEND_COUNT(c, rx_length);
 		return NULL;
 	}
-	s = by_hello(c, &v->hello);
+	s = lend_names_by_hello(c, &v->hello);
 	if (!s)
 		return accept_new(c, in, v);
 	/* A copy from elsewhere must not make us talk to a third party, nor one that is shorter
@@ -335,7 +252,7 @@ void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 	}
 	learn(s, &v->hello);
 	memcpy(s->incarnation, v->hello.incarnation, sizeof(s->incarnation));
-	enter_peer(c, s, v->hello.session);
+	lend_names_enter_peer(c, s, v->hello.session);
 	s->ctl_timer = LEND_NEVER;
 	up(c, s);
 	lend_early_learn(c, s, v);
@@ -394,17 +311,14 @@ void lend_sess_down(struct lend_core *c, struct lend_sess *s, uint8_t status, bo
 
 void lend_sess_on_reset(struct lend_core *c, uint32_t peer, uint64_t peer_id)
 {
-	for (uint32_t i = *peer_chain(c, peer_id); i != LEND_NONE;
-	     i = lend_sess_at(c, i)->by_peer) {
-		struct lend_sess *s = lend_sess_at(c, i);
+	struct lend_sess *s = lend_names_by_peer(c, peer, peer_id);
 
-		if (s->peer_id != peer_id || s->peer != peer || s->state < LEND_SESS_UP)
-			continue;
-		LEND_COUNT(c, rx_reset);
-		lend_sess_down(c, s, UNAVAILABLE, false);
+	if (!s) {
+		LEND_COUNT(c, rx_session);
 		return;
 	}
-	LEND_COUNT(c, rx_session);
+	LEND_COUNT(c, rx_reset);
+	lend_sess_down(c, s, UNAVAILABLE, false);
 }
 
 void lend_sess_peer_gone(struct lend_core *c, uint32_t peer)

@@ -24,8 +24,6 @@ struct lend_sess *lend_sess_on_connect(struct lend_core *c, const struct lend_in
 				       const struct lend_pkt_view *v);
 /* From what length on the sender of this datagram reads our shared memory. */
 void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct lend_in *in);
-/* A number that two attempts to connect do not share, however they are chosen. */
-uint64_t lend_sess_attempt(const struct lend_core *c, const struct lend_sess *s);
 /* An ACCEPT of this very session. One of another that our CONNECT made, and that is gone, bears our
  * id, too, but numbers of its own: it must not be noted as seen. */
 bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);

@@ -59,14 +59,8 @@ enum { OK = 0, CANCELLED = 1, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNA
 enum { RAN_NO, RAN_YES, RAN_MAYBE };
 enum { STATUS_MAX = 16, UNKNOWN = 2 };
 /* Linux's numbers: <errno.h> is no pure header. */
-enum {
-	E_AGAIN = -11,
-	E_INVAL = -22,
-	E_NOSPC = -28,
-	E_MSGSIZE = -90,
-	E_HOSTUNREACH = -113,
-	E_STALE = -116
-};
+enum { E_AGAIN = -11, E_INVAL = -22, E_NOSPC = -28 };
+enum { E_MSGSIZE = -90, E_HOSTUNREACH = -113, E_STALE = -116 };
 
 /* A message going out. */
 struct lend_tx {
