@@ -25,7 +25,8 @@ static bool valid(const struct lend_core_config *f)
 	       f->reassemblies >= 1 && f->reassemblies <= 1u << 20 && f->message_max >= 1 &&
 	       f->message_max <= LEND_MESSAGE_MAX && f->unscheduled >= 4096 &&
 	       f->unscheduled <= 1u << 20 && f->probe > 0 && f->dead >= f->probe &&
-	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO;
+	       f->congestion < LEND_CC_KINDS && f->order <= LEND_ORDER_FIFO &&
+	       (f->pass == 0 || (lend_is_pow2(f->attempts) && f->attempts <= 1u << 20));
 }
 
 static void place(struct lend_core *c, size_t *at, size_t n, size_t each)

@@ -82,7 +82,10 @@ struct lend_core_config {
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
-	lend_ns pass; /* how long a pass lives, see early.h; 0: none is given and none is used */
+	/* See early.h: how long a pass lives, 0: none is given and none is used; and how many
+	 * attempts that bore one are remembered at once, a power of two. */
+	lend_ns pass;
+	uint32_t attempts;
 };
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */

@@ -6,7 +6,7 @@
 #include "core/sess.h"
 #include "util/siphash.h"
 
-enum { WAYS = 4, KNOWN_MAX = 4096, SPENT_PER_SESSION = 16, SPENT_MAX = 1 << 16 };
+enum { WAYS = 4, KNOWN_MAX = 4096 };
 
 /* A server that gave a pass. */
 struct known {
@@ -30,7 +30,8 @@ struct tables {
 	uint32_t known_n, spent_cap; /* powers of two */
 	uint32_t first, n;           /* of spent: [first, first + n) modulo its cap */
 	lend_ns paused;              /* nothing rides before */
-	uint64_t zero[5];
+	uint64_t swept;              /* 0: the buckets are anything, and nothing was spent yet */
+	uint64_t zero[4];
 	struct known known[]; /* in sets of WAYS; then spent[spent_cap], then a bucket for each */
 };
 _Static_assert(sizeof(struct tables) == 64, "a line");
@@ -58,18 +59,12 @@ static uint32_t known_for(uint32_t sessions)
 	return lend_pow2_above(lend_max_u32(WAYS, lend_min_u32(sessions, KNOWN_MAX)));
 }
 
-static uint32_t spent_for(uint32_t sessions)
-{
-	return lend_pow2_above(
-	    lend_min_u32(lend_min_u32(sessions, SPENT_MAX) * SPENT_PER_SESSION, SPENT_MAX));
-}
-
 size_t lend_early_size(const struct lend_core_config *f)
 {
 	if (!f->pass)
 		return 0;
 	return sizeof(struct tables) + known_for(f->sessions) * sizeof(struct known) +
-	       spent_for(f->sessions) * (sizeof(struct spent) + sizeof(uint32_t));
+	       f->attempts * (sizeof(struct spent) + sizeof(uint32_t));
 }
 
 void lend_early_init(struct lend_core *c)
@@ -78,10 +73,8 @@ void lend_early_init(struct lend_core *c)
 
 	if (!c->cfg.pass)
 		return;
-	*t = (struct tables){.known_n = known_for(c->cfg.sessions),
-			     .spent_cap = spent_for(c->cfg.sessions)};
+	*t = (struct tables){.known_n = known_for(c->cfg.sessions), .spent_cap = c->cfg.attempts};
 	memset(t->known, 0, t->known_n * sizeof(struct known));
-	memset(bucket_of(t, 0), 0, t->spent_cap * sizeof(uint32_t));
 }
 
 /* A name's entry, or else the one of its set that is of use for the shortest time. */
@@ -244,6 +237,14 @@ static bool is_spent(struct tables *t, uint64_t key)
 	return false;
 }
 
+/* Not before somebody bears a pass: few do, and the table is long. */
+static void sweep(struct tables *t)
+{
+	if (!t->swept)
+		memset(bucket_of(t, 0), 0, t->spent_cap * sizeof(uint32_t));
+	t->swept = 1;
+}
+
 /* The oldest are the last of their buckets. */
 static void forget_old(struct tables *t, lend_ns now)
 {
@@ -280,6 +281,7 @@ static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const stru
 	struct tables *t = tables_of(c);
 	uint64_t key = lend_names_attempt(c, s);
 
+	sweep(t);
 	forget_old(t, c->now);
 	if (is_spent(t, key)) {
 		LEND_COUNT(c, early_again);
@@ -309,7 +311,7 @@ const char *lend_early_audit(struct lend_core *c)
 	struct tables *t = tables_of(c);
 	uint32_t found = 0;
 
-	if (!c->cfg.pass)
+	if (!c->cfg.pass || !t->swept)
 		return NULL;
 	for (uint32_t i = 0; i < t->n; i++) {
 		const struct spent *e = &spent_of(t)[(t->first + i) & (t->spent_cap - 1)];

@@ -19,7 +19,7 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
 
 	if (!s)
 		return E_STALE;
-	*look = (struct lend_core_look){.sent = s->number,
+	*look = (struct lend_core_look){.sent = s->number - 1,
 					.seen = s->seen,
 					.rtt = s->srtt,
 					.rtt_var = s->rttvar,

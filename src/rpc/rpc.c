@@ -31,7 +31,8 @@ enum {
 	REASSEMBLIES = 512,
 	UNSCHEDULED = 65536,
 	ALIVE_LEN = 4096,
-	GOODBYES = 4, /* turns of output that a close does */
+	GOODBYES = 4,       /* turns of output that a close does */
+	ATTEMPTS = 1 << 16, /* to connect with a pass that are remembered */
 };
 /* How long a pass of early.h lives; include/lend/rpc.h promises half of it. */
 #define PASS_NS UINT64_C(30000000000)
@@ -151,6 +152,7 @@ static int open_core(struct lend_ep *ep)
 	c->unscheduled = UNSCHEDULED;
 	c->order = (uint8_t)ep->config.schedule;
 	c->pass = PASS_NS;
+	c->attempts = ATTEMPTS;
 	c->probe = ep->config.probe;
 	c->dead = ep->config.dead;
 	incarnation(c->incarnation);

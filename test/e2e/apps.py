@@ -100,10 +100,11 @@ class Commands(unittest.TestCase):
     def test_connect(self):
         got = lend_json("connect", *SHORT)
         self.assertEqual((got["carrier"], got["in_flight"], got["errors"]), ("shm", 32, 0))
-        for figure in ("connect", "first_reply"):
+        for figure in ("connect", "first_reply", "early_reply"):
             self.assertGreater(got[f"{figure}_p50_us"], 0)
             self.assertLessEqual(got[f"{figure}_p50_us"], got[f"{figure}_p99_us"])
         self.assertGreater(min(got["connects_per_s"], got["attach_p50_us"]), 0)
+        self.assertEqual(round(got["first_reply_trips"] - got["early_reply_trips"]), 1)
 
     def test_hostd(self):
         """Both ends at a broker; the server is killed, and another is served at once."""

@@ -237,6 +237,7 @@ static void open_side(int who)
 				     .probe = 500000000,
 				     .dead = 5000000000,
 				     .pass = 30000000000,
+				     .attempts = 16,
 				     .congestion = who ? LEND_CC_NONE : LEND_CC_CREDIT};
 	struct side *s = &sides[who];
 

@@ -19,6 +19,7 @@ static const struct lend_core_config rich = {
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
     .pass = 30000 * LEND_MS,
+    .attempts = 4,
     .path = {{WORLD_MTU, false, false, false, 0}, {WORLD_MTU, true, true, true, 0}},
 };
 

@@ -12,13 +12,7 @@ enum { SERVER = 31850, REQUEST = 40, UNAVAILABLE = 14, MAYBE = 2 };
 static void with_passes(struct lend_core_config *c)
 {
 	c->pass = 1000 * MS;
-}
-
-/* A server that remembers 16 attempts. */
-static void with_one_session(struct lend_core_config *c)
-{
-	with_passes(c);
-	c->sessions = 1;
+	c->attempts = 16;
 }
 
 static void echo(struct duo *d, const struct lend_event *e)
@@ -270,7 +264,7 @@ Test(early, what_cannot_be_remembered_does_not_ride)
 	struct duo d;
 	struct duo_dgram copy;
 
-	meet(&d, false, with_one_session);
+	meet(&d, false, with_passes);
 	d.quiet = true;
 	for (uint32_t i = 0; i < 17; i++) {
 		d.side[0].count[LEND_EV_CALL_END] = d.side[1].count[LEND_EV_REQUEST] = 0;

@@ -26,6 +26,7 @@ static const struct lend_core_config config = {
     .probe = 500 * LEND_MS,
     .dead = 5000 * LEND_MS,
     .pass = 60000 * LEND_MS,
+    .attempts = 16,
 };
 
 lend_ns fates_bound(void)

@@ -34,7 +34,8 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				     .probe = p->probe_us * 1000,
 				     .dead = p->dead_us * 1000,
 				     .congestion = (uint8_t)p->cc,
-				     .pass = p->pass_us * 1000};
+				     .pass = p->pass_us * 1000,
+				     .attempts = (uint32_t)p->attempts};
 	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
 	uint64_t mtu = narrow ? lend_min_u64(p->mtu, p->mtu_last) : p->mtu;

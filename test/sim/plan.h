@@ -90,6 +90,7 @@
 	X(rot_ppm, 0, "memory operations before which a page loses a bit; with sums")              \
 	X(cc, 0, "enum lend_cc of src/core/cc.h")                                                  \
 	X(pass_us, 0, "that a pass lives which lets calls ride on CONNECTs; 0: none is given")     \
+	X(attempts, 64, "to connect with a pass that a core remembers, a power of two")            \
 	X(early_ppm, 0, "calls that may ride")                                                     \
 	X(audit, 1000, "events between full recounts; 0: one, at the end")
 

@@ -197,6 +197,10 @@ static void add_early(struct sim_plan *p)
 	p->pass_us = lives[p->seed / 4 % 5];
 	p->early_ppm = p->seed / 20 % 2 ? 1000000 : 500000;
 	p->hangup_ppm = lend_max_u64(p->hangup_ppm, 200000);
+	p->attempts = p->seed / 40 % 2 ? 8 : 64;
+	/* Copies of what rode must come when much of it was forgotten. */
+	if (!p->lossless)
+		p->replay_ppm = lend_max_u64(p->replay_ppm, 50000);
 }
 
 struct sim_plan sim_plan_draw(uint64_t seed)

@@ -27,7 +27,8 @@ static struct lend_core *early_open(void)
 				       .probe = 5,
 				       .dead = 10,
 				       .path = {{.mtu = 1472}},
-				       .pass = LIFE};
+				       .pass = LIFE,
+				       .attempts = 32};
 	size_t size = lend_align_up(lend_core_size(&cfg), 64);
 	void *arena = aligned_alloc(64, size);
 
