@@ -1,8 +1,8 @@
 /* Goal: grants go by config.order; what is out never exceeds the window by more than a piece, and
- * no room stands idle while somebody waits; what was granted to a sender that fell silent counts no
- * more after two timeouts, and not before. Method: a table of two messages per order; seeded
- * histories of messages that begin, get datagrams, fall silent and end, against a ledger that knows
- * only grants and arrivals. */
+ * no room stands idle while somebody waits, but for what was granted ahead; what was granted to a
+ * sender that fell silent counts no more after two timeouts, and not before. Method: a table of two
+ * messages per order; seeded histories of messages that begin, get datagrams, fall silent and end,
+ * against a ledger that knows only grants and arrivals. */
 #include <criterion/criterion.h>
 
 #include "core/credit.h"
@@ -103,6 +103,28 @@ Test(credit, nobody_waits_for_ever)
 			     (unsigned long long)passed);
 		free(c);
 	}
+}
+
+/* Half of the window is for what is under way, however wide it was when the rest was granted. */
+Test(credit, what_is_granted_ahead_has_half)
+{
+	struct lend_call_rec *ahead, *k;
+
+	c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
+	ahead = lend_call_new(c, lend_sess_at(c, 0), 0, false);
+	cr_assert_eq(lend_credit_ahead(c, ahead, FULL), c->credit.window / 2);
+	c->credit.window = c->credit.least;
+	c->credit.alpha = 1;
+	k = ask(0, FULL, LEND_NEVER);
+	cr_expect_eq(k->rx.granted, c->credit.window / 2);
+	rx_end(c, k);
+	lend_rx_seat(c, ahead, FULL);
+	k = ask(0, FULL, LEND_NEVER);
+	cr_expect_eq(k->rx.granted, 0, "now it comes, and counts in full");
+	rx_end(c, k);
+	rx_end(c, ahead);
+	cr_expect(c->credit.used == 0 && c->credit.ahead == 0);
+	free(c);
 }
 
 /* The ledger: what was granted, what came, when. */
