@@ -297,7 +297,9 @@ lend_ns lend_core_deadline(const struct lend_core *core)
 		at =
 		    lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked[0]);
 	}
-	if (c->ready.n || lend_aside(c)->ev_n)
+	if (lend_aside(c)->ev_n || (c->ready.n && !is_hushed(c)))
 		return c->now;
+	if (c->ready.n)
+		at = lend_min_u64(at, c->hush);
 	return c->fed && (c->credit.wanting || lend_want_waiting(c)) ? c->now : at;
 }

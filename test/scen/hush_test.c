@@ -72,7 +72,7 @@ Test(hush, what_is_urgent_goes_alone_until_its_time)
 	d.now += 999;
 	duo_output(&d, 0);
 	cr_assert_eq(d.side[0].n, 1);
-	cr_assert_leq(lend_core_deadline(d.side[0].core), d.now + 1, "it is asked again in time");
+	cr_assert_eq(lend_core_deadline(d.side[0].core), d.now + 1, "it is asked again in time");
 	d.now++;
 	finish(&d);
 }

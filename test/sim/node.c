@@ -345,6 +345,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 		events(sim, n);
 		ready = n->core->ready.classes.waiting;
 	}
+	sim_oracle_rest(sim, n);
 }
 
 static void turn(struct sim *sim, uint32_t node)
@@ -365,6 +366,7 @@ static void turn(struct sim *sim, uint32_t node)
 		lend_core_tick(n->core, sim->now);
 	events(sim, n);
 	supply(sim, n);
+	sim_work_hush(sim, n);
 	transmit(sim, n);
 	n->turning = false;
 	sim_oracle_turn(sim, n);

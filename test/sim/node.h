@@ -60,6 +60,8 @@ struct sim_link {
 	uint32_t kept;     /* KEEPs less DROPs */
 	/* What came from there and could ask for an answer, and what such answers were. */
 	uint64_t connect_in, accept_out, other_in, reset_out;
+	uint64_t lengthy;   /* a session to it of which calls with long requests ended well ... */
+	uint32_t lengthy_n; /* ... so many */
 };
 
 enum sim_serve { SIM_SERVE_FREE, SIM_SERVE_RUNNING, SIM_SERVE_CANCELLED, SIM_SERVE_REPLIED };

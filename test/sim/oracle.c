@@ -219,3 +219,20 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 		  c->cfg.sessions - c->free_sess.free);
 	SIM_CHECK(sim, n->bufs_out >= c->supply_n, "node %u: a buffer of the pool is free", n->id);
 }
+
+/* Their acknowledgements may be lost, or come after the replies; not all of so many. */
+void sim_oracle_taught(struct sim *sim, struct sim_node *n, uint64_t session, uint32_t len)
+{
+	const struct lend_sess *s = lend_sess_find(n->core, session);
+	bool by_rounds = n->cfg.congestion == LEND_CC_DCTCP || n->cfg.congestion == LEND_CC_CREDIT;
+	struct sim_link *l;
+
+	if (!s || s->lossless || !by_rounds || len <= 2 * s->payload)
+		return;
+	l = &n->link[LEND_PEER_INDEX(s->peer)];
+	l->lengthy_n = l->lengthy == session ? l->lengthy_n + 1 : 1;
+	l->lengthy = session;
+	SIM_CHECK(sim, l->lengthy_n < 64 || s->cc.round > 0,
+		  "node %u: %u long requests arrived, and the window learnt nothing of them", n->id,
+		  l->lengthy_n);
+}

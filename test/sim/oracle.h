@@ -16,6 +16,12 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
  * that had all the time went first, but for the share of those below it, and nobody starves. */
 void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k);
+/* Nothing more goes out just now: what is left keeps silent for what is urgent, and not for good.
+ */
+void sim_oracle_rest(struct sim *sim, struct sim_node *n);
+/* A call with a request of so many bytes ended well: in the long run its session's window learns.
+ */
+void sim_oracle_taught(struct sim *sim, struct sim_node *n, uint64_t session, uint32_t len);
 /* The run is over, and its marks are complete: what nobody lost was not judged lost. */
 void sim_oracle_end(struct sim *sim);
 /* After every turn: budget that comes back is not taken past those who wait for it, and a message

@@ -3,9 +3,11 @@
 #include "core/sched.h"
 #include "core/table.h"
 #include "sim/oracle.h"
+#include "util/class.h"
 
 /* A class is due when so many went before it, and seven others may be due at the same time. */
 enum { PATIENCE = LEND_FLOOR * LEND_SCHED_BURST + 7 * LEND_SCHED_BURST + 2 * LEND_OUT };
+enum { URGENT = (1 << LEND_CLASS_NORMAL) - 1 }; /* classes for which others keep silent */
 
 /* What is counted for a class leans to its side: it waited at the beginning or at the end. */
 static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some,
@@ -68,6 +70,29 @@ void sim_oracle_end(struct sim *sim)
 		SIM_MARK(sim, passed_in_queues);
 }
 
+void sim_oracle_rest(struct sim *sim, struct sim_node *n)
+{
+	struct lend_core *c = n->core;
+
+	if (!c->ready.n)
+		return;
+	SIM_CHECK(sim, c->hush > sim->now && !(c->ready.classes.waiting & URGENT),
+		  "node %u: what can be sent is not", n->id);
+	SIM_CHECK(sim, lend_core_deadline(c) <= c->hush, "node %u: silence without end", n->id);
+	SIM_MARK(sim, silent);
+}
+
+/* In silence what is less urgent goes only beside what is urgent: as its share. */
+static void check_silence(struct sim *sim, struct sim_node *n, uint8_t before, const uint32_t *sent)
+{
+	uint32_t fast = 0, slow = 0;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++)
+		*(URGENT >> i & 1 ? &fast : &slow) += sent[i];
+	SIM_CHECK(sim, n->core->hush <= sim->now || before & URGENT || fast >= slow,
+		  "node %u: %u datagrams that are not urgent go out in silence", n->id, slow);
+}
+
 void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k)
 {
@@ -82,6 +107,7 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 	for (uint32_t i = 0; i < k; i++)
 		if (!lend_aside(n->core)->out[i].ctl.kind)
 			sent[class_of(sim, n, &out[i], &lend_aside(n->core)->out[i])]++;
+	check_silence(sim, n, before, sent);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
 		count(o, i, before & after, before | after, sent);
 		SIM_CHECK(sim,

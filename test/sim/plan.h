@@ -36,6 +36,8 @@
 	X(refuse_ppm, 0, "NEED answered with no memory")                                           \
 	X(hangup_ppm, 0, "calls after which, or during which, their session is closed")            \
 	X(dry_ppm, 0, "turns that find no memory for the core's pool")                             \
+	X(hush_ppm, 0, "turns that begin a silence of what is not urgent, or end one")             \
+	X(hush_us, 50, "for so long at most")                                                      \
 	X(mtu, 1472, "of the path")                                                                \
 	X(mtu_last, 0, "of the last node's path, if that is less; 0: as the others'")              \
 	X(lossless, 0, "the carrier loses nothing while both live")                                \

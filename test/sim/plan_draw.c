@@ -243,6 +243,8 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.classes = PICK(&r, 1, 2, 8);
 	if (!p.lossless)
 		p.queues = PICK(&r, 1, 1, 8);
+	p.hush_ppm = maybe(&r, 4, 300000);
+	p.hush_us = PICK(&r, 50, 50, 1, 10000);
 	add_early(&p);
 	return p;
 }

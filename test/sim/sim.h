@@ -44,6 +44,7 @@ enum sim_stream {
 	SIM_RNG_ROT,    /* which pages lose bits */
 	SIM_RNG_SHARED, /* which messages lie in shared memory */
 	SIM_RNG_EARLY,  /* which calls may ride on a CONNECT */
+	SIM_RNG_HUSH,
 	SIM_STREAMS,
 };
 

@@ -283,6 +283,14 @@ static void cancel(struct sim *sim, uint32_t call, uint32_t what)
 	sim_node_kick(sim, k->from);
 }
 
+void sim_work_hush(struct sim *sim, struct sim_node *n)
+{
+	lend_ns most = 1000 * sim->plan.hush_us;
+
+	if (!sim->healing && sim_odds(sim, SIM_RNG_HUSH, sim->plan.hush_ppm))
+		lend_core_hush(n->core, sim->now - most + sim_below(sim, SIM_RNG_HUSH, 2 * most));
+}
+
 void sim_work_heal(struct sim *sim)
 {
 	for (uint32_t i = 0; i < sim->work->n; i++) {

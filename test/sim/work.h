@@ -42,6 +42,9 @@ void sim_work_crashed(struct sim *sim, uint32_t node);
 bool sim_work_call(struct sim *sim, uint32_t from, uint32_t to, uint32_t request, uint32_t arg,
 		   uint32_t *call);
 struct sim_call *sim_work_at(struct sim *sim, uint32_t call);
+/* Before a turn sends: silence, as the runtime keeps it for an urgent answer, or no more of it;
+ * half of the times lie in the past. */
+void sim_work_hush(struct sim *sim, struct sim_node *n);
 /* Faults are over: what would wait for ever is given up. */
 void sim_work_heal(struct sim *sim);
 /* Every call has ended, nothing waits for an answer: else why not. */

@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/sess.h"
 #include "sim/bytes.h"
+#include "sim/oracle.h"
 #include "sim/mem.h"
 #include "sim/work_state.h"
 #include "util/bits.h"
@@ -295,6 +296,7 @@ static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const stru
 		return;
 	}
 	SIM_MARK(sim, call_ok);
+	sim_oracle_taught(sim, &sim->node[k->from], e->session, k->len);
 	SIM_CHECK(sim, k->runs == 1, "call %u: answered, and it did not run", call);
 	SIM_CHECK(sim, e->len == k->reply_len, "call %u: reply of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->reply_len);
