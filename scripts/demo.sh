@@ -5,5 +5,5 @@ set -eu
 cd "$(dirname "$0")/.."
 
 scripts/deps.sh build demo
-scripts/build.sh
+scripts/build.sh release programs
 exec build/lend demo "$@"
