@@ -305,16 +305,23 @@ Test(dpdk_place, is_mapped_for_a_card)
 	cr_assert_eq(card.mapped, 0);
 }
 
-/* Who asks has the card asked. */
-Test(dpdk_place, is_lent_until_the_card_has_read_it)
+/* A link by a card that has a piece of that memory, and has not read it. */
+static struct link join_card(uint8_t *memory)
 {
-	uint8_t *memory = new_memory();
 	struct link l;
 
 	card.poses = card.keeps = true;
 	l = join(&row, false);
 	cr_assert_eq(l.from->ops->reg(l.from, memory, MEMORY), 0);
 	expect_in_place(&l, memory, true);
+	return l;
+}
+
+/* Who asks has the card asked. */
+Test(dpdk_place, is_lent_until_the_card_has_read_it)
+{
+	struct link l = join_card(new_memory());
+
 	cr_assert_not(l.from->ops->flush(l.from, 2));
 	card.done = true;
 	cr_assert(l.from->ops->flush(l.from, 2));
@@ -325,13 +332,8 @@ Test(dpdk_place, is_lent_until_the_card_has_read_it)
 /* What it still has when the endpoint closes stays mapped, and counted. */
 Test(dpdk_place, outlives_the_endpoint)
 {
-	uint8_t *memory = new_memory();
-	struct link l;
+	struct link l = join_card(new_memory());
 
-	card.poses = card.keeps = true;
-	l = join(&row, false);
-	cr_assert_eq(l.from->ops->reg(l.from, memory, MEMORY), 0);
-	expect_in_place(&l, memory, true);
 	part(&l);
 	cr_assert_eq(card.mapped, MEMORY);
 	let_go();
