@@ -227,9 +227,7 @@ static uint64_t crossing(const struct line *hop, const struct line *node)
 	double lent = node->ns[1] > node->ns[0] ? (double)(node->ns[1] - node->ns[0]) / span : 0;
 	double gain = HOPS * sent - lent, bytes;
 
-	if (sent <= 0) /* noise drowned it */
-		return FIRST;
-	if (gain <= 0)
+	if (gain <= 0) /* bytes that are read where they lie cost nothing to send */
 		return LIMIT_MAX;
 	bytes = (double)node->ns[0] / gain;
 	return bytes >= (double)LIMIT_MAX ? LIMIT_MAX : lend_max_u64((uint64_t)bytes, LIMIT_MIN);
