@@ -98,13 +98,13 @@ class Commands(unittest.TestCase):
         self.assertEqual((refused.returncode != 0, refused.stderr.count("\n")), (True, 1), refused.stderr)
 
     def test_connect(self):
-        got = lend_json("connect", *SHORT)
+        got = lend_json("connect", "--seconds", "0.4")
         self.assertEqual((got["carrier"], got["in_flight"], got["errors"]), ("shm", 32, 0))
         for figure in ("connect", "first_reply", "early_reply"):
             self.assertGreater(got[f"{figure}_p50_us"], 0)
             self.assertLessEqual(got[f"{figure}_p50_us"], got[f"{figure}_p99_us"])
         self.assertGreater(min(got["connects_per_s"], got["attach_p50_us"]), 0)
-        self.assertEqual(round(got["first_reply_trips"] - got["early_reply_trips"]), 1)
+        self.assertGreaterEqual(min(got["first_reply_trips"] / 2, got["early_reply_trips"]), 1)
 
     def test_hostd(self):
         """Both ends at a broker; the server is killed, and another is served at once."""

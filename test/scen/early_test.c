@@ -40,6 +40,19 @@ static void part(struct duo *d)
 	duo_settle(d);
 }
 
+static void leave(struct duo *d)
+{
+	part(d);
+	duo_close(d);
+}
+
+/* What ends and runs from now on is counted. */
+static void count_anew(struct duo *d)
+{
+	memset(d->side[0].count, 0, sizeof(d->side[0].count));
+	memset(d->side[1].count, 0, sizeof(d->side[1].count));
+}
+
 /* The client has a pass and no session; the server answers at once. */
 static void meet(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *))
 {
@@ -50,8 +63,7 @@ static void meet(struct duo *d, bool lossless, void (*tweak)(struct lend_core_co
 	ride(d, REQUEST);
 	duo_settle(d);
 	part(d);
-	memset(d->side[0].count, 0, sizeof(d->side[0].count));
-	memset(d->side[1].count, 0, sizeof(d->side[1].count));
+	count_anew(d);
 	d->quiet = false;
 	duo_forget(d);
 }
@@ -89,8 +101,7 @@ Test(early, its_reply_takes_one_round_trip)
 		duo_expect(&d, "0> CONNECT 1+40 of 40\n1 up\n1 request 40\n1> ACCEPT\n1> REPLY\n"
 			       "0 up\n0 call_end status 0 ran 1 len 0\n");
 		ended(&d, 0, 1, 1);
-		part(&d);
-		duo_close(&d);
+		leave(&d);
 	}
 }
 
@@ -174,12 +185,11 @@ Test(early, what_a_restart_cut_off_is_not_sent_again)
 	duo_pass(&d, 100 * MS);
 	ended(&d, UNAVAILABLE, MAYBE, 1);
 	cr_assert_eq(lend_core_stats(d.side[0].core)->early_unknown, 1);
-	d.side[0].count[LEND_EV_CALL_END] = d.side[1].count[LEND_EV_REQUEST] = 0;
+	count_anew(&d);
 	duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
 	ended(&d, 0, 1, 1);
-	part(&d);
-	duo_close(&d);
+	leave(&d);
 }
 
 /* The session that ran it is gone, and so is what it answered. */
@@ -196,8 +206,7 @@ Test(early, what_ran_in_a_session_that_ended_is_not_sent_again)
 	d.lose = NULL;
 	duo_pass(&d, 200 * MS);
 	ended(&d, UNAVAILABLE, MAYBE, 1);
-	part(&d);
-	duo_close(&d);
+	leave(&d);
 }
 
 /* A server whose session was seen to die is not trusted to know what it knew. */
@@ -212,12 +221,11 @@ Test(early, the_pass_of_a_server_that_died_is_not_used)
 	duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1);
-	d.side[0].count[LEND_EV_CALL_END] = d.side[1].count[LEND_EV_REQUEST] = 0;
+	count_anew(&d);
 	ride(&d, REQUEST);
 	duo_settle(&d);
 	ended(&d, 0, 1, 1);
-	part(&d);
-	duo_close(&d);
+	leave(&d);
 }
 
 /* Its reply may still run when it is cancelled; nobody can be told before the session is up. */
@@ -237,8 +245,7 @@ Test(early, it_can_be_cancelled_while_it_rides)
 	duo_forget(&d);
 	duo_pass(&d, 20 * MS);
 	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> CANCEL\n1 up\n1> GONE\n");
-	part(&d);
-	duo_close(&d);
+	leave(&d);
 }
 
 /* Where death is a hang-up, too, a server lets go of a session that nobody has heard of. */
@@ -267,7 +274,7 @@ Test(early, what_cannot_be_remembered_does_not_ride)
 	meet(&d, false, with_passes);
 	d.quiet = true;
 	for (uint32_t i = 0; i < 17; i++) {
-		d.side[0].count[LEND_EV_CALL_END] = d.side[1].count[LEND_EV_REQUEST] = 0;
+		count_anew(&d);
 		ride(&d, REQUEST);
 		duo_output(&d, 0);
 		copy = d.side[0].wire[0];
@@ -299,8 +306,7 @@ Test(early, an_old_pass_is_not_used)
 		duo_settle(&d);
 		ended(&d, 0, 1, 1);
 		cr_assert_eq(lend_core_stats(d.side[1].core)->early, !late);
-		part(&d);
-		duo_close(&d);
+		leave(&d);
 	}
 }
 
@@ -318,15 +324,14 @@ Test(early, a_full_carrier_holds_it_back)
 	duo_output(&d, 0);
 	ended(&d, 1, 0, 0);
 	part(&d);
-	d.side[0].count[LEND_EV_CALL_END] = 0;
+	count_anew(&d);
 	ride(&d, REQUEST);
 	duo_output(&d, 0);
 	d.full = NULL;
 	duo_pass(&d, 1 * MS);
 	ended(&d, 0, 1, 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->early, 1);
-	part(&d);
-	duo_close(&d);
+	leave(&d);
 }
 
 static bool narrow;
@@ -349,7 +354,7 @@ Test(early, one_that_is_too_long_for_its_server_is_sent_when_the_session_is_up)
 		ride(&d, len);
 		duo_settle(&d);
 		ended(&d, 0, 1, 1);
-		d.side[0].count[LEND_EV_CALL_END] = d.side[1].count[LEND_EV_REQUEST] = 0;
+		count_anew(&d);
 		part(&d);
 	}
 	cr_assert_eq(lend_core_stats(d.side[1].core)->early, 1);
@@ -358,6 +363,5 @@ Test(early, one_that_is_too_long_for_its_server_is_sent_when_the_session_is_up)
 	ride(&d, 116);
 	duo_pass(&d, 20 * MS);
 	ended(&d, 0, 1, 1);
-	part(&d);
-	duo_close(&d);
+	leave(&d);
 }
