@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/credit.h"
-#include "core/sess.h"
 #include "core/table.h"
 #include "util/bits.h"
 #include "wire/pkt.h"
@@ -193,15 +192,6 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 					    c->cfg.unscheduled + 65536,
 		  "node %u: %llu bytes of credit out, of %llu", n->id,
 		  (unsigned long long)c->credit.used, (unsigned long long)width);
-	/* Who waits does so because there is no room for a piece. */
-	SIM_CHECK(sim,
-		  c->fed || !c->credit.wanting ||
-		      c->credit.used - ahead + lend_min_u64(ahead, width / 2) +
-			      lend_max_u64(width / 8, lend_sess_payload_max(c)) >
-			  width,
-		  "node %u: %llu of %llu bytes of credit are out, %llu ahead, and others wait",
-		  n->id, (unsigned long long)c->credit.used, (unsigned long long)width,
-		  (unsigned long long)ahead);
 	n->credit_used = c->credit.used;
 	n->credit_window = width;
 	n->credit_ahead = ahead;
