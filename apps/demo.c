@@ -191,21 +191,6 @@ static void run_all(struct demo *demo, bool quick)
 	free(doctor);
 }
 
-static void remove_results(const char *dir)
-{
-	DIR *d = opendir(dir);
-	char path[sizeof(((struct demo *)0)->results) + 258];
-
-	for (struct dirent *e; d && (e = readdir(d));) {
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		if (e->d_name[0] != '.')
-			unlink(path);
-	}
-	if (d)
-		closedir(d);
-	rmdir(dir);
-}
-
 /* Nothing that must be there is missing, or it says so before a minute of work. */
 static void check_paths(const struct args *args)
 {
@@ -231,6 +216,25 @@ static bool all_good(const struct demo *demo)
 	return true;
 }
 
+static struct demo demo;
+
+/* However it ends. */
+static void remove_results(void)
+{
+	const char *dir = demo.results;
+	DIR *d = opendir(dir);
+	char path[sizeof(demo.results) + 258];
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		if (e->d_name[0] != '.')
+			unlink(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(dir);
+}
+
 static const char doc[] =
     "An image service of seven processes and a memory node over real photographs, once passing "
     "pixels by value and "
@@ -243,7 +247,6 @@ int app_demo(int argc, char **argv)
 {
 	static const struct argp argp = {
 	    .options = options, .parser = parse, .args_doc = "[DIR]", .doc = doc};
-	static struct demo demo;
 	struct args args = {.dir = NULL, .report = "lend-demo.html"};
 	char full[4096];
 
@@ -254,12 +257,12 @@ int app_demo(int argc, char **argv)
 	snprintf(demo.results, sizeof(demo.results), "/tmp/lend-demo-XXXXXX");
 	if (!mkdtemp(demo.results))
 		app_die("%s: %s; free some space in /tmp", demo.results, strerror(errno));
+	atexit(remove_results);
 	run_all(&demo, args.quick);
 	table(&demo);
 	demo_report(&demo, args.report);
 	if (args.svg)
 		demo_picture(&demo, args.svg);
-	remove_results(demo.results);
 	printf("report: %s\n", realpath(args.report, full) ? full : args.report);
 	return all_good(&demo) ? APP_EXIT_OK : APP_EXIT_FAILED;
 }
