@@ -186,7 +186,8 @@ static bool can_end(const struct sim_plan *p)
 		   100 * (p->delay_ns + p->jitter_ns + p->reorder_ns + p->turn_ns + 1000 * 1000) &&
 	       p->sessions >= 2 * p->nodes && p->slots > 1 && p->budget >= 65536 &&
 	       p->mbps >= 1000 && p->unscheduled >= p->mtu &&
-	       (!p->cc || (p->cc == LEND_CC_CREDIT && p->delay_ns <= 1000000));
+	       (!p->cc ||
+		(p->cc == LEND_CC_CREDIT && p->delay_ns <= 1000000 && p->reassemblies >= 8));
 }
 
 /* It took too long: nothing more is said, and leases end it. */
