@@ -321,10 +321,11 @@ int dpdk_place_open(struct dpdk *io);
 void dpdk_place_close(struct dpdk *io);
 /* Has memory mapped for the carrier's device, if that reads by DMA and the machine lets it. */
 void dpdk_place_map(struct dpdk *io, void *memory, size_t len);
-/* A buffer to be chained to a frame that is for that port: the piece, which lies at data; it is
- * lent until that buffer is freed. NULL: the piece is to be copied. */
+/* Buffers to be chained to a frame that is for that port: the piece, which lies at data, cut at
+ * pages where a device reads it, since some look up one translation of the IOMMU per buffer; it is
+ * lent until they are freed. NULL: the piece is to be copied. */
 struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
-				 const struct lend_piece *piece, void *data);
+				 const struct lend_piece *piece, uint8_t *data);
 /* No driver reads any of that buffer; asks the device, which may have done so meanwhile. */
 bool dpdk_place_quiet(struct dpdk *io, uint32_t buf);
 

@@ -224,21 +224,43 @@ static bool is_held(const struct dpdk *io, const uint8_t *data, uint32_t len)
 	return false;
 }
 
-struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
-				 const struct lend_piece *piece, void *data)
+/* One buffer of the driver's over len bytes. */
+static struct rte_mbuf *wrap(struct dpdk *io, struct rte_mbuf_ext_shared_info *count, uint8_t *data,
+			     uint32_t len, bool dma)
 {
-	struct rte_mbuf_ext_shared_info *count = &io->loans->count[piece->buf % DPDK_LOANS];
-	bool dma = port->reads == DPDK_BY_DMA;
-	struct rte_mbuf *buf;
+	struct rte_mbuf *buf = rte_pktmbuf_alloc(io->pool);
 
-	if (dma && !is_held(io, data, piece->len))
-		return NULL;
-	buf = rte_pktmbuf_alloc(io->pool);
 	if (buf == NULL)
 		return NULL;
 	rte_mbuf_ext_refcnt_update(count, 1);
-	rte_pktmbuf_attach_extbuf(buf, data, dma ? (uintptr_t)data : RTE_BAD_IOVA,
-				  (uint16_t)piece->len, count);
-	buf->data_len = (uint16_t)piece->len;
+	rte_pktmbuf_attach_extbuf(buf, data, dma ? (uintptr_t)data : RTE_BAD_IOVA, (uint16_t)len,
+				  count);
+	buf->data_len = (uint16_t)len;
 	return buf;
+}
+
+struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
+				 const struct lend_piece *piece, uint8_t *data)
+{
+	struct rte_mbuf_ext_shared_info *count = &io->loans->count[piece->buf % DPDK_LOANS];
+	struct rte_mbuf *first = NULL, **end = &first;
+	bool dma = port->reads == DPDK_BY_DMA;
+	uint16_t parts = 0;
+
+	if (dma && !is_held(io, data, piece->len))
+		return NULL;
+	for (uint32_t at = 0, len; at < piece->len; at += len) {
+		len = piece->len - at;
+		if (dma)
+			len = RTE_MIN(len, PAGE - (uint32_t)((uintptr_t)(data + at) % PAGE));
+		*end = wrap(io, count, data + at, len, dma);
+		if (*end == NULL) {
+			rte_pktmbuf_free(first);
+			return NULL;
+		}
+		end = &(*end)->next;
+		parts++;
+	}
+	first->nb_segs = parts;
+	return first;
 }

@@ -78,12 +78,13 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 			       lend_piece_data(bufs, piece));
 	if (more == NULL)
 		return 0;
-	if (out->tail_len > 0 && (more->next = tail_of(io, out)) == NULL) {
+	buf->nb_segs = more->nb_segs + 1 + (out->tail_len > 0);
+	if (out->tail_len > 0 && (rte_pktmbuf_lastseg(more)->next = tail_of(io, out)) == NULL) {
 		rte_pktmbuf_free(more);
+		buf->nb_segs = 1;
 		return 0;
 	}
 	buf->next = more;
-	buf->nb_segs = out->tail_len > 0 ? 3 : 2;
 	io->io.stats.tx_in_place++;
 	return piece->len + out->tail_len;
 }
