@@ -12,6 +12,8 @@ void sim_mem_event(struct sim *sim, uint32_t actor);
 /* A node with a store is born, dies; a peer's session came or went there; time to tick. */
 void sim_mem_birth(struct sim *sim, uint32_t node);
 void sim_mem_crash(struct sim *sim, uint32_t node);
+/* A reply is on its way that reads the node's pages. */
+bool sim_mem_lends(const struct sim *sim, uint32_t node);
 void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e);
 void sim_mem_turn(struct sim *sim, uint32_t node);
 lend_ns sim_mem_deadline(struct sim *sim, uint32_t node);

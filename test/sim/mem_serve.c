@@ -148,6 +148,16 @@ static void drop(struct mem_server *s, struct lend_store *store, void *pages)
 	s->scratch = NULL;
 }
 
+bool sim_mem_lends(const struct sim *sim, uint32_t node)
+{
+	const struct mem_server *s = &sim->mem->server[node];
+
+	for (uint32_t i = 0; i < s->replies; i++)
+		if (s->reply[i].buf)
+			return true;
+	return false;
+}
+
 void sim_mem_crash(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = at(sim, node);
