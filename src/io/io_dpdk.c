@@ -2,7 +2,7 @@
  *
  * Layer: io. Threads: one per carrier.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  *
  * Layer: io. Threads: the carrier's; see struct dpdk_share for what they share.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <string.h>

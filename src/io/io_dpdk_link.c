@@ -8,7 +8,7 @@
  *
  * Layer: io. Threads: any carrier's; one of them looks for all.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <net/if.h>

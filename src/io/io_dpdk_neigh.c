@@ -6,7 +6,7 @@
  *
  * Layer: io. Threads: any carrier's; the table is under the share's lock.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <string.h>

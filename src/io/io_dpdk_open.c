@@ -1,7 +1,7 @@
 /* io_dpdk_open - opens a dpdk carrier: its address, its device or its name.
  * Layer: io. Threads: any; the carrier then belongs to the thread that opened it.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <stdlib.h>

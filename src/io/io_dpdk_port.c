@@ -1,7 +1,7 @@
 /* io_dpdk_port - the devices of a carrier: one per link.
  * Layer: io. Threads: the carrier's, but for what io_dpdk.h says.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <stdlib.h>

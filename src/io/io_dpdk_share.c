@@ -5,7 +5,7 @@
  *
  * Layer: io. Threads: any, with dpdk_world held.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <errno.h>
 #include <stdio.h>

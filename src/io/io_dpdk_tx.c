@@ -8,7 +8,7 @@
  *
  * Layer: io. Threads: the carrier's.
  */
-#include "io/io_dpdk.h"
+#include "io/io_dpdk_device.h"
 
 #include <string.h>
 
