@@ -195,21 +195,27 @@ static void put_on_wire(struct duo *d, int side, const struct lend_out *o)
 		say(d, "%d> %s\n", side, kind_name[v.head.kind]);
 }
 
-void duo_output(struct duo *d, int side)
+uint32_t duo_turn(struct duo *d, int side, uint32_t most)
 {
 	struct duo_side *s = &d->side[side];
 	struct lend_out out[32];
-	uint32_t n;
+	uint32_t n = lend_core_output(s->core, d->now, &s->bufs, out, most);
 
-	poll_events(d, side);
-	while ((n = lend_core_output(s->core, d->now, &s->bufs, out, 32)) > 0) {
-		for (uint32_t i = 0; i < n; i++) {
-			out[i].sent = d->full && d->full(d, side) ? LEND_SENT_FULL : LEND_SENT;
-			if (out[i].sent == LEND_SENT)
-				put_on_wire(d, side, &out[i]);
-		}
-		lend_core_sent(s->core, out, n);
+	for (uint32_t i = 0; i < n; i++) {
+		out[i].sent = d->full && d->full(d, side) ? LEND_SENT_FULL : LEND_SENT;
+		if (out[i].sent == LEND_SENT)
+			put_on_wire(d, side, &out[i]);
 	}
+	if (n)
+		lend_core_sent(s->core, out, n);
+	return n;
+}
+
+void duo_output(struct duo *d, int side)
+{
+	poll_events(d, side);
+	while (duo_turn(d, side, 32) > 0)
+		continue;
 }
 
 void duo_inject(struct duo *d, int to, const void *data, uint32_t len)
@@ -295,6 +301,19 @@ uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeo
 	uint64_t handle;
 
 	cr_assert_eq(duo_try(d, 0, &call, &handle), 0);
+	return handle;
+}
+
+uint64_t duo_ask(struct duo *d, int side, uint32_t len, uint8_t class, lend_ns timeout)
+{
+	struct lend_core_call call = {.method = 9,
+				      .class = class,
+				      .deadline =
+					  timeout == LEND_NEVER ? LEND_NEVER : d->now + timeout,
+				      .request = duo_buf(d, side, len, len, len)};
+	uint64_t handle;
+
+	cr_assert_eq(duo_try(d, side, &call, &handle), 0);
 	return handle;
 }
 

@@ -85,7 +85,12 @@ bool duo_full(struct duo *d, int from);
 int duo_try(struct duo *d, int side, const struct lend_core_call *call, uint64_t *handle);
 uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout);
 void duo_reply(struct duo *d, uint8_t status, uint32_t buf);
-/* Takes what side has to say and puts it on its wire; polls its events. */
+/* A call of len bytes, which name it in the trace. */
+uint64_t duo_ask(struct duo *d, int side, uint32_t len, uint8_t class, lend_ns timeout);
+/* Takes up to most datagrams (32 at most) of what side has to say and puts them on its wire;
+ * returns how many there were. */
+uint32_t duo_turn(struct duo *d, int side, uint32_t most);
+/* Takes all of it; polls its events. */
 void duo_output(struct duo *d, int side);
 /* Delivers everything on side's wire, in order. */
 void duo_deliver(struct duo *d, int side);
