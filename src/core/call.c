@@ -14,13 +14,14 @@
 
 /* Of n slots or records those that more urgent calls must find free: none for calls that name no
  * class, so that without classes all are used. */
-static uint32_t kept_from(uint32_t class, uint32_t n)
+static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
 {
-	uint32_t below = class - LEND_CLASS_NORMAL;
+	return n > 1 ? lend_max_u32(1, n * (class - LEND_CLASS_NORMAL) / 32) : 0;
+}
 
-	if (class <= LEND_CLASS_NORMAL)
-		return 0;
-	return n > 1 ? lend_max_u32(1, n * below / 32) : 0;
+LEND_HOT uint32_t kept_from(uint32_t class, uint32_t n)
+{
+	return class <= LEND_CLASS_NORMAL ? 0 : kept_below(class, n);
 }
 
 uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
@@ -43,7 +44,8 @@ static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t cla
 
 	if (kept && free_slots(c, s) <= kept)
 		return LEND_NONE;
-	for (uint32_t w = 0; w * 64 < c->cfg.calls; w++) {
+	/* Bits behind the last slot are not set. */
+	for (uint32_t w = 0; w < LEND_CALLS_MAX / 64; w++) {
 		if (!s->slots[w])
 			continue;
 		bit = (uint32_t)__builtin_ctzll(s->slots[w]);
@@ -63,6 +65,7 @@ static void name_memory(struct lend_core *c, struct lend_call_rec *k, const stru
 
 	kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
 	offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
+	k->received = 1;
 	k->rx.granted = (uint32_t)lend_min_u64(cap, k->rx.granted);
 	k->reply_cap = (uint32_t)lend_min_u64(cap, LEND_MESSAGE_MAX);
 	k->rx.buf = reply;
@@ -121,7 +124,6 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
 	slot->seq += !slot->seq;
 	k = lend_call_new(c, s, lend_pkt_call(i, slot->seq), false);
-	LEND_CHECK(k != NULL);
 	slot->rec = k->self;
 	k->state = LEND_CALL_QUEUED;
 	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
@@ -136,8 +138,10 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	if (call->reply)
 		name_memory(c, k, bufs, call->reply);
 	lend_sess_arm(c, s, k->deadline);
-	if (s->state == LEND_SESS_UP)
-		lend_call_launch(c, s, k);
+	if (s->state == LEND_SESS_UP) {
+		lend_tx_begin(c, s, &k->tx, call->request, (uint32_t)len, k->shared);
+		lend_sched_ready(c, k);
+	}
 	*handle = lend_call_handle(c, k);
 	return 0;
 }

@@ -17,6 +17,7 @@
 static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 				    struct lend_call_rec *k)
 {
+	lend_tx_reset(&k->tx); /* it may have ridden on a CONNECT */
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
 	lend_sched_ready(c, k);
 }
@@ -70,6 +71,9 @@ LEND_HOT struct lend_event *lend_call_end_event(struct lend_core *c, const struc
 }
 
 void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_pkt_view *v);
+/* The same of one that is all of its message. */
+void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v);
 void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_call_on_gone(struct lend_core *c, struct lend_sess *s, uint32_t wire);

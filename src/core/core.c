@@ -89,8 +89,8 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_want_at, credit ? c->records : 0, sizeof(uint32_t));
 	place(c, &c->at_early, 1, lend_early_size(f));
 	c->hashed = c->size;
-	place(c, &c->at_aside, 1, sizeof(struct lend_aside));
-	place(c, &c->at_events, event_cap(c), sizeof(struct lend_event));
+	place(c, &c->at_aside, 1,
+	      sizeof(struct lend_aside) + event_cap(c) * sizeof(struct lend_event));
 }
 
 size_t lend_core_size(const struct lend_core_config *config)
@@ -164,24 +164,30 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 
 	c->now = lend_max_u64(c->now, now);
 	c->fed = 0;
-	lend_want_feed(c);
-	lend_pace_fire(c);
-	lend_credit_tick(c);
-	while ((s = lend_timer_due(c)))
+	if (lend_want_waiting(c))
+		lend_want_feed(c);
+	if (c->paced_n)
+		lend_pace_fire(c);
+	if (c->credit.wanting)
+		lend_credit_tick(c);
+	while (lend_timer_next(c) <= c->now && (s = lend_timer_due(c)))
 		lend_sess_tick(c, s);
 }
 
 const struct lend_event *lend_core_next(struct lend_core *c)
 {
 	struct lend_aside *a = lend_aside(c);
-	const struct lend_event *e = LEND_AT(c, at_events, struct lend_event) + a->ev_first;
+	const struct lend_event *e = &a->ev[a->ev_first];
 
 	if (a->ev_n == 0) {
-		a->ev_first = 0; /* starting over keeps the ring's first lines warm */
+		/* Starting over keeps the ring's first lines warm. The one given out last stays. */
+		a->ev_first = 0;
+		a->ev_end = 0;
 		return NULL;
 	}
 	a->ev_n--;
-	a->ev_first = lend_event_place(a, 1);
+	if (++a->ev_first == a->ev_cap)
+		a->ev_first = 0;
 	return e;
 }
 

@@ -75,12 +75,14 @@ static inline bool lend_credit_rules(const struct lend_core *c, const struct len
 /* Bytes of the reply to one more call that may come before a grant. */
 static inline uint32_t lend_credit_first_reply(const struct lend_core *c, const struct lend_sess *s)
 {
-	uint32_t share;
+	uint64_t sharers = c->used[0] + 1u;
+	uint32_t share = s->payload;
 
 	if (!lend_credit_rules(c, s))
 		return c->cfg.unscheduled;
-	share = (uint32_t)c->credit.window / (c->used[0] + 1u);
-	return lend_min_u32(lend_max_u32(share, s->payload), c->cfg.unscheduled);
+	if (sharers * share < c->credit.window) /* else that is more than the quotient */
+		share = (uint32_t)c->credit.window / (uint32_t)sharers;
+	return lend_min_u32(share, c->cfg.unscheduled);
 }
 _Static_assert(LEND_CREDIT_MAX <= UINT32_MAX, "a division of 32 bits will do");
 

@@ -187,8 +187,6 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	struct lend_sess *s;
 
 	m->rec->ctl = *e;
-	m->rec->sess = e->sess;
-	m->rec->sess_id = e->id;
 	if (e->sess == LEND_NONE) {
 		make_stateless(c, m, e);
 		seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
@@ -204,6 +202,7 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 	else
 		make_plain(c, s, m, e);
 	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;
+	lend_aside(c)->news |= m->rec->news;
 	m->out->peer = s->peer;
 	seal(m, bufs, s->checked);
 	return true;

@@ -131,6 +131,7 @@ static struct lend_call_rec *choose(struct lend_core *c, struct lend_sess *s)
 	s->early = true;
 	if (at->name != s->name || c->now >= at->until || !one_datagram(at, k->tx.len))
 		return NULL;
+	lend_tx_reset(&k->tx);
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
 	if (!lend_call_admit(s, k, k->tx.len))
 		return NULL;

@@ -5,14 +5,6 @@
 
 #include "core/table.h"
 
-/* The place n behind the first; n does not exceed the ring. */
-static inline uint32_t lend_event_place(const struct lend_aside *a, uint32_t n)
-{
-	uint32_t at = a->ev_first + n;
-
-	return at < a->ev_cap ? at : at - a->ev_cap;
-}
-
 /* A zeroed event of this kind, to be filled in place. */
 LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 {
@@ -20,9 +12,11 @@ LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)
 	struct lend_event *e;
 
 	LEND_CHECK(a->ev_n + 1 < a->ev_cap); /* the one given out last stays */
-	e = LEND_AT(c, at_events, struct lend_event) + lend_event_place(a, a->ev_n++);
-	memset(e, 0, sizeof(*e));
-	e->kind = kind;
+	e = &a->ev[a->ev_end];
+	a->ev_n++;
+	if (++a->ev_end == a->ev_cap)
+		a->ev_end = 0;
+	*e = (struct lend_event){.kind = kind};
 	return e;
 }
 

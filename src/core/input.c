@@ -176,19 +176,29 @@ static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct le
 	}
 }
 
-/* The same for what most datagrams are: a message between ends that know each other. */
-static void dispatch_message(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			     const struct lend_in *in, const struct lend_pkt_view *v)
+/* What most datagrams are: all of a message between ends that know each other. False: it is
+ * something else, or something is wrong with it, and nothing was done. */
+LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
 {
-	if (note(c, s, in, v->head.number))
-		return;
-	if (v->head.flags & LEND_PKT_ACKED && !report_sane(c, s, v))
-		return;
-	if (v->head.kind == LEND_PKT_REQUEST)
-		lend_serve_on_request(c, bufs, s, v);
+	struct lend_pkt_view v;
+	struct lend_sess *s;
+
+	if (in->len < LEND_PKT_WHOLE_MIN || in->body)
+		return false;
+	s = lend_sess_find(c, lend_pkt_session(in->data));
+	if (!s || s->state != LEND_SESS_UP || s->peer != in->peer || !lend_event_room(c) ||
+	    !lend_pkt_decode_short(&v, in->data, in->len, s->checked) || v.head.length > s->payload)
+		return false;
+	if (note(c, s, in, v.head.number))
+		return true;
+	if (v.head.flags & LEND_PKT_ACKED && !report_sane(c, s, &v))
+		return true;
+	if (v.head.kind == LEND_PKT_REQUEST)
+		lend_serve_on_whole(c, bufs, s, &v);
 	else
-		lend_call_on_reply(c, bufs, s, v);
+		lend_call_on_whole(c, bufs, s, &v);
 	end_greedy(c, s);
+	return true;
 }
 
 static void count_fault(struct lend_core *c, enum lend_pkt_fault fault)
@@ -254,32 +264,28 @@ static bool of_no_session(struct lend_core *c, struct lend_bufs *bufs, const str
 	return true;
 }
 
-static void input_one(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
+static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend_bufs *bufs,
+						const struct lend_in *in)
 {
 	const struct lend_path *path = path_of(c, in->peer);
 	struct lend_pkt_view v;
 	struct lend_sess *s;
-	bool message;
 
-	LEND_COUNT(c, rx);
 	if (in->len > path->mtu) {
 		LEND_COUNT(c, rx_long);
 		return;
 	}
-	message = !in->body && lend_pkt_decode_short(&v, in->data, in->len, path->checked);
-	if (!message && !decode(c, &v, in, path->checked))
+	if (!decode(c, &v, in, path->checked))
 		return;
 	if (!lend_event_room(c)) {
 		LEND_COUNT(c, rx_full);
 		return;
 	}
-	if (!message && of_no_session(c, bufs, in, &v))
+	if (of_no_session(c, bufs, in, &v))
 		return;
 	s = lend_sess_find(c, v.head.session);
 	if (!s)
 		reset(c, in, &v.head);
-	else if (message && s->state == LEND_SESS_UP && s->peer == in->peer)
-		dispatch_message(c, bufs, s, in, &v);
 	else
 		dispatch_sess(c, bufs, s, in, &v);
 }
@@ -344,9 +350,12 @@ void lend_core_input(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 	if (c->cfg.sessions >= LEND_MANY)
 		fetch(c, in, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (in[i].gone && in[i].len == 0)
+		if (in[i].gone && in[i].len == 0) {
 			lend_sess_peer_gone(c, in[i].peer);
-		else
+			continue;
+		}
+		LEND_COUNT(c, rx);
+		if (!input_whole(c, bufs, &in[i]))
 			input_one(c, bufs, &in[i]);
 	}
 }

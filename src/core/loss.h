@@ -75,6 +75,16 @@ void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number)
 bool lend_loss_room(struct lend_core *c, struct lend_sess *s);
 /* A round trip was measured; delay_ns is the peer's share of it. */
 void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns);
+/* The same, once in a turn: of a burst the rest would tell what the first did. */
+static inline void lend_loss_rtt_first(const struct lend_core *c, struct lend_sess *s,
+				       lend_ns sample, uint32_t delay_ns)
+{
+	if (s->rtt_at == (uint32_t)c->now)
+		return;
+	s->rtt_at = (uint32_t)c->now;
+	lend_loss_rtt(s, sample, delay_ns);
+}
+
 static inline lend_ns lend_loss_rto(const struct lend_sess *s, unsigned tries)
 {
 	lend_ns base = s->srtt ? s->srtt + 4 * s->rttvar : LEND_RTO_FIRST;

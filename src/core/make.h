@@ -12,11 +12,10 @@ struct lend_making {
 	struct lend_out_rec *rec; /* until the next output */
 };
 
-/* The parts of out[i], empty. */
-static inline struct lend_making lend_make_begin(struct lend_core *c, struct lend_out *out,
-						 uint32_t i)
+/* Empty. */
+static inline struct lend_making lend_make_begin(struct lend_out *out, struct lend_out_rec *rec)
 {
-	struct lend_making m = {&out[i], &lend_aside(c)->out[i]};
+	struct lend_making m = {out, rec};
 
 	*m.out = (struct lend_out){.head = &m.rec->head, .class = LEND_CLASS_NORMAL};
 	m.rec->first = 0;

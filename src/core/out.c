@@ -57,68 +57,75 @@ static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
 	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
 }
 
-/* Of the head, all but what is reported; returns its length. */
-LEND_HOT uint32_t put_head(const struct lend_core *c, union lend_head *to,
-			   const struct lend_call_rec *k, const struct lend_sess *s,
-			   uint32_t offset, bool server)
-{
-	uint32_t flags =
-	    k->class | (server ? LEND_PKT_SERVED : 0u) | (s->ack_due ? LEND_PKT_ACKED : 0u);
+/* What output() has made so far: the next one's place, and how many there are. */
+struct sending {
+	const struct lend_bufs *bufs;
+	struct lend_out *out;
+	struct lend_out_rec *rec;
+	uint32_t n;
+};
 
-	to->first = lend_pkt_first(server ? LEND_PKT_REPLY : LEND_PKT_REQUEST, flags);
+LEND_HOT void next_place(struct sending *o)
+{
+	o->out++;
+	o->rec++;
+	o->n++;
+}
+
+/* Head and block, and the report if one is due; returns their length. */
+LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struct lend_call_rec *k,
+			   struct lend_sess *s, uint32_t offset, bool server)
+{
+	uint32_t len =
+	    server ? sizeof(to->pkt) + sizeof(to->reply) : sizeof(to->pkt) + sizeof(to->request);
+
+	to->first = lend_pkt_first(server ? LEND_PKT_REPLY : LEND_PKT_REQUEST,
+				   k->class | (server ? LEND_PKT_SERVED : 0u));
 	to->pkt.call = k->wire;
 	to->pkt.session = s->peer_id;
 	to->pkt.number = s->number;
 	to->pkt.offset = offset;
 	to->pkt.length = k->tx.len;
-	if (server) {
+	if (server)
 		put_reply(c, &to->reply, k);
-		return sizeof(to->pkt) + sizeof(to->reply);
+	else
+		lend_make_request(c, &to->request, k);
+	if (s->ack_due) {
+		struct lend_pkt_seen seen;
+
+		to->pkt.flags |= LEND_PKT_ACKED;
+		lend_loss_report(c, s, &seen);
+		memcpy(to->bytes + len, &seen, sizeof(seen));
+		len += (uint32_t)sizeof(seen);
 	}
-	lend_make_request(c, &to->request, k);
-	return sizeof(to->pkt) + sizeof(to->request);
+	return len;
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
-
-/* What output() has made so far. */
-struct sending {
-	struct lend_bufs *bufs;
-	struct lend_out *out;
-	uint32_t n;
-};
 
 /* Fragment frag of k is the next datagram. Inline, so that what is sent whole is made without a
  * look at where its fragments lie, and a request without one at what a reply needs. */
 LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct lend_call_rec *k,
-			struct lend_sess *s, uint32_t frag, bool server)
+			struct lend_sess *s, uint32_t frag, uint8_t class, bool server)
 {
-	struct lend_out *out = &o->out[o->n];
-	struct lend_out_rec *rec = &lend_aside(c)->out[o->n];
-	uint32_t offset = frag * s->payload, len;
-
-	len = put_head(c, &rec->head, k, s, offset, server);
+	struct lend_out *out = o->out;
+	struct lend_out_rec *rec = o->rec;
+	uint32_t offset = frag * s->payload;
 
 	rec->ctl.kind = 0;
 	rec->call = k->self;
-	rec->gen = k->gen;
-	rec->sess = k->sess;
-	rec->sess_id = s->id;
 	rec->first = !server && k->state == LEND_CALL_QUEUED;
 	rec->acks = s->ack_due;
-	rec->news = s->blocked[k->fast] != 0;
-	if (s->ack_due) {
-		struct lend_pkt_seen seen;
-
-		lend_loss_report(c, s, &seen);
-		memcpy(rec->head.bytes + len, &seen, sizeof(seen));
-		len += (uint32_t)sizeof(seen);
+	rec->news = 0;
+	if (s->blocked[k->fast]) {
+		rec->news = 1;
+		lend_aside(c)->news = 1;
 	}
+	out->head_len = (uint8_t)put_head(c, &rec->head, k, s, offset, server);
 	out->head = &rec->head;
 	out->tail = NULL;
 	out->peer = s->peer;
-	out->head_len = (uint8_t)len;
 	out->tail_len = 0;
-	out->class = urgency(c, s, k);
+	out->class = class;
 	out->sent = 0;
 	out->fast = k->fast;
 	out->n =
@@ -138,23 +145,24 @@ static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
 LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			     struct lend_sess *s, bool server)
 {
-	make_data(c, o, k, s, 0, server);
+	make_data(c, o, k, s, 0, k->class, server);
+	next_place(o);
 	if (k->tx.next)
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
 	k->tx.next = 1;
-	return lend_loss_number(c, s, o->out[o->n++].class, false);
+	return lend_loss_number(c, s, k->class, false);
 }
 
-static void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
-		       struct lend_sess *s)
+LEND_HOT void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			 struct lend_sess *s)
 {
 	if (!k->tx.next || k->tx.resend)
 		lend_loss_sent(c, s, send_whole(c, o, k, s, true), k, 0);
 }
 
-static void send_request(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
-			 struct lend_sess *s)
+LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			   struct lend_sess *s)
 {
 	if (k->tx.next && !k->tx.resend)
 		return;
@@ -193,32 +201,35 @@ static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_
 	return lend_loss_room(c, s) && lend_pace_due(c, s) ? FREE_TO_SEND : WAITS;
 }
 
-/* Sends up to most datagrams of one call, and leaves it where it belongs. */
-static __attribute__((noinline)) void send_long(struct lend_core *c, struct sending *o,
-						struct lend_call_rec *k, struct lend_sess *s,
-						uint32_t most)
+/* Sends up to most datagrams of one call, and leaves it where it belongs. Returns how many. */
+static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct sending o,
+						    struct lend_call_rec *k, struct lend_sess *s,
+						    uint32_t most)
 {
-	uint32_t made = 0, frag;
+	uint8_t class = urgency(c, s, k);
+	uint32_t frag;
 
 	do {
 		enum hold hold = held(c, k, s, &frag);
 
 		/* Who had a share waits behind those who had none. */
-		if (hold == WAITS && made == 0)
+		if (hold == WAITS && o.n == 0)
 			lend_sched_wait(c, k);
 		else if (hold == WAITS)
 			lend_sched_ready(c, k);
 		if (hold != FREE_TO_SEND)
-			return;
-		make_data(c, o, k, s, frag, k->server);
-		sent_data(c, k, s, frag, o->out[o->n++].class);
-	} while (++made < most);
+			return o.n;
+		make_data(c, &o, k, s, frag, class, k->server);
+		next_place(&o);
+		sent_data(c, k, s, frag, class);
+	} while (o.n < most);
 	lend_sched_ready(c, k);
+	return o.n;
 }
 
 /* A call that was chosen sends what it may. */
-static void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
-			uint32_t most)
+LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			  uint32_t most)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
 
@@ -226,7 +237,11 @@ static void send_chosen(struct lend_core *c, struct sending *o, struct lend_call
 		lend_sched_hold(c, k);
 		lend_sess_arm(c, s, s->blocked[k->fast]);
 	} else if (k->tx.win != LEND_NONE) {
-		send_long(c, o, k, s, most);
+		uint32_t n = send_long(c, (struct sending){o->bufs, o->out, o->rec, 0}, k, s, most);
+
+		o->out += n;
+		o->rec += n;
+		o->n += n;
 	} else if (k->server) {
 		send_reply(c, o, k, s);
 	} else {
@@ -245,42 +260,73 @@ static bool is_hushed(const struct lend_core *c)
 	return c->hush > c->now && !(c->ready.classes.waiting & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
+/* Equals that nobody can come before: no choice is to be made. */
+LEND_HOT void send_quick(struct lend_core *c, struct sending *o)
+{
+	uint32_t n = lend_sched_take_quick(c), before = o->n;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_call_rec *k = lend_call_at(c, c->ready.quick[i]);
+
+		k->tx.ready.in = 0;
+		send_chosen(c, o, k, 1);
+	}
+	lend_sched_quick_sent(c, n, o->n - before);
+}
+
 /* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
-static void send_ready(struct lend_core *c, struct sending *o, uint32_t cap)
+static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o,
+							   uint32_t cap)
 {
 	struct lend_call_rec *k;
 	uint32_t lane;
 
-	while (o->n < cap && !is_hushed(c) && (k = lend_sched_next(c, &lane))) {
-		uint32_t first = o->n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
+	lend_sched_settle(c);
+	while (o.n < cap && !is_hushed(c) && (k = lend_sched_next(c, &lane))) {
+		uint32_t first = o.n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
 
 		do
-			send_chosen(c, o, k, end - o->n);
-		while (o->n < end && (k = lend_sched_more(c, lane)));
-		lend_sched_sent(c, lane, o->n - first);
+			send_chosen(c, &o, k, end - o.n);
+		while (o.n < end && (k = lend_sched_more(c, lane)));
+		lend_sched_sent(c, lane, o.n - first);
 	}
+	return o;
 }
 
-uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
-			  struct lend_out *out, uint32_t cap)
+static __attribute__((noinline)) void send_ctl(struct lend_core *c, struct sending *o, uint32_t cap)
 {
-	struct sending o = {bufs, out, 0};
 	struct lend_ctl e;
 
-	c->now = lend_max_u64(c->now, now);
-	cap = lend_min_u32(cap, LEND_OUT);
-	for (uint32_t turns = c->ctl_n; turns > 0 && o.n < cap; turns--) {
-		struct lend_making m = lend_make_begin(c, out, o.n);
+	for (uint32_t turns = c->ctl_n; turns > 0 && o->n < cap; turns--) {
+		struct lend_making m = lend_make_begin(o->out, o->rec);
 		bool here;
 
 		lend_ctl_pop(c, &e);
 		here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
 		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
 			lend_ctl_push(c, &e);
-		else
-			o.n += lend_ctl_make(c, &m, &e, bufs);
+		else if (lend_ctl_make(c, &m, &e, o->bufs))
+			next_place(o);
 	}
-	send_ready(c, &o, cap);
+}
+
+/* Most turns have nothing to send, or nothing but what is quick. */
+uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t cap)
+{
+	struct sending o = {bufs, out, lend_aside(c)->out, 0};
+
+	c->now = lend_max_u64(c->now, now);
+	if (c->ctl_n == 0 && c->ready.n == 0)
+		return 0;
+	cap = lend_min_u32(cap, LEND_OUT);
+	lend_aside(c)->news = 0;
+	if (c->ctl_n)
+		send_ctl(c, &o, cap);
+	if (c->ready.quick_n && c->ready.quick_n <= cap - o.n && !is_hushed(c))
+		send_quick(c, &o);
+	if (c->ready.n)
+		o = send_ready(c, o, cap);
 	lend_aside(c)->stats.tx += o.n;
 	return o.n;
 }
@@ -288,17 +334,18 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 lend_ns lend_core_deadline(const struct lend_core *core)
 {
 	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
-	lend_ns at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
+	lend_ns at;
 	struct lend_ctl e;
 
+	if (lend_aside(c)->ev_n || (c->ready.n && !is_hushed(c)))
+		return c->now;
+	at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
 	at = lend_min_u64(at, lend_credit_next(c));
 	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {
 		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
 		at =
 		    lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked[0]);
 	}
-	if (lend_aside(c)->ev_n || (c->ready.n && !is_hushed(c)))
-		return c->now;
 	if (c->ready.n)
 		at = lend_min_u64(at, c->hush);
 	return c->fed && (c->credit.wanting || lend_want_waiting(c)) ? c->now : at;

@@ -9,31 +9,29 @@
 #include "core/tx.h"
 #include "core/want.h"
 
-/* Line by line, as stores: a call of memset() would cost more than it does. */
+/* Line by line, as stores: a call of memset() would cost more than it does. What received anything
+ * was cleared when it was given back. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 {
 	memset(k, 0, 64);
 	memset((char *)k + 64, 0, 64);
-	memset((char *)k + 128, 0, 64);
-	memset((char *)k + 192, 0, 64);
+	memset((char *)k + 128, 0, offsetof(struct lend_call_rec, rx) - 128);
 }
 
-/* Takes a record for either side; NULL: none left. Its slot is the caller's to fill in. */
+/* Takes a record for either side; there is one. Its slot is the caller's to fill in. */
 LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
 					     uint32_t wire, bool server)
 {
 	struct lend_call_rec *k;
 	uint32_t i, gen;
 
-	if (c->used[server] >= c->cfg.inflight)
-		return NULL;
-	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
-	LEND_CHECK(i != LEND_NONE);
+	LEND_CHECK(c->free_calls.free > 0);
+	i = LEND_AT(c, at_free_calls, uint32_t)[--c->free_calls.free];
 	c->used[server]++;
 	k = lend_call_at(c, i);
 	gen = k->gen + 1;
 	lend_call_clear(k);
-	k->gen = gen + !gen;
+	k->gen = lend_max_u32(gen, 1);
 	k->self = i;
 	k->sess = lend_sess_index(c, s);
 	k->sess_id = s->id;
@@ -56,13 +54,22 @@ static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 	lend_ring_close(c, s);
 }
 
+/* It has let go of what it received, and leaves the line for more. */
+static inline void lend_call_unreceive(struct lend_core *c, struct lend_call_rec *k)
+{
+	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
+	if (k->rx.starved.in)
+		lend_want_leave(c, k);
+	memset(&k->rx, 0, sizeof(k->rx));
+	k->received = 0;
+}
+
 /* Takes it off every list and frees it. s is its session, or what has its place. */
 LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
-	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
 	lend_sched_remove(c, k);
-	if (k->rx.starved.in)
-		lend_want_leave(c, k);
+	if (k->received)
+		lend_call_unreceive(c, k);
 	if (k->tx.win != LEND_NONE)
 		lend_tx_close(c, &k->tx);
 	/* What it had in flight made room. An orphan had nothing there, and its session may be

@@ -59,10 +59,25 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 		e->data = v->payload;
 		e->data_len = v->payload_len;
 	}
+	if (!k->received)
+		return;
 	if (k->rx.attached || fits)
 		e->reply = lend_rx_end(c, k);
 	else
 		lend_rx_drop(c, k);
+}
+
+/* All of it came in one datagram, and is where it belongs. */
+LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			 const struct lend_pkt_view *v, bool fits)
+{
+	lend_call_refund(c, s, k);
+	if (++s->unacked == LEND_ACK_SHORT)
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	lend_sess_owe_ack(c, s, v->reply.patience_ms * LEND_MS);
+	finish(c, k, v, fits);
+	lend_call_free_slot(c, s, k);
+	lend_sess_rest(c, s);
 }
 
 static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -75,15 +90,9 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 		LEND_COUNT(c, rx_length);
 		return;
 	}
-	lend_call_refund(c, s, k);
 	if (fits && k->rx.attached)
 		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
-	if (++s->unacked == LEND_ACK_SHORT)
-		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
-	lend_sess_owe_ack(c, s, v->reply.patience_ms * LEND_MS);
-	finish(c, k, v, fits);
-	lend_call_free_slot(c, s, k);
-	lend_sess_rest(c, s);
+	take_whole(c, s, k, v, fits);
 }
 
 static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -138,7 +147,7 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		return;
 	}
 	if (v->reply.acked == k->number && !k->whole)
-		lend_loss_rtt(s, c->now - k->stamp, v->reply.delay_ns);
+		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
 	if (v->head.length <= s->payload || v->payload_len == v->head.length) {
 		one_fragment(c, bufs, s, k, v);
 	} else {
@@ -146,6 +155,22 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		progress(c, k);
 		many_fragments(c, bufs, s, k, v);
 	}
+}
+
+void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_pkt_view *v)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+
+	if (!k || k->state != LEND_CALL_OPEN || k->received ||
+	    v->head.length > c->cfg.message_max) {
+		lend_call_on_reply(c, bufs, s, v);
+		return;
+	}
+	if (v->reply.acked == k->number && !k->whole)
+		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
+	take_whole(c, s, k, v, true);
 }
 
 static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,

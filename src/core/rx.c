@@ -73,6 +73,7 @@ void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 	uint32_t i = lend_pool_take(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
 
 	LEND_CHECK(i != LEND_NONE && (k->rx.buf || c->supply_n > 0));
+	k->received = 1;
 	lend_credit_begin(c, &k->rx);
 	k->rx.frags = i;
 	k->rx.last = c->now;
@@ -174,6 +175,7 @@ enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 {
 	if (!granted(c, k, v) || !sane(c, k, v))
 		return LEND_RX_DROPPED;
+	k->received = 1;
 	if (k->rx.frags != LEND_NONE || lend_want_sit(c, k, v->head.length))
 		return keep(c, bufs, k, v);
 	lend_loss_forget(lend_sess_at(c, k->sess), v->head.number);

@@ -55,8 +55,10 @@ static void unmark(struct lend_ready *r, uint32_t lane)
 
 void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 {
-	struct lend_list *l = &c->ready.lane[k->lane];
+	struct lend_list *l;
 
+	lend_sched_settle(c);
+	l = &c->ready.lane[k->lane];
 	if (k->waits) {
 		l = &lend_sess_at(c, k->sess)->waiting;
 	} else {
@@ -84,10 +86,11 @@ static __attribute__((noinline)) void push_by_deadline(struct lend_core *c, stru
 	lend_list_push_after(&c->ready.lane[k->lane], lend_links_ready(c), before(c, k), k->self);
 }
 
-void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
+void lend_sched_enter_lane(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t lane = lane_of(c, k);
 
+	lend_sched_settle(c);
 	k->lane = (uint8_t)lane;
 	if (c->ready.lane[lane].n == 0)
 		mark(&c->ready, lane);
@@ -96,6 +99,31 @@ void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
 		push_by_deadline(c, k);
 	else
 		lend_list_push(&c->ready.lane[lane], lend_links_ready(c), k->self);
+}
+
+void lend_sched_settle(struct lend_core *c)
+{
+	uint32_t n = lend_sched_take_quick(c);
+
+	if (n == 0)
+		return;
+	c->ready.n -= n;
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_call_rec *k = lend_call_at(c, c->ready.quick[i]);
+
+		k->tx.ready.in = 0;
+		lend_sched_enter_lane(c, k);
+	}
+}
+
+void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
+{
+	uint32_t lane = c->ready.quick_lane;
+
+	c->ready.n -= n;
+	if (c->ready.lane[lane].n == 0)
+		unmark(&c->ready, lane);
+	lend_sched_sent(c, lane, datagrams);
 }
 
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)

@@ -5,6 +5,10 @@
  * first (EDF). So that nothing starves, every class that waits gets its share (share.h), and so
  * does, within a class, every size.
  *
+ * Who is to send one datagram, while nobody but its equals is ready, stands in a plain array: most
+ * calls of a server that answers at once, and of a client that waits for nobody. As soon as anybody
+ * else comes they all go to their lane.
+ *
  * Strict classes with SRPT within are those of Homa (SIGCOMM'18), its share for the longest too.
  * Layer: core (pure).
  */
@@ -36,8 +40,39 @@ static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *
 		lend_sched_take_off(c, k);
 }
 
+/* Into its lane. */
+void lend_sched_enter_lane(struct lend_core *c, struct lend_call_rec *k);
+/* Who is quick goes to a lane like everybody. */
+void lend_sched_settle(struct lend_core *c);
+/* Among those who are quick. False: it is not their equal. */
+static inline bool lend_sched_quick(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_ready *r = &c->ready;
+	uint32_t lane = c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class * LEND_SIZES;
+
+	if (r->n != r->quick_n || r->n == LEND_OUT || k->tx.win != LEND_NONE ||
+	    c->cfg.order == LEND_ORDER_DEADLINE)
+		return false;
+	if (r->n == 0) {
+		r->quick_lane = lane;
+		lend_share_enter(&r->sizes[lane / LEND_SIZES], 0);
+		lend_share_enter(&r->classes, lane / LEND_SIZES);
+	} else if (r->quick_lane != lane) {
+		return false;
+	}
+	k->tx.ready.in = 1;
+	r->quick[r->n++] = k->self;
+	r->quick_n = r->n;
+	return true;
+}
+
 /* Has something to send; goes to the end of its queue unless it stands there. */
-void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k);
+static inline void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (!lend_sched_quick(c, k))
+		lend_sched_enter_lane(c, k);
+}
+
 static inline void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (k->hold || (k->tx.ready.in && !k->waits))
@@ -59,7 +94,18 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 
 /* The first of a lane that is not empty, off it. */
 struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane);
-/* The next to send, off its lane; NULL: none. */
+/* All who are quick, off their array: how many. While they are sent nobody becomes quick. */
+static inline uint32_t lend_sched_take_quick(struct lend_core *c)
+{
+	uint32_t n = c->ready.quick_n;
+
+	c->ready.quick_n = 0;
+	return n;
+}
+
+/* These n have sent so many. */
+void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams);
+/* The next to send, off its lane; NULL: none. Nobody is quick. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
 /* Another that goes behind it without a choice: of the same lane, where no other could have come
  * before it. NULL: none, or one has to be chosen. */

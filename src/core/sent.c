@@ -19,7 +19,7 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 	}
 	if (r->acks)
 		lend_sess_owe_ack(c, s, 0);
-	if (k->gen != r->gen || k->state == LEND_CALL_FREE || k->state == LEND_CALL_DRAINING)
+	if (k->state == LEND_CALL_DRAINING)
 		return;
 	lend_loss_unsent(c, s, head->number);
 	if (r->first && k->state == LEND_CALL_OPEN && k->number == head->number)
@@ -50,26 +50,44 @@ static void unblock(struct lend_core *c, struct lend_sess *s, bool fast)
 		s->blocked[fast] = 0;
 }
 
+/* Whose datagram this was; NULL: what became of another has ended it meanwhile. */
+static struct lend_sess *sess_of(struct lend_core *c, const struct lend_out_rec *r)
+{
+	const struct lend_call_rec *k = lend_call_at(c, r->call);
+	struct lend_sess *s;
+
+	if (r->ctl.kind) {
+		s = r->ctl.sess == LEND_NONE ? NULL : lend_sess_at(c, r->ctl.sess);
+		return s && s->state != LEND_SESS_FREE && s->id == r->ctl.id ? s : NULL;
+	}
+	return k->state == LEND_CALL_FREE || k->state == LEND_CALL_ORPHAN
+		   ? NULL
+		   : lend_sess_at(c, k->sess);
+}
+
+static void note_fate(struct lend_core *c, const struct lend_out *out, const struct lend_out_rec *r)
+{
+	struct lend_sess *s = sess_of(c, r);
+
+	if (!s)
+		return;
+	if (out->sent == LEND_SENT) {
+		unblock(c, s, out->fast);
+		s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
+	} else if (out->sent == LEND_SENT_DEAD) {
+		lend_sess_down(c, s, UNAVAILABLE, false);
+	} else {
+		LEND_COUNT(c, tx_full);
+		unsend(c, s, r);
+		block(c, s, out->fast);
+	}
+}
+
 void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		const struct lend_out_rec *r = &lend_aside(c)->out[i];
-		struct lend_sess *s;
+	const struct lend_aside *a = lend_aside(c);
 
-		if (out[i].sent == LEND_SENT && !r->news)
-			continue;
-		s = r->sess == LEND_NONE ? NULL : lend_sess_at(c, r->sess);
-		if (!s || s->state == LEND_SESS_FREE || s->id != r->sess_id)
-			continue;
-		if (out[i].sent == LEND_SENT) {
-			unblock(c, s, out[i].fast);
-			s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
-		} else if (out[i].sent == LEND_SENT_DEAD) {
-			lend_sess_down(c, s, UNAVAILABLE, false);
-		} else {
-			LEND_COUNT(c, tx_full);
-			unsend(c, s, r);
-			block(c, s, out[i].fast);
-		}
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (out[i].sent != LEND_SENT || (a->news && a->out[i].news))
+			note_fate(c, &out[i], &a->out[i]);
 }

@@ -117,6 +117,7 @@ static void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_re
 
 void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
 {
+	k->received = 1;
 	lend_rx_drop(c, k);
 	k->status = RESOURCE_EXHAUSTED;
 	k->ran = RAN_NO;
@@ -145,16 +146,18 @@ static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_ca
 	}
 }
 
+/* whole: that is known, and nothing has to be asked. */
 LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-		    struct lend_sslot *sl, const struct lend_pkt_view *v)
+		    struct lend_sslot *sl, const struct lend_pkt_view *v, bool whole)
 {
-	struct lend_call_rec *k = lend_call_new(c, s, v->head.call, true);
+	struct lend_call_rec *k;
 
-	if (!k) {
+	if (c->used[1] >= c->cfg.inflight) {
 		LEND_COUNT(c, rx_full);
 		lend_loss_forget(s, v->head.number);
 		return;
 	}
+	k = lend_call_new(c, s, v->head.call, true);
 	sl->seq = lend_pkt_seq(v->head.call);
 	sl->number = v->head.number;
 	sl->rec = k->self;
@@ -168,7 +171,7 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 	if (v->head.length > c->cfg.message_max) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);
-	} else if (v->payload_len == v->head.length) {
+	} else if (whole || v->payload_len == v->head.length) {
 		run(c, k, v);
 	} else {
 		fragment(c, bufs, k, v, false);
@@ -232,8 +235,8 @@ static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_v
 	       (v->head.offset == 0 && v->payload_len == v->head.length);
 }
 
-void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			   const struct lend_pkt_view *v)
+LEND_HOT void on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			 const struct lend_pkt_view *v, bool whole)
 {
 	uint32_t slot = lend_pkt_slot(v->head.call), seq = lend_pkt_seq(v->head.call);
 	struct lend_sslot *sl;
@@ -242,7 +245,7 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 		LEND_COUNT(c, rx_call);
 		return;
 	}
-	if (!one_datagram_sane(s, v)) {
+	if (!whole && !one_datagram_sane(s, v)) {
 		LEND_COUNT(c, rx_length);
 		return;
 	}
@@ -258,8 +261,20 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 	} else if (!leave_slot(c, sl)) {
 		LEND_COUNT(c, rx_state);
 	} else {
-		begin(c, bufs, s, sl, v);
+		begin(c, bufs, s, sl, v, whole);
 	}
+}
+
+void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			   const struct lend_pkt_view *v)
+{
+	on_request(c, bufs, s, v, false);
+}
+
+void lend_serve_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			 const struct lend_pkt_view *v)
+{
+	on_request(c, bufs, s, v, true);
 }
 
 uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32_t wire,

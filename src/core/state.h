@@ -150,6 +150,7 @@ struct lend_call_rec {
 	uint8_t early;  /* client: it may ride on its session's CONNECT */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
+	uint32_t received;  /* rx was used; 0: nothing in it but granted */
 	lend_ns deadline;
 	lend_ns timer;   /* client: when to repeat or ask */
 	lend_ns stamp;   /* client: last send; server: arrival of what completed the request */
@@ -165,7 +166,9 @@ _Static_assert(sizeof(struct lend_call_rec) == 256, "see the README");
 enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };
 struct lend_ready {
 	struct lend_list lane[LEND_LANES];
-	uint32_t n;
+	uint32_t n; /* those of quick, too */
+	uint32_t quick_n, quick_lane;
+	uint32_t quick[LEND_OUT]; /* equals of one datagram, while nobody else is ready */
 	struct lend_share classes, sizes[LEND_CLASSES];
 };
 
@@ -249,10 +252,11 @@ struct lend_sess {
 	uint32_t strikes;         /* datagrams beyond what was granted */
 
 	uint64_t message_max;
-	uint32_t calls; /* under way, but orphans; found by lend_sess_next_call() */
-	uint32_t orphans;
-	uint32_t ring;                       /* index; LEND_NONE: few is enough */
-	uint16_t cslots, sslots;             /* that were set up: from here on none was ever used */
+	uint16_t calls; /* under way, but orphans; found by lend_sess_next_call() */
+	uint16_t orphans;
+	uint32_t rtt_at;         /* when the newest round trip was measured, its low bits */
+	uint32_t ring;           /* index; LEND_NONE: few is enough */
+	uint16_t cslots, sslots; /* that were set up: from here on none was ever used */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
 	struct lend_cc_state cc;
@@ -321,12 +325,11 @@ struct lend_out_rec {
 	union lend_head head;
 	struct lend_pkt_trailer tail;
 	struct lend_ctl ctl; /* kind != 0 */
-	uint64_t sess_id;
-	uint32_t sess, call, gen;
+	uint32_t call;
 	uint8_t first; /* the first datagram of its call */
 	uint8_t acks;  /* bears a report that was due */
 	uint8_t news;  /* that the carrier takes it is news: it was full before, or this is a BYE */
-	uint8_t zero;
+	uint8_t zero[17];
 };
 _Static_assert(sizeof(struct lend_out_rec) == 256, "lines");
 
@@ -362,7 +365,7 @@ struct lend_core {
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
 	size_t at_rings, at_free_rings;
-	size_t at_by_hello, at_by_peer, at_pace, at_early, at_want, at_want_at, at_events, at_aside;
+	size_t at_by_hello, at_by_peer, at_pace, at_early, at_want, at_want_at, at_aside;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
@@ -392,9 +395,11 @@ struct lend_core {
 /* Behind the hashed part. */
 struct lend_aside {
 	struct lend_core_stats stats;
-	uint32_t ev_first, ev_n, ev_cap;
+	uint32_t ev_first, ev_end, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
+	uint32_t news;    /* some of out[] are, when the carrier takes them */
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
+	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait to be asked for */
 };
 
 #endif

@@ -17,7 +17,17 @@ static inline uint32_t lend_tx_frag_len(const struct lend_sess *s, const struct 
 	return t->win == LEND_NONE ? t->len : lend_frag_len(s, t->len, frag);
 }
 
-/* Starts a message of buf's len bytes. */
+/* As if nothing of it had been sent. */
+static inline void lend_tx_reset(struct lend_tx *t)
+{
+	t->next = 0;
+	t->low = 0;
+	t->resend = 0;
+	t->charged = 0;
+	t->base = 0;
+}
+
+/* Starts a message of buf's len bytes, in a record where nothing else was sent. */
 void lend_tx_open(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t len);
 static inline void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t,
 				 uint32_t buf, uint32_t len, bool shared)
@@ -25,13 +35,7 @@ static inline void lend_tx_begin(struct lend_core *c, const struct lend_sess *s,
 	t->buf = buf;
 	t->len = len;
 	t->total = 1;
-	t->next = 0;
-	t->low = 0;
-	t->resend = 0;
-	t->win = LEND_NONE;
-	t->charged = 0;
 	t->seg = buf;
-	t->base = 0;
 	if (len > s->payload && !(shared && s->reads && len >= s->reads))
 		lend_tx_open(c, s, t, len);
 }

@@ -193,6 +193,17 @@ static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)
 /* The trailer behind len bytes is theirs. */
 bool lend_pkt_whole(const void *data, uint32_t len);
 
+/* The session that a datagram of so many bytes or more names. */
+static inline uint64_t lend_pkt_session(const void *data)
+{
+	uint64_t id;
+
+	memcpy(&id, (const uint8_t *)data + offsetof(struct lend_pkt, session), sizeof(id));
+	return id;
+}
+
+/* Shorter ones are not looked at by decode_short(). */
+#define LEND_PKT_WHOLE_MIN (sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply))
 /* The same for what most datagrams are, all of a request or reply. False: it is something else, or
  * something is wrong with it; view says nothing. */
 static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len,

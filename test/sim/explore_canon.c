@@ -50,6 +50,7 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 		return;
 	}
 	canon_link(&s->half);
+	s->rtt_at = 0;
 	if (s->srtt) {
 		s->srtt = 1;
 		s->rttvar = 0;

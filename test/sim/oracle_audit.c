@@ -56,17 +56,34 @@ struct count {
 	uint64_t budget, credit, ahead, senders;
 };
 
+/* While anybody is quick nobody stands in a lane. */
+static bool quick_agree(struct lend_core *c)
+{
+	const struct lend_ready *r = &c->ready;
+
+	for (uint32_t i = 0; i < r->quick_n; i++) {
+		const struct lend_call_rec *k = lend_call_at(c, r->quick[i]);
+
+		if (k->state == LEND_CALL_FREE || !k->tx.ready.in || k->waits ||
+		    k->tx.win != LEND_NONE)
+			return false;
+	}
+	return r->quick_n == 0 || r->quick_n == r->n;
+}
+
 /* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
 static bool lanes_agree(struct lend_core *c, uint32_t ready)
 {
-	uint32_t n = 0;
+	uint32_t n = c->ready.quick_n;
 
 	for (uint32_t i = 0; i < LEND_LANES; i++) {
 		const struct lend_list *l = &c->ready.lane[i];
 		uint32_t class = i / LEND_SIZES;
 
+		bool some = l->n > 0 || (c->ready.quick_n && c->ready.quick_lane == i);
+
 		if (!list_agrees(l, lend_links_ready(c), c->records) ||
-		    (c->ready.sizes[class].waiting >> i % LEND_SIZES & 1) != (l->n > 0) ||
+		    (c->ready.sizes[class].waiting >> i % LEND_SIZES & 1) != some ||
 		    (c->ready.classes.waiting >> class & 1) != (c->ready.sizes[class].waiting > 0))
 			return false;
 		for (uint32_t r = l->head; r != LEND_NONE; r = lend_call_at(c, r)->tx.ready.next)
@@ -74,7 +91,7 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 				return false;
 		n += l->n;
 	}
-	return n == ready && c->ready.n == n;
+	return quick_agree(c) && n == ready && c->ready.n == n;
 }
 
 /* Likewise the lines of those who wait for memory or budget. */
