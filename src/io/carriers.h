@@ -33,7 +33,7 @@ static inline void *lend_piece_data(const struct lend_bufs *bufs, const struct l
 
 	LEND_CHECK(piece->buf < bufs->n);
 	seg = &bufs->seg[piece->buf];
-	LEND_CHECK(piece->offset <= seg->len && piece->len <= seg->len - piece->offset);
+	LEND_CHECK((uint64_t)piece->offset + piece->len <= seg->len);
 	return (char *)seg->data + piece->offset;
 }
 

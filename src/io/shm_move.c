@@ -7,6 +7,8 @@
 #include "sys/arena.h"
 #include "util/bits.h"
 
+enum { TOLD = 32 }; /* peers that are told at once that something came */
+
 static struct lend_shm *self(struct lend_io *io)
 {
 	return (struct lend_shm *)(void *)io;
@@ -64,8 +66,8 @@ static enum lend_sent dead(struct lend_shm *s)
 	return LEND_SENT_DEAD;
 }
 
-static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
-			       const struct lend_out *out)
+static __attribute__((noinline)) enum lend_sent
+send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
 	struct lend_ring_place place;
@@ -97,16 +99,67 @@ static enum lend_sent send_one(struct lend_shm *s, const struct lend_bufs *bufs,
 	return LEND_SENT;
 }
 
-/* After the fence: a receiver that does not poll this ring gets its bell rung, and is woken if it
- * sleeps. Woken first, and then others are told that it was: who stops in between holds up nobody.
- * By then it may sleep again, under another number. */
-static void announce(struct lend_shm_peer *p)
+/* A head and a piece, or none, that lie behind the mark: most are. */
+static inline bool is_short(const struct lend_out *out, uint32_t *len)
+{
+	*len = out->head_len + (out->n ? out->piece[0].len : 0);
+	return *len <= LEND_RING_SHORT && out->n <= 1 && out->tail_len == 0;
+}
+
+/* The ring that a datagram goes through at once; NULL: none may, or others wait for room. */
+static struct lend_ring_tx *open_ring(struct lend_shm *s, const struct lend_out *out)
+{
+	struct lend_shm_peer *p = &s->peer[out->peer];
+	bool fast;
+
+	if (out->peer >= s->top || p->state != LEND_SHM_UP)
+		return NULL;
+	fast = out->fast && p->fast_tx.ring;
+	if (p->starved[fast])
+		return NULL;
+	return fast ? &p->fast_tx : &p->tx;
+}
+
+/* Those from out[0] on that are short and go through its ring, while that is known to have room;
+ * how many. */
+static __attribute__((noinline)) uint32_t
+send_short(struct lend_shm *s, const struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct lend_ring_tx *tx = open_ring(s, out);
+	const struct lend_bufs table = *bufs;
+	uint32_t i = 0, peer = out->peer, fast = out->fast, next, end, len;
+	struct lend_ring *ring;
+
+	if (!tx)
+		return 0;
+	ring = tx->ring;
+	next = tx->next;
+	end = next + lend_min_u32(n, lend_ring_left(tx));
+	for (; next != end && is_short(out, &len); i++, next++, out++) {
+		struct lend_ring_slot *slot = &ring->slot[next % LEND_RING_SLOTS];
+		uint32_t head = out->head_len;
+
+		if (out->peer != peer || out->fast != fast)
+			break;
+		lend_copy_short(slot->data, out->head, head);
+		if (len > head)
+			lend_copy_short(slot->data + head, lend_piece_data(&table, out->piece),
+					len - head);
+		lend_ring_mark(slot, next, len);
+		out->sent = LEND_SENT;
+	}
+	tx->next = next;
+	return i;
+}
+
+/* A receiver that does not poll this ring gets its bell rung, and is woken if it sleeps. Woken
+ * first, and then others are told that it was: who stops in between holds up nobody. By then it may
+ * sleep again, under another number. */
+static __attribute__((noinline)) void ring_bell(struct lend_shm_peer *p)
 {
 	uint64_t bit = UINT64_C(1) << p->bit % 64;
 	uint32_t sleep;
 
-	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) != 0)
-		return;
 	(void)atomic_fetch_or_explicit(&p->bell->word[p->bit / 64], bit, memory_order_seq_cst);
 	sleep = atomic_load_explicit(&p->bell->asleep, memory_order_seq_cst);
 	if (sleep == 0 || p->sock < 0)
@@ -116,21 +169,49 @@ static void announce(struct lend_shm_peer *p)
 						      memory_order_seq_cst, memory_order_relaxed);
 }
 
+/* After a fence: all is published before we look who polls. */
+static inline void announce(struct lend_shm_peer *p)
+{
+	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) == 0)
+		ring_bell(p);
+}
+
+/* What is not for one peer, short and soon gone: those before out[i] went. One fence for many. */
+static __attribute__((noinline)) void send_mixed(struct lend_shm *s, const struct lend_bufs *bufs,
+						 struct lend_out *out, uint32_t i, uint32_t n)
+{
+	uint32_t told[TOLD], tells = 0;
+
+	if (i > 0)
+		told[tells++] = out->peer;
+	for (uint32_t run; i < n; i += run) {
+		run = send_short(s, bufs, out + i, n - i);
+		if (run == 0) {
+			out[i].sent = send_one(s, bufs, &out[i]);
+			run = 1;
+		}
+		if (out[i].sent == LEND_SENT && (tells == 0 || told[tells - 1] != out[i].peer))
+			told[tells++] = out[i].peer;
+		if (tells < TOLD && i + run < n)
+			continue;
+		atomic_thread_fence(memory_order_seq_cst);
+		while (tells > 0)
+			announce(&s->peer[told[--tells]]);
+	}
+}
+
 void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct lend_shm *s = self(io);
-	uint32_t last = UINT32_MAX;
+	uint32_t sent = n > 0 ? send_short(s, bufs, out, n) : 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		out[i].sent = send_one(s, bufs, &out[i]);
-	/* One fence for the burst: all is published before we look who polls. */
-	atomic_thread_fence(memory_order_seq_cst);
-	for (uint32_t i = 0; i < n; i++) {
-		if (out[i].sent != LEND_SENT || out[i].peer == last)
-			continue;
-		last = out[i].peer;
-		announce(&s->peer[last]);
+	if (sent < n) {
+		send_mixed(s, bufs, out, sent, n);
+		return;
 	}
+	atomic_thread_fence(memory_order_seq_cst);
+	if (n > 0)
+		announce(&s->peer[out->peer]);
 }
 
 bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)

@@ -51,24 +51,28 @@ bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p)
 	return true;
 }
 
-static void answer_bell(struct lend_shm *s)
+static __attribute__((noinline)) void answer(struct lend_shm *s, uint32_t w)
 {
-	for (uint32_t w = 0; w * 64 < s->top; w++) {
-		uint64_t bits;
+	uint64_t bits = atomic_exchange_explicit(&s->bell->word[w], 0, memory_order_seq_cst);
 
-		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) == 0)
-			continue;
-		bits = atomic_exchange_explicit(&s->bell->word[w], 0, memory_order_seq_cst);
-		for (; bits != 0; bits &= bits - 1) {
-			uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(bits);
+	for (; bits != 0; bits &= bits - 1) {
+		uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(bits);
 
-			if (i < s->top && lend_shm_is_live(&s->peer[i]))
-				lend_shm_heat(s, &s->peer[i]);
-		}
+		if (i < s->top && lend_shm_is_live(&s->peer[i]))
+			lend_shm_heat(s, &s->peer[i]);
 	}
 }
 
-static void sweep(struct lend_shm *s)
+static void answer_bell(struct lend_shm *s)
+{
+	uint32_t words = (s->top + 63) / 64;
+
+	for (uint32_t w = 0; w < words; w++)
+		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0)
+			answer(s, w);
+}
+
+static __attribute__((noinline)) void sweep(struct lend_shm *s)
 {
 	for (uint32_t i = 0; i < s->top; i++) {
 		if (lend_shm_is_live(&s->peer[i]) && lend_shm_is_ready(&s->peer[i]))
@@ -92,7 +96,7 @@ static bool has_rung(const struct lend_shm *s)
 	return false;
 }
 
-static void look_around(struct lend_shm *s)
+static __attribute__((noinline)) void look_around(struct lend_shm *s)
 {
 	uint64_t now = lend_clock_cycles();
 
@@ -127,78 +131,135 @@ static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_
 	return LEND_RING_DATA;
 }
 
-/* Lends what a ring holds. */
+/* Lends what lies behind marks, as most does, up to the first that does not. */
+static uint32_t take_short(struct lend_ring_rx *rx, const struct lend_in *like, struct lend_in *in,
+			   uint32_t cap)
+{
+	struct lend_ring *ring = rx->ring;
+	uint32_t first = rx->next, n = 0;
+
+	for (; n < cap; n++) {
+		struct lend_ring_slot *slot = &ring->slot[(first + n) % LEND_RING_SLOTS];
+		uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
+
+		if (mark >> 32 != first + n + 1 || (uint32_t)mark > LEND_RING_SHORT)
+			break;
+		lend_ring_prefetch(slot, (uint32_t)mark);
+		in[n] = *like;
+		in[n].data = slot->data;
+		in[n].len = (uint32_t)mark;
+	}
+	rx->next = first + n;
+	return n;
+}
+
+/* Lends the next one, whatever it is; false: there is none. One that is bad is counted. */
+static __attribute__((noinline)) bool take_any(struct lend_shm *s, struct lend_shm_peer *p,
+					       struct lend_ring_rx *rx, struct lend_in *in,
+					       uint32_t *n)
+{
+	enum lend_ring_look look = lend_ring_next(rx, &in->data, &in->len);
+
+	if (look == LEND_RING_EMPTY)
+		return false;
+	if (look == LEND_RING_PLACE)
+		look = find_body(p, in);
+	s->io.stats.rx_bad += look == LEND_RING_BAD;
+	*n += look == LEND_RING_DATA;
+	return true;
+}
+
+/* Of a peer that hung up: no more than the rings could hold then. */
+static __attribute__((noinline)) uint32_t take_left(struct lend_shm *s, struct lend_shm_peer *p,
+						    struct lend_ring_rx *rx,
+						    const struct lend_in *like, struct lend_in *in,
+						    uint32_t cap)
+{
+	uint32_t n = 0;
+
+	for (; n < cap && p->left > 0; p->left--) {
+		in[n] = *like;
+		if (!take_any(s, p, rx, &in[n], &n))
+			break;
+	}
+	return n;
+}
+
+/* Lends what a ring holds, which is something. */
 static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
 		     struct lend_in *in, uint32_t cap)
 {
-	uint32_t n = 0, index = lend_shm_index(s, p);
+	struct lend_in like = {.peer = lend_shm_index(s, p)};
+	uint32_t n = 0;
 
-	for (uint32_t looks = 0; n < cap && looks < LEND_RING_SLOTS; looks++) {
-		enum lend_ring_look look = LEND_RING_EMPTY;
-
-		in[n] = (struct lend_in){.peer = index};
-		if (p->state == LEND_SHM_UP || (p->state == LEND_SHM_HUNG && p->left > 0))
-			look = lend_ring_next(rx, &in[n].data, &in[n].len);
-		if (look == LEND_RING_EMPTY)
+	if (!lend_shm_is_live(p))
+		return 0;
+	like.reads = p->lent != NULL || lend_shm_reads(s, p);
+	if (p->state == LEND_SHM_HUNG)
+		return take_left(s, p, rx, &like, in, cap);
+	for (uint32_t looks = 0; looks < LEND_RING_SLOTS; looks++) {
+		n += take_short(rx, &like, in + n, cap - n);
+		if (n == cap || !lend_ring_ready(rx))
 			break;
-		in[n].reads = p->lent != NULL || lend_shm_reads(s, p);
-		if (look == LEND_RING_PLACE)
-			look = find_body(p, &in[n]);
-		p->left -= p->state == LEND_SHM_HUNG;
-		s->io.stats.rx_bad += look == LEND_RING_BAD;
-		n += look == LEND_RING_DATA;
+		in[n] = like;
+		if (!take_any(s, p, rx, &in[n], &n))
+			break;
 	}
 	return n;
 }
 
 /* It hung up and nothing is left of it: it ends with a word about that. */
-static bool is_over(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in)
+static __attribute__((noinline)) bool is_over(struct lend_shm *s, struct lend_shm_peer *p,
+					      struct lend_in *in)
 {
-	if (p->state != LEND_SHM_HUNG || (p->left > 0 && lend_shm_is_ready(p)))
+	if (p->left > 0 && lend_shm_is_ready(p))
 		return false;
 	*in = (struct lend_in){.peer = lend_shm_index(s, p), .gone = 1};
 	lend_shm_enter(s, p, LEND_SHM_GONE);
 	return true;
 }
 
-static struct lend_shm_peer *hot_after(struct lend_shm *s, uint32_t k)
+/* Whose turn comes after that one's. */
+static inline uint32_t after(uint32_t turn, uint32_t hots)
 {
-	uint32_t at = s->turn + k;
-
-	return &s->peer[s->hot[at < s->hots ? at : at - s->hots]];
+	return turn + 1 < hots ? turn + 1 : 0;
 }
 
 static uint32_t poll_fast(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, hots = s->hots, turn = s->turn;
 
-	for (uint32_t k = 0; k < s->hots && n < cap; k++) {
-		struct lend_shm_peer *p = hot_after(s, k);
+	for (uint32_t k = 0; k < hots; k++, turn = after(turn, hots)) {
+		struct lend_shm_peer *p = &s->peer[s->hot[turn]];
 
-		if (p->fast_rx.ring && lend_ring_ready(&p->fast_rx))
-			n += take(s, p, &p->fast_rx, in + n, cap - n);
+		if (!p->fast_rx.ring || !lend_ring_ready(&p->fast_rx))
+			continue;
+		n += take(s, p, &p->fast_rx, in + n, cap - n);
+		if (n == cap)
+			break;
 	}
 	return n;
 }
 
 static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
-	uint32_t n = 0, got;
+	uint32_t n = 0, hots = s->hots, turn = s->turn;
 
-	for (uint32_t k = 0; k < s->hots && n < cap; k++) {
-		struct lend_shm_peer *p = hot_after(s, k);
+	for (uint32_t k = 0; k < hots && n < cap; k++, turn = after(turn, hots)) {
+		struct lend_shm_peer *p = &s->peer[s->hot[turn]];
+		uint32_t before = n;
 
-		got = take(s, p, &p->rx, in + n, cap - n);
-		p->idle = got > 0 ? 0 : p->idle + 1;
-		n += got;
-		if (n < cap)
+		if (lend_ring_ready(&p->rx))
+			n += take(s, p, &p->rx, in + n, cap - n);
+		p->idle = n > before ? 0 : p->idle + 1;
+		if (p->state == LEND_SHM_HUNG && n < cap)
 			n += is_over(s, p, &in[n]);
 	}
-	s->turn = s->turn + 1 < s->hots ? s->turn + 1 : 0;
+	s->turn = after(s->turn, hots);
 	return n;
 }
 
-static void cool_down(struct lend_shm *s)
+static __attribute__((noinline)) void cool_down(struct lend_shm *s)
 {
 	for (uint32_t k = s->hots; k-- > 0 && s->hots > HOT_FREE;) {
 		struct lend_shm_peer *p = &s->peer[s->hot[k]];
@@ -245,11 +306,6 @@ void lend_shm_drop_gone(struct lend_shm *s)
 	lend_shm_reap(s);
 }
 
-static bool give_back(struct lend_ring_rx *rx)
-{
-	return rx->done != rx->next && lend_ring_done(rx);
-}
-
 void lend_shm_rx_done(struct lend_shm *s)
 {
 	if (s->lent == 0)
@@ -257,7 +313,8 @@ void lend_shm_rx_done(struct lend_shm *s)
 	s->lent = 0;
 	for (uint32_t k = 0; k < s->hots; k++) {
 		struct lend_shm_peer *p = &s->peer[s->hot[k]];
-		bool bulk = give_back(&p->rx), fast = give_back(&p->fast_rx);
+		bool bulk = lend_ring_done(&p->rx);
+		bool fast = lend_ring_done(&p->fast_rx);
 
 		if ((bulk || fast) && p->sock >= 0)
 			lend_meet_wake(p->sock);

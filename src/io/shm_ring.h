@@ -76,7 +76,6 @@ struct lend_ring_tx {
 struct lend_ring_rx {
 	struct lend_ring *ring;
 	uint32_t next; /* number of the next datagram to lend */
-	uint32_t done; /* those below were given back by our caller */
 	uint32_t told; /* those below were given back to the producer */
 	bool owes;     /* memory of the producer's: it is told at once */
 };
@@ -94,6 +93,14 @@ static inline bool lend_ring_room(struct lend_ring_tx *tx, uint32_t len)
 	return tx->next - tx->taken < most;
 }
 
+/* How many more short ones there is room for, as last seen. */
+static inline uint32_t lend_ring_left(const struct lend_ring_tx *tx)
+{
+	uint32_t used = tx->next - tx->taken;
+
+	return used < LEND_RING_SLOTS ? LEND_RING_SLOTS - used : 0;
+}
+
 /* Where to write the next datagram, of len bytes up to MTU; there must be room. */
 static inline void *lend_ring_reserve(struct lend_ring_tx *tx, uint32_t len)
 {
@@ -101,13 +108,18 @@ static inline void *lend_ring_reserve(struct lend_ring_tx *tx, uint32_t len)
 				      : tx->ring->body[tx->next % LEND_RING_BODIES];
 }
 
-/* Publishes it. */
+/* Publishes datagram `number`, which lies in its slot. */
+static inline void lend_ring_mark(struct lend_ring_slot *slot, uint32_t number, uint32_t len)
+{
+	atomic_store_explicit(&slot->mark, (uint64_t)(number + 1) << 32 | len,
+			      memory_order_release);
+}
+
+/* Publishes what was reserved. */
 static inline void lend_ring_commit(struct lend_ring_tx *tx, uint32_t len)
 {
-	uint32_t i = tx->next++ % LEND_RING_SLOTS;
-
-	atomic_store_explicit(&tx->ring->slot[i].mark, (uint64_t)tx->next << 32 | len,
-			      memory_order_release);
+	lend_ring_mark(&tx->ring->slot[tx->next % LEND_RING_SLOTS], tx->next, len);
+	tx->next++;
 }
 
 /* Publishes a head of len bytes that a place follows, in all SHORT at most; what it names is buf's
@@ -136,6 +148,13 @@ static inline bool lend_ring_is_quiet(struct lend_ring_tx *tx, uint32_t buf)
 	return true;
 }
 
+/* The other lines of a short one, all at once: each comes from the producer's cache. */
+static inline void lend_ring_prefetch(const struct lend_ring_slot *slot, uint32_t len)
+{
+	for (uint32_t at = 64 - sizeof(slot->mark); at < len; at += 64)
+		__builtin_prefetch(slot->data + at);
+}
+
 /* The next datagram, if there is one: lent until lend_ring_done(). PLACE: its last bytes are a
  * struct lend_ring_place. BAD: one that contradicts itself, passed over. */
 static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const void **data,
@@ -154,9 +173,8 @@ static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const 
 		return LEND_RING_BAD;
 	}
 	*data = n <= LEND_RING_SHORT ? slot->data : rx->ring->body[rx->next % LEND_RING_BODIES];
-	/* The other lines of a short one, all at once: each comes from the producer's cache. */
-	for (uint32_t at = 64 - sizeof(slot->mark); at < n && n <= LEND_RING_SHORT; at += 64)
-		__builtin_prefetch(slot->data + at);
+	if (n <= LEND_RING_SHORT)
+		lend_ring_prefetch(slot, n);
 	*len = n;
 	rx->next++;
 	rx->owes |= apart;
@@ -166,27 +184,36 @@ static inline enum lend_ring_look lend_ring_next(struct lend_ring_rx *rx, const 
 /* A datagram waits. */
 static inline bool lend_ring_ready(const struct lend_ring_rx *rx)
 {
-	uint64_t mark = atomic_load_explicit(&rx->ring->slot[rx->next % LEND_RING_SLOTS].mark,
+	uint32_t next = rx->next;
+	uint64_t mark = atomic_load_explicit(&rx->ring->slot[next % LEND_RING_SLOTS].mark,
 					     memory_order_acquire);
 
-	return (uint32_t)(mark >> 32) == rx->next + 1;
+	return (uint32_t)(mark >> 32) == next + 1;
 }
 
-/* Takes back all that was lent. True: the producer sleeps until there is room, and there is: wake
- * it. */
-static inline bool lend_ring_done(struct lend_ring_rx *rx)
+/* The producer is to be told what was given back, all that was lent. */
+static inline bool lend_ring_owes(const struct lend_ring_rx *rx)
 {
-	rx->done = rx->next;
-	if (rx->done - rx->told < LEND_RING_LAZY && !rx->owes)
-		return false;
+	return rx->next - rx->told >= LEND_RING_LAZY || rx->owes;
+}
+
+/* Tells it. True: it sleeps until there is room, and there is: wake it. */
+static inline bool lend_ring_tell(struct lend_ring_rx *rx)
+{
 	rx->owes = false;
-	rx->told = rx->done;
+	rx->told = rx->next;
 	atomic_store_explicit(&rx->ring->taken, rx->told, memory_order_release);
 	/* Told first, looked second; the producer asks first and looks second: one of us sees the
 	 * other. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&rx->ring->wanted, memory_order_relaxed) != 0 &&
 	       atomic_exchange_explicit(&rx->ring->wanted, 0, memory_order_relaxed) != 0;
+}
+
+/* Takes back all that was lent. As lend_ring_tell(), where that is due. */
+static inline bool lend_ring_done(struct lend_ring_rx *rx)
+{
+	return lend_ring_owes(rx) && lend_ring_tell(rx);
 }
 
 /* Before a sleep of a producer that found the ring full: false when there is room for len bytes

@@ -68,6 +68,30 @@ static inline uint32_t lend_bits_ahead(const uint64_t *map, uint32_t words, uint
 	return UINT32_MAX;
 }
 
+/* As memcpy(), without its call for 8 to 128 bytes: the last part overlaps the one before. */
+static inline void lend_copy_short(void *to, const void *from, uint32_t len)
+{
+	struct part {
+		uint64_t word[2];
+	} part;
+
+	if (len - 8 > 120) {
+		memcpy(to, from, len);
+	} else if (len < 16) {
+		memcpy(&part.word[0], from, 8);
+		memcpy(&part.word[1], (const char *)from + len - 8, 8);
+		memcpy(to, &part.word[0], 8);
+		memcpy((char *)to + len - 8, &part.word[1], 8);
+	} else {
+		for (uint32_t at = 0; at < len - 16; at += 16) {
+			memcpy(&part, (const char *)from + at, 16);
+			memcpy((char *)to + at, &part, 16);
+		}
+		memcpy(&part, (const char *)from + len - 16, 16);
+		memcpy((char *)to + len - 16, &part, 16);
+	}
+}
+
 /* memcpy compiles to one instruction; the swap is compiled away on little-endian machines. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define LEND_LE16(x) __builtin_bswap16(x)

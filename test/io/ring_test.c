@@ -80,7 +80,7 @@ Test(ring, numbers_wrap)
 	static struct lend_ring ring;
 	uint32_t start = UINT32_MAX - 300;
 	struct lend_ring_tx tx = {.ring = &ring, .next = start, .taken = start};
-	struct lend_ring_rx rx = {.ring = &ring, .next = start, .done = start, .told = start};
+	struct lend_ring_rx rx = {.ring = &ring, .next = start, .told = start};
 	const void *data;
 	uint32_t len;
 

@@ -1,7 +1,9 @@
-/* Goal: little-endian bytes on any machine at any address; alignment, comparison and the search in
- * a ring of bits at their edges. Method: tables of input and want; each pair of places in a ring.
+/* Goal: little-endian bytes on any machine at any address; alignment, comparison, short copies and
+ * the search in a ring of bits at their edges. Method: tables of input and want; each pair of
+ * places in a ring.
  */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "util/bits.h"
 
@@ -58,6 +60,23 @@ Test(bits, the_next_bit_of_a_ring_is_found_from_every_place)
 			cr_assert_eq(lend_bits_ahead(map, WORDS, from),
 				     from == set ? 0 : (before + BITS - from) % BITS);
 		}
+}
+
+Test(bits, a_short_copy_takes_each_byte_and_no_other)
+{
+	enum { LONGEST = 140, ROOM = LONGEST + 2 };
+
+	for (uint32_t len = 0; len <= LONGEST; len++) {
+		uint8_t to[ROOM] = {0}, *from = malloc(len ? len : 1);
+
+		cr_assert(from);
+		for (uint32_t i = 0; i < len; i++)
+			from[i] = (uint8_t)(i + 1);
+		lend_copy_short(to + 1, from, len);
+		cr_assert_eq(memcmp(to + 1, from, len), 0, "%u bytes", len);
+		cr_assert_eq(to[0] | to[len + 1], 0, "%u bytes", len);
+		free(from);
+	}
 }
 
 Test(bits, equal_looks_at_every_byte)
