@@ -58,7 +58,8 @@ static void pool_free(struct lend_pool_of_bufs *pool)
 	for (uint32_t h = 1; pool->of && pool->own && h < pool->table.n; h++) {
 		struct lend_mbuf *buf = &pool->own[h];
 
-		if (pool->of[h] == buf && buf->gone && buf->state != LEND_MBUF_FREE)
+		if (pool->of[h] == buf && buf->class == LEND_BUF_CLASSES && buf->gone &&
+		    buf->state != LEND_MBUF_FREE)
 			buf->gone(buf->arg);
 	}
 	while (pool->maps) {
@@ -275,7 +276,7 @@ static struct lend_mbuf *buf_new(struct lend_pool_of_bufs *pool, uint32_t class)
 				  .pool = pool,
 				  .handle = handle,
 				  .class = (uint8_t) class,
-				  .memory = memory};
+				  .whole = {.data = memory, .cap = lend_buf_class_len(class)}};
 	pool->of[handle] = buf;
 	if (map)
 		map->buf = buf;
@@ -315,7 +316,6 @@ struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint
 				  .handle = handle,
 				  .class = LEND_BUF_CLASSES,
 				  .state = LEND_MBUF_USER,
-				  .memory = data,
 				  .gone = gone,
 				  .arg = arg};
 	pool->of[handle] = buf;

@@ -7,6 +7,8 @@
 #define LEND_RPC_BUFS_H
 
 #include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "util/check.h"
 #include "util/dgram.h"
@@ -15,6 +17,7 @@
 
 enum {
 	LEND_BUF_CLASSES = 23, /* 256 B << class, up to 1 GiB */
+	LEND_BUF_ANY = 25,     /* classes that lend_buf_class() can give */
 	LEND_BUF_SHIFT = 8,    /* of class 0 */
 	LEND_BUF_SMALL = 9,    /* classes below are cut from chunks, others are taken one by one */
 	LEND_BUF_HANDLES = 1 << 18, /* buffers and borrowed buffers at once; 0 is none */
@@ -35,13 +38,24 @@ struct lend_mbuf {
 	struct lend_pool_of_bufs *pool; /* its home */
 	uint32_t handle;                /* in its home's table, for life; wraps: while they live */
 	uint8_t class;                  /* of memory; LEND_BUF_CLASSES: wrapped */
-	uint8_t state;        /* enum lend_mbuf_state; written by the thread that holds it */
-	uint8_t abroad;       /* CORE, of another endpoint's core */
-	void *memory;         /* where its memory starts; pub.data may be moved by its user */
-	void (*gone)(void *); /* wraps: owed once */
-	void *arg;
+	uint8_t state;  /* enum lend_mbuf_state; written by the thread that holds it */
+	uint8_t abroad; /* CORE, of another endpoint's core */
+	union {
+		/* What pub begins with when nobody has it: its user may move data. */
+		struct lend_mbuf_whole {
+			void *data;
+			uint32_t len, cap;
+		} whole;
+		struct {
+			void (*gone)(void *); /* wraps: owed once */
+			void *arg;
+		};
+	};
+	uint64_t fill; /* to a cache line */
 };
 _Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
+_Static_assert(sizeof(struct lend_mbuf_whole) == offsetof(struct lend_buf, next),
+	       "pub's beginning");
 
 /* Memory that carriers must know before they send from it. */
 typedef void lend_bufs_memory(void *arg, void *memory, size_t len);
@@ -53,7 +67,7 @@ struct lend_pool_of_bufs {
 	struct lend_mbuf **of;  /* by handle: whose memory it is; NULL: free */
 	struct lend_mbuf *own;  /* by handle: our own segments */
 	uint32_t handles_free;  /* list through table.seg[].next */
-	struct lend_buf *free[LEND_BUF_CLASSES];
+	struct lend_buf *free[LEND_BUF_ANY];
 	uint8_t *bump, *bump_end; /* of the chunk being cut */
 	bool lost;                /* something of it is LEND_MBUF_LOST: it stays for good */
 	struct lend_pool_of_bufs *next_lost;
@@ -86,7 +100,7 @@ void lend_bufs_close(struct lend_pool_of_bufs *pool);
 int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len);
 /* The memory that was noted. */
 void lend_bufs_noted(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg);
-/* grown runs when a segment goes to the core and the heap has regions that it has not heard of. */
+/* grown runs before anything is sent while the heap has regions that it has not heard of. */
 void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg);
 
 /* The free list of this class was empty: returns from other threads, then new memory, then
@@ -126,12 +140,12 @@ static inline uint32_t lend_buf_class_len(uint32_t class)
 static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, uint32_t cap)
 {
 	uint32_t class = lend_buf_class(cap);
-	struct lend_buf *buf = class < LEND_BUF_CLASSES ? pool->free[class] : NULL;
+	struct lend_buf *buf = pool->free[class];
 
 	if (!buf)
 		return lend_bufs_take_slow(pool, class);
 	pool->free[class] = buf->next;
-	pool->out += lend_buf_class_len(class);
+	pool->out += buf->cap;
 	buf->next = NULL;
 	lend_mbuf(buf)->state = LEND_MBUF_USER;
 	LEND_SHOW(buf->data, buf->cap);
@@ -141,7 +155,7 @@ static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, ui
 /* One segment of this pool, FREE afterwards. */
 static inline void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 {
-	uint32_t class = buf->class, cap = lend_buf_class_len(class);
+	uint32_t class = buf->class;
 
 	LEND_CHECK(buf->state != LEND_MBUF_FREE);
 	buf->state = LEND_MBUF_FREE;
@@ -149,13 +163,11 @@ static inline void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mb
 		lend_bufs_free_wrap(pool, buf);
 		return;
 	}
-	buf->pub.data = buf->memory;
-	buf->pub.len = 0;
-	buf->pub.cap = cap;
+	memcpy(&buf->pub, &buf->whole, sizeof(buf->whole));
 	buf->pub.next = pool->free[class];
 	pool->free[class] = &buf->pub;
-	pool->out -= cap;
-	LEND_HIDE(buf->memory, cap);
+	pool->out -= buf->whole.cap;
+	LEND_HIDE(buf->whole.data, buf->whole.cap);
 }
 
 /* A whole chain that the caller holds, whoever's pools it is of. NULL is nothing. */

@@ -10,33 +10,41 @@
 
 enum { MESSAGE_MAX = 1 << 30 };
 
-/* Takes a call's buffers: their handles stay in priv.core until the core has the call. */
-static int prepare(struct lend_ep *ep, struct lend_call_priv *p)
+/* A request that the core may not take as it is: see lend_msg_fits(). */
+static __attribute__((noinline)) uint32_t gather(struct lend_ep *ep, const struct lend_call_priv *p,
+						 int *rc)
 {
-	struct lend_buf *flat = NULL;
+	struct lend_buf *flat = lend_msg_flat(ep->bufs, p->request);
+	uint32_t handle;
+
+	if (!flat) {
+		*rc = lend_fail(ENOMEM, "no buffer to gather a chain of many small segments: "
+					"send longer ones");
+		return 0;
+	}
+	handle = lend_msg_lend(ep->bufs, flat, false, rc);
+	if (!handle)
+		lend_bufs_give(ep->bufs, flat);
+	return handle;
+}
+
+/* Takes a call's buffers: their handles stay in priv.core until the core has the call. */
+static inline int prepare(struct lend_ep *ep, struct lend_call_priv *p)
+{
 	uint32_t request = 0, landing = 0;
 	int rc = 0;
 
-	if (!lend_msg_fits(p->request, ep->mtu_max)) {
-		flat = lend_msg_flat(ep->bufs, p->request);
-		if (!flat)
-			return lend_fail(ENOMEM,
-					 "no buffer to gather a chain of many small segments: "
-					 "send longer ones");
-	}
 	if (p->request)
-		request = lend_msg_lend(ep->bufs, flat ? flat : p->request, false, &rc);
-	if (rc == 0 && p->landing)
+		request = lend_msg_fits(p->request, ep->mtu_max)
+			      ? lend_msg_lend(ep->bufs, p->request, false, &rc)
+			      : gather(ep, p, &rc);
+	if (p->landing && rc == 0)
 		landing = lend_msg_lend(ep->bufs, p->landing, true, &rc);
 	p->core = (uint64_t)request << 32 | landing;
-	if (rc < 0 && request)
-		(void)lend_msg_back(ep->bufs, request);
-	if (rc < 0)
-		lend_bufs_give(ep->bufs, flat);
 	return rc;
 }
 
-/* Undoes it: the chains are the caller's again. */
+/* Undoes it, or what of it was done: the chains are the caller's again. */
 static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
 {
 	struct lend_buf *sent = lend_msg_back(ep->bufs, (uint32_t)(p->core >> 32));
@@ -47,9 +55,9 @@ static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
 }
 
 /* Hands a prepared call to the core; it stays prepared on failure. */
-int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call)
+static inline int submit(struct lend_ep *ep, uint64_t session, struct lend_call *call,
+			 struct lend_call_priv *p)
 {
-	struct lend_call_priv *p = lend_call_priv(call);
 	struct lend_core_call out = {.method = call->method,
 				     .class = (uint8_t)p->class,
 				     .early = call->early,
@@ -57,21 +65,25 @@ int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *ca
 				     .request = (uint32_t)(p->core >> 32),
 				     .reply = (uint32_t)p->core,
 				     .tag = (uintptr_t)call};
-	uint64_t handle;
-	int rc;
+	int rc =
+	    lend_core_call(ep->core, lend_ep_now(ep), session, &ep->bufs->table, &out, &p->core);
 
-	rc = lend_core_call(ep->core, lend_ep_now(ep), session, &ep->bufs->table, &out, &handle);
 	if (rc < 0)
 		return rc;
-	p->core = handle;
 	lend_ep_hush(ep, p->class, false);
 	if (p->parent && lend_family_of(ep, p->parent))
 		lend_family_join(ep, call, p->parent);
 	return 0;
 }
 
+int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call)
+{
+	return submit(ep, session, call, lend_call_priv(call));
+}
+
 /* Puts a call behind the others that wait for their session's address. */
-static int wait_there(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
+static __attribute__((noinline)) int wait_there(struct lend_ep *ep, struct lend_session_rec *s,
+						struct lend_call *call)
 {
 	struct lend_call_priv *p = lend_call_priv(call);
 
@@ -87,23 +99,6 @@ static int wait_there(struct lend_ep *ep, struct lend_session_rec *s, struct len
 	s->waiting++;
 	p->flags |= LEND_CALL_WAITS;
 	return 0;
-}
-
-/* To the core, or behind those that wait for the session's address. */
-static int hand_over(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
-{
-	struct lend_call_priv *p = lend_call_priv(call);
-	int rc = prepare(ep, p);
-
-	if (rc < 0)
-		return rc;
-	if (s->state == LEND_SESSION_PENDING)
-		rc = wait_there(ep, s, call);
-	else
-		rc = lend_calls_submit(ep, s->core, call);
-	if (rc < 0)
-		unprepare(ep, p);
-	return rc;
 }
 
 static int explain(int rc, uint64_t len)
@@ -124,41 +119,69 @@ static int explain(int rc, uint64_t len)
 	}
 }
 
+static __attribute__((noinline)) int refuse(const struct lend_session_rec *s,
+					    const struct lend_call *call)
+{
+	if (!s)
+		return explain(-ESTALE, 0);
+	if (call->priority > LEND_BULK)
+		return lend_fail(EINVAL, "priority %u: write 1 (most urgent) to 8 (bulk), or 0",
+				 call->priority);
+	return lend_fail(EALREADY, "this call is under way: wait for its done, or zero a new one");
+}
+
+/* What most calls do not have: a request of several segments, and a request that they serve. */
+static __attribute__((noinline)) int start_with_care(struct lend_ep *ep, struct lend_call *call,
+						     struct lend_call_priv *p)
+{
+	uint8_t class = (uint8_t)p->class;
+	int rc = 0;
+
+	if (lend_msg_len(call->request) > MESSAGE_MAX)
+		return -EMSGSIZE;
+	if (call->parent.id) {
+		rc = lend_family_inherit(ep, call, &class, &p->deadline);
+		p->parent = call->parent.id;
+		p->class = class;
+	}
+	return rc;
+}
+
+static __attribute__((noinline)) int start_failed(struct lend_ep *ep, struct lend_call *call,
+						  int rc)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+
+	unprepare(ep, p);
+	*p = (struct lend_call_priv){.flags = 0};
+	return explain(rc, lend_msg_len(call->request));
+}
+
 int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *call)
 {
 	struct lend_session_rec *s = lend_sessions_find(ep, session);
 	struct lend_call_priv *p = lend_call_priv(call);
-	uint8_t class = (uint8_t)((call->priority ? call->priority : LEND_NORMAL) - 1);
 	lend_ns now = lend_ep_now(ep), after = call->timeout ? call->timeout : ep->config.timeout;
 	int rc = 0;
 
-	if (!s)
-		return lend_fail(ESTALE, "session is gone; connect again");
-	if (p->flags & LEND_CALL_BUSY)
-		return lend_fail(EALREADY,
-				 "this call is under way: wait for its done, or zero a new one");
-	if (call->priority > LEND_BULK)
-		return lend_fail(EINVAL, "priority %u: write 1 (most urgent) to 8 (bulk), or 0",
-				 call->priority);
-	*p = (struct lend_call_priv){.flags = LEND_CALL_BUSY,
-				     .request = call->request,
-				     .landing = call->reply,
-				     .deadline =
-					 after < LEND_NEVER - now ? now + after : LEND_NEVER};
-	if (call->request && call->request->next && lend_msg_len(call->request) > MESSAGE_MAX)
-		rc = -EMSGSIZE;
-	if (rc == 0 && call->parent.id) {
-		rc = lend_family_inherit(ep, call, &class, &p->deadline);
-		p->parent = call->parent.id;
-	}
-	p->class = class;
-	lend_ep_urgent(ep, class);
+	if (!s || p->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
+		return refuse(s, call);
+	*p =
+	    (struct lend_call_priv){.flags = LEND_CALL_BUSY,
+				    .request = call->request,
+				    .landing = call->reply,
+				    .deadline = after < LEND_NEVER - now ? now + after : LEND_NEVER,
+				    .class = (call->priority ? call->priority : LEND_NORMAL) - 1u};
+	if (call->parent.id || (call->request && call->request->next))
+		rc = start_with_care(ep, call, p);
+	lend_ep_urgent(ep, (uint8_t)p->class);
 	if (rc == 0)
-		rc = hand_over(ep, s, call);
-	if (rc < 0) {
-		*p = (struct lend_call_priv){.flags = 0};
-		return explain(rc, lend_msg_len(call->request));
-	}
+		rc = prepare(ep, p);
+	if (rc == 0)
+		rc = s->state == LEND_SESSION_PENDING ? wait_there(ep, s, call)
+						      : submit(ep, s->core, call, p);
+	if (rc < 0)
+		return start_failed(ep, call, rc);
 	ep->dirty = true;
 	ep->stats.calls_started++;
 	return 0;
@@ -176,6 +199,14 @@ static void finish(struct lend_ep *ep, struct lend_call *call)
 		call->done(call);
 }
 
+/* The reply did not come whole for want of memory. */
+static __attribute__((noinline)) void exhaust(struct lend_call *call)
+{
+	call->status = LEND_RESOURCE_EXHAUSTED;
+	call->ran = LEND_RAN_YES;
+	lend_msg_landed(call->reply, 0);
+}
+
 /* The reply's bytes are in place in a carrier's slot: into the caller's memory, or a buffer. */
 static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
 {
@@ -183,24 +214,18 @@ static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 
 	if (!to)
 		to = call->reply = lend_bufs_take(ep->bufs, ev->data_len);
-	if (!to || (to->cap < ev->data_len && lend_msg_cap(to) < ev->data_len)) {
-		call->status = LEND_RESOURCE_EXHAUSTED;
-		call->ran = LEND_RAN_YES;
-		if (to)
-			lend_msg_landed(to, 0);
-		return;
-	}
-	lend_msg_fill(to, ev->data, ev->data_len);
+	if (to && (to->cap >= ev->data_len || lend_msg_cap(to) >= ev->data_len))
+		lend_msg_fill(to, ev->data, ev->data_len);
+	else
+		exhaust(call);
 }
 
-/* What came back: memory of the core's supply or of a place, the caller's own, or bytes in place.
- */
-static void take_reply(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
+/* Memory of the core's supply or of a place, or the caller's own; or there is nothing. */
+static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend_call *call,
+						 const struct lend_event *ev)
 {
-	struct lend_buf *landing = lend_call_priv(call)->landing, *chain = NULL;
+	struct lend_buf *landing = call->reply, *chain;
 
-	call->reply = landing;
-	call->reply_len = ev->len;
 	if (ev->reply) {
 		chain = lend_ep_back(ep, ev->reply, false);
 		/* No room in the caller's: cannot be, but nothing is lost. */
@@ -217,10 +242,18 @@ static void take_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 		copy_reply(ep, call, ev);
 	else if (!call->reply && ev->status == LEND_OK)
 		call->reply = lend_bufs_take(ep->bufs, 0);
-	if (!call->reply && call->status == LEND_OK) {
-		call->status = LEND_RESOURCE_EXHAUSTED;
-		call->ran = LEND_RAN_YES;
-	}
+	if (!call->reply && call->status == LEND_OK)
+		exhaust(call);
+}
+
+/* What the caller gave was gathered, and its copy went out; or it is still lent. */
+static __attribute__((noinline)) struct lend_buf *
+own_request(struct lend_ep *ep, struct lend_buf *given, struct lend_buf *back, uint32_t handle)
+{
+	bool flat = handle && lend_mbuf(given)->state == LEND_MBUF_USER;
+
+	lend_bufs_give(ep->bufs, back);
+	return flat ? given : NULL;
 }
 
 void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
@@ -232,15 +265,15 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	lend_ep_hush(ep, p->class, true);
 	call->status = (enum lend_status)ev->status;
 	call->ran = (enum lend_ran)ev->ran;
-	/* A gathered copy went out; or it is still lent. */
-	if (p->request && request != p->request) {
-		bool flat = ev->buf && lend_mbuf(p->request)->state == LEND_MBUF_USER;
-
-		lend_bufs_give(ep->bufs, request);
-		request = flat ? p->request : NULL;
-	}
+	if (request != p->request)
+		request = own_request(ep, p->request, request, ev->buf);
 	call->request = request;
-	take_reply(ep, call, ev);
+	call->reply = p->landing;
+	call->reply_len = ev->len;
+	if (ev->data_len && !ev->reply)
+		copy_reply(ep, call, ev);
+	else
+		take_reply(ep, call, ev);
 	finish(ep, call);
 }
 

@@ -4,7 +4,7 @@
  *   loop.c  one turn                       session.c  sessions and connecting
  *   wait.c  spinning, sleeping, waking     call.c     calls made here
  *   worker.c, jobs.c  slow handlers        serve.c    requests answered here
- *   family.c  calls that serve a request
+ *   family.c  calls that serve a request  request.c  what is asked of one
  *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c; spin.h, hush.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".

@@ -103,16 +103,19 @@ void lend_ep_lent(struct lend_ep *ep)
 
 		ep->bufs->table.seg[handle].next = 0;
 		if (is_quiet(ep, handle))
-			lend_bufs_give(ep->bufs, lend_msg_back(ep->bufs, handle));
+			lend_msg_drop(ep->bufs, handle);
 		else
 			keep_lent(ep, handle);
 		handle = next;
 	}
 }
 
-static void give_back(struct lend_ep *ep, const struct lend_event *ev)
+static inline void give_back(struct lend_ep *ep, const struct lend_event *ev)
 {
-	lend_bufs_give(ep->bufs, lend_ep_back(ep, ev->buf, ev->maybe_queued));
+	if (ev->maybe_queued && ep->lenders)
+		lend_bufs_give(ep->bufs, lend_ep_back_queued(ep, ev->buf));
+	else
+		lend_msg_drop(ep->bufs, ev->buf);
 }
 
 static void pin(struct lend_ep *ep, const struct lend_event *ev)
@@ -124,19 +127,12 @@ static void pin(struct lend_ep *ep, const struct lend_event *ev)
 		io->ops->pin(io, LEND_PEER_INDEX(ev->peer), ev->kind == LEND_EV_PEER_KEEP);
 }
 
-static uint32_t dispatch(struct lend_ep *ep, const struct lend_event *ev)
+/* What happens once per session, or to few messages; how many of the user's functions may have run.
+ */
+static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
+							const struct lend_event *ev)
 {
 	switch ((enum lend_event_kind)ev->kind) {
-	case LEND_EV_CALL_END:
-		lend_calls_end(ep, ev);
-		return 1;
-	case LEND_EV_REQUEST:
-		lend_serve_request(ep, ev);
-		return 1;
-	case LEND_EV_REPLY_END:
-	case LEND_EV_BUF_BACK:
-		give_back(ep, ev);
-		return 0;
 	case LEND_EV_NEED:
 		lend_serve_need(ep, ev);
 		return 1;
@@ -153,6 +149,11 @@ static uint32_t dispatch(struct lend_ep *ep, const struct lend_event *ev)
 	case LEND_EV_PEER_DROP:
 		pin(ep, ev);
 		return 0;
+	case LEND_EV_CALL_END:
+	case LEND_EV_REQUEST:
+	case LEND_EV_REPLY_END:
+	case LEND_EV_BUF_BACK:
+		break;
 	}
 	return 0;
 }
@@ -161,11 +162,24 @@ static uint32_t dispatch(struct lend_ep *ep, const struct lend_event *ev)
 static void run_events(struct lend_ep *ep, uint32_t *ran)
 {
 	const struct lend_event *ev;
+	uint32_t n = 0;
 
-	while ((ev = lend_core_next(ep->core)))
-		*ran += dispatch(ep, ev);
+	while ((ev = lend_core_next(ep->core))) {
+		if (ev->kind == LEND_EV_CALL_END) {
+			lend_calls_end(ep, ev);
+			n++;
+		} else if (ev->kind == LEND_EV_REQUEST) {
+			lend_serve_request(ep, ev);
+			n++;
+		} else if (ev->kind == LEND_EV_REPLY_END || ev->kind == LEND_EV_BUF_BACK) {
+			give_back(ep, ev);
+		} else {
+			n += dispatch_rare(ep, ev);
+		}
+	}
 	if (ep->ended)
-		*ran += lend_calls_ended(ep);
+		n += lend_calls_ended(ep);
+	*ran += n;
 }
 
 /* Keeps the memory that long messages land in before they have some of their own. */
@@ -181,25 +195,34 @@ static void supply(struct lend_ep *ep)
 	}
 }
 
+/* Names their senders as the core knows them; counts. */
+static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, uint32_t n)
+{
+	uint32_t longest = 0;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t len = in[i].len + in[i].body_len;
+
+		in[i].peer = LEND_PEER(c, in[i].peer);
+		bytes += len;
+		longest = lend_max_u32(longest, len);
+	}
+	note_length(&ep->rx_long, longest);
+	ep->stats.rx_bytes += bytes;
+	ep->stats.rx_datagrams += n;
+}
+
 static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 {
 	struct lend_io *io = ep->carrier[c].io;
 	struct lend_in in[LEND_BURST];
 	uint32_t n = io->ops->rx(io, in, burst_of(ep, ep->rx_long));
-	uint32_t longest = 0;
-	uint64_t bytes = 0;
 
 	if (!n)
 		return 0;
 	ep->rx_open |= (uint8_t)(1u << c);
-	for (uint32_t i = 0; i < n; i++) {
-		in[i].peer = LEND_PEER(c, in[i].peer);
-		bytes += in[i].len + in[i].body_len;
-		longest = lend_max_u32(longest, in[i].len + in[i].body_len);
-	}
-	note_length(&ep->rx_long, longest);
-	ep->stats.rx_bytes += bytes;
-	ep->stats.rx_datagrams += n;
+	note_received(ep, c, in, n);
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
 	run_events(ep, ran);
 	return n;
@@ -208,27 +231,29 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t n)
 {
 	uint32_t longest = 0, sent = 0;
+	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t len = (uint32_t)out[i].head_len + out[i].tail_len;
+	for (const struct lend_out *end = out + n; out < end; out++) {
+		uint32_t len = (uint32_t)out->head_len + out->tail_len;
 
-		if (out[i].sent != LEND_SENT) {
-			ep->blocked |= out[i].sent == LEND_SENT_FULL;
+		if (out->sent != LEND_SENT) {
+			ep->blocked |= out->sent == LEND_SENT_FULL;
 			continue;
 		}
-		len += out[i].n ? out[i].piece[0].len : 0;
-		for (uint32_t p = 1; p < out[i].n; p++)
-			len += out[i].piece[p].len;
+		for (uint32_t p = 0; p < out->n; p++)
+			len += out->piece[p].len;
 		longest = lend_max_u32(longest, len);
-		ep->stats.tx_bytes += len;
+		bytes += len;
 		sent++;
 	}
 	note_length(&ep->tx_long, longest);
+	ep->stats.tx_bytes += bytes;
 	ep->stats.tx_datagrams += sent;
 }
 
 /* Neighbours of one carrier share a call; each knows its peers by index. */
-static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
+static __attribute__((noinline)) void hand_apart(struct lend_ep *ep, struct lend_out *out,
+						 uint32_t n)
 {
 	for (uint32_t i = 0, end; i < n; i = end) {
 		uint32_t c = LEND_PEER_CARRIER(out[i].peer);
@@ -243,6 +268,20 @@ static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
 		for (; i < end; i++)
 			out[i].peer = LEND_PEER(c, out[i].peer);
 	}
+}
+
+/* The first carrier's peers are known by the same number above and below. */
+_Static_assert(LEND_PEER(0, 1) == 1, "an only carrier needs no translation");
+
+static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
+{
+	struct lend_io *io = ep->carrier[0].io;
+
+	lend_msg_see_regions(ep->bufs);
+	if (ep->n_carriers == 1)
+		io->ops->tx(io, &ep->bufs->table, out, n);
+	else
+		hand_apart(ep, out, n);
 }
 
 static uint32_t transmit(struct lend_ep *ep, uint32_t burst)

@@ -2,9 +2,14 @@
 
 #include <stdlib.h>
 
+static uint32_t hash(uint32_t number)
+{
+	return number * UINT32_C(2654435769) >> 7;
+}
+
 static struct lend_method *put(struct lend_method *at, uint32_t cap, uint32_t number)
 {
-	uint32_t i = lend_methods_hash(number);
+	uint32_t i = hash(number);
 
 	while (at[i & (cap - 1)].used && at[i & (cap - 1)].number != number)
 		i++;
@@ -24,7 +29,18 @@ static bool grow(struct lend_methods *methods)
 	free(methods->at);
 	methods->at = at;
 	methods->cap = cap;
+	methods->last = NULL;
 	return true;
+}
+
+struct lend_method *lend_methods_find_slow(struct lend_methods *methods, uint32_t number)
+{
+	struct lend_method *method = methods->cap ? put(methods->at, methods->cap, number) : NULL;
+
+	if (!method || !method->used)
+		return NULL;
+	methods->last = method;
+	return method;
 }
 
 struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t number)

@@ -14,39 +14,28 @@ struct lend_method {
 	lend_place *place; /* of long requests; NULL: the pool */
 	void *place_arg;
 	bool used;
+	bool plain; /* a handler that runs here, and no place: nothing else is to be asked */
 };
 
 struct lend_methods {
 	struct lend_method *at;
-	uint32_t cap; /* power of two, or 0 */
+	struct lend_method *last; /* that was asked for; NULL: none */
+	uint32_t cap;             /* power of two, or 0 */
 	uint32_t n;
 };
 
 /* The entry of a number, made if it is not there; NULL: no memory. Moves earlier entries. */
 struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t number);
 void lend_methods_free(struct lend_methods *methods);
-
-static inline uint32_t lend_methods_hash(uint32_t number)
-{
-	return number * UINT32_C(2654435769) >> 7;
-}
+/* As lend_methods_find(), of another number than the last one. */
+struct lend_method *lend_methods_find_slow(struct lend_methods *methods, uint32_t number);
 
 /* NULL: nobody ever named this number. */
-static inline struct lend_method *lend_methods_find(const struct lend_methods *methods,
-						    uint32_t number)
+static inline struct lend_method *lend_methods_find(struct lend_methods *methods, uint32_t number)
 {
-	uint32_t mask = methods->cap - 1, i = lend_methods_hash(number);
-
-	if (!methods->cap)
-		return NULL;
-	for (;; i++) {
-		struct lend_method *method = &methods->at[i & mask];
-
-		if (!method->used)
-			return NULL;
-		if (method->number == number)
-			return method;
-	}
+	if (methods->last && methods->last->number == number)
+		return methods->last;
+	return lend_methods_find_slow(methods, number);
 }
 
 #endif

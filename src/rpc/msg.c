@@ -87,22 +87,11 @@ static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 	return handle;
 }
 
-/* Whatever memory of the heap is in a message, by this pool or another, a wrap or a worker's: its
- * region is older than the message. */
-static void see_regions(struct lend_pool_of_bufs *pool)
-{
-	if (lend_msg_known(pool))
-		return;
-	pool->regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
-	pool->grown(pool->grown_arg);
-}
-
 uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
 			     int *err)
 {
 	uint32_t first = 0, *link = &first;
 
-	see_regions(pool);
 	for (; chain; chain = chain->next) {
 		struct lend_mbuf *buf = lend_mbuf(chain);
 		bool mine = buf->state == LEND_MBUF_USER;
@@ -121,7 +110,7 @@ uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *ch
 			return 0;
 		}
 		buf->state = LEND_MBUF_CORE;
-		pool->table.seg[handle] = lend_msg_seg(chain, landing);
+		lend_msg_seg(&pool->table.seg[handle], chain, landing);
 		*link = handle;
 		link = &pool->table.seg[handle].next;
 	}

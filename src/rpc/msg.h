@@ -44,25 +44,37 @@ static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint6
 	chain->len = (uint32_t)len;
 }
 
-/* The heap has no regions that carriers have not heard of. */
-static inline bool lend_msg_known(const struct lend_pool_of_bufs *pool)
+/* Before anything is sent: carriers hear of the heap's regions that they do not know. Whatever
+ * memory is in a message, by this pool or another, a wrap or a worker's, its region is older. */
+static inline void lend_msg_see_regions(struct lend_pool_of_bufs *pool)
 {
-	return !pool->grown ||
-	       pool->regions == atomic_load_explicit(&lend_regions_count, memory_order_acquire);
+	uint64_t regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
+
+	if (!pool->grown || pool->regions == regions)
+		return;
+	pool->regions = regions;
+	pool->grown(pool->grown_arg);
 }
 
 enum { LEND_MSG_SHORT = 1024 }; /* no carrier makes more than a datagram of it */
 
-static inline struct lend_seg lend_msg_seg(const struct lend_buf *buf, bool landing)
+/* What the core knows of a segment; alone until it is linked. */
+static inline void lend_msg_seg(struct lend_seg *seg, const struct lend_buf *buf, bool landing)
 {
 	uint64_t at;
 
-	return (struct lend_seg){.data = buf->data,
-				 .len = landing ? 0 : buf->len,
-				 .cap = landing ? buf->cap : buf->len,
-				 .shared = !landing && buf->len > LEND_MSG_SHORT &&
-					   lend_arena_find(buf->data, buf->len, &at)};
+	memcpy(seg, buf, offsetof(struct lend_seg, next));
+	seg->next = 0;
+	seg->shared = 0;
+	if (landing)
+		seg->len = 0;
+	else if (buf->len > LEND_MSG_SHORT)
+		seg->shared = lend_arena_find(buf->data, buf->len, &at);
 }
+_Static_assert(offsetof(struct lend_seg, len) == offsetof(struct lend_buf, len) &&
+		   offsetof(struct lend_seg, cap) == offsetof(struct lend_buf, cap) &&
+		   offsetof(struct lend_seg, next) == offsetof(struct lend_buf, next),
+	       "a segment begins as its buffer does");
 
 /* A chain's handle for the core, or 0 with -EINVAL (a segment is in use) or -ENOMEM in *err.
  * landing: the core writes into it, else it reads. */
@@ -71,25 +83,43 @@ static inline uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend
 {
 	struct lend_mbuf *buf = lend_mbuf(chain);
 
-	if (chain->next || buf->pool != pool || buf->state != LEND_MBUF_USER ||
-	    !lend_msg_known(pool))
+	if (chain->next || buf->pool != pool || buf->state != LEND_MBUF_USER)
 		return lend_msg_lend_chain(pool, chain, landing, err);
 	buf->state = LEND_MBUF_CORE;
-	pool->table.seg[buf->handle] = lend_msg_seg(chain, landing);
+	lend_msg_seg(&pool->table.seg[buf->handle], chain, landing);
 	return buf->handle;
+}
+
+/* One segment of this pool that the core has, which most messages are; NULL: it is something else.
+ */
+static inline struct lend_mbuf *lend_msg_one(struct lend_pool_of_bufs *pool, uint32_t handle)
+{
+	struct lend_mbuf *buf = &pool->own[handle];
+
+	return buf->state == LEND_MBUF_CORE && !pool->table.seg[handle].next ? buf : NULL;
 }
 
 /* The chain again, its user's; NULL for 0. */
 static inline struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
-	struct lend_mbuf *buf = pool->of[handle];
+	struct lend_mbuf *buf = lend_msg_one(pool, handle);
 
-	if (!handle || pool->table.seg[handle].next || buf->pool != pool)
+	if (!buf)
 		return lend_msg_back_chain(pool, handle);
-	LEND_CHECK(buf->state == LEND_MBUF_CORE);
 	buf->state = LEND_MBUF_USER;
 	buf->pub.next = NULL;
 	return &buf->pub;
+}
+
+/* The chain to its pools; 0 is nothing. */
+static inline void lend_msg_drop(struct lend_pool_of_bufs *pool, uint32_t handle)
+{
+	struct lend_mbuf *buf = lend_msg_one(pool, handle);
+
+	if (buf)
+		lend_bufs_free(pool, buf);
+	else
+		lend_bufs_give(pool, lend_msg_back_chain(pool, handle));
 }
 
 #endif

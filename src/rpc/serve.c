@@ -9,7 +9,6 @@
 
 #include "rpc/msg.h"
 #include "rpc/ep.h"
-#include "sys/clock.h"
 #include "sys/why.h"
 #include "util/check.h"
 
@@ -24,7 +23,8 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
 }
 
 /* Copies of chains that the core may not take: see lend_msg_fits(). */
-static struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply, enum lend_status *status)
+static __attribute__((noinline)) struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply,
+						      enum lend_status *status)
 {
 	struct lend_buf *flat;
 
@@ -37,6 +37,27 @@ static struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply, enum len
 	return flat;
 }
 
+/* The request is nobody's any more, or this is an answer that could not be given as it is. */
+static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_request request, int rc,
+						  uint32_t handle)
+{
+	if (rc < 0 && handle)
+		lend_msg_drop(ep->bufs, handle);
+	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: say so instead */
+		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
+				     LEND_RESOURCE_EXHAUSTED, 0);
+	if (rc == -ESTALE ||
+	    atomic_load_explicit(&ep->req[(uint32_t)request.id].cancelled, memory_order_relaxed))
+		return lend_fail(ESTALE, "the caller no longer waits: nothing to do");
+	return rc;
+}
+
+static __attribute__((noinline)) int answer_nobody(struct lend_ep *ep, struct lend_buf *reply)
+{
+	lend_bufs_give(ep->bufs, reply);
+	return lend_fail(ESTALE, "the request was answered or its caller is gone: nothing to do");
+}
+
 /* The endpoint's thread answers. Takes reply whatever comes. */
 static int answer(struct lend_ep *ep, lend_request request, enum lend_status status,
 		  struct lend_buf *reply)
@@ -45,11 +66,8 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 	uint32_t handle = 0;
 	int rc = 0;
 
-	if (!req) {
-		lend_bufs_give(ep->bufs, reply);
-		return lend_fail(ESTALE,
-				 "the request was answered or its caller is gone: nothing to do");
-	}
+	if (!req)
+		return answer_nobody(ep, reply);
 	if (req->children)
 		lend_family_end(ep, req, false);
 	if (reply && reply->next)
@@ -64,19 +82,15 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 	ep->stats.replies++;
 	rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
 			     (uint8_t)status, handle);
-	if (rc < 0 && handle)
-		lend_bufs_give(ep->bufs, lend_msg_back(ep->bufs, handle));
-	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: say so instead */
-		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
-				     LEND_RESOURCE_EXHAUSTED, 0);
-	if (atomic_load_explicit(&req->cancelled, memory_order_relaxed) || rc == -ESTALE)
-		return lend_fail(ESTALE, "the caller no longer waits: nothing to do");
-	return rc;
+	if (rc < 0 || atomic_load_explicit(&req->cancelled, memory_order_relaxed))
+		return answer_again(ep, request, rc, handle);
+	return 0;
 }
 
 /* Another thread answers: the endpoint's thread will see to it. */
-static int answer_from_afar(struct lend_ep *ep, lend_request request, enum lend_status status,
-			    struct lend_buf *reply)
+static __attribute__((noinline)) int answer_from_afar(struct lend_ep *ep, lend_request request,
+						      enum lend_status status,
+						      struct lend_buf *reply)
 {
 	struct lend_req *req = lend_serve_find(ep, request);
 	uint64_t before = req ? atomic_load_explicit(&req->answered, memory_order_relaxed) : 0;
@@ -226,39 +240,48 @@ static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_eve
 	atomic_store_explicit(&req->id, ev->call, memory_order_release);
 }
 
-void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
+/* Those that may be refused, copied or given to a worker. */
+static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
+						      const struct lend_method *method,
+						      const struct lend_event *ev)
 {
-	const struct lend_method *method = lend_methods_find(&ep->methods, ev->method);
 	lend_request request = {ev->call};
-	struct lend_req *req = &ep->req[(uint32_t)ev->call];
+	enum lend_status refusal = LEND_OK;
 
-	LEND_CHECK((uint32_t)ev->call < ep->n_req);
-	fill(ep, req, ev);
-	ep->stats.requests++;
-	if (!method || !method->handler || ep->closing) {
-		refuse(ep, req, request, ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED);
-		return;
-	}
-	if (lend_serve_expired(req, ep->now)) {
-		refuse(ep, req, request, LEND_DEADLINE_EXCEEDED);
-		return;
-	}
-	if (!place_whole(ep, req, method, ev)) {
-		refuse(ep, req, request, LEND_RESOURCE_EXHAUSTED);
+	if (!method || !method->handler || ep->closing)
+		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
+	else if (lend_serve_expired(req, ep->now))
+		refusal = LEND_DEADLINE_EXCEEDED;
+	else if (!place_whole(ep, req, method, ev))
+		refusal = LEND_RESOURCE_EXHAUSTED;
+	else if (method->flags & LEND_SLOW && !own_bytes(ep, req))
+		refusal = LEND_RESOURCE_EXHAUSTED;
+	if (refusal != LEND_OK) {
+		refuse(ep, req, request, refusal);
 		return;
 	}
 	if (!(method->flags & LEND_SLOW)) {
 		run_here(ep, req, method, request);
 		return;
 	}
-	if (!own_bytes(ep, req)) {
-		refuse(ep, req, request, LEND_RESOURCE_EXHAUSTED);
-		return;
-	}
 	req->handler = method->handler;
 	req->arg = method->arg;
 	req->slow = true;
 	lend_workers_push(ep, req);
+}
+
+void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
+{
+	const struct lend_method *method = lend_methods_find(&ep->methods, ev->method);
+	struct lend_req *req = &ep->req[(uint32_t)ev->call];
+
+	LEND_CHECK((uint32_t)ev->call < ep->n_req);
+	fill(ep, req, ev);
+	ep->stats.requests++;
+	if (method && method->plain && !ep->closing && !lend_serve_expired(req, ep->now))
+		run_here(ep, req, method, (lend_request){ev->call});
+	else
+		serve_with_care(ep, req, method, ev);
 }
 
 /* Memory for a long message: a request's place function, or the pool within message_max. */
@@ -280,7 +303,7 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 	if (!handle)
 		lend_bufs_give(ep->bufs, buf);
 	if (lend_core_attach(ep->core, ev->call, &ep->bufs->table, handle) < 0 && handle)
-		lend_bufs_give(ep->bufs, lend_msg_back(ep->bufs, handle));
+		lend_msg_drop(ep->bufs, handle);
 }
 
 void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
@@ -293,6 +316,11 @@ void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
 	lend_family_end(ep, req, true);
 	if (req->slow)
 		lend_workers_nudge(ep);
+}
+
+static void note_plain(struct lend_method *entry)
+{
+	entry->plain = entry->handler && !(entry->flags & LEND_SLOW) && !entry->place;
 }
 
 int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
@@ -313,6 +341,7 @@ int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void 
 	entry->handler = handler;
 	entry->arg = arg;
 	entry->flags = flags;
+	note_plain(entry);
 	return 0;
 }
 
@@ -324,6 +353,7 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void
 		return lend_fail(ENOMEM, "no memory for method %u", method);
 	entry->place = place;
 	entry->place_arg = arg;
+	note_plain(entry);
 	return 0;
 }
 
@@ -343,43 +373,4 @@ struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
 	bytes = req->bytes;
 	req->bytes = NULL;
 	return bytes;
-}
-
-lend_session lend_request_session(struct lend_ep *ep, lend_request request)
-{
-	struct lend_req *req = lend_serve_find(ep, request);
-
-	return req ? lend_sessions_of(ep, req->session) : (lend_session){0};
-}
-
-lend_ns lend_request_left(struct lend_ep *ep, lend_request request)
-{
-	struct lend_req *req = lend_serve_find(ep, request);
-	lend_ns deadline = req ? atomic_load_explicit(&req->deadline, memory_order_relaxed) : 0,
-		now;
-
-	if (deadline == LEND_NEVER || deadline == 0)
-		return deadline;
-	now = lend_clock_now();
-	return deadline > now ? deadline - now : 0;
-}
-
-unsigned lend_request_priority(struct lend_ep *ep, lend_request request)
-{
-	struct lend_req *req = lend_serve_find(ep, request);
-
-	return req ? req->class + 1u : 0;
-}
-
-bool lend_request_cancelled(struct lend_ep *ep, lend_request request)
-{
-	struct lend_req *req = lend_serve_find(ep, request);
-
-	return !req || atomic_load_explicit(&req->cancelled, memory_order_acquire);
-}
-
-struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request)
-{
-	(void)request;
-	return lend_worker_ep(ep);
 }

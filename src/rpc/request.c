@@ -1,0 +1,43 @@
+/* request - what may be asked of a request while it is not answered.
+ * Layer: rpc. Threads: as lend/rpc.h says of each function. */
+#include "rpc/ep.h"
+#include "sys/clock.h"
+
+lend_session lend_request_session(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	return req ? lend_sessions_of(ep, req->session) : (lend_session){0};
+}
+
+lend_ns lend_request_left(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	lend_ns deadline = req ? atomic_load_explicit(&req->deadline, memory_order_relaxed) : 0,
+		now;
+
+	if (deadline == LEND_NEVER || deadline == 0)
+		return deadline;
+	now = lend_clock_now();
+	return deadline > now ? deadline - now : 0;
+}
+
+unsigned lend_request_priority(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	return req ? req->class + 1u : 0;
+}
+
+bool lend_request_cancelled(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+
+	return !req || atomic_load_explicit(&req->cancelled, memory_order_acquire);
+}
+
+struct lend_ep *lend_request_ep(struct lend_ep *ep, lend_request request)
+{
+	(void)request;
+	return lend_worker_ep(ep);
+}
