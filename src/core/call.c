@@ -16,7 +16,9 @@
  * class, so that without classes all are used. */
 static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
 {
-	return n > 1 ? lend_max_u32(1, n * (class - LEND_CLASS_NORMAL) / 32) : 0;
+	uint32_t below = class - LEND_CLASS_NORMAL;
+
+	return n > 1 ? lend_max_u32(1, n * below / 32) : 0;
 }
 
 LEND_HOT uint32_t kept_from(uint32_t class, uint32_t n)

@@ -170,7 +170,9 @@ void lend_core_tick(struct lend_core *c, lend_ns now)
 		lend_pace_fire(c);
 	if (c->credit.wanting)
 		lend_credit_tick(c);
-	while (lend_timer_next(c) <= c->now && (s = lend_timer_due(c)))
+	if (lend_timer_next(c) > c->now)
+		return;
+	while ((s = lend_timer_due(c)))
 		lend_sess_tick(c, s);
 }
 

@@ -77,6 +77,7 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 	uint32_t len = bytes_of(out);
 	struct lend_pkt head;
 	uint8_t state, kind;
+	uint32_t sess;
 
 	memcpy(&head, out->head, sizeof(head));
 	kind = head.kind;
@@ -94,7 +95,8 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 		SIM_CHECK(sim, l->reset_out <= l->other_in,
 			  "node %u sends more to a stranger than came from it", n->id);
 	} else {
-		state = lend_sess_at(n->core, r->sess)->state;
+		sess = r->ctl.kind ? r->ctl.sess : lend_call_at(n->core, r->call)->sess;
+		state = lend_sess_at(n->core, sess)->state;
 		SIM_CHECK(sim, state == LEND_SESS_UP || state == LEND_SESS_CLOSING,
 			  "node %u sends kind %u to an address that was not proven", n->id, kind);
 	}

@@ -33,7 +33,7 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 {
 	const struct lend_call_rec *k = lend_call_at(n->core, r->call);
 
-	SIM_CHECK(sim, r->ctl.kind || k->server || k->gen != r->gen || k->deadline > sim->now,
+	SIM_CHECK(sim, r->ctl.kind || k->server || k->deadline > sim->now,
 		  "node %u: a datagram of a call whose deadline has passed", n->id);
 }
 
@@ -42,7 +42,8 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
 			 const struct lend_out_rec *r)
 {
-	const struct lend_sess *s = lend_sess_at(n->core, r->sess);
+	const struct lend_sess *s = 
+	    lend_sess_at(n->core, lend_call_at(n->core, r->call)->sess);
 	const struct lend_pkt *head = out->head;
 	uint32_t class = head->flags & LEND_PKT_CLASS;
 	bool yields = head->length > s->payload && n->cfg.congestion == LEND_CC_CREDIT &&
