@@ -1,8 +1,8 @@
 /* io_udp - inside of the carrier over the kernel's UDP sockets.
  *
  * Layer: io. One carrier is one thread's. udp_rx receives, udp_fast has a socket for what is
- * urgent, udp_tx sends, udp_line has one for the peer that one talks with, udp_watch sleeps, io_udp
- * opens and closes.
+ * urgent, udp_tx sends, udp_line has one for the peer that one talks with, udp_alone goes by it one
+ * at a time, udp_watch sleeps, io_udp opens and closes.
  */
 #ifndef LEND_IO_UDP_H
 #define LEND_IO_UDP_H
@@ -90,6 +90,8 @@ struct lend_udp_line {
 	int32_t from;             /* who sent what last came to the listener's socket, */
 	uint32_t row;             /* and so many before it, each alone */
 	uint32_t alone;           /* messages that came one at a time */
+	bool left;                /* what was lent last still stands in the socket, */
+	uint32_t left_len;        /* so long */
 };
 
 /* The socket of what is urgent, see udp_fast.c. */
@@ -135,6 +137,9 @@ int lend_udp_rx_init(struct io_udp *u);
 uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap);
 void lend_udp_rx_done(struct lend_io *io);
 
+/* A receive that asked for so many messages found n of them. */
+void lend_udp_rx_came(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t bytes);
+
 void lend_udp_tx_init(struct io_udp *u);
 void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 
@@ -157,6 +162,14 @@ void lend_udp_line_away(struct io_udp *u);
 /* A datagram came that is long beside what it costs to be told its mark: it is told again. */
 void lend_udp_line_long(struct io_udp *u);
 void lend_udp_line_close(struct io_udp *u);
+
+/* The next receive may be that of one datagram: it finds it, or nothing. */
+bool lend_udp_alone_here(const struct io_udp *u, uint32_t cap);
+uint32_t lend_udp_alone_rx(struct io_udp *u, struct lend_in *in);
+/* Takes out of its socket what that has lent. */
+void lend_udp_alone_done(struct io_udp *u);
+/* Sends one short datagram by the line; false: nothing was done, for it does not go there. */
+bool lend_udp_alone_tx(struct io_udp *u, const struct lend_bufs *bufs, struct lend_out *out);
 
 /* A message came with that TOS or traffic class, of so many bytes. */
 void lend_udp_fast_note(struct io_udp *u, uint8_t tos, uint32_t len);

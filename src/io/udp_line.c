@@ -82,6 +82,7 @@ void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockad
 {
 	const struct lend_udp_key *key = &lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
 
+	lend_udp_alone_done(u);
 	if (u->line.fd == u->fd && memcmp(key, &u->line.solo, sizeof(*key)) != 0)
 		disconnect(u);
 	else if (u->may_connect)

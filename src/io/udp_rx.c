@@ -21,24 +21,6 @@ enum {
 	FAIR = 8,           /* one turn in so many begins with what is not urgent */
 };
 
-static bool is_plain(const struct io_udp *u)
-{
-	return u->rx.fd == u->line.fd && u->line.plain;
-}
-
-/* One that needs no words: from the line's peer, not joined, not marked. A struct msghdr and what
- * it points to cost the kernel 0.2 us to fetch, check and fill in. */
-static ssize_t receive_plain(struct io_udp *u, struct msghdr *msg)
-{
-	const struct iovec *iov = msg->msg_iov;
-	ssize_t len = recv(u->rx.fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_TRUNC);
-
-	msg->msg_namelen = 0;
-	msg->msg_controllen = 0;
-	msg->msg_flags = len > (ssize_t)iov->iov_len ? MSG_TRUNC : 0;
-	return len;
-}
-
 /* -1, or how many messages into the places from that one on. */
 static int receive_once(struct io_udp *u, struct mmsghdr *msg, uint32_t n)
 {
@@ -46,8 +28,7 @@ static int receive_once(struct io_udp *u, struct mmsghdr *msg, uint32_t n)
 
 	if (n > 1)
 		return recvmmsg(u->rx.fd, msg, n, MSG_DONTWAIT, NULL);
-	len = is_plain(u) ? receive_plain(u, &msg->msg_hdr)
-			  : recvmsg(u->rx.fd, &msg->msg_hdr, MSG_DONTWAIT);
+	len = recvmsg(u->rx.fd, &msg->msg_hdr, MSG_DONTWAIT);
 	msg->msg_len = (unsigned)len;
 	return len < 0 ? -1 : 1;
 }
@@ -81,12 +62,11 @@ static void count_drops(struct io_udp *u, struct lend_udp_train *train)
 	train->drops = info[SK_MEMINFO_DROPS];
 }
 
-static void note_queued(struct io_udp *u, uint32_t first, int got, bool empty)
+static void note_queued(struct io_udp *u, uint32_t n, uint32_t bytes, bool empty)
 {
 	struct lend_udp_train *train = &u->rx.train[u->rx.fd == u->fast.fd ? 2 : u->rx.fd != u->fd];
 
-	for (int i = 0; i < got; i++)
-		train->queued += DATAGRAM + u->rx.msg[first + (uint32_t)i].msg_len;
+	train->queued += n * DATAGRAM + bytes;
 	if (!empty)
 		return;
 	if (train->queued > u->rx.drops_from)
@@ -105,24 +85,27 @@ static void adapt(struct lend_udp_rx *rx, uint32_t asked, uint32_t got)
 	}
 }
 
+void lend_udp_rx_came(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t bytes)
+{
+	if (lend_udp_line_looked(u, n)) {
+		note_queued(u, n, bytes, n < asked);
+		adapt(&u->rx, asked, n);
+	}
+	if (n > 0)
+		lend_udp_watch_busy(u);
+}
+
 /* Receives what there is room for, as many messages as of late. */
 static void refill(struct io_udp *u, uint32_t cap)
 {
 	uint32_t n = lend_min_u32(lend_min_u32(u->rx.ask, cap), LEND_UDP_BURST - u->rx.n);
-	uint32_t came;
-	int got;
+	int got = n > 0 ? receive(u, u->rx.n, n) : 0;
+	uint32_t came = got > 0 ? (uint32_t)got : 0, bytes = 0;
 
-	u->rx.fd = lend_udp_line_choose(u);
-	got = n > 0 ? receive(u, u->rx.n, n) : 0;
-	came = got > 0 ? (uint32_t)got : 0;
-	if (lend_udp_line_looked(u, came)) {
-		note_queued(u, u->rx.n, got, got < (int)n);
-		adapt(&u->rx, n, came);
-	}
-	if (came == 0)
-		return;
+	for (uint32_t i = 0; i < came; i++)
+		bytes += u->rx.msg[u->rx.n + i].msg_len;
 	u->rx.n += came;
-	lend_udp_watch_busy(u);
+	lend_udp_rx_came(u, n, came, bytes);
 }
 
 /* Who sent message i, or NONE: it is counted. */
@@ -131,15 +114,11 @@ static int32_t sender_of(struct io_udp *u, uint32_t i)
 	struct lend_udp_key *key = &u->rx.key[i];
 	int32_t peer;
 
-	if (u->rx.msg[i].msg_hdr.msg_namelen == 0) {
-		*key = u->line.solo;
-		peer = lend_udp_line_peer(u);
-	} else if (lend_udp_key_from(key, &u->rx.from[i])) {
-		peer = lend_udp_peers_find(&u->peers, key);
-	} else {
+	if (!lend_udp_key_from(key, &u->rx.from[i])) {
 		u->io.stats.rx_foreign++;
 		return LEND_UDP_PEER_NONE;
 	}
+	peer = lend_udp_peers_find(&u->peers, key);
 	u->io.stats.peers_refused += peer == LEND_UDP_PEER_NONE;
 	if (u->rx.fd == u->fd)
 		lend_udp_line_heard(u, peer);
@@ -202,7 +181,7 @@ static uint32_t take_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
 
 	if (f->offset == 0) {
 		got = f->lent ? 0 : receive(u, LEND_UDP_FAST, 1);
-		note_queued(u, LEND_UDP_FAST, got, got <= 0);
+		note_queued(u, got > 0, got > 0 ? u->rx.msg[LEND_UDP_FAST].msg_len : 0, got <= 0);
 		if (got <= 0)
 			return 0;
 	}
@@ -226,14 +205,19 @@ uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	struct io_udp *u = lend_udp_self(io);
 	uint32_t n = 0;
 
+	lend_udp_alone_done(u);
 	/* What is urgent comes alone, so that it is answered before long ones are copied; but they
 	 * have a turn of their own, however much of it there is. */
 	if (lend_udp_fast_step(u) && ++u->fast.turns % FAIR != 0)
 		n = receive_fast(u, in, cap);
 	if (n > 0)
 		return n;
-	if (u->rx.at == u->rx.n)
+	if (u->rx.at == u->rx.n) {
+		u->rx.fd = lend_udp_line_choose(u);
+		if (lend_udp_alone_here(u, cap))
+			return lend_udp_alone_rx(u, in);
 		refill(u, cap);
+	}
 	while (n < cap && u->rx.at < u->rx.n) {
 		n += split(u, u->rx.at, &u->rx.offset, in + n, cap - n);
 		u->rx.at += u->rx.offset == 0;
@@ -245,6 +229,7 @@ void lend_udp_rx_done(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);
 
+	lend_udp_alone_done(u);
 	if (u->rx.at == u->rx.n)
 		u->rx.at = u->rx.n = 0;
 	u->fast.lent = u->fast.offset > 0;

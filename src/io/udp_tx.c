@@ -261,6 +261,8 @@ void lend_udp_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *ou
 
 	for (; n > LEND_UDP_BURST; n -= LEND_UDP_BURST, out += LEND_UDP_BURST)
 		lend_udp_tx(io, bufs, out, LEND_UDP_BURST);
+	if (n == 1 && lend_udp_alone_tx(u, bufs, out))
+		return;
 	u->tx.runs = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		bool good = sort(u, &out[i], i);

@@ -1,5 +1,5 @@
 /* rpc_call - what a call costs through the public interface: two endpoints in one thread.
- *   perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
+ *   perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
  *
  * Prints cycles per call of both ends and their carrier; `count.sh` has callgrind count
  * instructions. A request goes out again in the buffer that it came back in, as in a client that
@@ -83,7 +83,9 @@ static void open_ends(const char *carrier)
 
 	snprintf(address, sizeof(address), "shm:perf-%d", (int)getpid());
 	config.sessions = bench.peers + 8;
-	config.listen = strcmp(carrier, "ring") == 0 ? "dpdk:ring@127.0.0.1:0" : address;
+	config.listen = strcmp(carrier, "ring") == 0  ? "dpdk:ring@127.0.0.1:0"
+			: strcmp(carrier, "udp") == 0 ? "udp:127.0.0.1:0"
+						      : address;
 	if (lend_open(&config, &bench.server) < 0 ||
 	    lend_address(bench.server, address, sizeof(address)) < 0)
 		die(config.listen);
@@ -126,7 +128,7 @@ static void open_peer(struct lend_ep **ep, const char *address)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: perf_rpc_call [-c shm|ring] [-s REQUEST] [-r REPLY] "
+	fprintf(stderr, "usage: perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] "
 			"[-w WINDOW 1..128] [-n CALLS] [-p PEERS 0..1000]\n");
 	return 2;
 }
