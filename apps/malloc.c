@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "apps/commands.h"
+#include "apps/common/line.h"
 #include "apps/common/load.h"
 #include "apps/common/report.h"
 #include "apps/common/series.h"
@@ -35,7 +36,8 @@ struct bench {
 	double ns[PATTERNS][SIZES][APP_HEAPS][ROUNDS_MAX];
 	unsigned rounds;
 	_Atomic uint64_t wrong;
-	double key_ns;
+	unsigned together; /* races whose threads ended on one CPU */
+	double key_ns, line_ns;
 };
 
 /* Two threads with one heap and one size. */
@@ -44,6 +46,7 @@ struct race {
 	size_t len;
 	enum pattern pattern;
 	struct bench *bench;
+	int cpu; /* of the second thread, as it ended */
 	pthread_barrier_t start;
 	/* From one thread to the other, told of in bursts, as an endpoint's turns are. */
 	_Alignas(64) _Atomic uint64_t put;
@@ -81,6 +84,17 @@ static uint64_t *take(const struct race *r)
 	return p;
 }
 
+static inline void write_to(const struct race *r, uint64_t *p, uint64_t n)
+{
+	if (!r->heap->is_bare)
+		*p = n;
+}
+
+static inline bool holds(const struct race *r, const uint64_t *p, uint64_t n)
+{
+	return r->heap->is_bare || *p == n;
+}
+
 /* Objects live for a while and go in random order; each is written to and looked at. */
 static void run_local(struct race *r, uint64_t seed)
 {
@@ -94,7 +108,7 @@ static void run_local(struct race *r, uint64_t seed)
 		if (live[i])
 			r->heap->give(live[i]);
 		live[i] = take(r);
-		*live[i] = n;
+		write_to(r, live[i], n);
 	}
 	for (unsigned i = 0; i < LIVE; i++)
 		if (live[i])
@@ -118,7 +132,7 @@ static void run_producer(struct race *r)
 		for (uint64_t end = n + BURST; n < end; n++) {
 			uint64_t *p = take(r);
 
-			*p = n;
+			write_to(r, p, n);
 			r->ring[n % RING] = p;
 		}
 		atomic_store_explicit(&r->put, n, memory_order_release);
@@ -132,7 +146,7 @@ static void run_consumer(struct race *r)
 		for (uint64_t end = n + BURST; n < end; n++) {
 			uint64_t *p = r->ring[n % RING];
 
-			if (*p != n)
+			if (!holds(r, p, n))
 				atomic_fetch_add(&r->bench->wrong, 1);
 			r->heap->give(p);
 		}
@@ -153,6 +167,7 @@ static void *other(void *arg)
 		run_consumer(r);
 	else
 		run_local(r, 2);
+	r->cpu = sched_getcpu();
 	pthread_barrier_wait(&r->start);
 	return NULL;
 }
@@ -187,6 +202,7 @@ static double race(struct bench *b, enum pattern pattern, size_t len, const stru
 	if (pattern == LOCAL)
 		pthread_barrier_wait(&r.start);
 	pthread_join(thread, NULL);
+	b->together += r.cpu == sched_getcpu();
 	pthread_barrier_destroy(&r.start);
 	return (double)began / OBJECTS;
 }
@@ -311,6 +327,8 @@ static void report(const struct bench *b)
 				report_ratio(b, &r, p, h);
 	}
 	app_report_num(&r, "key_ns", b->key_ns, 2, "ns, from an address to its region's key");
+	app_report_num(&r, "line_ns", b->line_ns, 1, "ns, a cache line there and back");
+	app_report_bool(&r, "check_apart", !b->together, "each thread had a CPU of its own");
 	app_report_int(&r, "wrong", b->wrong, "objects with other bytes than were written");
 	app_report_int(&r, "rounds", b->rounds, "of all heaps in turn; medians");
 	app_report_end(&r);
@@ -320,9 +338,9 @@ static const char doc[] =
     "lend_malloc() beside glibc, mimalloc, jemalloc and rte_malloc, 64 B to 64 KiB, two threads.\v"
     "local: each thread takes and gives back its own, 64 live at a time, in random order; CPU "
     "time. "
-    "pair: one takes, the other gives back; the clock. floor is the same without a heap. Heaps "
-    "that "
-    "are not installed are left out.\n\n"
+    "pair: one takes, the other gives back; the clock. floor is the same without a heap, bare "
+    "without a touch of the objects, too: in a pair it is the queue from one thread to the other. "
+    "Heaps that are not installed are left out.\n\n"
     "  lend malloc\n"
     "  lend malloc --seconds 30 --json";
 
@@ -339,6 +357,7 @@ int app_malloc(int argc, char **argv)
 	for (int h = 0; h < APP_HEAPS; h++)
 		if (!b.heap[h].give && !b.json)
 			app_note("%s is not here: %s", b.heap[h].name, b.heap[h].mend);
+	b.line_ns = app_line_ns(app_cpu(0), app_cpu(1));
 	app_pin(app_cpu(0));
 	measure_keys(&b);
 	measure(&b);

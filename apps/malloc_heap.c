@@ -9,19 +9,24 @@
 #include "apps/common/args.h"
 #include "lend/alloc.h"
 
-enum { FIXED = 1024, FIXED_LEN = 65536, HOOKS = 9 };
+enum { FIXED = 1024, FIXED_LEN = 65536 + 64, HOOKS = 9 };
 
 /* Jemalloc's control interface. */
 typedef int control(const char *name, void *old, size_t *old_len, void *new, size_t new_len);
 static control *je_control;
 static unsigned je_arena; /* whose extents come through hooks of ours */
 
+/* Of a thread's own, for the first one and the one beside it; a line further on each time, so that
+ * objects of a round length do not contend for the same lines of a cache. */
 static void *fixed_take(size_t len)
 {
-	static char memory[(size_t)FIXED * FIXED_LEN];
+	static _Alignas(64) char memory[2][(size_t)FIXED * FIXED_LEN];
+	static _Thread_local char *mine;
 	static _Thread_local unsigned i;
 
-	return memory + i++ % FIXED * len;
+	if (!mine)
+		mine = memory[gettid() != getpid()];
+	return mine + i++ % FIXED * (len + 64);
 }
 
 static void fixed_give(void *p)
@@ -122,13 +127,17 @@ static void start_anew(char **argv)
 void app_heaps_open(struct app_heap heaps[APP_HEAPS], char **argv)
 {
 	static const struct app_heap table[APP_HEAPS] = {
-	    [APP_HEAP_NONE] = {"floor", "", fixed_take, fixed_give, NULL},
-	    [APP_HEAP_LEND] = {"lend", "", lend_malloc, lend_free, NULL},
-	    [APP_HEAP_GLIBC] = {"glibc", "", NULL, NULL, NULL},
-	    [APP_HEAP_MIMALLOC] = {"mimalloc", "apt install libmimalloc2.0", NULL, NULL, NULL},
-	    [APP_HEAP_JEMALLOC] = {"jemalloc", "apt install libjemalloc2", NULL, NULL, NULL},
-	    [APP_HEAP_HOOKED] = {"jemalloc_hooks", "apt install libjemalloc2", NULL, NULL, NULL},
-	    [APP_HEAP_RTE] = {"rte_malloc", "apt install libdpdk-dev", NULL, NULL, NULL}};
+	    [APP_HEAP_BARE] = {.name = "bare",
+			       .take = fixed_take,
+			       .give = fixed_give,
+			       .is_bare = true},
+	    [APP_HEAP_NONE] = {.name = "floor", .take = fixed_take, .give = fixed_give},
+	    [APP_HEAP_LEND] = {.name = "lend", .take = lend_malloc, .give = lend_free},
+	    [APP_HEAP_GLIBC] = {.name = "glibc", .mend = ""},
+	    [APP_HEAP_MIMALLOC] = {.name = "mimalloc", .mend = "apt install libmimalloc2.0"},
+	    [APP_HEAP_JEMALLOC] = {.name = "jemalloc", .mend = "apt install libjemalloc2"},
+	    [APP_HEAP_HOOKED] = {.name = "jemalloc_hooks", .mend = "apt install libjemalloc2"},
+	    [APP_HEAP_RTE] = {.name = "rte_malloc", .mend = "apt install libdpdk-dev"}};
 	void *je;
 
 	start_anew(argv);

@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 enum app_heap_kind {
-	APP_HEAP_NONE, /* hands out the same few objects: what the measuring itself costs */
+	APP_HEAP_BARE, /* hands out the same few objects, which nobody touches: loop and queue */
+	APP_HEAP_NONE, /* the same, touched: what the measuring itself costs */
 	APP_HEAP_LEND,
 	APP_HEAP_GLIBC,
 	APP_HEAP_MIMALLOC,
@@ -20,10 +21,11 @@ enum app_heap_kind {
 
 struct app_heap {
 	const char *name; /* key of the report; constant */
-	const char *mend; /* what installs it */
+	const char *mend; /* what installs it; where give may be NULL */
 	void *(*take)(size_t len);
 	void (*give)(void *p); /* NULL: it is not here */
 	void (*enter)(void);   /* by each thread before it uses the heap; may be NULL */
+	bool is_bare;          /* its objects are not to be written to */
 };
 
 /* Fills in all; those that are missing have give NULL. Starts this program anew, once, with room

@@ -247,36 +247,28 @@ int app_child_stop(struct app_child *child)
 	return status;
 }
 
-static bool allowed(cpu_set_t *set)
-{
-	CPU_ZERO(set);
-	return sched_getaffinity(0, sizeof(*set), set) == 0;
-}
+/* What the process could use when it began: later pinning must not shrink it, ours or a library's
+ * (DPDK's EAL pins whoever starts it), so nobody comes before this. */
+static cpu_set_t cpus_at_start;
 
-/* What the process could use when it began: later pinning must not shrink it. */
-static const cpu_set_t *cpus_at_start(void)
+__attribute__((constructor)) static void note_cpus(void)
 {
-	static cpu_set_t set;
-	static bool known;
-
-	if (!known && !allowed(&set))
-		CPU_SET(0, &set);
-	known = true;
-	return &set;
+	CPU_ZERO(&cpus_at_start);
+	if (sched_getaffinity(0, sizeof(cpus_at_start), &cpus_at_start) < 0)
+		CPU_SET(0, &cpus_at_start);
 }
 
 unsigned app_cpus(void)
 {
-	return (unsigned)CPU_COUNT(cpus_at_start());
+	return (unsigned)CPU_COUNT(&cpus_at_start);
 }
 
 int app_cpu(unsigned i)
 {
-	const cpu_set_t *set = cpus_at_start();
 	unsigned left = i % app_cpus();
 
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, set) && left-- == 0)
+		if (CPU_ISSET(cpu, &cpus_at_start) && left-- == 0)
 			return cpu;
 	return 0;
 }
@@ -296,5 +288,5 @@ void app_pin(int cpu)
 
 void app_unpin(void)
 {
-	(void)sched_setaffinity(0, sizeof(cpu_set_t), cpus_at_start());
+	(void)sched_setaffinity(0, sizeof(cpus_at_start), &cpus_at_start);
 }

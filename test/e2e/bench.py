@@ -6,6 +6,7 @@ thread, and reads their JSON and their plots. Figures are looked at for order an
 
 usage: bench.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import os
 import sys
 import unittest
 
@@ -123,6 +124,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["bytes"] for row in got["local"]], [row["bytes"] for row in got["pair"]])
         self.assertGreater(min(row["lend"] for row in got["local"] + got["pair"]), 0)
         self.assertGreater(got["local_over_glibc"], 0)
+        self.assertEqual(got["check_apart"], len(os.sched_getaffinity(0)) > 1)  # whatever a heap's library pins
 
     def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):
