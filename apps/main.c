@@ -38,7 +38,9 @@ static const struct app_command commands[] = {
 
 static void help(FILE *out)
 {
-	fputs("usage: lend COMMAND [OPTION...]     lend COMMAND --help tells more\n\n", out);
+	fputs("usage: lend COMMAND [OPTION...]     lend COMMAND --help tells more\n"
+	      "       lend --version\n\n",
+	      out);
 	for (const struct app_command *c = commands; c->name; c++)
 		if (c->summary)
 			fprintf(out, "  %-15s %s%s\n", c->name, c->summary,
@@ -46,24 +48,37 @@ static void help(FILE *out)
 	fputs("\nexample: lend lat --carrier udp --size 64 --seconds 2\n", out);
 }
 
-int main(int argc, char **argv)
+static int run(const char *name, int argc, char **argv)
 {
 	const struct app_command *c = commands;
+
+	while (c->name && strcmp(c->name, name))
+		c++;
+	if (!c->name)
+		app_bad("%s: no such command; see lend --help", name);
+	app_name_set("lend ", c->name);
+	if (!c->run)
+		app_bad("not in this build: install libturbojpeg0-dev and build again");
+	return c->run(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argv[argc > 1];
 
 	if (argc < 2) {
 		help(stderr);
 		return APP_EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	if (!strcmp(word, "help") && argc > 2)
+		return run(argv[2], 2, (char *[]){argv[2], (char *)"--help", NULL});
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
 		help(stdout);
 		return APP_EXIT_OK;
 	}
-	while (c->name && strcmp(c->name, argv[1]))
-		c++;
-	if (!c->name)
-		app_bad("%s: no such command; see lend --help", argv[1]);
-	app_name_set("lend ", c->name);
-	if (!c->run)
-		app_bad("not in this build: install libturbojpeg0-dev and build again");
-	return c->run(argc - 1, argv + 1);
+	if (!strcmp(word, "--version")) {
+		puts("lend " LEND_VERSION);
+		return APP_EXIT_OK;
+	}
+	return run(word, argc - 1, argv + 1);
 }

@@ -1,6 +1,5 @@
 #include "mn/config.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,10 +8,9 @@
 
 #include "mn/config_file.h"
 #include "mn/memory.h"
+#include "sys/usage.h"
 #include "util/bits.h"
 #include "wire/memop.h"
-
-const char *argp_program_version = "lend-mn 0.1.0";
 
 static const char doc[] =
     "A memory node: lends pages to the processes that reach it.\v"
@@ -87,9 +85,8 @@ static const struct argp_option options[] = {
 /* Where an option came from, other than the command line. */
 static char where[512];
 
-static void complain(struct argp_state *state, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void complain(struct argp_state *state, const char *format, ...)
+static void complain(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+static void complain(const char *format, ...)
 {
 	char text[512];
 	va_list args;
@@ -97,14 +94,10 @@ static void complain(struct argp_state *state, const char *format, ...)
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (!where[0])
-		argp_error(state, "%s", text);
-	fprintf(stderr, "lend-mn: %s%s\n", where, text);
-	exit(argp_err_exit_status);
+	lend_usage_bad("lend-mn", "%s%s", where, text);
 }
 
-static uint64_t number(struct argp_state *state, const char *what, const char *text, uint64_t max,
-		       bool units)
+static uint64_t number(const char *what, const char *text, uint64_t max, bool units)
 {
 	static const char unit[] = "KMGT";
 	uint64_t n;
@@ -121,7 +114,7 @@ static uint64_t number(struct argp_state *state, const char *what, const char *t
 		end++;
 	}
 	if (errno || end == text || *end || *text == '-' || n < 1 || n > max)
-		complain(state, "--%s %s: give a number from 1 to %llu%s", what, text,
+		complain("--%s %s: give a number from 1 to %llu%s", what, text,
 			 (unsigned long long)max, units ? ", or one like 256M or 1G" : "");
 	return n;
 }
@@ -141,7 +134,7 @@ static void apply(uint32_t option, char *value, unsigned line, void *arg)
 		return;
 	(void)snprintf(where, sizeof(where), "%s:%u: ", config->file, line);
 	if (!o->arg && !on && !off)
-		complain(state, "%s: %s: give true or false", o->name, value);
+		complain("%s: %s: give true or false", o->name, value);
 	if (o->arg || on)
 		(void)parse(o->key, o->arg ? value : NULL, state);
 	where[0] = 0;
@@ -155,7 +148,7 @@ static void end(struct argp_state *state)
 	if (config->file)
 		mn_config_file(config->file, options, "config", apply, state);
 	if (!config->listen)
-		complain(state, "say where to serve, as in --listen shm:mn0");
+		complain("say where to serve, as in --listen shm:mn0");
 }
 
 static void note(struct mn_config *config, int key)
@@ -175,30 +168,30 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->listen = arg;
 		return 0;
 	case 's':
-		config->size = number(state, "size", arg, UINT64_C(1) << 36, true);
+		config->size = number("size", arg, UINT64_C(1) << 36, true);
 		return 0;
 	case 'P':
-		config->page = (uint32_t)number(state, "page", arg, LEND_MEM_PAGE_MAX, true);
+		config->page = (uint32_t)number("page", arg, LEND_MEM_PAGE_MAX, true);
 		if (config->page < LEND_MEM_PAGE || !lend_is_pow2(config->page))
-			complain(state, "--page %s: give a power of two from 4K to 2M", arg);
+			complain("--page %s: give a power of two from 4K to 2M", arg);
 		return 0;
 	case 'm':
 		if (!mn_memory_is_kind(arg))
-			complain(state, "--memory %s: give private, memfd, huge or a path", arg);
+			complain("--memory %s: give private, memfd, huge or a path", arg);
 		config->memory = arg;
 		return 0;
 	case 'e':
-		config->lease_ms = number(state, "lease", arg, 86400000, false);
+		config->lease_ms = number("lease", arg, 86400000, false);
 		return 0;
 	case 'i':
-		config->id = (uint32_t)number(state, "id", arg, UINT32_MAX, false);
+		config->id = (uint32_t)number("id", arg, UINT32_MAX, false);
 		return 0;
 	case 'c':
-		config->clients = (uint32_t)number(state, "clients", arg, 65535, false);
+		config->clients = (uint32_t)number("clients", arg, 65535, false);
 		return 0;
 	case 'Q':
 		config->quarantine_ms =
-		    strcmp(arg, "0") ? number(state, "quarantine", arg, 3600000, false) : 0;
+		    strcmp(arg, "0") ? number("quarantine", arg, 3600000, false) : 0;
 		config->yields = false;
 		return 0;
 	case 'S':
@@ -208,8 +201,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->quota = arg;
 		return 0;
 	case 'w':
-		config->workers =
-		    (uint32_t)number(state, "workers", arg, LEND_MEMREF_SHARDS_MAX, false);
+		config->workers = (uint32_t)number("workers", arg, LEND_MEMREF_SHARDS_MAX, false);
 		return 0;
 	case 'p':
 		config->pin = true;
@@ -221,8 +213,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->capture = arg;
 		return 0;
 	case 'L':
-		config->capture_limit =
-		    number(state, "capture-limit", arg, UINT64_C(1) << 40, true);
+		config->capture_limit = number("capture-limit", arg, UINT64_C(1) << 40, true);
 		return 0;
 	case 'j':
 		config->json = true;
@@ -240,10 +231,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->keep = true;
 		return 0;
 	case 'd':
-		config->drain_ms = (uint32_t)number(state, "drain", arg, 3600000, false);
+		config->drain_ms = (uint32_t)number("drain", arg, 3600000, false);
 		return 0;
 	case ARGP_KEY_ARG:
-		complain(state, "%s: what is that for? addresses go behind --listen", arg);
+		complain("%s: what is that for? addresses go behind --listen", arg);
 		return 0;
 	case ARGP_KEY_END:
 		end(state);
@@ -264,5 +255,5 @@ void mn_config_read(struct mn_config *config, int argc, char **argv)
 				     .quarantine_ms = 1,
 				     .yields = true,
 				     .drain_ms = 1000};
-	argp_parse(&argp, argc, argv, 0, NULL, config);
+	lend_usage_parse(&argp, "lend-mn", "lend-mn " LEND_VERSION, argc, argv, config);
 }

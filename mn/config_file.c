@@ -6,18 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-static void die(const char *format, ...)
-{
-	va_list args;
-
-	fputs("lend-mn: ", stderr);
-	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	exit(argp_err_exit_status);
-}
+#include "sys/usage.h"
 
 #ifdef LEND_CYAML
 #include <cyaml/cyaml.h>
@@ -110,13 +99,15 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 	cyaml_err_t err;
 
 	if (!file)
-		die("--config %s: %s", path, strerror(errno));
+		lend_usage_bad("lend-mn", "--config %s: %s", path, strerror(errno));
 	fclose(file);
 	err = cyaml_load_file(path, &config, &top, (cyaml_data_t **)&values, NULL);
 	if (!strncmp(complaint.text, "Unexpected key: ", 16)) /* the place is its mapping's */
 		complaint.line = line_of(path, complaint.text + 16);
 	if (err != CYAML_OK || !values)
-		die("%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help", path,
+		lend_usage_bad(
+		    "lend-mn",
+		    "%s:%u: %s; one \"name: value\" per line, names as in lend-mn --help", path,
 		    complaint.line, complaint.text[0] ? complaint.text : cyaml_strerror(err));
 	for (uint32_t i = 0; i < n; i++)
 		if (values[i])
@@ -128,6 +119,8 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 		    void *arg)
 {
 	(void)options, (void)skip, (void)apply, (void)arg;
-	die("--config %s: not in this build; install libcyaml-dev and build again", path);
+	lend_usage_bad("lend-mn",
+		       "--config %s: not in this build; install libcyaml-dev and build again",
+		       path);
 }
 #endif

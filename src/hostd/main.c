@@ -1,5 +1,4 @@
 /* main - lend-hostd, the broker as a daemon. Layer: hostd. Threads: one. */
-#include <argp.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,6 +6,7 @@
 
 #include "hostd/hostd.h"
 #include "sys/clock.h"
+#include "sys/usage.h"
 #include "sys/why.h"
 
 #define SPIN_NS UINT64_C(50000) /* about a round trip; then it sleeps */
@@ -53,12 +53,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "%s: what is that for? the device goes behind --device", arg);
-		return 0;
+		lend_usage_bad("lend-hostd",
+			       "%s: what is that for? the device goes behind --device", arg);
 	case ARGP_KEY_END:
 		if (!args->config.name || !args->config.device)
-			argp_error(state, "give --name and --device: lend-hostd --name nic "
-					  "--device udp:127.0.0.1:0");
+			lend_usage_bad("lend-hostd", "give --name and --device: lend-hostd --name "
+						     "nic --device udp:127.0.0.1:0");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 	struct args args = {.spin = false};
 	struct lend_hostd *h;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &args);
+	lend_usage_parse(&argp, "lend-hostd", "lend-hostd " LEND_VERSION, argc, argv, &args);
 	if (lend_hostd_open(&args.config, &h) < 0) {
 		fprintf(stderr, "lend-hostd: %s\n", lend_why_text());
 		return EXIT_FAILURE;

@@ -110,12 +110,12 @@ class Config(unittest.TestCase):
                                  (f"listen: {NAME}\nsize: [1, 2]\n", 2, ""),
                                  (f"listen: {NAME}\nconfig: other.yaml\n", 2, "config")):
             path = file(text)
-            error = run(MN, "--config", path, code=64).stderr
+            error = run(MN, "--config", path, code=2).stderr
             self.assertEqual(error.count("\n"), 1, error)
             self.assertIn(f"{path}:{line}: ", error)
             self.assertIn(word, error)
-        self.assertIn("No such file", run(MN, "--config", WHERE + "/none", code=64).stderr)
-        self.assertIn("say where to serve", run(MN, "--config", file("size: 16M\n"), code=64).stderr)
+        self.assertIn("No such file", run(MN, "--config", WHERE + "/none", code=2).stderr)
+        self.assertIn("say where to serve", run(MN, "--config", file("size: 16M\n"), code=2).stderr)
 
 
 class Admin(unittest.TestCase):
@@ -214,6 +214,27 @@ class Metrics(unittest.TestCase):
         needs("--metrics")
         for at in ("here", "1.2.3:80", "127.0.0.1:66000", "127.0.0.1:"):
             self.assertIn("give PORT or IP:PORT", run(MN, "--listen", NAME, "--metrics", at, code=1).stderr)
+
+
+class Mistakes(unittest.TestCase):
+    def test_a_line_and_exit_code_2(self):
+        for program, listen in ((MN, ["--listen", NAME]), (BUILD / "lend-hostd", ["--name", "x", "--device", "udp:127.0.0.1:0"]),
+                                (LEND, ["lat"])):
+            for args, word in ((["--bogus"], "--bogus"), (["--json=3"], "--json=3"), (["--size"], "--size"), (["a", "b"], "a")):
+                with self.subTest(program=program, args=args):
+                    done = run(program, *listen, *args, code=2)
+                    self.assertRegex(done.stderr, rf"\A[^\n]*lend[^\n]*: {word}: [^\n]+\n\Z")
+                    self.assertEqual(done.stdout, "")
+        for program in (MN, BUILD / "lend-hostd"):
+            self.assertEqual(run(program, code=2).stderr.count("\n"), 1)
+        self.assertRegex(run(MN, "--listen", NAME, "--size", "lots", code=2).stderr, r"\Alend-mn: --size lots: give [^\n]*\n\Z")
+
+    def test_versions_and_help_are_no_mistakes(self):
+        for program in ("lend", "lend-mn", "lend-hostd"):
+            self.assertRegex(run(BUILD / program, "--version").stdout, rf"\A{program} [0-9.]+\n\Z")
+            self.assertIn("--help", run(BUILD / program, "--help").stdout)
+        for program in ("lend-mn", "lend-hostd"):
+            self.assertIn(f"Usage: {program} [", run(BUILD / program, "--usage").stdout)
 
 
 class Manuals(unittest.TestCase):
