@@ -43,7 +43,7 @@ static void look_back(struct sim *sim, struct sim_node *n)
 		const struct lend_call_rec *k = lend_call_at(c, i);
 		struct sim_was *w = &n->was[i];
 
-		if (k->gen == w->gen && k->rx.gave_way == w->gave)
+		if (k->state == LEND_CALL_FREE || (k->gen == w->gen && k->rx.gave_way == w->gave))
 			continue;
 		if (k->gen == w->gen && w->gave > 0) {
 			lend_ns least = 2 * LEND_RTO_MIN << lend_min_u32(w->gave, 12);
