@@ -65,11 +65,11 @@ struct sending {
 	uint32_t n;
 };
 
-LEND_HOT void next_place(struct sending *o)
+LEND_HOT void go_on(struct sending *o, uint32_t n)
 {
-	o->out++;
-	o->rec++;
-	o->n++;
+	o->out += n;
+	o->rec += n;
+	o->n += n;
 }
 
 /* Head and block, and the report if one is due; returns their length. */
@@ -146,7 +146,7 @@ LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend
 			     struct lend_sess *s, bool server)
 {
 	make_data(c, o, k, s, 0, k->class, server);
-	next_place(o);
+	go_on(o, 1);
 	if (k->tx.next)
 		LEND_COUNT(c, repeats);
 	k->tx.resend = 0;
@@ -220,7 +220,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 		if (hold != FREE_TO_SEND)
 			return o.n;
 		make_data(c, &o, k, s, frag, class, k->server);
-		next_place(&o);
+		go_on(&o, 1);
 		sent_data(c, k, s, frag, class);
 	} while (o.n < most);
 	lend_sched_ready(c, k);
@@ -260,18 +260,22 @@ static bool is_hushed(const struct lend_core *c)
 	return c->hush > c->now && !(c->ready.classes.waiting & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
-/* Equals that nobody can come before: no choice is to be made. */
-LEND_HOT void send_quick(struct lend_core *c, struct sending *o)
+/* Equals that nobody can come before: no choice is to be made. Returns how many datagrams. */
+static __attribute__((noinline)) uint32_t send_quick(struct lend_core *c,
+						     const struct lend_bufs *bufs,
+						     struct lend_out *out, struct lend_out_rec *rec)
 {
-	uint32_t n = lend_sched_take_quick(c), before = o->n;
+	struct sending o = {bufs, out, rec, 0};
+	uint32_t n = lend_sched_take_quick(c);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct lend_call_rec *k = lend_call_at(c, c->ready.quick[i]);
 
 		k->tx.ready.in = 0;
-		send_chosen(c, o, k, 1);
+		send_chosen(c, &o, k, 1);
 	}
-	lend_sched_quick_sent(c, n, o->n - before);
+	lend_sched_quick_sent(c, n, o.n);
+	return o.n;
 }
 
 /* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
@@ -293,21 +297,23 @@ static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, 
 	return o;
 }
 
-static __attribute__((noinline)) void send_ctl(struct lend_core *c, struct sending *o, uint32_t cap)
+static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, struct sending o,
+							 uint32_t cap)
 {
 	struct lend_ctl e;
 
-	for (uint32_t turns = c->ctl_n; turns > 0 && o->n < cap; turns--) {
-		struct lend_making m = lend_make_begin(o->out, o->rec);
+	for (uint32_t turns = c->ctl_n; turns > 0 && o.n < cap; turns--) {
+		struct lend_making m = lend_make_begin(o.out, o.rec);
 		bool here;
 
 		lend_ctl_pop(c, &e);
 		here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
 		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
 			lend_ctl_push(c, &e);
-		else if (lend_ctl_make(c, &m, &e, o->bufs))
-			next_place(o);
+		else if (lend_ctl_make(c, &m, &e, o.bufs))
+			go_on(&o, 1);
 	}
+	return o;
 }
 
 /* Most turns have nothing to send, or nothing but what is quick. */
@@ -322,9 +328,9 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 	cap = lend_min_u32(cap, LEND_OUT);
 	lend_aside(c)->news = 0;
 	if (c->ctl_n)
-		send_ctl(c, &o, cap);
+		o = send_ctl(c, o, cap);
 	if (c->ready.quick_n && c->ready.quick_n <= cap - o.n && !is_hushed(c))
-		send_quick(c, &o);
+		go_on(&o, send_quick(c, bufs, o.out, o.rec));
 	if (c->ready.n)
 		o = send_ready(c, o, cap);
 	lend_aside(c)->stats.tx += o.n;
