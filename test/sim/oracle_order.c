@@ -42,8 +42,7 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
 			 const struct lend_out_rec *r)
 {
-	const struct lend_sess *s = 
-	    lend_sess_at(n->core, lend_call_at(n->core, r->call)->sess);
+	const struct lend_sess *s = lend_sess_at(n->core, lend_call_at(n->core, r->call)->sess);
 	const struct lend_pkt *head = out->head;
 	uint32_t class = head->flags & LEND_PKT_CLASS;
 	bool yields = head->length > s->payload && n->cfg.congestion == LEND_CC_CREDIT &&
