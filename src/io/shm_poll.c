@@ -131,19 +131,24 @@ static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_
 	return LEND_RING_DATA;
 }
 
-/* Lends what lies behind marks, as most does, up to the first that does not. */
+/* Lends what lies behind marks, as most does; *more: what follows does not. */
 static uint32_t take_short(struct lend_ring_rx *rx, const struct lend_in *like, struct lend_in *in,
-			   uint32_t cap)
+			   uint32_t cap, bool *more)
 {
 	struct lend_ring *ring = rx->ring;
 	uint32_t first = rx->next, n = 0;
 
+	*more = false;
 	for (; n < cap; n++) {
 		struct lend_ring_slot *slot = &ring->slot[(first + n) % LEND_RING_SLOTS];
 		uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
 
-		if (mark >> 32 != first + n + 1 || (uint32_t)mark > LEND_RING_SHORT)
+		if (mark >> 32 != first + n + 1)
 			break;
+		if ((uint32_t)mark > LEND_RING_SHORT) {
+			*more = true;
+			break;
+		}
 		lend_ring_prefetch(slot, (uint32_t)mark);
 		in[n] = *like;
 		in[n].data = slot->data;
@@ -190,6 +195,7 @@ static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ri
 		     struct lend_in *in, uint32_t cap)
 {
 	struct lend_in like = {.peer = lend_shm_index(s, p)};
+	bool more = true;
 	uint32_t n = 0;
 
 	if (!lend_shm_is_live(p))
@@ -197,13 +203,12 @@ static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ri
 	like.reads = p->lent != NULL || lend_shm_reads(s, p);
 	if (p->state == LEND_SHM_HUNG)
 		return take_left(s, p, rx, &like, in, cap);
-	for (uint32_t looks = 0; looks < LEND_RING_SLOTS; looks++) {
-		n += take_short(rx, &like, in + n, cap - n);
-		if (n == cap || !lend_ring_ready(rx))
-			break;
-		in[n] = like;
-		if (!take_any(s, p, rx, &in[n], &n))
-			break;
+	for (uint32_t looks = 0; looks < LEND_RING_SLOTS && more; looks++) {
+		n += take_short(rx, &like, in + n, cap - n, &more);
+		if (more) {
+			in[n] = like;
+			more = take_any(s, p, rx, &in[n], &n);
+		}
 	}
 	return n;
 }

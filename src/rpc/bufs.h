@@ -136,6 +136,12 @@ static inline uint32_t lend_buf_class_len(uint32_t class)
 	return 1u << (class + LEND_BUF_SHIFT);
 }
 
+/* One of at least cap bytes is free. */
+static inline bool lend_bufs_has(const struct lend_pool_of_bufs *pool, uint32_t cap)
+{
+	return pool->free[lend_buf_class(cap)] != NULL;
+}
+
 /* One segment of at least cap bytes, len 0, next NULL; NULL when the pool is exhausted. */
 static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, uint32_t cap)
 {

@@ -28,45 +28,42 @@ static __attribute__((noinline)) uint32_t gather(struct lend_ep *ep, const struc
 	return handle;
 }
 
-/* Takes a call's buffers: their handles stay in priv.core until the core has the call. */
+/* Takes a call's buffers. */
 static inline int prepare(struct lend_ep *ep, struct lend_call_priv *p)
 {
-	uint32_t request = 0, landing = 0;
 	int rc = 0;
 
 	if (p->request)
-		request = lend_msg_fits(p->request, ep->mtu_max)
-			      ? lend_msg_lend(ep->bufs, p->request, false, &rc)
-			      : gather(ep, p, &rc);
+		p->lent.request = lend_msg_fits(p->request, ep->mtu_max)
+				      ? lend_msg_lend(ep->bufs, p->request, false, &rc)
+				      : gather(ep, p, &rc);
 	if (p->landing && rc == 0)
-		landing = lend_msg_lend(ep->bufs, p->landing, true, &rc);
-	p->core = (uint64_t)request << 32 | landing;
+		p->lent.landing = lend_msg_lend(ep->bufs, p->landing, true, &rc);
 	return rc;
 }
 
 /* Undoes it, or what of it was done: the chains are the caller's again. */
 static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
 {
-	struct lend_buf *sent = lend_msg_back(ep->bufs, (uint32_t)(p->core >> 32));
+	struct lend_buf *sent = lend_msg_back(ep->bufs, p->lent.request);
 
 	if (sent != p->request)
 		lend_bufs_give(ep->bufs, sent);
-	(void)lend_msg_back(ep->bufs, (uint32_t)p->core);
+	(void)lend_msg_back(ep->bufs, p->lent.landing);
 }
 
 /* Hands a prepared call to the core; it stays prepared on failure. */
-static inline int submit(struct lend_ep *ep, uint64_t session, struct lend_call *call,
+static inline int submit(struct lend_ep *ep, lend_ns now, uint64_t session, struct lend_call *call,
 			 struct lend_call_priv *p)
 {
 	struct lend_core_call out = {.method = call->method,
 				     .class = (uint8_t)p->class,
 				     .early = call->early,
 				     .deadline = p->deadline,
-				     .request = (uint32_t)(p->core >> 32),
-				     .reply = (uint32_t)p->core,
+				     .request = p->lent.request,
+				     .reply = p->lent.landing,
 				     .tag = (uintptr_t)call};
-	int rc =
-	    lend_core_call(ep->core, lend_ep_now(ep), session, &ep->bufs->table, &out, &p->core);
+	int rc = lend_core_call(ep->core, now, session, &ep->bufs->table, &out, &p->core);
 
 	if (rc < 0)
 		return rc;
@@ -78,7 +75,7 @@ static inline int submit(struct lend_ep *ep, uint64_t session, struct lend_call 
 
 int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call)
 {
-	return submit(ep, session, call, lend_call_priv(call));
+	return submit(ep, lend_ep_now(ep), session, call, lend_call_priv(call));
 }
 
 /* Puts a call behind the others that wait for their session's address. */
@@ -179,7 +176,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 		rc = prepare(ep, p);
 	if (rc == 0)
 		rc = s->state == LEND_SESSION_PENDING ? wait_there(ep, s, call)
-						      : submit(ep, s->core, call, p);
+						      : submit(ep, now, s->core, call, p);
 	if (rc < 0)
 		return start_failed(ep, call, rc);
 	ep->dirty = true;
@@ -224,8 +221,9 @@ static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend_call *call,
 						 const struct lend_event *ev)
 {
-	struct lend_buf *landing = call->reply, *chain;
+	struct lend_buf *landing = lend_call_priv(call)->landing, *chain;
 
+	call->reply = landing;
 	if (ev->reply) {
 		chain = lend_ep_back(ep, ev->reply, false);
 		/* No room in the caller's: cannot be, but nothing is lost. */
@@ -268,10 +266,9 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	if (request != p->request)
 		request = own_request(ep, p->request, request, ev->buf);
 	call->request = request;
-	call->reply = p->landing;
 	call->reply_len = ev->len;
-	if (ev->data_len && !ev->reply)
-		copy_reply(ep, call, ev);
+	if (ev->data_len && !ev->reply && !p->landing && lend_bufs_has(ep->bufs, ev->data_len))
+		call->reply = lend_msg_copy(ep->bufs, ev->data, ev->data_len);
 	else
 		take_reply(ep, call, ev);
 	finish(ep, call);

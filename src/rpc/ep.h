@@ -97,7 +97,12 @@ enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
 
 /* What lend_call.reserved holds. flags 0: not under way, and nothing else counts. */
 struct __attribute__((may_alias)) lend_call_priv {
-	uint64_t core;
+	union {
+		uint64_t core; /* its handle there, */
+		struct {       /* and before it has one: those of its buffers */
+			uint32_t request, landing;
+		} lent;
+	};
 	struct lend_call *next, *prev; /* among a session's waiting, or a parent's children */
 	struct lend_buf *request;      /* as given */
 	struct lend_buf *landing;      /* as given */
@@ -128,6 +133,7 @@ struct lend_ep {
 	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
 	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
 	bool dear;       /* there is a carrier that is not quick */
+	uint32_t ran;    /* handlers and done functions, in the turn under way or the last one */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
 	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
@@ -198,9 +204,13 @@ static inline struct lend_session_rec *lend_sessions_find_any(struct lend_ep *ep
 
 static inline struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session)
 {
-	struct lend_session_rec *s = lend_sessions_find_any(ep, session);
+	uint32_t i = (uint32_t)session.id - 1;
 
-	return s && s->state != LEND_SESSION_CLOSING ? s : NULL;
+	if (i >= ep->n_sessions || ep->session[i].gen != session.id >> 32 ||
+	    (ep->session[i].state != LEND_SESSION_OPEN &&
+	     ep->session[i].state != LEND_SESSION_PENDING))
+		return NULL;
+	return &ep->session[i];
 }
 
 static inline lend_ns lend_ep_now(struct lend_ep *ep)
@@ -209,7 +219,15 @@ static inline lend_ns lend_ep_now(struct lend_ep *ep)
 }
 
 /* rpc.c */
-int lend_ep_check(struct lend_ep *ep); /* 0; -EPERM in a fork's child, -EDEADLK inside a turn */
+int lend_ep_check_slow(struct lend_ep *ep);
+/* 0; -EPERM in a fork's child, -EDEADLK inside a turn. */
+static inline int lend_ep_check(struct lend_ep *ep)
+{
+	if (!ep->turning && *ep->alive &&
+	    atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
+		return 0;
+	return lend_ep_check_slow(ep);
+}
 
 /* carrier.c */
 /* One for each of config.listen. */

@@ -159,7 +159,7 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 }
 
 /* Runs what the core has to say, and what that leads to, until it is silent. */
-static void run_events(struct lend_ep *ep, uint32_t *ran)
+static void run_events(struct lend_ep *ep)
 {
 	const struct lend_event *ev;
 	uint32_t n = 0;
@@ -179,7 +179,7 @@ static void run_events(struct lend_ep *ep, uint32_t *ran)
 	}
 	if (ep->ended)
 		n += lend_calls_ended(ep);
-	*ran += n;
+	ep->ran += n;
 }
 
 /* Keeps the memory that long messages land in before they have some of their own. */
@@ -213,7 +213,7 @@ static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, ui
 	ep->stats.rx_datagrams += n;
 }
 
-static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
+static uint32_t receive(struct lend_ep *ep, uint32_t c)
 {
 	struct lend_io *io = ep->carrier[c].io;
 	struct lend_in in[LEND_BURST];
@@ -224,7 +224,7 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c, uint32_t *ran)
 	ep->rx_open |= (uint8_t)(1u << c);
 	note_received(ep, c, in, n);
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
-	run_events(ep, ran);
+	run_events(ep);
 	return n;
 }
 
@@ -240,7 +240,8 @@ static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t 
 			ep->blocked |= out->sent == LEND_SENT_FULL;
 			continue;
 		}
-		for (uint32_t p = 0; p < out->n; p++)
+		len += out->n ? out->piece[0].len : 0;
+		for (uint32_t p = 1; p < out->n; p++)
 			len += out->piece[p].len;
 		longest = lend_max_u32(longest, len);
 		bytes += len;
@@ -299,20 +300,27 @@ static uint32_t transmit(struct lend_ep *ep, uint32_t burst)
 
 static void release_rx(struct lend_ep *ep)
 {
-	for (uint32_t c = 0; ep->rx_open; c++)
-		if (ep->rx_open & 1u << c) {
-			ep->carrier[c].io->ops->rx_done(ep->carrier[c].io);
-			ep->rx_open &= (uint8_t) ~(1u << c);
-		}
+	for (; ep->rx_open; ep->rx_open &= (uint8_t)(ep->rx_open - 1)) {
+		struct lend_io *io = ep->carrier[__builtin_ctz(ep->rx_open)].io;
+
+		io->ops->rx_done(io);
+	}
 }
 
 /* What other threads left, and what has no interrupt of its own. */
-static void odd_jobs(struct lend_ep *ep)
+static bool has_odd_jobs(struct lend_ep *ep)
+{
+	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->nudge, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed) ||
+	       ep->pending != LEND_NONE32 || ep->lent;
+}
+
+static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 {
 	if (atomic_load_explicit(&ep->answers, memory_order_relaxed))
 		lend_serve_answers(ep);
-	if (atomic_load_explicit(&ep->nudge, memory_order_relaxed) &&
-	    atomic_exchange_explicit(&ep->nudge, false, memory_order_acquire))
+	if (atomic_exchange_explicit(&ep->nudge, false, memory_order_acquire))
 		lend_family_foster(ep);
 	if (ep->pending != LEND_NONE32)
 		lend_sessions_retry(ep);
@@ -327,56 +335,67 @@ static bool is_due(const struct lend_ep *ep)
 	return ep->dirty || ep->ended || lend_core_deadline(ep->core) <= ep->now;
 }
 
-/* Runs what is due and sends; how many datagrams. */
-static uint32_t work(struct lend_ep *ep, uint32_t *ran)
+/* Runs what is due and sends; how many datagrams. silent: the core has said all that it had to. */
+static uint32_t work(struct lend_ep *ep, bool silent)
 {
 	uint64_t sent = ep->stats.tx_bytes;
 	uint32_t moved = 0, round;
 
-	if (lend_core_deadline(ep->core) <= ep->now)
+	if (lend_core_deadline(ep->core) <= ep->now) {
 		lend_core_tick(ep->core, ep->now);
-	run_events(ep, ran);
+		silent = false;
+	}
+	if (!silent)
+		run_events(ep);
+	ep->dirty =
+	    false; /* what is told from here on is for a round that follows, or the next turn */
 	for (round = 0; round < ROUNDS; round++) {
 		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep, burst);
 
 		moved += n;
-		run_events(ep, ran);
+		run_events(ep);
 		if (n < burst || ep->blocked)
 			break;
 		if (ep->stats.tx_bytes - sent >= QUANTUM && is_urgent(ep))
 			round = ROUNDS - 1;
 	}
-	ep->dirty = round == ROUNDS;
+	ep->dirty |= round == ROUNDS;
 	return moved;
 }
 
 /* What came. What comes just after a look waits for the next one, so where a look is cheap and
  * there is nothing else to do there is more than one to a turn. */
-static uint32_t look(struct lend_ep *ep, uint32_t *ran)
+static uint32_t look(struct lend_ep *ep)
 {
 	uint32_t moved = 0, looks = ep->dear || ep->dirty ? 1 : LOOKS;
 
 	for (; looks > 0 && moved == 0; looks--)
 		for (uint32_t c = 0; c < ep->n_carriers; c++)
-			moved += receive(ep, c, ran);
+			moved += receive(ep, c);
 	return moved;
 }
 
 int lend_ep_turn(struct lend_ep *ep)
 {
-	uint32_t ran = 0, moved;
+	uint32_t moved;
+	bool silent;
 
 	ep->turning = true;
 	ep->blocked = false;
+	ep->ran = 0;
 	ep->now = lend_clock_now();
 	supply(ep);
-	moved = look(ep, &ran);
-	odd_jobs(ep);
-	if (is_due(ep) || moved)
-		moved += work(ep, &ran);
+	moved = look(ep);
+	silent = moved;
+	if (has_odd_jobs(ep)) {
+		do_odd_jobs(ep);
+		silent = false;
+	}
+	if (moved || is_due(ep))
+		moved += work(ep, silent);
 	release_rx(ep);
 	ep->turning = false;
-	if (moved || ran)
+	if (moved || ep->ran)
 		ep->active = ep->now;
-	return (int)ran;
+	return (int)ep->ran;
 }

@@ -140,7 +140,8 @@ struct lend_buf *lend_msg_back_chain(struct lend_pool_of_bufs *pool, uint32_t ha
 	return first;
 }
 
-struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap)
+/* In a worker it is the worker's own; or memory is to be found. */
+static __attribute__((noinline)) struct lend_buf *take_with_care(struct lend_ep *ep, uint32_t cap)
 {
 	struct lend_buf *buf;
 
@@ -152,6 +153,13 @@ struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap)
 		    ENOMEM,
 		    "no buffer of %u bytes left: give some back, or raise config.memory_max", cap);
 	return buf;
+}
+
+struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap)
+{
+	if (lend_worker_self || !lend_bufs_has(ep->bufs, cap))
+		return take_with_care(ep, cap);
+	return lend_bufs_take(ep->bufs, cap);
 }
 
 struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, void (*gone)(void *),
@@ -167,9 +175,17 @@ struct lend_buf *lend_buf_wrap(struct lend_ep *ep, void *data, uint32_t len, voi
 	return buf;
 }
 
+static __attribute__((noinline)) void give_in_worker(struct lend_ep *ep, struct lend_buf *buf)
+{
+	lend_bufs_give(lend_worker_of(ep) ? NULL : ep->bufs, buf);
+}
+
 void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
 {
-	lend_bufs_give(lend_worker_self && lend_worker_of(ep) ? NULL : ep->bufs, buf);
+	if (lend_worker_self)
+		give_in_worker(ep, buf);
+	else
+		lend_bufs_give(ep->bufs, buf);
 }
 
 int lend_register(struct lend_ep *ep, void *memory, size_t len)

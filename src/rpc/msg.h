@@ -10,6 +10,7 @@
 #include "alloc/region.h"
 #include "rpc/bufs.h"
 #include "sys/arena.h"
+#include "util/bits.h"
 #include "util/check.h"
 
 /* Bytes of a chain. */
@@ -40,7 +41,7 @@ static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint6
 		lend_msg_fill_chain(chain, data, len);
 		return;
 	}
-	memcpy(chain->data, data, len);
+	lend_copy_short(chain->data, data, (uint32_t)len);
 	chain->len = (uint32_t)len;
 }
 
@@ -54,6 +55,17 @@ static inline void lend_msg_see_regions(struct lend_pool_of_bufs *pool)
 		return;
 	pool->regions = regions;
 	pool->grown(pool->grown_arg);
+}
+
+/* One segment with len bytes of data; there must be one: lend_bufs_has(). */
+static inline struct lend_buf *lend_msg_copy(struct lend_pool_of_bufs *pool, const void *data,
+					     uint32_t len)
+{
+	struct lend_buf *buf = lend_bufs_take(pool, len);
+
+	lend_copy_short(buf->data, data, len);
+	buf->len = len;
+	return buf;
 }
 
 enum { LEND_MSG_SHORT = 1024 }; /* no carrier makes more than a datagram of it */

@@ -43,7 +43,7 @@ const char *lend_why(void)
 	return lend_why_text();
 }
 
-int lend_ep_check(struct lend_ep *ep)
+int lend_ep_check_slow(struct lend_ep *ep)
 {
 	const void *mark = lend_thread_mark();
 
@@ -56,8 +56,7 @@ int lend_ep_check(struct lend_ep *ep)
 		return lend_fail(
 		    EPERM,
 		    "this endpoint belongs to the process that opened it: open one after fork()");
-	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) != mark)
-		atomic_store_explicit(&ep->thread, mark, memory_order_relaxed);
+	atomic_store_explicit(&ep->thread, mark, memory_order_relaxed);
 	return 0;
 }
 

@@ -64,7 +64,7 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 {
 	struct lend_req *req = lend_serve_find(ep, request);
 	uint32_t handle = 0;
-	int rc = 0;
+	int rc, err;
 
 	if (!req)
 		return answer_nobody(ep, reply);
@@ -73,7 +73,7 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 	if (reply && reply->next)
 		reply = fit(ep, reply, &status);
 	if (reply) {
-		handle = lend_msg_lend(ep->bufs, reply, false, &rc);
+		handle = lend_msg_lend(ep->bufs, reply, false, &err);
 		if (!handle) /* its own buffer, twice; what of it is free stays its user's */
 			status = LEND_INTERNAL;
 	}

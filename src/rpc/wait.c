@@ -141,18 +141,22 @@ static void nap(struct lend_ep *ep, lend_ns until)
 	ep->active = lend_clock_now();
 }
 
+/* After lend_arm(), in an event loop of the user's. */
+static __attribute__((noinline)) void awake_elsewhere(struct lend_ep *ep)
+{
+	struct epoll_event event[LEND_CARRIERS_MAX + 2];
+
+	awake(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
+}
+
 int lend_poll(struct lend_ep *ep)
 {
 	int rc = lend_ep_check(ep);
 
 	if (rc < 0)
 		return rc;
-	if (atomic_load_explicit(&ep->asleep,
-				 memory_order_relaxed)) { /* lend_arm(), own event loop */
-		struct epoll_event event[LEND_CARRIERS_MAX + 2];
-
-		awake(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
-	}
+	if (atomic_load_explicit(&ep->asleep, memory_order_relaxed))
+		awake_elsewhere(ep);
 	return lend_ep_turn(ep);
 }
 

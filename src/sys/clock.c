@@ -37,7 +37,7 @@ static lend_ns never_back(struct anchor *a, lend_ns now)
 }
 
 /* Takes a new anchor once the old one is old enough to tell the rate. */
-static lend_ns anchor_now(struct anchor *a)
+static __attribute__((noinline)) lend_ns anchor_now(struct anchor *a)
 {
 	uint64_t cycles = lend_clock_cycles();
 	lend_ns ns = system_now();
