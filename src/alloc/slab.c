@@ -1,19 +1,15 @@
 #include "alloc/slab.h"
 
 #include <pthread.h>
-#include <string.h>
 
+#include "alloc/depot.h"
 #include "util/check.h"
-
-enum { STACK_MAX = 512, STACK_LEN = 1 << 20, STACK_MIN = 32 };
 
 static struct class
 {
 	_Alignas(64) pthread_mutex_t lock;
 	struct lend_slab *partial; /* have free objects */
-	uint32_t n, cap;           /* of the stack: 1 MiB of objects, or 32 */
 } classes[LEND_CLASSES];
-static void *stacks[LEND_CLASSES][STACK_MAX]; /* touched for classes in use only */
 
 void lend_slabs_init(void)
 {
@@ -21,12 +17,10 @@ void lend_slabs_init(void)
 
 	pthread_mutexattr_init(&kind);
 	pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ADAPTIVE_NP);
-	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
+	for (uint32_t c = 0; c < LEND_CLASSES; c++)
 		pthread_mutex_init(&classes[c].lock, &kind);
-		classes[c].cap =
-		    lend_max_u32(STACK_MIN, lend_min_u32(STACK_MAX, STACK_LEN / lend_class_len(c)));
-	}
 	pthread_mutexattr_destroy(&kind);
+	lend_depots_init();
 }
 
 static void list(struct class *c, struct lend_slab *slab)
@@ -86,12 +80,11 @@ static uint32_t carve(struct lend_slab *slab, void **obj, uint32_t n)
 uint32_t lend_slabs_take(uint32_t class, void **obj, uint32_t n)
 {
 	struct class *c = &classes[class];
-	uint32_t got;
+	uint32_t got = lend_depot_take(class, obj);
 
+	if (got)
+		return got;
 	pthread_mutex_lock(&c->lock);
-	got = lend_min_u32(n, c->n);
-	c->n -= got;
-	memcpy(obj, &stacks[class][c->n], got * sizeof(*obj));
 	while (got < n) {
 		struct lend_slab *slab = c->partial ? c->partial : slab_new(c, class);
 
@@ -131,26 +124,29 @@ static void bury(struct class *c, void *obj)
 		release(c, slab);
 }
 
+static void bury_all(struct class *c, void *const *obj, uint32_t n)
+{
+	pthread_mutex_lock(&c->lock);
+	for (uint32_t i = 0; i < n; i++)
+		bury(c, obj[i]);
+	pthread_mutex_unlock(&c->lock);
+}
+
 void lend_slabs_give(uint32_t class, void *const *obj, uint32_t n)
 {
-	struct class *c = &classes[class];
-	uint32_t room;
-
-	pthread_mutex_lock(&c->lock);
-	room = lend_min_u32(n, c->cap - c->n);
-	memcpy(&stacks[class][c->n], obj, room * sizeof(*obj));
-	c->n += room;
-	while (room < n)
-		bury(c, obj[room++]);
-	pthread_mutex_unlock(&c->lock);
+	if (!lend_depot_bring(class, obj, n))
+		bury_all(&classes[class], obj, n);
 }
 
 void lend_slabs_trim(void)
 {
 	for (struct class *c = classes; c < classes + LEND_CLASSES; c++) {
+		void *obj[LEND_BATCH_MAX];
+		uint32_t n;
+
+		while ((n = lend_depot_take((uint32_t)(c - classes), obj)))
+			bury_all(c, obj, n);
 		pthread_mutex_lock(&c->lock);
-		while (c->n)
-			bury(c, stacks[c - classes][--c->n]);
 		if (c->partial && c->partial->n == lend_class_objects(c->partial->class))
 			release(c, c->partial);
 		pthread_mutex_unlock(&c->lock);
@@ -159,6 +155,7 @@ void lend_slabs_trim(void)
 
 void lend_slabs_lock(void)
 {
+	lend_depots_lock();
 	for (struct class *c = classes; c < classes + LEND_CLASSES; c++)
 		pthread_mutex_lock(&c->lock);
 }
@@ -167,6 +164,7 @@ void lend_slabs_unlock(void)
 {
 	for (struct class *c = classes; c < classes + LEND_CLASSES; c++)
 		pthread_mutex_unlock(&c->lock);
+	lend_depots_unlock();
 }
 
 static bool slab_is_sound(const struct lend_slab *slab, uint32_t class)
