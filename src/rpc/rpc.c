@@ -160,7 +160,7 @@ static int open_core(struct lend_ep *ep)
 	ep->core_len = lend_core_size(c);
 	if (!ep->core_len)
 		return lend_fail(EINVAL, "config: sessions, calls or sizes are out of range");
-	if (lend_heap_map(&ep->core_memory, ep->core_len) < 0)
+	if (lend_heap_map_sparse(&ep->core_memory, ep->core_len) < 0)
 		return -ENOMEM;
 	ep->core = lend_core_init(ep->core_memory.base, c, lend_clock_now());
 	ep->n_req = 2 * c->inflight;

@@ -7,7 +7,7 @@
 #include "sys/why.h"
 #include "util/check.h"
 
-enum { PAGE = 4096, HUGE = 2 << 20 };
+enum { PAGE = 4096, HUGE = 2 << 20, SPARSE_MAX = 32 << 20 };
 
 static void *map(size_t len, int flags)
 {
@@ -43,7 +43,8 @@ static void *map_aligned(size_t len)
 	return at + before;
 }
 
-int lend_heap_map(struct lend_heap *heap, size_t len)
+/* The first huge bytes of it are to be on transparent huge pages. */
+static int map_as(struct lend_heap *heap, size_t len, size_t huge)
 {
 	LEND_CHECK(len > 0);
 	if (len > SIZE_MAX / 2)
@@ -57,8 +58,18 @@ int lend_heap_map(struct lend_heap *heap, size_t len)
 		return lend_fail(
 		    ENOMEM, "%zu bytes of memory: refused; ask for less, or raise ulimit -v", len);
 	if (heap->len >= HUGE)
-		(void)madvise(heap->base, heap->len, MADV_HUGEPAGE);
+		(void)madvise(heap->base, huge < heap->len ? huge : heap->len, MADV_HUGEPAGE);
 	return 0;
+}
+
+int lend_heap_map(struct lend_heap *heap, size_t len)
+{
+	return map_as(heap, len, len);
+}
+
+int lend_heap_map_sparse(struct lend_heap *heap, size_t len)
+{
+	return map_as(heap, len, len < SPARSE_MAX ? HUGE : len);
 }
 
 void lend_heap_unmap(struct lend_heap *heap)

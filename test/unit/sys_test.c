@@ -57,13 +57,15 @@ Test(cpu, pins_to_one_of_its_own)
 
 Test(heap, is_zero_and_as_large_as_asked)
 {
-	static const size_t len[] = {1, 4096, 4097, 2 << 20, (2 << 20) + 1};
+	static const size_t len[] = {1, 4096, 4097, 2 << 20, (2 << 20) + 1, 5 << 20, 33 << 20};
+	static const size_t n = sizeof(len) / sizeof(len[0]);
 
-	for (size_t i = 0; i < sizeof(len) / sizeof(len[0]); i++) {
+	for (size_t k = 0; k < 2 * n; k++) {
 		struct lend_heap heap;
 		unsigned char *byte;
+		size_t i = k % n;
 
-		cr_assert_eq(lend_heap_map(&heap, len[i]), 0);
+		cr_assert_eq((k < n ? lend_heap_map : lend_heap_map_sparse)(&heap, len[i]), 0);
 		cr_assert_geq(heap.len, len[i]);
 		byte = heap.base;
 		cr_assert_eq(byte[0] | byte[len[i] - 1], 0);
@@ -74,6 +76,7 @@ Test(heap, is_zero_and_as_large_as_asked)
 	struct lend_heap none;
 
 	cr_assert_eq(lend_heap_map(&none, SIZE_MAX), -ENOMEM);
+	cr_assert_eq(lend_heap_map_sparse(&none, SIZE_MAX), -ENOMEM);
 }
 
 Test(rand, differs)
