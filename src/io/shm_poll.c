@@ -230,19 +230,37 @@ static inline uint32_t after(uint32_t turn, uint32_t hots)
 	return turn + 1 < hots ? turn + 1 : 0;
 }
 
+static inline bool has_fast(const struct lend_shm_peer *p)
+{
+	return p->fast_rx.ring && lend_ring_ready(&p->fast_rx);
+}
+
 static uint32_t poll_fast(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0, hots = s->hots, turn = s->turn;
 
-	for (uint32_t k = 0; k < hots; k++, turn = after(turn, hots)) {
+	for (uint32_t left = hots; left > 0 && n < cap; left--, turn = after(turn, hots)) {
 		struct lend_shm_peer *p = &s->peer[s->hot[turn]];
 
-		if (!p->fast_rx.ring || !lend_ring_ready(&p->fast_rx))
-			continue;
-		n += take(s, p, &p->fast_rx, in + n, cap - n);
-		if (n == cap)
-			break;
+		if (has_fast(p))
+			n += take(s, p, &p->fast_rx, in + n, cap - n);
 	}
+	return n;
+}
+
+/* What one ring has; how many. */
+static inline uint32_t poll_one(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in,
+				uint32_t cap)
+{
+	uint32_t n = 0;
+
+	p->idle++;
+	if (lend_ring_ready(&p->rx)) {
+		n = take(s, p, &p->rx, in, cap);
+		p->idle = 0;
+	}
+	if (p->state == LEND_SHM_HUNG && n < cap)
+		n += is_over(s, p, &in[n]);
 	return n;
 }
 
@@ -250,18 +268,20 @@ static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0, hots = s->hots, turn = s->turn;
 
-	for (uint32_t k = 0; k < hots && n < cap; k++, turn = after(turn, hots)) {
-		struct lend_shm_peer *p = &s->peer[s->hot[turn]];
-		uint32_t before = n;
-
-		if (lend_ring_ready(&p->rx))
-			n += take(s, p, &p->rx, in + n, cap - n);
-		p->idle = n > before ? 0 : p->idle + 1;
-		if (p->state == LEND_SHM_HUNG && n < cap)
-			n += is_over(s, p, &in[n]);
-	}
+	for (uint32_t left = hots; left > 0 && n < cap; left--, turn = after(turn, hots))
+		n += poll_one(s, &s->peer[s->hot[turn]], in + n, cap - n);
 	s->turn = after(s->turn, hots);
 	return n;
+}
+
+/* As both, where there is one peer, which is as it is for most. */
+static uint32_t poll_only(struct lend_shm *s, struct lend_in *in, uint32_t cap, bool fast)
+{
+	struct lend_shm_peer *p = &s->peer[s->hot[0]];
+
+	if (fast && has_fast(p))
+		return take(s, p, &p->fast_rx, in, cap);
+	return poll_one(s, p, in, cap);
 }
 
 static __attribute__((noinline)) void cool_down(struct lend_shm *s)
@@ -279,6 +299,7 @@ static __attribute__((noinline)) void cool_down(struct lend_shm *s)
 uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n;
+	bool fast;
 
 	if (s->armed || ++s->polls % ATTEND_POLLS == 0)
 		look_around(s);
@@ -290,9 +311,14 @@ uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 		s->turn = 0;
 	/* What is urgent comes alone, so that it is answered before others are copied; but they
 	 * have a turn of their own, however much of it there is. */
-	n = s->polls % FAIR ? poll_fast(s, in, cap) : 0;
-	if (n == 0)
-		n = poll_hot(s, in, cap);
+	fast = s->polls % FAIR;
+	if (s->hots == 1) {
+		n = poll_only(s, in, cap, fast);
+	} else {
+		n = fast ? poll_fast(s, in, cap) : 0;
+		if (n == 0)
+			n = poll_hot(s, in, cap);
+	}
 	s->lent += n;
 	return n;
 }
