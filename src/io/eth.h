@@ -264,6 +264,12 @@ static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const u
 	       lend_eth_get16(bytes + 38) == total - 20;
 }
 
+/* Where a frame with IPv4 and no tag ends, as it says itself. */
+static inline uint32_t lend_eth_end4(const uint8_t *bytes)
+{
+	return 14 + lend_eth_get16(bytes + 16);
+}
+
 /* Congestion was experienced by a frame with IPv4 and no tag. */
 static inline bool lend_eth_is_marked4(const uint8_t *bytes)
 {

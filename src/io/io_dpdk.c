@@ -3,6 +3,7 @@
  * Layer: io. Threads: one per carrier.
  */
 #include "io/io_dpdk_device.h"
+#include "io/io_dpdk_stock.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -157,6 +158,7 @@ void dpdk_close(struct lend_io *base)
 	struct dpdk *io = self(base);
 
 	dpdk_rx_drop(io);
+	dpdk_stock_drop(io);
 	if (io->kind == DPDK_MEMIF)
 		dpdk_memif_settle(io);
 	pthread_mutex_lock(&dpdk_world);

@@ -21,6 +21,7 @@ enum {
 	DPDK_PORTS_MAX = 32,   /* links of a carrier; EAL has no more ports either */
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
+	DPDK_STOCK = 64,       /* buffers at hand */
 	DPDK_LENT_MAX = 128,   /* frames that are lent until rx_done(), before no more are taken */
 	DPDK_QUEUES_MAX = 8,   /* of a device between hosts */
 	DPDK_WAYS = 2,         /* of a memif link: the second one is for what is urgent */
@@ -156,6 +157,12 @@ struct dpdk_port {
 	uint32_t window[DPDK_WAYS];
 };
 
+/* A port that is polled. */
+struct dpdk_look {
+	struct dpdk_port *port;
+	uint32_t index; /* its own, into ports */
+};
+
 /* Frames that came through one port, by one of its queues: those before at are done with, those
  * from it to n are to be split up. */
 struct dpdk_rx {
@@ -176,6 +183,7 @@ struct dpdk {
 	int listener;   /* memif listener: the device's socket */
 	uint32_t links; /* memif listener: ids at most, */
 	uint32_t made;  /* and now */
+	bool ending;    /* rings: other ends closed */
 	bool grow;      /* links came: make more ids when out of the burst */
 	/* Bursts and the interrupt thread keep out of each other's way: see io_dpdk_gate.c. */
 	_Atomic bool busy, want;
@@ -183,7 +191,8 @@ struct dpdk {
 	struct dpdk *next;                       /* in the world's list */
 	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: ends made by others; under dpdk_world */
 	uint32_t inbox_n;
-	uint32_t turn;    /* the port to poll first */
+	uint32_t looks;   /* ports that are polled, */
+	uint32_t turn;    /* and the one of them to poll first */
 	bool found;       /* something came at the last one, or was sent since */
 	uint32_t turns;   /* rx() so far; device: since the last tick, */
 	lend_ns tick_ns;  /* and not before this; */
@@ -193,9 +202,12 @@ struct dpdk {
 	uint16_t mtu;     /* and the largest IP packet that is taken */
 	uint32_t ports_n; /* one more than the highest in use */
 	struct dpdk_port *port[DPDK_PORTS_MAX];
+	struct dpdk_look look[DPDK_PORTS_MAX];
 	uint32_t gone_n; /* dead peers to tell of */
 	uint32_t evict;  /* where the search for a free peer starts */
 	struct rte_mempool *pool;
+	uint32_t stock_n;
+	struct rte_mbuf *stock[DPDK_STOCK];
 	struct dpdk_loans *loans;
 	struct dpdk_region *region[DPDK_REGIONS]; /* that it may send from in place */
 	uint32_t regions;
@@ -286,6 +298,8 @@ int dpdk_port_add(struct dpdk *io, struct dpdk_port *port);
 /* Closes the device, drops what waits for it and frees the port. dpdk_world held. */
 void dpdk_port_drop(struct dpdk *io, uint32_t index);
 void dpdk_port_free(struct dpdk_port *port);
+/* A port was, or is no more, active. */
+void dpdk_port_look(struct dpdk *io);
 /* Takes notice of links that came and went. */
 void dpdk_port_reconcile(struct dpdk *io);
 

@@ -94,6 +94,7 @@ void dpdk_link_tick(struct dpdk *io, struct dpdk_port *port, lend_ns now)
 	port->down = !atomic_load(&share->up);
 	if (port->active && atomic_load(&share->removed)) {
 		port->active = false;
+		dpdk_port_look(io);
 		dpdk_peer_hangup(io, 0);
 	}
 }

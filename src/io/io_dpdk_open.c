@@ -25,6 +25,7 @@ static int open_device(struct dpdk *io, const struct dpdk_address *address)
 		return rc;
 	io->pool = dpdk_eal_pool(port->id);
 	port->used = port->active = true;
+	dpdk_port_look(io);
 	dpdk_neigh_announce(io, port);
 	return 0;
 }

@@ -28,6 +28,15 @@ struct dpdk_port *dpdk_port_new(void)
 	return port;
 }
 
+void dpdk_port_look(struct dpdk *io)
+{
+	io->looks = io->turn = 0;
+	for (uint32_t i = 0; i < io->ports_n; i++) {
+		if (io->port[i] && io->port[i]->active)
+			io->look[io->looks++] = (struct dpdk_look){io->port[i], i};
+	}
+}
+
 int dpdk_port_add(struct dpdk *io, struct dpdk_port *port)
 {
 	for (uint32_t i = 0; i < DPDK_PORTS_MAX; i++) {
@@ -36,6 +45,7 @@ int dpdk_port_add(struct dpdk *io, struct dpdk_port *port)
 		io->port[i] = port;
 		if (i >= io->ports_n)
 			io->ports_n = i + 1;
+		dpdk_port_look(io);
 		return (int)i;
 	}
 	return lend_fail(
@@ -67,6 +77,7 @@ void dpdk_port_drop(struct dpdk *io, uint32_t index)
 	io->port[index] = NULL;
 	while (io->ports_n > 0 && io->port[io->ports_n - 1] == NULL)
 		io->ports_n--;
+	dpdk_port_look(io);
 	dpdk_port_free(port);
 }
 
@@ -118,5 +129,7 @@ void dpdk_port_reconcile(struct dpdk *io)
 			reconcile_memif(io, i);
 		else if (port && port->link)
 			port->closing = !atomic_load(&port->link->open[1 - port->side]);
+		io->ending |= port && port->closing;
 	}
+	dpdk_port_look(io);
 }

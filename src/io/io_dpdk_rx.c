@@ -10,8 +10,10 @@
  * Layer: io. Threads: the carrier's.
  */
 #include "io/io_dpdk_device.h"
+#include "io/io_dpdk_stock.h"
 
 #include <rte_prefetch.h>
+#include <rte_ring.h>
 
 enum {
 	TICK_TURNS = 32,
@@ -110,7 +112,7 @@ static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
 	if (rx->lent)
 		io->held[io->held_n++] = rx->frame[rx->at];
 	else
-		rte_pktmbuf_free(rx->frame[rx->at]);
+		dpdk_stock_give(io, rx->frame[rx->at]);
 	rx->at++;
 	rx->offset = 0;
 	rx->lent = false;
@@ -169,6 +171,21 @@ static void end_ring(struct dpdk *io, uint32_t index)
 	pthread_mutex_unlock(&dpdk_world);
 }
 
+static void end_rings(struct dpdk *io)
+{
+	io->ending = false;
+	for (uint32_t i = 0; i < io->ports_n; i++) {
+		const struct dpdk_port *port = io->port[i];
+
+		if (port == NULL || !port->closing)
+			continue;
+		if (rte_ring_empty(port->link->ring[port->side]))
+			end_ring(io, i);
+		else
+			io->ending = true;
+	}
+}
+
 /* Takes up to cap frames from a queue of a device. */
 static uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port, uint16_t way,
 			  struct rte_mbuf **frame, uint16_t cap)
@@ -186,32 +203,59 @@ static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 	return room < DPDK_BURST ? room : DPDK_BURST;
 }
 
-/* What came by that queue of each port that has it. Most looks are in vain: those are short. */
-static uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
+/* A buffer with one frame from whoever sent last by that link, as most are where one waits for the
+ * other. */
+static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, struct lend_in *in)
+{
+	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *);
+	uint32_t len = buf->data_len;
+
+	if (buf->nb_segs > 1 || len < LEND_ETH_HEAD4 ||
+	    len >= lend_eth_end4(start) + LEND_ETH_HEAD4 ||
+	    take_usual(io, index, start, len, in) == NULL)
+		return false;
+	io->held[io->held_n++] = buf;
+	return true;
+}
+
+/* What came by that queue of a port: got buffers. */
+static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
+				       uint16_t got, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk_rx *rx = &io->rx[way];
+
+	if (got == 1 && take_single(io, look->index, rx->frame[0], in))
+		return 1;
+	for (uint16_t i = 1; i < got; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
+	rx->n = got;
+	rx->at = 0;
+	rx->port = (uint16_t)look->index;
+	return split(io, rx, in, cap);
+}
+
+/* What came by that queue of a port. Most looks are in vain: those are short. */
+static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
+				       struct lend_in *in, uint32_t cap)
+{
+	uint32_t room = room_for(io, cap);
+	uint16_t got;
+
+	if (way >= look->port->ways || room == 0)
+		return 0;
+	got = poll_port(io, look->port, way, io->rx[way].frame, (uint16_t)room);
+	return got > 0 ? rx_some(io, look, way, got, in, cap) : 0;
+}
+
+/* What is left of before, and what came by that queue of each port. */
+static inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
 	uint32_t n = rx->at < rx->n ? split(io, rx, in, cap) : 0, at = io->turn;
-	uint16_t room = (uint16_t)room_for(io, cap - n), got;
 
-	for (uint32_t left = io->ports_n; left > 0 && room > 0; left--) {
-		const struct dpdk_port *port = io->port[at];
-		uint32_t index = at;
-
-		at = at + 1 < io->ports_n ? at + 1 : 0;
-		if (port == NULL || !port->active || way >= port->ways)
-			continue;
-		got = poll_port(io, port, way, rx->frame, room);
-		if (got == 0 && port->closing)
-			end_ring(io, index);
-		if (got == 0)
-			continue;
-		for (uint16_t i = 1; i < got; i++)
-			rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
-		rx->n = got;
-		rx->at = 0;
-		rx->port = (uint16_t)index;
-		n += split(io, rx, in + n, cap - n);
-		room = rx->at < rx->n ? 0 : (uint16_t)room_for(io, cap - n);
+	for (uint32_t left = io->looks; left > 0 && rx->at == rx->n; left--) {
+		n += rx_port(io, &io->look[at], way, in + n, cap - n);
+		at = at + 1 < io->looks ? at + 1 : 0;
 	}
 	return n;
 }
@@ -228,7 +272,7 @@ static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
 	if (n == 0)
 		n = rx_way(io, 0, in, cap);
 	io->found = n > 0;
-	io->turn = io->turn + 1 < io->ports_n ? io->turn + 1 : 0;
+	io->turn = io->turn + 1 < io->looks ? io->turn + 1 : 0;
 	return n;
 }
 
@@ -247,6 +291,8 @@ uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
 	dpdk_leave(io);
 	if (io->grow)
 		dpdk_memif_grow(io);
+	if (io->ending && dpdk_rx_waiting(io) == 0)
+		end_rings(io);
 	if (io->gone_n > 0 && dpdk_rx_waiting(io) == 0)
 		n += dpdk_peer_gone(io, in + n, cap - n);
 	return n;
@@ -256,10 +302,8 @@ void dpdk_rx_done(struct lend_io *base)
 {
 	struct dpdk *io = (struct dpdk *)base;
 
-	if (io->held_n == 1) /* mostly, where one waits for the other: bulk asks twice as much */
-		rte_pktmbuf_free(io->held[0]);
-	else
-		rte_pktmbuf_free_bulk(io->held, io->held_n);
+	for (uint32_t i = 0; i < io->held_n; i++)
+		dpdk_stock_give(io, io->held[i]);
 	io->held_n = 0;
 }
 

@@ -9,6 +9,7 @@
  * Layer: io. Threads: the carrier's.
  */
 #include "io/io_dpdk_device.h"
+#include "io/io_dpdk_stock.h"
 
 #include <string.h>
 
@@ -52,9 +53,9 @@ static bool is_chained(const struct dpdk *io, const struct lend_out *out)
 }
 
 /* A buffer with a datagram's tail; NULL: none is left. */
-static struct rte_mbuf *tail_of(const struct dpdk *io, const struct lend_out *out)
+static struct rte_mbuf *tail_of(struct dpdk *io, const struct lend_out *out)
 {
-	struct rte_mbuf *tail = rte_pktmbuf_alloc(io->pool);
+	struct rte_mbuf *tail = dpdk_stock_take(io);
 
 	if (tail == NULL)
 		return NULL;
@@ -108,8 +109,9 @@ static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 
 /* Writes a datagram's frame, of which the last piece and the tail may be chained instead; where it
  * ends. */
-static uint8_t *write(uint8_t *at, struct lend_eth_head *head, const struct lend_bufs *bufs,
-		      const struct lend_out *out, bool chained)
+static __rte_always_inline uint8_t *write(uint8_t *at, struct lend_eth_head *head,
+					  const struct lend_bufs *bufs, const struct lend_out *out,
+					  bool chained)
 {
 	uint32_t pieces = chained ? out->n - 1u : out->n;
 
@@ -172,7 +174,7 @@ static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const str
 	uint16_t made = 0;
 
 	for (uint32_t i = 0; i < n && made < most; load->n[made++] = i) {
-		struct rte_mbuf *buf = rte_pktmbuf_alloc(io->pool);
+		struct rte_mbuf *buf = dpdk_stock_take(io);
 
 		if (buf == NULL)
 			break;
@@ -211,9 +213,31 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
 		return load.n[made - 1];
 	}
-	rte_pktmbuf_free_bulk(load.buf + sent, made - sent);
+	for (uint16_t i = sent; i < made; i++)
+		dpdk_stock_give(io, load.buf[i]);
 	*window = sent > 0 ? sent : 1;
 	return sent > 0 ? load.n[sent - 1] : 0;
+}
+
+/* One datagram over a link, as it mostly is where one waits for the other. */
+static void send_single(struct dpdk *io, const struct dpdk_port *port, const struct lend_bufs *bufs,
+			struct lend_out *out)
+{
+	struct rte_mbuf *buf = port->active ? dpdk_stock_take(io) : NULL;
+	uint8_t *start;
+
+	out->sent = LEND_SENT;
+	if (buf != NULL) {
+		start = rte_pktmbuf_mtod(buf, uint8_t *);
+		buf->data_len =
+		    (uint16_t)(write(start, &io->peer[out->peer].head, bufs, out, false) - start);
+		buf->pkt_len = buf->data_len;
+		if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
+			return;
+		dpdk_stock_give(io, buf);
+	}
+	out->sent = LEND_SENT_FULL;
+	io->io.stats.tx_full++;
 }
 
 static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
@@ -249,6 +273,7 @@ static bool can_go(struct dpdk *io, const struct lend_out *out)
 void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct dpdk *io = (struct dpdk *)base;
+	struct dpdk_port *port;
 
 	if (!enter_patiently(io)) {
 		io->io.stats.tx_full += n;
@@ -266,7 +291,11 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 		while (i + run < n && out[i + run].peer == out[i].peer &&
 		       out[i + run].fast == out[i].fast && can_go(io, &out[i + run]))
 			run++;
-		send_run(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
+		port = io->port[io->peer[out[i].peer].port];
+		if (run == 1 && port->share == NULL && !is_chained(io, &out[i]))
+			send_single(io, port, bufs, &out[i]);
+		else
+			send_run(io, port, bufs, out + i, run);
 	}
 	dpdk_leave(io);
 }
