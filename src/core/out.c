@@ -257,13 +257,12 @@ void lend_core_hush(struct lend_core *core, lend_ns until)
 /* Nothing that waits is fast, and all else keeps silent. */
 static bool is_hushed(const struct lend_core *c)
 {
-	return c->hush > c->now && !(c->ready.classes.waiting & ((1u << LEND_CLASS_NORMAL) - 1));
+	return c->hush > c->now && !(lend_sched_classes(c) & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
 /* Equals that nobody can come before: no choice is to be made. Returns how many datagrams. */
-static __attribute__((noinline)) uint32_t send_quick(struct lend_core *c,
-						     const struct lend_bufs *bufs,
-						     struct lend_out *out, struct lend_out_rec *rec)
+LEND_HOT uint32_t send_quick(struct lend_core *c, const struct lend_bufs *bufs,
+			     struct lend_out *out, struct lend_out_rec *rec)
 {
 	struct sending o = {bufs, out, rec, 0};
 	uint32_t n = lend_sched_take_quick(c);
@@ -316,16 +315,11 @@ static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, st
 	return o;
 }
 
-/* Most turns have nothing to send, or nothing but what is quick. */
-uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
-			  struct lend_out *out, uint32_t cap)
+static __attribute__((noinline)) uint32_t send(struct lend_core *c, struct lend_bufs *bufs,
+					       struct lend_out *out, uint32_t cap)
 {
 	struct sending o = {bufs, out, lend_aside(c)->out, 0};
 
-	c->now = lend_max_u64(c->now, now);
-	if (c->ctl_n == 0 && c->ready.n == 0)
-		return 0;
-	cap = lend_min_u32(cap, LEND_OUT);
 	lend_aside(c)->news = 0;
 	if (c->ctl_n)
 		o = send_ctl(c, o, cap);
@@ -335,6 +329,16 @@ uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bu
 		o = send_ready(c, o, cap);
 	lend_aside(c)->stats.tx += o.n;
 	return o.n;
+}
+
+/* Most turns have nothing to send. */
+uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t cap)
+{
+	c->now = lend_max_u64(c->now, now);
+	if (c->ctl_n == 0 && c->ready.n == 0)
+		return 0;
+	return send(c, bufs, out, lend_min_u32(cap, LEND_OUT));
 }
 
 lend_ns lend_core_deadline(const struct lend_core *core)

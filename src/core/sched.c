@@ -116,16 +116,6 @@ void lend_sched_settle(struct lend_core *c)
 	}
 }
 
-void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
-{
-	uint32_t lane = c->ready.quick_lane;
-
-	c->ready.n -= n;
-	if (c->ready.lane[lane].n == 0)
-		unmark(&c->ready, lane);
-	lend_sched_sent(c, lane, datagrams);
-}
-
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (k->hold || (k->tx.ready.in && k->waits))

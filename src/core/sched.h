@@ -53,13 +53,10 @@ static inline bool lend_sched_quick(struct lend_core *c, struct lend_call_rec *k
 	if (r->n != r->quick_n || r->n == LEND_OUT || k->tx.win != LEND_NONE ||
 	    c->cfg.order == LEND_ORDER_DEADLINE)
 		return false;
-	if (r->n == 0) {
+	if (r->n == 0)
 		r->quick_lane = lane;
-		lend_share_enter(&r->sizes[lane / LEND_SIZES], 0);
-		lend_share_enter(&r->classes, lane / LEND_SIZES);
-	} else if (r->quick_lane != lane) {
+	else if (r->quick_lane != lane)
 		return false;
-	}
 	k->tx.ready.in = 1;
 	r->quick[r->n++] = k->self;
 	r->quick_n = r->n;
@@ -94,6 +91,8 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 
 /* The first of a lane that is not empty, off it. */
 struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane);
+/* It sent n datagrams, and stands where it belongs now. */
+void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n);
 /* All who are quick, off their array: how many. While they are sent nobody becomes quick. */
 static inline uint32_t lend_sched_take_quick(struct lend_core *c)
 {
@@ -103,8 +102,25 @@ static inline uint32_t lend_sched_take_quick(struct lend_core *c)
 	return n;
 }
 
-/* These n have sent so many. */
-void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams);
+/* These n have sent so many datagrams. They went before nobody, but may have been due a share. */
+static inline void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
+{
+	struct lend_ready *r = &c->ready;
+	uint32_t class = r->quick_lane / LEND_SIZES;
+
+	r->n -= n;
+	if (r->classes.passed[class] | r->sizes[class].passed[0])
+		lend_sched_sent(c, r->quick_lane, datagrams);
+}
+
+/* A bit for each class that has something to send. */
+static inline uint32_t lend_sched_classes(const struct lend_core *c)
+{
+	const struct lend_ready *r = &c->ready;
+
+	return r->classes.waiting | (r->quick_n ? 1u << r->quick_lane / LEND_SIZES : 0);
+}
+
 /* The next to send, off its lane; NULL: none. Nobody is quick. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
 /* Another that goes behind it without a choice: of the same lane, where no other could have come
@@ -115,8 +131,5 @@ static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_
 		return NULL;
 	return lend_sched_pop(c, lane);
 }
-
-/* It sent n datagrams, and stands where it belongs now. */
-void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sched.h"
 #include "core/table.h"
 #include "sim/mem.h"
 #include "sim/oracle.h"
@@ -330,7 +331,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 {
 	struct lend_out out[SIM_BURST];
 	uint32_t k, turns = 0;
-	uint8_t ready = n->core->ready.classes.waiting;
+	uint8_t ready = (uint8_t)lend_sched_classes(n->core);
 
 	while ((k = lend_core_output(n->core, sim->now, &n->bufs, out, SIM_BURST)) > 0) {
 		sim_oracle_order(sim, n, ready, out, k);
@@ -343,7 +344,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 		}
 		lend_core_sent(n->core, out, k);
 		events(sim, n);
-		ready = n->core->ready.classes.waiting;
+		ready = (uint8_t)lend_sched_classes(n->core);
 	}
 	sim_oracle_rest(sim, n);
 }

@@ -80,10 +80,8 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 		const struct lend_list *l = &c->ready.lane[i];
 		uint32_t class = i / LEND_SIZES;
 
-		bool some = l->n > 0 || (c->ready.quick_n && c->ready.quick_lane == i);
-
 		if (!list_agrees(l, lend_links_ready(c), c->records) ||
-		    (c->ready.sizes[class].waiting >> i % LEND_SIZES & 1) != some ||
+		    (c->ready.sizes[class].waiting >> i % LEND_SIZES & 1) != (l->n > 0) ||
 		    (c->ready.classes.waiting >> class & 1) != (c->ready.sizes[class].waiting > 0))
 			return false;
 		for (uint32_t r = l->head; r != LEND_NONE; r = lend_call_at(c, r)->tx.ready.next)

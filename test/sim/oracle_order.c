@@ -76,7 +76,7 @@ void sim_oracle_rest(struct sim *sim, struct sim_node *n)
 
 	if (!c->ready.n)
 		return;
-	SIM_CHECK(sim, c->hush > sim->now && !(c->ready.classes.waiting & URGENT),
+	SIM_CHECK(sim, c->hush > sim->now && !(lend_sched_classes(c) & URGENT),
 		  "node %u: what can be sent is not", n->id);
 	SIM_CHECK(sim, lend_core_deadline(c) <= c->hush, "node %u: silence without end", n->id);
 	SIM_MARK(sim, silent);
@@ -97,7 +97,7 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 		      const struct lend_out *out, uint32_t k)
 {
 	struct sim_order *o = &n->order;
-	uint8_t after = n->core->ready.classes.waiting;
+	uint8_t after = (uint8_t)lend_sched_classes(n->core);
 	uint32_t sent[LEND_CLASSES] = {0};
 
 	for (uint32_t i = 0; i < k; i++)
