@@ -299,3 +299,76 @@ Test(sched, agrees_with_a_naive_model)
 	for (uint64_t seed = 1; seed <= 200; seed++)
 		history(seed);
 }
+
+/* The next to send as core/out has it: who is quick, off the front of a copy, else by choice. */
+static uint32_t drain(struct lend_core *core, uint32_t *order)
+{
+	uint32_t n = lend_sched_take_quick(core), lane;
+	struct lend_call_rec *k;
+
+	for (uint32_t i = 0; i < n; i++) {
+		order[i] = core->ready.quick[i];
+		lend_call_at(core, order[i])->tx.ready.in = 0;
+	}
+	lend_sched_quick_sent(core, n, n);
+	while ((k = lend_sched_next(core, &lane))) {
+		lend_sched_sent(core, lane, 1);
+		order[n++] = k->self;
+	}
+	return n;
+}
+
+/* Of two cores one has nobody who is quick, since its calls seem long. */
+static void twins(uint64_t seed, struct lend_core *twin[2], uint32_t *quick)
+{
+	uint32_t order[2][CALLS];
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	for (uint32_t step = 0; step < 400; step++) {
+		uint32_t i = (uint32_t)(lend_rng_next(&rng) % CALLS), n[2];
+		uint8_t class = lend_rng_next(&rng) % 8 ? 3 : lend_rng_next(&rng) % LEND_CLASSES;
+		uint32_t what = lend_rng_next(&rng) % 16;
+
+		for (int t = 0; t < 2; t++) {
+			struct lend_call_rec *k = lend_call_at(twin[t], i);
+
+			k->tx.win = t ? 0 : LEND_NONE;
+			k->tx.total = 1;
+			if (what == 0)
+				lend_sched_remove(twin[t], k);
+			else if (!k->tx.ready.in)
+				k->class = class;
+			if (what > 1)
+				lend_sched_ready(twin[t], k);
+		}
+		*quick += twin[0]->ready.quick_n;
+		cr_assert_eq(lend_sched_classes(twin[0]), lend_sched_classes(twin[1]));
+		cr_assert_eq(twin[0]->ready.n, twin[1]->ready.n);
+		if (what != 1)
+			continue;
+		for (int t = 0; t < 2; t++)
+			n[t] = drain(twin[t], order[t]);
+		cr_assert(n[0] == n[1] &&
+			      memcmp(order[0], order[1], n[0] * sizeof(order[0][0])) == 0,
+			  "seed %llu, step %u", (unsigned long long)seed, step);
+	}
+}
+
+Test(sched, who_is_quick_goes_when_it_would_by_its_lane)
+{
+	uint32_t quick = 0;
+
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct lend_core *twin[2];
+
+		for (int t = 0; t < 2; t++) {
+			open_core(LEND_ORDER_SHORTEST);
+			twin[t] = c;
+		}
+		twins(seed, twin, &quick);
+		free(twin[0]);
+		free(twin[1]);
+	}
+	cr_expect_gt(quick, 0);
+}
