@@ -147,7 +147,7 @@ static void end(struct argp_state *state)
 
 	if (config->file)
 		mn_config_file(config->file, options, "config", apply, state);
-	if (!config->listen)
+	if (!config->listen || !config->listen[strspn(config->listen, ", ")])
 		complain("say where to serve, as in --listen shm:mn0");
 }
 

@@ -116,7 +116,9 @@ static int open_path(const char *path)
 	else
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return lend_fail(errno, "--memory %s: %s", path, strerror(errno));
+		return lend_fail(errno,
+				 "--memory %s: %s; give a folder or file that can be written", path,
+				 strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		close(fd);
 		return lend_fail(

@@ -50,6 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'l':
+		if (!arg[strspn(arg, ", ")])
+			app_bad("--listen %s: no address; give shm:NAME or udp:HOST:PORT", arg);
 		args->listen = arg;
 		return 0;
 	case KEY_EAL:

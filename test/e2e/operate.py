@@ -227,6 +227,10 @@ class Mistakes(unittest.TestCase):
                     self.assertEqual(done.stdout, "")
         for program in (MN, BUILD / "lend-hostd"):
             self.assertEqual(run(program, code=2).stderr.count("\n"), 1)
+        for nowhere in ("", ",", " , "):
+            self.assertIn("say where to serve", run(MN, "--listen", nowhere, code=2).stderr)
+            self.assertIn("no address", run(LEND, "serve", "--listen", nowhere, code=2).stderr)
+        self.assertIn("can be written", run(MN, "--listen", NAME, "--memory", WHERE + "/none/f", code=1).stderr)
         self.assertRegex(run(MN, "--listen", NAME, "--size", "lots", code=2).stderr, r"\Alend-mn: --size lots: give [^\n]*\n\Z")
 
     def test_versions_and_help_are_no_mistakes(self):
