@@ -104,7 +104,7 @@ one_part() { # NAME
 parts() {
 	local name
 
-	for name in planted simulator kills coverage fuzzers models exhaustive explorer; do
+	for name in simulator planted coverage exhaustive kills fuzzers models explorer; do
 		[ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n || true
 		one_part "$name" &
 	done

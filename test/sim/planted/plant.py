@@ -8,6 +8,7 @@ A table is a list of plants:
     plant NAME                           the number is its place in all tables, from 1
     does WHAT IS BROKEN
     seen BY WHICH ORACLE
+    plan NAME=NUMBER ...                 not needed: a plan that shows it, where seeds seldom do; run before they are
     file PATH                            of what follows
     - OLD TEXT                           exactly once in the file; any white space stands for any other
     + NEW TEXT                           PLANTED is true when this plant was chosen
@@ -34,10 +35,10 @@ def read_table(path, plants):
         if not line or word == "#":
             continue
         if word == "plant":
-            plants.append({"name": rest, "does": "", "seen": "", "edits": [], "at": f"{path}:{number}"})
-        elif not plants or word not in ("does", "seen", "file", "-", "+"):
+            plants.append({"name": rest, "does": "", "seen": "", "plan": "", "edits": [], "at": f"{path}:{number}"})
+        elif not plants or word not in ("does", "seen", "plan", "file", "-", "+"):
             raise Bad(f"{path}:{number}: what is this: {line}")
-        elif word in ("does", "seen"):
+        elif word in ("does", "seen", "plan"):
             plants[-1][word] = rest
         elif word == "file":
             file = rest
@@ -81,10 +82,12 @@ def mutate(path, text, plants):
 
 def list_of(plants):
     quote = lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    rows = "".join(f"\t{{{quote(p['name'])}, {quote(p['edits'][0][0])},\n\t {quote(p['does'])},\n\t {quote(p['seen'])}}},\n"
+    rows = "".join(f"\t{{{quote(p['name'])}, {quote(p['edits'][0][0])},\n\t {quote(p['does'])},\n\t {quote(p['seen'])}, {quote(p['plan']) if p['plan'] else 'NULL'}}},\n"
                    for p in plants)
     return f"""/* Written by plant.py. */
 #include "sim/planted/plants.h"
+
+#include <stddef.h>
 
 unsigned lend_planted;
 const struct lend_plant lend_plants[] = {{

@@ -1,8 +1,9 @@
 /* planted - how many seeds the simulator needs to see each planted bug: the test of the tests.
  *
- * A child per plant runs seed after seed until one fails: by a violation, a check of our own, a
- * signal, or by taking more CPU time than any seed takes. The same seed must then pass with no
- * plant at all, or it does not count.
+ * A child per plant runs its own plan, if it has one, under a few seeds, then seed after seed of
+ * the swarm until one fails: by a violation, a check of our own, a signal, or by taking more CPU
+ * time than any seed takes. The same plan must then pass with no plant at all, or it does not
+ * count.
  *
  * Layer: test/sim. */
 #include "sim/planted/plants.h"
@@ -21,7 +22,7 @@
 #include "sim/explore.h"
 #include "sim/sim.h"
 
-enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8 };
+enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8, PLAN_TRIES = 4 };
 
 struct options {
 	uint64_t first, seeds;
@@ -33,7 +34,9 @@ struct options {
 
 /* What became of one plant; the child that runs it writes, and after its death the parent. */
 struct desk {
-	uint64_t seed; /* that runs, or that failed */
+	uint64_t seed; /* that runs, or that failed; 0: the plan, or the explorer */
+	uint64_t plan_seed;
+	const char *plan; /* the text of one to be run before all seeds, or NULL */
 	bool wanted, found;
 	pid_t child;
 	int said; /* what it writes to stderr */
@@ -74,30 +77,57 @@ static int explore(struct desk *d, char *scope)
 	return sim_explore(5, argv) != 0;
 }
 
-/* In the child: 0 when no seed failed. */
-static int run_seeds(struct desk *d, unsigned plant, uint64_t last)
+/* True: it fails. */
+static bool run_plan(struct desk *d, const struct sim_plan *plan)
 {
 	static struct sim sim;
-	char scope[16];
 	const struct itimerval limit = {.it_value = {.tv_sec = HANG_SECONDS}};
+
+	setitimer(ITIMER_PROF, &limit, NULL);
+	if (sim_run(&sim, plan))
+		return false;
+	snprintf(d->why, WHY, "%.*s", WHY - 1, sim.why);
+	return true;
+}
+
+/* Its own plan, from d->plan_seed on. The product changes, and one run may then miss what it was
+ * made for. */
+static bool run_own(struct desk *d, unsigned tries)
+{
+	struct sim_plan plan;
+
+	for (; tries > 0; tries--, d->plan_seed++) {
+		if (!sim_plan_read(d->plan, &plan))
+			return true;
+		plan.seed = d->plan_seed;
+		if (run_plan(d, &plan))
+			return true;
+	}
+	return false;
+}
+
+/* In the child: 0 when neither its plan nor a seed of [d->seed, last] failed. */
+static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
+{
+	struct sim_plan plan;
+	char scope[16];
 
 	lend_planted = plant;
 	dup2(d->said, 2);
 	if (plant && sscanf(lend_plants[plant - 1].seen, "the explorer in %15[a-z]", scope) == 1)
 		return explore(d, scope);
-	for (; d->seed <= last; d->seed++) {
-		struct sim_plan plan = sim_plan_draw(d->seed);
-
-		setitimer(ITIMER_PROF, &limit, NULL);
-		if (!sim_run(&sim, &plan)) {
-			snprintf(d->why, WHY, "%.*s", WHY - 1, sim.why);
+	d->seed = 0;
+	if (d->plan && run_own(d, plant ? PLAN_TRIES : 1))
+		return 1;
+	for (d->seed = first; d->seed <= last; d->seed++) {
+		plan = sim_plan_draw(d->seed);
+		if (run_plan(d, &plan))
 			return 1;
-		}
 	}
 	return 0;
 }
 
-static void start(struct desk *d, unsigned plant, uint64_t last)
+static void start(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
 	pid_t child;
 
@@ -108,7 +138,7 @@ static void start(struct desk *d, unsigned plant, uint64_t last)
 	child = fork();
 	LEND_CHECK(child >= 0);
 	if (child == 0)
-		_exit(run_seeds(d, plant, last));
+		_exit(run_seeds(d, plant, first, last));
 	d->child = child;
 }
 
@@ -133,20 +163,21 @@ static void judge(struct desk *d, int status)
 		snprintf(d->why, WHY, "signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-/* Whether this seed fails with no plant as well. */
-static bool fails_anyway(struct desk *control, uint64_t seed)
+/* Whether this seed, or this plan in place of one, fails with no plant as well. */
+static bool fails_anyway(struct desk *control, const struct desk *d)
 {
 	int status;
 
-	control->seed = seed;
-	start(control, 0, seed);
+	control->plan = d->seed ? NULL : d->plan;
+	control->plan_seed = d->plan_seed;
+	start(control, 0, d->seed + !d->seed, d->seed);
 	waitpid(control->child, &status, 0);
 	judge(control, status);
 	return control->found;
 }
 
 /* True: one child fewer. A seed that fails without the plant says nothing of it: on to the next. */
-static bool wait_one(struct desk *desk, uint64_t last)
+static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 {
 	int status;
 	pid_t pid = wait(&status);
@@ -156,12 +187,12 @@ static bool wait_one(struct desk *desk, uint64_t last)
 		i++;
 	LEND_CHECK(pid > 0 && i <= lend_plants_n);
 	judge(&desk[i], status);
-	if (desk[i].found && desk[i].seed && fails_anyway(&desk[0], desk[i].seed)) {
-		fprintf(stderr, "seed %llu fails with no plant: %s\n",
-			(unsigned long long)desk[i].seed, desk[0].why);
+	if (desk[i].found && (desk[i].seed || desk[i].plan) && fails_anyway(&desk[0], &desk[i])) {
+		fprintf(stderr, "%s: seed %llu (0: its plan) fails with no plant: %s\n",
+			lend_plants[i - 1].name, (unsigned long long)desk[i].seed, desk[0].why);
 		desk[i].found = false;
-		desk[i].seed++;
-		start(&desk[i], i, last);
+		desk[i].plan = NULL;
+		start(&desk[i], i, desk[i].seed ? desk[i].seed + 1 : first, last);
 		return false;
 	}
 	fprintf(stderr, "%s: %llu: %s\n", lend_plants[i - 1].name, (unsigned long long)desk[i].seed,
@@ -171,19 +202,21 @@ static bool wait_one(struct desk *desk, uint64_t last)
 
 static void run_all(struct desk *desk, const struct options *o)
 {
+	uint64_t first = o->first, last = o->first + o->seeds - 1;
 	uint32_t busy = 0;
 
 	for (unsigned i = 1; i <= lend_plants_n; i++) {
 		if (!desk[i].wanted)
 			continue;
 		while (busy == o->jobs)
-			busy -= wait_one(desk, o->first + o->seeds - 1);
-		desk[i].seed = o->first;
-		start(&desk[i], i, o->first + o->seeds - 1);
+			busy -= wait_one(desk, first, last);
+		desk[i].plan = lend_plants[i - 1].plan;
+		desk[i].plan_seed = 1;
+		start(&desk[i], i, first, last);
 		busy++;
 	}
 	while (busy > 0)
-		busy -= wait_one(desk, o->first + o->seeds - 1);
+		busy -= wait_one(desk, first, last);
 	for (unsigned i = 1; i <= lend_plants_n; i++)
 		desk[i].seed -= desk[i].seed ? o->first - 1 : 0; /* how many, from now on */
 }

@@ -8,6 +8,7 @@ struct lend_plant {
 	const char *name, *file;
 	const char *does; /* what is broken */
 	const char *seen; /* by which oracle */
+	const char *plan; /* what shows it at once, where seeds seldom do; or NULL */
 };
 extern const struct lend_plant lend_plants[];
 extern const unsigned lend_plants_n;
