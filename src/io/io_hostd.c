@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,9 @@
 #include "sys/why.h"
 #include "util/bits.h"
 
-#define SPIN_NS UINT64_C(10000)      /* then it sleeps: the broker may need this CPU */
-#define OPEN_NS UINT64_C(5000000000) /* a device may have to be started */
+#define SPIN_NS  UINT64_C(10000)      /* then others may have this CPU, the broker perhaps, */
+#define AWAKE_NS UINT64_C(200000)     /* and then it sleeps */
+#define OPEN_NS  UINT64_C(5000000000) /* a device may have to be started */
 
 static struct lend_hostd_link *self(struct lend_io *io)
 {
@@ -244,7 +246,13 @@ static void await(struct lend_hostd_link *h, lend_ns began)
 	const struct timespec most = {.tv_nsec = 1000000};
 	struct pollfd fd = {.fd = hostd_fd(&h->io), .events = POLLIN};
 
-	if (lend_clock_now() - began > SPIN_NS && h->shm->ops->arm(h->shm))
+	lend_ns waited = lend_clock_now() - began;
+
+	if (waited <= SPIN_NS)
+		return;
+	if (waited <= AWAKE_NS)
+		(void)sched_yield();
+	else if (h->shm->ops->arm(h->shm))
 		(void)ppoll(&fd, 1, &most, NULL);
 }
 
