@@ -109,6 +109,21 @@ void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
 		continue;
 }
 
+struct lend_bufs_lost lend_bufs_lost(void)
+{
+	struct lend_pool_of_bufs *pool = atomic_load_explicit(&all_lost, memory_order_acquire);
+	struct lend_bufs_lost lost = {0};
+
+	for (; pool; pool = pool->next_lost) {
+		lost.blocks++;
+		lost.mapped += (uint64_t)LEND_BUF_HANDLES *
+			       (sizeof(*pool->table.seg) + sizeof(*pool->of) + sizeof(*pool->own));
+		for (const struct lend_map *map = pool->maps; map; map = map->next)
+			lost.blocks++;
+	}
+	return lost;
+}
+
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool)
 {
 	pool->grown = NULL;

@@ -89,6 +89,13 @@ int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out);
 /* A segment that a peer may still read when its carrier closes: neither it nor its pool is used
  * again or given back before the process ends. */
 void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle);
+/* What such pools hold, for who looks for leaks: blocks of the C library's heap, and mapped bytes.
+ */
+struct lend_bufs_lost {
+	uint32_t blocks;
+	uint64_t mapped;
+};
+struct lend_bufs_lost lend_bufs_lost(void);
 /* Segments of other pools that the core still had go home; our own are FREE. For the end: carriers
  * are closed. */
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);
