@@ -120,9 +120,10 @@ static void serve_honest(void)
 	static uint8_t bytes[500];
 	struct lend_out out = {
 	    .head = bytes, .head_len = 200, .tail = bytes, .tail_len = 100, .peer = to_server};
+	struct lend_bufs none = {0};
 	lend_ns end = lend_clock_now() + PATIENCE_NS;
 
-	client->ops->tx(client, NULL, &out, 1);
+	client->ops->tx(client, &none, &out, 1);
 	FUZZ_CHECK(out.sent == LEND_SENT, "the honest one is turned away");
 	sent++;
 	while (received < sent && lend_clock_now() < end)
