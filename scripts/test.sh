@@ -7,7 +7,7 @@ help() {
 	cat <<-EOF
 		usage: scripts/test.sh [--quick | --guest] [CTEST_OPTION]...
 
-		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then 5 minutes of
+		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then some 6 minutes of
 		scripts/reliability.sh.
 		  --quick   the release preset only, and no more
 		  --guest   the release preset's tests that boot a guest (some minutes), and no more; their results and the day
@@ -82,7 +82,7 @@ for preset in $presets; do
 done
 if [ "$whole" = yes ]; then
 	echo "== reliability"
-	scripts/reliability.sh --minutes 5 >"$log" || failed=1
+	scripts/reliability.sh --minutes 3 >"$log" || failed=1
 	echo "== reliability" >>"$summary"
 	cat "$log" >>"$summary"
 fi
