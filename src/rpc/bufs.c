@@ -96,15 +96,16 @@ static _Atomic(struct lend_pool_of_bufs *) all_lost;
 void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_mbuf *buf = pool->of[handle];
+	struct lend_pool_of_bufs *home;
 
 	LEND_CHECK(buf && buf->state == LEND_MBUF_CORE);
 	buf->state = LEND_MBUF_LOST;
-	if (buf->pool != pool || pool->lost)
-		return; /* another's is held by the handle already */
-	lend_bufs_hold(pool);
-	pool->lost = true;
-	pool->next_lost = atomic_load_explicit(&all_lost, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&all_lost, &pool->next_lost, pool,
+	home = buf->pool; /* of another endpoint: its thread may lose something of it now */
+	if (atomic_exchange_explicit(&home->lost, true, memory_order_relaxed))
+		return;
+	lend_bufs_hold(home);
+	home->next_lost = atomic_load_explicit(&all_lost, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&all_lost, &home->next_lost, home,
 						      memory_order_release, memory_order_relaxed))
 		continue;
 }

@@ -69,7 +69,7 @@ struct lend_pool_of_bufs {
 	uint32_t handles_free;  /* list through table.seg[].next */
 	struct lend_buf *free[LEND_BUF_ANY];
 	uint8_t *bump, *bump_end; /* of the chunk being cut */
-	bool lost;                /* something of it is LEND_MBUF_LOST: it stays for good */
+	_Atomic bool lost;        /* something of it is LEND_MBUF_LOST: it stays for good */
 	struct lend_pool_of_bufs *next_lost;
 	uint64_t held;  /* bytes of memory that the pool has, free or out */
 	uint64_t limit; /* held never exceeds it */

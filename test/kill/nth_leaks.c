@@ -12,8 +12,9 @@
 #include "lend/alloc.h"
 #include "rpc/bufs.h"
 
-static int64_t base_blocks, base_mapped;
+static int64_t base_blocks, base_mapped; /* but for what is lost for good */
 static size_t base_used;
+static uint32_t base_lost;
 static unsigned base_fds;
 
 /* Bytes of the heap that somebody has; what it keeps for the next who asks goes back first. */
@@ -26,22 +27,34 @@ static size_t heap_used(void)
 	return stat.used;
 }
 
-/* Bytes mapped, but for the heap's index of addresses: it grows with where memory was, and stays.
- */
+/* Of the C library's heap, but for what such pools keep as a peer may still read it. */
+static int64_t blocks(void)
+{
+	return nth_blocks() - lend_bufs_lost().blocks;
+}
+
+/* Bytes mapped, but for what such pools keep, and for the heap: how many regions it has depends on
+ * where in them the kept buffers lie, and heap_used() knows it to the byte. */
 static int64_t mapped(void)
 {
-	int64_t leaves = 0;
+	int64_t sum = nth_mapped() - (int64_t)lend_bufs_lost().mapped;
 
 	for (size_t i = 0; i < LEND_REGION_LEAF; i++)
-		leaves += atomic_load(&lend_region_top[i]) != NULL;
-	return nth_mapped() - leaves * (int64_t)(LEND_REGION_LEAF * sizeof(lend_region_entry));
+		if (atomic_load(&lend_region_top[i]))
+			sum -= (int64_t)(LEND_REGION_LEAF * sizeof(lend_region_entry));
+	lend_regions_lock();
+	for (const struct lend_region *r = lend_regions_first(); r; r = r->next)
+		sum -= (int64_t)(r->self_len + (r->shared ? 0 : r->len));
+	lend_regions_unlock();
+	return sum;
 }
 
 void nth_world_base(void)
 {
 	lend_free(lend_malloc_shared(1)); /* opens the arena, which stays */
 	base_used = heap_used();
-	base_blocks = nth_blocks();
+	base_lost = lend_bufs_lost().blocks;
+	base_blocks = blocks();
 	base_mapped = mapped();
 	base_fds = kill_open_fds();
 }
@@ -68,22 +81,18 @@ static int names_left(void)
 void nth_world_leaks(struct nth_world *w)
 {
 	int names = names_left();
-	struct lend_bufs_lost lost = lend_bufs_lost();
-	int64_t blocks, bytes;
 
 	if (names && !w->lstat_failed)
 		nth_wrong(w, "%d names of sockets are left", names);
-	/* What a peer that could not be told may still read in place is never used again. */
-	if (!w->strict && w->scheme && strcmp(w->scheme, "shm") == 0)
-		base_used = heap_used();
+	if (lend_bufs_lost().blocks != base_lost)
+		base_used = heap_used(); /* with their buffers, which no ledger tells apart */
+	base_lost = lend_bufs_lost().blocks;
 	if (heap_used() != base_used)
 		nth_wrong(w, "%zd bytes of the heap are left", (ssize_t)(heap_used() - base_used));
-	blocks = nth_blocks() - lost.blocks - base_blocks;
-	bytes = mapped() - (int64_t)lost.mapped - base_mapped;
-	if (blocks != 0)
-		nth_wrong(w, "%lld blocks are left", (long long)blocks);
-	if (bytes != 0)
-		nth_wrong(w, "%lld mapped bytes are left", (long long)bytes);
+	if (blocks() != base_blocks)
+		nth_wrong(w, "%lld blocks are left", (long long)(blocks() - base_blocks));
+	if (mapped() != base_mapped)
+		nth_wrong(w, "%lld mapped bytes are left", (long long)(mapped() - base_mapped));
 	if (kill_open_fds() != base_fds)
 		nth_wrong(w, "%d descriptors are left", (int)(kill_open_fds() - base_fds));
 }
