@@ -12,8 +12,6 @@
 #include "core/want.h"
 #include "util/class.h"
 
-/* Of n slots or records those that more urgent calls must find free: none for calls that name no
- * class, so that without classes all are used. */
 static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
 {
 	uint32_t below = class - LEND_CLASS_NORMAL;
@@ -21,6 +19,8 @@ static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
 	return n > 1 ? lend_max_u32(1, n * below / 32) : 0;
 }
 
+/* Of n slots or records those that more urgent calls must find free: none for calls that name no
+ * class, so that without classes all are used. */
 LEND_HOT uint32_t kept_from(uint32_t class, uint32_t n)
 {
 	return class <= LEND_CLASS_NORMAL ? 0 : kept_below(class, n);

@@ -349,8 +349,6 @@ static void reclaim(struct lend_core *c)
 
 void lend_credit_tick(struct lend_core *c)
 {
-	if (!c->credit.wanting)
-		return;
 	if (c->now >= c->credit.look)
 		reclaim(c);
 	feed(c);

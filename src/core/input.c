@@ -194,7 +194,7 @@ LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const str
 	if (v.head.flags & LEND_PKT_ACKED && !report_sane(c, s, &v))
 		return true;
 	if (v.head.kind == LEND_PKT_REQUEST)
-		lend_serve_on_whole(c, bufs, s, &v);
+		lend_serve_on_request(c, bufs, s, &v);
 	else
 		lend_call_on_whole(c, bufs, s, &v);
 	end_greedy(c, s);

@@ -237,11 +237,7 @@ LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_ca
 		lend_sched_hold(c, k);
 		lend_sess_arm(c, s, s->blocked[k->fast]);
 	} else if (k->tx.win != LEND_NONE) {
-		uint32_t n = send_long(c, (struct sending){o->bufs, o->out, o->rec, 0}, k, s, most);
-
-		o->out += n;
-		o->rec += n;
-		o->n += n;
+		go_on(o, send_long(c, (struct sending){o->bufs, o->out, o->rec, 0}, k, s, most));
 	} else if (k->server) {
 		send_reply(c, o, k, s);
 	} else {

@@ -146,9 +146,8 @@ static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_ca
 	}
 }
 
-/* whole: that is known, and nothing has to be asked. */
 LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-		    struct lend_sslot *sl, const struct lend_pkt_view *v, bool whole)
+		    struct lend_sslot *sl, const struct lend_pkt_view *v)
 {
 	struct lend_call_rec *k;
 
@@ -171,7 +170,7 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 	if (v->head.length > c->cfg.message_max) {
 		LEND_COUNT(c, rx_too_big);
 		lend_serve_refuse(c, k);
-	} else if (whole || v->payload_len == v->head.length) {
+	} else if (v->payload_len == v->head.length) {
 		run(c, k, v);
 	} else {
 		fragment(c, bufs, k, v, false);
@@ -235,8 +234,8 @@ static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_v
 	       (v->head.offset == 0 && v->payload_len == v->head.length);
 }
 
-LEND_HOT void on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			 const struct lend_pkt_view *v, bool whole)
+void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			   const struct lend_pkt_view *v)
 {
 	uint32_t slot = lend_pkt_slot(v->head.call), seq = lend_pkt_seq(v->head.call);
 	struct lend_sslot *sl;
@@ -245,7 +244,7 @@ LEND_HOT void on_request(struct lend_core *c, struct lend_bufs *bufs, struct len
 		LEND_COUNT(c, rx_call);
 		return;
 	}
-	if (!whole && !one_datagram_sane(s, v)) {
+	if (!one_datagram_sane(s, v)) {
 		LEND_COUNT(c, rx_length);
 		return;
 	}
@@ -261,20 +260,8 @@ LEND_HOT void on_request(struct lend_core *c, struct lend_bufs *bufs, struct len
 	} else if (!leave_slot(c, sl)) {
 		LEND_COUNT(c, rx_state);
 	} else {
-		begin(c, bufs, s, sl, v, whole);
+		begin(c, bufs, s, sl, v);
 	}
-}
-
-void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			   const struct lend_pkt_view *v)
-{
-	on_request(c, bufs, s, v, false);
-}
-
-void lend_serve_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			 const struct lend_pkt_view *v)
-{
-	on_request(c, bufs, s, v, true);
 }
 
 uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32_t wire,

@@ -11,9 +11,6 @@
 
 void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			   const struct lend_pkt_view *v);
-/* The same of one that is all of its message. */
-void lend_serve_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
-			 const struct lend_pkt_view *v);
 /* ACK or PROBE of a reply. */
 void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);

@@ -166,9 +166,8 @@ _Static_assert(sizeof(struct lend_call_rec) == 256, "see the README");
 enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };
 struct lend_ready {
 	struct lend_list lane[LEND_LANES];
-	uint32_t n; /* those of quick, too */
-	uint32_t quick_n, quick_lane;
-	uint32_t quick[LEND_OUT]; /* equals of one datagram, while nobody else is ready */
+	uint32_t n, quick_n, quick_lane; /* n: those of quick, too */
+	uint32_t quick[LEND_OUT];        /* equals of one datagram, while nobody else is ready */
 	struct lend_share classes, sizes[LEND_CLASSES];
 };
 
@@ -240,9 +239,8 @@ struct lend_sess {
 	lend_ns ack_timer; /* LEND_NEVER: none */
 
 	lend_ns last_rx;
-	/* The carrier was full: nothing before this time; [1]: nothing fast. 0: it took what came
-	 * since. */
-	lend_ns blocked[2];
+	lend_ns
+	    blocked[2]; /* nothing before, [1] nothing fast: the carrier was full; 0: it is not */
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
@@ -282,9 +280,7 @@ struct lend_sess {
 	struct lend_link half;      /* LRU of half-open sessions */
 	uint32_t incoming;          /* messages half here */
 	uint32_t reads; /* from so many bytes on the peer reads our shared memory; 0: never */
-	/* While it connects: whether its CONNECTs bear a pass; at the server what ACCEPT says of a
-	 * call that rode: enum lend_pkt_early. */
-	uint32_t early;
+	uint32_t early; /* CONNECTs bear a pass; at the server enum lend_pkt_early, for ACCEPT */
 	uint8_t few_class[LEND_FEW]; /* as struct lend_ring has them; valid without one */
 	struct lend_sent_rec few[LEND_FEW];
 };

@@ -193,7 +193,7 @@ static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)
 /* The trailer behind len bytes is theirs. */
 bool lend_pkt_whole(const void *data, uint32_t len);
 
-/* The session that a datagram of so many bytes or more names. */
+/* The session that a datagram, at least as long as a head, names. */
 static inline uint64_t lend_pkt_session(const void *data)
 {
 	uint64_t id;
