@@ -283,47 +283,6 @@ uint64_t duo_connect(struct duo *d)
 	return session;
 }
 
-int duo_try(struct duo *d, int side, const struct lend_core_call *call, uint64_t *handle)
-{
-	struct duo_side *s = &d->side[side];
-
-	return lend_core_call(s->core, d->now, s->session, &s->bufs, call, handle);
-}
-
-uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeout)
-{
-	struct lend_core_call call = {.method = 9,
-				      .deadline =
-					  timeout == LEND_NEVER ? LEND_NEVER : d->now + timeout,
-				      .request = request,
-				      .reply = reply,
-				      .tag = 5};
-	uint64_t handle;
-
-	cr_assert_eq(duo_try(d, 0, &call, &handle), 0);
-	return handle;
-}
-
-uint64_t duo_ask(struct duo *d, int side, uint32_t len, uint8_t class, lend_ns timeout)
-{
-	struct lend_core_call call = {.method = 9,
-				      .class = class,
-				      .deadline =
-					  timeout == LEND_NEVER ? LEND_NEVER : d->now + timeout,
-				      .request = duo_buf(d, side, len, len, len)};
-	uint64_t handle;
-
-	cr_assert_eq(duo_try(d, side, &call, &handle), 0);
-	return handle;
-}
-
-void duo_reply(struct duo *d, uint8_t status, uint32_t buf)
-{
-	struct duo_side *s = &d->side[1];
-
-	cr_assert_eq(lend_core_reply(s->core, d->now, s->request, &s->bufs, status, buf), 0);
-}
-
 void duo_forget(struct duo *d)
 {
 	d->at = 0;
@@ -367,20 +326,6 @@ void duo_hang_up(struct duo *d)
 	lend_core_disconnect(d->side[1].core, d->side[1].session);
 	duo_output(d, 1);
 	duo_close(d);
-}
-
-void duo_give_at_end(struct duo *d, const struct lend_event *e)
-{
-	duo_free(d, 0, e->buf);
-	duo_free(d, 0, e->reply);
-}
-
-void duo_done(struct duo *d)
-{
-	struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
-
-	duo_give_at_end(d, e);
-	memset(e, 0, sizeof(*e));
 }
 
 bool duo_full(struct duo *d, int from)

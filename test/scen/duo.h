@@ -47,6 +47,7 @@ struct duo {
 	/* True: the carrier does not take the next one. */
 	bool (*full)(struct duo *d, int from);
 	void *arg;
+	uint32_t answer; /* length of what duo_answer() says */
 	/* See every REQUEST of side 1; and every CALL_END, to give its buffers back. */
 	void (*on_request)(struct duo *d, const struct lend_event *e);
 	void (*on_end)(struct duo *d, const struct lend_event *e);
@@ -87,6 +88,17 @@ uint64_t duo_call(struct duo *d, uint32_t request, uint32_t reply, lend_ns timeo
 void duo_reply(struct duo *d, uint8_t status, uint32_t buf);
 /* A call of len bytes, which name it in the trace. */
 uint64_t duo_ask(struct duo *d, int side, uint32_t len, uint8_t class, lend_ns timeout);
+/* duo_ask() of side 0, for however long. */
+static inline uint64_t duo_request(struct duo *d, uint32_t len, uint8_t class)
+{
+	return duo_ask(d, 0, len, class, LEND_NEVER);
+}
+/* For duo.on_request: each is answered as it comes. */
+void duo_answer(struct duo *d, const struct lend_event *e);
+/* duo_start(), with a trace; side 1 answers at once, and what a call had goes back at its end. */
+void duo_begin(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *));
+/* Waits until no reply is needed any more, and closes both. */
+void duo_finish(struct duo *d);
 /* Takes up to most datagrams (32 at most) of what side has to say and puts them on its wire;
  * returns how many there were. */
 uint32_t duo_turn(struct duo *d, int side, uint32_t most);

@@ -21,20 +21,11 @@ static uint64_t start(struct duo *d, uint8_t class, uint32_t len)
 	return handle;
 }
 
-/* Both are answered at once, with nothing. */
-static void answer(struct duo *d, const struct lend_event *e)
-{
-	if (e->buf)
-		duo_free(d, 1, e->buf);
-	d->side[1].request_buf = 0;
-	duo_reply(d, 0, 0);
-}
-
 static void open_silently(struct duo *d)
 {
 	duo_open(d, true);
 	d->on_end = duo_give_at_end;
-	d->on_request = answer;
+	d->on_request = duo_answer;
 	lend_core_hush(d->side[0].core, LEND_NEVER);
 	duo_up(d);
 	(void)start(d, BULK, LONG);

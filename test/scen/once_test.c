@@ -9,29 +9,10 @@
 #define MS UINT64_C(1000000)
 enum { NORMAL = 3, PATIENCE = 20 * MS, REQUEST = 30, REPLY = 7 };
 
-/* Every request is answered as it comes. */
-static void answer(struct duo *d, const struct lend_event *e)
+static void begin(struct duo *d, bool lossless)
 {
-	duo_free(d, 1, e->buf);
-	d->side[1].request_buf = 0;
-	duo_reply(d, 0, duo_buf(d, 1, REPLY, REPLY, 4));
-}
-
-static void open_pair(struct duo *d, bool lossless)
-{
-	duo_start(d, lossless, NULL);
-	d->on_end = duo_give_at_end;
-	d->on_request = answer;
-	d->quiet = false;
-}
-
-static void close_pair(struct duo *d)
-{
-	d->quiet = true;
-	d->lose = NULL;
-	duo_pass(d, 300 * MS);
-	cr_assert_eq(d->side[1].count[LEND_EV_REQUEST], d->side[1].count[LEND_EV_REPLY_END]);
-	duo_close(d);
+	duo_begin(d, lossless, NULL);
+	d->answer = REPLY;
 }
 
 static void ask(struct duo *d)
@@ -61,7 +42,7 @@ Test(once, answered_in_the_turn_it_came)
 	struct duo d;
 
 	for (int lossless = 0; lossless < 2; lossless++) {
-		open_pair(&d, lossless);
+		begin(&d, lossless);
 		ask_and_copy(&d);
 		duo_deliver(&d, 0);
 		duo_turn(&d, 1, 32);
@@ -72,7 +53,7 @@ Test(once, answered_in_the_turn_it_came)
 		duo_expect(&d, "");
 		duo_pass(&d, 1);
 		duo_expect(&d, "0> ACK\n1 reply_end\n");
-		close_pair(&d);
+		duo_finish(&d);
 	}
 }
 
@@ -83,7 +64,7 @@ Test(once, a_copy_runs_nothing_whenever_it_comes)
 	struct duo_dgram copy;
 
 	for (int lossless = 0; lossless < 2; lossless++) {
-		open_pair(&d, lossless);
+		begin(&d, lossless);
 		copy = ask_and_copy(&d);
 		duo_deliver(&d, 0);
 		duo_inject(&d, 1, copy.data, copy.len);
@@ -102,7 +83,7 @@ Test(once, a_copy_runs_nothing_whenever_it_comes)
 		duo_expect(&d, "1 request 30\n");
 		hand_in(&d, &copy, "1> REPLY 0+7 of 7\n");
 		cr_assert_eq(lend_core_stats(d.side[1].core)->rx_dup, 6);
-		close_pair(&d);
+		duo_finish(&d);
 	}
 }
 
@@ -113,7 +94,7 @@ Test(once, a_copy_in_the_same_burst_runs_nothing)
 	struct duo_dgram *g;
 	struct lend_in in[2];
 
-	open_pair(&d, true);
+	begin(&d, true);
 	ask_and_copy(&d);
 	g = &d.side[0].wire[0];
 	in[0] = in[1] = (struct lend_in){.data = g->data, .len = g->len, .peer = LEND_PEER(0, 1)};
@@ -122,7 +103,7 @@ Test(once, a_copy_in_the_same_burst_runs_nothing)
 	duo_output(&d, 1);
 	duo_expect(&d, "1 request 30\n1> REPLY 0+7 of 7\n");
 	duo_settle(&d);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* The caller's clock goes on until it has said its request again, under another number, or asked;
@@ -148,7 +129,7 @@ Test(once, a_repeat_is_answered_from_the_record)
 	struct duo d;
 	struct duo_dgram again;
 
-	open_pair(&d, false);
+	begin(&d, false);
 	ask_and_copy(&d);
 	duo_deliver(&d, 0);
 	d.lose = duo_lose_all;
@@ -161,7 +142,7 @@ Test(once, a_repeat_is_answered_from_the_record)
 	hand_in(&d, &again, "1> REPLY 0+7 of 7\n");
 	duo_deliver(&d, 1);
 	duo_expect(&d, "0 call_end status 0 ran 1 len 7\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* It comes while the reply still waits for its turn: there is one all the same. */
@@ -170,14 +151,14 @@ Test(once, a_repeat_before_the_reply_went_changes_nothing)
 	struct duo d;
 	struct duo_dgram again;
 
-	open_pair(&d, false);
+	begin(&d, false);
 	ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
 	duo_deliver(&d, 0);
 	hand_in(&d, &again, "1 request 30\n1> REPLY 0+7 of 7\n");
 	duo_deliver(&d, 1);
 	duo_expect(&d, "0 call_end status 0 ran 1 len 7\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Its reply is known and forgotten; what comes so late is dropped. */
@@ -186,7 +167,7 @@ Test(once, a_repeat_after_the_reply_was_acknowledged_runs_nothing)
 	struct duo d;
 	struct duo_dgram first, again;
 
-	open_pair(&d, false);
+	begin(&d, false);
 	first = ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
 	duo_deliver(&d, 0);
@@ -201,7 +182,7 @@ Test(once, a_repeat_after_the_reply_was_acknowledged_runs_nothing)
 	duo_expect(&d, "1 request 30\n");
 	hand_in(&d, &again, "1> REPLY 0+7 of 7\n");
 	hand_in(&d, &again, "");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* The repeat overtakes what it repeats. */
@@ -210,7 +191,7 @@ Test(once, the_first_that_comes_runs_and_the_other_does_not)
 	struct duo d;
 	struct duo_dgram again;
 
-	open_pair(&d, false);
+	begin(&d, false);
 	ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
 	hand_in(&d, &again, "1 request 30\n1> REPLY 0+7 of 7\n");
@@ -219,7 +200,7 @@ Test(once, the_first_that_comes_runs_and_the_other_does_not)
 	duo_expect(&d, "1> REPLY 0+7 of 7\n");
 	duo_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Its reply was made and has not gone when its caller gives it up. */
@@ -228,7 +209,7 @@ Test(once, a_reply_that_nobody_waits_for_does_not_go)
 	struct duo d;
 	uint64_t call;
 
-	open_pair(&d, true);
+	begin(&d, true);
 	call = duo_ask(&d, 0, REQUEST, NORMAL, LEND_NEVER);
 	duo_output(&d, 0);
 	lend_core_cancel(d.side[0].core, call, 1);
@@ -238,7 +219,7 @@ Test(once, a_reply_that_nobody_waits_for_does_not_go)
 	duo_output(&d, 1);
 	duo_expect(&d, "1 request 30\n1 reply_end\n1> GONE\n");
 	cr_assert_eq(d.side[1].ev[LEND_EV_REPLY_END].maybe_queued, 1);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Its server closes the session in the same turn. */
@@ -246,7 +227,7 @@ Test(once, a_reply_may_be_cut_off_before_it_goes)
 {
 	struct duo d;
 
-	open_pair(&d, true);
+	begin(&d, true);
 	ask_and_copy(&d);
 	duo_deliver(&d, 0);
 	lend_core_disconnect(d.side[1].core, d.side[1].session);
@@ -254,7 +235,7 @@ Test(once, a_reply_may_be_cut_off_before_it_goes)
 	duo_expect(&d, "1 request 30\n1 reply_end\n1 down 1\n1> BYE\n");
 	duo_settle(&d);
 	duo_expect(&d, "0 call_end status 14 ran 2 len 0\n0 down 14\n0> BYE_ACK\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 static bool server_full(struct duo *d, int from)
@@ -269,7 +250,7 @@ Test(once, a_reply_that_the_carrier_does_not_take_goes_later)
 	struct duo d;
 	struct duo_dgram first, again;
 
-	open_pair(&d, false);
+	begin(&d, false);
 	first = ask_and_copy(&d);
 	again = repeat(&d, "0> REQUEST 0+30 of 30\n");
 	d.full = server_full;
@@ -281,7 +262,7 @@ Test(once, a_reply_that_the_carrier_does_not_take_goes_later)
 	d.full = NULL;
 	duo_pass(&d, MS / 2);
 	duo_expect(&d, "1> REPLY 0+7 of 7\n0 call_end status 0 ran 1 len 7\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* So it is without an ACK however many follow. */
@@ -289,7 +270,7 @@ Test(once, the_next_call_ends_its_reply)
 {
 	struct duo d;
 
-	open_pair(&d, false);
+	begin(&d, false);
 	for (int i = 0; i < 40; i++) {
 		ask(&d);
 		duo_output(&d, 0);
@@ -301,5 +282,5 @@ Test(once, the_next_call_ends_its_reply)
 		duo_deliver(&d, 1);
 		duo_expect(&d, "0 call_end status 0 ran 1 len 7\n");
 	}
-	close_pair(&d);
+	duo_finish(&d);
 }

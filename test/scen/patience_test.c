@@ -18,14 +18,6 @@ static void many_calls(struct lend_core_config *c)
 	c->inflight = 4 * MANY;
 }
 
-static void answer(struct duo *d, const struct lend_event *e)
-{
-	struct duo_side *s = &d->side[1];
-
-	duo_free(d, 1, e->buf);
-	cr_assert_eq(lend_core_reply(s->core, d->now, e->call, &s->bufs, 0, 0), 0);
-}
-
 /* A call of the session that side 0 has now reaches its handler; what to answer it by. */
 static uint64_t call(struct duo *d)
 {
@@ -101,7 +93,7 @@ Test(patience, ends_before_the_map_does)
 	struct duo d;
 
 	duo_start(&d, false, many_calls);
-	d.on_request = answer;
+	d.on_request = duo_answer;
 	for (int i = 0; i < MANY; i++)
 		duo_call(&d, 0, 0, LEND_NEVER);
 	duo_settle(&d);

@@ -249,12 +249,6 @@ Test(sess, an_accept_of_a_session_that_was_evicted_spoils_nothing)
 	duo_close(&d);
 }
 
-static void answer(struct duo *d, const struct lend_event *e)
-{
-	(void)e;
-	duo_reply(d, 0, 0);
-}
-
 /* What is sent later is not looked at again because of that. */
 Test(sess, a_carrier_that_was_full_is_like_any_other_once_it_took_more)
 {
@@ -263,7 +257,7 @@ Test(sess, a_carrier_that_was_full_is_like_any_other_once_it_took_more)
 
 	duo_open(&d, true);
 	d.on_end = duo_give_at_end;
-	d.on_request = answer;
+	d.on_request = duo_answer;
 	duo_up(&d);
 	s = lend_sess_at(d.side[0].core, 0);
 	d.full = duo_full;

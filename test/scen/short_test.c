@@ -11,35 +11,6 @@
 #define US UINT64_C(1000)
 enum { URGENT = 0, NORMAL = 3, BULK = 7, CANCELLED = 1, LATE = 4, NO = 0, MAYBE = 2 };
 
-static void answer(struct duo *d, const struct lend_event *e)
-{
-	struct duo_side *s = &d->side[1];
-
-	duo_free(d, 1, e->buf);
-	cr_assert_eq(lend_core_reply(s->core, d->now, e->call, &s->bufs, 0, 0), 0);
-}
-
-static void open_pair(struct duo *d, bool lossless, void (*tweak)(struct lend_core_config *))
-{
-	duo_start(d, lossless, tweak);
-	d->on_end = duo_give_at_end;
-	d->on_request = answer;
-	d->quiet = false;
-}
-
-static void close_pair(struct duo *d)
-{
-	d->quiet = true;
-	d->full = NULL;
-	duo_pass(d, 300 * MS);
-	duo_close(d);
-}
-
-static uint64_t ask(struct duo *d, uint32_t len, uint8_t class)
-{
-	return duo_ask(d, 0, len, class, LEND_NEVER);
-}
-
 static void turn(struct duo *d, const char *text)
 {
 	lend_core_tick(d->side[0].core, d->now);
@@ -65,14 +36,14 @@ Test(short, those_of_a_session_that_connects_wait_and_go_in_order)
 
 	duo_open(&d, false);
 	d.on_end = duo_give_at_end;
-	d.on_request = answer;
+	d.on_request = duo_answer;
 	d.side[0].session = duo_connect(&d);
-	ask(&d, 70, BULK);
-	gone = ask(&d, 33, NORMAL);
-	ask(&d, 30, NORMAL);
+	duo_request(&d, 70, BULK);
+	gone = duo_request(&d, 33, NORMAL);
+	duo_request(&d, 30, NORMAL);
 	turn(&d, "0> CONNECT\n");
-	ask(&d, 1, URGENT);
-	ask(&d, 31, NORMAL);
+	duo_request(&d, 1, URGENT);
+	duo_request(&d, 31, NORMAL);
 	lend_core_cancel(d.side[0].core, gone, CANCELLED);
 	turn(&d, "0 call_end status 1 ran 0 len 0\n");
 	ended(&d, CANCELLED, NO);
@@ -85,7 +56,7 @@ Test(short, those_of_a_session_that_connects_wait_and_go_in_order)
 	d.quiet = true;
 	duo_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 4);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* How often the carrier was asked. */
@@ -102,13 +73,13 @@ Test(short, those_of_a_full_carrier_are_offered_when_it_is_asked_again)
 	uint32_t asked = 0;
 	uint64_t first;
 
-	open_pair(&d, false, NULL);
+	duo_begin(&d, false, NULL);
 	d.full = count_full;
 	d.arg = &asked;
-	first = ask(&d, 30, NORMAL);
+	first = duo_request(&d, 30, NORMAL);
 	turn(&d, "");
 	cr_assert_eq(asked, 1);
-	ask(&d, 31, NORMAL);
+	duo_request(&d, 31, NORMAL);
 	turn(&d, "");
 	cr_assert_eq(asked, 1, "it is full, and was asked again");
 	lend_core_cancel(d.side[0].core, first, CANCELLED);
@@ -118,10 +89,10 @@ Test(short, those_of_a_full_carrier_are_offered_when_it_is_asked_again)
 	turn(&d, "");
 	d.now += 2 * US;
 	turn(&d, "0> REQUEST 0+31 of 31\n");
-	ask(&d, 32, NORMAL);
+	duo_request(&d, 32, NORMAL);
 	turn(&d, "0> REQUEST 0+32 of 32\n");
 	duo_settle(&d);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 static void little_credit(struct lend_core_config *c)
@@ -135,17 +106,17 @@ Test(short, those_without_credit_wait_for_a_reply)
 {
 	struct duo d;
 
-	open_pair(&d, true, little_credit);
-	ask(&d, 2000, NORMAL);
-	ask(&d, 2001, NORMAL);
-	ask(&d, 2002, NORMAL);
+	duo_begin(&d, true, little_credit);
+	duo_request(&d, 2000, NORMAL);
+	duo_request(&d, 2001, NORMAL);
+	duo_request(&d, 2002, NORMAL);
 	turn(&d, "0> REQUEST 0+2000 of 2000\n0> REQUEST 0+2001 of 2001\n");
-	ask(&d, 2003, BULK);
+	duo_request(&d, 2003, BULK);
 	turn(&d, "");
-	ask(&d, 2004, URGENT);
-	ask(&d, 0, NORMAL);
+	duo_request(&d, 2004, URGENT);
+	duo_request(&d, 0, NORMAL);
 	turn(&d, "0> REQUEST\n");
-	ask(&d, 2005, NORMAL);
+	duo_request(&d, 2005, NORMAL);
 	turn(&d, "");
 	duo_deliver(&d, 0);
 	duo_output(&d, 1);
@@ -156,7 +127,7 @@ Test(short, those_without_credit_wait_for_a_reply)
 	duo_settle(&d);
 	duo_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 7);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Ended while they waited for credit, they take none with them. */
@@ -165,12 +136,12 @@ Test(short, those_that_end_without_credit_leave_it_as_it_was)
 	struct duo d;
 	uint64_t waits;
 
-	open_pair(&d, true, little_credit);
+	duo_begin(&d, true, little_credit);
 	for (uint32_t round = 0; round < 20; round++) {
-		ask(&d, 2000, NORMAL);
-		ask(&d, 2001, NORMAL);
+		duo_request(&d, 2000, NORMAL);
+		duo_request(&d, 2001, NORMAL);
 		duo_output(&d, 0);
-		waits = ask(&d, 2002, round % 2 ? URGENT : NORMAL);
+		waits = duo_request(&d, 2002, round % 2 ? URGENT : NORMAL);
 		duo_output(&d, 0);
 		cr_assert_eq(d.side[0].n, 2);
 		lend_core_cancel(d.side[0].core, waits, CANCELLED);
@@ -179,7 +150,7 @@ Test(short, those_that_end_without_credit_leave_it_as_it_was)
 		duo_settle(&d);
 		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 3 * (round + 1));
 	}
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* A handler whose caller is gone ends as well; and so does all else. */
@@ -188,20 +159,20 @@ static void close_with(struct duo *d, uint64_t request)
 	struct duo_side *s = &d->side[1];
 
 	cr_assert_eq(lend_core_reply(s->core, d->now, request, &s->bufs, 0, 0), 0);
-	close_pair(d);
+	duo_finish(d);
 }
 
 /* A reply came to a call in the second slot, and its report is due; the first slot is free, so that
  * the next call does not say by its slot what the report says. */
 static uint64_t owe_report(struct duo *d)
 {
-	uint64_t call = ask(d, 8, NORMAL), left, request;
+	uint64_t call = duo_request(d, 8, NORMAL), left, request;
 
 	d->quiet = true;
 	d->on_request = NULL;
 	duo_settle(d);
 	left = d->side[1].request;
-	ask(d, 9, NORMAL);
+	duo_request(d, 9, NORMAL);
 	duo_settle(d);
 	request = d->side[1].request;
 	lend_core_cancel(d->side[0].core, call, CANCELLED);
@@ -209,7 +180,7 @@ static uint64_t owe_report(struct duo *d)
 	d->side[1].request = request;
 	duo_reply(d, 0, 0);
 	duo_settle(d);
-	d->on_request = answer;
+	d->on_request = duo_answer;
 	d->quiet = false;
 	return left;
 }
@@ -222,14 +193,14 @@ Test(short, the_next_one_bears_the_report_that_is_due)
 	uint64_t left;
 
 	for (int refused = 0; refused < 2; refused++) {
-		open_pair(&d, false, NULL);
+		duo_begin(&d, false, NULL);
 		d.arg = &asked;
 		left = owe_report(&d);
-		ask(&d, 30, NORMAL);
+		duo_request(&d, 30, NORMAL);
 		d.full = refused ? count_full : NULL;
 		duo_turn(&d, 0, 32);
 		d.full = NULL;
-		ask(&d, 31, NORMAL);
+		duo_request(&d, 31, NORMAL);
 		d.now += MS / 2;
 		duo_settle(&d);
 		duo_expect(&d, "0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n"
@@ -250,17 +221,17 @@ Test(short, those_that_end_with_credit_give_it_back)
 	struct duo d;
 	uint64_t call[2];
 
-	open_pair(&d, true, little_credit);
+	duo_begin(&d, true, little_credit);
 	for (int round = 0; round < 20; round++) {
 		for (uint32_t i = 0; i < 2; i++)
-			call[i] = ask(&d, 2000 + i, NORMAL);
+			call[i] = duo_request(&d, 2000 + i, NORMAL);
 		duo_output(&d, 0);
 		cr_assert_eq(d.side[0].n, 2, "round %d", round);
 		for (uint32_t i = 0; i < 2; i++)
 			lend_core_cancel(d.side[0].core, call[i], CANCELLED);
 		duo_settle(&d);
 	}
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 static void one_slot(struct lend_core_config *c)
@@ -274,12 +245,12 @@ Test(short, one_that_is_cancelled_before_its_turn_never_goes)
 	uint64_t call;
 
 	for (int lossless = 0; lossless < 2; lossless++) {
-		open_pair(&d, lossless, one_slot);
+		duo_begin(&d, lossless, one_slot);
 		for (uint32_t i = 0; i < 9; i++) {
-			call = ask(&d, 30, (uint8_t)(i % 8));
+			call = duo_request(&d, 30, (uint8_t)(i % 8));
 			lend_core_cancel(d.side[0].core, call, CANCELLED);
 		}
-		ask(&d, 31, NORMAL);
+		duo_request(&d, 31, NORMAL);
 		lend_core_cancel(d.side[0].core, call, CANCELLED);
 		duo_turn(&d, 0, 32);
 		duo_expect(&d, "0> REQUEST 0+31 of 31\n");
@@ -288,7 +259,7 @@ Test(short, one_that_is_cancelled_before_its_turn_never_goes)
 		ended(&d, CANCELLED, NO);
 		duo_settle(&d);
 		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 10);
-		close_pair(&d);
+		duo_finish(&d);
 	}
 }
 
@@ -297,8 +268,8 @@ Test(short, one_that_is_cancelled_after_its_turn_drains)
 	struct duo d;
 	uint64_t call;
 
-	open_pair(&d, true, one_slot);
-	call = ask(&d, 30, NORMAL);
+	duo_begin(&d, true, one_slot);
+	call = duo_request(&d, 30, NORMAL);
 	duo_turn(&d, 0, 32);
 	lend_core_cancel(d.side[0].core, call, CANCELLED);
 	turn(&d, "0> REQUEST 0+30 of 30\n0 call_end status 1 ran 2 len 0\n0> CANCEL\n");
@@ -306,37 +277,37 @@ Test(short, one_that_is_cancelled_after_its_turn_drains)
 	duo_deliver(&d, 0);
 	duo_output(&d, 1);
 	duo_expect(&d, "1 request 30\n1 reply_end\n1> GONE\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 Test(short, one_that_is_due_before_its_turn_never_goes)
 {
 	struct duo d;
 
-	open_pair(&d, true, NULL);
+	duo_begin(&d, true, NULL);
 	duo_ask(&d, 0, 30, NORMAL, 5 * US);
-	ask(&d, 31, NORMAL);
+	duo_request(&d, 31, NORMAL);
 	d.now += 5 * US;
 	turn(&d, "0 call_end status 4 ran 0 len 0\n0> REQUEST 0+31 of 31\n");
 	ended(&d, LATE, NO);
 	duo_settle(&d);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 Test(short, its_session_may_close_before_its_turn)
 {
 	struct duo d;
 
-	open_pair(&d, true, NULL);
-	ask(&d, 30, NORMAL);
-	ask(&d, 1, URGENT);
+	duo_begin(&d, true, NULL);
+	duo_request(&d, 30, NORMAL);
+	duo_request(&d, 1, URGENT);
 	lend_core_disconnect(d.side[0].core, d.side[0].session);
 	turn(&d, "0 call_end status 1 ran 0 len 0\n0 call_end status 1 ran 0 len 0\n"
 		 "0 down 1\n0> BYE\n");
 	ended(&d, CANCELLED, NO);
 	duo_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0);
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 struct times {
@@ -365,7 +336,7 @@ Test(short, it_says_how_much_time_is_left_as_it_goes)
 	struct duo d;
 	struct times times = {0};
 
-	open_pair(&d, false, NULL);
+	duo_begin(&d, false, NULL);
 	d.arg = &times;
 	d.lose = look;
 	for (uint32_t wait = 0; wait < 400; wait += 100) {
@@ -379,5 +350,5 @@ Test(short, it_says_how_much_time_is_left_as_it_goes)
 		cr_assert_eq(times.delay_ns, wait);
 		duo_settle(&d);
 	}
-	close_pair(&d);
+	duo_finish(&d);
 }

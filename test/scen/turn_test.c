@@ -28,36 +28,6 @@ static void as_they_come(struct lend_core_config *c)
 	c->order = LEND_ORDER_FIFO;
 }
 
-/* Each is answered with nothing. */
-static void answer(struct duo *d, const struct lend_event *e)
-{
-	struct duo_side *s = &d->side[1];
-
-	duo_free(d, 1, e->buf);
-	cr_assert_eq(lend_core_reply(s->core, d->now, e->call, &s->bufs, 0, 0), 0);
-}
-
-static void open_pair(struct duo *d, void (*tweak)(struct lend_core_config *))
-{
-	duo_start(d, true, tweak);
-	d->on_end = duo_give_at_end;
-	d->on_request = answer;
-	d->quiet = false;
-}
-
-static void close_pair(struct duo *d)
-{
-	d->quiet = true;
-	d->full = NULL;
-	duo_pass(d, 100 * MS);
-	duo_close(d);
-}
-
-static uint64_t ask(struct duo *d, uint32_t len, uint8_t class)
-{
-	return duo_ask(d, 0, len, class, LEND_NEVER);
-}
-
 /* After each turn of the caller what it sent. */
 static void turn(struct duo *d, uint32_t most, const char *text)
 {
@@ -89,25 +59,25 @@ static void full_turn(struct duo *d, uint32_t takes, const char *text)
 
 static void start_some(struct duo *d)
 {
-	ask(d, 70, BULK);
-	ask(d, 30, NORMAL);
-	ask(d, 71, BULK);
-	ask(d, 1, URGENT);
-	ask(d, 31, NORMAL);
-	ask(d, 2, URGENT);
+	duo_request(d, 70, BULK);
+	duo_request(d, 30, NORMAL);
+	duo_request(d, 71, BULK);
+	duo_request(d, 1, URGENT);
+	duo_request(d, 31, NORMAL);
+	duo_request(d, 2, URGENT);
 }
 
 Test(turn, the_most_urgent_go_first_and_equals_as_they_came)
 {
 	struct duo d;
 
-	open_pair(&d, NULL);
+	duo_begin(&d, true, NULL);
 	start_some(&d);
 	turn(&d, 4,
 	     "0> REQUEST 0+1 of 1\n0> REQUEST 0+2 of 2\n"
 	     "0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n");
 	turn(&d, 4, "0> REQUEST 0+70 of 70\n0> REQUEST 0+71 of 71\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* A call is started while others wait for their turn, and there is room for one. */
@@ -115,19 +85,19 @@ Test(turn, who_comes_while_others_wait_stands_where_it_belongs)
 {
 	struct duo d;
 
-	open_pair(&d, NULL);
-	ask(&d, 30, NORMAL);
-	ask(&d, 31, NORMAL);
-	ask(&d, 70, BULK);
+	duo_begin(&d, true, NULL);
+	duo_request(&d, 30, NORMAL);
+	duo_request(&d, 31, NORMAL);
+	duo_request(&d, 70, BULK);
 	turn(&d, 1, "0> REQUEST 0+30 of 30\n");
-	ask(&d, 71, BULK);
+	duo_request(&d, 71, BULK);
 	turn(&d, 1, "0> REQUEST 0+31 of 31\n");
-	ask(&d, 1, URGENT);
+	duo_request(&d, 1, URGENT);
 	turn(&d, 1, "0> REQUEST 0+1 of 1\n");
-	ask(&d, 32, NORMAL);
+	duo_request(&d, 32, NORMAL);
 	turn(&d, 1, "0> REQUEST 0+32 of 32\n");
 	turn(&d, 2, "0> REQUEST 0+70 of 70\n0> REQUEST 0+71 of 71\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* What its carrier handed back is still ahead of who came later. */
@@ -135,17 +105,17 @@ Test(turn, a_full_carrier_changes_no_order)
 {
 	struct duo d;
 
-	open_pair(&d, NULL);
-	ask(&d, 30, NORMAL);
-	ask(&d, 31, NORMAL);
-	ask(&d, 70, BULK);
+	duo_begin(&d, true, NULL);
+	duo_request(&d, 30, NORMAL);
+	duo_request(&d, 31, NORMAL);
+	duo_request(&d, 70, BULK);
 	full_turn(&d, 1, "0> REQUEST 0+30 of 30\n");
-	ask(&d, 71, BULK);
-	ask(&d, 32, NORMAL);
+	duo_request(&d, 71, BULK);
+	duo_request(&d, 32, NORMAL);
 	full_turn(&d, 1, "0> REQUEST 0+31 of 31\n");
 	full_turn(&d, 0, "");
 	full_turn(&d, 9, "0> REQUEST 0+32 of 32\n0> REQUEST 0+70 of 70\n0> REQUEST 0+71 of 71\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Carriers have a way of their own for what is urgent. */
@@ -154,19 +124,19 @@ Test(turn, what_is_urgent_passes_by_a_carrier_that_is_full_of_others)
 	struct duo d;
 	uint32_t none = 0;
 
-	open_pair(&d, NULL);
-	ask(&d, 30, NORMAL);
+	duo_begin(&d, true, NULL);
+	duo_request(&d, 30, NORMAL);
 	d.full = full_after;
 	d.arg = &none;
 	duo_turn(&d, 0, 32);
 	d.full = NULL;
-	ask(&d, 31, NORMAL);
-	ask(&d, 1, URGENT);
+	duo_request(&d, 31, NORMAL);
+	duo_request(&d, 1, URGENT);
 	turn(&d, 32, "0> REQUEST 0+1 of 1\n");
 	d.now += LONG_WAIT;
 	lend_core_tick(d.side[0].core, d.now);
 	turn(&d, 32, "0> REQUEST 0+30 of 30\n0> REQUEST 0+31 of 31\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Each urgent call is started in the turn in which there is room for one datagram, so that it never
@@ -175,7 +145,7 @@ static uint32_t turns_until_it_went(struct duo *d, uint8_t class)
 {
 	for (uint32_t i = 1; i < 1000; i++) {
 		duo_forget(d);
-		ask(d, 1, class);
+		duo_request(d, 1, class);
 		duo_turn(d, 0, 1);
 		d->text[d->at] = 0;
 		if (strcmp(d->text, "0> REQUEST 0+70 of 70\n") == 0)
@@ -192,12 +162,12 @@ Test(turn, who_waits_has_its_share)
 	struct duo d;
 
 	for (uint8_t class = URGENT; class < BULK; class ++) {
-		open_pair(&d, many_calls);
-		ask(&d, 70, BULK);
+		duo_begin(&d, true, many_calls);
+		duo_request(&d, 70, BULK);
 		cr_assert_eq(turns_until_it_went(&d, class), 257, "class %d", class);
-		ask(&d, 70, BULK);
+		duo_request(&d, 70, BULK);
 		cr_assert_eq(turns_until_it_went(&d, class), 33, "class %d", class);
-		close_pair(&d);
+		duo_finish(&d);
 	}
 }
 
@@ -205,43 +175,43 @@ Test(turn, what_is_due_first_goes_first)
 {
 	struct duo d;
 
-	open_pair(&d, by_deadline);
+	duo_begin(&d, true, by_deadline);
 	duo_ask(&d, 0, 9, NORMAL, 9000 * MS);
 	duo_ask(&d, 0, 3, NORMAL, 3000 * MS);
-	ask(&d, 90, NORMAL);
+	duo_request(&d, 90, NORMAL);
 	duo_ask(&d, 0, 4, NORMAL, 3000 * MS);
 	turn(&d, 1, "0> REQUEST 0+3 of 3\n");
 	duo_ask(&d, 0, 2, NORMAL, 2000 * MS);
 	turn(&d, 1, "0> REQUEST 0+2 of 2\n");
 	duo_ask(&d, 0, 5, NORMAL, 3000 * MS);
 	turn(&d, 1, "0> REQUEST 0+4 of 4\n");
-	ask(&d, 91, NORMAL);
+	duo_request(&d, 91, NORMAL);
 	duo_ask(&d, 0, 70, BULK, MS);
 	duo_ask(&d, 0, 1, URGENT, 9999 * MS);
 	turn(&d, 3, "0> REQUEST 0+1 of 1\n0> REQUEST 0+5 of 5\n0> REQUEST 0+9 of 9\n");
 	turn(&d, 3, "0> REQUEST 0+90 of 90\n0> REQUEST 0+91 of 91\n0> REQUEST 0+70 of 70\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 Test(turn, where_classes_do_not_count_all_go_as_they_came)
 {
 	struct duo d;
 
-	open_pair(&d, as_they_come);
+	duo_begin(&d, true, as_they_come);
 	start_some(&d);
 	turn(&d, 2, "0> REQUEST 0+70 of 70\n0> REQUEST 0+30 of 30\n");
-	ask(&d, 3, URGENT);
+	duo_request(&d, 3, URGENT);
 	turn(&d, 2, "0> REQUEST 0+71 of 71\n0> REQUEST 0+1 of 1\n");
 	full_turn(&d, 1, "0> REQUEST 0+31 of 31\n");
-	ask(&d, 4, URGENT);
+	duo_request(&d, 4, URGENT);
 	full_turn(&d, 9, "0> REQUEST 0+2 of 2\n0> REQUEST 0+3 of 3\n0> REQUEST 0+4 of 4\n");
-	close_pair(&d);
+	duo_finish(&d);
 }
 
 /* Side 1 serves and calls: what is answered at once stands in the same line. */
 static void serve_and_call(struct duo *d, uint8_t asked, uint8_t made)
 {
-	ask(d, 5, asked);
+	duo_request(d, 5, asked);
 	duo_output(d, 0);
 	duo_ask(d, 1, 60, made, LEND_NEVER);
 	duo_deliver(d, 0);
@@ -269,7 +239,7 @@ Test(turn, a_reply_at_once_passes_by_what_is_less_urgent_and_nothing_else)
 	struct duo d;
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		open_pair(&d, NULL);
+		duo_begin(&d, true, NULL);
 		d.on_end = NULL;
 		serve_and_call(&d, row[i].asked, row[i].made);
 		duo_turn(&d, 1, 1);
