@@ -155,6 +155,7 @@ struct dpdk_port {
 	uint8_t reads;      /* enum dpdk_reads */
 	/* Frames to offer a queue at once: shrinks when the device refuses some. */
 	uint32_t window[DPDK_WAYS];
+	uint32_t full_in[DPDK_WAYS]; /* the burst in which it refused some: it gets no more of it */
 };
 
 /* A port that is polled. */
@@ -194,6 +195,7 @@ struct dpdk {
 	uint32_t looks;   /* ports that are polled, */
 	uint32_t turn;    /* and the one of them to poll first */
 	bool found;       /* something came at the last one, or was sent since */
+	uint32_t bursts;  /* tx() so far */
 	uint32_t turns;   /* rx() so far; device: since the last tick, */
 	lend_ns tick_ns;  /* and not before this; */
 	lend_ns renew_ns; /* when neighbours are said to be wanted still; */

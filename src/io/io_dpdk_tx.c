@@ -270,10 +270,27 @@ static bool can_go(struct dpdk *io, const struct lend_out *out)
 	       lend_out_len(out) <= io->io.path.mtu;
 }
 
+/* Datagrams of one way of a port. */
+static void send_way(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+		     struct lend_out *out, uint32_t n)
+{
+	uint32_t *full_in = &port->full_in[way_of(port, out)];
+
+	if (*full_in == io->bursts) {
+		mark(out, n, LEND_SENT_FULL);
+		io->io.stats.tx_full += n;
+	} else if (n == 1 && port->share == NULL && !is_chained(io, out)) {
+		send_single(io, port, bufs, out);
+	} else {
+		send_run(io, port, bufs, out, n);
+	}
+	if (out[n - 1].sent == LEND_SENT_FULL)
+		*full_in = io->bursts;
+}
+
 void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct dpdk *io = (struct dpdk *)base;
-	struct dpdk_port *port;
 
 	if (!enter_patiently(io)) {
 		io->io.stats.tx_full += n;
@@ -281,6 +298,7 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 		return;
 	}
 	io->found = true;
+	io->bursts++;
 	for (uint32_t i = 0, run; i < n; i += run) {
 		run = 1;
 		if (!can_go(io, &out[i])) {
@@ -291,11 +309,7 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 		while (i + run < n && out[i + run].peer == out[i].peer &&
 		       out[i + run].fast == out[i].fast && can_go(io, &out[i + run]))
 			run++;
-		port = io->port[io->peer[out[i].peer].port];
-		if (run == 1 && port->share == NULL && !is_chained(io, &out[i]))
-			send_single(io, port, bufs, &out[i]);
-		else
-			send_run(io, port, bufs, out + i, run);
+		send_way(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
 	}
 	dpdk_leave(io);
 }

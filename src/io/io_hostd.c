@@ -105,8 +105,10 @@ static void hostd_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out
 {
 	struct lend_hostd_link *h = self(io);
 	struct lend_out with[LEND_HOSTD_BURST];
+	uint64_t full = h->io.stats.tx_full;
+	uint32_t done, k;
 
-	for (uint32_t done = 0, k; done < n; done += k) {
+	for (done = 0; done < n && h->io.stats.tx_full == full; done += k) {
 		for (k = 0;
 		     k < LEND_HOSTD_BURST && done + k < n && wrap(h, k, &out[done + k], &with[k]);)
 			k++;
@@ -120,6 +122,10 @@ static void hostd_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out
 			out[done + k++].sent = LEND_SENT_DEAD;
 			h->io.stats.tx_dead++;
 		}
+	}
+	for (; done < n; done++) { /* a burst of our user's is several of the ring's */
+		out[done].sent = LEND_SENT_FULL;
+		h->io.stats.tx_full++;
 	}
 }
 

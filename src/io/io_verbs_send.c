@@ -259,7 +259,7 @@ void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, 
 		verbs_recover(v);
 	v->full = false;
 	for (uint32_t i = 0; i < n; i++) {
-		if (!has_room(v, m)) {
+		if (v->full || !has_room(v, m)) {
 			out[i].sent = LEND_SENT_FULL;
 			v->io.stats.tx_full++;
 			v->full = true;

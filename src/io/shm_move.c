@@ -84,7 +84,9 @@ send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out
 	if (len > s->io.path.mtu)
 		return dead(s);
 	/* None overtakes what was refused: a short one waits with a long one. */
-	if (!lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
+	if (p->full_in[fast] == s->bursts ||
+	    !lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
+		p->full_in[fast] = s->bursts;
 		p->starved[fast] = lend_max_u32(len, p->starved[fast]);
 		s->io.stats.tx_full++;
 		return LEND_SENT_FULL;
@@ -182,6 +184,7 @@ static __attribute__((noinline)) void send_mixed(struct lend_shm *s, const struc
 {
 	uint32_t told[TOLD], tells = 0;
 
+	s->bursts++;
 	if (i > 0)
 		told[tells++] = out->peer;
 	for (uint32_t run; i < n; i += run) {

@@ -62,6 +62,7 @@ struct lend_shm_peer {
 	uint32_t bit;        /* ours in its bell */
 	uint32_t pins;       /* how often the core asked to keep it */
 	uint32_t starved[2]; /* bytes of what its ring, or the fast one, had no room for; or 0 */
+	uint32_t full_in[2]; /* the burst in which that was: no more of it is taken */
 	uint32_t idle;       /* polls since its ring had anything */
 	uint32_t left;       /* HUNG: datagrams that are still taken, at most */
 	bool hot;            /* in hot[] */
@@ -91,6 +92,7 @@ struct lend_shm {
 	bool armed;             /* said asleep */
 	uint32_t sleeps;        /* the newest number of one; never 0 then */
 	uint32_t polls;
+	uint32_t bursts;   /* that were not short and for one peer */
 	uint32_t lent;     /* datagrams in the caller's hands */
 	uint32_t gone;     /* peers in state GONE */
 	uint32_t half;     /* peers in state STRANGER, CALLING or FAILED */

@@ -1,8 +1,10 @@
 /* Goal: shared memory is a carrier like the others, and idle clients cost a busy server nothing.
  * Method: the conformance suite; one client that sends for every look of the server, beside others
  * that sent once. */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "io/conform.h"
@@ -54,4 +56,33 @@ Test(shm_idle, clients_leave_the_poll_of_a_busy_server)
 	for (uint32_t i = 0; i <= IDLE; i++)
 		client[i]->ops->close(client[i]);
 	server->ops->close(server);
+}
+
+static struct lend_io *receiver;
+
+static void make_room(int signal)
+{
+	(void)signal;
+	while (conform_take(receiver, NULL, NULL) > 0)
+		;
+}
+
+/* None of a burst overtakes what was refused: room that comes meanwhile is for the next burst. */
+Test(shm_room, that_comes_within_a_burst_is_for_the_next)
+{
+	const struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	struct conform_pair p;
+	uint32_t len[CONFORM_BURST], seq = 0;
+
+	for (uint32_t i = 0; i < CONFORM_BURST; i++)
+		len[i] = 64;
+	conform_open(&p, &shm);
+	receiver = p.server;
+	(void)signal(SIGALRM, make_room);
+	cr_assert_eq(setitimer(ITIMER_REAL, &often, NULL), 0);
+	for (uint64_t end = conform_ms() + 300; conform_ms() < end;)
+		seq += conform_burst(p.client, p.peer, seq, len, CONFORM_BURST);
+	cr_assert_eq(setitimer(ITIMER_REAL, &never, NULL), 0);
+	cr_assert_gt(p.client->stats.tx_full, 0, "the ring was never full");
+	conform_close(&p);
 }
