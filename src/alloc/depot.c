@@ -22,8 +22,11 @@ struct end {
 
 static struct depot {
 	struct end in, out;
-	struct batch batch[BATCHES_MAX]; /* touched for classes in use only */
 } depots[LEND_CLASSES];
+
+/* By class; apart, for what lies between is a page per class that the start of each program would
+ * write to. */
+static struct batch batches[LEND_CLASSES][BATCHES_MAX];
 
 /* 1 MiB of objects, or so few batches that it is more. */
 static uint32_t batches_of(uint32_t class)
@@ -47,9 +50,9 @@ void lend_depots_init(void)
 	pthread_mutexattr_destroy(&kind);
 }
 
-static struct batch *next_of(struct depot *d, const struct end *end)
+static struct batch *next_of(uint32_t class, const struct end *end)
 {
-	return &d->batch[end->next];
+	return &batches[class][end->next];
 }
 
 static void advance(struct end *end)
@@ -64,7 +67,7 @@ bool lend_depot_bring(uint32_t class, void *const *obj, uint32_t n)
 	bool is_free;
 
 	pthread_mutex_lock(&d->in.lock);
-	b = next_of(d, &d->in);
+	b = next_of(class, &d->in);
 	is_free = atomic_load_explicit(&b->n, memory_order_acquire) == 0;
 	if (is_free) {
 		memcpy(b->obj, obj, n * sizeof(*obj));
@@ -82,7 +85,7 @@ uint32_t lend_depot_take(uint32_t class, void **obj)
 	uint32_t n;
 
 	pthread_mutex_lock(&d->out.lock);
-	b = next_of(d, &d->out);
+	b = next_of(class, &d->out);
 	n = atomic_load_explicit(&b->n, memory_order_acquire);
 	if (n) {
 		memcpy(obj, b->obj, n * sizeof(*obj));

@@ -44,11 +44,10 @@ int lend_rundir(char *path, size_t cap)
 
 	if (err != 0)
 		return err;
-	if (mkdir(path, 0700) != 0 && errno != EEXIST)
-		return lend_fail(errno, "%s: %s; set XDG_RUNTIME_DIR to a folder of your own", path,
-				 strerror(errno));
 	/* lstat: in /tmp a link that another user planted must not lead us anywhere. */
-	if (lstat(path, &st) != 0)
+	if (lstat(path, &st) != 0 &&
+	    (errno != ENOENT || (mkdir(path, 0700) != 0 && errno != EEXIST) ||
+	     lstat(path, &st) != 0))
 		return lend_fail(errno, "%s: %s; set XDG_RUNTIME_DIR to a folder of your own", path,
 				 strerror(errno));
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0)
