@@ -109,22 +109,14 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 
 	LEND_CHECK(valid(config) && (uintptr_t)mem % LINE == 0);
 	lay_out(c, config);
-	/* What is large is not touched: mapped memory is zero, and records are set when they are
-	 * taken. */
-	for (uint32_t i = 0; i < c->records; i++)
-		*lend_call_at(c, i) = (struct lend_call_rec){.self = i};
-	for (uint32_t i = 0; i < config->sessions; i++)
-		memset(lend_sess_at(c, i), 0, offsetof(struct lend_sess, few));
-	memset(lend_aside(c), 0, sizeof(struct lend_aside));
 	lend_aside(c)->ev_cap = event_cap(c);
 	lend_aside(c)->ev_room = event_room(c);
-	lend_pool_init(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t), config->sessions);
-	lend_pool_init(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), c->records);
-	lend_pool_init(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t),
-		       2 * config->reassemblies);
-	lend_pool_init(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t), c->records);
-	lend_pool_init(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t),
-		       rings_for(config->sessions));
+	/* What is large is not touched: records are set when they are taken. */
+	lend_pool_init(&c->free_sess, config->sessions);
+	lend_pool_init(&c->free_calls, c->records);
+	lend_pool_init(&c->free_frags, 2 * config->reassemblies);
+	lend_pool_init(&c->free_wins, c->records);
+	lend_pool_init(&c->free_rings, rings_for(config->sessions));
 	lend_timer_init(c, now);
 	lend_names_init(c);
 	lend_sched_init(c);
@@ -145,6 +137,11 @@ uint64_t lend_core_hash(const struct lend_core *c)
 	static const uint8_t key[16] = {1};
 
 	return lend_siphash64(key, c, c->hashed);
+}
+
+uint32_t lend_core_calls_top(const struct lend_core *c)
+{
+	return lend_pool_top(&c->free_calls);
 }
 
 const struct lend_core_stats *lend_core_stats(const struct lend_core *c)

@@ -90,9 +90,12 @@ struct lend_core_config {
 
 /* Bytes of memory that lend_core_init() needs, or 0 if the config is not valid. */
 size_t lend_core_size(const struct lend_core_config *config);
-/* Builds a core inside mem, cache-line aligned; the caller keeps owning mem. */
+/* Builds a core inside mem, cache-line aligned and zero; the caller keeps owning mem. Writes little
+ * of it, however many sessions and calls there may be. */
 struct lend_core *lend_core_init(void *mem, const struct lend_core_config *config, lend_ns now);
 uint64_t lend_core_hash(const struct lend_core *core);
+/* The lower halves of all calls' handles so far are below it. */
+uint32_t lend_core_calls_top(const struct lend_core *core);
 const struct lend_core_stats *lend_core_stats(const struct lend_core *core);
 
 void lend_core_input(struct lend_core *core, lend_ns now, struct lend_bufs *bufs,

@@ -26,7 +26,7 @@ static struct lend_prioq wanting(struct lend_core *c)
 
 static bool waits(struct lend_core *c, const struct lend_call_rec *k)
 {
-	return LEND_AT(c, at_want_at, uint32_t)[lend_call_index(c, k)] != LEND_NONE;
+	return LEND_AT(c, at_want_at, uint32_t)[lend_call_index(c, k)] != 0;
 }
 
 static void leave(struct lend_core *c, struct lend_call_rec *k)
@@ -41,8 +41,6 @@ void lend_credit_init(struct lend_core *c)
 {
 	c->credit.window = LEND_CREDIT_START;
 	c->credit.look = LEND_NEVER;
-	for (uint32_t i = 0; c->cfg.congestion == LEND_CC_CREDIT && i < c->records; i++)
-		LEND_AT(c, at_want_at, uint32_t)[i] = LEND_NONE;
 }
 
 uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s)

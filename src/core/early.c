@@ -74,7 +74,6 @@ void lend_early_init(struct lend_core *c)
 	if (!c->cfg.pass)
 		return;
 	*t = (struct tables){.known_n = known_for(c->cfg.sessions), .spent_cap = c->cfg.attempts};
-	memset(t->known, 0, t->known_n * sizeof(struct known));
 }
 
 /* A name's entry, or else the one of its set that is of use for the shortest time. */

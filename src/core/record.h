@@ -26,7 +26,7 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	uint32_t i, gen;
 
 	LEND_CHECK(c->free_calls.free > 0);
-	i = LEND_AT(c, at_free_calls, uint32_t)[--c->free_calls.free];
+	i = lend_pool_take(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
 	c->used[server]++;
 	k = lend_call_at(c, i);
 	gen = k->gen + 1;

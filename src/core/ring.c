@@ -13,10 +13,6 @@ bool lend_ring_grow(struct lend_core *c, struct lend_sess *s)
 	/* What others left in it is of calls that are over: their records' generations have moved
 	 * on. */
 	r = lend_ring_at(c, i);
-	if (i == c->rings_seen) {
-		memset(r, 0, sizeof(*r));
-		c->rings_seen++;
-	}
 	for (uint32_t k = 0; k < LEND_FEW; k++) {
 		uint64_t number = s->number - lend_min_u64(s->number, k + 1);
 

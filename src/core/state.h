@@ -370,6 +370,7 @@ struct lend_core {
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed; /* 1: memory or budget came back since the last tick */
+	uint32_t zero;
 	uint64_t budget_used;
 	uint64_t connects; /* number of the last attempt; the first is random */
 	lend_ns now;
@@ -381,8 +382,6 @@ struct lend_core {
 	struct lend_list partials;    /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
-	uint32_t rings_seen; /* rings below were in use before; the others are anything yet */
-	uint32_t zero;
 	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
 	uint64_t pace_tick; /* its slots before this one are empty */
 	lend_ns hush;       /* before this time nothing goes out but control and what is fast */

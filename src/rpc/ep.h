@@ -148,8 +148,9 @@ struct lend_ep {
 	struct lend_stats stats;
 
 	struct lend_session_rec *session;
-	uint32_t *by_core; /* index into session by the core's index */
-	uint32_t n_sessions, session_free, pending;
+	uint32_t *by_core; /* index into session, + 1, by the core's index; 0: none */
+	uint32_t n_sessions, session_top; /* from top on none was ever used */
+	uint32_t session_free, pending;   /* LEND_NONE32: none */
 	struct lend_call *ended; /* waiting calls whose session died: done is owed; by priv.next */
 	struct lend_call *fostered; /* calls whose parent is a request of home */
 	lend_watch *watch;
@@ -163,7 +164,7 @@ struct lend_ep {
 
 	struct lend_config config; /* defaults filled in */
 	struct lend_core_config core_config;
-	struct lend_heap core_memory;
+	struct lend_heap core_memory, tables;
 	size_t core_len;
 	struct lend_ep *home; /* a worker's: whose requests its calls may serve */
 	struct lend_workers *workers;
@@ -251,7 +252,6 @@ void lend_ep_wake(struct lend_ep *ep); /* any thread */
 int lend_ep_watch_fd(struct lend_ep *ep, int fd);
 
 /* session.c */
-int lend_sessions_open(struct lend_ep *ep);
 void lend_sessions_close(struct lend_ep *ep);
 lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core);
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev);

@@ -37,7 +37,7 @@ static void describe(struct lend_ep *ep, unsigned i, struct lend_session_stats *
 
 unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats)
 {
-	for (; i < ep->n_sessions; i++)
+	for (; i < ep->session_top; i++)
 		if (ep->session[i].state == LEND_SESSION_OPEN) {
 			describe(ep, i, stats);
 			return i + 1;

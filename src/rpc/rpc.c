@@ -134,6 +134,26 @@ static int choose_cc(struct lend_ep *ep)
 	return 0;
 }
 
+/* One mapping for what is indexed by the core's records and by sessions: it is zero and as long as
+ * all of them need, and the memory is there for those that were in use. */
+static int open_tables(struct lend_ep *ep)
+{
+	size_t reqs, sessions, n = ep->core_config.sessions;
+	char *at;
+
+	ep->n_req = 2 * ep->core_config.inflight;
+	ep->n_sessions = (uint32_t)(2 * n);
+	reqs = ep->n_req * sizeof(*ep->req);
+	sessions = ep->n_sessions * sizeof(*ep->session);
+	if (lend_heap_map_sparse(&ep->tables, reqs + sessions + n * sizeof(*ep->by_core)) < 0)
+		return -ENOMEM;
+	at = ep->tables.base;
+	ep->req = (void *)at;
+	ep->session = (void *)(at + reqs);
+	ep->by_core = (void *)(at + reqs + sessions);
+	return 0;
+}
+
 static int open_core(struct lend_ep *ep)
 {
 	struct lend_core_config *c = &ep->core_config;
@@ -163,12 +183,7 @@ static int open_core(struct lend_ep *ep)
 	if (lend_heap_map_sparse(&ep->core_memory, ep->core_len) < 0)
 		return -ENOMEM;
 	ep->core = lend_core_init(ep->core_memory.base, c, lend_clock_now());
-	ep->n_req = 2 * c->inflight;
-	ep->req = calloc(ep->n_req, sizeof(*ep->req));
-	if (!ep->req)
-		return lend_fail(
-		    ENOMEM, "no memory for %u requests: lower config.sessions or calls", ep->n_req);
-	return lend_sessions_open(ep);
+	return open_tables(ep);
 }
 
 static int open_fds(struct lend_ep *ep)
@@ -228,7 +243,7 @@ static void dismantle(struct lend_ep *ep)
 	free((void *)(uintptr_t)ep->config.eal);
 	free((void *)(uintptr_t)ep->config.capture);
 	lend_methods_free(&ep->methods);
-	free(ep->req);
+	lend_heap_unmap(&ep->tables);
 	lend_heap_unmap(&ep->core_memory);
 	close_fd(ep->epoll);
 	close_fd(ep->timer);
@@ -249,7 +264,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	ep->epoll = ep->timer = ep->wake = -1;
 	ep->timer_at = LEND_NEVER;
 	ep->spin = LEND_SPIN_NS;
-	ep->pending = LEND_NONE32;
+	ep->pending = ep->session_free = LEND_NONE32;
 	atomic_store(&ep->thread, lend_thread_mark());
 	rc = fill_config(ep, config);
 	if (rc == 0)
@@ -277,11 +292,11 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 /* Ends calls and sessions, and lets the goodbyes out. */
 static void farewell(struct lend_ep *ep)
 {
-	for (uint32_t i = 0; i < ep->n_req; i++)
+	for (uint32_t i = 0; i < lend_core_calls_top(ep->core); i++)
 		atomic_store_explicit(&ep->req[i].cancelled, true, memory_order_relaxed);
 	lend_workers_nudge(ep);
 	lend_workers_close(ep);
-	for (uint32_t i = 0; i < ep->n_sessions; i++)
+	for (uint32_t i = 0; i < ep->session_top; i++)
 		if (ep->session[i].state == LEND_SESSION_OPEN ||
 		    ep->session[i].state == LEND_SESSION_PENDING)
 			lend_disconnect(

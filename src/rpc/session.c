@@ -19,31 +19,10 @@ static uint32_t core_index(uint64_t core)
 	return (uint32_t)core & 0xffffffu;
 }
 
-int lend_sessions_open(struct lend_ep *ep)
-{
-	uint32_t n = ep->core_config.sessions;
-
-	ep->n_sessions = 2 * n;
-	ep->session = calloc(ep->n_sessions, sizeof(*ep->session));
-	ep->by_core = calloc(n, sizeof(*ep->by_core));
-	ep->pending = LEND_NONE32;
-	ep->session_free = 0;
-	if (!ep->session || !ep->by_core)
-		return lend_fail(ENOMEM, "no memory for %u sessions: lower config.sessions", n);
-	for (uint32_t i = 0; i < ep->n_sessions; i++) {
-		ep->session[i].gen = 1;
-		ep->session[i].next = i + 1 < ep->n_sessions ? i + 1 : LEND_NONE32;
-	}
-	memset(ep->by_core, 0xff, n * sizeof(*ep->by_core));
-	return 0;
-}
-
 void lend_sessions_close(struct lend_ep *ep)
 {
-	for (uint32_t i = 0; ep->session && i < ep->n_sessions; i++)
+	for (uint32_t i = 0; i < ep->session_top; i++)
 		free(ep->session[i].address);
-	free(ep->session);
-	free(ep->by_core);
 }
 
 static lend_session handle_of(struct lend_ep *ep, const struct lend_session_rec *s)
@@ -53,10 +32,10 @@ static lend_session handle_of(struct lend_ep *ep, const struct lend_session_rec 
 
 static struct lend_session_rec *find_core(struct lend_ep *ep, uint64_t core)
 {
-	uint32_t i = core_index(core) < ep->core_config.sessions ? ep->by_core[core_index(core)]
-								 : LEND_NONE32;
+	uint32_t i =
+	    core_index(core) < ep->core_config.sessions ? ep->by_core[core_index(core)] : 0;
 
-	return i != LEND_NONE32 && ep->session[i].core == core ? &ep->session[i] : NULL;
+	return i != 0 && ep->session[i - 1].core == core ? &ep->session[i - 1] : NULL;
 }
 
 /* The core reuses a session's index at once, perhaps before we have taken its end out of the queue:
@@ -65,9 +44,9 @@ static struct lend_session_rec *find_ended(struct lend_ep *ep, uint64_t core)
 {
 	struct lend_session_rec *s = find_core(ep, core);
 
-	if (s || ep->by_core[core_index(core)] == LEND_NONE32)
+	if (s || ep->by_core[core_index(core)] == 0)
 		return s;
-	for (uint32_t i = 0; i < ep->n_sessions; i++)
+	for (uint32_t i = 0; i < ep->session_top; i++)
 		if (ep->session[i].state >= LEND_SESSION_OPEN && ep->session[i].core == core)
 			return &ep->session[i];
 	return NULL;
@@ -84,10 +63,15 @@ static struct lend_session_rec *take(struct lend_ep *ep, enum lend_session_state
 {
 	struct lend_session_rec *s;
 
-	if (ep->session_free == LEND_NONE32)
+	if (ep->session_free == LEND_NONE32 && ep->session_top == ep->n_sessions)
 		return NULL;
-	s = &ep->session[ep->session_free];
-	ep->session_free = s->next;
+	if (ep->session_free == LEND_NONE32) {
+		s = &ep->session[ep->session_top++];
+		s->gen = 1;
+	} else {
+		s = &ep->session[ep->session_free];
+		ep->session_free = s->next;
+	}
 	*s = (struct lend_session_rec){.gen = s->gen, .state = (uint8_t)state, .next = LEND_NONE32};
 	return s;
 }
@@ -108,7 +92,7 @@ static void bind(struct lend_ep *ep, struct lend_session_rec *s, uint64_t core)
 	LEND_CHECK(core_index(core) < ep->core_config.sessions);
 	s->core = core;
 	s->state = LEND_SESSION_OPEN;
-	ep->by_core[core_index(core)] = (uint32_t)(s - ep->session);
+	ep->by_core[core_index(core)] = (uint32_t)(s - ep->session) + 1;
 }
 
 void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
@@ -118,7 +102,7 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 	uint32_t peer;
 
 	if (!s) {
-		if (ep->by_core[core_index(ev->session)] != LEND_NONE32 &&
+		if (ep->by_core[core_index(ev->session)] != 0 &&
 		    lend_core_session_peer(ep->core, ev->session, &peer, nobody) < 0)
 			return; /* it has ended since, and its index is another's */
 		s = take(ep, LEND_SESSION_OPEN);
@@ -155,7 +139,7 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 		(void)lend_fail(EHOSTUNREACH,
 				"no answer from the server: is it running, and the address right?");
 	if (find_core(ep, ev->session))
-		ep->by_core[core_index(ev->session)] = LEND_NONE32;
+		ep->by_core[core_index(ev->session)] = 0;
 	end(ep, s);
 }
 

@@ -43,33 +43,33 @@ static void *map_aligned(size_t len)
 	return at + before;
 }
 
-/* The first huge bytes of it are to be on transparent huge pages. */
-static int map_as(struct lend_heap *heap, size_t len, size_t huge)
+static int map_as(struct lend_heap *heap, size_t len, bool huge)
 {
 	LEND_CHECK(len > 0);
 	if (len > SIZE_MAX / 2)
 		return lend_fail(ENOMEM,
 				 "%zu bytes of memory: more than there can be; ask for less", len);
-	if (len >= HUGE && map_huge(heap, len))
+	if (huge && map_huge(heap, len))
 		return 0;
+	heap->huge = false;
 	heap->len = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
-	heap->base = len >= HUGE ? map_aligned(heap->len) : map(heap->len, 0);
+	heap->base = huge ? map_aligned(heap->len) : map(heap->len, 0);
 	if (heap->base == NULL)
 		return lend_fail(
 		    ENOMEM, "%zu bytes of memory: refused; ask for less, or raise ulimit -v", len);
-	if (heap->len >= HUGE)
-		(void)madvise(heap->base, huge < heap->len ? huge : heap->len, MADV_HUGEPAGE);
+	if (huge)
+		(void)madvise(heap->base, heap->len, MADV_HUGEPAGE);
 	return 0;
 }
 
 int lend_heap_map(struct lend_heap *heap, size_t len)
 {
-	return map_as(heap, len, len);
+	return map_as(heap, len, len >= HUGE);
 }
 
 int lend_heap_map_sparse(struct lend_heap *heap, size_t len)
 {
-	return map_as(heap, len, len < SPARSE_MAX ? HUGE : len);
+	return map_as(heap, len, len >= SPARSE_MAX);
 }
 
 void lend_heap_unmap(struct lend_heap *heap)

@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-#include "util/list.h"
-
 struct lend_prioq_entry {
 	uint64_t key;
 	uint32_t id;
@@ -15,14 +13,14 @@ struct lend_prioq_entry {
 
 struct lend_prioq {
 	struct lend_prioq_entry *heap; /* [0, n), every parent no later than its children */
-	uint32_t *at;                  /* by id: place in heap, or LEND_NONE */
+	uint32_t *at;                  /* by id: place in heap + 1; 0: not there */
 	uint32_t n;
 };
 
 static inline void lend_prioq_place(struct lend_prioq *q, uint32_t i, struct lend_prioq_entry e)
 {
 	q->heap[i] = e;
-	q->at[e.id] = i;
+	q->at[e.id] = i + 1;
 }
 
 static inline void lend_prioq_up(struct lend_prioq *q, uint32_t i, struct lend_prioq_entry e)
@@ -53,10 +51,10 @@ static inline void lend_prioq_down(struct lend_prioq *q, uint32_t i, struct lend
 static inline void lend_prioq_set(struct lend_prioq *q, uint32_t id, uint64_t key)
 {
 	struct lend_prioq_entry e = {.key = key, .id = id};
-	uint32_t i = q->at[id];
+	uint32_t i = q->at[id] ? q->at[id] - 1 : q->n;
 
-	if (i == LEND_NONE)
-		i = q->n++;
+	if (i == q->n)
+		q->n++;
 	else if (key > q->heap[i].key) {
 		lend_prioq_down(q, i, e);
 		return;
@@ -66,12 +64,12 @@ static inline void lend_prioq_set(struct lend_prioq *q, uint32_t id, uint64_t ke
 
 static inline void lend_prioq_remove(struct lend_prioq *q, uint32_t id)
 {
-	uint32_t i = q->at[id];
+	uint32_t i = q->at[id] - 1;
 	struct lend_prioq_entry last;
 
-	if (i == LEND_NONE)
+	if (q->at[id] == 0)
 		return;
-	q->at[id] = LEND_NONE;
+	q->at[id] = 0;
 	last = q->heap[--q->n];
 	if (i == q->n)
 		return;

@@ -43,6 +43,7 @@ static struct lend_core *open_core(uint8_t order, uint32_t classes)
 	for (uint32_t i = 0; i < CALLS; i++) {
 		struct lend_call_rec *k = lend_call_at(c, i);
 
+		k->self = i;
 		lend_sched_class(c, k, (uint8_t)(i % classes));
 		k->tx.total = 1u << i / 8 * 2;
 		k->deadline = LEND_MS + (1 + i) * LEND_MS;

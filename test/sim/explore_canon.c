@@ -112,10 +112,28 @@ static void canon_share(struct lend_share *s)
 	memset(s->passed, 0, sizeof(s->passed));
 }
 
+/* As if all had been in use before. */
+static void settle(struct lend_pool *p, uint32_t *stack)
+{
+	for (uint32_t i = 0; i < p->fresh; i++)
+		stack[i] = lend_pool_at(p, stack, i);
+	p->fresh = 0;
+}
+
+static void settle_free(struct lend_core *c)
+{
+	settle(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t));
+	settle(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
+	settle(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
+	settle(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
+	settle(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
+}
+
 static void clear_free(struct lend_core *c)
 {
 	uint32_t *free = LEND_AT(c, at_free_frags, uint32_t);
 
+	settle_free(c);
 	for (uint32_t i = 0; i < c->free_frags.free; i++)
 		memset(lend_frags_at(c, free[i]), 0, sizeof(struct lend_frags));
 	clear_from(free, c->free_frags.free, c->free_frags.cap, sizeof(*free));

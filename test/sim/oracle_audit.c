@@ -32,7 +32,7 @@ static bool pool_agrees(struct lend_core *c, const struct lend_pool *p, size_t a
 	const uint32_t *stack = (const uint32_t *)(const void *)((const char *)c + at);
 
 	for (uint32_t i = 0; i < p->free; i++)
-		if (!add(used, stack[i]))
+		if (!add(used, lend_pool_at(p, stack, i)))
 			return false;
 	return used->n == p->cap;
 }
@@ -129,7 +129,7 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 	if (k->rx.credit > k->rx.granted || k->rx.got > k->rx.len)
 		return "a message has more credit than was granted it, or more bytes than it has";
 	n->wanting +=
-	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != LEND_NONE;
+	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != 0;
 	n->ready += k->tx.ready.in && !k->waits;
 	if (k->rx.want == LEND_WANT_MEMORY)
 		n->hungry[k->rx.buf != 0]++;
@@ -253,7 +253,7 @@ static const char *grants(struct lend_core *c)
 	const struct lend_prioq_entry *heap = LEND_AT(c, at_want, struct lend_prioq_entry);
 
 	for (uint32_t i = 0; i < c->credit.wanting; i++) {
-		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i ||
+		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i + 1 ||
 		    (i > 0 && heap[(i - 1) / 2].key > heap[i].key))
 			return "credit: those who wait are out of order";
 		if (!rank_agrees(c, lend_call_at(c, heap[i].id), heap[i].key))
