@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes copies of the pure sources that hold every planted bug of the tables, each behind its number.
 
-usage: plant.py REPO OUT TABLE...        writes OUT/{src/core,src/wire,mn/store}/* and OUT/plants.c
+usage: plant.py REPO OUT SEEDS TABLE...  writes OUT/{src/core,src/wire,mn/store}/* and OUT/plants.c
 
 A table is a list of plants:
 
@@ -15,6 +15,8 @@ A table is a list of plants:
 
 More lines of - or + continue the text; a - behind a + begins another replacement. What does not match exactly once,
 or meets another replacement, ends the build: a plant that rots must not pass for one that was found.
+
+SEEDS has lines NAME SEED: what showed the plant last, where many seeds do not.
 """
 import pathlib
 import re
@@ -54,6 +56,18 @@ def read_table(path, plants):
             raise Bad(f"{plant['at']}: {plant['name']} lacks a line")
 
 
+def read_seeds(path, plants):
+    """{name: seed}."""
+    seeds = {}
+    for line in path.read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, seed = line.split()
+            if name not in (p["name"] for p in plants):
+                raise Bad(f"{path}: no such plant: {name}")
+            seeds[name] = int(seed)
+    return seeds
+
+
 def find(text, old):
     """The one place where old stands; between words any white space will do."""
     hits = list(re.finditer(r"\s+".join(map(re.escape, old.split())), text))
@@ -80,9 +94,9 @@ def mutate(path, text, plants):
     return text
 
 
-def list_of(plants):
+def list_of(plants, seeds):
     quote = lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    rows = "".join(f"\t{{{quote(p['name'])}, {quote(p['edits'][0][0])},\n\t {quote(p['does'])},\n\t {quote(p['seen'])}, {quote(p['plan']) if p['plan'] else 'NULL'}}},\n"
+    rows = "".join(f"\t{{{quote(p['name'])}, {quote(p['edits'][0][0])},\n\t {quote(p['does'])},\n\t {quote(p['seen'])}, {quote(p['plan']) if p['plan'] else 'NULL'}, {seeds.get(p['name'], 0)}}},\n"
                    for p in plants)
     return f"""/* Written by plant.py. */
 #include "sim/planted/plants.h"
@@ -103,7 +117,7 @@ def write(path, text):
         path.write_text(text)
 
 
-def main(repo, out, tables):
+def main(repo, out, seeds, tables):
     plants = []
     for table in tables:
         read_table(pathlib.Path(table), plants)
@@ -111,6 +125,7 @@ def main(repo, out, tables):
     twice = {n for n in names if names.count(n) > 1}
     if twice:
         raise Bad(f"two plants are called {', '.join(twice)}")
+    seeds = read_seeds(seeds, plants)
     done = set()
     for folder in FOLDERS:
         for file in sorted((repo / folder).glob("*.[ch]")):
@@ -122,11 +137,11 @@ def main(repo, out, tables):
         for file, _, _ in plant["edits"]:
             if file not in done:
                 raise Bad(f"{plant['at']}: {plant['name']}: no such file: {file}")
-    write(out / "plants.c", list_of(plants))
+    write(out / "plants.c", list_of(plants, seeds))
 
 
 if __name__ == "__main__":
     try:
-        main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:])
+        main(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), sys.argv[4:])
     except Bad as bad:
         sys.exit(f"plant.py: {bad}")

@@ -1,9 +1,9 @@
 /* planted - how many seeds the simulator needs to see each planted bug: the test of the tests.
  *
- * A child per plant runs its own plan, if it has one, under a few seeds, then seed after seed of
- * the swarm until one fails: by a violation, a check of our own, a signal, or by taking more CPU
- * time than any seed takes. The same plan must then pass with no plant at all, or it does not
- * count.
+ * A child per plant runs its own plan, if it has one, under a few seeds, then the seed that showed
+ * it last, then seed after seed of the swarm until one fails: by a violation, a check of our own, a
+ * signal, or by taking more CPU time than any seed takes. The same plan must then pass with no
+ * plant at all, or it does not count.
  *
  * Layer: test/sim. */
 #include "sim/planted/plants.h"
@@ -37,6 +37,7 @@ struct desk {
 	uint64_t seed; /* that runs, or that failed; 0: the plan, or the explorer */
 	uint64_t plan_seed;
 	const char *plan; /* the text of one to be run before all seeds, or NULL */
+	uint64_t known;   /* a seed to be run before all others, or 0 */
 	bool wanted, found;
 	pid_t child;
 	int said; /* what it writes to stderr */
@@ -106,10 +107,18 @@ static bool run_own(struct desk *d, unsigned tries)
 	return false;
 }
 
-/* In the child: 0 when neither its plan nor a seed of [d->seed, last] failed. */
+/* True: it fails. */
+static bool run_seed(struct desk *d, uint64_t seed)
+{
+	struct sim_plan plan = sim_plan_draw(seed);
+
+	d->seed = seed;
+	return run_plan(d, &plan);
+}
+
+/* In the child: 0 when neither its plan nor a seed of [first, last] failed. */
 static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
-	struct sim_plan plan;
 	char scope[16];
 
 	lend_planted = plant;
@@ -119,11 +128,11 @@ static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t la
 	d->seed = 0;
 	if (d->plan && run_own(d, plant ? PLAN_TRIES : 1))
 		return 1;
-	for (d->seed = first; d->seed <= last; d->seed++) {
-		plan = sim_plan_draw(d->seed);
-		if (run_plan(d, &plan))
+	if (d->known >= first && d->known <= last && run_seed(d, d->known))
+		return 1;
+	for (; first <= last; first++)
+		if (run_seed(d, first))
 			return 1;
-	}
 	return 0;
 }
 
@@ -176,6 +185,18 @@ static bool fails_anyway(struct desk *control, const struct desk *d)
 	return control->found;
 }
 
+/* After a plan or a seed that says nothing: the known one was out of its turn. */
+static void again(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
+{
+	d->found = false;
+	d->plan = NULL;
+	if (d->seed && d->seed != d->known)
+		first = d->seed + 1;
+	if (d->seed)
+		d->known = 0;
+	start(d, plant, first, last);
+}
+
 /* True: one child fewer. A seed that fails without the plant says nothing of it: on to the next. */
 static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 {
@@ -190,9 +211,7 @@ static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 	if (desk[i].found && (desk[i].seed || desk[i].plan) && fails_anyway(&desk[0], &desk[i])) {
 		fprintf(stderr, "%s: seed %llu (0: its plan) fails with no plant: %s\n",
 			lend_plants[i - 1].name, (unsigned long long)desk[i].seed, desk[0].why);
-		desk[i].found = false;
-		desk[i].plan = NULL;
-		start(&desk[i], i, desk[i].seed ? desk[i].seed + 1 : first, last);
+		again(&desk[i], i, first, last);
 		return false;
 	}
 	fprintf(stderr, "%s: %llu: %s\n", lend_plants[i - 1].name, (unsigned long long)desk[i].seed,
@@ -212,6 +231,7 @@ static void run_all(struct desk *desk, const struct options *o)
 			busy -= wait_one(desk, first, last);
 		desk[i].plan = lend_plants[i - 1].plan;
 		desk[i].plan_seed = 1;
+		desk[i].known = lend_plants[i - 1].seed;
 		start(&desk[i], i, first, last);
 		busy++;
 	}

@@ -6,9 +6,10 @@
 
 struct lend_plant {
 	const char *name, *file;
-	const char *does; /* what is broken */
-	const char *seen; /* by which oracle */
-	const char *plan; /* what shows it at once, where seeds seldom do; or NULL */
+	const char *does;        /* what is broken */
+	const char *seen;        /* by which oracle */
+	const char *plan;        /* what shows it at once, where seeds seldom do; or NULL */
+	unsigned long long seed; /* that showed it last, where few do; or 0 */
 };
 extern const struct lend_plant lend_plants[];
 extern const unsigned lend_plants_n;
