@@ -1,6 +1,6 @@
 /* Goal: shared memory is a carrier like the others, and idle clients cost a busy server nothing.
  * Method: the conformance suite; one client that sends for every look of the server, beside others
- * that sent once. */
+ * that sent once; a receiver that makes room in the middle of a burst. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
