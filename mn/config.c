@@ -168,7 +168,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->listen = arg;
 		return 0;
 	case 's':
-		config->size = number("size", arg, UINT64_C(1) << 36, true);
+		config->size = number("size", arg, UINT64_C(1) << 44, true);
 		return 0;
 	case 'P':
 		config->page = (uint32_t)number("page", arg, LEND_MEM_PAGE_MAX, true);

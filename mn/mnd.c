@@ -50,10 +50,11 @@ static void leave(int signal_number)
 
 static int open_stores(struct node *node, const struct mn_config *config)
 {
+	uint64_t each = config->size / node->workers, most = (uint64_t)config->page << 24;
 	struct lend_store_config c;
 	int rc = 0;
 
-	lend_store_config_default(&c, config->size / node->workers, config->page);
+	lend_store_config_default(&c, each, config->page);
 	lend_random(&c.node, sizeof(c.node));
 	lend_random(&c.epoch, sizeof(c.epoch));
 	lend_random(c.key, sizeof(c.key));
@@ -70,10 +71,11 @@ static int open_stores(struct node *node, const struct mn_config *config)
 		c.late = lend_min_u64(c.late, lend_max_u64(c.lease, 10000000));
 	}
 	c.addresses = node->addresses;
-	if (!lend_store_size(&c))
+	if (each < config->page || each > most || !lend_store_size(&c))
 		return lend_fail(EINVAL,
-				 "--size %" PRIu64 ": give %u to %" PRIu64 " bytes for each worker",
-				 config->size, config->page, (uint64_t)config->page << 24);
+				 "--size %" PRIu64 ": give %u to %" PRIu64
+				 " bytes for each worker, or another --page",
+				 config->size, config->page, most);
 	for (uint32_t i = 0; i < node->workers && rc == 0; i++) {
 		node->worker[i].tenants = node->tenants;
 		rc = mn_worker_open(&node->worker[i], config, &c, node->crowd);

@@ -231,6 +231,9 @@ class Mistakes(unittest.TestCase):
             self.assertIn("say where to serve", run(MN, "--listen", nowhere, code=2).stderr)
             self.assertIn("no address", run(LEND, "serve", "--listen", nowhere, code=2).stderr)
         self.assertIn("can be written", run(MN, "--listen", NAME, "--memory", WHERE + "/none/f", code=1).stderr)
+        for size in ("1", "8191", "1T"):  # less than a page for each of two, more than a store has pages
+            self.assertRegex(run(MN, "--listen", NAME, "--size", size, "--workers", "2", code=1).stderr,
+                             r"\Alend-mn: --size \d+: give 4096 to [^\n]*--page\n\Z")
         self.assertRegex(run(MN, "--listen", NAME, "--size", "lots", code=2).stderr, r"\Alend-mn: --size lots: give [^\n]*\n\Z")
 
     def test_versions_and_help_are_no_mistakes(self):
