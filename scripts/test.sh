@@ -7,8 +7,8 @@ help() {
 	cat <<-EOF
 		usage: scripts/test.sh [--quick | --guest] [CTEST_OPTION]...
 
-		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then some 6 minutes of
-		scripts/reliability.sh.
+		Runs every test with the release preset and with the dev preset (sanitizers, slow checks), then
+		scripts/reliability.sh for some 5 minutes. What comes next is built while tests run.
 		  --quick   the release preset only, and no more
 		  --guest   the release preset's tests that boot a guest (some minutes), and no more; their results and the day
 		            are written into test/guest/README.md
@@ -65,8 +65,37 @@ if $guest; then
 fi
 summary=$(mktemp)
 log=$(mktemp)
-trap 'rm -f "$summary" "$log"' EXIT
+built=$(mktemp)
+builder=
+trap '[ -z "$builder" ] || kill -- "-$builder" 2>/dev/null || true; rm -f "$summary" "$log" "$built"' EXIT
 failed=0
+
+# What the next tests need is built while these run, in the time that they leave: many wait more than they compute. It has a
+# session of its own, to be ended as one; and the kernel may share the time between sessions first, so that one gives way, too.
+begin_building() { # COMMAND...
+	# shellcheck disable=SC2016 # the inner shell's own
+	setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null || true; exec "$@"' - "$@" >"$built" 2>&1 &
+	builder=$!
+}
+
+end_building() {
+	local status=0
+	# Now that somebody waits for it, it gives way no longer, where it may.
+	{ renice -n 0 -g "$builder" && echo 0 >"/proc/$builder/autogroup"; } >/dev/null 2>&1 || true
+	wait "$builder" || status=$?
+	builder=
+	cat "$built"
+	return $status
+}
+
+build_after() { # PRESET: what comes when its tests are through
+	if [ "$1 $presets" = "release release dev" ]; then
+		begin_building scripts/build.sh dev
+	elif [ "$1" = dev ] && [ "$whole" = yes ]; then
+		begin_building scripts/reliability.sh --build
+	fi
+}
+
 scripts/deps.sh build test
 whole=$([ "$presets" != release ] && [ ${#rest[@]} -eq 0 ] && echo yes || true)
 for preset in $presets; do
@@ -74,7 +103,12 @@ for preset in $presets; do
 	also=()
 	[ "$whole" != yes ] || [ "$preset" != release ] || also=(-E '^(scen|model)\.|^sim\.explore')
 	echo "== $preset: build"
-	scripts/build.sh "$preset"
+	if [ -n "$builder" ]; then
+		end_building || exit
+	else
+		scripts/build.sh "$preset"
+	fi
+	build_after "$preset"
 	echo "== $preset: test"
 	ctest --preset "$preset" -j 2 --no-tests=error ${also[@]+"${also[@]}"} ${rest[@]+"${rest[@]}"} 2>&1 | tee "$log" || failed=1
 	echo "== $preset" >>"$summary"
@@ -82,7 +116,8 @@ for preset in $presets; do
 done
 if [ "$whole" = yes ]; then
 	echo "== reliability"
-	scripts/reliability.sh --minutes 3 >"$log" || failed=1
+	end_building || true # it says so itself
+	scripts/reliability.sh --minutes 5 >"$log" || failed=1
 	echo "== reliability" >>"$summary"
 	cat "$log" >>"$summary"
 fi
