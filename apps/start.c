@@ -144,6 +144,8 @@ static void report(const struct app_load_args *load, const struct starts *s, con
 	app_report_begin(&r, load->json, "start: from the start of a program to its first reply");
 	app_report_num(&r, "start_p50_us", app_hist_us(&s->all, 0.5), 1,
 		       "us, exec to first reply: half took no longer");
+	app_report_num(&r, "start_p5_us", app_hist_us(&s->all, 0.05), 1,
+		       "us: a twentieth took no longer, as one that nobody interrupts");
 	app_report_num(&r, "start_p99_us", app_hist_us(&s->all, 0.99), 1, "us");
 	for (int i = 0; i < MOMENTS; i++)
 		app_report_num(&r, names[i], app_hist_us(&s->span[i], 0.5), 1, texts[i]);

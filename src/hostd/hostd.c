@@ -2,16 +2,14 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "hostd/inside.h"
-#include "sys/clock.h"
 #include "sys/why.h"
 
-enum { NAP_US = 50, SLEEP_MS = 100, IDLE_TURNS = 4096, CALLER_NS = 200000 };
+enum { NAP_US = 50, SLEEP_MS = 100, IDLE_TURNS = 4096 };
 
 uint32_t lend_hostd_turn(struct lend_hostd *h)
 {
@@ -22,9 +20,6 @@ uint32_t lend_hostd_turn(struct lend_hostd *h)
 		lend_hostd_resolve(h, h->client[i]);
 	}
 	h->idle = n > 0 ? 0 : h->idle + 1;
-	if (h->woken && n == 0) /* by somebody who calls */
-		h->awaited = lend_clock_now() + CALLER_NS;
-	h->woken = false;
 	if (h->idle == IDLE_TURNS) /* who has just attached asks for more */
 		lend_hostd_provide(h);
 	return n;
@@ -38,35 +33,21 @@ static bool arm(struct lend_io *io, struct pollfd *fd)
 	return fd->fd >= 0 && io->ops->arm(io);
 }
 
-/* Who calls has more to say as soon as it is answered: to sleep and be woken would take each side
- * longer than all that is said. */
-static bool is_awaited(struct lend_hostd *h)
-{
-	if (h->awaited == 0 || lend_clock_now() >= h->awaited) {
-		h->awaited = 0;
-		return false;
-	}
-	(void)sched_yield();
-	return true;
-}
-
 void lend_hostd_wait(struct lend_hostd *h)
 {
-	const struct timespec nap = {.tv_nsec = NAP_US * 1000}, none = {.tv_nsec = 0};
+	const struct timespec nap = {.tv_nsec = NAP_US * 1000};
 	const struct timespec sleep = {.tv_nsec = SLEEP_MS * 1000000};
-	bool awaited = is_awaited(h), all;
 	struct pollfd fd[LEND_HOSTD_CLIENTS + 1];
-	int ready;
+	bool all = true;
 
-	if (!awaited)
-		lend_hostd_provide(h);
-	all = arm(h->shm, &fd[0]);
+	if (!arm(h->shm, &fd[0]))
+		return; /* somebody said something, or has just come and soon will */
+	lend_hostd_provide(h);
 	for (uint32_t i = 0; i < h->n; i++) {
 		all = arm(h->client[i]->outer, &fd[i + 1]) && all;
 		all = all && h->client[i]->asks == 0;
 	}
-	ready = ppoll(fd, h->n + 1, awaited ? &none : all ? &sleep : &nap, NULL);
-	h->woken = ready > 0 && fd[0].revents != 0;
+	(void)ppoll(fd, h->n + 1, all ? &sleep : &nap, NULL);
 }
 
 int lend_hostd_open(const struct lend_hostd_config *config, struct lend_hostd **hostd)

@@ -31,10 +31,8 @@ struct lend_hostd {
 	struct lend_io *spare; /* opened ahead, for the next client; NULL: none could be */
 	bool full;             /* no spare is tried before a client has gone */
 	struct lend_hostd_client *client[LEND_HOSTD_CLIENTS];
-	uint32_t n;      /* of them, side by side */
-	uint32_t idle;   /* turns since anything moved */
-	bool woken;      /* by shm's sockets */
-	lend_ns awaited; /* until then more of a caller; 0: of nobody */
+	uint32_t n;    /* of them, side by side */
+	uint32_t idle; /* turns since anything moved */
 	struct lend_hostd_stats stats;
 	/* A burst on its way. */
 	struct lend_seg seg[LEND_HOSTD_TURN];

@@ -30,7 +30,7 @@ struct lend_io_ops {
 	bool (*flush)(struct lend_io *io, uint32_t buf);
 
 	/* Sleeping. fd is -1 where the device has no interrupt; arm() returns false when work came
-	 * meanwhile. */
+	 * meanwhile, or for a moment where a peer has just come, who will have more to say. */
 	int (*fd)(struct lend_io *io);
 	bool (*arm)(struct lend_io *io);
 

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +19,8 @@
 #include "sys/why.h"
 #include "util/bits.h"
 
-#define SPIN_NS  UINT64_C(10000)      /* then others may have this CPU, the broker perhaps, */
-#define AWAKE_NS UINT64_C(200000)     /* and then it sleeps */
-#define OPEN_NS  UINT64_C(5000000000) /* a device may have to be started */
+#define SPIN_NS UINT64_C(10000)      /* then others may have this CPU, the broker perhaps */
+#define OPEN_NS UINT64_C(5000000000) /* a device may have to be started */
 
 static struct lend_hostd_link *self(struct lend_io *io)
 {
@@ -252,24 +250,16 @@ static void await(struct lend_hostd_link *h, lend_ns began)
 	const struct timespec most = {.tv_nsec = 1000000};
 	struct pollfd fd = {.fd = hostd_fd(&h->io), .events = POLLIN};
 
-	lend_ns waited = lend_clock_now() - began;
-
-	if (waited <= SPIN_NS)
-		return;
-	if (waited <= AWAKE_NS)
-		(void)sched_yield();
-	else if (h->shm->ops->arm(h->shm))
+	if (lend_clock_now() - began > SPIN_NS && h->shm->ops->arm(h->shm))
 		(void)ppoll(&fd, 1, &most, NULL);
 }
 
-static int meet(struct lend_hostd_link *h, const char *address, bool listens)
+static int meet(struct lend_hostd_link *h, const char *shm, const char *address, bool listens)
 {
 	struct lend_hostd_msg msg = {.op = LEND_HOSTD_OPEN, .listens = listens};
-	char shm[LEND_ADDR_NAME_MAX + 8];
 	lend_ns began = lend_clock_now();
 	int rc;
 
-	(void)snprintf(shm, sizeof(shm), "shm:%s", h->name);
 	while ((rc = h->shm->ops->resolve(h->shm, shm, &h->broker)) == -EINPROGRESS &&
 	       lend_clock_now() - began < OPEN_NS)
 		await(h, began);
@@ -304,7 +294,8 @@ static int meet(struct lend_hostd_link *h, const char *address, bool listens)
 int lend_io_hostd_open(const struct lend_io_config *config, struct lend_io **io)
 {
 	const char *text = config->listen ? config->listen : config->peer, *address;
-	struct lend_io_config inner = {.peer = "shm:", .capture = ""};
+	char shm[LEND_ADDR_NAME_MAX + 8];
+	struct lend_io_config inner = {.peer = shm, .capture = ""};
 	struct lend_hostd_link *h = calloc(1, sizeof(*h));
 	int rc;
 
@@ -313,13 +304,14 @@ int lend_io_hostd_open(const struct lend_io_config *config, struct lend_io **io)
 	h->io.ops = &ops;
 	h->last = &h->first;
 	rc = parse(text, h->name, &address);
+	(void)snprintf(shm, sizeof(shm), "shm:%s", h->name);
 	if (rc == 0)
 		rc = lend_io_shm_open(&inner, &h->shm);
 	if (rc < 0) {
 		free(h);
 		return rc;
 	}
-	rc = meet(h, config->listen ? address : "", config->listen != NULL);
+	rc = meet(h, shm, config->listen ? address : "", config->listen != NULL);
 	if (rc < 0) {
 		hostd_close(&h->io);
 		return rc;

@@ -7,6 +7,7 @@
 #include "io/carriers.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "io/shm_move.h"
 #include "io/shm_poll.h"
 #include "sys/arena.h"
+#include "sys/clock.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
@@ -25,9 +27,19 @@ static struct lend_shm *self(struct lend_io *io)
 	return (struct lend_shm *)(void *)io;
 }
 
+/* Two who meet have three things to say to each other, and a call follows: to sleep and be woken
+ * would take each of them longer than all that. */
 static bool shm_arm(struct lend_io *io)
 {
-	return lend_shm_arm(self(io));
+	struct lend_shm *s = self(io);
+
+	if (s->soon == 0 || lend_clock_now() >= s->soon) {
+		s->soon = 0;
+		return lend_shm_arm(s);
+	}
+	(void)sched_yield();
+	lend_shm_attend(s);
+	return false;
 }
 
 static int shm_fd(struct lend_io *io)
@@ -92,6 +104,8 @@ static void shm_close(struct lend_io *io)
 	(void)munmap(s->bell, LEND_BELL_LEN);
 	(void)close(s->bell_fd);
 	(void)close(s->epoll);
+	if (s->ahead >= 0)
+		(void)close(s->ahead);
 	free(s);
 }
 
@@ -142,6 +156,7 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 		return lend_fail(ENOMEM, "shm: out of memory; free some or raise the limit");
 	s->io.ops = &ops;
 	s->io.quick = true;
+	lend_shm_call_ahead(s, config->listen == NULL ? config->peer : NULL);
 	s->shares = config->shares && lend_arena_fd() >= 0;
 	s->attend = lend_shm_attend;
 	s->part = lend_shm_part;
@@ -176,6 +191,8 @@ out_bell:
 out_epoll:
 	(void)close(s->epoll);
 out_carrier:
+	if (s->ahead >= 0)
+		(void)close(s->ahead);
 	free(s);
 	return err;
 }

@@ -123,6 +123,10 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 
 	if (err == -EAGAIN)
 		return;
+	if (err == -ECONNRESET && p->ahead) {
+		lend_shm_release(s, p); /* and is dialled anew */
+		return;
+	}
 	if (err != 0) {
 		p->version = err == -EPROTO ? msg.version : 0;
 		lend_shm_fail(s, p,
@@ -228,11 +232,36 @@ void lend_shm_attend(struct lend_shm *s)
 		lend_shm_expire(s);
 }
 
+void lend_shm_call_ahead(struct lend_shm *s, const char *address)
+{
+	struct lend_addr addr;
+
+	s->ahead = -1;
+	if (address == NULL || lend_addr_parse(address, &addr) != 0 ||
+	    addr.scheme != LEND_SCHEME_SHM || addr.host[0] == '\0')
+		return;
+	if (lend_meet_dial(addr.host, &s->ahead) != 0)
+		s->ahead = -1;
+	memcpy(s->ahead_name, addr.host, LEND_ADDR_NAME_MAX + 1);
+	s->ahead_name[LEND_ADDR_NAME_MAX] = '\0';
+}
+
+static int call_on(struct lend_shm *s, const char *name, int *sock, bool *ahead)
+{
+	*ahead = s->ahead >= 0 && strcmp(s->ahead_name, name) == 0;
+	if (!*ahead)
+		return lend_meet_dial(name, sock);
+	*sock = s->ahead;
+	s->ahead = -1;
+	return 0;
+}
+
 int lend_shm_dial(struct lend_shm *s, const char *name)
 {
 	struct lend_shm_peer *p;
 	int fds[LEND_MEET_FDS] = {s->bell_fd};
-	int sock, err = lend_meet_dial(name, &sock);
+	bool ahead;
+	int sock, err = call_on(s, name, &sock, &ahead);
 
 	if (err != 0)
 		return err == -EAGAIN ? -EINPROGRESS : err;
@@ -243,6 +272,7 @@ int lend_shm_dial(struct lend_shm *s, const char *name)
 				 LEND_SHM_PEERS);
 	}
 	p->sock = sock;
+	p->ahead = ahead;
 	memcpy(p->name, name, strlen(name) + 1);
 	lend_shm_enter(s, p, LEND_SHM_CALLING);
 	err = say(s, p, fds, 1);
@@ -250,5 +280,7 @@ int lend_shm_dial(struct lend_shm *s, const char *name)
 		return -EINPROGRESS;
 	err = err != 0 ? -err : errno;
 	lend_shm_release(s, p);
+	if (ahead) /* it was too long in coming, perhaps */
+		return -EINPROGRESS;
 	return lend_fail(err, "shm:%s: %s; try again", name, strerror(err));
 }

@@ -11,6 +11,7 @@
 #include "sys/why.h"
 
 #define STRANGER_NS UINT64_C(1000000000) /* to say HELLO */
+#define SOON_NS     UINT64_C(200000)     /* as long as meeting takes where CPUs are shared */
 #define CALLING_NS  UINT64_C(5000000000) /* to get a WELCOME, and to ask for a failure's reason */
 
 static bool is_half(enum lend_shm_state state)
@@ -25,8 +26,10 @@ void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_s
 	s->gone += state == LEND_SHM_GONE;
 	s->gone -= p->state == LEND_SHM_GONE;
 	p->state = state;
-	if (is_half(state))
-		p->since = lend_clock_now();
+	if (!is_half(state) && state != LEND_SHM_UP)
+		return;
+	p->since = lend_clock_now();
+	s->soon = p->since + SOON_NS;
 }
 
 /* Taken out by name first: a child of fork() may hold a copy, and then closing ours alone would

@@ -66,7 +66,8 @@ struct lend_shm_peer {
 	uint32_t idle;       /* polls since its ring had anything */
 	uint32_t left;       /* HUNG: datagrams that are still taken, at most */
 	bool hot;            /* in hot[] */
-	lend_ns since;       /* of its state, while half open */
+	bool ahead;    /* CALLING: on a socket that called before; if it fails another may do */
+	lend_ns since; /* of its state, while half open */
 	struct lend_ring_rx rx;
 	struct lend_ring_tx tx;
 	struct lend_ring_rx fast_rx; /* no ring: all go one way */
@@ -101,7 +102,11 @@ struct lend_shm {
 	uint32_t turn;     /* whose turn it is to be first */
 	uint32_t looks;    /* at the sockets */
 	uint64_t attended; /* cycle counter at the last look at the sockets */
+	lend_ns soon;      /* until then more is expected of a peer that is new */
 	char name[LEND_ADDR_NAME_MAX + 1];
+	/* A socket that calls this name already, for the first to be dialled; -1: none. */
+	int ahead;
+	char ahead_name[LEND_ADDR_NAME_MAX + 1];
 	uint16_t hot[LEND_SHM_PEERS];
 	struct lend_shm_peer peer[LEND_SHM_PEERS];
 };
@@ -109,6 +114,8 @@ struct lend_shm {
 /* The meeting by sockets. Looks who calls, answers, wakes us or hung up; never waits. */
 void lend_shm_attend(struct lend_shm *s);
 void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p);
+/* Has who listens at that address woken, if anybody does, while we make ready to say HELLO. */
+void lend_shm_call_ahead(struct lend_shm *s, const char *address);
 /* Begins to call on a name: -EINPROGRESS, or -errno with lend_why_text() set. */
 int lend_shm_dial(struct lend_shm *s, const char *name);
 
