@@ -70,23 +70,22 @@ static inline struct lend_buf *lend_msg_copy(struct lend_pool_of_bufs *pool, con
 
 enum { LEND_MSG_SHORT = 1024 }; /* no carrier makes more than a datagram of it */
 
-/* What the core knows of a segment; alone until it is linked. */
+/* What the core knows of a segment; alone until it is linked. Field by field: whoever lends a
+ * buffer has just written its length, and a load of more than that would wait for it to reach the
+ * cache. */
 static inline void lend_msg_seg(struct lend_seg *seg, const struct lend_buf *buf, bool landing)
 {
+	uint32_t len = buf->len;
 	uint64_t at;
 
-	memcpy(seg, buf, offsetof(struct lend_seg, next));
+	seg->data = buf->data;
+	seg->len = landing ? 0 : len;
+	seg->cap = buf->cap;
 	seg->next = 0;
 	seg->shared = 0;
-	if (landing)
-		seg->len = 0;
-	else if (buf->len > LEND_MSG_SHORT)
-		seg->shared = lend_arena_find(buf->data, buf->len, &at);
+	if (len > LEND_MSG_SHORT && !landing)
+		seg->shared = lend_arena_find(buf->data, len, &at);
 }
-_Static_assert(offsetof(struct lend_seg, len) == offsetof(struct lend_buf, len) &&
-		   offsetof(struct lend_seg, cap) == offsetof(struct lend_buf, cap) &&
-		   offsetof(struct lend_seg, next) == offsetof(struct lend_buf, next),
-	       "a segment begins as its buffer does");
 
 /* A chain's handle for the core, or 0 with -EINVAL (a segment is in use) or -ENOMEM in *err.
  * landing: the core writes into it, else it reads. */
