@@ -67,6 +67,7 @@ static inline int submit(struct lend_ep *ep, lend_ns now, uint64_t session, stru
 
 	if (rc < 0)
 		return rc;
+	ep->tick_at = lend_min_u64(ep->tick_at, p->deadline);
 	lend_ep_hush(ep, p->class, false);
 	if (p->parent && lend_family_of(ep, p->parent))
 		lend_family_join(ep, call, p->parent);

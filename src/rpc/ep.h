@@ -5,7 +5,7 @@
  *   wait.c  spinning, sleeping, waking     call.c     calls made here
  *   worker.c, jobs.c  slow handlers        serve.c    requests answered here
  *   family.c  calls that serve a request  request.c  what is asked of one
- *   bufs.c, msg.c, method.c, stats.c, look.c, secret.c; spin.h, hush.h
+ *   bufs.c, msg.c, lent.c, method.c, stats.c, look.c, secret.c; spin.h, hush.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -125,6 +125,8 @@ struct lend_ep {
 	struct lend_core *core;
 	struct lend_pool_of_bufs *bufs;
 	lend_ns now; /* of the turn under way, or the last one */
+	lend_ns
+	    tick_at; /* the earliest that the core will want to tick, for all that the loop knows */
 	bool turning;
 	bool closing;
 	bool dirty;   /* the core was told something since it was last asked */
@@ -240,10 +242,12 @@ void lend_ep_close_carriers(struct lend_ep *ep);
 /* secret.c */
 void lend_secret_ticket(const char *secret, uint8_t ticket[32]);
 
-/* loop.c */
-int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
+/* lent.c */
 struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
 void lend_ep_lent(struct lend_ep *ep);
+
+/* loop.c */
+int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
 void lend_ep_urgent_here(struct lend_ep *ep);
 void lend_ep_hush_here(struct lend_ep *ep, bool answered);
 

@@ -61,55 +61,6 @@ static void note_length(uint32_t *longest, uint32_t len)
 	*longest = len > *longest ? len : *longest - *longest / 64;
 }
 
-/* Adds what a carrier may still read to the list that is looked at again. */
-static void keep_lent(struct lend_ep *ep, uint32_t handle)
-{
-	struct lend_seg *seg = ep->bufs->table.seg;
-	uint32_t last = handle;
-
-	while (seg[last].next)
-		last = seg[last].next;
-	seg[last].next = ep->lent;
-	ep->lent = handle;
-}
-
-static bool is_quiet(struct lend_ep *ep, uint32_t handle)
-{
-	for (; handle; handle = ep->bufs->table.seg[handle].next)
-		for (uint32_t some = ep->lenders; some; some &= some - 1) {
-			struct lend_io *io = ep->carrier[__builtin_ctz(some)].io;
-
-			if (!io->ops->flush(io, handle))
-				return false;
-		}
-	return true;
-}
-
-struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle)
-{
-	if (is_quiet(ep, handle))
-		return lend_msg_back(ep->bufs, handle);
-	keep_lent(ep, handle);
-	return NULL;
-}
-
-void lend_ep_lent(struct lend_ep *ep)
-{
-	uint32_t handle = ep->lent;
-
-	ep->lent = 0;
-	while (handle) {
-		uint32_t next = ep->bufs->table.seg[handle].next;
-
-		ep->bufs->table.seg[handle].next = 0;
-		if (is_quiet(ep, handle))
-			lend_msg_drop(ep->bufs, handle);
-		else
-			keep_lent(ep, handle);
-		handle = next;
-	}
-}
-
 static inline void give_back(struct lend_ep *ep, const struct lend_event *ev)
 {
 	if (ev->maybe_queued && ep->lenders)
@@ -158,13 +109,11 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 	return 0;
 }
 
-/* Runs what the core has to say, and what that leads to, until it is silent. */
-static void run_events(struct lend_ep *ep)
+static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct lend_event *ev)
 {
-	const struct lend_event *ev;
 	uint32_t n = 0;
 
-	while ((ev = lend_core_next(ep->core))) {
+	do {
 		if (ev->kind == LEND_EV_CALL_END) {
 			lend_calls_end(ep, ev);
 			n++;
@@ -176,10 +125,19 @@ static void run_events(struct lend_ep *ep)
 		} else {
 			n += dispatch_rare(ep, ev);
 		}
-	}
-	if (ep->ended)
-		n += lend_calls_ended(ep);
+	} while ((ev = lend_core_next(ep->core)));
 	ep->ran += n;
+}
+
+/* Runs what the core has to say, and what that leads to, until it is silent. */
+static inline void run_events(struct lend_ep *ep)
+{
+	const struct lend_event *ev = lend_core_next(ep->core);
+
+	if (ev)
+		run_some(ep, ev);
+	if (ep->ended)
+		ep->ran += lend_calls_ended(ep);
 }
 
 /* Keeps the memory that long messages land in before they have some of their own. */
@@ -335,20 +293,24 @@ static bool is_due(const struct lend_ep *ep)
 	return ep->dirty || ep->ended || lend_core_deadline(ep->core) <= ep->now;
 }
 
-/* Runs what is due and sends; how many datagrams. silent: the core has said all that it had to. */
-static uint32_t work(struct lend_ep *ep, bool silent)
+/* Lets the core do what its time has come for; false: nothing's has. */
+static bool tick(struct lend_ep *ep)
+{
+	ep->tick_at = lend_core_deadline(ep->core);
+	if (ep->tick_at > ep->now)
+		return false;
+	lend_core_tick(ep->core, ep->now);
+	return true;
+}
+
+/* Sends what there is; how many datagrams. */
+static uint32_t send_all(struct lend_ep *ep)
 {
 	uint64_t sent = ep->stats.tx_bytes;
 	uint32_t moved = 0, round;
 
-	if (lend_core_deadline(ep->core) <= ep->now) {
-		lend_core_tick(ep->core, ep->now);
-		silent = false;
-	}
-	if (!silent)
-		run_events(ep);
-	ep->dirty =
-	    false; /* what is told from here on is for a round that follows, or the next turn */
+	/* What the core is told from here on is for a round that follows, or the next turn. */
+	ep->dirty = false;
 	for (round = 0; round < ROUNDS; round++) {
 		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep, burst);
 
@@ -360,6 +322,34 @@ static uint32_t work(struct lend_ep *ep, bool silent)
 			round = ROUNDS - 1;
 	}
 	ep->dirty |= round == ROUNDS;
+	return moved;
+}
+
+/* A call whose time is over is not sent, and long messages' grants and pauses go ahead of what they
+ * are for. But short answers do not wait for a tick that mostly finds nothing. */
+static bool ticks_first(const struct lend_ep *ep)
+{
+	return ep->tick_at <= ep->now ||
+	       lend_max_u32(ep->rx_long, ep->tx_long) > QUANTUM / LEND_BURST;
+}
+
+/* Runs what is due and sends; how many datagrams. silent: the core has said all that it had to. */
+static uint32_t work(struct lend_ep *ep, bool silent)
+{
+	bool first = ticks_first(ep);
+	uint32_t moved;
+
+	if (first && tick(ep))
+		silent = false;
+	if (!silent)
+		run_events(ep);
+	moved = send_all(ep);
+	if (first) {
+		ep->tick_at = lend_core_deadline(ep->core);
+	} else if (tick(ep) && !ep->blocked) {
+		run_events(ep);
+		moved += send_all(ep);
+	}
 	return moved;
 }
 

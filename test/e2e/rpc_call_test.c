@@ -77,6 +77,14 @@ Test(rpc_call, deadline)
 		cr_assert(pair_until(&pair, &ask.done));
 		ask_give(pair.client, &ask);
 		begun = lend_now(pair.client);
+		ask_start(&pair, &ask, HOLD, 1);
+		while (lend_now(pair.client) <= begun + 1)
+			continue;
+		cr_assert(pair_until(&pair, &ask.done), "over before a turn came: it is not sent");
+		cr_assert_eq(ask.call.status, LEND_DEADLINE_EXCEEDED);
+		cr_assert_eq(ask.call.ran, LEND_RAN_NO);
+		ask_give(pair.client, &ask);
+		begun = lend_now(pair.client);
 		ask_start(&pair, &ask, HOLD, 50000000);
 		pair_until_held(&pair, 1);
 		left = lend_request_left(pair.server, pair.held[0]);
