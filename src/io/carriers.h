@@ -21,7 +21,8 @@ static inline uint32_t lend_out_len(const struct lend_out *out)
 {
 	uint32_t len = (uint32_t)out->head_len + out->tail_len;
 
-	for (uint32_t i = 0; i < out->n; i++)
+	len += out->n ? out->piece[0].len : 0; /* most have one */
+	for (uint32_t i = 1; i < out->n; i++)
 		len += out->piece[i].len;
 	return len;
 }

@@ -51,11 +51,9 @@ static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict ver
 }
 
 /* Fills in what peer i sent; where the next frame in that buffer would begin. */
-static const uint8_t *hand_out(const struct dpdk *io, uint32_t i, const uint8_t *data, uint32_t len,
-			       uint8_t ecn, struct lend_in *in)
+static inline const uint8_t *hand_out(const struct dpdk_peer *peer, uint32_t i, const uint8_t *data,
+				      uint32_t len, uint8_t ecn, struct lend_in *in)
 {
-	const struct dpdk_peer *peer = &io->peer[i];
-
 	*in = (struct lend_in){.data = data,
 			       .len = len,
 			       .peer = i,
@@ -90,20 +88,28 @@ static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct r
 		return NULL;
 	if (io->kind != DPDK_DEVICE)
 		lend_eth_usual(&io->peer[i].usual, bytes, &frame);
-	return hand_out(io, i, frame.data, frame.len, frame.ecn, in);
+	return hand_out(&io->peer[i], i, frame.data, frame.len, frame.ecn, in);
 }
 
-/* The same for a frame that begins as the last one of this link did; NULL: it does not. */
-static const uint8_t *take_usual(const struct dpdk *io, uint32_t index, const uint8_t *bytes,
-				 uint32_t room, struct lend_in *in)
+/* Whoever sent last by that link, and his index; NULL: nobody did, or he is gone. */
+static inline const struct dpdk_peer *last_of(const struct dpdk *io, uint32_t index, uint32_t *i)
 {
-	uint32_t i = io->port[index]->last_peer, len;
-	const struct dpdk_peer *peer = &io->peer[i & (DPDK_PEERS_MAX - 1)];
+	const struct dpdk_peer *peer;
 
-	if (i == DPDK_NONE || peer->life != DPDK_ALIVE || peer->port != index ||
-	    !lend_eth_is_usual(&peer->usual, bytes, room, &len))
+	*i = io->port[index]->last_peer;
+	peer = &io->peer[*i & (DPDK_PEERS_MAX - 1)];
+	return *i != DPDK_NONE && peer->life == DPDK_ALIVE && peer->port == index ? peer : NULL;
+}
+
+/* As take_frame() for a frame that begins as that peer's last one did; NULL: it does not. */
+static inline const uint8_t *take_usual(const struct dpdk_peer *peer, uint32_t i,
+					const uint8_t *bytes, uint32_t room, struct lend_in *in)
+{
+	uint32_t len;
+
+	if (peer == NULL || !lend_eth_is_usual(&peer->usual, bytes, room, &len))
 		return NULL;
-	return hand_out(io, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
+	return hand_out(peer, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
 }
 
 /* On to the next buffer that came. Of this one something was lent, or nothing. */
@@ -131,19 +137,22 @@ static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
 static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
 {
 	struct rte_mbuf *buf = rx->frame[rx->at];
-	bool more = is_whole(io, buf);
+	bool more = is_whole(io, buf), many = io->kind != DPDK_DEVICE;
 	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
-	uint32_t n = 0, len = buf->data_len, offset = rx->offset;
+	uint32_t n = 0, len = buf->data_len, offset = rx->offset, port = rx->port, i;
+	const struct dpdk_peer *peer = last_of(io, port, &i);
 
 	while (n < cap && more) {
-		end = take_usual(io, rx->port, start + offset, len - offset, &in[n]);
-		if (end == NULL)
-			end = take_frame(io, rx->port, buf, start + offset, len - offset, &in[n]);
+		end = take_usual(peer, i, start + offset, len - offset, &in[n]);
+		if (end == NULL) {
+			end = take_frame(io, port, buf, start + offset, len - offset, &in[n]);
+			peer = last_of(io, port, &i);
+		}
 		if (end == NULL)
 			break;
 		n++;
 		offset = dpdk_next_frame((uint32_t)(end - start));
-		more = io->kind != DPDK_DEVICE && offset + LEND_ETH_HEAD4 <= len;
+		more = many && offset + LEND_ETH_HEAD4 <= len;
 	}
 	rx->offset = offset;
 	rx->lent |= n > 0;
@@ -208,11 +217,12 @@ static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, struct lend_in *in)
 {
 	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *);
-	uint32_t len = buf->data_len;
+	uint32_t len = buf->data_len, i;
+	const struct dpdk_peer *peer = last_of(io, index, &i);
 
 	if (buf->nb_segs > 1 || len < LEND_ETH_HEAD4 ||
 	    len >= lend_eth_end4(start) + LEND_ETH_HEAD4 ||
-	    take_usual(io, index, start, len, in) == NULL)
+	    take_usual(peer, i, start, len, in) == NULL)
 		return false;
 	io->held[io->held_n++] = buf;
 	return true;

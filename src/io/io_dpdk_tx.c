@@ -36,7 +36,7 @@ static bool is_near(const struct dpdk *io, const struct dpdk_peer *peer)
 
 /* Its frames may be in pieces: nobody here reads them whole, for a checksum or to hand them over.
  */
-static bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
+static __rte_noinline bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
 {
 	const struct dpdk_port *port = io->port[peer->port];
 
@@ -46,7 +46,7 @@ static bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
 }
 
 /* Its last piece is better left where it lies. */
-static bool is_chained(const struct dpdk *io, const struct lend_out *out)
+static inline bool is_chained(const struct dpdk *io, const struct lend_out *out)
 {
 	return out->n > 0 && out->piece[out->n - 1].len >= IN_PLACE &&
 	       takes_pieces(io, &io->peer[out->peer]);
@@ -95,29 +95,34 @@ static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 {
 	const uint8_t *bytes = from;
 
-	if (len - 16 > 64 - 16)
+	if (len - 8 > 64 - 8)
 		return len > 0 ? mempcpy(at, from, len) : at;
 	if (len > 32) {
 		memcpy(at, bytes, 32);
 		memcpy(at + len - 32, bytes + len - 32, 32);
-	} else {
+	} else if (len >= 16) {
 		memcpy(at, bytes, 16);
 		memcpy(at + len - 16, bytes + len - 16, 16);
+	} else {
+		memcpy(at, bytes, 8);
+		memcpy(at + len - 8, bytes + len - 8, 8);
 	}
 	return at + len;
 }
 
-/* Writes a datagram's frame, of which the last piece and the tail may be chained instead; where it
- * ends. */
+/* Writes a datagram's frame, of len bytes behind the head, of which the last piece and the tail may
+ * be chained instead; where it ends. */
 static __rte_always_inline uint8_t *write(uint8_t *at, struct lend_eth_head *head,
 					  const struct lend_bufs *bufs, const struct lend_out *out,
-					  bool chained)
+					  uint32_t len, bool chained)
 {
 	uint32_t pieces = chained ? out->n - 1u : out->n;
 
-	lend_eth_write(at, head, out->class, lend_out_len(out));
+	lend_eth_write(at, head, out->class, len);
 	at = put(at + head->len, out->head, out->head_len);
-	for (uint32_t i = 0; i < pieces; i++)
+	if (pieces > 0)
+		at = put(at, lend_piece_data(bufs, out->piece), out->piece->len);
+	for (uint32_t i = 1; i < pieces; i++)
 		at = put(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
 	return chained ? at : put(at, out->tail, out->tail_len);
 }
@@ -130,15 +135,15 @@ static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bu
 	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *), *end;
 	uint32_t chained = chain(io, buf, bufs, out), i = 1;
 
-	end = write(start, head, bufs, out, chained > 0);
+	end = write(start, head, bufs, out, lend_out_len(out), chained > 0);
 	if (chained > 0 || io->kind == DPDK_DEVICE)
 		n = 1;
 	for (; i < n && !is_chained(io, &out[i]); i++) {
-		uint32_t at = dpdk_next_frame((uint32_t)(end - start));
+		uint32_t at = dpdk_next_frame((uint32_t)(end - start)), len = lend_out_len(&out[i]);
 
-		if (at + head->len + lend_out_len(&out[i]) > DPDK_FRAME_MAX)
+		if (at + head->len + len > DPDK_FRAME_MAX)
 			break;
-		end = write(start + at, head, bufs, &out[i], false);
+		end = write(start + at, head, bufs, &out[i], len, false);
 	}
 	buf->data_len = (uint16_t)(end - start);
 	buf->pkt_len = buf->data_len + chained;
@@ -229,8 +234,9 @@ static void send_single(struct dpdk *io, const struct dpdk_port *port, const str
 	out->sent = LEND_SENT;
 	if (buf != NULL) {
 		start = rte_pktmbuf_mtod(buf, uint8_t *);
-		buf->data_len =
-		    (uint16_t)(write(start, &io->peer[out->peer].head, bufs, out, false) - start);
+		buf->data_len = (uint16_t)(write(start, &io->peer[out->peer].head, bufs, out,
+						 lend_out_len(out), false) -
+					   start);
 		buf->pkt_len = buf->data_len;
 		if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
 			return;
@@ -264,9 +270,16 @@ static bool enter_patiently(struct dpdk *io)
 	return false;
 }
 
-static bool can_go(struct dpdk *io, const struct lend_out *out)
+static bool can_go(const struct dpdk *io, const struct lend_out *out)
 {
 	return out->peer < DPDK_PEERS_MAX && io->peer[out->peer].life == DPDK_ALIVE &&
+	       lend_out_len(out) <= io->io.path.mtu;
+}
+
+/* As the one before, which can, and by the same way. */
+static inline bool goes_along(const struct dpdk *io, const struct lend_out *out)
+{
+	return out->peer == out[-1].peer && out->fast == out[-1].fast &&
 	       lend_out_len(out) <= io->io.path.mtu;
 }
 
@@ -306,8 +319,7 @@ void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out,
 			out[i].sent = LEND_SENT_DEAD;
 			continue;
 		}
-		while (i + run < n && out[i + run].peer == out[i].peer &&
-		       out[i + run].fast == out[i].fast && can_go(io, &out[i + run]))
+		while (i + run < n && goes_along(io, &out[i + run]))
 			run++;
 		send_way(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
 	}
