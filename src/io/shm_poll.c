@@ -1,8 +1,6 @@
 #include "io/shm_poll.h"
 
-#include <string.h>
-
-#include "sys/arena.h"
+#include "io/shm_fetch.h"
 #include "sys/clock.h"
 
 enum {
@@ -116,103 +114,6 @@ static __attribute__((noinline)) void look_around(struct lend_shm *s)
 		sweep(s);
 }
 
-/* The rest of a datagram lies in its sender's memory: within what we mapped of it, or it is bad. */
-static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_in *in)
-{
-	struct lend_ring_place place;
-
-	in->len -= (uint32_t)sizeof(place);
-	memcpy(&place, (const char *)in->data + in->len, sizeof(place));
-	if (p->memory == NULL || place.offset > LEND_ARENA_LEN ||
-	    place.len > LEND_ARENA_LEN - place.offset)
-		return LEND_RING_BAD;
-	in->body = p->memory + place.offset;
-	in->body_len = place.len;
-	return LEND_RING_DATA;
-}
-
-/* Lends what lies behind marks, as most does; *more: what follows does not. */
-static uint32_t take_short(struct lend_ring_rx *rx, const struct lend_in *like, struct lend_in *in,
-			   uint32_t cap, bool *more)
-{
-	struct lend_ring *ring = rx->ring;
-	uint32_t first = rx->next, n = 0;
-
-	*more = false;
-	for (; n < cap; n++) {
-		struct lend_ring_slot *slot = &ring->slot[(first + n) % LEND_RING_SLOTS];
-		uint64_t mark = atomic_load_explicit(&slot->mark, memory_order_acquire);
-
-		if (mark >> 32 != first + n + 1)
-			break;
-		if ((uint32_t)mark > LEND_RING_SHORT) {
-			*more = true;
-			break;
-		}
-		lend_ring_prefetch(slot, (uint32_t)mark);
-		in[n] = *like;
-		in[n].data = slot->data;
-		in[n].len = (uint32_t)mark;
-	}
-	rx->next = first + n;
-	return n;
-}
-
-/* Lends the next one, whatever it is; false: there is none. One that is bad is counted. */
-static __attribute__((noinline)) bool take_any(struct lend_shm *s, struct lend_shm_peer *p,
-					       struct lend_ring_rx *rx, struct lend_in *in,
-					       uint32_t *n)
-{
-	enum lend_ring_look look = lend_ring_next(rx, &in->data, &in->len);
-
-	if (look == LEND_RING_EMPTY)
-		return false;
-	if (look == LEND_RING_PLACE)
-		look = find_body(p, in);
-	s->io.stats.rx_bad += look == LEND_RING_BAD;
-	*n += look == LEND_RING_DATA;
-	return true;
-}
-
-/* Of a peer that hung up: no more than the rings could hold then. */
-static __attribute__((noinline)) uint32_t take_left(struct lend_shm *s, struct lend_shm_peer *p,
-						    struct lend_ring_rx *rx,
-						    const struct lend_in *like, struct lend_in *in,
-						    uint32_t cap)
-{
-	uint32_t n = 0;
-
-	for (; n < cap && p->left > 0; p->left--) {
-		in[n] = *like;
-		if (!take_any(s, p, rx, &in[n], &n))
-			break;
-	}
-	return n;
-}
-
-/* Lends what a ring holds, which is something. */
-static uint32_t take(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
-		     struct lend_in *in, uint32_t cap)
-{
-	struct lend_in like = {.peer = lend_shm_index(s, p)};
-	bool more = true;
-	uint32_t n = 0;
-
-	if (!lend_shm_is_live(p))
-		return 0;
-	like.reads = p->lent != NULL || lend_shm_reads(s, p);
-	if (p->state == LEND_SHM_HUNG)
-		return take_left(s, p, rx, &like, in, cap);
-	for (uint32_t looks = 0; looks < LEND_RING_SLOTS && more; looks++) {
-		n += take_short(rx, &like, in + n, cap - n, &more);
-		if (more) {
-			in[n] = like;
-			more = take_any(s, p, rx, &in[n], &n);
-		}
-	}
-	return n;
-}
-
 /* It hung up and nothing is left of it: it ends with a word about that. */
 static __attribute__((noinline)) bool is_over(struct lend_shm *s, struct lend_shm_peer *p,
 					      struct lend_in *in)
@@ -243,7 +144,7 @@ static uint32_t poll_fast(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 		struct lend_shm_peer *p = &s->peer[s->hot[turn]];
 
 		if (has_fast(p))
-			n += take(s, p, &p->fast_rx, in + n, cap - n);
+			n += lend_shm_fetch(s, p, &p->fast_rx, in + n, cap - n);
 	}
 	return n;
 }
@@ -256,7 +157,7 @@ static inline uint32_t poll_one(struct lend_shm *s, struct lend_shm_peer *p, str
 
 	p->idle++;
 	if (lend_ring_ready(&p->rx)) {
-		n = take(s, p, &p->rx, in, cap);
+		n = lend_shm_fetch(s, p, &p->rx, in, cap);
 		p->idle = 0;
 	}
 	if (p->state == LEND_SHM_HUNG && n < cap)
@@ -280,7 +181,7 @@ static uint32_t poll_only(struct lend_shm *s, struct lend_in *in, uint32_t cap, 
 	struct lend_shm_peer *p = &s->peer[s->hot[0]];
 
 	if (fast && has_fast(p))
-		return take(s, p, &p->fast_rx, in, cap);
+		return lend_shm_fetch(s, p, &p->fast_rx, in, cap);
 	return poll_one(s, p, in, cap);
 }
 
