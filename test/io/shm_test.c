@@ -70,7 +70,7 @@ static void make_room(int signal)
 /* None of a burst overtakes what was refused: room that comes meanwhile is for the next burst. */
 Test(shm_room, that_comes_within_a_burst_is_for_the_next)
 {
-	const struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+	const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
 	struct conform_pair p;
 	uint32_t len[CONFORM_BURST], seq = 0;
 
