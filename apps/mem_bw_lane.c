@@ -178,8 +178,7 @@ static void *work(void *arg)
 		run(w, way);
 	for (unsigned i = 0; i < w->shape.window; i++)
 		close_lane(&w->lane[i]);
-	lend_mem_close(w->m.mem);
-	lend_close(w->m.ep);
+	app_memory_leave(w->node, w->m.ep, w->m.mem);
 	munmap(w->bytes, w->bytes_len);
 	free(w->lane);
 	free(w->order);

@@ -122,10 +122,17 @@ void app_memory_client(const struct app_memory *m, uint64_t size, unsigned windo
 	open_client(m, &config, size * window, ep, mem);
 }
 
+void app_memory_leave(const struct app_memory *m, struct lend_ep *ep, struct lend_mem *mem)
+{
+	app_inside_alone_begin(m->inside);
+	lend_mem_close(mem);
+	lend_close(ep);
+	app_inside_alone_end(m->inside);
+}
+
 void app_memory_close(struct app_memory *m)
 {
-	lend_mem_close(m->mem);
-	lend_close(m->ep);
+	app_memory_leave(m, m->ep, m->mem);
 	app_inside_close(m->inside);
 	app_child_stop(&m->mn);
 	app_unpin();

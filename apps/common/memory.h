@@ -43,6 +43,8 @@ void app_memory_open(struct app_memory *m, const struct app_memory_args *args, u
  * bytes at once. */
 void app_memory_client(const struct app_memory *m, uint64_t size, unsigned window,
 		       struct lend_ep **ep, struct lend_mem **mem);
+/* Closes such a client; a node in this thread answers it meanwhile. */
+void app_memory_leave(const struct app_memory *m, struct lend_ep *ep, struct lend_mem *mem);
 /* Ends our node, too. */
 void app_memory_close(struct app_memory *m);
 /* As app_node_stat() and app_node_stat_idle(), wherever the node is. */

@@ -1,11 +1,15 @@
 /* inside - see inside.h. */
 #include "apps/store/inside.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "apps/common/args.h"
 #include "mn/serve.h"
+
+enum { NAP_NS = 1000000 };
 
 struct app_inside {
 	struct lend_ep *ep;
@@ -13,6 +17,8 @@ struct app_inside {
 	struct mn_serve *serve;
 	void *pages;
 	struct lend_store_config config;
+	pthread_t thread;
+	atomic_bool over;
 };
 
 static void *map(uint64_t len)
@@ -70,6 +76,35 @@ void app_inside_turn(struct app_inside *node)
 	if (lend_poll(node->ep) < 0)
 		app_die("%s", lend_why());
 	app_inside_between(node);
+}
+
+static void *turn_alone(void *arg)
+{
+	struct app_inside *node = arg;
+
+	while (!atomic_load(&node->over)) {
+		if (lend_turn(node->ep, lend_now(node->ep) + NAP_NS) < 0)
+			app_die("%s", lend_why());
+		app_inside_between(node);
+	}
+	return NULL;
+}
+
+void app_inside_alone_begin(struct app_inside *node)
+{
+	if (!node)
+		return;
+	atomic_store(&node->over, false);
+	if (pthread_create(&node->thread, NULL, turn_alone, node))
+		app_die("cannot start a thread: raise ulimit -u");
+}
+
+void app_inside_alone_end(struct app_inside *node)
+{
+	if (!node)
+		return;
+	atomic_store(&node->over, true);
+	(void)pthread_join(node->thread, NULL);
 }
 
 void app_inside_close(struct app_inside *node)

@@ -1,5 +1,6 @@
 /* inside - a memory node in this process: both ends of an operation in one thread.
- * Layer: apps/store, which sees into the node. Threads: one, the caller's, which turns it. */
+ * Layer: apps/store, which sees into the node. Threads: one at a time turns it, the caller's or its
+ * own. */
 #ifndef APPS_STORE_INSIDE_H
 #define APPS_STORE_INSIDE_H
 
@@ -19,6 +20,10 @@ struct lend_ep *app_inside_ep(struct app_inside *node);
 void app_inside_between(void *node);
 /* Both. */
 void app_inside_turn(struct app_inside *node);
+/* A thread of its own turns it, from begin to end: who closes a client waits for the node. NULL is
+ * nothing. */
+void app_inside_alone_begin(struct app_inside *node);
+void app_inside_alone_end(struct app_inside *node);
 /* After its clients are closed. NULL is nothing. */
 void app_inside_close(struct app_inside *node);
 
