@@ -15,6 +15,7 @@
 #include "core/cc.h"
 #include "rpc/ep.h"
 #include "sys/clock.h"
+#include "sys/hide.h"
 #include "sys/rand.h"
 #include "sys/why.h"
 #include "util/bits.h"
@@ -148,6 +149,7 @@ static int open_tables(struct lend_ep *ep)
 	if (lend_heap_map_sparse(&ep->tables, reqs + sessions + n * sizeof(*ep->by_core)) < 0)
 		return -ENOMEM;
 	at = ep->tables.base;
+	LEND_ROOT(at, ep->tables.len);
 	ep->req = (void *)at;
 	ep->session = (void *)(at + reqs);
 	ep->by_core = (void *)(at + reqs + sessions);
@@ -243,6 +245,8 @@ static void dismantle(struct lend_ep *ep)
 	free((void *)(uintptr_t)ep->config.eal);
 	free((void *)(uintptr_t)ep->config.capture);
 	lend_methods_free(&ep->methods);
+	if (ep->tables.base)
+		LEND_UNROOT(ep->tables.base, ep->tables.len);
 	lend_heap_unmap(&ep->tables);
 	lend_heap_unmap(&ep->core_memory);
 	close_fd(ep->epoll);
