@@ -42,7 +42,8 @@ class Frames:
         port = self.port if port is None else port
         head = struct.pack(">HHHH", self.rng.randrange(1, 65536), port, 8 + len(body) + longer, 0)
         pseudo = b"".join(self.ip) + struct.pack(">HH", 17, 8 + len(body))
-        total = (checksum(pseudo + head + body) or 0xFFFF) ^ wrong
+        right = checksum(pseudo + head + body) or 0xFFFF
+        total = right ^ wrong or right ^ 0xFFFF  # 0 would say that there is none
         return head[:6] + struct.pack(">H", total) + body
 
     def random_udp(self):
