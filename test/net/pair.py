@@ -26,10 +26,12 @@ DEV = "lend0"  # at both ends
 KINDS = ("net_af_packet", "net_af_xdp")
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
+NAMESPACE = ("unshare", "--net", "--mount", "sh", "-c")
+FURNISH = "mount -t sysfs sysfs /sys && ip link set lo up"
 
 
 def absent(why):
-    """Ends the test as one that this machine cannot run."""
+    """Ends the program as one that this machine cannot run. Not inside a unittest, which would call it an error."""
     print("not on this machine:", why)
     sys.exit(77)
 
@@ -104,10 +106,10 @@ class End:
         self.eal, self.peer, self.vlan, self.mtu = "", None, None, 1500
         self.running, self.servers = [], []
         self.holder = subprocess.Popen(
-            ["unshare", "--net", "--mount", "sh", "-c", "mount -t sysfs sysfs /sys && ip link set lo up && echo && exec cat"],
+            [*NAMESPACE, f"{FURNISH} && echo && exec cat"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
         if not self.holder.stdout.readline():
-            absent("no namespace can be made: " + self.holder.stderr.read().decode().strip())
+            raise Failed("no namespace: " + self.holder.stderr.read().decode().strip())
 
     def enter(self, args):
         return ["nsenter", "-t", str(self.holder.pid), "--net", "--mount", *map(str, args)]
@@ -218,9 +220,6 @@ class Pair:
             for end in self.ends:
                 end.mtu, end.vlan = self.mtu, self.vlan
                 self.prepare(end)
-        except Failed as why:
-            self.__exit__()
-            absent(f"no veth pair can be made: {why}")
         except BaseException:
             self.__exit__()
             raise
@@ -293,6 +292,12 @@ def kernel_has_vlan():
     return True
 
 
+def refusal():
+    """The reason why no namespace with a veth pair can be made, or ""."""
+    tried = subprocess.run([*NAMESPACE, f"{FURNISH} && ip link add {DEV} type veth peer name lend1"], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else (tried.stderr.strip().splitlines() or ["no reason is given"])[-1]
+
+
 def wait_for(condition, what, seconds=30):
     until = time.monotonic() + seconds
     while not condition():
@@ -304,4 +309,6 @@ if os.geteuid() != 0:
     absent("namespaces, veth pairs and raw sockets need root (CAP_NET_ADMIN, CAP_SYS_ADMIN)")
 if not (BUILD / "lend_io_dpdk.so").exists():
     absent("lend_io_dpdk.so was not built (libdpdk-dev)")
+if (why := refusal()):
+    absent(f"no namespace with a veth pair can be made: {why}")
 RUNTIME = tempfile.TemporaryDirectory(prefix="lend-net-")
