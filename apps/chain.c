@@ -198,7 +198,8 @@ static void run(struct app_chain *chain, lend_ns time)
 		app_die("all requests ended %s: %s", app_status_name(chain->load.last),
 			chain->load.last == LEND_RESOURCE_EXHAUSTED
 			    ? "give a smaller --size or --window"
-			    : "look at the lines above");
+			: *lend_why() ? lend_why()
+				      : "look at the lines above");
 }
 
 /* Warms up, then measures; returns the bytes moved per call. */
@@ -220,6 +221,7 @@ static void report_one(struct app_chain *chain)
 {
 	struct app_report report;
 	struct lend_mem_stat node = {.pages_used = 0};
+	struct lend_args_stat args;
 	double bytes;
 
 	chain->size = chain->load_args.size;
@@ -246,6 +248,9 @@ static void report_one(struct app_chain *chain)
 			       lend_args_threshold(chain->mem, chain->session, 0),
 			       "bytes that go by value, as measured");
 	app_report_text(&report, "verified", "crc32c", "of every byte, at the last hop");
+	lend_args_stat(chain->mem, &args);
+	app_report_int(&report, "fallbacks", args.fallbacks,
+		       "requests by value because the memory node did not take them");
 	app_report_int(&report, "pages_used_after", node.pages_used,
 		       "on the memory node: 0, all was released");
 	app_report_text(&report, "carrier", app_carrier_name(chain->load_args.carrier), "");

@@ -7,6 +7,7 @@
 
 int app_lat(int argc, char **argv);
 int app_rate(int argc, char **argv);
+int app_offered(int argc, char **argv); /* lend load */
 int app_bw(int argc, char **argv);
 int app_priority(int argc, char **argv);
 int app_deadlines(int argc, char **argv);
@@ -25,6 +26,7 @@ int app_translate(int argc, char **argv);
 int app_malloc(int argc, char **argv);
 int app_put(int argc, char **argv);
 int app_get(int argc, char **argv);
+int app_keygen(int argc, char **argv);
 int app_top(int argc, char **argv);
 int app_doctor(int argc, char **argv);
 int app_serve(int argc, char **argv);

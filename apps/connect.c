@@ -4,6 +4,7 @@
  * What is done once per peer, and not per session, is reported apart: an endpoint is opened and the
  * carrier meets the peer. Sessions end as soon as they are up, and the next begins when the end is
  * told. Layer: apps. Threads: one. */
+#include "apps/burst.h"
 #include "apps/commands.h"
 #include "apps/common/bench.h"
 #include "apps/common/server.h"
@@ -239,23 +240,72 @@ static const char doc[] =
     "one session and a call that goes with its first datagram (lend_call.early); --window sessions "
     "at a time (32), each ended as soon as it is up. With --one-thread both ends are one "
     "core's work. attach_p50_us is what is paid once per peer.\n\n"
+    "With --burst, N sessions are opened at once in each of --processes processes, with one call "
+    "in "
+    "each: how many came up, how many calls failed, and the time until the last call ended. The "
+    "server that it starts has room for all of them.\n\n"
     "  lend connect\n"
+    "  lend connect --burst 10000 --carrier udp --json\n"
     "  lend connect --carrier dpdk-ring --one-thread --json\n"
     "  lend connect --connect udp:10.0.0.2:31850 --seconds 6";
 
+enum { KEY_BURST = 0x7301, KEY_PROCESSES };
+
+struct args {
+	struct app_load_args load;
+	unsigned burst, processes;
+};
+
+static const struct argp_option options[] = {
+    {"burst", KEY_BURST, "N", 0, "Open N sessions at once, and measure until all are up", 0},
+    {"processes", KEY_PROCESSES, "P", 0, "With --burst: in each of P processes, 1 unless given", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_BURST:
+		args->burst = (unsigned)app_arg_u64("--burst", arg, 1, 100000);
+		return 0;
+	case KEY_PROCESSES:
+		args->processes = (unsigned)app_arg_u64("--processes", arg, 1, APP_PROCS_MAX - 1);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int burst(const struct args *args)
+{
+	if (args->load.one_thread || args->load.carrier == APP_DPDK_RING)
+		app_bad("--burst: clients are processes of their own; give another carrier, and no "
+			"--one-thread");
+	return app_burst(&args->load, args->burst, args->processes);
+}
+
 int app_connect(int argc, char **argv)
 {
-	struct app_load_args args = APP_LOAD_ARGS_INIT;
+	const struct argp_child children[] = {
+	    {app_load_some("carrier connect seconds window one-thread json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	struct args args = {.load = APP_LOAD_ARGS_INIT, .processes = 1};
 	static struct connects c;
 
-	args.window = WINDOW;
-	app_load_args_read(&args, argc, argv, "carrier connect seconds window one-thread json",
-			   doc);
-	if (args.window > WINDOW_MAX)
-		app_bad("--window %u: %d sessions at once at most", args.window, WINDOW_MAX);
-	c.window = args.window;
-	args.window = 1;
-	app_bench_open(&c.bench, &args, APP_METHOD_ECHO);
+	args.load.window = WINDOW;
+	app_parse(&argp, argc, argv, &args);
+	if (args.burst)
+		return burst(&args);
+	if (args.load.window > WINDOW_MAX)
+		app_bad("--window %u: %d sessions at once at most", args.load.window, WINDOW_MAX);
+	c.window = args.load.window;
+	args.load.window = 1;
+	app_bench_open(&c.bench, &args.load, APP_METHOD_ECHO);
 	measure(&c);
 	report(&c);
 	app_bench_close(&c.bench);

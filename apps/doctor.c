@@ -97,6 +97,16 @@ void doctor_carrier(struct visit *v, const char *name, const char *listen, const
 		snprintf(f->found, sizeof(f->found), f->ok ? "opens" : "the attempt itself died");
 }
 
+void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
+		 const char *mend)
+{
+	struct finding *f = &v->finding[v->n];
+
+	doctor_carrier(v, name, listen, eal, mend);
+	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the module is not there, and says so */
+		f->mend = "install libdpdk-dev and build again";
+}
+
 static void cpus(struct visit *v)
 {
 	struct finding *f =
@@ -313,10 +323,10 @@ int app_doctor(int argc, char **argv)
 	doctor_carrier(&visit, "shm", shm, NULL, "mend the runtime folder above");
 	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
 		       "bring the loopback up: ip link set lo up");
-	doctor_carrier(&visit, "dpdk-ring", "dpdk:ring@127.0.0.1:0", NULL,
-		       "install libdpdk-dev and build again");
-	doctor_carrier(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0", NULL,
-		       "install libdpdk-dev and build again; give a runtime folder");
+	doctor_dpdk(&visit, "dpdk-ring", "dpdk:ring@127.0.0.1:0", NULL,
+		    "LEND_EAL_LOG=1 lend doctor shows what DPDK lacks");
+	doctor_dpdk(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0", NULL,
+		    "mend the runtime folder above; LEND_EAL_LOG=1 lend doctor shows more");
 	hugepages(&visit);
 	shared_memory(&visit);
 	doctor_devices(&visit);

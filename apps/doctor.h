@@ -23,6 +23,9 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 /* Opens a carrier in a child process and notes how that went. eal: NULL, or DPDK's arguments. */
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
 		    const char *mend);
+/* The same for a carrier of DPDK; mend is for when its module is there. */
+void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
+		 const char *mend);
 /* The first line of a small file; false without one. */
 bool doctor_first_line(const char *path, char *text, int cap);
 

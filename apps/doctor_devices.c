@@ -90,9 +90,13 @@ static void software_devices(struct visit *v, uint64_t set)
 	    has(set, NET_RAW) && has(set, NET_ADMIN) && (has(set, BPF) || has(set, SYS_ADMIN));
 	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-	doctor_carrier(v, "dpdk-af_packet", "dpdk:net_af_packet0@127.0.0.1:0",
-		       "--no-huge -m 192 --no-pci --no-shconf --vdev=net_af_packet0,iface=lo",
-		       "the network rights above; install libdpdk-dev and build again");
+	if (has(set, NET_RAW))
+		doctor_dpdk(v, "dpdk-af_packet", "dpdk:net_af_packet0@127.0.0.1:0",
+			    "--no-huge -m 192 --no-pci --no-shconf --vdev=net_af_packet0,iface=lo",
+			    "a kernel with CONFIG_PACKET; LEND_EAL_LOG=1 lend doctor shows more");
+	else
+		snprintf(doctor_note(v, "dpdk-af_packet", false, "the network rights above")->found,
+			 sizeof(f->found), "not tried: packet sockets need net_raw");
 	f = doctor_note(v, "dpdk-af_xdp", fd >= 0 && rights,
 			fd >= 0 || !has(set, NET_RAW)
 			    ? "the network rights above"

@@ -14,13 +14,15 @@
 #include "apps/common/report.h"
 
 struct args {
-	const char *ref, *out;
+	const char *ref, *ref_file, *out;
 };
 
-enum { PART = 1 << 20, TEMP_MAX = 4096 };
+enum { KEY_REF_FILE = 0x7501, PART = 1 << 20, TEMP_MAX = 4096, REF_MAX = 512 };
 
 static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "Where to write; without it to standard output", 0}, {0}};
+    {"output", 'o', "FILE", 0, "Where to write; without it to standard output", 0},
+    {"ref-file", KEY_REF_FILE, "FILE", 0, "Read the reference from FILE instead", 0},
+    {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -30,14 +32,49 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		args->out = arg;
 		return 0;
+	case KEY_REF_FILE:
+		args->ref_file = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		return app_arg_word(&args->ref, arg);
 	case ARGP_KEY_END:
-		if (!args->ref)
+		if (!args->ref && !args->ref_file)
 			app_bad("which reference? give the text that lend put printed");
+		if (args->ref && args->ref_file)
+			app_bad("two references; give REF, - or --ref-file FILE, and only one");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The first line of a file, without what surrounds it. */
+static const char *read_ref(FILE *file, const char *where)
+{
+	static char text[REF_MAX];
+	size_t len;
+
+	if (!file)
+		app_die("%s: %s; name a file that can be read", where, strerror(errno));
+	if (!fgets(text, sizeof(text), file))
+		app_bad("%s: empty; the reference that lend put printed belongs there", where);
+	len = strcspn(text, " \t\r\n");
+	if (len + 1 == sizeof(text))
+		app_bad("%s: its first line is no reference", where);
+	text[len] = '\0';
+	return text;
+}
+
+static void find_ref(struct args *args)
+{
+	FILE *file;
+
+	if (args->ref_file) {
+		file = fopen(args->ref_file, "re");
+		args->ref = read_ref(file, args->ref_file);
+		fclose(file);
+	} else if (!strcmp(args->ref, "-")) {
+		args->ref = read_ref(stdin, "standard input");
 	}
 }
 
@@ -113,10 +150,15 @@ int app_get(int argc, char **argv)
 {
 	static const struct argp argp = {.options = options,
 					 .parser = parse,
-					 .args_doc = "REF",
-					 .doc = "Writes the bytes behind a reference.\vWith -o the "
-						"file appears only when it is complete.\n\n"
-						"  lend get lend1:...@shm:mn0 -o copy.jpg"};
+					 .args_doc = "REF|-",
+					 .doc =
+					     "Writes the bytes behind a reference.\vWith -o the "
+					     "file appears only when it is complete. A reference "
+					     "is a key to its bytes, and every user of this host "
+					     "sees the command line: - reads it from standard "
+					     "input.\n\n"
+					     "  lend get lend1:...@shm:mn0 -o copy.jpg\n"
+					     "  lend get - -o copy.jpg < photo.ref"};
 	struct args args = {.ref = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ref ref;
@@ -126,6 +168,7 @@ int app_get(int argc, char **argv)
 	int fd = STDOUT_FILENO;
 
 	app_parse(&argp, argc, argv, &args);
+	find_ref(&args);
 	at = strchr(args.ref, '@');
 	if (strncmp(args.ref, "lend1:", 6) || !at || !at[1])
 		app_bad("%s: not a reference; copy the whole line that lend put printed "

@@ -33,7 +33,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return app_arg_word(&args->what, arg);
 	case ARGP_KEY_END:
 		if (!args->what || strcmp(args->what, "stat"))
-			app_bad("%s: say what to do: lend mem stat --node ADDR, or ls, top, evict",
+			app_bad("%s: say what to do: lend mem stat --node ADDR; or ls, top or "
+				"evict --admin PATH",
 				args->what ? args->what : "nothing asked");
 		if (!args->node)
 			app_bad("which memory node? give --node ADDR as lend-mn printed it");

@@ -21,12 +21,13 @@ struct args {
 	bool json;
 };
 
-enum { KEY_ADMIN = 0x7501, KEY_LIMIT, KEY_JSON };
+enum { KEY_ADMIN = 0x7501, KEY_LIMIT, KEY_JSON, KEY_NODE };
 
 static const struct argp_option options[] = {
     {"admin", KEY_ADMIN, "PATH", 0, "The node's admin socket: what lend-mn --admin was given", 0},
     {"limit", KEY_LIMIT, "N", 0, "At most so many rows (default 100)", 0},
     {"json", KEY_JSON, NULL, 0, "The node's answer as it is: one JSON object on one line", 0},
+    {"node", KEY_NODE, "ADDR", OPTION_HIDDEN, NULL, 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -42,6 +43,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_JSON:
 		return app_arg_flag(&args->json);
+	case KEY_NODE:
+		app_bad("--node is for lend mem stat; ls, top and evict ask the node's admin "
+			"socket: give --admin PATH as lend-mn was given it");
 	case ARGP_KEY_ARG:
 		return app_arg_word(&args->what, arg);
 	case ARGP_KEY_END:

@@ -15,17 +15,20 @@
 #include "apps/common/bench.h"
 #include "apps/common/line.h"
 #include "apps/common/server.h"
+#include "apps/wait_busy.h"
 #include "lend/stats.h"
 
 enum {
 	ROUNDS = 4,        /* of taking turns */
 	PAUSE_NS = 250000, /* until whoever waits is asleep for sure */
 	KEY_IDLE = 0x7301,
+	KEY_BUSY,
 };
 
 struct args {
 	struct app_load_args load;
 	unsigned idle; /* sessions */
+	unsigned busy; /* threads; 0: all other figures */
 };
 
 /* All of a run; times in ns. */
@@ -214,21 +217,29 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &args->load;
 	else if (key == KEY_IDLE)
 		args->idle = (unsigned)app_arg_u64("--idle", arg, 1, 1024);
+	else if (key == KEY_BUSY)
+		args->busy = (unsigned)app_arg_u64("--busy", arg, 1, 64);
 	else
 		return ARGP_ERR_UNKNOWN;
 	return 0;
 }
 
 static const struct argp_option options[] = {
-    {"idle", KEY_IDLE, "N", 0, "Idle sessions, 128 unless given", 0}, {0}};
+    {"idle", KEY_IDLE, "N", 0, "Idle sessions, 128 unless given", 0},
+    {"busy", KEY_BUSY, "N", 0, "Only calls next to N busy threads, and what eventfds take there",
+     0},
+    {0}};
 
 static const char doc[] =
     "What waiting costs, beside the least that could do.\v"
     "A server that sleeps is called and answers: what that takes longer than a call to one that "
     "is awake, beside the wake-up of a thread that sleeps in a read of an eventfd. Calls back to "
-    "back where both ends may sleep, beside both polling. And the CPU time of idle sessions.\n\n"
+    "back where both ends may sleep, beside both polling. And the CPU time of idle sessions. With "
+    "--busy: calls at a low rate while threads "
+    "compute on the CPUs of both ends, beside a round trip of two threads on eventfds.\n\n"
     "  lend wait --seconds 4\n"
-    "  lend wait --carrier udp --idle 128 --json";
+    "  lend wait --carrier udp --idle 128 --json\n"
+    "  lend wait --busy 4 --json";
 
 int app_wait(int argc, char **argv)
 {
@@ -244,6 +255,8 @@ int app_wait(int argc, char **argv)
 		app_bad("the server is a process of its own on a CPU of its own: leave out "
 			"dpdk-ring, and give two CPUs");
 	args.load.window = args.load.sessions = 1;
+	if (args.busy)
+		return app_wait_busy(&args.load, args.busy);
 	lend_hist_init(&w.bare);
 	lend_hist_init(&w.slept);
 	lend_hist_init(&w.awake);

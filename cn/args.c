@@ -1,9 +1,9 @@
 /* args - a call or a reply with large arguments, from its puts to its end.
  *
- * A put that fails ends the whole. What was put is given up beside the way (left.c), so that the
- * caller's done waits for no release. What is small is copied into the message; what lies between
- * is wrapped, and then the end waits until no carrier reads it any more.
- * Layer: cn. Threads: the endpoint's. */
+ * An argument whose put fails goes by value; if the message would be too long for the peer, the
+ * whole ends. What was put is given up beside the way (left.c), so that the caller's done waits for
+ * no release. What is small is copied into the message; what lies between is wrapped, and then the
+ * end waits until no carrier reads it any more. Layer: cn. Threads: the endpoint's. */
 #include "cn/args.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cn/left.h"
+#include "util/bits.h"
 #include "util/check.h"
 
 #define TTL UINT64_C(30000000000)
@@ -175,9 +176,28 @@ static void answer(struct cn_args *a)
 	end(a);
 }
 
+/* Bytes that go by value now: false when the peer takes no message so long. */
+static bool fits_peer(const struct cn_args *a)
+{
+	lend_session session = a->user ? a->session : lend_request_session(a->mem->ep, a->request);
+
+	return cn_args_size(a->arg, a->n) <= lend_session_message_max(a->mem->ep, session);
+}
+
+/* What was not put goes by value, unless the whole was given up. */
+static void fall_back(struct cn_args *a)
+{
+	if (a->cancelled || a->mem->closing || !fits_peer(a))
+		return;
+	a->status = LEND_OK;
+	a->mem->args_stat.fallbacks++;
+}
+
 /* All puts have ended. */
 static void advance(struct cn_args *a)
 {
+	if (a->status != LEND_OK)
+		fall_back(a);
 	if (!a->user)
 		answer(a);
 	else if (a->status != LEND_OK)
@@ -197,9 +217,25 @@ static void put_done(struct lend_op *op)
 	struct cn_put *put = (struct cn_put *)op;
 
 	put->kept = op->status == LEND_OK;
+	put->args->mem->args_stat.by_ref += put->kept;
 	if (!put->kept)
 		fail(put->args, op->status);
+	if (op->status == LEND_DEADLINE_EXCEEDED && put->args->wait)
+		cn_place_doubt(put->args->mem->node[cn_op_inner(op)->node], put->args->wait);
 	drop(put->args);
+}
+
+/* How long a put may take while the bytes may go by value instead; 0: as long as like says. */
+static lend_ns wait_for_puts(const struct cn_args *a, const struct lend_op *like)
+{
+	lend_ns wait = CN_ARGS_WAIT + cn_args_size(a->arg, a->n) * CN_ARGS_BYTE_NS, left;
+
+	if (!fits_peer(a))
+		return 0;
+	left = like->timeout ? like->timeout : LEND_NEVER;
+	if (!like->timeout && like->parent.id)
+		left = lend_request_left(a->mem->ep, like->parent);
+	return lend_max_u64(lend_min_u64(wait, left / 2), 1);
 }
 
 static void start_puts(struct cn_args *a, const struct lend_op *like,
@@ -209,12 +245,15 @@ static void start_puts(struct cn_args *a, const struct lend_op *like,
 
 	TAILQ_INSERT_TAIL(&a->mem->args, a, link);
 	a->busy = 1;
+	a->wait = wait_for_puts(a, like);
 	for (uint32_t i = 0; i < a->n; i++) {
 		if (a->arg[i].iov_len <= a->inline_max)
 			continue;
 		put->args = a;
 		put->op = *like;
 		put->op.done = put_done;
+		if (a->wait)
+			put->op.timeout = a->wait;
 		a->busy++;
 		if (lend_put(a->mem, &a->arg[i], 1, terms, &put->op) < 0) {
 			a->busy--;

@@ -2,14 +2,19 @@
  *
  *   call   put what is large -> call -> its end -> give up what was put
  *   reply  put what is large, TRANSFER -> reply
- * Layer: cn. Threads: the endpoint's. One block per call or reply that has something to put or to
- * wrap; it frees itself. */
+ *
+ * An argument that no node took goes by value, when the message is not longer than the peer takes.
+ * While that is possible a put waits for CN_ARGS_WAIT and what its bytes take on a slow network,
+ * and for half of what is left of the deadline at most. Layer: cn. Threads: the endpoint's. One
+ * block per call or reply that has something to put or to wrap; it frees itself. */
 #ifndef LEND_CN_ARGS_H
 #define LEND_CN_ARGS_H
 
 #include "cn/client.h"
 
 enum { CN_ARGS_COPY_MAX = 4096 }; /* longer inline arguments are wrapped, not copied */
+#define CN_ARGS_WAIT    UINT64_C(250000000)
+#define CN_ARGS_BYTE_NS 100
 
 struct cn_put {
 	struct lend_op op;
@@ -24,6 +29,7 @@ struct cn_args {
 	const struct iovec *arg;
 	struct iovec one;
 	uint64_t inline_max;
+	lend_ns wait; /* of its puts; 0: as long as the deadline lets them */
 	uint32_t n, refs;
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
@@ -52,9 +58,12 @@ void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);
 
-/* args_message.c: the message of n arguments, those longer than inline_max by the references in a.
- * a NULL: all is copied. NULL and *fine false: no memory; an empty message is NULL, too. */
+/* args_message.c: the message of n arguments, those longer than inline_max by the references in a,
+ * unless their put has failed. a NULL: all is copied. NULL and *fine false: no memory; an empty
+ * message is NULL, too. */
 struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
 				 uint64_t inline_max, struct cn_args *a, bool *fine);
+/* Its bytes when all arguments are in it. */
+uint64_t cn_args_size(const struct iovec *arg, uint32_t n);
 
 #endif

@@ -72,6 +72,27 @@ static void write_one(struct writer *w, const struct iovec *arg, const struct le
 	copy(w, zeros, -arg->iov_len % 8);
 }
 
+uint64_t cn_args_size(const struct iovec *arg, uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += lend_arg_size(arg[i].iov_len, false);
+	return bytes;
+}
+
+/* The reference that stands for an argument, of which *k were put before it; NULL: its bytes do. */
+static const struct lend_ref *ref_of(const struct cn_args *a, uint64_t len, uint64_t inline_max,
+				     uint32_t *k)
+{
+	const struct cn_put *put;
+
+	if (len <= inline_max)
+		return NULL;
+	put = &a->put[(*k)++];
+	return put->kept ? &put->op.ref : NULL;
+}
+
 struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
 				 uint64_t inline_max, struct cn_args *a, bool *fine)
 {
@@ -80,15 +101,16 @@ struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, ui
 
 	w.last = &w.first;
 	for (uint32_t i = 0; i < n; i++) {
-		bool by_ref = arg[i].iov_len > inline_max;
+		bool by_ref = ref_of(a, arg[i].iov_len, inline_max, &k);
 
 		w.left += lend_arg_size(arg[i].iov_len, by_ref);
 		if (!by_ref && !is_copied(&w, arg[i].iov_len))
 			w.left -= arg[i].iov_len;
 	}
 	w.failed = w.left > UINT32_MAX;
+	k = 0;
 	for (uint32_t i = 0; i < n && !w.failed; i++)
-		write_one(&w, &arg[i], arg[i].iov_len > inline_max ? &a->put[k++].op.ref : NULL);
+		write_one(&w, &arg[i], ref_of(a, arg[i].iov_len, inline_max, &k));
 	*fine = !w.failed;
 	if (*fine)
 		return w.first;

@@ -37,6 +37,14 @@ static uint64_t inline_max(struct lend_mem *mem, lend_session session, const str
 	return longest <= CLEAR_MAX ? CLEAR_MAX : lend_args_threshold(mem, session, 0);
 }
 
+/* No memory node takes objects now, and the peer takes them in the message. */
+static bool goes_by_value(struct lend_mem *mem, lend_session session, const struct iovec *arg,
+			  int n)
+{
+	return !cn_place_may(mem) &&
+	       cn_args_size(arg, (uint32_t)n) <= lend_session_message_max(mem->ep, session);
+}
+
 /* What has something to put or to wrap needs a block. 0 and *out, which may be NULL; or -errno. */
 static int make(struct lend_mem *mem, lend_session session, const struct iovec *arg, int n,
 		struct cn_args **out)
@@ -50,6 +58,12 @@ static int make(struct lend_mem *mem, lend_session session, const struct iovec *
 		wraps += arg[i].iov_len > CN_ARGS_COPY_MAX;
 	}
 	*out = NULL;
+	if (refs && goes_by_value(mem, session, arg, n)) {
+		mem->args_stat.fallbacks++;
+		wraps += refs;
+		refs = 0;
+		max = LEND_NEVER;
+	}
 	if (!refs && !wraps)
 		return 0;
 	if (cn_left_reserve(mem, refs) < 0)
@@ -86,6 +100,8 @@ static int begin(struct lend_mem *mem, lend_session session, struct lend_call *c
 	int rc = check(mem, arg, n);
 	bool fine;
 
+	call->status = LEND_UNKNOWN; /* a call that never started must not read as LEND_OK */
+	call->ran = LEND_RAN_NO;
 	if (rc == 0 && find(mem, call))
 		rc = lend_fail(EALREADY, "this call is under way: wait for its end");
 	if (rc == 0 && call->request)
@@ -128,7 +144,9 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 	int rc = lend_poll(mem->ep); /* -EDEADLK before anything is taken */
 	struct cn_args *a = NULL;
 
-	if (rc >= 0)
+	if (rc < 0)
+		call->status = LEND_UNKNOWN;
+	else
 		rc = begin(mem, session, call, arg, n, &a);
 	if (rc == 0 && !a)
 		return take_back(mem, call, lend_call_sync(mem->ep, session, call));
@@ -198,4 +216,9 @@ uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes)
 {
 	mem->inline_max = bytes;
+}
+
+void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat)
+{
+	*stat = mem->args_stat;
 }

@@ -16,14 +16,16 @@ struct cn_ask {
 	bool lent;        /* a carrier may still write to bytes */
 	struct cn_source *source;
 	uint64_t session;
+	TAILQ_ENTRY(cn_ask) link; /* until the session has joined the life */
+	struct lend_memop say;
+	lend_ns timeout;
 	struct lend_call call;
 };
 
 void cn_ask_open(struct lend_ep *ep);
 void cn_ask_close(void); /* after the endpoint was closed */
 /* False: it did not go, and done will not run. Not while it is lent. */
-bool cn_ask_go(struct cn_ask *ask, const char *address, const struct lend_memop *say,
-	       lend_ns timeout);
+bool cn_ask_go(struct cn_ask *ask, const char *home, const struct lend_memop *say, lend_ns timeout);
 /* How many are under way. */
 uint32_t cn_ask_flights(void);
 

@@ -94,6 +94,7 @@ static void judge(struct cn_op *op, struct lend_call *call)
 	op->again = false;
 	outer->ran = call->ran;
 	if (call->ran == LEND_RAN_YES) {
+		node->doubt_until = 0;
 		if (op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ)
 			len = chain_len(call->reply);
 		else

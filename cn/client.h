@@ -15,6 +15,7 @@ enum {
 	CN_ALIAS_MAX = 256, /* earlier ids of nodes that were started anew */
 	CN_BUCKETS = 256,
 	CN_ADDRESS_MAX = 104,
+	CN_HOME_MAX = CN_ADDRESS_MAX + 17,
 };
 
 /* Priorities of what nobody waits for as for a demand: parts of a long operation; pages that may be
@@ -44,7 +45,7 @@ struct __attribute__((may_alias)) cn_op {
 	struct lend_memterms terms;
 	uint32_t n;
 	uint32_t space; /* index in mem->space, when it has one */
-	uint32_t life;  /* of the node when the call began */
+	uint64_t life;  /* of the node when the call began */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	uint32_t rights;
 	uint16_t node;
@@ -84,16 +85,22 @@ enum cn_node_state { CN_NODE_DOWN, CN_NODE_HELLO, CN_NODE_UP };
 struct cn_node {
 	struct lend_mem *mem;
 	char address[CN_ADDRESS_MAX];
+	char home[CN_HOME_MAX]; /* the address as life.h wants it */
 	enum cn_node_state state;
 	bool connected; /* session is valid */
 	bool failed;    /* its last HELLO had no answer */
+	bool full;      /* or this one: RESOURCE_EXHAUSTED */
 	bool clash;     /* has the id of another node of this client: not used */
 	bool cleaning;  /* clean is under way */
 	bool greeted; /* id and shard are valid: it answered a HELLO once, or another worker did */
 	bool retired; /* a worker that its node had before it was started anew with fewer */
 	uint8_t shard, shards; /* which of its node's workers this is, and how many there are */
 	lend_session session;
-	uint32_t id, epoch, life, open;
+	uint32_t id, epoch, open;
+	uint64_t life, said; /* said: that its HELLO under way has */
+	uint32_t name;       /* that its session was dialled under */
+	bool knocking;       /* what is under way in its place only waits for the session */
+	uint8_t steps;       /* HELLOs of this wake */
 	lend_ns lease;
 	uint64_t next, low; /* operation ids */
 	uint32_t cleans;    /* slots to clean */
@@ -105,6 +112,8 @@ struct cn_node {
 	uint64_t total, used, sent, sent_before;
 	uint32_t page;            /* bytes of one, as HELLO said last */
 	lend_ns ask_at, retry_at; /* not before */
+	lend_ns doubt_until;      /* a put for arguments got no answer in time; 0: it answers */
+	lend_ns doubt;            /* for so long after each such put */
 	bool asking;
 	struct cn_pool *pool; /* it was named pool:NAME; else NULL */
 	struct cn_slot slot[LEND_MEM_OPEN_MAX];
@@ -113,8 +122,8 @@ struct cn_node {
 struct cn_space {
 	struct lend_memspace wire;
 	uint64_t len;
+	uint64_t life; /* of the node when it was made; 0: the node forgot it */
 	uint32_t gen;  /* odd: in use */
-	uint32_t life; /* of the node when it was made; 0: the node forgot it */
 	uint32_t next; /* free list */
 	uint16_t node;
 	bool orphan;             /* nobody's any more: to be freed at the node */
@@ -136,6 +145,7 @@ struct cn_part; /* parts.c: one of the calls of an operation that has several un
 
 struct lend_mem {
 	struct lend_ep *ep;
+	pid_t pid; /* of the process that opened it: a fork's child leaves it alone */
 	uint32_t client;
 	uint32_t nodes, next_node;
 	enum lend_spread spread;
@@ -169,6 +179,7 @@ struct lend_mem {
 	uint32_t lefts_due;     /* those that args may leave yet: there is room for them */
 	struct cn_gauge *gauge; /* gauge.c, from its first use on */
 	uint64_t inline_max;    /* of an argument; UINT64_MAX: as measured */
+	struct lend_args_stat args_stat;
 };
 
 /* op.c */
@@ -197,6 +208,11 @@ void cn_parts_drop(struct lend_mem *mem);
 
 /* place.c: after this end of its call a new object goes to another node, op->node now. */
 bool cn_place_again(struct cn_op *op, enum lend_status status);
+/* False: no node is likely to take a new object soon. */
+bool cn_place_may(struct lend_mem *mem);
+/* A put at this node got no answer for so long. New objects go elsewhere for some time; then one of
+ * them tries it. */
+void cn_place_doubt(struct cn_node *node, lend_ns waited);
 /* The workers of node are known now: what waited for it to make objects there goes to all. */
 void cn_place_spread(struct cn_node *node);
 
@@ -270,9 +286,9 @@ void cn_table_drop(struct lend_mem *mem, uint16_t node); /* what we had on a nod
 
 /* renew.c */
 bool cn_has_door(const char *address); /* a second endpoint of this process can reach it */
-int cn_renew_join(const char *address, uint32_t client);
-void cn_renew_life(const char *address, uint32_t client, uint32_t life, lend_ns lease);
-void cn_renew_leave(const char *address, uint32_t client);
+int cn_renew_join(const char *home, uint32_t client); /* as in life.h */
+void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease);
+void cn_renew_leave(const char *home, uint32_t client);
 
 /* head.c */
 bool cn_release_note(struct cn_op *op, struct cn_slot *slot, struct lend_buf *head);

@@ -184,7 +184,7 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view
 	f->client = mem->client;
 	f->life = space->life;
 	f->wire = space->wire;
-	strcpy(f->address, mem->node[space->node]->address);
+	strcpy(f->home, mem->node[space->node]->home);
 	name(f, space);
 	rc = cn_pager_join(mem);
 	f->fd = rc;

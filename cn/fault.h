@@ -25,8 +25,9 @@ struct cn_fault {
 	struct cn_cache_key key; /* of its first page; serial 0: not for the cache */
 	struct cn_ahead ahead;
 	/* how to ask for its pages */
-	char address[CN_ADDRESS_MAX];
-	uint32_t client, life;
+	char home[CN_HOME_MAX];
+	uint64_t life;
+	uint32_t client;
 	struct lend_memspace wire;
 };
 

@@ -11,6 +11,7 @@
 #include "cn/pager.h"
 #include "cn/args.h"
 #include "cn/gauge.h"
+#include "cn/life.h"
 #include "cn/left.h"
 #include "cn/pointer.h"
 #include "cn/pool.h"
@@ -41,7 +42,8 @@ static void destroy(struct lend_mem *mem)
 	}
 	cn_pager_leave(mem);
 	for (uint32_t i = 0; i < mem->nodes; i++) {
-		cn_renew_leave(mem->node[i]->address, mem->client);
+		cn_renew_leave(mem->node[i]->home, mem->client);
+		cn_life_leave(mem->node[i]->home);
 		cn_pool_leave(mem->node[i]);
 		cn_clean_drop(mem->node[i]);
 		free(mem->node[i]);
@@ -62,6 +64,7 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	if (!mem)
 		return lend_fail(ENOMEM, "no memory for a client of memory nodes");
 	mem->ep = ep;
+	mem->pid = getpid();
 	mem->client = atomic_fetch_add(&clients, 1) + 1;
 	mem->space_free = UINT32_MAX;
 	mem->next_node = mem->client * 7 + (uint32_t)getpid(); /* not all clients begin alike */
@@ -103,6 +106,11 @@ int lend_mem_add(struct lend_mem *mem, const char *address)
 				 "%s says it is memory node %08x, as another one does: start it "
 				 "with another --id",
 				 address, node->id);
+	if (node->full)
+		return lend_fail(ENOSPC,
+				 "%s: the memory node has no room for another client: end one, or "
+				 "start it with more --clients",
+				 address);
 	if (!node->life)
 		return lend_fail(EHOSTUNREACH,
 				 "%s: no memory node answers; is lend-mn running there?", address);
@@ -166,7 +174,7 @@ void lend_mem_close(struct lend_mem *mem)
 {
 	lend_ns until;
 
-	if (!mem)
+	if (!mem || mem->pid != getpid())
 		return;
 	until = lend_now(mem->ep) + CLOSE_WAIT;
 	mem->closing = mem->pumping = true; /* nothing new starts */

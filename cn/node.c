@@ -1,8 +1,8 @@
 /* node - one memory node: its session, who it says it is, our life there, our operation ids.
  *
- * HELLO is the first operation on each session. It tells the life that we had; an answer with
- * another one means that the node fenced us or was started anew: what we held there is gone. Layer:
- * cn. Threads: the endpoint's. Owned by its lend_mem. */
+ * HELLO is the first operation on each session. It joins the life that this process has there, and
+ * opens another one when that has ended: then what we held there is gone. Layer: cn. Threads: the
+ * endpoint's. Owned by its lend_mem. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/life.h"
 #include "cn/pool.h"
 #include "sys/why.h"
+
+enum { STEPS_MAX = 10 }; /* on the way into a life */
 
 int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 {
@@ -29,10 +32,16 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 		return lend_fail(ENOMEM, "no memory for one more memory node");
 	node->mem = mem;
 	memcpy(node->address, address, len);
+	cn_life_home(mem->ep, node->address, node->home);
 	node->next = node->low = 1;
 	node->shards = 1;
 	node->page = LEND_MEM_PAGE;
-	if (cn_renew_join(node->address, mem->client) < 0) {
+	if (cn_life_join(node->home) < 0) {
+		free(node);
+		return lend_fail(ENOMEM, "no memory for one more memory node");
+	}
+	if (cn_renew_join(node->home, mem->client) < 0) {
+		cn_life_leave(node->home);
 		free(node);
 		return lend_fail(ENOMEM, "no memory for the lease of one more memory node");
 	}
@@ -157,14 +166,15 @@ int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *
 /* What waits for this node will not get it. */
 static void fail_waiters(struct cn_node *node)
 {
+	enum lend_status status = node->full ? LEND_RESOURCE_EXHAUSTED : LEND_UNAVAILABLE;
 	struct lend_mem *mem = node->mem;
 	uint64_t last = mem->seq;
 	uint16_t index = cn_node_index(node);
 	struct cn_op *op = TAILQ_FIRST(&mem->wait);
 
 	while (op && op->seq <= last) {
-		if (op->node == index && !cn_place_again(op, LEND_UNAVAILABLE)) {
-			cn_op_finish(op, LEND_UNAVAILABLE, LEND_RAN_NO);
+		if (op->node == index && !cn_place_again(op, status)) {
+			cn_op_finish(op, status, LEND_RAN_NO);
 			op = TAILQ_FIRST(&mem->wait);
 		} else {
 			op = TAILQ_NEXT(op, all);
@@ -194,32 +204,60 @@ static bool is_taken(const struct cn_node *node, uint32_t id, uint32_t shard)
 	return false;
 }
 
-static bool greet(struct cn_node *node, const uint8_t *body, size_t len)
+static bool greet(struct cn_node *node, const struct lend_memhello *hello)
 {
-	struct lend_memhello hello;
 	uint32_t before = node->shards;
-	bool anew;
+	bool anew = !node->life || node->id != hello->node || before != hello->shards;
 
-	if (!lend_memhello_decode(body, len, &hello) || !hello.open ||
-	    hello.open > LEND_MEM_OPEN_MAX)
-		return false;
-	anew = !node->life || node->id != hello.node || before != hello.shards;
-	if (hello.life != node->life || (node->greeted && node->id != hello.node))
-		new_life(node, &hello);
-	node->id = hello.node;
-	node->epoch = hello.epoch;
-	node->lease = hello.lease;
-	node->open = hello.open;
-	node->page = hello.page;
-	node->shard = hello.shard;
-	node->shards = hello.shards;
+	if (hello->life != node->life || (node->greeted && node->id != hello->node))
+		new_life(node, hello);
+	node->id = hello->node;
+	node->epoch = hello->epoch;
+	node->lease = hello->lease;
+	node->open = hello->open;
+	node->page = hello->page;
+	node->shard = hello->shard;
+	node->shards = hello->shards;
 	node->greeted = true;
 	node->retired = false;
-	node->clash = is_taken(node, hello.node, hello.shard);
+	node->clash = is_taken(node, hello->node, hello->shard);
 	if (anew && !node->clash)
 		cn_shards_meet(node, before);
-	cn_renew_life(node->address, node->mem->client, node->life, node->lease);
+	cn_renew_life(node->home, node->mem->client, node->life, node->lease);
 	return !node->clash;
+}
+
+enum { FINE, FAILED, MORE };
+
+/* The next step into the process's life: several threads, or addresses of the node, may have opened
+ * one each at first. */
+static int welcome(struct cn_node *node, const uint8_t *body, size_t len)
+{
+	struct lend_memhello hello;
+
+	if (!lend_memhello_decode(body, len, &hello) || (node->said && node->said != hello.life))
+		return FAILED;
+	cn_life_meet(node->home, &hello);
+	if (cn_life_renamed(node->home, node->name))
+		return MORE;
+	if (!node->said && cn_life_opened(node->home, &hello) != hello.life)
+		return MORE;
+	return greet(node, &hello) ? FINE : FAILED;
+}
+
+static int judge(struct cn_node *node, const struct lend_call *call, const uint8_t *body,
+		 size_t len)
+{
+	if (call->ran != LEND_RAN_YES)
+		return FAILED;
+	if (node->knocking)
+		return MORE;
+	if (call->status == LEND_ABORTED && node->said) {
+		if (!cn_life_renamed(node->home, node->name))
+			cn_life_ended(node->home, node->said);
+		return MORE;
+	}
+	return call->status == LEND_OK ? welcome(node, body, len) : FAILED;
 }
 
 static void hello_done(struct lend_call *call)
@@ -228,20 +266,24 @@ static void hello_done(struct lend_call *call)
 	struct lend_mem *mem = node->mem;
 	uint8_t body[LEND_MEMOP_REPLY_MAX];
 	size_t len = cn_buf_read(call->reply, body, sizeof(body));
-	bool fine;
+	int what;
 
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);
 	if (call->reply)
 		lend_buf_give(mem->ep, call->reply);
 	call->request = call->reply = NULL;
-	fine = call->ran == LEND_RAN_YES && call->status == LEND_OK && len <= sizeof(body) &&
-	       greet(node, body, len);
-	node->state = fine ? CN_NODE_UP : CN_NODE_DOWN;
-	node->failed = !fine;
+	what = judge(node, call, body, len <= sizeof(body) ? len : 0);
+	node->state = what == FINE ? CN_NODE_UP : CN_NODE_DOWN;
+	if (what == MORE && ++node->steps < STEPS_MAX && !mem->closing &&
+	    cn_node_wake(node, call->timeout) == 0)
+		return;
+	node->steps = 0;
+	node->failed = what != FINE;
+	node->full = call->status == LEND_RESOURCE_EXHAUSTED;
 	if (call->status == LEND_UNAVAILABLE || call->status == LEND_DEADLINE_EXCEEDED)
 		cn_node_lost(node);
-	if (fine) {
+	if (what == FINE) {
 		node->failures = 0;
 	} else {
 		if (call->status != LEND_DEADLINE_EXCEEDED) { /* cleaning at once would spin */
@@ -255,10 +297,12 @@ static void hello_done(struct lend_call *call)
 
 static int say_hello(struct cn_node *node, lend_ns timeout)
 {
-	struct lend_memop say = {
-	    .kind = LEND_MEMOP_HELLO, .client = node->mem->client, .life = node->life};
+	struct lend_memop say;
 	int rc;
 
+	(void)cn_life_say(node->mem->ep, node->session, node->home, node->mem->client, &say);
+	node->knocking = say.kind != LEND_MEMOP_HELLO;
+	node->said = say.life;
 	memset(&node->hello, 0, sizeof(node->hello));
 	node->hello.method = LEND_MEM_METHOD;
 	node->hello.timeout = timeout;
@@ -282,8 +326,10 @@ int cn_node_wake(struct cn_node *node, lend_ns timeout)
 	if (node->state != CN_NODE_DOWN)
 		return 0;
 	for (int attempt = 0; attempt < 2; attempt++) {
+		if (node->connected && cn_life_renamed(node->home, node->name))
+			cn_node_lost(node);
 		if (!node->connected)
-			rc = lend_connect(node->mem->ep, node->address, &node->session);
+			rc = cn_life_dial(node->mem->ep, node->home, &node->session, &node->name);
 		if (rc < 0)
 			break;
 		node->connected = true;

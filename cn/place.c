@@ -3,8 +3,9 @@
  * Objects that name no node go to each in turn, or to the node with the smallest share of its pages
  * in use: as it said last, and what this client sent there since. One that does not answer, or is
  * full, costs the operation a try, not its end: the next node gets it. A node that failed is
- * greeted again beside the way, for a HELLO to a dead host lasts.
- * Layer: cn. Threads: the endpoint's. */
+ * greeted again beside the way, for a HELLO to a dead host lasts. One that let an argument's put
+ * wait for too long gets no object for DOUBT times as long, and then a single one, until it
+ * answers. Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -17,6 +18,8 @@
 #define RETRY_EVERY UINT64_C(200000000)
 #define ASK_TIMEOUT UINT64_C(1000000000)
 
+enum { DOUBT = 4 };
+
 static bool fits(struct cn_node *node)
 {
 	lend_ns now = lend_now(node->mem->ep);
@@ -25,7 +28,21 @@ static bool fits(struct cn_node *node)
 		node->retry_at = now + RETRY_EVERY;
 		(void)cn_node_wake(node, 0);
 	}
-	return !node->failed && !node->clash && !node->retired;
+	return !node->failed && !node->clash && !node->retired && now >= node->doubt_until;
+}
+
+bool cn_place_may(struct lend_mem *mem)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++)
+		if (fits(mem->node[i]))
+			return true;
+	return false;
+}
+
+void cn_place_doubt(struct cn_node *node, lend_ns waited)
+{
+	node->doubt = DOUBT * waited;
+	node->doubt_until = lend_now(node->mem->ep) + node->doubt;
 }
 
 static void asked(struct lend_call *call)
@@ -124,6 +141,8 @@ static void count(struct cn_op *op)
 	struct cn_node *node = op->mem->node[op->node];
 
 	node->sent += op->len / node->page + 1;
+	if (node->doubt_until) /* the others wait for what becomes of this one */
+		node->doubt_until = op->mem->now + node->doubt;
 }
 
 int cn_pick_node(struct cn_op *op)

@@ -208,7 +208,7 @@ static void send(struct pull *p)
 
 	p->state = FLIGHT;
 	p->ask.priority = p->ahead ? CN_GUESS : 0;
-	if (!cn_ask_go(&p->ask, f->address, &say, p->until > now ? p->until - now : 1))
+	if (!cn_ask_go(&p->ask, f->home, &say, p->until > now ? p->until - now : 1))
 		failed(p, false);
 }
 

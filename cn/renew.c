@@ -1,8 +1,9 @@
 /* renew - keeps a process's leases while its threads are busy with other things.
  *
  * Any traffic renews a lease; a thread that computes for longer than the lease sends none. So one
- * small thread per process, with an endpoint of its own, says RENEW to each node three times per
- * lease. It starts with the first node and ends with the last.
+ * small thread per process, with an endpoint of its own, joins the process's life at each node, and
+ * does so again three times per lease, which renews it. It starts with the first node and ends with
+ * the last.
  * Layer: cn. Threads: join, life and leave from any; the list is under the lock, the calls and
  * sessions are the thread's. */
 #include "cn/client.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cn/life.h"
 #include "util/bits.h"
 
 #define PERIOD_MAX UINT64_C(10000000000)
@@ -18,13 +20,15 @@
 
 struct entry {
 	LIST_ENTRY(entry) link;
-	char address[CN_ADDRESS_MAX];
-	uint32_t client, life;
+	char home[CN_HOME_MAX];
+	uint32_t client;
+	uint64_t life;
 	lend_ns lease;
 	bool gone;
 	/* the thread's: */
-	bool busy, connected;
+	bool busy, connected, knocks;
 	lend_session session;
+	uint32_t name; /* that it was dialled under */
 	lend_ns next;
 	struct lend_call call;
 };
@@ -47,6 +51,8 @@ static void renewed(struct lend_call *call)
 		lend_buf_give(mine, call->reply);
 	call->request = call->reply = NULL;
 	e->busy = false;
+	if (e->knocks && call->ran == LEND_RAN_YES)
+		e->next = 0;
 	if (call->status == LEND_UNAVAILABLE && e->connected) {
 		lend_disconnect(mine, e->session);
 		e->connected = false;
@@ -55,12 +61,19 @@ static void renewed(struct lend_call *call)
 
 static void renew(struct lend_ep *own, struct entry *e)
 {
-	struct lend_memop say = {.kind = LEND_MEMOP_RENEW, .client = e->client, .life = e->life};
+	struct lend_memop say;
 	struct lend_buf *head;
 
-	if (!e->connected && lend_connect(own, e->address, &e->session) < 0)
+	if (e->connected && cn_life_renamed(e->home, e->name)) {
+		lend_disconnect(own, e->session);
+		e->connected = false;
+	}
+	if (!e->connected && cn_life_dial(own, e->home, &e->session, &e->name) < 0)
 		return;
 	e->connected = true;
+	if (!cn_life_say(own, e->session, e->home, 0, &say))
+		return;
+	e->knocks = say.kind == LEND_MEMOP_RENEW;
 	head = lend_buf_take(own, LEND_MEMOP_FIXED_MAX);
 	if (!head)
 		return;
@@ -91,7 +104,7 @@ static bool spoken_for(const struct entry *e)
 	const struct entry *o;
 
 	for (o = LIST_FIRST(&entries); o != e; o = LIST_NEXT(o, link))
-		if (!o->gone && o->life == e->life && !strcmp(o->address, e->address))
+		if (!o->gone && o->life == e->life && !strcmp(o->home, e->home))
 			return true;
 	return false;
 }
@@ -120,7 +133,7 @@ static lend_ns look(struct lend_ep *own)
 
 	LIST_FOREACH(e, &entries, link)
 	{
-		if (e->gone || !e->life || !cn_has_door(e->address) || spoken_for(e))
+		if (e->gone || !e->life || !cn_has_door(e->home) || spoken_for(e))
 			continue;
 		if (now >= e->next && !e->busy) {
 			e->next =
@@ -219,7 +232,7 @@ static void start_thread(void)
 	pthread_detach(thread);
 }
 
-int cn_renew_join(const char *address, uint32_t client)
+int cn_renew_join(const char *home, uint32_t client)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct entry *e = calloc(1, sizeof(*e));
@@ -227,7 +240,7 @@ int cn_renew_join(const char *address, uint32_t client)
 	if (!e)
 		return -1;
 	(void)pthread_once(&once, watch_forks);
-	strcpy(e->address, address);
+	strcpy(e->home, home);
 	e->client = client;
 	pthread_mutex_lock(&lock);
 	LIST_INSERT_HEAD(&entries, e, link);
@@ -236,22 +249,22 @@ int cn_renew_join(const char *address, uint32_t client)
 	return 0;
 }
 
-static struct entry *find(const char *address, uint32_t client)
+static struct entry *find(const char *home, uint32_t client)
 {
 	struct entry *e;
 
 	LIST_FOREACH(e, &entries, link)
-	if (!e->gone && e->client == client && !strcmp(e->address, address))
+	if (!e->gone && e->client == client && !strcmp(e->home, home))
 		return e;
 	return NULL;
 }
 
-void cn_renew_life(const char *address, uint32_t client, uint32_t life, lend_ns lease)
+void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease)
 {
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(address, client);
+	e = find(home, client);
 	if (e) {
 		e->life = life;
 		e->lease = lease;
@@ -263,12 +276,12 @@ void cn_renew_life(const char *address, uint32_t client, uint32_t life, lend_ns 
 	pthread_mutex_unlock(&lock);
 }
 
-void cn_renew_leave(const char *address, uint32_t client)
+void cn_renew_leave(const char *home, uint32_t client)
 {
 	struct entry *e;
 
 	pthread_mutex_lock(&lock);
-	e = find(address, client);
+	e = find(home, client);
 	if (e) {
 		e->gone = true;
 		alive--;

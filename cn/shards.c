@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "cn/life.h"
+
 #include "wire/shard.h"
 
 static struct cn_node *find(const struct lend_mem *mem, uint32_t id, uint32_t shard)
@@ -72,8 +74,10 @@ void cn_shards_meet(struct cn_node *node, uint32_t before)
 					sizeof(address)))
 			continue;
 		index = cn_node_make(mem, address, strlen(address));
-		if (index >= 0)
-			expect(mem->node[index], node, shard);
+		if (index < 0)
+			continue;
+		cn_life_name(mem->node[index]->home, node->home);
+		expect(mem->node[index], node, shard);
 	}
 	if (node->shards > 1)
 		cn_place_spread(node);

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "mn/accept.h"
 #include "mn/answer.h"
 #include "sys/door.h"
 
@@ -94,12 +95,9 @@ static void *work(void *arg)
 {
 	struct mn_admin *admin = arg;
 	struct timeval patience = {1, 0};
+	int fd;
 
-	while (wait_for(admin, admin->door.fd, -1)) {
-		int fd = accept4(admin->door.fd, NULL, NULL, SOCK_CLOEXEC);
-
-		if (fd < 0)
-			continue;
+	while ((fd = mn_accept(admin->door.fd, admin->stop, "--admin")) >= 0) {
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 		if (is_ours(fd))
 			serve(admin, fd);

@@ -204,12 +204,8 @@ static void end_object(struct mn_worker *worker, void *arg)
 static void end_process(struct mn_worker *worker, void *arg)
 {
 	struct look *look = arg;
-	struct lend_memstats after;
 
-	lend_store_stats(worker->store, &look->stats);
-	lend_store_hangup(worker->store, look->process);
-	lend_store_stats(worker->store, &after);
-	look->found |= after.hangups != look->stats.hangups;
+	look->found |= lend_store_evict_process(worker->store, look->process);
 }
 
 static json_t *do_evict(const struct mn_nodes *node, const json_t *request)

@@ -39,8 +39,10 @@ static const struct argp_option options[] = {
      0},
     {"memory", 'm', "KIND", 0,
      "What pages lie in: private (default), memfd, huge (a memfd on huge pages), or the path of a "
-     "folder (hugetlbfs, DAX), a file or a DAX device",
+     "folder (hugetlbfs, DAX), a file or a DAX device. A file must be this user's alone, and new, "
+     "empty or left by an earlier memory node",
      0},
+    {"overwrite", 'O', NULL, 0, "Replace the file that --memory names, whatever it holds", 0},
     {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
@@ -56,6 +58,8 @@ static const struct argp_option options[] = {
      "What one may keep. WHO: each (user of this host on shm; the network is one), uid=N, net, "
      "secret=FILE (whoever is started with LEND_SECRET of its first line); -: no limit",
      0},
+    {"keys", 'K', "FILE", 0,
+     "Keys that peers prove, from lend keygen (default $LEND_KEYS, ~/.config/lend/keys)", 0},
     {"workers", 'w', "N", 0,
      "Threads, each with its part of the memory and its own address, NAME.1 or PORT + 1 and so on; "
      "clients find them (default 1)",
@@ -180,6 +184,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			complain("--memory %s: give private, memfd, huge or a path", arg);
 		config->memory = arg;
 		return 0;
+	case 'O':
+		config->overwrite = true;
+		return 0;
 	case 'e':
 		config->lease_ms = number("lease", arg, 86400000, false);
 		return 0;
@@ -209,6 +216,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'E':
 		config->eal = arg;
 		return 0;
+	case 'K':
+		return setenv("LEND_KEYS", arg, 1) ? ENOMEM : 0;
 	case 'C':
 		config->capture = arg;
 		return 0;

@@ -12,6 +12,7 @@ struct mn_config {
 	uint64_t size;          /* bytes of pages */
 	uint32_t page;          /* bytes of one */
 	const char *memory;     /* what they lie in: a kind of mn/memory.h */
+	bool overwrite;         /* a file there, whatever it holds */
 	const char *pool;       /* name of the one to offer, or NULL: mn_pool_plan() */
 	uint64_t lease_ms;      /* 0: the store's default */
 	uint32_t id;            /* of the node; 0: random */

@@ -6,13 +6,14 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "mn/backing.h"
+#include "sys/mapfile.h"
 #include "sys/heap.h"
 #include "sys/why.h"
 #include "util/bits.h"
@@ -86,45 +87,39 @@ static int map(struct mn_memory *memory, const char *name)
 	return 0;
 }
 
-/* A device keeps what was in it: that is wiped here, a file's bytes were cut off. */
+static int lengthen(struct mn_memory *memory, const char *name)
+{
+	if (!memory->sealable)
+		return mn_backing_fill(memory->fd, name, memory->len);
+	if (!lend_mapfile_may_have(memory->len))
+		return lend_fail(
+		    EFBIG,
+		    "%zu bytes of %s: beyond ulimit -f; raise it, ask for less or give "
+		    "--memory private",
+		    memory->len, name);
+	if (ftruncate(memory->fd, (off_t)memory->len) == 0)
+		return 0;
+	return lend_fail(errno, "%zu bytes of %s: %s; ask for less", memory->len, name,
+			 strerror(errno));
+}
+
+/* A device keeps its bytes: they are cleared here. */
 static int size_and_map(struct mn_memory *memory, const char *name, size_t len)
 {
 	struct stat st;
-	int rc;
+	int rc = 0;
 
 	if (fstat(memory->fd, &st) < 0)
 		return lend_fail(errno, "%s: %s", name, strerror(errno));
 	memory->grain = grain_of(memory->fd, &st);
 	memory->len = lend_align_up(len, memory->grain);
-	if (S_ISREG(st.st_mode) &&
-	    (ftruncate(memory->fd, 0) < 0 || ftruncate(memory->fd, (off_t)memory->len) < 0))
-		return lend_fail(errno, "%zu bytes of %s: %s; ask for less", memory->len, name,
-				 strerror(errno));
-	rc = map(memory, name);
+	if (S_ISREG(st.st_mode))
+		rc = lengthen(memory, name);
+	if (rc == 0)
+		rc = map(memory, name);
 	if (rc == 0 && S_ISCHR(st.st_mode))
 		memset(memory->base, 0, memory->len);
 	return rc;
-}
-
-static int open_path(const char *path)
-{
-	struct stat st;
-	int fd;
-
-	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		fd = open(path, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-	else
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return lend_fail(errno,
-				 "--memory %s: %s; give a folder or file that can be written", path,
-				 strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		close(fd);
-		return lend_fail(
-		    EBUSY, "--memory %s: another memory node has it; give each its own", path);
-	}
-	return fd;
 }
 
 bool mn_memory_is_kind(const char *kind)
@@ -133,7 +128,8 @@ bool mn_memory_is_kind(const char *kind)
 	       strchr(kind, '/');
 }
 
-int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name, size_t len)
+int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name, size_t len,
+		   bool overwrite)
 {
 	int rc;
 
@@ -145,7 +141,8 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 	if (!strcmp(kind, "private"))
 		return open_private(memory, len);
 	memory->sealable = !strchr(kind, '/');
-	rc = memory->sealable ? make_memfd(name, !strcmp(kind, "huge")) : open_path(kind);
+	rc = memory->sealable ? make_memfd(name, !strcmp(kind, "huge"))
+			      : mn_backing_open(kind, overwrite);
 	if (rc < 0)
 		return rc;
 	memory->fd = rc;
@@ -163,7 +160,7 @@ static int copy(struct mn_memory *memory, int fd, const char *name, size_t len)
 
 	if (from == MAP_FAILED)
 		return lend_fail(errno, "%s of an earlier start: %s", name, strerror(errno));
-	rc = mn_memory_open(memory, "memfd", name, len);
+	rc = mn_memory_open(memory, "memfd", name, len, false);
 	if (rc == 0)
 		memcpy(memory->base, from, len);
 	munmap(from, len);

@@ -8,15 +8,23 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lend/stats.h"
+#include "mn/accept.h"
 #include "mn/worker.h"
 
 struct mn_metrics {
 	struct MHD_Daemon *daemon;
+	int listener, stop; /* the library's own listener would spin without a free descriptor */
+	pthread_t thread;
+	bool running;
 	struct mn_worker *worker;
 	uint32_t workers;
 };
@@ -137,12 +145,55 @@ static bool parse(const char *at, struct sockaddr_in *address, char ip[INET_ADDR
 	       inet_pton(AF_INET, ip, &address->sin_addr) == 1;
 }
 
+static void *work(void *arg)
+{
+	const struct sockaddr_in nowhere = {.sin_family = AF_INET};
+	struct mn_metrics *m = arg;
+	int fd;
+
+	while ((fd = mn_accept(m->listener, m->stop, "--metrics")) >= 0)
+		(void)MHD_add_connection(m->daemon, fd, (const void *)&nowhere, sizeof(nowhere));
+	return NULL;
+}
+
+/* Binds the address; 0 or an errno. */
+static int listen_at(struct mn_metrics *m, struct sockaddr_in *address)
+{
+	socklen_t len = sizeof(*address);
+	int on = 1;
+
+	m->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	m->stop = eventfd(0, EFD_CLOEXEC);
+	if (m->listener < 0 || m->stop < 0 ||
+	    setsockopt(m->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    bind(m->listener, (const void *)address, len) < 0 || listen(m->listener, 16) < 0 ||
+	    getsockname(m->listener, (void *)address, &len) < 0)
+		return errno;
+	return 0;
+}
+
+static int start(struct mn_metrics *m)
+{
+	int rc;
+
+	m->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO |
+					 MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
+				     0, NULL, NULL, serve, m, MHD_OPTION_CONNECTION_LIMIT, 16u,
+				     MHD_OPTION_CONNECTION_TIMEOUT, 10u, MHD_OPTION_END);
+	if (!m->daemon)
+		return errno ? errno : ENOMEM;
+	rc = pthread_create(&m->thread, NULL, work, m);
+	m->running = rc == 0;
+	return rc;
+}
+
 int mn_metrics_open(struct mn_worker *worker, uint32_t workers, const char *at, char url[64],
 		    struct mn_metrics **out)
 {
 	char ip[INET_ADDRSTRLEN];
 	struct sockaddr_in address;
 	struct mn_metrics *m;
+	int err;
 
 	if (!parse(at, &address, ip))
 		return lend_fail(EINVAL, "--metrics %s: give PORT or IP:PORT, as 127.0.0.1:9464",
@@ -152,17 +203,15 @@ int mn_metrics_open(struct mn_worker *worker, uint32_t workers, const char *at, 
 		return lend_fail(ENOMEM, "no memory to serve --metrics");
 	m->worker = worker;
 	m->workers = workers;
-	m->daemon =
-	    MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, serve,
-			     m, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT, 16u,
-			     MHD_OPTION_CONNECTION_TIMEOUT, 10u, MHD_OPTION_END);
-	if (!m->daemon) {
-		free(m);
-		return lend_fail(EADDRINUSE, "--metrics %s: %s; give a free port, or 0 for any", at,
-				 strerror(errno));
+	err = listen_at(m, &address);
+	if (!err)
+		err = start(m);
+	if (err) {
+		mn_metrics_close(m);
+		return lend_fail(err, "--metrics %s: %s; give a free port, or 0 for any", at,
+				 strerror(err));
 	}
-	(void)snprintf(url, 64, "http://%s:%u/metrics", ip,
-		       MHD_get_daemon_info(m->daemon, MHD_DAEMON_INFO_BIND_PORT)->port);
+	(void)snprintf(url, 64, "http://%s:%u/metrics", ip, ntohs(address.sin_port));
 	*out = m;
 	return 0;
 }
@@ -171,7 +220,16 @@ void mn_metrics_close(struct mn_metrics *metrics)
 {
 	if (!metrics)
 		return;
-	MHD_stop_daemon(metrics->daemon);
+	if (metrics->running) {
+		(void)eventfd_write(metrics->stop, 1);
+		(void)pthread_join(metrics->thread, NULL);
+	}
+	if (metrics->daemon)
+		MHD_stop_daemon(metrics->daemon);
+	if (metrics->listener >= 0)
+		close(metrics->listener);
+	if (metrics->stop >= 0)
+		close(metrics->stop);
 	free(metrics);
 }
 #else

@@ -21,7 +21,6 @@
 struct node {
 	struct mn_worker *worker;
 	uint32_t workers;
-	struct mn_crowd *crowd;
 	struct mn_tenants *tenants;
 	struct mn_admin *admin;
 	struct mn_metrics *metrics;
@@ -78,7 +77,7 @@ static int open_stores(struct node *node, const struct mn_config *config)
 				 config->size, config->page, most);
 	for (uint32_t i = 0; i < node->workers && rc == 0; i++) {
 		node->worker[i].tenants = node->tenants;
-		rc = mn_worker_open(&node->worker[i], config, &c, node->crowd);
+		rc = mn_worker_open(&node->worker[i], config, &c);
 	}
 	return rc;
 }
@@ -91,9 +90,8 @@ static int open_all(struct node *node, const struct mn_config *config)
 		rc = mn_tenants_open(config->quota, config->page, config->workers, &node->tenants);
 	if (rc < 0)
 		return rc;
-	node->crowd = mn_crowd_open(config->workers);
 	node->worker = calloc(config->workers, sizeof(*node->worker));
-	if (!node->crowd || !node->worker)
+	if (!node->worker)
 		return lend_fail(ENOMEM, "no memory for %u workers", config->workers);
 	node->workers = config->workers;
 	for (uint32_t i = 0; i < node->workers; i++) {
@@ -194,7 +192,6 @@ static void close_all(struct node *node, bool json)
 		report(node);
 	for (uint32_t i = 0; i < node->workers; i++)
 		mn_worker_close(&node->worker[i]);
-	mn_crowd_close(node->crowd);
 	mn_tenants_close(node->tenants);
 	free(node->worker);
 }

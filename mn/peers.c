@@ -7,93 +7,133 @@
 
 #include "sys/why.h"
 
-/* A process, with as many sessions as it has here. */
-struct process {
-	LIST_ENTRY(process) link;
-	uint8_t incarnation[16];
-	uint32_t sessions, tenant;
+/* A process, as its sessions here proved to be one. */
+struct life {
+	LIST_ENTRY(life) link;
+	uint64_t number;
+	uint32_t sessions;
+	bool shm; /* one of them is, or was, on shm */
 	struct mn_flow flow;
+};
+
+/* A session. ALONE (life NULL) -> in a life, and perhaps in another, as its HELLOs say. */
+struct peer {
+	struct lend_store_peer store; /* first */
+	LIST_ENTRY(peer) link;
+	struct life *life;
+	struct mn_flow flow; /* for what comes before HELLO */
+	uint32_t tenant;
+	bool shm;
 };
 
 struct mn_peers {
 	struct lend_ep *ep;
 	struct lend_store *store;
-	struct mn_crowd *crowd, *own; /* own: until join(); else NULL */
 	const struct mn_tenants *tenants;
-	uint32_t worker;
 	struct mn_fair fair;
 	void (*drop)(struct mn_wait *wait, void *arg); /* never NULL while something waits */
 	void *drop_arg;
-	LIST_HEAD(, process) processes;
+	LIST_HEAD(, life) lives;
+	LIST_HEAD(, peer) sessions;
 	uint32_t open[MN_TENANTS_MAX]; /* sessions, by tenant */
 };
 
-static struct process *find(struct mn_peers *peers, const uint8_t incarnation[16])
+static struct life *find(struct mn_peers *peers, uint64_t number)
 {
-	struct process *p;
+	struct life *life;
 
-	LIST_FOREACH(p, &peers->processes, link)
-	if (!memcmp(p->incarnation, incarnation, sizeof(p->incarnation)))
-		return p;
+	LIST_FOREACH(life, &peers->lives, link)
+	if (life->number == number)
+		return life;
 	return NULL;
 }
 
-/* Only shm tells who a peer is; the address of one that came to us is empty there. */
-static bool on_shm(struct mn_peers *peers, lend_session session)
+static void end_life(struct mn_peers *peers, struct life *life)
 {
-	struct lend_peer peer;
-
-	return lend_session_peer(peers->ep, session, &peer) == 0 && peer.uid >= 0;
+	mn_flow_close(&peers->fair, &life->flow, peers->drop, peers->drop_arg);
+	LIST_REMOVE(life, link);
+	free(life);
 }
 
-/* The low bit of what a session keeps says that it is on shm. */
+static void end_peer(struct mn_peers *peers, struct peer *p)
+{
+	mn_flow_close(&peers->fair, &p->flow, peers->drop, peers->drop_arg);
+	LIST_REMOVE(p, link);
+	free(p);
+}
+
+/* Where the system reports the end of a process, the end of its last session ends the life. */
+static void leave(struct mn_peers *peers, struct peer *p)
+{
+	struct life *life = p->life;
+
+	p->life = NULL;
+	if (!life)
+		return;
+	if (--life->sessions)
+		return;
+	if (life->shm)
+		lend_store_hangup(peers->store, life->number);
+	end_life(peers, life);
+}
+
+void mn_peers_said(struct mn_peers *peers, lend_session session)
+{
+	struct peer *p = lend_session_get(peers->ep, session);
+	struct life *life;
+
+	if (!p || !p->store.life || (p->life && p->life->number == p->store.life))
+		return;
+	leave(peers, p);
+	life = find(peers, p->store.life);
+	if (!life) {
+		life = calloc(1, sizeof(*life));
+		if (!life)
+			return; /* its turns are its own, and its lease ends it */
+		life->number = p->store.life;
+		mn_flow_open(&life->flow);
+		LIST_INSERT_HEAD(&peers->lives, life, link);
+	}
+	life->sessions++;
+	life->shm |= p->shm;
+	p->life = life;
+}
+
 static void came(struct mn_peers *peers, lend_session session, const uint8_t incarnation[16])
 {
-	struct process *p = find(peers, incarnation);
+	struct lend_peer who;
 	uint64_t most;
 	uint32_t tenant = mn_tenants_of(peers->tenants, peers->ep, peers->store, session, &most);
-	bool shm;
+	struct peer *p;
 
-	mn_peers_hear(peers);
 	if (peers->open[tenant] >= most) {
 		lend_disconnect(peers->ep, session); /* its room is for others */
 		return;
 	}
-	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (!p)
-			return; /* its operations are refused */
-		memcpy(p->incarnation, incarnation, sizeof(p->incarnation));
-		p->tenant = tenant;
-		mn_flow_open(&p->flow);
-		LIST_INSERT_HEAD(&peers->processes, p, link);
-	}
-	if (p->tenant != tenant)
-		return; /* nobody speaks for another tenant's process: refused */
-	p->sessions++;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return; /* its operations are refused */
+	memcpy(p->store.incarnation, incarnation, sizeof(p->store.incarnation));
+	p->store.tenant = tenant;
+	p->tenant = tenant;
+	/* Only shm has a uid; the address of an accepted session is empty there. */
+	p->shm = lend_session_peer(peers->ep, session, &who) == 0 && who.uid >= 0;
+	mn_flow_open(&p->flow);
+	LIST_INSERT_HEAD(&peers->sessions, p, link);
 	peers->open[tenant]++;
-	shm = on_shm(peers, session) && mn_crowd_join(peers->crowd, incarnation);
-	lend_session_set(peers->ep, session, (char *)p + shm);
+	lend_session_set(peers->ep, session, p);
 }
 
 static void went(struct mn_peers *peers, lend_session session)
 {
-	char *kept = lend_session_get(peers->ep, session);
-	bool shm = (uintptr_t)kept & 1;
-	struct process *p = (struct process *)(void *)(kept - shm);
+	struct peer *p = lend_session_get(peers->ep, session);
 
-	if (!kept)
+	if (!p)
 		return;
 	lend_session_set(peers->ep, session, NULL);
-	if (shm)
-		mn_crowd_leave(peers->crowd, p->incarnation);
-	mn_peers_hear(peers);
+	leave(peers, p);
 	peers->open[p->tenant]--;
-	if (--p->sessions)
-		return;
-	mn_flow_close(&peers->fair, &p->flow, peers->drop, peers->drop_arg);
-	LIST_REMOVE(p, link);
-	free(p);
+	end_peer(peers, p);
 }
 
 static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
@@ -104,22 +144,9 @@ static void watch(lend_session session, const uint8_t incarnation[16], bool up, 
 		went(arg, session);
 }
 
-void mn_peers_hear(struct mn_peers *peers)
-{
-	uint8_t incarnation[16];
-
-	while (mn_crowd_next(peers->crowd, peers->worker, incarnation))
-		lend_store_hangup(peers->store, incarnation);
-}
-
-void mn_peers_join(struct mn_peers *peers, struct mn_crowd *crowd, const struct mn_tenants *tenants,
-		   uint32_t worker)
+void mn_peers_join(struct mn_peers *peers, const struct mn_tenants *tenants)
 {
 	peers->tenants = tenants;
-	mn_crowd_close(peers->own);
-	peers->own = NULL;
-	peers->crowd = crowd;
-	peers->worker = worker;
 }
 
 int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers **out)
@@ -128,13 +155,11 @@ int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers 
 	int rc;
 
 	if (!peers)
-		return lend_fail(ENOMEM, "no memory to keep who is connected");
+		return lend_fail(ENOMEM, "no memory for the sessions of a memory node");
 	peers->ep = ep;
 	peers->store = store;
 	mn_fair_open(&peers->fair);
-	peers->crowd = peers->own = mn_crowd_open(1);
-	rc = peers->own ? lend_watch_sessions(ep, watch, peers)
-			: lend_fail(ENOMEM, "no memory to keep who is connected");
+	rc = lend_watch_sessions(ep, watch, peers);
 	if (rc < 0)
 		mn_peers_close(peers);
 	else
@@ -144,34 +169,27 @@ int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers 
 
 void mn_peers_close(struct mn_peers *peers)
 {
-	struct process *p;
+	struct life *life;
+	struct peer *p;
 
-	while ((p = LIST_FIRST(&peers->processes))) {
-		mn_flow_close(&peers->fair, &p->flow, peers->drop, peers->drop_arg);
-		LIST_REMOVE(p, link);
-		free(p);
-	}
-	mn_crowd_close(peers->own);
+	/* With --keep the sessions ended unseen: their lives go on at the next start. */
+	while ((p = LIST_FIRST(&peers->sessions)))
+		end_peer(peers, p);
+	while ((life = LIST_FIRST(&peers->lives)))
+		end_life(peers, life);
 	free(peers);
 }
 
-const uint8_t *mn_peers_find(struct mn_peers *peers, lend_session session, uint32_t *tenant)
+struct lend_store_peer *mn_peers_find(struct mn_peers *peers, lend_session session)
 {
-	char *kept = lend_session_get(peers->ep, session);
-	struct process *p;
-
-	if (!kept)
-		return NULL;
-	p = (struct process *)(void *)(kept - ((uintptr_t)kept & 1));
-	*tenant = p->tenant;
-	return p->incarnation;
+	return lend_session_get(peers->ep, session);
 }
 
 struct mn_flow *mn_peers_flow(struct mn_peers *peers, lend_session session)
 {
-	char *kept = lend_session_get(peers->ep, session);
+	struct peer *p = lend_session_get(peers->ep, session);
 
-	return &((struct process *)(void *)(kept - ((uintptr_t)kept & 1)))->flow;
+	return p->life ? &p->life->flow : &p->flow;
 }
 
 struct mn_fair *mn_peers_fair(struct mn_peers *peers, void (*drop)(struct mn_wait *wait, void *arg),

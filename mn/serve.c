@@ -177,22 +177,37 @@ static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 	lend_store_set_tx_bytes(serve->store, stats.tx_bytes);
 }
 
-/* Who asks; false: nobody that is known. */
-static bool find_caller(struct mn_serve *serve, lend_session session, struct lend_store_in *in)
+static bool is_hello(const struct lend_buf *bytes)
 {
-	in->incarnation = mn_peers_find(serve->peers, session, &in->tenant);
-	return in->incarnation;
+	return bytes->len && *(const uint8_t *)bytes->data == LEND_MEMOP_HELLO;
 }
 
-/* Runs it for the caller that in names, and answers; what that cost. */
-static uint64_t run(struct mn_serve *serve, lend_request request, const struct lend_buf *bytes,
-		    struct lend_store_in in)
+static void exec(struct mn_serve *serve, lend_session session, const struct lend_buf *bytes,
+		 const struct lend_store_in *in)
+{
+	uint64_t life = in->peer->life;
+
+	if (!serve->now)
+		serve->now = lend_now(serve->ep);
+	/* A peer over shm may change the byte until the store reads it: then a proof is wrong. */
+	if (is_hello(bytes))
+		(void)lend_session_context(serve->ep, session, in->peer->context);
+	if (lend_store_exec(serve->store, serve->now, in, &serve->out) == LEND_MEM_DATA_LOSS)
+		mn_memory_complain();
+	if (in->peer->life != life)
+		mn_peers_said(serve->peers, session);
+}
+
+/* Runs it in its session, and answers; what that cost. late: as struct lend_store_in has it. */
+static uint64_t run(struct mn_serve *serve, lend_session session, lend_request request,
+		    const struct lend_buf *bytes, bool late)
 {
 	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
+	struct lend_store_in in = {
+	    .peer = mn_peers_find(serve->peers, session), .seg = serve->seg, .late = late};
 	uint64_t cost = MN_FAIR_OPERATION;
 
-	in.seg = serve->seg;
-	if (!in.incarnation || serve->refuses) {
+	if (!in.peer || serve->refuses) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return cost;
 	}
@@ -210,10 +225,7 @@ static uint64_t run(struct mn_serve *serve, lend_request request, const struct l
 		in.placement = l->placement;
 		l->placement = 0;
 	}
-	if (!serve->now)
-		serve->now = lend_now(serve->ep);
-	if (lend_store_exec(serve->store, serve->now, &in, &serve->out) == LEND_MEM_DATA_LOSS)
-		mn_memory_complain();
+	exec(serve, session, bytes, &in);
 	cost += serve->out.len;
 	answer(serve, request);
 	return cost;
@@ -226,26 +238,31 @@ struct wait {
 	struct lend_buf *bytes;
 };
 
-static void drop(struct mn_wait *link, void *arg)
+static void end_wait(struct mn_serve *serve, struct wait *wait)
 {
-	struct mn_serve *serve = arg;
-	struct wait *wait = (struct wait *)(void *)link;
-
 	if (!serve->closed)
 		lend_buf_give(serve->ep, wait->bytes);
 	free(wait);
 }
 
+static void drop(struct mn_wait *link, void *arg)
+{
+	struct mn_serve *serve = arg;
+	struct wait *wait = (struct wait *)(void *)link;
+
+	if (!serve->closed) /* its session may have gone over to another life */
+		(void)lend_reply(serve->ep, wait->request, LEND_UNAVAILABLE, NULL);
+	end_wait(serve, wait);
+}
+
 static uint64_t run_late(struct mn_wait *link, void *arg)
 {
 	struct wait *wait = (struct wait *)(void *)link;
-	struct lend_store_in in = {.n = 0};
 	struct mn_serve *serve = arg;
-	uint64_t cost;
+	lend_session session = lend_request_session(serve->ep, wait->request);
+	uint64_t cost = run(serve, session, wait->request, wait->bytes, true);
 
-	(void)find_caller(serve, lend_request_session(serve->ep, wait->request), &in);
-	cost = run(serve, wait->request, wait->bytes, in);
-	drop(link, arg);
+	end_wait(serve, wait);
 	return cost;
 }
 
@@ -269,16 +286,20 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 {
 	struct mn_serve *serve = arg;
 	lend_session session = lend_request_session(serve->ep, request);
-	struct lend_store_in in = {.n = 0};
 	struct mn_flow *flow;
+	uint64_t cost;
 
-	if (!find_caller(serve, session, &in)) {
+	if (!mn_peers_find(serve->peers, session)) {
 		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
 		return;
 	}
 	flow = mn_peers_flow(serve->peers, session);
-	if (mn_fair_may(serve->fair, flow) || !let_wait(serve, flow, request))
-		mn_fair_charge(flow, run(serve, request, bytes, in));
+	/* HELLO does not wait: it may end its flow. */
+	if (!mn_fair_may(serve->fair, flow) && !is_hello(bytes) && let_wait(serve, flow, request))
+		return;
+	cost = run(serve, session, request, bytes, false);
+	if (mn_peers_find(serve->peers, session))
+		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
 }
 
 static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
@@ -313,18 +334,17 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 			      const void *first, uint32_t n, void *arg)
 {
 	struct mn_serve *serve = arg;
-	uint32_t tenant;
-	const uint8_t *incarnation = mn_peers_find(serve->peers, session, &tenant);
+	const struct lend_store_peer *peer = mn_peers_find(serve->peers, session);
 	struct landing *l = find_landing(serve, NULL);
 	uint32_t segs = 0, fixed = 0, placement = 0;
 	struct lend_buf *chain = NULL;
 
 	(void)method;
-	if (!incarnation || len > LEND_MEM_PART_MAX + LEND_MEMOP_FIXED_MAX)
+	if (!peer || len > LEND_MEM_PART_MAX + LEND_MEMOP_FIXED_MAX)
 		return NULL;
 	if (l)
-		placement = lend_store_place(serve->store, incarnation, first, n, len, serve->seg,
-					     &segs, &fixed);
+		placement =
+		    lend_store_place(serve->store, peer, first, n, len, serve->seg, &segs, &fixed);
 	if (!placement)
 		return lend_buf_take(serve->ep, (uint32_t)len);
 	l->serve = serve;
@@ -357,16 +377,14 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	return rc;
 }
 
-void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct mn_tenants *tenants,
-		   uint32_t worker)
+void mn_serve_join(struct mn_serve *serve, const struct mn_tenants *tenants)
 {
-	mn_peers_join(serve->peers, crowd, tenants, worker);
+	mn_peers_join(serve->peers, tenants);
 }
 
 void mn_serve_hear(struct mn_serve *serve)
 {
 	serve->now = 0;
-	mn_peers_hear(serve->peers);
 	mn_fair_round(serve->fair, run_late, serve);
 	serve->now = 0;
 }

@@ -1,14 +1,13 @@
 /* serve - operations from sessions into the store, and replies back, without a copy of page bytes.
  *
  * Long puts and writes land in page frames; replies are chains of pages, pinned until no carrier
- * reads them any more. A session's peer is its process's incarnation; when the last shm session of
- * one hangs up, what it held is gone at once.
+ * reads them any more. What a session may do follows the life that it opened or joined; when the
+ * last session of one that was on shm hangs up, what it held is gone at once.
  * Layer: mn. Threads: the endpoint's. Owner: mnd; borrows endpoint and store. */
 #ifndef MN_SERVE_H
 #define MN_SERVE_H
 
 #include "lend/rpc.h"
-#include "mn/crowd.h"
 #include "mn/store/exec.h"
 #include "mn/tenants.h"
 
@@ -16,9 +15,9 @@ struct mn_serve;
 
 /* Registers everything at ep. 0 or -errno with lend_why(). */
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
-/* As mn_peers_join() and mn_peers_hear(). */
-void mn_serve_join(struct mn_serve *serve, struct mn_crowd *crowd, const struct mn_tenants *tenants,
-		   uint32_t worker);
+/* As mn_peers_join(). */
+void mn_serve_join(struct mn_serve *serve, const struct mn_tenants *tenants);
+/* Once per turn: requests that wait have their turns. */
 void mn_serve_hear(struct mn_serve *serve);
 /* Requests wait for their turns in the next hear(): do not sleep before it. */
 bool mn_serve_waits(const struct mn_serve *serve);

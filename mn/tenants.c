@@ -74,6 +74,7 @@ static int read_who(char *who, struct rule *rule)
 {
 	char *end;
 	unsigned long uid;
+	int rc;
 
 	if (!strcmp(who, "each") || !strcmp(who, "net")) {
 		rule->kind = *who == 'e' ? EACH : NET;
@@ -81,7 +82,8 @@ static int read_who(char *who, struct rule *rule)
 	}
 	if (!strncmp(who, "secret=", 7)) {
 		rule->kind = SECRET;
-		return read_secret(who + 7, rule->secret);
+		rc = read_secret(who + 7, rule->secret);
+		return rc < 0 ? rc : lend_accept_secret(rule->secret);
 	}
 	if (strncmp(who, "uid=", 4) != 0 || who[4] < '0' || who[4] > '9')
 		return -EINVAL;

@@ -11,7 +11,10 @@
 #include "mn/notify.h"
 #include "mn/store/recover.h"
 #include "sys/cpu.h"
+#include "sys/memlimit.h"
 #include "sys/why.h"
+
+enum { HUGE_PAGE = 2 << 20 };
 
 int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, const char *listen)
 {
@@ -26,6 +29,22 @@ int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, c
 	c.receive_budget = UINT64_C(256) << 20;
 	rc = lend_open(&c, &worker->ep);
 	return rc < 0 ? rc : lend_address(worker->ep, worker->address, sizeof(worker->address));
+}
+
+/* Pages are taken as they are written, so a node that is too large starts well and dies later. Huge
+ * pages and files are no part of these limits. */
+static void warn_of_limit(const struct mn_config *config, const struct lend_store_config *c)
+{
+	uint64_t each = lend_store_pages_size(c) + lend_store_size(c);
+	struct lend_memlimit limit = lend_memlimit("");
+
+	if (each <= limit.bytes / config->workers)
+		return;
+	fprintf(stderr,
+		"lend-mn: --size %" PRIu64 " MiB: %s %" PRIu64 " MiB of memory (%s), so the kernel "
+		"may kill this node before it is full: give a smaller --size%s\n",
+		config->size >> 20, limit.cgroup ? "its cgroup may use" : "this host has left",
+		limit.bytes >> 20, limit.name, limit.cgroup ? ", or raise that limit" : "");
 }
 
 /* Where pages can be mapped by others, the arena can be found again, too. */
@@ -43,11 +62,14 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 		    "\"huge\", or --workers 1",
 		    kind);
 	kind = config->keep && !strcmp(kind, "private") ? "memfd" : kind;
-	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c));
+	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c),
+			    config->overwrite);
 	if (rc < 0)
 		return rc;
+	if (c->shard == 0 && !strchr(kind, '/') && worker->pages.grain < HUGE_PAGE)
+		warn_of_limit(config, c);
 	kind = strcmp(kind, "private") ? "memfd" : "private";
-	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c));
+	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c), false);
 }
 
 static int begin(struct mn_worker *worker, const struct mn_config *config,
@@ -125,7 +147,7 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 }
 
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
-		   const struct lend_store_config *store, struct mn_crowd *crowd)
+		   const struct lend_store_config *store)
 {
 	struct lend_store_config c = *store;
 	int rc;
@@ -144,9 +166,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;
-	mn_serve_join(worker->serve, crowd, worker->tenants, worker->index);
-	worker->crowd = crowd;
-	mn_crowd_wake(crowd, worker->index, worker->ep);
+	mn_serve_join(worker->serve, worker->tenants);
 	if (config->pool)
 		return mn_pool_open(worker->ep, worker->store, &worker->pages, config->pool,
 				    &worker->pool);
@@ -233,8 +253,6 @@ void mn_worker_close_endpoint(struct mn_worker *worker)
 
 	if (!worker->ep)
 		return;
-	if (worker->crowd)
-		mn_crowd_wake(worker->crowd, worker->index, NULL);
 	mn_pool_close(worker->pool);
 	worker->pool = NULL;
 	if (worker->keep) /* sessions end now, and nobody hung up */

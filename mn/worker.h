@@ -1,6 +1,6 @@
 /* worker - one endpoint with one store behind it, and the thread that turns both.
  *
- * Workers share nothing but the crowd: each has addresses, sessions, leases and pages of its own,
+ * Workers share nothing: each has addresses, sessions, leases and pages of its own,
  * and a reference says whose it is.
  * Layer: mn. Threads: listen, open and close before and after run; run is the worker's own.
  * Owner: mnd. */
@@ -12,7 +12,6 @@
 
 #include "mn/ask.h"
 #include "mn/config.h"
-#include "mn/crowd.h"
 #include "mn/memory.h"
 #include "mn/pool.h"
 #include "mn/serve.h"
@@ -22,7 +21,6 @@ struct mn_worker {
 	struct lend_ep *ep;
 	struct lend_store *store;
 	struct mn_serve *serve;
-	struct mn_crowd *crowd;           /* borrowed */
 	const struct mn_tenants *tenants; /* borrowed; NULL: no quotas */
 	struct mn_pool *pool;             /* or NULL */
 	struct mn_memory arena, pages;
@@ -43,7 +41,7 @@ int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, c
 /* Builds the store around which it serves; what is in store is filled in but for pages and tables.
  */
 int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
-		   const struct lend_store_config *store, struct mn_crowd *crowd);
+		   const struct lend_store_config *store);
 /* Turns until *leaving, in this thread or in one of its own; whoever fails tells the others to
  * leave, too. start: 0 or -errno. */
 int mn_worker_run(struct mn_worker *worker);

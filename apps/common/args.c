@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "apps/common/report.h"
 
@@ -43,12 +46,41 @@ void app_bad(const char *format, ...)
 	exit(APP_EXIT_USAGE);
 }
 
+/* The signal that ended a child of this process, not waited for yet; 0: none. A child's sockets
+ * close a little before it can be waited for. */
+static int signal_of_child(void)
+{
+	const struct timespec nap = {.tv_nsec = 5000000};
+	siginfo_t info = {.si_pid = 0};
+
+	for (int i = 0; i < 20 && info.si_pid == 0; i++) {
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
+			return 0;
+		if (info.si_pid == 0)
+			nanosleep(&nap, NULL);
+	}
+	return info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED ? info.si_status : 0;
+}
+
+const char *app_why_killed(int signal)
+{
+	return signal == SIGKILL
+		   ? ", as the kernel does when memory runs short: use less of it, or "
+		     "raise this cgroup's memory limit"
+		   : ": look for a core dump, and run it by itself";
+}
+
 void app_die(const char *format, ...)
 {
+	int signal = signal_of_child();
 	va_list args;
 
 	va_start(args, format);
-	say(format, args);
+	if (signal)
+		app_note("a process that it started was killed by signal %d%s", signal,
+			 app_why_killed(signal));
+	else
+		say(format, args);
 	va_end(args);
 	exit(APP_EXIT_FAILED);
 }
@@ -62,7 +94,7 @@ void app_note(const char *format, ...)
 	va_end(args);
 }
 
-enum { KEY_HELP = 0x7001, KEY_CAPTURE, KEY_CAPTURE_LIMIT, KEY_CAPTURE_SNAP, KEY_CC };
+enum { KEY_HELP = 0x7001, KEY_CAPTURE, KEY_CAPTURE_LIMIT, KEY_CAPTURE_SNAP, KEY_KEYS, KEY_CC };
 
 struct parse {
 	const struct argp *argp; /* the whole, for --help */
@@ -103,6 +135,8 @@ static error_t parse_tail(int key, char *arg, struct argp_state *state)
 	case KEY_CAPTURE_SNAP:
 		return size_for_children("LEND_CAPTURE_SNAP",
 					 app_arg_size("--capture-snap", arg, 1, 1 << 30));
+	case KEY_KEYS:
+		return for_children("LEND_KEYS", arg);
 	case KEY_CC:
 		return for_children("LEND_CC", arg);
 	case ARGP_KEY_ARG:
@@ -136,6 +170,9 @@ void app_parse(const struct argp *argp, int argc, char **argv, void *input)
 	    {"capture-snap", KEY_CAPTURE_SNAP, "BYTES", 0, "Keep the first of each datagram", -2},
 	    {"cc", KEY_CC, "NAME", 0,
 	     "Congestion control: none, timely, swift, dctcp or credit (as LEND_CC)", -2},
+	    {"keys", KEY_KEYS, "FILE", 0,
+	     "Keys that peers prove, from lend keygen (as LEND_KEYS; default ~/.config/lend/keys)",
+	     -2},
 	    {"help", KEY_HELP, NULL, 0, "Give this help", -1},
 	    {0}};
 	static const struct argp tail = {.options = common, .parser = parse_tail};

@@ -25,9 +25,12 @@ void app_name_set(const char *program, const char *name);
 const char *app_name(void);
 
 /* One line "lend lat: ..." on stderr that names the mend, then exit 2 (bad input) or 1 (failure).
- * Children started by spawn.h end with their parent. */
+ * Children started by spawn.h end with their parent; app_die() names the signal instead when one of
+ * them was killed, since whatever failed did so for that. */
 _Noreturn void app_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void app_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* How a message about a child that was killed by a signal ends. */
+const char *app_why_killed(int signal);
 /* The same line without exit, for what the user should know. */
 void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -78,7 +78,7 @@ static int start(struct app_lane *at)
 	if (rc < 0)
 		return rc;
 	lane->call.method = b->method;
-	lane->call.timeout = APP_CALL_NS + b->args.size * APP_BYTE_NS;
+	lane->call.timeout = b->load.left ? b->load.left : APP_CALL_NS + b->args.size * APP_BYTE_NS;
 	lane->call.done = done;
 	rc = lend_call_start(b->pair.ep, b->session[at->index % b->args.sessions], &lane->call);
 	if (rc < 0 && lane->call.request && lane->call.request != lane->request)

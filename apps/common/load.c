@@ -89,6 +89,10 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 	struct app_load *load = lane->load;
 	uint64_t now = app_ticks(), ticks = now - lane->began_ticks;
 
+	if (load->on_end) {
+		load->on_end(lane, status, wrong_bytes);
+		return;
+	}
 	load->ended++;
 	load->wrong_bytes += wrong_bytes;
 	if (status != LEND_OK) {
@@ -103,7 +107,7 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 	lend_hist_add(&load->hist, (uint64_t)((double)ticks / load->ticks_per_ns));
 }
 
-static void turn(struct app_load *load)
+void app_load_turn(struct app_load *load)
 {
 	int rc;
 
@@ -169,7 +173,7 @@ int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned 
 			begin(lanes[i], app_ticks());
 	}
 	for (unsigned turns = 1; may_begin(load) || load->ended < load->started; turns++) {
-		turn(load);
+		app_load_turn(load);
 		if (app_ticks() >= load->until_ticks)
 			load->stopping = true;
 		if (load->sleep || turns % LOOK_EVERY == 0 || load->started == load->ended)

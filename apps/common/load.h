@@ -25,6 +25,7 @@ double app_ticks_per_ns(void);
 enum { APP_BYTE_NS = 20 };
 
 struct app_load;
+struct app_arrivals;
 
 /* One request at a time. The caller embeds it in its own struct, which APP_OF() gives. */
 #define APP_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
@@ -50,6 +51,12 @@ struct app_load {
 	lend_ns time;               /* how long requests are started; 0: until max */
 	uint64_t max;               /* how many requests; 0: until time */
 
+	/* An open loop's, see arrivals.h: told of each end, in place of the loop here; and how long
+	 * the call that starts may take. */
+	void (*on_end)(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
+	struct app_arrivals *arrivals;
+	lend_ns left; /* 0: as long as calls may take */
+
 	/* Results, since app_load_run() began. */
 	uint64_t ended;  /* ok or not */
 	uint64_t errors; /* ended not ok */
@@ -72,6 +79,8 @@ struct app_load {
  * ended. 0 or the errno that start gave. A first run of the same lanes with a short time warms up.
  */
 int app_load_run(struct app_load *load, struct app_lane *const *lanes, unsigned n);
+/* One turn of what the load polls; what went wrong is in failure. */
+void app_load_turn(struct app_load *load);
 /* The request of this lane ended: with that status and so many wrong bytes in what came back. */
 void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
 

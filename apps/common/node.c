@@ -1,16 +1,20 @@
 /* node - see node.h. */
 #include "apps/common/node.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "apps/common/args.h"
 #include "apps/common/report.h"
 
+static char before[512]; /* the last failure before there was a client */
+
 struct lend_mem *app_node_open(struct lend_ep *ep, const char *address)
 {
 	struct lend_mem *mem;
 
+	(void)snprintf(before, sizeof(before), "%s", lend_why());
 	if (lend_mem_open(ep, address, &mem) < 0)
 		app_die("%s", lend_why());
 	return mem;
@@ -20,12 +24,15 @@ static const char *mend(enum lend_status status)
 {
 	switch (status) {
 	case LEND_UNAVAILABLE:
+		if (strncmp(before, lend_why(), sizeof(before) - 1) != 0)
+			return lend_why(); /* of the connection */
+					   /* fallthrough */
 	case LEND_DEADLINE_EXCEEDED:
 		return "no memory node answers there; start one with lend-mn --listen ADDR --size "
 		       "1G";
 	case LEND_RESOURCE_EXHAUSTED:
-		return "the node is full; give lend-mn a larger --size or wait until references "
-		       "expire";
+		return "the node is full; give lend-mn a larger --size or more --clients, or wait "
+		       "until references expire";
 	case LEND_NOT_FOUND:
 		return "the node no longer has it; its time ran out, it was released, or the node "
 		       "restarted";

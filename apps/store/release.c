@@ -11,14 +11,12 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-static const uint8_t incarnation[16] = {1};
-
 /* One client of one store. */
 struct owner {
 	struct lend_store *store;
 	struct lend_store_config config;
 	void *pages;
-	uint32_t life;
+	struct lend_store_peer peer;
 	uint64_t id;
 	struct lend_store_out out;
 };
@@ -38,10 +36,11 @@ static const uint8_t *say(struct owner *o, struct lend_memop *op, const void *pa
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	struct lend_store_seg seg[] = {{head, 0}, {(void *)(uintptr_t)payload, len}};
-	struct lend_store_in in = {.incarnation = incarnation, .seg = seg, .n = len ? 2 : 1};
+	struct lend_store_in in = {.peer = &o->peer, .seg = seg, .n = len ? 2 : 1};
 
 	op->client = 1;
-	op->life = o->life;
+	op->life = o->peer.life;
+	op->client = 1;
 	op->low = o->id;
 	op->id = lend_memop_recorded(op->kind) ? o->id++ : 0;
 	seg[0].len = lend_memop_encode(op, head);
@@ -52,7 +51,6 @@ static const uint8_t *say(struct owner *o, struct lend_memop *op, const void *pa
 static void open_store(struct owner *o, uint64_t bytes, uint32_t page)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_HELLO};
-	struct lend_memhello hello;
 
 	page = page ? page : LEND_MEM_PAGE;
 	lend_store_config_default(&o->config, bytes + (1 << 20) + page, page);
@@ -63,8 +61,6 @@ static void open_store(struct owner *o, uint64_t bytes, uint32_t page)
 	o->store = lend_store_init(map(lend_store_size(&o->config)), &o->config, o->pages, 0);
 	o->id = 1;
 	(void)say(o, &op, NULL, 0);
-	LEND_CHECK(lend_memhello_decode(o->out.head, o->out.len, &hello));
-	o->life = hello.life;
 }
 
 static void close_store(struct owner *o)

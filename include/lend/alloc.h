@@ -5,8 +5,10 @@
  * their carriers by themselves: what lies here and goes into lend_buf_wrap() is sent from where it
  * is, also by devices that must know memory beforehand.
  *
- * Any thread may call any of these, and free what another allocated. Not in signal handlers. In a
- * fork's child the heap goes on as a copy; what other threads had in their caches is lost to it.
+ * Any thread may call any of these, and free what another allocated. Not in signal handlers. A
+ * fork's child has a copy of lend_malloc()'s memory, which it may use and free, and which changes
+ * nothing of its parent's; what other threads had in their caches is lost to it. Memory of
+ * lend_malloc_shared() it does not have: a touch of its parent's raises SIGSEGV.
  */
 #ifndef LEND_ALLOC_H
 #define LEND_ALLOC_H
@@ -28,10 +30,9 @@ void *lend_malloc(size_t len);
 void *lend_aligned(size_t align, size_t len);
 /* len bytes in whole tiles of 16 KiB, of a part of the heap that peers over shm map to read: what
  * lies here and goes into lend_buf_wrap() is read by its receiver where it is, as what
- * lend_buf_take() gave. Every peer sees all of that part, so it is for messages only; and a fork's
- * child has it in common with its parent, neither a copy nor its own to free. NULL: this process
- * has no such memory (ulimit -v, ulimit -f) or no room there; lend_malloc()'s does as well, and is
- * copied. */
+ * lend_buf_take() gave. Every peer sees all of that part, so it is for messages only. A fork's
+ * child can neither touch nor free what its parent allocated. NULL: this process has no such memory
+ * (ulimit -v, ulimit -f) or no room there; lend_malloc()'s does as well, and is copied. */
 void *lend_malloc_shared(size_t len);
 /* Gives it back; NULL is nothing. Ends the program with a line on stderr when p is not the start of
  * an object of this heap, or is seen to be free already. */

@@ -46,7 +46,8 @@ int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref)
 int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **mem);
 /* One more node, for references whose node this client could not reach (-EHOSTUNREACH).
  * Outside a turn it waits until the node has said who it is: 0; -EHOSTUNREACH (nobody answers),
- * -EEXIST (another node of this client has that id), -EINVAL (address), -ENOSPC, -ENOMEM. */
+ * -EEXIST (another node of this client has that id), -EINVAL (address), -ENOSPC (64 nodes, or the
+ * node has no room for another client), -ENOMEM. */
 int lend_mem_add(struct lend_mem *mem, const char *address);
 /* Where puts and allocs go that name no node: to each in turn, as at first, or to the one with the
  * smallest share of its pages in use, which it is asked for every 20 ms at most. One that is full
@@ -55,7 +56,8 @@ int lend_mem_add(struct lend_mem *mem, const char *address);
 enum lend_spread { LEND_ROUND_ROBIN, LEND_LEAST_USED };
 int lend_mem_spread(struct lend_mem *mem, enum lend_spread spread);
 /* Cancels what is under way (done runs), releases what this client still holds, all of it within
- * about a second per node that does not answer. Not inside a turn. NULL is nothing. */
+ * about a second per node that does not answer. Not inside a turn. NULL is nothing. In a fork's
+ * child it does nothing: the client is the parent's. */
 void lend_mem_close(struct lend_mem *mem);
 
 /* One operation: the caller's until it is started, the client's until done. Zero what is not set.
@@ -181,8 +183,11 @@ int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 
 /* Starts a call whose request is n arguments; call->request must be NULL, and is NULL in done.
  * Until done the bytes, and an array of two or more, are borrowed; done may run before this
- * returns. If the arguments do not get to a node, the call ends with that operation's status and
- * has not run. 0, or what lend_call_start() gives; then nothing is taken. */
+ * returns. What no node takes, because all are full or do not answer, goes in the message after
+ * all: a put gets 250 ms and 100 ns for each byte, half of the call's time at most. Only when the
+ * peer takes no message so long (lend_session_message_max()) does the put have all of the call's
+ * time, and the call ends with its status, not run, if it fails. 0, or what lend_call_start()
+ * gives; then nothing is taken. */
 int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			 const struct iovec *arg, int n);
 /* Starts it and turns until done, as lend_call_sync(). */
@@ -193,9 +198,10 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call);
 /* Answers a request of the client's own endpoint with n arguments. gone(arg) runs once, when bytes
  * and array are the caller's again, perhaps before this returns; NULL: they stay as they are until
- * lend_mem_close(). If they do not get to a node, the caller gets that operation's status and
- * nothing else. 0; -ESTALE (the caller is gone or was answered), -EINVAL, -ENOMEM: then gone does
- * not run, and but for -ESTALE the request is still to be answered. */
+ * lend_mem_close(). What no node takes goes in the message as above; if the caller takes none so
+ * long, it gets the put's status and nothing else. 0; -ESTALE (the caller is gone or was answered),
+ * -EINVAL, -ENOMEM: then gone does not run, and but for -ESTALE the request is still to be
+ * answered. */
 int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
 		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg));
 struct lend_arg {
@@ -217,6 +223,13 @@ int lend_args_measure(struct lend_mem *mem, lend_session session);
 /* Sets it for all sessions of this client: 0: all that is not empty goes by reference; LEND_NEVER:
  * as measured. */
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
+
+/* Since the client was opened. */
+struct lend_args_stat {
+	uint64_t by_ref;    /* arguments that nodes took */
+	uint64_t fallbacks; /* calls and replies whose arguments went by value because none did */
+};
+void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat);
 
 /* What a node holds, and counted since it started. Replies that a peer has not yet acknowledged
  * keep their pages in use. */

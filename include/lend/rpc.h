@@ -11,6 +11,12 @@
  * lend_now(), lend_why(). In a LEND_SLOW handler's thread as well: lend_buf_take(), _wrap(),
  * _give(), lend_request_take(), _ep(). All else: the endpoint's thread, and not from inside a turn
  * of the same endpoint where -EDEADLK is listed.
+ *
+ * A fork's child does not have its parent's endpoints: functions that turn one return -EPERM,
+ * lend_close() does nothing, and message memory over shm (of lend_buf_take(), of requests and
+ * replies) is not mapped there, so that a touch raises SIGSEGV and never changes a message of the
+ * parent. The child may open endpoints of its own, and exec. What lend_malloc() gave it has as a
+ * copy.
  */
 #ifndef LEND_RPC_H
 #define LEND_RPC_H
@@ -78,8 +84,10 @@ struct lend_config {
 	const char *eal;         /* DPDK's EAL arguments, for a process's first dpdk endpoint */
 	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
 	uint64_t receive_budget; /* bytes that peers may have granted at once; 0: 64 MiB */
-	/* Who this process is to peers that ask lend_session_knows(). NULL: what its first endpoint
-	 * with one was given, else $LEND_SECRET, else nobody. */
+	/* The secret that this endpoint proves to peers, which ask lend_session_knows(): a key of
+	 * 64 hex digits, or any text, which takes 0.1 s and 64 MiB to be made one. NULL: what the
+	 * process's first endpoint with one was given, else $LEND_SECRET, else the first key of
+	 * $LEND_KEYS or ~/.config/lend/keys, else none. Needs libsodium. */
 	const char *secret;
 	uint32_t workers; /* threads for LEND_SLOW handlers; 0: 2; none before the first handler */
 	lend_ns timeout;  /* of a call that names none; 0: 5 s */
@@ -122,6 +130,12 @@ int lend_open(const struct lend_config *config, struct lend_ep **ep);
 void lend_close(struct lend_ep *ep);
 /* This thread's last failure and its mend, in one line; never NULL, valid until the next one. */
 const char *lend_why(void);
+/* Makes a file with one new key, for this user alone. NULL: $LEND_KEYS or ~/.config/lend/keys,
+ * where keys are looked for. An existing file is left alone. made gets the path. 0; -EEXIST,
+ * -ENODEV (no libsodium), or -errno of the system. */
+int lend_keygen(const char *path, char *made, size_t cap);
+/* The id of the key that an endpoint proves to peers (config.secret); 0: none. */
+uint64_t lend_key_id(const struct lend_ep *ep);
 /* Where others reach this endpoint, as lend_connect() takes it: "shm:shop", "udp:10.0.0.2:31850";
  * several with commas in the order of listen; "" for a client. 0, -ERANGE, or -errno of
  * the system. */
@@ -133,8 +147,9 @@ int lend_poll(struct lend_ep *ep);
 /* Turns until lend_stop() or a time on lend_now(): looks for about a round trip, then sleeps. A
  * stop given before counts. 0, -EDEADLK or -EPERM. */
 int lend_run(struct lend_ep *ep, lend_ns until);
-/* Ends lend_run() and lend_turn(), now or when they come. From any thread and from signal handlers.
- */
+/* Ends one lend_run() and one lend_turn(), under way or the next; lend_arm() returns false once.
+ * Set the flag that a loop around lend_turn() reads before this call: a wait inside the library, as
+ * in lend_call_sync(), may be the one that ends. From any thread and from signal handlers. */
 void lend_stop(struct lend_ep *ep);
 /* The clock that deadlines are on: nanoseconds of CLOCK_MONOTONIC. */
 lend_ns lend_now(struct lend_ep *ep);
@@ -221,16 +236,27 @@ void lend_session_set(struct lend_ep *ep, lend_session session, void *pointer);
 void *lend_session_get(struct lend_ep *ep, lend_session session);
 /* Who is at a session's other end. Either end may call. */
 struct lend_peer {
-	uint8_t incarnation[16]; /* of its process's start; zeros until the session is up */
-	int64_t uid;             /* -1: unknown */
+	/* Of its process's start, as that names itself to us: another server sees other bytes.
+	 * Zeros until the session is up. */
+	uint8_t incarnation[16];
+	int64_t uid; /* -1: unknown */
 	char address[104];
 };
 /* 0, or -ESTALE. */
 int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer *peer);
-/* Whether a session's peer was given this secret, compared in constant time; false also for a stale
- * session. Nobody can read it from what is told, but who reads the network can tell the same until
- * encryption comes. */
+/* Bytes of the longest message that a session's peer takes (its message_max); 1 GiB until the
+ * session is up; 0 for a stale session. Either end may call. */
+uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session);
+/* Whether a session's peer proved, in this session's handshake, that it has this secret; false also
+ * for a stale session. A server answers proofs of its own secret and of those of
+ * lend_accept_secret(). A copied datagram proves nothing. */
 bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret);
+/* From now on peers may prove to any endpoint of this process that they have this secret. 0,
+ * -EINVAL or -ENOMEM. Threads: any. */
+int lend_accept_secret(const char *secret);
+/* The channel binding: 32 bytes that both ends of a session compute alike, and that differ for each
+ * session. 0, or -ESTALE: gone, or not up yet. */
+int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[32]);
 /* Sessions coming and going, here or from there; every session's end is told, also one that never
  * came up. One watch per endpoint, NULL ends it. Runs inside a turn, after the session's calls have
  * ended. */
@@ -243,6 +269,10 @@ int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg);
  * that nobody is there, -EHOSTUNREACH, -ENOSPC (sessions, carriers), -ENODEV, -ENOMEM; -ESHUTDOWN
  * in lend_close() and in a fork's child. */
 int lend_connect(struct lend_ep *ep, const char *address, lend_session *session);
+/* The same. name (NULL: the address) decides the incarnation that the server sees: all sessions of
+ * a process to one name show the same bytes, to another name other bytes. */
+int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
+		    lend_session *session);
 /* Ends its calls (LEND_CANCELLED; done runs in the next turn) and says goodbye. The handle is stale
  * at once; a stale one does nothing. */
 void lend_disconnect(struct lend_ep *ep, lend_session session);
@@ -273,7 +303,7 @@ struct lend_call {
 	/* Exactly once, inside a turn; may start and end anything, also this call anew. May be
 	 * NULL. */
 	void (*done)(struct lend_call *call);
-	enum lend_status status; /* in done, like ran */
+	enum lend_status status; /* in done, like ran; LEND_UNKNOWN from the start until then */
 	enum lend_ran ran;
 	uint64_t reply_len;   /* out: bytes of the reply, also of one that was too long */
 	uint64_t reserved[8]; /* the runtime's */

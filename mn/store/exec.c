@@ -158,14 +158,14 @@ static enum lend_mem_status pool_view(struct lend_step *t)
 	return status;
 }
 
-static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation[16],
-				  uint32_t tenant)
+static void reply_hello(struct lend_step *t, uint32_t incarnation)
 {
 	struct lend_store *s = t->s;
 	struct lend_memhello h = {
 	    .node = s->config.node,
 	    .epoch = s->config.epoch,
 	    .page = s->config.page,
+	    .life = lend_incarnation_at(s, incarnation)->life,
 	    .lease = s->config.lease,
 	    .open = s->config.open,
 	    .shard = (uint8_t)s->config.shard,
@@ -174,14 +174,67 @@ static enum lend_mem_status hello(struct lend_step *t, const uint8_t incarnation
 	    .text = s->text,
 	};
 
-	if (!lend_tenant_owns(s, tenant, incarnation))
-		return LEND_MEM_PERMISSION_DENIED;
-	t->client = lend_client_open(s, t->now, incarnation, t->op->client, tenant);
+	if (!t->op->life) /* who joins has it */
+		lend_life_key(s, incarnation, h.key);
+	reply_head(t->out, lend_memhello_encode(&h, t->out->head));
+}
+
+/* A session that goes over to another life takes its client with it. */
+static void leave(struct lend_store *s, struct lend_store_peer *peer, uint32_t number)
+{
+	uint32_t client = lend_client_find(s, peer->life, number);
+
+	if (client)
+		lend_client_close(s, client);
+	peer->clients = 0;
+}
+
+/* A client in a life, or in a new one; how many one session opens is limited. */
+static enum lend_mem_status open_client(struct lend_step *t, uint32_t *incarnation)
+{
+	struct lend_store *s = t->s;
+	uint64_t life = *incarnation ? lend_incarnation_at(s, *incarnation)->life : 0;
+	bool is_new = !life || !lend_client_find(s, life, t->op->client);
+	bool moves = !life || life != t->peer->life;
+
+	if (is_new && !moves && t->peer->clients == LEND_STORE_PEER_CLIENTS)
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	t->client = lend_client_open(s, t->now, t->peer, *incarnation, t->op->client);
 	if (!t->client)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
-	h.life = lend_incarnation_at(s, lend_client_at(s, t->client)->incarnation)->life;
-	lend_lease_renew(s, t->now, lend_client_at(s, t->client)->incarnation);
-	reply_head(t->out, lend_memhello_encode(&h, t->out->head));
+	if (moves)
+		leave(s, t->peer, t->op->client);
+	t->peer->clients += is_new;
+	*incarnation = lend_client_at(s, t->client)->incarnation;
+	return LEND_MEM_OK;
+}
+
+static enum lend_mem_status hello(struct lend_step *t)
+{
+	struct lend_store *s = t->s;
+	enum lend_mem_status status = LEND_MEM_OK;
+	uint32_t inc = lend_life_find(s, t->peer->life);
+
+	if (t->op->life)
+		inc = lend_life_joined(s, t->peer, t->op);
+	if (t->op->life && !inc)
+		return LEND_MEM_ABORTED;
+	if (t->op->client)
+		status = open_client(t, &inc);
+	else if (!t->op->life)
+		status = LEND_MEM_INVALID_ARGUMENT;
+	if (status)
+		return status;
+	t->peer->life = lend_incarnation_at(s, inc)->life;
+	lend_lease_renew(s, t->now, inc);
+	reply_hello(t, inc);
+	return LEND_MEM_OK;
+}
+
+static enum lend_mem_status bye(struct lend_step *t)
+{
+	lend_client_close(t->s, t->client);
+	t->peer->clients -= t->peer->clients > 0;
 	return LEND_MEM_OK;
 }
 
@@ -205,8 +258,7 @@ static enum lend_mem_status run_known(struct lend_step *t)
 	case LEND_MEMOP_RENEW:
 		return LEND_MEM_OK;
 	case LEND_MEMOP_BYE_CLIENT:
-		lend_client_close(t->s, t->client);
-		return LEND_MEM_OK;
+		return bye(t);
 	default:
 		return run_recorded(t);
 	}
@@ -222,14 +274,15 @@ static bool low_is_sane(const struct lend_memop *op)
 
 static enum lend_mem_status run_any(struct lend_step *t, const struct lend_store_in *in)
 {
-	LEND_CHECK(in->tenant < t->s->config.tenants);
+	LEND_CHECK(in->peer->tenant < t->s->config.tenants);
 	if (t->op->kind == LEND_MEMOP_HELLO)
-		return hello(t, in->incarnation, in->tenant);
-	t->client = lend_client_find(t->s, in->incarnation, t->op->client, t->op->life);
+		return in->late ? LEND_MEM_INVALID_ARGUMENT : hello(t);
+	if (t->op->life != in->peer->life)
+		return LEND_MEM_ABORTED;
+	t->client = lend_client_find(t->s, t->op->life, t->op->client);
 	if (!t->client)
 		return LEND_MEM_ABORTED;
-	if (lend_client_at(t->s, t->client)->tenant != in->tenant)
-		return LEND_MEM_PERMISSION_DENIED;
+	t->out->tenant = lend_client_at(t->s, t->client)->tenant;
 	lend_lease_renew(t->s, t->now, lend_client_at(t->s, t->client)->incarnation);
 	if (!low_is_sane(t->op))
 		return LEND_MEM_INVALID_ARGUMENT;
@@ -290,14 +343,14 @@ enum lend_mem_status lend_store_exec(struct lend_store *store, lend_ns now,
 {
 	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
 	struct lend_memop op;
-	struct lend_step t = {.s = store, .now = now, .op = &op, .out = out};
+	struct lend_step t = {.s = store, .now = now, .peer = in->peer, .op = &op, .out = out};
 	uint32_t placed = 0;
 	size_t n;
 	uint64_t len;
 	const uint8_t *head = gather(in, bytes, &n, &len);
 
 	out->pinned = false;
-	out->tenant = in->tenant;
+	out->tenant = in->peer->tenant;
 	out->n = 0;
 	out->len = 0;
 	store->spade = store->config.reap;

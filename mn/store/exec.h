@@ -96,20 +96,29 @@ enum {
 	LEND_STORE_PLACE_MIN = 2 * LEND_MEM_PAGE,                    /* shorter ones are copied */
 };
 
+/* A session as its server keeps it. All but life and client is set before the first operation. */
+struct lend_store_peer {
+	uint8_t incarnation[16];             /* that the peer sent when it connected */
+	uint8_t context[LEND_MEMOP_CONTEXT]; /* before each HELLO that joins */
+	uint64_t life;                       /* that a HELLO in it opened or joined last; 0 */
+	uint32_t clients;                    /* that it opened in this life and did not close */
+	uint32_t tenant; /* pays for a life that is opened here, whoever joins it */
+};
+enum { LEND_STORE_PEER_CLIENTS = 16 };
 /* A request: its bytes in order, segments of any length. */
 struct lend_store_in {
-	const uint8_t *incarnation; /* 16 bytes: who calls */
+	struct lend_store_peer *peer; /* exec() sets life and clients */
 	const struct lend_store_seg *seg;
 	uint32_t n;
 	uint32_t placement; /* of place(); 0: none. Taken by exec(), whatever comes of it */
-	uint32_t tenant;    /* who pays for the caller; a process is one tenant's */
+	bool late;          /* it waited in its process's queue, where no HELLO may be */
 };
 /* A reply: status, and bytes in seg[0..n) for LEND_MEM_OK, none otherwise. They lie in head or in
  * pages; with pinned they must go to done() once nobody reads them any more. */
 struct lend_store_out {
 	enum lend_mem_status status;
 	bool pinned;
-	uint32_t tenant; /* that called */
+	uint32_t tenant; /* that pays for what is pinned */
 	uint32_t n;
 	uint64_t len; /* of all segments */
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
@@ -119,9 +128,10 @@ struct lend_store_out {
 /* Frames for the payload of a PUT or WRITE that begins with these n bytes and is len long. Fills
  * seg[0..*segs) with where the bytes behind the first *fixed go, and returns the placement; or 0
  * when exec() will copy or refuse (then nothing was taken). */
-uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,
-			  size_t n, uint64_t len, struct lend_store_seg seg[LEND_STORE_SEGS_MAX],
-			  uint32_t *segs, uint32_t *fixed);
+uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer *peer,
+			  const void *head, size_t n, uint64_t len,
+			  struct lend_store_seg seg[LEND_STORE_SEGS_MAX], uint32_t *segs,
+			  uint32_t *fixed);
 /* The message died before it was whole. */
 void lend_store_unplace(struct lend_store *store, uint32_t placement);
 /* Runs one operation. The status is also in out. */
@@ -135,8 +145,8 @@ void lend_store_done(struct lend_store *store, uint32_t tenant, const struct len
  * what has arrived was run. */
 void lend_store_tick(struct lend_store *store, lend_ns now);
 lend_ns lend_store_deadline(const struct lend_store *store);
-/* A process is gone: what it held is, too. Unknown ones are ignored. */
-void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16]);
+/* A life ends, and with it all that its process held. Unknown ones are ignored. */
+void lend_store_hangup(struct lend_store *store, uint64_t life);
 
 /* A process that is going to map pages, by a secret that is not 0: from now on it may, until it
  * hangs up. False: there are as many as clients already. The hang-up of one that is not there is

@@ -10,8 +10,13 @@
 #include <emmintrin.h>
 #endif
 
-/* Streaming stores: a freed page is not read soon, and what lies in the cache may stay there. */
-static void zero_page(uint8_t *page, uint32_t size)
+/* The next put finds a freed page in the cache, as long as no more than this was freed beyond what
+ * was taken since. */
+enum { WARM_BYTES = 4 << 20 };
+
+/* Streaming stores: they are quicker where the page is not in the cache, and leave nothing there.
+ */
+static void zero_cold(uint8_t *page, uint32_t size)
 {
 #ifdef __SSE2__
 	__m128i *at = (__m128i *)(void *)page, *end = at + size / sizeof(*at);
@@ -29,6 +34,18 @@ static void zero_page(uint8_t *page, uint32_t size)
 #endif
 }
 
+static void zero_page(struct lend_store *s, uint8_t *page)
+{
+	uint32_t size = lend_page_size(s);
+
+	if (s->warm >= WARM_BYTES / size) {
+		zero_cold(page, size);
+		return;
+	}
+	s->warm++;
+	memset(page, 0, size);
+}
+
 uint32_t lend_frame_take(struct lend_store *s)
 {
 	uint32_t i = lend_free_take(s);
@@ -36,6 +53,7 @@ uint32_t lend_frame_take(struct lend_store *s)
 
 	LEND_CHECK(i);
 	s->frame.used++;
+	s->warm -= s->warm > 0;
 	s->frame.top = lend_max_u32(s->frame.top, i);
 	lend_undo_fence(); /* what is above top is zero */
 	f = lend_frame_at(s, i);
@@ -48,7 +66,7 @@ uint32_t lend_frame_take(struct lend_store *s)
 static void give(struct lend_store *s, uint32_t frame)
 {
 	lend_frame_at(s, frame)->gen++;
-	zero_page(lend_page(s, frame), lend_page_size(s));
+	zero_page(s, lend_page(s, frame));
 	if (s->config.quarantine)
 		lend_free_rest(s, frame);
 	else
@@ -70,7 +88,7 @@ void lend_frame_wipe(struct lend_store *s, uint32_t frame)
 	uint8_t *page = lend_page(s, frame);
 
 	if (page[0] || memcmp(page, page + 1, lend_page_size(s) - 1))
-		zero_page(page, lend_page_size(s));
+		zero_cold(page, lend_page_size(s));
 }
 
 void lend_frame_pin(struct lend_store *s, uint32_t frame)

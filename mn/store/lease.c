@@ -10,66 +10,70 @@
 #include "mn/store/undo.h"
 #include "util/bits.h"
 #include "util/check.h"
+#include "util/siphash.h"
 
-static uint32_t *bucket(const struct lend_store *s, const uint8_t incarnation[16], uint32_t number)
+static uint32_t *bucket(const struct lend_store *s, uint64_t life, uint32_t number)
 {
-	uint64_t h = (lend_load_u64(incarnation) ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t h = (life ^ (uint64_t)number << 32) * UINT64_C(0x9e3779b97f4a7c15);
 
 	return (uint32_t *)lend_at(s, s->client_buckets) + (h >> 32 & s->client_mask);
 }
 
-static uint32_t find(const struct lend_store *s, const uint8_t incarnation[16], uint32_t number)
+uint32_t lend_client_find(const struct lend_store *s, uint64_t life, uint32_t number)
 {
-	for (uint32_t i = *bucket(s, incarnation, number); i; i = lend_client_at(s, i)->chain) {
-		const struct lend_client *c = lend_client_at(s, i);
-
-		if (c->number == number &&
-		    !memcmp(lend_incarnation_at(s, c->incarnation)->id, incarnation, 16))
+	for (uint32_t i = *bucket(s, life, number); i; i = lend_client_at(s, i)->chain)
+		if (lend_client_at(s, i)->number == number && lend_client_at(s, i)->life == life)
 			return i;
-	}
 	return 0;
 }
 
-uint32_t lend_client_find(const struct lend_store *s, const uint8_t incarnation[16],
-			  uint32_t number, uint32_t life)
+uint32_t lend_life_find(const struct lend_store *s, uint64_t life)
 {
-	uint32_t i = find(s, incarnation, number);
+	for (uint32_t i = 1; life && i <= s->incarnation.top; i++)
+		if (lend_incarnation_at(s, i)->life == life)
+			return i;
+	return 0;
+}
 
-	if (i && lend_incarnation_at(s, lend_client_at(s, i)->incarnation)->life != life)
+/* The store's secret is another key than the one that signs references. */
+void lend_life_key(const struct lend_store *s, uint32_t incarnation, uint8_t key[LEND_MEMOP_KEY])
+{
+	static const char label[] = "lend life";
+	const struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
+	uint8_t secret[16], what[16 + 8];
+
+	lend_siphash128(s->config.key, label, sizeof(label), secret);
+	memcpy(what, inc->id, 16);
+	lend_store_u64(what + 16, inc->life);
+	lend_siphash128(secret, what, sizeof(what), key);
+}
+
+uint32_t lend_life_joined(const struct lend_store *s, const struct lend_store_peer *peer,
+			  const struct lend_memop *hello)
+{
+	uint8_t key[LEND_MEMOP_KEY], proof[LEND_MEMOP_KEY];
+	uint32_t i = lend_life_find(s, hello->life);
+
+	if (!i)
 		return 0;
-	return i;
+	lend_life_key(s, i, key);
+	lend_memop_proof(key, peer->context, hello, proof);
+	if (!lend_equal_ct(proof, hello->proof, sizeof(proof)))
+		return 0;
+	return memcmp(lend_incarnation_at(s, i)->id, peer->incarnation, 16) ? 0 : i;
 }
 
-static uint32_t find_incarnation(const struct lend_store *s, const uint8_t incarnation[16])
+static uint32_t open_life(struct lend_store *s, const struct lend_store_peer *peer)
 {
-	for (uint32_t i = 1; i <= s->incarnation.top; i++)
-		if (lend_incarnation_at(s, i)->life &&
-		    !memcmp(lend_incarnation_at(s, i)->id, incarnation, 16))
-			return i;
-	return 0;
-}
+	uint32_t i;
 
-bool lend_tenant_owns(const struct lend_store *s, uint32_t tenant, const uint8_t incarnation[16])
-{
-	uint32_t i = find_incarnation(s, incarnation);
-
-	return !i || lend_incarnation_at(s, i)->tenant == tenant;
-}
-
-static uint32_t open_incarnation(struct lend_store *s, const uint8_t incarnation[16],
-				 uint32_t tenant)
-{
-	uint32_t i = find_incarnation(s, incarnation);
-
-	if (i || s->life == UINT32_MAX)
-		return i;
 	LEND_TAKE(s, incarnation, i);
 	if (i) {
 		struct lend_incarnation *inc = lend_incarnation_at(s, i);
 
 		memset(inc, 0, sizeof(*inc));
-		memcpy(inc->id, incarnation, 16);
-		inc->tenant = tenant;
+		memcpy(inc->id, peer->incarnation, 16);
+		inc->tenant = peer->tenant;
 		s->life++;
 		lend_undo_fence();
 		inc->life = s->life;
@@ -88,7 +92,7 @@ void lend_client_link(struct lend_store *s, uint32_t client)
 {
 	struct lend_client *c = lend_client_at(s, client);
 	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
-	uint32_t *b = bucket(s, inc->id, c->number);
+	uint32_t *b = bucket(s, c->life, c->number);
 
 	c->chain = *b;
 	*b = client;
@@ -100,22 +104,46 @@ void lend_client_link(struct lend_store *s, uint32_t client)
 	lend_tenant_at(s, c->tenant)->use.clients++;
 }
 
-uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
-			  uint32_t number, uint32_t tenant)
+/* Once three quarters of the clients are taken, a process may have as many of them, in all its
+ * lives, as are left free: one process never takes them all. */
+static bool has_its_share(const struct lend_store *s, const uint8_t incarnation[16])
 {
-	uint32_t inc, i = find(s, incarnation, number);
+	uint32_t room = lend_table_room(&s->client), n = 0;
+
+	if (s->client.cap < 16 || room > s->client.cap / 4)
+		return false;
+	for (uint32_t i = 1; i <= s->incarnation.top; i++) {
+		const struct lend_incarnation *inc = lend_incarnation_at(s, i);
+		uint32_t c = inc->life ? inc->clients : 0;
+
+		if (memcmp(inc->id, incarnation, 16) != 0)
+			continue;
+		for (; c && n <= room; c = lend_client_at(s, c)->next)
+			n++;
+	}
+	return n > room;
+}
+
+uint32_t lend_client_open(struct lend_store *s, lend_ns now, const struct lend_store_peer *peer,
+			  uint32_t incarnation, uint32_t number)
+{
+	uint32_t tenant = incarnation ? lend_incarnation_at(s, incarnation)->tenant : peer->tenant;
 	struct lend_tenant *payer = lend_tenant_at(s, tenant);
+	uint32_t inc = incarnation, i = 0;
 	struct lend_client *c;
 
+	if (inc)
+		i = lend_client_find(s, lend_incarnation_at(s, inc)->life, number);
 	if (i)
 		return i;
 	if (payer->use.clients >= payer->quota.clients) {
 		s->counts.over_quota++;
 		return 0;
 	}
-	if (lend_table_room(&s->client) == 0)
+	if (lend_table_room(&s->client) == 0 || has_its_share(s, peer->incarnation))
 		return 0;
-	inc = open_incarnation(s, incarnation, tenant);
+	if (!inc)
+		inc = open_life(s, peer);
 	if (!inc)
 		return 0;
 	LEND_TAKE(s, client, i);
@@ -123,6 +151,7 @@ uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incar
 	c = lend_client_at(s, i);
 	memset(c, 0, sizeof(*c));
 	memset(lend_record_at(s, i, 0), 0, s->config.open * sizeof(struct lend_record));
+	c->life = lend_incarnation_at(s, inc)->life;
 	c->incarnation = inc;
 	c->number = number;
 	c->tenant = tenant;
@@ -137,7 +166,7 @@ void lend_client_close(struct lend_store *s, uint32_t client)
 {
 	struct lend_client *c = lend_client_at(s, client);
 	struct lend_incarnation *inc = lend_incarnation_at(s, c->incarnation);
-	uint32_t *at = bucket(s, inc->id, c->number);
+	uint32_t *at = bucket(s, c->life, c->number);
 
 	c->live = 0;
 	lend_undo_fence();
@@ -202,9 +231,9 @@ static void end(struct lend_store *s, uint32_t incarnation)
 		lend_client_close(s, inc->clients);
 }
 
-void lend_store_hangup(struct lend_store *store, const uint8_t incarnation[16])
+void lend_store_hangup(struct lend_store *store, uint64_t life)
 {
-	uint32_t i = find_incarnation(store, incarnation);
+	uint32_t i = lend_life_find(store, life);
 
 	if (!i)
 		return;

@@ -1,9 +1,14 @@
-/* lease - who the node knows: processes with a lease, their clients, and what became of each
- * client's operations above its low water.
+/* lease - lives (processes with a lease), their clients, and what became of each client's
+ * operations above its low water.
  *
- * A process's lease is renewed by any of its operations. When it ends, or the process hangs up, all
- * that its clients had goes in one step and with it their records; the life number is not given
- * again, so what such a process still sends is ABORTED until it says HELLO.
+ * A life is opened by a session and joined by others, which prove that they have its key. The key
+ * is a function of the store's secret, the incarnation of the session that opened the life, and its
+ * number, so nothing is stored for it. Incarnations are no secrets and tell lives apart for nobody:
+ * a second process that sends a known one gets another life.
+ *
+ * A life's lease is renewed by any of its operations. When it ends, or the process hangs up, all
+ * that its clients had goes in one step and with it their records; the number is never given
+ * again, so what such a process still sends is ABORTED until it sends HELLO.
  *
  * Layer: mn/store (pure), private to it.
  */
@@ -12,17 +17,20 @@
 
 #include "mn/store/store.h"
 
-/* The client of this process, number and life; 0: not known. */
-uint32_t lend_client_find(const struct lend_store *s, const uint8_t incarnation[16],
-			  uint32_t number, uint32_t life);
-/* The client whatever its life; made when it is new. 0: tables or the tenant's quota full, nothing
- * changed. A process that is there must be this tenant's. */
-uint32_t lend_client_open(struct lend_store *s, lend_ns now, const uint8_t incarnation[16],
-			  uint32_t number, uint32_t tenant);
+/* The entry of a life; 0: it has ended, or was never there. */
+uint32_t lend_life_find(const struct lend_store *s, uint64_t life);
+void lend_life_key(const struct lend_store *s, uint32_t incarnation, uint8_t key[LEND_MEMOP_KEY]);
+/* The entry of the life that a HELLO names and proves to have the key of, in this session; 0. */
+uint32_t lend_life_joined(const struct lend_store *s, const struct lend_store_peer *peer,
+			  const struct lend_memop *hello);
+/* The client of this number and life; 0: not known. */
+uint32_t lend_client_find(const struct lend_store *s, uint64_t life, uint32_t number);
+/* The client of this number in a life; 0: in a new one, opened for peer. Made when it is new. 0:
+ * tables or the tenant's quota full, nothing changed. */
+uint32_t lend_client_open(struct lend_store *s, lend_ns now, const struct lend_store_peer *peer,
+			  uint32_t incarnation, uint32_t number);
 /* Into the lists that only repeat what the entry says. */
 void lend_client_link(struct lend_store *s, uint32_t client);
-/* No process of another tenant says that it is this one. */
-bool lend_tenant_owns(const struct lend_store *s, uint32_t tenant, const uint8_t incarnation[16]);
 /* All that it had is let go; the last client takes its process's lease with it. */
 void lend_client_close(struct lend_store *s, uint32_t client);
 /* Drops the records below low. */

@@ -134,3 +134,18 @@ bool lend_store_evict(struct lend_store *store, uint32_t slot, uint64_t serial)
 	lend_undo_commit(store);
 	return true;
 }
+
+bool lend_store_evict_process(struct lend_store *store, const uint8_t process[16])
+{
+	bool found = false;
+
+	for (uint32_t i = 1; i <= store->incarnation.top; i++) {
+		const struct lend_incarnation *inc = lend_incarnation_at(store, i);
+
+		if (!inc->life || memcmp(inc->id, process, sizeof(inc->id)) != 0)
+			continue;
+		lend_store_hangup(store, inc->life);
+		found = true;
+	}
+	return found;
+}

@@ -26,8 +26,8 @@ uint32_t lend_store_list(const struct lend_store *store, uint32_t *slot,
 
 struct lend_list_client {
 	uint8_t process[16];
-	uint32_t number, life;
-	uint32_t spaces;
+	uint64_t life;
+	uint32_t number, spaces;
 	uint64_t bytes; /* of its spaces and the snapshots that it holds */
 	uint64_t holds;
 	lend_ns lease; /* what is left of it */
@@ -39,5 +39,7 @@ void lend_store_list_clients(const struct lend_store *store, lend_ns now, uint32
 
 /* Ends an object, whoever holds it: NOT_FOUND from then on. False: it was gone. */
 bool lend_store_evict(struct lend_store *store, uint32_t slot, uint64_t serial);
+/* Ends all lives of this process, as a hang-up does. False: it has none. */
+bool lend_store_evict_process(struct lend_store *store, const uint8_t process[16]);
 
 #endif

@@ -15,6 +15,7 @@ struct lend_step {
 	struct lend_store *s;
 	lend_ns now;
 	uint32_t client;
+	struct lend_store_peer *peer;
 	const struct lend_memop *op;
 	struct lend_cursor payload;
 	uint32_t *placed; /* chain of frames with the payload; 0: none */

@@ -29,9 +29,10 @@ static bool is_wanted(const struct lend_store *s, uint32_t client, const struct 
 	       lend_page_rest(s, view.base + op->offset) == 0;
 }
 
-uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16], const void *head,
-			  size_t n, uint64_t len, struct lend_store_seg seg[LEND_STORE_SEGS_MAX],
-			  uint32_t *segs, uint32_t *fixed)
+uint32_t lend_store_place(struct lend_store *store, const struct lend_store_peer *peer,
+			  const void *head, size_t n, uint64_t len,
+			  struct lend_store_seg seg[LEND_STORE_SEGS_MAX], uint32_t *segs,
+			  uint32_t *fixed)
 {
 	struct lend_memop op;
 	uint32_t client, placement, tenant, *link;
@@ -39,7 +40,7 @@ uint32_t lend_store_place(struct lend_store *store, const uint8_t incarnation[16
 
 	if (lend_memop_decode(head, n, len, &op) != LEND_MEM_OK)
 		return 0;
-	client = lend_client_find(store, incarnation, op.client, op.life);
+	client = op.life == peer->life ? lend_client_find(store, op.life, op.client) : 0;
 	if (!client || !is_wanted(store, client, &op))
 		return 0;
 	pages = lend_pages_of(store, op.len);

@@ -120,42 +120,54 @@ static bool release_one(struct lend_step *t, uint32_t object)
 	return true;
 }
 
-static enum lend_mem_status next_ref(struct lend_step *t, struct lend_cursor *c, uint32_t *object)
+/* Reads a reference once: its sender may still write to the payload. *object is 0 unless it is
+ * there. */
+static enum lend_mem_status next_ref(struct lend_step *t, uint32_t *object, uint64_t *serial)
 {
 	uint8_t bytes[LEND_MEMREF_LEN];
 	struct lend_memref ref;
 
-	lend_cursor_read(c, bytes, sizeof(bytes));
+	*object = 0;
+	lend_cursor_read(&t->payload, bytes, sizeof(bytes));
 	if (!lend_memref_decode(bytes, &ref))
 		return LEND_MEM_INVALID_ARGUMENT;
+	*serial = ref.serial;
 	return lend_snapshot_find(t->s, &ref, 0, object);
+}
+
+static enum lend_mem_status release_only(struct lend_step *t)
+{
+	uint64_t serial;
+	uint32_t object;
+	enum lend_mem_status status = next_ref(t, &object, &serial);
+
+	if (status == LEND_MEM_OK && !release_one(t, object))
+		status = LEND_MEM_FAILED_PRECONDITION;
+	t->record.counts[0] = 1;
+	return status;
 }
 
 enum lend_mem_status lend_op_release(struct lend_step *t)
 {
-	struct lend_cursor ahead = t->payload;
-	enum lend_mem_status status = LEND_MEM_OK;
-	uint32_t object, released = 0;
+	uint32_t object[LEND_MEM_BATCH_MAX], released = 0;
+	uint64_t serial[LEND_MEM_BATCH_MAX];
 	bool seen = false;
 
-	if (t->op->n == 1) {
-		status = next_ref(t, &ahead, &object);
-		if (status == LEND_MEM_OK && !release_one(t, object))
-			status = LEND_MEM_FAILED_PRECONDITION;
-		t->record.counts[0] = 1;
-		return status;
-	}
+	if (t->op->n == 1)
+		return release_only(t);
 	/* All must be genuine before the first is let go; that some are gone already is no mistake.
 	 */
 	for (uint32_t i = 0; i < t->op->n; i++) {
-		status = next_ref(t, &ahead, &object);
+		enum lend_mem_status status = next_ref(t, &object[i], &serial[i]);
+
 		if (status && status != LEND_MEM_NOT_FOUND)
 			return status;
 		seen |= status == LEND_MEM_OK;
 	}
 	for (uint32_t i = 0; i < t->op->n; i++) {
-		if (next_ref(t, &t->payload, &object) == LEND_MEM_OK)
-			released += release_one(t, object);
+		/* One of those before it may have been the same. */
+		if (lend_object_find(t->s, object[i], serial[i], LEND_OBJECT_SNAPSHOT))
+			released += release_one(t, object[i]);
 		/* Only where tables are smaller than a batch. */
 		if (t->s->undo_cap - t->s->undo_n < LEND_UNDO_STEP)
 			lend_undo_commit(t->s);

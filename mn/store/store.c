@@ -7,6 +7,7 @@
 #include "mn/store/sum.h"
 #include "mn/store/undo.h"
 #include "util/bits.h"
+#include "util/siphash.h"
 
 void lend_store_config_default(struct lend_store_config *config, uint64_t bytes, uint32_t page)
 {
@@ -152,9 +153,8 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	s->lease_next = LEND_NEVER;
 	if (s->config.checksum)
 		lend_sum_whole(s, 0);
-	/* A number of an earlier start must not come again either: what was sent to that may still
-	 * arrive. The epoch is random; half of all numbers are left. */
-	s->life = config->epoch * UINT32_C(0x9e3779b1) >> 1;
+	/* Lives of other starts are not given again: what was sent to those may still arrive. */
+	s->life = lend_siphash64(config->key, &config->epoch, sizeof(config->epoch)) >> 1;
 	return s;
 }
 

@@ -110,7 +110,8 @@ struct lend_record {
 };
 
 struct lend_client {
-	uint64_t low; /* ids below have no record */
+	uint64_t low;  /* ids below have no record */
+	uint64_t life; /* its incarnation's */
 	uint32_t incarnation, number;
 	uint32_t tenant;        /* as its incarnation's */
 	uint32_t holds, spaces; /* lists */
@@ -120,10 +121,10 @@ struct lend_client {
 };
 
 struct lend_incarnation {
-	uint8_t id[16];
+	uint8_t id[16]; /* of the session that opened the life */
 	lend_ns expires;
-	uint32_t life; /* 0: free */
-	uint32_t tenant;
+	uint64_t life;   /* 0: free; several may have one id */
+	uint32_t tenant; /* of the session that opened it */
 	uint32_t clients;
 	uint32_t next; /* free list */
 };
@@ -182,6 +183,7 @@ struct lend_store {
 	struct lend_memstats counts;   /* what only grows; the rest is filled in by stats() */
 	uint32_t spade;                /* nodes that this operation may still reap */
 	uint32_t undo_n;               /* words noted by this operation; see undo.h */
+	uint32_t warm; /* frames that were freed into the cache and not taken since; see frame.c */
 
 	struct lend_token token[LEND_TOKENS]; /* by slot */
 
@@ -189,7 +191,8 @@ struct lend_store {
 	uint64_t size;
 	uint64_t serial;    /* of the newest object or grant */
 	lend_ns lease_next; /* no lease ends before */
-	uint32_t life, pinned;
+	uint64_t life;      /* newest */
+	uint32_t pinned, zero;
 	struct lend_free free;
 	lend_ns guard;   /* its last change */
 	uint32_t dying;  /* list of nodes that nobody names; see tree.c */

@@ -16,9 +16,11 @@ lend.prefs.checksum = Pref.bool("Verify checksums", true, "CRC32C of each datagr
 local methods = DissectorTable.new("lend.method", "Lend method", ftypes.UINT32, base.HEX, lend)
 
 local KINDS = {"CONNECT", "ACCEPT", "RESET", "BYE", "BYE_ACK", "PING", "REQUEST", "REPLY", "ACK", "PROBE", "CANCEL", "GONE",
-	[32] = "DRAIN"}
-local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE = 1, 2, 7, 8, 9, 10
+	[14] = "RETRY", [15] = "PROOF", [32] = "DRAIN"}
+local CONNECT, ACCEPT, REQUEST, REPLY, ACK, PROBE, RETRY, PROOF = 1, 2, 7, 8, 9, 10, 14, 15
 local STATES = {[0] = "UNSEEN", "PARTIAL", "WHOLE"}
+local PATTERNS = {[0] = "OPEN", "PROOF"}
+local REASONS = {"COOKIE", "FULL"}
 local EARLIES = {[0] = "PLAIN", "EARLY", "EARLY_NOT", "EARLY_RUNS"}
 local RAN = {[0] = "NO", "YES", "MAYBE"}
 local STATUS = {[0] = "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
@@ -66,14 +68,27 @@ end
 
 local HEAD = layout("", {{"magic", 1, "hex"}, {"version", 1}, {"kind", 1, KINDS}, {"flags", 1, "hex"}, {"call", 4, "hex"},
 	{"session", 8, "hex"}, {"number", 8}, {"offset", 4}, {"length", 4}})
-local HELLO = layout("hello", {{"incarnation", 16, "bytes"}, {"connect", 8}, {"session", 8, "hex"}, {"payload", 4},
-	{"unscheduled", 4}, {"message_max", 4}, {"first", 4}, {"ticket", 32, "bytes"}})
-local PASS = layout("pass", {{"until", 8}, {"mac", 16, "bytes"}})
+local CONNECT_1 = layout("connect", {{"connect", 8, "hex"}, {"session", 8, "hex"}, {"pattern", 1, PATTERNS}, {"suite", 1},
+	{"level", 1}, {"least", 1}, {"features", 4, "hex"}, {"key_id", 8, "hex"}, {"e", 32, "bytes"}})
+local COOKIE = layout("cookie", {{"time", 8}, {"mac", 16, "bytes"}})
+local TICKET = layout("ticket", {{"until", 8}, {"key_id", 8, "hex"}, {"random", 8, "hex"}, {"mac", 16, "bytes"}})
+local PARAMS = layout("params", {{"incarnation", 16, "bytes"}, {"payload", 4}, {"unscheduled", 4}, {"message_max", 4},
+	{"first", 4}, {"calls", 4}, {"zero", 4}})
+local ACCEPT_1 = layout("accept", {{"connect", 8, "hex"}, {"session", 8, "hex"}, {"pattern", 1, PATTERNS}, {"suite", 1},
+	{"level", 1}, {"early", 1, EARLIES}, {"features", 4, "hex"}, {"zero", 8}, {"e", 32, "bytes"}})
+local ACCEPT_2 = layout("accept", {{"ticket_secret", 32, "bytes"}, {"tag", 16, "bytes"}})
+local RETRY_1 = layout("retry", {{"connect", 8, "hex"}, {"reason", 1, REASONS}, {"suites", 1}, {"zero", 2}, {"wait_ms", 4}})
+local CONNECT_END = layout("end", {{"tag", 16, "bytes"}, {"mac1", 16, "bytes"}})
+-- Blocks of several parts, in their order.
+local PARTS = {
+	[CONNECT] = {CONNECT_1, COOKIE, TICKET, PARAMS},
+	[ACCEPT] = {ACCEPT_1, PARAMS, TICKET, ACCEPT_2},
+	[RETRY] = {RETRY_1, COOKIE},
+	[PROOF] = {layout("proof", {{"proof", 16, "bytes"}})},
+}
 local BLOCKS = {
-	[CONNECT] = HELLO,
-	[ACCEPT] = HELLO,
 	[REQUEST] = layout("request", {{"method", 4, "hex"}, {"left_us", 4}, {"grant", 4}}),
-	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, RAN}, {"patience_ms", 1}, {"zero", 1}, {"delay_ns", 4}, {"acked", 8}}),
+	[REPLY] = layout("reply", {{"status", 1, STATUS}, {"ran", 1, RAN}, {"patience_ms", 1}, {"window", 1}, {"delay_ns", 4}, {"acked", 8}}),
 	[ACK] = layout("ack", {{"low", 4}, {"granted", 4}}),
 }
 BLOCKS[PROBE] = BLOCKS[ACK]
@@ -83,7 +98,7 @@ local LEAD = layout("capture", {{"version", 1}, {"event", 1, EVENTS}, {"flags", 
 
 -- Operations of memory nodes.
 local MEM = layout("mem", {{"op", 1, OPS}, {"version", 1}, {"flags", 2, "hex"}, {"client", 4}, {"id", 8}, {"low", 8},
-	{"life", 4}, {"zero", 4, "bytes"}})
+	{"life", 8, "hex"}})
 local REF = layout("ref", {{"node", 4, "hex"}, {"epoch", 4, "hex"}, {"slot", 4}, {"version", 1}, {"depth", 1},
 	{"rights", 2, "hex"}, {"serial", 6}, {"root_len", 6}, {"slice1_offset", 5}, {"slice1_len", 5}, {"slice2_offset", 5},
 	{"slice2_len", 5}, {"token", 16, "bytes"}})
@@ -92,16 +107,17 @@ local TERM = layout("terms", {{"kind", 1, TERMS}, {"zero", 3, "bytes"}, {"n", 4}
 local function part(name, bytes, how) return layout("mem", {{name, bytes, how}}) end
 local OFFSET, LEN, TARGET, MAPPED = part("offset", 8), part("len", 8), part("target", 8), part("mapped", 8)
 local RIGHTS = layout("mem", {{"rights", 4, "hex"}, {"rights_zero", 4, "bytes"}})
+local JOIN = layout("mem", {{"proof", 16, "bytes"}})
 local COUNT = layout("mem", {{"n", 4}, {"n_zero", 4, "bytes"}})
-local REQUESTS = {PUT = {TERM, LEN}, GET = {REF, OFFSET, LEN}, ALLOC = {LEN}, READ = {SPACE, OFFSET, LEN},
+local REQUESTS = {HELLO = {JOIN}, PUT = {TERM, LEN}, GET = {REF, OFFSET, LEN}, ALLOC = {LEN}, READ = {SPACE, OFFSET, LEN},
 	WRITE = {SPACE, OFFSET, LEN}, SEAL = {SPACE, OFFSET, LEN, TERM}, MAP = {REF}, ADOPT = {REF}, GRANT = {REF, TERM},
 	RELEASE = {COUNT}, NARROW = {REF, OFFSET, LEN, RIGHTS}, FREE = {SPACE}, FORGET = {TARGET},
 	POOL_MAP = {REF, TARGET}, POOL_VIEW = {SPACE, OFFSET, TARGET}, POOL_DROP = {SPACE, TARGET}}
 local VIEW = layout("view", {{"lien", 16, "bytes"}, {"pages", 8}, {"first", 4}, {"n", 4}})
 local RUN = layout("view.run", {{"frame", 4}, {"pages", 4}})
 local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP = {SPACE, MAPPED},
-	HELLO = {layout("node", {{"id", 4, "hex"}, {"epoch", 4, "hex"}, {"life", 4}, {"page", 4}, {"lease_ns", 8}, {"open", 4},
-		{"text_len", 4}})},
+	HELLO = {layout("node", {{"id", 4, "hex"}, {"epoch", 4, "hex"}, {"page", 4}, {"open", 2}, {"shard", 1}, {"shards", 1},
+		{"lease_ns", 8}, {"life", 8, "hex"}, {"key", 16, "bytes"}, {"text_len", 4}, {"node_zero", 4, "bytes"}})},
 	RELEASE = {layout("mem", {{"released", 4}, {"not_held", 4}})},
 	POOL_MAP = {SPACE, MAPPED, VIEW}, POOL_VIEW = {VIEW},
 	FORGET = {layout("mem", {{"forgot", 1, FORGOT}, {"forgot_zero", 7, "bytes"}})},
@@ -125,7 +141,6 @@ local FLAGS = bits{{"flags.class", 8, 0x07}, {"flags.served", 8, 0x08, true}, {"
 	{"flags.meta", 8, 0x20, true}, {"flags.stream", 8, 0x40, true}, {"flags.encrypted", 8, 0x80, true}}
 local CALL = bits{{"call.slot", 32, 0x3ff}, {"call.seq", 32, 0xfffffc00}}
 local ACK_STATE = bits{{"ack.state", 32, 0xffffffff, STATES}}
-local EARLY = bits{{"early", 32, 0xffffffff, EARLIES}}
 local ACK_FLAGS = bits{{"ack.dropped", 32, 1, true}, {"ack.probed", 32, 2, true}}
 local CONSUME = bits{{"mem.consume", 16, 1, true}}
 local REF_RIGHTS = bits{{"ref.rights.root", 16, 0x1f}, {"ref.rights.slice1", 16, 0x3e0}, {"ref.rights.slice2", 16, 0x7c00}}
@@ -451,26 +466,22 @@ local function add_head(tree, tvb, at, d)
 	if d.kind == ACK or d.kind == PROBE then
 		add_bits(item.offset, tvb(at + 24, 4), ACK_STATE)
 		add_bits(item.length, tvb(at + 28, 4), ACK_FLAGS)
-	elseif d.kind == CONNECT or d.kind == ACCEPT then
-		add_bits(item.offset, tvb(at + 24, 4), EARLY)
 	end
 end
 
 -- The block of its kind and the seen report; where the payload begins, or nil.
 local function add_blocks(tree, tvb, at, d)
-	local block, item = BLOCKS[d.kind]
-	if block then
+	local begin, item = at, nil
+	d.rides = d.kind == CONNECT and d.call ~= "|0"
+	for _, block in ipairs(PARTS[d.kind] or {BLOCKS[d.kind]}) do
 		item, at = add_layout(tree, tvb, at, block)
 		if not item then return nil end
 	end
-	if d.kind == ACCEPT then d.hello = tostring(tvb(at - 56, 8):bytes()) end
-	if (d.kind == CONNECT or d.kind == ACCEPT) and d.offset > 0 then
-		item, at = add_layout(tree, tvb, at, PASS)
-		if not item then return nil end
-		d.rides = d.kind == CONNECT and d.call ~= "|0"
-		if d.rides then item, at = add_layout(tree, tvb, at, BLOCKS[REQUEST]) end
+	if d.rides then
+		item, at = add_layout(tree, tvb, at, BLOCKS[REQUEST])
 		if not item then return nil end
 	end
+	if d.kind == ACCEPT then d.hello = tostring(tvb(begin + 8, 8):bytes()) end
 	if d.kind == REQUEST then d.method = tvb(at - 12, 4):le_uint() end
 	if d.kind == REPLY then d.status, d.acked = tvb(at - 16, 1):uint(), tostring(tvb(at - 8, 8):le_uint64()) end
 	if d.kind ~= ACK and d.kind ~= PROBE and bit.band(d.flags, 0x10) == 0 then return at end
@@ -500,15 +511,16 @@ local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 		tree:add_proto_expert_info(KIND)
 		return
 	end
-	local cut = captured < tvb:reported_len()
+	local cut, end_at = captured < tvb:reported_len(), finish
+	if d.kind == CONNECT then finish = finish - CONNECT_END.size end
 	at = add_blocks(tree, tvb, at + HEAD.size, d)
 	if not at or at > finish then
 		tree:add_proto_expert_info(cut and CUT or SHORT)
 		return
 	end
-	local good = not has_trailer or add_trailer(tree, tvb, base_at, finish, d) or cut
+	if d.kind == CONNECT then add_layout(tree, tvb, finish, CONNECT_END) end
+	local good = not has_trailer or add_trailer(tree, tvb, base_at, end_at, d) or cut
 	local len, carries = finish - at, d.kind == REQUEST or d.kind == REPLY or d.rides
-	if d.rides then d.offset = 0 end -- which said that a pass is here
 	if carries and (len > d.length - d.offset or (len == 0 and d.length > 0)) or not carries and len > 0 then
 		tree:add_proto_expert_info(LENGTH)
 		return

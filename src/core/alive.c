@@ -3,6 +3,7 @@
  */
 #include "core/call.h"
 #include "core/ctl.h"
+#include "core/hand.h"
 #include "core/loss.h"
 #include "core/sched.h"
 #include "core/sess.h"
@@ -24,22 +25,24 @@ void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
  * it: the peer would keep the session for good. Elsewhere there are three, taken or not. */
 static bool parted(const struct lend_sess *s)
 {
-	return s->state == LEND_SESS_CLOSING && (s->lossless ? s->bye_taken : s->ctl_tries > 1);
+	return s->lossless ? s->bye_taken : s->ctl_tries > 1;
 }
 
 /* False: the session ended. */
 static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 {
-	bool connecting = s->state == LEND_SESS_CONNECTING;
-
 	if (c->now < s->ctl_timer)
 		return true;
+	if (s->state != LEND_SESS_CLOSING) {
+		lend_hand_tick(c, s);
+		return true;
+	}
 	if (parted(s)) {
 		lend_sess_free(c, s);
 		return false;
 	}
-	if (!lend_ctl_waits(c, s))
-		lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_BYE, 0, 0);
+	if (!s->ctl_waits)
+		lend_ctl_sess(c, s, LEND_PKT_BYE, 0, 0);
 	s->ctl_timer = c->now + lend_loss_rto(s, ++s->ctl_tries);
 	return true;
 }
@@ -109,6 +112,8 @@ void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
 		LEND_CHECK(s->ack_due);
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
 	}
+	if (s->calls == 0)
+		lend_window_rest(c, s);
 	if (s->held)
 		lend_sched_unhold(c, s);
 	while ((k = lend_sess_next_made(c, s, &slot)))

@@ -31,30 +31,77 @@ uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
 	return c->cfg.calls - kept_from(class & LEND_PKT_CLASS, c->cfg.calls);
 }
 
-static uint32_t free_slots(const struct lend_core *c, const struct lend_sess *s)
+/* Bits of word w that are slots within the session's limit. */
+static uint64_t allowed(const struct lend_sess *s, uint32_t w)
+{
+	if (s->limit >= (w + 1) * 64)
+		return UINT64_MAX;
+	return s->limit > w * 64 ? (UINT64_C(1) << (s->limit - w * 64)) - 1 : 0;
+}
+
+static uint32_t free_slots(const struct lend_sess *s)
 {
 	uint32_t n = 0;
 
-	for (uint32_t w = 0; w * 64 < c->cfg.calls; w++)
-		n += (uint32_t)__builtin_popcountll(s->slots[w]);
+	for (uint32_t w = 0; w * 64 < s->limit; w++)
+		n += (uint32_t)__builtin_popcountll(s->slots[w] & allowed(s, w));
 	return n;
 }
 
-static uint32_t take_slot(struct lend_core *c, struct lend_sess *s, uint32_t class)
+static uint32_t take_slot(struct lend_sess *s, uint32_t class)
 {
-	uint32_t kept = kept_from(class, c->cfg.calls), bit;
+	uint32_t kept = kept_from(class, s->limit), bit;
 
-	if (kept && free_slots(c, s) <= kept)
+	if (kept && free_slots(s) <= kept)
 		return LEND_NONE;
-	/* Bits behind the last slot are not set. */
+	/* Bits behind the last slot are not set; those above the limit are never cleared. */
 	for (uint32_t w = 0; w < LEND_CALLS_MAX / 64; w++) {
 		if (!s->slots[w])
 			continue;
 		bit = (uint32_t)__builtin_ctzll(s->slots[w]);
+		if (w * 64 + bit >= s->limit)
+			return LEND_NONE;
 		s->slots[w] &= s->slots[w] - 1;
 		return w * 64 + bit;
 	}
 	return LEND_NONE;
+}
+
+/* Gives a call another slot, one that both ends have. False: none is free. */
+static bool rehouse(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	uint32_t was = lend_pkt_slot(k->wire), i = take_slot(s, k->class);
+	struct lend_cslot *slot;
+
+	if (i == LEND_NONE)
+		return false;
+	lend_cslot_at(c, k->sess, was)->rec = LEND_NONE;
+	s->slots[was / 64] |= UINT64_C(1) << (was % 64);
+	slot = lend_sess_cslot(c, s, i);
+	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
+	slot->seq += !slot->seq;
+	slot->rec = k->self;
+	k->wire = lend_pkt_call(i, slot->seq);
+	return true;
+}
+
+void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	if (lend_pkt_slot(k->wire) < s->limit || rehouse(c, s, k))
+		lend_call_launch(c, s, k);
+	else
+		s->parked++;
+}
+
+void lend_call_unpark(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k;
+	uint32_t at = s->limit;
+
+	s->parked = 0;
+	while ((k = lend_sess_next_made(c, s, &at)))
+		if (k->state == LEND_CALL_QUEUED)
+			lend_call_admitted(c, s, k);
 }
 
 /* The reply's first credit into memory that is named: all of it at once, up to a window. The reply
@@ -118,7 +165,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	rc = check(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
 	if (rc < 0)
 		return rc;
-	i = take_slot(c, s, call->class & LEND_PKT_CLASS);
+	i = take_slot(s, call->class & LEND_PKT_CLASS);
 	if (i == LEND_NONE)
 		return E_AGAIN;
 	c->now = lend_max_u64(c->now, now);
@@ -142,7 +189,7 @@ int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct le
 	lend_sess_arm(c, s, k->deadline);
 	if (s->state == LEND_SESS_UP) {
 		lend_tx_begin(c, s, &k->tx, call->request, (uint32_t)len, k->shared);
-		lend_sched_ready(c, k);
+		lend_window_enter(c, s, k);
 	}
 	*handle = lend_call_handle(c, k);
 	return 0;
@@ -236,6 +283,32 @@ static void ask(struct lend_core *c, struct lend_call_rec *k)
 		lend_sched_ready(c, k);
 }
 
+/* When to repeat, with up to a quarter of the timeout more: calls that were lost together must not
+ * be repeated together. */
+static lend_ns repeat_at(const struct lend_core *c, const struct lend_sess *s,
+			 const struct lend_call_rec *k, lend_ns timeout)
+{
+	uint64_t mix = (s->id ^ (uint64_t)k->wire << 8 ^ k->tries) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return c->now + timeout + timeout / 256 * (mix >> 58);
+}
+
+/* False: nothing was heard of the peer for a quarter of a timeout, and a repeat of another call of
+ * the session has just asked for a sign of life. All of them together would only fill its socket;
+ * the session's own backoff counts until it answers. */
+static bool may_repeat(const struct lend_core *c, struct lend_sess *s)
+{
+	if (s->lossless || c->now - s->last_rx < lend_loss_rto(s, 0) / 4)
+		return true;
+	if (s->last_ping <= s->last_rx)
+		s->ctl_tries = 0;
+	else if (c->now - s->last_ping < lend_loss_rto(s, s->ctl_tries))
+		return false;
+	s->ctl_tries = (uint8_t)lend_min_u32(s->ctl_tries + 1u, 30);
+	s->last_ping = c->now;
+	return true;
+}
+
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -247,8 +320,12 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	}
 	if (c->now < k->timer)
 		return;
+	if (!may_repeat(c, s)) {
+		k->timer = repeat_at(c, s, k, lend_loss_rto(s, s->ctl_tries) / 4);
+		return;
+	}
 	k->tries = (uint8_t)lend_min_u32(k->tries + 1u, 30);
-	k->timer = c->now + lend_loss_rto(s, k->tries);
+	k->timer = repeat_at(c, s, k, lend_loss_rto(s, k->tries));
 	/* The carrier was full a moment ago, so what was said before still waits: more of it would
 	 * fill the queue that all sessions share. */
 	if (c->now < s->blocked[0] + s->block_ns[0] ||

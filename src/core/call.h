@@ -19,19 +19,29 @@ static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 {
 	lend_tx_reset(&k->tx); /* it may have ridden on a CONNECT */
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
-	lend_sched_ready(c, k);
+	lend_window_enter(c, s, k);
 }
 
+/* The session is up: it is sent, or waits for a slot that the server has as well. */
+void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Bytes of a message of several datagrams that go unasked. */
 uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);
 /* Takes unscheduled credit before the first byte; false: not so much is left now. */
-static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
+static inline bool lend_call_charge(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
 {
 	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
 		return false;
 	k->tx.charged = eager;
-	k->tx.granted = lend_max_u32(eager, lend_min_u32(k->tx.len, s->payload));
 	s->unscheduled_used += eager;
+	return true;
+}
+
+/* The same for a message of several datagrams, which may send that much. */
+static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
+{
+	if (!lend_call_charge(s, k, eager))
+		return false;
+	k->tx.granted = lend_max_u32(eager, lend_min_u32(k->tx.len, s->payload));
 	return true;
 }
 
@@ -42,7 +52,8 @@ LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct le
 	k->state = LEND_CALL_OPEN;
 	k->number = number;
 	k->stamp = c->now;
-	k->timer = c->now + lend_loss_rto(s, k->tries);
+	if (k->tries == 0) /* else its tick has set it */
+		k->timer = c->now + lend_loss_rto(s, 0);
 	lend_sess_arm(c, s, k->timer);
 }
 

@@ -6,6 +6,8 @@
 #include "core/ctl.h"
 #include "core/early.h"
 #include "core/event.h"
+#include "core/fair.h"
+#include "core/hand.h"
 #include "core/loss.h"
 #include "core/names.h"
 #include "core/pace.h"
@@ -14,6 +16,7 @@
 #include "core/serve.h"
 #include "core/sess.h"
 #include "core/want.h"
+#include "core/window.h"
 #include "util/siphash.h"
 
 enum { LINE = 64, SUPPLY_MAX = 32, HALF_MAX = 1024 };
@@ -35,10 +38,11 @@ static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
 	c->size += lend_align_up(n * each, LINE);
 }
 
-/* Long messages of more sessions at once than that are rare. */
-static uint32_t rings_for(uint32_t sessions)
+/* Enough for all sessions whose share of the records is more than few: replies that find no entry
+ * are repeated again and again. */
+static uint32_t rings_for(const struct lend_core_config *f)
 {
-	return lend_min_u32(sessions, lend_min_u32(8 + sessions / 4, LEND_RINGS));
+	return lend_min_u32(f->sessions, lend_max_u32(LEND_RINGS, f->inflight / LEND_FEW));
 }
 
 /* Events that a core holds: twice what all records and sessions can raise before they are asked
@@ -57,7 +61,7 @@ static uint32_t event_cap(const struct lend_core *c)
 static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 {
 	bool credit = f->congestion == LEND_CC_CREDIT;
-	uint32_t rings = rings_for(f->sessions);
+	uint32_t rings = rings_for(f);
 	size_t slots = lend_align_up(f->calls, LEND_SLOT_RUN) * ((size_t)f->sessions + 1);
 
 	memset(c, 0, sizeof(*c));
@@ -71,6 +75,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_sess, f->sessions, sizeof(struct lend_sess));
 	place(c, &c->at_frags, 2 * f->reassemblies, sizeof(struct lend_frags));
 	place(c, &c->at_wins, c->records, sizeof(struct lend_win));
+	place(c, &c->at_hands, f->sessions, sizeof(struct lend_hand));
 	place(c, &c->at_rings, rings, sizeof(struct lend_ring));
 	place(c, &c->at_cslot, slots, sizeof(struct lend_cslot));
 	place(c, &c->at_sslot, slots, sizeof(struct lend_sslot));
@@ -82,6 +87,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_free_frags, 2 * f->reassemblies, sizeof(uint32_t));
 	place(c, &c->at_free_wins, c->records, sizeof(uint32_t));
 	place(c, &c->at_free_rings, rings, sizeof(uint32_t));
+	place(c, &c->at_free_hands, f->sessions, sizeof(uint32_t));
 	place(c, &c->at_by_hello, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
@@ -116,19 +122,25 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lend_pool_init(&c->free_calls, c->records);
 	lend_pool_init(&c->free_frags, 2 * config->reassemblies);
 	lend_pool_init(&c->free_wins, c->records);
-	lend_pool_init(&c->free_rings, rings_for(config->sessions));
+	lend_pool_init(&c->free_rings, rings_for(config));
+	lend_pool_init(&c->free_hands, config->sessions);
 	lend_timer_init(c, now);
 	lend_names_init(c);
 	lend_sched_init(c);
 	lend_want_init(c);
+	lend_fair_init(c);
 	lend_list_init(&c->partials);
 	lend_list_init(&c->half);
 	lend_pace_init(c, now);
 	lend_credit_init(c);
 	lend_early_init(c);
+	for (uint32_t i = 0; i < LEND_CARRIERS_MAX; i++)
+		lend_core_path(c, i, &config->path[i]);
 	c->now = now;
 	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
 	c->connects = lend_core_draw(c);
+	c->connects_first = c->connects;
+	c->judged_since = now;
 	return c;
 }
 
@@ -153,6 +165,8 @@ void lend_core_path(struct lend_core *c, uint32_t carrier, const struct lend_pat
 {
 	LEND_CHECK(carrier < LEND_CARRIERS_MAX);
 	c->cfg.path[carrier] = *path;
+	c->joins |= path->joins;
+	lend_window_divide(c);
 }
 
 void lend_core_tick(struct lend_core *c, lend_ns now)
@@ -190,9 +204,15 @@ const struct lend_event *lend_core_next(struct lend_core *c)
 	return e;
 }
 
-int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t tag,
-		      uint64_t *session)
+uint32_t lend_core_sessions_free(const struct lend_core *c)
 {
+	return c->free_sess.free;
+}
+
+int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t tag,
+		      const struct lend_core_self *self, uint64_t *session)
+{
+	struct lend_hand *h;
 	struct lend_sess *s;
 
 	if (LEND_PEER_CARRIER(peer) >= LEND_CARRIERS_MAX ||
@@ -205,6 +225,11 @@ int lend_core_connect(struct lend_core *c, lend_ns now, uint32_t peer, uint64_t 
 	s->client = 1;
 	s->tag = tag;
 	s->connect = ++c->connects;
+	h = lend_hand_of(c, s);
+	memcpy(h->incarnation, self ? self->incarnation : c->cfg.incarnation,
+	       sizeof(h->incarnation));
+	h->key_id = self ? self->key_id : 0;
+	h->pattern = h->key_id ? LEND_PATTERN_PROOF : LEND_PATTERN_OPEN;
 	s->ctl_timer = c->now + lend_loss_rto(s, 0);
 	lend_sess_arm(c, s, s->ctl_timer);
 	lend_ctl_sess(c, s, LEND_PKT_CONNECT, 0, 0);
@@ -232,15 +257,25 @@ int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint3
 	return 0;
 }
 
-int lend_core_session_ticket(const struct lend_core *core, uint64_t session, uint8_t ticket[32])
+uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t session)
 {
 	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);
 
-	if (!s)
+	return s ? s->message_max : 0;
+}
+
+int lend_core_session_names(const struct lend_core *core, uint64_t session,
+			    struct lend_core_names *names)
+{
+	struct lend_sess *s = lend_sess_find((struct lend_core *)(uintptr_t)core, session);
+
+	if (!s || s->state < LEND_SESS_UP)
 		return E_STALE;
-	memset(ticket, 0, sizeof(s->ticket));
-	if (s->state != LEND_SESS_CONNECTING)
-		memcpy(ticket, s->ticket, sizeof(s->ticket));
+	*names = (struct lend_core_names){.connect = s->connect,
+					  .client = s->client ? s->id : s->peer_id,
+					  .server = s->client ? s->peer_id : s->id,
+					  .key_id = s->key_id};
+	memcpy(names->binding, s->binding, sizeof(names->binding));
 	return 0;
 }
 

@@ -32,6 +32,7 @@ enum lend_event_kind {
 	LEND_EV_BUF_BACK,     /* buf was attached or supplied for a message that died */
 	LEND_EV_PEER_KEEP,    /* the carrier must hold this peer's index */
 	LEND_EV_PEER_DROP,    /* and may let it go */
+	LEND_EV_PROVE, /* both handshake datagrams are known: answer with lend_core_prove() */
 };
 
 /* Every buffer that goes in comes out once, with an event. data is valid until the next input().
@@ -47,7 +48,7 @@ struct lend_event {
 	uint32_t peer;    /* SESSION_*, PEER_*: carrier and index */
 	uint64_t session; /* handle: index and generation, so that a stale one is caught */
 	uint64_t call;    /* likewise */
-	uint64_t tag;     /* as given to lend_core_call() or lend_core_connect() */
+	uint64_t tag;     /* as given to lend_core_call() or lend_core_connect(); PROVE: key id */
 	uint64_t len;     /* of the message; CALL_END: of the reply, even if it was too long */
 	/* Now the caller's; 0: none. CALL_END: the request; REQUEST: the message, in memory of its
 	 * own; REPLY_END: the reply. */
@@ -73,8 +74,7 @@ struct lend_core_config {
 	uint32_t reassemblies; /* messages of several datagrams under way, per direction */
 	/* By carrier; mtu 0: not there yet, see lend_core_path(). */
 	struct lend_path path[LEND_CARRIERS_MAX];
-	uint8_t incarnation[16]; /* random bits of this process's start */
-	uint8_t ticket[32];      /* told to peers; zero: none */
+	uint8_t incarnation[16]; /* of this process, as it names itself to clients */
 	uint64_t message_max;    /* bytes; longer messages are refused */
 	uint64_t receive_budget; /* bytes that peers may have granted at once */
 	uint32_t unscheduled;    /* bytes that a session may send before a grant: 65536 */
@@ -82,7 +82,7 @@ struct lend_core_config {
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
-	/* See early.h: how long a pass lives, 0: none is given and none is used; and how many
+	/* See early.h: how long a ticket lives, 0: none is given and none is used; and how many
 	 * attempts that bore one are remembered at once, a power of two. */
 	lend_ns pass;
 	uint32_t attempts;
@@ -94,6 +94,8 @@ size_t lend_core_size(const struct lend_core_config *config);
  * of it, however many sessions and calls there may be. */
 struct lend_core *lend_core_init(void *mem, const struct lend_core_config *config, lend_ns now);
 uint64_t lend_core_hash(const struct lend_core *core);
+/* Sessions that can still begin, here or by a peer. */
+uint32_t lend_core_sessions_free(const struct lend_core *core);
 /* The lower halves of all calls' handles so far are below it. */
 uint32_t lend_core_calls_top(const struct lend_core *core);
 const struct lend_core_stats *lend_core_stats(const struct lend_core *core);
@@ -114,9 +116,30 @@ const struct lend_event *lend_core_next(struct lend_core *core);
 /* The earliest time at which tick() or output() would do something; LEND_NEVER when idle. */
 lend_ns lend_core_deadline(const struct lend_core *core);
 
-/* 0 and *session usable at once: calls wait until it is up. -ENOSPC, -EHOSTUNREACH. */
+/* How a client names itself to one server, and the key that both ends are to prove; key_id 0: none.
+ */
+struct lend_core_self {
+	uint8_t incarnation[16];
+	uint64_t key_id;
+};
+/* 0 and *session usable at once: calls wait until it is up. self NULL: config.incarnation, no key.
+ * -ENOSPC, -EHOSTUNREACH. A server without a free session ends it RESOURCE_EXHAUSTED. */
 int lend_core_connect(struct lend_core *core, lend_ns now, uint32_t peer, uint64_t tag,
-		      uint64_t *session);
+		      const struct lend_core_self *self, uint64_t *session);
+/* The bytes that the proofs of an EV_PROVE are computed over, the same at both ends: CONNECT and
+ * ACCEPT without numbers, cookie and tag. 0, or -ESTALE: the session has ended. */
+enum { LEND_TRANSCRIPT = 408 };
+int lend_core_transcript(struct lend_core *core, const struct lend_event *ev,
+			 uint8_t out[LEND_TRANSCRIPT]);
+struct lend_core_proof {
+	uint8_t tag[16];     /* of the server, in ACCEPT: the core compares or sends it */
+	uint8_t proof[16];   /* of the client, in PROOF: likewise */
+	uint8_t binding[16]; /* see struct lend_core_names */
+};
+/* Answers an EV_PROVE in the same turn. proof NULL: the key is not known here; then a server
+ * accepts without proof, and a client drops the ACCEPT. 0, or -ESTALE. */
+int lend_core_prove(struct lend_core *core, lend_ns now, const struct lend_event *ev,
+		    const struct lend_core_proof *proof);
 /* The server of a session just made, by a name that outlives sessions: what is kept of it lets a
  * call ride on a later CONNECT (early.h). Before the next output(). */
 void lend_core_known(struct lend_core *core, uint64_t session, uint64_t name);
@@ -156,8 +179,18 @@ bool lend_core_request_cancelled(const struct lend_core *core, uint64_t call);
 /* Who is at the other end: 0, or -ESTALE. incarnation is zeros until the session is up. */
 int lend_core_session_peer(const struct lend_core *core, uint64_t session, uint32_t *peer,
 			   uint8_t incarnation[16]);
-/* What the peer told of itself. 0 or -ESTALE. */
-int lend_core_session_ticket(const struct lend_core *core, uint64_t session, uint8_t ticket[32]);
+/* Bytes of the longest message that the peer takes; the largest there is until the session is up; 0
+ * for a stale session. */
+uint64_t lend_core_session_message_max(const struct lend_core *core, uint64_t session);
+/* What both ends of one session know, and no other session has. */
+struct lend_core_names {
+	uint64_t connect, client, server; /* the attempt; both ids */
+	uint64_t key_id;     /* of the key that the peer proved to have; 0: it did not */
+	uint8_t binding[16]; /* as lend_core_prove() got it */
+};
+/* 0; -ESTALE: it has ended, or is not up yet. */
+int lend_core_session_names(const struct lend_core *core, uint64_t session,
+			    struct lend_core_names *names);
 struct lend_core_look {
 	uint64_t sent, seen; /* datagrams: how many were sent; the newest of the peer's */
 	lend_ns rtt, rtt_var;
@@ -174,6 +207,12 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
  * Takes buf on success; it comes back with REQUEST or CALL_END, or with EV_BUF_BACK when the
  * message dies. -ESTALE: the message died meanwhile, buf is not taken. */
 int lend_core_attach(struct lend_core *core, uint64_t call, struct lend_bufs *bufs, uint32_t buf);
+/* When memory for NEED runs short, of `all` bytes. hoards(): whether the peer of this request has
+ * more of it attached than its share (fair.h): the rest is for others. yield(): ends long requests
+ * of peers over their share, of which nothing comes, and raises this NEED once more behind their
+ * EV_BUF_BACK; false: there were none. */
+bool lend_core_hoards(struct lend_core *core, uint64_t call, uint64_t all);
+bool lend_core_yield(struct lend_core *core, uint64_t call, struct lend_bufs *bufs);
 /* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of
  * several datagrams land in before (or instead of) memory of their own. Delivered ones leave with
  * REQUEST or CALL_END: keep lend_core_supply_wanted() at 0. */

@@ -1,6 +1,7 @@
 #include "core/credit.h"
 
 #include "core/ctl.h"
+#include "core/fair.h"
 #include "core/loss.h"
 #include "core/rx.h"
 #include "core/want.h"
@@ -17,6 +18,7 @@ enum {
 #define LOOP_MAX  (10 * LEND_MS)
 #define EPOCH_MIN (50 * LEND_US)
 #define RECLAIM   (1 * LEND_MS) /* between two looks for credit granted in vain */
+#define YIELDS    LEND_CREDIT_YIELDS
 
 static struct lend_prioq wanting(struct lend_core *c)
 {
@@ -35,6 +37,7 @@ static void leave(struct lend_core *c, struct lend_call_rec *k)
 
 	lend_prioq_remove(&q, lend_call_index(c, k));
 	c->credit.wanting = q.n;
+	c->credit.yielding -= k->rx.yields;
 }
 
 void lend_credit_init(struct lend_core *c)
@@ -57,16 +60,18 @@ uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s)
 /* Of them, to one message. */
 static uint64_t share(const struct lend_credit *m)
 {
-	return lend_credit_alone(m) ? lend_credit_width(m) : m->window / (m->wanting > 1 ? 4 : 2);
+	return lend_credit_alone(m) ? lend_credit_width(m)
+				    : m->window / (m->wanting > 1 && !m->yielding ? 4 : 2);
 }
 
 /* What was granted ahead takes half of it at most, also when it was half of a wider one: what is
  * under way would wait for those that wait for its memory. */
-static uint64_t room(const struct lend_core *c)
+static uint64_t room(const struct lend_core *c, uint64_t discount)
 {
 	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
+	uint64_t used = c->credit.used - ahead + lend_min_u64(ahead, width / 2);
 
-	return width - lend_min_u64(width, c->credit.used - ahead + lend_min_u64(ahead, width / 2));
+	return width - lend_min_u64(width, used - lend_min_u64(used, discount));
 }
 
 static void charge(struct lend_core *c, struct lend_rx *r, uint32_t n)
@@ -121,7 +126,8 @@ static uint64_t wish(struct lend_core *c, struct lend_call_rec *k)
 
 	if (reach <= k->rx.granted)
 		return 0;
-	c->credit.scarce |= reach - k->rx.granted > most - lend_min_u64(most, k->rx.credit);
+	c->credit.scarce |=
+	    !k->rx.yields && reach - k->rx.granted > most - lend_min_u64(most, k->rx.credit);
 	more = lend_min_u64(reach - k->rx.granted, most - lend_min_u64(most, k->rx.credit));
 	return k->rx.granted + more == k->rx.len || more >= piece(c, s) || k->rx.credit == 0
 		   ? lend_max_u64(more, lend_min_u64(reach - k->rx.granted, s->payload))
@@ -136,27 +142,49 @@ static void note_grant(struct lend_core *c, struct lend_rx *r)
 	r->asked_from = r->granted;
 }
 
-/* False: there is no room for it. */
-static bool grant(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
+/* A peer that has most of the window and sends nothing of it must not keep others waiting until
+ * that is taken back: what it has beyond a quarter does not count for their grants. Zero if this
+ * message is its own, and then *most: it has half, at least. */
+static uint64_t discount(struct lend_core *c, const struct lend_call_rec *k, bool *most)
+{
+	uint64_t width = lend_credit_width(&c->credit), held = 0;
+	uint32_t peer;
+
+	*most = false;
+	if (c->credit.senders <= 1)
+		return 0;
+	peer = lend_fair_creditor(c, &held);
+	c->credit.look = lend_min_u64(c->credit.look, c->fair[LEND_FAIR_CREDIT].until);
+	if (peer == lend_sess_at(c, k->sess)->peer) {
+		*most = held >= width / 2;
+		return 0;
+	}
+	return held - lend_min_u64(held, width / 4);
+}
+
+enum granted { GRANTED, NO_ROOM, YIELD };
+
+static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
 	uint64_t some = lend_min_u64(want, piece(c, s)), odd = (k->rx.granted + some) % s->payload;
+	bool most = false;
 
 	/* Part of a datagram allows none. */
 	if (k->rx.granted + some < k->rx.len && some > odd)
 		some -= odd;
-	if (room(c) < some && c->credit.used > 0)
-		return false;
+	if (room(c, 0) < some && c->credit.used > 0 && room(c, discount(c, k, &most)) < some)
+		return most && !k->rx.yields ? YIELD : NO_ROOM;
 	leave(c, k);
 	some = lend_want_budget(c, k, some);
 	if (some == 0)
-		return true; /* it waits for budget instead */
+		return GRANTED; /* it waits for budget instead */
 	note_grant(c, &k->rx);
 	charge(c, &k->rx, (uint32_t)some);
 	k->rx.granted += (uint32_t)some;
 	c->credit.granted += some;
 	lend_ctl_ack(c, k);
-	return true;
+	return GRANTED;
 }
 
 /* Whoever's is least is granted first. It holds from one grant of a message to its next, so who
@@ -182,8 +210,9 @@ static void enter(struct lend_core *c, struct lend_call_rec *k)
 	struct lend_prioq q = wanting(c);
 
 	c->credit.entered++;
-	lend_prioq_set(&q, lend_call_index(c, k), rank(c, k));
+	lend_prioq_set(&q, lend_call_index(c, k), rank(c, k) + (k->rx.yields ? YIELDS : 0));
 	c->credit.wanting = q.n;
+	c->credit.yielding += k->rx.yields;
 }
 
 static void feed(struct lend_core *c)
@@ -192,15 +221,17 @@ static void feed(struct lend_core *c)
 		struct lend_call_rec *k =
 		    lend_call_at(c, LEND_AT(c, at_want, struct lend_prioq_entry)[0].id);
 		uint64_t want = wish(c, k);
+		enum granted got = want ? grant(c, k, want) : GRANTED;
 
-		if (want && !grant(c, k, want))
+		if (got == NO_ROOM)
 			break;
-		if (!want)
-			leave(c, k); /* when more of it is here it comes again */
-		else if (wish(c, k) && !k->rx.starved.in)
+		if (!want || got == YIELD)
+			leave(c, k); /* without a wish: when more of it is here it comes again */
+		k->rx.yields = got == YIELD;
+		if (got == YIELD || (want && wish(c, k) && !k->rx.starved.in))
 			enter(c, k);
 	}
-	c->credit.scarce |= c->credit.wanting > 0;
+	c->credit.scarce |= c->credit.wanting > c->credit.yielding;
 	if (!c->credit.wanting) {
 		c->credit.look = LEND_NEVER;
 	} else if (c->credit.look == LEND_NEVER) {

@@ -23,6 +23,7 @@
 #define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages that a class is worth */
 /* The same by deadline, in ns. What is due later than that is as if it were due then. */
 #define LEND_CREDIT_CLASS_NS (1000 * LEND_MS)
+#define LEND_CREDIT_YIELDS   (UINT64_C(1) << 62) /* behind all that need not yield */
 enum { LEND_CREDIT_ALONE = 8 }; /* times the least window: what one sender may fill */
 
 void lend_credit_init(struct lend_core *c);

@@ -2,6 +2,7 @@
 
 #include "core/call.h"
 #include "core/early.h"
+#include "core/hand.h"
 #include "core/loss.h"
 #include "core/make.h"
 #include "core/rx.h"
@@ -19,19 +20,6 @@ void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, ui
 				   .probed = 1};
 
 	lend_ctl_push(c, &e);
-}
-
-bool lend_ctl_waits(struct lend_core *c, const struct lend_sess *s)
-{
-	for (uint32_t i = 0; i < c->ctl_n; i++) {
-		const struct lend_ctl *e =
-		    &LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
-
-		if (e->sess == lend_sess_index(c, s) && e->id == s->id &&
-		    (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_BYE))
-			return true;
-	}
-	return false;
 }
 
 /* How much of the message that comes in for this call is here. */
@@ -94,8 +82,10 @@ static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struc
 {
 	const struct lend_cslot *cs;
 
-	if (e->kind == LEND_PKT_ACCEPT)
-		return s->state == LEND_SESS_CLOSING;
+	if (e->kind == LEND_PKT_ACCEPT || e->kind == LEND_PKT_PROOF)
+		return s->state == LEND_SESS_CLOSING || s->hand == LEND_NONE;
+	if (e->kind == LEND_PKT_CONNECT)
+		return s->state != LEND_SESS_CONNECTING;
 	if (e->kind != LEND_PKT_CANCEL)
 		return false;
 	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
@@ -119,32 +109,39 @@ static void make_rider(struct lend_core *c, struct lend_sess *s, struct lend_mak
 	k->timer = LEND_NEVER;
 }
 
-static void make_hello(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
-		       uint8_t kind, const struct lend_bufs *bufs)
+static void make_connect(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+			 const struct lend_bufs *bufs)
 {
-	bool connect = kind == LEND_PKT_CONNECT;
-	struct lend_call_rec *rider = NULL;
-	struct lend_pkt head = lend_make_header(kind, 0, 0);
-	struct lend_pkt_hello hello;
-	struct lend_pkt_pass pass;
+	struct lend_pkt head = lend_make_header(LEND_PKT_CONNECT, 0, 0);
+	struct lend_call_rec *rider = lend_early_choose(c, s);
+	struct lend_pkt_connect block;
 
-	head.session = connect ? 0 : s->peer_id;
 	head.number = lend_loss_number(c, s, m->out->class, false);
-	head.offset = connect ? lend_early_wish(c, s, &rider) : s->early;
 	if (rider) {
 		head.flags = rider->class;
 		head.call = rider->wire;
 		head.length = rider->tx.len;
 	}
 	lend_make_put(m, &head, sizeof(head));
-	lend_sess_hello(c, s, &hello);
-	lend_make_put(m, &hello, sizeof(hello));
-	if (head.offset == LEND_PKT_PLAIN)
-		return;
-	pass = connect ? s->pass : lend_early_pass(c, s);
-	lend_make_put(m, &pass, sizeof(pass));
+	lend_hand_connect(c, s, &block);
+	lend_make_put(m, &block, sizeof(block));
 	if (rider)
 		make_rider(c, s, m, rider, bufs);
+	memset(&m->rec->end, 0, sizeof(m->rec->end));
+	m->out->tail = &m->rec->end;
+	m->out->tail_len = sizeof(m->rec->end);
+}
+
+static void make_accept(struct lend_core *c, struct lend_sess *s, struct lend_making *m)
+{
+	struct lend_pkt head = lend_make_header(LEND_PKT_ACCEPT, 0, 0);
+	struct lend_pkt_accept block;
+
+	head.session = s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	lend_hand_accept(c, s, &block);
+	lend_make_put(m, &block, sizeof(block));
 }
 
 static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
@@ -163,22 +160,56 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 		lend_loss_report(c, s, &seen);
 		lend_make_put(m, &seen, sizeof(seen));
 	}
+	if (e->kind == LEND_PKT_PROOF)
+		lend_make_put(m, lend_hand_of(c, s)->proof, sizeof(struct lend_pkt_proof));
+}
+
+/* The answer to a request that has no record: see fair.h. */
+static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+			 const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(LEND_PKT_REPLY, 0, e->call);
+	struct lend_pkt_reply reply = {.status = RESOURCE_EXHAUSTED,
+				       .ran = e->probed,
+				       .window = c->share_told,
+				       .delay_ns = UINT32_MAX};
+
+	head.session = s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	lend_make_put(m, &reply, sizeof(reply));
 }
 
 static void make_stateless(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e)
 {
-	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
+	struct lend_pkt head = lend_make_header(e->kind, 0, 0);
+	struct lend_pkt_retry retry;
 
 	head.session = e->id;
 	lend_make_put(m, &head, sizeof(head));
-	LEND_COUNT(c, resets);
 	m->out->peer = e->peer;
+	if (e->kind == LEND_PKT_RETRY) {
+		lend_hand_retry(c, e, &retry);
+		lend_make_put(m, &retry, sizeof(retry));
+	} else {
+		LEND_COUNT(c, resets);
+	}
 }
 
+/* The end of a CONNECT lies before the trailer, so both are one tail. */
 static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
 {
-	if (!checked)
-		lend_make_trailer(m->out, &m->rec->tail, bufs);
+	struct lend_out_rec *r = m->rec;
+	uint32_t end = m->out->tail_len;
+
+	if (checked)
+		return;
+	lend_make_trailer(m->out, &r->tail, bufs);
+	if (!end)
+		return;
+	r->tail.crc = lend_crc32c(r->tail.crc, &r->end, end);
+	m->out->tail = &r->end;
+	m->out->tail_len = (uint8_t)(end + sizeof(r->tail));
 }
 
 bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
@@ -193,12 +224,20 @@ bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend
 		return true;
 	}
 	s = lend_sess_at(c, e->sess);
-	if (s->state == LEND_SESS_FREE || s->id != e->id || is_stale(c, s, e))
+	if (s->state == LEND_SESS_FREE || s->id != e->id)
+		return false;
+	if (lend_ctl_is_timed(e->kind))
+		s->ctl_waits = 0;
+	if (is_stale(c, s, e))
 		return false;
 	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
 		make_ack(c, s, m, e);
-	else if (e->kind == LEND_PKT_CONNECT || e->kind == LEND_PKT_ACCEPT)
-		make_hello(c, s, m, e->kind, bufs);
+	else if (e->kind == LEND_PKT_CONNECT)
+		make_connect(c, s, m, bufs);
+	else if (e->kind == LEND_PKT_ACCEPT)
+		make_accept(c, s, m);
+	else if (e->kind == LEND_PKT_REPLY)
+		make_refusal(c, s, m, e);
 	else
 		make_plain(c, s, m, e);
 	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;

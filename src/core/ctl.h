@@ -20,6 +20,12 @@ static inline void lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
 	c->ctl_n--;
 }
 
+/* The session's ctl_timer sends it again: at most one of them waits. */
+static inline bool lend_ctl_is_timed(uint8_t kind)
+{
+	return kind == LEND_PKT_CONNECT || kind == LEND_PKT_BYE || kind == LEND_PKT_PROOF;
+}
+
 /* One for a session; call 0 where it is about none. flags: LEND_PKT_SERVED or 0. */
 static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8_t kind,
 				 uint32_t call, uint8_t flags)
@@ -31,14 +37,22 @@ static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8
 				   .kind = kind,
 				   .flags = flags};
 
+	if (lend_ctl_is_timed(kind))
+		s->ctl_waits = c->ctl_n < LEND_CTL;
 	lend_ctl_push(c, &e);
+}
+
+/* The carrier did not take it. */
+static inline void lend_ctl_again(struct lend_core *c, struct lend_sess *s,
+				  const struct lend_ctl *e)
+{
+	if (lend_ctl_is_timed(e->kind))
+		s->ctl_waits = c->ctl_n < LEND_CTL;
+	lend_ctl_push(c, e);
 }
 
 /* An ACK that answers a PROBE of this call, or a PING. */
 void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, uint8_t flags);
-/* Does one that is about the session as a whole wait already? A look through the queue: for rare
- * occasions. */
-bool lend_ctl_waits(struct lend_core *c, const struct lend_sess *s);
 
 /* An ACK of the message that is coming in for this call, unless one waits already. */
 static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)

@@ -1,6 +1,7 @@
 #include "core/early.h"
 
 #include "core/call.h"
+#include "core/hand.h"
 #include "core/loss.h"
 #include "core/names.h"
 #include "core/sess.h"
@@ -8,16 +9,18 @@
 
 enum { WAYS = 4, KNOWN_MAX = 4096 };
 
-/* A server that gave a pass. */
+/* A server that gave a ticket. */
 struct known {
 	uint64_t name; /* 0: free */
 	lend_ns until; /* half of its life, by our clock: so it is good on its arrival, too */
-	struct lend_pkt_pass pass;
-	uint64_t payload; /* of a datagram, as the last session had it */
+	struct lend_pkt_ticket ticket;
+	uint32_t payload; /* of a datagram, as the last session had it, */
+	uint32_t calls;   /* and its calls in flight */
 };
 _Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
 
-/* An attempt that bore a good pass. They stand in the order they came, which is that of their ends.
+/* An attempt that bore a good ticket. They stand in the order they came, which is that of their
+ * ends.
  */
 struct spent {
 	uint64_t key;
@@ -29,7 +32,7 @@ struct spent {
 struct tables {
 	uint32_t known_n, spent_cap; /* powers of two */
 	uint32_t first, n;           /* of spent: [first, first + n) modulo its cap */
-	lend_ns paused;              /* nothing rides before */
+	lend_ns paused;              /* no call is taken before */
 	uint64_t swept;              /* 0: the buckets are anything, and nothing was spent yet */
 	uint64_t zero[4];
 	struct known known[]; /* in sets of WAYS; then spent[spent_cap], then a bucket for each */
@@ -117,33 +120,36 @@ static bool one_datagram(const struct known *at, uint32_t len)
 	return len + LEND_PKT_EARLY_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
 }
 
-/* Before anything of this attempt was sent: what its CONNECTs are to bear. The first alone bears
- * the call, since a datagram of that length may be lost again and again; each bears the pass, so
- * that a late copy of the first finds the attempt known. */
-static struct lend_call_rec *choose(struct lend_core *c, struct lend_sess *s)
+/* It may be tried: the ticket is good on its arrival, too, and the slot is one that the server has.
+ */
+static bool fits(const struct lend_core *c, const struct lend_sess *s, const struct known *at,
+		 const struct lend_call_rec *k)
 {
-	struct lend_call_rec *k = willing(c, s);
-	const struct known *at = place_of(c, s->name);
+	return at->name == s->name && c->now < at->until && one_datagram(at, k->tx.len) &&
+	       lend_pkt_slot(k->wire) < at->calls;
+}
 
-	if (!k)
-		return NULL; /* a pass would be of no use to who makes no such calls */
-	s->early = true;
-	if (at->name != s->name || c->now >= at->until || !one_datagram(at, k->tx.len))
+/* Before anything of this attempt was sent. The first CONNECT alone bears the call, since a
+ * datagram of that length may be lost again and again; each bears the ticket, so that a late copy
+ * of the first finds the attempt known. */
+struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_call_rec *k;
+	const struct known *at;
+
+	if (!s->name || s->ctl_tries || h->retries || h->pattern != LEND_PATTERN_OPEN)
+		return NULL;
+	k = willing(c, s);
+	at = place_of(c, s->name);
+	if (!k || !fits(c, s, at, k))
 		return NULL;
 	lend_tx_reset(&k->tx);
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
 	if (!lend_call_admit(s, k, k->tx.len))
 		return NULL;
-	s->pass = at->pass;
+	h->ticket = at->ticket;
 	return k;
-}
-
-uint32_t lend_early_wish(struct lend_core *c, struct lend_sess *s, struct lend_call_rec **rider)
-{
-	*rider = NULL;
-	if (s->name && s->ctl_tries == 0)
-		*rider = choose(c, s);
-	return s->early ? LEND_PKT_EARLY : LEND_PKT_PLAIN;
 }
 
 void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
@@ -151,16 +157,17 @@ void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_cal
 	lend_call_refund(c, s, k);
 	k->state = LEND_CALL_QUEUED;
 	k->tx.next = 0;
-	s->pass = (struct lend_pkt_pass){0};
+	lend_hand_of(c, s)->ticket = (struct lend_pkt_ticket){0};
 }
 
 void lend_early_learn(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
 {
-	if (s->name && v->head.offset && v->pass.until)
+	if (s->name && v->accept.ticket.until)
 		*place_of(c, s->name) = (struct known){.name = s->name,
 						       .until = c->now + c->cfg.pass / 2,
-						       .pass = v->pass,
-						       .payload = s->payload};
+						       .ticket = v->accept.ticket,
+						       .payload = s->payload,
+						       .calls = s->limit};
 }
 
 void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
@@ -172,7 +179,7 @@ void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_c
 	} else if (said == LEND_PKT_EARLY_NOT) {
 		lend_call_refund(c, s, k);
 		k->state = LEND_CALL_QUEUED;
-		lend_call_launch(c, s, k);
+		lend_call_admitted(c, s, k);
 	} else {
 		LEND_COUNT(c, early_unknown);
 		lend_call_cut(c, k, UNAVAILABLE);
@@ -185,15 +192,14 @@ void lend_early_forget(struct lend_core *c, const struct lend_sess *s)
 		*place_of(c, s->name) = (struct known){0};
 }
 
-/* Whom a pass is for; 0: it cannot be told. Where no address can be forged any will do. */
-static uint64_t holder(const struct lend_core *c, const struct lend_in *in)
+uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in)
 {
 	uint32_t carrier = LEND_PEER_CARRIER(in->peer);
 	bool proven = c->cfg.path[carrier].proven;
 	uint8_t text[1 + UINT8_MAX] = {(uint8_t)carrier};
 	uint64_t name;
 
-	if (!c->cfg.pass || (!proven && !in->addr))
+	if (!proven && !in->addr)
 		return 0;
 	if (!proven)
 		memcpy(text + 1, in->addr, in->addr_len);
@@ -201,32 +207,32 @@ static uint64_t holder(const struct lend_core *c, const struct lend_in *in)
 	return name + !name;
 }
 
-static void prove(const struct lend_core *c, uint64_t name, lend_ns until, uint8_t mac[16])
+static void prove(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t,
+		  uint8_t mac[16])
 {
-	const uint64_t text[] = {name, until};
+	const uint64_t text[] = {name, t->until, t->key_id, t->random};
 
 	lend_siphash128(c->cfg.seed, text, sizeof(text), mac);
 }
 
-struct lend_pkt_pass lend_early_pass(const struct lend_core *c, const struct lend_sess *s)
+struct lend_pkt_ticket lend_early_ticket(const struct lend_core *c, const struct lend_sess *s)
 {
-	struct lend_pkt_pass pass = {.until = c->now + c->cfg.pass};
+	struct lend_pkt_ticket t = {.until = c->now + c->cfg.pass, .random = s->id};
 
-	if (s->name == 0)
-		return (struct lend_pkt_pass){0};
-	prove(c, s->name, pass.until, pass.mac);
-	return pass;
+	if (s->name == 0 || c->cfg.pass == 0)
+		return (struct lend_pkt_ticket){0};
+	prove(c, s->name, &t, t.mac);
+	return t;
 }
 
-static bool is_good(const struct lend_core *c, const struct lend_sess *s,
-		    const struct lend_pkt_pass *pass)
+static bool is_good(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t)
 {
 	uint8_t mac[16];
 
-	if (s->name == 0 || pass->until <= c->now)
+	if (c->cfg.pass == 0 || name == 0 || t->until <= c->now)
 		return false;
-	prove(c, s->name, pass->until, mac);
-	return lend_equal_ct(mac, pass->mac, sizeof(mac));
+	prove(c, name, t, mac);
+	return lend_equal_ct(mac, t->mac, sizeof(mac));
 }
 
 static bool is_spent(struct tables *t, uint64_t key)
@@ -237,7 +243,7 @@ static bool is_spent(struct tables *t, uint64_t key)
 	return false;
 }
 
-/* Not before somebody bears a pass: few do, and the table is long. */
+/* Not before a CONNECT bears a ticket: few do, and the table is long. */
 static void sweep(struct tables *t)
 {
 	if (!t->swept)
@@ -258,8 +264,8 @@ static void forget_old(struct tables *t, lend_ns now)
 	}
 }
 
-/* When there is no place for it nothing rides for as long as a pass lives: a copy of this datagram
- * that comes when there is one must not run what was sent again meanwhile. */
+/* When there is no place for it no call is taken for as long as a ticket lives: a copy of this
+ * datagram that comes when there is one must not run what was sent again meanwhile. */
 static bool spend(struct tables *t, uint64_t key, lend_ns until)
 {
 	uint32_t i = (t->first + t->n) & (t->spent_cap - 1), *bucket = bucket_of(t, key);
@@ -274,9 +280,10 @@ static bool spend(struct tables *t, uint64_t key, lend_ns until)
 	return true;
 }
 
-/* The pass is good, so this core gave it, and no copy of the attempt that came before is forgotten.
- */
-static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
+/* The ticket is good, so this core gave it, and no copy of the attempt that came before is
+ * forgotten. */
+static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v,
+		      bool may_run)
 {
 	struct tables *t = tables_of(c);
 	uint64_t key = lend_names_attempt(c, s);
@@ -291,19 +298,28 @@ static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const stru
 		LEND_COUNT(c, early_full);
 		return LEND_PKT_EARLY_NOT;
 	}
-	if (v->head.call == 0 || v->head.length > s->payload)
+	if (!may_run || v->head.call == 0 || v->head.length > s->payload)
 		return LEND_PKT_EARLY_NOT;
 	LEND_COUNT(c, early);
 	return LEND_PKT_EARLY_RUNS;
 }
 
 uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			  const struct lend_pkt_view *v)
+			  const struct lend_pkt_view *v, bool may_run)
 {
-	if (v->head.offset == LEND_PKT_PLAIN)
+	s->name = lend_early_holder(c, in);
+	if (v->connect.ticket.until == 0)
 		return LEND_PKT_PLAIN;
-	s->name = holder(c, in);
-	return is_good(c, s, &v->pass) ? admit(c, s, v) : LEND_PKT_EARLY;
+	return is_good(c, s->name, &v->connect.ticket) ? admit(c, s, v, may_run) : LEND_PKT_EARLY;
+}
+
+bool lend_early_proves(struct lend_core *c, const struct lend_in *in,
+		       const struct lend_pkt_connect *b)
+{
+	struct tables *t = tables_of(c);
+
+	return is_good(c, lend_early_holder(c, in), &b->ticket) &&
+	       !(t->swept && is_spent(t, lend_names_key(c, b)));
 }
 
 const char *lend_early_audit(struct lend_core *c)

@@ -1,14 +1,15 @@
-/* early - a call that rides on its session's CONNECT, so that its reply takes one round trip.
+/* early - 0-RTT: a call that goes out with its session's CONNECT, so that its reply takes one round
+ * trip.
  *
- * With an ACCEPT a server gives who asks for it a pass: a proof, by a key of its own, that this
- * address got it, and until when. The client keeps it by a name of the server, in a bounded table.
- * A later CONNECT to that name bears the pass and the first call of the session, if its caller
- * allowed that. It runs if the pass is good and this attempt, {incarnation, number}, was never seen
- * before; attempts are remembered for as long as a pass lives, so nothing runs twice.
+ * ACCEPT brings a ticket: a MAC by a key of the server's own over the client's address and the time
+ * until which it is good. The client keeps it by a name of the server, in a bounded table. A later
+ * CONNECT to that name bears the ticket and the first call of the session, if its caller allowed
+ * that. The call runs if the ticket is good and this attempt, {incarnation, number}, was never seen
+ * before; attempts are remembered for as long as a ticket lives, so nothing runs twice.
  *
- * Every ACCEPT says what became of such a call: it runs; it did not and will not, so it is sent
- * again; or nobody knows (another server has the address now, or the attempt was seen before). Then
- * it ends UNAVAILABLE, ran maybe, and is never sent again.
+ * ACCEPT says what became of such a call: it runs; it did not and will not, so it is sent again; or
+ * that is not known (another server has the address now, or the attempt was seen before). Then it
+ * ends UNAVAILABLE, ran maybe, and is never sent again. Under LEND_PATTERN_PROOF no call is 0-RTT.
  *
  * Layer: core (pure). In the arena; nothing at all where config.pass is 0. */
 #ifndef LEND_CORE_EARLY_H
@@ -22,24 +23,30 @@ void lend_early_init(struct lend_core *c);
 /* NULL, or what is wrong with the tables. */
 const char *lend_early_audit(struct lend_core *c);
 
-/* At the client. A CONNECT is about to be made: whether it bears a pass (enum lend_pkt_early), and
- * the call that rides on it, or NULL. */
-uint32_t lend_early_wish(struct lend_core *c, struct lend_sess *s, struct lend_call_rec **rider);
+/* At the client. The call that goes out with the CONNECT which is about to be made, or NULL; its
+ * ticket is in the session's CONNECTs from then on. */
+struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s);
 /* The carrier did not take it, after all. */
 void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
-/* The ACCEPT is here: its pass, and what it says of a call that rode. */
+/* The ACCEPT is here: its ticket, and what became of a 0-RTT call. */
 void lend_early_learn(struct lend_core *c, const struct lend_sess *s,
 		      const struct lend_pkt_view *v);
 void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 			 uint32_t said);
-/* The server fell silent, or started anew: its pass is of no use. */
+/* The server fell silent, or started anew: its ticket is of no use. */
 void lend_early_forget(struct lend_core *c, const struct lend_sess *s);
 
-/* At the server. What to say of the call that rides to a session just made, enum lend_pkt_early;
- * notes whom passes of this session are for. */
+/* At the server. Names the sender's address; 0: it has none. Where no address can be forged one
+ * name is enough for all. */
+uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in);
+/* Whether the ticket of a CONNECT proves the address, and no attempt used it under this number. */
+bool lend_early_proves(struct lend_core *c, const struct lend_in *in,
+		       const struct lend_pkt_connect *b);
+/* What ACCEPT says of the 0-RTT call to a session just made, enum lend_pkt_early; notes the address
+ * that tickets of this session are for. */
 uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
-			  const struct lend_pkt_view *v);
-/* A pass for the session's client, from now on; zeros where there is none. */
-struct lend_pkt_pass lend_early_pass(const struct lend_core *c, const struct lend_sess *s);
+			  const struct lend_pkt_view *v, bool may_run);
+/* A ticket for the session's client, from now on; zeros where there is none. */
+struct lend_pkt_ticket lend_early_ticket(const struct lend_core *c, const struct lend_sess *s);
 
 #endif

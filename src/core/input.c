@@ -4,6 +4,8 @@
 #include "core/credit.h"
 #include "core/ctl.h"
 #include "core/event.h"
+#include "core/fair.h"
+#include "core/hand.h"
 #include "core/loss.h"
 #include "core/serve.h"
 #include "core/sess.h"
@@ -31,6 +33,8 @@ static void on_probe(struct lend_core *c, struct lend_sess *s, const struct lend
 	lend_serve_state(c, s, v->head.call, &k);
 	if (k)
 		lend_want_look(c, k);
+	else if (lend_fair_repeat(c, s, v->head.call))
+		return;
 	lend_ctl_answer(c, s, v->head.call, LEND_PKT_SERVED);
 }
 
@@ -92,6 +96,7 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		lend_call_on_gone(c, s, v->head.call);
 		return;
 	case LEND_PKT_PING:
+	case LEND_PKT_PROOF:
 		lend_ctl_answer(c, s, 0, 0);
 		return;
 	case LEND_PKT_BYE:
@@ -103,6 +108,8 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	case LEND_PKT_CONNECT:
 	case LEND_PKT_ACCEPT:
 	case LEND_PKT_RESET:
+	case LEND_PKT_UNUSED:
+	case LEND_PKT_RETRY:
 	case LEND_PKT_KINDS:
 	case LEND_PKT_DRAIN:
 		break;
@@ -134,7 +141,7 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 		LEND_COUNT(c, rx_state);
 		return false;
 	}
-	if (accept && !lend_sess_is_accept(s, v)) {
+	if (accept && !lend_hand_is_accept(s, v)) {
 		LEND_COUNT(c, rx_state);
 		return false;
 	}
@@ -143,6 +150,8 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 			lend_sess_free(c, s);
 		return false;
 	}
+	if (s->state == LEND_SESS_HALF && !lend_hand_proves(c, s, v))
+		return false;
 	if (s->state == LEND_SESS_HALF || accept)
 		lend_sess_note_reads(c, s, in);
 	if (s->state == LEND_SESS_HALF)
@@ -169,7 +178,7 @@ static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct le
 	if (!is_welcome(c, s, in, v) || note(c, s, in, v->head.number))
 		return;
 	if (v->head.kind == LEND_PKT_ACCEPT) {
-		lend_sess_on_accept(c, s, v);
+		lend_hand_on_accept(c, s, in, v);
 	} else if (!lend_pkt_reports(&v->head) || report_sane(c, s, v)) {
 		dispatch_up(c, bufs, s, in, v);
 		end_greedy(c, s);
@@ -240,14 +249,13 @@ static bool decode(struct lend_core *c, struct lend_pkt_view *v, const struct le
 static void on_connect(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in,
 		       const struct lend_pkt_view *v)
 {
-	struct lend_sess *s = lend_sess_on_connect(c, in, v);
+	struct lend_sess *s = lend_hand_on_connect(c, in, v);
 	struct lend_pkt_view rider = {
 	    .head = v->head, .payload = v->payload, .payload_len = v->payload_len};
 
 	if (!s)
 		return;
 	rider.head.kind = LEND_PKT_REQUEST;
-	rider.head.offset = 0;
 	rider.request = v->rider;
 	lend_serve_on_request(c, bufs, s, &rider);
 }
@@ -259,6 +267,8 @@ static bool of_no_session(struct lend_core *c, struct lend_bufs *bufs, const str
 		on_connect(c, bufs, in, v);
 	else if (v->head.kind == LEND_PKT_RESET)
 		lend_sess_on_reset(c, in->peer, v->head.session);
+	else if (v->head.kind == LEND_PKT_RETRY)
+		lend_hand_on_retry(c, in, v);
 	else
 		return false;
 	return true;
@@ -310,7 +320,7 @@ static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 	if (slot >= (made ? s->cslots : s->sslots))
 		return;
 	rec = made ? lend_cslot_at(c, i, slot)->rec : lend_sslot_at(c, i, slot)->rec;
-	if (rec == LEND_NONE)
+	if (rec >= LEND_SLOT_RELEASED)
 		return;
 	__builtin_prefetch(lend_call_at(c, rec), 1);
 	__builtin_prefetch((char *)lend_call_at(c, rec) + 64, 1);

@@ -79,9 +79,9 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns);
 static inline void lend_loss_rtt_first(const struct lend_core *c, struct lend_sess *s,
 				       lend_ns sample, uint32_t delay_ns)
 {
-	if (s->rtt_at == (uint32_t)c->now)
+	if (s->rtt_at == (uint16_t)c->now)
 		return;
-	s->rtt_at = (uint32_t)c->now;
+	s->rtt_at = (uint16_t)c->now;
 	lend_loss_rtt(s, sample, delay_ns);
 }
 

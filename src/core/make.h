@@ -54,7 +54,8 @@ static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_
 	to->grant = k->rx.granted;
 }
 
-/* The trailer of out, for carriers that do not catch corruption. */
+/* The trailer of out, for carriers that do not catch corruption.
+ */
 void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 		       const struct lend_bufs *bufs);
 

@@ -21,6 +21,18 @@ uint64_t lend_names_attempt(const struct lend_core *c, const struct lend_sess *s
 	return attempt(c, s->incarnation, s->connect);
 }
 
+uint64_t lend_names_key(const struct lend_core *c, const struct lend_pkt_connect *b)
+{
+	return attempt(c, b->params.incarnation, b->connect);
+}
+
+uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s, uint64_t n)
+{
+	const uint64_t key[] = {s->connect, n};
+
+	return hash(c, key, sizeof(key));
+}
+
 static uint32_t *hello_chain(struct lend_core *c, uint64_t h)
 {
 	return &LEND_AT(c, at_by_hello, uint32_t)[h & (c->buckets - 1)];
@@ -73,13 +85,13 @@ void lend_names_leave(struct lend_core *c, struct lend_sess *s)
 		}
 }
 
-struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_hello *h)
+struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_connect *b)
 {
-	uint32_t i = *hello_chain(c, attempt(c, h->incarnation, h->connect));
+	uint32_t i = *hello_chain(c, attempt(c, b->params.incarnation, b->connect));
 
 	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_hello)
-		if (lend_sess_at(c, i)->connect == h->connect &&
-		    memcmp(lend_sess_at(c, i)->incarnation, h->incarnation, 16) == 0)
+		if (lend_sess_at(c, i)->connect == b->connect &&
+		    memcmp(lend_sess_at(c, i)->incarnation, b->params.incarnation, 16) == 0)
 			return lend_sess_at(c, i);
 	return NULL;
 }

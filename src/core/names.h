@@ -10,8 +10,13 @@
 void lend_names_init(struct lend_core *c);
 /* A number that two attempts to connect do not share, however they are chosen. */
 uint64_t lend_names_attempt(const struct lend_core *c, const struct lend_sess *s);
-/* The one that this hello made; NULL: there is none. */
-struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_hello *h);
+/* The same of a CONNECT. */
+uint64_t lend_names_key(const struct lend_core *c, const struct lend_pkt_connect *b);
+/* Spreads the n-th retransmission of a session's handshake in time: the same each time it is asked.
+ */
+uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s, uint64_t n);
+/* The session that this CONNECT made; NULL: there is none. */
+struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_connect *b);
 void lend_names_enter_hello(struct lend_core *c, struct lend_sess *s);
 /* One that is up, with that peer, by the peer's id; NULL: there is none. */
 struct lend_sess *lend_names_by_peer(struct lend_core *c, uint32_t peer, uint64_t peer_id);

@@ -43,6 +43,7 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 	*to = (struct lend_pkt_reply){.status = k->status,
 				      .ran = k->ran,
 				      .patience_ms = is_roomy(c) ? LEND_PATIENCE_MS : 0,
+				      .window = c->share_told,
 				      .delay_ns = (uint32_t)delay,
 				      .acked = k->number};
 }
@@ -72,6 +73,25 @@ LEND_HOT void go_on(struct sending *o, uint32_t n)
 	o->n += n;
 }
 
+/* Where equal lengths cost less, all that a session sends in one output bears the report: with it
+ * in the first of two alone no two neighbours would be equally long. */
+static __attribute__((noinline)) void report_again(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_aside *a = lend_aside(c);
+
+	LEND_CHECK(a->reported_n < LEND_OUT);
+	a->reported[a->reported_n++] = lend_sess_index(c, s);
+	s->ack_due = 1;
+}
+
+static __attribute__((noinline)) void end_reports(struct lend_core *c)
+{
+	struct lend_aside *a = lend_aside(c);
+
+	while (a->reported_n)
+		lend_sess_at(c, a->reported[--a->reported_n])->ack_due = 0;
+}
+
 /* Head and block, and the report if one is due; returns their length. */
 LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struct lend_call_rec *k,
 			   struct lend_sess *s, uint32_t offset, bool server)
@@ -97,6 +117,8 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 		lend_loss_report(c, s, &seen);
 		memcpy(to->bytes + len, &seen, sizeof(seen));
 		len += (uint32_t)sizeof(seen);
+		if (c->joins)
+			report_again(c, s);
 	}
 	return len;
 }
@@ -168,7 +190,7 @@ LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_c
 		return;
 	/* What its receiver reads where it lies needs no room there. */
 	if (!k->tx.next && k->state == LEND_CALL_QUEUED &&
-	    !lend_call_admit(s, k, k->tx.len <= s->payload ? k->tx.len : 0))
+	    !lend_call_charge(s, k, k->tx.len <= s->payload ? k->tx.len : 0))
 		lend_sched_wait(c, k);
 	else
 		lend_call_sent(c, s, k, send_whole(c, o, k, s, false));
@@ -323,6 +345,8 @@ static __attribute__((noinline)) uint32_t send(struct lend_core *c, struct lend_
 		go_on(&o, send_quick(c, bufs, o.out, o.rec));
 	if (c->ready.n)
 		o = send_ready(c, o, cap);
+	if (lend_aside(c)->reported_n)
+		end_reports(c);
 	lend_aside(c)->stats.tx += o.n;
 	return o.n;
 }

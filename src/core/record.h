@@ -8,6 +8,7 @@
 #include "core/table.h"
 #include "core/tx.h"
 #include "core/want.h"
+#include "core/window.h"
 
 /* Line by line, as stores: a call of memset() would cost more than it does. What received anything
  * was cleared when it was given back. */
@@ -41,7 +42,8 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	k->deadline = LEND_NEVER;
 	k->tx.win = LEND_NONE;
 	k->rx.frags = LEND_NONE;
-	s->calls++;
+	if (s->calls++ == 0)
+		lend_window_busy(c, true);
 	return k;
 }
 
@@ -52,6 +54,7 @@ static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 		return;
 	s->oldest = s->number;
 	lend_ring_close(c, s);
+	lend_window_busy(c, false);
 }
 
 /* It has let go of what it received, and leaves the line for more. */
@@ -95,6 +98,8 @@ static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t h
 	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
 }
 
+/* Calls above the session's limit move to slots below it, as far as there are free ones. */
+void lend_call_unpark(struct lend_core *c, struct lend_sess *s);
 /* A client's slot may be used again; the record is gone. */
 LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
@@ -103,13 +108,16 @@ LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, stru
 	lend_cslot_at(c, k->sess, slot)->rec = LEND_NONE;
 	s->slots[slot / 64] |= UINT64_C(1) << (slot % 64);
 	lend_call_free(c, s, k);
+	if (s->parked)
+		lend_call_unpark(c, s);
 }
 
-/* Its unscheduled credit goes back to the session. */
+/* Its unscheduled credit and its place in the window go back to the session. */
 LEND_HOT void lend_call_refund(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	s->unscheduled_used -= k->tx.charged;
 	k->tx.charged = 0;
+	lend_window_leave(c, s, k);
 	lend_sched_wake(c, s);
 }
 

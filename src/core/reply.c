@@ -74,10 +74,18 @@ LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_c
 	lend_call_refund(c, s, k);
 	if (++s->unacked == LEND_ACK_SHORT)
 		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	lend_window_learn(c, s, v->reply.window);
 	lend_sess_owe_ack(c, s, v->reply.patience_ms * LEND_MS);
 	finish(c, k, v, fits);
 	lend_call_free_slot(c, s, k);
 	lend_sess_rest(c, s);
+}
+
+/* The server ended a reply of which something is here: it will not send the rest. */
+static bool is_given_up(const struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	return k->rx.frags != LEND_NONE && v->head.length == 0 &&
+	       v->reply.status == RESOURCE_EXHAUSTED;
 }
 
 static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -85,7 +93,10 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 {
 	bool fits = v->head.length <= (k->rx.attached ? k->reply_cap : c->cfg.message_max);
 
-	if (v->head.offset != 0 || v->payload_len != v->head.length || k->rx.frags != LEND_NONE) {
+	if (is_given_up(k, v) && !k->rx.attached)
+		lend_rx_drop(c, k);
+	else if (v->head.offset != 0 || v->payload_len != v->head.length ||
+		 (k->rx.frags != LEND_NONE && !is_given_up(k, v))) {
 		request_done(c, s, k);
 		LEND_COUNT(c, rx_length);
 		return;
@@ -152,6 +163,7 @@ void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend
 		one_fragment(c, bufs, s, k, v);
 	} else {
 		request_done(c, s, k);
+		lend_window_learn(c, s, v->reply.window);
 		progress(c, k);
 		many_fragments(c, bufs, s, k, v);
 	}

@@ -103,13 +103,10 @@ static bool is_long(const struct lend_core *c, const struct lend_rx *r)
 	return r->len > c->cfg.unscheduled;
 }
 
-static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
+void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
 {
 	struct lend_event *e;
 
-	if (!is_long(c, &k->rx) || k->rx.attached || k->rx.needed ||
-	    lend_frags_at(c, k->rx.frags)->low == 0)
-		return;
 	k->rx.needed = 1;
 	e = lend_event_push(c, LEND_EV_NEED);
 	e->session = lend_sess_at(c, k->sess)->id;
@@ -120,6 +117,13 @@ static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend
 	e->len = k->rx.len;
 	e->data = bufs->seg[k->rx.buf].data;
 	e->data_len = lend_min_u32(lend_rx_low(c, k), c->cfg.unscheduled);
+}
+
+static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs)
+{
+	if (is_long(c, &k->rx) && !k->rx.attached && !k->rx.needed &&
+	    lend_frags_at(c, k->rx.frags)->low > 0)
+		lend_rx_need(c, k, bufs);
 }
 
 /* Before anything is kept of it. Who sends more than he was granted does so on purpose. */

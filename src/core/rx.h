@@ -21,6 +21,8 @@ void lend_rx_seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
 /* One fragment. Raises NEED when the message is long and its start is here. */
 enum lend_rx_verdict lend_rx_take(struct lend_core *c, struct lend_bufs *bufs,
 				  struct lend_call_rec *k, const struct lend_pkt_view *v);
+/* Raises NEED, for memory that it has not yet. */
+void lend_rx_need(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs);
 /* Memory for the message; what lies in pooled memory is copied over. */
 void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
 		    uint32_t buf);

@@ -4,8 +4,6 @@
 #include "util/bits.h"
 #include "util/class.h"
 
-enum { WAITS_CREDIT = 1, WAITS_CARRIER };
-
 void lend_sched_init(struct lend_core *c)
 {
 	memset(&c->ready, 0, sizeof(c->ready));
@@ -60,7 +58,8 @@ void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 	lend_sched_settle(c);
 	l = &c->ready.lane[k->lane];
 	if (k->waits) {
-		l = &lend_sess_at(c, k->sess)->waiting;
+		l = k->waits == LEND_WAITS_WINDOW ? &lend_sess_at(c, k->sess)->queue
+						  : &lend_sess_at(c, k->sess)->waiting;
 	} else {
 		if (l->n == 1)
 			unmark(&c->ready, k->lane);
@@ -121,7 +120,7 @@ void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
 	if (k->hold || (k->tx.ready.in && k->waits))
 		return;
 	lend_sched_remove(c, k);
-	k->waits = WAITS_CREDIT;
+	k->waits = LEND_WAITS_CREDIT;
 	lend_list_push(&lend_sess_at(c, k->sess)->waiting, lend_links_ready(c),
 		       lend_call_index(c, k));
 }
@@ -129,7 +128,7 @@ void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k)
 void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k)
 {
 	lend_sched_wait(c, k);
-	k->waits = WAITS_CARRIER;
+	k->waits = LEND_WAITS_CARRIER;
 	lend_sess_at(c, k->sess)->held = 1;
 }
 
@@ -140,7 +139,7 @@ void lend_sched_unhold(struct lend_core *c, struct lend_sess *s)
 		struct lend_call_rec *k = lend_call_at(c, i);
 
 		next = k->tx.ready.next;
-		if (k->waits == WAITS_CARRIER)
+		if (k->waits == LEND_WAITS_CARRIER)
 			lend_sched_ready(c, k);
 	}
 }

@@ -18,6 +18,9 @@
 #include "core/state.h"
 #include "util/class.h"
 
+/* Why a call waits: the list that its link is on. */
+enum { LEND_WAITS_CREDIT = 1, LEND_WAITS_CARRIER, LEND_WAITS_WINDOW };
+
 void lend_sched_init(struct lend_core *c);
 /* Its class, and whether its datagrams may pass by others in the carrier. */
 static inline void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k,
@@ -64,7 +67,7 @@ static inline bool lend_sched_quick(struct lend_core *c, struct lend_call_rec *k
 }
 
 /* Has something to send; goes to the end of its queue unless it stands there. */
-static inline void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
+LEND_HOT void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (!lend_sched_quick(c, k))
 		lend_sched_enter_lane(c, k);

@@ -12,7 +12,7 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 	struct lend_call_rec *k = lend_call_at(c, r->call);
 
 	if (r->ctl.kind) {
-		lend_ctl_push(c, &r->ctl);
+		lend_ctl_again(c, s, &r->ctl);
 		if (r->first)
 			lend_early_unsent(c, s, k);
 		return;

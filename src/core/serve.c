@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/ctl.h"
 #include "core/event.h"
+#include "core/fair.h"
 #include "core/loss.h"
 #include "core/rx.h"
 #include "core/sched.h"
@@ -106,11 +107,12 @@ LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct len
 	}
 }
 
-static void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t buf,
-		   uint32_t len)
+LEND_HOT void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+		     uint32_t buf, uint32_t len)
 {
 	lend_tx_begin(c, s, &k->tx, buf, len, k->shared);
-	k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
+	if (k->tx.win != LEND_NONE)
+		k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
 	k->state = LEND_CALL_REPLYING;
 	lend_sched_ready(c, k);
 }
@@ -151,14 +153,13 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 {
 	struct lend_call_rec *k;
 
-	if (c->used[1] >= c->cfg.inflight) {
-		LEND_COUNT(c, rx_full);
-		lend_loss_forget(s, v->head.number);
+	sl->seq = lend_pkt_seq(v->head.call);
+	sl->number = v->head.number;
+	if (c->used[1] >= c->crowded && !lend_fair_record(c, s)) {
+		lend_fair_refuse(c, s, sl, v->head.call);
 		return;
 	}
 	k = lend_call_new(c, s, v->head.call, true);
-	sl->seq = lend_pkt_seq(v->head.call);
-	sl->number = v->head.number;
 	sl->rec = k->self;
 	k->state = LEND_CALL_PARTIAL;
 	lend_sched_class(c, k, v->head.flags & LEND_PKT_CLASS);
@@ -216,7 +217,7 @@ static bool leave_slot(struct lend_core *c, struct lend_sslot *sl)
 {
 	struct lend_call_rec *k;
 
-	if (sl->rec == LEND_NONE)
+	if (lend_slot_is_empty(sl->rec))
 		return true;
 	k = lend_call_at(c, sl->rec);
 	if (k->state == LEND_CALL_RUNNING)
@@ -232,6 +233,14 @@ static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_v
 {
 	return v->head.length > s->payload ||
 	       (v->head.offset == 0 && v->payload_len == v->head.length);
+}
+
+/* All there is to say of it was said. To its start once more, if it has no record left. */
+static void old(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	LEND_COUNT(c, rx_dup);
+	if (v->head.offset == 0)
+		lend_fair_repeat(c, s, v->head.call);
 }
 
 void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
@@ -251,8 +260,8 @@ void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct l
 	sl = lend_sess_sslot(c, s, slot);
 	if (seq == sl->seq) {
 		sl->number = lend_max_u64(sl->number, v->head.number);
-		if (sl->rec == LEND_NONE)
-			LEND_COUNT(c, rx_dup);
+		if (lend_slot_is_empty(sl->rec))
+			old(c, s, v);
 		else
 			again(c, bufs, lend_call_at(c, sl->rec), v);
 	} else if (v->head.number <= sl->number) {
@@ -276,7 +285,7 @@ uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32
 	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
 	if (sl->seq != lend_pkt_seq(wire))
 		return LEND_PKT_UNSEEN;
-	if (sl->rec == LEND_NONE)
+	if (lend_slot_is_empty(sl->rec))
 		return LEND_PKT_WHOLE;
 	*rec = lend_call_at(c, sl->rec);
 	return (*rec)->state == LEND_CALL_PARTIAL ? LEND_PKT_PARTIAL : LEND_PKT_WHOLE;
@@ -290,6 +299,7 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	lend_serve_state(c, s, v->head.call, &k);
 	if (!k || k->state != LEND_CALL_REPLYING)
 		return;
+	k->timer = c->now;
 	if (v->head.offset == LEND_PKT_WHOLE) {
 		lend_serve_delivered(c, k);
 		return;

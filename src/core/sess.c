@@ -5,11 +5,13 @@
 #include "core/ctl.h"
 #include "core/early.h"
 #include "core/event.h"
+#include "core/hand.h"
 #include "core/loss.h"
 #include "core/names.h"
 #include "core/pace.h"
 #include "core/ring.h"
 #include "core/serve.h"
+#include "core/window.h"
 #include "util/siphash.h"
 
 uint64_t lend_core_draw(struct lend_core *c)
@@ -92,6 +94,9 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	lend_list_init(&s->waiting);
 	lend_cc_open(&s->cc, c->cfg.congestion);
 	s->ring = LEND_NONE;
+	s->limit = (uint16_t)c->cfg.calls;
+	lend_hand_open(c, s);
+	lend_window_open(s);
 	free_slots(c, s);
 	lend_event_push(c, LEND_EV_PEER_KEEP)->peer = peer;
 	return s;
@@ -104,6 +109,7 @@ void lend_sess_free(struct lend_core *c, struct lend_sess *s)
 	lend_list_remove(&c->half, lend_links_half(c), i);
 	lend_pace_remove(c, s);
 	lend_ring_close(c, s);
+	lend_hand_close(c, s);
 	lend_names_leave(c, s);
 	lend_sess_disarm(c, s);
 	lend_event_push(c, LEND_EV_PEER_DROP)->peer = s->peer;
@@ -120,39 +126,12 @@ bool lend_sess_is_stale(struct lend_core *c, uint64_t id)
 	       lend_sess_at(c, i)->id != id;
 }
 
-void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h)
-{
-	memset(h, 0, sizeof(*h));
-	memcpy(h->incarnation, c->cfg.incarnation, sizeof(h->incarnation));
-	memcpy(h->ticket, c->cfg.ticket, sizeof(h->ticket));
-	h->connect = s->connect;
-	h->session = s->id;
-	h->payload = s->payload;
-	h->unscheduled = c->cfg.unscheduled;
-	h->message_max = (uint32_t)c->cfg.message_max;
-	h->first = s->told;
-}
-
-static bool makes_sense(const struct lend_pkt_hello *h)
-{
-	return h->payload >= 64 && h->payload % 16 == 0 && h->session != 0;
-}
-
-/* What the peer's hello says. */
-static void learn(struct lend_sess *s, const struct lend_pkt_hello *h)
-{
-	s->payload = lend_min_u32(s->payload, h->payload);
-	s->unscheduled = lend_max_u32(h->unscheduled, s->payload);
-	s->first = h->first ? lend_max_u32(h->first, s->payload) : s->unscheduled;
-	s->message_max = lend_min_u64(h->message_max, LEND_MESSAGE_MAX);
-	memcpy(s->ticket, h->ticket, sizeof(s->ticket));
-}
-
-static void up(struct lend_core *c, struct lend_sess *s)
+void lend_sess_up(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_SESSION_UP);
 
 	s->state = LEND_SESS_UP;
+	s->ctl_tries = 0; /* from now on of calls, while the peer is silent */
 	e->session = s->id;
 	e->peer = s->peer;
 	e->tag = s->tag;
@@ -165,108 +144,11 @@ void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct
 	s->reads = in->reads && s->checked ? c->cfg.path[LEND_PEER_CARRIER(s->peer)].shares : 0;
 }
 
-static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *in,
-				    const struct lend_pkt_view *v)
-{
-	const struct lend_pkt_hello *h = &v->hello;
-	struct lend_sess *s;
-
-	if (c->half.n >= c->half_max || (c->free_sess.free == 0 && c->half.n > 0)) {
-		LEND_COUNT(c, half_open_evicted);
-		lend_sess_free(c, lend_sess_at(c, c->half.head));
-	}
-	s = lend_sess_open(c, in->peer, LEND_SESS_HALF);
-	if (!s) {
-		LEND_COUNT(c, rx_full);
-		return NULL;
-	}
-	s->connect = h->connect;
-	memcpy(s->incarnation, h->incarnation, sizeof(s->incarnation));
-	learn(s, h);
-	lend_names_enter_hello(c, s);
-	lend_names_enter_peer(c, s, h->session);
-	lend_sess_arm(c, s, c->now + c->cfg.dead);
-	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
-	s->early = lend_early_judge(c, s, in, v);
-	if (s->early != LEND_PKT_EARLY_RUNS) {
-		lend_list_push(&c->half, lend_links_half(c), lend_sess_index(c, s));
-		return NULL;
-	}
-	lend_sess_note_reads(c, s, in); /* its pass proves the address */
-	up(c, s);
-	return s;
-}
-
-struct lend_sess *lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
-				       const struct lend_pkt_view *v)
-{
-	struct lend_sess *s;
-
-	/* Before anything is taken, said or anybody evicted for it. */
-	if (!makes_sense(&v->hello)) {
-		LEND_COUNT(c, rx_length);
-		return NULL;
-	}
-	s = lend_names_by_hello(c, &v->hello);
-	if (!s)
-		return accept_new(c, in, v);
-	/* A copy from elsewhere must not make us talk to a third party, nor one that is shorter
-	 * than the answer to anybody. */
-	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING ||
-	    (s->early && !v->head.offset)) {
-		LEND_COUNT(c, rx_state);
-		return NULL;
-	}
-	LEND_COUNT(c, rx_dup);
-	lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
-	return NULL;
-}
-
-bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
-{
-	return s->client && v->hello.connect == s->connect &&
-	       (s->state == LEND_SESS_CONNECTING || v->hello.session == s->peer_id);
-}
-
-/* A call that waited for the session, or rode on its CONNECT. */
-static void begin(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t said)
-{
-	if (k->state == LEND_CALL_DRAINING)
-		lend_call_drain(c, k);
-	else if (k->state == LEND_CALL_OPEN)
-		lend_early_answered(c, s, k, said);
-	else
-		lend_call_launch(c, s, k);
-}
-
-void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
-{
-	struct lend_call_rec *k;
-	uint32_t at = 0;
-
-	if (s->state == LEND_SESS_UP)
-		return; /* repeated: our first datagram may be lost, the next one proves us */
-	if (!makes_sense(&v->hello)) {
-		LEND_COUNT(c, rx_state);
-		return;
-	}
-	learn(s, &v->hello);
-	memcpy(s->incarnation, v->hello.incarnation, sizeof(s->incarnation));
-	lend_names_enter_peer(c, s, v->hello.session);
-	s->ctl_timer = LEND_NEVER;
-	up(c, s);
-	lend_early_learn(c, s, v);
-	while ((k = lend_sess_next_made(c, s, &at)))
-		begin(c, s, k, v->head.offset);
-	/* A session without calls still has to prove its address. */
-	if (s->calls == 0)
-		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
-}
-
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s)
 {
 	lend_list_remove(&c->half, lend_links_half(c), lend_sess_index(c, s));
-	up(c, s);
+	lend_hand_close(c, s);
+	lend_sess_up(c, s);
 }
 
 static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
@@ -274,6 +156,7 @@ static void end_calls(struct lend_core *c, struct lend_sess *s, uint8_t status)
 	struct lend_call_rec *k;
 	uint32_t at = 0;
 
+	s->parked = 0; /* none of them takes a slot that becomes free */
 	while ((k = lend_sess_next_call(c, s, &at))) {
 		if (k->server)
 			lend_serve_cut(c, k);

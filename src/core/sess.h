@@ -1,4 +1,4 @@
-/* sess - sessions: made in-band, kept alive, ended once.
+/* sess - sessions: opened, kept alive, ended once; their handshake is in hand.h.
  *
  *   FREE -> CONNECTING -> UP -> CLOSING -> FREE       at the client
  *   FREE -> HALF -> UP -> CLOSING -> FREE             at the server
@@ -18,16 +18,10 @@ uint32_t lend_sess_payload_max(const struct lend_core *c);
 struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t state);
 /* There is none, and another lives in its place. */
 bool lend_sess_is_stale(struct lend_core *c, uint64_t id);
-/* A CONNECT from anywhere. NULL, or the session that it made if a call rode on it that is to run.
- */
-struct lend_sess *lend_sess_on_connect(struct lend_core *c, const struct lend_in *in,
-				       const struct lend_pkt_view *v);
 /* From what length on the sender of this datagram reads our shared memory. */
 void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct lend_in *in);
-/* An ACCEPT of this very session. One of another that our CONNECT made, and that is gone, bears our
- * id, too, but numbers of its own: it must not be noted as seen. */
-bool lend_sess_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
-void lend_sess_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
+/* Usable from now on; SESSION_UP is raised. */
+void lend_sess_up(struct lend_core *c, struct lend_sess *s);
 /* The first datagram that bears our id. */
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s);
 /* A peer says that it knows no session of this id. */
@@ -97,7 +91,6 @@ static inline void lend_sess_rest(struct lend_core *c, struct lend_sess *s)
 /* Part of a long message came: who sends it may have to wait for our word of it. */
 void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s);
 void lend_sess_tick(struct lend_core *c, struct lend_sess *s);
-void lend_sess_hello(struct lend_core *c, const struct lend_sess *s, struct lend_pkt_hello *h);
 uint64_t lend_core_draw(struct lend_core *c);
 
 #endif

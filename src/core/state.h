@@ -14,6 +14,8 @@
 #include "core/cc.h"
 #include "core/core.h"
 #include "core/frags.h"
+#include "core/out.h"
+#include "core/pools.h"
 #include "core/share.h"
 #include "util/bits.h"
 #include "util/list.h"
@@ -37,7 +39,6 @@ enum {
 	LEND_PIECES = 4,    /* of a message in one datagram, as struct lend_out has them */
 	LEND_STRIKES = 16,  /* datagrams beyond what was granted that end a session */
 	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
-	LEND_HEAD_BYTES = 192, /* for all that stands before a payload */
 };
 
 /* On the way of every call, and short enough to be part of whoever calls it. */
@@ -107,7 +108,9 @@ struct lend_rx {
 	uint8_t want;        /* enum lend_want */
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
-	uint32_t gave_way;        /* so often it lost its memory to others */
+	uint16_t gave_way;        /* so often it lost its memory to others */
+	uint8_t behind;           /* 1: it waits behind peers that hold less, see fair.h */
+	uint8_t yields;           /* 1: likewise for credit */
 	lend_ns last;             /* arrival of the newest fragment */
 	struct lend_link starved; /* of budget, or of memory: see want */
 	struct lend_link partial;
@@ -131,6 +134,8 @@ struct lend_call_rec {
 	uint32_t gen;  /* with the index, the caller's handle */
 	uint32_t self; /* index; for life, like gen */
 	uint32_t sess; /* index; an orphan's may have been reused: see sess_id */
+	uint8_t flies; /* client: counts in its session's window */
+	uint8_t zero[3];
 	uint64_t sess_id;
 	uint32_t wire; /* slot and sequence */
 	uint8_t state; /* enum lend_call_state */
@@ -152,7 +157,8 @@ struct lend_call_rec {
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	uint32_t received;  /* rx was used; 0: nothing in it but granted */
 	lend_ns deadline;
-	lend_ns timer;   /* client: when to repeat or ask */
+	lend_ns
+	    timer; /* client: when to repeat or ask; server: the caller's last word of its reply */
 	lend_ns stamp;   /* client: last send; server: arrival of what completed the request */
 	uint64_t number; /* client: of that send; server: of that arrival */
 	uint64_t tag;
@@ -178,6 +184,11 @@ struct lend_hungry {
 	uint32_t n;
 };
 
+/* In place of a record: the request was refused for want of one; its reply was given up before it
+ * was acknowledged. The caller hears of it again when it asks. See fair.h. */
+#define LEND_SLOT_REFUSED  (LEND_NONE - 1)
+#define LEND_SLOT_RELEASED (LEND_NONE - 2)
+
 /* Per slot, what outlives a call. */
 struct lend_cslot {
 	uint32_t seq; /* of the last call made */
@@ -186,7 +197,7 @@ struct lend_cslot {
 struct lend_sslot {
 	uint64_t number; /* largest ever seen on this slot */
 	uint32_t seq;
-	uint32_t rec; /* LEND_NONE: done with */
+	uint32_t rec; /* LEND_NONE: done with; or LEND_SLOT_REFUSED, LEND_SLOT_RELEASED */
 };
 
 struct lend_sent_rec {
@@ -224,9 +235,10 @@ struct lend_sess {
 	uint8_t lossless, checked;
 	uint8_t ack_due; /* a reply of one datagram waits to be acknowledged */
 	uint8_t ctl_tries;
-	uint8_t bye_taken; /* by the carrier */
-	uint8_t held;      /* calls wait for the carrier to take more */
-	uint64_t number;   /* the next to send */
+	uint8_t bye_taken : 1; /* by the carrier */
+	uint8_t ctl_waits : 1; /* a CONNECT, BYE or PROOF of it is in the control queue */
+	uint8_t held;          /* calls wait for the carrier to take more */
+	uint64_t number;       /* the next to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 
@@ -247,40 +259,45 @@ struct lend_sess {
 	struct lend_list waiting; /* calls whose credit is not there yet */
 	uint32_t first;           /* bytes of a long message before a grant, as the peer says, */
 	uint32_t told;            /* and as we told it */
-	uint32_t strikes;         /* datagrams beyond what was granted */
+	uint32_t reads; /* from so many bytes on the peer reads our shared memory; 0: never */
 
-	uint64_t message_max;
+	uint32_t message_max;
 	uint16_t calls; /* under way, but orphans; found by lend_sess_next_call() */
 	uint16_t orphans;
-	uint32_t rtt_at;         /* when the newest round trip was measured, its low bits */
+	uint16_t strikes;        /* datagrams beyond what was granted */
+	uint16_t rtt_at;         /* when the newest round trip was measured, its low bits */
 	uint32_t ring;           /* index; LEND_NONE: few is enough */
 	uint16_t cslots, sslots; /* that were set up: from here on none was ever used */
+	int16_t room;            /* requests that the window has room for, less those in queue */
+	uint8_t window;          /* its code, see window.h */
+	uint8_t early; /* CONNECTs bear a pass; at the server enum lend_pkt_early, for ACCEPT */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
 	struct lend_cc_state cc;
 	lend_ns pace;           /* no datagram of a long message before this time */
 	struct lend_link paced; /* in a slot of the wheel */
-	uint32_t pace_slot;
+	struct lend_list queue; /* requests that wait for the window */
 	lend_ns last_ping;
 	lend_ns ctl_timer;    /* CONNECT or BYE again */
 	uint32_t block_ns[2]; /* as long as that was; of use while blocked is not 0 */
-	/* See early.h. At the client, the server's; at the server, whom passes are for. 0: none. */
+	/* See early.h. At the client, the server's; at the server, whom tickets are for. 0: none.
+	 */
 	uint64_t name;
 	/* By class: the largest number that the peer has seen of this class or one below it. What
 	 * is more urgent may have passed by, and so tells nothing of what is less. */
 	uint64_t passed[LEND_CLASSES];
 	uint64_t tag;
-	uint64_t connect; /* number of the attempt */
-	union {
-		uint8_t ticket[32];        /* the peer's */
-		struct lend_pkt_pass pass; /* while it connects: what its CONNECTs bear */
-	};
-	uint8_t incarnation[16];
+	uint64_t connect;        /* number of the attempt */
+	uint64_t key_id;         /* of the key that the peer proved to have; 0: it did not */
+	uint8_t binding[16];     /* of both handshake datagrams, as the runtime computed it */
+	uint8_t incarnation[16]; /* the peer's; zero until it is known */
+	uint32_t hand;   /* index of its struct lend_hand; LEND_NONE: the handshake is over */
+	uint16_t limit;  /* calls in flight per direction, as both ends allow */
+	uint16_t parked; /* calls above it that wait for a slot */
 	uint32_t by_hello, by_peer; /* next in the hash chains */
-	struct lend_link half;      /* LRU of half-open sessions */
-	uint32_t incoming;          /* messages half here */
-	uint32_t reads; /* from so many bytes on the peer reads our shared memory; 0: never */
-	uint32_t early; /* CONNECTs bear a pass; at the server enum lend_pkt_early, for ACCEPT */
+	struct lend_link half;      /* half-open sessions of unproven addresses */
+	uint16_t incoming;          /* messages half here */
+	uint16_t pace_slot;
 	uint8_t few_class[LEND_FEW]; /* as struct lend_ring has them; valid without one */
 	struct lend_sent_rec few[LEND_FEW];
 };
@@ -290,69 +307,6 @@ _Static_assert(offsetof(struct lend_sess, message_max) == 192, "a line");
 _Static_assert(offsetof(struct lend_sess, few) % 64 == 0, "three in a line");
 _Static_assert(sizeof(struct lend_sess) == 15 * 64, "a session is to stay small");
 
-/* A control datagram to be made at output. */
-struct lend_ctl {
-	uint32_t sess; /* LEND_NONE: a RESET, for which: */
-	uint32_t peer;
-	uint64_t id;
-	uint32_t call; /* wire */
-	uint8_t kind;
-	uint8_t flags;
-	uint8_t probed;
-	uint8_t zero; /* no byte of the arena may be padding: it is compared and hashed */
-};
-_Static_assert(sizeof(struct lend_ctl) == 24, "no padding");
-
-/* A datagram's head where the carrier reads it. */
-union lend_head {
-	uint8_t bytes[LEND_HEAD_BYTES];
-	uint32_t first; /* magic, version, kind, class and flags */
-	struct {
-		struct lend_pkt pkt;
-		union {
-			struct lend_pkt_request request;
-			struct lend_pkt_reply reply;
-		};
-	};
-};
-
-/* out[i] of the last output(): its bytes, and what it was, to undo it when the carrier refuses. */
-struct lend_out_rec {
-	union lend_head head;
-	struct lend_pkt_trailer tail;
-	struct lend_ctl ctl; /* kind != 0 */
-	uint32_t call;
-	uint8_t first; /* the first datagram of its call */
-	uint8_t acks;  /* bears a report that was due */
-	uint8_t news;  /* that the carrier takes it is news: it was full before, or this is a BYE */
-	uint8_t zero[17];
-};
-_Static_assert(sizeof(struct lend_out_rec) == 256, "lines");
-
-/* See credit.h. */
-struct lend_credit {
-	uint64_t used;    /* bytes granted and not yet here */
-	uint64_t ahead;   /* of them, of messages without a reassembly: nothing may come for long */
-	uint64_t window;  /* that many may be */
-	uint64_t least;   /* it is never smaller than this */
-	uint64_t granted; /* ever */
-	uint64_t before;  /* the window, until a wider one has shown its worth; 0: none is tried */
-	uint64_t rate;    /* bytes per us that came through it */
-	uint64_t came;    /* bytes, since: */
-	lend_ns epoch;
-	lend_ns loop;               /* from a grant to its first byte, smoothed */
-	uint64_t rest;              /* rounds until a wider window is tried */
-	uint64_t scarce;            /* 1: in this round somebody could have been granted more */
-	uint64_t down;              /* 1: the next window that is tried is a narrower one */
-	lend_ns quick;              /* the least loop; 0: none was measured */
-	uint64_t datagrams, marked; /* that came in this round */
-	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
-	lend_ns look;     /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
-	uint64_t wanting; /* messages in the heap */
-	uint64_t entered; /* how often somebody came into it */
-	uint64_t senders; /* sessions with messages half here */
-};
-
 struct lend_core {
 	struct lend_core_config cfg;
 	struct lend_credit credit;
@@ -360,19 +314,23 @@ struct lend_core {
 	size_t size;
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
-	size_t at_rings, at_free_rings;
+	size_t at_rings, at_free_rings, at_hands, at_free_hands;
 	size_t at_by_hello, at_by_peer, at_pace, at_early, at_want, at_want_at, at_aside;
-	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings;
+	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hands;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
 	uint32_t buckets; /* power of two */
 	uint32_t timers;  /* sessions that timer.h has */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
-	uint32_t fed; /* 1: memory or budget came back since the last tick */
-	uint32_t zero;
+	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
+	uint32_t busy, busy_low, busy_span; /* sessions with calls; see window.h */
+	uint8_t share_told; /* a session's share of what we have room for, as a window's code, */
+	uint8_t share_own;  /* and of it, of our own calls */
+	uint8_t joins;      /* a carrier sends neighbours of equal length as one */
+	uint8_t zero[1];
 	uint64_t budget_used;
-	uint64_t connects; /* number of the last attempt; the first is random */
+	uint64_t connects, connects_first; /* number of the last attempt; it began at random */
 	lend_ns now;
 	uint64_t drawn; /* random words drawn from the seed */
 	struct lend_ready ready;
@@ -382,9 +340,18 @@ struct lend_core {
 	struct lend_list partials;    /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
-	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
+	uint32_t judged;  /* CONNECTs from unproven addresses since judged_since: see cookie.h */
+	uint32_t paced_n; /* sessions that wait on the wheel of pace.h */
+	lend_ns judged_since;
 	uint64_t pace_tick; /* its slots before this one are empty */
 	lend_ns hush;       /* before this time nothing goes out but control and what is fast */
+	struct lend_hungry behind[2]; /* peers over their share: waiting for budget, for memory */
+	struct lend_fair fair[LEND_FAIR_KINDS];
+	uint64_t memory;  /* bytes that long requests share, see lend_core_hoards() */
+	uint32_t crowded; /* server's records in use from which on shares count */
+	/* Where the last search for something to release ended. */
+	uint32_t fair_hand, fair_sess_hand;
+	uint32_t zero2;
 };
 
 /* Behind the hashed part. */
@@ -392,7 +359,9 @@ struct lend_aside {
 	struct lend_core_stats stats;
 	uint32_t ev_first, ev_end, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
-	uint32_t news;    /* some of out[] are, when the carrier takes them */
+	uint32_t reported_n;
+	uint32_t reported[LEND_OUT]; /* sessions whose datagrams of this output bear a report */
+	uint32_t news;               /* some of out[] are, when the carrier takes them */
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
 	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait to be asked for */
 };

@@ -21,7 +21,7 @@
 	X(rx_dup, "seen before")                                                                   \
 	X(rx_window, "outside what was granted")                                                   \
 	X(rx_memory, "dropped for want of memory")                                                 \
-	X(rx_full, "dropped because a table was full")                                             \
+	X(rx_full, "dropped because the queue of events was full")                                   \
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
 	X(tx_full, "offered again: the carrier was full")                                          \
 	X(repeats, "data datagrams sent again")                                                    \
@@ -34,12 +34,18 @@
 	X(greedy, "sessions ended because their peer sent more than it was granted")               \
 	X(credit_back, "grants taken back: nothing came of them")                                  \
 	X(evicted, "partial messages evicted")                                                     \
-	X(half_open_evicted, "half-open sessions evicted")                                         \
+	X(retries, "CONNECTs told to come again with a cookie")                                    \
+	X(refused, "CONNECTs refused: no session is free")                                         \
+	X(rx_unproven, "without the proof that the session's key calls for")                       \
+	X(no_record, "calls refused for want of a record")                                         \
+	X(released, "replies given up before they were acknowledged, for other calls")             \
+	X(cut, "partial requests ended for other peers' sake")                                     \
+	X(idle_evicted, "idle sessions ended for other peers' sake")                               \
 	X(dead, "sessions ended by silence")                                                       \
-	X(early, "calls that rode on a CONNECT and ran")                                           \
-	X(early_again, "attempts to connect with a pass, seen before")                             \
-	X(early_full, "calls that rode and did not run: no room to remember them")                 \
-	X(early_unknown, "calls that rode, of which their server could not say whether they ran")
+	X(early, "0-RTT calls that ran")                                                           \
+	X(early_again, "attempts to connect with a ticket, seen before")                           \
+	X(early_full, "0-RTT calls that did not run: no room to remember them")                    \
+	X(early_unknown, "0-RTT calls of which their server could not say whether they ran")
 
 struct lend_core_stats {
 #define X(name, text) uint64_t name;

@@ -76,9 +76,9 @@ static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
 {
 	uint32_t i = lend_sess_index(c, s), n = s->cslots, end = n + s->sslots, rec = LEND_NONE;
 
-	for (; *at < end && rec == LEND_NONE; (*at)++)
+	for (; *at < end && rec >= LEND_SLOT_RELEASED; (*at)++)
 		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
-	return rec == LEND_NONE ? NULL : lend_call_at(c, rec);
+	return rec >= LEND_SLOT_RELEASED ? NULL : lend_call_at(c, rec);
 }
 
 /* Likewise those it made alone. */

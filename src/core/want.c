@@ -1,6 +1,7 @@
 #include "core/want.h"
 
 #include "core/ctl.h"
+#include "core/fair.h"
 #include "core/loss.h"
 #include "core/rx.h"
 #include "core/sched.h"
@@ -13,6 +14,8 @@ void lend_want_init(struct lend_core *c)
 		lend_list_init(&c->starved.of[i]);
 		lend_list_init(&c->hungry[0].of[i]);
 		lend_list_init(&c->hungry[1].of[i]);
+		lend_list_init(&c->behind[0].of[i]);
+		lend_list_init(&c->behind[1].of[i]);
 	}
 	c->served = LEND_NONE;
 }
@@ -20,6 +23,8 @@ void lend_want_init(struct lend_core *c)
 /* That it is in, or is to get into. */
 static struct lend_hungry *line_of(struct lend_core *c, const struct lend_call_rec *k)
 {
+	if (k->rx.behind)
+		return &c->behind[k->rx.want == LEND_WANT_MEMORY];
 	return k->rx.want == LEND_WANT_MEMORY ? &c->hungry[k->rx.buf != 0] : &c->starved;
 }
 
@@ -49,6 +54,7 @@ static void leave(struct lend_core *c, struct lend_call_rec *k)
 	if (h->of[class].n == 0)
 		lend_share_leave(&h->share, class);
 	h->n--;
+	k->rx.behind = 0;
 }
 
 void lend_want_leave(struct lend_core *c, struct lend_call_rec *k)
@@ -63,6 +69,7 @@ static void want_memory(struct lend_core *c, struct lend_call_rec *k)
 	if (k->rx.want == LEND_WANT_MEMORY)
 		return;
 	k->rx.want = LEND_WANT_MEMORY;
+	k->rx.behind = lend_fair_waits(c, k);
 	enter(c, k, false);
 }
 
@@ -79,13 +86,13 @@ static lend_ns patience(struct lend_core *c, const struct lend_call_rec *k)
  * may send is of those that have memory. */
 static void evict(struct lend_core *c, struct lend_call_rec *k)
 {
-	uint32_t granted = k->rx.granted, len = k->rx.len, times = k->rx.gave_way + 1;
+	uint32_t granted = k->rx.granted, len = k->rx.len, times = k->rx.gave_way + 1u;
 
 	LEND_COUNT(c, evicted);
 	lend_rx_drop(c, k);
 	lend_rx_begin(&k->rx, granted);
 	k->rx.len = len;
-	k->rx.gave_way = times;
+	k->rx.gave_way = (uint16_t)lend_min_u32(times, UINT16_MAX);
 	want_memory(c, k);
 	lend_ctl_ack(c, k);
 }
@@ -136,6 +143,9 @@ static bool is_next(struct lend_core *c, const struct lend_call_rec *k)
 	bool others = c->supply_n > 0 && c->hungry[0].n > 0;
 	uint32_t before = c->hungry[k->rx.buf != 0].n;
 
+	if (k->rx.behind)
+		return c->behind[1].n == 1 && before == 0 && !others && !lend_fair_waits(c, k);
+
 	if (k->rx.want == LEND_WANT_MEMORY)
 		return before == 1 && !(k->rx.buf && others);
 	return before == 0 && !others;
@@ -143,7 +153,7 @@ static bool is_next(struct lend_core *c, const struct lend_call_rec *k)
 
 bool lend_want_sit(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 {
-	if (is_next(c, k) && has_room(c, &k->rx)) {
+	if (is_next(c, k) && has_room(c, &k->rx) && (k->rx.behind || !lend_fair_waits(c, k))) {
 		seat(c, k, len);
 		return true;
 	}
@@ -175,21 +185,25 @@ static bool feed_one(struct lend_core *c, struct lend_hungry *h)
 }
 
 /* Bytes of the budget that it may take: none while others wait that go first. */
-static uint64_t budget_for(struct lend_core *c, const struct lend_call_rec *k)
+static uint64_t budget_for(struct lend_core *c, const struct lend_call_rec *k, uint64_t kept)
 {
+	uint64_t used = c->budget_used + kept;
+
 	if (c->starved.n && c->served != lend_call_index(c, k) &&
 	    !lend_share_passes(&c->starved.share, class_of(c, k)))
 		return 0;
-	return c->cfg.receive_budget - c->budget_used;
+	return c->cfg.receive_budget - lend_min_u64(used, c->cfg.receive_budget);
 }
 
 uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
 {
-	uint64_t room = budget_for(c, k);
+	uint64_t kept = lend_fair_kept(c, k, more), room = budget_for(c, k, kept);
 
 	if (more > room) {
-		if (!k->rx.starved.in)
+		if (!k->rx.starved.in) {
+			k->rx.behind = kept > 0;
 			enter(c, k, c->served == lend_call_index(c, k));
+		}
 		more = room - room % lend_sess_at(c, k->sess)->payload;
 	}
 	k->rx.charged += (uint32_t)more;
@@ -200,12 +214,12 @@ uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t
 }
 
 /* Those who wait for budget, until one of them finds too little. */
-static void feed_starved(struct lend_core *c)
+static void feed_starved(struct lend_core *c, struct lend_hungry *h)
 {
 	bool enough = true;
 
-	for (uint32_t turns = c->starved.n; turns > 0 && enough; turns--) {
-		struct lend_call_rec *k = first(c, &c->starved);
+	for (uint32_t turns = h->n; turns > 0 && enough; turns--) {
+		struct lend_call_rec *k = first(c, h);
 
 		leave(c, k);
 		c->served = lend_call_index(c, k);
@@ -220,6 +234,10 @@ void lend_want_feed(struct lend_core *c)
 {
 	while (feed_one(c, &c->hungry[0]) || feed_one(c, &c->hungry[1]))
 		;
+	while (c->free_frags.free > lend_fair_frags_kept(c) && feed_one(c, &c->behind[1]))
+		;
 	if (c->starved.n)
-		feed_starved(c);
+		feed_starved(c, &c->starved);
+	if (c->behind[0].n && !c->starved.n)
+		feed_starved(c, &c->behind[0]);
 }

@@ -29,7 +29,7 @@ void lend_want_leave(struct lend_core *c, struct lend_call_rec *k);
 
 static inline uint32_t lend_want_waiting(const struct lend_core *c)
 {
-	return c->hungry[0].n + c->hungry[1].n + c->starved.n;
+	return c->hungry[0].n + c->hungry[1].n + c->starved.n + c->behind[0].n + c->behind[1].n;
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "hostd/inside.h"
 #include "sys/why.h"
+#include "util/bits.h"
 
 struct lend_hostd_client *lend_hostd_find(const struct lend_hostd *h, uint32_t peer)
 {
@@ -134,6 +135,7 @@ void lend_hostd_heed(struct lend_hostd *h, uint32_t peer, const void *data, uint
 	if (len != sizeof(msg))
 		return;
 	memcpy(&msg, data, sizeof(msg));
+	LEND_ONCE(msg);
 	msg.text[LEND_HOSTD_TEXT - 1] = '\0';
 	if (msg.op == LEND_HOSTD_OPEN && !c)
 		attach(h, peer, &msg);

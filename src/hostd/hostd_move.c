@@ -96,6 +96,7 @@ static void take(struct lend_hostd *h, const struct lend_in *in, struct row *row
 		return;
 	}
 	memcpy(&tail, (const char *)in->data + len, sizeof(tail));
+	LEND_ONCE(tail);
 	if (tail.peer == LEND_HOSTD_CONTROL) {
 		hand_on(h, row);
 		lend_hostd_heed(h, in->peer, in->data, len);

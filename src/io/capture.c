@@ -190,28 +190,45 @@ static int env_size(const char *name, uint64_t *value)
 	return 0;
 }
 
-int lend_capture_start(const struct lend_io_config *config, struct lend_io *io)
+static int open_file(const struct lend_io_config *config, struct lend_capture_file **file,
+		     uint64_t *snap)
 {
 	const char *path = config->capture ? config->capture : secure_getenv("LEND_CAPTURE");
-	uint64_t snap = config->capture_snap, limit = config->capture_limit;
-	struct capture *c;
+	uint64_t limit = config->capture_limit;
 	int rc;
 
+	*file = NULL;
+	*snap = config->capture_snap;
 	if (!path || !*path)
 		return 0;
-	rc = env_size("LEND_CAPTURE_SNAP", &snap);
+	rc = env_size("LEND_CAPTURE_SNAP", snap);
 	if (rc == 0)
 		rc = env_size("LEND_CAPTURE_LIMIT", &limit);
-	if (rc < 0)
+	return rc < 0 ? rc : lend_capture_file_open(path, limit, file);
+}
+
+int lend_capture_open(const struct lend_io_config *config, struct lend_capture_file **file)
+{
+	uint64_t snap;
+
+	return open_file(config, file, &snap);
+}
+
+int lend_capture_start(const struct lend_io_config *config, struct lend_io *io)
+{
+	struct lend_capture_file *file;
+	struct capture *c;
+	uint64_t snap;
+	int rc = open_file(config, &file, &snap);
+
+	if (rc < 0 || !file)
 		return rc;
 	c = calloc(1, sizeof(*c));
-	if (!c)
+	if (!c) {
+		lend_capture_file_close(file);
 		return lend_fail(ENOMEM, "no memory for a capture");
-	rc = lend_capture_file_open(path, limit, &c->file);
-	if (rc < 0) {
-		free(c);
-		return rc;
 	}
+	c->file = file;
 	c->under = io->ops;
 	c->snap = snap && snap < KEPT_MAX ? (uint32_t)snap : KEPT_MAX;
 	c->port.snap = c->snap == KEPT_MAX ? 0 : c->snap + LEND_CAPTURE_LEAD_MAX;

@@ -26,6 +26,12 @@ enum lend_capture_event {
 };
 enum lend_capture_flags { LEND_CAPTURE_CHECKED = 1 }; /* datagrams have no trailer */
 
+struct lend_capture_file;
+
+/* Opens the file that config or else $LEND_CAPTURE asks for, so that it is there, or fails, before
+ * any carrier is opened; carriers of the process then share it. 0 with *file, which is NULL when
+ * none is asked for; otherwise as lend_capture_start(). The caller closes it. */
+int lend_capture_open(const struct lend_io_config *config, struct lend_capture_file **file);
 /* Captures io from now on if config or else $LEND_CAPTURE says so ($LEND_CAPTURE_SNAP and
  * $LEND_CAPTURE_LIMIT with it). 0; or with lend_why_text() set -EINVAL (a number that is none),
  * -ENOMEM, -errno of the file; then io is as it was. */

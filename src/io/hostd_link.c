@@ -60,6 +60,7 @@ bool lend_hostd_take(struct lend_hostd_link *h, struct lend_in *in)
 		return false;
 	in->len -= (uint32_t)sizeof(tail);
 	memcpy(&tail, (const char *)in->data + in->len, sizeof(tail));
+	LEND_ONCE(tail);
 	if (tail.peer < LEND_HOSTD_PEERS) {
 		in->peer = tail.peer;
 		in->ecn = tail.ecn;
@@ -74,6 +75,7 @@ bool lend_hostd_take(struct lend_hostd_link *h, struct lend_in *in)
 		return false;
 	}
 	memcpy(&msg, in->data, sizeof(msg));
+	LEND_ONCE(msg);
 	msg.text[LEND_HOSTD_TEXT - 1] = '\0';
 	answered(h, &msg);
 	return false;

@@ -1,20 +1,21 @@
 #include "io/io.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "io/addr.h"
 #include "io/capture.h"
 #include "io/carriers.h"
 #include "io/module.h"
+#include "sys/sweep.h"
 
-static int open_carrier(const struct lend_io_config *config, struct lend_io **io)
+static int open_carrier(const struct lend_io_config *config, const struct lend_addr *at,
+			struct lend_io **io)
 {
-	const char *address = config->listen != NULL ? config->listen : config->peer;
-
-	switch (lend_addr_scheme(address)) {
+	switch (at->scheme) {
 	case LEND_SCHEME_SHM:
-		return strchr(address, '@') == NULL ? lend_io_shm_open(config, io)
-						    : lend_io_pod_open(config, io);
+		return at->path[0] == '\0' ? lend_io_shm_open(config, io)
+					   : lend_io_pod_open(config, io);
 	case LEND_SCHEME_UDP:
 		return lend_io_udp_open(config, io);
 	case LEND_SCHEME_DPDK:
@@ -28,15 +29,19 @@ static int open_carrier(const struct lend_io_config *config, struct lend_io **io
 	case LEND_SCHEME_NONE:
 		break;
 	}
-	struct lend_addr unused;
-
-	return lend_addr_parse(address, &unused);
+	return -EINVAL; /* such an address does not parse */
 }
 
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io)
 {
-	int rc = open_carrier(config, io);
+	const char *address = config->listen != NULL ? config->listen : config->peer;
+	struct lend_addr parsed;
+	int rc = lend_addr_parse(address, &parsed);
 
+	if (rc == 0 && config->listen != NULL)
+		lend_sweep();
+	if (rc == 0)
+		rc = open_carrier(config, &parsed, io);
 	if (rc < 0)
 		return rc;
 	rc = lend_capture_start(config, *io);

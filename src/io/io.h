@@ -62,6 +62,7 @@ struct lend_io_ops {
 	X(link_down, "times that the device's link went down")                                     \
 	X(address_clash, "claims of another host to this carrier's IP address")                    \
 	X(peers_refused, "peers turned away: table full, or wrong version")                        \
+	X(accepts_deferred, "times that a connection had to wait for a free file descriptor")      \
 	X(capture_lost, "not in the capture: its file failed or its reader is slow")               \
 	X(port_events, "ports, addresses and devices that came or went")                           \
 	X(resets, "times a queue in error was brought back")                                       \
@@ -76,7 +77,8 @@ struct lend_io_stats {
 struct lend_io {
 	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
 	struct lend_path path;
-	bool quick; /* a look in vain costs less than all else that is done between two */
+	bool quick;  /* a look in vain costs less than all else that is done between two */
+	lend_ns due; /* when rx() must come at the latest, if nothing arrives; 0: never */
 	struct lend_io_stats stats;
 };
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -22,14 +23,19 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 
+#include "sys/mapfile.h"
 #include "sys/why.h"
 
+#define MEMORY_TEXT "192" /* MiB of EAL, unless its arguments say otherwise */
+
 enum {
+	MEMORY_MB = 192,
 	ARGS_MAX = 64,
 	POOL_BUFS = 8191,
 	POOL_CACHE = 256,
 	QUEUE_SLOTS = 512,
-	PAGE = 4096, /* of a buffer with its heads, and with headroom */
+	EAL_FDS = 20, /* of them some while it starts only */
+	PAGE = 4096,  /* of a buffer with its heads, and with headroom */
 };
 
 static struct {
@@ -79,7 +85,7 @@ static bool has(const char *word)
 
 static int split(const char *args)
 {
-	static const char *const ours[] = {"--no-huge", "-m",          "192",
+	static const char *const ours[] = {"--no-huge", "-m",          MEMORY_TEXT,
 					   "--no-pci",  "--no-shconf", NULL};
 	char *save = NULL;
 
@@ -178,6 +184,10 @@ static int start(const char *args)
 	CPU_ZERO(&cpus);
 	(void)sched_getaffinity(0, sizeof(cpus), &cpus);
 	print_cpus(&cpus);
+	if (!args && !lend_mapfile_may_have((uint64_t)MEMORY_MB << 20))
+		return lend_fail(EFBIG,
+				 "DPDK's %d MiB of memory are a file, beyond ulimit -f; raise it",
+				 MEMORY_MB);
 	rc = split(args);
 	if (rc < 0)
 		return rc;
@@ -227,6 +237,21 @@ static struct rte_mempool *make_pages(void)
 	return pool;
 }
 
+int dpdk_eal_descriptors(uint32_t n, const char *what)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+	uint32_t found = 0;
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	for (int fd = 0; found < n && (rlim_t)fd < limit.rlim_cur; fd++)
+		found += fcntl(fd, F_GETFD) < 0;
+	return found == n ? 0
+			  : lend_fail(EMFILE,
+				      "%s needs %u file descriptors and %u are free: raise "
+				      "ulimit -n",
+				      what, n, found);
+}
+
 int dpdk_eal_start(const char *args)
 {
 	int rc;
@@ -240,6 +265,9 @@ int dpdk_eal_start(const char *args)
 	if (eal.state == EAL_BROKEN)
 		return lend_fail(
 		    ENODEV, "DPDK's EAL failed in this process before: start the process again");
+	rc = dpdk_eal_descriptors(EAL_FDS, "dpdk: EAL");
+	if (rc < 0)
+		return rc;
 	if (args == NULL)
 		args = getenv("LEND_EAL");
 	eal.argc = 0;

@@ -28,7 +28,11 @@
 #include "sys/rand.h"
 #include "sys/why.h"
 
-enum { LOG2_SLOTS = 8, SPARE_IDS = 2 };
+enum {
+	LOG2_SLOTS = 8,
+	SPARE_IDS = 2,
+	LINK_FDS = 8, /* socket, memory, lock file, an eventfd per queue, one while it is made */
+};
 
 /* When a client's device is started again: soon when nobody listened, late when an answer is due. A
  * connection must not be given up before it was accepted: net_memif's server then closes a socket
@@ -95,11 +99,25 @@ static int take_name(struct dpdk *io)
 			 io->self.udp);
 }
 
+/* Writes down how many ids there are and may be, for dpdk_meet_look_up(). */
+static int publish(const struct dpdk *io, uint32_t links)
+{
+	char text[32];
+	int n = snprintf(text, sizeof(text), "%4u %4u\n", io->made, links);
+
+	if (pwrite(io->lock, text, (size_t)n, 0) == n)
+		return 0;
+	return lend_fail(ENOSPC,
+			 "dpdk:memif port %u: its lock file cannot be written; make room in the "
+			 "runtime folder",
+			 io->self.udp);
+}
+
 static int make_server(struct dpdk *io)
 {
-	char path[DPDK_PATH_MAX + 1], text[32];
+	char path[DPDK_PATH_MAX + 1];
 	struct dpdk_port *port = dpdk_port_new();
-	int rc, n;
+	int rc;
 
 	if (port == NULL)
 		return -ENOMEM;
@@ -112,11 +130,8 @@ static int make_server(struct dpdk *io)
 		dpdk_port_free(port);
 		return rc;
 	}
-	n = snprintf(text, sizeof(text), "%4u %4u\n", ++io->made, io->links);
-	if (pwrite(io->lock, text, (size_t)n, 0) != n)
-		return lend_fail(ENOSPC, "%s.lock: cannot be written; make room in that folder",
-				 path);
-	return 0;
+	io->made++;
+	return publish(io, io->links);
 }
 
 static uint32_t count_spare(const struct dpdk *io)
@@ -128,21 +143,32 @@ static uint32_t count_spare(const struct dpdk *io)
 	return spare;
 }
 
+/* Descriptors are for all spare ids: a connection that the driver cannot accept would keep EAL's
+ * interrupt thread busy. */
 static int grow(struct dpdk *io)
 {
+	uint32_t spare;
 	int rc = 0;
 
-	while (rc == 0 && io->made < io->links && count_spare(io) < SPARE_IDS)
-		rc = make_server(io);
+	while (rc == 0 && io->made < io->links && (spare = count_spare(io)) < SPARE_IDS) {
+		rc = dpdk_eal_descriptors((spare + 1) * LINK_FDS, "dpdk:memif: a link");
+		if (rc == 0)
+			rc = make_server(io);
+	}
 	return rc;
 }
 
 void dpdk_memif_grow(struct dpdk *io)
 {
+	int rc;
+
 	io->grow = false;
 	pthread_mutex_lock(&dpdk_world);
-	if (grow(io) < 0)
-		io->links = io->made; /* EAL has no more ports: what there is must do */
+	rc = grow(io);
+	if (rc < 0) /* no client is to wait for one more */
+		(void)publish(io, io->made);
+	if (rc < 0 && rc != -EMFILE) /* EAL has no more ports: what there is must do */
+		io->links = io->made;
 	pthread_mutex_unlock(&dpdk_world);
 }
 
@@ -215,6 +241,8 @@ static struct dpdk_port *find_port(struct dpdk *io, const struct dpdk_address *t
 	return NULL;
 }
 
+/* Locks the lowest free id; its lock file's fd. -EINPROGRESS: none is free now, and the listener
+ * makes more as links come up. */
 static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links, uint32_t *id)
 {
 	char path[DPDK_PATH_MAX + 1], tail[24];
@@ -230,8 +258,12 @@ static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links,
 		if (fd != -EWOULDBLOCK)
 			return fd;
 	}
+	if (made < links)
+		return -EINPROGRESS;
 	return lend_fail(
-	    ENOSPC, "dpdk:memif port %u: its %u links are in use; start it with more, ?links=N",
+	    ENOSPC,
+	    "dpdk:memif port %u: its %u links are in use; start it with more, ?links=N, or "
+	    "a higher ulimit -n",
 	    to->udp, links);
 }
 
@@ -305,11 +337,14 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	struct dpdk_port *port = find_port(io, to, index);
 	char path[DPDK_PATH_MAX + 1];
 	uint32_t made, links;
-	int rc;
+	int rc = 0;
 
 	if (port && port->active)
 		return 0;
-	rc = dpdk_meet_path(&to->ip, to->udp, ".lock", path);
+	if (port == NULL)
+		rc = dpdk_eal_descriptors(LINK_FDS, "dpdk:memif: a link");
+	if (rc == 0)
+		rc = dpdk_meet_path(&to->ip, to->udp, ".lock", path);
 	if (rc < 0)
 		return rc;
 	if (!dpdk_meet_look_up(path, &made, &links))
@@ -322,6 +357,8 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 		rc = make_client(io, to, made, links, index);
 	else
 		start_again(port);
+	if (rc < 0)
+		return rc;
 	connected = dpdk_gate_pass() + 1;
-	return rc < 0 ? rc : -EINPROGRESS;
+	return -EINPROGRESS;
 }

@@ -72,7 +72,7 @@ static void answer_door(struct io_pod *io)
 		struct lend_shm_peer *p = lend_shm_take(&io->shm);
 		uint32_t bit = lend_pod_bit(&io->pod, &tie), i;
 
-		if (p == NULL || bit >= LEND_SHM_PEERS) {
+		if (p == NULL || bit >= LEND_SHM_PEERS || lend_pod_back(&io->pod, tie.link) != 0) {
 			io->shm.io.stats.peers_refused++;
 			lend_pod_part(&io->pod, &tie);
 			continue;

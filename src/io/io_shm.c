@@ -19,6 +19,7 @@
 #include "io/shm_poll.h"
 #include "sys/arena.h"
 #include "sys/clock.h"
+#include "sys/mapfile.h"
 #include "sys/why.h"
 #include "util/bits.h"
 
@@ -100,7 +101,7 @@ static void shm_close(struct lend_io *io)
 
 	for (uint32_t i = 0; i < s->top; i++)
 		lend_shm_release(s, &s->peer[i]);
-	lend_meet_close(&s->door);
+	lend_door_close(&s->door);
 	(void)munmap(s->bell, LEND_BELL_LEN);
 	(void)close(s->bell_fd);
 	(void)close(s->epoll);
@@ -132,6 +133,12 @@ static int open_door(struct lend_shm *s, const char *listen)
 	s->door.fd = -1;
 	if (listen == NULL)
 		return 0;
+	if (!lend_mapfile_may_have(LEND_SHM_LINK_LEN))
+		return lend_fail(
+		    EFBIG,
+		    "shm: the rings of a client are %zu bytes of a file, beyond ulimit -f; "
+		    "raise it",
+		    LEND_SHM_LINK_LEN);
 	err = lend_addr_parse(listen, &addr);
 	if (err == 0)
 		err = lend_meet_open(&s->door, addr.host);
@@ -142,7 +149,7 @@ static int open_door(struct lend_shm *s, const char *listen)
 	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->door.fd, &ev) == 0)
 		return 0;
 	err = errno;
-	lend_meet_close(&s->door);
+	lend_door_close(&s->door);
 	return lend_fail(err, "shm: %s; raise ulimit -n", strerror(err));
 }
 
@@ -174,8 +181,10 @@ int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io)
 	}
 	err = lend_meet_memory(LEND_BELL_LEN, &s->bell_fd, &bell);
 	if (err != 0) {
-		(void)lend_fail(-err, "shm: no shared memory: %s; raise the limits",
-				strerror(-err));
+		(void)lend_fail(-err, "shm: no shared memory: %s; raise ulimit %s", strerror(-err),
+				err == -EFBIG    ? "-f"
+				: err == -EMFILE ? "-n"
+						 : "-v");
 		goto out_epoll;
 	}
 	s->bell = bell;

@@ -46,6 +46,7 @@ struct lend_udp_rx {
 	uint32_t ask;                   /* messages asked for at the next receive */
 	uint32_t full;                  /* receives in a row that brought as many */
 	struct lend_udp_train train[3]; /* at the socket, the line, the urgent one */
+	uint32_t room;                  /* short datagrams that the socket's buffer holds */
 	uint32_t drops_from; /* asked once as many bytes were queued: an eighth of what fits */
 	int fd;              /* where the last receive looked */
 };
@@ -97,6 +98,7 @@ struct lend_udp_line {
 /* The socket of what is urgent, see udp_fast.c. */
 struct lend_udp_fast {
 	int fd;            /* -1: not needed yet */
+	uint32_t member;   /* its index in the group of sockets at this port */
 	bool refused;      /* this kernel has no such groups */
 	bool sorted;       /* what is urgent goes there */
 	bool lent;         /* its message is in use until rx_done(), */

@@ -84,6 +84,24 @@ static void *load(const char *file, bool *found)
 	return module;
 }
 
+int lend_module_find(const char *file, const char *package, const char *symbol, void **found)
+{
+	bool there = false;
+	void *module = load(file, &there);
+
+	if (!there)
+		return lend_fail(ENODEV,
+				 "%s is not installed; build Lend where %s is, or name its folder "
+				 "in LEND_MODULE_DIR",
+				 file, package);
+	if (!module)
+		return lend_fail(ENODEV, "%s does not load: %s", file, dlerror());
+	*found = dlsym(module, symbol);
+	return *found
+		   ? 0
+		   : lend_fail(ENODEV, "%s is of another release; rebuild it with this one", file);
+}
+
 int lend_io_module_open(const char *name, const char *package, const struct lend_io_config *config,
 			struct lend_io **io)
 {

@@ -32,4 +32,7 @@ LEND_IO_EXPORT lend_io_host_fn lend_io_module_host;
 int lend_io_module_open(const char *name, const char *package, const struct lend_io_config *config,
 			struct lend_io **io);
 
+/* In a program: loads another module, once, and finds what it exports. 0, or -ENODEV. */
+int lend_module_find(const char *file, const char *package, const char *symbol, void **found);
+
 #endif

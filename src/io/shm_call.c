@@ -11,7 +11,10 @@
 #include <unistd.h>
 
 #include "sys/arena.h"
+#include "sys/clock.h"
 #include "sys/why.h"
+
+#define DEFER_NS UINT64_C(50000000) /* until accept() is tried again */
 
 void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
 {
@@ -129,6 +132,7 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 	}
 	if (err != 0) {
 		p->version = err == -EPROTO ? msg.version : 0;
+		p->here = err == -EMFILE;
 		lend_shm_fail(s, p,
 			      err == -EPROTO && msg.status != 0 && msg.status < 4096
 				  ? (int)msg.status
@@ -169,6 +173,25 @@ static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
 	return n;
 }
 
+/* Watches the door, or not. */
+static void watch_door(struct lend_shm *s, bool on)
+{
+	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = LEND_SHM_PEERS};
+
+	(void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->door.fd, &ev);
+	s->io.due = on ? 0 : lend_clock_now() + DEFER_NS;
+}
+
+/* accept() failed. A connection that no descriptor is free for stays in the backlog and keeps the
+ * door readable: it is not watched until one of ours is closed, or for a while. */
+static void defer(struct lend_shm *s, int err)
+{
+	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
+		return;
+	s->io.stats.accepts_deferred++;
+	watch_door(s, false);
+}
+
 /* Takes callers in. One who says nothing is dropped after a second, or when too many do. */
 static void answer_door(struct lend_shm *s)
 {
@@ -177,8 +200,10 @@ static void answer_door(struct lend_shm *s)
 		uint32_t oldest = 0;
 		int sock = lend_meet_accept(&s->door);
 
-		if (sock < 0)
+		if (sock < 0) {
+			defer(s, errno);
 			return;
+		}
 		if (s->half > 0 && count_strangers(s, &oldest) >= LEND_SHM_HALF_OPEN_MAX)
 			lend_shm_release(s, &s->peer[oldest]);
 		p = lend_shm_take(s);
@@ -230,6 +255,10 @@ void lend_shm_attend(struct lend_shm *s)
 	}
 	if (s->half > 0)
 		lend_shm_expire(s);
+	if (s->io.due && s->io.due <= lend_clock_now()) {
+		watch_door(s, true);
+		answer_door(s);
+	}
 }
 
 void lend_shm_call_ahead(struct lend_shm *s, const char *address)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sys/arena.h"
+#include "util/bits.h"
 
 /* The rest of a datagram lies in its sender's memory: within what we mapped of it, or it is bad. */
 static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_in *in)
@@ -11,6 +12,7 @@ static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_
 
 	in->len -= (uint32_t)sizeof(place);
 	memcpy(&place, (const char *)in->data + in->len, sizeof(place));
+	LEND_ONCE(place);
 	if (p->memory == NULL || place.offset > LEND_ARENA_LEN ||
 	    place.len > LEND_ARENA_LEN - place.offset)
 		return LEND_RING_BAD;

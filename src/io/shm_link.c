@@ -149,6 +149,7 @@ int lend_pod_ask(struct lend_pod *pod, uint32_t end, uint64_t owner, uint32_t bi
 {
 	struct lend_pod_link *link;
 	bool unsure = false;
+	int err;
 
 	*tie = (struct lend_pod_tie){.link = LEND_POD_NONE, .end = end, .owner = owner};
 	if (!take(pod, end, tie)) {
@@ -159,6 +160,11 @@ int lend_pod_ask(struct lend_pod *pod, uint32_t end, uint64_t owner, uint32_t bi
 						  "all %u links in that memory are in use; close "
 						  "some, or give it more",
 						  pod->links);
+	}
+	err = lend_pod_back(pod, tie->link);
+	if (err != 0) {
+		lend_pod_part(pod, tie);
+		return err;
 	}
 	link = &pod->at->link[tie->link];
 	clean(&lend_pod_pair(pod, tie->link)->to_server);

@@ -5,20 +5,19 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "sys/mapfile.h"
 #include "sys/rundir.h"
 #include "sys/why.h"
 #include "util/check.h"
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, LOCK_TRIES = 200 /* of 5 ms */ };
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
 static const uint8_t magic[4] = {'L', 'S', 'H', 'M'};
 
@@ -50,61 +49,43 @@ static int new_socket(int *fd)
 	return 0;
 }
 
-/* Between the test whether anybody listens and our own listen() nobody else may do the same. */
-static int lock_folder(void)
-{
-	static const struct timespec nap = {.tv_nsec = 5000000};
-	char path[128];
-	size_t used;
-	int fd, err = lend_rundir(path, sizeof(path) - sizeof("/.lock"));
-
-	if (err != 0)
-		return err;
-	used = strlen(path);
-	memcpy(path + used, "/.lock", sizeof("/.lock"));
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return lend_fail(errno, "%s: %s; make its folder writable", path, strerror(errno));
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return fd;
-		(void)nanosleep(&nap, NULL);
-	}
-	(void)close(fd);
-	return lend_fail(EBUSY, "%s: held by a process that does not go on; end that process",
-			 path);
-}
-
 int lend_meet_open(struct lend_door *door, const char *name)
 {
 	char who[sizeof(door->at.sun_path) + 4];
-	int lock, err;
+	int err;
 
 	*door = (struct lend_door){.fd = -1};
 	err = path_of(name, &door->at);
 	if (err != 0)
 		return err;
-	lock = lock_folder();
-	if (lock < 0)
-		return lock;
 	(void)snprintf(who, sizeof(who), "shm:%s", name);
-	err = lend_door_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
-	(void)close(lock);
-	return err;
-}
-
-void lend_meet_close(struct lend_door *door)
-{
-	int lock = door->fd < 0 ? -1 : lock_folder();
-
-	lend_door_close(door);
-	if (lock >= 0)
-		(void)close(lock);
+	return lend_door_open(door, SOCK_SEQPACKET | SOCK_NONBLOCK, who);
 }
 
 int lend_meet_accept(struct lend_door *door)
 {
 	return accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static int explain_nobody(const char *name, int err)
+{
+	char path[128];
+	struct stat st;
+
+	if (!lend_rundir_elsewhere(name, path, sizeof(path)))
+		return lend_fail(err,
+				 "shm:%s: nobody listens there; start the server, or use the same "
+				 "XDG_RUNTIME_DIR and user as it does",
+				 name);
+	if (stat(path, &st) == 0 && st.st_uid == geteuid())
+		return lend_fail(err,
+				 "shm:%s: nobody listens there, but a server does at %s; use the "
+				 "same XDG_RUNTIME_DIR as it does",
+				 name, path);
+	return lend_fail(err,
+			 "shm:%s: nobody listens there, and to the server at %s, which is another "
+			 "user's, permission is denied; run as that user",
+			 name, path);
 }
 
 int lend_meet_dial(const char *name, int *fd)
@@ -124,10 +105,7 @@ int lend_meet_dial(const char *name, int *fd)
 	if (err == EAGAIN || err == EINTR)
 		return -EAGAIN;
 	if (err == ENOENT || err == ECONNREFUSED)
-		return lend_fail(err,
-				 "shm:%s: nobody listens there; start the server, or use the same "
-				 "XDG_RUNTIME_DIR and user as it does",
-				 name);
+		return explain_nobody(name, err);
 	return lend_fail(err, "shm:%s: %s; run as the server's user", name, strerror(err));
 }
 
@@ -203,6 +181,8 @@ int lend_meet_recv(int sock, struct lend_meet *msg, int *fds, unsigned n)
 		(void)close(fds[i]);
 	if (len == 0)
 		return -ECONNRESET;
+	if (m.msg_flags & MSG_CTRUNC && got <= n)
+		return -EMFILE;
 	if (len != (ssize_t)sizeof(*msg) || memcmp(msg->magic, magic, sizeof(magic)) != 0)
 		*msg = (struct lend_meet){0};
 	return -EPROTO;
@@ -237,16 +217,22 @@ int64_t lend_meet_uid(int sock)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? (int64_t)who.uid : -1;
 }
 
+/* A fork's child does not inherit it: it could change messages of its parent. */
 static int map(int fd, size_t len, int rights, void **base)
 {
 	*base = mmap(NULL, len, rights, MAP_SHARED, fd, 0);
-	return *base == MAP_FAILED ? -ENOMEM : 0;
+	if (*base == MAP_FAILED)
+		return -ENOMEM;
+	(void)madvise(*base, len, MADV_DONTFORK);
+	return 0;
 }
 
 int lend_meet_memory(size_t len, int *fd, void **base)
 {
 	int err;
 
+	if (!lend_mapfile_may_have(len))
+		return -EFBIG;
 	*fd = memfd_create("lend", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0)
 		return -errno;

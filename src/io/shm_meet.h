@@ -39,7 +39,6 @@ _Static_assert(sizeof(struct lend_meet) == 24, "no padding");
 /* Takes the name; one left by a killed process is free. 0 or -errno with lend_why_text():
  * -EADDRINUSE, ... */
 int lend_meet_open(struct lend_door *door, const char *name);
-void lend_meet_close(struct lend_door *door);
 /* Next client's socket, or -1: nobody waits. */
 int lend_meet_accept(struct lend_door *door);
 

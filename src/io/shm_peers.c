@@ -42,6 +42,8 @@ static void hang(struct lend_shm *s, struct lend_shm_peer *p)
 	(void)shutdown(p->sock, SHUT_RDWR);
 	(void)close(p->sock);
 	p->sock = -1;
+	if (s->io.due)
+		s->io.due = 1; /* a descriptor is free: accept now */
 }
 
 void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p)
@@ -161,6 +163,16 @@ int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p)
 	if (was.err == ECONNRESET)
 		return lend_fail(ECONNREFUSED, "shm:%s: hung up; see whether its process is well",
 				 was.name);
+	if (was.err == EMFILE || was.err == ENFILE)
+		return lend_fail(was.err,
+				 "shm:%s: no file descriptor is free there; raise ulimit -n of %s",
+				 was.name, was.here ? "this process" : "its process");
+	if (was.err == EFBIG)
+		return lend_fail(
+		    EFBIG,
+		    "shm:%s: its server cannot make %zu bytes of rings, beyond its ulimit "
+		    "-f; raise it there",
+		    was.name, LEND_SHM_LINK_LEN);
 	return lend_fail(was.err, "shm:%s: refused us: %s; bring both to one release", was.name,
 			 strerror(was.err));
 }

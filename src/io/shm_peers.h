@@ -58,6 +58,7 @@ struct lend_shm_peer {
 	enum lend_shm_state state;
 	int sock;            /* -1: none */
 	int err;             /* FAILED: why */
+	bool here;           /* FAILED: err is this process's, not what the server said */
 	uint32_t version;    /* FAILED with EPROTO: what it speaks */
 	uint32_t bit;        /* ours in its bell */
 	uint32_t pins;       /* how often the core asked to keep it */
@@ -85,7 +86,7 @@ struct lend_shm {
 	 * took. */
 	void (*attend)(struct lend_shm *s);
 	void (*part)(struct lend_shm *s, struct lend_shm_peer *p);
-	struct lend_door door;
+	struct lend_door door; /* not watched while io.due is set: no descriptor was free */
 	int epoll;
 	bool shares; /* our user knows of bodies, and we have memory to show */
 	int bell_fd;

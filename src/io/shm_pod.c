@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sys/clock.h"
+#include "sys/mapfile.h"
 #include "sys/rand.h"
 #include "sys/why.h"
 #include "util/bits.h"
@@ -117,31 +118,52 @@ static int greet(struct lend_pod *pod, const char *path)
 	return 0;
 }
 
-int lend_pod_map(struct lend_pod *pod, const char *path)
+/* Pages of a plain file, so that touching [offset, offset + len) raises no SIGBUS. */
+static int back(const struct lend_pod *pod, uint64_t offset, uint64_t len)
 {
-	int fd = open(path, O_RDWR | O_CLOEXEC), err;
-	uint64_t len;
+	if (!lend_mapfile_is_plain(pod->fd))
+		return 0;
+	return lend_mapfile_fill(pod->fd, pod->path, offset, len, true);
+}
+
+int lend_pod_back(const struct lend_pod *pod, uint32_t link)
+{
+	return back(pod, LEND_POD_PAIRS + (uint64_t)link * LEND_SHM_PAIR_LEN, LEND_SHM_PAIR_LEN);
+}
+
+static int map(struct lend_pod *pod)
+{
 	void *at;
 
-	if (fd < 0)
-		return lend_fail(errno, "%s: %s; name memory that you may write", path,
-				 strerror(errno));
-	len = length_of(fd) / LEND_POD_UNIT * LEND_POD_UNIT;
-	if (len < LEND_POD_PAIRS + LEND_SHM_PAIR_LEN) {
-		(void)close(fd);
-		return lend_fail(EINVAL, "%s: too small or no memory; a link needs 5 MiB", path);
-	}
-	at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	err = errno;
-	(void)close(fd);
+	pod->len = length_of(pod->fd) / LEND_POD_UNIT * LEND_POD_UNIT;
+	if (pod->len < LEND_POD_PAIRS + LEND_SHM_PAIR_LEN)
+		return lend_fail(EINVAL, "%s: too small or no memory; a link needs 5 MiB",
+				 pod->path);
+	at = mmap(NULL, pod->len, PROT_READ | PROT_WRITE, MAP_SHARED, pod->fd, 0);
 	if (at == MAP_FAILED)
-		return lend_fail(err,
+		return lend_fail(errno,
 				 "%s: cannot be mapped: %s; name a DAX device, a PCI BAR or "
 				 "a file",
-				 path, strerror(err));
+				 pod->path, strerror(errno));
+	(void)madvise(at, pod->len, MADV_DONTFORK);
+	pod->at = at;
+	return 0;
+}
+
+int lend_pod_map(struct lend_pod *pod, const char *path)
+{
+	int err;
+
 	*pod = (struct lend_pod){
-	    .at = at, .len = len, .pid = getpid(), .born = born(getpid()), .host = host_number()};
-	err = greet(pod, path);
+	    .path = path, .pid = getpid(), .born = born(getpid()), .host = host_number()};
+	pod->fd = lend_mapfile_open(path);
+	if (pod->fd < 0)
+		return pod->fd;
+	err = map(pod);
+	if (err == 0)
+		err = back(pod, 0, LEND_POD_PAIRS);
+	if (err == 0)
+		err = greet(pod, path);
 	if (err != 0)
 		lend_pod_unmap(pod);
 	return err;
@@ -149,7 +171,9 @@ int lend_pod_map(struct lend_pod *pod, const char *path)
 
 void lend_pod_unmap(struct lend_pod *pod)
 {
-	(void)munmap(pod->at, pod->len);
+	if (pod->at != NULL)
+		(void)munmap(pod->at, pod->len);
+	(void)close(pod->fd);
 }
 
 /* An end that its owner says is ready; a copy of what it says. False: none, or it changed

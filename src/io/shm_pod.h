@@ -80,17 +80,23 @@ enum lend_pod_state { LEND_POD_DEAD, LEND_POD_LIVES, LEND_POD_UNSURE /* ask agai
 struct lend_pod {
 	struct lend_pod_memory *at;
 	size_t len;
-	uint32_t links;  /* that have a pair */
-	uint32_t me;     /* our end */
-	uint64_t number; /* and what makes it ours; 0: none */
+	int fd;
+	const char *path; /* the caller's, for what lend_why_text() says */
+	uint32_t links;   /* that have a pair */
+	uint32_t me;      /* our end */
+	uint64_t number;  /* and what makes it ours; 0: none */
 	uint64_t beat, host, born;
 	int64_t pid;
 	lend_ns looked; /* at seen[] */
 	struct lend_pod_seen seen[LEND_POD_ENDS];
 };
 
-/* Maps the memory, and makes it a pod if it is zero. 0 or -errno with lend_why_text(). */
+/* Maps the memory, and makes it a pod if it is zero. Borrows path until unmap(). 0 or -errno with
+ * lend_why_text(). */
 int lend_pod_map(struct lend_pod *pod, const char *path);
+/* Allocates a link's rings where the memory is a file with holes. 0, or -errno with
+ * lend_why_text(): they must not be touched. */
+int lend_pod_back(const struct lend_pod *pod, uint32_t link);
 void lend_pod_unmap(struct lend_pod *pod);
 
 /* Takes an end, and the name unless it is "". Waits up to patience (0, or LEND_POD_STALE_NS and a

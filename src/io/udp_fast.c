@@ -12,6 +12,7 @@
 #include "io/io_udp.h"
 
 #include <linux/filter.h>
+#include <string.h>
 
 #include "util/class.h"
 
@@ -22,8 +23,9 @@ enum {
 	EMPTYING = 1 << 10 /* receives that find all that was sorted before the filter changed */
 };
 
-/* A class selector above the default's: into the group's second socket. */
-static struct sock_filter by_class[] = {
+/* A class selector above the default's: to the member of the group that the last but one line
+ * names. */
+static const struct sock_filter by_class[] = {
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF),
     BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 6, 2, 0),
@@ -36,13 +38,26 @@ static struct sock_filter by_class[] = {
     BPF_STMT(BPF_RET | BPF_K, 1),
     BPF_STMT(BPF_RET | BPF_K, 0),
 };
-static struct sock_filter all_to_first[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+enum { LINES = sizeof(by_class) / sizeof(by_class[0]) };
 
-static bool set_filter(int fd, struct sock_filter *code, size_t bytes)
+static bool sort_by_class(const struct lend_udp_fast *f)
 {
-	struct sock_fprog program = {.len = (uint16_t)(bytes / sizeof(*code)), .filter = code};
+	struct sock_filter code[LINES];
+	struct sock_fprog program = {.len = LINES, .filter = code};
 
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0;
+	memcpy(code, by_class, sizeof(code));
+	code[LINES - 2].k = f->member;
+	return setsockopt(f->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ==
+	       0;
+}
+
+/* A line that is older than this socket may be a member of the group, before it. */
+static void open_twin(struct io_udp *u)
+{
+	int line = u->line.fd;
+
+	u->fast.fd = lend_udp_socket_twin(u->fd, line);
+	u->fast.member = line != u->fd && lend_udp_socket_to_first(line) ? 2 : 1;
 }
 
 /* While the line is connected to a peer it gets all that the peer sends, so that ends first. */
@@ -50,15 +65,15 @@ static void begin(struct io_udp *u)
 {
 	lend_udp_line_away(u);
 	if (u->fast.fd < 0)
-		u->fast.fd = lend_udp_socket_twin(u->fd, u->line.fd, u->family);
-	u->fast.sorted = u->fast.fd >= 0 && set_filter(u->fast.fd, by_class, sizeof(by_class));
+		open_twin(u);
+	u->fast.sorted = u->fast.fd >= 0 && sort_by_class(&u->fast);
 	u->fast.refused = !u->fast.sorted;
 	lend_udp_watch_again(u);
 }
 
 static void end(struct io_udp *u)
 {
-	u->fast.sorted = !set_filter(u->fast.fd, all_to_first, sizeof(all_to_first));
+	u->fast.sorted = !lend_udp_socket_to_first(u->fast.fd);
 	u->fast.emptying = EMPTYING;
 }
 

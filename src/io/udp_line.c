@@ -178,7 +178,7 @@ static void give_line(struct io_udp *u, int32_t peer)
 
 	(void)lend_udp_key_to(&lend_udp_peers_at(&u->peers, (uint32_t)peer)->key, u->family, &to);
 	if (fd < 0) {
-		fd = lend_udp_socket_beside(u->fd, u->family);
+		fd = lend_udp_socket_beside(u->fd, u->fast.fd);
 		if (fd < 0)
 			return;
 		lend_udp_watch_again(u);
@@ -190,6 +190,7 @@ static void give_line(struct io_udp *u, int32_t peer)
 	if (!connect_to(u, fd, peer, &to)) {
 		(void)close(fd);
 		u->line.fd = -1;
+		u->fast.member = 1;
 		return;
 	}
 	join(u, 1);

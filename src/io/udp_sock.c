@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -168,50 +169,77 @@ static bool set(int fd, int option, int on)
 	return setsockopt(fd, SOL_SOCKET, option, &on, sizeof(on)) == 0;
 }
 
-/* One more socket with fd's address; others may share that for as long as this takes. */
-static int bind_beside(int fd, int family, bool group)
+/* Lets sockets of the same user, and of no other, bind fd's port. Returns the option's value so
+ * far, or -1. SO_REUSEADDR would admit every user. */
+static int share_port(int fd)
+{
+	int was = 0;
+	socklen_t len = sizeof(was);
+
+	if (fd < 0)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &was, &len) != 0 || !set(fd, SO_REUSEPORT, 1))
+		return -1;
+	return was;
+}
+
+static int open_bound(const struct sockaddr_storage *local, socklen_t len)
+{
+	int fd = open_socket(local->ss_family);
+
+	if (fd < 0)
+		return fd;
+	if (share_port(fd) == 0 && bind(fd, (const void *)local, len) == 0) {
+		(void)set(fd, SO_REUSEPORT, 0);
+		return fd;
+	}
+	(void)close(fd);
+	return -EADDRINUSE;
+}
+
+int lend_udp_socket_beside(int fd, int other)
 {
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
-	int second;
+	int was[2], second = -EADDRINUSE;
 
-	if (!set(fd, SO_REUSEADDR, 1) || getsockname(fd, (void *)&local, &len) != 0)
+	if (getsockname(fd, (void *)&local, &len) != 0)
 		return -EADDRINUSE;
-	second = open_socket(family);
-	if (second >= 0 && (!set(second, SO_REUSEADDR, 1) || !set(second, SO_REUSEPORT, group) ||
-			    bind(second, (const void *)&local, len) != 0)) {
-		(void)close(second);
-		second = -EADDRINUSE;
-	}
-	(void)set(fd, SO_REUSEADDR, 0);
-	if (second >= 0)
-		(void)set(second, SO_REUSEADDR, 0);
+	was[0] = share_port(fd);
+	was[1] = share_port(other);
+	if (was[0] >= 0 && was[1] >= 0)
+		second = open_bound(&local, len);
+	if (other >= 0)
+		(void)set(other, SO_REUSEPORT, was[1] > 0);
+	(void)set(fd, SO_REUSEPORT, was[0] > 0);
 	return second;
 }
 
-int lend_udp_socket_beside(int fd, int family)
+bool lend_udp_socket_to_first(int fd)
 {
-	return bind_beside(fd, family, false);
+	struct sock_filter first = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog program = {.len = 1, .filter = &first};
+
+	return fd >= 0 &&
+	       setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) == 0;
 }
 
-int lend_udp_socket_twin(int fd, int line, int family)
+int lend_udp_socket_twin(int fd, int line)
 {
-	int second;
+	int second = lend_udp_socket_beside(fd, line);
 
-	if (!set(fd, SO_REUSEPORT, 1) || (line >= 0 && !set(line, SO_REUSEADDR, 1)))
-		return -EADDRINUSE;
-	second = bind_beside(fd, family, true);
-	if (line >= 0)
-		(void)set(line, SO_REUSEADDR, 0);
-	return second;
+	if (second < 0 || (set(fd, SO_REUSEPORT, 1) && set(second, SO_REUSEPORT, 1)))
+		return second;
+	(void)close(second);
+	return -EADDRINUSE;
 }
 
 /* A port that the kernel chose is lost again when a connected socket is to be so no more, one that
  * was asked for is not. So a second socket asks for the port of the first, and takes its place;
  * where that fails, the first will do. */
-static bool ask_for_same_port(int *fd, int family)
+static bool ask_for_same_port(int *fd)
 {
-	int second = lend_udp_socket_beside(*fd, family);
+	int second = lend_udp_socket_beside(*fd, -1);
 
 	if (second < 0)
 		return false;
@@ -245,7 +273,7 @@ int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket 
 	}
 	*sock = (struct lend_udp_socket){.family = local.ss_family};
 	if (config->listen == NULL && has_peer)
-		sock->keeps_port = ask_for_same_port(&s, local.ss_family);
+		sock->keeps_port = ask_for_same_port(&s);
 	sock->mtu = payload_max(config, &local, config->listen == NULL && has_peer ? &peer : NULL);
 	sock->fd = s;
 	return 0;

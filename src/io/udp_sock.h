@@ -3,6 +3,7 @@
 #ifndef LEND_IO_UDP_SOCK_H
 #define LEND_IO_UDP_SOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -23,11 +24,17 @@ struct lend_udp_socket {
 /* Opens a non-blocking socket, bound, with large buffers, for config->listen or towards
  * config->peer. 0 or -errno with lend_why_text() set. */
 int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket *sock);
-/* One more socket with that one's address. It or -errno. */
-int lend_udp_socket_beside(int fd, int family);
-/* The same, which makes both a group of two: what comes is spread over them, unless a filter says
- * into which. line: what beside() gave, or -1. */
-int lend_udp_socket_twin(int fd, int line, int family);
+/* Opens one more socket at fd's address. other: a further socket of this endpoint there, or -1.
+ * While it binds, sockets of the same user that ask for SO_REUSEPORT can bind too; no other user
+ * can, at any moment. Returns it or -errno; a process that changed its user since it opened fd gets
+ * -EADDRINUSE. */
+int lend_udp_socket_beside(int fd, int other);
+/* As beside(), and makes fd and the new socket a group: datagrams are spread over them, unless a
+ * filter selects a member. Both keep SO_REUSEPORT. other: what beside() returned, or -1. */
+int lend_udp_socket_twin(int fd, int other);
+/* Has everything delivered to the first socket of fd's group. False: fd is in none; one that
+ * beside() returned is, until a connect() changes its address. */
+bool lend_udp_socket_to_first(int fd);
 /* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *tos as IPv4 has it, or IPv6's
  * traffic class, and how long the datagrams are that it joined; 0: it is one. */
 uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos);

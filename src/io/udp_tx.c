@@ -280,4 +280,5 @@ void lend_udp_tx_init(struct io_udp *u)
 	int off = 0;
 
 	u->tx.joins = setsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &off, sizeof(off)) == 0;
+	u->io.path.joins = u->tx.joins;
 }

@@ -117,9 +117,18 @@ static int explain(int rc, uint64_t len)
 	}
 }
 
-static __attribute__((noinline)) int refuse(const struct lend_session_rec *s,
-					    const struct lend_call *call)
+/* What a call reads as until it ends, so that one that never started is no success. */
+static void preset(struct lend_call *call)
 {
+	call->status = LEND_UNKNOWN;
+	call->ran = LEND_RAN_NO;
+}
+
+static __attribute__((noinline)) int refuse(const struct lend_session_rec *s,
+					    struct lend_call *call)
+{
+	if (!(lend_call_priv(call)->flags & LEND_CALL_BUSY))
+		preset(call);
 	if (!s)
 		return explain(-ESTALE, 0);
 	if (call->priority > LEND_BULK)
@@ -164,6 +173,7 @@ int lend_call_start(struct lend_ep *ep, lend_session session, struct lend_call *
 
 	if (!s || p->flags & LEND_CALL_BUSY || call->priority > LEND_BULK)
 		return refuse(s, call);
+	preset(call);
 	*p =
 	    (struct lend_call_priv){.flags = LEND_CALL_BUSY,
 				    .request = call->request,
@@ -355,6 +365,8 @@ int lend_call_sync(struct lend_ep *ep, lend_session session, struct lend_call *c
 {
 	int rc = lend_ep_check(ep);
 
+	if (!(lend_call_priv(call)->flags & LEND_CALL_BUSY))
+		preset(call);
 	if (rc == 0)
 		rc = lend_call_start(ep, session, call);
 	while (rc >= 0 && lend_call_priv(call)->flags & LEND_CALL_BUSY)

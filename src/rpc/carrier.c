@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "alloc/region.h"
+#include "io/capture.h"
+#include "io/capture_file.h"
 #include "rpc/ep.h"
 #include "sys/why.h"
 
@@ -36,15 +38,21 @@ static void register_memory(struct lend_ep *ep, struct lend_carrier *carrier)
 	ep->bufs->regions = 0;
 }
 
+static struct lend_io_config config_of(const struct lend_ep *ep, const char *listen,
+				       const char *peer)
+{
+	return (struct lend_io_config){.listen = listen,
+				       .peer = peer,
+				       .shares = true,
+				       .eal = ep->config.eal,
+				       .capture = ep->config.capture,
+				       .capture_limit = ep->config.capture_limit,
+				       .capture_snap = ep->config.capture_snap};
+}
+
 static int add_carrier(struct lend_ep *ep, const char *listen, const char *peer)
 {
-	struct lend_io_config config = {.listen = listen,
-					.peer = peer,
-					.shares = true,
-					.eal = ep->config.eal,
-					.capture = ep->config.capture,
-					.capture_limit = ep->config.capture_limit,
-					.capture_snap = ep->config.capture_snap};
+	struct lend_io_config config = config_of(ep, listen, peer);
 	struct lend_carrier *carrier = &ep->carrier[ep->n_carriers];
 	int rc;
 
@@ -97,7 +105,9 @@ int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier)
 int lend_ep_listen(struct lend_ep *ep)
 {
 	char *list = strdup(ep->config.listen ? ep->config.listen : ""), *save = NULL;
-	int rc = list ? 0 : lend_fail(ENOMEM, "no memory for the listen addresses");
+	struct lend_io_config config = config_of(ep, NULL, NULL);
+	int rc = list ? lend_capture_open(&config, &ep->capture)
+		      : lend_fail(ENOMEM, "no memory for the listen addresses");
 
 	for (char *at = list ? strtok_r(list, ", ", &save) : NULL; at && rc == 0;
 	     at = strtok_r(NULL, ", ", &save))
@@ -113,6 +123,8 @@ void lend_ep_close_carriers(struct lend_ep *ep)
 		lend_regions_let_go(ep->carrier[c].regions);
 		free(ep->carrier[c].address);
 	}
+	if (ep->capture)
+		lend_capture_file_close(ep->capture);
 }
 
 int lend_address(struct lend_ep *ep, char *text, size_t cap)

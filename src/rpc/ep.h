@@ -5,7 +5,7 @@
  *   wait.c  spinning, sleeping, waking     call.c     calls made here
  *   worker.c, jobs.c  slow handlers        serve.c    requests answered here
  *   family.c  calls that serve a request  request.c  what is asked of one
- *   bufs.c, msg.c, lent.c, method.c, stats.c, look.c, secret.c; spin.h, hush.h
+ *   bufs.c, msg.c, lent.c, method.c, stats.c, look.c, handshake.c, keys.c; spin.h, hush.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -30,10 +30,10 @@ struct lend_worker;
 struct lend_workers;
 
 enum {
-	LEND_BURST = 32,          /* datagrams per rx, tx and poll */
-	LEND_SPIN_HARD_NS = 2000, /* of looking before a sleep without giving the core to others */
-	LEND_RETRY_NS = 1000000,  /* between looks at what tells nobody: lent buffers, resolving */
-	LEND_NAP_NS = 50000,      /* where the device has no interrupt */
+	LEND_BURST = 32,         /* datagrams per rx, tx and poll */
+	LEND_RETRY_NS = 1000000, /* between looks at what tells nobody: lent buffers, resolving */
+	LEND_NAP_NS = 50000,     /* where the device has no interrupt */
+	LEND_NAME_MAX = 1024,    /* bytes of a server's name that count */
 };
 
 struct lend_carrier {
@@ -62,7 +62,7 @@ struct lend_session_rec {
 	uint8_t incarnation[16];
 	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
 	/* PENDING */
-	char *address;
+	char *address, *name; /* name: NULL: the address */
 	lend_ns give_up;
 	struct lend_call *first, *last; /* waiting calls */
 	uint32_t waiting;
@@ -123,6 +123,7 @@ struct lend_answer {
 
 struct lend_ep {
 	struct lend_core *core;
+	uint64_t key_id; /* of the key that it connects with; 0: none */
 	struct lend_pool_of_bufs *bufs;
 	lend_ns now; /* of the turn under way, or the last one */
 	lend_ns
@@ -144,6 +145,8 @@ struct lend_ep {
 	uint32_t rx_long, tx_long; /* length of the longest datagrams of late */
 	struct lend_req *serving;  /* whose handler runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
+	struct lend_capture_file
+	    *capture; /* that config asks for, open with the endpoint; or NULL */
 	struct lend_methods methods;
 	struct lend_req *req; /* by the core's index */
 	uint32_t n_req;
@@ -153,6 +156,7 @@ struct lend_ep {
 	uint32_t *by_core; /* index into session, + 1, by the core's index; 0: none */
 	uint32_t n_sessions, session_top; /* from top on none was ever used */
 	uint32_t session_free, pending;   /* LEND_NONE32: none */
+	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
 	struct lend_call *ended; /* waiting calls whose session died: done is owed; by priv.next */
 	struct lend_call *fostered; /* calls whose parent is a request of home */
 	lend_watch *watch;
@@ -170,10 +174,13 @@ struct lend_ep {
 	size_t core_len;
 	struct lend_ep *home; /* a worker's: whose requests its calls may serve */
 	struct lend_workers *workers;
+	struct lend_contention contention;
+	long switches; /* involuntary ones of the thread, as last counted */
 
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
-	_Atomic(const void *) thread;     /* any: marker of the thread that turned last */
-	_Atomic bool stop, asleep, nudge; /* any */
+	_Atomic(const void *) thread; /* any: marker of the thread that turned last */
+	_Atomic bool asleep, nudge;   /* any */
+	_Atomic bool stop, roused;    /* any: by lend_stop(), for lend_run(); for lend_turn() */
 	_Atomic uint32_t touching; /* any: others' calls under way; lend_close() waits for them */
 };
 
@@ -239,8 +246,13 @@ int lend_ep_listen(struct lend_ep *ep);
 int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
 void lend_ep_close_carriers(struct lend_ep *ep);
 
-/* secret.c */
-void lend_secret_ticket(const char *secret, uint8_t ticket[32]);
+/* handshake.c */
+/* The incarnation that this process shows to one server; NULL: that it shows to its clients. */
+void lend_handshake_name(const char *server, uint8_t incarnation[16]);
+struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server);
+void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
+/* The session's peer proved that it has this key. */
+bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id);
 
 /* lent.c */
 struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);

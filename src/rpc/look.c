@@ -47,19 +47,11 @@ unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_
 
 static bool may_look(struct lend_ep *ep, lend_session session)
 {
-	static const uint8_t none[32];
-	const uint8_t *ours = ep->core_config.ticket;
-	struct lend_session_rec *s = lend_sessions_find(ep, session);
 	struct lend_peer peer;
-	uint8_t theirs[32];
 
-	if (!s || lend_session_peer(ep, session, &peer) < 0)
+	if (!lend_sessions_find(ep, session) || lend_session_peer(ep, session, &peer) < 0)
 		return false;
-	if (peer.uid == (int64_t)geteuid())
-		return true;
-	return memcmp(ours, none, sizeof(none)) != 0 &&
-	       lend_core_session_ticket(ep->core, s->core, theirs) == 0 &&
-	       lend_equal_ct(theirs, ours, sizeof(theirs));
+	return peer.uid == (int64_t)geteuid() || lend_handshake_proved(ep, session, ep->key_id);
 }
 
 static void tell(lend_request request, const struct lend_buf *bytes, void *arg)

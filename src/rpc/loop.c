@@ -100,6 +100,9 @@ static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 	case LEND_EV_PEER_DROP:
 		pin(ep, ev);
 		return 0;
+	case LEND_EV_PROVE:
+		lend_handshake_prove(ep, ev);
+		return 0;
 	case LEND_EV_CALL_END:
 	case LEND_EV_REQUEST:
 	case LEND_EV_REPLY_END:
@@ -181,6 +184,10 @@ static uint32_t receive(struct lend_ep *ep, uint32_t c)
 		return 0;
 	ep->rx_open |= (uint8_t)(1u << c);
 	note_received(ep, c, in, n);
+	if (io->path.room != ep->core_config.path[c].room) {
+		ep->core_config.path[c].room = io->path.room;
+		lend_core_path(ep->core, c, &io->path);
+	}
 	lend_core_input(ep->core, ep->now, &ep->bufs->table, in, n);
 	run_events(ep);
 	return n;

@@ -2,7 +2,6 @@
  * Layer: rpc. Threads: the endpoint's. Ownership: the endpoint owns core, carriers, pools and
  * workers. */
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "core/cc.h"
 #include "rpc/ep.h"
+#include "rpc/keys.h"
 #include "sys/clock.h"
 #include "sys/hide.h"
 #include "sys/rand.h"
@@ -33,9 +33,9 @@ enum {
 	UNSCHEDULED = 65536,
 	ALIVE_LEN = 4096,
 	GOODBYES = 4,       /* turns of output that a close does */
-	ATTEMPTS = 1 << 16, /* to connect with a pass that are remembered */
+	ATTEMPTS = 1 << 16, /* to connect with a ticket that are remembered */
 };
-/* How long a pass of early.h lives; include/lend/rpc.h promises half of it. */
+/* How long a ticket of early.h lives; include/lend/rpc.h promises half of it. */
 #define PASS_NS UINT64_C(30000000000)
 #define MIB     UINT64_C(1048576)
 
@@ -61,22 +61,6 @@ int lend_ep_check_slow(struct lend_ep *ep)
 	return 0;
 }
 
-/* A process has one incarnation, a fork's child another. */
-static void incarnation(uint8_t out[16])
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static uint8_t bits[16];
-	static pid_t of;
-
-	pthread_mutex_lock(&lock);
-	if (of != getpid()) {
-		of = getpid();
-		lend_random(bits, sizeof(bits));
-	}
-	memcpy(out, bits, sizeof(bits));
-	pthread_mutex_unlock(&lock);
-}
-
 /* A text of the caller's, kept for carriers that open later. */
 static int keep_text(const char **text, const char *field)
 {
@@ -96,8 +80,10 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 				 config->size);
 	if (config)
 		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
-	lend_secret_ticket(c->secret, ep->core_config.ticket);
+	rc = lend_keys_first(c->secret, &ep->key_id);
 	c->secret = NULL;
+	if (rc < 0)
+		return rc;
 	rc = keep_text(&c->eal, "eal");
 	rc = keep_text(&c->capture, "capture") < 0 ? -ENOMEM : rc;
 	if (rc < 0)
@@ -176,7 +162,7 @@ static int open_core(struct lend_ep *ep)
 	c->attempts = ATTEMPTS;
 	c->probe = ep->config.probe;
 	c->dead = ep->config.dead;
-	incarnation(c->incarnation);
+	lend_handshake_name(NULL, c->incarnation);
 	lend_random(c->seed, sizeof(c->seed));
 	ep->supply_len = c->unscheduled;
 	ep->core_len = lend_core_size(c);
@@ -268,6 +254,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	ep->epoll = ep->timer = ep->wake = -1;
 	ep->timer_at = LEND_NEVER;
 	ep->spin = LEND_SPIN_NS;
+	lend_contention_init(&ep->contention);
 	ep->pending = ep->session_free = LEND_NONE32;
 	atomic_store(&ep->thread, lend_thread_mark());
 	rc = fill_config(ep, config);

@@ -284,6 +284,18 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 		serve_with_care(ep, req, method, ev);
 }
 
+/* The last eighth of the pool is for requests of peers that have no more of it than their share.
+ * False: this NEED comes again. */
+static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct lend_buf **buf)
+{
+	uint64_t all = ep->bufs->limit;
+
+	if (ep->bufs->out + ev->len > all - all / 8 && lend_core_hoards(ep->core, ev->call, all))
+		return true;
+	*buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
+	return *buf || !lend_core_yield(ep->core, ev->call, &ep->bufs->table);
+}
+
 /* Memory for a long message: a request's place function, or the pool within message_max. */
 void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 {
@@ -296,8 +308,8 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 	if (method && method->place)
 		buf = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len,
 				    ev->data, ev->data_len, method->place_arg);
-	else if (ev->len <= ep->core_config.message_max)
-		buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
+	else if (ev->len <= ep->core_config.message_max && !pool_memory(ep, ev, &buf))
+		return;
 	if (buf && lend_msg_cap(buf) >= ev->len)
 		handle = lend_msg_lend(ep->bufs, buf, true, &err);
 	if (!handle)

@@ -13,16 +13,25 @@
 #include "sys/why.h"
 #include "util/check.h"
 #include "util/siphash.h"
+#include "wire/pkt.h"
 
 static uint32_t core_index(uint64_t core)
 {
 	return (uint32_t)core & 0xffffffu;
 }
 
+static void forget(struct lend_session_rec *s)
+{
+	free(s->address);
+	free(s->name);
+	s->address = NULL;
+	s->name = NULL;
+}
+
 void lend_sessions_close(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->session_top; i++)
-		free(ep->session[i].address);
+		forget(&ep->session[i]);
 }
 
 static lend_session handle_of(struct lend_ep *ep, const struct lend_session_rec *s)
@@ -78,8 +87,7 @@ static struct lend_session_rec *take(struct lend_ep *ep, enum lend_session_state
 
 static void give(struct lend_ep *ep, struct lend_session_rec *s)
 {
-	free(s->address);
-	s->address = NULL;
+	forget(s);
 	s->state = LEND_SESSION_FREE;
 	s->gen += s->gen == UINT32_MAX ? 2 : 1;
 	s->next = ep->session_free;
@@ -138,6 +146,10 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 	if (ev->status == LEND_UNAVAILABLE && !s->up)
 		(void)lend_fail(EHOSTUNREACH,
 				"no answer from the server: is it running, and the address right?");
+	if (ev->status == LEND_RESOURCE_EXHAUSTED && !s->up)
+		(void)lend_fail(ENOSPC,
+				"the server has no session free: close some there, or raise "
+				"its config.sessions");
 	if (find_core(ep, ev->session))
 		ep->by_core[core_index(ev->session)] = 0;
 	end(ep, s);
@@ -151,40 +163,50 @@ static uint64_t name_of(const struct lend_ep *ep, const char *address)
 	return name + !name;
 }
 
-/* 0 and *core, -EINPROGRESS, or -errno. */
-static int reach(struct lend_ep *ep, const char *address, uint64_t tag, uint64_t *core)
+static int no_session(const struct lend_ep *ep, const char *address)
 {
+	return lend_fail(ENOSPC,
+			 "%s: all %u sessions are in use; close some or raise config.sessions",
+			 address, ep->core_config.sessions);
+}
+
+/* 0 and *core, -EINPROGRESS, or -errno. */
+static int reach(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
+		 uint64_t *core)
+{
+	struct lend_core_self self = lend_handshake_self(ep, name ? name : address);
 	uint32_t c = 0, index = 0;
 	int rc = lend_ep_carrier(ep, address, &c);
 
-	if (rc == -EHOSTUNREACH)
-		return lend_fail(EHOSTUNREACH, "%s: this endpoint has no carrier that reaches it",
-				 address);
 	if (rc == 0)
 		rc = ep->carrier[c].io->ops->resolve(ep->carrier[c].io, address, &index);
-	if (rc == 0)
-		rc = lend_core_connect(ep->core, lend_ep_now(ep), LEND_PEER(c, index), tag, core);
-	if (rc == 0)
-		lend_core_known(ep->core, *core, name_of(ep, address));
+	if (rc < 0)
+		return rc;
+	rc = lend_core_connect(ep->core, lend_ep_now(ep), LEND_PEER(c, index), tag, &self, core);
 	if (rc == -ENOSPC)
-		return lend_fail(
-		    ENOSPC, "%s: all %u sessions are in use; close some or raise config.sessions",
-		    address, ep->core_config.sessions);
-	return rc;
+		return no_session(ep, address);
+	if (rc < 0)
+		return lend_fail(-rc, "%s: too short datagrams for a session", address);
+	lend_core_known(ep->core, *core, name_of(ep, address));
+	return 0;
 }
 
-static int wait_for(struct lend_ep *ep, struct lend_session_rec *s, const char *address)
+static int wait_for(struct lend_ep *ep, struct lend_session_rec *s, const char *address,
+		    const char *name)
 {
 	s->address = strdup(address);
-	if (!s->address)
+	s->name = name ? strdup(name) : NULL;
+	if (!s->address || (name && !s->name))
 		return lend_fail(ENOMEM, "%s: no memory to remember the address", address);
 	s->give_up = lend_ep_now(ep) + ep->config.dead;
 	s->next = ep->pending;
 	ep->pending = (uint32_t)(s - ep->session);
+	ep->n_pending++;
 	return 0;
 }
 
-int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
+int lend_connect_as(struct lend_ep *ep, const char *address, const char *name,
+		    lend_session *session)
 {
 	struct lend_session_rec *s;
 	uint64_t core = 0;
@@ -195,16 +217,16 @@ int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
 				 "connect: no address; give one like shm:NAME or udp:HOST:PORT");
 	if (ep->closing || !*ep->alive)
 		return lend_fail(ESHUTDOWN, "%s: this endpoint is closed; open another", address);
+	if (lend_core_sessions_free(ep->core) <= ep->n_pending)
+		return no_session(ep, address);
 	s = take(ep, LEND_SESSION_PENDING);
 	if (!s)
-		return lend_fail(ENOSPC,
-				 "%s: all sessions are in use; close some or raise config.sessions",
-				 address);
-	rc = reach(ep, address, handle_of(ep, s).id, &core);
+		return no_session(ep, address);
+	rc = reach(ep, address, name, handle_of(ep, s).id, &core);
 	if (rc == 0)
 		bind(ep, s, core);
 	else if (rc == -EINPROGRESS)
-		rc = wait_for(ep, s, address);
+		rc = wait_for(ep, s, address, name);
 	if (rc < 0) {
 		give(ep, s);
 		return rc;
@@ -212,6 +234,11 @@ int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
 	ep->dirty = true;
 	*session = handle_of(ep, s);
 	return 0;
+}
+
+int lend_connect(struct lend_ep *ep, const char *address, lend_session *session)
+{
+	return lend_connect_as(ep, address, NULL, session);
 }
 
 /* Hands the waiting calls to the core, in order. */
@@ -241,12 +268,13 @@ static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	uint64_t core = 0;
 	int rc = ep->now < s->give_up
-		     ? reach(ep, s->address, handle_of(ep, s).id, &core)
+		     ? reach(ep, s->address, s->name, handle_of(ep, s).id, &core)
 		     : lend_fail(ETIMEDOUT, "%s: no answer; is its process running and polling?",
 				 s->address);
 
 	if (rc == -EINPROGRESS)
 		return false;
+	ep->n_pending--;
 	if (rc == 0) {
 		bind(ep, s, core);
 		open_waiting(ep, s);
@@ -308,10 +336,12 @@ void lend_disconnect(struct lend_ep *ep, lend_session session)
 	if (!s)
 		return;
 	ep->dirty = true;
-	if (s->state == LEND_SESSION_PENDING)
+	if (s->state == LEND_SESSION_PENDING) {
+		ep->n_pending--;
 		lend_calls_abandon(ep, s, LEND_CANCELLED);
-	else
+	} else {
 		lend_core_disconnect(ep->core, s->core);
+	}
 	s->state = LEND_SESSION_CLOSING;
 }
 
@@ -350,6 +380,16 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	peer->uid = who.uid;
 	memcpy(peer->address, who.address, sizeof(peer->address));
 	return 0;
+}
+
+uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session)
+{
+	struct lend_session_rec *s = lend_sessions_find(ep, session);
+
+	if (!s)
+		return 0;
+	return s->state == LEND_SESSION_PENDING ? LEND_MESSAGE_MAX
+						: lend_core_session_message_max(ep->core, s->core);
 }
 
 int lend_watch_sessions(struct lend_ep *ep, lend_watch *watch, void *arg)

@@ -4,7 +4,13 @@
  * SPIN_MAX are spun through, and before longer ones hardly anything is spun: a sleep adds little to
  * them. One wait that a spin would have covered is enough to spin again; several long ones are
  * needed to stop, for between two bursts of calls there is a pause too.
- * Layer: rpc (pure). Lives by value in its owner. */
+ *
+ * A spin yields the core after LEND_SPIN_HARD_NS. Another thread that computes then keeps it for
+ * its time slice, milliseconds, whereas a thread that sleeps preempts it when it wakes. So after
+ * the core was lost, a number of waits spin for LEND_SPIN_MIN_NS without a yield and then sleep.
+ * The wait that follows yields again; if it loses the core, the number doubles. The number counts
+ * waits instead of time, so that of few calls, too, at most one in LEND_SKIP_MAX waits for a time
+ * slice. Layer: rpc (pure). Lives by value in its owner. */
 #ifndef LEND_RPC_SPIN_H
 #define LEND_RPC_SPIN_H
 
@@ -15,7 +21,11 @@ enum {
 	LEND_SPIN_MIN_NS = 5000,
 	LEND_SPIN_NS = 30000, /* to begin with */
 	LEND_SPIN_MAX_NS = 100000,
-	LEND_SPIN_FORGET = 8, /* part of the way down that one wait goes */
+	LEND_SPIN_FORGET = 8,     /* part of the way down that one wait goes */
+	LEND_SPIN_HARD_NS = 2000, /* before the first yield */
+	LEND_SKIP_MIN = 8,        /* waits without a yield after the core was lost */
+	LEND_SKIP_MAX = 1024,
+	LEND_LOST_NS = 50000, /* between two looks: the core may have been lost */
 };
 
 /* The spin to come, after a wait that ended with work. */
@@ -25,6 +35,39 @@ static inline lend_ns lend_spin_learn(lend_ns spin, lend_ns waited)
 
 	want = lend_min_u64(lend_max_u64(want, LEND_SPIN_MIN_NS), LEND_SPIN_MAX_NS);
 	return want >= spin ? want : spin - (spin - want + LEND_SPIN_FORGET - 1) / LEND_SPIN_FORGET;
+}
+
+/* Whether other threads compete for this core. */
+struct lend_contention {
+	uint32_t skip; /* waits to come that do not yield */
+	uint32_t next; /* skip after the next loss of the core */
+};
+
+static inline void lend_contention_init(struct lend_contention *c)
+{
+	*c = (struct lend_contention){0, LEND_SKIP_MIN};
+}
+
+/* Notes that another thread had the core during a spin. */
+static inline void lend_contention_lost(struct lend_contention *c)
+{
+	c->skip = c->next;
+	c->next = lend_min_u32(2 * c->next, LEND_SKIP_MAX);
+}
+
+/* Notes the end of a wait longer than LEND_SPIN_HARD_NS that did not lose the core. */
+static inline void lend_contention_waited(struct lend_contention *c)
+{
+	if (c->skip)
+		c->skip--;
+	else
+		c->next = lend_max_u32(c->next - c->next / LEND_SPIN_FORGET, LEND_SKIP_MIN);
+}
+
+/* Returns how long to spin before a sleep; spin: as lend_spin_learn() has it. */
+static inline lend_ns lend_contention_spin(const struct lend_contention *c, lend_ns spin)
+{
+	return c->skip ? LEND_SPIN_MIN_NS : spin;
 }
 
 #endif

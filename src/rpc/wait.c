@@ -4,11 +4,13 @@
  * Sleeping: mark asleep, full fence, look again everywhere, sleep on one epoll over carriers, a
  * timerfd and an eventfd. The first microseconds of the spin keep the core; then each look yields
  * it, because two processes that share a core would otherwise wait for each other's time slice.
+ * Next to threads that compute it does not yield but sleeps early: see spin.h.
  * Layer: rpc. Threads: the endpoint's, but for lend_stop() and lend_ep_wake(). */
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -41,6 +43,7 @@ void lend_stop(struct lend_ep *ep)
 
 	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
 	atomic_store_explicit(&ep->stop, true, memory_order_release);
+	atomic_store_explicit(&ep->roused, true, memory_order_release);
 	lend_ep_wake(ep);
 	atomic_fetch_sub_explicit(&ep->touching, 1, memory_order_release);
 	errno = err;
@@ -63,9 +66,14 @@ static lend_ns next_time(struct lend_ep *ep)
 
 	if ((ep->lent || ep->pending != LEND_NONE32) && retry < at)
 		at = retry;
-	for (uint32_t c = 0; c < ep->n_carriers; c++)
-		if (ep->carrier[c].io->ops->fd(ep->carrier[c].io) < 0 && ep->now + LEND_NAP_NS < at)
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		struct lend_io *io = ep->carrier[c].io;
+
+		if (io->ops->fd(io) < 0 && ep->now + LEND_NAP_NS < at)
 			at = ep->now + LEND_NAP_NS;
+		if (io->due && io->due < at)
+			at = io->due;
+	}
 	return at;
 }
 
@@ -84,10 +92,17 @@ static void set_timer(struct lend_ep *ep, lend_ns at)
 	(void)timerfd_settime(ep->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
+/* Clears what lend_stop() set for the next wait; false: nothing. */
+static bool clear_roused(struct lend_ep *ep)
+{
+	return atomic_load_explicit(&ep->roused, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&ep->roused, false, memory_order_acquire);
+}
+
 static bool has_mail(struct lend_ep *ep)
 {
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
-	       atomic_load_explicit(&ep->stop, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->roused, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->nudge, memory_order_relaxed) ||
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed);
 }
@@ -160,23 +175,56 @@ int lend_poll(struct lend_ep *ep)
 	return lend_ep_turn(ep);
 }
 
+/* More time passed between two looks than a look takes. True and noted: another thread had the
+ * core, for an interrupt, or a virtual machine that was paused, switches no threads. */
+static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
+{
+	struct rusage use = {.ru_nivcsw = 0};
+	bool lost;
+
+	(void)getrusage(RUSAGE_THREAD, &use);
+	lost = use.ru_nivcsw != ep->switches;
+	ep->switches = use.ru_nivcsw;
+	if (lost)
+		lend_contention_lost(&ep->contention);
+	return lost;
+}
+
+/* Sleeps, yields or spins until the next look; returns since when this thread is awake. */
+static __attribute__((noinline)) lend_ns pass(struct lend_ep *ep, lend_ns until, lend_ns idle)
+{
+	if (idle >= lend_contention_spin(&ep->contention, ep->spin)) {
+		nap(ep, until);
+		return ep->active > ep->now ? ep->active : ep->now;
+	}
+	if (ep->contention.skip)
+		relax();
+	else
+		sched_yield();
+	return ep->now;
+}
+
 int lend_turn(struct lend_ep *ep, lend_ns until)
 {
 	int rc = lend_poll(ep);
 	lend_ns start = ep->now;
+	bool lost = false, long_wait = false;
 
-	while (rc == 0 && ep->now < until &&
-	       !atomic_load_explicit(&ep->stop, memory_order_relaxed)) {
-		lend_ns idle = ep->now - (ep->active > start ? ep->active : start);
+	while (rc == 0 && ep->now < until && !clear_roused(ep)) {
+		lend_ns idle = ep->now - (ep->active > start ? ep->active : start), from = ep->now;
 
-		if (idle >= ep->spin)
-			nap(ep, until);
-		else if (idle >= LEND_SPIN_HARD_NS)
-			sched_yield();
-		else
+		if (idle < LEND_SPIN_HARD_NS) {
 			relax();
+		} else {
+			from = pass(ep, until, idle);
+			long_wait = true;
+		}
 		rc = lend_ep_turn(ep);
+		if (__builtin_expect(ep->now > from + LEND_LOST_NS, 0))
+			lost |= lost_core(ep);
 	}
+	if (long_wait && !lost)
+		lend_contention_waited(&ep->contention);
 	if (rc > 0 && ep->now > start)
 		ep->spin = lend_spin_learn(ep->spin, ep->now - start);
 	return rc;
@@ -201,7 +249,7 @@ int lend_fd(struct lend_ep *ep)
 
 bool lend_arm(struct lend_ep *ep)
 {
-	return lend_ep_check(ep) == 0 && arm(ep, LEND_NEVER);
+	return lend_ep_check(ep) == 0 && !clear_roused(ep) && arm(ep, LEND_NEVER);
 }
 
 lend_ns lend_now(struct lend_ep *ep)

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "sys/mapfile.h"
 #include "util/check.h"
 
 enum { UNITS = LEND_ARENA_LEN / LEND_ARENA_UNIT, UNASKED = INT_MIN };
@@ -19,14 +19,6 @@ static struct {
 	int fd; /* -errno: there is none; or UNASKED */
 	bool used[UNITS];
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = UNASKED};
-
-/* Beyond the limit ftruncate() would not fail but kill us. */
-static bool may_be_so_long(void)
-{
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= LEND_ARENA_LEN;
-}
 
 /* Maps it at a multiple of the unit: what was reserved too much stays so. */
 static int map(int fd)
@@ -47,6 +39,7 @@ static int map(int fd)
 		return -err;
 	}
 	(void)madvise(base, LEND_ARENA_LEN, MADV_HUGEPAGE);
+	(void)madvise(base, LEND_ARENA_LEN, MADV_DONTFORK);
 	atomic_store_explicit(&lend_arena_base, base, memory_order_release);
 	return 0;
 }
@@ -58,7 +51,7 @@ static int make(void)
 
 	if (fd < 0)
 		return -errno;
-	err = may_be_so_long() ? 0 : -EFBIG;
+	err = lend_mapfile_may_have(LEND_ARENA_LEN) ? 0 : -EFBIG;
 	if (err == 0 && (ftruncate(fd, (off_t)LEND_ARENA_LEN) != 0 ||
 			 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
 		err = -errno;
@@ -135,8 +128,19 @@ void lend_arena_give(void *p, size_t len)
 	pthread_mutex_unlock(&arena.lock);
 }
 
+/* The parent's mapping is not inherited. Its addresses stay reserved, so that a pointer to one of
+ * the parent's messages raises SIGSEGV and never meets memory that the child mapped there. */
+static void reserve_addresses(uint8_t *base)
+{
+	if (base != NULL)
+		(void)mmap(base, LEND_ARENA_LEN, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+			   0);
+}
+
 void lend_arena_forked(void)
 {
+	reserve_addresses(atomic_load_explicit(&lend_arena_base, memory_order_relaxed));
 	if (arena.fd >= 0)
 		(void)close(arena.fd);
 	arena.fd = UNASKED;

@@ -23,8 +23,8 @@ int lend_arena_fd(void);
 /* len zero bytes, a multiple of the unit, at a multiple of it; NULL: no arena, or no room in it. */
 void *lend_arena_take(size_t len);
 void lend_arena_give(void *at, size_t len);
-/* In a fork's child, before it does anything else: the arena stays the parent's, and the child has
- * none yet. */
+/* In a fork's child, before it does anything else: the arena stays the parent's, out of reach, and
+ * the child has none yet. */
 void lend_arena_forked(void);
 
 /* Whether [p, p + len) lies in it, and how far from its start. */

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sys/rundir.h"
 #include "sys/why.h"
 
 static int new_socket(int type, const char *who)
@@ -63,38 +64,77 @@ static int bind_it(struct lend_door *door, const char *who)
 	return 0;
 }
 
+/* In the runtime folder two processes that open one path agree by its lock; *lock is -1 elsewhere.
+ */
+static int lock_around(const struct sockaddr_un *at, int *lock)
+{
+	char folder[sizeof(at->sun_path)];
+	size_t len;
+	int rc;
+
+	*lock = -1;
+	if (lend_rundir_path(folder, sizeof(folder)) < 0)
+		return 0;
+	len = strlen(folder);
+	if (strncmp(at->sun_path, folder, len) != 0 || at->sun_path[len] != '/')
+		return 0;
+	rc = lend_rundir_lock();
+	if (rc < 0)
+		return rc;
+	*lock = rc;
+	return 0;
+}
+
+static void unlock(int lock)
+{
+	if (lock >= 0)
+		(void)close(lock);
+}
+
+static int open_locked(struct lend_door *door, int type, const char *who)
+{
+	int fd, rc = remove_stale(&door->at, type, who);
+
+	if (rc < 0)
+		return rc;
+	fd = new_socket(type, who);
+	if (fd < 0)
+		return fd;
+	door->fd = fd;
+	rc = bind_it(door, who);
+	if (rc < 0) {
+		(void)close(fd);
+		door->fd = -1;
+	}
+	return rc;
+}
+
 int lend_door_open(struct lend_door *door, int type, const char *who)
 {
-	int rc;
+	int lock, rc;
 
 	door->fd = -1;
 	door->at.sun_family = AF_UNIX;
-	rc = remove_stale(&door->at, type, who);
+	rc = lock_around(&door->at, &lock);
 	if (rc < 0)
 		return rc;
-	door->fd = new_socket(type, who);
-	if (door->fd < 0) {
-		rc = door->fd;
-		door->fd = -1;
-		return rc;
-	}
-	rc = bind_it(door, who);
-	if (rc < 0) {
-		(void)close(door->fd);
-		door->fd = -1;
-	}
+	rc = open_locked(door, type, who);
+	unlock(lock);
 	return rc;
 }
 
 void lend_door_close(struct lend_door *door)
 {
 	struct stat st;
+	int lock;
 
 	if (door->fd < 0)
 		return;
+	(void)lock_around(&door->at, &lock);
 	if (lstat(door->at.sun_path, &st) == 0 && st.st_dev == door->dev && st.st_ino == door->ino)
 		(void)unlink(door->at.sun_path);
 	(void)shutdown(door->fd, SHUT_RDWR);
 	(void)close(door->fd);
 	door->fd = -1;
+	unlock(lock);
 }

@@ -3,7 +3,8 @@
  * A file that a killed process left is replaced; one that is no socket, or that somebody listens
  * at, is not touched. Closing removes the file only if it is still ours.
  *
- * Layer: sys. Threads: one at a time. Two that open one path at once must agree who is first.
+ * Layer: sys. Threads: one at a time. Two that open one path at once agree who is first by the
+ * runtime folder's lock; outside of that folder nothing does.
  */
 #ifndef LEND_SYS_DOOR_H
 #define LEND_SYS_DOOR_H

@@ -92,6 +92,10 @@ static inline void lend_copy_short(void *to, const void *from, uint32_t len)
 	}
 }
 
+/* Behind a copy into the variable x from memory that another process can write: the compiler must
+ * use the copy from here on, and not read the original a second time. */
+#define LEND_ONCE(x) __asm__ volatile("" : "+m"(x))
+
 /* memcpy compiles to one instruction; the swap is compiled away on little-endian machines. */
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define LEND_LE16(x) __builtin_bswap16(x)

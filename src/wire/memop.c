@@ -4,6 +4,7 @@
 
 #include "util/bits.h"
 #include "util/check.h"
+#include "util/siphash.h"
 
 enum { VERSION = 1 };
 /* The fields of each operation, in wire order. */
@@ -19,9 +20,11 @@ enum {
 	F_TARGET = 256,
 	HAS_BYTES = 512, /* payload of len */
 	RECORDED = 1024,
+	F_PROOF = 2048,
 };
 
 static const uint16_t shape[LEND_MEMOP_KINDS] = {
+    [LEND_MEMOP_HELLO] = F_PROOF,
     [LEND_MEMOP_PUT] = F_TERMS_FIRST | F_LEN | HAS_BYTES | RECORDED,
     [LEND_MEMOP_GET] = F_REF | F_OFFSET | F_LEN,
     [LEND_MEMOP_ALLOC] = F_LEN | RECORDED,
@@ -53,7 +56,7 @@ uint32_t lend_memop_fixed(uint8_t kind)
 		return 0;
 	s = shape[kind];
 	return LEND_MEMOP_HEAD + LEND_MEMREF_LEN * (s & F_REF) +
-	       16 * (s / F_SPACE % 2 + s / F_TERMS_FIRST % 2 + s / F_TERMS % 2) +
+	       16 * (s / F_SPACE % 2 + s / F_TERMS_FIRST % 2 + s / F_TERMS % 2 + s / F_PROOF % 2) +
 	       8 * (s / F_OFFSET % 2 + s / F_LEN % 2 + s / F_RIGHTS % 2 + s / F_N % 2 +
 		    s / F_TARGET % 2);
 }
@@ -116,6 +119,10 @@ uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_F
 		at = put_u64(at, op->n);
 	if (s & F_TARGET)
 		at = put_u64(at, op->target);
+	if (s & F_PROOF) {
+		memcpy(at, op->proof, sizeof(op->proof));
+		at += sizeof(op->proof);
+	}
 	return (uint32_t)(at - out);
 }
 
@@ -179,16 +186,18 @@ static bool take_fields(const uint8_t *at, struct lend_memop *op)
 		ok &= take_u32(&at, &op->n) && op->n >= 1 && op->n <= LEND_MEM_BATCH_MAX;
 	if (s & F_TARGET)
 		op->target = take_u64(&at);
+	if (s & F_PROOF)
+		memcpy(op->proof, at, sizeof(op->proof));
 	return ok;
 }
 
-static bool has_sense(const struct lend_memop *op, uint64_t life, uint64_t payload)
+static bool has_sense(const struct lend_memop *op, uint64_t payload)
 {
 	bool part = op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ ||
 		    shape[op->kind] & HAS_BYTES;
 	uint16_t flags = op->kind == LEND_MEMOP_SEAL ? LEND_MEMOP_CONSUME : 0;
 
-	if (life > UINT32_MAX || op->flags & ~flags || payload != lend_memop_payload(op))
+	if (op->flags & ~flags || payload != lend_memop_payload(op))
 		return false;
 	if (part && op->len > LEND_MEM_PART_MAX)
 		return false;
@@ -200,11 +209,14 @@ static bool has_sense(const struct lend_memop *op, uint64_t life, uint64_t paylo
 enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len,
 				       struct lend_memop *op)
 {
-	const uint8_t *at = bytes;
+	uint8_t at[LEND_MEMOP_FIXED_MAX];
 
 	memset(op, 0, sizeof(*op));
 	if (n < LEND_MEMOP_HEAD || len < n)
 		return LEND_MEM_INVALID_ARGUMENT;
+	n = lend_min_u64(n, sizeof(at));
+	lend_copy_short(at, bytes, (uint32_t)n);
+	LEND_ONCE(at);
 	if (at[1] != VERSION || at[0] == 0 || at[0] >= LEND_MEMOP_KINDS)
 		return LEND_MEM_UNIMPLEMENTED;
 	op->kind = at[0];
@@ -215,11 +227,21 @@ enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len
 	op->client = lend_load_u32(at + 4);
 	op->id = lend_load_u64(at + 8);
 	op->low = lend_load_u64(at + 16);
-	op->life = lend_load_u32(at + 24);
-	if (!take_fields(at + LEND_MEMOP_HEAD, op) ||
-	    !has_sense(op, lend_load_u64(at + 24), len - op->fixed))
+	op->life = lend_load_u64(at + 24);
+	if (!take_fields(at + LEND_MEMOP_HEAD, op) || !has_sense(op, len - op->fixed))
 		return LEND_MEM_INVALID_ARGUMENT;
 	return LEND_MEM_OK;
+}
+
+void lend_memop_proof(const uint8_t key[LEND_MEMOP_KEY], const uint8_t context[LEND_MEMOP_CONTEXT],
+		      const struct lend_memop *hello, uint8_t proof[LEND_MEMOP_KEY])
+{
+	uint8_t what[8 + 16 + LEND_MEMOP_CONTEXT] = "join";
+
+	lend_store_u64(what + 8, hello->life);
+	lend_store_u64(what + 16, hello->client);
+	memcpy(what + 24, context, LEND_MEMOP_CONTEXT);
+	lend_siphash128(key, what, sizeof(what), proof);
 }
 
 uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEND_MEMOP_REPLY_MAX])
@@ -227,13 +249,14 @@ uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEN
 	LEND_CHECK(hello->text_len <= LEND_MEMOP_TEXT_MAX);
 	lend_store_u32(out, hello->node);
 	lend_store_u32(out + 4, hello->epoch);
-	lend_store_u32(out + 8, hello->life);
-	lend_store_u32(out + 12, hello->page);
+	lend_store_u32(out + 8, hello->page);
+	lend_store_u16(out + 12, (uint16_t)hello->open);
+	out[14] = hello->shard;
+	out[15] = hello->shards;
 	lend_store_u64(out + 16, hello->lease);
-	lend_store_u16(out + 24, (uint16_t)hello->open);
-	out[26] = hello->shard;
-	out[27] = hello->shards;
-	lend_store_u32(out + 28, hello->text_len);
+	lend_store_u64(out + 24, hello->life);
+	memcpy(out + 32, hello->key, sizeof(hello->key));
+	lend_store_u64(out + 48, hello->text_len);
 	memcpy(out + LEND_MEMOP_HELLO_LEN, hello->text, hello->text_len);
 	return LEND_MEMOP_HELLO_LEN + hello->text_len;
 }
@@ -246,13 +269,14 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 		return false;
 	hello->node = lend_load_u32(at);
 	hello->epoch = lend_load_u32(at + 4);
-	hello->life = lend_load_u32(at + 8);
-	hello->page = lend_load_u32(at + 12);
+	hello->page = lend_load_u32(at + 8);
+	hello->open = lend_load_u16(at + 12);
+	hello->shard = at[14];
+	hello->shards = at[15];
 	hello->lease = lend_load_u64(at + 16);
-	hello->open = lend_load_u16(at + 24);
-	hello->shard = at[26];
-	hello->shards = at[27];
-	hello->text_len = lend_load_u32(at + 28);
+	hello->life = lend_load_u64(at + 24);
+	memcpy(hello->key, at + 32, sizeof(hello->key));
+	hello->text_len = lend_load_u32(at + 48);
 	hello->text = (const char *)at + LEND_MEMOP_HELLO_LEN;
 	return hello->text_len == len - LEND_MEMOP_HELLO_LEN &&
 	       hello->text_len <= LEND_MEMOP_TEXT_MAX && hello->life &&

@@ -4,13 +4,13 @@
  * operation, and for PUT, WRITE and RELEASE a payload up to the end of the message. All numbers are
  * little endian, at these places, without alignment:
  *
- *   head, 32     op 1, version 1, flags 2, client 4, operation id 8, low water 8, life 4, zero 4
+ *   head, 32     op 1, version 1, flags 2, client 4, operation id 8, low water 8, life 8
  *   terms, 16    kind 1, zero 3, n 4, ttl in ns 8
  *   space, 16    slot 4, epoch 4, serial 8
  *
- *   HELLO        -                                   -> node 4, epoch 4, life 4, page size 4,
- *                                                       lease ns 8, open 2, shard 1, shards 1,
- *                                                       length 4, addresses
+ *   HELLO        proof 16                            -> node 4, epoch 4, page size 4, open 2,
+ *                                                       shard 1, shards 1, lease ns 8, life 8,
+ *                                                       life key 16, length 4, zero 4, addresses
  *   PUT          terms, len 8, payload               -> reference
  *   GET          reference, offset 8, len 8          -> the bytes
  *   ALLOC        len 8                               -> space
@@ -38,9 +38,14 @@
  *
  * Operation ids rise from 1 per client and node. Those that change something (lend_memop_recorded)
  * must lie in [low water, low water + open); the others may say 0. Low water: every id below it has
- * been answered or forgotten; the node keeps no record of those. The life number comes with HELLO's
- * reply (a client says HELLO with 0, or with the life it had); an operation of another life, or of
- * a client that the node does not know, is ABORTED: say HELLO again, what was held is gone.
+ * been answered or forgotten; the node keeps no record of those.
+ *
+ * A life is what a process is at one store. HELLO with life 0 opens one (in a session that has one:
+ * returns that one); the reply holds its number and its key. Each further session joins it: HELLO
+ * with the life and lend_memop_proof(). Client 0 joins and opens no client. A life that has ended,
+ * or a wrong proof, is ABORTED: send HELLO with life 0. Any other operation is accepted only in a
+ * session that opened or joined its life; otherwise, and for an unknown client, it is ABORTED: send
+ * HELLO; if the life has ended, what was held is gone.
  *
  * Layer: wire (pure). No state.
  */
@@ -131,7 +136,9 @@ enum {
 	LEND_MEMOP_HEAD = 32,
 	LEND_MEMOP_FIXED_MAX = LEND_MEMOP_HEAD + 88, /* head and fields of the longest operation */
 	LEND_MEMOP_TEXT_MAX = 1024,                  /* HELLO's address text */
-	LEND_MEMOP_HELLO_LEN = 32,
+	LEND_MEMOP_HELLO_LEN = 56,
+	LEND_MEMOP_KEY = 16,     /* a life's key, and a proof made with it */
+	LEND_MEMOP_CONTEXT = 32, /* what both ends of a session know of it, another for each */
 	LEND_MEMOP_REPLY_MAX =
 	    LEND_MEMOP_HELLO_LEN + LEND_MEMOP_TEXT_MAX, /* of what is no bytes of pages */
 };
@@ -141,10 +148,10 @@ struct lend_memop {
 	uint8_t kind;
 	uint16_t flags;
 	uint32_t client;
-	uint64_t id, low;
-	uint32_t life;
-	uint32_t n;      /* RELEASE */
-	uint32_t rights; /* NARROW */
+	uint64_t id, low, life;
+	uint8_t proof[LEND_MEMOP_KEY]; /* HELLO with a life */
+	uint32_t n;                    /* RELEASE */
+	uint32_t rights;               /* NARROW */
 	struct lend_memref ref;
 	const uint8_t *ref_bytes; /* into encode: ref as it came; NULL: encode ref */
 	struct lend_memspace space;
@@ -164,15 +171,22 @@ uint64_t lend_memop_payload(const struct lend_memop *op);
 uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_FIXED_MAX]);
 /* Reads what a client sent: n first bytes of a message of len, at least min(len,
  * LEND_MEMOP_FIXED_MAX) of them. LEND_MEM_OK and *op, or why not; *op is then undefined. A message
- * whose length is not exactly what its fields say is malformed. */
+ * whose length is not exactly what its fields say is malformed. The sender may still write to the
+ * bytes: each is read once. */
 enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len,
 				       struct lend_memop *op);
 
+/* The proof that the sender of a HELLO with this life has its key, good in one session only. */
+void lend_memop_proof(const uint8_t key[LEND_MEMOP_KEY], const uint8_t context[LEND_MEMOP_CONTEXT],
+		      const struct lend_memop *hello, uint8_t proof[LEND_MEMOP_KEY]);
+
 /* Replies. Decoders return false when the length or a field is wrong. */
 struct lend_memhello {
-	uint32_t node, epoch, life, page;
-	uint64_t lease; /* ns */
-	uint32_t open;  /* operations, at most LEND_MEM_OPEN_MAX */
+	uint32_t node, epoch, page;
+	uint64_t life;
+	uint8_t key[LEND_MEMOP_KEY]; /* zero in the reply to a join */
+	uint64_t lease;              /* ns */
+	uint32_t open;               /* operations, at most LEND_MEM_OPEN_MAX */
 	/* Which of the node's workers answered, and how many there are: 1 ..
 	 * LEND_MEMREF_SHARDS_MAX. Node and epoch are the same at all; each has lives and operation
 	 * ids of its own. */

@@ -2,15 +2,18 @@
 
 #include <string.h>
 
+#include "util/bits.h"
 #include "util/crc32c.h"
 
 static const uint8_t block_len[LEND_PKT_KINDS] = {
-    [LEND_PKT_CONNECT] = sizeof(struct lend_pkt_hello),
-    [LEND_PKT_ACCEPT] = sizeof(struct lend_pkt_hello),
+    [LEND_PKT_CONNECT] = sizeof(struct lend_pkt_connect),
+    [LEND_PKT_ACCEPT] = sizeof(struct lend_pkt_accept),
     [LEND_PKT_REQUEST] = sizeof(struct lend_pkt_request),
     [LEND_PKT_REPLY] = sizeof(struct lend_pkt_reply),
     [LEND_PKT_ACK] = sizeof(struct lend_pkt_ack),
     [LEND_PKT_PROBE] = sizeof(struct lend_pkt_ack),
+    [LEND_PKT_RETRY] = sizeof(struct lend_pkt_retry),
+    [LEND_PKT_PROOF] = sizeof(struct lend_pkt_proof),
 };
 
 size_t lend_pkt_block_len(uint8_t kind)
@@ -18,23 +21,22 @@ size_t lend_pkt_block_len(uint8_t kind)
 	return block_len[kind];
 }
 
-static bool bears_pass(const struct lend_pkt *head)
-{
-	return (head->kind == LEND_PKT_CONNECT || head->kind == LEND_PKT_ACCEPT) &&
-	       head->offset != LEND_PKT_PLAIN;
-}
-
 static bool bears_rider(const struct lend_pkt *head)
 {
-	return head->kind == LEND_PKT_CONNECT && head->offset != LEND_PKT_PLAIN && head->call != 0;
+	return head->kind == LEND_PKT_CONNECT && head->call != 0;
 }
 
 /* All that stands between the common header and a seen block, or the payload. */
 static uint32_t blocks_len(const struct lend_pkt *head)
 {
 	return block_len[head->kind] +
-	       (bears_pass(head) ? (uint32_t)sizeof(struct lend_pkt_pass) : 0) +
 	       (bears_rider(head) ? (uint32_t)sizeof(struct lend_pkt_request) : 0);
+}
+
+/* What follows the payload. */
+static uint32_t end_len(const struct lend_pkt *head)
+{
+	return head->kind == LEND_PKT_CONNECT ? (uint32_t)sizeof(struct lend_pkt_connect_end) : 0;
 }
 
 static bool carries_message(uint8_t kind)
@@ -74,7 +76,7 @@ static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
 		memcpy(&v->reply, at, sizeof(v->reply));
 		return;
 	default:
-		memcpy(&v->hello, at, blocks_len(&v->head));
+		memcpy(&v->connect, at, blocks_len(&v->head));
 	}
 }
 
@@ -94,14 +96,15 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	if (len < need)
 		return LEND_PKT_SHORT;
 	memcpy(&v->head, at, sizeof(v->head));
+	LEND_ONCE(v->head);
 	if (v->head.magic != LEND_PKT_MAGIC || v->head.version != LEND_PKT_VERSION)
 		return LEND_PKT_FOREIGN;
 	if (v->head.kind == 0 || v->head.kind >= LEND_PKT_KINDS ||
-	    v->head.flags & LEND_PKT_RESERVED)
+	    v->head.kind == LEND_PKT_UNUSED || v->head.flags & LEND_PKT_RESERVED)
 		return LEND_PKT_KIND;
 	reports = lend_pkt_reports(&v->head);
 	need += blocks_len(&v->head) + (reports ? sizeof(v->seen) : 0);
-	if (len < need)
+	if (len < need + end_len(&v->head))
 		return LEND_PKT_SHORT;
 	if (!checked && !lend_pkt_whole(at, len))
 		return LEND_PKT_CHECKSUM;
@@ -109,7 +112,9 @@ static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data,
 	if (reports)
 		memcpy(&v->seen, at + need - sizeof(v->seen), sizeof(v->seen));
 	v->payload = at + need;
-	v->payload_len = len - need;
+	v->payload_len = len - need - end_len(&v->head);
+	if (v->head.kind == LEND_PKT_CONNECT)
+		memcpy(&v->end, v->payload + v->payload_len, sizeof(v->end));
 	return LEND_PKT_OK;
 }
 
@@ -131,7 +136,7 @@ enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *v, const void *d
 
 	if (fault != LEND_PKT_OK)
 		return fault;
-	if (v->payload_len > 0)
+	if (v->payload_len > 0 || v->head.kind == LEND_PKT_CONNECT)
 		return LEND_PKT_LENGTH;
 	v->payload = body;
 	v->payload_len = body_len;

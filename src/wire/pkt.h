@@ -26,10 +26,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copi
 #define LEND_MESSAGE_MAX    (UINT64_C(1) << 30) /* bytes in one message */
 
 enum lend_pkt_kind {
-	LEND_PKT_CONNECT =
-	    1,           /* hello block; session 0. A pass and a request, too: lend_pkt_early */
-	LEND_PKT_ACCEPT, /* hello block, never longer than the CONNECT */
-	LEND_PKT_RESET,  /* echoes the session id that is unknown here */
+	LEND_PKT_CONNECT = 1, /* session 0; names a call: a 0-RTT request follows */
+	LEND_PKT_ACCEPT,      /* shorter than the CONNECT */
+	LEND_PKT_RESET,       /* echoes the session id that is unknown here */
 	LEND_PKT_BYE,
 	LEND_PKT_BYE_ACK,
 	LEND_PKT_PING, /* answered by an ACK of no call */
@@ -39,6 +38,9 @@ enum lend_pkt_kind {
 	LEND_PKT_PROBE,  /* an ACK of the reply that asks for an ACK of the request */
 	LEND_PKT_CANCEL, /* the caller no longer waits */
 	LEND_PKT_GONE,   /* the slot may be used again */
+	LEND_PKT_UNUSED, /* 13: dropped and counted */
+	LEND_PKT_RETRY,  /* answers a CONNECT without state: come again, or not at all */
+	LEND_PKT_PROOF,  /* the client's first datagram under LEND_PATTERN_PROOF */
 	LEND_PKT_KINDS,
 	LEND_PKT_DRAIN = 32, /* reserved, like metadata and streams: dropped and counted today */
 };
@@ -60,40 +62,106 @@ struct lend_pkt {
 	uint32_t call;    /* slot in the low 10 bits, sequence above */
 	uint64_t session; /* the receiver's id */
 	uint64_t number;  /* per session and direction; never used twice */
-	uint32_t offset;  /* of the payload within the message; of an ACK: enum lend_pkt_state; of
-			     CONNECT and ACCEPT: enum lend_pkt_early */
+	uint32_t offset;  /* of the payload within the message; of an ACK: enum lend_pkt_state */
 	uint32_t length;  /* of the whole message; of an ACK: enum lend_pkt_ack_flags */
 };
 _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
 
-struct lend_pkt_hello {
-	uint8_t incarnation[16]; /* random bits of the sender's start */
-	uint64_t connect;        /* the client's number for this attempt, echoed */
-	uint64_t session;        /* the sender's id, for datagrams to it */
+/* How a session is authenticated. The patterns with encryption are reserved. */
+enum lend_pkt_pattern { LEND_PATTERN_OPEN, LEND_PATTERN_PROOF, LEND_PATTERNS };
+
+/* What an end says of itself in CONNECT and ACCEPT. */
+struct lend_pkt_params {
+	uint8_t incarnation[16]; /* of the sender's process, as it names itself to this peer */
 	uint32_t payload; /* bytes of payload per datagram that the sender's carrier has room for */
 	uint32_t unscheduled; /* bytes that may come before any grant */
 	uint32_t message_max; /* longest message the sender takes */
 	uint32_t first;       /* bytes of a message of several datagrams that may come before a
 				 grant; 0: as unscheduled says */
-	uint8_t ticket[32];   /* what the sender's secret makes; zero: it has none */
+	uint32_t calls;       /* in flight per direction; the smaller value of both ends holds */
+	uint32_t zero;
 };
-_Static_assert(sizeof(struct lend_pkt_hello) == 80, "wire");
+_Static_assert(sizeof(struct lend_pkt_params) == 40, "wire");
 
-/* Behind the hello of a CONNECT or ACCEPT whose offset is not LEND_PKT_PLAIN. If such a CONNECT
- * names a call, the block of a request and all of its payload follow. */
-struct lend_pkt_pass {
+/* Proves an address for a short time: sent with RETRY, returned in CONNECT. */
+struct lend_pkt_cookie {
+	uint64_t time; /* by the server's clock; 0: no cookie */
+	uint8_t mac[16];
+};
+_Static_assert(sizeof(struct lend_pkt_cookie) == 24, "wire");
+
+/* Admits a 0-RTT call: given with ACCEPT, borne by a later CONNECT. */
+struct lend_pkt_ticket {
 	uint64_t until;  /* by the clock of the server that gave it; 0: none */
+	uint64_t key_id; /* zero: tickets are not bound to a key yet */
+	uint64_t random;
 	uint8_t mac[16]; /* made with a key of that server's own */
 };
-_Static_assert(sizeof(struct lend_pkt_pass) == 24, "wire");
+_Static_assert(sizeof(struct lend_pkt_ticket) == 40, "wire");
 
-/* The offset of CONNECT and ACCEPT. */
-enum lend_pkt_early {
-	LEND_PKT_PLAIN,      /* neither pass nor request */
-	LEND_PKT_EARLY,      /* ACCEPT: whether a call that rode on this attempt ran is not known */
-	LEND_PKT_EARLY_NOT,  /* ACCEPT: it did not, and never will */
-	LEND_PKT_EARLY_RUNS, /* ACCEPT: it does, in this session */
+struct lend_pkt_connect {
+	uint64_t connect;            /* the client's number for this attempt */
+	uint64_t session;            /* the client's id, for datagrams to it */
+	uint8_t pattern;             /* enum lend_pkt_pattern */
+	uint8_t suite, level, least; /* zero: no encryption */
+	uint32_t features;
+	uint64_t key_id; /* LEND_PATTERN_PROOF: of the key that the client has */
+	uint8_t e[32];   /* random */
+	struct lend_pkt_cookie cookie;
+	struct lend_pkt_ticket ticket;
+	struct lend_pkt_params params;
 };
+_Static_assert(sizeof(struct lend_pkt_connect) == 168, "wire");
+
+/* The end of a CONNECT, behind its 0-RTT request if it has one. Zero without encryption. */
+struct lend_pkt_connect_end {
+	uint8_t tag[16], mac1[16];
+};
+_Static_assert(sizeof(struct lend_pkt_connect_end) == 32, "wire");
+
+struct lend_pkt_accept {
+	uint64_t connect; /* echoed */
+	uint64_t session; /* the server's id */
+	uint8_t pattern;  /* as in CONNECT, or LEND_PATTERN_OPEN: the key is unknown here */
+	uint8_t suite, level;
+	uint8_t early; /* enum lend_pkt_early */
+	uint32_t features;
+	uint64_t zero;
+	uint8_t e[32]; /* random */
+	struct lend_pkt_params params;
+	struct lend_pkt_ticket ticket;
+	uint8_t ticket_secret[32]; /* zero without encryption */
+	uint8_t tag[16];           /* LEND_PATTERN_PROOF: the server's proof */
+};
+_Static_assert(sizeof(struct lend_pkt_accept) == 192, "wire");
+
+/* What became of the 0-RTT call of a CONNECT. */
+enum lend_pkt_early {
+	LEND_PKT_PLAIN,      /* the CONNECT bore no ticket */
+	LEND_PKT_EARLY,      /* whether it ran is not known */
+	LEND_PKT_EARLY_NOT,  /* it did not, and never will */
+	LEND_PKT_EARLY_RUNS, /* it does, in this session */
+};
+
+enum lend_pkt_retry_reason {
+	LEND_RETRY_COOKIE = 1, /* come again with this cookie */
+	LEND_RETRY_FULL,       /* no session is free */
+};
+
+struct lend_pkt_retry {
+	uint64_t connect; /* echoed */
+	uint8_t reason;   /* enum lend_pkt_retry_reason */
+	uint8_t suites;   /* zero */
+	uint16_t zero;
+	uint32_t wait_ms; /* before the client comes again */
+	struct lend_pkt_cookie cookie;
+};
+_Static_assert(sizeof(struct lend_pkt_retry) == 40, "wire");
+
+struct lend_pkt_proof {
+	uint8_t proof[16]; /* of the client, over both handshake datagrams */
+};
+_Static_assert(sizeof(struct lend_pkt_proof) == 16, "wire");
 
 struct lend_pkt_request {
 	uint32_t method;
@@ -106,10 +174,11 @@ struct lend_pkt_reply {
 	uint8_t status, ran;
 	uint8_t patience_ms; /* so long a reply of one datagram need not be acknowledged; 0: but
 				after one idle timeout */
-	uint8_t zero;
-	uint32_t delay_ns; /* from the arrival of the datagram below to this reply; UINT32_MAX: do
-			      not use */
-	uint64_t acked;    /* number of the datagram that completed the request */
+	uint8_t window;      /* requests of one datagram that may be in flight in this session, as
+				core/window.h codes it; 0: no limit */
+	uint32_t delay_ns;   /* from the arrival of the datagram below to this reply; UINT32_MAX: do
+				not use */
+	uint64_t acked;      /* number of the datagram that completed the request */
 };
 _Static_assert(sizeof(struct lend_pkt_reply) == 16, "wire");
 
@@ -146,8 +215,9 @@ _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 	 sizeof(struct lend_pkt_trailer))
 /* What a request can need beside it that rides on a CONNECT. */
 #define LEND_PKT_EARLY_OVERHEAD                                                                    \
-	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_hello) + sizeof(struct lend_pkt_pass) +  \
-	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_trailer))
+	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect) +                               \
+	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_connect_end) +                   \
+	 sizeof(struct lend_pkt_trailer))
 #define LEND_PKT_MTU_MIN 256u
 
 /* A datagram taken apart. */
@@ -155,10 +225,13 @@ struct lend_pkt_view {
 	struct lend_pkt head;
 	union {
 		struct {
-			struct lend_pkt_hello hello;
-			struct lend_pkt_pass pass;     /* with a head.offset */
-			struct lend_pkt_request rider; /* of a CONNECT that has a head.call, too */
+			struct lend_pkt_connect connect;
+			struct lend_pkt_request rider; /* with a head.call */
+			struct lend_pkt_connect_end end;
 		};
+		struct lend_pkt_accept accept;
+		struct lend_pkt_retry retry;
+		struct lend_pkt_proof proof;
 		struct lend_pkt_request request;
 		struct lend_pkt_reply reply;
 		struct lend_pkt_ack ack;
@@ -217,8 +290,8 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	len -= checked ? 0 : (uint32_t)sizeof(struct lend_pkt_trailer);
 	memcpy(&view->head, at, sizeof(view->head));
 	memcpy(&view->reply, at + sizeof(view->head),
-	       sizeof(view->reply)); /* a request's is less */
-	memcpy(&first, at, sizeof(first));
+	       sizeof(view->reply));                /* a request's is less */
+	memcpy(&first, &view->head, sizeof(first)); /* `at` may change: it is read once */
 	first &= ~((uint32_t)(LEND_PKT_CLASS | LEND_PKT_SERVED | LEND_PKT_ACKED) << 24);
 	if (first == lend_pkt_first(LEND_PKT_REQUEST, 0))
 		need = sizeof(view->head) + sizeof(view->request);
@@ -236,8 +309,8 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	       (checked || lend_pkt_whole(data, len));
 }
 
-/* Bytes of the block that follows the common header for this kind; of a CONNECT or ACCEPT, of its
- * hello. */
+/* Bytes of the block that follows the common header for this kind; of a CONNECT, without request
+ * and end. */
 size_t lend_pkt_block_len(uint8_t kind);
 
 /* It bears a seen block. */

@@ -6,16 +6,19 @@ their JSON, and asks the memory node after each run that used one whether it sti
 
 usage: apps.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
+import ctypes
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from programs import BUILD, LEND, TEMP, Node, carriers, lend, lend_json, run_tests
 
+PR_CAPBSET_DROP, CAP_NET_RAW = 24, 13
 SHORT = ["--seconds", "0.2"]
 LOAD_FIELDS = {"calls_per_s", "p50_us", "p99_us", "mean_us", "max_us", "in_flight", "errors", "wrong_bytes",
                "check_in_flight", "check_order", "bytes_moved_per_call"}
@@ -45,6 +48,21 @@ class Commands(unittest.TestCase):
         for command in (["lat"], ["chain", "--by", "ref", "--hops", 2, "--size", "8K"], ["mem", "lat"]):
             got = lend_json(*command, "--carrier", name, *SHORT)
             self.assertEqual((got["carrier"], got["wrong_bytes"]), (name, 0))
+
+    def test_load(self):
+        """Of more calls than are answered as many complete as else, and all others end as the overload says."""
+        for carrier in ("shm", "udp"):
+            for rate in (2000, 5000000):
+                with self.subTest(carrier=carrier, rate=rate):
+                    got = lend_json("load", "--carrier", carrier, "--one-thread", "--rate", rate, "--deadline", "1s", "--seconds", "0.2")
+                    for check in ("check_offered", "check_ends", "check_order"):
+                        self.assertTrue(got[check], got)
+                    self.assertEqual(got["errors"], 0)
+                    self.assertGreater(got["completed_per_s"], 0)
+                    if rate == 2000:
+                        self.assertEqual(got["expired"] + got["exhausted"], 0, got)
+                    else:
+                        self.assertGreater(got["expired"] + got["exhausted"], 0, got)
 
     def test_rate(self):
         for carrier in carriers():
@@ -90,6 +108,16 @@ class Commands(unittest.TestCase):
         self.assertGreater(got["wake_bare_us"], 0)
         self.assertLess(got["idle_server_percent"], 50)
 
+    def test_wait_next_to_busy_threads(self):
+        for _ in range(5):  # other tests may run on these CPUs
+            got = lend_json("wait", "--busy", 2, "--seconds", "0.4")
+            self.assertEqual((got["busy"], got["carrier"]), (2, "shm"))
+            self.assertLessEqual(got["p50_us"], got["p99_us"])
+            self.assertAlmostEqual(got["p99_over_eventfd"], got["p99_us"] / got["eventfd_p99_us"], delta=0.01)
+            if got["p50_us"] < 10 * got["eventfd_p50_us"]:
+                return
+        self.fail(f"calls lose their time slices: {got}")
+
     def test_start(self):
         got = lend_json("start", "--count", 10)
         self.assertEqual(got["starts"], 10)
@@ -105,6 +133,13 @@ class Commands(unittest.TestCase):
             self.assertLessEqual(got[f"{figure}_p50_us"], got[f"{figure}_p99_us"])
         self.assertGreater(min(got["connects_per_s"], got["attach_p50_us"]), 0)
         self.assertGreaterEqual(min(got["first_reply_trips"] / 2, got["early_reply_trips"]), 1)
+
+    def test_a_burst_of_sessions(self):
+        for carrier, sessions, processes in (("shm", 2000, 1), ("udp", 2000, 1), ("udp", 250, 4)):
+            with self.subTest(carrier=carrier, processes=processes):
+                got = lend_json("connect", "--burst", sessions, "--processes", processes, "--carrier", carrier)
+                self.assertEqual((got["up"], got["failed"]), (sessions * processes, 0))
+                self.assertGreater(got["seconds"], 0)
 
     def test_hostd(self):
         """Both ends at a broker; the server is killed, and another is served at once."""
@@ -191,6 +226,22 @@ class Commands(unittest.TestCase):
         self.assertEqual(lend("get", ref).stdout, source.read_bytes())
         copy.unlink()
 
+    def test_a_reference_that_is_not_in_argv(self):
+        """From standard input, or the first line of a file; and each way to get that wrong in one line."""
+        source, ref, none = TEMP / "source", TEMP / "ref", TEMP / "none"
+        source.write_bytes(os.urandom(5000))
+        with Node(f"shm:apps-{os.getpid()}-argv") as node:
+            for text in (lend("put", source, "--node", node.address).stdout, b"", b"x" * 2000, b"\n"):
+                ref.write_bytes(text)
+                for args in (["-"], ["--ref-file", ref]):
+                    with ref.open("rb") as stdin:
+                        done = subprocess.run([LEND, "get", *args], stdin=stdin, capture_output=True, timeout=60)
+                    self.assertEqual(done.returncode, 0 if text.startswith(b"lend1:") else 2, done.stderr)
+                    self.assertEqual(done.stdout, source.read_bytes() if done.returncode == 0 else b"")
+                    self.assertEqual(done.stderr.count(b"\n"), int(done.returncode != 0), done.stderr)
+        self.one_line(lend("get", "--ref-file", none, code=1))
+        self.one_line(lend("get", "-", "--ref-file", ref, code=2))
+
     def test_a_node_that_is_full(self):
         with Node(f"shm:apps-{os.getpid()}-full") as node:
             source = TEMP / "large"
@@ -269,6 +320,7 @@ class Commands(unittest.TestCase):
                      ["connect", "--size", "9"], ["connect", "--window", "999"], ["lat", "--window", "9"]):
             with self.subTest(args=args):
                 self.one_line(lend(*args, code=2))
+        self.assertIn(b"--admin PATH", lend("mem", "ls", "--node", "shm:x", code=2).stderr)
 
     def test_nobody_there(self):
         nowhere = f"shm:apps-{os.getpid()}-nobody"
@@ -288,11 +340,22 @@ class Commands(unittest.TestCase):
             done = lend("get", forged, code=1)
             self.one_line(done)
 
+    def test_keygen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "new" / "keys"
+            self.assertIn(str(path).encode(), lend("keygen", path).stdout)
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+            self.assertRegex(path.read_text(), r"^psk [0-9a-f]{16} [0-9a-f]{64}\n$")
+            self.one_line(lend("keygen", path, code=1))
+            lend("lat", *SHORT, "--keys", path)
+            path.chmod(0o644)
+            self.one_line(lend("lat", *SHORT, "--keys", path, code=1))
+
     def test_help(self):
         self.assertIn(b"doctor", lend("--help").stdout)
-        for command in ("lat", "rate", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat",
+        for command in ("lat", "rate", "load", "bw", "priority", "deadlines", "wait", "start", "connect", "chain", "mem", "mem-lat",
                         "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve",
-                        "top"):
+                        "top", "keygen"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
         self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # what is of no use there is not offered
 
@@ -310,12 +373,38 @@ class Commands(unittest.TestCase):
         self.assertTrue(any(name.split()[0] == "raw" for name in checks), checks.keys())
         self.assertRegex(checks["hugepages"]["found"], "endpoints lie on (reserved|transparent|no) huge pages$")
 
-    def test_children_die_with_the_starter(self):
-        starter = subprocess.Popen([LEND, "lat", "--seconds", "30"], stdout=subprocess.DEVNULL)
+    @unittest.skipUnless((BUILD / "lend_io_dpdk.so").exists(), "built without DPDK")
+    def test_doctor_without_rights(self):
+        def drop_rights():  # no effect where there are none to drop
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0)
+
+        done = subprocess.run([LEND, "doctor", "--json"], capture_output=True, preexec_fn=drop_rights, timeout=60)
+        checks = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
+        self.assertEqual(checks["dpdk-af_packet"]["mend"], "the network rights above")
+        self.assertFalse([c for c in checks.values() if "libdpdk-dev" in c["mend"]])
+
+    def start(self, *args):
+        """A running command, and its children once it has some."""
+        starter = subprocess.Popen([LEND, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         children = []
         while not children and starter.poll() is None:
             children = pathlib.Path(f"/proc/{starter.pid}/task/{starter.pid}/children").read_text().split()
+        return starter, children
+
+    def test_a_child_that_is_killed(self):
+        for args in (["bw"], ["lat", "--carrier", "udp"], ["mem-lat"]):
+            with self.subTest(args=args):
+                starter, children = self.start(*args, "--seconds", "30")
+                os.kill(int(children[0]), signal.SIGKILL)
+                line = starter.communicate(timeout=30)[1]
+                self.assertEqual(starter.returncode, 1)
+                self.assertRegex(line, "^lend [a-z-]+: .* was killed by signal 9.*memory")
+                self.assertEqual(line.count("\n"), 1, line)
+
+    def test_children_die_with_the_starter(self):
+        starter, children = self.start("lat", "--seconds", "30")
         starter.kill()
+        starter.stderr.close()
         starter.wait(10)
         alive = children
         for _ in range(2000):

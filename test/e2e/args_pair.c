@@ -7,12 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "teardown.h"
+
 struct mem_node node;
 struct side caller, callee;
 lend_session session;
 lend_request kept;
 int jobs, ends;
 const char *node_more = "";
+uint64_t callee_takes;
 
 static char rundir[] = "/tmp/lend-args-XXXXXX";
 
@@ -33,10 +36,7 @@ bool memif_is_here(void)
 
 void memif_end(void)
 {
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", rundir);
-	cr_assert_eq(system(command), 0); /* NOLINT(cert-env33-c): of this test's own making */
+	teardown_remove(rundir);
 }
 
 /* A request whose arguments are being read. */
@@ -160,6 +160,7 @@ void open_callee(const char *carrier)
 	else if (strcmp(carrier, "udp") != 0) /* a pool's node is on shm, too */
 		snprintf(name, sizeof(name), "shm:args%d", (int)getpid());
 	config.listen = name;
+	config.message_max = callee_takes;
 	cr_assert_eq(lend_open(&config, &callee.ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_mem_open(callee.ep, node.address, &callee.mem), 0);
 	cr_assert_eq(lend_serve(callee.ep, ECHO, echo, NULL, 0), 0);

@@ -25,6 +25,7 @@ extern lend_request kept, late[64];
 extern int jobs, ends, lates; /* echoes not yet over; calls that ended; requests in late */
 extern const struct iovec three[3];
 extern const char *node_more; /* arguments of lend-mn */
+extern uint64_t callee_takes; /* its message_max; 0: the default */
 
 /* carrier: as mem_node_start(). calls: slots of a session, 0: the default. */
 void open_all(const char *carrier, const char *size, uint32_t calls);

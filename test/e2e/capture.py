@@ -72,14 +72,17 @@ class Crafted(unittest.TestCase):
 
     def test_1_every_kind(self):
         got = self.kinds
-        self.assertEqual({number(r, "lend.kind") for r in got if "lend.kind" in r}, set(range(1, 13)))
+        self.assertEqual({number(r, "lend.kind") for r in got if "lend.kind" in r}, set(range(1, 16)) - {13})
         for r in got[:17]:
             self.assertEqual((one(r, "lend.trailer.good"), one(r, "lend.trailer.zero")), ("1", "00" * 12))
-        hello = got[1]
-        for name, value in (("incarnation", bytes(range(16)).hex()), ("ticket", (b"t" * 32).hex())):
-            self.assertEqual(one(hello, f"lend.hello.{name}"), value)
-        for name, value in (("connect", 77), ("session", 0x51), ("payload", 1400), ("unscheduled", 65536), ("message_max", 1 << 24)):
-            self.assertEqual(number(hello, f"lend.hello.{name}"), value)
+        for hello, kind, session in ((got[0], "connect", 0xC1), (got[1], "accept", 0x51)):
+            for name, value in (("params.incarnation", bytes(range(16)).hex()), (f"{kind}.e", (b"e" * 32).hex()),
+                                ("ticket.mac", (b"m" * 16).hex())):
+                self.assertEqual(one(hello, f"lend.{name}"), value)
+            for name, value in (("params.payload", 1400), ("params.unscheduled", 65536), ("params.message_max", 1 << 24),
+                                ("params.calls", 128), ("ticket.until", 12345), (f"{kind}.connect", 77),
+                                (f"{kind}.session", session)):
+                self.assertEqual(number(hello, f"lend.{name}"), value)
         first = got[2]
         for name, value in (("call", 1 << 10 | 5), ("call.slot", 5), ("call.seq", 1), ("session", 0x51), ("number", 2), ("length", 10),
                             ("request.method", 7), ("request.left_us", 250000), ("request.grant", 65536), ("flags.class", 3),
@@ -92,12 +95,20 @@ class Crafted(unittest.TestCase):
             self.assertEqual(number(answer, f"lend.{name}"), value, name)
         self.assertEqual(one(answer, "lend.time"), "0.000000001")
 
-    def test_1_a_call_that_rides(self):
+    def test_1_a_handshake_with_retry_and_proof(self):
+        retry, connect, accept, proof = self.kinds[-6:-2]
+        self.assertEqual([number(retry, f"lend.retry.{name}") for name in ("connect", "reason", "wait_ms")], [77, 1, 250])
+        for row in retry, connect:
+            self.assertEqual((number(row, "lend.cookie.time"), one(row, "lend.cookie.mac")), (54321, (b"c" * 16).hex()))
+        self.assertEqual((number(connect, "lend.connect.pattern"), number(connect, "lend.connect.key_id")), (1, 0xAB))
+        self.assertEqual((number(accept, "lend.accept.pattern"), one(accept, "lend.accept.tag")), (1, (b"g" * 16).hex()))
+        self.assertEqual(one(proof, "lend.proof.proof"), (b"p" * 16).hex())
+
+    def test_1_a_0rtt_call(self):
         connect, accept = self.kinds[-2:]
-        for row in connect, accept:
-            self.assertEqual((number(row, "lend.pass.until"), one(row, "lend.pass.mac")), (12345, (b"m" * 16).hex()))
-        self.assertEqual((number(connect, "lend.early"), number(accept, "lend.early")), (1, 3))
+        self.assertEqual(number(accept, "lend.accept.early"), 3)
         self.assertEqual((number(connect, "lend.request.method"), one(connect, "lend.message")), (7, b"early".hex()))
+        self.assertEqual(one(connect, "lend.end.tag"), "00" * 16)
 
     def test_1_fragments_and_reports(self):
         got = self.kinds
@@ -316,9 +327,21 @@ def struct_of(header, name):
     return found
 
 
+def nested_in(header, name):
+    """The structs within a struct, in their order."""
+    body = re.search(r"struct " + name + r" {(.*?)}", (ROOT / header).read_text(), re.S)[1]
+    return re.findall(r"struct lend_pkt_(\w+) \w+;", body)
+
+
 def layout_of(lua, prefix):
-    body = re.search(r'layout\("' + prefix + r'", ({{.*?}})\)', lua, re.S)[1]
-    return [(name, int(size)) for name, size in re.findall(r'{"(\w+)", (\d+)', body)]
+    bodies = re.findall(r'layout\("' + prefix + r'", ({{.*?}})\)', lua, re.S)
+    return [(name, int(size)) for name, size in re.findall(r'{"(\w+)", (\d+)', "".join(bodies))]
+
+
+def parts_of(lua, kind):
+    """The layouts of a kind that are structs of their own, in their order."""
+    parts = re.search(r"\[" + kind + r"\] = {(.*?)}", lua)[1]
+    return [name.lower() for name in re.findall("COOKIE|TICKET|PARAMS", parts)]
 
 
 class Drift(unittest.TestCase):
@@ -331,22 +354,29 @@ class Drift(unittest.TestCase):
                 _, name, value, text = line.split("\t")
                 values.setdefault(name[5:], {})[int(value, 0)] = text
         kinds = enum_of("src/wire/pkt.h", "lend_pkt_kind", "LEND_PKT_")
-        self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v != "KINDS"})
+        self.assertEqual(values["kind"], {k: v for k, v in kinds.items() if v not in ("KINDS", "UNUSED")})
         for name, header, enum, prefix in (
                 ("reply.status", "include/lend/rpc.h", "lend_status", "LEND_"), ("reply.ran", "include/lend/rpc.h", "lend_ran", "LEND_RAN_"),
-                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("early", "src/wire/pkt.h", "lend_pkt_early", "LEND_PKT_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
+                ("ack.state", "src/wire/pkt.h", "lend_pkt_state", "LEND_PKT_"), ("accept.early", "src/wire/pkt.h", "lend_pkt_early", "LEND_PKT_"),
+                ("connect.pattern", "src/wire/pkt.h", "lend_pkt_pattern", "LEND_PATTERN_"),
+                ("retry.reason", "src/wire/pkt.h", "lend_pkt_retry_reason", "LEND_RETRY_"), ("mem.op", "src/wire/memop.h", "lend_memop_kind", "LEND_MEMOP_"),
                 ("mem.forgot", "src/wire/memop.h", "lend_memop_forgot", "LEND_FORGOT_"),
                 ("terms.kind", "src/wire/memop.h", "lend_memterms_kind", "LEND_TERMS_")):
-            want = {k: v for k, v in enum_of(header, enum, prefix).items() if v != "KINDS"}
+            want = {k: v for k, v in enum_of(header, enum, prefix).items() if v not in ("KINDS", "")}
             self.assertEqual(values[name], want, name)
         events = re.search(r"enum lend_capture_event {(.*?)};", (ROOT / "src/io/capture.h").read_text(), re.S)[1]
         self.assertEqual([values["capture.event"][i] for i in range(5)], re.findall(r"LEND_CAPTURE_(\w+)", events))
 
     def test_layouts(self):
         lua = LUA.read_text()
-        for prefix, name in (("", "lend_pkt"), ("hello", "lend_pkt_hello"), ("request", "lend_pkt_request"), ("reply", "lend_pkt_reply"),
-                             ("ack", "lend_pkt_ack"), ("pass", "lend_pkt_pass"), ("seen", "lend_pkt_seen"), ("trailer", "lend_pkt_trailer")):
+        for prefix, name in (("", "lend_pkt"), ("request", "lend_pkt_request"), ("reply", "lend_pkt_reply"),
+                             ("ack", "lend_pkt_ack"), ("seen", "lend_pkt_seen"), ("trailer", "lend_pkt_trailer"),
+                             ("connect", "lend_pkt_connect"), ("cookie", "lend_pkt_cookie"), ("ticket", "lend_pkt_ticket"),
+                             ("params", "lend_pkt_params"), ("accept", "lend_pkt_accept"), ("retry", "lend_pkt_retry"),
+                             ("end", "lend_pkt_connect_end"), ("proof", "lend_pkt_proof")):
             self.assertEqual(layout_of(lua, prefix), struct_of("src/wire/pkt.h", name), name)
+        for kind in "connect", "accept", "retry":
+            self.assertEqual(parts_of(lua, kind.upper()), nested_in("src/wire/pkt.h", f"lend_pkt_{kind}"), kind)
         lead = re.search(r"LEND_CAPTURE_LEAD = (\d+)", (ROOT / "src/io/capture.h").read_text())[1]
         self.assertEqual(sum(size for _, size in layout_of(lua, "capture")), int(lead))
         self.assertEqual(sum(size for _, size in layout_of(lua, "ref")), 64)
@@ -360,7 +390,7 @@ class Drift(unittest.TestCase):
     def test_operations(self):
         shapes = re.findall(r"\[LEND_MEMOP_(\w+)\] = (F_[^,]+),", (ROOT / "src/wire/memop.c").read_text())
         order = {"F_REF": "REF", "F_SPACE": "SPACE", "F_TERMS_FIRST": "TERM", "F_OFFSET": "OFFSET", "F_LEN": "LEN", "F_TERMS": "TERM",
-                 "F_RIGHTS": "RIGHTS", "F_N": "COUNT", "F_TARGET": "TARGET"}
+                 "F_RIGHTS": "RIGHTS", "F_N": "COUNT", "F_TARGET": "TARGET", "F_PROOF": "JOIN"}
         want = {name: [order[f] for f in order if f in shape.replace(" ", "").split("|")] for name, shape in shapes}
         lua = re.search(r"local REQUESTS = {(.*?)}}", LUA.read_text(), re.S)[1] + "}"
         self.assertEqual({name: re.findall(r"\w+", body) for name, body in re.findall(r"(\w+) = {(.*?)}", lua)}, want)

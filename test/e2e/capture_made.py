@@ -5,7 +5,7 @@ import re
 import struct
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE".split()
+KINDS = "CONNECT ACCEPT RESET BYE BYE_ACK PING REQUEST REPLY ACK PROBE CANCEL GONE UNUSED RETRY PROOF".split()
 SERVED, ACKED = 0x08, 0x10
 SENT, FULL, DEAD, RECEIVED, GONE = range(5)
 MEM = 0x4C454E44
@@ -68,9 +68,21 @@ class File:
         return self.path
 
 
-HELLO = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0xC1, 1400, 65536, 1 << 24, b"t" * 32)
-ACCEPT = struct.pack("<16sQQIIQ32s", bytes(range(16)), 77, 0x51, 1400, 65536, 1 << 24, b"t" * 32)
-PASS = struct.pack("<Q16s", 12345, b"m" * 16)
+PARAMS = struct.pack("<16sIIIIII", bytes(range(16)), 1400, 65536, 1 << 24, 0, 128, 0)
+COOKIE = struct.pack("<Q16s", 54321, b"c" * 16)
+TICKET = struct.pack("<QQQ16s", 12345, 0, 99, b"m" * 16)
+
+
+def connect(pattern=0, key_id=0, rest=b""):
+    return struct.pack("<QQBBBBIQ32s", 77, 0xC1, pattern, 0, 0, 0, 0, key_id, b"e" * 32) + COOKIE + TICKET + PARAMS + rest + bytes(32)
+
+
+def accept(pattern=0, early=0, tag=b""):
+    return (struct.pack("<QQBBBBIQ32s", 77, 0x51, pattern, 0, 0, early, 0, 0, b"e" * 32) + PARAMS + TICKET +
+            struct.pack("<32s16s", b"", tag))
+
+
+RETRY = struct.pack("<QBBHI", 77, 1, 0, 0, 250) + COOKIE
 REF = struct.pack("<IIIBBH6s6s5s5s5s5s16s", 0xABCD, 0xEF01, 12, 1, 2, 7 | 3 << 5 | 1 << 10, (99).to_bytes(6, "little"),
                   (8192).to_bytes(6, "little"), (4096).to_bytes(5, "little"), (1000).to_bytes(5, "little"),
                   (10).to_bytes(5, "little"), (20).to_bytes(5, "little"), bytes(range(16)))
@@ -80,7 +92,7 @@ OFFSET, LEN = struct.pack("<Q", 4096), struct.pack("<Q", 3)
 VIEW = bytes(range(16)) + struct.pack("<QIIIIII", 300, 7, 2, 40, 8, 0, 3)
 STATS = [name for name in re.findall(r"X\((\w+), \"", (ROOT / "src/wire/memop.h").read_text())]
 OPS = [  # name, fields and payload, the reply
-    ("HELLO", b"", struct.pack("<IIIIQII", 0xABCD, 0xEF01, 9, 4096, 10 ** 10, 1024, 7) + b"shm:mn0"),
+    ("HELLO", bytes(range(16)), struct.pack("<IIIHBBQQ16sII", 0xABCD, 0xEF01, 4096, 1024, 0, 1, 10 ** 10, 9, bytes(range(16)), 7, 0) + b"shm:mn0"),
     ("PUT", TERMS + LEN + b"abc", REF),
     ("GET", REF + OFFSET + LEN, b"xyz"),
     ("ALLOC", LEN, SPACE),
@@ -121,8 +133,8 @@ def write_kinds(path):
     """Every kind once, a call of one fragment and one of three; frames are counted from 1."""
     f, total = File(path), bytes(range(250))
     head = struct.pack("<III", 7, 0xFFFFFFFF, 0)
-    f.add(datagram("CONNECT", HELLO, num=1))
-    f.add(datagram("ACCEPT", ACCEPT, 0xC1, num=1), RECEIVED)
+    f.add(datagram("CONNECT", connect(), num=1))
+    f.add(datagram("ACCEPT", accept(), 0xC1, num=1), RECEIVED)
     f.add(request(7, b"0123456789", 1 << 10 | 5, 2))
     f.add(reply(b"yes", 1 << 10 | 5, 10, 2), RECEIVED)
     f.add(datagram("REQUEST", head + SEEN + total[:100], 0x51, 2 << 10, 3, 0, 250, flags=3 | ACKED))
@@ -140,14 +152,18 @@ def write_kinds(path):
     f.add(datagram("RESET", b"", 0x99), DEAD, comment=b"not sent: the peer is gone")
     f.add(b"", GONE, address=b"shm:shop", ip=False)
     f.add(request(8, b"", 3 << 10, 11, trailer=False), trailer=False, address=b"", ip=False)
-    f.add(datagram("CONNECT", HELLO + PASS + head + b"early", 0, 4 << 10, 1, 1, 5))
-    f.add(datagram("ACCEPT", ACCEPT + PASS, 0xC1, 0, 1, 3), RECEIVED)
+    f.add(datagram("RETRY", RETRY, 0xC1), RECEIVED)
+    f.add(datagram("CONNECT", connect(1, 0xAB), 0, 0, 1))
+    f.add(datagram("ACCEPT", accept(1, 0, b"g" * 16), 0xC1, 0, 1), RECEIVED)
+    f.add(datagram("PROOF", b"p" * 16, 0x51, 0, 2))
+    f.add(datagram("CONNECT", connect(rest=head + b"early"), 0, 4 << 10, 1, 0, 5))
+    f.add(datagram("ACCEPT", accept(early=3), 0xC1, 0, 1), RECEIVED)
     return f.write()
 
 
 def write_memory(path):
     f, num = File(path), 1
-    f.add(datagram("ACCEPT", ACCEPT, 0xC1, num=1), RECEIVED)
+    f.add(datagram("ACCEPT", accept(), 0xC1, num=1), RECEIVED)
     for op, (_, fields, answer) in enumerate(OPS, 1):
         num += 1
         f.add(request(MEM, operation(op, fields), op << 10, num))

@@ -1,10 +1,9 @@
 /* Goal: a call with arguments ends once, and whatever its end was the node then holds nothing of
  * them. Method: a call is cut after every number of turns: refused, cancelled, out of time, callee,
- * session, client or node gone, node full. Counters of the node are the witnesses. */
+ * session or client gone. Counters of the node are the witnesses. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "e2e/args_pair.h"
 
@@ -175,66 +174,6 @@ Test(mem_args_end, session_ends)
 	close_all();
 }
 
-static void node_dies(const char *carrier)
-{
-	for (int turns = 0; turns < 40; turns += 1 + turns / 2) {
-		struct lend_call call = {.method = ECHO, .done = ended, .timeout = 3 * SECOND};
-
-		open_all(carrier, "64M", 0);
-		ends = 0;
-		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
-		for (int i = 0; i < turns; i++)
-			turn();
-		kill(node.pid, SIGKILL);
-		waitpid(node.pid, NULL, 0);
-		while (!ends)
-			turn();
-		cr_assert(call.status != LEND_OK || turns, "before it began");
-		lend_buf_give(caller.ep, call.reply);
-		close_side(&callee);
-		close_side(&caller);
-		mem_client_close(node.ep, node.mem);
-		cr_assert_eq(jobs, 0);
-	}
-}
-
-Test(mem_args_end, node_dies)
-{
-	node_dies("shm");
-}
-
-/* One of three fits: the call ends before it ran, and what was put is gone again. */
-Test(mem_args_end, node_is_full)
-{
-	struct lend_call call = {.method = ECHO, .done = ended};
-
-	open_all("shm", "400K", 0);
-	for (int i = 0; i < 50; i++) {
-		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
-		cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
-		cr_assert_eq(call.ran, LEND_RAN_NO);
-		settle("full", i);
-		call = (struct lend_call){.method = ECHO, .done = ended};
-	}
-	close_all();
-}
-
-/* The answer does not fit: its caller hears that, and no part of it stays. */
-Test(mem_args_end, reply_does_not_fit)
-{
-	open_all("shm", "400K", 0);
-	lend_args_threshold_set(caller.mem, 1 << 30);
-	for (int i = 0; i < 50; i++) {
-		struct lend_call call = {.method = ECHO, .done = ended};
-
-		wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
-		cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
-		cr_assert_eq(call.ran, LEND_RAN_YES);
-		settle("full", i);
-	}
-	close_all();
-}
-
 /* The caller gives up while the answer is on its way: what nobody takes stays for its 30 s as
  * grants without holds, and everything else is gone. */
 Test(mem_args_end, reply_that_nobody_takes)
@@ -267,4 +206,84 @@ Test(mem_args_end, reply_that_nobody_takes)
 	close_side(&callee);
 	close_side(&caller);
 	mem_node_kill(&node);
+}
+
+static int came_back;
+
+static void count_back(const struct iovec *arg)
+{
+	(void)arg;
+	came_back++;
+}
+
+/* The caller goes while its answer is put: the answer is nobody's, and what was put goes at once,
+ * not when its 30 s are over. */
+Test(mem_args_end, reply_whose_caller_has_gone)
+{
+	open_all("shm", "64M", 0);
+	for (int i = 0; i < 5; i++) {
+		struct lend_call call = {.method = KEEP, .done = ended};
+		char name[104];
+
+		kept.id = 0;
+		cr_assert_eq(lend_call_start(caller.ep, session, &call), 0);
+		while (!kept.id)
+			turn();
+		kill(node.pid, SIGSTOP); /* the put ends after the session */
+		came_back = 0;
+		cr_assert_eq(lend_reply_args(callee.mem, kept, LEND_OK, three, 3, count_back), 0);
+		lend_disconnect(caller.ep, session);
+		while (lend_request_session(callee.ep, kept).id)
+			turn();
+		kill(node.pid, SIGCONT);
+		while (!came_back)
+			turn();
+		settle("caller gone", i);
+		cr_assert_eq(lend_address(callee.ep, name, sizeof(name)), 0);
+		cr_assert_eq(lend_connect(caller.ep, name, &session), 0);
+	}
+	close_all();
+}
+
+static struct lend_ref shown;
+
+static void show(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct lend_arg a;
+	uint32_t cursor = 0;
+
+	(void)arg;
+	cr_assert_eq(lend_arg_next(bytes, &cursor, &a), 1);
+	shown = a.ref;
+	kept = request;
+}
+
+/* A client that also adopted its argument keeps it when the call ends. */
+Test(mem_args_end, an_argument_that_its_caller_adopts_stays)
+{
+	struct lend_call call = {.method = LATER, .done = ended};
+	struct lend_op op = {.timeout = 5 * SECOND};
+	char byte;
+
+	open_all("shm", "64M", 0);
+	cr_assert_eq(lend_serve(callee.ep, LATER, show, NULL, 0), 0);
+	kept.id = 0;
+	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+	while (!kept.id)
+		turn();
+	finish(&op, lend_adopt(caller.mem, &shown, &op));
+	cr_assert_eq(op.status, LEND_OK);
+	(void)lend_reply(callee.ep, kept, LEND_OK, NULL);
+	while (!ends)
+		turn();
+	for (int i = 0; i < 100; i++)
+		turn();
+	op = (struct lend_op){.timeout = 5 * SECOND};
+	finish(&op, lend_get(caller.mem, &shown, 0, &(struct iovec){&byte, 1}, 1, &op));
+	cr_assert_eq(op.status, LEND_OK, "%d", op.status);
+	op = (struct lend_op){.timeout = 5 * SECOND};
+	finish(&op, lend_release(caller.mem, &shown, 1, &op));
+	lend_buf_give(caller.ep, call.reply);
+	settle("adopted", 0);
+	close_all();
 }

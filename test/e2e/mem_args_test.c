@@ -124,6 +124,7 @@ Test(mem_args, bad_arguments)
 
 	open_all("shm", "16M", 0);
 	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), -EINVAL);
+	cr_assert_eq(call.status, LEND_UNKNOWN);
 	call.request = NULL;
 	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, -1), -EINVAL);
 	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, NULL, 1), -EINVAL);

@@ -67,12 +67,54 @@ Test(mem_drain, replies_under_way_go_out)
 	free(bytes);
 }
 
+/* Replies are under way to a client that is not polled, so the node drains for as long as it may.
+ * Another client's operations end UNAVAILABLE from then on, not run, while the node is there. */
+Test(mem_drain, what_comes_meanwhile_is_refused)
+{
+	char *bytes = malloc(LEN), *into[GETS];
+	struct mem_node node, other = {.pid = 0};
+	struct lend_op op = {.timeout = 5 * SECOND};
+	struct iovec iov = {bytes, 100};
+	struct lend_ref ref;
+	lend_ns until;
+
+	mem_node_start(&node, "udp", "64M", "--drain 3600000");
+	strcpy(other.address, node.address);
+	mem_client_open(&other, &other.ep, &other.mem);
+	mem_fill(bytes, LEN, 5);
+	ref = mem_put(other.mem, bytes, LEN, &owned);
+	start_gets(&node, &ref, into);
+	while (!ended)
+		cr_assert_geq(lend_turn(node.ep, LEND_NEVER), 0);
+	kill(node.pid, SIGTERM);
+	for (until = lend_now(other.ep) + 5 * SECOND; lend_now(other.ep) < until;) {
+		op = (struct lend_op){.timeout = 5 * SECOND};
+		if (mem_end(other.mem, &op, lend_put(other.mem, &iov, 1, &owned, &op)) != LEND_OK)
+			break;
+	}
+	cr_assert_eq(op.status, LEND_UNAVAILABLE, "%d", (int)op.status);
+	cr_assert_eq(waitpid(node.pid, NULL, WNOHANG), 0, "it does not drain any more");
+	for (int i = 0; i < 3; i++) {
+		op = (struct lend_op){.timeout = SECOND};
+		cr_assert_neq(mem_end(other.mem, &op, lend_release(other.mem, &ref, 1, &op)),
+			      LEND_OK);
+	}
+	kill(node.pid, SIGINT);
+	cr_assert_eq(leave(&node), 0);
+	mem_client_close(other.ep, other.mem);
+	mem_client_close(node.ep, node.mem);
+	for (int i = 0; i < GETS; i++)
+		free(into[i]);
+	free(bytes);
+}
+
 /* Nobody takes the replies, for the client is not polled: the first signal alone would wait. */
 Test(mem_drain, a_second_signal_ends_it)
 {
 	char *bytes = malloc(LEN), *into[GETS];
 	struct mem_node node;
 	struct lend_ref ref;
+	lend_ns begun;
 
 	mem_node_start(&node, "udp", "64M", "--drain 3600000");
 	mem_fill(bytes, LEN, 4);
@@ -81,8 +123,10 @@ Test(mem_drain, a_second_signal_ends_it)
 	while (!ended)
 		cr_assert_geq(lend_turn(node.ep, LEND_NEVER), 0);
 	kill(node.pid, SIGTERM);
+	begun = lend_now(node.ep);
 	kill(node.pid, SIGINT);
 	cr_assert_eq(leave(&node), 0);
+	cr_assert_lt(lend_now(node.ep) - begun, 4 * SECOND, "it gave the client up first");
 	mem_client_close(node.ep, node.mem);
 	for (int i = 0; i < GETS; i++)
 		free(into[i]);

@@ -1,15 +1,18 @@
 /* Goal: a process with many sessions and many operations under way keeps another, which asks for
  * little at a time, neither from its share of a memory node nor waiting: over shm and udp, for long
  * and for short gets.
- * Method: the node is stopped until all that both have to ask lies before it; then its own count of
- * operations, asked for before and after those of the modest one, tells how many of the greedy
- * one's it ran meanwhile. So neither the machine's speed nor its load counts; medians, for a lost
- * time slice. */
+ * Method: the node is stopped until all that both have to ask lies before it. Each STAT of the
+ * modest process returns the node's own count of operations at the moment when it ran, so the
+ * counts tell in which order the node ran what it found, whatever the machine's load. Where the
+ * modest process ran out of operations the node runs others only: a few such gaps do not move a
+ * median. Of the rounds a quarter may go wrong, where a process was not scheduled for long: a wrong
+ * queue is wrong in all. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -18,7 +21,7 @@
 #include "e2e/mem_node.h"
 
 #define SECOND UINT64_C(1000000000)
-enum { DEPTH = 64, ENDS = 8, LEN_MAX = 64 << 10, ROUNDS = 21, ASKS = 301, FEW = 120 };
+enum { DEPTH = 64, ENDS = 8, LEN_MAX = 64 << 10, ROUNDS = 11, FEW = 60, WINDOW = 8 };
 
 /* What one process says to the other. */
 struct told {
@@ -94,14 +97,10 @@ static void turns(struct mem_node *node, uint64_t n)
 		cr_assert_geq(lend_turn(node->ep, lend_now(node->ep) + SECOND / 1000), 0);
 }
 
-/* The node finds FEW gets of one process among all those of the other: how many of the other's it
- * runs from the first of these to the last. */
-static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t len)
+/* Stops the node and returns how many operations the greedy process has the replies of; it gets no
+ * more. */
+static uint64_t stop(struct mem_node *node)
 {
-	static char into[LEN_MAX];
-	struct iovec iov = {into, len};
-	struct lend_op op[FEW + 2] = {0};
-	struct lend_mem_stat first, last;
 	uint64_t before;
 
 	kill(node->pid, SIGSTOP);
@@ -109,40 +108,76 @@ static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t l
 		before = atomic_load(&told->ops);
 		turns(node, 4);
 	} while (atomic_load(&told->ops) != before);
-	cr_assert_eq(lend_mem_stat(node->mem, 0, &first, &op[FEW]), 0);
-	for (int i = 0; i < FEW; i++) {
-		op[i] = (struct lend_op){.timeout = 20 * SECOND};
-		cr_assert_eq(lend_get(node->mem, ref, 0, &iov, 1, &op[i]), 0);
-	}
-	cr_assert_eq(lend_mem_stat(node->mem, 0, &last, &op[FEW + 1]), 0);
-	turns(node, 4);
-	kill(node->pid, SIGCONT);
-	for (int i = 0; i < FEW + 2; i++)
-		cr_assert_eq(mem_end(node->mem, &op[i], 0), LEND_OK);
-	return last.ops > first.ops + FEW ? last.ops - first.ops - FEW - 1 : 0;
+	return before;
 }
 
-/* How many of the other's run while one small operation is under way here: the median. */
-static uint64_t wait_of(struct mem_node *node)
+static uint64_t median(uint64_t *of, size_t n)
+{
+	qsort(of, n, sizeof(of[0]), by_size);
+	return of[n / 2];
+}
+
+/* The node finds FEW gets of one process, each with a STAT behind it, among all those of the other:
+ * how many of the other's it runs while it runs WINDOW of these gets. kills: 0, or the other, which
+ * is gone while its operations wait in its queue. */
+static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t len, pid_t kills)
+{
+	static char into[LEN_MAX];
+	struct iovec iov = {into, len};
+	static struct lend_op get[FEW], ask[FEW];
+	static struct lend_mem_stat at[FEW];
+	uint64_t others[FEW - WINDOW];
+
+	mem_stat(node->mem, &at[0]); /* so that the other is not taken for alone */
+	(void)stop(node);
+	for (int i = 0; i < FEW; i++) {
+		get[i] = ask[i] = (struct lend_op){.timeout = 20 * SECOND};
+		cr_assert_eq(lend_get(node->mem, ref, 0, &iov, 1, &get[i]), 0);
+		cr_assert_eq(lend_mem_stat(node->mem, 0, &at[i], &ask[i]), 0);
+	}
+	turns(node, 4);
+	if (kills)
+		kill(kills, SIGKILL);
+	kill(node->pid, SIGCONT);
+	for (int i = 0; i < FEW; i++) {
+		cr_assert_eq(mem_end(node->mem, &get[i], 0), LEND_OK);
+		cr_assert_eq(mem_end(node->mem, &ask[i], 0), LEND_OK);
+	}
+	for (int i = 0; i < FEW - WINDOW; i++)
+		others[i] = at[i + WINDOW].ops - at[i].ops - 2ul * WINDOW;
+	return median(others, FEW - WINDOW);
+}
+
+/* A process that has asked lately asks again: how many of the greedy one's operations, all of which
+ * lie before the node or in its queue, run first. base: operations of others than the two. */
+static uint64_t wait_of(struct mem_node *node, uint64_t base, uint64_t *asked)
 {
 	struct lend_mem_stat last, stat;
-	uint64_t meanwhile[ASKS];
+	struct lend_op op = {.timeout = 20 * SECOND};
+	uint64_t done;
 
-	mem_stat(node->mem, &last);
-	for (int i = 0; i < ASKS; i++, last = stat) {
-		mem_stat(node->mem, &stat);
-		meanwhile[i] = stat.ops - last.ops;
-	}
-	qsort(meanwhile, ASKS, sizeof(meanwhile[0]), by_size);
-	return meanwhile[ASKS / 2];
+	for (int i = 0; i < 3; i++, ++*asked)
+		mem_stat(node->mem, &last);
+	done = stop(node) + *asked + base;
+	cr_assert_eq(lend_mem_stat(node->mem, 0, &stat, &op), 0);
+	turns(node, 4);
+	kill(node->pid, SIGCONT);
+	cr_assert_eq(mem_end(node->mem, &op, 0), LEND_OK);
+	++*asked;
+	return stat.ops > done ? stat.ops - done : 0;
 }
 
-static void modest(const char *carrier, size_t len, uint64_t most)
+/* While it runs WINDOW of the modest one's, the node runs from least to most of the greedy one's.
+ * Over udp all arrives in one queue: one operation must not wait for all that came before it. Of
+ * replies of 64 KiB some are on their way when the node stops, so there it is not known what ran
+ * before. */
+static void modest(const char *carrier, size_t len, uint64_t least, uint64_t most)
 {
 	struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 600 * SECOND};
+	struct lend_mem_stat stat;
 	struct mem_node node;
 	struct lend_ref ref;
-	uint64_t meanwhile[ROUNDS], waited;
+	uint64_t of[ROUNDS], waits[ROUNDS], asked = 0;
 	char *bytes = calloc(1, len);
 	int go[2];
 	pid_t pid;
@@ -155,41 +190,51 @@ static void modest(const char *carrier, size_t len, uint64_t most)
 	mem_node_start(&node, carrier, "64M", "");
 	ref = mem_put(node.mem, bytes, len, &shared);
 	cr_assert_eq(lend_ref_text(node.mem, &ref, told->text, sizeof(told->text)), 0);
+	mem_stat(node.mem, &stat);
 	cr_assert_eq(write(go[1], "x", 1), 1);
 	while (atomic_load(&told->ops) < 2 * ENDS * DEPTH)
 		turns(&node, 1);
 	for (int i = 0; i < ROUNDS; i++)
-		meanwhile[i] = race(&node, &ref, len);
-	qsort(meanwhile, ROUNDS, sizeof(meanwhile[0]), by_size);
-	waited = wait_of(&node);
-	cr_log_info("%s, %zu bytes: %llu operations of the greedy one while %d ran, %llu while one",
-		    carrier, len, (unsigned long long)meanwhile[ROUNDS / 2], FEW,
-		    (unsigned long long)waited);
-	cr_assert_leq(meanwhile[ROUNDS / 2], most, "%llu",
-		      (unsigned long long)meanwhile[ROUNDS / 2]);
-	cr_assert_lt(waited, ENDS * DEPTH, "%llu: behind all", (unsigned long long)waited);
-	kill(pid, SIGKILL);
+		waits[i] = wait_of(&node, stat.ops, &asked);
+	for (int i = 0; i < ROUNDS; i++)
+		of[i] = race(&node, &ref, len, 0);
+	(void)race(&node, &ref, len, pid);
 	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	for (int i = 0; i < 200; i++)
+		cr_assert_eq(mem_get(node.mem, &ref, 0, bytes, len), LEND_OK);
 	mem_node_kill(&node);
+	qsort(of, ROUNDS, sizeof(of[0]), by_size);
+	qsort(waits, ROUNDS, sizeof(waits[0]), by_size);
+	cr_log_info(
+	    "%s, %zu bytes: %llu operations of the greedy one while %d ran, %llu before one",
+	    carrier, len, (unsigned long long)of[ROUNDS / 2], WINDOW,
+	    (unsigned long long)waits[ROUNDS / 4]);
+	cr_assert_geq(of[ROUNDS * 3 / 4], least, "%llu of the greedy one's",
+		      (unsigned long long)of[ROUNDS * 3 / 4]);
+	cr_assert_leq(of[ROUNDS / 4], most, "%llu of the greedy one's",
+		      (unsigned long long)of[ROUNDS / 4]);
+	cr_assert(strcmp(carrier, "udp") != 0 || len == LEN_MAX ||
+		      waits[ROUNDS / 4] < ENDS * DEPTH * 3 / 4,
+		  "%llu before one", (unsigned long long)waits[ROUNDS / 4]);
 	free(bytes);
 }
 
 Test(mem_fair, bytes_shm)
 {
-	modest("shm", LEN_MAX, FEW + FEW / 4);
+	modest("shm", LEN_MAX, WINDOW / 2, 2 * WINDOW);
 }
 
 Test(mem_fair, bytes_udp)
 {
-	modest("udp", LEN_MAX, FEW + FEW / 4);
+	modest("udp", LEN_MAX, WINDOW / 2, 2 * WINDOW);
 }
 
 Test(mem_fair, operations_shm)
 {
-	modest("shm", 64, 3 * FEW);
+	modest("shm", 64, WINDOW, 6 * WINDOW);
 }
 
 Test(mem_fair, operations_udp)
 {
-	modest("udp", 64, 3 * FEW);
+	modest("udp", 64, WINDOW, 6 * WINDOW);
 }

@@ -235,7 +235,7 @@ Test(mem_ops, more_than_255_holders)
 	struct lend_ref ref;
 	char out[4];
 
-	mem_node_start(&node, "udp", "1M", "--clients 400");
+	mem_node_start(&node, "udp", "1M", "--clients 500");
 	ref = mem_put(node.mem, "abc", 4, &terms);
 	for (int i = 0; i < N; i++) {
 		cr_assert_eq(lend_mem_open(node.ep, node.address, &mem[i]), 0, "%s", lend_why());

@@ -273,3 +273,22 @@ Test(mem_parts, released_over_several_nodes)
 	mem_client_close(ep, mem);
 	mem_client_close(node[2].ep, node[2].mem);
 }
+
+/* What lend chain and lend images report as bytes moved. */
+Test(mem_parts, sent_bytes_are_counted)
+{
+	static char bytes[1 << 20];
+	struct lend_mem_stat before, after;
+	struct mem_node node;
+	struct lend_ref ref;
+
+	mem_node_start(&node, "udp", "16M", "");
+	ref = mem_put(node.mem, bytes, sizeof(bytes), NULL);
+	mem_stat(node.mem, &before);
+	cr_assert_eq(mem_get(node.mem, &ref, 0, bytes, sizeof(bytes)), LEND_OK);
+	mem_stat(node.mem, &after);
+	cr_assert_geq(after.tx_bytes - before.tx_bytes, sizeof(bytes));
+	cr_assert_lt(after.tx_bytes - before.tx_bytes, 2 * sizeof(bytes));
+	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+	mem_node_stop(&node);
+}

@@ -71,6 +71,43 @@ Test(mem_quota, secrets_on_a_network)
 	forget_secrets();
 }
 
+/* A second endpoint of one process with another secret: another tenant's, whatever it says of
+ * itself. It gets neither the first one's quota nor what that one holds. */
+Test(mem_quota, another_tenants_process_is_not_let_in)
+{
+	static char data[65536], back[4096];
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_op op = {.timeout = 2 * SECOND};
+	struct iovec iov = {data, 60000}, small = {back, sizeof(back)};
+	struct lend_ep *rich, *poor;
+	struct lend_mem *mem, *other;
+	struct lend_ref ref;
+	char more[256];
+
+	write_secret(secret, "secret", "open sesame\n");
+	write_secret(wrong, "wrong", "open barley\n");
+	snprintf(more, sizeof(more), "--quota secret=%s:1M,secret=%s:8K", secret, wrong);
+	mem_node_start(&node, "udp", "4M", more);
+	config.secret = "open sesame";
+	cr_assert_eq(lend_open(&config, &rich), 0);
+	cr_assert_eq(lend_mem_open(rich, node.address, &mem), 0);
+	ref = mem_put(mem, data, 60000, NULL);
+	config.secret = "open barley";
+	cr_assert_eq(lend_open(&config, &poor), 0);
+	cr_assert_eq(lend_mem_open(poor, node.address, &other), 0);
+	cr_assert_neq(mem_end(other, &op, lend_put(other, &iov, 1, NULL, &op)), LEND_OK,
+		      "60000 bytes on the account of another");
+	op = (struct lend_op){.timeout = 2 * SECOND};
+	(void)mem_end(other, &op, lend_release(other, &ref, 1, &op));
+	mem_client_close(poor, other);
+	op = (struct lend_op){.timeout = 5 * SECOND};
+	cr_assert_eq(mem_end(mem, &op, lend_get(mem, &ref, 0, &small, 1, &op)), LEND_OK,
+		     "it was released, or hung up, by another");
+	mem_client_close(rich, mem);
+	mem_node_kill(&node);
+	forget_secrets();
+}
+
 Test(mem_quota, users_on_shm)
 {
 	static char data[256 << 10];
@@ -89,6 +126,27 @@ Test(mem_quota, users_on_shm)
 	second = mem_put(node.mem, data, sizeof(data), NULL);
 	cr_assert_eq(mem_release(node.mem, &second), LEND_OK);
 	mem_node_stop(&node);
+}
+
+/* A quota is the node's: its workers have parts of it. */
+Test(mem_quota, workers_share_one)
+{
+	static char data[16384];
+	struct iovec iov = {data, sizeof(data)};
+	struct lend_mem_stat stat;
+	struct lend_op op;
+	int n = 0;
+
+	mem_node_start(&node, "shm", "8M", "--workers 2 --quota each:256K");
+	do
+		op = (struct lend_op){.timeout = 5 * SECOND};
+	while (mem_end(node.mem, &op, lend_put(node.mem, &iov, 1, NULL, &op)) == LEND_OK &&
+	       n++ < 100);
+	cr_assert_eq(op.status, LEND_RESOURCE_EXHAUSTED);
+	cr_assert_eq(n, 16, "%d of 16 KiB fit", n);
+	mem_stat(node.mem, &stat);
+	cr_assert_eq(stat.pages_used, (256 << 10) / 4096);
+	mem_node_kill(&node);
 }
 
 /* Sessions that never say HELLO: the node keeps room for others. */

@@ -1,5 +1,6 @@
 /* Goal: what a node's memory promises: zero, of the length asked for, found again by a later start,
- * and out of other processes' reach for writing once it is sealed.
+ * and out of other processes' reach for writing once it is sealed; no file loses what it holds, is
+ * another user's, or is mapped without room for all of it.
  * Method: each kind that needs nothing of the machine is opened, written, mapped a second time as
  * another process would, sealed, and adopted; bad kinds, files too short and files of another node
  * get their one line. */
@@ -7,10 +8,13 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lend/rpc.h"
@@ -42,7 +46,7 @@ Test(mn_memory, kinds)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct mn_memory m;
 
-		cr_assert_eq(mn_memory_open(&m, kinds[i], "test", LEN), 0, "%s", lend_why());
+		cr_assert_eq(mn_memory_open(&m, kinds[i], "test", LEN, false), 0, "%s", lend_why());
 		cr_assert_geq(m.len, (size_t)LEN);
 		cr_assert_eq(m.len % m.grain, 0);
 		cr_assert_eq(m.fd >= 0, i > 0);
@@ -57,7 +61,7 @@ Test(mn_memory, a_later_start_finds_the_bytes)
 {
 	struct mn_memory a, b;
 
-	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN), 0);
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN, false), 0);
 	memset(a.base, 7, LEN);
 	cr_assert_eq(mn_memory_adopt(&b, dup(a.fd), "test", LEN), 0, "%s", lend_why());
 	cr_assert_eq(memcmp(a.base, b.base, LEN), 0);
@@ -72,7 +76,7 @@ Test(mn_memory, sealed)
 	struct mn_memory a, b;
 	void *other;
 
-	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN), 0);
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN, false), 0);
 	memset(a.base, 7, LEN);
 	cr_assert_eq(mn_memory_seal(&a), 0, "%s", lend_why());
 	cr_assert(a.sealed);
@@ -99,23 +103,119 @@ Test(mn_memory, bad)
 	struct mn_memory a, b;
 	char path[64];
 
-	cr_assert_eq(mn_memory_open(&a, "nonsense", "test", LEN), -EINVAL);
-	cr_assert_eq(mn_memory_open(&a, "memfd", "test", 0), -EINVAL);
-	cr_assert_eq(mn_memory_open(&a, "/nowhere/at/all", "test", LEN), -ENOENT);
+	cr_assert_eq(mn_memory_open(&a, "nonsense", "test", LEN, false), -EINVAL);
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", 0, false), -EINVAL);
+	cr_assert_eq(mn_memory_open(&a, "/nowhere/at/all", "test", LEN, false), -ENOENT);
 	cr_assert(strstr(lend_why(), "/nowhere/at/all"));
-	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN), 0);
+	cr_assert_eq(mn_memory_open(&a, "memfd", "test", LEN, false), 0);
 	cr_assert_eq(mn_memory_adopt(&b, a.fd, "test", LEN * 4), -EINVAL);
 	cr_assert(strstr(lend_why(), "--size"));
 	mn_memory_close(&a);
 	temporary(path);
-	cr_assert_eq(mn_memory_open(&a, path, "test", LEN), 0, "%s", lend_why());
+	cr_assert_eq(mn_memory_open(&a, path, "test", LEN, false), 0, "%s", lend_why());
 	cr_assert_not(a.sealable);
-	cr_assert_eq(mn_memory_open(&b, path, "test", LEN), -EBUSY);
+	cr_assert_eq(mn_memory_open(&b, path, "test", LEN, false), -EBUSY);
 	cr_assert(strstr(lend_why(), "another memory node"));
 	memset(a.base, 5, a.len);
 	mn_memory_close(&a);
-	cr_assert_eq(mn_memory_open(&b, path, "test", LEN), 0);
+	cr_assert_eq(mn_memory_open(&b, path, "test", LEN, false), 0);
 	is_zero(&b);
 	mn_memory_close(&b);
 	unlink(path);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+static void has_text(const char *path, const char *text)
+{
+	char found[64] = {0};
+	int fd = open(path, O_RDONLY);
+
+	cr_assert(fd >= 0 && read(fd, found, sizeof(found) - 1) >= 0);
+	close(fd);
+	cr_assert_str_eq(found, text);
+}
+
+Test(mn_memory, file_with_content__is_not_overwritten)
+{
+	struct mn_memory m;
+	char path[64];
+
+	temporary(path);
+	write_file(path, "a letter");
+	cr_assert_eq(mn_memory_open(&m, path, "test", LEN, false), -EEXIST);
+	cr_assert(strstr(lend_why(), "--overwrite"), "%s", lend_why());
+	has_text(path, "a letter");
+	cr_assert_eq(mn_memory_open(&m, path, "test", LEN, true), 0, "%s", lend_why());
+	is_zero(&m);
+	mn_memory_close(&m);
+	unlink(path);
+}
+
+/* A client of the earlier node may still map its pages. */
+Test(mn_memory, file_of_a_node__is_replaced_and_not_cut)
+{
+	struct mn_memory old, new;
+	char path[64];
+
+	temporary(path);
+	cr_assert_eq(mn_memory_open(&old, path, "test", LEN, false), 0, "%s", lend_why());
+	int fd = open(path, O_RDONLY);
+	void *view = mmap(NULL, LEN, PROT_READ, MAP_SHARED, fd, 0);
+
+	cr_assert_neq(view, MAP_FAILED);
+	close(fd);
+	memset(old.base, 5, old.len);
+	mn_memory_close(&old);
+	cr_assert_eq(mn_memory_open(&new, path, "test", LEN, false), 0, "%s", lend_why());
+	is_zero(&new);
+	cr_assert_eq(((char *)view)[LEN - 1], 5);
+	munmap(view, LEN);
+	mn_memory_close(&new);
+	unlink(path);
+}
+
+Test(mn_memory, file_that_others_can_open__is_refused)
+{
+	char path[64], other[80];
+	struct mn_memory m;
+
+	temporary(path);
+	for (mode_t mode = 0601; mode <= 0640; mode = (mode & 077) << 1 | 0600) {
+		cr_assert_eq(chmod(path, mode), 0);
+		cr_assert_eq(mn_memory_open(&m, path, "test", LEN, true), -EPERM, "%o", mode);
+		cr_assert(strstr(lend_why(), "chmod 600"), "%s", lend_why());
+	}
+	cr_assert_eq(chmod(path, 0600), 0);
+	snprintf(other, sizeof(other), "%s.link", path);
+	cr_assert_eq(symlink(path, other), 0);
+	cr_assert_eq(mn_memory_open(&m, other, "test", LEN, true), -ELOOP);
+	unlink(other);
+	if (geteuid() == 0) {
+		cr_assert_eq(chown(path, 65534, 65534), 0);
+		cr_assert_eq(mn_memory_open(&m, path, "test", LEN, true), -EPERM);
+		cr_assert(strstr(lend_why(), "user 65534"), "%s", lend_why());
+	}
+	unlink(path);
+}
+
+Test(mn_memory, file_size_limit__is_an_error_and_no_signal)
+{
+	static const char *const kinds[] = {"memfd", "/tmp"};
+	struct rlimit small = {LEN - 1, RLIM_INFINITY};
+	struct mn_memory m;
+
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		cr_assert_eq(mn_memory_open(&m, kinds[i], "test", LEN, false), -EFBIG);
+		cr_assert(strstr(lend_why(), "ulimit -f"), "%s", lend_why());
+	}
+	cr_assert_eq(mn_memory_open(&m, "private", "test", LEN, false), 0);
+	mn_memory_close(&m);
 }

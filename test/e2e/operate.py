@@ -158,6 +158,31 @@ class Admin(unittest.TestCase):
                 self.lend("evict", clients[0]["process"])
                 client.kill()
 
+    def test_another_user_gets_no_answer(self):
+        """Even where the socket's mode lets one connect, as on systems that do not check it."""
+        if os.geteuid():
+            self.skipTest("only root can become another user")
+        os.chmod(WHERE, 0o755)
+        with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
+            os.chmod(self.path, 0o777)
+            self.assertIn(b"clients", self.asked_by(0))
+            self.assertEqual(self.asked_by(65534), b"")
+
+    def asked_by(self, user):
+        """What the socket answers to this user: the kernel notes who connects."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(20)
+            os.seteuid(user)
+            try:
+                s.connect(self.path)
+            finally:
+                os.seteuid(0)
+            try:
+                s.sendall(b'{"do":"top"}\n')
+                return s.recv(4096)
+            except (BrokenPipeError, ConnectionResetError):
+                return b""
+
     def test_only_a_socket_is_replaced(self):
         kept = file("precious", "kept")
         got = run(MN, "--listen", NAME, "--size", "16M", "--admin", kept, code=1)
@@ -210,10 +235,68 @@ class Metrics(unittest.TestCase):
             self.skipTest("promtool is not installed: scripts/deps.sh test")
         self.assertEqual(run("promtool", "check", "metrics", text=text).stdout, "")
 
+    def test_only_this_host_unless_said(self):
+        """A listener at 0.0.0.0 would answer at any address of the host, as at 127.0.0.2."""
+        needs("--metrics")
+        for where, everywhere in (("0", False), ("127.0.0.1:0", False), ("0.0.0.0:0", True)):
+            with Node("--listen", NAME, "--size", "16M", "--metrics", where) as node:
+                port = int(re.search(r"http:\S+:(\d+)/", node.process.stdout.readline())[1])
+                for host, answers in (("127.0.0.1", True), ("127.0.0.2", everywhere)):
+                    with socket.socket() as s:
+                        s.settimeout(10)
+                        self.assertEqual(s.connect_ex((host, port)) == 0, answers, (where, host))
+                node.end()
+
     def test_bad_addresses(self):
         needs("--metrics")
         for at in ("here", "1.2.3:80", "127.0.0.1:66000", "127.0.0.1:"):
             self.assertIn("give PORT or IP:PORT", run(MN, "--listen", NAME, "--metrics", at, code=1).stderr)
+
+
+def make_cgroup(limit):
+    """A memory cgroup below this process's own, or None where it may make none."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            above, name = f"/sys/fs/cgroup/memory{path}", "memory.limit_in_bytes"
+        elif not controllers:
+            above, name = f"/sys/fs/cgroup{path}", "memory.max"
+        else:
+            continue
+        folder = pathlib.Path(above, f"lend-operate{os.getpid()}")
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        try:
+            folder.joinpath(name).write_text(str(limit))
+            return folder
+        except OSError:
+            folder.rmdir()
+    return None
+
+
+class Memory(unittest.TestCase):
+    def start_in(self, folder, size):
+        """What a node of that size says on stderr until it serves and is ended."""
+        enter = f"echo $$ >{folder}/cgroup.procs && exec \"$@\""
+        node = subprocess.Popen(["sh", "-c", enter, "sh", MN, "--listen", NAME, "--size", size],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        node.stdout.readline()
+        node.terminate()
+        return node.communicate(timeout=20)[1]
+
+    def test_a_size_beyond_the_cgroup(self):
+        folder = make_cgroup(256 << 20)
+        if not folder:
+            self.skipTest("no memory cgroup can be made here")
+        try:
+            self.assertEqual(self.start_in(folder, "64M"), "")
+            line = self.start_in(folder, "300M")
+        finally:
+            folder.rmdir()
+        self.assertRegex(line, r"^lend-mn: --size 300 MiB: its cgroup may use 256 MiB .*smaller --size")
+        self.assertEqual(line.count("\n"), 1, line)
 
 
 class Mistakes(unittest.TestCase):

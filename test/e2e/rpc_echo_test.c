@@ -224,6 +224,15 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 	return placed;
 }
 
+static char canary[200064];
+static int gone;
+
+static void place_gone(void *arg)
+{
+	(void)arg;
+	gone++;
+}
+
 Test(rpc_echo, place_function)
 {
 	for (int s = 0; s < SCHEMES; s++) {
@@ -242,6 +251,49 @@ Test(rpc_echo, place_function)
 		cr_assert_eq(ask.call.status, LEND_RESOURCE_EXHAUSTED);
 		cr_assert_eq(ask.call.ran, LEND_RAN_NO, "ran %d", ask.call.ran);
 		ask_give(pair.client, &ask);
+		pair_close(&pair);
+	}
+}
+
+/* Memory for all of a request but its last byte, in one piece and in several. */
+static struct lend_buf *place_short(lend_session session, uint32_t method, uint64_t len,
+				    const void *first, uint32_t n, void *arg)
+{
+	struct pair *pair = arg;
+	uint32_t part = places % 2 ? (uint32_t)len / 3 : 0;
+
+	(void)session, (void)method, (void)first, (void)n;
+	places++;
+	placed = lend_buf_wrap(pair->server, canary, (uint32_t)len - 1 - part, place_gone, NULL);
+	if (part)
+		placed->next =
+		    lend_buf_wrap(pair->server, canary + len - 1 - part, part, place_gone, NULL);
+	return placed;
+}
+
+/* It is refused and given back, and nothing lands in it or behind it. */
+Test(rpc_echo, a_place_that_is_too_short)
+{
+	for (int s = 0; s < SCHEMES; s++) {
+		struct pair pair;
+
+		places = gone = 0;
+		memset(canary, 'c', sizeof(canary));
+		pair_open(&pair, pair_schemes[s]);
+		cr_assert_eq(lend_serve_long(pair.server, ECHO, place_short, &pair), 0);
+		for (int i = 1; i <= 4; i++) {
+			struct ask ask = {.done = false};
+
+			ask_run(&pair, &ask, ECHO, ask_bytes(pair.client, 200000, 1));
+			cr_assert_eq(places, i);
+			cr_assert_eq(ask.call.status, LEND_RESOURCE_EXHAUSTED, "%d",
+				     ask.call.status);
+			cr_assert_eq(ask.call.ran, LEND_RAN_NO);
+			ask_give(pair.client, &ask);
+		}
+		cr_assert_eq(gone, 6, "%d pieces came back", gone);
+		for (size_t i = 0; i < sizeof(canary); i++)
+			cr_assert_eq(canary[i], 'c', "byte %zu was written", i);
 		pair_close(&pair);
 	}
 }

@@ -103,6 +103,45 @@ Test(rpc_wait, stop_in_a_signal_handler)
 	lend_close(stopping);
 }
 
+/* Turns until a time; how many waits that took. */
+static int waits_until(struct lend_ep *ep, lend_ns until)
+{
+	int n = 0;
+
+	for (; lend_now(ep) < until; n++)
+		cr_assert_eq(lend_turn(ep, until), 0);
+	return n;
+}
+
+Test(rpc_wait, a_stop_ends_one_turn_and_one_run)
+{
+	struct lend_ep *ep;
+
+	cr_assert_eq(lend_open(NULL, &ep), 0);
+	lend_stop(ep);
+	cr_assert_eq(lend_turn(ep, LEND_NEVER), 0, "a stop before the turn counts");
+	cr_assert_leq(waits_until(ep, lend_now(ep) + 20 * MS), 2, "once");
+	cr_assert_eq(lend_run(ep, LEND_NEVER), 0, "and for the run that comes");
+	cr_assert_leq(waits_until(ep, lend_now(ep) + 20 * MS), 2, "once");
+	lend_stop(ep);
+	cr_assert_eq(lend_run(ep, LEND_NEVER), 0);
+	cr_assert_leq(waits_until(ep, lend_now(ep) + 20 * MS), 2);
+	lend_close(ep);
+}
+
+Test(rpc_wait, a_stop_is_one_reason_not_to_sleep_elsewhere)
+{
+	struct lend_ep *ep;
+
+	cr_assert_eq(lend_open(NULL, &ep), 0);
+	lend_stop(ep);
+	cr_assert_not(lend_arm(ep));
+	cr_assert_geq(lend_poll(ep), 0);
+	cr_assert(lend_arm(ep));
+	cr_assert_geq(lend_poll(ep), 0);
+	lend_close(ep);
+}
+
 Test(rpc_wait, own_event_loop)
 {
 	struct server server;

@@ -181,8 +181,8 @@ static void connect(struct choice *c, int who)
 	remember(who);
 	if (choice_rare(c, 3)) {
 		fuzz_hostile++;
-		FUZZ_CHECK(lend_core_connect(core, world.now, peer[choice_of(c, 4)], 1, &session) ==
-			       E_HOSTUNREACH,
+		FUZZ_CHECK(lend_core_connect(core, world.now, peer[choice_of(c, 4)], 1, NULL,
+					     &session) == E_HOSTUNREACH,
 			   "a way where there is none");
 		expect_unchanged(who);
 		return;

@@ -64,7 +64,7 @@ static void step(struct choice *c)
 		node_tick(UINT64_C(1) << choice_of(c, 37));
 		return;
 	case 1:
-		lend_store_hangup(node.store, node.client[choice_of(c, NODE_CLIENTS)].incarnation);
+		lend_store_hangup(node.store, node.client[choice_of(c, NODE_CLIENTS)].peer.life);
 		return;
 	case 2:
 		node_done(choice_of(c, NODE_PINS));

@@ -144,17 +144,36 @@ static uint32_t block_of(uint8_t kind, uint8_t flags)
 
 	if (kind == 0 || kind >= LEND_PKT_KINDS)
 		return 0;
-	return (uint32_t)lend_pkt_block_len(kind) + (seen ? sizeof(struct lend_pkt_seen) : 0);
+	return (uint32_t)lend_pkt_block_len(kind) + (seen ? sizeof(struct lend_pkt_seen) : 0) +
+	       (kind == LEND_PKT_CONNECT ? sizeof(struct lend_pkt_connect_end) : 0);
 }
 
-static void some_hello(struct choice *c, struct lend_pkt_hello *h)
+static struct lend_pkt_params some_params(struct choice *c)
 {
-	h->incarnation[0] = 9;
-	h->connect = choice_of(c, 6);
-	h->session = (uint64_t)1 << 30 | choice_of(c, 4);
-	h->payload = choice_rare(c, 8) ? choice_of(c, 256) : 64 + 16 * choice_of(c, 23);
-	h->unscheduled = choice_rare(c, 4) ? (uint32_t)choice_edge(c) : 4096;
-	h->message_max = choice_rare(c, 4) ? choice_edge(c) : WORLD_BUF_MAX;
+	return (struct lend_pkt_params){
+	    .incarnation = {9},
+	    .payload = choice_rare(c, 8) ? choice_of(c, 256) : 64 + 16 * choice_of(c, 23),
+	    .unscheduled = choice_rare(c, 4) ? (uint32_t)choice_edge(c) : 4096,
+	    .message_max = choice_rare(c, 4) ? (uint32_t)choice_edge(c) : WORLD_BUF_MAX,
+	    .calls = choice_rare(c, 4) ? choice_of(c, 9) : 4};
+}
+
+static void some_connect(struct choice *c, struct lend_pkt_connect *b)
+{
+	b->params = some_params(c);
+	b->connect = choice_of(c, 6);
+	b->session = (uint64_t)1 << 30 | choice_of(c, 4);
+	b->pattern = choice_rare(c, 4) ? choice_of(c, 3) : 0;
+	b->key_id = choice_of(c, 3);
+}
+
+static void some_accept(struct choice *c, struct lend_pkt_accept *b)
+{
+	b->params = some_params(c);
+	b->connect = choice_of(c, 6);
+	b->session = (uint64_t)1 << 30 | choice_of(c, 4);
+	b->pattern = choice_rare(c, 4) ? choice_of(c, 3) : 0;
+	b->early = choice_of(c, 4);
 }
 
 /* What a peer could say at this moment: it knows what was sent to it. */
@@ -170,7 +189,9 @@ static void some_seen(struct choice *c, int to, struct lend_pkt_seen *seen)
 static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, uint8_t *at)
 {
 	union {
-		struct lend_pkt_hello hello;
+		struct lend_pkt_connect connect;
+		struct lend_pkt_accept accept;
+		struct lend_pkt_retry retry;
 		struct lend_pkt_request request;
 		struct lend_pkt_reply reply;
 		struct lend_pkt_ack ack;
@@ -178,8 +199,13 @@ static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, u
 	struct lend_pkt_seen seen;
 	size_t len = block_of(head->kind, 0);
 
-	if (head->kind == LEND_PKT_CONNECT || head->kind == LEND_PKT_ACCEPT)
-		some_hello(c, &block.hello);
+	if (head->kind == LEND_PKT_CONNECT)
+		some_connect(c, &block.connect);
+	else if (head->kind == LEND_PKT_ACCEPT)
+		some_accept(c, &block.accept);
+	else if (head->kind == LEND_PKT_RETRY)
+		block.retry = (struct lend_pkt_retry){
+		    .connect = choice_of(c, 6), .reason = choice_of(c, 4), .wait_ms = choice_u8(c)};
 	else if (head->kind == LEND_PKT_REQUEST)
 		block.request = (struct lend_pkt_request){1, choice_u8(c) * 1000u, some_offset(c)};
 	else if (head->kind == LEND_PKT_REPLY)
@@ -189,6 +215,8 @@ static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, u
 		block.ack = (struct lend_pkt_ack){some_offset(c), some_offset(c)};
 	if (head->kind == LEND_PKT_ACK || head->kind == LEND_PKT_PROBE)
 		len -= sizeof(seen);
+	if (head->kind == LEND_PKT_CONNECT)
+		len -= sizeof(struct lend_pkt_connect_end);
 	memcpy(at, &block, len);
 	if (block_of(head->kind, head->flags) > len) {
 		some_seen(c, to, &seen);
@@ -212,8 +240,8 @@ void hostile_invent(struct choice *c, int to, struct world_dgram *d)
 	if (head.kind == LEND_PKT_ACK || head.kind == LEND_PKT_PROBE) {
 		head.offset = choice_of(c, 4);
 		head.length = choice_of(c, 4);
-	} else if (head.kind == LEND_PKT_CONNECT || head.kind == LEND_PKT_ACCEPT) {
-		head.offset = head.offset % 416 % 4; /* enum lend_pkt_early, most often plain */
+	} else if (head.kind == LEND_PKT_CONNECT && !choice_rare(c, 4)) {
+		head.call = 0; /* else a request follows */
 	}
 	if (head.kind != LEND_PKT_REQUEST && head.kind != LEND_PKT_REPLY && !choice_rare(c, 16))
 		payload = 0;
@@ -238,6 +266,12 @@ void hostile_raw(struct choice *c, struct world_dgram *d)
 
 enum owed { ANYTHING, NOTHING, A_RESET, NOTHING_BUT_RESETS };
 
+static bool is_nonsense(const struct lend_pkt_connect *b)
+{
+	return b->params.payload < 64 || b->params.payload % 16 || !b->params.calls ||
+	       !b->session || b->pattern >= LEND_PATTERNS || b->least;
+}
+
 /* What such a datagram may do, judged without the core's help but for what its API tells. */
 static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
 {
@@ -252,12 +286,11 @@ static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
 	    lend_pkt_decode(&v, d->data, d->len, world.carrier == 1))
 		return NOTHING;
 	if (v.head.kind == LEND_PKT_CONNECT)
-		return v.hello.payload < 64 || v.hello.payload % 16 || !v.hello.session ? NOTHING
-											: ANYTHING;
+		return is_nonsense(&v.connect) ? NOTHING : ANYTHING;
 	if (v.head.kind == LEND_PKT_RESET)
 		return NOTHING_BUT_RESETS;
 	if (lend_core_session_peer(s->core, v.head.session, &peer, incarnation))
-		return v.head.session ? A_RESET : NOTHING;
+		return v.head.session && v.head.kind != LEND_PKT_RETRY ? A_RESET : NOTHING;
 	return peer == world_peer(index) ? ANYTHING : NOTHING;
 }
 

@@ -4,6 +4,7 @@
 
 #include "fuzz/report.h"
 #include "mn/store/lease.h"
+#include "util/bits.h"
 
 struct node node;
 static void *fresh, *before, *scratch; /* arenas: as init leaves it, and as it was */
@@ -49,7 +50,8 @@ void node_open(void)
 	node.ref_n = node.space_n = 0;
 	for (uint32_t i = 0; i < NODE_CLIENTS; i++) {
 		node.client[i] = (struct node_client){.number = 1 + i % 2};
-		node.client[i].incarnation[0] = (uint8_t)(1 + i / 2);
+		node.client[i].peer.incarnation[0] = (uint8_t)(1 + i / 2);
+		node.client[i].peer.context[0] = (uint8_t)i;
 	}
 	for (uint32_t i = 0; i < NODE_PINS; i++)
 		node.pinned[i] = false;
@@ -91,8 +93,8 @@ void node_close(void)
 		if (node.placed[i].placement)
 			lend_store_unplace(node.store, node.placed[i].placement);
 	node_audit();
-	for (uint32_t i = 0; i < NODE_CLIENTS; i++)
-		lend_store_hangup(node.store, node.client[i].incarnation);
+	for (uint32_t i = 1; i <= node.store->incarnation.top; i++)
+		lend_store_hangup(node.store, lend_incarnation_at(node.store, i)->life);
 	for (uint64_t key = 1; key <= NODE_CLIENTS; key++)
 		lend_store_pool_hangup(node.store, key);
 	lend_store_stats(node.store, &stats);
@@ -160,6 +162,21 @@ static void some_id(struct choice *c, struct node_client *w, struct lend_memop *
 	op->target = w->id - choice_of(c, 9);
 }
 
+/* In the session that it had or a new one: with the life of a client of its process, seldom of
+ * another, or without. */
+static void some_join(struct choice *c, struct node_client *w, struct lend_memop *op)
+{
+	uint32_t sibling = (uint32_t)(w - node.client) ^ choice_of(c, 2);
+	const struct node_client *of =
+	    &node.client[choice_rare(c, 8) ? choice_of(c, NODE_CLIENTS) : sibling];
+
+	if (choice_rare(c, 4))
+		w->peer.life = w->peer.clients = 0;
+	op->life = choice_rare(c, 2) ? of->life : 0;
+	op->client = choice_rare(c, 8) ? 0 : w->number;
+	lend_memop_proof(of->key, w->peer.context, op, op->proof);
+}
+
 void node_say(struct choice *c, struct node_message *m)
 {
 	struct lend_memop op = {.kind = (uint8_t)(1 + choice_of(c, LEND_MEMOP_KINDS - 1))};
@@ -173,6 +190,8 @@ void node_say(struct choice *c, struct node_message *m)
 		op.kind = LEND_MEMOP_HELLO;
 	op.client = w->number;
 	op.life = w->life;
+	if (op.kind == LEND_MEMOP_HELLO)
+		some_join(c, w, &op);
 	if (op.kind == LEND_MEMOP_SEAL)
 		op.flags = choice_rare(c, 3) ? LEND_MEMOP_CONSUME : 0;
 	some_id(c, w, &op);
@@ -233,7 +252,7 @@ void node_place(struct node_message *m)
 {
 	uint32_t n = m->len < 512 ? m->len : 512, at;
 
-	m->placement = lend_store_place(node.store, node.client[m->client].incarnation, m->bytes, n,
+	m->placement = lend_store_place(node.store, &node.client[m->client].peer, m->bytes, n,
 					m->len, m->seg, &m->segs, &m->fixed);
 	if (!m->placement)
 		return;
@@ -265,14 +284,13 @@ static bool decodes(const struct node_message *m, struct lend_memop *op)
 	return lend_memop_decode(m->bytes, n, m->len, op) == LEND_MEM_OK;
 }
 
-/* Who says it, by a look at every entry; 0: nobody of this life. */
-static uint32_t speaker(const struct lend_store *s, const uint8_t incarnation[16],
-			const struct lend_memop *op)
+/* The client that an operation names, by a look at every entry; 0: not of this session's life. */
+static uint32_t speaker(const struct lend_store *s, uint64_t life, const struct lend_memop *op)
 {
 	for (uint32_t i = 1; i <= s->incarnation.top; i++) {
 		const struct lend_incarnation *inc = lend_incarnation_at(s, i);
 
-		if (!inc->life || inc->life != op->life || memcmp(inc->id, incarnation, 16))
+		if (!inc->life || inc->life != op->life || inc->life != life)
 			continue;
 		for (uint32_t c = inc->clients; c; c = lend_client_at(s, c)->next)
 			if (lend_client_at(s, c)->number == op->client)
@@ -334,9 +352,11 @@ static void learn(const struct node_message *m, const struct lend_store_out *out
 
 	if (out->status != LEND_MEM_OK || out->pinned)
 		return;
-	if (m->bytes[0] == LEND_MEMOP_HELLO && lend_memhello_decode(out->head, out->len, &hello))
+	if (m->bytes[0] == LEND_MEMOP_HELLO && lend_memhello_decode(out->head, out->len, &hello)) {
+		if (!lend_load_u64(m->bytes + 24)) /* a join is not told the key again */
+			memcpy(w->key, hello.key, sizeof(w->key));
 		w->life = hello.life;
-	else if (out->len == LEND_MEMREF_LEN && lend_memref_decode(out->head, &ref))
+	} else if (out->len == LEND_MEMREF_LEN && lend_memref_decode(out->head, &ref))
 		node.ref[node.ref_n++ % NODE_SEEN] = ref;
 	else if (m->bytes[0] == LEND_MEMOP_ALLOC || m->bytes[0] == LEND_MEMOP_MAP ||
 		 m->bytes[0] == LEND_MEMOP_POOL_MAP)
@@ -364,9 +384,8 @@ void node_run(struct choice *c, struct node_message *m)
 	static uint8_t front[256], back[NODE_MESSAGE];
 	struct lend_store_seg seg[4 + LEND_STORE_SEGS_MAX];
 	uint32_t head = m->placement ? m->fixed : m->len, n = 0, cut;
-	struct lend_store_in in = {.incarnation = node.client[m->client].incarnation,
-				   .seg = seg,
-				   .placement = m->placement};
+	struct lend_store_in in = {
+	    .peer = &node.client[m->client].peer, .seg = seg, .placement = m->placement};
 	uint32_t slot = choice_of(c, NODE_PINS), client = 0;
 	struct lend_store_out *out = &node.out[slot];
 	struct lend_memop op;
@@ -384,7 +403,7 @@ void node_run(struct choice *c, struct node_message *m)
 	in.n = n;
 	memcpy(before, node.store, size);
 	if (sound)
-		client = speaker(before, in.incarnation, &op);
+		client = speaker(before, in.peer->life, &op);
 	(void)lend_store_exec(node.store, node.now, &in, out);
 	FUZZ_CHECK(is_status(out->status), "a status that is none");
 	if (out->status != LEND_MEM_OK && !m->placement)

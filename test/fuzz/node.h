@@ -21,8 +21,10 @@ enum {
 };
 
 struct node_client {
-	uint8_t incarnation[16];
-	uint32_t number, life;
+	struct lend_store_peer peer; /* its session */
+	uint32_t number;
+	uint64_t life;
+	uint8_t key[LEND_MEMOP_KEY];
 	uint64_t id, low; /* of the newest operation */
 };
 

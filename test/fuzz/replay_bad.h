@@ -85,7 +85,7 @@ static inline void bad_mutate(struct lend_rng *rng, struct dgram *d)
 /* Of a hello: a good one of another client, who will not answer. */
 static inline void bad_greet(struct lend_rng *rng, struct dgram *d)
 {
-	struct lend_pkt_hello hello;
+	struct lend_pkt_connect hello;
 
 	memcpy(&hello, d->data + sizeof(struct lend_pkt), sizeof(hello));
 	hello.connect = lend_rng_next(rng);

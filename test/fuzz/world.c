@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "fuzz/report.h"
+#include "scen/proof.h"
 
 struct world world;
 /* Arenas as lend_core_init() leaves them: by kind, then side. */
@@ -20,7 +21,8 @@ static const struct lend_core_config rich = {
     .dead = 5000 * LEND_MS,
     .pass = 30000 * LEND_MS,
     .attempts = 4,
-    .path = {{WORLD_MTU, false, false, false, 0}, {WORLD_MTU, true, true, true, 0}},
+    .path = {{.mtu = WORLD_MTU},
+	     {.mtu = WORLD_MTU, .lossless = true, .checked = true, .proven = true}},
 };
 
 uint32_t world_peer(uint32_t index)
@@ -274,6 +276,9 @@ static void on_event(int who, const struct lend_event *e)
 	case LEND_EV_PEER_KEEP:
 		s->kept[LEND_PEER_INDEX(e->peer) % WORLD_PEERS]++;
 		return;
+	case LEND_EV_PROVE:
+		proof_answer(s->core, world.now, e, 3);
+		return;
 	case LEND_EV_PEER_DROP:
 		FUZZ_CHECK(s->kept[LEND_PEER_INDEX(e->peer) % WORLD_PEERS]-- > 0, "let go twice");
 		return;
@@ -329,7 +334,7 @@ int world_connect(int who, uint32_t index)
 {
 	struct world_side *s = &world.side[who];
 	uint64_t session;
-	int err = lend_core_connect(s->core, world.now, world_peer(index), 1, &session);
+	int err = lend_core_connect(s->core, world.now, world_peer(index), 1, NULL, &session);
 
 	if (err)
 		return err;

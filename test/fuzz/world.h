@@ -27,7 +27,7 @@ enum { WORLD_POOR = 1, WORLD_LOPSIDED = 2, WORLD_KINDS = 4 };
 
 struct world_dgram {
 	uint32_t len;
-	uint8_t data[WORLD_MTU + 64];
+	uint8_t data[WORLD_MTU + 192];
 };
 
 /* Handles seen; the newest n % MANY overwrites the oldest. */

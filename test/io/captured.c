@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sys/why.h"
+#include "teardown.h"
 
 static char folder[64];
 
@@ -19,10 +20,7 @@ void captured_begin(void)
 
 void captured_end(void)
 {
-	char command[96];
-
-	(void)snprintf(command, sizeof(command), "rm -rf %s", folder);
-	cr_assert_eq(system(command), 0);
+	teardown_remove(folder);
 }
 
 /* The suite sees no difference. */

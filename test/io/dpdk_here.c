@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "teardown.h"
+
 char dpdk_folder[] = "/tmp/lend-dpdk-XXXXXX";
 
 const char *dpdk_absent(void)
@@ -25,8 +27,5 @@ void dpdk_begin(void)
 
 void dpdk_end(void)
 {
-	char command[64];
-
-	(void)snprintf(command, sizeof(command), "rm -rf %s", dpdk_folder);
-	cr_assert_eq(system(command), 0);
+	teardown_remove(dpdk_folder);
 }

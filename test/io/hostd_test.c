@@ -116,7 +116,7 @@ static void turn_until(struct lend_hostd *h, uint64_t n)
 /* A link of shm to a broker that is turned by hand: who it is there. */
 static struct lend_io *dial(struct lend_hostd *h, uint32_t *peer)
 {
-	struct lend_io_config shm = {.peer = "shm:", .capture = ""};
+	struct lend_io_config shm = {.peer = "shm:nobody", .capture = ""};
 	struct lend_io *io;
 	char text[80];
 

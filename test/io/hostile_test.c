@@ -3,6 +3,7 @@
  * meeting's own parts scribbles over all that it may write, under seeds, while an honest one is
  * served; then every wrong thing one can say at the door. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -211,23 +212,69 @@ static int no_memory(void)
 	return dup(2);
 }
 
+static int sealed(size_t len, int seals)
+{
+	int fd = memfd_create("villain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	cr_assert_eq(ftruncate(fd, (off_t)len), 0);
+	cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* Its owner could cut it off, and a touch beyond its end is SIGBUS. */
+static int may_shrink(void)
+{
+	return sealed(LEND_BELL_LEN, F_SEAL_GROW);
+}
+
+Test(hostile, memory_without_a_seal_is_not_mapped)
+{
+	static const struct {
+		int seals;
+		size_t len;
+		int want;
+	} row[] = {
+	    {0, LEND_BELL_LEN, -EPROTO},
+	    {F_SEAL_GROW, LEND_BELL_LEN, -EPROTO},
+	    {F_SEAL_GROW | F_SEAL_SEAL, LEND_BELL_LEN, -EPROTO},
+	    {F_SEAL_SHRINK, LEND_BELL_LEN, -EPROTO},
+	    {F_SEAL_SHRINK | F_SEAL_GROW, LEND_BELL_LEN - 4096, -EPROTO},
+	    {F_SEAL_SHRINK | F_SEAL_GROW, LEND_BELL_LEN + 4096, -EPROTO},
+	    {F_SEAL_SHRINK | F_SEAL_GROW, LEND_BELL_LEN, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		int fd = sealed(row[i].len, row[i].seals);
+		const void *read = NULL;
+		void *base = NULL;
+
+		cr_assert_eq(lend_meet_map(fd, LEND_BELL_LEN, &base), row[i].want, "row %zu", i);
+		cr_assert_eq(lend_meet_map_to_read(fd, LEND_BELL_LEN, &read), row[i].want);
+		if (row[i].want == 0) {
+			(void)munmap(base, LEND_BELL_LEN);
+			(void)munmap((void *)(uintptr_t)read, LEND_BELL_LEN);
+		}
+		(void)close(fd);
+	}
+}
+
 /* Each stranger says one wrong thing; the server answers with a refusal or hangs up, and goes on.
  */
 Test(hostile, wrong_things_at_the_door, .timeout = 60)
 {
-	static int (*const bell[])(void) = {unsealed, too_short, no_memory};
+	static int (*const bell[])(void) = {unsealed, too_short, no_memory, may_shrink};
 	char at[104];
 	struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
 	struct served s = {.honest = UINT32_MAX};
 
-	for (unsigned kind = 0; kind < 9; kind++) {
+	for (unsigned kind = 0; kind < 10; kind++) {
 		struct lend_meet msg;
 		int sock, fds[LEND_MEET_FDS] = {-1, -1}, err = -EAGAIN;
 		uint64_t end = conform_ms() + 5000;
 
 		cr_assert_eq(lend_meet_dial(at + 4, &sock), 0);
 		lend_meet_fill(&msg, 0, 0, LEND_SHM_LINK_LEN);
-		fds[0] = kind < 3 ? bell[kind]() : proper();
+		fds[0] = kind < 3 || kind == 9 ? bell[kind % 6]() : proper();
 		fds[1] = no_memory();
 		msg.version += kind == 3;
 		msg.magic[0] = kind == 4 ? 'X' : 'L';
@@ -248,7 +295,7 @@ Test(hostile, wrong_things_at_the_door, .timeout = 60)
 		cr_assert_eq(msg.status, EPROTO);
 		(void)close(sock);
 	}
-	cr_assert_eq(server->stats.peers_refused, 9);
+	cr_assert_eq(server->stats.peers_refused, 10);
 	(void)conform_resolve(client, at, server);
 	client->ops->close(client);
 	server->ops->close(server);
@@ -330,7 +377,7 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	cr_assert_eq(resolve_until(client, at), -ETIMEDOUT, "never answers");
-	lend_meet_close(&door);
+	lend_door_close(&door);
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -ENOENT, "nobody there");
 	cr_assert_gt(strlen(lend_why_text()), 10);
 	client->ops->close(client);

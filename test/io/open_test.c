@@ -3,9 +3,13 @@
 #include <criterion/criterion.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/io.h"
@@ -75,4 +79,81 @@ Test(open, modules_that_are_none)
 	expect_no_module("does not load");
 	(void)unlink(path);
 	(void)rmdir(folder);
+}
+
+enum { NOBODY = 65534 };
+static char elsewhere[32];
+
+/* Serves at shm:elsewhere in a runtime folder of its own until it is killed. */
+static pid_t serve_elsewhere(const char *folder)
+{
+	struct lend_io_config config = {.listen = elsewhere};
+	struct lend_io *io;
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	cr_assert_eq(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		setenv("XDG_RUNTIME_DIR", folder, 1);
+		if (lend_io_open(&config, &io) == 0 && write(ready[1], "r", 1) == 1)
+			(void)pause();
+		_exit(1);
+	}
+	(void)close(ready[1]);
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+	(void)close(ready[0]);
+	return child;
+}
+
+/* The line that a client gets as that user, with that folder. */
+static void dial_as(uid_t uid, const char *folder, char *line, size_t cap)
+{
+	struct lend_io_config config = {.peer = elsewhere};
+	struct lend_io *io;
+	uint32_t peer;
+	int said[2];
+
+	cr_assert_eq(pipe(said), 0);
+	memset(line, 0, cap);
+	if (fork() == 0) {
+		setenv("XDG_RUNTIME_DIR", folder, 1);
+		if (uid != geteuid() && setuid(uid) < 0)
+			_exit(1);
+		if (lend_io_open(&config, &io) == 0 && io->ops->resolve(io, config.peer, &peer) < 0)
+			(void)!write(said[1], lend_why_text(), strlen(lend_why_text()));
+		_exit(0);
+	}
+	(void)close(said[1]);
+	cr_assert_gt(read(said[0], line, cap - 1), 0);
+	(void)close(said[0]);
+	(void)wait(NULL);
+}
+
+Test(open, a_server_of_another_user_or_folder)
+{
+	char theirs[] = "/tmp/lend-open-XXXXXX", ours[] = "/tmp/lend-open-XXXXXX", line[512],
+	     command[96];
+	pid_t server;
+
+	cr_assert(mkdtemp(theirs) && mkdtemp(ours) && chmod(theirs, 0755) == 0 &&
+		  chmod(ours, 0777) == 0);
+	(void)snprintf(elsewhere, sizeof(elsewhere), "shm:elsewhere%d", (int)getpid());
+	server = serve_elsewhere(theirs);
+	dial_as(geteuid(), ours, line, sizeof(line));
+	cr_assert(strstr(line, "use the same XDG_RUNTIME_DIR") && strstr(line, theirs), "%s", line);
+	if (geteuid() == 0) {
+		(void)snprintf(command, sizeof(command), "rm -r %s/lend", ours);
+		cr_assert_eq(system(command), 0);
+		dial_as(NOBODY, ours, line, sizeof(line));
+		cr_assert(strstr(line, "permission is denied") && strstr(line, theirs), "%s", line);
+		dial_as(NOBODY, theirs, line, sizeof(line));
+		cr_assert(strstr(line, "permission denied") && strstr(line, "user 0"), "%s", line);
+	}
+	(void)kill(server, SIGKILL);
+	(void)waitpid(server, NULL, 0);
+	(void)snprintf(command, sizeof(command), "rm -r %s %s", ours, theirs);
+	cr_assert_eq(system(command), 0);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,7 +105,10 @@ Test(pod, memory_that_is_none)
 	io = serve("a");
 	io->ops->close(io);
 	cr_assert_eq(failure("shm:a@/nowhere"), -ENOENT);
-	cr_assert_eq(failure("shm:a@/proc/self/exe"), -ETXTBSY);
+	cr_assert_eq(failure("shm:a@/proc/self/exe"), -ELOOP);
+	cr_assert_eq(chmod(path, 0640), 0);
+	cr_assert_eq(failure(named("a")), -EPERM);
+	cr_assert_eq(chmod(path, 0600), 0);
 	cr_assert_eq(failure("shm:a@/dev/null"), -EINVAL);
 	cr_assert_eq(lend_addr_parse("shm:a@b", &addr), -EINVAL);
 	cr_assert_eq(lend_addr_parse("shm:@/b", &addr), -EINVAL);

@@ -1,14 +1,18 @@
 /* Goal: shared memory is a carrier like the others, and idle clients cost a busy server nothing.
  * Method: the conformance suite; one client that sends for every look of the server, beside others
  * that sent once; a receiver that makes room in the middle of a burst. */
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "io/conform.h"
 #include "io/shm_peers.h"
+#include "sys/why.h"
 
 static void address(char *text, size_t cap)
 {
@@ -56,6 +60,64 @@ Test(shm_idle, clients_leave_the_poll_of_a_busy_server)
 	for (uint32_t i = 0; i <= IDLE; i++)
 		client[i]->ops->close(client[i]);
 	server->ops->close(server);
+}
+
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = bytes;
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static int try_resolve(struct lend_io *client, const char *at, struct lend_io *server)
+{
+	uint32_t peer;
+	int err;
+
+	do {
+		(void)conform_take(server, NULL, NULL);
+		err = client->ops->resolve(client, at, &peer);
+	} while (err == -EINPROGRESS);
+	return err;
+}
+
+/* A server that may not make the rings of a client refuses it and goes on. */
+Test(shm_limit, rings_beyond_ulimit_f__are_refused)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *old = conform_client(at), *new;
+	uint32_t peer = conform_resolve(old, at, server);
+
+	limit_files(LEND_SHM_LINK_LEN - 1);
+	new = conform_client(at);
+	cr_assert_eq(try_resolve(new, at, server), -EFBIG);
+	cr_assert_not_null(strstr(lend_why_text(), "ulimit -f"), "%s", lend_why_text());
+	cr_assert_eq(server->stats.peers_refused, 1);
+	cr_assert_eq(conform_send(old, peer, 0, 0, 64), LEND_SENT);
+	cr_assert_eq(conform_take(server, NULL, NULL), 1);
+	limit_files(LEND_SHM_LINK_LEN);
+	cr_assert_eq(try_resolve(new, at, server), 0);
+	new->ops->close(new);
+	old->ops->close(old);
+	server->ops->close(server);
+}
+
+Test(shm_limit, listener_beyond_ulimit_f__does_not_open)
+{
+	char at[104];
+	struct lend_io_config config = {.listen = at};
+	struct lend_io *io;
+
+	address(at, sizeof(at));
+	limit_files(LEND_SHM_LINK_LEN - 1);
+	cr_assert_eq(lend_io_open(&config, &io), -EFBIG);
+	cr_assert_not_null(strstr(lend_why_text(), "ulimit -f"), "%s", lend_why_text());
+	limit_files(LEND_BELL_LEN - 1);
+	config = (struct lend_io_config){.peer = at};
+	cr_assert_eq(lend_io_open(&config, &io), -EFBIG);
+	cr_assert_not_null(strstr(lend_why_text(), "ulimit -f"), "%s", lend_why_text());
 }
 
 static struct lend_io *receiver;

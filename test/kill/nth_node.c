@@ -36,6 +36,14 @@ int nth_node_open(struct lend_ep *ep, struct nth_node **out)
 	return mn_serve_open(ep, node->store, &node->serve);
 }
 
+int nth_node_turn(struct nth_node *node, struct lend_ep *ep)
+{
+	int rc = lend_turn(ep, mn_serve_waits(node->serve) ? 0 : LEND_NEVER);
+
+	mn_serve_hear(node->serve);
+	return rc;
+}
+
 bool nth_node_idle(const struct nth_node *node)
 {
 	struct lend_memstats stats;

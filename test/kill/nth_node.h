@@ -10,6 +10,9 @@ struct nth_node;
 
 /* As mnd.c does it: 0 or -errno with lend_why(); *out may be set either way. */
 int nth_node_open(struct lend_ep *ep, struct nth_node **out);
+/* Serves until something came or lend_stop(); operations that waited for their turn run, too.
+ * Returns as lend_turn(). */
+int nth_node_turn(struct nth_node *node, struct lend_ep *ep);
 /* No page is kept for a message under way. */
 bool nth_node_idle(const struct nth_node *node);
 /* After lend_close(ep); every ledger is counted: NULL, or what is wrong. empty: every client has

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ struct part {
 	struct lend_mem *mem;
 	lend_session session;
 	char address[128];
-	bool done, stuck; /* stuck: an operation did not end; nothing else is begun */
+	bool done, stuck;   /* stuck: an operation did not end; nothing else is begun */
+	atomic_bool leaves; /* the server's thread */
 };
 
 /* What fails for good is waited for briefly; where nothing may fail only the machine is slow. */
@@ -292,7 +294,8 @@ static void *serve(void *arg)
 {
 	struct part *p = arg;
 
-	(void)lend_run(p->server, LEND_NEVER);
+	while (!atomic_load(&p->leaves) && nth_node_turn(p->node, p->server) >= 0)
+		continue;
 	return NULL;
 }
 
@@ -322,6 +325,7 @@ static void with_server(struct part *p)
 	live(p);
 	lend_mem_close(p->mem);
 	lend_close(p->client);
+	atomic_store(&p->leaves, true);
 	lend_stop(p->server);
 	(void)pthread_join(thread, NULL);
 	p->client = NULL;

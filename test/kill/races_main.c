@@ -12,7 +12,6 @@
 #include "io/shm_ring.h"
 #include "kill/nth_node.h"
 #include "lend/mem.h"
-#include "mn/crowd.h"
 #include "util/check.h"
 #include "util/rng.h"
 
@@ -238,72 +237,6 @@ static void leases(void)
 	close_server(&server, thread);
 }
 
-/* Processes come and go at workers; each end is told once to each worker, and before the process is
- * there again. */
-enum { WORKERS = 3, PROCESSES = 4, VISITS = 4000 };
-static struct mn_crowd *crowd;
-static struct crowd_worker {
-	uint32_t index;
-	uint64_t told[PROCESSES]; /* ends that this worker heard of */
-} crowd_worker[WORKERS];
-
-static void hear(struct crowd_worker *w)
-{
-	uint8_t incarnation[16];
-
-	while (mn_crowd_next(crowd, w->index, incarnation)) {
-		MUST(incarnation[0] < PROCESSES && incarnation[15] == 7);
-		w->told[incarnation[0]]++;
-	}
-}
-
-static void *visit(void *arg)
-{
-	struct crowd_worker *w = arg;
-	uint32_t here[PROCESSES] = {0};
-	struct lend_rng rng;
-
-	lend_rng_seed(&rng, w->index + 1);
-	for (int i = 0; i < VISITS; i++) {
-		uint8_t who[16] = {(uint8_t)lend_rng_below(&rng, PROCESSES), [15] = 7};
-
-		hear(w);
-		if (here[who[0]] && lend_rng_below(&rng, 2)) {
-			mn_crowd_leave(crowd, who);
-			here[who[0]]--;
-		} else if (here[who[0]] < 3) {
-			MUST(mn_crowd_join(crowd, who));
-			here[who[0]]++;
-		}
-	}
-	for (uint8_t p = 0; p < PROCESSES; p++)
-		for (uint8_t who[16] = {p, [15] = 7}; here[p]; here[p]--)
-			mn_crowd_leave(crowd, who);
-	return NULL;
-}
-
-static void crowds(void)
-{
-	pthread_t thread[WORKERS];
-
-	crowd = mn_crowd_open(WORKERS);
-	MUST(crowd);
-	for (uint32_t i = 0; i < WORKERS; i++) {
-		crowd_worker[i].index = i;
-		thread[i] = begin(visit, &crowd_worker[i]);
-	}
-	for (uint32_t i = 0; i < WORKERS; i++)
-		pthread_join(thread[i], NULL);
-	for (uint32_t i = 0; i < WORKERS; i++)
-		hear(&crowd_worker[i]);
-	for (uint32_t i = 0; i < WORKERS; i++) {
-		for (int p = 0; p < PROCESSES; p++)
-			MUST(crowd_worker[i].told[p] > 0 &&
-			     crowd_worker[i].told[p] == crowd_worker[0].told[p]);
-	}
-	mn_crowd_close(crowd);
-}
-
 int main(void)
 {
 	char folder[] = "/tmp/lend-races-XXXXXX", path[64];
@@ -314,7 +247,6 @@ int main(void)
 	calls("udp");
 	stop_and_close();
 	leases();
-	crowds();
 	(void)snprintf(path, sizeof(path), "%s/lend/.lock", folder);
 	(void)unlink(path);
 	(void)snprintf(path, sizeof(path), "%s/lend", folder);

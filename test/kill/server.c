@@ -37,6 +37,18 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	memcpy(&self.wait[self.end++ % WAITING].take, bytes->data, sizeof(struct take));
 }
 
+/* Bytes that came by value, because no memory node took them. */
+static void answer_value(lend_request request, const struct take *take, const struct lend_arg *data)
+{
+	uint8_t *want = malloc(take->len);
+
+	kill_fill(want, take->len, take->seed);
+	if (data->len != take->len || memcmp(data->bytes, want, take->len))
+		kill_bad(self.c.page, "%u bytes by value: others came", take->len);
+	free(want);
+	(void)lend_reply(self.c.ep, request, LEND_OK, NULL);
+}
+
 /* Arguments: a take, which says nothing of where its bytes are, and these. */
 static void handle_args(lend_request request, const struct lend_buf *bytes, void *arg)
 {
@@ -58,9 +70,13 @@ static void handle_args(lend_request request, const struct lend_buf *bytes, void
 	}
 	w->request = request;
 	memcpy(&w->take, take.bytes, sizeof(w->take));
+	if (data.bytes) {
+		answer_value(request, &w->take, &data);
+		return;
+	}
 	w->take.ref = data.ref;
-	if (data.bytes || data.len != w->take.len)
-		kill_bad(self.c.page, "not by reference");
+	if (data.len != w->take.len)
+		kill_bad(self.c.page, "a reference to bytes of another length");
 	self.end++;
 }
 

@@ -34,7 +34,7 @@ void survivor_close(struct survivor *s)
 /* Did a worker end our life unasked? Then the model knows, too. */
 static bool follow(struct survivor *s, const struct cn_node *node)
 {
-	uint32_t was = s->life[node->shard];
+	uint64_t was = s->life[node->shard];
 
 	if (node->life == was)
 		return true;

@@ -14,7 +14,7 @@ struct survivor {
 	struct model model;
 	lend_session look[WORKERS_MAX]; /* on which the node's workers are asked about themselves */
 	uint32_t looking;               /* of them, open */
-	uint32_t life[WORKERS_MAX];     /* ours at each worker; 0: not known */
+	uint64_t life[WORKERS_MAX];     /* ours at each worker; 0: not known */
 	struct thing *open[PUBLIC];     /* those that everybody may adopt */
 	struct node_sight sight;        /* the last one */
 };

@@ -46,7 +46,7 @@ static void let_go(void)
 	struct lend_memstats stats;
 
 	for (int i = 0; i < CLIENTS; i++)
-		lend_store_hangup(copy, w->who[i].incarnation);
+		lend_store_hangup(copy, w->who[i].life);
 	while (lend_store_deadline(copy) != LEND_NEVER)
 		lend_store_tick(copy, w->k->now + (UINT64_C(1) << 50));
 	lend_store_stats(copy, &stats);
@@ -121,18 +121,18 @@ static void run(struct who *who, struct lend_memop *op, const void *payload)
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX], *part = w->k->out.seg;
 	uint64_t len = lend_memop_payload(op), done = 0;
-	struct lend_store_in in = {who->incarnation, seg, 1, 0, 0};
+	struct lend_store_in in = {&who->peer, seg, 1, 0, false};
 	uint32_t n, segs = 0, fixed = 0;
 
 	op->client = who->number;
-	op->life = who->life;
+	op->life = op->kind == LEND_MEMOP_HELLO ? 0 : who->life;
 	op->low = who->low;
 	n = lend_memop_encode(op, head);
 	seg[0] = (struct lend_store_seg){head, n};
 	begin(op->kind == LEND_MEMOP_HELLO);
 	if (pick(2))
-		in.placement = lend_store_place(w->k->store, who->incarnation, head, n, n + len,
-						part, &segs, &fixed);
+		in.placement = lend_store_place(w->k->store, &who->peer, head, n, n + len, part,
+						&segs, &fixed);
 	for (uint32_t i = 0; in.placement && i < segs; i++) {
 		memcpy(part[i].data, (const uint8_t *)payload + done, part[i].len);
 		seg[in.n++] = part[i];
@@ -272,7 +272,7 @@ static void step_life(struct who *who)
 	} else {
 		begin(true);
 		if (pick(2)) {
-			lend_store_hangup(w->k->store, who->incarnation);
+			lend_store_hangup(w->k->store, who->life);
 		} else {
 			w->k->now += 2000;
 			lend_store_tick(w->k->store, w->k->now);

@@ -136,6 +136,7 @@ static void on_event(struct bench *b, struct side *s, const struct lend_event *e
 	case LEND_EV_CANCELLED:
 	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
+	case LEND_EV_PROVE:
 		return;
 	}
 }
@@ -245,7 +246,7 @@ static void connect_all(struct bench *b)
 	b->session = calloc(b->sessions, sizeof(*b->session));
 	LEND_CHECK(b->session);
 	for (uint32_t i = 0; i < b->sessions; i++) {
-		LEND_CHECK(lend_core_connect(b->side[0].core, b->now, LEND_PEER(0, 1), 0,
+		LEND_CHECK(lend_core_connect(b->side[0].core, b->now, LEND_PEER(0, 1), 0, NULL,
 					     &b->session[i]) == 0);
 		for (int j = 0; j < 4; j++)
 			turn(b, j % 2);
@@ -256,7 +257,7 @@ static int path_of(const char *name, struct lend_path *path)
 {
 	*path = (struct lend_path){.mtu = MTU};
 	if (strcmp(name, "lossless") == 0)
-		*path = (struct lend_path){MTU, true, true, true, 0};
+		*path = (struct lend_path){MTU, true, true, true, 0, false, 0};
 	else if (strcmp(name, "checked") == 0)
 		path->checked = true;
 	else if (strcmp(name, "crc") != 0)

@@ -1,5 +1,7 @@
 #include "scen/duo.h"
 
+#include "scen/proof.h"
+
 #include <criterion/criterion.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@ static const char *const kind_name[LEND_PKT_KINDS] = {
     [LEND_PKT_BYE] = "BYE",         [LEND_PKT_BYE_ACK] = "BYE_ACK", [LEND_PKT_PING] = "PING",
     [LEND_PKT_REQUEST] = "REQUEST", [LEND_PKT_REPLY] = "REPLY",     [LEND_PKT_ACK] = "ACK",
     [LEND_PKT_PROBE] = "PROBE",     [LEND_PKT_CANCEL] = "CANCEL",   [LEND_PKT_GONE] = "GONE",
+    [LEND_PKT_RETRY] = "RETRY",     [LEND_PKT_PROOF] = "PROOF",
 };
 static const char *const event_name[] = {
     [LEND_EV_SESSION_UP] = "up",       [LEND_EV_SESSION_DOWN] = "down",
@@ -61,7 +64,7 @@ void duo_open_with(struct duo *d, bool lossless, void (*tweak)(struct lend_core_
 					       .unscheduled = 65536,
 					       .probe = 500000000,
 					       .dead = 5000000000};
-		c->path[0] = (struct lend_path){1472, lossless, lossless, lossless, 0};
+		c->path[0] = (struct lend_path){1472, lossless, lossless, lossless, 0, false, 0};
 		memset(c->incarnation, 0xa0 + i, 16);
 		memset(c->seed, 0x50 + i, 32);
 		if (tweak)
@@ -147,6 +150,12 @@ static void on_event(struct duo *d, int side, const struct lend_event *e)
 		say(d, "%d %s\n", side, event_name[e->kind]);
 		if (e->kind != LEND_EV_CANCELLED)
 			duo_free(d, side, e->buf);
+		return;
+	case LEND_EV_PROVE:
+		if (s->salt)
+			proof_answer(s->core, d->now, e, s->salt);
+		else
+			(void)lend_core_prove(s->core, d->now, e, NULL);
 		return;
 	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
@@ -279,7 +288,8 @@ uint64_t duo_connect(struct duo *d)
 {
 	uint64_t session;
 
-	cr_assert_eq(lend_core_connect(d->side[0].core, d->now, LEND_PEER(0, 1), 77, &session), 0);
+	cr_assert_eq(
+	    lend_core_connect(d->side[0].core, d->now, LEND_PEER(0, 1), 77, d->self, &session), 0);
 	return session;
 }
 

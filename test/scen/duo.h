@@ -30,7 +30,8 @@ struct duo_side {
 	struct lend_event ev[16]; /* the newest of each kind, by kind */
 	uint32_t count[16];
 	uint32_t sent_bytes, received_bytes;
-	bool refuse; /* NEED is answered with 0 */
+	bool refuse;  /* NEED is answered with 0 */
+	uint8_t salt; /* of its key, see proof.h; 0: it has none */
 	bool hold_need;
 	bool no_supply;
 };
@@ -52,6 +53,7 @@ struct duo {
 	void (*on_request)(struct duo *d, const struct lend_event *e);
 	void (*on_end)(struct duo *d, const struct lend_event *e);
 	bool lossless;
+	const struct lend_core_self *self; /* how side 0 connects; NULL: without a key */
 };
 
 void duo_open(struct duo *d, bool lossless);

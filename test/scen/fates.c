@@ -34,15 +34,16 @@ lend_ns fates_bound(void)
 	lend_ns sum = 0;
 
 	for (int i = 0; i < FATES; i++)
-		sum += lend_min_u64(LEND_RTO_FIRST << i, LEND_RTO_MAX) + 2 * DELAY + TWICE;
+		sum += lend_min_u64(LEND_RTO_FIRST << i, LEND_RTO_MAX) * 5 / 4 /* jitter */ +
+		       2 * DELAY + TWICE;
 	return sum;
 }
 
 static void say(const struct fates *f, const char *what, const struct fates_dgram *g)
 {
 	static const char *const name[LEND_PKT_KINDS] = {
-	    "?",       "CONNECT", "ACCEPT", "RESET", "BYE",    "BYE_ACK", "PING",
-	    "REQUEST", "REPLY",   "ACK",    "PROBE", "CANCEL", "GONE"};
+	    "?",     "CONNECT", "ACCEPT", "RESET",  "BYE",  "BYE_ACK", "PING",  "REQUEST",
+	    "REPLY", "ACK",     "PROBE",  "CANCEL", "GONE", "?",       "RETRY", "PROOF"};
 	double ms = (double)(f->now - START) / 1e6;
 
 	if (!f->told)
@@ -341,7 +342,7 @@ uint64_t fates_connect(struct fates *f, uint32_t from, uint32_t to)
 {
 	uint64_t session = 0;
 
-	if (lend_core_connect(f->node[from].core, f->now, LEND_PEER(0, to + 1), 77, &session))
+	if (lend_core_connect(f->node[from].core, f->now, LEND_PEER(0, to + 1), 77, NULL, &session))
 		fates_wrong(f, "no connect");
 	lend_core_known(f->node[from].core, session, to + 1);
 	return session;

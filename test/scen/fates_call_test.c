@@ -138,6 +138,7 @@ static void on_event(struct fates *f, uint32_t node, const struct lend_event *e)
 	case LEND_EV_BUF_BACK:
 	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
+	case LEND_EV_PROVE:
 		return;
 	}
 }

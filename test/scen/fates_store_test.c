@@ -23,8 +23,7 @@ struct plan {
 };
 
 struct client {
-	uint64_t session, id;
-	uint32_t life;
+	uint64_t session, id, life;
 	uint8_t kind;    /* the operation under way */
 	bool forgetting; /* FORGET of it is under way */
 	bool ready, done;
@@ -34,6 +33,7 @@ struct client {
 static struct {
 	const struct plan *plan;
 	struct client client[CLIENTS];
+	struct lend_store_peer peer[CLIENTS]; /* by incarnation: a session stays with its process */
 	struct lend_store *store;
 	struct lend_memref ref;
 	bool put;
@@ -85,12 +85,14 @@ static void serve(struct fates *f, const struct lend_event *e)
 	struct fates_node *n = &f->node[NODE];
 	const struct lend_seg *buf = &n->seg[e->buf];
 	struct lend_store_seg seg = {e->buf ? buf->data : (void *)(uintptr_t)e->data, e->len};
+	struct lend_store_in in = {.seg = &seg, .n = 1};
 	uint8_t incarnation[16];
-	struct lend_store_in in = {incarnation, &seg, 1, 0, 0};
-	uint32_t peer, first = 0, last = 0;
+	uint32_t address, first = 0, last = 0;
 
-	if (lend_core_session_peer(n->core, e->session, &peer, incarnation))
+	if (lend_core_session_peer(n->core, e->session, &address, incarnation))
 		fates_wrong(f, "a request of nobody");
+	in.peer = &at.peer[incarnation[0] % CLIENTS];
+	memcpy(in.peer->incarnation, incarnation, sizeof(incarnation));
 	lend_store_exec(at.store, f->now, &in, &out);
 	fates_give(f, NODE, e->buf);
 	for (uint32_t i = 0; i < out.n; i++) {

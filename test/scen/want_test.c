@@ -20,13 +20,6 @@ static void few_of_both(struct lend_core_config *c)
 	c->receive_budget = 1500;
 }
 
-static void few_records(struct lend_core_config *c)
-{
-	c->reassemblies = 8;
-	if (c->incarnation[0] == 0xa1)
-		c->inflight = 2;
-}
-
 /* Takes the newest request of side 1 and answers it. */
 static void serve(struct duo *d, uint32_t reply_len)
 {
@@ -93,40 +86,6 @@ Test(want, of_a_reassembly_and_of_budget)
 	for (uint32_t more = 0; more < 3000; more += 500)
 		for (int how = 0; how < 4; how++)
 			replies(how & 1, 65537 + more, how & 2 ? 70000 : 0, few_of_both);
-}
-
-/* A request of several datagrams for which the server has no record is sent again, although the
- * numbers of all its datagrams were seen. */
-static void records(bool lossless)
-{
-	struct duo d;
-	uint64_t request[2];
-
-	duo_start(&d, lossless, few_records);
-	d.on_end = duo_give_at_end;
-	start(&d, 2, 8, 0, request);
-	duo_call(&d, duo_buf(&d, 0, 5000, 5000, 3), 0, LEND_NEVER);
-	duo_settle(&d);
-	duo_pass(&d, 100 * MS);
-	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
-	for (int i = 0; i < 2; i++) {
-		d.side[1].request = request[i];
-		serve(&d, 0);
-	}
-	duo_settle(&d);
-	duo_pass(&d, 1000 * MS);
-	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 3, "lossless %d", lossless);
-	serve(&d, 0);
-	duo_settle(&d);
-	duo_pass(&d, 1000 * MS);
-	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 3);
-	duo_close(&d);
-}
-
-Test(want, of_a_record)
-{
-	records(false);
-	records(true);
 }
 
 /* Loses the last fragment of the first long message of side `from` while told to, and the first

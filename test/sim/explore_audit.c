@@ -2,6 +2,7 @@
  * explore_canon.h. Layer: test. */
 #include "core/table.h"
 #include "core/timer.h"
+#include "core/want.h"
 #include "sim/explore_canon.h"
 
 struct tally {
@@ -102,8 +103,8 @@ static const char *compare(const struct lend_core *c, const struct tally *t)
 		return "windows are miscounted";
 	if (t->charged != c->budget_used)
 		return "the receive budget is miscounted";
-	if (t->starved != c->starved.n + c->hungry[0].n + c->hungry[1].n ||
-	    t->partial != c->partials.n || t->ready != c->ready.n)
+	if (t->starved != lend_want_waiting(c) || t->partial != c->partials.n ||
+	    t->ready != c->ready.n)
 		return "a list of calls is miscounted";
 	if (t->sessions + c->free_sess.free != c->free_sess.cap)
 		return "sessions are miscounted";

@@ -1,5 +1,6 @@
 #include "sim/explore_canon.h"
 
+#include "core/hand.h"
 #include "core/sess.h"
 #include "core/table.h"
 
@@ -43,6 +44,15 @@ static void canon_ring(struct lend_core *c, struct lend_sess *s)
 	canon_sent(c, lend_ring_at(c, s->ring)->sent, LEND_RING);
 }
 
+/* A ticket or cookie is as good now as a moment ago. */
+static void canon_hand(struct lend_hand *h, lend_ns now)
+{
+	if (h->cookie.time)
+		h->cookie.time = h->cookie.time - now + EX_NOW;
+	if (h->ticket.until)
+		h->ticket.until = h->ticket.until - now + EX_NOW;
+}
+
 static void canon_sess(struct lend_core *c, struct lend_sess *s)
 {
 	if (s->state == LEND_SESS_FREE) {
@@ -50,6 +60,8 @@ static void canon_sess(struct lend_core *c, struct lend_sess *s)
 		return;
 	}
 	canon_link(&s->half);
+	if (s->hand != LEND_NONE)
+		canon_hand(lend_hand_of(c, s), c->now);
 	s->rtt_at = 0;
 	if (s->srtt) {
 		s->srtt = 1;
@@ -127,6 +139,7 @@ static void settle_free(struct lend_core *c)
 	settle(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
 	settle(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
 	settle(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
+	settle(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t));
 }
 
 static void clear_free(struct lend_core *c)
@@ -147,6 +160,11 @@ static void clear_free(struct lend_core *c)
 	for (uint32_t i = 0; i < c->free_rings.free; i++)
 		memset(lend_ring_at(c, free[i]), 0, sizeof(struct lend_ring));
 	clear_from(free, c->free_rings.free, c->free_rings.cap, sizeof(*free));
+	free = LEND_AT(c, at_free_hands, uint32_t);
+	for (uint32_t i = 0; i < c->free_hands.free; i++)
+		memset(LEND_AT(c, at_hands, struct lend_hand) + free[i], 0,
+		       sizeof(struct lend_hand));
+	clear_from(free, c->free_hands.free, c->free_hands.cap, sizeof(*free));
 	clear_from(LEND_AT(c, at_free_calls, uint32_t), c->free_calls.free, c->free_calls.cap,
 		   sizeof(uint32_t));
 	clear_from(LEND_AT(c, at_supply, uint32_t), c->supply_n, c->supply_cap, sizeof(uint32_t));
@@ -167,12 +185,19 @@ void ex_core_canon(struct lend_core *c)
 {
 	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
 	c->ctl_head = 0;
+	c->judged = 0;
+	c->judged_since = EX_NOW;
 	canon_share(&c->ready.classes);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		canon_share(&c->ready.sizes[i]);
 	canon_share(&c->starved.share);
 	canon_share(&c->hungry[0].share);
 	canon_share(&c->hungry[1].share);
+	canon_share(&c->behind[0].share);
+	canon_share(&c->behind[1].share);
+	memset(c->fair, 0, sizeof(c->fair)); /* a look at tables so small is never kept */
+	c->fair_hand = 0;
+	c->fair_sess_hand = 0;
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)
 		canon_sess(c, lend_sess_at(c, i));
 	for (uint32_t i = 0; i < c->records; i++)

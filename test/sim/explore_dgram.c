@@ -71,8 +71,11 @@ void ex_emit(struct ex_node *n, const struct lend_out *o)
 			     .to = (uint8_t)(LEND_PEER_INDEX(o->peer) - 1),
 			     .head_len = o->head_len};
 
-	LEND_CHECK(g.to < n->scope->nodes && o->n <= 1 && o->tail_len == 0);
+	LEND_CHECK(g.to < n->scope->nodes && o->n + (o->tail_len > 0) <= 1);
 	memcpy(g.bytes, o->head, o->head_len);
+	if (o->tail_len)
+		memcpy(g.bytes + o->head_len, o->tail, o->tail_len);
+	g.head_len = (uint8_t)(g.head_len + o->tail_len);
 	mask_delay(&g);
 	if (o->n)
 		attach_piece(n, &g, &o->piece[0]);

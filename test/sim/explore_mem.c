@@ -305,18 +305,29 @@ static uint32_t copy_out(struct ex_node *n, const struct lend_store_out *out, ui
 	return len;
 }
 
+/* Joins are not explored: a process has the life that it opened in whatever session. */
+static uint64_t life_of(const struct lend_store *s, const uint8_t incarnation[16])
+{
+	for (uint32_t i = 1; i <= s->incarnation.top; i++)
+		if (!memcmp(lend_incarnation_at(s, i)->id, incarnation, 16))
+			return lend_incarnation_at(s, i)->life;
+	return 0;
+}
+
 void ex_mem_serve(struct ex_node *n, const struct lend_event *e)
 {
 	static struct lend_store_out out;
-	uint8_t incarnation[16];
+	struct lend_store_peer peer = {.life = 0};
 	struct lend_store_seg seg = {(void *)(uintptr_t)e->data, e->data_len};
-	struct lend_store_in in = {incarnation, &seg, 1, 0, 0};
-	uint32_t i = free_dyn(n), peer, buf = 0;
+	struct lend_store_in in = {&peer, &seg, 1, 0, false};
+	uint32_t i = free_dyn(n), address, buf = 0;
 
-	if (i == EX_REQS || lend_core_session_peer(n->core, e->session, &peer, incarnation)) {
+	if (i == EX_REQS ||
+	    lend_core_session_peer(n->core, e->session, &address, peer.incarnation)) {
 		ex_bad(n, "a request without a session, or more than may be in flight");
 		return;
 	}
+	peer.life = life_of(n->store, peer.incarnation);
 	lend_store_exec(n->store, n->now, &in, &out);
 	if (out.len)
 		buf = put_dyn(n, i, copy_out(n, &out, n->app.dyn[i].bytes));

@@ -51,7 +51,7 @@ struct ex_memapp {
 	uint8_t content;        /* what ref reads as */
 	uint8_t dead;           /* its life, or what it wanted, is gone */
 	uint8_t lives, again;   /* times that it said HELLO anew; that it repeated */
-	uint32_t life;
+	uint64_t life;
 	uint64_t id; /* of the operation at `at` */
 	uint8_t ref[64];
 };

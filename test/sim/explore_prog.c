@@ -140,12 +140,16 @@ void ex_prog_event(struct ex_node *n, const struct lend_event *e)
 	case LEND_EV_PEER_DROP:
 		n->app.peers--;
 		return;
+	case LEND_EV_PROVE: /* its clients have no key */
+		ex_bad(n, "a key is to be proven");
+		return;
 	}
 }
 
 static void act_connect(struct ex_node *n)
 {
-	if (lend_core_connect(n->core, n->now, LEND_PEER(0, n->scope->nodes), 0, &n->app.session))
+	if (lend_core_connect(n->core, n->now, LEND_PEER(0, n->scope->nodes), 0, NULL,
+			      &n->app.session))
 		n->app.session = 0;
 	else
 		n->app.connects++;

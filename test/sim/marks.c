@@ -1,6 +1,7 @@
 #include "sim/marks.h"
 
 #include "core/table.h"
+#include "core/want.h"
 #include "sim/node.h"
 
 static const struct {
@@ -65,8 +66,7 @@ void sim_marks_want(struct sim_marks *m, const struct sim_node *n)
 {
 	struct lend_core *c = n->core;
 
-	for (uint32_t i = 0; c->starved.n + c->hungry[0].n + c->hungry[1].n && i < c->records;
-	     i++) {
+	for (uint32_t i = 0; lend_want_waiting(c) && i < c->records; i++) {
 		const struct lend_call_rec *k = lend_call_at(c, i);
 
 		if (k->state == LEND_CALL_FREE || !k->rx.starved.in)
@@ -93,4 +93,5 @@ void sim_marks_life(struct sim_marks *m, const struct sim_node *n)
 #undef X
 	m->core_rx_window++; /* these take a peer that lies: scen.hostile */
 	m->core_greedy++;
+	m->core_rx_full++; /* this one a program that never takes its events */
 }

@@ -82,6 +82,7 @@
 	X(call_exhausted, "a call ended for want of memory")                                       \
 	X(call_unavailable, "a call ended by the death of its server")                             \
 	X(ring_full, "a datagram found the ring of its node full")                                 \
+	X(hoarded, "a call ended while a node takes all it can of the tables")                     \
 	X(connect_refused, "a connect found the table of sessions full")
 
 struct sim_marks {

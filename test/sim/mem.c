@@ -26,6 +26,7 @@ void sim_mem_close(struct sim *sim)
 	for (uint32_t i = 0; m->actor && i < m->actors; i++)
 		free(m->actor[i].link);
 	free(m->actor);
+	free(m->life);
 	free(m);
 	sim->mem = NULL;
 }

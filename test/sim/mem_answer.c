@@ -78,13 +78,23 @@ static void greeted(struct sim *sim, struct mem_op *op, const struct lend_event 
 		    const void *data)
 {
 	struct mem_link *l = mem_op_link(sim, op);
+	struct mem_life *life = mem_client_life(sim, op->actor, op->store);
+	static const uint8_t none[LEND_MEMOP_KEY];
 	struct lend_memhello h;
 
 	l->asking = false;
 	mem_op_resolve(sim, op);
+	if (e->status == LEND_MEM_ABORTED && !op->wrong && op->say.life == life->life)
+		life->life = 0;
 	if (e->status || l->number != op->say.client || !lend_memhello_decode(data, e->len, &h))
 		return;
-	l->life = h.life;
+	if (!life->life && memcmp(h.key, none, sizeof(none))) {
+		life->life = h.life;
+		memcpy(life->key, h.key, sizeof(life->key));
+	}
+	if (l->had && l->had != h.life)
+		mem_client_fenced(sim, &sim->mem->actor[op->actor], op->store);
+	l->life = l->had = h.life;
 	l->open = h.open;
 }
 
@@ -118,13 +128,15 @@ static void answered(struct sim *sim, struct mem_op *op, const struct lend_event
 		mem_op_resolve(sim, op);
 		return;
 	}
-	if (op->say.kind == LEND_MEMOP_BYE_CLIENT ||
-	    (e->status == LEND_MEM_ABORTED && !op->forgetting && op->say.life == l->life)) {
-		bool bye = op->say.kind == LEND_MEMOP_BYE_CLIENT;
-
+	if (e->status == LEND_MEM_ABORTED && !op->forgetting && op->say.life == l->life) {
+		op->unsure =
+		    true; /* HELLO tells whether the life has ended, or the session is new */
+		l->life = 0;
+		return;
+	}
+	if (op->say.kind == LEND_MEMOP_BYE_CLIENT) {
 		mem_client_fenced(sim, a, op->store);
-		if (bye)
-			l->number = 0;
+		l->number = 0;
 		return;
 	}
 	if (op->say.kind == LEND_MEMOP_FORGET) {

@@ -28,6 +28,8 @@ void mem_client_open(struct sim *sim)
 	if (p->stores && p->memops && p->message_max >= MESSAGE_MIN)
 		m->actors = (uint32_t)((p->nodes - p->stores) * p->clients);
 	m->actor = calloc(m->actors + 1, sizeof(*m->actor));
+	m->life = calloc(p->nodes * p->stores + 1, sizeof(*m->life));
+	LEND_CHECK(m->life);
 	LEND_CHECK(m->actor);
 	for (uint32_t i = 0; i < m->actors; i++) {
 		struct mem_actor *a = &m->actor[i];
@@ -54,7 +56,17 @@ void mem_client_fenced(struct sim *sim, struct mem_actor *a, uint32_t store)
 		if (a->space[i].store != store)
 			a->space[left++] = a->space[i];
 	a->spaces = left;
-	l->life = 0;
+	l->life = l->had = 0;
+}
+
+struct mem_life *mem_client_life(struct sim *sim, uint32_t actor, uint32_t store)
+{
+	uint32_t node = sim->mem->actor[actor].node;
+	struct mem_life *life = &sim->mem->life[node * sim->plan.stores + store];
+
+	if (life->birth != sim->node[node].life)
+		*life = (struct mem_life){.birth = sim->node[node].life};
+	return life;
 }
 
 /* Its process died: it begins anew, and knows nothing. */
@@ -75,6 +87,8 @@ static void hello(struct sim *sim, struct mem_actor *a, uint32_t store)
 	if (!op)
 		return;
 	a->link[store].asking = true;
+	if (mem_one_in(sim, 4))
+		op->wrong = mem_one_in(sim, 2) ? MEM_WRONG_PROOF : MEM_WRONG_PROCESS;
 	mem_op_send(sim, op);
 }
 

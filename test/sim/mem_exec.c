@@ -89,14 +89,49 @@ static enum lend_mem_status recorded(struct mem_step *t)
 	return r->status;
 }
 
+/* The life that a HELLO may use: its session's, or the one that it proves to have the key of. */
+static bool life_of(struct mem_step *t, uint32_t *inc)
+{
+	struct mem_model *m = t->m;
+	uint8_t proof[LEND_MEMOP_KEY];
+
+	*inc = mem_life_find(m, t->op->life ? t->op->life : *t->in->life);
+	if (!t->op->life)
+		return true;
+	if (*inc) {
+		lend_memop_proof(m->incarnation[*inc].key, t->in->context, t->op, proof);
+		if (m->incarnation[*inc].who == t->in->who && !memcmp(proof, t->op->proof, 16)) {
+			SIM_MARK(m->sim, mem_joined);
+			return true;
+		}
+		SIM_MARK(m->sim, mem_join_refused);
+	}
+	return false;
+}
+
+/* A session that goes over to another life takes its client with it. */
+static void leave(struct mem_step *t, uint64_t life)
+{
+	uint32_t client = mem_tenant_find(t->m, *t->in->life, t->op->client);
+
+	if (client && *t->in->life && *t->in->life != life)
+		mem_tenant_close(t->m, client);
+	*t->in->life = life;
+}
+
 static enum lend_mem_status hello(struct mem_step *t)
 {
 	struct mem_model *m = t->m;
 	const struct lend_store_out *out = t->in->out;
 	struct mem_incarnation *inc;
 	struct lend_memhello h;
+	uint32_t i;
 
-	t->client = mem_tenant_open(m, t->in->who, t->op->client);
+	if (!life_of(t, &i)) {
+		SIM_MARK(m->sim, mem_old_life);
+		return LEND_MEM_ABORTED;
+	}
+	t->client = mem_tenant_open(m, t->in->who, i, t->op->client);
 	if (!t->client) {
 		SIM_MARK(m->sim, mem_clients_full);
 		return LEND_MEM_RESOURCE_EXHAUSTED;
@@ -109,12 +144,14 @@ static enum lend_mem_status hello(struct mem_step *t)
 		      h.open == m->cfg.open && h.shard == m->cfg.shard && h.shards == m->cfg.shards,
 		  "node %u: HELLO's reply is wrong", m->node);
 	if (inc->life == 0) {
-		SIM_CHECK(m->sim, h.life > m->life, "node %u: life %u was given before", m->node,
-			  h.life);
+		SIM_CHECK(m->sim, h.life > m->life, "node %u: life %llu was given before", m->node,
+			  (unsigned long long)h.life);
 		inc->life = m->life = h.life;
+		memcpy(inc->key, h.key, sizeof(inc->key));
 	}
-	SIM_CHECK(m->sim, h.life == inc->life, "node %u: life %u instead of %u", m->node, h.life,
-		  inc->life);
+	SIM_CHECK(m->sim, h.life == inc->life, "node %u: life %llu instead of %llu", m->node,
+		  (unsigned long long)h.life, (unsigned long long)inc->life);
+	leave(t, h.life);
 	mem_lease_renew(m, t->client);
 	return LEND_MEM_OK;
 }
@@ -157,9 +194,10 @@ static enum lend_mem_status run(struct mem_step *t)
 		return t->in->status;
 	if (t->op->kind == LEND_MEMOP_HELLO)
 		return hello(t);
-	t->client = mem_tenant_find(m, t->in->who, t->op->client);
+	t->client =
+	    *t->in->life == t->op->life ? mem_tenant_find(m, t->op->life, t->op->client) : 0;
 	c = &m->client[t->client];
-	if (!t->client || m->incarnation[c->incarnation].life != t->op->life) {
+	if (!t->client) {
 		SIM_MARK(m->sim, mem_old_life);
 		return LEND_MEM_ABORTED;
 	}
@@ -193,17 +231,18 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 	mem_model_compare(m, mem_op_name(in->op ? in->op->kind : 0));
 }
 
-uint32_t mem_model_place(struct mem_model *m, uint64_t who, const struct lend_memop *op)
+uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op)
 {
 	uint32_t pages = (uint32_t)((op->len + m->cfg.page - 1) / m->cfg.page);
-	uint32_t client = mem_tenant_find(m, who, op->client);
+	uint32_t client = life == op->life ? mem_tenant_find(m, life, op->client) : 0;
+	const struct mem_tenant *payer = &m->tenant[m->client[client].tenant];
 	const struct mem_object *o = &m->object[0];
 
 	if (op->space.slot <= m->cfg.objects)
 		o = &m->object[op->space.slot];
-	if (!client || m->incarnation[m->client[client].incarnation].life != op->life ||
-	    op->len < LEND_STORE_PLACE_MIN || pages > m->cfg.pages - m->page_used - m->placed ||
-	    m->tenant[mem_tenant_of(who)].pages + pages > m->tenant[mem_tenant_of(who)].quota.pages)
+	if (!client || op->len < LEND_STORE_PLACE_MIN ||
+	    pages > m->cfg.pages - m->page_used - m->placed ||
+	    payer->pages + pages > payer->quota.pages)
 		return 0;
 	if (record_at(m, client, op->id)->id == op->id && op->id >= m->client[client].low)
 		return 0;

@@ -102,19 +102,19 @@ void mem_grant_expire(struct mem_model *m)
 	}
 }
 
-uint32_t mem_tenant_find(struct mem_model *m, uint64_t who, uint32_t number)
+uint32_t mem_life_find(const struct mem_model *m, uint64_t life)
 {
-	for (uint32_t i = 1; i <= m->cfg.clients; i++)
-		if (m->client[i].incarnation && m->client[i].number == number &&
-		    m->incarnation[m->client[i].incarnation].who == who)
+	for (uint32_t i = 1; life && i <= m->cfg.incarnations; i++)
+		if (m->incarnation[i].life == life)
 			return i;
 	return 0;
 }
 
-static uint32_t incarnation_find(const struct mem_model *m, uint64_t who)
+uint32_t mem_tenant_find(const struct mem_model *m, uint64_t life, uint32_t number)
 {
-	for (uint32_t i = 1; i <= m->cfg.incarnations; i++)
-		if (m->incarnation[i].life && m->incarnation[i].who == who)
+	for (uint32_t i = 1; i <= m->cfg.clients; i++)
+		if (m->client[i].incarnation && m->client[i].number == number &&
+		    m->incarnation[m->client[i].incarnation].life == life)
 			return i;
 	return 0;
 }
@@ -127,31 +127,47 @@ void mem_lease_renew(struct mem_model *m, uint32_t client)
 	m->lease_next = lend_min_u64(m->lease_next, inc->expires);
 }
 
-/* The life of a new process is for the caller to fill in. */
-uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t number)
+/* As many of the last quarter as are left free. */
+static bool has_its_share(const struct mem_model *m, uint64_t who)
 {
-	uint32_t i = mem_tenant_find(m, who, number), inc = incarnation_find(m, who);
+	uint64_t room = m->cfg.clients - m->stats.clients, n = 0;
 
+	for (uint32_t i = 1; i <= m->cfg.incarnations; i++)
+		if (m->incarnation[i].life && m->incarnation[i].who == who)
+			n += m->incarnation[i].clients;
+	return m->cfg.clients >= 16 && 4 * room <= m->cfg.clients && n > room;
+}
+
+uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation, uint32_t number)
+{
+	uint32_t i, inc = incarnation;
+	uint32_t tenant = inc ? m->incarnation[inc].tenant : mem_tenant_of(who);
+
+	i = inc ? mem_tenant_find(m, m->incarnation[inc].life, number) : 0;
 	if (i)
 		return i;
-	if (m->tenant[mem_tenant_of(who)].clients >= m->tenant[mem_tenant_of(who)].quota.clients) {
+	if (m->tenant[tenant].clients >= m->tenant[tenant].quota.clients) {
 		SIM_MARK(m->sim, mem_over_quota);
 		return 0;
 	}
 	if (m->stats.clients == m->cfg.clients ||
 	    (!inc && m->stats.incarnations == m->cfg.incarnations))
 		return 0;
+	if (has_its_share(m, who)) {
+		SIM_MARK(m->sim, mem_share_of_clients);
+		return 0;
+	}
 	for (i = 1; m->client[i].incarnation; i++)
 		continue;
 	if (!inc) {
 		for (inc = 1; m->incarnation[inc].life; inc++)
 			continue;
-		m->incarnation[inc] = (struct mem_incarnation){.who = who};
+		m->incarnation[inc] = (struct mem_incarnation){.who = who, .tenant = tenant};
 		m->stats.incarnations++;
 	}
 	m->incarnation[inc].clients++;
-	m->client[i] = (struct mem_client){inc, number, mem_tenant_of(who), 0};
-	m->tenant[mem_tenant_of(who)].clients++;
+	m->client[i] = (struct mem_client){inc, number, tenant, 0};
+	m->tenant[tenant].clients++;
 	m->stats.clients++;
 	memset(m->record + (size_t)(i - 1) * m->cfg.open, 0, m->cfg.open * sizeof(*m->record));
 	return i;
@@ -193,9 +209,9 @@ static void end(struct mem_model *m, uint32_t incarnation)
 		SIM_MARK(m->sim, mem_ended_while_pinned);
 }
 
-void mem_model_hangup(struct mem_model *m, uint64_t who)
+void mem_model_hangup(struct mem_model *m, uint64_t life)
 {
-	uint32_t i = incarnation_find(m, who);
+	uint32_t i = mem_life_find(m, life);
 
 	if (!i)
 		return;

@@ -41,6 +41,8 @@
 	X(mem_hangup, "a process hung up with a lease")                                            \
 	X(mem_pause_forgiven, "a memory node was late and extended leases")                        \
 	X(mem_old_life, "an operation of an ended life or unknown client")                         \
+	X(mem_joined, "a session joined a life")                                                   \
+	X(mem_join_refused, "a join without the life's key, or by another process")                \
 	X(mem_bye, "a client said goodbye")                                                        \
 	X(mem_client_died, "a client's process died and came back")                                \
 	X(mem_restart_with_refs, "a memory node died with references out")                         \
@@ -65,6 +67,7 @@
 	X(mem_nodes_full, "no page table nodes left")                                              \
 	X(mem_objects_full, "no room for one more object")                                         \
 	X(mem_keepers_full, "no room for one more hold or grant")                                  \
+	X(mem_share_of_clients, "a process asks for more clients than are left for others")        \
 	X(mem_clients_full, "no room for one more client")                                         \
 	X(mem_over_quota, "what a tenant's quota forbids")                                         \
 	X(mem_charge_moved, "a claim that another tenant pays from then on")                       \

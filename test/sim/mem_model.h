@@ -62,9 +62,10 @@ struct mem_client {
 	uint64_t low;
 };
 struct mem_incarnation {
-	uint64_t who;
+	uint64_t who, life; /* life 0: none */
 	lend_ns expires;
-	uint32_t life, clients; /* life 0: none */
+	uint32_t clients, tenant;
+	uint8_t key[LEND_MEMOP_KEY];
 };
 
 /* What a process on the node's host was told to map. */
@@ -103,14 +104,16 @@ struct mem_model {
 	} tenant[MEM_TENANTS];
 	struct mem_lien lien[MEM_LIENS];
 	uint64_t serial, grant_serial;
-	uint32_t life;
+	uint64_t life;
 	lend_ns grant_next, lease_next; /* nothing ends before */
 	struct lend_memstats stats;     /* ledgers and counters as they must be */
 };
 
 /* What an operation came with. */
 struct mem_in {
-	uint64_t who;                /* which process, in which life */
+	uint64_t who;                /* which process */
+	const uint8_t *context;      /* of the session */
+	uint64_t *life;              /* that the session has */
 	const struct lend_memop *op; /* NULL: malformed, and status says how */
 	enum lend_mem_status status;
 	uint32_t placed;                  /* pages of its placement */
@@ -135,9 +138,9 @@ void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page,
 /* A message that landed in so many pages is gone. */
 void mem_model_unplace(struct mem_model *m, uint32_t tenant, uint32_t pages);
 void mem_model_tick(struct mem_model *m);
-void mem_model_hangup(struct mem_model *m, uint64_t who);
+void mem_model_hangup(struct mem_model *m, uint64_t life);
 /* What a message of this operation must get frames for: how many, or 0. */
-uint32_t mem_model_place(struct mem_model *m, uint64_t who, const struct lend_memop *op);
+uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op);
 /* The ledgers, compared with the store's. */
 void mem_model_compare(struct mem_model *m, const char *after);
 /* The snapshot that a reference names; NULL: gone. */
@@ -212,8 +215,11 @@ void mem_rot_audit(struct mem_model *m);
 /* clients and leases */
 /* A node goes on with its memory: every lease is whole again. */
 void mem_model_recover(struct mem_model *m);
-uint32_t mem_tenant_find(struct mem_model *m, uint64_t who, uint32_t number);
-uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t number);
+uint32_t mem_life_find(const struct mem_model *m, uint64_t life);
+uint32_t mem_tenant_find(const struct mem_model *m, uint64_t life, uint32_t number);
+/* In a life that is there, by its entry; 0: in one that is made for who, its number and key still
+ * to be filled in. */
+uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation, uint32_t number);
 void mem_tenant_close(struct mem_model *m, uint32_t client);
 void mem_lease_renew(struct mem_model *m, uint32_t client);
 /* operations */

@@ -46,8 +46,11 @@ static struct mem_op *free_op(struct sim *sim, const struct mem_actor *a, uint8_
 		free = op;
 		n++;
 	}
-	/* Some are left for what ends others. */
-	return n > 3 || kind == LEND_MEMOP_FORGET || kind == LEND_MEMOP_HELLO ? free : NULL;
+	/* The last three are for FORGET, which ends others, and the very last for HELLO, without
+	 * which no other can end. */
+	if (kind == LEND_MEMOP_HELLO)
+		return free;
+	return n > (kind == LEND_MEMOP_FORGET ? 1 : 3) ? free : NULL;
 }
 
 struct mem_op *mem_op_new(struct sim *sim, struct mem_actor *a, uint8_t kind, uint32_t store)
@@ -105,9 +108,6 @@ static void spoil(struct mem_op *op, uint8_t *head, uint32_t *fixed)
 	case MEM_BAD_FLAGS:
 		head[3] = 0x80;
 		return;
-	case MEM_BAD_LIFE:
-		head[28] = 1;
-		return;
 	case MEM_SOUND:
 	case MEM_STRAY:
 	case MEM_BAD_TERMS:
@@ -153,24 +153,47 @@ static uint32_t hand_message(struct sim *sim, uint32_t node, const struct mem_op
 	return b;
 }
 
+/* With its process's life, when that is known; some with a proof that must be refused. */
+static bool say_hello(struct sim *sim, struct mem_op *op)
+{
+	const struct mem_life *mine = mem_client_life(sim, op->actor, op->store), *use = mine;
+	uint8_t context[LEND_MEMOP_CONTEXT];
+	uint64_t session;
+
+	if (!sim_node_session(sim, sim->mem->actor[op->actor].node, op->store, &session))
+		return false;
+	if (op->wrong == MEM_WRONG_PROCESS)
+		use = mem_client_life(sim, (uint32_t)mem_below(sim, sim->mem->actors), op->store);
+	op->say.life = use->life;
+	memset(op->say.proof, 0, sizeof(op->say.proof));
+	if (!use->life)
+		return true;
+	mem_session_context(sim, sim->mem->actor[op->actor].node, session, context);
+	lend_memop_proof(use->key, context, &op->say, op->say.proof);
+	if (op->wrong == MEM_WRONG_PROOF)
+		op->say.proof[mem_below(sim, 16)] ^= 1;
+	return true;
+}
+
 /* As the carrier of sessions of its node lets it; else it is tried again later. */
 void mem_op_send(struct sim *sim, struct mem_op *op)
 {
 	const struct mem_link *l = mem_op_link(sim, op);
 	uint32_t node = sim->mem->actor[op->actor].node, buf, call, to = op->store;
 
+	op->unsure = true;
 	if (op->hand) {
 		buf = hand_message(sim, node, op);
 		to = (uint32_t)op->say.target;
 	} else {
-		op->say.life =
-		    op->say.kind == LEND_MEMOP_HELLO ? 0 : l->life - (op->wrong == MEM_WRONG_LIFE);
+		op->say.life = l->life - (op->wrong == MEM_WRONG_LIFE);
+		if (op->say.kind == LEND_MEMOP_HELLO && !say_hello(sim, op))
+			return;
 		op->say.low = op->say.kind == LEND_MEMOP_HELLO || op->garbage ? 0 : l->low;
 		if (op->wrong == MEM_WRONG_LOW)
 			op->say.low = op->say.id + 1;
 		buf = message(sim, node, op);
 	}
-	op->unsure = true;
 	sim->mem->made++;
 	if (!sim_work_call(sim, node, to, buf, (uint32_t)(op - sim->mem->op), &call)) {
 		sim_node_unbuf(sim, node, buf);

@@ -74,15 +74,14 @@ static enum lend_mem_status say(struct sim *sim, uint32_t node, uint32_t slot,
 	struct mem_server *s = &sim->mem->server[node];
 	struct lend_store *store = sim->node[node].store;
 	uint32_t c = lend_object_at(store, slot)->client;
-	const struct lend_incarnation *inc =
-	    lend_incarnation_at(store, lend_client_at(store, c)->incarnation);
+	struct lend_store_peer peer = {.life = lend_client_at(store, c)->life};
 	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
 	struct lend_store_seg seg = {bytes, 0};
-	struct lend_store_in in = {.incarnation = inc->id, .seg = &seg, .n = 1};
+	struct lend_store_in in = {.peer = &peer, .seg = &seg, .n = 1};
 
-	in.tenant = s->model.client[s->model.object[slot].owner].tenant;
+	peer.tenant = s->model.client[s->model.object[slot].owner].tenant;
 	op->client = lend_client_at(store, c)->number;
-	op->life = inc->life;
+	op->life = peer.life;
 	seg.len = lend_memop_encode(op, bytes);
 	mem_grant_expire(&s->model);
 	mem_lease_renew(&s->model, s->model.object[slot].owner);

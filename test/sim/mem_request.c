@@ -118,7 +118,7 @@ static void run_again(struct sim *sim, uint32_t node, const struct lend_store_in
 	same.placement = 0;
 	lend_store_exec(store, sim->now, &same, &s->again);
 	if (s->again.pinned)
-		lend_store_done(store, in->tenant, s->again.seg, s->again.n);
+		lend_store_done(store, s->again.tenant, s->again.seg, s->again.n);
 	if (s->out.pinned && s->again.status == LEND_MEM_RESOURCE_EXHAUSTED)
 		return; /* the first one's pages are under way, and its tenant may have no more */
 	SIM_CHECK(sim, s->again.status == s->out.status && s->again.len == s->out.len,
@@ -137,12 +137,13 @@ struct before {
 	struct lend_record record, *at;
 };
 
-static void look_before(struct sim *sim, uint32_t node, const uint8_t *who,
+static void look_before(struct sim *sim, uint32_t node, const struct lend_store_peer *peer,
 			const struct lend_memop *op, struct before *b)
 {
 	struct lend_store *store = sim->node[node].store;
-	uint32_t client =
-	    op->kind == LEND_MEMOP_HELLO ? 0 : lend_client_find(store, who, op->client, op->life);
+	uint32_t client = op->kind == LEND_MEMOP_HELLO || op->life != peer->life
+			      ? 0
+			      : lend_client_find(store, op->life, op->client);
 
 	b->at = NULL;
 	lend_free_wake(store, sim->now);
@@ -279,7 +280,7 @@ static void run_both(struct sim *sim, uint32_t node, struct lend_store_in *in, s
 	struct before before;
 
 	if (look)
-		look_before(sim, node, in->incarnation, m->op, &before);
+		look_before(sim, node, in->peer, m->op, &before);
 	lend_store_exec(store, sim->now, in, &s->out);
 	if (look)
 		look_after(sim, node, m->op, &before);
@@ -293,14 +294,18 @@ static void run_both(struct sim *sim, uint32_t node, struct lend_store_in *in, s
 	mem_model_exec(&s->model, m, done);
 }
 
-static void serve(struct sim *sim, uint32_t node, const struct lend_event *e, const uint8_t *who)
+static void serve(struct sim *sim, uint32_t node, const struct lend_event *e,
+		  struct mem_session *who)
 {
 	struct mem_server *s = at(sim, node);
 	uint8_t head[LEND_MEMOP_FIXED_MAX], refs[LEND_MEM_BATCH_MAX * LEND_MEMREF_LEN];
 	struct mem_done done = {.page = s->page};
-	struct lend_store_in in = {
-	    .incarnation = who, .seg = s->seg, .tenant = mem_tenant_of(lend_load_u64(who))};
-	struct mem_in m = {.who = lend_load_u64(who), .refs = refs, .out = &s->out};
+	struct lend_store_in in = {.peer = &who->peer, .seg = s->seg};
+	struct mem_in m = {.who = lend_load_u64(who->peer.incarnation),
+			   .context = who->peer.context,
+			   .life = &who->life,
+			   .refs = refs,
+			   .out = &s->out};
 	struct lend_memop op;
 	struct mem_op *mine;
 
@@ -308,6 +313,7 @@ static void serve(struct sim *sim, uint32_t node, const struct lend_event *e, co
 	m.status = lend_memop_decode(head, lend_min_u64(e->len, sizeof(head)), e->len, &op);
 	if (m.status == LEND_MEM_OK)
 		m.op = &op;
+	mem_session_context(sim, node, e->session, who->peer.context);
 	take_landing(s, e->buf, &in, &m);
 	mine = mem_op_find(sim, head, m.op, node);
 	if (m.op) {
@@ -328,7 +334,7 @@ static void serve(struct sim *sim, uint32_t node, const struct lend_event *e, co
 
 void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
-	const uint8_t *who;
+	struct mem_session *who;
 
 	if (node >= sim->mem->servers) {
 		mem_client_hand(sim, node, e);

@@ -209,21 +209,19 @@ void mem_serve_close(struct sim *sim)
 	free(sim->mem->server);
 }
 
-/* Who is at the other end; when the last session of a process on a carrier that tells is gone, so
- * is the process. */
+/* When the last session of a life on a carrier that reports hang-ups ends, so does the life. */
 static void went(struct sim *sim, uint32_t node, struct mem_session *gone)
 {
 	struct mem_server *s = at(sim, node);
 
 	gone->handle = 0;
-	if (!sim->plan.lossless)
+	if (!sim->plan.lossless || !gone->life)
 		return;
 	for (uint32_t i = 0; i < sim->node[node].cfg.sessions; i++)
-		if (s->session[i].handle &&
-		    memcmp(s->session[i].incarnation, gone->incarnation, 16) == 0)
+		if (s->session[i].handle && s->session[i].life == gone->life)
 			return;
-	lend_store_hangup(sim->node[node].store, gone->incarnation);
-	mem_model_hangup(&s->model, lend_load_u64(gone->incarnation));
+	lend_store_hangup(sim->node[node].store, gone->life);
+	mem_model_hangup(&s->model, gone->life);
 	mem_model_compare(&s->model, "a hang-up");
 }
 
@@ -234,9 +232,11 @@ void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
 
 	if (e->kind == LEND_EV_SESSION_UP) {
 		/* It may be down again, and will be told to be. */
+		*m = (struct mem_session){.handle = 0};
 		if (lend_core_session_peer(sim->node[node].core, e->session, &peer,
-					   m->incarnation) == 0)
+					   m->peer.incarnation) == 0)
 			m->handle = e->session;
+		m->peer.tenant = mem_tenant_of(lend_load_u64(m->peer.incarnation));
 	} else if (m->handle == e->session) {
 		went(sim, node, m);
 	}
@@ -291,11 +291,21 @@ lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 	return told;
 }
 
-const uint8_t *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session)
+struct mem_session *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session)
 {
-	const struct mem_session *m = &at(sim, node)->session[session & SESSION_INDEX];
+	struct mem_session *m = &at(sim, node)->session[session & SESSION_INDEX];
 
-	return m->handle == session ? m->incarnation : NULL;
+	return m->handle == session ? m : NULL;
+}
+
+void mem_session_context(struct sim *sim, uint32_t node, uint64_t session,
+			 uint8_t context[LEND_MEMOP_CONTEXT])
+{
+	const struct lend_sess *s = lend_sess_find(sim->node[node].core, session);
+
+	memset(context, 0, LEND_MEMOP_CONTEXT);
+	if (s)
+		lend_store_u64(context + 24, s->connect);
 }
 
 uint32_t mem_serve_wrap(struct sim *sim, uint32_t node, uint32_t first,
@@ -320,7 +330,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 {
 	struct sim_node *n = &sim->node[node];
 	struct mem_server *s = at(sim, node);
-	const uint8_t *who;
+	struct mem_session *who;
 	struct mem_landing *l = NULL;
 	struct lend_memop op;
 	uint32_t segs = 0, fixed = 0, want = 0;
@@ -335,10 +345,10 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (!who || !l)
 		return 0;
 	if (lend_memop_decode(e->data, e->data_len, e->len, &op) == LEND_MEM_OK)
-		want = mem_model_place(&s->model, lend_load_u64(who), &op);
+		want = mem_model_place(&s->model, who->life, &op);
 	gap = mem_model_gap(&s->model, want);
-	l->placement =
-	    lend_store_place(n->store, who, e->data, e->data_len, e->len, s->seg, &segs, &fixed);
+	l->placement = lend_store_place(n->store, &who->peer, e->data, e->data_len, e->len, s->seg,
+					&segs, &fixed);
 	SIM_CHECK(sim, !l->placement || want, "node %u lends pages for what cannot become pages",
 		  node);
 	SIM_CHECK(sim,
@@ -353,7 +363,7 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 	if (gap)
 		SIM_MARK(sim, mem_placed_in_a_gap);
 	l->pages = want;
-	l->tenant = mem_tenant_of(lend_load_u64(who));
+	l->tenant = who->peer.tenant;
 	s->model.placed += want;
 	s->model.tenant[l->tenant].pages += want;
 	mem_model_compare(&s->model, "place");

@@ -34,7 +34,14 @@ struct mem_reply {
 };
 struct mem_session {
 	uint64_t handle; /* 0: none */
-	uint8_t incarnation[16];
+	struct lend_store_peer peer;
+	uint64_t life; /* the model's */
+};
+/* What the actors of a process know of its life at a store. */
+struct mem_life {
+	uint64_t life;  /* 0: none */
+	uint32_t birth; /* of the process */
+	uint8_t key[LEND_MEMOP_KEY];
 };
 struct mem_server {
 	struct mem_model model;
@@ -65,11 +72,10 @@ enum mem_garbage {
 	MEM_NO_VERSION,
 	MEM_TOO_LONG,
 	MEM_BAD_FLAGS,
-	MEM_BAD_LIFE,
 	MEM_BAD_TERMS, /* of those that have some */
 	MEM_GARBAGES
 };
-enum mem_wrong { MEM_RIGHT, MEM_WRONG_LIFE, MEM_WRONG_LOW };
+enum mem_wrong { MEM_RIGHT, MEM_WRONG_LIFE, MEM_WRONG_LOW, MEM_WRONG_PROOF, MEM_WRONG_PROCESS };
 struct mem_op {
 	struct lend_memop say;
 	uint32_t actor, store;
@@ -104,8 +110,9 @@ struct mem_space {
 /* What an actor knows of a store. */
 struct mem_link {
 	uint32_t number; /* client number; 0: none */
-	uint32_t life;   /* 0: say HELLO */
 	uint32_t open;
+	uint64_t life;      /* 0: send HELLO */
+	uint64_t had;       /* the life in which it has what it has */
 	uint64_t next, low; /* operation ids */
 	uint64_t busy;      /* of the window: ids that are not given up */
 	bool asking;        /* HELLO is under way */
@@ -123,7 +130,8 @@ struct sim_mem {
 	struct mem_server *server; /* by node */
 	uint32_t servers;
 	struct mem_actor *actor;
-	struct mem_op *op; /* MEM_OPS of each actor */
+	struct mem_life *life; /* by client node and store */
+	struct mem_op *op;     /* MEM_OPS of each actor */
 	uint32_t actors;
 	bool sparse; /* large spaces with little in them: page tables run out before pages */
 	uint64_t made, serial;
@@ -138,8 +146,12 @@ void mem_serve_close(struct sim *sim);
 /* A chain of pages behind first, or of its own; its head. */
 uint32_t mem_serve_wrap(struct sim *sim, uint32_t node, uint32_t first,
 			const struct lend_store_seg *seg, uint32_t n);
-/* The incarnation behind a session, or NULL. */
-const uint8_t *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session);
+/* The session as the memory node keeps it, or NULL. */
+struct mem_session *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session);
+/* The same 32 bytes at both ends of a session, and other ones for each. */
+void mem_session_context(struct sim *sim, uint32_t node, uint64_t session,
+			 uint8_t context[LEND_MEMOP_CONTEXT]);
+struct mem_life *mem_client_life(struct sim *sim, uint32_t actor, uint32_t store);
 /* The segments read as they must. */
 void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg *seg, uint32_t n,
 		     const struct mem_view *want, const char *when);

@@ -182,15 +182,16 @@ static void stranger(struct sim *sim, const struct sim_flight *live)
 	struct sim_net *n = sim->net;
 	struct lend_pkt head = {
 	    LEND_PKT_MAGIC, LEND_PKT_VERSION, LEND_PKT_CONNECT, 0, 0, 0, 1, 0, 0};
-	struct lend_pkt_hello hello = {.connect = draw_all(sim), .session = draw_all(sim)};
-	uint32_t len = sizeof(head) + sizeof(hello) +
+	struct lend_pkt_connect hello = {.connect = draw_all(sim), .session = draw_all(sim)};
+	uint32_t len = sizeof(head) + sizeof(hello) + sizeof(struct lend_pkt_connect_end) +
 		       (n->plan.checked ? 0 : (uint32_t)sizeof(struct lend_pkt_trailer));
 	struct sim_flight *f = net_take(sim, other_address(sim, live), live->to, len);
 
-	hello.payload = payload[draw(sim, 6)];
-	hello.unscheduled = draw(sim, 2) ? 65536 : 0;
-	hello.message_max = draw(sim, 2) ? LEND_MESSAGE_MAX : draw_all(sim);
-	lend_store_u64(hello.incarnation, draw_all(sim));
+	hello.params.payload = payload[draw(sim, 6)];
+	hello.params.unscheduled = draw(sim, 2) ? 65536 : 0;
+	hello.params.message_max = draw(sim, 2) ? LEND_MESSAGE_MAX : (uint32_t)draw_all(sim);
+	hello.params.calls = (uint32_t)draw(sim, 3);
+	lend_store_u64(hello.params.incarnation, draw_all(sim));
 	memset(f->data, 0, len);
 	memcpy(f->data, &head, sizeof(head));
 	memcpy(f->data + sizeof(head), &hello, sizeof(hello));

@@ -5,12 +5,14 @@
 
 #include "core/sched.h"
 #include "core/table.h"
+#include "scen/proof.h"
+#include "sim/hoard.h"
 #include "sim/mem.h"
 #include "sim/oracle.h"
 #include "sim/work.h"
 #include "util/bits.h"
 
-enum { LINE = 64, TURNS_MAX = 20000 };
+enum { LINE = 64, TURNS_MAX = 20000, SIM_SALT = 7 };
 
 static void fill(uint8_t *at, size_t len, uint64_t seed)
 {
@@ -39,10 +41,18 @@ static struct lend_core_config config(const struct sim *sim, const struct sim_no
 				     .attempts = (uint32_t)p->attempts};
 	uint64_t who = p->seed << 20 ^ (uint64_t)n->id << 10 ^ n->life;
 	bool narrow = p->mtu_last && n->id == p->nodes - 1;
+	bool few = p->slots_last && n->id == p->nodes - 1;
 	uint64_t mtu = narrow ? lend_min_u64(p->mtu, p->mtu_last) : p->mtu;
 
-	c.path[0] = (struct lend_path){(uint32_t)mtu, p->lossless, p->checked, p->proven,
-				       p->shared_ppm ? SIM_SHARES : 0};
+	if (few)
+		c.calls = (uint32_t)lend_min_u64(p->slots, p->slots_last);
+	c.path[0] = (struct lend_path){.mtu = (uint32_t)mtu,
+				       .lossless = p->lossless,
+				       .checked = p->checked,
+				       .proven = p->proven,
+				       .shares = p->shared_ppm ? SIM_SHARES : 0,
+				       .joins = p->joins,
+				       .room = (uint32_t)p->room};
 	fill(c.incarnation, sizeof(c.incarnation), who);
 	fill(c.seed, sizeof(c.seed), ~who);
 	return c;
@@ -70,6 +80,9 @@ static void born(struct sim *sim, struct sim_node *n)
 	memset(n->line, 0, sizeof(n->line));
 	n->starved = 0;
 	n->evicted = 0;
+	memset(n->cookie, 0, sizeof(n->cookie));
+	memset(n->proven, 0, sizeof(n->proven));
+	n->cookies = n->provens = 0;
 	memset(n->was, 0, 2 * sim->plan.inflight * sizeof(*n->was));
 	memset(n->serving, 0, 2 * sim->plan.inflight * sizeof(*n->serving));
 	sim_node_kick(sim, n->id);
@@ -196,28 +209,6 @@ void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight)
 	turn_at(sim, n, sim->now + wait);
 }
 
-bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *session)
-{
-	struct sim_node *n = &sim->node[node];
-	int rc;
-
-	if (!n->link[to].session) {
-		rc = lend_core_connect(n->core, sim->now, LEND_PEER(0, to), to + 1,
-				       &n->link[to].session);
-		SIM_CHECK(sim, rc == 0 || rc == -28, "connect says %d", rc);
-		if (rc < 0) {
-			SIM_MARK(sim, connect_refused);
-			n->link[to].session = 0;
-			return false;
-		}
-		lend_core_known(n->core, n->link[to].session, to + 1);
-		sim_trace_add(&sim->trace, sim->now, "connects", node, to, 0, 0);
-		sim_node_kick(sim, node);
-	}
-	*session = n->link[to].session;
-	return true;
-}
-
 static void supply(struct sim *sim, struct sim_node *n)
 {
 	if (!sim->healing && sim_odds(sim, SIM_RNG_TURN, sim->plan.dry_ppm))
@@ -237,12 +228,16 @@ static void session_event(struct sim *sim, struct sim_node *n, const struct lend
 
 	sim_trace_add(&sim->trace, sim->now, is_up ? "session up" : "session down", n->id,
 		      LEND_PEER_INDEX(e->peer), e->session, e->status);
+	if (is_up)
+		sim_oracle_up(sim, n, e);
 	if (is_up && !e->tag)
 		l->accepted = e->session;
 	else if (!is_up && e->session == l->session)
 		l->session = 0;
 	else if (!is_up && e->session == l->accepted)
 		l->accepted = 0;
+	if (sim_hoard_is(sim, n->id))
+		sim_hoard_core_event(sim, e);
 	if (n->store)
 		sim_mem_session(sim, n->id, e);
 }
@@ -255,6 +250,9 @@ static void event(struct sim *sim, struct sim_node *n, const struct lend_event *
 	case LEND_EV_SESSION_UP:
 	case LEND_EV_SESSION_DOWN:
 		session_event(sim, n, e);
+		return;
+	case LEND_EV_PROVE:
+		proof_answer(n->core, sim->now, e, SIM_SALT);
 		return;
 	case LEND_EV_PEER_KEEP:
 		l->kept++;
@@ -337,7 +335,7 @@ static void transmit(struct sim *sim, struct sim_node *n)
 		sim_oracle_order(sim, n, ready, out, k);
 		SIM_CHECK(sim, ++turns < TURNS_MAX, "node %u sends without end", n->id);
 		for (uint32_t i = 0; i < k; i++) {
-			out[i].sent = (uint8_t)sim_net_send(sim, n->id, &n->bufs, &out[i]);
+			out[i].sent = (uint8_t)sim_hoard_send(sim, n->id, &n->bufs, &out[i]);
 			if (out[i].sent == LEND_SENT)
 				sim_oracle_out(sim, n, &out[i], i);
 			sim_note(sim, out[i].peer, out[i].sent);

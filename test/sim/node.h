@@ -6,6 +6,7 @@
 #include "mn/store/exec.h"
 #include "sim/net.h"
 #include "sim/sim.h"
+#include "wire/pkt.h"
 
 /* Datagrams of calls, by what a class saw of them while it had something to send. */
 struct sim_order {
@@ -25,6 +26,22 @@ struct sim_was {
 	uint32_t gen, gave; /* its message gave way to others so often ... */
 	lend_ns at;         /* ... and then the last time */
 };
+
+/* A cookie that a node gave, or a CONNECT that bears one. */
+enum { SIM_COOKIES = 1024 };
+struct sim_cookie {
+	struct lend_pkt_cookie cookie;
+	uint64_t connect;
+	uint32_t to;
+	lend_ns at;
+};
+
+#define SIM_KEY UINT64_C(0x5a5a) /* id of the key that all nodes have */
+/* Whether this node connects under it. */
+static inline bool sim_is_keyed(const struct sim *sim, uint32_t node)
+{
+	return node < sim->plan.keyed;
+}
 
 struct sim_node {
 	uint32_t id;
@@ -48,9 +65,12 @@ struct sim_node {
 	struct sim_serving *serving; /* by record of the core */
 	struct sim_order order;
 	struct sim_line line[8];
-	uint32_t starved;    /* who waited for budget a turn ago */
-	struct sim_was *was; /* by record of the core */
-	uint64_t evicted;    /* by the core's count, a turn ago */
+	uint32_t starved;                      /* who waited for budget a turn ago */
+	struct sim_was *was;                   /* by record of the core */
+	uint64_t evicted;                      /* by the core's count, a turn ago */
+	struct sim_cookie cookie[SIM_COOKIES]; /* the newest that it gave */
+	struct sim_cookie proven[SIM_COOKIES]; /* the newest CONNECTs that prove their address */
+	uint32_t cookies, provens;
 };
 
 /* What a node knows of another. */

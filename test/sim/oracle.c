@@ -43,10 +43,12 @@ void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in
 	if (in->len >= sizeof(head))
 		memcpy(&head, in->data, sizeof(head));
 	tell(sim, n->id, LEND_PEER_INDEX(in->peer), gets, &head);
-	if (head.kind == LEND_PKT_CONNECT)
+	if (head.kind == LEND_PKT_CONNECT) {
 		l->connect_in += in->len;
-	else
+		sim_oracle_connect(sim, n, in);
+	} else {
 		l->other_in += in->len;
+	}
 }
 
 static uint32_t bytes_of(const struct lend_out *o)
@@ -86,8 +88,10 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 	tell(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
 	if (kind == LEND_PKT_CONNECT)
 		return;
-	if (kind == LEND_PKT_ACCEPT) {
+	if (kind == LEND_PKT_ACCEPT || kind == LEND_PKT_RETRY) {
 		l->accept_out += len;
+		if (kind == LEND_PKT_RETRY)
+			sim_oracle_retry(sim, n, out);
 		SIM_CHECK(sim, l->accept_out <= l->connect_in,
 			  "node %u answers CONNECT with more bytes than came", n->id);
 	} else if (r->ctl.kind && r->ctl.sess == LEND_NONE) {
@@ -182,7 +186,8 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
-	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
+	/* A peer that holds most of it does not count for more than a quarter. */
+	uint64_t width = lend_credit_width(&c->credit) * 7 / 4, ahead = c->credit.ahead;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
 	/* One message may always have a piece of it; a window that shrank takes nothing back, and
@@ -204,6 +209,8 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 		      c->free_calls.free + c->used[0] + c->used[1] == c->records,
 		  "node %u: call records %u + %u + %u free", n->id, c->used[0], c->used[1],
 		  c->free_calls.free);
+	sim->refused |= lend_aside(c)->stats.refused > 0;
+	sim_oracle_half(sim, n);
 	SIM_CHECK(sim, c->half.n <= c->half_max, "node %u: %u half-open sessions", n->id,
 		  c->half.n);
 	SIM_CHECK(sim, c->timers <= c->cfg.sessions - c->free_sess.free,

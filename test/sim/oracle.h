@@ -36,4 +36,10 @@ const char *sim_core_quiet(struct lend_core *core);
 /* What it still has, for people. */
 void sim_core_tell(struct lend_core *core, FILE *to);
 
+/* Of the handshake: a RETRY goes out; a CONNECT comes in; after a turn; a session is up. */
+void sim_oracle_retry(struct sim *sim, struct sim_node *n, const struct lend_out *out);
+void sim_oracle_connect(struct sim *sim, struct sim_node *n, const struct lend_in *in);
+void sim_oracle_half(struct sim *sim, struct sim_node *n);
+void sim_oracle_up(struct sim *sim, struct sim_node *n, const struct lend_event *e);
+
 #endif

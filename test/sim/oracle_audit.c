@@ -6,6 +6,8 @@
 #include "core/early.h"
 #include "core/sess.h"
 #include "core/table.h"
+#include "core/want.h"
+#include "core/window.h"
 #include "sim/oracle.h"
 #include "util/class.h"
 
@@ -52,7 +54,7 @@ static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t
 
 struct count {
 	struct set calls, wins, frags, sess, rings;
-	uint32_t used[2], ready, starved, hungry[2], partials, wanting;
+	uint32_t busy, used[2], ready, starved, hungry[2], behind[2], partials, wanting;
 	uint64_t budget, credit, ahead, senders;
 };
 
@@ -131,7 +133,9 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 	n->wanting +=
 	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != 0;
 	n->ready += k->tx.ready.in && !k->waits;
-	if (k->rx.want == LEND_WANT_MEMORY)
+	if (k->rx.behind)
+		n->behind[k->rx.want == LEND_WANT_MEMORY]++;
+	else if (k->rx.want == LEND_WANT_MEMORY)
 		n->hungry[k->rx.buf != 0]++;
 	else
 		n->starved += k->rx.starved.in;
@@ -165,13 +169,34 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 		    k->wire != lend_pkt_call(w, cs->seq))
 			return "a client's slot names another's call";
 	}
-	if (w < s->sslots && ss->rec != LEND_NONE) {
+	if (w < s->sslots && ss->rec < LEND_SLOT_RELEASED) {
 		k = lend_call_at(c, ss->rec);
 		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
 		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
 			return "a server's slot names another's call";
 	}
 	return NULL;
+}
+
+/* The requests that count in a session's window, and those that wait for it. */
+static const char *window(struct lend_core *c, const struct lend_sess *s)
+{
+	uint32_t flies = 0, queued = 0, at = 0;
+	const struct lend_call_rec *k;
+
+	while ((k = lend_sess_next_made(c, s, &at))) {
+		flies += k->flies;
+		queued += k->tx.ready.in && k->waits == LEND_WAITS_WINDOW;
+		if (k->flies && (k->tx.win != LEND_NONE || k->whole ||
+				 (k->state != LEND_CALL_QUEUED && k->state != LEND_CALL_OPEN)))
+			return "a window counts a call that has nothing in flight";
+	}
+	if (queued != s->queue.n || !list_agrees(&s->queue, lend_links_ready(c), c->records))
+		return "a session miscounts the calls that wait for its window";
+	if ((int32_t)lend_window_of(s->window) - (int32_t)flies != s->room)
+		return "a window and its calls do not sum up";
+	return queued && s->room + (int32_t)queued > 0 ? "a call waits for a window with room"
+						       : NULL;
 }
 
 static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
@@ -195,7 +220,7 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
 		charged += k->tx.charged;
 		incoming += k->rx.partial.in;
-		waiting += k->tx.ready.in && k->waits;
+		waiting += k->tx.ready.in && k->waits && k->waits != LEND_WAITS_WINDOW;
 	}
 	for (uint32_t r = 0; r < c->records; r++)
 		orphans += lend_call_at(c, r)->state == LEND_CALL_ORPHAN &&
@@ -213,6 +238,8 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 		return "messages half here: a session miscounts them";
 	if (waiting != s->waiting.n || orphans != s->orphans)
 		return "a session miscounts who waits, or its orphans";
+	n->busy += calls > 0;
+	why = window(c, s);
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
 		why = slot(c, s, i, w);
 	return why;
@@ -248,6 +275,12 @@ static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint
 	       key <= class * LEND_CREDIT_CLASS + c->credit.granted + k->rx.len;
 }
 
+/* Peers that have more than half wait behind the others. */
+static uint64_t yielded(struct lend_core *c, uint32_t call)
+{
+	return lend_call_at(c, call)->rx.yields ? LEND_CREDIT_YIELDS : 0;
+}
+
 static const char *grants(struct lend_core *c)
 {
 	const struct lend_prioq_entry *heap = LEND_AT(c, at_want, struct lend_prioq_entry);
@@ -256,7 +289,8 @@ static const char *grants(struct lend_core *c)
 		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i + 1 ||
 		    (i > 0 && heap[(i - 1) / 2].key > heap[i].key))
 			return "credit: those who wait are out of order";
-		if (!rank_agrees(c, lend_call_at(c, heap[i].id), heap[i].key))
+		if (!rank_agrees(c, lend_call_at(c, heap[i].id),
+				 heap[i].key - yielded(c, heap[i].id)))
 			return "credit: somebody's place is not what config.order says";
 	}
 	return NULL;
@@ -271,6 +305,8 @@ static const char *tables(struct lend_core *c, struct count *n)
 	if (n->credit != c->credit.used || n->ahead != c->credit.ahead ||
 	    n->wanting != c->credit.wanting || n->senders != c->credit.senders)
 		return "credit: what messages hold or wait for does not sum up";
+	if (n->busy != c->busy)
+		return "sessions with calls are miscounted";
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
 		return "call records are miscounted";
 	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
@@ -288,7 +324,9 @@ static const char *tables(struct lend_core *c, struct count *n)
 	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
 	    !line_agrees(c, &c->hungry[1], n->hungry[1]))
 		return "a line of those who wait for memory is broken";
-	if (!line_agrees(c, &c->starved, n->starved))
+	if (!line_agrees(c, &c->starved, n->starved) ||
+	    !line_agrees(c, &c->behind[0], n->behind[0]) ||
+	    !line_agrees(c, &c->behind[1], n->behind[1]))
 		return "the line of those who wait for budget is broken";
 	if (!list_agrees(&c->partials, lend_links_partial(c), c->records) ||
 	    c->partials.n != n->partials ||
@@ -325,8 +363,7 @@ const char *sim_core_quiet(struct lend_core *c)
 	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap ||
 	    c->free_rings.free != c->free_rings.cap)
 		return "a window, a reassembly or a ring is still taken";
-	if (c->ready.n || c->starved.n || c->hungry[0].n + c->hungry[1].n || c->partials.n ||
-	    c->half.n)
+	if (c->ready.n || lend_want_waiting(c) || c->partials.n || c->half.n)
 		return "something is still ready, starved, partial or half-open";
 	if (c->ctl_n || lend_aside(c)->ev_n)
 		return "a control datagram or an event still waits";

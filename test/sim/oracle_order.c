@@ -60,7 +60,7 @@ void sim_oracle_end(struct sim *sim)
 	const struct sim_marks *m = &sim->marks;
 	uint64_t troubles = sim->count.faults + sim->count.crashes + sim->count.hostile +
 			    sim->plan.jitter_ns + sim->plan.spread + m->switch_full + m->ring_full +
-			    m->core_rx_memory + m->core_rx_full;
+			    m->core_rx_memory + sim->plan.hoard;
 	bool calm = troubles == 0;
 
 	SIM_CHECK(sim, !calm || m->core_lost == 0,

@@ -46,6 +46,8 @@
 	X(shared_ppm, 0, "messages in memory that most peers read; on a lossless path")            \
 	X(sessions, 8, "of a core's table")                                                        \
 	X(slots, 8, "calls per session and direction")                                             \
+	X(slots_last, 0, "of the last node, if that is less; 0: as the others'")                   \
+	X(keyed, 0, "the first so many nodes connect under a key, which all have")                 \
 	X(inflight, 32, "calls per core and direction")                                            \
 	X(reassemblies, 8, "per direction")                                                        \
 	X(message_max, 1048576, "bytes")                                                           \
@@ -55,6 +57,8 @@
 	X(classes, 1, "that calls are of")                                                         \
 	X(probe_us, 500000, "of silence before a PING")                                            \
 	X(dead_us, 5000000, "of silence before the end")                                           \
+	X(room, 0, "datagrams that the core says have room there; 0: it says nothing")             \
+	X(joins, 0, "its neighbours of equal length cost less")                                    \
 	X(turn_ns, 0, "from a datagram's arrival to the turn that takes it, at most")              \
 	X(ring, 256, "datagrams that wait for a turn")                                             \
 	X(full_ppm, 0, "sends that find the carrier full")                                         \
@@ -91,9 +95,12 @@
 	X(sums, 0, "memory nodes keep sums of their pages")                                        \
 	X(rot_ppm, 0, "memory operations before which a page loses a bit; with sums")              \
 	X(cc, 0, "enum lend_cc of src/core/cc.h")                                                  \
-	X(pass_us, 0, "that a pass lives which lets calls ride on CONNECTs; 0: none is given")     \
-	X(attempts, 64, "to connect with a pass that a core remembers, a power of two")            \
-	X(early_ppm, 0, "calls that may ride")                                                     \
+	X(pass_us, 0, "that a ticket for 0-RTT calls lives; 0: none is given")                     \
+	X(attempts, 64, "to connect with a ticket that a core remembers, a power of two")          \
+	X(early_ppm, 0, "calls that may be 0-RTT")                                                 \
+	X(hoard, 0,                                                                                \
+	  "of whose tables the last node takes all it can: 1 records, 2 reassemblies, 3 memory, "  \
+	  "4 sessions")                                                                            \
 	X(audit, 1000, "events between full recounts; 0: one, at the end")
 
 struct sim_plan {

@@ -203,6 +203,44 @@ static void add_early(struct sim_plan *p)
 		p->replay_ppm = lend_max_u64(p->replay_ppm, 50000);
 }
 
+/* Unequal ends, and sessions under a key. Not drawn either. */
+static void add_handshake(struct sim_plan *p)
+{
+	if (p->seed % 8 == 2)
+		p->keyed = 1 + p->seed / 8 % p->nodes;
+	if (p->seed % 8 == 4)
+		p->slots_last = 1 + p->seed / 8 % p->slots;
+}
+
+/* A node hoards while calls of one length go one after the other over a calm network. Not drawn, so
+ * that all else of other seeds stays. */
+static void add_hoard(struct lend_rng *r, struct sim_plan *p)
+{
+	static const uint64_t lens[] = {0, 64, 4000, 100000, 64};
+	uint64_t seed = p->seed;
+
+	if (seed % 37 != 22)
+		return;
+	*p = sim_plan_calm();
+	p->seed = seed;
+	p->hoard = 1 + seed / 37 % 4;
+	p->nodes = 3 + lend_rng_below(r, 3);
+	p->lossless = one_in(r, 4);
+	p->checked = p->lossless;
+	p->proven = p->lossless;
+	p->calls = 60;
+	p->len_min = p->len_max = lens[p->hoard];
+	p->span_us = p->calls * 400;
+	p->sessions = p->hoard == 4 ? 16 : 32;
+	p->inflight = PICK(r, 64, 64, 100);
+	p->reassemblies = PICK(r, 8, 16, 33);
+	p->budget = PICK(r, 1048576, 8388608);
+	p->cc = lend_rng_below(r, LEND_CC_KINDS);
+	p->order = lend_rng_below(r, 3);
+	p->classes = PICK(r, 1, 2, 8);
+	p->hangup_ppm = p->hoard == 4 ? 300000 : 0;
+}
+
 struct sim_plan sim_plan_draw(uint64_t seed)
 {
 	struct sim_plan p = sim_plan_calm();
@@ -246,5 +284,10 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.hush_ppm = maybe(&r, 4, 300000);
 	p.hush_us = PICK(&r, 50, 50, 1, 10000);
 	add_early(&p);
+	/* Not drawn either. */
+	p.room = !p.lossless && seed % 3 == 0 ? p.ring : 0;
+	p.joins = !p.lossless && seed % 3 == 1;
+	add_handshake(&p);
+	add_hoard(&r, &p);
 	return p;
 }

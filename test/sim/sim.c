@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/table.h"
+#include "sim/hoard.h"
 #include "sim/mem.h"
 #include "sim/oracle.h"
 #include "sim/work.h"
@@ -158,6 +159,7 @@ static void heal(struct sim *sim)
 		sim_node_kick(sim, i);
 	}
 	sim_work_heal(sim);
+	sim_hoard_heal(sim);
 	sim->calm_since = sim->now;
 	sim_at(sim, sim->now + MS, SIM_DONE, 0, 0);
 }
@@ -264,6 +266,9 @@ static bool step(struct sim *sim, const struct sim_event *e)
 	case SIM_PAUSE:
 		on_pause(sim, e->a);
 		return true;
+	case SIM_HOARD:
+		sim_hoard_event(sim);
+		return true;
 	case SIM_HEAL:
 		heal(sim);
 		return true;
@@ -284,6 +289,7 @@ static void begin(struct sim *sim)
 	sim_node_open(sim);
 	sim_mem_open(sim);
 	sim_work_open(sim);
+	sim_hoard_open(sim);
 	if (p->crash_us)
 		sim_at(sim, next_fault(sim, SIM_RNG_CRASH, p->crash_us), SIM_CRASH,
 		       (uint32_t)sim_below(sim, SIM_RNG_CRASH, p->nodes), 0);
@@ -323,6 +329,7 @@ bool sim_run(struct sim *sim, const struct sim_plan *plan)
 	running = NULL;
 	if (sim->why[0] && sim_tells)
 		tell(sim);
+	sim_hoard_close(sim);
 	sim_work_close(sim);
 	sim_mem_close(sim);
 	sim_node_close(sim);

@@ -61,8 +61,9 @@ enum sim_what {
 	SIM_CRASH,     /* a: node dies, or b: is born again */
 	SIM_PAUSE,     /* a: node stops, or b: goes on */
 	SIM_AUDIT,
-	SIM_HEAL, /* faults stop */
-	SIM_DONE, /* all must have ended */
+	SIM_HOARD, /* the hoarder begins more (hoard) */
+	SIM_HEAL,  /* faults stop */
+	SIM_DONE,  /* all must have ended */
 	SIM_WHATS,
 };
 
@@ -72,6 +73,7 @@ struct sim_node;
 struct sim_net;
 struct sim_work;
 struct sim_mem;
+struct sim_hoard;
 
 struct sim_count {
 	uint64_t events, datagrams, faults, hostile, calls, memops, crashes, audits;
@@ -81,6 +83,7 @@ struct sim {
 	struct sim_plan plan;
 	lend_ns now;
 	bool healing; /* faults are over */
+	bool refused; /* a node had no session for a CONNECT */
 	lend_ns calm_since;
 	struct sim_heap heap;
 	struct lend_rng rng[SIM_STREAMS];
@@ -88,6 +91,7 @@ struct sim {
 	struct sim_net *net;
 	struct sim_work *work;
 	struct sim_mem *mem;
+	struct sim_hoard *hoard; /* NULL: nobody hoards */
 	struct sim_marks marks;
 	struct sim_trace trace;
 	struct sim_count count;

@@ -173,6 +173,7 @@ static void on_event(struct sim *sim, uint32_t id, const struct lend_event *e)
 	case LEND_EV_CANCELLED:
 	case LEND_EV_PEER_KEEP:
 	case LEND_EV_PEER_DROP:
+	case LEND_EV_PROVE:
 		return;
 	}
 }
@@ -251,7 +252,8 @@ void traffic_connect(struct traffic *t, const struct traffic_config *config)
 		while (sim->heap.n && sim->heap.e[0].at <= i * APART)
 			traffic_step(t);
 		sim->now = i * APART;
-		rc = lend_core_connect(e->core, sim->now, LEND_PEER(0, l->to), i + 1, &l->session);
+		rc = lend_core_connect(e->core, sim->now, LEND_PEER(0, l->to), i + 1, NULL,
+				       &l->session);
 		SIM_CHECK(sim, rc == 0, "end %u cannot connect: %d", l->from, rc);
 		congest_kick(sim, l->from, e);
 	}

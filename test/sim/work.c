@@ -111,6 +111,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 	c->early = sim_odds(sim, SIM_RNG_EARLY, sim->plan.early_ppm);
 	c->tag = index;
 	k->session = session;
+	k->began = sim->now;
 	rc = lend_core_call(n->core, sim->now, session, &n->bufs, c, &k->handle);
 	sim_trace_add(&sim->trace, sim->now, rc ? "cannot call" : "calls", k->from, k->to, index,
 		      rc ? (uint64_t)-rc : k->len);
@@ -232,8 +233,9 @@ static bool awake(const struct sim *sim, uint32_t node)
 static void one(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
-	uint32_t from = (uint32_t)sim_below(sim, SIM_RNG_WORK, p->nodes);
-	uint32_t to = (uint32_t)sim_below(sim, SIM_RNG_WORK, p->nodes - 1);
+	uint64_t nodes = p->nodes - (p->hoard > 0);
+	uint32_t from = (uint32_t)sim_below(sim, SIM_RNG_WORK, nodes);
+	uint32_t to = (uint32_t)sim_below(sim, SIM_RNG_WORK, nodes - 1);
 	lend_ns due = LEND_NEVER;
 
 	to += to >= from;

@@ -15,6 +15,7 @@ struct sim_call {
 	uint64_t serves;  /* handle at the server while its handler has it */
 	uint64_t session; /* at the caller */
 	lend_ns due;      /* LEND_NEVER without a deadline */
+	lend_ns began;
 	uint32_t len, reply_len;
 	uint32_t named; /* bytes of the reply buffer that was named, plus one; 0: none */
 	uint32_t arg;   /* of sim/mem; or the call whose handler asked, plus one */

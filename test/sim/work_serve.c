@@ -3,6 +3,7 @@
 #include "core/call.h"
 #include "core/sess.h"
 #include "sim/bytes.h"
+#include "sim/hoard.h"
 #include "sim/oracle.h"
 #include "sim/mem.h"
 #include "sim/work_state.h"
@@ -143,6 +144,11 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 
 	sim_node_back(sim, node, e->buf);
 	take(sim, node, e)->call = e->method == LEND_MEM_METHOD ? SIM_NO_CALL : call;
+	if (e->method == SIM_HOARD_METHOD) {
+		sim_node_unbuf(sim, node, e->buf);
+		sim_hoard_serve(sim, node, e);
+		return;
+	}
 	if (e->method == LEND_MEM_METHOD) {
 		sim_mem_request(sim, node, e);
 		return;
@@ -200,7 +206,9 @@ static void on_reply_end(struct sim *sim, uint32_t node, const struct lend_event
 
 	SIM_CHECK(sim, v->handle == e->call && v->state != SIM_SERVE_FREE,
 		  "node %u: the end of a reply that nobody gave", node);
-	SIM_CHECK(sim, mem || (v->state == SIM_SERVE_REPLIED && v->reply == e->buf),
+	SIM_CHECK(sim,
+		  mem || v->call == SIM_HOARD_METHOD ||
+		      (v->state == SIM_SERVE_REPLIED && v->reply == e->buf),
 		  "call %u: the end of another reply", v->call);
 	v->state = SIM_SERVE_FREE;
 	sim->work->serving--;
@@ -217,6 +225,7 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	struct sim_node *n = &sim->node[node];
 	bool refuse = sim_odds(sim, SIM_RNG_WORK, sim->plan.refuse_ppm);
 	uint32_t buf = 0;
+	bool later;
 	int rc;
 
 	SIM_CHECK(sim, e->len > n->cfg.unscheduled && e->len <= n->cfg.message_max,
@@ -226,6 +235,11 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	if (e->method == LEND_MEM_METHOD) {
 		refuse = false;
 		buf = sim_mem_need(sim, node, e);
+	}
+	if (!buf && !refuse) {
+		refuse = !sim_hoard_memory(sim, node, e, &later);
+		if (later)
+			return;
 	}
 	if (!buf && !refuse)
 		buf = sim_node_buf(sim, node, (uint32_t)e->len, 0);
@@ -241,58 +255,13 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	sim_node_unbuf(sim, node, buf);
 }
 
-static bool may_be_unavailable(const struct sim_plan *p)
-{
-	return p->crash_us || p->pause_us || p->partition_us || p->hangup_ppm || p->loss_ppm ||
-	       p->burst_ppm || p->loss_mask || p->corrupt_ppm || p->truncate_ppm ||
-	       p->hostile_ppm || p->full_ppm || p->ring < 64 || p->buffer_kb < 1024 ||
-	       p->sessions < 2 * p->nodes || p->dead_us < 1000000 || p->early_ppm;
-}
-
-/* What a call may end with besides its handler's word. */
-static void judge_failure(struct sim *sim, uint32_t call, const struct sim_call *k,
-			  const struct lend_event *e)
-{
-	const struct sim_plan *p = &sim->plan;
-
-	if (!e->maybe_queued && e->ran == RAN_NO)
-		SIM_MARK(sim, ended_unsent);
-	SIM_CHECK(sim, e->ran != RAN_YES || k->runs, "call %u: ran yes, and it did not", call);
-	SIM_CHECK(sim, e->ran != RAN_NO || !k->runs || k->code & LEND_REPLY_NOT_RUN,
-		  "call %u: ran no, and it did", call);
-	switch (e->status) {
-	case CANCELLED:
-		SIM_CHECK(sim, k->cancelled || p->hangup_ppm, "call %u: nobody cancelled it", call);
-		SIM_MARK(sim, call_cancelled);
-		return;
-	case DEADLINE_EXCEEDED:
-		SIM_CHECK(sim, sim->now >= k->due, "call %u: ended before its deadline", call);
-		SIM_MARK(sim, call_deadline);
-		return;
-	case UNAVAILABLE:
-		SIM_CHECK(sim, may_be_unavailable(p), "call %u: unavailable in calm weather", call);
-		SIM_MARK(sim, call_unavailable);
-		return;
-	case RESOURCE_EXHAUSTED:
-		SIM_CHECK(sim,
-			  p->refuse_ppm || k->len > p->message_max ||
-			      k->reply_len > p->message_max ||
-			      (k->named && k->reply_len >= k->named),
-			  "call %u: there was memory for it", call);
-		SIM_MARK(sim, call_exhausted);
-		return;
-	default:
-		sim_fail(sim, "call %u: ended with status %u", call, e->status);
-	}
-}
-
 static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const struct lend_event *e)
 {
 	uint8_t code = k->code & (uint8_t)~LEND_REPLY_NOT_RUN;
 	uint8_t ran = k->code & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
 
 	if (e->status != code || !k->runs || e->ran != ran) {
-		judge_failure(sim, call, k, e);
+		sim_work_judge_failure(sim, call, k, e);
 		return;
 	}
 	SIM_MARK(sim, call_ok);
@@ -327,6 +296,7 @@ static void on_call_end(struct sim *sim, uint32_t node, const struct lend_event 
 		  "call %u ends at node %u under handle %llx", call, node,
 		  (unsigned long long)e->call);
 	SIM_CHECK(sim, !k->ended, "call %u ends twice", call);
+	sim_hoard_judge(sim, call, k, e);
 	sim_node_back(sim, node, e->buf);
 	sim_node_back(sim, node, e->reply);
 	SIM_CHECK(sim,
@@ -358,6 +328,10 @@ static void on_call_end(struct sim *sim, uint32_t node, const struct lend_event 
 
 void sim_work_core_event(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
+	if (sim_hoard_is(sim, node)) {
+		sim_hoard_core_event(sim, e);
+		return;
+	}
 	switch ((enum lend_event_kind)e->kind) {
 	case LEND_EV_NEED:
 		on_need(sim, node, e);

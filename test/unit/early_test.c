@@ -1,6 +1,6 @@
-/* Goal: of an attempt to connect with a good pass the server says once that its call runs, however
- * often it comes, and never when it cannot remember it. Method: seeded attempts, copies and times
- * against a list of all that came. */
+/* Goal: of an attempt to connect with a good ticket the server says once that its call runs,
+ * however often it comes, and never when it cannot remember it. Method: seeded attempts, copies and
+ * times against a list of all that came. */
 #include <criterion/criterion.h>
 
 #include "core/early.h"
@@ -12,7 +12,7 @@ enum { LIFE = 1000, STEPS = 4000, ATTEMPTS = 2000 };
 
 /* What is true of an attempt. */
 static struct {
-	struct lend_pkt_pass pass;
+	struct lend_pkt_ticket ticket;
 	lend_ns spent; /* 0: it did not come, or was not remembered */
 } model[ATTEMPTS];
 
@@ -38,25 +38,25 @@ static struct lend_core *early_open(void)
 static uint32_t judge(struct lend_core *c, uint32_t attempt, uint32_t address)
 {
 	struct lend_in in = {.addr = &address, .addr_len = sizeof(address)};
-	struct lend_pkt_view v = {.head = {.offset = LEND_PKT_EARLY, .call = 1025, .length = 8},
-				  .pass = model[attempt].pass};
+	struct lend_pkt_view v = {.head = {.call = 1025, .length = 8},
+				  .connect = {.ticket = model[attempt].ticket}};
 	struct lend_sess *s = lend_sess_at(c, 0);
 
 	s->connect = attempt;
 	s->payload = 64;
-	return lend_early_judge(c, s, &in, &v);
+	return lend_early_judge(c, s, &in, &v, true);
 }
 
-/* Gives the attempt a pass as of now. */
+/* Gives the attempt a ticket as of now. */
 static void give(struct lend_core *c, uint32_t attempt)
 {
 	const uint32_t address = 7;
 	struct lend_in in = {.addr = &address, .addr_len = sizeof(address)};
-	struct lend_pkt_view v = {.head = {.offset = LEND_PKT_EARLY}};
+	struct lend_pkt_view v = {.head = {.length = 0}};
 	struct lend_sess *s = lend_sess_at(c, 0);
 
-	cr_assert_eq(lend_early_judge(c, s, &in, &v), LEND_PKT_EARLY);
-	model[attempt].pass = lend_early_pass(c, s);
+	cr_assert_eq(lend_early_judge(c, s, &in, &v, true), LEND_PKT_PLAIN);
+	model[attempt].ticket = lend_early_ticket(c, s);
 	model[attempt].spent = 0;
 }
 
@@ -86,7 +86,7 @@ static void story(uint64_t seed)
 		c->now += lend_rng_below(&r, step / 500 % 2 ? 20 : 200);
 		if (fresh)
 			give(c, at);
-		if (c->now >= model[at].pass.until ||
+		if (c->now >= model[at].ticket.until ||
 		    (model[at].spent && c->now < model[at].spent + LIFE)) {
 			want = LEND_PKT_EARLY;
 		} else if (remembered(c->now) == 32) {

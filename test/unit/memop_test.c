@@ -126,14 +126,27 @@ Test(memop, limits_in_pairs)
 Test(memop, replies_round_trip_and_refuse_bad_lengths)
 {
 	uint8_t bytes[LEND_MEMOP_REPLY_MAX];
-	struct lend_memhello h = {1, 2, 3, 4096, 5, 1024, 62, 63, 7, "shm:mn0"}, got;
+	struct lend_memhello h = {.node = 1,
+				  .epoch = 2,
+				  .page = 4096,
+				  .life = UINT64_C(3) << 40,
+				  .key = {4, 5},
+				  .lease = 6,
+				  .open = 1024,
+				  .shard = 62,
+				  .shards = 63,
+				  .text_len = 7,
+				  .text = "shm:mn0"},
+			     got;
 	uint32_t n = lend_memhello_encode(&h, bytes);
 	struct lend_memstats stats = {.pages_total = 1, .tx_bytes = 2}, back;
 
 	for (uint32_t cut = 0; cut < n; cut++)
 		cr_assert_not(lend_memhello_decode(bytes, cut, &got));
 	cr_assert(lend_memhello_decode(bytes, n, &got));
-	cr_assert_eq(got.life, 3);
+	cr_assert_eq(got.life, UINT64_C(3) << 40);
+	cr_assert_eq(memcmp(got.key, h.key, sizeof(h.key)), 0);
+	cr_assert_eq(got.lease, 6);
 	cr_assert_eq(got.open, 1024);
 	cr_assert_eq(got.shard, 62);
 	cr_assert_eq(got.shards, 63);
@@ -194,8 +207,7 @@ Test(memop, a_hello_that_makes_no_sense)
 	static const struct {
 		size_t at;
 		uint32_t bad;
-	} row[] = {{offsetof(struct lend_memhello, life), 0},
-		   {offsetof(struct lend_memhello, page), 0},
+	} row[] = {{offsetof(struct lend_memhello, page), 0},
 		   {offsetof(struct lend_memhello, page), 2048},
 		   {offsetof(struct lend_memhello, page), 12288},
 		   {offsetof(struct lend_memhello, page), 4 << 20},
@@ -211,6 +223,9 @@ Test(memop, a_hello_that_makes_no_sense)
 		cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got),
 			      "row %zu", i);
 	}
+	h = good;
+	h.life = 0;
+	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	h = good;
 	h.shard = h.shards; /* one of them it must be */
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));

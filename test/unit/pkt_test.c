@@ -13,8 +13,10 @@ static uint32_t build(uint8_t *out, const struct lend_pkt *head, uint32_t payloa
 	uint32_t block = head->kind < LEND_PKT_KINDS ? (uint32_t)lend_pkt_block_len(head->kind) : 0;
 	bool seen = head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||
 		    head->kind == LEND_PKT_PROBE;
-	uint32_t len =
-	    sizeof(*head) + block + (seen ? (uint32_t)sizeof(struct lend_pkt_seen) : 0) + payload;
+	uint32_t end =
+	    head->kind == LEND_PKT_CONNECT ? (uint32_t)sizeof(struct lend_pkt_connect_end) : 0;
+	uint32_t len = sizeof(*head) + block + (seen ? (uint32_t)sizeof(struct lend_pkt_seen) : 0) +
+		       payload + end;
 	struct lend_pkt_trailer t = {0};
 
 	memset(out, 0x5a, len);
@@ -76,10 +78,12 @@ Test(pkt, every_kind_and_every_truncation)
 		for (int how = 0; how < 4; how++) {
 			bool message = kind == LEND_PKT_REQUEST || kind == LEND_PKT_REPLY;
 			struct lend_pkt head = good(kind, message ? 20 : 0);
-			uint8_t data[256];
+			uint8_t data[512];
 			struct lend_pkt_view v;
 			uint32_t len;
 
+			if (kind == LEND_PKT_UNUSED)
+				continue;
 			head.flags = how & 1 ? LEND_PKT_ACKED : 0;
 			len = build(data, &head, head.length, how & 2);
 			cr_assert_eq(decode(data, len, how & 2, &v), LEND_PKT_OK, "kind %d", kind);

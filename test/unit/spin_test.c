@@ -1,6 +1,8 @@
 /* Goal: an endpoint spins through waits that are short and not before long ones, changes its mind
- * quickly for the former and slowly for the latter, and never spins for longer than it may. Method:
- * a table of waits that repeat, a change of habits, then random waits under seeds. */
+ * quickly for the former and slowly for the latter, and never spins for longer than it may. Next to
+ * threads that compute it hardly ever yields the core, and soon yields again when they are gone.
+ * Method: a table of waits that repeat, a change of habits, then random waits under seeds; for the
+ * core, a table of histories, and long histories of a core that is shared for a time. */
 #include <criterion/criterion.h>
 
 #include "rpc/spin.h"
@@ -62,5 +64,86 @@ Test(spin, any_waits)
 				  seed);
 			cr_assert(waited > LEND_SPIN_MAX_NS || spin >= waited, "seed %lu", seed);
 		}
+	}
+}
+
+/* Waits in order: 'L' lost the core, '.' did not. */
+static struct lend_contention after_waits(const char *waits)
+{
+	struct lend_contention c;
+
+	lend_contention_init(&c);
+	for (; *waits; waits++) {
+		if (*waits == 'L')
+			lend_contention_lost(&c);
+		else
+			lend_contention_waited(&c);
+	}
+	return c;
+}
+
+Test(spin, a_lost_core_is_given_away_less)
+{
+	static const struct {
+		const char *waits;
+		lend_ns spin, want;
+		uint32_t next;
+	} cases[] = {
+	    {"", 80000, 80000, 8},
+	    {"........", 80000, 80000, 8},
+	    {"L", 80000, LEND_SPIN_MIN_NS, 16},
+	    {"L", LEND_SPIN_MIN_NS, LEND_SPIN_MIN_NS, 16},
+	    {"L.......", 80000, LEND_SPIN_MIN_NS, 16},
+	    {"L........", 80000, 80000, 16},
+	    {"L.........", 80000, 80000, 14},
+	    {"L........L", 80000, LEND_SPIN_MIN_NS, 32},
+	    {"L........L...............", 80000, LEND_SPIN_MIN_NS, 32},
+	    {"L........L................", 80000, 80000, 32},
+	    {"LLLLLLLLLLLL", 80000, LEND_SPIN_MIN_NS, 1024},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct lend_contention c = after_waits(cases[i].waits);
+
+		cr_assert_eq(lend_contention_spin(&c, cases[i].spin), cases[i].want, "%zu", i);
+		cr_assert_eq(c.next, cases[i].next, "%zu: %u", i, c.next);
+	}
+}
+
+/* One wait; on a core that another thread shares each yield loses it. */
+static bool wait_once(struct lend_contention *c, bool shared)
+{
+	bool loses = shared && !c->skip;
+
+	if (loses)
+		lend_contention_lost(c);
+	else
+		lend_contention_waited(c);
+	return loses;
+}
+
+Test(spin, a_shared_core_is_lost_once_in_a_thousand_waits)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		struct lend_contention c;
+		struct lend_rng rng;
+		uint32_t lost = 0, alone;
+
+		lend_rng_seed(&rng, seed);
+		lend_contention_init(&c);
+		for (uint32_t n = lend_rng_below(&rng, 5000); n > 0; n--)
+			(void)wait_once(&c, lend_rng_below(&rng, 2));
+		for (int i = 0; i < 3 * LEND_SKIP_MAX; i++)
+			(void)wait_once(&c, true);
+		for (int i = 0; i < 100000; i++)
+			lost += wait_once(&c, true);
+		cr_assert_leq(lost, 100000 / LEND_SKIP_MAX + 1, "seed %lu", seed);
+		for (alone = 0; c.skip; alone++)
+			(void)wait_once(&c, false);
+		cr_assert_leq(alone, LEND_SKIP_MAX, "seed %lu", seed);
+		for (int i = 0; i < 100; i++)
+			(void)wait_once(&c, false);
+		cr_assert(c.next < 2 * LEND_SKIP_MIN && lend_contention_spin(&c, 80000) == 80000,
+			  "seed %lu: %u", seed, c.next);
 	}
 }

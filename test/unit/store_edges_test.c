@@ -6,7 +6,7 @@
 
 #include "mn/store/store.h"
 
-TestSuite(store_edges, .init = setup, .fini = teardown);
+TestSuite(store_edges, .init = setup);
 
 /* Nothing more fits in until room(). */
 static uint32_t fill(struct lend_table *t)
@@ -17,7 +17,7 @@ static uint32_t fill(struct lend_table *t)
 	return cap;
 }
 
-Test(store_edges, page_tables_run_out)
+TestThen(store_edges, page_tables_run_out)
 {
 	struct lend_memspace space, other;
 	struct lend_memref ref, more, part;
@@ -39,7 +39,7 @@ Test(store_edges, page_tables_run_out)
 	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 1 << 29, 10, data));
 }
 
-Test(store_edges, a_hand_over_is_undone_once_there_is_room)
+TestThen(store_edges, a_hand_over_is_undone_once_there_is_room)
 {
 	struct lend_memref ref;
 	uint64_t shared_id, transfer_id;
@@ -64,7 +64,7 @@ Test(store_edges, a_hand_over_is_undone_once_there_is_room)
 	cr_assert_eq(kit_stats(k).grants, 0);
 }
 
-Test(store_edges, a_giver_that_holds_again_keeps_one_hold)
+TestThen(store_edges, a_giver_that_holds_again_keeps_one_hold)
 {
 	struct lend_memref ref;
 	uint8_t forgot;
@@ -78,7 +78,7 @@ Test(store_edges, a_giver_that_holds_again_keeps_one_hold)
 	cr_assert_eq(kit_stats(k).holds, 1);
 }
 
-Test(store_edges, an_adopt_is_undone_once_there_is_room)
+TestThen(store_edges, an_adopt_is_undone_once_there_is_room)
 {
 	struct lend_memref ref;
 	uint8_t forgot;
@@ -97,29 +97,24 @@ Test(store_edges, an_adopt_is_undone_once_there_is_room)
 	cr_assert_eq(kit_stats(k).grants, 1);
 }
 
-Test(store_edges, numbers_run_out)
+TestThen(store_edges, numbers_run_out)
 {
 	struct lend_memref ref;
-	struct who c = {0};
 	uint64_t serial = k->store->serial;
-	uint32_t life = k->store->life;
 
 	k->store->serial = (UINT64_C(1) << 48) - 1;
 	IS(kit_put(k, &a, data, 4096, kit_owned, &ref), RESOURCE_EXHAUSTED);
 	k->store->serial = serial;
-	k->store->life = UINT32_MAX;
-	IS(kit_hello(k, &c, 9, 1), RESOURCE_EXHAUSTED);
-	k->store->life = life;
 }
 
-Test(store_edges, a_request_of_no_bytes)
+TestThen(store_edges, a_request_of_no_bytes)
 {
 	struct lend_store_seg none = {NULL, 0};
 
-	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, NULL, 0, 0, 0},
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, NULL, 0, 0, false},
 			   &k->out),
 	   INVALID_ARGUMENT);
-	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){a.incarnation, &none, 1, 0, 0},
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, &none, 1, 0, false},
 			   &k->out),
 	   INVALID_ARGUMENT);
 }
@@ -130,17 +125,17 @@ static enum lend_mem_status placed(struct lend_memop *op, const struct lend_memo
 	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	uint32_t n, fixed, len = lend_memop_encode(op, head);
-	uint32_t p = lend_store_place(k->store, a.incarnation, head, len,
-				      len + lend_memop_payload(op), seg, &n, &fixed);
+	uint32_t p = lend_store_place(k->store, &a.peer, head, len, len + lend_memop_payload(op),
+				      seg, &n, &fixed);
 	struct lend_store_seg in[] = {{head, 0}, {data, lend_memop_payload(other)}};
 
 	cr_assert_neq(p, 0);
 	in[0].len = lend_memop_encode(other, head);
-	return lend_store_exec(k->store, k->now,
-			       &(struct lend_store_in){a.incarnation, in, 2, p, 0}, &k->out);
+	return lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, in, 2, p, false},
+			       &k->out);
 }
 
-Test(store_edges, a_placement_for_another_operation)
+TestThen(store_edges, a_placement_for_another_operation)
 {
 	struct lend_memop put = {.kind = LEND_MEMOP_PUT, .client = 1, .low = 1, .len = 9000};
 	struct lend_memop other, write = put;
@@ -166,5 +161,5 @@ Test(store_edges, a_placement_for_another_operation)
 	kit_audit(k);
 	write.id = 6;
 	write.offset = 20001;
-	cr_assert_eq(lend_store_place(k->store, a.incarnation, data, 0, 0, NULL, NULL, NULL), 0);
+	cr_assert_eq(lend_store_place(k->store, &a.peer, data, 0, 0, NULL, NULL, NULL), 0);
 }

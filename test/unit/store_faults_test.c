@@ -2,9 +2,9 @@
  * driving the store into the situation where it was found; each ends in an audit of all ledgers. */
 #include "unit/storesuite.h"
 
-TestSuite(store_faults, .init = setup, .fini = teardown);
+TestSuite(store_faults, .init = setup);
 
-Test(store_faults, range_overflow)
+TestThen(store_faults, range_overflow)
 {
 	static const struct {
 		uint64_t offset, len;
@@ -40,7 +40,7 @@ Test(store_faults, range_overflow)
 	cr_assert_eq(memcmp(data, back, 9), 0);
 }
 
-Test(store_faults, partial_page_cow_write)
+TestThen(store_faults, partial_page_cow_write)
 {
 	struct lend_memref ref;
 	struct lend_memspace space;
@@ -62,7 +62,7 @@ Test(store_faults, partial_page_cow_write)
 	cr_assert_eq(memcmp(data, back, 3 * 4096), 0);
 }
 
-Test(store_faults, snapshot_torn_by_release_before_the_copy)
+TestThen(store_faults, snapshot_torn_by_release_before_the_copy)
 {
 	struct lend_memref ref, sealed;
 	struct lend_memspace space;
@@ -80,7 +80,7 @@ Test(store_faults, snapshot_torn_by_release_before_the_copy)
 	cr_assert_eq(kit_stats(k).pages_used, 2);
 }
 
-Test(store_faults, refcount_wrap_256_holders)
+TestThen(store_faults, refcount_wrap_256_holders)
 {
 	struct lend_memref ref;
 	struct who w[258];
@@ -100,10 +100,10 @@ Test(store_faults, refcount_wrap_256_holders)
 	}
 	IS(kit_get(k, &a, &ref, 0, 4096, back), NOT_FOUND);
 	for (uint32_t i = 0; i < 258; i++)
-		lend_store_hangup(k->store, w[i].incarnation);
+		lend_store_hangup(k->store, w[i].life);
 }
 
-Test(store_faults, bogus_or_duplicate_map)
+TestThen(store_faults, bogus_or_duplicate_map)
 {
 	struct lend_memref ref, bad;
 	struct lend_memspace space, again;
@@ -133,12 +133,12 @@ Test(store_faults, bogus_or_duplicate_map)
 	IS(kit_space_op(k, &a, LEND_MEMOP_READ, &space, 0, 1, back), NOT_FOUND); /* b's alone */
 }
 
-Test(store_faults, unmapped_reference_leak)
+TestThen(store_faults, unmapped_reference_leak)
 {
 	struct lend_memref ref;
 
 	OK(kit_put(k, &a, data, 4096, transfer, &ref));
-	lend_store_hangup(k->store, a.incarnation);
+	lend_store_hangup(k->store, a.life);
 	OK(kit_get(k, &b, &ref, 0, 4096, back)); /* lives on its grant */
 	kit_next_deadline(k);
 	IS(kit_get(k, &b, &ref, 0, 4096, back), NOT_FOUND);
@@ -146,7 +146,7 @@ Test(store_faults, unmapped_reference_leak)
 	cr_assert_eq(kit_stats(k).grants_expired, 1);
 }
 
-Test(store_faults, creator_reads_own_reference)
+TestThen(store_faults, creator_reads_own_reference)
 {
 	static const struct lend_memterms *terms[] = {&kit_owned, &transfer, &shared, &shared0};
 	struct lend_memref ref;
@@ -158,7 +158,7 @@ Test(store_faults, creator_reads_own_reference)
 	}
 }
 
-Test(store_faults, recycled_page_bytes)
+TestThen(store_faults, recycled_page_bytes)
 {
 	struct lend_memref ref, stale;
 	struct lend_memspace space;
@@ -175,7 +175,7 @@ Test(store_faults, recycled_page_bytes)
 	IS(kit_get(k, &a, &stale, 0, 1, back), NOT_FOUND);
 }
 
-Test(store_faults, out_of_memory_is_a_status_and_changes_nothing)
+TestThen(store_faults, out_of_memory_is_a_status_and_changes_nothing)
 {
 	struct lend_memref ref, r2;
 	struct lend_memspace space;
@@ -199,7 +199,7 @@ Test(store_faults, out_of_memory_is_a_status_and_changes_nothing)
 	cr_assert_eq(lend_store_hash(k->store), hash);
 }
 
-Test(store_faults, out_of_memory_under_a_shared_root)
+TestThen(store_faults, out_of_memory_under_a_shared_root)
 {
 	struct lend_memspace space;
 	struct lend_memref ref;
@@ -215,7 +215,7 @@ Test(store_faults, out_of_memory_under_a_shared_root)
 	cr_assert_eq(memcmp(data, back, 40 * 4096), 0);
 }
 
-Test(store_faults, address_zero_or_error_returned_as_address)
+TestThen(store_faults, address_zero_or_error_returned_as_address)
 {
 	struct lend_memspace zero = {0, 1, 0}, space;
 
@@ -231,7 +231,7 @@ Test(store_faults, address_zero_or_error_returned_as_address)
 	cr_assert_neq(space.slot, 0);
 }
 
-Test(store_faults, stale_result_after_a_timeout)
+TestThen(store_faults, stale_result_after_a_timeout)
 {
 	struct lend_memop op = {
 	    .kind = LEND_MEMOP_PUT, .client = 1, .id = 9, .low = 1, .len = 4096};
@@ -259,7 +259,7 @@ Test(store_faults, stale_result_after_a_timeout)
 	IS(kit_forget(k, &a, 10, &forgot), FAILED_PRECONDITION);
 }
 
-Test(store_faults, hostile_bytes_get_a_typed_answer)
+TestThen(store_faults, hostile_bytes_get_a_typed_answer)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX + 64];
 	struct lend_memref ref;
@@ -285,7 +285,7 @@ Test(store_faults, hostile_bytes_get_a_typed_answer)
 		n = lend_memop_encode(&op, head) + (uint32_t)lend_memop_payload(&op);
 		for (uint32_t bit = 0; bit < n * 8; bit++) {
 			struct lend_store_seg seg = {head, n};
-			struct lend_store_in in = {a.incarnation, &seg, 1, 0, 0};
+			struct lend_store_in in = {&a.peer, &seg, 1, 0, false};
 
 			head[bit / 8] ^= (uint8_t)(1u << bit % 8);
 			if (head[0] == LEND_MEMOP_BYE_CLIENT) {

@@ -159,7 +159,7 @@ Test(store_lien, outlives_everything_but_the_word_and_the_socket)
 		if (how == 2)
 			bye(k);
 		if (how == 3)
-			lend_store_hangup(k->store, me.incarnation);
+			lend_store_hangup(k->store, me.life);
 		if (how == 4) { /* the lease ends */
 			k->now += k->config.lease + 1;
 			lend_store_tick(k->store, k->now);
@@ -176,7 +176,7 @@ Test(store_lien, outlives_everything_but_the_word_and_the_socket)
 		cr_assert_eq(kit_stats(k).liens, 1, "way %d", how);
 		kit_audit(k);
 		lend_store_pool_hangup(k->store, KEY);
-		lend_store_hangup(k->store, me.incarnation);
+		lend_store_hangup(k->store, me.life);
 		for (int i = 0; i < 50; i++)
 			lend_store_tick(k->store, k->now);
 		cr_assert_eq(kit_stats(k).liens, 0);

@@ -4,7 +4,7 @@
  * steps; the bytes, and then every ledger. */
 #include "unit/storesuite.h"
 
-TestSuite(store_midway, .init = setup, .fini = teardown);
+TestSuite(store_midway, .init = setup);
 
 /* a's lease ends; b's does not. */
 static void lease_ends(void)
@@ -21,7 +21,7 @@ static void lease_ends(void)
 	kit_audit(k);
 }
 
-Test(store_midway, lease_expired_between_the_steps_of_a_long_put)
+TestThen(store_midway, lease_expired_between_the_steps_of_a_long_put)
 {
 	struct lend_memspace space, again;
 	struct lend_memref ref;
@@ -44,7 +44,7 @@ Test(store_midway, lease_expired_between_the_steps_of_a_long_put)
 	}
 }
 
-Test(store_midway, lease_expired_while_a_put_lands)
+TestThen(store_midway, lease_expired_while_a_put_lands)
 {
 	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX + 1];
 	struct lend_memop op = {
@@ -53,7 +53,7 @@ Test(store_midway, lease_expired_while_a_put_lands)
 	uint32_t n, fixed, len = lend_memop_encode(&op, head), p;
 	struct lend_memref other;
 
-	p = lend_store_place(k->store, a.incarnation, head, len, len + op.len, seg + 1, &n, &fixed);
+	p = lend_store_place(k->store, &a.peer, head, len, len + op.len, seg + 1, &n, &fixed);
 	cr_assert_neq(p, 0);
 	lease_ends();
 	cr_assert_eq(kit_stats(k).pages_used, 3, "the message still lands there");
@@ -61,15 +61,15 @@ Test(store_midway, lease_expired_while_a_put_lands)
 	for (uint32_t i = 1; i <= n; i++)
 		memset(seg[i].data, 0xee, seg[i].len);
 	seg[0] = (struct lend_store_seg){head, fixed};
-	IS(lend_store_exec(k->store, k->now,
-			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out),
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, seg, n + 1, p, false},
+			   &k->out),
 	   ABORTED);
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	OK(kit_get(k, &b, &other, 0, 9000, back));
 	cr_assert_eq(memcmp(back, data, 9000), 0);
 }
 
-Test(store_midway, lease_expired_while_a_get_is_on_its_way)
+TestThen(store_midway, lease_expired_while_a_get_is_on_its_way)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_GET, .len = 12288};
 	struct lend_memref ref, other;
@@ -98,7 +98,7 @@ Test(store_midway, lease_expired_while_a_get_is_on_its_way)
 }
 
 /* What was handed over stays, what was not goes; and no half of a hand-over. */
-Test(store_midway, lease_expired_between_grant_and_adopt)
+TestThen(store_midway, lease_expired_between_grant_and_adopt)
 {
 	struct lend_memref given, offered, own;
 
@@ -117,14 +117,14 @@ Test(store_midway, lease_expired_between_grant_and_adopt)
 }
 
 /* A space is its client's alone, whoever else knows how it is named. */
-Test(store_midway, two_writers_to_one_space)
+TestThen(store_midway, two_writers_to_one_space)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_WRITE, .client = 1, .len = 3000, .offset = 1000};
 	struct who a2 = {0};
 	struct lend_memspace space, forged;
 	struct lend_memref ref;
 
-	OK(kit_hello(k, &a2, 1, 2)); /* another client of the same process */
+	OK(kit_join(k, &a2, &a, 2)); /* another client of the same process */
 	OK(kit_alloc(k, &a, 8192, &space));
 	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 8192, data));
 	for (int i = 0; i < 2; i++) {
@@ -156,7 +156,7 @@ Test(store_midway, two_writers_to_one_space)
 }
 
 /* Two maps of one snapshot, written in turn: neither sees the other, nor does the snapshot. */
-Test(store_midway, two_writers_to_two_views)
+TestThen(store_midway, two_writers_to_two_views)
 {
 	struct lend_memspace view[2];
 	struct lend_memref ref;
@@ -183,7 +183,7 @@ Test(store_midway, two_writers_to_two_views)
 }
 
 /* Also by its slices, and when another object has its slot and its pages. */
-Test(store_midway, map_of_a_released_reference)
+TestThen(store_midway, map_of_a_released_reference)
 {
 	struct lend_memref ref, slice, next;
 	struct lend_memspace space;

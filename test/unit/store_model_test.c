@@ -272,14 +272,19 @@ static void do_stale(int w)
 
 static void hello(void)
 {
-	for (uint32_t w = 0; w < WHO; w++)
-		expect(kit_hello(k, &who[w], 1 + w / 2, 1 + w % 2), LEND_MEM_OK);
+	for (uint32_t w = 0; w < WHO; w += 2) {
+		uint64_t id = who[w + 1].id;
+
+		expect(kit_hello(k, &who[w], 1, 1), LEND_MEM_OK);
+		expect(kit_join(k, &who[w + 1], &who[w], 2), LEND_MEM_OK);
+		who[w + 1].id = id;
+	}
 }
 
 /* Process 0 or 1, of clients 2p and 2p + 1, hangs up. */
 static void do_hangup(int process)
 {
-	lend_store_hangup(k->store, who[2 * process].incarnation);
+	lend_store_hangup(k->store, who[2 * process].life);
 	for (int i = 0; i < OBJECTS; i++) {
 		if (obj[i].kind == 2 && obj[i].owner / 2 == process)
 			obj[i].kind = 0;

@@ -111,7 +111,7 @@ static uint32_t landing(const struct lend_memspace *space, uint64_t offset, uint
 	uint32_t n = lend_memop_encode(&op, head), segs, fixed, before, taken, p;
 
 	before = (uint32_t)kit_stats(k).pages_used;
-	p = lend_store_place(k->store, a.incarnation, head, n, n + len, seg, &segs, &fixed);
+	p = lend_store_place(k->store, &a.peer, head, n, n + len, seg, &segs, &fixed);
 	taken = (uint32_t)kit_stats(k).pages_used - before;
 	cr_assert_eq(p == 0, taken == 0);
 	if (p)

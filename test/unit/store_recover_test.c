@@ -216,7 +216,7 @@ static void expect_room(struct world *w)
 	struct lend_memref ref;
 
 	for (uint32_t c = 0; c < CLIENTS; c++)
-		lend_store_hangup(w->k->store, w->who[c].incarnation);
+		lend_store_hangup(w->k->store, w->who[c].life);
 	w->k->now += FAR; /* longer than any grant */
 	cr_assert_eq(kit_hello(w->k, &last, 9, 1), LEND_MEM_OK);
 	for (int i = 0; i < 4; i++) {

@@ -16,14 +16,14 @@ static void open_resting(void)
 	OK(kit_hello(k, &b, 2, 1));
 }
 
-TestSuite(store_rest, .init = open_resting, .fini = teardown);
+TestSuite(store_rest, .init = open_resting);
 
 static enum lend_mem_status put_all(struct lend_memref *ref)
 {
 	return kit_put(k, &a, data, 64 * LEND_MEM_PAGE, kit_owned, ref);
 }
 
-Test(store_rest, freed_pages_rest)
+TestThen(store_rest, freed_pages_rest)
 {
 	struct lend_memref ref;
 
@@ -45,7 +45,7 @@ Test(store_rest, freed_pages_rest)
 	}
 }
 
-Test(store_rest, what_comes_later_rests_longer)
+TestThen(store_rest, what_comes_later_rests_longer)
 {
 	struct lend_memref one, two, three;
 
@@ -64,7 +64,7 @@ Test(store_rest, what_comes_later_rests_longer)
 }
 
 /* Pages that rest until there is need: who has rested longest goes first, and none is refused. */
-Test(store_rest, pages_that_yield)
+TestThen(store_rest, pages_that_yield)
 {
 	struct lend_memref one, two, three;
 	uint8_t *last;

@@ -191,6 +191,6 @@ Test(store_runs, written_bit_by_bit)
 	cr_assert_eq(kit_seal(k, &a, &space, 0, LONG * LEND_MEM_PAGE, kit_owned, &ref),
 		     LEND_MEM_OK);
 	cr_assert_leq(runs_of(&ref), 2);
-	lend_store_hangup(k->store, a.incarnation);
+	lend_store_hangup(k->store, a.life);
 	kit_close(k);
 }

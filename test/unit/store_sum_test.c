@@ -12,7 +12,7 @@
 #include "mn/store/store.h"
 #include "mn/store/tree.h"
 
-TestSuite(store_sum, .init = setup, .fini = teardown);
+TestSuite(store_sum, .init = setup);
 
 /* The byte at this place of an object, as it lies in memory. */
 static uint8_t *stored(uint32_t slot, uint64_t at)
@@ -43,7 +43,7 @@ static enum lend_mem_status write_space(const struct lend_memspace *space, uint6
 	return kit_space_op(k, &a, LEND_MEMOP_WRITE, &copy, at, len, data + at);
 }
 
-Test(store_sum, a_flipped_bit_is_data_loss_wherever_it_is_read)
+TestThen(store_sum, a_flipped_bit_is_data_loss_wherever_it_is_read)
 {
 	struct lend_memref ref, part;
 	struct lend_memspace space;
@@ -74,7 +74,7 @@ Test(store_sum, a_flipped_bit_is_data_loss_wherever_it_is_read)
 
 /* What is left of a page is not vouched for by who writes to the rest of it; a page that is written
  * whole is a new one. */
-Test(store_sum, a_write_beside_a_lost_bit_does_not_hide_it)
+TestThen(store_sum, a_write_beside_a_lost_bit_does_not_hide_it)
 {
 	static const uint32_t lost[] = {0, 1000, 2000, LEND_MEM_PAGE - 1};
 	struct lend_memspace space;
@@ -96,7 +96,7 @@ Test(store_sum, a_write_beside_a_lost_bit_does_not_hide_it)
 }
 
 /* The copy that a write makes takes the loss along, and the original keeps it. */
-Test(store_sum, a_copy_of_a_lost_page_is_lost)
+TestThen(store_sum, a_copy_of_a_lost_page_is_lost)
 {
 	struct lend_memref ref, sealed;
 	struct lend_memspace space;
@@ -116,7 +116,7 @@ Test(store_sum, a_copy_of_a_lost_page_is_lost)
 }
 
 /* A free page is zero; one that is no longer is not believed when it is used again. */
-Test(store_sum, a_bit_that_a_free_page_got_is_not_served)
+TestThen(store_sum, a_bit_that_a_free_page_got_is_not_served)
 {
 	struct lend_memspace space;
 	uint8_t *byte;
@@ -131,7 +131,7 @@ Test(store_sum, a_bit_that_a_free_page_got_is_not_served)
 	OK(read_space(&space, 0, LEND_MEM_PAGE));
 }
 
-Test(store_sum, the_page_of_zeros_is_checked)
+TestThen(store_sum, the_page_of_zeros_is_checked)
 {
 	struct lend_memspace space;
 
@@ -144,10 +144,10 @@ Test(store_sum, the_page_of_zeros_is_checked)
 }
 
 /* Bytes that land in frames are summed when they become pages, whatever frames held before. */
-Test(store_sum, pages_that_a_message_landed_in)
+TestThen(store_sum, pages_that_a_message_landed_in)
 {
 	struct lend_store_seg part[LEND_STORE_SEGS_MAX], seg[4];
-	struct lend_store_in in = {a.incarnation, seg, 1, 0, 0};
+	struct lend_store_in in = {&a.peer, seg, 1, 0, false};
 	struct lend_memop op = {.kind = LEND_MEMOP_WRITE, .len = 2 * LEND_MEM_PAGE + 9};
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
 	uint32_t segs, fixed, n;
@@ -161,7 +161,7 @@ Test(store_sum, pages_that_a_message_landed_in)
 	n = lend_memop_encode(&op, head);
 	seg[0] = (struct lend_store_seg){head, n};
 	in.placement =
-	    lend_store_place(k->store, a.incarnation, head, n, n + op.len, part, &segs, &fixed);
+	    lend_store_place(k->store, &a.peer, head, n, n + op.len, part, &segs, &fixed);
 	cr_assert_neq(in.placement, 0);
 	for (uint32_t i = 0; i < segs; i++) {
 		cr_assert_lt(in.n, 4);
@@ -178,7 +178,7 @@ Test(store_sum, pages_that_a_message_landed_in)
 }
 
 /* A start counts what was lost meanwhile, and goes on with the rest. */
-Test(store_sum, a_restart_counts_what_was_lost)
+TestThen(store_sum, a_restart_counts_what_was_lost)
 {
 	struct lend_store_config other = k->config;
 	struct lend_memref ref;
@@ -201,7 +201,7 @@ Test(store_sum, a_restart_counts_what_was_lost)
 	k->store->config.checksum = 1;
 }
 
-Test(store_sum, without_checksums_bytes_are_as_they_are)
+TestThen(store_sum, without_checksums_bytes_are_as_they_are)
 {
 	struct lend_memref ref;
 	uint8_t *byte;
@@ -225,7 +225,7 @@ Test(store_sum, without_checksums_bytes_are_as_they_are)
 
 /* Views of each other under random writes; a bit is flipped now and then in a page that a read then
  * looks at, and is back before anybody writes. */
-Test(store_sum, random_writes_keep_sums_true)
+TestThen(store_sum, random_writes_keep_sums_true)
 {
 	static uint8_t want[4][8 * LEND_MEM_PAGE];
 	struct lend_memspace space[4];

@@ -41,20 +41,9 @@ static void as(uint32_t tenant)
 	k->tenant = tenant;
 }
 
-static void close_two(void)
-{
-	lend_store_hangup(k->store, a.incarnation);
-	lend_store_hangup(k->store, b.incarnation);
-	while (kit_stats(k).grants)
-		kit_next_deadline(k);
-	bill(RICH, 0, 0);
-	bill(POOR, 0, 0);
-	kit_close(k);
-}
+TestSuite(store_tenant, .init = open_two);
 
-TestSuite(store_tenant, .init = open_two, .fini = close_two);
-
-Test(store_tenant, pages_end_at_the_quota)
+TestThen(store_tenant, pages_end_at_the_quota)
 {
 	struct lend_memref one, two;
 
@@ -70,7 +59,7 @@ Test(store_tenant, pages_end_at_the_quota)
 	OK(kit_put(k, &a, data, 32 * 4096, kit_owned, &two)); /* others go on */
 }
 
-Test(store_tenant, references_end_at_the_quota)
+TestThen(store_tenant, references_end_at_the_quota)
 {
 	struct lend_memref ref;
 	struct lend_memspace space;
@@ -88,18 +77,18 @@ Test(store_tenant, references_end_at_the_quota)
 	bill(POOR, 2, 4);
 }
 
-Test(store_tenant, clients_end_at_the_quota)
+TestThen(store_tenant, clients_end_at_the_quota)
 {
 	struct who c = {.number = 0}, d = {.number = 0};
 
 	OK(kit_hello(k, &c, 3, 1));
 	IS(kit_hello(k, &d, 4, 1), RESOURCE_EXHAUSTED);
-	lend_store_hangup(k->store, c.incarnation);
+	lend_store_hangup(k->store, c.life);
 	OK(kit_hello(k, &d, 4, 1));
-	lend_store_hangup(k->store, d.incarnation);
+	lend_store_hangup(k->store, d.life);
 }
 
-Test(store_tenant, a_space_is_charged_as_it_is_written)
+TestThen(store_tenant, a_space_is_charged_as_it_is_written)
 {
 	struct lend_memspace space;
 	struct lend_memref ref;
@@ -121,7 +110,7 @@ Test(store_tenant, a_space_is_charged_as_it_is_written)
 	bill(POOR, 5, 1);
 }
 
-Test(store_tenant, a_claim_moves_the_charge)
+TestThen(store_tenant, a_claim_moves_the_charge)
 {
 	struct lend_memref ref, big;
 
@@ -138,7 +127,7 @@ Test(store_tenant, a_claim_moves_the_charge)
 	OK(kit_get(k, &b, &big, 0, 9 * 4096, back)); /* reading needs no claim */
 }
 
-Test(store_tenant, forgotten_claims_go_back_to_who_paid)
+TestThen(store_tenant, forgotten_claims_go_back_to_who_paid)
 {
 	struct lend_memref ref;
 	uint8_t forgot;
@@ -154,7 +143,7 @@ Test(store_tenant, forgotten_claims_go_back_to_who_paid)
 	bill(POOR, 0, 0);
 }
 
-Test(store_tenant, nobody_pays_for_what_others_let_go)
+TestThen(store_tenant, nobody_pays_for_what_others_let_go)
 {
 	struct lend_memref ref;
 
@@ -174,7 +163,7 @@ Test(store_tenant, nobody_pays_for_what_others_let_go)
 	bill(POOR, 3, 1);
 }
 
-Test(store_tenant, replies_under_way)
+TestThen(store_tenant, replies_under_way)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_GET, .len = 9 * 4096};
 	struct lend_store_out first;
@@ -197,7 +186,7 @@ Test(store_tenant, replies_under_way)
 	kit_collect(k, back);
 }
 
-Test(store_tenant, pages_that_a_message_lands_in)
+TestThen(store_tenant, pages_that_a_message_lands_in)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_PUT, .len = PAGES * 4096};
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
@@ -208,35 +197,35 @@ Test(store_tenant, pages_that_a_message_lands_in)
 	op.life = b.life;
 	op.id = op.low = ++b.id;
 	n = lend_memop_encode(&op, head);
-	landing =
-	    lend_store_place(k->store, b.incarnation, head, n, n + op.len, seg, &segs, &fixed);
+	landing = lend_store_place(k->store, &b.peer, head, n, n + op.len, seg, &segs, &fixed);
 	cr_assert(landing);
 	bill(POOR, PAGES, 0);
 	op.id = ++b.id;
 	n = lend_memop_encode(&op, head);
-	cr_assert_eq(
-	    lend_store_place(k->store, b.incarnation, head, n, n + op.len, seg, &segs, &fixed), 0);
+	cr_assert_eq(lend_store_place(k->store, &b.peer, head, n, n + op.len, seg, &segs, &fixed),
+		     0);
 	lend_store_unplace(k->store, landing);
 	bill(POOR, 0, 0);
 }
 
-Test(store_tenant, nobody_speaks_for_the_process_of_another)
+/* A life stays its tenant's: a join from another tenant's session does not move the charge. */
+TestThen(store_tenant, a_life_has_one_tenant)
 {
 	struct lend_memref ref;
-	struct who copy = b;
+	struct who copy = b, more;
 
 	OK(kit_put(k, &b, data, 1, kit_owned, &ref));
 	as(RICH);
-	IS(kit_hello(k, &copy, 2, 1), PERMISSION_DENIED);
-	IS(kit_hello(k, &(struct who){.number = 0}, 2, 7), PERMISSION_DENIED);
-	copy = b;
-	IS(kit_release(k, &copy, &ref), PERMISSION_DENIED);
-	as(POOR);
-	OK(kit_release(k, &b, &ref));
+	memset(&copy.peer.life, 0, sizeof(copy.peer.life));
+	IS(kit_release(k, &copy, &ref), ABORTED);
+	OK(kit_join(k, &more, &b, 7));
+	OK(kit_put(k, &more, data, 1, kit_owned, &ref));
+	bill(RICH, 0, 0);
+	bill(POOR, 2, 2);
 }
 
 /* Whoever comes first gets a place, and the same one again; a new quota is the one that counts. */
-Test(store_tenant, places_are_given_and_kept)
+TestThen(store_tenant, places_are_given_and_kept)
 {
 	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	uint32_t tenants = k->config.tenants, place;
@@ -251,4 +240,23 @@ Test(store_tenant, places_are_given_and_kept)
 	k->tenant = POOR;
 	cr_assert_eq(kit_put(k, &b, data, 1, kit_owned, &(struct lend_memref){0}),
 		     LEND_MEM_RESOURCE_EXHAUSTED);
+}
+
+/* Of 300 clients, once 225 are taken, a process may have as many as are left, in all its lives. */
+TestThen(store_tenant, one_process_leaves_clients_for_others)
+{
+	struct who one[300] = {0}, two = {0};
+	uint32_t n = 0;
+
+	as(RICH);
+	while (kit_hello(k, &one[n], 5, 1) == LEND_MEM_OK)
+		n++;
+	IS(k->out.status, RESOURCE_EXHAUSTED);
+	cr_assert_eq(n, 224 - 1, "one process has %u of 300 clients, others two", n);
+	OK(kit_hello(k, &two, 6, 1));
+	OK(kit_hello(k, &one[0], 5, 1)); /* said again */
+	kit_audit(k);
+	lend_store_hangup(k->store, two.life);
+	while (n > 0)
+		lend_store_hangup(k->store, one[--n].life);
 }

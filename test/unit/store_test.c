@@ -2,9 +2,9 @@
  * short stories, one per rule, each ending in an audit of all ledgers. */
 #include "unit/storesuite.h"
 
-TestSuite(store, .init = setup, .fini = teardown);
+TestSuite(store, .init = setup);
 
-Test(store, put_and_get_of_every_length_near_a_page)
+TestThen(store, put_and_get_of_every_length_near_a_page)
 {
 	static const uint64_t len[] = {0, 1, 4095, 4096, 4097, 8192, 8193, 64 * 4096};
 
@@ -21,7 +21,7 @@ Test(store, put_and_get_of_every_length_near_a_page)
 	}
 }
 
-Test(store, many_maps_of_one_page)
+TestThen(store, many_maps_of_one_page)
 {
 	struct lend_memref ref;
 	struct lend_memspace space[300];
@@ -38,7 +38,7 @@ Test(store, many_maps_of_one_page)
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }
 
-Test(store, get_pins_pages_until_done)
+TestThen(store, get_pins_pages_until_done)
 {
 	struct lend_memref ref;
 	struct lend_memop op = {.kind = LEND_MEMOP_GET, .len = 64 * 4096};
@@ -52,7 +52,7 @@ Test(store, get_pins_pages_until_done)
 	cr_assert_eq(kit_stats(k).refs, 0);
 	cr_assert_eq(kit_stats(k).pages_pinned, 64);
 	IS(kit_put(k, &a, data, 1, kit_owned, &ref), RESOURCE_EXHAUSTED);
-	lend_store_hangup(k->store, b.incarnation); /* who asked is gone: the carrier is not */
+	lend_store_hangup(k->store, b.life); /* who asked is gone: the carrier is not */
 	k->out = reply;
 	kit_audit(k);
 	kit_collect(k, back);
@@ -60,7 +60,7 @@ Test(store, get_pins_pages_until_done)
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }
 
-Test(store, write_under_a_reply_leaves_the_reply_alone)
+TestThen(store, write_under_a_reply_leaves_the_reply_alone)
 {
 	struct lend_memspace space;
 	struct lend_memop op = {.kind = LEND_MEMOP_READ, .len = 4096};
@@ -78,7 +78,7 @@ Test(store, write_under_a_reply_leaves_the_reply_alone)
 	cr_assert_eq(kit_stats(k).cow_copies, 0);
 }
 
-Test(store, slices_limit_what_a_bearer_can_do)
+TestThen(store, slices_limit_what_a_bearer_can_do)
 {
 	struct lend_memref ref, part, deep, bad;
 	struct lend_memspace space;
@@ -120,7 +120,7 @@ Test(store, slices_limit_what_a_bearer_can_do)
 
 /* Whoever has a token can sign any slice of it, also one that lies: the node must look at the
  * ranges. */
-Test(store, slices_with_a_genuine_token_past_their_parent)
+TestThen(store, slices_with_a_genuine_token_past_their_parent)
 {
 	static const struct lend_memslice row[] = {
 	    {0, 5001}, {5000, 1}, {5001, 0}, {(UINT64_C(1) << 40) - 1, 2}, {4999, 2}};
@@ -147,7 +147,7 @@ Test(store, slices_with_a_genuine_token_past_their_parent)
 	IS(kit_grant(k, &a, &lie, transfer), INVALID_ARGUMENT);
 }
 
-Test(store, restart_makes_old_references_not_found)
+TestThen(store, restart_makes_old_references_not_found)
 {
 	struct lend_memref ref;
 	struct kit *k2 = kit_open(64, 2);
@@ -160,7 +160,7 @@ Test(store, restart_makes_old_references_not_found)
 	IS(kit_put(k2, &a, data, 1, kit_owned, &ref) == LEND_MEM_OK ? LEND_MEM_ABORTED
 								    : k2->out.status,
 	   ABORTED);
-	lend_store_hangup(k2->store, w.incarnation);
+	lend_store_hangup(k2->store, w.life);
 	kit_close(k2);
 }
 
@@ -169,15 +169,15 @@ static uint32_t place(const struct who *w, struct lend_memop *op, struct lend_st
 {
 	uint32_t fixed = 0, len = lend_memop_encode(op, head), p;
 
-	p = lend_store_place(k->store, w->incarnation, head, len, len + lend_memop_payload(op),
-			     seg + 1, n, &fixed);
+	p = lend_store_place(k->store, &w->peer, head, len, len + lend_memop_payload(op), seg + 1,
+			     n, &fixed);
 	seg[0] = (struct lend_store_seg){head, len};
 	if (p)
 		cr_assert_eq(fixed, len);
 	return p;
 }
 
-Test(store, placed_put_and_write_copy_nothing)
+TestThen(store, placed_put_and_write_copy_nothing)
 {
 	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX + 1];
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
@@ -196,8 +196,8 @@ Test(store, placed_put_and_write_copy_nothing)
 	for (uint32_t i = 1; i <= n; at += seg[i++].len)
 		memcpy(seg[i].data, data + at, seg[i].len);
 	cr_assert_eq(at, 9000);
-	OK(lend_store_exec(k->store, k->now,
-			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out));
+	OK(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, seg, n + 1, p, false},
+			   &k->out));
 	cr_assert(lend_memref_decode(k->out.head, &ref));
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	OK(kit_get(k, &b, &ref, 0, 9000, back));
@@ -218,8 +218,8 @@ Test(store, placed_put_and_write_copy_nothing)
 	at = 0;
 	for (uint32_t i = 1; i <= n; at += seg[i++].len)
 		memset(seg[i].data, 0xee, seg[i].len);
-	OK(lend_store_exec(k->store, k->now,
-			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out));
+	OK(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, seg, n + 1, p, false},
+			   &k->out));
 	a.id = 3;
 	OK(kit_space_op(k, &a, LEND_MEMOP_READ, &space, 0, 9000, back));
 	for (int i = 0; i < 9000; i++)
@@ -241,17 +241,18 @@ Test(store, placed_put_and_write_copy_nothing)
 	/* Its client dies between place and exec. */
 	op.life--;
 	p = place(&a, &op, seg, &n, head);
-	lend_store_hangup(k->store, a.incarnation);
-	IS(lend_store_exec(k->store, k->now,
-			   &(struct lend_store_in){a.incarnation, seg, n + 1, p, 0}, &k->out),
+	lend_store_hangup(k->store, a.life);
+	IS(lend_store_exec(k->store, k->now, &(struct lend_store_in){&a.peer, seg, n + 1, p, false},
+			   &k->out),
 	   ABORTED);
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }
 
-Test(store, tables_full_are_statuses)
+TestThen(store, tables_full_are_statuses)
 {
 	struct lend_memref ref[65];
 	struct lend_memspace space;
+	uint64_t life[300];
 	uint32_t n = 0;
 
 	while (kit_alloc(k, &a, 1, &space) == LEND_MEM_OK)
@@ -259,26 +260,21 @@ Test(store, tables_full_are_statuses)
 	cr_assert_eq(n, 2000);
 	IS(k->out.status, RESOURCE_EXHAUSTED);
 	IS(kit_put(k, &a, data, 1, kit_owned, &ref[0]), RESOURCE_EXHAUSTED);
-	for (uint32_t i = 0;; i++) {
+	for (n = 0;; n++) {
 		struct who w = {0};
 
-		if (kit_hello(k, &w, 1000 + i, 1) != LEND_MEM_OK) {
-			cr_assert_eq(i, 298);
+		if (kit_hello(k, &w, 1000 + n, 1) != LEND_MEM_OK) {
+			cr_assert_eq(n, 298);
 			break;
 		}
+		life[n] = w.life;
 	}
 	IS(k->out.status, RESOURCE_EXHAUSTED);
 	while (kit_stats(k).clients > 2)
-		for (uint32_t i = 0; i < 298; i++) {
-			uint8_t inc[16] = {0};
-			uint32_t p = 1000 + i;
-
-			memcpy(inc, &p, 4);
-			lend_store_hangup(k->store, inc);
-		}
+		lend_store_hangup(k->store, life[--n]);
 }
 
-Test(store, copy_of_the_arena_is_the_same_store)
+TestThen(store, copy_of_the_arena_is_the_same_store)
 {
 	struct lend_memref ref;
 	struct lend_store *copy = aligned_alloc(64, (k->size + 63) & ~(size_t)63);
@@ -297,7 +293,7 @@ Test(store, copy_of_the_arena_is_the_same_store)
 
 /* A node that starts anew counts lives, too: an operation that was meant for the old one, and comes
  * after HELLO to the new one, is of no life there. */
-Test(store, a_life_of_an_earlier_start_is_over)
+TestThen(store, a_life_of_an_earlier_start_is_over)
 {
 	struct kit *next = kit_open(8, k->config.epoch + 1);
 	struct who late = {0}, now = {0};
@@ -311,4 +307,5 @@ Test(store, a_life_of_an_earlier_start_is_over)
 	}
 	IS(kit_put(next, &late, data, 1, kit_owned, &ref), ABORTED);
 	kit_close(next);
+	lend_store_hangup(k->store, late.life);
 }

@@ -168,7 +168,7 @@ static void socket_ends(struct world *w, uint32_t who)
 static void fall_out(struct world *w, uint32_t who)
 {
 	if (below(w, 2)) {
-		lend_store_hangup(w->k->store, w->who[who].incarnation);
+		lend_store_hangup(w->k->store, w->who[who].life);
 	} else {
 		w->k->now += w->k->config.lease + 1;
 		lend_store_tick(w->k->store, w->k->now);
@@ -222,7 +222,7 @@ static void history(uint64_t seed)
 	}
 	for (uint32_t i = 0; i < WHO; i++) {
 		socket_ends(w, i);
-		lend_store_hangup(w->k->store, w->who[i].incarnation);
+		lend_store_hangup(w->k->store, w->who[i].life);
 	}
 	for (int i = 0; i < 200; i++)
 		lend_store_tick(w->k->store, w->k->now);

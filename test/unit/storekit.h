@@ -22,9 +22,11 @@ struct kit {
 };
 
 struct who {
-	uint8_t incarnation[16];
-	uint32_t number, life;
-	uint64_t id, low; /* of the newest operation */
+	struct lend_store_peer peer; /* its session */
+	uint32_t number;
+	uint64_t life;
+	uint8_t key[LEND_MEMOP_KEY]; /* of its life */
+	uint64_t id, low;            /* of the newest operation */
 };
 
 KIT struct kit *kit_open_paged(uint32_t pages, uint32_t page, uint32_t epoch)
@@ -86,7 +88,7 @@ KIT struct lend_memstats kit_stats(struct kit *k)
 }
 
 /* Runs the operation as it is, in awkward segments; the reply stays in k->out. */
-KIT enum lend_mem_status kit_exec(struct kit *k, const struct who *w, const struct lend_memop *op,
+KIT enum lend_mem_status kit_exec(struct kit *k, struct who *w, const struct lend_memop *op,
 				  const void *payload)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX];
@@ -98,8 +100,9 @@ KIT enum lend_mem_status kit_exec(struct kit *k, const struct who *w, const stru
 				       {head + n / 2, n - n / 2},
 				       {(void *)(uintptr_t)payload, part},
 				       {(uint8_t *)(uintptr_t)payload + part, len - part}};
-	struct lend_store_in in = {w->incarnation, seg, len ? 5 : 3, 0, k->tenant};
+	struct lend_store_in in = {&w->peer, seg, len ? 5 : 3, 0, false};
 
+	w->peer.tenant = k->tenant;
 	return lend_store_exec(k->store, k->now, &in, &k->out);
 }
 
@@ -121,14 +124,29 @@ KIT enum lend_mem_status kit_hello(struct kit *k, struct who *w, uint32_t proces
 
 	if (w->number == 0) {
 		memset(w, 0, sizeof(*w));
-		memcpy(w->incarnation, &process, sizeof(process));
+		memcpy(w->peer.incarnation, &process, sizeof(process));
 		w->number = number;
 	}
 	if (kit_exec(k, w, &op, NULL))
 		return k->out.status;
 	cr_assert(lend_memhello_decode(k->out.head, k->out.len, &hello));
 	w->life = hello.life;
+	memcpy(w->key, hello.key, sizeof(w->key));
 	return LEND_MEM_OK;
+}
+
+/* A session of another client of the same process joins its life. */
+KIT enum lend_mem_status kit_join(struct kit *k, struct who *w, const struct who *of,
+				  uint32_t number)
+{
+	struct lend_memop op = {.kind = LEND_MEMOP_HELLO, .client = number, .life = of->life};
+
+	*w = (struct who){.number = number, .life = of->life};
+	memcpy(w->peer.incarnation, of->peer.incarnation, sizeof(w->peer.incarnation));
+	memset(w->peer.context, (int)number, sizeof(w->peer.context));
+	memcpy(w->key, of->key, sizeof(w->key));
+	lend_memop_proof(w->key, w->peer.context, &op, op.proof);
+	return kit_exec(k, w, &op, NULL);
 }
 
 static const struct lend_memterms kit_owned = {LEND_TERMS_OWNED, 0, 0};

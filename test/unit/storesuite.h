@@ -3,6 +3,7 @@
 #ifndef TEST_UNIT_STORESUITE_H
 #define TEST_UNIT_STORESUITE_H
 
+#include "teardown.h"
 #include "unit/storekit.h"
 
 #define S UINT64_C(1000000000)
@@ -25,18 +26,32 @@ KIT void setup(void)
 	cr_assert_eq(kit_hello(k, &b, 2, 1), LEND_MEM_OK);
 }
 
+KIT void kept_nothing(uint32_t tenant)
+{
+	struct lend_store_usage use;
+
+	lend_store_usage(k->store, tenant, &use);
+	cr_assert_eq(use.pages, 0, "tenant %u pays %llu pages", tenant,
+		     (unsigned long long)use.pages);
+	cr_assert_eq(use.refs, 0, "tenant %u has %u references", tenant, use.refs);
+}
+
+/* Both processes hang up. Grants end at their deadlines, and large objects are freed by steps. */
 KIT void teardown(void)
 {
 	struct lend_memstats stats;
 
-	lend_store_hangup(k->store, a.incarnation);
-	lend_store_hangup(k->store, b.incarnation);
-	while (kit_stats(k).grants)
+	lend_store_hangup(k->store, a.life);
+	lend_store_hangup(k->store, b.life);
+	while (kit_stats(k).grants || lend_store_deadline(k->store) == 0)
 		kit_next_deadline(k);
 	stats = kit_stats(k);
-	cr_assert_eq(stats.pages_used, 0);
+	cr_assert_eq(stats.pages_used, 0, "%llu pages are left",
+		     (unsigned long long)stats.pages_used);
 	cr_assert_eq(stats.refs + stats.spaces + stats.holds + stats.nodes_used, 0);
-	cr_assert_eq(stats.clients, 0);
+	cr_assert_eq(stats.clients, 0, "%llu clients are left", (unsigned long long)stats.clients);
+	kept_nothing(0);
+	kept_nothing(1);
 	kit_close(k);
 }
 

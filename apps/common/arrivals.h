@@ -1,0 +1,43 @@
+/* arrivals - an open loop of requests: they come at random times, however the last ones fared.
+ *
+ * What a request is, and how its end is found, is the affair of a struct app_load and its lanes, as
+ * in a closed loop. A request that finds no lane free is not queued: it counts as exhausted.
+ * Latency counts from the time at which a request was due.
+ *
+ * Layer: apps. Threads: the endpoint's. By value in its owner. */
+#ifndef APPS_COMMON_ARRIVALS_H
+#define APPS_COMMON_ARRIVALS_H
+
+#include "apps/common/load.h"
+#include "util/rng.h"
+
+struct app_arrivals {
+	double rate; /* per second, Poisson */
+	lend_ns time, deadline;
+	uint64_t seed;
+
+	/* Results: of requests that were due after the first tenth of the time. */
+	uint64_t offered, completed;
+	uint64_t expired;   /* DEADLINE_EXCEEDED, or due longer ago than that when it could start */
+	uint64_t exhausted; /* RESOURCE_EXHAUSTED, or no lane was free */
+	uint64_t errors;    /* all other ends, and replies with wrong bytes */
+	double seconds;     /* in which these were due */
+	struct lend_hist hist; /* ns, of those completed */
+
+	/* Its own. */
+	struct app_load *load;
+	struct app_lane **idle;
+	unsigned n_idle, lanes;
+	struct lend_rng rng;
+	double due, gap; /* ticks: of the next one; mean */
+	uint64_t counted_from, until;
+};
+
+/* Runs over lanes[0..n) until the time is over and all that was started has ended. 0, or the errno
+ * that start or a turn gave. */
+int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_lane *const *lanes,
+		     unsigned n);
+/* offered_per_s, completed_per_s, p50_us, p99_us, expired, errors, and the checks. */
+void app_arrivals_report(const struct app_arrivals *a, struct app_report *report);
+
+#endif

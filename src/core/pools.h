@@ -1,0 +1,59 @@
+/* pools - what a core keeps of the pools that all sessions share: the window of credit.h, and the
+ * looks of fair.h. Layer: core (pure), part of state.h. */
+#ifndef LEND_CORE_POOLS_H
+#define LEND_CORE_POOLS_H
+
+#include <stdint.h>
+
+#include "util/dgram.h"
+
+/* See credit.h. */
+struct lend_credit {
+	uint64_t used;    /* bytes granted and not yet here */
+	uint64_t ahead;   /* of them, of messages without a reassembly: nothing may come for long */
+	uint64_t window;  /* that many may be */
+	uint64_t least;   /* it is never smaller than this */
+	uint64_t granted; /* ever */
+	uint64_t before;  /* the window, until a wider one has shown its worth; 0: none is tried */
+	uint64_t rate;    /* bytes per us that came through it */
+	uint64_t came;    /* bytes, since: */
+	lend_ns epoch;
+	lend_ns loop;               /* from a grant to its first byte, smoothed */
+	uint64_t rest;              /* rounds until a wider window is tried */
+	uint64_t scarce;            /* 1: in this round somebody could have been granted more */
+	uint64_t down;              /* 1: the next window that is tried is a narrower one */
+	lend_ns quick;              /* the least loop; 0: none was measured */
+	uint64_t datagrams, marked; /* that came in this round */
+	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
+	lend_ns look;      /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
+	uint64_t wanting;  /* messages in the heap; */
+	uint64_t yielding; /* of them, those of the peer that has most of the window */
+	uint64_t entered;  /* how often somebody came into it */
+	uint64_t senders;  /* sessions with messages half here */
+};
+
+/* Tables of which peers have shares. */
+enum lend_fair_kind {
+	LEND_FAIR_RECORDS,
+	LEND_FAIR_FRAGS,
+	LEND_FAIR_BUDGET,
+	LEND_FAIR_CREDIT,
+	LEND_FAIR_MEMORY,
+	LEND_FAIR_SESSIONS,
+	LEND_FAIR_KINDS,
+};
+
+/* A look at one of them, see fair.h. */
+enum { LEND_FAIR_PEERS = 16 };
+struct lend_fair {
+	uint32_t due;   /* requests until the next look */
+	uint32_t freed; /* entries that were released after this one */
+	uint32_t peers; /* entries of what follows */
+	bool alone;     /* only one peer has sessions */
+	bool tried;     /* entries were released, or none could be, for a peer within its share */
+	lend_ns until;  /* of credit: the next look comes no earlier */
+	uint64_t n[LEND_FAIR_PEERS];
+	uint32_t peer[LEND_FAIR_PEERS];
+};
+
+#endif

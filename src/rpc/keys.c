@@ -1,0 +1,285 @@
+#include "rpc/keys.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/module.h"
+#include "rpc/keyfile.h"
+#include "sys/why.h"
+
+enum { TEXT_MAX = 1024 };
+
+struct key {
+	uint64_t id;
+	uint8_t psk[LEND_KEY];
+	uint8_t of[LEND_DIGEST]; /* of the secret that made it; zeros: none did */
+	bool accepted;           /* peers may prove it */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct lend_seal_ops *seal;
+static struct key *keys; /* in the order in which they came */
+static size_t n_keys, cap;
+static uint64_t first, of_file; /* the key that connects; the file's first */
+static bool file_read;
+
+static int load_seal(void)
+{
+	void *found;
+	int rc;
+
+	if (seal)
+		return 0;
+	rc = lend_module_find("lend_seal.so", "libsodium-dev", "lend_seal_ops", &found);
+	if (rc < 0)
+		return rc;
+	if (((const struct lend_seal_ops *)found)->start() < 0)
+		return lend_fail(ENODEV, "lend_seal.so: libsodium does not start");
+	seal = found;
+	return 0;
+}
+
+int lend_keys_seal(const struct lend_seal_ops **ops)
+{
+	int rc;
+
+	pthread_mutex_lock(&lock);
+	rc = load_seal();
+	*ops = seal;
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static uint64_t id_of(const uint8_t psk[LEND_KEY])
+{
+	uint8_t digest[LEND_DIGEST];
+	uint64_t id;
+
+	seal->sha256(psk, LEND_KEY, digest);
+	memcpy(&id, digest, sizeof(id));
+	return id;
+}
+
+static struct key *find(uint64_t id)
+{
+	for (size_t i = 0; i < n_keys; i++)
+		if (keys[i].id == id)
+			return &keys[i];
+	return NULL;
+}
+
+static struct key *keep(uint64_t id, const uint8_t psk[LEND_KEY])
+{
+	struct key *k = find(id), *more;
+
+	if (k)
+		return k;
+	if (n_keys == cap) {
+		more = calloc(2 * cap + 4, sizeof(*more));
+		if (!more) {
+			(void)lend_fail(ENOMEM, "no memory for one more key");
+			return NULL;
+		}
+		if (keys) {
+			memcpy(more, keys, n_keys * sizeof(*more));
+			explicit_bzero(keys, n_keys * sizeof(*keys));
+		}
+		free(keys);
+		keys = more;
+		cap = 2 * cap + 4;
+	}
+	k = &keys[n_keys++];
+	k->id = id;
+	memcpy(k->psk, psk, LEND_KEY);
+	return k;
+}
+
+/* Salt: the same everywhere in a cluster, other ones elsewhere. */
+static int stretch(const char *secret, size_t len, uint8_t psk[LEND_KEY])
+{
+	const char *cluster = getenv("LEND_CLUSTER");
+	char text[TEXT_MAX];
+	uint8_t salt[LEND_DIGEST];
+	int n = snprintf(text, sizeof(text), "lend secret %s", cluster ? cluster : "");
+
+	if (n < 0 || (size_t)n >= sizeof(text))
+		return lend_fail(EINVAL, "LEND_CLUSTER: give less than 1,000 characters");
+	seal->sha256(text, (size_t)n, salt);
+	return seal->stretch(secret, len, salt, psk) < 0
+		   ? lend_fail(ENOMEM, "a secret takes 64 MiB of memory to be made a key; free "
+				       "some, or give a key of 64 hex digits (lend keygen)")
+		   : 0;
+}
+
+/* The key that a secret makes, made once. NULL with lend_why(). */
+static struct key *key_of(const char *secret)
+{
+	uint8_t digest[LEND_DIGEST], psk[LEND_KEY];
+	size_t len = strlen(secret);
+	struct key *k;
+	int rc;
+
+	if (load_seal() < 0)
+		return NULL;
+	seal->sha256(secret, len, digest);
+	for (size_t i = 0; i < n_keys; i++)
+		if (!memcmp(keys[i].of, digest, sizeof(digest)))
+			return &keys[i];
+	rc = lend_keyfile_hex(secret, len, psk) ? 0 : stretch(secret, len, psk);
+	k = rc < 0 ? NULL : keep(id_of(psk), psk);
+	if (k)
+		memcpy(k->of, digest, sizeof(digest));
+	explicit_bzero(psk, sizeof(psk));
+	return k;
+}
+
+static int take_psk(const char *path, unsigned number, const struct lend_keyline *line)
+{
+	struct key *k;
+
+	if (load_seal() < 0)
+		return -ENODEV;
+	if (id_of(line->key) != line->id)
+		return lend_fail(EINVAL,
+				 "%s:%u: the id is not that of the key: one of them has a typing "
+				 "error; copy the line again",
+				 path, number);
+	k = keep(line->id, line->key);
+	if (!k)
+		return -ENOMEM;
+	k->accepted = true;
+	if (!of_file)
+		of_file = k->id;
+	return 0;
+}
+
+static int take_text(const char *path, const char *text)
+{
+	unsigned number = 1;
+	int rc = 0;
+
+	for (; *text && rc == 0; number++) {
+		size_t len = strcspn(text, "\n");
+		struct lend_keyline line;
+		const char *why = lend_keyfile_parse(text, len, &line);
+
+		if (why)
+			rc = lend_fail(EINVAL, "%s:%u: %s", path, number, why);
+		else if (line.kind == LEND_KEYLINE_PSK)
+			rc = take_psk(path, number, &line);
+		explicit_bzero(&line, sizeof(line));
+		text += len + (text[len] == '\n');
+	}
+	return rc;
+}
+
+bool lend_keys_path(char *path, size_t size)
+{
+	const char *named = getenv("LEND_KEYS"), *config = getenv("XDG_CONFIG_HOME"),
+		   *home = getenv("HOME");
+
+	if (named && *named)
+		(void)snprintf(path, size, "%s", named);
+	else if (config && *config)
+		(void)snprintf(path, size, "%s/lend/keys", config);
+	else
+		(void)snprintf(path, size, "%s/.config/lend/keys", home ? home : "");
+	return named && *named;
+}
+
+static int read_file(void)
+{
+	char path[PATH_MAX], *text;
+	bool named = lend_keys_path(path, sizeof(path));
+	int rc;
+
+	if (file_read)
+		return 0;
+	rc = lend_keyfile_read(path, &text);
+	if (rc == -ENOENT && named)
+		return lend_fail(ENOENT, "%s: no such file; make one with \"lend keygen %s\"", path,
+				 path);
+	if (rc == 0) {
+		rc = take_text(path, text);
+		explicit_bzero(text, LEND_KEYFILE_MAX);
+		free(text);
+	}
+	file_read = rc == 0 || rc == -ENOENT;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int choose(const char *secret, uint64_t *id)
+{
+	const char *text = secret ? secret : getenv("LEND_SECRET");
+	struct key *k = NULL;
+	int rc = read_file();
+
+	if (rc < 0)
+		return rc;
+	*id = of_file;
+	if (text && *text) {
+		k = key_of(text);
+		if (!k)
+			return -ENODEV;
+		k->accepted = true;
+		*id = k->id;
+	}
+	if (!secret && first)
+		*id = first;
+	else if (!first)
+		first = *id;
+	return 0;
+}
+
+int lend_keys_first(const char *secret, uint64_t *id)
+{
+	int rc;
+
+	*id = 0;
+	pthread_mutex_lock(&lock);
+	rc = choose(secret, id);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY])
+{
+	const struct key *k;
+
+	pthread_mutex_lock(&lock);
+	k = find(id);
+	if (k && !k->accepted)
+		k = NULL;
+	if (k)
+		memcpy(psk, k->psk, LEND_KEY);
+	pthread_mutex_unlock(&lock);
+	return k != NULL;
+}
+
+uint64_t lend_keys_id(const char *secret)
+{
+	const struct key *k;
+	uint64_t id;
+
+	pthread_mutex_lock(&lock);
+	k = key_of(secret);
+	id = k ? k->id : 0;
+	pthread_mutex_unlock(&lock);
+	return id;
+}
+
+int lend_keys_add(const char *secret)
+{
+	struct key *k;
+
+	pthread_mutex_lock(&lock);
+	k = key_of(secret);
+	if (k)
+		k->accepted = true;
+	pthread_mutex_unlock(&lock);
+	return k ? 0 : -ENODEV;
+}

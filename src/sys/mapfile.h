@@ -1,0 +1,30 @@
+/* mapfile - files whose pages are mapped: another user cannot change them, and all that is touched
+ * is allocated, so that no touch of them raises SIGBUS. Layer: sys. Threads: any. */
+#ifndef LEND_SYS_MAPFILE_H
+#define LEND_SYS_MAPFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+/* False: beyond RLIMIT_FSIZE (ulimit -f), where ftruncate() and fallocate() raise SIGXFSZ. */
+static inline bool lend_mapfile_may_have(uint64_t len)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+	       (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= len);
+}
+
+/* Opens an existing file to read and write. Returns it or -errno with lend_why(): -ELOOP (a
+ * symbolic link), -EPERM (a regular file of another user, or one that group or others may open).
+ * The rights to a device or to a file of sysfs (a PCI BAR) are the administrator's choice. */
+int lend_mapfile_open(const char *path);
+/* The file has pages of its file system that can run out: a regular one, not one of sysfs. */
+bool lend_mapfile_is_plain(int fd);
+/* Allocates [offset, offset + len) of a plain file; what it holds is kept. Returns 0 or -errno with
+ * lend_why(): -ENOSPC, -EFBIG (ulimit -f). shared: other processes write to it already, so a file
+ * system that cannot allocate is accepted as it is. */
+int lend_mapfile_fill(int fd, const char *path, uint64_t offset, uint64_t len, bool shared);
+
+#endif

@@ -1,0 +1,19 @@
+/* memlimit - how much memory this process can use before the kernel kills it or another one.
+ * Layer: sys. Any thread. */
+#ifndef LEND_SYS_MEMLIMIT_H
+#define LEND_SYS_MEMLIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lend_memlimit {
+	uint64_t bytes;
+	bool cgroup;      /* bytes is a limit of this process's cgroup, or of one above it */
+	const char *name; /* what says so: "memory.max", "memory.limit_in_bytes", "MemAvailable" */
+};
+
+/* The least of all that apply: cgroup v1 and v2, MemAvailable with free swap. root goes before each
+ * path, "" but in tests. bytes is UINT64_MAX where nothing can be read. */
+struct lend_memlimit lend_memlimit(const char *root);
+
+#endif

@@ -1,0 +1,280 @@
+/* Goal: a call or reply with arguments does not fail because a memory node is full, stopped,
+ * unknown or dies, as long as the bytes fit into a message: what no node took goes by value, and
+ * what one took is given up. Method: the node is made so, before a call or after every number of
+ * turns of it; the bytes are compared at both ends, the node's counters show what is left. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/args_pair.h"
+
+static struct lend_args_stat stat_of(struct lend_mem *mem)
+{
+	struct lend_args_stat stat;
+
+	lend_args_stat(mem, &stat);
+	return stat;
+}
+
+/* done may run before the start returns. */
+static void run(struct lend_call *call)
+{
+	int before = ends;
+
+	cr_assert_eq(lend_call_start_args(caller.mem, session, call, three, 3), 0, "%s",
+		     lend_why());
+	while (ends == before)
+		turn();
+}
+
+/* Its arguments come back, whichever way they went. */
+static void echoes(lend_ns timeout)
+{
+	struct lend_call call = {.method = ECHO, .done = ended, .timeout = timeout};
+
+	run(&call);
+	cr_assert_eq(call.status, LEND_OK, "%d", call.status);
+	compare(call.reply, three, 3);
+	lend_buf_give(caller.ep, call.reply);
+}
+
+/* They get to the callee, which reads none of them. */
+static void arrives(lend_ns timeout)
+{
+	struct lend_call call = {.method = REFUSE, .done = ended, .timeout = timeout};
+
+	run(&call);
+	cr_assert_eq(call.status, LEND_FAILED_PRECONDITION, "%d", call.status);
+}
+
+/* Of two long arguments one fits: that one goes by reference, there and back. */
+static void full(const char *carrier)
+{
+	struct lend_args_stat stat;
+
+	open_all(carrier, "400K", 0);
+	for (int i = 1; i <= 50; i++) {
+		echoes(10 * SECOND);
+		settle("full", i);
+		stat = stat_of(caller.mem);
+		cr_assert_eq(stat.fallbacks, (uint64_t)i);
+		cr_assert_leq(stat.by_ref, (uint64_t)i);
+	}
+	cr_assert(stat.by_ref > 0 && stat_of(callee.mem).fallbacks > 0);
+	close_all();
+}
+
+OVER_EACH(mem_args_value, full)
+
+/* Many at once: each arrives, and the node is empty in the end. */
+Test(mem_args_value, full_of_calls)
+{
+	enum { N = 40 };
+	static struct lend_call call[N];
+
+	open_all("udp", "1M", 64);
+	for (int i = 0; i < N; i++) {
+		call[i] =
+		    (struct lend_call){.method = REFUSE, .done = ended, .timeout = 20 * SECOND};
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call[i], three, 3), 0);
+	}
+	while (ends < N)
+		turn();
+	for (int i = 0; i < N; i++)
+		cr_assert_eq(call[i].status, LEND_FAILED_PRECONDITION, "%d", call[i].status);
+	settle("full of calls", 0);
+	close_all();
+}
+
+/* Longer than a message of the peer's: only a node could have helped. */
+Test(mem_args_value, too_long_for_a_message)
+{
+	struct lend_call call = {.method = ECHO, .done = ended, .timeout = 10 * SECOND};
+
+	callee_takes = BIG;
+	open_all("shm", "400K", 0);
+	wait_for(lend_call_start(caller.ep, session, &(struct lend_call){.done = ended}));
+	run(&call);
+	cr_assert_eq(call.status, LEND_RESOURCE_EXHAUSTED, "%d", call.status);
+	cr_assert_eq(call.ran, LEND_RAN_NO);
+	cr_assert_eq(stat_of(caller.mem).fallbacks, 0);
+	settle("too long", 0);
+	close_all();
+}
+
+/* The answer does not fit on the node. */
+Test(mem_args_value, reply_does_not_fit)
+{
+	open_all("shm", "400K", 0);
+	lend_args_threshold_set(caller.mem, 1 << 30);
+	for (int i = 0; i < 50; i++) {
+		echoes(10 * SECOND);
+		settle("full", i);
+	}
+	cr_assert_eq(stat_of(callee.mem).fallbacks, 50);
+	close_all();
+}
+
+/* Of n calls; a busy machine may let a put wait now and then. */
+static uint64_t took_by_value(int n)
+{
+	uint64_t before = stat_of(caller.mem).fallbacks;
+
+	while (n--)
+		arrives(10 * SECOND);
+	return stat_of(caller.mem).fallbacks - before;
+}
+
+/* The node stands still: the first call waits for a part of its time, the next ones hardly do, and
+ * once the node runs again it is used again. */
+static void stopped(const char *carrier)
+{
+	lend_ns begun;
+	uint64_t before;
+
+	open_all(carrier, "64M", 0);
+	echoes(10 * SECOND);
+	settle("before", 0);
+	before = stat_of(caller.mem).fallbacks;
+	kill(node.pid, SIGSTOP);
+	begun = lend_now(caller.ep);
+	for (int i = 0; i < 100; i++)
+		arrives(SECOND);
+	cr_assert_lt(lend_now(caller.ep) - begun, 10 * SECOND);
+	cr_assert_eq(stat_of(caller.mem).fallbacks - before, 100);
+	echoes(4 * SECOND);
+	kill(node.pid, SIGCONT);
+	for (before = stat_of(caller.mem).by_ref; stat_of(caller.mem).by_ref == before;)
+		arrives(10 * SECOND);
+	for (int tries = 0; took_by_value(20); tries++)
+		cr_assert_lt(tries, 20, "its answer has not cleared it");
+	settle("after", 0);
+	close_all();
+}
+
+Test(mem_args_value, stopped_shm)
+{
+	stopped("shm");
+}
+
+Test(mem_args_value, stopped_udp)
+{
+	stopped("udp");
+}
+
+/* The put gets half of the call's time, so that the other half is left for the bytes. */
+Test(mem_args_value, stopped_with_a_short_deadline)
+{
+	open_all("shm", "64M", 0);
+	arrives(10 * SECOND);
+	kill(node.pid, SIGSTOP);
+	arrives(3 * SECOND / 10);
+	kill(node.pid, SIGCONT);
+	settle("short deadline", 0);
+	close_all();
+}
+
+/* A client that knows no node, one that names a node nobody runs. */
+static void without(const char *name)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	mem_node_start(&node, "shm", "64M", "");
+	cr_assert_eq(lend_open(&config, &caller.ep), 0);
+	cr_assert_eq(lend_mem_open(caller.ep, name, &caller.mem), 0);
+	lend_args_threshold_set(caller.mem, 8192);
+	open_callee("shm");
+	lend_args_threshold_set(callee.mem, LEND_NEVER - 1);
+	for (int i = 0; i < 20; i++)
+		echoes(5 * SECOND);
+	cr_assert_eq(stat_of(caller.mem).fallbacks, name ? 20 : 0);
+	close_all();
+}
+
+Test(mem_args_value, no_node_is_named)
+{
+	without(NULL);
+}
+
+Test(mem_args_value, no_node_answers_on_shm)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "shm:no-node-%d", (int)getpid());
+	without(name);
+}
+
+/* A socket that nobody reads. */
+Test(mem_args_value, no_node_answers_on_udp)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char name[104];
+	struct lend_ep *silent;
+
+	config.listen = "udp:127.0.0.1:0";
+	cr_assert_eq(lend_open(&config, &silent), 0);
+	cr_assert_eq(lend_address(silent, name, sizeof(name)), 0);
+	without(name);
+	lend_close(silent);
+}
+
+/* Killed in the middle of a put, or after it: each call arrives, whatever the node did. */
+static void dies(const char *carrier, int step)
+{
+	for (int turns = 0; turns < 40; turns += step + turns / 2) {
+		struct lend_call call = {.method = REFUSE, .done = ended, .timeout = 5 * SECOND};
+
+		open_all(carrier, "64M", 0);
+		ends = 0;
+		cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+		for (int i = 0; i < turns; i++)
+			turn();
+		kill(node.pid, SIGKILL);
+		waitpid(node.pid, NULL, 0);
+		while (!ends)
+			turn();
+		cr_assert_eq(call.status, LEND_FAILED_PRECONDITION, "%d turns: %d", turns,
+			     call.status);
+		echoes(5 * SECOND);
+		close_side(&callee);
+		close_side(&caller);
+		mem_client_close(node.ep, node.mem);
+		cr_assert_eq(jobs, 0);
+	}
+}
+
+Test(mem_args_value, dies_shm)
+{
+	dies("shm", 1);
+}
+
+Test(mem_args_value, dies_udp)
+{
+	dies("udp", 9);
+}
+
+/* Given up by its caller: no bytes are sent in place of those that were not put. */
+Test(mem_args_value, cancelled_is_not_sent)
+{
+	struct lend_call call = {.method = KEEP, .done = ended, .timeout = 10 * SECOND};
+	uint64_t before;
+
+	open_all("shm", "64M", 0);
+	arrives(10 * SECOND);
+	before = stat_of(caller.mem).fallbacks;
+	kill(node.pid, SIGSTOP);
+	ends = 0;
+	cr_assert_eq(lend_call_start_args(caller.mem, session, &call, three, 3), 0);
+	turn();
+	lend_call_cancel_args(caller.mem, &call);
+	while (!ends)
+		turn();
+	cr_assert_eq(call.status, LEND_CANCELLED);
+	cr_assert_eq(call.ran, LEND_RAN_NO);
+	cr_assert_eq(stat_of(caller.mem).fallbacks, before);
+	kill(node.pid, SIGCONT);
+	settle("cancelled", 0);
+	close_all();
+}

@@ -1,0 +1,130 @@
+/* Goal: a client that falls silent with as many calls under way as it may have, stopped or killed,
+ * does not hold up the calls of others. Method: a server in a thread, over udp, where nothing tells
+ * of a death. A client in a process of its own makes 16 sessions x 128 calls, which the server
+ * answers once that client is silent; another one calls before the silent one is given up (5 s).
+ * Covers: src/core/fair.c. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "e2e/rpc_server.h"
+
+enum { SESSIONS = 16, EACH = 128, ALL = SESSIONS * EACH, CALLS = 500, KEEP = 30 };
+
+/* What both processes see. */
+static struct shared {
+	atomic_uint refused, odd; /* calls that ended without a handler; in another way */
+} * shared;
+
+static lend_request kept[ALL];
+static atomic_uint n_kept;
+static struct ask many[ALL];
+
+static void keep(lend_request request, const struct lend_buf *in, void *arg)
+{
+	uint32_t n = atomic_load(&n_kept);
+
+	(void)in, (void)arg;
+	if (n < ALL)
+		kept[n] = request;
+	atomic_store(&n_kept, n + 1);
+}
+
+static void ended(struct lend_call *call)
+{
+	bool refused = call->status == LEND_RESOURCE_EXHAUSTED && call->ran == LEND_RAN_NO;
+
+	atomic_fetch_add(refused ? &shared->refused : &shared->odd, 1);
+}
+
+/* Never returns. */
+static void hoard(const char *address)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	lend_session session[SESSIONS];
+	struct lend_ep *ep;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (lend_open(&config, &ep) < 0)
+		_exit(1);
+	for (int i = 0; i < SESSIONS; i++)
+		if (lend_connect(ep, address, &session[i]) < 0)
+			_exit(2);
+	for (int i = 0; i < ALL; i++) {
+		many[i].call = (struct lend_call){.method = KEEP, .done = ended};
+		if (lend_call_start(ep, session[i / EACH], &many[i].call) < 0)
+			_exit(3);
+	}
+	for (;;)
+		(void)lend_turn(ep, LEND_NEVER);
+}
+
+/* The slowest of some calls, one at a time. */
+static lend_ns slowest(struct lend_ep *ep, lend_session to)
+{
+	lend_ns most = 0;
+
+	for (int i = 0; i < CALLS; i++) {
+		struct lend_call call = {.method = ECHO};
+		lend_ns began = lend_now(ep);
+
+		cr_assert_eq(lend_call_sync(ep, to, &call), 0);
+		cr_assert_eq(call.status, LEND_OK, "call %d: status %d", i, call.status);
+		most = lend_now(ep) - began > most ? lend_now(ep) - began : most;
+		if (call.reply)
+			lend_buf_give(ep, call.reply);
+	}
+	return most;
+}
+
+static void silence(int signal)
+{
+	struct server server;
+	lend_session to;
+	struct lend_ep *other;
+	uint32_t n;
+	lend_ns worst;
+	int status;
+	pid_t pid;
+
+	shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(shared, MAP_FAILED);
+	server_start(&server, "udp");
+	cr_assert_eq(lend_serve(server.ep, KEEP, keep, NULL, 0), 0);
+	other = client_of(server.address, &to);
+	sync_echo(other, to, ECHO, 10);
+	pid = fork();
+	if (pid == 0)
+		hoard(server.address);
+	while (atomic_load(&n_kept) + atomic_load(&shared->refused) < ALL)
+		cr_assert_geq(lend_turn(other, lend_now(other) + MS), 0);
+	kill(pid, signal);
+	waitpid(pid, &status, WUNTRACED);
+	n = atomic_load(&n_kept);
+	for (uint32_t i = 0; i < n; i++)
+		cr_assert_eq(lend_reply(server.ep, kept[i], LEND_OK, NULL), 0);
+	worst = slowest(other, to);
+	cr_log_info("%u calls accepted, %u refused; then the slowest call took %llu us", n,
+		    atomic_load(&shared->refused), (unsigned long long)worst / 1000);
+	cr_assert_lt(worst, 1000ull * MS, "signal %d: a call took %llu ms", signal,
+		     (unsigned long long)worst / MS);
+	cr_assert_eq(atomic_load(&shared->odd), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	lend_close(other);
+	server_stop(&server);
+}
+
+Test(rpc_hoard, a_stopped_client_holds_up_nobody, .timeout = 30)
+{
+	silence(SIGSTOP);
+}
+
+Test(rpc_hoard, a_killed_client_holds_up_nobody, .timeout = 30)
+{
+	silence(SIGKILL);
+}

@@ -1,0 +1,154 @@
+/* Goal: a process without a free file descriptor leaves connections in the backlog without spinning
+ * over them, accepts them when one is free, and each end says which process is short of them.
+ * Method: both ends in one process, whose free descriptors are counted out with dup(). */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "io/conform.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+
+enum { LIMIT = 128 };
+
+static void address(char *text, size_t cap)
+{
+	static unsigned count;
+
+	(void)snprintf(text, cap, "shm:descriptors-%d-%u", (int)getpid(), count++);
+}
+
+static const struct conform_row shm = {.name = "shm", .address = address};
+static int taken[LIMIT], n_taken;
+
+/* Takes descriptors until so many are free. */
+static void leave_free(int n)
+{
+	const struct rlimit limit = {LIMIT, LIMIT};
+
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	while ((taken[n_taken] = dup(0)) >= 0)
+		n_taken++;
+	cr_assert_eq(errno, EMFILE);
+	while (n-- > 0)
+		(void)close(taken[--n_taken]);
+}
+
+static void free_all(void)
+{
+	while (n_taken > 0)
+		(void)close(taken[--n_taken]);
+}
+
+static bool is_readable(struct lend_io *io)
+{
+	struct pollfd fd = {.fd = io->ops->fd(io), .events = POLLIN};
+
+	return poll(&fd, 1, 0) > 0;
+}
+
+/* A client that has sent its HELLO. */
+static struct lend_io *caller(const char *at)
+{
+	struct lend_io *client = conform_client(at);
+	uint32_t peer;
+
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
+	return client;
+}
+
+/* The server looks until that happens; the client, too, and its error. */
+static int meet(struct lend_io *server, struct lend_io *client, const char *at)
+{
+	uint64_t end = conform_ms() + 5000;
+	uint32_t peer;
+	int err = -EINPROGRESS;
+
+	while (err == -EINPROGRESS && conform_ms() < end) {
+		(void)conform_take(server, NULL, NULL);
+		err = client->ops->resolve(client, at, &peer);
+	}
+	return err;
+}
+
+Test(descriptors, none_is_free_then_the_listener_rests)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
+	uint64_t end = conform_ms() + 5000;
+
+	leave_free(0);
+	while (server->stats.accepts_deferred == 0 && conform_ms() < end)
+		(void)conform_take(server, NULL, NULL);
+	cr_assert_eq(server->stats.accepts_deferred, 1);
+	cr_assert_not(is_readable(server), "the door still wakes it");
+	cr_assert_gt(server->due, lend_clock_now(), "but it is looked at again");
+	while (lend_clock_now() < server->due)
+		(void)conform_take(server, NULL, NULL);
+	while (server->stats.accepts_deferred == 1 && conform_ms() < end)
+		(void)conform_take(server, NULL, NULL);
+	cr_assert_eq(server->stats.accepts_deferred, 2);
+	free_all();
+	cr_assert_eq(meet(server, client, at), 0);
+	cr_assert_eq(server->due, 0);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+Test(descriptors, one_of_its_own_is_closed_then_it_accepts_at_once)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *first = caller(at), *second;
+	uint64_t end = conform_ms() + 5000;
+
+	cr_assert_eq(meet(server, first, at), 0);
+	second = caller(at);
+	leave_free(0);
+	while (server->stats.accepts_deferred == 0 && conform_ms() < end)
+		(void)conform_take(server, NULL, NULL);
+	first->ops->close(first);
+	while (server->due > 1 && conform_ms() < end)
+		(void)conform_take(server, NULL, NULL);
+	cr_assert_leq(server->due, 1);
+	free_all();
+	cr_assert_eq(meet(server, second, at), 0);
+	cr_assert_eq(server->stats.accepts_deferred, 1, "without another try in vain");
+	second->ops->close(second);
+	server->ops->close(server);
+}
+
+Test(descriptors, too_few_at_the_server_then_the_client_is_told_so)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
+
+	leave_free(1); /* for the connection, none for what it brings */
+	cr_assert_eq(meet(server, client, at), -EMFILE);
+	cr_assert(strstr(lend_why_text(), "of its process"), "%s", lend_why_text());
+	free_all();
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+Test(descriptors, too_few_here_then_this_process_is_named)
+{
+	char at[104];
+	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
+	uint32_t peer;
+	int err = -EINPROGRESS;
+	uint64_t end = conform_ms() + 5000;
+
+	while (!is_readable(client) && conform_ms() < end)
+		(void)conform_take(server, NULL, NULL);
+	leave_free(0);
+	while (err == -EINPROGRESS && conform_ms() < end)
+		err = client->ops->resolve(client, at, &peer);
+	cr_assert_eq(err, -EMFILE);
+	cr_assert(strstr(lend_why_text(), "of this process"), "%s", lend_why_text());
+	free_all();
+	client->ops->close(client);
+	server->ops->close(server);
+}

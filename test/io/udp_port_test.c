@@ -1,0 +1,189 @@
+/* Goal: while an endpoint opens further sockets at its port, no other user can bind that port, and
+ * a second server of the same user cannot either. Method: a child with another user's id binds in a
+ * loop, with each option that shares a port, against a thousand sockets opened; a second server
+ * after each kind of socket. Covers: src/io/udp_sock.c */
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "io/udp_sock.h"
+
+enum { STRANGER = 65534, ROUNDS = 1000, TRIES = 1000 };
+
+struct score {
+	atomic_uint tries, won;
+};
+
+static struct lend_udp_socket open_server(void)
+{
+	struct lend_io_config config = {.listen = "udp:127.0.0.1:0"};
+	struct lend_udp_socket sock;
+
+	cr_assert_eq(lend_udp_socket(&config, &sock), 0);
+	return sock;
+}
+
+static struct sockaddr_in address_of(int fd)
+{
+	struct sockaddr_in at;
+	socklen_t len = sizeof(at);
+
+	cr_assert_eq(getsockname(fd, (void *)&at, &len), 0);
+	return at;
+}
+
+/* Binds once with these options; 0 or -errno. */
+static int try_bind(const struct sockaddr_in *at, int address, int port)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &address, sizeof(address));
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &port, sizeof(port));
+	if (bind(fd, (const void *)at, sizeof(*at)) != 0)
+		rc = -errno;
+	(void)close(fd);
+	return rc;
+}
+
+static _Noreturn void attack(const struct sockaddr_in *at, struct score *score)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setuid(STRANGER) != 0)
+		_exit(1);
+	for (unsigned i = 0;; i++) {
+		if (try_bind(at, i & 1, i >> 1 & 1) == 0)
+			atomic_fetch_add(&score->won, 1);
+		atomic_fetch_add(&score->tries, 1);
+	}
+}
+
+/* Opens and closes connected sockets until the attacker had its tries. */
+static void open_many(int fd, struct score *score)
+{
+	for (unsigned i = 0; i < ROUNDS || atomic_load(&score->tries) < TRIES; i++) {
+		int second = lend_udp_socket_beside(fd, -1);
+
+		cr_assert_geq(second, 0);
+		(void)close(second);
+	}
+}
+
+Test(udp_port, another_user__never_gets_it)
+{
+	struct score *score =
+	    mmap(NULL, sizeof(*score), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct lend_udp_socket server = open_server();
+	struct sockaddr_in at = address_of(server.fd);
+	pid_t child;
+
+	if (geteuid() != 0)
+		cr_skip("needs root for a second user");
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0)
+		attack(&at, score);
+	open_many(server.fd, score);
+	(void)kill(child, SIGKILL);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+	cr_assert_eq(atomic_load(&score->won), 0, "%u of %u tries", atomic_load(&score->won),
+		     atomic_load(&score->tries));
+	(void)close(server.fd);
+}
+
+static void expect_taken(const struct sockaddr_in *at, bool grouped)
+{
+	struct lend_udp_socket second;
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "udp:127.0.0.1:%u", ntohs(at->sin_port));
+	cr_assert_eq(lend_udp_socket(&(struct lend_io_config){.listen = text}, &second),
+		     -EADDRINUSE);
+	cr_assert_eq(try_bind(at, 0, 0), -EADDRINUSE);
+	cr_assert_eq(try_bind(at, 1, 0), -EADDRINUSE);
+	if (!grouped)
+		cr_assert_eq(try_bind(at, 1, 1), -EADDRINUSE);
+}
+
+Test(udp_port, second_server__eaddrinuse)
+{
+	struct lend_udp_socket server = open_server();
+	struct sockaddr_in at = address_of(server.fd);
+	int line, twin, last;
+
+	expect_taken(&at, false);
+	line = lend_udp_socket_beside(server.fd, -1);
+	cr_assert_geq(line, 0);
+	expect_taken(&at, false);
+	twin = lend_udp_socket_twin(server.fd, line);
+	cr_assert_geq(twin, 0);
+	expect_taken(&at, true);
+	(void)close(line);
+	last = lend_udp_socket_beside(server.fd, twin);
+	cr_assert_geq(last, 0);
+	expect_taken(&at, true);
+	(void)close(last);
+	(void)close(twin);
+	(void)close(server.fd);
+}
+
+/* Sends one datagram to all the group; the socket that gets it is the only one readable. */
+static void expect_member(int fd, uint32_t index, const int *socket)
+{
+	struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, index);
+	struct sock_fprog program = {.len = 1, .filter = &code};
+	struct sockaddr_in at = address_of(fd);
+	int from = open_server().fd;
+	char byte = 0;
+
+	cr_assert_eq(
+	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)), 0);
+	cr_assert_eq(sendto(from, &byte, 1, 0, (const void *)&at, sizeof(at)), 1);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_assert_eq(recv(socket[i], &byte, 1, MSG_DONTWAIT), i == index ? 1 : -1);
+	(void)close(from);
+}
+
+/* The urgent socket's place in the group follows from whether the line is a member. */
+Test(udp_port, twin__comes_after_a_line_in_the_group)
+{
+	int fd = open_server().fd, line, on = 1;
+
+	cr_assert_not(lend_udp_socket_to_first(fd));
+	line = lend_udp_socket_beside(fd, -1);
+	cr_assert(lend_udp_socket_to_first(line));
+	int member[3] = {fd, line, lend_udp_socket_twin(fd, line)};
+
+	cr_assert_geq(member[2], 0);
+	cr_assert_eq(setsockopt(line, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_member(fd, i, member);
+	for (uint32_t i = 0; i < 3; i++)
+		(void)close(member[i]);
+}
+
+Test(udp_port, client__keeps_its_port_alone)
+{
+	struct lend_udp_socket server = open_server(), client;
+	struct sockaddr_in at = address_of(server.fd);
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "udp:127.0.0.1:%u", ntohs(at.sin_port));
+	cr_assert_eq(lend_udp_socket(&(struct lend_io_config){.peer = text}, &client), 0);
+	cr_assert(client.keeps_port);
+	at = address_of(client.fd);
+	cr_assert_eq(try_bind(&at, 1, 1), -EADDRINUSE);
+	(void)close(client.fd);
+	(void)close(server.fd);
+}

@@ -1,0 +1,135 @@
+/* Goal: a server that is out of call records says so: what it refuses ends RESOURCE_EXHAUSTED, ran
+ * no; what it gave up before its caller had it, ran maybe; also when that word is lost. Method:
+ * two cores and a table of two records; which datagrams are lost is chosen by kind, and the trace
+ * is the expectation. Covers: src/core/fair.c. */
+#include <criterion/criterion.h>
+
+#include "scen/duo.h"
+
+#define MS UINT64_C(1000000)
+enum { EXHAUSTED = 8, NO = 0, MAYBE = 2 };
+
+static uint32_t losses; /* of replies still to come */
+
+static bool lose_replies(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)nth;
+	if (from == 0 || v->head.kind != LEND_PKT_REPLY || losses == 0)
+		return false;
+	losses--;
+	return true;
+}
+
+static void two_records(struct lend_core_config *c)
+{
+	if (c->incarnation[0] == 0xa1)
+		c->inflight = 2;
+}
+
+static void begin(struct duo *d, bool lossless)
+{
+	duo_start(d, lossless, two_records);
+	d->on_end = duo_give_at_end;
+	d->lose = lossless ? NULL : lose_replies;
+	losses = 0;
+}
+
+/* Makes two calls, which a handler has. */
+static void fill(struct duo *d, uint64_t request[2])
+{
+	for (int i = 0; i < 2; i++) {
+		duo_request(d, 8, 3);
+		duo_settle(d);
+		request[i] = d->side[1].request;
+	}
+}
+
+static void answer(struct duo *d, const uint64_t request[2])
+{
+	for (int i = 0; i < 2; i++) {
+		d->side[1].request = request[i];
+		duo_reply(d, 0, 0);
+	}
+	duo_settle(d);
+	duo_pass(d, 1000 * MS);
+}
+
+static void ended(const struct duo *d, uint32_t n, uint8_t status, uint8_t ran)
+{
+	const struct lend_event *e = &d->side[0].ev[LEND_EV_CALL_END];
+
+	cr_assert_eq(d->side[0].count[LEND_EV_CALL_END], n, "%u calls ended, not %u",
+		     d->side[0].count[LEND_EV_CALL_END], n);
+	cr_assert(e->status == status && e->ran == ran, "status %d ran %d", e->status, e->ran);
+}
+
+Test(fair, a_call_without_a_record_is_refused_at_once)
+{
+	for (int lossless = 0; lossless < 2; lossless++) {
+		static const uint32_t len[] = {8, 5000};
+		struct duo d;
+		uint64_t request[2];
+
+		begin(&d, lossless);
+		fill(&d, request);
+		d.quiet = false;
+		duo_request(&d, 8, 3);
+		duo_settle(&d);
+		duo_expect(&d, "0> REQUEST 0+8 of 8\n1> REPLY\n"
+			       "0 call_end status 8 ran 0 len 0\n");
+		d.quiet = true;
+		for (int i = 0; i < 2; i++) {
+			duo_request(&d, len[i], 3);
+			duo_pass(&d, 100 * MS); /* until it is in the window */
+			ended(&d, 2 + (uint32_t)i, EXHAUSTED, NO);
+		}
+		cr_assert_eq(lend_core_stats(d.side[1].core)->no_record, 3);
+		answer(&d, request);
+		duo_close(&d);
+	}
+}
+
+Test(fair, a_refusal_that_is_lost_is_said_again)
+{
+	static const uint32_t len[] = {8, 5000};
+
+	for (int i = 0; i < 2; i++) {
+		struct duo d;
+		uint64_t request[2];
+
+		begin(&d, false);
+		fill(&d, request);
+		losses = 3;
+		duo_request(&d, len[i], 3);
+		duo_settle(&d);
+		duo_pass(&d, 200 * MS);
+		cr_assert_eq(losses, 0);
+		ended(&d, 1, EXHAUSTED, NO);
+		answer(&d, request);
+		duo_close(&d);
+	}
+}
+
+/* Both replies are lost for longer than two timeouts; the record of one is then another call's. */
+Test(fair, the_caller_of_a_reply_that_was_given_up_hears_maybe)
+{
+	struct duo d;
+	uint64_t request[2];
+
+	begin(&d, false);
+	fill(&d, request);
+	losses = UINT32_MAX;
+	answer(&d, request);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 0);
+	duo_request(&d, 8, 3);
+	duo_settle(&d);
+	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 3, "the third call finds a record");
+	cr_assert_geq(lend_core_stats(d.side[1].core)->released, 1);
+	duo_reply(&d, 0, 0);
+	losses = 0;
+	duo_settle(&d);
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 3);
+	cr_assert_eq(d.side[1].count[LEND_EV_REPLY_END], 3);
+	duo_close(&d);
+}

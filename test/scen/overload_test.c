@@ -1,0 +1,375 @@
+/* Goal: a server that is offered more short calls than it can answer goes on at its full rate, for
+ * all sessions alike, and nothing that waits is repeated for it; a server that falls silent is
+ * asked by one call per session, not by all.
+ * Method: two cores in steps of 32 us; the receive queues hold QUEUE datagrams and drop the rest,
+ * the server takes 32 per step. An open loop of empty calls over many sessions, from a seed.
+ * Covers: src/core/window.c, src/core/call.c, src/core/ring.c */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "core/table.h"
+#include "core/window.h"
+#include "util/rng.h"
+
+#define MS UINT64_C(1000000)
+
+enum {
+	SESSIONS = 64,
+	STEP_NS = 32000,
+	SERVED = 32, /* per step */
+	QUEUE = 512,
+	DEEP = 2048, /* never full */
+	SETTLE = 1000,
+	STEPS = 5000
+};
+
+struct end {
+	struct lend_core *core;
+	uint8_t (*queue)[512];
+	uint32_t len[DEEP], n, dropped;
+};
+
+struct world {
+	struct end end[2];
+	lend_ns now;
+	uint64_t session[SESSIONS];
+	uint32_t done[SESSIONS], expired, refused, other;
+	uint32_t cap[2];        /* datagrams that their receive queues hold */
+	uint32_t every, number; /* the client receives in one step of so many */
+	bool silent;            /* the server does not run */
+	struct lend_rng rng;
+};
+
+static void open_end(struct world *w, int i, uint32_t room)
+{
+	struct lend_core_config c = {.sessions = SESSIONS,
+				     .calls = 128,
+				     .inflight = 2048,
+				     .reassemblies = 4,
+				     .message_max = 1 << 20,
+				     .receive_budget = 1 << 20,
+				     .unscheduled = 65536,
+				     .probe = 500 * MS,
+				     .dead = 5000 * MS,
+				     .congestion = LEND_CC_CREDIT,
+				     .seed = {(uint8_t)(i + 1)}};
+	size_t size;
+	void *arena;
+
+	c.path[0] = (struct lend_path){.mtu = 1472, .checked = true, .joins = true, .room = room};
+	size = lend_core_size(&c);
+	arena = aligned_alloc(64, (size + 63) / 64 * 64);
+	cr_assert(arena);
+	memset(arena, 0, size);
+	w->end[i].core = lend_core_init(arena, &c, w->now);
+	w->end[i].queue = calloc(DEEP, sizeof(*w->end[i].queue));
+	cr_assert(w->end[i].queue);
+}
+
+static void events(struct world *w, int i)
+{
+	struct lend_bufs none = {.seg = NULL};
+	const struct lend_event *e;
+
+	while ((e = lend_core_next(w->end[i].core))) {
+		if (e->kind == LEND_EV_REQUEST)
+			(void)lend_core_reply(w->end[1].core, w->now, e->call, &none, 0, 0);
+		if (e->kind != LEND_EV_CALL_END)
+			continue;
+		w->done[e->tag] += e->status == 0;
+		w->expired += e->status == 4;
+		w->other += e->status != 0 && e->status != 4;
+	}
+}
+
+/* What an end has to say, into the other's queue. */
+static void send_all(struct world *w, int i)
+{
+	struct lend_bufs none = {.seg = NULL};
+	struct end *to = &w->end[!i];
+	struct lend_out out[32];
+	uint32_t n;
+
+	do {
+		n = lend_core_output(w->end[i].core, w->now, &none, out, 32);
+		for (uint32_t k = 0; k < n; k++) {
+			out[k].sent = LEND_SENT;
+			if (to->n >= w->cap[!i]) {
+				to->dropped++;
+				continue;
+			}
+			memcpy(to->queue[to->n], out[k].head, out[k].head_len);
+			if (out[k].tail_len)
+				memcpy(to->queue[to->n] + out[k].head_len, out[k].tail,
+				       out[k].tail_len);
+			to->len[to->n++] = (uint32_t)out[k].head_len + out[k].tail_len;
+		}
+		lend_core_sent(w->end[i].core, out, n);
+		events(w, i);
+	} while (n == 32);
+}
+
+static void run_end(struct world *w, int i, uint32_t most)
+{
+	struct lend_bufs none = {.seg = NULL};
+	struct end *e = &w->end[i];
+	uint32_t n = e->n < most ? e->n : most;
+
+	for (uint32_t k = 0; k < n; k++) {
+		struct lend_in in = {
+		    .data = e->queue[k], .len = e->len[k], .addr = &i, .addr_len = sizeof(i)};
+
+		lend_core_input(e->core, w->now, &none, &in, 1);
+		events(w, i);
+	}
+	memmove(e->queue, e->queue + n, (e->n - n) * sizeof(*e->queue));
+	memmove(e->len, e->len + n, (e->n - n) * sizeof(*e->len));
+	e->n -= n;
+	if (lend_core_deadline(e->core) <= w->now)
+		lend_core_tick(e->core, w->now);
+	events(w, i);
+	send_all(w, i);
+}
+
+/* So many calls, each over a session that is drawn. */
+static void arrive(struct world *w, uint32_t calls)
+{
+	struct lend_bufs none = {.seg = NULL};
+
+	for (uint32_t k = 0; k < calls; k++) {
+		uint32_t s = (uint32_t)lend_rng_below(&w->rng, SESSIONS);
+		struct lend_core_call c = {
+		    .method = 1, .class = 3, .deadline = w->now + 100 * MS, .tag = s};
+		uint64_t handle;
+
+		w->refused +=
+		    lend_core_call(w->end[0].core, w->now, w->session[s], &none, &c, &handle) < 0;
+	}
+}
+
+static void step(struct world *w, uint32_t calls)
+{
+	arrive(w, calls);
+	run_end(w, 0, ++w->number % w->every ? 0 : UINT32_MAX);
+	if (!w->silent)
+		run_end(w, 1, SERVED);
+	w->now += STEP_NS;
+}
+
+/* With the receive queues of the two, which their cores know unless they are deep. */
+static void open_world(struct world *w, uint32_t client, uint32_t server, uint64_t seed)
+{
+	memset(w, 0, sizeof(*w));
+	w->now = 1000 * MS;
+	w->every = 1;
+	w->cap[0] = client;
+	w->cap[1] = server;
+	lend_rng_seed(&w->rng, seed);
+	open_end(w, 0, client < DEEP ? client : 0);
+	open_end(w, 1, server < DEEP ? server : 0);
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		cr_assert_eq(lend_core_connect(w->end[0].core, w->now, 0, i, NULL, &w->session[i]),
+			     0);
+		step(w, 0);
+		step(w, 0);
+	}
+}
+
+static void close_world(struct world *w)
+{
+	for (int i = 0; i < 2; i++) {
+		free((void *)w->end[i].core);
+		free(w->end[i].queue);
+	}
+}
+
+struct result {
+	double per_step, least; /* answered; of the session that got least, over the mean */
+	uint32_t dropped, repeats;
+};
+
+static struct result run(uint32_t per_step, uint32_t client, uint32_t server, uint64_t seed)
+{
+	static struct world w;
+	struct result r = {.least = 1e9};
+	const struct lend_core_stats *s[2];
+	uint32_t all = 0;
+
+	open_world(&w, client, server, seed);
+	w.every = client < QUEUE ? 8 : 1;
+	for (uint32_t i = 0; i < SETTLE; i++)
+		step(&w, per_step);
+	memset(w.done, 0, sizeof(w.done));
+	for (int i = 0; i < 2; i++) {
+		s[i] = lend_core_stats(w.end[i].core);
+		r.repeats -= (uint32_t)s[i]->repeats;
+	}
+	r.dropped = w.end[0].dropped + w.end[1].dropped;
+	for (uint32_t i = 0; i < STEPS; i++)
+		step(&w, per_step);
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		all += w.done[i];
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		r.least = w.done[i] * (double)SESSIONS / all < r.least
+			      ? w.done[i] * (double)SESSIONS / all
+			      : r.least;
+	r.per_step = (double)all / STEPS;
+	r.repeats += (uint32_t)(s[0]->repeats + s[1]->repeats);
+	r.dropped = w.end[0].dropped + w.end[1].dropped - r.dropped;
+	cr_assert_eq(w.other, 0, "seed %llu: a call ended neither OK nor by its deadline",
+		     (unsigned long long)seed);
+	close_world(&w);
+	return r;
+}
+
+static void expect_rate(double per_step, uint32_t client, uint32_t server)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct result r = run(4 * SERVED, client, server, seed);
+
+		cr_expect_geq(r.per_step, 0.9 * per_step, "seed %llu: %.1f answers per step",
+			      (unsigned long long)seed, r.per_step);
+		cr_expect_geq(r.least, 0.5, "seed %llu: a session got %.2f of its share",
+			      (unsigned long long)seed, r.least);
+		cr_expect_leq(r.dropped, STEPS * SERVED / 100, "seed %llu: %u dropped",
+			      (unsigned long long)seed, r.dropped);
+		cr_expect_leq(r.repeats, STEPS * SERVED / 100, "seed %llu: %u repeats",
+			      (unsigned long long)seed, r.repeats);
+	}
+}
+
+Test(overload, four_times_the_peak__full_rate_for_all)
+{
+	expect_rate(SERVED, QUEUE, QUEUE);
+}
+
+/* Replies fill the client's queue as requests do the server's: it may have 128 in flight, and looks
+ * at them every eighth step. */
+Test(overload, a_small_queue_at_the_client__no_reply_lost)
+{
+	expect_rate(128 / 8, 128, QUEUE);
+}
+
+/* 24 calls of each session are what the server has records for. Replies that wait for their
+ * acknowledgement must not push each other out of a session's few entries. */
+Test(overload, no_queue_overflows__no_reply_repeated)
+{
+	expect_rate(SERVED, DEEP, DEEP);
+}
+
+Test(overload, half_of_the_peak__nobody_waits)
+{
+	struct result r = run(SERVED / 2, QUEUE, QUEUE, 1);
+
+	cr_assert_geq(r.per_step, 0.99 * SERVED / 2);
+	cr_assert_eq(r.dropped + r.repeats, 0);
+}
+
+Test(overload, a_silent_server__one_repeat_per_session_and_timeout)
+{
+	static struct world w;
+	const struct lend_core_stats *s;
+	uint32_t all = 0;
+
+	open_world(&w, QUEUE, QUEUE, 1);
+	for (uint32_t i = 0; i < SETTLE; i++)
+		step(&w, 4 * SERVED);
+	s = lend_core_stats(w.end[0].core);
+	w.silent = true;
+	all = (uint32_t)s->repeats;
+	for (uint32_t i = 0; i < 20 * MS / STEP_NS; i++)
+		step(&w, 4 * SERVED);
+	/* Each at 1, 3, 7 and 15 ms, and calls that were due before the silence was noticed. All
+	 * that are in flight would be eight per session and timeout. */
+	cr_assert_leq(s->repeats - all, 8 * SESSIONS, "%u", (uint32_t)s->repeats - all);
+	cr_assert_geq(s->repeats - all, SESSIONS);
+	w.silent = false;
+	memset(w.done, 0, sizeof(w.done));
+	for (uint32_t i = 0; i < SETTLE; i++)
+		step(&w, 4 * SERVED);
+	all = 0;
+	for (uint32_t i = 0; i < SESSIONS; i++)
+		all += w.done[i];
+	cr_assert_geq(all, SETTLE * SERVED * 9 / 10, "%u", all);
+	close_world(&w);
+}
+
+/* Calls that were lost together are not repeated together: the repeats of a session's calls that
+ * were sent in one turn do not come in one turn again. */
+Test(overload, repeats__spread_over_a_quarter_of_the_timeout)
+{
+	static struct world w;
+	uint64_t handle;
+	uint32_t most = 0, last, all = 0;
+	const struct lend_core_stats *s;
+	struct lend_bufs none = {.seg = NULL};
+
+	open_world(&w, QUEUE, QUEUE, 1);
+	s = lend_core_stats(w.end[0].core);
+	w.silent = true;
+	for (uint32_t i = 0; i < SESSIONS; i++) {
+		struct lend_core_call c = {.method = 1, .class = 3, .deadline = LEND_NEVER};
+
+		cr_assert_eq(lend_core_call(w.end[0].core, w.now, w.session[i], &none, &c, &handle),
+			     0);
+	}
+	for (uint32_t i = 0; i < 50 * MS / STEP_NS; i++) {
+		last = (uint32_t)s->repeats;
+		step(&w, 0);
+		last = (uint32_t)s->repeats - last;
+		/* The first repeat of all is due at one time. */
+		if (all >= SESSIONS && last > most)
+			most = last;
+		all += last;
+	}
+	cr_assert_geq(all, 3 * SESSIONS);
+	cr_assert_leq(most, SESSIONS / 4, "%u of %u sessions repeated at once", most, SESSIONS);
+	close_world(&w);
+}
+
+/* Two calls of each session go out one behind the other: with the report in the first one alone
+ * every second one would be shorter. */
+Test(overload, carrier_that_joins__batch_of_equal_lengths)
+{
+	struct lend_bufs none = {.seg = NULL};
+	static struct world w;
+	struct lend_out out[32];
+	uint32_t n, changes = 0;
+
+	open_world(&w, QUEUE, QUEUE, 1);
+	for (uint32_t round = 0; round < 10; round++) {
+		for (uint32_t k = 0; k < 32; k++) {
+			struct lend_core_call c = {.method = 1, .class = 3, .deadline = LEND_NEVER};
+			uint64_t handle;
+
+			cr_assert_eq(lend_core_call(w.end[0].core, w.now, w.session[k / 2], &none,
+						    &c, &handle),
+				     0);
+		}
+		if (round == 9)
+			break;
+		for (int i = 0; i < 4; i++)
+			step(&w, 0);
+	}
+	n = lend_core_output(w.end[0].core, w.now, &none, out, 32);
+	for (uint32_t i = 1; i < n; i++)
+		changes += out[i].head_len != out[i - 1].head_len;
+	cr_assert_eq(n, 32);
+	cr_assert_eq(changes, 0, "%u neighbours are not equally long", changes);
+	close_world(&w);
+}
+
+Test(overload, window__code__round_trip)
+{
+	for (uint32_t n = 1; n < 2048; n++) {
+		uint32_t w = lend_window_of(lend_window_code(n));
+
+		cr_assert(n >= LEND_CALLS_MAX ? w == LEND_CALLS_MAX : w <= n && w > n - n / 8 - 1,
+			  "%u: %u", n, w);
+	}
+	for (uint32_t code = 0; code < 256; code++)
+		cr_assert(lend_window_of((uint8_t)code) >= 1 &&
+			  lend_window_of((uint8_t)code) <= LEND_CALLS_MAX);
+}

@@ -1,0 +1,312 @@
+/* Goal: under a key a session opens only between ends that have it, and nothing that was copied
+ * proves anything. Method: two cores, trace text; datagrams lost, doubled and changed. Covers:
+ * src/core/prove.c, src/core/hand.c */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "core/table.h"
+#include "scen/duo.h"
+#include "util/crc32c.h"
+
+#define MS UINT64_C(1000000)
+enum { HEAD = sizeof(struct lend_pkt), KEY = 0xabcd };
+
+static const struct lend_core_self with_key = {.incarnation = {1, 2, 3}, .key_id = KEY};
+
+/* Side 0 has the key of salt client, side 1 that of salt server; 0: none. */
+static void begin(struct duo *d, uint8_t client, uint8_t server)
+{
+	duo_open(d, false);
+	d->self = &with_key;
+	d->side[0].salt = client;
+	d->side[1].salt = server;
+	d->on_end = duo_give_at_end;
+	d->on_request = duo_answer;
+	d->side[0].session = duo_connect(d);
+}
+
+static uint64_t proven(const struct duo *d, int side)
+{
+	struct lend_core_names names = {.key_id = 1};
+
+	(void)lend_core_session_names(d->side[side].core, d->side[side].session, &names);
+	return names.key_id;
+}
+
+static uint64_t unproven(const struct duo *d, int side)
+{
+	return lend_core_stats(d->side[side].core)->rx_unproven;
+}
+
+/* Byte `at` of the datagram that this side sent last is changed. */
+static void change(struct duo *d, int side, uint32_t at)
+{
+	struct duo_dgram *g = &d->side[side].wire[d->side[side].n - 1];
+	struct lend_pkt_trailer t = {0};
+
+	g->data[at] ^= 1;
+	t.crc = lend_crc32c(0, g->data, g->len - sizeof(t));
+	memcpy(g->data + g->len - sizeof(t), &t, sizeof(t));
+}
+
+Test(proof, both_ends_prove_the_key)
+{
+	struct lend_core_names names[2];
+	struct duo d;
+
+	begin(&d, 3, 3);
+	duo_settle(&d);
+	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n1 up\n1> ACK\n");
+	cr_assert_eq(proven(&d, 0), (uint64_t)KEY);
+	cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(lend_core_session_names(d.side[i].core, d.side[i].session, &names[i]),
+			     0);
+	cr_assert_eq(memcmp(&names[0], &names[1], sizeof(names[0])), 0, "the channel binding");
+	duo_pass(&d, 100 * MS);
+	duo_expect(&d, "");
+	duo_close(&d);
+}
+
+static uint8_t lost_kind;
+static bool lose_first(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)from, (void)nth;
+	if (v->head.kind != lost_kind || d->arg)
+		return false;
+	d->arg = d;
+	return true;
+}
+
+Test(proof, what_is_lost_comes_again)
+{
+	static const uint8_t kind[] = {LEND_PKT_CONNECT, LEND_PKT_ACCEPT, LEND_PKT_PROOF,
+				       LEND_PKT_ACK};
+
+	for (size_t i = 0; i < sizeof(kind); i++) {
+		struct duo d;
+
+		begin(&d, 3, 3);
+		lost_kind = kind[i];
+		d.lose = lose_first;
+		duo_call(&d, 0, 0, LEND_NEVER);
+		duo_pass(&d, 200 * MS);
+		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1, "kind %u", kind[i]);
+		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
+		cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
+		cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
+		duo_close(&d);
+	}
+}
+
+/* The request overtakes PROOF, is dropped, and comes again. */
+Test(proof, nothing_is_taken_before_it)
+{
+	struct duo d;
+
+	begin(&d, 3, 3);
+	lost_kind = LEND_PKT_PROOF;
+	d.lose = lose_first;
+	duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n0> REQUEST\n");
+	cr_assert_eq(unproven(&d, 1), 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0);
+	duo_pass(&d, 50 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	duo_close(&d);
+}
+
+/* It answers a copy with no more than an ACK. */
+Test(proof, a_second_one_changes_nothing)
+{
+	struct duo_dgram proof;
+	struct duo d;
+
+	begin(&d, 3, 3);
+	duo_output(&d, 0);
+	duo_deliver(&d, 0);
+	duo_output(&d, 1);
+	duo_deliver(&d, 1);
+	duo_output(&d, 0);
+	proof = d.side[0].wire[0];
+	cr_assert_eq(proof.data[2], LEND_PKT_PROOF);
+	duo_settle(&d);
+	duo_forget(&d);
+	duo_inject(&d, 1, proof.data, proof.len);
+	duo_settle(&d);
+	duo_expect(&d, "");
+	duo_close(&d);
+}
+
+/* Each byte of the handshake that can be changed on the way, unless it changes another session. */
+Test(proof, a_changed_byte_opens_nothing)
+{
+	static const struct {
+		int side;
+		uint32_t first, end;
+	} part[] = {
+	    {0, HEAD + 8, HEAD + 64},    /* CONNECT: client's id to e */
+	    {0, HEAD + 128, HEAD + 164}, /* parameters */
+	    {1, HEAD + 16, HEAD + 192},  /* ACCEPT: pattern to tag */
+	};
+
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
+		for (uint32_t at = part[i].first; at < part[i].end; at++) {
+			struct duo d;
+
+			begin(&d, 3, 3);
+			d.quiet = true;
+			duo_output(&d, 0);
+			if (part[i].side == 0)
+				change(&d, 0, at);
+			duo_deliver(&d, 0);
+			duo_output(&d, 1);
+			if (part[i].side == 1)
+				change(&d, 1, at);
+			duo_deliver(&d, 1);
+			duo_output(&d, 0);
+			duo_deliver(&d, 0);
+			duo_output(&d, 1);
+			cr_assert_neq(proven(&d, 0), (uint64_t)KEY, "part %zu, byte %u", i, at);
+			cr_assert_neq(proven(&d, 1), (uint64_t)KEY, "part %zu, byte %u", i, at);
+			duo_close(&d);
+		}
+}
+
+Test(proof, a_forged_one_opens_nothing)
+{
+	for (uint32_t at = HEAD; at < HEAD + 16; at++) {
+		struct duo d;
+
+		begin(&d, 3, 3);
+		d.quiet = true;
+		duo_output(&d, 0);
+		duo_deliver(&d, 0);
+		duo_output(&d, 1);
+		duo_deliver(&d, 1);
+		duo_output(&d, 0);
+		change(&d, 0, at);
+		duo_deliver(&d, 0);
+		duo_output(&d, 1);
+		cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0, "byte %u", at);
+		cr_assert_eq(unproven(&d, 1), 1);
+		duo_pass(&d, 100 * MS); /* the true one comes again */
+		cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
+		duo_close(&d);
+	}
+}
+
+/* The server has another key under this id: its ACCEPT is dropped, and the client gives up. */
+Test(proof, another_key_opens_nothing)
+{
+	struct duo d;
+
+	begin(&d, 3, 4);
+	d.quiet = true;
+	duo_call(&d, 0, 0, LEND_NEVER);
+	duo_pass(&d, 6000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP] + d.side[1].count[LEND_EV_SESSION_UP], 0);
+	cr_assert_gt(unproven(&d, 0), 0);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 14);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 0);
+	duo_close(&d);
+}
+
+/* A server without the key accepts, and neither end has proven anything. */
+Test(proof, a_server_without_the_key_accepts_without_proof)
+{
+	struct duo d;
+
+	begin(&d, 3, 0);
+	duo_settle(&d);
+	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
+	cr_assert_eq(proven(&d, 0), 0);
+	cr_assert_eq(proven(&d, 1), 0);
+	duo_close(&d);
+}
+
+/* A stranger sends a copied CONNECT when its session is over, and cannot answer the ACCEPT. */
+Test(proof, a_copied_connect_proves_nothing)
+{
+	struct duo_dgram connect, proof;
+	struct duo d;
+
+	begin(&d, 3, 3);
+	d.quiet = true;
+	duo_output(&d, 0);
+	connect = d.side[0].wire[0];
+	duo_deliver(&d, 0);
+	duo_output(&d, 1);
+	duo_deliver(&d, 1);
+	duo_output(&d, 0);
+	proof = d.side[0].wire[0];
+	duo_settle(&d);
+	lend_core_disconnect(d.side[0].core, d.side[0].session);
+	duo_settle(&d);
+	duo_inject(&d, 1, connect.data, connect.len);
+	duo_output(&d, 1);
+	cr_assert_eq(d.side[1].n, 1);
+	/* The copied PROOF, for the new session's id. */
+	memcpy(proof.data + offsetof(struct lend_pkt, session),
+	       d.side[1].wire[0].data + HEAD + offsetof(struct lend_pkt_accept, session), 8);
+	d.side[1].n = 0;
+	d.side[0].wire[d.side[0].n++] = proof;
+	change(&d, 0, offsetof(struct lend_pkt, number));
+	duo_deliver(&d, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1, "the first one alone");
+	cr_assert_eq(unproven(&d, 1), 1);
+	duo_pass(&d, 6000 * MS);
+	duo_close(&d);
+}
+
+/* Our own CONNECT comes back: what answers it is this process, so it proves nothing. */
+Test(proof, an_own_connect_that_is_returned_proves_nothing)
+{
+	struct lend_sess *s;
+	struct duo d;
+
+	begin(&d, 3, 3);
+	d.quiet = true;
+	duo_output(&d, 0);
+	duo_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
+	d.side[0].n = 0;
+	duo_output(&d, 0);
+	cr_assert_eq(d.side[0].wire[0].data[2], LEND_PKT_ACCEPT);
+	duo_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
+	s = lend_sess_at(d.side[0].core, 0);
+	cr_assert_eq(s->key_id, 0);
+	duo_close(&d);
+}
+
+/* Under a key no call is 0-RTT, ticket or not. */
+static void with_tickets(struct lend_core_config *c)
+{
+	c->pass = 1000 * MS;
+	c->attempts = 16;
+}
+
+Test(proof, no_call_is_0rtt_under_a_key)
+{
+	struct lend_core_call call = {.method = 9, .early = 1, .deadline = LEND_NEVER};
+	uint64_t handle;
+	struct duo d;
+
+	duo_open_with(&d, false, with_tickets);
+	d.on_end = duo_give_at_end;
+	d.on_request = duo_answer;
+	d.self = &with_key;
+	d.side[0].salt = d.side[1].salt = 3;
+	for (int i = 0; i < 2; i++) {
+		d.side[0].session = duo_connect(&d);
+		lend_core_known(d.side[0].core, d.side[0].session, 77);
+		cr_assert_eq(duo_try(&d, 0, &call, &handle), 0);
+		duo_settle(&d);
+		duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n0> REQUEST\n1 up\n"
+			       "1 request 0\n1> ACK\n1> REPLY\n0 call_end status 0 ran 1 len 0\n");
+		lend_core_disconnect(d.side[0].core, d.side[0].session);
+		duo_settle(&d);
+		duo_forget(&d);
+	}
+	duo_close(&d);
+}

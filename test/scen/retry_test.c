@@ -1,0 +1,367 @@
+/* Goal: a flood of CONNECTs takes bounded memory and no session that was accepted, and a client
+ * that answers at its address gets in. Method: two cores, trace text; datagrams that the test
+ * copies, changes and sends from other addresses. Covers: src/core/hand.c, src/core/cookie.c */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "core/table.h"
+#include "scen/duo.h"
+#include "util/crc32c.h"
+
+#define MS UINT64_C(1000000)
+enum { HEAD = sizeof(struct lend_pkt), EXHAUSTED = 8, FLOOD = 5000 };
+
+static void seal(struct duo_dgram *g)
+{
+	struct lend_pkt_trailer t = {.crc = lend_crc32c(0, g->data, g->len - sizeof(t))};
+
+	memcpy(g->data + g->len - sizeof(t), &t, sizeof(t));
+}
+
+/* The newest CONNECT of side 0, which is taken off its wire. */
+static struct duo_dgram take_connect(struct duo *d)
+{
+	struct duo_dgram g;
+
+	duo_output(d, 0);
+	cr_assert_gt(d->side[0].n, 0);
+	g = d->side[0].wire[--d->side[0].n];
+	cr_assert_eq(g.data[2], LEND_PKT_CONNECT);
+	return g;
+}
+
+static struct lend_pkt_connect *block(struct duo_dgram *g)
+{
+	return (struct lend_pkt_connect *)(void *)(g->data + HEAD);
+}
+
+/* Side 1 gets it from this address. */
+static void arrive(struct duo *d, struct duo_dgram *g, uint32_t address)
+{
+	struct lend_in in = {.data = g->data,
+			     .len = g->len,
+			     .peer = LEND_PEER(0, address),
+			     .addr = &address,
+			     .addr_len = sizeof(address)};
+
+	seal(g);
+	lend_core_input(d->side[1].core, d->now, &d->side[1].bufs, &in, 1);
+}
+
+/* The only datagram that side 1 sends is of this kind. */
+static struct duo_dgram answer(struct duo *d, uint8_t kind)
+{
+	struct duo_dgram g;
+
+	d->side[1].n = 0;
+	duo_output(d, 1);
+	cr_assert_eq(d->side[1].n, 1);
+	g = d->side[1].wire[0];
+	d->side[1].n = 0;
+	cr_assert_eq(g.data[2], kind, "kind %u", g.data[2]);
+	return g;
+}
+
+static uint32_t free_sessions(const struct duo *d)
+{
+	return d->side[1].core->free_sess.free;
+}
+
+/* A server of four with one session half open: the next client needs a cookie. */
+static void open_busy(struct duo *d)
+{
+	struct duo_dgram other;
+
+	duo_open(d, false);
+	d->quiet = true;
+	duo_connect(d);
+	other = take_connect(d);
+	arrive(d, &other, 7);
+	duo_output(d, 1);
+	d->side[1].n = 0;
+	lend_core_disconnect(d->side[0].core, lend_sess_at(d->side[0].core, 0)->id);
+	duo_output(d, 0);
+	d->quiet = false;
+	duo_forget(d);
+}
+
+Test(retry, a_cookie_is_returned_and_the_session_opens)
+{
+	struct duo d;
+
+	open_busy(&d);
+	d.side[0].session = duo_connect(&d);
+	duo_settle(&d);
+	duo_expect(&d,
+		   "0> CONNECT\n1> RETRY\n0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
+	cr_assert_eq(lend_core_stats(d.side[1].core)->retries, 1);
+	duo_close(&d);
+}
+
+/* RETRY, the second CONNECT and its answer are lost: the same bytes come again. */
+static bool lose_three(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+{
+	(void)d, (void)from, (void)v;
+	return nth == 1 || nth == 3 || nth == 5;
+}
+
+Test(retry, what_is_lost_is_sent_again)
+{
+	struct duo d;
+
+	open_busy(&d);
+	d.side[0].session = duo_connect(&d);
+	d.nth = 0;
+	d.lose = lose_three;
+	duo_pass(&d, 1000 * MS);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 1);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
+	duo_close(&d);
+}
+
+Test(retry, a_cookie_opens_for_its_address_its_attempt_and_ten_seconds)
+{
+	static const struct {
+		const char *what;
+		uint32_t address;
+		lend_ns later;
+		uint8_t flip; /* byte of the cookie; 0xff: of the attempt's number */
+		bool opens;
+	} row[] = {
+	    {"as it was given", 1, 0, 0xfe, true},
+	    {"after nine seconds", 1, 9000 * MS, 0xfe, true},
+	    {"after ten seconds", 1, 10001 * MS, 0xfe, false},
+	    {"from elsewhere", 2, 0, 0xfe, false},
+	    {"of another time", 1, 0, 0, false},
+	    {"with another mac", 1, 0, 8, false},
+	    {"with the last byte changed", 1, 0, 23, false},
+	    {"of another attempt", 1, 0, 0xff, false},
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct duo_dgram g, retry, other;
+		struct duo d;
+
+		open_busy(&d);
+		d.quiet = true;
+		duo_connect(&d);
+		g = take_connect(&d);
+		arrive(&d, &g, 1);
+		retry = answer(&d, LEND_PKT_RETRY);
+		memcpy(&block(&g)->cookie,
+		       retry.data + HEAD + offsetof(struct lend_pkt_retry, cookie),
+		       sizeof(struct lend_pkt_cookie));
+		if (row[i].flip < sizeof(struct lend_pkt_cookie))
+			((uint8_t *)&block(&g)->cookie)[row[i].flip] ^= 1;
+		block(&g)->connect ^= row[i].flip == 0xff;
+		d.now += row[i].later;
+		lend_core_tick(d.side[1].core, d.now);
+		duo_connect(&d); /* half open again, if time has ended the first */
+		other = take_connect(&d);
+		arrive(&d, &other, 8);
+		duo_output(&d, 1);
+		arrive(&d, &g, row[i].address);
+		(void)answer(&d, row[i].opens ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
+		duo_close(&d);
+	}
+}
+
+/* All are forged, so none is ever proven. The accepted session works on, and so does the one that
+ * was half open before. */
+Test(retry, a_flood_takes_no_session_from_another)
+{
+	struct duo_dgram g, accept;
+	struct duo d;
+
+	duo_open(&d, false);
+	d.on_end = duo_give_at_end;
+	d.on_request = duo_answer;
+	duo_up(&d);
+	d.quiet = true;
+	duo_connect(&d);
+	g = take_connect(&d);
+	arrive(&d, &g, 1);
+	accept = answer(&d, LEND_PKT_ACCEPT);
+	for (uint32_t i = 0; i < FLOOD; i++) {
+		block(&g)->connect += 2;
+		block(&g)->session += 1 << 24;
+		arrive(&d, &g, 2 + i);
+		duo_output(&d, 1);
+		d.side[1].n = 0;
+		cr_assert_geq(free_sessions(&d), 2, "after %u", i);
+	}
+	cr_assert_eq(lend_core_stats(d.side[1].core)->retries, FLOOD);
+	duo_inject(&d, 0, accept.data, accept.len);
+	duo_call(&d, 0, 0, LEND_NEVER);
+	duo_settle(&d);
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
+	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 2, "the one that was half open");
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
+	duo_pass(&d, 100 * MS);
+	duo_close(&d);
+}
+
+/* One a millisecond, so that few are half open at once: it is their rate that counts. */
+static void many_sessions(struct lend_core_config *c)
+{
+	c->sessions = 1024;
+}
+
+Test(retry, many_in_a_short_time_need_cookies)
+{
+	struct duo_dgram g;
+	struct duo d;
+
+	duo_open_with(&d, false, many_sessions);
+	d.quiet = true;
+	duo_connect(&d);
+	g = take_connect(&d);
+	for (uint32_t i = 0; i < 100; i++) {
+		block(&g)->connect += 2;
+		arrive(&d, &g, 2 + i);
+		(void)answer(&d, i < 64 ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
+		d.now += MS / 2;
+	}
+	d.now += 100 * MS;
+	block(&g)->connect += 2;
+	arrive(&d, &g, 200);
+	(void)answer(&d, LEND_PKT_ACCEPT);
+	duo_close(&d);
+}
+
+static bool small_server;
+static void a_small_server(struct lend_core_config *c)
+{
+	c->sessions = small_server ? 2 : 4;
+	small_server = !small_server;
+}
+
+/* Those that were accepted before stay. */
+Test(retry, a_server_without_a_session_refuses)
+{
+	struct duo d;
+
+	small_server = false;
+	duo_open_with(&d, true, a_small_server);
+	d.quiet = true;
+	for (int i = 0; i < 4; i++)
+		duo_connect(&d);
+	duo_settle(&d);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->refused, 2);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 2);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 2);
+	cr_assert_eq(d.side[0].ev[LEND_EV_SESSION_DOWN].status, EXHAUSTED);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
+	duo_close(&d);
+}
+
+/* One peer has all sessions, and none of them has calls. What anybody could have sent ends none. */
+Test(retry, an_idle_session_ends_for_a_proven_address_only)
+{
+	struct duo_dgram g, retry;
+	struct duo d;
+
+	small_server = false;
+	duo_open_with(&d, false, a_small_server);
+	d.quiet = true;
+	duo_connect(&d);
+	duo_connect(&d);
+	duo_settle(&d);
+	cr_assert_eq(free_sessions(&d), 0);
+	duo_connect(&d);
+	g = take_connect(&d);
+	for (uint32_t i = 0; i < FLOOD; i++) {
+		block(&g)->connect += 2;
+		arrive(&d, &g, 2 + i);
+		retry = answer(&d, LEND_PKT_RETRY);
+	}
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
+	memcpy(&block(&g)->cookie, retry.data + HEAD + offsetof(struct lend_pkt_retry, cookie),
+	       sizeof(struct lend_pkt_cookie));
+	arrive(&d, &g, 1 + FLOOD);
+	duo_settle(&d);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
+	cr_assert_eq(lend_core_stats(d.side[1].core)->idle_evicted, 1);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1, "its client hears of it");
+	duo_close(&d);
+}
+
+/* A refusal ends the session that it names and its calls, which did not run; a forged one nothing.
+ */
+Test(retry, a_refusal_ends_the_calls)
+{
+	struct {
+		struct lend_pkt head;
+		struct lend_pkt_retry retry;
+	} g = {.head = {.magic = LEND_PKT_MAGIC, .version = 1, .kind = LEND_PKT_RETRY},
+	       .retry = {.reason = LEND_RETRY_FULL}};
+	const struct lend_event *e;
+	struct duo_dgram connect;
+	struct duo d;
+
+	duo_open(&d, true);
+	d.on_end = duo_give_at_end;
+	d.side[0].session = duo_connect(&d);
+	duo_call(&d, 0, 0, LEND_NEVER);
+	connect = take_connect(&d);
+	g.head.session = block(&connect)->session;
+	g.retry.connect = block(&connect)->connect ^ 1;
+	duo_inject(&d, 0, &g, sizeof(g));
+	g.retry.connect ^= 1;
+	g.retry.reason = 3;
+	duo_inject(&d, 0, &g, sizeof(g));
+	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 0);
+	cr_assert_eq(lend_core_stats(d.side[0].core)->rx_state, 2);
+	g.retry.reason = LEND_RETRY_FULL;
+	duo_forget(&d);
+	duo_inject(&d, 0, &g, sizeof(g));
+	duo_expect(&d, "0 call_end status 8 ran 0 len 0\n0 down 8\n");
+	e = &d.side[0].ev[LEND_EV_CALL_END];
+	cr_assert_eq(e->status, EXHAUSTED);
+	duo_close(&d);
+}
+
+/* At most three are obeyed, so that a forger cannot keep a client from trying. */
+Test(retry, a_client_comes_again_three_times_at_once)
+{
+	struct duo_dgram g, retry;
+	struct duo d;
+
+	open_busy(&d);
+	d.quiet = true;
+	d.side[0].session = duo_connect(&d);
+	g = take_connect(&d);
+	arrive(&d, &g, 1);
+	retry = answer(&d, LEND_PKT_RETRY);
+	for (int i = 0; i < 5; i++) {
+		uint32_t before = d.side[0].n;
+
+		duo_inject(&d, 0, retry.data, retry.len);
+		lend_core_tick(d.side[0].core, d.now);
+		duo_output(&d, 0);
+		cr_assert_eq(d.side[0].n - before, i < 3 ? 1 : 0, "RETRY %d", i);
+	}
+	duo_close(&d);
+}
+
+Test(retry, the_first_bytes_come_again_but_for_the_cookie)
+{
+	struct duo_dgram first, second, retry;
+	struct duo d;
+
+	open_busy(&d);
+	d.quiet = true;
+	d.side[0].session = duo_connect(&d);
+	first = take_connect(&d);
+	arrive(&d, &first, 1);
+	retry = answer(&d, LEND_PKT_RETRY);
+	duo_inject(&d, 0, retry.data, retry.len);
+	lend_core_tick(d.side[0].core, d.now);
+	second = take_connect(&d);
+	cr_assert_neq(block(&second)->cookie.time, 0);
+	block(&second)->cookie = block(&first)->cookie;
+	cr_assert_eq(first.len, second.len);
+	cr_assert_eq(memcmp(block(&first), block(&second), sizeof(struct lend_pkt_connect)), 0);
+	duo_close(&d);
+}
