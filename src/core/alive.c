@@ -55,6 +55,21 @@ static bool mortal(const struct lend_sess *s)
 	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
 }
 
+/* The acknowledgement of a reply that was held may be lost, and its caller has no reason to repeat
+ * it: parts of the reply that come once more are one. */
+static void send_held(struct lend_core *c, struct lend_sess *s)
+{
+	for (uint32_t slot = 0; slot < s->sslots; slot++) {
+		uint32_t rec = lend_sslot_at(c, lend_sess_index(c, s), slot)->rec;
+		struct lend_call_rec *k = rec < c->records ? lend_call_at(c, rec) : NULL;
+
+		if (!k || k->state != LEND_CALL_REPLYING || !k->hold)
+			continue;
+		k->hold = 0;
+		lend_sched_ready(c, k);
+	}
+}
+
 /* As tick_ctl(). */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
@@ -68,6 +83,7 @@ static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 		s->last_ping = c->now;
 		LEND_COUNT(c, probes);
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+		send_held(c, s);
 	}
 	return true;
 }
