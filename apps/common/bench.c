@@ -53,6 +53,11 @@ static uint64_t check(struct app_bench_lane *lane)
 	return app_pattern_wrong(lane->call.reply, number, len);
 }
 
+static unsigned session_of(const struct app_bench_lane *lane)
+{
+	return lane->lane.index % lane->bench->args.sessions;
+}
+
 static void done(struct lend_call *call)
 {
 	struct app_bench_lane *lane = APP_OF(call, struct app_bench_lane, call);
@@ -66,6 +71,7 @@ static void done(struct lend_call *call)
 	else if (call->request != lane->request)
 		lend_buf_give(ep, call->request);
 	call->request = call->reply = NULL;
+	lane->bench->good[session_of(lane)] += call->status == LEND_OK;
 	app_lane_end(&lane->lane, call->status, wrong);
 }
 
@@ -80,7 +86,7 @@ static int start(struct app_lane *at)
 	lane->call.method = b->method;
 	lane->call.timeout = b->load.left ? b->load.left : APP_CALL_NS + b->args.size * APP_BYTE_NS;
 	lane->call.done = done;
-	rc = lend_call_start(b->pair.ep, b->session[at->index % b->args.sessions], &lane->call);
+	rc = lend_call_start(b->pair.ep, b->session[session_of(lane)], &lane->call);
 	if (rc < 0 && lane->call.request && lane->call.request != lane->request)
 		lend_buf_give(b->pair.ep, lane->call.request);
 	if (rc < 0)
@@ -104,7 +110,8 @@ static void make_lanes(struct app_bench *b)
 	b->lane = calloc(b->lanes, sizeof(*b->lane));
 	b->order = calloc(b->lanes, sizeof(struct app_lane *));
 	b->session = calloc(b->args.sessions, sizeof(*b->session));
-	if (!b->lane || !b->order || !b->session)
+	b->good = calloc(b->args.sessions, sizeof(*b->good));
+	if (!b->lane || !b->order || !b->session || !b->good)
 		app_die("no memory for %u calls in flight; give a smaller --window", b->lanes);
 	for (unsigned i = 0; i < b->lanes; i++) {
 		b->lane[i].bench = b;
@@ -179,6 +186,18 @@ static uint64_t moved(struct app_bench *b)
 	return sum + tx;
 }
 
+/* Jain's fairness index of the sessions' rates: 1 if all are equal, 1/n if one session has all. */
+static double jain(const struct app_bench *b)
+{
+	double sum = 0, squares = 0;
+
+	for (unsigned i = 0; i < b->args.sessions; i++) {
+		sum += (double)b->good[i];
+		squares += (double)b->good[i] * (double)b->good[i];
+	}
+	return squares > 0 ? sum * sum / (b->args.sessions * squares) : 1;
+}
+
 void app_bench_run(struct app_bench *b)
 {
 	uint64_t before;
@@ -188,9 +207,11 @@ void app_bench_run(struct app_bench *b)
 	run(b, "warming up");
 	b->load.time = b->args.count ? 0 : b->args.time;
 	b->load.max = b->args.count;
+	memset(b->good, 0, b->args.sessions * sizeof(*b->good));
 	before = moved(b);
 	run(b, "all calls");
 	b->bytes_moved = moved(b) - before;
+	b->jain = jain(b);
 }
 
 void app_bench_report(const struct app_bench *b, struct app_report *report)
@@ -207,6 +228,8 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 	app_report_int(report, "size", b->args.size, "bytes of payload");
 	app_report_int(report, "window", b->args.window, "calls in flight per session");
 	app_report_int(report, "sessions", b->args.sessions, "to the server");
+	app_report_num(report, "jain", b->jain, 3,
+		       "fairness between sessions; 1: all have the same rate");
 	app_report_text(report, "carrier", app_carrier_name(b->pair.net.carrier), "");
 	app_report_bool(report, "one_thread", b->pair.other, "both ends in one thread");
 }
@@ -220,4 +243,5 @@ void app_bench_close(struct app_bench *b)
 	free(b->lane);
 	free(b->order);
 	free(b->session);
+	free(b->good);
 }

@@ -21,6 +21,8 @@ struct app_bench {
 	struct app_lane **order; /* the lanes as load wants them */
 	unsigned lanes;
 	struct app_load load;
+	uint64_t *good;       /* by session: calls of this run that ended well */
+	double jain;          /* fairness between sessions, see app_bench_report() */
 	uint64_t bytes_moved; /* by both ends during the measured run; 0 with --connect */
 };
 

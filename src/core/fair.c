@@ -18,8 +18,8 @@ bool lend_fair_over(struct lend_core *c, enum lend_fair_kind kind, uint32_t peer
 	return lend_fair_is_over(c, kind, peer);
 }
 
-/* Of all peers, or of 4,096 sessions of a larger table, this is the only one: there is nobody to keep
- * anything for. */
+/* Of all peers, or of 4,096 sessions of a larger table, this is the only one: there is nobody to
+ * keep anything for. */
 static bool is_alone(struct lend_core *c, uint32_t peer)
 {
 	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_LOOK + 1;

@@ -21,7 +21,7 @@
 	X(rx_dup, "seen before")                                                                   \
 	X(rx_window, "outside what was granted")                                                   \
 	X(rx_memory, "dropped for want of memory")                                                 \
-	X(rx_full, "dropped because the queue of events was full")                                   \
+	X(rx_full, "dropped because the queue of events was full")                                 \
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
 	X(tx_full, "offered again: the carrier was full")                                          \
 	X(repeats, "data datagrams sent again")                                                    \
