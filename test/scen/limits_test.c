@@ -12,7 +12,7 @@ enum { AGAIN = -11, MSGSIZE = -90, EXHAUSTED = 8 };
 /* Of side 0 and side 1. */
 static struct pair {
 	uint32_t calls[2], mtu[2], unscheduled[2], reassemblies[2];
-	uint64_t message_max[2], budget[2];
+	uint64_t message_max[2], budget[2], probe[2], dead[2];
 	uint8_t congestion[2], order[2];
 } pair;
 static int opening;
@@ -30,6 +30,8 @@ static void tweak(struct lend_core_config *c)
 	c->receive_budget = pair.budget[i] ? pair.budget[i] : 8 << 20;
 	c->congestion = pair.congestion[i];
 	c->order = pair.order[i];
+	c->probe = pair.probe[i] ? pair.probe[i] : c->probe;
+	c->dead = pair.dead[i] ? pair.dead[i] : c->dead;
 }
 
 static const struct pair pairs[] = {
@@ -48,6 +50,8 @@ static const struct pair pairs[] = {
     {.congestion = {4, 0}},
     {.order = {1, 2}, .calls = {9, 3}},
     {.order = {2, 0}},
+    {.probe = {10 * MS, 5000 * MS}, .dead = {50 * MS, 60000 * MS}},
+    {.probe = {5000 * MS, 10 * MS}, .dead = {60000 * MS, 50 * MS}},
 };
 
 /* Starts as many calls as there is room for, of lengths from a table; returns how many. */
@@ -107,6 +111,7 @@ Test(limits, the_smaller_one_holds_and_no_call_is_lost)
 		n = start(&d, 0, 40);
 		cr_assert_leq(n, lend_min_u32(d.side[0].cfg.calls, d.side[1].cfg.calls));
 		all_ended(&d, n, i, "when it is up");
+		cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 0, "row %zu", i);
 		duo_close(&d);
 	}
 }
