@@ -142,9 +142,10 @@ static void note_grant(struct lend_core *c, struct lend_rx *r)
 	r->asked_from = r->granted;
 }
 
-/* A peer that has most of the window and sends nothing of it must not keep others waiting until
- * that is taken back: what it has beyond a quarter does not count for their grants. Zero if this
- * message is its own, and then *most: it has half, at least. */
+/* Returns the bytes of the window that are ignored for this message's grant: those that the peer
+ * with most of the window holds above a quarter of it, so that unused grants of one peer do not
+ * delay others until they are taken back. Returns 0 for a message of that peer itself; then *most
+ * is set if it holds at least half of the window. */
 static uint64_t discount(struct lend_core *c, const struct lend_call_rec *k, bool *most)
 {
 	uint64_t width = lend_credit_width(&c->credit), held = 0;

@@ -18,8 +18,7 @@ bool lend_fair_over(struct lend_core *c, enum lend_fair_kind kind, uint32_t peer
 	return lend_fair_is_over(c, kind, peer);
 }
 
-/* Of all peers, or of 4,096 sessions of a larger table, this is the only one: there is nobody to
- * keep anything for. */
+/* Returns whether the scanned sessions are all of this peer. Then no entry needs to be reserved. */
 static bool is_alone(struct lend_core *c, uint32_t peer)
 {
 	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_LOOK + 1;
@@ -33,14 +32,15 @@ static bool is_alone(struct lend_core *c, uint32_t peer)
 	return true;
 }
 
-/* Nothing came for so long that the peer had the time to ask twice. */
+/* Returns whether two timeouts have passed, in which the peer could have sent two PROBEs. */
 static bool is_old(struct lend_core *c, const struct lend_call_rec *k, lend_ns since)
 {
 	return c->now > since + 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0);
 }
 
-/* A reply of one datagram may be released for others as soon as it was sent: the caller most often
- * has it. Part of a request, or a long reply, only when it makes no progress. */
+/* Returns whether the record may be released. A reply of one datagram may be released when it was
+ * sent, because most often it has arrived; a partial request or a long reply only when it has made
+ * no progress for two timeouts. */
 static bool is_idle(struct lend_core *c, const struct lend_call_rec *k, bool over)
 {
 	bool sent = k->tx.win == LEND_NONE && k->tx.next && !k->tx.resend && !k->tx.ready.in;
@@ -53,7 +53,8 @@ static bool is_idle(struct lend_core *c, const struct lend_call_rec *k, bool ove
 	       (k->rx.frags == LEND_NONE || is_old(c, k, k->rx.last));
 }
 
-/* Ends a call here without its caller: what that is told when it asks is kept in the slot. */
+/* Ends a call without a message from its caller. The slot keeps the answer to the caller's next
+ * PROBE. */
 static void release(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -72,8 +73,8 @@ static void release(struct lend_core *c, struct lend_call_rec *k)
 		lend_fair_refuse(c, s, sl, wire);
 }
 
-/* Releases some of what peers over their share hold; whose call needs a record waits for its own
- * only as long as for anybody's. */
+/* Releases some records of peers over their share. The records of the requesting peer itself are
+ * treated as those of a peer within its share. */
 static void release_some(struct lend_core *c, uint32_t peer)
 {
 	struct lend_fair *f = &c->fair[LEND_FAIR_RECORDS];
@@ -98,7 +99,8 @@ bool lend_fair_record(struct lend_core *c, const struct lend_sess *s)
 	struct lend_fair *f = &c->fair[LEND_FAIR_RECORDS];
 	bool full = c->used[1] >= c->cfg.inflight, over;
 
-	/* What was released is used up, or the last look came before the table was full. */
+	/* Scan again when the records that the last scan released are in use, or when that scan
+	 * came before the table was full. */
 	if (full && (f->freed || (!f->tried && !lend_fair_is_over(c, LEND_FAIR_RECORDS, s->peer))))
 		f->due = 0;
 	if (lend_fair_look(c, LEND_FAIR_RECORDS))

@@ -1,11 +1,13 @@
-/* fair_look - counts what peers hold of a table. The other half of fair.h. Layer: core (pure). */
+/* fair_look - scans a table and counts the entries of each peer. Second half of fair.h. Layer: core
+ * (pure). */
 #include "core/fair.h"
 
 #include "core/table.h"
 
-enum { STEP = 200 }; /* ns: of credit, a look per so many for each message that is half here */
+enum { STEP = 200 }; /* ns per partial message between two scans of the credit */
 
-/* Counts n for a peer. A peer that finds no place takes n from all, itself included. */
+/* Adds n to a peer's count. When all counters are taken, n is subtracted from each (Misra and
+ * Gries). */
 static void count(struct lend_fair *f, uint32_t peer, uint64_t n)
 {
 	uint64_t least = n;
@@ -29,7 +31,7 @@ static void count(struct lend_fair *f, uint32_t peer, uint64_t n)
 	f->n[i] += n;
 }
 
-/* What a call holds of a table. */
+/* Returns how much of a table a call holds. */
 static uint64_t held(const struct lend_call_rec *k, enum lend_fair_kind kind)
 {
 	switch (kind) {
@@ -50,7 +52,7 @@ static uint64_t held(const struct lend_call_rec *k, enum lend_fair_kind kind)
 	return 0;
 }
 
-/* An orphan's session may be gone: then it is no peer's. */
+/* The session of an orphan may be closed: then the record belongs to no peer. */
 const struct lend_sess *lend_fair_owner(struct lend_core *c, const struct lend_call_rec *k)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -86,7 +88,7 @@ static void look_at_records(struct lend_core *c)
 	}
 }
 
-/* But half-open ones of unproven addresses, which anybody can make. */
+/* Half-open sessions are left out: their addresses are unproven and may be forged. */
 static void look_at_sessions(struct lend_core *c)
 {
 	uint32_t top = lend_pool_top(&c->free_sess), step = top / LEND_FAIR_LOOK + 1;
@@ -118,7 +120,6 @@ static uint64_t size_of(const struct lend_core *c, enum lend_fair_kind kind)
 	return c->memory;
 }
 
-/* Entries of the table that may be asked for before the next look. */
 uint32_t lend_fair_until(const struct lend_core *c, enum lend_fair_kind kind)
 {
 	switch (kind) {
@@ -137,7 +138,7 @@ uint32_t lend_fair_until(const struct lend_core *c, enum lend_fair_kind kind)
 	return 0;
 }
 
-/* True: it looked. Nothing stays of a look at a small table, which is never old. */
+/* A table of fewer than 32 entries is scanned each time. */
 bool lend_fair_look(struct lend_core *c, enum lend_fair_kind kind)
 {
 	struct lend_fair *f = &c->fair[kind];
@@ -167,7 +168,6 @@ uint64_t lend_fair_part(const struct lend_fair *f, uint32_t peer)
 	return 0;
 }
 
-/* As of the last look. */
 bool lend_fair_is_over(const struct lend_core *c, enum lend_fair_kind kind, uint32_t peer)
 {
 	const struct lend_fair *f = &c->fair[kind];
@@ -175,7 +175,6 @@ bool lend_fair_is_over(const struct lend_core *c, enum lend_fair_kind kind, uint
 	return lend_fair_part(f, peer) * (f->peers + 1) > size_of(c, kind);
 }
 
-/* The peer that has most, and how many. */
 uint32_t lend_fair_most(const struct lend_fair *f, uint64_t *n)
 {
 	uint32_t most = LEND_NONE;

@@ -1,5 +1,5 @@
-/* pools - what a core keeps of the pools that all sessions share: the window of credit.h, and the
- * looks of fair.h. Layer: core (pure), part of state.h. */
+/* pools - state of the pools that all sessions share: the window of credit.h and the scans of
+ * fair.h. Layer: core (pure), part of state.h. */
 #ifndef LEND_CORE_POOLS_H
 #define LEND_CORE_POOLS_H
 
@@ -20,16 +20,16 @@ struct lend_credit {
 	lend_ns epoch;
 	lend_ns loop;               /* from a grant to its first byte, smoothed */
 	uint64_t rest;              /* rounds until a wider window is tried */
-	uint64_t scarce;            /* 1: in this round somebody could have been granted more */
+	uint64_t scarce;            /* 1: in this round the window was too narrow for a message */
 	uint64_t down;              /* 1: the next window that is tried is a narrower one */
 	lend_ns quick;              /* the least loop; 0: none was measured */
 	uint64_t datagrams, marked; /* that came in this round */
 	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
-	lend_ns look;      /* when to look for what was granted in vain; LEND_NEVER: nobody waits */
-	uint64_t wanting;  /* messages in the heap; */
-	uint64_t yielding; /* of them, those of the peer that has most of the window */
-	uint64_t entered;  /* how often somebody came into it */
-	uint64_t senders;  /* sessions with messages half here */
+	lend_ns look;               /* next check for unused grants; LEND_NEVER: no message waits */
+	uint64_t wanting;           /* messages in the heap; */
+	uint64_t yielding;          /* of them, those of the peer with most of the window */
+	uint64_t entered;           /* how many messages were ever put into it */
+	uint64_t senders;           /* sessions with messages half here */
 };
 
 /* Tables of which peers have shares. */
@@ -43,15 +43,15 @@ enum lend_fair_kind {
 	LEND_FAIR_KINDS,
 };
 
-/* A look at one of them, see fair.h. */
+/* The last scan of one of them, see fair.h. */
 enum { LEND_FAIR_PEERS = 16 };
 struct lend_fair {
-	uint32_t due;   /* requests until the next look */
-	uint32_t freed; /* entries that were released after this one */
+	uint32_t due;   /* requests until the next scan */
+	uint32_t freed; /* entries released since then */
 	uint32_t peers; /* entries of what follows */
 	bool alone;     /* only one peer has sessions */
 	bool tried;     /* entries were released, or none could be, for a peer within its share */
-	lend_ns until;  /* of credit: the next look comes no earlier */
+	lend_ns until;  /* of credit: earliest time of the next scan */
 	uint64_t n[LEND_FAIR_PEERS];
 	uint32_t peer[LEND_FAIR_PEERS];
 };

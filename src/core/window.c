@@ -29,7 +29,7 @@ static uint8_t code_of(const struct lend_core *c, uint64_t capacity)
 	return share < c->cfg.calls ? lend_window_code(share) : LEND_WINDOW_OPEN;
 }
 
-/* What all carriers have room for. */
+/* Returns the smallest capacity of all carriers. */
 static uint64_t room_of(const struct lend_core *c)
 {
 	uint64_t least = UINT64_MAX;
@@ -60,8 +60,8 @@ void lend_window_open(struct lend_sess *s)
 	s->room = (int16_t)lend_window_of(s->window);
 }
 
-/* As many as the window has room for. Queued calls are counted as if they were in flight, so room
- * is that less the queue's length. */
+/* Sends as many queued calls as the window has room for. room counts queued calls as if they were
+ * in flight, so it is negative by up to the length of the queue. */
 static void admit(struct lend_core *c, struct lend_sess *s)
 {
 	while (s->queue.n && s->room + (int32_t)s->queue.n > 0)

@@ -1,11 +1,11 @@
 /* window - requests of one datagram that a session may have in flight.
  *
- * A receiver's socket buffer and a server's call records hold so many short messages, whoever sent
- * them. Each end divides what it has equally among its sessions with calls under way: a server puts
- * the share of the session into each REPLY, a client limits itself to its own share as well, since
- * each call brings a reply. Calls beyond the window wait in the session's queue, by class, then as
- * they came; their deadlines run. A request leaves the window when its reply, or an ACK that it
- * arrived whole, is here.
+ * A receiver's socket buffer and a server's call records have room for a limited number of short
+ * messages of all sessions together. Each end divides its number equally among its sessions with
+ * open calls. A server puts the session's share into each REPLY; a client also obeys its own share,
+ * because each call brings a reply. Calls beyond the window wait in the session's queue, by class,
+ * then in order of arrival; their deadlines run. A request leaves the window when its reply
+ * arrives, or an ACK of the whole request.
  *
  * Windows travel as a code of one byte, see lend_window_of(). A session starts with FIRST where
  * datagrams may be lost, and with no more than that after it was idle.
@@ -24,9 +24,9 @@ uint32_t lend_window_of(uint8_t code);
 /* The code of the largest window that is not above n; n > 0. */
 uint8_t lend_window_code(uint64_t n);
 
-/* The shares anew: the capacity or the number of sessions with calls has changed. */
+/* Computes the shares again after the capacity or the number of sessions with calls has changed. */
 void lend_window_divide(struct lend_core *c);
-/* A session got its first call, or lost its last one. */
+/* Notes that a session got its first call (more) or that its last call ended. */
 static inline void lend_window_busy(struct lend_core *c, bool more)
 {
 	c->busy += more ? 1 : UINT32_MAX;
@@ -36,7 +36,7 @@ static inline void lend_window_busy(struct lend_core *c, bool more)
 
 /* For a new session. */
 void lend_window_open(struct lend_sess *s);
-/* The peer's word about it, and our own share. */
+/* Sets the window to the peer's code or our own share, the smaller one. */
 void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code);
 static inline void lend_window_learn(struct lend_core *c, struct lend_sess *s, uint8_t code)
 {
@@ -44,10 +44,10 @@ static inline void lend_window_learn(struct lend_core *c, struct lend_sess *s, u
 		lend_window_set(c, s, code);
 }
 
-/* The session was idle: what comes next may come in a burst, when the shares are others. */
+/* Reduces the window after an idle time: the shares may have changed before the next burst. */
 void lend_window_rest(struct lend_core *c, struct lend_sess *s);
 void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
-/* A request may be sent, or waits for the window. */
+/* Makes a request ready to be sent, or queues it until the window has room. */
 static inline void lend_window_enter(struct lend_core *c, struct lend_sess *s,
 				     struct lend_call_rec *k)
 {
@@ -60,7 +60,7 @@ static inline void lend_window_enter(struct lend_core *c, struct lend_sess *s,
 }
 
 void lend_window_left(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
-/* The request has arrived, or is given up. */
+/* Notes that a request has arrived or was given up. */
 static inline void lend_window_leave(struct lend_core *c, struct lend_sess *s,
 				     struct lend_call_rec *k)
 {
