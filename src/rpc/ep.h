@@ -175,7 +175,6 @@ struct lend_ep {
 	struct lend_ep *home; /* a worker's: whose requests its calls may serve */
 	struct lend_workers *workers;
 	struct lend_contention contention;
-	long switches; /* involuntary ones of the thread, as last counted */
 
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
 	_Atomic(const void *) thread; /* any: marker of the thread that turned last */

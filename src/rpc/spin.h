@@ -41,11 +41,12 @@ static inline lend_ns lend_spin_learn(lend_ns spin, lend_ns waited)
 struct lend_contention {
 	uint32_t skip; /* waits to come that do not yield */
 	uint32_t next; /* skip after the next loss of the core */
+	long switches; /* involuntary context switches of the thread, as last counted */
 };
 
 static inline void lend_contention_init(struct lend_contention *c)
 {
-	*c = (struct lend_contention){0, LEND_SKIP_MIN};
+	*c = (struct lend_contention){.next = LEND_SKIP_MIN};
 }
 
 /* Notes that another thread had the core during a spin. */
@@ -53,6 +54,18 @@ static inline void lend_contention_lost(struct lend_contention *c)
 {
 	c->skip = c->next;
 	c->next = lend_min_u32(2 * c->next, LEND_SKIP_MAX);
+}
+
+/* Returns whether another thread had the core since the last count of the thread's involuntary
+ * context switches, and notes it. */
+static inline bool lend_contention_switched(struct lend_contention *c, long switches)
+{
+	bool lost = switches != c->switches;
+
+	c->switches = switches;
+	if (lost)
+		lend_contention_lost(c);
+	return lost;
 }
 
 /* Notes the end of a wait longer than LEND_SPIN_HARD_NS that did not lose the core. */

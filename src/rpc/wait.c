@@ -175,19 +175,14 @@ int lend_poll(struct lend_ep *ep)
 	return lend_ep_turn(ep);
 }
 
-/* More time passed between two looks than a look takes. True and noted: another thread had the
- * core, for an interrupt, or a virtual machine that was paused, switches no threads. */
+/* After more time between two looks than a look takes: returns whether another thread had the core,
+ * and notes it. An interrupt or a pause of the virtual machine switches no threads. */
 static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
 {
 	struct rusage use = {.ru_nivcsw = 0};
-	bool lost;
 
 	(void)getrusage(RUSAGE_THREAD, &use);
-	lost = use.ru_nivcsw != ep->switches;
-	ep->switches = use.ru_nivcsw;
-	if (lost)
-		lend_contention_lost(&ep->contention);
-	return lost;
+	return lend_contention_switched(&ep->contention, use.ru_nivcsw);
 }
 
 /* Sleeps, yields or spins until the next look; returns since when this thread is awake. */

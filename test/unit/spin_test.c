@@ -110,6 +110,25 @@ Test(spin, a_lost_core_is_given_away_less)
 	}
 }
 
+/* The count of switches never falls, and one loss is noted once. */
+Test(spin, a_switch_is_one_loss)
+{
+	static const struct {
+		long switches;
+		bool lost;
+		uint32_t next;
+	} look[] = {{0, false, 8},  {3, true, 16}, {3, false, 16},
+		    {3, false, 16}, {4, true, 32}, {4, false, 32}};
+	struct lend_contention c;
+
+	lend_contention_init(&c);
+	for (size_t i = 0; i < sizeof(look) / sizeof(look[0]); i++) {
+		cr_assert_eq(lend_contention_switched(&c, look[i].switches), look[i].lost, "%zu",
+			     i);
+		cr_assert_eq(c.next, look[i].next, "%zu: %u", i, c.next);
+	}
+}
+
 /* One wait; on a core that another thread shares each yield loses it. */
 static bool wait_once(struct lend_contention *c, bool shared)
 {
