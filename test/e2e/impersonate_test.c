@@ -2,7 +2,8 @@
  * of the victim's own process, which thus shows the same incarnation to the node, knows the
  * victim's life, client number and operation ids, and has everything but the life's key; it tries
  * each operation, before and after the victim. Bare sockets as servers that never answer, for the
- * bytes of CONNECT, and a copy of one that is sent again. Covers: mn/peers.c, mn/serve.c,
+ * bytes of CONNECT, and a copy of one that is sent again, with the server's proof sent back to it.
+ * Covers: mn/peers.c, mn/serve.c,
  * mn/store/lease.c, cn/life.c, src/rpc/handshake.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -17,7 +18,9 @@
 
 #include "cn/client.h"
 #include "e2e/mem_node.h"
+#include "util/crc32c.h"
 #include "wire/memop.h"
+#include "wire/pkt.h"
 
 enum { LEN = 3 };
 
@@ -312,13 +315,36 @@ static void count_up(lend_session session, const uint8_t incarnation[16], bool u
 	*(int *)arg += up;
 }
 
-/* A server that was dialled sends the CONNECT on to another one, which has the same secret. */
+/* A PROOF whose proof is the tag of this ACCEPT; 0: that is no ACCEPT under a key. */
+static size_t reflect(const uint8_t *accept, size_t len, uint8_t bytes[128])
+{
+	struct lend_pkt_trailer trailer = {.crc = 0};
+	struct lend_pkt head = {.magic = LEND_PKT_MAGIC,
+				.version = LEND_PKT_VERSION,
+				.kind = LEND_PKT_PROOF,
+				.number = 2};
+	struct lend_pkt_view v;
+
+	if (lend_pkt_decode(&v, accept, (uint32_t)len, false) != LEND_PKT_OK ||
+	    v.head.kind != LEND_PKT_ACCEPT || v.accept.pattern != LEND_PATTERN_PROOF)
+		return 0;
+	head.session = v.accept.session;
+	memcpy(bytes, &head, sizeof(head));
+	memcpy(bytes + sizeof(head), v.accept.tag, sizeof(struct lend_pkt_proof));
+	len = sizeof(head) + sizeof(struct lend_pkt_proof);
+	trailer.crc = lend_crc32c(0, bytes, len);
+	memcpy(bytes + len, &trailer, sizeof(trailer));
+	return len + sizeof(trailer);
+}
+
+/* A server that was dialled sends the CONNECT on to another one, which has the same secret, and
+ * returns the server's own proof as the client's. */
 Test(impersonate, connect__of_another_with_a_secret__copied__no_session)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
-	static uint8_t bytes[2048];
+	static uint8_t bytes[2048], proof[128];
 	uint16_t port, any;
-	int fd = listen_at(&port), thief = listen_at(&any), ups = 0;
+	int fd = listen_at(&port), thief = listen_at(&any), ups = 0, reflected = 0;
 	struct lend_ep *client, *server;
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	char address[128];
@@ -335,6 +361,7 @@ Test(impersonate, connect__of_another_with_a_secret__copied__no_session)
 	len = connect_of(client, fd, port, bytes);
 	cr_assert_gt(len, 0);
 	for (int i = 0; i < 20; i++) {
+		size_t made;
 		ssize_t n;
 
 		cr_assert_eq(sendto(thief, bytes, len, 0, (struct sockaddr *)&to, sizeof(to)),
@@ -344,7 +371,12 @@ Test(impersonate, connect__of_another_with_a_secret__copied__no_session)
 		if (n > 0)
 			(void)sendto(thief, bytes + 1024, (size_t)n, 0, (struct sockaddr *)&to,
 				     sizeof(to));
+		made = n > 0 ? reflect(bytes + 1024, (size_t)n, proof) : 0;
+		if (made)
+			(void)sendto(thief, proof, made, 0, (struct sockaddr *)&to, sizeof(to));
+		reflected += made > 0;
 	}
+	cr_expect_gt(reflected, 1, "the server sent no proof to reflect");
 	cr_expect_eq(ups, 0, "a copied CONNECT made a session");
 	lend_close(client);
 	lend_close(server);

@@ -1,8 +1,10 @@
 /* Goal: a client that falls silent with as many calls under way as it may have, stopped or killed,
- * does not hold up the calls of others. Method: a server in a thread, over udp, where nothing tells
+ * does not hold up the calls of others. One that has begun
+ * long requests and sends no more of them leaves memory for the long request of another. Method: a
+ * server in a thread, over udp, where nothing tells
  * of a death. A client in a process of its own makes 16 sessions x 128 calls, which the server
  * answers once that client is silent; another one calls before the silent one is given up (5 s).
- * Covers: src/core/fair.c. */
+ * Covers: src/core/fair.c, src/rpc/serve.c. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -127,4 +129,49 @@ Test(rpc_hoard, a_stopped_client_holds_up_nobody, .timeout = 30)
 Test(rpc_hoard, a_killed_client_holds_up_nobody, .timeout = 30)
 {
 	silence(SIGKILL);
+}
+
+enum { LONG = 8 << 20, BEGUN = 12 };
+
+/* The first client has most of the memory when the last eighth begins; all of its requests
+ * together would take that, too. */
+Test(rpc_hoard, long_requests_that_rest__leave_memory_for_others, .timeout = 60)
+{
+	struct lend_config serves = LEND_CONFIG_INIT, config = serves;
+	struct ask begun[BEGUN], own = {.call = {.method = SINK, .done = ask_done}};
+	uint32_t refused = 0;
+	lend_session session;
+	struct lend_ep *other;
+	struct pair pair;
+
+	serves.memory_max = 8 * LONG;
+	serves.message_max = LONG;
+	pair_open_with(&pair, "udp", &serves, &config);
+	pair_turns(&pair, 20);
+	for (int i = 0; i < BEGUN; i++) {
+		cr_assert_eq(lend_connect(pair.client, pair.address, &session), 0);
+		begun[i] = (struct ask){.call = {.method = SINK, .done = ask_done}};
+		begun[i].call.request = ask_bytes(pair.client, LONG, 1);
+		cr_assert_eq(lend_call_start(pair.client, session, &begun[i].call), 0);
+	}
+	for (int i = 0; i < 20000 && !refused; i++) {
+		pair_turns(&pair, 1);
+		for (int k = 0; k < BEGUN; k++)
+			refused += begun[k].done && begun[k].call.status == LEND_RESOURCE_EXHAUSTED;
+	}
+	cr_assert(refused > 0 && refused < BEGUN, "%u refused", refused);
+	cr_assert_eq(lend_open(&config, &other), 0);
+	cr_assert_eq(lend_connect(other, pair.address, &session), 0);
+	own.call.request = ask_bytes(other, LONG, 2);
+	cr_assert_eq(lend_call_start(other, session, &own.call), 0);
+	while (!own.done)
+		cr_assert(lend_poll(other) >= 0 && lend_poll(pair.server) >= 0);
+	cr_assert_eq(own.call.status, LEND_OK, "%d", own.call.status);
+	lend_close(other);
+	for (int i = 0; i < BEGUN; i++) {
+		lend_call_cancel(pair.client, &begun[i].call);
+		cr_assert(pair_until(&pair, &begun[i].done));
+		ask_give(pair.client, &begun[i]);
+	}
+	pair_close(&pair);
 }

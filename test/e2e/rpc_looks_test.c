@@ -1,7 +1,7 @@
 /* Goal: a turn that finds nothing looks at carriers whose looks are cheap more than once, and once
- * where it has something to send or where a look is dear. Method: shm, whose carriers count how
- * often they are looked at and say what a look costs as the test wants it.
- */
+ * where it has something to send or where a look is dear; a sleep ends when a carrier is due.
+ * Method: shm, whose carriers count how often they are looked at, and say what a look costs and
+ * when they are due as the test wants it. Covers: src/rpc/{loop,wait}.c */
 #include <criterion/criterion.h>
 
 #include "e2e/rpc_pair.h"
@@ -13,10 +13,16 @@ static struct lend_io_ops ops;
 static uint32_t (*real_rx)(struct lend_io *io, struct lend_in *in, uint32_t cap);
 static uint32_t looks;
 static bool quick;
+static struct lend_io *due_io; /* its rx() is asked for at a time; NULL: none */
+static struct lend_ep *due_ep;
 
 static uint32_t rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	looks++;
+	if (io == due_io && io->due && io->due <= lend_now(NULL)) {
+		io->due = 0;
+		lend_stop(due_ep);
+	}
 	return real_rx(io, in, cap);
 }
 
@@ -34,6 +40,7 @@ int __wrap_lend_io_shm_open(const struct lend_io_config *config, struct lend_io 
 	ops.rx = rx;
 	(*io)->ops = &ops;
 	(*io)->quick = quick;
+	due_io = *io;
 	return 0;
 }
 
@@ -63,4 +70,23 @@ Test(rpc_looks, in_vain, .timeout = 60)
 	cr_expect_eq(looks_of(true, false), LOOKS);
 	cr_expect_eq(looks_of(true, true), 1, "what is to be sent does not wait");
 	cr_expect_eq(looks_of(false, false), 1);
+}
+
+/* Nothing arrives and no call is under way, so only the carrier's own time ends the sleep. */
+Test(rpc_looks, carrier_due__wakes_a_sleeping_endpoint, .timeout = 60)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	lend_ns begun, until;
+	char address[128];
+
+	pair_address(address, sizeof(address), "shm");
+	config.listen = address;
+	cr_assert_eq(lend_open(&config, &due_ep), 0, "%s", lend_why());
+	begun = lend_now(due_ep);
+	until = begun + UINT64_C(20000000000);
+	due_io->due = begun + 20000000;
+	cr_assert_eq(lend_turn(due_ep, until), 0);
+	cr_expect_eq(due_io->due, 0, "rx() did not run when it was due");
+	cr_expect(lend_now(due_ep) >= begun + 20000000 && lend_now(due_ep) < until);
+	lend_close(due_ep);
 }

@@ -3,7 +3,9 @@
  * are, a capture path that cannot be opened, calls that cannot start; after each, what is allowed
  * still works. Covers: src/rpc/{carrier,session,call}.c */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,6 +93,42 @@ Test(rpc_refuse, capture_path__fails_a_client_as_well)
 		cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
 		lend_close(ep);
 	}
+}
+
+static int open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	cr_assert_not_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Also when another address of the endpoint is refused. */
+Test(rpc_refuse, capture_file__is_closed_with_its_endpoint)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	char path[64];
+	struct lend_ep *ep;
+	int before;
+
+	cr_assert_eq(lend_open(&config, &ep), 0);
+	lend_close(ep);
+	before = open_descriptors();
+	(void)snprintf(path, sizeof(path), "/tmp/lend-refuse-%d.pcapng", (int)getpid());
+	config.capture = path;
+	for (int i = 0; i < 3; i++) {
+		config.listen = NULL;
+		cr_assert_eq(lend_open(&config, &ep), 0, "%s", lend_why());
+		lend_close(ep);
+		config.listen = "udp:127.0.0.1:0,x:y";
+		cr_assert_eq(lend_open(&config, &ep), -EINVAL);
+	}
+	cr_expect_eq(open_descriptors(), before);
+	(void)unlink(path);
 }
 
 /* A call whose done function makes another and waits for it, which no done function may. */

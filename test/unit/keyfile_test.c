@@ -4,9 +4,11 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +18,11 @@
 
 #define ID  "0123456789abcdef"
 #define KEY "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1F"
+/* The longest word that a line keeps. */
+#define WORD_103                                                                                   \
+	"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567" \
+	"89012345678901x"
+_Static_assert(sizeof(WORD_103) == sizeof(((struct lend_keyline *)0)->word), "it just fits");
 
 Test(keyfile, parse__line__kind_or_fault)
 {
@@ -45,6 +52,10 @@ Test(keyfile, parse__line__kind_or_fault)
 	    {"static 12", -1, ""},
 	    {"server " KEY, -1, ""},
 	    {"key " KEY, -1, ""},
+	    {"psk " ID " " KEY " tenant " WORD_103, LEND_KEYLINE_PSK, WORD_103},
+	    {"psk " ID " " KEY " tenant " WORD_103 "x", -1, ""},
+	    {"server " WORD_103 " " KEY, LEND_KEYLINE_SERVER, WORD_103},
+	    {"server " WORD_103 "x " KEY, -1, ""},
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
@@ -114,6 +125,38 @@ Test(keyfile, read__others_can_get_at_it__refused)
 	unlink(path);
 	cr_expect_eq(lend_keyfile_read(path, &text), -ENOENT);
 	cr_expect_eq(lend_keyfile_read("/tmp", &text), -EINVAL);
+}
+
+/* A key that could not be written whole must not be found by the next start. */
+Test(keyfile, keygen__disk_full__leaves_no_file)
+{
+	const struct rlimit nothing = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+	char made[128];
+
+	write_file("", 0600);
+	unlink(path);
+	cr_assert_neq(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &nothing), 0);
+	cr_expect_eq(lend_keygen(path, made, sizeof(made)), -EIO, "%s", lend_why());
+	cr_expect_eq(access(path, F_OK), -1, "an empty file of keys is left");
+	cr_expect_eq(errno, ENOENT);
+}
+
+/* The table grows while it is in use. */
+Test(keyfile, add__many_keys__all_are_found)
+{
+	enum { KEYS = 100 };
+	uint8_t psk[LEND_KEY];
+	char text[KEYS][65];
+
+	for (unsigned i = 0; i < KEYS; i++) {
+		snprintf(text[i], sizeof(text[i]), "%064x", i + 1);
+		cr_assert_eq(lend_keys_add(text[i]), 0, "%s", lend_why());
+	}
+	for (unsigned i = 0; i < KEYS; i++) {
+		cr_assert(lend_keys_find(lend_keys_id(text[i]), psk), "key %u", i);
+		cr_expect(psk[LEND_KEY - 1] == i + 1 && psk[0] == 0, "key %u", i);
+	}
 }
 
 Test(keyfile, keygen__then_first__connects_with_it)
