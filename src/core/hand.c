@@ -294,13 +294,23 @@ void lend_hand_accepted(struct lend_core *c, struct lend_sess *s, const struct l
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 }
 
+/* The client's datagrams may be lost, the next one proves it. A copy of ACCEPT does not show that
+ * PROOF came, though it is newer. */
+static void again(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->hand != LEND_NONE)
+		lend_hand_of(c, s)->seen = s->seen;
+}
+
 void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 			 const struct lend_pkt_view *v)
 {
 	struct lend_hand *h;
 
-	if (s->state == LEND_SESS_UP)
-		return; /* repeated: our first datagram may be lost, the next one proves us */
+	if (s->state == LEND_SESS_UP) {
+		again(c, s);
+		return;
+	}
 	h = lend_hand_of(c, s);
 	if (!makes_sense(&v->accept.params, v->accept.session) || v->accept.pattern > h->pattern) {
 		LEND_COUNT(c, rx_state);

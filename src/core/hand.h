@@ -3,7 +3,7 @@
  *   client  IDLE -> SENT (the same bytes again, with backoff and jitter)
  *                     -> RETRY: its cookie, after its wait, at most three times
  *                     -> UP at ACCEPT; under LEND_PATTERN_PROOF when its tag is good, and PROOF is
- *                        repeated until a datagram of the session comes
+ *                        repeated until a datagram other than ACCEPT comes
  *   server  NONE -> HALF -> UP at the first datagram that bears our id; under LEND_PATTERN_PROOF at
  *                           a PROOF that is good
  *
@@ -26,7 +26,7 @@ struct lend_hand {
 	uint8_t tag[16];         /* server: of ACCEPT */
 	uint8_t proof[16];       /* client: PROOF bears it; server: PROOF is to bear it */
 	uint64_t key_id;         /* of the key that is to be proven */
-	uint64_t seen;           /* client: s->seen when PROOF went out first */
+	uint64_t seen;           /* client: s->seen at PROOF, or at a later ACCEPT */
 	uint8_t pattern;         /* enum lend_pkt_pattern */
 	uint8_t ready;           /* lend_core_prove() gave the proof */
 	uint8_t retries;         /* client: RETRYs that were obeyed */

@@ -99,6 +99,28 @@ Test(proof, what_is_lost_comes_again)
 	}
 }
 
+/* An ACCEPT sent again says nothing of PROOF, though it is the newest datagram of the session. */
+Test(proof, an_accept_that_comes_again_confirms_nothing)
+{
+	struct duo_dgram connect;
+	struct duo d;
+
+	begin(&d, 3, 3);
+	duo_output(&d, 0);
+	connect = d.side[0].wire[0];
+	cr_assert_eq(connect.data[2], LEND_PKT_CONNECT);
+	lost_kind = LEND_PKT_PROOF;
+	d.lose = lose_first;
+	duo_settle(&d);
+	duo_inject(&d, 1, connect.data, connect.len);
+	duo_settle(&d);
+	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n1> ACCEPT\n");
+	duo_pass(&d, 50 * MS);
+	duo_expect(&d, "0> PROOF\n1 up\n1> ACK\n");
+	cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
+	duo_close(&d);
+}
+
 /* The request overtakes PROOF, is dropped, and comes again. */
 Test(proof, nothing_is_taken_before_it)
 {
