@@ -252,7 +252,7 @@ uint64_t lend_session_message_max(struct lend_ep *ep, lend_session session);
  * lend_accept_secret(). A copied datagram proves nothing. */
 bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret);
 /* From now on peers may prove to any endpoint of this process that they have this secret. 0,
- * -EINVAL or -ENOMEM. Threads: any. */
+ * -EINVAL (no text, $LEND_CLUSTER too long), -ENODEV (no libsodium), -ENOMEM. Threads: any. */
 int lend_accept_secret(const char *secret);
 /* The channel binding: 32 bytes that both ends of a session compute alike, and that differ for each
  * session. 0, or -ESTALE: gone, or not up yet. */

@@ -69,10 +69,11 @@ void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev)
 	uint8_t psk[LEND_KEY], text[LEND_TRANSCRIPT], h[LEND_DIGEST];
 	const struct lend_seal_ops *seal;
 	struct lend_core_proof proof;
-	bool known = lend_keys_find(ev->tag, psk) && lend_keys_seal(&seal) == 0;
+	bool known;
 
 	if (lend_core_transcript(ep->core, ev, text) < 0)
 		return;
+	known = lend_keys_find(ev->tag, psk) && lend_keys_seal(&seal) == 0;
 	if (known) {
 		seal->sha256(text, sizeof(text), h);
 		mac(seal, psk, "server", h, proof.tag);

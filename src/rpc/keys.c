@@ -72,30 +72,34 @@ static struct key *find(uint64_t id)
 	return NULL;
 }
 
-static struct key *keep(uint64_t id, const uint8_t psk[LEND_KEY])
+static int grow(void)
 {
-	struct key *k = find(id), *more;
+	struct key *more = calloc(2 * cap + 4, sizeof(*more));
 
-	if (k)
-		return k;
-	if (n_keys == cap) {
-		more = calloc(2 * cap + 4, sizeof(*more));
-		if (!more) {
-			(void)lend_fail(ENOMEM, "no memory for one more key");
-			return NULL;
-		}
-		if (keys) {
-			memcpy(more, keys, n_keys * sizeof(*more));
-			explicit_bzero(keys, n_keys * sizeof(*keys));
-		}
-		free(keys);
-		keys = more;
-		cap = 2 * cap + 4;
+	if (!more)
+		return lend_fail(ENOMEM, "no memory for one more key");
+	if (keys) {
+		memcpy(more, keys, n_keys * sizeof(*more));
+		explicit_bzero(keys, n_keys * sizeof(*keys));
 	}
-	k = &keys[n_keys++];
-	k->id = id;
-	memcpy(k->psk, psk, LEND_KEY);
-	return k;
+	free(keys);
+	keys = more;
+	cap = 2 * cap + 4;
+	return 0;
+}
+
+/* The entry of this key, a new one if there is none. 0, or -ENOMEM with lend_why(). */
+static int keep(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
+{
+	*key = find(id);
+	if (*key)
+		return 0;
+	if (n_keys == cap && grow() < 0)
+		return -ENOMEM;
+	*key = &keys[n_keys++];
+	(*key)->id = id;
+	memcpy((*key)->psk, psk, LEND_KEY);
+	return 0;
 }
 
 /* Salt: the same everywhere in a cluster, other ones elsewhere. */
@@ -115,42 +119,59 @@ static int stretch(const char *secret, size_t len, uint8_t psk[LEND_KEY])
 		   : 0;
 }
 
-/* The key that a secret makes, made once. NULL with lend_why(). */
-static struct key *key_of(const char *secret)
+static struct key *find_made(const uint8_t of[LEND_DIGEST])
 {
-	uint8_t digest[LEND_DIGEST], psk[LEND_KEY];
-	size_t len = strlen(secret);
-	struct key *k;
-	int rc;
-
-	if (load_seal() < 0)
-		return NULL;
-	seal->sha256(secret, len, digest);
 	for (size_t i = 0; i < n_keys; i++)
-		if (!memcmp(keys[i].of, digest, sizeof(digest)))
+		if (!memcmp(keys[i].of, of, LEND_DIGEST))
 			return &keys[i];
-	rc = lend_keyfile_hex(secret, len, psk) ? 0 : stretch(secret, len, psk);
-	k = rc < 0 ? NULL : keep(id_of(psk), psk);
-	if (k)
-		memcpy(k->of, digest, sizeof(digest));
+	return NULL;
+}
+
+static int make_key(const char *secret, size_t len, struct key **key)
+{
+	uint8_t psk[LEND_KEY];
+	int rc = lend_keyfile_hex(secret, len, psk) ? 0 : stretch(secret, len, psk);
+
+	if (rc == 0)
+		rc = keep(id_of(psk), psk, key);
 	explicit_bzero(psk, sizeof(psk));
-	return k;
+	return rc;
+}
+
+/* The key that a secret makes, made once. 0, or -errno with lend_why(). */
+static int key_of(const char *secret, struct key **key)
+{
+	uint8_t digest[LEND_DIGEST];
+	size_t len = strlen(secret);
+	int rc = load_seal();
+
+	if (rc < 0)
+		return rc;
+	seal->sha256(secret, len, digest);
+	*key = find_made(digest);
+	if (*key)
+		return 0;
+	rc = make_key(secret, len, key);
+	if (rc == 0)
+		memcpy((*key)->of, digest, sizeof(digest));
+	return rc;
 }
 
 static int take_psk(const char *path, unsigned number, const struct lend_keyline *line)
 {
 	struct key *k;
+	int rc = load_seal();
 
-	if (load_seal() < 0)
-		return -ENODEV;
+	if (rc < 0)
+		return rc;
 	if (id_of(line->key) != line->id)
 		return lend_fail(EINVAL,
 				 "%s:%u: the id is not that of the key: one of them has a typing "
 				 "error; copy the line again",
 				 path, number);
-	k = keep(line->id, line->key);
-	if (!k)
-		return -ENOMEM;
+	rc = keep(line->id, line->key, &k);
+	if (rc < 0)
+		return rc;
 	k->accepted = true;
 	if (!of_file)
 		of_file = k->id;
@@ -215,16 +236,16 @@ static int read_file(void)
 static int choose(const char *secret, uint64_t *id)
 {
 	const char *text = secret ? secret : getenv("LEND_SECRET");
-	struct key *k = NULL;
+	struct key *k;
 	int rc = read_file();
 
 	if (rc < 0)
 		return rc;
 	*id = of_file;
 	if (text && *text) {
-		k = key_of(text);
-		if (!k)
-			return -ENODEV;
+		rc = key_of(text, &k);
+		if (rc < 0)
+			return rc;
 		k->accepted = true;
 		*id = k->id;
 	}
@@ -262,12 +283,11 @@ bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY])
 
 uint64_t lend_keys_id(const char *secret)
 {
-	const struct key *k;
+	struct key *k;
 	uint64_t id;
 
 	pthread_mutex_lock(&lock);
-	k = key_of(secret);
-	id = k ? k->id : 0;
+	id = key_of(secret, &k) < 0 ? 0 : k->id;
 	pthread_mutex_unlock(&lock);
 	return id;
 }
@@ -275,11 +295,12 @@ uint64_t lend_keys_id(const char *secret)
 int lend_keys_add(const char *secret)
 {
 	struct key *k;
+	int rc;
 
 	pthread_mutex_lock(&lock);
-	k = key_of(secret);
-	if (k)
+	rc = key_of(secret, &k);
+	if (rc == 0)
 		k->accepted = true;
 	pthread_mutex_unlock(&lock);
-	return k ? 0 : -ENODEV;
+	return rc;
 }

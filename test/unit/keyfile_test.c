@@ -127,6 +127,35 @@ Test(keyfile, read__others_can_get_at_it__refused)
 	cr_expect_eq(lend_keyfile_read("/tmp", &text), -EINVAL);
 }
 
+Test(keyfile, add__cannot_be_made__the_true_cause)
+{
+	const struct rlimit little = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+	char cluster[2000];
+	uint64_t id;
+
+	cr_expect_eq(lend_accept_secret(""), -EINVAL);
+	memset(cluster, 'c', sizeof(cluster) - 1);
+	cluster[sizeof(cluster) - 1] = 0;
+	cr_assert_eq(setenv("LEND_CLUSTER", cluster, 1), 0);
+	cr_expect_eq(lend_accept_secret("tulip"), -EINVAL, "%s", lend_why());
+	cr_expect_eq(lend_keys_first("tulip", &id), -EINVAL, "%s", lend_why());
+	cr_expect_eq(lend_accept_secret(KEY), 0, "a key needs no cluster");
+	cr_assert_eq(unsetenv("LEND_CLUSTER"), 0);
+#ifdef __SANITIZE_ADDRESS__
+	return; /* its allocator ends the program instead */
+#endif
+	cr_assert_eq(setrlimit(RLIMIT_AS, &little), 0);
+	cr_expect_eq(lend_accept_secret("tulip"), -ENOMEM, "%s", lend_why());
+	cr_expect_eq(lend_keys_first("tulip", &id), -ENOMEM, "%s", lend_why());
+}
+
+Test(keyfile, add__without_libsodium__no_device)
+{
+	cr_assert_eq(setenv("LEND_MODULE_DIR", "/nowhere", 1), 0);
+	cr_expect_eq(lend_accept_secret(KEY), -ENODEV, "%s", lend_why());
+	cr_expect_eq(lend_keys_id(KEY), 0);
+}
+
 /* A key that could not be written whole must not be found by the next start. */
 Test(keyfile, keygen__disk_full__leaves_no_file)
 {
