@@ -87,7 +87,7 @@ void lend_names_leave(struct lend_core *c, struct lend_sess *s)
 
 struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_connect *b)
 {
-	uint32_t i = *hello_chain(c, attempt(c, b->params.incarnation, b->connect));
+	uint32_t i = *hello_chain(c, lend_names_key(c, b));
 
 	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_hello)
 		if (lend_sess_at(c, i)->connect == b->connect &&

@@ -315,9 +315,8 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	kept = k->tx.win == LEND_NONE && s->early != LEND_PKT_EARLY_RUNS;
 	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
 		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
-	else if (probe && !s->lossless)
-		lend_tx_lost(c, &k->tx,
-			     k->tx.low); /* its acknowledgement shows what else is missing */
+	else if (probe && !s->lossless) /* the acknowledgement of low shows what else is lost */
+		lend_tx_lost(c, &k->tx, k->tx.low);
 	lend_sched_ready(c, k);
 }
 
