@@ -183,11 +183,11 @@ int lend_space_free(struct lend_mem *mem, lend_space space, struct lend_op *op);
 
 /* Starts a call whose request is n arguments; call->request must be NULL, and is NULL in done.
  * Until done the bytes, and an array of two or more, are borrowed; done may run before this
- * returns. What no node takes, because all are full or do not answer, goes in the message after
- * all: a put gets 250 ms and 100 ns for each byte, half of the call's time at most. Only when the
- * peer takes no message so long (lend_session_message_max()) does the put have all of the call's
- * time, and the call ends with its status, not run, if it fails. 0, or what lend_call_start()
- * gives; then nothing is taken. */
+ * returns. Arguments that no node takes, because all are full or do not answer, go in the message:
+ * the put has 250 ms and 100 ns for each byte, at most half of the call's time. If they are longer
+ * than the peer's lend_session_message_max(), the put has all of the call's time, and the call ends
+ * with the put's status, not run, if the put fails. 0, or what lend_call_start() gives; then
+ * nothing is taken. */
 int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			 const struct iovec *arg, int n);
 /* Starts it and turns until done, as lend_call_sync(). */
@@ -198,10 +198,10 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 void lend_call_cancel_args(struct lend_mem *mem, struct lend_call *call);
 /* Answers a request of the client's own endpoint with n arguments. gone(arg) runs once, when bytes
  * and array are the caller's again, perhaps before this returns; NULL: they stay as they are until
- * lend_mem_close(). What no node takes goes in the message as above; if the caller takes none so
- * long, it gets the put's status and nothing else. 0; -ESTALE (the caller is gone or was answered),
- * -EINVAL, -ENOMEM: then gone does not run, and but for -ESTALE the request is still to be
- * answered. */
+ * lend_mem_close(). Arguments that no node takes go in the message as above; if they are longer
+ * than the caller's message_max, it gets the put's status and nothing else. 0; -ESTALE (the caller
+ * is gone or was answered), -EINVAL, -ENOMEM: then gone does not run, and but for -ESTALE the
+ * request is still to be answered. */
 int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status status,
 		    const struct iovec *arg, int n, void (*gone)(const struct iovec *arg));
 struct lend_arg {
@@ -226,8 +226,9 @@ void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
 
 /* Since the client was opened. */
 struct lend_args_stat {
-	uint64_t by_ref;    /* arguments that nodes took */
-	uint64_t fallbacks; /* calls and replies whose arguments went by value because none did */
+	uint64_t by_ref; /* arguments that nodes took */
+	uint64_t
+	    fallbacks; /* calls and replies sent by value, since no node took their arguments */
 };
 void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat);
 

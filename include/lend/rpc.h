@@ -15,8 +15,8 @@
  * A fork's child does not have its parent's endpoints: functions that turn one return -EPERM,
  * lend_close() does nothing, and message memory over shm (of lend_buf_take(), of requests and
  * replies) is not mapped there, so that a touch raises SIGSEGV and never changes a message of the
- * parent. The child may open endpoints of its own, and exec. What lend_malloc() gave it has as a
- * copy.
+ * parent. The child may open endpoints of its own, and exec. It has a copy of what lend_malloc()
+ * gave its parent.
  */
 #ifndef LEND_RPC_H
 #define LEND_RPC_H
@@ -236,8 +236,8 @@ void lend_session_set(struct lend_ep *ep, lend_session session, void *pointer);
 void *lend_session_get(struct lend_ep *ep, lend_session session);
 /* Who is at a session's other end. Either end may call. */
 struct lend_peer {
-	/* Of its process's start, as that names itself to us: another server sees other bytes.
-	 * Zeros until the session is up. */
+	/* Identifies one start of the peer's process to this one; the same process shows other
+	 * bytes to another server. Zeros until the session is up. */
 	uint8_t incarnation[16];
 	int64_t uid; /* -1: unknown */
 	char address[104];

@@ -55,8 +55,8 @@ static bool mortal(const struct lend_sess *s)
 	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
 }
 
-/* The acknowledgement of a reply that was held may be lost, and its caller has no reason to repeat
- * it: parts of the reply that come once more are one. */
+/* Sends each held reply once more: the caller's acknowledgement may be lost, and the caller repeats
+ * it only when parts of the reply arrive again. */
 static void send_held(struct lend_core *c, struct lend_sess *s)
 {
 	for (uint32_t slot = 0; slot < s->sslots; slot++) {

@@ -293,9 +293,9 @@ static lend_ns repeat_at(const struct lend_core *c, const struct lend_sess *s,
 	return c->now + timeout + timeout / 256 * (mix >> 58);
 }
 
-/* False: nothing was heard of the peer for a quarter of a timeout, and a repeat of another call of
- * the session has just asked for a sign of life. All of them together would only fill its socket;
- * the session's own backoff counts until it answers. */
+/* Returns whether the call may be repeated now. While nothing arrives from the peer for a quarter
+ * of a timeout, one call per session is repeated for all, under the session's own backoff: all of
+ * them together would only fill the peer's socket. */
 static bool may_repeat(const struct lend_core *c, struct lend_sess *s)
 {
 	if (s->lossless || c->now - s->last_rx < lend_loss_rto(s, 0) / 4)

@@ -22,7 +22,8 @@ static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 	lend_window_enter(c, s, k);
 }
 
-/* The session is up: it is sent, or waits for a slot that the server has as well. */
+/* Sends a call of a session that came up, or lets it wait for a slot that the server has as well.
+ */
 void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* Bytes of a message of several datagrams that go unasked. */
 uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);

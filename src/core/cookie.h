@@ -12,8 +12,8 @@ void lend_cookie_make(const struct lend_core *c, uint64_t holder, uint64_t conne
 		      struct lend_pkt_cookie *to);
 bool lend_cookie_good(const struct lend_core *c, uint64_t holder, uint64_t connect,
 		      const struct lend_pkt_cookie *cookie);
-/* Counts one CONNECT from an unproven address. True: so many came of late, or are half open, that
- * this one needs a cookie. */
+/* Counts one CONNECT from an unproven address. Returns whether it needs a cookie: more than 64 came
+ * within 100 ms, or a quarter of the half-open sessions that may be are in use. */
 bool lend_cookie_demanded(struct lend_core *c);
 
 #endif

@@ -38,8 +38,8 @@ static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
 	c->size += lend_align_up(n * each, LINE);
 }
 
-/* Enough for all sessions whose share of the records is more than few: replies that find no entry
- * are repeated again and again. */
+/* One for each session that can have more than LEND_FEW call records: a reply that was sent without
+ * an entry cannot be acknowledged by number, and is sent again and again. */
 static uint32_t rings_for(const struct lend_core_config *f)
 {
 	return lend_min_u32(f->sessions, lend_max_u32(LEND_RINGS, f->inflight / LEND_FEW));

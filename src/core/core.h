@@ -116,8 +116,7 @@ const struct lend_event *lend_core_next(struct lend_core *core);
 /* The earliest time at which tick() or output() would do something; LEND_NEVER when idle. */
 lend_ns lend_core_deadline(const struct lend_core *core);
 
-/* How a client names itself to one server, and the key that both ends are to prove; key_id 0: none.
- */
+/* How a client names itself to one server, and the key that both ends are to prove (0: none). */
 struct lend_core_self {
 	uint8_t incarnation[16];
 	uint64_t key_id;

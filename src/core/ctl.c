@@ -196,7 +196,7 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 	}
 }
 
-/* The end of a CONNECT lies before the trailer, so both are one tail. */
+/* The end of a CONNECT is stored in front of the trailer, so that one tail holds both. */
 static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
 {
 	struct lend_out_rec *r = m->rec;

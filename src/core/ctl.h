@@ -20,7 +20,7 @@ static inline void lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
 	c->ctl_n--;
 }
 
-/* The session's ctl_timer sends it again: at most one of them waits. */
+/* Whether the session's ctl_timer sends it again; at most one such datagram of a session waits. */
 static inline bool lend_ctl_is_timed(uint8_t kind)
 {
 	return kind == LEND_PKT_CONNECT || kind == LEND_PKT_BYE || kind == LEND_PKT_PROOF;

@@ -19,9 +19,7 @@ struct known {
 };
 _Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
 
-/* An attempt that bore a good ticket. They stand in the order they came, which is that of their
- * ends.
- */
+/* An attempt that bore a good ticket; in order of arrival, so also of their ends. */
 struct spent {
 	uint64_t key;
 	lend_ns until;
@@ -120,7 +118,7 @@ static bool one_datagram(const struct known *at, uint32_t len)
 	return len + LEND_PKT_EARLY_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
 }
 
-/* It may be tried: the ticket is good on its arrival, too, and the slot is one that the server has.
+/* Whether the call may be 0-RTT: its ticket is still good on arrival, and the server has its slot.
  */
 static bool fits(const struct lend_core *c, const struct lend_sess *s, const struct known *at,
 		 const struct lend_call_rec *k)
@@ -264,8 +262,8 @@ static void forget_old(struct tables *t, lend_ns now)
 	}
 }
 
-/* When there is no place for it no call is taken for as long as a ticket lives: a copy of this
- * datagram that comes when there is one must not run what was sent again meanwhile. */
+/* A full table admits no call for as long as a ticket lives: a copy of this datagram that comes
+ * when there is room must not run a call that was sent again meanwhile. */
 static bool spend(struct tables *t, uint64_t key, lend_ns until)
 {
 	uint32_t i = (t->first + t->n) & (t->spent_cap - 1), *bucket = bucket_of(t, key);

@@ -28,7 +28,7 @@ void lend_hand_close(struct lend_core *c, struct lend_sess *s)
 	s->hand = LEND_NONE;
 }
 
-/* The same for each datagram of an attempt, without being stored. */
+/* Random bytes of an attempt, computed again for each of its datagrams instead of stored. */
 static void put_e(const struct lend_core *c, const struct lend_sess *s, uint8_t e[32])
 {
 	uint64_t text[] = {0, s->id, s->connect};
@@ -91,7 +91,7 @@ static bool makes_sense(const struct lend_pkt_params *p, uint64_t session)
 	return p->payload >= 64 && p->payload % 16 == 0 && p->calls > 0 && session != 0;
 }
 
-/* Takes over what the peer says of itself. */
+/* Applies the peer's parameters. */
 static void learn(const struct lend_core *c, struct lend_sess *s, const struct lend_pkt_params *p)
 {
 	s->payload = lend_min_u32(s->payload, p->payload);
@@ -131,7 +131,7 @@ static void turn_away(struct lend_core *c, const struct lend_in *in,
 		refuse(c, in, b, c->half.n ? LEND_RETRY_COOKIE : LEND_RETRY_FULL, FULL_WAIT_MS);
 }
 
-/* Whether a CONNECT may take a session; else it got RETRY. */
+/* Returns whether a CONNECT may take a session; else answers it with RETRY. */
 static bool admit(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_connect *b,
 		  bool proven)
 {
@@ -147,13 +147,13 @@ static bool admit(struct lend_core *c, const struct lend_in *in, const struct le
 	return false;
 }
 
-/* It came back to us: it proves nothing that we did not know. */
+/* Whether this core made the attempt: a CONNECT that came back to its sender proves nothing. */
 static bool is_our_own(const struct lend_core *c, uint64_t connect)
 {
 	return connect - c->connects_first - 1 < c->connects - c->connects_first;
 }
 
-/* The runtime computes what only the holders of the key can: see lend_core_prove(). */
+/* The runtime has the keys and computes the proof: see lend_core_prove(). */
 static void ask_for_proof(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_PROVE);
@@ -317,7 +317,7 @@ void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct 
 		return;
 	}
 	if (v->accept.pattern == LEND_PATTERN_PROOF) {
-		s->last_rx = s->last_ping; /* as it began: no sign of life until it is believed */
+		s->last_rx = s->last_ping; /* not alive before its ACCEPT is proven */
 		ask_for_proof(c, s, in);
 		return;
 	}
@@ -387,7 +387,7 @@ void lend_hand_tick(struct lend_core *c, struct lend_sess *s)
 		s->ctl_timer = LEND_NEVER;
 		return;
 	}
-	/* Behind so many others it would not go out any earlier. */
+	/* The control queue is half full: a datagram queued now would not leave earlier. */
 	if (c->ctl_n >= LEND_CTL / 2) {
 		s->ctl_timer = c->now + LEND_MS;
 		return;

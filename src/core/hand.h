@@ -17,7 +17,7 @@
 
 #include "core/table.h"
 
-/* What a session needs until it is up, and what its handshake datagrams repeat. */
+/* State of one handshake, freed at its end. */
 struct lend_hand {
 	struct lend_pkt_cookie cookie; /* client */
 	struct lend_pkt_ticket
@@ -34,7 +34,7 @@ struct lend_hand {
 };
 _Static_assert(sizeof(struct lend_hand) == 136, "no padding");
 
-/* Of a session whose handshake is not over. */
+/* Returns the record of a session that is in its handshake. */
 static inline struct lend_hand *lend_hand_of(struct lend_core *c, const struct lend_sess *s)
 {
 	LEND_CHECK(s->hand != LEND_NONE);
@@ -58,13 +58,13 @@ struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in
 bool lend_hand_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 			 const struct lend_pkt_view *v);
-/* The ACCEPT is believed: the session is up. */
+/* Brings the session up: its ACCEPT needs no proof, or is proven. */
 void lend_hand_accepted(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
 			const struct lend_pkt_view *v);
-/* Whether this datagram, for a half-open session, opens it. */
+/* Returns whether this datagram opens its half-open session. */
 bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
-/* The handshake's timer fired: sends CONNECT or PROOF again, or neither. */
+/* On the handshake's timer: sends CONNECT or PROOF again, or ends the repeats. */
 void lend_hand_tick(struct lend_core *c, struct lend_sess *s);
 
 #endif

@@ -54,8 +54,7 @@ static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_
 	to->grant = k->rx.granted;
 }
 
-/* The trailer of out, for carriers that do not catch corruption.
- */
+/* Makes the trailer of out, for carriers that do not catch corruption. */
 void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 		       const struct lend_bufs *bufs);
 

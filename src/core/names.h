@@ -1,5 +1,5 @@
 /* names - sessions by the attempt that made them, and by the id that their peer has for them: two
- * hash tables under a secret key, so that nobody chooses where his sessions stand.
+ * hash tables under a secret key, so that a peer cannot choose the buckets of its sessions.
  * Layer: core (pure). In the arena. */
 #ifndef LEND_CORE_NAMES_H
 #define LEND_CORE_NAMES_H
@@ -12,8 +12,7 @@ void lend_names_init(struct lend_core *c);
 uint64_t lend_names_attempt(const struct lend_core *c, const struct lend_sess *s);
 /* The same of a CONNECT. */
 uint64_t lend_names_key(const struct lend_core *c, const struct lend_pkt_connect *b);
-/* Spreads the n-th retransmission of a session's handshake in time: the same each time it is asked.
- */
+/* Jitter of the n-th retransmission of a session's handshake: the same at each call. */
 uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s, uint64_t n);
 /* The session that this CONNECT made; NULL: there is none. */
 struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_connect *b);

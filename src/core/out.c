@@ -73,8 +73,8 @@ LEND_HOT void go_on(struct sending *o, uint32_t n)
 	o->n += n;
 }
 
-/* Where equal lengths cost less, all that a session sends in one output bears the report: with it
- * in the first of two alone no two neighbours would be equally long. */
+/* Where a carrier joins neighbours of equal length, all datagrams of a session in one output bear
+ * the report: one with it and the next without would differ in length. */
 static __attribute__((noinline)) void report_again(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_aside *a = lend_aside(c);

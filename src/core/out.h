@@ -43,7 +43,7 @@ struct lend_out_rec {
 	uint32_t call;
 	uint8_t first; /* the first datagram of its call */
 	uint8_t acks;  /* bears a report that was due */
-	uint8_t news;  /* that the carrier takes it is news: it was full before, or this is a BYE */
+	uint8_t news;  /* to be noted when the carrier takes it: the carrier was full, or a BYE */
 	uint8_t zero;
 };
 _Static_assert(sizeof(struct lend_out_rec) == 320, "lines");

@@ -1,4 +1,4 @@
-/* prove - pattern 1: what both ends compute their proofs over, and what the proofs lead to.
+/* prove - pattern 1: the transcript of the handshake, and the effect of a proof.
  * Layer: core (pure). */
 #include "core/ctl.h"
 #include "core/hand.h"
@@ -11,7 +11,7 @@ enum {
 };
 _Static_assert(CONNECT_LEN + ACCEPT_LEN == LEND_TRANSCRIPT, "both datagrams");
 
-/* Without what changes when they are repeated: number and cookie. */
+/* Number and cookie are zero in the transcript: they differ when a CONNECT is repeated. */
 static void put_connect(uint8_t *to, struct lend_pkt head, struct lend_pkt_connect block)
 {
 	head.number = 0;
@@ -27,7 +27,7 @@ static void put_accept(uint8_t *to, struct lend_pkt head, const struct lend_pkt_
 	memcpy(to + sizeof(head), block, ACCEPT_LEN - sizeof(head));
 }
 
-/* The session that waits for a proof, and the datagram that it is about; NULL: it has ended. */
+/* Returns the session that waits for this proof, and decodes the datagram; NULL: it has ended. */
 static struct lend_sess *waiting(struct lend_core *c, const struct lend_event *ev,
 				 struct lend_pkt_view *v)
 {

@@ -81,7 +81,7 @@ LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_c
 	lend_sess_rest(c, s);
 }
 
-/* The server ended a reply of which something is here: it will not send the rest. */
+/* Whether the server gave up a reply that has arrived in part. */
 static bool is_given_up(const struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	return k->rx.frags != LEND_NONE && v->head.length == 0 &&

@@ -235,7 +235,7 @@ static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_v
 	       (v->head.offset == 0 && v->payload_len == v->head.length);
 }
 
-/* All there is to say of it was said. To its start once more, if it has no record left. */
+/* A duplicate of a request that is over; answered again if it had no record. */
 static void old(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	LEND_COUNT(c, rx_dup);

@@ -131,7 +131,7 @@ void lend_sess_up(struct lend_core *c, struct lend_sess *s)
 	struct lend_event *e = lend_event_push(c, LEND_EV_SESSION_UP);
 
 	s->state = LEND_SESS_UP;
-	s->ctl_tries = 0; /* from now on of calls, while the peer is silent */
+	s->ctl_tries = 0; /* from now on it counts repeats of calls */
 	e->session = s->id;
 	e->peer = s->peer;
 	e->tag = s->tag;

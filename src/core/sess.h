@@ -20,7 +20,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 bool lend_sess_is_stale(struct lend_core *c, uint64_t id);
 /* From what length on the sender of this datagram reads our shared memory. */
 void lend_sess_note_reads(struct lend_core *c, struct lend_sess *s, const struct lend_in *in);
-/* Usable from now on; SESSION_UP is raised. */
+/* Brings the session up, and raises SESSION_UP. */
 void lend_sess_up(struct lend_core *c, struct lend_sess *s);
 /* The first datagram that bears our id. */
 void lend_sess_prove(struct lend_core *c, struct lend_sess *s);

@@ -108,7 +108,7 @@ struct lend_rx {
 	uint8_t want;        /* enum lend_want */
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
-	uint16_t gave_way;        /* so often it lost its memory to others */
+	uint16_t gave_way;        /* times that it was evicted for others */
 	uint8_t behind;           /* 1: it waits behind peers that hold less, see fair.h */
 	uint8_t yields;           /* 1: likewise for credit */
 	lend_ns last;             /* arrival of the newest fragment */
@@ -157,8 +157,7 @@ struct lend_call_rec {
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	uint32_t received;  /* rx was used; 0: nothing in it but granted */
 	lend_ns deadline;
-	lend_ns
-	    timer; /* client: when to repeat or ask; server: the caller's last word of its reply */
+	lend_ns timer;   /* client: of the next repeat or PROBE; server: last ACK of the reply */
 	lend_ns stamp;   /* client: last send; server: arrival of what completed the request */
 	uint64_t number; /* client: of that send; server: of that arrival */
 	uint64_t tag;
@@ -184,8 +183,8 @@ struct lend_hungry {
 	uint32_t n;
 };
 
-/* In place of a record: the request was refused for want of one; its reply was given up before it
- * was acknowledged. The caller hears of it again when it asks. See fair.h. */
+/* Instead of a record: the request found none free; its reply was released before the caller
+ * acknowledged it. A repeat of the request is answered accordingly, see fair.h. */
 #define LEND_SLOT_REFUSED  (LEND_NONE - 1)
 #define LEND_SLOT_RELEASED (LEND_NONE - 2)
 
@@ -259,7 +258,7 @@ struct lend_sess {
 	struct lend_list waiting; /* calls whose credit is not there yet */
 	uint32_t first;           /* bytes of a long message before a grant, as the peer says, */
 	uint32_t told;            /* and as we told it */
-	uint32_t reads; /* from so many bytes on the peer reads our shared memory; 0: never */
+	uint32_t reads; /* least length that the peer reads in our shared memory; 0: none */
 
 	uint32_t message_max;
 	uint16_t calls; /* under way, but orphans; found by lend_sess_next_call() */
@@ -270,7 +269,7 @@ struct lend_sess {
 	uint16_t cslots, sslots; /* that were set up: from here on none was ever used */
 	int16_t room;            /* requests that the window has room for, less those in queue */
 	uint8_t window;          /* its code, see window.h */
-	uint8_t early; /* CONNECTs bear a pass; at the server enum lend_pkt_early, for ACCEPT */
+	uint8_t early;           /* server: enum lend_pkt_early, for ACCEPT */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
 	struct lend_cc_state cc;
@@ -278,11 +277,9 @@ struct lend_sess {
 	struct lend_link paced; /* in a slot of the wheel */
 	struct lend_list queue; /* requests that wait for the window */
 	lend_ns last_ping;
-	lend_ns ctl_timer;    /* CONNECT or BYE again */
+	lend_ns ctl_timer;    /* CONNECT, PROOF or BYE again */
 	uint32_t block_ns[2]; /* as long as that was; of use while blocked is not 0 */
-	/* See early.h. At the client, the server's; at the server, whom tickets are for. 0: none.
-	 */
-	uint64_t name;
+	uint64_t name; /* see early.h: of the server; at the server, of the client's address */
 	/* By class: the largest number that the peer has seen of this class or one below it. What
 	 * is more urgent may have passed by, and so tells nothing of what is less. */
 	uint64_t passed[LEND_CLASSES];
@@ -326,11 +323,11 @@ struct lend_core {
 	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
 	uint32_t busy, busy_low, busy_span; /* sessions with calls; see window.h */
 	uint8_t share_told; /* a session's share of what we have room for, as a window's code, */
-	uint8_t share_own;  /* and of it, of our own calls */
+	uint8_t share_own;  /* and the share that our own calls keep to */
 	uint8_t joins;      /* a carrier sends neighbours of equal length as one */
 	uint8_t zero[1];
 	uint64_t budget_used;
-	uint64_t connects, connects_first; /* number of the last attempt; it began at random */
+	uint64_t connects, connects_first; /* numbers of attempts: the last; random start */
 	lend_ns now;
 	uint64_t drawn; /* random words drawn from the seed */
 	struct lend_ready ready;
@@ -360,7 +357,7 @@ struct lend_aside {
 	uint32_t ev_first, ev_end, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
 	uint32_t reported_n;
-	uint32_t reported[LEND_OUT]; /* sessions whose datagrams of this output bear a report */
+	uint32_t reported[LEND_OUT]; /* sessions with a report in each datagram of this output */
 	uint32_t news;               /* some of out[] are, when the carrier takes them */
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
 	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait to be asked for */

@@ -117,7 +117,7 @@ static int explain(int rc, uint64_t len)
 	}
 }
 
-/* What a call reads as until it ends, so that one that never started is no success. */
+/* Sets the result for the time until the call ends: one that never started is no success. */
 static void preset(struct lend_call *call)
 {
 	call->status = LEND_UNKNOWN;

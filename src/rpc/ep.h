@@ -31,7 +31,7 @@ struct lend_workers;
 
 enum {
 	LEND_BURST = 32,         /* datagrams per rx, tx and poll */
-	LEND_RETRY_NS = 1000000, /* between looks at what tells nobody: lent buffers, resolving */
+	LEND_RETRY_NS = 1000000, /* poll interval of lent buffers and address resolution */
 	LEND_NAP_NS = 50000,     /* where the device has no interrupt */
 	LEND_NAME_MAX = 1024,    /* bytes of a server's name that count */
 };
@@ -145,8 +145,7 @@ struct lend_ep {
 	uint32_t rx_long, tx_long; /* length of the longest datagrams of late */
 	struct lend_req *serving;  /* whose handler runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
-	struct lend_capture_file
-	    *capture; /* that config asks for, open with the endpoint; or NULL */
+	struct lend_capture_file *capture; /* of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
 	struct lend_req *req; /* by the core's index */
 	uint32_t n_req;
@@ -179,7 +178,7 @@ struct lend_ep {
 	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
 	_Atomic(const void *) thread; /* any: marker of the thread that turned last */
 	_Atomic bool asleep, nudge;   /* any */
-	_Atomic bool stop, roused;    /* any: by lend_stop(), for lend_run(); for lend_turn() */
+	_Atomic bool stop, roused; /* any: lend_stop() was called; ends lend_run(); lend_turn() */
 	_Atomic uint32_t touching; /* any: others' calls under way; lend_close() waits for them */
 };
 

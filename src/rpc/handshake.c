@@ -1,7 +1,6 @@
-/* handshake - how this process names itself to each server, and the proofs that both ends have one
- * key.
+/* handshake - the incarnation that this process shows to each server, and the proofs of a key.
  *
- * A proof is a MAC under the key over CONNECT and ACCEPT, which hold random bytes of both ends: a
+ * A proof is a MAC under the key over CONNECT and ACCEPT. They hold random bytes of both ends, so a
  * copy of either proves nothing. Layer: rpc. Threads: the endpoint's; naming: any. */
 #include <errno.h>
 #include <pthread.h>

@@ -102,7 +102,7 @@ static int keep(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
 	return 0;
 }
 
-/* Salt: the same everywhere in a cluster, other ones elsewhere. */
+/* The salt is the same in all processes of a cluster, and differs between clusters. */
 static int stretch(const char *secret, size_t len, uint8_t psk[LEND_KEY])
 {
 	const char *cluster = getenv("LEND_CLUSTER");

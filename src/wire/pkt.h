@@ -39,7 +39,7 @@ enum lend_pkt_kind {
 	LEND_PKT_CANCEL, /* the caller no longer waits */
 	LEND_PKT_GONE,   /* the slot may be used again */
 	LEND_PKT_UNUSED, /* 13: dropped and counted */
-	LEND_PKT_RETRY,  /* answers a CONNECT without state: come again, or not at all */
+	LEND_PKT_RETRY,  /* answers a CONNECT without keeping state: enum lend_pkt_retry_reason */
 	LEND_PKT_PROOF,  /* the client's first datagram under LEND_PATTERN_PROOF */
 	LEND_PKT_KINDS,
 	LEND_PKT_DRAIN = 32, /* reserved, like metadata and streams: dropped and counted today */
@@ -70,7 +70,7 @@ _Static_assert(sizeof(struct lend_pkt) == 32, "wire");
 /* How a session is authenticated. The patterns with encryption are reserved. */
 enum lend_pkt_pattern { LEND_PATTERN_OPEN, LEND_PATTERN_PROOF, LEND_PATTERNS };
 
-/* What an end says of itself in CONNECT and ACCEPT. */
+/* The sender's parameters, in CONNECT and ACCEPT. */
 struct lend_pkt_params {
 	uint8_t incarnation[16]; /* of the sender's process, as it names itself to this peer */
 	uint32_t payload; /* bytes of payload per datagram that the sender's carrier has room for */
@@ -135,7 +135,7 @@ struct lend_pkt_accept {
 };
 _Static_assert(sizeof(struct lend_pkt_accept) == 192, "wire");
 
-/* What became of the 0-RTT call of a CONNECT. */
+/* Fate of the 0-RTT call of a CONNECT. */
 enum lend_pkt_early {
 	LEND_PKT_PLAIN,      /* the CONNECT bore no ticket */
 	LEND_PKT_EARLY,      /* whether it ran is not known */
@@ -144,7 +144,7 @@ enum lend_pkt_early {
 };
 
 enum lend_pkt_retry_reason {
-	LEND_RETRY_COOKIE = 1, /* come again with this cookie */
+	LEND_RETRY_COOKIE = 1, /* send CONNECT again, with this cookie */
 	LEND_RETRY_FULL,       /* no session is free */
 };
 
@@ -153,7 +153,7 @@ struct lend_pkt_retry {
 	uint8_t reason;   /* enum lend_pkt_retry_reason */
 	uint8_t suites;   /* zero */
 	uint16_t zero;
-	uint32_t wait_ms; /* before the client comes again */
+	uint32_t wait_ms; /* before the next CONNECT */
 	struct lend_pkt_cookie cookie;
 };
 _Static_assert(sizeof(struct lend_pkt_retry) == 40, "wire");
@@ -213,7 +213,7 @@ _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 #define LEND_PKT_OVERHEAD                                                                          \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
 	 sizeof(struct lend_pkt_trailer))
-/* What a request can need beside it that rides on a CONNECT. */
+/* Bytes that a 0-RTT request can need in addition to its own. */
 #define LEND_PKT_EARLY_OVERHEAD                                                                    \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_connect) +                               \
 	 sizeof(struct lend_pkt_request) + sizeof(struct lend_pkt_connect_end) +                   \
