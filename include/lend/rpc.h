@@ -85,8 +85,8 @@ struct lend_config {
 	uint64_t message_max;    /* bytes of one message received; 0: 16 MiB; at most 1 GiB */
 	uint64_t receive_budget; /* bytes that peers may have granted at once; 0: 64 MiB */
 	/* The secret that this endpoint proves to peers, which ask lend_session_knows(): a key of
-	 * 64 hex digits, or any text, which takes 0.1 s and 64 MiB to be made one. NULL: what the
-	 * process's first endpoint with one was given, else $LEND_SECRET, else the first key of
+	 * 64 hex digits, or any text, which takes 0.1 s and 64 MiB to be made one. "": none. NULL:
+	 * that of the process's first endpoint with one, else $LEND_SECRET, else the first key of
 	 * $LEND_KEYS or ~/.config/lend/keys, else none. Needs libsodium. */
 	const char *secret;
 	uint32_t workers; /* threads for LEND_SLOW handlers; 0: 2; none before the first handler */

@@ -241,7 +241,7 @@ static int choose(const char *secret, uint64_t *id)
 
 	if (rc < 0)
 		return rc;
-	*id = of_file;
+	*id = secret ? 0 : of_file;
 	if (text && *text) {
 		rc = key_of(text, &k);
 		if (rc < 0)

@@ -15,8 +15,8 @@
 /* Libsodium, loaded at the first call. 0, or -ENODEV with lend_why(). */
 int lend_keys_seal(const struct lend_seal_ops **ops);
 /* The id of the key that an endpoint connects with: of its own secret, which is accepted from now
- * on; NULL: of the first secret that an endpoint of this process was given, else of $LEND_SECRET,
- * else the file's first. 0: none. 0, or -errno with lend_why(). */
+ * on; "": none; NULL: of the first secret that an endpoint of this process was given, else of
+ * $LEND_SECRET, else the file's first. 0: none. 0, or -errno with lend_why(). */
 int lend_keys_first(const char *secret, uint64_t *id);
 /* False: the key is unknown here. */
 bool lend_keys_find(uint64_t id, uint8_t psk[LEND_KEY]);

@@ -40,12 +40,12 @@
  * must lie in [low water, low water + open); the others may say 0. Low water: every id below it has
  * been answered or forgotten; the node keeps no record of those.
  *
- * A life is what a process is at one store. HELLO with life 0 opens one (in a session that has one:
- * returns that one); the reply holds its number and its key. Each further session joins it: HELLO
- * with the life and lend_memop_proof(). Client 0 joins and opens no client. A life that has ended,
- * or a wrong proof, is ABORTED: send HELLO with life 0. Any other operation is accepted only in a
- * session that opened or joined its life; otherwise, and for an unknown client, it is ABORTED: send
- * HELLO; if the life has ended, what was held is gone.
+ * A life is the identity of a process at one store. HELLO with life 0 opens one (in a session that
+ * has one: returns that one); the reply holds its number and its key. Each further session joins
+ * it: HELLO with the life and lend_memop_proof(). Client 0 joins and opens no client. A life that
+ * has ended, or a wrong proof, is ABORTED: send HELLO with life 0. Any other operation is accepted
+ * only in a session that opened or joined its life; otherwise, and for an unknown client, it is
+ * ABORTED: send HELLO; if the life has ended, what was held is gone.
  *
  * Layer: wire (pure). No state.
  */

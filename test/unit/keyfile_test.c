@@ -207,6 +207,10 @@ Test(keyfile, keygen__then_first__connects_with_it)
 	cr_assert_eq(unsetenv("LEND_SECRET"), 0);
 	cr_assert_eq(lend_keys_first(NULL, &id), 0, "%s", lend_why());
 	cr_expect_eq(id, line.id);
+	cr_assert_eq(lend_keys_first("", &id), 0);
+	cr_expect_eq(id, 0, "an endpoint without a secret of its own was wanted");
+	cr_assert_eq(lend_keys_first(NULL, &id), 0);
+	cr_expect_eq(id, line.id);
 	cr_assert(lend_keys_find(id, psk));
 	cr_expect_eq(memcmp(psk, line.key, sizeof(psk)), 0);
 	/* The key as text is the same key; another text is another one, which nobody may prove yet.
