@@ -1,6 +1,5 @@
-/* alive - what a session does when its timer fires: say hello or goodbye again, ask whether the
- * peer lives, acknowledge what waits, wake its calls. The other half of sess.h. Layer: core (pure).
- */
+/* alive - the tick of a session: repeats CONNECT, PROOF or BYE, sends PINGs, sends ACKs that are
+ * due, wakes its calls. The other half of sess.h. Layer: core (pure). */
 #include "core/call.h"
 #include "core/ctl.h"
 #include "core/hand.h"
@@ -47,8 +46,9 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 	return true;
 }
 
-/* Silence kills, but not where death is a hang-up, nor before a goodbye was said: that has an end
- * of its own. Whose call rode may be gone before it heard of its session, and says no goodbye. */
+/* Whether silence ends the session: not while it closes, which has an end of its own, nor where the
+ * carrier reports a hang-up. Before anything of the session arrived it does everywhere: a client
+ * with a 0-RTT call may be gone before ACCEPT comes, and sends no BYE. */
 static bool mortal(const struct lend_sess *s)
 {
 	return s->state != LEND_SESS_CLOSING &&

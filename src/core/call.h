@@ -17,7 +17,7 @@
 static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 				    struct lend_call_rec *k)
 {
-	lend_tx_reset(&k->tx); /* it may have ridden on a CONNECT */
+	lend_tx_reset(&k->tx); /* it may have been 0-RTT */
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
 	lend_window_enter(c, s, k);
 }

@@ -88,7 +88,7 @@ static void lay_out(struct lend_core *c, const struct lend_core_config *f)
 	place(c, &c->at_free_wins, c->records, sizeof(uint32_t));
 	place(c, &c->at_free_rings, rings, sizeof(uint32_t));
 	place(c, &c->at_free_hands, f->sessions, sizeof(uint32_t));
-	place(c, &c->at_by_hello, c->buckets, sizeof(uint32_t));
+	place(c, &c->at_by_attempt, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_by_peer, c->buckets, sizeof(uint32_t));
 	place(c, &c->at_pace, 1, lend_pace_size(f->congestion));
 	place(c, &c->at_want, credit ? c->records : 0, sizeof(struct lend_prioq_entry));

@@ -92,8 +92,8 @@ static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struc
 	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
 }
 
-/* The call that rides goes out under the number of this CONNECT, and is not timed: while the
- * session is not up, that is repeated. */
+/* A 0-RTT call goes out under the number of its CONNECT and has no timer: until the session is up,
+ * CONNECT is repeated. */
 static void make_rider(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
 		       struct lend_call_rec *k, const struct lend_bufs *bufs)
 {

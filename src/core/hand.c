@@ -173,7 +173,7 @@ static void fill(struct lend_core *c, struct lend_sess *s, const struct lend_in 
 
 	s->connect = b->connect;
 	learn(c, s, &b->params);
-	lend_names_enter_hello(c, s);
+	lend_names_enter_attempt(c, s);
 	lend_names_enter_peer(c, s, b->session);
 	if (b->pattern == LEND_PATTERN_PROOF && !is_our_own(c, b->connect)) {
 		h->pattern = LEND_PATTERN_PROOF;
@@ -231,7 +231,7 @@ struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in
 		LEND_COUNT(c, rx_length);
 		return NULL;
 	}
-	s = lend_names_by_hello(c, b);
+	s = lend_names_by_attempt(c, b);
 	if (s) {
 		repeat_accept(c, s, in);
 		return NULL;

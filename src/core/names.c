@@ -33,9 +33,9 @@ uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s,
 	return hash(c, key, sizeof(key));
 }
 
-static uint32_t *hello_chain(struct lend_core *c, uint64_t h)
+static uint32_t *attempt_chain(struct lend_core *c, uint64_t h)
 {
-	return &LEND_AT(c, at_by_hello, uint32_t)[h & (c->buckets - 1)];
+	return &LEND_AT(c, at_by_attempt, uint32_t)[h & (c->buckets - 1)];
 }
 
 static uint32_t *peer_chain(struct lend_core *c, uint64_t peer_id)
@@ -47,15 +47,15 @@ static uint32_t *peer_chain(struct lend_core *c, uint64_t peer_id)
 
 void lend_names_init(struct lend_core *c)
 {
-	memset(LEND_AT(c, at_by_hello, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
+	memset(LEND_AT(c, at_by_attempt, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
 	memset(LEND_AT(c, at_by_peer, uint32_t), 0xff, c->buckets * sizeof(uint32_t));
 }
 
-void lend_names_enter_hello(struct lend_core *c, struct lend_sess *s)
+void lend_names_enter_attempt(struct lend_core *c, struct lend_sess *s)
 {
-	uint32_t *head = hello_chain(c, lend_names_attempt(c, s));
+	uint32_t *head = attempt_chain(c, lend_names_attempt(c, s));
 
-	s->by_hello = *head;
+	s->by_attempt = *head;
 	*head = lend_sess_index(c, s);
 }
 
@@ -77,19 +77,19 @@ void lend_names_leave(struct lend_core *c, struct lend_sess *s)
 			*at = s->by_peer;
 			break;
 		}
-	at = hello_chain(c, lend_names_attempt(c, s));
-	for (; *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_hello)
+	at = attempt_chain(c, lend_names_attempt(c, s));
+	for (; *at != LEND_NONE; at = &lend_sess_at(c, *at)->by_attempt)
 		if (*at == i) {
-			*at = s->by_hello;
+			*at = s->by_attempt;
 			break;
 		}
 }
 
-struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_connect *b)
+struct lend_sess *lend_names_by_attempt(struct lend_core *c, const struct lend_pkt_connect *b)
 {
-	uint32_t i = *hello_chain(c, lend_names_key(c, b));
+	uint32_t i = *attempt_chain(c, lend_names_key(c, b));
 
-	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_hello)
+	for (; i != LEND_NONE; i = lend_sess_at(c, i)->by_attempt)
 		if (lend_sess_at(c, i)->connect == b->connect &&
 		    memcmp(lend_sess_at(c, i)->incarnation, b->params.incarnation, 16) == 0)
 			return lend_sess_at(c, i);

@@ -15,8 +15,8 @@ uint64_t lend_names_key(const struct lend_core *c, const struct lend_pkt_connect
 /* Jitter of the n-th retransmission of a session's handshake: the same at each call. */
 uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s, uint64_t n);
 /* The session that this CONNECT made; NULL: there is none. */
-struct lend_sess *lend_names_by_hello(struct lend_core *c, const struct lend_pkt_connect *b);
-void lend_names_enter_hello(struct lend_core *c, struct lend_sess *s);
+struct lend_sess *lend_names_by_attempt(struct lend_core *c, const struct lend_pkt_connect *b);
+void lend_names_enter_attempt(struct lend_core *c, struct lend_sess *s);
 /* One that is up, with that peer, by the peer's id; NULL: there is none. */
 struct lend_sess *lend_names_by_peer(struct lend_core *c, uint32_t peer, uint64_t peer_id);
 void lend_names_enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id);

@@ -89,7 +89,7 @@ struct lend_sess *lend_sess_open(struct lend_core *c, uint32_t peer, uint8_t sta
 	s->ctl_timer = LEND_NEVER;
 	s->last_rx = c->now;
 	s->last_ping = c->now;
-	s->by_hello = LEND_NONE;
+	s->by_attempt = LEND_NONE;
 	s->by_peer = LEND_NONE;
 	lend_list_init(&s->waiting);
 	lend_cc_open(&s->cc, c->cfg.congestion);

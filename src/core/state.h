@@ -291,9 +291,9 @@ struct lend_sess {
 	uint32_t hand;   /* index of its struct lend_hand; LEND_NONE: the handshake is over */
 	uint16_t limit;  /* calls in flight per direction, as both ends allow */
 	uint16_t parked; /* calls above it that wait for a slot */
-	uint32_t by_hello, by_peer; /* next in the hash chains */
-	struct lend_link half;      /* half-open sessions of unproven addresses */
-	uint16_t incoming;          /* messages half here */
+	uint32_t by_attempt, by_peer; /* next in the hash chains */
+	struct lend_link half;        /* half-open sessions of unproven addresses */
+	uint16_t incoming;            /* messages half here */
 	uint16_t pace_slot;
 	uint8_t few_class[LEND_FEW]; /* as struct lend_ring has them; valid without one */
 	struct lend_sent_rec few[LEND_FEW];
@@ -312,7 +312,7 @@ struct lend_core {
 	size_t at_sess, at_calls, at_frags, at_wins, at_cslot, at_sslot, at_supply, at_ctl;
 	size_t at_free_sess, at_free_calls, at_free_frags, at_free_wins, at_timers;
 	size_t at_rings, at_free_rings, at_hands, at_free_hands;
-	size_t at_by_hello, at_by_peer, at_pace, at_early, at_want, at_want_at, at_aside;
+	size_t at_by_attempt, at_by_peer, at_pace, at_early, at_want, at_want_at, at_aside;
 	struct lend_pool free_sess, free_calls, free_frags, free_wins, free_rings, free_hands;
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
