@@ -46,9 +46,9 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 	return true;
 }
 
-/* Whether silence ends the session: not while it closes, which has an end of its own, nor where the
- * carrier reports a hang-up. Before anything of the session arrived it does everywhere: a client
- * with a 0-RTT call may be gone before ACCEPT comes, and sends no BYE. */
+/* Whether silence ends the session. A closing one has an end of its own, and where the carrier
+ * reports a hang-up, that is the end. Before anything of the session arrived silence ends it
+ * everywhere: a client with a 0-RTT call may be gone before ACCEPT comes, and sends no BYE. */
 static bool mortal(const struct lend_sess *s)
 {
 	return s->state != LEND_SESS_CLOSING &&

@@ -315,7 +315,7 @@ static void count_up(lend_session session, const uint8_t incarnation[16], bool u
 	*(int *)arg += up;
 }
 
-/* A PROOF whose proof is the tag of this ACCEPT; 0: that is no ACCEPT under a key. */
+/* Makes a PROOF with the tag of this ACCEPT as its proof; 0: no ACCEPT, or one without a key. */
 static size_t reflect(const uint8_t *accept, size_t len, uint8_t bytes[128])
 {
 	struct lend_pkt_trailer trailer = {.crc = 0};

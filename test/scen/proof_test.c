@@ -99,7 +99,7 @@ Test(proof, what_is_lost_comes_again)
 	}
 }
 
-/* An ACCEPT sent again says nothing of PROOF, though it is the newest datagram of the session. */
+/* An ACCEPT sent again does not confirm PROOF, though it is the newest datagram of the session. */
 Test(proof, an_accept_that_comes_again_confirms_nothing)
 {
 	struct duo_dgram connect;
