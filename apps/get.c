@@ -39,7 +39,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return app_arg_word(&args->ref, arg);
 	case ARGP_KEY_END:
 		if (!args->ref && !args->ref_file)
-			app_bad("which reference? give the text that lend put printed");
+			app_bad("which reference? give the text that lend put printed, - or "
+				"--ref-file FILE");
 		if (args->ref && args->ref_file)
 			app_bad("two references; give REF, - or --ref-file FILE, and only one");
 		return 0;
@@ -48,21 +49,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* The first line of a file, without what surrounds it. */
+/* Returns the reference in the first line of a file, without the blanks around it. */
 static const char *read_ref(FILE *file, const char *where)
 {
+	static const char blanks[] = " \t\r\n";
 	static char text[REF_MAX];
-	size_t len;
+	bool got = file && fgets(text, sizeof(text), file);
+	char *ref = text + strspn(text, blanks);
 
-	if (!file)
+	if (!file || ferror(file))
 		app_die("%s: %s; name a file that can be read", where, strerror(errno));
-	if (!fgets(text, sizeof(text), file))
+	if (!got || !*ref)
 		app_bad("%s: empty; the reference that lend put printed belongs there", where);
-	len = strcspn(text, " \t\r\n");
-	if (len + 1 == sizeof(text))
-		app_bad("%s: its first line is no reference", where);
-	text[len] = '\0';
-	return text;
+	if (strlen(text) + 1 == sizeof(text))
+		app_bad("%s: its first line is too long for a reference", where);
+	ref[strcspn(ref, blanks)] = '\0';
+	return ref;
 }
 
 static void find_ref(struct args *args)
@@ -150,15 +152,17 @@ int app_get(int argc, char **argv)
 {
 	static const struct argp argp = {.options = options,
 					 .parser = parse,
-					 .args_doc = "REF|-",
+					 .args_doc = "[REF|-]",
 					 .doc =
 					     "Writes the bytes behind a reference.\vWith -o the "
 					     "file appears only when it is complete. A reference "
 					     "is a key to its bytes, and every user of this host "
-					     "sees the command line: - reads it from standard "
-					     "input.\n\n"
+					     "sees the command line: - reads it from the first "
+					     "line of standard input, --ref-file from that of a "
+					     "file.\n\n"
 					     "  lend get lend1:...@shm:mn0 -o copy.jpg\n"
-					     "  lend get - -o copy.jpg < photo.ref"};
+					     "  lend get - -o copy.jpg < photo.ref\n"
+					     "  lend get --ref-file photo.ref -o copy.jpg"};
 	struct args args = {.ref = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ref ref;

@@ -1,4 +1,4 @@
-/* keygen - a file with one new key, which endpoints prove to each other.
+/* keygen - a file with one new key that endpoints prove to each other.
  * Layer: apps. Threads: one. */
 #include <limits.h>
 #include <stdio.h>
@@ -8,23 +8,17 @@
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	const char **file = state->input;
-
-	if (key != ARGP_KEY_ARG || *file)
-		return ARGP_ERR_UNKNOWN;
-	*file = arg;
-	return 0;
+	return key == ARGP_KEY_ARG ? app_arg_word(state->input, arg) : ARGP_ERR_UNKNOWN;
 }
 
 int app_keygen(int argc, char **argv)
 {
 	static const char doc[] =
-	    "Makes a file with one new key, readable by this user alone. A file that is there is "
-	    "left alone. Without FILE: $LEND_KEYS, else ~/.config/lend/keys, where every program "
-	    "looks. Copy the file to the other hosts. To change a key, append a new line at the "
-	    "servers, then move it to the front at the clients, then remove the old one."
-	    "\vExamples:\n"
-	    "  lend keygen\n"
+	    "Makes a file with one new key, readable by this user alone. Never overwrites a file. "
+	    "Without FILE: $LEND_KEYS, else ~/.config/lend/keys, which every program reads.\v"
+	    "Copy the file to the other hosts. To replace a key, append a new line at the servers, "
+	    "then move it to the front at the clients, then remove the old one.\n\n"
+	    "  lend keygen && scp ~/.config/lend/keys other:.config/lend/keys\n"
 	    "  lend keygen shop.keys && lend-mn --listen udp:0.0.0.0:7000 --keys shop.keys";
 	static const struct argp argp = {.parser = parse, .args_doc = "[FILE]", .doc = doc};
 	const char *file = NULL;

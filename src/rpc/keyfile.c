@@ -150,7 +150,10 @@ int lend_keyfile_read(const char *path, char **text)
 
 	if (fd < 0)
 		return errno == ENOENT ? -ENOENT
-				       : lend_fail(errno, "%s: %s", path, strerror(errno));
+				       : lend_fail(errno,
+						   "%s: %s; set HOME, or LEND_KEYS to a file of "
+						   "this user's",
+						   path, strerror(errno));
 	rc = check(fd, path);
 	*text = rc < 0 ? NULL : malloc(LEND_KEYFILE_MAX + 1);
 	if (rc == 0 && !*text)

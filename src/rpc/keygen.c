@@ -78,6 +78,8 @@ int lend_keygen(const char *path, char *made, size_t cap)
 	if (!path) {
 		(void)lend_keys_path(usual, sizeof(usual));
 		path = usual;
+		if (!*path)
+			return lend_fail(ENOENT, "HOME is not set; name the file to make");
 	}
 	(void)snprintf(made, cap, "%s", path);
 	make_folders(path);
@@ -89,7 +91,8 @@ int lend_keygen(const char *path, char *made, size_t cap)
 		rc = lend_fail(EEXIST, "%s: is there already and is left alone; name another file",
 			       path);
 	} else {
-		rc = lend_fail(errno, "%s: %s", path, strerror(errno));
+		rc = lend_fail(errno, "%s: %s; name a file in a folder that can be written", path,
+			       strerror(errno));
 	}
 	explicit_bzero(line, sizeof(line));
 	return rc;

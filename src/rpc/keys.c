@@ -207,8 +207,10 @@ bool lend_keys_path(char *path, size_t size)
 		(void)snprintf(path, size, "%s", named);
 	else if (config && *config)
 		(void)snprintf(path, size, "%s/lend/keys", config);
+	else if (home && *home)
+		(void)snprintf(path, size, "%s/.config/lend/keys", home);
 	else
-		(void)snprintf(path, size, "%s/.config/lend/keys", home ? home : "");
+		*path = 0;
 	return named && *named;
 }
 

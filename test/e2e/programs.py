@@ -38,6 +38,14 @@ def lend_json(*args):
     return json.loads(lend(*args, "--json").stdout)
 
 
+def one_line(test, done):
+    """A command that failed printed one line, on stderr."""
+    text = done.stderr.decode()
+    test.assertEqual(text.count("\n"), 1, text)
+    test.assertTrue(text.startswith("lend"), text)
+    test.assertEqual(done.stdout, b"")
+
+
 @functools.cache
 def carriers():
     checks = {c["name"]: c["ok"] for c in lend_json("doctor")["checks"]}
