@@ -2,9 +2,11 @@
  * ready. Layer: apps. Threads: one per process. */
 #include "apps/burst.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,18 +16,21 @@
 #include "apps/common/server.h"
 #include "apps/common/spawn.h"
 #include "lend/rpc.h"
+#include "util/bits.h"
 
-enum { SPARE = 64 };
+enum { SPARE = 64, WHY_MAX = 256, SESSIONS_MAX = (1 << 20) - SPARE };
 #define LIMIT UINT64_C(30000000000)
 
 struct result {
 	uint64_t up, failed;
-	lend_ns first, last; /* when it began, and when its last call ended */
+	lend_ns first, last; /* first lend_connect(); end of the last call */
+	char why[WHY_MAX];   /* of the first failure; "": none did */
 };
 
 struct client {
 	struct lend_ep *ep;
 	unsigned n, left;
+	enum lend_status failed; /* of the first call that failed */
 	struct result result;
 };
 
@@ -37,10 +42,16 @@ static void watch(lend_session session, const uint8_t incarnation[16], bool up, 
 	client.result.up += up;
 }
 
-static void done(struct lend_call *call)
+static void count_end(enum lend_status status)
 {
 	client.left--;
-	client.result.failed += call->status != LEND_OK;
+	if (status != LEND_OK && client.result.failed++ == 0)
+		client.failed = status;
+}
+
+static void done(struct lend_call *call)
+{
+	count_end(call->status);
 	client.result.last = lend_now(client.ep);
 	lend_buf_give(client.ep, call->reply);
 }
@@ -58,17 +69,33 @@ static void open_client(const struct app_net *net, unsigned me, unsigned n)
 	client.n = n;
 }
 
-/* A session of which nothing else is wanted, and its call. */
+/* Opens a session with one call in it. */
 static void begin(const char *address, struct lend_call *call)
 {
 	lend_session session;
 
 	*call = (struct lend_call){.method = APP_METHOD_ECHO, .done = done};
 	if (lend_connect(client.ep, address, &session) < 0 ||
-	    lend_call_start(client.ep, session, call) < 0)
-		client.result.failed++;
-	else
+	    lend_call_start(client.ep, session, call) < 0) {
+		if (client.result.failed++ == 0)
+			(void)snprintf(client.result.why, WHY_MAX, "%s", lend_why());
+	} else {
 		client.left++;
+	}
+}
+
+/* Explains the first failure; lend_why() has the reason of a lost session once its calls ended. */
+static void explain(struct result *r)
+{
+	const char *why = app_status_name(client.failed);
+
+	if (!r->failed || *r->why)
+		return;
+	if (client.failed == LEND_UNAVAILABLE && *lend_why())
+		why = lend_why();
+	else if (client.failed == LEND_RESOURCE_EXHAUSTED)
+		why = "RESOURCE_EXHAUSTED; give the server a larger --sessions";
+	(void)snprintf(r->why, WHY_MAX, "%s", why);
 }
 
 static struct result run(const char *address)
@@ -77,7 +104,7 @@ static struct result run(const char *address)
 	lend_ns end;
 
 	if (!call)
-		app_die("no memory for %u calls", client.n);
+		app_die("no memory for %u calls; give a smaller --burst", client.n);
 	client.result.first = client.result.last = lend_now(client.ep);
 	end = client.result.first + LIMIT;
 	for (unsigned i = 0; i < client.n; i++)
@@ -85,12 +112,14 @@ static struct result run(const char *address)
 	while (client.left && lend_now(client.ep) < end)
 		if (lend_turn(client.ep, end) < 0)
 			app_die("%s", lend_why());
-	client.result.failed += client.left;
+	while (client.left)
+		count_end(LEND_DEADLINE_EXCEEDED);
+	explain(&client.result);
 	return client.result;
 }
 
-/* In a child: says that it is ready, waits, runs, hands over its result, and keeps its sessions
- * until all clients are done. */
+/* In a child: reports that it is ready, waits for go, runs, hands over its result, and keeps its
+ * sessions until hold ends. */
 static _Noreturn void be_client(const struct app_net *net, unsigned me, unsigned server, unsigned n,
 				const int out[2], const int go[2], const int hold[2])
 {
@@ -112,54 +141,56 @@ static _Noreturn void be_client(const struct app_net *net, unsigned me, unsigned
 
 static void add(struct result *all, const struct result *one)
 {
+	if (one->failed && !all->failed)
+		memcpy(all->why, one->why, WHY_MAX);
 	all->up += one->up;
 	all->failed += one->failed;
-	if (one->first < all->first)
-		all->first = one->first;
-	if (one->last > all->last)
-		all->last = one->last;
+	all->first = lend_min_u64(all->first, one->first);
+	all->last = lend_max_u64(all->last, one->last);
 }
 
-/* Starts one client; its results come through the pipe that is returned. */
-static int start_client(const struct app_net *net, unsigned me, unsigned server, unsigned n,
-			const int go[2], const int hold[2])
+/* Starts one client and waits until it is ready. */
+static void start_client(struct app_child *child, const struct app_net *net, unsigned me,
+			 unsigned server, unsigned n, const int go[2], const int hold[2])
 {
 	int out[2];
-	pid_t pid;
-	char c;
+	char ready;
 
-	if (pipe(out) < 0 || (pid = fork()) < 0)
-		app_die("no process left: lower --processes");
-	if (pid == 0)
+	app_pipe(out);
+	child->what = "a client";
+	child->pid = fork();
+	if (child->pid < 0)
+		app_die("cannot start client %u: %s; lower --processes", me + 1, strerror(errno));
+	if (child->pid == 0)
 		be_client(net, me, server, n, out, go, hold);
 	close(out[1]);
-	if (read(out[0], &c, 1) != 1)
-		app_die("a client does not start");
-	return out[0];
+	child->fd = out[0];
+	app_child_read(child, &ready, 1);
 }
 
 static struct result run_clients(const struct app_net *net, unsigned server, unsigned sessions,
 				 unsigned processes)
 {
+	struct app_child from[APP_PROCS_MAX];
 	struct result all = {.first = LEND_NEVER}, one;
-	int go[2], hold[2], from[APP_PROCS_MAX];
+	int go[2], hold[2];
 
-	if (pipe(go) < 0 || pipe(hold) < 0)
-		app_die("no file descriptor left: raise ulimit -n");
+	app_pipe(go);
+	app_pipe(hold);
 	for (unsigned i = 0; i < processes; i++)
-		from[i] = start_client(net, i, server, sessions, go, hold);
+		start_client(&from[i], net, i, server, sessions, go, hold);
 	close(go[0]);
 	close(go[1]);
 	for (unsigned i = 0; i < processes; i++) {
-		if (read(from[i], &one, sizeof(one)) != sizeof(one))
-			app_die("client %u of %u died", i + 1, processes);
+		app_child_read(&from[i], &one, sizeof(one));
 		add(&all, &one);
-		close(from[i]);
 	}
 	close(hold[0]);
 	close(hold[1]);
-	while (wait(NULL) > 0 && --processes > 0)
-		continue;
+	for (unsigned i = 0; i < processes; i++) {
+		(void)waitpid(from[i].pid, NULL, 0);
+		close(from[i].fd);
+	}
 	return all;
 }
 
@@ -177,30 +208,41 @@ static void report(const struct app_load_args *args, unsigned processes, const s
 	app_report_end(&r);
 }
 
+static void plan(struct app_net *net, enum app_carrier carrier, unsigned processes)
+{
+	app_net_init(net, carrier);
+	for (unsigned i = 0; i <= processes; i++)
+		(void)app_net_add(net);
+	for (unsigned i = 0; i < processes; i++)
+		app_net_link(net, i, processes);
+	app_net_plan(net);
+}
+
 int app_burst(const struct app_load_args *args, unsigned sessions, unsigned processes)
 {
 	static struct app_net net;
 	struct app_child child = {.pid = 0};
 	struct result all;
-	unsigned server;
 	char limit[16];
 	const char *argv[] = {"serve", "--sessions", limit, NULL};
+	unsigned server = processes;
 
-	app_net_init(&net, app_load_carrier(args));
-	for (unsigned i = 0; i < processes; i++)
-		(void)app_net_add(&net);
-	server = app_net_add(&net);
-	for (unsigned i = 0; i < processes; i++)
-		app_net_link(&net, i, server);
-	app_net_plan(&net);
+	if ((uint64_t)sessions * processes > SESSIONS_MAX)
+		app_bad("--burst %u --processes %u: a server has %d sessions at most; give less",
+			sessions, processes, SESSIONS_MAX);
+	plan(&net, app_load_carrier(args), processes);
 	snprintf(limit, sizeof(limit), "%u", sessions * processes + SPARE);
 	if (args->connect)
 		app_net_ready(&net, server, args->connect);
 	else
 		app_child_start(&child, "the server", argv, &net, server, APP_ANY_CPU);
 	all = run_clients(&net, server, sessions, processes);
+	if (!all.up)
+		app_die("no session came up: %s", all.why);
 	report(args, processes, &all);
-	if (!args->connect)
-		app_child_stop(&child);
+	if (all.failed)
+		app_note("%llu calls failed, the first one: %s", (unsigned long long)all.failed,
+			 all.why);
+	(void)app_child_stop(&child);
 	return all.failed ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

@@ -240,10 +240,9 @@ static const char doc[] =
     "one session and a call that goes with its first datagram (lend_call.early); --window sessions "
     "at a time (32), each ended as soon as it is up. With --one-thread both ends are one "
     "core's work. attach_p50_us is what is paid once per peer.\n\n"
-    "With --burst, N sessions are opened at once in each of --processes processes, with one call "
-    "in "
-    "each: how many came up, how many calls failed, and the time until the last call ended. The "
-    "server that it starts has room for all of them.\n\n"
+    "With --burst, each of --processes processes opens N sessions at once, with one call in each: "
+    "how many came up, how many calls failed, and the time until the last call ended, 30 s at "
+    "most. The server that it starts has room for all of them.\n\n"
     "  lend connect\n"
     "  lend connect --burst 10000 --carrier udp --json\n"
     "  lend connect --carrier dpdk-ring --one-thread --json\n"
@@ -253,12 +252,12 @@ enum { KEY_BURST = 0x7301, KEY_PROCESSES };
 
 struct args {
 	struct app_load_args load;
-	unsigned burst, processes;
+	unsigned burst, processes; /* 0: not given, as are load.time and load.window */
 };
 
 static const struct argp_option options[] = {
     {"burst", KEY_BURST, "N", 0, "Open N sessions at once, and measure until all are up", 0},
-    {"processes", KEY_PROCESSES, "P", 0, "With --burst: in each of P processes, 1 unless given", 0},
+    {"processes", KEY_PROCESSES, "P", 0, "With --burst: in each of P processes (1)", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -285,7 +284,9 @@ static int burst(const struct args *args)
 	if (args->load.one_thread || args->load.carrier == APP_DPDK_RING)
 		app_bad("--burst: clients are processes of their own; give another carrier, and no "
 			"--one-thread");
-	return app_burst(&args->load, args->burst, args->processes);
+	if (args->load.time || args->load.window)
+		app_bad("--burst ends with its last call; leave out --seconds and --window");
+	return app_burst(&args->load, args->burst, args->processes ? args->processes : 1);
 }
 
 int app_connect(int argc, char **argv)
@@ -294,17 +295,21 @@ int app_connect(int argc, char **argv)
 	    {app_load_some("carrier connect seconds window one-thread json"), 0, NULL, 0}, {0}};
 	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
-	struct args args = {.load = APP_LOAD_ARGS_INIT, .processes = 1};
+	const struct app_load_args usual = APP_LOAD_ARGS_INIT;
+	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct connects c;
 
-	args.load.window = WINDOW;
+	args.load.time = args.load.window = 0;
 	app_parse(&argp, argc, argv, &args);
 	if (args.burst)
 		return burst(&args);
+	if (args.processes)
+		app_bad("--processes is for --burst; give both or none");
 	if (args.load.window > WINDOW_MAX)
 		app_bad("--window %u: %d sessions at once at most", args.load.window, WINDOW_MAX);
-	c.window = args.load.window;
+	c.window = args.load.window ? args.load.window : WINDOW;
 	args.load.window = 1;
+	args.load.time = args.load.time ? args.load.time : usual.time;
 	app_bench_open(&c.bench, &args.load, APP_METHOD_ECHO);
 	measure(&c);
 	report(&c);

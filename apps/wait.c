@@ -20,6 +20,7 @@
 
 enum {
 	ROUNDS = 4,        /* of taking turns */
+	IDLE = 128,        /* sessions, unless given */
 	PAUSE_NS = 250000, /* until whoever waits is asleep for sure */
 	KEY_IDLE = 0x7301,
 	KEY_BUSY,
@@ -27,8 +28,8 @@ enum {
 
 struct args {
 	struct app_load_args load;
-	unsigned idle; /* sessions */
-	unsigned busy; /* threads; 0: all other figures */
+	unsigned idle; /* sessions; 0: not given */
+	unsigned busy; /* threads; 0: measure everything else instead */
 };
 
 /* All of a run; times in ns. */
@@ -218,25 +219,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	else if (key == KEY_IDLE)
 		args->idle = (unsigned)app_arg_u64("--idle", arg, 1, 1024);
 	else if (key == KEY_BUSY)
-		args->busy = (unsigned)app_arg_u64("--busy", arg, 1, 64);
+		args->busy = (unsigned)app_arg_u64("--busy", arg, 1, APP_BUSY_MAX);
 	else
 		return ARGP_ERR_UNKNOWN;
 	return 0;
 }
 
 static const struct argp_option options[] = {
-    {"idle", KEY_IDLE, "N", 0, "Idle sessions, 128 unless given", 0},
-    {"busy", KEY_BUSY, "N", 0, "Only calls next to N busy threads, and what eventfds take there",
-     0},
+    {"idle", KEY_IDLE, "N", 0, "Idle sessions (128)", 0},
+    {"busy", KEY_BUSY, "N", 0, "Only this: calls and eventfds next to N threads that compute", 0},
     {0}};
 
 static const char doc[] =
     "What waiting costs, beside the least that could do.\v"
     "A server that sleeps is called and answers: what that takes longer than a call to one that "
     "is awake, beside the wake-up of a thread that sleeps in a read of an eventfd. Calls back to "
-    "back where both ends may sleep, beside both polling. And the CPU time of idle sessions. With "
-    "--busy: calls at a low rate while threads "
-    "compute on the CPUs of both ends, beside a round trip of two threads on eventfds.\n\n"
+    "back where both ends may sleep, beside both polling. And the CPU time of idle sessions.\n\n"
+    "With --busy, threads compute on the CPUs of both ends. One call every 0.5 ms, and in turns "
+    "with that a round trip of two threads that sleep on eventfds: p99_over_eventfd compares "
+    "them.\n\n"
     "  lend wait --seconds 4\n"
     "  lend wait --carrier udp --idle 128 --json\n"
     "  lend wait --busy 4 --json";
@@ -248,15 +249,19 @@ int app_wait(int argc, char **argv)
 	const struct argp argp = {
 	    .options = options, .parser = parse, .children = children, .doc = doc};
 	static struct waits w;
-	struct args args = {.load = APP_LOAD_ARGS_INIT, .idle = 128};
+	struct args args = {.load = APP_LOAD_ARGS_INIT};
 
 	app_parse(&argp, argc, argv, &args);
 	if (args.load.carrier == APP_DPDK_RING || app_cpus() < 2)
 		app_bad("the server is a process of its own on a CPU of its own: leave out "
 			"dpdk-ring, and give two CPUs");
 	args.load.window = args.load.sessions = 1;
+	if (args.busy && args.idle)
+		app_bad("--busy measures no idle sessions; leave out --idle or --busy");
 	if (args.busy)
 		return app_wait_busy(&args.load, args.busy);
+	if (!args.idle)
+		args.idle = IDLE;
 	lend_hist_init(&w.bare);
 	lend_hist_init(&w.slept);
 	lend_hist_init(&w.awake);

@@ -15,7 +15,6 @@
 enum {
 	ROUNDS = 8,         /* of taking turns */
 	PERIOD_NS = 500000, /* from a call's end to the next one's start */
-	BUSY_MAX = 64,
 };
 
 static atomic_bool is_over;
@@ -28,7 +27,7 @@ static void *compute(void *cpu)
 	return NULL;
 }
 
-/* Next to the client, next to the server, next to the client, ... */
+/* Starts threads on the client's CPU and the server's, in turns. */
 static void start_busy(pthread_t *thread, int *cpu, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -121,7 +120,8 @@ static void report(const struct app_load_args *args, unsigned busy, const struct
 	app_report_num(&r, "eventfd_p50_us", app_hist_us(eventfd, 0.5), 2,
 		       "us, there and back between two threads that sleep on eventfds");
 	app_report_num(&r, "eventfd_p99_us", bare, 2, "us");
-	app_report_num(&r, "p99_over_eventfd", p99 / bare, 3, "");
+	app_report_num(&r, "p99_over_eventfd", p99 / bare, 3,
+		       "a call : the round trip on eventfds");
 	app_report_int(&r, "calls", calls->count, "");
 	app_report_text(&r, "carrier", app_carrier_name(args->carrier), "");
 	app_report_end(&r);
@@ -133,8 +133,8 @@ int app_wait_busy(const struct app_load_args *args, unsigned busy)
 	static struct app_bench bench;
 	struct app_load_args with = *args;
 	lend_ns part = args->time / ROUNDS / 2;
-	pthread_t thread[BUSY_MAX];
-	int cpu[BUSY_MAX];
+	pthread_t thread[APP_BUSY_MAX];
+	int cpu[APP_BUSY_MAX];
 
 	lend_hist_init(&calls);
 	lend_hist_init(&eventfd);
@@ -142,7 +142,7 @@ int app_wait_busy(const struct app_load_args *args, unsigned busy)
 	app_bench_open(&bench, &with, APP_METHOD_ECHO);
 	start_busy(thread, cpu, busy);
 	measure_calls(&bench, &calls, part);
-	lend_hist_init(&calls); /* it has seen by now how things are */
+	lend_hist_init(&calls); /* warm: the wait has noticed the busy CPUs */
 	for (int i = 0; i < ROUNDS; i++) {
 		measure_calls(&bench, &calls, part);
 		measure_eventfd(&eventfd, part);

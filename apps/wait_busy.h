@@ -5,8 +5,11 @@
 
 #include "apps/common/args.h"
 
-/* Calls at a low rate while so many threads compute, half of them on each end's CPU, in turns with
- * a round trip of two threads that sleep on eventfds; reports both. The exit status. */
+enum { APP_BUSY_MAX = 64 };
+
+/* Measures calls at a low rate while busy threads compute, half of them on each end's CPU, in turns
+ * with a round trip of two threads that sleep on eventfds. Reports both; returns the exit status.
+ */
 int app_wait_busy(const struct app_load_args *args, unsigned busy);
 
 #endif

@@ -56,8 +56,8 @@ static void push_listen(struct argv *argv, const struct app_net *net, unsigned p
 	}
 }
 
-/* In the child: only calls that are safe after fork. */
-/* When memory runs short the kernel kills a child rather than its starter, which can say so. */
+/* Makes the kernel kill this child, not its starter, when memory runs short: the starter can then
+ * report it. */
 static void prefer_as_victim(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -68,6 +68,7 @@ static void prefer_as_victim(void)
 	close(fd);
 }
 
+/* In the child: only calls that are safe after fork. */
 static _Noreturn void become(const char *path, const struct argv *argv, pid_t parent, int cpu)
 {
 	cpu_set_t set;
@@ -132,6 +133,15 @@ static bool find_address(char *line, char *address)
 	return !strncmp(line, "ready", 5);
 }
 
+/* Ends this process like a child that ended too early. */
+static _Noreturn void end_with(const struct app_child *child, int status)
+{
+	if (!WIFEXITED(status))
+		app_die("%s was killed by signal %d%s", child->what, WTERMSIG(status),
+			app_why_killed(WTERMSIG(status)));
+	exit(APP_EXIT_FAILED); /* the child has printed the reason */
+}
+
 static void wait_ready(struct app_child *child)
 {
 	char line[LINE_MAX_LEN];
@@ -145,10 +155,7 @@ static void wait_ready(struct app_child *child)
 	if (len == 0)
 		app_die("%s was not ready within %d s; is the machine overloaded?", child->what,
 			READY_MS / 1000);
-	if (!WIFEXITED(status))
-		app_die("%s was killed by signal %d before it was ready%s", child->what,
-			WTERMSIG(status), app_why_killed(WTERMSIG(status)));
-	exit(APP_EXIT_FAILED); /* its own line says why */
+	end_with(child, status);
 }
 
 /* The child writes on write_fd; as stdout when to_stdout. */
@@ -174,7 +181,7 @@ static void start(struct app_child *child, const char *path, const struct argv *
 	wait_ready(child);
 }
 
-static void open_pipe(int fds[2])
+void app_pipe(int fds[2])
 {
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		app_die("cannot make a pipe: %s; raise ulimit -n", strerror(errno));
@@ -187,7 +194,7 @@ void app_child_start(struct app_child *child, const char *what, const char *cons
 	int fds[2];
 
 	child->what = what;
-	open_pipe(fds);
+	app_pipe(fds);
 	push(&argv, "lend");
 	for (unsigned i = 0; args[i]; i++)
 		push(&argv, args[i]);
@@ -213,7 +220,7 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 	path[len] = 0;
 	slash = strrchr(path, '/');
 	memcpy(slash + 1, "lend-mn", sizeof("lend-mn"));
-	open_pipe(fds);
+	app_pipe(fds);
 	push(&argv, "lend-mn");
 	push_listen(&argv, net, proc);
 	push_number(&argv, "--size", (long long)size);
@@ -240,6 +247,12 @@ void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_b
 			return;
 	}
 	app_die("%s no longer answers; its own line above may say why", child->what);
+}
+
+void app_child_read(struct app_child *child, void *to, size_t len)
+{
+	if (read(child->fd, to, len) != (ssize_t)len)
+		end_with(child, app_child_stop(child));
 }
 
 int app_child_stop(struct app_child *child)

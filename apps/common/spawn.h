@@ -34,8 +34,14 @@ void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned p
 /* Bytes that it handed to, and got from, its carriers so far; app_die() when it does not answer.
  * Not for lend-mn: see lend_mem_stat(). */
 void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_bytes);
+/* The next len bytes from a child that writes on child->fd, at most PIPE_BUF; ends this process
+ * when the child has ended instead. */
+void app_child_read(struct app_child *child, void *to, size_t len);
 /* SIGTERM, and SIGKILL for one that does not go; its exit status as waitpid() gives it. */
 int app_child_stop(struct app_child *child);
+
+/* A pipe that programs started later do not inherit; app_die() when there is none. */
+void app_pipe(int fds[2]);
 
 /* How many CPUs this process may use, and the i-th of them (modulo their number). */
 unsigned app_cpus(void);

@@ -140,6 +140,19 @@ class Commands(unittest.TestCase):
                 self.assertEqual((got["up"], got["failed"]), (sessions * processes, 0))
                 self.assertGreater(got["seconds"], 0)
 
+    def test_a_burst_that_fails(self):
+        """Where no session comes up, and where some do, one line gives the reason."""
+        done = lend("connect", "--burst", 5, "--processes", 2, "--connect", f"shm:apps-{os.getpid()}-none", code=1)
+        one_line(self, done)
+        self.assertIn(b"no session came up: shm:", done.stderr)
+        with subprocess.Popen([LEND, "serve", "--listen", "udp:127.0.0.1:0", "--sessions", "20"], stdout=subprocess.PIPE, text=True) as server:
+            done = lend("connect", "--burst", 300, "--json", "--connect", server.stdout.readline().split()[1], code=1)
+            got = json.loads(done.stdout)
+            self.assertEqual(got["up"] + got["failed"], 300)
+            self.assertGreater(min(got["up"], got["failed"]), 0)
+            self.assertRegex(done.stderr, rb"\Alend connect: \d+ calls failed, the first one: RESOURCE_EXHAUSTED; [^\n]*--sessions\n\Z")
+            server.terminate()
+
     def test_hostd(self):
         """Both ends at a broker; the server is killed, and another is served at once."""
         name = f"hostd-{os.getpid()}"
@@ -243,7 +256,10 @@ class Commands(unittest.TestCase):
                      ["rate", "--one-thread", "--connect", "shm:x"], ["lat", "--connect", ""], ["chain", "--by", "magic"],
                      ["chain", "--carrier", "dpdk-ring"], ["mem"], ["mem", "stat"], ["translate", "--access", "pigeon"],
                      ["translate", "--space", "9T"], ["put", "x"], ["get"], ["get", "nonsense"], ["serve"],
-                     ["connect", "--size", "9"], ["connect", "--window", "999"], ["lat", "--window", "9"]):
+                     ["connect", "--size", "9"], ["connect", "--window", "999"], ["lat", "--window", "9"],
+                     ["connect", "--processes", "2"], ["connect", "--burst", "9", "--window", "9"],
+                     ["connect", "--burst", "9", "--seconds", "9"], ["connect", "--burst", "9", "--one-thread"],
+                     ["connect", "--burst", "100000", "--processes", "11"], ["wait", "--busy", "2", "--idle", "9"]):
             with self.subTest(args=args):
                 one_line(self, lend(*args, code=2))
         self.assertIn(b"--admin PATH", lend("mem", "ls", "--node", "shm:x", code=2).stderr)
