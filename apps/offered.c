@@ -5,7 +5,7 @@
 #include "apps/common/bench.h"
 #include "apps/common/server.h"
 
-enum { KEY_RATE = 0x7300, KEY_DEADLINE, KEY_SEED, RATE_MAX = 100000000 };
+enum { KEY_RATE = 0x7300, KEY_DEADLINE, KEY_SEED, RATE_MAX = 100000000, MEASURABLE = 10 };
 
 struct args {
 	struct app_load_args load;
@@ -41,11 +41,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Calls that come at random times, as many per second as --rate says, whatever becomes of them."
-    "\vLatency counts from the time at which a call was due, so a stall is seen by all that were "
-    "due meanwhile. A call that finds --window calls in flight on each session ends "
-    "RESOURCE_EXHAUSTED at once. The peak of a server is what completed_per_s stops growing at; "
-    "lend rate with the same --sessions and --window shows it, too.\n\n"
+    "Offers --rate calls per second at random times (Poisson), however many of them are answered."
+    "\vLatency counts from the time at which a call was due, so a stall delays all calls that were "
+    "due meanwhile. A call that is due while --window calls (128) are in flight on each of "
+    "--sessions sessions (16) counts as RESOURCE_EXHAUSTED at once. Raise --rate until "
+    "completed_per_s stops growing: that is the peak of the server, which lend rate with the same "
+    "--sessions and --window shows, too.\n\n"
     "  lend load --carrier udp --rate 500000\n"
     "  lend load --connect udp:10.0.0.2:31850 --rate 2000000 --sessions 64 --json";
 
@@ -66,12 +67,17 @@ int app_offered(int argc, char **argv)
 	args.load.sessions = 16;
 	app_parse(&argp, argc, argv, &args);
 	args.arrivals.time = args.load.time;
+	if (args.arrivals.rate * (double)args.load.time < MEASURABLE * 1e9)
+		app_bad("--rate for --seconds is less than %d calls; raise one of them",
+			MEASURABLE);
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);
 	if (app_arrivals_run(&args.arrivals, &bench.load, bench.order, bench.lanes) < 0)
 		app_die("%s: the server is gone: start it again", app_pair_address(&bench.pair));
 	app_bench_close(&bench);
 	app_report_begin(&report, args.load.json, "load: calls that come at random times");
 	app_arrivals_report(&args.arrivals, &report);
+	app_report_int(&report, "size", args.load.size, "bytes of payload");
+	app_report_text(&report, "carrier", app_carrier_name(bench.pair.net.carrier), "");
 	app_report_end(&report);
 	return args.arrivals.errors ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

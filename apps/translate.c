@@ -75,11 +75,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static double real(struct lend_rng *rng)
-{
-	return (double)(lend_rng_next(rng) >> 11) * 0x1p-53;
-}
-
 /* A rank in [0, n) of a zipf distribution, exponent 0.99, by rejection-inversion (Hoermann and
  * Derflinger): no table of n sums. */
 static uint64_t zipf(struct lend_rng *rng, uint64_t n)
@@ -88,7 +83,7 @@ static uint64_t zipf(struct lend_rng *rng, uint64_t n)
 	const double low = (pow(1.5, e) - 1) / e - 1, high = (pow((double)n + 0.5, e) - 1) / e;
 
 	for (;;) {
-		double u = low + real(rng) * (high - low), x = pow(1 + u * e, 1 / e);
+		double u = low + lend_rng_unit(rng) * (high - low), x = pow(1 + u * e, 1 / e);
 		double k = fmin(fmax(floor(x + 0.5), 1), (double)n);
 
 		if (u >= (pow(k + 0.5, e) - 1) / e - pow(k, -s))

@@ -9,7 +9,7 @@
 #include "apps/common/args.h"
 #include "util/bits.h"
 
-enum { MANY = 1000 }; /* arrivals that are not drawn one by one when none can start */
+enum { MANY = 1000 }; /* lost arrivals from which on they are not drawn one by one */
 
 static lend_ns ns_since(const struct app_arrivals *a, uint64_t due)
 {
@@ -36,72 +36,83 @@ static void ended(struct app_lane *lane, enum lend_status status, uint64_t wrong
 	}
 }
 
-/* Ticks to the next arrival: exponential. */
+/* Draws the ticks to the next arrival: exponential. */
 static double draw_gap(struct app_arrivals *a)
 {
-	double u = (double)(lend_rng_next(&a->rng) >> 11) * 0x1p-53;
-
-	return -log1p(-u) * a->gap;
+	return -log1p(-lend_rng_unit(&a->rng)) * a->gap;
 }
 
-/* Starts a request on a free lane; false: no more can start in this turn. */
-static bool start(struct app_arrivals *a, uint64_t due, lend_ns late)
+/* Draws a number of Poisson's distribution; mean > MANY, where the normal distribution is as good
+ * and no draw is below 0. */
+static uint64_t draw_number(struct app_arrivals *a, double mean)
+{
+	double normal = -6;
+
+	for (int i = 0; i < 12; i++)
+		normal += lend_rng_unit(&a->rng);
+	return (uint64_t)(mean + normal * sqrt(mean));
+}
+
+/* Counts the request that is due as *fate, without a call. When many are due until end, they are
+ * counted as one number: drawing each would take the time that the calls in flight need. */
+static void count_lost(struct app_arrivals *a, double end, uint64_t *fate)
+{
+	bool counts = a->due >= (double)a->counted_from;
+	uint64_t n = 1;
+	double mean;
+
+	if (!counts)
+		end = fmin(end, (double)a->counted_from);
+	mean = (end - a->due) / a->gap;
+	if (mean > MANY) {
+		n += draw_number(a, mean);
+		a->due = end;
+	}
+	a->due += draw_gap(a);
+	a->offered += counts ? n : 0;
+	*fate += counts ? n : 0;
+}
+
+/* Starts the request that is due on a free lane; false: no more can start in this turn. */
+static bool start(struct app_arrivals *a, lend_ns late)
 {
 	struct app_load *load = a->load;
 	struct app_lane *lane = a->idle[--a->n_idle];
 	int rc;
 
-	lane->began_ticks = due;
+	lane->began_ticks = (uint64_t)a->due;
 	lane->number = load->started++;
 	load->left = a->deadline - late;
 	rc = load->start(lane);
-	if (rc == 0)
-		return true;
-	load->started--;
-	a->idle[a->n_idle++] = lane;
-	if (rc != -EAGAIN)
-		load->failure = rc;
-	return false;
-}
-
-/* All that are due by now find no lane free: their number is Poisson's, for so many a normal
- * distribution. To draw each would take the time that the calls under way need. */
-static void refuse(struct app_arrivals *a, uint64_t now)
-{
-	double mean = ((double)now - a->due) / a->gap, normal = -6;
-	uint64_t n;
-
-	for (int i = 0; i < 12; i++)
-		normal += (double)(lend_rng_next(&a->rng) >> 11) * 0x1p-53;
-	n = 1 + (uint64_t)(mean + normal * sqrt(mean)); /* 30 deviations from 0 at least */
-	if (a->due >= (double)a->counted_from) {
-		a->offered += n;
-		a->exhausted += n;
+	if (rc < 0) {
+		load->started--;
+		a->idle[a->n_idle++] = lane;
+		if (rc != -EAGAIN)
+			load->failure = rc;
+		return false;
 	}
-	a->due = (double)now + draw_gap(a);
+	a->offered += lane->began_ticks >= a->counted_from;
+	a->due += draw_gap(a);
+	return true;
 }
 
-/* All requests that are due by now. */
+/* Starts, or counts as lost, all requests that are due by now. */
 static void arrive(struct app_arrivals *a)
 {
-	uint64_t now = lend_min_u64(app_ticks(), a->until);
+	double now = (double)lend_min_u64(app_ticks(), a->until);
+	double expired = now - (double)a->deadline * a->load->ticks_per_ns;
 	bool room = true;
 
-	while (a->due < (double)now) {
-		uint64_t due = (uint64_t)a->due;
-		bool counts = due >= a->counted_from;
-		lend_ns late = ns_since(a, due);
+	while (a->due < now) {
+		lend_ns late = ns_since(a, (uint64_t)a->due);
 
-		a->due += draw_gap(a);
-		a->offered += counts;
 		if (late >= a->deadline) {
-			a->expired += counts;
+			count_lost(a, expired, &a->expired);
 			continue;
 		}
-		room = room && a->n_idle > 0 && start(a, due, late);
-		a->exhausted += counts && !room;
-		if (!room && counts && (double)now - a->due > MANY * a->gap)
-			refuse(a, now);
+		room = room && a->n_idle > 0 && start(a, late);
+		if (!room)
+			count_lost(a, now, &a->exhausted);
 	}
 }
 
@@ -157,7 +168,7 @@ void app_arrivals_report(const struct app_arrivals *a, struct app_report *report
 	by_chance = 0.01 + 5 / sqrt(a->rate * a->seconds);
 	app_report_num(report, "offered_per_s", offered, 1, "calls that were due, per second");
 	app_report_num(report, "completed_per_s", (double)a->completed / a->seconds, 1,
-		       "of them, ended well");
+		       "of them, ended OK");
 	app_report_num(report, "p50_us", app_hist_us(&a->hist, 0.5), 3,
 		       "us from the time it was due, half of those took no longer");
 	app_report_num(report, "p99_us", app_hist_us(&a->hist, 0.99), 3, "us, 99 % took no longer");

@@ -1,8 +1,8 @@
-/* arrivals - an open loop of requests: they come at random times, however the last ones fared.
+/* arrivals - an open loop: requests start at random times, however many are in flight.
  *
- * What a request is, and how its end is found, is the affair of a struct app_load and its lanes, as
- * in a closed loop. A request that finds no lane free is not queued: it counts as exhausted.
- * Latency counts from the time at which a request was due.
+ * A struct app_load and its lanes make the requests and find their ends, as in a closed loop. A
+ * request that is due when no lane is free is not queued: it counts as exhausted. Latency counts
+ * from the time at which a request was due.
  *
  * Layer: apps. Threads: the endpoint's. By value in its owner. */
 #ifndef APPS_COMMON_ARRIVALS_H
@@ -16,15 +16,15 @@ struct app_arrivals {
 	lend_ns time, deadline;
 	uint64_t seed;
 
-	/* Results: of requests that were due after the first tenth of the time. */
+	/* Results, of requests that were due after the first tenth of the time. */
 	uint64_t offered, completed;
 	uint64_t expired;   /* DEADLINE_EXCEEDED, or due longer ago than that when it could start */
 	uint64_t exhausted; /* RESOURCE_EXHAUSTED, or no lane was free */
 	uint64_t errors;    /* all other ends, and replies with wrong bytes */
-	double seconds;     /* in which these were due */
+	double seconds;     /* the time in which these were due */
 	struct lend_hist hist; /* ns, of those completed */
 
-	/* Its own. */
+	/* Private. */
 	struct app_load *load;
 	struct app_lane **idle;
 	unsigned n_idle, lanes;
@@ -33,8 +33,8 @@ struct app_arrivals {
 	uint64_t counted_from, until;
 };
 
-/* Runs over lanes[0..n) until the time is over and all that was started has ended. 0, or the errno
- * that start or a turn gave. */
+/* Runs over lanes [0, n) until the time is over and all requests have ended. Returns 0, or -errno
+ * of a start or a turn. */
 int app_arrivals_run(struct app_arrivals *a, struct app_load *load, struct app_lane *const *lanes,
 		     unsigned n);
 /* offered_per_s, completed_per_s, p50_us, p99_us, expired, errors, and the checks. */

@@ -51,11 +51,10 @@ struct app_load {
 	lend_ns time;               /* how long requests are started; 0: until max */
 	uint64_t max;               /* how many requests; 0: until time */
 
-	/* An open loop's, see arrivals.h: told of each end, in place of the loop here; and how long
-	 * the call that starts may take. */
+	/* Of an open loop, see arrivals.h. */
 	void (*on_end)(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes);
 	struct app_arrivals *arrivals;
-	lend_ns left; /* 0: as long as calls may take */
+	lend_ns left; /* timeout of the call that starts; 0: the usual one */
 
 	/* Results, since app_load_run() began. */
 	uint64_t ended;  /* ok or not */
