@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +94,8 @@ void doctor_carrier(struct visit *v, const char *name, const char *listen, const
 	close(fds[0]);
 	waitpid(pid, &status, 0);
 	f->ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (v->no_endpoint)
+		f->mend = "mend the keys above";
 	if (!len)
 		snprintf(f->found, sizeof(f->found), f->ok ? "opens" : "the attempt itself died");
 }
@@ -103,8 +106,31 @@ void doctor_dpdk(struct visit *v, const char *name, const char *listen, const ch
 	struct finding *f = &v->finding[v->n];
 
 	doctor_carrier(v, name, listen, eal, mend);
-	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the module is not there, and says so */
+	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the error of a module that is missing */
 		f->mend = "install libdpdk-dev and build again";
+}
+
+/* Checks what each endpoint needs, whatever its carrier: the keys are read with the first one. */
+static void keys(struct visit *v)
+{
+	struct finding *f = doctor_note(v, "keys", false,
+					"name a file of keys that this user can read (LEND_KEYS), "
+					"or a home without one (HOME)");
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *ep;
+
+	f->ok = lend_open(&config, &ep) == 0;
+	v->no_endpoint = !f->ok;
+	if (!f->ok) {
+		snprintf(f->found, sizeof(f->found), "%s", lend_why());
+		return;
+	}
+	if (lend_key_id(ep))
+		snprintf(f->found, sizeof(f->found), "endpoints prove psk %016" PRIx64,
+			 __builtin_bswap64(lend_key_id(ep))); /* as the file writes it */
+	else
+		snprintf(f->found, sizeof(f->found), "none; lend keygen makes one");
+	lend_close(ep);
 }
 
 static void cpus(struct visit *v)
@@ -320,6 +346,7 @@ int app_doctor(int argc, char **argv)
 	snprintf(shm, sizeof(shm), "shm:doctor-%d", (int)getpid());
 	cpus(&visit);
 	run_dir(&visit);
+	keys(&visit);
 	doctor_carrier(&visit, "shm", shm, NULL, "mend the runtime folder above");
 	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
 		       "bring the loopback up: ip link set lo up");

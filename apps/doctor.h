@@ -16,6 +16,7 @@ struct finding {
 struct visit {
 	struct finding finding[DOCTOR_CHECKS_MAX];
 	unsigned n;
+	bool no_endpoint; /* none can be opened, whatever its carrier */
 };
 
 /* A new finding, of which nothing is said yet. */
@@ -23,7 +24,7 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 /* Opens a carrier in a child process and notes how that went. eal: NULL, or DPDK's arguments. */
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
 		    const char *mend);
-/* The same for a carrier of DPDK; mend is for when its module is there. */
+/* The same for a carrier of DPDK; mend is used when its module is installed. */
 void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
 		 const char *mend);
 /* The first line of a small file; false without one. */

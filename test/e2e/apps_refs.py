@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from programs import LEND, TEMP, Node, lend, one_line, run_tests
+from programs import LEND, TEMP, Node, lend, lend_json, one_line, run_tests
 
 SHORT = ["--seconds", "0.2"]
 
@@ -122,6 +122,8 @@ class References(unittest.TestCase):
             one_line(self, lend("keygen", code=1))
             self.assertEqual((pathlib.Path(home) / ".config/lend/keys").read_text(), made)
             lend("lat", *SHORT)
+            found = {c["name"]: c["found"] for c in lend_json("doctor")["checks"]}
+            self.assertEqual(found["keys"], "endpoints prove psk " + made.split()[1])
             del os.environ["HOME"]
             lend("lat", *SHORT)
             done = lend("keygen", code=1)
@@ -142,6 +144,8 @@ class References(unittest.TestCase):
             done = lend("serve", "--listen", f"shm:apps-{os.getpid()}-home", code=1)
             one_line(self, done)
             self.assertIn(b"set HOME, or LEND_KEYS", done.stderr)
+            checks = {c["name"]: c for c in lend_json("doctor")["checks"]}
+            self.assertEqual((checks["keys"]["ok"], checks["udp"]["mend"]), (False, "mend the keys above"))
 
 
 if __name__ == "__main__":
