@@ -32,14 +32,19 @@ if __name__ == "__main__" and INSIDE not in os.environ:
     print("skipped: a mount namespace needs root or user namespaces")
     sys.exit(77)
 
-from programs import BUILD, LEND, TEMP, Node  # noqa: E402
+from images import jpeg  # noqa: E402
+from programs import BUILD, LEND, TEMP, Node, lend_json  # noqa: E402
 
 RUNS = (
     ("lat", "--seconds", "0.1"),
     ("bw", "--size", "8M", "--seconds", "0.1"),
     ("connect", "--seconds", "0.1"),
+    ("connect", "--burst", "2000", "--processes", "3"),
+    ("load", "--rate", "1000", "--size", "1M", "--seconds", "0.1"),
+    ("wait", "--busy", "2", "--seconds", "0.2"),
     ("mem-lat", "--seconds", "0.1", "--pool"),
     ("chain", "--hops", "3", "--size", "1M", "--by", "ref", "--seconds", "0.1"),
+    ("chain", "--hops", "3", "--size", "8M", "--by", "value", "--seconds", "0.1"),
     ("doctor",),
 )
 
@@ -72,6 +77,21 @@ class Small:
                 ref = subprocess.run([LEND, "put", data, "--node", at], capture_output=True, check=True, text=True).stdout
                 got = subprocess.run([LEND, "get", ref.strip()], capture_output=True, check=True).stdout
                 self.assertEqual(got, data.read_bytes())
+
+    def test_commands(self):
+        for args in RUNS:
+            with self.subTest(args=args):
+                self.ends(LEND, *args)
+
+    def test_photographs(self):
+        if not {c["name"]: c["ok"] for c in lend_json("doctor")["checks"]}["images"]:
+            self.skipTest("built without libturbojpeg")
+        photos = TEMP / "photos"
+        photos.mkdir(exist_ok=True)
+        (photos / "p.jpg").write_bytes(jpeg(1203, 801, 1))
+        for by in ("value", "ref"):
+            self.ends(LEND, "images", "--by", by, photos)
+        self.ends(LEND, "demo", "--quick", "--report", TEMP / "demo.html", photos, code=0)
 
     def serve(self):
         pod = SHM / "pod"
@@ -106,11 +126,6 @@ class Container(Small, unittest.TestCase):
 
 class Tiny(Small, unittest.TestCase):
     size = "1M"
-
-    def test_commands(self):
-        for args in RUNS:
-            with self.subTest(args=args):
-                self.ends(LEND, *args)
 
     def test_a_pod_without_room_for_a_link(self):
         server, at = self.serve()
