@@ -24,7 +24,7 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 /* Opens a carrier in a child process and notes how that went. eal: NULL, or DPDK's arguments. */
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
 		    const char *mend);
-/* The same for a carrier of DPDK; mend is used when its module is installed. */
+/* The same for a carrier of DPDK. mend is for other failures than a module that is missing. */
 void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
 		 const char *mend);
 /* The first line of a small file; false without one. */

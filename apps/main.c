@@ -9,7 +9,7 @@
 static const struct app_command commands[] = {
     {"lat", "round-trip time of one call at a time", app_lat},
     {"rate", "calls per second with many in flight", app_rate},
-    {"load", "latency and losses when more calls come than are answered", app_offered},
+    {"load", "latency and losses at a given rate of calls, also beyond the peak", app_offered},
     {"bw", "payload per second with long requests", app_bw},
     {"priority", "an urgent call behind a bulk transfer of the same session", app_priority},
     {"deadlines", "calls that end too late, by deadline and as they come", app_deadlines},
@@ -29,7 +29,7 @@ static const struct app_command commands[] = {
     {"malloc", "lend_malloc() beside other heaps", app_malloc},
     {"put", "a file to a memory node; prints the reference", app_put},
     {"get", "the bytes behind a reference", app_get},
-    {"keygen", "a file with a new key, for LEND_KEYS and --keys", app_keygen},
+    {"keygen", "a new key that endpoints prove to each other, in a file", app_keygen},
     {"top", "what endpoints and their sessions are doing", app_top},
     {"doctor", "what this machine offers, and the mend for each lack", app_doctor},
     {"serve", "the server that lat, rate and bw call", app_serve},

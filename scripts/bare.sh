@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs README's two commands in a fresh minimal Debian, where a package that the scripts forget is really missing.
+# Runs README's two commands in a fresh minimal Debian, where a package that scripts/deps.sh forgets is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,9 +12,9 @@ help() {
 		(default: /var/tmp); takes as long as both commands and some 10 minutes.
 		  --demo    scripts/demo.sh only
 		  --shell   a shell in /lend instead
-		TEST_OPTION is passed to scripts/test.sh. The host's mirror, APT proxy and resolver are used; packages are
-		downloaded again in each run. Every mount and process is gone when it ends, the folder too.
-		Exit status: 0 all passed, 77 this machine cannot (one line says why), else a command failed.
+		TEST_OPTION is passed to scripts/test.sh. The chroot uses the host's mirror, APT proxy and resolver; each run
+		downloads the packages again, and removes its mounts, processes and folder when it ends.
+		Exit status: 0 all passed; 77 this machine cannot run it (one line gives the reason); else a command failed.
 
 		examples:
 		  scripts/bare.sh --demo                 the first command, some 5 minutes
@@ -39,16 +39,16 @@ sources() {
 		awk -v release="$1" '$2 == release || index($2, release "-") == 1' | sort -u
 }
 
-run_inside() { # COMMAND...: nothing of this environment but the proxy
+run_inside() { # COMMAND...: with an empty environment, apart from the proxy
 	env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM="${TERM:-dumb}" ${http_proxy:+"http_proxy=$http_proxy"} \
 		${https_proxy:+"https_proxy=$https_proxy"} chroot "$root" sh -c 'cd /lend && exec "$@"' - "$@"
 }
 
-# As init of a pid namespace and owner of a mount namespace: the kernel ends both with this process.
+# Runs as init of a new pid namespace, in a new mount namespace: the kernel ends both with this process.
 if [ "${1:-}" = --inside ]; then
 	root=$2
 	shift 2
-	mount --rbind "$root" "$root" # a mount point, since namespaces are refused to a process whose / is none
+	mount --rbind "$root" "$root" # the kernel refuses user namespaces to a process whose / is no mount point
 	mount -t proc proc "$root/proc"
 	mount --rbind /sys "$root/sys"
 	mount --rbind /dev "$root/dev"
@@ -83,17 +83,17 @@ https_proxy=${https_proxy:-$(apt_option Acquire::https::Proxy)}
 [ "$https_proxy" != DIRECT ] || https_proxy=
 export http_proxy https_proxy
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/lend-bare.XXXXXX")
-chmod 755 "$root" # tests become other users, who need a way through /
+chmod 755 "$root" # tests run as other users, which must be able to pass /
 child=
 remove() {
 	[ -z "$child" ] || kill -KILL "$child" 2>/dev/null || true
-	rm -rf --one-file-system "$root" 2>/dev/null || { sleep 1 && rm -rf --one-file-system "$root"; } # ends meanwhile
+	rm -rf --one-file-system "$root" 2>/dev/null || { sleep 1 && rm -rf --one-file-system "$root"; } # processes in it were ending
 	rm -f "$root.log"
 }
 trap remove EXIT
 trap 'exit 130' INT TERM HUP
 
-# In namespaces of its own, which the kernel ends with it; and waited for, so that signals end this at once.
+# Runs a command in new namespaces, in the background: during "wait" a signal ends this script at once.
 apart() { # COMMAND...
 	local status=0
 	unshare --mount --pid --fork --kill-child "$@" <&0 &
@@ -109,11 +109,11 @@ apart debootstrap --variant=minbase "$release" "$root" "$mirror" >"$root.log" 2>
 	echo "bare: debootstrap failed (above)" >&2
 	exit 1
 }
-echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # it need not survive a power cut
+echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io" # no fsync: the chroot is removed anyway
 sed 's/^/deb /; s/$/ main/' <<<"$sources" >"$root/etc/apt/sources.list"
 apt-config dump Acquire | grep -Ei '^Acquire::(https?|Check|Retries)' >"$root/etc/apt/apt.conf.d/99host" || true
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
-if [[ $sources == *https://* ]]; then # a host that reads its mirror by TLS brought the certificates, too
+if [[ $sources == *https://* ]]; then # minbase has no certificates
 	mkdir -p "$root/etc/ssl/certs"
 	cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 fi
@@ -127,7 +127,7 @@ for name in $commands; do
 	echo "== ${command[*]}"
 	apart scripts/bare.sh --inside "$root" "${command[@]}"
 	[ "$name" != demo ] || [ -s "$root/lend/lend-demo.html" ] || {
-		echo "bare: scripts/demo.sh ended well and wrote no lend-demo.html" >&2
+		echo "bare: scripts/demo.sh ended well and wrote no lend-demo.html: see its output above" >&2
 		exit 1
 	}
 done

@@ -1,5 +1,4 @@
-# lend_seal.so: libsodium, loaded when the first key is configured. Left out when libsodium is missing: then a configured key is an
-# error.
+# lend_seal.so: libsodium, loaded with the first key. Not built when libsodium is missing; lend_open() then fails for a key.
 pkg_check_modules(SODIUM IMPORTED_TARGET libsodium)
 if(NOT SODIUM_FOUND)
 	message(STATUS "libsodium not found: no keys (apt install libsodium-dev)")

@@ -46,8 +46,8 @@ void app_bad(const char *format, ...)
 	exit(APP_EXIT_USAGE);
 }
 
-/* The signal that ended a child of this process, not waited for yet; 0: none. A child's sockets
- * close a little before it can be waited for. */
+/* Returns the signal that killed a child of this process, or 0. The child stays a zombie. Waits up
+ * to 100 ms, since a dying child's sockets close before waitid() reports it. */
 static int signal_of_child(void)
 {
 	const struct timespec nap = {.tv_nsec = 5000000};
@@ -77,7 +77,7 @@ void app_die(const char *format, ...)
 
 	va_start(args, format);
 	if (signal)
-		app_note("a process that it started was killed by signal %d%s", signal,
+		app_note("a process that this command started was killed by signal %d%s", signal,
 			 app_why_killed(signal));
 	else
 		say(format, args);

@@ -24,12 +24,12 @@ struct app_command {
 void app_name_set(const char *program, const char *name);
 const char *app_name(void);
 
-/* One line "lend lat: ..." on stderr that names the mend, then exit 2 (bad input) or 1 (failure).
- * Children started by spawn.h end with their parent; app_die() names the signal instead when one of
- * them was killed, since whatever failed did so for that. */
+/* Prints one line "lend lat: ..." on stderr that names the fix, and exits with 2 (bad input) or 1
+ * (failure). Children started by spawn.h end with their parent. When a signal killed one of them,
+ * app_die() reports that signal instead of its text: the failure is a consequence of it. */
 _Noreturn void app_bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void app_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* How a message about a child that was killed by a signal ends. */
+/* Returns the end of a message about a child that this signal killed: likely cause and fix. */
 const char *app_why_killed(int signal);
 /* The same line without exit, for what the user should know. */
 void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

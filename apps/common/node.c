@@ -8,7 +8,7 @@
 #include "apps/common/args.h"
 #include "apps/common/report.h"
 
-static char before[512]; /* the last failure before there was a client */
+static char before[512]; /* lend_why() before the client was opened: not a reason of its failures */
 
 struct lend_mem *app_node_open(struct lend_ep *ep, const char *address)
 {
@@ -25,8 +25,8 @@ static const char *mend(enum lend_status status)
 	switch (status) {
 	case LEND_UNAVAILABLE:
 		if (strncmp(before, lend_why(), sizeof(before) - 1) != 0)
-			return lend_why(); /* of the connection */
-					   /* fallthrough */
+			return lend_why();
+		/* fallthrough */
 	case LEND_DEADLINE_EXCEEDED:
 		return "no memory node answers there; start one with lend-mn --listen ADDR --size "
 		       "1G";
