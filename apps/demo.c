@@ -12,6 +12,7 @@
 #include "apps/common/page.h"
 #include "apps/common/report.h"
 #include "apps/demo.h"
+#include "apps/images_list.h"
 
 #define PHOTOGRAPHS "/usr/share/backgrounds/mate"
 
@@ -191,19 +192,19 @@ static void run_all(struct demo *demo, bool quick)
 	free(doctor);
 }
 
-/* Nothing that must be there is missing, or it says so before a minute of work. */
-static void check_paths(const struct args *args)
+/* Ends the program before a minute of work when there are no photographs. */
+static void check_photographs(const struct args *args)
 {
+	struct images_list list;
 	struct stat st;
 
-	if (stat(args->dir, &st) == 0)
-		return;
-	if (!strcmp(args->dir, PHOTOGRAPHS))
+	if (!strcmp(args->dir, PHOTOGRAPHS) && stat(args->dir, &st) < 0)
 		app_bad("%s: no photographs here: apt install mate-backgrounds, run "
 			"scripts/demo.sh, or "
 			"give a folder of JPEG files",
 			args->dir);
-	app_bad("%s: %s; give a folder of JPEG files", args->dir, strerror(errno));
+	images_list_open(&list, args->dir);
+	images_list_close(&list);
 }
 
 static bool all_good(const struct demo *demo)
@@ -252,7 +253,7 @@ int app_demo(int argc, char **argv)
 
 	app_parse(&argp, argc, argv, &args);
 	args.dir = args.dir ? args.dir : PHOTOGRAPHS;
-	check_paths(&args);
+	check_photographs(&args);
 	demo.dir = args.dir;
 	snprintf(demo.results, sizeof(demo.results), "/tmp/lend-demo-XXXXXX");
 	if (!mkdtemp(demo.results))

@@ -172,7 +172,7 @@ class Images(unittest.TestCase):
                            (["images", "--out", self.dir / "file", self.photos], "--out"), (["images"], "which images"),
                            (["images", "--by", "mail", self.photos], "value, ref or auto"),
                            (["images", "--window", "0", self.photos], "--window"),
-                           (["demo", self.dir / "none"], "No such file")):
+                           (["demo", self.dir / "none"], "No such file"), (["demo", self.dir / "empty"], "holds no")):
             with self.subTest(args=args):
                 done = lend(*args, code=2)
                 self.assertEqual(done.stdout, b"")
