@@ -14,7 +14,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from programs import LEND, TEMP, Node, lend, lend_json, one_line, run_tests
+from programs import BUILD, LEND, TEMP, Node, lend, lend_json, one_line, run_tests
 
 SHORT = ["--seconds", "0.2"]
 
@@ -101,6 +101,7 @@ class References(unittest.TestCase):
             done = lend("get", forged, code=1)
             one_line(self, done)
 
+    @unittest.skipUnless((BUILD / "lend_seal.so").exists(), "built without libsodium")
     def test_keygen(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "new" / "keys"
@@ -113,6 +114,7 @@ class References(unittest.TestCase):
             one_line(self, lend("lat", *SHORT, "--keys", path, code=1))
             one_line(self, lend("keygen", path, "surplus", code=2))
 
+    @unittest.skipUnless((BUILD / "lend_seal.so").exists(), "built without libsodium")
     def test_keygen_without_a_name(self):
         with tempfile.TemporaryDirectory() as home, mock.patch.dict(os.environ, HOME=home):
             for name in ("LEND_KEYS", "XDG_CONFIG_HOME"):
@@ -130,6 +132,7 @@ class References(unittest.TestCase):
             one_line(self, done)
             self.assertIn(b"HOME is not set; name the file", done.stderr)
 
+    @unittest.skipUnless((BUILD / "lend_seal.so").exists(), "built without libsodium")
     def test_keygen_where_nothing_can_be_made(self):
         for path in ("/proc/keys-of-a-test", LEND + "/keys"):
             done = lend("keygen", path, code=1)
