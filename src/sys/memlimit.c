@@ -54,8 +54,8 @@ static void read_ancestors(const char *root, const struct hierarchy *h, const ch
 	char folder[PATH_CAP];
 	char *slash;
 
-	if (strncmp(cgroup, h->top, top) != 0)
-		cgroup = ""; /* of another namespace: what is mounted must do */
+	if (strncmp(cgroup, h->top, top) != 0 || (cgroup[top] != '/' && cgroup[top] != '\0'))
+		cgroup = ""; /* not below what is mounted: that one's limit applies */
 	else
 		cgroup += top;
 	if ((size_t)snprintf(folder, sizeof(folder), "%s%s", h->mount, cgroup) >= sizeof(folder))
