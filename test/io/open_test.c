@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "io/io.h"
+#include "io/module.h"
 #include "sys/why.h"
 
 Test(open, bad_addresses_are_told)
@@ -79,6 +81,30 @@ Test(open, modules_that_are_none)
 	expect_no_module("does not load");
 	(void)unlink(path);
 	(void)rmdir(folder);
+}
+
+Test(open, module_find__each_failure_has_its_line)
+{
+	char folder[] = "/tmp/lend-open-XXXXXX", path[128], command[160];
+	void *found;
+
+	cr_assert_not_null(mkdtemp(folder));
+	setenv("LEND_MODULE_DIR", folder, 1);
+	cr_assert_eq(lend_module_find("m.so", "a-package", "malloc", &found), -ENODEV);
+	cr_assert_not_null(strstr(lend_why_text(), "a-package"), "%s", lend_why_text());
+	(void)snprintf(path, sizeof(path), "%s/m.so", folder);
+	cr_assert_eq(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+	cr_assert_eq(lend_module_find("m.so", "a-package", "malloc", &found), -ENODEV);
+	cr_assert_not_null(strstr(lend_why_text(), "does not load"), "%s", lend_why_text());
+	(void)snprintf(command, sizeof(command), "cp %s/lend_seal.so %s/n.so", LEND_BUILD_DIR,
+		       folder);
+	if (system(command) == 0) {
+		cr_assert_eq(lend_module_find("n.so", "a-package", "lend_none", &found), -ENODEV);
+		cr_assert_not_null(strstr(lend_why_text(), "release"), "%s", lend_why_text());
+		cr_assert_eq(lend_module_find("n.so", "a-package", "lend_seal_ops", &found), 0);
+	}
+	(void)snprintf(command, sizeof(command), "rm -r %s", folder);
+	cr_assert_eq(system(command), 0);
 }
 
 enum { NOBODY = 65534 };

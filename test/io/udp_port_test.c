@@ -138,6 +138,38 @@ Test(udp_port, second_server__eaddrinuse)
 	(void)close(server.fd);
 }
 
+/* Exit status 0: a second socket was refused, and nothing of the attempt is left. */
+static _Noreturn void open_as_stranger(int fd)
+{
+	int on = 1, free = dup(fd), after;
+	socklen_t len = sizeof(on);
+
+	if (setuid(STRANGER) != 0 || close(free) != 0)
+		_exit(1);
+	if (lend_udp_socket_beside(fd, -1) != -EADDRINUSE)
+		_exit(2);
+	after = dup(fd);
+	(void)getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, &len);
+	_exit(after != free ? 3 : on ? 4 : 0);
+}
+
+Test(udp_port, user_changed__eaddrinuse_and_nothing_left)
+{
+	struct lend_udp_socket server = open_server();
+	int status;
+	pid_t child;
+
+	if (geteuid() != 0)
+		cr_skip("needs root for a second user");
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0)
+		open_as_stranger(server.fd);
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+	(void)close(server.fd);
+}
+
 /* Sends one datagram to all the group; the socket that gets it is the only one readable. */
 static void expect_member(int fd, uint32_t index, const int *socket)
 {

@@ -90,6 +90,50 @@ Test(udp_own, what_is_too_long_is_dropped)
 	server->ops->close(server);
 }
 
+/* Sends short datagrams, then receives them; returns how many came. */
+static uint32_t send_short(struct lend_io *client, uint32_t peer, uint32_t n,
+			   struct lend_io *server)
+{
+	uint32_t came = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		(void)conform_send(client, peer, 1, i, 64);
+	for (uint32_t quiet = 0; quiet < 3;) {
+		uint32_t got = conform_take(server, NULL, NULL);
+
+		came += got;
+		quiet = got ? 0 : quiet + 1;
+	}
+	return came;
+}
+
+/* Room falls by a quarter at a drop and rises by 1/64 at each look without one, within bounds. */
+Test(udp_own, room__follows_the_kernels_drops)
+{
+	char address[104];
+	struct lend_io *server = conform_listen(&udp4, address), *client = conform_client(address);
+	uint32_t peer = conform_resolve(client, address, server);
+	uint32_t most = server->path.room, some = most - most / 4, less;
+	uint64_t end = conform_ms() + 10000;
+
+	cr_assert_geq(most, 64);
+	cr_assert_eq(send_short(client, peer, some, server), some, "fits");
+	cr_assert_eq(server->path.room, most);
+	cr_assert_lt(send_short(client, peer, 4 * most, server), 4 * most);
+	less = server->path.room;
+	cr_assert_lt(less, most);
+	cr_assert_gt(server->stats.rx_missed, 0);
+	while (server->path.room < most && conform_ms() < end) {
+		uint32_t before = server->path.room;
+
+		cr_assert_eq(send_short(client, peer, some, server), some);
+		cr_assert_geq(server->path.room, before);
+	}
+	cr_assert_eq(server->path.room, most);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
 /* More strangers than the table of unpinned peers holds: the pinned one keeps its index. */
 Test(udp_own, strangers_push_out_strangers_only)
 {

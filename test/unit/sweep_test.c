@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -135,6 +137,48 @@ Test(sweep, another_users_files_stay, .init = setup, .fini = teardown)
 	cr_assert(is_there("dead"));
 	cr_assert(is_there("memif-127.0.0.1-1.lock"));
 	cr_assert(!is_there("dead.pool"));
+}
+
+/* Listens at that name in a network namespace of its own until it is killed; -1: not allowed. */
+static pid_t listen_elsewhere(const char *name)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int ready[2], fd;
+	pid_t child;
+	char byte;
+
+	strcpy(at.sun_path, path_of(name));
+	cr_assert_eq(pipe(ready), 0);
+	child = fork();
+	if (child == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWNET) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+			_exit(0);
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (bind(fd, (void *)&at, sizeof(at)) == 0 && listen(fd, 1) == 0 &&
+		    write(ready[1], "r", 1) == 1)
+			(void)pause();
+		_exit(0);
+	}
+	(void)close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		child = -1;
+	(void)close(ready[0]);
+	return child;
+}
+
+/* It is not in this namespace's /proc/net/unix, and a connect() of another type fails with an error
+ * that is not ECONNREFUSED. */
+Test(sweep, living_in_another_network_namespace__stays, .init = setup, .fini = teardown)
+{
+	pid_t child = listen_elsewhere("live.admin");
+
+	if (child < 0)
+		cr_skip("no network namespace can be made here");
+	lend_sweep();
+	cr_assert(is_there("live.admin"));
+	(void)kill(child, SIGKILL);
+	(void)waitpid(child, NULL, 0);
 }
 
 /* Exit status 0: its file stayed as long as it lived. */

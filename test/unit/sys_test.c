@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,4 +114,32 @@ Test(rundir, is_ours_alone)
 	setenv("XDG_RUNTIME_DIR", "/nowhere/at/all", 1);
 	cr_assert_eq(lend_rundir(path, sizeof(path)), -ENOENT);
 	rmdir(parent);
+}
+
+/* The accepted sockets of a server that has ended keep its path in /proc/net/unix. */
+Test(rundir, elsewhere__finds_listeners_only)
+{
+	char theirs[] = "/tmp/lend-sys-XXXXXX", ours[] = "/tmp/lend-sys-XXXXXX", name[32],
+	     path[128], small[8], command[96];
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	cr_assert(mkdtemp(theirs) && mkdtemp(ours));
+	setenv("XDG_RUNTIME_DIR", theirs, 1);
+	cr_assert_eq(lend_rundir(path, sizeof(path)), 0);
+	(void)snprintf(name, sizeof(name), "elsewhere%d", (int)getpid());
+	strcat(strcat(strcpy(at.sun_path, path), "/"), name);
+	cr_assert_eq(bind(fd, (void *)&at, sizeof(at)), 0);
+	setenv("XDG_RUNTIME_DIR", ours, 1);
+	cr_assert_not(lend_rundir_elsewhere(name, path, sizeof(path)), "bound, not listening");
+	cr_assert_eq(listen(fd, 1), 0);
+	cr_assert(lend_rundir_elsewhere(name, path, sizeof(path)));
+	cr_assert_str_eq(path, at.sun_path);
+	cr_assert_not(lend_rundir_elsewhere(name, small, sizeof(small)), "does not fit");
+	cr_assert_not(lend_rundir_elsewhere(name + 1, path, sizeof(path)), "another name");
+	setenv("XDG_RUNTIME_DIR", theirs, 1);
+	cr_assert_not(lend_rundir_elsewhere(name, path, sizeof(path)), "in the own folder");
+	(void)close(fd);
+	(void)snprintf(command, sizeof(command), "rm -r %s %s", ours, theirs);
+	cr_assert_eq(system(command), 0);
 }
