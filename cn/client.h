@@ -89,7 +89,7 @@ struct cn_node {
 	enum cn_node_state state;
 	bool connected; /* session is valid */
 	bool failed;    /* its last HELLO had no answer */
-	bool full;      /* or this one: RESOURCE_EXHAUSTED */
+	bool full;      /* or RESOURCE_EXHAUSTED: it takes no further client of this process */
 	bool clash;     /* has the id of another node of this client: not used */
 	bool cleaning;  /* clean is under way */
 	bool greeted; /* id and shard are valid: it answered a HELLO once, or another worker did */
@@ -97,10 +97,10 @@ struct cn_node {
 	uint8_t shard, shards; /* which of its node's workers this is, and how many there are */
 	lend_session session;
 	uint32_t id, epoch, open;
-	uint64_t life, said; /* said: that its HELLO under way has */
-	uint32_t name;       /* that its session was dialled under */
-	bool knocking;       /* what is under way in its place only waits for the session */
-	uint8_t steps;       /* HELLOs of this wake */
+	uint64_t life, asked; /* asked: in its HELLO under way; 0: for a new one */
+	uint32_t name;        /* that its session was dialled under */
+	bool knocking;        /* a RENEW that waits for the session is under way instead of HELLO */
+	uint8_t steps;        /* HELLOs of this wake */
 	lend_ns lease;
 	uint64_t next, low; /* operation ids */
 	uint32_t cleans;    /* slots to clean */

@@ -108,8 +108,9 @@ int lend_mem_add(struct lend_mem *mem, const char *address)
 				 address, node->id);
 	if (node->full)
 		return lend_fail(ENOSPC,
-				 "%s: the memory node has no room for another client: end one, or "
-				 "start it with more --clients",
+				 "%s: the memory node takes no further client of this process: its "
+				 "--clients, the process's share of them, or a --quota is used up; "
+				 "end clients, or raise that",
 				 address);
 	if (!node->life)
 		return lend_fail(EHOSTUNREACH,

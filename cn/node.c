@@ -235,12 +235,12 @@ static int welcome(struct cn_node *node, const uint8_t *body, size_t len)
 {
 	struct lend_memhello hello;
 
-	if (!lend_memhello_decode(body, len, &hello) || (node->said && node->said != hello.life))
+	if (!lend_memhello_decode(body, len, &hello) || (node->asked && node->asked != hello.life))
 		return FAILED;
 	cn_life_meet(node->home, &hello);
 	if (cn_life_renamed(node->home, node->name))
 		return MORE;
-	if (!node->said && cn_life_opened(node->home, &hello) != hello.life)
+	if (!node->asked && cn_life_opened(node->home, &hello) != hello.life)
 		return MORE;
 	return greet(node, &hello) ? FINE : FAILED;
 }
@@ -252,9 +252,9 @@ static int judge(struct cn_node *node, const struct lend_call *call, const uint8
 		return FAILED;
 	if (node->knocking)
 		return MORE;
-	if (call->status == LEND_ABORTED && node->said) {
+	if (call->status == LEND_ABORTED && node->asked) {
 		if (!cn_life_renamed(node->home, node->name))
-			cn_life_ended(node->home, node->said);
+			cn_life_ended(node->home, node->asked);
 		return MORE;
 	}
 	return call->status == LEND_OK ? welcome(node, body, len) : FAILED;
@@ -280,7 +280,7 @@ static void hello_done(struct lend_call *call)
 		return;
 	node->steps = 0;
 	node->failed = what != FINE;
-	node->full = call->status == LEND_RESOURCE_EXHAUSTED;
+	node->full = call->ran == LEND_RAN_YES && call->status == LEND_RESOURCE_EXHAUSTED;
 	if (call->status == LEND_UNAVAILABLE || call->status == LEND_DEADLINE_EXCEEDED)
 		cn_node_lost(node);
 	if (what == FINE) {
@@ -302,7 +302,7 @@ static int say_hello(struct cn_node *node, lend_ns timeout)
 
 	(void)cn_life_say(node->mem->ep, node->session, node->home, node->mem->client, &say);
 	node->knocking = say.kind != LEND_MEMOP_HELLO;
-	node->said = say.life;
+	node->asked = say.life;
 	memset(&node->hello, 0, sizeof(node->hello));
 	node->hello.method = LEND_MEM_METHOD;
 	node->hello.timeout = timeout;

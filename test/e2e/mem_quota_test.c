@@ -3,6 +3,7 @@
  * table; clients are processes of their own (lend put), for a process is one tenant's; and a client
  * of this process that fills its quota, is refused, releases, and may again. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,27 @@ Test(mem_quota, silent_sessions_shm)
 Test(mem_quota, silent_sessions_udp)
 {
 	silent_sessions("udp", "--quota net:1M:100:2");
+}
+
+Test(mem_quota, no_further_client__the_options_are_named)
+{
+	static const char *const more[] = {"--clients 1", "--quota each:1G:1000:1"};
+
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+		struct lend_mem *mem;
+		struct lend_ref ref;
+		struct lend_ep *ep;
+
+		mem_node_start(&node, "shm", "16M", more[i]);
+		ref = mem_put(node.mem, "abc", 4, NULL);
+		mem_client_open(&node, &ep, &mem);
+		cr_assert_eq(lend_mem_add(mem, node.address), -ENOSPC, "%s", more[i]);
+		cr_assert(strstr(lend_why(), "--clients") && strstr(lend_why(), "--quota"), "%s",
+			  lend_why());
+		mem_client_close(ep, mem);
+		cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
+		mem_node_stop(&node);
+	}
 }
 
 Test(mem_quota, one_that_makes_no_sense)
