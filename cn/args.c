@@ -176,15 +176,15 @@ static void answer(struct cn_args *a)
 	end(a);
 }
 
-/* Bytes that go by value now: false when the peer takes no message so long. */
+/* Whether all arguments can be sent in the message. */
 static bool fits_peer(const struct cn_args *a)
 {
 	lend_session session = a->user ? a->session : lend_request_session(a->mem->ep, a->request);
 
-	return cn_args_size(a->arg, a->n) <= lend_session_message_max(a->mem->ep, session);
+	return cn_args_fit(a->mem->ep, session, a->arg, a->n);
 }
 
-/* What was not put goes by value, unless the whole was given up. */
+/* Sends in the message the arguments that were not put, unless the call was cancelled. */
 static void fall_back(struct cn_args *a)
 {
 	if (a->cancelled || a->mem->closing || !fits_peer(a))
@@ -225,7 +225,7 @@ static void put_done(struct lend_op *op)
 	drop(put->args);
 }
 
-/* How long a put may take while the bytes may go by value instead; 0: as long as like says. */
+/* Time limit of the puts while the bytes can be sent in the message instead; 0: like's limit. */
 static lend_ns wait_for_puts(const struct cn_args *a, const struct lend_op *like)
 {
 	lend_ns wait = CN_ARGS_WAIT + cn_args_size(a->arg, a->n) * CN_ARGS_BYTE_NS, left;

@@ -63,7 +63,9 @@ bool cn_args_busy(const struct lend_mem *mem, bool late);
  * message is NULL, too. */
 struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
 				 uint64_t inline_max, struct cn_args *a, bool *fine);
-/* Its bytes when all arguments are in it. */
+/* Its bytes when all arguments are in it, and whether the session's peer takes a message so long.
+ */
 uint64_t cn_args_size(const struct iovec *arg, uint32_t n);
+bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *arg, uint32_t n);
 
 #endif

@@ -81,6 +81,11 @@ uint64_t cn_args_size(const struct iovec *arg, uint32_t n)
 	return bytes;
 }
 
+bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *arg, uint32_t n)
+{
+	return cn_args_size(arg, n) <= lend_session_message_max(ep, session);
+}
+
 /* The reference that stands for an argument, of which *k were put before it; NULL: its bytes do. */
 static const struct lend_ref *ref_of(const struct cn_args *a, uint64_t len, uint64_t inline_max,
 				     uint32_t *k)

@@ -37,14 +37,6 @@ static uint64_t inline_max(struct lend_mem *mem, lend_session session, const str
 	return longest <= CLEAR_MAX ? CLEAR_MAX : lend_args_threshold(mem, session, 0);
 }
 
-/* No memory node takes objects now, and the peer takes them in the message. */
-static bool goes_by_value(struct lend_mem *mem, lend_session session, const struct iovec *arg,
-			  int n)
-{
-	return !cn_place_may(mem) &&
-	       cn_args_size(arg, (uint32_t)n) <= lend_session_message_max(mem->ep, session);
-}
-
 /* What has something to put or to wrap needs a block. 0 and *out, which may be NULL; or -errno. */
 static int make(struct lend_mem *mem, lend_session session, const struct iovec *arg, int n,
 		struct cn_args **out)
@@ -58,7 +50,7 @@ static int make(struct lend_mem *mem, lend_session session, const struct iovec *
 		wraps += arg[i].iov_len > CN_ARGS_COPY_MAX;
 	}
 	*out = NULL;
-	if (refs && goes_by_value(mem, session, arg, n)) {
+	if (refs && !cn_place_may(mem) && cn_args_fit(mem->ep, session, arg, (uint32_t)n)) {
 		mem->args_stat.fallbacks++;
 		wraps += refs;
 		refs = 0;
