@@ -26,10 +26,11 @@
 #include "sys/mapfile.h"
 #include "sys/why.h"
 
-#define MEMORY_TEXT "192" /* MiB of EAL, unless its arguments say otherwise */
+#define MEMORY_MB  192 /* of EAL, unless its arguments name another amount */
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
 
 enum {
-	MEMORY_MB = 192,
 	ARGS_MAX = 64,
 	POOL_BUFS = 8191,
 	POOL_CACHE = 256,
@@ -85,7 +86,7 @@ static bool has(const char *word)
 
 static int split(const char *args)
 {
-	static const char *const ours[] = {"--no-huge", "-m",          MEMORY_TEXT,
+	static const char *const ours[] = {"--no-huge", "-m",          TEXT(MEMORY_MB),
 					   "--no-pci",  "--no-shconf", NULL};
 	char *save = NULL;
 

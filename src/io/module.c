@@ -84,22 +84,34 @@ static void *load(const char *file, bool *found)
 	return module;
 }
 
-int lend_module_find(const char *file, const char *package, const char *symbol, void **found)
+/* 0, or -ENODEV with lend_why_text(). */
+static int load_or_explain(const char *file, const char *package, void **module)
 {
-	bool there = false;
-	void *module = load(file, &there);
+	bool found = false;
 
-	if (!there)
+	*module = load(file, &found);
+	if (!found)
 		return lend_fail(ENODEV,
 				 "%s is not installed; build Lend where %s is, or name its folder "
 				 "in LEND_MODULE_DIR",
 				 file, package);
-	if (!module)
-		return lend_fail(ENODEV, "%s does not load: %s", file, dlerror());
+	return *module ? 0 : lend_fail(ENODEV, "%s does not load: %s", file, dlerror());
+}
+
+static int explain_release(const char *file)
+{
+	return lend_fail(ENODEV, "%s is of another release; rebuild it with this one", file);
+}
+
+int lend_module_find(const char *file, const char *package, const char *symbol, void **found)
+{
+	void *module;
+	int rc = load_or_explain(file, package, &module);
+
+	if (rc < 0)
+		return rc;
 	*found = dlsym(module, symbol);
-	return *found
-		   ? 0
-		   : lend_fail(ENODEV, "%s is of another release; rebuild it with this one", file);
+	return *found ? 0 : explain_release(file);
 }
 
 int lend_io_module_open(const char *name, const char *package, const struct lend_io_config *config,
@@ -107,29 +119,22 @@ int lend_io_module_open(const char *name, const char *package, const struct lend
 {
 	static const struct lend_io_host host = {.fail = lend_fail};
 	char file[32], entry[32];
-	bool found = false;
-	void *module;
 	lend_io_host_fn *introduce;
 	lend_io_open_fn *open;
+	void *module;
+	int rc;
 
 	(void)snprintf(file, sizeof(file), "lend_io_%s.so", name);
 	(void)snprintf(entry, sizeof(entry), "lend_io_%s_open", name);
-	module = load(file, &found);
-	if (!found)
-		return lend_fail(
-		    ENODEV,
-		    "%s: %s is not installed; build Lend where %s is, or name its folder in "
-		    "LEND_MODULE_DIR",
-		    name, file, package);
-	if (module == NULL)
-		return lend_fail(ENODEV, "%s: the module does not load: %s", name, dlerror());
+	rc = load_or_explain(file, package, &module);
+	if (rc < 0)
+		return rc;
 	/* Never unloaded: its libraries leave threads and exit handlers behind. A second dlopen()
 	 * is the same one. */
 	*(void **)&introduce = dlsym(module, "lend_io_module_host");
 	*(void **)&open = dlsym(module, entry);
 	if (introduce == NULL || open == NULL)
-		return lend_fail(ENODEV, "%s: %s is of another release; rebuild it with this one",
-				 name, file);
+		return explain_release(file);
 	introduce(&host);
 	return open(config, io);
 }
