@@ -130,7 +130,7 @@ static void joined(struct lend_call *call)
 	release(s, fine);
 }
 
-/* Its life may have ended meanwhile: the node says so to the READs. */
+/* Sends HELLO. If the life has ended meanwhile, the READs that follow are ABORTED. */
 static bool join(struct cn_source *s)
 {
 	struct lend_call *c = &s->call;

@@ -14,10 +14,10 @@ struct entry {
 	char home[CN_HOME_MAX], name[CN_HOME_MAX];
 	uint32_t users, names; /* names: that it had so far */
 	bool dialled;
-	struct entry *twin; /* whose life and key it has; NULL: its own */
+	struct entry *twin; /* the entry with its life and key; NULL: itself */
 	uint64_t life;      /* 0: none */
 	uint8_t key[LEND_MEMOP_KEY];
-	/* As HELLO's reply said. */
+	/* From the last reply to HELLO. */
 	uint32_t id, epoch;
 	uint8_t shard;
 	char text[LEND_MEMOP_TEXT_MAX + 1];
@@ -250,7 +250,8 @@ static bool is_same_key(const struct entry *a, const struct entry *b)
 	return !strcmp(a->home + strcspn(a->home, "\n"), b->home + strcspn(b->home, "\n"));
 }
 
-/* Another address of the same worker of the same node, by what both said. */
+/* Another address of the same worker: same node, epoch and worker, and each is in the list that the
+ * other one's HELLO returned. */
 static struct entry *find_twin(const struct entry *e)
 {
 	struct entry *o;

@@ -1,12 +1,11 @@
 /* life - the lives of this process at memory nodes, shared by all its endpoints and threads.
  *
- * A memory node tells processes apart by lives: whoever has a life's key may read and free what is
- * held in it. So a key is kept with the address that gave it, and a proof made with it is sent to
- * that address only. Two addresses have one life when each is in the list of addresses that the
- * other one sent: then both are the same node's.
- * Endpoints with other keys are other parties, and have lives of their own: a home is an address,
- * and behind it the id of the endpoint's key. Layer: cn. Threads: any; the table is under a lock.
- * Entries live while a client uses them. */
+ * A memory node distinguishes processes by lives: a process with a life's key can read and free
+ * what is held in it. So a key is kept with the address that gave it, and a proof made with it is
+ * sent to that address only. Two addresses have one life when each is in the list of addresses that
+ * the other one sent: then both are the same node's. Endpoints with different keys have different
+ * lives: a home is an address followed by the id of the endpoint's key. Layer: cn. Threads: any;
+ * the table is under a lock. Entries live while a client uses them. */
 #ifndef LEND_CN_LIFE_H
 #define LEND_CN_LIFE_H
 
@@ -16,16 +15,16 @@ void cn_life_home(const struct lend_ep *ep, const char *address, char home[CN_HO
 /* A client uses an address, or no longer. 0, or -ENOMEM. */
 int cn_life_join(const char *home);
 void cn_life_leave(const char *home);
-/* A worker's address has the name of the node's that told of it, unless it was dialled before. */
+/* Gives a worker's address the name of the address that listed it, unless it was dialled before. */
 void cn_life_name(const char *worker, const char *node);
 /* Connects to an address under its name, which has this number. As lend_connect(). */
 int cn_life_dial(struct lend_ep *ep, const char *home, lend_session *session, uint32_t *name);
 /* The address has another name since: a session from before cannot join the life. */
 bool cn_life_renamed(const char *home, uint32_t name);
 
-/* The next message on the way of a session into the life that this process has at address: HELLO,
- * with a proof or for a new life; or RENEW, whose reply says that the session is up, for there is
- * no proof before. False: client is 0 and there is no life to join. */
+/* Writes the next message that a session sends to join this process's life at home: HELLO, with a
+ * proof or for a new life; or RENEW while the session is not up, because a proof needs its channel
+ * binding. False: client is 0 and there is no life to join. */
 bool cn_life_say(struct lend_ep *ep, lend_session session, const char *home, uint32_t client,
 		 struct lend_memop *say);
 /* A HELLO with life 0 was answered. The life to use: another thread's may have been first. */

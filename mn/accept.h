@@ -7,7 +7,7 @@
 #define MN_ACCEPT_H
 
 /* Waits for a connection at listener and returns its descriptor; -1: the eventfd stop is readable.
- * The first time that no descriptor is free says so on stderr, as about what. */
+ * Prints one line about what on stderr, once per process, when no descriptor is free. */
 int mn_accept(int listener, int stop, const char *what);
 
 #endif

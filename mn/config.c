@@ -56,7 +56,7 @@ static const struct argp_option options[] = {
      0},
     {"quota", 'q', "WHO:BYTES[:REFS[:CLIENTS]],...", 0,
      "What one may keep. WHO: each (user of this host on shm; the network is one), uid=N, net, "
-     "secret=FILE (whoever is started with LEND_SECRET of its first line); -: no limit",
+     "secret=FILE (processes that prove the secret in its first line); -: no limit",
      0},
     {"keys", 'K', "FILE", 0,
      "Keys that peers prove, from lend keygen (default $LEND_KEYS, ~/.config/lend/keys)", 0},

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "mn/backing.h"
-#include "sys/mapfile.h"
 #include "sys/heap.h"
+#include "sys/mapfile.h"
 #include "sys/why.h"
 #include "util/bits.h"
 

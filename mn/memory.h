@@ -22,7 +22,7 @@ struct mn_memory {
 /* The kinds by name: "private", "memfd", "huge" (memfd on huge pages), or a path. */
 bool mn_memory_is_kind(const char *kind);
 /* At least len (> 0) zero bytes of a kind; name is what /proc shows. overwrite: replace a file
- * whatever it holds. 0, or -errno with lend_why(): what the system says, -EBUSY (another node has
+ * whatever it holds. 0, or -errno with lend_why(): a system call's error, -EBUSY (another node has
  * the file), -EEXIST (it holds something), -EPERM (another user can open it), -ENOSPC, -EFBIG
  * (ulimit -f), -EINVAL (not a kind; too small). */
 int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name, size_t len,

@@ -16,7 +16,7 @@ struct life {
 	struct mn_flow flow;
 };
 
-/* A session. ALONE (life NULL) -> in a life, and perhaps in another, as its HELLOs say. */
+/* A session. ALONE (life NULL) -> JOINED; a later HELLO can move it to another life. */
 struct peer {
 	struct lend_store_peer store; /* first */
 	LIST_ENTRY(peer) link;

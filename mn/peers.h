@@ -1,9 +1,8 @@
 /* peers - the sessions of a memory node, the lives that they proved to be of, and hang-ups.
  *
- * Before HELLO a session stands alone, whatever incarnation it came with: that is no secret. From
- * then on all sessions of one life have one queue. When the last of them ends, and one of them was
- * on shm, what the life held is gone.
- * Layer: mn. Threads: the endpoint's. */
+ * Before HELLO a session has a queue of its own: its incarnation is no secret and proves nothing.
+ * After HELLO all sessions of one life share one queue. When the last of them ends, and one of them
+ * was on shm, what the life held is gone. Layer: mn. Threads: the endpoint's. */
 #ifndef MN_PEERS_H
 #define MN_PEERS_H
 

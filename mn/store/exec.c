@@ -174,7 +174,7 @@ static void reply_hello(struct lend_step *t, uint32_t incarnation)
 	    .text = s->text,
 	};
 
-	if (!t->op->life) /* who joins has it */
+	if (!t->op->life) /* a session that joins proved that it has the key */
 		lend_life_key(s, incarnation, h.key);
 	reply_head(t->out, lend_memhello_encode(&h, t->out->head));
 }

@@ -102,7 +102,8 @@ struct lend_store_peer {
 	uint8_t context[LEND_MEMOP_CONTEXT]; /* before each HELLO that joins */
 	uint64_t life;                       /* that a HELLO in it opened or joined last; 0 */
 	uint32_t clients;                    /* that it opened in this life and did not close */
-	uint32_t tenant; /* pays for a life that is opened here, whoever joins it */
+	uint32_t tenant; /* pays for a life that is opened here, also for clients of sessions that
+			    join it */
 };
 enum { LEND_STORE_PEER_CLIENTS = 16 };
 /* A request: its bytes in order, segments of any length. */

@@ -3,8 +3,8 @@
  *
  * A life is opened by a session and joined by others, which prove that they have its key. The key
  * is a function of the store's secret, the incarnation of the session that opened the life, and its
- * number, so nothing is stored for it. Incarnations are no secrets and tell lives apart for nobody:
- * a second process that sends a known one gets another life.
+ * number, so nothing is stored for it. An incarnation is no secret and identifies no life: a
+ * second process that sends a known one gets another life.
  *
  * A life's lease is renewed by any of its operations. When it ends, or the process hangs up, all
  * that its clients had goes in one step and with it their records; the number is never given

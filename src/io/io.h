@@ -77,7 +77,7 @@ struct lend_io_stats {
 struct lend_io {
 	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
 	struct lend_path path;
-	bool quick;  /* a look in vain costs less than all else that is done between two */
+	bool quick;  /* a poll that finds nothing costs less than the rest of a turn */
 	lend_ns due; /* when rx() must come at the latest, if nothing arrives; 0: never */
 	struct lend_io_stats stats;
 };

@@ -228,7 +228,7 @@ int dpdk_address_print(const char *device, const struct lend_eth_end *end, char 
 
 /* io_dpdk_eal.c: once per process. */
 int dpdk_eal_start(const char *args);
-/* Whether so many file descriptors are free: 0, or -EMFILE with lend_why(). DPDK itself ends the
+/* Checks that n file descriptors are free: 0, or -EMFILE with lend_why(). DPDK itself ends the
  * process, or waits for ever, where it finds none. */
 int dpdk_eal_descriptors(uint32_t n, const char *what);
 /* Buffers that a device can receive into and send from; NULL: no memory, lend_why() says so.

@@ -58,7 +58,7 @@ struct lend_shm_peer {
 	enum lend_shm_state state;
 	int sock;            /* -1: none */
 	int err;             /* FAILED: why */
-	bool here;           /* FAILED: err is this process's, not what the server said */
+	bool here;           /* FAILED: err is this process's own, not from the server's reply */
 	uint32_t version;    /* FAILED with EPROTO: what it speaks */
 	uint32_t bit;        /* ours in its bell */
 	uint32_t pins;       /* how often the core asked to keep it */

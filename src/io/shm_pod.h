@@ -81,7 +81,7 @@ struct lend_pod {
 	struct lend_pod_memory *at;
 	size_t len;
 	int fd;
-	const char *path; /* the caller's, for what lend_why_text() says */
+	const char *path; /* the caller's, for error texts */
 	uint32_t links;   /* that have a pair */
 	uint32_t me;      /* our end */
 	uint64_t number;  /* and what makes it ours; 0: none */

@@ -51,8 +51,8 @@ static int receive(struct io_udp *u, uint32_t first, uint32_t n)
 	return got;
 }
 
-/* Drops say that a datagram costs the socket more than we think, or that others send here, too: a
- * quarter less is said to fit, and a little more again each time that none was dropped. */
+/* Takes a quarter of the room away after drops: datagrams cost the socket more than SMALL, or more
+ * peers send. Gives 1/64 back at each query without drops. */
 static void adapt_room(struct io_udp *u, bool dropped)
 {
 	uint32_t room = u->io.path.room;
@@ -61,8 +61,8 @@ static void adapt_room(struct io_udp *u, bool dropped)
 	u->io.path.room = lend_min_u32(room, u->rx.room);
 }
 
-/* What the kernel dropped for want of room. It is asked once so many bytes were queued, and when a
- * train of datagrams that may have been long enough for that has ended. */
+/* Adds the datagrams that the kernel dropped from this socket's full buffer. The kernel is queried
+ * each time that drops_from bytes were received. */
 static void count_drops(struct io_udp *u, struct lend_udp_train *train)
 {
 	uint32_t info[SK_MEMINFO_VARS] = {0};

@@ -29,11 +29,12 @@ int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket 
  * can, at any moment. Returns it or -errno; a process that changed its user since it opened fd gets
  * -EADDRINUSE. */
 int lend_udp_socket_beside(int fd, int other);
-/* As beside(), and makes fd and the new socket a group: datagrams are spread over them, unless a
- * filter selects a member. Both keep SO_REUSEPORT. other: what beside() returned, or -1. */
+/* Opens a socket as lend_udp_socket_beside() does and makes a group of it and fd: datagrams are
+ * spread over both, unless a filter selects a member. Both keep SO_REUSEPORT. other: an earlier
+ * second socket, or -1. */
 int lend_udp_socket_twin(int fd, int other);
-/* Has everything delivered to the first socket of fd's group. False: fd is in none; one that
- * beside() returned is, until a connect() changes its address. */
+/* Has everything delivered to the first socket of fd's group. False: fd is in none. A second socket
+ * is in one until a connect() changes its address. */
 bool lend_udp_socket_to_first(int fd);
 /* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *tos as IPv4 has it, or IPv6's
  * traffic class, and how long the datagrams are that it joined; 0: it is one. */

@@ -64,8 +64,7 @@ static int bind_it(struct lend_door *door, const char *who)
 	return 0;
 }
 
-/* In the runtime folder two processes that open one path agree by its lock; *lock is -1 elsewhere.
- */
+/* Locks the runtime folder if the path is in it, against a second process; *lock: -1 elsewhere. */
 static int lock_around(const struct sockaddr_un *at, int *lock)
 {
 	char folder[sizeof(at->sun_path)];

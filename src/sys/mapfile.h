@@ -1,5 +1,5 @@
-/* mapfile - files whose pages are mapped: another user cannot change them, and all that is touched
- * is allocated, so that no touch of them raises SIGBUS. Layer: sys. Threads: any. */
+/* mapfile - files that are mapped: another user cannot change them, and pages are allocated before
+ * they are touched, so that no access raises SIGBUS. Layer: sys. Threads: any. */
 #ifndef LEND_SYS_MAPFILE_H
 #define LEND_SYS_MAPFILE_H
 

@@ -9,7 +9,7 @@
 struct lend_memlimit {
 	uint64_t bytes;
 	bool cgroup;      /* bytes is a limit of this process's cgroup, or of one above it */
-	const char *name; /* what says so: "memory.max", "memory.limit_in_bytes", "MemAvailable" */
+	const char *name; /* the source: "memory.max", "memory.limit_in_bytes", "MemAvailable" */
 };
 
 /* The least of all that apply: cgroup v1 and v2, MemAvailable with free swap. root goes before each
