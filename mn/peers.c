@@ -77,7 +77,7 @@ static void leave(struct mn_peers *peers, struct peer *p)
 	end_life(peers, life);
 }
 
-void mn_peers_said(struct mn_peers *peers, lend_session session)
+void mn_peers_update_life(struct mn_peers *peers, lend_session session)
 {
 	struct peer *p = lend_session_get(peers->ep, session);
 	struct life *life;
@@ -144,7 +144,7 @@ static void watch(lend_session session, const uint8_t incarnation[16], bool up, 
 		went(arg, session);
 }
 
-void mn_peers_join(struct mn_peers *peers, const struct mn_tenants *tenants)
+void mn_peers_set_tenants(struct mn_peers *peers, const struct mn_tenants *tenants)
 {
 	peers->tenants = tenants;
 }

@@ -17,11 +17,11 @@ int mn_peers_open(struct lend_ep *ep, struct lend_store *store, struct mn_peers 
 /* After lend_close(ep), which ends the sessions. */
 void mn_peers_close(struct mn_peers *peers);
 /* Before the first session. The tenants stay the caller's. */
-void mn_peers_join(struct mn_peers *peers, const struct mn_tenants *tenants);
+void mn_peers_set_tenants(struct mn_peers *peers, const struct mn_tenants *tenants);
 /* A session as the store knows it, valid while it lives; NULL: it has ended. */
 struct lend_store_peer *mn_peers_find(struct mn_peers *peers, lend_session session);
-/* The store ran a HELLO of this session: it may have another life now. */
-void mn_peers_said(struct mn_peers *peers, lend_session session);
+/* Moves a session to the life that its last HELLO opened or joined. */
+void mn_peers_update_life(struct mn_peers *peers, lend_session session);
 
 /* The queue of the process behind a session, which must be there; all of them, and what becomes of
  * what waits when a process is gone. */

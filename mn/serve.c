@@ -195,7 +195,7 @@ static void exec(struct mn_serve *serve, lend_session session, const struct lend
 	if (lend_store_exec(serve->store, serve->now, in, &serve->out) == LEND_MEM_DATA_LOSS)
 		mn_memory_complain();
 	if (in->peer->life != life)
-		mn_peers_said(serve->peers, session);
+		mn_peers_update_life(serve->peers, session);
 }
 
 /* Runs it in its session, and answers; what that cost. late: as struct lend_store_in has it. */
@@ -377,12 +377,12 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	return rc;
 }
 
-void mn_serve_join(struct mn_serve *serve, const struct mn_tenants *tenants)
+void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenants)
 {
-	mn_peers_join(serve->peers, tenants);
+	mn_peers_set_tenants(serve->peers, tenants);
 }
 
-void mn_serve_hear(struct mn_serve *serve)
+void mn_serve_turn(struct mn_serve *serve)
 {
 	serve->now = 0;
 	mn_fair_round(serve->fair, run_late, serve);

@@ -15,11 +15,11 @@ struct mn_serve;
 
 /* Registers everything at ep. 0 or -errno with lend_why(). */
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
-/* As mn_peers_join(). */
-void mn_serve_join(struct mn_serve *serve, const struct mn_tenants *tenants);
-/* Once per turn: requests that wait have their turns. */
-void mn_serve_hear(struct mn_serve *serve);
-/* Requests wait for their turns in the next hear(): do not sleep before it. */
+/* Before the first session. The tenants stay the caller's. */
+void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenants);
+/* Runs requests that wait in their processes' queues. Once per turn of the endpoint. */
+void mn_serve_turn(struct mn_serve *serve);
+/* Requests wait for the next mn_serve_turn(): do not sleep before it. */
 bool mn_serve_waits(const struct mn_serve *serve);
 /* Operations are UNAVAILABLE and not run from now on. */
 void mn_serve_refuse(struct mn_serve *serve);

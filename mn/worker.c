@@ -166,7 +166,7 @@ int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
 	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
 	if (rc < 0)
 		return rc;
-	mn_serve_join(worker->serve, worker->tenants);
+	mn_serve_set_tenants(worker->serve, worker->tenants);
 	if (config->pool)
 		return mn_pool_open(worker->ep, worker->store, &worker->pages, config->pool,
 				    &worker->pool);
@@ -178,7 +178,7 @@ static int turn(struct mn_worker *worker)
 	int rc = lend_turn(worker->ep,
 			   mn_serve_waits(worker->serve) ? 0 : lend_store_deadline(worker->store));
 
-	mn_serve_hear(worker->serve);
+	mn_serve_turn(worker->serve);
 	mn_pool_turn(worker->pool);
 	mn_ask_turn(worker);
 	if (lend_now(worker->ep) >= lend_store_deadline(worker->store))

@@ -66,7 +66,7 @@ void app_inside_between(void *arg)
 {
 	struct app_inside *node = arg;
 
-	mn_serve_hear(node->serve);
+	mn_serve_turn(node->serve);
 	if (lend_now(node->ep) >= lend_store_deadline(node->store))
 		lend_store_tick(node->store, lend_now(node->ep));
 }

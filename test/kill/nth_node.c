@@ -40,7 +40,7 @@ int nth_node_turn(struct nth_node *node, struct lend_ep *ep)
 {
 	int rc = lend_turn(ep, mn_serve_waits(node->serve) ? 0 : LEND_NEVER);
 
-	mn_serve_hear(node->serve);
+	mn_serve_turn(node->serve);
 	return rc;
 }
 
