@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "sys/lockfile.h"
 #include "sys/mapfile.h"
 #include "sys/why.h"
 
@@ -25,13 +25,10 @@ static int open_unnamed(const char *folder)
 				   folder, strerror(errno));
 }
 
-/* Locks it, and makes sure that path still names it: another node may have replaced it. */
-static int lock(int fd, const char *path)
+/* The file may have been replaced by another node, which then has it. */
+static int lock_file(int fd, const char *path)
 {
-	struct stat is, named;
-
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &is) == 0 && stat(path, &named) == 0 &&
-	    is.st_ino == named.st_ino && is.st_dev == named.st_dev)
+	if (lend_lockfile(fd, path) == 0)
 		return 0;
 	return lend_fail(EBUSY, "--memory %s: another memory node has it; give each its own", path);
 }
@@ -45,7 +42,7 @@ static int open_new(const char *path)
 		return lend_fail(errno,
 				 "--memory %s: %s; give a folder or file that can be written", path,
 				 strerror(errno));
-	rc = lock(fd, path);
+	rc = lock_file(fd, path);
 	if (rc == 0)
 		return fd;
 	(void)close(fd);
@@ -94,7 +91,7 @@ static int open_there(const char *path, bool overwrite)
 
 	if (fd < 0)
 		return fd;
-	rc = lock(fd, path);
+	rc = lock_file(fd, path);
 	if (rc == 0)
 		rc = judge(fd, path, overwrite);
 	if (rc == 0)

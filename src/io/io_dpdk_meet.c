@@ -9,10 +9,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "sys/lockfile.h"
 #include "sys/rundir.h"
 #include "sys/why.h"
 
@@ -36,21 +36,19 @@ int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, cha
 
 int dpdk_meet_lock(const char *path)
 {
-	struct stat a, b;
-	int fd;
+	int fd, rc;
 
 	for (;;) {
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		if (fd < 0)
 			return lend_fail(errno, "%s: %s; set XDG_RUNTIME_DIR to a folder of yours",
 					 path, strerror(errno));
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			(void)close(fd);
-			return -EWOULDBLOCK;
-		}
-		if (fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino)
+		rc = lend_lockfile(fd, path);
+		if (rc == 0)
 			return fd;
 		(void)close(fd);
+		if (rc != -ESTALE)
+			return -EWOULDBLOCK;
 	}
 }
 

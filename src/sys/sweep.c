@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "sys/lockfile.h"
 #include "sys/rundir.h"
 
 enum { BOUND_MAX = 4 << 20, PATH_CAP = 512, SUFFIX = sizeof(".lock") - 1 };
@@ -61,12 +61,11 @@ static bool is_of_kind(const char *path, mode_t kind, struct stat *st)
 static void sweep_lock(char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	struct stat ours, there;
+	struct stat there;
 
 	if (fd < 0)
 		return;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &ours) == 0 &&
-	    is_of_kind(path, S_IFREG, &there) && ours.st_ino == there.st_ino) {
+	if (lend_lockfile(fd, path) == 0 && is_of_kind(path, S_IFREG, &there)) {
 		char *suffix = path + strlen(path) - SUFFIX;
 
 		*suffix = '\0';

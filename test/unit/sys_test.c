@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "sys/clock.h"
 #include "sys/cpu.h"
 #include "sys/heap.h"
+#include "sys/lockfile.h"
 #include "sys/rand.h"
 #include "sys/rundir.h"
 #include "sys/why.h"
@@ -142,4 +144,31 @@ Test(rundir, elsewhere__finds_listeners_only)
 	(void)close(fd);
 	(void)snprintf(command, sizeof(command), "rm -r %s %s", ours, theirs);
 	cr_assert_eq(system(command), 0);
+}
+
+static int open_new(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+	cr_assert_geq(fd, 0);
+	return fd;
+}
+
+Test(lockfile, is_the_file_at_its_path)
+{
+	char path[] = "/tmp/lend-sys-XXXXXX";
+	int first = mkstemp(path), second = open_new(path);
+
+	cr_assert_eq(lend_lockfile(first, path), 0);
+	cr_assert_eq(lend_lockfile(second, path), -EWOULDBLOCK);
+	(void)close(first);
+	cr_assert_eq(lend_lockfile(second, path), 0, "the lock ended with its descriptor");
+	(void)unlink(path);
+	cr_assert_eq(lend_lockfile(second, path), -ESTALE, "removed");
+	first = open_new(path);
+	cr_assert_eq(lend_lockfile(second, path), -ESTALE, "replaced");
+	cr_assert_eq(lend_lockfile(first, path), 0);
+	(void)close(first);
+	(void)close(second);
+	(void)unlink(path);
 }
