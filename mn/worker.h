@@ -1,7 +1,7 @@
 /* worker - one endpoint with one store behind it, and the thread that turns both.
  *
- * Workers share nothing: each has addresses, sessions, leases and pages of its own,
- * and a reference says whose it is.
+ * Workers share nothing: each has addresses, sessions, leases and pages of its own, and a reference
+ * names its worker.
  * Layer: mn. Threads: listen, open and close before and after run; run is the worker's own.
  * Owner: mnd. */
 #ifndef MN_WORKER_H

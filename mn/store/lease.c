@@ -105,7 +105,8 @@ void lend_client_link(struct lend_store *s, uint32_t client)
 }
 
 /* Once three quarters of the clients are taken, a process may have as many of them, in all its
- * lives, as are left free: one process never takes them all. */
+ * lives, as are left free. A process is what sends one incarnation; only quotas limit one that
+ * sends several. */
 static bool has_its_share(const struct lend_store *s, const uint8_t incarnation[16])
 {
 	uint32_t room = lend_table_room(&s->client), n = 0;
