@@ -18,44 +18,12 @@
 
 #include "cn/client.h"
 #include "e2e/mem_node.h"
+#include "e2e/thief.h"
 #include "util/crc32c.h"
 #include "wire/memop.h"
 #include "wire/pkt.h"
 
 enum { LEN = 3 };
-
-struct thief {
-	struct lend_ep *ep;
-	lend_session session;
-	uint8_t reply[LEND_MEMOP_REPLY_MAX];
-	size_t len;
-};
-
-static void thief_open(struct thief *t, const char *address)
-{
-	cr_assert_eq(lend_open(NULL, &t->ep), 0);
-	cr_assert_eq(lend_connect(t->ep, address, &t->session), 0);
-}
-
-static enum lend_status say(struct thief *t, const struct lend_memop *op)
-{
-	struct lend_call call = {.method = LEND_MEM_METHOD, .timeout = 5 * SECOND};
-	uint64_t payload = lend_memop_payload(op);
-
-	call.request = lend_buf_take(t->ep, LEND_MEMOP_FIXED_MAX + (uint32_t)payload);
-	call.request->len = lend_memop_encode(op, call.request->data);
-	memset((char *)call.request->data + call.request->len, 'x', payload);
-	call.request->len += (uint32_t)payload;
-	cr_assert_eq(lend_call_sync(t->ep, t->session, &call), 0);
-	t->len = call.reply ? call.reply->len : 0;
-	cr_assert_leq(t->len, sizeof(t->reply));
-	if (call.reply) {
-		memcpy(t->reply, call.reply->data, t->len);
-		lend_buf_give(t->ep, call.reply);
-	}
-	lend_buf_give(t->ep, call.request);
-	return call.status;
-}
 
 /* Everything that the victim could do, as the victim would say it. */
 static void try_all(struct thief *t, const struct lend_memop *as, const char *when)
@@ -73,7 +41,8 @@ static void try_all(struct thief *t, const struct lend_memop *as, const char *wh
 						.target = id,
 						.len = LEN};
 
-			cr_expect_eq(say(t, &op), LEND_ABORTED, "%s: operation %u", when, kind[i]);
+			cr_expect_eq(thief_say(t, &op), LEND_ABORTED, "%s: operation %u", when,
+				     kind[i]);
 		}
 }
 
@@ -92,8 +61,8 @@ static void rob(struct mem_node *node)
 	as.life = (uint64_t)at->life;
 	thief_open(&t, at->address);
 	try_all(&t, &as, "before HELLO");
-	cr_expect_eq(say(&t, &as), LEND_ABORTED, "joined without a proof");
-	cr_assert_eq(say(&t, &own), LEND_OK);
+	cr_expect_eq(thief_say(&t, &as), LEND_ABORTED, "joined without a proof");
+	cr_assert_eq(thief_say(&t, &own), LEND_OK);
 	cr_assert(lend_memhello_decode(t.reply, t.len, &hello));
 	cr_expect_neq((uint64_t)hello.life, as.life, "the victim's life was given away");
 	try_all(&t, &as, "in a life of its own");
@@ -136,7 +105,7 @@ Test(impersonate, squatter__first_with_the_incarnation__locks_nobody_out)
 	for (uint32_t i = 0; i < 4; i++) {
 		thief_open(&t[i], node.address);
 		for (hello.client = 1; hello.client < 8; hello.client++)
-			cr_assert_eq(say(&t[i], &hello), LEND_OK);
+			cr_assert_eq(thief_say(&t[i], &hello), LEND_OK);
 	}
 	mem_client_open(&node, &ep, &mem);
 	ref = mem_put(mem, "abc", LEN, NULL);
@@ -145,7 +114,7 @@ Test(impersonate, squatter__first_with_the_incarnation__locks_nobody_out)
 					 .client = mem->client,
 					 .life = mem->node[0]->life};
 
-		cr_expect_eq(say(&t[i], &bye), LEND_ABORTED);
+		cr_expect_eq(thief_say(&t[i], &bye), LEND_ABORTED);
 		lend_close(t[i].ep);
 	}
 	cr_expect_eq(mem_get(mem, &ref, 0, got, LEN), LEND_OK);
@@ -164,13 +133,13 @@ Test(impersonate, hello__reply_lost__neither_locked_out_nor_doubled)
 
 	mem_node_start(&node, "udp", "4M", "");
 	thief_open(&t, node.address);
-	cr_assert_eq(say(&t, &hello), LEND_OK);
+	cr_assert_eq(thief_say(&t, &hello), LEND_OK);
 	cr_assert(lend_memhello_decode(t.reply, t.len, &first));
-	cr_assert_eq(say(&t, &hello), LEND_OK);
+	cr_assert_eq(thief_say(&t, &hello), LEND_OK);
 	cr_assert(lend_memhello_decode(t.reply, t.len, &again));
 	cr_expect_eq(again.life, first.life);
 	thief_open(&next, node.address);
-	cr_assert_eq(say(&next, &hello), LEND_OK);
+	cr_assert_eq(thief_say(&next, &hello), LEND_OK);
 	cr_assert(lend_memhello_decode(next.reply, next.len, &other));
 	cr_expect_neq(other.life, first.life);
 	lend_close(t.ep);

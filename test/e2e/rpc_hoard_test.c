@@ -64,24 +64,6 @@ static void hoard(const char *address)
 		(void)lend_turn(ep, LEND_NEVER);
 }
 
-/* The slowest of some calls, one at a time. */
-static lend_ns slowest(struct lend_ep *ep, lend_session to)
-{
-	lend_ns most = 0;
-
-	for (int i = 0; i < CALLS; i++) {
-		struct lend_call call = {.method = ECHO};
-		lend_ns began = lend_now(ep);
-
-		cr_assert_eq(lend_call_sync(ep, to, &call), 0);
-		cr_assert_eq(call.status, LEND_OK, "call %d: status %d", i, call.status);
-		most = lend_now(ep) - began > most ? lend_now(ep) - began : most;
-		if (call.reply)
-			lend_buf_give(ep, call.reply);
-	}
-	return most;
-}
-
 static void silence(int signal)
 {
 	struct server server;
@@ -109,7 +91,7 @@ static void silence(int signal)
 	n = atomic_load(&n_kept);
 	for (uint32_t i = 0; i < n; i++)
 		cr_assert_eq(lend_reply(server.ep, kept[i], LEND_OK, NULL), 0);
-	worst = slowest(other, to);
+	worst = slowest_echo(other, to, CALLS, 1, 100);
 	cr_log_info("%u calls accepted, %u refused; then the slowest call took %llu us", n,
 		    atomic_load(&shared->refused), (unsigned long long)worst / 1000);
 	cr_assert_lt(worst, 1000ull * MS, "signal %d: a call took %llu ms", signal,

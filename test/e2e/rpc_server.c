@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "util/bits.h"
+
 static void echo(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct server *s = arg;
@@ -118,4 +120,38 @@ void sync_echo(struct lend_ep *ep, lend_session session, uint32_t method, uint32
 	cr_assert(ask_same(call.reply, len, len));
 	lend_buf_give(ep, call.request);
 	lend_buf_give(ep, call.reply);
+}
+
+static void echo_round(struct lend_ep *ep, lend_session session, uint32_t calls, uint32_t len)
+{
+	struct ask ask[16] = {{.done = false}};
+	uint32_t i;
+
+	for (i = 0; i < calls; i++) {
+		ask[i].call = (struct lend_call){.method = ECHO, .done = ask_done};
+		ask[i].call.request = ask_bytes(ep, len, i);
+		cr_assert_eq(lend_call_start(ep, session, &ask[i].call), 0, "%s", lend_why());
+	}
+	for (i = 0; i < calls; i++) {
+		while (!ask[i].done)
+			cr_assert_geq(lend_turn(ep, lend_now(ep) + MS), 0);
+		cr_assert_eq(ask[i].call.status, LEND_OK, "call %u of %u bytes: status %d", i, len,
+			     ask[i].call.status);
+		cr_assert(ask_same(ask[i].call.reply, len, i));
+		ask_give(ep, &ask[i]);
+	}
+}
+
+lend_ns slowest_echo(struct lend_ep *ep, lend_session session, uint32_t rounds, uint32_t calls,
+		     uint32_t len)
+{
+	lend_ns most = 0;
+
+	while (rounds-- > 0) {
+		lend_ns began = lend_now(ep);
+
+		echo_round(ep, session, calls, len);
+		most = lend_max_u64(most, lend_now(ep) - began);
+	}
+	return most;
 }

@@ -33,5 +33,9 @@ void server_never(lend_request request, const struct lend_buf *in, void *arg);
 struct lend_ep *client_of(const char *address, lend_session *session);
 /* One call of len bytes, which come back. */
 void sync_echo(struct lend_ep *ep, lend_session session, uint32_t method, uint32_t len);
+/* Makes rounds of up to 16 simultaneous ECHO calls of len bytes; all must end OK. Returns how long
+ * the slowest round took. */
+lend_ns slowest_echo(struct lend_ep *ep, lend_session session, uint32_t rounds, uint32_t calls,
+		     uint32_t len);
 
 #endif

@@ -1,0 +1,123 @@
+/* Goal: a peer that fills one table of a server, and answers PINGs, does not delay the calls of
+ * other peers. Method: a default server in a thread, over udp and shm. A raw peer fills call
+ * records, reassemblies, memory or sessions. Two honest clients, one connected before the attack
+ * and one after, make short and long calls. Without fair shares these wait for their deadline of
+ * 5 s, or are refused. Covers: src/core/fair.c */
+#include <criterion/criterion.h>
+
+#include "e2e/raw_peer.h"
+#include "e2e/rpc_server.h"
+
+/* BOUND: ms that an honest call may take. The others: limits of a default server. */
+enum { BOUND = 2000, BURST = 32, RECORDS = 2048, CALLS_MAX = 128, SESSIONS = 512 };
+
+/* Begins a request of len bytes in each of these slots of each session. */
+static void begin(struct raw_peer *p, uint32_t first, uint32_t slots, uint32_t len)
+{
+	uint32_t sent = 0;
+
+	for (uint32_t session = 0; session < p->n; session++)
+		for (uint32_t slot = first; slot < first + slots; slot++) {
+			raw_request(p, session, slot, ECHO, len);
+			if (++sent % BURST == 0) /* a socket's buffer holds so many */
+				raw_sync(p);
+		}
+	raw_sync(p);
+	cr_log_info("%llu ACKs, %llu replies, %llu of them RESOURCE_EXHAUSTED",
+		    (unsigned long long)p->acks, (unsigned long long)p->replies,
+		    (unsigned long long)p->exhausted);
+}
+
+/* Each reply holds a record until it is acknowledged. */
+static void fill_records(struct raw_peer *p)
+{
+	cr_assert_eq(raw_connect(p, 17), 17);
+	begin(p, 0, CALLS_MAX, 8);
+	cr_assert_geq(p->replies, RECORDS);
+}
+
+/* First datagrams of requests that wait for more of them, or for a reassembly. */
+static void fill_records_halfway(struct raw_peer *p)
+{
+	cr_assert_eq(raw_connect(p, 17), 17);
+	begin(p, 0, CALLS_MAX, 3 * RAW_PAYLOAD);
+	cr_assert_geq(p->acks, RECORDS / 4);
+}
+
+/* The same, of more requests than there are reassemblies (1,024) and fewer than records. */
+static void fill_reassemblies(struct raw_peer *p)
+{
+	cr_assert_eq(raw_connect(p, 13), 13);
+	begin(p, 0, CALLS_MAX, 3 * RAW_PAYLOAD);
+	cr_assert_eq(p->exhausted, 0, "the records are full");
+}
+
+/* The pool of message memory is 704 MiB: as many requests of 16 MiB as fit, then of 1 MiB. */
+static void fill_memory(struct raw_peer *p)
+{
+	cr_assert_eq(raw_connect(p, 1), 1);
+	begin(p, 0, 40, 16 << 20);
+	begin(p, 40, 20, 16 << 20);
+	begin(p, 60, 40, 1 << 20);
+	cr_assert_geq(p->exhausted, 20, "there is memory left");
+}
+
+static void fill_sessions(struct raw_peer *p)
+{
+	cr_assert_geq(raw_connect(p, SESSIONS), SESSIONS - 1);
+}
+
+static void check_honest(struct lend_ep *ep, lend_session to, const char *which)
+{
+	static const struct {
+		uint32_t rounds, calls, len;
+	} row[] = {{50, 16, 100}, {10, 4, 200000}, {4, 2, 1 << 20}};
+
+	for (int i = 0; i < 3; i++) {
+		lend_ns took = slowest_echo(ep, to, row[i].rounds, row[i].calls, row[i].len);
+
+		cr_log_info("%s, %u bytes: %llu us", which, row[i].len,
+			    (unsigned long long)took / 1000);
+		cr_assert_lt(took, (lend_ns)BOUND * MS, "%s, %u bytes: %llu ms", which, row[i].len,
+			     (unsigned long long)took / MS);
+	}
+}
+
+static void hoard(const char *scheme, void (*fill)(struct raw_peer *))
+{
+	static struct raw_peer peer;
+	struct lend_ep *before, *after;
+	struct server server;
+	lend_session first, second;
+
+	server_start(&server, scheme);
+	before = client_of(server.address, &first);
+	sync_echo(before, first, ECHO, 100);
+	raw_open(&peer, server.address);
+	fill(&peer);
+	raw_idle(&peer);
+	check_honest(before, first, "connected before");
+	after = client_of(server.address, &second);
+	check_honest(after, second, "connected after");
+	raw_idle_end(&peer);
+	lend_close(after);
+	lend_close(before);
+	raw_close(&peer);
+	server_stop(&server);
+}
+
+#define HOARD(what, scheme)                                                                        \
+	Test(rpc_hoard_raw, what##__##scheme, .timeout = 60)                                       \
+	{                                                                                          \
+		hoard(#scheme, fill_##what);                                                       \
+	}
+
+HOARD(records, udp)
+HOARD(records, shm)
+HOARD(records_halfway, udp)
+HOARD(records_halfway, shm)
+HOARD(reassemblies, udp) /* over shm the honest clients' long messages need none */
+HOARD(memory, udp)
+HOARD(memory, shm)
+HOARD(sessions, udp)
+HOARD(sessions, shm)
