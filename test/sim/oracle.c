@@ -186,8 +186,9 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
-	/* A peer that holds most of it does not count for more than a quarter. */
-	uint64_t width = lend_credit_width(&c->credit) * 7 / 4, ahead = c->credit.ahead;
+	/* With several senders, what one peer holds beyond a quarter of the window does not count. */
+	uint64_t width = lend_credit_width(&c->credit) * (c->credit.senders > 1 ? 7 : 4) / 4;
+	uint64_t ahead = c->credit.ahead;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
 	/* One message may always have a piece of it; a window that shrank takes nothing back, and
