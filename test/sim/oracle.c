@@ -186,7 +186,8 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
-	/* With several senders, what one peer holds beyond a quarter of the window does not count. */
+	/* With several senders, what one peer holds beyond a quarter of the window does not count.
+	 */
 	uint64_t width = lend_credit_width(&c->credit) * (c->credit.senders > 1 ? 7 : 4) / 4;
 	uint64_t ahead = c->credit.ahead;
 
