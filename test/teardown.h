@@ -1,8 +1,8 @@
 /* teardown - checks at the end of a test that can fail it.
  *
  * Criterion counts no assertion of a .fini function: it prints the failure, and the test passes. So
- * a .fini only frees and removes. What a test must not leave behind is checked by teardown(), a
- * function of its suite that TestThen() calls after the body. Layer: test. */
+ * a .fini only frees and removes. teardown(), a function of the suite that TestThen() calls after
+ * the body, checks that the test left nothing behind. Layer: test. */
 #ifndef TEST_TEARDOWN_H
 #define TEST_TEARDOWN_H
 

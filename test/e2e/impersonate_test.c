@@ -25,7 +25,7 @@
 
 enum { LEN = 3 };
 
-/* Everything that the victim could do, as the victim would say it. */
+/* Sends each operation of the victim with the victim's numbers. */
 static void try_all(struct thief *t, const struct lend_memop *as, const char *when)
 {
 	static const uint8_t kind[] = {LEND_MEMOP_PUT,   LEND_MEMOP_ALLOC, LEND_MEMOP_FORGET,
@@ -240,7 +240,7 @@ static bool tells_much(const uint8_t *window)
 	return n >= 8;
 }
 
-/* What is in the CONNECT of another process as well identifies nobody. */
+/* Bytes that are also in the CONNECT of another process identify no process. */
 Test(impersonate, connect__to_two_servers__shares_nothing_of_its_own)
 {
 	static uint8_t a[2048], b[2048], other[2048];

@@ -216,8 +216,8 @@ static void count_back(const struct iovec *arg)
 	came_back++;
 }
 
-/* The caller goes while its answer is put: the answer is nobody's, and what was put goes at once,
- * not when its 30 s are over. */
+/* The caller's session ends while its answer is put: the object is freed at once, not when its TTL
+ * of 30 s ends. */
 Test(mem_args_end, reply_whose_caller_has_gone)
 {
 	open_all("shm", "64M", 0);

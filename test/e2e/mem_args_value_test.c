@@ -1,7 +1,8 @@
 /* Goal: a call or reply with arguments does not fail because a memory node is full, stopped,
- * unknown or dies, as long as the bytes fit into a message: what no node took goes by value, and
- * what one took is given up. Method: the node is made so, before a call or after every number of
- * turns of it; the bytes are compared at both ends, the node's counters show what is left. */
+ * unknown or dies, as long as the bytes fit into a message: bytes that no node took are sent by
+ * value, and objects that a node took are freed. Method: the node is made so, before a call or
+ * after every number of turns of it; the bytes are compared at both ends, the node's counters show
+ * what is left. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static void arrives(lend_ns timeout)
 	cr_assert_eq(call.status, LEND_FAILED_PRECONDITION, "%d", call.status);
 }
 
-/* Of two long arguments one fits: that one goes by reference, there and back. */
+/* Of two long arguments one fits on the node: that one is sent by reference, there and back. */
 static void full(const char *carrier)
 {
 	struct lend_args_stat stat;
@@ -176,7 +177,7 @@ Test(mem_args_value, stopped_with_a_short_deadline)
 	close_all();
 }
 
-/* A client that knows no node, one that names a node nobody runs. */
+/* A client without a node, and one with the address of a node that does not run. */
 static void without(const char *name)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -206,7 +207,7 @@ Test(mem_args_value, no_node_answers_on_shm)
 	without(name);
 }
 
-/* A socket that nobody reads. */
+/* A socket that no process reads. */
 Test(mem_args_value, no_node_answers_on_udp)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -255,7 +256,7 @@ Test(mem_args_value, dies_udp)
 	dies("udp", 9);
 }
 
-/* Given up by its caller: no bytes are sent in place of those that were not put. */
+/* The caller cancels: bytes that were not put are not sent by value either. */
 Test(mem_args_value, cancelled_is_not_sent)
 {
 	struct lend_call call = {.method = KEEP, .done = ended, .timeout = 10 * SECOND};

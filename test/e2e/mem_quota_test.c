@@ -72,8 +72,8 @@ Test(mem_quota, secrets_on_a_network)
 	forget_secrets();
 }
 
-/* A second endpoint of one process with another secret: another tenant's, whatever it says of
- * itself. It gets neither the first one's quota nor what that one holds. */
+/* A second endpoint of the process has another secret, so it belongs to another tenant. It gets no
+ * access to the quota and the objects of the first endpoint. */
 Test(mem_quota, another_tenants_process_is_not_let_in)
 {
 	static char data[65536], back[4096];

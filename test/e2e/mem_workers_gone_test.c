@@ -1,6 +1,6 @@
 /* Goal: a process that dies leaves nothing at any worker of a node; at each worker its end is that
  * of its last session there. Method: lend-mn with 2 and 3 workers over shm and udp; a client that
- * is killed, and one that hangs up at one worker after the other as it is told; the node's own
+ * is killed, and one that hangs up at one worker after the other; the node's own
  * count, summed over workers. */
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* raw_peer - a hostile peer of a server: sessions whose datagrams a test builds one by one, over
- * any carrier. It sends what the test says and nothing else, except that it answers PINGs, so the
- * server keeps its sessions. It never acknowledges a message. Layer: test. */
+/* raw_peer - a hostile peer of a server: a test builds the datagrams of its sessions one by one,
+ * over any carrier. Without the test it only answers PINGs, so the server keeps its sessions. It
+ * never acknowledges a message. Layer: test. */
 #ifndef TEST_E2E_RAW_PEER_H
 #define TEST_E2E_RAW_PEER_H
 
@@ -25,7 +25,7 @@ struct raw_peer {
 	struct raw_session session[RAW_SESSIONS];
 	struct lend_pkt_cookie cookie; /* of the last RETRY */
 	uint64_t answers;              /* ACCEPTs, RETRYs and ACKs of PINGs received */
-	uint64_t refused;              /* RETRYs received that say that no session is free */
+	uint64_t refused;              /* RETRYs received with LEND_RETRY_FULL */
 	uint64_t resets;               /* RESETs received */
 	uint64_t acks;                 /* ACKs of requests received */
 	uint64_t replies, exhausted;   /* REPLYs received; of these, RESOURCE_EXHAUSTED */

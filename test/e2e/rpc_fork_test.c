@@ -1,5 +1,5 @@
-/* Goal: a fork's child cannot change a message of its parent, whose endpoints it does not have; it
- * can open its own, and exec. Method: children that write into each kind of message memory, and
+/* Goal: a fork's child cannot change a message of its parent or use the parent's endpoints; it can
+ * open its own, and exec. Method: children that write into each kind of message memory, and
  * one that does what a child may. Covers: src/sys/arena.c, src/io/shm_meet.c */
 #include <criterion/criterion.h>
 #include <errno.h>

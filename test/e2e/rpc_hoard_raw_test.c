@@ -19,7 +19,7 @@ static void begin(struct raw_peer *p, uint32_t first, uint32_t slots, uint32_t l
 	for (uint32_t session = 0; session < p->n; session++)
 		for (uint32_t slot = first; slot < first + slots; slot++) {
 			raw_request(p, session, slot, ECHO, len);
-			if (++sent % BURST == 0) /* a socket's buffer holds so many */
+			if (++sent % BURST == 0) /* fits into a socket's buffer */
 				raw_sync(p);
 		}
 	raw_sync(p);

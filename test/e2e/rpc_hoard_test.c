@@ -1,9 +1,8 @@
-/* Goal: a client that falls silent with as many calls under way as it may have, stopped or killed,
- * does not hold up the calls of others. One that has begun
- * long requests and sends no more of them leaves memory for the long request of another. Method: a
- * server in a thread, over udp, where nothing tells
- * of a death. A client in a process of its own makes 16 sessions x 128 calls, which the server
- * answers once that client is silent; another one calls before the silent one is given up (5 s).
+/* Goal: a client that is stopped or killed with as many calls in flight as it may have does not
+ * delay the calls of others. Method: a server in a thread, over udp, which does not report a death.
+ * A client process makes 16 sessions x 128 calls, which the server answers once that process is
+ * stopped or killed. Another client calls within the 5 s until its sessions end. A client that has
+ * begun long requests and stops leaves memory for the long request of another.
  * Covers: src/core/fair.c, src/rpc/serve.c. */
 #include <criterion/criterion.h>
 #include <signal.h>

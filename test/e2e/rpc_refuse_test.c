@@ -131,7 +131,7 @@ Test(rpc_refuse, capture_file__is_closed_with_its_endpoint)
 	(void)unlink(path);
 }
 
-/* A call whose done function makes another and waits for it, which no done function may. */
+/* The done function of a call starts another call and waits for it: a done function may not. */
 struct nested {
 	struct ask ask; /* first */
 	struct pair *pair;

@@ -128,7 +128,7 @@ static int deaf_server(char *address, size_t cap)
 	return fd;
 }
 
-/* What a process that begins now sends to this server first. */
+/* Returns the first datagram of a new process to this server. */
 static size_t first_datagram(struct lend_ep *ep, const char *address, const char *name, int fd,
 			     uint8_t *to)
 {

@@ -162,8 +162,8 @@ static void some_id(struct choice *c, struct node_client *w, struct lend_memop *
 	op->target = w->id - choice_of(c, 9);
 }
 
-/* In the session that it had or a new one: with the life of a client of its process, seldom of
- * another, or without. */
+/* In the session that it had or a new one: with the life of a client of its process, of
+ * another process in few cases, or without. */
 static void some_join(struct choice *c, struct node_client *w, struct lend_memop *op)
 {
 	uint32_t sibling = (uint32_t)(w - node.client) ^ choice_of(c, 2);
@@ -353,7 +353,7 @@ static void learn(const struct node_message *m, const struct lend_store_out *out
 	if (out->status != LEND_MEM_OK || out->pinned)
 		return;
 	if (m->bytes[0] == LEND_MEMOP_HELLO && lend_memhello_decode(out->head, out->len, &hello)) {
-		if (!lend_load_u64(m->bytes + 24)) /* a join is not told the key again */
+		if (!lend_load_u64(m->bytes + 24)) /* the reply to a join has no key */
 			memcpy(w->key, hello.key, sizeof(w->key));
 		w->life = hello.life;
 	} else if (out->len == LEND_MEMREF_LEN && lend_memref_decode(out->head, &ref))

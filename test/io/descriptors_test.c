@@ -1,6 +1,7 @@
 /* Goal: a process without a free file descriptor leaves connections in the backlog without spinning
- * over them, accepts them when one is free, and each end says which process is short of them.
- * Method: both ends in one process, whose free descriptors are counted out with dup(). */
+ * over them, accepts them when one is free, and the error text of each end names the process
+ * without one. Method: both ends in one process, which takes all but a few descriptors with dup().
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static void address(char *text, size_t cap)
 static const struct conform_row shm = {.name = "shm", .address = address};
 static int taken[LIMIT], n_taken;
 
-/* Takes descriptors until so many are free. */
+/* Opens descriptors until n are free. */
 static void leave_free(int n)
 {
 	const struct rlimit limit = {LIMIT, LIMIT};

@@ -27,8 +27,8 @@ enum { CLIENTS = 12 };
 
 struct client {
 	pid_t pid;
-	int to,
-	    from; /* pipes: its address, and later leave; opened, and later what resolve() said */
+	int to, from; /* pipes: its address, and later leave; opened, and later the result of
+			 resolve() */
 };
 
 struct word {
@@ -95,7 +95,7 @@ static void spawn(struct client *c)
 	c->from = from[0];
 }
 
-/* What the client says next, while the server looks for who comes. */
+/* Reads the next message of the client while the server accepts peers. */
 static struct word heed(struct lend_io *server, const struct client *c)
 {
 	struct pollfd fd = {.fd = c->from, .events = POLLIN};
@@ -128,7 +128,7 @@ static void end(struct client *c)
 	(void)waitpid(c->pid, NULL, 0);
 }
 
-/* Leaves this process so many descriptors. */
+/* Leaves this process n free descriptors. */
 static void leave_free(unsigned n)
 {
 	struct rlimit limit = {0, 0};

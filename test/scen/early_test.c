@@ -1,6 +1,6 @@
-/* Goal: a call rides on the CONNECT to a server that gave a ticket, runs at most once whatever is
- * copied, cut off or started anew, and its caller is told no more than is known. Method: two cores,
- * chosen datagrams. */
+/* Goal: a call rides on the CONNECT to a server that gave a ticket. It runs at most once under
+ * copies, losses and restarts, and `ran` claims no more to its caller than is known. Method: two
+ * cores, chosen datagrams. */
 #include <criterion/criterion.h>
 #include <string.h>
 

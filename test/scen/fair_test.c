@@ -1,5 +1,5 @@
-/* Goal: a server that is out of call records says so: what it refuses ends RESOURCE_EXHAUSTED, ran
- * no; what it gave up before its caller had it, ran maybe; also when that word is lost. Method:
+/* Goal: a server without a free call record answers RESOURCE_EXHAUSTED: ran no for a request that
+ * it refuses, ran maybe for a reply that it released; also when this answer is lost. Method:
  * two cores and a table of two records; which datagrams are lost is chosen by kind, and the trace
  * is the expectation. Covers: src/core/fair.c. */
 #include <criterion/criterion.h>

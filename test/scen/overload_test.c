@@ -1,6 +1,6 @@
 /* Goal: a server that is offered more short calls than it can answer goes on at its full rate, for
- * all sessions alike, and nothing that waits is repeated for it; a server that falls silent is
- * asked by one call per session, not by all.
+ * all sessions alike, and nothing that waits is repeated for it; a server that stops is probed
+ * by one call per session, not by all.
  * Method: two cores in steps of 32 us; the receive queues hold QUEUE datagrams and drop the rest,
  * the server takes 32 per step. An open loop of empty calls over many sessions, from a seed.
  * Covers: src/core/window.c, src/core/call.c, src/core/ring.c */
@@ -37,7 +37,7 @@ struct world {
 	uint64_t session[SESSIONS];
 	uint32_t done[SESSIONS], expired, refused, other;
 	uint32_t cap[2];        /* datagrams that their receive queues hold */
-	uint32_t every, number; /* the client receives in one step of so many */
+	uint32_t every, number; /* the client receives in one of `every` steps */
 	bool silent;            /* the server does not run */
 	struct lend_rng rng;
 };
@@ -84,7 +84,7 @@ static void events(struct world *w, int i)
 	}
 }
 
-/* What an end has to say, into the other's queue. */
+/* Moves the datagrams of one end into the other's queue. */
 static void send_all(struct world *w, int i)
 {
 	struct lend_bufs none = {.seg = NULL};
@@ -133,7 +133,7 @@ static void run_end(struct world *w, int i, uint32_t most)
 	send_all(w, i);
 }
 
-/* So many calls, each over a session that is drawn. */
+/* Starts n calls, each over a random session. */
 static void arrive(struct world *w, uint32_t calls)
 {
 	struct lend_bufs none = {.seg = NULL};

@@ -1,4 +1,4 @@
-/* proof - what a test's runtime answers to LEND_EV_PROVE: SipHash in place of HMAC. */
+/* proof - answers LEND_EV_PROVE as a runtime does, with SipHash instead of HMAC. */
 #ifndef TEST_SCEN_PROOF_H
 #define TEST_SCEN_PROOF_H
 

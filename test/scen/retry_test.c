@@ -256,7 +256,8 @@ Test(retry, a_server_without_a_session_refuses)
 	duo_close(&d);
 }
 
-/* One peer has all sessions, and none of them has calls. What anybody could have sent ends none. */
+/* One peer has all sessions, and none of them has calls. A datagram that needs no proof ends none.
+ */
 Test(retry, an_idle_session_ends_for_a_proven_address_only)
 {
 	struct duo_dgram g, retry;

@@ -44,7 +44,7 @@ static uint32_t length_of(const struct sim *sim)
 	}
 }
 
-/* Sessions with calls are taken from nobody: the others' must find room in the table. */
+/* The server evicts no session with calls: those of the other nodes must fit into the table. */
 static uint32_t sessions_of(const struct sim *sim)
 {
 	if (sim->plan.hoard == SIM_HOARD_SESSIONS)

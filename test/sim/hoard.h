@@ -1,13 +1,13 @@
 /* hoard - a node that begins and never continues: it answers PINGs, and takes what it can of the
- * tables of node 0. plan.hoard says of which:
+ * tables of node 0. plan.hoard selects the table:
  *
  *   1  call records       it never acknowledges a reply
  *   2  reassemblies       of each request it sends the first datagram only
  *   3  memory             likewise, and each request claims a megabyte
  *   4  sessions           it connects as often as it can and calls nothing
  *
- * It is the last node of the plan, and a real core whose datagrams are filtered. From a third of
- * the span on it begins all it can, again and again; when faults stop it hangs up. Oracle: each
+ * It is the last node of the plan, and a real core behind a filter of its datagrams. From a third
+ * of the span on it begins all it can, again and again; when faults stop it hangs up. Oracle: each
  * call between the others ends OK unless its caller hangs up, in twice the time of the slowest call
  * before, at most. Layer: test/sim. */
 #ifndef TEST_SIM_HOARD_H
@@ -33,7 +33,7 @@ void sim_hoard_heal(struct sim *sim);
 /* As sim_net_send(): what the hoarder does not send, or not hear, gets lost. */
 enum lend_sent sim_hoard_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
 			      const struct lend_out *out);
-/* What the hoarder's core has to say; a request of its calls at another node. */
+/* Handles an event of the hoarder's core; a request of its calls at another node. */
 void sim_hoard_core_event(struct sim *sim, const struct lend_event *e);
 void sim_hoard_serve(struct sim *sim, uint32_t node, const struct lend_event *e);
 /* True: there is memory for this request; false: it is refused, or asks again (*later). */

@@ -130,7 +130,7 @@ static void answered(struct sim *sim, struct mem_op *op, const struct lend_event
 	}
 	if (e->status == LEND_MEM_ABORTED && !op->forgetting && op->say.life == l->life) {
 		op->unsure =
-		    true; /* HELLO tells whether the life has ended, or the session is new */
+		    true; /* HELLO shows whether the life ended or only the session is new */
 		l->life = 0;
 		return;
 	}

@@ -217,8 +217,8 @@ void mem_rot_audit(struct mem_model *m);
 void mem_model_recover(struct mem_model *m);
 uint32_t mem_life_find(const struct mem_model *m, uint64_t life);
 uint32_t mem_tenant_find(const struct mem_model *m, uint64_t life, uint32_t number);
-/* In a life that is there, by its entry; 0: in one that is made for who, its number and key still
- * to be filled in. */
+/* In a life that is there, by its entry; 0: in one that is made for this peer, still without number
+ * and key. */
 uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation, uint32_t number);
 void mem_tenant_close(struct mem_model *m, uint32_t client);
 void mem_lease_renew(struct mem_model *m, uint32_t client);

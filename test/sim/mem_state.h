@@ -37,7 +37,7 @@ struct mem_session {
 	struct lend_store_peer peer;
 	uint64_t life; /* the model's */
 };
-/* What the actors of a process know of its life at a store. */
+/* The life of a process at a store, as its actors know it. */
 struct mem_life {
 	uint64_t life;  /* 0: none */
 	uint32_t birth; /* of the process */

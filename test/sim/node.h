@@ -65,7 +65,7 @@ struct sim_node {
 	struct sim_serving *serving; /* by record of the core */
 	struct sim_order order;
 	struct sim_line line[8];
-	uint32_t starved;                      /* who waited for budget a turn ago */
+	uint32_t starved;                      /* calls that waited for budget a turn ago */
 	struct sim_was *was;                   /* by record of the core */
 	uint64_t evicted;                      /* by the core's count, a turn ago */
 	struct sim_cookie cookie[SIM_COOKIES]; /* the newest that it gave */

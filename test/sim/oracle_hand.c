@@ -35,7 +35,7 @@ static bool is_ours(const struct sim *sim, const struct sim_node *n, uint32_t fr
 	return n->cookies > SIM_COOKIES; /* else it may be one that is not remembered */
 }
 
-/* What a CONNECT may count on: a cookie of ours, or a ticket, which is not looked into. */
+/* Notes a CONNECT with a cookie of this node, or with a ticket, which is not checked. */
 void sim_oracle_connect(struct sim *sim, struct sim_node *n, const struct lend_in *in)
 {
 	uint32_t from = LEND_PEER_INDEX(in->peer);

@@ -91,7 +91,7 @@ struct sim {
 	struct sim_net *net;
 	struct sim_work *work;
 	struct sim_mem *mem;
-	struct sim_hoard *hoard; /* NULL: nobody hoards */
+	struct sim_hoard *hoard; /* NULL: no node hoards */
 	struct sim_marks marks;
 	struct sim_trace trace;
 	struct sim_count count;

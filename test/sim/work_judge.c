@@ -1,5 +1,5 @@
-/* work_judge - what a call may end with besides its handler's word. Part of work.h. Layer:
- * test/sim. */
+/* work_judge - checks calls that ended with another status than their handler's. Part of work.h.
+ * Layer: test/sim. */
 #include "core/table.h"
 #include "sim/work_state.h"
 
@@ -23,7 +23,7 @@ static bool was_full(struct sim *sim, const struct sim_call *k, uint8_t ran)
 	return ran == RAN_NO ? st->no_record > 0 : ran == RAN_MAYBE && st->released > 0;
 }
 
-/* What a call may end with besides its handler's word. */
+/* Checks a call that ended with another status than its handler's. */
 void sim_work_judge_failure(struct sim *sim, uint32_t call, const struct sim_call *k,
 			    const struct lend_event *e)
 {

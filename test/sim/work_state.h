@@ -25,7 +25,7 @@ uint32_t sim_work_message(struct sim *sim, uint32_t node, uint32_t len, uint64_t
 bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint32_t parent);
 /* The handler of this call answers now, if it still has it; life: of the server. */
 void sim_work_answer(struct sim *sim, uint32_t call, uint32_t life);
-/* The call ended otherwise than its handler said. */
+/* Checks a call that ended with another status than its handler's. */
 void sim_work_judge_failure(struct sim *sim, uint32_t call, const struct sim_call *k,
 			    const struct lend_event *e);
 

@@ -1,5 +1,5 @@
-/* Goal: of an attempt to connect with a good ticket the server says once that its call runs,
- * however often it comes, and never when it cannot remember it. Method: seeded attempts, copies and
+/* Goal: the server runs the call of a CONNECT with a good ticket once, however many copies come,
+ * and never when it has no room to remember the attempt. Method: seeded attempts, copies and
  * times against a list of all that came. */
 #include <criterion/criterion.h>
 

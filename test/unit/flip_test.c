@@ -107,7 +107,7 @@ static bool decode_short(struct lend_pkt_view *v, const void *data, uint32_t len
 	return lend_pkt_decode_short(v, data, len, true);
 }
 
-/* What a view says of itself holds, whatever the datagram says by now. */
+/* The fields of a view stay consistent when the datagram changes after the decode. */
 static bool view_is_sound(const struct lend_pkt_view *v, uint32_t len)
 {
 	uint64_t blocks = sizeof(v->head) + lend_pkt_block_len(v->head.kind) +

@@ -1,6 +1,6 @@
-/* Goal: a line of a file of keys means what it says or is refused with its fault, and a file that
- * others could read or that is another user's is not read. Method: tables; files made here.
- * Covers: src/rpc/keyfile.c, src/rpc/keys.c, src/rpc/keygen.c */
+/* Goal: each line of a key file is parsed exactly or refused with its fault. A file that other
+ * users can read, or that another user owns, is not read. Method: tables; files made here. Covers:
+ * src/rpc/keyfile.c, src/rpc/keys.c, src/rpc/keygen.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -213,8 +213,7 @@ Test(keyfile, keygen__then_first__connects_with_it)
 	cr_expect_eq(id, line.id);
 	cr_assert(lend_keys_find(id, psk));
 	cr_expect_eq(memcmp(psk, line.key, sizeof(psk)), 0);
-	/* The key as text is the same key; another text is another one, which nobody may prove yet.
-	 */
+	/* The key as text is the same key; another text is another key, which has no proof yet. */
 	cr_expect_eq(lend_keys_id(strrchr(strtok(text, "\n"), ' ') + 1), id);
 	of_text = lend_keys_id("tulip");
 	cr_expect(of_text && of_text != id && !lend_keys_find(of_text, other));

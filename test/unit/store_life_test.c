@@ -142,7 +142,7 @@ TestThen(store_life, hello__other_numbers_in_one_session__few_clients)
 	IS(kit_exec(k, &a, &op, NULL), INVALID_ARGUMENT);
 }
 
-/* Two threads said HELLO at once: the second gives its own life up for the first's. */
+/* Two threads send HELLO at once: the second gives up its own life for the first's. */
 TestThen(store_life, join__session_with_a_life__leaves_it)
 {
 	struct who b = {0};

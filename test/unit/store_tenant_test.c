@@ -254,7 +254,7 @@ TestThen(store_tenant, one_process_leaves_clients_for_others)
 	IS(k->out.status, RESOURCE_EXHAUSTED);
 	cr_assert_eq(n, 224 - 1, "one process has %u of 300 clients, others two", n);
 	OK(kit_hello(k, &two, 6, 1));
-	OK(kit_hello(k, &one[0], 5, 1)); /* said again */
+	OK(kit_hello(k, &one[0], 5, 1)); /* repeated */
 	kit_audit(k);
 	lend_store_hangup(k->store, two.life);
 	while (n > 0)

@@ -52,7 +52,7 @@ TestThen(store, get_pins_pages_until_done)
 	cr_assert_eq(kit_stats(k).refs, 0);
 	cr_assert_eq(kit_stats(k).pages_pinned, 64);
 	IS(kit_put(k, &a, data, 1, kit_owned, &ref), RESOURCE_EXHAUSTED);
-	lend_store_hangup(k->store, b.life); /* who asked is gone: the carrier is not */
+	lend_store_hangup(k->store, b.life); /* the client is gone, the carrier is not */
 	k->out = reply;
 	kit_audit(k);
 	kit_collect(k, back);

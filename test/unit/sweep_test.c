@@ -1,7 +1,7 @@
-/* Goal: what killed processes left in the runtime folder goes with the next start, and nothing of a
- * living one. Method: sockets and lock files of children that end without closing them, beside
- * every kind of file that has to stay; then many processes that open, die and sweep at once, each
- * of which looks whether its own file stays. Covers: src/sys/sweep.c, src/sys/door.c */
+/* Goal: the next start removes the files that killed processes left in the runtime folder, and none
+ * of a living process. Method: sockets and lock files of children that end without closing them,
+ * next to every kind of file that has to stay; then many processes that open, die and sweep at
+ * once, each of which looks whether its own file stays. Covers: src/sys/sweep.c, src/sys/door.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

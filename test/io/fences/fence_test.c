@@ -1,5 +1,5 @@
-/* Goal: wherever two processes of shm, or two threads of an endpoint, each write one word and then
- * look at the other's, a full fence lies between; without it both may see the old word, and a
+/* Goal: where two processes of shm, or two threads of an endpoint, each write one word and then
+ * read the other's, a full fence separates both; without it both may see the old word, and a
  * wake-up is lost (test/model/wait.pml and room.pml show how).
  * Method: the sources are compiled with hooks that note each atomic access, and two endpoints call,
  * idle, sleep and fill their rings in one thread. For each pair of words a look after a store
