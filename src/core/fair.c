@@ -155,11 +155,16 @@ bool lend_fair_waits(struct lend_core *c, const struct lend_call_rec *k)
 
 uint64_t lend_fair_kept(struct lend_core *c, const struct lend_call_rec *k, uint64_t more)
 {
-	uint64_t kept = lend_fair_budget_kept(c);
+	const struct lend_fair *f = &c->fair[LEND_FAIR_BUDGET];
+	uint64_t kept = lend_fair_budget_kept(c), part, peers;
 
 	if (c->budget_used + more + kept <= c->cfg.receive_budget)
 		return 0;
-	return lend_fair_over(c, LEND_FAIR_BUDGET, lend_sess_at(c, k->sess)->peer) ? kept : 0;
+	lend_fair_look(c, LEND_FAIR_BUDGET);
+	part = lend_fair_part(f, lend_sess_at(c, k->sess)->peer);
+	peers = f->peers + (part == 0);
+	/* A single message may ask for more than a share. */
+	return (part + more) * (peers + 1) > c->cfg.receive_budget ? kept : 0;
 }
 
 uint32_t lend_fair_creditor(struct lend_core *c, uint64_t *bytes)

@@ -6,7 +6,7 @@
  * one peer alone may hold half of a table that is nearly full, and two peers a third each. Nothing
  * here runs while a table has room. A scan of a table counts the entries of at most 16 peers (the
  * frequent items of Misra and Gries, so a peer with a 16th of the table is always found), reads at
- * most 4,096 entries, and is repeated after every 32nd part of the table was requested.
+ * most 4,096 entries, and is repeated after every 32nd part of the table was requested, or granted.
  *
  * - records: the last 16th is for peers within their share. Unacknowledged replies and stalled
  *   partial requests are released; after that, calls are refused (RESOURCE_EXHAUSTED).
@@ -47,6 +47,13 @@ uint32_t lend_fair_creditor(struct lend_core *c, uint64_t *bytes);
 bool lend_fair_waits(struct lend_core *c, const struct lend_call_rec *k);
 /* Returns the bytes of the budget that are reserved for other peers if this message takes more. */
 uint64_t lend_fair_kept(struct lend_core *c, const struct lend_call_rec *k, uint64_t more);
+/* Notes that bytes of the budget were taken. */
+static inline void lend_fair_took(struct lend_core *c, uint64_t bytes)
+{
+	struct lend_fair *f = &c->fair[LEND_FAIR_BUDGET];
+
+	f->due -= (uint32_t)lend_min_u64(f->due, bytes);
+}
 /* Closes an idle session of the peer with most sessions, to make room for one of the given peer.
  * Does nothing if that peer would then have as many. Call it for a full table and a proven address.
  */

@@ -124,8 +124,9 @@ uint32_t lend_fair_until(const struct lend_core *c, enum lend_fair_kind kind)
 {
 	switch (kind) {
 	case LEND_FAIR_RECORDS:
-	case LEND_FAIR_BUDGET:
 		return c->cfg.inflight / LEND_FAIR_PART;
+	case LEND_FAIR_BUDGET:
+		return (uint32_t)lend_min_u64(c->cfg.receive_budget / LEND_FAIR_PART, UINT32_MAX);
 	case LEND_FAIR_FRAGS:
 		return c->free_frags.cap / LEND_FAIR_PART;
 	case LEND_FAIR_SESSIONS:
@@ -143,13 +144,15 @@ bool lend_fair_look(struct lend_core *c, enum lend_fair_kind kind)
 {
 	struct lend_fair *f = &c->fair[kind];
 
-	if (f->due > 0 || c->now < f->until) {
+	if (kind == LEND_FAIR_BUDGET && f->due > 0 && c->now < f->until)
+		return false;
+	if (kind != LEND_FAIR_BUDGET && (f->due > 0 || c->now < f->until)) {
 		f->due -= f->due > 0;
 		return false;
 	}
 	memset(f, 0, sizeof(*f));
 	f->due = lend_fair_until(c, kind);
-	if (kind == LEND_FAIR_CREDIT)
+	if (kind == LEND_FAIR_CREDIT || kind == LEND_FAIR_BUDGET)
 		f->until = c->now + (lend_ns)STEP * (c->partials.n + 32);
 	if (kind == LEND_FAIR_SESSIONS)
 		look_at_sessions(c);

@@ -46,12 +46,12 @@ enum lend_fair_kind {
 /* The last scan of one of them, see fair.h. */
 enum { LEND_FAIR_PEERS = 16 };
 struct lend_fair {
-	uint32_t due;   /* requests until the next scan */
+	uint32_t due;   /* requests until the next scan; of the budget: bytes granted */
 	uint32_t freed; /* entries released since then */
 	uint32_t peers; /* entries of what follows */
 	bool alone;     /* only one peer has sessions */
 	bool tried;     /* entries were released, or none could be, for a peer within its share */
-	lend_ns until;  /* of credit: earliest time of the next scan */
+	lend_ns until;  /* of credit: earliest time of the next scan; of the budget: latest */
 	uint64_t n[LEND_FAIR_PEERS];
 	uint32_t peer[LEND_FAIR_PEERS];
 };

@@ -208,6 +208,7 @@ uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t
 	}
 	k->rx.charged += (uint32_t)more;
 	c->budget_used += more;
+	lend_fair_took(c, more);
 	if (more)
 		lend_share_sent(&c->starved.share, class_of(c, k), 1);
 	return more;
@@ -226,7 +227,8 @@ static void feed_starved(struct lend_core *c, struct lend_hungry *h)
 		if (lend_rx_grant(c, k))
 			lend_ctl_ack(c, k);
 		c->served = LEND_NONE;
-		enough = !k->rx.starved.in;
+		/* One that now waits behind others has left this queue: it delays nobody in it. */
+		enough = !k->rx.starved.in || line_of(c, k) != h;
 	}
 }
 
