@@ -2,10 +2,8 @@
 
 #include "util/siphash.h"
 
-enum { JUDGED_MAX = 64 };
-#define JUDGED_NS (100 * LEND_MS)
-#define LIFE_NS   (10000 * LEND_MS)
-#define KEY_NS    (60000 * LEND_MS)
+#define LIFE_NS (10000 * LEND_MS)
+#define KEY_NS  (60000 * LEND_MS)
 
 static void mac_of(const struct lend_core *c, uint64_t holder, uint64_t connect, lend_ns time,
 		   uint8_t mac[16])
@@ -35,12 +33,7 @@ bool lend_cookie_good(const struct lend_core *c, uint64_t holder, uint64_t conne
 	return lend_equal_ct(mac, cookie->mac, sizeof(mac));
 }
 
-bool lend_cookie_demanded(struct lend_core *c)
+bool lend_cookie_demanded(const struct lend_core *c)
 {
-	if (c->now - c->judged_since >= JUDGED_NS) {
-		c->judged_since = c->now;
-		c->judged = 0;
-	}
-	c->judged += c->judged <= JUDGED_MAX;
-	return c->judged > JUDGED_MAX || (c->half.n > 0 && c->half.n * 4 >= c->half_max);
+	return c->half.n > 0 && c->half.n * 4 >= c->half_max;
 }

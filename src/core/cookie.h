@@ -12,8 +12,10 @@ void lend_cookie_make(const struct lend_core *c, uint64_t holder, uint64_t conne
 		      struct lend_pkt_cookie *to);
 bool lend_cookie_good(const struct lend_core *c, uint64_t holder, uint64_t connect,
 		      const struct lend_pkt_cookie *cookie);
-/* Counts one CONNECT from an unproven address. Returns whether it needs a cookie: more than 64 came
- * within 100 ms, or a quarter of the half-open sessions that may be are in use. */
-bool lend_cookie_demanded(struct lend_core *c);
+/* Returns whether a CONNECT from an unproven address needs a cookie: a quarter of the half-open
+ * sessions that may exist are in use. The rate of CONNECTs does not count, because a CONNECT costs
+ * no more than the RETRY would, and clients that connect one after the other keep one round trip.
+ */
+bool lend_cookie_demanded(const struct lend_core *c);
 
 #endif

@@ -140,7 +140,6 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
 	c->connects = lend_core_draw(c);
 	c->connects_first = c->connects;
-	c->judged_since = now;
 	return c;
 }
 

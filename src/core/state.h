@@ -337,9 +337,7 @@ struct lend_core {
 	struct lend_list partials;    /* calls with a reassembly, oldest look first */
 	struct lend_list half;
 	uint32_t half_max;
-	uint32_t judged;  /* CONNECTs from unproven addresses since judged_since: see cookie.h */
-	uint32_t paced_n; /* sessions that wait on the wheel of pace.h */
-	lend_ns judged_since;
+	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
 	uint64_t pace_tick; /* its slots before this one are empty */
 	lend_ns hush;       /* before this time nothing goes out but control and what is fast */
 	struct lend_hungry behind[2]; /* peers over their share: waiting for budget, for memory */

@@ -185,8 +185,6 @@ void ex_core_canon(struct lend_core *c)
 {
 	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
 	c->ctl_head = 0;
-	c->judged = 0;
-	c->judged_since = EX_NOW;
 	canon_share(&c->ready.classes);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		canon_share(&c->ready.sizes[i]);
