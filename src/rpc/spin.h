@@ -5,8 +5,9 @@
  * them. One wait that a spin would have covered is enough to spin again; several long ones are
  * needed to stop, for between two bursts of calls there is a pause too.
  *
- * A spin yields the core after LEND_SPIN_HARD_NS. Another thread that computes then keeps it for
- * its time slice, milliseconds, whereas a thread that sleeps preempts it when it wakes. So after
+ * A spin yields the core after LEND_SPIN_HARD_NS. Another endpoint that polls returns it as soon as
+ * it has nothing to do, LEND_LOST_NS later at most. A thread that computes keeps it for its time
+ * slice, milliseconds, whereas a thread that sleeps preempts it when it wakes. So after
  * the core was lost, a number of waits spin for LEND_SPIN_MIN_NS without a yield and then sleep.
  * The wait that follows yields again; if it loses the core, the number doubles. The number counts
  * waits instead of time, so that of few calls, too, at most one in LEND_SKIP_MAX waits for a time
@@ -25,7 +26,7 @@ enum {
 	LEND_SPIN_HARD_NS = 2000, /* before the first yield */
 	LEND_SKIP_MIN = 8,        /* waits without a yield after the core was lost */
 	LEND_SKIP_MAX = 1024,
-	LEND_LOST_NS = 50000, /* between two looks: the core may have been lost */
+	LEND_LOST_NS = 700000, /* between two looks: a thread that computes may have had the core */
 };
 
 /* The spin to come, after a wait that ended with work. */
