@@ -7,7 +7,7 @@
 -- its first and last bytes. Fragments are joined, requests and replies linked, memory nodes' operations decoded. Other
 -- methods' messages can be decoded by whoever registers in the table lend.method.
 --
--- The layouts below are those of src/wire and src/io/capture.h; the test e2e.capture compares them.
+-- The layouts below are those of src/wire and src/io/capture/capture.h; the test e2e.capture compares them.
 
 local bit = bit32 or bit
 local lend = Proto("lend", "Lend")

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "hostd/hostd.h"
-#include "io/hostd_msg.h"
+#include "io/broker/message.h"
 #include "io/io.h"
 #include "sys/heap.h"
 

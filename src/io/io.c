@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "io/addr.h"
-#include "io/capture.h"
-#include "io/carriers.h"
-#include "io/module.h"
+#include "io/capture/capture.h"
+#include "io/builtin.h"
+#include "io/module/module.h"
 #include "sys/sweep.h"
 
 static int open_carrier(const struct lend_io_config *config, const struct lend_addr *at,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "alloc/region.h"
-#include "io/capture.h"
-#include "io/capture_file.h"
+#include "io/capture/capture.h"
+#include "io/capture/file.h"
 #include "rpc/ep.h"
 #include "sys/why.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/module.h"
+#include "io/module/module.h"
 #include "rpc/keyfile.h"
 #include "sys/why.h"
 

@@ -364,7 +364,7 @@ class Drift(unittest.TestCase):
                 ("terms.kind", "src/wire/memop.h", "lend_memterms_kind", "LEND_TERMS_")):
             want = {k: v for k, v in enum_of(header, enum, prefix).items() if v not in ("KINDS", "")}
             self.assertEqual(values[name], want, name)
-        events = re.search(r"enum lend_capture_event {(.*?)};", (ROOT / "src/io/capture.h").read_text(), re.S)[1]
+        events = re.search(r"enum lend_capture_event {(.*?)};", (ROOT / "src/io/capture/capture.h").read_text(), re.S)[1]
         self.assertEqual([values["capture.event"][i] for i in range(5)], re.findall(r"LEND_CAPTURE_(\w+)", events))
 
     def test_layouts(self):
@@ -377,7 +377,7 @@ class Drift(unittest.TestCase):
             self.assertEqual(layout_of(lua, prefix), struct_of("src/wire/pkt.h", name), name)
         for kind in "connect", "accept", "retry":
             self.assertEqual(parts_of(lua, kind.upper()), nested_in("src/wire/pkt.h", f"lend_pkt_{kind}"), kind)
-        lead = re.search(r"LEND_CAPTURE_LEAD = (\d+)", (ROOT / "src/io/capture.h").read_text())[1]
+        lead = re.search(r"LEND_CAPTURE_LEAD = (\d+)", (ROOT / "src/io/capture/capture.h").read_text())[1]
         self.assertEqual(sum(size for _, size in layout_of(lua, "capture")), int(lead))
         self.assertEqual(sum(size for _, size in layout_of(lua, "ref")), 64)
         self.assertEqual(re.findall(r'"(\w+)"', re.search(r"MEM_STATS = {(.*?)}", lua, re.S)[1]), STATS)

@@ -34,7 +34,7 @@ def datagram(kind, body=b"", session=0, call=0, num=0, offset=0, length=0, flags
 
 
 class File:
-    """A pcapng file as capture.c writes them."""
+    """A pcapng file as io/capture/capture.c writes them."""
 
     def __init__(self, path):
         self.path, self.packets = path, []

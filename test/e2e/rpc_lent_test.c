@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 
 #include "e2e/rpc_pair.h"
-#include "io/carriers.h"
+#include "io/builtin.h"
 
 enum { ENDS = 2, LEN = 100 };
 

@@ -15,7 +15,7 @@
 
 #include "fuzz/choice.h"
 #include "fuzz/report.h"
-#include "io/shm_peers.h"
+#include "io/shm/peers.h"
 #include "sys/clock.h"
 
 const char fuzz_name[] = "shm";

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/capture_file.h"
+#include "io/capture/file.h"
 #include "io/captured.h"
 #include "sys/why.h"
 

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/capture.h"
+#include "io/capture/capture.h"
 #include "io/captured.h"
-#include "io/pcapng.h"
+#include "io/capture/pcapng.h"
 
 TestSuite(capture, .init = captured_begin, .fini = captured_end, .timeout = 600);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "io/dpdk_here.h"
-#include "io/eth.h"
+#include "io/eth/eth.h"
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/why.h"

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "io/shm_meet.h"
-#include "io/shm_peers.h"
+#include "io/shm/rendezvous.h"
+#include "io/shm/peers.h"
 #include "sys/clock.h"
 #include "sys/why.h"
 #include "util/rng.h"

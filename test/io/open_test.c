@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "io/io.h"
-#include "io/module.h"
+#include "io/module/module.h"
 #include "sys/why.h"
 
 Test(open, bad_addresses_are_told)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "io/udp_peers.h"
+#include "io/peer_table.h"
 #include "sys/clock.h"
 #include "util/rng.h"
 

@@ -1,6 +1,6 @@
 /* Goal: memory in a file is refused without a descriptor left open, and a link's rings are
  * allocated before they are touched. Method: a sparse file in /dev/shm, its allocated bytes and
- * this process's lowest free descriptor before and after. Covers: src/io/shm_pod.c,
+ * this process's lowest free descriptor before and after. Covers: src/io/shm/multihost_memory.c,
  * src/sys/mapfile.c */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/shm_pod.h"
+#include "io/shm/multihost_memory.h"
 #include "sys/why.h"
 
 enum { MEMORY = 24 << 20 /* five links */ };

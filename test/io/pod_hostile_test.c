@@ -13,7 +13,7 @@
 
 #include "io/addr.h"
 #include "io/conform.h"
-#include "io/shm_pod.h"
+#include "io/shm/multihost_memory.h"
 #include "sys/why.h"
 #include "util/rng.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "io/io_raw_rx.h"
+#include "io/raw/rx.h"
 #include "sys/clock.h"
 #include "util/rng.h"
 

@@ -2,7 +2,7 @@
  * numbers wrap. Method: both ends by hand, step by step. */
 #include <criterion/criterion.h>
 
-#include "io/shm_ring.h"
+#include "io/shm/ring.h"
 
 /* A full ring stays full, however the consumer moves its position about. */
 Test(ring, positions_that_cannot_be_are_a_full_ring)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "io/shm_peers.h"
+#include "io/shm/peers.h"
 #include "sys/arena.h"
 #include "sys/why.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "io/shm_peers.h"
+#include "io/shm/peers.h"
 #include "sys/why.h"
 
 static void address(char *text, size_t cap)

@@ -1,7 +1,7 @@
 /* Goal: while an endpoint opens further sockets at its port, no other user can bind that port, and
  * a second server of the same user cannot either. Method: a child with another user's id binds in a
  * loop, with each option that shares a port, against a thousand sockets opened; a second server
- * after each kind of socket. Covers: src/io/udp_sock.c */
+ * after each kind of socket. Covers: src/io/udp/sock.c */
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@
 
 #include <criterion/criterion.h>
 
-#include "io/udp_sock.h"
+#include "io/udp/sock.h"
 
 enum { STRANGER = 65534, ROUNDS = 1000, TRIES = 1000 };
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "io/io_verbs_addr.h"
+#include "io/verbs/addr.h"
 #include "sys/why.h"
 
 static const uint8_t own[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 77, 0, 1};

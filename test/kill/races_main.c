@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/shm_ring.h"
+#include "io/shm/ring.h"
 #include "kill/nth_node.h"
 #include "lend/mem.h"
 #include "util/check.h"

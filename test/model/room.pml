@@ -1,6 +1,6 @@
 /* room - a sender that found a ring full and went to sleep is woken when there is room, in all interleavings.
  *
- * One ring of src/io/shm_ring.h, scaled down: lend_ring_room() and lend_ring_commit() of a sender that has more
+ * One ring of src/io/shm/ring.h, scaled down: lend_ring_room() and lend_ring_commit() of a sender that has more
  * to send than fits, lend_ring_next() and lend_ring_done() of a receiver that tells its position only every
  * LAZY datagrams, lend_ring_want() before the sender's sleep (shm_poll.c: has_room_again(), lend_shm_arm()),
  * and the byte on the pair's socket (lend_shm_rx_done()). That the receiver wakes is the other model's matter.

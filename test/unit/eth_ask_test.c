@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "io/eth.h"
+#include "io/eth/eth.h"
 
 #define MS 1000000ull
 

@@ -4,7 +4,7 @@
  */
 #include <criterion/criterion.h>
 
-#include "io/eth.h"
+#include "io/eth/eth.h"
 
 static const uint8_t mac_a[6] = {2, 0, 0, 0, 0, 0xa}, mac_b[6] = {2, 0, 0, 0, 0, 0xb};
 

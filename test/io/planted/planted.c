@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/carriers.h"
+#include "io/builtin.h"
 #include "io/conform.h"
 
 enum bug {

@@ -7,8 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "io/io_raw_barrier.h"
-#include "io/module.h"
+#include "io/raw/barrier.h"
+#include "io/module/module.h"
 #include "sys/why.h"
 
 enum { PORTS = 64, KEY = 0x5eed, PENDING = RAW_SEND_SLOTS };

@@ -8,7 +8,7 @@
 #ifndef LEND_TEST_IO_RAW_FAKE_H
 #define LEND_TEST_IO_RAW_FAKE_H
 
-#include "io/io_raw.h"
+#include "io/raw/raw.h"
 
 struct raw_fake {
 	/* Of devices opened from now on. */

@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 
-#include "io/io_raw_mlx5.h"
+#include "io/raw/mlx5.h"
 
 static struct lend_eth_end end_of(const char *text, uint16_t vlan)
 {

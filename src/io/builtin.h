@@ -1,0 +1,41 @@
+/* builtin - the carriers that need nothing but libc: how lend_io_open() reaches them. Layer: io.
+ */
+#ifndef LEND_IO_BUILTIN_H
+#define LEND_IO_BUILTIN_H
+
+#include <string.h>
+
+#include "io/io.h"
+#include "util/check.h"
+
+/* As lend_io_open(), for addresses of this scheme. */
+int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
+/* shm:NAME@PATH, in memory that hosts share. */
+int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io);
+/* hostd:NAME, a device of a broker's. */
+int lend_io_hostd_open(const struct lend_io_config *config, struct lend_io **io);
+int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io);
+
+/* Bytes of a datagram, head and tail included. */
+static inline uint32_t lend_out_len(const struct lend_out *out)
+{
+	uint32_t len = (uint32_t)out->head_len + out->tail_len;
+
+	len += out->n ? out->piece[0].len : 0; /* most have one */
+	for (uint32_t i = 1; i < out->n; i++)
+		len += out->piece[i].len;
+	return len;
+}
+
+/* Where a piece's bytes lie: within one segment, or we made it wrong. */
+static inline void *lend_piece_data(const struct lend_bufs *bufs, const struct lend_piece *piece)
+{
+	const struct lend_seg *seg;
+
+	LEND_CHECK(piece->buf < bufs->n);
+	seg = &bufs->seg[piece->buf];
+	LEND_CHECK((uint64_t)piece->offset + piece->len <= seg->len);
+	return (char *)seg->data + piece->offset;
+}
+
+#endif

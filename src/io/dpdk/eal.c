@@ -1,0 +1,343 @@
+/* eal - starts DPDK's EAL once per process and keeps it quiet; sets up queues.
+ *
+ * EAL can be started once and never again, so it stays when the last carrier is closed. Its own log
+ * goes to memory while it starts, and its last line becomes the reason of a failure; afterwards it
+ * is dropped, unless $LEND_EAL_LOG is set. Without arguments of the user it takes no hugepages, no
+ * PCI devices and no files.
+ *
+ * Layer: io. Threads: dpdk_world held, but for dpdk_eal_thread().
+ */
+#include "io/dpdk/dpdk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+
+#include "sys/mapfile.h"
+#include "sys/why.h"
+
+#define MEMORY_MB  192 /* of EAL, unless its arguments name another amount */
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+enum {
+	ARGS_MAX = 64,
+	POOL_BUFS = 8191,
+	POOL_CACHE = 256,
+	QUEUE_SLOTS = 512,
+	EAL_FDS = 20, /* of them some while it starts only */
+	PAGE = 4096,  /* of a buffer with its heads, and with headroom */
+};
+
+static struct {
+	enum { EAL_NEW, EAL_UP, EAL_BROKEN } state;
+	struct rte_mempool *pool;
+	struct rte_mempool *pages; /* NULL until a device wants buffers of a page */
+	pthread_key_t key;         /* its destructor gives the thread's number back */
+	char text[1024];           /* the arguments, cut */
+	char cpus[256], prefix[32];
+	char *argv[ARGS_MAX];
+	int argc;
+	pid_t pid; /* EAL's threads do not survive a fork() */
+} eal;
+
+static void leave_thread(void *unused)
+{
+	(void)unused;
+	rte_thread_unregister();
+}
+
+/* One lcore, this thread, on any cpu that it may run on: EAL would make a thread for each. */
+static void print_cpus(const cpu_set_t *set)
+{
+	size_t n = (size_t)snprintf(eal.cpus, sizeof(eal.cpus), "0@(");
+
+	for (int cpu = 0; cpu < CPU_SETSIZE && n < sizeof(eal.cpus) - 8; cpu++) {
+		if (CPU_ISSET(cpu, set))
+			n += (size_t)snprintf(eal.cpus + n, sizeof(eal.cpus) - n, "%d,", cpu);
+	}
+	eal.cpus[n - 1] = ')';
+}
+
+static void add(const char *word)
+{
+	if (eal.argc < ARGS_MAX - 1)
+		eal.argv[eal.argc++] = (char *)(uintptr_t)word;
+}
+
+static bool has(const char *word)
+{
+	for (int i = 0; i < eal.argc; i++) {
+		if (strncmp(eal.argv[i], word, strlen(word)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int split(const char *args)
+{
+	static const char *const ours[] = {"--no-huge", "-m",          TEXT(MEMORY_MB),
+					   "--no-pci",  "--no-shconf", NULL};
+	char *save = NULL;
+
+	add("lend");
+	if (args && strlen(args) >= sizeof(eal.text))
+		return lend_fail(EINVAL, "EAL arguments are longer than %zu bytes: shorten them",
+				 sizeof(eal.text) - 1);
+	if (args) {
+		strcpy(eal.text, args);
+		for (char *word = strtok_r(eal.text, " \t\n", &save); word;
+		     word = strtok_r(NULL, " \t\n", &save))
+			add(word);
+	} else {
+		for (int i = 0; ours[i]; i++)
+			add(ours[i]);
+	}
+	if (!has("--no-telemetry"))
+		add("--no-telemetry");
+	if (!has("--file-prefix")) {
+		(void)snprintf(eal.prefix, sizeof(eal.prefix), "lend-%d", (int)getpid());
+		add("--file-prefix");
+		add(eal.prefix);
+	}
+	if (!has("-l") && !has("-c") && !has("--lcores")) {
+		add("--lcores");
+		add(eal.cpus);
+	}
+	return 0;
+}
+
+/* The last line of what EAL said. */
+static void last_line(char *log, char *line, size_t cap)
+{
+	size_t len = strlen(log);
+	char *start;
+
+	while (len > 0 && log[len - 1] == '\n')
+		log[--len] = '\0';
+	start = strrchr(log, '\n');
+	(void)snprintf(line, cap, "%s", start ? start + 1 : log);
+}
+
+/* Points a file descriptor at /dev/null; the descriptor that brings it back, or -1. */
+static int silence(FILE *stream, int fd)
+{
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC), saved;
+
+	(void)fflush(stream);
+	if (null < 0)
+		return -1;
+	saved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (saved >= 0)
+		(void)dup2(null, fd);
+	(void)close(null);
+	return saved;
+}
+
+static void unsilence(FILE *stream, int fd, int saved)
+{
+	(void)fflush(stream);
+	if (saved < 0)
+		return;
+	(void)dup2(saved, fd);
+	(void)close(saved);
+}
+
+/* EAL prints its usage when an argument does not parse, which would spoil a program's output. */
+static int start_quietly(char *line, size_t cap)
+{
+	char *log = NULL;
+	size_t size = 0;
+	FILE *memory = open_memstream(&log, &size);
+	int out, err, rc;
+
+	if (memory)
+		rte_openlog_stream(memory);
+	out = silence(stdout, STDOUT_FILENO);
+	err = silence(stderr, STDERR_FILENO);
+	rc = rte_eal_init(eal.argc, eal.argv);
+	unsilence(stderr, STDERR_FILENO, err);
+	unsilence(stdout, STDOUT_FILENO, out);
+	rte_openlog_stream(getenv("LEND_EAL_LOG") ? stderr : fopen("/dev/null", "w"));
+	if (memory)
+		(void)fclose(memory);
+	last_line(log ? log : (char[]){""}, line, cap);
+	free(log);
+	return rc;
+}
+
+static int start(const char *args)
+{
+	cpu_set_t cpus;
+	char line[200];
+	int rc;
+
+	CPU_ZERO(&cpus);
+	(void)sched_getaffinity(0, sizeof(cpus), &cpus);
+	print_cpus(&cpus);
+	if (!args && !lend_mapfile_may_have((uint64_t)MEMORY_MB << 20))
+		return lend_fail(EFBIG,
+				 "DPDK's %d MiB of memory are a file, beyond ulimit -f; raise it",
+				 MEMORY_MB);
+	rc = split(args);
+	if (rc < 0)
+		return rc;
+	rc = start_quietly(line, sizeof(line));
+	(void)sched_setaffinity(0, sizeof(cpus), &cpus);
+	if (rc >= 0)
+		return 0;
+	return lend_fail(rte_errno == EINVAL || rte_errno == 0 ? EINVAL : rte_errno,
+			 "DPDK's EAL does not start (%s): correct the EAL arguments \"%s\"", line,
+			 args ? args : "");
+}
+
+static struct rte_mempool *no_memory(void)
+{
+	(void)lend_fail(ENOMEM, "no memory for %d DPDK buffers: give EAL more with -m", POOL_BUFS);
+	return NULL;
+}
+
+static struct rte_mempool *make_pool(void)
+{
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(
+	    "lend", POOL_BUFS, POOL_CACHE, 0, RTE_PKTMBUF_HEADROOM + DPDK_FRAME_MAX, SOCKET_ID_ANY);
+
+	return pool != NULL ? pool : no_memory();
+}
+
+/* A pool whose buffers are pages, with no gaps: net_af_xdp tells the kernel that they take their
+ * number times their size, and what lies behind that the kernel drops. rte_pktmbuf_pool_create()
+ * spreads buffers over memory channels, and cannot be told not to. */
+static struct rte_mempool *make_pages(void)
+{
+	uint16_t room = PAGE - sizeof(struct rte_mbuf) -
+			RTE_ALIGN(sizeof(struct rte_mempool_objhdr), RTE_MEMPOOL_ALIGN);
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = room};
+	struct rte_mempool *pool = rte_mempool_create_empty(
+	    "lend-pages", POOL_BUFS, sizeof(struct rte_mbuf) + room, POOL_CACHE, sizeof(priv),
+	    SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
+
+	if (pool == NULL)
+		return no_memory();
+	rte_pktmbuf_pool_init(pool, &priv);
+	if (rte_mempool_populate_default(pool) != POOL_BUFS) {
+		rte_mempool_free(pool);
+		return no_memory();
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
+int dpdk_eal_descriptors(uint32_t n, const char *what)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+	uint32_t found = 0;
+
+	(void)getrlimit(RLIMIT_NOFILE, &limit);
+	for (int fd = 0; found < n && (rlim_t)fd < limit.rlim_cur; fd++)
+		found += fcntl(fd, F_GETFD) < 0;
+	return found == n ? 0
+			  : lend_fail(EMFILE,
+				      "%s needs %u file descriptors and %u are free: raise "
+				      "ulimit -n",
+				      what, n, found);
+}
+
+int dpdk_eal_start(const char *args)
+{
+	int rc;
+
+	if (eal.state != EAL_NEW && eal.pid != getpid())
+		return lend_fail(
+		    ENODEV,
+		    "DPDK's EAL was started before this process was forked: fork first, or exec");
+	if (eal.state == EAL_UP)
+		return 0;
+	if (eal.state == EAL_BROKEN)
+		return lend_fail(
+		    ENODEV, "DPDK's EAL failed in this process before: start the process again");
+	rc = dpdk_eal_descriptors(EAL_FDS, "dpdk: EAL");
+	if (rc < 0)
+		return rc;
+	if (args == NULL)
+		args = getenv("LEND_EAL");
+	eal.argc = 0;
+	eal.pid = getpid();
+	rc = start(args);
+	if (rc < 0) {
+		eal.state = rc == -EINVAL ? EAL_NEW : EAL_BROKEN;
+		return rc;
+	}
+	eal.state = EAL_BROKEN;
+	if (pthread_key_create(&eal.key, leave_thread) != 0)
+		return lend_fail(ENOMEM, "no thread key is left for DPDK");
+	eal.pool = make_pool();
+	if (eal.pool == NULL)
+		return -ENOMEM;
+	eal.state = EAL_UP;
+	return 0;
+}
+
+struct rte_mempool *dpdk_eal_pool(uint16_t id)
+{
+	struct rte_eth_dev_info info;
+
+	/* It hands its buffers to the kernel page by page. */
+	if (rte_eth_dev_info_get(id, &info) != 0 || strcmp(info.driver_name, "net_af_xdp") != 0)
+		return eal.pool;
+	if (eal.pages == NULL)
+		eal.pages = make_pages();
+	return eal.pages;
+}
+
+void dpdk_eal_thread(void)
+{
+	if (rte_lcore_id() == LCORE_ID_ANY && rte_thread_register() == 0)
+		(void)pthread_setspecific(eal.key, &eal);
+}
+
+int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf)
+{
+	uint16_t rx = QUEUE_SLOTS, tx = QUEUE_SLOTS;
+	struct rte_mempool *pool = dpdk_eal_pool(id);
+	int rc, err;
+
+	if (pool == NULL)
+		return -ENOMEM;
+	err = getenv("LEND_EAL_LOG") ? -1 : silence(stderr, STDERR_FILENO); /* libxdp talks */
+	rc = rte_eth_dev_configure(id, n, n, conf);
+	if (rc == 0)
+		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);
+	for (uint16_t q = 0; q < n && rc == 0; q++) {
+		rc = rte_eth_rx_queue_setup(id, q, rx, SOCKET_ID_ANY, NULL, pool);
+		if (rc == 0)
+			rc = rte_eth_tx_queue_setup(id, q, tx, SOCKET_ID_ANY, NULL);
+	}
+	unsilence(stderr, STDERR_FILENO, err);
+	if (rc < 0)
+		return lend_fail(ENODEV, "%s: DPDK cannot set up its queues: %s", what,
+				 rte_strerror(-rc));
+	return 0;
+}
+
+int dpdk_eal_port(uint16_t id, const char *what, uint16_t n, int *started)
+{
+	const struct rte_eth_conf conf = {0};
+	int rc = dpdk_eal_queues(id, what, n, &conf);
+
+	if (rc < 0)
+		return rc;
+	*started = rte_eth_dev_start(id);
+	(void)rte_eth_promiscuous_enable(id);
+	return 0;
+}

@@ -1,0 +1,198 @@
+/* port_burst - bursts on a device that hosts share, and endpoints of this process.
+ *
+ * Whoever polls a queue holds its lock, and nobody waits for one: an endpoint that finds a queue
+ * busy goes on, as its frames are being handed to it. A frame for another endpoint of this process
+ * goes to that one's ring.
+ *
+ * Layer: io. Threads: the carrier's; see struct dpdk_share for what they share.
+ */
+#include "io/dpdk/port_burst.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <rte_ring.h>
+
+#include "sys/clock.h"
+#include "sys/why.h"
+
+enum { TICK_NS = 1000000 };
+
+static const struct dpdk_owner *owner_of(const struct dpdk_share *share,
+					 const struct lend_eth_frame *frame)
+{
+	uint32_t n = atomic_load_explicit(&share->owners, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct lend_eth_end *end = &share->owner[i]->end;
+
+		if (end->udp == frame->to_udp && end->vlan == frame->vlan &&
+		    lend_ip_same(&end->ip, &frame->to))
+			return share->owner[i];
+	}
+	return NULL;
+}
+
+/* Keeps what is ours or nobody's, and hands on the rest; how many stay. */
+static uint16_t sort(const struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
+{
+	uint16_t kept = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf *one = buf[i];
+		struct lend_eth_frame frame;
+		const struct dpdk_owner *owner = NULL;
+
+		if (lend_eth_read(rte_pktmbuf_mtod(one, const uint8_t *), one->data_len, &frame) ==
+		    LEND_ETH_UDP)
+			owner = owner_of(port->share, &frame);
+		if (owner == NULL || owner == port->owner)
+			buf[kept++] = one;
+		else if (rte_ring_enqueue(owner->ring, one) != 0) {
+			atomic_fetch_add(&((struct dpdk_owner *)(uintptr_t)owner)->overrun, 1);
+			rte_pktmbuf_free(one);
+		}
+	}
+	return kept;
+}
+
+static uint16_t rx_queue(const struct dpdk_port *port, uint16_t queue, struct rte_mbuf **buf,
+			 uint16_t cap)
+{
+	struct dpdk_share *share = port->share;
+	uint16_t n;
+
+	if (!rte_spinlock_trylock(&share->rx[queue].spin))
+		return 0;
+	n = rte_eth_rx_burst(share->id, queue, buf, cap);
+	if (n > 0 && atomic_load_explicit(&share->owners, memory_order_relaxed) > 1)
+		n = sort(port, buf, n);
+	rte_spinlock_unlock(&share->rx[queue].spin);
+	return n;
+}
+
+uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
+{
+	const struct dpdk_port *port = io->port[0];
+	const struct dpdk_share *share = port->share;
+	uint32_t taken = atomic_load_explicit(&share->taken, memory_order_relaxed);
+	uint16_t n = (uint16_t)rte_ring_dequeue_burst(port->owner->ring, (void **)buf, cap, NULL);
+
+	io->io.stats.rx_handed += n;
+	for (uint16_t i = 0; i < share->queues && n < cap; i++) {
+		uint16_t queue = (uint16_t)(port->owner->queue + i);
+
+		if (queue >= share->queues)
+			queue = (uint16_t)(queue - share->queues);
+		/* Another's, who sees to it; but a frame that no rule names may lie there while it
+		 * is busy. */
+		if (i > 0 && (taken >> queue & 1) && io->turns > 0)
+			continue;
+		n = (uint16_t)(n + rx_queue(port, queue, buf + n, (uint16_t)(cap - n)));
+	}
+	return n;
+}
+
+uint16_t dpdk_device_tx(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
+{
+	struct dpdk_share *share = port->share;
+	uint16_t queue = port->owner->queue, sent;
+
+	rte_spinlock_lock(&share->tx[queue].spin);
+	sent = rte_eth_tx_burst(share->id, queue, buf, n);
+	rte_spinlock_unlock(&share->tx[queue].spin);
+	return sent;
+}
+
+uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
+{
+	struct dpdk_share *share = port->share;
+	uint16_t sent = 0;
+
+	rte_spinlock_lock(&share->lock);
+	for (bool room = true; sent < n && room; sent += room) {
+		struct rte_mbuf *one = buf[sent];
+		struct lend_eth_frame frame;
+		const struct dpdk_owner *owner;
+
+		(void)lend_eth_read(rte_pktmbuf_mtod(one, const uint8_t *), one->data_len, &frame);
+		owner = owner_of(share, &frame);
+		if (owner == NULL)
+			rte_pktmbuf_free(one); /* it was closed */
+		else
+			room = rte_ring_enqueue(owner->ring, one) == 0;
+	}
+	rte_spinlock_unlock(&share->lock);
+	return sent;
+}
+
+bool dpdk_device_good(struct dpdk *io, const struct rte_mbuf *buf,
+		      const struct lend_eth_frame *frame)
+{
+	uint64_t sum = buf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+	bool ours = memcmp(frame->to_mac, io->self.mac, 6) == 0 || (frame->to_mac[0] & 1);
+	bool fits = frame->ip_len <= io->mtu, good;
+
+	good = sum == RTE_MBUF_F_RX_L4_CKSUM_UNKNOWN ? lend_eth_sum_good(frame)
+						     : sum != RTE_MBUF_F_RX_L4_CKSUM_BAD;
+	if (!ours || frame->vlan != io->self.vlan)
+		io->io.stats.rx_foreign++;
+	else if (!fits)
+		io->io.stats.rx_truncated++;
+	else if (!good)
+		io->io.stats.rx_checksum++;
+	else
+		return true;
+	return false;
+}
+
+void dpdk_device_sum(const struct dpdk_share *share, struct rte_mbuf *buf,
+		     const struct lend_eth_head *head, uint32_t len)
+{
+	uint8_t *bytes = rte_pktmbuf_mtod(buf, uint8_t *);
+
+	if (!share->tx_sums) {
+		if (!head->ip4)
+			lend_eth_sum(bytes, head, len);
+		return;
+	}
+	lend_eth_sum_begin(bytes, head, len);
+	buf->l2_len = head->ip;
+	buf->l3_len = (uint16_t)(head->len - 8 - head->ip) & 0x1ff;
+	buf->ol_flags |=
+	    RTE_MBUF_F_TX_UDP_CKSUM | (head->ip4 ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
+}
+
+int dpdk_device_resolve(struct dpdk *io, const struct dpdk_address *to, uint8_t mac[6])
+{
+	struct dpdk_port *port = io->port[0];
+	int rc = dpdk_link_check(port->share);
+
+	if (rc < 0)
+		return rc;
+	if (lend_ip_is4(&to->ip) != lend_ip_is4(&io->self.ip))
+		return lend_fail(EINVAL,
+				 "dpdk:%s: one end has an IPv4 address, the other an IPv6 one: "
+				 "open an endpoint of that kind",
+				 io->device);
+	if (to->vlan && to->vlan != io->self.vlan)
+		return lend_fail(EINVAL, "dpdk:%s: not on VLAN %u: open an endpoint with ?vlan=%u",
+				 io->device, to->vlan, to->vlan);
+	if (to->has_mac) {
+		memcpy(mac, to->mac, 6);
+		return 0;
+	}
+	return dpdk_neigh_find(io, port, to->has_via ? &to->via : &to->ip, mac);
+}
+
+void dpdk_device_tick(struct dpdk *io)
+{
+	lend_ns now = lend_clock_now();
+
+	io->turns = 0;
+	if (now < io->tick_ns)
+		return;
+	io->tick_ns = now + TICK_NS;
+	dpdk_link_tick(io, io->port[0], now);
+	dpdk_neigh_tick(io, io->port[0], now);
+}

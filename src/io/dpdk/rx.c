@@ -1,0 +1,327 @@
+/* dpdk/rx - frames of devices into datagrams, which are lent where they lie.
+ *
+ * A link within this machine may carry several frames in one buffer, one behind the other: what
+ * the driver does per buffer is then done once for a burst. What the caller has no room for is
+ * split up at the next receive, before anything else comes.
+ *
+ * Ring and memif links lose nothing and name their sender by the link itself: a frame that begins
+ * as the last one of that link did is not read field by field.
+ *
+ * Layer: io. Threads: the carrier's.
+ */
+#include "io/dpdk/port_burst.h"
+#include "io/dpdk/mbuf_cache.h"
+
+#include <rte_prefetch.h>
+#include <rte_ring.h>
+
+enum {
+	TICK_TURNS = 32,
+	FAIR = 8,   /* one turn in so many begins with what is not urgent, */
+	SELDOM = 4, /* or does not, where none finds anything */
+};
+
+/* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
+static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth_frame *frame)
+{
+	struct dpdk_port *port = io->port[index];
+	struct dpdk_peer *peer;
+	uint32_t i = port->last_peer;
+
+	if (i == DPDK_NONE || io->peer[i].life != DPDK_ALIVE || io->peer[i].udp != frame->udp ||
+	    !lend_ip_same(&io->peer[i].ip, &frame->from) || io->peer[i].port != index)
+		i = dpdk_peer_find(io, (uint16_t)index, &frame->from, frame->udp);
+	if (i == DPDK_NONE)
+		i = dpdk_peer_add(io, (uint16_t)index, &frame->from, frame->udp, frame->mac);
+	port->last_peer = (uint16_t)i;
+	if (i == DPDK_NONE || io->kind != DPDK_DEVICE)
+		return i;
+	peer = &io->peer[i];
+	if (memcmp(peer->head.bytes, frame->mac, 6) != 0)
+		dpdk_neigh_moved(io, port, peer, frame->mac);
+	return i;
+}
+
+static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict verdict)
+{
+	stats->rx_foreign += verdict == LEND_ETH_FOREIGN;
+	stats->rx_bad += verdict == LEND_ETH_BAD;
+	stats->rx_fragment += verdict == LEND_ETH_FRAGMENT;
+	stats->rx_checksum += verdict == LEND_ETH_CHECKSUM;
+}
+
+/* Fills in what peer i sent; where the next frame in that buffer would begin. */
+static inline const uint8_t *hand_out(const struct dpdk_peer *peer, uint32_t i, const uint8_t *data,
+				      uint32_t len, uint8_t ecn, struct lend_in *in)
+{
+	*in = (struct lend_in){.data = data,
+			       .len = len,
+			       .peer = i,
+			       .ecn = ecn,
+			       .addr = peer->key,
+			       .addr_len = peer->key_len};
+	return data + len;
+}
+
+/* Makes a datagram of the frame at bytes; where it ends. NULL: it is counted, and none is behind.
+ */
+static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *buf,
+				 const uint8_t *bytes, uint32_t len, struct lend_in *in)
+{
+	uint32_t i;
+	struct lend_eth_frame frame;
+	enum lend_eth_verdict verdict = lend_eth_read(bytes, len, &frame);
+
+	if (verdict == LEND_ETH_NEIGH && io->kind == DPDK_DEVICE)
+		dpdk_neigh_heard(io, io->port[index], bytes, len);
+	else if (verdict == LEND_ETH_UDP &&
+		 (frame.to_udp != io->self.udp || !lend_ip_same(&frame.to, &io->self.ip)))
+		verdict = LEND_ETH_FOREIGN;
+	if (verdict != LEND_ETH_UDP) {
+		count_dropped(&io->io.stats, verdict);
+		return NULL;
+	}
+	if (io->kind == DPDK_DEVICE && !dpdk_device_good(io, buf, &frame))
+		return NULL;
+	i = sender_of(io, index, &frame);
+	if (i == DPDK_NONE)
+		return NULL;
+	if (io->kind != DPDK_DEVICE)
+		lend_eth_usual(&io->peer[i].usual, bytes, &frame);
+	return hand_out(&io->peer[i], i, frame.data, frame.len, frame.ecn, in);
+}
+
+/* Whoever sent last by that link, and his index; NULL: nobody did, or he is gone. */
+static inline const struct dpdk_peer *last_of(const struct dpdk *io, uint32_t index, uint32_t *i)
+{
+	const struct dpdk_peer *peer;
+
+	*i = io->port[index]->last_peer;
+	peer = &io->peer[*i & (DPDK_PEERS_MAX - 1)];
+	return *i != DPDK_NONE && peer->life == DPDK_ALIVE && peer->port == index ? peer : NULL;
+}
+
+/* As take_frame() for a frame that begins as that peer's last one did; NULL: it does not. */
+static inline const uint8_t *take_usual(const struct dpdk_peer *peer, uint32_t i,
+					const uint8_t *bytes, uint32_t room, struct lend_in *in)
+{
+	uint32_t len;
+
+	if (peer == NULL || !lend_eth_is_usual(&peer->usual, bytes, room, &len))
+		return NULL;
+	return hand_out(peer, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
+}
+
+/* On to the next buffer that came. Of this one something was lent, or nothing. */
+static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
+{
+	if (rx->lent)
+		io->held[io->held_n++] = rx->frame[rx->at];
+	else
+		dpdk_stock_give(io, rx->frame[rx->at]);
+	rx->at++;
+	rx->offset = 0;
+	rx->lent = false;
+}
+
+/* A frame in pieces is put together, where its first buffer has room. */
+static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
+{
+	if (buf->nb_segs == 1 || rte_pktmbuf_linearize(buf) == 0)
+		return true;
+	io->io.stats.rx_truncated++;
+	return false;
+}
+
+/* Splits up the buffer at hand, up to cap datagrams. */
+static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
+{
+	struct rte_mbuf *buf = rx->frame[rx->at];
+	bool more = is_whole(io, buf), many = io->kind != DPDK_DEVICE;
+	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *), *end;
+	uint32_t n = 0, len = buf->data_len, offset = rx->offset, port = rx->port, i;
+	const struct dpdk_peer *peer = last_of(io, port, &i);
+
+	while (n < cap && more) {
+		end = take_usual(peer, i, start + offset, len - offset, &in[n]);
+		if (end == NULL) {
+			end = take_frame(io, port, buf, start + offset, len - offset, &in[n]);
+			peer = last_of(io, port, &i);
+		}
+		if (end == NULL)
+			break;
+		n++;
+		offset = dpdk_next_frame((uint32_t)(end - start));
+		more = many && offset + LEND_ETH_HEAD4 <= len;
+	}
+	rx->offset = offset;
+	rx->lent |= n > 0;
+	if (n < cap || !more)
+		next_buffer(io, rx);
+	return n;
+}
+
+/* Splits up what came, up to cap datagrams. */
+static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0;
+
+	while (n < cap && rx->at < rx->n)
+		n += split_one(io, rx, in + n, cap - n);
+	return n;
+}
+
+/* The other end of a ring closed, and all that it sent came. */
+static void end_ring(struct dpdk *io, uint32_t index)
+{
+	dpdk_peer_hangup(io, (uint16_t)index);
+	pthread_mutex_lock(&dpdk_world);
+	dpdk_port_drop(io, index);
+	pthread_mutex_unlock(&dpdk_world);
+}
+
+static void end_rings(struct dpdk *io)
+{
+	io->ending = false;
+	for (uint32_t i = 0; i < io->ports_n; i++) {
+		const struct dpdk_port *port = io->port[i];
+
+		if (port == NULL || !port->closing)
+			continue;
+		if (rte_ring_empty(port->link->ring[port->side]))
+			end_ring(io, i);
+		else
+			io->ending = true;
+	}
+}
+
+/* Takes up to cap frames from a queue of a device. */
+static uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port, uint16_t way,
+			  struct rte_mbuf **frame, uint16_t cap)
+{
+	return port->share ? dpdk_device_rx(io, frame, cap)
+			   : rte_eth_rx_burst(port->id, way, frame, cap);
+}
+
+/* How many more frames there is room for. */
+static uint32_t room_for(const struct dpdk *io, uint32_t cap)
+{
+	uint32_t room = io->held_n < DPDK_LENT_MAX ? DPDK_LENT_MAX - io->held_n : 0;
+
+	room = room < cap ? room : cap;
+	return room < DPDK_BURST ? room : DPDK_BURST;
+}
+
+/* A buffer with one frame from whoever sent last by that link, as most are where one waits for the
+ * other. */
+static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, struct lend_in *in)
+{
+	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *);
+	uint32_t len = buf->data_len, i;
+	const struct dpdk_peer *peer = last_of(io, index, &i);
+
+	if (buf->nb_segs > 1 || len < LEND_ETH_HEAD4 ||
+	    len >= lend_eth_end4(start) + LEND_ETH_HEAD4 ||
+	    take_usual(peer, i, start, len, in) == NULL)
+		return false;
+	io->held[io->held_n++] = buf;
+	return true;
+}
+
+/* What came by that queue of a port: got buffers. */
+static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
+				       uint16_t got, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk_rx *rx = &io->rx[way];
+
+	if (got == 1 && take_single(io, look->index, rx->frame[0], in))
+		return 1;
+	for (uint16_t i = 1; i < got; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(rx->frame[i], void *));
+	rx->n = got;
+	rx->at = 0;
+	rx->port = (uint16_t)look->index;
+	return split(io, rx, in, cap);
+}
+
+/* What came by that queue of a port. Most looks are in vain: those are short. */
+static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
+				       struct lend_in *in, uint32_t cap)
+{
+	uint32_t room = room_for(io, cap);
+	uint16_t got;
+
+	if (way >= look->port->ways || room == 0)
+		return 0;
+	got = poll_port(io, look->port, way, io->rx[way].frame, (uint16_t)room);
+	return got > 0 ? rx_some(io, look, way, got, in, cap) : 0;
+}
+
+/* What is left of before, and what came by that queue of each port. */
+static inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk_rx *rx = &io->rx[way];
+	uint32_t n = rx->at < rx->n ? split(io, rx, in, cap) : 0, at = io->turn;
+
+	for (uint32_t left = io->looks; left > 0 && rx->at == rx->n; left--) {
+		n += rx_port(io, &io->look[at], way, in + n, cap - n);
+		at = at + 1 < io->looks ? at + 1 : 0;
+	}
+	return n;
+}
+
+/* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
+ * turn of their own, however much of it there is. While nothing comes or goes, so that turns are
+ * short, its queue, mostly empty, is looked at seldom. */
+static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0;
+
+	if (io->kind == DPDK_MEMIF && (io->found ? io->turns % FAIR != 0 : io->turns % SELDOM == 0))
+		n = rx_way(io, 1, in, cap);
+	if (n == 0)
+		n = rx_way(io, 0, in, cap);
+	io->found = n > 0;
+	io->turn = io->turn + 1 < io->looks ? io->turn + 1 : 0;
+	return n;
+}
+
+uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap)
+{
+	struct dpdk *io = (struct dpdk *)base;
+	uint32_t n;
+
+	if (!dpdk_enter(io))
+		return 0;
+	if (atomic_load_explicit(&io->changed, memory_order_relaxed))
+		dpdk_port_reconcile(io);
+	if (++io->turns >= TICK_TURNS && io->kind == DPDK_DEVICE)
+		dpdk_device_tick(io);
+	n = rx_ports(io, in, cap);
+	dpdk_leave(io);
+	if (io->grow)
+		dpdk_memif_grow(io);
+	if (io->ending && dpdk_rx_waiting(io) == 0)
+		end_rings(io);
+	if (io->gone_n > 0 && dpdk_rx_waiting(io) == 0)
+		n += dpdk_peer_gone(io, in + n, cap - n);
+	return n;
+}
+
+void dpdk_rx_done(struct lend_io *base)
+{
+	struct dpdk *io = (struct dpdk *)base;
+
+	for (uint32_t i = 0; i < io->held_n; i++)
+		dpdk_stock_give(io, io->held[i]);
+	io->held_n = 0;
+}
+
+void dpdk_rx_drop(struct dpdk *io)
+{
+	dpdk_rx_done(&io->io);
+	for (struct dpdk_rx *rx = io->rx; rx < io->rx + DPDK_WAYS; rx++) {
+		rte_pktmbuf_free_bulk(rx->frame + rx->at, rx->n - rx->at);
+		rx->at = rx->n = 0;
+	}
+}

@@ -1,0 +1,331 @@
+/* shared_port - a device between hosts, and the endpoints of this process that share it.
+ *
+ * The first endpoint sets the device up; it then stays, started, for the life of the process, since
+ * net_af_packet cannot be started twice. Each endpoint owns one address (VLAN, IP, UDP port) on it.
+ *
+ * Layer: io. Threads: any, with dpdk_world held.
+ */
+#include "io/dpdk/port_burst.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_errno.h>
+#include <rte_ring.h>
+
+#include "sys/rand.h"
+#include "sys/why.h"
+
+enum { OWNER_SLOTS = 1024, FLUSH_MAX = 4096 };
+
+static struct dpdk_share *shares;
+
+static struct dpdk_share *find_share(const char *device)
+{
+	struct dpdk_share *share = shares;
+
+	while (share && strcmp(share->device, device) != 0)
+		share = share->next;
+	return share;
+}
+
+/* The only device between hosts that EAL made; false: there is none, or several. */
+static bool only_device(char name[64])
+{
+	char one[RTE_ETH_NAME_MAX_LEN];
+	uint32_t n = 0;
+	uint16_t id;
+
+	RTE_ETH_FOREACH_DEV(id)
+	{
+		if (rte_eth_dev_get_name_by_port(id, one) != 0 || strlen(one) >= 64 ||
+		    strncmp(one, "net_ring", 8) == 0 || strncmp(one, "net_memif", 9) == 0)
+			continue;
+		strcpy(name, one);
+		n++;
+	}
+	return n == 1;
+}
+
+/* An address that another host printed names that host's device: it is reached by ours. */
+static void name_device(struct dpdk *io)
+{
+	char name[64];
+	uint16_t id;
+
+	if (rte_eth_dev_get_port_by_name(io->device, &id) == 0 || find_share(io->device) ||
+	    (io->listening && strcmp(io->device, "any") != 0))
+		return;
+	if (only_device(name))
+		memcpy(io->device, name, sizeof(name));
+}
+
+static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
+{
+	uint32_t most =
+	    info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues : info->max_tx_queues;
+
+	most = most < DPDK_QUEUES_MAX ? most : DPDK_QUEUES_MAX;
+	if (wanted == 0) /* software devices have as many as were asked for, and use all */
+		wanted = info->if_index ? most : 1;
+	return (uint16_t)(wanted < most ? wanted : most);
+}
+
+static int start(struct dpdk_share *share)
+{
+	int rc = rte_eth_dev_start(share->id);
+
+	if (rc < 0)
+		return lend_fail(ENODEV, "dpdk:%s does not start (%s): check its link and rights",
+				 share->device, rte_strerror(-rc));
+	if (rte_eth_allmulticast_enable(share->id) != 0) /* for neighbour discovery */
+		(void)rte_eth_promiscuous_enable(share->id);
+	return 0;
+}
+
+static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_conf conf = {0};
+	int rc;
+
+	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+	share->device_of = info->device;
+	share->reads = dpdk_place_how(info);
+	/* Where all is copied, what it sends is whole, from one pool and nobody else's. */
+	conf.txmode.offloads = info->tx_offload_capa &
+			       (RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
+				(share->reads == DPDK_COPIED ? RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE
+							     : RTE_ETH_TX_OFFLOAD_MULTI_SEGS));
+	conf.rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+	if (share->if_index == 0)
+		conf.rxmode.mtu = share->mtu;
+	dpdk_flow_spread(info, share->queues, &conf);
+	rc = dpdk_eal_queues(share->id, share->device, share->queues, &conf);
+	if (rc < 0)
+		return dpdk_link_refused(share, info, rc);
+	share->pool = dpdk_eal_pool(share->id);
+	return start(share);
+}
+
+/* A card is set to the MTU that is asked for; an interface of the kernel has its own. */
+static int choose_mtu(struct dpdk_share *share, const struct rte_eth_dev_info *info,
+		      uint32_t wanted)
+{
+	uint32_t most = dpdk_link_mtu(share, info);
+
+	if (wanted > most && share->if_index)
+		return lend_fail(EINVAL,
+				 "dpdk:%s: its interface and driver carry an MTU of %u, not %u: "
+				 "ip link set ... mtu %u; net_af_packet needs framesz=9216,"
+				 "blocksz=36864 too, net_af_xdp cannot do more than a page",
+				 share->device, most, wanted, wanted);
+	if (wanted > most)
+		return lend_fail(EINVAL, "dpdk:%s: it can do an MTU of %u, not %u: ask for less",
+				 share->device, most, wanted);
+	if (share->if_index == 0) {
+		(void)rte_eth_dev_get_mtu(share->id, &share->mtu);
+		most = wanted ? wanted : share->mtu ? share->mtu : 1500;
+	}
+	share->mtu = (uint16_t)most;
+	return 0;
+}
+
+static int make_share(struct dpdk_share *share, const struct dpdk_address *address)
+{
+	struct rte_eth_dev_info info;
+	struct rte_ether_addr mac;
+	int rc;
+
+	if (rte_eth_dev_get_port_by_name(share->device, &share->id) != 0)
+		return lend_fail(
+		    ENODEV,
+		    "dpdk:%s: no such device, nor just one that it could be; make it by "
+		    "EAL arguments (--vdev, -a); LEND_EAL_LOG=1 shows what EAL made "
+		    "of them",
+		    share->device);
+	rc = rte_eth_dev_info_get(share->id, &info);
+	if (rc < 0)
+		return lend_fail(ENODEV, "dpdk:%s: DPDK knows nothing of it: %s", share->device,
+				 rte_strerror(-rc));
+	share->if_index = info.if_index;
+	share->queues = queues_of(&info, address->queues);
+	if (dpdk_eal_pool(share->id) == NULL)
+		return -ENOMEM;
+	rc = choose_mtu(share, &info, address->mtu);
+	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* which sets its interface up */
+		rc = dpdk_link_check(share);
+	if (rc == 0)
+		rc = set_up(share, &info);
+	if (rc == 0 && rte_eth_macaddr_get(share->id, &mac) == 0)
+		memcpy(share->mac, mac.addr_bytes, 6);
+	if (rc == 0)
+		dpdk_link_watch(share, &info);
+	return rc;
+}
+
+static void lock_all(struct dpdk_share *share)
+{
+	for (uint16_t q = 0; q < share->queues; q++)
+		rte_spinlock_lock(&share->rx[q].spin);
+	rte_spinlock_lock(&share->lock);
+}
+
+static void unlock_all(struct dpdk_share *share)
+{
+	rte_spinlock_unlock(&share->lock);
+	for (uint16_t q = 0; q < share->queues; q++)
+		rte_spinlock_unlock(&share->rx[q].spin);
+}
+
+static bool is_taken(const struct dpdk_share *share, const struct lend_eth_end *end)
+{
+	for (uint32_t i = 0; i < share->owners; i++) {
+		const struct lend_eth_end *other = &share->owner[i]->end;
+
+		if (other->udp == end->udp && other->vlan == end->vlan &&
+		    lend_ip_same(&other->ip, &end->ip))
+			return true;
+	}
+	return false;
+}
+
+/* What came while nobody looked. */
+static void flush(const struct dpdk_share *share)
+{
+	struct rte_mbuf *buf[DPDK_BURST];
+
+	for (uint16_t q = 0; q < share->queues; q++) {
+		uint16_t n = 1;
+
+		for (uint32_t i = 0; i < FLUSH_MAX && n > 0; i += n) {
+			n = rte_eth_rx_burst(share->id, q, buf, DPDK_BURST);
+			rte_pktmbuf_free_bulk(buf, n);
+		}
+	}
+}
+
+static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
+{
+	static unsigned number;
+	struct dpdk_share *share = port->share;
+	struct dpdk_owner *owner;
+	char name[32];
+
+	while (any && is_taken(share, &io->self)) {
+		lend_random(&io->self.udp, sizeof(io->self.udp));
+		io->self.udp |= 0xc000;
+	}
+	if (is_taken(share, &io->self))
+		return lend_fail(EADDRINUSE,
+				 "dpdk:%s port %u is open in this process already: choose another, "
+				 "or use that endpoint",
+				 share->device, io->self.udp);
+	if (share->owners == DPDK_OWNERS_MAX)
+		return lend_fail(ENOSPC, "dpdk:%s: %d endpoints share it already: close some",
+				 share->device, DPDK_OWNERS_MAX);
+	owner = calloc(1, sizeof(*owner));
+	if (owner == NULL)
+		return lend_fail(ENOMEM, "no memory for an endpoint of dpdk:%s", share->device);
+	(void)snprintf(name, sizeof(name), "lendo%u", number++);
+	owner->end = io->self;
+	owner->queue = (uint16_t)(share->owners % share->queues);
+	owner->ring = rte_ring_create(name, OWNER_SLOTS, SOCKET_ID_ANY, RING_F_SC_DEQ);
+	if (owner->ring == NULL) {
+		free(owner);
+		return lend_fail(ENOMEM, "no memory for a queue of dpdk:%s: give EAL more with -m",
+				 share->device);
+	}
+	dpdk_flow_make(share, owner);
+	lock_all(share);
+	if (share->owners == 0 && share->used)
+		flush(share);
+	share->used = true;
+	share->owner[share->owners] = owner;
+	atomic_fetch_add(&share->owners, 1);
+	unlock_all(share);
+	port->owner = owner;
+	return 0;
+}
+
+/* A client without an address of its own takes that of another endpoint here: hosts know it. */
+static void borrow_address(struct dpdk *io, const struct dpdk_share *share)
+{
+	for (uint32_t i = 0; i < share->owners; i++) {
+		const struct lend_eth_end *end = &share->owner[i]->end;
+
+		if (end->vlan == io->self.vlan &&
+		    lend_ip_is4(&end->ip) == lend_ip_is4(&io->self.ip))
+			io->self.ip = end->ip;
+	}
+}
+
+int dpdk_share_open(struct dpdk *io, const struct dpdk_address *address, struct dpdk_port *port)
+{
+	uint32_t around = lend_ip_is4(&io->self.ip) ? LEND_ETH_UDP4 : LEND_ETH_UDP6;
+	struct dpdk_share *share;
+	int rc = 0;
+
+	name_device(io);
+	share = find_share(io->device);
+	if (share == NULL) {
+		share = calloc(1, sizeof(*share));
+		if (share == NULL)
+			return lend_fail(ENOMEM, "no memory for dpdk:%s", io->device);
+		memcpy(share->device, io->device, sizeof(share->device));
+		rc = make_share(share, address);
+		if (rc < 0) {
+			free(share);
+			return rc;
+		}
+		share->next = shares;
+		shares = share;
+	}
+	rc = dpdk_link_check(share);
+	if (rc < 0)
+		return rc;
+	port->share = share;
+	port->reads = (uint8_t)share->reads;
+	port->id = share->id;
+	memcpy(io->self.mac, share->mac, 6);
+	if (address->mtu > share->mtu)
+		return lend_fail(EINVAL,
+				 "dpdk:%s: its first endpoint set an MTU of %u: give that one "
+				 "?mtu=%u too",
+				 share->device, share->mtu, address->mtu);
+	io->mtu = address->mtu ? address->mtu : share->mtu;
+	io->io.path.mtu = io->mtu - around;
+	io->downs = atomic_load(&share->downs);
+	if (!io->listening && !address->has_from)
+		borrow_address(io, share);
+	return add_owner(io, port, address->udp == 0 || !io->listening);
+}
+
+static void free_owner(struct dpdk_owner *owner)
+{
+	void *buf;
+
+	while (rte_ring_dequeue(owner->ring, &buf) == 0)
+		rte_pktmbuf_free(buf);
+	rte_ring_free(owner->ring);
+	free(owner);
+}
+
+void dpdk_share_close(struct dpdk_port *port)
+{
+	struct dpdk_share *share = port->share;
+	uint32_t i = 0;
+
+	if (port->owner == NULL)
+		return;
+	lock_all(share);
+	while (share->owner[i] != port->owner)
+		i++;
+	share->owner[i] = share->owner[share->owners - 1];
+	atomic_fetch_sub(&share->owners, 1);
+	unlock_all(share);
+	dpdk_flow_drop(share, port->owner);
+	free_owner(port->owner);
+	port->owner = NULL;
+}

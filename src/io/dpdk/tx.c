@@ -1,0 +1,327 @@
+/* dpdk/tx - datagrams into frames, and frames to devices in bursts.
+ *
+ * A datagram's head, pieces and tail are copied into a frame. What goes out at once over a link
+ * within this machine shares buffers, for there each of them costs what a short call does. A long
+ * last piece is chained to the frame where it lies instead, and the tail behind it, if the driver
+ * may be given it so (io_dpdk_place). A device that refuses is offered fewer at once. A memif link
+ * has a second queue for what is urgent.
+ *
+ * Layer: io. Threads: the carrier's.
+ */
+#include "io/dpdk/port_burst.h"
+#include "io/dpdk/mbuf_cache.h"
+
+#include <string.h>
+
+#include <rte_ring.h>
+
+#include "io/builtin.h"
+
+enum {
+	ENTER_TRIES = 10000,
+	IN_PLACE = 2048, /* bytes of a piece from which one more buffer costs less than a copy */
+};
+
+/* Buffers that go to the device at once, and how many datagrams each and those before it carry. */
+struct dpdk_load {
+	struct rte_mbuf *buf[DPDK_BURST];
+	uint32_t n[DPDK_BURST];
+};
+
+/* For another endpoint of this process on the same device. */
+static bool is_near(const struct dpdk *io, const struct dpdk_peer *peer)
+{
+	return memcmp(peer->head.bytes, io->self.mac, 6) == 0;
+}
+
+/* Its frames may be in pieces: nobody here reads them whole, for a checksum or to hand them over.
+ */
+static __rte_noinline bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
+{
+	const struct dpdk_port *port = io->port[peer->port];
+
+	if (port->reads == DPDK_COPIED || port->share == NULL)
+		return port->reads != DPDK_COPIED;
+	return (peer->head.ip4 || port->share->tx_sums) && !is_near(io, peer);
+}
+
+/* Its last piece is better left where it lies. */
+static inline bool is_chained(const struct dpdk *io, const struct lend_out *out)
+{
+	return out->n > 0 && out->piece[out->n - 1].len >= IN_PLACE &&
+	       takes_pieces(io, &io->peer[out->peer]);
+}
+
+/* A buffer with a datagram's tail; NULL: none is left. */
+static struct rte_mbuf *tail_of(struct dpdk *io, const struct lend_out *out)
+{
+	struct rte_mbuf *tail = dpdk_stock_take(io);
+
+	if (tail == NULL)
+		return NULL;
+	memcpy(rte_pktmbuf_mtod(tail, uint8_t *), out->tail, out->tail_len);
+	tail->data_len = out->tail_len;
+	return tail;
+}
+
+/* Chains the last piece to its frame in place, and the tail; 0: they are to be copied, else their
+ * length. */
+static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
+		      const struct lend_out *out)
+{
+	const struct lend_piece *piece;
+	struct rte_mbuf *more;
+
+	if (!is_chained(io, out))
+		return 0;
+	piece = &out->piece[out->n - 1];
+	more = dpdk_place_lend(io, io->port[io->peer[out->peer].port], piece,
+			       lend_piece_data(bufs, piece));
+	if (more == NULL)
+		return 0;
+	buf->nb_segs = more->nb_segs + 1 + (out->tail_len > 0);
+	if (out->tail_len > 0 && (rte_pktmbuf_lastseg(more)->next = tail_of(io, out)) == NULL) {
+		rte_pktmbuf_free(more);
+		buf->nb_segs = 1;
+		return 0;
+	}
+	buf->next = more;
+	io->io.stats.tx_in_place++;
+	return piece->len + out->tail_len;
+}
+
+/* Copies, short ones without a call. */
+static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
+{
+	const uint8_t *bytes = from;
+
+	if (len - 8 > 64 - 8)
+		return len > 0 ? mempcpy(at, from, len) : at;
+	if (len > 32) {
+		memcpy(at, bytes, 32);
+		memcpy(at + len - 32, bytes + len - 32, 32);
+	} else if (len >= 16) {
+		memcpy(at, bytes, 16);
+		memcpy(at + len - 16, bytes + len - 16, 16);
+	} else {
+		memcpy(at, bytes, 8);
+		memcpy(at + len - 8, bytes + len - 8, 8);
+	}
+	return at + len;
+}
+
+/* Writes a datagram's frame, of len bytes behind the head, of which the last piece and the tail may
+ * be chained instead; where it ends. */
+static __rte_always_inline uint8_t *write(uint8_t *at, struct lend_eth_head *head,
+					  const struct lend_bufs *bufs, const struct lend_out *out,
+					  uint32_t len, bool chained)
+{
+	uint32_t pieces = chained ? out->n - 1u : out->n;
+
+	lend_eth_write(at, head, out->class, len);
+	at = put(at + head->len, out->head, out->head_len);
+	if (pieces > 0)
+		at = put(at, lend_piece_data(bufs, out->piece), out->piece->len);
+	for (uint32_t i = 1; i < pieces; i++)
+		at = put(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+	return chained ? at : put(at, out->tail, out->tail_len);
+}
+
+/* Fills a buffer with the frames of as many of out[0..n) as it can carry; how many. */
+static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
+		     const struct lend_out *out, uint32_t n)
+{
+	struct lend_eth_head *head = &io->peer[out->peer].head;
+	uint8_t *start = rte_pktmbuf_mtod(buf, uint8_t *), *end;
+	uint32_t chained = chain(io, buf, bufs, out), i = 1;
+
+	end = write(start, head, bufs, out, lend_out_len(out), chained > 0);
+	if (chained > 0 || io->kind == DPDK_DEVICE)
+		n = 1;
+	for (; i < n && !is_chained(io, &out[i]); i++) {
+		uint32_t at = dpdk_next_frame((uint32_t)(end - start)), len = lend_out_len(&out[i]);
+
+		if (at + head->len + len > DPDK_FRAME_MAX)
+			break;
+		end = write(start + at, head, bufs, &out[i], len, false);
+	}
+	buf->data_len = (uint16_t)(end - start);
+	buf->pkt_len = buf->data_len + chained;
+	return i;
+}
+
+static void mark(struct lend_out *out, uint32_t n, enum lend_sent sent)
+{
+	for (uint32_t i = 0; i < n; i++)
+		out[i].sent = (uint8_t)sent;
+}
+
+static uint16_t way_of(const struct dpdk_port *port, const struct lend_out *out)
+{
+	return out->fast && port->ways > 1;
+}
+
+/* How many buffers that queue of the device is to be offered now. */
+static uint32_t room_of(const struct dpdk_port *port, uint16_t way)
+{
+	uint32_t room = port->window[way];
+
+	if (port->link && rte_ring_free_count(port->link->ring[1 - port->side]) < room)
+		room = rte_ring_free_count(port->link->ring[1 - port->side]);
+	return room;
+}
+
+/* Frames of out[0..n), all for one peer, in up to `most` buffers; how many it took. */
+static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const struct lend_bufs *bufs,
+		      const struct lend_out *out, uint32_t n, struct dpdk_load *load, uint32_t most)
+{
+	const struct lend_eth_head *head = &io->peer[out->peer].head;
+	uint16_t made = 0;
+
+	for (uint32_t i = 0; i < n && made < most; load->n[made++] = i) {
+		struct rte_mbuf *buf = dpdk_stock_take(io);
+
+		if (buf == NULL)
+			break;
+		load->buf[made] = buf;
+		i += fill(io, buf, bufs, out + i, n - i);
+		if (share)
+			dpdk_device_sum(share, buf, head, buf->pkt_len - head->len);
+	}
+	return made;
+}
+
+static uint16_t burst(const struct dpdk *io, struct dpdk_port *port, const struct lend_out *out,
+		      struct rte_mbuf **buf, uint16_t n)
+{
+	if (port->share == NULL)
+		return rte_eth_tx_burst(port->id, way_of(port, out), buf, n);
+	if (is_near(io, &io->peer[out->peer]))
+		return dpdk_device_loop(port, buf, n);
+	return dpdk_device_tx(port, buf, n);
+}
+
+/* At most a burst, less while the device refuses, so that little is built in vain; how many
+ * datagrams were sent. All for one queue. */
+static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t n)
+{
+	uint16_t way = way_of(port, out), made, sent;
+	uint32_t *window = &port->window[way];
+	struct dpdk_load load;
+
+	made = build(io, port->share, bufs, out, n, &load, room_of(port, way));
+	if (made == 0)
+		return 0;
+	sent = burst(io, port, out, load.buf, made);
+	if (sent == made) {
+		*window = *window < DPDK_BURST / 2 ? *window * 2 : DPDK_BURST;
+		return load.n[made - 1];
+	}
+	for (uint16_t i = sent; i < made; i++)
+		dpdk_stock_give(io, load.buf[i]);
+	*window = sent > 0 ? sent : 1;
+	return sent > 0 ? load.n[sent - 1] : 0;
+}
+
+/* One datagram over a link, as it mostly is where one waits for the other. */
+static void send_single(struct dpdk *io, const struct dpdk_port *port, const struct lend_bufs *bufs,
+			struct lend_out *out)
+{
+	struct rte_mbuf *buf = port->active ? dpdk_stock_take(io) : NULL;
+	uint8_t *start;
+
+	out->sent = LEND_SENT;
+	if (buf != NULL) {
+		start = rte_pktmbuf_mtod(buf, uint8_t *);
+		buf->data_len = (uint16_t)(write(start, &io->peer[out->peer].head, bufs, out,
+						 lend_out_len(out), false) -
+					   start);
+		buf->pkt_len = buf->data_len;
+		if (rte_eth_tx_burst(port->id, way_of(port, out), &buf, 1) == 1)
+			return;
+		dpdk_stock_give(io, buf);
+	}
+	out->sent = LEND_SENT_FULL;
+	io->io.stats.tx_full++;
+}
+
+static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+		     struct lend_out *out, uint32_t n)
+{
+	uint32_t done = 0, sent = 1;
+
+	while (port->active && !port->down && done < n && sent > 0) {
+		sent = send_some(io, port, bufs, out + done, n - done);
+		done += sent;
+	}
+	mark(out, done, LEND_SENT);
+	mark(out + done, n - done, LEND_SENT_FULL);
+	io->io.stats.tx_full += n - done;
+}
+
+/* The interrupt thread's rounds are short: better wait for one than call the device full. */
+static bool enter_patiently(struct dpdk *io)
+{
+	for (int tries = 0; tries < ENTER_TRIES; tries++) {
+		if (dpdk_enter(io))
+			return true;
+	}
+	return false;
+}
+
+static bool can_go(const struct dpdk *io, const struct lend_out *out)
+{
+	return out->peer < DPDK_PEERS_MAX && io->peer[out->peer].life == DPDK_ALIVE &&
+	       lend_out_len(out) <= io->io.path.mtu;
+}
+
+/* As the one before, which can, and by the same way. */
+static inline bool goes_along(const struct dpdk *io, const struct lend_out *out)
+{
+	return out->peer == out[-1].peer && out->fast == out[-1].fast &&
+	       lend_out_len(out) <= io->io.path.mtu;
+}
+
+/* Datagrams of one way of a port. */
+static void send_way(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
+		     struct lend_out *out, uint32_t n)
+{
+	uint32_t *full_in = &port->full_in[way_of(port, out)];
+
+	if (*full_in == io->bursts) {
+		mark(out, n, LEND_SENT_FULL);
+		io->io.stats.tx_full += n;
+	} else if (n == 1 && port->share == NULL && !is_chained(io, out)) {
+		send_single(io, port, bufs, out);
+	} else {
+		send_run(io, port, bufs, out, n);
+	}
+	if (out[n - 1].sent == LEND_SENT_FULL)
+		*full_in = io->bursts;
+}
+
+void dpdk_tx(struct lend_io *base, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct dpdk *io = (struct dpdk *)base;
+
+	if (!enter_patiently(io)) {
+		io->io.stats.tx_full += n;
+		mark(out, n, LEND_SENT_FULL);
+		return;
+	}
+	io->found = true;
+	io->bursts++;
+	for (uint32_t i = 0, run; i < n; i += run) {
+		run = 1;
+		if (!can_go(io, &out[i])) {
+			io->io.stats.tx_dead++;
+			out[i].sent = LEND_SENT_DEAD;
+			continue;
+		}
+		while (i + run < n && goes_along(io, &out[i + run]))
+			run++;
+		send_way(io, io->port[io->peer[out[i].peer].port], bufs, out + i, run);
+	}
+	dpdk_leave(io);
+}

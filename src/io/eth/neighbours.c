@@ -1,0 +1,143 @@
+/* neighbours - the neighbours that are wanted: asked for, remembered, asked again.
+ *
+ * A host that is in use is asked again every half minute, by itself first and then through
+ * everybody. Who is wanted no more is forgotten when its place is needed.
+ *
+ * Layer: io. Threads: whoever holds the table; pure.
+ */
+#include "io/eth/eth.h"
+
+#define MS 1000000u
+
+enum { ALONE_MAX = 3, TRIES_MAX = 6 };
+static const lend_ns renew_ns = 30000ull * MS, decide_ns = 500ull * MS, forget_ns = 60000ull * MS;
+
+static struct lend_host *find(struct lend_hosts *hosts, const struct lend_ip *ip, uint16_t vlan)
+{
+	for (uint32_t i = 0; i < hosts->n; i++) {
+		struct lend_host *host = &hosts->host[i];
+
+		if (host->from.vlan == vlan && lend_ip_same(&host->ip, ip))
+			return host;
+	}
+	return NULL;
+}
+
+static struct lend_host *take_place(struct lend_hosts *hosts, lend_ns now)
+{
+	struct lend_host *oldest = &hosts->host[0];
+
+	if (hosts->n < LEND_HOSTS)
+		return &hosts->host[hosts->n++];
+	for (uint32_t i = 1; i < LEND_HOSTS; i++) {
+		struct lend_host *host = &hosts->host[i];
+
+		if (host->wanted < oldest->wanted)
+			oldest = host;
+	}
+	return now > oldest->wanted + forget_ns ? oldest : NULL;
+}
+
+struct lend_host *lend_host_want(struct lend_hosts *hosts, const struct lend_eth_end *from,
+				 const struct lend_ip *ip, lend_ns now)
+{
+	struct lend_host *host = find(hosts, ip, from->vlan);
+
+	if (host == NULL) {
+		host = take_place(hosts, now);
+		if (host == NULL)
+			return NULL;
+		*host = (struct lend_host){.state = LEND_HOST_ASKED, .ip = *ip, .due = now};
+	}
+	if (host->state == LEND_HOST_KNOWN && now > host->wanted + forget_ns)
+		host->due = now; /* it was not kept up to date meanwhile */
+	host->from = *from;
+	host->wanted = now;
+	return host;
+}
+
+bool lend_host_give_up(struct lend_host *host, lend_ns now)
+{
+	if (host->state != LEND_HOST_ASKED || host->tries < TRIES_MAX || now < host->due)
+		return false;
+	host->tries = 0;
+	host->due = now;
+	return true;
+}
+
+static void learn(struct lend_hosts *hosts, struct lend_host *host, const uint8_t mac[6],
+		  lend_ns now)
+{
+	hosts->version += memcmp(host->mac, mac, 6) != 0 || host->state == LEND_HOST_ASKED;
+	memcpy(host->mac, mac, 6);
+	host->state = LEND_HOST_KNOWN;
+	host->tries = 0;
+	host->due = now + renew_ns;
+}
+
+void lend_host_doubt(struct lend_host *host, lend_ns now)
+{
+	if (host->state != LEND_HOST_KNOWN)
+		return;
+	host->state = LEND_HOST_DOUBTED;
+	host->others = host->same = false;
+	host->tries = 0;
+	host->due = now;
+}
+
+void lend_host_heard(struct lend_hosts *hosts, const struct lend_eth_ask *ask, lend_ns now)
+{
+	struct lend_host *host = find(hosts, &ask->from, ask->vlan);
+	bool same;
+
+	if (host == NULL)
+		return;
+	same = memcmp(host->mac, ask->mac, 6) == 0;
+	if (host->state == LEND_HOST_ASKED && !ask->question && host->tries > 0)
+		learn(hosts, host, ask->mac, now);
+	else if (host->state == LEND_HOST_KNOWN && same && !ask->question)
+		learn(hosts, host, ask->mac, now);
+	else if (host->state == LEND_HOST_KNOWN && !same)
+		lend_host_doubt(host, now);
+	else if (host->state == LEND_HOST_DOUBTED && host->tries > 0 && !ask->question) {
+		host->same |= same;
+		host->others |= !same;
+		if (!same)
+			memcpy(host->other, ask->mac, 6);
+	}
+}
+
+/* After the answers of half a second. */
+static void decide(struct lend_hosts *hosts, struct lend_host *host, lend_ns now)
+{
+	learn(hosts, host, host->others && !host->same ? host->other : host->mac, now);
+}
+
+static uint32_t ask(struct lend_host *host, lend_ns now, uint8_t *bytes)
+{
+	bool alone = host->state == LEND_HOST_KNOWN && host->tries < ALONE_MAX;
+	uint32_t wait = 100u << (host->tries < 4 ? host->tries : 4);
+
+	if (host->state == LEND_HOST_KNOWN && host->tries >= TRIES_MAX)
+		host->state = LEND_HOST_ASKED; /* who uses its MAC may go on */
+	host->tries += host->tries < 255;
+	host->due = now + (host->state == LEND_HOST_DOUBTED ? decide_ns : (lend_ns)wait * MS);
+	return lend_eth_ask_write(bytes, &host->from, &host->ip, alone ? host->mac : NULL);
+}
+
+uint32_t lend_host_due(struct lend_hosts *hosts, lend_ns now, uint8_t bytes[LEND_ETH_ASK_MAX])
+{
+	for (uint32_t i = 0; i < hosts->n; i++) {
+		struct lend_host *host = &hosts->host[i];
+
+		if (host->due > now)
+			continue;
+		if (host->state == LEND_HOST_DOUBTED && host->tries > 0)
+			decide(hosts, host, now);
+		else if (now > host->wanted + forget_ns)
+			host->due = now + forget_ns;
+		else
+			return ask(host, now, bytes);
+	}
+	return 0;
+}

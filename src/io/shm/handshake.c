@@ -1,0 +1,315 @@
+/* shm/handshake - the meeting by sockets: who calls, how it is answered, that it hung up. The other
+ * half of peers.h. Layer: io. One thread's.
+ */
+#include "io/shm/peers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys/arena.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+
+#define DEFER_NS UINT64_C(50000000) /* until accept() is tried again */
+
+void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	(void)s;
+	if (p->pair != NULL)
+		(void)munmap(p->pair, LEND_SHM_LINK_LEN);
+	if (p->bell != NULL)
+		(void)munmap(p->bell, LEND_BELL_LEN);
+	if (p->memory != NULL)
+		(void)munmap((void *)(uintptr_t)p->memory, LEND_ARENA_LEN);
+	free(p->lent);
+}
+
+/* Says HELLO or WELCOME with n files (fds has room for one more), and with our shared memory. */
+static int say(const struct lend_shm *s, const struct lend_shm_peer *p, int *fds, unsigned n)
+{
+	struct lend_meet msg;
+
+	lend_meet_fill(&msg, 0, lend_shm_index(s, p), LEND_SHM_LINK_LEN);
+	msg.shares = s->shares;
+	if (s->shares)
+		fds[n++] = lend_arena_fd();
+	return lend_meet_send(p->sock, &msg, fds, n);
+}
+
+/* Its shared memory is read where it lies, if it can be mapped; else it copies. */
+static void read_from(const struct lend_shm *s, struct lend_shm_peer *p, int fd)
+{
+	const void *at = NULL;
+
+	if (!s->shares || lend_meet_map_to_read(fd, LEND_ARENA_LEN, &at) != 0)
+		return;
+	p->memory = at;
+	atomic_store_explicit(&p->rx.ring->reads, 1, memory_order_release);
+}
+
+static void close_all(const int *fds, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		(void)close(fds[i]);
+}
+
+static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = lend_shm_index(s, p)};
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, p->sock, &ev) == 0;
+}
+
+/* Server: a stranger's HELLO. Its bell first, then our memory, then both of ours to it. */
+static int welcome(struct lend_shm *s, struct lend_shm_peer *p, const struct lend_meet *hello,
+		   const int *its)
+{
+	struct lend_shm_link *link;
+	void *base = NULL;
+	int fds[LEND_MEET_FDS] = {-1, s->bell_fd};
+	int err = lend_meet_map(its[0], LEND_BELL_LEN, &base);
+
+	if (err != 0)
+		return err;
+	p->bell = base;
+	p->bit = hello->bit;
+	err = lend_meet_memory(LEND_SHM_LINK_LEN, &fds[0], &base);
+	if (err != 0)
+		return err;
+	link = base;
+	lend_shm_pair(p, &link->pair, &link->fast, true);
+	if (hello->shares)
+		read_from(s, p, its[1]);
+	err = say(s, p, fds, 2);
+	(void)close(fds[0]);
+	return err;
+}
+
+static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct lend_meet msg;
+	int fds[LEND_MEET_FDS], err = lend_meet_recv(p->sock, &msg, fds, 1);
+
+	if (err == -EAGAIN)
+		return;
+	if (err == 0) {
+		err = msg.bit < LEND_SHM_PEERS && msg.pair == LEND_SHM_LINK_LEN
+			  ? welcome(s, p, &msg, fds)
+			  : -EPROTO;
+		close_all(fds, 1 + msg.shares);
+	}
+	if (err == 0) {
+		lend_shm_enter(s, p, LEND_SHM_UP);
+		lend_shm_heat(s, p);
+		return;
+	}
+	/* Tell it which version we speak; then it can say so itself. */
+	if (err != -ECONNRESET) {
+		lend_meet_fill(&msg, (uint32_t)-err, 0, LEND_SHM_LINK_LEN);
+		(void)lend_meet_send(p->sock, &msg, NULL, 0);
+		s->io.stats.peers_refused++;
+	}
+	lend_shm_release(s, p);
+}
+
+/* Client: what the server made. */
+static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct lend_shm_link *link;
+	struct lend_meet msg;
+	void *pair = NULL, *bell = NULL;
+	int fds[LEND_MEET_FDS], err = lend_meet_recv(p->sock, &msg, fds, 2);
+
+	if (err == -EAGAIN)
+		return;
+	if (err == -ECONNRESET && p->ahead) {
+		lend_shm_release(s, p); /* and is dialled anew */
+		return;
+	}
+	if (err != 0) {
+		p->version = err == -EPROTO ? msg.version : 0;
+		p->here = err == -EMFILE;
+		lend_shm_fail(s, p,
+			      err == -EPROTO && msg.status != 0 && msg.status < 4096
+				  ? (int)msg.status
+				  : -err);
+		return;
+	}
+	err = msg.bit < LEND_SHM_PEERS ? lend_meet_map(fds[0], LEND_SHM_LINK_LEN, &pair) : -EPROTO;
+	if (err == 0)
+		err = lend_meet_map(fds[1], LEND_BELL_LEN, &bell);
+	if (err != 0) {
+		close_all(fds, 2 + msg.shares);
+		if (pair != NULL && pair != MAP_FAILED)
+			(void)munmap(pair, LEND_SHM_LINK_LEN);
+		lend_shm_fail(s, p, -err);
+		return;
+	}
+	p->bell = bell;
+	p->bit = msg.bit;
+	link = pair;
+	lend_shm_pair(p, &link->pair, &link->fast, false);
+	if (msg.shares)
+		read_from(s, p, fds[2]);
+	close_all(fds, 2 + msg.shares);
+	lend_shm_enter(s, p, LEND_SHM_UP);
+	lend_shm_heat(s, p);
+}
+
+static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->top; i++) {
+		if (s->peer[i].state != LEND_SHM_STRANGER)
+			continue;
+		if (n++ == 0 || s->peer[i].since < s->peer[*oldest].since)
+			*oldest = i;
+	}
+	return n;
+}
+
+/* Watches the door, or not. */
+static void watch_door(struct lend_shm *s, bool on)
+{
+	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = LEND_SHM_PEERS};
+
+	(void)epoll_ctl(s->epoll, EPOLL_CTL_MOD, s->door.fd, &ev);
+	s->io.due = on ? 0 : lend_clock_now() + DEFER_NS;
+}
+
+/* accept() failed. A connection that no descriptor is free for stays in the backlog and keeps the
+ * door readable: it is not watched until one of ours is closed, or for a while. */
+static void defer(struct lend_shm *s, int err)
+{
+	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
+		return;
+	s->io.stats.accepts_deferred++;
+	watch_door(s, false);
+}
+
+/* Takes callers in. One who says nothing is dropped after a second, or when too many do. */
+static void answer_door(struct lend_shm *s)
+{
+	for (int i = 0; i < 16; i++) {
+		struct lend_shm_peer *p;
+		uint32_t oldest = 0;
+		int sock = lend_meet_accept(&s->door);
+
+		if (sock < 0) {
+			defer(s, errno);
+			return;
+		}
+		if (s->half > 0 && count_strangers(s, &oldest) >= LEND_SHM_HALF_OPEN_MAX)
+			lend_shm_release(s, &s->peer[oldest]);
+		p = lend_shm_take(s);
+		if (p == NULL) {
+			(void)close(sock);
+			s->io.stats.peers_refused++;
+			continue;
+		}
+		p->sock = sock;
+		lend_shm_enter(s, p, LEND_SHM_STRANGER);
+		if (!watch(s, p))
+			lend_shm_release(s, p);
+		else
+			on_hello(s, p);
+	}
+}
+
+static void on_event(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	switch (p->state) {
+	case LEND_SHM_STRANGER:
+		on_hello(s, p);
+		break;
+	case LEND_SHM_CALLING:
+		on_welcome(s, p);
+		break;
+	case LEND_SHM_UP:
+		if (!lend_meet_drain(p->sock))
+			lend_shm_hang_up(s, p);
+		break;
+	case LEND_SHM_FREE: /* an event of the entry's last owner */
+	case LEND_SHM_FAILED:
+	case LEND_SHM_HUNG:
+	case LEND_SHM_GONE:
+		break;
+	}
+}
+
+void lend_shm_attend(struct lend_shm *s)
+{
+	struct epoll_event ev[64];
+	int n = epoll_wait(s->epoll, ev, 64, 0);
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.u32 == LEND_SHM_PEERS)
+			answer_door(s);
+		else
+			on_event(s, &s->peer[ev[i].data.u32]);
+	}
+	if (s->half > 0)
+		lend_shm_expire(s);
+	if (s->io.due && s->io.due <= lend_clock_now()) {
+		watch_door(s, true);
+		answer_door(s);
+	}
+}
+
+void lend_shm_call_ahead(struct lend_shm *s, const char *address)
+{
+	struct lend_addr addr;
+
+	s->ahead = -1;
+	if (address == NULL || lend_addr_parse(address, &addr) != 0 ||
+	    addr.scheme != LEND_SCHEME_SHM || addr.host[0] == '\0')
+		return;
+	if (lend_meet_dial(addr.host, &s->ahead) != 0)
+		s->ahead = -1;
+	memcpy(s->ahead_name, addr.host, LEND_ADDR_NAME_MAX + 1);
+	s->ahead_name[LEND_ADDR_NAME_MAX] = '\0';
+}
+
+static int call_on(struct lend_shm *s, const char *name, int *sock, bool *ahead)
+{
+	*ahead = s->ahead >= 0 && strcmp(s->ahead_name, name) == 0;
+	if (!*ahead)
+		return lend_meet_dial(name, sock);
+	*sock = s->ahead;
+	s->ahead = -1;
+	return 0;
+}
+
+int lend_shm_dial(struct lend_shm *s, const char *name)
+{
+	struct lend_shm_peer *p;
+	int fds[LEND_MEET_FDS] = {s->bell_fd};
+	bool ahead;
+	int sock, err = call_on(s, name, &sock, &ahead);
+
+	if (err != 0)
+		return err == -EAGAIN ? -EINPROGRESS : err;
+	p = lend_shm_take(s);
+	if (p == NULL) {
+		(void)close(sock);
+		return lend_fail(ENOSPC, "shm:%s: %d peers already; open another endpoint", name,
+				 LEND_SHM_PEERS);
+	}
+	p->sock = sock;
+	p->ahead = ahead;
+	memcpy(p->name, name, strlen(name) + 1);
+	lend_shm_enter(s, p, LEND_SHM_CALLING);
+	err = say(s, p, fds, 1);
+	if (err == 0 && watch(s, p))
+		return -EINPROGRESS;
+	err = err != 0 ? -err : errno;
+	lend_shm_release(s, p);
+	if (ahead) /* it was too long in coming, perhaps */
+		return -EINPROGRESS;
+	return lend_fail(err, "shm:%s: %s; try again", name, strerror(err));
+}

@@ -1,0 +1,353 @@
+/* multihost - datagrams between hosts through rings in memory that all of them map (shm:NAME@PATH).
+ *
+ * The rings and their rules are shm's; the meeting is shm_pod's. There is no wake-up between hosts,
+ * so there is no fd: who waits takes naps. An orderly end is told as gone, a death is not: the core
+ * finds it by silence, as on a network, so the path is not lossless. Nor is it checked below: see
+ * multihost_link.c for what a host that was stopped may do to a ring that was taken from it. Layer:
+ * io. One thread's.
+ */
+#include "io/builtin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/shm/send.h"
+#include "io/shm/multihost_memory.h"
+#include "io/shm/poll.h"
+#include "sys/clock.h"
+#include "sys/why.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+#define WATCH_NS  UINT64_C(1000000)   /* between two looks at every peer */
+#define REJOIN_NS UINT64_C(100000000) /* between two tries, after our end was taken */
+#define JOIN_NS   (LEND_POD_STALE_NS + LEND_POD_STALE_NS / 2)
+
+struct io_pod {
+	struct lend_shm shm;
+	struct lend_pod pod;
+	lend_ns watched;  /* when we last looked at every peer */
+	lend_ns rejoined; /* when we last tried to */
+	uint32_t knocks;  /* as last seen */
+	char path[LEND_ADDR_PATH_MAX + 1];
+	struct {
+		struct lend_pod_tie tie;
+		bool kept; /* it was pinned once */
+	} with[LEND_SHM_PEERS];
+};
+
+static struct io_pod *self(struct lend_io *io)
+{
+	return (struct io_pod *)(void *)io;
+}
+
+static void part(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	struct io_pod *io = (struct io_pod *)(void *)s;
+	uint32_t i = lend_shm_index(s, p);
+
+	if (p->state != LEND_SHM_FREE)
+		lend_pod_part(&io->pod, &io->with[i].tie);
+	io->with[i].kept = false;
+}
+
+static void up(struct io_pod *io, struct lend_shm_peer *p, uint32_t bit)
+{
+	const struct lend_pod_tie *tie = &io->with[lend_shm_index(&io->shm, p)].tie;
+
+	p->bit = bit;
+	p->bell = &io->pod.at->end[tie->end].bell;
+	lend_shm_pair(p, lend_pod_pair(&io->pod, tie->link), NULL, tie->server);
+	lend_shm_enter(&io->shm, p, LEND_SHM_UP);
+	lend_shm_heat(&io->shm, p);
+}
+
+/* Takes in who asks. */
+static void answer_door(struct io_pod *io)
+{
+	struct lend_pod_tie tie;
+
+	for (uint32_t link = 0; lend_pod_asked(&io->pod, &link, &tie);) {
+		struct lend_shm_peer *p = lend_shm_take(&io->shm);
+		uint32_t bit = lend_pod_bit(&io->pod, &tie), i;
+
+		if (p == NULL || bit >= LEND_SHM_PEERS || lend_pod_back(&io->pod, tie.link) != 0) {
+			io->shm.io.stats.peers_refused++;
+			lend_pod_part(&io->pod, &tie);
+			continue;
+		}
+		i = lend_shm_index(&io->shm, p);
+		io->with[i].tie = tie;
+		if (lend_pod_answer(&io->pod, &tie, i))
+			up(io, p, bit);
+	}
+}
+
+/* A call of ours that the server has answered, or will not. */
+static void look_at_call(struct io_pod *io, struct lend_shm_peer *p)
+{
+	const struct lend_pod_tie *tie = &io->with[lend_shm_index(&io->shm, p)].tie;
+	uint32_t bits = lend_pod_bits(&io->pod, tie), bit;
+
+	if ((bits & LEND_LINK_SERVER_LEFT) != 0) {
+		lend_shm_fail(&io->shm, p, ECONNRESET);
+	} else if ((bits & LEND_LINK_UP) != 0) {
+		bit = lend_pod_bit(&io->pod, tie);
+		if (bit < LEND_SHM_PEERS)
+			up(io, p, bit);
+		else
+			lend_shm_fail(&io->shm, p, EPROTO);
+	}
+}
+
+/* The other side left, or whoever was there is not any more. */
+static bool has_left(const struct io_pod *io, const struct lend_pod_tie *tie)
+{
+	uint32_t left = tie->server ? LEND_LINK_CLIENT_LEFT : LEND_LINK_SERVER_LEFT;
+
+	return (lend_pod_bits(&io->pod, tie) & left) != 0 ||
+	       atomic_load_explicit(&io->pod.at->end[tie->end].owner, memory_order_acquire) !=
+		   tie->owner;
+}
+
+static void watch(struct io_pod *io)
+{
+	for (uint32_t i = 0; i < io->shm.top; i++) {
+		struct lend_shm_peer *p = &io->shm.peer[i];
+
+		if (p->state == LEND_SHM_UP && has_left(io, &io->with[i].tie))
+			lend_shm_hang_up(&io->shm, p);
+	}
+}
+
+static void settle(struct io_pod *io)
+{
+	io->shm.bell = &io->pod.at->end[io->pod.me].bell;
+	io->knocks = 0;
+}
+
+/* Our end was taken while we were stopped: nobody knows us, and our peers leave when they see it.
+ * Not more than one look, for others may be waiting for our turn. */
+static void rejoin(struct io_pod *io, lend_ns now)
+{
+	if (now - io->rejoined < REJOIN_NS)
+		return;
+	io->rejoined = now;
+	if (lend_pod_join(&io->pod, io->shm.name, 0) == 0)
+		settle(io);
+}
+
+static void attend(struct lend_shm *s)
+{
+	struct io_pod *io = (struct io_pod *)(void *)s;
+	lend_ns now = lend_clock_now();
+	bool due = now - io->watched >= WATCH_NS;
+	uint32_t knocks;
+
+	if (due) {
+		io->watched = now;
+		watch(io);
+		if (!lend_pod_beat(&io->pod)) {
+			io->pod.number = 0;
+			rejoin(io, now);
+		}
+	}
+	knocks = atomic_load(&io->pod.at->end[io->pod.me].knocks);
+	/* Now and then without a knock: that word is anybody's. */
+	if (io->pod.number != 0 && (knocks != io->knocks || (due && s->looks % 64 == 0))) {
+		io->knocks = knocks;
+		answer_door(io);
+	}
+	if (s->half == 0)
+		return;
+	for (uint32_t i = 0; i < s->top; i++) {
+		if (s->peer[i].state == LEND_SHM_CALLING)
+			look_at_call(io, &s->peer[i]);
+	}
+	lend_shm_expire(s);
+}
+
+static bool pod_arm(struct lend_io *io)
+{
+	struct lend_shm *s = &self(io)->shm;
+
+	for (uint32_t k = 0; k < s->hots; k++) {
+		if (lend_ring_ready(&s->peer[s->hot[k]].rx))
+			return false;
+	}
+	return true;
+}
+
+static int pod_fd(struct lend_io *io)
+{
+	(void)io;
+	return -1;
+}
+
+static void pod_pin(struct lend_io *io, uint32_t peer, bool kept)
+{
+	if (peer < self(io)->shm.top && kept)
+		self(io)->with[peer].kept = true;
+	lend_shm_op_pin(io, peer, kept);
+}
+
+static int dial(struct io_pod *io, const char *name)
+{
+	struct lend_shm_peer *p;
+	uint64_t owner;
+	uint32_t end = lend_pod_find(&io->pod, name, &owner), i;
+	int err;
+
+	if (end != LEND_POD_NONE && lend_pod_judge(&io->pod, end, owner) == LEND_POD_DEAD) {
+		lend_pod_evict(&io->pod, end, owner);
+		end = LEND_POD_NONE;
+	}
+	if (end == LEND_POD_NONE)
+		return lend_fail(ECONNREFUSED,
+				 "shm:%s@%s: nobody listens there; start the server, or name the "
+				 "memory that it uses",
+				 name, io->path);
+	p = lend_shm_take(&io->shm);
+	if (p == NULL)
+		return lend_fail(ENOSPC, "shm:%s@%s: %d peers already; open another endpoint", name,
+				 io->path, LEND_SHM_PEERS);
+	i = lend_shm_index(&io->shm, p);
+	err = lend_pod_ask(&io->pod, end, owner, i, &io->with[i].tie);
+	if (err != 0)
+		return err == -EAGAIN ? -EINPROGRESS : err;
+	memcpy(p->name, name, strlen(name) + 1);
+	lend_shm_enter(&io->shm, p, LEND_SHM_CALLING);
+	return -EINPROGRESS;
+}
+
+/* Who asks again for a peer that no session holds any more may have lost it by silence, and its
+ * ring may be the reason: begin with another. */
+static struct lend_shm_peer *find(struct io_pod *io, const char *name)
+{
+	struct lend_shm_peer *p = lend_shm_find(&io->shm, name);
+
+	if (p == NULL || p->pins > 0 || !io->with[lend_shm_index(&io->shm, p)].kept ||
+	    io->shm.lent > 0)
+		return p;
+	lend_shm_release(&io->shm, p);
+	return NULL;
+}
+
+static int pod_resolve(struct lend_io *base, const char *address, uint32_t *peer)
+{
+	struct io_pod *io = self(base);
+	struct lend_shm_peer *p;
+	struct lend_addr addr;
+	int err = lend_addr_parse(address, &addr);
+
+	if (err != 0)
+		return err;
+	if (addr.scheme != LEND_SCHEME_SHM || strcmp(addr.path, io->path) != 0)
+		return lend_fail(EINVAL, "%.80s: not in this memory; write shm:NAME@%s", address,
+				 io->path);
+	if (io->pod.number == 0)
+		return -EINPROGRESS;
+	if (find(io, addr.host) == NULL) {
+		err = dial(io, addr.host);
+		if (err != -EINPROGRESS)
+			return err;
+	}
+	attend(&io->shm);
+	p = lend_shm_find(&io->shm, addr.host);
+	if (p == NULL || p->state == LEND_SHM_CALLING)
+		return -EINPROGRESS;
+	if (p->state == LEND_SHM_FAILED)
+		return lend_shm_tell(&io->shm, p);
+	*peer = lend_shm_index(&io->shm, p);
+	return 0;
+}
+
+static void pod_who(struct lend_io *base, uint32_t peer, struct lend_io_who *who)
+{
+	struct io_pod *io = self(base);
+	int n;
+
+	*who = (struct lend_io_who){.uid = -1};
+	if (peer >= io->shm.top || !lend_shm_is_live(&io->shm.peer[peer]))
+		return;
+	if (io->shm.peer[peer].name[0] == '\0')
+		return;
+	n = snprintf(who->address, sizeof(who->address), "shm:%s@%s", io->shm.peer[peer].name,
+		     io->path);
+	LEND_CHECK(n > 0 && (size_t)n < sizeof(who->address)); /* it was parsed from such a text */
+}
+
+static int pod_name(struct lend_io *base, char *address, size_t cap)
+{
+	struct io_pod *io = self(base);
+	bool named = io->shm.name[0] != '\0';
+	int n = snprintf(address, cap, "%s%s%s%s", named ? "shm:" : "", io->shm.name,
+			 named ? "@" : "", named ? io->path : "");
+
+	return n < 0 || (size_t)n >= cap ? -ERANGE : 0;
+}
+
+static void pod_close(struct lend_io *base)
+{
+	struct io_pod *io = self(base);
+
+	for (uint32_t i = 0; i < io->shm.top; i++)
+		lend_shm_release(&io->shm, &io->shm.peer[i]);
+	lend_pod_leave(&io->pod);
+	lend_pod_unmap(&io->pod);
+	free(io);
+}
+
+static const struct lend_io_ops ops = {
+    .rx = lend_shm_op_rx,
+    .rx_done = lend_shm_op_rx_done,
+    .tx = lend_shm_op_tx,
+    .fd = pod_fd,
+    .arm = pod_arm,
+    .resolve = pod_resolve,
+    .pin = pod_pin,
+    .who = pod_who,
+    .name = pod_name,
+    .close = pod_close,
+};
+
+int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io)
+{
+	struct io_pod *p;
+	struct lend_addr addr;
+	int err = lend_addr_parse(config->listen != NULL ? config->listen : config->peer, &addr);
+
+	if (err != 0)
+		return err;
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return lend_fail(ENOMEM, "shm: out of memory; free some or raise the limit");
+	p->shm.io.ops = &ops;
+	p->shm.io.quick = true;
+	p->shm.io.path = (struct lend_path){.mtu = LEND_RING_MTU, .proven = true};
+	if (config->mtu != 0)
+		p->shm.io.path.mtu = lend_min_u32(config->mtu, LEND_RING_MTU);
+	p->shm.attend = attend;
+	p->shm.part = part;
+	p->shm.epoll = p->shm.bell_fd = p->shm.door.fd = -1;
+	memcpy(p->path, addr.path, sizeof(p->path));
+	err = lend_pod_map(&p->pod, p->path);
+	if (err != 0)
+		goto out_carrier;
+	if (config->listen != NULL)
+		memcpy(p->shm.name, addr.host, LEND_ADDR_NAME_MAX);
+	err = lend_pod_join(&p->pod, p->shm.name, JOIN_NS);
+	if (err != 0)
+		goto out_memory;
+	p->rejoined = lend_clock_now();
+	settle(p);
+	*io = &p->shm.io;
+	return 0;
+
+out_memory:
+	lend_pod_unmap(&p->pod);
+out_carrier:
+	free(p);
+	return err;
+}

@@ -1,0 +1,295 @@
+#include "io/shm/poll.h"
+
+#include "io/shm/ring_read.h"
+#include "sys/clock.h"
+
+enum {
+	ATTEND_CYCLES = 250000, /* about 100 us */
+	ATTEND_POLLS = 8,       /* how often the counter is read */
+	HOT_FREE = 4,           /* this many rings stay hot however idle */
+	FAIR = 8,               /* polls of which one goes to those that are not urgent */
+	HOT_IDLE = 1024,        /* polls until another one is left to the bell */
+	SWEEP_LOOKS = 64, /* looks at the sockets until all rings are looked at, bell or no bell */
+};
+
+void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	p->idle = 0;
+	if (p->hot)
+		return;
+	p->hot = true;
+	s->hot[s->hots++] = (uint16_t)lend_shm_index(s, p);
+	atomic_store_explicit(&p->rx.ring->polled, 1, memory_order_relaxed);
+}
+
+void lend_shm_unlist(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	if (!p->hot)
+		return;
+	p->hot = false;
+	for (uint32_t i = 0; i < s->hots; i++) {
+		if (s->hot[i] == lend_shm_index(s, p)) {
+			s->hot[i] = s->hot[--s->hots];
+			return;
+		}
+	}
+}
+
+bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p)
+{
+	if (p->state != LEND_SHM_UP)
+		return false;
+	atomic_store_explicit(&p->rx.ring->polled, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (lend_shm_is_ready(p)) {
+		atomic_store_explicit(&p->rx.ring->polled, 1, memory_order_relaxed);
+		return false;
+	}
+	lend_shm_unlist(s, p);
+	return true;
+}
+
+static __attribute__((noinline)) void answer(struct lend_shm *s, uint32_t w)
+{
+	uint64_t bits = atomic_exchange_explicit(&s->bell->word[w], 0, memory_order_seq_cst);
+
+	for (; bits != 0; bits &= bits - 1) {
+		uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(bits);
+
+		if (i < s->top && lend_shm_is_live(&s->peer[i]))
+			lend_shm_heat(s, &s->peer[i]);
+	}
+}
+
+static void answer_bell(struct lend_shm *s)
+{
+	uint32_t words = (s->top + 63) / 64;
+
+	for (uint32_t w = 0; w < words; w++)
+		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0)
+			answer(s, w);
+}
+
+static __attribute__((noinline)) void sweep(struct lend_shm *s)
+{
+	for (uint32_t i = 0; i < s->top; i++) {
+		if (lend_shm_is_live(&s->peer[i]) && lend_shm_is_ready(&s->peer[i]))
+			lend_shm_heat(s, &s->peer[i]);
+	}
+}
+
+static void awake(struct lend_shm *s)
+{
+	if (s->armed)
+		atomic_store_explicit(&s->bell->asleep, 0, memory_order_relaxed);
+	s->armed = false;
+}
+
+static bool has_rung(const struct lend_shm *s)
+{
+	for (uint32_t w = 0; w * 64 < s->top; w++) {
+		if (atomic_load_explicit(&s->bell->word[w], memory_order_relaxed) != 0)
+			return true;
+	}
+	return false;
+}
+
+static __attribute__((noinline)) void look_around(struct lend_shm *s)
+{
+	uint64_t now = lend_clock_cycles();
+
+	if (!s->armed && now - s->attended < ATTEND_CYCLES)
+		return;
+	if (s->armed) {
+		awake(s);
+		s->attended = now - ATTEND_CYCLES;
+		/* What woke us goes first: the sockets' system calls would take as long as all of
+		 * its way. */
+		if (has_rung(s))
+			return;
+	}
+	s->attended = now;
+	s->attend(s);
+	if (++s->looks % SWEEP_LOOKS == 0)
+		sweep(s);
+}
+
+/* It hung up and nothing is left of it: it ends with a word about that. */
+static __attribute__((noinline)) bool is_over(struct lend_shm *s, struct lend_shm_peer *p,
+					      struct lend_in *in)
+{
+	if (p->left > 0 && lend_shm_is_ready(p))
+		return false;
+	*in = (struct lend_in){.peer = lend_shm_index(s, p), .gone = 1};
+	lend_shm_enter(s, p, LEND_SHM_GONE);
+	return true;
+}
+
+/* Whose turn comes after that one's. */
+static inline uint32_t after(uint32_t turn, uint32_t hots)
+{
+	return turn + 1 < hots ? turn + 1 : 0;
+}
+
+static inline bool has_fast(const struct lend_shm_peer *p)
+{
+	return p->fast_rx.ring && lend_ring_ready(&p->fast_rx);
+}
+
+static uint32_t poll_fast(struct lend_shm *s, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0, hots = s->hots, turn = s->turn;
+
+	for (uint32_t left = hots; left > 0 && n < cap; left--, turn = after(turn, hots)) {
+		struct lend_shm_peer *p = &s->peer[s->hot[turn]];
+
+		if (has_fast(p))
+			n += lend_shm_fetch(s, p, &p->fast_rx, in + n, cap - n);
+	}
+	return n;
+}
+
+/* What one ring has; how many. */
+static inline uint32_t poll_one(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in,
+				uint32_t cap)
+{
+	uint32_t n = 0;
+
+	p->idle++;
+	if (lend_ring_ready(&p->rx)) {
+		n = lend_shm_fetch(s, p, &p->rx, in, cap);
+		p->idle = 0;
+	}
+	if (p->state == LEND_SHM_HUNG && n < cap)
+		n += is_over(s, p, &in[n]);
+	return n;
+}
+
+static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n = 0, hots = s->hots, turn = s->turn;
+
+	for (uint32_t left = hots; left > 0 && n < cap; left--, turn = after(turn, hots))
+		n += poll_one(s, &s->peer[s->hot[turn]], in + n, cap - n);
+	s->turn = after(s->turn, hots);
+	return n;
+}
+
+/* As both, where there is one peer, which is as it is for most. */
+static uint32_t poll_only(struct lend_shm *s, struct lend_in *in, uint32_t cap, bool fast)
+{
+	struct lend_shm_peer *p = &s->peer[s->hot[0]];
+
+	if (fast && has_fast(p))
+		return lend_shm_fetch(s, p, &p->fast_rx, in, cap);
+	return poll_one(s, p, in, cap);
+}
+
+static __attribute__((noinline)) void cool_down(struct lend_shm *s)
+{
+	for (uint32_t k = s->hots; k-- > 0 && s->hots > HOT_FREE;) {
+		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+
+		if (p->idle > HOT_IDLE)
+			(void)lend_shm_cool(s, p);
+	}
+	if (s->turn >= s->hots)
+		s->turn = 0;
+}
+
+uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
+{
+	uint32_t n;
+	bool fast;
+
+	if (s->armed || ++s->polls % ATTEND_POLLS == 0)
+		look_around(s);
+	/* Before anything is lent: whoever is busy always has something lent afterwards. */
+	if (s->hots > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
+		cool_down(s);
+	answer_bell(s);
+	if (s->turn >= s->hots)
+		s->turn = 0;
+	/* What is urgent comes alone, so that it is answered before others are copied; but they
+	 * have a turn of their own, however much of it there is. */
+	fast = s->polls % FAIR;
+	if (s->hots == 1) {
+		n = poll_only(s, in, cap, fast);
+	} else {
+		n = fast ? poll_fast(s, in, cap) : 0;
+		if (n == 0)
+			n = poll_hot(s, in, cap);
+	}
+	s->lent += n;
+	return n;
+}
+
+void lend_shm_drop_gone(struct lend_shm *s)
+{
+	for (uint32_t k = s->hots; k-- > 0;) {
+		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+
+		if (p->state == LEND_SHM_GONE) {
+			p->hot = false;
+			s->hot[k] = s->hot[--s->hots];
+		}
+	}
+	s->turn = 0;
+	lend_shm_reap(s);
+}
+
+void lend_shm_rx_done(struct lend_shm *s)
+{
+	if (s->lent == 0)
+		return;
+	s->lent = 0;
+	for (uint32_t k = 0; k < s->hots; k++) {
+		struct lend_shm_peer *p = &s->peer[s->hot[k]];
+		bool bulk = lend_ring_done(&p->rx);
+		bool fast = lend_ring_done(&p->fast_rx);
+
+		if ((bulk || fast) && p->sock >= 0)
+			lend_meet_wake(p->sock);
+	}
+	if (s->gone > 0)
+		lend_shm_drop_gone(s);
+}
+
+static bool can_go_on(uint32_t *starved, struct lend_ring_tx *tx)
+{
+	if (*starved == 0 || lend_ring_want(tx, *starved))
+		return false;
+	*starved = 0;
+	return true;
+}
+
+static bool has_room_again(struct lend_shm *s)
+{
+	for (uint32_t i = 0; i < s->top; i++) {
+		struct lend_shm_peer *p = &s->peer[i];
+
+		if (p->state == LEND_SHM_UP &&
+		    (can_go_on(&p->starved[0], &p->tx) || can_go_on(&p->starved[1], &p->fast_tx)))
+			return true;
+	}
+	return false;
+}
+
+bool lend_shm_arm(struct lend_shm *s)
+{
+	for (uint32_t k = s->hots; k-- > 0;) {
+		if (!lend_shm_cool(s, &s->peer[s->hot[k]]))
+			return false;
+	}
+	s->turn = 0;
+	if (has_room_again(s))
+		return false;
+	s->armed = true;
+	s->sleeps += s->sleeps + 1 == 0 ? 2 : 1;
+	atomic_store_explicit(&s->bell->asleep, s->sleeps, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!has_rung(s))
+		return true;
+	awake(s);
+	return false;
+}

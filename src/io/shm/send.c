@@ -1,0 +1,246 @@
+#include "io/shm/send.h"
+
+#include <string.h>
+
+#include "io/builtin.h"
+#include "io/shm/poll.h"
+#include "sys/arena.h"
+#include "util/bits.h"
+
+enum { TOLD = 32 }; /* peers that are told at once that something came */
+
+static struct lend_shm *self(struct lend_io *io)
+{
+	return (struct lend_shm *)(void *)io;
+}
+
+uint32_t lend_shm_op_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
+{
+	return lend_shm_rx(self(io), in, cap);
+}
+
+void lend_shm_op_rx_done(struct lend_io *io)
+{
+	lend_shm_rx_done(self(io));
+}
+
+static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	memcpy(to, out->head, out->head_len);
+	to += out->head_len;
+	for (uint32_t i = 0; i < out->n; i++) {
+		/* Nothing to copy may mean nowhere to copy from. */
+		if (out->piece[i].len > 0)
+			memcpy(to, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+		to += out->piece[i].len;
+	}
+	if (out->tail_len > 0)
+		memcpy(to, out->tail, out->tail_len);
+}
+
+/* Where its one piece lies in our shared memory. False: what it has is copied. */
+static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
+		     const struct lend_out *out, struct lend_ring_place *place)
+{
+	const struct lend_piece *piece = out->piece;
+
+	*place = (struct lend_ring_place){.len = piece->len};
+	return tx->lent != NULL && out->n == 1 && piece->len >= LEND_RING_APART_MIN &&
+	       out->tail_len == 0 &&
+	       lend_arena_find(lend_piece_data(bufs, piece), piece->len, &place->offset);
+}
+
+static void put_apart(struct lend_ring_tx *tx, const struct lend_out *out,
+		      const struct lend_ring_place *place)
+{
+	unsigned char *to = lend_ring_reserve(tx, 0);
+
+	memcpy(to, out->head, out->head_len);
+	memcpy(to + out->head_len, place, sizeof(*place));
+	lend_ring_commit_apart(tx, out->head_len, out->piece[0].buf);
+}
+
+static enum lend_sent dead(struct lend_shm *s)
+{
+	s->io.stats.tx_dead++;
+	return LEND_SENT_DEAD;
+}
+
+static __attribute__((noinline)) enum lend_sent
+send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	struct lend_shm_peer *p = &s->peer[out->peer];
+	struct lend_ring_place place;
+	struct lend_ring_tx *tx;
+	bool fast, apart;
+	uint32_t len;
+
+	if (out->peer >= s->top || p->state != LEND_SHM_UP)
+		return dead(s);
+	fast = out->fast && p->fast_tx.ring;
+	tx = fast ? &p->fast_tx : &p->tx;
+	apart = is_apart(tx, bufs, out, &place);
+	len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
+	if (len > s->io.path.mtu)
+		return dead(s);
+	/* None overtakes what was refused: a short one waits with a long one. */
+	if (p->full_in[fast] == s->bursts ||
+	    !lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
+		p->full_in[fast] = s->bursts;
+		p->starved[fast] = lend_max_u32(len, p->starved[fast]);
+		s->io.stats.tx_full++;
+		return LEND_SENT_FULL;
+	}
+	p->starved[fast] = 0;
+	if (apart) {
+		put_apart(tx, out, &place);
+		return LEND_SENT;
+	}
+	copy_in(lend_ring_reserve(tx, len), bufs, out);
+	lend_ring_commit(tx, len);
+	return LEND_SENT;
+}
+
+/* A head and a piece, or none, that lie behind the mark: most are. */
+static inline bool is_short(const struct lend_out *out, uint32_t *len)
+{
+	*len = out->head_len + (out->n ? out->piece[0].len : 0);
+	return *len <= LEND_RING_SHORT && out->n <= 1 && out->tail_len == 0;
+}
+
+/* The ring that a datagram goes through at once; NULL: none may, or others wait for room. */
+static struct lend_ring_tx *open_ring(struct lend_shm *s, const struct lend_out *out)
+{
+	struct lend_shm_peer *p = &s->peer[out->peer];
+	bool fast;
+
+	if (out->peer >= s->top || p->state != LEND_SHM_UP)
+		return NULL;
+	fast = out->fast && p->fast_tx.ring;
+	if (p->starved[fast])
+		return NULL;
+	return fast ? &p->fast_tx : &p->tx;
+}
+
+/* Those from out[0] on that are short and go through its ring, while that is known to have room;
+ * how many. */
+static __attribute__((noinline)) uint32_t
+send_short(struct lend_shm *s, const struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct lend_ring_tx *tx = open_ring(s, out);
+	const struct lend_bufs table = *bufs;
+	uint32_t i = 0, peer = out->peer, fast = out->fast, next, end, len;
+	struct lend_ring *ring;
+
+	if (!tx)
+		return 0;
+	ring = tx->ring;
+	next = tx->next;
+	end = next + lend_min_u32(n, lend_ring_left(tx));
+	for (; next != end && is_short(out, &len); i++, next++, out++) {
+		struct lend_ring_slot *slot = &ring->slot[next % LEND_RING_SLOTS];
+		uint32_t head = out->head_len;
+
+		if (out->peer != peer || out->fast != fast)
+			break;
+		lend_copy_short(slot->data, out->head, head);
+		if (len > head)
+			lend_copy_short(slot->data + head, lend_piece_data(&table, out->piece),
+					len - head);
+		lend_ring_mark(slot, next, len);
+		out->sent = LEND_SENT;
+	}
+	tx->next = next;
+	return i;
+}
+
+/* A receiver that does not poll this ring gets its bell rung, and is woken if it sleeps. Woken
+ * first, and then others are told that it was: who stops in between holds up nobody. By then it may
+ * sleep again, under another number. */
+static __attribute__((noinline)) void ring_bell(struct lend_shm_peer *p)
+{
+	uint64_t bit = UINT64_C(1) << p->bit % 64;
+	uint32_t sleep;
+
+	(void)atomic_fetch_or_explicit(&p->bell->word[p->bit / 64], bit, memory_order_seq_cst);
+	sleep = atomic_load_explicit(&p->bell->asleep, memory_order_seq_cst);
+	if (sleep == 0 || p->sock < 0)
+		return;
+	lend_meet_wake(p->sock);
+	(void)atomic_compare_exchange_strong_explicit(&p->bell->asleep, &sleep, 0,
+						      memory_order_seq_cst, memory_order_relaxed);
+}
+
+/* After a fence: all is published before we look who polls. */
+static inline void announce(struct lend_shm_peer *p)
+{
+	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) == 0)
+		ring_bell(p);
+}
+
+/* What is not for one peer, short and soon gone: those before out[i] went. One fence for many. */
+static __attribute__((noinline)) void send_mixed(struct lend_shm *s, const struct lend_bufs *bufs,
+						 struct lend_out *out, uint32_t i, uint32_t n)
+{
+	uint32_t told[TOLD], tells = 0;
+
+	s->bursts++;
+	if (i > 0)
+		told[tells++] = out->peer;
+	for (uint32_t run; i < n; i += run) {
+		run = send_short(s, bufs, out + i, n - i);
+		if (run == 0) {
+			out[i].sent = send_one(s, bufs, &out[i]);
+			run = 1;
+		}
+		if (out[i].sent == LEND_SENT && (tells == 0 || told[tells - 1] != out[i].peer))
+			told[tells++] = out[i].peer;
+		if (tells < TOLD && i + run < n)
+			continue;
+		atomic_thread_fence(memory_order_seq_cst);
+		while (tells > 0)
+			announce(&s->peer[told[--tells]]);
+	}
+}
+
+void lend_shm_op_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct lend_shm *s = self(io);
+	uint32_t sent = n > 0 ? send_short(s, bufs, out, n) : 0;
+
+	if (sent < n) {
+		send_mixed(s, bufs, out, sent, n);
+		return;
+	}
+	atomic_thread_fence(memory_order_seq_cst);
+	if (n > 0)
+		announce(&s->peer[out->peer]);
+}
+
+bool lend_shm_op_flush(struct lend_io *io, uint32_t buf)
+{
+	struct lend_shm *s = self(io);
+
+	for (uint32_t i = 0; i < s->top; i++) {
+		struct lend_shm_peer *p = &s->peer[i];
+
+		if (p->state == LEND_SHM_UP &&
+		    !(lend_ring_is_quiet(&p->tx, buf) && lend_ring_is_quiet(&p->fast_tx, buf)))
+			return false;
+	}
+	return true;
+}
+
+void lend_shm_op_pin(struct lend_io *io, uint32_t peer, bool kept)
+{
+	struct lend_shm *s = self(io);
+
+	if (peer >= s->top || s->peer[peer].state == LEND_SHM_FREE)
+		return;
+	if (kept)
+		s->peer[peer].pins++;
+	else if (s->peer[peer].pins > 0)
+		s->peer[peer].pins--;
+	if (s->gone > 0 && s->lent == 0)
+		lend_shm_drop_gone(s);
+}

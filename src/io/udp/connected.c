@@ -1,0 +1,234 @@
+/* connected - a socket that is connected to the peer one talks with.
+ *
+ * Sending through it spares the look-up of the route, 0.5 us. A client with one peer connects its
+ * only socket. A listener that hears the same peer often, one datagram at a time, gives it a second
+ * socket at the same port: the kernel prefers the connected one, so strangers still come to the
+ * first. Each receive looks at one of the two, at the silent one now and then. When somebody else
+ * takes that peer's part the line is connected to him, which loses nothing: what is queued names
+ * its sender.
+ * Layer: io. One thread's. */
+#include "io/udp/udp.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/udp/route.h"
+#include "util/bits.h"
+
+enum {
+	ROW = 256, /* datagrams of one peer before it gets a line; alone, before they are plain */
+	QUIET = 1024, /* receives that found nothing, before the line is the silent one */
+	SELDOM = 16,  /* one look in so many goes to the silent one, */
+	OFTEN = 2,    /* or in so many while it is not */
+};
+
+static bool is_second(const struct io_udp *u)
+{
+	return u->line.fd >= 0 && u->line.fd != u->fd;
+}
+
+static void join(const struct io_udp *u, int on)
+{
+	(void)setsockopt(u->line.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
+}
+
+static bool is_empty(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 0;
+}
+
+static void talk_in_full(struct io_udp *u)
+{
+	if (u->line.alone >= ROW)
+		join(u, 1);
+	u->line.alone = 0;
+	u->line.plain = false;
+}
+
+static bool connect_to(struct io_udp *u, int fd, int32_t index, const struct sockaddr_storage *to)
+{
+	if (connect(fd, (const void *)to, lend_udp_length(to)) != 0)
+		return false;
+	u->line.fd = fd;
+	u->line.index = index;
+	u->line.solo = lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
+	u->line.near = lend_udp_way_is_near(to);
+	u->line.quiet = 0;
+	return true;
+}
+
+/* A client's own socket. */
+static void disconnect(struct io_udp *u)
+{
+	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+
+	talk_in_full(u);
+	if (connect(u->fd, &nobody, sizeof(nobody)) == 0)
+		u->line.fd = -1;
+}
+
+void lend_udp_line_init(struct io_udp *u)
+{
+	u->line.fd = -1;
+	u->line.from = LEND_UDP_PEER_NONE;
+}
+
+void lend_udp_line_resolved(struct io_udp *u, int32_t index, const struct sockaddr_storage *to)
+{
+	const struct lend_udp_key *key = &lend_udp_peers_at(&u->peers, (uint32_t)index)->key;
+
+	lend_udp_alone_done(u);
+	if (u->line.fd == u->fd && memcmp(key, &u->line.solo, sizeof(*key)) != 0)
+		disconnect(u);
+	else if (u->may_connect)
+		(void)connect_to(u, u->fd, index, to);
+	u->may_connect = false;
+}
+
+void lend_udp_line_away(struct io_udp *u)
+{
+	struct sockaddr_storage own;
+	socklen_t len = sizeof(own);
+	struct lend_udp_key key;
+	int32_t index;
+
+	if (u->line.fd == u->fd)
+		disconnect(u);
+	u->may_connect = false;
+	if (!is_second(u) || getsockname(u->line.fd, (void *)&own, &len) != 0)
+		return;
+	/* To itself: what is queued here stays, and nothing follows. */
+	talk_in_full(u);
+	(void)lend_udp_key_from(&key, &own);
+	index = lend_udp_peers_find(&u->peers, &key);
+	if (index != LEND_UDP_PEER_NONE)
+		(void)connect_to(u, u->line.fd, index, &own);
+	u->line.quiet = QUIET;
+	u->line.row = 0;
+}
+
+void lend_udp_line_long(struct io_udp *u)
+{
+	talk_in_full(u);
+}
+
+int lend_udp_line_choose(struct io_udp *u)
+{
+	struct lend_udp_line *line = &u->line;
+	bool line_first = line->quiet < QUIET;
+
+	if (!is_second(u) || line->drain)
+		return u->fd;
+	return (++line->turn % (line_first && line->busy ? OFTEN : SELDOM) == 0) == line_first
+		   ? u->fd
+		   : line->fd;
+}
+
+/* The kernel joins no more for this socket. What it joined before, and is still queued, would not
+ * be known for that: then another time. */
+static void talk_plainly(struct io_udp *u)
+{
+	join(u, 0);
+	u->line.plain = is_empty(u->line.fd);
+	if (!u->line.plain)
+		talk_in_full(u);
+}
+
+/* One at a time, again and again, or not any more. */
+static void note_pace(struct io_udp *u, uint32_t n)
+{
+	struct lend_udp_line *line = &u->line;
+
+	if (n > 1)
+		talk_in_full(u);
+	else if (n == 1)
+		line->alone++;
+	else if (line->alone >= ROW && line->near && !line->plain)
+		talk_plainly(u);
+}
+
+bool lend_udp_line_looked(struct io_udp *u, uint32_t n)
+{
+	struct lend_udp_line *line = &u->line;
+	bool silent = line->quiet >= QUIET;
+
+	if (u->rx.fd == line->fd) {
+		line->quiet = n > 0 ? 0 : lend_min_u32(line->quiet + 1, QUIET);
+		note_pace(u, n);
+		return n > 0 || !silent;
+	}
+	line->busy = n > 0;
+	line->drain &= n > 0;
+	if (n > 1)
+		line->row = 0;
+	return n > 0 || silent || !is_second(u);
+}
+
+/* A socket at the listener's port that is connected to a peer. What it has sent to the first one
+ * is to be received before what comes to this. */
+static void give_line(struct io_udp *u, int32_t peer)
+{
+	struct sockaddr_storage to;
+	int fd = u->line.fd;
+
+	(void)lend_udp_key_to(&lend_udp_peers_at(&u->peers, (uint32_t)peer)->key, u->family, &to);
+	if (fd < 0) {
+		fd = lend_udp_socket_beside(u->fd, u->fast.fd);
+		if (fd < 0)
+			return;
+		lend_udp_watch_again(u);
+	} else if (is_empty(fd)) {
+		talk_in_full(u);
+	} else {
+		return; /* the one that it is connected to is not silent, after all */
+	}
+	if (!connect_to(u, fd, peer, &to)) {
+		(void)close(fd);
+		u->line.fd = -1;
+		u->fast.member = 1;
+		return;
+	}
+	join(u, 1);
+	u->line.drain = true;
+}
+
+void lend_udp_line_heard(struct io_udp *u, int32_t peer)
+{
+	struct lend_udp_line *line = &u->line;
+
+	if (peer != line->from)
+		line->row = 0;
+	line->from = peer;
+	if (++line->row >= ROW && u->listens && !u->fast.sorted &&
+	    (line->fd < 0 || line->quiet >= QUIET)) {
+		line->row = 0;
+		give_line(u, peer);
+	}
+}
+
+int32_t lend_udp_line_peer(struct io_udp *u)
+{
+	struct lend_udp_line *line = &u->line;
+	const struct lend_udp_peer *peer = lend_udp_peers_at(&u->peers, (uint32_t)line->index);
+
+	if (peer == NULL || peer->pins == 0 ||
+	    memcmp(&peer->key, &line->solo, sizeof(line->solo)) != 0)
+		line->index = lend_udp_peers_find(&u->peers, &line->solo);
+	return line->index;
+}
+
+bool lend_udp_line_reaches(const struct io_udp *u, const struct lend_udp_key *key)
+{
+	return u->line.fd >= 0 && memcmp(key, &u->line.solo, sizeof(*key)) == 0;
+}
+
+void lend_udp_line_close(struct io_udp *u)
+{
+	if (is_second(u))
+		(void)close(u->line.fd);
+}

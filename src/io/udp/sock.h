@@ -1,0 +1,48 @@
+/* sock - a datagram socket for an address, and how large a datagram may be on its way. Layer:
+ * io. */
+#ifndef LEND_IO_UDP_SOCK_H
+#define LEND_IO_UDP_SOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "io/addr.h"
+#include "io/io.h"
+
+enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_CONTROL = 64 };
+
+/* A name or number to the first address of that family (AF_UNSPEC: any). Asks the resolver, so it
+ * may wait. 0, or -EINVAL, -ENOENT, -EAGAIN with lend_why_text() set. */
+int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *address);
+struct lend_udp_socket {
+	int fd;
+	int family;
+	uint32_t mtu;    /* largest payload that needs no IP fragment on its way */
+	bool keeps_port; /* connect() to nobody leaves it its port */
+};
+/* Opens a non-blocking socket, bound, with large buffers, for config->listen or towards
+ * config->peer. 0 or -errno with lend_why_text() set. */
+int lend_udp_socket(const struct lend_io_config *config, struct lend_udp_socket *sock);
+/* Opens one more socket at fd's address. other: a further socket of this endpoint there, or -1.
+ * While it binds, sockets of the same user that ask for SO_REUSEPORT can bind too; no other user
+ * can, at any moment. Returns it or -errno; a process that changed its user since it opened fd gets
+ * -EADDRINUSE. */
+int lend_udp_socket_beside(int fd, int other);
+/* Opens a socket as lend_udp_socket_beside() does and makes a group of it and fd: datagrams are
+ * spread over both, unless a filter selects a member. Both keep SO_REUSEPORT. other: an earlier
+ * second socket, or -1. */
+int lend_udp_socket_twin(int fd, int other);
+/* Has everything delivered to the first socket of fd's group. False: fd is in none. A second socket
+ * is in one until a connect() changes its address. */
+bool lend_udp_socket_to_first(int fd);
+/* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *tos as IPv4 has it, or IPv6's
+ * traffic class, and how long the datagrams are that it joined; 0: it is one. */
+uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos);
+/* Says one thing more to the kernel: the low len bytes of value. msg_control has LEND_UDP_CONTROL
+ * bytes, aligned, of which msg_controllen are used. */
+void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len);
+/* "udp:IP:PORT"; 0 or -ERANGE. */
+int lend_udp_format(const struct sockaddr_storage *address, char *text, size_t cap);
+
+#endif

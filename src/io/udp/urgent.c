@@ -1,0 +1,107 @@
+/* urgent - a second socket at the same address for what is urgent, while long datagrams come too.
+ *
+ * A socket gives what it holds in the order in which it came, so an urgent datagram would wait
+ * behind all that its peer has been granted. Sockets of one address and port are a group
+ * (SO_REUSEPORT), and a filter puts each datagram into one of them: here by its class selector.
+ * To look into a second one costs a system call per turn, so there is one only while both come;
+ * then the filter sends all to the first again, and the second is looked at a while longer, for
+ * what it still holds.
+ *
+ * A connected socket gets all that its peer sends, whatever a filter says, so there is none then.
+ * Layer: io. One thread's. */
+#include "io/udp/udp.h"
+
+#include <linux/filter.h>
+#include <string.h>
+
+#include "util/class.h"
+
+enum {
+	LONG = 4096,       /* bytes of a message that is worth passing by */
+	MEMORY = 1 << 17,  /* receives, tens of milliseconds of polling: a kind that came is
+			      expected to come again */
+	EMPTYING = 1 << 10 /* receives that find all that was sorted before the filter changed */
+};
+
+/* A class selector above the default's: to the member of the group that the last but one line
+ * names. */
+static const struct sock_filter by_class[] = {
+    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF),
+    BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 6, 2, 0),
+    BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF + 1),
+    BPF_JUMP(BPF_JMP | BPF_JA, 3, 0, 0),
+    BPF_STMT(BPF_LD | BPF_H | BPF_ABS, (uint32_t)SKF_NET_OFF),
+    BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
+    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xff),
+    BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, LEND_TOS_URGENT, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, 1),
+    BPF_STMT(BPF_RET | BPF_K, 0),
+};
+enum { LINES = sizeof(by_class) / sizeof(by_class[0]) };
+
+static bool sort_by_class(const struct lend_udp_fast *f)
+{
+	struct sock_filter code[LINES];
+	struct sock_fprog program = {.len = LINES, .filter = code};
+
+	memcpy(code, by_class, sizeof(code));
+	code[LINES - 2].k = f->member;
+	return setsockopt(f->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) ==
+	       0;
+}
+
+/* A line that is older than this socket may be a member of the group, before it. */
+static void open_twin(struct io_udp *u)
+{
+	int line = u->line.fd;
+
+	u->fast.fd = lend_udp_socket_twin(u->fd, line);
+	u->fast.member = line != u->fd && lend_udp_socket_to_first(line) ? 2 : 1;
+}
+
+/* While the line is connected to a peer it gets all that the peer sends, so that ends first. */
+static void begin(struct io_udp *u)
+{
+	lend_udp_line_away(u);
+	if (u->fast.fd < 0)
+		open_twin(u);
+	u->fast.sorted = u->fast.fd >= 0 && sort_by_class(&u->fast);
+	u->fast.refused = !u->fast.sorted;
+	lend_udp_watch_again(u);
+}
+
+static void end(struct io_udp *u)
+{
+	u->fast.sorted = !lend_udp_socket_to_first(u->fast.fd);
+	u->fast.emptying = EMPTYING;
+}
+
+void lend_udp_fast_note(struct io_udp *u, uint8_t tos, uint32_t len)
+{
+	if (tos >= LEND_TOS_URGENT)
+		u->fast.urgent = MEMORY;
+	if (len < LONG)
+		return;
+	u->fast.lengthy = MEMORY;
+	lend_udp_line_long(u);
+}
+
+void lend_udp_fast_late(struct io_udp *u)
+{
+	u->fast.emptying = EMPTYING;
+}
+
+bool lend_udp_fast_step(struct io_udp *u)
+{
+	struct lend_udp_fast *f = &u->fast;
+
+	f->urgent -= f->urgent > 0;
+	f->lengthy -= f->lengthy > 0;
+	f->emptying -= f->emptying > 0;
+	if (!f->sorted && f->urgent > 0 && f->lengthy > 0 && !f->refused)
+		begin(u);
+	else if (f->sorted && (f->urgent == 0 || f->lengthy == 0))
+		end(u);
+	return f->sorted || f->emptying > 0;
+}

@@ -1,0 +1,332 @@
+/* verbs/send - sending: one linked list of requests and one doorbell per burst.
+ *
+ * Small datagrams go inside the request, so nothing of theirs is read later. Of larger ones head
+ * and tail are copied to a slot of the carrier's and pieces in registered memory are gathered by
+ * the device, which reads them until the send is reported: flush() tells. Anything else is copied
+ * whole. Only every 64th send reports its end, and the last of a burst with pieces in place. Layer:
+ * io. Threads: one per carrier.
+ */
+#include "io/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/builtin.h"
+#include "sys/why.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+enum { FLUSH_TRIES = 200 };
+
+static struct verbs *self(struct lend_io *io)
+{
+	return (struct verbs *)(void *)io;
+}
+
+static struct verbs_send *send_at(struct verbs *v, uint64_t number)
+{
+	return &v->send[number & (VERBS_SENDS - 1)];
+}
+
+static void finish(struct verbs *v, uint64_t upto)
+{
+	while (v->done < upto) {
+		struct verbs_send *send = send_at(v, v->done++);
+
+		v->in_place -= send->n > 0;
+		send->n = 0;
+	}
+}
+
+void verbs_send_drop(struct verbs *v)
+{
+	struct ibv_wc wc[16];
+
+	while (ibv_poll_cq(v->tx_cq, 16, wc) > 0)
+		continue;
+	finish(v, v->next);
+	v->quiet = 0;
+	v->full = false;
+}
+
+void verbs_reap(struct verbs *v)
+{
+	struct ibv_wc wc[16];
+	int n;
+
+	do {
+		n = ibv_poll_cq(v->tx_cq, 16, wc);
+		for (int i = 0; i < n; i++) {
+			if (wc[i].status != IBV_WC_SUCCESS)
+				v->broken = true;
+			if (wc[i].wr_id < v->next)
+				finish(v, wc[i].wr_id + 1);
+		}
+	} while (n == 16);
+	if (n < 0)
+		v->broken = true;
+	if (v->n_graves > 0)
+		verbs_host_bury(v);
+}
+
+/* The region that holds [data, data + len), or NULL. */
+static const struct verbs_region *region_of(struct verbs *v, const uint8_t *data, uint32_t len)
+{
+	uint32_t low = 0, high = v->n_regions;
+	const struct verbs_region *r;
+
+	if (v->n_regions == 0)
+		return NULL;
+	r = &v->region[v->last_region];
+	if (data >= r->base && len <= r->len && (size_t)(data - r->base) <= r->len - len)
+		return r;
+	while (high - low > 1) {
+		uint32_t mid = (low + high) / 2;
+
+		if (v->region[mid].base <= data)
+			low = mid;
+		else
+			high = mid;
+	}
+	r = &v->region[low];
+	if (data < r->base || len > r->len || (size_t)(data - r->base) > r->len - len)
+		return NULL;
+	v->last_region = low;
+	return r;
+}
+
+static void put(struct ibv_sge *sge, const void *data, uint32_t len, uint32_t lkey)
+{
+	*sge = (struct ibv_sge){.addr = (uintptr_t)data, .length = len, .lkey = lkey};
+}
+
+/* Inside the request: the provider reads these addresses before the post returns. */
+static int give_inline(struct ibv_sge *sge, const struct lend_bufs *bufs,
+		       const struct lend_out *out)
+{
+	int n = 0;
+
+	put(&sge[n++], out->head, out->head_len, 0);
+	for (uint32_t i = 0; i < out->n; i++) {
+		if (out->piece[i].len > 0)
+			put(&sge[n++], lend_piece_data(bufs, &out->piece[i]), out->piece[i].len, 0);
+	}
+	if (out->tail_len > 0)
+		put(&sge[n++], out->tail, out->tail_len, 0);
+	return n;
+}
+
+/* Head and tail in our slot, pieces where they are; 0: one of them is not in registered memory. */
+static int gather(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
+		  const struct lend_out *out, uint8_t *slot)
+{
+	uint32_t lkey = v->bounce_mr->lkey;
+	int n = 0;
+
+	put(&sge[n++], slot, out->head_len, lkey);
+	for (uint32_t i = 0; i < out->n; i++) {
+		const uint8_t *data = lend_piece_data(bufs, &out->piece[i]);
+		const struct verbs_region *region;
+
+		if (out->piece[i].len == 0)
+			continue;
+		region = region_of(v, data, out->piece[i].len);
+		if (region == NULL)
+			return 0;
+		put(&sge[n++], data, out->piece[i].len, region->mr->lkey);
+	}
+	memcpy(slot, out->head, out->head_len);
+	if (out->tail_len > 0) {
+		memcpy(slot + out->head_len, out->tail, out->tail_len);
+		put(&sge[n++], slot + out->head_len, out->tail_len, lkey);
+	}
+	return n;
+}
+
+static int copy(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
+		const struct lend_out *out, uint8_t *slot)
+{
+	uint8_t *at = mempcpy(slot, out->head, out->head_len);
+
+	for (uint32_t i = 0; i < out->n; i++)
+		at = mempcpy(at, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
+	if (out->tail_len > 0)
+		at = mempcpy(at, out->tail, out->tail_len);
+	put(sge, slot, (uint32_t)(at - slot), v->bounce_mr->lkey);
+	return 1;
+}
+
+static void lend_pieces(struct verbs *v, uint64_t number, const struct lend_out *out)
+{
+	struct verbs_send *send = send_at(v, number);
+
+	for (uint32_t i = 0; i < out->n; i++)
+		send->buf[send->n++] = out->piece[i].buf;
+	v->in_place += send->n > 0;
+}
+
+/* Makes request m of a datagram; false: it can never be sent. */
+static bool prepare(struct verbs *v, const struct lend_bufs *bufs, struct lend_out *out, uint32_t m)
+{
+	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, out->peer);
+	struct ibv_send_wr *wr = &v->wr[m];
+	uint64_t number = v->next + m;
+	uint8_t *slot = v->bounce + (number & (VERBS_SENDS - 1)) * v->bounce_slot;
+	uint32_t len = lend_out_len(out);
+
+	if (peer == NULL || len > v->mtu)
+		return false;
+	*wr = (struct ibv_send_wr){
+	    .wr_id = number, .next = wr + 1, .sg_list = v->sge[m], .opcode = IBV_WR_SEND};
+	wr->wr.ud.ah = verbs_host_ah(v, &peer->key, out->class);
+	wr->wr.ud.remote_qpn = peer->key.scope;
+	wr->wr.ud.remote_qkey = RDMA_UDP_QKEY;
+	if (wr->wr.ud.ah == NULL)
+		return false;
+	v->quiet++;
+	if (len <= v->inline_max) {
+		wr->num_sge = give_inline(v->sge[m], bufs, out);
+		wr->send_flags = IBV_SEND_INLINE;
+	} else {
+		wr->num_sge = len > VERBS_COPY_MAX ? gather(v, v->sge[m], bufs, out, slot) : 0;
+		if (wr->num_sge == 0)
+			wr->num_sge = copy(v, v->sge[m], bufs, out, slot);
+		else
+			lend_pieces(v, number, out);
+	}
+	if (v->quiet >= VERBS_SIGNAL) {
+		wr->send_flags |= IBV_SEND_SIGNALED;
+		v->quiet = 0;
+	}
+	v->out[m] = out;
+	return true;
+}
+
+/* Those from m on were not taken: as if they had never been made. */
+static void take_back(struct verbs *v, uint32_t m, uint32_t n)
+{
+	for (uint32_t i = m; i < n; i++) {
+		struct verbs_send *send = send_at(v, v->next + i);
+
+		v->in_place -= send->n > 0;
+		send->n = 0;
+		v->out[i]->sent = LEND_SENT_FULL;
+	}
+	v->io.stats.tx_full += n - m;
+	v->full = true;
+}
+
+/* Rings once for requests [0, n). */
+static void post(struct verbs *v, uint32_t n)
+{
+	struct ibv_send_wr *bad = NULL;
+	uint32_t taken = n;
+
+	if (n == 0)
+		return;
+	v->wr[n - 1].next = NULL;
+	if (v->in_place > 0 && v->quiet > 0) {
+		v->wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
+		v->quiet = 0;
+	}
+	if (ibv_post_send(v->qp, v->wr, &bad) != 0) {
+		taken = bad ? (uint32_t)(bad - v->wr) : 0;
+		v->quiet = VERBS_SIGNAL; /* the report may have been theirs */
+		v->broken = true;
+	}
+	for (uint32_t i = 0; i < taken; i++)
+		v->out[i]->sent = LEND_SENT;
+	if (taken < n)
+		take_back(v, taken, n);
+	v->next += taken;
+}
+
+static bool has_room(struct verbs *v, uint32_t more)
+{
+	if (v->next + more - v->done < VERBS_SENDS)
+		return true;
+	verbs_reap(v);
+	return v->next + more - v->done < VERBS_SENDS;
+}
+
+void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
+{
+	struct verbs *v = self(io);
+	uint32_t m = 0;
+
+	if (v->broken && v->life != VERBS_DEAD)
+		verbs_recover(v);
+	v->full = false;
+	for (uint32_t i = 0; i < n; i++) {
+		if (v->full || !has_room(v, m)) {
+			out[i].sent = LEND_SENT_FULL;
+			v->io.stats.tx_full++;
+			v->full = true;
+			continue;
+		}
+		if (v->life != VERBS_UP || !prepare(v, bufs, &out[i], m)) {
+			out[i].sent = LEND_SENT_DEAD;
+			v->io.stats.tx_dead++;
+			continue;
+		}
+		if (++m == VERBS_BURST) {
+			post(v, m);
+			m = 0;
+		}
+	}
+	post(v, m);
+}
+
+static bool is_lent(struct verbs *v, uint32_t buf)
+{
+	for (uint64_t i = v->done; i < v->next; i++) {
+		const struct verbs_send *send = send_at(v, i);
+
+		for (uint32_t p = 0; p < send->n; p++) {
+			if (send->buf[p] == buf)
+				return true;
+		}
+	}
+	return false;
+}
+
+bool verbs_flush(struct lend_io *io, uint32_t buf)
+{
+	struct verbs *v = self(io);
+
+	for (uint32_t tries = 0; v->in_place > 0 && is_lent(v, buf); tries++) {
+		if (tries == FLUSH_TRIES)
+			return false;
+		verbs_reap(v);
+		if (v->broken && v->life != VERBS_DEAD)
+			verbs_recover(v);
+	}
+	return true;
+}
+
+int verbs_reg(struct lend_io *io, void *memory, size_t len)
+{
+	struct verbs *v = self(io);
+	struct verbs_region *more;
+	struct ibv_mr *mr;
+	uint32_t at = 0;
+
+	more = realloc(v->region, (v->n_regions + 1) * sizeof(*more));
+	if (more == NULL)
+		return lend_fail(ENOMEM, "no memory to remember a registration");
+	v->region = more;
+	mr = ibv_reg_mr(v->ring->pd, memory, len, 0);
+	if (mr == NULL)
+		return lend_fail(errno,
+				 "%s: %zu KiB cannot be registered, and are copied from: raise "
+				 "ulimit -l",
+				 v->device, len >> 10);
+	while (at < v->n_regions && more[at].base < (uint8_t *)memory)
+		at++;
+	memmove(more + at + 1, more + at, (v->n_regions - at) * sizeof(*more));
+	more[at] = (struct verbs_region){memory, len, mr};
+	v->n_regions++;
+	v->last_region = at;
+	return 0;
+}
