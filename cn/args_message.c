@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cn/args.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "wire/arg.h"
 

@@ -6,7 +6,7 @@
 #include "cn/args.h"
 #include "cn/gauge.h"
 #include "cn/left.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { CLEAR_MAX = 1024, ARGS_MAX = 1024 }; /* bytes that go inline unasked; arguments at once */
 

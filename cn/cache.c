@@ -14,7 +14,7 @@
 #include "cn/pager.h"
 #include "cn/pointer.h"
 #include "lend/mem.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define LIMIT_UNSET (UINT64_C(64) << 20)
 #define LIMIT_MAX   (UINT64_C(1) << 40)

@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "lend/mem.h"
-#include "sys/heap.h"
+#include "sys/mapped_memory.h"
 #include "wire/memop.h"
 
 enum {

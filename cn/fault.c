@@ -13,7 +13,7 @@
 
 #include "cn/pager.h"
 #include "sys/uffd.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 _Static_assert((int)CN_PAGE == (int)LEND_UFFD_PAGE, "one page");

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "cn/left.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 #define METHOD    0x4c454e47u /* "LENG": nobody serves it */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 enum { BATCH = 256 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 struct entry {
 	LIST_ENTRY(entry) link;

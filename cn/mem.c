@@ -15,7 +15,7 @@
 #include "cn/left.h"
 #include "cn/pointer.h"
 #include "cn/pool.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define CLOSE_WAIT UINT64_C(1000000000)
 

@@ -12,7 +12,7 @@
 
 #include "cn/life.h"
 #include "cn/pool.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { STEPS_MAX = 10 }; /* on the way into a life */
 

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 #define DEFAULT_TIMEOUT UINT64_C(5000000000)

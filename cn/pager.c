@@ -18,7 +18,7 @@
 #include "cn/ask.h"
 #include "cn/pull.h"
 #include "sys/uffd.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 #define SPIN UINT64_C(50000) /* as lend_turn(): an answer comes sooner, or much later */

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "cn/verbs.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define ASK_EVERY   UINT64_C(20000000)
 #define RETRY_EVERY UINT64_C(200000000)

@@ -13,7 +13,7 @@
 #include "cn/fault.h"
 #include "cn/pool.h"
 #include "cn/verbs.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 /* NULL: none fits this node's carrier. */

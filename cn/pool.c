@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "sys/handover.h"
+#include "sys/fd_passing.h"
 #include "sys/uffd.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 /* A POOL_DROP under way. */
 struct cn_drop {

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 enum { PAGE = 4096 };

@@ -18,7 +18,7 @@
 #include "cn/ask.h"
 #include "cn/pager.h"
 #include "sys/uffd.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define PREFIX "lend1:"
 

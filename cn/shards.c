@@ -2,15 +2,15 @@
  * operation ids of its own; all have the node's id and its epoch.
  *
  * Whoever of them answers first says how many there are. The others are known by the rule of
- * wire/shard from then on, and reached when something is first placed on them or a reference leads
- * there. Layer: cn. Threads: the endpoint's. */
+ * wire/worker_address from then on, and reached when something is first placed on them or a
+ * reference leads there. Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
 #include <string.h>
 
 #include "cn/life.h"
 
-#include "wire/shard.h"
+#include "wire/worker_address.h"
 
 static struct cn_node *find(const struct lend_mem *mem, uint32_t id, uint32_t shard)
 {

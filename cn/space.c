@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "cn/verbs.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 int lend_space_alloc(struct lend_mem *mem, uint64_t len, lend_space *space, struct lend_op *op)
 {

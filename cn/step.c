@@ -7,7 +7,7 @@
 
 #include "cn/pointer.h"
 #include "cn/pool.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 static const struct lend_ref *refs_of(struct cn_op *op)

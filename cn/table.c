@@ -9,7 +9,7 @@
 
 #include "cn/pointer.h"
 #include "cn/pool.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 #define NONE UINT32_MAX

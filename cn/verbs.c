@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cn/verbs.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 int cn_take_terms(struct cn_op *op, const struct lend_terms *terms)
 {

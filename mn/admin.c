@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #ifdef LEND_JANSSON
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 #include "mn/accept.h"
 #include "mn/answer.h"
-#include "sys/door.h"
+#include "sys/unix_listener.h"
 
 /* A connection that is silent for so long is closed, for others wait. */
 enum { SILENT_MS = 1000, LINE_MAX_LEN = 4096 };

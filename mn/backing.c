@@ -11,7 +11,7 @@
 
 #include "sys/lockfile.h"
 #include "sys/mapfile.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static const char mark[] = "lend-mn: pages\n";
 enum { MARK_LEN = sizeof(mark) - 1, PAGE = 4096 };

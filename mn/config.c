@@ -8,7 +8,7 @@
 
 #include "mn/config_file.h"
 #include "mn/memory.h"
-#include "sys/usage.h"
+#include "sys/cli.h"
 #include "util/bits.h"
 #include "wire/memop.h"
 

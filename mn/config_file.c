@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/usage.h"
+#include "sys/cli.h"
 
 #ifdef LEND_CYAML
 #include <cyaml/cyaml.h>

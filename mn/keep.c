@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "mn/notify.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { FIRST_FD = 3, FDS_MAX = 1024, NAME_MAX_LEN = 32 };
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "mn/backing.h"
-#include "sys/heap.h"
+#include "sys/mapped_memory.h"
 #include "sys/mapfile.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 enum { PAGE = 4096, HUGE = 2 << 20 };

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #ifdef LEND_MHD
 #include <arpa/inet.h>

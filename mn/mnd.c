@@ -15,7 +15,7 @@
 #include "mn/shards.h"
 #include "mn/worker.h"
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 struct node {

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static const char *manager(void)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 /* A process, as its sessions here proved to be one. */
 struct life {

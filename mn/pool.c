@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sys/handover.h"
+#include "sys/fd_passing.h"
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 /* A process at a socket: CAME (the thread saw it) -> IN (the store knows its key) -> LEFT -> gone;
  * one that is refused goes from CAME to LEFT. */

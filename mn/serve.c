@@ -7,7 +7,7 @@
 #include "lend/stats.h"
 #include "mn/memory.h"
 #include "mn/peers.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
 

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sys/why.h"
-#include "wire/shard.h"
+#include "sys/last_error.h"
+#include "wire/worker_address.h"
 
 enum { TRIES = 16 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/siphash.h"
 
 enum { RULES_MAX = 64, SECRET_MAX = 256 };

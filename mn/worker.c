@@ -12,7 +12,7 @@
 #include "mn/store/recover.h"
 #include "sys/cpu.h"
 #include "sys/memlimit.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 

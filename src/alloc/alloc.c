@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "alloc/cache.h"
-#include "sys/hide.h"
-#include "sys/why.h"
+#include "sys/asan.h"
+#include "sys/last_error.h"
 
 #define LEN_MAX ((size_t)1 << 46)
 

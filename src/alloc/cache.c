@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 /* What a thread has before it has one: every bin is both empty and full, so all goes the slow way.
  */

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "alloc/class.h"
+#include "alloc/size_class.h"
 
 /* n objects, LEND_BATCH_MAX at most, or none of them: it is full. */
 bool lend_depot_bring(uint32_t class, void *const *obj, uint32_t n);

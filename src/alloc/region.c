@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "sys/arena.h"
-#include "sys/hide.h"
-#include "sys/why.h"
+#include "sys/shared_arena.h"
+#include "sys/asan.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 #define REGION_LEN ((size_t)1 << LEND_REGION_SHIFT)

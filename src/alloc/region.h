@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "alloc/class.h"
-#include "sys/heap.h"
+#include "alloc/size_class.h"
+#include "sys/mapped_memory.h"
 
 enum {
 	LEND_REGION_SHIFT = 21,        /* regions are whole multiples of 2 MiB, in address too */

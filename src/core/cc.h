@@ -4,7 +4,7 @@
  * An algorithm sees the peer's reports and nothing else, and answers with two numbers: window and
  * gap. Whatever the reports say (no delay, a minute, a clock that jumped, marks of more datagrams
  * than came) both stay within their bounds, so a session can always go on. Who receives under
- * `credit` grants besides, see credit.h.
+ * `credit` grants besides, see grant.h.
  *
  * Layer: core (pure). No state of its own: struct lend_cc_state lives in its session. */
 #ifndef LEND_CORE_CC_H

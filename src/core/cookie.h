@@ -5,7 +5,7 @@
 #ifndef LEND_CORE_COOKIE_H
 #define LEND_CORE_COOKIE_H
 
-#include "core/table.h"
+#include "core/arena.h"
 
 /* holder: of the address, see lend_early_holder(). */
 void lend_cookie_make(const struct lend_core *c, uint64_t holder, uint64_t connect,

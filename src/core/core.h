@@ -82,7 +82,7 @@ struct lend_core_config {
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
-	/* See early.h: how long a ticket lives, 0: none is given and none is used; and how many
+	/* See zero_rtt.h: how long a ticket lives, 0: none is given and none is used; and how many
 	 * attempts that bore one are remembered at once, a power of two. */
 	lend_ns pass;
 	uint32_t attempts;
@@ -140,7 +140,7 @@ struct lend_core_proof {
 int lend_core_prove(struct lend_core *core, lend_ns now, const struct lend_event *ev,
 		    const struct lend_core_proof *proof);
 /* The server of a session just made, by a name that outlives sessions: what is kept of it lets a
- * call ride on a later CONNECT (early.h). Before the next output(). */
+ * call ride on a later CONNECT (zero_rtt.h). Before the next output(). */
 void lend_core_known(struct lend_core *core, uint64_t session, uint64_t name);
 /* Ends its calls (CANCELLED) and says goodbye; SESSION_DOWN follows. */
 void lend_core_disconnect(struct lend_core *core, uint64_t session);
@@ -207,9 +207,9 @@ int lend_core_look(const struct lend_core *core, uint64_t session, struct lend_c
  * message dies. -ESTALE: the message died meanwhile, buf is not taken. */
 int lend_core_attach(struct lend_core *core, uint64_t call, struct lend_bufs *bufs, uint32_t buf);
 /* When memory for NEED runs short, of `all` bytes. hoards(): whether the peer of this request has
- * more of it attached than its share (fair.h): the rest is for others. yield(): ends long requests
- * of peers over their share, of which nothing comes, and raises this NEED once more behind their
- * EV_BUF_BACK; false: there were none. */
+ * more of it attached than its share (table_share.h): the rest is for others. yield(): ends long
+ * requests of peers over their share, of which nothing comes, and raises this NEED once more behind
+ * their EV_BUF_BACK; false: there were none. */
 bool lend_core_hoards(struct lend_core *core, uint64_t call, uint64_t all);
 bool lend_core_yield(struct lend_core *core, uint64_t call, struct lend_bufs *bufs);
 /* Adds a buffer of at least config.unscheduled bytes, one segment, to the pool that messages of

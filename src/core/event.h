@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_EVENT_H
 #define LEND_CORE_EVENT_H
 
-#include "core/table.h"
+#include "core/arena.h"
 
 /* A zeroed event of this kind, to be filled in place. */
 LEND_HOT struct lend_event *lend_event_push(struct lend_core *c, uint8_t kind)

@@ -1,15 +1,15 @@
 /* input - a datagram is taken apart and goes to the session and call it is for; what is wrong with
  * it is counted. Layer: core (pure). */
-#include "core/call.h"
-#include "core/credit.h"
-#include "core/ctl.h"
+#include "core/client_call.h"
+#include "core/grant.h"
+#include "core/control.h"
 #include "core/event.h"
-#include "core/fair.h"
-#include "core/hand.h"
+#include "core/table_share.h"
+#include "core/handshake.h"
 #include "core/loss.h"
-#include "core/serve.h"
+#include "core/server_call.h"
 #include "core/sess.h"
-#include "core/want.h"
+#include "core/memory_queue.h"
 
 /* Never longer than what came: it must not make us an amplifier. */
 static void reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)

@@ -1,7 +1,7 @@
 #include "core/loss.h"
 
 #include "core/sched.h"
-#include "core/serve.h"
+#include "core/server_call.h"
 #include "core/tx.h"
 
 /* A map of the 64 numbers below the largest, once that is so much larger. */

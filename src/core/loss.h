@@ -11,7 +11,7 @@
 #ifndef LEND_CORE_LOSS_H
 #define LEND_CORE_LOSS_H
 
-#include "core/ring.h"
+#include "core/sent_ring.h"
 #include "core/state.h"
 
 /* A datagram of this number came; true: it came before. */

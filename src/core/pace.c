@@ -1,7 +1,7 @@
 #include "core/pace.h"
 
 #include "core/sched.h"
-#include "core/table.h"
+#include "core/arena.h"
 
 enum { SLOTS = 1024, SLOT_NS = 1024, WORDS = SLOTS / 64 };
 

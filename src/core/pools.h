@@ -1,5 +1,5 @@
-/* pools - state of the pools that all sessions share: the window of credit.h and the scans of
- * fair.h. Layer: core (pure), part of state.h. */
+/* pools - state of the pools that all sessions share: the window of grant.h and the scans of
+ * table_share.h. Layer: core (pure), part of state.h. */
 #ifndef LEND_CORE_POOLS_H
 #define LEND_CORE_POOLS_H
 
@@ -7,7 +7,7 @@
 
 #include "util/dgram.h"
 
-/* See credit.h. */
+/* See grant.h. */
 struct lend_credit {
 	uint64_t used;    /* bytes granted and not yet here */
 	uint64_t ahead;   /* of them, of messages without a reassembly: nothing may come for long */
@@ -43,7 +43,7 @@ enum lend_fair_kind {
 	LEND_FAIR_KINDS,
 };
 
-/* The last scan of one of them, see fair.h. */
+/* The last scan of one of them, see table_share.h. */
 enum { LEND_FAIR_PEERS = 16 };
 struct lend_fair {
 	uint32_t due;   /* requests until the next scan; of the budget: bytes granted */

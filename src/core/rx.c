@@ -1,9 +1,9 @@
 #include "core/rx.h"
 
-#include "core/credit.h"
+#include "core/grant.h"
 #include "core/event.h"
 #include "core/loss.h"
-#include "core/want.h"
+#include "core/memory_queue.h"
 
 void lend_rx_begin(struct lend_rx *r, uint32_t granted)
 {

@@ -2,7 +2,7 @@
 
 #include "core/tx.h"
 #include "util/bits.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 void lend_sched_init(struct lend_core *c)
 {

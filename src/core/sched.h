@@ -2,8 +2,8 @@
  *
  * Strict across classes, and within a class what has least left (SRPT), by powers of four of the
  * datagrams left; equals take turns of LEND_SCHED_BURST datagrams. Or within a class what is due
- * first (EDF). So that nothing starves, every class that waits gets its share (share.h), and so
- * does, within a class, every size.
+ * first (EDF). So that nothing starves, every class that waits gets its share (fair_share.h), and
+ * so does, within a class, every size.
  *
  * Who is to send one datagram, while nobody but its equals is ready, stands in a plain array: most
  * calls of a server that answers at once, and of a client that waits for nobody. As soon as anybody
@@ -16,7 +16,7 @@
 #define LEND_CORE_SCHED_H
 
 #include "core/state.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 /* Why a call waits: the list that its link is on. */
 enum { LEND_WAITS_CREDIT = 1, LEND_WAITS_CARRIER, LEND_WAITS_WINDOW };

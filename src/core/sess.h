@@ -1,4 +1,4 @@
-/* sess - sessions: opened, kept alive, ended once; their handshake is in hand.h.
+/* sess - sessions: opened, kept alive, ended once; their handshake is in handshake.h.
  *
  *   FREE -> CONNECTING -> UP -> CLOSING -> FREE       at the client
  *   FREE -> HALF -> UP -> CLOSING -> FREE             at the server
@@ -9,7 +9,7 @@
 #define LEND_CORE_SESS_H
 
 #include "core/loss.h"
-#include "core/table.h"
+#include "core/arena.h"
 #include "core/timer.h"
 
 /* Bytes of the longest payload that a session of this core can have. */

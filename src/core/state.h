@@ -1,4 +1,4 @@
-/* state - what a core is made of: its tables, and what is in them. How they are found: table.h.
+/* state - what a core is made of: its tables, and what is in them. How they are found: arena.h.
  *
  * One arena holds everything. Tables lie at offsets kept in struct lend_core and name each other by
  * index, so the arena can be copied, compared and hashed as bytes. What lies behind `hashed`
@@ -14,12 +14,12 @@
 #include "core/cc.h"
 #include "core/core.h"
 #include "core/frags.h"
-#include "core/out.h"
+#include "core/output.h"
 #include "core/pools.h"
-#include "core/share.h"
+#include "core/fair_share.h"
 #include "util/bits.h"
 #include "util/list.h"
-#include "util/pool.h"
+#include "util/index_pool.h"
 #include "util/prioq.h"
 #include "wire/pkt.h"
 
@@ -100,7 +100,7 @@ struct lend_rx {
 	uint32_t granted;    /* bytes offered to the sender */
 	uint32_t charged;    /* of the receive budget: granted and not yet here */
 	uint32_t got;        /* bytes that have arrived */
-	uint32_t credit;     /* of the window of credit.h: granted and not yet here */
+	uint32_t credit;     /* of the window of grant.h: granted and not yet here */
 	uint32_t asked_from; /* grant that is being timed: its first byte ... */
 	lend_ns asked;       /* ... and when it was made; 0: none is */
 	uint8_t pooled;      /* buf is from the supplied pool */
@@ -109,7 +109,7 @@ struct lend_rx {
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
 	uint16_t gave_way;        /* times that it was evicted for others */
-	uint8_t behind;           /* 1: it waits behind peers that hold less, see fair.h */
+	uint8_t behind;           /* 1: it waits behind peers that hold less, see table_share.h */
 	uint8_t yields;           /* 1: likewise for credit */
 	lend_ns last;             /* arrival of the newest fragment */
 	struct lend_link starved; /* of budget, or of memory: see want */
@@ -176,7 +176,7 @@ struct lend_ready {
 	struct lend_share classes, sizes[LEND_CLASSES];
 };
 
-/* Messages that wait for memory or budget, see want.h. */
+/* Messages that wait for memory or budget, see memory_queue.h. */
 struct lend_hungry {
 	struct lend_list of[LEND_CLASSES];
 	struct lend_share share;
@@ -184,7 +184,7 @@ struct lend_hungry {
 };
 
 /* Instead of a record: the request found none free; its reply was released before the caller
- * acknowledged it. A repeat of the request is answered accordingly, see fair.h. */
+ * acknowledged it. A repeat of the request is answered accordingly, see table_share.h. */
 #define LEND_SLOT_REFUSED  (LEND_NONE - 1)
 #define LEND_SLOT_RELEASED (LEND_NONE - 2)
 
@@ -268,7 +268,7 @@ struct lend_sess {
 	uint32_t ring;           /* index; LEND_NONE: few is enough */
 	uint16_t cslots, sslots; /* that were set up: from here on none was ever used */
 	int16_t room;            /* requests that the window has room for, less those in queue */
-	uint8_t window;          /* its code, see window.h */
+	uint8_t window;          /* its code, see request_window.h */
 	uint8_t early;           /* server: enum lend_pkt_early, for ACCEPT */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
 
@@ -279,7 +279,7 @@ struct lend_sess {
 	lend_ns last_ping;
 	lend_ns ctl_timer;    /* CONNECT, PROOF or BYE again */
 	uint32_t block_ns[2]; /* as long as that was; of use while blocked is not 0 */
-	uint64_t name; /* see early.h: of the server; at the server, of the client's address */
+	uint64_t name; /* see zero_rtt.h: of the server; at the server, of the client's address */
 	/* By class: the largest number that the peer has seen of this class or one below it. What
 	 * is more urgent may have passed by, and so tells nothing of what is less. */
 	uint64_t passed[LEND_CLASSES];
@@ -321,7 +321,7 @@ struct lend_core {
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
-	uint32_t busy, busy_low, busy_span; /* sessions with calls; see window.h */
+	uint32_t busy, busy_low, busy_span; /* sessions with calls; see request_window.h */
 	uint8_t share_told; /* a session's share of what we have room for, as a window's code, */
 	uint8_t share_own;  /* and the share that our own calls keep to */
 	uint8_t joins;      /* a carrier sends neighbours of equal length as one */

@@ -1,6 +1,6 @@
 #include "core/timer.h"
 
-#include "core/table.h"
+#include "core/arena.h"
 
 enum { LEVELS = 9, BITS = 6, SLOTS = 1 << BITS, TICK_BITS = 10 };
 enum { DUE = LEVELS * SLOTS, LISTS }; /* the list behind the last slot: whose time has come */

@@ -3,7 +3,7 @@
 #ifndef LEND_CORE_TX_H
 #define LEND_CORE_TX_H
 
-#include "core/table.h"
+#include "core/arena.h"
 
 /* One that a peer reads where it lies is one datagram, however long. */
 static inline bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf)

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "hostd/inside.h"
-#include "sys/why.h"
+#include "hostd/broker_internal.h"
+#include "sys/last_error.h"
 
 enum { NAP_US = 50, SLEEP_MS = 100, IDLE_TURNS = 4096 };
 

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "hostd/inside.h"
-#include "sys/why.h"
+#include "hostd/broker_internal.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 struct lend_hostd_client *lend_hostd_find(const struct lend_hostd *h, uint32_t peer)

@@ -6,8 +6,8 @@
 
 #include "hostd/hostd.h"
 #include "sys/clock.h"
-#include "sys/usage.h"
-#include "sys/why.h"
+#include "sys/cli.h"
+#include "sys/last_error.h"
 
 #define SPIN_NS UINT64_C(50000) /* about a round trip; then it sleeps */
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static const struct {
 	const char *text;

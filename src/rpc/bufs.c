@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 
 #include "lend/alloc.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 struct lend_map {

@@ -12,7 +12,7 @@
 
 #include "util/check.h"
 #include "util/dgram.h"
-#include "sys/hide.h"
+#include "sys/asan.h"
 #include "lend/rpc.h"
 
 enum {

@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "rpc/msg.h"
-#include "rpc/ep.h"
-#include "sys/why.h"
+#include "rpc/endpoint.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 enum { MESSAGE_MAX = 1 << 30 };

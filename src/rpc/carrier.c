@@ -8,8 +8,8 @@
 #include "alloc/region.h"
 #include "io/capture/capture.h"
 #include "io/capture/file.h"
-#include "rpc/ep.h"
-#include "sys/why.h"
+#include "rpc/endpoint.h"
+#include "sys/last_error.h"
 
 static void register_map(void *arg, void *memory, size_t len)
 {

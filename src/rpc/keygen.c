@@ -11,7 +11,7 @@
 #include "lend/rpc.h"
 #include "rpc/keys.h"
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { LINE_MAX_LEN = 128 };
 

@@ -9,7 +9,7 @@
 
 #include "io/module/module.h"
 #include "rpc/keyfile.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { TEXT_MAX = 1024 };
 

@@ -3,13 +3,13 @@
  * What arrived stays on loan from its carrier until the end of the turn, so handlers see bytes in
  * place; rx_done() comes last. The core's events are asked for after every input, because the next
  * one invalidates them. Layer: rpc. Threads: the endpoint's. */
-#include "rpc/ep.h"
+#include "rpc/endpoint.h"
 
 #include <errno.h>
 
 #include "rpc/msg.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
 

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rpc/ep.h"
-#include "sys/why.h"
+#include "rpc/endpoint.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 uint64_t lend_msg_len(const struct lend_buf *chain)

@@ -9,7 +9,7 @@
 
 #include "alloc/region.h"
 #include "rpc/bufs.h"
-#include "sys/arena.h"
+#include "sys/shared_arena.h"
 #include "util/bits.h"
 #include "util/check.h"
 

@@ -1,6 +1,6 @@
 /* request - what may be asked of a request while it is not answered.
  * Layer: rpc. Threads: as lend/rpc.h says of each function. */
-#include "rpc/ep.h"
+#include "rpc/endpoint.h"
 #include "sys/clock.h"
 
 lend_session lend_request_session(struct lend_ep *ep, lend_request request)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rpc/ep.h"
+#include "rpc/endpoint.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 #include "util/siphash.h"
 #include "wire/pkt.h"

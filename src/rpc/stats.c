@@ -1,7 +1,7 @@
 #include "lend/stats.h"
 
 #include "core/stats.h"
-#include "rpc/ep.h"
+#include "rpc/endpoint.h"
 
 enum { LOOP_N = 11 };
 

@@ -9,9 +9,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "rpc/jobs.h"
+#include "rpc/job_queue.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 enum { WORKERS_DEFAULT = 2, WORKERS_MAX = 256 };

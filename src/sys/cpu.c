@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 int lend_cpu_count(void)
 {

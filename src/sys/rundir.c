@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { LOCK_TRIES = 200 /* of 5 ms */, LISTENING = 0x10000 /* __SO_ACCEPTCON */ };
 

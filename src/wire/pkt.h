@@ -175,7 +175,7 @@ struct lend_pkt_reply {
 	uint8_t patience_ms; /* so long a reply of one datagram need not be acknowledged; 0: but
 				after one idle timeout */
 	uint8_t window;      /* requests of one datagram that may be in flight in this session, as
-				core/window.h codes it; 0: no limit */
+				core/request_window.h codes it; 0: no limit */
 	uint32_t delay_ns;   /* from the arrival of the datagram below to this reply; UINT32_MAX: do
 				not use */
 	uint64_t acked;      /* number of the datagram that completed the request */

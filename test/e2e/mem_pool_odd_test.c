@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "e2e/mem_node.h"
-#include "sys/handover.h"
+#include "sys/fd_passing.h"
 
 enum { PAGE = 4096, LEN = 1 << 20 };
 

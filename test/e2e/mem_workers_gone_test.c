@@ -9,7 +9,7 @@
 
 #include "e2e/mem_node.h"
 #include "wire/memop.h"
-#include "wire/shard.h"
+#include "wire/worker_address.h"
 
 enum { OBJECTS = 12, LEN = 5000 };
 

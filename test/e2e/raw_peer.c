@@ -7,7 +7,7 @@
 
 #include "lend/rpc.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
 

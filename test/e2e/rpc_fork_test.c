@@ -1,6 +1,6 @@
 /* Goal: a fork's child cannot change a message of its parent or use the parent's endpoints; it can
  * open its own, and exec. Method: children that write into each kind of message memory, and
- * one that does what a child may. Covers: src/sys/arena.c, src/io/shm/rendezvous.c */
+ * one that does what a child may. Covers: src/sys/shared_arena.c, src/io/shm/rendezvous.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>

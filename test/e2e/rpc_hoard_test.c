@@ -3,7 +3,7 @@
  * A client process makes 16 sessions x 128 calls, which the server answers once that process is
  * stopped or killed. Another client calls within the 5 s until its sessions end. A client that has
  * begun long requests and stops leaves memory for the long request of another.
- * Covers: src/core/fair.c, src/rpc/serve.c. */
+ * Covers: src/core/table_share.c, src/rpc/server.c. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/mman.h>

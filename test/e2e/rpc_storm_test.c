@@ -1,7 +1,7 @@
 /* Goal: sessions that begin together all come up, or are refused in one way; limits that only one
  * end has lose no call; and a server learns nothing of a client that is of use elsewhere. Method:
  * two endpoints of one thread over shm and udp; sockets that only listen. Covers:
- * src/rpc/session.c, src/rpc/handshake.c */
+ * src/rpc/session.c, src/rpc/session_proof.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #define TEST_FUZZ_WORLD_H
 
 #include "core/core.h"
-#include "core/table.h"
+#include "core/arena.h"
 #include "fuzz/choice.h"
 
 enum {

@@ -18,7 +18,7 @@
 
 #include "io/io.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define STOP UINT32_MAX
 

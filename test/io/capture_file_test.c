@@ -17,7 +17,7 @@
 
 #include "io/capture/file.h"
 #include "io/captured.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 TestSuite(capture_file, .init = captured_begin, .fini = captured_end, .timeout = 600);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "teardown.h"
 
 static char folder[64];

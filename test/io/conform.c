@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum { HEAD = 16, BODY_MAX = 65536 };
 

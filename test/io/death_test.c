@@ -12,7 +12,7 @@
 
 #include "io/conform.h"
 #include "sys/rundir.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { SENT = 40 };
 

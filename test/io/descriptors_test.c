@@ -11,7 +11,7 @@
 
 #include "io/conform.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { LIMIT = 128 };
 

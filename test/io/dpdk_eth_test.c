@@ -14,7 +14,7 @@
 #include "io/eth/eth.h"
 #include "io/io.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static uint8_t frame[4096];
 

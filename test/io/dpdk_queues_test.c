@@ -12,7 +12,7 @@
 
 #include "io/conform.h"
 #include "io/veth.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { ENDS = 4, ROUNDS = 512, WINDOW = 32, RETRY_MS = 500, PATIENCE_MS = 10000 };
 

@@ -19,7 +19,7 @@
 #include "io/dpdk_here.h"
 #include "io/io.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 TestSuite(dpdk_storm, .init = dpdk_begin, .fini = dpdk_end, .timeout = 60);
 

@@ -1,7 +1,7 @@
 /* Goal: a device that a broker owns is a carrier like the others; a client's death is cleaned up,
  * and what a client says against the rules harms nobody. Method: the conformance suite over udp,
  * the broker in a thread of the test; then what is its own, the broker turned by hand. */
-#include "hostd/inside.h"
+#include "hostd/broker_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "io/conform.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static atomic_bool leaving;
 static pthread_t thread;

@@ -14,7 +14,7 @@
 #include "io/shm/rendezvous.h"
 #include "io/shm/peers.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/rng.h"
 
 static void fresh(char name[64])

@@ -15,7 +15,7 @@
 
 #include "io/io.h"
 #include "io/module/module.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 Test(open, bad_addresses_are_told)
 {

@@ -13,7 +13,7 @@
 
 #include "io/conform.h"
 #include "io/veth.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/rng.h"
 
 enum { FRAME_MAX = 2048, ETHER = 14, IPV4 = 20, UDP = 8, ROUNDS = 300 };

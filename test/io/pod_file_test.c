@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "io/shm/multihost_memory.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { MEMORY = 24 << 20 /* five links */ };
 

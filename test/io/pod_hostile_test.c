@@ -14,7 +14,7 @@
 #include "io/addr.h"
 #include "io/conform.h"
 #include "io/shm/multihost_memory.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/rng.h"
 
 enum { MEMORY = 24 << 20 /* five links */, OTHER_HOST_PID = 1 };

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "io/raw_pair.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 TestSuite(raw_device, .init = raw_set_up, .timeout = 60);
 

@@ -10,8 +10,8 @@
 
 #include "io/conform.h"
 #include "io/shm/peers.h"
-#include "sys/arena.h"
-#include "sys/why.h"
+#include "sys/shared_arena.h"
+#include "sys/last_error.h"
 
 enum { LEN = 8 << 20, BUF = 3, OTHER = 4 };
 

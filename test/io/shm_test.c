@@ -12,7 +12,7 @@
 
 #include "io/conform.h"
 #include "io/shm/peers.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static void address(char *text, size_t cap)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "io/conform.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum {
 	LONG = 8192,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 #include "util/rng.h"
 
 enum { PEERS = 3, BURST = 64, ROUNDS = 200 };

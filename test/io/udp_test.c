@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static void address4(char *text, size_t cap)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "io/verbs/addr.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static const uint8_t own[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 77, 0, 1};
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static void *qp_made; /* the last one */
 

@@ -6,7 +6,7 @@
 
 #include "cn/pool.h"
 #include "kill/survivor.h"
-#include "wire/shard.h"
+#include "wire/worker_address.h"
 
 #define AUDIT_WAIT (10 * SECOND)
 

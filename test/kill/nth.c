@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "rpc/bufs.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 const char *const nth_name[NTH_COUNT] = {
 #define X(ret, name, ...) #name,

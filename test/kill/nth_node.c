@@ -5,8 +5,8 @@
 
 #include "mn/serve.h"
 #include "mn/store/store.h"
-#include "sys/heap.h"
-#include "sys/why.h"
+#include "sys/mapped_memory.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 struct nth_node {

@@ -10,7 +10,7 @@
 
 #include "kill/nth_node.h"
 #include "lend/mem.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)

@@ -1,8 +1,8 @@
 /* wait - an endpoint that goes to sleep over shared memory loses no wake-up, in all interleavings.
  *
- * One receiver turns and sleeps as src/rpc/wait.c and src/io/shm/poll.c do. Two peers send through rings of
+ * One receiver turns and sleeps as src/rpc/sleep.c and src/io/shm/poll.c do. Two peers send through rings of
  * their own and share the receiver's bell (src/io/shm/carrier.c: shm_tx, announce); peer 0 may die between any
- * two steps, and then its socket hangs up, or stop. Another thread leaves an answer (src/rpc/serve.c:
+ * two steps, and then its socket hangs up, or stop. Another thread leaves an answer (src/rpc/server.c:
  * answer_from_afar), one more says lend_stop(). When everything has come the receiver closes.
  *
  * Memory is weak: a store that is not a read-modify-write waits in its writer's buffer, one place per

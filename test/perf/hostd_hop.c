@@ -18,7 +18,7 @@
 #include "hostd/hostd.h"
 #include "io/io.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 enum { RUNS = 9, BURST = 64, SIZE_MAX_SENT = 255, WAYS = 3, ATTACHES = 101 };

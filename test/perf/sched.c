@@ -12,7 +12,7 @@
 #include <x86intrin.h>
 
 #include "core/sched.h"
-#include "core/table.h"
+#include "core/arena.h"
 
 enum { CALLS = 64, RUNS = 8 };
 

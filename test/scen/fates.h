@@ -10,7 +10,7 @@
 #define TEST_SCEN_FATES_H
 
 #include "core/core.h"
-#include "core/table.h"
+#include "core/arena.h"
 
 enum { FATES = 16, FATES_NODES = 3, FATES_BUFS = 16, FATES_WIRE = 64 };
 enum { FATES_UNSCHEDULED = 65536, FATES_LONG = 12288 /* longest message with a pattern */ };

@@ -1,9 +1,10 @@
 /* Goal: two ends that are configured differently lose no call: of each limit the smaller one holds.
  * Method: a table of pairs of configurations, all slots used at once in both directions of
- * inequality, before and after the session is up. Covers: src/core/hand.c, src/core/call.c */
+ * inequality, before and after the session is up. Covers: src/core/handshake.c,
+ * src/core/client_call.c */
 #include <criterion/criterion.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "scen/duo.h"
 
 #define MS UINT64_C(1000000)

@@ -3,14 +3,14 @@
  * by one call per session, not by all.
  * Method: two cores in steps of 32 us; the receive queues hold QUEUE datagrams and drop the rest,
  * the server takes 32 per step. An open loop of empty calls over many sessions, from a seed.
- * Covers: src/core/window.c, src/core/call.c, src/core/ring.c */
+ * Covers: src/core/request_window.c, src/core/client_call.c, src/core/sent_ring.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/core.h"
-#include "core/table.h"
-#include "core/window.h"
+#include "core/arena.h"
+#include "core/request_window.h"
 #include "util/rng.h"
 
 #define MS UINT64_C(1000000)

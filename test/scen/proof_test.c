@@ -1,10 +1,10 @@
 /* Goal: under a key a session opens only between ends that have it, and nothing that was copied
  * proves anything. Method: two cores, trace text; datagrams lost, doubled and changed. Covers:
- * src/core/prove.c, src/core/hand.c */
+ * src/core/handshake_proof.c, src/core/handshake.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "scen/duo.h"
 #include "util/crc32c.h"
 

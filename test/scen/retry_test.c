@@ -1,10 +1,11 @@
 /* Goal: a flood of CONNECTs takes bounded memory and no session that was accepted, and a client
  * that answers at its address gets in. Method: two cores, trace text; datagrams that the test
- * copies, changes and sends from other addresses. Covers: src/core/hand.c, src/core/cookie.c */
+ * copies, changes and sends from other addresses. Covers: src/core/handshake.c, src/core/cookie.c
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "scen/duo.h"
 #include "util/crc32c.h"
 

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "scen/duo.h"
 
 #define MS UINT64_C(1000000)

@@ -1,8 +1,8 @@
 /* explore_audit - every ledger of a core, counted anew from its records. The other half of
  * explore_canon.h. Layer: test. */
-#include "core/table.h"
+#include "core/arena.h"
 #include "core/timer.h"
-#include "core/want.h"
+#include "core/memory_queue.h"
 #include "sim/explore_canon.h"
 
 struct tally {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/frags.h"
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/explore_canon.h"
 #include "sim/explore_prog.h"
 

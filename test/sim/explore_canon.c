@@ -1,8 +1,8 @@
 #include "sim/explore_canon.h"
 
-#include "core/hand.h"
+#include "core/handshake.h"
 #include "core/sess.h"
-#include "core/table.h"
+#include "core/arena.h"
 
 static void rebase(lend_ns *t, lend_ns now)
 {

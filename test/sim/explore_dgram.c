@@ -1,6 +1,6 @@
 /* explore_dgram - datagrams by number: out of a core, and into one. Part of explore_node.h and
  * explore_prog.h. Layer: test. */
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/explore_prog.h"
 #include "wire/pkt.h"
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/explore_world.h"
 
 enum { STEPS_MAX = 20000 };

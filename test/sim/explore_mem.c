@@ -3,7 +3,7 @@
  * explore_prog.h. Layer: test. */
 #include <stdlib.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "mn/store/store.h"
 #include "sim/explore_canon.h"
 #include "sim/explore_prog.h"

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/explore_canon.h"
 #include "sim/explore_prog.h"
 

@@ -1,6 +1,6 @@
 #include "sim/explore_prog.h"
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/explore_canon.h"
 
 /* Bytes of a whole message, in place or in buf, which comes back. */

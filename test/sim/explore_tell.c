@@ -1,7 +1,7 @@
 /* explore_tell - a move as a line of text. Part of explore_world.h. Layer: test. */
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/explore_world.h"
 
 static const char *const kind_name[LEND_PKT_KINDS] = {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "util/check.h"
 
 static bool is_up(const struct ex_state *s, uint32_t node)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "util/bits.h"
 #include "wire/pkt.h"
 

@@ -1,7 +1,7 @@
 #include "sim/marks.h"
 
-#include "core/table.h"
-#include "core/want.h"
+#include "core/arena.h"
+#include "core/memory_queue.h"
 #include "sim/node.h"
 
 static const struct {

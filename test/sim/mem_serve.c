@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "mn/store/recover.h"
 #include "mn/store/store.h"
 #include "sim/mem_state.h"

@@ -4,7 +4,7 @@
 
 #include "sim/net_state.h"
 #include "util/bits.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 static uint32_t length(const struct lend_out *out)
 {

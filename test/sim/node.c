@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/sched.h"
-#include "core/table.h"
+#include "core/arena.h"
 #include "scen/proof.h"
 #include "sim/hoard.h"
 #include "sim/mem.h"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/credit.h"
-#include "core/table.h"
+#include "core/grant.h"
+#include "core/arena.h"
 #include "util/bits.h"
 #include "wire/pkt.h"
 

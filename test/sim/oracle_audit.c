@@ -2,14 +2,14 @@
  * Layer: test/sim. */
 #include <string.h>
 
-#include "core/credit.h"
-#include "core/early.h"
+#include "core/grant.h"
+#include "core/zero_rtt.h"
 #include "core/sess.h"
-#include "core/table.h"
-#include "core/want.h"
-#include "core/window.h"
+#include "core/arena.h"
+#include "core/memory_queue.h"
+#include "core/request_window.h"
 #include "sim/oracle.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 /* Entries of a table; of larger ones only the sums are looked at. */
 enum { SET = 1 << 12 };
@@ -256,7 +256,7 @@ static const char *timers(struct lend_core *c)
 	return why || armed == c->timers ? why : "a timer is armed and not on the wheel";
 }
 
-/* A place among those who wait for grants: what credit.h says of config.order, as of the time,
+/* A place among those who wait for grants: what core/grant.h says of config.order, as of the time,
  * which is not known, when it was taken. */
 static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint64_t key)
 {

@@ -3,7 +3,7 @@
  * test/sim. */
 #include <string.h>
 
-#include "core/hand.h"
+#include "core/handshake.h"
 #include "sim/node.h"
 #include "sim/oracle.h"
 #include "wire/pkt.h"

@@ -1,7 +1,7 @@
 /* oracle_line - who waits for memory or budget: what comes back is not taken past those in line,
  * and who gave way to them is waited for. Part of oracle.h. Layer: test/sim. */
-#include "core/share.h"
-#include "core/table.h"
+#include "core/fair_share.h"
+#include "core/arena.h"
 #include "sim/oracle.h"
 #include "util/bits.h"
 

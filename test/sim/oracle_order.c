@@ -1,10 +1,10 @@
 /* oracle_order - who was sent before whom, and for how long who was not. Part of oracle.h.
  * Layer: test/sim. */
 #include "core/sched.h"
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/hoard.h"
 #include "sim/oracle.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 /* A class is due when so many went before it, and seven others may be due at the same time. */
 enum { PATIENCE = LEND_FLOOR * LEND_SCHED_BURST + 7 * LEND_SCHED_BURST + 2 * LEND_OUT };

@@ -1,6 +1,6 @@
 /* oracle_tell - a core's calls in words, for whoever wants to know why one does not end. The last
  * part of oracle.h. Layer: test/sim. */
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/oracle.h"
 
 static const char *const state[] = {"free",    "queued",  "open",     "draining",

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/hoard.h"
 #include "sim/mem.h"
 #include "sim/oracle.h"

@@ -7,7 +7,7 @@
 #include "sim/bytes.h"
 #include "sim/net_state.h"
 #include "util/bits.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum { HEAD = 64, WHOLE = 256 << 10, NONE = UINT32_MAX };
 #define APART     UINT64_C(100)    /* between two that connect */

@@ -1,6 +1,6 @@
 /* work_judge - checks calls that ended with another status than their handler's. Part of work.h.
  * Layer: test/sim. */
-#include "core/table.h"
+#include "core/arena.h"
 #include "sim/work_state.h"
 
 static bool may_be_unavailable(const struct sim_plan *p)

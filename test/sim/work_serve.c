@@ -1,6 +1,6 @@
 /* work_serve - handlers of scripted calls, and what must be true of each call. The other half of
  * work.h. Layer: test/sim. */
-#include "core/call.h"
+#include "core/client_call.h"
 #include "core/sess.h"
 #include "sim/bytes.h"
 #include "sim/hoard.h"

@@ -14,7 +14,7 @@
 
 #include "alloc/slab.h"
 #include "lend/alloc.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/rng.h"
 
 #define MIB ((size_t)1 << 20)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "lend/alloc.h"
-#include "sys/arena.h"
+#include "sys/shared_arena.h"
 
 static bool is_zero(const uint8_t *p, size_t len)
 {

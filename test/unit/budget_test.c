@@ -4,7 +4,7 @@
  * waits; seeded histories against a naive model of the lines. */
 #include <criterion/criterion.h>
 
-#include "core/want.h"
+#include "core/memory_queue.h"
 #include "rxkit.h"
 #include "util/rng.h"
 

@@ -5,7 +5,7 @@
  * against a ledger that knows only grants and arrivals. */
 #include <criterion/criterion.h>
 
-#include "core/credit.h"
+#include "core/grant.h"
 #include "core/loss.h"
 #include "rxkit.h"
 #include "util/rng.h"

@@ -3,7 +3,7 @@
  * times against a list of all that came. */
 #include <criterion/criterion.h>
 
-#include "core/early.h"
+#include "core/zero_rtt.h"
 #include "core/sess.h"
 #include "unit/wheelkit.h"
 #include "util/rng.h"

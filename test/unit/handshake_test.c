@@ -1,12 +1,12 @@
 /* Goal: a process shows one incarnation to one server, others to other servers and to its clients,
  * and none of its parent's. Method: names that differ little, and a fork. Covers:
- * src/rpc/handshake.c */
+ * src/rpc/session_proof.c */
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rpc/ep.h"
+#include "rpc/endpoint.h"
 
 enum { NAME = 16 };
 

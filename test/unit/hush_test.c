@@ -3,7 +3,7 @@
  * of random lengths at random times, with the silence summed up tick by tick. */
 #include <criterion/criterion.h>
 
-#include "rpc/hush.h"
+#include "rpc/bulk_pause.h"
 #include "util/rng.h"
 
 /* A call at that time that is answered so much later. */

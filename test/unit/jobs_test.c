@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "rpc/jobs.h"
+#include "rpc/job_queue.h"
 #include "util/rng.h"
 
 enum { JOBS = 64, CLASSES = LEND_JOBS_CLASSES, FLOOR = LEND_JOBS_FLOOR };

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/record.h"
+#include "core/call_record.h"
 #include "core/rx.h"
 #include "core/sess.h"
-#include "core/table.h"
+#include "core/arena.h"
 
 enum { RX_PAYLOAD = 1000, RX_MESSAGES = 16, RX_LEN_MAX = 1000000 };
 

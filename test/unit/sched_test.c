@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/sched.h"
-#include "core/table.h"
+#include "core/arena.h"
 #include "util/rng.h"
 
 enum { CALLS = 64 };
@@ -302,7 +302,7 @@ Test(sched, agrees_with_a_naive_model)
 		history(seed);
 }
 
-/* The next to send as core/out has it: who is quick, off the front of a copy, else by choice. */
+/* The next to send as core/output has it: who is quick, off the front of a copy, else by choice. */
 static uint32_t drain(struct lend_core *core, uint32_t *order)
 {
 	uint32_t n = lend_sched_take_quick(core), lane;

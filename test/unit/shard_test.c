@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wire/shard.h"
+#include "wire/worker_address.h"
 
 Test(shard, table)
 {

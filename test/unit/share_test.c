@@ -3,7 +3,7 @@
  * model that counts in a loop; a counter that was filled up does not turn over. */
 #include <criterion/criterion.h>
 
-#include "core/share.h"
+#include "core/fair_share.h"
 #include "util/rng.h"
 
 struct model {

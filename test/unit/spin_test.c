@@ -5,7 +5,7 @@
  * core, a table of histories, and long histories of a core that is shared for a time. */
 #include <criterion/criterion.h>
 
-#include "rpc/spin.h"
+#include "rpc/adaptive_spin.h"
 #include "util/rng.h"
 
 static lend_ns after(lend_ns spin, lend_ns waited, int times)

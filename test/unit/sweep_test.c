@@ -1,7 +1,8 @@
 /* Goal: the next start removes the files that killed processes left in the runtime folder, and none
  * of a living process. Method: sockets and lock files of children that end without closing them,
  * next to every kind of file that has to stay; then many processes that open, die and sweep at
- * once, each of which looks whether its own file stays. Covers: src/sys/sweep.c, src/sys/door.c */
+ * once, each of which looks whether its own file stays. Covers: src/sys/sweep.c,
+ * src/sys/unix_listener.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sys/door.h"
+#include "sys/unix_listener.h"
 #include "sys/rundir.h"
 #include "sys/sweep.h"
 #include "util/rng.h"

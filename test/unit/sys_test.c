@@ -16,11 +16,11 @@
 
 #include "sys/clock.h"
 #include "sys/cpu.h"
-#include "sys/heap.h"
+#include "sys/mapped_memory.h"
 #include "sys/lockfile.h"
 #include "sys/rand.h"
 #include "sys/rundir.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static lend_ns system_now(void)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/table.h"
+#include "core/arena.h"
 
 enum { WHEEL_SESSIONS = 50 };
 

@@ -16,7 +16,7 @@
 
 #include "io/broker/link.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 #define SPIN_NS UINT64_C(10000)      /* then others may have this CPU, the broker perhaps */

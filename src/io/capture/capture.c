@@ -9,7 +9,7 @@
 #include "io/capture/file.h"
 #include "io/capture/header.h"
 #include "io/builtin.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 enum { BUFFER = 1 << 20, PATH_CAP = 1024 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "io/eth/addr.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum {
 	KEYS = LEND_ETH_FROM | LEND_ETH_VIA | LEND_ETH_MAC | LEND_ETH_VLAN | LEND_ETH_MTU |

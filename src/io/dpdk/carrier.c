@@ -12,7 +12,7 @@
 
 #include <rte_ring.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static struct dpdk *self(struct lend_io *io)
 {

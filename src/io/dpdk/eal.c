@@ -24,7 +24,7 @@
 #include <rte_log.h>
 
 #include "sys/mapfile.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define MEMORY_MB  192 /* of EAL, unless its arguments name another amount */
 #define TEXT_OF(x) #x

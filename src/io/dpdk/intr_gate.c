@@ -47,7 +47,7 @@
 
 #include <rte_interrupts.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum {
 	PLUGS_MAX = 8,

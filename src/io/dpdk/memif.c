@@ -26,7 +26,7 @@
 
 #include "sys/clock.h"
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum {
 	LOG2_SLOTS = 8,

@@ -14,7 +14,7 @@
 
 #include "sys/lockfile.h"
 #include "sys/rundir.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path)
 {

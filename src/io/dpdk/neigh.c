@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { RENEW_NS = 1000000000, ASKS_MAX = 16 };
 

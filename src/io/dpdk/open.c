@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 /* An ethdev that EAL's arguments made. */
 static int open_device(struct dpdk *io, const struct dpdk_address *address)

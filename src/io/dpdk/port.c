@@ -9,7 +9,7 @@
 
 #include <rte_bus_vdev.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 struct dpdk_port *dpdk_port_new(void)
 {

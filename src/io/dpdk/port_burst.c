@@ -14,7 +14,7 @@
 #include <rte_ring.h>
 
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { TICK_NS = 1000000 };
 

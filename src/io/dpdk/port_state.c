@@ -21,7 +21,7 @@
 
 #include <rte_dev.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum {
 	LOOK_NS = 100000000,

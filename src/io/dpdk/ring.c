@@ -11,7 +11,7 @@
 #include <rte_ring.h>
 
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static struct dpdk *find_listener(const struct dpdk *but, const struct lend_ip *ip, uint16_t udp)
 {

@@ -16,7 +16,7 @@
 #include <rte_ring.h>
 
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { OWNER_SLOTS = 1024, FLUSH_MAX = 4096 };
 

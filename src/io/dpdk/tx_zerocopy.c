@@ -21,7 +21,7 @@
 #include <rte_cycles.h>
 #include <rte_eal.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum {
 	PAGE = 4096,

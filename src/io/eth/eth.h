@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "util/class.h"
+#include "util/traffic_class.h"
 #include "util/dgram.h"
 
 enum {

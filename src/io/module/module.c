@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #ifndef LEND_MODULE_LIBDIR
 #define LEND_MODULE_LIBDIR "/usr/local/lib/lend"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static const lend_ns look_ns = 100000000;
 

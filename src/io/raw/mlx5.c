@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { INLINE_MAX = 128 };
 

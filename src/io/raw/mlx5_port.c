@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static void append(struct raw_rule *rule, const void *spec, uint16_t len)
 {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { ASKS_MAX = 16 };
 static const lend_ns renew_ns = 1000000000;

@@ -13,7 +13,7 @@
 #include "io/io.h"
 #include "io/raw/rx.h"
 #include "io/peer_table.h"
-#include "sys/heap.h"
+#include "sys/mapped_memory.h"
 
 enum {
 	RAW_BURST = 32,  /* frames per doorbell */

@@ -17,10 +17,10 @@
 
 #include "io/shm/send.h"
 #include "io/shm/poll.h"
-#include "sys/arena.h"
+#include "sys/shared_arena.h"
 #include "sys/clock.h"
 #include "sys/mapfile.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 static struct lend_shm *self(struct lend_io *io)

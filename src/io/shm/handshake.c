@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "sys/arena.h"
+#include "sys/shared_arena.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define DEFER_NS UINT64_C(50000000) /* until accept() is tried again */
 

@@ -16,7 +16,7 @@
 #include "io/shm/multihost_memory.h"
 #include "io/shm/poll.h"
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
 

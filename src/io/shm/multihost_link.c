@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum {
 	BOTH_LEFT = LEND_LINK_CLIENT_LEFT | LEND_LINK_SERVER_LEFT,

@@ -14,7 +14,7 @@
 #include "sys/clock.h"
 #include "sys/mapfile.h"
 #include "sys/rand.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 #define MAGIC       UINT64_C(0x4c50)     /* "LP" */

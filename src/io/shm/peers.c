@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sys/clock.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define STRANGER_NS UINT64_C(1000000000) /* to say HELLO */
 #define SOON_NS     UINT64_C(200000)     /* as long as meeting takes where CPUs are shared */

@@ -14,7 +14,7 @@
 
 #include "sys/mapfile.h"
 #include "sys/rundir.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/check.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };

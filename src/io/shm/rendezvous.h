@@ -10,9 +10,9 @@
  * on it rather than an eventfd handed over, because whoever shares an eventfd can make a write to
  * it wait for ever; send(MSG_DONTWAIT) cannot be made to. Memory that comes from the other side is
  * mapped only if it is sealed against shrinking and of the size we expect, so touching it can never
- * raise SIGBUS. Either message may bring one file more, the sender's shared memory (sys/arena.h),
- * for the other to read messages where they lie. Layer: io. No call here waits, but for the lock of
- * a name's birth (bounded).
+ * raise SIGBUS. Either message may bring one file more, the sender's shared memory
+ * (sys/shared_arena.h), for the other to read messages where they lie. Layer: io. No call here
+ * waits, but for the lock of a name's birth (bounded).
  */
 #ifndef LEND_IO_SHM_RENDEZVOUS_H
 #define LEND_IO_SHM_RENDEZVOUS_H
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sys/door.h"
+#include "sys/unix_listener.h"
 
 enum { LEND_MEET_VERSION = 4, LEND_MEET_FDS = 3 };
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "sys/arena.h"
+#include "sys/shared_arena.h"
 #include "util/bits.h"
 
 /* The rest of a datagram lies in its sender's memory: within what we mapped of it, or it is bad. */

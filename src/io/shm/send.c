@@ -4,7 +4,7 @@
 
 #include "io/builtin.h"
 #include "io/shm/poll.h"
-#include "sys/arena.h"
+#include "sys/shared_arena.h"
 #include "util/bits.h"
 
 enum { TOLD = 32 }; /* peers that are told at once that something came */

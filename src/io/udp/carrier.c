@@ -13,7 +13,7 @@
 
 #include "io/addr.h"
 #include "io/builtin.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 bool lend_udp_is_stale(int err)
 {

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { BUSY = 32 }; /* receives: so much costs more than to take it out and put it back */
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "util/bits.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum {
 	DATAGRAM = 256,     /* bytes of the kernel's that each costs, or more */

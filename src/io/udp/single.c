@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "io/builtin.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum { TRIES = 8 };
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "io/udp/route.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum {
 	IPV4_HEADS = 28, /* IP and UDP */

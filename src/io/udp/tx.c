@@ -14,7 +14,7 @@
 
 #include "io/builtin.h"
 #include "io/udp/route.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum {
 	RUN_MAX = 64,      /* datagrams that every kernel joins */

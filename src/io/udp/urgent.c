@@ -14,7 +14,7 @@
 #include <linux/filter.h>
 #include <string.h>
 
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum {
 	LONG = 4096,       /* bytes of a message that is worth passing by */

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 void verbs_lose(struct verbs *v, enum verbs_life life)
 {

@@ -10,7 +10,7 @@
 #include <sys/epoll.h>
 
 #include "io/module/module.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 LEND_IO_EXPORT lend_io_open_fn lend_io_verbs_open;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 static struct lend_udp_key host_of(const struct lend_udp_key *peer)

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 
 pthread_mutex_t verbs_world = PTHREAD_MUTEX_INITIALIZER;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "io/builtin.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 #include "util/bits.h"
 #include "util/check.h"
 

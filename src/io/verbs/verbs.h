@@ -15,7 +15,7 @@
 #include "io/io.h"
 #include "io/verbs/addr.h"
 #include "io/peer_table.h"
-#include "util/class.h"
+#include "util/traffic_class.h"
 
 enum {
 	VERBS_BURST = 64,     /* datagrams per doorbell and per poll */

@@ -15,7 +15,7 @@
 
 #include "io/conform.h"
 #include "io/veth.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { CLIENTS = 2, ROUNDS = 50, LEN = 200, QUEUES = 4 };
 

@@ -16,7 +16,7 @@
 
 #include "io/conform.h"
 #include "io/veth.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 #define OURS __attribute__((visibility("default")))
 

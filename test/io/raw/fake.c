@@ -9,7 +9,7 @@
 
 #include "io/raw/barrier.h"
 #include "io/module/module.h"
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 enum { PORTS = 64, KEY = 0x5eed, PENDING = RAW_SEND_SLOTS };
 

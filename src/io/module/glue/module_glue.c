@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sys/why.h"
+#include "sys/last_error.h"
 
 static struct lend_io_host program;
 
@@ -16,7 +16,7 @@ void lend_io_module_host(const struct lend_io_host *host)
 	program = *host;
 }
 
-/* Stands in for sys/why.c, which keeps its text where only the program sees it. */
+/* Stands in for sys/last_error.c, which keeps its text where only the program sees it. */
 int lend_fail(int err, const char *format, ...)
 {
 	char text[512];

@@ -1,0 +1,76 @@
+/* size_class - sizes that small memory is rounded up to: four to each doubling, 64 bytes to 64 KiB.
+ * Layer: alloc. Pure functions.
+ *
+ * All are multiples of a cache line, so two objects never share one: what one thread fills and
+ * another empties costs no third one anything. At most a fifth of an object above 320 bytes is
+ * rounding.
+ */
+#ifndef LEND_ALLOC_SIZE_CLASS_H
+#define LEND_ALLOC_SIZE_CLASS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/bits.h"
+
+enum {
+	LEND_CLASSES = 36,
+	LEND_CLASS_UNIT = 64,        /* bytes: every size is a multiple */
+	LEND_CLASS_LEN_MAX = 65536,  /* of the last class */
+	LEND_TILE_LEN = 16384,       /* memory is handed out in tiles */
+	LEND_SLAB_OBJECTS = 8,       /* at least, in a slab: its end is waste */
+	LEND_SLAB_OBJECTS_MAX = 256, /* those of 64 bytes in one tile */
+	LEND_BATCH_MAX = 30, /* objects between a thread and the slabs at once; see lend_bin */
+};
+
+/* The smallest class that len <= LEND_CLASS_LEN_MAX fits; 0 bytes are one. */
+static inline uint32_t lend_class_of(size_t len)
+{
+	uint32_t unit = (uint32_t)((len - (len != 0)) / LEND_CLASS_UNIT), top;
+
+	if (unit < 4)
+		return unit;
+	top = 31 - (uint32_t)__builtin_clz(unit);
+	return 4 * top - 4 + (unit >> (top - 2) & 3);
+}
+
+static inline uint32_t lend_class_len(uint32_t class)
+{
+	if (class < 4)
+		return (class + 1) * LEND_CLASS_UNIT;
+	return (5 + (class & 3)) * LEND_CLASS_UNIT << (class / 4 - 1);
+}
+
+/* Tiles of a slab, and the objects in it: no more than an eighth of it is waste. */
+static inline uint32_t lend_class_tiles(uint32_t class)
+{
+	return (LEND_SLAB_OBJECTS * lend_class_len(class) + LEND_TILE_LEN - 1) / LEND_TILE_LEN;
+}
+
+static inline uint32_t lend_class_objects(uint32_t class)
+{
+	return lend_class_tiles(class) * LEND_TILE_LEN / lend_class_len(class);
+}
+
+/* 32 KiB of objects, but no fewer than 8, so that a lock is shared by as many. */
+static inline uint32_t lend_class_batch(uint32_t class)
+{
+	return lend_max_u32(8, lend_min_u32(LEND_BATCH_MAX, 32768 / lend_class_len(class)));
+}
+
+/* What divides by a class's length without a division; see lend_class_is_start(). */
+static inline uint32_t lend_class_magic(uint32_t class)
+{
+	return UINT32_MAX / (lend_class_len(class) / LEND_CLASS_UNIT) + 1;
+}
+
+/* Whether offset, from the start of a slab, is that of an object. With magic = ceil(2^32 / d) the
+ * low half of n * magic is below magic just when d divides n, as long as n < magic: n is below
+ * 8192 here, and magic at least 2^22 (d = 1 has magic 0, and all are multiples). */
+static inline bool lend_class_is_start(uint32_t offset, uint32_t magic)
+{
+	return (offset & (LEND_CLASS_UNIT - 1)) == 0 &&
+	       offset / LEND_CLASS_UNIT * magic <= magic - 1;
+}
+
+#endif

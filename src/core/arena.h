@@ -1,0 +1,171 @@
+/* arena - how the tables of a core are found: at their offsets, by index, by handle, by id.
+ * Layer: core (pure), private to it. Threads: none. */
+#ifndef LEND_CORE_ARENA_H
+#define LEND_CORE_ARENA_H
+
+#include "core/state.h"
+#include "util/bits.h"
+
+#define LEND_AT(core, where, type) ((type *)(void *)((char *)(core) + (core)->where))
+
+static inline struct lend_aside *lend_aside(struct lend_core *c)
+{
+	return LEND_AT(c, at_aside, struct lend_aside);
+}
+
+#define LEND_COUNT(core, name) (lend_aside(core)->stats.name++)
+
+static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_sess, struct lend_sess) + i;
+}
+
+/* What every datagram touches of a session, on its way to the caches: where there are so many that
+ * they are not there already. */
+static inline void lend_sess_fetch(struct lend_core *c, uint32_t i)
+{
+	const struct lend_sess *s = lend_sess_at(c, i);
+
+	__builtin_prefetch(s, 1);
+	__builtin_prefetch(&s->acked, 1);
+	__builtin_prefetch(&s->last_rx, 1);
+	__builtin_prefetch(&s->message_max, 1);
+}
+
+static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_sess *s)
+{
+	(void)c;
+	return (uint32_t)(s->id & LEND_INDEX_MASK);
+}
+
+static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i)
+{
+	/* They come first, so that their place is a constant: at_calls. */
+	return (struct lend_call_rec *)(void *)((char *)c + lend_align_up(sizeof(*c), 64)) + i;
+}
+
+static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_call_rec *k)
+{
+	(void)c;
+	return k->self;
+}
+
+/* The first few slots of all sessions, then the next few of all: most sessions use no others, whose
+ * memory is then never touched. One run too many between two sets of them, else a session's would
+ * share the same sets of a cache. */
+static inline size_t lend_slot_place(const struct lend_core *c, uint32_t sess, uint32_t slot)
+{
+	/* That is run * RUN + slot % RUN, where run = slot / RUN * (sessions + 1) + sess. */
+	return ((size_t)(slot / LEND_SLOT_RUN) * c->cfg.sessions + sess) * LEND_SLOT_RUN + slot;
+}
+
+static inline struct lend_cslot *lend_cslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
+{
+	return LEND_AT(c, at_cslot, struct lend_cslot) + lend_slot_place(c, sess, slot);
+}
+
+static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t sess, uint32_t slot)
+{
+	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_place(c, sess, slot);
+}
+
+/* The calls of a session, those it made first; by slot, so that a call enters no list to be found.
+ * Starts with *at 0; NULL: that was the last. What was found may end meanwhile. */
+static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
+							const struct lend_sess *s, uint32_t *at)
+{
+	uint32_t i = lend_sess_index(c, s), n = s->cslots, end = n + s->sslots, rec = LEND_NONE;
+
+	for (; *at < end && rec >= LEND_SLOT_RELEASED; (*at)++)
+		rec = *at < n ? lend_cslot_at(c, i, *at)->rec : lend_sslot_at(c, i, *at - n)->rec;
+	return rec >= LEND_SLOT_RELEASED ? NULL : lend_call_at(c, rec);
+}
+
+/* Likewise those it made alone. */
+static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c,
+							const struct lend_sess *s, uint32_t *at)
+{
+	uint64_t used;
+
+	for (; *at < c->cfg.calls; *at = (*at | 63) + 1) {
+		used = ~s->slots[*at / 64] >> (*at % 64);
+		if (!used)
+			continue;
+		*at += (uint32_t)__builtin_ctzll(used);
+		if (*at >= c->cfg.calls)
+			return NULL;
+		return lend_call_at(c, lend_cslot_at(c, lend_sess_index(c, s), (*at)++)->rec);
+	}
+	return NULL;
+}
+
+/* By our id; NULL when there is none. */
+static inline struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
+{
+	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);
+	struct lend_sess *s;
+
+	if (i >= c->cfg.sessions)
+		return NULL;
+	s = lend_sess_at(c, i);
+	return s->id == id && s->state != LEND_SESS_FREE ? s : NULL;
+}
+
+static inline struct lend_frags *lend_frags_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_frags, struct lend_frags) + i;
+}
+
+static inline struct lend_win *lend_win_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_wins, struct lend_win) + i;
+}
+
+static inline struct lend_ring *lend_ring_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_rings, struct lend_ring) + i;
+}
+
+static inline struct lend_links lend_links_ready(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->tx.ready, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_starved(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->rx.starved, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_partial(struct lend_core *c)
+{
+	return (struct lend_links){&lend_call_at(c, 0)->rx.partial, sizeof(struct lend_call_rec)};
+}
+
+static inline struct lend_links lend_links_half(struct lend_core *c)
+{
+	return (struct lend_links){&lend_sess_at(c, 0)->half, sizeof(struct lend_sess)};
+}
+
+static inline struct lend_links lend_links_paced(struct lend_core *c)
+{
+	return (struct lend_links){&lend_sess_at(c, 0)->paced, sizeof(struct lend_sess)};
+}
+
+static inline uint64_t lend_call_handle(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return (uint64_t)k->gen << 32 | lend_call_index(c, k);
+}
+
+static inline uint32_t lend_frag_len(const struct lend_sess *s, uint32_t len, uint32_t frag)
+{
+	uint32_t offset = frag * s->payload;
+
+	return lend_min_u32(s->payload, len - offset);
+}
+
+static inline uint32_t lend_frag_count(const struct lend_sess *s, uint32_t len)
+{
+	return len <= s->payload ? 1 : (len - 1) / s->payload + 1;
+}
+
+#endif

@@ -1,0 +1,338 @@
+#include "core/client_call.h"
+
+#include "core/grant.h"
+#include "core/control.h"
+#include "core/event.h"
+#include "core/loss.h"
+#include "core/call_record.h"
+#include "core/rx.h"
+#include "core/sched.h"
+#include "core/sess.h"
+#include "core/tx.h"
+#include "core/memory_queue.h"
+#include "util/traffic_class.h"
+
+static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
+{
+	uint32_t below = class - LEND_CLASS_NORMAL;
+
+	return n > 1 ? lend_max_u32(1, n * below / 32) : 0;
+}
+
+/* Of n slots or records those that more urgent calls must find free: none for calls that name no
+ * class, so that without classes all are used. */
+LEND_HOT uint32_t kept_from(uint32_t class, uint32_t n)
+{
+	return class <= LEND_CLASS_NORMAL ? 0 : kept_below(class, n);
+}
+
+uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
+{
+	return c->cfg.calls - kept_from(class & LEND_PKT_CLASS, c->cfg.calls);
+}
+
+/* Bits of word w that are slots within the session's limit. */
+static uint64_t allowed(const struct lend_sess *s, uint32_t w)
+{
+	if (s->limit >= (w + 1) * 64)
+		return UINT64_MAX;
+	return s->limit > w * 64 ? (UINT64_C(1) << (s->limit - w * 64)) - 1 : 0;
+}
+
+static uint32_t free_slots(const struct lend_sess *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t w = 0; w * 64 < s->limit; w++)
+		n += (uint32_t)__builtin_popcountll(s->slots[w] & allowed(s, w));
+	return n;
+}
+
+static uint32_t take_slot(struct lend_sess *s, uint32_t class)
+{
+	uint32_t kept = kept_from(class, s->limit), bit;
+
+	if (kept && free_slots(s) <= kept)
+		return LEND_NONE;
+	/* Bits behind the last slot are not set; those above the limit are never cleared. */
+	for (uint32_t w = 0; w < LEND_CALLS_MAX / 64; w++) {
+		if (!s->slots[w])
+			continue;
+		bit = (uint32_t)__builtin_ctzll(s->slots[w]);
+		if (w * 64 + bit >= s->limit)
+			return LEND_NONE;
+		s->slots[w] &= s->slots[w] - 1;
+		return w * 64 + bit;
+	}
+	return LEND_NONE;
+}
+
+/* Gives a call another slot, one that both ends have. False: none is free. */
+static bool rehouse(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	uint32_t was = lend_pkt_slot(k->wire), i = take_slot(s, k->class);
+	struct lend_cslot *slot;
+
+	if (i == LEND_NONE)
+		return false;
+	lend_cslot_at(c, k->sess, was)->rec = LEND_NONE;
+	s->slots[was / 64] |= UINT64_C(1) << (was % 64);
+	slot = lend_sess_cslot(c, s, i);
+	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
+	slot->seq += !slot->seq;
+	slot->rec = k->self;
+	k->wire = lend_pkt_call(i, slot->seq);
+	return true;
+}
+
+void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	if (lend_pkt_slot(k->wire) < s->limit || rehouse(c, s, k))
+		lend_call_launch(c, s, k);
+	else
+		s->parked++;
+}
+
+void lend_call_unpark(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k;
+	uint32_t at = s->limit;
+
+	s->parked = 0;
+	while ((k = lend_sess_next_made(c, s, &at)))
+		if (k->state == LEND_CALL_QUEUED)
+			lend_call_admitted(c, s, k);
+}
+
+/* The reply's first credit into memory that is named: all of it at once, up to a window. The reply
+ * may be long in coming, so half of the budget, or a datagram of it, stays for what is under way;
+ * of the longest there are, for it may be what another session waits for. */
+static void name_memory(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
+			uint32_t reply)
+{
+	uint64_t cap = lend_chain_cap(bufs, reply), more, kept, offer;
+
+	kept = lend_max_u64(c->cfg.receive_budget / 2, lend_sess_payload_max(c));
+	offer = c->cfg.receive_budget - lend_min_u64(c->cfg.receive_budget, kept);
+	k->received = 1;
+	k->rx.granted = (uint32_t)lend_min_u64(cap, k->rx.granted);
+	k->reply_cap = (uint32_t)lend_min_u64(cap, LEND_MESSAGE_MAX);
+	k->rx.buf = reply;
+	k->rx.seg = reply;
+	k->rx.attached = 1;
+	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
+	more = lend_min_u64(more, offer - lend_min_u64(offer, c->budget_used));
+	if (c->starved.n)
+		more = 0; /* what is under way waits for it */
+	more = lend_credit_ahead(c, k, more);
+	k->rx.granted += (uint32_t)more;
+	k->rx.charged += (uint32_t)more;
+	c->budget_used += more;
+}
+
+static int check(struct lend_core *c, const struct lend_sess *s, const struct lend_bufs *bufs,
+		 uint32_t request, uint32_t class, uint64_t *len)
+{
+	if (!s || (s->state != LEND_SESS_UP && s->state != LEND_SESS_CONNECTING))
+		return E_STALE;
+	*len = 0;
+	if (request && !lend_tx_fits(bufs, request, s->payload, len))
+		return E_INVAL;
+	if (*len > s->message_max)
+		return E_MSGSIZE;
+	return c->used[0] + kept_from(class, c->cfg.inflight) < c->cfg.inflight &&
+		       lend_event_room(c)
+		   ? 0
+		   : E_AGAIN;
+}
+
+int lend_core_call(struct lend_core *c, lend_ns now, uint64_t session, struct lend_bufs *bufs,
+		   const struct lend_core_call *call, uint64_t *handle)
+{
+	struct lend_sess *s;
+	struct lend_call_rec *k;
+	struct lend_cslot *slot;
+	uint64_t len = 0;
+	uint32_t i = (uint32_t)(session & LEND_INDEX_MASK);
+	int rc;
+
+	if (c->cfg.sessions >= LEND_MANY && i < c->cfg.sessions) {
+		lend_sess_fetch(c, i);
+		lend_timer_fetch(c, i);
+		__builtin_prefetch(lend_cslot_at(c, i, 0), 1);
+	}
+	s = lend_sess_find(c, session);
+	rc = check(c, s, bufs, call->request, call->class & LEND_PKT_CLASS, &len);
+	if (rc < 0)
+		return rc;
+	i = take_slot(s, call->class & LEND_PKT_CLASS);
+	if (i == LEND_NONE)
+		return E_AGAIN;
+	c->now = lend_max_u64(c->now, now);
+	slot = lend_sess_cslot(c, s, i);
+	slot->seq = (slot->seq + 1) & LEND_CALL_SEQ_MASK;
+	slot->seq += !slot->seq;
+	k = lend_call_new(c, s, lend_pkt_call(i, slot->seq), false);
+	slot->rec = k->self;
+	k->state = LEND_CALL_QUEUED;
+	lend_sched_class(c, k, call->class & LEND_PKT_CLASS);
+	k->method = call->method;
+	k->early = call->early;
+	k->deadline = call->deadline;
+	k->tag = call->tag;
+	k->tx.buf = call->request;
+	k->tx.len = (uint32_t)len;
+	k->shared = lend_tx_is_shared(bufs, call->request);
+	k->rx.granted = lend_credit_first_reply(c, s);
+	if (call->reply)
+		name_memory(c, k, bufs, call->reply);
+	lend_sess_arm(c, s, k->deadline);
+	if (s->state == LEND_SESS_UP) {
+		lend_tx_begin(c, s, &k->tx, call->request, (uint32_t)len, k->shared);
+		lend_window_enter(c, s, k);
+	}
+	*handle = lend_call_handle(c, k);
+	return 0;
+}
+
+uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k)
+{
+	uint32_t eager =
+	    k->tx.len > s->unscheduled ? lend_min_u32(LEND_EAGER, s->unscheduled) : k->tx.len;
+
+	return lend_min_u32(eager, s->first);
+}
+
+/* Ends it without a reply; memory named for one goes back with the event. */
+static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t status, uint8_t ran)
+{
+	struct lend_event *e;
+
+	lend_call_refund(c, lend_sess_at(c, k->sess), k);
+	lend_sched_remove(c, k);
+	e = lend_call_end_event(c, k, status, ran);
+	e->maybe_queued = k->state != LEND_CALL_QUEUED;
+	if (k->rx.attached)
+		e->reply = lend_rx_end(c, k);
+	else
+		lend_rx_drop(c, k);
+	lend_tx_end(c, &k->tx);
+}
+
+void lend_call_drain(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	k->state = LEND_CALL_DRAINING;
+	k->tries = 0;
+	k->timer = LEND_NEVER;
+	if (s->state == LEND_SESS_CONNECTING)
+		return; /* there is nobody to tell yet */
+	k->timer = c->now + lend_loss_rto(s, 0);
+	lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
+	lend_sess_arm(c, s, k->timer);
+}
+
+void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+{
+	bool sent = k->state == LEND_CALL_OPEN;
+
+	if (k->state == LEND_CALL_DRAINING)
+		return;
+	end_without(c, k, status, sent ? RAN_MAYBE : RAN_NO);
+	if (!sent) {
+		lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
+		return;
+	}
+	lend_call_drain(c, k);
+}
+
+void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status)
+{
+	if (k->state != LEND_CALL_DRAINING)
+		end_without(c, k, status, k->state == LEND_CALL_OPEN ? RAN_MAYBE : RAN_NO);
+	lend_call_free_slot(c, lend_sess_at(c, k->sess), k);
+}
+
+void lend_core_cancel(struct lend_core *c, uint64_t call, uint8_t status)
+{
+	struct lend_call_rec *k = lend_call_of(c, call);
+
+	if (k && !k->server)
+		lend_call_stop(c, k, status);
+}
+
+lend_ns lend_call_wake(const struct lend_call_rec *k)
+{
+	return k->state == LEND_CALL_DRAINING ? k->timer : lend_min_u64(k->timer, k->deadline);
+}
+
+/* What can be asked is asked; only a request of one datagram is repeated blindly. */
+static void ask(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (s->lossless || k->whole || k->tx.total > 1) {
+		LEND_COUNT(c, probes);
+		lend_want_look(c, k);
+		lend_ctl_sess(c, s, LEND_PKT_PROBE, k->wire, 0);
+		return;
+	}
+	lend_tx_lost(c, &k->tx, 0);
+	if (k->tx.resend)
+		lend_sched_ready(c, k);
+}
+
+/* When to repeat, with up to a quarter of the timeout more: calls that were lost together must not
+ * be repeated together. */
+static lend_ns repeat_at(const struct lend_core *c, const struct lend_sess *s,
+			 const struct lend_call_rec *k, lend_ns timeout)
+{
+	uint64_t mix = (s->id ^ (uint64_t)k->wire << 8 ^ k->tries) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return c->now + timeout + timeout / 256 * (mix >> 58);
+}
+
+/* Returns whether the call may be repeated now. While nothing arrives from the peer for a quarter
+ * of a timeout, one call per session is repeated for all, under the session's own backoff: all of
+ * them together would only fill the peer's socket. */
+static bool may_repeat(const struct lend_core *c, struct lend_sess *s)
+{
+	if (s->lossless || c->now - s->last_rx < lend_loss_rto(s, 0) / 4)
+		return true;
+	if (s->last_ping <= s->last_rx)
+		s->ctl_tries = 0;
+	else if (c->now - s->last_ping < lend_loss_rto(s, s->ctl_tries))
+		return false;
+	s->ctl_tries = (uint8_t)lend_min_u32(s->ctl_tries + 1u, 30);
+	s->last_ping = c->now;
+	return true;
+}
+
+void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (k->state != LEND_CALL_DRAINING && c->now >= k->deadline) {
+		LEND_COUNT(c, timeouts);
+		lend_call_stop(c, k, DEADLINE_EXCEEDED);
+		return;
+	}
+	if (c->now < k->timer)
+		return;
+	if (!may_repeat(c, s)) {
+		k->timer = repeat_at(c, s, k, lend_loss_rto(s, s->ctl_tries) / 4);
+		return;
+	}
+	k->tries = (uint8_t)lend_min_u32(k->tries + 1u, 30);
+	k->timer = repeat_at(c, s, k, lend_loss_rto(s, k->tries));
+	/* The carrier was full a moment ago, so what was said before still waits: more of it would
+	 * fill the queue that all sessions share. */
+	if (c->now < s->blocked[0] + s->block_ns[0] ||
+	    c->now < s->blocked[k->fast] + s->block_ns[k->fast])
+		return;
+	if (k->state == LEND_CALL_DRAINING)
+		lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
+	else
+		ask(c, k);
+}

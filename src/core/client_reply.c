@@ -1,0 +1,240 @@
+/* client_reply - what comes back to a caller: replies, acknowledgements, GONE. The other half of
+ * client_call.h. Layer: core (pure). */
+#include "core/client_call.h"
+#include "core/control.h"
+#include "core/loss.h"
+#include "core/rx.h"
+#include "core/sched.h"
+#include "core/sess.h"
+#include "core/tx.h"
+
+/* Calls of this slot that came later may have ended before a byte of them was sent. Then nothing
+ * but our word tells the server that an old reply is not waited for: so old ones have ended, too.
+ */
+static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint32_t wire,
+				  bool *ended)
+{
+	uint32_t slot = lend_pkt_slot(wire);
+	struct lend_cslot *cs;
+	uint32_t ahead;
+
+	*ended = false;
+	if (slot >= s->cslots)
+		return NULL;
+	cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+	ahead = (cs->seq - lend_pkt_seq(wire)) & LEND_CALL_SEQ_MASK;
+	if (ahead == 0 && cs->rec != LEND_NONE)
+		return lend_call_at(c, cs->rec);
+	*ended = cs->seq != 0 && ahead <= LEND_CALL_SEQ_MASK / 2;
+	return NULL;
+}
+
+static void progress(struct lend_core *c, struct lend_call_rec *k)
+{
+	k->tries = 0;
+	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
+}
+
+/* Any reply says that all of the request is there. */
+static void request_done(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	if (k->whole && k->tx.low == k->tx.total)
+		return;
+	k->whole = 1;
+	lend_sched_remove(c, k);
+	lend_tx_end(c, &k->tx);
+	lend_call_refund(c, s, k);
+}
+
+LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v,
+		     bool fits)
+{
+	uint8_t status = v->reply.status <= STATUS_MAX ? v->reply.status : UNKNOWN;
+	uint8_t ran = v->reply.ran <= RAN_MAYBE ? v->reply.ran : RAN_MAYBE;
+	struct lend_event *e =
+	    lend_call_end_event(c, k, fits ? status : RESOURCE_EXHAUSTED, fits ? ran : RAN_YES);
+
+	e->len = v->head.length;
+	if (fits && !k->rx.buf) {
+		e->data = v->payload;
+		e->data_len = v->payload_len;
+	}
+	if (!k->received)
+		return;
+	if (k->rx.attached || fits)
+		e->reply = lend_rx_end(c, k);
+	else
+		lend_rx_drop(c, k);
+}
+
+/* All of it came in one datagram, and is where it belongs. */
+LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			 const struct lend_pkt_view *v, bool fits)
+{
+	lend_call_refund(c, s, k);
+	if (++s->unacked == LEND_ACK_SHORT)
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	lend_window_learn(c, s, v->reply.window);
+	lend_sess_owe_ack(c, s, v->reply.patience_ms * LEND_MS);
+	finish(c, k, v, fits);
+	lend_call_free_slot(c, s, k);
+	lend_sess_rest(c, s);
+}
+
+/* Whether the server gave up a reply that has arrived in part. */
+static bool is_given_up(const struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	return k->rx.frags != LEND_NONE && v->head.length == 0 &&
+	       v->reply.status == RESOURCE_EXHAUSTED;
+}
+
+static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			 struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	bool fits = v->head.length <= (k->rx.attached ? k->reply_cap : c->cfg.message_max);
+
+	if (is_given_up(k, v) && !k->rx.attached)
+		lend_rx_drop(c, k);
+	else if (v->head.offset != 0 || v->payload_len != v->head.length ||
+		 (k->rx.frags != LEND_NONE && !is_given_up(k, v))) {
+		request_done(c, s, k);
+		LEND_COUNT(c, rx_length);
+		return;
+	}
+	if (fits && k->rx.attached)
+		lend_chain_write(bufs, k->rx.buf, 0, v->payload, v->payload_len);
+	take_whole(c, s, k, v, fits);
+}
+
+static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			   struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	/* What was attached before anything came was named by the caller, who may have named none.
+	 */
+	bool named = k->rx.attached && (k->reply_cap || k->rx.frags == LEND_NONE);
+	uint64_t most = named ? k->reply_cap : c->cfg.message_max;
+	enum lend_rx_verdict got;
+
+	if (v->head.length > most) {
+		/* The server may wait to be allowed the rest: it has to hear that none is wanted.
+		 */
+		LEND_COUNT(c, rx_too_big);
+		finish(c, k, v, false);
+		lend_call_drain(c, k);
+		return;
+	}
+	got = lend_rx_take(c, bufs, k, v);
+	if (got == LEND_RX_DROPPED)
+		return;
+	s->unacked++;
+	if (got == LEND_RX_WHOLE) {
+		lend_ctl_ack(c, k);
+		finish(c, k, v, true);
+		lend_call_free_slot(c, s, k);
+	} else if (lend_rx_grant(c, k) || s->unacked >= LEND_ACK_EVERY || got == LEND_RX_OLD) {
+		lend_ctl_ack(c, k);
+	} else {
+		lend_sess_owe_report(c, s);
+	}
+}
+
+void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_pkt_view *v)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+
+	if (ended)
+		lend_ctl_sess(c, s, LEND_PKT_ACK, v->head.call, 0);
+	if (ended || !k || k->state == LEND_CALL_DRAINING) {
+		if (ended)
+			LEND_COUNT(c, rx_dup);
+		else if (!k)
+			LEND_COUNT(c, rx_call);
+		return;
+	}
+	if (k->state != LEND_CALL_OPEN) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	if (v->reply.acked == k->number && !k->whole)
+		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
+	if (v->head.length <= s->payload || v->payload_len == v->head.length) {
+		one_fragment(c, bufs, s, k, v);
+	} else {
+		request_done(c, s, k);
+		lend_window_learn(c, s, v->reply.window);
+		progress(c, k);
+		many_fragments(c, bufs, s, k, v);
+	}
+}
+
+void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			const struct lend_pkt_view *v)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+
+	if (!k || k->state != LEND_CALL_OPEN || k->received ||
+	    v->head.length > c->cfg.message_max) {
+		lend_call_on_reply(c, bufs, s, v);
+		return;
+	}
+	if (v->reply.acked == k->number && !k->whole)
+		lend_loss_rtt_first(c, s, c->now - k->stamp, v->reply.delay_ns);
+	take_whole(c, s, k, v, true);
+}
+
+static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+		    const struct lend_pkt_view *v)
+{
+	uint32_t low = v->ack.low / s->payload;
+
+	lend_tx_acked_below(c, &k->tx, low);
+	if (v->ack.granted > k->tx.granted)
+		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
+	/* The word that it was dropped may be lost; the answer to a PROBE shows it as well. */
+	if (v->head.length & LEND_PKT_DROPPED ||
+	    (v->head.length & LEND_PKT_PROBED && (s->lossless || low < k->tx.low)))
+		lend_tx_restart(c, &k->tx, low);
+	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, low);
+	/* What it was charged must not hold up those for whom there is memory. */
+	if (k->hold)
+		lend_call_refund(c, s, k);
+	if (k->tx.granted > k->tx.charged && k->tx.charged < k->tx.len)
+		lend_call_refund(c, s, k);
+}
+
+void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, v->head.call, &ended);
+	uint32_t low;
+
+	if (!k || k->state != LEND_CALL_OPEN)
+		return;
+	low = k->tx.low;
+	if (v->head.offset == LEND_PKT_WHOLE) {
+		request_done(c, s, k);
+		return;
+	}
+	if (k->whole)
+		return; /* an older word */
+	k->hold = 0;
+	if (v->head.offset == LEND_PKT_PARTIAL)
+		partial(c, s, k, v);
+	else if (v->head.length & LEND_PKT_PROBED)
+		lend_tx_restart(c, &k->tx, 0);
+	if (k->tx.low > low)
+		progress(c, k);
+	lend_sched_ready(c, k);
+}
+
+void lend_call_on_gone(struct lend_core *c, struct lend_sess *s, uint32_t wire)
+{
+	bool ended;
+	struct lend_call_rec *k = find(c, s, wire, &ended);
+
+	if (k && k->state == LEND_CALL_DRAINING)
+		lend_call_free_slot(c, s, k);
+}

@@ -1,0 +1,248 @@
+#include "core/control.h"
+
+#include "core/client_call.h"
+#include "core/zero_rtt.h"
+#include "core/handshake.h"
+#include "core/loss.h"
+#include "core/packet_build.h"
+#include "core/rx.h"
+#include "core/server_call.h"
+#include "core/sess.h"
+
+void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, uint8_t flags)
+{
+	const struct lend_ctl e = {.sess = lend_sess_index(c, s),
+				   .peer = s->peer,
+				   .id = s->id,
+				   .call = call,
+				   .kind = LEND_PKT_ACK,
+				   .flags = flags,
+				   .probed = 1};
+
+	lend_ctl_push(c, &e);
+}
+
+/* How much of the message that comes in for this call is here. */
+static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
+		     struct lend_pkt_ack *ack)
+{
+	struct lend_call_rec *k = NULL;
+
+	if (head->call == 0)
+		return;
+	if (head->flags & LEND_PKT_SERVED) {
+		head->offset = lend_serve_state(c, s, head->call, &k);
+	} else {
+		uint32_t slot = lend_pkt_slot(head->call);
+		struct lend_cslot *cs = lend_cslot_at(c, lend_sess_index(c, s), slot);
+
+		if (cs->seq == lend_pkt_seq(head->call) && cs->rec != LEND_NONE)
+			k = lend_call_at(c, cs->rec);
+		head->offset = !k || k->state == LEND_CALL_DRAINING ? LEND_PKT_WHOLE
+			       : k->rx.frags == LEND_NONE           ? LEND_PKT_UNSEEN
+								    : LEND_PKT_PARTIAL;
+	}
+	if (!k)
+		return;
+	k->ack_queued = 0;
+	ack->granted = k->rx.granted;
+	if (head->offset == LEND_PKT_WHOLE)
+		return;
+	ack->low = lend_rx_low(c, k);
+	if (k->rx.want == LEND_WANT_MEMORY)
+		head->length |= LEND_PKT_WAIT;
+	if (k->rx.want == LEND_WANT_WORD) {
+		head->length |= LEND_PKT_DROPPED;
+		k->rx.want = LEND_WANT_NOTHING;
+	}
+}
+
+static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		     const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
+	struct lend_pkt_ack ack = {0};
+	struct lend_pkt_seen seen;
+
+	describe(c, s, &head, &ack);
+	if (e->probed)
+		head.length |= LEND_PKT_PROBED;
+	lend_loss_report(c, s, &seen);
+	head.session = s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	lend_make_put(m, &ack, sizeof(ack));
+	lend_make_put(m, &seen, sizeof(seen));
+	LEND_COUNT(c, acks);
+}
+
+/* While it waited for the carrier goodbye was said, or the call's slot may have gone to another,
+ * which this would end. */
+static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struct lend_ctl *e)
+{
+	const struct lend_cslot *cs;
+
+	if (e->kind == LEND_PKT_ACCEPT || e->kind == LEND_PKT_PROOF)
+		return s->state == LEND_SESS_CLOSING || s->hand == LEND_NONE;
+	if (e->kind == LEND_PKT_CONNECT)
+		return s->state != LEND_SESS_CONNECTING;
+	if (e->kind != LEND_PKT_CANCEL)
+		return false;
+	cs = lend_cslot_at(c, e->sess, lend_pkt_slot(e->call));
+	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
+}
+
+/* A 0-RTT call goes out under the number of its CONNECT and has no timer: until the session is up,
+ * CONNECT is repeated. */
+static void make_rider(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		       struct lend_call_rec *k, const struct lend_bufs *bufs)
+{
+	struct lend_pkt_request request;
+
+	lend_make_request(c, &request, k);
+	lend_make_put(m, &request, sizeof(request));
+	m->out->n = lend_tx_pieces(&k->tx, bufs, 0, k->tx.len, m->out->piece);
+	m->rec->first = 1;
+	m->rec->call = k->self;
+	lend_call_sent(c, s, k, s->number - 1);
+	k->tx.next = 1;
+	k->timer = LEND_NEVER;
+}
+
+static void make_connect(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+			 const struct lend_bufs *bufs)
+{
+	struct lend_pkt head = lend_make_header(LEND_PKT_CONNECT, 0, 0);
+	struct lend_call_rec *rider = lend_early_choose(c, s);
+	struct lend_pkt_connect block;
+
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	if (rider) {
+		head.flags = rider->class;
+		head.call = rider->wire;
+		head.length = rider->tx.len;
+	}
+	lend_make_put(m, &head, sizeof(head));
+	lend_hand_connect(c, s, &block);
+	lend_make_put(m, &block, sizeof(block));
+	if (rider)
+		make_rider(c, s, m, rider, bufs);
+	memset(&m->rec->end, 0, sizeof(m->rec->end));
+	m->out->tail = &m->rec->end;
+	m->out->tail_len = sizeof(m->rec->end);
+}
+
+static void make_accept(struct lend_core *c, struct lend_sess *s, struct lend_making *m)
+{
+	struct lend_pkt head = lend_make_header(LEND_PKT_ACCEPT, 0, 0);
+	struct lend_pkt_accept block;
+
+	head.session = s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	lend_hand_accept(c, s, &block);
+	lend_make_put(m, &block, sizeof(block));
+}
+
+static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+		       const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(e->kind, e->flags, e->call);
+	struct lend_pkt_seen seen;
+
+	if (e->kind == LEND_PKT_PING)
+		head.flags |= LEND_PKT_ACKED;
+	head.session = s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	/* An end that pings may never be pinged, and what it acknowledged last may be lost. */
+	if (e->kind == LEND_PKT_PING) {
+		lend_loss_report(c, s, &seen);
+		lend_make_put(m, &seen, sizeof(seen));
+	}
+	if (e->kind == LEND_PKT_PROOF)
+		lend_make_put(m, lend_hand_of(c, s)->proof, sizeof(struct lend_pkt_proof));
+}
+
+/* The answer to a request that has no record: see table_share.h. */
+static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
+			 const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(LEND_PKT_REPLY, 0, e->call);
+	struct lend_pkt_reply reply = {.status = RESOURCE_EXHAUSTED,
+				       .ran = e->probed,
+				       .window = c->share_told,
+				       .delay_ns = UINT32_MAX};
+
+	head.session = s->peer_id;
+	head.number = lend_loss_number(c, s, m->out->class, false);
+	lend_make_put(m, &head, sizeof(head));
+	lend_make_put(m, &reply, sizeof(reply));
+}
+
+static void make_stateless(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e)
+{
+	struct lend_pkt head = lend_make_header(e->kind, 0, 0);
+	struct lend_pkt_retry retry;
+
+	head.session = e->id;
+	lend_make_put(m, &head, sizeof(head));
+	m->out->peer = e->peer;
+	if (e->kind == LEND_PKT_RETRY) {
+		lend_hand_retry(c, e, &retry);
+		lend_make_put(m, &retry, sizeof(retry));
+	} else {
+		LEND_COUNT(c, resets);
+	}
+}
+
+/* The end of a CONNECT is stored in front of the trailer, so that one tail holds both. */
+static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
+{
+	struct lend_out_rec *r = m->rec;
+	uint32_t end = m->out->tail_len;
+
+	if (checked)
+		return;
+	lend_make_trailer(m->out, &r->tail, bufs);
+	if (!end)
+		return;
+	r->tail.crc = lend_crc32c(r->tail.crc, &r->end, end);
+	m->out->tail = &r->end;
+	m->out->tail_len = (uint8_t)(end + sizeof(r->tail));
+}
+
+bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
+		   const struct lend_bufs *bufs)
+{
+	struct lend_sess *s;
+
+	m->rec->ctl = *e;
+	if (e->sess == LEND_NONE) {
+		make_stateless(c, m, e);
+		seal(m, bufs, c->cfg.path[LEND_PEER_CARRIER(e->peer)].checked);
+		return true;
+	}
+	s = lend_sess_at(c, e->sess);
+	if (s->state == LEND_SESS_FREE || s->id != e->id)
+		return false;
+	if (lend_ctl_is_timed(e->kind))
+		s->ctl_waits = 0;
+	if (is_stale(c, s, e))
+		return false;
+	if (e->kind == LEND_PKT_ACK || e->kind == LEND_PKT_PROBE)
+		make_ack(c, s, m, e);
+	else if (e->kind == LEND_PKT_CONNECT)
+		make_connect(c, s, m, bufs);
+	else if (e->kind == LEND_PKT_ACCEPT)
+		make_accept(c, s, m);
+	else if (e->kind == LEND_PKT_REPLY)
+		make_refusal(c, s, m, e);
+	else
+		make_plain(c, s, m, e);
+	m->rec->news = s->blocked[0] || e->kind == LEND_PKT_BYE;
+	lend_aside(c)->news |= m->rec->news;
+	m->out->peer = s->peer;
+	seal(m, bufs, s->checked);
+	return true;
+}

@@ -1,0 +1,390 @@
+#include "core/grant.h"
+
+#include "core/control.h"
+#include "core/table_share.h"
+#include "core/loss.h"
+#include "core/rx.h"
+#include "core/memory_queue.h"
+
+enum {
+	PIECES = 8, /* grants of a window, at least */
+	PIECE = 16, /* datagrams of a grant, at most */
+	ALL = 65536,
+	AGE = 32,          /* bytes of shorter messages that pass one byte of a message */
+	REST = 64,         /* rounds until a wider window is tried again */
+	FIRST_ALL = 65536, /* bytes that all sessions together may send unasked ... */
+	FIRST_MAX = 16384, /* and one of them, unless a datagram is more */
+};
+#define LOOP_MAX  (10 * LEND_MS)
+#define EPOCH_MIN (50 * LEND_US)
+#define RECLAIM   (1 * LEND_MS) /* between two looks for credit granted in vain */
+#define YIELDS    LEND_CREDIT_YIELDS
+
+static struct lend_prioq wanting(struct lend_core *c)
+{
+	return (struct lend_prioq){LEND_AT(c, at_want, struct lend_prioq_entry),
+				   LEND_AT(c, at_want_at, uint32_t), c->credit.wanting};
+}
+
+static bool waits(struct lend_core *c, const struct lend_call_rec *k)
+{
+	return LEND_AT(c, at_want_at, uint32_t)[lend_call_index(c, k)] != 0;
+}
+
+static void leave(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_prioq q = wanting(c);
+
+	lend_prioq_remove(&q, lend_call_index(c, k));
+	c->credit.wanting = q.n;
+	c->credit.yielding -= k->rx.yields;
+}
+
+void lend_credit_init(struct lend_core *c)
+{
+	c->credit.window = LEND_CREDIT_START;
+	c->credit.look = LEND_NEVER;
+}
+
+uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s)
+{
+	uint32_t sessions = c->free_sess.cap - c->free_sess.free;
+	uint32_t share = FIRST_ALL / lend_max_u32(sessions, 1);
+
+	if (!lend_credit_rules(c, s))
+		return c->cfg.unscheduled;
+	share = lend_max_u32(lend_min_u32(share, FIRST_MAX), s->payload);
+	return lend_min_u32(share, c->cfg.unscheduled);
+}
+
+/* Of them, to one message. */
+static uint64_t share(const struct lend_credit *m)
+{
+	return lend_credit_alone(m) ? lend_credit_width(m)
+				    : m->window / (m->wanting > 1 && !m->yielding ? 4 : 2);
+}
+
+/* What was granted ahead takes half of it at most, also when it was half of a wider one: what is
+ * under way would wait for those that wait for its memory. */
+static uint64_t room(const struct lend_core *c, uint64_t discount)
+{
+	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
+	uint64_t used = c->credit.used - ahead + lend_min_u64(ahead, width / 2);
+
+	return width - lend_min_u64(width, used - lend_min_u64(used, discount));
+}
+
+static void charge(struct lend_core *c, struct lend_rx *r, uint32_t n)
+{
+	r->credit += n;
+	c->credit.used += n;
+	c->credit.ahead += r->frags == LEND_NONE ? n : 0;
+}
+
+static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
+{
+	n = lend_min_u32(n, r->credit);
+	r->credit -= n;
+	c->credit.used -= n;
+	c->credit.ahead -= r->frags == LEND_NONE ? n : 0;
+	c->fed |= n > 0;
+}
+
+/* A reply may be long in coming, so half of the window stays for what is under way. */
+uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
+{
+	uint64_t half = c->credit.window / 2;
+
+	if (!lend_credit_rules(c, lend_sess_at(c, k->sess)))
+		return (uint32_t)more;
+	more = lend_min_u64(more, half - lend_min_u64(half, c->credit.used));
+	charge(c, &k->rx, (uint32_t)more);
+	return (uint32_t)more;
+}
+
+void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more)
+{
+	s->incoming += more ? 1 : UINT32_MAX;
+	if (s->incoming == more)
+		c->credit.senders += more ? 1 : UINT64_MAX;
+}
+
+/* A grant worth a datagram of its own. */
+static uint64_t piece(const struct lend_core *c, const struct lend_sess *s)
+{
+	return lend_max_u64(
+	    lend_min_u64(PIECE * (uint64_t)s->payload, lend_credit_width(&c->credit) / PIECES),
+	    s->payload);
+}
+
+/* What it can take now; 0: too little to be worth it. */
+static uint64_t wish(struct lend_core *c, struct lend_call_rec *k)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint64_t most = share(&c->credit);
+	uint64_t reach = lend_rx_reach(c, k), more;
+
+	if (reach <= k->rx.granted)
+		return 0;
+	c->credit.scarce |=
+	    !k->rx.yields && reach - k->rx.granted > most - lend_min_u64(most, k->rx.credit);
+	more = lend_min_u64(reach - k->rx.granted, most - lend_min_u64(most, k->rx.credit));
+	return k->rx.granted + more == k->rx.len || more >= piece(c, s) || k->rx.credit == 0
+		   ? lend_max_u64(more, lend_min_u64(reach - k->rx.granted, s->payload))
+		   : 0;
+}
+
+static void note_grant(struct lend_core *c, struct lend_rx *r)
+{
+	if (r->asked)
+		return;
+	r->asked = c->now + !c->now;
+	r->asked_from = r->granted;
+}
+
+/* Returns the bytes of the window that are ignored for this message's grant: those that the peer
+ * with most of the window holds above a quarter of it, so that unused grants of one peer do not
+ * delay others until they are taken back. Returns 0 for a message of that peer itself; then *most
+ * is set if it holds at least half of the window. */
+static uint64_t discount(struct lend_core *c, const struct lend_call_rec *k, bool *most)
+{
+	uint64_t width = lend_credit_width(&c->credit), held = 0;
+	uint32_t peer;
+
+	*most = false;
+	if (c->credit.senders <= 1)
+		return 0;
+	peer = lend_fair_creditor(c, &held);
+	c->credit.look = lend_min_u64(c->credit.look, c->fair[LEND_FAIR_CREDIT].until);
+	if (peer == lend_sess_at(c, k->sess)->peer) {
+		*most = held >= width / 2;
+		return 0;
+	}
+	return held - lend_min_u64(held, width / 4);
+}
+
+enum granted { GRANTED, NO_ROOM, YIELD };
+
+static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t want)
+{
+	const struct lend_sess *s = lend_sess_at(c, k->sess);
+	uint64_t some = lend_min_u64(want, piece(c, s)), odd = (k->rx.granted + some) % s->payload;
+	bool most = false;
+
+	/* Part of a datagram allows none. */
+	if (k->rx.granted + some < k->rx.len && some > odd)
+		some -= odd;
+	if (room(c, 0) < some && c->credit.used > 0 && room(c, discount(c, k, &most)) < some)
+		return most && !k->rx.yields ? YIELD : NO_ROOM;
+	leave(c, k);
+	some = lend_want_budget(c, k, some);
+	if (some == 0)
+		return GRANTED; /* it waits for budget instead */
+	note_grant(c, &k->rx);
+	charge(c, &k->rx, (uint32_t)some);
+	k->rx.granted += (uint32_t)some;
+	c->credit.granted += some;
+	lend_ctl_ack(c, k);
+	return GRANTED;
+}
+
+/* Whoever's is least is granted first. It holds from one grant of a message to its next, so who
+ * waits gets nearer by what is granted to others, or by the time. */
+static uint64_t rank(const struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint64_t left = k->rx.len - k->rx.got, class = k->class;
+
+	switch ((enum lend_order)c->cfg.order) {
+	case LEND_ORDER_FIFO:
+		return c->credit.entered;
+	case LEND_ORDER_DEADLINE:
+		return lend_min_u64(k->deadline, c->now + LEND_CREDIT_CLASS_NS) +
+		       class * LEND_CREDIT_CLASS_NS;
+	case LEND_ORDER_SHORTEST:
+		break;
+	}
+	return c->credit.granted / AGE + left + class * LEND_CREDIT_CLASS;
+}
+
+static void enter(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_prioq q = wanting(c);
+
+	c->credit.entered++;
+	lend_prioq_set(&q, lend_call_index(c, k), rank(c, k) + (k->rx.yields ? YIELDS : 0));
+	c->credit.wanting = q.n;
+	c->credit.yielding += k->rx.yields;
+}
+
+static void feed(struct lend_core *c)
+{
+	while (c->credit.wanting) {
+		struct lend_call_rec *k =
+		    lend_call_at(c, LEND_AT(c, at_want, struct lend_prioq_entry)[0].id);
+		uint64_t want = wish(c, k);
+		enum granted got = want ? grant(c, k, want) : GRANTED;
+
+		if (got == NO_ROOM)
+			break;
+		if (!want || got == YIELD)
+			leave(c, k); /* without a wish: when more of it is here it comes again */
+		k->rx.yields = got == YIELD;
+		if (got == YIELD || (want && wish(c, k) && !k->rx.starved.in))
+			enter(c, k);
+	}
+	c->credit.scarce |= c->credit.wanting > c->credit.yielding;
+	if (!c->credit.wanting) {
+		c->credit.look = LEND_NEVER;
+	} else if (c->credit.look == LEND_NEVER) {
+		c->credit.look = c->now + RECLAIM;
+	}
+}
+
+bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k)
+{
+	uint32_t had = k->rx.granted;
+
+	if (!waits(c, k) && !k->rx.starved.in && wish(c, k))
+		enter(c, k);
+	feed(c);
+	return k->rx.granted > had;
+}
+
+/* All of the window was under way all the time, and nothing stood in a queue: what comes is little
+ * because the way is long. */
+static bool used_up(const struct lend_credit *m, uint64_t rate)
+{
+	uint64_t may = m->wanting > 1 ? m->window : share(m);
+
+	return 4 * m->loop < 5 * m->quick && rate * m->loop > may * (LEND_US - LEND_US / 16);
+}
+
+/* A wider window is kept if it brought an eighth more; else the line is full, and what is granted
+ * beyond what it holds only stands in a queue. A narrower one is kept if it cost less than that. */
+static void judge(struct lend_credit *m, uint64_t rate)
+{
+	bool tried = m->before, better = rate > m->rate + m->rate / 8;
+	bool narrower = tried && m->before > m->window, worse = rate < m->rate - m->rate / 8;
+
+	if (!tried && m->rest > 0) {
+		m->rate = rate;
+		m->rest--;
+		return;
+	}
+	if (tried && (narrower ? worse : !better)) {
+		m->window = m->before;
+		m->before = 0;
+		m->rest = REST;
+		m->down = !m->down;
+		return;
+	}
+	m->rate = rate;
+	m->before = m->window;
+	if (m->down)
+		m->window -= m->window / 5;
+	else if (used_up(m, rate))
+		m->window *= lend_credit_alone(m) ? 4 : 2;
+	else
+		m->window += m->window / 4;
+}
+
+/* Marked on its way: too much was granted, here or to others by other receivers. As in cc_dctcp. */
+static void give_way(struct lend_credit *m)
+{
+	uint64_t share = m->marked * ALL / lend_max_u64(m->datagrams, 1);
+
+	m->alpha = m->alpha - m->alpha / 8 + share / 8;
+	m->window -= m->window * m->alpha / (2 * ALL);
+	m->before = 0;
+	m->down = 0;
+	m->rest = REST / 8;
+}
+
+/* A much wider window is tried: a loop until it shows, and one to see. */
+static bool leaps(const struct lend_credit *m)
+{
+	return m->before > 0 && 2 * m->before <= m->window;
+}
+
+static void measure(struct lend_core *c)
+{
+	struct lend_credit *m = &c->credit;
+	lend_ns span = c->now - m->epoch;
+
+	if (c->now < m->epoch || span < lend_max_u64(leaps(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
+		return;
+	/* Only while there is more to grant than may be does the window say what comes. */
+	m->window = lend_credit_width(m);
+	if (m->marked)
+		give_way(m);
+	else if (m->scarce && span < 16 * lend_max_u64(m->loop, EPOCH_MIN))
+		judge(m, m->came * LEND_US / span);
+	m->window = lend_min_u64(lend_max_u64(m->window, m->least), LEND_CREDIT_MAX);
+	m->scarce = 0;
+	m->epoch = c->now + (leaps(m) ? m->loop : 0);
+	m->came = m->marked = m->datagrams = 0;
+}
+
+/* Below the least the senders have to give way themselves. */
+bool lend_credit_marked(struct lend_core *c)
+{
+	c->credit.marked++;
+	return c->credit.window == c->credit.least;
+}
+
+void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n)
+{
+	struct lend_credit *m = &c->credit;
+	lend_ns loop = c->now - k->rx.asked;
+
+	uncharge(c, &k->rx, n);
+	m->came += c->now >= m->epoch ? n : 0;
+	m->datagrams++;
+	if (k->rx.asked && offset >= k->rx.asked_from) {
+		k->rx.asked = 0;
+		loop = lend_min_u64(loop, LOOP_MAX);
+		m->quick = m->quick ? lend_min_u64(m->quick, loop) : loop;
+		m->loop = m->loop ? m->loop - m->loop / 8 + loop / 8 : loop;
+	}
+	measure(c);
+}
+
+void lend_credit_end(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (c->cfg.congestion != LEND_CC_CREDIT)
+		return;
+	if (waits(c, k))
+		leave(c, k);
+	k->rx.asked = 0;
+	uncharge(c, &k->rx, k->rx.credit);
+}
+
+/* Of messages that nothing came of for two timeouts. */
+static void reclaim(struct lend_core *c)
+{
+	struct lend_links l = lend_links_partial(c);
+
+	for (uint32_t i = c->partials.head; i != LEND_NONE; i = lend_link_at(l, i)->next) {
+		struct lend_call_rec *k = lend_call_at(c, i);
+
+		if (k->rx.credit &&
+		    c->now - k->rx.last > 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0)) {
+			LEND_COUNT(c, credit_back);
+			k->rx.asked = 0;
+			uncharge(c, &k->rx, k->rx.credit);
+		}
+	}
+	c->credit.look = c->now + RECLAIM;
+}
+
+void lend_credit_tick(struct lend_core *c)
+{
+	if (c->now >= c->credit.look)
+		reclaim(c);
+	feed(c);
+}
+
+lend_ns lend_credit_next(const struct lend_core *c)
+{
+	return c->credit.wanting ? c->credit.look : LEND_NEVER;
+}

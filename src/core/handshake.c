@@ -1,0 +1,399 @@
+#include "core/handshake.h"
+
+#include "core/client_call.h"
+#include "core/cookie.h"
+#include "core/grant.h"
+#include "core/control.h"
+#include "core/zero_rtt.h"
+#include "core/event.h"
+#include "core/table_share.h"
+#include "core/sess_lookup.h"
+#include "core/sess.h"
+#include "util/siphash.h"
+
+enum { RETRIES_MAX = 3, FULL_WAIT_MS = 50 };
+
+void lend_hand_open(struct lend_core *c, struct lend_sess *s)
+{
+	s->hand = lend_pool_take(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t));
+	LEND_CHECK(s->hand != LEND_NONE);
+	memset(lend_hand_of(c, s), 0, sizeof(struct lend_hand));
+}
+
+void lend_hand_close(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->hand == LEND_NONE)
+		return;
+	lend_pool_give(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t), s->hand);
+	s->hand = LEND_NONE;
+}
+
+/* Random bytes of an attempt, computed again for each of its datagrams instead of stored. */
+static void put_e(const struct lend_core *c, const struct lend_sess *s, uint8_t e[32])
+{
+	uint64_t text[] = {0, s->id, s->connect};
+
+	lend_siphash128(c->cfg.seed, text, sizeof(text), e);
+	text[0] = 1;
+	lend_siphash128(c->cfg.seed, text, sizeof(text), e + 16);
+}
+
+static struct lend_pkt_params params_of(const struct lend_core *c, const struct lend_sess *s,
+					const uint8_t incarnation[16])
+{
+	struct lend_pkt_params p = {.payload = s->payload,
+				    .unscheduled = c->cfg.unscheduled,
+				    .message_max = (uint32_t)c->cfg.message_max,
+				    .first = s->told,
+				    .calls = c->cfg.calls};
+
+	memcpy(p.incarnation, incarnation, sizeof(p.incarnation));
+	return p;
+}
+
+void lend_hand_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to)
+{
+	const struct lend_hand *h = lend_hand_of(c, s);
+
+	*to = (struct lend_pkt_connect){.connect = s->connect,
+					.session = s->id,
+					.pattern = h->pattern,
+					.key_id = h->key_id,
+					.cookie = h->cookie,
+					.ticket = h->ticket,
+					.params = params_of(c, s, h->incarnation)};
+	put_e(c, s, to->e);
+}
+
+void lend_hand_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to)
+{
+	const struct lend_hand *h = lend_hand_of(c, s);
+
+	*to = (struct lend_pkt_accept){.connect = s->connect,
+				       .session = s->id,
+				       .pattern = h->pattern,
+				       .early = s->early,
+				       .params = params_of(c, s, c->cfg.incarnation),
+				       .ticket = h->ticket};
+	put_e(c, s, to->e);
+	memcpy(to->tag, h->tag, sizeof(to->tag));
+}
+
+void lend_hand_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to)
+{
+	*to =
+	    (struct lend_pkt_retry){.connect = e->connect, .reason = e->probed, .wait_ms = e->call};
+	lend_cookie_make(c, e->name, e->connect, &to->cookie);
+}
+
+static bool makes_sense(const struct lend_pkt_params *p, uint64_t session)
+{
+	return p->payload >= 64 && p->payload % 16 == 0 && p->calls > 0 && session != 0;
+}
+
+/* Applies the peer's parameters. */
+static void learn(const struct lend_core *c, struct lend_sess *s, const struct lend_pkt_params *p)
+{
+	s->payload = lend_min_u32(s->payload, p->payload);
+	s->unscheduled = lend_max_u32(p->unscheduled, s->payload);
+	s->first = p->first ? lend_max_u32(p->first, s->payload) : s->unscheduled;
+	s->message_max = lend_min_u64(p->message_max, LEND_MESSAGE_MAX);
+	s->limit = (uint16_t)lend_min_u32(c->cfg.calls, p->calls);
+	memcpy(s->incarnation, p->incarnation, sizeof(s->incarnation));
+}
+
+static void refuse(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_connect *b,
+		   uint8_t reason, uint32_t wait_ms)
+{
+	const struct lend_ctl e = {.sess = LEND_NONE,
+				   .peer = in->peer,
+				   .id = b->session,
+				   .call = wait_ms,
+				   .kind = LEND_PKT_RETRY,
+				   .probed = reason,
+				   .connect = b->connect,
+				   .name = lend_early_holder(c, in)};
+
+	if (reason == LEND_RETRY_FULL)
+		LEND_COUNT(c, refused);
+	else
+		LEND_COUNT(c, retries);
+	lend_ctl_push(c, &e);
+}
+
+/* No session is free: one that ends for this CONNECT must wait for proof of its address. */
+static void turn_away(struct lend_core *c, const struct lend_in *in,
+		      const struct lend_pkt_connect *b, bool proven)
+{
+	if (!proven && lend_fair_gives(c, in->peer))
+		refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	else
+		refuse(c, in, b, c->half.n ? LEND_RETRY_COOKIE : LEND_RETRY_FULL, FULL_WAIT_MS);
+}
+
+/* Returns whether a CONNECT may take a session; else answers it with RETRY. */
+static bool admit(struct lend_core *c, const struct lend_in *in, const struct lend_pkt_connect *b,
+		  bool proven)
+{
+	if (c->free_sess.free == 0 && proven)
+		lend_fair_session(c, in->peer);
+	if (c->free_sess.free == 0) {
+		turn_away(c, in, b, proven);
+		return false;
+	}
+	if (proven || !lend_cookie_demanded(c))
+		return true;
+	refuse(c, in, b, LEND_RETRY_COOKIE, 0);
+	return false;
+}
+
+/* Whether this core made the attempt: a CONNECT that came back to its sender proves nothing. */
+static bool is_our_own(const struct lend_core *c, uint64_t connect)
+{
+	return connect - c->connects_first - 1 < c->connects - c->connects_first;
+}
+
+/* The runtime has the keys and computes the proof: see lend_core_prove(). */
+static void ask_for_proof(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
+{
+	struct lend_event *e = lend_event_push(c, LEND_EV_PROVE);
+
+	e->session = s->id;
+	e->peer = s->peer;
+	e->tag = lend_hand_of(c, s)->key_id;
+	e->data = in->data;
+	e->data_len = in->len;
+}
+
+static void fill(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+		 const struct lend_pkt_view *v)
+{
+	struct lend_hand *h = lend_hand_of(c, s);
+	const struct lend_pkt_connect *b = &v->connect;
+
+	s->connect = b->connect;
+	learn(c, s, &b->params);
+	lend_names_enter_attempt(c, s);
+	lend_names_enter_peer(c, s, b->session);
+	if (b->pattern == LEND_PATTERN_PROOF && !is_our_own(c, b->connect)) {
+		h->pattern = LEND_PATTERN_PROOF;
+		h->key_id = b->key_id;
+	}
+	s->early = lend_early_judge(c, s, in, v, h->pattern == LEND_PATTERN_OPEN);
+	h->ticket = lend_early_ticket(c, s);
+}
+
+static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *in,
+				    const struct lend_pkt_view *v, bool proven)
+{
+	struct lend_sess *s = lend_sess_open(c, in->peer, LEND_SESS_HALF);
+
+	if (!s)
+		return NULL;
+	fill(c, s, in, v);
+	lend_sess_arm(c, s, c->now + c->cfg.dead);
+	if (lend_hand_of(c, s)->pattern == LEND_PATTERN_PROOF)
+		ask_for_proof(c, s, in);
+	else
+		lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+	if (s->early == LEND_PKT_EARLY_RUNS) {
+		lend_sess_note_reads(c, s, in); /* its ticket proves the address */
+		lend_sess_up(c, s);
+		return s;
+	}
+	if (!proven)
+		lend_list_push(&c->half, lend_links_half(c), lend_sess_index(c, s));
+	return NULL;
+}
+
+/* A copy from elsewhere must not make us send to a third party. */
+static void repeat_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
+{
+	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING ||
+	    s->hand == LEND_NONE) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	LEND_COUNT(c, rx_dup);
+	if (lend_hand_of(c, s)->pattern == LEND_PATTERN_OPEN || lend_hand_of(c, s)->ready)
+		lend_ctl_sess(c, s, LEND_PKT_ACCEPT, 0, 0);
+}
+
+struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in *in,
+				       const struct lend_pkt_view *v)
+{
+	const struct lend_pkt_connect *b = &v->connect;
+	struct lend_sess *s;
+	bool proven;
+
+	/* Before anything is taken or sent. */
+	if (!makes_sense(&b->params, b->session) || b->pattern >= LEND_PATTERNS || b->least) {
+		LEND_COUNT(c, rx_length);
+		return NULL;
+	}
+	s = lend_names_by_attempt(c, b);
+	if (s) {
+		repeat_accept(c, s, in);
+		return NULL;
+	}
+	proven = c->cfg.path[LEND_PEER_CARRIER(in->peer)].proven ||
+		 lend_cookie_good(c, lend_early_holder(c, in), b->connect, &b->cookie) ||
+		 lend_early_proves(c, in, b);
+	return admit(c, in, b, proven) ? accept_new(c, in, v, proven) : NULL;
+}
+
+bool lend_hand_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	return s->client && v->accept.connect == s->connect &&
+	       (s->state == LEND_SESS_CONNECTING || v->accept.session == s->peer_id);
+}
+
+/* A call that waited for the session, or was sent with its CONNECT. */
+static void begin(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t said)
+{
+	if (k->state == LEND_CALL_DRAINING)
+		lend_call_drain(c, k);
+	else if (k->state == LEND_CALL_OPEN)
+		lend_early_answered(c, s, k, said);
+	else
+		lend_call_admitted(c, s, k);
+}
+
+/* PROOF goes out before the calls, and again until the server shows that it came. */
+static void confirm(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_hand *h = lend_hand_of(c, s);
+
+	if (h->pattern == LEND_PATTERN_OPEN) {
+		lend_hand_close(c, s);
+		return;
+	}
+	h->seen = s->seen;
+	s->ctl_tries = 0;
+	s->ctl_timer = c->now + lend_loss_rto(s, 0);
+	lend_ctl_sess(c, s, LEND_PKT_PROOF, 0, 0);
+	lend_sess_arm(c, s, s->ctl_timer);
+}
+
+void lend_hand_accepted(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	struct lend_call_rec *k;
+	uint32_t at = 0;
+
+	s->last_rx = c->now;
+	learn(c, s, &v->accept.params);
+	lend_names_enter_peer(c, s, v->accept.session);
+	s->ctl_timer = LEND_NEVER;
+	lend_sess_up(c, s);
+	lend_early_learn(c, s, v);
+	confirm(c, s);
+	while ((k = lend_sess_next_made(c, s, &at)))
+		begin(c, s, k, v->accept.early);
+	/* A session without calls still has to prove its address. */
+	if (s->calls == 0 && s->hand == LEND_NONE)
+		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+}
+
+/* The client's datagrams may be lost, the next one proves it. A copy of ACCEPT does not show that
+ * PROOF came, though it is newer. */
+static void again(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->hand != LEND_NONE)
+		lend_hand_of(c, s)->seen = s->seen;
+}
+
+void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+			 const struct lend_pkt_view *v)
+{
+	struct lend_hand *h;
+
+	if (s->state == LEND_SESS_UP) {
+		again(c, s);
+		return;
+	}
+	h = lend_hand_of(c, s);
+	if (!makes_sense(&v->accept.params, v->accept.session) || v->accept.pattern > h->pattern) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	if (v->accept.pattern == LEND_PATTERN_PROOF) {
+		s->last_rx = s->last_ping; /* not alive before its ACCEPT is proven */
+		ask_for_proof(c, s, in);
+		return;
+	}
+	h->pattern = LEND_PATTERN_OPEN;
+	lend_hand_accepted(c, s, v);
+}
+
+void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
+			const struct lend_pkt_view *v)
+{
+	struct lend_sess *s = lend_sess_find(c, v->head.session);
+	struct lend_hand *h;
+	lend_ns wait = v->retry.wait_ms * LEND_MS;
+
+	if (!s || s->state != LEND_SESS_CONNECTING || s->peer != in->peer ||
+	    s->connect != v->retry.connect || !v->retry.reason ||
+	    v->retry.reason > LEND_RETRY_FULL) {
+		LEND_COUNT(c, rx_state);
+		return;
+	}
+	h = lend_hand_of(c, s);
+	if (v->retry.reason == LEND_RETRY_FULL) {
+		lend_sess_down(c, s, RESOURCE_EXHAUSTED, false);
+		return;
+	}
+	if (h->retries >= RETRIES_MAX)
+		return;
+	h->retries++;
+	h->cookie = v->retry.cookie;
+	if (!wait) {
+		lend_hand_tick(c, s);
+	} else {
+		wait = lend_min_u64(wait, LEND_RTO_MAX);
+		s->ctl_timer = c->now + wait + lend_names_spread(c, s, h->retries) % wait;
+	}
+	lend_sess_arm(c, s, s->ctl_timer);
+}
+
+bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	const struct lend_hand *h = lend_hand_of(c, s);
+
+	if (h->pattern == LEND_PATTERN_OPEN && v->head.kind != LEND_PKT_PROOF)
+		return true;
+	if (h->ready && v->head.kind == LEND_PKT_PROOF &&
+	    lend_equal_ct(h->proof, v->proof.proof, sizeof(h->proof))) {
+		s->key_id = h->key_id;
+		return true;
+	}
+	LEND_COUNT(c, rx_unproven);
+	return false;
+}
+
+/* Whether anything of the session came since PROOF went out. */
+static bool is_confirmed(const struct lend_sess *s, const struct lend_hand *h)
+{
+	return s->seen != h->seen;
+}
+
+void lend_hand_tick(struct lend_core *c, struct lend_sess *s)
+{
+	bool connecting = s->state == LEND_SESS_CONNECTING;
+	lend_ns rto;
+
+	if (!connecting && (s->hand == LEND_NONE || is_confirmed(s, lend_hand_of(c, s)))) {
+		lend_hand_close(c, s);
+		s->ctl_timer = LEND_NEVER;
+		return;
+	}
+	/* The control queue is half full: a datagram queued now would not leave earlier. */
+	if (c->ctl_n >= LEND_CTL / 2) {
+		s->ctl_timer = c->now + LEND_MS;
+		return;
+	}
+	if (!s->ctl_waits)
+		lend_ctl_sess(c, s, connecting ? LEND_PKT_CONNECT : LEND_PKT_PROOF, 0, 0);
+	rto = lend_loss_rto(s, ++s->ctl_tries);
+	s->ctl_timer = c->now + rto + lend_names_spread(c, s, s->ctl_tries) % (rto / 4);
+}

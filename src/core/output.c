@@ -1,0 +1,382 @@
+/* output - datagrams to send: control first, then the calls that are ready, a few each.
+ * Layer: core (pure). */
+#include "core/client_call.h"
+#include "core/grant.h"
+#include "core/control.h"
+#include "core/loss.h"
+#include "core/packet_build.h"
+#include "core/pace.h"
+#include "core/sched.h"
+#include "core/sess.h"
+#include "core/tx.h"
+#include "core/memory_queue.h"
+
+void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
+		       const struct lend_bufs *bufs)
+{
+	uint32_t crc = lend_crc32c(0, out->head, out->head_len);
+
+	for (uint32_t i = 0; i < out->n; i++) {
+		const struct lend_piece *p = &out->piece[i];
+
+		crc = lend_crc32c(crc, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
+	}
+	*tail = (struct lend_pkt_trailer){.crc = crc};
+	out->tail = tail;
+	out->tail_len = sizeof(*tail);
+}
+
+/* Records are left for others while replies wait here to be acknowledged. */
+static bool is_roomy(const struct lend_core *c)
+{
+	return c->used[1] <= c->cfg.inflight / 2;
+}
+
+static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
+		      const struct lend_call_rec *k)
+{
+	lend_ns delay = c->now - k->stamp;
+
+	/* A repeat answers a later datagram than the one it names. */
+	if (k->tx.low != 0 || delay > UINT32_MAX)
+		delay = UINT32_MAX;
+	*to = (struct lend_pkt_reply){.status = k->status,
+				      .ran = k->ran,
+				      .patience_ms = is_roomy(c) ? LEND_PATIENCE_MS : 0,
+				      .window = c->share_told,
+				      .delay_ns = (uint32_t)delay,
+				      .acked = k->number};
+}
+
+/* Where receivers grant, what is long keeps their line full and goes one class lower, so that the
+ * network's queues let pass it by what is short and comes unforeseen. */
+static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
+		       const struct lend_call_rec *k)
+{
+	bool yields = k->tx.win != LEND_NONE && lend_credit_rules(c, s);
+
+	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
+}
+
+/* What output() has made so far: the next one's place, and how many there are. */
+struct sending {
+	const struct lend_bufs *bufs;
+	struct lend_out *out;
+	struct lend_out_rec *rec;
+	uint32_t n;
+};
+
+LEND_HOT void go_on(struct sending *o, uint32_t n)
+{
+	o->out += n;
+	o->rec += n;
+	o->n += n;
+}
+
+/* Where a carrier joins neighbours of equal length, all datagrams of a session in one output bear
+ * the report: one with it and the next without would differ in length. */
+static __attribute__((noinline)) void report_again(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_aside *a = lend_aside(c);
+
+	LEND_CHECK(a->reported_n < LEND_OUT);
+	a->reported[a->reported_n++] = lend_sess_index(c, s);
+	s->ack_due = 1;
+}
+
+static __attribute__((noinline)) void end_reports(struct lend_core *c)
+{
+	struct lend_aside *a = lend_aside(c);
+
+	while (a->reported_n)
+		lend_sess_at(c, a->reported[--a->reported_n])->ack_due = 0;
+}
+
+/* Head and block, and the report if one is due; returns their length. */
+LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struct lend_call_rec *k,
+			   struct lend_sess *s, uint32_t offset, bool server)
+{
+	uint32_t len =
+	    server ? sizeof(to->pkt) + sizeof(to->reply) : sizeof(to->pkt) + sizeof(to->request);
+
+	to->first = lend_pkt_first(server ? LEND_PKT_REPLY : LEND_PKT_REQUEST,
+				   k->class | (server ? LEND_PKT_SERVED : 0u));
+	to->pkt.call = k->wire;
+	to->pkt.session = s->peer_id;
+	to->pkt.number = s->number;
+	to->pkt.offset = offset;
+	to->pkt.length = k->tx.len;
+	if (server)
+		put_reply(c, &to->reply, k);
+	else
+		lend_make_request(c, &to->request, k);
+	if (s->ack_due) {
+		struct lend_pkt_seen seen;
+
+		to->pkt.flags |= LEND_PKT_ACKED;
+		lend_loss_report(c, s, &seen);
+		memcpy(to->bytes + len, &seen, sizeof(seen));
+		len += (uint32_t)sizeof(seen);
+		if (c->joins)
+			report_again(c, s);
+	}
+	return len;
+}
+_Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
+
+/* Fragment frag of k is the next datagram. Inline, so that what is sent whole is made without a
+ * look at where its fragments lie, and a request without one at what a reply needs. */
+LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct lend_call_rec *k,
+			struct lend_sess *s, uint32_t frag, uint8_t class, bool server)
+{
+	struct lend_out *out = o->out;
+	struct lend_out_rec *rec = o->rec;
+	uint32_t offset = frag * s->payload;
+
+	rec->ctl.kind = 0;
+	rec->call = k->self;
+	rec->first = !server && k->state == LEND_CALL_QUEUED;
+	rec->acks = s->ack_due;
+	rec->news = 0;
+	if (s->blocked[k->fast]) {
+		rec->news = 1;
+		lend_aside(c)->news = 1;
+	}
+	out->head_len = (uint8_t)put_head(c, &rec->head, k, s, offset, server);
+	out->head = &rec->head;
+	out->tail = NULL;
+	out->peer = s->peer;
+	out->tail_len = 0;
+	out->class = class;
+	out->sent = 0;
+	out->fast = k->fast;
+	out->n =
+	    lend_tx_pieces(&k->tx, o->bufs, offset, lend_tx_frag_len(s, &k->tx, frag), out->piece);
+	if (!s->checked)
+		lend_make_trailer(out, &rec->tail, o->bufs);
+}
+
+/* It is to be charged before its first byte goes out; false: its session has no credit left. */
+static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
+{
+	return k->state != LEND_CALL_QUEUED || k->tx.next || k->tx.charged ||
+	       lend_call_admit(s, k, lend_call_eager(s, k));
+}
+
+/* A message of one datagram waits for nobody's room and keeps no pace. */
+LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			     struct lend_sess *s, bool server)
+{
+	make_data(c, o, k, s, 0, k->class, server);
+	go_on(o, 1);
+	if (k->tx.next)
+		LEND_COUNT(c, repeats);
+	k->tx.resend = 0;
+	k->tx.next = 1;
+	return lend_loss_number(c, s, k->class, false);
+}
+
+LEND_HOT void send_reply(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			 struct lend_sess *s)
+{
+	if (!k->tx.next || k->tx.resend)
+		lend_loss_sent(c, s, send_whole(c, o, k, s, true), k, 0);
+}
+
+LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			   struct lend_sess *s)
+{
+	if (k->tx.next && !k->tx.resend)
+		return;
+	/* What its receiver reads where it lies needs no room there. */
+	if (!k->tx.next && k->state == LEND_CALL_QUEUED &&
+	    !lend_call_charge(s, k, k->tx.len <= s->payload ? k->tx.len : 0))
+		lend_sched_wait(c, k);
+	else
+		lend_call_sent(c, s, k, send_whole(c, o, k, s, false));
+}
+
+static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
+		      uint32_t frag, uint8_t class)
+{
+	uint64_t number = lend_loss_number(c, s, class, true);
+
+	if (frag < k->tx.next)
+		LEND_COUNT(c, repeats);
+	lend_tx_sent(c, &k->tx, frag);
+	lend_pace_sent(c, s);
+	lend_loss_sent(c, s, number, k, frag);
+	if (!k->server)
+		lend_call_sent(c, s, k, number);
+}
+
+/* What keeps a call from sending now. */
+enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
+
+static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
+		      uint32_t *frag)
+{
+	if (!may_start(s, k))
+		return WAITS;
+	if (!lend_tx_pick(c, s, &k->tx, frag))
+		return NOTHING_TO_SEND;
+	return lend_loss_room(c, s) && lend_pace_due(c, s) ? FREE_TO_SEND : WAITS;
+}
+
+/* Sends up to most datagrams of one call, and leaves it where it belongs. Returns how many. */
+static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct sending o,
+						    struct lend_call_rec *k, struct lend_sess *s,
+						    uint32_t most)
+{
+	uint8_t class = urgency(c, s, k);
+	uint32_t frag;
+
+	do {
+		enum hold hold = held(c, k, s, &frag);
+
+		/* Who had a share waits behind those who had none. */
+		if (hold == WAITS && o.n == 0)
+			lend_sched_wait(c, k);
+		else if (hold == WAITS)
+			lend_sched_ready(c, k);
+		if (hold != FREE_TO_SEND)
+			return o.n;
+		make_data(c, &o, k, s, frag, class, k->server);
+		go_on(&o, 1);
+		sent_data(c, k, s, frag, class);
+	} while (o.n < most);
+	lend_sched_ready(c, k);
+	return o.n;
+}
+
+/* A call that was chosen sends what it may. */
+LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
+			  uint32_t most)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (s->blocked[k->fast] > c->now) {
+		lend_sched_hold(c, k);
+		lend_sess_arm(c, s, s->blocked[k->fast]);
+	} else if (k->tx.win != LEND_NONE) {
+		go_on(o, send_long(c, (struct sending){o->bufs, o->out, o->rec, 0}, k, s, most));
+	} else if (k->server) {
+		send_reply(c, o, k, s);
+	} else {
+		send_request(c, o, k, s);
+	}
+}
+
+void lend_core_hush(struct lend_core *core, lend_ns until)
+{
+	core->hush = until;
+}
+
+/* Nothing that waits is fast, and all else keeps silent. */
+static bool is_hushed(const struct lend_core *c)
+{
+	return c->hush > c->now && !(lend_sched_classes(c) & ((1u << LEND_CLASS_NORMAL) - 1));
+}
+
+/* Equals that nobody can come before: no choice is to be made. Returns how many datagrams. */
+LEND_HOT uint32_t send_quick(struct lend_core *c, const struct lend_bufs *bufs,
+			     struct lend_out *out, struct lend_out_rec *rec)
+{
+	struct sending o = {bufs, out, rec, 0};
+	uint32_t n = lend_sched_take_quick(c);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct lend_call_rec *k = lend_call_at(c, c->ready.quick[i]);
+
+		k->tx.ready.in = 0;
+		send_chosen(c, &o, k, 1);
+	}
+	lend_sched_quick_sent(c, n, o.n);
+	return o.n;
+}
+
+/* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
+static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o,
+							   uint32_t cap)
+{
+	struct lend_call_rec *k;
+	uint32_t lane;
+
+	lend_sched_settle(c);
+	while (o.n < cap && !is_hushed(c) && (k = lend_sched_next(c, &lane))) {
+		uint32_t first = o.n, end = lend_min_u32(cap, first + LEND_SCHED_BURST);
+
+		do
+			send_chosen(c, &o, k, end - o.n);
+		while (o.n < end && (k = lend_sched_more(c, lane)));
+		lend_sched_sent(c, lane, o.n - first);
+	}
+	return o;
+}
+
+static __attribute__((noinline)) struct sending send_ctl(struct lend_core *c, struct sending o,
+							 uint32_t cap)
+{
+	struct lend_ctl e;
+
+	for (uint32_t turns = c->ctl_n; turns > 0 && o.n < cap; turns--) {
+		struct lend_making m = lend_make_begin(o.out, o.rec);
+		bool here;
+
+		lend_ctl_pop(c, &e);
+		here = e.sess != LEND_NONE && lend_sess_at(c, e.sess)->id == e.id;
+		if (here && lend_sess_at(c, e.sess)->blocked[0] > c->now)
+			lend_ctl_push(c, &e);
+		else if (lend_ctl_make(c, &m, &e, o.bufs))
+			go_on(&o, 1);
+	}
+	return o;
+}
+
+static __attribute__((noinline)) uint32_t send(struct lend_core *c, struct lend_bufs *bufs,
+					       struct lend_out *out, uint32_t cap)
+{
+	struct sending o = {bufs, out, lend_aside(c)->out, 0};
+
+	lend_aside(c)->news = 0;
+	if (c->ctl_n)
+		o = send_ctl(c, o, cap);
+	if (c->ready.quick_n && c->ready.quick_n <= cap - o.n && !is_hushed(c))
+		go_on(&o, send_quick(c, bufs, o.out, o.rec));
+	if (c->ready.n)
+		o = send_ready(c, o, cap);
+	if (lend_aside(c)->reported_n)
+		end_reports(c);
+	lend_aside(c)->stats.tx += o.n;
+	return o.n;
+}
+
+/* Most turns have nothing to send. */
+uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
+			  struct lend_out *out, uint32_t cap)
+{
+	c->now = lend_max_u64(c->now, now);
+	if (c->ctl_n == 0 && c->ready.n == 0)
+		return 0;
+	return send(c, bufs, out, lend_min_u32(cap, LEND_OUT));
+}
+
+lend_ns lend_core_deadline(const struct lend_core *core)
+{
+	struct lend_core *c = (struct lend_core *)(uintptr_t)core;
+	lend_ns at;
+	struct lend_ctl e;
+
+	if (lend_aside(c)->ev_n || (c->ready.n && !is_hushed(c)))
+		return c->now;
+	at = lend_min_u64(lend_timer_next(c), lend_pace_next(c));
+	at = lend_min_u64(at, lend_credit_next(c));
+	for (uint32_t i = 0; i < c->ctl_n && at > c->now; i++) {
+		e = LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + i) % LEND_CTL];
+		at =
+		    lend_min_u64(at, e.sess == LEND_NONE ? 0 : lend_sess_at(c, e.sess)->blocked[0]);
+	}
+	if (c->ready.n)
+		at = lend_min_u64(at, c->hush);
+	return c->fed && (c->credit.wanting || lend_want_waiting(c)) ? c->now : at;
+}

@@ -1,0 +1,54 @@
+/* output - the datagrams of the last output, and control datagrams that wait to be made.
+ * Layer: core (pure), private to it. */
+#ifndef LEND_CORE_OUTPUT_H
+#define LEND_CORE_OUTPUT_H
+
+#include "wire/pkt.h"
+
+enum { LEND_HEAD_BYTES = 224 }; /* for all that stands before a payload */
+
+/* A control datagram to be made at output. */
+struct lend_ctl {
+	uint32_t sess; /* LEND_NONE: a RESET, BYE_ACK or RETRY, for which: */
+	uint32_t peer;
+	uint64_t id;
+	uint32_t call; /* wire; of a RETRY its wait in ms */
+	uint8_t kind;
+	uint8_t flags;
+	uint8_t probed;         /* of a RETRY its reason; of a REPLY enum ran */
+	uint8_t zero;           /* no byte of the arena may be padding: it is compared and hashed */
+	uint64_t connect, name; /* of a RETRY: the attempt and the address */
+};
+_Static_assert(sizeof(struct lend_ctl) == 40, "no padding");
+
+/* A datagram's head where the carrier reads it. */
+union lend_head {
+	uint8_t bytes[LEND_HEAD_BYTES];
+	uint32_t first; /* magic, version, kind, class and flags */
+	struct {
+		struct lend_pkt pkt;
+		union {
+			struct lend_pkt_request request;
+			struct lend_pkt_reply reply;
+		};
+	};
+};
+
+/* out[i] of the last output(): its bytes, and what it was, to undo it when the carrier refuses. */
+struct lend_out_rec {
+	union lend_head head;
+	struct lend_pkt_connect_end end; /* with the trailer, the tail of a CONNECT */
+	struct lend_pkt_trailer tail;
+	struct lend_ctl ctl; /* kind != 0 */
+	uint32_t call;
+	uint8_t first; /* the first datagram of its call */
+	uint8_t acks;  /* bears a report that was due */
+	uint8_t news;  /* to be noted when the carrier takes it: the carrier was full, or a BYE */
+	uint8_t zero;
+};
+_Static_assert(sizeof(struct lend_out_rec) == 320, "lines");
+_Static_assert(offsetof(struct lend_out_rec, tail) ==
+		   offsetof(struct lend_out_rec, end) + sizeof(struct lend_pkt_connect_end),
+	       "one tail");
+
+#endif

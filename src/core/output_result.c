@@ -1,0 +1,93 @@
+/* output_result - what became of the datagrams that went out. Layer: core (pure). */
+#include "core/control.h"
+#include "core/zero_rtt.h"
+#include "core/loss.h"
+#include "core/sched.h"
+#include "core/sess.h"
+#include "core/tx.h"
+
+static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_out_rec *r)
+{
+	const struct lend_pkt *head = &r->head.pkt;
+	struct lend_call_rec *k = lend_call_at(c, r->call);
+
+	if (r->ctl.kind) {
+		lend_ctl_again(c, s, &r->ctl);
+		if (r->first)
+			lend_early_unsent(c, s, k);
+		return;
+	}
+	if (r->acks)
+		lend_sess_owe_ack(c, s, 0);
+	if (k->state == LEND_CALL_DRAINING)
+		return;
+	lend_loss_unsent(c, s, head->number);
+	if (r->first && k->state == LEND_CALL_OPEN && k->number == head->number)
+		k->state = LEND_CALL_QUEUED; /* still not a byte of it out */
+	lend_tx_lost(c, &k->tx, head->offset / s->payload);
+	if (k->tx.resend)
+		lend_sched_ready(c, k);
+}
+
+/* The carrier was full: wait a little, longer each time, so that a stopped peer costs nothing. */
+static void block(struct lend_core *c, struct lend_sess *s, bool fast)
+{
+	uint32_t *for_ns = &s->block_ns[fast];
+
+	if (s->blocked[fast] > c->now)
+		return;
+	*for_ns = (uint32_t)lend_min_u64(lend_max_u64(2 * *for_ns, 2 * LEND_US), 5 * LEND_MS);
+	s->blocked[fast] = c->now + *for_ns;
+}
+
+/* It takes more: what comes after the wait is no news any more. */
+static void unblock(struct lend_core *c, struct lend_sess *s, bool fast)
+{
+	if (s->blocked[fast] == 0)
+		return;
+	s->block_ns[fast] = 0;
+	if (s->blocked[fast] <= c->now)
+		s->blocked[fast] = 0;
+}
+
+/* Whose datagram this was; NULL: what became of another has ended it meanwhile. */
+static struct lend_sess *sess_of(struct lend_core *c, const struct lend_out_rec *r)
+{
+	const struct lend_call_rec *k = lend_call_at(c, r->call);
+	struct lend_sess *s;
+
+	if (r->ctl.kind) {
+		s = r->ctl.sess == LEND_NONE ? NULL : lend_sess_at(c, r->ctl.sess);
+		return s && s->state != LEND_SESS_FREE && s->id == r->ctl.id ? s : NULL;
+	}
+	return k->state == LEND_CALL_FREE || k->state == LEND_CALL_ORPHAN
+		   ? NULL
+		   : lend_sess_at(c, k->sess);
+}
+
+static void note_fate(struct lend_core *c, const struct lend_out *out, const struct lend_out_rec *r)
+{
+	struct lend_sess *s = sess_of(c, r);
+
+	if (!s)
+		return;
+	if (out->sent == LEND_SENT) {
+		unblock(c, s, out->fast);
+		s->bye_taken |= r->ctl.kind == LEND_PKT_BYE;
+	} else if (out->sent == LEND_SENT_DEAD) {
+		lend_sess_down(c, s, UNAVAILABLE, false);
+	} else {
+		LEND_COUNT(c, tx_full);
+		unsend(c, s, r);
+		block(c, s, out->fast);
+	}
+}
+
+void lend_core_sent(struct lend_core *c, const struct lend_out *out, uint32_t n)
+{
+	const struct lend_aside *a = lend_aside(c);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (out[i].sent != LEND_SENT || (a->news && a->out[i].news))
+			note_fate(c, &out[i], &a->out[i]);
+}

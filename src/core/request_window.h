@@ -1,0 +1,74 @@
+/* request_window - requests of one datagram that a session may have in flight.
+ *
+ * A receiver's socket buffer and a server's call records have room for a limited number of short
+ * messages of all sessions together. Each end divides its number equally among its sessions with
+ * open calls. A server puts the session's share into each REPLY; a client also obeys its own share,
+ * because each call brings a reply. Calls beyond the window wait in the session's queue, by class,
+ * then in order of arrival; their deadlines run. A request leaves the window when its reply
+ * arrives, or an ACK of the whole request.
+ *
+ * Windows travel as a code of one byte, see lend_window_of(). A session starts with FIRST where
+ * datagrams may be lost, and with no more than that after it was idle.
+ *
+ * Layer: core (pure). Parts of struct lend_core and struct lend_sess. */
+#ifndef LEND_CORE_REQUEST_WINDOW_H
+#define LEND_CORE_REQUEST_WINDOW_H
+
+#include "core/sched.h"
+
+enum { LEND_WINDOW_OPEN = 0, LEND_WINDOW_FIRST = 24 }; /* codes: no limit, 32 requests */
+
+/* Requests that a code stands for, LEND_CALLS_MAX at most: 0 is no limit, below 16 the number
+ * itself, above that three bits of it behind the leading one. */
+uint32_t lend_window_of(uint8_t code);
+/* The code of the largest window that is not above n; n > 0. */
+uint8_t lend_window_code(uint64_t n);
+
+/* Computes the shares again after the capacity or the number of sessions with calls has changed. */
+void lend_window_divide(struct lend_core *c);
+/* Notes that a session got its first call (more) or that its last call ended. */
+static inline void lend_window_busy(struct lend_core *c, bool more)
+{
+	c->busy += more ? 1 : UINT32_MAX;
+	if (c->busy - c->busy_low > c->busy_span)
+		lend_window_divide(c);
+}
+
+/* For a new session. */
+void lend_window_open(struct lend_sess *s);
+/* Sets the window to the peer's code or our own share, the smaller one. */
+void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code);
+static inline void lend_window_learn(struct lend_core *c, struct lend_sess *s, uint8_t code)
+{
+	if (code != s->window)
+		lend_window_set(c, s, code);
+}
+
+/* Reduces the window after an idle time: the shares may have changed before the next burst. */
+void lend_window_rest(struct lend_core *c, struct lend_sess *s);
+void lend_window_queue(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
+/* Makes a request ready to be sent, or queues it until the window has room. */
+static inline void lend_window_enter(struct lend_core *c, struct lend_sess *s,
+				     struct lend_call_rec *k)
+{
+	k->flies = k->tx.win == LEND_NONE;
+	s->room = (int16_t)(s->room - k->flies);
+	if (k->flies && s->room < 0)
+		lend_window_queue(c, s, k);
+	else
+		lend_sched_ready(c, k);
+}
+
+void lend_window_left(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
+/* Notes that a request has arrived or was given up. */
+static inline void lend_window_leave(struct lend_core *c, struct lend_sess *s,
+				     struct lend_call_rec *k)
+{
+	if (!k->flies)
+		return;
+	k->flies = 0;
+	if (s->room++ < 0)
+		lend_window_left(c, s, k);
+}
+
+#endif

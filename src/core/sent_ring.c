@@ -1,0 +1,31 @@
+#include "core/sent_ring.h"
+
+bool lend_ring_grow(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_ring *r;
+	uint32_t i;
+
+	if (s->ring != LEND_NONE)
+		return false;
+	i = lend_pool_take(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
+	if (i == LEND_NONE)
+		return false;
+	/* What others left in it is of calls that are over: their records' generations have moved
+	 * on. */
+	r = lend_ring_at(c, i);
+	for (uint32_t k = 0; k < LEND_FEW; k++) {
+		uint64_t number = s->number - lend_min_u64(s->number, k + 1);
+
+		if (s->few[k].gen)
+			r->sent[s->few[k].number % LEND_RING] = s->few[k];
+		r->class_of[number % LEND_RING] = s->few_class[number % LEND_FEW];
+	}
+	s->ring = i;
+	return true;
+}
+
+void lend_ring_give(struct lend_core *c, struct lend_sess *s)
+{
+	lend_pool_give(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t), s->ring);
+	s->ring = LEND_NONE;
+}

@@ -1,0 +1,400 @@
+#include "core/server_call.h"
+
+#include "core/client_call.h"
+#include "core/control.h"
+#include "core/event.h"
+#include "core/table_share.h"
+#include "core/loss.h"
+#include "core/rx.h"
+#include "core/sched.h"
+#include "core/sess.h"
+#include "core/tx.h"
+
+LEND_HOT void forget(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
+
+	if (sl->rec == k->self)
+		sl->rec = LEND_NONE;
+	lend_call_free(c, lend_sess_at(c, k->sess), k);
+}
+
+LEND_HOT void reply_end(struct lend_core *c, struct lend_call_rec *k, uint32_t buf, bool queued)
+{
+	struct lend_event *e = lend_event_push(c, LEND_EV_REPLY_END);
+
+	e->session = k->sess_id;
+	e->call = lend_call_handle(c, k);
+	e->buf = buf;
+	e->maybe_queued = queued;
+}
+
+void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
+{
+	if (!k->refused)
+		reply_end(c, k, k->tx.buf, false);
+	forget(c, k);
+}
+
+/* Its handler keeps the handle, the session forgets the call. */
+static void orphan(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
+
+	sl->rec = LEND_NONE;
+	lend_call_uncount(c, lend_sess_at(c, k->sess));
+	lend_sess_at(c, k->sess)->orphans++;
+	k->state = LEND_CALL_ORPHAN;
+}
+
+static void cancelled(struct lend_core *c, struct lend_call_rec *k)
+{
+	struct lend_event *e;
+
+	if (k->cancelled)
+		return;
+	k->cancelled = 1;
+	e = lend_event_push(c, LEND_EV_CANCELLED);
+	e->session = k->sess_id;
+	e->call = lend_call_handle(c, k);
+	e->method = k->method;
+}
+
+void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k)
+{
+	switch ((enum lend_call_state)k->state) {
+	case LEND_CALL_PARTIAL:
+		lend_rx_drop(c, k);
+		forget(c, k);
+		return;
+	case LEND_CALL_RUNNING:
+		cancelled(c, k);
+		orphan(c, k);
+		return;
+	case LEND_CALL_REPLYING:
+		if (!k->refused)
+			reply_end(c, k, k->tx.buf, true);
+		forget(c, k);
+		return;
+	case LEND_CALL_FREE:
+	case LEND_CALL_QUEUED:
+	case LEND_CALL_OPEN:
+	case LEND_CALL_DRAINING:
+	case LEND_CALL_ORPHAN:
+		break;
+	}
+	LEND_CHECK(!"a server's call in a client's state");
+}
+
+/* The request is whole: over to the handler. */
+LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
+{
+	struct lend_event *e = lend_event_push(c, LEND_EV_REQUEST);
+
+	k->state = LEND_CALL_RUNNING;
+	k->stamp = c->now;
+	k->number = v->head.number;
+	e->session = k->sess_id;
+	e->call = lend_call_handle(c, k);
+	e->method = k->method;
+	e->class = k->class;
+	e->len = v->head.length;
+	if (k->rx.frags == LEND_NONE) {
+		e->data = v->payload;
+		e->data_len = v->payload_len;
+	} else {
+		e->buf = lend_rx_end(c, k);
+	}
+}
+
+LEND_HOT void answer(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+		     uint32_t buf, uint32_t len)
+{
+	lend_tx_begin(c, s, &k->tx, buf, len, k->shared);
+	if (k->tx.win != LEND_NONE)
+		k->tx.granted = lend_max_u32(k->reply_cap, lend_min_u32(len, s->payload));
+	k->state = LEND_CALL_REPLYING;
+	lend_sched_ready(c, k);
+}
+
+void lend_serve_refuse(struct lend_core *c, struct lend_call_rec *k)
+{
+	k->received = 1;
+	lend_rx_drop(c, k);
+	k->status = RESOURCE_EXHAUSTED;
+	k->ran = RAN_NO;
+	k->refused = 1;
+	k->stamp = c->now;
+	answer(c, lend_sess_at(c, k->sess), k, 0, 0);
+}
+
+static void fragment(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+		     const struct lend_pkt_view *v, bool gap)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+	enum lend_rx_verdict got = lend_rx_take(c, bufs, k, v);
+
+	if (got == LEND_RX_DROPPED)
+		return;
+	s->unacked++;
+	if (got == LEND_RX_WHOLE) {
+		lend_ctl_ack(c, k);
+		run(c, k, v);
+	} else if (lend_rx_grant(c, k) || gap || s->unacked >= LEND_ACK_EVERY ||
+		   got == LEND_RX_OLD) {
+		lend_ctl_ack(c, k);
+	} else {
+		lend_sess_owe_report(c, s);
+	}
+}
+
+LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+		    struct lend_sslot *sl, const struct lend_pkt_view *v)
+{
+	struct lend_call_rec *k;
+
+	sl->seq = lend_pkt_seq(v->head.call);
+	sl->number = v->head.number;
+	if (c->used[1] >= c->crowded && !lend_fair_record(c, s)) {
+		lend_fair_refuse(c, s, sl, v->head.call);
+		return;
+	}
+	k = lend_call_new(c, s, v->head.call, true);
+	sl->rec = k->self;
+	k->state = LEND_CALL_PARTIAL;
+	lend_sched_class(c, k, v->head.flags & LEND_PKT_CLASS);
+	k->method = v->request.method;
+	k->reply_cap = v->request.grant;
+	k->deadline =
+	    v->request.left_us == UINT32_MAX ? LEND_NEVER : c->now + v->request.left_us * LEND_US;
+	k->rx.granted = lend_min_u32(v->head.length, s->told);
+	if (v->head.length > c->cfg.message_max) {
+		LEND_COUNT(c, rx_too_big);
+		lend_serve_refuse(c, k);
+	} else if (v->payload_len == v->head.length) {
+		run(c, k, v);
+	} else {
+		fragment(c, bufs, k, v, false);
+	}
+}
+
+/* The client has not heard from us: say again what there is to say. */
+static void again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
+		  const struct lend_pkt_view *v)
+{
+	switch ((enum lend_call_state)k->state) {
+	case LEND_CALL_PARTIAL:
+		/* While nothing of it is kept, its length is not either. */
+		if (v->head.length > c->cfg.message_max)
+			LEND_COUNT(c, rx_length);
+		else
+			fragment(c, bufs, k, v, v->head.offset > lend_rx_low(c, k));
+		return;
+	case LEND_CALL_RUNNING:
+		LEND_COUNT(c, rx_dup);
+		lend_ctl_ack(c, k);
+		return;
+	case LEND_CALL_REPLYING:
+		LEND_COUNT(c, rx_dup);
+		if (lend_sess_at(c, k->sess)->lossless)
+			return;
+		lend_tx_lost(c, &k->tx, k->tx.low);
+		if (k->tx.resend)
+			lend_sched_ready(c, k);
+		return;
+	case LEND_CALL_FREE:
+	case LEND_CALL_QUEUED:
+	case LEND_CALL_OPEN:
+	case LEND_CALL_DRAINING:
+	case LEND_CALL_ORPHAN:
+		break;
+	}
+	LEND_CHECK(!"a slot names a call of another kind");
+}
+
+/* False: its handler still runs and GONE was not said, so a sane client cannot be here. */
+static bool leave_slot(struct lend_core *c, struct lend_sslot *sl)
+{
+	struct lend_call_rec *k;
+
+	if (lend_slot_is_empty(sl->rec))
+		return true;
+	k = lend_call_at(c, sl->rec);
+	if (k->state == LEND_CALL_RUNNING)
+		return false;
+	if (k->state == LEND_CALL_REPLYING)
+		lend_serve_delivered(c, k); /* a new call on the slot acknowledges the last reply */
+	else
+		lend_serve_cut(c, k);
+	return true;
+}
+
+static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	return v->head.length > s->payload ||
+	       (v->head.offset == 0 && v->payload_len == v->head.length);
+}
+
+/* A duplicate of a request that is over; answered again if it had no record. */
+static void old(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	LEND_COUNT(c, rx_dup);
+	if (v->head.offset == 0)
+		lend_fair_repeat(c, s, v->head.call);
+}
+
+void lend_serve_on_request(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
+			   const struct lend_pkt_view *v)
+{
+	uint32_t slot = lend_pkt_slot(v->head.call), seq = lend_pkt_seq(v->head.call);
+	struct lend_sslot *sl;
+
+	if (slot >= c->cfg.calls || seq == 0) {
+		LEND_COUNT(c, rx_call);
+		return;
+	}
+	if (!one_datagram_sane(s, v)) {
+		LEND_COUNT(c, rx_length);
+		return;
+	}
+	sl = lend_sess_sslot(c, s, slot);
+	if (seq == sl->seq) {
+		sl->number = lend_max_u64(sl->number, v->head.number);
+		if (lend_slot_is_empty(sl->rec))
+			old(c, s, v);
+		else
+			again(c, bufs, lend_call_at(c, sl->rec), v);
+	} else if (v->head.number <= sl->number) {
+		LEND_COUNT(c, rx_call);
+	} else if (!leave_slot(c, sl)) {
+		LEND_COUNT(c, rx_state);
+	} else {
+		begin(c, bufs, s, sl, v);
+	}
+}
+
+uint32_t lend_serve_state(struct lend_core *c, const struct lend_sess *s, uint32_t wire,
+			  struct lend_call_rec **rec)
+{
+	uint32_t slot = lend_pkt_slot(wire);
+	struct lend_sslot *sl;
+
+	*rec = NULL;
+	if (slot >= s->sslots)
+		return LEND_PKT_UNSEEN;
+	sl = lend_sslot_at(c, lend_sess_index(c, s), slot);
+	if (sl->seq != lend_pkt_seq(wire))
+		return LEND_PKT_UNSEEN;
+	if (lend_slot_is_empty(sl->rec))
+		return LEND_PKT_WHOLE;
+	*rec = lend_call_at(c, sl->rec);
+	return (*rec)->state == LEND_CALL_PARTIAL ? LEND_PKT_PARTIAL : LEND_PKT_WHOLE;
+}
+
+void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	bool probe = v->head.kind == LEND_PKT_PROBE, kept;
+	struct lend_call_rec *k;
+
+	lend_serve_state(c, s, v->head.call, &k);
+	if (!k || k->state != LEND_CALL_REPLYING)
+		return;
+	k->timer = c->now;
+	if (v->head.offset == LEND_PKT_WHOLE) {
+		lend_serve_delivered(c, k);
+		return;
+	}
+	if (v->head.offset == LEND_PKT_PARTIAL)
+		lend_tx_acked_below(c, &k->tx, v->ack.low / s->payload);
+	if (v->ack.granted > k->tx.granted)
+		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
+	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
+	if (k->hold)
+		return;
+	/* Where nothing is lost, what passed by its session's ACCEPT was dropped all the same. */
+	kept = k->tx.win == LEND_NONE && s->early != LEND_PKT_EARLY_RUNS;
+	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
+		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
+	else if (probe && !s->lossless) /* the acknowledgement of low shows what else is lost */
+		lend_tx_lost(c, &k->tx, k->tx.low);
+	lend_sched_ready(c, k);
+}
+
+static void stop(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	if (k->state != LEND_CALL_RUNNING) {
+		lend_serve_cut(c, k);
+	} else {
+		cancelled(c, k);
+		if (s->orphans >= c->cfg.calls)
+			return; /* GONE when it answers */
+		orphan(c, k);
+	}
+}
+
+void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	uint32_t slot = lend_pkt_slot(v->head.call), seq = lend_pkt_seq(v->head.call);
+	struct lend_sslot *sl;
+	struct lend_call_rec *k;
+
+	if (slot >= c->cfg.calls || seq == 0) {
+		LEND_COUNT(c, rx_call);
+		return;
+	}
+	sl = lend_sess_sslot(c, s, slot);
+	if (seq != sl->seq && v->head.number > sl->number) {
+		if (!leave_slot(c, sl)) {
+			LEND_COUNT(c, rx_state);
+			return;
+		}
+		sl->seq = seq; /* consumed: should the request still come, it is old */
+		sl->number = v->head.number;
+	}
+	lend_serve_state(c, s, v->head.call, &k);
+	if (k)
+		stop(c, s, k);
+	if (!k || k->state != LEND_CALL_RUNNING)
+		lend_ctl_sess(c, s, LEND_PKT_GONE, v->head.call, LEND_PKT_SERVED);
+}
+
+static int answer_orphan(struct lend_core *c, struct lend_call_rec *k, uint32_t reply)
+{
+	struct lend_sess *s = lend_sess_at(c, k->sess);
+
+	if (s->id == k->sess_id && s->orphans > 0)
+		s->orphans--;
+	reply_end(c, k, reply, false);
+	lend_call_free(c, s, k);
+	return 0;
+}
+
+int lend_core_reply(struct lend_core *c, lend_ns now, uint64_t call, struct lend_bufs *bufs,
+		    uint8_t status, uint32_t reply)
+{
+	struct lend_call_rec *k = lend_call_of(c, call);
+	struct lend_sess *s;
+	uint64_t len = 0;
+
+	if (!k || (k->state != LEND_CALL_RUNNING && k->state != LEND_CALL_ORPHAN))
+		return E_STALE;
+	c->now = lend_max_u64(c->now, now);
+	if (k->state == LEND_CALL_ORPHAN)
+		return answer_orphan(c, k, reply);
+	s = lend_sess_at(c, k->sess);
+	if (reply && !lend_tx_fits(bufs, reply, s->payload, &len))
+		return E_INVAL;
+	if (len > LEND_MESSAGE_MAX)
+		return E_MSGSIZE;
+	if (k->cancelled) {
+		lend_ctl_sess(c, s, LEND_PKT_GONE, k->wire, LEND_PKT_SERVED);
+		reply_end(c, k, reply, false);
+		forget(c, k);
+		return 0;
+	}
+	k->shared = lend_tx_is_shared(bufs, reply);
+	k->status = status & (uint8_t)~LEND_REPLY_NOT_RUN;
+	k->ran = status & LEND_REPLY_NOT_RUN ? RAN_NO : RAN_YES;
+	answer(c, s, k, reply, (uint32_t)len);
+	return 0;
+}

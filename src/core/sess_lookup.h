@@ -1,0 +1,26 @@
+/* sess_lookup - sessions by the attempt that made them, and by the id that their peer has for them:
+ * two hash tables under a secret key, so that a peer cannot choose the buckets of its sessions.
+ * Layer: core (pure). In the arena. */
+#ifndef LEND_CORE_SESS_LOOKUP_H
+#define LEND_CORE_SESS_LOOKUP_H
+
+#include "core/arena.h"
+
+/* Both empty. */
+void lend_names_init(struct lend_core *c);
+/* A number that two attempts to connect do not share, however they are chosen. */
+uint64_t lend_names_attempt(const struct lend_core *c, const struct lend_sess *s);
+/* The same of a CONNECT. */
+uint64_t lend_names_key(const struct lend_core *c, const struct lend_pkt_connect *b);
+/* Jitter of the n-th retransmission of a session's handshake: the same at each call. */
+uint64_t lend_names_spread(const struct lend_core *c, const struct lend_sess *s, uint64_t n);
+/* The session that this CONNECT made; NULL: there is none. */
+struct lend_sess *lend_names_by_attempt(struct lend_core *c, const struct lend_pkt_connect *b);
+void lend_names_enter_attempt(struct lend_core *c, struct lend_sess *s);
+/* One that is up, with that peer, by the peer's id; NULL: there is none. */
+struct lend_sess *lend_names_by_peer(struct lend_core *c, uint32_t peer, uint64_t peer_id);
+void lend_names_enter_peer(struct lend_core *c, struct lend_sess *s, uint64_t peer_id);
+/* Out of whichever it is in. */
+void lend_names_leave(struct lend_core *c, struct lend_sess *s);
+
+#endif

@@ -1,0 +1,139 @@
+/* sess_timer - the tick of a session: repeats CONNECT, PROOF or BYE, sends PINGs, sends ACKs that
+ * are due, wakes its calls. The other half of sess.h. Layer: core (pure). */
+#include "core/client_call.h"
+#include "core/control.h"
+#include "core/handshake.h"
+#include "core/loss.h"
+#include "core/sched.h"
+#include "core/sess.h"
+
+void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns at = c->now + LEND_REPORT;
+
+	if (c->cfg.congestion == LEND_CC_NONE || s->lossless || s->unacked == 0)
+		return;
+	s->ack_due = 1;
+	if (at < s->ack_timer) {
+		s->ack_timer = at;
+		lend_sess_arm(c, s, at);
+	}
+}
+
+/* Where nothing is lost one goodbye that the carrier took is enough, and there is no end without
+ * it: the peer would keep the session for good. Elsewhere there are three, taken or not. */
+static bool parted(const struct lend_sess *s)
+{
+	return s->lossless ? s->bye_taken : s->ctl_tries > 1;
+}
+
+/* False: the session ended. */
+static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
+{
+	if (c->now < s->ctl_timer)
+		return true;
+	if (s->state != LEND_SESS_CLOSING) {
+		lend_hand_tick(c, s);
+		return true;
+	}
+	if (parted(s)) {
+		lend_sess_free(c, s);
+		return false;
+	}
+	if (!s->ctl_waits)
+		lend_ctl_sess(c, s, LEND_PKT_BYE, 0, 0);
+	s->ctl_timer = c->now + lend_loss_rto(s, ++s->ctl_tries);
+	return true;
+}
+
+/* Whether silence ends the session. A closing one has an end of its own, and where the carrier
+ * reports a hang-up, that is the end. Before anything of the session arrived silence ends it
+ * everywhere: a client with a 0-RTT call may be gone before ACCEPT comes, and sends no BYE. */
+static bool mortal(const struct lend_sess *s)
+{
+	return s->state != LEND_SESS_CLOSING &&
+	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
+}
+
+/* Sends each held reply once more: the caller's acknowledgement may be lost, and the caller repeats
+ * it only when parts of the reply arrive again. */
+static void send_held(struct lend_core *c, struct lend_sess *s)
+{
+	for (uint32_t slot = 0; slot < s->sslots; slot++) {
+		uint32_t rec = lend_sslot_at(c, lend_sess_index(c, s), slot)->rec;
+		struct lend_call_rec *k = rec < c->records ? lend_call_at(c, rec) : NULL;
+
+		if (!k || k->state != LEND_CALL_REPLYING || !k->hold)
+			continue;
+		k->hold = 0;
+		lend_sched_ready(c, k);
+	}
+}
+
+/* As tick_ctl(). */
+static bool tick_alive(struct lend_core *c, struct lend_sess *s)
+{
+	if (mortal(s) && c->now - s->last_rx >= c->cfg.dead) {
+		LEND_COUNT(c, dead);
+		lend_sess_down(c, s, UNAVAILABLE, false);
+		return false;
+	}
+	if (s->state == LEND_SESS_UP && !s->lossless &&
+	    c->now - lend_max_u64(s->last_rx, s->last_ping) >= c->cfg.probe) {
+		s->last_ping = c->now;
+		LEND_COUNT(c, probes);
+		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
+		send_held(c, s);
+	}
+	return true;
+}
+
+static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns at = lend_min_u64(s->ctl_timer, s->ack_timer);
+	const struct lend_call_rec *k;
+	uint32_t slot = 0;
+
+	if (mortal(s))
+		at = lend_min_u64(at, s->last_rx + c->cfg.dead);
+	if (s->state == LEND_SESS_UP && !s->lossless)
+		at = lend_min_u64(at, lend_max_u64(s->last_rx, s->last_ping) + c->cfg.probe);
+	while ((k = lend_sess_next_made(c, s, &slot)))
+		at = lend_min_u64(at, lend_call_wake(k));
+	return at;
+}
+
+/* A timer that is so late says that nobody turned us: a process that was stopped, a machine that
+ * was paused. What the peer said meanwhile may still be on its way, and it may have been stopped
+ * too. */
+static void forgive(struct lend_core *c, struct lend_sess *s)
+{
+	lend_ns late = c->now - s->timer;
+
+	if (late >= c->cfg.probe)
+		s->last_rx = lend_min_u64(s->last_rx + late, c->now);
+}
+
+void lend_sess_tick(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k;
+	uint32_t slot = 0;
+
+	forgive(c, s);
+	lend_sess_disarm(c, s);
+	if (!tick_ctl(c, s) || !tick_alive(c, s))
+		return;
+	if (c->now >= s->ack_timer) {
+		s->ack_timer = LEND_NEVER;
+		LEND_CHECK(s->ack_due);
+		lend_ctl_sess(c, s, LEND_PKT_ACK, 0, 0);
+	}
+	if (s->calls == 0)
+		lend_window_rest(c, s);
+	if (s->held)
+		lend_sched_unhold(c, s);
+	while ((k = lend_sess_next_made(c, s, &slot)))
+		if (c->now >= lend_call_wake(k))
+			lend_call_tick(c, k);
+	lend_sess_arm(c, s, next_wake(c, s));
+}

@@ -1,0 +1,342 @@
+#include "core/zero_rtt.h"
+
+#include "core/client_call.h"
+#include "core/handshake.h"
+#include "core/loss.h"
+#include "core/sess_lookup.h"
+#include "core/sess.h"
+#include "util/siphash.h"
+
+enum { WAYS = 4, KNOWN_MAX = 4096 };
+
+/* A server that gave a ticket. */
+struct known {
+	uint64_t name; /* 0: free */
+	lend_ns until; /* half of its life, by our clock: so it is good on its arrival, too */
+	struct lend_pkt_ticket ticket;
+	uint32_t payload; /* of a datagram, as the last session had it, */
+	uint32_t calls;   /* and its calls in flight */
+};
+_Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
+
+/* An attempt that bore a good ticket; in order of arrival, so also of their ends. */
+struct spent {
+	uint64_t key;
+	lend_ns until;
+	uint32_t next; /* of its bucket: place + 1; 0: the last */
+	uint32_t zero;
+};
+
+struct tables {
+	uint32_t known_n, spent_cap; /* powers of two */
+	uint32_t first, n;           /* of spent: [first, first + n) modulo its cap */
+	lend_ns paused;              /* no call is taken before */
+	uint64_t swept;              /* 0: the buckets are anything, and nothing was spent yet */
+	uint64_t zero[4];
+	struct known known[]; /* in sets of WAYS; then spent[spent_cap], then a bucket for each */
+};
+_Static_assert(sizeof(struct tables) == 64, "a line");
+
+static struct tables *tables_of(const struct lend_core *c)
+{
+	return (struct tables *)(void *)((uintptr_t)c + c->at_early);
+}
+
+static struct spent *spent_of(struct tables *t)
+{
+	return (struct spent *)(void *)(t->known + t->known_n);
+}
+
+/* First of a key's bucket: place + 1; 0: it is empty. */
+static uint32_t *bucket_of(struct tables *t, uint64_t key)
+{
+	uint32_t *bucket = (uint32_t *)(void *)(spent_of(t) + t->spent_cap);
+
+	return bucket + (key & (t->spent_cap - 1));
+}
+
+static uint32_t known_for(uint32_t sessions)
+{
+	return lend_pow2_above(lend_max_u32(WAYS, lend_min_u32(sessions, KNOWN_MAX)));
+}
+
+size_t lend_early_size(const struct lend_core_config *f)
+{
+	if (!f->pass)
+		return 0;
+	return sizeof(struct tables) + known_for(f->sessions) * sizeof(struct known) +
+	       f->attempts * (sizeof(struct spent) + sizeof(uint32_t));
+}
+
+void lend_early_init(struct lend_core *c)
+{
+	struct tables *t = tables_of(c);
+
+	if (!c->cfg.pass)
+		return;
+	*t = (struct tables){.known_n = known_for(c->cfg.sessions), .spent_cap = c->cfg.attempts};
+}
+
+/* A name's entry, or else the one of its set that is of use for the shortest time. */
+static struct known *place_of(const struct lend_core *c, uint64_t name)
+{
+	struct tables *t = tables_of(c);
+	struct known *set = t->known + (name & (t->known_n - 1) & ~(uint64_t)(WAYS - 1)), *at = set;
+
+	for (uint32_t i = 0; i < WAYS; i++) {
+		if (set[i].name == name)
+			return &set[i];
+		if (set[i].until < at->until)
+			at = &set[i];
+	}
+	return at;
+}
+
+void lend_core_known(struct lend_core *c, uint64_t session, uint64_t name)
+{
+	struct lend_sess *s = lend_sess_find(c, session);
+
+	if (s && s->state == LEND_SESS_CONNECTING && c->cfg.pass)
+		s->name = name;
+}
+
+/* Its first call that may ride; NULL: none. */
+static struct lend_call_rec *willing(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_call_rec *k;
+	uint32_t at = 0;
+
+	while ((k = lend_sess_next_made(c, s, &at)))
+		if (k->early && k->state == LEND_CALL_QUEUED)
+			return k;
+	return NULL;
+}
+
+/* It fits where a payload did, though more stands beside it. */
+static bool one_datagram(const struct known *at, uint32_t len)
+{
+	return len + LEND_PKT_EARLY_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
+}
+
+/* Whether the call may be 0-RTT: its ticket is still good on arrival, and the server has its slot.
+ */
+static bool fits(const struct lend_core *c, const struct lend_sess *s, const struct known *at,
+		 const struct lend_call_rec *k)
+{
+	return at->name == s->name && c->now < at->until && one_datagram(at, k->tx.len) &&
+	       lend_pkt_slot(k->wire) < at->calls;
+}
+
+/* Before anything of this attempt was sent. The first CONNECT alone bears the call, since a
+ * datagram of that length may be lost again and again; each bears the ticket, so that a late copy
+ * of the first finds the attempt known. */
+struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s)
+{
+	struct lend_hand *h = lend_hand_of(c, s);
+	struct lend_call_rec *k;
+	const struct known *at;
+
+	if (!s->name || s->ctl_tries || h->retries || h->pattern != LEND_PATTERN_OPEN)
+		return NULL;
+	k = willing(c, s);
+	at = place_of(c, s->name);
+	if (!k || !fits(c, s, at, k))
+		return NULL;
+	lend_tx_reset(&k->tx);
+	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
+	if (!lend_call_admit(s, k, k->tx.len))
+		return NULL;
+	h->ticket = at->ticket;
+	return k;
+}
+
+void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
+{
+	lend_call_refund(c, s, k);
+	k->state = LEND_CALL_QUEUED;
+	k->tx.next = 0;
+	lend_hand_of(c, s)->ticket = (struct lend_pkt_ticket){0};
+}
+
+void lend_early_learn(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v)
+{
+	if (s->name && v->accept.ticket.until)
+		*place_of(c, s->name) = (struct known){.name = s->name,
+						       .until = c->now + c->cfg.pass / 2,
+						       .ticket = v->accept.ticket,
+						       .payload = s->payload,
+						       .calls = s->limit};
+}
+
+void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
+			 uint32_t said)
+{
+	if (said == LEND_PKT_EARLY_RUNS) {
+		k->timer = c->now + lend_loss_rto(s, 0);
+		lend_sess_arm(c, s, k->timer);
+	} else if (said == LEND_PKT_EARLY_NOT) {
+		lend_call_refund(c, s, k);
+		k->state = LEND_CALL_QUEUED;
+		lend_call_admitted(c, s, k);
+	} else {
+		LEND_COUNT(c, early_unknown);
+		lend_call_cut(c, k, UNAVAILABLE);
+	}
+}
+
+void lend_early_forget(struct lend_core *c, const struct lend_sess *s)
+{
+	if (s->client && s->name && place_of(c, s->name)->name == s->name)
+		*place_of(c, s->name) = (struct known){0};
+}
+
+uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in)
+{
+	uint32_t carrier = LEND_PEER_CARRIER(in->peer);
+	bool proven = c->cfg.path[carrier].proven;
+	uint8_t text[1 + UINT8_MAX] = {(uint8_t)carrier};
+	uint64_t name;
+
+	if (!proven && !in->addr)
+		return 0;
+	if (!proven)
+		memcpy(text + 1, in->addr, in->addr_len);
+	name = lend_siphash64(c->cfg.seed, text, 1 + (proven ? 0u : in->addr_len));
+	return name + !name;
+}
+
+static void prove(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t,
+		  uint8_t mac[16])
+{
+	const uint64_t text[] = {name, t->until, t->key_id, t->random};
+
+	lend_siphash128(c->cfg.seed, text, sizeof(text), mac);
+}
+
+struct lend_pkt_ticket lend_early_ticket(const struct lend_core *c, const struct lend_sess *s)
+{
+	struct lend_pkt_ticket t = {.until = c->now + c->cfg.pass, .random = s->id};
+
+	if (s->name == 0 || c->cfg.pass == 0)
+		return (struct lend_pkt_ticket){0};
+	prove(c, s->name, &t, t.mac);
+	return t;
+}
+
+static bool is_good(const struct lend_core *c, uint64_t name, const struct lend_pkt_ticket *t)
+{
+	uint8_t mac[16];
+
+	if (c->cfg.pass == 0 || name == 0 || t->until <= c->now)
+		return false;
+	prove(c, name, t, mac);
+	return lend_equal_ct(mac, t->mac, sizeof(mac));
+}
+
+static bool is_spent(struct tables *t, uint64_t key)
+{
+	for (uint32_t i = *bucket_of(t, key); i; i = spent_of(t)[i - 1].next)
+		if (spent_of(t)[i - 1].key == key)
+			return true;
+	return false;
+}
+
+/* Not before a CONNECT bears a ticket: few do, and the table is long. */
+static void sweep(struct tables *t)
+{
+	if (!t->swept)
+		memset(bucket_of(t, 0), 0, t->spent_cap * sizeof(uint32_t));
+	t->swept = 1;
+}
+
+/* The oldest are the last of their buckets. */
+static void forget_old(struct tables *t, lend_ns now)
+{
+	for (; t->n && spent_of(t)[t->first].until <= now; t->n--) {
+		uint32_t *at = bucket_of(t, spent_of(t)[t->first].key);
+
+		while (*at != t->first + 1)
+			at = &spent_of(t)[*at - 1].next;
+		*at = 0;
+		t->first = (t->first + 1) & (t->spent_cap - 1);
+	}
+}
+
+/* A full table admits no call for as long as a ticket lives: a copy of this datagram that comes
+ * when there is room must not run a call that was sent again meanwhile. */
+static bool spend(struct tables *t, uint64_t key, lend_ns until)
+{
+	uint32_t i = (t->first + t->n) & (t->spent_cap - 1), *bucket = bucket_of(t, key);
+
+	if (t->n == t->spent_cap) {
+		t->paused = until;
+		return false;
+	}
+	spent_of(t)[i] = (struct spent){.key = key, .until = until, .next = *bucket};
+	*bucket = i + 1;
+	t->n++;
+	return true;
+}
+
+/* The ticket is good, so this core gave it, and no copy of the attempt that came before is
+ * forgotten. */
+static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v,
+		      bool may_run)
+{
+	struct tables *t = tables_of(c);
+	uint64_t key = lend_names_attempt(c, s);
+
+	sweep(t);
+	forget_old(t, c->now);
+	if (is_spent(t, key)) {
+		LEND_COUNT(c, early_again);
+		return LEND_PKT_EARLY;
+	}
+	if (!spend(t, key, c->now + c->cfg.pass) || c->now < t->paused) {
+		LEND_COUNT(c, early_full);
+		return LEND_PKT_EARLY_NOT;
+	}
+	if (!may_run || v->head.call == 0 || v->head.length > s->payload)
+		return LEND_PKT_EARLY_NOT;
+	LEND_COUNT(c, early);
+	return LEND_PKT_EARLY_RUNS;
+}
+
+uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
+			  const struct lend_pkt_view *v, bool may_run)
+{
+	s->name = lend_early_holder(c, in);
+	if (v->connect.ticket.until == 0)
+		return LEND_PKT_PLAIN;
+	return is_good(c, s->name, &v->connect.ticket) ? admit(c, s, v, may_run) : LEND_PKT_EARLY;
+}
+
+bool lend_early_proves(struct lend_core *c, const struct lend_in *in,
+		       const struct lend_pkt_connect *b)
+{
+	struct tables *t = tables_of(c);
+
+	return is_good(c, lend_early_holder(c, in), &b->ticket) &&
+	       !(t->swept && is_spent(t, lend_names_key(c, b)));
+}
+
+const char *lend_early_audit(struct lend_core *c)
+{
+	struct tables *t = tables_of(c);
+	uint32_t found = 0;
+
+	if (!c->cfg.pass || !t->swept)
+		return NULL;
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct spent *e = &spent_of(t)[(t->first + i) & (t->spent_cap - 1)];
+
+		if (!is_spent(t, e->key))
+			return "an attempt that was seen is not found";
+		if (i && e->until < spent_of(t)[(t->first + i - 1) & (t->spent_cap - 1)].until)
+			return "attempts do not end in the order they came";
+	}
+	for (uint32_t b = 0; b < t->spent_cap; b++)
+		for (uint32_t i = *bucket_of(t, b); i && found <= t->n; i = spent_of(t)[i - 1].next)
+			found++;
+	return found == t->n ? NULL : "attempts that are remembered are miscounted";
+}

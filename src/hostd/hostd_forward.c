@@ -1,0 +1,160 @@
+/* hostd_forward - datagrams between a broker's clients and its device, as they are, but for a tail.
+ * Layer: hostd. One thread's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "hostd/broker_internal.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+
+enum { TRIES = 64, HEAD = 255 };
+
+/* Datagrams to one client's device in a row. */
+struct row {
+	struct lend_hostd_client *to;
+	uint32_t n;
+};
+
+/* Those that were refused as full, side by side: how many. */
+static uint32_t refused(struct lend_hostd *h, uint32_t n)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (h->out[i].sent == LEND_SENT_FULL)
+			h->out[left++] = h->out[i];
+	return left;
+}
+
+/* Hands a burst on; what is full is tried again for a while, and then lost, so that nobody who does
+ * not look holds up the others. */
+static void send(struct lend_hostd *h, struct lend_io *to, uint32_t n)
+{
+	struct lend_bufs bufs = {h->seg, LEND_HOSTD_TURN};
+	uint32_t left = n;
+
+	for (int tries = 0; left > 0 && tries < TRIES; tries++) {
+		to->ops->tx(to, &bufs, h->out, left);
+		left = refused(h, left);
+	}
+	h->stats.full += left;
+	for (uint32_t i = 0; i < n; i++)
+		while (h->seg[i].len > HEAD && !lend_io_flush(to, i))
+			;
+}
+
+/* The i-th of a burst: these bytes, the first of them copied at once. */
+static struct lend_out *put(struct lend_hostd *h, uint32_t i, const void *data, uint32_t len,
+			    uint32_t peer)
+{
+	struct lend_out *o = &h->out[i];
+	uint32_t head = lend_min_u32(len, HEAD);
+
+	h->seg[i] = (struct lend_seg){(void *)(uintptr_t)data, len, len, 0, 0};
+	*o = (struct lend_out){.head = data, .head_len = (uint8_t)head, .peer = peer};
+	o->n = len > head;
+	o->piece[0] = (struct lend_piece){i, head, len - head};
+	return o;
+}
+
+void lend_hostd_answer(struct lend_hostd *h, uint32_t peer, struct lend_hostd_msg *msg, int rc)
+{
+	const struct lend_hostd_tail tail = {.peer = LEND_HOSTD_CONTROL};
+	struct lend_out *o;
+
+	msg->version = LEND_HOSTD_VERSION;
+	msg->rc = rc;
+	if (rc < 0)
+		(void)snprintf(msg->text, sizeof(msg->text), "%s", lend_why_text());
+	o = put(h, 0, msg, sizeof(*msg), peer);
+	o->tail = &tail;
+	o->tail_len = sizeof(tail);
+	send(h, h->shm, 1);
+}
+
+static void hand_on(struct lend_hostd *h, struct row *row)
+{
+	if (row->n > 0)
+		send(h, row->to->outer, row->n);
+	row->n = 0;
+}
+
+/* One of a client's, which may join those before it. */
+static void take(struct lend_hostd *h, const struct lend_in *in, struct row *row)
+{
+	struct lend_hostd_client *c = lend_hostd_find(h, in->peer);
+	struct lend_hostd_tail tail;
+	uint32_t len = in->len - (uint32_t)sizeof(tail);
+
+	if (in->gone) {
+		hand_on(h, row);
+		lend_hostd_detach(h, in->peer);
+		return;
+	}
+	if (in->len < sizeof(tail)) {
+		h->stats.bad++;
+		return;
+	}
+	memcpy(&tail, (const char *)in->data + len, sizeof(tail));
+	LEND_ONCE(tail);
+	if (tail.peer == LEND_HOSTD_CONTROL) {
+		hand_on(h, row);
+		lend_hostd_heed(h, in->peer, in->data, len);
+		return;
+	}
+	if (!c || tail.peer >= LEND_HOSTD_PEERS || !c->known[tail.peer] ||
+	    len > c->outer->path.mtu) {
+		h->stats.bad++;
+		return;
+	}
+	if (row->to != c)
+		hand_on(h, row);
+	row->to = c;
+	put(h, row->n++, in->data, len, tail.peer)->class = tail.what & 7;
+	h->stats.from_clients++;
+}
+
+uint32_t lend_hostd_from_clients(struct lend_hostd *h)
+{
+	struct lend_in in[LEND_HOSTD_TURN];
+	uint32_t n = h->shm->ops->rx(h->shm, in, LEND_HOSTD_TURN);
+	struct row row = {.n = 0};
+
+	for (uint32_t i = 0; i < n; i++)
+		take(h, &in[i], &row);
+	hand_on(h, &row);
+	if (n > 0)
+		h->shm->ops->rx_done(h->shm);
+	return n;
+}
+
+uint32_t lend_hostd_to_client(struct lend_hostd *h, struct lend_hostd_client *c)
+{
+	struct lend_in in[LEND_HOSTD_TURN];
+	uint32_t n = c->outer->ops->rx(c->outer, in, LEND_HOSTD_TURN), run = 0;
+	uint32_t most = h->shm->path.mtu - (uint32_t)sizeof(struct lend_hostd_tail);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t peer = in[i].peer;
+		struct lend_out *o;
+
+		if (peer >= LEND_HOSTD_PEERS || in[i].len > most) {
+			h->stats.bad++;
+			continue;
+		}
+		if (!c->known[peer] && !in[i].gone)
+			c->outer->ops->pin(c->outer, peer, true);
+		c->known[peer] = c->known[peer] || !in[i].gone;
+		o = put(h, run, in[i].data, in[i].len, c->peer);
+		h->tail[run] =
+		    (struct lend_hostd_tail){peer, ++c->seen[peer], in[i].ecn, in[i].gone};
+		o->tail = &h->tail[run++];
+		o->tail_len = sizeof(*h->tail);
+	}
+	h->stats.to_clients += run;
+	if (run > 0)
+		send(h, h->shm, run);
+	if (n > 0)
+		c->outer->ops->rx_done(c->outer);
+	return n;
+}

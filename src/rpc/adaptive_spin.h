@@ -1,0 +1,88 @@
+/* adaptive_spin - how long to look before a sleep: twice as long as waits were of late, if that is
+ * worth it.
+ *
+ * A sleep costs both sides some microseconds and a spin costs a core, so waits that end within
+ * SPIN_MAX are spun through, and before longer ones hardly anything is spun: a sleep adds little to
+ * them. One wait that a spin would have covered is enough to spin again; several long ones are
+ * needed to stop, for between two bursts of calls there is a pause too.
+ *
+ * A spin yields the core after LEND_SPIN_HARD_NS. Another endpoint that polls returns it as soon as
+ * it has nothing to do, LEND_LOST_NS later at most. A thread that computes keeps it for its time
+ * slice, milliseconds, whereas a thread that sleeps preempts it when it wakes. So after
+ * the core was lost, a number of waits spin for LEND_SPIN_MIN_NS without a yield and then sleep.
+ * The wait that follows yields again; if it loses the core, the number doubles. The number counts
+ * waits instead of time, so that of few calls, too, at most one in LEND_SKIP_MAX waits for a time
+ * slice. Layer: rpc (pure). Lives by value in its owner. */
+#ifndef LEND_RPC_ADAPTIVE_SPIN_H
+#define LEND_RPC_ADAPTIVE_SPIN_H
+
+#include "util/bits.h"
+#include "util/dgram.h"
+
+enum {
+	LEND_SPIN_MIN_NS = 5000,
+	LEND_SPIN_NS = 30000, /* to begin with */
+	LEND_SPIN_MAX_NS = 100000,
+	LEND_SPIN_FORGET = 8,     /* part of the way down that one wait goes */
+	LEND_SPIN_HARD_NS = 2000, /* before the first yield */
+	LEND_SKIP_MIN = 8,        /* waits without a yield after the core was lost */
+	LEND_SKIP_MAX = 1024,
+	LEND_LOST_NS = 700000, /* between two looks: a thread that computes may have had the core */
+};
+
+/* The spin to come, after a wait that ended with work. */
+static inline lend_ns lend_spin_learn(lend_ns spin, lend_ns waited)
+{
+	lend_ns want = waited > LEND_SPIN_MAX_NS ? 0 : 2 * waited;
+
+	want = lend_min_u64(lend_max_u64(want, LEND_SPIN_MIN_NS), LEND_SPIN_MAX_NS);
+	return want >= spin ? want : spin - (spin - want + LEND_SPIN_FORGET - 1) / LEND_SPIN_FORGET;
+}
+
+/* Whether other threads compete for this core. */
+struct lend_contention {
+	uint32_t skip; /* waits to come that do not yield */
+	uint32_t next; /* skip after the next loss of the core */
+	long switches; /* involuntary context switches of the thread, as last counted */
+};
+
+static inline void lend_contention_init(struct lend_contention *c)
+{
+	*c = (struct lend_contention){.next = LEND_SKIP_MIN};
+}
+
+/* Notes that another thread had the core during a spin. */
+static inline void lend_contention_lost(struct lend_contention *c)
+{
+	c->skip = c->next;
+	c->next = lend_min_u32(2 * c->next, LEND_SKIP_MAX);
+}
+
+/* Returns whether another thread had the core since the last count of the thread's involuntary
+ * context switches, and notes it. */
+static inline bool lend_contention_switched(struct lend_contention *c, long switches)
+{
+	bool lost = switches != c->switches;
+
+	c->switches = switches;
+	if (lost)
+		lend_contention_lost(c);
+	return lost;
+}
+
+/* Notes the end of a wait longer than LEND_SPIN_HARD_NS that did not lose the core. */
+static inline void lend_contention_waited(struct lend_contention *c)
+{
+	if (c->skip)
+		c->skip--;
+	else
+		c->next = lend_max_u32(c->next - c->next / LEND_SPIN_FORGET, LEND_SKIP_MIN);
+}
+
+/* Returns how long to spin before a sleep; spin: as lend_spin_learn() has it. */
+static inline lend_ns lend_contention_spin(const struct lend_contention *c, lend_ns spin)
+{
+	return c->skip ? LEND_SPIN_MIN_NS : spin;
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* deferred_free - buffers that the core gave back and a carrier may still read: looked at once a
+ * turn. Layer: rpc. Threads: the endpoint's. */
+#include "rpc/endpoint.h"
+#include "rpc/msg.h"
+
+/* Adds what a carrier may still read to the list that is looked at again. */
+static void keep_lent(struct lend_ep *ep, uint32_t handle)
+{
+	struct lend_seg *seg = ep->bufs->table.seg;
+	uint32_t last = handle;
+
+	while (seg[last].next)
+		last = seg[last].next;
+	seg[last].next = ep->lent;
+	ep->lent = handle;
+}
+
+static bool is_quiet(struct lend_ep *ep, uint32_t handle)
+{
+	for (; handle; handle = ep->bufs->table.seg[handle].next)
+		for (uint32_t some = ep->lenders; some; some &= some - 1) {
+			struct lend_io *io = ep->carrier[__builtin_ctz(some)].io;
+
+			if (!io->ops->flush(io, handle))
+				return false;
+		}
+	return true;
+}
+
+struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle)
+{
+	if (is_quiet(ep, handle))
+		return lend_msg_back(ep->bufs, handle);
+	keep_lent(ep, handle);
+	return NULL;
+}
+
+void lend_ep_lent(struct lend_ep *ep)
+{
+	uint32_t handle = ep->lent;
+
+	ep->lent = 0;
+	while (handle) {
+		uint32_t next = ep->bufs->table.seg[handle].next;
+
+		ep->bufs->table.seg[handle].next = 0;
+		if (is_quiet(ep, handle))
+			lend_msg_drop(ep->bufs, handle);
+		else
+			keep_lent(ep, handle);
+		handle = next;
+	}
+}

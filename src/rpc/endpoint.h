@@ -1,0 +1,339 @@
+/* endpoint - one endpoint: what the files of this folder share.
+ *
+ *   endpoint.c   opens, closes                  carrier.c  its carriers
+ *   loop.c  one turn                       session.c  sessions and connecting
+ *   sleep.c  spinning, sleeping, waking     call.c     calls made here
+ *   worker.c, job_queue.c  slow handlers        server.c    requests answered here
+ *   nested_calls.c  calls that serve a request  request.c  what is asked of one
+ *   bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c, session_proof.c, keys.c;
+ * adaptive_spin.h, bulk_pause.h
+ *
+ * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
+ */
+#ifndef LEND_RPC_ENDPOINT_H
+#define LEND_RPC_ENDPOINT_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "core/core.h"
+#include "io/io.h"
+#include "lend/rpc.h"
+#include "lend/stats.h"
+#include "rpc/bufs.h"
+#include "rpc/bulk_pause.h"
+#include "rpc/method.h"
+#include "rpc/msg.h"
+#include "rpc/adaptive_spin.h"
+#include "sys/mapped_memory.h"
+
+struct lend_worker;
+struct lend_workers;
+
+enum {
+	LEND_BURST = 32,         /* datagrams per rx, tx and poll */
+	LEND_RETRY_NS = 1000000, /* poll interval of lent buffers and address resolution */
+	LEND_NAP_NS = 50000,     /* where the device has no interrupt */
+	LEND_NAME_MAX = 1024,    /* bytes of a server's name that count */
+};
+
+struct lend_carrier {
+	struct lend_io *io;
+	char *address; /* as it was opened: its scheme */
+	bool listens;
+	bool registers;   /* must know memory before it sends from it */
+	uint64_t regions; /* of the heap, that it registered and holds: see lend_regions_hold() */
+};
+
+enum lend_session_state {
+	/* FREE -> (PENDING ->) OPEN -> (CLOSING ->) FREE */
+	LEND_SESSION_FREE,
+	LEND_SESSION_PENDING, /* its address is being resolved; calls wait here */
+	LEND_SESSION_OPEN,    /* the core knows it, up or not yet */
+	LEND_SESSION_CLOSING, /* lend_disconnect() was called: its handle is stale */
+};
+
+/* A session of the public API. id = generation << 32 | index + 1. */
+struct lend_session_rec {
+	uint64_t core; /* the core's handle while OPEN or CLOSING */
+	void *pointer; /* lend_session_set() */
+	uint32_t gen;
+	uint8_t state; /* enum lend_session_state */
+	bool up;       /* the watch was told */
+	uint8_t incarnation[16];
+	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
+	/* PENDING */
+	char *address, *name; /* name: NULL: the address */
+	lend_ns give_up;
+	struct lend_call *first, *last; /* waiting calls */
+	uint32_t waiting;
+};
+
+/* A place among the jobs that wait for a worker. */
+struct lend_job {
+	struct lend_req *left, *right; /* of the heap */
+	lend_ns due;                   /* 0 where deadlines do not count */
+	uint64_t number;               /* as they came */
+};
+
+/* A request being served; its index is the core's, its handle the public one. */
+struct lend_req {
+	_Atomic uint64_t id;        /* any; 0: free */
+	_Atomic lend_ns deadline;   /* any; as the core says */
+	_Atomic bool cancelled;     /* any */
+	_Atomic uint64_t answered;  /* any: id that another thread has answered */
+	uint64_t session;           /* the core's handle */
+	struct lend_buf view;       /* bytes in place in a carrier's slot */
+	struct lend_buf *bytes;     /* &view, own memory, or NULL: taken */
+	struct lend_call *children; /* calls that inherit its end */
+	uint32_t method;
+	uint8_t class;
+	bool slow;             /* a worker has it: bytes are the worker's to give */
+	struct lend_job job;   /* in the workers' queue */
+	lend_handler *handler; /* slow: what to run */
+	void *arg;
+};
+
+enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
+
+/* What lend_call.reserved holds. flags 0: not under way, and nothing else counts. */
+struct __attribute__((may_alias)) lend_call_priv {
+	union {
+		uint64_t core; /* its handle there, */
+		struct {       /* and before it has one: those of its buffers */
+			uint32_t request, landing;
+		} lent;
+	};
+	struct lend_call *next, *prev; /* among a session's waiting, or a parent's children */
+	struct lend_buf *request;      /* as given */
+	struct lend_buf *landing;      /* as given */
+	lend_ns deadline;
+	uint64_t parent; /* id of the request it serves; 0: none */
+	uint32_t flags;
+	uint32_t class;
+};
+_Static_assert(sizeof(struct lend_call_priv) <= sizeof(((struct lend_call *)0)->reserved), "fits");
+
+/* A reply given in another thread. */
+struct lend_answer {
+	struct lend_answer *next;
+	lend_request request;
+	enum lend_status status;
+	struct lend_buf *reply;
+};
+
+struct lend_ep {
+	struct lend_core *core;
+	uint64_t key_id; /* of the key that it connects with; 0: none */
+	struct lend_pool_of_bufs *bufs;
+	lend_ns now; /* of the turn under way, or the last one */
+	lend_ns
+	    tick_at; /* the earliest that the core will want to tick, for all that the loop knows */
+	bool turning;
+	bool closing;
+	bool dirty;   /* the core was told something since it was last asked */
+	bool blocked; /* a carrier was full in the last turn */
+	uint8_t n_carriers;
+	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
+	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
+	bool dear;       /* there is a carrier that is not quick */
+	uint32_t ran;    /* handlers and done functions, in the turn under way or the last one */
+	uint32_t lent;   /* chain of handles that carriers may still read */
+	uint32_t supply_len;
+	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
+	lend_ns urgent;            /* when a call above normal priority was last heard of */
+	struct lend_hush hush;     /* of ours */
+	uint32_t rx_long, tx_long; /* length of the longest datagrams of late */
+	struct lend_req *serving;  /* whose handler runs now */
+	struct lend_carrier carrier[LEND_CARRIERS_MAX];
+	struct lend_capture_file *capture; /* of config, while the endpoint is open; or NULL */
+	struct lend_methods methods;
+	struct lend_req *req; /* by the core's index */
+	uint32_t n_req;
+	struct lend_stats stats;
+
+	struct lend_session_rec *session;
+	uint32_t *by_core; /* index into session, + 1, by the core's index; 0: none */
+	uint32_t n_sessions, session_top; /* from top on none was ever used */
+	uint32_t session_free, pending;   /* LEND_NONE32: none */
+	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
+	struct lend_call *ended; /* waiting calls whose session died: done is owed; by priv.next */
+	struct lend_call *fostered; /* calls whose parent is a request of home */
+	lend_watch *watch;
+	void *watch_arg;
+
+	int epoll, timer, wake;
+	lend_ns timer_at;     /* what timer is set to; LEND_NEVER: off */
+	lend_ns active;       /* when a turn last did something */
+	lend_ns spin;         /* of looking before a sleep */
+	const uint8_t *alive; /* page that a fork's child sees zeroed */
+
+	struct lend_config config; /* defaults filled in */
+	struct lend_core_config core_config;
+	struct lend_heap core_memory, tables;
+	size_t core_len;
+	struct lend_ep *home; /* a worker's: whose requests its calls may serve */
+	struct lend_workers *workers;
+	struct lend_contention contention;
+
+	_Alignas(64) _Atomic(struct lend_answer *) answers; /* any */
+	_Atomic(const void *) thread; /* any: marker of the thread that turned last */
+	_Atomic bool asleep, nudge;   /* any */
+	_Atomic bool stop, roused; /* any: lend_stop() was called; ends lend_run(); lend_turn() */
+	_Atomic uint32_t touching; /* any: others' calls under way; lend_close() waits for them */
+};
+
+#define LEND_NONE32 UINT32_MAX
+
+/* A different address in each thread. */
+extern _Thread_local struct lend_worker *lend_worker_self
+    __attribute__((tls_model("initial-exec")));
+
+static inline const void *lend_thread_mark(void)
+{
+	return &lend_worker_self;
+}
+
+static inline struct lend_call_priv *lend_call_priv(struct lend_call *call)
+{
+	return (struct lend_call_priv *)(void *)call->reserved;
+}
+
+/* NULL: stale. Also one that is closing. */
+static inline struct lend_session_rec *lend_sessions_find_any(struct lend_ep *ep,
+							      lend_session session)
+{
+	uint32_t i = (uint32_t)session.id - 1;
+
+	if (i >= ep->n_sessions || ep->session[i].gen != session.id >> 32 ||
+	    ep->session[i].state == LEND_SESSION_FREE)
+		return NULL;
+	return &ep->session[i];
+}
+
+static inline struct lend_session_rec *lend_sessions_find(struct lend_ep *ep, lend_session session)
+{
+	uint32_t i = (uint32_t)session.id - 1;
+
+	if (i >= ep->n_sessions || ep->session[i].gen != session.id >> 32 ||
+	    (ep->session[i].state != LEND_SESSION_OPEN &&
+	     ep->session[i].state != LEND_SESSION_PENDING))
+		return NULL;
+	return &ep->session[i];
+}
+
+static inline lend_ns lend_ep_now(struct lend_ep *ep)
+{
+	return ep->turning ? ep->now : lend_now(ep);
+}
+
+/* endpoint.c */
+int lend_ep_check_slow(struct lend_ep *ep);
+/* 0; -EPERM in a fork's child, -EDEADLK inside a turn. */
+static inline int lend_ep_check(struct lend_ep *ep)
+{
+	if (!ep->turning && *ep->alive &&
+	    atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
+		return 0;
+	return lend_ep_check_slow(ep);
+}
+
+/* carrier.c */
+/* One for each of config.listen. */
+int lend_ep_listen(struct lend_ep *ep);
+/* The one that can resolve an address, opened if need be. */
+int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
+void lend_ep_close_carriers(struct lend_ep *ep);
+
+/* session_proof.c */
+/* The incarnation that this process shows to one server; NULL: that it shows to its clients. */
+void lend_handshake_name(const char *server, uint8_t incarnation[16]);
+struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server);
+void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
+/* The session's peer proved that it has this key. */
+bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id);
+
+/* deferred_free.c */
+struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
+void lend_ep_lent(struct lend_ep *ep);
+
+/* loop.c */
+int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
+void lend_ep_urgent_here(struct lend_ep *ep);
+void lend_ep_hush_here(struct lend_ep *ep, bool answered);
+
+/* sleep.c */
+void lend_ep_wake(struct lend_ep *ep); /* any thread */
+int lend_ep_watch_fd(struct lend_ep *ep, int fd);
+
+/* session.c */
+void lend_sessions_close(struct lend_ep *ep);
+lend_session lend_sessions_of(struct lend_ep *ep, uint64_t core);
+void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev);
+void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev);
+void lend_sessions_retry(struct lend_ep *ep);
+
+/* call.c */
+void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev);
+int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *call);
+void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *session,
+			enum lend_status status);
+uint32_t lend_calls_ended(struct lend_ep *ep);
+
+/* nested_calls.c */
+struct lend_call **lend_family_of(struct lend_ep *ep, uint64_t parent); /* NULL: no such request */
+void lend_family_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent);
+void lend_family_leave(struct lend_ep *ep, struct lend_call *call);
+int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
+			lend_ns *deadline);
+void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel);
+void lend_family_foster(struct lend_ep *ep);
+
+/* server.c */
+void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev);
+void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev);
+void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev);
+void lend_serve_answers(struct lend_ep *ep);
+struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
+/* From a worker: its caller waits no more, or not long enough, and its handler does not run. */
+bool lend_serve_expired(const struct lend_req *req, lend_ns now);
+void lend_serve_drop(struct lend_ep *ep, lend_request request);
+
+/* stats_service.c */
+int lend_look_serve(struct lend_ep *ep);
+
+/* worker.c */
+int lend_workers_need(struct lend_ep *ep);
+void lend_workers_push(struct lend_ep *ep, struct lend_req *req);
+void lend_workers_nudge(struct lend_ep *ep);
+void lend_workers_close(struct lend_ep *ep); /* no handler runs any more */
+void lend_workers_free(struct lend_ep *ep);  /* nor is there a buffer of theirs here */
+bool lend_worker_of(struct lend_ep *home);   /* this thread is one of its workers */
+struct lend_ep *
+lend_worker_ep(struct lend_ep *home); /* the worker's own; others: home. NULL: cannot open */
+struct lend_buf *lend_worker_take(lend_request request);
+
+/* A buffer that the core gave back: its user's now; NULL: none, or the pool's when the last carrier
+ * lets go. */
+static inline struct lend_buf *lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued)
+{
+	if (maybe_queued && ep->lenders)
+		return lend_ep_back_queued(ep, handle);
+	return lend_msg_back(ep->bufs, handle);
+}
+
+/* A call of that class is here. */
+static inline void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
+{
+	if (class < LEND_NORMAL - 1)
+		lend_ep_urgent_here(ep);
+}
+
+/* A call of ours of that class goes out, or was answered. */
+static inline void lend_ep_hush(struct lend_ep *ep, uint32_t class, bool answered)
+{
+	if (class < LEND_NORMAL - 1)
+		lend_ep_hush_here(ep, answered);
+}
+
+#endif

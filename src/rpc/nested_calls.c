@@ -1,0 +1,93 @@
+/* nested_calls - calls made for a request: they inherit its deadline and class, and are cancelled
+ * with it. Layer: rpc. Threads: the calls' endpoint's; a worker's calls look at their parent, which
+ * is another thread's, through the atomic fields of its record. */
+#include <errno.h>
+
+#include "rpc/endpoint.h"
+#include "sys/last_error.h"
+
+/* A request's list of calls, when it is of this endpoint; a worker's are all in one list. */
+struct lend_call **lend_family_of(struct lend_ep *ep, uint64_t parent)
+{
+	struct lend_req *req;
+
+	if (ep->home)
+		return &ep->fostered;
+	req = lend_serve_find(ep, (lend_request){parent});
+	return req ? &req->children : NULL;
+}
+
+void lend_family_join(struct lend_ep *ep, struct lend_call *call, uint64_t parent)
+{
+	struct lend_call **head = lend_family_of(ep, parent);
+	struct lend_call_priv *p = lend_call_priv(call);
+
+	p->prev = NULL;
+	p->next = *head;
+	if (*head)
+		lend_call_priv(*head)->prev = call;
+	*head = call;
+	p->flags |= LEND_CALL_CHILD;
+}
+
+void lend_family_leave(struct lend_ep *ep, struct lend_call *call)
+{
+	struct lend_call_priv *p = lend_call_priv(call);
+	struct lend_call **head = p->prev ? NULL : lend_family_of(ep, p->parent);
+
+	if (p->next)
+		lend_call_priv(p->next)->prev = p->prev;
+	if (p->prev)
+		lend_call_priv(p->prev)->next = p->next;
+	else if (head)
+		*head = p->next;
+	p->next = p->prev = NULL;
+	p->flags &= ~(uint32_t)LEND_CALL_CHILD;
+}
+
+/* The request is over: its calls go on alone, or are cancelled. */
+void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
+{
+	struct lend_call *call = req->children;
+
+	if (cancel) {
+		for (; call; call = lend_call_priv(call)->next)
+			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
+		return;
+	}
+	req->children = NULL;
+	while (call) {
+		struct lend_call_priv *p = lend_call_priv(call);
+
+		call = p->next;
+		p->next = p->prev = NULL;
+		p->flags &= ~(uint32_t)LEND_CALL_CHILD;
+	}
+}
+
+/* A worker's endpoint: some request of its home was cancelled, perhaps ours. */
+void lend_family_foster(struct lend_ep *ep)
+{
+	for (struct lend_call *call = ep->fostered; call; call = lend_call_priv(call)->next)
+		if (lend_request_cancelled(ep->home, (lend_request){lend_call_priv(call)->parent}))
+			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
+}
+
+/* What a call gets from the request it serves. -ESTALE: there is none such. */
+int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
+			lend_ns *deadline)
+{
+	struct lend_req *req = lend_serve_find(ep->home ? ep->home : ep, call->parent);
+	lend_ns until;
+
+	if (!req)
+		return lend_fail(
+		    ESTALE,
+		    "the request this call would serve was answered or is gone: start it earlier");
+	until = atomic_load_explicit(&req->deadline, memory_order_relaxed);
+	if (until < *deadline || (call->timeout == 0 && until != LEND_NEVER))
+		*deadline = until;
+	if (call->priority == 0)
+		*class = req->class;
+	return 0;
+}

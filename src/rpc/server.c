@@ -1,0 +1,388 @@
+/* rpc/server - requests answered here.
+ *
+ * A request's public handle is the core's own, whose low half is an index: so its record is found
+ * without a search, and a stale handle differs in its upper half. Records are written by the
+ * endpoint's thread; the atomic fields are read by others. Layer: rpc. Threads: as lend/rpc.h says
+ * of each function. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rpc/msg.h"
+#include "rpc/endpoint.h"
+#include "sys/last_error.h"
+#include "util/check.h"
+
+struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
+{
+	uint32_t i = (uint32_t)request.id;
+
+	if (i >= ep->n_req || !request.id ||
+	    atomic_load_explicit(&ep->req[i].id, memory_order_acquire) != request.id)
+		return NULL;
+	return &ep->req[i];
+}
+
+/* Copies of chains that the core may not take: see lend_msg_fits(). */
+static __attribute__((noinline)) struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply,
+						      enum lend_status *status)
+{
+	struct lend_buf *flat;
+
+	if (lend_msg_fits(reply, ep->mtu_max))
+		return reply;
+	flat = lend_msg_flat(ep->bufs, reply);
+	lend_bufs_give(ep->bufs, reply);
+	if (!flat)
+		*status = LEND_RESOURCE_EXHAUSTED;
+	return flat;
+}
+
+/* The request is nobody's any more, or this is an answer that could not be given as it is. */
+static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_request request, int rc,
+						  uint32_t handle)
+{
+	if (rc < 0 && handle)
+		lend_msg_drop(ep->bufs, handle);
+	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: say so instead */
+		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
+				     LEND_RESOURCE_EXHAUSTED, 0);
+	if (rc == -ESTALE ||
+	    atomic_load_explicit(&ep->req[(uint32_t)request.id].cancelled, memory_order_relaxed))
+		return lend_fail(ESTALE, "the caller no longer waits: nothing to do");
+	return rc;
+}
+
+static __attribute__((noinline)) int answer_nobody(struct lend_ep *ep, struct lend_buf *reply)
+{
+	lend_bufs_give(ep->bufs, reply);
+	return lend_fail(ESTALE, "the request was answered or its caller is gone: nothing to do");
+}
+
+/* The endpoint's thread answers. Takes reply whatever comes. */
+static int answer(struct lend_ep *ep, lend_request request, enum lend_status status,
+		  struct lend_buf *reply)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	uint32_t handle = 0;
+	int rc, err;
+
+	if (!req)
+		return answer_nobody(ep, reply);
+	if (req->children)
+		lend_family_end(ep, req, false);
+	if (reply && reply->next)
+		reply = fit(ep, reply, &status);
+	if (reply) {
+		handle = lend_msg_lend(ep->bufs, reply, false, &err);
+		if (!handle) /* its own buffer, twice; what of it is free stays its user's */
+			status = LEND_INTERNAL;
+	}
+	atomic_store_explicit(&req->id, 0, memory_order_release);
+	ep->dirty = true;
+	ep->stats.replies++;
+	rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
+			     (uint8_t)status, handle);
+	if (rc < 0 || atomic_load_explicit(&req->cancelled, memory_order_relaxed))
+		return answer_again(ep, request, rc, handle);
+	return 0;
+}
+
+/* Another thread answers: the endpoint's thread will see to it. */
+static __attribute__((noinline)) int answer_from_afar(struct lend_ep *ep, lend_request request,
+						      enum lend_status status,
+						      struct lend_buf *reply)
+{
+	struct lend_req *req = lend_serve_find(ep, request);
+	uint64_t before = req ? atomic_load_explicit(&req->answered, memory_order_relaxed) : 0;
+	struct lend_answer *note = malloc(sizeof(*note));
+
+	if (!note) {
+		lend_bufs_give(NULL, reply);
+		return lend_fail(ENOMEM, "no memory to hand an answer over: answer again");
+	}
+	if (!req || before == request.id ||
+	    !atomic_compare_exchange_strong_explicit(&req->answered, &before, request.id,
+						     memory_order_relaxed, memory_order_relaxed)) {
+		free(note);
+		lend_bufs_give(NULL, reply);
+		return lend_fail(ESTALE,
+				 "the request was answered or its caller is gone: nothing to do");
+	}
+	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
+	*note = (struct lend_answer){.request = request, .status = status, .reply = reply};
+	note->next = atomic_load_explicit(&ep->answers, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&ep->answers, &note->next, note,
+						      memory_order_release, memory_order_relaxed))
+		continue;
+	lend_ep_wake(ep);
+	atomic_fetch_sub_explicit(&ep->touching, 1, memory_order_release);
+	return 0;
+}
+
+void lend_serve_drop(struct lend_ep *ep, lend_request request)
+{
+	(void)answer_from_afar(ep, request, LEND_DEADLINE_EXCEEDED | LEND_REPLY_NOT_RUN, NULL);
+}
+
+bool lend_serve_expired(const struct lend_req *req, lend_ns now)
+{
+	return atomic_load_explicit(&req->cancelled, memory_order_relaxed) ||
+	       atomic_load_explicit(&req->deadline, memory_order_relaxed) <= now;
+}
+
+void lend_serve_answers(struct lend_ep *ep)
+{
+	struct lend_answer *note =
+			       atomic_exchange_explicit(&ep->answers, NULL, memory_order_acquire),
+			   *order = NULL;
+
+	while (note) { /* oldest first */
+		struct lend_answer *next = note->next;
+
+		note->next = order;
+		order = note;
+		note = next;
+	}
+	while (order) {
+		note = order;
+		order = note->next;
+		(void)answer(ep, note->request, note->status, note->reply);
+		free(note);
+	}
+}
+
+int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status,
+	       struct lend_buf *reply)
+{
+	if ((unsigned)status > LEND_UNAUTHENTICATED)
+		status = LEND_UNKNOWN;
+	if (atomic_load_explicit(&ep->thread, memory_order_relaxed) == lend_thread_mark())
+		return answer(ep, request, status, reply);
+	return answer_from_afar(ep, request, status, reply);
+}
+
+/* Runs an inline handler on bytes in place, or in memory of their own that it may take. */
+static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
+		     lend_request request)
+{
+	struct lend_req *outer = ep->serving;
+
+	ep->serving = req;
+	method->handler(request, req->bytes, method->arg);
+	ep->serving = outer;
+	if (req->bytes && req->bytes != &req->view)
+		lend_bufs_give(ep->bufs, req->bytes);
+	req->bytes = NULL;
+}
+
+/* Gives the bytes memory of their own for a worker; false: there is none. */
+static bool own_bytes(struct lend_ep *ep, struct lend_req *req)
+{
+	struct lend_buf *copy;
+
+	if (req->bytes != &req->view)
+		return true;
+	copy = lend_bufs_take(ep->bufs, req->view.len);
+	if (!copy)
+		return false;
+	lend_msg_fill(copy, req->view.data, req->view.len);
+	req->bytes = copy;
+	return true;
+}
+
+static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request request,
+		   enum lend_status status)
+{
+	if (req->bytes && req->bytes != &req->view)
+		lend_bufs_give(ep->bufs, req->bytes);
+	req->bytes = NULL;
+	(void)answer(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
+}
+
+/* One that came whole is longer than what comes unasked: it goes where its method has long ones.
+ * False: nowhere. */
+static bool place_whole(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
+			const struct lend_event *ev)
+{
+	struct lend_buf *to;
+
+	if (!method->place || ev->buf || ev->len <= ep->core_config.unscheduled)
+		return true;
+	to = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len, ev->data,
+			   ev->data_len, method->place_arg);
+	if (to && lend_msg_cap(to) >= ev->len) {
+		lend_msg_fill(to, ev->data, ev->len);
+		req->bytes = to;
+		return true;
+	}
+	lend_bufs_give(ep->bufs, to);
+	return false;
+}
+
+static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_event *ev)
+{
+	req->session = ev->session;
+	req->method = ev->method;
+	req->class = ev->class;
+	lend_ep_urgent(ep, ev->class);
+	req->children = NULL;
+	req->slow = false;
+	req->view = (struct lend_buf){
+	    .data = (void *)(uintptr_t)ev->data, .len = ev->data_len, .cap = ev->data_len};
+	req->bytes = &req->view;
+	if (ev->buf) {
+		req->bytes = lend_ep_back(ep, ev->buf, false);
+		lend_msg_landed(req->bytes, ev->len);
+	}
+	atomic_store_explicit(&req->cancelled, false, memory_order_relaxed);
+	atomic_store_explicit(&req->deadline, lend_core_request_deadline(ep->core, ev->call),
+			      memory_order_relaxed);
+	atomic_store_explicit(&req->id, ev->call, memory_order_release);
+}
+
+/* Those that may be refused, copied or given to a worker. */
+static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
+						      const struct lend_method *method,
+						      const struct lend_event *ev)
+{
+	lend_request request = {ev->call};
+	enum lend_status refusal = LEND_OK;
+
+	if (!method || !method->handler || ep->closing)
+		refusal = ep->closing ? LEND_UNAVAILABLE : LEND_UNIMPLEMENTED;
+	else if (lend_serve_expired(req, ep->now))
+		refusal = LEND_DEADLINE_EXCEEDED;
+	else if (!place_whole(ep, req, method, ev))
+		refusal = LEND_RESOURCE_EXHAUSTED;
+	else if (method->flags & LEND_SLOW && !own_bytes(ep, req))
+		refusal = LEND_RESOURCE_EXHAUSTED;
+	if (refusal != LEND_OK) {
+		refuse(ep, req, request, refusal);
+		return;
+	}
+	if (!(method->flags & LEND_SLOW)) {
+		run_here(ep, req, method, request);
+		return;
+	}
+	req->handler = method->handler;
+	req->arg = method->arg;
+	req->slow = true;
+	lend_workers_push(ep, req);
+}
+
+void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
+{
+	const struct lend_method *method = lend_methods_find(&ep->methods, ev->method);
+	struct lend_req *req = &ep->req[(uint32_t)ev->call];
+
+	LEND_CHECK((uint32_t)ev->call < ep->n_req);
+	fill(ep, req, ev);
+	ep->stats.requests++;
+	if (method && method->plain && !ep->closing && !lend_serve_expired(req, ep->now))
+		run_here(ep, req, method, (lend_request){ev->call});
+	else
+		serve_with_care(ep, req, method, ev);
+}
+
+/* The last eighth of the pool is for requests of peers that have no more of it than their share.
+ * False: this NEED comes again. */
+static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct lend_buf **buf)
+{
+	uint64_t all = ep->bufs->limit;
+
+	if (ep->bufs->out + ev->len > all - all / 8 && lend_core_hoards(ep->core, ev->call, all))
+		return true;
+	*buf = lend_bufs_take(ep->bufs, (uint32_t)ev->len);
+	return *buf || !lend_core_yield(ep->core, ev->call, &ep->bufs->table);
+}
+
+/* Memory for a long message: a request's place function, or the pool within message_max. */
+void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
+{
+	const struct lend_method *method =
+	    ev->tag ? NULL : lend_methods_find(&ep->methods, ev->method);
+	struct lend_buf *buf = NULL;
+	uint32_t handle = 0;
+	int err;
+
+	if (method && method->place)
+		buf = method->place(lend_sessions_of(ep, ev->session), ev->method, ev->len,
+				    ev->data, ev->data_len, method->place_arg);
+	else if (ev->len <= ep->core_config.message_max && !pool_memory(ep, ev, &buf))
+		return;
+	if (buf && lend_msg_cap(buf) >= ev->len)
+		handle = lend_msg_lend(ep->bufs, buf, true, &err);
+	if (!handle)
+		lend_bufs_give(ep->bufs, buf);
+	if (lend_core_attach(ep->core, ev->call, &ep->bufs->table, handle) < 0 && handle)
+		lend_msg_drop(ep->bufs, handle);
+}
+
+void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev)
+{
+	struct lend_req *req = lend_serve_find(ep, (lend_request){ev->call});
+
+	if (!req)
+		return;
+	atomic_store_explicit(&req->cancelled, true, memory_order_release);
+	lend_family_end(ep, req, true);
+	if (req->slow)
+		lend_workers_nudge(ep);
+}
+
+static void note_plain(struct lend_method *entry)
+{
+	entry->plain = entry->handler && !(entry->flags & LEND_SLOW) && !entry->place;
+}
+
+int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
+	       unsigned flags)
+{
+	struct lend_method *entry;
+	int rc;
+
+	if (flags & ~(unsigned)LEND_SLOW)
+		return lend_fail(EINVAL, "method %u: unknown flags 0x%x; 0 and LEND_SLOW are known",
+				 method, flags);
+	rc = flags & LEND_SLOW && handler ? lend_workers_need(ep) : 0;
+	if (rc < 0)
+		return rc;
+	entry = lend_methods_add(&ep->methods, method);
+	if (!entry)
+		return lend_fail(ENOMEM, "no memory for method %u", method);
+	entry->handler = handler;
+	entry->arg = arg;
+	entry->flags = flags;
+	note_plain(entry);
+	return 0;
+}
+
+int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg)
+{
+	struct lend_method *entry = lend_methods_add(&ep->methods, method);
+
+	if (!entry)
+		return lend_fail(ENOMEM, "no memory for method %u", method);
+	entry->place = place;
+	entry->place_arg = arg;
+	note_plain(entry);
+	return 0;
+}
+
+/* Only while its handler runs, and once. */
+struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
+{
+	struct lend_req *req = ep->serving;
+	struct lend_buf *bytes;
+
+	if (lend_worker_of(ep))
+		return lend_worker_take(request);
+	/* an inline handler may have replied before it takes: its record is still the one being
+	 * served */
+	if (!req || (uint32_t)(req - ep->req) != (uint32_t)request.id || !req->bytes ||
+	    !own_bytes(ep, req))
+		return NULL;
+	bytes = req->bytes;
+	req->bytes = NULL;
+	return bytes;
+}

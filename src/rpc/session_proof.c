@@ -1,0 +1,129 @@
+/* session_proof - the incarnation that this process shows to each server, and the proofs of a key.
+ *
+ * A proof is a MAC under the key over CONNECT and ACCEPT. They hold random bytes of both ends, so a
+ * copy of either proves nothing. Layer: rpc. Threads: the endpoint's; naming: any. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rpc/endpoint.h"
+#include "rpc/keys.h"
+#include "sys/rand.h"
+#include "sys/last_error.h"
+#include "util/siphash.h"
+
+/* A process has one key, a fork's child another. */
+static void process_key(uint8_t key[16])
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static uint8_t bits[16];
+	static pid_t of;
+
+	pthread_mutex_lock(&lock);
+	if (of != getpid()) {
+		of = getpid();
+		lend_random(bits, sizeof(bits));
+	}
+	memcpy(key, bits, sizeof(bits));
+	pthread_mutex_unlock(&lock);
+}
+
+void lend_handshake_name(const char *server, uint8_t incarnation[16])
+{
+	char text[LEND_NAME_MAX + 1] = {server ? 'c' : 's'};
+	size_t len = server ? strnlen(server, LEND_NAME_MAX) : 0;
+	uint8_t key[16];
+
+	if (len)
+		memcpy(text + 1, server, len);
+	process_key(key);
+	lend_siphash128(key, text, 1 + len, incarnation);
+}
+
+struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server)
+{
+	struct lend_core_self self = {.key_id = ep->key_id};
+
+	lend_handshake_name(server, self.incarnation);
+	return self;
+}
+
+enum { LABEL = 8 };
+
+/* HMAC-SHA-256 of a label and the handshake's hash. */
+static void mac(const struct lend_seal_ops *seal, const uint8_t psk[LEND_KEY], const char *label,
+		const uint8_t h[LEND_DIGEST], uint8_t out[16])
+{
+	uint8_t text[LABEL + LEND_DIGEST] = {0}, digest[LEND_DIGEST];
+
+	memcpy(text, label, strlen(label));
+	memcpy(text + LABEL, h, LEND_DIGEST);
+	seal->hmac_sha256(psk, text, sizeof(text), digest);
+	memcpy(out, digest, 16);
+}
+
+void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev)
+{
+	uint8_t psk[LEND_KEY], text[LEND_TRANSCRIPT], h[LEND_DIGEST];
+	const struct lend_seal_ops *seal;
+	struct lend_core_proof proof;
+	bool known;
+
+	if (lend_core_transcript(ep->core, ev, text) < 0)
+		return;
+	known = lend_keys_find(ev->tag, psk) && lend_keys_seal(&seal) == 0;
+	if (known) {
+		seal->sha256(text, sizeof(text), h);
+		mac(seal, psk, "server", h, proof.tag);
+		mac(seal, psk, "client", h, proof.proof);
+		mac(seal, psk, "binding", h, proof.binding);
+	}
+	explicit_bzero(psk, sizeof(psk));
+	(void)lend_core_prove(ep->core, lend_ep_now(ep), ev, known ? &proof : NULL);
+}
+
+/* False: it is gone, or not up. */
+static bool names_of(struct lend_ep *ep, lend_session session, struct lend_core_names *names)
+{
+	const struct lend_session_rec *s = lend_sessions_find(ep, session);
+
+	return s && s->state == LEND_SESSION_OPEN &&
+	       lend_core_session_names(ep->core, s->core, names) == 0;
+}
+
+bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id)
+{
+	struct lend_core_names names;
+
+	return key_id && names_of(ep, session, &names) && names.key_id == key_id;
+}
+
+uint64_t lend_key_id(const struct lend_ep *ep)
+{
+	return ep->key_id;
+}
+
+bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret)
+{
+	return secret && *secret && lend_handshake_proved(ep, session, lend_keys_id(secret));
+}
+
+int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[32])
+{
+	static const uint8_t one[16] = "lend context 01", two[16] = "lend context 02";
+	struct lend_core_names names;
+
+	if (!names_of(ep, session, &names))
+		return lend_fail(ESTALE, "session is gone, or not up yet");
+	lend_siphash128(one, &names, sizeof(names), out);
+	lend_siphash128(two, &names, sizeof(names), out + 16);
+	return 0;
+}
+
+int lend_accept_secret(const char *secret)
+{
+	if (!secret || !*secret)
+		return lend_fail(EINVAL, "accept secret: the text is empty");
+	return lend_keys_add(secret);
+}

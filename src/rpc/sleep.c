@@ -1,0 +1,254 @@
+/* sleep - when a turn is worth it: spin about as long as waits were of late (adaptive_spin.h), then
+ * sleep until a carrier, a time or a wake.
+ *
+ * Sleeping: mark asleep, full fence, look again everywhere, sleep on one epoll over carriers, a
+ * timerfd and an eventfd. The first microseconds of the spin keep the core; then each look yields
+ * it, because two processes that share a core would otherwise wait for each other's time slice.
+ * Next to threads that compute it does not yield but sleeps early: see adaptive_spin.h.
+ * Layer: rpc. Threads: the endpoint's, but for lend_stop() and lend_ep_wake(). */
+#include <errno.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "rpc/endpoint.h"
+#include "sys/clock.h"
+#include "sys/last_error.h"
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+void lend_ep_wake(struct lend_ep *ep)
+{
+	uint64_t one = 1;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&ep->asleep, memory_order_relaxed)) {
+		ssize_t n = write(ep->wake, &one, sizeof(one));
+
+		(void)n; /* full means awake already */
+	}
+}
+
+void lend_stop(struct lend_ep *ep)
+{
+	int err = errno;
+
+	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
+	atomic_store_explicit(&ep->stop, true, memory_order_release);
+	atomic_store_explicit(&ep->roused, true, memory_order_release);
+	lend_ep_wake(ep);
+	atomic_fetch_sub_explicit(&ep->touching, 1, memory_order_release);
+	errno = err;
+}
+
+int lend_ep_watch_fd(struct lend_ep *ep, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	if (fd < 0 || epoll_ctl(ep->epoll, EPOLL_CTL_ADD, fd, &event) == 0 || errno == EEXIST)
+		return 0;
+	return lend_fail(
+	    errno, "cannot watch a carrier's file descriptor: raise ulimit -n or fs.epoll limits");
+}
+
+/* When the next turn must come at the latest, if nothing arrives. */
+static lend_ns next_time(struct lend_ep *ep)
+{
+	lend_ns at = lend_core_deadline(ep->core), retry = ep->now + LEND_RETRY_NS;
+
+	if ((ep->lent || ep->pending != LEND_NONE32) && retry < at)
+		at = retry;
+	for (uint32_t c = 0; c < ep->n_carriers; c++) {
+		struct lend_io *io = ep->carrier[c].io;
+
+		if (io->ops->fd(io) < 0 && ep->now + LEND_NAP_NS < at)
+			at = ep->now + LEND_NAP_NS;
+		if (io->due && io->due < at)
+			at = io->due;
+	}
+	return at;
+}
+
+static void set_timer(struct lend_ep *ep, lend_ns at)
+{
+	struct itimerspec spec = {.it_value = {.tv_sec = 0}};
+
+	if (at == ep->timer_at)
+		return;
+	ep->timer_at = at;
+	if (at != LEND_NEVER) {
+		at = at ? at : 1; /* zero would disarm */
+		spec.it_value.tv_sec = (time_t)(at / 1000000000u);
+		spec.it_value.tv_nsec = (long)(at % 1000000000u);
+	}
+	(void)timerfd_settime(ep->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* Clears what lend_stop() set for the next wait; false: nothing. */
+static bool clear_roused(struct lend_ep *ep)
+{
+	return atomic_load_explicit(&ep->roused, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&ep->roused, false, memory_order_acquire);
+}
+
+static bool has_mail(struct lend_ep *ep)
+{
+	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->roused, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->nudge, memory_order_relaxed) ||
+	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed);
+}
+
+/* Ready to sleep until a time? False: turn instead. asleep stays set until awake(). */
+static bool arm(struct lend_ep *ep, lend_ns until)
+{
+	lend_ns at = next_time(ep);
+	bool quiet = !ep->dirty && !ep->ended;
+
+	atomic_store_explicit(&ep->asleep, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	quiet = quiet && !has_mail(ep);
+	for (uint32_t c = 0; quiet && c < ep->n_carriers; c++)
+		quiet = ep->carrier[c].io->ops->arm(ep->carrier[c].io);
+	at = at < until ? at : until;
+	if (!quiet || at <= lend_clock_now()) {
+		atomic_store_explicit(&ep->asleep, false, memory_order_relaxed);
+		return false;
+	}
+	set_timer(ep, at);
+	return true;
+}
+
+/* Takes what woke us out of the two descriptors that are ours; carriers see to theirs in rx(). */
+static void awake(struct lend_ep *ep, const struct epoll_event *event, int n)
+{
+	atomic_store_explicit(&ep->asleep, false, memory_order_relaxed);
+	for (int i = 0; i < n; i++) {
+		uint64_t count;
+		ssize_t got = 0;
+
+		if (event[i].data.fd == ep->timer)
+			ep->timer_at = LEND_NEVER;
+		if (event[i].data.fd == ep->timer || event[i].data.fd == ep->wake)
+			got = read(event[i].data.fd, &count, sizeof(count));
+		(void)got;
+	}
+}
+
+static void nap(struct lend_ep *ep, lend_ns until)
+{
+	struct epoll_event event[LEND_CARRIERS_MAX + 2];
+	int n;
+
+	if (!arm(ep, until))
+		return;
+	ep->stats.sleeps++;
+	n = epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, -1);
+	awake(ep, event, n);
+	ep->active = lend_clock_now();
+}
+
+/* After lend_arm(), in an event loop of the user's. */
+static __attribute__((noinline)) void awake_elsewhere(struct lend_ep *ep)
+{
+	struct epoll_event event[LEND_CARRIERS_MAX + 2];
+
+	awake(ep, event, epoll_wait(ep->epoll, event, LEND_CARRIERS_MAX + 2, 0));
+}
+
+int lend_poll(struct lend_ep *ep)
+{
+	int rc = lend_ep_check(ep);
+
+	if (rc < 0)
+		return rc;
+	if (atomic_load_explicit(&ep->asleep, memory_order_relaxed))
+		awake_elsewhere(ep);
+	return lend_ep_turn(ep);
+}
+
+/* After more time between two looks than a look takes: returns whether another thread had the core,
+ * and notes it. An interrupt or a pause of the virtual machine switches no threads. */
+static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
+{
+	struct rusage use = {.ru_nivcsw = 0};
+
+	(void)getrusage(RUSAGE_THREAD, &use);
+	return lend_contention_switched(&ep->contention, use.ru_nivcsw);
+}
+
+/* Sleeps, yields or spins until the next look; returns since when this thread is awake. */
+static __attribute__((noinline)) lend_ns pass(struct lend_ep *ep, lend_ns until, lend_ns idle)
+{
+	if (idle >= lend_contention_spin(&ep->contention, ep->spin)) {
+		nap(ep, until);
+		return ep->active > ep->now ? ep->active : ep->now;
+	}
+	if (ep->contention.skip)
+		relax();
+	else
+		sched_yield();
+	return ep->now;
+}
+
+int lend_turn(struct lend_ep *ep, lend_ns until)
+{
+	int rc = lend_poll(ep);
+	lend_ns start = ep->now;
+	bool lost = false, long_wait = false;
+
+	while (rc == 0 && ep->now < until && !clear_roused(ep)) {
+		lend_ns idle = ep->now - (ep->active > start ? ep->active : start), from = ep->now;
+
+		if (idle < LEND_SPIN_HARD_NS) {
+			relax();
+		} else {
+			from = pass(ep, until, idle);
+			long_wait = true;
+		}
+		rc = lend_ep_turn(ep);
+		if (__builtin_expect(ep->now > from + LEND_LOST_NS, 0))
+			lost |= lost_core(ep);
+	}
+	if (long_wait && !lost)
+		lend_contention_waited(&ep->contention);
+	if (rc > 0 && ep->now > start)
+		ep->spin = lend_spin_learn(ep->spin, ep->now - start);
+	return rc;
+}
+
+int lend_run(struct lend_ep *ep, lend_ns until)
+{
+	int rc = lend_ep_check(ep);
+
+	while (rc >= 0 && !atomic_exchange_explicit(&ep->stop, false, memory_order_acquire)) {
+		rc = lend_turn(ep, until);
+		if (ep->now >= until)
+			break;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+int lend_fd(struct lend_ep *ep)
+{
+	return ep->epoll;
+}
+
+bool lend_arm(struct lend_ep *ep)
+{
+	return lend_ep_check(ep) == 0 && !clear_roused(ep) && arm(ep, LEND_NEVER);
+}
+
+lend_ns lend_now(struct lend_ep *ep)
+{
+	(void)ep;
+	return lend_clock_now();
+}

@@ -1,0 +1,91 @@
+/* stats_service - how an endpoint and its sessions are doing, for its own program and for those who
+ * may ask. Layer: rpc. Threads: the endpoint's. Nothing is counted for it: it looks when it is
+ * asked. */
+#include <string.h>
+#include <unistd.h>
+
+#include "rpc/endpoint.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+enum { AT_ONCE = 64 }; /* sessions in a reply */
+
+static void describe(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats)
+{
+	struct lend_session_rec *s = &ep->session[i];
+	struct lend_core_look look = {.sent = 0};
+	struct lend_peer peer;
+
+	*stats =
+	    (struct lend_session_stats){.session = {(uint64_t)s->gen << 32 | (i + 1)}, .up = s->up};
+	if (lend_session_peer(ep, stats->session, &peer) == 0)
+		memcpy(stats->peer, peer.address, sizeof(stats->peer));
+	if (lend_core_look(ep->core, s->core, &look) < 0)
+		return;
+	stats->tx = look.sent;
+	stats->rx = look.seen;
+	stats->rtt = look.rtt;
+	stats->rtt_var = look.rtt_var;
+	stats->gap = look.gap;
+	stats->in_flight = look.in_flight;
+	stats->window = look.window;
+	stats->credit = look.credit;
+	stats->granted = look.granted;
+	memcpy(stats->calls, look.calls[0], sizeof(stats->calls));
+	memcpy(stats->served, look.calls[1], sizeof(stats->served));
+	memcpy(stats->queued, look.queued, sizeof(stats->queued));
+}
+
+unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats)
+{
+	for (; i < ep->session_top; i++)
+		if (ep->session[i].state == LEND_SESSION_OPEN) {
+			describe(ep, i, stats);
+			return i + 1;
+		}
+	return 0;
+}
+
+static bool may_look(struct lend_ep *ep, lend_session session)
+{
+	struct lend_peer peer;
+
+	if (!lend_sessions_find(ep, session) || lend_session_peer(ep, session, &peer) < 0)
+		return false;
+	return peer.uid == (int64_t)geteuid() || lend_handshake_proved(ep, session, ep->key_id);
+}
+
+static void tell(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct lend_ep *ep = arg;
+	struct lend_stats_head head = {.size = sizeof(head),
+				       .session_size = sizeof(struct lend_session_stats),
+				       .pid = (uint64_t)getpid(),
+				       .now = lend_now(ep)};
+	struct lend_session_stats session;
+	uint32_t i = bytes->len >= 4 ? lend_load_u32(bytes->data) : 0;
+	struct lend_buf *out;
+
+	if (!may_look(ep, lend_request_session(ep, request))) {
+		(void)lend_reply(ep, request, LEND_PERMISSION_DENIED, NULL);
+		return;
+	}
+	out = lend_buf_take(ep, sizeof(head) + AT_ONCE * sizeof(session));
+	if (!out) {
+		(void)lend_reply(ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+		return;
+	}
+	lend_stats(ep, &head.stats);
+	while (head.n < AT_ONCE && (i = lend_stats_session(ep, i, &session)) != 0)
+		memcpy((char *)out->data + sizeof(head) + head.n++ * sizeof(session), &session,
+		       sizeof(session));
+	head.next = head.n == AT_ONCE ? i : 0;
+	memcpy(out->data, &head, sizeof(head));
+	out->len = (uint32_t)(sizeof(head) + head.n * sizeof(session));
+	(void)lend_reply(ep, request, LEND_OK, out);
+}
+
+int lend_look_serve(struct lend_ep *ep)
+{
+	return lend_serve(ep, LEND_METHOD_STATS, tell, ep, 0);
+}

@@ -1,0 +1,81 @@
+#include "sys/mapped_memory.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "sys/last_error.h"
+#include "util/check.h"
+
+enum { PAGE = 4096, HUGE = 2 << 20, SPARSE_MAX = 32 << 20 };
+
+static void *map(size_t len, int flags)
+{
+	void *base =
+	    mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+
+	return base == MAP_FAILED ? NULL : base;
+}
+
+static bool map_huge(struct lend_heap *heap, size_t len)
+{
+	size_t whole = (len + HUGE - 1) & ~(size_t)(HUGE - 1);
+
+	/* Reserved at once: a pool too small refuses here instead of killing us at a first touch.
+	 */
+	heap->base = map(whole, MAP_HUGETLB);
+	heap->len = whole;
+	heap->huge = heap->base != NULL;
+	return heap->huge;
+}
+
+/* Where a huge page can begin: what is mapped too much is given back on either side. */
+static void *map_aligned(size_t len)
+{
+	uint8_t *at = map(len + HUGE, 0);
+	size_t before = -(uintptr_t)at & (HUGE - 1);
+
+	if (at == NULL)
+		return NULL;
+	if (before > 0)
+		(void)munmap(at, before);
+	(void)munmap(at + before + len, HUGE - before);
+	return at + before;
+}
+
+static int map_as(struct lend_heap *heap, size_t len, bool huge)
+{
+	LEND_CHECK(len > 0);
+	if (len > SIZE_MAX / 2)
+		return lend_fail(ENOMEM,
+				 "%zu bytes of memory: more than there can be; ask for less", len);
+	if (huge && map_huge(heap, len))
+		return 0;
+	heap->huge = false;
+	heap->len = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
+	heap->base = huge ? map_aligned(heap->len) : map(heap->len, 0);
+	if (heap->base == NULL)
+		return lend_fail(
+		    ENOMEM, "%zu bytes of memory: refused; ask for less, or raise ulimit -v", len);
+	if (huge)
+		(void)madvise(heap->base, heap->len, MADV_HUGEPAGE);
+	return 0;
+}
+
+int lend_heap_map(struct lend_heap *heap, size_t len)
+{
+	return map_as(heap, len, len >= HUGE);
+}
+
+int lend_heap_map_sparse(struct lend_heap *heap, size_t len)
+{
+	return map_as(heap, len, len >= SPARSE_MAX);
+}
+
+void lend_heap_unmap(struct lend_heap *heap)
+{
+	if (heap->base != NULL)
+		(void)munmap(heap->base, heap->len);
+	heap->base = NULL;
+	heap->len = 0;
+}

@@ -1,0 +1,151 @@
+#include "sys/shared_arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sys/mapfile.h"
+#include "util/check.h"
+
+enum { UNITS = LEND_ARENA_LEN / LEND_ARENA_UNIT, UNASKED = INT_MIN };
+
+uint8_t *_Atomic lend_arena_base;
+
+static struct {
+	pthread_mutex_t lock;
+	int fd; /* -errno: there is none; or UNASKED */
+	bool used[UNITS];
+} arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = UNASKED};
+
+/* Maps it at a multiple of the unit: what was reserved too much stays so. */
+static int map(int fd)
+{
+	size_t len = LEND_ARENA_LEN + LEND_ARENA_UNIT;
+	uint8_t *at =
+		    mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+		*base;
+
+	if (at == MAP_FAILED)
+		return -errno;
+	base = at + (-(uintptr_t)at & (LEND_ARENA_UNIT - 1));
+	if (mmap(base, LEND_ARENA_LEN, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == MAP_FAILED) {
+		int err = errno;
+
+		(void)munmap(at, len);
+		return -err;
+	}
+	(void)madvise(base, LEND_ARENA_LEN, MADV_HUGEPAGE);
+	(void)madvise(base, LEND_ARENA_LEN, MADV_DONTFORK);
+	atomic_store_explicit(&lend_arena_base, base, memory_order_release);
+	return 0;
+}
+
+/* Its length is sealed, so that who maps it can never meet SIGBUS. */
+static int make(void)
+{
+	int fd = memfd_create("lend-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	err = lend_mapfile_may_have(LEND_ARENA_LEN) ? 0 : -EFBIG;
+	if (err == 0 && (ftruncate(fd, (off_t)LEND_ARENA_LEN) != 0 ||
+			 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0))
+		err = -errno;
+	if (err == 0)
+		err = map(fd);
+	if (err == 0)
+		return fd;
+	(void)close(fd);
+	return err;
+}
+
+static int opened(void)
+{
+	if (arena.fd == UNASKED)
+		arena.fd = make();
+	return arena.fd;
+}
+
+int lend_arena_fd(void)
+{
+	int fd;
+
+	pthread_mutex_lock(&arena.lock);
+	fd = opened();
+	pthread_mutex_unlock(&arena.lock);
+	return fd;
+}
+
+/* The first of n free units in a row; UNITS: none. */
+static size_t first_fit(size_t n)
+{
+	size_t run = 0;
+
+	for (size_t i = 0; i < UNITS; i++) {
+		run = arena.used[i] ? 0 : run + 1;
+		if (run == n)
+			return i + 1 - n;
+	}
+	return UNITS;
+}
+
+static void mark(size_t first, size_t n, bool used)
+{
+	for (size_t i = first; i < first + n; i++) {
+		LEND_CHECK(arena.used[i] != used);
+		arena.used[i] = used;
+	}
+}
+
+void *lend_arena_take(size_t len)
+{
+	size_t n = len / LEND_ARENA_UNIT, at = UNITS;
+
+	LEND_CHECK(len > 0 && len % LEND_ARENA_UNIT == 0);
+	pthread_mutex_lock(&arena.lock);
+	if (opened() >= 0 && n <= UNITS)
+		at = first_fit(n);
+	if (at < UNITS)
+		mark(at, n, true);
+	pthread_mutex_unlock(&arena.lock);
+	return at < UNITS ? lend_arena_base + at * LEND_ARENA_UNIT : NULL;
+}
+
+void lend_arena_give(void *p, size_t len)
+{
+	uint64_t offset;
+	bool is_ours = lend_arena_find(p, len, &offset);
+
+	LEND_CHECK(is_ours && offset % LEND_ARENA_UNIT == 0);
+	/* Its pages go; who reads there reads zeros. */
+	(void)madvise(p, len, MADV_REMOVE);
+	pthread_mutex_lock(&arena.lock);
+	mark(offset / LEND_ARENA_UNIT, len / LEND_ARENA_UNIT, false);
+	pthread_mutex_unlock(&arena.lock);
+}
+
+/* The parent's mapping is not inherited. Its addresses stay reserved, so that a pointer to one of
+ * the parent's messages raises SIGSEGV and never meets memory that the child mapped there. */
+static void reserve_addresses(uint8_t *base)
+{
+	if (base != NULL)
+		(void)mmap(base, LEND_ARENA_LEN, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+			   0);
+}
+
+void lend_arena_forked(void)
+{
+	reserve_addresses(atomic_load_explicit(&lend_arena_base, memory_order_relaxed));
+	if (arena.fd >= 0)
+		(void)close(arena.fd);
+	arena.fd = UNASKED;
+	for (size_t i = 0; i < UNITS; i++)
+		arena.used[i] = false;
+	atomic_store_explicit(&lend_arena_base, NULL, memory_order_relaxed);
+	pthread_mutex_init(&arena.lock, NULL);
+}

@@ -1,0 +1,129 @@
+#include "wire/worker_address.h"
+
+#include <string.h>
+
+enum { DIGITS_MAX = 10, TEXT_MAX = 4096 /* no address is as long */ };
+
+static size_t until(const char *text, char stop)
+{
+	size_t n = 0;
+
+	while (n < TEXT_MAX && text[n] && text[n] != stop)
+		n++;
+	return n;
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool has_name(const char *address)
+{
+	static const char *const scheme[] = {"shm:", "pool:"};
+
+	for (size_t s = 0; s < sizeof(scheme) / sizeof(scheme[0]); s++) {
+		size_t n = until(scheme[s], 0);
+
+		if (until(address, 0) >= n && !memcmp(address, scheme[s], n))
+			return true;
+	}
+	return false;
+}
+
+/* Text grows here; beyond cap it is only counted. */
+struct pen {
+	char *out;
+	size_t cap, len;
+};
+
+static void put(struct pen *pen, const char *text, size_t n)
+{
+	if (pen->len + n < pen->cap) {
+		memcpy(pen->out + pen->len, text, n);
+		pen->out[pen->len + n] = 0;
+	}
+	pen->len += n;
+}
+
+static void put_number(struct pen *pen, uint32_t value)
+{
+	char digits[DIGITS_MAX];
+	size_t at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + value % 10);
+	while (value /= 10);
+	put(pen, digits + at, sizeof(digits) - at);
+}
+
+/* Cuts ".from" off a name's end: what remains, or 0. */
+static size_t cut(const char *text, size_t len, uint32_t from)
+{
+	char tail[DIGITS_MAX + 2];
+	struct pen pen = {tail, sizeof(tail), 0};
+
+	if (!from)
+		return len;
+	put(&pen, ".", 1);
+	put_number(&pen, from);
+	if (len <= pen.len || memcmp(text + len - pen.len, tail, pen.len))
+		return 0;
+	return len - pen.len;
+}
+
+static bool name(const char *address, uint32_t from, uint32_t to, struct pen *pen)
+{
+	size_t len = until(address, '@'), root = cut(address, len, from);
+
+	put(pen, address, root);
+	if (to) {
+		put(pen, ".", 1);
+		put_number(pen, to);
+	}
+	put(pen, address + len, until(address + len, 0));
+	return root != 0;
+}
+
+/* Where the port's digits lie: before the parameters, behind the last colon. */
+static bool find_port(const char *address, size_t *first, size_t *end)
+{
+	*end = until(address, '?');
+	for (*first = *end; *first && is_digit(address[*first - 1]);)
+		--*first;
+	return *first && *first < *end && *end - *first <= 5 && address[*first - 1] == ':';
+}
+
+uint32_t lend_shard_port(const char *address)
+{
+	size_t first, end;
+	uint32_t port = 0;
+
+	if (has_name(address) || !find_port(address, &first, &end))
+		return 0;
+	for (; first < end; first++)
+		port = port * 10 + (uint32_t)(address[first] - '0');
+	return port;
+}
+
+static bool port(const char *address, uint32_t from, uint32_t to, struct pen *pen)
+{
+	uint32_t old = lend_shard_port(address);
+	size_t first, end;
+
+	if (old <= from || old - from + to > UINT16_MAX || !find_port(address, &first, &end))
+		return false;
+	put(pen, address, first);
+	put_number(pen, old - from + to);
+	put(pen, address + end, until(address + end, 0));
+	return true;
+}
+
+bool lend_shard_address(const char *address, uint32_t from, uint32_t to, char *out, size_t cap)
+{
+	struct pen pen = {out, cap, 0};
+
+	if (has_name(address) ? !name(address, from, to, &pen) : !port(address, from, to, &pen))
+		return false;
+	return pen.len < cap;
+}
