@@ -141,7 +141,7 @@ struct cn_hold {
 
 struct cn_args;
 struct cn_gauge;
-struct cn_part; /* parts.c: one of the calls of an operation that has several under way */
+struct cn_part; /* op_split.c: one of the calls of an operation that has several under way */
 
 struct lend_mem {
 	struct lend_ep *ep;
@@ -174,10 +174,10 @@ struct lend_mem {
 	struct cn_part *parts;        /* at rest */
 	TAILQ_HEAD(, cn_args) args;   /* calls and replies with arguments by reference, under way */
 	uint32_t args_flying;         /* their calls under way */
-	struct lend_ref *left;        /* left.c: to be given up */
+	struct lend_ref *left;        /* deferred_release.c: to be given up */
 	uint32_t lefts, left_cap;
 	uint32_t lefts_due;     /* those that args may leave yet: there is room for them */
-	struct cn_gauge *gauge; /* gauge.c, from its first use on */
+	struct cn_gauge *gauge; /* cn/args/inline_threshold.c, from its first use on */
 	uint64_t inline_max;    /* of an argument; UINT64_MAX: as measured */
 	struct lend_args_stat args_stat;
 };
@@ -192,11 +192,11 @@ void cn_op_resume(struct cn_op *op); /* to wait again, for its next call */
 void cn_op_started(struct cn_op *op);
 void cn_pump(struct lend_mem *mem);
 
-/* call.c: one call of an operation */
+/* op_call.c: one call of an operation */
 enum cn_went { CN_WENT, CN_LATER, CN_NEVER };
 enum cn_went cn_call_start(struct cn_op *op);
 
-/* parts.c: operations of several calls at once */
+/* op_split.c: operations of several calls at once */
 bool cn_parts_wanted(const struct cn_op *op);
 /* Starts its parts; it goes on when they have ended. */
 void cn_parts_start(struct cn_op *op);
@@ -206,7 +206,7 @@ int cn_parts_by_node(struct cn_op *op);
 void cn_parts_cancel(struct cn_op *op);
 void cn_parts_drop(struct lend_mem *mem);
 
-/* place.c: after this end of its call a new object goes to another node, op->node now. */
+/* node_select.c: after this end of its call a new object goes to another node, op->node now. */
 bool cn_place_again(struct cn_op *op, enum lend_status status);
 /* False: no node is likely to take a new object soon. */
 bool cn_place_may(struct lend_mem *mem);
@@ -216,7 +216,7 @@ void cn_place_doubt(struct cn_node *node, lend_ns waited);
 /* The workers of node are known now: what waited for it to make objects there goes to all. */
 void cn_place_spread(struct cn_node *node);
 
-/* step.c: what an operation says, and what a reply means */
+/* op_protocol.c: what an operation says, and what a reply means */
 enum { CN_GO = -1, CN_HOLD_ON = -2, CN_PARTED = -3 };
 /* Before a call: CN_GO, CN_HOLD_ON (a node has yet to say who it is), or the status that it ends
  * with without a call. */
@@ -227,7 +227,7 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 /* The operation ends like this. */
 void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran);
 
-/* order.c */
+/* op_order.c */
 void cn_order_add(struct cn_op *op);
 void cn_order_del(struct cn_op *op);
 bool cn_order_wide(const struct cn_op *op); /* a release of several references */
@@ -259,20 +259,20 @@ uint64_t cn_id_take(struct cn_node *node); /* 0: the window is full */
 void cn_id_free(struct cn_node *node, uint64_t id);
 struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);
 
-/* shards.c */
+/* node_workers.c */
 /* node said who it is, for the first time or anew; it had so many workers before. */
 void cn_shards_meet(struct cn_node *node, uint32_t before);
 /* On to the next worker of its node. False: all were asked, or it is not known. */
 bool cn_shards_next(struct cn_op *op);
 bool cn_shards_same(const struct cn_node *a, const struct cn_node *b); /* workers of one node */
 
-/* clean.c */
+/* forget.c */
 void cn_clean_mark(struct cn_node *node, uint64_t id); /* its call ended without a result */
 void cn_clean_pump(struct cn_node *node);
 bool cn_clean_naps(const struct cn_node *node); /* the last try failed, and the next is not due */
 void cn_clean_drop(struct cn_node *node);       /* the node forgot us: nothing to clean */
 
-/* table.c */
+/* handles.c */
 int cn_space_take(struct lend_mem *mem, uint32_t *index);
 void cn_space_give(struct lend_mem *mem, uint32_t index);
 struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t *index);
@@ -284,13 +284,13 @@ void cn_hold_add(struct lend_mem *mem, const struct lend_memref *ref);
 void cn_hold_del(struct cn_hold *hold);
 void cn_table_drop(struct lend_mem *mem, uint16_t node); /* what we had on a node that forgot us */
 
-/* renew.c */
+/* lease_renew.c */
 bool cn_has_door(const char *address); /* a second endpoint of this process can reach it */
 int cn_renew_join(const char *home, uint32_t client); /* as in life.h */
 void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease);
 void cn_renew_leave(const char *home, uint32_t client);
 
-/* head.c */
+/* op_encode.c */
 bool cn_release_note(struct cn_op *op, struct cn_slot *slot, struct lend_buf *head);
 struct lend_buf *cn_head(struct lend_mem *mem, const struct lend_memop *say);
 void cn_ref_in(struct lend_memref *out, const struct lend_ref *ref);   /* fields; shape unchecked */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "cn/life.h"
-#include "cn/pool.h"
+#include "cn/pool/pool_client.h"
 #include "sys/last_error.h"
 
 enum { STEPS_MAX = 10 }; /* on the way into a life */

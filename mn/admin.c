@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "mn/accept.h"
-#include "mn/answer.h"
+#include "mn/admin_commands.h"
 #include "sys/unix_listener.h"
 
 /* A connection that is silent for so long is closed, for others wait. */

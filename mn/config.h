@@ -26,7 +26,7 @@ struct mn_config {
 	const char *capture;    /* as in lend_config */
 	uint64_t capture_limit;
 	bool json;
-	bool keep;           /* see mn/keep.h */
+	bool keep;           /* see mn/fdstore.h */
 	const char *admin;   /* path of the socket, or NULL */
 	const char *metrics; /* PORT or IP:PORT, or NULL */
 	uint32_t drain_ms;   /* for replies under way when it leaves */

@@ -18,7 +18,7 @@
 
 #include "lend/stats.h"
 #include "mn/accept.h"
-#include "mn/worker.h"
+#include "mn/node_worker.h"
 
 struct mn_metrics {
 	struct MHD_Daemon *daemon;

@@ -7,7 +7,7 @@
 #define MN_PEERS_H
 
 #include "lend/rpc.h"
-#include "mn/fair.h"
+#include "mn/fair_queue.h"
 #include "mn/store/exec.h"
 #include "mn/tenants.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "apps/common/args.h"
-#include "mn/serve.h"
+#include "mn/node_server.h"
 
 enum { NAP_NS = 1000000 };
 

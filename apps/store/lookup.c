@@ -9,7 +9,7 @@
 #endif
 
 #include "apps/common/args.h"
-#include "mn/store/tree.h"
+#include "mn/store/page_tree.h"
 #include "util/check.h"
 
 enum { FRAME_BITS = 24, ALIGN = 2 << 20, GROUP = 16, FREE = 128 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "mn/store/free.h"
+#include "mn/store/frame_alloc.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
-#include "mn/store/free.h"
-#include "mn/store/sum.h"
+#include "mn/store/frame_alloc.h"
+#include "mn/store/page_checksum.h"
 #include "mn/store/tenant.h"
-#include "mn/store/tree.h"
-#include "mn/store/undo.h"
+#include "mn/store/page_tree.h"
+#include "mn/store/undo_log.h"
 #include "util/bits.h"
 
 uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)

@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
-#include "mn/store/free.h"
+#include "mn/store/frame_alloc.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
-#include "mn/store/lien.h"
-#include "mn/store/ops.h"
-#include "mn/store/place.h"
+#include "mn/store/pinned_map.h"
+#include "mn/store/data_exec.h"
+#include "mn/store/placement.h"
 #include "mn/store/space.h"
-#include "mn/store/undo.h"
+#include "mn/store/undo_log.h"
 #include "util/bits.h"
 #include "util/check.h"
 

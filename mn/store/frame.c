@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "mn/store/free.h"
-#include "mn/store/undo.h"
+#include "mn/store/frame_alloc.h"
+#include "mn/store/undo_log.h"
 #include "util/bits.h"
 #include "util/check.h"
 #ifdef __SSE2__

@@ -4,7 +4,7 @@
 
 #include "mn/store/space.h"
 #include "mn/store/tenant.h"
-#include "mn/store/undo.h"
+#include "mn/store/undo_log.h"
 #include "util/check.h"
 
 enum { INDEX_MASK = (1 << 24) - 1, CLIENT_MASK = (1 << 16) - 1 };

@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "mn/store/frame.h"
-#include "mn/store/free.h"
+#include "mn/store/frame_alloc.h"
 #include "mn/store/hold.h"
 #include "mn/store/space.h"
-#include "mn/store/tree.h"
-#include "mn/store/undo.h"
+#include "mn/store/page_tree.h"
+#include "mn/store/undo_log.h"
 #include "util/bits.h"
 #include "util/check.h"
 #include "util/siphash.h"

@@ -1,13 +1,13 @@
 #include "mn/store/recover.h"
 
 #include "mn/store/frame.h"
-#include "mn/store/free.h"
+#include "mn/store/frame_alloc.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"
-#include "mn/store/sum.h"
-#include "mn/store/tree.h"
-#include "mn/store/undo.h"
+#include "mn/store/page_checksum.h"
+#include "mn/store/page_tree.h"
+#include "mn/store/undo_log.h"
 #include "util/bits.h"
 
 /* Raise it when a field changes its meaning and no size tells. */

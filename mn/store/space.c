@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "mn/store/lien.h"
-#include "mn/store/tree.h"
-#include "mn/store/undo.h"
+#include "mn/store/pinned_map.h"
+#include "mn/store/page_tree.h"
+#include "mn/store/undo_log.h"
 #include "util/check.h"
 
 #define SERIAL_MAX ((UINT64_C(1) << 48) - 1)

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#include "mn/store/free.h"
+#include "mn/store/frame_alloc.h"
 #include "mn/store/recover.h"
-#include "mn/store/sum.h"
-#include "mn/store/undo.h"
+#include "mn/store/page_checksum.h"
+#include "mn/store/undo_log.h"
 #include "util/bits.h"
 #include "util/siphash.h"
 

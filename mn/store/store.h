@@ -10,7 +10,7 @@
 #define MN_STORE_STORE_H
 
 #include "mn/store/exec.h"
-#include "mn/store/set.h"
+#include "mn/store/bitset.h"
 
 enum { LEND_LEVEL_BITS = 3, LEND_LEVEL_MASK = 7 };
 enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5 };
@@ -149,7 +149,8 @@ struct lend_tenant {
 };
 enum { LEND_TENANT_MASK = 255, LEND_CHARGE_MAX = (1 << 24) - 1 };
 
-/* Frames that are not in use: each is in any or rests, but 0 and those past the end. See free.c. */
+/* Frames that are not in use: each is in any or rests, but 0 and those past the end. See
+ * frame_alloc.c. */
 struct lend_free {
 	struct lend_set any;         /* can be taken */
 	struct lend_set part, whole; /* 64 side by side, of which some can be, or all */
@@ -182,7 +183,7 @@ struct lend_store {
 	uint32_t page_bits, zero_bits; /* a page is 2^page_bits bytes */
 	struct lend_memstats counts;   /* what only grows; the rest is filled in by stats() */
 	uint32_t spade;                /* nodes that this operation may still reap */
-	uint32_t undo_n;               /* words noted by this operation; see undo.h */
+	uint32_t undo_n;               /* words noted by this operation; see undo_log.h */
 	uint32_t warm; /* frames that were freed into the cache and not taken since; see frame.c */
 
 	struct lend_token token[LEND_TOKENS]; /* by slot */
@@ -195,7 +196,7 @@ struct lend_store {
 	uint32_t pinned, zero;
 	struct lend_free free;
 	lend_ns guard;   /* its last change */
-	uint32_t dying;  /* list of nodes that nobody names; see tree.c */
+	uint32_t dying;  /* list of nodes that nobody names; see page_tree.c */
 	uint32_t doomed; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* offsets of arrays */
@@ -203,7 +204,8 @@ struct lend_store {
 	uint32_t hold_mask, client_mask, heap_n, text_len;
 	uint64_t undo; /* offset; from there on it is no state any more */
 	uint32_t undo_cap;
-	uint32_t ahead; /* frame whose sum does not follow its bytes just now; see sum.h */
+	uint32_t
+	    ahead; /* frame whose sum does not follow its bytes just now; see page_checksum.h */
 	char text[LEND_MEMOP_TEXT_MAX];
 };
 

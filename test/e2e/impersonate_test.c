@@ -3,7 +3,7 @@
  * victim's life, client number and operation ids, and has everything but the life's key; it tries
  * each operation, before and after the victim. Bare sockets as servers that never answer, for the
  * bytes of CONNECT, and a copy of one that is sent again, with the server's proof sent back to it.
- * Covers: mn/peers.c, mn/serve.c,
+ * Covers: mn/peers.c, mn/node_server.c,
  * mn/store/lease.c, cn/life.c, src/rpc/session_proof.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cn/pool.h"
+#include "cn/pool/pool_client.h"
 #include "kill/survivor.h"
 #include "wire/worker_address.h"
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int kill_mn_main(int argc, char **argv); /* mnd.c's main */
+int kill_mn_main(int argc, char **argv); /* mn/lend_mn.c's main */
 int __real_lend_open(const struct lend_config *config, struct lend_ep **ep);
 int __wrap_lend_open(const struct lend_config *config, struct lend_ep **ep);
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "mn/serve.h"
+#include "mn/node_server.h"
 #include "mn/store/store.h"
 #include "sys/mapped_memory.h"
 #include "sys/last_error.h"

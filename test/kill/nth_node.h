@@ -8,7 +8,7 @@
 
 struct nth_node;
 
-/* As mnd.c does it: 0 or -errno with lend_why(); *out may be set either way. */
+/* As mn/lend_mn.c does it: 0 or -errno with lend_why(); *out may be set either way. */
 int nth_node_open(struct lend_ep *ep, struct nth_node **out);
 /* Serves until something came or lend_stop(); operations that waited for their turn run, too.
  * Returns as lend_turn(). */

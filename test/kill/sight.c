@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "lend/stats.h"
-#include "mn/serve.h"
+#include "mn/node_server.h"
 #include "mn/store/store.h"
 
-/* What mnd.c calls once endpoint and store are there. */
+/* What mn/lend_mn.c calls once endpoint and store are there. */
 int __real_mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
 int __wrap_mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
 

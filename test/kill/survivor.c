@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cn/client.h"
-#include "cn/pool.h"
+#include "cn/pool/pool_client.h"
 
 enum { FOREVER = 86400 /* seconds: longer than any run */, LONG = 9 << 20 };
 

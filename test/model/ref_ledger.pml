@@ -1,7 +1,7 @@
 /* ref_ledger - who keeps a snapshot, in every order of messages, silences, expiries and restarts.
  *
  * A makes a snapshot and tells B and C; they adopt, read, release. C only has a slice. Whoever gives up
- * waiting for a reply says FORGET (cn/clean.c) and, where it may, does it anew under a new id. The network is
+ * waiting for a reply says FORGET (cn/forget.c) and, where it may, does it anew under a new id. The network is
  * a set of sent messages: each may be delivered at any time, any number of times, or never. A process that
  * died is one that takes no further step. Leases, and grants by their ttl, end at any time; the node may start
  * anew; a slot that came free is given to somebody else.

@@ -78,7 +78,7 @@ static void on_alarm(struct fates *f)
 	f->alarm = lend_store_deadline(at.store);
 }
 
-/* As mn/serve: bytes in, operation, pages out in place. */
+/* As mn/node_server: bytes in, operation, pages out in place. */
 static void serve(struct fates *f, const struct lend_event *e)
 {
 	static struct lend_store_out out;

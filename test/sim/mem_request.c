@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mn/store/free.h"
+#include "mn/store/frame_alloc.h"
 #include "mn/store/hold.h"
 #include "mn/store/lease.h"
 #include "sim/mem_state.h"

@@ -1,7 +1,7 @@
 /* mem_rot - memory that loses bits, and what a memory node with sums must say of it: DATA_LOSS for
  * whatever is read of such a page until it is written whole, never its bytes. Layer: test/sim. */
 #include "mn/store/store.h"
-#include "mn/store/tree.h"
+#include "mn/store/page_tree.h"
 #include "sim/mem_state.h"
 
 /* A page of some object that no reply reads just now: what is on its way was looked at before. */

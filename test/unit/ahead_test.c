@@ -3,7 +3,7 @@
  * random touches. */
 #include <criterion/criterion.h>
 
-#include "cn/ahead.h"
+#include "cn/paging/readahead.h"
 #include "util/rng.h"
 
 /* A touch, and where its pages end. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cn/cache.h"
+#include "cn/paging/page_cache.h"
 #include "lend/mem.h"
 #include "util/rng.h"
 

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "mn/fair.h"
+#include "mn/fair_queue.h"
 #include "util/rng.h"
 
 struct work {

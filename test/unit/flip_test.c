@@ -1,7 +1,7 @@
 /* Goal: what a peer can still write to is read once: no change between two reads gets past a
  * check. Method: bytes that change behind each read in turn (flipkit.h); what is accepted must be
  * sound by itself. A decoder that reads twice shows that the method sees it.
- * Covers: src/wire/memop.c, src/wire/pkt.h, src/wire/pkt.c, mn/store/share.c */
+ * Covers: src/wire/memop.c, src/wire/pkt.h, src/wire/pkt.c, mn/store/ref_exec.c */
 #include "unit/flipkit.h"
 
 #include "unit/storekit.h"

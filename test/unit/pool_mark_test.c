@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cn/pool_mark.h"
+#include "cn/pool/dirty_pages.h"
 #include "lend/rpc.h"
 #include "sys/uffd.h"
 #include "util/rng.h"

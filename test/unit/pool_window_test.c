@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cn/pool_window.h"
+#include "cn/pool/pool_window.h"
 #include "util/rng.h"
 
 enum { PAGE = 4096, PAGES = 2048, SIZE = PAGES * PAGE };

@@ -1,7 +1,7 @@
 /* Goal: what a store tells its operator is what it holds, in bounded steps, whatever changes
  * between them; and what is evicted is gone for everybody, with every ledger exact. Method: a table
  * of objects and clients, then random histories beside a count by hand. */
-#include "mn/store/list.h"
+#include "mn/store/admin_list.h"
 #include "unit/storekit.h"
 #include "util/rng.h"
 

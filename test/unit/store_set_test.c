@@ -1,7 +1,7 @@
 /* Goal: a set of numbers in the arena holds what was put in, says the next one, how many lie side
  * by side, and gives words of them. Method: a bool per number beside it, under seeds, with limits
  * at each side of a word, of a word of words, and of the whole. */
-#include "mn/store/set.h"
+#include "mn/store/bitset.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #include "mn/store/recover.h"
 #include "mn/store/store.h"
-#include "mn/store/tree.h"
+#include "mn/store/page_tree.h"
 
 TestSuite(store_sum, .init = setup);
 

@@ -1,0 +1,344 @@
+/* args/args - a call or a reply with large arguments, from its puts to its end.
+ *
+ * An argument whose put fails goes by value; if the message would be too long for the peer, the
+ * whole ends. What was put is given up beside the way (cn/deferred_release.c), so that the caller's
+ * done waits for no release. What is small is copied into the message; what lies between is
+ * wrapped, and then the end waits until no carrier reads it any more. Layer: cn. Threads: the
+ * endpoint's. */
+#include "cn/args/args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/deferred_release.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+#define TTL UINT64_C(30000000000)
+
+static void advance(struct cn_args *a);
+static void retire(struct cn_args *a);
+
+void cn_args_wrap_gone(void *arg)
+{
+	struct cn_args *a = arg;
+
+	LEND_CHECK(a->wraps > 0);
+	if (!--a->wraps && a->ended)
+		retire(a);
+}
+
+static void fail(struct cn_args *a, enum lend_status status)
+{
+	if (a->status == LEND_OK)
+		a->status = status;
+}
+
+/* What was put is given up, unless it was handed over. */
+static void let_go(struct cn_args *a, bool handed)
+{
+	for (uint32_t k = 0; k < a->refs; k++)
+		if (a->put[k].kept && !handed)
+			cn_left_add(a->mem, &a->put[k].op.ref, a->user != NULL);
+		else
+			cn_left_unreserve(a->mem, 1);
+	a->refs = 0;
+}
+
+static void end_call(struct cn_args *a)
+{
+	struct lend_call *user = a->user;
+
+	user->status = a->call.status;
+	user->ran = a->call.ran;
+	user->reply = a->call.reply;
+	user->reply_len = a->call.reply_len;
+	user->request = NULL;
+	free(a);
+	if (user->done)
+		user->done(user);
+}
+
+/* Its last moment: done or gone may free anything. */
+static void retire(struct cn_args *a)
+{
+	struct lend_mem *mem = a->mem;
+
+	if (mem) {
+		TAILQ_REMOVE(&mem->args, a, link);
+		let_go(a, false);
+		cn_pump(mem);
+	}
+	if (a->user) {
+		end_call(a);
+		return;
+	}
+	if (a->gone)
+		a->gone(a->given);
+	free(a);
+}
+
+static void end(struct cn_args *a)
+{
+	a->ended = true;
+	if (!a->wraps)
+		retire(a);
+}
+
+static void end_unsent(struct cn_args *a)
+{
+	a->call.status = a->status;
+	a->call.ran = LEND_RAN_NO;
+	a->call.reply_len = 0;
+	end(a);
+}
+
+static bool start_call(struct cn_args *a);
+
+/* A slot may be free now: for the one that waits longest. */
+static void retry(struct lend_mem *mem)
+{
+	struct cn_args *a;
+
+	do {
+		TAILQ_FOREACH(a, &mem->args, link)
+		if (a->waits)
+			break;
+	} while (a && start_call(a));
+}
+
+static void called(struct lend_call *call)
+{
+	struct cn_args *a = (struct cn_args *)((char *)call - offsetof(struct cn_args, call));
+	struct lend_mem *mem = a->mem;
+
+	mem->args_flying--;
+	a->wraps++; /* so that cn_args_wrap_gone() does not end it under our hands */
+	if (call->request)
+		lend_buf_give(mem->ep, call->request);
+	call->request = NULL;
+	a->ended = true;
+	cn_args_wrap_gone(a);
+	retry(mem);
+}
+
+static enum lend_status why_not(int rc)
+{
+	return rc == -ESTALE ? LEND_UNAVAILABLE : LEND_RESOURCE_EXHAUSTED;
+}
+
+/* False: it waits for a slot. It may have ended otherwise. */
+static bool start_call(struct cn_args *a)
+{
+	struct lend_mem *mem = a->mem;
+	lend_ns now = lend_now(mem->ep);
+	int rc = -ENOMEM;
+	bool fine;
+
+	a->waits = false;
+	if (now >= a->deadline) {
+		fail(a, LEND_DEADLINE_EXCEEDED);
+		end_unsent(a);
+		return true;
+	}
+	if (a->call.timeout && a->deadline != LEND_NEVER)
+		a->call.timeout = a->deadline - now;
+	a->call.request = cn_args_message(mem->ep, a->arg, a->n, a->inline_max, a, &fine);
+	if (fine)
+		rc = lend_call_start(mem->ep, a->session, &a->call);
+	if (rc == 0) {
+		mem->args_flying++;
+		a->flying = true;
+		return true;
+	}
+	if (a->call.request)
+		lend_buf_give(mem->ep, a->call.request);
+	a->call.request = NULL;
+	a->waits = rc == -EAGAIN && mem->args_flying;
+	if (a->waits)
+		return false;
+	fail(a, why_not(rc));
+	end_unsent(a);
+	return true;
+}
+
+static void answer(struct cn_args *a)
+{
+	bool fine = a->status == LEND_OK, handed;
+	struct lend_buf *buf = NULL;
+
+	if (fine)
+		buf = cn_args_message(a->mem->ep, a->arg, a->n, a->inline_max, a, &fine);
+	if (!fine)
+		fail(a, LEND_RESOURCE_EXHAUSTED);
+	handed = lend_reply(a->mem->ep, a->request, fine ? a->answer : a->status, buf) == 0 && fine;
+	let_go(a, handed);
+	end(a);
+}
+
+/* Whether all arguments can be sent in the message. */
+static bool fits_peer(const struct cn_args *a)
+{
+	lend_session session = a->user ? a->session : lend_request_session(a->mem->ep, a->request);
+
+	return cn_args_fit(a->mem->ep, session, a->arg, a->n);
+}
+
+/* Sends in the message the arguments that were not put, unless the call was cancelled. */
+static void fall_back(struct cn_args *a)
+{
+	if (a->cancelled || a->mem->closing || !fits_peer(a))
+		return;
+	a->status = LEND_OK;
+	a->mem->args_stat.fallbacks++;
+}
+
+/* All puts have ended. */
+static void advance(struct cn_args *a)
+{
+	if (a->status != LEND_OK)
+		fall_back(a);
+	if (!a->user)
+		answer(a);
+	else if (a->status != LEND_OK)
+		end_unsent(a);
+	else
+		(void)start_call(a);
+}
+
+static void drop(struct cn_args *a)
+{
+	if (!--a->busy)
+		advance(a);
+}
+
+static void put_done(struct lend_op *op)
+{
+	struct cn_put *put = (struct cn_put *)op;
+
+	put->kept = op->status == LEND_OK;
+	put->args->mem->args_stat.by_ref += put->kept;
+	if (!put->kept)
+		fail(put->args, op->status);
+	if (op->status == LEND_DEADLINE_EXCEEDED && put->args->wait)
+		cn_place_doubt(put->args->mem->node[cn_op_inner(op)->node], put->args->wait);
+	drop(put->args);
+}
+
+/* Time limit of the puts while the bytes can be sent in the message instead; 0: like's limit. */
+static lend_ns wait_for_puts(const struct cn_args *a, const struct lend_op *like)
+{
+	lend_ns wait = CN_ARGS_WAIT + cn_args_size(a->arg, a->n) * CN_ARGS_BYTE_NS, left;
+
+	if (!fits_peer(a))
+		return 0;
+	left = like->timeout ? like->timeout : LEND_NEVER;
+	if (!like->timeout && like->parent.id)
+		left = lend_request_left(a->mem->ep, like->parent);
+	return lend_max_u64(lend_min_u64(wait, left / 2), 1);
+}
+
+static void start_puts(struct cn_args *a, const struct lend_op *like,
+		       const struct lend_terms *terms)
+{
+	struct cn_put *put = a->put;
+
+	TAILQ_INSERT_TAIL(&a->mem->args, a, link);
+	a->busy = 1;
+	a->wait = wait_for_puts(a, like);
+	for (uint32_t i = 0; i < a->n; i++) {
+		if (a->arg[i].iov_len <= a->inline_max)
+			continue;
+		put->args = a;
+		put->op = *like;
+		put->op.done = put_done;
+		if (a->wait)
+			put->op.timeout = a->wait;
+		a->busy++;
+		if (lend_put(a->mem, &a->arg[i], 1, terms, &put->op) < 0) {
+			a->busy--;
+			fail(a, LEND_RESOURCE_EXHAUSTED);
+		}
+		put++;
+	}
+	drop(a);
+}
+
+void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_call *call)
+{
+	struct lend_op like = {
+	    .parent = call->parent, .timeout = call->timeout, .priority = call->priority};
+	lend_ns now = lend_now(a->mem->ep);
+
+	a->user = call;
+	a->session = session;
+	a->deadline =
+	    call->timeout && call->timeout < LEND_NEVER - now ? now + call->timeout : LEND_NEVER;
+	a->call = (struct lend_call){.method = call->method,
+				     .priority = call->priority,
+				     .timeout = call->timeout,
+				     .parent = call->parent,
+				     .reply = call->reply,
+				     .done = called};
+	start_puts(a, &like, NULL);
+}
+
+void cn_args_start_reply(struct cn_args *a)
+{
+	static const struct lend_terms terms = {sizeof(terms), LEND_TRANSFER, 0, TTL};
+	struct lend_op like = {.parent = a->request};
+
+	start_puts(a, &like, &terms);
+}
+
+void cn_args_cancel(struct cn_args *a)
+{
+	a->cancelled = true;
+	if (a->busy) {
+		fail(a, LEND_CANCELLED);
+		a->busy++;
+		for (uint32_t k = 0; k < a->refs; k++)
+			lend_op_cancel(a->mem, &a->put[k].op);
+		drop(a);
+	} else if (a->waits) {
+		a->waits = false;
+		fail(a, LEND_CANCELLED);
+		end_unsent(a);
+	} else if (a->flying && !a->ended) {
+		lend_call_cancel(a->mem->ep, &a->call);
+	}
+}
+
+void cn_args_cancel_all(struct lend_mem *mem)
+{
+	struct cn_args *a;
+
+	do {
+		TAILQ_FOREACH(a, &mem->args, link)
+		if (!a->cancelled)
+			break;
+		if (a)
+			cn_args_cancel(a);
+	} while (a);
+}
+
+void cn_args_detach(struct lend_mem *mem)
+{
+	struct cn_args *a;
+
+	while ((a = TAILQ_FIRST(&mem->args))) {
+		TAILQ_REMOVE(&mem->args, a, link);
+		a->mem = NULL;
+	}
+}
+
+bool cn_args_busy(const struct lend_mem *mem, bool late)
+{
+	const struct cn_args *a;
+
+	TAILQ_FOREACH(a, &mem->args, link)
+	if (a->user || !late)
+		return true;
+	return false;
+}

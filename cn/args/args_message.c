@@ -1,0 +1,206 @@
+/* args_message - arguments as the bytes of a message, and out of one.
+ * Layer: cn. Threads: writing: the endpoint's; reading: any. */
+#include <errno.h>
+#include <string.h>
+
+#include "cn/args/args.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+#include "wire/arg.h"
+
+struct writer {
+	struct lend_ep *ep;
+	struct cn_args *args; /* NULL: all is copied */
+	struct lend_buf *first, **last, *buf;
+	uint64_t left; /* bytes yet to be copied */
+	bool failed;
+};
+
+static bool is_copied(const struct writer *w, uint64_t len)
+{
+	return !w->args || len <= CN_ARGS_COPY_MAX;
+}
+
+static void copy(struct writer *w, const void *bytes, uint64_t len)
+{
+	if (!w->buf && len) {
+		w->buf = *w->last = lend_buf_take(w->ep, (uint32_t)w->left);
+		if (w->buf) {
+			w->buf->len = 0;
+			w->buf->next = NULL;
+			w->last = &w->buf->next;
+		}
+	}
+	w->failed |= len && !w->buf;
+	if (w->failed || !len)
+		return;
+	memcpy((char *)w->buf->data + w->buf->len, bytes, len);
+	w->buf->len += (uint32_t)len;
+	w->left -= len;
+}
+
+static void wrap(struct writer *w, const struct iovec *arg)
+{
+	struct lend_buf *buf =
+	    lend_buf_wrap(w->ep, arg->iov_base, (uint32_t)arg->iov_len, cn_args_wrap_gone, w->args);
+
+	w->failed |= !buf;
+	if (!buf)
+		return;
+	w->args->wraps++;
+	buf->next = NULL;
+	*w->last = buf;
+	w->last = &buf->next;
+	w->buf = NULL;
+}
+
+static void write_one(struct writer *w, const struct iovec *arg, const struct lend_ref *ref)
+{
+	static const uint8_t zeros[8];
+	uint8_t head[LEND_ARG_HEAD];
+
+	lend_arg_encode(arg->iov_len, ref, head);
+	copy(w, head, sizeof(head));
+	if (ref) {
+		copy(w, ref, sizeof(*ref));
+		return;
+	}
+	if (is_copied(w, arg->iov_len))
+		copy(w, arg->iov_base, arg->iov_len);
+	else if (!w->failed)
+		wrap(w, arg);
+	copy(w, zeros, -arg->iov_len % 8);
+}
+
+uint64_t cn_args_size(const struct iovec *arg, uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += lend_arg_size(arg[i].iov_len, false);
+	return bytes;
+}
+
+bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *arg, uint32_t n)
+{
+	return cn_args_size(arg, n) <= lend_session_message_max(ep, session);
+}
+
+/* The reference that stands for an argument, of which *k were put before it; NULL: its bytes do. */
+static const struct lend_ref *ref_of(const struct cn_args *a, uint64_t len, uint64_t inline_max,
+				     uint32_t *k)
+{
+	const struct cn_put *put;
+
+	if (len <= inline_max)
+		return NULL;
+	put = &a->put[(*k)++];
+	return put->kept ? &put->op.ref : NULL;
+}
+
+struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
+				 uint64_t inline_max, struct cn_args *a, bool *fine)
+{
+	struct writer w = {.ep = ep, .args = a};
+	uint32_t k = 0;
+
+	w.last = &w.first;
+	for (uint32_t i = 0; i < n; i++) {
+		bool by_ref = ref_of(a, arg[i].iov_len, inline_max, &k);
+
+		w.left += lend_arg_size(arg[i].iov_len, by_ref);
+		if (!by_ref && !is_copied(&w, arg[i].iov_len))
+			w.left -= arg[i].iov_len;
+	}
+	w.failed = w.left > UINT32_MAX;
+	k = 0;
+	for (uint32_t i = 0; i < n && !w.failed; i++)
+		write_one(&w, &arg[i], ref_of(a, arg[i].iov_len, inline_max, &k));
+	*fine = !w.failed;
+	if (*fine)
+		return w.first;
+	if (w.first)
+		lend_buf_give(ep, w.first);
+	return NULL;
+}
+
+/* Copies len bytes from at on; false: the message ends before. */
+static bool peek(const struct lend_buf *buf, uint64_t at, void *out, uint64_t len)
+{
+	for (; buf && len; buf = buf->next) {
+		uint64_t n = at < buf->len ? lend_min_u64(buf->len - at, len) : 0;
+
+		if (n)
+			memcpy(out, (const char *)buf->data + at, n);
+		out = (char *)out + n;
+		len -= n;
+		at -= lend_min_u64(at, buf->len);
+	}
+	return !len;
+}
+
+/* The segment that has the byte at; *at becomes relative to it. NULL: none. */
+static const struct lend_buf *segment(const struct lend_buf *buf, uint64_t *at)
+{
+	for (; buf && *at >= buf->len; buf = buf->next)
+		*at -= buf->len;
+	return buf;
+}
+
+static int bad(void)
+{
+	return lend_fail(EINVAL, "these bytes are no arguments: was the message made by "
+				 "lend_call_start_args() or lend_reply_args()?");
+}
+
+static int read_ref(const struct lend_buf *message, uint64_t at, struct lend_arg *arg)
+{
+	if (!peek(message, at, &arg->ref, sizeof(arg->ref)) || lend_ref_len(&arg->ref) != arg->len)
+		return bad();
+	return 1;
+}
+
+static int read_bytes(const struct lend_buf *message, uint64_t at, uint64_t size,
+		      struct lend_arg *arg)
+{
+	const struct lend_buf *buf;
+	char last;
+
+	if (size && !peek(message, at + size - 1, &last, 1))
+		return bad();
+	buf = segment(message, &at);
+	if (!size) {
+		arg->bytes = "";
+		return 1;
+	}
+	if (arg->len > buf->len - at)
+		return lend_fail(EMSGSIZE,
+				 "an argument of %llu bytes lies across segments: let "
+				 "messages with arguments land in one piece",
+				 (unsigned long long)arg->len);
+	arg->bytes = (const char *)buf->data + at;
+	return 1;
+}
+
+int lend_arg_next(const struct lend_buf *message, uint32_t *cursor, struct lend_arg *arg)
+{
+	uint64_t at = *cursor, size;
+	uint8_t head[LEND_ARG_HEAD];
+	bool by_ref;
+	int rc;
+
+	*arg = (struct lend_arg){.len = 0};
+	if (!peek(message, at, head, 1))
+		return 0;
+	if (!peek(message, at, head, sizeof(head)) || !lend_arg_decode(head, &arg->len, &by_ref))
+		return bad();
+	size = lend_arg_size(arg->len, by_ref);
+	if (size > UINT32_MAX - at)
+		return bad();
+	at += LEND_ARG_HEAD;
+	rc = by_ref ? read_ref(message, at, arg)
+		    : read_bytes(message, at, size - LEND_ARG_HEAD, arg);
+	if (rc > 0)
+		*cursor += (uint32_t)size;
+	return rc;
+}

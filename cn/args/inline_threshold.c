@@ -1,0 +1,287 @@
+/* inline_threshold - from which length on an argument is better lent than sent, by measurement.
+ *
+ * Sent, each hop costs a call and its bytes; lent, a put and a get, once. Both are straight lines
+ * well enough: two lengths give them. A session is measured by calls of a method that nobody
+ * serves (answered UNIMPLEMENTED, once all bytes are there), a node by put, get and release; the
+ * quickest of ROUNDS counts, for whatever else runs can only add. An argument is taken to travel
+ * HOPS hops before somebody reads it. One session and one node are measured at a time, beside
+ * whatever the endpoint does.
+ * Layer: cn. Threads: the endpoint's. */
+#include "cn/args/inline_threshold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/deferred_release.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+
+#define METHOD    0x4c454e47u /* "LENG": nobody serves it */
+#define TIMEOUT   UINT64_C(1000000000)
+#define AGAIN     UINT64_C(10000000000) /* after it failed */
+#define FIRST     (UINT64_C(32) << 10)  /* until it is known */
+#define LIMIT_MIN (UINT64_C(1) << 10)
+#define LIMIT_MAX (UINT64_C(512) << 10)
+
+enum { SMALL = 64, BULK = 60000, ROUNDS = 16, HOPS = 4, SESSIONS = 256 };
+
+/* ns of SMALL and of BULK; 0: not known. */
+struct line {
+	uint64_t ns[2];
+	lend_ns again; /* not before */
+};
+
+/* One measurement: SMALL and BULK by turns, ROUNDS of each. */
+struct run {
+	bool active;
+	uint32_t round;
+	lend_ns since;
+	uint64_t best[2];
+};
+
+struct cn_gauge {
+	struct lend_mem *mem;
+	struct {
+		uint64_t id;
+		struct line line;
+	} session[SESSIONS];
+	struct line node[CN_NODES_MAX];
+	struct run calls, puts;
+	lend_session called; /* by calls */
+	bool calling;
+	uint16_t at; /* of puts */
+	struct lend_call call;
+	struct lend_op op;
+	struct iovec iov;
+	char bytes[BULK];
+};
+
+static uint64_t len_of(const struct run *run)
+{
+	return run->round % 2 ? BULK : SMALL;
+}
+
+static void note(struct run *run, lend_ns now)
+{
+	uint64_t *best = &run->best[run->round % 2], ns = now - run->since;
+
+	if (!*best || ns < *best)
+		*best = ns ? ns : 1;
+}
+
+/* True: the measurement is over. */
+static bool next(struct run *run, struct line *line)
+{
+	if (++run->round < 2 * ROUNDS)
+		return false;
+	memcpy(line->ns, run->best, sizeof(line->ns));
+	run->active = false;
+	return true;
+}
+
+static void give_up(struct cn_gauge *g, struct run *run, struct line *line)
+{
+	run->active = false;
+	line->again = lend_now(g->mem->ep) + AGAIN;
+}
+
+static struct line *line_of(struct cn_gauge *g, lend_session session)
+{
+	uint32_t i = (uint32_t)(session.id * 0x9e3779b97f4a7c15u >> 56);
+
+	if (g->session[i].id != session.id) {
+		memset(&g->session[i].line, 0, sizeof(g->session[i].line));
+		g->session[i].id = session.id;
+	}
+	return &g->session[i].line;
+}
+
+static void call(struct cn_gauge *g);
+
+static void called(struct lend_call *call_of)
+{
+	struct cn_gauge *g = (struct cn_gauge *)((char *)call_of - offsetof(struct cn_gauge, call));
+	struct lend_ep *ep = g->mem->ep;
+
+	g->calling = false;
+	if (call_of->request)
+		lend_buf_give(ep, call_of->request);
+	if (call_of->reply)
+		lend_buf_give(ep, call_of->reply);
+	if (call_of->status != LEND_UNIMPLEMENTED || g->mem->closing) {
+		give_up(g, &g->calls, line_of(g, g->called));
+		return;
+	}
+	note(&g->calls, lend_now(ep));
+	if (!next(&g->calls, line_of(g, g->called)))
+		call(g);
+}
+
+static void call(struct cn_gauge *g)
+{
+	struct lend_ep *ep = g->mem->ep;
+	struct lend_buf *buf = lend_buf_take(ep, (uint32_t)len_of(&g->calls));
+
+	g->call = (struct lend_call){
+	    .method = METHOD, .timeout = TIMEOUT, .request = buf, .done = called};
+	if (buf) {
+		buf->len = (uint32_t)len_of(&g->calls);
+		memset(buf->data, 0, buf->len);
+	}
+	g->calls.since = lend_now(ep);
+	g->calling = buf && lend_call_start(ep, g->called, &g->call) == 0;
+	if (g->calling)
+		return;
+	if (buf)
+		lend_buf_give(ep, buf);
+	give_up(g, &g->calls, line_of(g, g->called));
+}
+
+static struct cn_gauge *of_op(struct lend_op *op)
+{
+	return (struct cn_gauge *)((char *)op - offsetof(struct cn_gauge, op));
+}
+
+static void stop_puts(struct cn_gauge *g)
+{
+	give_up(g, &g->puts, &g->node[g->at]);
+}
+
+static void put(struct cn_gauge *g);
+
+/* The bytes are back, or did not come; either way the reference is given up. */
+static void got(struct lend_op *op)
+{
+	struct cn_gauge *g = of_op(op);
+	struct lend_mem *mem = g->mem;
+
+	note(&g->puts, lend_now(mem->ep));
+	cn_left_add(mem, &op->ref, true);
+	if (op->status != LEND_OK || mem->closing)
+		stop_puts(g);
+	else if (!next(&g->puts, &g->node[g->at]))
+		put(g);
+	cn_pump(mem);
+}
+
+static void kept(struct lend_op *op)
+{
+	struct cn_gauge *g = of_op(op);
+	struct lend_ref ref = op->ref;
+
+	if (op->status != LEND_OK) {
+		cn_left_unreserve(g->mem, 1);
+		stop_puts(g);
+		return;
+	}
+	*op = (struct lend_op){.timeout = TIMEOUT, .done = got};
+	if (lend_get(g->mem, &ref, 0, &g->iov, 1, op) == 0)
+		return;
+	cn_left_add(g->mem, &ref, true);
+	stop_puts(g);
+}
+
+static void put(struct cn_gauge *g)
+{
+	bool room = cn_left_reserve(g->mem, 1) == 0;
+
+	g->iov = (struct iovec){g->bytes, len_of(&g->puts)};
+	g->op = (struct lend_op){.timeout = TIMEOUT, .node = (uint16_t)(g->at + 1), .done = kept};
+	g->puts.since = lend_now(g->mem->ep);
+	if (room && lend_put(g->mem, &g->iov, 1, NULL, &g->op) == 0)
+		return;
+	if (room)
+		cn_left_unreserve(g->mem, 1);
+	stop_puts(g);
+}
+
+static bool wants(const struct run *run, const struct line *line, lend_ns now)
+{
+	return !run->active && !line->ns[0] && now >= line->again;
+}
+
+static void measure(struct cn_gauge *g, lend_session session, uint16_t node)
+{
+	lend_ns now = lend_now(g->mem->ep);
+
+	if (g->mem->closing)
+		return;
+	if (wants(&g->calls, line_of(g, session), now)) {
+		g->calls = (struct run){.active = true};
+		g->called = session;
+		call(g);
+	}
+	if (wants(&g->puts, &g->node[node], now)) {
+		g->puts = (struct run){.active = true};
+		g->at = node;
+		put(g);
+	}
+}
+
+/* Where HOPS * (call + bytes) is put + get + HOPS * call: the calls cancel out. */
+static uint64_t crossing(const struct line *hop, const struct line *node)
+{
+	const double span = BULK - SMALL;
+	double sent = hop->ns[1] > hop->ns[0] ? (double)(hop->ns[1] - hop->ns[0]) / span : 0;
+	double lent = node->ns[1] > node->ns[0] ? (double)(node->ns[1] - node->ns[0]) / span : 0;
+	double gain = HOPS * sent - lent, bytes;
+
+	if (gain <= 0) /* bytes that are read where they lie cost nothing to send */
+		return LIMIT_MAX;
+	bytes = (double)node->ns[0] / gain;
+	return bytes >= (double)LIMIT_MAX ? LIMIT_MAX : lend_max_u64((uint64_t)bytes, LIMIT_MIN);
+}
+
+uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node)
+{
+	struct cn_gauge *g = mem->gauge;
+	const struct line *hop;
+
+	if (!g) {
+		g = mem->gauge = calloc(1, sizeof(*g));
+		if (!g)
+			return FIRST;
+		g->mem = mem;
+	}
+	measure(g, session, node);
+	hop = line_of(g, session);
+	return hop->ns[0] && g->node[node].ns[0] ? crossing(hop, &g->node[node]) : FIRST;
+}
+
+/* One node after the other; the session with the first. */
+int lend_args_measure(struct lend_mem *mem, lend_session session)
+{
+	lend_ns until = lend_now(mem->ep) + TIMEOUT;
+	int rc = lend_poll(mem->ep);
+
+	for (uint16_t i = 0; i < mem->n_named && rc >= 0; i++) {
+		(void)cn_gauge(mem, session, i);
+		if (!mem->gauge)
+			return lend_fail(ENOMEM, "no memory to measure with");
+		memset(&mem->gauge->node[i], 0, sizeof(mem->gauge->node[i]));
+		if (!i)
+			memset(line_of(mem->gauge, session), 0, sizeof(struct line));
+		(void)cn_gauge(mem, session, i);
+		while (rc >= 0 && (mem->gauge->calls.active || mem->gauge->puts.active) &&
+		       lend_now(mem->ep) < until)
+			rc = lend_turn(mem->ep, until);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+bool cn_gauge_busy(const struct lend_mem *mem)
+{
+	return mem->gauge && mem->gauge->calling;
+}
+
+void cn_gauge_cancel(struct lend_mem *mem)
+{
+	if (cn_gauge_busy(mem))
+		lend_call_cancel(mem->ep, &mem->gauge->call);
+}
+
+void cn_gauge_drop(struct lend_mem *mem)
+{
+	free(mem->gauge);
+}

@@ -1,0 +1,113 @@
+#include "cn/deferred_release.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/last_error.h"
+#include "util/check.h"
+
+enum { BATCH = 256 };
+_Static_assert(BATCH <= LEND_MEM_BATCH_MAX, "one call");
+
+int cn_left_reserve(struct lend_mem *mem, uint32_t n)
+{
+	uint64_t want = (uint64_t)mem->lefts + mem->lefts_due + n, cap = mem->left_cap;
+	struct lend_ref *more;
+
+	for (cap = cap ? cap : 64; cap < want;)
+		cap *= 2;
+	if (cap > mem->left_cap) {
+		more = cap <= UINT32_MAX ? realloc(mem->left, cap * sizeof(*more)) : NULL;
+		if (!more)
+			return lend_fail(ENOMEM, "no memory for one more argument by reference");
+		mem->left = more;
+		mem->left_cap = (uint32_t)cap;
+	}
+	mem->lefts_due += n;
+	return 0;
+}
+
+void cn_left_unreserve(struct lend_mem *mem, uint32_t n)
+{
+	LEND_CHECK(mem->lefts_due >= n);
+	mem->lefts_due -= n;
+}
+
+void cn_left_add(struct lend_mem *mem, const struct lend_ref *ref, bool held)
+{
+	struct lend_memref r;
+	struct cn_hold *hold;
+
+	cn_left_unreserve(mem, 1);
+	cn_ref_in(&r, ref);
+	hold = held ? cn_hold_find(mem, &r) : NULL;
+	if (held && !hold) /* the node forgot us */
+		return;
+	if (hold && hold->count > 1) {
+		hold->count--;
+		return;
+	}
+	if (hold)
+		cn_hold_del(hold);
+	mem->left[mem->lefts++] = *ref;
+}
+
+static bool is_of(const struct cn_node *node, const struct lend_ref *ref)
+{
+	struct lend_memref r;
+
+	cn_ref_in(&r, ref);
+	return r.node == node->id &&
+	       (lend_memref_shard(&r) == node->shard || lend_memref_shard(&r) >= node->shards);
+}
+
+static bool is_known(const struct lend_mem *mem, const struct lend_ref *ref)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++)
+		if (mem->node[i]->greeted && is_of(mem->node[i], ref))
+			return true;
+	return false;
+}
+
+/* Moves up to BATCH of the node's to out; those of a node that is another one now go. */
+static uint32_t pick(struct cn_node *node, uint8_t *out)
+{
+	struct lend_mem *mem = node->mem;
+	uint32_t n = 0, kept = 0;
+
+	for (uint32_t i = 0; i < mem->lefts; i++) {
+		const struct lend_ref *ref = &mem->left[i];
+
+		if (n < BATCH && is_of(node, ref))
+			memcpy(out + (size_t)n++ * LEND_MEMREF_LEN, ref, LEND_MEMREF_LEN);
+		else if (is_known(mem, ref))
+			mem->left[kept++] = *ref;
+	}
+	mem->lefts = kept;
+	return n;
+}
+
+void cn_left_take(struct cn_node *node)
+{
+	uint8_t *own = node->mem->lefts ? malloc(BATCH * LEND_MEMREF_LEN) : NULL;
+	uint64_t id = own ? cn_id_take(node) : 0; /* 0: with the next turn of the pump */
+	struct cn_slot *slot = cn_id_slot(node, id);
+
+	if (!id) {
+		free(own);
+		return;
+	}
+	slot->kind = LEND_MEMOP_RELEASE;
+	slot->refs = own;
+	slot->n = pick(node, own);
+	if (slot->n)
+		cn_clean_mark(node, id);
+	else
+		cn_id_free(node, id); /* none is of this node */
+}
+
+void cn_left_drop(struct lend_mem *mem)
+{
+	free(mem->left);
+}

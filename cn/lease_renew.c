@@ -1,0 +1,295 @@
+/* lease_renew - keeps a process's leases while its threads are busy with other things.
+ *
+ * Any traffic renews a lease; a thread that computes for longer than the lease sends none. So one
+ * small thread per process, with an endpoint of its own, joins the process's life at each node, and
+ * does so again three times per lease, which renews it. It starts with the first node and ends with
+ * the last.
+ * Layer: cn. Threads: join, life and leave from any; the list is under the lock, the calls and
+ * sessions are the thread's. */
+#include "cn/client.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/life.h"
+#include "util/bits.h"
+
+#define PERIOD_MAX UINT64_C(10000000000)
+#define PERIOD_MIN UINT64_C(5000000)
+
+struct entry {
+	LIST_ENTRY(entry) link;
+	char home[CN_HOME_MAX];
+	uint32_t client;
+	uint64_t life;
+	lend_ns lease;
+	bool gone;
+	/* the thread's: */
+	bool busy, connected, knocks;
+	lend_session session;
+	uint32_t name; /* that it was dialled under */
+	lend_ns next;
+	struct lend_call call;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, entry) entries = LIST_HEAD_INITIALIZER(entries);
+static uint32_t alive; /* entries that are not gone */
+static bool running;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+static struct lend_ep *ep;   /* for lend_stop(): under the lock, not NULL while it is open */
+static struct lend_ep *mine; /* the same, for the thread alone */
+
+static void renewed(struct lend_call *call)
+{
+	struct entry *e = (struct entry *)((char *)call - offsetof(struct entry, call));
+
+	if (call->request)
+		lend_buf_give(mine, call->request);
+	if (call->reply)
+		lend_buf_give(mine, call->reply);
+	call->request = call->reply = NULL;
+	e->busy = false;
+	if (e->knocks && call->ran == LEND_RAN_YES)
+		e->next = 0;
+	if (call->status == LEND_UNAVAILABLE && e->connected) {
+		lend_disconnect(mine, e->session);
+		e->connected = false;
+	}
+}
+
+static void renew(struct lend_ep *own, struct entry *e)
+{
+	struct lend_memop say;
+	struct lend_buf *head;
+
+	if (e->connected && cn_life_renamed(e->home, e->name)) {
+		lend_disconnect(own, e->session);
+		e->connected = false;
+	}
+	if (!e->connected && cn_life_dial(own, e->home, &e->session, &e->name) < 0)
+		return;
+	e->connected = true;
+	if (!cn_life_say(own, e->session, e->home, 0, &say))
+		return;
+	e->knocks = say.kind == LEND_MEMOP_RENEW;
+	head = lend_buf_take(own, LEND_MEMOP_FIXED_MAX);
+	if (!head)
+		return;
+	head->len = lend_memop_encode(&say, head->data);
+	head->next = NULL;
+	memset(&e->call, 0, sizeof(e->call));
+	e->call.method = LEND_MEM_METHOD;
+	e->call.timeout = e->lease;
+	e->call.request = head;
+	e->call.done = renewed;
+	e->busy = lend_call_start(own, e->session, &e->call) == 0;
+	if (!e->busy) {
+		lend_buf_give(own, head);
+		lend_disconnect(own, e->session);
+		e->connected = false;
+	}
+}
+
+/* A DPDK device has one owner in a process, the user's endpoint: there traffic alone renews. */
+bool cn_has_door(const char *address)
+{
+	return !strncmp(address, "shm:", 4) || !strncmp(address, "udp:", 4);
+}
+
+/* A lease is the process's: of several clients of one node the first speaks for all. */
+static bool spoken_for(const struct entry *e)
+{
+	const struct entry *o;
+
+	for (o = LIST_FIRST(&entries); o != e; o = LIST_NEXT(o, link))
+		if (!o->gone && o->life == e->life && !strcmp(o->home, e->home))
+			return true;
+	return false;
+}
+
+/* Drops entries whose client is gone and whose call has ended. */
+static void reap(struct lend_ep *own)
+{
+	struct entry *e, *after;
+
+	for (e = LIST_FIRST(&entries); e; e = after) {
+		after = LIST_NEXT(e, link);
+		if (!e->gone || e->busy)
+			continue;
+		if (e->connected)
+			lend_disconnect(own, e->session);
+		LIST_REMOVE(e, link);
+		free(e);
+	}
+}
+
+/* Says what is due; returns when to look again. */
+static lend_ns look(struct lend_ep *own)
+{
+	lend_ns now = lend_now(own), next = now + PERIOD_MAX;
+	struct entry *e;
+
+	LIST_FOREACH(e, &entries, link)
+	{
+		if (e->gone || !e->life || !cn_has_door(e->home) || spoken_for(e))
+			continue;
+		if (now >= e->next && !e->busy) {
+			e->next =
+			    now + lend_max_u64(lend_min_u64(e->lease / 3, PERIOD_MAX), PERIOD_MIN);
+			renew(own, e);
+		}
+		next = lend_min_u64(next, lend_max_u64(e->next, now + PERIOD_MIN));
+	}
+	return next;
+}
+
+/* What is left when the thread is not there to drop it. */
+static void sweep(void)
+{
+	struct entry *e;
+
+	while (!alive && (e = LIST_FIRST(&entries))) {
+		LIST_REMOVE(e, link);
+		free(e);
+	}
+}
+
+static void serve(struct lend_ep *own)
+{
+	pthread_mutex_lock(&lock);
+	for (ep = mine = own; alive;) {
+		lend_ns until;
+
+		reap(own);
+		until = look(own);
+
+		pthread_mutex_unlock(&lock);
+		(void)lend_run(own, until);
+		pthread_mutex_lock(&lock);
+	}
+	ep = NULL;
+	pthread_mutex_unlock(&lock);
+	lend_close(own);
+}
+
+static void *work(void *arg)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *own;
+	bool fine = true;
+
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	while (alive && fine) { /* a join may come while the endpoint closes */
+		pthread_mutex_unlock(&lock);
+		fine = lend_open(&config, &own) == 0; /* else: traffic still renews */
+		if (fine)
+			serve(own);
+		pthread_mutex_lock(&lock);
+	}
+	running = false;
+	sweep();
+	pthread_cond_broadcast(&ended);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The thread stayed with the parent, and so did its endpoint and leases: begin anew. */
+static void in_child(void)
+{
+	alive = 0;
+	running = false;
+	ep = mine = NULL;
+	pthread_cond_init(&ended, NULL);
+	sweep();
+	pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static void start_thread(void)
+{
+	pthread_t thread;
+
+	if (running || pthread_create(&thread, NULL, work, NULL))
+		return;
+	running = true;
+	pthread_detach(thread);
+}
+
+int cn_renew_join(const char *home, uint32_t client)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct entry *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -1;
+	(void)pthread_once(&once, watch_forks);
+	strcpy(e->home, home);
+	e->client = client;
+	pthread_mutex_lock(&lock);
+	LIST_INSERT_HEAD(&entries, e, link);
+	alive++;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static struct entry *find(const char *home, uint32_t client)
+{
+	struct entry *e;
+
+	LIST_FOREACH(e, &entries, link)
+	if (!e->gone && e->client == client && !strcmp(e->home, home))
+		return e;
+	return NULL;
+}
+
+void cn_renew_life(const char *home, uint32_t client, uint64_t life, lend_ns lease)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&lock);
+	e = find(home, client);
+	if (e) {
+		e->life = life;
+		e->lease = lease;
+		e->next = 0;
+		start_thread(); /* without it traffic still renews */
+		if (ep)
+			lend_stop(ep);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void cn_renew_leave(const char *home, uint32_t client)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&lock);
+	e = find(home, client);
+	if (e) {
+		e->gone = true;
+		alive--;
+		if (ep)
+			lend_stop(ep);
+	}
+	while (!alive && running)
+		pthread_cond_wait(&ended, &lock);
+	sweep();
+	pthread_mutex_unlock(&lock);
+}

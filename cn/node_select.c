@@ -1,0 +1,205 @@
+/* node_select - which node a new object goes to, and where to when that one cannot.
+ *
+ * Objects that name no node go to each in turn, or to the node with the smallest share of its pages
+ * in use: as it said last, and what this client sent there since. One that does not answer, or is
+ * full, costs the operation a try, not its end: the next node gets it. A node that failed is
+ * greeted again beside the way, for a HELLO to a dead host lasts. One that let an argument's put
+ * wait for too long gets no object for DOUBT times as long, and then a single one, until it
+ * answers. Layer: cn. Threads: the endpoint's. */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cn/ref_ops.h"
+#include "sys/last_error.h"
+
+#define ASK_EVERY   UINT64_C(20000000)
+#define RETRY_EVERY UINT64_C(200000000)
+#define ASK_TIMEOUT UINT64_C(1000000000)
+
+enum { DOUBT = 4 };
+
+static bool fits(struct cn_node *node)
+{
+	lend_ns now = lend_now(node->mem->ep);
+
+	if (node->failed && node->state == CN_NODE_DOWN && !node->clash && now >= node->retry_at) {
+		node->retry_at = now + RETRY_EVERY;
+		(void)cn_node_wake(node, 0);
+	}
+	return !node->failed && !node->clash && !node->retired && now >= node->doubt_until;
+}
+
+bool cn_place_may(struct lend_mem *mem)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++)
+		if (fits(mem->node[i]))
+			return true;
+	return false;
+}
+
+void cn_place_doubt(struct cn_node *node, lend_ns waited)
+{
+	node->doubt = DOUBT * waited;
+	node->doubt_until = lend_now(node->mem->ep) + node->doubt;
+}
+
+static void asked(struct lend_call *call)
+{
+	struct cn_node *node = (struct cn_node *)((char *)call - offsetof(struct cn_node, ask));
+	struct lend_ep *ep = node->mem->ep;
+	uint8_t body[LEND_MEMOP_REPLY_MAX];
+	size_t len = cn_buf_read(call->reply, body, sizeof(body));
+	struct lend_memstats stats;
+
+	if (call->status == LEND_OK && len <= sizeof(body) &&
+	    lend_memstats_decode(body, len, &stats)) {
+		node->total = stats.pages_total;
+		node->used = stats.pages_used + stats.pages_quarantined;
+		node->sent -= node->sent_before;
+	}
+	if (call->request)
+		lend_buf_give(ep, call->request);
+	if (call->reply)
+		lend_buf_give(ep, call->reply);
+	call->request = call->reply = NULL;
+	node->asking = false;
+}
+
+static void ask(struct cn_node *node)
+{
+	struct lend_memop say = {
+	    .kind = LEND_MEMOP_STAT, .client = node->mem->client, .life = node->life};
+	lend_ns now = lend_now(node->mem->ep);
+
+	if (node->asking || !cn_node_ready(node) || (node->total && now < node->ask_at))
+		return;
+	node->ask_at = now + ASK_EVERY;
+	memset(&node->ask, 0, sizeof(node->ask));
+	node->ask.method = LEND_MEM_METHOD;
+	node->ask.timeout = ASK_TIMEOUT;
+	node->ask.done = asked;
+	node->ask.request = cn_head(node->mem, &say);
+	if (!node->ask.request)
+		return;
+	node->sent_before = node->sent;
+	node->asking = lend_call_start(node->mem->ep, node->session, &node->ask) == 0;
+	if (!node->asking)
+		lend_buf_give(node->mem->ep, node->ask.request);
+}
+
+/* Of a million; of a node that has not yet said, as if it were empty. */
+static uint64_t share(const struct cn_node *node)
+{
+	return (node->used + node->sent) * 1000000 / (node->total ? node->total : UINT32_MAX);
+}
+
+static uint16_t least_used(struct lend_mem *mem)
+{
+	uint16_t best = UINT16_MAX;
+
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		uint16_t at = (uint16_t)((mem->next_node + i) % mem->nodes);
+		struct cn_node *node = mem->node[at];
+
+		if (!fits(node))
+			continue;
+		ask(node);
+		if (best == UINT16_MAX || share(node) < share(mem->node[best]))
+			best = at;
+	}
+	mem->next_node++;
+	return best;
+}
+
+static uint16_t in_turn(struct lend_mem *mem)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		uint16_t at = (uint16_t)(mem->next_node++ % mem->nodes);
+
+		if (fits(mem->node[at]))
+			return at;
+	}
+	return UINT16_MAX;
+}
+
+/* The workers of a node that was named, in turn. */
+static uint16_t of_node(struct lend_mem *mem, uint16_t index)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		uint16_t at = (uint16_t)(mem->next_node++ % mem->nodes);
+
+		if (fits(mem->node[at]) && cn_shards_same(mem->node[at], mem->node[index]))
+			return at;
+	}
+	return index;
+}
+
+static void count(struct cn_op *op)
+{
+	struct cn_node *node = op->mem->node[op->node];
+
+	node->sent += op->len / node->page + 1;
+	if (node->doubt_until) /* the others wait for what becomes of this one */
+		node->doubt_until = op->mem->now + node->doubt;
+}
+
+int cn_pick_node(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	uint32_t named = cn_op_outer(op)->node;
+
+	if (!mem->nodes)
+		return lend_fail(EHOSTUNREACH, "this client knows no memory node: name one");
+	if (named > mem->n_named)
+		return lend_fail(EINVAL, "node %u: this client has %u, counted from 1", named,
+				 mem->n_named);
+	op->node = named                            ? of_node(mem, mem->named[named - 1])
+		   : mem->spread == LEND_LEAST_USED ? least_used(mem)
+						    : in_turn(mem);
+	if (op->node == UINT16_MAX) /* all have failed: some one's failure is the answer */
+		op->node = (uint16_t)(mem->next_node++ % mem->nodes);
+	op->tries = (uint16_t)(mem->nodes - 1);
+	count(op);
+	return 0;
+}
+
+void cn_place_spread(struct cn_node *node)
+{
+	uint16_t index = cn_node_index(node);
+	struct cn_op *op;
+
+	TAILQ_FOREACH(op, &node->mem->wait, all)
+	if (op->node == index && !op->parent && op->step <= CN_STEP_ALLOC &&
+	    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_ALLOC))
+		op->node = of_node(node->mem, index);
+}
+
+bool cn_place_again(struct cn_op *op, enum lend_status status)
+{
+	struct lend_mem *mem = op->mem;
+
+	if ((status != LEND_UNAVAILABLE && status != LEND_RESOURCE_EXHAUSTED) || op->parent ||
+	    op->cancelled || mem->closing || op->step > CN_STEP_ALLOC)
+		return false;
+	for (uint32_t at = op->node; op->tries;) {
+		op->tries--;
+		at = (at + 1) % mem->nodes;
+		if (!fits(mem->node[at]) ||
+		    (cn_op_outer(op)->node && !cn_shards_same(mem->node[at], mem->node[op->node])))
+			continue;
+		op->node = (uint16_t)at;
+		count(op);
+		return true;
+	}
+	return false;
+}
+
+int lend_mem_spread(struct lend_mem *mem, enum lend_spread spread)
+{
+	if (spread != LEND_ROUND_ROBIN && spread != LEND_LEAST_USED)
+		return lend_fail(EINVAL, "give one of enum lend_spread");
+	mem->spread = spread;
+	return 0;
+}

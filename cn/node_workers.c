@@ -1,0 +1,103 @@
+/* node_workers - the workers of a memory node: each is a node to this client, with a session, a
+ * life and operation ids of its own; all have the node's id and its epoch.
+ *
+ * Whoever of them answers first says how many there are. The others are known by the rule of
+ * wire/worker_address from then on, and reached when something is first placed on them or a
+ * reference leads there. Layer: cn. Threads: the endpoint's. */
+#include "cn/client.h"
+
+#include <string.h>
+
+#include "cn/life.h"
+
+#include "wire/worker_address.h"
+
+static struct cn_node *find(const struct lend_mem *mem, uint32_t id, uint32_t shard)
+{
+	for (uint32_t i = 0; i < mem->nodes; i++) {
+		struct cn_node *node = mem->node[i];
+
+		if (node->greeted && !node->clash && node->id == id && node->shard == shard)
+			return node;
+	}
+	return NULL;
+}
+
+/* It is there no more; what was held at it is gone, and the others say so of old references. */
+static void retire(struct cn_node *other, const struct cn_node *node)
+{
+	struct lend_mem *mem = node->mem;
+
+	other->retired = true;
+	if (!other->life)
+		return;
+	cn_node_alias(mem, other->id, other->shard, cn_node_index(node));
+	cn_clean_drop(other);
+	cn_table_drop(mem, cn_node_index(other));
+	cn_node_lost(other);
+	other->life = 0;
+	other->greeted = false;
+}
+
+/* One that has not spoken as a worker of this start: it will be asked again. */
+static void expect(struct cn_node *other, const struct cn_node *node, uint32_t shard)
+{
+	if (other == node || other->clash)
+		return;
+	if (shard >= node->shards) {
+		retire(other, node);
+		return;
+	}
+	other->retired = other->failed = false;
+	if (other->life || other->state == CN_NODE_HELLO) {
+		cn_node_fenced(other);
+		return;
+	}
+	other->id = node->id;
+	other->epoch = node->epoch;
+	other->shard = (uint8_t)shard;
+	other->shards = node->shards;
+	other->greeted = true;
+}
+
+void cn_shards_meet(struct cn_node *node, uint32_t before)
+{
+	struct lend_mem *mem = node->mem;
+	uint32_t n = before > node->shards ? before : node->shards;
+	char address[CN_ADDRESS_MAX];
+
+	for (uint32_t shard = 0; shard < n; shard++) {
+		int index;
+
+		if ((shard < node->shards && find(mem, node->id, shard)) ||
+		    !lend_shard_address(node->address, node->shard, shard, address,
+					sizeof(address)))
+			continue;
+		index = cn_node_make(mem, address, strlen(address));
+		if (index < 0)
+			continue;
+		cn_life_name(mem->node[index]->home, node->home);
+		expect(mem->node[index], node, shard);
+	}
+	if (node->shards > 1)
+		cn_place_spread(node);
+}
+
+bool cn_shards_next(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	const struct cn_node *now = mem->node[op->node], *next;
+
+	if (++op->tries >= now->shards)
+		return false;
+	next = find(mem, now->id, (now->shard + 1u) % now->shards);
+	if (!next)
+		return false;
+	op->node = cn_node_index(next);
+	return true;
+}
+
+bool cn_shards_same(const struct cn_node *a, const struct cn_node *b)
+{
+	return a == b || (a->greeted && b->greeted && a->id == b->id);
+}

@@ -1,0 +1,234 @@
+/* op_call - one call of an operation: its bytes, its memory, its end.
+ *
+ * A request is a head and then the caller's own memory, wrapped; what a get or read returns lands
+ * in the caller's memory likewise. So an operation may end only when its call has ended and no
+ * carrier uses a wrapped segment any more: wraps counts them. Layer: cn. Threads: the endpoint's.
+ */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "util/check.h"
+
+static struct cn_op *of_call(struct lend_call *call)
+{
+	return cn_op_inner((struct lend_op *)((char *)call - offsetof(struct lend_op, call)));
+}
+
+static void go_on(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	struct lend_op *outer = cn_op_outer(op);
+
+	op->ended = false;
+	if (op->again && (op->cancelled || mem->closing)) {
+		op->again = false;
+		op->part = 0;
+		outer->status = LEND_CANCELLED;
+		outer->ran = LEND_RAN_MAYBE;
+	}
+	if (op->again)
+		cn_op_resume(op);
+	else
+		cn_op_finish(op, outer->status, outer->ran);
+	cn_pump(mem);
+}
+
+static void gone(void *arg)
+{
+	struct cn_op *op = arg;
+
+	LEND_CHECK(op->wraps > 0);
+	op->wraps--;
+	if (!op->wraps && op->ended)
+		go_on(op);
+}
+
+/* The caller's memory [at, at + len) of the iovecs as a chain. False: no buffers left, and what was
+ * made is in *chain. */
+static bool wrap(struct cn_op *op, uint64_t at, uint64_t len, struct lend_buf **chain)
+{
+	const struct iovec *iov = op->n > 1 ? op->data : &op->one;
+
+	for (uint32_t i = 0; i < op->n && len; i++) {
+		uint64_t n = iov[i].iov_len;
+		struct lend_buf *buf;
+
+		if (at >= n) {
+			at -= n;
+			continue;
+		}
+		n = n - at < len ? n - at : len;
+		buf =
+		    lend_buf_wrap(op->mem->ep, (char *)iov[i].iov_base + at, (uint32_t)n, gone, op);
+		if (!buf)
+			return false;
+		op->wraps++;
+		*chain = buf;
+		chain = &buf->next;
+		len -= n;
+		at = 0;
+	}
+	return true;
+}
+
+static uint64_t chain_len(const struct lend_buf *buf)
+{
+	uint64_t len = 0;
+
+	for (; buf; buf = buf->next)
+		len += buf->len;
+	return len;
+}
+
+/* What the node said, or that it said nothing. */
+static void judge(struct cn_op *op, struct lend_call *call)
+{
+	struct cn_node *node = op->mem->node[op->node];
+	struct lend_op *outer = cn_op_outer(op);
+	enum lend_status status = call->status;
+	uint8_t body[LEND_MEMOP_REPLY_MAX];
+	size_t len;
+
+	op->again = false;
+	outer->ran = call->ran;
+	if (call->ran == LEND_RAN_YES) {
+		node->doubt_until = 0;
+		if (op->kind == LEND_MEMOP_GET || op->kind == LEND_MEMOP_READ)
+			len = chain_len(call->reply);
+		else
+			len = cn_buf_read(call->reply, body, sizeof(body));
+		if (status == LEND_ABORTED && op->life == node->life)
+			cn_node_fenced(node);
+		op->again = cn_step_after(op, &status, body, len);
+	}
+	if (op->id && call->ran == LEND_RAN_MAYBE && op->life == node->life)
+		cn_clean_mark(node, op->id);
+	else if (op->id && op->life == node->life)
+		cn_id_free(node, op->id);
+	if (status == LEND_UNAVAILABLE && node->connected && node->session.id == op->session)
+		cn_node_lost(node);
+	outer->status = status;
+	if (!op->again && cn_place_again(op, status))
+		op->again = true;
+}
+
+static void done(struct lend_call *call)
+{
+	struct cn_op *op = of_call(call);
+	struct lend_ep *ep = op->mem->ep;
+
+	judge(op, call);
+	op->wraps++; /* so that gone() does not end it under our hands */
+	if (call->request)
+		lend_buf_give(ep, call->request);
+	if (call->reply)
+		lend_buf_give(ep, call->reply);
+	call->request = call->reply = NULL;
+	op->ended = true;
+	gone(op);
+}
+
+static bool sends_data(const struct lend_memop *say)
+{
+	return say->kind == LEND_MEMOP_PUT || say->kind == LEND_MEMOP_WRITE;
+}
+
+static bool gets_data(const struct lend_memop *say)
+{
+	return say->kind == LEND_MEMOP_GET || say->kind == LEND_MEMOP_READ;
+}
+
+/* What the slot needs for repeating the operation when its call ends without a result. */
+static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf *head)
+{
+	struct cn_slot *slot = cn_id_slot(op->mem->node[op->node], op->id);
+
+	slot->what = op->kind;
+	slot->hash = op->hash;
+	slot->offset = op->offset;
+	slot->len = op->len;
+	if (say->kind == LEND_MEMOP_GRANT && say->terms.kind == LEND_TERMS_TRANSFER) {
+		memcpy(slot->one, say->ref_bytes, LEND_MEMREF_LEN);
+		slot->refs = slot->one;
+	}
+	if (say->kind == LEND_MEMOP_FREE) {
+		slot->kind = LEND_MEMOP_FREE;
+		slot->space = say->space;
+	}
+	if (say->kind != LEND_MEMOP_RELEASE)
+		return true;
+	return cn_release_note(op, slot, head);
+}
+
+static bool build(struct cn_op *op, struct lend_memop *say, struct lend_call *call)
+{
+	call->request = cn_head(op->mem, say);
+	if (!call->request || (op->id && !note(op, say, call->request)))
+		return false;
+	if (sends_data(say))
+		return wrap(op, op->at, op->part, &call->request->next);
+	return !gets_data(say) || wrap(op, op->at, op->part, &call->reply);
+}
+
+static void unbuild(struct cn_op *op, struct lend_call *call)
+{
+	if (call->request)
+		lend_buf_give(op->mem->ep, call->request);
+	if (call->reply)
+		lend_buf_give(op->mem->ep, call->reply);
+	call->request = call->reply = NULL;
+	if (op->id)
+		cn_id_free(op->mem->node[op->node], op->id);
+}
+
+static void prepare(struct cn_op *op, struct lend_call *call)
+{
+	struct lend_op *outer = cn_op_outer(op);
+
+	memset(call, 0, sizeof(*call));
+	call->method = LEND_MEM_METHOD;
+	call->priority = outer->priority;
+	if (op->step == CN_STEP_FETCH && !outer->priority && !outer->parent.id)
+		call->priority = CN_GUESS;
+	call->parent = outer->parent;
+	call->timeout = op->deadline == LEND_NEVER ? LEND_NEVER : op->deadline - op->mem->now;
+	call->done = done;
+}
+
+enum cn_went cn_call_start(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	struct cn_node *node = mem->node[op->node];
+	struct lend_call *call = &cn_op_outer(op)->call;
+	bool idle = TAILQ_EMPTY(&mem->flight);
+	struct lend_memop say;
+	int rc = -EAGAIN;
+
+	cn_step_say(op, &say);
+	op->id = 0;
+	if (lend_memop_recorded(say.kind)) {
+		op->id = cn_id_take(node);
+		if (!op->id)
+			return CN_LATER;
+	}
+	say.client = mem->client;
+	say.id = op->id;
+	say.low = node->low;
+	say.life = op->life = node->life;
+	op->session = node->session.id;
+	prepare(op, call);
+	if (build(op, &say, call))
+		rc = lend_call_start(mem->ep, node->session, call);
+	if (rc == 0) {
+		cn_op_started(op);
+		return CN_WENT;
+	}
+	unbuild(op, call);
+	if (rc == -ESTALE) { /* ended while nobody looked: no end of a call will pump for us */
+		cn_node_lost(node);
+		mem->again = true;
+	}
+	return rc == -ESTALE || (rc == -EAGAIN && !idle) ? CN_LATER : CN_NEVER;
+}

@@ -1,0 +1,185 @@
+/* op_order - program order per space and per reference.
+ *
+ * The network may swap two calls, so an operation that must see another's effect waits for its end.
+ * Adopt, grant and write also wait for the node's last word on earlier ones that ended without a
+ * result: an adopt done anew would else be undone with the first, a write be overtaken.
+ * Operations that may depend on each other share a bucket; the earlier one decides:
+ *   space      write waits for writes that overlap and for reads and seals; read and seal wait for
+ *              writes; free waits for all, all wait for free
+ *   reference  release waits for all; adopt and grant wait for adopt, grant and release; the rest
+ *              waits for release alone, for what is granted can be read before it is adopted
+ * Layer: cn. Threads: the endpoint's. */
+#include "cn/client.h"
+
+#include "util/bits.h"
+
+enum cn_class { CN_LOOK, CN_CHANGE, CN_END };
+
+static enum cn_class class_of(uint8_t kind)
+{
+	switch (kind) {
+	case LEND_MEMOP_WRITE:
+	case LEND_MEMOP_ADOPT:
+	case LEND_MEMOP_GRANT:
+		return CN_CHANGE;
+	case LEND_MEMOP_FREE:
+	case LEND_MEMOP_RELEASE:
+		return CN_END;
+	default:
+		return CN_LOOK;
+	}
+}
+
+static bool overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
+{
+	return offset < b->offset + b->len && b->offset < offset + len;
+}
+
+/* A seal sends what was stored through a pointer, and the next one counts on that. */
+static bool is_seal(const struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_SEAL && op->mem->space[op->space].view;
+}
+
+/* Of an earlier one on the same thing: kind, offset, len. */
+static bool clash(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_op *late)
+{
+	enum cn_class a = class_of(kind), b = class_of(late->kind);
+
+	if (a == CN_END || b == CN_END)
+		return true;
+	if (a == CN_LOOK && b == CN_LOOK)
+		return false;
+	if (kind == LEND_MEMOP_WRITE && late->kind == LEND_MEMOP_WRITE)
+		return overlap(offset, len, late);
+	if (kind == LEND_MEMOP_WRITE || late->kind == LEND_MEMOP_WRITE)
+		return true;
+	return a == CN_CHANGE && b == CN_CHANGE;
+}
+
+bool cn_order_wide(const struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_RELEASE && op->n > 1 && !op->parent;
+}
+
+static bool has_ref(const struct cn_op *op)
+{
+	return op->hash & 1;
+}
+
+uint64_t cn_order_ref(const struct lend_ref *ref)
+{
+	struct lend_memref r;
+
+	lend_memref_root((const uint8_t *)ref, &r);
+	return ((uint64_t)r.node << 32 ^ (uint64_t)r.slot << 8 ^ r.serial * 0x9e3779b97f4a7c15u) |
+	       1;
+}
+
+uint64_t cn_order_space(uint32_t index)
+{
+	return ((uint64_t)index + 1) * 2;
+}
+
+static struct cn_ops *bucket_of(struct lend_mem *mem, uint64_t hash)
+{
+	return &mem->bucket[(hash * 0x9e3779b97f4a7c15u) >> 56];
+}
+
+void cn_order_add(struct cn_op *op)
+{
+	if (op->parent) /* has its place */
+		return;
+	if (cn_order_wide(op)) {
+		TAILQ_INSERT_TAIL(&op->mem->wide, op, key);
+		return;
+	}
+	if (!op->hash)
+		return;
+	TAILQ_INSERT_TAIL(bucket_of(op->mem, op->hash), op, key);
+	op->mem->refs_live += has_ref(op);
+}
+
+void cn_order_del(struct cn_op *op)
+{
+	if (op->parent)
+		return;
+	if (cn_order_wide(op)) {
+		TAILQ_REMOVE(&op->mem->wide, op, key);
+		return;
+	}
+	if (!op->hash)
+		return;
+	TAILQ_REMOVE(bucket_of(op->mem, op->hash), op, key);
+	op->mem->refs_live -= has_ref(op);
+}
+
+/* Waits for every earlier operation on any reference. */
+static bool wide_free(const struct cn_op *op)
+{
+	const struct lend_mem *mem = op->mem;
+	const struct cn_op *o = TAILQ_FIRST(&mem->wide);
+
+	if (o != op)
+		return false;
+	for (size_t i = 0; mem->refs_live && i < CN_BUCKETS; i++)
+		TAILQ_FOREACH(o, &mem->bucket[i], key)
+	if (has_ref(o) && o->seq < op->seq)
+		return false;
+	return true;
+}
+
+bool cn_order_free(const struct cn_op *op)
+{
+	const struct cn_op *o;
+
+	if (op->parent)
+		return true;
+	if (cn_order_wide(op))
+		return wide_free(op);
+	if (!op->hash)
+		return true;
+	o = TAILQ_FIRST(&op->mem->wide);
+	if (o && o->seq < op->seq && has_ref(op))
+		return false;
+	for (o = TAILQ_FIRST(bucket_of(op->mem, op->hash)); o && o != op; o = TAILQ_NEXT(o, key))
+		if (o->hash == op->hash &&
+		    (clash(o->kind, o->offset, o->len, op) || (is_seal(o) && is_seal(op))))
+			return false;
+	return true;
+}
+
+bool cn_order_idle(struct lend_mem *mem, uint64_t hash)
+{
+	const struct cn_op *o;
+
+	TAILQ_FOREACH(o, bucket_of(mem, hash), key)
+	if (o->hash == hash)
+		return false;
+	return true;
+}
+
+/* Only a change can be undone or overtaken by what is left of an earlier one. A release of several
+ * may be about any reference. */
+static bool left(const struct cn_slot *slot, const struct cn_op *op)
+{
+	if (slot->state != CN_SLOT_CLEAN || class_of(slot->what) == CN_LOOK)
+		return false;
+	if (slot->what == LEND_MEMOP_RELEASE && !slot->hash)
+		return has_ref(op);
+	return slot->hash == op->hash && clash(slot->what, slot->offset, slot->len, op);
+}
+
+struct cn_node *cn_order_left(const struct cn_op *op)
+{
+	if (op->parent || (class_of(op->kind) != CN_CHANGE && !is_seal(op)))
+		return NULL;
+	for (uint32_t i = 0; i < op->mem->nodes; i++) {
+		struct cn_node *node = op->mem->node[i];
+
+		for (uint64_t id = node->low; node->cleans && id < node->next; id++)
+			if (left(cn_id_slot(node, id), op))
+				return node;
+	}
+	return NULL;
+}

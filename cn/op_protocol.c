@@ -1,0 +1,351 @@
+/* op_protocol - what an operation says to the node at each of its steps, and what the answers mean.
+ * Layer: cn. Threads: the endpoint's. */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "cn/space_pointer.h"
+#include "cn/pool/pool_client.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+
+static const struct lend_ref *refs_of(struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_RELEASE && op->n > 1 ? op->data : &cn_op_outer(op)->ref;
+}
+
+static uint32_t holds_of(struct cn_op *op, const struct lend_ref *ref)
+{
+	struct lend_memref r;
+	struct cn_hold *hold;
+
+	cn_ref_in(&r, ref);
+	hold = cn_hold_find(op->mem, &r);
+	return hold ? hold->count : 0;
+}
+
+static int resolve(struct cn_op *op, const struct lend_ref *ref)
+{
+	struct lend_memref r;
+	int rc;
+
+	lend_memref_root((const uint8_t *)ref, &r);
+	rc = cn_node_find(op->mem, &r, &op->node);
+	if (rc == 0)
+		return CN_GO;
+	if (rc == -EAGAIN)
+		return CN_HOLD_ON;
+	return (int)cn_node_unknown(op);
+}
+
+/* References that this client holds more than once are given up here, up to the first that is not.
+ */
+static int before_release(struct cn_op *op)
+{
+	const struct lend_ref *ref = refs_of(op);
+	struct lend_memref r;
+	struct cn_hold *hold;
+
+	for (; op->at < op->n; op->at++) {
+		cn_ref_in(&r, &ref[op->at]);
+		hold = cn_hold_find(op->mem, &r);
+		if (!hold || hold->count == 1)
+			return resolve(op, &ref[op->at]);
+		hold->count--;
+	}
+	return LEND_OK;
+}
+
+static int before_space(struct cn_op *op)
+{
+	struct cn_space *space = &op->mem->space[op->space];
+	const struct cn_node *node = op->mem->node[op->node];
+
+	if (!space->life || (node->state == CN_NODE_UP && space->life != node->life))
+		return op->kind == LEND_MEMOP_FREE ? LEND_OK : LEND_NOT_FOUND;
+	if (op->kind == LEND_MEMOP_FREE) /* which says that nothing of it is mapped any more */
+		cn_view_close(space);
+	return space->view ? cn_view_before(op, space->view) : CN_GO;
+}
+
+int cn_step_before(struct cn_op *op)
+{
+	struct lend_memref r;
+	struct cn_hold *hold;
+
+	if (op->space != UINT32_MAX && op->kind != LEND_MEMOP_ALLOC && op->kind != LEND_MEMOP_MAP &&
+	    op->step != CN_STEP_ALLOC)
+		return before_space(op);
+	switch (op->kind) {
+	case LEND_MEMOP_RELEASE:
+		return before_release(op);
+	case LEND_MEMOP_ADOPT:
+		cn_ref_in(&r, refs_of(op));
+		hold = cn_hold_find(op->mem, &r);
+		if (hold) {
+			hold->count++;
+			return LEND_OK;
+		}
+		return resolve(op, refs_of(op));
+	case LEND_MEMOP_GET:
+	case LEND_MEMOP_MAP:
+	case LEND_MEMOP_GRANT:
+	case LEND_MEMOP_NARROW:
+		return resolve(op, refs_of(op));
+	default:
+		return CN_GO;
+	}
+}
+
+static void say_put(struct cn_op *op, struct lend_memop *say)
+{
+	say->kind = LEND_MEMOP_PUT;
+	say->len = op->part;
+	if (op->step == CN_STEP_ALLOC) {
+		say->kind = LEND_MEMOP_ALLOC;
+		say->len = op->len;
+	} else if (op->step == CN_STEP_WRITE) {
+		say->kind = LEND_MEMOP_WRITE;
+		say->offset = op->at;
+	} else if (op->step == CN_STEP_SEAL) {
+		say->kind = LEND_MEMOP_SEAL;
+		say->flags = LEND_MEMOP_CONSUME;
+		say->len = op->len;
+	}
+}
+
+/* How many of the references from at on go to the same node in one call. */
+static uint32_t release_part(struct cn_op *op)
+{
+	const struct lend_ref *ref = refs_of(op);
+	struct lend_memref r;
+	uint16_t node;
+	uint32_t n = 1;
+
+	for (; op->at + n < op->n && n < LEND_MEM_BATCH_MAX; n++) {
+		cn_ref_in(&r, &ref[op->at + n]);
+		if (cn_node_find(op->mem, &r, &node) || node != op->node ||
+		    holds_of(op, &ref[op->at + n]) > 1)
+			break;
+	}
+	return n;
+}
+
+void cn_step_say(struct cn_op *op, struct lend_memop *say)
+{
+	memset(say, 0, sizeof(*say));
+	say->kind = op->kind;
+	say->terms = op->terms;
+	say->offset = op->offset;
+	say->len = op->len;
+	say->rights = op->rights;
+	if (op->hash & 1)
+		say->ref_bytes = (const uint8_t *)refs_of(op);
+	if (op->space != UINT32_MAX)
+		say->space = op->mem->space[op->space].wire;
+	if (op->step != CN_STEP_FETCH)
+		op->part = lend_min_u64(op->len - op->at, LEND_MEM_PART_MAX);
+	switch (op->kind) {
+	case LEND_MEMOP_PUT:
+		say_put(op, say);
+		break;
+	case LEND_MEMOP_MAP:
+		say->target = cn_pool_key(op->mem->node[op->node]);
+		say->kind = say->target ? LEND_MEMOP_POOL_MAP : LEND_MEMOP_MAP;
+		break;
+	case LEND_MEMOP_GET:
+	case LEND_MEMOP_READ:
+	case LEND_MEMOP_WRITE:
+		say->offset = op->offset + op->at;
+		say->len = op->part;
+		break;
+	case LEND_MEMOP_RELEASE:
+		op->part = release_part(op);
+		say->n = (uint32_t)op->part;
+		break;
+	case LEND_MEMOP_GRANT: /* this client has other holds on it: they stay */
+		if (say->terms.kind == LEND_TERMS_TRANSFER && holds_of(op, refs_of(op)) > 1) {
+			say->terms.kind = LEND_TERMS_SHARED;
+			say->terms.n = 1;
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+/* A reference came back: it is the operation's result. */
+static bool after_ref(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+{
+	struct lend_memref ref;
+
+	if (len != LEND_MEMREF_LEN || !lend_memref_decode(body, &ref)) {
+		*status = LEND_INTERNAL;
+		return false;
+	}
+	memcpy(&cn_op_outer(op)->ref, body, LEND_MEMREF_LEN);
+	if (op->kind != LEND_MEMOP_NARROW && op->terms.kind != LEND_TERMS_TRANSFER)
+		cn_hold_add(op->mem, &ref);
+	return false;
+}
+
+static bool after_space(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+{
+	struct cn_space *space = &op->mem->space[op->space];
+
+	if (len < 16 || !lend_memspace_decode(body, 16, &space->wire)) {
+		*status = LEND_INTERNAL;
+		return false;
+	}
+	space->node = op->node;
+	space->life = op->life;
+	if (op->kind == LEND_MEMOP_MAP)
+		cn_ref_in(&space->from, refs_of(op));
+	space->len = op->kind == LEND_MEMOP_MAP && len >= 24 ? lend_load_u64(body + 16) : op->len;
+	if (len > 24 && (!op->mem->node[op->node]->pool || !cn_pool_shown(op, body + 24, len - 24)))
+		*status = LEND_INTERNAL;
+	if (op->kind == LEND_MEMOP_PUT) {
+		op->step = CN_STEP_WRITE;
+		return true;
+	}
+	((lend_space *)op->out)->id = cn_space_handle(op->mem, op->space);
+	return false;
+}
+
+static void unhold(struct cn_op *op, uint32_t n)
+{
+	const struct lend_ref *ref = refs_of(op);
+	struct lend_memref r;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct cn_hold *hold;
+
+		cn_ref_in(&r, &ref[op->at + i]);
+		hold = cn_hold_find(op->mem, &r);
+		if (hold && hold->count > 1)
+			hold->count--;
+		else if (hold)
+			cn_hold_del(hold);
+	}
+}
+
+static bool after_stat(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+{
+	struct lend_mem_stat *out = op->out;
+	struct lend_memstats in;
+
+	if (!lend_memstats_decode(body, len, &in)) {
+		*status = LEND_INTERNAL;
+		return false;
+	}
+#define COPY(name) out->name += in.name /* all workers' */
+	COPY(pages_total), COPY(pages_used), COPY(pages_quarantined), COPY(refs), COPY(spaces);
+	COPY(clients), COPY(grants_expired), COPY(holds), COPY(grants), COPY(cow_copies);
+	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes), COPY(damaged);
+#undef COPY
+	out->page_bytes = in.page_bytes;
+	return cn_shards_next(op);
+}
+
+static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+{
+	switch ((enum cn_step)op->step) {
+	case CN_STEP_ALLOC:
+		return after_space(op, status, body, len);
+	case CN_STEP_WRITE:
+		op->at += op->part;
+		if (op->at == op->len)
+			op->step = CN_STEP_SEAL;
+		return true;
+	case CN_STEP_SEAL:
+	case CN_STEP_ONLY:
+	case CN_STEP_FETCH:
+		break;
+	}
+	return after_ref(op, status, body, len);
+}
+
+bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
+{
+	if (op->kind == LEND_MEMOP_RELEASE) { /* whatever the answer, they are not ours now */
+		unhold(op, (uint32_t)op->part);
+		op->at += op->part;
+		return *status == LEND_OK && op->at < op->n;
+	}
+	if (*status != LEND_OK)
+		return false;
+	switch (op->kind) {
+	case LEND_MEMOP_PUT:
+		return after_put(op, status, body, len);
+	case LEND_MEMOP_SEAL:
+	case LEND_MEMOP_NARROW:
+		return after_ref(op, status, body, len);
+	case LEND_MEMOP_ALLOC:
+	case LEND_MEMOP_MAP:
+		return after_space(op, status, body, len);
+	case LEND_MEMOP_GET:
+	case LEND_MEMOP_READ:
+		if (len != op->part) {
+			*status = LEND_INTERNAL;
+			return false;
+		}
+		if (op->step == CN_STEP_FETCH)
+			return cn_view_fetched(op);
+		op->at += op->part;
+		return op->at < op->len;
+	case LEND_MEMOP_WRITE:
+		op->at += op->part;
+		return op->at < op->len;
+	case LEND_MEMOP_ADOPT: {
+		struct lend_memref r;
+
+		cn_ref_in(&r, refs_of(op));
+		cn_hold_add(op->mem, &r);
+		return false;
+	}
+	case LEND_MEMOP_GRANT:
+		if (op->terms.kind == LEND_TERMS_TRANSFER)
+			unhold(op, 1);
+		return false;
+	case LEND_MEMOP_STAT:
+		return after_stat(op, status, body, len);
+	default:
+		return false;
+	}
+}
+
+/* Spaces end with the operation that made them and failed, with a long put, and with FREE. */
+void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
+{
+	struct cn_space *space;
+
+	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* it will be repeated */
+		unhold(op, (uint32_t)op->part);
+	if (op->space == UINT32_MAX)
+		return;
+	space = &op->mem->space[op->space];
+	if (space->view)
+		cn_view_over(op, space->view);
+	switch (op->kind) {
+	case LEND_MEMOP_FREE:
+		if (ran != LEND_RAN_NO || status == LEND_OK)
+			cn_space_give(op->mem, op->space);
+		break;
+	case LEND_MEMOP_ALLOC:
+	case LEND_MEMOP_MAP:
+		if (status != LEND_OK)
+			cn_space_give(op->mem, op->space);
+		break;
+	case LEND_MEMOP_PUT:
+		if (status == LEND_OK || !space->life) {
+			cn_space_give(op->mem, op->space);
+		} else {
+			space->orphan = true;
+			op->mem->orphans++;
+		}
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,325 @@
+/* op_split - operations that keep several calls under way at once.
+ *
+ * A long put, get, read or write goes as parts of PART bytes, DEPTH at a time, so that neither a
+ * round trip nor a lost last datagram of one part keeps the next from flowing; a release of
+ * references of several nodes goes to all of them at once; a seal of a space with a pointer sends
+ * what was stored as runs of pages, and a prefetch asks for several. A part is an operation of its
+ * own on memory of ours: it waits, greets, ends and is forgotten as any other, but takes its place
+ * in the order from its parent, which ends when the last part has, as the first part that failed.
+ * Layer: cn. Threads: the endpoint's. Parts are kept for reuse until the client closes. */
+#include "cn/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/space_pointer.h"
+#include "util/bits.h"
+
+enum { PART = 2 << 20, DEPTH = 4, DEPTH_RUNS = 16 };
+_Static_assert(PART <= LEND_MEM_PART_MAX, "one call");
+
+struct cn_part {
+	struct lend_op op;
+	struct cn_part *next;
+};
+
+static void fill(struct cn_op *op);
+
+/* Takes a part back, and notes how it ended. */
+static void ended(struct lend_op *outer)
+{
+	struct cn_part *part = (struct cn_part *)outer;
+	struct cn_op *op = cn_op_inner(outer)->parent;
+	struct lend_mem *mem = op->mem;
+
+	if (outer->status != LEND_OK && cn_op_outer(op)->status == LEND_OK) {
+		cn_op_outer(op)->status = outer->status;
+		cn_op_outer(op)->ran = outer->ran;
+		op->err = cn_op_inner(outer)->err;
+	}
+	part->next = mem->parts;
+	mem->parts = part;
+	op->kids--;
+	fill(op);
+}
+
+static struct cn_part *take(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	struct cn_part *part = mem->parts;
+
+	if (part)
+		mem->parts = part->next;
+	else
+		part = malloc(sizeof(*part));
+	if (!part)
+		return NULL;
+	memset(part, 0, sizeof(*part));
+	part->op.done = ended;
+	part->op.parent = cn_op_outer(op)->parent;
+	part->op.priority = cn_op_outer(op)->priority;
+	if (!part->op.priority && !part->op.parent.id && op->step != CN_STEP_FETCH)
+		part->op.priority = CN_LONG;
+	part->op.ref = cn_op_outer(op)->ref;
+	*cn_op_inner(&part->op) = *op;
+	cn_op_inner(&part->op)->parent = op;
+	cn_op_inner(&part->op)->parted = false;
+	op->kids++;
+	return part;
+}
+
+/* The next bytes. False: no memory. */
+static bool start_bytes(struct cn_op *op)
+{
+	struct cn_part *part = take(op);
+	struct cn_op *o;
+
+	if (!part)
+		return false;
+	o = cn_op_inner(&part->op);
+	o->len = lend_min_u64(op->len, op->at + PART);
+	o->step = CN_STEP_ONLY;
+	if (op->kind == LEND_MEMOP_PUT)
+		o->kind = LEND_MEMOP_WRITE;
+	op->at = o->len;
+	(void)cn_op_go(o);
+	return true;
+}
+
+/* The next bytes to be here. False: no memory. */
+static bool start_fetch(struct cn_op *op)
+{
+	struct cn_part *part = take(op);
+	struct cn_op *o;
+
+	if (!part)
+		return false;
+	o = cn_op_inner(&part->op);
+	o->offset = op->offset + op->at;
+	o->len = lend_min_u64(op->len - op->at, PART);
+	o->at = 0;
+	op->at += o->len;
+	(void)cn_op_go(o);
+	return true;
+}
+
+/* What was stored through a space's pointer, before the seal itself. False: no memory. */
+static bool start_run(struct cn_op *op)
+{
+	const struct cn_view *view = op->mem->space[op->space].view;
+	struct cn_part *part = take(op);
+	struct cn_op *o;
+
+	if (!part)
+		return false;
+	o = cn_op_inner(&part->op);
+	o->kind = LEND_MEMOP_WRITE;
+	o->offset = (uint64_t)((char *)op->one.iov_base - view->base);
+	o->len = op->one.iov_len;
+	o->at = 0;
+	op->n = 0;
+	(void)cn_op_go(o);
+	return true;
+}
+
+static bool start_next(struct cn_op *op)
+{
+	if (op->kind == LEND_MEMOP_SEAL)
+		return start_run(op);
+	return op->step == CN_STEP_FETCH ? start_fetch(op) : start_bytes(op);
+}
+
+static bool has_more(struct cn_op *op)
+{
+	return op->kind == LEND_MEMOP_SEAL ? cn_view_next(op) : op->at < op->len;
+}
+
+/* All parts have ended. */
+static void finish(struct cn_op *op)
+{
+	struct lend_op *outer = cn_op_outer(op);
+	struct lend_mem *mem = op->mem;
+
+	op->parted = false;
+	if (op->kind == LEND_MEMOP_RELEASE)
+		free(op->out);
+	if (outer->status == LEND_OK && (op->cancelled || mem->closing)) {
+		outer->status = LEND_CANCELLED;
+		outer->ran = LEND_RAN_MAYBE;
+	}
+	if (outer->status == LEND_OK &&
+	    (op->kind == LEND_MEMOP_PUT || op->kind == LEND_MEMOP_SEAL)) {
+		op->step = CN_STEP_SEAL;
+		cn_op_resume(op);
+	} else {
+		if (outer->status != LEND_OK && outer->ran == LEND_RAN_NO)
+			outer->ran = LEND_RAN_MAYBE; /* other parts */
+		cn_op_finish(op, outer->status, outer->ran);
+	}
+	cn_pump(mem);
+}
+
+/* Starts as many as may be under way; ends the operation with the last. */
+static void fill(struct cn_op *op)
+{
+	struct lend_op *outer = cn_op_outer(op);
+	uint32_t depth = op->kind == LEND_MEMOP_SEAL ? DEPTH_RUNS : DEPTH;
+
+	op->kids++; /* parts may end at once: not under our hands */
+	while (op->kids <= depth && outer->status == LEND_OK && !op->cancelled &&
+	       !op->mem->closing && has_more(op))
+		if (!start_next(op)) {
+			if (op->kids > 1)
+				break; /* again when one of them ends */
+			outer->status = LEND_RESOURCE_EXHAUSTED;
+			outer->ran = LEND_RAN_MAYBE;
+		}
+	if (!--op->kids)
+		finish(op);
+}
+
+static void begin(struct cn_op *op)
+{
+	cn_op_started(op);
+	op->parted = true;
+	op->kids = 0;
+	op->part = 0;
+	cn_op_outer(op)->status = LEND_OK;
+	cn_op_outer(op)->ran = LEND_RAN_YES;
+}
+
+bool cn_parts_wanted(const struct cn_op *op)
+{
+	if (op->step == CN_STEP_FETCH)
+		return !op->parent && op->len > PART;
+	switch (op->kind) {
+	case LEND_MEMOP_PUT:
+	case LEND_MEMOP_SEAL:
+		return op->step == CN_STEP_WRITE;
+	case LEND_MEMOP_GET:
+	case LEND_MEMOP_READ:
+	case LEND_MEMOP_WRITE:
+		return !op->parent && op->step == CN_STEP_ONLY && op->len > LEND_MEM_PART_MAX;
+	default:
+		return false;
+	}
+}
+
+void cn_parts_start(struct cn_op *op)
+{
+	begin(op);
+	fill(op);
+}
+
+/* Index of the reference's node, CN_NODES_MAX for an unknown one; or -EAGAIN. */
+static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_memref r;
+	uint16_t node;
+	int rc;
+
+	cn_ref_in(&r, ref);
+	rc = cn_node_find(mem, &r, &node);
+	if (rc == -EAGAIN)
+		return rc;
+	return rc < 0 ? CN_NODES_MAX : node;
+}
+
+static void start_release(struct cn_op *op, uint16_t node, struct lend_ref *ref, uint32_t n)
+{
+	struct cn_part *part = take(op);
+	struct cn_op *o;
+
+	if (!part) {
+		cn_op_outer(op)->status = LEND_RESOURCE_EXHAUSTED;
+		cn_op_outer(op)->ran = LEND_RAN_MAYBE;
+		return;
+	}
+	o = cn_op_inner(&part->op);
+	o->node = node;
+	o->at = 0;
+	o->n = n;
+	o->data = ref;
+	o->hash = n == 1 ? cn_order_ref(ref) : 0;
+	part->op.ref = *ref;
+	(void)cn_op_go(o);
+}
+
+/* end[k]: where node k's end in sorted. */
+static void start_releases(struct cn_op *op, struct lend_ref *sorted, const uint32_t *end)
+{
+	uint32_t at = 0;
+
+	begin(op);
+	op->out = sorted;
+	op->kids++;
+	for (uint16_t k = 0; k < CN_NODES_MAX; at = end[k], k++)
+		if (end[k] > at)
+			start_release(op, k, &sorted[at], end[k] - at);
+	if (op->n - op->at > at)
+		cn_op_outer(op)->status = cn_node_unknown(op);
+	if (!--op->kids)
+		finish(op);
+}
+
+int cn_parts_by_node(struct cn_op *op)
+{
+	const struct lend_ref *ref = op->data;
+	uint32_t end[CN_NODES_MAX + 1] = {0}, place[CN_NODES_MAX + 1] = {0}, nodes = 0;
+	struct lend_ref *sorted;
+
+	for (uint64_t i = op->at; i < op->n; i++) {
+		int k = node_of(op->mem, &ref[i]);
+
+		if (k < 0)
+			return CN_HOLD_ON;
+		nodes += !end[k]++;
+	}
+	if (nodes == 1)
+		return CN_GO;
+	sorted = malloc((op->n - op->at) * sizeof(*sorted));
+	if (!sorted)
+		return LEND_RESOURCE_EXHAUSTED;
+	for (int k = 1; k <= CN_NODES_MAX; k++) {
+		place[k] = end[k - 1];
+		end[k] += end[k - 1];
+	}
+	for (uint64_t i = op->at; i < op->n; i++)
+		sorted[place[node_of(op->mem, &ref[i])]++] = ref[i];
+	start_releases(op, sorted, end);
+	return CN_PARTED;
+}
+
+void cn_parts_cancel(struct cn_op *op)
+{
+	struct lend_mem *mem = op->mem;
+	struct cn_op *o;
+
+	op->kids++;
+	do {
+		TAILQ_FOREACH(o, &mem->wait, all)
+		if (o->parent == op)
+			break;
+		if (o)
+			cn_op_finish(o, LEND_CANCELLED, LEND_RAN_NO);
+	} while (o);
+	TAILQ_FOREACH(o, &mem->flight, all)
+	if (o->parent == op) {
+		o->cancelled = true;
+		if (!o->ended)
+			lend_call_cancel(mem->ep, &cn_op_outer(o)->call);
+	}
+	if (!--op->kids)
+		finish(op);
+}
+
+void cn_parts_drop(struct lend_mem *mem)
+{
+	struct cn_part *part;
+
+	while ((part = mem->parts)) {
+		mem->parts = part->next;
+		free(part);
+	}
+}

@@ -1,0 +1,354 @@
+/* page_fetch - pages on their way to who touched them, and those that will be touched next.
+ *
+ * A pull is one run of missing pages, from the cache or by one READ. One that a thread waits for
+ * fills its pages when they land. One that runs ahead of a scan fills all but its first and keeps
+ * that one: the touch that waits for it is the sign to send for the next run while the scan goes
+ * through this one. So a scan waits for a node only where it is faster than the network.
+ *
+ * A READ that failed is said again until PATIENCE is over; then zeros stand for every page of that
+ * memory that is not here, and it is marked torn. Threads wait in the kernel and touch anew when
+ * they are woken, so nothing here remembers who waits.
+ * Layer: cn. Threads: the pager's, under its lock; done functions take it. */
+#include "cn/paging/page_fetch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cn/paging/page_read.h"
+#include "cn/paging/pager.h"
+#include "sys/uffd.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+#define PATIENCE UINT64_C(5000000000) /* as an operation's deadline */
+#define RETRY    UINT64_C(20000000)
+
+enum { PULLS = 32 };
+#define LANDING ((size_t)PULLS * CN_AHEAD_MAX * CN_PAGE)
+
+/* FREE -> FLIGHT -> FREE, or -> RETRY -> FLIGHT, or -> PARKED -> FREE; FREE -> PARKED */
+enum state { FREE, FLIGHT, AGAIN, PARKED };
+
+struct pull {
+	enum state state;
+	bool ahead;         /* nobody waits for it */
+	bool store;         /* who waits for the first page wants to store */
+	struct cn_fault *f; /* NULL: gone */
+	uint64_t first, n;  /* pages */
+	lend_ns until, again;
+	uint32_t age;      /* of a parked one, by count */
+	struct cn_ask ask; /* bytes: CN_AHEAD_MAX pages of landing */
+};
+
+static struct pull pulls[PULLS];
+static uint32_t ages;
+static struct lend_ep *ep;
+static char *landing; /* used as it is needed */
+static uint64_t misses, aheads, zeros;
+
+static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store);
+
+/* The pull that a page is part of. */
+static struct pull *covering(const struct cn_fault *f, uint64_t page)
+{
+	for (int i = 0; i < PULLS; i++) {
+		struct pull *p = &pulls[i];
+
+		if (p->state != FREE && p->f == f && page - p->first < p->n)
+			return p;
+	}
+	return NULL;
+}
+
+static void let_go(struct pull *p)
+{
+	p->state = FREE;
+	p->f = NULL;
+}
+
+/* Fills the page that a parked run kept back. */
+static void unpark(struct pull *p, bool store)
+{
+	cn_fault_fill(p->f, p->first, 1, p->ask.bytes, store);
+	let_go(p);
+}
+
+static struct pull *oldest_parked(void)
+{
+	struct pull *old = NULL;
+
+	for (int i = 0; i < PULLS; i++)
+		if (pulls[i].state == PARKED && (!old || pulls[i].age - old->age > UINT32_MAX / 2))
+			old = &pulls[i];
+	return old;
+}
+
+static struct pull *find_free(void)
+{
+	for (int i = 0; i < PULLS; i++)
+		if (pulls[i].state == FREE && !pulls[i].ask.lent)
+			return &pulls[i];
+	return NULL;
+}
+
+bool cn_pull_room(void)
+{
+	return find_free() || oldest_parked();
+}
+
+static struct pull *take(void)
+{
+	struct pull *p = find_free(), *old = p ? NULL : oldest_parked();
+
+	if (old) {
+		unpark(old, false);
+		p = old;
+	}
+	return p;
+}
+
+/* The next run of the scan, unless it is on its way. */
+static void run_ahead(struct cn_fault *f, uint64_t first, uint32_t window)
+{
+	if (window > 1 && !f->singly && first < f->pages && cn_fault_missing(f, first, 1) &&
+	    !covering(f, first))
+		(void)start(f, first, window, true, false);
+}
+
+/* The bytes are here. */
+static void land(struct pull *p)
+{
+	struct cn_fault *f = p->f;
+	uint64_t skip = p->ahead;
+
+	if (skip) {
+		p->state = PARKED;
+		p->age = ++ages;
+	}
+	if (p->store)
+		cn_fault_fill(f, p->first, ++skip, p->ask.bytes, true);
+	if (p->n > skip)
+		cn_fault_fill(f, p->first + skip, p->n - skip, p->ask.bytes + skip * CN_PAGE,
+			      false);
+	if (p->state != PARKED)
+		let_go(p);
+}
+
+/* Zeros stand for what cannot be had: whoever waits touches anew and gets them. */
+static void tear(struct cn_fault *f)
+{
+	atomic_store(&f->torn, true);
+	lend_uffd_wake(f->fd, f->view.base, f->pages * CN_PAGE);
+}
+
+static void failed(struct pull *p, bool for_good)
+{
+	struct cn_fault *f = p->f;
+
+	if (p->ahead || !f) {
+		let_go(p);
+	} else if (for_good || lend_now(ep) >= p->until) {
+		let_go(p);
+		tear(f);
+	} else {
+		p->state = AGAIN;
+		p->again = lend_now(ep) + RETRY;
+	}
+}
+
+/* Some page of the run is lost at the node: which one, each shows when it is asked for by itself.
+ */
+static void split(struct pull *p)
+{
+	struct cn_fault *f = p->f;
+
+	f->singly = true;
+	lend_uffd_wake(f->fd, f->view.base + p->first * CN_PAGE, p->n * CN_PAGE);
+	let_go(p);
+}
+
+static bool may_pass(enum lend_status status)
+{
+	return status == LEND_UNAVAILABLE || status == LEND_DEADLINE_EXCEEDED ||
+	       status == LEND_RESOURCE_EXHAUSTED || status == LEND_CANCELLED;
+}
+
+static void answered(struct cn_ask *ask, enum lend_status status, uint64_t len)
+{
+	struct pull *p = (struct pull *)((char *)ask - offsetof(struct pull, ask));
+
+	cn_pager_lock();
+	if (!p->f) {
+		let_go(p);
+	} else if (status == LEND_OK && len == cn_fault_len(p->f, p->first, p->n)) {
+		cn_fault_keep(p->f, p->first, p->n, p->ask.bytes);
+		misses += p->n;
+		aheads += p->ahead ? p->n : p->n - 1;
+		land(p);
+	} else if (status == LEND_DATA_LOSS && p->n > 1) {
+		split(p);
+	} else {
+		failed(p, !may_pass(status));
+	}
+	cn_pager_unlock();
+}
+
+static void send(struct pull *p)
+{
+	struct cn_fault *f = p->f;
+	struct lend_memop say = {.kind = LEND_MEMOP_READ,
+				 .client = f->client,
+				 .life = f->life,
+				 .space = f->wire,
+				 .offset = p->first * CN_PAGE,
+				 .len = cn_fault_len(f, p->first, p->n)};
+	lend_ns now = lend_now(ep);
+
+	p->state = FLIGHT;
+	p->ask.priority = p->ahead ? CN_GUESS : 0;
+	if (!cn_ask_go(&p->ask, f->home, &say, p->until > now ? p->until - now : 1))
+		failed(p, false);
+}
+
+/* How many of these missing pages it is about; 0: no room, which a thread that waits has had. */
+static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store)
+{
+	struct pull *p = take();
+	uint64_t cached;
+
+	if (!p)
+		return 0;
+	n = cn_fault_missing(f, first, f->singly ? 1 : n);
+	for (uint64_t i = 1; i < n; i++)
+		if (covering(f, first + i))
+			n = i;
+	cached = cn_fault_cached(f, first, n, p->ask.bytes);
+	p->f = f;
+	p->first = first;
+	p->n = n = cached ? cached : cn_fault_uncached(f, first, n);
+	p->ahead = ahead;
+	p->store = store;
+	p->until = lend_now(ep) + PATIENCE;
+	if (cached)
+		land(p);
+	else
+		send(p);
+	return n;
+}
+
+static void give_zeros(struct cn_fault *f, uint64_t page, bool store)
+{
+	static const char nothing[CN_PAGE];
+
+	zeros += !f->zeros;
+	cn_fault_fill(f, page, 1, nothing, store);
+}
+
+/* Somebody waits for a page that is on its way, or that was kept back. */
+static void awaited(struct pull *p, uint64_t page, bool store)
+{
+	struct cn_fault *f = p->f;
+	struct cn_stream *s;
+
+	if (page != p->first) {
+		if (p->state == PARKED) /* it was filled meanwhile */
+			lend_uffd_wake(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
+		else if (p->ahead)
+			p->until = lend_now(ep) + PATIENCE;
+		p->ahead &= p->state == PARKED;
+		return;
+	}
+	if (p->state != PARKED && !p->ahead) { /* one more thread */
+		p->store |= store;
+		return;
+	}
+	s = cn_ahead_touch(&f->ahead, page);
+	s->next = page + p->n;
+	if (p->state == PARKED) {
+		unpark(p, store);
+	} else {
+		p->ahead = false;
+		p->store = store;
+		p->until = lend_now(ep) + PATIENCE;
+	}
+	run_ahead(f, s->next, s->window);
+}
+
+void cn_pull_touch(struct cn_fault *f, uint64_t page, bool store)
+{
+	struct pull *p = covering(f, page);
+	struct cn_stream *s;
+
+	if (p) {
+		awaited(p, page, store);
+	} else if (!cn_fault_missing(f, page, 1)) {
+		lend_uffd_wake(f->fd, f->view.base + page * CN_PAGE, CN_PAGE);
+	} else if (f->zeros || atomic_load(&f->torn)) {
+		give_zeros(f, page, store);
+	} else {
+		s = cn_ahead_touch(&f->ahead, page);
+		s->next = page + start(f, page, s->window, false, store);
+		run_ahead(f, s->next, s->window);
+	}
+}
+
+lend_ns cn_pull_again(lend_ns now)
+{
+	lend_ns next = LEND_NEVER;
+
+	for (int i = 0; i < PULLS; i++) {
+		struct pull *p = &pulls[i];
+
+		if (p->state == AGAIN && p->again <= now && !p->ask.lent)
+			send(p);
+		if (p->state == AGAIN)
+			next = lend_min_u64(next, p->again);
+	}
+	return next;
+}
+
+void cn_pull_drop(struct cn_fault *f)
+{
+	for (int i = 0; i < PULLS; i++) {
+		struct pull *p = &pulls[i];
+
+		if (p->f != f)
+			continue;
+		p->f = NULL; /* one in flight ends by itself */
+		if (p->state != FLIGHT)
+			p->state = FREE;
+	}
+}
+
+int cn_pull_open(struct lend_ep *own)
+{
+	landing = mmap(NULL, LANDING, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (landing == MAP_FAILED)
+		return lend_fail(ENOMEM, "no memory for pages on their way");
+	memset(pulls, 0, sizeof(pulls));
+	for (size_t i = 0; i < PULLS; i++) {
+		pulls[i].ask.bytes = landing + i * CN_AHEAD_MAX * CN_PAGE;
+		pulls[i].ask.done = answered;
+	}
+	cn_ask_open(own);
+	ep = own;
+	return 0;
+}
+
+void cn_pull_close(void)
+{
+	for (int i = 0; i < PULLS; i++)
+		LEND_CHECK(pulls[i].state == FREE && !pulls[i].ask.lent);
+	cn_ask_close();
+	munmap(landing, LANDING);
+}
+
+void cn_pull_stat(struct lend_mem_cache_stat *stat)
+{
+	stat->misses = misses;
+	stat->ahead = aheads;
+	stat->zeros = zeros;
+}

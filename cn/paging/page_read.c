@@ -1,0 +1,206 @@
+/* page_read - one READ of the pager's, in a client's name: its session, its call, its landing
+ * memory.
+ *
+ * Sessions, one per node's address, live as long as the thread. Each joins the process's life there
+ * first; READs wait for that.
+ * Layer: cn. Threads: the pager's. */
+#include "cn/paging/page_read.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cn/life.h"
+
+struct cn_source {
+	LIST_ENTRY(cn_source) link;
+	char home[CN_HOME_MAX];
+	bool connected, joining;
+	lend_session session;
+	uint64_t life, joined; /* life: that it is in; joined: that its HELLO under way has */
+	lend_ns timeout;
+	uint32_t name; /* that it was dialled under */
+	struct lend_call call;
+	TAILQ_HEAD(, cn_ask) waiting;
+};
+
+static LIST_HEAD(, cn_source) sources = LIST_HEAD_INITIALIZER(sources);
+static struct lend_ep *ep;
+static uint32_t flights;
+
+static struct cn_source *source_of(const char *home)
+{
+	struct cn_source *s;
+
+	LIST_FOREACH(s, &sources, link)
+	if (!strcmp(s->home, home))
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	strcpy(s->home, home);
+	TAILQ_INIT(&s->waiting);
+	LIST_INSERT_HEAD(&sources, s, link);
+	return s;
+}
+
+static void lose(struct cn_source *s)
+{
+	if (s->connected)
+		lend_disconnect(ep, s->session);
+	s->connected = false;
+	s->life = 0;
+}
+
+static void unlent(void *arg)
+{
+	((struct cn_ask *)arg)->lent = false;
+}
+
+static void give(struct lend_call *call)
+{
+	if (call->request)
+		lend_buf_give(ep, call->request);
+	if (call->reply)
+		lend_buf_give(ep, call->reply);
+	call->request = call->reply = NULL;
+}
+
+static void done(struct lend_call *call)
+{
+	struct cn_ask *ask = (struct cn_ask *)((char *)call - offsetof(struct cn_ask, call));
+	uint64_t len = 0;
+
+	for (const struct lend_buf *buf = call->reply; buf; buf = buf->next)
+		len += buf->len;
+	give(call);
+	flights--;
+	if (call->status == LEND_UNAVAILABLE && ask->session == ask->source->session.id)
+		lose(ask->source);
+	ask->done(ask, call->status, len);
+}
+
+static bool start(struct cn_ask *ask)
+{
+	struct lend_call *c = &ask->call;
+
+	memset(c, 0, sizeof(*c));
+	c->method = LEND_MEM_METHOD;
+	c->priority = ask->priority;
+	c->timeout = ask->timeout;
+	c->done = done;
+	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);
+	c->reply = lend_buf_wrap(ep, ask->bytes, (uint32_t)ask->say.len, unlent, ask);
+	ask->lent = c->reply != NULL;
+	if (c->request && c->reply) {
+		c->request->len = lend_memop_encode(&ask->say, c->request->data);
+		if (lend_call_start(ep, ask->source->session, c) == 0)
+			return true;
+	}
+	give(c);
+	return false;
+}
+
+/* The READs that waited go, or fail. */
+static void release(struct cn_source *s, bool fine)
+{
+	struct cn_ask *ask;
+
+	while ((ask = TAILQ_FIRST(&s->waiting))) {
+		TAILQ_REMOVE(&s->waiting, ask, link);
+		if (fine && start(ask))
+			continue;
+		flights--;
+		ask->done(ask, LEND_UNAVAILABLE, 0);
+	}
+}
+
+static bool join(struct cn_source *s);
+
+static void joined(struct lend_call *call)
+{
+	struct cn_source *s = (struct cn_source *)((char *)call - offsetof(struct cn_source, call));
+	bool fine = call->ran == LEND_RAN_YES;
+
+	give(call);
+	s->joining = false;
+	if (fine && !s->joined && join(s)) /* the session is up now */
+		return;
+	s->life = fine ? s->joined : 0;
+	if (!fine)
+		lose(s);
+	release(s, fine);
+}
+
+/* Sends HELLO. If the life has ended meanwhile, the READs that follow are ABORTED. */
+static bool join(struct cn_source *s)
+{
+	struct lend_call *c = &s->call;
+	struct lend_memop say;
+
+	if (!cn_life_say(ep, s->session, s->home, 0, &say))
+		return false;
+	s->joined = say.life;
+	memset(c, 0, sizeof(*c));
+	c->method = LEND_MEM_METHOD;
+	c->timeout = s->timeout;
+	c->done = joined;
+	c->request = lend_buf_take(ep, LEND_MEMOP_FIXED_MAX);
+	if (!c->request)
+		return false;
+	c->request->len = lend_memop_encode(&say, c->request->data);
+	s->joining = lend_call_start(ep, s->session, c) == 0;
+	if (!s->joining)
+		give(c);
+	return s->joining;
+}
+
+bool cn_ask_go(struct cn_ask *ask, const char *home, const struct lend_memop *say, lend_ns timeout)
+{
+	struct cn_source *s = source_of(home);
+	bool went;
+
+	ask->source = s;
+	if (!s)
+		return false;
+	ask->say = *say;
+	ask->timeout = s->timeout = timeout;
+	if (s->connected && !s->joining && s->life != say->life &&
+	    cn_life_renamed(s->home, s->name))
+		lose(s);
+	if (!s->connected)
+		s->connected = cn_life_dial(ep, s->home, &s->session, &s->name) == 0;
+	ask->session = s->session.id;
+	if (s->connected && s->life == say->life) {
+		went = start(ask);
+	} else {
+		went = s->connected && (s->joining || join(s));
+		if (went)
+			TAILQ_INSERT_TAIL(&s->waiting, ask, link);
+	}
+	if (went)
+		flights++;
+	else if (!s->joining)
+		lose(s);
+	return went;
+}
+
+uint32_t cn_ask_flights(void)
+{
+	return flights;
+}
+
+void cn_ask_open(struct lend_ep *own)
+{
+	flights = 0;
+	ep = own;
+}
+
+void cn_ask_close(void)
+{
+	struct cn_source *s;
+
+	while ((s = LIST_FIRST(&sources))) {
+		LIST_REMOVE(s, link);
+		free(s);
+	}
+}

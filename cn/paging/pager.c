@@ -1,0 +1,349 @@
+/* pager - the thread that serves touches of missing pages, one per process, with an endpoint of its
+ * own.
+ *
+ * It waits on the kernel's word that a thread waits, on its endpoint, and on a bell that tells it
+ * to leave. It never touches the memory that it serves, nor a lock that somebody might hold while
+ * he does. Layer: cn. Threads: join and leave from any; the list of memory is under the lock. */
+#include "cn/paging/pager.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "cn/paging/page_read.h"
+#include "cn/paging/page_fetch.h"
+#include "sys/uffd.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+
+#define SPIN UINT64_C(50000) /* as lend_turn(): an answer comes sooner, or much later */
+
+enum { BURST = 32 };
+
+/* OFF -> STARTING -> ON -> ENDING -> ENDED -> OFF; STARTING -> ENDED where it cannot start. OFF: no
+ * descriptors either. */
+enum state { OFF, STARTING, ON, ENDING, ENDED };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct cn_fault **faults; /* by address */
+static size_t n_faults, cap_faults;
+static enum state state;
+static uint32_t users;
+static int uffd = -1, bell = -1;
+static int failure; /* why it did not start */
+static char reason[256];
+static uint64_t touches, stores, prefetched;
+
+void cn_pager_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void cn_pager_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* How many begin at or below an address. */
+static size_t place_of(uintptr_t at)
+{
+	size_t low = 0, high = n_faults;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if ((uintptr_t)faults[mid]->view.base <= at)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct cn_fault *fault_at(uintptr_t page)
+{
+	size_t i = place_of(page);
+	struct cn_fault *f = i ? faults[i - 1] : NULL;
+
+	return f && page - (uintptr_t)f->view.base < f->pages * CN_PAGE ? f : NULL;
+}
+
+static void serve(const struct lend_uffd_event *event)
+{
+	struct cn_fault *f = fault_at(event->page);
+	uint64_t page;
+
+	if (!f) /* freed under the hands of who touches it */
+		return;
+	page = (event->page - (uintptr_t)f->view.base) / CN_PAGE;
+	if (event->was_clean) {
+		stores++;
+		cn_fault_store(f, page);
+	} else {
+		touches++;
+		cn_pull_touch(f, page, event->store);
+	}
+}
+
+/* True: somebody waited. */
+static bool look(void)
+{
+	struct lend_uffd_event event;
+	int n = 0;
+
+	while (n < BURST && cn_pull_room() && lend_uffd_next(uffd, &event)) {
+		serve(&event);
+		n++;
+	}
+	return n > 0;
+}
+
+/* room: it can serve a touch */
+static void nap(struct lend_ep *ep, lend_ns again, bool room)
+{
+	struct pollfd fds[] = {{lend_fd(ep), POLLIN, 0}, {bell, POLLIN, 0}, {uffd, POLLIN, 0}};
+	lend_ns now = lend_now(ep);
+	int ms = again == LEND_NEVER ? -1 : again <= now ? 0 : (int)((again - now) / 1000000) + 1;
+
+	if (lend_arm(ep))
+		(void)poll(fds, room ? 3 : 2, ms);
+}
+
+static void run(struct lend_ep *ep)
+{
+	lend_ns active = 0;
+
+	for (;;) {
+		int ran = lend_poll(ep);
+		lend_ns now = lend_now(ep), again;
+		bool busy, ended, flight, room;
+
+		pthread_mutex_lock(&lock);
+		busy = look() || ran > 0;
+		again = cn_pull_again(now);
+		flight = cn_ask_flights() > 0;
+		room = cn_pull_room();
+		ended = state == ENDING;
+		pthread_mutex_unlock(&lock);
+		if (ended)
+			return;
+		if (busy)
+			active = now;
+		else if (!flight || now - active > SPIN)
+			nap(ep, again, room);
+	}
+}
+
+static void become(enum state next)
+{
+	pthread_mutex_lock(&lock);
+	state = next;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static void *work(void *arg)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *ep;
+	int rc = lend_open(&config, &ep);
+
+	(void)arg;
+	(void)pthread_setname_np(pthread_self(), "lend-pager");
+	if (rc == 0) {
+		rc = cn_pull_open(ep);
+		if (rc < 0)
+			lend_close(ep);
+	}
+	if (rc < 0) {
+		failure = rc;
+		strncpy(reason, lend_why(), sizeof(reason) - 1);
+		become(ENDED);
+		return NULL;
+	}
+	become(ON);
+	run(ep);
+	lend_close(ep);
+	cn_pull_close();
+	become(ENDED);
+	return NULL;
+}
+
+static void close_both(void)
+{
+	if (uffd >= 0)
+		close(uffd);
+	if (bell >= 0)
+		close(bell);
+	uffd = bell = -1;
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+	cn_cache_freeze();
+}
+
+static void after_fork(void)
+{
+	cn_cache_thaw();
+	pthread_mutex_unlock(&lock);
+}
+
+/* The thread, its endpoint and the memory stayed with the parent. */
+static void in_child(void)
+{
+	n_faults = 0;
+	users = 0;
+	state = OFF;
+	close_both();
+	pthread_cond_init(&changed, NULL);
+	after_fork();
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* Without signals: a handler that touches the memory would wait for the thread that it runs in. */
+static int spawn(void)
+{
+	sigset_t all, before;
+	pthread_t thread;
+	int rc;
+
+	sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, NULL, work, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc == 0)
+		pthread_detach(thread);
+	return rc;
+}
+
+/* Descriptors, then the thread; under the lock, which it gives up while it waits. */
+static int start(void)
+{
+	uffd = lend_uffd_open();
+	if (uffd < 0)
+		return uffd;
+	bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (bell < 0 || spawn())
+		return lend_fail(EAGAIN, "no thread or descriptor more to fetch pages with: raise "
+					 "ulimit -u or -n");
+	state = STARTING;
+	while (state == STARTING)
+		pthread_cond_wait(&changed, &lock);
+	return state == ON ? 0 : lend_fail(-failure, "%s", reason);
+}
+
+static void end(void)
+{
+	if (state == ON) {
+		state = ENDING;
+		(void)!write(bell, &(uint64_t){1}, 8);
+		while (state != ENDED)
+			pthread_cond_wait(&changed, &lock);
+	}
+	close_both();
+	free(faults);
+	faults = NULL;
+	cap_faults = 0;
+	state = OFF;
+	pthread_cond_broadcast(&changed);
+}
+
+int cn_pager_join(struct lend_mem *mem)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int rc = 0;
+
+	(void)pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&lock);
+	while (state != OFF && state != ON)
+		pthread_cond_wait(&changed, &lock);
+	if (state == OFF) {
+		rc = start();
+		if (rc < 0)
+			end();
+	}
+	if (rc == 0) {
+		users += !mem->paged;
+		mem->paged = true;
+		rc = uffd;
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void cn_pager_leave(struct lend_mem *mem)
+{
+	if (!mem->paged)
+		return;
+	mem->paged = false;
+	pthread_mutex_lock(&lock);
+	if (users && !--users) /* none in a fork's child */
+		end();
+	pthread_mutex_unlock(&lock);
+}
+
+int cn_pager_add(struct cn_fault *f)
+{
+	struct cn_fault **more = faults;
+	size_t at;
+
+	pthread_mutex_lock(&lock);
+	if (n_faults == cap_faults)
+		more = realloc(faults, (cap_faults * 2 + 16) * sizeof(struct cn_fault *));
+	if (more) {
+		cap_faults = n_faults == cap_faults ? cap_faults * 2 + 16 : cap_faults;
+		faults = more;
+		at = place_of((uintptr_t)f->view.base);
+		memmove(faults + at + 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+		faults[at] = f;
+		n_faults++;
+	}
+	pthread_mutex_unlock(&lock);
+	return more ? 0 : lend_fail(ENOMEM, "no memory for one more space as memory");
+}
+
+bool cn_pager_del(struct cn_fault *f)
+{
+	size_t at;
+	bool known;
+
+	pthread_mutex_lock(&lock);
+	at = place_of((uintptr_t)f->view.base);
+	known = at && faults[at - 1] == f;
+	if (known) {
+		memmove(faults + at - 1, faults + at, (n_faults - at) * sizeof(struct cn_fault *));
+		n_faults--;
+		cn_pull_drop(f);
+	}
+	pthread_mutex_unlock(&lock);
+	return known;
+}
+
+void cn_pager_prefetched(uint64_t pages)
+{
+	pthread_mutex_lock(&lock);
+	prefetched += pages;
+	pthread_mutex_unlock(&lock);
+}
+
+void cn_pager_stat(struct lend_mem_cache_stat *stat)
+{
+	pthread_mutex_lock(&lock);
+	stat->faults = touches;
+	stat->stores = stores;
+	stat->prefetched = prefetched;
+	cn_pull_stat(stat);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,200 @@
+#include "cn/pool/pool_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sys/fd_passing.h"
+#include "sys/uffd.h"
+#include "sys/last_error.h"
+
+/* A POOL_DROP under way. */
+struct cn_drop {
+	struct lend_call call; /* first */
+	struct lend_mem *mem;
+};
+
+#define DROP_TIMEOUT UINT64_C(2000000000)
+
+static const char *name_of(const struct cn_node *node)
+{
+	return node->address + 4; /* behind "shm:" */
+}
+
+int cn_pool_join(struct cn_node *node)
+{
+	if (node->pool)
+		return 0;
+	node->pool = calloc(1, sizeof(*node->pool));
+	if (!node->pool)
+		return lend_fail(ENOMEM, "no memory for one more pool");
+	node->pool->sock = node->pool->file = -1;
+	/* Opened by the process that it is about: after a fork one's own is another. */
+	node->pool->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	node->pool->marks = lend_uffd_marks();
+	return 0;
+}
+
+static void detach(struct cn_pool *pool)
+{
+	if (pool->sock < 0)
+		return;
+	close(pool->sock);
+	close(pool->file);
+	cn_window_close(pool->window);
+	pool->window = NULL;
+	pool->sock = pool->file = -1;
+	pool->key = 0;
+}
+
+static void attach(struct cn_node *node)
+{
+	struct cn_pool *pool = node->pool;
+	struct lend_handover msg;
+	int rc = lend_handover_take(name_of(node), &msg, &pool->sock, &pool->file);
+
+	if (rc < 0) {
+		pool->sock = pool->file = -1;
+		(void)snprintf(pool->why, sizeof(pool->why), "%s", lend_why());
+		return;
+	}
+	pool->key = msg.key;
+	pool->size = msg.size;
+	pool->page = msg.page;
+	pool->window = cn_window_open(pool->file, pool->size, pool->pagemap);
+}
+
+/* A closed socket is a node that is gone: what comes after it has other pages. */
+static bool is_gone(const struct cn_pool *pool)
+{
+	char byte;
+	ssize_t n = recv(pool->sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+uint64_t cn_pool_key(struct cn_node *node)
+{
+	struct cn_pool *pool = node->pool;
+
+	if (!pool)
+		return 0;
+	if (pool->doubt && pool->sock >= 0 && is_gone(pool))
+		detach(pool);
+	if (pool->sock < 0 && (pool->doubt || !pool->why[0]))
+		attach(node);
+	pool->doubt = false;
+	return pool->key;
+}
+
+void cn_pool_leave(struct cn_node *node)
+{
+	if (!node->pool)
+		return;
+	detach(node->pool);
+	if (node->pool->pagemap >= 0)
+		close(node->pool->pagemap);
+	if (node->pool->marks >= 0)
+		close(node->pool->marks);
+	free(node->pool);
+	node->pool = NULL;
+}
+
+bool cn_pool_take(struct cn_shown *shown, const struct lend_memview *view)
+{
+	shown->lien = view->lien;
+	shown->base = view->base;
+	shown->pages = view->pages;
+	for (uint32_t i = 0; i < view->n; i++) {
+		struct lend_memextent e = view->extent[i];
+		struct lend_memextent *last = &shown->extent[shown->n - 1];
+
+		if (e.pages > shown->pages - shown->told)
+			return false;
+		shown->told += e.pages;
+		if (shown->n &&
+		    (e.frame ? last->frame && last->frame + last->pages == e.frame : !last->frame))
+			last->pages += e.pages;
+		else if (shown->n < LEND_MEM_EXTENTS_MAX)
+			shown->extent[shown->n++] = e;
+		else
+			shown->told -= e.pages; /* and it stays incomplete */
+	}
+	return true;
+}
+
+bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len)
+{
+	struct cn_space *space = &op->mem->space[op->space];
+	struct lend_memview view;
+	struct cn_shown *shown;
+
+	if (!lend_memview_decode(body, len, &view))
+		return false;
+	shown = calloc(1, sizeof(*shown));
+	if (!shown)
+		return true;
+	shown->key = op->mem->node[op->node]->pool->key;
+	if (!cn_pool_take(shown, &view)) {
+		free(shown);
+		return false;
+	}
+	space->shown = shown;
+	return true;
+}
+
+static void dropped(struct lend_call *call)
+{
+	struct cn_drop *drop = (struct cn_drop *)(void *)call;
+
+	if (call->request)
+		lend_buf_give(drop->mem->ep, call->request);
+	if (call->reply)
+		lend_buf_give(drop->mem->ep, call->reply);
+	drop->mem->drops--;
+	free(drop);
+}
+
+static void start_drop(struct cn_node *node, const struct cn_shown *shown)
+{
+	struct lend_memop say = {.kind = LEND_MEMOP_POOL_DROP,
+				 .client = node->mem->client,
+				 .life = node->life,
+				 .low = node->low,
+				 .space = shown->lien,
+				 .target = shown->key};
+	struct cn_drop *drop = calloc(1, sizeof(*drop));
+
+	if (!drop)
+		return;
+	drop->mem = node->mem;
+	drop->call.method = LEND_MEM_METHOD;
+	drop->call.timeout = DROP_TIMEOUT;
+	drop->call.done = dropped;
+	drop->call.request = cn_head(node->mem, &say);
+	if (drop->call.request && lend_call_start(node->mem->ep, node->session, &drop->call) == 0) {
+		node->mem->drops++;
+		return;
+	}
+	if (drop->call.request)
+		lend_buf_give(node->mem->ep, drop->call.request);
+	free(drop);
+}
+
+/* Where it does not get there, the end of the socket says the same, later. */
+void cn_pool_unshow(struct lend_mem *mem, struct cn_space *space, bool forgotten)
+{
+	struct cn_node *node = mem->node[space->node];
+
+	if (!space->shown)
+		return;
+	if (forgotten && node->pool && node->pool->key == space->shown->key &&
+	    node->state == CN_NODE_UP && !mem->closing)
+		start_drop(node, space->shown);
+	free(space->shown);
+	space->shown = NULL;
+}

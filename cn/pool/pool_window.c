@@ -1,0 +1,142 @@
+#include "cn/pool/pool_window.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/bits.h"
+#include "util/check.h"
+
+/* A larger space costs more to look through than to unmap; more at once, more to compare with. */
+enum { PAGE = 4096, PANE_MAX = 4 << 20, PANES_MAX = 64, CHUNK = 512 };
+#define ENTRY_FILE  (UINT64_C(1) << 61)
+#define ENTRY_THERE (UINT64_C(3) << 62) /* present, or swapped */
+
+struct cn_window {
+	char *base;
+	uint64_t size;
+	int pagemap;
+	int file;   /* a duplicate: outlives the pool */
+	uint32_t n; /* panes */
+	bool closed;
+	bool full; /* no panes any more */
+	TAILQ_HEAD(, cn_pane) panes;
+};
+
+/* Huge pages and devices are mapped, and dropped, in other units. */
+static bool is_plain(int file)
+{
+	struct stat st;
+
+	return fstat(file, &st) == 0 && S_ISREG(st.st_mode) && st.st_blksize <= PAGE;
+}
+
+struct cn_window *cn_window_open(int file, uint64_t size, int pagemap)
+{
+	struct cn_window *w;
+
+	if (pagemap < 0 || !size || size % PAGE || !is_plain(file))
+		return NULL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	w->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+	if (w->base == MAP_FAILED) {
+		free(w);
+		return NULL;
+	}
+	(void)madvise(w->base, size, MADV_DONTFORK);
+	w->file = fcntl(file, F_DUPFD_CLOEXEC, 3);
+	w->size = size;
+	w->pagemap = pagemap;
+	TAILQ_INIT(&w->panes);
+	return w;
+}
+
+static void settle(struct cn_window *w)
+{
+	if (!w->closed || w->n)
+		return;
+	munmap(w->base, w->size);
+	if (w->file >= 0)
+		close(w->file);
+	free(w);
+}
+
+void cn_window_close(struct cn_window *window)
+{
+	if (!window)
+		return;
+	window->closed = true;
+	settle(window);
+}
+
+char *cn_pane_take(struct cn_pane *pane, struct cn_window *w, uint64_t from, uint64_t len)
+{
+	const struct cn_pane *other;
+
+	LEND_CHECK(!pane->window);
+	if (!w || w->full || !len || len > PANE_MAX || w->n == PANES_MAX || from > w->size ||
+	    len > w->size - from || (from | len) % PAGE)
+		return NULL;
+	TAILQ_FOREACH(other, &w->panes, list)
+	if (from < other->from + other->len && other->from < from + len)
+		return NULL;
+	*pane = (struct cn_pane){.window = w, .from = from, .len = len};
+	TAILQ_INSERT_HEAD(&w->panes, pane, list);
+	w->n++;
+	return w->base + from;
+}
+
+/* Locked pages (mlockall) are not let go of: their range is mapped anew. What was stored there must
+ * never be shown to the next one. */
+static bool drop(const struct cn_window *w, char *at, size_t len)
+{
+	return madvise(at, len, MADV_DONTNEED) == 0 ||
+	       mmap(at, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
+		    w->file, at - w->base) != MAP_FAILED;
+}
+
+/* Drops what was stored to in n pages at at; all of them where that cannot be told. */
+static bool clean(const struct cn_window *w, char *at, size_t n)
+{
+	uint64_t entry[CHUNK];
+	off_t from = (off_t)((uintptr_t)at / PAGE * sizeof(entry[0]));
+	bool fine = true;
+
+	if (w->closed || /* pagemap may be another file by now */
+	    pread(w->pagemap, entry, n * sizeof(entry[0]), from) !=
+		(ssize_t)(n * sizeof(entry[0]))) {
+		return drop(w, at, n * PAGE);
+	}
+	for (size_t i = 0, run; i < n; i += run) {
+		bool stored = entry[i] & ENTRY_THERE && !(entry[i] & ENTRY_FILE);
+
+		for (run = 1; i + run < n; run++)
+			if ((entry[i + run] & ENTRY_THERE && !(entry[i + run] & ENTRY_FILE)) !=
+			    stored)
+				break;
+		if (stored)
+			fine &= drop(w, at + i * PAGE, run * PAGE);
+	}
+	return fine;
+}
+
+void cn_pane_give(struct cn_pane *pane)
+{
+	struct cn_window *w = pane->window;
+	bool fine = true;
+
+	for (uint64_t at = 0, n; at < pane->len; at += n * PAGE) {
+		n = lend_min_u64(CHUNK, (pane->len - at) / PAGE);
+		fine &= clean(w, w->base + pane->from + at, n);
+	}
+	/* What cannot be dropped hides its frames: nothing more is shown here. */
+	w->full |= !fine;
+	TAILQ_REMOVE(&w->panes, pane, list);
+	pane->window = NULL;
+	w->n--;
+	settle(w);
+}

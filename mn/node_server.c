@@ -1,0 +1,416 @@
+#include "mn/node_server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lend/stats.h"
+#include "mn/memory.h"
+#include "mn/peers.h"
+#include "sys/last_error.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+enum { SEGS_MAX = LEND_STORE_SEGS_MAX + 8, PINS_CHUNK = 512 };
+
+/* A page run that a reply under way reads. */
+struct pin {
+	struct mn_serve *serve;
+	struct lend_store_seg seg;
+	uint32_t tenant;
+	struct pin *next; /* free list */
+};
+struct pins {
+	struct pins *next;
+	struct pin pin[PINS_CHUNK];
+};
+
+/* A message that lands, or landed, in frames. FREE (head NULL) -> LANDING -> taken -> FREE */
+struct landing {
+	struct mn_serve *serve;
+	const struct lend_buf *head; /* of the chain */
+	uint32_t placement;          /* 0: exec() took it */
+	uint32_t wraps;
+	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* what comes before the payload */
+};
+
+struct mn_serve {
+	struct lend_ep *ep;
+	struct lend_store *store;
+	struct mn_peers *peers;
+	struct mn_fair *fair; /* of peers */
+	lend_ns now;          /* of the first operation of this turn; 0: none yet */
+	bool closed;          /* the endpoint is */
+	bool refuses;
+	struct pin *pins;
+	struct pins *chunks;
+	struct landing landing[4096];
+	struct lend_store_seg seg[SEGS_MAX]; /* scratch */
+	struct lend_store_out out;
+};
+
+static void unpin(void *arg)
+{
+	struct pin *pin = arg;
+
+	lend_store_done(pin->serve->store, pin->tenant, &pin->seg, 1);
+	pin->next = pin->serve->pins;
+	pin->serve->pins = pin;
+}
+
+static struct pin *take_pin(struct mn_serve *serve)
+{
+	struct pin *pin = serve->pins;
+
+	if (!pin) {
+		struct pins *chunk = calloc(1, sizeof(*chunk));
+
+		if (!chunk)
+			return NULL;
+		chunk->next = serve->chunks;
+		serve->chunks = chunk;
+		for (int i = 0; i < PINS_CHUNK; i++) {
+			chunk->pin[i].serve = serve;
+			chunk->pin[i].next = serve->pins;
+			serve->pins = &chunk->pin[i];
+		}
+		pin = serve->pins;
+	}
+	serve->pins = pin->next;
+	return pin;
+}
+
+static struct lend_buf *wrap_page(struct mn_serve *serve, uint32_t tenant,
+				  const struct lend_store_seg *seg)
+{
+	struct pin *pin = take_pin(serve);
+	struct lend_buf *buf;
+
+	if (!pin)
+		return NULL;
+	pin->seg = *seg;
+	pin->tenant = tenant;
+	buf = lend_buf_wrap(serve->ep, seg->data, (uint32_t)seg->len, unpin, pin);
+	if (!buf) {
+		pin->next = serve->pins;
+		serve->pins = pin;
+	}
+	return buf;
+}
+
+/* Pages in place. Gives the pins back when there are no buffers for all of them. */
+static struct lend_buf *pages(struct mn_serve *serve, const struct lend_store_out *out)
+{
+	struct lend_buf *first = NULL, **last = &first;
+
+	for (uint32_t i = 0; i < out->n; i++) {
+		*last = wrap_page(serve, out->tenant, &out->seg[i]);
+		if (!*last) {
+			lend_store_done(serve->store, out->tenant, &out->seg[i], out->n - i);
+			if (first)
+				lend_buf_give(serve->ep, first);
+			return NULL;
+		}
+		last = &(*last)->next;
+	}
+	return first;
+}
+
+static struct lend_buf *words(struct mn_serve *serve, const struct lend_store_out *out)
+{
+	struct lend_buf *buf = lend_buf_take(serve->ep, (uint32_t)out->len);
+
+	if (!buf)
+		return NULL;
+	buf->len = 0;
+	for (uint32_t i = 0; i < out->n; i++) {
+		memcpy((char *)buf->data + buf->len, out->seg[i].data, out->seg[i].len);
+		buf->len += (uint32_t)out->seg[i].len;
+	}
+	return buf;
+}
+
+static void answer(struct mn_serve *serve, lend_request request)
+{
+	const struct lend_store_out *out = &serve->out;
+	enum lend_status status = (enum lend_status)out->status;
+	struct lend_buf *reply = NULL;
+
+	if (out->n && out->len) {
+		reply = out->pinned ? pages(serve, out) : words(serve, out);
+		if (!reply)
+			status = LEND_RESOURCE_EXHAUSTED;
+	} else if (out->n && out->pinned) {
+		lend_store_done(serve->store, out->tenant, out->seg, out->n);
+	}
+	(void)lend_reply(serve->ep, request, status, reply);
+}
+
+static struct landing *find_landing(struct mn_serve *serve, const struct lend_buf *head)
+{
+	for (size_t i = 0; i < sizeof(serve->landing) / sizeof(serve->landing[0]); i++)
+		if (serve->landing[i].head == head)
+			return &serve->landing[i];
+	return NULL;
+}
+
+static void landed(void *arg)
+{
+	struct landing *l = arg;
+
+	LEND_CHECK(l->wraps > 0);
+	if (--l->wraps)
+		return;
+	if (l->placement)
+		lend_store_unplace(l->serve->store, l->placement);
+	l->head = NULL;
+}
+
+/* Some status replies want counters of the endpoint. */
+static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
+{
+	struct lend_stats stats;
+
+	if (!bytes->len || *(const uint8_t *)bytes->data != LEND_MEMOP_STAT)
+		return;
+	lend_stats(serve->ep, &stats);
+	lend_store_set_tx_bytes(serve->store, stats.tx_bytes);
+}
+
+static bool is_hello(const struct lend_buf *bytes)
+{
+	return bytes->len && *(const uint8_t *)bytes->data == LEND_MEMOP_HELLO;
+}
+
+static void exec(struct mn_serve *serve, lend_session session, const struct lend_buf *bytes,
+		 const struct lend_store_in *in)
+{
+	uint64_t life = in->peer->life;
+
+	if (!serve->now)
+		serve->now = lend_now(serve->ep);
+	/* A peer over shm may change the byte until the store reads it: then a proof is wrong. */
+	if (is_hello(bytes))
+		(void)lend_session_context(serve->ep, session, in->peer->context);
+	if (lend_store_exec(serve->store, serve->now, in, &serve->out) == LEND_MEM_DATA_LOSS)
+		mn_memory_complain();
+	if (in->peer->life != life)
+		mn_peers_update_life(serve->peers, session);
+}
+
+/* Runs it in its session, and answers; what that cost. late: as struct lend_store_in has it. */
+static uint64_t run(struct mn_serve *serve, lend_session session, lend_request request,
+		    const struct lend_buf *bytes, bool late)
+{
+	struct landing *l = bytes->next ? find_landing(serve, bytes) : NULL;
+	struct lend_store_in in = {
+	    .peer = mn_peers_find(serve->peers, session), .seg = serve->seg, .late = late};
+	uint64_t cost = MN_FAIR_OPERATION;
+
+	if (!in.peer || serve->refuses) {
+		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
+		return cost;
+	}
+	tell_bytes(serve, bytes);
+	for (const struct lend_buf *b = bytes; b; b = b->next) {
+		if (in.n == SEGS_MAX) {
+			(void)lend_reply(serve->ep, request, LEND_INVALID_ARGUMENT, NULL);
+			return cost;
+		}
+		serve->seg[in.n].data = b->data;
+		serve->seg[in.n++].len = b->len;
+		cost += b->len;
+	}
+	if (l) {
+		in.placement = l->placement;
+		l->placement = 0;
+	}
+	exec(serve, session, bytes, &in);
+	cost += serve->out.len;
+	answer(serve, request);
+	return cost;
+}
+
+/* A request whose turn has not come. */
+struct wait {
+	struct mn_wait link; /* first */
+	lend_request request;
+	struct lend_buf *bytes;
+};
+
+static void end_wait(struct mn_serve *serve, struct wait *wait)
+{
+	if (!serve->closed)
+		lend_buf_give(serve->ep, wait->bytes);
+	free(wait);
+}
+
+static void drop(struct mn_wait *link, void *arg)
+{
+	struct mn_serve *serve = arg;
+	struct wait *wait = (struct wait *)(void *)link;
+
+	if (!serve->closed) /* its session may have gone over to another life */
+		(void)lend_reply(serve->ep, wait->request, LEND_UNAVAILABLE, NULL);
+	end_wait(serve, wait);
+}
+
+static uint64_t run_late(struct mn_wait *link, void *arg)
+{
+	struct wait *wait = (struct wait *)(void *)link;
+	struct mn_serve *serve = arg;
+	lend_session session = lend_request_session(serve->ep, wait->request);
+	uint64_t cost = run(serve, session, wait->request, wait->bytes, true);
+
+	end_wait(serve, wait);
+	return cost;
+}
+
+/* False: no memory, so it has to run now. */
+static bool let_wait(struct mn_serve *serve, struct mn_flow *flow, lend_request request)
+{
+	struct wait *wait = malloc(sizeof(*wait));
+
+	if (wait)
+		wait->bytes = lend_request_take(serve->ep, request);
+	if (!wait || !wait->bytes) {
+		free(wait);
+		return false;
+	}
+	wait->request = request;
+	mn_fair_wait(serve->fair, flow, &wait->link);
+	return true;
+}
+
+static void handle(lend_request request, const struct lend_buf *bytes, void *arg)
+{
+	struct mn_serve *serve = arg;
+	lend_session session = lend_request_session(serve->ep, request);
+	struct mn_flow *flow;
+	uint64_t cost;
+
+	if (!mn_peers_find(serve->peers, session)) {
+		(void)lend_reply(serve->ep, request, LEND_UNAVAILABLE, NULL);
+		return;
+	}
+	flow = mn_peers_flow(serve->peers, session);
+	/* HELLO does not wait: it may end its flow. */
+	if (!mn_fair_may(serve->fair, flow) && !is_hello(bytes) && let_wait(serve, flow, request))
+		return;
+	cost = run(serve, session, request, bytes, false);
+	if (mn_peers_find(serve->peers, session))
+		mn_fair_charge(mn_peers_flow(serve->peers, session), cost);
+}
+
+static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
+{
+	struct lend_buf *buf = lend_buf_wrap(l->serve->ep, data, (uint32_t)len, landed, l);
+
+	l->wraps += buf != NULL;
+	return buf;
+}
+
+/* The first bytes land in the entry, the payload in frames. */
+static struct lend_buf *land(struct landing *l, uint32_t fixed, const struct lend_store_seg *seg,
+			     uint32_t n)
+{
+	struct lend_buf *first = land_at(l, l->fixed, fixed), **last;
+
+	if (!first)
+		return NULL;
+	last = &first->next;
+	for (uint32_t i = 0; i < n; i++) {
+		*last = land_at(l, seg[i].data, seg[i].len);
+		if (!*last) {
+			lend_buf_give(l->serve->ep, first);
+			return NULL;
+		}
+		last = &(*last)->next;
+	}
+	return first;
+}
+
+static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,
+			      const void *first, uint32_t n, void *arg)
+{
+	struct mn_serve *serve = arg;
+	const struct lend_store_peer *peer = mn_peers_find(serve->peers, session);
+	struct landing *l = find_landing(serve, NULL);
+	uint32_t segs = 0, fixed = 0, placement = 0;
+	struct lend_buf *chain = NULL;
+
+	(void)method;
+	if (!peer || len > LEND_MEM_PART_MAX + LEND_MEMOP_FIXED_MAX)
+		return NULL;
+	if (l)
+		placement =
+		    lend_store_place(serve->store, peer, first, n, len, serve->seg, &segs, &fixed);
+	if (!placement)
+		return lend_buf_take(serve->ep, (uint32_t)len);
+	l->serve = serve;
+	l->placement = placement;
+	l->wraps = 1;
+	chain = land(l, fixed, serve->seg, segs);
+	if (chain)
+		l->head = chain;
+	landed(l); /* the count that kept it alive meanwhile */
+	return chain;
+}
+
+int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out)
+{
+	struct mn_serve *serve = calloc(1, sizeof(*serve));
+	int rc;
+
+	if (!serve)
+		return lend_fail(ENOMEM, "no memory to serve a store");
+	serve->ep = ep;
+	serve->store = store;
+	rc = mn_peers_open(ep, store, &serve->peers);
+	if (rc == 0)
+		serve->fair = mn_peers_fair(serve->peers, drop, serve);
+	if (rc == 0)
+		rc = lend_serve(ep, LEND_MEM_METHOD, handle, serve, 0);
+	if (rc == 0)
+		rc = lend_serve_long(ep, LEND_MEM_METHOD, place, serve);
+	*out = serve;
+	return rc;
+}
+
+void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenants)
+{
+	mn_peers_set_tenants(serve->peers, tenants);
+}
+
+void mn_serve_turn(struct mn_serve *serve)
+{
+	serve->now = 0;
+	mn_fair_round(serve->fair, run_late, serve);
+	serve->now = 0;
+}
+
+bool mn_serve_waits(const struct mn_serve *serve)
+{
+	return mn_fair_waits(serve->fair);
+}
+
+void mn_serve_refuse(struct mn_serve *serve)
+{
+	serve->refuses = true;
+	while (mn_fair_waits(serve->fair))
+		mn_fair_round(serve->fair, run_late, serve);
+}
+
+void mn_serve_close(struct mn_serve *serve)
+{
+	struct pins *chunk;
+
+	serve->closed = true;
+	while ((chunk = serve->chunks)) {
+		serve->chunks = chunk->next;
+		free(chunk);
+	}
+	if (serve->peers)
+		mn_peers_close(serve->peers);
+	free(serve);
+}

@@ -1,0 +1,275 @@
+#include "mn/node_worker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "lend/stats.h"
+#include "mn/fdstore.h"
+#include "mn/notify.h"
+#include "mn/store/recover.h"
+#include "sys/cpu.h"
+#include "sys/memlimit.h"
+#include "sys/last_error.h"
+
+enum { HUGE_PAGE = 2 << 20 };
+
+int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, const char *listen)
+{
+	struct lend_config c = LEND_CONFIG_INIT;
+	int rc;
+
+	c.listen = listen;
+	c.eal = config->eal;
+	c.capture = config->capture;
+	c.capture_limit = config->capture_limit;
+	c.sessions = 2 * config->clients + 512; /* each process has one for its lease, too */
+	c.receive_budget = UINT64_C(256) << 20;
+	rc = lend_open(&c, &worker->ep);
+	return rc < 0 ? rc : lend_address(worker->ep, worker->address, sizeof(worker->address));
+}
+
+/* Pages are taken as they are written, so a node that is too large starts well and dies later. Huge
+ * pages and files are no part of these limits. */
+static void warn_of_limit(const struct mn_config *config, const struct lend_store_config *c)
+{
+	uint64_t each = lend_store_pages_size(c) + lend_store_size(c);
+	struct lend_memlimit limit = lend_memlimit("");
+
+	if (each <= limit.bytes / config->workers)
+		return;
+	fprintf(stderr,
+		"lend-mn: --size %" PRIu64 " MiB: %s %" PRIu64 " MiB of memory (%s), so the kernel "
+		"may kill this node before it is full: give a smaller --size%s\n",
+		config->size >> 20, limit.cgroup ? "its cgroup may use" : "this host has left",
+		limit.bytes >> 20, limit.name, limit.cgroup ? ", or raise that limit" : "");
+}
+
+/* Where pages can be mapped by others, the arena can be found again, too. */
+static int open_memory(struct mn_worker *worker, const struct mn_config *config,
+		       const struct lend_store_config *c)
+{
+	const char *kind = config->memory;
+	struct stat st;
+	int rc;
+
+	if (c->shards > 1 && strchr(kind, '/') && (stat(kind, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return lend_fail(
+		    EINVAL,
+		    "--memory %s: one file is one worker's; give a folder, \"memfd\" or "
+		    "\"huge\", or --workers 1",
+		    kind);
+	kind = config->keep && !strcmp(kind, "private") ? "memfd" : kind;
+	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c),
+			    config->overwrite);
+	if (rc < 0)
+		return rc;
+	if (c->shard == 0 && !strchr(kind, '/') && worker->pages.grain < HUGE_PAGE)
+		warn_of_limit(config, c);
+	kind = strcmp(kind, "private") ? "memfd" : "private";
+	return mn_memory_open(&worker->arena, kind, "lend-arena", lend_store_size(c), false);
+}
+
+static int begin(struct mn_worker *worker, const struct mn_config *config,
+		 const struct lend_store_config *c)
+{
+	int rc = open_memory(worker, config, c);
+
+	if (rc < 0)
+		return rc;
+	worker->store =
+	    lend_store_init(worker->arena.base, c, worker->pages.base, lend_now(worker->ep));
+	if (config->keep)
+		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
+	if (config->keep && rc == 0)
+		rc = mn_keep_store(c->shard, MN_KEEP_ARENA, &worker->arena);
+	return rc;
+}
+
+/* What was lost while no node looked after it is told, and goes on as lost. */
+static const char *recover(struct mn_worker *worker, const struct lend_store_config *c)
+{
+	struct lend_store *store = worker->arena.base;
+	struct lend_memstats was, is;
+	const char *why;
+
+	lend_store_stats(store, &was);
+	why = lend_store_recover(store, c, worker->pages.base, lend_now(worker->ep));
+	lend_store_stats(store, &is);
+	if (!why && is.damaged > was.damaged)
+		fprintf(
+		    stderr,
+		    "lend-mn: %" PRIu64 " pages of an earlier start do not hold what was "
+		    "written to them: reads of them end in DATA_LOSS; test this host's memory\n",
+		    is.damaged - was.damaged);
+	return why;
+}
+
+/* The store of an earlier start, with all that it holds; none where there is nothing, or where that
+ * start was killed before it served. */
+static int go_on(struct mn_worker *worker, const struct mn_config *config,
+		 const struct lend_store_config *c)
+{
+	int pages = mn_keep_find(c->shard, MN_KEEP_PAGES);
+	int arena = mn_keep_find(c->shard, MN_KEEP_ARENA);
+	struct lend_store_config want = *c;
+	const char *why;
+	int rc;
+
+	if (pages < 0 || arena < 0)
+		return 0;
+	rc = mn_memory_adopt(&worker->pages, pages, "lend-pages", lend_store_pages_size(c));
+	/* A pool's are sealed and were copied: the next start must find those that go on. */
+	if (rc == 0 && worker->pages.fd != pages)
+		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
+	if (rc == 0)
+		rc = mn_memory_adopt(&worker->arena, arena, "lend-arena", lend_store_size(c));
+	if (rc < 0)
+		return rc;
+	want.node = config->id; /* 0: whoever it was */
+	why = lend_store_mismatch(worker->arena.base, worker->arena.len, &want);
+	if (!why && !mn_keep_is_whole(c->shards)) {
+		mn_memory_close(&worker->arena);
+		mn_memory_close(&worker->pages);
+		return 0;
+	}
+	if (!why)
+		why = recover(worker, c);
+	if (why)
+		return lend_fail(EINVAL,
+				 "--keep: what an earlier start left cannot go on: %s; start with "
+				 "the options of then, or stop the service, which drops it",
+				 why);
+	worker->store = worker->arena.base;
+	return 0;
+}
+
+int mn_worker_open(struct mn_worker *worker, const struct mn_config *config,
+		   const struct lend_store_config *store)
+{
+	struct lend_store_config c = *store;
+	int rc;
+
+	c.shard = worker->index;
+	worker->pin = config->pin;
+	worker->keep = config->keep;
+	worker->drain_ms = config->drain_ms;
+	worker->clients = c.clients;
+	mn_ask_init(&worker->ask);
+	rc = config->keep ? go_on(worker, config, &c) : 0;
+	if (rc == 0 && !worker->store)
+		rc = begin(worker, config, &c);
+	if (rc < 0)
+		return rc;
+	rc = mn_serve_open(worker->ep, worker->store, &worker->serve);
+	if (rc < 0)
+		return rc;
+	mn_serve_set_tenants(worker->serve, worker->tenants);
+	if (config->pool)
+		return mn_pool_open(worker->ep, worker->store, &worker->pages, config->pool,
+				    &worker->pool);
+	return 0;
+}
+
+static int turn(struct mn_worker *worker)
+{
+	int rc = lend_turn(worker->ep,
+			   mn_serve_waits(worker->serve) ? 0 : lend_store_deadline(worker->store));
+
+	mn_serve_turn(worker->serve);
+	mn_pool_turn(worker->pool);
+	mn_ask_turn(worker);
+	if (lend_now(worker->ep) >= lend_store_deadline(worker->store))
+		lend_store_tick(worker->store, lend_now(worker->ep));
+	return rc;
+}
+
+/* What came is answered, nothing new is begun, replies under way go out. */
+static void drain(struct mn_worker *worker)
+{
+	lend_ns until = lend_now(worker->ep) + worker->drain_ms * UINT64_C(1000000);
+	struct lend_memstats stats;
+
+	if (worker->index == 0)
+		(void)mn_notify("STOPPING=1", -1);
+	mn_serve_refuse(worker->serve);
+	do {
+		lend_ns soon = lend_now(worker->ep) + 1000000;
+
+		(void)lend_turn(worker->ep, soon < until ? soon : until);
+		lend_store_stats(worker->store, &stats);
+	} while (stats.pages_pinned && lend_now(worker->ep) < until &&
+		 atomic_load(worker->leaving) == 1);
+}
+
+int mn_worker_run(struct mn_worker *worker)
+{
+	int rc = worker->pin ? lend_cpu_pin(lend_cpu_at((int)worker->index)) : 0;
+
+	mn_ask_open(&worker->ask);
+	while (!atomic_load_explicit(worker->leaving, memory_order_relaxed) && rc >= 0)
+		rc = turn(worker);
+	mn_ask_close(&worker->ask);
+	if (rc >= 0)
+		drain(worker);
+	return rc < 0 ? rc : 0;
+}
+
+static void *work(void *arg)
+{
+	struct mn_worker *worker = arg;
+
+	worker->rc = mn_worker_run(worker);
+	if (worker->rc < 0)
+		(void)snprintf(worker->why, sizeof(worker->why), "%s", lend_why());
+	return NULL;
+}
+
+int mn_worker_start(struct mn_worker *worker)
+{
+	int rc = pthread_create(&worker->thread, NULL, work, worker);
+
+	worker->running = rc == 0;
+	return rc ? lend_fail(rc, "no thread for worker %u: %s; ask for fewer --workers",
+			      worker->index, strerror(rc))
+		  : 0;
+}
+
+int mn_worker_join(struct mn_worker *worker)
+{
+	if (!worker->running)
+		return 0;
+	worker->running = false;
+	(void)pthread_join(worker->thread, NULL);
+	return worker->rc < 0 ? lend_fail(-worker->rc, "worker %u: %s", worker->index, worker->why)
+			      : 0;
+}
+
+void mn_worker_close_endpoint(struct mn_worker *worker)
+{
+	struct lend_stats stats;
+
+	if (!worker->ep)
+		return;
+	mn_pool_close(worker->pool);
+	worker->pool = NULL;
+	if (worker->keep) /* sessions end now, and nobody hung up */
+		(void)lend_watch_sessions(worker->ep, NULL, NULL);
+	lend_stats(worker->ep, &stats);
+	worker->tx_bytes = stats.tx_bytes;
+	lend_close(worker->ep);
+	worker->ep = NULL;
+	if (worker->store)
+		lend_store_set_tx_bytes(worker->store, worker->tx_bytes);
+}
+
+void mn_worker_close(struct mn_worker *worker)
+{
+	mn_worker_close_endpoint(worker);
+	if (worker->serve)
+		mn_serve_close(worker->serve);
+	mn_memory_close(&worker->arena);
+	mn_memory_close(&worker->pages);
+}

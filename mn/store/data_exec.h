@@ -1,0 +1,47 @@
+/* data_exec - the operations on bytes and on who keeps them, one function each.
+ *
+ * A function changes the store and fills in the record, or fails and changes nothing. The reply is
+ * made from the record (exec.c), so a repeat gets the same one.
+ *
+ * Layer: mn/store (pure), private to it.
+ */
+#ifndef MN_STORE_DATA_EXEC_H
+#define MN_STORE_DATA_EXEC_H
+
+#include "mn/store/cow.h"
+#include "mn/store/store.h"
+
+struct lend_step {
+	struct lend_store *s;
+	lend_ns now;
+	uint32_t client;
+	struct lend_store_peer *peer;
+	const struct lend_memop *op;
+	struct lend_cursor payload;
+	uint32_t *placed; /* chain of frames with the payload; 0: none */
+	struct lend_record record;
+	struct lend_store_out *out;
+};
+
+enum lend_mem_status lend_op_put(struct lend_step *t);
+enum lend_mem_status lend_op_get(struct lend_step *t);
+enum lend_mem_status lend_op_alloc(struct lend_step *t);
+enum lend_mem_status lend_op_read(struct lend_step *t);
+enum lend_mem_status lend_op_write(struct lend_step *t);
+enum lend_mem_status lend_op_seal(struct lend_step *t);
+enum lend_mem_status lend_op_map(struct lend_step *t);
+enum lend_mem_status lend_op_free(struct lend_step *t);
+enum lend_mem_status lend_op_adopt(struct lend_step *t);
+enum lend_mem_status lend_op_grant(struct lend_step *t);
+enum lend_mem_status lend_op_release(struct lend_step *t);
+enum lend_mem_status lend_op_forget(struct lend_step *t);
+
+/* Terms of a new snapshot: room in the tables and in the quota of references, of which it gives one
+ * back when it consumes a space. */
+bool lend_terms_room(const struct lend_step *t, bool consume);
+void lend_terms_apply(struct lend_step *t, uint32_t object);
+/* The caller's own space; 0: none. */
+uint32_t lend_op_space(const struct lend_store *s, uint32_t client,
+		       const struct lend_memspace *space);
+
+#endif

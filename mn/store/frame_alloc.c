@@ -1,0 +1,288 @@
+#include "mn/store/frame_alloc.h"
+
+#include "util/bits.h"
+#include "util/check.h"
+
+/* 64 frames are a block, and blocks that are free as a whole are kept apart from those that are
+ * free in part. A single page goes into one of the latter while there is any, so that the former
+ * stay whole; what is shorter than a block into the first gap that is long enough, what is longer
+ * into whole blocks side by side. The lowest place that fits is taken, which packs about as tightly
+ * as the closest fit, and keeps to memory that was in use before. A search looks at a few more
+ * places than there are pages wanted, no matter how large the store is; if none fits, it is the
+ * longest that it saw, and the rest is looked for again.
+ *
+ * Before, there was a list, the last freed first. Small objects and the quarantine shuffle it, and
+ * soon the 256 pages of 1 MiB lay in 200 runs. Considered: buddies (1 MiB and a byte take 2, or
+ * many parts), a tree of runs by length (16 bytes and two cache lines for each). */
+enum { BLOCK = 64, LOOKS = 8, WAKES = 128 };
+#define WHOLE (~UINT64_C(0))
+
+uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at)
+{
+	at = lend_set_lay_out(&f->any, frames, at);
+	at = lend_set_lay_out(&f->part, frames / BLOCK, at);
+	at = lend_set_lay_out(&f->whole, frames / BLOCK, at);
+	at = lend_set_lay_out(&f->rest[0], frames, at);
+	return lend_set_lay_out(&f->rest[1], frames, at);
+}
+
+/* These frames of a block, none of which can be taken, can be. */
+static void add(struct lend_store *s, uint32_t block, uint64_t bits)
+{
+	struct lend_free *f = &s->free;
+	uint64_t was = lend_set_word(s, &f->any, block * BLOCK);
+
+	if (!bits)
+		return;
+	LEND_CHECK((was & bits) == 0);
+	lend_set_put_word(s, &f->any, block * BLOCK, bits);
+	if (!was)
+		lend_set_add(s, (was | bits) == WHOLE ? &f->whole : &f->part, block);
+	else if ((was | bits) == WHOLE) {
+		lend_set_remove(s, &f->part, block);
+		lend_set_add(s, &f->whole, block);
+	}
+}
+
+/* These of a block cannot be taken any more. */
+static void cut(struct lend_store *s, uint32_t block, uint64_t bits)
+{
+	struct lend_free *f = &s->free;
+	uint64_t was = lend_set_word(s, &f->any, block * BLOCK);
+
+	LEND_CHECK((was & bits) == bits);
+	lend_set_cut_word(s, &f->any, block * BLOCK, bits);
+	if (was == WHOLE)
+		lend_set_remove(s, &f->whole, block);
+	if (was == WHOLE && was != bits)
+		lend_set_add(s, &f->part, block);
+	else if (was != WHOLE && was == bits)
+		lend_set_remove(s, &f->part, block);
+}
+
+/* Does that to all of the run. */
+static void run_each(struct lend_store *s, void (*to)(struct lend_store *, uint32_t, uint64_t))
+{
+	uint32_t end = s->free.first + s->free.n;
+
+	for (uint32_t i = s->free.first, n; i < end; i += n) {
+		n = lend_min_u32(BLOCK - i % BLOCK, end - i);
+		to(s, i / BLOCK, WHOLE >> (BLOCK - n) << i % BLOCK);
+	}
+}
+
+void lend_free_init(struct lend_store *s, uint32_t first)
+{
+	struct lend_free *f = &s->free;
+
+	lend_set_clear(s, &f->any);
+	lend_set_clear(s, &f->part);
+	lend_set_clear(s, &f->whole);
+	lend_set_clear(s, &f->rest[0]);
+	lend_set_clear(s, &f->rest[1]);
+	f->first = first;
+	f->n = s->frame.cap + 1 - first;
+	run_each(s, add);
+	f->young = f->first = f->n = f->want = f->hole = f->gap = 0;
+}
+
+void lend_free_want(struct lend_store *s, uint64_t n, uint32_t beside)
+{
+	struct lend_free *f = &s->free;
+
+	if (f->n)
+		run_each(s, add);
+	f->want = (uint32_t)lend_min_u64(n, s->frame.cap);
+	f->n = 0;
+	f->first = beside + 1;
+	if (beside && beside < s->frame.cap)
+		f->n = lend_set_run(s, &f->any, f->first, f->want);
+	if (f->n)
+		run_each(s, cut);
+}
+
+/* The first block from there on, and from the start again. */
+static uint32_t around(const struct lend_store *s, const struct lend_set *set, uint32_t from)
+{
+	uint32_t block = lend_set_next(s, set, from);
+
+	return block == LEND_SET_NONE ? lend_set_next(s, set, 0) : block;
+}
+
+/* For one frame: more of the hole that the last one went into, or another. There is one. */
+static void find_one(struct lend_store *s)
+{
+	struct lend_free *f = &s->free;
+	uint64_t word = lend_set_word(s, &f->any, f->hole * BLOCK);
+
+	if (!word || word == WHOLE) {
+		f->hole = lend_set_next(s, f->part.n ? &f->part : &f->whole, 0);
+		word = lend_set_word(s, &f->any, f->hole * BLOCK);
+	}
+	f->first = f->hole * BLOCK + (uint32_t)__builtin_ctzll(word);
+	f->n = 1;
+}
+
+/* Where n bits side by side begin; 1 <= n < 64. */
+static uint64_t starts(uint64_t word, uint32_t n)
+{
+	for (uint32_t have = 1, step; have < n; have += step) {
+		step = lend_min_u32(have, n - have);
+		word &= word >> step;
+	}
+	return word;
+}
+
+/* A gap of n frames in a block that is free in part. */
+static bool find_gap(struct lend_store *s, uint32_t n)
+{
+	struct lend_free *f = &s->free;
+	uint32_t looks = lend_min_u32(LOOKS + n, f->part.n);
+
+	for (uint32_t block = f->gap; looks > 0; looks--, block++) {
+		uint64_t found;
+
+		block = around(s, &f->part, block);
+		found = starts(lend_set_word(s, &f->any, block * BLOCK), n);
+		if (!found)
+			continue;
+		f->gap = block;
+		f->first = block * BLOCK + (uint32_t)__builtin_ctzll(found);
+		f->n = n;
+		return true;
+	}
+	return false;
+}
+
+/* Whole blocks for n frames, as many side by side as there are. */
+static bool find_blocks(struct lend_store *s, uint32_t n)
+{
+	struct lend_free *f = &s->free;
+	uint32_t want = (n + BLOCK - 1) / BLOCK, most = 0, looks = LOOKS + n / 4;
+	uint32_t block = f->whole.n ? lend_set_next(s, &f->whole, 0) : LEND_SET_NONE;
+
+	for (uint32_t run; block != LEND_SET_NONE && looks > 0 && most < want; looks--) {
+		run = lend_set_run(s, &f->whole, block, want);
+		if (run > most) {
+			most = run;
+			f->first = block * BLOCK;
+		}
+		block = lend_set_next(s, &f->whole, block + run);
+	}
+	f->n = lend_min_u32(most * BLOCK, n);
+	return most > 0;
+}
+
+/* The next run of frames, not longer than what is wanted. There is one. */
+static void find(struct lend_store *s)
+{
+	uint32_t n = s->free.want;
+
+	if (n <= 1) {
+		find_one(s);
+		return;
+	}
+	if ((n < BLOCK && find_gap(s, n)) || find_blocks(s, n))
+		return;
+	for (n = lend_min_u32(n / 2, BLOCK / 2); n > 1; n /= 2)
+		if (find_gap(s, n))
+			return;
+	find_one(s);
+}
+
+/* There is no other frame. */
+static uint32_t take_resting(struct lend_store *s)
+{
+	struct lend_free *f = &s->free;
+	struct lend_set *set = &f->rest[f->rest[!f->young].n ? !f->young : f->young];
+	uint32_t i = set->n ? lend_set_next(s, set, 0) : 0;
+
+	if (i)
+		lend_set_remove(s, set, i);
+	return i;
+}
+
+uint32_t lend_free_take(struct lend_store *s)
+{
+	struct lend_free *f = &s->free;
+
+	if (!f->n) {
+		if (!f->any.n)
+			return take_resting(s);
+		find(s);
+		if (f->n > 1)
+			run_each(s, cut);
+		else
+			cut(s, f->first / BLOCK, UINT64_C(1) << f->first % BLOCK);
+	}
+	f->n--;
+	f->want -= f->want > 0;
+	return f->first++;
+}
+
+void lend_free_add(struct lend_store *s, uint32_t frame)
+{
+	add(s, frame / BLOCK, UINT64_C(1) << frame % BLOCK);
+}
+
+void lend_free_rest(struct lend_store *s, uint32_t frame)
+{
+	lend_set_add(s, &s->free.rest[s->free.young], frame);
+}
+
+/* What was freed before the last change of guard has rested since then at least; when a frame was
+ * freed need not be known. The guard changes when all of those are let go. */
+void lend_free_wake(struct lend_store *s, lend_ns now)
+{
+	struct lend_free *f = &s->free;
+	struct lend_set *old = &f->rest[!f->young];
+
+	if (!s->config.quarantine || now - s->guard < s->config.quarantine)
+		return;
+	for (uint32_t n = 0, i = 0; old->n > 0 && n < WAKES; n++) {
+		uint64_t bits;
+
+		i = lend_set_next(s, old, i);
+		bits = lend_set_word(s, old, i);
+		lend_set_cut_word(s, old, i, bits);
+		add(s, i / BLOCK, bits);
+	}
+	if (old->n > 0)
+		return;
+	f->young = !f->young;
+	s->guard = now;
+}
+
+static bool has(const struct lend_store *s, const struct lend_set *set, uint32_t i)
+{
+	return lend_set_word(s, set, i) >> i % BLOCK & 1;
+}
+
+bool lend_free_has(const struct lend_store *s, uint32_t frame)
+{
+	return frame - s->free.first < s->free.n || has(s, &s->free.any, frame) ||
+	       has(s, &s->free.rest[0], frame) || has(s, &s->free.rest[1], frame);
+}
+
+bool lend_free_is_sound(const struct lend_store *s)
+{
+	const struct lend_free *f = &s->free;
+	uint32_t any = 0, rest[2] = {0, 0}, part = 0, whole = 0;
+
+	for (uint32_t block = 0; block <= f->any.last / BLOCK; block++) {
+		uint64_t a = lend_set_word(s, &f->any, block * BLOCK);
+		uint64_t r = lend_set_word(s, &f->rest[0], block * BLOCK);
+		uint64_t q = lend_set_word(s, &f->rest[1], block * BLOCK);
+
+		if ((a & r) | (a & q) | (r & q) || has(s, &f->whole, block) != (a == WHOLE) ||
+		    has(s, &f->part, block) != (a && a != WHOLE))
+			return false;
+		any += (uint32_t)__builtin_popcountll(a);
+		rest[0] += (uint32_t)__builtin_popcountll(r);
+		rest[1] += (uint32_t)__builtin_popcountll(q);
+		part += a && a != WHOLE;
+		whole += a == WHOLE;
+	}
+	return any == f->any.n && rest[0] == f->rest[0].n && rest[1] == f->rest[1].n &&
+	       part == f->part.n && whole == f->whole.n;
+}

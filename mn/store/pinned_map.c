@@ -1,0 +1,186 @@
+#include "mn/store/pinned_map.h"
+
+#include <string.h>
+
+#include "mn/store/space.h"
+#include "mn/store/page_tree.h"
+#include "mn/store/undo_log.h"
+#include "util/bits.h"
+#include "util/check.h"
+
+enum { INDEX_MASK = (1 << 24) - 1 };
+
+static uint32_t find_mapper(const struct lend_store *s, uint64_t key)
+{
+	for (uint32_t i = 1; key && i <= s->mapper.top; i++)
+		if (lend_mapper_at(s, i)->key == key)
+			return i;
+	return 0;
+}
+
+bool lend_store_pool_open(struct lend_store *store, uint64_t key)
+{
+	uint32_t i;
+
+	LEND_CHECK(key);
+	if (find_mapper(store, key))
+		return false;
+	LEND_TAKE(store, mapper, i);
+	if (!i)
+		return false;
+	*lend_mapper_at(store, i) = (struct lend_mapper){.key = key};
+	return true;
+}
+
+static void drop(struct lend_store *s, uint32_t lien)
+{
+	struct lend_object *o = lend_object_at(s, lien);
+
+	if (o->tie)
+		lend_object_at(s, o->tie)->tie = 0;
+	if (o->prev)
+		lend_object_at(s, o->prev)->next = o->next;
+	else
+		lend_mapper_at(s, o->client)->liens = o->next;
+	if (o->next)
+		lend_object_at(s, o->next)->prev = o->prev;
+	s->counts.liens--;
+	lend_object_destroy(s, lien);
+}
+
+void lend_store_pool_hangup(struct lend_store *store, uint64_t key)
+{
+	uint32_t i = find_mapper(store, key);
+
+	if (!i)
+		return;
+	store->spade = store->config.reap;
+	while (lend_mapper_at(store, i)->liens) {
+		drop(store, lend_mapper_at(store, i)->liens);
+		lend_undo_commit(store);
+	}
+	lend_mapper_at(store, i)->key = 0;
+	LEND_GIVE(store, mapper, i);
+}
+
+void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped)
+{
+	uint32_t lien = lend_object_at(s, space)->tie;
+
+	if (lien && unmapped)
+		drop(s, lien);
+	else if (lien)
+		lend_object_at(s, lien)->tie = 0;
+	lend_object_at(s, space)->tie = 0;
+}
+
+/* All of the space as it is now; what an earlier lien of it kept is not mapped any more. */
+static enum lend_mem_status make(struct lend_store *s, uint32_t mapper, uint32_t space)
+{
+	struct lend_view whole = lend_object_view(s, space), view;
+	struct lend_object *o;
+	uint32_t i;
+
+	if (!lend_object_room(s))
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	LEND_CHECK(lend_tree_share(s, &whole, 0, whole.len, &view));
+	if (lend_object_at(s, space)->tie)
+		drop(s, lend_object_at(s, space)->tie);
+	i = lend_object_make(s, &view, LEND_OBJECT_LIEN);
+	o = lend_object_at(s, i);
+	o->client = mapper;
+	o->tie = space & INDEX_MASK;
+	o->next = lend_mapper_at(s, mapper)->liens;
+	if (o->next)
+		lend_object_at(s, o->next)->prev = i;
+	lend_mapper_at(s, mapper)->liens = i;
+	lend_object_at(s, space)->tie = i & INDEX_MASK;
+	s->counts.liens++;
+	return LEND_MEM_OK;
+}
+
+enum lend_mem_status lend_op_pool_map(struct lend_step *t)
+{
+	uint32_t mapper = find_mapper(t->s, t->op->target);
+	enum lend_mem_status status;
+
+	if (!mapper)
+		return LEND_MEM_FAILED_PRECONDITION;
+	if (lend_table_room(&t->s->object) < 2)
+		return LEND_MEM_RESOURCE_EXHAUSTED;
+	status = lend_op_map(t);
+	return status ? status : make(t->s, mapper, t->record.slot);
+}
+
+enum lend_mem_status lend_op_pool_view(struct lend_step *t)
+{
+	uint32_t mapper = find_mapper(t->s, t->op->target);
+	uint32_t space = lend_op_space(t->s, t->client, &t->op->space), lien;
+
+	if (!space)
+		return LEND_MEM_NOT_FOUND;
+	if (!mapper)
+		return LEND_MEM_FAILED_PRECONDITION;
+	t->record.slot = space;
+	if (t->op->offset == 0)
+		return make(t->s, mapper, space);
+	lien = lend_object_at(t->s, space)->tie;
+	return lien && lend_object_at(t->s, lien)->client == mapper ? LEND_MEM_OK
+								    : LEND_MEM_FAILED_PRECONDITION;
+}
+
+enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
+{
+	const struct lend_memspace *name = &t->op->space;
+	uint32_t mapper = find_mapper(t->s, t->op->target), lien = 0;
+
+	if (mapper && name->epoch == t->s->config.epoch)
+		lien = lend_object_find(t->s, name->slot, name->serial, LEND_OBJECT_LIEN);
+	if (!lien || lend_object_at(t->s, lien)->client != mapper)
+		return LEND_MEM_NOT_FOUND;
+	drop(t->s, lien);
+	return LEND_MEM_OK;
+}
+
+/* One more page: true unless there is no room for another run. */
+static bool add(struct lend_memview *v, uint32_t frame)
+{
+	struct lend_memextent *last = v->n ? &v->extent[v->n - 1] : NULL;
+
+	if (last && (frame ? last->frame && last->frame + last->pages == frame : !last->frame)) {
+		last->pages++;
+		return true;
+	}
+	if (v->n == LEND_MEM_EXTENTS_MAX)
+		return false;
+	v->extent[v->n++] = (struct lend_memextent){frame, 1};
+	return true;
+}
+
+uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
+			uint8_t *at)
+{
+	uint32_t lien = lend_object_at(s, space)->tie;
+	const struct lend_object *o = lend_object_at(s, lien);
+	struct lend_view view = lend_object_view(s, lien);
+	struct lend_memview v = {.n = 0};
+	const uint32_t *leaf = NULL;
+	uint64_t end, first;
+
+	if (!lien)
+		return lend_memview_encode(&v, at);
+	v.lien = (struct lend_memspace){lien, s->config.epoch, o->serial};
+	v.base = lend_page_rest(s, view.base);
+	v.pages = lend_pages_of(s, v.base + view.len);
+	if (page >= v.pages)
+		return lend_memview_encode(&v, at);
+	end = lend_min_u64(v.pages, page + max);
+	first = lend_page_at(s, view.base);
+	for (uint64_t i = first + page; i < first + end; i++) {
+		if (!(i & (LEND_FAN - 1)) || i == first + page)
+			leaf = lend_tree_leaf(s, &view, i);
+		if (!add(&v, leaf ? leaf[i & (LEND_FAN - 1)] : 0))
+			break;
+	}
+	return lend_memview_encode(&v, at);
+}
