@@ -3,7 +3,7 @@
 #ifndef APPS_COMMANDS_H
 #define APPS_COMMANDS_H
 
-#include "apps/common/args.h"
+#include "apps/common/options.h"
 
 int app_lat(int argc, char **argv);
 int app_rate(int argc, char **argv);

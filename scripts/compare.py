@@ -16,7 +16,7 @@ import compare_targets
 from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
-NEAR_NS = 300  # a cache line there and back, as apps/common/line has it
+NEAR_NS = 300  # a cache line there and back, as apps/common/cacheline_rtt has it
 TRIES = 3  # of a run whose own checks do not hold
 
 # name: bytes of request and reply, in flight, further options, and which figure counts.

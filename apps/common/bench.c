@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "apps/common/echo.h"
-#include "apps/common/server.h"
+#include "apps/common/bench_server.h"
 #include "lend/stats.h"
 
 enum { COPY_MAX = 4096, WARM_SHARE = 10, SEED = 2 };

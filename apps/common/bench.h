@@ -6,9 +6,9 @@
 #ifndef APPS_COMMON_BENCH_H
 #define APPS_COMMON_BENCH_H
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
-#include "apps/common/pair.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/endpoint_pair.h"
 
 struct app_bench_lane;
 

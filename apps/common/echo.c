@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
-#include "apps/common/server.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/bench_server.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
 

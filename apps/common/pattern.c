@@ -1,4 +1,4 @@
-/* pattern - the bytes that requests carry, made once from a seed; declared in load.h.
+/* pattern - the bytes that requests carry, made once from a seed; declared in closed_loop.h.
  *
  * A block of random bytes is as long as the longest request and a little more: the k-th request is
  * the block from (k % KINDS) * STEP on, so that neighbours differ in every place and no request
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 #include "lend/alloc.h"
 #include "util/check.h"
 #include "util/crc32c.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 
 static void escaped(FILE *out, const char *text)
 {

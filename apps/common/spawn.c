@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 #include "util/check.h"
 
 enum { ARGV_MAX = 64, LINE_MAX_LEN = 512, READY_MS = 15000, ANSWER_MS = 200 };

@@ -2,7 +2,7 @@
  *
  * A child is this program again with another subcommand (or lend-mn beside it). It dies with the
  * starter, says "ready ADDRESS" through a pipe when it listens, and "bytes TX RX" each time SIGUSR1
- * asks (server.h does both). Layer: apps. Threads: all from the thread that started them; the
+ * asks (bench_server.h does both). Layer: apps. Threads: all from the thread that started them; the
  * kernel ends children with that thread.
  */
 #ifndef APPS_COMMON_SPAWN_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "apps/common/net.h"
+#include "apps/common/topology.h"
 
 enum { APP_ANY_CPU = -1 };
 

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 #include "apps/common/spawn.h"
 #include "apps/peers/fifo.h"
 

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "apps/common/args.h"
+#include "apps/common/options.h"
 #include "apps/peers/fifo.h"
 
 enum { DATAGRAM_MAX = 4096, ROOM = 4 << 20, NAP_MS = 50 };

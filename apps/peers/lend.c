@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 #include "apps/peers/peer.h"
 #include "lend/rpc.h"
 

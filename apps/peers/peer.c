@@ -11,12 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/common/args.h"
-#include "apps/common/line.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/closed_loop.h"
 #include "apps/common/spawn.h"
 #include "apps/peers/peer_args.h"
-#include "apps/peers/sum.h"
+#include "apps/peers/checksum.h"
 
 enum { SEED = 7, WARM_SHARE = 5, LIMIT_S = 30 };
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 
 enum { KEY_REQUEST = 0x7301, KEY_REPLY, KEY_SECONDS, KEY_ENDS, KEY_UNTUNED, KEY_JSON, KEY_LANES };
 

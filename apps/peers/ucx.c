@@ -5,7 +5,7 @@
 #include <string.h>
 #include <ucp/api/ucp.h>
 
-#include "apps/common/args.h"
+#include "apps/common/options.h"
 #include "apps/peers/peer.h"
 
 enum { AM_REQUEST, AM_REPLY };

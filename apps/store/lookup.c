@@ -8,7 +8,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "apps/common/args.h"
+#include "apps/common/options.h"
 #include "mn/store/page_tree.h"
 #include "util/check.h"
 

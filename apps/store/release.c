@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "apps/common/args.h"
-#include "apps/common/load.h"
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
 #include "mn/store/exec.h"
 #include "util/bits.h"
 #include "util/check.h"

@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "apps/peers/sum.h"
+#include "apps/peers/checksum.h"
 #include "util/rng.h"
 
 enum { LEN_MAX = 5 * PEER_SUM_ENDS, SEEDS = 50 };

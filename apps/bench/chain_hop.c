@@ -1,0 +1,229 @@
+/* chain_hop - one service of a chain: passes a request on as it came, or, as the last, reads the
+ * bytes and answers with their checksum.
+ *
+ * What it passes on is the received buffer itself: no byte is copied here, by value or by
+ * reference. Layer: apps. Threads: one. Relays and fetches are kept for reuse and released at the
+ * end of the process.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/bench/chain.h"
+#include "apps/commands.h"
+#include "apps/common/echo.h"
+#include "apps/common/memnode.h"
+#include "apps/common/bench_server.h"
+#include "util/crc32c.h"
+
+struct hop {
+	struct app_server_args args;
+	const char *next_address, *node_address;
+	struct lend_ep *ep;
+	struct lend_mem *mem;
+	lend_session next;
+	struct relay *relays; /* at rest */
+	struct fetch *fetches;
+};
+
+/* A request on its way to the next hop. */
+struct relay {
+	struct lend_call call;
+	lend_request request;
+	struct hop *hop;
+	struct relay *rest;
+};
+
+/* Bytes of a reference on their way here. */
+struct fetch {
+	struct lend_op op;
+	lend_request request;
+	struct hop *hop;
+	struct iovec into;
+	size_t cap;
+	struct fetch *rest;
+};
+
+enum { KEY_NEXT = 0x7601, KEY_NODE };
+
+static const struct argp_option options[] = {
+    {"next", KEY_NEXT, "ADDR", 0, "The next hop; without it this is the last", 0},
+    {"node", KEY_NODE, "ADDR", 0, "The memory node that the last hop reads from", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct hop *hop = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &hop->args;
+		return 0;
+	case KEY_NEXT:
+		hop->next_address = arg;
+		return 0;
+	case KEY_NODE:
+		hop->node_address = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!hop->args.listen)
+			app_bad("where to serve? give --listen ADDR");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void relayed(struct lend_call *call)
+{
+	struct relay *relay = (struct relay *)(void *)call;
+	struct hop *hop = relay->hop;
+
+	if (call->request)
+		lend_buf_give(hop->ep, call->request);
+	lend_reply(hop->ep, relay->request, call->status, call->reply);
+	relay->rest = hop->relays;
+	hop->relays = relay;
+}
+
+static void pass_on(struct hop *hop, lend_request request, const struct lend_buf *bytes)
+{
+	struct relay *relay = hop->relays;
+	struct lend_buf *taken = bytes ? lend_request_take(hop->ep, request) : NULL;
+
+	if (relay)
+		hop->relays = relay->rest;
+	else
+		relay = malloc(sizeof(*relay));
+	if (relay) {
+		*relay = (struct relay){.request = request, .hop = hop};
+		relay->call = (struct lend_call){.method = APP_METHOD_CHAIN,
+						 .parent = request,
+						 .request = taken,
+						 .done = relayed};
+		if (lend_call_start(hop->ep, hop->next, &relay->call) == 0)
+			return;
+		relay->rest = hop->relays;
+		hop->relays = relay;
+	}
+	if (taken)
+		lend_buf_give(hop->ep, taken);
+	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+}
+
+static void fetched(struct lend_op *op)
+{
+	struct fetch *fetch = (struct fetch *)(void *)op;
+	struct hop *hop = fetch->hop;
+
+	if (op->status == LEND_OK)
+		app_sum_reply(hop->ep, fetch->request,
+			      lend_crc32c(0, fetch->into.iov_base, fetch->into.iov_len),
+			      fetch->into.iov_len);
+	else
+		lend_reply(hop->ep, fetch->request, op->status, NULL);
+	fetch->rest = hop->fetches;
+	hop->fetches = fetch;
+}
+
+/* Memory for len bytes, from those at rest or new; NULL without. */
+static struct fetch *take_fetch(struct hop *hop, uint64_t len)
+{
+	struct fetch *fetch = hop->fetches;
+
+	if (fetch)
+		hop->fetches = fetch->rest;
+	else
+		fetch = calloc(1, sizeof(*fetch));
+	if (!fetch || len <= fetch->cap)
+		return fetch;
+	free(fetch->into.iov_base);
+	fetch->into.iov_base = malloc(len);
+	fetch->cap = fetch->into.iov_base ? len : 0;
+	if (fetch->cap)
+		return fetch;
+	free(fetch);
+	return NULL;
+}
+
+static void read_ref(struct hop *hop, lend_request request, const struct lend_arg *arg)
+{
+	struct fetch *fetch = hop->mem && arg->len <= 1 << 30 ? take_fetch(hop, arg->len) : NULL;
+
+	if (!fetch) {
+		lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+		return;
+	}
+	fetch->hop = hop;
+	fetch->request = request;
+	fetch->into.iov_len = arg->len;
+	fetch->op = (struct lend_op){.done = fetched, .parent = request};
+	if (lend_get(hop->mem, &arg->ref, 0, &fetch->into, 1, &fetch->op) == 0)
+		return;
+	fetch->rest = hop->fetches;
+	hop->fetches = fetch;
+	lend_reply(hop->ep, request, LEND_RESOURCE_EXHAUSTED, NULL);
+}
+
+static void on_chain(lend_request request, const struct lend_buf *bytes, void *of)
+{
+	struct hop *hop = of;
+	struct lend_arg arg;
+	uint32_t cursor = 0;
+
+	if (hop->next_address)
+		pass_on(hop, request, bytes);
+	else if (lend_arg_next(bytes, &cursor, &arg) != 1)
+		lend_reply(hop->ep, request, LEND_INVALID_ARGUMENT, NULL);
+	else if (arg.bytes)
+		app_sum_reply(hop->ep, request, lend_crc32c(0, arg.bytes, arg.len), arg.len);
+	else
+		read_ref(hop, request, &arg);
+}
+
+static void close_node(void *arg)
+{
+	struct hop *hop = arg;
+
+	if (hop->mem)
+		lend_mem_close(hop->mem);
+}
+
+static void free_rest(struct hop *hop)
+{
+	for (struct relay *relay; (relay = hop->relays);) {
+		hop->relays = relay->rest;
+		free(relay);
+	}
+	for (struct fetch *fetch; (fetch = hop->fetches);) {
+		hop->fetches = fetch->rest;
+		free(fetch->into.iov_base);
+		free(fetch);
+	}
+}
+
+int app_hop(int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {.options = options,
+					 .parser = parse,
+					 .children = children,
+					 .doc = "One service of lend chain."};
+	struct hop hop = {.args = APP_SERVER_ARGS_INIT};
+	struct app_server server;
+	int rc;
+
+	app_parse(&argp, argc, argv, &hop);
+	app_server_open(&server, &hop.args, NULL);
+	hop.ep = server.ep;
+	if (hop.next_address && lend_connect(hop.ep, hop.next_address, &hop.next) < 0)
+		app_die("%s", lend_why());
+	if (hop.node_address)
+		hop.mem = app_node_open(hop.ep, hop.node_address);
+	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_chain, &hop, 0) < 0)
+		app_die("%s", lend_why());
+	server.closing = close_node;
+	server.arg = &hop;
+	rc = app_server_run(&server);
+	free_rest(&hop);
+	return rc;
+}

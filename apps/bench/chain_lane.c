@@ -1,0 +1,64 @@
+/* chain_lane - one request of a chain after the other: a call with one argument, which goes by
+ * value or by reference as the client's threshold has it. Layer: apps. Threads: one. */
+#include <stdlib.h>
+
+#include "apps/bench/chain.h"
+#include "apps/common/echo.h"
+#include "apps/common/bench_server.h"
+
+struct app_chain_lane {
+	struct app_lane lane;
+	struct app_chain *chain;
+	struct lend_call call;
+	struct iovec data;
+};
+
+static void called(struct lend_call *call)
+{
+	struct app_chain_lane *lane = APP_OF(call, struct app_chain_lane, call);
+	struct app_chain *chain = lane->chain;
+	uint64_t wrong = 0;
+
+	if (call->status == LEND_OK)
+		wrong = app_sum_wrong(call->reply, app_pattern_crc(lane->lane.number, chain->size),
+				      chain->size);
+	lend_buf_give(chain->ep, call->reply);
+	lend_buf_give(chain->ep, call->request);
+	app_lane_end(&lane->lane, call->status, wrong);
+}
+
+static int start(struct app_lane *at)
+{
+	struct app_chain_lane *lane = APP_OF(at, struct app_chain_lane, lane);
+	struct app_chain *chain = lane->chain;
+
+	lane->data.iov_base = (void *)(uintptr_t)app_pattern(at->number, chain->size);
+	lane->data.iov_len = chain->size;
+	lane->call = (struct lend_call){.method = APP_METHOD_CHAIN,
+					.timeout = APP_CALL_NS + chain->size * APP_BYTE_NS,
+					.done = called};
+	return lend_call_start_args(chain->mem, chain->session, &lane->call, &lane->data, 1);
+}
+
+void app_chain_lanes_make(struct app_chain *chain)
+{
+	unsigned n = chain->load_args.window;
+
+	chain->lane = calloc(n, sizeof(*chain->lane));
+	chain->order = calloc(n, sizeof(struct app_lane *));
+	if (!chain->lane || !chain->order)
+		app_die("no memory for %u requests in flight; give a smaller --window", n);
+	for (unsigned i = 0; i < n; i++) {
+		chain->lane[i].chain = chain;
+		chain->order[i] = &chain->lane[i].lane;
+	}
+	chain->load.ep = chain->ep;
+	chain->load.start = start;
+	chain->load.sleep = true; /* there are more processes than CPUs */
+}
+
+void app_chain_lanes_free(struct app_chain *chain)
+{
+	free(chain->lane);
+	free(chain->order);
+}

@@ -1,0 +1,318 @@
+/* connect - how long it takes to make a session on an endpoint that is open, and how many can be
+ * made per second.
+ *
+ * What is done once per peer, and not per session, is reported apart: an endpoint is opened and the
+ * carrier meets the peer. Sessions end as soon as they are up, and the next begins when the end is
+ * told. Layer: apps. Threads: one. */
+#include "apps/bench/burst.h"
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/bench_server.h"
+#include "lend/stats.h"
+
+enum { WINDOW = 32, WINDOW_MAX = 128, ATTACHES = 20, PART = 4 };
+enum {
+	EARLY_MAX = 20000
+}; /* what a server remembers is bounded, and what it cannot does not ride */
+
+struct connects {
+	struct app_bench bench;  /* its own session is none of these */
+	unsigned window;         /* sessions begun at once */
+	struct lend_hist attach; /* endpoint opened, peer met, first reply */
+	struct lend_hist up;     /* lend_connect() until the watch hears of it */
+	/* lend_connect() until the reply of its first call: [0] one that waited for it, [1] one
+	 * that went with it. And how many datagrams this end had sent by then: its round trips. */
+	struct lend_hist call[2];
+	uint64_t sent[2];
+	bool churns;          /* each ends as soon as it is up */
+	unsigned under_way;   /* begun and not ended */
+	uint64_t begun, made; /* made: they came up */
+	uint64_t failed_calls;
+	double per_s, per_cpu_s; /* made while they churned */
+};
+
+static uint64_t ns_since(uint64_t ticks)
+{
+	return (uint64_t)((double)(app_ticks() - ticks) / app_ticks_per_ns());
+}
+
+static lend_session begin(struct connects *c)
+{
+	lend_session session;
+
+	if (lend_connect(c->bench.pair.ep, app_pair_address(&c->bench.pair), &session) < 0)
+		app_die("%s", lend_why());
+	c->under_way++;
+	c->begun++;
+	return session;
+}
+
+static void watch(lend_session session, const uint8_t incarnation[16], bool up, void *arg)
+{
+	struct connects *c = arg;
+
+	(void)incarnation;
+	if (session.id == c->bench.session[0].id)
+		return;
+	c->made += up;
+	c->under_way -= !up;
+	if (up && c->churns)
+		lend_disconnect(c->bench.pair.ep, session);
+}
+
+/* Until all that were begun have ended, as they are about to. */
+static void await_ends(struct connects *c)
+{
+	while (c->under_way)
+		app_pair_poll(&c->bench.pair);
+}
+
+static void end(struct connects *c, lend_session session)
+{
+	lend_disconnect(c->bench.pair.ep, session);
+	await_ends(c);
+}
+
+static void one_session(struct connects *c)
+{
+	uint64_t made = c->made, began = app_ticks();
+	lend_session session = begin(c);
+
+	while (c->made == made && c->under_way)
+		app_pair_poll(&c->bench.pair);
+	if (c->made > made)
+		lend_hist_add(&c->up, ns_since(began));
+	end(c, session);
+}
+
+static void done(struct lend_call *call)
+{
+	call->done = NULL;
+}
+
+/* A call without bytes that waits for its session, or goes with it: whether it went well. The
+ * server's end may be in this thread. */
+static bool call_once(struct connects *c, struct lend_ep *ep, lend_session session, bool early)
+{
+	struct lend_call call = {.method = APP_METHOD_ECHO, .early = early, .done = done};
+
+	if (lend_call_start(ep, session, &call) < 0)
+		app_die("%s", lend_why());
+	while (call.done) {
+		app_pair_poll(&c->bench.pair);
+		if (ep != c->bench.pair.ep && lend_poll(ep) < 0)
+			app_die("%s", lend_why());
+	}
+	c->failed_calls += call.status != LEND_OK;
+	lend_buf_give(ep, call.reply);
+	return call.status == LEND_OK;
+}
+
+/* Datagrams of a session. */
+static uint64_t sent_in(struct connects *c, lend_session session)
+{
+	struct lend_session_stats stats;
+
+	for (unsigned i = 0; (i = lend_stats_session(c->bench.pair.ep, i, &stats)) > 0;)
+		if (stats.session.id == session.id)
+			return stats.tx;
+	return 0;
+}
+
+static void one_call(struct connects *c, bool early)
+{
+	uint64_t began = app_ticks();
+	lend_session session = begin(c);
+
+	if (call_once(c, c->bench.pair.ep, session, early)) {
+		lend_hist_add(&c->call[early], ns_since(began));
+		c->sent[early] += sent_in(c, session);
+	}
+	end(c, session);
+}
+
+/* Many at once, each ended as soon as it is up. */
+static void churn(struct connects *c, lend_ns time)
+{
+	lend_ns began = app_now(), cpu = app_cpu_now();
+	uint64_t made = c->made;
+
+	c->churns = true;
+	while (app_now() < began + time) {
+		while (c->under_way < c->window)
+			(void)begin(c);
+		app_pair_poll(&c->bench.pair);
+	}
+	c->per_s = (double)(c->made - made) * 1e9 / (double)(app_now() - began);
+	c->per_cpu_s = (double)(c->made - made) * 1e9 / (double)(app_cpu_now() - cpu);
+	await_ends(c);
+	c->churns = false;
+}
+
+/* By an endpoint of its own, so that the carrier meets the peer anew. */
+static void attach_once(struct connects *c)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	uint64_t began = app_ticks();
+	lend_session session;
+	struct lend_ep *ep;
+
+	if (lend_open(&config, &ep) < 0 ||
+	    lend_connect(ep, app_pair_address(&c->bench.pair), &session) < 0)
+		app_die("%s", lend_why());
+	if (call_once(c, ep, session, false))
+		lend_hist_add(&c->attach, ns_since(began));
+	lend_close(ep);
+}
+
+static void measure(struct connects *c)
+{
+	enum app_carrier carrier = c->bench.pair.net.carrier;
+	lend_ns until, part = c->bench.args.time / PART;
+
+	lend_hist_init(&c->attach);
+	lend_hist_init(&c->up);
+	lend_hist_init(&c->call[0]);
+	lend_hist_init(&c->call[1]);
+	if (carrier == APP_SHM || carrier == APP_UDP)
+		for (int i = 0; i < ATTACHES; i++)
+			attach_once(c);
+	if (lend_watch_sessions(c->bench.pair.ep, watch, c) < 0)
+		app_die("%s", lend_why());
+	for (until = app_now() + part; app_now() < until;)
+		one_session(c);
+	for (until = app_now() + part; app_now() < until;)
+		one_call(c, false);
+	for (until = app_now() + part; app_now() < until && c->call[1].count < EARLY_MAX;)
+		one_call(c, true);
+	churn(c, part);
+	(void)lend_watch_sessions(c->bench.pair.ep, NULL, NULL);
+}
+
+static uint64_t failures(const struct connects *c)
+{
+	return c->begun - c->made + c->failed_calls;
+}
+
+static void report_call(struct app_report *r, const struct connects *c, bool early,
+			const char *const key[3], const char *what)
+{
+	const struct lend_hist *h = &c->call[early];
+
+	app_report_num(r, key[0], app_hist_us(h, 0.5), 2, what);
+	app_report_num(r, key[1], app_hist_us(h, 0.99), 2, "us");
+	app_report_num(r, key[2], h->count ? (double)c->sent[early] / (double)h->count : 0, 2,
+		       "round trips: datagrams sent by then");
+}
+
+static void report(const struct connects *c)
+{
+	static const char *const waited[] = {"first_reply_p50_us", "first_reply_p99_us",
+					     "first_reply_trips"};
+	static const char *const went[] = {"early_reply_p50_us", "early_reply_p99_us",
+					   "early_reply_trips"};
+	struct app_report r;
+
+	app_report_begin(&r, c->bench.args.json,
+			 "connect: sessions made on an endpoint that is open");
+	app_report_text(&r, "carrier", app_carrier_name(c->bench.pair.net.carrier), "");
+	app_report_num(&r, "connect_p50_us", app_hist_us(&c->up, 0.5), 2,
+		       "us, from lend_connect() until it is up");
+	app_report_num(&r, "connect_p99_us", app_hist_us(&c->up, 0.99), 2, "us");
+	report_call(&r, c, false, waited,
+		    "us, from lend_connect() to the reply of a call that waited for it");
+	report_call(&r, c, true, went, "us, the same of a call that went with it");
+	app_report_num(&r, "connects_per_s", c->per_s, 0, "made, and ended, per second");
+	app_report_num(&r, "connects_per_cpu_s", c->per_cpu_s, 0,
+		       "the same per second of this thread's CPU time");
+	app_report_int(&r, "in_flight", c->window, "being made at once");
+	if (c->attach.count)
+		app_report_num(&r, "attach_p50_us", app_hist_us(&c->attach, 0.5), 1,
+			       "us, once per peer: endpoint, carrier, session, first reply");
+	app_report_int(&r, "errors", failures(c), "sessions that did not come up, failed calls");
+	app_report_end(&r);
+}
+
+static const char doc[] =
+    "How long a session takes to be made on an endpoint that is open and has met its peer, and how "
+    "many are made per second.\v"
+    "A quarter of the time each: one session at a time; one session and a call that waits for it; "
+    "one session and a call that goes with its first datagram (lend_call.early); --window sessions "
+    "at a time (32), each ended as soon as it is up. With --one-thread both ends are one "
+    "core's work. attach_p50_us is what is paid once per peer.\n\n"
+    "With --burst, each of --processes processes opens N sessions at once, with one call in each: "
+    "how many came up, how many calls failed, and the time until the last call ended, 30 s at "
+    "most. The server that it starts has room for all of them.\n\n"
+    "  lend connect\n"
+    "  lend connect --burst 10000 --carrier udp --json\n"
+    "  lend connect --carrier dpdk-ring --one-thread --json\n"
+    "  lend connect --connect udp:10.0.0.2:31850 --seconds 6";
+
+enum { KEY_BURST = 0x7301, KEY_PROCESSES };
+
+struct args {
+	struct app_load_args load;
+	unsigned burst, processes; /* 0: not given, as are load.time and load.window */
+};
+
+static const struct argp_option options[] = {
+    {"burst", KEY_BURST, "N", 0, "Open N sessions at once, and measure until all are up", 0},
+    {"processes", KEY_PROCESSES, "P", 0, "With --burst: in each of P processes (1)", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_BURST:
+		args->burst = (unsigned)app_arg_u64("--burst", arg, 1, 100000);
+		return 0;
+	case KEY_PROCESSES:
+		args->processes = (unsigned)app_arg_u64("--processes", arg, 1, APP_PROCS_MAX - 1);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int burst(const struct args *args)
+{
+	if (args->load.one_thread || args->load.carrier == APP_DPDK_RING)
+		app_bad("--burst: clients are processes of their own; give another carrier, and no "
+			"--one-thread");
+	if (args->load.time || args->load.window)
+		app_bad("--burst ends with its last call; leave out --seconds and --window");
+	return app_burst(&args->load, args->burst, args->processes ? args->processes : 1);
+}
+
+int app_connect(int argc, char **argv)
+{
+	const struct argp_child children[] = {
+	    {app_load_some("carrier connect seconds window one-thread json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_load_args usual = APP_LOAD_ARGS_INIT;
+	struct args args = {.load = APP_LOAD_ARGS_INIT};
+	static struct connects c;
+
+	args.load.time = args.load.window = 0;
+	app_parse(&argp, argc, argv, &args);
+	if (args.burst)
+		return burst(&args);
+	if (args.processes)
+		app_bad("--processes is for --burst; give both or none");
+	if (args.load.window > WINDOW_MAX)
+		app_bad("--window %u: %d sessions at once at most", args.load.window, WINDOW_MAX);
+	c.window = args.load.window ? args.load.window : WINDOW;
+	args.load.window = 1;
+	args.load.time = args.load.time ? args.load.time : usual.time;
+	app_bench_open(&c.bench, &args.load, APP_METHOD_ECHO);
+	measure(&c);
+	report(&c);
+	app_bench_close(&c.bench);
+	return failures(&c) ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

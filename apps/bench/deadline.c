@@ -1,0 +1,278 @@
+/* deadline - which share of calls comes too late, by deadline and as they come.
+ *
+ * One worker serves calls that take equally long, half of them in a hurry, at random times and at a
+ * share of the rate that it was just seen to manage. Two such servers, which differ in their order
+ * only, get the same calls in turns of a second or so, since what a machine manages changes.
+ * Layer: apps. Threads: one. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/bench_server.h"
+#include "util/bits.h"
+#include "util/rng.h"
+
+enum { KEY_LOAD = 0x7d01, KEY_WORK, CALLS = 1000, AHEAD = 8, SOON = 6, LATER = 200, SEED = 5 };
+#define SLICE UINT64_C(1000000000) /* of one server's turn, at most and about */
+
+struct args {
+	struct app_load_args load;
+	double share;
+	lend_ns work;
+};
+
+struct one {
+	struct lend_call call;
+	struct run *run;
+	bool busy;
+};
+
+/* How a server fared. */
+struct side {
+	unsigned server;
+	struct app_child child;
+	lend_session session;
+	uint64_t missed[2]; /* in a hurry; not */
+};
+
+struct run {
+	const struct args *args;
+	struct app_net net;
+	unsigned me;
+	struct lend_ep *ep;
+	struct side side[2]; /* as they came; by deadline */
+	struct side *now;    /* whose turn it is */
+	struct one one[CALLS];
+	uint64_t ended, asked;
+	unsigned busy;
+	double gap; /* ns from call to call, of the last turn */
+};
+
+static void done(struct lend_call *call)
+{
+	struct one *one = (struct one *)(void *)call;
+	struct run *r = one->run;
+
+	r->now->missed[call->timeout != SOON * r->args->work] +=
+	    call->status == LEND_DEADLINE_EXCEEDED;
+	if (call->status != LEND_OK && call->status != LEND_DEADLINE_EXCEEDED)
+		app_die("a call ended %s: is the server still there?",
+			app_status_name(call->status));
+	if (call->reply)
+		lend_buf_give(r->ep, call->reply);
+	if (call->request)
+		lend_buf_give(r->ep, call->request);
+	one->busy = false;
+	r->busy--;
+	r->ended++;
+}
+
+static void start(struct run *r, lend_ns timeout)
+{
+	struct one *one = r->one;
+	struct lend_buf *buf = lend_buf_take(r->ep, 8);
+
+	while (one < r->one + CALLS && one->busy)
+		one++;
+	if (one == r->one + CALLS || !buf)
+		app_die("%d calls wait: give a smaller --load", CALLS);
+	lend_store_u64(buf->data, r->args->work);
+	buf->len = 8;
+	*one = (struct one){.run = r, .busy = true};
+	one->call = (struct lend_call){
+	    .method = APP_METHOD_WORK, .timeout = timeout, .request = buf, .done = done};
+	if (lend_call_start(r->ep, r->now->session, &one->call) < 0)
+		app_die("%s", lend_why());
+	r->busy++;
+}
+
+static void turn(struct run *r, lend_ns until)
+{
+	if (lend_turn(r->ep, until) < 0)
+		app_die("%s", lend_why());
+}
+
+/* Nanoseconds from one call to the next when both servers always have some. */
+static double capacity(struct run *r, lend_ns time)
+{
+	uint64_t before = r->ended;
+	lend_ns began = app_now();
+
+	for (int i = 0; i < 2; i++) {
+		lend_ns end = app_now() + time / 2;
+
+		r->now = &r->side[i];
+		while (app_now() < end) {
+			while (r->busy < AHEAD)
+				start(r, APP_CALL_NS);
+			turn(r, lend_now(r->ep) + time);
+		}
+		while (r->busy)
+			turn(r, lend_now(r->ep) + time);
+	}
+	return (double)(app_now() - began) / (double)(r->ended - before);
+}
+
+static void open_side(struct run *r, bool by_deadline)
+{
+	struct side *s = &r->side[by_deadline];
+	const char *argv[] = {"serve",
+			      "--workers",
+			      "1",
+			      "--calls",
+			      "1024",
+			      "--schedule",
+			      by_deadline ? "deadline" : "fifo",
+			      NULL};
+
+	app_child_start(&s->child, "the server", argv, &r->net, s->server, APP_ANY_CPU);
+	if (lend_connect(r->ep, app_net_address(&r->net, r->me, s->server), &s->session) < 0)
+		app_die("%s", lend_why());
+}
+
+/* Calls of eight bytes never wait here, so the order is the server's alone. */
+static void open_run(struct run *r, const struct args *args)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	r->args = args;
+	app_net_init(&r->net, args->load.carrier);
+	r->me = app_net_add(&r->net);
+	for (int i = 0; i < 2; i++) {
+		r->side[i].server = app_net_add(&r->net);
+		app_net_link(&r->net, r->me, r->side[i].server);
+	}
+	app_net_plan(&r->net);
+	config.calls = 1024;
+	config.listen = app_net_listen(&r->net, r->me);
+	config.eal = app_net_eal(&r->net, r->me);
+	if (lend_open(&config, &r->ep) < 0)
+		app_die("%s", lend_why());
+	open_side(r, false);
+	open_side(r, true);
+}
+
+static void close_run(struct run *r)
+{
+	lend_close(r->ep);
+	for (int i = 0; i < 2; i++)
+		app_child_stop(&r->side[i].child);
+}
+
+/* Exponential gaps: as if many callers did not know of each other. Returns how many calls. */
+static uint64_t offer(struct run *r, lend_ns time, uint64_t seed)
+{
+	lend_ns began = lend_now(r->ep);
+	double next = (double)began;
+	struct lend_rng rng;
+	uint64_t n = 0;
+
+	lend_rng_seed(&rng, seed);
+	while (next < (double)(began + time)) {
+		bool later = lend_rng_below(&rng, 2);
+
+		next -= r->gap * log((double)(lend_rng_below(&rng, 1 << 24) + 1) / (1 << 24));
+		while ((double)lend_now(r->ep) < next)
+			turn(r, (lend_ns)next);
+		start(r, (later ? LATER : SOON) * r->args->work);
+		n++;
+	}
+	while (r->busy)
+		turn(r, lend_now(r->ep) + time);
+	return n;
+}
+
+/* The same calls, one after the other. */
+static void both(struct run *r, lend_ns time, uint64_t seed)
+{
+	r->gap = capacity(r, time / 5) / r->args->share; /* anew: machines change */
+	for (int i = 0; i < 2; i++) {
+		r->now = &r->side[i];
+		r->asked += offer(r, time * 2 / 5, seed);
+	}
+}
+
+static void report(const struct args *args, const struct run *run)
+{
+	const struct side *came = &run->side[0], *due = &run->side[1];
+	double calls = (double)run->asked / 2;
+	double fifo = 100 * (double)(came->missed[0] + came->missed[1]) / calls;
+	double edf = 100 * (double)(due->missed[0] + due->missed[1]) / calls;
+	struct app_report r;
+
+	app_report_begin(&r, args->load.json, "deadlines: calls that end too late");
+	app_report_num(&r, "missed_percent_fifo", fifo, 3, "begun as they came");
+	app_report_num(&r, "missed_percent_deadline", edf, 3, "begun by deadline");
+	app_report_num(&r, "missed_of_fifo", fifo > 0 ? edf / fifo : 0, 3, "by deadline : fifo");
+	app_report_int(&r, "missed_soon_fifo", came->missed[0], "of those in a hurry");
+	app_report_int(&r, "missed_later_fifo", came->missed[1], "of the others");
+	app_report_int(&r, "missed_soon_deadline", due->missed[0], "");
+	app_report_int(&r, "missed_later_deadline", due->missed[1], "");
+	app_report_int(&r, "calls", run->asked / 2, "each way, the same");
+	app_report_num(&r, "load", args->share, 2, "of what the worker manages");
+	app_report_num(&r, "gap_us", run->gap / 1e3, 1, "us, mean time between calls, at last");
+	app_report_num(&r, "work_us", (double)args->work / 1e3, 1, "us, of a call in the worker");
+	app_report_num(&r, "soon_us", SOON * (double)args->work / 1e3, 1, "us, deadline of half");
+	app_report_num(&r, "later_us", LATER * (double)args->work / 1e3, 1, "us, of the rest");
+	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_end(&r);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_LOAD:
+		args->share = (double)app_arg_u64("--load", arg, 1, 99) / 100;
+		return 0;
+	case KEY_WORK:
+		args->work = app_arg_ns("--work", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+    {"load", KEY_LOAD, "PERCENT", 0, "Of what the worker manages, 90 unless given", 0},
+    {"work", KEY_WORK, "TIME", 0, "Of a call in the worker, 1ms unless given", 0},
+    {0}};
+
+static const char doc[] =
+    "Which share of calls comes too late: begun by deadline, and as they come.\v"
+    "One worker, calls at random times at 0.9 of the rate that it manages; half of them have six "
+    "times their work to be done in, the others two hundred times. What is too late already is not "
+    "begun, either way. The work is a wait, as for a disk, so that it takes its time on a busy "
+    "machine as well; two servers get the same calls in turns.\n\n"
+    "  lend deadlines --seconds 20\n"
+    "  lend deadlines --carrier udp --load 80 --json";
+
+int app_deadlines(int argc, char **argv)
+{
+	const struct argp_child children[] = {{app_load_some("carrier seconds json"), 0, NULL, 0},
+					      {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	static struct run run;
+	struct args args = {.load = APP_LOAD_ARGS_INIT, .share = 0.9, .work = 1000000};
+	uint64_t turns;
+
+	args.load.time = 10 * SLICE;
+	app_parse(&argp, argc, argv, &args);
+	if (args.load.carrier == APP_DPDK_RING)
+		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
+	open_run(&run, &args);
+	turns = lend_max_u64(args.load.time / (2 * SLICE), 1);
+	for (uint64_t i = 0; i < turns; i++)
+		both(&run, args.load.time / turns, SEED + i);
+	close_run(&run);
+	report(&args, &run);
+	return APP_EXIT_OK;
+}

@@ -1,0 +1,366 @@
+/* malloc - lend_malloc() beside other heaps, by two threads.
+ * Layer: apps. Threads: two while measuring. */
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "apps/commands.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/report.h"
+#include "apps/common/samples.h"
+#include "apps/common/spawn.h"
+#include "apps/bench/malloc_heap.h"
+#include "lend/alloc.h"
+#include "util/rng.h"
+
+enum {
+	SIZES = 6,
+	ROUNDS_MAX = 99,
+	OBJECTS = 16384,
+	LIVE = 64,
+	BURST = 32,
+	RING = 512,
+	KEYS = 4096,
+	NO_WATCH = -1
+};
+enum pattern { LOCAL, PAIR, PATTERNS };
+static const char *const names[] = {"local", "pair"};
+static const size_t sizes[SIZES] = {64, 256, 1024, 4096, 16384, 65536};
+
+struct bench {
+	lend_ns time;
+	bool json;
+	struct app_heap heap[APP_HEAPS];
+	double ns[PATTERNS][SIZES][APP_HEAPS][ROUNDS_MAX];
+	unsigned rounds;
+	_Atomic uint64_t wrong;
+	unsigned together; /* races whose threads ended on one CPU */
+	double key_ns, line_ns;
+};
+
+/* Two threads with one heap and one size. */
+struct race {
+	const struct app_heap *heap;
+	size_t len;
+	enum pattern pattern;
+	struct bench *bench;
+	int cpu; /* of the second thread, as it ended */
+	pthread_barrier_t start;
+	/* From one thread to the other, told of in bursts, as an endpoint's turns are. */
+	_Alignas(64) _Atomic uint64_t put;
+	_Alignas(64) _Atomic uint64_t got;
+	_Alignas(64) uint64_t *ring[RING];
+};
+
+enum { KEY_JSON = 0x7a01 };
+static const struct argp_option options[] = {
+    {"seconds", 't', "TIME", 0, "How long to measure (10)", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct bench *b = state->input;
+
+	switch (key) {
+	case 't':
+		b->time = app_arg_ns("--seconds", arg);
+		return 0;
+	case KEY_JSON:
+		return app_arg_flag(&b->json);
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static uint64_t *take(const struct race *r)
+{
+	uint64_t *p = r->heap->take(r->len);
+
+	if (!p)
+		app_die("%s: no memory for %zu bytes; end some processes", r->heap->name, r->len);
+	return p;
+}
+
+static inline void write_to(const struct race *r, uint64_t *p, uint64_t n)
+{
+	if (!r->heap->is_bare)
+		*p = n;
+}
+
+static inline bool holds(const struct race *r, const uint64_t *p, uint64_t n)
+{
+	return r->heap->is_bare || *p == n;
+}
+
+/* Objects live for a while and go in random order; each is written to and looked at. */
+static void run_local(struct race *r, uint64_t seed)
+{
+	uint64_t *live[LIVE] = {NULL};
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, seed);
+	for (uint64_t n = 0; n < OBJECTS; n++) {
+		unsigned i = lend_rng_next(&rng) % LIVE;
+
+		if (live[i])
+			r->heap->give(live[i]);
+		live[i] = take(r);
+		write_to(r, live[i], n);
+	}
+	for (unsigned i = 0; i < LIVE; i++)
+		if (live[i])
+			r->heap->give(live[i]);
+}
+
+static void wait_past(const _Atomic uint64_t *count, uint64_t n)
+{
+	for (unsigned tries = 1; atomic_load_explicit(count, memory_order_acquire) <= n; tries++) {
+		if (tries % 1024 == 0)
+			sched_yield(); /* who is waited for may want this core */
+		__builtin_ia32_pause();
+	}
+}
+
+static void run_producer(struct race *r)
+{
+	for (uint64_t n = 0; n < OBJECTS;) {
+		if (n >= RING)
+			wait_past(&r->got, n - RING);
+		for (uint64_t end = n + BURST; n < end; n++) {
+			uint64_t *p = take(r);
+
+			write_to(r, p, n);
+			r->ring[n % RING] = p;
+		}
+		atomic_store_explicit(&r->put, n, memory_order_release);
+	}
+}
+
+static void run_consumer(struct race *r)
+{
+	for (uint64_t n = 0; n < OBJECTS;) {
+		wait_past(&r->put, n);
+		for (uint64_t end = n + BURST; n < end; n++) {
+			uint64_t *p = r->ring[n % RING];
+
+			if (!holds(r, p, n))
+				atomic_fetch_add(&r->bench->wrong, 1);
+			r->heap->give(p);
+		}
+		atomic_store_explicit(&r->got, n, memory_order_release);
+	}
+}
+
+/* The second thread's part; the first one's is in race(). */
+static void *other(void *arg)
+{
+	struct race *r = arg;
+
+	app_pin(app_cpu(1));
+	if (r->heap->enter)
+		r->heap->enter();
+	pthread_barrier_wait(&r->start);
+	if (r->pattern == PAIR)
+		run_consumer(r);
+	else
+		run_local(r, 2);
+	r->cpu = sched_getcpu();
+	pthread_barrier_wait(&r->start);
+	return NULL;
+}
+
+/* Nanoseconds per object: of this thread's CPU where the threads have nothing to do with each
+ * other, else of the clock. */
+static double race(struct bench *b, enum pattern pattern, size_t len, const struct app_heap *heap)
+{
+	static struct race r;
+	lend_ns began;
+	pthread_t thread;
+
+	r.heap = heap;
+	r.len = len;
+	r.pattern = pattern;
+	r.bench = b;
+	r.put = r.got = 0;
+	pthread_barrier_init(&r.start, NULL, 2);
+	if (pthread_create(&thread, NULL, other, &r) != 0)
+		app_die("no second thread: raise ulimit -u");
+	if (heap->enter)
+		heap->enter();
+	pthread_barrier_wait(&r.start);
+	began = pattern == PAIR ? app_now() : app_cpu_now();
+	if (pattern == PAIR)
+		run_producer(&r);
+	else
+		run_local(&r, 1);
+	if (pattern == PAIR)
+		pthread_barrier_wait(&r.start);
+	began = (pattern == PAIR ? app_now() : app_cpu_now()) - began;
+	if (pattern == LOCAL)
+		pthread_barrier_wait(&r.start);
+	pthread_join(thread, NULL);
+	b->together += r.cpu == sched_getcpu();
+	pthread_barrier_destroy(&r.start);
+	return (double)began / OBJECTS;
+}
+
+/* All heaps in turn, so that what disturbs one disturbs its neighbours. */
+static void measure(struct bench *b)
+{
+	lend_ns began = app_now();
+
+	do {
+		for (int p = 0; p < PATTERNS; p++)
+			for (int s = 0; s < SIZES; s++)
+				for (int h = 0; h < APP_HEAPS; h++)
+					b->ns[p][s][h][b->rounds] =
+					    b->heap[h].give ? race(b, p, sizes[s], &b->heap[h]) : 0;
+		b->rounds++;
+		app_progress(began, (double)(app_now() - began), (double)b->time);
+	} while (b->rounds < ROUNDS_MAX && app_now() < began + b->time);
+}
+
+static int give_key(void *arg, void *memory, size_t len, uint64_t *key)
+{
+	(void)arg;
+	(void)memory;
+	*key = len;
+	return 0;
+}
+
+static void end_key(void *arg, void *memory, size_t len, uint64_t key)
+{
+	(void)arg;
+	(void)memory;
+	(void)len;
+	(void)key;
+}
+
+/* Nanoseconds per object, each known only when the one before was looked up, or just read. */
+static double walk(struct bench *b, int me, void *const *object)
+{
+	lend_ns began = app_cpu_now();
+	uint64_t at = 0, key = 0;
+
+	for (int n = 0; n < 100 * KEYS; n++) {
+		const void *p = object[at % KEYS];
+
+		if (me == NO_WATCH)
+			key = (uintptr_t)p;
+		else if (!lend_alloc_key(me, p, &key))
+			b->wrong++;
+		at += 1 + (key & 1); /* even, all of them */
+	}
+	return (double)(app_cpu_now() - began) / (100 * KEYS);
+}
+
+static void measure_keys(struct bench *b)
+{
+	static void *object[KEYS];
+	struct lend_alloc_watch watch = {give_key, end_key, NULL};
+	int me = lend_alloc_watch(&watch);
+	struct lend_rng rng;
+
+	lend_rng_seed(&rng, 5);
+	for (int i = 0; i < KEYS; i++) {
+		object[i] = lend_malloc((size_t)1 << lend_rng_below(&rng, 17));
+		if (!object[i])
+			app_die("%s", lend_why());
+	}
+	b->key_ns = walk(b, me, object) - walk(b, NO_WATCH, object);
+	for (int i = 0; i < KEYS; i++)
+		lend_free(object[i]);
+	lend_alloc_unwatch(me);
+}
+
+/* How many times as fast as another heap lend_malloc() is, of the median round: its geometric mean
+ * over the sizes, and the least of them. */
+static void report_ratio(const struct bench *b, struct app_report *r, enum pattern p, int heap)
+{
+	double sum = 0, least = INFINITY, ratio[ROUNDS_MAX];
+	char key[64], meaning[96];
+
+	for (int s = 0; s < SIZES; s++) {
+		for (unsigned i = 0; i < b->rounds; i++)
+			ratio[i] = b->ns[p][s][heap][i] / b->ns[p][s][APP_HEAP_LEND][i];
+		sum += log(app_median(ratio, b->rounds));
+		least = fmin(least, app_median(ratio, b->rounds));
+	}
+	snprintf(key, sizeof(key), "%s_over_%s", names[p], b->heap[heap].name);
+	snprintf(meaning, sizeof(meaning), "times as fast as %s, mean over the sizes",
+		 b->heap[heap].name);
+	app_report_num(r, key, exp(sum / SIZES), 2, meaning);
+	snprintf(key, sizeof(key), "%s_over_%s_least", names[p], b->heap[heap].name);
+	app_report_num(r, key, least, 2, "the same, where it is least");
+}
+
+static void report_table(const struct bench *b, struct app_report *r, enum pattern p)
+{
+	const char *column[1 + APP_HEAPS] = {"bytes"};
+	double cell[SIZES * (1 + APP_HEAPS)];
+	unsigned columns = 1, n = 0;
+
+	for (int h = 0; h < APP_HEAPS; h++)
+		if (b->heap[h].give)
+			column[columns++] = b->heap[h].name;
+	for (int s = 0; s < SIZES; s++) {
+		cell[n++] = (double)sizes[s];
+		for (int h = 0; h < APP_HEAPS; h++)
+			if (b->heap[h].give)
+				cell[n++] = app_median(b->ns[p][s][h], b->rounds);
+	}
+	app_report_table(r, &(struct app_table){names[p], column, columns, SIZES, cell});
+}
+
+static void report(const struct bench *b)
+{
+	struct app_report r;
+
+	app_report_begin(&r, b->json, "malloc: ns per object, taken and given back");
+	for (int p = 0; p < PATTERNS; p++) {
+		report_table(b, &r, p);
+		for (int h = APP_HEAP_GLIBC; h < APP_HEAPS; h++)
+			if (b->heap[h].give)
+				report_ratio(b, &r, p, h);
+	}
+	app_report_num(&r, "key_ns", b->key_ns, 2, "ns, from an address to its region's key");
+	app_report_num(&r, "line_ns", b->line_ns, 1, "ns, a cache line there and back");
+	app_report_bool(&r, "check_apart", !b->together, "each thread had a CPU of its own");
+	app_report_int(&r, "wrong", b->wrong, "objects with other bytes than were written");
+	app_report_int(&r, "rounds", b->rounds, "of all heaps in turn; medians");
+	app_report_end(&r);
+}
+
+static const char doc[] =
+    "lend_malloc() beside glibc, mimalloc, jemalloc and rte_malloc, 64 B to 64 KiB, two threads.\v"
+    "local: each thread takes and gives back its own, 64 live at a time, in random order; CPU "
+    "time. "
+    "pair: one takes, the other gives back; the clock. floor is the same without a heap, bare "
+    "without a touch of the objects, too: in a pair it is the queue from one thread to the other. "
+    "Heaps that are not installed are left out.\n\n"
+    "  lend malloc\n"
+    "  lend malloc --seconds 30 --json";
+
+int app_malloc(int argc, char **argv)
+{
+	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
+	static struct bench b = {.time = 10000000000};
+	char *again[16] = {(char *)"lend"};
+
+	for (int i = 0; i < argc && i < 14; i++)
+		again[1 + i] = argv[i];
+	app_parse(&argp, argc, argv, &b);
+	app_heaps_open(b.heap, again);
+	for (int h = 0; h < APP_HEAPS; h++)
+		if (!b.heap[h].give && !b.json)
+			app_note("%s is not here: %s", b.heap[h].name, b.heap[h].mend);
+	b.line_ns = app_line_ns(app_cpu(0), app_cpu(1));
+	app_pin(app_cpu(0));
+	measure_keys(&b);
+	measure(&b);
+	report(&b);
+	return b.wrong ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

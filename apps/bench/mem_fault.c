@@ -1,0 +1,342 @@
+/* mem_fault - spaces as memory: how long a touch waits, beside a get of the same page, and how fast
+ * a scan goes, beside a get of everything.
+ * Layer: apps. Threads: one, besides those of the client of the memory node. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/memnode_bench.h"
+#include "apps/common/memnode.h"
+
+enum { GET, TOUCH, HIT, STORE, TIMES };
+static const char *const times[] = {"get", "touch", "hit", "store"};
+/* A scan touches each cache line once, in order. */
+enum { SCAN, SCAN_HIT, PREFETCH, GET_ALL, SEAL, SPEEDS };
+static const char *const speeds[] = {"scan", "scan_hit", "prefetch", "get_all", "seal"};
+
+enum { PAGE = 4096, TOUCHES = 1024, LINE = 64, STEP = 769 };
+#define LEAST UINT64_C(65536)
+#define MOST  (UINT64_C(1) << 30)
+
+struct bench {
+	struct app_memory_args args;
+	struct app_memory m;
+	uint64_t size, pages, touches;
+	char *bytes, *into; /* what the snapshot is; what gets bring */
+	struct lend_ref ref;
+	lend_space space;
+	volatile char *at; /* its memory */
+	struct lend_hist hist[TIMES];
+	uint64_t moved[SPEEDS], ticks[SPEEDS];
+	uint64_t rounds, wrong_bytes, sum;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct bench *b = state->input;
+
+	(void)arg;
+	if (key == ARGP_KEY_INIT)
+		state->child_inputs[0] = &b->args;
+	if (key == ARGP_KEY_END && (b->args.load.size < LEAST || b->args.load.size > MOST))
+		app_bad("--size: the snapshot's, give 64K to 1G");
+	if (key == ARGP_KEY_END && b->args.plot)
+		app_bad("there is no table to draw: leave out --plot");
+	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static void note(struct bench *b, int kind, uint64_t began)
+{
+	lend_hist_add(&b->hist[kind],
+		      (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
+}
+
+static void add(struct bench *b, int kind, uint64_t bytes, uint64_t ticks)
+{
+	b->moved[kind] += bytes;
+	b->ticks[kind] += ticks;
+}
+
+/* Pages far from each other, none twice in a round. */
+static uint64_t place(const struct bench *b, uint64_t i)
+{
+	return i * STEP % b->pages * PAGE + i % (PAGE / 8) * 8;
+}
+
+static void map(struct bench *b)
+{
+	struct app_timed t;
+
+	(void)app_timed_end(
+	    &b->m, &t, lend_space_map(b->m.mem, &b->ref, &b->space, app_timed_begin(&t)), "map");
+	b->at = lend_space_pointer(b->m.mem, b->space);
+	if (!b->at)
+		app_die("%s", lend_why());
+}
+
+/* With an empty cache of so many bytes. */
+static void map_new(struct bench *b, uint64_t cache)
+{
+	if (lend_mem_cache_limit(cache) < 0)
+		app_die("%s", lend_why());
+	map(b);
+}
+
+/* With every byte compared. */
+static void unmap(struct bench *b)
+{
+	struct app_timed t;
+
+	if (memcmp((char *)(uintptr_t)b->at, b->bytes, b->size) != 0 ||
+	    lend_space_intact(b->m.mem, b->space) < 0)
+		b->wrong_bytes += b->size;
+	(void)app_timed_end(&b->m, &t, lend_space_free(b->m.mem, b->space, app_timed_begin(&t)),
+			    "free");
+}
+
+static void touch(struct bench *b, int kind)
+{
+	for (uint64_t i = 0; i < b->touches; i++) {
+		uint64_t began = app_ticks();
+
+		b->sum += (unsigned char)b->at[place(b, i)];
+		note(b, kind, began);
+	}
+}
+
+static void store(struct bench *b)
+{
+	struct app_timed t;
+	uint64_t ticks;
+
+	for (uint64_t i = 0; i < b->touches; i++) {
+		uint64_t at = place(b, i), began = app_ticks();
+
+		b->at[at] = (char)~b->bytes[at];
+		note(b, STORE, began);
+	}
+	ticks = app_timed_end(
+	    &b->m, &t, lend_space_seal(b->m.mem, b->space, 0, b->size, NULL, app_timed_begin(&t)),
+	    "seal");
+	add(b, SEAL, b->touches * PAGE, ticks);
+	for (uint64_t i = 0; i < b->touches; i++)
+		b->at[place(b, i)] = b->bytes[place(b, i)];
+	b->ref = t.op.ref;
+}
+
+static void scan(struct bench *b, int kind)
+{
+	uint64_t began = app_ticks();
+
+	for (uint64_t i = 0; i < b->size; i += LINE)
+		b->sum += (unsigned char)b->at[i];
+	add(b, kind, b->size, app_ticks() - began);
+}
+
+static void get_pages(struct bench *b)
+{
+	for (uint64_t i = 0; i < b->touches; i++) {
+		struct iovec into = {b->into, PAGE};
+		uint64_t at = place(b, i) / PAGE * PAGE;
+		struct app_timed t;
+
+		app_timed_add(&b->m, &t,
+			      lend_get(b->m.mem, &b->ref, at, &into, 1, app_timed_begin(&t)), "get",
+			      &b->hist[GET]);
+		if (memcmp(b->into, b->bytes + at, PAGE) != 0)
+			b->wrong_bytes += PAGE;
+	}
+}
+
+static void get_all(struct bench *b)
+{
+	struct iovec into = {b->into, b->size};
+	struct app_timed t;
+
+	add(b, GET_ALL, b->size,
+	    app_timed_end(&b->m, &t, lend_get(b->m.mem, &b->ref, 0, &into, 1, app_timed_begin(&t)),
+			  "get"));
+	if (memcmp(b->into, b->bytes, b->size) != 0)
+		b->wrong_bytes += b->size;
+}
+
+static void prefetch(struct bench *b)
+{
+	struct app_timed t;
+
+	add(b, PREFETCH, b->size,
+	    app_timed_end(&b->m, &t,
+			  lend_space_prefetch(b->m.mem, b->space, 0, b->size, app_timed_begin(&t)),
+			  "prefetch"));
+}
+
+static void release(struct bench *b, const struct lend_ref *ref)
+{
+	struct app_timed t;
+
+	(void)app_timed_end(&b->m, &t, lend_release(b->m.mem, ref, 1, app_timed_begin(&t)),
+			    "release");
+}
+
+static void one_round(struct bench *b)
+{
+	struct lend_ref whole = b->ref;
+
+	get_pages(b);
+	get_all(b);
+	map_new(b, 0);
+	touch(b, TOUCH);
+	unmap(b);
+	map_new(b, b->size + PAGE);
+	scan(b, SCAN);
+	unmap(b);
+	map(b);
+	scan(b, SCAN_HIT);
+	unmap(b);
+	map(b);
+	touch(b, HIT);
+	store(b);
+	release(b, &b->ref);
+	b->ref = whole;
+	unmap(b);
+	map_new(b, 0);
+	prefetch(b);
+	unmap(b);
+	b->rounds++;
+}
+
+static double speed(const struct bench *b, int kind)
+{
+	return b->ticks[kind]
+		   ? (double)b->moved[kind] / ((double)b->ticks[kind] / app_ticks_per_ns())
+		   : 0;
+}
+
+static void report_times(const struct bench *b, struct app_report *r)
+{
+	static const char *const meaning[] = {
+	    "us, a get of 4 KiB, no memory", "us, a touch of a page that is fetched",
+	    "us, a touch of a page in the cache", "us, a first store to a page that is here"};
+	bool ordered = true;
+
+	for (int i = 0; i < TIMES; i++) {
+		double p50 = app_hist_us(&b->hist[i], 0.5), p99 = app_hist_us(&b->hist[i], 0.99);
+
+		r->prefix = times[i];
+		app_report_num(r, "_p50_us", p50, 3, meaning[i]);
+		app_report_num(r, "_p99_us", p99, 3, "us, 99 % took no longer");
+		ordered = ordered && p50 <= p99 && p99 <= app_hist_us(&b->hist[i], 1);
+	}
+	r->prefix = "";
+	app_report_bool(r, "check_order", ordered, "p50 <= p99 <= max, of each");
+}
+
+static void report_speeds(const struct bench *b, struct app_report *r)
+{
+	static const char *const meaning[] = {
+	    "GB/s, a scan of all of it, none of it here", "GB/s, the same, all of it in the cache",
+	    "GB/s, a prefetch of all of it", "GB/s, a get of all of it",
+	    "GB/s, of a seal's stored pages, far from each other"};
+
+	for (int i = 0; i < SPEEDS; i++) {
+		r->prefix = speeds[i];
+		app_report_num(r, "_gb_per_s", speed(b, i), 3, meaning[i]);
+	}
+	r->prefix = "";
+}
+
+static void report_cache(struct app_report *r)
+{
+	struct lend_mem_cache_stat c;
+
+	lend_mem_cache_stat(&c);
+	app_report_int(r, "cache_hits", c.hits, "pages of the cache");
+	app_report_int(r, "cache_misses", c.misses, "pages fetched");
+	app_report_int(r, "cache_ahead", c.ahead, "of these, before a touch");
+	app_report_int(r, "cache_evictions", c.evictions, "pages that made room");
+	app_report_int(r, "prefetched", c.prefetched, "pages by lend_space_prefetch()");
+	app_report_int(r, "faults", c.faults, "touches that waited");
+	app_report_int(r, "stores", c.stores, "first stores");
+	app_report_int(r, "zeros", c.zeros, "pages that could not be had");
+}
+
+static void report(struct bench *b, double line)
+{
+	struct lend_mem_stat stat;
+	struct app_report r;
+
+	app_node_stat_idle(b->m.mem, &stat);
+	app_report_begin(&r, b->args.load.json, "mem-fault: spaces as memory");
+	report_times(b, &r);
+	report_speeds(b, &r);
+	report_cache(&r);
+	app_report_int(&r, "rounds", b->rounds, "");
+	app_report_int(&r, "wrong_bytes", b->wrong_bytes, "of any way to see them (memcmp)");
+	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
+	app_report_int(&r, "size", b->size, "bytes of the snapshot");
+	app_report_int(&r, "touches", b->touches, "of each kind and round");
+	app_report_text(&r, "carrier", app_carrier_name(b->args.load.carrier), "");
+	app_report_bool(&r, "pool", b->args.pool, "the node shares its pages");
+	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
+	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
+	app_report_end(&r);
+}
+
+static void run(struct bench *b)
+{
+	double line = app_line_ns(app_cpu(0), app_cpu(1));
+	struct iovec data;
+	struct app_timed t;
+	lend_ns began;
+
+	b->size = b->args.load.size;
+	b->pages = b->size / PAGE;
+	b->touches = b->pages < TOUCHES ? b->pages : TOUCHES;
+	b->bytes = malloc(b->size);
+	b->into = malloc(b->size);
+	if (!b->bytes || !b->into)
+		app_die("no memory for --size %llu; give a smaller one",
+			(unsigned long long)b->size);
+	for (uint64_t i = 0; i + 8 <= b->size; i += 8)
+		memcpy(b->bytes + i, &(uint64_t){(i + 1) * 0x9e3779b97f4a7c15u}, 8);
+	memset(b->bytes + b->size / 8 * 8, 1, b->size % 8);
+	app_memory_open(&b->m, &b->args, (64 << 20) + 4 * b->size);
+	for (int i = 0; i < TIMES; i++)
+		lend_hist_init(&b->hist[i]);
+	data = (struct iovec){b->bytes, b->size};
+	(void)app_timed_end(&b->m, &t, lend_put(b->m.mem, &data, 1, NULL, app_timed_begin(&t)),
+			    "put");
+	b->ref = t.op.ref;
+	began = app_now();
+	do {
+		one_round(b);
+		app_progress(began, (double)(app_now() - began), (double)b->args.load.time);
+	} while (app_now() < began + b->args.load.time);
+	app_progress_clear();
+	release(b, &b->ref);
+	report(b, line);
+	app_memory_close(&b->m);
+	free(b->bytes);
+	free(b->into);
+}
+
+static const char doc[] =
+    "How long a touch of a page waits that is fetched, or in the cache, beside a get of it; how "
+    "fast a scan fetches, beside a prefetch and a get of everything; what a first store costs.\v"
+    "Every byte is compared after each use.\n\n"
+    "  lend mem-fault --carrier udp --size 64M\n"
+    "  lend mem-fault --size 256M --json";
+
+int app_mem_fault(int argc, char **argv)
+{
+	static struct bench b = {.args = {.load = APP_LOAD_ARGS_INIT}};
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+
+	b.args.load.size = 64 << 20;
+	app_parse(&argp, argc, argv, &b);
+	run(&b);
+	return b.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

@@ -1,0 +1,284 @@
+/* mem_lat - how long each operation on a memory node takes, beside a plain call of the same size.
+ * Layer: apps. Threads: one, and one more while the distance of the CPUs is measured. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/html.h"
+#include "apps/common/bench_server.h"
+#include "apps/bench/mem_scale.h"
+#include "apps/bench/mem_pointer.h"
+#include "util/bits.h"
+
+enum { PUT, GET, RELEASE, WRITE, READ, OPS };
+static const char *const names[] = {"put", "get", "release", "write", "read"};
+
+enum { SIZE_MIN = 32, SIZE_MAX_SWEPT = 4 << 20, ROWS_MAX = 20, SEED = 5 };
+enum { KEY_SWEEP = 0x7801, KEY_AMONG };
+
+struct lat {
+	struct app_memory_args args;
+	struct app_memory m;
+	uint64_t size; /* of the operations now */
+	char *into[2]; /* what get and read bring; other bytes before */
+	lend_space space;
+	struct lend_hist hist[OPS];
+	uint64_t rounds, wrong_bytes, op_ticks, check_ticks, all_ticks;
+	double cell[ROWS_MAX][1 + OPS];
+	unsigned rows;
+	bool sweep;
+	struct app_pointer pointer;
+	struct app_among among;
+};
+
+static const struct argp_option options[] = {
+    {"sweep", KEY_SWEEP, NULL, 0, "A table of sizes from 32 bytes to 4 MiB, too", 0},
+    {"among", KEY_AMONG, "N", 0, "Operations among 1,000 references and among so many, too", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct lat *lat = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &lat->args;
+		return 0;
+	case KEY_SWEEP:
+		return app_arg_flag(&lat->sweep);
+	case KEY_AMONG:
+		lat->among.n =
+		    (uint32_t)app_arg_u64("--among", arg, APP_AMONG_FEW + 1, APP_AMONG_MAX);
+		return 0;
+	case ARGP_KEY_END:
+		if (lat->args.load.size < 1 || lat->args.load.size > APP_PATTERN_MAX)
+			app_bad("--size: give 1 to %d bytes", APP_PATTERN_MAX);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Ends an operation and its time. */
+static void end(struct lat *lat, int op, struct app_timed *t, int rc)
+{
+	uint64_t ticks = app_timed_end(&lat->m, t, rc, names[op]);
+
+	lat->op_ticks += ticks;
+	lend_hist_add(&lat->hist[op], (uint64_t)((double)ticks / app_ticks_per_ns()));
+}
+
+/* What came must be these bytes; the next to come are others, so that what stays is seen. */
+static void check(struct lat *lat, int which, const void *bytes)
+{
+	uint64_t began = app_ticks();
+
+	if (memcmp(lat->into[which], bytes, lat->size) != 0)
+		lat->wrong_bytes += lat->size;
+	lat->check_ticks += app_ticks() - began;
+}
+
+static void one_round(struct lat *lat)
+{
+	struct lend_mem *mem = lat->m.mem;
+	const void *bytes = app_pattern(lat->rounds, lat->size);
+	struct iovec data = {(void *)(uintptr_t)bytes, lat->size};
+	struct iovec got = {lat->into[0], lat->size}, read = {lat->into[1], lat->size};
+	struct app_timed t;
+	struct lend_ref ref;
+
+	end(lat, PUT, &t, lend_put(mem, &data, 1, NULL, app_timed_begin(&t)));
+	ref = t.op.ref;
+	end(lat, GET, &t, lend_get(mem, &ref, 0, &got, 1, app_timed_begin(&t)));
+	check(lat, 0, bytes);
+	end(lat, RELEASE, &t, lend_release(mem, &ref, 1, app_timed_begin(&t)));
+	end(lat, WRITE, &t, lend_space_write(mem, lat->space, 0, &data, 1, app_timed_begin(&t)));
+	end(lat, READ, &t, lend_space_read(mem, lat->space, 0, &read, 1, app_timed_begin(&t)));
+	check(lat, 1, bytes);
+	lat->rounds++;
+}
+
+static void rounds(struct lat *lat, lend_ns time)
+{
+	lend_ns began = app_now();
+	uint64_t first = app_ticks();
+	uint64_t until = first + (uint64_t)((double)time * app_ticks_per_ns());
+
+	lat->rounds = lat->op_ticks = lat->check_ticks = 0;
+	for (int i = 0; i < OPS; i++)
+		lend_hist_init(&lat->hist[i]);
+	do {
+		one_round(lat);
+		if (lat->rounds % 64 == 0)
+			app_progress(began, (double)(app_now() - began), (double)time);
+	} while (app_ticks() < until);
+	lat->all_ticks = app_ticks() - first;
+	app_progress_clear();
+}
+
+static void measure(struct lat *lat, uint64_t size, lend_ns time)
+{
+	struct app_timed t;
+
+	lat->size = size;
+	(void)app_timed_end(&lat->m, &t,
+			    lend_space_alloc(lat->m.mem, size, &lat->space, app_timed_begin(&t)),
+			    "alloc");
+	rounds(lat, time / 10 + 1000000);
+	rounds(lat, time);
+	(void)app_timed_end(&lat->m, &t,
+			    lend_space_free(lat->m.mem, lat->space, app_timed_begin(&t)), "free");
+}
+
+static void sweep(struct lat *lat)
+{
+	lend_ns time = lat->args.load.time / 2 / 18;
+
+	for (uint64_t size = SIZE_MIN; size <= SIZE_MAX_SWEPT; size *= 2) {
+		double *row = lat->cell[lat->rows++];
+
+		measure(lat, size, time);
+		row[0] = (double)size;
+		for (int i = 0; i < OPS; i++)
+			row[1 + i] = app_hist_us(&lat->hist[i], 0.5);
+	}
+}
+
+static void plot(const struct lat *lat)
+{
+	static const char *const css[] = {"value", "ref", NULL, "auto"};
+	double x[ROWS_MAX], y[OPS][ROWS_MAX];
+	struct page_line line[3];
+	unsigned n = 0;
+
+	for (unsigned row = 0; row < lat->rows; row++)
+		x[row] = lat->cell[row][0];
+	for (int op = PUT; op <= WRITE; op++) {
+		if (!css[op])
+			continue;
+		for (unsigned row = 0; row < lat->rows; row++)
+			y[op][row] = lat->cell[row][1 + op];
+		line[n++] = (struct page_line){names[op], css[op], x, y[op], lat->rows};
+	}
+	page_plot(lat->args.plot, "Median microseconds by size", "us", line, n);
+}
+
+/* Every moment is one of an operation or of a check, but for the loop itself. */
+static bool is_all_counted(const struct lat *lat)
+{
+	double counted = (double)(lat->op_ticks + lat->check_ticks);
+
+	return fabs(counted / (double)lat->all_ticks - 1) <= 0.03;
+}
+
+static void report_ops(const struct lat *lat, struct app_report *r, double call)
+{
+	bool ordered = true;
+
+	for (int i = 0; i < OPS; i++) {
+		const struct lend_hist *h = &lat->hist[i];
+		double p50 = app_hist_us(h, 0.5), p99 = app_hist_us(h, 0.99);
+
+		r->prefix = names[i];
+		app_report_num(r, "_p50_us", p50, 3, "us, half took no longer");
+		app_report_num(r, "_p99_us", p99, 3, "us, 99 % took no longer");
+		app_report_num(r, "_over_call", call > 0 ? p50 / call : 0, 2,
+			       "beside the plain call");
+		ordered = ordered && app_hist_is_ordered(h);
+	}
+	r->prefix = "";
+	app_report_bool(r, "check_order", ordered, "p50 <= p99 <= max, of each");
+	app_report_bool(r, "check_in_flight", is_all_counted(lat),
+			"latencies and checks fill the run within 3 %");
+}
+
+static void report(struct lat *lat, const struct app_bench *plain, double line)
+{
+	static const char *const columns[] = {"size",       "put_us",   "get_us",
+					      "release_us", "write_us", "read_us"};
+	double call = app_hist_us(&plain->load.hist, 0.5);
+	struct lend_mem_stat stat;
+	struct app_report r;
+
+	app_memory_stat_idle(&lat->m, &stat);
+	app_report_begin(&r, lat->args.load.json, "mem-lat: one operation at a time");
+	app_report_num(&r, "call_p50_us", call, 3, "us, a plain call that echoes as many bytes");
+	report_ops(lat, &r, call);
+	app_report_int(&r, "rounds", lat->rounds, "of each operation");
+	app_report_int(&r, "wrong_bytes", lat->wrong_bytes,
+		       "that came back other than they went (memcmp)");
+	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
+	app_report_int(&r, "size", lat->args.load.size, "bytes");
+	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
+	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
+	app_pointer_report(&lat->pointer, &r);
+	app_among_report(&lat->among, &r);
+	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
+	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
+	if (lat->sweep)
+		app_report_table(
+		    &r, &(struct app_table){"sizes", columns, 1 + OPS, lat->rows, lat->cell[0]});
+	app_report_end(&r);
+}
+
+/* The plain call, then the operations, half of the time each. */
+static void run(struct lat *lat)
+{
+	static struct app_bench plain;
+	struct app_load_args half = lat->args.load;
+	uint64_t most = lat->sweep ? SIZE_MAX_SWEPT : half.size;
+	double line = app_line_ns(app_cpu(0), app_cpu(1));
+
+	half.time /= 2;
+	app_bench_open(&plain, &half, APP_METHOD_ECHO);
+	app_bench_run(&plain);
+	app_bench_close(&plain);
+	most = lend_max_u64(most, lend_max_u64(half.size, APP_POINTER_SIZE));
+	app_pattern_init(SEED, most);
+	for (int i = 0; i < 2; i++) {
+		lat->into[i] = calloc(1, most);
+		if (!lat->into[i])
+			app_die("no memory for --size %llu; give a smaller one",
+				(unsigned long long)half.size);
+	}
+	app_memory_open(&lat->m, &lat->args, (64 << 20) + 4 * most + app_among_bytes(lat->among.n));
+	if (lat->sweep)
+		sweep(lat);
+	measure(lat, half.size, half.time / (lat->sweep ? 4 : 1));
+	app_pointer_measure(&lat->m, half.time / 2, &lat->pointer);
+	if (lat->among.n)
+		app_among_measure(&lat->m, &lat->among);
+	report(lat, &plain, line);
+	app_memory_close(&lat->m);
+	if (lat->args.plot)
+		plot(lat);
+	for (int i = 0; i < 2; i++)
+		free(lat->into[i]);
+	lat->wrong_bytes += plain.load.wrong_bytes + lat->pointer.wrong_bytes;
+}
+
+static const char doc[] =
+    "The time of a put, a get, a release, and of a write and a read of a private space, beside a "
+    "plain call that echoes as many bytes; and of 1 MiB as ordinary memory, beside a get.\v"
+    "One operation at a time; every byte that comes back is compared.\n\n"
+    "  lend mem-lat --carrier shm --size 4096\n"
+    "  lend mem-lat --pool\n"
+    "  lend mem-lat --among 1000000\n"
+    "  lend mem-lat --sweep --seconds 4 --plot latency.svg --json";
+
+int app_mem_lat(int argc, char **argv)
+{
+	static struct lat lat = {.args = {.load = APP_LOAD_ARGS_INIT}};
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+
+	lat.args.load.size = 4096;
+	app_parse(&argp, argc, argv, &lat);
+	lat.sweep = lat.sweep || lat.args.plot;
+	run(&lat);
+	return lat.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

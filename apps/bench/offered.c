@@ -1,0 +1,83 @@
+/* offered - lend load: latency and losses under a load that does not wait for replies.
+ * Layer: apps. Threads: one. */
+#include "apps/commands.h"
+#include "apps/common/open_loop.h"
+#include "apps/common/bench.h"
+#include "apps/common/bench_server.h"
+
+enum { KEY_RATE = 0x7300, KEY_DEADLINE, KEY_SEED, RATE_MAX = 100000000, MEASURABLE = 10 };
+
+struct args {
+	struct app_load_args load;
+	struct app_arrivals arrivals;
+};
+
+static const struct argp_option options[] = {
+    {"rate", KEY_RATE, "R", 0, "Calls per second that are offered (100000)", 0},
+    {"deadline", KEY_DEADLINE, "TIME", 0, "Of each call: 100ms unless given", 0},
+    {"seed", KEY_SEED, "N", 0, "Of the times at which calls come (1)", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_RATE:
+		args->arrivals.rate = (double)app_arg_u64("--rate", arg, 1, RATE_MAX);
+		return 0;
+	case KEY_DEADLINE:
+		args->arrivals.deadline = app_arg_ns("--deadline", arg);
+		return 0;
+	case KEY_SEED:
+		args->arrivals.seed = app_arg_u64("--seed", arg, 0, UINT64_MAX);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const char doc[] =
+    "Offers --rate calls per second at random times (Poisson), however many of them are answered."
+    "\vLatency counts from the time at which a call was due, so a stall delays all calls that were "
+    "due meanwhile. A call that is due while --window calls (128) are in flight on each of "
+    "--sessions sessions (16) counts as RESOURCE_EXHAUSTED at once. Raise --rate until "
+    "completed_per_s stops growing: that is the peak of the server, which lend rate with the same "
+    "--sessions and --window shows, too.\n\n"
+    "  lend load --carrier udp --rate 500000\n"
+    "  lend load --connect udp:10.0.0.2:31850 --rate 2000000 --sessions 64 --json";
+
+int app_offered(int argc, char **argv)
+{
+	static struct app_bench bench;
+	static struct args args = {.load = APP_LOAD_ARGS_INIT,
+				   .arrivals = {.rate = 100000, .deadline = 100000000, .seed = 1}};
+	const struct argp_child children[] = {
+	    {app_load_some("carrier connect size seconds window sessions one-thread sleep json"), 0,
+	     NULL, 0},
+	    {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	struct app_report report;
+
+	args.load.window = 128;
+	args.load.sessions = 16;
+	app_parse(&argp, argc, argv, &args);
+	args.arrivals.time = args.load.time;
+	if (args.arrivals.rate * (double)args.load.time < MEASURABLE * 1e9)
+		app_bad("--rate for --seconds is less than %d calls; raise one of them",
+			MEASURABLE);
+	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);
+	if (app_arrivals_run(&args.arrivals, &bench.load, bench.order, bench.lanes) < 0)
+		app_die("%s: the server is gone: start it again", app_pair_address(&bench.pair));
+	app_bench_close(&bench);
+	app_report_begin(&report, args.load.json, "load: calls that come at random times");
+	app_arrivals_report(&args.arrivals, &report);
+	app_report_int(&report, "size", args.load.size, "bytes of payload");
+	app_report_text(&report, "carrier", app_carrier_name(bench.pair.net.carrier), "");
+	app_report_end(&report);
+	return args.arrivals.errors ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

@@ -1,0 +1,315 @@
+/* priority - a small urgent call behind a bulk transfer of the same session: how long it takes.
+ *
+ * Rounds of short slices, so that a machine that changes its speed changes it for all: the small
+ * call alone and behind the transfer in turns, the transfer alone; and the latter two again between
+ * endpoints that send as they come. What is said of a phase is the median over its slices, for on a
+ * machine that others use some of them say how long the others took. Layer: apps. Threads: one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/echo.h"
+#include "apps/common/samples.h"
+#include "apps/common/bench_server.h"
+
+enum { KEY_BULK = 0x7b01, KEY_EVERY, KEY_ROUNDS, SMALL = 64, PHASES = 5, SEED = 9 };
+enum { SLICES = 4, ROUNDS_MAX = APP_SERIES_MAX / SLICES }; /* slices of a phase in a round */
+enum phase { UNLOADED, LOADED, ALONE, FIFO_LOADED, FIFO_ALONE };
+
+struct args {
+	struct app_load_args load;
+	uint64_t bulk;
+	lend_ns every; /* from one small call to the next */
+	unsigned rounds;
+};
+
+/* What a phase gave. */
+struct tally {
+	struct lend_hist hist; /* of small calls in this slice, ns */
+	uint64_t bytes;        /* of transfers that ended in it */
+	double seconds;        /* in which they did */
+	uint64_t calls;        /* small ones in all slices */
+	struct app_series p50, p99, rate;
+};
+
+/* A pair of endpoints, and its two calls. */
+struct duo {
+	const struct args *args;
+	struct app_pair pair;
+	lend_session session;
+	struct tally *tally;
+	struct {
+		struct lend_call call;
+		uint64_t number, began;
+		bool busy;
+	} small, bulk;
+	uint64_t errors, wrong_bytes;
+	enum lend_status last;
+};
+
+static void give(struct duo *d, struct lend_call *call)
+{
+	d->errors += call->status != LEND_OK;
+	if (call->status != LEND_OK)
+		d->last = call->status;
+	if (call->reply)
+		lend_buf_give(d->pair.ep, call->reply);
+	if (call->request)
+		lend_buf_give(d->pair.ep, call->request);
+	call->reply = call->request = NULL;
+}
+
+static void small_done(struct lend_call *call)
+{
+	struct duo *d = APP_OF(call, struct duo, small.call);
+	double ns = (double)(app_ticks() - d->small.began) / app_ticks_per_ns();
+
+	d->small.busy = false;
+	if (call->status == LEND_OK) {
+		lend_hist_add(&d->tally->hist, (uint64_t)ns);
+		d->wrong_bytes += app_pattern_wrong(call->reply, d->small.number, SMALL);
+	}
+	give(d, call);
+}
+
+static void bulk_done(struct lend_call *call)
+{
+	struct duo *d = APP_OF(call, struct duo, bulk.call);
+	double ns = (double)(app_ticks() - d->bulk.began) / app_ticks_per_ns();
+	uint64_t len = d->args->bulk;
+
+	d->bulk.busy = false;
+	if (call->status == LEND_OK) {
+		d->tally->bytes += len;
+		d->tally->seconds += ns / 1e9;
+		d->wrong_bytes += app_sum_wrong(
+		    call->reply, app_ends_crc(app_pattern(d->bulk.number, len), len), len);
+	}
+	give(d, call);
+}
+
+/* False: no room for it now. */
+static bool start(struct duo *d, struct lend_call *call, uint64_t number, uint64_t len)
+{
+	int rc;
+
+	call->request = app_pattern_wrap(d->pair.ep, app_pattern(number, len), len);
+	if (!call->request)
+		return false;
+	call->timeout = APP_CALL_NS + len * APP_BYTE_NS;
+	rc = lend_call_start(d->pair.ep, d->session, call);
+	if (rc == 0)
+		return true;
+	lend_buf_give(d->pair.ep, call->request);
+	call->request = NULL;
+	if (rc != -EAGAIN)
+		app_die("%s", lend_why());
+	return false;
+}
+
+static void start_small(struct duo *d)
+{
+	d->small.call = (struct lend_call){
+	    .method = APP_METHOD_ECHO, .priority = LEND_URGENT, .done = small_done};
+	d->small.number++;
+	d->small.began = app_ticks();
+	d->small.busy = start(d, &d->small.call, d->small.number, SMALL);
+}
+
+static void start_bulk(struct duo *d)
+{
+	d->bulk.call =
+	    (struct lend_call){.method = APP_METHOD_ENDS, .priority = LEND_BULK, .done = bulk_done};
+	d->bulk.number++;
+	d->bulk.began = app_ticks();
+	d->bulk.busy = start(d, &d->bulk.call, d->bulk.number, d->args->bulk);
+}
+
+/* Small calls, the transfer or both, for a time; and until what was started has ended. */
+static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
+{
+	uint64_t now = app_ticks(), every = (uint64_t)((double)d->args->every * app_ticks_per_ns());
+	uint64_t end = now + (uint64_t)((double)time * app_ticks_per_ns()), next = now;
+
+	d->tally = tally;
+	for (; now < end || d->small.busy || d->bulk.busy; now = app_ticks()) {
+		if (bulk && now < end && !d->bulk.busy)
+			start_bulk(d);
+		if (small && now < end && now >= next && !d->small.busy) {
+			start_small(d);
+			next = now + every;
+		}
+		app_pair_poll(&d->pair);
+	}
+	if (d->errors)
+		app_die("%s: %llu calls ended %s: give a smaller --bulk, or more --seconds",
+			app_pair_address(&d->pair), (unsigned long long)d->errors,
+			app_status_name(d->last));
+}
+
+static void configure(const struct args *args, bool fifo, struct lend_config *config)
+{
+	config->schedule = fifo ? LEND_AS_THEY_COME : LEND_SHORTEST_FIRST;
+	config->message_max = args->bulk > (16 << 20) ? args->bulk : 0;
+	config->receive_budget = 2 * args->bulk > (64 << 20) ? 2 * args->bulk : 0;
+}
+
+static void open_duo(struct duo *d, const struct args *args, bool fifo)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	static struct tally warm;
+
+	memset(d, 0, sizeof(*d));
+	d->args = args;
+	configure(args, fifo, &config);
+	app_pair_open(&d->pair, &args->load, &config);
+	if (lend_connect(d->pair.ep, app_pair_address(&d->pair), &d->session) < 0)
+		app_die("%s", lend_why());
+	lend_hist_init(&warm.hist);
+	run(d, &warm, true, true, args->load.time / 20);
+}
+
+static void close_duo(struct duo *d, uint64_t *wrong_bytes)
+{
+	*wrong_bytes += d->wrong_bytes;
+	app_pair_close(&d->pair);
+}
+
+static void slice(struct duo *d, struct tally *tally, bool small, bool bulk)
+{
+	const struct args *args = d->args;
+
+	lend_hist_init(&tally->hist);
+	tally->bytes = 0;
+	tally->seconds = 0;
+	run(d, tally, small, bulk, args->load.time / args->rounds / (PHASES * SLICES));
+	tally->calls += tally->hist.count;
+	app_series_add(&tally->p50, app_hist_us(&tally->hist, 0.5));
+	app_series_add(&tally->p99, app_hist_us(&tally->hist, 0.99));
+	app_series_add(&tally->rate,
+		       tally->seconds > 0 ? (double)tally->bytes * 8e-9 / tally->seconds : 0);
+}
+
+static void rounds(const struct args *args, struct tally tally[PHASES], uint64_t *wrong_bytes)
+{
+	struct duo d;
+
+	for (unsigned i = 0; i < args->rounds; i++) {
+		open_duo(&d, args, false);
+		for (int k = 0; k < SLICES; k++) {
+			slice(&d, &tally[UNLOADED], true, false);
+			slice(&d, &tally[LOADED], true, true);
+			slice(&d, &tally[ALONE], false, true);
+		}
+		close_duo(&d, wrong_bytes);
+		open_duo(&d, args, true);
+		for (int k = 0; k < SLICES; k++) {
+			slice(&d, &tally[FIFO_LOADED], true, true);
+			slice(&d, &tally[FIFO_ALONE], false, true);
+		}
+		close_duo(&d, wrong_bytes);
+	}
+}
+
+/* p50_us_<phase>, p99_us_<phase> and calls_<phase>. */
+static void report_calls(struct app_report *r, const char *phase, const struct tally *tally,
+			 const char *meaning)
+{
+	char key[32], text[64];
+
+	snprintf(key, sizeof(key), "p50_us_%s", phase);
+	snprintf(text, sizeof(text), "us, median, %s", meaning);
+	app_report_num(r, key, app_series_median(&tally->p50), 2, text);
+	snprintf(key, sizeof(key), "p99_us_%s", phase);
+	snprintf(text, sizeof(text), "us, %s", meaning);
+	app_report_num(r, key, app_series_median(&tally->p99), 2, text);
+	snprintf(key, sizeof(key), "calls_%s", phase);
+	app_report_int(r, key, tally->calls, "small calls measured");
+}
+
+static void report(const struct args *args, const struct tally *tally, uint64_t wrong_bytes)
+{
+	struct app_report r;
+
+	app_report_begin(&r, args->load.json, "priority: an urgent call of 64 B behind a transfer");
+	report_calls(&r, "unloaded", &tally[UNLOADED], "alone");
+	report_calls(&r, "loaded", &tally[LOADED], "behind the transfer");
+	report_calls(&r, "fifo", &tally[FIFO_LOADED], "behind it, no scheduler");
+	app_report_num(&r, "p50_ratio", app_series_ratio(&tally[LOADED].p50, &tally[UNLOADED].p50),
+		       2, "loaded of unloaded, medians");
+	app_report_num(&r, "p99_ratio", app_series_ratio(&tally[LOADED].p99, &tally[UNLOADED].p99),
+		       2, "loaded of unloaded, p99");
+	app_report_num(&r, "bulk_gbit_per_s", app_series_median(&tally[ALONE].rate), 2,
+		       "the transfer alone");
+	app_report_num(&r, "bulk_gbit_per_s_loaded", app_series_median(&tally[LOADED].rate), 2,
+		       "with small calls");
+	app_report_num(&r, "bulk_gbit_per_s_off", app_series_median(&tally[FIFO_ALONE].rate), 2,
+		       "alone, no scheduler");
+	app_report_num(&r, "bulk_percent_of_off",
+		       100 * app_series_ratio(&tally[ALONE].rate, &tally[FIFO_ALONE].rate), 1,
+		       "what the scheduler leaves of it");
+	app_report_int(&r, "slices", tally[LOADED].p50.n, "of each phase: medians over them");
+	app_report_int(&r, "bulk", args->bulk, "bytes of a transfer");
+	app_report_num(&r, "every_us", (double)args->every / 1e3, 1, "from one call to the next");
+	app_report_text(&r, "carrier", app_carrier_name(app_load_carrier(&args->load)), "");
+	app_report_text(&r, "verified", "small calls: memcmp, transfers: length and ends", "");
+	app_report_int(&r, "wrong_bytes", wrong_bytes, "");
+	app_report_end(&r);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_BULK:
+		args->bulk = app_arg_size("--bulk", arg, 1 << 16, 1 << 30);
+		return 0;
+	case KEY_EVERY:
+		args->every = app_arg_ns("--every", arg);
+		return 0;
+	case KEY_ROUNDS:
+		args->rounds = (unsigned)app_arg_u64("--rounds", arg, 1, ROUNDS_MAX);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+    {"bulk", KEY_BULK, "BYTES", 0, "Length of the transfer, 64M unless given", 0},
+    {"every", KEY_EVERY, "TIME", 0, "Between small calls, 100us unless given", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "In which the time is spent, 4 unless given", 0},
+    {0}};
+
+static const char doc[] =
+    "How long an urgent call of 64 bytes takes behind a bulk transfer of the same session.\v"
+    "It is measured alone, behind a transfer of priority 8 that goes on all the time, and the same "
+    "between endpoints that send as calls come (config.schedule). Numbers are "
+    "medians over slices of the time, in which these take turns.\n\n"
+    "  lend priority --carrier shm --bulk 64M --json\n"
+    "  lend priority --carrier dpdk-memif --seconds 10";
+
+int app_priority(int argc, char **argv)
+{
+	const struct argp_child children[] = {
+	    {app_load_some("carrier connect seconds one-thread sleep json"), 0, NULL, 0}, {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	static struct tally tally[PHASES];
+	struct args args = {
+	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 4};
+	uint64_t wrong_bytes = 0;
+
+	args.load.time = UINT64_C(5000000000);
+	app_parse(&argp, argc, argv, &args);
+	app_pattern_init(SEED, args.bulk);
+	rounds(&args, tally, &wrong_bytes);
+	report(&args, tally, wrong_bytes);
+	return wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

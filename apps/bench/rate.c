@@ -1,0 +1,35 @@
+/* rate - calls per second with many in flight.
+ * Layer: apps. Threads: one, and one more while the distance of the CPUs is measured. */
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/bench_server.h"
+
+static const char doc[] =
+    "Calls per second with a window of calls in flight on each of several sessions.\v"
+    "--window counts per session, so 32 and 4 sessions keep 128 calls in flight. cycles_per_call "
+    "is the calling core's "
+    "time; with --one-thread it covers both ends and is the steadiest figure there is.\n\n"
+    "  lend rate --carrier shm --window 32 --sessions 4\n"
+    "  lend rate --carrier dpdk-ring --one-thread --json";
+
+int app_rate(int argc, char **argv)
+{
+	static struct app_bench bench;
+	struct app_load_args args = APP_LOAD_ARGS_INIT;
+	struct app_report report;
+	double line;
+
+	args.window = 32;
+	app_load_args_read(&args, argc, argv, APP_LOAD_ALL, doc);
+	line = app_line_ns(app_cpu(0), app_cpu(1));
+	app_bench_open(&bench, &args, APP_METHOD_ECHO);
+	app_bench_run(&bench);
+	app_bench_close(&bench);
+	app_report_begin(&report, args.json, "rate: calls with a window in flight");
+	app_bench_report(&bench, &report);
+	app_report_num(&report, "line_ns_before", line, 1, "ns, a cache line there and back");
+	app_report_text(&report, "distance_before", app_line_name(line), "of the two CPUs");
+	app_report_end(&report);
+	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

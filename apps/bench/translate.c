@@ -1,0 +1,211 @@
+/* translate - how quickly a memory node finds the frame under a page, beside a flat hash map.
+ * Layer: apps. Threads: one. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/report.h"
+#include "apps/common/samples.h"
+#include "apps/common/spawn.h"
+#include "apps/store/lookup.h"
+#include "util/bits.h"
+#include "util/rng.h"
+
+enum { PAGE = 4096, LOOKUPS = 1 << 21, ROUNDS_MAX = 99, SEED = 7 };
+enum access { SEQUENTIAL, ZIPF, ZIPF_SCATTERED, UNIFORM, ACCESSES };
+static const char *const names[] = {"sequential", "zipf", "zipf_scattered", "uniform"};
+
+struct translate {
+	uint64_t space;
+	lend_ns time; /* for each access */
+	enum access access;
+	bool streaming, small_pages, json;
+	struct app_lookup lookup;
+	uint32_t *page;                  /* as one access draws them */
+	unsigned n;                      /* of them */
+	double rate[ACCESSES][APP_WAYS]; /* lookups per second */
+	uint64_t wrong, lookups;
+};
+
+enum { KEY_SPACE = 0x7901, KEY_ACCESS, KEY_STREAMING, KEY_SMALL, KEY_JSON };
+
+static const struct argp_option options[] = {
+    {"space", KEY_SPACE, "BYTES", 0, "Address space behind the page tables (100G)", 0},
+    {"access", KEY_ACCESS, "HOW", 0,
+     "Which one lookups_per_s speaks of: sequential, zipf (default), zipf_scattered, uniform", 0},
+    {"seconds", 't', "TIME", 0, "How long to measure each access (1)", 0},
+    {"streaming", KEY_STREAMING, NULL, 0, "Lookups need not wait for the one before", 0},
+    {"small-pages", KEY_SMALL, NULL, 0, "Keep all tables out of huge pages", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
+    {0}};
+
+static enum access access_of(const char *text)
+{
+	for (int i = 0; i < ACCESSES; i++)
+		if (!strcmp(text, names[i]))
+			return (enum access)i;
+	app_bad("--access %s: give sequential, zipf, zipf_scattered or uniform", text);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct translate *t = state->input;
+
+	switch (key) {
+	case KEY_SPACE:
+		t->space = app_arg_size("--space", arg, PAGE, UINT64_C(160) << 30);
+		return 0;
+	case KEY_ACCESS:
+		t->access = access_of(arg);
+		return 0;
+	case 't':
+		t->time = app_arg_ns("--seconds", arg);
+		return 0;
+	case KEY_STREAMING:
+		return app_arg_flag(&t->streaming);
+	case KEY_SMALL:
+		return app_arg_flag(&t->small_pages);
+	case KEY_JSON:
+		return app_arg_flag(&t->json);
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* A rank in [0, n) of a zipf distribution, exponent 0.99, by rejection-inversion (Hoermann and
+ * Derflinger): no table of n sums. */
+static uint64_t zipf(struct lend_rng *rng, uint64_t n)
+{
+	const double s = 0.99, e = 1 - s;
+	const double low = (pow(1.5, e) - 1) / e - 1, high = (pow((double)n + 0.5, e) - 1) / e;
+
+	for (;;) {
+		double u = low + lend_rng_unit(rng) * (high - low), x = pow(1 + u * e, 1 / e);
+		double k = fmin(fmax(floor(x + 0.5), 1), (double)n);
+
+		if (u >= (pow(k + 0.5, e) - 1) / e - pow(k, -s))
+			return (uint64_t)k - 1;
+	}
+}
+
+static void draw(struct translate *t, enum access access)
+{
+	const uint64_t n = t->lookup.pages, prime = 2654435761u;
+	struct lend_rng rng;
+	uint64_t first;
+
+	lend_rng_seed(&rng, SEED);
+	first = lend_rng_below(&rng, n);
+	for (unsigned i = 0; i < t->n; i++) {
+		uint64_t page = access == SEQUENTIAL ? (first + i) % n
+				: access == UNIFORM  ? lend_rng_below(&rng, n)
+						     : zipf(&rng, n);
+
+		t->page[i] = (uint32_t)(access == ZIPF_SCATTERED ? page * prime % n : page);
+	}
+}
+
+/* One round over all pages; in CPU time, for others may run here too. */
+static double timed(struct translate *t, enum app_way table, uint64_t *sum)
+{
+	lend_ns began = app_cpu_now();
+
+	*sum = app_lookup_sum(&t->lookup, table, !t->streaming, t->page, t->n);
+	return (double)(app_cpu_now() - began);
+}
+
+/* All tables by turns; the median round of each. */
+static void measure(struct translate *t, enum access access)
+{
+	double ns[APP_WAYS][ROUNDS_MAX];
+	lend_ns began = app_now();
+	unsigned n = 0;
+
+	draw(t, access);
+	t->wrong += app_lookup_wrong(&t->lookup, t->page, t->n);
+	do {
+		uint64_t sum[APP_WAYS];
+
+		for (int i = 0; i < APP_WAYS; i++) {
+			ns[i][n] = timed(t, (enum app_way)i, &sum[i]);
+			t->wrong += sum[i] != sum[0];
+		}
+		n++;
+		app_progress(began, (double)(app_now() - began), (double)t->time);
+	} while (n < ROUNDS_MAX && app_now() < began + t->time);
+	t->lookups += (uint64_t)n * t->n;
+	for (int i = 0; i < APP_WAYS; i++)
+		t->rate[access][i] = t->n / app_median(ns[i], n) * 1e9;
+}
+
+static void report_access(const struct translate *t, struct app_report *r, enum access access)
+{
+	static const struct {
+		const char *key, *meaning;
+	} of[] = {[APP_WAY_TREE] = {"lookups_per_s", "page tables"},
+		  [APP_WAY_FLAT] = {"hash_lookups_per_s", "flat hash map of the same pages"},
+		  [APP_WAY_LINEAR] = {"linear_lookups_per_s", "hash map without tags"}};
+	char key[64];
+
+	for (int i = 0; i < APP_WAYS; i++) {
+		snprintf(key, sizeof(key), "%s_%s", names[access], of[i].key);
+		app_report_num(r, key, t->rate[access][i], 0, of[i].meaning);
+	}
+	snprintf(key, sizeof(key), "%s_over_hash", names[access]);
+	app_report_num(r, key, t->rate[access][APP_WAY_TREE] / t->rate[access][APP_WAY_FLAT], 2,
+		       "page tables beside the flat hash map");
+}
+
+static void report(const struct translate *t)
+{
+	struct app_report r;
+
+	app_report_begin(&r, t->json, "translate: from page to frame");
+	app_report_num(&r, "lookups_per_s", t->rate[t->access][APP_WAY_TREE], 0, "page tables");
+	app_report_num(&r, "hash_lookups_per_s", t->rate[t->access][APP_WAY_FLAT], 0,
+		       "flat hash map of the same pages");
+	app_report_text(&r, "access", names[t->access], "of these two");
+	for (int i = 0; i < ACCESSES; i++)
+		report_access(t, &r, (enum access)i);
+	app_report_int(&r, "wrong", t->wrong, "lookups that found another frame than was put");
+	app_report_int(&r, "lookups", t->lookups, "timed, in each");
+	app_report_int(&r, "pages", t->lookup.pages, "of 4 KiB");
+	app_report_bool(&r, "streaming", t->streaming, "lookups do not wait for the one before");
+	app_report_bool(&r, "huge_pages", !t->small_pages, "asked for, for all tables");
+	app_report_text(&r, "clock", "thread CPU time", "median round");
+	app_report_end(&r);
+}
+
+static const char doc[] =
+    "Lookups per second in the page tables of a large space, by the function that get and read "
+    "use, and in hash maps of the same pages in the same run.\v"
+    "The flat map is laid out as Abseil's: groups of 16 entries, searched by a byte of each hash. "
+    "The linear one has no tags: a collision goes to the next entry. Each lookup waits for the one "
+    "before, as operations do. zipf has exponent 0.99; its hot pages are neighbours, or spread "
+    "over the space (zipf_scattered).\n\n"
+    "  lend translate --space 100G\n"
+    "  lend translate --streaming --access uniform --json";
+
+int app_translate(int argc, char **argv)
+{
+	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
+	static struct translate t = {
+	    .space = UINT64_C(100) << 30, .time = 1000000000, .access = ZIPF};
+
+	app_parse(&argp, argc, argv, &t);
+	app_pin(app_cpu(0));
+	app_lookup_open(&t.lookup, (t.space + PAGE - 1) / PAGE, !t.small_pages);
+	t.n = (unsigned)lend_min_u64(LOOKUPS, 8 * t.lookup.pages);
+	t.page = malloc(t.n * sizeof(*t.page));
+	if (!t.page)
+		app_die("no memory for %u lookups; end some processes", t.n);
+	for (int i = 0; i < ACCESSES; i++)
+		measure(&t, (enum access)i);
+	report(&t);
+	app_lookup_close(&t.lookup);
+	free(t.page);
+	return t.wrong ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

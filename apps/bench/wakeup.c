@@ -1,0 +1,276 @@
+/* wakeup - what waiting costs: how long a sleeper takes to answer, what spinning and idle sessions
+ * cost.
+ *
+ * Each figure stands beside the least that could do: a thread that sleeps in a read of an eventfd,
+ * a server that polls for ever, a core that does nothing. What is compared takes turns in one run.
+ * Layer: apps. Threads: one, and the one that sleeps on the bare eventfd. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/commands.h"
+#include "apps/common/bench.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/bench_server.h"
+#include "apps/bench/wakeup_busy.h"
+#include "lend/stats.h"
+
+enum {
+	ROUNDS = 4,        /* of taking turns */
+	IDLE = 128,        /* sessions, unless given */
+	PAUSE_NS = 250000, /* until whoever waits is asleep for sure */
+	KEY_IDLE = 0x7301,
+	KEY_BUSY,
+};
+
+struct args {
+	struct app_load_args load;
+	unsigned idle; /* sessions; 0: not given */
+	unsigned busy; /* threads; 0: measure everything else instead */
+};
+
+/* All of a run; times in ns. */
+struct waits {
+	struct lend_hist bare;           /* from write() to an eventfd until its sleeper has run */
+	struct lend_hist slept, awake;   /* a call to a server that sleeps; that spins */
+	struct lend_hist hybrid, polled; /* calls back to back: both ends may sleep; neither does */
+	double line_ns;                  /* what the bare answer costs without a sleep */
+	double idle_server, idle_client; /* percent of a core */
+	uint64_t wrong_bytes;
+	double sleeps; /* of the endpoint here while it was idle, per second */
+};
+
+struct sleeper {
+	int fd, cpu;
+	_Alignas(128) atomic_uint ran; /* wake-ups that it answered */
+};
+
+static void *sleep_bare(void *arg)
+{
+	struct sleeper *s = arg;
+	uint64_t got;
+
+	app_pin(s->cpu);
+	while (read(s->fd, &got, sizeof(got)) == (ssize_t)sizeof(got) && got == 1)
+		atomic_fetch_add_explicit(&s->ran, 1, memory_order_release);
+	return NULL;
+}
+
+static void pause_ns(lend_ns ns)
+{
+	for (lend_ns until = app_now() + ns; app_now() < until;)
+		;
+}
+
+/* One wake-up, timed by who causes it. */
+static void wake_bare(struct sleeper *s, struct lend_hist *hist)
+{
+	unsigned ran = atomic_load_explicit(&s->ran, memory_order_relaxed);
+	const uint64_t one = 1;
+	uint64_t began;
+
+	pause_ns(PAUSE_NS);
+	began = app_ticks();
+	if (write(s->fd, &one, sizeof(one)) != (ssize_t)sizeof(one))
+		app_die("cannot write to an eventfd of our own; run it again");
+	while (atomic_load_explicit(&s->ran, memory_order_acquire) == ran)
+		;
+	lend_hist_add(hist, (uint64_t)((double)(app_ticks() - began) / app_ticks_per_ns()));
+}
+
+static void measure_bare(struct lend_hist *hist, lend_ns time)
+{
+	struct sleeper s = {.fd = eventfd(0, EFD_CLOEXEC), .cpu = app_cpu(1)};
+	const uint64_t end = 2;
+	lend_ns until = app_now() + time;
+	pthread_t thread;
+
+	if (s.fd < 0 || pthread_create(&thread, NULL, sleep_bare, &s))
+		app_die("no eventfd or no thread: raise ulimit -n and -u");
+	do
+		wake_bare(&s, hist);
+	while (app_now() < until);
+	if (write(s.fd, &end, sizeof(end)) == (ssize_t)sizeof(end))
+		pthread_join(thread, NULL);
+	close(s.fd);
+}
+
+/* Calls for that time, one at a time, each after a pause; this end polls. */
+static void measure_calls(struct app_bench *b, struct lend_hist *hist, lend_ns pause, lend_ns time)
+{
+	lend_ns until = app_now() + time;
+
+	b->load.quiet = true;
+	b->load.sleep = false;
+	b->load.time = 0;
+	b->load.max = 1;
+	do {
+		for (lend_ns go = app_now() + pause; app_now() < go;)
+			lend_poll(b->pair.ep);
+		if (app_load_run(&b->load, b->order, 1) < 0 || b->load.errors)
+			app_die("a call failed; is the machine out of memory?");
+		lend_hist_merge(hist, &b->load.hist);
+	} while (app_now() < until);
+}
+
+static void measure_wakes(const struct app_load_args *args, struct waits *w)
+{
+	static struct app_bench bench;
+	struct app_load_args with = *args;
+	lend_ns part = args->time / ROUNDS / 8;
+
+	with.sleep = true;
+	app_bench_open(&bench, &with, APP_METHOD_ECHO);
+	for (int i = 0; i < ROUNDS; i++) {
+		measure_calls(&bench, &w->awake, 0, part / 2);
+		measure_calls(&bench, &w->slept, PAUSE_NS, part);
+		measure_bare(&w->bare, part);
+	}
+	w->wrong_bytes += bench.load.wrong_bytes;
+	app_bench_close(&bench);
+}
+
+static void measure_ping_pong(const struct app_load_args *args, struct waits *w)
+{
+	static struct app_bench bench;
+	struct app_load_args with = *args;
+
+	with.time = args->time / ROUNDS / 8;
+	for (int i = 0; i < 2 * ROUNDS; i++) {
+		with.sleep = i % 2;
+		app_bench_open(&bench, &with, APP_METHOD_ECHO);
+		app_bench_run(&bench);
+		lend_hist_merge(with.sleep ? &w->hybrid : &w->polled, &bench.load.hist);
+		w->wrong_bytes += bench.load.wrong_bytes;
+		app_bench_close(&bench);
+	}
+}
+
+static double cpu_seconds(clockid_t clock)
+{
+	struct timespec t = {0};
+
+	(void)clock_gettime(clock, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void measure_idle(const struct args *args, struct waits *w)
+{
+	static struct app_bench bench;
+	struct app_load_args with = args->load;
+	struct lend_stats before, after;
+	double here, there, seconds = (double)args->load.time / 4e9;
+	clockid_t server;
+
+	with.sleep = true;
+	with.sessions = args->idle;
+	app_bench_open(&bench, &with, APP_METHOD_ECHO);
+	if (clock_getcpuclockid(bench.pair.child.pid, &server))
+		app_die("cannot see the server's CPU time; run as its user");
+	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + PAUSE_NS);
+	lend_stats(bench.pair.ep, &before);
+	here = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
+	there = cpu_seconds(server);
+	lend_run(bench.pair.ep, lend_now(bench.pair.ep) + (lend_ns)(seconds * 1e9));
+	w->idle_client = 100 * (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - here) / seconds;
+	w->idle_server = 100 * (cpu_seconds(server) - there) / seconds;
+	lend_stats(bench.pair.ep, &after);
+	w->sleeps = (double)(after.sleeps - before.sleeps) / seconds;
+	app_bench_close(&bench);
+}
+
+static double p50(const struct lend_hist *hist)
+{
+	return app_hist_us(hist, 0.5);
+}
+
+static void report(const struct args *args, const struct waits *w)
+{
+	double wake = p50(&w->slept) - p50(&w->awake), bare = p50(&w->bare) - w->line_ns / 1e3;
+	struct app_report r;
+
+	app_report_begin(&r, args->load.json, "wait: sleeping, spinning and doing nothing");
+	app_report_num(&r, "wake_us", wake, 2, "us, what a sleeping server adds to a call");
+	app_report_num(&r, "wake_bare_us", bare, 2, "us, a thread asleep on a bare eventfd");
+	app_report_num(&r, "wake_of_bare", wake / bare, 2, "sleeping server : bare eventfd");
+	app_report_num(&r, "slept_p50_us", p50(&w->slept), 2, "us, a call to a sleeping server");
+	app_report_num(&r, "hybrid_p50_us", p50(&w->hybrid), 3, "us, a call; both ends may sleep");
+	app_report_num(&r, "polled_p50_us", p50(&w->polled), 3, "us, a call; both ends only poll");
+	app_report_num(&r, "hybrid_of_polled", p50(&w->hybrid) / p50(&w->polled), 3, "");
+	app_report_int(&r, "idle_sessions", args->idle, "open, without a call");
+	app_report_num(&r, "idle_server_percent", w->idle_server, 3, "of a core, their server");
+	app_report_num(&r, "idle_client_percent", w->idle_client, 3, "of a core, their client");
+	app_report_num(&r, "idle_sleeps_per_s", w->sleeps, 1, "of the client");
+	app_report_num(&r, "line_ns", w->line_ns, 1, "ns, a cache line there and back");
+	app_report_int(&r, "wrong_bytes", w->wrong_bytes, "");
+	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
+	app_report_end(&r);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	if (key == ARGP_KEY_INIT)
+		state->child_inputs[0] = &args->load;
+	else if (key == KEY_IDLE)
+		args->idle = (unsigned)app_arg_u64("--idle", arg, 1, 1024);
+	else if (key == KEY_BUSY)
+		args->busy = (unsigned)app_arg_u64("--busy", arg, 1, APP_BUSY_MAX);
+	else
+		return ARGP_ERR_UNKNOWN;
+	return 0;
+}
+
+static const struct argp_option options[] = {
+    {"idle", KEY_IDLE, "N", 0, "Idle sessions (128)", 0},
+    {"busy", KEY_BUSY, "N", 0, "Only this: calls and eventfds next to N threads that compute", 0},
+    {0}};
+
+static const char doc[] =
+    "What waiting costs, beside the least that could do.\v"
+    "A server that sleeps is called and answers: what that takes longer than a call to one that "
+    "is awake, beside the wake-up of a thread that sleeps in a read of an eventfd. Calls back to "
+    "back where both ends may sleep, beside both polling. And the CPU time of idle sessions.\n\n"
+    "With --busy, threads compute on the CPUs of both ends. One call every 0.5 ms, and in turns "
+    "with that a round trip of two threads that sleep on eventfds: p99_over_eventfd compares "
+    "them.\n\n"
+    "  lend wait --seconds 4\n"
+    "  lend wait --carrier udp --idle 128 --json\n"
+    "  lend wait --busy 4 --json";
+
+int app_wait(int argc, char **argv)
+{
+	const struct argp_child children[] = {{app_load_some("carrier seconds json"), 0, NULL, 0},
+					      {0}};
+	const struct argp argp = {
+	    .options = options, .parser = parse, .children = children, .doc = doc};
+	static struct waits w;
+	struct args args = {.load = APP_LOAD_ARGS_INIT};
+
+	app_parse(&argp, argc, argv, &args);
+	if (args.load.carrier == APP_DPDK_RING || app_cpus() < 2)
+		app_bad("the server is a process of its own on a CPU of its own: leave out "
+			"dpdk-ring, and give two CPUs");
+	args.load.window = args.load.sessions = 1;
+	if (args.busy && args.idle)
+		app_bad("--busy measures no idle sessions; leave out --idle or --busy");
+	if (args.busy)
+		return app_wait_busy(&args.load, args.busy);
+	if (!args.idle)
+		args.idle = IDLE;
+	lend_hist_init(&w.bare);
+	lend_hist_init(&w.slept);
+	lend_hist_init(&w.awake);
+	lend_hist_init(&w.hybrid);
+	lend_hist_init(&w.polled);
+	w.line_ns = app_line_ns(app_cpu(0), app_cpu(1));
+	measure_wakes(&args.load, &w);
+	measure_ping_pong(&args.load, &w);
+	measure_idle(&args, &w);
+	report(&args, &w);
+	return w.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

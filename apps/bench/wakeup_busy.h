@@ -1,0 +1,15 @@
+/* wakeup_busy - what waiting costs on CPUs that busy threads share.
+ * Layer: apps. Threads: the main one. */
+#ifndef APPS_BENCH_WAKEUP_BUSY_H
+#define APPS_BENCH_WAKEUP_BUSY_H
+
+#include "apps/common/options.h"
+
+enum { APP_BUSY_MAX = 64 };
+
+/* Measures calls at a low rate while busy threads compute, half of them on each end's CPU, in turns
+ * with a round trip of two threads that sleep on eventfds. Reports both; returns the exit status.
+ */
+int app_wait_busy(const struct app_load_args *args, unsigned busy);
+
+#endif

@@ -1,0 +1,64 @@
+/* bench_server - the end that a measuring command starts: opens, says that it is ready, runs until
+ *told to stop.
+ *
+ *	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
+ *	...
+ *	app_server_open(&server, &args, NULL);
+ *	lend_serve(server.ep, ...);
+ *	return app_server_run(&server);
+ *
+ * Layer: apps. Threads: one server per process, in the thread that opened it.
+ */
+#ifndef APPS_COMMON_BENCH_SERVER_H
+#define APPS_COMMON_BENCH_SERVER_H
+
+#include <argp.h>
+#include <stdbool.h>
+
+#include "lend/rpc.h"
+
+/* Methods by number. images and demo take theirs from APP_METHOD_IMAGES on. */
+enum {
+	APP_METHOD_ECHO = 1,
+	APP_METHOD_SINK,
+	APP_METHOD_CHAIN,
+	APP_METHOD_ENDS,
+	APP_METHOD_WORK,
+	APP_METHOD_IMAGES = 16
+};
+
+struct app_server_args {
+	const char *listen; /* NULL: only calls others */
+	const char *eal;
+	int ready_fd; /* -1: the ready line goes to stdout */
+	int cpu;      /* APP_ANY_CPU: not pinned */
+	bool spin;    /* polls for ever instead of sleeping when idle */
+	bool json;    /* prints its counters on leaving, and when asked */
+	/* As in lend_config; 0: its default. */
+	uint32_t calls, sessions, workers;
+	uint64_t message_max, receive_budget;
+	enum lend_schedule schedule;
+};
+#define APP_SERVER_ARGS_INIT                                                                       \
+	{                                                                                          \
+		.ready_fd = -1, .cpu = -1                                                          \
+	}
+extern const struct argp app_server_argp; /* input: struct app_server_args */
+
+struct app_server {
+	struct lend_ep *ep;
+	struct app_server_args args;
+	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, to
+				       close a lend_mem on it, say */
+	void *arg;
+};
+
+/* Opens the endpoint, pins (config NULL: defaults; what args name goes before it) and takes over
+ * SIGTERM, SIGINT and SIGUSR1. app_die() with lend_why() when it cannot. */
+void app_server_open(struct app_server *server, const struct app_server_args *args,
+		     const struct lend_config *config);
+/* Says "ready ADDRESS", serves until SIGTERM or SIGINT, closes the endpoint; returns the exit code.
+ */
+int app_server_run(struct app_server *server);
+
+#endif

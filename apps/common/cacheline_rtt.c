@@ -1,0 +1,71 @@
+/* cacheline_rtt - see cacheline_rtt.h. */
+#include "apps/common/cacheline_rtt.h"
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#include "apps/common/closed_loop.h"
+#include "apps/common/spawn.h"
+
+enum { ROUNDS = 1000, PARTS = 20, FAR_NS = 300 };
+
+struct line {
+	alignas(128) atomic_uint turn; /* even: the caller's, odd: the thread's */
+	alignas(128) int cpu;
+};
+
+static void *answer(void *arg)
+{
+	struct line *line = arg;
+
+	app_pin(line->cpu);
+	for (unsigned i = 0; i < ROUNDS * PARTS; i++) {
+		while (atomic_load_explicit(&line->turn, memory_order_acquire) != 2 * i + 1)
+			;
+		atomic_store_explicit(&line->turn, 2 * i + 2, memory_order_release);
+	}
+	return NULL;
+}
+
+/* The quickest of several parts: the others were interrupted. */
+static lend_ns bounce(struct line *line)
+{
+	lend_ns best = UINT64_MAX, began = app_now(), now;
+
+	for (unsigned i = 0; i < ROUNDS * PARTS; i++) {
+		atomic_store_explicit(&line->turn, 2 * i + 1, memory_order_release);
+		while (atomic_load_explicit(&line->turn, memory_order_acquire) != 2 * i + 2)
+			;
+		if (i % ROUNDS != ROUNDS - 1)
+			continue;
+		now = app_now();
+		best = now - began < best ? now - began : best;
+		began = now;
+	}
+	return best;
+}
+
+double app_line_ns(int a, int b)
+{
+	struct line line = {.turn = 0, .cpu = b};
+	pthread_t thread;
+	lend_ns best;
+
+	if (app_cpus() < 2)
+		return 0;
+	app_pin(a);
+	if (pthread_create(&thread, NULL, answer, &line))
+		return 0;
+	best = bounce(&line);
+	pthread_join(thread, NULL);
+	app_unpin();
+	return (double)best / ROUNDS;
+}
+
+const char *app_line_name(double ns)
+{
+	if (ns <= 0)
+		return "one CPU";
+	return ns < FAR_NS ? "near" : "far";
+}

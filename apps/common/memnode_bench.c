@@ -1,0 +1,191 @@
+/* memnode_bench - see memnode_bench.h. */
+#include "apps/common/memnode_bench.h"
+
+#include <string.h>
+
+#include "apps/common/memnode.h"
+#include "apps/store/inproc_node.h"
+#include "util/bits.h"
+
+enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PAGE, KEY_PLOT, NAP_NS = 50000000 };
+
+static const struct argp_option options[] = {
+    {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
+    {"pool", KEY_POOL, NULL, 0, "Our node shares its pages with this process (pool:)", 0},
+    {"page", KEY_PAGE, "BYTES", 0, "Size of our node's pages: 4K (default) to 2M", 0},
+    {"plot", KEY_PLOT, "FILE", 0, "Draw the table into FILE, as SVG", 0},
+    {0}};
+
+static void check(const struct app_memory_args *args)
+{
+	const struct app_load_args *load = &args->load;
+
+	if (load->carrier == APP_DPDK_RING && !load->one_thread)
+		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif, or "
+			"--one-thread");
+	if (load->one_thread && (args->node || args->pool))
+		app_bad("--one-thread has the node in this process: leave out --node and --pool");
+	if (args->page && args->node)
+		app_bad("--page is our own node's: leave out --node");
+	if (args->page & (args->page - 1))
+		app_bad("--page: give a power of two");
+	if (args->pool && (args->node || load->carrier != APP_SHM))
+		app_bad("--pool starts a node on this host: leave out --node and --carrier");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct app_memory_args *args = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &args->load;
+		return 0;
+	case KEY_NODE:
+		args->node = arg;
+		return 0;
+	case KEY_POOL:
+		return app_arg_flag(&args->pool);
+	case KEY_PAGE:
+		args->page = (uint32_t)app_arg_size("--page", arg, APP_PAGE, APP_PAGE_MAX);
+		return 0;
+	case KEY_PLOT:
+		args->plot = arg;
+		return 0;
+	case ARGP_KEY_END:
+		check(args);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp *app_memory_some(const char *names)
+{
+	static struct argp_child children[2];
+	static const struct argp argp = {.options = options, .parser = parse, .children = children};
+
+	children[0].argp = app_load_some(names);
+	return &argp;
+}
+
+static void open_client(const struct app_memory *m, struct lend_config *config, uint64_t bytes,
+			struct lend_ep **ep, struct lend_mem **mem)
+{
+	config->receive_budget = bytes > 32 << 20 ? 2 * bytes : 0;
+	if (lend_open(config, ep) < 0)
+		app_die("%s", lend_why());
+	*mem = app_node_open(*ep, app_net_address(&m->net, m->me, m->node));
+}
+
+static void open_inside(struct app_memory *m, uint64_t bytes)
+{
+	char address[APP_ADDRESS_MAX];
+
+	m->inside = app_inside_open(app_net_listen(&m->net, m->node), app_net_eal(&m->net, m->node),
+				    bytes, m->args.page, address, sizeof(address));
+	app_net_ready(&m->net, m->node, address);
+}
+
+void app_memory_open(struct app_memory *m, const struct app_memory_args *args, uint64_t bytes)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	*m = (struct app_memory){.args = *args};
+	bytes = lend_max_u64(bytes, UINT64_C(64) * args->page);
+	app_net_init(&m->net, args->load.carrier);
+	m->me = app_net_add(&m->net);
+	m->node = app_net_add(&m->net);
+	app_net_link(&m->net, m->me, m->node);
+	m->net.page = args->page;
+	app_net_plan(&m->net);
+	if (args->pool)
+		app_net_pool(&m->net, m->node);
+	if (args->load.one_thread)
+		open_inside(m, bytes);
+	else if (args->node)
+		app_net_ready(&m->net, m->node, args->node);
+	else
+		app_child_start_mn(&m->mn, &m->net, m->node, bytes, app_cpu(1));
+	config.listen = app_net_listen(&m->net, m->me);
+	config.eal = app_net_eal(&m->net, m->me);
+	open_client(m, &config, args->load.size, &m->ep, &m->mem);
+	app_pin(app_cpu(0));
+}
+
+void app_memory_client(const struct app_memory *m, uint64_t size, unsigned window,
+		       struct lend_ep **ep, struct lend_mem **mem)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+
+	config.calls = window < 128 ? 0 : window;
+	open_client(m, &config, size * window, ep, mem);
+}
+
+void app_memory_leave(const struct app_memory *m, struct lend_ep *ep, struct lend_mem *mem)
+{
+	app_inside_alone_begin(m->inside);
+	lend_mem_close(mem);
+	lend_close(ep);
+	app_inside_alone_end(m->inside);
+}
+
+void app_memory_close(struct app_memory *m)
+{
+	app_memory_leave(m, m->ep, m->mem);
+	app_inside_close(m->inside);
+	app_child_stop(&m->mn);
+	app_unpin();
+}
+
+static void ended(struct lend_op *op)
+{
+	((struct app_timed *)(void *)op)->ended = true;
+}
+
+struct lend_op *app_timed_begin(struct app_timed *t)
+{
+	*t = (struct app_timed){.op = {.done = ended, .timeout = 12 * APP_CALL_NS}};
+	t->began = app_ticks();
+	return &t->op;
+}
+
+uint64_t app_timed_end(struct app_memory *m, struct app_timed *t, int rc, const char *what)
+{
+	uint64_t ticks;
+
+	while (rc >= 0 && !t->ended) {
+		if (m->inside)
+			app_inside_turn(m->inside);
+		rc = m->args.load.sleep && !m->inside ? lend_turn(m->ep, lend_now(m->ep) + NAP_NS)
+						      : lend_poll(m->ep);
+	}
+	ticks = app_ticks() - t->began;
+	if (rc < 0 || t->op.status != LEND_OK)
+		app_node_wait(m->mem, &t->op, rc, what);
+	return ticks;
+}
+
+void app_timed_add(struct app_memory *m, struct app_timed *t, int rc, const char *what,
+		   struct lend_hist *hist)
+{
+	uint64_t ticks = app_timed_end(m, t, rc, what);
+
+	lend_hist_add(hist, (uint64_t)((double)ticks / app_ticks_per_ns()));
+}
+
+void app_memory_stat(struct app_memory *m, struct lend_mem_stat *stat)
+{
+	struct app_timed t;
+
+	(void)app_timed_end(m, &t, lend_mem_stat(m->mem, 0, stat, app_timed_begin(&t)), "stat");
+}
+
+void app_memory_stat_idle(struct app_memory *m, struct lend_mem_stat *stat)
+{
+	lend_ns until = app_now() + 1000000000;
+
+	do
+		app_memory_stat(m, stat);
+	while (stat->pages_used && app_now() < until);
+}

@@ -1,0 +1,285 @@
+/* demo_report - the demo's results as a page for people.
+ * Layer: apps. Threads: one. */
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "apps/common/html.h"
+#include "apps/demo/demo.h"
+
+enum { PICTURES = 8, PICTURE_MAX = 256 << 10 };
+
+static const struct demo_row *row_of(const struct demo *demo, enum app_carrier carrier,
+				     const char *by)
+{
+	for (unsigned i = 0; i < demo->rows; i++)
+		if (demo->row[i].carrier == carrier && demo->row[i].ok &&
+		    !strcmp(demo->row[i].by, by))
+			return &demo->row[i];
+	return NULL;
+}
+
+static void style(FILE *out)
+{
+	fputs("<style>\n", out);
+	page_style(out);
+	fputs(
+	    "body{margin:0;background:var(--bg);color:var(--ink);font:16px/1.5 "
+	    "system-ui,-apple-system,"
+	    "'Segoe UI',Roboto,'DejaVu Sans',sans-serif}main{max-width:1280px;margin:0 "
+	    "auto;padding:28px "
+	    "18px 60px}h1{font-size:30px;line-height:1.2;margin:0 0 "
+	    "6px}h2{font-size:20px;margin:38px 0 "
+	    "12px}p{max-width:68ch}.soft{color:var(--soft);font-size:14px}.grid{display:grid;gap:"
+	    "16px;"
+	    "grid-template-columns:repeat(auto-fit,minmax(min(100%,345px),1fr))}.four{grid-"
+	    "template-columns:repeat(auto-fit,minmax(min(100%,220px),1fr))}.card{background:"
+	    "var(--card);"
+	    "border:1px solid var(--rule);border-radius:12px;padding:16px;min-width:0}.card "
+	    "svg{width:100%;"
+	    "height:auto;display:block}.big{font-size:26px;font-weight:650;line-height:1.15;fill:"
+	    "none}"
+	    ".scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:14px;"
+	    "font-variant-numeric:tabular-nums}th,td{padding:7px "
+	    "10px;text-align:right;white-space:nowrap;"
+	    "border-bottom:1px solid "
+	    "var(--rule)}th:nth-child(-n+2),td:nth-child(-n+2){text-align:left}"
+	    "th{color:var(--soft);font-weight:500}.dot{display:inline-block;width:10px;height:10px;"
+	    "border-radius:3px;margin-right:7px}.dot.value{background:var(--value)}.dot.ref{"
+	    "background:"
+	    "var(--ref)}.dot.auto{background:var(--auto)}.shots{display:grid;gap:10px;grid-"
+	    "template-columns:"
+	    "repeat(auto-fill,minmax(max(150px,22%),1fr))}.shots "
+	    "img{width:100%;aspect-ratio:3/2;object-fit:cover;"
+	    "border-radius:8px;display:block}code{font:14px ui-monospace,'DejaVu Sans "
+	    "Mono',monospace;"
+	    "background:var(--card);border:1px solid var(--rule);border-radius:6px;padding:1px "
+	    "6px}\n",
+	    out);
+	fputs("</style>\n", out);
+}
+
+static void tile(FILE *out, const char *big, const char *small)
+{
+	fputs("<div class=\"card\"><div class=\"big\">", out);
+	page_text(out, big);
+	fputs("</div><div class=\"soft\">", out);
+	page_text(out, small);
+	fputs("</div></div>\n", out);
+}
+
+/* What the newcomer should take home, in four figures: of udp when it ran, else of shm. */
+static void tiles(FILE *out, const struct demo *demo)
+{
+	enum app_carrier carrier = row_of(demo, APP_UDP, "value") ? APP_UDP : APP_SHM;
+	const struct demo_row *value = row_of(demo, carrier, "value");
+	const struct demo_row *ref = row_of(demo, carrier, "ref");
+	double identical = 0, images = 0, pages = 0;
+	char big[96], small[160], a[32], b[32];
+
+	for (unsigned i = 0; i < demo->rows; i++) {
+		identical += demo->row[i].identical;
+		images += demo->row[i].images;
+		pages += demo->row[i].pages_used_after;
+	}
+	fputs("<div class=\"grid four\">\n", out);
+	if (value && ref) {
+		double ratio = value->bytes_moved / fmax(ref->bytes_moved, 1);
+
+		snprintf(big, sizeof(big), "%.1f\u00d7 %s", ratio < 1 ? 1 / ratio : ratio,
+			 ratio < 1 ? "more" : "less");
+		snprintf(small, sizeof(small),
+			 "bytes moved per image over %s: %s by reference, %s by value",
+			 app_carrier_name(carrier), page_bytes(a, ref->bytes_moved),
+			 page_bytes(b, value->bytes_moved));
+		tile(out, big, small);
+		snprintf(big, sizeof(big), "%.3g v. %.3g ms", ref->p50_ms_without_codec,
+			 value->p50_ms_without_codec);
+		snprintf(small, sizeof(small),
+			 "median latency over %s without codec time, by reference and by value",
+			 app_carrier_name(carrier));
+		tile(out, big, small);
+	}
+	snprintf(big, sizeof(big), "%.0f of %.0f", identical, images);
+	tile(out, big,
+	     "images whose every result is byte for byte what the same codec calls give locally");
+	snprintf(big, sizeof(big), "%.0f pages", pages);
+	tile(out, big, "left at the memory node after all runs");
+	fputs("</div>\n", out);
+}
+
+static void table(FILE *out, const struct demo *demo)
+{
+	char text[32];
+
+	fputs("<h2>All figures</h2>\n<div class=\"card "
+	      "scroll\"><table>\n<tr><th>Carrier</th><th>By</th>"
+	      "<th>Moved per image</th><th>Median latency</th><th>Without codecs</th><th>Images "
+	      "per second"
+	      "</th><th>Identical</th><th>Pages after</th><th>Processes</th></tr>\n",
+	      out);
+	for (unsigned i = 0; i < demo->rows; i++) {
+		const struct demo_row *row = &demo->row[i];
+
+		fprintf(out, "<tr><td>%s</td><td><span class=\"dot %s\"></span>%s</td>",
+			app_carrier_name(row->carrier), row->by, row->by);
+		if (!row->ok) {
+			fputs("<td colspan=\"7\">skipped: ", out);
+			page_text(out, row->why);
+			fputs("</td></tr>\n", out);
+			continue;
+		}
+		fprintf(out,
+			"<td>%s</td><td>%.2f ms</td><td>%.2f ms</td><td>%.1f</td><td>%.0f/%.0f</td>"
+			"<td>%.0f</td><td>%.0f</td></tr>\n",
+			page_bytes(text, row->bytes_moved), row->p50_ms, row->p50_ms_without_codec,
+			row->images_per_s, row->identical, row->images, row->pages_used_after,
+			row->processes);
+	}
+	fputs("</table></div>\n", out);
+}
+
+static void picture(FILE *out, const char *dir, const char *name)
+{
+	char path[512];
+	void *bytes = malloc(PICTURE_MAX);
+	FILE *in;
+	size_t len = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	in = fopen(path, "r");
+	if (in && bytes)
+		len = fread(bytes, 1, PICTURE_MAX, in);
+	if (len && len < PICTURE_MAX) {
+		fputs("<img alt=\"Result ", out);
+		page_text(out, name);
+		fputs("\" src=\"data:image/jpeg;base64,", out);
+		page_base64(out, bytes, len);
+		fputs("\">\n", out);
+	}
+	if (in)
+		fclose(in);
+	free(bytes);
+}
+
+static int is_thumbnail(const struct dirent *e)
+{
+	return strstr(e->d_name, ".thumbnail.jpg") != NULL;
+}
+
+static void pictures(FILE *out, const struct demo *demo)
+{
+	struct dirent **entry;
+	int n = scandir(demo->results, &entry, is_thumbnail, alphasort);
+
+	if (n > 0)
+		fputs("<h2>Some of the results</h2>\n<div class=\"shots\">\n", out);
+	for (int i = 0; i < n; i++) {
+		if (i < PICTURES)
+			picture(out, demo->results, entry[i]->d_name);
+		free(entry[i]);
+	}
+	if (n > 0)
+		fputs("</div>\n", out);
+	if (n >= 0)
+		free(entry);
+}
+
+/* "AMD EPYC 7xx3", from the kernel; empty when it does not say. */
+static void cpu_name(char name[96])
+{
+	FILE *in = fopen("/proc/cpuinfo", "r");
+	char line[256];
+
+	name[0] = 0;
+	while (in && !name[0] && fgets(line, sizeof(line), in))
+		if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+			snprintf(name, 96, "%.90s", strchr(line, ':') + 2);
+			name[strcspn(name, "\n")] = 0;
+		}
+	if (in)
+		fclose(in);
+}
+
+static void intro(FILE *out, const struct demo *demo)
+{
+	const struct demo_row *row = demo->row;
+	char bytes[32];
+
+	for (unsigned i = 0; i < demo->rows; i++)
+		if (demo->row[i].ok)
+			row = &demo->row[i];
+	fputs("<h1>Lend the pixels, do not send them</h1>\n<p>", out);
+	fprintf(out,
+		"%.0f photographs, %s of pixels each on average, go from a client through a "
+		"firewall, a load balancer "
+		"and one of two image servers to one of two workers that scale and encode them; "
+		"the results come back "
+		"the same way. By value every process passes the pixels on. By reference the "
+		"client puts them on a "
+		"memory node, 64 bytes travel, and the worker fetches them once. By auto whatever "
+		"is above 32 KiB goes "
+		"by reference.",
+		row->images, page_bytes(bytes, row->pixel_bytes));
+	fputs("</p>\n", out);
+}
+
+static void footer(FILE *out, const struct demo *demo)
+{
+	struct utsname os;
+	char cpu[96], date[64];
+	time_t now = time(NULL);
+
+	cpu_name(cpu);
+	strftime(date, sizeof(date), "%Y-%m-%d %H:%M %Z", localtime(&now));
+	fputs("<h2>How it was measured</h2>\n<p class=\"soft\">Bytes moved: all that the "
+	      "processes, the memory node "
+	      "among them, handed to their carriers, heads and repeats too. Latency: one image "
+	      "under way, from the "
+	      "file's bytes to the result in the client's memory; without codecs: less the "
+	      "client's decoding and the "
+	      "worker's scaling and encoding. Images per second: four under way, pixels decoded "
+	      "before. Again: ",
+	      out);
+	fputs("<code>lend images --by ref --carrier udp ", out);
+	page_text(out, demo->dir);
+	fputs("</code> and <code>lend chain --sweep --size 4M --carrier udp</code>.</p>\n<p "
+	      "class=\"soft\">",
+	      out);
+	page_text(out, cpu);
+	fprintf(out, ", %ld CPUs", sysconf(_SC_NPROCESSORS_ONLN));
+	if (uname(&os) == 0) {
+		fputs(", Linux ", out);
+		page_text(out, os.release);
+	}
+	fprintf(out, ". %s, %.0f s.</p>\n", date, demo->seconds);
+}
+
+void demo_report(const struct demo *demo, const char *path)
+{
+	struct page page;
+	FILE *out;
+
+	page_open(&page, path);
+	out = page.out;
+	fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
+	      "name=\"viewport\" "
+	      "content=\"width=device-width,initial-scale=1\"><title>Lend: the demo's "
+	      "report</title>\n",
+	      out);
+	style(out);
+	fputs("</head><body><main>\n", out);
+	intro(out, demo);
+	tiles(out, demo);
+	demo_bars(demo, out);
+	demo_sweeps(demo, out);
+	table(out, demo);
+	pictures(out, demo);
+	footer(out, demo);
+	fputs("</main></body></html>\n", out);
+	page_close(&page);
+}

@@ -1,0 +1,302 @@
+/* images - a service of several tiers over real photographs, by value and by reference; and its
+ * tier.
+ *
+ * Photographs are taken in batches that fit into memory. Each batch is decoded, and each operation
+ * done here too; then it goes through the tiers twice: one at a time for latency, and several at a
+ * time for throughput. Layer: apps. Threads: one; with --threads one more per tier. */
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/memnode.h"
+#include "apps/common/report.h"
+#include "apps/images/images_client.h"
+#include "apps/images/images_cluster.h"
+#include "lend/stats.h"
+
+enum { BATCH_BYTES = 1 << 30 };
+
+struct args {
+	enum images_by by;
+	enum app_carrier carrier;
+	bool threads, json;
+	const char *out, *dir;
+	unsigned repeat, window;
+};
+
+/* The whole of a run. */
+struct run {
+	struct args args;
+	struct images_list list;
+	struct images_cluster cluster;
+	struct images_client client;
+	lend_ns began, busy_ns;    /* busy: of passes with several at a time */
+	uint64_t first_ended;      /* results of the passes one at a time */
+	uint64_t moved;            /* bytes */
+	struct lend_mem_stat node; /* when all was done */
+};
+
+enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON };
+
+static const struct argp_option options[] = {
+    {"by", KEY_BY, "HOW", 0, "value, ref (default), or auto: by reference above 32 KiB", 0},
+    {"carrier", 'c', "C", 0,
+     "shm (default), udp, dpdk-memif, or what to listen at; dpdk-ring with --threads", 0},
+    {"out", KEY_OUT, "DIR", 0, "Write the results there", 0},
+    {"window", KEY_WINDOW, "N", 0, "Images under way at a time (4), when throughput is measured",
+     0},
+    {"repeat", KEY_REPEAT, "N", 0, "Send every image N times in each pass", 0},
+    {"threads", KEY_THREADS, NULL, 0, "Tiers as threads of one process", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case KEY_BY:
+		if (!images_by_parse(arg, &args->by))
+			app_bad("--by %s: give value, ref or auto", arg);
+		return 0;
+	case 'c':
+		if (!app_carrier_parse(arg, &args->carrier))
+			app_bad("--carrier %s: give shm, udp, dpdk-memif or an address", arg);
+		return 0;
+	case KEY_OUT:
+		args->out = arg;
+		return 0;
+	case KEY_WINDOW:
+		args->window = (unsigned)app_arg_u64("--window", arg, 1, IMAGES_WINDOW_MAX);
+		return 0;
+	case KEY_REPEAT:
+		args->repeat = (unsigned)app_arg_u64("--repeat", arg, 1, 1000000);
+		return 0;
+	case KEY_THREADS:
+		return app_arg_flag(&args->threads);
+	case KEY_JSON:
+		return app_arg_flag(&args->json);
+	case ARGP_KEY_ARG:
+		return app_arg_word(&args->dir, arg);
+	case ARGP_KEY_END:
+		if (!args->dir)
+			app_bad("which images? give a folder of JPEG files");
+		if (args->carrier == APP_DPDK_RING && !args->threads)
+			app_bad(
+			    "--carrier dpdk-ring: rings stay within one process; add --threads");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const char doc[] =
+    "Sends photographs through a service of several tiers: firewall, load balancer, two image "
+    "servers, two "
+    "workers that scale and encode; and compares every result with the same work done here."
+    "\vThe argument is the photograph's pixels: decoding is the client's. Seven processes and a "
+    "memory node, unless "
+    "--threads.\n\n"
+    "  lend images --by ref --carrier udp ~/Pictures\n"
+    "  lend images --by value --out /tmp/small ~/Pictures --json";
+
+/* Room for the window's arguments and results at once; lend-mn wants no less than 64 MiB. */
+static uint64_t node_bytes(const struct run *run)
+{
+	uint64_t largest = 0, bytes;
+
+	for (unsigned i = 0; i < run->list.n; i++)
+		if (images_size_bytes(run->list.item[i].size) > largest)
+			largest = images_size_bytes(run->list.item[i].size);
+	bytes = (run->args.window + 1) * 2 * largest + (64 << 20);
+	return (bytes + (1 << 20) - 1) & ~((UINT64_C(1) << 20) - 1);
+}
+
+static void open_client(struct run *run)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct images_client *client = &run->client;
+
+	images_cluster_open(&run->cluster, run->args.carrier, run->args.threads, node_bytes(run));
+	images_client_init(client, run->args.by);
+	client->out = run->args.out;
+	images_cluster_config(&run->cluster, &config);
+	if (lend_open(&config, &client->ep) < 0 ||
+	    lend_connect(client->ep, images_cluster_service(&run->cluster), &client->service) < 0)
+		app_die("%s", lend_why());
+	client->mem = app_node_open(client->ep, images_cluster_node(&run->cluster));
+}
+
+static void close_client(struct run *run)
+{
+	lend_mem_close(run->client.mem);
+	lend_close(run->client.ep);
+	images_cluster_close(&run->cluster);
+}
+
+/* What all processes handed to their carriers so far. */
+static uint64_t moved(struct run *run)
+{
+	struct lend_stats stats;
+	struct lend_mem_stat node;
+
+	app_node_stat(run->client.mem, &node);
+	lend_stats(run->client.ep, &stats);
+	return stats.tx_bytes + node.tx_bytes + images_cluster_tx_bytes(&run->cluster);
+}
+
+/* Loads from first on until the batch is full; returns its end. */
+static unsigned load_batch(struct run *run, unsigned first)
+{
+	uint64_t bytes = 0;
+	unsigned end = first;
+
+	while (end < run->list.n && (end == first || bytes < BATCH_BYTES)) {
+		bytes += images_size_bytes(run->list.item[end].size);
+		images_list_load(&run->list, end++);
+		(void)lend_poll(run->client.ep); /* or peers would take the silence for death */
+		app_progress(run->began, first + (end - first) / 2.0, run->list.n);
+	}
+	return end;
+}
+
+static void run_batch(struct run *run, unsigned first, unsigned end)
+{
+	struct images_client *client = &run->client;
+	struct images_item *items = run->list.item;
+	uint64_t before = moved(run), ended = client->ended;
+
+	client->timed = true; /* nothing else is under way to wait for */
+	for (unsigned i = first; i < end; i++) {
+		for (unsigned k = 0; k < run->args.repeat && !client->failed; k++)
+			images_client_pass(client, items, i, i + 1, 1);
+		app_progress(run->began, (first + i + 1) / 2.0 + (end - first) / 4.0, run->list.n);
+	}
+	client->timed = false;
+	run->first_ended += client->ended - ended;
+	for (unsigned k = 0; k < run->args.repeat && !client->failed; k++)
+		run->busy_ns += images_client_pass(client, items, first, end, run->args.window);
+	if (!client->failed)
+		run->moved += moved(run) - before;
+}
+
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+static double per_s(uint64_t n, lend_ns ns)
+{
+	return ns ? (double)n * 1e9 / (double)ns : 0;
+}
+
+struct sums {
+	unsigned images, identical;
+	lend_ns decode_ns; /* of the throughput passes' images */
+	uint64_t pixels;
+	uint64_t in_throughput; /* results of passes with several at a time */
+};
+
+static struct sums sum_up(const struct run *run)
+{
+	struct sums sums = {0};
+
+	for (unsigned i = 0; i < run->list.n; i++) {
+		const struct images_item *item = &run->list.item[i];
+
+		if (!item->results)
+			continue;
+		sums.images++;
+		sums.identical += item->results == 2 * run->args.repeat && !item->differ;
+		sums.decode_ns += item->decode_ns * run->args.repeat;
+		sums.pixels += images_size_bytes(item->size);
+	}
+	sums.in_throughput = run->client.ended - run->first_ended;
+	return sums;
+}
+
+static void report_times(struct app_report *out, const struct run *run, const struct sums *sums)
+{
+	const struct images_client *client = &run->client;
+
+	app_report_num(out, "images_per_s", per_s(sums->in_throughput, run->busy_ns), 2,
+		       "with several under way, pixels ready");
+	app_report_num(out, "images_per_s_with_decode",
+		       per_s(sums->in_throughput, run->busy_ns + sums->decode_ns), 2,
+		       "the client's decoding added");
+	app_report_num(out, "p50_ms", ms(lend_hist_quantile(&client->with_ns, 0.5)), 3,
+		       "ms, one at a time: file's bytes to result, codecs included");
+	app_report_num(out, "p99_ms", ms(lend_hist_quantile(&client->with_ns, 0.99)), 3, "ms");
+	app_report_num(out, "p50_ms_without_codec",
+		       ms(lend_hist_quantile(&client->without_ns, 0.5)), 3,
+		       "ms, what the service's tiers and data's way cost");
+	app_report_num(out, "p99_ms_without_codec",
+		       ms(lend_hist_quantile(&client->without_ns, 0.99)), 3, "ms");
+	app_report_num(out, "mean_ms_without_codec", lend_hist_mean(&client->without_ns) / 1e6, 3,
+		       "ms");
+}
+
+static void report(const struct run *run)
+{
+	struct sums sums = sum_up(run);
+	const struct args *args = &run->args;
+	struct app_report out;
+
+	app_report_begin(&out, args->json,
+			 "images: photographs through a service of several tiers");
+	app_report_text(&out, "by", images_by_name(args->by), "how pixels and results travel");
+	app_report_text(&out, "carrier", app_carrier_name(args->carrier), "");
+	app_report_int(&out, "images", sums.images, "photographs");
+	app_report_int(&out, "identical", sums.identical, "whose results were all as made here");
+	app_report_int(&out, "skipped", run->list.skipped, "files of no use");
+	app_report_int(&out, "errors", run->client.failed, "requests that failed");
+	report_times(&out, run, &sums);
+	app_report_int(&out, "bytes_moved_per_image",
+		       run->client.ended ? run->moved / run->client.ended : 0,
+		       "handed to carriers, by all processes");
+	app_report_int(&out, "pixel_bytes_per_image", sums.images ? sums.pixels / sums.images : 0,
+		       "the argument, on average");
+	app_report_int(&out, "window", args->window, "under way at a time");
+	app_report_int(&out, "processes", images_cluster_processes(&run->cluster),
+		       "with client and memory node");
+	app_report_int(&out, "pages_used_after", run->node.pages_used, "at the memory node");
+	app_report_end(&out);
+}
+
+static void run_all(struct run *run)
+{
+	run->began = app_now();
+	for (unsigned first = 0, end; first < run->list.n && !run->client.failed; first = end) {
+		end = load_batch(run, first);
+		run_batch(run, first, end);
+		for (unsigned i = first; i < end; i++)
+			images_list_unload(&run->list, i);
+	}
+	app_progress_clear();
+	if (run->client.failed)
+		app_note("%s: %s; if a tier ended, its own line above says why",
+			 run->client.culprit, app_status_name(run->client.status));
+	app_node_stat_idle(run->client.mem, &run->node);
+}
+
+int app_images(int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .options = options, .parser = parse, .args_doc = "DIR", .doc = doc};
+	static struct run run;
+	struct sums sums;
+
+	run.args = (struct args){.by = IMAGES_BY_REF, .carrier = APP_SHM, .repeat = 1, .window = 4};
+	app_parse(&argp, argc, argv, &run.args);
+	images_list_open(&run.list, run.args.dir);
+	if (run.args.out)
+		images_out_open(run.args.out);
+	open_client(&run);
+	run_all(&run);
+	report(&run);
+	sums = sum_up(&run);
+	close_client(&run);
+	images_list_close(&run.list);
+	return run.client.failed || !sums.images || sums.identical != sums.images ? APP_EXIT_FAILED
+										  : APP_EXIT_OK;
+}

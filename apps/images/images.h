@@ -1,0 +1,84 @@
+/* images - what the tiers of the image service and their client agree on.
+ *
+ *	client -> firewall -> load balancer -> 2 image servers -> 2 workers      and back
+ *
+ * A message is two arguments: a head, and pixels on the way there, a JPEG on the way back. What is
+ * long lies on the memory node meanwhile. Only the client and the workers ever look at the bytes.
+ * Layer: apps.
+ */
+#ifndef LEND_APPS_IMAGES_IMAGES_H
+#define LEND_APPS_IMAGES_IMAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "apps/common/topology.h"
+#include "apps/common/bench_server.h"
+#include "apps/images/images_codec.h"
+#include "lend/mem.h"
+#include "lend/rpc.h"
+
+enum {
+	IMAGES_PROCESS =
+	    APP_METHOD_IMAGES, /* asks the service: what is done, an image server picks */
+	IMAGES_WORK,           /* asks a worker: IMAGES_WORK + enum images_what */
+};
+
+enum {
+	IMAGES_HEAD = 32,              /* bytes of a head */
+	IMAGES_BYTES_MAX = 256 << 20,  /* of one image's pixels */
+	IMAGES_AUTO_INLINE = 32 << 10, /* --by auto: up to so many bytes go by value */
+	IMAGES_WINDOW_MAX = 64,        /* images in flight */
+};
+#define IMAGES_TIMEOUT                                                                             \
+	UINT64_C(30000000000) /* of a call, an operation and an unclaimed reference */
+
+struct images_head {
+	uint32_t number; /* which image of the run */
+	uint32_t what;   /* enum images_what; of replies */
+	struct images_size size;
+	uint64_t inline_max; /* longer arguments travel by reference, both ways; heads never do */
+	uint64_t codec_ns;   /* what scaling and encoding took; of replies */
+};
+/* Little-endian, at any address, IMAGES_HEAD bytes. */
+void images_head_store(void *at, const struct images_head *head);
+/* Takes a message from the wire apart; false when it is none, or its head makes no sense. */
+bool images_message_load(const struct lend_buf *message, struct images_head *head,
+			 struct lend_arg *bytes);
+/* What an image server picks. */
+enum images_what images_pick(const struct images_head *head);
+
+enum images_role { IMAGES_FIREWALL, IMAGES_BALANCER, IMAGES_SERVER, IMAGES_WORKER, IMAGES_ROLES };
+const char *images_role_name(enum images_role role);
+bool images_role_parse(const char *text, enum images_role *role);
+
+/* Limits that long messages need; for a tier and for the client alike. */
+void images_config(struct lend_config *config);
+
+/* One tier on its endpoint: a process (lend tier) or a thread. Lives in its owner until the
+ * endpoint closed. */
+struct images_tier;
+struct images_service { /* what a worker's handler is told */
+	struct images_tier *tier;
+	enum images_what what;
+};
+struct images_tier {
+	struct lend_ep *ep;
+	enum images_role role;
+	lend_session next[2];       /* whom it asks; none: a worker */
+	unsigned nexts, turn;       /* round robin */
+	struct lend_mem *mem;       /* of a worker */
+	struct images_codec *codec; /* of a worker */
+	struct images_service service[IMAGES_WHATS];
+};
+/* Connects to the nexts (addresses, of n) or, a worker, to the memory node, and serves. 0 or
+ * -errno. */
+int images_tier_open(struct images_tier *tier, struct lend_ep *ep, enum images_role role,
+		     const char *const next[], unsigned n, const char *node);
+/* Before the endpoint closes, and after. */
+void images_tier_stop(struct images_tier *tier);
+void images_tier_close(struct images_tier *tier);
+/* The worker's part of images_tier_open(). */
+int images_worker_open(struct images_tier *tier, const char *node);
+
+#endif

@@ -1,0 +1,210 @@
+/* images_client - sends images through the tiers and checks what comes back.
+ *
+ * One image under way is a job: a call with the pixels as an argument, and where the result comes
+ * by reference a get and a release. Layer: apps. Threads: the endpoint's. */
+#include "apps/images/images_client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/common/options.h"
+#include "apps/common/closed_loop.h"
+
+enum { TURN_NS = 100000000 }; /* a turn sleeps at most so long */
+
+struct job {
+	struct lend_call call;
+	struct lend_op get, release;
+	struct images_client *client;
+	struct images_item *item; /* NULL: idle */
+	struct images_head head;  /* the request's, then the reply's */
+	uint8_t store[IMAGES_HEAD];
+	struct iovec request[2]; /* in store, and the pixels */
+	struct lend_arg reply;
+	struct iovec result; /* fetched by reference */
+	lend_ns began;
+};
+
+static const char *const by_names[IMAGES_BYS] = {"value", "ref", "auto"};
+
+const char *images_by_name(enum images_by by)
+{
+	return by_names[by];
+}
+
+bool images_by_parse(const char *text, enum images_by *by)
+{
+	for (int i = 0; i < IMAGES_BYS; i++) {
+		if (strcmp(text, by_names[i]))
+			continue;
+		*by = (enum images_by)i;
+		return true;
+	}
+	return false;
+}
+
+void images_client_init(struct images_client *client, enum images_by by)
+{
+	static const uint64_t inline_max[IMAGES_BYS] = {IMAGES_BYTES_MAX, IMAGES_HEAD,
+							IMAGES_AUTO_INLINE};
+
+	*client = (struct images_client){.inline_max = inline_max[by]};
+	lend_hist_init(&client->without_ns);
+	lend_hist_init(&client->with_ns);
+}
+
+static void end(struct job *job)
+{
+	free(job->result.iov_base);
+	job->result.iov_base = NULL;
+	job->item = NULL;
+	job->client->busy--;
+}
+
+static void note_failure(struct job *job, enum lend_status status)
+{
+	struct images_client *client = job->client;
+
+	client->failed++;
+	if (client->status != LEND_OK)
+		return;
+	client->status = status;
+	client->culprit = job->item->path;
+}
+
+static void on_released(struct lend_op *op)
+{
+	end(APP_OF(op, struct job, release));
+}
+
+/* The job's last step when it holds a reference. */
+static void release(struct job *job)
+{
+	job->release = (struct lend_op){.done = on_released, .timeout = IMAGES_TIMEOUT};
+	if (lend_release(job->client->mem, &job->reply.ref, 1, &job->release) < 0)
+		end(job);
+}
+
+static enum lend_status status_of(int rc)
+{
+	return rc == -EAGAIN ? LEND_RESOURCE_EXHAUSTED : LEND_UNAVAILABLE;
+}
+
+/* The result is here, whole. */
+static void check(struct job *job, const void *result)
+{
+	struct images_client *client = job->client;
+	struct images_item *item = job->item;
+	lend_ns took = app_now() - job->began;
+	lend_ns codec = job->head.codec_ns < took ? job->head.codec_ns : took;
+
+	client->ended++;
+	if (client->timed) {
+		lend_hist_add(&client->without_ns, took - codec);
+		lend_hist_add(&client->with_ns, took + item->decode_ns);
+	}
+	if (job->head.what != item->what || job->reply.len != item->want.len ||
+	    memcmp(result, item->want.data, item->want.len))
+		item->differ++;
+	if (client->out && !item->results)
+		images_out_save(client->out, item, job->head.number, result, job->reply.len);
+	item->results++;
+}
+
+static void on_got(struct lend_op *op)
+{
+	struct job *job = APP_OF(op, struct job, get);
+
+	if (op->status == LEND_OK)
+		check(job, job->result.iov_base);
+	else
+		note_failure(job, op->status);
+	release(job);
+}
+
+static void fetch(struct job *job)
+{
+	int rc = -ENOMEM;
+
+	job->result = (struct iovec){malloc(job->reply.len + 1), job->reply.len};
+	job->get = (struct lend_op){.done = on_got, .timeout = IMAGES_TIMEOUT};
+	if (job->result.iov_base)
+		rc = lend_get(job->client->mem, &job->reply.ref, 0, &job->result, 1, &job->get);
+	if (rc == 0)
+		return;
+	note_failure(job, status_of(rc));
+	release(job);
+}
+
+static void on_reply(struct lend_call *call)
+{
+	struct job *job = APP_OF(call, struct job, call);
+	bool fine =
+	    call->status == LEND_OK && images_message_load(call->reply, &job->head, &job->reply);
+
+	if (!fine)
+		note_failure(job, call->status == LEND_OK ? LEND_DATA_LOSS : call->status);
+	else if (job->reply.bytes)
+		check(job, job->reply.bytes);
+	else
+		fetch(job);
+	if (call->reply)
+		lend_buf_give(job->client->ep, call->reply);
+	if (!fine || job->reply.bytes)
+		end(job);
+}
+
+static void begin(struct job *job, struct images_client *client, struct images_item *item,
+		  uint32_t number)
+{
+	int rc;
+
+	job->client = client;
+	job->item = item;
+	job->head = (struct images_head){
+	    .number = number, .size = item->size, .inline_max = client->inline_max};
+	images_head_store(job->store, &job->head);
+	job->request[0] = (struct iovec){job->store, IMAGES_HEAD};
+	job->request[1] = (struct iovec){item->rgb, images_size_bytes(item->size)};
+	job->call = (struct lend_call){
+	    .method = IMAGES_PROCESS, .done = on_reply, .timeout = IMAGES_TIMEOUT};
+	job->began = app_now();
+	client->busy++;
+	rc = lend_call_start_args(client->mem, client->service, &job->call, job->request, 2);
+	if (rc == 0)
+		return;
+	note_failure(job, status_of(rc));
+	end(job);
+}
+
+static struct job *idle_job(struct job *jobs, unsigned window)
+{
+	for (unsigned i = 0; i < window; i++)
+		if (!jobs[i].item)
+			return &jobs[i];
+	return NULL;
+}
+
+lend_ns images_client_pass(struct images_client *client, struct images_item *items, unsigned first,
+			   unsigned end, unsigned window)
+{
+	static struct job jobs[IMAGES_WINDOW_MAX];
+	lend_ns began = app_now();
+	unsigned next = first;
+
+	lend_args_threshold_set(client->mem, client->inline_max);
+	while (client->busy || (next < end && !client->failed)) {
+		struct job *job = idle_job(jobs, window);
+
+		if (job && next < end && !client->failed) {
+			if (items[next].rgb)
+				begin(job, client, &items[next], next);
+			next++;
+			continue;
+		}
+		if (lend_turn(client->ep, lend_now(client->ep) + TURN_NS) < 0)
+			app_die("%s", lend_why());
+	}
+	return app_now() - began;
+}

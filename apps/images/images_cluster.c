@@ -1,0 +1,131 @@
+/* images_cluster - the tiers of a run and its memory node.
+ * Layer: apps. Threads: the main one. */
+#include "apps/images/images_cluster.h"
+
+#include <string.h>
+
+#include "apps/common/options.h"
+
+/* Processes of the net, in the order of their start; the tiers are FIRST_TIER + their place in
+ * `tiers`. */
+enum { CLIENT, NODE, FIRST_TIER };
+enum { WORKER_A, WORKER_B, SERVER_A, SERVER_B, BALANCER, FIREWALL };
+
+static const struct {
+	const char *name;
+	enum images_role role;
+	unsigned nexts;
+	int next[2];
+} tiers[IMAGES_TIERS] = {
+    [WORKER_A] = {"worker 1", IMAGES_WORKER, 0, {0}},
+    [WORKER_B] = {"worker 2", IMAGES_WORKER, 0, {0}},
+    [SERVER_A] = {"image server 1", IMAGES_SERVER, 2, {WORKER_A, WORKER_B}},
+    [SERVER_B] = {"image server 2", IMAGES_SERVER, 2, {WORKER_B, WORKER_A}},
+    [BALANCER] = {"the load balancer", IMAGES_BALANCER, 2, {SERVER_A, SERVER_B}},
+    [FIREWALL] = {"the firewall", IMAGES_FIREWALL, 1, {BALANCER}},
+};
+
+static void plan(struct app_net *net, enum app_carrier carrier)
+{
+	app_net_init(net, carrier);
+	for (int i = 0; i < FIRST_TIER + IMAGES_TIERS; i++)
+		app_net_add(net);
+	app_net_link(net, CLIENT, NODE);
+	app_net_link(net, CLIENT, FIRST_TIER + FIREWALL);
+	for (unsigned i = 0; i < IMAGES_TIERS; i++) {
+		if (tiers[i].role == IMAGES_WORKER)
+			app_net_link(net, FIRST_TIER + i, NODE);
+		for (unsigned k = 0; k < tiers[i].nexts; k++)
+			app_net_link(net, FIRST_TIER + i, FIRST_TIER + (unsigned)tiers[i].next[k]);
+	}
+	app_net_plan(net);
+	app_net_apart(net, NODE);
+}
+
+static void start_tier(struct images_cluster *cluster, unsigned i, bool thread)
+{
+	struct app_net *net = &cluster->net;
+	unsigned proc = FIRST_TIER + i;
+	const char *argv[10] = {"tier", "--role", images_role_name(tiers[i].role)};
+	const char *next[2] = {NULL, NULL};
+	const char *node = NULL;
+	unsigned n = 3;
+
+	if (tiers[i].role == IMAGES_WORKER) {
+		node = app_net_address(net, proc, NODE);
+		argv[n++] = "--node";
+		argv[n++] = node;
+	}
+	for (unsigned k = 0; k < tiers[i].nexts; k++) {
+		next[k] = app_net_address(net, proc, FIRST_TIER + (unsigned)tiers[i].next[k]);
+		argv[n++] = "--next";
+		argv[n++] = next[k];
+	}
+	if (thread)
+		cluster->thread[i] =
+		    images_thread_start(tiers[i].role, net, proc, next, tiers[i].nexts, node);
+	else
+		app_child_start(&cluster->child[i], tiers[i].name, argv, net, proc, APP_ANY_CPU);
+}
+
+void images_cluster_open(struct images_cluster *cluster, enum app_carrier carrier, bool threads,
+			 uint64_t node_bytes)
+{
+	memset(cluster, 0, sizeof(*cluster));
+	plan(&cluster->net, carrier);
+	app_child_start_mn(&cluster->node, &cluster->net, NODE, node_bytes, APP_ANY_CPU);
+	for (unsigned i = 0; i < IMAGES_TIERS; i++)
+		start_tier(cluster, i, threads);
+}
+
+void images_cluster_close(struct images_cluster *cluster)
+{
+	for (unsigned i = IMAGES_TIERS; i-- > 0;) {
+		if (cluster->thread[i])
+			images_thread_stop(cluster->thread[i]);
+		app_child_stop(&cluster->child[i]);
+	}
+	app_child_stop(&cluster->node);
+}
+
+void images_cluster_config(const struct images_cluster *cluster, struct lend_config *config)
+{
+	config->listen = app_net_listen(&cluster->net, CLIENT);
+	config->eal = app_net_eal(&cluster->net, CLIENT);
+	images_config(config);
+}
+
+const char *images_cluster_service(const struct images_cluster *cluster)
+{
+	return app_net_address(&cluster->net, CLIENT, FIRST_TIER + FIREWALL);
+}
+
+const char *images_cluster_node(const struct images_cluster *cluster)
+{
+	return app_net_address(&cluster->net, CLIENT, NODE);
+}
+
+uint64_t images_cluster_tx_bytes(struct images_cluster *cluster)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < IMAGES_TIERS; i++) {
+		uint64_t tx = 0, rx;
+
+		if (cluster->thread[i])
+			tx = images_thread_tx_bytes(cluster->thread[i]);
+		else
+			app_child_bytes(&cluster->child[i], &tx, &rx);
+		sum += tx;
+	}
+	return sum;
+}
+
+unsigned images_cluster_processes(const struct images_cluster *cluster)
+{
+	unsigned n = 2; /* this one and the memory node */
+
+	for (unsigned i = 0; i < IMAGES_TIERS; i++)
+		n += !cluster->thread[i];
+	return n;
+}

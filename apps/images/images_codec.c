@@ -1,0 +1,202 @@
+/* images_codec - JPEG to pixels, pixels to a smaller or leaner JPEG.
+ * Layer: apps. Threads: one codec each.
+ *
+ * Encoding and decoding is libjpeg-turbo's. Its scaling is not used: it works on JPEG coefficients
+ * while decoding, and a worker here gets pixels. So a box filter of our own averages the area under
+ * each target pixel; exact in integers, hence byte-identical wherever it runs. */
+#include "apps/images/images_codec.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <turbojpeg.h>
+
+#include "util/check.h"
+
+struct images_codec {
+	tjhandle reader, writer;
+	tjhandle last; /* the one that failed last, or NULL */
+	uint8_t thumb[IMAGES_THUMB_SIDE * IMAGES_THUMB_SIDE * IMAGES_PIXEL];
+};
+
+const char *images_what_name(enum images_what what)
+{
+	return what == IMAGES_THUMBNAIL ? "thumbnail" : "recompress";
+}
+
+size_t images_size_bytes(struct images_size size)
+{
+	if (!size.width || !size.height)
+		return 0;
+	if (size.width > IMAGES_SIDE_MAX || size.height > IMAGES_SIDE_MAX)
+		return 0;
+	return (size_t)size.width * size.height * IMAGES_PIXEL;
+}
+
+int images_codec_open(struct images_codec **codec)
+{
+	struct images_codec *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->reader = tjInitDecompress();
+	c->writer = tjInitCompress();
+	if (!c->reader || !c->writer) {
+		images_codec_close(c);
+		return -ENOMEM;
+	}
+	*codec = c;
+	return 0;
+}
+
+void images_codec_close(struct images_codec *codec)
+{
+	if (!codec)
+		return;
+	if (codec->reader)
+		tjDestroy(codec->reader);
+	if (codec->writer)
+		tjDestroy(codec->writer);
+	free(codec);
+}
+
+const char *images_codec_why(struct images_codec *codec)
+{
+	return codec->last ? tjGetErrorStr2(codec->last)
+			   : "its head is cut short, or its size is none that a JPEG can have";
+}
+
+static int failed(struct images_codec *codec, tjhandle handle)
+{
+	codec->last = handle;
+	return -EINVAL;
+}
+
+int images_codec_size(struct images_codec *codec, const void *jpeg, size_t len,
+		      struct images_size *size)
+{
+	int width = 0, height = 0, subsampling, colours;
+
+	if (tjDecompressHeader3(codec->reader, jpeg, len, &width, &height, &subsampling, &colours))
+		return failed(codec, codec->reader);
+	*size = (struct images_size){(uint32_t)width, (uint32_t)height};
+	return images_size_bytes(*size) ? 0 : failed(codec, NULL);
+}
+
+int images_codec_decode(struct images_codec *codec, const void *jpeg, size_t len,
+			struct images_size size, void *rgb)
+{
+	/* A warning counts as a failure: it is how a file cut short shows. */
+	if (tjDecompress2(codec->reader, jpeg, len, rgb, (int)size.width, 0, (int)size.height,
+			  TJPF_RGB, 0))
+		return failed(codec, codec->reader);
+	return 0;
+}
+
+void images_jpeg_free(void *data)
+{
+	tjFree(data);
+}
+
+/* The largest size within the thumbnail's square that keeps the shape; never larger than the
+ * original. */
+static struct images_size thumb_size(struct images_size size)
+{
+	uint32_t longest = size.width > size.height ? size.width : size.height;
+	struct images_size thumb = size;
+
+	if (longest <= IMAGES_THUMB_SIDE)
+		return size;
+	thumb.width = (size.width * IMAGES_THUMB_SIDE + longest / 2) / longest;
+	thumb.height = (size.height * IMAGES_THUMB_SIDE + longest / 2) / longest;
+	thumb.width += !thumb.width;
+	thumb.height += !thumb.height;
+	return thumb;
+}
+
+/* Adds one row of `from` pixels to the sums of `to` boxes; box x covers [x * from / to, (x + 1) *
+ * from / to). */
+static void add_row(const uint8_t *row, uint32_t from, uint32_t *sums, uint32_t to)
+{
+	uint32_t first = 0;
+
+	for (uint32_t x = 0; x < to; x++) {
+		uint32_t end = (uint32_t)((uint64_t)(x + 1) * from / to);
+		uint32_t r = 0, g = 0, b = 0;
+
+		for (const uint8_t *p = row + (size_t)first * IMAGES_PIXEL,
+				   *stop = row + (size_t)end * IMAGES_PIXEL;
+		     p < stop; p += IMAGES_PIXEL) {
+			r += p[0];
+			g += p[1];
+			b += p[2];
+		}
+		sums[x * IMAGES_PIXEL] += r;
+		sums[x * IMAGES_PIXEL + 1] += g;
+		sums[x * IMAGES_PIXEL + 2] += b;
+		first = end;
+	}
+}
+
+/* Sums to averages, rounded; a box is `rows` high. */
+static void put_row(const uint32_t *sums, uint32_t rows, uint32_t from, uint32_t to, uint8_t *out)
+{
+	uint32_t first = 0;
+
+	for (uint32_t x = 0; x < to; x++) {
+		uint32_t end = (uint32_t)((uint64_t)(x + 1) * from / to);
+		uint32_t n = (end - first) * rows;
+
+		LEND_CHECK(n > 0); /* nothing is enlarged */
+		for (uint32_t i = x * IMAGES_PIXEL; i < (x + 1) * IMAGES_PIXEL; i++)
+			out[i] = (uint8_t)((sums[i] + n / 2) / n);
+		first = end;
+	}
+}
+
+/* A box holds at most 256 x 256 pixels (65500 / 256 rounded up, squared), so its sum fits 32 bits.
+ */
+static void scale(const uint8_t *rgb, struct images_size from, uint8_t *out, struct images_size to)
+{
+	uint32_t sums[IMAGES_THUMB_SIDE * IMAGES_PIXEL];
+	uint32_t first = 0;
+
+	for (uint32_t y = 0; y < to.height; y++) {
+		uint32_t end = (uint32_t)((uint64_t)(y + 1) * from.height / to.height);
+
+		memset(sums, 0, to.width * IMAGES_PIXEL * sizeof(*sums));
+		for (uint32_t row = first; row < end; row++)
+			add_row(rgb + (size_t)row * from.width * IMAGES_PIXEL, from.width, sums,
+				to.width);
+		put_row(sums, end - first, from.width, to.width,
+			out + (size_t)y * to.width * IMAGES_PIXEL);
+		first = end;
+	}
+}
+
+int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,
+		       struct images_size size, struct images_jpeg *out)
+{
+	bool thumb = what == IMAGES_THUMBNAIL;
+	const uint8_t *pixels = rgb;
+
+	if (!images_size_bytes(size))
+		return failed(codec, NULL);
+	if (thumb) {
+		struct images_size to = thumb_size(size);
+
+		scale(rgb, size, codec->thumb, to);
+		pixels = codec->thumb;
+		size = to;
+	}
+	*out = (struct images_jpeg){0};
+	if (tjCompress2(codec->writer, pixels, (int)size.width, 0, (int)size.height, TJPF_RGB,
+			&out->data, &out->len, TJSAMP_420,
+			thumb ? IMAGES_THUMB_QUALITY : IMAGES_LEAN_QUALITY, 0)) {
+		tjFree(out->data);
+		return failed(codec, codec->writer);
+	}
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* images_codec - JPEG to pixels, pixels to a smaller or leaner JPEG.
+ * Layer: apps. Threads: one codec each. The same calls run in a worker and, to prove its result, in
+ * the client. */
+#ifndef LEND_APPS_IMAGES_IMAGES_CODEC_H
+#define LEND_APPS_IMAGES_IMAGES_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	IMAGES_SIDE_MAX = 65500,   /* of a JPEG, in either direction */
+	IMAGES_THUMB_SIDE = 256,   /* a thumbnail fits into a square of this */
+	IMAGES_THUMB_QUALITY = 85, /* JPEG qualities of the two operations */
+	IMAGES_LEAN_QUALITY = 60,
+	IMAGES_PIXEL = 3, /* bytes: R, G, B */
+};
+
+enum images_what {
+	IMAGES_THUMBNAIL,  /* scale down, encode well */
+	IMAGES_RECOMPRESS, /* full size, encode leaner */
+	IMAGES_WHATS,      /* how many there are */
+};
+const char *images_what_name(enum images_what what);
+
+struct images_size {
+	uint32_t width, height;
+};
+/* Bytes of its pixels; 0 when a side is 0 or above IMAGES_SIDE_MAX. */
+size_t images_size_bytes(struct images_size size);
+
+struct images_codec;
+/* 0 or -ENOMEM. */
+int images_codec_open(struct images_codec **codec);
+void images_codec_close(struct images_codec *codec);
+/* The last failure in words, as libjpeg put it; never NULL. */
+const char *images_codec_why(struct images_codec *codec);
+
+/* Looks at a JPEG's head only: 0, or -EINVAL when it is none that can be shown as RGB. */
+int images_codec_size(struct images_codec *codec, const void *jpeg, size_t len,
+		      struct images_size *size);
+/* Decodes into images_size_bytes(size) bytes at rgb: 0, or -EINVAL when the file is damaged. */
+int images_codec_decode(struct images_codec *codec, const void *jpeg, size_t len,
+			struct images_size size, void *rgb);
+
+/* An encoded result; give it to images_jpeg_free(). */
+struct images_jpeg {
+	unsigned char *data;
+	unsigned long len;
+};
+void images_jpeg_free(void *data);
+/* Scales if the operation asks for it, then encodes. 0 and *out, or -EINVAL and nothing. */
+int images_codec_apply(struct images_codec *codec, enum images_what what, const void *rgb,
+		       struct images_size size, struct images_jpeg *out);
+
+#endif

@@ -1,0 +1,369 @@
+/* doctor - what this machine offers, and the mend for each lack.
+ *
+ * Carriers are tried for real, each in a child process of its own, so that a library that ends the
+ * process or prints its own lines does neither here. Layer: apps. Threads: one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "apps/commands.h"
+#include "apps/common/cacheline_rtt.h"
+#include "apps/common/report.h"
+#include "apps/common/spawn.h"
+#include "apps/tools/doctor.h"
+#include "lend/alloc.h"
+
+struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *mend)
+{
+	struct finding *f = &v->finding[v->n];
+
+	if (v->n + 1 < DOCTOR_CHECKS_MAX) /* else the last one is overwritten */
+		v->n++;
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->ok = ok;
+	f->found[0] = 0;
+	f->mend = mend;
+	return f;
+}
+
+/* The first line of a small file; false without one. */
+bool doctor_first_line(const char *path, char *text, int cap)
+{
+	FILE *file = fopen(path, "re");
+	bool good = file && fgets(text, cap, file);
+
+	if (file)
+		fclose(file);
+	if (good)
+		text[strcspn(text, "\n")] = 0;
+	return good;
+}
+
+static void try_open(const char *listen, const char *eal, int fd)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *ep;
+	char address[160] = "";
+
+	config.listen = listen;
+	config.eal = eal;
+	if (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout))
+		_exit(2);
+	if (lend_open(&config, &ep) < 0) {
+		dprintf(fd, "%s", lend_why());
+		_exit(1);
+	}
+	lend_address(ep, address, sizeof(address));
+	lend_close(ep);
+	dprintf(fd, "%s", address);
+	_exit(0);
+}
+
+void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
+		    const char *mend)
+{
+	struct finding *f = doctor_note(v, name, false, mend);
+	int fds[2], status = -1;
+	size_t len = 0;
+	ssize_t n;
+	pid_t pid;
+
+	fflush(NULL);
+	if (pipe(fds) < 0 || (pid = fork()) < 0) {
+		snprintf(f->found, sizeof(f->found), "not tried: %s", strerror(errno));
+		return;
+	}
+	if (pid == 0)
+		try_open(listen, eal, fds[1]);
+	close(fds[1]);
+	while (len + 1 < sizeof(f->found) &&
+	       (n = read(fds[0], f->found + len, sizeof(f->found) - 1 - len)) > 0)
+		len += (size_t)n;
+	f->found[len] = 0;
+	close(fds[0]);
+	waitpid(pid, &status, 0);
+	f->ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (v->no_endpoint)
+		f->mend = "mend the keys above";
+	if (!len)
+		snprintf(f->found, sizeof(f->found), f->ok ? "opens" : "the attempt itself died");
+}
+
+void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
+		 const char *mend)
+{
+	struct finding *f = &v->finding[v->n];
+
+	doctor_carrier(v, name, listen, eal, mend);
+	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the error of a module that is missing */
+		f->mend = "install libdpdk-dev and build again";
+}
+
+/* Checks what each endpoint needs, whatever its carrier: the keys are read with the first one. */
+static void keys(struct visit *v)
+{
+	struct finding *f = doctor_note(v, "keys", false,
+					"name a file of keys that this user can read (LEND_KEYS), "
+					"or a home without one (HOME)");
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *ep;
+
+	f->ok = lend_open(&config, &ep) == 0;
+	v->no_endpoint = !f->ok;
+	if (!f->ok) {
+		snprintf(f->found, sizeof(f->found), "%s", lend_why());
+		return;
+	}
+	if (lend_key_id(ep))
+		snprintf(f->found, sizeof(f->found), "endpoints prove psk %016" PRIx64,
+			 __builtin_bswap64(lend_key_id(ep))); /* as the file writes it */
+	else
+		snprintf(f->found, sizeof(f->found), "none; lend keygen makes one");
+	lend_close(ep);
+}
+
+static void cpus(struct visit *v)
+{
+	struct finding *f =
+	    doctor_note(v, "cpus", app_cpus() >= 2,
+			"give the machine or container two CPUs: both ends share one");
+	double ns = app_line_ns(app_cpu(0), app_cpu(1));
+
+	snprintf(f->found, sizeof(f->found),
+		 "%u usable; a cache line there and back takes %.0f ns (%s)", app_cpus(), ns,
+		 app_line_name(ns));
+}
+
+static void run_dir(struct visit *v)
+{
+	const char *dir = getenv("XDG_RUNTIME_DIR");
+	struct stat st;
+	char other[64];
+	struct finding *f =
+	    doctor_note(v, "runtime folder", true,
+			"export XDG_RUNTIME_DIR=$(mktemp -d), a folder of your own with mode 0700");
+
+	snprintf(other, sizeof(other), "/run/user/%u", (unsigned)getuid());
+	if (dir && *dir) {
+		f->ok = stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == getuid() &&
+			access(dir, W_OK) == 0;
+		snprintf(f->found, sizeof(f->found), "XDG_RUNTIME_DIR=%.200s%s", dir,
+			 f->ok ? "" : " is not a folder of yours that you can write");
+		return;
+	}
+	if (stat(other, &st) != 0 || st.st_uid != getuid())
+		snprintf(other, sizeof(other), "/tmp/lend-%u", (unsigned)getuid());
+	snprintf(f->found, sizeof(f->found), "XDG_RUNTIME_DIR is not set; %s serves", other);
+}
+
+/* What endpoints and their buffers get here: tried, for pages may be reserved and all taken. */
+static const char *large_memory(const char *thp)
+{
+	void *memory = lend_malloc(4 << 20);
+	struct lend_alloc_stat stat;
+
+	lend_alloc_stat(&stat);
+	lend_free(memory);
+	if (stat.huge > 0)
+		return "reserved";
+	return strstr(thp, "[always]") || strstr(thp, "[madvise]") ? "transparent" : "no";
+}
+
+static void hugepages(struct visit *v)
+{
+	struct finding *f = doctor_note(
+	    v, "hugepages", false,
+	    "nothing needs them; for less TLB misses: sysctl vm.nr_hugepages=512 as root");
+	char line[160], thp[160] = "none";
+	long total = 0, unused = 0;
+	FILE *file = fopen("/proc/meminfo", "re");
+
+	while (file && fgets(line, sizeof(line), file)) {
+		sscanf(line, "HugePages_Total: %ld", &total);
+		sscanf(line, "HugePages_Free: %ld", &unused);
+	}
+	if (file)
+		fclose(file);
+	doctor_first_line("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp));
+	f->ok = unused > 0;
+	snprintf(f->found, sizeof(f->found),
+		 "%ld reserved, %ld free; transparent: %s; endpoints lie on %s huge pages", total,
+		 unused, thp, large_memory(thp));
+}
+
+/* What peers over shm read in place; its pages are small unless the system lets such files have
+ * large ones. */
+static void shared_memory(struct visit *v)
+{
+	struct finding *f = doctor_note(v, "shared memory", false,
+					"raise ulimit -v and ulimit -f: long messages over shm are "
+					"copied until then");
+	void *memory = lend_malloc_shared(1);
+	char thp[160] = "never";
+
+	doctor_first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", thp, sizeof(thp));
+	f->ok = memory != NULL;
+	snprintf(f->found, sizeof(f->found), "long messages over shm %s; huge pages there: %s",
+		 f->ok ? "are read where they lie" : "are copied", thp);
+	lend_free(memory);
+}
+
+static void perf(struct visit *v)
+{
+	struct finding *f = doctor_note(
+	    v, "perf", false, "only for profiling: sysctl kernel.perf_event_paranoid=1 as root");
+	char line[64] = "";
+
+	if (!doctor_first_line("/proc/sys/kernel/perf_event_paranoid", line, sizeof(line))) {
+		snprintf(f->found, sizeof(f->found), "the kernel has no performance events");
+		return;
+	}
+	f->ok = atoi(line) <= 1 || geteuid() == 0;
+	snprintf(f->found, sizeof(f->found), "perf_event_paranoid is %s", line);
+}
+
+/* What lend_space_pointer() needs over a network. */
+static void faults(struct visit *v)
+{
+	struct finding *f = doctor_note(
+	    v, "userfaultfd", true,
+	    "Linux 5.7, and a seccomp profile that allows it; without it spaces are read "
+	    "and written by operations");
+	struct uffdio_api api = {.api = UFFD_API};
+	const char *reach = "spaces can be memory, for system calls too";
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+
+	if (fd < 0 && errno == EPERM) {
+		reach = "spaces can be memory; what a system call is to use, prefetch";
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	}
+	if (fd < 0)
+		reach = strerror(errno);
+	f->ok = fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 &&
+		(api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+	snprintf(f->found, sizeof(f->found), "%s",
+		 f->ok || fd < 0 ? reach : "stores are not reported");
+	if (fd >= 0)
+		close(fd);
+}
+
+static void limits(struct visit *v)
+{
+	struct finding *f =
+	    doctor_note(v, "open files", true, "ulimit -n 1024: each shm session takes three");
+	struct rlimit limit = {0};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	f->ok = limit.rlim_cur >= 256;
+	snprintf(f->found, sizeof(f->found), "up to %llu", (unsigned long long)limit.rlim_cur);
+}
+
+static void programs(struct visit *v)
+{
+	struct finding *f =
+	    doctor_note(v, "lend-mn", false, "build it (scripts/build.sh), or keep it beside lend");
+	char path[4096];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 16);
+	char *slash;
+
+	if (len > 0) {
+		path[len] = 0;
+		slash = strrchr(path, '/');
+		memcpy(slash + 1, "lend-mn", sizeof("lend-mn"));
+		f->ok = access(path, X_OK) == 0;
+	}
+	snprintf(f->found, sizeof(f->found), f->ok ? "beside lend" : "not beside lend");
+	f = doctor_note(v, "images", &app_images != NULL,
+			"install libturbojpeg0-dev and build again");
+	snprintf(f->found, sizeof(f->found),
+		 f->ok ? "lend images and lend demo are in this build" : "not in this build");
+}
+
+static void report_json(const struct visit *v)
+{
+	struct app_report report;
+
+	for (unsigned i = 0; i < v->n; i++) {
+		const struct finding *f = &v->finding[i];
+
+		fputs(i ? ", " : "{\"checks\": [", stdout);
+		app_report_begin(&report, true, "");
+		app_report_text(&report, "name", f->name, "");
+		app_report_bool(&report, "ok", f->ok, "");
+		app_report_text(&report, "found", f->found, "");
+		app_report_text(&report, "mend", f->ok ? "" : f->mend, "");
+		fputs("}", stdout);
+	}
+	puts("]}");
+}
+
+static void report_table(const struct visit *v)
+{
+	for (unsigned i = 0; i < v->n; i++) {
+		const struct finding *f = &v->finding[i];
+
+		printf("%-4s %-15s %s\n", f->ok ? "ok" : "-", f->name, f->found);
+		if (!f->ok)
+			printf("     %-15s mend: %s\n", "", f->mend);
+	}
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (key != 'j')
+		return ARGP_ERR_UNKNOWN;
+	*(bool *)state->input = true;
+	return 0;
+}
+
+int app_doctor(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+	    {"json", 'j', NULL, 0, "One JSON object on one line", 0}, {0}};
+	static const struct argp argp = {
+	    .options = options,
+	    .parser = parse,
+	    .doc = "Tells what this machine offers, and the mend for each lack.\v"
+		   "  lend doctor\n"
+		   "  lend doctor --json | jq '.checks[] | select(.ok | not) | .mend'"};
+	static struct visit visit;
+	bool json = false;
+	char shm[64];
+
+	app_parse(&argp, argc, argv, &json);
+	snprintf(shm, sizeof(shm), "shm:doctor-%d", (int)getpid());
+	cpus(&visit);
+	run_dir(&visit);
+	keys(&visit);
+	doctor_carrier(&visit, "shm", shm, NULL, "mend the runtime folder above");
+	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
+		       "bring the loopback up: ip link set lo up");
+	doctor_dpdk(&visit, "dpdk-ring", "dpdk:ring@127.0.0.1:0", NULL,
+		    "LEND_EAL_LOG=1 lend doctor shows what DPDK lacks");
+	doctor_dpdk(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0", NULL,
+		    "mend the runtime folder above; LEND_EAL_LOG=1 lend doctor shows more");
+	hugepages(&visit);
+	shared_memory(&visit);
+	doctor_devices(&visit);
+	perf(&visit);
+	faults(&visit);
+	limits(&visit);
+	programs(&visit);
+	if (json)
+		report_json(&visit);
+	else
+		report_table(&visit);
+	return APP_EXIT_OK;
+}

@@ -1,0 +1,246 @@
+/* mem_admin - lend mem ls, top and evict: what a memory node's operator sees and ends, over its
+ * admin socket.
+ * Layer: apps. Threads: one. */
+#include "apps/tools/mem_admin.h"
+
+#ifdef LEND_JANSSON
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "apps/common/options.h"
+
+struct args {
+	const char *path, *what;
+	uint64_t limit;
+	bool json;
+};
+
+enum { KEY_ADMIN = 0x7501, KEY_LIMIT, KEY_JSON, KEY_NODE };
+
+static const struct argp_option options[] = {
+    {"admin", KEY_ADMIN, "PATH", 0, "The node's admin socket: what lend-mn --admin was given", 0},
+    {"limit", KEY_LIMIT, "N", 0, "At most so many rows (default 100)", 0},
+    {"json", KEY_JSON, NULL, 0, "The node's answer as it is: one JSON object on one line", 0},
+    {"node", KEY_NODE, "ADDR", OPTION_HIDDEN, NULL, 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case KEY_ADMIN:
+		args->path = arg;
+		return 0;
+	case KEY_LIMIT:
+		args->limit = app_arg_u64("limit", arg, 1, 1000000);
+		return 0;
+	case KEY_JSON:
+		return app_arg_flag(&args->json);
+	case KEY_NODE:
+		app_bad("--node is for lend mem stat; ls, top and evict ask the node's admin "
+			"socket: give --admin PATH as lend-mn was given it");
+	case ARGP_KEY_ARG:
+		return app_arg_word(&args->what, arg);
+	case ARGP_KEY_END:
+		if (!args->path)
+			app_bad("which node? give --admin PATH as lend-mn was given it");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int open_socket(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (strlen(path) >= sizeof(at.sun_path))
+		app_bad("--admin %s: longer than a socket's path can be", path);
+	strcpy(at.sun_path, path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		app_die("--admin %s: %s; is lend-mn --admin %s running, as this user?", path,
+			strerror(errno), path);
+	return fd;
+}
+
+/* Says one line and reads one; dies where the node says error. */
+static json_t *ask(FILE *node, json_t *request)
+{
+	char *say = json_dumps(request, JSON_COMPACT), *line = NULL;
+	const char *why;
+	size_t cap = 0;
+	json_t *out;
+
+	json_decref(request);
+	if (!say || fprintf(node, "%s\n", say) < 0 || fflush(node) ||
+	    getline(&line, &cap, node) <= 0)
+		app_die("the node does not answer; ask again");
+	out = json_loads(line, 0, NULL);
+	free(say);
+	free(line);
+	if (!out)
+		app_die("the node's answer makes no sense; is it of another version?");
+	why = json_string_value(json_object_get(out, "error"));
+	if (why)
+		app_bad("%s", why);
+	return out;
+}
+
+static json_int_t number(const json_t *row, const char *name)
+{
+	return json_integer_value(json_object_get(row, name));
+}
+
+static const char *text(const json_t *row, const char *name)
+{
+	const char *value = json_string_value(json_object_get(row, name));
+
+	return value ? value : "";
+}
+
+static void print_object(const json_t *row)
+{
+	char id[80];
+
+	(void)snprintf(id, sizeof(id), "%d:%d:%" JSON_INTEGER_FORMAT, (int)number(row, "worker"),
+		       (int)number(row, "slot"), number(row, "serial"));
+	if (!strcmp(text(row, "kind"), "space"))
+		printf("%-20s space %14" JSON_INTEGER_FORMAT "  of %s client %d\n", id,
+		       number(row, "bytes"), text(row, "process"), (int)number(row, "client"));
+	else
+		printf("%-20s ref   %14" JSON_INTEGER_FORMAT "  %d holds, %d grants\n", id,
+		       number(row, "bytes"), (int)number(row, "holds"), (int)number(row, "grants"));
+}
+
+/* The node gives a thousand at a time. */
+static void list(FILE *node, const struct args *args)
+{
+	uint64_t left = args->limit;
+	json_t *next = NULL, *all = json_array(), *row;
+	size_t i;
+
+	do {
+		json_t *request = json_pack("{ss sI}", "do", "ls", "limit", (json_int_t)left), *out;
+
+		json_object_update(request, next);
+		json_decref(next);
+		out = ask(node, request);
+		json_array_extend(all, json_object_get(out, "objects"));
+		next = json_incref(json_object_get(out, "next"));
+		json_decref(out);
+		left = args->limit > json_array_size(all) ? args->limit - json_array_size(all) : 0;
+	} while (next && left);
+	if (args->json) {
+		json_t *out = json_pack("{sO sb}", "objects", all, "more", next != NULL);
+
+		json_dumpf(out, stdout, JSON_COMPACT);
+		putchar('\n');
+		json_decref(out);
+	} else {
+		printf("%-20s %-5s %14s\n", "worker:slot:serial", "kind", "bytes");
+		json_array_foreach(all, i, row) print_object(row);
+		if (next)
+			printf("and more: raise --limit\n");
+	}
+	json_decref(next);
+	json_decref(all);
+}
+
+static void top(FILE *node, const struct args *args)
+{
+	json_t *out =
+	    ask(node, json_pack("{ss sI}", "do", "top", "limit", (json_int_t)args->limit));
+	json_t *row;
+	size_t i;
+
+	if (args->json) {
+		json_dumpf(out, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else {
+		printf("%-33s %6s %6s %9s %7s %15s %9s\n", "process", "client", "worker", "holds",
+		       "spaces", "bytes", "lease ms");
+		json_array_foreach(json_object_get(out, "clients"), i, row) printf(
+		    "%-33s %6d %6d %9" JSON_INTEGER_FORMAT " %7d %15" JSON_INTEGER_FORMAT
+		    " %9" JSON_INTEGER_FORMAT "\n",
+		    text(row, "process"), (int)number(row, "client"), (int)number(row, "worker"),
+		    number(row, "holds"), (int)number(row, "spaces"), number(row, "bytes"),
+		    number(row, "lease_ms"));
+	}
+	json_decref(out);
+}
+
+static void evict(FILE *node, const struct args *args)
+{
+	unsigned worker, slot;
+	unsigned long long serial;
+	json_t *request, *out;
+	bool gone;
+
+	if (!args->what)
+		app_bad("evict what? give WORKER:SLOT:SERIAL as ls prints it, or a process as top "
+			"prints it");
+	if (sscanf(args->what, "%u:%u:%llu", &worker, &slot, &serial) == 3)
+		request = json_pack("{ss si si sI}", "do", "evict", "worker", (int)worker, "slot",
+				    (int)slot, "serial", (json_int_t)serial);
+	else
+		request = json_pack("{ss ss}", "do", "evict", "process", args->what);
+	out = ask(node, request);
+	gone = json_is_true(json_object_get(out, "evicted"));
+	if (args->json) {
+		json_dumpf(out, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else if (gone) {
+		printf("evicted %s\n", args->what);
+	}
+	json_decref(out);
+	if (!gone)
+		app_die("%s: not there; lend mem ls and top print what is", args->what);
+}
+
+int app_mem_admin(int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .options = options,
+	    .parser = parse,
+	    .args_doc = "[WHAT]",
+	    .doc = "What a memory node holds, by object (ls) or by client (top), and ending it "
+		   "(evict).\v"
+		   "  lend mem ls --admin /run/lend/mn0.admin --limit 20\n"
+		   "  lend mem top --admin /run/lend/mn0.admin --json\n"
+		   "  lend mem evict --admin /run/lend/mn0.admin 0:17:4711\n\n"
+		   "Whoever holds what was evicted finds NOT_FOUND; a process that was, says hello "
+		   "again."};
+	struct args args = {.limit = 100};
+	const char *verb = argv[0];
+	FILE *node;
+
+	app_parse(&argp, argc, argv, &args);
+	node = fdopen(open_socket(args.path), "r+");
+	if (!node)
+		app_die("no memory");
+	if (!strcmp(verb, "ls"))
+		list(node, &args);
+	else if (!strcmp(verb, "top"))
+		top(node, &args);
+	else
+		evict(node, &args);
+	fclose(node);
+	return APP_EXIT_OK;
+}
+#else
+#include "apps/common/options.h"
+
+int app_mem_admin(int argc, char **argv)
+{
+	(void)argc, (void)argv;
+	app_bad("not in this build: install libjansson-dev and build again");
+}
+#endif

@@ -1,0 +1,170 @@
+/* put - a file to a memory node, as a reference that others can read until its time runs out.
+ * Layer: apps. Threads: one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "apps/commands.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/memnode.h"
+#include "apps/common/report.h"
+
+struct args {
+	const char *file, *node;
+	lend_ns ttl;
+	bool json;
+};
+
+enum { KEY_NODE = 0x7501, KEY_TTL, KEY_JSON, PART = 1 << 20 };
+
+static const struct argp_option options[] = {
+    {"node", KEY_NODE, "ADDR", 0, "The memory node: shm:mn0, udp:10.0.0.7:7000", 0},
+    {"ttl", KEY_TTL, "TIME", 0, "How long it can be read: 10m (default), 30s, 2h", 0},
+    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct args *args = state->input;
+
+	switch (key) {
+	case KEY_NODE:
+		args->node = arg;
+		return 0;
+	case KEY_TTL:
+		args->ttl = app_arg_ns("--ttl", arg);
+		return 0;
+	case KEY_JSON:
+		return app_arg_flag(&args->json);
+	case ARGP_KEY_ARG:
+		return app_arg_word(&args->file, arg);
+	case ARGP_KEY_END:
+		if (!args->file || !args->node)
+			app_bad("give a file and a memory node: lend put FILE --node ADDR");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int open_file(const char *path, uint64_t *len)
+{
+	struct stat stat;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &stat) < 0)
+		app_die("%s: %s; give a file that can be read", path, strerror(errno));
+	if (!S_ISREG(stat.st_mode))
+		app_bad("%s: not a plain file; save it as one first", path);
+	*len = (uint64_t)stat.st_size;
+	return fd;
+}
+
+/* len bytes at offset, or the file changed under us. */
+static void read_part(int fd, const char *path, char *into, size_t len, uint64_t offset)
+{
+	while (len) {
+		ssize_t n = pread(fd, into, len, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			app_die("%s: %s; try again when nobody writes to it", path,
+				n < 0 ? strerror(errno) : "it became shorter while it was read");
+		into += n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+}
+
+/* Short files in one call; long ones in parts, so that no more than a part is in memory here. */
+static void send_file(struct lend_mem *mem, const struct args *args, int fd, uint64_t len,
+		      struct lend_ref *ref)
+{
+	const struct lend_terms terms = {
+	    .size = sizeof(terms), .hold = LEND_SHARED, .n = 0, .ttl = args->ttl};
+	struct iovec data = {.iov_base = malloc(PART)};
+	struct lend_op op = {.done = NULL};
+	lend_ns began = app_now();
+	lend_space space;
+
+	if (!data.iov_base)
+		app_die("no memory for a part of 1 MiB; end some processes");
+	if (len <= PART) {
+		data.iov_len = len;
+		read_part(fd, args->file, data.iov_base, len, 0);
+		app_node_wait(mem, &op, lend_put(mem, &data, 1, &terms, &op), args->file);
+		*ref = op.ref;
+		free(data.iov_base);
+		return;
+	}
+	app_node_wait(mem, &op, lend_space_alloc(mem, len, &space, &op), args->file);
+	for (uint64_t at = 0; at < len; at += data.iov_len) {
+		data.iov_len = len - at < PART ? len - at : PART;
+		read_part(fd, args->file, data.iov_base, data.iov_len, at);
+		op = (struct lend_op){.done = NULL};
+		app_node_wait(mem, &op, lend_space_write(mem, space, at, &data, 1, &op),
+			      args->file);
+		app_progress(began, (double)at, (double)len);
+	}
+	op = (struct lend_op){.done = NULL};
+	app_node_wait(mem, &op, lend_space_seal(mem, space, 0, len, &terms, &op), args->file);
+	*ref = op.ref;
+	op = (struct lend_op){.done = NULL};
+	app_node_wait(mem, &op, lend_space_free(mem, space, &op), args->file);
+	free(data.iov_base);
+}
+
+static void report(const struct args *args, const char *text, uint64_t len)
+{
+	struct app_report report;
+
+	app_progress_clear();
+	if (!args->json) {
+		if (puts(text) < 0 || fflush(stdout))
+			app_die("cannot write the reference: %s; mend the output", strerror(errno));
+		return;
+	}
+	app_report_begin(&report, true, "");
+	app_report_text(&report, "ref", text, "");
+	app_report_int(&report, "bytes", len, "");
+	app_report_end(&report);
+}
+
+int app_put(int argc, char **argv)
+{
+	static const struct argp argp = {
+	    .options = options,
+	    .parser = parse,
+	    .args_doc = "FILE",
+	    .doc =
+		"Puts a file on a memory node and prints its reference.\vWhoever has the reference "
+		"can read the bytes "
+		"until --ttl runs out: keep it as you would keep the file.\n\n"
+		"  ref=$(lend put photo.jpg --node shm:mn0 --ttl 10m); lend get $ref -o copy.jpg"};
+	struct args args = {.ttl = UINT64_C(600000000000)};
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ref ref;
+	struct lend_mem *mem;
+	struct lend_ep *ep;
+	char text[512];
+	uint64_t len;
+	int fd;
+
+	app_parse(&argp, argc, argv, &args);
+	fd = open_file(args.file, &len);
+	if (lend_open(&config, &ep) < 0)
+		app_die("%s", lend_why());
+	mem = app_node_open(ep, args.node);
+	send_file(mem, &args, fd, len, &ref);
+	if (lend_ref_text(mem, &ref, text, sizeof(text)) < 0)
+		app_die("%s", lend_why());
+	lend_mem_close(mem);
+	lend_close(ep);
+	close(fd);
+	report(&args, text, len);
+	return APP_EXIT_OK;
+}

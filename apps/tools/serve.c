@@ -1,0 +1,63 @@
+/* serve - the server that lat, rate and bw call: echoes, or answers with a checksum.
+ * Layer: apps. Threads: one. */
+#include <errno.h>
+#include <time.h>
+
+#include "apps/commands.h"
+#include "apps/common/echo.h"
+#include "apps/common/closed_loop.h"
+#include "apps/common/bench_server.h"
+#include "util/bits.h"
+
+enum { SECOND = 1000000000 };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct app_server_args *args = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = args;
+		return 0;
+	case ARGP_KEY_END:
+		if (!args->listen)
+			app_bad("where to serve? give --listen shm:NAME or --listen udp:HOST:PORT");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Takes its worker as many nanoseconds as the request says, a second at most, but no CPU: who looks
+ * at orders would else see who else is on the machine. */
+static void work(lend_request request, const struct lend_buf *bytes, void *ep)
+{
+	uint64_t ns = bytes->len >= 8 ? lend_load_u64(bytes->data) : 0;
+	lend_ns end = app_now() + lend_min_u64(ns, SECOND);
+	struct timespec until = {.tv_sec = (time_t)(end / SECOND), .tv_nsec = (long)(end % SECOND)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		continue;
+	(void)lend_reply(ep, request, LEND_OK, NULL);
+}
+
+int app_serve(int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
+	static const struct argp argp = {
+	    .parser = parse,
+	    .children = children,
+	    .doc = "Serves what lend lat, rate and bw call, until it is told to end.\v"
+		   "It prints \"ready ADDRESS\" when it can be called.\n\n"
+		   "  lend serve --listen udp:0.0.0.0:31850"};
+	struct app_server_args args = APP_SERVER_ARGS_INIT;
+	struct app_server server;
+
+	app_parse(&argp, argc, argv, &args);
+	app_server_open(&server, &args, NULL);
+	app_echo_serve(server.ep);
+	if (args.workers && lend_serve(server.ep, APP_METHOD_WORK, work, server.ep, LEND_SLOW) < 0)
+		app_die("%s", lend_why());
+	return app_server_run(&server);
+}

@@ -1,0 +1,398 @@
+/* snapshot - how long seal, map, the first write and release take, by size.
+ * Layer: apps. Threads: one. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/commands.h"
+#include "apps/common/memnode_bench.h"
+#include "apps/common/html.h"
+#include "apps/store/release.h"
+#include "util/bits.h"
+
+enum { SEAL, MAP, WRITE, FREE, RELEASE, TIMES };
+static const char *const names[] = {"seal", "map", "write", "free", "release"};
+enum { SIZE_MIN = 4096, STEP = 16, SIZES_MAX = 8, CHUNK = 16 << 20, DROPS_MAX = 32, SEED = 11 };
+
+/* One size; all are measured by turns, so that they meet the same machine. */
+struct row {
+	uint64_t size;
+	char label[24]; /* "4k" */
+	lend_space space;
+	struct lend_hist hist[TIMES];
+	double drain_us; /* from the release until the node has no page any more */
+};
+
+struct snap {
+	struct app_memory_args args;
+	struct app_memory m;
+	struct row row[SIZES_MAX];
+	unsigned rows;
+	uint64_t rounds, wrong_bytes;
+	char *into;    /* CHUNK bytes */
+	uint64_t idle; /* pages that somebody else has on the node */
+	struct app_release release;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct snap *s = state->input;
+
+	(void)arg;
+	if (key == ARGP_KEY_INIT)
+		state->child_inputs[0] = &s->args;
+	if (key == ARGP_KEY_END && s->args.load.size < 2 * SIZE_MIN)
+		app_bad("--size: give the largest one, 8K to 1G");
+	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
+}
+
+static struct iovec chunk_of(const struct row *row, uint64_t at)
+{
+	uint64_t len = lend_min_u64(CHUNK, row->size - at);
+
+	return (struct iovec){(void *)(uintptr_t)app_pattern(at / CHUNK, len), len};
+}
+
+static void alloc(struct snap *s, struct row *row)
+{
+	struct app_timed t;
+
+	(void)app_timed_end(&s->m, &t,
+			    lend_space_alloc(s->m.mem, row->size, &row->space, app_timed_begin(&t)),
+			    "alloc");
+	for (uint64_t at = 0; at < row->size; at += CHUNK) {
+		struct iovec bytes = chunk_of(row, at);
+		int rc = lend_space_write(s->m.mem, row->space, at, &bytes, 1, app_timed_begin(&t));
+
+		(void)app_timed_end(&s->m, &t, rc, "write");
+	}
+}
+
+static struct lend_ref seal(struct snap *s, struct row *row)
+{
+	struct app_timed t;
+
+	app_timed_add(
+	    &s->m, &t,
+	    lend_space_seal(s->m.mem, row->space, 0, row->size, NULL, app_timed_begin(&t)), "seal",
+	    &row->hist[SEAL]);
+	return t.op.ref;
+}
+
+static lend_space map(struct snap *s, struct row *row, const struct lend_ref *ref)
+{
+	struct app_timed t;
+	lend_space copy;
+
+	app_timed_add(&s->m, &t, lend_space_map(s->m.mem, ref, &copy, app_timed_begin(&t)), "map",
+		      &row->hist[MAP]);
+	return copy;
+}
+
+static void free_space(struct snap *s, struct row *row, lend_space space)
+{
+	struct app_timed t;
+
+	app_timed_add(&s->m, &t, lend_space_free(s->m.mem, space, app_timed_begin(&t)), "free",
+		      &row->hist[FREE]);
+}
+
+static uint64_t release(struct snap *s, const struct lend_ref *ref)
+{
+	struct app_timed t;
+
+	return app_timed_end(&s->m, &t, lend_release(s->m.mem, ref, 1, app_timed_begin(&t)),
+			     "release");
+}
+
+/* 8 bytes of a page, the same as are there, or others. */
+static void write(struct snap *s, struct row *row, lend_space space, uint64_t at, uint64_t change)
+{
+	const char *bytes = chunk_of(row, at - at % CHUNK).iov_base;
+	uint64_t word = lend_load_u64(bytes + at % CHUNK) ^ change;
+	struct iovec data = {&word, sizeof(word)};
+	struct app_timed t;
+
+	app_timed_add(&s->m, &t,
+		      lend_space_write(s->m.mem, space, at, &data, 1, app_timed_begin(&t)), "write",
+		      &row->hist[WRITE]);
+}
+
+static uint64_t some_page(const struct snap *s, const struct row *row)
+{
+	return s->rounds * 7919 % (row->size / SIZE_MIN) * SIZE_MIN;
+}
+
+/* The snapshot lives on in a map; the first write to it copies a page and its path. */
+static void one_round(struct snap *s, struct row *row)
+{
+	struct lend_ref ref = seal(s, row);
+	lend_space copy = map(s, row, &ref);
+
+	write(s, row, copy, some_page(s, row), 0);
+	free_space(s, row, copy);
+	(void)release(s, &ref);
+}
+
+static void count_wrong(struct snap *s, const void *want, uint64_t len)
+{
+	if (!memcmp(s->into, want, len))
+		return;
+	for (uint64_t i = 0; i < len; i++)
+		s->wrong_bytes += s->into[i] != ((const char *)want)[i];
+}
+
+static void compare(struct snap *s, const struct row *row, const struct lend_ref *ref)
+{
+	for (uint64_t at = 0; at < row->size; at += CHUNK) {
+		struct iovec want = chunk_of(row, at), got = {s->into, want.iov_len};
+		struct app_timed t;
+
+		memset(s->into, 0, want.iov_len);
+		(void)app_timed_end(
+		    &s->m, &t, lend_get(s->m.mem, ref, at, &got, 1, app_timed_begin(&t)), "get");
+		count_wrong(s, want.iov_base, want.iov_len);
+	}
+}
+
+static void compare_word(struct snap *s, const struct row *row, lend_space space, uint64_t at,
+			 uint64_t change)
+{
+	const char *bytes = chunk_of(row, at - at % CHUNK).iov_base;
+	uint64_t want = lend_load_u64(bytes + at % CHUNK) ^ change;
+	struct iovec got = {s->into, sizeof(want)};
+	struct app_timed t;
+
+	(void)app_timed_end(
+	    &s->m, &t, lend_space_read(s->m.mem, space, at, &got, 1, app_timed_begin(&t)), "read");
+	count_wrong(s, &want, sizeof(want));
+}
+
+/* A snapshot stays as it was while its space and a map of it change. */
+static void verify(struct snap *s, struct row *row)
+{
+	struct lend_ref ref = seal(s, row);
+	lend_space copy = map(s, row, &ref);
+	uint64_t last = row->size - SIZE_MIN;
+
+	write(s, row, row->space, 0, 1);
+	write(s, row, copy, last, 2);
+	compare(s, row, &ref);
+	compare_word(s, row, row->space, 0, 1);
+	compare_word(s, row, row->space, last, last ? 0 : 1);
+	compare_word(s, row, copy, last, 2);
+	compare_word(s, row, copy, 0, last ? 0 : 2);
+	free_space(s, row, copy);
+	(void)release(s, &ref);
+	write(s, row, row->space, 0, 0);
+}
+
+static double us_since(uint64_t ticks)
+{
+	return (double)(app_ticks() - ticks) / app_ticks_per_ns() / 1e3;
+}
+
+/* The last holder lets go. Large objects were filled already, small ones often. */
+static void drop(struct snap *s, struct row *row)
+{
+	struct lend_ref ref = seal(s, row);
+	struct lend_mem_stat stat;
+	uint64_t began, ticks;
+
+	free_space(s, row, row->space);
+	began = app_ticks();
+	ticks = release(s, &ref);
+	lend_hist_add(&row->hist[RELEASE], (uint64_t)((double)ticks / app_ticks_per_ns()));
+	do
+		app_memory_stat(&s->m, &stat);
+	while (stat.pages_used > s->idle && us_since(began) < 1e7);
+	row->drain_us = us_since(began);
+}
+
+static void measure_drops(struct snap *s)
+{
+	for (unsigned i = 0; i < s->rows; i++)
+		free_space(s, &s->row[i], s->row[i].space);
+	for (unsigned i = 0; i < s->rows; i++) {
+		uint64_t n = lend_max_u64(1, lend_min_u64(DROPS_MAX, CHUNK / s->row[i].size));
+
+		while (n--) {
+			alloc(s, &s->row[i]);
+			drop(s, &s->row[i]);
+		}
+	}
+}
+
+static void measure(struct snap *s)
+{
+	struct lend_mem_stat stat;
+	lend_ns began = app_now(), time = s->args.load.time;
+
+	app_memory_stat(&s->m, &stat);
+	s->idle = stat.pages_used;
+	for (unsigned i = 0; i < s->rows; i++) {
+		alloc(s, &s->row[i]);
+		verify(s, &s->row[i]);
+		for (int k = 0; k < TIMES; k++)
+			lend_hist_init(&s->row[i].hist[k]);
+	}
+	for (lend_ns from = app_now(); app_now() < from + time; s->rounds++) {
+		for (unsigned i = 0; i < s->rows; i++)
+			one_round(s, &s->row[i]);
+		app_progress(began, (double)(app_now() - from), (double)time);
+	}
+	for (unsigned i = 0; i < s->rows; i++)
+		verify(s, &s->row[i]);
+	measure_drops(s);
+}
+
+static void label(struct row *row)
+{
+	static const char units[] = "kmg";
+	unsigned unit = 0;
+	uint64_t n = row->size >> 10;
+
+	for (; n >= 1024 && n % 1024 == 0 && units[unit + 1]; unit++)
+		n >>= 10;
+	snprintf(row->label, sizeof(row->label), "%llu%c", (unsigned long long)n, units[unit]);
+}
+
+static void choose_sizes(struct snap *s)
+{
+	uint64_t most = lend_align_up(s->args.load.size, SIZE_MIN);
+
+	for (uint64_t size = SIZE_MIN; size < most; size *= STEP)
+		s->row[s->rows++].size = size;
+	s->row[s->rows++].size = most;
+	for (unsigned i = 0; i < s->rows; i++)
+		label(&s->row[i]);
+}
+
+static double p50(const struct row *row, int what)
+{
+	return app_hist_us(&row->hist[what], 0.5);
+}
+
+/* "seal_us_4k" and so on, of the smallest and the largest. */
+static void report_ends(const struct snap *s, struct app_report *r)
+{
+	const struct row *small = &s->row[0], *large = &s->row[s->rows - 1];
+	char key[64];
+
+	for (int k = 0; k < TIMES; k++) {
+		for (unsigned i = 0; i < s->rows; i += s->rows - 1) {
+			snprintf(key, sizeof(key), "%s_us_%s", names[k], s->row[i].label);
+			app_report_num(r, key, p50(&s->row[i], k), 3, "us, median round trip");
+		}
+		if (k > MAP)
+			continue;
+		snprintf(key, sizeof(key), "%s_%s_over_%s", names[k], large->label, small->label);
+		app_report_num(r, key, p50(large, k) / p50(small, k), 2, "");
+	}
+	snprintf(key, sizeof(key), "drain_us_%s", large->label);
+	app_report_num(r, key, large->drain_us, 1, "us from the release until no page was in use");
+}
+
+static void report_release(const struct snap *s, struct app_report *r)
+{
+	const struct app_release *of = &s->release;
+
+	app_report_int(r, "release_frames_per_turn", of->frames_per_turn,
+		       "freed and zeroed at most, in a store of this process");
+	app_report_num(r, "release_turn_us", of->turn_us, 2, "us of thread CPU time, such a turn");
+	app_report_num(r, "release_ns_per_frame", of->ns_per_frame, 1, "ns of thread CPU time");
+	app_report_num(r, "release_first_us", of->first_us, 2, "us, the release itself");
+	app_report_int(r, "release_turns", of->turns, "until all was freed");
+}
+
+static void report_sizes(const struct snap *s, struct app_report *r)
+{
+	static const char *const columns[] = {"size",    "seal_us",    "map_us",  "write_us",
+					      "free_us", "release_us", "drain_us"};
+	double cell[SIZES_MAX][2 + TIMES];
+	bool ordered = true;
+
+	for (unsigned i = 0; i < s->rows; i++) {
+		cell[i][0] = (double)s->row[i].size;
+		for (int k = 0; k < TIMES; k++) {
+			cell[i][1 + k] = p50(&s->row[i], k);
+			ordered = ordered && app_hist_is_ordered(&s->row[i].hist[k]);
+		}
+		cell[i][1 + TIMES] = s->row[i].drain_us;
+	}
+	app_report_bool(r, "check_order", ordered, "p50 <= p99 <= max, of each");
+	app_report_table(r, &(struct app_table){"sizes", columns, 2 + TIMES, s->rows, cell[0]});
+}
+
+static void report(const struct snap *s)
+{
+	struct app_report r;
+
+	app_report_begin(&r, s->args.load.json, "snapshot-speed: one operation at a time");
+	report_ends(s, &r);
+	report_release(s, &r);
+	app_report_int(&r, "page_bytes", s->args.page ? s->args.page : APP_PAGE, "a page");
+	app_report_int(&r, "rounds", s->rounds, "of seal, map, write, free, release for each size");
+	app_report_int(&r, "wrong_bytes", s->wrong_bytes,
+		       "of snapshots whose spaces and maps went on changing");
+	app_report_text(&r, "carrier", app_carrier_name(s->args.load.carrier), "");
+	app_report_bool(&r, "pool", s->args.pool, "the node shares its pages");
+	report_sizes(s, &r);
+	app_report_end(&r);
+}
+
+static void plot(const struct snap *s)
+{
+	static const char *const css[] = {"ref", "auto", "value"};
+	double x[SIZES_MAX], y[3][SIZES_MAX];
+	struct page_line line[3];
+
+	for (int k = SEAL; k <= WRITE; k++) {
+		for (unsigned i = 0; i < s->rows; i++) {
+			x[i] = (double)s->row[i].size;
+			y[k][i] = p50(&s->row[i], k);
+		}
+		line[k] = (struct page_line){names[k], css[k], x, y[k], s->rows};
+	}
+	page_plot(s->args.plot, "Median microseconds by size of the object", "us", line, 3);
+}
+
+static const char doc[] =
+    "The time of a seal, a map, the first write after it, and of letting go, from 4 KiB to --size "
+    "(1G), one round trip each.\v"
+    "All sizes are measured by turns. A snapshot is compared whole after its space and a map of it "
+    "were written to. release is that of the last holder; what it frees in each turn is measured "
+    "in a store of this process, in CPU time of its thread.\n\n"
+    "  lend snapshot-speed --carrier shm\n"
+    "  lend snapshot-speed --size 64M --seconds 1 --plot snapshot.svg --json";
+
+int app_snapshot(int argc, char **argv)
+{
+	static struct snap s = {.args = {.load = APP_LOAD_ARGS_INIT}};
+	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
+	const struct argp argp = {.parser = parse, .children = children, .doc = doc};
+	struct app_memory_args open;
+	uint64_t all = 0;
+
+	s.args.load.size = 1 << 30;
+	app_parse(&argp, argc, argv, &s);
+	choose_sizes(&s);
+	for (unsigned i = 0; i < s.rows; i++)
+		all += s.row[i].size;
+	s.into = malloc(CHUNK);
+	if (!s.into)
+		app_die("no memory for %d bytes; end some processes", CHUNK);
+	app_pattern_init(SEED, CHUNK);
+	open = s.args;
+	open.load.size = CHUNK;
+	app_memory_open(&s.m, &open, all + all / 8 + (64 << 20));
+	app_pattern_register(s.m.ep);
+	measure(&s);
+	app_memory_close(&s.m);
+	app_release_run(s.args.load.size, s.args.page, &s.release);
+	report(&s);
+	if (s.args.plot)
+		plot(&s);
+	free(s.into);
+	return s.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
+}

@@ -1,0 +1,37 @@
+/* top - what lend top asked, and how it is shown.
+ * Layer: apps. Threads: one. */
+#ifndef APPS_TOOLS_TOP_H
+#define APPS_TOOLS_TOP_H
+
+#include <stdbool.h>
+
+#include "lend/stats.h"
+
+enum { TOP_SERVERS = 64, TOP_SESSIONS = 4096 };
+
+/* One answer. */
+struct top_view {
+	struct lend_stats_head head;        /* size 0: none */
+	struct lend_session_stats *session; /* TOP_SESSIONS of room */
+	uint32_t n;
+};
+
+struct top_server {
+	char address[128];
+	lend_session session;
+	bool connected, told; /* told: why it does not answer */
+	struct top_view now, before;
+};
+
+struct top {
+	struct lend_ep *ep;
+	struct top_server server[TOP_SERVERS];
+	unsigned n;
+	bool named, once, json;
+	lend_ns interval;
+};
+
+/* The rates between the last two answers of each, to stdout. */
+void top_show(const struct top *top);
+
+#endif
