@@ -1,7 +1,7 @@
 /* Goal: a chart is a file that a browser shows, whatever the figures are. Method: lines with gaps,
  * one point, nothing, zeros and many points; tags are closed, no coordinate is out of the picture
  * or no number, and what is largest is not lost where points are thinned. */
-#include "sim/chart.h"
+#include "sim/experiments/chart.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

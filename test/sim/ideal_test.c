@@ -1,6 +1,6 @@
 /* Goal: the ideal is what it is said to be, since all slowdowns are held against it. Method: cases
  * that can be done by hand, then a naive one that decides anew at every tick, under seeds. */
-#include "sim/ideal.h"
+#include "sim/experiments/ideal.h"
 
 #include <criterion/criterion.h>
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sim/command.h"
-#include "sim/explore.h"
+#include "sim/explore/explore.h"
 
 static const struct {
 	const char *name;

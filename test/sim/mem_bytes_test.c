@@ -1,7 +1,7 @@
 /* Goal: what the model says of bytes is true: ranges of versions read as the bytes that were
  * written, through any writes and slices, and one wrong byte is seen where it is. Method: the same
  * history on plain arrays, under seeds. */
-#include "sim/mem_bytes.h"
+#include "sim/memory/mem_bytes.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Goal: messages are as long as the mixes say. Method: what is known of the published distributions
  * (medians, means, longest), both directions of the table, draws under seeds. */
-#include "sim/mix.h"
+#include "sim/experiments/mix.h"
 
 #include <criterion/criterion.h>
 

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "sim/net_state.h"
+#include "sim/net/net_state.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
 

@@ -7,8 +7,8 @@
 #include "core/arena.h"
 #include "scen/proof.h"
 #include "sim/hoard.h"
-#include "sim/mem.h"
-#include "sim/oracle.h"
+#include "sim/memory/mem.h"
+#include "sim/oracle/oracle.h"
 #include "sim/work.h"
 #include "util/bits.h"
 

@@ -4,7 +4,7 @@
 #define TEST_SIM_NODE_H
 
 #include "mn/store/exec.h"
-#include "sim/net.h"
+#include "sim/net/net.h"
 #include "sim/sim.h"
 #include "wire/pkt.h"
 
@@ -88,7 +88,7 @@ enum sim_serve { SIM_SERVE_FREE, SIM_SERVE_RUNNING, SIM_SERVE_CANCELLED, SIM_SER
 /* A request that a handler of the node has, from REQUEST to REPLY_END. */
 struct sim_serving {
 	uint64_t handle;
-	uint32_t call;  /* of the ledger; SIM_NO_CALL: one of sim/mem's */
+	uint32_t call;  /* of the ledger; SIM_NO_CALL: one of sim/memory/mem's */
 	uint32_t reply; /* buffer */
 	uint8_t state;  /* enum sim_serve */
 };

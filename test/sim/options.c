@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/cc.h"
-#include "sim/net_state.h"
+#include "sim/net/net_state.h"
 
 static bool number(const struct option *o, const char *text, uint64_t *out)
 {

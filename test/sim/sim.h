@@ -17,7 +17,7 @@
 
 #include "core/core.h"
 #include "sim/heap.h"
-#include "sim/marks.h"
+#include "sim/oracle/marks.h"
 #include "sim/plan.h"
 #include "sim/trace.h"
 #include "util/rng.h"

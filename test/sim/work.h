@@ -3,7 +3,7 @@
  * The method of a call is its number in the ledger, so a handler knows which call it serves even if
  * the request is empty. Bytes are a PRF of (call, direction, offset). Calls of LEND_MEM_METHOD
  * carry memory operations: they are in the same ledger, under the operation's own bytes, and
- * sim/mem decides what they say. Layer: test/sim. */
+ * sim/memory/mem decides what they say. Layer: test/sim. */
 #ifndef TEST_SIM_WORK_H
 #define TEST_SIM_WORK_H
 
@@ -18,13 +18,13 @@ struct sim_call {
 	lend_ns began;
 	uint32_t len, reply_len;
 	uint32_t named; /* bytes of the reply buffer that was named, plus one; 0: none */
-	uint32_t arg;   /* of sim/mem; or the call whose handler asked, plus one */
+	uint32_t arg;   /* of sim/memory/mem; or the call whose handler asked, plus one */
 	uint16_t from, to;
 	uint32_t life, server_life; /* the caller's at its start; the server's when it ran */
 	uint8_t ended, runs;
 	uint8_t status, ran; /* at its end */
 	uint8_t code;        /* that the handler answers with, LEND_REPLY_NOT_RUN included */
-	uint8_t mem;         /* one of sim/mem's: arg is its */
+	uint8_t mem;         /* one of sim/memory/mem's: arg is its */
 	uint8_t cancelled;
 	uint8_t script; /* enum sim_script: what its handler does */
 	uint8_t depth;  /* handlers above it */

@@ -4,8 +4,8 @@
 #include "core/sess.h"
 #include "sim/bytes.h"
 #include "sim/hoard.h"
-#include "sim/oracle.h"
-#include "sim/mem.h"
+#include "sim/oracle/oracle.h"
+#include "sim/memory/mem.h"
 #include "sim/work_state.h"
 #include "util/bits.h"
 

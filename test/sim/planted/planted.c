@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "sim/command.h"
-#include "sim/explore.h"
+#include "sim/explore/explore.h"
 #include "sim/sim.h"
 
 enum { JOBS_MAX = 16, PLANTS_MAX = 512, WHY = 160, HANG_SECONDS = 8, PLAN_TRIES = 4 };

@@ -1,0 +1,199 @@
+#include "sim/experiments/congest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cc.h"
+#include "sim/experiments/chart.h"
+#include "sim/command.h"
+#include "sim/options.h"
+#include "sim/experiments/traffic.h"
+
+enum { SENDERS_MAX = 4096, RUNS_MAX = OPTION_LIST * 8 };
+
+/* A run per algorithm and number of senders, in this order. */
+struct sweep {
+	struct congest_plan plan;
+	struct options_common o;
+	struct option_list senders;
+	struct table table;
+	struct congest_result *result;
+	uint32_t n;
+};
+
+static double quantile(const struct congest_result *r, int victim, double q)
+{
+	return (double)lend_hist_quantile(&r->victim[victim], q) / 1e3;
+}
+
+static double ratio(const struct congest_result *r)
+{
+	return (double)r->completion / (double)r->ideal;
+}
+
+/* Of the receiver's line, with what the messages bear. */
+static double goodput(const struct congest_plan *p, const struct congest_result *r)
+{
+	return 800e3 * (double)(p->bytes * p->messages * p->senders) /
+	       ((double)r->completion * (double)p->net.mbps);
+}
+
+static void row(struct sweep *s, const struct congest_plan *p, const struct congest_result *r)
+{
+	const struct table_cell cell[] = {
+	    {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+	    {"senders", "senders", NULL, (double)p->senders, 0},
+	    {"bytes", "bytes", NULL, (double)p->bytes, 0},
+	    {"buffer_kb", NULL, NULL, (double)p->net.buffer_kb, 0},
+	    {"completion_us", "done us", NULL, (double)r->completion / 1e3, 1},
+	    {"ideal_us", "ideal us", NULL, (double)r->ideal / 1e3, 1},
+	    {"completion_over_ideal", "ratio", NULL, ratio(r), 2},
+	    {"goodput_percent", "goodput %", NULL, goodput(p, r), 1},
+	    {"queue_max_kb", "q max", NULL, (double)r->queue.max / 1024, 0},
+	    {"queue_mean_kb", "q mean", NULL, lend_hist_mean(&r->queue) / 1024, 0},
+	    {"queue_p99_kb", "q p99", NULL, (double)lend_hist_quantile(&r->queue, 0.99) / 1024, 0},
+	    {"drops", "drops", NULL, (double)r->drops, 0},
+	    {"marks", NULL, NULL, (double)r->marks, 0},
+	    {"no_memory", "nomem", NULL, (double)r->no_memory, 0},
+	    {"repeats", "repeats", NULL, (double)r->repeats, 0},
+	    {"victim_p50_us", "same p50", NULL, quantile(r, CONGEST_SAME, 0.5), 1},
+	    {"victim_p99_us", "p99", NULL, quantile(r, CONGEST_SAME, 0.99), 1},
+	    {"victim_p999_us", "p99.9", NULL, quantile(r, CONGEST_SAME, 0.999), 1},
+	    {"other_p50_us", NULL, NULL, quantile(r, CONGEST_OTHER, 0.5), 1},
+	    {"other_p99_us", NULL, NULL, quantile(r, CONGEST_OTHER, 0.99), 1},
+	    {"other_p999_us", "other p99.9", NULL, quantile(r, CONGEST_OTHER, 0.999), 1},
+	    {"jain", "jain", NULL, r->fairness, 3},
+	    {"datagrams", "datagrams", NULL, (double)r->datagrams, 0},
+	};
+
+	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
+}
+
+static bool run_all(struct sweep *s)
+{
+	for (uint32_t c = 0; c < s->o.cc.n; c++)
+		for (uint32_t i = 0; i < s->senders.n; i++) {
+			struct congest_plan p = s->plan;
+			struct congest_result *r = &s->result[s->n++];
+
+			p.net.cc = s->o.cc.value[c];
+			p.senders = s->senders.value[i];
+			congest_run(&p, r);
+			if (!r->ok) {
+				fprintf(stderr, "%s, %llu senders: %s\n",
+					lend_cc_name((enum lend_cc)p.net.cc),
+					(unsigned long long)p.senders, r->why);
+				return false;
+			}
+			row(s, &p, r);
+		}
+	return true;
+}
+
+enum { RATIO, VICTIM, QUEUE, PANELS };
+
+/* What a panel shows of a run. */
+static double shown(int panel, const struct congest_result *r)
+{
+	return panel == RATIO ? ratio(r) : quantile(r, CONGEST_SAME, 0.999);
+}
+
+static bool plot(const struct sweep *s)
+{
+	uint32_t k = s->senders.n, samples = 0, used = 0;
+	struct chart panel[PANELS] = {{"Time until all have sent, as a multiple of the wire's",
+				       "senders",
+				       "times",
+				       true,
+				       true,
+				       0,
+				       {{0}},
+				       s->o.cc.n},
+				      {"Innocent call of 64 bytes to the same receiver, p99.9",
+				       "senders",
+				       "us",
+				       true,
+				       true,
+				       0,
+				       {{0}},
+				       s->o.cc.n},
+				      {"Queue to the receiver, most senders",
+				       "us",
+				       "KiB",
+				       false,
+				       false,
+				       0,
+				       {{0}},
+				       s->o.cc.n}};
+	double *room;
+	bool ok;
+
+	for (uint32_t c = 0; c < s->o.cc.n; c++)
+		samples += s->result[(c + 1) * k - 1].samples;
+	room = malloc((2 * samples + 4 * s->o.cc.n * k) * sizeof(*room));
+	if (!room)
+		return false;
+	for (uint32_t c = 0; c < s->o.cc.n; c++) {
+		const struct congest_result *last = &s->result[(c + 1) * k - 1];
+
+		for (int p = 0; p < PANELS; p++) {
+			uint32_t n = p == QUEUE ? last->samples : k;
+			double *x = room + used, *y = x + n;
+
+			used += 2 * n;
+			for (uint32_t i = 0; i < n; i++) {
+				x[i] = p == QUEUE ? (double)(i * last->every) / 1e3
+						  : (double)s->senders.value[i];
+				y[i] = p == QUEUE ? (double)last->series[i] / 1024
+						  : shown(p, &s->result[c * k + i]);
+			}
+			panel[p].line[c] =
+			    (struct chart_line){lend_cc_name((enum lend_cc)s->o.cc.value[c]), x, y,
+						n, (uint8_t)s->o.cc.value[c]};
+		}
+	}
+	ok = chart_write(s->o.plot, panel, PANELS);
+	free(room);
+	return ok;
+}
+
+static bool parse(struct sweep *s, int argc, char **argv)
+{
+	const struct option known[] = {
+	    {"--senders", NULL, SENDERS_MAX, &s->senders, NULL, false},
+	    {"--size", &s->plan.bytes, 1 << 26, NULL, NULL, false},
+	    {"--messages", &s->plan.messages, 1000000, NULL, NULL, false},
+	};
+
+	bool ok = options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
+				"[--senders N,...] [--size B] [--messages M]");
+
+	s->plan.net = s->o.net;
+	return ok;
+}
+
+int sim_cmd_congestion(int argc, char **argv)
+{
+	struct sweep s = {.plan = {.bytes = 65536, .messages = 1},
+			  .senders = {7, {8, 16, 32, 64, 128, 256, 512}}};
+	bool ok;
+
+	options_default(&s.o, 2500);
+	if (!parse(&s, argc, argv))
+		return 2;
+	s.table = (struct table){s.o.form, s.senders.n * s.o.cc.n == 1, 0};
+	s.result = calloc(s.senders.n * s.o.cc.n, sizeof(*s.result));
+	if (!s.result)
+		return 1;
+	ok = run_all(&s);
+	table_end(&s.table);
+	if (ok && s.o.plot && !plot(&s)) {
+		perror(s.o.plot);
+		ok = false;
+	}
+	for (uint32_t i = 0; i < s.n; i++)
+		free(s.result[i].series);
+	free(s.result);
+	return ok ? 0 : 1;
+}

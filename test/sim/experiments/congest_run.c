@@ -1,0 +1,179 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/experiments/congest.h"
+#include "sim/net/net_state.h"
+#include "sim/experiments/traffic.h"
+#include "util/bits.h"
+
+/* Ends by index: the receiver, then senders, then bystanders, then the second one's server. */
+enum { RECEIVER = 0, CALLS = 256 };
+#define VICTIM_NS UINT64_C(2000) /* between a bystander's calls */
+#define LIMIT_NS  UINT64_C(60000000000)
+
+struct bench {
+	struct traffic t;
+	const struct congest_plan *plan;
+	struct congest_result *result;
+	uint64_t *left; /* by sender, from 1: messages still to send; its line is one less */
+	lend_ns *done_at;
+	uint32_t done;
+	uint32_t open; /* bystanders' calls */
+};
+
+static bool is_sender(const struct bench *b, uint32_t line)
+{
+	return line < b->plan->senders;
+}
+
+static void send_message(struct bench *b, uint32_t line)
+{
+	traffic_add(&b->t, b->t.sim.now, line, (uint32_t)b->plan->bytes, 0);
+}
+
+static void ask(struct bench *b, lend_ns at, uint32_t line)
+{
+	traffic_add(&b->t, at, line, TRAFFIC_SMALL, TRAFFIC_SMALL);
+	b->open++;
+}
+
+static void on_begun(struct traffic *t, uint32_t m)
+{
+	struct bench *b = t->owner;
+
+	if (!is_sender(b, t->message[m].line) && b->done < b->plan->senders)
+		ask(b, t->sim.now + VICTIM_NS, t->message[m].line);
+}
+
+static void on_ended(struct traffic *t, uint32_t m)
+{
+	struct bench *b = t->owner;
+	const struct traffic_message *i = &t->message[m];
+
+	if (!is_sender(b, i->line)) {
+		b->open--;
+		lend_hist_add(&b->result->victim[i->line - b->plan->senders], i->ended - i->at);
+	} else if (--b->left[i->line]) {
+		send_message(b, i->line);
+	} else {
+		b->done_at[i->line] = i->ended;
+		b->done++;
+	}
+}
+
+static void on_tick(struct traffic *t)
+{
+	struct bench *b = t->owner;
+	struct congest_result *r = b->result;
+	uint64_t bytes = net_queue(t->sim.net, RECEIVER, t->sim.now);
+
+	lend_hist_add(&r->queue, bytes);
+	if (lend_is_pow2(r->samples) || !r->samples) {
+		r->series = realloc(r->series, (2 * r->samples + 1) * sizeof(*r->series));
+		LEND_CHECK(r->series);
+	}
+	r->series[r->samples++] = bytes;
+}
+
+/* The only line whose other end is not the receiver is the last. */
+static void open_bench(struct bench *b)
+{
+	const struct congest_plan *p = b->plan;
+	uint32_t ends = (uint32_t)p->senders + CONGEST_VICTIMS + 2, lines = ends - 2;
+	struct traffic_config config = {
+	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS};
+	struct sim_plan plan = p->net;
+
+	plan.nodes = ends;
+	traffic_open(&b->t, &plan);
+	for (uint32_t i = 0; i < lines; i++)
+		traffic_line(&b->t, i + 1, i == lines - 1 ? ends - 1 : RECEIVER);
+	traffic_connect(&b->t, &config);
+	b->left = calloc(p->senders, sizeof(*b->left));
+	b->done_at = calloc(p->senders, sizeof(*b->done_at));
+	LEND_CHECK(b->left && b->done_at);
+	while (b->t.sim.heap.n && b->t.sim.heap.e[0].at < b->t.begin)
+		traffic_step(&b->t);
+	b->t.sim.now = b->t.begin;
+	for (uint32_t i = 0; i < p->senders; i++) {
+		b->left[i] = p->messages;
+		send_message(b, i);
+	}
+	ask(b, b->t.begin, lines - 2);
+	ask(b, b->t.begin, lines - 1);
+}
+
+static void judge(struct bench *b)
+{
+	const struct congest_plan *p = b->plan;
+	struct congest_result *r = b->result;
+	struct traffic_count count = traffic_count(&b->t);
+	double *rate = calloc(p->senders, sizeof(*rate));
+	lend_ns last = 0;
+
+	LEND_CHECK(rate);
+	for (uint32_t i = 0; i < p->senders; i++) {
+		last = lend_max_u64(last, b->done_at[i]);
+		rate[i] = 1e9 / (double)(b->done_at[i] - b->t.begin);
+	}
+	r->fairness = traffic_jain(rate, p->senders);
+	free(rate);
+	r->completion = last - b->t.begin;
+	r->repeats = count.repeats;
+	r->no_memory = count.no_memory;
+	r->drops = count.drops;
+	r->marks = count.marks;
+	r->datagrams = count.datagrams;
+	SIM_CHECK(&b->t.sim, r->completion >= r->ideal, "faster than the wire: %llu ns",
+		  (unsigned long long)r->completion);
+	SIM_CHECK(&b->t.sim, r->queue.max <= p->net.buffer_kb * 1024, "the switch held %llu bytes",
+		  (unsigned long long)r->queue.max);
+	r->ok = true;
+}
+
+/* Nobody is done before: the receiver's line carries every byte, and of each sender's messages one
+ * waits for the answer to the other. */
+static lend_ns ideal(const struct congest_plan *p)
+{
+	uint64_t trip = 2 * p->net.delay_ns, message_ps = p->bytes * 8000000 / p->net.mbps;
+
+	return lend_max_u64(trip + p->senders * p->messages * message_ps / 1000,
+			    p->messages * (trip + message_ps / 1000));
+}
+
+static void run(struct bench *b)
+{
+	open_bench(b);
+	while (b->done < b->plan->senders || b->open) {
+		traffic_step(&b->t);
+		SIM_CHECK(&b->t.sim, b->t.sim.now < b->t.begin + LIMIT_NS,
+			  "%u of %llu senders are done after a minute", b->done,
+			  (unsigned long long)b->plan->senders);
+	}
+	judge(b);
+}
+
+void congest_run(const struct congest_plan *plan, struct congest_result *result)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+
+	LEND_CHECK(b);
+	memset(result, 0, sizeof(*result));
+	lend_hist_init(&result->queue);
+	for (int i = 0; i < CONGEST_VICTIMS; i++)
+		lend_hist_init(&result->victim[i]);
+	result->ideal = ideal(plan);
+	result->every = lend_max_u64(result->ideal / 1000, 100);
+	b->plan = plan;
+	b->result = result;
+	b->t.owner = b;
+	b->t.every = result->every;
+	b->t.hooks = (struct traffic_hooks){on_begun, NULL, on_ended, on_tick, NULL};
+	if (setjmp(b->t.sim.out) == 0)
+		run(b);
+	memcpy(result->why, b->t.sim.why, sizeof(result->why));
+	traffic_close(&b->t);
+	free(b->left);
+	free(b->done_at);
+	free(b);
+}

@@ -1,0 +1,250 @@
+#include "sim/experiments/fabric.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cc.h"
+#include "sim/experiments/chart.h"
+#include "sim/command.h"
+#include "sim/options.h"
+#include "sim/experiments/traffic.h"
+
+enum { HOSTS_MAX = 1024, MIXES = 5 };
+
+/* By mix, load and algorithm, in this order; the ideal is the first algorithm of each load. */
+struct sweep {
+	struct fabric_plan plan;
+	struct options_common o;
+	const struct mix *mix[MIXES];
+	uint32_t mixes, ways; /* ways: algorithms and the ideal */
+	struct option_list load;
+	const char *mix_words;
+	struct table table;
+	struct fabric_result *result;
+};
+
+static const char *way_name(const struct sweep *s, uint32_t way)
+{
+	return way ? lend_cc_name((enum lend_cc)s->o.cc.value[way - 1]) : "ideal";
+}
+
+static struct fabric_result *at(const struct sweep *s, uint32_t mix, uint32_t load, uint32_t way)
+{
+	return &s->result[(mix * s->load.n + load) * s->ways + way];
+}
+
+static void row(struct sweep *s, const struct fabric_plan *p, const char *cc,
+		const struct fabric_result *r, const struct fabric_result *ideal)
+{
+	const struct table_cell cell[] = {
+	    {"cc", "cc", cc, 0, 0},
+	    {"hosts", "hosts", NULL, (double)p->net.nodes, 0},
+	    {"mix", "mix", mix_name(p->mix), 0, 0},
+	    {"load_percent", "load %", NULL, (double)p->load, 0},
+	    {"span_us", "span us", NULL, (double)r->span / 1e3, 0},
+	    {"measured", "measured", NULL, r->measured, 0},
+	    {"unfinished", "unended", NULL, r->unfinished, 0},
+	    {"small_p50", "small p50", NULL, r->small.p50, 2},
+	    {"small_p99", "p99", NULL, r->small.p99, 2},
+	    {"small_p99_over_ideal", "/ ideal", NULL, r->small.p99 / ideal->small.p99, 2},
+	    {"large_p50", NULL, NULL, r->large.p50, 2},
+	    {"large_p99", "large p99", NULL, r->large.p99, 2},
+	    {"all_p50", NULL, NULL, r->all.p50, 2},
+	    {"all_p99", "all p99", NULL, r->all.p99, 2},
+	    {"goodput_percent", "goodput %", NULL, r->goodput, 1},
+	    {"drops", "drops", NULL, (double)r->drops, 0},
+	    {"cut", "cut", NULL, (double)r->cut, 0},
+	    {"repeats", "repeats", NULL, (double)r->repeats, 0},
+	    {"marks", NULL, NULL, (double)r->marks, 0},
+	    {"held", NULL, NULL, r->held, 0},
+	    {"queue_host_kb", "q host", NULL, r->queue_host_kb, 0},
+	    {"queue_spine_kb", "q spine", NULL, r->queue_spine_kb, 0},
+	    {"datagrams", "datagrams", NULL, (double)r->datagrams, 0},
+	};
+
+	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
+}
+
+/* What moved while links were broken, instead of what came of it. */
+static void course(struct sweep *s, const char *cc, const struct fabric_result *r)
+{
+	for (uint32_t i = 0; i + 1 < FABRIC_TICKS; i++)
+		table_row(
+		    &s->table,
+		    (const struct table_cell[]){{"cc", "cc", cc, 0, 0},
+						{"us", "us", NULL, (double)(i * r->every) / 1e3, 1},
+						{"moved_percent", "line %", NULL, r->moved[i], 2}},
+		    3);
+}
+
+static bool run_load(struct sweep *s, uint32_t mix, uint32_t load)
+{
+	struct fabric_plan p = s->plan;
+	struct fabric_load *messages;
+	bool ok = true;
+
+	p.mix = s->mix[mix];
+	p.load = s->load.value[load];
+	messages = fabric_load_open(&p);
+	for (uint32_t way = 0; ok && way < s->ways; way++) {
+		struct fabric_result *r = at(s, mix, load, way);
+
+		if (way) {
+			p.net.cc = s->o.cc.value[way - 1];
+			fabric_run(&p, messages, r);
+		} else {
+			fabric_ideal(&p, messages, r);
+		}
+		ok = r->ok;
+		if (!ok)
+			fprintf(stderr, "%s, %s at %llu %%: %s\n", way_name(s, way),
+				mix_name(p.mix), (unsigned long long)p.load, r->why);
+		else if (!p.fail || s->o.form != TABLE_CSV)
+			row(s, &p, way_name(s, way), r, at(s, mix, load, 0));
+		else if (way)
+			course(s, way_name(s, way), r);
+	}
+	fabric_load_close(messages);
+	return ok;
+}
+
+enum plotted { BY_TIME, BY_LOAD, BY_SIZE };
+
+static struct chart_line points(const struct sweep *s, enum plotted what, uint32_t mix,
+				uint32_t way, double *x, double *y)
+{
+	uint32_t n = what == BY_TIME   ? FABRIC_TICKS - 1
+		     : what == BY_LOAD ? s->load.n
+				       : FABRIC_PARTS;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct fabric_result *r = at(s, mix, what == BY_LOAD ? i : 0, way);
+
+		x[i] = what == BY_TIME   ? (double)(i * r->every) / 1e3
+		       : what == BY_LOAD ? (double)s->load.value[i]
+					 : 10.0 * (i + 1);
+		y[i] = what == BY_TIME   ? r->moved[i]
+		       : what == BY_LOAD ? r->small.p99
+					 : r->part[i].p99;
+	}
+	return (struct chart_line){way_name(s, way), x, y, n,
+				   way ? (uint8_t)s->o.cc.value[way - 1]
+				       : (uint8_t)CHART_REFERENCE};
+}
+
+static bool plot(const struct sweep *s)
+{
+	enum plotted what = s->plan.fail ? BY_TIME : s->load.n > 1 ? BY_LOAD : BY_SIZE;
+	static const char *const axis[][2] = {
+	    {"us", "% of all hosts' lines"},
+	    {"load, %", "times the least a message can take"},
+	    {"% of messages, by size", "times the least a message can take"}};
+	static char title[MIXES][96];
+	struct chart panel[MIXES];
+	uint32_t skip = what == BY_TIME; /* the ideal has no course of time */
+	double *room = calloc(2 * FABRIC_TICKS * (size_t)s->ways * s->mixes, sizeof(*room));
+	double *free_at = room;
+	bool ok;
+
+	if (!room)
+		return false;
+	for (uint32_t m = 0; m < s->mixes; m++) {
+		panel[m] = (struct chart){.title = title[m],
+					  .x = axis[what][0],
+					  .y = axis[what][1],
+					  .log_y = what != BY_TIME,
+					  .lines = s->ways - skip};
+		snprintf(title[m], sizeof(title[m]),
+			 what == BY_TIME   ? "%s at %llu %%: what moves while links are broken"
+			 : what == BY_LOAD ? "%s: p99 slowdown of the shorter half of messages"
+					   : "%s at %llu %%: p99 slowdown by size",
+			 mix_name(s->mix[m]), (unsigned long long)s->load.value[0]);
+		for (uint32_t l = 0; l < panel[m].lines; l++, free_at += 2 * FABRIC_TICKS)
+			panel[m].line[l] =
+			    points(s, what, m, l + skip, free_at, free_at + FABRIC_TICKS);
+	}
+	ok = chart_write(s->o.plot, panel, s->mixes);
+	free(room);
+	return ok;
+}
+
+static bool mixes(struct sweep *s)
+{
+	char copy[64], *at = copy, *word;
+
+	if (strlen(s->mix_words) >= sizeof(copy))
+		return false;
+	strcpy(copy, s->mix_words);
+	for (; s->mixes < MIXES && (word = strsep(&at, ",")); s->mixes++)
+		if (!(s->mix[s->mixes] = mix_named(word)))
+			return false;
+	return s->mixes > 0 && !at;
+}
+
+static bool parse(struct sweep *s, int argc, char **argv)
+{
+	struct fabric_plan *p = &s->plan;
+	struct sim_plan *net = &s->o.net;
+	const struct option known[] = {
+	    {"--hosts", &net->nodes, HOSTS_MAX, NULL, NULL, false},
+	    {"--racks", &net->racks, HOSTS_MAX, NULL, NULL, false},
+	    {"--spines", &net->spines, 64, NULL, NULL, false},
+	    {"--speed", &net->speed, 16, NULL, NULL, false},
+	    {"--spread", &net->spread, 1, NULL, NULL, true},
+	    {"--peers", &p->peers, HOSTS_MAX, NULL, NULL, true},
+	    {"--mix", NULL, 0, NULL, &s->mix_words, false},
+	    {"--load", NULL, 100, &s->load, NULL, false},
+	    {"--messages", &p->messages, 20000000, NULL, NULL, false},
+	    {"--us", &p->us, 10000000, NULL, NULL, false},
+	    {"--fail", &p->fail, HOSTS_MAX, NULL, NULL, true},
+	    {"--detect-us", &p->detect_us, 1000000, NULL, NULL, true},
+	};
+
+	if (!options_parse(&s->o, known, sizeof(known) / sizeof(known[0]), argc, argv,
+			   "[--hosts N] [--mix w1..w5,...] [--load PERCENT,...] [--us SPAN] "
+			   "[--messages MAX]\n  [--racks R] [--spines S] [--speed X] "
+			   "[--spread 0|1] [--peers N] [--fail LINKS] [--detect-us U],\n  --csv "
+			   "with --fail is the course"))
+		return false;
+	/* As many lines up as down, unless it is said otherwise. */
+	if (!net->racks)
+		net->racks = net->nodes > 256 ? net->nodes / 32 : (net->nodes + 15) / 16;
+	if (!net->spines)
+		net->spines =
+		    (net->nodes + net->racks * net->speed - 1) / (net->racks * net->speed);
+	p->net = *net;
+	return mixes(s) && net->nodes > 1 && net->racks <= net->nodes && p->fail <= net->racks &&
+	       net->spines <= 64;
+}
+
+int sim_cmd_fabric(int argc, char **argv)
+{
+	struct sweep s = {.plan = {.us = 5000, .messages = 100000, .detect_us = 200},
+			  .mix_words = "w4",
+			  .load = {1, {80}}};
+	bool ok = true;
+
+	options_default(&s.o, 1000);
+	s.o.net.nodes = 144;
+	s.o.net.speed = 4;
+	s.o.net.spread = 1;
+	if (!parse(&s, argc, argv))
+		return 2;
+	s.ways = s.o.cc.n + 1;
+	s.table.form = s.o.form;
+	s.result = calloc((size_t)s.mixes * s.load.n * s.ways, sizeof(*s.result));
+	if (!s.result)
+		return 1;
+	for (uint32_t m = 0; ok && m < s.mixes; m++)
+		for (uint32_t l = 0; ok && l < s.load.n; l++)
+			ok = run_load(&s, m, l);
+	table_end(&s.table);
+	if (ok && s.o.plot && !plot(&s)) {
+		perror(s.o.plot);
+		ok = false;
+	}
+	free(s.result);
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,242 @@
+/* sharing - senders that come one after the other and go in the same order, each with messages
+ * without end to one receiver: how fair they share its line at any time. Layer: test/sim. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/cc.h"
+#include "sim/experiments/chart.h"
+#include "sim/command.h"
+#include "sim/options.h"
+#include "sim/experiments/traffic.h"
+
+enum { SENDERS_MAX = 64, TICKS = 20, CALLS = 16, RECEIVER = 0 };
+
+struct sharing_plan {
+	uint64_t senders, step_us, bytes, depth;
+	struct sim_plan net;
+};
+/* By tick. */
+struct course {
+	double *us, *active, *jain, *goodput;
+	uint32_t n;
+};
+struct sharing {
+	struct traffic t;
+	const struct sharing_plan *plan;
+	struct course *course;
+	double got[SENDERS_MAX]; /* by line: bytes since the last tick */
+};
+
+static lend_ns step_ns(const struct sharing_plan *p)
+{
+	return p->step_us * 1000;
+}
+
+/* Between its first and its last step. */
+static bool is_active(const struct sharing *s, uint32_t line, lend_ns at)
+{
+	lend_ns since = at - s->t.begin, step = step_ns(s->plan);
+
+	return since >= line * step && since < (s->plan->senders + line) * step;
+}
+
+static void on_ended(struct traffic *t, uint32_t m)
+{
+	struct sharing *s = t->owner;
+	uint32_t line = t->message[m].line;
+
+	if (is_active(s, line, t->sim.now))
+		traffic_add(t, t->sim.now, line, (uint32_t)s->plan->bytes, 0);
+}
+
+static void on_came(struct traffic *t, uint32_t to, uint32_t from, uint32_t len)
+{
+	struct sharing *s = t->owner;
+
+	if (to == RECEIVER)
+		s->got[from - 1] += len;
+}
+
+static void on_tick(struct traffic *t)
+{
+	struct sharing *s = t->owner;
+	struct course *c = s->course;
+	double rate[SENDERS_MAX], sum = 0;
+	uint32_t n = 0;
+
+	/* The middle of what has passed decides who belongs to it. */
+	for (uint32_t i = 0; i < s->plan->senders; i++) {
+		sum += s->got[i];
+		if (t->sim.now > t->begin && is_active(s, i, t->sim.now - t->every / 2))
+			rate[n++] = s->got[i];
+	}
+	memset(s->got, 0, sizeof(s->got));
+	if (!n || c->n == 2 * s->plan->senders * TICKS)
+		return;
+	c->us[c->n] = (double)(t->sim.now - t->begin) / 1e3;
+	c->active[c->n] = n;
+	c->jain[c->n] = traffic_jain(rate, n);
+	c->goodput[c->n++] = 800e3 * sum / ((double)t->every * (double)s->plan->net.mbps);
+}
+
+static void run(struct sharing *s)
+{
+	const struct sharing_plan *p = s->plan;
+	struct traffic_config config = {
+	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS * SENDERS_MAX};
+	struct sim_plan plan = p->net;
+	lend_ns end;
+
+	plan.nodes = p->senders + 1;
+	traffic_open(&s->t, &plan);
+	for (uint32_t i = 0; i < p->senders; i++)
+		traffic_line(&s->t, i + 1, RECEIVER);
+	traffic_connect(&s->t, &config);
+	for (uint32_t i = 0; i < p->senders * p->depth; i++)
+		traffic_add(&s->t, s->t.begin + i / p->depth * step_ns(p), (uint32_t)(i / p->depth),
+			    (uint32_t)p->bytes, 0);
+	end = s->t.begin + (2 * p->senders - 1) * step_ns(p);
+	while (s->t.sim.now < end)
+		traffic_step(&s->t);
+}
+
+static bool sharing_run(const struct sharing_plan *plan, struct course *c, char why[256])
+{
+	struct sharing *s = calloc(1, sizeof(*s));
+	size_t n = 2 * plan->senders * TICKS;
+	bool ok;
+
+	c->us = calloc(4 * n, sizeof(double));
+	LEND_CHECK(s && c->us);
+	c->active = c->us + n;
+	c->jain = c->us + 2 * n;
+	c->goodput = c->us + 3 * n;
+	s->plan = plan;
+	s->course = c;
+	s->t.owner = s;
+	s->t.every = step_ns(plan) / TICKS;
+	s->t.hooks = (struct traffic_hooks){NULL, NULL, on_ended, on_tick, on_came};
+	if (setjmp(s->t.sim.out) == 0)
+		run(s);
+	ok = !s->t.sim.why[0];
+	memcpy(why, s->t.sim.why, sizeof(s->t.sim.why));
+	traffic_close(&s->t);
+	free(s);
+	return ok;
+}
+
+/* Settled: in the second half of each step, when two or more share. */
+static void summary(struct table *t, const struct sharing_plan *p, const struct course *c)
+{
+	double jain = 0, settled = 0, least = 1, goodput = 0;
+	uint32_t shared = 0, halves = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		goodput += c->goodput[i] / c->n;
+		if (c->active[i] < 2)
+			continue;
+		shared++;
+		jain += c->jain[i];
+		if (i % TICKS < TICKS / 2)
+			continue;
+		halves++;
+		settled += c->jain[i];
+		least = fmin(least, c->jain[i]);
+	}
+	table_row(
+	    t,
+	    (const struct table_cell[]){{"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+					{"senders", "senders", NULL, (double)p->senders, 0},
+					{"step_us", "step us", NULL, (double)p->step_us, 0},
+					{"jain", "jain", NULL, jain / shared, 3},
+					{"jain_settled", "settled", NULL, settled / halves, 3},
+					{"jain_settled_min", "least", NULL, least, 3},
+					{"carried_percent", "line %", NULL, goodput, 1}},
+	    7);
+}
+
+static void course_rows(struct table *t, const struct sharing_plan *p, const struct course *c)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		table_row(t,
+			  (const struct table_cell[]){
+			      {"cc", "cc", lend_cc_name((enum lend_cc)p->net.cc), 0, 0},
+			      {"us", "us", NULL, c->us[i], 1},
+			      {"active", "active", NULL, c->active[i], 0},
+			      {"jain", "jain", NULL, c->jain[i], 4},
+			      {"carried_percent", "line %", NULL, c->goodput[i], 2}},
+			  5);
+}
+
+static bool plot(const char *path, const struct option_list *cc, const struct course *c)
+{
+	struct chart panel[2] = {{.title = "Senders come and go: Jain's index of their shares",
+				  .x = "us",
+				  .y = "1: all the same",
+				  .high = 1,
+				  .lines = cc->n},
+				 {.title = "What the receiver's line carries meanwhile",
+				  .x = "us",
+				  .y = "%",
+				  .high = 100,
+				  .lines = cc->n}};
+
+	for (uint32_t i = 0; i < cc->n; i++) {
+		uint8_t a = (uint8_t)cc->value[i];
+
+		panel[0].line[i] =
+		    (struct chart_line){lend_cc_name(a), c[i].us, c[i].jain, c[i].n, a};
+		panel[1].line[i] =
+		    (struct chart_line){lend_cc_name(a), c[i].us, c[i].goodput, c[i].n, a};
+	}
+	return chart_write(path, panel, 2);
+}
+
+static int run_all(struct sharing_plan *p, const struct options_common *o)
+{
+	struct course course[OPTION_LIST] = {0};
+	struct table table = {o->form, o->cc.n == 1, 0};
+	char why[256];
+	bool ok = true;
+
+	for (uint32_t i = 0; ok && i < o->cc.n; i++) {
+		p->net.cc = o->cc.value[i];
+		ok = sharing_run(p, &course[i], why);
+		if (!ok)
+			fprintf(stderr, "%s: %s\n", lend_cc_name((enum lend_cc)p->net.cc), why);
+		else if (o->form == TABLE_CSV)
+			course_rows(&table, p, &course[i]);
+		else
+			summary(&table, p, &course[i]);
+	}
+	table_end(&table);
+	if (ok && o->plot && !plot(o->plot, &o->cc, course)) {
+		perror(o->plot);
+		ok = false;
+	}
+	for (uint32_t i = 0; i < o->cc.n; i++)
+		free(course[i].us);
+	return ok ? 0 : 1;
+}
+
+int sim_cmd_sharing(int argc, char **argv)
+{
+	struct sharing_plan p = {.senders = 8, .step_us = 1000, .bytes = 1 << 20, .depth = 2};
+	struct options_common o = {0};
+	const struct option known[] = {
+	    {"--senders", &p.senders, SENDERS_MAX, NULL, NULL, false},
+	    {"--step-us", &p.step_us, 1000000, NULL, NULL, false},
+	    {"--size", &p.bytes, 1 << 26, NULL, NULL, false},
+	    {"--depth", &p.depth, CALLS, NULL, NULL, false},
+	};
+
+	options_default(&o, 2500);
+	if (!options_parse(
+		&o, known, sizeof(known) / sizeof(known[0]), argc, argv,
+		"[--senders N] [--step-us U] [--size B] [--depth N], --csv is the course"))
+		return 2;
+	p.net = o.net;
+	return run_all(&p, &o);
+}

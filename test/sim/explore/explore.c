@@ -1,0 +1,232 @@
+#include "sim/explore/explore.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/explore/explore_search.h"
+#include "sim/planted/plants.h"
+#include "util/check.h"
+
+/* Only lend-sim-planted has these. */
+extern const struct lend_plant lend_plants[] __attribute__((weak));
+extern const unsigned lend_plants_n __attribute__((weak));
+extern unsigned lend_planted __attribute__((weak));
+
+enum { STATES_MAX = 4000000 };
+
+struct options {
+	double seconds;
+	uint32_t states;
+	const char *scope, *replay;
+	bool json;
+	int budget[4]; /* in place of the scope's; negative: none */
+};
+static const char *const budget_name[] = {"--drops", "--dups", "--ticks", "--window"};
+
+/* What the widest round of a scope came to. */
+struct result {
+	uint64_t states;
+	bool whole;
+};
+
+struct totals {
+	uint64_t moves, steps, drained;
+	uint32_t violations, rounds;
+	double left; /* seconds */
+};
+
+enum { ROUNDS_MAX = 9, SCOPES_MAX = 32 };
+static struct result results[SCOPES_MAX];
+
+static void usage(FILE *to)
+{
+	fprintf(to, "usage: lend-sim explore [OPTION]...\n\n"
+		    "Looks at every order of deliveries, losses, repeats, timeouts and crashes "
+		    "within small scopes.\n"
+		    "  --seconds N    of CPU time, for all scopes together (45)\n"
+		    "  --states N     per scope, at most\n"
+		    "  --scope NAME   this one only\n"
+		    "  --replay TEXT  what a violation printed: tells each step\n"
+		    "  --json         one object on the standard output\n"
+		    "  --list         the scopes\n");
+}
+
+static void list(void)
+{
+	for (uint32_t i = 0; i < ex_n_scopes; i++)
+		printf("%-10s %s\n", ex_scopes[i].name, ex_scopes[i].what);
+}
+
+static bool plant(const char *name)
+{
+	for (unsigned i = 0; lend_plants && i < lend_plants_n; i++)
+		if (!strcmp(lend_plants[i].name, name)) {
+			lend_planted = i + 1;
+			return true;
+		}
+	return false;
+}
+
+static bool parse_budget(const char *name, const char *value, struct options *o)
+{
+	for (uint32_t i = 0; i < 4; i++)
+		if (!strcmp(name, budget_name[i])) {
+			o->budget[i] = atoi(value);
+			return true;
+		}
+	return false;
+}
+
+/* The scope with the budgets of the command line, or so many more than its own. */
+static struct ex_scope chosen(const struct options *o, uint32_t i, uint32_t more)
+{
+	struct ex_scope s = ex_scopes[i];
+	uint8_t *at[] = {&s.drops, &s.dups, &s.ticks, &s.window};
+
+	s.drops = (uint8_t)(s.drops + (s.lossless ? 0 : more));
+	s.dups = (uint8_t)(s.dups + (s.lossless ? 0 : more));
+	s.ticks = (uint8_t)(s.ticks + more);
+	for (uint32_t k = 0; k < 4; k++)
+		if (o->budget[k] >= 0)
+			*at[k] = (uint8_t)o->budget[k];
+	return s;
+}
+
+/* 0: run; else the exit code + 2. */
+static int parse(int argc, char **argv, struct options *o)
+{
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (!strcmp(argv[i], "--json")) {
+			o->json = true;
+		} else if (!strcmp(argv[i], "--list")) {
+			list();
+			return 2;
+		} else if (!strcmp(argv[i], "--help")) {
+			usage(stdout);
+			return 2;
+		} else if (value && !strcmp(argv[i], "--seconds")) {
+			o->seconds = atof(argv[++i]);
+		} else if (value && !strcmp(argv[i], "--states")) {
+			o->states = (uint32_t)strtoul(argv[++i], NULL, 10);
+		} else if (value && !strcmp(argv[i], "--scope")) {
+			o->scope = argv[++i];
+		} else if (value && !strcmp(argv[i], "--replay")) {
+			o->replay = argv[++i];
+		} else if (value && !strcmp(argv[i], "--plant") && plant(value)) {
+			i++;
+		} else if (value && parse_budget(argv[i], value, o)) {
+			i++;
+		} else {
+			usage(stderr);
+			return 4;
+		}
+	}
+	return 0;
+}
+
+/* ex_n_scopes: none of this name. */
+static uint32_t find(const char *name, size_t len)
+{
+	uint32_t i = 0;
+
+	while (i < ex_n_scopes &&
+	       (strlen(ex_scopes[i].name) != len || memcmp(ex_scopes[i].name, name, len)))
+		i++;
+	return i;
+}
+
+/* SCOPE+MORE:CHOICES */
+static int replay(const struct options *o)
+{
+	uint32_t i = find(o->replay, strcspn(o->replay, "+:"));
+	const char *more = strchr(o->replay, '+'), *choices = strchr(o->replay, ':'), *bad;
+	struct ex_scope scope;
+
+	if (i == ex_n_scopes || !choices || !more) {
+		fprintf(stderr, "explore: no such scope: %s\n", o->replay);
+		return 2;
+	}
+	scope = chosen(o, i, (uint32_t)atoi(more));
+	bad = ex_search_replay(&scope, choices + 1, stdout);
+	printf("%s\n", bad ? bad : "all is well");
+	return bad != NULL;
+}
+
+static void report(const struct ex_scope *scope, uint32_t more, const struct ex_found *f)
+{
+	fprintf(stderr,
+		"%-10s +%u %9llu states %10llu moves  depth %2u  %s  %5.1f s  %4.0f MB  "
+		"%llu steps of nodes\n",
+		scope->name, more, (unsigned long long)f->states, (unsigned long long)f->moves,
+		f->depth, f->whole ? "whole" : "part ", f->seconds, (double)f->nodes.bytes / 1e6,
+		(unsigned long long)f->nodes.steps);
+	if (f->bad)
+		fprintf(stderr, "%s: %s\n  lend-sim explore --replay %s+%u:%s\n", scope->name,
+			f->bad, scope->name, more, f->replay);
+}
+
+static void run(const struct options *o, uint32_t i, uint32_t more, double limit, struct totals *t)
+{
+	struct ex_scope scope = chosen(o, i, more);
+	struct result *best = &results[i];
+	struct ex_found f;
+
+	ex_search(&scope, (struct ex_limits){limit, o->states}, &f);
+	report(&scope, more, &f);
+	best->states = f.states > best->states ? f.states : best->states;
+	best->whole |= f.whole;
+	t->moves += f.moves;
+	t->steps += f.nodes.steps;
+	t->drained += f.drained;
+	t->violations += f.bad != NULL;
+	t->left -= f.seconds;
+}
+
+/* Each round with one fault of each kind and one timeout more, until the time is over. */
+static void run_all(const struct options *o, uint32_t first, uint32_t end, struct totals *t)
+{
+	for (; t->rounds < ROUNDS_MAX && t->left > 0.1 && !t->violations; t->rounds++)
+		for (uint32_t i = first; i < end && t->left > 0.1 && !t->violations; i++)
+			run(o, i, t->rounds, t->left / (end - i), t);
+}
+
+static void print_json(const struct totals *t)
+{
+	uint64_t states = 0;
+	uint32_t scopes = 0, whole = 0;
+
+	for (uint32_t i = 0; i < ex_n_scopes; i++) {
+		scopes += results[i].states > 0;
+		states += results[i].states;
+		whole += results[i].whole;
+	}
+	printf("{\"scopes\":%u,\"whole\":%u,\"rounds\":%u,\"states\":%llu,\"transitions\":%llu,"
+	       "\"steps\":%llu,\"drained\":%llu,\"violations\":%u}\n",
+	       scopes, whole, t->rounds, (unsigned long long)states, (unsigned long long)t->moves,
+	       (unsigned long long)t->steps, (unsigned long long)t->drained, t->violations);
+}
+
+int sim_explore(int argc, char **argv)
+{
+	struct options o = {.seconds = 45, .states = STATES_MAX, .budget = {-1, -1, -1, -1}};
+	struct totals t = {.rounds = 0};
+	int rc = parse(argc, argv, &o);
+	uint32_t one = o.scope ? find(o.scope, strlen(o.scope)) : 0;
+
+	if (rc)
+		return rc - 2;
+	if (o.replay)
+		return replay(&o);
+	if (one == ex_n_scopes) {
+		fprintf(stderr, "explore: no such scope: %s\n", o.scope);
+		return 2;
+	}
+	LEND_CHECK(ex_n_scopes <= SCOPES_MAX);
+	t.left = o.seconds;
+	run_all(&o, one, o.scope ? one + 1 : ex_n_scopes, &t);
+	if (o.json)
+		print_json(&t);
+	return t.violations > 0;
+}

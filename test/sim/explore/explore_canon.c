@@ -1,0 +1,240 @@
+#include "sim/explore/explore_canon.h"
+
+#include "core/handshake.h"
+#include "core/sess.h"
+#include "core/arena.h"
+
+static void rebase(lend_ns *t, lend_ns now)
+{
+	if (*t != LEND_NEVER)
+		*t = *t - now + EX_NOW;
+}
+
+static void clear_from(void *array, uint32_t used, uint32_t cap, size_t width)
+{
+	memset((char *)array + used * width, 0, (cap - used) * width);
+}
+
+/* Neighbours of what is on no list. */
+static void canon_link(struct lend_link *l)
+{
+	if (!l->in)
+		memset(l, 0, sizeof(*l));
+}
+
+/* A number whose call is over says nothing any more. */
+static void canon_sent(struct lend_core *c, struct lend_sent_rec *e, uint32_t n)
+{
+	for (; n > 0; n--, e++) {
+		const struct lend_call_rec *k = e->gen ? lend_call_at(c, e->call) : NULL;
+
+		if (!k || k->gen != e->gen || k->state == LEND_CALL_FREE)
+			memset(e, 0, sizeof(*e));
+		else
+			e->when = (uint32_t)(EX_NOW / LEND_SENT_UNIT);
+	}
+}
+
+static void canon_ring(struct lend_core *c, struct lend_sess *s)
+{
+	canon_sent(c, s->few, LEND_FEW);
+	if (s->ring == LEND_NONE)
+		return;
+	memset(s->few, 0, sizeof(s->few));
+	canon_sent(c, lend_ring_at(c, s->ring)->sent, LEND_RING);
+}
+
+/* A ticket or cookie is as good now as a moment ago. */
+static void canon_hand(struct lend_hand *h, lend_ns now)
+{
+	if (h->cookie.time)
+		h->cookie.time = h->cookie.time - now + EX_NOW;
+	if (h->ticket.until)
+		h->ticket.until = h->ticket.until - now + EX_NOW;
+}
+
+static void canon_sess(struct lend_core *c, struct lend_sess *s)
+{
+	if (s->state == LEND_SESS_FREE) {
+		memset(s, 0, sizeof(*s));
+		return;
+	}
+	canon_link(&s->half);
+	if (s->hand != LEND_NONE)
+		canon_hand(lend_hand_of(c, s), c->now);
+	s->rtt_at = 0;
+	if (s->srtt) {
+		s->srtt = 1;
+		s->rttvar = 0;
+	}
+	if (s->seen_at)
+		s->seen_at = EX_NOW;
+	rebase(&s->last_rx, c->now);
+	rebase(&s->last_ping, c->now);
+	rebase(&s->timer, c->now);
+	rebase(&s->ack_timer, c->now);
+	rebase(&s->ctl_timer, c->now);
+	for (int fast = 0; fast < 2; fast++) {
+		LEND_CHECK(s->blocked[fast] <= c->now);
+		s->blocked[fast] = 0;
+	}
+	canon_ring(c, s);
+}
+
+static void canon_rx(struct lend_rx *r, lend_ns now)
+{
+	canon_link(&r->starved);
+	canon_link(&r->partial);
+	if (r->frags != LEND_NONE) {
+		rebase(&r->last, now);
+		return;
+	}
+	if (r->want != LEND_WANT_MEMORY)
+		r->len = 0; /* set again when something comes */
+	r->got = 0;
+	r->last = 0;
+	if (!r->buf) {
+		r->seg = 0;
+		r->base = 0;
+	}
+}
+
+static void canon_call(struct lend_call_rec *k, lend_ns now)
+{
+	if (k->state == LEND_CALL_FREE) {
+		uint32_t gen = k->gen;
+
+		memset(k, 0, sizeof(*k));
+		k->gen = gen;
+		return;
+	}
+	rebase(&k->timer, now);
+	k->stamp = EX_NOW; /* for round trips only */
+	if (!k->server)
+		rebase(&k->deadline, now);
+	else
+		k->deadline = LEND_NEVER; /* the handler's to look at, and ours does not */
+	canon_link(&k->tx.ready);
+	canon_rx(&k->rx, now);
+}
+
+/* A scope is far too short for a share to be due. */
+static void canon_share(struct lend_share *s)
+{
+	memset(s->passed, 0, sizeof(s->passed));
+}
+
+/* As if all had been in use before. */
+static void settle(struct lend_pool *p, uint32_t *stack)
+{
+	for (uint32_t i = 0; i < p->fresh; i++)
+		stack[i] = lend_pool_at(p, stack, i);
+	p->fresh = 0;
+}
+
+static void settle_free(struct lend_core *c)
+{
+	settle(&c->free_sess, LEND_AT(c, at_free_sess, uint32_t));
+	settle(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t));
+	settle(&c->free_frags, LEND_AT(c, at_free_frags, uint32_t));
+	settle(&c->free_wins, LEND_AT(c, at_free_wins, uint32_t));
+	settle(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
+	settle(&c->free_hands, LEND_AT(c, at_free_hands, uint32_t));
+}
+
+static void clear_free(struct lend_core *c)
+{
+	uint32_t *free = LEND_AT(c, at_free_frags, uint32_t);
+
+	settle_free(c);
+	for (uint32_t i = 0; i < c->free_frags.free; i++)
+		memset(lend_frags_at(c, free[i]), 0, sizeof(struct lend_frags));
+	clear_from(free, c->free_frags.free, c->free_frags.cap, sizeof(*free));
+	free = LEND_AT(c, at_free_wins, uint32_t);
+	for (uint32_t i = 0; i < c->free_wins.free; i++)
+		memset(lend_win_at(c, free[i]), 0, sizeof(struct lend_win));
+	clear_from(free, c->free_wins.free, c->free_wins.cap, sizeof(*free));
+	clear_from(LEND_AT(c, at_free_sess, uint32_t), c->free_sess.free, c->free_sess.cap,
+		   sizeof(uint32_t));
+	free = LEND_AT(c, at_free_rings, uint32_t);
+	for (uint32_t i = 0; i < c->free_rings.free; i++)
+		memset(lend_ring_at(c, free[i]), 0, sizeof(struct lend_ring));
+	clear_from(free, c->free_rings.free, c->free_rings.cap, sizeof(*free));
+	free = LEND_AT(c, at_free_hands, uint32_t);
+	for (uint32_t i = 0; i < c->free_hands.free; i++)
+		memset(LEND_AT(c, at_hands, struct lend_hand) + free[i], 0,
+		       sizeof(struct lend_hand));
+	clear_from(free, c->free_hands.free, c->free_hands.cap, sizeof(*free));
+	clear_from(LEND_AT(c, at_free_calls, uint32_t), c->free_calls.free, c->free_calls.cap,
+		   sizeof(uint32_t));
+	clear_from(LEND_AT(c, at_supply, uint32_t), c->supply_n, c->supply_cap, sizeof(uint32_t));
+}
+
+void ex_core_timers(struct lend_core *c)
+{
+	lend_timer_init(c, c->now);
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+		struct lend_sess *s = lend_sess_at(c, i);
+
+		if (s->state != LEND_SESS_FREE)
+			lend_timer_set(c, s, s->timer);
+	}
+}
+
+void ex_core_canon(struct lend_core *c)
+{
+	LEND_CHECK(lend_aside(c)->ev_n == 0 && c->ctl_n == 0);
+	c->ctl_head = 0;
+	canon_share(&c->ready.classes);
+	for (uint32_t i = 0; i < LEND_CLASSES; i++)
+		canon_share(&c->ready.sizes[i]);
+	canon_share(&c->starved.share);
+	canon_share(&c->hungry[0].share);
+	canon_share(&c->hungry[1].share);
+	canon_share(&c->behind[0].share);
+	canon_share(&c->behind[1].share);
+	memset(c->fair, 0, sizeof(c->fair)); /* a look at tables so small is never kept */
+	c->fair_hand = 0;
+	c->fair_sess_hand = 0;
+	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+		canon_sess(c, lend_sess_at(c, i));
+	for (uint32_t i = 0; i < c->records; i++)
+		canon_call(lend_call_at(c, i), c->now);
+	clear_free(c);
+	c->now = EX_NOW;
+	ex_core_timers(c);
+}
+
+static struct ex_extent span(void *from, void *to)
+{
+	return (struct ex_extent){from, (uint32_t)((char *)to - (char *)from)};
+}
+
+uint32_t ex_core_extents(struct lend_core *c, struct ex_extent e[EX_EXTENTS])
+{
+	uint32_t n = 0;
+
+	e[n++] = span(c, LEND_AT(c, at_rings, char));
+	for (uint32_t i = 0; i < c->free_rings.cap; i++) {
+		struct lend_ring *r = lend_ring_at(c, i);
+
+		e[n++] = span(r->sent, &r->sent[EX_NUMBERS]);
+		e[n++] = span(r->class_of, &r->class_of[EX_NUMBERS]);
+	}
+	e[n++] = span(LEND_AT(c, at_cslot, char), LEND_AT(c, at_ctl, char));
+	e[n++] = span(LEND_AT(c, at_free_sess, char), (char *)c + c->hashed);
+	return n;
+}
+
+bool ex_core_quiet(struct lend_core *c)
+{
+	return c->free_calls.free == c->free_calls.cap && c->free_frags.free == c->free_frags.cap &&
+	       c->free_wins.free == c->free_wins.cap && c->budget_used == 0 &&
+	       c->supply_n == c->supply_cap && c->used[0] + c->used[1] == 0;
+}
+
+bool ex_core_clean(struct lend_core *c)
+{
+	return ex_core_quiet(c) && c->free_sess.free == c->free_sess.cap && c->timers == 0 &&
+	       c->half.n == 0;
+}

@@ -1,0 +1,204 @@
+/* explore_drain - the other half of explore_world.h: from a state on without faults, in one
+ * order: what is in flight arrives, handlers answer, then all clocks go to the next deadline
+ * together. Every call must end, sessions are closed, and every pool must be full again, all within
+ * a bound of virtual time. States from which that was seen once are not walked again. Layer: test.
+ */
+#include <string.h>
+
+#include "core/arena.h"
+#include "sim/explore/explore_world.h"
+
+enum { STEPS_MAX = 20000 };
+#define TIME_MAX (60000 * LEND_MS)
+
+/* States, by hash, and the walk that came by. */
+struct proof {
+	uint64_t hash[2];
+	uint64_t walk;
+};
+static struct ex_table proven;
+static uint64_t walks;
+
+struct walk {
+	const struct ex_scope *scope;
+	struct ex_state s;
+	lend_ns passed;
+	const char *bad;
+	FILE *trace;
+	bool over;
+};
+
+void ex_world_forget(void)
+{
+	if (proven.index)
+		ex_table_close(&proven);
+}
+
+uint64_t ex_world_drained(void)
+{
+	return proven.n;
+}
+
+/* An earlier walk came by, and ended well. */
+static bool seen(struct walk *w)
+{
+	struct ex_state key = w->s;
+	struct proof *p;
+	uint64_t hash[2];
+	bool fresh;
+
+	key.drops = key.dups = key.ticks = key.crashes = 0;
+	ex_hash(&key, sizeof(key), hash);
+	if (!proven.index)
+		ex_table_open(&proven, sizeof(hash), sizeof(struct proof));
+	p = ex_table_at(&proven, ex_table_add(&proven, hash, &fresh));
+	if (fresh)
+		p->walk = walks;
+	else if (p->walk == walks)
+		w->bad = "goes round in circles";
+	return !fresh;
+}
+
+static const struct ex_attr *attr(const struct walk *w, uint32_t node)
+{
+	return w->s.node[node] & EX_DOWN ? NULL : ex_node_attr(node, w->s.node[node]);
+}
+
+static void input(struct walk *w, uint32_t node, uint64_t in)
+{
+	const char *bad = NULL;
+
+	ex_world_step(w->scope, &w->s, node, in, &bad);
+	if (!w->bad)
+		w->bad = bad;
+}
+
+/* Node has this bit of api: done. */
+static bool tried(struct walk *w, uint32_t node, uint32_t bit)
+{
+	struct ex_move move = {(uint8_t)(ex_api_input(bit) >> 56), (uint8_t)node, (uint8_t)bit};
+
+	if (w->trace)
+		ex_world_tell(w->scope, &w->s, move, w->trace);
+	input(w, node, ex_api_input(bit));
+	return true;
+}
+
+static bool answer(struct walk *w)
+{
+	for (uint32_t i = 0; i < w->scope->nodes; i++) {
+		const struct ex_attr *a = attr(w, i);
+
+		if (a && a->api >> EX_API_REPLY)
+			return tried(
+			    w, i, (uint32_t)__builtin_ctz(a->api >> EX_API_REPLY) + EX_API_REPLY);
+		if (a && a->settle)
+			return tried(w, i, a->settle == 1 ? EX_API_OP : EX_API_CONNECT);
+	}
+	return false;
+}
+
+static bool all(const struct walk *w, size_t member)
+{
+	for (uint32_t i = 0; i < w->scope->nodes; i++) {
+		const struct ex_attr *a = attr(w, i);
+
+		if (a && !((const uint8_t *)a)[member])
+			return false;
+	}
+	return true;
+}
+
+/* A client and its memory node agree on what is held. */
+static void agree(struct walk *w)
+{
+	const struct ex_attr *m = attr(w, w->scope->nodes - 1);
+	uint32_t holders = 0;
+
+	for (uint32_t i = 0; i + 1 < w->scope->nodes && m; i++) {
+		const struct ex_attr *a = attr(w, i);
+
+		for (uint32_t p = 0; a && p < EX_PROCESSES; p++) {
+			bool known = a->lives[p] && a->lives[p] == m->lives[p];
+
+			holders += known && a->holds[p];
+			if (known && a->holds[p] != m->holds[p])
+				w->bad = "a client and its memory node differ on what it holds";
+		}
+	}
+	if (holders > w->scope->holders)
+		w->bad = "more clients hold a snapshot than were to";
+}
+
+static bool close_one(struct walk *w)
+{
+	agree(w);
+	for (uint32_t i = 0; i < w->scope->nodes; i++)
+		if (attr(w, i) && attr(w, i)->open)
+			return tried(w, i, EX_API_CLOSE);
+	return false;
+}
+
+static void wait(struct walk *w)
+{
+	lend_ns t = LEND_NEVER;
+
+	for (uint32_t i = 0; i < w->scope->nodes; i++)
+		if (attr(w, i) && attr(w, i)->wait < t)
+			t = attr(w, i)->wait;
+	if (t == LEND_NEVER) {
+		w->bad = "stuck: something is open, and nobody waits for a time";
+		return;
+	}
+	w->passed += t;
+	if (w->passed > TIME_MAX)
+		w->bad = "not over within 60 s of virtual time";
+	if (w->trace)
+		fprintf(w->trace, "  wait %llu us\n", (unsigned long long)(t / LEND_US));
+	for (uint32_t i = 0; i < w->scope->nodes; i++)
+		if (attr(w, i))
+			input(w, i, EX_INPUT(EX_PASS, t));
+}
+
+static void deliver(struct walk *w)
+{
+	const char *bad = NULL;
+
+	if (w->trace)
+		ex_world_tell(w->scope, &w->s, (struct ex_move){EX_DELIVER, 0, 0}, w->trace);
+	ex_world_deliver(w->scope, &w->s, 0, &bad);
+	if (!w->bad)
+		w->bad = bad;
+}
+
+static void next(struct walk *w)
+{
+	uint32_t mn = w->scope->nodes - 1;
+	const char *bad;
+
+	if (w->s.n)
+		deliver(w);
+	else if (w->scope->mem[0][0] && !attr(w, mn))
+		ex_world_do(w->scope, &w->s, (struct ex_move){EX_START, (uint8_t)mn, 0}, &bad);
+	else if (answer(w))
+		return;
+	else if (all(w, offsetof(struct ex_attr, clean)))
+		w->over = true;
+	else if (!all(w, offsetof(struct ex_attr, idle)) ||
+		 !all(w, offsetof(struct ex_attr, quiet)) || !close_one(w))
+		wait(w);
+}
+
+const char *ex_world_drain(const struct ex_scope *scope, const struct ex_state *s, FILE *trace)
+{
+	struct walk w = {.scope = scope, .s = *s, .trace = trace};
+	uint32_t i;
+
+	walks++;
+	for (i = 0; i < STEPS_MAX && !w.bad && !w.over; i++) {
+		if (!trace && seen(&w))
+			break;
+		next(&w);
+	}
+	return i < STEPS_MAX ? w.bad : "not over within 20,000 steps";
+}

@@ -1,0 +1,28 @@
+/* explore_search - all states of a scope, nearest first, so that the first way to a violation is a
+ * shortest one. Layer: test. */
+#ifndef SIM_EXPLORE_EXPLORE_SEARCH_H
+#define SIM_EXPLORE_EXPLORE_SEARCH_H
+
+#include "sim/explore/explore_world.h"
+
+struct ex_limits {
+	double seconds;  /* of this scope */
+	uint32_t states; /* at most */
+};
+struct ex_found {
+	uint64_t states, moves, pruned, drained;
+	uint32_t depth;
+	bool whole; /* every state within the budgets was looked at */
+	struct ex_node_stats nodes;
+	const char *bad;  /* NULL: no violation */
+	char replay[512]; /* of the violation: choices */
+	double seconds;
+};
+
+/* CPU time of this process: what is looked at depends less on who else runs. */
+double ex_seconds(void);
+void ex_search(const struct ex_scope *scope, struct ex_limits limits, struct ex_found *found);
+/* Makes these choices and tells of them; then without faults to the end. NULL, or what is wrong. */
+const char *ex_search_replay(const struct ex_scope *scope, const char *choices, FILE *to);
+
+#endif

@@ -1,0 +1,218 @@
+/* net_hostile - datagrams by somebody who means harm. He sees what passes, speaks from any address
+ * that the path lets him take, and makes checksums right; he cannot speak from a node's address in
+ * a session of that node's, since nothing but encryption would tell the two apart.
+ * Layer: test/sim. */
+#include "sim/net/net_state.h"
+#include "util/bits.h"
+#include "util/crc32c.h"
+
+enum { HOSTILE_MAX = 24 }; /* that come with one live datagram */
+
+static uint64_t draw(struct sim *sim, uint64_t n)
+{
+	return sim_below(sim, SIM_RNG_HOSTILE, n);
+}
+
+static uint64_t draw_all(struct sim *sim)
+{
+	return lend_rng_next(&sim->rng[SIM_RNG_HOSTILE]);
+}
+
+/* Makes the checksum right, so that it is not what turns a datagram down. */
+static void seal(const struct sim_net *n, struct sim_flight *f)
+{
+	uint32_t body = f->len - (uint32_t)sizeof(struct lend_pkt_trailer);
+
+	if (!n->plan.checked && f->len > sizeof(struct lend_pkt_trailer))
+		lend_store_u32(f->data + body, lend_crc32c(0, f->data, body));
+}
+
+static void arrive(struct sim *sim, struct sim_flight *f, const char *what, size_t by_state)
+{
+	struct sim_net *n = sim->net;
+
+	f->forged = true;
+	n->ledger.forged++;
+	if (by_state)
+		net_mark(sim, f, what, by_state);
+	net_later(sim, f, n->hostile_at);
+}
+
+static uint32_t other_address(struct sim *sim, const struct sim_flight *live)
+{
+	struct sim_net *n = sim->net;
+	uint32_t from;
+
+	/* Where addresses are proven, each stranger has but his own. And whose session a RESET
+	 * names it does not tell: it may be the other address's, which had to be believed. */
+	if (n->plan.proven || live->data[offsetof(struct lend_pkt, kind)] == LEND_PKT_RESET)
+		return n->nodes + (uint32_t)draw(sim, SIM_STRANGERS);
+	do
+		from = (uint32_t)draw(sim, n->nodes + SIM_STRANGERS);
+	while (from == live->from || from == live->to);
+	return from;
+}
+
+static void noise(struct sim *sim, const struct sim_flight *live)
+{
+	uint32_t mtu = (uint32_t)sim->net->plan.mtu, at;
+	const uint32_t edge[] = {0, 1, 31, 32, 47, 48, 49, mtu - 1, mtu, mtu + 1};
+	uint32_t len = draw(sim, 2) ? edge[draw(sim, 10)] : (uint32_t)draw(sim, mtu + 2);
+	struct sim_flight *f = net_take(sim, other_address(sim, live), live->to, len);
+
+	for (at = 0; at + 8 <= len; at += 8)
+		lend_store_u64(f->data + at, draw_all(sim));
+	memset(f->data + at, 0x5a, len - at);
+	if (len)
+		f->data[0] = (uint8_t)(LEND_PKT_MAGIC + 1 + draw(sim, 255));
+	arrive(sim, f, "noise", 0);
+}
+
+/* Its head ends too soon. */
+static void stump(struct sim *sim, const struct sim_flight *live)
+{
+	struct sim_flight *f = net_copy(sim, live);
+
+	f->len = (uint32_t)draw(sim, sizeof(struct lend_pkt));
+	arrive(sim, f, "stump", SIM_MARK_OF(malformed));
+}
+
+/* Head of a live datagram, right checksum, right address; what it says contradicts itself. */
+static void malformed(struct sim *sim, const struct sim_flight *live)
+{
+	struct sim_flight *f = net_copy(sim, live);
+	struct lend_pkt head;
+
+	memcpy(&head, f->data, sizeof(head));
+	switch (draw(sim, 6)) {
+	case 0:
+		head.magic ^= (uint8_t)(1 + draw(sim, 255));
+		break;
+	case 1:
+		head.version ^= (uint8_t)(1 + draw(sim, 255));
+		break;
+	case 2:
+		head.kind =
+		    draw(sim, 2) ? 0 : (uint8_t)(LEND_PKT_KINDS + draw(sim, 256 - LEND_PKT_KINDS));
+		break;
+	case 3:
+		head.flags |= (uint8_t)(LEND_PKT_META << draw(sim, 3));
+		break;
+	case 4: /* its payload lies outside of its message */
+		head.kind = (uint8_t)(LEND_PKT_REQUEST + draw(sim, 2));
+		head.length = (uint32_t)draw(sim, UINT32_MAX);
+		head.offset = head.length + 1 + (uint32_t)draw(sim, UINT32_MAX - head.length);
+		break;
+	default: /* longer than any message */
+		head.kind = (uint8_t)(LEND_PKT_REQUEST + draw(sim, 2));
+		head.length =
+		    (uint32_t)(LEND_MESSAGE_MAX + 1 + draw(sim, UINT32_MAX - LEND_MESSAGE_MAX));
+		head.offset = (uint32_t)draw(sim, 4096) * 16;
+		break;
+	}
+	memcpy(f->data, &head, sizeof(head));
+	seal(sim->net, f);
+	arrive(sim, f, "malformed", SIM_MARK_OF(malformed));
+}
+
+/* Well made, but for no session that is or was; its answer is a reset that nobody believes. */
+static void stray(struct sim *sim, const struct sim_flight *live)
+{
+	struct sim_flight *f = net_copy(sim, live);
+	uint8_t *session = f->data + offsetof(struct lend_pkt, session);
+	uint8_t kind = f->data[offsetof(struct lend_pkt, kind)];
+
+	/* The session of a RESET may be a stray's: another generation of that would be a live one.
+	 */
+	switch (kind == LEND_PKT_CONNECT ? 0 : kind == LEND_PKT_RESET ? 2 : draw(sim, 3)) {
+	case 0: /* no session at all, of every kind but CONNECT */
+		lend_store_u64(session, 0);
+		f->data[offsetof(struct lend_pkt, kind)] =
+		    (uint8_t)(LEND_PKT_ACCEPT + draw(sim, LEND_PKT_KINDS - LEND_PKT_ACCEPT));
+		f->data[offsetof(struct lend_pkt, flags)] &= LEND_PKT_CLASS;
+		break;
+	case 1: /* another generation of this one */
+		lend_store_u64(session, lend_load_u64(session) ^ (1 + draw(sim, 0xffff)) << 24);
+		break;
+	default:
+		lend_store_u64(session, draw_all(sim) | 1);
+		break;
+	}
+	seal(sim->net, f);
+	SIM_MARK(sim, stray);
+	arrive(sim, f, "stray", 0);
+}
+
+/* A live datagram from elsewhere, perhaps another kind, number, call or place than it had. */
+static void spoofed(struct sim *sim, const struct sim_flight *live)
+{
+	struct sim_flight *f = net_copy(sim, live);
+	struct lend_pkt head;
+
+	f->from = other_address(sim, live);
+	memcpy(&head, f->data, sizeof(head));
+	switch (draw(sim, 6)) {
+	case 0:
+		head.kind = (uint8_t)(1 + draw(sim, LEND_PKT_KINDS - 1));
+		break;
+	case 1:
+		head.number += draw(sim, 200);
+		break;
+	case 2:
+		head.call = (uint32_t)draw_all(sim);
+		break;
+	case 3:
+		head.offset += 16 * (uint32_t)draw(sim, 200);
+		break;
+	case 4:
+		head.flags ^= (uint8_t)(1u << draw(sim, 5));
+		break;
+	default:
+		break;
+	}
+	memcpy(f->data, &head, sizeof(head));
+	seal(sim->net, f);
+	arrive(sim, f, "spoofed", SIM_MARK_OF(spoofed));
+}
+
+/* Anybody may connect; of what he says, some is nonsense. */
+static void stranger(struct sim *sim, const struct sim_flight *live)
+{
+	static const uint32_t payload[] = {0, 48, 64, 100, 1376, UINT32_MAX};
+	struct sim_net *n = sim->net;
+	struct lend_pkt head = {
+	    LEND_PKT_MAGIC, LEND_PKT_VERSION, LEND_PKT_CONNECT, 0, 0, 0, 1, 0, 0};
+	struct lend_pkt_connect hello = {.connect = draw_all(sim), .session = draw_all(sim)};
+	uint32_t len = sizeof(head) + sizeof(hello) + sizeof(struct lend_pkt_connect_end) +
+		       (n->plan.checked ? 0 : (uint32_t)sizeof(struct lend_pkt_trailer));
+	struct sim_flight *f = net_take(sim, other_address(sim, live), live->to, len);
+
+	hello.params.payload = payload[draw(sim, 6)];
+	hello.params.unscheduled = draw(sim, 2) ? 65536 : 0;
+	hello.params.message_max = draw(sim, 2) ? LEND_MESSAGE_MAX : (uint32_t)draw_all(sim);
+	hello.params.calls = (uint32_t)draw(sim, 3);
+	lend_store_u64(hello.params.incarnation, draw_all(sim));
+	memset(f->data, 0, len);
+	memcpy(f->data, &head, sizeof(head));
+	memcpy(f->data + sizeof(head), &hello, sizeof(hello));
+	seal(n, f);
+	SIM_MARK(sim, stranger);
+	arrive(sim, f, "stranger", 0);
+}
+
+void net_hostile(struct sim *sim, const struct sim_flight *live)
+{
+	static void (*const how[])(struct sim *, const struct sim_flight *) = {
+	    noise, stump, malformed, malformed, stray, spoofed, spoofed, stranger};
+	struct sim_net *n = sim->net;
+
+	if (live->len < sizeof(struct lend_pkt) ||
+	    !sim_odds(sim, SIM_RNG_HOSTILE, n->plan.hostile_ppm))
+		return;
+	/* Together, before the live one or behind it: so the oracle looks at them at once. */
+	n->hostile_at = sim->now + n->plan.delay_ns + draw(sim, 2000);
+	for (uint64_t i = 1 + draw(sim, HOSTILE_MAX); i > 0; i--)
+		/* A ring of a lossless carrier must keep room for what may not be lost. */
+		if (!n->hung || n->under_way[live->to] < n->plan.ring / 2)
+			how[draw(sim, sizeof(how) / sizeof(how[0]))](sim, live);
+}

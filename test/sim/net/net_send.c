@@ -1,0 +1,144 @@
+/* net_send - what a carrier does with a datagram: takes a copy of it, or of its head and of what
+ * its receiver reads elsewhere, or refuses it. Layer: test/sim. */
+#include <string.h>
+
+#include "sim/net/net_state.h"
+#include "util/bits.h"
+#include "util/traffic_class.h"
+
+static uint32_t length(const struct lend_out *out)
+{
+	uint32_t len = out->head_len + out->tail_len;
+
+	for (uint32_t i = 0; i < out->n; i++)
+		len += out->piece[i].len;
+	return len;
+}
+
+static void gather(struct sim_flight *f, const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	uint8_t *at = f->data;
+
+	memcpy(at, out->head, out->head_len);
+	at += out->head_len;
+	for (uint32_t i = 0; i < out->n; i++) {
+		const struct lend_piece *p = &out->piece[i];
+
+		memcpy(at, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
+		at += p->len;
+	}
+	if (out->tail_len)
+		memcpy(at, out->tail, out->tail_len);
+}
+
+uint32_t sim_net_room(const struct sim *sim, uint32_t node, uint32_t n)
+{
+	const struct sim_net *net = sim->net;
+	uint64_t now = sim->now * 1000, until = now + NET_SHORT * net->byte_ps;
+	uint64_t free = lend_max_u64(net->nic[node].free, now);
+
+	if (free >= until)
+		return 0;
+	return (uint32_t)lend_min_u64(n, 1 + (until - free) / (net->plan.mtu * net->byte_ps));
+}
+
+lend_ns sim_net_drained(const struct sim *sim, uint32_t node)
+{
+	const struct sim_net *net = sim->net;
+	uint64_t half = NET_SHORT / 2 * net->byte_ps / 1000, free = net->nic[node].free / 1000 + 1;
+
+	return lend_max_u64(free, sim->now + 1 + half) - half;
+}
+
+static enum lend_sent refusal(struct sim *sim, uint32_t from, uint32_t to)
+{
+	struct sim_net *n = sim->net;
+
+	if (n->hung && (n->hung[from * n->nodes + to] || !sim->node[to].up)) {
+		SIM_MARK(sim, carrier_dead);
+		return LEND_SENT_DEAD;
+	}
+	if (n->hung && n->under_way[to] >= sim_node_ring(sim))
+		return LEND_SENT_FULL;
+	if (n->nic[from].free > sim->now * 1000 + NET_NIC * n->byte_ps)
+		return LEND_SENT_FULL;
+	if (sim_odds(sim, SIM_RNG_FULL, n->plan.full_ppm)) {
+		sim->count.faults++;
+		SIM_MARK(sim, carrier_full);
+		return LEND_SENT_FULL;
+	}
+	return LEND_SENT;
+}
+
+/* Switches sort by precedence; 1 is below 0. */
+static uint8_t queue_of(const struct sim_net *n, uint8_t class)
+{
+	static const uint8_t by_precedence[LEND_PRECEDENCES] = {4, 5, 3, 2, 1, 0};
+
+	/* What loses nothing keeps all in order. */
+	if (n->plan.lossless)
+		return 0;
+	return (uint8_t)lend_min_u64(by_precedence[lend_class_precedence(class)],
+				     n->plan.queues - 1);
+}
+
+bool sim_net_reads(const struct sim *sim, uint32_t reader, uint32_t of)
+{
+	return sim->plan.shared_ppm && (reader * 5 + of * 3 + sim->plan.seed) % 4 != 0;
+}
+
+/* Its one piece lies in memory that the receiver reads. */
+static bool goes_apart(struct sim *sim, uint32_t from, uint32_t to, const struct lend_bufs *bufs,
+		       const struct lend_out *out)
+{
+	return out->n == 1 && out->tail_len == 0 && out->piece[0].len >= SIM_SHARES &&
+	       bufs->seg[out->piece[0].buf].shared && sim_net_reads(sim, to, from);
+}
+
+static struct sim_flight *load(struct sim *sim, uint32_t from, uint32_t to,
+			       const struct lend_bufs *bufs, const struct lend_out *out)
+{
+	const struct lend_piece *p = &out->piece[0];
+	struct sim_flight *f;
+
+	if (!goes_apart(sim, from, to, bufs, out)) {
+		f = net_take(sim, from, to, length(out));
+		gather(f, bufs, out);
+		return f;
+	}
+	if (length(out) > sim->plan.mtu)
+		SIM_MARK(sim, went_whole);
+	f = net_take(sim, from, to, out->head_len);
+	memcpy(f->data, out->head, out->head_len);
+	net_give_body(f, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
+	return f;
+}
+
+enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bufs *bufs,
+			    const struct lend_out *out)
+{
+	struct sim_net *n = sim->net;
+	uint32_t to = LEND_PEER_INDEX(out->peer), len = length(out);
+	enum lend_sent sent;
+	struct sim_flight *f;
+
+	SIM_CHECK(sim, len <= n->plan.mtu || goes_apart(sim, from, to, bufs, out),
+		  "node %u sends %u bytes over a path of %llu", from, len,
+		  (unsigned long long)n->plan.mtu);
+	if (to >= n->nodes)
+		return LEND_SENT; /* a stranger's */
+	sent = refusal(sim, from, to);
+	if (sent != LEND_SENT)
+		return sent;
+	f = load(sim, from, to, bufs, out);
+	f->queue = queue_of(n, out->class);
+	sim->count.datagrams++;
+	n->ledger.sent++;
+	if (n->plan.hostile_ppm)
+		net_hostile(sim, f);
+	if (n->faulty)
+		net_faults(sim, f);
+	else
+		net_launch(sim, f);
+	return LEND_SENT;
+}

@@ -1,0 +1,239 @@
+#include "sim/oracle/oracle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/grant.h"
+#include "core/arena.h"
+#include "util/bits.h"
+#include "wire/pkt.h"
+
+static const char *const gets[LEND_PKT_KINDS] = {
+    [LEND_PKT_CONNECT] = "gets CONNECT", [LEND_PKT_ACCEPT] = "gets ACCEPT",
+    [LEND_PKT_RESET] = "gets RESET",     [LEND_PKT_BYE] = "gets BYE",
+    [LEND_PKT_BYE_ACK] = "gets BYE_ACK", [LEND_PKT_PING] = "gets PING",
+    [LEND_PKT_REQUEST] = "gets REQUEST", [LEND_PKT_REPLY] = "gets REPLY",
+    [LEND_PKT_ACK] = "gets ACK",         [LEND_PKT_PROBE] = "gets PROBE",
+    [LEND_PKT_CANCEL] = "gets CANCEL",   [LEND_PKT_GONE] = "gets GONE",
+};
+static const char *const sends[LEND_PKT_KINDS] = {
+    [LEND_PKT_CONNECT] = "sends CONNECT", [LEND_PKT_ACCEPT] = "sends ACCEPT",
+    [LEND_PKT_RESET] = "sends RESET",     [LEND_PKT_BYE] = "sends BYE",
+    [LEND_PKT_BYE_ACK] = "sends BYE_ACK", [LEND_PKT_PING] = "sends PING",
+    [LEND_PKT_REQUEST] = "sends REQUEST", [LEND_PKT_REPLY] = "sends REPLY",
+    [LEND_PKT_ACK] = "sends ACK",         [LEND_PKT_PROBE] = "sends PROBE",
+    [LEND_PKT_CANCEL] = "sends CANCEL",   [LEND_PKT_GONE] = "sends GONE",
+};
+
+/* A datagram's number, and where its payload goes. */
+static void tell(struct sim *sim, uint32_t node, uint32_t peer, const char *const *words,
+		 const struct lend_pkt *head)
+{
+	const char *word = head->kind < LEND_PKT_KINDS ? words[head->kind] : NULL;
+
+	sim_trace_add(&sim->trace, sim->now, word ? word : "gets noise", node, peer, head->number,
+		      head->offset);
+}
+
+void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in)
+{
+	struct sim_link *l = &n->link[LEND_PEER_INDEX(in->peer)];
+	struct lend_pkt head = {0};
+
+	if (in->len >= sizeof(head))
+		memcpy(&head, in->data, sizeof(head));
+	tell(sim, n->id, LEND_PEER_INDEX(in->peer), gets, &head);
+	if (head.kind == LEND_PKT_CONNECT) {
+		l->connect_in += in->len;
+		sim_oracle_connect(sim, n, in);
+	} else {
+		l->other_in += in->len;
+	}
+}
+
+static uint32_t bytes_of(const struct lend_out *o)
+{
+	uint32_t len = (uint32_t)o->head_len + o->tail_len;
+
+	for (uint32_t i = 0; i < o->n; i++)
+		len += o->piece[i].len;
+	return len;
+}
+
+/* Replies stay with their server unacknowledged only while half of its records are left. */
+static void patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
+{
+	const struct lend_core *c = n->core;
+	bool few = c->used[1] > c->cfg.inflight / 2;
+
+	SIM_CHECK(sim, r->head.reply.patience_ms <= (few ? 0 : LEND_PATIENCE_MS),
+		  "node %u: %u calls and a reply that may wait %u ms", n->id, c->used[1],
+		  r->head.reply.patience_ms);
+}
+
+/* An address that was not proven gets no more bytes than came in its name. */
+void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i)
+{
+	struct sim_link *l = &n->link[LEND_PEER_INDEX(out->peer)];
+	const struct lend_out_rec *r = &lend_aside(n->core)->out[i];
+	uint32_t len = bytes_of(out);
+	struct lend_pkt head;
+	uint8_t state, kind;
+	uint32_t sess;
+
+	memcpy(&head, out->head, sizeof(head));
+	kind = head.kind;
+	if (kind == LEND_PKT_REPLY)
+		patience(sim, n, r);
+	tell(sim, n->id, LEND_PEER_INDEX(out->peer), sends, &head);
+	if (kind == LEND_PKT_CONNECT)
+		return;
+	if (kind == LEND_PKT_ACCEPT || kind == LEND_PKT_RETRY) {
+		l->accept_out += len;
+		if (kind == LEND_PKT_RETRY)
+			sim_oracle_retry(sim, n, out);
+		SIM_CHECK(sim, l->accept_out <= l->connect_in,
+			  "node %u answers CONNECT with more bytes than came", n->id);
+	} else if (r->ctl.kind && r->ctl.sess == LEND_NONE) {
+		l->reset_out += len;
+		SIM_CHECK(sim, l->reset_out <= l->other_in,
+			  "node %u sends more to a stranger than came from it", n->id);
+	} else {
+		sess = r->ctl.kind ? r->ctl.sess : lend_call_at(n->core, r->call)->sess;
+		state = lend_sess_at(n->core, sess)->state;
+		SIM_CHECK(sim, state == LEND_SESS_UP || state == LEND_SESS_CLOSING,
+			  "node %u sends kind %u to an address that was not proven", n->id, kind);
+	}
+}
+
+/* A core as it was; comparing costs less than hashing twice. One for all runs of this process. */
+static uint8_t *kept;
+static size_t kept_cap;
+
+static void keep(const struct lend_core *c)
+{
+	if (kept_cap < c->hashed) {
+		kept_cap = c->hashed;
+		kept = realloc(kept, kept_cap);
+		LEND_CHECK(kept);
+	}
+	memcpy(kept, c, c->hashed);
+}
+
+/* All that a core is but the answers it has yet to send. */
+static bool is_as_kept(const struct lend_core *c)
+{
+	size_t behind = c->at_ctl + lend_align_up(LEND_CTL * sizeof(struct lend_ctl), 64);
+
+	memcpy(kept + offsetof(struct lend_core, ctl_n), &c->ctl_n, sizeof(c->ctl_n));
+	return memcmp(kept, c, c->at_ctl) == 0 &&
+	       memcmp(kept + behind, (const uint8_t *)c + behind, c->hashed - behind) == 0;
+}
+
+static struct lend_ctl *answer_at(struct lend_core *c, uint32_t i)
+{
+	return LEND_AT(c, at_ctl, struct lend_ctl) + (c->ctl_head + i) % LEND_CTL;
+}
+
+/* Changes nothing, whatever of it is sound; that may be answered by a RESET each. */
+static void refuse(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
+		   uint32_t sound)
+{
+	struct lend_core *c = n->core;
+	uint32_t waiting = c->ctl_n;
+
+	if (!k)
+		return;
+	lend_core_input(c, sim->now, &n->bufs, NULL, 0);
+	keep(c);
+	lend_core_input(c, sim->now, &n->bufs, in, k);
+	SIM_CHECK(sim, is_as_kept(c), "node %u: a forged datagram changes its state", n->id);
+	SIM_CHECK(sim, c->ctl_n >= waiting && c->ctl_n - waiting <= sound,
+		  "node %u: %u answers to %u forged datagrams that are sound", n->id,
+		  c->ctl_n - waiting, sound);
+	for (; waiting < c->ctl_n; waiting++)
+		SIM_CHECK(sim, answer_at(c, waiting)->kind == LEND_PKT_RESET,
+			  "node %u: a forged datagram is answered by kind %u", n->id,
+			  answer_at(c, waiting)->kind);
+}
+
+void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k)
+{
+	const struct lend_path *path = &n->cfg.path[0];
+	uint32_t first = 0, sound = 0, serving;
+	struct lend_pkt_view v;
+
+	sim->count.hostile += k;
+	for (uint32_t i = 0; i < k; i++) {
+		if (in[i].len > path->mtu ||
+		    lend_pkt_decode(&v, in[i].data, in[i].len, path->checked) != LEND_PKT_OK)
+			continue;
+		sound++;
+		if (v.head.kind != LEND_PKT_CONNECT)
+			continue;
+		/* Anybody may connect, but nobody's call rides on what is not his. */
+		refuse(sim, n, in + first, i - first, sound - 1);
+		serving = n->core->used[1];
+		lend_core_input(n->core, sim->now, &n->bufs, in + i, 1);
+		SIM_CHECK(sim, n->core->used[1] <= serving,
+			  "node %u: a call that rides on a forged CONNECT runs", n->id);
+		first = i + 1;
+		sound = 0;
+	}
+	refuse(sim, n, in + first, k - first, sound);
+}
+
+void sim_oracle_turn(struct sim *sim, struct sim_node *n)
+{
+	struct lend_core *c = n->core;
+	/* With several senders, what one peer holds beyond a quarter of the window does not count.
+	 */
+	uint64_t width = lend_credit_width(&c->credit) * (c->credit.senders > 1 ? 7 : 4) / 4;
+	uint64_t ahead = c->credit.ahead;
+
+	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
+	/* One message may always have a piece of it; a window that shrank takes nothing back, and
+	 * what was granted ahead may begin to come. */
+	SIM_CHECK(sim,
+		  c->credit.used <= n->credit_used ||
+		      c->credit.used <= lend_max_u64(width, n->credit_window) +
+					    lend_max_u64(ahead, n->credit_ahead) +
+					    c->cfg.unscheduled + 65536,
+		  "node %u: %llu bytes of credit out, of %llu", n->id,
+		  (unsigned long long)c->credit.used, (unsigned long long)width);
+	n->credit_used = c->credit.used;
+	n->credit_window = width;
+	n->credit_ahead = ahead;
+	SIM_CHECK(sim, lend_aside(c)->stats.greedy == 0,
+		  "node %u: a peer sent more than it was granted", n->id);
+	SIM_CHECK(sim,
+		  c->used[0] <= c->cfg.inflight && c->used[1] <= c->cfg.inflight &&
+		      c->free_calls.free + c->used[0] + c->used[1] == c->records,
+		  "node %u: call records %u + %u + %u free", n->id, c->used[0], c->used[1],
+		  c->free_calls.free);
+	sim->refused |= lend_aside(c)->stats.refused > 0;
+	sim_oracle_half(sim, n);
+	SIM_CHECK(sim, c->half.n <= c->half_max, "node %u: %u half-open sessions", n->id,
+		  c->half.n);
+	SIM_CHECK(sim, c->timers <= c->cfg.sessions - c->free_sess.free,
+		  "node %u: %u timers for %u sessions", n->id, c->timers,
+		  c->cfg.sessions - c->free_sess.free);
+	SIM_CHECK(sim, n->bufs_out >= c->supply_n, "node %u: a buffer of the pool is free", n->id);
+}
+
+/* Their acknowledgements may be lost, or come after the replies; not all of so many. */
+void sim_oracle_taught(struct sim *sim, struct sim_node *n, uint64_t session, uint32_t len)
+{
+	const struct lend_sess *s = lend_sess_find(n->core, session);
+	bool by_rounds = n->cfg.congestion == LEND_CC_DCTCP || n->cfg.congestion == LEND_CC_CREDIT;
+	struct sim_link *l;
+
+	if (!s || s->lossless || !by_rounds || len <= 2 * s->payload)
+		return;
+	l = &n->link[LEND_PEER_INDEX(s->peer)];
+	l->lengthy_n = l->lengthy == session ? l->lengthy_n + 1 : 1;
+	l->lengthy = session;
+	SIM_CHECK(sim, l->lengthy_n < 64 || s->cc.round > 0,
+		  "node %u: %u long requests arrived, and the window learnt nothing of them", n->id,
+		  l->lengthy_n);
+}

@@ -1,0 +1,381 @@
+/* oracle_audit - a core's ledgers counted anew, from its records. The other half of oracle.h.
+ * Layer: test/sim. */
+#include <string.h>
+
+#include "core/grant.h"
+#include "core/zero_rtt.h"
+#include "core/sess.h"
+#include "core/arena.h"
+#include "core/memory_queue.h"
+#include "core/request_window.h"
+#include "sim/oracle/oracle.h"
+#include "util/traffic_class.h"
+
+/* Entries of a table; of larger ones only the sums are looked at. */
+enum { SET = 1 << 12 };
+struct set {
+	uint64_t word[SET / 64];
+	uint32_t n;
+};
+
+static bool add(struct set *s, uint32_t i)
+{
+	bool was = i >= SET || s->word[i / 64] >> (i % 64) & 1;
+
+	s->n++;
+	if (i < SET)
+		s->word[i / 64] |= UINT64_C(1) << (i % 64);
+	return i >= SET || !was;
+}
+
+/* Free ones and used ones make the table, each once. */
+static bool pool_agrees(struct lend_core *c, const struct lend_pool *p, size_t at, struct set *used)
+{
+	const uint32_t *stack = (const uint32_t *)(const void *)((const char *)c + at);
+
+	for (uint32_t i = 0; i < p->free; i++)
+		if (!add(used, lend_pool_at(p, stack, i)))
+			return false;
+	return used->n == p->cap;
+}
+
+static bool list_agrees(const struct lend_list *l, struct lend_links t, uint32_t max)
+{
+	uint32_t n = 0, prev = LEND_NONE;
+
+	for (uint32_t i = l->head; i != LEND_NONE; i = lend_link_at(t, i)->next) {
+		if (++n > max || i >= max || !lend_link_at(t, i)->in ||
+		    lend_link_at(t, i)->prev != prev)
+			return false;
+		prev = i;
+	}
+	return n == l->n && prev == l->tail;
+}
+
+struct count {
+	struct set calls, wins, frags, sess, rings;
+	uint32_t busy, used[2], ready, starved, hungry[2], behind[2], partials, wanting;
+	uint64_t budget, credit, ahead, senders;
+};
+
+/* While anybody is quick nobody stands in a lane. */
+static bool quick_agree(struct lend_core *c)
+{
+	const struct lend_ready *r = &c->ready;
+
+	for (uint32_t i = 0; i < r->quick_n; i++) {
+		const struct lend_call_rec *k = lend_call_at(c, r->quick[i]);
+
+		if (k->state == LEND_CALL_FREE || !k->tx.ready.in || k->waits ||
+		    k->tx.win != LEND_NONE)
+			return false;
+	}
+	return r->quick_n == 0 || r->quick_n == r->n;
+}
+
+/* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
+static bool lanes_agree(struct lend_core *c, uint32_t ready)
+{
+	uint32_t n = c->ready.quick_n;
+
+	for (uint32_t i = 0; i < LEND_LANES; i++) {
+		const struct lend_list *l = &c->ready.lane[i];
+		uint32_t class = i / LEND_SIZES;
+
+		if (!list_agrees(l, lend_links_ready(c), c->records) ||
+		    (c->ready.sizes[class].waiting >> i % LEND_SIZES & 1) != (l->n > 0) ||
+		    (c->ready.classes.waiting >> class & 1) != (c->ready.sizes[class].waiting > 0))
+			return false;
+		for (uint32_t r = l->head; r != LEND_NONE; r = lend_call_at(c, r)->tx.ready.next)
+			if (lend_call_at(c, r)->lane != i || lend_call_at(c, r)->waits)
+				return false;
+		n += l->n;
+	}
+	return quick_agree(c) && n == ready && c->ready.n == n;
+}
+
+/* Likewise the lines of those who wait for memory or budget. */
+static bool line_agrees(struct lend_core *c, const struct lend_hungry *h, uint32_t waiting)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		if (!list_agrees(&h->of[i], lend_links_starved(c), c->records) ||
+		    (h->share.waiting >> i & 1) != (h->of[i].n > 0))
+			return false;
+		n += h->of[i].n;
+	}
+	return n == waiting && h->n == n;
+}
+
+static bool is_named(struct lend_core *c, const struct lend_call_rec *k)
+{
+	uint32_t slot = lend_pkt_slot(k->wire);
+
+	return k->self == (k->server ? lend_sslot_at(c, k->sess, slot)->rec
+				     : lend_cslot_at(c, k->sess, slot)->rec);
+}
+
+static const char *record(struct lend_core *c, struct lend_call_rec *k, struct count *n)
+{
+	uint32_t i = lend_call_index(c, k);
+
+	if (k->state == LEND_CALL_FREE)
+		return k->tx.ready.in || k->rx.starved.in || k->rx.partial.in
+			   ? "a free call is on a list"
+			   : NULL;
+	n->used[k->server]++;
+	n->budget += k->rx.charged;
+	n->credit += k->rx.credit;
+	n->ahead += k->rx.frags == LEND_NONE ? k->rx.credit : 0;
+	if (k->rx.credit > k->rx.granted || k->rx.got > k->rx.len)
+		return "a message has more credit than was granted it, or more bytes than it has";
+	n->wanting +=
+	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != 0;
+	n->ready += k->tx.ready.in && !k->waits;
+	if (k->rx.behind)
+		n->behind[k->rx.want == LEND_WANT_MEMORY]++;
+	else if (k->rx.want == LEND_WANT_MEMORY)
+		n->hungry[k->rx.buf != 0]++;
+	else
+		n->starved += k->rx.starved.in;
+	n->partials += k->rx.partial.in;
+	if (!add(&n->calls, i) || (k->tx.win != LEND_NONE && !add(&n->wins, k->tx.win)) ||
+	    (k->rx.frags != LEND_NONE && !add(&n->frags, k->rx.frags)))
+		return "two calls share a window or a reassembly";
+	if (k->rx.partial.in != (k->rx.frags != LEND_NONE))
+		return "a reassembly is not among the partial ones";
+	if (k->rx.want == LEND_WANT_MEMORY && (k->rx.frags != LEND_NONE || !k->rx.starved.in))
+		return "a message that waits for memory has a reassembly, or stands in no line";
+	if (k->hold && k->tx.ready.in)
+		return "a message whose receiver has no memory is about to be sent";
+	if (is_named(c, k) == (k->state == LEND_CALL_ORPHAN))
+		return "a call is not named by its slot, or an orphan is";
+	return NULL;
+}
+
+static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, uint32_t w)
+{
+	const struct lend_cslot *cs = lend_cslot_at(c, i, w);
+	const struct lend_sslot *ss = lend_sslot_at(c, i, w);
+	const struct lend_call_rec *k;
+	bool used = w < s->cslots && cs->rec != LEND_NONE;
+
+	if ((s->slots[w / 64] >> (w % 64) & 1) == used)
+		return "a slot is free in one place and used in the other";
+	if (used) {
+		k = lend_call_at(c, cs->rec);
+		if (k->state == LEND_CALL_FREE || k->server || k->sess != i ||
+		    k->wire != lend_pkt_call(w, cs->seq))
+			return "a client's slot names another's call";
+	}
+	if (w < s->sslots && ss->rec < LEND_SLOT_RELEASED) {
+		k = lend_call_at(c, ss->rec);
+		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
+		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
+			return "a server's slot names another's call";
+	}
+	return NULL;
+}
+
+/* The requests that count in a session's window, and those that wait for it. */
+static const char *window(struct lend_core *c, const struct lend_sess *s)
+{
+	uint32_t flies = 0, queued = 0, at = 0;
+	const struct lend_call_rec *k;
+
+	while ((k = lend_sess_next_made(c, s, &at))) {
+		flies += k->flies;
+		queued += k->tx.ready.in && k->waits == LEND_WAITS_WINDOW;
+		if (k->flies && (k->tx.win != LEND_NONE || k->whole ||
+				 (k->state != LEND_CALL_QUEUED && k->state != LEND_CALL_OPEN)))
+			return "a window counts a call that has nothing in flight";
+	}
+	if (queued != s->queue.n || !list_agrees(&s->queue, lend_links_ready(c), c->records))
+		return "a session miscounts the calls that wait for its window";
+	if ((int32_t)lend_window_of(s->window) - (int32_t)flies != s->room)
+		return "a window and its calls do not sum up";
+	return queued && s->room + (int32_t)queued > 0 ? "a call waits for a window with room"
+						       : NULL;
+}
+
+static const char *session(struct lend_core *c, struct lend_sess *s, struct count *n)
+{
+	uint32_t i = lend_sess_index(c, s), waiting = 0, orphans = 0, bulk = 0;
+	uint32_t incoming = 0, calls = 0, at = 0;
+	const struct lend_call_rec *k;
+	uint64_t charged = 0;
+	const char *why = NULL;
+
+	if (!add(&n->sess, i))
+		return "a session twice";
+	if (s->ring != LEND_NONE && !add(&n->rings, s->ring))
+		return "two sessions share a ring";
+	if (!list_agrees(&s->waiting, lend_links_ready(c), c->records))
+		return "a session's list is broken";
+	while ((k = lend_sess_next_call(c, s, &at))) {
+		calls++;
+		if (k->sess != i || k->sess_id != s->id)
+			return "a session has another's call";
+		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
+		charged += k->tx.charged;
+		incoming += k->rx.partial.in;
+		waiting += k->tx.ready.in && k->waits && k->waits != LEND_WAITS_WINDOW;
+	}
+	for (uint32_t r = 0; r < c->records; r++)
+		orphans += lend_call_at(c, r)->state == LEND_CALL_ORPHAN &&
+			   lend_call_at(c, r)->sess_id == s->id;
+	if (bulk > c->cfg.calls - (c->cfg.calls > 1))
+		return "calls of low classes hold slots that are kept for others";
+	if (calls != s->calls)
+		return "a session miscounts its calls";
+	if (charged != s->unscheduled_used)
+		return "unscheduled credit: the calls' does not sum up to the session's";
+	n->senders += incoming > 0;
+	if (s->ack_timer != LEND_NEVER && s->ack_timer > c->now + LEND_RTO_MAX)
+		return "an acknowledgement waits longer than its server does";
+	if (incoming != s->incoming)
+		return "messages half here: a session miscounts them";
+	if (waiting != s->waiting.n || orphans != s->orphans)
+		return "a session miscounts who waits, or its orphans";
+	n->busy += calls > 0;
+	why = window(c, s);
+	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
+		why = slot(c, s, i, w);
+	return why;
+}
+
+static const char *timers(struct lend_core *c)
+{
+	const char *why = lend_timer_audit(c);
+	uint32_t armed = 0;
+
+	for (uint32_t i = 0; i < c->cfg.sessions; i++)
+		armed += lend_sess_at(c, i)->state != LEND_SESS_FREE &&
+			 lend_sess_at(c, i)->timer != LEND_NEVER;
+	return why || armed == c->timers ? why : "a timer is armed and not on the wheel";
+}
+
+/* A place among those who wait for grants: what core/grant.h says of config.order, as of the time,
+ * which is not known, when it was taken. */
+static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint64_t key)
+{
+	uint64_t class = k->class, due = key - class * LEND_CREDIT_CLASS_NS;
+
+	switch ((enum lend_order)c->cfg.order) {
+	case LEND_ORDER_FIFO:
+		return key <= c->credit.entered;
+	case LEND_ORDER_DEADLINE:
+		return due == k->deadline || (due < k->deadline && due >= LEND_CREDIT_CLASS_NS &&
+					      due <= c->now + LEND_CREDIT_CLASS_NS);
+	case LEND_ORDER_SHORTEST:
+		break;
+	}
+	return key >= class * LEND_CREDIT_CLASS &&
+	       key <= class * LEND_CREDIT_CLASS + c->credit.granted + k->rx.len;
+}
+
+/* Peers that have more than half wait behind the others. */
+static uint64_t yielded(struct lend_core *c, uint32_t call)
+{
+	return lend_call_at(c, call)->rx.yields ? LEND_CREDIT_YIELDS : 0;
+}
+
+static const char *grants(struct lend_core *c)
+{
+	const struct lend_prioq_entry *heap = LEND_AT(c, at_want, struct lend_prioq_entry);
+
+	for (uint32_t i = 0; i < c->credit.wanting; i++) {
+		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i + 1 ||
+		    (i > 0 && heap[(i - 1) / 2].key > heap[i].key))
+			return "credit: those who wait are out of order";
+		if (!rank_agrees(c, lend_call_at(c, heap[i].id),
+				 heap[i].key - yielded(c, heap[i].id)))
+			return "credit: somebody's place is not what config.order says";
+	}
+	return NULL;
+}
+
+static const char *tables(struct lend_core *c, struct count *n)
+{
+	const char *why;
+
+	if (n->budget != c->budget_used)
+		return "receive budget: the calls' charges do not sum up to it";
+	if (n->credit != c->credit.used || n->ahead != c->credit.ahead ||
+	    n->wanting != c->credit.wanting || n->senders != c->credit.senders)
+		return "credit: what messages hold or wait for does not sum up";
+	if (n->busy != c->busy)
+		return "sessions with calls are miscounted";
+	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
+		return "call records are miscounted";
+	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
+		return "call records: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_wins, c->at_free_wins, &n->wins))
+		return "windows: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_frags, c->at_free_frags, &n->frags))
+		return "reassemblies: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_sess, c->at_free_sess, &n->sess))
+		return "sessions: free and used ones are not all, each once";
+	if (!pool_agrees(c, &c->free_rings, c->at_free_rings, &n->rings))
+		return "rings: free and used ones are not all, each once";
+	if (!lanes_agree(c, n->ready))
+		return "the lanes of what can be sent are broken";
+	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
+	    !line_agrees(c, &c->hungry[1], n->hungry[1]))
+		return "a line of those who wait for memory is broken";
+	if (!line_agrees(c, &c->starved, n->starved) ||
+	    !line_agrees(c, &c->behind[0], n->behind[0]) ||
+	    !line_agrees(c, &c->behind[1], n->behind[1]))
+		return "the line of those who wait for budget is broken";
+	if (!list_agrees(&c->partials, lend_links_partial(c), c->records) ||
+	    c->partials.n != n->partials ||
+	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
+		return "a list is broken";
+	why = lend_early_audit(c);
+	return why ? why : timers(c);
+}
+
+const char *sim_core_audit(struct lend_core *c)
+{
+	struct count n;
+	const char *why = NULL;
+
+	memset(&n, 0, sizeof(n));
+	for (uint32_t i = 0; i < c->records && !why; i++)
+		why = record(c, lend_call_at(c, i), &n);
+	for (uint32_t i = 0; i < c->cfg.sessions && !why; i++)
+		if (lend_sess_at(c, i)->state != LEND_SESS_FREE)
+			why = session(c, lend_sess_at(c, i), &n);
+	why = why ? why : tables(c, &n);
+	return why ? why : grants(c);
+}
+
+const char *sim_core_quiet(struct lend_core *c)
+{
+	if (c->used[0] || c->used[1])
+		return c->used[0] ? "a call of its own is not over"
+				  : "a call it serves is not over";
+	if (c->credit.used || c->credit.wanting || c->paced_n)
+		return "credit is still out, or a session waits for its pace";
+	if (c->budget_used)
+		return "receive budget is still charged";
+	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap ||
+	    c->free_rings.free != c->free_rings.cap)
+		return "a window, a reassembly or a ring is still taken";
+	if (c->ready.n || lend_want_waiting(c) || c->partials.n || c->half.n)
+		return "something is still ready, starved, partial or half-open";
+	if (c->ctl_n || lend_aside(c)->ev_n)
+		return "a control datagram or an event still waits";
+	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
+		const struct lend_sess *s = lend_sess_at(c, i);
+
+		if (s->state == LEND_SESS_FREE)
+			continue;
+		if (s->state != LEND_SESS_UP)
+			return "a session is neither up nor gone";
+		if (s->unscheduled_used || s->orphans || s->waiting.n || s->calls)
+			return "a session still holds credit, orphans or calls";
+	}
+	return NULL;
+}

@@ -1,0 +1,135 @@
+/* oracle_order - who was sent before whom, and for how long who was not. Part of oracle.h.
+ * Layer: test/sim. */
+#include "core/sched.h"
+#include "core/arena.h"
+#include "sim/hoard.h"
+#include "sim/oracle/oracle.h"
+#include "util/traffic_class.h"
+
+/* A class is due when so many went before it, and seven others may be due at the same time. */
+enum { PATIENCE = LEND_FLOOR * LEND_SCHED_BURST + 7 * LEND_SCHED_BURST + 2 * LEND_OUT };
+enum { URGENT = (1 << LEND_CLASS_NORMAL) - 1 }; /* classes for which others keep silent */
+
+/* What is counted for a class leans to its side: it waited at the beginning or at the end. */
+static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some,
+		  const uint32_t *sent)
+{
+	uint32_t above = 0, others = 0;
+	bool before = (all & ((1u << class) - 1)) != 0;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		above += i < class ? sent[i] : 0;
+		others += i != class ? sent[i] : 0;
+	}
+	o->above[class] += some >> class & 1 ? above : 0;
+	o->early[class] += before ? sent[class] : 0;
+	if (all >> class & 1 && sent[class] == 0)
+		o->hungry[class] += others;
+	else
+		o->hungry[class] = 0;
+}
+
+/* Nobody waits any more for what is past its deadline. */
+static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out_rec *r)
+{
+	const struct lend_call_rec *k = lend_call_at(n->core, r->call);
+
+	SIM_CHECK(sim, r->ctl.kind || k->server || k->deadline > sim->now,
+		  "node %u: a datagram of a call whose deadline has passed", n->id);
+}
+
+/* The class of the call that a datagram is of. Long messages give way on networks, where they are
+ * granted; nothing else does. */
+static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
+			 const struct lend_out_rec *r)
+{
+	const struct lend_sess *s = lend_sess_at(n->core, lend_call_at(n->core, r->call)->sess);
+	const struct lend_pkt *head = out->head;
+	uint32_t class = head->flags & LEND_PKT_CLASS;
+	bool yields = head->length > s->payload && n->cfg.congestion == LEND_CC_CREDIT &&
+		      !s->lossless && class < LEND_CLASSES - 1;
+
+	SIM_CHECK(sim, out->class == class + yields,
+		  "node %u: %u bytes of class %u go out as class %u", n->id, head->length, class,
+		  out->class);
+	return class;
+}
+
+/* Datagrams that cores judged lost. The filter before a hoarder's network loses its own. */
+static uint64_t judged_lost(const struct sim *sim)
+{
+	uint32_t last = (uint32_t)sim->plan.nodes - 1;
+	uint64_t lost = sim->marks.core_lost;
+
+	return sim_hoard_is(sim, last) ? lost - lend_core_stats(sim->node[last].core)->lost : lost;
+}
+
+/* Where nothing was lost, dropped or late, what came before an earlier one has passed it. */
+void sim_oracle_end(struct sim *sim)
+{
+	const struct sim_marks *m = &sim->marks;
+	uint64_t troubles = sim->count.faults + sim->count.crashes + sim->count.hostile +
+			    sim->plan.jitter_ns + sim->plan.spread + m->switch_full + m->ring_full +
+			    m->core_rx_memory;
+	bool calm = troubles == 0;
+
+	SIM_CHECK(sim, !calm || judged_lost(sim) == 0,
+		  "%llu datagrams were judged lost, and nothing was",
+		  (unsigned long long)judged_lost(sim));
+	if (calm && sim->plan.queues > 1 && sim->plan.classes > 1)
+		SIM_MARK(sim, passed_in_queues);
+}
+
+void sim_oracle_rest(struct sim *sim, struct sim_node *n)
+{
+	struct lend_core *c = n->core;
+
+	if (!c->ready.n)
+		return;
+	SIM_CHECK(sim, c->hush > sim->now && !(lend_sched_classes(c) & URGENT),
+		  "node %u: what can be sent is not", n->id);
+	SIM_CHECK(sim, lend_core_deadline(c) <= c->hush, "node %u: silence without end", n->id);
+	SIM_MARK(sim, silent);
+}
+
+/* In silence what is less urgent goes only beside what is urgent: as its share. */
+static void check_silence(struct sim *sim, struct sim_node *n, uint8_t before, const uint32_t *sent)
+{
+	uint32_t fast = 0, slow = 0;
+
+	for (uint32_t i = 0; i < LEND_CLASSES; i++)
+		*(URGENT >> i & 1 ? &fast : &slow) += sent[i];
+	SIM_CHECK(sim, n->core->hush <= sim->now || before & URGENT || fast >= slow,
+		  "node %u: %u datagrams that are not urgent go out in silence", n->id, slow);
+}
+
+void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
+		      const struct lend_out *out, uint32_t k)
+{
+	struct sim_order *o = &n->order;
+	uint8_t after = (uint8_t)lend_sched_classes(n->core);
+	uint32_t sent[LEND_CLASSES] = {0};
+
+	for (uint32_t i = 0; i < k; i++)
+		check_due(sim, n, &lend_aside(n->core)->out[i]);
+	if (n->cfg.order == LEND_ORDER_FIFO)
+		return;
+	for (uint32_t i = 0; i < k; i++)
+		if (!lend_aside(n->core)->out[i].ctl.kind)
+			sent[class_of(sim, n, &out[i], &lend_aside(n->core)->out[i])]++;
+	check_silence(sim, n, before, sent);
+	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
+		count(o, i, before & after, before | after, sent);
+		SIM_CHECK(sim,
+			  o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
+			  "node %u: class %u got %llu datagrams before others, who got %llu", n->id,
+			  i, (unsigned long long)o->early[i], (unsigned long long)o->above[i]);
+		SIM_CHECK(sim, o->hungry[i] <= PATIENCE,
+			  "node %u: class %u starves, %llu went before it", n->id, i,
+			  (unsigned long long)o->hungry[i]);
+		if (o->hungry[i] > LEND_FLOOR * LEND_SCHED_BURST / 2)
+			SIM_MARK(sim, class_patient);
+		if (o->early[i] > LEND_SCHED_BURST)
+			SIM_MARK(sim, class_share);
+	}
+}
