@@ -1,5 +1,5 @@
-/* commands - the functions behind lend's subcommands: argv[0] is the subcommand, the result an exit
- * code. Layer: apps. */
+/* commands - the functions behind lend's subcommands. argv[0] is the subcommand; each returns an
+ * exit code. Layer: apps. */
 #ifndef APPS_COMMANDS_H
 #define APPS_COMMANDS_H
 

@@ -5,7 +5,8 @@
 
 #include "apps/commands.h"
 
-/* A subcommand whose file is not part of this build has no run, and a line that says so. */
+/* The subcommands. run is NULL for a subcommand that this build does not contain; main prints how
+ * to get it. */
 static const struct app_command commands[] = {
     {"lat", "round-trip time of one call at a time", app_lat},
     {"rate", "calls per second with many in flight", app_rate},

@@ -123,7 +123,7 @@ static void make_lanes(struct app_bench *b)
 	b->load.sleep = b->args.sleep || (!b->pair.other && app_cpus() < 2);
 }
 
-/* Runs the load, or ends with a line that names the mend. */
+/* Runs the load. app_die() with the cause and a fix when the load fails. */
 static void run(struct app_bench *b, const char *when)
 {
 	const char *where = app_pair_address(&b->pair);

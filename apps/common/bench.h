@@ -1,8 +1,7 @@
 /* bench - what lat, rate and bw share: a server, sessions to it, and lanes of checked calls.
  *
- * Layer: apps. Threads: one. One bench per process; it owns all that it opened until
- * app_bench_close().
- */
+ * Layer: apps. Threads: one. One bench per process. It owns everything that it opened until
+ * app_bench_close(). */
 #ifndef APPS_COMMON_BENCH_H
 #define APPS_COMMON_BENCH_H
 
@@ -26,12 +25,12 @@ struct app_bench {
 	uint64_t bytes_moved; /* by both ends during the measured run; 0 with --connect */
 };
 
-/* Starts or opens the server, connects, and makes one checked call per session; app_die() if one
- * fails. */
+/* Starts the server process or opens it in this thread, connects, and makes one checked call per
+ * session. app_die() if one fails. */
 void app_bench_open(struct app_bench *bench, const struct app_load_args *args, uint32_t method);
-/* Warms up for a tenth of the time, then measures: results in bench->load. */
+/* Warms up for a tenth of the time, then measures. The results are in bench->load. */
 void app_bench_run(struct app_bench *bench);
-/* bytes_moved_per_call, cycles_per_call and what the load itself reports. */
+/* Reports bytes_moved_per_call, cycles_per_call and the fields of app_load_report(). */
 void app_bench_report(const struct app_bench *bench, struct app_report *report);
 void app_bench_close(struct app_bench *bench);
 

@@ -158,7 +158,7 @@ static void say_bytes(const struct app_server *server)
 
 	lend_stats(server->ep, &stats);
 	if (dprintf(fd, "bytes %" PRIu64 " %" PRIu64 "\n", stats.tx_bytes, stats.rx_bytes) < 0)
-		stopping = 1; /* nobody listens any more */
+		stopping = 1; /* the reader closed the pipe */
 }
 
 static void say_counters(const struct app_server *server)

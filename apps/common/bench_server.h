@@ -1,5 +1,5 @@
-/* bench_server - the end that a measuring command starts: opens, says that it is ready, runs until
- *told to stop.
+/* bench_server - a server process that a measuring command starts: opens an endpoint, reports that
+ * it is ready, and serves until a signal stops it.
  *
  *	static const struct argp_child children[] = {{&app_server_argp, 0, NULL, 0}, {0}};
  *	...
@@ -7,8 +7,7 @@
  *	lend_serve(server.ep, ...);
  *	return app_server_run(&server);
  *
- * Layer: apps. Threads: one server per process, in the thread that opened it.
- */
+ * Layer: apps. Threads: one server per process, in the thread that opened it. */
 #ifndef APPS_COMMON_BENCH_SERVER_H
 #define APPS_COMMON_BENCH_SERVER_H
 
@@ -17,7 +16,7 @@
 
 #include "lend/rpc.h"
 
-/* Methods by number. images and demo take theirs from APP_METHOD_IMAGES on. */
+/* Method numbers. images and demo use the numbers from APP_METHOD_IMAGES on. */
 enum {
 	APP_METHOD_ECHO = 1,
 	APP_METHOD_SINK,
@@ -28,12 +27,12 @@ enum {
 };
 
 struct app_server_args {
-	const char *listen; /* NULL: only calls others */
+	const char *listen; /* NULL: only makes calls */
 	const char *eal;
 	int ready_fd; /* -1: the ready line goes to stdout */
 	int cpu;      /* APP_ANY_CPU: not pinned */
-	bool spin;    /* polls for ever instead of sleeping when idle */
-	bool json;    /* prints its counters on leaving, and when asked */
+	bool spin;    /* polls all the time instead of sleeping when idle */
+	bool json;    /* prints its counters when it ends, and on request */
 	/* As in lend_config; 0: its default. */
 	uint32_t calls, sessions, workers;
 	uint64_t message_max, receive_budget;
@@ -48,17 +47,17 @@ extern const struct argp app_server_argp; /* input: struct app_server_args */
 struct app_server {
 	struct lend_ep *ep;
 	struct app_server_args args;
-	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, to
-				       close a lend_mem on it, say */
+	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, for example to close a lend_mem */
 	void *arg;
 };
 
-/* Opens the endpoint, pins (config NULL: defaults; what args name goes before it) and takes over
- * SIGTERM, SIGINT and SIGUSR1. app_die() with lend_why() when it cannot. */
+/* Opens the endpoint, pins the thread, and installs handlers for SIGTERM, SIGINT and SIGUSR1.
+ * config NULL: defaults; values that args sets override config. app_die() with lend_why() when the
+ * endpoint does not open. */
 void app_server_open(struct app_server *server, const struct app_server_args *args,
 		     const struct lend_config *config);
-/* Says "ready ADDRESS", serves until SIGTERM or SIGINT, closes the endpoint; returns the exit code.
- */
+/* Prints "ready ADDRESS", serves until SIGTERM or SIGINT, then closes the endpoint. Returns the
+ * exit code. */
 int app_server_run(struct app_server *server);
 
 #endif

@@ -1,16 +1,17 @@
-/* cacheline_rtt - how far apart two CPUs are now: the round trip of one cache line between them.
+/* cacheline_rtt - the current distance of two CPUs: the round-trip time of one cache line between
+ * them.
  *
- * Virtual CPUs wander between cores of one and of two sockets, and every figure that two CPUs make
- * together wanders with them: runs are comparable only at the same distance. Layer: apps. Threads:
- * starts and ends one.
- */
+ * A hypervisor moves virtual CPUs between cores of one socket and of two. Every measurement that
+ * uses two CPUs changes with their distance, so only runs at the same distance are comparable.
+ * Layer: apps. Threads: starts and ends one. */
 #ifndef APPS_COMMON_CACHELINE_RTT_H
 #define APPS_COMMON_CACHELINE_RTT_H
 
-/* Nanoseconds of a round trip, about 10 ms of measuring; 0 where there is only one CPU. The caller
- * is on CPU a meanwhile, and may use all of them after. */
+/* Returns the round-trip time in nanoseconds, after about 10 ms of measuring; 0 where there is only
+ * one CPU. During the call the calling thread is pinned to CPU a; afterwards it may use all CPUs.
+ */
 double app_line_ns(int a, int b);
-/* "near", "far", or "one CPU". */
+/* Returns "near", "far", or "one CPU". */
 const char *app_line_name(double ns);
 
 #endif

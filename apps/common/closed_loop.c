@@ -82,8 +82,8 @@ static bool may_begin(const struct app_load *load)
 	return !load->stopping && (!load->max || load->started < load->max);
 }
 
-/* One look at the clock ends a request and begins the next, so that the times of a lane leave
- * nothing out; what is written down about the first is written while the second is on its way. */
+/* One clock read ends a request and starts the next, so that the times of a lane have no gaps. The
+ * histogram is updated after the next request is sent. */
 void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong_bytes)
 {
 	struct app_load *load = lane->load;
@@ -98,7 +98,7 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 	if (status != LEND_OK) {
 		load->errors++;
 		load->last = status;
-		/* Later: one that fails at once would fail for ever here. */
+		/* Retried later: a request that fails immediately would recurse without end here. */
 		lane->waiting = may_begin(load);
 		return;
 	}
@@ -125,10 +125,10 @@ void app_load_turn(struct app_load *load)
 		return;
 	load->failure = rc;
 	load->stopping = true;
-	load->started = load->ended; /* nothing more will end */
+	load->started = load->ended; /* no more requests will end */
 }
 
-/* Every so many turns: lanes that found no room, and the progress line. */
+/* Every LOOK_EVERY turns: retries the waiting lanes and updates the progress line. */
 static void look(struct app_load *load, struct app_lane *const *lanes, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)

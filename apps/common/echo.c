@@ -34,7 +34,7 @@ uint32_t app_ends_crc(const void *bytes, uint64_t len)
 	return lend_crc32c(crc, (const char *)bytes + len - n, n);
 }
 
-/* Long ones lie in one segment, for they came into memory of their own. */
+/* A long message is one segment, since it was received into memory of its own. */
 static void ends(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	if (bytes->next)

@@ -46,7 +46,8 @@ void app_pattern_init(uint64_t seed, uint64_t len_max)
 	}
 }
 
-/* To where peers over shm read it in place, and devices have it registered; else as it lies. */
+/* Moves the block to the shared heap, which peers over shm read in place and devices have
+ * registered. Returns false, and leaves the block as it is, when that heap has no memory. */
 static bool move(void)
 {
 	unsigned char *to = lend_malloc_shared(block_len);
@@ -76,7 +77,7 @@ const void *app_pattern(uint64_t number, uint64_t len)
 
 static void nothing(void *arg)
 {
-	(void)arg; /* the pattern stays for good */
+	(void)arg; /* the pattern is never freed while it is in use */
 }
 
 struct lend_buf *app_pattern_wrap(struct lend_ep *ep, const void *bytes, uint64_t len)

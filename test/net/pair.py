@@ -112,7 +112,8 @@ class End:
             raise Failed("no namespace: " + self.holder.stderr.read().decode().strip())
 
     def enter(self, args):
-        return ["nsenter", "-t", str(self.holder.pid), "--net", "--mount", *map(str, args)]
+        # --root: in a chroot, a mount namespace's own root is another folder.
+        return ["nsenter", "-t", str(self.holder.pid), "--net", "--mount", "--root", *map(str, args)]
 
     def popen(self, args, **more):
         process = subprocess.Popen(self.enter(args), env=environment(), preexec_fn=die_with_parent, **more)
