@@ -1,5 +1,5 @@
-/* lend/stats.h - what an endpoint counts. Monotonic since lend_open(); read from the endpoint's
- * thread. */
+/* lend/stats.h - statistics of an endpoint. Counters grow monotonically from lend_open(); read them
+ * from the endpoint's thread. */
 #ifndef LEND_STATS_H
 #define LEND_STATS_H
 
@@ -10,53 +10,59 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Bytes and datagrams are those handed to, or received from, the carriers: heads and trailers
- * included. */
+/* Counters of an endpoint. Bytes and datagrams are those passed to, or received from, the carriers,
+ * including headers and trailers. */
 struct lend_stats {
 	uint64_t tx_bytes, rx_bytes, tx_datagrams, rx_datagrams;
 	uint64_t calls_started, calls_ended, requests, replies;
 	uint64_t sessions; /* up now */
-	uint64_t sleeps;   /* times that a turn slept */
-	/* Of message buffers out of the pool, those that wait to receive included. */
+	uint64_t sleeps;   /* turns that slept */
+	/* Bytes of message buffers taken from the pool, including those that wait for messages to
+	 * receive. */
 	uint64_t buf_bytes;
 };
 void lend_stats(struct lend_ep *ep, struct lend_stats *stats);
 
-/* Every counter by name, drop counters of core and carriers included, in a fixed order: the i-th
- * one's name, one-line meaning and value; false past the last. */
+/* Reads the i-th counter of a fixed order, which includes the drop counters of core and carriers:
+ * its name, one-line meaning and value. Returns false past the last one. */
 bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning,
 		     uint64_t *value);
 
-/* One session, added up when it is asked for: between calls of this function it costs nothing. */
+/* Statistics of one session. They are collected when this is called, and cost nothing between
+ * calls. */
 struct lend_session_stats {
 	lend_session session;
-	char peer[104];  /* its address, as far as the carrier knows it */
-	uint64_t tx, rx; /* datagrams since it began; rx by the peer's count, lost ones included */
-	lend_ns rtt;     /* smoothed; 0: not measured, as where nothing can be lost */
-	lend_ns rtt_var; /* and how far it varies */
-	lend_ns gap;     /* congestion control: from one datagram to the next at least; 0: none */
-	uint32_t in_flight; /* datagrams since the oldest of a long message not acknowledged */
-	uint32_t window;    /* at most so many of long messages */
+	char peer[104];  /* its address, if the carrier knows it */
+	uint64_t tx, rx; /* datagrams since the session began; rx as the peer counts them, lost ones
+			    included */
+	lend_ns rtt;     /* smoothed RTT; 0: not measured, as on carriers that lose nothing */
+	lend_ns rtt_var; /* RTT variation */
+	lend_ns gap;     /* congestion control: minimum time between two datagrams; 0: none */
+	uint32_t in_flight; /* datagrams since the oldest unacknowledged one of a long message */
+	uint32_t window;    /* limit of datagrams in flight of long messages */
 	uint32_t credit;    /* bytes that may be sent without a grant */
-	uint32_t up;        /* 0: it is being opened */
-	uint64_t granted;   /* bytes that the peer may send and has not yet */
-	uint32_t calls[8];  /* under way, made here; by priority, 1 first */
-	uint32_t served[8]; /* and made by the peer, until it knows its answer */
+	uint32_t up;        /* 0: the session is being established */
+	uint64_t granted;   /* bytes granted to the peer that it has not sent yet */
+	uint32_t calls[8];  /* calls in progress, started here; by priority, 1 first */
+	uint32_t served[8]; /* requests of the peer, until it has acknowledged the reply */
 	uint64_t queued[8]; /* bytes that wait to be sent */
 };
-/* The next open session from the i-th place on; where to go on, or 0: there is none from there. */
+/* Finds the next open session, from index i on. Returns the index to continue from, or 0 when there
+ * is no further session. */
 unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats);
 
-/* Every endpoint answers this method, unless lend_serve() puts another handler in its place.
- * Request: a place, 4 bytes; reply: this head, n times struct lend_session_stats, all as this
- * machine writes them. PERMISSION_DENIED but for peers over shm with this process's user, and for
- * those that were given the same secret. `lend top` asks it. */
+/* Method that every endpoint serves, unless lend_serve() installs another handler for it. Request:
+ * an index as for lend_stats_session(), 4 bytes. Reply: this header, then n times struct
+ * lend_session_stats, in the byte order of this machine. Only shm peers that run as this process's
+ * user, and peers that were given the same secret, may call it; others get PERMISSION_DENIED. `lend
+ * top` uses it. */
 #define LEND_METHOD_STATS 0x4c454e54u
 struct lend_stats_head {
-	uint32_t size, session_size; /* of the two structs: later fields come at their ends */
-	uint32_t n, next;            /* sessions in here, place of the next; 0: all were told */
+	uint32_t size,
+	    session_size; /* sizeof the two structs: later fields are added at their ends */
+	uint32_t n, next; /* sessions in this reply, index to continue from; 0: no more sessions */
 	uint64_t pid;
-	lend_ns now; /* of that machine */
+	lend_ns now; /* lend_now() on the machine that replies */
 	struct lend_stats stats;
 };
 
