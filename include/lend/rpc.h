@@ -89,11 +89,9 @@ struct lend_config {
 	 * NULL: the secret of the process's first endpoint with one, else $LEND_SECRET, else the
 	 * first key of $LEND_KEYS or ~/.config/lend/keys, else none. Needs libsodium. */
 	const char *secret;
-	uint32_t workers;    /* threads for LEND_SLOW handlers; 0: 2; not started before the first
-				handler */
+	uint32_t workers;    /* LEND_SLOW threads, started with the first handler; 0: 2 */
 	lend_ns timeout;     /* of a call without a timeout; 0: 5 s */
-	lend_ns probe, dead; /* time without a datagram before a keepalive probe / the session's
-				end; 0: 500 ms / 5 s */
+	lend_ns probe, dead; /* idle time before a keepalive / the end; 0: 500 ms / 5 s */
 	/* Bytes of message buffers, including free ones; 0: 512 MiB plus what the limits above
 	 * need. */
 	uint64_t memory_max;

@@ -32,12 +32,11 @@ bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const ch
  * calls. */
 struct lend_session_stats {
 	lend_session session;
-	char peer[104];  /* its address, if the carrier knows it */
-	uint64_t tx, rx; /* datagrams since the session began; rx as the peer counts them, lost ones
-			    included */
-	lend_ns rtt;     /* smoothed RTT; 0: not measured, as on carriers that lose nothing */
-	lend_ns rtt_var; /* RTT variation */
-	lend_ns gap;     /* congestion control: minimum time between two datagrams; 0: none */
+	char peer[104];     /* its address, if the carrier knows it */
+	uint64_t tx, rx;    /* datagrams; rx as the peer counts them, lost ones included */
+	lend_ns rtt;        /* smoothed RTT; 0: not measured, as on carriers that lose nothing */
+	lend_ns rtt_var;    /* RTT variation */
+	lend_ns gap;        /* congestion control: minimum time between two datagrams; 0: none */
 	uint32_t in_flight; /* datagrams since the oldest unacknowledged one of a long message */
 	uint32_t window;    /* limit of datagrams in flight of long messages */
 	uint32_t credit;    /* bytes that may be sent without a grant */
