@@ -13,7 +13,7 @@ struct lend_map {
 	void *memory;
 	size_t len;
 	struct lend_mbuf *buf; /* the one buffer in it; NULL: a chunk */
-	bool foreign;          /* its owner's, who registered it */
+	bool foreign;          /* memory of lend_register(), not of the heap */
 };
 
 static void *reserve(size_t len)
@@ -45,7 +45,7 @@ int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out)
 	return 0;
 }
 
-/* Back to the heap, in which carriers still have it registered. */
+/* Returns memory to the heap, where it stays registered with the carriers. */
 static void map_free(struct lend_map *map)
 {
 	LEND_SHOW(map->memory, map->len);
@@ -90,7 +90,7 @@ void lend_bufs_hold(struct lend_pool_of_bufs *pool)
 	atomic_fetch_add_explicit(&pool->holders, 1, memory_order_relaxed);
 }
 
-/* So that whoever looks for leaks sees that these are kept. */
+/* Keeps these pools reachable, so that leak checkers do not report them. */
 static _Atomic(struct lend_pool_of_bufs *) all_lost;
 
 void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle)
@@ -220,8 +220,7 @@ static struct lend_map *map_new(struct lend_pool_of_bufs *pool, size_t len)
 	return map;
 }
 
-/* Gives back big buffers that nobody uses until want bytes more may be held; false: they may not.
- */
+/* Frees unused big buffers until the pool may grow by want bytes; false: it may not. */
 static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 {
 	if (want > pool->limit)
@@ -247,7 +246,7 @@ static bool trim(struct lend_pool_of_bufs *pool, uint64_t want)
 	return pool->held + want <= pool->limit;
 }
 
-/* Memory for one buffer of a class: a piece of a chunk, or one of its own. */
+/* Takes memory for one buffer of a class: a piece of a chunk, or a mapping of its own. */
 static void *memory_new(struct lend_pool_of_bufs *pool, uint32_t class, struct lend_map **map)
 {
 	size_t len = lend_buf_class_len(class);
@@ -362,8 +361,8 @@ void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain
 	}
 }
 
-/* The inbox itself is held while we push, by the buffer: its pool cannot be released before it is
- * home. */
+/* A hold keeps the pool until the push is complete: another thread may free the buffer as soon as
+ * it is in the inbox. */
 void lend_bufs_home(struct lend_mbuf *buf)
 {
 	struct lend_pool_of_bufs *pool = buf->pool;

@@ -1,8 +1,8 @@
-/* bufs - message buffers: size-classed pools over memory of the heap, and the table from handle to
- * memory that core and carriers read. Layer: rpc. Threads: a pool belongs to its endpoint's thread;
- * lend_bufs_home() alone may be called from any. Ownership: a pool counts its holders (its
- * endpoint, and each buffer that another endpoint has borrowed) and releases its memory, running
- * what gone() is still owed, with the last of them. */
+/* bufs - message buffers: size-classed pools of heap memory, and the table from handle to memory
+ * that core and carriers read. Layer: rpc. Threads: a pool belongs to its endpoint's thread; only
+ * lend_bufs_home() may be called from any. Ownership: a pool counts its holders (its endpoint, and
+ * each buffer that another endpoint has borrowed). When the last hold is released, the pool runs
+ * the gone() callbacks that have not run yet, and frees its memory. */
 #ifndef LEND_RPC_BUFS_H
 #define LEND_RPC_BUFS_H
 
@@ -29,7 +29,7 @@ enum lend_mbuf_state {
 	LEND_MBUF_FREE,
 	LEND_MBUF_USER,
 	LEND_MBUF_CORE,
-	LEND_MBUF_LOST, /* for good: its endpoint closed, and a peer may still read it */
+	LEND_MBUF_LOST, /* permanently: its endpoint closed, and a peer may still read it */
 };
 
 /* One segment. The public part comes first, so that a lend_buf * of ours is one of these. */
@@ -41,13 +41,14 @@ struct lend_mbuf {
 	uint8_t state;  /* enum lend_mbuf_state; written by the thread that holds it */
 	uint8_t abroad; /* CORE, of another endpoint's core */
 	union {
-		/* What pub begins with when nobody has it: its user may move data. */
+		/* Initial data, len and cap of pub, restored when the buffer is freed: a user may
+		 * move data. */
 		struct lend_mbuf_whole {
 			void *data;
 			uint32_t len, cap;
 		} whole;
 		struct {
-			void (*gone)(void *); /* wraps: owed once */
+			void (*gone)(void *); /* wraps: to run once */
 			void *arg;
 		};
 	};
@@ -64,66 +65,66 @@ struct lend_map; /* a piece of memory: chunk or big buffer */
 
 struct lend_pool_of_bufs {
 	struct lend_bufs table; /* by handle; reserved once, so it never moves */
-	struct lend_mbuf **of;  /* by handle: whose memory it is; NULL: free */
+	struct lend_mbuf **of;  /* by handle: its segment, also of another pool; NULL: free */
 	struct lend_mbuf *own;  /* by handle: our own segments */
 	uint32_t handles_free;  /* list through table.seg[].next */
 	struct lend_buf *free[LEND_BUF_ANY];
 	uint8_t *bump, *bump_end; /* of the chunk being cut */
-	_Atomic bool lost;        /* something of it is LEND_MBUF_LOST: it stays for good */
+	_Atomic bool lost;        /* a segment is LEND_MBUF_LOST: the pool is never freed */
 	struct lend_pool_of_bufs *next_lost;
-	uint64_t held;  /* bytes of memory that the pool has, free or out */
+	uint64_t held;  /* bytes of memory that the pool has, free or in use */
 	uint64_t limit; /* held never exceeds it */
-	uint64_t out;   /* bytes of pool memory not free */
-	bool shares;    /* new memory is such as peers may read */
+	uint64_t out;   /* bytes of pool memory in use */
+	bool shares;    /* new memory is of a kind that peers may read */
 	struct lend_map *maps;
 	void (*grown)(void *arg); /* NULL: no carrier registers memory */
 	void *grown_arg;
-	uint64_t regions; /* of the heap, that were there when grown() last ran */
-	/* Came home from other threads; linked by next. */
+	uint64_t regions; /* of the heap, when grown() last ran */
+	/* Segments returned by other threads, linked by next. */
 	_Alignas(64) _Atomic(struct lend_buf *) inbox;
 	_Atomic uint32_t holders;
 };
 
 /* -ENOMEM. limit: bytes of memory that the pool may hold at most. */
 int lend_bufs_open(uint64_t limit, struct lend_pool_of_bufs **out);
-/* A segment that a peer may still read when its carrier closes: neither it nor its pool is used
- * again or given back before the process ends. */
+/* Marks a segment as lost: a peer may still read it when its carrier closes. The segment and its
+ * pool are not reused or freed before the process ends. */
 void lend_bufs_lose(struct lend_pool_of_bufs *pool, uint32_t handle);
-/* What such pools hold, for who looks for leaks: blocks of the C library's heap, and mapped bytes.
- */
+/* Returns what pools with lost segments hold, for leak checks: blocks of the C library's heap, and
+ * mapped bytes. */
 struct lend_bufs_lost {
 	uint32_t blocks;
 	uint64_t mapped;
 };
 struct lend_bufs_lost lend_bufs_lost(void);
-/* Segments of other pools that the core still had go home; our own are FREE. For the end: carriers
- * are closed. */
+/* Takes all segments from the core: those of other pools return there, this pool's become FREE. For
+ * closing, after the carriers are closed. */
 void lend_bufs_reclaim(struct lend_pool_of_bufs *pool);
-/* One more hold, to be given up by lend_bufs_close(). Any thread that knows it held. */
+/* Adds a hold, which lend_bufs_close() releases. Any thread that knows that the pool is held. */
 void lend_bufs_hold(struct lend_pool_of_bufs *pool);
-/* Gives up a hold. */
+/* Releases a hold. */
 void lend_bufs_close(struct lend_pool_of_bufs *pool);
-/* Memory of the user's own, among the mappings from now on. -ENOMEM. */
+/* Adds memory of the user to the pool's mappings. -ENOMEM. */
 int lend_bufs_note(struct lend_pool_of_bufs *pool, void *memory, size_t len);
-/* The memory that was noted. */
+/* Calls memory for each mapping that lend_bufs_note() added. */
 void lend_bufs_noted(struct lend_pool_of_bufs *pool, lend_bufs_memory *memory, void *arg);
-/* grown runs before anything is sent while the heap has regions that it has not heard of. */
+/* Sets grown, which runs before a send if the heap has regions that it was not called for. */
 void lend_bufs_tell(struct lend_pool_of_bufs *pool, void (*grown)(void *arg), void *arg);
 
-/* The free list of this class was empty: returns from other threads, then new memory, then
- * trimming. */
+/* Takes a segment when the free list of its class is empty: segments returned by other threads
+ * first, then new memory, then new memory after trimming. */
 struct lend_buf *lend_bufs_take_slow(struct lend_pool_of_bufs *pool, uint32_t class);
 struct lend_buf *lend_bufs_wrap(struct lend_pool_of_bufs *pool, void *data, uint32_t len,
 				void (*gone)(void *), void *arg);
-/* The slow halves of lend_bufs_free() and lend_bufs_give(). */
+/* Slow paths of lend_bufs_free() and lend_bufs_give(). */
 void lend_bufs_free_wrap(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf);
 void lend_bufs_give_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain);
-/* One segment back to its home from any thread. */
+/* Returns one segment to its own pool, from any thread. */
 void lend_bufs_home(struct lend_mbuf *buf);
-/* What came home from other threads goes to the free lists. */
+/* Moves segments returned by other threads to the free lists. */
 void lend_bufs_drain(struct lend_pool_of_bufs *pool);
 
-/* A handle for a segment of another pool, or of a wrap; 0: table full. */
+/* Takes a handle, for a new segment, a wrap or a segment of another pool; 0: table full. */
 uint32_t lend_bufs_handle(struct lend_pool_of_bufs *pool);
 void lend_bufs_handle_free(struct lend_pool_of_bufs *pool, uint32_t handle);
 
@@ -143,13 +144,13 @@ static inline uint32_t lend_buf_class_len(uint32_t class)
 	return 1u << (class + LEND_BUF_SHIFT);
 }
 
-/* One of at least cap bytes is free. */
+/* True when a segment of at least cap bytes is free. */
 static inline bool lend_bufs_has(const struct lend_pool_of_bufs *pool, uint32_t cap)
 {
 	return pool->free[lend_buf_class(cap)] != NULL;
 }
 
-/* One segment of at least cap bytes, len 0, next NULL; NULL when the pool is exhausted. */
+/* Takes one segment of at least cap bytes, len 0, next NULL; NULL when the pool is exhausted. */
 static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, uint32_t cap)
 {
 	uint32_t class = lend_buf_class(cap);
@@ -165,7 +166,7 @@ static inline struct lend_buf *lend_bufs_take(struct lend_pool_of_bufs *pool, ui
 	return buf;
 }
 
-/* One segment of this pool, FREE afterwards. */
+/* Frees one segment of this pool. */
 static inline void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 {
 	uint32_t class = buf->class;
@@ -183,7 +184,7 @@ static inline void lend_bufs_free(struct lend_pool_of_bufs *pool, struct lend_mb
 	LEND_HIDE(buf->whole.data, buf->whole.cap);
 }
 
-/* A whole chain that the caller holds, whoever's pools it is of. NULL is nothing. */
+/* Gives back a whole chain, with segments of any pool. NULL does nothing. */
 static inline void lend_bufs_give(struct lend_pool_of_bufs *pool, struct lend_buf *chain)
 {
 	if (chain && !chain->next && lend_mbuf(chain)->pool == pool)

@@ -5,7 +5,7 @@ static bool is_before(const struct lend_req *a, const struct lend_req *b)
 	return a->job.due != b->job.due ? a->job.due < b->job.due : a->job.number < b->job.number;
 }
 
-/* Two skew heaps to one: the way down swaps children, so that no way stays long (Sleator and
+/* Merges two skew heaps: the descent swaps children, so that no path stays long (Sleator and
  * Tarjan, 1986). */
 static struct lend_req *merge(struct lend_req *a, struct lend_req *b)
 {

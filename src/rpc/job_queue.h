@@ -1,11 +1,9 @@
-/* job_queue - requests that wait for a worker: strict across classes, within one as they came or by
- * deadline.
+/* job_queue - requests that wait for a worker: strict priority between classes; within a class FIFO
+ * order or earliest deadline first.
  *
- * So that nothing starves, a class that waits gets one of LEND_JOBS_FLOOR of what goes to it and
- * those above it.
- * Records link themselves, so that none is refused for want of memory. Layer: rpc. Threads: whoever
- * holds the workers' lock.
- */
+ * Against starvation, a waiting class gets one of LEND_JOBS_FLOOR jobs taken from it and the
+ * classes above it. The links are part of the request records, so a push cannot fail for lack of
+ * memory. Layer: rpc. Threads: the one that holds the workers' lock. */
 #ifndef LEND_RPC_JOB_QUEUE_H
 #define LEND_RPC_JOB_QUEUE_H
 
@@ -20,9 +18,9 @@ struct lend_jobs {
 	struct lend_req *root[LEND_JOBS_CLASSES]; /* heaps: see job_queue.c */
 };
 
-/* Its class and deadline are set; it is the queue's until it is popped. */
+/* Adds a request with its class and deadline set; the queue owns it until it is popped. */
 void lend_jobs_push(struct lend_jobs *jobs, struct lend_req *req);
-/* NULL: none waits. */
+/* Takes the next request; NULL: the queue is empty. */
 struct lend_req *lend_jobs_pop(struct lend_jobs *jobs);
 
 #endif

@@ -1,6 +1,6 @@
-/* method - which handler serves which number: open addressing, at most half full.
+/* method - table from method number to handler: open addressing, at most half full.
  * Layer: rpc. Threads: filled by the endpoint's thread; workers read their job's entry only.
- * Ownership: the table frees its array; handlers' arguments are their owners'. */
+ * Ownership: the table frees its array; handlers' arguments belong to their owners. */
 #ifndef LEND_RPC_METHOD_H
 #define LEND_RPC_METHOD_H
 
@@ -14,23 +14,23 @@ struct lend_method {
 	lend_place *place; /* of long requests; NULL: the pool */
 	void *place_arg;
 	bool used;
-	bool plain; /* a handler that runs here, and no place: nothing else is to be asked */
+	bool plain; /* an inline handler and no place function: the fast path */
 };
 
 struct lend_methods {
 	struct lend_method *at;
-	struct lend_method *last; /* that was asked for; NULL: none */
+	struct lend_method *last; /* entry of the last lookup; NULL: none */
 	uint32_t cap;             /* power of two, or 0 */
 	uint32_t n;
 };
 
-/* The entry of a number, made if it is not there; NULL: no memory. Moves earlier entries. */
+/* Returns the entry of a number, added if it is missing; NULL: no memory. Moves earlier entries. */
 struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t number);
 void lend_methods_free(struct lend_methods *methods);
-/* As lend_methods_find(), of another number than the last one. */
+/* Slow path of lend_methods_find(): the number is not that of the last lookup. */
 struct lend_method *lend_methods_find_slow(struct lend_methods *methods, uint32_t number);
 
-/* NULL: nobody ever named this number. */
+/* Finds the entry of a number; NULL: it was never added. */
 static inline struct lend_method *lend_methods_find(struct lend_methods *methods, uint32_t number)
 {
 	if (methods->last && methods->last->number == number)

@@ -25,8 +25,9 @@ uint64_t lend_msg_cap(const struct lend_buf *chain)
 	return cap;
 }
 
-/* A window that touches five segments holds three neighbours whole, besides a byte on either side:
- * so it is enough that any three neighbours within the chain are longer than what would be left. */
+/* A fragment that spans five segments covers three adjacent ones completely, and at least a byte on
+ * either side. So it is enough that any three adjacent segments inside the chain, plus two bytes,
+ * are longer than a fragment. */
 bool lend_msg_fits_chain(const struct lend_buf *chain, uint32_t payload)
 {
 	const struct lend_buf *a, *b, *c;
@@ -71,7 +72,7 @@ void lend_msg_fill_chain(struct lend_buf *chain, const void *data, uint64_t len)
 	}
 }
 
-/* The handle under which this pool's core knows a segment; 0: no handle left. */
+/* Returns the handle of a segment in this pool's table; 0: no handle left. */
 static uint32_t handle_of(struct lend_pool_of_bufs *pool, struct lend_mbuf *buf)
 {
 	uint32_t handle;
@@ -140,7 +141,8 @@ struct lend_buf *lend_msg_back_chain(struct lend_pool_of_bufs *pool, uint32_t ha
 	return first;
 }
 
-/* In a worker it is the worker's own; or memory is to be found. */
+/* Slow path of lend_buf_take(): a worker thread uses its own pool; otherwise the free list is
+ * empty. */
 static __attribute__((noinline)) struct lend_buf *take_with_care(struct lend_ep *ep, uint32_t cap)
 {
 	struct lend_buf *buf;

@@ -13,22 +13,22 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-/* Bytes of a chain. */
+/* Sum of the segments' len, and of their cap. */
 uint64_t lend_msg_len(const struct lend_buf *chain);
 uint64_t lend_msg_cap(const struct lend_buf *chain);
-/* True when every fragment of at most payload bytes, wherever it starts, lies in four segments at
- * most. */
+/* True when every fragment of at most payload bytes, wherever it starts, spans at most four
+ * segments. */
 bool lend_msg_fits_chain(const struct lend_buf *chain, uint32_t payload);
 static inline bool lend_msg_fits(const struct lend_buf *chain, uint32_t payload)
 {
 	return !chain || !chain->next || lend_msg_fits_chain(chain, payload);
 }
-/* One new segment with the chain's bytes; NULL: pool exhausted, or over 1 GiB. */
+/* Copies the chain into one new segment; NULL: pool exhausted, or over 1 GiB. */
 struct lend_buf *lend_msg_flat(struct lend_pool_of_bufs *pool, const struct lend_buf *chain);
-/* Spreads len bytes that landed over the segments' lengths. */
+/* Sets the segments' lengths after len bytes landed in the chain. */
 void lend_msg_landed(struct lend_buf *chain, uint64_t len);
 
-/* These three for chains, and segments of other pools; below for all. */
+/* Slow paths of the three inline functions below: chains, and segments of other pools. */
 void lend_msg_fill_chain(struct lend_buf *chain, const void *data, uint64_t len);
 uint32_t lend_msg_lend_chain(struct lend_pool_of_bufs *pool, struct lend_buf *chain, bool landing,
 			     int *err);
@@ -45,8 +45,9 @@ static inline void lend_msg_fill(struct lend_buf *chain, const void *data, uint6
 	chain->len = (uint32_t)len;
 }
 
-/* Before anything is sent: carriers hear of the heap's regions that they do not know. Whatever
- * memory is in a message, by this pool or another, a wrap or a worker's, its region is older. */
+/* Registers new regions of the heap with the carriers, before anything is sent. Any memory in a
+ * message, of this pool or another, a wrap or a worker's, is in a region that is older than this
+ * check. */
 static inline void lend_msg_see_regions(struct lend_pool_of_bufs *pool)
 {
 	uint64_t regions = atomic_load_explicit(&lend_regions_count, memory_order_acquire);
@@ -57,7 +58,7 @@ static inline void lend_msg_see_regions(struct lend_pool_of_bufs *pool)
 	pool->grown(pool->grown_arg);
 }
 
-/* One segment with len bytes of data; there must be one: lend_bufs_has(). */
+/* Copies len bytes of data into one segment; there must be a free one: lend_bufs_has(). */
 static inline struct lend_buf *lend_msg_copy(struct lend_pool_of_bufs *pool, const void *data,
 					     uint32_t len)
 {
@@ -68,11 +69,10 @@ static inline struct lend_buf *lend_msg_copy(struct lend_pool_of_bufs *pool, con
 	return buf;
 }
 
-enum { LEND_MSG_SHORT = 1024 }; /* no carrier makes more than a datagram of it */
+enum { LEND_MSG_SHORT = 1024 }; /* every carrier sends it as one datagram */
 
-/* What the core knows of a segment; alone until it is linked. Field by field: whoever lends a
- * buffer has just written its length, and a load of more than that would wait for it to reach the
- * cache. */
+/* Fills in the core's entry of a segment, not linked to another. It reads field by field: the user
+ * has just written len, and a wider load would stall until that store reaches the cache. */
 static inline void lend_msg_seg(struct lend_seg *seg, const struct lend_buf *buf, bool landing)
 {
 	uint32_t len = buf->len;
@@ -87,8 +87,8 @@ static inline void lend_msg_seg(struct lend_seg *seg, const struct lend_buf *buf
 		seg->shared = lend_arena_find(buf->data, len, &at);
 }
 
-/* A chain's handle for the core, or 0 with -EINVAL (a segment is in use) or -ENOMEM in *err.
- * landing: the core writes into it, else it reads. */
+/* Lends a chain to the core. Returns its handle, or 0 with -EINVAL (a segment is in use) or -ENOMEM
+ * in *err. landing: the core writes into it, otherwise it reads. */
 static inline uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend_buf *chain,
 				     bool landing, int *err)
 {
@@ -101,8 +101,8 @@ static inline uint32_t lend_msg_lend(struct lend_pool_of_bufs *pool, struct lend
 	return buf->handle;
 }
 
-/* One segment of this pool that the core has, which most messages are; NULL: it is something else.
- */
+/* Returns the segment of a lent message that is one segment of this pool, as most are; NULL: it is
+ * not. */
 static inline struct lend_mbuf *lend_msg_one(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_mbuf *buf = &pool->own[handle];
@@ -110,7 +110,7 @@ static inline struct lend_mbuf *lend_msg_one(struct lend_pool_of_bufs *pool, uin
 	return buf->state == LEND_MBUF_CORE && !pool->table.seg[handle].next ? buf : NULL;
 }
 
-/* The chain again, its user's; NULL for 0. */
+/* Takes a chain back from the core for its user; NULL for 0. */
 static inline struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_mbuf *buf = lend_msg_one(pool, handle);
@@ -122,7 +122,7 @@ static inline struct lend_buf *lend_msg_back(struct lend_pool_of_bufs *pool, uin
 	return &buf->pub;
 }
 
-/* The chain to its pools; 0 is nothing. */
+/* Takes a chain back from the core and returns it to its pools; 0 does nothing. */
 static inline void lend_msg_drop(struct lend_pool_of_bufs *pool, uint32_t handle)
 {
 	struct lend_mbuf *buf = lend_msg_one(pool, handle);
