@@ -1,18 +1,18 @@
-/* adaptive_spin - how long to look before a sleep: twice as long as waits were of late, if that is
- * worth it.
+/* adaptive_spin - duration of the spin before a sleep: twice the recent waits, if a spin is
+ * worthwhile.
  *
- * A sleep costs both sides some microseconds and a spin costs a core, so waits that end within
- * SPIN_MAX are spun through, and before longer ones hardly anything is spun: a sleep adds little to
- * them. One wait that a spin would have covered is enough to spin again; several long ones are
- * needed to stop, for between two bursts of calls there is a pause too.
+ * A sleep costs both sides some microseconds and a spin costs a core. So a spin covers waits that
+ * end within LEND_SPIN_MAX_NS. Longer waits get hardly any spin: a sleep adds little to them. One
+ * wait that a spin would have covered is enough to spin again. It takes several long ones to stop,
+ * because there is a pause between two bursts of calls, too.
  *
  * A spin yields the core after LEND_SPIN_HARD_NS. Another endpoint that polls returns it as soon as
  * it has nothing to do, LEND_LOST_NS later at most. A thread that computes keeps it for its time
- * slice, milliseconds, whereas a thread that sleeps preempts it when it wakes. So after
- * the core was lost, a number of waits spin for LEND_SPIN_MIN_NS without a yield and then sleep.
- * The wait that follows yields again; if it loses the core, the number doubles. The number counts
- * waits instead of time, so that of few calls, too, at most one in LEND_SKIP_MAX waits for a time
- * slice. Layer: rpc (pure). Lives by value in its owner. */
+ * slice, milliseconds, whereas a thread that sleeps preempts it when it wakes. So after the core
+ * was lost, a number of waits spin for LEND_SPIN_MIN_NS without a yield and then sleep. The wait
+ * that follows yields again; if it loses the core, the number doubles. The number counts waits
+ * instead of time: with few calls, too, at most one in LEND_SKIP_MAX waits for a time slice.
+ * Layer: rpc (pure). Lives by value in its owner. */
 #ifndef LEND_RPC_ADAPTIVE_SPIN_H
 #define LEND_RPC_ADAPTIVE_SPIN_H
 
@@ -21,16 +21,16 @@
 
 enum {
 	LEND_SPIN_MIN_NS = 5000,
-	LEND_SPIN_NS = 30000, /* to begin with */
+	LEND_SPIN_NS = 30000, /* initial value */
 	LEND_SPIN_MAX_NS = 100000,
-	LEND_SPIN_FORGET = 8,     /* part of the way down that one wait goes */
+	LEND_SPIN_FORGET = 8,     /* a shorter wait reduces the spin by 1/8 of the difference */
 	LEND_SPIN_HARD_NS = 2000, /* before the first yield */
 	LEND_SKIP_MIN = 8,        /* waits without a yield after the core was lost */
 	LEND_SKIP_MAX = 1024,
-	LEND_LOST_NS = 700000, /* between two looks: a thread that computes may have had the core */
+	LEND_LOST_NS = 700000, /* between two polls: a thread that computes may have had the core */
 };
 
-/* The spin to come, after a wait that ended with work. */
+/* Returns the next spin duration, after a wait that ended with work. */
 static inline lend_ns lend_spin_learn(lend_ns spin, lend_ns waited)
 {
 	lend_ns want = waited > LEND_SPIN_MAX_NS ? 0 : 2 * waited;
@@ -79,7 +79,7 @@ static inline void lend_contention_waited(struct lend_contention *c)
 		c->next = lend_max_u32(c->next - c->next / LEND_SPIN_FORGET, LEND_SKIP_MIN);
 }
 
-/* Returns how long to spin before a sleep; spin: as lend_spin_learn() has it. */
+/* Returns how long to spin before a sleep. spin: the duration of lend_spin_learn(). */
 static inline lend_ns lend_contention_spin(const struct lend_contention *c, lend_ns spin)
 {
 	return c->skip ? LEND_SPIN_MIN_NS : spin;

@@ -1,10 +1,10 @@
-/* bulk_pause - for how long long messages keep silent while an urgent call is answered.
+/* bulk_pause - pause of long messages while an urgent call waits for its reply.
  *
- * Who sends a datagram of 16 to 64 KB sees a reply that comes meanwhile some microseconds later. So
- * after an urgent call went out nothing less urgent does for twice as long as such calls took of
- * late, or until it is answered; but not for calls that take longer than is worth it, and never for
- * more than a quarter of the time, however many of them there are.
- * Layer: rpc (pure). Lives by value in its owner; all zero to begin with. */
+ * While an endpoint transmits a datagram of 16 to 64 KB, it receives a reply some microseconds
+ * later. So after an urgent call was sent, less urgent messages pause for twice the smoothed
+ * duration of such calls, or until a reply arrives. There is no pause if it would exceed
+ * LEND_HUSH_MAX_NS. Pauses take at most a quarter of the time, however many urgent calls there are.
+ * Layer: rpc (pure). Lives by value in its owner; initially all zero. */
 #ifndef LEND_RPC_BULK_PAUSE_H
 #define LEND_RPC_BULK_PAUSE_H
 
@@ -13,18 +13,19 @@
 
 enum {
 	LEND_HUSH_MAX_NS = 50000,
-	LEND_HUSH_REST = 3,  /* times as long nobody keeps silent afterwards */
-	LEND_HUSH_LEARN = 8, /* part of the way that one call moves what is expected */
+	LEND_HUSH_REST = 3,  /* minimum time between pauses, as a multiple of the pause */
+	LEND_HUSH_LEARN = 8, /* a call's weight in the smoothed duration is 1/8 */
 };
 
 struct lend_hush {
-	lend_ns began; /* of the call that is measured; 0: none is */
+	lend_ns began; /* start of the call that is measured; 0: none */
 	lend_ns until;
-	lend_ns rest; /* no silence begins before this time */
-	lend_ns took; /* smoothed */
+	lend_ns rest; /* no pause begins before this time */
+	lend_ns took; /* smoothed duration of urgent calls */
 };
 
-/* An urgent call goes out. Silence is kept until h->until; not later than now: none. */
+/* Records that an urgent call is sent. Long messages pause until h->until; if that is not later
+ * than now, there is no pause. */
 static inline void lend_hush_begin(struct lend_hush *h, lend_ns now)
 {
 	lend_ns most = h->took ? 2 * h->took : LEND_HUSH_MAX_NS;
@@ -37,7 +38,7 @@ static inline void lend_hush_begin(struct lend_hush *h, lend_ns now)
 	}
 }
 
-/* One of them was answered: the silence is over. */
+/* Records that an urgent call was answered, and ends the pause. */
 static inline void lend_hush_end(struct lend_hush *h, lend_ns now)
 {
 	lend_ns took = h->began && now > h->began ? now - h->began : 0, most = LEND_HUSH_MAX_NS;

@@ -1,9 +1,9 @@
-/* deferred_free - buffers that the core gave back and a carrier may still read: looked at once a
+/* deferred_free - buffers that the core gave back and a carrier may still read: checked once per
  * turn. Layer: rpc. Threads: the endpoint's. */
 #include "rpc/endpoint.h"
 #include "rpc/msg.h"
 
-/* Adds what a carrier may still read to the list that is looked at again. */
+/* Adds a chain that a carrier may still read to the list for the next check. */
 static void keep_lent(struct lend_ep *ep, uint32_t handle)
 {
 	struct lend_seg *seg = ep->bufs->table.seg;

@@ -1,4 +1,4 @@
-/* endpoint - one endpoint: what the files of this folder share.
+/* endpoint - one endpoint: the state and functions that the files of this folder share.
  *
  *   endpoint.c   opens, closes                  carrier.c  its carriers
  *   loop.c  one turn                       session.c  sessions and connecting
@@ -33,7 +33,7 @@ struct lend_workers;
 enum {
 	LEND_BURST = 32,         /* datagrams per rx, tx and poll */
 	LEND_RETRY_NS = 1000000, /* poll interval of lent buffers and address resolution */
-	LEND_NAP_NS = 50000,     /* where the device has no interrupt */
+	LEND_NAP_NS = 50000,     /* sleep where the device has no interrupt */
 	LEND_NAME_MAX = 1024,    /* bytes of a server's name that count */
 };
 
@@ -59,7 +59,7 @@ struct lend_session_rec {
 	void *pointer; /* lend_session_set() */
 	uint32_t gen;
 	uint8_t state; /* enum lend_session_state */
-	bool up;       /* the watch was told */
+	bool up;       /* the watch was notified */
 	uint8_t incarnation[16];
 	uint32_t next; /* free list, or list of pending ones; LEND_NONE32 ends it */
 	/* PENDING */
@@ -69,23 +69,23 @@ struct lend_session_rec {
 	uint32_t waiting;
 };
 
-/* A place among the jobs that wait for a worker. */
+/* Links of a request in the queue of jobs for workers. */
 struct lend_job {
 	struct lend_req *left, *right; /* of the heap */
 	lend_ns due;                   /* 0 where deadlines do not count */
-	uint64_t number;               /* as they came */
+	uint64_t number;               /* order of arrival */
 };
 
 /* A request being served; its index is the core's, its handle the public one. */
 struct lend_req {
 	_Atomic uint64_t id;        /* any; 0: free */
-	_Atomic lend_ns deadline;   /* any; as the core says */
+	_Atomic lend_ns deadline;   /* any; as the core reports it */
 	_Atomic bool cancelled;     /* any */
 	_Atomic uint64_t answered;  /* any: id that another thread has answered */
 	uint64_t session;           /* the core's handle */
 	struct lend_buf view;       /* bytes in place in a carrier's slot */
 	struct lend_buf *bytes;     /* &view, own memory, or NULL: taken */
-	struct lend_call *children; /* calls that inherit its end */
+	struct lend_call *children; /* nested calls, which end with it */
 	uint32_t method;
 	uint8_t class;
 	bool slow;             /* a worker has it: bytes are the worker's to give */
@@ -96,7 +96,7 @@ struct lend_req {
 
 enum { LEND_CALL_BUSY = 1, LEND_CALL_WAITS = 2, LEND_CALL_CHILD = 4 };
 
-/* What lend_call.reserved holds. flags 0: not under way, and nothing else counts. */
+/* State of a call, in lend_call.reserved. flags 0: not in progress, the other fields are unused. */
 struct __attribute__((may_alias)) lend_call_priv {
 	union {
 		uint64_t core; /* its handle there, */
@@ -114,7 +114,7 @@ struct __attribute__((may_alias)) lend_call_priv {
 };
 _Static_assert(sizeof(struct lend_call_priv) <= sizeof(((struct lend_call *)0)->reserved), "fits");
 
-/* A reply given in another thread. */
+/* A reply that another thread gave. */
 struct lend_answer {
 	struct lend_answer *next;
 	lend_request request;
@@ -126,25 +126,24 @@ struct lend_ep {
 	struct lend_core *core;
 	uint64_t key_id; /* of the key that it connects with; 0: none */
 	struct lend_pool_of_bufs *bufs;
-	lend_ns now; /* of the turn under way, or the last one */
-	lend_ns
-	    tick_at; /* the earliest that the core will want to tick, for all that the loop knows */
+	lend_ns now;     /* time of the current turn, or the last one */
+	lend_ns tick_at; /* the core's next deadline, as far as the loop knows */
 	bool turning;
 	bool closing;
-	bool dirty;   /* the core was told something since it was last asked */
+	bool dirty;   /* the core was called since its last output */
 	bool blocked; /* a carrier was full in the last turn */
 	uint8_t n_carriers;
-	uint8_t rx_open; /* carriers whose rx_done() is owed, by bit */
+	uint8_t rx_open; /* carriers that still need rx_done(), by bit */
 	uint8_t lenders; /* carriers that may read pieces after tx(), by bit */
-	bool dear;       /* there is a carrier that is not quick */
-	uint32_t ran;    /* handlers and done functions, in the turn under way or the last one */
+	bool dear;       /* there is a carrier that is not quick to poll */
+	uint32_t ran;    /* handlers and done functions, in the current turn or the last one */
 	uint32_t lent;   /* chain of handles that carriers may still read */
 	uint32_t supply_len;
 	uint32_t mtu_max;          /* of the carriers: no fragment is longer */
-	lend_ns urgent;            /* when a call above normal priority was last heard of */
-	struct lend_hush hush;     /* of ours */
-	uint32_t rx_long, tx_long; /* length of the longest datagrams of late */
-	struct lend_req *serving;  /* whose handler runs now */
+	lend_ns urgent;            /* when a call above normal priority was last seen */
+	struct lend_hush hush;     /* for urgent calls of this endpoint */
+	uint32_t rx_long, tx_long; /* recent maximum length of datagrams */
+	struct lend_req *serving;  /* request of the handler that runs now */
 	struct lend_carrier carrier[LEND_CARRIERS_MAX];
 	struct lend_capture_file *capture; /* of config, while the endpoint is open; or NULL */
 	struct lend_methods methods;
@@ -157,22 +156,22 @@ struct lend_ep {
 	uint32_t n_sessions, session_top; /* from top on none was ever used */
 	uint32_t session_free, pending;   /* LEND_NONE32: none */
 	uint32_t n_pending;      /* PENDING sessions: each will need a session of the core */
-	struct lend_call *ended; /* waiting calls whose session died: done is owed; by priv.next */
-	struct lend_call *fostered; /* calls whose parent is a request of home */
+	struct lend_call *ended; /* waiting calls of ended sessions: done is to run; by priv.next */
+	struct lend_call *fostered; /* calls with a parent request of home */
 	lend_watch *watch;
 	void *watch_arg;
 
 	int epoll, timer, wake;
 	lend_ns timer_at;     /* what timer is set to; LEND_NEVER: off */
 	lend_ns active;       /* when a turn last did something */
-	lend_ns spin;         /* of looking before a sleep */
+	lend_ns spin;         /* duration of the spin before a sleep */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */
 
 	struct lend_config config; /* defaults filled in */
 	struct lend_core_config core_config;
 	struct lend_heap core_memory, tables;
 	size_t core_len;
-	struct lend_ep *home; /* a worker's: whose requests its calls may serve */
+	struct lend_ep *home; /* a worker's: the endpoint of the requests that its calls serve */
 	struct lend_workers *workers;
 	struct lend_contention contention;
 
@@ -180,12 +179,12 @@ struct lend_ep {
 	_Atomic(const void *) thread; /* any: marker of the thread that turned last */
 	_Atomic bool asleep, nudge;   /* any */
 	_Atomic bool stop, roused; /* any: lend_stop() was called; ends lend_run(); lend_turn() */
-	_Atomic uint32_t touching; /* any: others' calls under way; lend_close() waits for them */
+	_Atomic uint32_t touching; /* any: calls by other threads in progress; lend_close() waits */
 };
 
 #define LEND_NONE32 UINT32_MAX
 
-/* A different address in each thread. */
+/* Has a different address in each thread. */
 extern _Thread_local struct lend_worker *lend_worker_self
     __attribute__((tls_model("initial-exec")));
 
@@ -199,7 +198,7 @@ static inline struct lend_call_priv *lend_call_priv(struct lend_call *call)
 	return (struct lend_call_priv *)(void *)call->reserved;
 }
 
-/* NULL: stale. Also one that is closing. */
+/* Finds a session, also one that is closing. NULL: stale. */
 static inline struct lend_session_rec *lend_sessions_find_any(struct lend_ep *ep,
 							      lend_session session)
 {
@@ -239,18 +238,18 @@ static inline int lend_ep_check(struct lend_ep *ep)
 }
 
 /* carrier.c */
-/* One for each of config.listen. */
+/* Opens a carrier for each address of config.listen. */
 int lend_ep_listen(struct lend_ep *ep);
-/* The one that can resolve an address, opened if need be. */
+/* Finds the carrier that can resolve an address, and opens it if needed. */
 int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
 void lend_ep_close_carriers(struct lend_ep *ep);
 
 /* session_proof.c */
-/* The incarnation that this process shows to one server; NULL: that it shows to its clients. */
+/* Computes the incarnation that this process shows to one server; NULL: to its clients. */
 void lend_handshake_name(const char *server, uint8_t incarnation[16]);
 struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server);
 void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
-/* The session's peer proved that it has this key. */
+/* Returns whether the session's peer proved that it has this key. */
 bool lend_handshake_proved(struct lend_ep *ep, lend_session session, uint64_t key_id);
 
 /* deferred_free.c */
@@ -258,7 +257,7 @@ struct lend_buf *lend_ep_back_queued(struct lend_ep *ep, uint32_t handle);
 void lend_ep_lent(struct lend_ep *ep);
 
 /* loop.c */
-int lend_ep_turn(struct lend_ep *ep); /* how many handlers and done functions ran */
+int lend_ep_turn(struct lend_ep *ep); /* returns how many handlers and done functions ran */
 void lend_ep_urgent_here(struct lend_ep *ep);
 void lend_ep_hush_here(struct lend_ep *ep, bool answered);
 
@@ -295,7 +294,8 @@ void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_cancelled(struct lend_ep *ep, const struct lend_event *ev);
 void lend_serve_answers(struct lend_ep *ep);
 struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request);
-/* From a worker: its caller waits no more, or not long enough, and its handler does not run. */
+/* For workers: the request was cancelled or its deadline has passed, so its handler does not
+ * run. */
 bool lend_serve_expired(const struct lend_req *req, lend_ns now);
 void lend_serve_drop(struct lend_ep *ep, lend_request request);
 
@@ -306,15 +306,15 @@ int lend_look_serve(struct lend_ep *ep);
 int lend_workers_need(struct lend_ep *ep);
 void lend_workers_push(struct lend_ep *ep, struct lend_req *req);
 void lend_workers_nudge(struct lend_ep *ep);
-void lend_workers_close(struct lend_ep *ep); /* no handler runs any more */
-void lend_workers_free(struct lend_ep *ep);  /* nor is there a buffer of theirs here */
+void lend_workers_close(struct lend_ep *ep); /* afterwards no handler runs */
+void lend_workers_free(struct lend_ep *ep);  /* when no buffer of theirs is in use here */
 bool lend_worker_of(struct lend_ep *home);   /* this thread is one of its workers */
 struct lend_ep *
 lend_worker_ep(struct lend_ep *home); /* the worker's own; others: home. NULL: cannot open */
 struct lend_buf *lend_worker_take(lend_request request);
 
-/* A buffer that the core gave back: its user's now; NULL: none, or the pool's when the last carrier
- * lets go. */
+/* Returns a buffer that the core gave back to its user. NULL: there is none, or a carrier may still
+ * read it; then it returns to the pool when the last carrier has released it. */
 static inline struct lend_buf *lend_ep_back(struct lend_ep *ep, uint32_t handle, bool maybe_queued)
 {
 	if (maybe_queued && ep->lenders)
@@ -322,14 +322,14 @@ static inline struct lend_buf *lend_ep_back(struct lend_ep *ep, uint32_t handle,
 	return lend_msg_back(ep->bufs, handle);
 }
 
-/* A call of that class is here. */
+/* Notes a call of that class, made or received. */
 static inline void lend_ep_urgent(struct lend_ep *ep, uint8_t class)
 {
 	if (class < LEND_NORMAL - 1)
 		lend_ep_urgent_here(ep);
 }
 
-/* A call of ours of that class goes out, or was answered. */
+/* Notes that this endpoint sends a call of that class, or that one was answered. */
 static inline void lend_ep_hush(struct lend_ep *ep, uint32_t class, bool answered)
 {
 	if (class < LEND_NORMAL - 1)

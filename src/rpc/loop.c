@@ -1,8 +1,8 @@
 /* loop - one turn: clock, rx, core, handlers, core, tx.
  *
- * What arrived stays on loan from its carrier until the end of the turn, so handlers see bytes in
- * place; rx_done() comes last. The core's events are asked for after every input, because the next
- * one invalidates them. Layer: rpc. Threads: the endpoint's. */
+ * Received datagrams stay on loan from their carrier until the end of the turn, so handlers see
+ * bytes in place; rx_done() comes last. The core's events are read after every input, because the
+ * next input invalidates them. Layer: rpc. Threads: the endpoint's. */
 #include "rpc/endpoint.h"
 
 #include <errno.h>
@@ -13,14 +13,14 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-enum { LOOKS = 3 };  /* of a turn that has nothing else to do: more bring nothing more */
-enum { ROUNDS = 8 }; /* of output per turn: work left over makes the next turn come at once */
-/* Bytes that a turn receives, and sends, while there were calls above normal priority a moment ago:
- * long datagrams take a microsecond each to copy, and 32 of them both ways would hold up such a
- * call for a hundred. Always doing so would cost bulk transfers a tenth. */
+enum { LOOKS = 3 };  /* polls in a turn without other work: more of them gain nothing */
+enum { ROUNDS = 8 }; /* of output per turn: if work remains, the next turn runs at once */
+/* Limit in bytes of what a turn receives, and sends, for MOMENT_NS after a call above normal
+ * priority. Long datagrams take a microsecond each to copy: 32 of them in both directions would
+ * delay such a call by a hundred. As a permanent limit it would cost bulk transfers a tenth. */
 enum { QUANTUM = 16 << 10, MOMENT_NS = 1000000 };
-/* Bytes that a burst receives otherwise, where messages come whole: a worker or a caller copies
- * them at once. */
+/* Limit in bytes of a burst otherwise, for carriers that deliver whole messages: a worker or a
+ * caller copies them at once. */
 enum { WHOLE = 4 << 20 };
 
 void lend_ep_urgent_here(struct lend_ep *ep)
@@ -45,7 +45,7 @@ static bool is_urgent(const struct lend_ep *ep)
 	return ep->now - ep->urgent < MOMENT_NS;
 }
 
-/* How many datagrams as long as the longest of late may go at once. */
+/* Returns how many datagrams of the recent maximum length a burst may have. */
 static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 {
 	uint32_t most = longest <= QUANTUM / LEND_BURST || !is_urgent(ep) ? WHOLE : QUANTUM;
@@ -55,7 +55,7 @@ static uint32_t burst_of(const struct lend_ep *ep, uint32_t longest)
 	return longest < most ? most / longest : 1;
 }
 
-/* Short bursts between them make nobody forget the long ones. */
+/* Tracks the recent maximum length. It decays slowly: short bursts in between do not reset it. */
 static void note_length(uint32_t *longest, uint32_t len)
 {
 	*longest = len > *longest ? len : *longest - *longest / 64;
@@ -78,8 +78,8 @@ static void pin(struct lend_ep *ep, const struct lend_event *ev)
 		io->ops->pin(io, LEND_PEER_INDEX(ev->peer), ev->kind == LEND_EV_PEER_KEEP);
 }
 
-/* What happens once per session, or to few messages; how many of the user's functions may have run.
- */
+/* Handles events that occur once per session, or for few messages. Returns how many of the user's
+ * functions may have run. */
 static __attribute__((noinline)) uint32_t dispatch_rare(struct lend_ep *ep,
 							const struct lend_event *ev)
 {
@@ -132,7 +132,7 @@ static __attribute__((noinline)) void run_some(struct lend_ep *ep, const struct 
 	ep->ran += n;
 }
 
-/* Runs what the core has to say, and what that leads to, until it is silent. */
+/* Handles the core's events, and those that their handling causes, until there are none. */
 static inline void run_events(struct lend_ep *ep)
 {
 	const struct lend_event *ev = lend_core_next(ep->core);
@@ -143,7 +143,7 @@ static inline void run_events(struct lend_ep *ep)
 		ep->ran += lend_calls_ended(ep);
 }
 
-/* Keeps the memory that long messages land in before they have some of their own. */
+/* Supplies the core with buffers for long messages that have no memory of their own yet. */
 static void supply(struct lend_ep *ep)
 {
 	for (uint32_t n = lend_core_supply_wanted(ep->core); n; n--) {
@@ -156,7 +156,7 @@ static void supply(struct lend_ep *ep)
 	}
 }
 
-/* Names their senders as the core knows them; counts. */
+/* Translates the senders to the core's peer numbers, and counts. */
 static void note_received(struct lend_ep *ep, uint32_t c, struct lend_in *in, uint32_t n)
 {
 	uint32_t longest = 0;
@@ -217,7 +217,7 @@ static void count_sent(struct lend_ep *ep, const struct lend_out *out, uint32_t 
 	ep->stats.tx_datagrams += sent;
 }
 
-/* Neighbours of one carrier share a call; each knows its peers by index. */
+/* Consecutive datagrams of one carrier share a tx(). Each carrier numbers its own peers. */
 static __attribute__((noinline)) void hand_apart(struct lend_ep *ep, struct lend_out *out,
 						 uint32_t n)
 {
@@ -236,7 +236,7 @@ static __attribute__((noinline)) void hand_apart(struct lend_ep *ep, struct lend
 	}
 }
 
-/* The first carrier's peers are known by the same number above and below. */
+/* The first carrier's peers have the same number in the core and in the carrier. */
 _Static_assert(LEND_PEER(0, 1) == 1, "an only carrier needs no translation");
 
 static void hand_out(struct lend_ep *ep, struct lend_out *out, uint32_t n)
@@ -272,7 +272,7 @@ static void release_rx(struct lend_ep *ep)
 	}
 }
 
-/* What other threads left, and what has no interrupt of its own. */
+/* True when other threads left work, or there is work that no interrupt announces. */
 static bool has_odd_jobs(struct lend_ep *ep)
 {
 	return atomic_load_explicit(&ep->answers, memory_order_relaxed) ||
@@ -294,13 +294,14 @@ static __attribute__((noinline)) void do_odd_jobs(struct lend_ep *ep)
 	lend_bufs_drain(ep->bufs);
 }
 
-/* Looking in vain is what a poll mostly does: it costs no look at what there is to send. */
+/* True when there is something to send or a timer is due. Most polls find nothing: then the turn
+ * skips the output. */
 static bool is_due(const struct lend_ep *ep)
 {
 	return ep->dirty || ep->ended || lend_core_deadline(ep->core) <= ep->now;
 }
 
-/* Lets the core do what its time has come for; false: nothing's has. */
+/* Runs the core's timers that are due; false: none is. */
 static bool tick(struct lend_ep *ep)
 {
 	ep->tick_at = lend_core_deadline(ep->core);
@@ -310,13 +311,13 @@ static bool tick(struct lend_ep *ep)
 	return true;
 }
 
-/* Sends what there is; how many datagrams. */
+/* Sends all output. Returns the number of datagrams. */
 static uint32_t send_all(struct lend_ep *ep)
 {
 	uint64_t sent = ep->stats.tx_bytes;
 	uint32_t moved = 0, round;
 
-	/* What the core is told from here on is for a round that follows, or the next turn. */
+	/* Calls into the core from here on are for a later round, or the next turn. */
 	ep->dirty = false;
 	for (round = 0; round < ROUNDS; round++) {
 		uint32_t burst = burst_of(ep, ep->tx_long), n = transmit(ep, burst);
@@ -332,15 +333,16 @@ static uint32_t send_all(struct lend_ep *ep)
 	return moved;
 }
 
-/* A call whose time is over is not sent, and long messages' grants and pauses go ahead of what they
- * are for. But short answers do not wait for a tick that mostly finds nothing. */
+/* Returns whether timers run before the output: when one is due, so that an expired call is not
+ * sent; and with long messages, so that grants and pauses precede their data. Otherwise short
+ * replies do not wait for a tick that mostly finds nothing. */
 static bool ticks_first(const struct lend_ep *ep)
 {
 	return ep->tick_at <= ep->now ||
 	       lend_max_u32(ep->rx_long, ep->tx_long) > QUANTUM / LEND_BURST;
 }
 
-/* Runs what is due and sends; how many datagrams. silent: the core has said all that it had to. */
+/* Runs what is due and sends. Returns the number of datagrams. The flag: the core has no events. */
 static uint32_t work(struct lend_ep *ep, bool silent)
 {
 	bool first = ticks_first(ep);
@@ -360,8 +362,8 @@ static uint32_t work(struct lend_ep *ep, bool silent)
 	return moved;
 }
 
-/* What came. What comes just after a look waits for the next one, so where a look is cheap and
- * there is nothing else to do there is more than one to a turn. */
+/* Polls the carriers; returns the number of datagrams. One that arrives just after a poll waits for
+ * the next poll. So a turn without other work polls several times if polls are cheap. */
 static uint32_t look(struct lend_ep *ep)
 {
 	uint32_t moved = 0, looks = ep->dear || ep->dirty ? 1 : LOOKS;

@@ -1,10 +1,11 @@
-/* sleep - when a turn is worth it: spin about as long as waits were of late (adaptive_spin.h), then
- * sleep until a carrier, a time or a wake.
+/* sleep - time of the next turn: spin for a time that adapts to recent waits (adaptive_spin.h),
+ * then sleep until a carrier, a timer or another thread wakes the endpoint.
  *
- * Sleeping: mark asleep, full fence, look again everywhere, sleep on one epoll over carriers, a
- * timerfd and an eventfd. The first microseconds of the spin keep the core; then each look yields
- * it, because two processes that share a core would otherwise wait for each other's time slice.
- * Next to threads that compute it does not yield but sleeps early: see adaptive_spin.h.
+ * To sleep: set asleep, full fence, check everything again, wait on one epoll of the carriers, a
+ * timerfd and an eventfd. The first microseconds of a spin keep the core. After that each poll
+ * yields it, because two processes that share a core would otherwise wait for each other's time
+ * slice. If other threads compute on this core, it does not yield but sleeps early: see
+ * adaptive_spin.h.
  * Layer: rpc. Threads: the endpoint's, but for lend_stop() and lend_ep_wake(). */
 #include <errno.h>
 #include <sched.h>
@@ -59,7 +60,7 @@ int lend_ep_watch_fd(struct lend_ep *ep, int fd)
 	    errno, "cannot watch a carrier's file descriptor: raise ulimit -n or fs.epoll limits");
 }
 
-/* When the next turn must come at the latest, if nothing arrives. */
+/* Returns the time at which the next turn must run if nothing arrives. */
 static lend_ns next_time(struct lend_ep *ep)
 {
 	lend_ns at = lend_core_deadline(ep->core), retry = ep->now + LEND_RETRY_NS;
@@ -107,7 +108,7 @@ static bool has_mail(struct lend_ep *ep)
 	       atomic_load_explicit(&ep->bufs->inbox, memory_order_relaxed);
 }
 
-/* Ready to sleep until a time? False: turn instead. asleep stays set until awake(). */
+/* Prepares to sleep until a time. False: run a turn instead. asleep stays set until awake(). */
 static bool arm(struct lend_ep *ep, lend_ns until)
 {
 	lend_ns at = next_time(ep);
@@ -127,7 +128,7 @@ static bool arm(struct lend_ep *ep, lend_ns until)
 	return true;
 }
 
-/* Takes what woke us out of the two descriptors that are ours; carriers see to theirs in rx(). */
+/* Clears the timer and the eventfd after a sleep; carriers clear their descriptors in rx(). */
 static void awake(struct lend_ep *ep, const struct epoll_event *event, int n)
 {
 	atomic_store_explicit(&ep->asleep, false, memory_order_relaxed);
@@ -156,7 +157,7 @@ static void nap(struct lend_ep *ep, lend_ns until)
 	ep->active = lend_clock_now();
 }
 
-/* After lend_arm(), in an event loop of the user's. */
+/* Ends a sleep that lend_arm() began for the user's own event loop. */
 static __attribute__((noinline)) void awake_elsewhere(struct lend_ep *ep)
 {
 	struct epoll_event event[LEND_CARRIERS_MAX + 2];
@@ -175,8 +176,8 @@ int lend_poll(struct lend_ep *ep)
 	return lend_ep_turn(ep);
 }
 
-/* After more time between two looks than a look takes: returns whether another thread had the core,
- * and notes it. An interrupt or a pause of the virtual machine switches no threads. */
+/* For a poll that took too long: returns whether another thread had the core meanwhile, and notes
+ * it. An interrupt or a pause of the virtual machine switches no threads. */
 static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
 {
 	struct rusage use = {.ru_nivcsw = 0};
@@ -185,7 +186,8 @@ static __attribute__((noinline)) bool lost_core(struct lend_ep *ep)
 	return lend_contention_switched(&ep->contention, use.ru_nivcsw);
 }
 
-/* Sleeps, yields or spins until the next look; returns since when this thread is awake. */
+/* Sleeps, yields or spins until the next poll. Returns the time since which this thread is
+ * awake. */
 static __attribute__((noinline)) lend_ns pass(struct lend_ep *ep, lend_ns until, lend_ns idle)
 {
 	if (idle >= lend_contention_spin(&ep->contention, ep->spin)) {
