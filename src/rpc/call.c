@@ -1,6 +1,6 @@
-/* call - calls made here: from lend_call_start() to done, exactly once.
+/* call - calls that this endpoint makes: from lend_call_start() to done, exactly once.
  * Layer: rpc. Threads: the endpoint's. Ownership: the call and its buffers are lent to the endpoint
- * in between; all state lies in lend_call.reserved, so starting one allocates nothing. */
+ * in between. All state is in lend_call.reserved, so starting a call allocates nothing. */
 #include <errno.h>
 
 #include "rpc/msg.h"
@@ -10,7 +10,7 @@
 
 enum { MESSAGE_MAX = 1 << 30 };
 
-/* A request that the core may not take as it is: see lend_msg_fits(). */
+/* Copies a request into one segment if its chain has too many for the core: see lend_msg_fits(). */
 static __attribute__((noinline)) uint32_t gather(struct lend_ep *ep, const struct lend_call_priv *p,
 						 int *rc)
 {
@@ -28,7 +28,7 @@ static __attribute__((noinline)) uint32_t gather(struct lend_ep *ep, const struc
 	return handle;
 }
 
-/* Takes a call's buffers. */
+/* Lends a call's buffers to the core. */
 static inline int prepare(struct lend_ep *ep, struct lend_call_priv *p)
 {
 	int rc = 0;
@@ -42,7 +42,7 @@ static inline int prepare(struct lend_ep *ep, struct lend_call_priv *p)
 	return rc;
 }
 
-/* Undoes it, or what of it was done: the chains are the caller's again. */
+/* Undoes prepare(), also if it failed half-way: the chains are the caller's again. */
 static void unprepare(struct lend_ep *ep, struct lend_call_priv *p)
 {
 	struct lend_buf *sent = lend_msg_back(ep->bufs, p->lent.request);
@@ -79,7 +79,7 @@ int lend_calls_submit(struct lend_ep *ep, uint64_t session, struct lend_call *ca
 	return submit(ep, lend_ep_now(ep), session, call, lend_call_priv(call));
 }
 
-/* Puts a call behind the others that wait for their session's address. */
+/* Appends a call to those that wait for their session's address. */
 static __attribute__((noinline)) int wait_there(struct lend_ep *ep, struct lend_session_rec *s,
 						struct lend_call *call)
 {
@@ -117,7 +117,7 @@ static int explain(int rc, uint64_t len)
 	}
 }
 
-/* Sets the result for the time until the call ends: one that never started is no success. */
+/* Sets the result until the call ends: one that never started must not look successful. */
 static void preset(struct lend_call *call)
 {
 	call->status = LEND_UNKNOWN;
@@ -137,7 +137,7 @@ static __attribute__((noinline)) int refuse(const struct lend_session_rec *s,
 	return lend_fail(EALREADY, "this call is under way: wait for its done, or zero a new one");
 }
 
-/* What most calls do not have: a request of several segments, and a request that they serve. */
+/* Handles what most calls do not have: a request of several segments, or a parent request. */
 static __attribute__((noinline)) int start_with_care(struct lend_ep *ep, struct lend_call *call,
 						     struct lend_call_priv *p)
 {
@@ -207,7 +207,7 @@ static void finish(struct lend_ep *ep, struct lend_call *call)
 		call->done(call);
 }
 
-/* The reply did not come whole for want of memory. */
+/* Sets the result of a call that had no memory for its whole reply. */
 static __attribute__((noinline)) void exhaust(struct lend_call *call)
 {
 	call->status = LEND_RESOURCE_EXHAUSTED;
@@ -215,7 +215,7 @@ static __attribute__((noinline)) void exhaust(struct lend_call *call)
 	lend_msg_landed(call->reply, 0);
 }
 
-/* The reply's bytes are in place in a carrier's slot: into the caller's memory, or a buffer. */
+/* Copies a reply that is in place in a carrier's slot to the caller's memory, or to a buffer. */
 static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct lend_event *ev)
 {
 	struct lend_buf *to = call->reply;
@@ -228,7 +228,7 @@ static void copy_reply(struct lend_ep *ep, struct lend_call *call, const struct 
 		exhaust(call);
 }
 
-/* Memory of the core's supply or of a place, or the caller's own; or there is nothing. */
+/* Sets the reply: the core's buffer, the caller's landing memory, a copy, or none. */
 static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend_call *call,
 						 const struct lend_event *ev)
 {
@@ -255,7 +255,8 @@ static __attribute__((noinline)) void take_reply(struct lend_ep *ep, struct lend
 		exhaust(call);
 }
 
-/* What the caller gave was gathered, and its copy went out; or it is still lent. */
+/* Gives back other buffers than the caller's. Returns the caller's request if a gathered copy was
+ * sent, or NULL if it is still lent. */
 static __attribute__((noinline)) struct lend_buf *
 own_request(struct lend_ep *ep, struct lend_buf *given, struct lend_buf *back, uint32_t handle)
 {
@@ -285,7 +286,8 @@ void lend_calls_end(struct lend_ep *ep, const struct lend_event *ev)
 	finish(ep, call);
 }
 
-/* Every call that waits at this session ends with a status, in the next part of a turn. */
+/* Ends every call that waits at this session with a status; done runs in the next part of a
+ * turn. */
 void lend_calls_abandon(struct lend_ep *ep, struct lend_session_rec *s, enum lend_status status)
 {
 	while (s->first) {
@@ -320,8 +322,8 @@ uint32_t lend_calls_ended(struct lend_ep *ep)
 	return n;
 }
 
-/* The session that a call waits at is found by looking: cancelling before an address is resolved is
- * rare. */
+/* Cancels a call if it waits at this session. lend_call_cancel() tries all pending sessions: a
+ * cancel before an address is resolved is rare. */
 static bool cancel_waiting(struct lend_ep *ep, struct lend_session_rec *s, struct lend_call *call)
 {
 	struct lend_session_rec one = {.first = NULL};

@@ -1,5 +1,5 @@
-/* carrier - the carriers of an endpoint: opened when it listens or first needs one, told of memory
- * that they send from, closed with it.
+/* carrier - the carriers of an endpoint: opened when it listens or first needs one, given the
+ * memory that they must register, closed with the endpoint.
  * Layer: rpc. Threads: the endpoint's. Ownership: the endpoint owns them. */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@ static void register_map(void *arg, void *memory, size_t len)
 {
 	struct lend_io *io = arg;
 
-	(void)io->ops->reg(io, memory, len); /* one that could not is copied from */
+	(void)io->ops->reg(io, memory, len); /* on failure it copies from this memory */
 }
 
-/* In this endpoint's thread, which its carriers belong to. */
+/* Registers new regions, in this endpoint's thread, which its carriers belong to. */
 static void on_grown(void *arg)
 {
 	struct lend_ep *ep = arg;

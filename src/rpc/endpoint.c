@@ -33,7 +33,7 @@ enum {
 	UNSCHEDULED = 65536,
 	ALIVE_LEN = 4096,
 	GOODBYES = 4,       /* turns of output that a close does */
-	ATTEMPTS = 1 << 16, /* to connect with a ticket that are remembered */
+	ATTEMPTS = 1 << 16, /* connects with a 0-RTT ticket that are remembered */
 };
 /* How long a ticket of core/zero_rtt.h lives; include/lend/rpc.h promises half of it. */
 #define PASS_NS UINT64_C(30000000000)
@@ -61,7 +61,7 @@ int lend_ep_check_slow(struct lend_ep *ep)
 	return 0;
 }
 
-/* A text of the caller's, kept for carriers that open later. */
+/* Copies a text of the caller for carriers that open later. */
 static int keep_text(const char **text, const char *field)
 {
 	const char *theirs = *text;
@@ -117,12 +117,12 @@ static int choose_cc(struct lend_ep *ep)
 				 "or credit",
 				 name);
 	ep->core_config.congestion = (uint8_t)cc;
-	ep->config.cc = lend_cc_name(cc); /* what a worker's endpoint is opened with, too */
+	ep->config.cc = lend_cc_name(cc); /* a worker's endpoint is opened with it, too */
 	return 0;
 }
 
-/* One mapping for what is indexed by the core's records and by sessions: it is zero and as long as
- * all of them need, and the memory is there for those that were in use. */
+/* Maps the tables indexed by the core's records and by sessions. They are zeroed and have their
+ * full length, but use memory only for entries that were in use. */
 static int open_tables(struct lend_ep *ep)
 {
 	size_t reqs, sessions, n = ep->core_config.sessions;
@@ -205,7 +205,8 @@ static void close_fd(int fd)
 		close(fd);
 }
 
-/* What a stopped peer may read when it goes on must not change under it. */
+/* Marks lent buffers as lost: a stopped peer may read them when it continues, so they must not
+ * change. */
 static void abandon_lent(struct lend_ep *ep)
 {
 	lend_ep_lent(ep);
@@ -217,7 +218,7 @@ static void abandon_lent(struct lend_ep *ep)
 	}
 }
 
-/* Releases all that an endpoint has, however far it was opened. */
+/* Releases everything of an endpoint, also of one that was opened in part. */
 static void dismantle(struct lend_ep *ep)
 {
 	abandon_lent(ep);
@@ -280,7 +281,7 @@ int lend_open(const struct lend_config *config, struct lend_ep **out)
 	return 0;
 }
 
-/* Ends calls and sessions, and lets the goodbyes out. */
+/* Ends calls and sessions, and sends the goodbyes. */
 static void farewell(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; i < lend_core_calls_top(ep->core); i++)
@@ -306,7 +307,7 @@ void lend_close(struct lend_ep *ep)
 	ep->closing = true;
 	atomic_store_explicit(&ep->thread, lend_thread_mark(), memory_order_relaxed);
 	farewell(ep);
-	/* who stopped us may not have left lend_stop() yet */
+	/* the thread that called lend_stop() may still be in it */
 	while (atomic_load_explicit(&ep->touching, memory_order_acquire))
 		sched_yield();
 	dismantle(ep);

@@ -16,13 +16,13 @@ enum { TEXT_MAX = 1024 };
 struct key {
 	uint64_t id;
 	uint8_t psk[LEND_KEY];
-	uint8_t of[LEND_DIGEST]; /* of the secret that made it; zeros: none did */
+	uint8_t of[LEND_DIGEST]; /* digest of its secret; zeros: none */
 	bool accepted;           /* peers may prove it */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct lend_seal_ops *seal;
-static struct key *keys; /* in the order in which they came */
+static struct key *keys; /* in order of arrival */
 static size_t n_keys, cap;
 static uint64_t first, of_file; /* the key that connects; the file's first */
 static bool file_read;
@@ -88,7 +88,7 @@ static int grow(void)
 	return 0;
 }
 
-/* The entry of this key, a new one if there is none. 0, or -ENOMEM with lend_why(). */
+/* Finds or adds the entry of this key. 0, or -ENOMEM with lend_why(). */
 static int keep(uint64_t id, const uint8_t psk[LEND_KEY], struct key **key)
 {
 	*key = find(id);
@@ -138,7 +138,7 @@ static int make_key(const char *secret, size_t len, struct key **key)
 	return rc;
 }
 
-/* The key that a secret makes, made once. 0, or -errno with lend_why(). */
+/* Finds the key of a secret, derived once. 0, or -errno with lend_why(). */
 static int key_of(const char *secret, struct key **key)
 {
 	uint8_t digest[LEND_DIGEST];

@@ -1,12 +1,12 @@
 /* nested_calls - calls made for a request: they inherit its deadline and class, and are cancelled
- * with it. Layer: rpc. Threads: the calls' endpoint's; a worker's calls look at their parent, which
- * is another thread's, through the atomic fields of its record. */
+ * with it. Layer: rpc. Threads: the calls' endpoint's. A worker's calls have a parent in another
+ * thread, and read the atomic fields of its record. */
 #include <errno.h>
 
 #include "rpc/endpoint.h"
 #include "sys/last_error.h"
 
-/* A request's list of calls, when it is of this endpoint; a worker's are all in one list. */
+/* Returns the list of a request's nested calls; a worker's endpoint has one list for all. */
 struct lend_call **lend_family_of(struct lend_ep *ep, uint64_t parent)
 {
 	struct lend_req *req;
@@ -45,7 +45,7 @@ void lend_family_leave(struct lend_ep *ep, struct lend_call *call)
 	p->flags &= ~(uint32_t)LEND_CALL_CHILD;
 }
 
-/* The request is over: its calls go on alone, or are cancelled. */
+/* Ends a request: its nested calls are cancelled, or continue without a parent. */
 void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
 {
 	struct lend_call *call = req->children;
@@ -65,7 +65,7 @@ void lend_family_end(struct lend_ep *ep, struct lend_req *req, bool cancel)
 	}
 }
 
-/* A worker's endpoint: some request of its home was cancelled, perhaps ours. */
+/* For a worker's endpoint: cancels the calls with a cancelled parent. */
 void lend_family_foster(struct lend_ep *ep)
 {
 	for (struct lend_call *call = ep->fostered; call; call = lend_call_priv(call)->next)
@@ -73,7 +73,7 @@ void lend_family_foster(struct lend_ep *ep)
 			lend_core_cancel(ep->core, lend_call_priv(call)->core, LEND_CANCELLED);
 }
 
-/* What a call gets from the request it serves. -ESTALE: there is none such. */
+/* Sets the class and deadline that a call inherits from its parent. -ESTALE: the parent is gone. */
 int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_t *class,
 			lend_ns *deadline)
 {

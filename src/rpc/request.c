@@ -1,5 +1,5 @@
-/* request - what may be asked of a request while it is not answered.
- * Layer: rpc. Threads: as lend/rpc.h says of each function. */
+/* request - queries about a request that is not answered yet.
+ * Layer: rpc. Threads: as documented in lend/rpc.h for each function. */
 #include "rpc/endpoint.h"
 #include "sys/clock.h"
 

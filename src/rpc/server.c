@@ -1,9 +1,9 @@
-/* rpc/server - requests answered here.
+/* rpc/server - requests that this endpoint serves, and their replies.
  *
- * A request's public handle is the core's own, whose low half is an index: so its record is found
- * without a search, and a stale handle differs in its upper half. Records are written by the
- * endpoint's thread; the atomic fields are read by others. Layer: rpc. Threads: as lend/rpc.h says
- * of each function. */
+ * The public handle of a request is the core's. Its lower half is an index, so the record is found
+ * without a search, and a stale handle differs in its upper half. The endpoint's thread writes the
+ * records; other threads read the atomic fields. Layer: rpc. Threads: as documented in lend/rpc.h
+ * for each function. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ struct lend_req *lend_serve_find(struct lend_ep *ep, lend_request request)
 	return &ep->req[i];
 }
 
-/* Copies of chains that the core may not take: see lend_msg_fits(). */
+/* Copies a reply into one segment if its chain has too many for the core: see lend_msg_fits(). */
 static __attribute__((noinline)) struct lend_buf *fit(struct lend_ep *ep, struct lend_buf *reply,
 						      enum lend_status *status)
 {
@@ -37,13 +37,13 @@ static __attribute__((noinline)) struct lend_buf *fit(struct lend_ep *ep, struct
 	return flat;
 }
 
-/* The request is nobody's any more, or this is an answer that could not be given as it is. */
+/* Handles two cases: the caller no longer waits, or the core refused the reply with rc. */
 static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_request request, int rc,
 						  uint32_t handle)
 {
 	if (rc < 0 && handle)
 		lend_msg_drop(ep->bufs, handle);
-	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: say so instead */
+	if (rc < 0 && rc != -ESTALE) /* longer than a message may be: reply with a status instead */
 		rc = lend_core_reply(ep->core, lend_ep_now(ep), request.id, &ep->bufs->table,
 				     LEND_RESOURCE_EXHAUSTED, 0);
 	if (rc == -ESTALE ||
@@ -58,7 +58,7 @@ static __attribute__((noinline)) int answer_nobody(struct lend_ep *ep, struct le
 	return lend_fail(ESTALE, "the request was answered or its caller is gone: nothing to do");
 }
 
-/* The endpoint's thread answers. Takes reply whatever comes. */
+/* Answers a request in the endpoint's thread. Always takes reply. */
 static int answer(struct lend_ep *ep, lend_request request, enum lend_status status,
 		  struct lend_buf *reply)
 {
@@ -74,7 +74,7 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 		reply = fit(ep, reply, &status);
 	if (reply) {
 		handle = lend_msg_lend(ep->bufs, reply, false, &err);
-		if (!handle) /* its own buffer, twice; what of it is free stays its user's */
+		if (!handle) /* in use, or too many; the rest is the user's again */
 			status = LEND_INTERNAL;
 	}
 	atomic_store_explicit(&req->id, 0, memory_order_release);
@@ -87,7 +87,7 @@ static int answer(struct lend_ep *ep, lend_request request, enum lend_status sta
 	return 0;
 }
 
-/* Another thread answers: the endpoint's thread will see to it. */
+/* Queues another thread's answer for the endpoint's thread. */
 static __attribute__((noinline)) int answer_from_afar(struct lend_ep *ep, lend_request request,
 						      enum lend_status status,
 						      struct lend_buf *reply)
@@ -161,7 +161,7 @@ int lend_reply(struct lend_ep *ep, lend_request request, enum lend_status status
 	return answer_from_afar(ep, request, status, reply);
 }
 
-/* Runs an inline handler on bytes in place, or in memory of their own that it may take. */
+/* Runs an inline handler. Its bytes are in place, or in a buffer that it may take. */
 static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
 		     lend_request request)
 {
@@ -175,7 +175,7 @@ static void run_here(struct lend_ep *ep, struct lend_req *req, const struct lend
 	req->bytes = NULL;
 }
 
-/* Gives the bytes memory of their own for a worker; false: there is none. */
+/* Copies bytes that are in place into a buffer; false: there is none. */
 static bool own_bytes(struct lend_ep *ep, struct lend_req *req)
 {
 	struct lend_buf *copy;
@@ -199,8 +199,8 @@ static void refuse(struct lend_ep *ep, struct lend_req *req, lend_request reques
 	(void)answer(ep, request, status | LEND_REPLY_NOT_RUN, NULL);
 }
 
-/* One that came whole is longer than what comes unasked: it goes where its method has long ones.
- * False: nowhere. */
+/* Copies a request that arrived whole, but is longer than the unscheduled limit, into memory of the
+ * method's place function. False: it gave none, or too little. */
 static bool place_whole(struct lend_ep *ep, struct lend_req *req, const struct lend_method *method,
 			const struct lend_event *ev)
 {
@@ -240,7 +240,7 @@ static void fill(struct lend_ep *ep, struct lend_req *req, const struct lend_eve
 	atomic_store_explicit(&req->id, ev->call, memory_order_release);
 }
 
-/* Those that may be refused, copied or given to a worker. */
+/* Serves a request that may be refused, copied or given to a worker. */
 static __attribute__((noinline)) void serve_with_care(struct lend_ep *ep, struct lend_req *req,
 						      const struct lend_method *method,
 						      const struct lend_event *ev)
@@ -284,8 +284,8 @@ void lend_serve_request(struct lend_ep *ep, const struct lend_event *ev)
 		serve_with_care(ep, req, method, ev);
 }
 
-/* The last eighth of the pool is for requests of peers that have no more of it than their share.
- * False: this NEED comes again. */
+/* Takes pool memory for a NEED; without any, *buf is unchanged. The last eighth of the pool is for
+ * peers that use no more than their share of it. False: this NEED is raised again. */
 static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct lend_buf **buf)
 {
 	uint64_t all = ep->bufs->limit;
@@ -296,7 +296,8 @@ static bool pool_memory(struct lend_ep *ep, const struct lend_event *ev, struct 
 	return *buf || !lend_core_yield(ep->core, ev->call, &ep->bufs->table);
 }
 
-/* Memory for a long message: a request's place function, or the pool within message_max. */
+/* Provides memory for a long message: of a request's place function, or of the pool within
+ * message_max. */
 void lend_serve_need(struct lend_ep *ep, const struct lend_event *ev)
 {
 	const struct lend_method *method =
@@ -369,7 +370,7 @@ int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void
 	return 0;
 }
 
-/* Only while its handler runs, and once. */
+/* Works only while the handler runs, and once. */
 struct lend_buf *lend_request_take(struct lend_ep *ep, lend_request request)
 {
 	struct lend_req *req = ep->serving;

@@ -47,8 +47,8 @@ static struct lend_session_rec *find_core(struct lend_ep *ep, uint64_t core)
 	return i != 0 && ep->session[i - 1].core == core ? &ep->session[i - 1] : NULL;
 }
 
-/* The core reuses a session's index at once, perhaps before we have taken its end out of the queue:
- * then another one stands in the table, and this one is looked for among all. */
+/* Finds a session by its core handle. The core may have reused the index before the end of the
+ * session was handled here; then a search over all sessions finds it. */
 static struct lend_session_rec *find_ended(struct lend_ep *ep, uint64_t core)
 {
 	struct lend_session_rec *s = find_core(ep, core);
@@ -94,7 +94,7 @@ static void give(struct lend_ep *ep, struct lend_session_rec *s)
 	ep->session_free = (uint32_t)(s - ep->session);
 }
 
-/* The session is the core's from now on. */
+/* Binds a session to its core handle. */
 static void bind(struct lend_ep *ep, struct lend_session_rec *s, uint64_t core)
 {
 	LEND_CHECK(core_index(core) < ep->core_config.sessions);
@@ -112,7 +112,7 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 	if (!s) {
 		if (ep->by_core[core_index(ev->session)] != 0 &&
 		    lend_core_session_peer(ep->core, ev->session, &peer, nobody) < 0)
-			return; /* it has ended since, and its index is another's */
+			return; /* it has ended since, and its index was reused */
 		s = take(ep, LEND_SESSION_OPEN);
 		if (!s) {
 			lend_core_disconnect(ep->core, ev->session);
@@ -127,7 +127,7 @@ void lend_sessions_up(struct lend_ep *ep, const struct lend_event *ev)
 		ep->watch(handle_of(ep, s), s->incarnation, true, ep->watch_arg);
 }
 
-/* Its handle still answers lend_session_get() while the watch runs, and no longer. */
+/* Ends a session. lend_session_get() accepts its handle while the watch runs, not afterwards. */
 static void end(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	if (s->up)
@@ -155,7 +155,7 @@ void lend_sessions_down(struct lend_ep *ep, const struct lend_event *ev)
 	end(ep, s);
 }
 
-/* By what the core knows it when the session is over. */
+/* Returns a name of the server that outlives its sessions: see lend_core_known(). */
 static uint64_t name_of(const struct lend_ep *ep, const char *address)
 {
 	uint64_t name = lend_siphash64(ep->core_config.seed, address, strlen(address));
@@ -170,7 +170,7 @@ static int no_session(const struct lend_ep *ep, const char *address)
 			 address, ep->core_config.sessions);
 }
 
-/* 0 and *core, -EINPROGRESS, or -errno. */
+/* Resolves an address and connects. 0 and *core, -EINPROGRESS, or -errno. */
 static int reach(struct lend_ep *ep, const char *address, const char *name, uint64_t tag,
 		 uint64_t *core)
 {
@@ -263,7 +263,7 @@ static void open_waiting(struct lend_ep *ep, struct lend_session_rec *s)
 	s->waiting = 0;
 }
 
-/* Looks again at one address. True: no longer pending. */
+/* Resolves one address again. True: no longer pending. */
 static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	uint64_t core = 0;
@@ -285,7 +285,7 @@ static bool retry(struct lend_ep *ep, struct lend_session_rec *s)
 	return true;
 }
 
-/* Ends the waiting calls of a session whose deadline is past. */
+/* Ends the waiting calls that have passed their deadline. */
 static void expire(struct lend_ep *ep, struct lend_session_rec *s)
 {
 	struct lend_session_rec late = {.first = NULL};

@@ -1,6 +1,6 @@
-/* stats_service - how an endpoint and its sessions are doing, for its own program and for those who
- * may ask. Layer: rpc. Threads: the endpoint's. Nothing is counted for it: it looks when it is
- * asked. */
+/* stats_service - statistics of an endpoint and its sessions, for its own program and for
+ * authorized peers. Layer: rpc. Threads: the endpoint's. It keeps no counters: it collects on
+ * request. */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 /* worker - threads that run LEND_SLOW handlers, each with an endpoint of its own for nested calls.
  *
- * Jobs are requests; one queue under one lock, for these handlers are slow by their own word. What
- * nobody waits for any more is not begun. Results go home through lend_reply() from another thread.
+ * Jobs are requests, in one queue under one lock: these handlers are slow by declaration. A job
+ * does not start if its caller no longer waits. Results return through lend_reply() from another
+ * thread.
  * Layer: rpc. Threads: the endpoint's, and the workers.
  * Ownership: a worker owns its job's bytes until its handler returns, and its endpoint, which it
  * closes itself. */
@@ -20,7 +21,7 @@ struct lend_worker {
 	pthread_t thread;
 	struct lend_ep *home;
 	_Atomic(struct lend_ep *) ep;   /* opened at first need */
-	uint64_t request;               /* under way */
+	uint64_t request;               /* in progress */
 	struct lend_buf *bytes;         /* of it; NULL: taken */
 	struct lend_pool_of_bufs *pool; /* its endpoint's, held while answers name its buffers */
 	bool started;
@@ -100,7 +101,7 @@ static void *work(void *arg)
 		lend_bufs_give(NULL, self->bytes);
 		self->request = 0;
 		ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
-		if (ep) /* wraps that came home meanwhile, goodbyes, acknowledgements */
+		if (ep) /* returned wraps, goodbyes, acknowledgements */
 			(void)lend_poll(ep);
 	}
 	ep = atomic_load_explicit(&self->ep, memory_order_relaxed);
@@ -160,7 +161,7 @@ void lend_workers_push(struct lend_ep *ep, struct lend_req *req)
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* Requests were cancelled: workers that wait for calls of their own look whether it was theirs. */
+/* After a cancel: wakes the workers, which check whether their own request was cancelled. */
 void lend_workers_nudge(struct lend_ep *ep)
 {
 	for (uint32_t i = 0; ep->workers && i < ep->workers->n; i++) {
@@ -174,7 +175,7 @@ void lend_workers_nudge(struct lend_ep *ep)
 	}
 }
 
-/* Waits for handlers under way; jobs not begun are dropped with their bytes. */
+/* Waits for running handlers; jobs that did not start are dropped with their bytes. */
 void lend_workers_close(struct lend_ep *ep)
 {
 	struct lend_workers *all = ep->workers;
