@@ -314,8 +314,7 @@ struct lend_call {
 	/* Runs exactly once, inside a turn; may start and end anything, and start this call again.
 	 * May be NULL. */
 	void (*done)(struct lend_call *call);
-	enum lend_status
-	    status; /* valid in done, like ran; LEND_UNKNOWN from the start until then */
+	enum lend_status status; /* in done, like ran; LEND_UNKNOWN from the start until then */
 	enum lend_ran ran;
 	uint64_t reply_len;   /* out: bytes of the reply, also of one that was too long */
 	uint64_t reserved[8]; /* the runtime's */

@@ -41,7 +41,7 @@ static inline lend_ns lend_spin_learn(lend_ns spin, lend_ns waited)
 
 /* Whether other threads compete for this core. */
 struct lend_contention {
-	uint32_t skip; /* waits to come that do not yield */
+	uint32_t skip; /* number of next waits that do not yield */
 	uint32_t next; /* skip after the next loss of the core */
 	long switches; /* involuntary context switches of the thread, as last counted */
 };

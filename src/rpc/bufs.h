@@ -32,14 +32,14 @@ enum lend_mbuf_state {
 	LEND_MBUF_LOST, /* permanently: its endpoint closed, and a peer may still read it */
 };
 
-/* One segment. The public part comes first, so that a lend_buf * of ours is one of these. */
+/* One segment. The public part is first: each lend_buf * of a user points to one of these. */
 struct lend_mbuf {
 	struct lend_buf pub;
-	struct lend_pool_of_bufs *pool; /* its home */
-	uint32_t handle;                /* in its home's table, for life; wraps: while they live */
-	uint8_t class;                  /* of memory; LEND_BUF_CLASSES: wrapped */
-	uint8_t state;  /* enum lend_mbuf_state; written by the thread that holds it */
-	uint8_t abroad; /* CORE, of another endpoint's core */
+	struct lend_pool_of_bufs *pool; /* its own pool */
+	uint32_t handle; /* in its own pool's table, for life; wraps: while they live */
+	uint8_t class;   /* of memory; LEND_BUF_CLASSES: wrapped */
+	uint8_t state;   /* enum lend_mbuf_state; written by the thread that holds it */
+	uint8_t abroad;  /* CORE, of another endpoint's core */
 	union {
 		/* Initial data, len and cap of pub, restored when the buffer is freed: a user may
 		 * move data. */
@@ -58,7 +58,7 @@ _Static_assert(sizeof(struct lend_mbuf) == 64, "one cache line");
 _Static_assert(sizeof(struct lend_mbuf_whole) == offsetof(struct lend_buf, next),
 	       "pub's beginning");
 
-/* Memory that carriers must know before they send from it. */
+/* Reports memory to a carrier that must register it before sending. */
 typedef void lend_bufs_memory(void *arg, void *memory, size_t len);
 
 struct lend_map; /* a piece of memory: chunk or big buffer */

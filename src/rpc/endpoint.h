@@ -1,12 +1,12 @@
 /* endpoint - one endpoint: the state and functions that the files of this folder share.
  *
- *   endpoint.c   opens, closes                  carrier.c  its carriers
- *   loop.c  one turn                       session.c  sessions and connecting
- *   sleep.c  spinning, sleeping, waking     call.c     calls made here
- *   worker.c, job_queue.c  slow handlers        server.c    requests answered here
- *   nested_calls.c  calls that serve a request  request.c  what is asked of one
- *   bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c, session_proof.c, keys.c;
- * adaptive_spin.h, bulk_pause.h
+ *   endpoint.c      open and close              carrier.c  its carriers
+ *   loop.c          one turn                    session.c  sessions and connecting
+ *   sleep.c         spinning, sleeping, waking  call.c     calls made here
+ *   worker.c        threads for slow handlers   server.c   requests answered here
+ *   nested_calls.c  calls that serve a request  request.c  queries about a request
+ *   job_queue.c, bufs.c, msg.c, deferred_free.c, method.c, stats.c, stats_service.c,
+ *   session_proof.c, keys.c; adaptive_spin.h, bulk_pause.h
  *
  * Layer: rpc. Threads: the endpoint's own, but for the fields marked "any".
  */
@@ -41,7 +41,7 @@ struct lend_carrier {
 	struct lend_io *io;
 	char *address; /* as it was opened: its scheme */
 	bool listens;
-	bool registers;   /* must know memory before it sends from it */
+	bool registers;   /* must register memory before it sends from it */
 	uint64_t regions; /* of the heap, that it registered and holds: see lend_regions_hold() */
 };
 
@@ -49,7 +49,7 @@ enum lend_session_state {
 	/* FREE -> (PENDING ->) OPEN -> (CLOSING ->) FREE */
 	LEND_SESSION_FREE,
 	LEND_SESSION_PENDING, /* its address is being resolved; calls wait here */
-	LEND_SESSION_OPEN,    /* the core knows it, up or not yet */
+	LEND_SESSION_OPEN,    /* the core has it, up or not yet */
 	LEND_SESSION_CLOSING, /* lend_disconnect() was called: its handle is stale */
 };
 
@@ -162,7 +162,7 @@ struct lend_ep {
 	void *watch_arg;
 
 	int epoll, timer, wake;
-	lend_ns timer_at;     /* what timer is set to; LEND_NEVER: off */
+	lend_ns timer_at;     /* time that timer is set to; LEND_NEVER: off */
 	lend_ns active;       /* when a turn last did something */
 	lend_ns spin;         /* duration of the spin before a sleep */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */

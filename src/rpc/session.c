@@ -1,9 +1,9 @@
 /* session - the public handles of sessions, and connecting to addresses that take time to resolve.
  *
- * A session has its handle before the core has heard of it: while its address is being resolved,
- * calls wait in its list and go to the core, in order, when it opens; or end UNAVAILABLE when it
- * cannot. Layer: rpc. Threads: the endpoint's. Ownership: the table owns addresses; calls are their
- * callers'. */
+ * A session has its handle before the core has the session: while its address is being resolved,
+ * calls wait in its list. They go to the core, in order, when the session opens, or end
+ * UNAVAILABLE. Layer: rpc. Threads: the endpoint's. Ownership: the table owns addresses; calls
+ * belong to their callers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
