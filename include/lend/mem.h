@@ -81,8 +81,7 @@ struct lend_op {
 	uint8_t priority;
 	uint16_t node; /* put and alloc: the n-th node or none; 0: as lend_mem_spread() chooses */
 	enum lend_status status;
-	enum lend_ran
-	    ran; /* MAYBE: the node releases what the operation created; a write may persist */
+	enum lend_ran ran;     /* MAYBE: the node forgets what it created; a write may persist */
 	struct lend_ref ref;   /* result of put, seal, narrow; otherwise used by the client */
 	struct lend_call call; /* the runtime's */
 	uint64_t reserved[32]; /* the client's */
@@ -240,9 +239,8 @@ void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes);
 
 /* Counters since the client was opened. */
 struct lend_args_stat {
-	uint64_t by_ref; /* arguments put on nodes */
-	uint64_t
-	    fallbacks; /* calls and replies sent by value because no node took their arguments */
+	uint64_t by_ref;    /* arguments put on nodes */
+	uint64_t fallbacks; /* calls and replies by value: no node took their arguments */
 };
 void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat);
 
@@ -251,9 +249,8 @@ void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat);
 struct lend_mem_stat {
 	uint64_t pages_total, pages_used, pages_quarantined, refs, spaces, clients, grants_expired;
 	uint64_t holds, grants, cow_copies, leases_expired, hangups, ops;
-	uint64_t
-	    tx_bytes;     /* bytes that the node's daemon passed to its carriers since it started */
-	uint64_t damaged; /* times that a page did not match the bytes written to it */
+	uint64_t tx_bytes;   /* that the node's daemon passed to its carriers since it started */
+	uint64_t damaged;    /* times that a page did not have the bytes written to it */
 	uint64_t page_bytes; /* of one page: lend-mn --page */
 };
 /* Reads a node's statistics. node: its index in the order in which nodes were named, from 0. For a
@@ -269,7 +266,7 @@ struct lend_mem_cache_stat {
 	uint64_t ahead; /* of the misses: before a thread accessed them (readahead) */
 	uint64_t evictions;
 	uint64_t prefetched;     /* pages fetched by lend_space_prefetch() */
-	uint64_t faults, stores; /* page faults on missing pages; first stores to clean ones */
+	uint64_t faults, stores; /* faults on missing pages; first stores to clean ones */
 	uint64_t zeros;          /* pages that read as zeros because they could not be fetched */
 	/* Of spaces of a pool: pointers to the node's own pages; and pointers to pages that are
 	 * fetched as over a network, because the space has more than 64 runs of frames, the memory

@@ -43,7 +43,7 @@ struct lend_session_stats {
 	uint32_t up;        /* 0: the session is being established */
 	uint64_t granted;   /* bytes granted to the peer that it has not sent yet */
 	uint32_t calls[8];  /* calls in progress, started here; by priority, 1 first */
-	uint32_t served[8]; /* requests of the peer, until it has acknowledged the reply */
+	uint32_t served[8]; /* in progress, made by the peer: until it has the reply */
 	uint64_t queued[8]; /* bytes that wait to be sent */
 };
 /* Finds the next open session, from index i on. Returns the index to continue from, or 0 when there
