@@ -1,5 +1,5 @@
-/* arena - how the tables of a core are found: at their offsets, by index, by handle, by id.
- * Layer: core (pure), private to it. Threads: none. */
+/* arena - access to the tables of a core: by offset, index, handle or session id. Layer: core
+ * (pure), private to it. Threads: none. */
 #ifndef LEND_CORE_ARENA_H
 #define LEND_CORE_ARENA_H
 
@@ -20,8 +20,8 @@ static inline struct lend_sess *lend_sess_at(struct lend_core *c, uint32_t i)
 	return LEND_AT(c, at_sess, struct lend_sess) + i;
 }
 
-/* What every datagram touches of a session, on its way to the caches: where there are so many that
- * they are not there already. */
+/* Prefetches the cache lines of a session that every datagram touches. For cores with more sessions
+ * than the caches hold. */
 static inline void lend_sess_fetch(struct lend_core *c, uint32_t i)
 {
 	const struct lend_sess *s = lend_sess_at(c, i);
@@ -40,7 +40,7 @@ static inline uint32_t lend_sess_index(struct lend_core *c, const struct lend_se
 
 static inline struct lend_call_rec *lend_call_at(struct lend_core *c, uint32_t i)
 {
-	/* They come first, so that their place is a constant: at_calls. */
+	/* The calls are the first table, so its offset is a constant: at_calls. */
 	return (struct lend_call_rec *)(void *)((char *)c + lend_align_up(sizeof(*c), 64)) + i;
 }
 
@@ -50,9 +50,10 @@ static inline uint32_t lend_call_index(struct lend_core *c, const struct lend_ca
 	return k->self;
 }
 
-/* The first few slots of all sessions, then the next few of all: most sessions use no others, whose
- * memory is then never touched. One run too many between two sets of them, else a session's would
- * share the same sets of a cache. */
+/* Returns the position of a slot in its table. The table holds the first LEND_SLOT_RUN slots of all
+ * sessions, then the next LEND_SLOT_RUN of all: most sessions use only the first run, and the
+ * memory of the others stays untouched. One unused run separates two groups. Without it, the runs
+ * of one session would map to the same cache sets. */
 static inline size_t lend_slot_place(const struct lend_core *c, uint32_t sess, uint32_t slot)
 {
 	/* That is run * RUN + slot % RUN, where run = slot / RUN * (sessions + 1) + sess. */
@@ -69,8 +70,9 @@ static inline struct lend_sslot *lend_sslot_at(struct lend_core *c, uint32_t ses
 	return LEND_AT(c, at_sslot, struct lend_sslot) + lend_slot_place(c, sess, slot);
 }
 
-/* The calls of a session, those it made first; by slot, so that a call enters no list to be found.
- * Starts with *at 0; NULL: that was the last. What was found may end meanwhile. */
+/* Iterates over the calls of a session, those that it made first. The iteration is in order of
+ * slots, so no list of calls is kept. Start with *at 0; NULL: there are no more. A call that was
+ * returned may end during the iteration. */
 static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
 							const struct lend_sess *s, uint32_t *at)
 {
@@ -81,7 +83,7 @@ static inline struct lend_call_rec *lend_sess_next_call(struct lend_core *c,
 	return rec >= LEND_SLOT_RELEASED ? NULL : lend_call_at(c, rec);
 }
 
-/* Likewise those it made alone. */
+/* Iterates over the calls that the session made, without those that it serves. */
 static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c,
 							const struct lend_sess *s, uint32_t *at)
 {
@@ -99,7 +101,7 @@ static inline struct lend_call_rec *lend_sess_next_made(struct lend_core *c,
 	return NULL;
 }
 
-/* By our id; NULL when there is none. */
+/* Returns the session with this id of ours; NULL if there is none. */
 static inline struct lend_sess *lend_sess_find(struct lend_core *c, uint64_t id)
 {
 	uint32_t i = (uint32_t)(id & LEND_INDEX_MASK);

@@ -1,5 +1,5 @@
-/* call_record - a call's record, taken and given back by either side. Each call does both once per
- * side, so they are inline. Layer: core (pure). */
+/* call_record - takes and frees the record of a call, on both sides. Each call does both once per
+ * side, so the functions are inline. Layer: core (pure). */
 #ifndef LEND_CORE_CALL_RECORD_H
 #define LEND_CORE_CALL_RECORD_H
 
@@ -10,8 +10,8 @@
 #include "core/memory_queue.h"
 #include "core/request_window.h"
 
-/* Line by line, as stores: a call of memset() would cost more than it does. What received anything
- * was cleared when it was given back. */
+/* Clears one cache line at a time with plain stores: a call of memset() would cost more. rx is left
+ * out: lend_call_unreceive() has cleared it if it was used. */
 LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 {
 	memset(k, 0, 64);
@@ -19,7 +19,7 @@ LEND_HOT void lend_call_clear(struct lend_call_rec *k)
 	memset((char *)k + 128, 0, offsetof(struct lend_call_rec, rx) - 128);
 }
 
-/* Takes a record for either side; there is one. Its slot is the caller's to fill in. */
+/* Takes a record for either side; the caller has checked that one is free, and sets the slot. */
 LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_sess *s,
 					     uint32_t wire, bool server)
 {
@@ -47,7 +47,8 @@ LEND_HOT struct lend_call_rec *lend_call_new(struct lend_core *c, struct lend_se
 	return k;
 }
 
-/* A session has one call less, but for orphans; without any nothing is in flight. */
+/* Reduces the session's count of calls, which excludes orphans. When it reaches 0, nothing is in
+ * flight and the ring is released. */
 static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 {
 	if (--s->calls > 0)
@@ -57,7 +58,8 @@ static inline void lend_call_uncount(struct lend_core *c, struct lend_sess *s)
 	lend_window_busy(c, false);
 }
 
-/* It has let go of what it received, and leaves the line for more. */
+/* Clears the receive state after its memory was released, and removes the call from the memory
+ * queue. */
 static inline void lend_call_unreceive(struct lend_core *c, struct lend_call_rec *k)
 {
 	LEND_CHECK(k->rx.buf == 0 && k->rx.frags == LEND_NONE);
@@ -67,7 +69,8 @@ static inline void lend_call_unreceive(struct lend_core *c, struct lend_call_rec
 	k->received = 0;
 }
 
-/* Takes it off every list and frees it. s is its session, or what has its place. */
+/* Removes the call from every list and frees its record. s is its session, or the session that
+ * reuses that entry. */
 LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	lend_sched_remove(c, k);
@@ -75,8 +78,8 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 		lend_call_unreceive(c, k);
 	if (k->tx.win != LEND_NONE)
 		lend_tx_close(c, &k->tx);
-	/* What it had in flight made room. An orphan had nothing there, and its session may be
-	 * gone. */
+	/* Its datagrams in flight are gone, so other calls may send. An orphan had none, and its
+	 * session may have ended. */
 	if (k->state != LEND_CALL_ORPHAN) {
 		lend_call_uncount(c, s);
 		lend_sched_wake(c, s);
@@ -86,7 +89,7 @@ LEND_HOT void lend_call_free(struct lend_core *c, struct lend_sess *s, struct le
 	lend_pool_give(&c->free_calls, LEND_AT(c, at_free_calls, uint32_t), k->self);
 }
 
-/* The record of a handle; NULL when stale. */
+/* Returns the record of a handle; NULL when stale. */
 static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t handle)
 {
 	uint32_t i = (uint32_t)handle;
@@ -98,9 +101,9 @@ static inline struct lend_call_rec *lend_call_of(struct lend_core *c, uint64_t h
 	return k->state != LEND_CALL_FREE && k->gen == handle >> 32 ? k : NULL;
 }
 
-/* Calls above the session's limit move to slots below it, as far as there are free ones. */
+/* Moves calls in slots above the session's limit to free slots below it, while there are any. */
 void lend_call_unpark(struct lend_core *c, struct lend_sess *s);
-/* A client's slot may be used again; the record is gone. */
+/* Frees a client's slot and the record of its call. */
 LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	uint32_t slot = lend_pkt_slot(k->wire);
@@ -112,7 +115,7 @@ LEND_HOT void lend_call_free_slot(struct lend_core *c, struct lend_sess *s, stru
 		lend_call_unpark(c, s);
 }
 
-/* Its unscheduled credit and its place in the window go back to the session. */
+/* Returns the call's unscheduled credit and its entry in the request window to the session. */
 LEND_HOT void lend_call_refund(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	s->unscheduled_used -= k->tx.charged;

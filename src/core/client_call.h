@@ -1,11 +1,11 @@
-/* client_call - the caller's side of a call: from start to its one end, and the slot until it
- * drains.
+/* client_call - the caller's side of a call: from its start to its single end, and its slot until
+ * that is drained.
  *
- *   QUEUED -> OPEN -> freed            the reply came
+ *   QUEUED -> OPEN -> freed            the reply arrived
  *   QUEUED -> freed                    ended before any byte was sent: ran no
- *   OPEN -> DRAINING -> freed          ended here; CANCEL is repeated until GONE
+ *   OPEN -> DRAINING -> freed          ended here; CANCEL is retransmitted until GONE
  *
- * Only this side times a call. Layer: core (pure). */
+ * Only this side runs timers for a call. Layer: core (pure). */
 #ifndef LEND_CORE_CLIENT_CALL_H
 #define LEND_CORE_CLIENT_CALL_H
 
@@ -14,21 +14,21 @@
 #include "core/call_record.h"
 #include "core/sess.h"
 
-/* Its session is up: it may be sent. */
+/* Makes the call ready to be sent, after its session came up. */
 static inline void lend_call_launch(struct lend_core *c, struct lend_sess *s,
 				    struct lend_call_rec *k)
 {
-	lend_tx_reset(&k->tx); /* it may have been 0-RTT */
+	lend_tx_reset(&k->tx); /* it may have been sent as 0-RTT before */
 	lend_tx_begin(c, s, &k->tx, k->tx.buf, k->tx.len, k->shared);
 	lend_window_enter(c, s, k);
 }
 
-/* Sends a call of a session that came up, or lets it wait for a slot that the server has as well.
- */
+/* Sends a call of a session that came up, or parks it until a slot within the server's limit is
+ * free. */
 void lend_call_admitted(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
-/* Bytes of a message of several datagrams that go unasked. */
+/* Returns how many bytes of a message of several datagrams may be sent without a grant. */
 uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *k);
-/* Takes unscheduled credit before the first byte; false: not so much is left now. */
+/* Takes unscheduled credit before the first byte is sent; false: less than that is left now. */
 static inline bool lend_call_charge(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
 {
 	if (s->unscheduled_used > 0 && s->unscheduled_used + eager > s->unscheduled)
@@ -38,7 +38,8 @@ static inline bool lend_call_charge(struct lend_sess *s, struct lend_call_rec *k
 	return true;
 }
 
-/* The same for a message of several datagrams, which may send that much. */
+/* Takes unscheduled credit for a message of several datagrams, and grants the message as many
+ * bytes. */
 static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k, uint32_t eager)
 {
 	if (!lend_call_charge(s, k, eager))
@@ -47,26 +48,27 @@ static inline bool lend_call_admit(struct lend_sess *s, struct lend_call_rec *k,
 	return true;
 }
 
-/* A datagram of it went out under this number. */
+/* Notes that a datagram of the call was sent under this number. */
 LEND_HOT void lend_call_sent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 			     uint64_t number)
 {
 	k->state = LEND_CALL_OPEN;
 	k->number = number;
 	k->stamp = c->now;
-	if (k->tries == 0) /* else its tick has set it */
+	if (k->tries == 0) /* a retransmission: lend_call_tick() has set the timer */
 		k->timer = c->now + lend_loss_rto(s, 0);
 	lend_sess_arm(c, s, k->timer);
 }
 
 void lend_call_stop(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
-/* The session ends: no draining. */
+/* Ends the call without draining, because its session ends. */
 void lend_call_cut(struct lend_core *c, struct lend_call_rec *k, uint8_t status);
 lend_ns lend_call_wake(const struct lend_call_rec *k);
 void lend_call_tick(struct lend_core *c, struct lend_call_rec *k);
-/* It ended here: CANCEL until the server says GONE, and only then the slot is free. */
+/* Ends the call on this side only: CANCEL is retransmitted until the server answers GONE, and only
+ * then is the slot free. */
 void lend_call_drain(struct lend_core *c, struct lend_call_rec *k);
-/* CALL_END, with the request; the reply is the caller's to fill in. */
+/* Pushes CALL_END with the request; the caller of this function fills in the reply. */
 LEND_HOT struct lend_event *lend_call_end_event(struct lend_core *c, const struct lend_call_rec *k,
 						uint8_t status, uint8_t ran)
 {
@@ -85,7 +87,7 @@ LEND_HOT struct lend_event *lend_call_end_event(struct lend_core *c, const struc
 
 void lend_call_on_reply(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v);
-/* The same of one that is all of its message. */
+/* Handles a reply that fits in one datagram. */
 void lend_call_on_whole(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			const struct lend_pkt_view *v);
 void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);

@@ -1,5 +1,5 @@
-/* control - control datagrams waiting to be made: a bounded queue. What does not fit is dropped:
- * every one of them is asked for again by whoever misses it. Layer: core (pure). */
+/* control - bounded queue of control datagrams to be built. A datagram that does not fit is
+ * dropped: the end that needs it sends its request again. Layer: core (pure). */
 #ifndef LEND_CORE_CONTROL_H
 #define LEND_CORE_CONTROL_H
 
@@ -11,7 +11,7 @@ static inline void lend_ctl_push(struct lend_core *c, const struct lend_ctl *e)
 		LEND_AT(c, at_ctl, struct lend_ctl)[(c->ctl_head + c->ctl_n++) % LEND_CTL] = *e;
 }
 
-/* There is one. */
+/* Takes the oldest entry; the queue must not be empty. */
 static inline void lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
 {
 	LEND_CHECK(c->ctl_n > 0);
@@ -20,13 +20,14 @@ static inline void lend_ctl_pop(struct lend_core *c, struct lend_ctl *e)
 	c->ctl_n--;
 }
 
-/* Whether the session's ctl_timer sends it again; at most one such datagram of a session waits. */
+/* Returns whether the session's ctl_timer retransmits this kind; at most one such datagram per
+ * session is in the queue. */
 static inline bool lend_ctl_is_timed(uint8_t kind)
 {
 	return kind == LEND_PKT_CONNECT || kind == LEND_PKT_BYE || kind == LEND_PKT_PROOF;
 }
 
-/* One for a session; call 0 where it is about none. flags: LEND_PKT_SERVED or 0. */
+/* Queues a datagram of a session. call 0: it belongs to no call. flags: LEND_PKT_SERVED or 0. */
 static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8_t kind,
 				 uint32_t call, uint8_t flags)
 {
@@ -42,7 +43,7 @@ static inline void lend_ctl_sess(struct lend_core *c, struct lend_sess *s, uint8
 	lend_ctl_push(c, &e);
 }
 
-/* The carrier did not take it. */
+/* Queues an entry again after the carrier refused its datagram. */
 static inline void lend_ctl_again(struct lend_core *c, struct lend_sess *s,
 				  const struct lend_ctl *e)
 {
@@ -51,10 +52,10 @@ static inline void lend_ctl_again(struct lend_core *c, struct lend_sess *s,
 	lend_ctl_push(c, e);
 }
 
-/* An ACK that answers a PROBE of this call, or a PING. */
+/* Queues an ACK that answers a PROBE of this call, or a PING. */
 void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, uint8_t flags);
 
-/* An ACK of the message that is coming in for this call, unless one waits already. */
+/* Queues an ACK of the message that arrives for this call, unless one is queued already. */
 static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (k->ack_queued || c->ctl_n == LEND_CTL)
@@ -65,7 +66,7 @@ static inline void lend_ctl_ack(struct lend_core *c, struct lend_call_rec *k)
 }
 
 struct lend_making;
-/* The datagram itself. False: its session is gone, nothing to send. */
+/* Builds the datagram. False: its session is gone, there is nothing to send. */
 bool lend_ctl_make(struct lend_core *c, struct lend_making *m, const struct lend_ctl *e,
 		   const struct lend_bufs *bufs);
 
