@@ -1,10 +1,10 @@
-/* fair_share - whose turn it is, of eight that go by urgency: 0 first, but who waits is due one
- * datagram for every LEND_FLOOR that went out before it, so that nobody starves.
+/* fair_share - chooses among eight queues by urgency, 0 first, without starvation: a waiting queue
+ * is due one datagram for every LEND_FLOOR datagrams that more urgent queues sent while it waited.
  *
- * Eight counters of 16 bits are one vector, and what is due and who waits are two maps of bits: a
- * choice and its account cost the same however many wait.
+ * Eight counters of 16 bits form one vector. Bitmaps hold which queues wait and which are due, so a
+ * choice and its accounting cost the same for any number of waiting queues.
  *
- * Layer: core (pure). Lives by value in its owner; all zero: nobody waits. */
+ * Layer: core (pure). Lives by value in its owner; all zero: no queue waits. */
 #ifndef LEND_CORE_FAIR_SHARE_H
 #define LEND_CORE_FAIR_SHARE_H
 
@@ -17,14 +17,15 @@
 enum {
 	LEND_FLOOR = 32,
 	LEND_SCHED_BURST = 8, /* datagrams of one turn, at most */
-	/* As many in front of it as its share allows. */
+	/* The datagrams before a queue after which it is due a whole burst. */
 	LEND_SHARE_DUE = LEND_FLOOR * LEND_SCHED_BURST,
-	LEND_SHARE_FULL = 1 << 14, /* no counter grows beyond this and one turn */
+	LEND_SHARE_FULL = 1 << 14, /* limit of a counter, plus one turn */
 };
 
 struct lend_share {
-	int16_t passed[8]; /* datagrams before it while it waited, less FLOOR for each of its own */
-	uint8_t waiting;   /* bit i: i waits */
+	int16_t passed[8]; /* datagrams that passed it while it waited, less FLOOR for each of its
+			      own */
+	uint8_t waiting;   /* bit i: queue i waits */
 	uint8_t due;       /* bit i: passed[i] >= LEND_SHARE_DUE */
 	uint8_t zero[6];
 };
@@ -40,7 +41,8 @@ static inline void lend_share_leave(struct lend_share *s, uint32_t i)
 	s->waiting = (uint8_t)(s->waiting & ~(1u << i));
 }
 
-/* The most urgent of those that wait, unless one below it is due; somebody waits. */
+/* Returns the most urgent waiting queue, or the least urgent one that is due. At least one queue
+ * waits. */
 static inline uint32_t lend_share_pick(const struct lend_share *s)
 {
 	uint32_t due = s->waiting & s->due;
@@ -48,13 +50,14 @@ static inline uint32_t lend_share_pick(const struct lend_share *s)
 	return due ? 31u - (uint32_t)__builtin_clz(due) : (uint32_t)__builtin_ctz(s->waiting);
 }
 
-/* May somebody of this urgency who does not wait go before all that do? */
+/* Returns whether a datagram of urgency i that is not in a queue may be sent before all waiting
+ * queues. */
 static inline bool lend_share_passes(const struct lend_share *s, uint32_t i)
 {
 	return (s->waiting & ((2u << i) - 1)) == 0 && (s->waiting & s->due) == 0;
 }
 
-/* n datagrams, a turn's at most, went out of i. */
+/* Notes that queue i sent n datagrams, at most a turn's. */
 static inline void lend_share_sent(struct lend_share *s, uint32_t i, uint32_t n)
 {
 	typedef int16_t eight __attribute__((vector_size(16)));
@@ -65,7 +68,8 @@ static inline void lend_share_sent(struct lend_share *s, uint32_t i, uint32_t n)
 
 	if (below == 0 && s->passed[i] == 0)
 		return;
-	/* All in one vector: it could not be read right after one of its counters was written. */
+	/* Computes on the whole vector: a vector load right after a store to one counter would
+	 * stall. */
 	memcpy(&passed, s->passed, sizeof(passed));
 	less = (eight)(bit == (int16_t)(1 << i)) & (int16_t)(n * LEND_FLOOR);
 	passed -= less;
@@ -73,7 +77,7 @@ static inline void lend_share_sent(struct lend_share *s, uint32_t i, uint32_t n)
 	passed +=
 	    (eight)((bit & (int16_t)below) == bit) & (eight)(passed < LEND_SHARE_FULL) & (int16_t)n;
 	memcpy(s->passed, &passed, sizeof(passed));
-	/* Each bit stands in a lane of its own: fold the lanes. */
+	/* Each bit is in a lane of its own: combine the lanes. */
 	passed = (eight)(passed >= LEND_SHARE_DUE) & bit;
 	memcpy(due, &passed, sizeof(due));
 	due[0] |= due[1];

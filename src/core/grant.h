@@ -1,79 +1,85 @@
-/* grant - under congestion control `credit` the receiver grants bytes for its own downlink, over
- * all messages of all sessions: what is granted and not yet here stays within a window of a few
- * times what the line holds, so it waits at the senders, not in the network.
+/* grant - receiver-driven grants for the own downlink, under congestion control `credit`. The bytes
+ * granted and not yet received, over all messages of all sessions, stay within a window of a few
+ * times the capacity of the downlink. So data waits at the senders, not in the network.
  *
- * What a sender may send unasked is little (see the hello's `first`). Messages that want more stand
- * in a heap: by class, then as config.order has it: by what is left of them, but a message is
- * passed only by so many bytes of shorter ones: AGE times its own; by deadline, a class being worth
- * a second; or, without classes, as they came. A grant is a piece of a window, so that there are
- * several senders under way and one that is slow does not leave the line idle. The window shrinks
- * when datagrams come marked; where nobody marks, a wider or a narrower one is tried now and then,
- * and kept if more comes through, or as much. Credit for bytes that do not come (lost, or their
- * sender died) is taken back after a while; should they come after all, they have used none.
+ * A sender may send only little without a grant (see `first` in the parameters of CONNECT and
+ * ACCEPT). Messages that need more wait in a heap, by class, then by config.order. Shortest first:
+ * by bytes left, but a message is overtaken by at most AGE times its own length of shorter
+ * messages. By deadline: a class is worth a second. FIFO: without classes, in order of arrival.
  *
- * Layer: core (pure). Parts of struct lend_core and struct lend_rx; sessions on which nothing is
- * lost have no share in it. */
+ * A grant is a fraction of the window, so that several senders are active and a slow one does not
+ * leave the downlink idle. The window shrinks when datagrams arrive with ECN marks. Where the
+ * network does not mark, a wider or narrower window is tried now and then, and kept if the
+ * throughput rises or stays equal. Grants for bytes that do not arrive (lost, or the sender died)
+ * are taken back after a while; if the bytes arrive after all, they use no grant.
+ *
+ * Layer: core (pure). Parts of struct lend_core and struct lend_rx; sessions on lossless carriers
+ * are exempt. */
 #ifndef LEND_CORE_GRANT_H
 #define LEND_CORE_GRANT_H
 
 #include "core/state.h"
 
-#define LEND_CREDIT_START UINT64_C(98304) /* what 100 Gb/s hold in 8 us */
+#define LEND_CREDIT_START UINT64_C(98304) /* bytes in 8 us at 100 Gb/s */
 #define LEND_CREDIT_MAX   UINT64_C(8388608)
-#define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages that a class is worth */
-/* The same by deadline, in ns. What is due later than that is as if it were due then. */
+#define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages that one class is worth   \
+					       */
+/* One class under LEND_ORDER_DEADLINE, in ns. A later deadline counts as this. */
 #define LEND_CREDIT_CLASS_NS (1000 * LEND_MS)
-#define LEND_CREDIT_YIELDS   (UINT64_C(1) << 62) /* behind all that need not yield */
-enum { LEND_CREDIT_ALONE = 8 }; /* times the least window: what one sender may fill */
+#define LEND_CREDIT_YIELDS   (UINT64_C(1) << 62) /* sorts behind all messages that do not yield */
+enum { LEND_CREDIT_ALONE = 8 }; /* in units of the least window: what one sender may fill */
 
 void lend_credit_init(struct lend_core *c);
-/* Bytes of a message of several datagrams that a new session may send before a grant. */
+/* Returns the bytes of a message of several datagrams that a new session may send before a grant.
+ */
 uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s);
-/* What a reply into named memory may be granted together with its request: up to more bytes. */
+/* Returns how many bytes of a reply into memory that the caller named are granted together with its
+ * request: at most `more`. */
 uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
-/* A message of this session began to come in, or is over. */
+/* Notes that a message of this session began to arrive (more), or has ended. */
 void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more);
-/* This message may be granted up to `reach`: it waits for credit unless there is some. True: it got
- * some at once. */
+/* The message may be granted up to lend_rx_reach(): grants it some now, or puts it into the heap
+ * until the window has room. True: it got some at once. */
 bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k);
-/* It gets a reassembly: what it was granted ahead is under way from now on. */
+/* The message gets a reassembly: its advance grant counts as in flight from now on. */
 static inline void lend_credit_begin(struct lend_core *c, const struct lend_rx *r)
 {
 	c->credit.ahead -= r->credit;
 }
 
-/* n bytes of it at this offset came. */
+/* Notes that n bytes of the message at this offset arrived. */
 void lend_credit_came(struct lend_core *c, struct lend_call_rec *k, uint32_t offset, uint32_t n);
-/* A datagram came marked. True: the sender has to hear of it. */
+/* Notes that a datagram arrived with an ECN mark. True: the mark must be reported to the sender. */
 bool lend_credit_marked(struct lend_core *c);
-/* It is over, or begins anew. */
+/* The message has ended, or starts again: returns its grants. */
 void lend_credit_end(struct lend_core *c, struct lend_call_rec *k);
-/* Grants what there is, and takes back what was granted in vain. */
+/* Grants the free part of the window, and takes back grants that were not used. */
 void lend_credit_tick(struct lend_core *c);
-/* When tick() has something to do. */
+/* Returns the time at which tick() has work to do. */
 lend_ns lend_credit_next(const struct lend_core *c);
 
-/* One sender alone, and where nobody marks, fills no queue but ours. */
+/* Returns whether at most one sender is active and no marks arrive: then only our own queue can
+ * fill. */
 static inline bool lend_credit_alone(const struct lend_credit *m)
 {
 	return m->senders <= 1 && !m->alpha;
 }
 
-/* Bytes that may be granted and not yet here. Who is alone may go on while we are away, in a
- * handler that reads a long message, say. */
+/* Returns how many bytes may be granted and not yet received. A sender that is alone gets more, so
+ * that it can continue while this thread is in a handler that runs for long. */
 static inline uint64_t lend_credit_width(const struct lend_credit *m)
 {
 	return lend_credit_alone(m) ? lend_max_u64(m->window, LEND_CREDIT_ALONE * m->least)
 				    : m->window;
 }
 
-/* Does this session's credit count? */
+/* Returns whether grants of this session count against the window. */
 static inline bool lend_credit_rules(const struct lend_core *c, const struct lend_sess *s)
 {
 	return c->cfg.congestion == LEND_CC_CREDIT && !s->lossless;
 }
 
-/* Bytes of the reply to one more call that may come before a grant. */
+/* Returns how many bytes of the reply to one more call may arrive before a grant. */
 static inline uint32_t lend_credit_first_reply(const struct lend_core *c, const struct lend_sess *s)
 {
 	uint64_t sharers = c->used[0] + 1u;
@@ -81,7 +87,7 @@ static inline uint32_t lend_credit_first_reply(const struct lend_core *c, const 
 
 	if (!lend_credit_rules(c, s))
 		return c->cfg.unscheduled;
-	if (sharers * share < c->credit.window) /* else that is more than the quotient */
+	if (sharers * share < c->credit.window) /* otherwise the quotient is at most the payload */
 		share = (uint32_t)c->credit.window / (uint32_t)sharers;
 	return lend_min_u32(share, c->cfg.unscheduled);
 }

@@ -1,16 +1,17 @@
-/* handshake - the handshake: CONNECT, ACCEPT, RETRY and PROOF, and which CONNECT opens a session.
+/* handshake - CONNECT, ACCEPT, RETRY and PROOF, and which CONNECT opens a session.
  *
  *   client  IDLE -> SENT (the same bytes again, with backoff and jitter)
- *                     -> RETRY: its cookie, after its wait, at most three times
- *                     -> UP at ACCEPT; under LEND_PATTERN_PROOF when its tag is good, and PROOF is
- *                        repeated until a datagram other than ACCEPT comes
- *   server  NONE -> HALF -> UP at the first datagram that bears our id; under LEND_PATTERN_PROOF at
- *                           a PROOF that is good
+ *                     -> RETRY: with its cookie, after its wait, at most three times
+ *                     -> UP at ACCEPT; under LEND_PATTERN_PROOF if its tag is valid, and PROOF is
+ *                        retransmitted until a datagram other than ACCEPT arrives
+ *   server  NONE -> HALF -> UP at the first datagram that bears our id; under LEND_PATTERN_PROOF
+ *                           at a valid PROOF
  *
- * A half-open session lasts until its timer ends it and is never evicted. When many come, a CONNECT
- * from an address that is not proven gets RETRY with a cookie and takes no memory.
+ * A half-open session lasts until its timer ends it and is never evicted. When there are many, a
+ * CONNECT from an unproven address is answered by RETRY with a cookie and takes no memory.
  *
- * The core computes no HMAC: it raises LEND_EV_PROVE and goes on at lend_core_prove().
+ * The core computes no HMAC: it raises LEND_EV_PROVE and continues at lend_core_prove().
+ *
  * Layer: core (pure). */
 #ifndef LEND_CORE_HANDSHAKE_H
 #define LEND_CORE_HANDSHAKE_H
@@ -20,16 +21,15 @@
 /* State of one handshake, freed at its end. */
 struct lend_hand {
 	struct lend_pkt_cookie cookie; /* client */
-	struct lend_pkt_ticket
-	    ticket;              /* the client's CONNECTs bear it; the server's ACCEPTs give it */
-	uint8_t incarnation[16]; /* client: as it names itself to this server */
-	uint8_t tag[16];         /* server: of ACCEPT */
-	uint8_t proof[16];       /* client: PROOF bears it; server: PROOF is to bear it */
-	uint64_t key_id;         /* of the key that is to be proven */
-	uint64_t seen;           /* client: s->seen at PROOF, or at a later ACCEPT */
-	uint8_t pattern;         /* enum lend_pkt_pattern */
-	uint8_t ready;           /* lend_core_prove() gave the proof */
-	uint8_t retries;         /* client: RETRYs that were obeyed */
+	struct lend_pkt_ticket ticket; /* client: sent in CONNECT; server: sent in ACCEPT */
+	uint8_t incarnation[16];       /* client: its identity towards this server */
+	uint8_t tag[16];               /* server: of ACCEPT */
+	uint8_t proof[16];             /* client: sent in PROOF; server: expected in PROOF */
+	uint64_t key_id;               /* of the key that is to be proven */
+	uint64_t seen;                 /* client: s->seen at PROOF, or at a later ACCEPT */
+	uint8_t pattern;               /* enum lend_pkt_pattern */
+	uint8_t ready;                 /* lend_core_prove() gave the proof */
+	uint8_t retries;               /* client: RETRYs that were followed */
 	uint8_t zero[5];
 };
 _Static_assert(sizeof(struct lend_hand) == 136, "no padding");
@@ -41,20 +41,22 @@ static inline struct lend_hand *lend_hand_of(struct lend_core *c, const struct l
 	return LEND_AT(c, at_hands, struct lend_hand) + s->hand;
 }
 
-/* A zeroed record for a session that begins; there are as many as sessions. */
+/* Takes a zeroed record for a session that begins; there are as many records as sessions. */
 void lend_hand_open(struct lend_core *c, struct lend_sess *s);
 void lend_hand_close(struct lend_core *c, struct lend_sess *s);
 
-/* The blocks of the datagrams that this session sends. */
+/* Fill the blocks of the handshake datagrams that this side sends. */
 void lend_hand_connect(struct lend_core *c, struct lend_sess *s, struct lend_pkt_connect *to);
 void lend_hand_accept(struct lend_core *c, struct lend_sess *s, struct lend_pkt_accept *to);
 void lend_hand_retry(struct lend_core *c, const struct lend_ctl *e, struct lend_pkt_retry *to);
 
-/* A CONNECT from anywhere. NULL, or the session that it made if its 0-RTT call is to run. */
+/* Handles a CONNECT from any address. Returns the session that it made if its 0-RTT call is to run,
+ * else NULL. */
 struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in *in,
 				       const struct lend_pkt_view *v);
-/* An ACCEPT of this very session. One of another that our CONNECT made, and that is gone, bears our
- * id, too, but numbers of its own: it must not be noted as seen. */
+/* Returns whether this is the ACCEPT of this session. An ACCEPT of another session that our CONNECT
+ * made, and that has ended, bears our id as well, but numbers of its own: those must not be noted
+ * as seen. */
 bool lend_hand_is_accept(const struct lend_sess *s, const struct lend_pkt_view *v);
 void lend_hand_on_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 			 const struct lend_pkt_view *v);
@@ -64,7 +66,7 @@ void lend_hand_on_retry(struct lend_core *c, const struct lend_in *in,
 			const struct lend_pkt_view *v);
 /* Returns whether this datagram opens its half-open session. */
 bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v);
-/* On the handshake's timer: sends CONNECT or PROOF again, or ends the repeats. */
+/* Handles the handshake's timer: retransmits CONNECT or PROOF, or ends the retransmissions. */
 void lend_hand_tick(struct lend_core *c, struct lend_sess *s);
 
 #endif

@@ -1,11 +1,12 @@
-/* loss - numbers, round trips, and what to send again.
+/* loss - datagram numbers, RTT samples, and loss detection.
  *
- * Every datagram of a session takes a number that is never used twice. The receiver reports the
- * largest it saw and a map of the 64 below; the sender keeps, for datagrams of long messages and
- * for replies, what each number carried. A number is lost once three above it were seen, or once an
- * answer to a later PROBE does not show it; those above count that are not more urgent, for these
- * may have passed it by. SRTT and RTTVAR as in RFC 6298, the threshold as in RFC
- * 9002. On a lossless carrier nothing is ever judged lost: the receiver says what it dropped.
+ * Every datagram of a session has a number that is never used twice. The receiver reports the
+ * largest number that it saw and a map of the 64 numbers below. For datagrams of long messages and
+ * for replies, the sender records what each number carried. A number is lost once three larger
+ * numbers were seen, or once the answer to a later PROBE does not include it. Only numbers of the
+ * same or a less urgent class count, because more urgent datagrams may have overtaken it. SRTT and
+ * RTTVAR follow RFC 6298, the threshold RFC 9002. On a lossless carrier no datagram is declared
+ * lost: the receiver reports which ones it dropped.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_LOSS_H
@@ -14,7 +15,7 @@
 #include "core/sent_ring.h"
 #include "core/state.h"
 
-/* A datagram of this number came; true: it came before. */
+/* Notes the arrival of a datagram with this number. True: it is a duplicate. */
 bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t number);
 static inline bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
@@ -26,18 +27,18 @@ static inline bool lend_loss_note(struct lend_core *c, struct lend_sess *s, uint
 	return false;
 }
 
-/* What just came under this number was dropped for want of memory: it will not be reported, so that
- * its sender does not take it for delivered. */
+/* Forgets the arrival of a datagram that was dropped because there was no memory for it. It is not
+ * reported, so its sender does not assume that it was delivered. */
 void lend_loss_forget(struct lend_sess *s, uint64_t number);
-/* Fills the report about what came. */
+/* Fills a report of the numbers that were received. */
 void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_seen *seen);
-/* What the peer's report came with. */
+/* The kind of datagram that a report came with: any other, a PROBE, or the answer to a PROBE. */
 enum lend_loss_word { LEND_LOSS_PLAIN, LEND_LOSS_PROBE, LEND_LOSS_PROBED };
-/* The peer's report. False: it claims what was never sent. */
+/* Processes the peer's report. False: it acknowledges a number that was never sent. */
 bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen,
 			enum lend_loss_word word);
-/* The number of the next datagram, which is of this class on its way; lengthy: of a message of
- * several. */
+/* Takes the number of the next datagram, of this class in the network. lengthy: it belongs to a
+ * message of several datagrams. */
 static inline uint64_t lend_loss_number(struct lend_core *c, struct lend_sess *s, uint8_t class,
 					bool lengthy)
 {
@@ -51,10 +52,10 @@ static inline uint64_t lend_loss_number(struct lend_core *c, struct lend_sess *s
 	return s->number++;
 }
 
-/* Makes room for the entry of this number, which another's is in. */
+/* Frees the entry of this number, which an older number still uses. */
 struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess *s,
 					  uint64_t number);
-/* Fragment frag of k goes out under this number. */
+/* Notes that fragment frag of k is sent under this number. */
 static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint64_t number,
 				  const struct lend_call_rec *k, uint32_t frag)
 {
@@ -69,13 +70,13 @@ static inline void lend_loss_sent(struct lend_core *c, struct lend_sess *s, uint
 	e->when = (uint32_t)(c->now / LEND_SENT_UNIT);
 }
 
-/* It did not, after all. */
+/* Reverts lend_loss_sent(): the carrier refused the datagram. */
 void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number);
-/* Room for one more datagram of a long message. */
+/* Returns whether one more datagram of a long message may be in flight. */
 bool lend_loss_room(struct lend_core *c, struct lend_sess *s);
-/* A round trip was measured; delay_ns is the peer's share of it. */
+/* Adds an RTT sample; delay_ns is the delay at the peer that it includes. */
 void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns);
-/* The same, once in a turn: of a burst the rest would tell what the first did. */
+/* Adds an RTT sample, at most one per turn: the samples of one burst do not differ. */
 static inline void lend_loss_rtt_first(const struct lend_core *c, struct lend_sess *s,
 				       lend_ns sample, uint32_t delay_ns)
 {

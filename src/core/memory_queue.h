@@ -1,30 +1,33 @@
-/* memory_queue - messages for which there is no memory or no budget: who waits, and who is next.
+/* memory_queue - FIFO queues of messages that wait for memory or for receive budget.
  *
- * A message of several datagrams needs a reassembly and a buffer. Who finds none is dropped, and
- * told to wait (LEND_PKT_WAIT); its sender then sends nothing of it. Memory that comes back is
- * set aside for the next in line before that one is told to go on (LEND_PKT_DROPPED), so that no
- * more senders go on than there is memory for. What may be on its way here at once, the receive
- * budget, is waited for in the same manner, and who is not more urgent than those who wait does not
- * take what came back before it was their turn. In line: classes by fair_share.h, and within a
- * class as they came.
+ * A message of several datagrams needs a reassembly and a buffer. If one of them is missing, its
+ * datagram is dropped and the sender is notified (LEND_PKT_WAIT); it then sends nothing more of
+ * this message. Freed memory is reserved for the head of the queue before its sender is notified to
+ * resume (LEND_PKT_DROPPED), so that no more senders resume than there is memory for. The receive
+ * budget limits how many bytes may be in flight to this endpoint, and messages wait for it in the
+ * same way. A message that is not more urgent than the waiting ones gets no budget before them.
+ * Classes are served by fair_share.h, messages of one class in order of arrival.
  *
- * Layer: core (pure). Three lines: of those who need a buffer, of those who brought one, and of
- * those who wait for budget; nobody is in two. */
+ * Layer: core (pure). Queues: messages that need a buffer, messages that have one, and messages
+ * that wait for budget; behind them those of peers above their share. No message is in two. */
 #ifndef LEND_CORE_MEMORY_QUEUE_H
 #define LEND_CORE_MEMORY_QUEUE_H
 
 #include "core/state.h"
 
 void lend_want_init(struct lend_core *c);
-/* Memory for a message of len bytes, unless others wait for it; false: it waits, too. */
+/* Takes memory for a message of len bytes. False: there is none, or others wait for it; the message
+ * is queued, too. */
 bool lend_want_sit(struct lend_core *c, struct lend_call_rec *k, uint32_t len);
-/* Its sender asks: a message of which nothing comes any more may give way. */
+/* Handles a query of the sender of a waiting message: may evict a partial message that receives no
+ * data any more. */
 void lend_want_look(struct lend_core *c, const struct lend_call_rec *k);
-/* Takes so many bytes of the budget, or what there is for it: then it waits for more. */
+/* Takes `more` bytes of the budget and returns how many it got. If that is less, the message waits
+ * for the rest. */
 uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t more);
-/* Memory or budget came back. */
+/* Serves the queues after memory or budget was released. */
 void lend_want_feed(struct lend_core *c);
-/* It ends, and leaves the line. */
+/* Removes a message that ends from its queue. */
 void lend_want_leave(struct lend_core *c, struct lend_call_rec *k);
 
 static inline uint32_t lend_want_waiting(const struct lend_core *c)

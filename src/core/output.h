@@ -1,23 +1,23 @@
-/* output - the datagrams of the last output, and control datagrams that wait to be made.
+/* output - records of the datagrams of the last output, and of control datagrams to be built.
  * Layer: core (pure), private to it. */
 #ifndef LEND_CORE_OUTPUT_H
 #define LEND_CORE_OUTPUT_H
 
 #include "wire/pkt.h"
 
-enum { LEND_HEAD_BYTES = 224 }; /* for all that stands before a payload */
+enum { LEND_HEAD_BYTES = 224 }; /* for all blocks before the payload */
 
 /* A control datagram to be made at output. */
 struct lend_ctl {
-	uint32_t sess; /* LEND_NONE: a RESET, BYE_ACK or RETRY, for which: */
+	uint32_t sess; /* LEND_NONE: a RESET, BYE_ACK or RETRY, described by: */
 	uint32_t peer;
 	uint64_t id;
-	uint32_t call; /* wire; of a RETRY its wait in ms */
+	uint32_t call; /* the call's wire number; RETRY: its wait in ms */
 	uint8_t kind;
 	uint8_t flags;
-	uint8_t probed;         /* of a RETRY its reason; of a REPLY enum ran */
+	uint8_t probed;         /* RETRY: its reason; REPLY: enum ran */
 	uint8_t zero;           /* no byte of the arena may be padding: it is compared and hashed */
-	uint64_t connect, name; /* of a RETRY: the attempt and the address */
+	uint64_t connect, name; /* RETRY: the attempt and the address */
 };
 _Static_assert(sizeof(struct lend_ctl) == 40, "no padding");
 
@@ -34,7 +34,8 @@ union lend_head {
 	};
 };
 
-/* out[i] of the last output(): its bytes, and what it was, to undo it when the carrier refuses. */
+/* State of out[i] of the last output(): its bytes, and what is needed to undo it when the carrier
+ * refuses it. */
 struct lend_out_rec {
 	union lend_head head;
 	struct lend_pkt_connect_end end; /* with the trailer, the tail of a CONNECT */
@@ -42,8 +43,9 @@ struct lend_out_rec {
 	struct lend_ctl ctl; /* kind != 0 */
 	uint32_t call;
 	uint8_t first; /* the first datagram of its call */
-	uint8_t acks;  /* bears a report that was due */
-	uint8_t news;  /* to be noted when the carrier takes it: the carrier was full, or a BYE */
+	uint8_t acks;  /* carries a report that was due */
+	uint8_t news;  /* the carrier's acceptance must be noted: the carrier was full before, or it
+			  is a BYE */
 	uint8_t zero;
 };
 _Static_assert(sizeof(struct lend_out_rec) == 320, "lines");
