@@ -10,26 +10,27 @@
 /* See grant.h. */
 struct lend_credit {
 	uint64_t used;    /* bytes granted and not yet here */
-	uint64_t ahead;   /* of them, of messages without a reassembly: nothing may come for long */
-	uint64_t window;  /* that many may be */
-	uint64_t least;   /* it is never smaller than this */
+	uint64_t ahead;   /* of them, of messages without a reassembly: their data may take long to
+			     arrive */
+	uint64_t window;  /* bytes that may be granted and not yet here */
+	uint64_t least;   /* lower limit of window */
 	uint64_t granted; /* ever */
-	uint64_t before;  /* the window, until a wider one has shown its worth; 0: none is tried */
-	uint64_t rate;    /* bytes per us that came through it */
-	uint64_t came;    /* bytes, since: */
+	uint64_t before;  /* the previous window, while another one is being tried; 0: none is */
+	uint64_t rate;    /* bytes per us that arrived with the previous window */
+	uint64_t came;    /* bytes that arrived since: */
 	lend_ns epoch;
-	lend_ns loop;               /* from a grant to its first byte, smoothed */
-	uint64_t rest;              /* rounds until a wider window is tried */
-	uint64_t scarce;            /* 1: in this round the window was too narrow for a message */
-	uint64_t down;              /* 1: the next window that is tried is a narrower one */
-	lend_ns quick;              /* the least loop; 0: none was measured */
-	uint64_t datagrams, marked; /* that came in this round */
-	uint64_t alpha;             /* share that came marked, smoothed, of 65536 */
+	lend_ns loop;    /* time from a grant to the arrival of its first byte, smoothed */
+	uint64_t rest;   /* rounds until a wider window is tried */
+	uint64_t scarce; /* 1: in this round the window was too narrow for a message */
+	uint64_t down;   /* 1: the next window that is tried is a narrower one */
+	lend_ns quick;   /* smallest loop; 0: none was measured */
+	uint64_t datagrams, marked; /* that arrived in this round */
+	uint64_t alpha;             /* share of marked datagrams, smoothed, of 65536 */
 	lend_ns look;               /* next check for unused grants; LEND_NEVER: no message waits */
 	uint64_t wanting;           /* messages in the heap; */
 	uint64_t yielding;          /* of them, those of the peer with most of the window */
-	uint64_t entered;           /* how many messages were ever put into it */
-	uint64_t senders;           /* sessions with messages half here */
+	uint64_t entered;           /* messages that were ever put into the heap */
+	uint64_t senders;           /* sessions with partly received messages */
 };
 
 /* Tables of which peers have shares. */
@@ -46,12 +47,12 @@ enum lend_fair_kind {
 /* The last scan of one of them, see table_share.h. */
 enum { LEND_FAIR_PEERS = 16 };
 struct lend_fair {
-	uint32_t due;   /* requests until the next scan; of the budget: bytes granted */
+	uint32_t due;   /* requests until the next scan; budget: bytes granted */
 	uint32_t freed; /* entries released since then */
-	uint32_t peers; /* entries of what follows */
+	uint32_t peers; /* valid entries of the arrays below */
 	bool alone;     /* only one peer has sessions */
-	bool tried;     /* entries were released, or none could be, for a peer within its share */
-	lend_ns until;  /* of credit: earliest time of the next scan; of the budget: latest */
+	bool tried;     /* entries were released for a peer within its share, or none could be */
+	lend_ns until;  /* credit: earliest time of the next scan; budget: latest */
 	uint64_t n[LEND_FAIR_PEERS];
 	uint32_t peer[LEND_FAIR_PEERS];
 };

@@ -1,17 +1,18 @@
-/* sent_ring - what the newest numbers of a session were for.
+/* sent_ring - records of what the newest datagram numbers of a session carried.
  *
- * Nearly all sessions have few datagrams under way whose fate matters: replies not acknowledged
- * yet, fragments of long messages. Those have their entries with them. Who has more takes a ring
- * from a pool until the last of its calls is over; when the pool is empty it goes on with its few,
- * that is slower. So an idle session is small. Layer: core (pure). In the arena. */
+ * Most sessions have few datagrams in flight that must be tracked: replies not acknowledged yet,
+ * fragments of long messages. The entries of these are in struct lend_sess. A session with more
+ * takes a ring from a pool until the last of its calls ends. When the pool is empty it continues
+ * with its few entries, which is slower. So an idle session is small. Layer: core (pure). In the
+ * arena. */
 #ifndef LEND_CORE_SENT_RING_H
 #define LEND_CORE_SENT_RING_H
 
 #include "core/arena.h"
 
-/* A ring in place of its few entries; false: it has one, or none is left. */
+/* Replaces the session's few entries by a ring; false: it has one, or the pool is empty. */
 bool lend_ring_grow(struct lend_core *c, struct lend_sess *s);
-/* None of its calls is left, or it ends: its ring goes back. */
+/* Returns the ring to the pool, because the session ends or has no calls left. */
 void lend_ring_give(struct lend_core *c, struct lend_sess *s);
 static inline void lend_ring_close(struct lend_core *c, struct lend_sess *s)
 {
@@ -19,13 +20,13 @@ static inline void lend_ring_close(struct lend_core *c, struct lend_sess *s)
 		lend_ring_give(c, s);
 }
 
-/* So many of the newest numbers can have an entry. */
+/* Returns how many of the newest numbers can have an entry. */
 static inline uint32_t lend_ring_len(const struct lend_sess *s)
 {
 	return s->ring == LEND_NONE ? LEND_FEW : LEND_RING;
 }
 
-/* Where the entry of a number is, whatever is there. */
+/* Returns the address of a number's entry, which may hold another number. */
 static inline struct lend_sent_rec *lend_ring_place(struct lend_core *c, struct lend_sess *s,
 						    uint64_t number)
 {
@@ -33,7 +34,7 @@ static inline struct lend_sent_rec *lend_ring_place(struct lend_core *c, struct 
 				    : &lend_ring_at(c, s->ring)->sent[number % LEND_RING];
 }
 
-/* NULL: nothing is known of this number, or it is of no interest any more. */
+/* Returns the entry of a number; NULL: there is none, or it is not needed any more. */
 static inline struct lend_sent_rec *lend_ring_entry(struct lend_core *c, struct lend_sess *s,
 						    uint64_t number)
 {
@@ -42,7 +43,7 @@ static inline struct lend_sent_rec *lend_ring_entry(struct lend_core *c, struct 
 	return e->gen && e->number == (uint32_t)number ? e : NULL;
 }
 
-/* Its class on the way. */
+/* Returns the address of the class under which a number was sent. */
 static inline uint8_t *lend_ring_class(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	return s->ring == LEND_NONE ? &s->few_class[number % LEND_FEW]

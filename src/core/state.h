@@ -1,11 +1,10 @@
-/* state - what a core is made of: its tables, and what is in them. How they are found: arena.h.
+/* state - the tables of a core and their entries. arena.h has the access functions.
  *
- * One arena holds everything. Tables lie at offsets kept in struct lend_core and name each other by
- * index, so the arena can be copied, compared and hashed as bytes. What lies behind `hashed`
- * (counters, events, the heads of the datagrams being sent) is not part of the state.
+ * One arena holds everything. Tables are at offsets kept in struct lend_core and refer to each
+ * other by index, so the arena can be copied, compared and hashed as bytes. The part after `hashed`
+ * (counters, events, the heads of the datagrams being sent) does not belong to the state.
  *
- * Layer: core (pure), private to it. Threads: none.
- */
+ * Layer: core (pure), private to it. Threads: none. */
 #ifndef LEND_CORE_STATE_H
 #define LEND_CORE_STATE_H
 
@@ -24,34 +23,35 @@
 #include "wire/pkt.h"
 
 enum {
-	LEND_MANY = 1024,               /* sessions: so many do not stay in the caches */
+	LEND_MANY = 1024,               /* sessions that the caches cannot hold */
 	LEND_RING = LEND_CC_WINDOW_MAX, /* datagrams of long messages in flight per session */
-	LEND_FEW = 16,       /* the same for one that has no ring of its own: nearly all of them */
-	LEND_RINGS = 512,    /* sessions that have one at once; more go slower, on their few */
-	LEND_SLOT_RUN = 8,   /* slots of a session that lie together */
+	LEND_FEW = 16,       /* the same for a session without a ring: nearly all of them */
+	LEND_RINGS = 512,    /* sessions with a ring at once; others are slower */
+	LEND_SLOT_RUN = 8,   /* adjacent slots of a session */
 	LEND_ACK_EVERY = 16, /* data datagrams per acknowledgement, at most */
-	/* The same of replies of one datagram: a map of 64 tells of as many and a burst more. */
+	/* Replies of one datagram per acknowledgement, at most. A report's map of 64 numbers then
+	 * covers these and one more burst. */
 	LEND_ACK_SHORT = 33,
-	LEND_PATIENCE_MS = 20, /* a reply's acknowledgement may wait, as where nothing is lost */
+	LEND_PATIENCE_MS = 20, /* ms that a reply's ACK may wait, as on a lossless carrier */
 	LEND_REORDER = 3,      /* datagrams seen after a missing one before it counts as lost */
-	LEND_CTL = 1024,    /* control datagrams that wait; more are dropped, and asked for again */
-	LEND_OUT = 64,      /* datagrams per lend_core_output() */
-	LEND_PIECES = 4,    /* of a message in one datagram, as struct lend_out has them */
-	LEND_STRIKES = 16,  /* datagrams beyond what was granted that end a session */
+	LEND_CTL = 1024, /* control datagrams in the queue; more are dropped, and requested again */
+	LEND_OUT = 64,   /* datagrams per lend_core_output() */
+	LEND_PIECES = 4, /* segments of a message in one datagram, as in struct lend_out */
+	LEND_STRIKES = 16,  /* datagrams beyond the grant that end a session */
 	LEND_EAGER = 16384, /* unscheduled bytes of a message that waits for a grant */
 };
 
-/* On the way of every call, and short enough to be part of whoever calls it. */
+/* For short functions that every call runs through: always inlined. */
 #define LEND_HOT static inline __attribute__((always_inline))
 
 #define LEND_US           UINT64_C(1000)
 #define LEND_MS           UINT64_C(1000000)
 #define LEND_SENT_UNIT    UINT64_C(64)  /* of struct lend_sent_rec */
-#define LEND_RTO_MIN      (1 * LEND_MS) /* a busy core's pause is no loss */
+#define LEND_RTO_MIN      (1 * LEND_MS) /* longer than the pauses of a busy thread */
 #define LEND_RTO_MAX      (100 * LEND_MS)
-#define LEND_RTO_FIRST    (5 * LEND_MS)  /* before any round trip was measured */
-#define LEND_RTO_LOSSLESS (20 * LEND_MS) /* where the timer only asks */
-#define LEND_REPORT       (20 * LEND_US) /* the latest that the peer hears what came */
+#define LEND_RTO_FIRST    (5 * LEND_MS)  /* before the first RTT sample */
+#define LEND_RTO_LOSSLESS (20 * LEND_MS) /* there, the timer only sends a PROBE */
+#define LEND_REPORT       (20 * LEND_US) /* longest delay of a report to the peer */
 #define LEND_GRANT_BYTES  (UINT64_C(1) << 20)
 #define LEND_INDEX_MASK   ((UINT64_C(1) << 24) - 1) /* of a session's id; the rest is random */
 
@@ -59,11 +59,11 @@ enum {
 enum { OK = 0, CANCELLED = 1, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNAVAILABLE = 14 };
 enum { RAN_NO, RAN_YES, RAN_MAYBE };
 enum { STATUS_MAX = 16, UNKNOWN = 2 };
-/* Linux's numbers: <errno.h> is no pure header. */
+/* Linux's numbers: <errno.h> is not a pure header. */
 enum { E_AGAIN = -11, E_INVAL = -22, E_NOSPC = -28 };
 enum { E_MSGSIZE = -90, E_HOSTUNREACH = -113, E_STALE = -116 };
 
-/* A message going out. */
+/* An outgoing message. */
 struct lend_tx {
 	uint32_t buf;     /* handle of its chain; 0: empty message */
 	uint32_t len;     /* bytes */
@@ -71,7 +71,7 @@ struct lend_tx {
 	uint32_t next;    /* first fragment never sent */
 	uint32_t low;     /* all below have arrived */
 	uint32_t granted; /* bytes that may be sent */
-	uint32_t resend;  /* how many marked in the window's resend map */
+	uint32_t resend;  /* fragments marked in the window's resend map */
 	uint32_t win;     /* index into windows; LEND_NONE for a message of one fragment */
 	uint32_t charged; /* unscheduled credit of the session it holds */
 	uint32_t seg;     /* cursor: a segment of the chain, */
@@ -85,34 +85,34 @@ struct lend_win {
 	uint64_t resend[LEND_FRAGS_WINDOW / 64];
 };
 
-/* What was dropped for want of memory. */
+/* State of a message for which memory was missing. */
 enum lend_want {
 	LEND_WANT_NOTHING,
-	LEND_WANT_MEMORY, /* it stands in line, and its sender is to wait */
-	LEND_WANT_WORD,   /* there is memory now, and its sender is to hear of it */
+	LEND_WANT_MEMORY, /* it waits in the memory queue, and its sender must wait */
+	LEND_WANT_WORD,   /* it has memory now, and its sender must be notified */
 };
 
-/* A message coming in, of more than one fragment or into memory that waits for it. */
+/* An incoming message of several fragments, or into memory that waits for it. */
 struct lend_rx {
-	uint32_t buf;        /* where it lands; 0: nowhere yet */
+	uint32_t buf;        /* its memory; 0: none yet */
 	uint32_t len;        /* bytes; valid while frags is */
-	uint32_t frags;      /* index into reassemblies; LEND_NONE: nothing came yet */
+	uint32_t frags;      /* index into reassemblies; LEND_NONE: no fragment arrived yet */
 	uint32_t granted;    /* bytes offered to the sender */
-	uint32_t charged;    /* of the receive budget: granted and not yet here */
+	uint32_t charged;    /* bytes of the receive budget: granted and not yet here */
 	uint32_t got;        /* bytes that have arrived */
-	uint32_t credit;     /* of the window of grant.h: granted and not yet here */
-	uint32_t asked_from; /* grant that is being timed: its first byte ... */
-	lend_ns asked;       /* ... and when it was made; 0: none is */
+	uint32_t credit;     /* bytes of the window of grant.h: granted and not yet here */
+	uint32_t asked_from; /* the grant that is being timed: its first byte ... */
+	lend_ns asked;       /* ... and the time when it was made; 0: none is timed */
 	uint8_t pooled;      /* buf is from the supplied pool */
 	uint8_t needed;      /* NEED was raised and not yet answered */
 	uint8_t want;        /* enum lend_want */
 	uint8_t attached;    /* buf was given for this message */
 	uint32_t seg, base;
-	uint16_t gave_way;        /* times that it was evicted for others */
-	uint8_t behind;           /* 1: it waits behind peers that hold less, see table_share.h */
-	uint8_t yields;           /* 1: likewise for credit */
-	lend_ns last;             /* arrival of the newest fragment */
-	struct lend_link starved; /* of budget, or of memory: see want */
+	uint16_t gave_way; /* times that it was evicted for others */
+	uint8_t behind; /* 1: it waits behind messages of peers that hold less, see table_share.h */
+	uint8_t yields; /* 1: likewise for grants */
+	lend_ns last;   /* arrival of the newest fragment */
+	struct lend_link starved; /* in a queue for budget or memory, see want */
 	struct lend_link partial;
 };
 
@@ -126,13 +126,13 @@ enum lend_call_state {
 	LEND_CALL_PARTIAL,
 	LEND_CALL_RUNNING,
 	LEND_CALL_REPLYING,
-	LEND_CALL_ORPHAN, /* its handler runs, nobody waits */
+	LEND_CALL_ORPHAN, /* the handler runs, the caller does not wait */
 };
 
-/* Four cache lines, the last of which a message of one datagram does not touch. */
+/* Four cache lines; a message of one datagram does not touch the last one. */
 struct lend_call_rec {
 	uint32_t gen;  /* with the index, the caller's handle */
-	uint32_t self; /* index; for life, like gen */
+	uint32_t self; /* index; never changes */
 	uint32_t sess; /* index; an orphan's may have been reused: see sess_id */
 	uint8_t flies; /* client: counts in its session's window */
 	uint8_t zero[3];
@@ -147,19 +147,19 @@ struct lend_call_rec {
 	uint8_t ack_queued;
 	uint8_t cancelled; /* server: the caller no longer waits */
 	uint8_t refused;   /* server: answered by the core itself, so no REPLY_END */
-	uint8_t waits;     /* tx.ready is a link of its session's waiting list; for what: sched.c */
+	uint8_t waits;     /* tx.ready is a link of its session's waiting list; see LEND_WAITS_* */
 	uint8_t lane;      /* the ready list that it is on */
-	uint8_t hold;   /* its receiver has no memory: nothing of it is sent before the next word */
-	uint8_t fast;   /* its datagrams may pass by others */
-	uint8_t shared; /* what goes out lies in one piece of shared memory */
-	uint8_t early;  /* client: it may ride on its session's CONNECT */
+	uint8_t hold;      /* the receiver has no memory: nothing is sent until it has some */
+	uint8_t fast;      /* its datagrams may overtake others */
+	uint8_t shared;    /* the outgoing message is one segment of shared memory */
+	uint8_t early;     /* client: may be sent with its session's CONNECT (0-RTT) */
 	uint32_t method;
 	uint32_t reply_cap; /* client: bytes of room in rx.buf, when attached */
 	uint32_t received;  /* rx was used; 0: nothing in it but granted */
 	lend_ns deadline;
-	lend_ns timer;   /* client: of the next repeat or PROBE; server: last ACK of the reply */
-	lend_ns stamp;   /* client: last send; server: arrival of what completed the request */
-	uint64_t number; /* client: of that send; server: of that arrival */
+	lend_ns timer;   /* client: next retransmission or PROBE; server: last ACK of the reply */
+	lend_ns stamp;   /* client: last transmission; server: arrival that completed the request */
+	uint64_t number; /* client: of that transmission; server: of that arrival */
 	uint64_t tag;
 	struct lend_tx tx;
 	struct lend_rx rx;
@@ -167,12 +167,13 @@ struct lend_call_rec {
 };
 _Static_assert(sizeof(struct lend_call_rec) == 256, "see the README");
 
-/* Calls with something to send: a queue per class and size of what is left, see sched.h. */
+/* Calls with datagrams to send: a queue per class and size of the rest, see sched.h. */
 enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };
 struct lend_ready {
 	struct lend_list lane[LEND_LANES];
-	uint32_t n, quick_n, quick_lane; /* n: those of quick, too */
-	uint32_t quick[LEND_OUT];        /* equals of one datagram, while nobody else is ready */
+	uint32_t n, quick_n, quick_lane; /* n: calls in lanes and in quick */
+	uint32_t quick[LEND_OUT]; /* fast path: equal calls of one datagram, while no other call is
+				     ready */
 	struct lend_share classes, sizes[LEND_CLASSES];
 };
 
@@ -183,12 +184,13 @@ struct lend_hungry {
 	uint32_t n;
 };
 
-/* Instead of a record: the request found none free; its reply was released before the caller
- * acknowledged it. A repeat of the request is answered accordingly, see table_share.h. */
+/* Values of a slot's record index without a record. REFUSED: no record was free for the request.
+ * RELEASED: the reply's record was released before the caller acknowledged the reply. A repetition
+ * of the request is answered accordingly, see table_share.h. */
 #define LEND_SLOT_REFUSED  (LEND_NONE - 1)
 #define LEND_SLOT_RELEASED (LEND_NONE - 2)
 
-/* Per slot, what outlives a call. */
+/* State of a slot that outlives its calls. */
 struct lend_cslot {
 	uint32_t seq; /* of the last call made */
 	uint32_t rec; /* LEND_NONE: free */
@@ -196,21 +198,21 @@ struct lend_cslot {
 struct lend_sslot {
 	uint64_t number; /* largest ever seen on this slot */
 	uint32_t seq;
-	uint32_t rec; /* LEND_NONE: done with; or LEND_SLOT_REFUSED, LEND_SLOT_RELEASED */
+	uint32_t rec; /* LEND_NONE: the call has ended; or LEND_SLOT_REFUSED, LEND_SLOT_RELEASED */
 };
 
 struct lend_sent_rec {
 	uint32_t call; /* record index */
-	uint32_t gen;  /* of that record; 0: acknowledged or of no interest */
+	uint32_t gen;  /* of that record; 0: acknowledged or not needed */
 	uint32_t frag;
-	uint32_t number; /* its low bits: the entry may be of an earlier round */
+	uint32_t number; /* its low bits: the entry may belong to an earlier round */
 	uint32_t when;   /* in units of 64 ns, wrapping after more than four minutes */
 };
 
-/* What the newest numbers of a session were for, by number modulo its length. */
+/* Records of what the newest numbers of a session carried, by number modulo LEND_RING. */
 struct lend_ring {
 	struct lend_sent_rec sent[LEND_RING];
-	uint8_t class_of[LEND_RING]; /* while something long is in flight and may be lost */
+	uint8_t class_of[LEND_RING]; /* valid while a long message is in flight and may be lost */
 };
 
 enum lend_sess_state {
@@ -220,11 +222,11 @@ enum lend_sess_state {
 	LEND_SESS_CONNECTING,
 	LEND_SESS_HALF, /* accepted, address not proven */
 	LEND_SESS_UP,
-	LEND_SESS_CLOSING, /* BYE is being repeated; the caller knows nothing of it any more */
+	LEND_SESS_CLOSING, /* BYE is being retransmitted; SESSION_DOWN was raised */
 };
 
-/* What every call touches lies in the first three cache lines, and in the fourth what starting one
- * touches besides. */
+/* The first three cache lines hold the fields that every call touches, the fourth those that
+ * starting a call touches in addition. */
 struct lend_sess {
 	uint64_t id, peer_id; /* index in the low 24 bits, random above */
 	uint32_t peer;
@@ -236,38 +238,38 @@ struct lend_sess {
 	uint8_t ctl_tries;
 	uint8_t bye_taken : 1; /* by the carrier */
 	uint8_t ctl_waits : 1; /* a CONNECT, BYE or PROOF of it is in the control queue */
-	uint8_t held;          /* calls wait for the carrier to take more */
+	uint8_t held;          /* calls wait until the carrier has room */
 	uint64_t number;       /* the next to send */
 	uint64_t seen, seen_map;
 	lend_ns seen_at;
 
 	uint64_t acked;     /* largest number the peer has seen */
-	uint64_t acked_map; /* bit i: it has seen acked - 1 - i as well, and we know it */
-	uint64_t oldest;    /* numbers below are not in flight; == number: nothing long is */
-	uint64_t judged;    /* replies of one datagram under numbers below were judged */
+	uint64_t acked_map; /* bit i: the peer has seen acked - 1 - i as well, and reported it */
+	uint64_t oldest;    /* lower numbers are not in flight; == number: no long message is */
+	uint64_t judged;    /* lower numbers of replies of one datagram were checked for loss */
 	lend_ns srtt, rttvar;
-	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not there */
+	lend_ns timer;     /* as timer.h has it; LEND_NEVER: not on the wheel */
 	lend_ns ack_timer; /* LEND_NEVER: none */
 
 	lend_ns last_rx;
 	lend_ns
-	    blocked[2]; /* nothing before, [1] nothing fast: the carrier was full; 0: it is not */
+	    blocked[2]; /* until then the carrier is full, [1]: for fast datagrams; 0: it is not */
 	uint32_t unscheduled, unscheduled_used;
 	uint32_t ecn;
 	uint32_t unacked;         /* fragments and short replies since the last acknowledgement */
-	struct lend_list waiting; /* calls whose credit is not there yet */
-	uint32_t first;           /* bytes of a long message before a grant, as the peer says, */
-	uint32_t told;            /* and as we told it */
-	uint32_t reads; /* least length that the peer reads in our shared memory; 0: none */
+	struct lend_list waiting; /* calls that wait for credit or for the carrier */
+	uint32_t first; /* bytes of a long message before a grant: the peer's limit for us, */
+	uint32_t told;  /* and our limit for the peer */
+	uint32_t reads; /* shortest message that the peer reads in our shared memory; 0: none */
 
 	uint32_t message_max;
-	uint16_t calls; /* under way, but orphans; found by lend_sess_next_call() */
+	uint16_t calls; /* open calls without orphans; found by lend_sess_next_call() */
 	uint16_t orphans;
-	uint16_t strikes;        /* datagrams beyond what was granted */
-	uint16_t rtt_at;         /* when the newest round trip was measured, its low bits */
-	uint32_t ring;           /* index; LEND_NONE: few is enough */
-	uint16_t cslots, sslots; /* that were set up: from here on none was ever used */
-	int16_t room;            /* requests that the window has room for, less those in queue */
+	uint16_t strikes;        /* datagrams beyond the grant */
+	uint16_t rtt_at;         /* time of the newest RTT sample, its low bits */
+	uint32_t ring;           /* index; LEND_NONE: none, `few` is used */
+	uint16_t cslots, sslots; /* slots that were set up; slots from here on were never used */
+	int16_t room;            /* requests that the window has room for, less those in `queue` */
 	uint8_t window;          /* its code, see request_window.h */
 	uint8_t early;           /* server: enum lend_pkt_early, for ACCEPT */
 	uint64_t slots[LEND_CALLS_MAX / 64]; /* bit set: client slot free */
@@ -277,25 +279,25 @@ struct lend_sess {
 	struct lend_link paced; /* in a slot of the wheel */
 	struct lend_list queue; /* requests that wait for the window */
 	lend_ns last_ping;
-	lend_ns ctl_timer;    /* CONNECT, PROOF or BYE again */
-	uint32_t block_ns[2]; /* as long as that was; of use while blocked is not 0 */
-	uint64_t name; /* see zero_rtt.h: of the server; at the server, of the client's address */
-	/* By class: the largest number that the peer has seen of this class or one below it. What
-	 * is more urgent may have passed by, and so tells nothing of what is less. */
+	lend_ns ctl_timer;    /* next retransmission of CONNECT, PROOF or BYE */
+	uint32_t block_ns[2]; /* length of the wait in `blocked`; valid while that is not 0 */
+	uint64_t name; /* zero_rtt.h: of the server; at the server, of the client's address */
+	/* By class: the largest number of this class or a less urgent one that the peer has seen.
+	 * Numbers of more urgent classes do not count, because they may have overtaken it. */
 	uint64_t passed[LEND_CLASSES];
 	uint64_t tag;
 	uint64_t connect;        /* number of the attempt */
-	uint64_t key_id;         /* of the key that the peer proved to have; 0: it did not */
+	uint64_t key_id;         /* of the key that the peer has proven; 0: none */
 	uint8_t binding[16];     /* of both handshake datagrams, as the runtime computed it */
 	uint8_t incarnation[16]; /* the peer's; zero until it is known */
 	uint32_t hand;   /* index of its struct lend_hand; LEND_NONE: the handshake is over */
-	uint16_t limit;  /* calls in flight per direction, as both ends allow */
-	uint16_t parked; /* calls above it that wait for a slot */
+	uint16_t limit;  /* limit of calls in flight per direction, agreed by both ends */
+	uint16_t parked; /* calls in slots above the limit, which wait for a free slot below */
 	uint32_t by_attempt, by_peer; /* next in the hash chains */
 	struct lend_link half;        /* half-open sessions of unproven addresses */
-	uint16_t incoming;            /* messages half here */
+	uint16_t incoming;            /* partly received messages */
 	uint16_t pace_slot;
-	uint8_t few_class[LEND_FEW]; /* as struct lend_ring has them; valid without one */
+	uint8_t few_class[LEND_FEW]; /* as in struct lend_ring; valid without a ring */
 	struct lend_sent_rec few[LEND_FEW];
 };
 _Static_assert(offsetof(struct lend_sess, acked) == 64, "a line");
@@ -317,48 +319,48 @@ struct lend_core {
 	uint32_t records; /* cfg.inflight of each direction */
 	uint32_t used[2]; /* records in use by client, server */
 	uint32_t buckets; /* power of two */
-	uint32_t timers;  /* sessions that timer.h has */
+	uint32_t timers;  /* sessions on the wheel of timer.h */
 	uint32_t supply_n, supply_cap;
 	uint32_t ctl_head, ctl_n;
 	uint32_t fed;                       /* 1: memory or budget came back since the last tick */
 	uint32_t busy, busy_low, busy_span; /* sessions with calls; see request_window.h */
-	uint8_t share_told; /* a session's share of what we have room for, as a window's code, */
-	uint8_t share_own;  /* and the share that our own calls keep to */
-	uint8_t joins;      /* a carrier sends neighbours of equal length as one */
+	uint8_t share_told; /* share of a session in our receive capacity, as a window code, */
+	uint8_t share_own;  /* and the share that limits our own calls */
+	uint8_t joins;      /* a carrier sends adjacent datagrams of equal length as one */
 	uint8_t zero[1];
 	uint64_t budget_used;
-	uint64_t connects, connects_first; /* numbers of attempts: the last; random start */
+	uint64_t connects, connects_first; /* attempt numbers: newest; random first one */
 	lend_ns now;
 	uint64_t drawn; /* random words drawn from the seed */
 	struct lend_ready ready;
 	struct lend_hungry starved;   /* of budget */
-	struct lend_hungry hungry[2]; /* of memory: by whether they have a buffer already */
-	uint32_t served;              /* whose turn it is of the starved; LEND_NONE: nobody's */
-	struct lend_list partials;    /* calls with a reassembly, oldest look first */
+	struct lend_hungry hungry[2]; /* waiting for memory: [0] without, [1] with a buffer */
+	uint32_t served; /* the call that is being served from `starved`; LEND_NONE: none */
+	struct lend_list partials; /* calls with a reassembly, the one checked longest ago first */
 	struct lend_list half;
 	uint32_t half_max;
 	uint32_t paced_n;   /* sessions that wait on the wheel of pace.h */
-	uint64_t pace_tick; /* its slots before this one are empty */
-	lend_ns hush;       /* before this time nothing goes out but control and what is fast */
+	uint64_t pace_tick; /* the wheel's slots before this one are empty */
+	lend_ns hush;       /* before this time only control and fast datagrams are sent */
 	struct lend_hungry behind[2]; /* peers over their share: waiting for budget, for memory */
 	struct lend_fair fair[LEND_FAIR_KINDS];
 	uint64_t memory;  /* bytes that long requests share, see lend_core_hoards() */
-	uint32_t crowded; /* server's records in use from which on shares count */
-	/* Where the last search for something to release ended. */
+	uint32_t crowded; /* number of the server's records in use from which on shares apply */
+	/* Positions where the last search for entries to release ended. */
 	uint32_t fair_hand, fair_sess_hand;
 	uint32_t zero2;
 };
 
-/* Behind the hashed part. */
+/* State after the hashed part. */
 struct lend_aside {
 	struct lend_core_stats stats;
 	uint32_t ev_first, ev_end, ev_n, ev_cap;
 	uint32_t ev_room; /* see lend_event_room() */
 	uint32_t reported_n;
-	uint32_t reported[LEND_OUT]; /* sessions with a report in each datagram of this output */
-	uint32_t news;               /* some of out[] are, when the carrier takes them */
+	uint32_t reported[LEND_OUT]; /* sessions that report in every datagram of this output */
+	uint32_t news;               /* 1: out[] has an entry with this flag */
 	_Alignas(64) struct lend_out_rec out[LEND_OUT];
-	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait to be asked for */
+	struct lend_event ev[]; /* a ring of ev_cap: [ev_first, ev_end) wait for lend_core_next() */
 };
 
 #endif

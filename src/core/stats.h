@@ -1,5 +1,5 @@
-/* stats - what a core counts. Declared once here; names and texts come from the same list.
- * Layer: core (pure). Lies outside the arena's hash. */
+/* stats - counters of a core. Declared once here; names and texts come from the same list. Layer:
+ * core (pure). Outside the hashed part of the arena. */
 #ifndef LEND_CORE_STATS_H
 #define LEND_CORE_STATS_H
 
