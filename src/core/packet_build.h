@@ -1,5 +1,5 @@
-/* packet_build - a datagram under construction: where its parts lie, its first bytes, its seal.
- * Layer: core (pure). */
+/* packet_build - a datagram under construction: its buffers, first bytes and trailer. Layer: core
+ * (pure). */
 #ifndef LEND_CORE_PACKET_BUILD_H
 #define LEND_CORE_PACKET_BUILD_H
 
@@ -12,7 +12,7 @@ struct lend_making {
 	struct lend_out_rec *rec; /* until the next output */
 };
 
-/* Empty. */
+/* Returns an empty datagram. */
 static inline struct lend_making lend_make_begin(struct lend_out *out, struct lend_out_rec *rec)
 {
 	struct lend_making m = {out, rec};
@@ -33,7 +33,7 @@ static inline struct lend_pkt lend_make_header(uint8_t kind, uint8_t flags, uint
 				 .call = call};
 }
 
-/* One more block behind those that it has. */
+/* Appends a block to the head. */
 static inline void lend_make_put(struct lend_making *m, const void *block, size_t len)
 {
 	LEND_CHECK(m->out->head_len + len <= LEND_HEAD_BYTES);
@@ -41,7 +41,7 @@ static inline void lend_make_put(struct lend_making *m, const void *block, size_
 	m->out->head_len = (uint8_t)(m->out->head_len + len);
 }
 
-/* The block of a request. */
+/* Fills the block of a request. */
 static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_request *to,
 				     const struct lend_call_rec *k)
 {
@@ -54,7 +54,7 @@ static inline void lend_make_request(const struct lend_core *c, struct lend_pkt_
 	to->grant = k->rx.granted;
 }
 
-/* Makes the trailer of out, for carriers that do not catch corruption. */
+/* Computes the trailer of out, for carriers that do not detect corruption. */
 void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 		       const struct lend_bufs *bufs);
 

@@ -1,28 +1,28 @@
 /* sched - which call sends next.
  *
- * Strict across classes, and within a class what has least left (SRPT), by powers of four of the
- * datagrams left; equals take turns of LEND_SCHED_BURST datagrams. Or within a class what is due
- * first (EDF). So that nothing starves, every class that waits gets its share (fair_share.h), and
- * so does, within a class, every size.
+ * Strict priority across classes. Within a class, the message with the fewest datagrams left goes
+ * first (SRPT), by powers of four; equals alternate in bursts of LEND_SCHED_BURST datagrams. Or the
+ * earliest deadline goes first within a class (EDF). To prevent starvation, every waiting class
+ * gets its share (fair_share.h), and within a class every size does.
  *
- * Who is to send one datagram, while nobody but its equals is ready, stands in a plain array: most
- * calls of a server that answers at once, and of a client that waits for nobody. As soon as anybody
- * else comes they all go to their lane.
+ * Calls that send a single datagram, while only equal calls are ready, are kept in a plain array,
+ * the fast path. This is the common case of a server that answers at once and of a client that
+ * sends without waiting. When any other call becomes ready, all calls of the array move to their
+ * lane. A lane is the queue of one class and size.
  *
- * Strict classes with SRPT within are those of Homa (SIGCOMM'18), its share for the longest too.
- * Layer: core (pure).
- */
+ * Strict classes with SRPT within them are those of Homa (SIGCOMM'18), as is the share for the
+ * longest messages. Layer: core (pure). */
 #ifndef LEND_CORE_SCHED_H
 #define LEND_CORE_SCHED_H
 
 #include "core/state.h"
 #include "util/traffic_class.h"
 
-/* Why a call waits: the list that its link is on. */
+/* Why a call waits, which selects the list that its link is on. */
 enum { LEND_WAITS_CREDIT = 1, LEND_WAITS_CARRIER, LEND_WAITS_WINDOW };
 
 void lend_sched_init(struct lend_core *c);
-/* Its class, and whether its datagrams may pass by others in the carrier. */
+/* Sets the class, and whether the call's datagrams may overtake others in the carrier. */
 static inline void lend_sched_class(const struct lend_core *c, struct lend_call_rec *k,
 				    uint8_t class)
 {
@@ -30,11 +30,12 @@ static inline void lend_sched_class(const struct lend_core *c, struct lend_call_
 	k->fast = class < LEND_CLASS_NORMAL && c->cfg.order != LEND_ORDER_FIFO;
 }
 
-/* Cannot send until its session gets credit or room in flight. */
+/* Lets the call wait until its session gets credit or room in flight. */
 void lend_sched_wait(struct lend_core *c, struct lend_call_rec *k);
-/* Nor until the session's carrier takes more. */
+/* Lets the call wait until the session's carrier has room again. */
 void lend_sched_hold(struct lend_core *c, struct lend_call_rec *k);
-/* It may: those that were held try again. Who waits for the peer's word does not. */
+/* The carrier has room again: makes the calls that waited for it ready. Calls that wait for credit
+ * or room in flight keep waiting. */
 void lend_sched_unhold(struct lend_core *c, struct lend_sess *s);
 void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k);
 static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *k)
@@ -43,11 +44,11 @@ static inline void lend_sched_remove(struct lend_core *c, struct lend_call_rec *
 		lend_sched_take_off(c, k);
 }
 
-/* Into its lane. */
+/* Appends the call to its lane. */
 void lend_sched_enter_lane(struct lend_core *c, struct lend_call_rec *k);
-/* Who is quick goes to a lane like everybody. */
+/* Moves all calls of the fast-path array to their lanes. */
 void lend_sched_settle(struct lend_core *c);
-/* Among those who are quick. False: it is not their equal. */
+/* Adds the call to the fast-path array. False: it is not equal to the calls there. */
 static inline bool lend_sched_quick(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_ready *r = &c->ready;
@@ -66,7 +67,7 @@ static inline bool lend_sched_quick(struct lend_core *c, struct lend_call_rec *k
 	return true;
 }
 
-/* Has something to send; goes to the end of its queue unless it stands there. */
+/* Makes a call ready to send: appends it to its queue. */
 LEND_HOT void lend_sched_enter(struct lend_core *c, struct lend_call_rec *k)
 {
 	if (!lend_sched_quick(c, k))
@@ -81,10 +82,10 @@ static inline void lend_sched_ready(struct lend_core *c, struct lend_call_rec *k
 	lend_sched_enter(c, k);
 }
 
-/* Its receiver has no memory for it, or has some again: what was sent goes out anew from fragment
- * low on, and not before. */
+/* Handles the receiver's state of memory for this message. wait: there is none, so nothing more is
+ * sent until the receiver has memory again; then the message is sent again from fragment low on. */
 void lend_sched_obey(struct lend_core *c, struct lend_call_rec *k, bool wait, uint32_t low);
-/* The session got credit or room: those that waited try again. */
+/* Makes the session's waiting calls ready after it got credit or room. */
 void lend_sched_wake_all(struct lend_core *c, struct lend_sess *s);
 static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 {
@@ -92,11 +93,12 @@ static inline void lend_sched_wake(struct lend_core *c, struct lend_sess *s)
 		lend_sched_wake_all(c, s);
 }
 
-/* The first of a lane that is not empty, off it. */
+/* Removes and returns the first call of a lane, which must not be empty. */
 struct lend_call_rec *lend_sched_pop(struct lend_core *c, uint32_t lane);
-/* It sent n datagrams, and stands where it belongs now. */
+/* Accounts n datagrams that calls of this lane sent, after these calls were queued again. */
 void lend_sched_sent(struct lend_core *c, uint32_t lane, uint32_t n);
-/* All who are quick, off their array: how many. While they are sent nobody becomes quick. */
+/* Empties the fast-path array and returns how many calls it held. No call may be added while these
+ * are sent. */
 static inline uint32_t lend_sched_take_quick(struct lend_core *c)
 {
 	uint32_t n = c->ready.quick_n;
@@ -105,7 +107,8 @@ static inline uint32_t lend_sched_take_quick(struct lend_core *c)
 	return n;
 }
 
-/* These n have sent so many datagrams. They went before nobody, but may have been due a share. */
+/* Accounts the datagrams that n calls of the fast-path array sent. They overtook no call, but may
+ * use a share that was due to them. */
 static inline void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32_t datagrams)
 {
 	struct lend_ready *r = &c->ready;
@@ -116,7 +119,7 @@ static inline void lend_sched_quick_sent(struct lend_core *c, uint32_t n, uint32
 		lend_sched_sent(c, r->quick_lane, datagrams);
 }
 
-/* A bit for each class that has something to send. */
+/* Returns a bit for each class that has datagrams to send. */
 static inline uint32_t lend_sched_classes(const struct lend_core *c)
 {
 	const struct lend_ready *r = &c->ready;
@@ -124,10 +127,10 @@ static inline uint32_t lend_sched_classes(const struct lend_core *c)
 	return r->classes.waiting | (r->quick_n ? 1u << r->quick_lane / LEND_SIZES : 0);
 }
 
-/* The next to send, off its lane; NULL: none. Nobody is quick. */
+/* Removes and returns the next call to send; NULL: none. The fast-path array must be empty. */
 struct lend_call_rec *lend_sched_next(struct lend_core *c, uint32_t *lane);
-/* Another that goes behind it without a choice: of the same lane, where no other could have come
- * before it. NULL: none, or one has to be chosen. */
+/* Returns another call of this lane that may follow without a new choice, because no other lane can
+ * come first. NULL: there is none, or a choice is needed. */
 static inline struct lend_call_rec *lend_sched_more(struct lend_core *c, uint32_t lane)
 {
 	if (lane % LEND_SIZES || c->cfg.order == LEND_ORDER_DEADLINE || !c->ready.lane[lane].n)

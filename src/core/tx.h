@@ -1,11 +1,12 @@
-/* tx - a message going out: which fragment is next, where its bytes lie, what has arrived.
- * Layer: core (pure). Part of a call's record. */
+/* tx - an outgoing message: the next fragment, its buffers, what was acknowledged. Layer: core
+ * (pure). Part of a call's record. */
 #ifndef LEND_CORE_TX_H
 #define LEND_CORE_TX_H
 
 #include "core/arena.h"
 
-/* One that a peer reads where it lies is one datagram, however long. */
+/* Returns whether the message is one segment of shared memory. A peer that reads it there gets it
+ * in one datagram, of any length. */
 static inline bool lend_tx_is_shared(const struct lend_bufs *bufs, uint32_t buf)
 {
 	return buf && bufs->seg[buf].shared && !bufs->seg[buf].next;
@@ -17,7 +18,7 @@ static inline uint32_t lend_tx_frag_len(const struct lend_sess *s, const struct 
 	return t->win == LEND_NONE ? t->len : lend_frag_len(s, t->len, frag);
 }
 
-/* As if nothing of it had been sent. */
+/* Resets the message to the state before its first datagram. */
 static inline void lend_tx_reset(struct lend_tx *t)
 {
 	t->next = 0;
@@ -27,7 +28,7 @@ static inline void lend_tx_reset(struct lend_tx *t)
 	t->base = 0;
 }
 
-/* Starts a message of buf's len bytes, in a record where nothing else was sent. */
+/* Starts a message of the len bytes of buf, in a record from which nothing else was sent. */
 void lend_tx_open(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t, uint32_t len);
 static inline void lend_tx_begin(struct lend_core *c, const struct lend_sess *s, struct lend_tx *t,
 				 uint32_t buf, uint32_t len, bool shared)
@@ -50,21 +51,23 @@ static inline void lend_tx_end(struct lend_core *c, struct lend_tx *t)
 	t->next = t->total;
 }
 
-/* Of a message with a window the fragment to send now; false: none may be. */
+/* Chooses the next fragment of a message with a window; false: none may be sent now. */
 bool lend_tx_pick(struct lend_core *c, const struct lend_sess *s, const struct lend_tx *t,
 		  uint32_t *frag);
-/* It is on its way. */
+/* Notes that the fragment was sent. */
 void lend_tx_sent(struct lend_core *c, struct lend_tx *t, uint32_t frag);
-/* Whether it waits to be sent again, so that its last number does not count any more. */
+/* Returns whether the fragment waits for retransmission, so that its last number is not in flight.
+ */
 bool lend_tx_again(struct lend_core *c, const struct lend_tx *t, uint32_t frag);
-/* Send it again. */
+/* Marks the fragment for retransmission. */
 void lend_tx_lost(struct lend_core *c, struct lend_tx *t, uint32_t frag);
 void lend_tx_acked(struct lend_core *c, struct lend_tx *t, uint32_t frag);
-/* All below low have arrived; a claim past what was sent is ignored. */
+/* Notes that all fragments below low have arrived; a value past what was sent is ignored. */
 void lend_tx_acked_below(struct lend_core *c, struct lend_tx *t, uint32_t low);
-/* The receiver let go of what it had from fragment first on: all of it again. */
+/* Marks all fragments from first on to be sent again, because the receiver has discarded them. */
 void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first);
-/* Where bytes [offset, offset + len) lie: up to LEND_PIECES pieces, returns how many. */
+/* Fills piece[] with the segments of bytes [offset, offset + len), at most LEND_PIECES; returns
+ * their number. */
 uint8_t lend_tx_pieces_slow(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset,
 			    uint32_t len, struct lend_piece *piece);
 static inline uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *bufs,
@@ -78,8 +81,8 @@ static inline uint8_t lend_tx_pieces(struct lend_tx *t, const struct lend_bufs *
 	return 1;
 }
 
-/* Whether every span of payload bytes lies in at most LEND_PIECES segments, and the chain's length.
- */
+/* Returns whether every span of payload bytes is within LEND_PIECES segments, and the chain's
+ * length in *len. */
 bool lend_tx_fits_slow(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload, uint64_t *len);
 static inline bool lend_tx_fits(const struct lend_bufs *bufs, uint32_t buf, uint32_t payload,
 				uint64_t *len)

@@ -1,33 +1,33 @@
-/* zero_rtt - 0-RTT: a call that goes out with its session's CONNECT, so that its reply takes one
+/* zero_rtt - 0-RTT: a call that is sent with its session's CONNECT, so that its reply takes one
  * round trip.
  *
- * ACCEPT brings a ticket: a MAC by a key of the server's own over the client's address and the time
- * until which it is good. The client keeps it by a name of the server, in a bounded table. A later
- * CONNECT to that name bears the ticket and the first call of the session, if its caller allowed
- * that. The call runs if the ticket is good and this attempt, {incarnation, number}, was never seen
- * before; attempts are remembered for as long as a ticket lives, so nothing runs twice.
+ * ACCEPT carries a ticket: a MAC, with a key that only the server has, over the client's address
+ * and the ticket's expiry time. The client stores it by a name of the server, in a bounded table. A
+ * later CONNECT to that name carries the ticket and the first call of the session, if its caller
+ * allowed that. The call runs if the ticket is valid and this attempt, {incarnation, number}, was
+ * never seen before. Attempts are remembered for as long as a ticket lives, so no call runs twice.
  *
  * ACCEPT reports the fate of such a call: it runs; it did not run and never will, so the client
  * sends it again; or its fate is unknown (another server has the address now, or the attempt was
- * seen before). Then it ends UNAVAILABLE, ran maybe, and is never sent again. Under
- * LEND_PATTERN_PROOF no call is 0-RTT.
+ * seen before). In the last case the call ends UNAVAILABLE, ran maybe, and is never sent again.
+ * Under LEND_PATTERN_PROOF no call is 0-RTT.
  *
- * Layer: core (pure). In the arena; nothing at all where config.pass is 0. */
+ * Layer: core (pure). In the arena; uses no memory if config.pass is 0. */
 #ifndef LEND_CORE_ZERO_RTT_H
 #define LEND_CORE_ZERO_RTT_H
 
 #include "core/arena.h"
 
-/* Bytes of the tables. */
+/* Returns the bytes of the tables. */
 size_t lend_early_size(const struct lend_core_config *config);
 void lend_early_init(struct lend_core *c);
-/* NULL, or what is wrong with the tables. */
+/* Checks the tables. Returns NULL or the error text. */
 const char *lend_early_audit(struct lend_core *c);
 
-/* At the client. The call that goes out with the CONNECT which is about to be made, or NULL; its
- * ticket is in the session's CONNECTs from then on. */
+/* At the client. Returns the call to send with the CONNECT that is about to be built, or NULL; from
+ * then on the session's CONNECTs carry its ticket. */
 struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s);
-/* The carrier did not take it, after all. */
+/* Reverts lend_early_choose(): the carrier refused the datagram. */
 void lend_early_unsent(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k);
 /* On ACCEPT: keeps its ticket; applies the fate of the 0-RTT call. */
 void lend_early_learn(struct lend_core *c, const struct lend_sess *s,
@@ -37,17 +37,18 @@ void lend_early_answered(struct lend_core *c, struct lend_sess *s, struct lend_c
 /* Forgets the ticket of a server that does not answer, or was restarted. */
 void lend_early_forget(struct lend_core *c, const struct lend_sess *s);
 
-/* At the server. Names the sender's address; 0: it has none. Where no address can be forged one
- * name is enough for all. */
+/* At the server. Returns a number for the sender's address; 0: it has none. If a carrier's
+ * addresses cannot be forged, all its peers share one number. */
 uint64_t lend_early_holder(const struct lend_core *c, const struct lend_in *in);
-/* Whether the ticket of a CONNECT proves the address, and no attempt used it under this number. */
+/* Returns whether the ticket of a CONNECT proves the address, and no attempt with this number used
+ * it. */
 bool lend_early_proves(struct lend_core *c, const struct lend_in *in,
 		       const struct lend_pkt_connect *b);
 /* Returns enum lend_pkt_early for the ACCEPT of a session just made: the fate of its 0-RTT call.
  * Notes the address that tickets of this session are for. */
 uint32_t lend_early_judge(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 			  const struct lend_pkt_view *v, bool may_run);
-/* A ticket for the session's client, from now on; zeros where there is none. */
+/* Returns a ticket for the session's client, valid from now on; zeros if there is none. */
 struct lend_pkt_ticket lend_early_ticket(const struct lend_core *c, const struct lend_sess *s);
 
 #endif
