@@ -22,8 +22,7 @@
 
 #define LEND_CREDIT_START UINT64_C(98304) /* bytes in 8 us at 100 Gb/s */
 #define LEND_CREDIT_MAX   UINT64_C(8388608)
-#define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages that one class is worth   \
-					       */
+#define LEND_CREDIT_CLASS (UINT64_C(1) << 26) /* bytes of other messages per class */
 /* One class under LEND_ORDER_DEADLINE, in ns. A later deadline counts as this. */
 #define LEND_CREDIT_CLASS_NS (1000 * LEND_MS)
 #define LEND_CREDIT_YIELDS   (UINT64_C(1) << 62) /* sorts behind all messages that do not yield */

@@ -1,6 +1,5 @@
-/* bits - small arithmetic: min and max, alignment, little-endian loads and stores at any address,
- * and a comparison whose time does not tell where two secrets differ.
- * Layer: util. No state. */
+/* bits - small arithmetic: min and max, alignment, unaligned little-endian loads and stores, and a
+ * constant-time comparison of secrets. Layer: util. No state. */
 #ifndef LEND_UTIL_BITS_H
 #define LEND_UTIL_BITS_H
 
@@ -29,7 +28,7 @@ static inline uint64_t lend_max_u64(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Zero is no power of two. */
+/* Zero is not a power of two. */
 static inline bool lend_is_pow2(uint64_t x)
 {
 	return x && !(x & (x - 1));
@@ -51,15 +50,14 @@ static inline uint64_t lend_align_up(uint64_t x, uint64_t pow2)
 	return (x + pow2 - 1) & ~(pow2 - 1);
 }
 
-/* From this bit of a ring of words, so far to the first that is set: 0, it is itself. None is:
- * UINT32_MAX. */
+/* Returns the distance from bit `from` of a ring of words to the next set bit; 0: `from` itself is
+ * set; UINT32_MAX: no bit is set. */
 static inline uint32_t lend_bits_ahead(const uint64_t *map, uint32_t words, uint32_t from)
 {
 	for (uint32_t i = 0; i <= words; i++) {
 		uint64_t bits = map[(from / 64 + i) % words];
 
-		/* The first word is looked at twice: its upper bits now, its lower ones at the end.
-		 */
+		/* The first word is read twice: its upper bits first, its lower bits at the end. */
 		if (i == 0)
 			bits &= ~UINT64_C(0) << (from % 64);
 		if (bits)
@@ -68,7 +66,7 @@ static inline uint32_t lend_bits_ahead(const uint64_t *map, uint32_t words, uint
 	return UINT32_MAX;
 }
 
-/* As memcpy(), without its call for 8 to 128 bytes: the last part overlaps the one before. */
+/* Works as memcpy(), but copies 8 to 128 bytes inline: the last part overlaps the one before. */
 static inline void lend_copy_short(void *to, const void *from, uint32_t len)
 {
 	struct part {
@@ -92,8 +90,8 @@ static inline void lend_copy_short(void *to, const void *from, uint32_t len)
 	}
 }
 
-/* Behind a copy into the variable x from memory that another process can write: the compiler must
- * use the copy from here on, and not read the original a second time. */
+/* Placed after a copy into the variable x from memory that another process can write: the compiler
+ * must use the copy from here on and must not read the original a second time. */
 #define LEND_ONCE(x) __asm__ volatile("" : "+m"(x))
 
 /* memcpy compiles to one instruction; the swap is compiled away on little-endian machines. */
@@ -149,8 +147,8 @@ static inline void lend_store_u64(void *at, uint64_t v)
 	memcpy(at, &v, sizeof(v));
 }
 
-/* Reads all n bytes of both whatever they hold: the compiler must take what differs so far for
- * something that it cannot know, so it does not leave early. */
+/* Compares all n bytes of both, whatever they hold. The compiler must treat the intermediate result
+ * as unknown, so it cannot end the loop early. */
 static inline bool lend_equal_ct(const void *a, const void *b, size_t n)
 {
 	const uint8_t *x = a;

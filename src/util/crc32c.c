@@ -2,7 +2,7 @@
 
 #include "util/bits.h"
 
-/* A CRC is linear over xor: the table of 16 sums of four basis values needs those four only. */
+/* A CRC is linear over xor, so four basis values give the table of all 16 sums. */
 #define SUM(i, a, b, c, d)                                                                         \
 	(((i)&1 ? (a) : 0u) ^ ((i)&2 ? (b) : 0u) ^ ((i)&4 ? (c) : 0u) ^ ((i)&8 ? (d) : 0u))
 #define SUMS4(i, a, b, c, d)                                                                       \
@@ -14,7 +14,7 @@
 		    SUMS4(12, a, b, c, d)                                                          \
 	}
 
-/* What eight steps make of the CRC's low and high nibble; polynomial 0x1edc6f41, reflected. */
+/* The effect of eight steps on the CRC's low and high nibble; polynomial 0x1edc6f41, reflected. */
 static const uint32_t byte_lo[16] = SUMS16(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu);
 static const uint32_t byte_hi[16] = SUMS16(0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu, 0x82f63b78u);
 
@@ -37,8 +37,8 @@ uint32_t lend_crc32c_table(uint32_t crc, const void *data, size_t len)
 #include <sys/platform/x86.h>
 #endif
 
-/* The instruction gives a result after three cycles but can start every cycle, so three runs of
- * LANE bytes are summed at once and then joined: the CRC of a followed by b is the CRC of a moved
+/* The instruction has a latency of three cycles but can start in every cycle. So three runs of LANE
+ * bytes are summed in parallel and then joined: the CRC of a followed by b is the CRC of a moved
  * past len(b) zeros, xor the CRC of b begun with 0. past_lane moves a CRC past LANE zeros, nibble
  * by nibble. */
 enum { LANE = 256 };
@@ -74,20 +74,20 @@ static inline uint32_t three_lanes(uint32_t crc, const uint8_t *at)
 	return move(move((uint32_t)a) ^ (uint32_t)b) ^ (uint32_t)c;
 }
 
-/* Where the machine multiplies polynomials 64 bytes at a time, a run of RUN bytes is multiplied by
- * x^(8 * D) modulo the polynomial, 16 bytes by 16, and added to what lies D bytes behind it: four
- * runs side by side in the middle of what is long (read from one place on, so that the processor
- * fetches ahead; three lanes hide that from it), then one after another, then the four parts of the
- * last run. The two factors are x^(8 * D + 32) and x^(8 * D - 32), reflected and shifted by one, as
- * a product of reflected numbers wants them. */
+/* For machines that multiply polynomials 64 bytes at a time. A run of RUN bytes is multiplied by
+ * x^(8 * D) modulo the polynomial, 16 bytes at a time, and added to the data D bytes after it. In
+ * the middle of long data, four runs are summed in parallel. They are adjacent, so the processor
+ * prefetches the data; it does not recognise the access pattern of three lanes. The remaining runs
+ * follow one after another, then the four parts of the last run. The two factors are x^(8 * D + 32)
+ * and x^(8 * D - 32), reflected and shifted by one, as a product of reflected numbers requires. */
 enum { RUN = 64, RUNS = 4, FOLD_MIN = 3 * RUN };
 #define WITH_PRODUCTS __attribute__((target("avx512f,vpclmulqdq,pclmul")))
 static const uint64_t past_part[2] = {0xf20c0dfeu, 0x493c7d27u};
 static const uint64_t past_run[2] = {0x740eef02u, 0x9e4addf8u};
 static const uint64_t past_runs[2] = {0xdcb17aa4u, 0xb9e02b86u};
 
-/* The compiler's own question brings a constructor into each program that asks the processor for
- * all it can do, 45 us on a virtual machine. The loader has asked already. */
+/* The compiler's builtin adds to each program a constructor that queries all features of the
+ * processor, which is slow on a virtual machine. The loader has already done that. */
 static inline bool can_fold(void)
 {
 #ifdef CPU_FEATURE_ACTIVE
@@ -108,7 +108,8 @@ WITH_PRODUCTS static inline __m512i add(__m512i sum, __m512i by, __m512i next)
 					 _mm512_clmulepi64_epi128(sum, by, 0x11), next, 0x96);
 }
 
-/* Adds all but less than RUNS runs before end to the one that was summed; where that ended. */
+/* Adds runs to the sum in *one while at least RUNS of them are left before end; returns the
+ * position after them. */
 WITH_PRODUCTS static const uint8_t *add_runs(__m512i *one, const uint8_t *at, const uint8_t *end)
 {
 	const __m512i by = factors(past_runs);
@@ -135,7 +136,7 @@ WITH_PRODUCTS static inline __m128i add_part(__m128i sum, __m128i next)
 	return _mm_xor_si128(next, _mm_xor_si128(low, high));
 }
 
-/* What is left of a run, its four parts added up. */
+/* Returns the CRC of the last run: adds up its four parts. */
 WITH_PRODUCTS static uint32_t end_run(__m512i run)
 {
 	__m128i sum = _mm512_castsi512_si128(run);
@@ -148,7 +149,7 @@ WITH_PRODUCTS static uint32_t end_run(__m512i run)
 	return (uint32_t)_mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(sum, 1));
 }
 
-/* Sums all of *data but less than a run; where that ended. */
+/* Sums *data except for less than one run at the end; moves *data behind the summed part. */
 WITH_PRODUCTS static uint32_t fold(uint32_t crc, const uint8_t **data, size_t len)
 {
 	const __m512i by = factors(past_run);
@@ -192,7 +193,7 @@ static __attribute__((noinline)) uint32_t of_long(uint32_t crc, const void *data
 	return lend_crc32c_lanes(crc, at, (size_t)(end - at));
 }
 
-/* Short data pays nothing for the question. */
+/* Short data skips the check of the processor's features. */
 uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len)
 {
 	return len < FOLD_MIN ? lend_crc32c_lanes(crc, data, len) : of_long(crc, data, len);
@@ -212,7 +213,8 @@ uint32_t lend_crc32c(uint32_t crc, const void *data, size_t len)
 
 #endif
 
-/* x^(8 * 2^i - 32) modulo the polynomial, the highest bit being x^0; the next one is the first. */
+/* x^(8 * 2^i - 32) modulo the polynomial; the highest bit is x^0. After the last entry the sequence
+ * begins again with the first. */
 static const uint32_t past[31] = {
     0xdd36fbfcu, 0xbef0965eu, 0x80000000u, 0x82f63b78u, 0xa66805ebu, 0x5d27e147u, 0x4f256efcu,
     0x069db049u, 0x5cf015c3u, 0x6ebf1d86u, 0x0b803b7du, 0xd07b8be2u, 0xc38a7543u, 0x2a543193u,

@@ -33,7 +33,7 @@ static uint64_t value_of(uint32_t index)
 	return ((uint64_t)(index - shift * LEND_HIST_SUB) << shift) + (UINT64_C(1) << shift) / 2;
 }
 
-/* How many values, in order, make up the share q: at least one, at most all. */
+/* Returns how many values, in ascending order, make up the share q: at least one, at most all. */
 static uint64_t rank_of(const struct lend_hist *h, double q)
 {
 	double exact = q * (double)h->count;

@@ -1,9 +1,9 @@
-/* hist - how often values fell where, in fixed memory: any 64-bit value, found again within 1 %.
+/* hist - histogram of 64-bit values in fixed memory, with 1 % resolution.
  *
- * Values below 2 * LEND_HIST_SUB have a bucket of their own. Above, each power of two is cut into
- * LEND_HIST_SUB equal buckets, so a bucket is at most 1/64 of its values wide and its middle is
- * off by at most 0.8 %.
- * Layer: util. Lives by value in its owner (about 30 KB); one thread at a time. */
+ * Values below 2 * LEND_HIST_SUB have a bucket of their own. Above, each power of two is divided
+ * into LEND_HIST_SUB equal buckets, so a bucket is at most 1/64 of its values wide and its middle
+ * is off by at most 0.8 %. Layer: util. Lives by value in its owner (about 30 KB); one thread at a
+ * time. */
 #ifndef LEND_UTIL_HIST_H
 #define LEND_UTIL_HIST_H
 
@@ -23,12 +23,12 @@ struct lend_hist {
 };
 
 void lend_hist_init(struct lend_hist *h);
-/* Adds all of from, which stays as it is. */
+/* Adds all values of from, which is not changed. */
 void lend_hist_merge(struct lend_hist *h, const struct lend_hist *from);
-/* The value that a share q in [0, 1] of all values does not exceed, to 1 %: 0.5 is the median, 0
- * the least value, 1 the greatest, both exact. 0 while empty. */
+/* Returns the value that a share q in [0, 1] of all values does not exceed, to 1 %: 0.5 is the
+ * median; 0 is the smallest value and 1 the largest, both exact. 0 while empty. */
 uint64_t lend_hist_quantile(const struct lend_hist *h, double q);
-/* Exact but for rounding; 0 while empty. */
+/* Returns the mean, exact except for rounding; 0 while empty. */
 double lend_hist_mean(const struct lend_hist *h);
 /* Exact; 0 while empty. */
 uint64_t lend_hist_min(const struct lend_hist *h);

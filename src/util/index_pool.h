@@ -1,6 +1,6 @@
-/* index_pool - which entries of a table are free: a stack of indices.
- * Layer: util. The array of cap indices belongs to the owner and is passed in, so that it can lie
- * in an arena. Nothing is written there before something is given back. */
+/* index_pool - free list of table entries: a stack of indices. Layer: util. The array of cap
+ * indices belongs to the owner and is passed in, so that it can be part of an arena. It is not
+ * written before the first entry is given back. */
 #ifndef LEND_UTIL_INDEX_POOL_H
 #define LEND_UTIL_INDEX_POOL_H
 
@@ -12,7 +12,8 @@
 struct lend_pool {
 	uint32_t free; /* how many entries of the stack are valid */
 	uint32_t cap;
-	/* So many of them were never written, for they were never taken: see lend_pool_at(). */
+	/* How many of these were never written, because their entries were never taken: see
+	 * lend_pool_at(). */
 	uint32_t fresh;
 };
 
@@ -21,13 +22,13 @@ static inline void lend_pool_init(struct lend_pool *p, uint32_t cap)
 	*p = (struct lend_pool){.free = cap, .cap = cap, .fresh = cap};
 }
 
-/* The i-th of those that are free; the last one goes first, of those never taken index 0. */
+/* Returns the i-th free entry. The last one is taken first; of those never taken, index 0 first. */
 static inline uint32_t lend_pool_at(const struct lend_pool *p, const uint32_t *stack, uint32_t i)
 {
 	return i < p->fresh ? p->cap - 1 - i : stack[i];
 }
 
-/* LEND_NONE when all are taken. */
+/* Takes an entry; LEND_NONE when all are taken. */
 static inline uint32_t lend_pool_take(struct lend_pool *p, const uint32_t *stack)
 {
 	if (p->free == 0)
@@ -44,7 +45,7 @@ static inline void lend_pool_give(struct lend_pool *p, uint32_t *stack, uint32_t
 	stack[p->free++] = i;
 }
 
-/* Indices that were ever taken are below. */
+/* Returns an upper bound: all indices ever taken are below it. */
 static inline uint32_t lend_pool_top(const struct lend_pool *p)
 {
 	return p->cap - p->fresh;

@@ -1,8 +1,7 @@
 /* list - doubly linked lists of table entries, by index instead of pointer.
  *
  * An entry holds a struct lend_link; the caller passes the address of entry 0's link and the
- * stride, so a table can be copied or hashed as it lies. Layer: util. Lives by value in its owner.
- */
+ * stride. So a table can be copied or hashed as bytes. Layer: util. Lives by value in its owner. */
 #ifndef LEND_UTIL_LIST_H
 #define LEND_UTIL_LIST_H
 
@@ -24,7 +23,7 @@ struct lend_list {
 	uint32_t n;
 };
 
-/* Where the links of a table are. */
+/* Location of the links of a table. */
 struct lend_links {
 	void *first;
 	size_t stride;
@@ -58,7 +57,7 @@ static inline void lend_list_push(struct lend_list *l, struct lend_links t, uint
 	l->n++;
 }
 
-/* Behind entry at; LEND_NONE: to the front. */
+/* Inserts entry i after entry `at`; LEND_NONE: at the front. */
 static inline void lend_list_push_after(struct lend_list *l, struct lend_links t, uint32_t at,
 					uint32_t i)
 {
@@ -77,7 +76,7 @@ static inline void lend_list_push_after(struct lend_list *l, struct lend_links t
 	l->n++;
 }
 
-/* Does nothing for an entry that is on no list. */
+/* Removes an entry; does nothing if it is on no list. */
 static inline void lend_list_remove(struct lend_list *l, struct lend_links t, uint32_t i)
 {
 	struct lend_link *e = lend_link_at(t, i);
@@ -96,7 +95,7 @@ static inline void lend_list_remove(struct lend_list *l, struct lend_links t, ui
 	l->n--;
 }
 
-/* The first entry, taken off; LEND_NONE when empty. */
+/* Removes and returns the first entry; LEND_NONE when empty. */
 static inline uint32_t lend_list_pop(struct lend_list *l, struct lend_links t)
 {
 	uint32_t i = l->head;

@@ -1,5 +1,5 @@
-/* prioq - a binary heap of small ids by time: earliest first, O(log n) to set, O(1) to look.
- * Layer: util. Its two arrays of cap entries belong to the owner. */
+/* prioq - a binary heap of small ids by time: earliest first, O(log n) to set, O(1) to read the
+ * first. Layer: util. Its two arrays of cap entries belong to the owner. */
 #ifndef LEND_UTIL_PRIOQ_H
 #define LEND_UTIL_PRIOQ_H
 
@@ -13,7 +13,7 @@ struct lend_prioq_entry {
 
 struct lend_prioq {
 	struct lend_prioq_entry *heap; /* [0, n), every parent no later than its children */
-	uint32_t *at;                  /* by id: place in heap + 1; 0: not there */
+	uint32_t *at;                  /* by id: position in heap + 1; 0: not in the heap */
 	uint32_t n;
 };
 

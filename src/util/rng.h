@@ -1,6 +1,6 @@
 /* rng - xoshiro256** (Blackman, Vigna): fast, repeatable numbers for the simulator, tests and
- * jitter. Never for secrets: those come from the machine's random source. Layer: util. Lives by
- * value in its owner; one thread at a time. */
+ * jitter. Not for secrets: those come from the machine's random source. Layer: util. Lives by value
+ * in its owner; one thread at a time. */
 #ifndef LEND_UTIL_RNG_H
 #define LEND_UTIL_RNG_H
 
@@ -12,7 +12,7 @@ struct lend_rng {
 	uint64_t s[4]; /* never all zero once seeded */
 };
 
-/* Expands any seed, 0 included, with splitmix64, whose four outputs are never all zero. */
+/* Expands any seed, 0 included, with splitmix64: its four outputs are never all zero. */
 static inline void lend_rng_seed(struct lend_rng *r, uint64_t seed)
 {
 	for (int i = 0; i < 4; i++) {
@@ -44,8 +44,8 @@ static inline uint64_t lend_rng_next(struct lend_rng *r)
 	return out;
 }
 
-/* Uniform in [0, n), n > 0: what would favour small values is drawn again, at worst every other
- * time. */
+/* Returns a uniform number in [0, n), n > 0. Draws again while the number would favour small
+ * values, in the worst case every other time. */
 static inline uint64_t lend_rng_below(struct lend_rng *r, uint64_t n)
 {
 	uint64_t x, floor;

@@ -34,7 +34,8 @@ static inline void absorb(struct sip *s, uint64_t word)
 	s->v0 ^= word;
 }
 
-/* The last word: what is left of the bytes, and the length's low byte on top. */
+/* Returns the final 8 bytes of input: the remaining bytes of the data, and the length's low byte at
+ * the top. */
 static uint64_t last_word(const uint8_t *at, size_t len)
 {
 	uint64_t word = (uint64_t)len << 56;

@@ -1,5 +1,5 @@
-/* siphash - SipHash-2-4 (Aumasson, Bernstein): a keyed function of bytes that nobody without the
- * key can predict. Tokens, tickets and session ids are made with it. Layer: util. No state, any
+/* siphash - SipHash-2-4 (Aumasson, Bernstein): a keyed function of bytes that cannot be predicted
+ * without the key. Tokens, tickets and session ids are made with it. Layer: util. No state, any
  * thread. */
 #ifndef LEND_UTIL_SIPHASH_H
 #define LEND_UTIL_SIPHASH_H
