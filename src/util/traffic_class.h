@@ -17,8 +17,8 @@ static inline uint8_t lend_class_precedence(uint8_t class)
 	return (uint8_t)(0x11110245u >> 4 * (class & 7) & 7);
 }
 
-/* The ECN bits of the same byte: CAPABLE marks a datagram whose receiver processes congestion marks
- * (ECT(0) of RFC 3168). */
+/* The ECN bits of the same byte. CAPABLE: the receiver processes congestion marks (ECT(0) of RFC
+ * 3168). */
 enum { LEND_ECN_CAPABLE = 2, LEND_ECN_MARKED = 3 };
 
 /* Returns IPv4's TOS or IPv6's traffic class, without the two bits of ECN. */

@@ -1,8 +1,8 @@
-/* arg - arguments in a message: what is small lies there itself, what is large as a reference.
+/* arg - arguments in a message: a small one inline, a large one as a reference.
  *
- * Each begins with a head of 8 bytes, little endian: bits 0..39 its length, bit 63 whether a
- * reference of 64 bytes follows (whose length says the same) or the bytes, with zeros up to a
- * multiple of 8; all other bits are zero. A message is arguments to its end.
+ * Each argument begins with a head of 8 bytes, little endian. Bits 0..39 are its length. Bit 63
+ * set: a reference of 64 bytes follows, with the same length in it; clear: the bytes follow, with
+ * zeros up to a multiple of 8. All other bits are zero. A message consists of arguments only.
  *
  * Layer: wire (pure). No state. */
 #ifndef LEND_WIRE_ARG_H
@@ -17,7 +17,7 @@
 enum { LEND_ARG_HEAD = 8 };
 #define LEND_ARG_BY_REF (UINT64_C(1) << 63)
 
-/* Bytes of an argument of len in a message. */
+/* Returns the bytes that an argument of len takes in a message. */
 static inline uint64_t lend_arg_size(uint64_t len, bool by_ref)
 {
 	return LEND_ARG_HEAD + (by_ref ? LEND_MEMREF_LEN : (len + 7) / 8 * 8);
@@ -28,7 +28,7 @@ static inline void lend_arg_encode(uint64_t len, bool by_ref, uint8_t out[LEND_A
 	lend_store_u64(out, len | (by_ref ? LEND_ARG_BY_REF : 0));
 }
 
-/* False: no head of an argument. */
+/* Reads the head of an argument. False: it is not valid. */
 static inline bool lend_arg_decode(const uint8_t in[LEND_ARG_HEAD], uint64_t *len, bool *by_ref)
 {
 	uint64_t head = lend_load_u64(in);

@@ -1,8 +1,8 @@
-/* memop - bytes of the memory node's operations, and their limits.
+/* memop - wire format of the memory node's operations, and their limits.
  *
  * Every operation is one call of LEND_MEM_METHOD. Its request is a head, fields that depend on the
  * operation, and for PUT, WRITE and RELEASE a payload up to the end of the message. All numbers are
- * little endian, at these places, without alignment:
+ * little endian, at these offsets, without alignment:
  *
  *   head, 32     op 1, version 1, flags 2, client 4, operation id 8, low water 8, life 8
  *   terms, 16    kind 1, zero 3, n 4, ttl in ns 8
@@ -28,27 +28,29 @@
  *   RENEW        -                                   -> -
  *   BYE_CLIENT   -                                   -> -
  *   POOL_MAP     reference, key 8                    -> space, len 8, view
- *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes it anew
+ *   POOL_VIEW    space, page 8, key 8                -> view           page 0 makes a new view
  *   POOL_DROP    lien (as a space), key 8            -> -
  *   view         lien 16, pages 8, offset in the first 4, n 4, n runs of {frame 4, pages 4}
  *
  * The last three are for processes that map the node's memory (lend_store_pool_open): frames by
- * number, frame 0 being zeros. What a view shows is neither changed nor used again until the client
- * has said FREE or POOL_DROP, having unmapped it, or its socket has ended; not by a lease's end.
+ * number, frame 0 being zeros. The frames of a view are not changed and not used again until the
+ * client has unmapped it and sent FREE or POOL_DROP, or its socket has closed. The end of a lease
+ * does not release them.
  *
- * Operation ids rise from 1 per client and node. Those that change something (lend_memop_recorded)
- * must lie in [low water, low water + open); the others may say 0. Low water: every id below it has
- * been answered or forgotten; the node keeps no record of those.
+ * Operation ids increase from 1 per client and node. Operations that change state
+ * (lend_memop_recorded) must have an id in [low water, low water + open); the others may use 0. Low
+ * water: every operation with a lower id was answered or forgotten; the node keeps no record of
+ * those.
  *
  * A life is the identity of a process at one store. HELLO with life 0 opens one (in a session that
- * has one: returns that one); the reply holds its number and its key. Each further session joins
- * it: HELLO with the life and lend_memop_proof(). Client 0 joins and opens no client. A life that
- * has ended, or a wrong proof, is ABORTED: send HELLO with life 0. Any other operation is accepted
- * only in a session that opened or joined its life; otherwise, and for an unknown client, it is
- * ABORTED: send HELLO; if the life has ended, what was held is gone.
+ * has one: returns that one); the reply contains its number and its key. Each further session joins
+ * it by HELLO with the life and lend_memop_proof(). Client 0 joins and opens no client. HELLO with
+ * a life that has ended, or with a wrong proof, is ABORTED: send HELLO with life 0. Any other
+ * operation is accepted only in a session that opened or joined its life. Otherwise, and for an
+ * unknown client, it is ABORTED: send HELLO; if the life has ended, its references and spaces are
+ * gone.
  *
- * Layer: wire (pure). No state.
- */
+ * Layer: wire (pure). No state. */
 #ifndef LEND_WIRE_MEMOP_H
 #define LEND_WIRE_MEMOP_H
 
@@ -62,12 +64,12 @@
 #define LEND_MEM_OPEN_MAX    1024u       /* operation ids of a client above its low water */
 #define LEND_MEM_PART_MAX    (8u << 20)  /* bytes of one PUT, GET, READ or WRITE */
 #define LEND_MEM_BATCH_MAX   1024u       /* references in one RELEASE */
-#define LEND_MEM_PAGE        4096u       /* unless a node is started with another, up to: */
+#define LEND_MEM_PAGE        4096u       /* default page size; largest one: */
 #define LEND_MEM_PAGE_MAX    (2u << 20)
 #define LEND_MEM_EXTENTS_MAX 64u    /* runs of frames in one view */
-#define LEND_MEM_SHOW_MAX    65536u /* pages in one view; POOL_VIEW tells of the rest */
+#define LEND_MEM_SHOW_MAX    65536u /* pages in one view; POOL_VIEW returns the following ones */
 #define LEND_MEM_SHOW_FIRST                                                                        \
-	512u /* pages in POOL_MAP's: mapping costs the same whatever the length */
+	512u /* pages in the view of POOL_MAP: mapping costs the same for any length */
 #define LEND_MEM_TTL_MAX (UINT64_C(1) << 62) /* ns */
 
 enum lend_memop_kind {
@@ -94,7 +96,7 @@ enum lend_memop_kind {
 	LEND_MEMOP_KINDS,
 };
 
-/* Canonical status codes, the ones that a memory node gives. */
+/* The canonical status codes that a memory node returns. */
 enum lend_mem_status {
 	LEND_MEM_OK = 0,
 	LEND_MEM_INVALID_ARGUMENT = 3,   /* malformed, or makes no sense */
@@ -110,9 +112,10 @@ enum lend_mem_status {
 };
 
 enum lend_memop_forgot {
-	LEND_FORGOT_PREVENTED, /* it had not run and never will; or it ran and failed */
-	LEND_FORGOT_UNDONE,    /* it ran; what it made is dropped */
-	LEND_FORGOT_RAN, /* it ran and stands: WRITE, RELEASE, FREE, or an adopt of what was held */
+	LEND_FORGOT_PREVENTED, /* it did not run and never will; or it ran and failed */
+	LEND_FORGOT_UNDONE,    /* it ran; its result was dropped */
+	LEND_FORGOT_RAN, /* it ran and was not undone: WRITE, RELEASE, FREE, or ADOPT of a reference
+			    already held */
 };
 
 /* As enum lend_hold of lend/mem.h. */
@@ -120,8 +123,8 @@ enum lend_memterms_kind { LEND_TERMS_OWNED, LEND_TERMS_TRANSFER, LEND_TERMS_SHAR
 
 struct lend_memterms {
 	uint8_t kind;
-	uint32_t n;   /* SHARED: how many may adopt */
-	uint64_t ttl; /* ns from when it runs; TRANSFER and SHARED */
+	uint32_t n;   /* SHARED: number of permitted adoptions */
+	uint64_t ttl; /* ns from its execution; TRANSFER and SHARED */
 };
 
 struct lend_memspace {
@@ -138,12 +141,12 @@ enum {
 	LEND_MEMOP_TEXT_MAX = 1024,                  /* HELLO's address text */
 	LEND_MEMOP_HELLO_LEN = 56,
 	LEND_MEMOP_KEY = 16,     /* a life's key, and a proof made with it */
-	LEND_MEMOP_CONTEXT = 32, /* what both ends of a session know of it, another for each */
+	LEND_MEMOP_CONTEXT = 32, /* known to both ends of a session, unique to it */
 	LEND_MEMOP_REPLY_MAX =
-	    LEND_MEMOP_HELLO_LEN + LEND_MEMOP_TEXT_MAX, /* of what is no bytes of pages */
+	    LEND_MEMOP_HELLO_LEN + LEND_MEMOP_TEXT_MAX, /* longest reply without page bytes */
 };
 
-/* One operation; fields that its kind does not have are zero. */
+/* An operation; fields that its kind does not have are zero. */
 struct lend_memop {
 	uint8_t kind;
 	uint16_t flags;
@@ -153,30 +156,32 @@ struct lend_memop {
 	uint32_t n;                    /* RELEASE */
 	uint32_t rights;               /* NARROW */
 	struct lend_memref ref;
-	const uint8_t *ref_bytes; /* into encode: ref as it came; NULL: encode ref */
+	const uint8_t *ref_bytes; /* for encode: ref as received; NULL: encode ref */
 	struct lend_memspace space;
 	uint64_t offset, len;
 	uint64_t target; /* FORGET; POOL_: the key */
 	struct lend_memterms terms;
-	uint32_t fixed; /* out of decode: bytes of head and fields; the payload follows */
+	uint32_t fixed; /* from decode: bytes of head and fields; the payload follows */
 };
 
-/* Changes something, so that its id and outcome are kept until low water passes. */
+/* Returns whether the operation changes state: its id and outcome are then recorded until the low
+ * water passes it. */
 bool lend_memop_recorded(uint8_t kind);
-/* Bytes of head and fields of this kind; 0 for an unknown one. */
+/* Returns the bytes of head and fields of this kind; 0 for an unknown one. */
 uint32_t lend_memop_fixed(uint8_t kind);
-/* Bytes that follow the fields. */
+/* Returns the bytes of payload after the fields. */
 uint64_t lend_memop_payload(const struct lend_memop *op);
-/* Writes head and fields; returns how many bytes. The kind must be a known one. */
+/* Writes head and fields; returns their length. The kind must be known. */
 uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_FIXED_MAX]);
-/* Reads what a client sent: n first bytes of a message of len, at least min(len,
- * LEND_MEMOP_FIXED_MAX) of them. LEND_MEM_OK and *op, or why not; *op is then undefined. A message
- * whose length is not exactly what its fields say is malformed. The sender may still write to the
- * bytes: each is read once. */
+/* Decodes a request: the first n bytes of a message of len, at least min(len, LEND_MEMOP_FIXED_MAX)
+ * of them. Returns LEND_MEM_OK and *op, or the error; *op is then undefined. A message is malformed
+ * if its length differs from the length that its fields give. The sender may still write to the
+ * bytes, so each is read once. */
 enum lend_mem_status lend_memop_decode(const void *bytes, size_t n, uint64_t len,
 				       struct lend_memop *op);
 
-/* The proof that the sender of a HELLO with this life has its key, good in one session only. */
+/* Computes the proof that the sender of a HELLO with this life has its key; valid in one session
+ * only. */
 void lend_memop_proof(const uint8_t key[LEND_MEMOP_KEY], const uint8_t context[LEND_MEMOP_CONTEXT],
 		      const struct lend_memop *hello, uint8_t proof[LEND_MEMOP_KEY]);
 
@@ -187,12 +192,13 @@ struct lend_memhello {
 	uint8_t key[LEND_MEMOP_KEY]; /* zero in the reply to a join */
 	uint64_t lease;              /* ns */
 	uint32_t open;               /* operations, at most LEND_MEM_OPEN_MAX */
-	/* Which of the node's workers answered, and how many there are: 1 ..
-	 * LEND_MEMREF_SHARDS_MAX. Node and epoch are the same at all; each has lives and operation
-	 * ids of its own. */
+	/* Index of the worker that answered, and the number of the node's workers: 1 ..
+	 * LEND_MEMREF_SHARDS_MAX. Node and epoch are the same at all workers; each has lives and
+	 * operation ids of its own. */
 	uint8_t shard, shards;
 	uint32_t text_len;
-	const char *text; /* workers' addresses, with commas, as many as fit; no zero behind */
+	const char *text; /* the workers' addresses, separated by commas, as many as fit; not
+			     zero-terminated */
 };
 uint32_t lend_memhello_encode(const struct lend_memhello *hello, uint8_t out[LEND_MEMOP_REPLY_MAX]);
 bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *hello);
@@ -200,14 +206,14 @@ bool lend_memhello_decode(const void *bytes, size_t len, struct lend_memhello *h
 void lend_memspace_encode(const struct lend_memspace *space, uint8_t out[16]);
 bool lend_memspace_decode(const void *bytes, size_t len, struct lend_memspace *space);
 
-/* Part of what a client may map: runs of frames, from the page on that was asked for. */
+/* A part of the memory that a client may map: runs of frames, from the requested page on. */
 struct lend_memextent {
 	uint32_t frame, pages;
 };
 struct lend_memview {
 	struct lend_memspace lien;
-	uint64_t pages; /* of all of it; the runs may end earlier */
-	uint32_t base;  /* where in the first page the space begins */
+	uint64_t pages; /* of the whole space; the runs may end earlier */
+	uint32_t base;  /* offset of the space in the first page */
 	uint32_t n;
 	struct lend_memextent extent[LEND_MEM_EXTENTS_MAX];
 };
@@ -215,7 +221,7 @@ enum { LEND_MEMVIEW_LEN = 32, LEND_MEMVIEW_MAX = LEND_MEMVIEW_LEN + 8 * LEND_MEM
 uint32_t lend_memview_encode(const struct lend_memview *view, uint8_t out[LEND_MEMVIEW_MAX]);
 bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *view);
 
-/* In wire order; new ones go to the end. */
+/* In wire order; append new ones at the end. */
 #define LEND_MEM_STATS(X)                                                                          \
 	X(pages_total, "pages that can be used")                                                   \
 	X(pages_used, "pages in use, pinned and arriving ones included")                           \
@@ -256,7 +262,7 @@ struct lend_memstats {
 enum { LEND_MEMSTATS_LEN = 8 + sizeof(struct lend_memstats) };
 _Static_assert(sizeof(struct lend_memstats) + 8 <= LEND_MEMOP_TEXT_MAX, "a reply");
 uint32_t lend_memstats_encode(const struct lend_memstats *stats, uint8_t out[LEND_MEMSTATS_LEN]);
-/* Numbers that a node of another age does not tell are zero. */
+/* Decodes statistics. Numbers that a node of another version does not send are zero. */
 bool lend_memstats_decode(const void *bytes, size_t len, struct lend_memstats *stats);
 
 #endif

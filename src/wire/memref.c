@@ -5,7 +5,7 @@
 #include "util/bits.h"
 #include "util/siphash.h"
 
-/* errno.h is no header of the pure layers; these are Linux's numbers on every machine. */
+/* errno.h is not a header of the pure layers; these are Linux's numbers on every machine. */
 enum { ERR_PERM = 1, ERR_MLINK = 31, ERR_RANGE = 34 };
 enum { SIGNED = 28, RIGHT_BITS = 31 };
 
@@ -21,7 +21,7 @@ static void store_u48(uint8_t *at, uint64_t v)
 	lend_store_u16(at + 4, (uint16_t)(v >> 32));
 }
 
-/* The token lies behind the last of these: eight bytes can be read of each. */
+/* Loads 5 bytes. It reads 8, which is safe because the token follows the last field. */
 static uint64_t load_u40(const uint8_t *at)
 {
 	return lend_load_u64(at) & ((UINT64_C(1) << 40) - 1);
@@ -32,7 +32,7 @@ static uint64_t load_u48(const uint8_t *at)
 	return lend_load_u64(at) & ((UINT64_C(1) << 48) - 1);
 }
 
-/* What the root's token covers, with these rights. */
+/* Writes the bytes that the root's token covers, with these rights. */
 static void encode_root(const struct lend_memref *ref, uint8_t depth, uint16_t rights, uint8_t *out)
 {
 	lend_store_u32(out, ref->node);
@@ -99,7 +99,7 @@ bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref
 	    rights & 0x8000 || ref->rights[0] & ~LEND_RIGHT_ALL ||
 	    ref->root_len > LEND_MEMREF_ROOT_MAX)
 		return false;
-	if (ref->depth == 0) /* most are: all that speaks of slices is zero */
+	if (ref->depth == 0) /* the common case: all bytes of slices must be zero */
 		return !(rights >> 5 | lend_load_u64(bytes + 28) | lend_load_u64(bytes + 36) |
 			 lend_load_u32(bytes + 44));
 	return narrows(ref);
@@ -135,7 +135,7 @@ unsigned lend_memref_rights(const struct lend_memref *ref)
 	return ref->rights[ref->depth];
 }
 
-/* The token of slice depth, 1 or 2, from its parent's. */
+/* Derives the token of slice `depth`, 1 or 2, from its parent's. */
 static void derive(uint8_t token[16], const struct lend_memref *ref, int depth)
 {
 	const struct lend_memslice *s = &ref->slice[depth - 1];

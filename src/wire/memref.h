@@ -1,4 +1,5 @@
-/* memref - a reference: 64 bytes that name a snapshot on a memory node and prove themselves.
+/* memref - a reference: 64 bytes that name a snapshot on a memory node and prove the right to use
+ * it.
  *
  *   0  node 4          4  epoch 4          8  shard and slot 4
  *   12 version 1       13 depth 1          14 rights 2: root, slice 1, slice 2, five bits each
@@ -6,13 +7,12 @@
  *   28 slice 1: offset 5, length 5         38 slice 2: the same
  *   48 token 16
  *
- * The node signs a root: token = PRF(boot key, bytes 0-27 as of depth 0). Whoever has a reference
- * can narrow it alone: token' = PRF(token, depth | offset | length | rights), offset relative to
- * the parent. Nobody can go back, so a narrow reference gives away no more than it names. After two
- * slices the node has to help. PRF = SipHash-2-4-128.
+ * The node signs a root: token = PRF(boot key, bytes 0-27 as of depth 0). A process that has a
+ * reference can narrow it without the node: token' = PRF(token, depth | offset | length | rights),
+ * offset relative to the parent. The step cannot be reversed, so a narrow reference gives access to
+ * its own range only. After two slices only the node can narrow further. PRF = SipHash-2-4-128.
  *
- * Layer: wire (pure). Plain data, any thread.
- */
+ * Layer: wire (pure). Plain data, any thread. */
 #ifndef LEND_WIRE_MEMREF_H
 #define LEND_WIRE_MEMREF_H
 
@@ -25,7 +25,7 @@ enum {
 	LEND_MEMREF_VERSION = 1,
 	LEND_MEMREF_DEPTH_MAX = 2,
 	LEND_MEMREF_TEXT = 86,        /* characters of base64url, without padding */
-	LEND_MEMREF_SHARD_SHIFT = 26, /* of slot: the worker that has it, above; its entry, below */
+	LEND_MEMREF_SHARD_SHIFT = 26, /* of slot: worker above, its entry below */
 	LEND_MEMREF_SLOT_MASK = (1 << 26) - 1,
 	LEND_MEMREF_SHARDS_MAX = 64,
 };
@@ -48,13 +48,14 @@ struct lend_memref {
 };
 
 void lend_memref_encode(const struct lend_memref *ref, uint8_t out[LEND_MEMREF_LEN]);
-/* Reads any 64 bytes. False unless the shape is right: version, depth, rights that only narrow,
- * slices inside their parents, unused ones zero. Says nothing of the token. */
+/* Decodes any 64 bytes. False unless the format is valid: version, depth, rights that only narrow,
+ * slices inside their parents, unused ones zero. Does not check the token. */
 bool lend_memref_decode(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
-/* Of bytes that were decoded before: node, epoch, slot and serial alone, the rest is zero. */
+/* Reads node, epoch, slot and serial from bytes that were decoded before; the other fields of *ref
+ * are zero. */
 void lend_memref_root(const uint8_t bytes[LEND_MEMREF_LEN], struct lend_memref *ref);
 
-/* What it names: [*first, *first + returned length) of the root. */
+/* Returns the length of the range that ref names, and its offset in the root in *first. */
 uint64_t lend_memref_range(const struct lend_memref *ref, uint64_t *first);
 uint64_t lend_memref_len(const struct lend_memref *ref);
 unsigned lend_memref_rights(const struct lend_memref *ref);
@@ -63,29 +64,31 @@ static inline uint32_t lend_memref_shard(const struct lend_memref *ref)
 	return ref->slot >> LEND_MEMREF_SHARD_SHIFT;
 }
 
-/* Narrows to [offset, offset + len) of ref with these rights. 0; -ERANGE, -EPERM (a right that ref
- * has not), -EMLINK (sliced twice already). out may be ref; it is untouched on failure. */
+/* Narrows ref to [offset, offset + len) of it with these rights. Returns 0; -ERANGE, -EPERM (a
+ * right that ref does not have), -EMLINK (sliced twice already). out may be ref; it is unchanged on
+ * failure. */
 int lend_memref_slice(const struct lend_memref *ref, uint64_t offset, uint64_t len, unsigned rights,
 		      struct lend_memref *out);
 
 /* For the node. Signs the root that the fields name: depth 0, all rights. */
 void lend_memref_sign(struct lend_memref *ref, const uint8_t key[16]);
-/* True when the token is the one that this key and these slices give. Constant time in the token.
- */
+/* Returns whether the token matches this key and these slices. Constant time in the token. */
 bool lend_memref_verify(const struct lend_memref *ref, const uint8_t key[16]);
-/* The same in two steps: the root's token, which its node, epoch, slot, serial, length and rights
- * say for good, and whether ref's is what its slices make of that. */
+/* The same check in two steps: root_token() computes the root's token, a constant function of its
+ * node, epoch, slot, serial, length and rights; proves() returns whether ref's token derives from
+ * it by ref's slices. */
 void lend_memref_root_token(const struct lend_memref *ref, const uint8_t key[16],
 			    uint8_t token[16]);
 bool lend_memref_proves(const struct lend_memref *ref, const uint8_t root[16]);
-/* For the node: narrows any verified reference, to one slice of the root, so that it can be sliced
- * once more. 0, -ERANGE, -EPERM. */
+/* For the node. Narrows a verified reference of any depth to one slice of the root, so that it can
+ * be sliced once more. Returns 0, -ERANGE, -EPERM. */
 int lend_memref_narrow(const struct lend_memref *ref, const uint8_t key[16], uint64_t offset,
 		       uint64_t len, unsigned rights, struct lend_memref *out);
 
-/* LEND_MEMREF_TEXT characters, no zero at the end. */
+/* Writes LEND_MEMREF_TEXT characters without a terminating zero. */
 void lend_memref_text(const uint8_t bytes[LEND_MEMREF_LEN], char out[LEND_MEMREF_TEXT]);
-/* False for other characters, or for text that lend_memref_text() cannot give. */
+/* Parses the text form. False for other characters, or for text that lend_memref_text() never
+ * writes. */
 bool lend_memref_parse(const char text[LEND_MEMREF_TEXT], uint8_t out[LEND_MEMREF_LEN]);
 
 #endif

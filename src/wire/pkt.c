@@ -26,14 +26,14 @@ static bool bears_rider(const struct lend_pkt *head)
 	return head->kind == LEND_PKT_CONNECT && head->call != 0;
 }
 
-/* All that stands between the common header and a seen block, or the payload. */
+/* Returns the bytes between the common header and a seen block, or the payload. */
 static uint32_t blocks_len(const struct lend_pkt *head)
 {
 	return block_len[head->kind] +
 	       (bears_rider(head) ? (uint32_t)sizeof(struct lend_pkt_request) : 0);
 }
 
-/* What follows the payload. */
+/* Returns the bytes that follow the payload. */
 static uint32_t end_len(const struct lend_pkt *head)
 {
 	return head->kind == LEND_PKT_CONNECT ? (uint32_t)sizeof(struct lend_pkt_connect_end) : 0;
@@ -52,7 +52,7 @@ bool lend_pkt_whole(const void *data, uint32_t len)
 	return trailer.crc == lend_crc32c(0, data, len);
 }
 
-/* A payload must lie inside its message, and only an empty message has an empty one. */
+/* Checks that the payload is inside its message; only an empty message has an empty payload. */
 static bool lengths_agree(const struct lend_pkt_view *v)
 {
 	if (bears_rider(&v->head))
@@ -65,7 +65,7 @@ static bool lengths_agree(const struct lend_pkt_view *v)
 	return v->payload_len > 0 || v->head.length == 0;
 }
 
-/* The lengths are constants, so that each is a move or two. */
+/* Copies the kind's block. The lengths are constants, so each copy is a few moves. */
 static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
 {
 	switch (v->head.kind) {
@@ -80,7 +80,7 @@ static void copy_block(struct lend_pkt_view *v, const uint8_t *at)
 	}
 }
 
-/* All but how payload and message agree. */
+/* Decodes everything except the check that payload and message lengths agree. */
 static enum lend_pkt_fault take_apart(struct lend_pkt_view *v, const void *data, uint32_t len,
 				      bool checked)
 {

@@ -1,12 +1,11 @@
-/* pkt - the bytes of a datagram: common header, one block per kind, the trailer.
+/* pkt - the wire format of a datagram: common header, one block per kind, the trailer.
  *
- * Little-endian throughout. lend_pkt_decode() is the way in: it checks length first, then every
- * field that can be judged without knowing the session, and never reads past what came. Most
- * datagrams are a message of their own, which lend_pkt_decode_short() tells at less cost. The byte
- * table stands in src/core/README.md.
+ * Little-endian throughout. lend_pkt_decode() is the entry: it checks the length first, then every
+ * field that can be checked without the session, and never reads past the datagram. Most datagrams
+ * carry a whole message; lend_pkt_decode_short() recognises these at a lower cost. The byte table
+ * is in src/core/README.md.
  *
- * Layer: wire (pure). No state.
- */
+ * Layer: wire (pure). No state. */
 #ifndef LEND_WIRE_PKT_H
 #define LEND_WIRE_PKT_H
 
@@ -26,7 +25,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "wire structs are copi
 #define LEND_MESSAGE_MAX    (UINT64_C(1) << 30) /* bytes in one message */
 
 enum lend_pkt_kind {
-	LEND_PKT_CONNECT = 1, /* session 0; names a call: a 0-RTT request follows */
+	LEND_PKT_CONNECT = 1, /* session 0; with a call number: a 0-RTT request follows */
 	LEND_PKT_ACCEPT,      /* shorter than the CONNECT */
 	LEND_PKT_RESET,       /* echoes the session id that is unknown here */
 	LEND_PKT_BYE,
@@ -34,7 +33,7 @@ enum lend_pkt_kind {
 	LEND_PKT_PING, /* answered by an ACK of no call */
 	LEND_PKT_REQUEST,
 	LEND_PKT_REPLY,
-	LEND_PKT_ACK,    /* how much of a message arrived, and how much more may come */
+	LEND_PKT_ACK,    /* how much of a message arrived, and how much more may be sent */
 	LEND_PKT_PROBE,  /* an ACK of the reply that asks for an ACK of the request */
 	LEND_PKT_CANCEL, /* the caller no longer waits */
 	LEND_PKT_GONE,   /* the slot may be used again */
@@ -45,10 +44,10 @@ enum lend_pkt_kind {
 	LEND_PKT_DRAIN = 32, /* reserved, like metadata and streams: dropped and counted today */
 };
 
-enum { /* beside the class, in its upper five bits */
+enum { /* the upper five bits of the byte; the class is the lower three */
        LEND_PKT_CLASS = 0x07,
-       LEND_PKT_SERVED = 0x08, /* the call is one that the receiver made: the sender serves it */
-       LEND_PKT_ACKED = 0x10,  /* an ack block stands before the payload */
+       LEND_PKT_SERVED = 0x08, /* the receiver made the call: the sender serves it */
+       LEND_PKT_ACKED = 0x10,  /* a seen block precedes the payload */
        LEND_PKT_META = 0x20,
        LEND_PKT_STREAM = 0x40,
        LEND_PKT_ENCRYPTED = 0x80,
@@ -72,13 +71,13 @@ enum lend_pkt_pattern { LEND_PATTERN_OPEN, LEND_PATTERN_PROOF, LEND_PATTERNS };
 
 /* The sender's parameters, in CONNECT and ACCEPT. */
 struct lend_pkt_params {
-	uint8_t incarnation[16]; /* of the sender's process, as it names itself to this peer */
-	uint32_t payload; /* bytes of payload per datagram that the sender's carrier has room for */
-	uint32_t unscheduled; /* bytes that may come before any grant */
-	uint32_t message_max; /* longest message the sender takes */
-	uint32_t first;       /* bytes of a message of several datagrams that may come before a
-				 grant; 0: as unscheduled says */
-	uint32_t calls;       /* in flight per direction; the smaller value of both ends holds */
+	uint8_t incarnation[16]; /* of the sender's process, its identity towards this peer */
+	uint32_t payload;     /* payload bytes that fit into a datagram of the sender's carrier */
+	uint32_t unscheduled; /* bytes that may be sent before any grant */
+	uint32_t message_max; /* longest message that the sender accepts */
+	uint32_t first; /* bytes of a message of several datagrams that may be sent before a grant;
+			   0: as in unscheduled */
+	uint32_t calls; /* calls in flight per direction; the smaller value of both ends applies */
 	uint32_t zero;
 };
 _Static_assert(sizeof(struct lend_pkt_params) == 40, "wire");
@@ -90,12 +89,12 @@ struct lend_pkt_cookie {
 };
 _Static_assert(sizeof(struct lend_pkt_cookie) == 24, "wire");
 
-/* Admits a 0-RTT call: given with ACCEPT, borne by a later CONNECT. */
+/* Admits a 0-RTT call: sent with ACCEPT, returned in a later CONNECT. */
 struct lend_pkt_ticket {
-	uint64_t until;  /* by the clock of the server that gave it; 0: none */
+	uint64_t until;  /* expiry time by the clock of the issuing server; 0: no ticket */
 	uint64_t key_id; /* zero: tickets are not bound to a key yet */
 	uint64_t random;
-	uint8_t mac[16]; /* made with a key of that server's own */
+	uint8_t mac[16]; /* made with a key that only that server has */
 };
 _Static_assert(sizeof(struct lend_pkt_ticket) == 40, "wire");
 
@@ -138,9 +137,9 @@ _Static_assert(sizeof(struct lend_pkt_accept) == 192, "wire");
 /* Fate of the 0-RTT call of a CONNECT. */
 enum lend_pkt_early {
 	LEND_PKT_PLAIN,      /* the CONNECT bore no ticket */
-	LEND_PKT_EARLY,      /* whether it ran is not known */
-	LEND_PKT_EARLY_NOT,  /* it did not, and never will */
-	LEND_PKT_EARLY_RUNS, /* it does, in this session */
+	LEND_PKT_EARLY,      /* it is not known whether the call ran */
+	LEND_PKT_EARLY_NOT,  /* the call did not run and never will */
+	LEND_PKT_EARLY_RUNS, /* the call runs, in this session */
 };
 
 enum lend_pkt_retry_reason {
@@ -166,19 +165,19 @@ _Static_assert(sizeof(struct lend_pkt_proof) == 16, "wire");
 struct lend_pkt_request {
 	uint32_t method;
 	uint32_t left_us; /* UINT32_MAX: no deadline */
-	uint32_t grant;   /* bytes of reply that may come without asking */
+	uint32_t grant;   /* bytes of reply that may be sent without a grant */
 };
 _Static_assert(sizeof(struct lend_pkt_request) == 12, "wire");
 
 struct lend_pkt_reply {
 	uint8_t status, ran;
-	uint8_t patience_ms; /* so long a reply of one datagram need not be acknowledged; 0: but
-				after one idle timeout */
-	uint8_t window;      /* requests of one datagram that may be in flight in this session, as
-				core/request_window.h codes it; 0: no limit */
-	uint32_t delay_ns;   /* from the arrival of the datagram below to this reply; UINT32_MAX: do
-				not use */
-	uint64_t acked;      /* number of the datagram that completed the request */
+	uint8_t patience_ms; /* ms for which a reply of one datagram need not be acknowledged; 0:
+				acknowledge after one idle timeout */
+	uint8_t window; /* requests of one datagram that may be in flight in this session, as coded
+			   by core/request_window.h; 0: no limit */
+	uint32_t delay_ns; /* time from the arrival of datagram `acked` to this reply; UINT32_MAX:
+			      do not use */
+	uint64_t acked;    /* number of the datagram that completed the request */
 };
 _Static_assert(sizeof(struct lend_pkt_reply) == 16, "wire");
 
@@ -186,11 +185,11 @@ struct lend_pkt_seen {
 	uint64_t acked;    /* largest number seen */
 	uint64_t map;      /* bit i: acked - 1 - i was seen as well */
 	uint32_t delay_ns; /* since acked arrived; UINT32_MAX: do not use */
-	uint32_t ecn;      /* datagrams seen with congestion marked, ever */
+	uint32_t ecn;      /* datagrams received with an ECN mark, in total */
 };
 _Static_assert(sizeof(struct lend_pkt_seen) == 24, "wire");
 
-struct lend_pkt_ack {     /* of ACK and PROBE; after it the seen block, always */
+struct lend_pkt_ack {     /* in ACK and PROBE; the seen block always follows it */
 	uint32_t low;     /* all bytes below this offset have arrived */
 	uint32_t granted; /* bytes of the message that may be sent */
 };
@@ -198,9 +197,9 @@ _Static_assert(sizeof(struct lend_pkt_ack) == 8, "wire");
 
 enum lend_pkt_state { LEND_PKT_UNSEEN, LEND_PKT_PARTIAL, LEND_PKT_WHOLE };
 enum lend_pkt_ack_flags {
-	LEND_PKT_DROPPED = 1, /* from low on it was dropped for want of memory: send that again */
-	LEND_PKT_PROBED = 2,  /* answers a PROBE: what was sent before it and is not seen is lost */
-	LEND_PKT_WAIT = 4,    /* there is no memory for it: send nothing before the next word */
+	LEND_PKT_DROPPED = 1, /* no memory: data from low on was dropped, retransmit it */
+	LEND_PKT_PROBED = 2,  /* answers a PROBE: data sent before it and not seen is lost */
+	LEND_PKT_WAIT = 4,    /* no memory for the message: send nothing before the next report */
 };
 
 struct lend_pkt_trailer {
@@ -209,7 +208,7 @@ struct lend_pkt_trailer {
 };
 _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 
-/* What a datagram of payload can need beside it. */
+/* Bytes that a datagram with payload can need in addition to the payload. */
 #define LEND_PKT_OVERHEAD                                                                          \
 	(sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply) + sizeof(struct lend_pkt_seen) +  \
 	 sizeof(struct lend_pkt_trailer))
@@ -220,7 +219,7 @@ _Static_assert(sizeof(struct lend_pkt_trailer) == 16, "wire");
 	 sizeof(struct lend_pkt_trailer))
 #define LEND_PKT_MTU_MIN 256u
 
-/* A datagram taken apart. */
+/* A decoded datagram. */
 struct lend_pkt_view {
 	struct lend_pkt head;
 	union {
@@ -250,23 +249,24 @@ enum lend_pkt_fault {
 	LEND_PKT_LENGTH, /* offset and length contradict the payload */
 };
 
-/* Takes len bytes apart; checked: the carrier catches corruption and there is no trailer. */
+/* Decodes a datagram of len bytes. checked: the carrier detects corruption and there is no trailer.
+ */
 enum lend_pkt_fault lend_pkt_decode(struct lend_pkt_view *view, const void *data, uint32_t len,
 				    bool checked);
-/* The same of a head of len bytes whose payload lies elsewhere, on a carrier that is checked. */
+/* Decodes a head of len bytes with a separate payload, on a carrier that detects corruption. */
 enum lend_pkt_fault lend_pkt_decode_apart(struct lend_pkt_view *view, const void *data,
 					  uint32_t len, const void *body, uint32_t body_len);
 
-/* The first four bytes of a datagram. */
+/* Returns the first four bytes of a datagram. */
 static inline uint32_t lend_pkt_first(uint32_t kind, uint32_t flags)
 {
 	return LEND_PKT_MAGIC | LEND_PKT_VERSION << 8 | kind << 16 | flags << 24;
 }
 
-/* The trailer behind len bytes is theirs. */
+/* Returns whether the trailer after len bytes matches them. */
 bool lend_pkt_whole(const void *data, uint32_t len);
 
-/* The session that a datagram, at least as long as a head, names. */
+/* Returns the session that a datagram names, which is at least as long as a head. */
 static inline uint64_t lend_pkt_session(const void *data)
 {
 	uint64_t id;
@@ -275,10 +275,10 @@ static inline uint64_t lend_pkt_session(const void *data)
 	return id;
 }
 
-/* Shorter ones are not looked at by decode_short(). */
+/* decode_short() rejects shorter datagrams. */
 #define LEND_PKT_WHOLE_MIN (sizeof(struct lend_pkt) + sizeof(struct lend_pkt_reply))
-/* The same for what most datagrams are, all of a request or reply. False: it is something else, or
- * something is wrong with it; view says nothing. */
+/* Decodes a datagram that carries a whole request or reply, the common case. False: it is another
+ * datagram or not valid; view is then undefined. */
 static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void *data, uint32_t len,
 					 bool checked)
 {
@@ -290,7 +290,7 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	len -= checked ? 0 : (uint32_t)sizeof(struct lend_pkt_trailer);
 	memcpy(&view->head, at, sizeof(view->head));
 	memcpy(&view->reply, at + sizeof(view->head),
-	       sizeof(view->reply));                /* a request's is less */
+	       sizeof(view->reply));                /* a request's block is shorter */
 	memcpy(&first, &view->head, sizeof(first)); /* `at` may change: it is read once */
 	first &= ~((uint32_t)(LEND_PKT_CLASS | LEND_PKT_SERVED | LEND_PKT_ACKED) << 24);
 	if (first == lend_pkt_first(LEND_PKT_REQUEST, 0))
@@ -309,11 +309,11 @@ static inline bool lend_pkt_decode_short(struct lend_pkt_view *view, const void 
 	       (checked || lend_pkt_whole(data, len));
 }
 
-/* Bytes of the block that follows the common header for this kind; of a CONNECT, without request
- * and end. */
+/* Returns the bytes of the block that follows the common header for this kind; for a CONNECT
+ * without request and end. */
 size_t lend_pkt_block_len(uint8_t kind);
 
-/* It bears a seen block. */
+/* Returns whether the datagram contains a seen block. */
 static inline bool lend_pkt_reports(const struct lend_pkt *head)
 {
 	return head->flags & LEND_PKT_ACKED || head->kind == LEND_PKT_ACK ||

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { DIGITS_MAX = 10, TEXT_MAX = 4096 /* no address is as long */ };
+enum { DIGITS_MAX = 10, TEXT_MAX = 4096 /* longer than any address */ };
 
 static size_t until(const char *text, char stop)
 {
@@ -31,7 +31,7 @@ static bool has_name(const char *address)
 	return false;
 }
 
-/* Text grows here; beyond cap it is only counted. */
+/* An output buffer for text; text beyond cap is only counted. */
 struct pen {
 	char *out;
 	size_t cap, len;
@@ -57,7 +57,7 @@ static void put_number(struct pen *pen, uint32_t value)
 	put(pen, digits + at, sizeof(digits) - at);
 }
 
-/* Cuts ".from" off a name's end: what remains, or 0. */
+/* Removes ".from" from the end of a name. Returns the remaining length, or 0. */
 static size_t cut(const char *text, size_t len, uint32_t from)
 {
 	char tail[DIGITS_MAX + 2];
@@ -85,7 +85,7 @@ static bool name(const char *address, uint32_t from, uint32_t to, struct pen *pe
 	return root != 0;
 }
 
-/* Where the port's digits lie: before the parameters, behind the last colon. */
+/* Finds the digits of the port: before the parameters, after the last colon. */
 static bool find_port(const char *address, size_t *first, size_t *end)
 {
 	*end = until(address, '?');

@@ -1,11 +1,9 @@
-/* worker_address - where the workers of one memory node are reached: a rule, so that one address
- * tells all.
+/* worker_address - the addresses of the workers of one memory node, derived from one address.
  *
  *   shm:NAME[@PATH]              worker i at shm:NAME.i[@PATH]; worker 0 at the name itself
- *   udp:HOST:PORT and devices    worker i at PORT + i, whatever stands around it
+ *   udp:HOST:PORT and devices    worker i at PORT + i; the rest of the address is the same
  *
- * Layer: wire (pure). Any thread.
- */
+ * Layer: wire (pure). Any thread. */
 #ifndef LEND_WIRE_WORKER_ADDRESS_H
 #define LEND_WIRE_WORKER_ADDRESS_H
 
@@ -13,11 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Given the address of worker from, that of worker to, at most cap bytes with its zero. False, and
- * out is undefined: no such address (the port ends at 65535), too long, or not one of worker from.
- */
+/* Writes the address of worker `to`, at most cap bytes with its zero, from that of worker `from`.
+ * False, and out is undefined: there is no such address (ports end at 65535), it is too long, or
+ * the given one is not an address of worker `from`. */
 bool lend_shard_address(const char *address, uint32_t from, uint32_t to, char *out, size_t cap);
-/* The port in it; 0: none, or one that is to be picked. */
+/* Returns the port in the address; 0: it has none, or a port is to be chosen. */
 uint32_t lend_shard_port(const char *address);
 
 #endif
