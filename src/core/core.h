@@ -71,16 +71,16 @@ enum lend_order { LEND_ORDER_SHORTEST, LEND_ORDER_DEADLINE, LEND_ORDER_FIFO };
 
 struct lend_core_config {
 	uint32_t sessions;     /* 1 .. 2^20 */
-	uint32_t calls;        /* in flight per session and direction, 1 .. 1024 */
+	uint32_t calls;        /* calls in flight per session and direction, 1 .. 1024 */
 	uint32_t inflight;     /* calls in flight on the whole endpoint, per direction */
-	uint32_t reassemblies; /* messages of several datagrams under way, per direction */
+	uint32_t reassemblies; /* messages of several datagrams in reassembly, per direction */
 	/* By carrier; mtu 0: the carrier is not open yet, see lend_core_path(). */
 	struct lend_path path[LEND_CARRIERS_MAX];
 	uint8_t incarnation[16]; /* of this process, sent to clients */
 	uint64_t message_max;    /* bytes; longer messages are refused */
 	uint64_t receive_budget; /* bytes that peers may be granted at once, in total */
 	uint32_t unscheduled;    /* bytes that a session may send before a grant: 65536 */
-	lend_ns probe, dead;     /* silence before a probe, before the end */
+	lend_ns probe, dead;     /* silence before a keepalive probe, before the end */
 	uint8_t seed[32];        /* the only source of randomness */
 	uint8_t congestion;      /* enum lend_cc, see cc.h */
 	uint8_t order;           /* enum lend_order */
@@ -201,10 +201,10 @@ int lend_core_session_names(const struct lend_core *core, uint64_t session,
 struct lend_core_look {
 	uint64_t sent, seen; /* datagrams sent; number of the peer's newest datagram */
 	lend_ns rtt, rtt_var;
-	lend_ns gap;                /* from one datagram to the next, at least */
-	uint32_t in_flight, window; /* datagrams since the oldest of a long message under way */
+	lend_ns gap;                /* minimum from one datagram to the next */
+	uint32_t in_flight, window; /* datagrams since the oldest one of a long message in flight */
 	uint32_t credit;            /* bytes that may be sent without a grant */
-	uint32_t calls[2][8];       /* made here, served here; by class */
+	uint32_t calls[2][8];       /* calls made here, calls served here; by class */
 	uint64_t queued[8];         /* bytes that wait to be sent */
 	uint64_t granted;           /* bytes granted to the peer that have not arrived */
 };

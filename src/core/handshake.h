@@ -25,10 +25,10 @@ struct lend_hand {
 	uint8_t incarnation[16];       /* client: its identity towards this server */
 	uint8_t tag[16];               /* server: of ACCEPT */
 	uint8_t proof[16];             /* client: sent in PROOF; server: expected in PROOF */
-	uint64_t key_id;               /* of the key that is to be proven */
+	uint64_t key_id;               /* id of the key that is to be proven */
 	uint64_t seen;                 /* client: s->seen at PROOF, or at a later ACCEPT */
 	uint8_t pattern;               /* enum lend_pkt_pattern */
-	uint8_t ready;                 /* lend_core_prove() gave the proof */
+	uint8_t ready;                 /* lend_core_prove() has set the proof */
 	uint8_t retries;               /* client: RETRYs that were followed */
 	uint8_t zero[5];
 };

@@ -21,7 +21,7 @@ struct lend_ctl {
 };
 _Static_assert(sizeof(struct lend_ctl) == 40, "no padding");
 
-/* A datagram's head where the carrier reads it. */
+/* The head of a datagram, which the carrier reads. */
 union lend_head {
 	uint8_t bytes[LEND_HEAD_BYTES];
 	uint32_t first; /* magic, version, kind, class and flags */

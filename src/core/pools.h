@@ -33,7 +33,7 @@ struct lend_credit {
 	uint64_t senders;           /* sessions with partly received messages */
 };
 
-/* Tables of which peers have shares. */
+/* The tables and budgets that are shared among peers. */
 enum lend_fair_kind {
 	LEND_FAIR_RECORDS,
 	LEND_FAIR_FRAGS,
@@ -44,7 +44,7 @@ enum lend_fair_kind {
 	LEND_FAIR_KINDS,
 };
 
-/* The last scan of one of them, see table_share.h. */
+/* State of the last scan of one of these tables, see table_share.h. */
 enum { LEND_FAIR_PEERS = 16 };
 struct lend_fair {
 	uint32_t due;   /* requests until the next scan; budget: bytes granted */

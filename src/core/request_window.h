@@ -18,10 +18,11 @@
 
 enum { LEND_WINDOW_OPEN = 0, LEND_WINDOW_FIRST = 24 }; /* codes: no limit, 32 requests */
 
-/* Requests that a code stands for, LEND_CALLS_MAX at most: 0 is no limit, below 16 the number
- * itself, above that three bits of it behind the leading one. */
+/* Returns the number of requests that a code stands for, at most LEND_CALLS_MAX. Code 0: no limit;
+ * below 16: the number itself; above: the lower three bits of the code are the bits after the
+ * number's leading one, the upper bits its exponent. */
 uint32_t lend_window_of(uint8_t code);
-/* The code of the largest window that is not above n; n > 0. */
+/* Returns the code of the largest window that is not above n; n > 0. */
 uint8_t lend_window_code(uint64_t n);
 
 /* Computes the shares again after the capacity or the number of sessions with calls has changed. */
@@ -34,7 +35,7 @@ static inline void lend_window_busy(struct lend_core *c, bool more)
 		lend_window_divide(c);
 }
 
-/* For a new session. */
+/* Sets the window of a new session. */
 void lend_window_open(struct lend_sess *s);
 /* Sets the window to the peer's code or our own share, the smaller one. */
 void lend_window_set(struct lend_core *c, struct lend_sess *s, uint8_t code);

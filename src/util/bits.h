@@ -34,7 +34,7 @@ static inline bool lend_is_pow2(uint64_t x)
 	return x && !(x & (x - 1));
 }
 
-/* The smallest power of two that is not below n, for n up to 2^31. */
+/* Returns the smallest power of two that is not below n, for n up to 2^31. */
 static inline uint32_t lend_pow2_above(uint32_t n)
 {
 	uint32_t p = 1;
@@ -44,7 +44,7 @@ static inline uint32_t lend_pow2_above(uint32_t n)
 	return p;
 }
 
-/* The smallest multiple of pow2 that is not below x; the caller knows that it fits. */
+/* Returns the smallest multiple of pow2 that is not below x; the caller knows that it fits. */
 static inline uint64_t lend_align_up(uint64_t x, uint64_t pow2)
 {
 	return (x + pow2 - 1) & ~(pow2 - 1);

@@ -126,7 +126,7 @@ uint32_t lend_memop_encode(const struct lend_memop *op, uint8_t out[LEND_MEMOP_F
 	return (uint32_t)(at - out);
 }
 
-/* A cursor over the fields: decode knows their width before it reads the first. */
+/* Takes a field from a cursor. decode() has checked the fields' total width before. */
 static uint64_t take_u64(const uint8_t **at)
 {
 	uint64_t v = lend_load_u64(*at);

@@ -99,7 +99,7 @@ enum lend_memop_kind {
 /* The canonical status codes that a memory node returns. */
 enum lend_mem_status {
 	LEND_MEM_OK = 0,
-	LEND_MEM_INVALID_ARGUMENT = 3,   /* malformed, or makes no sense */
+	LEND_MEM_INVALID_ARGUMENT = 3,   /* malformed, or not meaningful */
 	LEND_MEM_NOT_FOUND = 5,          /* of another epoch, or gone */
 	LEND_MEM_PERMISSION_DENIED = 7,  /* forged, or without that right */
 	LEND_MEM_RESOURCE_EXHAUSTED = 8, /* a table or the pages are full */

@@ -34,7 +34,7 @@ enum lend_pkt_kind {
 	LEND_PKT_REQUEST,
 	LEND_PKT_REPLY,
 	LEND_PKT_ACK,    /* how much of a message arrived, and how much more may be sent */
-	LEND_PKT_PROBE,  /* an ACK of the reply that asks for an ACK of the request */
+	LEND_PKT_PROBE,  /* an ACK of the reply; requests an ACK of the request */
 	LEND_PKT_CANCEL, /* the caller no longer waits */
 	LEND_PKT_GONE,   /* the slot may be used again */
 	LEND_PKT_UNUSED, /* 13: dropped and counted */
