@@ -35,8 +35,8 @@ enum lend_cc lend_cc_named(const char *name)
 
 void lend_cc_open(struct lend_cc_state *s, enum lend_cc cc)
 {
-	/* Sixteen is what a network takes of anybody; who is granted what he sends needs less care.
-	 */
+	/* Swift and DCTCP start with 16 datagrams, which any network can absorb. Under receiver
+	 * grants the sender needs less caution. */
 	bool careful = cc == LEND_CC_SWIFT || cc == LEND_CC_DCTCP;
 
 	memset(s, 0, sizeof(*s));
@@ -49,7 +49,8 @@ void lend_cc_report(struct lend_cc_state *s, enum lend_cc cc, const struct lend_
 		s->rtt = (uint32_t)r->rtt;
 		s->rtt_min = s->rtt_min ? lend_min_u32(s->rtt_min, s->rtt) : s->rtt;
 	}
-	/* Messages of one datagram are not held up, so they are no reason to think again. */
+	/* Single-datagram messages do not wait for the window, so a report of only those does not
+	 * update it. */
 	if ((r->seen | r->lost) == 0)
 		return;
 	switch (cc) {

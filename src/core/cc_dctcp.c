@@ -1,6 +1,7 @@
-/* cc_dctcp - the window shrinks by the share of datagrams that came marked: RFC 8257, with losses
- * as in RFC 5681. Marks are counted over a round, which ends when what was sent after its beginning
- * is reported. The first rounds double until something is marked or lost. Layer: core (pure). */
+/* cc_dctcp - DCTCP: the window shrinks in proportion to the fraction of ECN-marked datagrams (RFC
+ * 8257); losses are handled as in RFC 5681. Marks are counted per round. A round ends when a
+ * datagram sent after its start is reported. The window doubles per round until the first mark or
+ * loss. Layer: core (pure). */
 #include "core/cc.h"
 #include "util/bits.h"
 
@@ -30,8 +31,8 @@ void lend_cc_dctcp(struct lend_cc_state *s, const struct lend_cc_report *r)
 {
 	s->seen += r->seen;
 	s->marked += lend_min_u32(r->marked, r->seen);
-	/* The first mark is about a window nobody has tried before: half of it, as RFC 8257 has it.
-	 */
+	/* The first mark comes at a window size that was not tried before: halve the window, as in
+	 * RFC 8257. */
 	if (s->marked && !s->cut) {
 		s->alpha = ALL;
 		cut(s, r, ALL);

@@ -1,19 +1,19 @@
-/* cc_swift - the window follows a target for the delay: Swift (Kumar and others, SIGCOMM 2020).
+/* cc_swift - the window follows a target delay: Swift (Kumar and others, SIGCOMM 2020).
  *
- * The target is what the way takes when it is empty, which stands for the number of hops (nobody
- * tells us of them), plus a share for queues, plus more the smaller the window: many small senders
- * need a longer queue to be told apart. Below one datagram in flight the gap is what counts.
- * Layer: core (pure). */
+ * The target is the minimum RTT, plus an allowance for queues, plus a term that grows as the window
+ * shrinks: many small senders need a longer queue to be distinguished. The minimum RTT stands for
+ * the number of hops, which is not known here. Below one datagram in flight, the gap between
+ * datagrams sets the rate. Layer: core (pure). */
 #include "core/cc.h"
 #include "util/bits.h"
 
 enum {
-	QUEUE = 15000,    /* ns of queue that is no congestion; or a quarter of the empty way */
-	SCALE = 13000,    /* ns over the root of the window ... */
-	SCALE_OFF = 1300, /* less this: nothing is left of it at 100 datagrams */
+	QUEUE = 15000,    /* ns of queueing delay without congestion; at least rtt_min / 4 */
+	SCALE = 13000,    /* ns, divided by the square root of the window ... */
+	SCALE_OFF = 1300, /* ... minus this: the term is 0 from 100 datagrams on */
 	SCALE_MAX = 40000,
 	MIN = LEND_CC_ONE / 64,
-	CUT = 512,  /* of 1024: never more than half at once */
+	CUT = 512,  /* of 1024: one cut is at most half of the window */
 	BETA = 819, /* of 1024: 0.8 of the excess */
 };
 
@@ -29,7 +29,7 @@ static uint32_t root(uint64_t n)
 
 static uint32_t target(const struct lend_cc_state *s)
 {
-	/* The root of a window in 1/1024 is 32 times the root of one in datagrams. */
+	/* The square root of a window in 1/1024 is 32 times that of the window in datagrams. */
 	uint32_t more = SCALE * 32 / lend_max_u32(root(s->window), 1);
 
 	more = more > SCALE_OFF ? lend_min_u32(more - SCALE_OFF, SCALE_MAX) : 0;
@@ -44,7 +44,8 @@ static void cut(struct lend_cc_state *s, const struct lend_cc_report *r, uint32_
 	s->cut = r->now;
 }
 
-/* One datagram more per round trip, whatever the window. */
+/* Adds one datagram per round trip; below one datagram in flight, an eighth of the window for each
+ * datagram reported. */
 static void grow(struct lend_cc_state *s, uint32_t seen)
 {
 	uint64_t more;

@@ -19,8 +19,9 @@ static __attribute__((noinline)) uint32_t kept_below(uint32_t class, uint32_t n)
 	return n > 1 ? lend_max_u32(1, n * below / 32) : 0;
 }
 
-/* Of n slots or records those that more urgent calls must find free: none for calls that name no
- * class, so that without classes all are used. */
+/* Returns how many of n slots or records a call of this class must leave free for more urgent
+ * calls: none for class NORMAL and more urgent ones, so that all are used when no call names a
+ * class. */
 LEND_HOT uint32_t kept_from(uint32_t class, uint32_t n)
 {
 	return class <= LEND_CLASS_NORMAL ? 0 : kept_below(class, n);
@@ -31,7 +32,7 @@ uint32_t lend_core_slots(const struct lend_core *c, uint8_t class)
 	return c->cfg.calls - kept_from(class & LEND_PKT_CLASS, c->cfg.calls);
 }
 
-/* Bits of word w that are slots within the session's limit. */
+/* Returns the bits of word w that stand for slots within the session's limit. */
 static uint64_t allowed(const struct lend_sess *s, uint32_t w)
 {
 	if (s->limit >= (w + 1) * 64)
@@ -54,7 +55,7 @@ static uint32_t take_slot(struct lend_sess *s, uint32_t class)
 
 	if (kept && free_slots(s) <= kept)
 		return LEND_NONE;
-	/* Bits behind the last slot are not set; those above the limit are never cleared. */
+	/* Bits past the last slot are not set; those above the limit are never cleared. */
 	for (uint32_t w = 0; w < LEND_CALLS_MAX / 64; w++) {
 		if (!s->slots[w])
 			continue;
@@ -67,7 +68,7 @@ static uint32_t take_slot(struct lend_sess *s, uint32_t class)
 	return LEND_NONE;
 }
 
-/* Gives a call another slot, one that both ends have. False: none is free. */
+/* Moves a call to a free slot that both ends have. Returns false if there is none. */
 static bool rehouse(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	uint32_t was = lend_pkt_slot(k->wire), i = take_slot(s, k->class);
@@ -104,9 +105,10 @@ void lend_call_unpark(struct lend_core *c, struct lend_sess *s)
 			lend_call_admitted(c, s, k);
 }
 
-/* The reply's first credit into memory that is named: all of it at once, up to a window. The reply
- * may be long in coming, so half of the budget, or a datagram of it, stays for what is under way;
- * of the longest there are, for it may be what another session waits for. */
+/* Makes the first grant for a reply into memory named by the caller: all of it at once, up to
+ * LEND_GRANT_BYTES. The reply may take long, so half of the receive budget stays available to
+ * messages in transit. It is at least one datagram of the largest payload of any carrier, since
+ * another session may wait for that much. */
 static void name_memory(struct lend_core *c, struct lend_call_rec *k, const struct lend_bufs *bufs,
 			uint32_t reply)
 {
@@ -123,7 +125,7 @@ static void name_memory(struct lend_core *c, struct lend_call_rec *k, const stru
 	more = lend_min_u64(k->reply_cap, LEND_GRANT_BYTES) - k->rx.granted;
 	more = lend_min_u64(more, offer - lend_min_u64(offer, c->budget_used));
 	if (c->starved.n)
-		more = 0; /* what is under way waits for it */
+		more = 0; /* messages in transit wait for budget */
 	more = lend_credit_ahead(c, k, more);
 	k->rx.granted += (uint32_t)more;
 	k->rx.charged += (uint32_t)more;
@@ -203,7 +205,7 @@ uint32_t lend_call_eager(const struct lend_sess *s, const struct lend_call_rec *
 	return lend_min_u32(eager, s->first);
 }
 
-/* Ends it without a reply; memory named for one goes back with the event. */
+/* Ends a call without a reply. Memory named for the reply is given back with the event. */
 static void end_without(struct lend_core *c, struct lend_call_rec *k, uint8_t status, uint8_t ran)
 {
 	struct lend_event *e;
@@ -227,7 +229,7 @@ void lend_call_drain(struct lend_core *c, struct lend_call_rec *k)
 	k->tries = 0;
 	k->timer = LEND_NEVER;
 	if (s->state == LEND_SESS_CONNECTING)
-		return; /* there is nobody to tell yet */
+		return; /* there is no session yet to send CANCEL on */
 	k->timer = c->now + lend_loss_rto(s, 0);
 	lend_ctl_sess(c, s, LEND_PKT_CANCEL, k->wire, 0);
 	lend_sess_arm(c, s, k->timer);
@@ -267,7 +269,8 @@ lend_ns lend_call_wake(const struct lend_call_rec *k)
 	return k->state == LEND_CALL_DRAINING ? k->timer : lend_min_u64(k->timer, k->deadline);
 }
 
-/* What can be asked is asked; only a request of one datagram is repeated blindly. */
+/* Sends a PROBE, or retransmits a request of one datagram. PROBE is for lossless carriers, for
+ * requests that the server has received, and for requests of several datagrams. */
 static void ask(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -283,8 +286,8 @@ static void ask(struct lend_core *c, struct lend_call_rec *k)
 		lend_sched_ready(c, k);
 }
 
-/* When to repeat, with up to a quarter of the timeout more: calls that were lost together must not
- * be repeated together. */
+/* Returns when to retransmit: after the timeout and a pseudo-random part of up to a quarter of it,
+ * so that calls lost together are not retransmitted together. */
 static lend_ns repeat_at(const struct lend_core *c, const struct lend_sess *s,
 			 const struct lend_call_rec *k, lend_ns timeout)
 {
@@ -293,9 +296,9 @@ static lend_ns repeat_at(const struct lend_core *c, const struct lend_sess *s,
 	return c->now + timeout + timeout / 256 * (mix >> 58);
 }
 
-/* Returns whether the call may be repeated now. While nothing arrives from the peer for a quarter
- * of a timeout, one call per session is repeated for all, under the session's own backoff: all of
- * them together would only fill the peer's socket. */
+/* Returns whether the call may be retransmitted or probed now. After a quarter of a timeout without
+ * any datagram from the peer, only one call per session is repeated, with the session's own
+ * backoff. Repeating all of them would only fill the peer's socket. */
 static bool may_repeat(const struct lend_core *c, struct lend_sess *s)
 {
 	if (s->lossless || c->now - s->last_rx < lend_loss_rto(s, 0) / 4)
@@ -326,8 +329,8 @@ void lend_call_tick(struct lend_core *c, struct lend_call_rec *k)
 	}
 	k->tries = (uint8_t)lend_min_u32(k->tries + 1u, 30);
 	k->timer = repeat_at(c, s, k, lend_loss_rto(s, k->tries));
-	/* The carrier was full a moment ago, so what was said before still waits: more of it would
-	 * fill the queue that all sessions share. */
+	/* The carrier was full a moment ago, so the previous datagram still waits. Another one
+	 * would fill the control queue, which all sessions share. */
 	if (c->now < s->blocked[0] + s->block_ns[0] ||
 	    c->now < s->blocked[k->fast] + s->block_ns[k->fast])
 		return;

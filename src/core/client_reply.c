@@ -1,5 +1,5 @@
-/* client_reply - what comes back to a caller: replies, acknowledgements, GONE. The other half of
- * client_call.h. Layer: core (pure). */
+/* client_reply - datagrams that come back to a caller: replies, acknowledgements, GONE. The other
+ * half of client_call.h. Layer: core (pure). */
 #include "core/client_call.h"
 #include "core/control.h"
 #include "core/loss.h"
@@ -8,9 +8,9 @@
 #include "core/sess.h"
 #include "core/tx.h"
 
-/* Calls of this slot that came later may have ended before a byte of them was sent. Then nothing
- * but our word tells the server that an old reply is not waited for: so old ones have ended, too.
- */
+/* Returns the open call of a datagram, or NULL. *ended is set if that call is over. Calls older
+ * than the slot's last one count as over: the last one may have ended before a byte of it was sent.
+ * Then only our acknowledgement shows the server that nothing waits for an old reply. */
 static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint32_t wire,
 				  bool *ended)
 {
@@ -35,7 +35,7 @@ static void progress(struct lend_core *c, struct lend_call_rec *k)
 	k->timer = c->now + lend_loss_rto(lend_sess_at(c, k->sess), 0);
 }
 
-/* Any reply says that all of the request is there. */
+/* Any reply shows that the server has the whole request. */
 static void request_done(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k)
 {
 	if (k->whole && k->tx.low == k->tx.total)
@@ -67,7 +67,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 		lend_rx_drop(c, k);
 }
 
-/* All of it came in one datagram, and is where it belongs. */
+/* Ends a call whose reply came in one datagram. For named memory, the reply is already copied. */
 LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 			 const struct lend_pkt_view *v, bool fits)
 {
@@ -81,7 +81,7 @@ LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_c
 	lend_sess_rest(c, s);
 }
 
-/* Whether the server gave up a reply that has arrived in part. */
+/* Returns whether the server gave up a reply of which parts have arrived. */
 static bool is_given_up(const struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	return k->rx.frags != LEND_NONE && v->head.length == 0 &&
@@ -109,15 +109,15 @@ static void one_fragment(struct lend_core *c, struct lend_bufs *bufs, struct len
 static void many_fragments(struct lend_core *c, struct lend_bufs *bufs, struct lend_sess *s,
 			   struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
-	/* What was attached before anything came was named by the caller, who may have named none.
-	 */
+	/* Memory attached before the first fragment was named by the caller, possibly with no
+	 * room. */
 	bool named = k->rx.attached && (k->reply_cap || k->rx.frags == LEND_NONE);
 	uint64_t most = named ? k->reply_cap : c->cfg.message_max;
 	enum lend_rx_verdict got;
 
 	if (v->head.length > most) {
-		/* The server may wait to be allowed the rest: it has to hear that none is wanted.
-		 */
+		/* The server may be waiting for a grant of the rest. Drain the call: CANCEL shows
+		 * the server that no more is wanted. */
 		LEND_COUNT(c, rx_too_big);
 		finish(c, k, v, false);
 		lend_call_drain(c, k);
@@ -193,12 +193,14 @@ static void partial(struct lend_core *c, struct lend_sess *s, struct lend_call_r
 	lend_tx_acked_below(c, &k->tx, low);
 	if (v->ack.granted > k->tx.granted)
 		k->tx.granted = lend_min_u32(v->ack.granted, k->tx.len);
-	/* The word that it was dropped may be lost; the answer to a PROBE shows it as well. */
+	/* The ACK with LEND_PKT_DROPPED may be lost; the answer to a PROBE shows the drop as
+	 * well. */
 	if (v->head.length & LEND_PKT_DROPPED ||
 	    (v->head.length & LEND_PKT_PROBED && (s->lossless || low < k->tx.low)))
 		lend_tx_restart(c, &k->tx, low);
 	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, low);
-	/* What it was charged must not hold up those for whom there is memory. */
+	/* The receiver has no memory for this call. Return its session credit, so that it does not
+	 * delay calls for which there is memory. */
 	if (k->hold)
 		lend_call_refund(c, s, k);
 	if (k->tx.granted > k->tx.charged && k->tx.charged < k->tx.len)
@@ -219,7 +221,7 @@ void lend_call_on_ack(struct lend_core *c, struct lend_sess *s, const struct len
 		return;
 	}
 	if (k->whole)
-		return; /* an older word */
+		return; /* an older ACK */
 	k->hold = 0;
 	if (v->head.offset == LEND_PKT_PARTIAL)
 		partial(c, s, k, v);

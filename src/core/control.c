@@ -22,7 +22,7 @@ void lend_ctl_answer(struct lend_core *c, struct lend_sess *s, uint32_t call, ui
 	lend_ctl_push(c, &e);
 }
 
-/* How much of the message that comes in for this call is here. */
+/* Fills in how much of the call's incoming message has arrived. */
 static void describe(struct lend_core *c, struct lend_sess *s, struct lend_pkt *head,
 		     struct lend_pkt_ack *ack)
 {
@@ -76,8 +76,9 @@ static void make_ack(struct lend_core *c, struct lend_sess *s, struct lend_makin
 	LEND_COUNT(c, acks);
 }
 
-/* While it waited for the carrier goodbye was said, or the call's slot may have gone to another,
- * which this would end. */
+/* Returns whether a queued control datagram is obsolete. While it waited for the carrier, the
+ * session may have sent BYE, or the call's slot may belong to another call, which a CANCEL would
+ * end. */
 static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struct lend_ctl *e)
 {
 	const struct lend_cslot *cs;
@@ -92,8 +93,8 @@ static bool is_stale(struct lend_core *c, const struct lend_sess *s, const struc
 	return cs->rec == LEND_NONE || cs->seq != lend_pkt_seq(e->call);
 }
 
-/* A 0-RTT call goes out under the number of its CONNECT and has no timer: until the session is up,
- * CONNECT is repeated. */
+/* Adds a 0-RTT call to a CONNECT. The call has the number of the CONNECT and no timer: until the
+ * session is up, CONNECT is retransmitted. */
 static void make_rider(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
 		       struct lend_call_rec *k, const struct lend_bufs *bufs)
 {
@@ -155,7 +156,8 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 	head.session = s->peer_id;
 	head.number = lend_loss_number(c, s, m->out->class, false);
 	lend_make_put(m, &head, sizeof(head));
-	/* An end that pings may never be pinged, and what it acknowledged last may be lost. */
+	/* PING carries a report: an end that sends PINGs may never receive one, and its last
+	 * acknowledgement may be lost. */
 	if (e->kind == LEND_PKT_PING) {
 		lend_loss_report(c, s, &seen);
 		lend_make_put(m, &seen, sizeof(seen));
@@ -164,7 +166,7 @@ static void make_plain(struct lend_core *c, struct lend_sess *s, struct lend_mak
 		lend_make_put(m, lend_hand_of(c, s)->proof, sizeof(struct lend_pkt_proof));
 }
 
-/* The answer to a request that has no record: see table_share.h. */
+/* Builds the reply to a request that has no call record: see table_share.h. */
 static void make_refusal(struct lend_core *c, struct lend_sess *s, struct lend_making *m,
 			 const struct lend_ctl *e)
 {
@@ -196,7 +198,8 @@ static void make_stateless(struct lend_core *c, struct lend_making *m, const str
 	}
 }
 
-/* The end of a CONNECT is stored in front of the trailer, so that one tail holds both. */
+/* Adds the trailer unless the path is checked. The end of a CONNECT is stored in front of the
+ * trailer, so that one tail holds both. */
 static void seal(struct lend_making *m, const struct lend_bufs *bufs, bool checked)
 {
 	struct lend_out_rec *r = m->rec;

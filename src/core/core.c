@@ -1,4 +1,5 @@
-/* core - the front door: memory, datagrams in, events out. See core.h and README.md. */
+/* core - entry points of the core: memory, paths, ticks, events, sessions, buffers. See core.h and
+ * README.md. */
 #include "core/core.h"
 
 #include "core/client_call.h"
@@ -38,15 +39,17 @@ static void place(struct lend_core *c, size_t *at, size_t n, size_t each)
 	c->size += lend_align_up(n * each, LINE);
 }
 
-/* One for each session that can have more than LEND_FEW call records: a reply that was sent without
- * an entry cannot be acknowledged by number, and is sent again and again. */
+/* Returns the number of rings: one for each session that can have more than LEND_FEW call records.
+ * A reply sent without a ring entry cannot be acknowledged by number and is retransmitted
+ * repeatedly. */
 static uint32_t rings_for(const struct lend_core_config *f)
 {
 	return lend_min_u32(f->sessions, lend_max_u32(LEND_RINGS, f->inflight / LEND_FEW));
 }
 
-/* Events that a core holds: twice what all records and sessions can raise before they are asked
- * for, half of it for the end of everything (see event.h). */
+/* Returns the number of waiting events from which on new work is refused. The event ring has twice
+ * the room that all records and sessions need between two fetches; half of it is kept for the end
+ * of everything (see event.h). */
 static uint32_t event_room(const struct lend_core *c)
 {
 	return 4u * c->records + 2u * c->cfg.sessions + 256u;
@@ -117,7 +120,7 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	lay_out(c, config);
 	lend_aside(c)->ev_cap = event_cap(c);
 	lend_aside(c)->ev_room = event_room(c);
-	/* What is large is not touched: records are set when they are taken. */
+	/* The large tables are not touched: records are initialised when they are taken. */
 	lend_pool_init(&c->free_sess, config->sessions);
 	lend_pool_init(&c->free_calls, c->records);
 	lend_pool_init(&c->free_frags, 2 * config->reassemblies);
@@ -137,7 +140,8 @@ struct lend_core *lend_core_init(void *mem, const struct lend_core_config *confi
 	for (uint32_t i = 0; i < LEND_CARRIERS_MAX; i++)
 		lend_core_path(c, i, &config->path[i]);
 	c->now = now;
-	/* Endpoints of one process share its incarnation: their attempts must differ by number. */
+	/* Endpoints of one process share its incarnation: the numbers of their attempts must
+	 * differ. */
 	c->connects = lend_core_draw(c);
 	c->connects_first = c->connects;
 	return c;
@@ -192,7 +196,8 @@ const struct lend_event *lend_core_next(struct lend_core *c)
 	const struct lend_event *e = &a->ev[a->ev_first];
 
 	if (a->ev_n == 0) {
-		/* Starting over keeps the ring's first lines warm. The one given out last stays. */
+		/* Restart at the ring's first cache lines, which are warm. The event returned last
+		 * stays. */
 		a->ev_first = 0;
 		a->ev_end = 0;
 		return NULL;
