@@ -7,17 +7,17 @@
 #include "core/memory_queue.h"
 
 enum {
-	PIECES = 8, /* grants of a window, at least */
-	PIECE = 16, /* datagrams of a grant, at most */
+	PIECES = 8, /* grants that a window is divided into, at least */
+	PIECE = 16, /* datagrams per grant, at most */
 	ALL = 65536,
-	AGE = 32,          /* bytes of shorter messages that pass one byte of a message */
-	REST = 64,         /* rounds until a wider window is tried again */
-	FIRST_ALL = 65536, /* bytes that all sessions together may send unasked ... */
-	FIRST_MAX = 16384, /* and one of them, unless a datagram is more */
+	AGE = 32,          /* bytes of shorter messages that may overtake one byte of a message */
+	REST = 64,         /* measurement rounds until another window is tried */
+	FIRST_ALL = 65536, /* bytes that all sessions together may send before a grant ... */
+	FIRST_MAX = 16384, /* ... and one session, unless one datagram is more */
 };
 #define LOOP_MAX  (10 * LEND_MS)
 #define EPOCH_MIN (50 * LEND_US)
-#define RECLAIM   (1 * LEND_MS) /* between two looks for credit granted in vain */
+#define RECLAIM   (1 * LEND_MS) /* between two scans for unused grants */
 #define YIELDS    LEND_CREDIT_YIELDS
 
 static struct lend_prioq wanting(struct lend_core *c)
@@ -57,15 +57,16 @@ uint32_t lend_credit_first(struct lend_core *c, const struct lend_sess *s)
 	return lend_min_u32(share, c->cfg.unscheduled);
 }
 
-/* Of them, to one message. */
+/* Returns the bytes of the window that one message may hold. */
 static uint64_t share(const struct lend_credit *m)
 {
 	return lend_credit_alone(m) ? lend_credit_width(m)
 				    : m->window / (m->wanting > 1 && !m->yielding ? 4 : 2);
 }
 
-/* What was granted ahead takes half of it at most, also when it was half of a wider one: what is
- * under way would wait for those that wait for its memory. */
+/* Returns the free bytes of the window. Grants made ahead, for replies not begun, count as half of
+ * it at most, also if they were half of a wider window. Otherwise, messages in transit would wait
+ * for replies that wait for the memory of these messages. */
 static uint64_t room(const struct lend_core *c, uint64_t discount)
 {
 	uint64_t width = lend_credit_width(&c->credit), ahead = c->credit.ahead;
@@ -90,7 +91,7 @@ static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
 	c->fed |= n > 0;
 }
 
-/* A reply may be long in coming, so half of the window stays for what is under way. */
+/* A reply may take long, so half of the window stays available to messages in transit. */
 uint32_t lend_credit_ahead(struct lend_core *c, struct lend_call_rec *k, uint64_t more)
 {
 	uint64_t half = c->credit.window / 2;
@@ -109,7 +110,7 @@ void lend_credit_sender(struct lend_core *c, struct lend_sess *s, bool more)
 		c->credit.senders += more ? 1 : UINT64_MAX;
 }
 
-/* A grant worth a datagram of its own. */
+/* Returns the least grant that is worth a datagram of its own. */
 static uint64_t piece(const struct lend_core *c, const struct lend_sess *s)
 {
 	return lend_max_u64(
@@ -117,7 +118,7 @@ static uint64_t piece(const struct lend_core *c, const struct lend_sess *s)
 	    s->payload);
 }
 
-/* What it can take now; 0: too little to be worth it. */
+/* Returns the bytes to grant to the message now; 0 if they are too few to be worth a grant. */
 static uint64_t wish(struct lend_core *c, struct lend_call_rec *k)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
@@ -171,7 +172,7 @@ static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t
 	uint64_t some = lend_min_u64(want, piece(c, s)), odd = (k->rx.granted + some) % s->payload;
 	bool most = false;
 
-	/* Part of a datagram allows none. */
+	/* Part of a datagram cannot be sent: grant whole ones. */
 	if (k->rx.granted + some < k->rx.len && some > odd)
 		some -= odd;
 	if (room(c, 0) < some && c->credit.used > 0 && room(c, discount(c, k, &most)) < some)
@@ -179,7 +180,7 @@ static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t
 	leave(c, k);
 	some = lend_want_budget(c, k, some);
 	if (some == 0)
-		return GRANTED; /* it waits for budget instead */
+		return GRANTED; /* the message waits for budget instead */
 	note_grant(c, &k->rx);
 	charge(c, &k->rx, (uint32_t)some);
 	k->rx.granted += (uint32_t)some;
@@ -188,8 +189,9 @@ static enum granted grant(struct lend_core *c, struct lend_call_rec *k, uint64_t
 	return GRANTED;
 }
 
-/* Whoever's is least is granted first. It holds from one grant of a message to its next, so who
- * waits gets nearer by what is granted to others, or by the time. */
+/* Returns the rank of a message; the lowest rank is granted first. A rank is fixed from one grant
+ * of a message to its next. Later ranks rise with the bytes granted, with the time, or (FIFO) with
+ * each entry, so a waiting message moves forward. */
 static uint64_t rank(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	uint64_t left = k->rx.len - k->rx.got, class = k->class;
@@ -227,7 +229,7 @@ static void feed(struct lend_core *c)
 		if (got == NO_ROOM)
 			break;
 		if (!want || got == YIELD)
-			leave(c, k); /* without a wish: when more of it is here it comes again */
+			leave(c, k); /* without a wish: enters again when more of it arrives */
 		k->rx.yields = got == YIELD;
 		if (got == YIELD || (want && wish(c, k) && !k->rx.starved.in))
 			enter(c, k);
@@ -250,8 +252,8 @@ bool lend_credit_want(struct lend_core *c, struct lend_call_rec *k)
 	return k->rx.granted > had;
 }
 
-/* All of the window was under way all the time, and nothing stood in a queue: what comes is little
- * because the way is long. */
+/* Returns whether the whole window was in flight all the time and nothing waited in a queue: then
+ * the rate is low because the RTT is long. */
 static bool used_up(const struct lend_credit *m, uint64_t rate)
 {
 	uint64_t may = m->wanting > 1 ? m->window : share(m);
@@ -259,8 +261,9 @@ static bool used_up(const struct lend_credit *m, uint64_t rate)
 	return 4 * m->loop < 5 * m->quick && rate * m->loop > may * (LEND_US - LEND_US / 16);
 }
 
-/* A wider window is kept if it brought an eighth more; else the line is full, and what is granted
- * beyond what it holds only stands in a queue. A narrower one is kept if it cost less than that. */
+/* Searches the best window. A wider one is kept if the rate rose by more than an eighth. Otherwise
+ * the downlink is full, and grants beyond its capacity only wait in a queue. A narrower window is
+ * kept if the rate fell by no more than an eighth. */
 static void judge(struct lend_credit *m, uint64_t rate)
 {
 	bool tried = m->before, better = rate > m->rate + m->rate / 8;
@@ -288,7 +291,8 @@ static void judge(struct lend_credit *m, uint64_t rate)
 		m->window += m->window / 4;
 }
 
-/* Marked on its way: too much was granted, here or to others by other receivers. As in cc_dctcp. */
+/* Narrows the window after ECN marks, as in cc_dctcp: too much was granted, here or by other
+ * receivers. */
 static void give_way(struct lend_credit *m)
 {
 	uint64_t share = m->marked * ALL / lend_max_u64(m->datagrams, 1);
@@ -300,7 +304,8 @@ static void give_way(struct lend_credit *m)
 	m->rest = REST / 8;
 }
 
-/* A much wider window is tried: a loop until it shows, and one to see. */
+/* Returns whether a much wider window is being tried: it takes one loop to take effect, and one to
+ * measure. */
 static bool leaps(const struct lend_credit *m)
 {
 	return m->before > 0 && 2 * m->before <= m->window;
@@ -313,7 +318,7 @@ static void measure(struct lend_core *c)
 
 	if (c->now < m->epoch || span < lend_max_u64(leaps(m) ? m->loop : 4 * m->loop, EPOCH_MIN))
 		return;
-	/* Only while there is more to grant than may be does the window say what comes. */
+	/* The window limits the rate only while messages want more than may be granted. */
 	m->window = lend_credit_width(m);
 	if (m->marked)
 		give_way(m);
@@ -325,7 +330,7 @@ static void measure(struct lend_core *c)
 	m->came = m->marked = m->datagrams = 0;
 }
 
-/* Below the least the senders have to give way themselves. */
+/* Counts an ECN mark. Returns true at the least window: below it, the senders must slow down. */
 bool lend_credit_marked(struct lend_core *c)
 {
 	c->credit.marked++;
@@ -359,7 +364,7 @@ void lend_credit_end(struct lend_core *c, struct lend_call_rec *k)
 	uncharge(c, &k->rx, k->rx.credit);
 }
 
-/* Of messages that nothing came of for two timeouts. */
+/* Takes back the grants of messages of which nothing arrived for two timeouts. */
 static void reclaim(struct lend_core *c)
 {
 	struct lend_links l = lend_links_partial(c);

@@ -28,7 +28,7 @@ void lend_hand_close(struct lend_core *c, struct lend_sess *s)
 	s->hand = LEND_NONE;
 }
 
-/* Random bytes of an attempt, computed again for each of its datagrams instead of stored. */
+/* Computes the random bytes of an attempt again for each of its datagrams, to store none. */
 static void put_e(const struct lend_core *c, const struct lend_sess *s, uint8_t e[32])
 {
 	uint64_t text[] = {0, s->id, s->connect};
@@ -121,7 +121,7 @@ static void refuse(struct lend_core *c, const struct lend_in *in, const struct l
 	lend_ctl_push(c, &e);
 }
 
-/* No session is free: one that ends for this CONNECT must wait for proof of its address. */
+/* No session is free: an idle one is closed for this CONNECT only after its address is proven. */
 static void turn_away(struct lend_core *c, const struct lend_in *in,
 		      const struct lend_pkt_connect *b, bool proven)
 {
@@ -147,7 +147,7 @@ static bool admit(struct lend_core *c, const struct lend_in *in, const struct le
 	return false;
 }
 
-/* Whether this core made the attempt: a CONNECT that came back to its sender proves nothing. */
+/* Returns whether this core made the attempt: a CONNECT that came back proves nothing. */
 static bool is_our_own(const struct lend_core *c, uint64_t connect)
 {
 	return connect - c->connects_first - 1 < c->connects - c->connects_first;
@@ -206,7 +206,7 @@ static struct lend_sess *accept_new(struct lend_core *c, const struct lend_in *i
 	return NULL;
 }
 
-/* A copy from elsewhere must not make us send to a third party. */
+/* Answers a copy of a CONNECT, but never to another address: it could be a third party's. */
 static void repeat_accept(struct lend_core *c, struct lend_sess *s, const struct lend_in *in)
 {
 	if (s->peer != in->peer || s->client || s->state == LEND_SESS_CLOSING ||
@@ -226,7 +226,7 @@ struct lend_sess *lend_hand_on_connect(struct lend_core *c, const struct lend_in
 	struct lend_sess *s;
 	bool proven;
 
-	/* Before anything is taken or sent. */
+	/* Before anything is allocated or sent. */
 	if (!makes_sense(&b->params, b->session) || b->pattern >= LEND_PATTERNS || b->least) {
 		LEND_COUNT(c, rx_length);
 		return NULL;
@@ -248,7 +248,7 @@ bool lend_hand_is_accept(const struct lend_sess *s, const struct lend_pkt_view *
 	       (s->state == LEND_SESS_CONNECTING || v->accept.session == s->peer_id);
 }
 
-/* A call that waited for the session, or was sent with its CONNECT. */
+/* Resumes a call that waited for the session or was sent with its CONNECT. */
 static void begin(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k, uint32_t said)
 {
 	if (k->state == LEND_CALL_DRAINING)
@@ -259,7 +259,7 @@ static void begin(struct lend_core *c, struct lend_sess *s, struct lend_call_rec
 		lend_call_admitted(c, s, k);
 }
 
-/* PROOF goes out before the calls, and again until the server shows that it came. */
+/* Sends PROOF before the calls. It is retransmitted until the server shows that it arrived. */
 static void confirm(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_hand *h = lend_hand_of(c, s);
@@ -294,8 +294,8 @@ void lend_hand_accepted(struct lend_core *c, struct lend_sess *s, const struct l
 		lend_ctl_sess(c, s, LEND_PKT_PING, 0, 0);
 }
 
-/* The client's datagrams may be lost, the next one proves it. A copy of ACCEPT does not show that
- * PROOF came, though it is newer. */
+/* Handles a copy of ACCEPT: the client's datagrams may be lost, the next one proves the session. A
+ * copy does not show that PROOF arrived, though it is newer. */
 static void again(struct lend_core *c, struct lend_sess *s)
 {
 	if (s->hand != LEND_NONE)
@@ -371,7 +371,7 @@ bool lend_hand_proves(struct lend_core *c, struct lend_sess *s, const struct len
 	return false;
 }
 
-/* Whether anything of the session came since PROOF went out. */
+/* Returns whether anything of the session arrived since PROOF was sent. */
 static bool is_confirmed(const struct lend_sess *s, const struct lend_hand *h)
 {
 	return s->seen != h->seen;

@@ -1,5 +1,5 @@
-/* input - a datagram is taken apart and goes to the session and call it is for; what is wrong with
- * it is counted. Layer: core (pure). */
+/* input - decoding of received datagrams, dispatch to session and call, counters of faulty ones.
+ * Layer: core (pure). */
 #include "core/client_call.h"
 #include "core/grant.h"
 #include "core/control.h"
@@ -11,7 +11,8 @@
 #include "core/sess.h"
 #include "core/memory_queue.h"
 
-/* Never longer than what came: it must not make us an amplifier. */
+/* Answers a datagram of an unknown session. The answer is never longer than that datagram, so it
+ * cannot be used for amplification. */
 static void reset(struct lend_core *c, const struct lend_in *in, const struct lend_pkt *head)
 {
 	const struct lend_ctl e = {
@@ -53,14 +54,15 @@ static void on_bye(struct lend_core *c, struct lend_sess *s, const struct lend_i
 	const struct lend_ctl e = {
 	    .sess = LEND_NONE, .peer = in->peer, .id = s->peer_id, .kind = LEND_PKT_BYE_ACK};
 
-	/* The session ends before the answer is made, so the answer is made without it. */
+	/* The session ends before the answer is built, so BYE_ACK is built without a session. */
 	lend_sess_down(c, s, UNAVAILABLE, false);
 	lend_ctl_push(c, &e);
 }
 
 static bool report_sane(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
-	/* After such a silence nothing is on its way: what was not seen is lost. */
+	/* A PING, or the answer to a PROBE, comes after a pause in which all datagrams in flight
+	 * have arrived: unseen numbers are lost. */
 	bool probed = v->head.kind == LEND_PKT_PING ||
 		      (v->head.kind == LEND_PKT_ACK && v->head.length & LEND_PKT_PROBED);
 	enum lend_loss_word word = probed                           ? LEND_LOSS_PROBED
@@ -117,7 +119,8 @@ static void dispatch_up(struct lend_core *c, struct lend_bufs *bufs, struct lend
 	LEND_CHECK(!"a kind that is dispatched before, or that decode refuses");
 }
 
-/* A datagram may be late, or of an end that was restored from a copy; so many are not. */
+/* Ends a session with LEND_STRIKES datagrams beyond its grants. A single one may be late, or from
+ * an end that was restored from a copy. */
 static void end_greedy(struct lend_core *c, struct lend_sess *s)
 {
 	if (s->strikes < LEND_STRIKES || s->state != LEND_SESS_UP)
@@ -131,7 +134,8 @@ static const struct lend_path *path_of(const struct lend_core *c, uint32_t peer)
 	return &c->cfg.path[LEND_PEER_CARRIER(peer) % LEND_CARRIERS_MAX];
 }
 
-/* Whether it may say anything in this state; it may prove the session, or end it. */
+/* Returns whether the session accepts the datagram in its state. The datagram may prove the session
+ * or end it. */
 static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 		       const struct lend_pkt_view *v)
 {
@@ -159,7 +163,7 @@ static bool is_welcome(struct lend_core *c, struct lend_sess *s, const struct le
 	return true;
 }
 
-/* It was received. True: it came before. */
+/* Records the arrival of a datagram. Returns true for a duplicate. */
 LEND_HOT bool note(struct lend_core *c, struct lend_sess *s, const struct lend_in *in,
 		   uint64_t number)
 {
@@ -185,8 +189,8 @@ static void dispatch_sess(struct lend_core *c, struct lend_bufs *bufs, struct le
 	}
 }
 
-/* What most datagrams are: all of a message between ends that know each other. False: it is
- * something else, or something is wrong with it, and nothing was done. */
+/* Fast path of most datagrams: a whole message on a session that is up. Returns false, with nothing
+ * done, for any other datagram and for a faulty one. */
 LEND_HOT bool input_whole(struct lend_core *c, struct lend_bufs *bufs, const struct lend_in *in)
 {
 	struct lend_pkt_view v;
@@ -300,7 +304,7 @@ static __attribute__((noinline)) void input_one(struct lend_core *c, struct lend
 		dispatch_sess(c, bufs, s, in, &v);
 }
 
-/* False: it names no session that there could be. */
+/* Copies the header. Returns false if its session or slot cannot exist. */
 static bool head_of(const struct lend_core *c, const struct lend_in *in, struct lend_pkt *head)
 {
 	if (in->len < sizeof(*head))
@@ -310,7 +314,7 @@ static bool head_of(const struct lend_core *c, const struct lend_in *in, struct 
 	       lend_pkt_slot(head->call) < c->cfg.calls;
 }
 
-/* The call that a slot names, which is here by now. */
+/* Prefetches the call record that a slot names. The slot is in the cache by now. */
 static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 {
 	uint32_t i = head->session & LEND_INDEX_MASK, slot = lend_pkt_slot(head->call), rec;
@@ -328,8 +332,8 @@ static void fetch_call(struct lend_core *c, const struct lend_pkt *head)
 	__builtin_prefetch((char *)lend_call_at(c, rec) + 192, 1);
 }
 
-/* Ahead of the burst, so that what one datagram needs comes while those before it are dealt with:
- * sessions first, then what they lead to. */
+/* Prefetches for a burst, so that the memory of one datagram arrives while earlier ones are
+ * processed: sessions first, then the calls that they lead to. */
 static void fetch(struct lend_core *c, const struct lend_in *in, uint32_t n)
 {
 	struct lend_pkt head;

@@ -4,7 +4,7 @@
 #include "core/server_call.h"
 #include "core/tx.h"
 
-/* A map of the 64 numbers below the largest, once that is so much larger. */
+/* Returns the map of the 64 numbers below the largest, after the largest grew by `ahead`. */
 static uint64_t moved(uint64_t map, uint64_t ahead)
 {
 	if (ahead == 0)
@@ -28,7 +28,7 @@ bool lend_loss_note_other(struct lend_core *c, struct lend_sess *s, uint64_t num
 	if (back == 0)
 		return true;
 	if (back > 64)
-		return false; /* too old to tell: what it carries is recognised by itself */
+		return false; /* beyond the map: its call recognises a duplicate */
 	if (s->seen_map >> (back - 1) & 1)
 		return true;
 	s->seen_map |= UINT64_C(1) << (back - 1);
@@ -69,7 +69,7 @@ void lend_loss_report(struct lend_core *c, struct lend_sess *s, struct lend_pkt_
 	s->ack_timer = LEND_NEVER;
 }
 
-/* The call that this entry spoke of, if it is still the one that lives there. */
+/* Returns the call of an entry; NULL if its record was reused. */
 static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_rec *e)
 {
 	struct lend_call_rec *k = lend_call_at(c, e->call);
@@ -77,8 +77,9 @@ static struct lend_call_rec *owner(struct lend_core *c, const struct lend_sent_r
 	return k->gen == e->gen && k->state != LEND_CALL_FREE ? k : NULL;
 }
 
-/* Its number falls out of the ring and nobody spoke of it: nobody will, so it needs a new one. Not
- * before the peer's next word: on a full ring of such each would push out another. */
+/* Evicts a number without an acknowledgement from the ring. No report can acknowledge it any more,
+ * so its datagram is retransmitted under a new number. This waits for the peer's next report: on a
+ * ring full of such numbers each retransmission would evict another. */
 static void push_out(struct lend_core *c, const struct lend_sess *s, const struct lend_sent_rec *e)
 {
 	struct lend_call_rec *old = owner(c, e);
@@ -98,20 +99,20 @@ struct lend_sent_rec *lend_loss_make_room(struct lend_core *c, struct lend_sess 
 {
 	struct lend_sent_rec *e = lend_ring_place(c, s, number);
 
-	/* A number LEND_RING older lies in the way in the ring as well. */
+	/* In the larger ring, too, the entry of a number LEND_RING older may be in the way. */
 	if (owner(c, e) && lend_ring_grow(c, s))
 		e = lend_ring_place(c, s, number);
 	push_out(c, s, e);
 	return e;
 }
 
-/* Nothing of a long message is in flight, so nothing can be judged lost. */
+/* Returns whether nothing of a long message is in flight, so that nothing can be declared lost. */
 static bool quiet(const struct lend_sess *s)
 {
 	return s->oldest == s->number;
 }
 
-/* The peer has seen this number. */
+/* Records that the peer has seen this number: see `passed` in struct lend_sess. */
 static void note_passed(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	if (s->lossless || quiet(s) || number < s->oldest || s->number - number > lend_ring_len(s))
@@ -128,20 +129,21 @@ void lend_loss_unsent(struct lend_core *c, struct lend_sess *s, uint64_t number)
 		e->gen = 0;
 }
 
-/* Who has nothing of a long message under way has nothing in flight. */
+/* Returns whether no call of this core sends a long message; then nothing is in flight. */
 static bool all_short(const struct lend_core *c)
 {
 	return c->free_wins.free == c->free_wins.cap;
 }
 
-/* Replies of one datagram do not count: their loss is the client's to notice. */
+/* Returns whether the datagram of this number is in flight. Single-datagram replies do not count:
+ * the client detects their loss. */
 static bool in_flight(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
 	struct lend_call_rec *k = e ? owner(c, e) : NULL;
 
-	/* Where nothing is lost it has arrived before a later one did, and was dropped: that must
-	 * not hold up those for whom there is memory. */
+	/* On a lossless carrier it has arrived before a later datagram, and was dropped for want of
+	 * memory. It must not delay messages for which there is memory. */
 	if (s->lossless && number < s->acked)
 		return false;
 	return k && k->tx.win != LEND_NONE && e->frag >= k->tx.low &&
@@ -180,8 +182,8 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 		return;
 	}
 	gap = sample > s->srtt ? sample - s->srtt : s->srtt - sample;
-	/* Up at once and down slowly: datagrams come in bursts, and 32 that took equally long would
-	 * otherwise leave nothing of the variance that the next burst shows. */
+	/* The variance rises fast and falls slowly: datagrams come in bursts, and 32 that took
+	 * equally long would otherwise erase the variance that the next burst shows. */
 	if (gap > s->rttvar)
 		s->rttvar += (gap - s->rttvar) / 4;
 	else
@@ -189,7 +191,7 @@ void lend_loss_rtt(struct lend_sess *s, lend_ns sample, uint32_t delay_ns)
 	s->srtt += sample / 8 - s->srtt / 8;
 }
 
-/* True: of a long message. */
+/* Handles a number that the peer has seen. Returns true if it was of a long message. */
 static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 {
 	struct lend_sent_rec *e = lend_ring_entry(c, s, number);
@@ -201,12 +203,12 @@ static bool acked(struct lend_core *c, struct lend_sess *s, uint64_t number)
 	e->gen = 0;
 	if (!k)
 		return false;
-	if (k->tx.win == LEND_NONE) { /* a reply of one datagram, which is all of it */
+	if (k->tx.win == LEND_NONE) { /* a single-datagram reply: now complete */
 		lend_serve_delivered(c, k);
 		return false;
 	}
 	lend_tx_acked(c, &k->tx, e->frag);
-	/* A request's end is the reply, not its acknowledgement. */
+	/* A request is completed by its reply, not by its acknowledgement. */
 	if (k->tx.low == k->tx.total)
 		lend_serve_delivered(c, k);
 	return true;
@@ -221,7 +223,7 @@ static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint
 	    (number >= below && number + LEND_REORDER >= s->passed[*lend_ring_class(c, s, number)]))
 		return false;
 	if (number >= below && s->acked - number <= 64)
-		LEND_COUNT(c, lost); /* else no report told of it */
+		LEND_COUNT(c, lost); /* otherwise no report covered it */
 	e->gen = 0;
 	lend_tx_lost(c, &k->tx, e->frag);
 	if (k->tx.resend)
@@ -229,12 +231,12 @@ static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint
 	return true;
 }
 
-/* A reply of one datagram whose acknowledgement fell out of the map: sent again, it is acknowledged
- * by name. */
+/* Retransmits single-datagram replies whose numbers left the map without an acknowledgement. The
+ * client acknowledges a retransmitted reply by its call. */
 static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
 	if (c->used[1] == 0)
-		s->judged = lend_max_u64(s->judged, below); /* nothing is answered here */
+		s->judged = lend_max_u64(s->judged, below); /* this core is answering no call */
 	for (; s->judged < below; s->judged++) {
 		struct lend_sent_rec *e = lend_ring_entry(c, s, s->judged);
 		struct lend_call_rec *k = e ? owner(c, e) : NULL;
@@ -246,7 +248,8 @@ static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t bel
 	}
 }
 
-/* How many were lost: all below, and what so many of its class above it have passed. */
+/* Declares datagrams lost: those below `below`, and those more than LEND_REORDER below the largest
+ * number seen of their class or a less urgent one. Returns how many. */
 static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {
 	uint64_t end = lend_max_u64(below, s->passed[0] - lend_min_u64(s->passed[0], LEND_REORDER));
@@ -259,7 +262,7 @@ static uint32_t judge(struct lend_core *c, struct lend_sess *s, uint64_t below)
 	return n;
 }
 
-/* The round trip without the peer's share; 0: this report tells of none. */
+/* Returns the round trip without the peer's delay; 0 if the report yields none. */
 static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_seen *seen)
 {
 	const struct lend_sent_rec *e = lend_ring_entry(c, s, seen->acked);
@@ -274,7 +277,7 @@ static lend_ns sample(struct lend_core *c, struct lend_sess *s, const struct len
 	return trip > seen->delay_ns ? trip - seen->delay_ns : 1;
 }
 
-/* What of the map is news, so that each number is looked at once. */
+/* Returns the bits of the map that are new, so that each number is handled once. */
 static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
 {
 	uint64_t known;
@@ -287,7 +290,9 @@ static uint64_t news(struct lend_sess *s, const struct lend_pkt_seen *seen)
 	return seen->map & ~known;
 }
 
-/* Nobody asks before what is late, too, has come: then any number tells of all. */
+/* Returns the number below which everything unseen is lost. Probes are sent only after late
+ * datagrams have arrived, too, so a number seen after one covers all below it. With a PROBE itself
+ * the newest LEND_REORDER numbers are left out. */
 static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_word word)
 {
 	if (word == LEND_LOSS_PROBED)
@@ -296,8 +301,9 @@ static uint64_t late_below(const struct lend_pkt_seen *seen, enum lend_loss_word
 								     : 0;
 }
 
-/* Who answers short calls only, and of whom nothing was ever marked, has no use for a window: it is
- * spared a look at it. Round trips of whatever length teach the others. */
+/* Returns whether the report updates congestion control. A session with nothing of a long message
+ * in flight and without any ECN mark has no use for a window, so it skips the update. Algorithms
+ * that work by delay learn from the round trips of all messages. */
 static bool teaches(const struct lend_core *c, const struct lend_sess *s,
 		    const struct lend_pkt_seen *seen)
 {
@@ -316,7 +322,7 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 
 	if (seen->acked >= s->number)
 		return false;
-	/* First: what is lost again and again must not overtake what has waited. */
+	/* Wake waiting calls first: datagrams that are lost repeatedly must not overtake them. */
 	lend_sched_wake(c, s);
 	if (seen->acked > s->acked)
 		r.rtt = sample(c, s, seen);
@@ -336,7 +342,7 @@ bool lend_loss_reported(struct lend_core *c, struct lend_sess *s, const struct l
 		r.lost = judge(c, s, late_below(seen, word));
 	if (learns)
 		lend_cc_report(&s->cc, c->cfg.congestion, &r);
-	/* Without loss, too: they fell out of the map all the same. */
+	/* On a lossless carrier, too: the numbers leave the map all the same. */
 	if (word == LEND_LOSS_PROBED && !s->lossless)
 		judge_replies(c, s, seen->acked);
 	else if (seen->acked > 64)
