@@ -6,7 +6,7 @@
 #include "core/rx.h"
 #include "core/sched.h"
 
-enum { DOUBLINGS = 12 }; /* of patience: seconds at least, in which a peer is alive or dead */
+enum { DOUBLINGS = 12 }; /* of patience(): at least seconds, enough to find a dead peer */
 
 void lend_want_init(struct lend_core *c)
 {
@@ -20,7 +20,7 @@ void lend_want_init(struct lend_core *c)
 	c->served = LEND_NONE;
 }
 
-/* That it is in, or is to get into. */
+/* Returns the queue that the message is in, or is to enter. */
 static struct lend_hungry *line_of(struct lend_core *c, const struct lend_call_rec *k)
 {
 	if (k->rx.behind)
@@ -28,7 +28,7 @@ static struct lend_hungry *line_of(struct lend_core *c, const struct lend_call_r
 	return k->rx.want == LEND_WANT_MEMORY ? &c->hungry[k->rx.buf != 0] : &c->starved;
 }
 
-/* Who goes by nothing but the time goes by no class either. */
+/* FIFO order ignores classes here, too. */
 static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	return c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class;
@@ -73,17 +73,17 @@ static void want_memory(struct lend_core *c, struct lend_call_rec *k)
 	enter(c, k, false);
 }
 
-/* For how long nothing may come of a message before it gives way: two timeouts, and twice as long
- * each time that it did. Its sender may have many to send and a small window for all of them: then
- * it is slow and not silent, and two timeouts for ever would let none of them come to its end. */
+/* Returns how long a message may receive nothing before it may be evicted: two timeouts, doubled
+ * with each eviction. A sender may have many messages and a small window for all of them. Such a
+ * message is slow, not stalled: with a limit of two timeouts none of them would ever complete. */
 static lend_ns patience(struct lend_core *c, const struct lend_call_rec *k)
 {
 	return 2 * lend_loss_rto(lend_sess_at(c, k->sess), 0)
 	       << lend_min_u32(k->rx.gave_way, DOUBLINGS);
 }
 
-/* Forgets a message of which nothing came for so long; its sender is told, so that what little it
- * may send is of those that have memory. */
+/* Evicts a message that received nothing for that long. Its sender is notified, so that it spends
+ * its small window on messages that have memory. */
 static void evict(struct lend_core *c, struct lend_call_rec *k)
 {
 	uint32_t granted = k->rx.granted, len = k->rx.len, times = k->rx.gave_way + 1u;
@@ -97,9 +97,9 @@ static void evict(struct lend_core *c, struct lend_call_rec *k)
 	lend_ctl_ack(c, k);
 }
 
-/* Looks at one partial message per want of memory: the one that was not looked at for longest. A
- * reply of which something is here never gives way: its sender lets go of it when all numbers were
- * seen, forgotten ones too. */
+/* Checks one partial message per request for memory, the least recently checked one. A reply of
+ * which part has arrived is never evicted: its sender frees it when all its numbers were seen,
+ * those of discarded fragments included. */
 static void make_room(struct lend_core *c)
 {
 	uint32_t i = lend_list_pop(&c->partials, lend_links_partial(c));
@@ -137,7 +137,8 @@ static void seat(struct lend_core *c, struct lend_call_rec *k, uint32_t len)
 	lend_ctl_ack(c, k);
 }
 
-/* Nobody is before it: who brought a buffer must not take the reassembly of those who need one. */
+/* Returns whether the message is at the head of its queue. A message that brought a buffer must not
+ * take the reassembly from messages that need a buffer as well. */
 static bool is_next(struct lend_core *c, const struct lend_call_rec *k)
 {
 	bool others = c->supply_n > 0 && c->hungry[0].n > 0;
@@ -184,7 +185,7 @@ static bool feed_one(struct lend_core *c, struct lend_hungry *h)
 	return true;
 }
 
-/* Bytes of the budget that it may take: none while others wait that go first. */
+/* Returns the bytes of the budget that the message may take: none while others go first. */
 static uint64_t budget_for(struct lend_core *c, const struct lend_call_rec *k, uint64_t kept)
 {
 	uint64_t used = c->budget_used + kept;
@@ -214,7 +215,7 @@ uint64_t lend_want_budget(struct lend_core *c, struct lend_call_rec *k, uint64_t
 	return more;
 }
 
-/* Those who wait for budget, until one of them finds too little. */
+/* Grants budget to the waiting messages, until one of them finds too little. */
 static void feed_starved(struct lend_core *c, struct lend_hungry *h)
 {
 	bool enough = true;
@@ -227,7 +228,7 @@ static void feed_starved(struct lend_core *c, struct lend_hungry *h)
 		if (lend_rx_grant(c, k))
 			lend_ctl_ack(c, k);
 		c->served = LEND_NONE;
-		/* One that now waits behind others has left this queue: it delays nobody in it. */
+		/* A message that went to the other queue delays no message in this one. */
 		enough = !k->rx.starved.in || line_of(c, k) != h;
 	}
 }

@@ -26,7 +26,7 @@ void lend_make_trailer(struct lend_out *out, struct lend_pkt_trailer *tail,
 	out->tail_len = sizeof(*tail);
 }
 
-/* Records are left for others while replies wait here to be acknowledged. */
+/* Returns whether enough records are free for others while replies wait for acknowledgement. */
 static bool is_roomy(const struct lend_core *c)
 {
 	return c->used[1] <= c->cfg.inflight / 2;
@@ -37,7 +37,7 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 {
 	lend_ns delay = c->now - k->stamp;
 
-	/* A repeat answers a later datagram than the one it names. */
+	/* A retransmitted reply answers a later datagram than the one it names. */
 	if (k->tx.low != 0 || delay > UINT32_MAX)
 		delay = UINT32_MAX;
 	*to = (struct lend_pkt_reply){.status = k->status,
@@ -48,8 +48,9 @@ static void put_reply(const struct lend_core *c, struct lend_pkt_reply *to,
 				      .acked = k->number};
 }
 
-/* Where receivers grant, what is long keeps their line full and goes one class lower, so that the
- * network's queues let pass it by what is short and comes unforeseen. */
+/* Returns the traffic class of a call's datagrams. Long messages keep the receiver's downlink busy
+ * under receiver-driven grants. They go one class lower, so that switches let short, unscheduled
+ * messages overtake them. */
 static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
 		       const struct lend_call_rec *k)
 {
@@ -58,7 +59,7 @@ static uint8_t urgency(const struct lend_core *c, const struct lend_sess *s,
 	return (uint8_t)lend_min_u32(k->class + yields, LEND_CLASSES - 1);
 }
 
-/* What output() has made so far: the next one's place, and how many there are. */
+/* Datagrams that output() has built so far: the entries of the next one, and the number built. */
 struct sending {
 	const struct lend_bufs *bufs;
 	struct lend_out *out;
@@ -73,8 +74,9 @@ LEND_HOT void go_on(struct sending *o, uint32_t n)
 	o->n += n;
 }
 
-/* Where a carrier joins neighbours of equal length, all datagrams of a session in one output bear
- * the report: one with it and the next without would differ in length. */
+/* Repeats the report in the session's next datagram. Where a carrier joins neighbours of equal
+ * length, all datagrams of a session in one output carry the report: with it in only some of them,
+ * their lengths would differ. */
 static __attribute__((noinline)) void report_again(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_aside *a = lend_aside(c);
@@ -92,7 +94,7 @@ static __attribute__((noinline)) void end_reports(struct lend_core *c)
 		lend_sess_at(c, a->reported[--a->reported_n])->ack_due = 0;
 }
 
-/* Head and block, and the report if one is due; returns their length. */
+/* Writes the header and the block, and the report if one is due. Returns their length. */
 LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struct lend_call_rec *k,
 			   struct lend_sess *s, uint32_t offset, bool server)
 {
@@ -124,8 +126,8 @@ LEND_HOT uint32_t put_head(struct lend_core *c, union lend_head *to, const struc
 }
 _Static_assert(LEND_PKT_OVERHEAD - sizeof(struct lend_pkt_trailer) <= LEND_HEAD_BYTES, "head");
 
-/* Fragment frag of k is the next datagram. Inline, so that what is sent whole is made without a
- * look at where its fragments lie, and a request without one at what a reply needs. */
+/* Builds fragment frag of k as the next datagram. Inline, so that single-datagram messages skip the
+ * computation of fragments, and requests skip the code for replies. */
 LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct lend_call_rec *k,
 			struct lend_sess *s, uint32_t frag, uint8_t class, bool server)
 {
@@ -156,14 +158,14 @@ LEND_HOT void make_data(struct lend_core *c, const struct sending *o, struct len
 		lend_make_trailer(out, &rec->tail, o->bufs);
 }
 
-/* It is to be charged before its first byte goes out; false: its session has no credit left. */
+/* Charges a call to its session's credit before its first byte. False: the credit is used up. */
 static bool may_start(struct lend_sess *s, struct lend_call_rec *k)
 {
 	return k->state != LEND_CALL_QUEUED || k->tx.next || k->tx.charged ||
 	       lend_call_admit(s, k, lend_call_eager(s, k));
 }
 
-/* A message of one datagram waits for nobody's room and keeps no pace. */
+/* Sends a message of one datagram. It needs no room in the congestion window and is not paced. */
 LEND_HOT uint64_t send_whole(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			     struct lend_sess *s, bool server)
 {
@@ -188,7 +190,7 @@ LEND_HOT void send_request(struct lend_core *c, struct sending *o, struct lend_c
 {
 	if (k->tx.next && !k->tx.resend)
 		return;
-	/* What its receiver reads where it lies needs no room there. */
+	/* A message that the receiver reads in shared memory needs no room at the receiver. */
 	if (!k->tx.next && k->state == LEND_CALL_QUEUED &&
 	    !lend_call_charge(s, k, k->tx.len <= s->payload ? k->tx.len : 0))
 		lend_sched_wait(c, k);
@@ -210,7 +212,7 @@ static void sent_data(struct lend_core *c, struct lend_call_rec *k, struct lend_
 		lend_call_sent(c, s, k, number);
 }
 
-/* What keeps a call from sending now. */
+/* Whether a call may send now. */
 enum hold { FREE_TO_SEND, NOTHING_TO_SEND, WAITS };
 
 static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_sess *s,
@@ -223,7 +225,7 @@ static enum hold held(struct lend_core *c, struct lend_call_rec *k, struct lend_
 	return lend_loss_room(c, s) && lend_pace_due(c, s) ? FREE_TO_SEND : WAITS;
 }
 
-/* Sends up to most datagrams of one call, and leaves it where it belongs. Returns how many. */
+/* Sends up to `most` datagrams of one call, then puts the call into its queue. Returns how many. */
 static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct sending o,
 						    struct lend_call_rec *k, struct lend_sess *s,
 						    uint32_t most)
@@ -234,7 +236,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 	do {
 		enum hold hold = held(c, k, s, &frag);
 
-		/* Who had a share waits behind those who had none. */
+		/* A call that has sent something queues behind the calls that have not. */
 		if (hold == WAITS && o.n == 0)
 			lend_sched_wait(c, k);
 		else if (hold == WAITS)
@@ -249,7 +251,7 @@ static __attribute__((noinline)) uint32_t send_long(struct lend_core *c, struct 
 	return o.n;
 }
 
-/* A call that was chosen sends what it may. */
+/* Sends what the chosen call may send. */
 LEND_HOT void send_chosen(struct lend_core *c, struct sending *o, struct lend_call_rec *k,
 			  uint32_t most)
 {
@@ -272,13 +274,14 @@ void lend_core_hush(struct lend_core *core, lend_ns until)
 	core->hush = until;
 }
 
-/* Nothing that waits is fast, and all else keeps silent. */
+/* Returns whether bulk is paused and no ready call is of an urgent class. */
 static bool is_hushed(const struct lend_core *c)
 {
 	return c->hush > c->now && !(lend_sched_classes(c) & ((1u << LEND_CLASS_NORMAL) - 1));
 }
 
-/* Equals that nobody can come before: no choice is to be made. Returns how many datagrams. */
+/* Sends the calls of the fast-path array: they are of equal rank and no other call is ready, so
+ * there is nothing to choose. Returns the number of datagrams. */
 LEND_HOT uint32_t send_quick(struct lend_core *c, const struct lend_bufs *bufs,
 			     struct lend_out *out, struct lend_out_rec *rec)
 {
@@ -295,7 +298,7 @@ LEND_HOT uint32_t send_quick(struct lend_core *c, const struct lend_bufs *bufs,
 	return o.n;
 }
 
-/* Turn after turn: each is LEND_SCHED_BURST datagrams, of one call or of its equals. */
+/* Sends in turns of LEND_SCHED_BURST datagrams, each of one call or of calls of equal rank. */
 static __attribute__((noinline)) struct sending send_ready(struct lend_core *c, struct sending o,
 							   uint32_t cap)
 {
@@ -351,7 +354,7 @@ static __attribute__((noinline)) uint32_t send(struct lend_core *c, struct lend_
 	return o.n;
 }
 
-/* Most turns have nothing to send. */
+/* Most event-loop iterations have nothing to send. */
 uint32_t lend_core_output(struct lend_core *c, lend_ns now, struct lend_bufs *bufs,
 			  struct lend_out *out, uint32_t cap)
 {

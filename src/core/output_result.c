@@ -1,4 +1,4 @@
-/* output_result - what became of the datagrams that went out. Layer: core (pure). */
+/* output_result - the carrier's result for each datagram of an output. Layer: core (pure). */
 #include "core/control.h"
 #include "core/zero_rtt.h"
 #include "core/loss.h"
@@ -23,13 +23,13 @@ static void unsend(struct lend_core *c, struct lend_sess *s, const struct lend_o
 		return;
 	lend_loss_unsent(c, s, head->number);
 	if (r->first && k->state == LEND_CALL_OPEN && k->number == head->number)
-		k->state = LEND_CALL_QUEUED; /* still not a byte of it out */
+		k->state = LEND_CALL_QUEUED; /* no byte of it was sent */
 	lend_tx_lost(c, &k->tx, head->offset / s->payload);
 	if (k->tx.resend)
 		lend_sched_ready(c, k);
 }
 
-/* The carrier was full: wait a little, longer each time, so that a stopped peer costs nothing. */
+/* Blocks a session after a full carrier, longer each time: a stopped peer costs nothing. */
 static void block(struct lend_core *c, struct lend_sess *s, bool fast)
 {
 	uint32_t *for_ns = &s->block_ns[fast];
@@ -40,7 +40,8 @@ static void block(struct lend_core *c, struct lend_sess *s, bool fast)
 	s->blocked[fast] = c->now + *for_ns;
 }
 
-/* It takes more: what comes after the wait is no news any more. */
+/* Ends the backoff when the carrier took a datagram, and the block if its time is over: the results
+ * of later datagrams that were sent then need no handling. */
 static void unblock(struct lend_core *c, struct lend_sess *s, bool fast)
 {
 	if (s->blocked[fast] == 0)
@@ -50,7 +51,7 @@ static void unblock(struct lend_core *c, struct lend_sess *s, bool fast)
 		s->blocked[fast] = 0;
 }
 
-/* Whose datagram this was; NULL: what became of another has ended it meanwhile. */
+/* Returns the session of a datagram; NULL if another datagram's result has ended it. */
 static struct lend_sess *sess_of(struct lend_core *c, const struct lend_out_rec *r)
 {
 	const struct lend_call_rec *k = lend_call_at(c, r->call);

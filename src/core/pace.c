@@ -6,7 +6,7 @@
 enum { SLOTS = 1024, SLOT_NS = 1024, WORDS = SLOTS / 64 };
 
 struct wheel {
-	uint64_t busy[WORDS]; /* bit by slot: somebody is in it */
+	uint64_t busy[WORDS]; /* bit by slot: it is not empty */
 	struct lend_list slot[SLOTS];
 };
 
@@ -48,7 +48,7 @@ void lend_pace_add(struct lend_core *c, struct lend_sess *s)
 		return;
 	if (c->paced_n == 0)
 		c->pace_tick = c->now / SLOT_NS;
-	/* Neither before the slots to come, nor further ahead than there are slots. */
+	/* At least the first slot to come, at most the last one of the wheel. */
 	tick = lend_min_u64(lend_max_u64(tick, c->pace_tick), c->pace_tick + SLOTS - 1);
 	push(c, s, (uint32_t)(tick % SLOTS));
 }
@@ -65,7 +65,7 @@ void lend_pace_remove(struct lend_core *c, struct lend_sess *s)
 	c->paced_n--;
 }
 
-/* Ticks from pace_tick to the first slot with somebody in it; there is one. */
+/* Returns the ticks from pace_tick to the first slot that is not empty. There is one. */
 static uint32_t ahead(struct lend_core *c)
 {
 	uint32_t n = lend_bits_ahead(wheel_of(c)->busy, WORDS, (uint32_t)(c->pace_tick % SLOTS));
@@ -86,7 +86,7 @@ static void fire(struct lend_core *c, uint32_t slot)
 
 		lend_pace_remove(c, s);
 		if (s->pace > c->now)
-			lend_pace_add(c, s); /* it was too far ahead */
+			lend_pace_add(c, s); /* it was beyond the wheel */
 		else
 			lend_sched_wake(c, s);
 	}

@@ -2,7 +2,7 @@
 
 #include "core/arena.h"
 
-enum { RECORDS_NUM = 3, RECORDS_DEN = 4 }; /* the rest are replies not acknowledged yet */
+enum { RECORDS_NUM = 3, RECORDS_DEN = 4 }; /* the rest is for unacknowledged replies */
 
 uint32_t lend_window_of(uint8_t code)
 {
@@ -40,7 +40,7 @@ static uint64_t room_of(const struct lend_core *c)
 	return least;
 }
 
-/* Valid until an eighth more sessions have calls, or a quarter less. */
+/* Computes the shares, valid until an eighth more sessions have calls, or a quarter fewer. */
 void lend_window_divide(struct lend_core *c)
 {
 	uint64_t records = (uint64_t)c->cfg.inflight * RECORDS_NUM / RECORDS_DEN;

@@ -126,7 +126,8 @@ static void need(struct lend_core *c, struct lend_call_rec *k, const struct lend
 		lend_rx_need(c, k, bufs);
 }
 
-/* Before anything is kept of it. Who sends more than he was granted does so on purpose. */
+/* Checks a fragment against the grant before any of it is stored. A peer that exceeds its grant
+ * does so on purpose. */
 static bool granted(struct lend_core *c, const struct lend_call_rec *k,
 		    const struct lend_pkt_view *v)
 {
@@ -143,7 +144,7 @@ static void uncharge(struct lend_core *c, struct lend_rx *r, uint32_t n)
 	r->charged -= n;
 	c->budget_used -= n;
 	c->fed |= n > 0;
-	/* Bytes of the budget came free: whoever waits for them asks again at the next tick. */
+	/* Budget was freed: messages that wait for it try again at the next tick. */
 }
 
 static enum lend_rx_verdict keep(struct lend_core *c, struct lend_bufs *bufs,
@@ -201,7 +202,7 @@ void lend_rx_attach(struct lend_core *c, struct lend_bufs *bufs, struct lend_cal
 {
 	uint32_t pooled = k->rx.buf;
 
-	LEND_CHECK(k->rx.pooled); /* NEED is raised once its start is in a buffer */
+	LEND_CHECK(k->rx.pooled); /* NEED is raised once a buffer has its start */
 	lend_chain_write(bufs, buf, 0, bufs->seg[pooled].data,
 			 lend_min_u32(k->rx.len, c->cfg.unscheduled));
 	put_in(&k->rx, buf, false);
@@ -252,7 +253,7 @@ uint32_t lend_rx_low(struct lend_core *c, const struct lend_call_rec *k)
 	return (uint32_t)lend_min_u64(low, k->rx.len);
 }
 
-/* How far ahead of the lowest missing byte a sender may be. */
+/* Returns how many bytes past the lowest missing one a sender may send. */
 static uint64_t window(const struct lend_sess *s)
 {
 	return lend_min_u64(lend_max_u64(LEND_GRANT_BYTES, (uint64_t)64 * s->payload),
@@ -276,7 +277,7 @@ bool lend_rx_grant(struct lend_core *c, struct lend_call_rec *k)
 	if (lend_credit_rules(c, s))
 		return lend_credit_want(c, k);
 	more = reach - k->rx.granted;
-	/* Small offers cost a datagram each: wait for a worthwhile one unless it is the last. */
+	/* Each grant costs a datagram: wait for a worthwhile one, unless it is the last. */
 	if (reach < k->rx.len && more < window(s) / 4)
 		return false;
 	more = lend_want_budget(c, k, more);

@@ -21,7 +21,8 @@ static uint64_t far(const struct lend_core *c, const struct lend_call_rec *k)
 	return k->deadline > c->now ? (k->deadline - c->now) / (64 * LEND_US) : 0;
 }
 
-/* Lanes of deadlines are by how far they are, so that each is nearly sorted as it is filled. */
+/* Returns the lane of a call. In order of deadlines, lanes are by the time left, so that each is
+ * nearly sorted as it is filled. */
 static uint32_t lane_of(const struct lend_core *c, const struct lend_call_rec *k)
 {
 	switch (c->cfg.order) {
@@ -70,7 +71,7 @@ void lend_sched_take_off(struct lend_core *c, struct lend_call_rec *k)
 	k->lane = 0;
 }
 
-/* The one behind which it stands by deadline; LEND_NONE: it is the first. */
+/* Returns the call after which this one is queued by deadline; LEND_NONE if it is the first. */
 static uint32_t before(struct lend_core *c, const struct lend_call_rec *k)
 {
 	uint32_t i = c->ready.lane[k->lane].tail;

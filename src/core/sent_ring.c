@@ -10,8 +10,8 @@ bool lend_ring_grow(struct lend_core *c, struct lend_sess *s)
 	i = lend_pool_take(&c->free_rings, LEND_AT(c, at_free_rings, uint32_t));
 	if (i == LEND_NONE)
 		return false;
-	/* What others left in it is of calls that are over: their records' generations have moved
-	 * on. */
+	/* Entries that other sessions left belong to calls that are over: their records'
+	 * generations have advanced. */
 	r = lend_ring_at(c, i);
 	for (uint32_t k = 0; k < LEND_FEW; k++) {
 		uint64_t number = s->number - lend_min_u64(s->number, k + 1);
