@@ -8,9 +8,9 @@
 #include "core/sess.h"
 #include "core/tx.h"
 
-/* Returns the open call of a datagram, or NULL. *ended is set if that call is over. Calls older
- * than the slot's last one count as over: the last one may have ended before a byte of it was sent.
- * Then only our acknowledgement shows the server that nothing waits for an old reply. */
+/* Returns the call of a datagram, or NULL. *ended is set if that call is over. Calls older than the
+ * slot's last one count as over: the last one may have ended before a byte of it was sent. Then
+ * only our acknowledgement shows the server that nothing waits for an old reply. */
 static struct lend_call_rec *find(struct lend_core *c, struct lend_sess *s, uint32_t wire,
 				  bool *ended)
 {
@@ -67,7 +67,7 @@ LEND_HOT void finish(struct lend_core *c, struct lend_call_rec *k, const struct 
 		lend_rx_drop(c, k);
 }
 
-/* Ends a call whose reply came in one datagram. For named memory, the reply is already copied. */
+/* Ends a call with a reply of one datagram. For named memory, the reply is already copied. */
 LEND_HOT void take_whole(struct lend_core *c, struct lend_sess *s, struct lend_call_rec *k,
 			 const struct lend_pkt_view *v, bool fits)
 {

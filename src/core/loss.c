@@ -231,7 +231,7 @@ static bool lost(struct lend_core *c, struct lend_sess *s, uint64_t number, uint
 	return true;
 }
 
-/* Retransmits single-datagram replies whose numbers left the map without an acknowledgement. The
+/* Retransmits each single-datagram reply if its number left the map without an acknowledgement. The
  * client acknowledges a retransmitted reply by its call. */
 static void judge_replies(struct lend_core *c, struct lend_sess *s, uint64_t below)
 {

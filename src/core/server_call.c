@@ -36,7 +36,7 @@ void lend_serve_finish(struct lend_core *c, struct lend_call_rec *k)
 	forget(c, k);
 }
 
-/* Its handler keeps the handle, the session forgets the call. */
+/* Detaches a running call from its session; its handler keeps the handle. */
 static void orphan(struct lend_core *c, struct lend_call_rec *k)
 {
 	struct lend_sslot *sl = lend_sslot_at(c, k->sess, lend_pkt_slot(k->wire));
@@ -86,7 +86,7 @@ void lend_serve_cut(struct lend_core *c, struct lend_call_rec *k)
 	LEND_CHECK(!"a server's call in a client's state");
 }
 
-/* The request is whole: over to the handler. */
+/* Hands a complete request to the handler. */
 LEND_HOT void run(struct lend_core *c, struct lend_call_rec *k, const struct lend_pkt_view *v)
 {
 	struct lend_event *e = lend_event_push(c, LEND_EV_REQUEST);
@@ -178,13 +178,13 @@ LEND_HOT void begin(struct lend_core *c, struct lend_bufs *bufs, struct lend_ses
 	}
 }
 
-/* The client has not heard from us: say again what there is to say. */
+/* Handles another datagram of a request: stores or acknowledges it, or repeats the reply. */
 static void again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_rec *k,
 		  const struct lend_pkt_view *v)
 {
 	switch ((enum lend_call_state)k->state) {
 	case LEND_CALL_PARTIAL:
-		/* While nothing of it is kept, its length is not either. */
+		/* Until a fragment is stored, its length is not stored either. */
 		if (v->head.length > c->cfg.message_max)
 			LEND_COUNT(c, rx_length);
 		else
@@ -212,7 +212,7 @@ static void again(struct lend_core *c, struct lend_bufs *bufs, struct lend_call_
 	LEND_CHECK(!"a slot names a call of another kind");
 }
 
-/* False: its handler still runs and GONE was not said, so a sane client cannot be here. */
+/* Returns false if the handler runs and GONE was not sent: no sane client reuses the slot then. */
 static bool leave_slot(struct lend_core *c, struct lend_sslot *sl)
 {
 	struct lend_call_rec *k;
@@ -235,7 +235,7 @@ static bool one_datagram_sane(const struct lend_sess *s, const struct lend_pkt_v
 	       (v->head.offset == 0 && v->payload_len == v->head.length);
 }
 
-/* A duplicate of a request that is over; answered again if it had no record. */
+/* Counts a duplicate of a finished request; repeats the answer if there was no record. */
 static void old(struct lend_core *c, struct lend_sess *s, const struct lend_pkt_view *v)
 {
 	LEND_COUNT(c, rx_dup);
@@ -311,7 +311,7 @@ void lend_serve_on_ack(struct lend_core *c, struct lend_sess *s, const struct le
 	lend_sched_obey(c, k, v->head.length & LEND_PKT_WAIT, v->ack.low / s->payload);
 	if (k->hold)
 		return;
-	/* Where nothing is lost, what passed by its session's ACCEPT was dropped all the same. */
+	/* On a lossless carrier, too, a reply that overtook its session's ACCEPT was dropped. */
 	kept = k->tx.win == LEND_NONE && s->early != LEND_PKT_EARLY_RUNS;
 	if (v->head.length & LEND_PKT_DROPPED || (probe && s->lossless && !kept))
 		lend_tx_restart(c, &k->tx, v->ack.low / s->payload);
@@ -327,7 +327,7 @@ static void stop(struct lend_core *c, struct lend_sess *s, struct lend_call_rec 
 	} else {
 		cancelled(c, k);
 		if (s->orphans >= c->cfg.calls)
-			return; /* GONE when it answers */
+			return; /* GONE is sent when the handler replies */
 		orphan(c, k);
 	}
 }
@@ -348,7 +348,7 @@ void lend_serve_on_cancel(struct lend_core *c, struct lend_sess *s, const struct
 			LEND_COUNT(c, rx_state);
 			return;
 		}
-		sl->seq = seq; /* consumed: should the request still come, it is old */
+		sl->seq = seq; /* consumed: a late request counts as old */
 		sl->number = v->head.number;
 	}
 	lend_serve_state(c, s, v->head.call, &k);

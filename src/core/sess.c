@@ -45,8 +45,8 @@ static void free_slots(const struct lend_core *c, struct lend_sess *s)
 		s->slots[calls / 64] = (UINT64_C(1) << calls % 64) - 1;
 }
 
-/* What fits into a datagram of this path, and into what may come unasked: a multiple of 16, so that
- * pieces keep their alignment. */
+/* Returns the payload of a datagram on this path, at most the unscheduled bytes: a multiple of 16,
+ * so that pieces keep their alignment. */
 static uint32_t payload_of(const struct lend_core *c, const struct lend_path *p)
 {
 	return lend_min_u32((uint32_t)(p->mtu - LEND_PKT_OVERHEAD), c->cfg.unscheduled) & ~15u;
@@ -131,7 +131,7 @@ void lend_sess_up(struct lend_core *c, struct lend_sess *s)
 	struct lend_event *e = lend_event_push(c, LEND_EV_SESSION_UP);
 
 	s->state = LEND_SESS_UP;
-	s->ctl_tries = 0; /* from now on it counts repeats of calls */
+	s->ctl_tries = 0; /* from now on it counts retransmissions of calls */
 	e->session = s->id;
 	e->peer = s->peer;
 	e->tag = s->tag;

@@ -1,5 +1,5 @@
-/* sess_stats - what a session is doing, for who asks. It is added up from what is there anyway, so
- * nobody pays who does not. Layer: core (pure). */
+/* sess_stats - statistics of a session. Each query computes them from existing state, so they cost
+ * nothing between queries. Layer: core (pure). */
 #include "core/core.h"
 #include "core/sess.h"
 

@@ -1,5 +1,5 @@
-/* sess_timer - the tick of a session: repeats CONNECT, PROOF or BYE, sends PINGs, sends ACKs that
- * are due, wakes its calls. The other half of sess.h. Layer: core (pure). */
+/* sess_timer - the tick of a session: retransmits CONNECT, PROOF or BYE, sends PINGs, sends ACKs
+ * that are due, wakes its calls. The other half of sess.h. Layer: core (pure). */
 #include "core/client_call.h"
 #include "core/control.h"
 #include "core/handshake.h"
@@ -20,14 +20,15 @@ void lend_sess_owe_report(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
-/* Where nothing is lost one goodbye that the carrier took is enough, and there is no end without
- * it: the peer would keep the session for good. Elsewhere there are three, taken or not. */
+/* Returns whether enough BYEs were sent. On a lossless carrier one BYE that the carrier took is
+ * enough, and required: without it the peer would keep the session forever. Elsewhere it is three,
+ * taken or not. */
 static bool parted(const struct lend_sess *s)
 {
 	return s->lossless ? s->bye_taken : s->ctl_tries > 1;
 }
 
-/* False: the session ended. */
+/* Retransmits the datagrams of handshake and close. Returns false if the session ended. */
 static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 {
 	if (c->now < s->ctl_timer)
@@ -46,17 +47,18 @@ static bool tick_ctl(struct lend_core *c, struct lend_sess *s)
 	return true;
 }
 
-/* Whether silence ends the session. A closing one has an end of its own, and where the carrier
- * reports a hang-up, that is the end. Before anything of the session arrived silence ends it
- * everywhere: a client with a 0-RTT call may be gone before ACCEPT comes, and sends no BYE. */
+/* Returns whether the session ends when nothing arrives for cfg.dead. A closing session ends with
+ * its BYEs. On a lossless carrier the session ends when the carrier reports a hang-up. Before the
+ * first datagram of a session arrives, the timeout applies everywhere: a client with a 0-RTT call
+ * may exit before ACCEPT arrives, and then sends no BYE. */
 static bool mortal(const struct lend_sess *s)
 {
 	return s->state != LEND_SESS_CLOSING &&
 	       !(s->lossless && s->state == LEND_SESS_UP && s->seen_at);
 }
 
-/* Sends each held reply once more: the caller's acknowledgement may be lost, and the caller repeats
- * it only when parts of the reply arrive again. */
+/* Retransmits each held reply: the caller's acknowledgement may be lost, and the caller repeats it
+ * only when parts of the reply arrive again. */
 static void send_held(struct lend_core *c, struct lend_sess *s)
 {
 	for (uint32_t slot = 0; slot < s->sslots; slot++) {
@@ -70,7 +72,7 @@ static void send_held(struct lend_core *c, struct lend_sess *s)
 	}
 }
 
-/* As tick_ctl(). */
+/* Sends PINGs, and declares the peer dead. Returns false if the session ended. */
 static bool tick_alive(struct lend_core *c, struct lend_sess *s)
 {
 	if (mortal(s) && c->now - s->last_rx >= c->cfg.dead) {
@@ -103,9 +105,9 @@ static lend_ns next_wake(struct lend_core *c, struct lend_sess *s)
 	return at;
 }
 
-/* A timer that is so late says that nobody turned us: a process that was stopped, a machine that
- * was paused. What the peer said meanwhile may still be on its way, and it may have been stopped
- * too. */
+/* Allows the peer more time if this timer fires late by cfg.probe or more: the process was stopped,
+ * or the machine paused. Datagrams that the peer sent meanwhile may still be on their way, and the
+ * peer may have been stopped, too. */
 static void forgive(struct lend_core *c, struct lend_sess *s)
 {
 	lend_ns late = c->now - s->timer;

@@ -178,7 +178,7 @@ static bool is_unused(const struct lend_sess *s)
 	return s->state == LEND_SESS_UP && !s->client && s->calls == 0 && s->orphans == 0;
 }
 
-/* The peer with most sessions, if it has more than this one would have; else LEND_NONE. */
+/* Returns the peer with most sessions if it has more than this one would have, else LEND_NONE. */
 static uint32_t giver(struct lend_core *c, uint32_t peer)
 {
 	const struct lend_fair *f = &c->fair[LEND_FAIR_SESSIONS];

@@ -3,27 +3,28 @@
 #include "core/arena.h"
 
 enum { LEVELS = 9, BITS = 6, SLOTS = 1 << BITS, TICK_BITS = 10 };
-enum { DUE = LEVELS * SLOTS, LISTS }; /* the list behind the last slot: whose time has come */
+enum { DUE = LEVELS * SLOTS, LISTS }; /* DUE: the list after the last slot, of expired timers */
 
-/* Instead of a neighbour before it, the first of a list has the list's number and this bit. */
+/* The first entry of a list has no predecessor: its prev holds the list's number and this bit. */
 #define FIRST (UINT32_C(1) << 31)
 
 struct place {
-	lend_ns at;    /* as its session has it, which is not touched to move it on */
+	lend_ns at;    /* copy of the session's time: a move need not touch the session */
 	uint32_t next; /* LEND_NONE: the last */
 	uint32_t prev; /* LEND_NONE: on no list */
-	uint32_t list; /* that it is on; else whatever */
+	uint32_t list; /* list that it is on; undefined if on none */
 	uint32_t zero;
 };
 
 struct wheel {
-	uint64_t tick;         /* no slot before it holds anybody */
-	lend_ns next;          /* nobody's time is earlier */
-	uint64_t busy[LEVELS]; /* bit by slot: it holds somebody */
-	uint32_t levels;       /* bit by level: one of its slots does */
+	uint64_t tick;         /* all slots before it are empty */
+	lend_ns next;          /* no timer is earlier */
+	uint64_t busy[LEVELS]; /* bit by slot: it is not empty */
+	uint32_t levels;       /* bit by level: one of its slots is not empty */
 	uint32_t zero;
-	lend_ns first[LISTS]; /* by slot: nobody's time in it is earlier; valid while it is busy.
-				 Of those who are due LEND_NEVER: no other time is as good */
+	/* By slot: no timer in it is earlier; valid while it is busy. LEND_NEVER for DUE, so that a
+	 * new time always takes an entry off that list. */
+	lend_ns first[LISTS];
 	uint32_t head[LISTS]; /* LEND_NONE: empty */
 	uint32_t zeros[1];
 	struct place at[]; /* by session */
@@ -54,7 +55,7 @@ void lend_timer_init(struct lend_core *c, lend_ns now)
 	c->timers = 0;
 }
 
-/* Behind prev: one of this list, or FIRST and the list. */
+/* Inserts entry i after prev: an entry of this list, or FIRST | list for its head. */
 static void insert(struct wheel *w, uint32_t list, uint32_t prev, uint32_t i)
 {
 	uint32_t *link = prev & FIRST ? &w->head[list] : &w->at[prev].next;
@@ -117,7 +118,7 @@ static __attribute__((noinline)) void move(struct lend_core *c, struct wheel *w,
 		put_in(w, i, at);
 	c->timers += (at != LEND_NEVER) - (uint32_t)was_in;
 	if (c->timers == 0)
-		w->next = LEND_NEVER; /* an endpoint without sessions sleeps for good */
+		w->next = LEND_NEVER; /* an endpoint without sessions has no deadline */
 }
 
 void lend_timer_fetch(const struct lend_core *c, uint32_t session)
@@ -143,8 +144,8 @@ lend_ns lend_timer_next(const struct lend_core *c)
 	return wheel_of(c)->next;
 }
 
-/* All of a slot: who is due goes behind *last, the others before *later. The newest of a slot
- * comes first in it and last out of it, so that nobody is before the others each time. */
+/* Empties a slot: due entries go after *last, later ones before *later. The newest entry is first
+ * in the slot and last out of it, so that no session always goes first. */
 static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, uint32_t *last,
 		   uint32_t *later)
 {
@@ -165,16 +166,16 @@ static void spread(const struct lend_core *c, struct wheel *w, uint32_t slot, ui
 	}
 }
 
-/* The first of a level's slots that hold anybody. */
+/* Returns the first slot of a level that is not empty. */
 static uint32_t first_busy(const struct wheel *w, uint32_t level)
 {
 	return level * SLOTS + (uint32_t)__builtin_ctzll(w->busy[level]);
 }
 
-/* Who is due goes to the list of those, and the wheel on to now. What stays behind the new tick's
- * place in a level is later than now, so it stands where it would be put today, or coarser. Who has
- * to be put elsewhere is, after all that has passed is gone: in a level the new tick's slots may be
- * before the old one's. */
+/* Moves due entries to the list DUE and the wheel to the current tick. Entries after the new tick's
+ * slot in a level are later than now, so they are where an insertion would put them now, or in a
+ * coarser slot. Entries that must move are inserted after all passed slots are empty: within a
+ * level, the slots of the new tick may precede those of the old one. */
 static void collect(const struct lend_core *c, struct wheel *w)
 {
 	uint32_t last = FIRST | DUE, later = LEND_NONE;
@@ -208,12 +209,12 @@ struct lend_sess *lend_timer_due(struct lend_core *c)
 	s = lend_sess_at(c, w->head[DUE]);
 	take_out(w, w->head[DUE]);
 	c->timers--;
-	if (w->head[DUE] != LEND_NONE) /* while this one is looked at the next is fetched */
+	if (w->head[DUE] != LEND_NONE) /* fetch the next session while this one is handled */
 		lend_sess_fetch(c, w->head[DUE]);
 	return s;
 }
 
-/* Those of one list, in *n; false: it is broken. */
+/* Adds the number of entries of one list to *n. Returns false if the list is broken. */
 static bool list_holds(struct lend_core *c, const struct wheel *w, uint32_t list, uint32_t *n)
 {
 	uint32_t prev = FIRST | list;

@@ -26,7 +26,7 @@ void lend_tx_close(struct lend_core *c, struct lend_tx *t)
 	t->win = LEND_NONE;
 }
 
-/* There is one. */
+/* Returns the lowest fragment to retransmit. There is one. */
 static uint32_t lowest_resend(const struct lend_win *w, uint32_t low)
 {
 	uint32_t n = lend_bits_ahead(w->resend, WORDS, low % LEND_FRAGS_WINDOW);
@@ -134,7 +134,7 @@ void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 		memset(lend_win_at(c, t->win), 0, sizeof(struct lend_win));
 		t->low = first;
 		t->resend = 0;
-		/* More than the window can mark go out as if they never had. */
+		/* More fragments than the window can mark are sent as if they were new. */
 		if (t->next - first > LEND_FRAGS_WINDOW)
 			t->next = first;
 	}
@@ -142,7 +142,7 @@ void lend_tx_restart(struct lend_core *c, struct lend_tx *t, uint32_t first)
 		lend_tx_lost(c, t, i);
 }
 
-/* Moves the cursor to the segment that holds offset; from the start when it has to go back. */
+/* Moves the cursor to the segment that holds offset; starts over if it has to go back. */
 static void seek(struct lend_tx *t, const struct lend_bufs *bufs, uint32_t offset)
 {
 	if (offset < t->base) {

@@ -12,26 +12,27 @@ enum { WAYS = 4, KNOWN_MAX = 4096 };
 /* A server that gave a ticket. */
 struct known {
 	uint64_t name; /* 0: free */
-	lend_ns until; /* half of its life, by our clock: so it is good on its arrival, too */
+	lend_ns until; /* half of its lifetime by our clock, so it is still valid on its arrival */
 	struct lend_pkt_ticket ticket;
 	uint32_t payload; /* of a datagram, as the last session had it, */
 	uint32_t calls;   /* and its calls in flight */
 };
 _Static_assert(sizeof(struct known) <= 64, "what is kept of a peer");
 
-/* An attempt that bore a good ticket; in order of arrival, so also of their ends. */
+/* A connection attempt that carried a valid ticket. In order of arrival, which is also the order of
+ * expiry. */
 struct spent {
 	uint64_t key;
 	lend_ns until;
-	uint32_t next; /* of its bucket: place + 1; 0: the last */
+	uint32_t next; /* next entry of its bucket: index + 1; 0: the last */
 	uint32_t zero;
 };
 
 struct tables {
 	uint32_t known_n, spent_cap; /* powers of two */
 	uint32_t first, n;           /* of spent: [first, first + n) modulo its cap */
-	lend_ns paused;              /* no call is taken before */
-	uint64_t swept;              /* 0: the buckets are anything, and nothing was spent yet */
+	lend_ns paused;              /* no 0-RTT call is accepted before */
+	uint64_t swept; /* 0: the buckets are not initialised, and no ticket was spent */
 	uint64_t zero[4];
 	struct known known[]; /* in sets of WAYS; then spent[spent_cap], then a bucket for each */
 };
@@ -47,7 +48,7 @@ static struct spent *spent_of(struct tables *t)
 	return (struct spent *)(void *)(t->known + t->known_n);
 }
 
-/* First of a key's bucket: place + 1; 0: it is empty. */
+/* Returns the head of a key's bucket: index + 1; 0 if it is empty. */
 static uint32_t *bucket_of(struct tables *t, uint64_t key)
 {
 	uint32_t *bucket = (uint32_t *)(void *)(spent_of(t) + t->spent_cap);
@@ -77,7 +78,7 @@ void lend_early_init(struct lend_core *c)
 	*t = (struct tables){.known_n = known_for(c->cfg.sessions), .spent_cap = c->cfg.attempts};
 }
 
-/* A name's entry, or else the one of its set that is of use for the shortest time. */
+/* Returns the entry of a name, or else the one of its set that expires first. */
 static struct known *place_of(const struct lend_core *c, uint64_t name)
 {
 	struct tables *t = tables_of(c);
@@ -100,7 +101,7 @@ void lend_core_known(struct lend_core *c, uint64_t session, uint64_t name)
 		s->name = name;
 }
 
-/* Its first call that may ride; NULL: none. */
+/* Returns the session's first call that may be 0-RTT; NULL if there is none. */
 static struct lend_call_rec *willing(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_call_rec *k;
@@ -112,14 +113,14 @@ static struct lend_call_rec *willing(struct lend_core *c, struct lend_sess *s)
 	return NULL;
 }
 
-/* It fits where a payload did, though more stands beside it. */
+/* Returns whether len bytes fit into a CONNECT, which has more overhead than other datagrams. */
 static bool one_datagram(const struct known *at, uint32_t len)
 {
 	return len + LEND_PKT_EARLY_OVERHEAD <= at->payload + LEND_PKT_OVERHEAD;
 }
 
-/* Whether the call may be 0-RTT: its ticket is still good on arrival, and the server has its slot.
- */
+/* Returns whether the call may be 0-RTT: its ticket is still valid on arrival, and the server has
+ * its slot. */
 static bool fits(const struct lend_core *c, const struct lend_sess *s, const struct known *at,
 		 const struct lend_call_rec *k)
 {
@@ -127,9 +128,9 @@ static bool fits(const struct lend_core *c, const struct lend_sess *s, const str
 	       lend_pkt_slot(k->wire) < at->calls;
 }
 
-/* Before anything of this attempt was sent. The first CONNECT alone bears the call, since a
- * datagram of that length may be lost again and again; each bears the ticket, so that a late copy
- * of the first finds the attempt known. */
+/* Chooses the 0-RTT call before the first CONNECT of an attempt. Only the first CONNECT carries the
+ * call, since a datagram of that length may be lost repeatedly. Each CONNECT carries the ticket, so
+ * that the server recognises the attempt when a late copy of the first arrives. */
 struct lend_call_rec *lend_early_choose(struct lend_core *c, struct lend_sess *s)
 {
 	struct lend_hand *h = lend_hand_of(c, s);
@@ -241,7 +242,7 @@ static bool is_spent(struct tables *t, uint64_t key)
 	return false;
 }
 
-/* Not before a CONNECT bears a ticket: few do, and the table is long. */
+/* Clears the buckets at the first CONNECT with a ticket: few have one, and the table is long. */
 static void sweep(struct tables *t)
 {
 	if (!t->swept)
@@ -249,7 +250,7 @@ static void sweep(struct tables *t)
 	t->swept = 1;
 }
 
-/* The oldest are the last of their buckets. */
+/* Removes expired attempts; the oldest ones are the last of their buckets. */
 static void forget_old(struct tables *t, lend_ns now)
 {
 	for (; t->n && spent_of(t)[t->first].until <= now; t->n--) {
@@ -262,8 +263,8 @@ static void forget_old(struct tables *t, lend_ns now)
 	}
 }
 
-/* A full table admits no call for as long as a ticket lives: a copy of this datagram that comes
- * when there is room must not run a call that was sent again meanwhile. */
+/* Records an attempt. A full table stops 0-RTT calls for as long as a ticket lives: a copy of this
+ * datagram that arrives when there is room must not run a call that was sent again meanwhile. */
 static bool spend(struct tables *t, uint64_t key, lend_ns until)
 {
 	uint32_t i = (t->first + t->n) & (t->spent_cap - 1), *bucket = bucket_of(t, key);
@@ -278,8 +279,8 @@ static bool spend(struct tables *t, uint64_t key, lend_ns until)
 	return true;
 }
 
-/* The ticket is good, so this core gave it, and no copy of the attempt that came before is
- * forgotten. */
+/* Decides on an attempt with a valid ticket. This core issued the ticket, and it still remembers
+ * each earlier copy of the attempt. */
 static uint32_t admit(struct lend_core *c, const struct lend_sess *s, const struct lend_pkt_view *v,
 		      bool may_run)
 {
