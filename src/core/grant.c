@@ -304,8 +304,8 @@ static void give_way(struct lend_credit *m)
 	m->rest = REST / 8;
 }
 
-/* Returns whether a much wider window is being tried: it takes one loop to take effect, and one to
- * measure. */
+/* Returns whether a much wider window is being tried: it takes one loop (from a grant to its data)
+ * to take effect, and one to measure. */
 static bool leaps(const struct lend_credit *m)
 {
 	return m->before > 0 && 2 * m->before <= m->window;

@@ -195,7 +195,7 @@ bool lend_tx_fits_slow(const struct lend_bufs *bufs, uint32_t buf, uint32_t payl
 		if (here == 0)
 			continue;
 		if (n >= LEND_PIECES && sum + 2 <= payload)
-			fits = false; /* one before them, them, and this one */
+			fits = false; /* the segment before them, they, and this one */
 		sum += here - last[n % (LEND_PIECES - 1)];
 		last[n++ % (LEND_PIECES - 1)] = here;
 	}
