@@ -1,4 +1,4 @@
-/* builtin - the carriers that need nothing but libc: how lend_io_open() reaches them. Layer: io.
+/* builtin - open functions, for lend_io_open(), of the carriers that need only libc. Layer: io.
  */
 #ifndef LEND_IO_BUILTIN_H
 #define LEND_IO_BUILTIN_H
@@ -10,13 +10,13 @@
 
 /* As lend_io_open(), for addresses of this scheme. */
 int lend_io_shm_open(const struct lend_io_config *config, struct lend_io **io);
-/* shm:NAME@PATH, in memory that hosts share. */
+/* As lend_io_open(), for shm:NAME@PATH: rings in memory that several hosts map. */
 int lend_io_pod_open(const struct lend_io_config *config, struct lend_io **io);
-/* hostd:NAME, a device of a broker's. */
+/* As lend_io_open(), for hostd:NAME: a device that a broker owns. */
 int lend_io_hostd_open(const struct lend_io_config *config, struct lend_io **io);
 int lend_io_udp_open(const struct lend_io_config *config, struct lend_io **io);
 
-/* Bytes of a datagram, head and tail included. */
+/* Returns the bytes of a datagram, head and tail included. */
 static inline uint32_t lend_out_len(const struct lend_out *out)
 {
 	uint32_t len = (uint32_t)out->head_len + out->tail_len;
@@ -27,7 +27,7 @@ static inline uint32_t lend_out_len(const struct lend_out *out)
 	return len;
 }
 
-/* Where a piece's bytes lie: within one segment, or we made it wrong. */
+/* Returns the address of a piece's bytes. The piece must be within one segment. */
 static inline void *lend_piece_data(const struct lend_bufs *bufs, const struct lend_piece *piece)
 {
 	const struct lend_seg *seg;

@@ -1,4 +1,5 @@
-/* io - a carrier of datagrams. It may lose, repeat and reorder them; it may not invent or join.
+/* io - a carrier of datagrams. It may lose, duplicate and reorder datagrams. It never invents or
+ * joins them.
  *
  * Layer: io. One carrier belongs to one thread. Every carrier passes test/io/conform.c.
  */
@@ -22,32 +23,34 @@ struct lend_io_ops {
 	/* Lends up to cap datagrams until rx_done(); returns how many, without waiting. */
 	uint32_t (*rx)(struct lend_io *io, struct lend_in *in, uint32_t cap);
 	void (*rx_done)(struct lend_io *io);
-	/* Queues what it can and marks each datagram sent, full or dead: a stopped peer blocks no
-	 * other. */
+	/* Queues the datagrams it can and marks each one sent, full or dead. A stopped peer does
+	 * not block datagrams to other peers. */
 	void (*tx)(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
-	/* Waits, boundedly, until no queued piece of buf is read any more; false: still lent.
-	 * NULL: pieces are copied before tx() returns. */
+	/* Waits, for a bounded time, until no queued piece of buf is read any more. False: buf
+	 * is still lent. NULL: tx() copies all pieces before it returns. */
 	bool (*flush)(struct lend_io *io, uint32_t buf);
 
-	/* Sleeping. fd is -1 where the device has no interrupt; arm() returns false when work came
-	 * meanwhile, or for a moment where a peer has just come, who will have more to say. */
+	/* Sleeping. fd is -1 where the device has no interrupt. arm() returns false when work
+	 * arrived meanwhile. It also returns false for a moment after a new peer arrived,
+	 * because more datagrams are expected from it. */
 	int (*fd)(struct lend_io *io);
 	bool (*arm)(struct lend_io *io);
 
-	/* Cold path. Pieces lie in memory given to reg(); NULL: in any. */
+	/* Cold path. Pieces must be in memory that was given to reg(). NULL: in any memory. */
 	int (*reg)(struct lend_io *io, void *memory, size_t len);
-	/* An address to a peer index: 0, -EINPROGRESS (ask again) or -errno. */
+	/* Resolves an address to a peer index: 0, -EINPROGRESS (call again) or -errno. */
 	int (*resolve)(struct lend_io *io, const char *address, uint32_t *peer);
-	/* Keeps an unknown sender's index past its burst, or lets it go. */
+	/* Pins an unknown sender's index beyond its receive burst, or unpins it. */
 	void (*pin)(struct lend_io *io, uint32_t peer, bool kept);
-	/* Who a peer is, as far as the carrier can tell. */
+	/* Returns a peer's identity, as far as the carrier knows it. */
 	void (*who)(struct lend_io *io, uint32_t peer, struct lend_io_who *who);
-	/* Where others reach this carrier; 0, -ERANGE, or -errno of the system. */
+	/* Returns the address at which other endpoints reach this carrier: 0, -ERANGE, or -errno
+	 * of the system. */
 	int (*name)(struct lend_io *io, char *address, size_t cap);
 	void (*close)(struct lend_io *io);
 };
 
-/* What a carrier counts; what it hands to the device is counted by the loop. */
+/* Counters of a carrier. Datagrams handed to the device are counted by the event loop. */
 #define LEND_IO_STATS(X)                                                                           \
 	X(rx_truncated, "larger than the carrier's MTU, cut or dropped")                           \
 	X(rx_foreign, "not for this carrier: other port, protocol, address or VLAN")               \
@@ -77,8 +80,8 @@ struct lend_io_stats {
 struct lend_io {
 	const struct lend_io_ops *ops; /* first member of every carrier's own struct */
 	struct lend_path path;
-	bool quick;  /* a poll that finds nothing costs less than the rest of a turn */
-	lend_ns due; /* when rx() must come at the latest, if nothing arrives; 0: never */
+	bool quick;  /* a poll that finds nothing costs less than the rest of an event-loop turn */
+	lend_ns due; /* time of the next rx() call, at the latest, if nothing arrives; 0: none */
 	struct lend_io_stats stats;
 };
 
@@ -94,20 +97,21 @@ static inline int lend_io_reg(struct lend_io *io, void *memory, size_t len)
 
 struct lend_io_config {
 	const char *listen; /* "shm:shop", "udp:127.0.0.1:0"; NULL: a client's carrier */
-	const char *peer;   /* whom a client will resolve first; picks device and MTU */
-	const char *eal;    /* DPDK's arguments, for a process's first; NULL: from the address */
+	const char *peer;   /* address that a client resolves first; picks device and MTU */
+	const char *eal;    /* DPDK's EAL arguments, used by the process's first carrier; NULL: from
+			       the address */
 	uint32_t mtu;       /* 0: the carrier's own choice */
-	bool shares; /* the user knows of bodies: lend_in.body, and lend_out longer than the MTU
+	bool shares; /* the user handles bodies: lend_in.body, and lend_out longer than the MTU
 			where it is one piece of shared memory for a peer that reads it */
-	/* As in lend_config; NULL and 0: what the environment says. */
+	/* As in lend_config. NULL and 0: the environment decides. */
 	const char *capture;
 	uint64_t capture_limit;
 	uint32_t capture_snap;
 };
 
-/* Opens the carrier that an address's scheme names; loads its module where it has one. 0, or -errno
- * with lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no such
- * carrier or device here), -ENOMEM, -EPERM; or what a capture's file says. */
+/* Opens the carrier that an address's scheme names, and loads its module where it has one. 0, or
+ * -errno with lend_why() set: -EINVAL (does not parse), -EADDRINUSE, -EADDRNOTAVAIL, -ENODEV (no
+ * such carrier or device here), -ENOMEM, -EPERM; or the error of the capture's file. */
 int lend_io_open(const struct lend_io_config *config, struct lend_io **io);
 bool lend_io_same_scheme(const char *a, const char *b);
 /* True when a carrier of one address can resolve() the other. */

@@ -1,13 +1,14 @@
-/* shm/peers - the table of processes this carrier shares rings with: how each comes, sleeps and
- * goes.
+/* shm/peers - the table of processes this carrier shares rings with, and their life: handshake,
+ * sleep, hang-up, release.
  *
- * Who looks where. A ring that is "hot" is polled by its receiver at every rx(); its polled word
- * says so and its sender need do nothing. Any other ring is announced by a bit in the receiver's
- * bell, one word of memory that all its peers map, so idle peers cost nothing. A receiver that
- * sleeps says so in the bell; the sender that finds it asleep wakes it through the socket. Each "I
- * publish, then look whether you look" has a full fence in the middle, on both sides. The bell is a
- * hint: a bad peer that clears bits delays others of the same user, so every ring is looked at now
- * and then anyway. Layer: io. One thread's.
+ * How a receiver finds datagrams: it polls a "hot" ring at every rx(). The ring's polled field is
+ * set then, and its sender does nothing more. For any other ring, the sender sets a bit in the
+ * receiver's bell, which is shared memory that all its peers map; so idle peers cost nothing. A
+ * receiver that sleeps sets a field in the bell; a sender that finds it set wakes the receiver
+ * through the socket. Both sides publish first and check the other side's state second, with a full
+ * fence between the two. The bell is only a hint: a faulty peer that clears bits delays datagrams
+ * of other peers of the same user. So every ring is also polled now and then without its bit.
+ * Layer: io. One thread's.
  */
 #ifndef LEND_IO_SHM_PEERS_H
 #define LEND_IO_SHM_PEERS_H
@@ -22,13 +23,13 @@
 enum {
 	LEND_SHM_PEERS = 1024,
 	LEND_SHM_WORDS = LEND_SHM_PEERS / 64,
-	LEND_SHM_HALF_OPEN_MAX = 32, /* strangers who have not said HELLO */
+	LEND_SHM_HALF_OPEN_MAX = 32, /* sockets that have connected but not sent HELLO, at most */
 };
 
 struct lend_bell {
-	alignas(64) _Atomic uint32_t asleep; /* number of the owner's sleep: wake it by the socket;
-						0: it is awake, or was woken */
-	alignas(64) _Atomic uint64_t word[LEND_SHM_WORDS]; /* bit i: look at your peer i */
+	alignas(64) _Atomic uint32_t asleep; /* number of the owner's sleep: wake it through the
+						socket; 0: it is awake, or was woken */
+	alignas(64) _Atomic uint64_t word[LEND_SHM_WORDS]; /* bit i: poll the ring of your peer i */
 };
 enum { LEND_BELL_LEN = 4096 };
 _Static_assert(sizeof(struct lend_bell) <= LEND_BELL_LEN, "a page");
@@ -36,7 +37,7 @@ _Static_assert(sizeof(struct lend_bell) <= LEND_BELL_LEN, "a page");
 struct lend_shm_pair {
 	struct lend_ring to_server, to_client;
 };
-/* What is urgent has rings of its own, which are looked at first. */
+/* Urgent datagrams have rings of their own, which are polled first. */
 struct lend_shm_link {
 	struct lend_shm_pair pair, fast;
 };
@@ -45,12 +46,13 @@ struct lend_shm_link {
 
 enum lend_shm_state {
 	LEND_SHM_FREE,
-	LEND_SHM_STRANGER, /* it called; HELLO awaited */
-	LEND_SHM_CALLING,  /* we called; WELCOME awaited */
-	LEND_SHM_FAILED,   /* we called in vain; err awaits the next resolve() */
+	LEND_SHM_STRANGER, /* it connected; HELLO awaited */
+	LEND_SHM_CALLING,  /* we connected; WELCOME awaited */
+	LEND_SHM_FAILED,   /* our connect failed; the next resolve() returns err */
 	LEND_SHM_UP,
-	LEND_SHM_HUNG, /* hung up; what it sent is still delivered */
-	LEND_SHM_GONE, /* and that was told; released when neither lent nor pinned */
+	LEND_SHM_HUNG, /* hung up; datagrams that it sent are still delivered */
+	LEND_SHM_GONE, /* its end was reported to the user; released when it is not lent and not
+			  pinned */
 };
 /* FREE -> STRANGER -> UP -> HUNG -> GONE -> FREE;  FREE -> CALLING -> UP or FAILED -> FREE */
 
@@ -59,89 +61,95 @@ struct lend_shm_peer {
 	int sock;            /* -1: none */
 	int err;             /* FAILED: why */
 	bool here;           /* FAILED: err is this process's own, not from the server's reply */
-	uint32_t version;    /* FAILED with EPROTO: what it speaks */
-	uint32_t bit;        /* ours in its bell */
-	uint32_t pins;       /* how often the core asked to keep it */
-	uint32_t starved[2]; /* bytes of what its ring, or the fast one, had no room for; or 0 */
-	uint32_t full_in[2]; /* the burst in which that was: no more of it is taken */
-	uint32_t idle;       /* polls since its ring had anything */
-	uint32_t left;       /* HUNG: datagrams that are still taken, at most */
+	uint32_t version;    /* FAILED with EPROTO: the version of the other side */
+	uint32_t bit;        /* our bit in its bell */
+	uint32_t pins;       /* how often the core pinned it */
+	uint32_t starved[2]; /* bytes of a datagram that its ring, or its fast ring, had no room
+				for; or 0 */
+	uint32_t full_in[2]; /* the burst in which that happened: its rest is refused */
+	uint32_t idle;       /* polls since its ring last had a datagram */
+	uint32_t left;       /* HUNG: datagrams that are still delivered, at most */
 	bool hot;            /* in hot[] */
-	bool ahead;    /* CALLING: on a socket that called before; if it fails another may do */
-	lend_ns since; /* of its state, while half open */
+	bool ahead; /* CALLING: on a socket that was connected ahead of time; if it fails, another
+		       is tried */
+	lend_ns since; /* start of its state, while half open */
 	struct lend_ring_rx rx;
 	struct lend_ring_tx tx;
-	struct lend_ring_rx fast_rx; /* no ring: all go one way */
+	struct lend_ring_rx fast_rx; /* no ring: all datagrams use rx */
 	struct lend_ring_tx fast_tx;
-	struct lend_shm_pair *pair;        /* NULL before UP */
-	const uint8_t *memory;             /* its shared memory, mapped to read; NULL: none */
-	struct lend_ring_lent *lent;       /* of both tx; NULL: it does not read our memory */
-	struct lend_bell *bell;            /* its bell */
-	char name[LEND_ADDR_NAME_MAX + 1]; /* where we called; "" when it called us */
+	struct lend_shm_pair *pair;  /* NULL before UP */
+	const uint8_t *memory;       /* its shared memory, mapped to read; NULL: none */
+	struct lend_ring_lent *lent; /* for both tx rings; NULL: it does not read our memory */
+	struct lend_bell *bell;      /* its bell */
+	char name[LEND_ADDR_NAME_MAX + 1]; /* that we connected to; "": it connected to us */
 };
 
 struct lend_shm {
 	struct lend_io io;
-	/* How these processes meet: looks who came and went, and gives back what a peer's end
-	 * took. */
+	/* Handshake of this carrier: attend accepts new peers and detects those that ended; part
+	 * frees the resources of a peer's connection. */
 	void (*attend)(struct lend_shm *s);
 	void (*part)(struct lend_shm *s, struct lend_shm_peer *p);
 	struct lend_door door; /* not watched while io.due is set: no descriptor was free */
 	int epoll;
-	bool shares; /* our user knows of bodies, and we have memory to show */
+	bool shares; /* our user handles bodies, and we have shared memory to offer */
 	int bell_fd;
 	struct lend_bell *bell; /* ours; written by all peers: a hint */
-	bool armed;             /* said asleep */
-	uint32_t sleeps;        /* the newest number of one; never 0 then */
+	bool armed;             /* the bell has us marked as asleep */
+	uint32_t sleeps;        /* newest sleep number; never 0 after the first sleep */
 	uint32_t polls;
-	uint32_t bursts;   /* that were not short and for one peer */
-	uint32_t lent;     /* datagrams in the caller's hands */
+	uint32_t bursts;   /* bursts that were not short datagrams for one peer */
+	uint32_t lent;     /* datagrams that the caller has borrowed */
 	uint32_t gone;     /* peers in state GONE */
 	uint32_t half;     /* peers in state STRANGER, CALLING or FAILED */
 	uint32_t top;      /* entries ever used: [0, top) */
 	uint32_t hots;     /* entries of hot[] */
-	uint32_t turn;     /* whose turn it is to be first */
-	uint32_t looks;    /* at the sockets */
-	uint64_t attended; /* cycle counter at the last look at the sockets */
-	lend_ns soon;      /* until then more is expected of a peer that is new */
+	uint32_t turn;     /* entry of hot[] that is polled first, for round robin */
+	uint32_t looks;    /* polls of the sockets */
+	uint64_t attended; /* cycle counter at the last poll of the sockets */
+	lend_ns soon; /* until then more datagrams are expected from a new peer: do not sleep */
 	char name[LEND_ADDR_NAME_MAX + 1];
-	/* A socket that calls this name already, for the first to be dialled; -1: none. */
+	/* A socket that is already connecting to ahead_name, for the first dial of that name;
+	 * -1: none. */
 	int ahead;
 	char ahead_name[LEND_ADDR_NAME_MAX + 1];
 	uint16_t hot[LEND_SHM_PEERS];
 	struct lend_shm_peer peer[LEND_SHM_PEERS];
 };
 
-/* The meeting by sockets. Looks who calls, answers, wakes us or hung up; never waits. */
+/* Handshake through sockets: accepts connections, handles replies, wake-ups and hang-ups. Never
+ * waits. */
 void lend_shm_attend(struct lend_shm *s);
 void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p);
-/* Has who listens at that address woken, if anybody does, while we make ready to say HELLO. */
+/* Wakes the listener at that address, if there is one, while we prepare our HELLO. */
 void lend_shm_call_ahead(struct lend_shm *s, const char *address);
-/* Begins to call on a name: -EINPROGRESS, or -errno with lend_why_text() set. */
+/* Begins to connect to a name: -EINPROGRESS, or -errno with lend_why_text() set. */
 int lend_shm_dial(struct lend_shm *s, const char *name);
 
-/* The table. A free entry, or NULL. */
+/* Returns a free entry of the table, or NULL. */
 struct lend_shm_peer *lend_shm_take(struct lend_shm *s);
-/* The only place where a state changes: counts follow. */
+/* Changes the state of a peer and updates the counts. No other function changes it. */
 void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_state state);
-/* The rings of a new pair, as this side uses them; fast: or NULL. */
+/* Sets up the rings of a new pair for this side; fast may be NULL. */
 void lend_shm_pair(struct lend_shm_peer *p, struct lend_shm_pair *pair, struct lend_shm_pair *fast,
 		   bool server);
-/* Whether it reads our memory; once it said so, what it is lent is noted. */
+/* True when the peer reads our shared memory. From the first true on, memory lent to it is
+ * recorded. */
 bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p);
-/* It hung up: what it had sent is still delivered, and then told that it is gone. */
+/* Marks a peer as hung up. Datagrams that it had sent are still delivered, then its end is
+ * reported to the user. */
 void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p);
-/* Our call on it ended in vain; the next resolve() says why. */
+/* Marks our connect to it as failed; the next resolve() returns the error. */
 void lend_shm_fail(struct lend_shm *s, struct lend_shm_peer *p, int err);
-/* Ends what is half open for too long. */
+/* Ends connections that have been half open for too long. */
 void lend_shm_expire(struct lend_shm *s);
-/* A call on that name: under way, up or failed; else NULL. */
+/* Finds a connect to that name: in progress, up or failed; else NULL. */
 struct lend_shm_peer *lend_shm_find(struct lend_shm *s, const char *name);
-/* What resolve() says of a call that failed; the entry is free then. */
+/* Returns the error of a failed connect, for resolve(), and frees the entry. */
 int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p);
-/* Releases peers that are gone and that nobody holds; only while nothing is lent. */
+/* Releases peers that are gone and not pinned; only while nothing is lent. */
 void lend_shm_reap(struct lend_shm *s);
-/* Ends a peer at once. */
+/* Releases a peer at once. */
 void lend_shm_release(struct lend_shm *s, struct lend_shm_peer *p);
 
 static inline uint32_t lend_shm_index(const struct lend_shm *s, const struct lend_shm_peer *p)
@@ -149,23 +157,24 @@ static inline uint32_t lend_shm_index(const struct lend_shm *s, const struct len
 	return (uint32_t)(p - s->peer);
 }
 
-/* Its ring may hold something. */
+/* True when its ring may hold a datagram. */
 static inline bool lend_shm_is_live(const struct lend_shm_peer *p)
 {
 	return p->state == LEND_SHM_UP || p->state == LEND_SHM_HUNG;
 }
 
-/* One of its rings holds something. */
+/* True when one of its rings holds a datagram. */
 static inline bool lend_shm_is_ready(const struct lend_shm_peer *p)
 {
 	return lend_ring_ready(&p->rx) || (p->fast_rx.ring && lend_ring_ready(&p->fast_rx));
 }
 
-/* Polls this ring from now on. */
+/* Makes the ring hot: it is polled at every rx() from now on. */
 void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p);
-/* Takes the ring out of hot[] without a word to anybody. */
+/* Removes the ring from hot[]; does not notify the peer. */
 void lend_shm_unlist(struct lend_shm *s, struct lend_shm_peer *p);
-/* Leaves the ring to the bell; false: something came meanwhile and it stays hot. */
+/* Makes the ring cold: its sender uses the bell from now on. False: a datagram arrived meanwhile
+ * and the ring stays hot. */
 bool lend_shm_cool(struct lend_shm *s, struct lend_shm_peer *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* ring_read - datagrams out of a peer's ring, lent where they lie.
+/* ring_read - takes datagrams out of a peer's ring and lends them in place.
  *
  * Layer: io. One thread's.
  */
@@ -7,7 +7,7 @@
 
 #include "io/shm/peers.h"
 
-/* Lends what a ring holds, up to cap datagrams, until lend_ring_done(); how many. */
+/* Lends up to cap datagrams of a ring until lend_ring_done(). Returns how many. */
 uint32_t lend_shm_fetch(struct lend_shm *s, struct lend_shm_peer *p, struct lend_ring_rx *rx,
 			struct lend_in *in, uint32_t cap);
 

@@ -1,8 +1,8 @@
-/* send - the operations that do not depend on how the two sides met.
+/* send - carrier operations that do not depend on how the two sides made contact.
  *
- * Received datagrams are lent in their slots; sent ones are copied into slots, but for pieces of
- * shared memory, which a peer that reads it finds where they lie: those flush() waits for. Layer:
- * io. The carrier begins with a struct lend_shm. One thread's.
+ * Received datagrams are lent in their ring slots. Sent datagrams are copied into slots, except for
+ * pieces of shared memory that the peer can map: it reads those in place, and flush() waits for it.
+ * Layer: io. The carrier begins with a struct lend_shm. One thread's.
  */
 #ifndef LEND_IO_SHM_SEND_H
 #define LEND_IO_SHM_SEND_H
