@@ -1,8 +1,9 @@
-/* udp/carrier - kernel UDP: datagrams in bursts, joined where the kernel splits them, pieces
- * gathered by it.
+/* udp/carrier - kernel UDP: sends and receives bursts of datagrams, joined where the kernel splits
+ * them.
  *
- * Layer: io. One thread's. Datagrams are copied by the kernel both ways, so nothing is lent after
- * tx(). The receive buffers are used from the first one on: a quiet carrier touches one.
+ * Layer: io. One thread's. The kernel copies datagrams both ways, so nothing is lent after tx().
+ * Receive buffers are used from the first one on, so a carrier with little traffic touches only
+ * one.
  */
 #include "io/udp/udp.h"
 
@@ -63,7 +64,7 @@ static void udp_who(struct lend_io *io, uint32_t peer, struct lend_io_who *who)
 	struct sockaddr_storage to;
 
 	*who = (struct lend_io_who){.uid = -1};
-	/* An IPv4 address in its own form, whichever socket it came by. */
+	/* Writes an IPv4 address in its own form, whichever socket it came through. */
 	if (p != NULL && (lend_udp_key_to(&p->key, AF_INET, &to) != 0 ||
 			  lend_udp_key_to(&p->key, AF_INET6, &to) != 0))
 		(void)lend_udp_format(&to, who->address, sizeof(who->address));

@@ -1,12 +1,12 @@
-/* connected - a socket that is connected to the peer one talks with.
+/* connected - a socket that is connected to the current peer.
  *
- * Sending through it spares the look-up of the route, 0.5 us. A client with one peer connects its
- * only socket. A listener that hears the same peer often, one datagram at a time, gives it a second
- * socket at the same port: the kernel prefers the connected one, so strangers still come to the
- * first. Each receive looks at one of the two, at the silent one now and then. When somebody else
- * takes that peer's part the line is connected to him, which loses nothing: what is queued names
- * its sender.
- * Layer: io. One thread's. */
+ * Sending through it saves the route lookup. A client with one peer connects its only socket. A
+ * listener that often receives from the same peer, one datagram at a time, opens a second socket at
+ * the same port for it. The kernel prefers the connected socket, so other peers still use the
+ * first. Each receive polls one of the two sockets; the quieter one is polled now and then. When
+ * another peer becomes the most active, the second socket is connected to that peer. No datagram is
+ * lost then: each queued datagram carries its sender's address. Layer: io. One thread's.
+ */
 #include "io/udp/udp.h"
 
 #include <errno.h>
@@ -19,10 +19,11 @@
 #include "util/bits.h"
 
 enum {
-	ROW = 256, /* datagrams of one peer before it gets a line; alone, before they are plain */
-	QUIET = 1024, /* receives that found nothing, before the line is the silent one */
-	SELDOM = 16,  /* one look in so many goes to the silent one, */
-	OFTEN = 2,    /* or in so many while it is not */
+	ROW = 256,    /* datagrams of one peer before it gets a connected socket; datagrams received
+			 alone before plain mode */
+	QUIET = 1024, /* receives that found nothing, before the connected socket counts as quiet */
+	SELDOM = 16,  /* one poll of this number is for the quieter socket */
+	OFTEN = 2,    /* the same while that socket is not quiet either */
 };
 
 static bool is_second(const struct io_udp *u)
@@ -62,7 +63,7 @@ static bool connect_to(struct io_udp *u, int fd, int32_t index, const struct soc
 	return true;
 }
 
-/* A client's own socket. */
+/* Disconnects a client's own socket. */
 static void disconnect(struct io_udp *u)
 {
 	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
@@ -102,7 +103,7 @@ void lend_udp_line_away(struct io_udp *u)
 	u->may_connect = false;
 	if (!is_second(u) || getsockname(u->line.fd, (void *)&own, &len) != 0)
 		return;
-	/* To itself: what is queued here stays, and nothing follows. */
+	/* Connects the socket to itself: queued datagrams stay, and no others arrive. */
 	talk_in_full(u);
 	(void)lend_udp_key_from(&key, &own);
 	index = lend_udp_peers_find(&u->peers, &key);
@@ -129,8 +130,8 @@ int lend_udp_line_choose(struct io_udp *u)
 		   : line->fd;
 }
 
-/* The kernel joins no more for this socket. What it joined before, and is still queued, would not
- * be known for that: then another time. */
+/* Turns UDP_GRO off for this socket. Datagrams that are already queued may be joined, which
+ * plain mode would not notice: then it tries again later. */
 static void talk_plainly(struct io_udp *u)
 {
 	join(u, 0);
@@ -139,7 +140,7 @@ static void talk_plainly(struct io_udp *u)
 		talk_in_full(u);
 }
 
-/* One at a time, again and again, or not any more. */
+/* Records the number of messages of a receive, and starts plain mode after many single ones. */
 static void note_pace(struct io_udp *u, uint32_t n)
 {
 	struct lend_udp_line *line = &u->line;
@@ -169,8 +170,8 @@ bool lend_udp_line_looked(struct io_udp *u, uint32_t n)
 	return n > 0 || silent || !is_second(u);
 }
 
-/* A socket at the listener's port that is connected to a peer. What it has sent to the first one
- * is to be received before what comes to this. */
+/* Opens a socket at the listener's port that is connected to a peer. Datagrams that the peer
+ * sent to the first socket must be received before those of this one. */
 static void give_line(struct io_udp *u, int32_t peer)
 {
 	struct sockaddr_storage to;
@@ -185,7 +186,7 @@ static void give_line(struct io_udp *u, int32_t peer)
 	} else if (is_empty(fd)) {
 		talk_in_full(u);
 	} else {
-		return; /* the one that it is connected to is not silent, after all */
+		return; /* its present peer is still sending */
 	}
 	if (!connect_to(u, fd, peer, &to)) {
 		(void)close(fd);

@@ -1,9 +1,11 @@
-/* epoll - what one sleeps on for a socket that is polled most of the time.
+/* epoll - the descriptor to sleep on, for sockets that are polled most of the time.
  *
- * A socket that an epoll holds wakes it for every datagram, asleep or not, which costs the sender's
- * system call 0.35 us. So the carrier shows an epoll of its own, and the sockets are in it only
- * from arm() until so many receives found something that nobody seems to sleep. Who sleeps often
- * never takes it out. Layer: io. One thread's. */
+ * A socket registered in an epoll runs its wake-up code for every datagram, even if no thread
+ * sleeps, which slows down the sender's system call. So the carrier returns an epoll of its own,
+ * and registers the sockets in it at arm(). It removes them after BUSY receives that found
+ * something without a sleep between them. A carrier that sleeps often never removes them. Layer:
+ * io. One thread's.
+ */
 #include "io/udp/udp.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 
 #include "sys/last_error.h"
 
-enum { BUSY = 32 }; /* receives: so much costs more than to take it out and put it back */
+enum { BUSY = 32 }; /* receives: their wake-ups cost more than one removal and registration */
 
 int lend_udp_watch_open(struct io_udp *u)
 {
@@ -51,7 +53,7 @@ int lend_udp_fd(struct lend_io *io)
 	return lend_udp_self(io)->epoll;
 }
 
-/* Where the kernel has no memory for it, nobody sleeps. */
+/* False, so no sleep, where the kernel has no memory for the registration. */
 bool lend_udp_arm(struct lend_io *io)
 {
 	struct io_udp *u = lend_udp_self(io);

@@ -24,7 +24,7 @@ static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr *b)
 		      &((const struct sockaddr_in6 *)(const void *)b)->sin6_addr, 16) == 0;
 }
 
-/* The name of the interface that has this address; false: none. */
+/* Finds the name of the interface that has this address. False: there is none. */
 static bool interface_of(const struct sockaddr_storage *local, char name[IFNAMSIZ])
 {
 	struct ifaddrs *all = NULL, *i;
@@ -55,7 +55,7 @@ int lend_udp_interface_mtu(const struct sockaddr_storage *local)
 	return mtu;
 }
 
-/* Where datagrams to a peer would come from, and the packet size of the route; false: no route. */
+/* Finds our address and the packet size on the route to a peer. False: there is no route. */
 static bool ask_route(const struct sockaddr_storage *peer, struct sockaddr_storage *local, int *mtu)
 {
 	int fd = socket(peer->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,10 +1,11 @@
-/* udp/rx - from messages of the kernel's to datagrams.
+/* udp/rx - splits the kernel's messages into datagrams.
  *
- * Where the kernel can (UDP_GRO), it hands over what came for one socket from one sender as one
- * message, as the sender joined it or the device's queue did: then many datagrams cost one way
- * through its layers. A message that has more than the caller asked for is split up later, before
- * anything else is received. While one message at a time comes, one is asked for: recvmmsg for more
- * costs half a microsecond. Layer: io. One thread's. */
+ * Where the kernel can (UDP_GRO), it passes up datagrams for one socket from one sender as one
+ * message, as joined by the sender or by the device's queue. Then many datagrams cost one pass
+ * through its layers. A message with more datagrams than the caller asked for is split later,
+ * before anything else is received. While messages come one at a time, the receive asks for one:
+ * recvmmsg for more costs more. Layer: io. One thread's.
+ */
 #include "io/udp/udp.h"
 
 #include <errno.h>
@@ -16,14 +17,14 @@
 #include "util/traffic_class.h"
 
 enum {
-	DATAGRAM = 256,     /* bytes of the kernel's that each costs, or more */
-	SMALL = 1280,       /* of its buffer that a short one costs: skb, head, rounded up */
-	LEAST_ROOM = 64,    /* short ones that the smallest buffer holds */
+	DATAGRAM = 256,     /* the least memory in bytes that each datagram costs the kernel */
+	SMALL = 1280,       /* bytes of the buffer that a short one costs: skb, head, rounded up */
+	LEAST_ROOM = 64,    /* short datagrams that the smallest buffer holds */
 	JOINED_MAX = 65536, /* bytes of a message, never reached */
-	FAIR = 8,           /* one turn in so many begins with what is not urgent */
+	FAIR = 8,           /* one rx() of this number begins with datagrams that are not urgent */
 };
 
-/* -1, or how many messages into the places from that one on. */
+/* Receives up to n messages into msg[]. Returns how many, or -1. */
 static int receive_once(struct io_udp *u, struct mmsghdr *msg, uint32_t n)
 {
 	ssize_t len;
@@ -87,7 +88,8 @@ static void note_queued(struct io_udp *u, uint32_t n, uint32_t bytes, bool empty
 	train->queued = 0;
 }
 
-/* One after another, each at once, is no train yet: who is quick sees every datagram come alone. */
+/* Adapts the number of messages to ask for. One full receive is no batch yet: a receiver that polls
+ * fast enough gets each datagram alone. */
 static void adapt(struct lend_udp_rx *rx, uint32_t asked, uint32_t got)
 {
 	if (got < asked) {
@@ -108,7 +110,7 @@ void lend_udp_rx_came(struct io_udp *u, uint32_t asked, uint32_t n, uint32_t byt
 		lend_udp_watch_busy(u);
 }
 
-/* Receives what there is room for, as many messages as of late. */
+/* Receives up to rx.ask messages, as far as there is room. */
 static void refill(struct io_udp *u, uint32_t cap)
 {
 	uint32_t n = lend_min_u32(lend_min_u32(u->rx.ask, cap), LEND_UDP_BURST - u->rx.n);
@@ -121,7 +123,7 @@ static void refill(struct io_udp *u, uint32_t cap)
 	lend_udp_rx_came(u, n, came, bytes);
 }
 
-/* Who sent message i, or NONE: it is counted. */
+/* Returns the sender of message i. NONE: it is invalid or refused, and was counted. */
 static int32_t sender_of(struct io_udp *u, uint32_t i)
 {
 	struct lend_udp_key *key = &u->rx.key[i];
@@ -138,7 +140,7 @@ static int32_t sender_of(struct io_udp *u, uint32_t i)
 	return peer;
 }
 
-/* Takes in what message i says of all its datagrams; false: none of them is of use. */
+/* Reads what all datagrams of message i have in common. False: the message is dropped. */
 static bool open_message(struct io_udp *u, uint32_t i, struct lend_in *like)
 {
 	struct lend_udp_rx *rx = &u->rx;
@@ -164,8 +166,8 @@ static bool open_message(struct io_udp *u, uint32_t i, struct lend_in *like)
 	return true;
 }
 
-/* Splits up message i from *offset on, up to cap datagrams; *offset is 0 when that was all of it.
- * An empty one is a datagram too. */
+/* Splits message i from *offset on into up to cap datagrams. *offset is 0 when the message is
+ * used up. An empty message is one datagram. */
 static uint32_t split(struct io_udp *u, uint32_t i, uint32_t *offset, struct lend_in *in,
 		      uint32_t cap)
 {
@@ -186,7 +188,7 @@ static uint32_t split(struct io_udp *u, uint32_t i, uint32_t *offset, struct len
 	return n;
 }
 
-/* From the socket of what is urgent, one message at a time; rx.fd: there. */
+/* Receives from the urgent socket, one message at a time. rx.fd must be that socket. */
 static uint32_t take_fast(struct io_udp *u, struct lend_in *in, uint32_t cap)
 {
 	struct lend_udp_fast *f = &u->fast;
@@ -219,8 +221,8 @@ uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	uint32_t n = 0;
 
 	lend_udp_alone_done(u);
-	/* What is urgent comes alone, so that it is answered before long ones are copied; but they
-	 * have a turn of their own, however much of it there is. */
+	/* Returns urgent datagrams alone, so that they are answered before long ones are copied.
+	 * One rx() of FAIR starts with the others, so that they are not starved. */
 	if (lend_udp_fast_step(u) && ++u->fast.turns % FAIR != 0)
 		n = receive_fast(u, in, cap);
 	if (n > 0)
@@ -268,7 +270,8 @@ int lend_udp_rx_init(struct io_udp *u)
 	rx->drops_from = room_of(u->fd) / 8;
 	rx->room = lend_max_u32(room_of(u->fd) / SMALL, LEAST_ROOM);
 	u->io.path.room = rx->room;
-	/* One line more than a power of two apart, so that first lines do not share a cache set. */
+	/* The distance is one cache line more than a power of two, so that first lines do not
+	 * share a cache set. */
 	rx->slot = (uint32_t)lend_align_up(len, 64) + 64;
 	rx->memory = calloc(LEND_UDP_SLOTS, rx->slot);
 	if (rx->memory == NULL)

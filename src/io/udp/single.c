@@ -1,9 +1,11 @@
-/* single - one datagram there and one back, by the line: with nothing to be said of either.
+/* single - one datagram in and one out through the connected socket, without control data.
  *
- * What the kernel does to let a datagram go, memory and counts that its sender's core has too, need
- * not be over before it is answered. So here it is only looked at (MSG_PEEK), and taken out of the
- * socket when the turn is: one system call more, while nobody waits, and 0.25 us less until the
- * answer is on its way. Nothing else reads that socket meanwhile. Layer: io. One thread's. */
+ * When the kernel releases a received datagram, it touches memory and counters that the sender's
+ * core uses too. That does not have to happen before the reply. So this file only reads the
+ * datagram (MSG_PEEK), and removes it from the socket at the end of the turn. That costs one more
+ * system call, but off the critical path, and the reply is sent earlier. No other code reads that
+ * socket meanwhile. Layer: io. One thread's.
+ */
 #include "io/udp/udp.h"
 
 #include <errno.h>
@@ -50,7 +52,8 @@ uint32_t lend_udp_alone_rx(struct io_udp *u, struct lend_in *in)
 	return 1;
 }
 
-/* An error that stood before it in the socket is told once, and not of it. */
+/* Retries, because an earlier error on the socket is returned once and does not concern this
+ * datagram. */
 void lend_udp_alone_done(struct io_udp *u)
 {
 	ssize_t len = -1;
@@ -71,7 +74,7 @@ static char *put(char *end, const void *bytes, size_t len)
 	return end + len;
 }
 
-/* Its bytes in one piece; how many. */
+/* Copies the datagram's bytes into one piece. Returns how many. */
 static size_t flatten(char *flat, const struct lend_bufs *bufs, const struct lend_out *out)
 {
 	char *end = put(flat, out->head, out->head_len);

@@ -72,8 +72,8 @@ static bool is_any(const struct sockaddr_storage *a)
 	return memcmp(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr, zero, 16) == 0;
 }
 
-/* A listener on every interface takes the largest: its clients know their own way, and a session
- * uses the smaller of both ends'. */
+/* Returns the largest payload. A listener on every interface uses the largest possible: its
+ * clients know their own route, and a session uses the smaller of both ends' values. */
 static uint32_t payload_max(const struct lend_io_config *config,
 			    const struct sockaddr_storage *local,
 			    const struct sockaddr_storage *peer)
@@ -98,7 +98,7 @@ static void enlarge(int fd, int force, int plain)
 		(void)setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes));
 }
 
-/* Sockets of IPv6 take IPv4's for addresses that stand for one. */
+/* IPv6 sockets use IPv4's options for mapped IPv4 addresses. */
 static void heed_marks(int fd, int family)
 {
 	int on = 1, capable = LEND_ECN_CAPABLE;
@@ -143,7 +143,7 @@ static void set_options(int fd, int family)
 	enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
 	enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
 	heed_marks(fd, family);
-	/* A way narrower than we thought splits packets instead of losing all of them. */
+	/* If the route is narrower than expected, packets are fragmented instead of all lost. */
 	if (family == AF_INET) {
 		(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &fragment, sizeof(fragment));
 		return;
@@ -234,9 +234,9 @@ int lend_udp_socket_twin(int fd, int line)
 	return -EADDRINUSE;
 }
 
-/* A port that the kernel chose is lost again when a connected socket is to be so no more, one that
- * was asked for is not. So a second socket asks for the port of the first, and takes its place;
- * where that fails, the first will do. */
+/* A socket that is disconnected loses a port that the kernel chose, but keeps a port that was
+ * requested. So a second socket requests the port of the first and replaces it. Where that
+ * fails, the first is kept. */
 static bool ask_for_same_port(int *fd)
 {
 	int second = lend_udp_socket_beside(*fd, -1);

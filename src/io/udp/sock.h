@@ -1,5 +1,4 @@
-/* sock - a datagram socket for an address, and how large a datagram may be on its way. Layer:
- * io. */
+/* sock - opens datagram sockets for an address and finds the MTU of their route. Layer: io. */
 #ifndef LEND_IO_UDP_SOCK_H
 #define LEND_IO_UDP_SOCK_H
 
@@ -12,14 +11,14 @@
 
 enum { LEND_UDP_MTU_MAX = 65507, LEND_UDP_MTU_MIN = 512, LEND_UDP_CONTROL = 64 };
 
-/* A name or number to the first address of that family (AF_UNSPEC: any). Asks the resolver, so it
- * may wait. 0, or -EINVAL, -ENOENT, -EAGAIN with lend_why_text() set. */
+/* Resolves a name or number to the first address of that family (AF_UNSPEC: any). Queries the
+ * resolver, so it may wait. 0, or -EINVAL, -ENOENT, -EAGAIN with lend_why_text() set. */
 int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *address);
 struct lend_udp_socket {
 	int fd;
 	int family;
-	uint32_t mtu;    /* largest payload that needs no IP fragment on its way */
-	bool keeps_port; /* connect() to nobody leaves it its port */
+	uint32_t mtu;    /* largest payload that needs no IP fragment on its route */
+	bool keeps_port; /* it keeps its port when it is disconnected */
 };
 /* Opens a non-blocking socket, bound, with large buffers, for config->listen or towards
  * config->peer. 0 or -errno with lend_why_text() set. */
@@ -33,16 +32,17 @@ int lend_udp_socket_beside(int fd, int other);
  * spread over both, unless a filter selects a member. Both keep SO_REUSEPORT. other: an earlier
  * second socket, or -1. */
 int lend_udp_socket_twin(int fd, int other);
-/* Has everything delivered to the first socket of fd's group. False: fd is in none. A second socket
- * is in one until a connect() changes its address. */
+/* Attaches a filter that delivers all datagrams to the first socket of fd's group. False: fd is
+ * in no group. A second socket is in one until a connect() changes its address. */
 bool lend_udp_socket_to_first(int fd);
-/* What the kernel says of a message, in LEND_UDP_CONTROL bytes: *tos as IPv4 has it, or IPv6's
- * traffic class, and how long the datagrams are that it joined; 0: it is one. */
+/* Reads the kernel's control data of a message, in LEND_UDP_CONTROL bytes. Sets *tos to the TOS
+ * of IPv4 or the traffic class of IPv6. Returns the length of each datagram that the kernel
+ * joined; 0: the message is one datagram. */
 uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos);
-/* Says one thing more to the kernel: the low len bytes of value. msg_control has LEND_UDP_CONTROL
- * bytes, aligned, of which msg_controllen are used. */
+/* Appends control data to a message: the low len bytes of value. msg_control has
+ * LEND_UDP_CONTROL bytes, aligned, of which msg_controllen are used. */
 void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len);
-/* "udp:IP:PORT"; 0 or -ERANGE. */
+/* Writes "udp:IP:PORT". 0 or -ERANGE. */
 int lend_udp_format(const struct sockaddr_storage *address, char *text, size_t cap);
 
 #endif

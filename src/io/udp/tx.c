@@ -1,11 +1,12 @@
-/* udp/tx - from datagrams to messages of the kernel's.
+/* udp/tx - joins datagrams to messages for the kernel.
  *
- * Datagrams for one peer that are equally long and of one class go to the kernel as one message
- * (UDP_SEGMENT), so that they cost one way through its layers; the device, or the kernel before it,
- * splits them again. Pieces are gathered by the kernel, so nothing is lent after tx(). A way on
- * which joined ones of some length cannot go (narrower than they are long; a device that makes no
- * checksums) says so at the first: they go one by one then, and from then on.
- * Layer: io. One thread's. */
+ * Datagrams for one peer with the same length and class go to the kernel as one message
+ * (UDP_SEGMENT), so they cost one pass through its layers. The device, or the kernel before it,
+ * splits them again. The kernel gathers the pieces, so nothing is lent after tx(). A route may not
+ * take joined datagrams of some length: it is narrower than they are long, or its device computes
+ * no checksums. Then the first such message fails, and these datagrams are sent one by one from
+ * then on. Layer: io. One thread's.
+ */
 #include "io/udp/udp.h"
 
 #include <errno.h>
@@ -17,12 +18,12 @@
 #include "util/traffic_class.h"
 
 enum {
-	RUN_MAX = 64,      /* datagrams that every kernel joins */
-	RUN_BYTES = 65487, /* and their bytes, over IPv6 too */
+	RUN_MAX = 64,      /* datagrams that every kernel can join */
+	RUN_BYTES = 65487, /* limit of their total bytes, also over IPv6 */
 };
 
-/* The run that a datagram may join: the latest of its peer, if it fits there. Earlier ones would
- * have it overtake its elders. */
+/* Returns the run that a datagram may join: the latest of its peer, if it fits there. In an
+ * earlier run it would overtake older datagrams. */
 static struct lend_udp_run *run_for(struct lend_udp_tx *tx, const struct lend_udp_run *one)
 {
 	for (uint32_t m = tx->runs; m-- > 0;) {
@@ -38,7 +39,7 @@ static struct lend_udp_run *run_for(struct lend_udp_tx *tx, const struct lend_ud
 	return NULL;
 }
 
-/* Asked when two datagrams could first be joined; most peers never get two at once. */
+/* Queries the route when two datagrams could first be joined. Most peers never get two at once. */
 static bool way_joins(struct io_udp *u, uint32_t peer)
 {
 	const struct lend_udp_peer *p = lend_udp_peers_at(&u->peers, peer);
@@ -52,7 +53,7 @@ static bool way_joins(struct io_udp *u, uint32_t peer)
 	return p->joined_max > 0;
 }
 
-/* Puts datagram i into a run; false: it can never be sent. */
+/* Puts datagram i into a run. False: it can never be sent. */
 static bool sort(struct io_udp *u, const struct lend_out *out, uint32_t i)
 {
 	struct lend_udp_tx *tx = &u->tx;
@@ -94,8 +95,8 @@ static uint32_t gather(const struct lend_bufs *bufs, const struct lend_out *out,
 	return n;
 }
 
-/* Class NORMAL has the socket's own TOS, and costs nothing. Sockets of IPv6 take IPv4's for
- * addresses that stand for one. */
+/* Adds the class's TOS. Class NORMAL uses the socket's own TOS and needs no control data. IPv6
+ * sockets use IPv4's option for mapped IPv4 addresses. */
 static void mark_class(struct msghdr *msg, const struct lend_udp_key *to, uint8_t tos)
 {
 	bool six = !lend_udp_key_is_v4(to);
@@ -106,13 +107,14 @@ static void mark_class(struct msghdr *msg, const struct lend_udp_key *to, uint8_
 				     sizeof(int));
 }
 
-/* A listener's line is another socket, which one message may take, but not one among others. */
+/* True when the run may use the connected socket. A listener's connected socket is a separate
+ * one: only a burst of a single message can use it. */
 static bool goes_by_line(const struct io_udp *u, const struct lend_udp_key *key)
 {
 	return (u->line.fd == u->fd || u->tx.runs == 1) && lend_udp_line_reaches(u, key);
 }
 
-/* Makes the kernel's message of run m out of pieces from *iov on. */
+/* Builds the kernel's message of run m out of pieces from *iov on. */
 static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct lend_out *out,
 		    uint32_t m, struct iovec **iov)
 {
@@ -136,7 +138,7 @@ static void prepare(struct io_udp *u, const struct lend_bufs *bufs, const struct
 	msg->msg_iovlen = (size_t)(*iov - msg->msg_iov);
 }
 
-/* Its bytes in one piece; 0: too many. */
+/* Copies its bytes into one piece. 0: too many. */
 static size_t flatten(struct lend_udp_tx *tx, const struct msghdr *msg)
 {
 	size_t len = 0;
@@ -150,7 +152,8 @@ static size_t flatten(struct lend_udp_tx *tx, const struct msghdr *msg)
 	return len;
 }
 
-/* A struct msghdr and what it points to cost the kernel 0.15 us to fetch and check. */
+/* Sends one message. A short one goes without a struct msghdr, which the kernel would have to
+ * fetch and check. */
 static ssize_t send_one(struct io_udp *u, const struct msghdr *msg)
 {
 	size_t len = msg->msg_controllen == 0 ? flatten(&u->tx, msg) : 0;
@@ -174,8 +177,9 @@ static bool is_full(int err)
 	return err == EAGAIN || err == ENOBUFS || err == ENOMEM;
 }
 
-/* Sends messages [0, n): how many went, or were lost as any datagram may be. The kernel stops at
- * the first that it refuses: a full socket stops all, *err says what concerns that one alone. */
+/* Sends messages [0, n). Returns how many were sent, or lost as any datagram may be. The kernel
+ * stops at the first one that it refuses. If the socket is full, the rest has to wait. Any other
+ * *err concerns that one message. */
 static uint32_t send_all(struct io_udp *u, struct mmsghdr *msg, uint32_t n, int *err)
 {
 	uint32_t done = 0, tries = 0;
@@ -188,7 +192,7 @@ static uint32_t send_all(struct io_udp *u, struct mmsghdr *msg, uint32_t n, int 
 			done += (uint32_t)sent;
 			continue;
 		}
-		/* Perhaps an earlier one's error: a second time it is this one's. */
+		/* Perhaps the error of an earlier datagram: a second error is this one's. */
 		if (lend_udp_is_stale(errno) && tries++ == 0)
 			continue;
 		*err = errno;
@@ -197,13 +201,13 @@ static uint32_t send_all(struct io_udp *u, struct mmsghdr *msg, uint32_t n, int 
 	return done;
 }
 
-/* This way, or its device, does not take what is joined of that length. */
+/* True when the route or its device refuses joined datagrams of that length. */
 static bool is_unjoinable(int err)
 {
 	return err == EINVAL || err == EMSGSIZE || err == EIO || err == EOPNOTSUPP;
 }
 
-/* Hands back n datagrams of a run from i on: to be offered again. */
+/* Marks n datagrams of a run, from i on, as full: the caller offers them again. */
 static void refuse(struct io_udp *u, struct lend_out *out, uint32_t i, uint32_t n)
 {
 	u->io.stats.tx_full += n;
@@ -211,7 +215,8 @@ static void refuse(struct io_udp *u, struct lend_out *out, uint32_t i, uint32_t 
 		out[i].sent = LEND_SENT_FULL;
 }
 
-/* The datagrams of a run, one by one. False: the socket is full, the rest was handed back. */
+/* Sends the datagrams of a run one by one. False: the socket is full; the rest is marked as
+ * full. */
 static bool send_apart(struct io_udp *u, struct lend_out *out, uint32_t m)
 {
 	const struct lend_udp_run *run = &u->tx.run[m];
@@ -232,7 +237,7 @@ static bool send_apart(struct io_udp *u, struct lend_out *out, uint32_t m)
 	return true;
 }
 
-/* What the kernel refuses for good is lost like any other datagram. */
+/* A message that the kernel refuses for good is lost, like any other datagram. */
 static void send_runs(struct io_udp *u, struct lend_out *out)
 {
 	struct lend_udp_tx *tx = &u->tx;

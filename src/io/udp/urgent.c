@@ -1,14 +1,15 @@
-/* urgent - a second socket at the same address for what is urgent, while long datagrams come too.
+/* urgent - a second socket at the same address for urgent datagrams, while long datagrams come too.
  *
- * A socket gives what it holds in the order in which it came, so an urgent datagram would wait
- * behind all that its peer has been granted. Sockets of one address and port are a group
- * (SO_REUSEPORT), and a filter puts each datagram into one of them: here by its class selector.
- * To look into a second one costs a system call per turn, so there is one only while both come;
- * then the filter sends all to the first again, and the second is looked at a while longer, for
- * what it still holds.
+ * A socket delivers its datagrams in FIFO order, so an urgent one would wait behind all bytes that
+ * its peer was granted. Sockets of one address and port form a group (SO_REUSEPORT), and a filter
+ * selects one of them for each datagram, here by its class selector. Polling a second socket costs
+ * a system call per turn, so it is used only while urgent and long datagrams both come. After that
+ * the filter delivers everything to the first socket again, and the second is polled a while longer
+ * for the datagrams that it still holds.
  *
- * A connected socket gets all that its peer sends, whatever a filter says, so there is none then.
- * Layer: io. One thread's. */
+ * A connected socket gets all datagrams of its peer, whatever the filter selects, so there is none
+ * during that time. Layer: io. One thread's.
+ */
 #include "io/udp/udp.h"
 
 #include <linux/filter.h>
@@ -17,14 +18,15 @@
 #include "util/traffic_class.h"
 
 enum {
-	LONG = 4096,       /* bytes of a message that is worth passing by */
-	MEMORY = 1 << 17,  /* receives, tens of milliseconds of polling: a kind that came is
-			      expected to come again */
-	EMPTYING = 1 << 10 /* receives that find all that was sorted before the filter changed */
+	LONG = 4096,      /* bytes of a message that urgent ones should overtake */
+	MEMORY = 1 << 17, /* receives, tens of milliseconds of polling, for which a kind of datagram
+			     is expected again after it came */
+	EMPTYING =
+	    1 << 10 /* receives that find all that was delivered here before the filter changed */
 };
 
-/* A class selector above the default's: to the member of the group that the last but one line
- * names. */
+/* Classic BPF: a class selector above the default's goes to the group member that the last line
+ * but one returns. */
 static const struct sock_filter by_class[] = {
     BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)SKF_NET_OFF),
     BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
@@ -51,7 +53,7 @@ static bool sort_by_class(const struct lend_udp_fast *f)
 	       0;
 }
 
-/* A line that is older than this socket may be a member of the group, before it. */
+/* Opens the second socket. An older connected socket may be a member of the group, before it. */
 static void open_twin(struct io_udp *u)
 {
 	int line = u->line.fd;
@@ -60,7 +62,8 @@ static void open_twin(struct io_udp *u)
 	u->fast.member = line != u->fd && lend_udp_socket_to_first(line) ? 2 : 1;
 }
 
-/* While the line is connected to a peer it gets all that the peer sends, so that ends first. */
+/* Starts to use the urgent socket. The connected socket must stop first: it gets all datagrams
+ * of its peer. */
 static void begin(struct io_udp *u)
 {
 	lend_udp_line_away(u);
