@@ -26,7 +26,7 @@ struct capture {
 	struct lend_capture_leads leads;
 };
 
-static _Atomic uint32_t carriers; /* that were captured in this process, ever */
+static _Atomic uint32_t carriers; /* number of carriers that were captured in this process */
 
 static struct capture *self(struct lend_io *io)
 {
@@ -49,7 +49,7 @@ static const char *comment_of(uint8_t event)
 	return NULL;
 }
 
-/* One packet: part[0] is left free for the lead; len bytes follow in the others. */
+/* Puts one packet: part[0] is left free for the header; len bytes follow in the others. */
 static void put(struct lend_io *io, struct lend_capture_lead *lead, uint8_t event, lend_ns now,
 		struct lend_pcapng_bytes *part, uint32_t n)
 {
@@ -110,7 +110,7 @@ static void put_out(struct lend_io *io, struct lend_bufs *bufs, const struct len
 	    part, n);
 }
 
-/* The time is that before sending: in one file an answer never seems older than its question. */
+/* Takes the time before sending, so that in one file a reply never looks older than its request. */
 static void capture_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	struct capture *c = self(io);
@@ -168,7 +168,8 @@ static void describe(struct capture *c, struct lend_io *io, const struct lend_io
 		       config->listen ? "listens at" : "reaches", what, io->path.mtu);
 }
 
-/* A whole number with K, M or G behind it, from the environment; 0 where it is not set. */
+/* Reads a whole number with an optional K, M or G from the environment. *value is unchanged
+ * where it is not set. */
 static int env_size(const char *name, uint64_t *value)
 {
 	static const char units[] = "KMG";

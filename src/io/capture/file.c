@@ -20,25 +20,26 @@ enum { BUFFER = 1 << 20, PATH_CAP = 1024 };
 
 struct lend_capture_file {
 	pthread_mutex_t lock;
-	pid_t pid;                /* who opened it: a fork's child has files of its own */
-	char asked[PATH_CAP];     /* as it was given */
-	char path[PATH_CAP + 32]; /* as it is; "": not opened yet */
+	pid_t pid;                /* process that opened it: a fork's child has files of its own */
+	char asked[PATH_CAP];     /* path as the caller gave it */
+	char path[PATH_CAP + 32]; /* path in use; "": not opened yet */
 	uint32_t users;
 	uint64_t limit;
-	uint32_t section; /* the present one, from 1 */
-	uint32_t ids;     /* interfaces described in it */
+	uint32_t section; /* current section, from 1 */
+	uint32_t ids;     /* interfaces described in that section */
 	int fd;
-	bool regular; /* else a pipe: what does not fit waits, and nobody waits for it */
+	bool regular; /* false: a pipe. Bytes that do not fit stay in the buffer; no write blocks */
 	bool failed;
-	uint64_t written, most; /* bytes of the file; RLIMIT_FSIZE, whose signal would kill us */
+	uint64_t written,
+	    most; /* bytes of the file; RLIMIT_FSIZE, beyond which a write would raise SIGXFSZ */
 	uint8_t *buffer;
 	size_t used;
 	_Atomic lend_ns flushed;
-	_Atomic bool waiting; /* something is in the buffer */
+	_Atomic bool waiting; /* the buffer is not empty */
 };
 
-/* Files that this process has ever filled. They stay known, so that who comes later adds to what is
- * there. */
+/* Files that this process has written. Entries are never removed, so that a later open appends
+ * to the file. */
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lend_capture_file *files[LEND_CAPTURE_FILES_MAX];
 
@@ -50,7 +51,7 @@ lend_ns lend_capture_now(void)
 	return (lend_ns)now.tv_sec * 1000000000u + (lend_ns)now.tv_nsec;
 }
 
-/* What is there stays readable: a block that was written in part is cut off. */
+/* Ends the capture. Cuts off a block that was written in part, so that the file stays readable. */
 static void fail(struct lend_capture_file *f, int err, size_t part)
 {
 	if (f->regular &&
@@ -114,8 +115,8 @@ static void added(struct lend_capture_file *f, size_t len)
 	atomic_store_explicit(&f->waiting, true, memory_order_relaxed);
 }
 
-/* A section has interfaces of its own, counted from 0; each is described before its first packet.
- */
+/* Begins a section. Its interfaces are counted from 0; each is described before its first
+ * packet. */
 static void begin_section(struct lend_capture_file *f)
 {
 	char program[64];
@@ -134,7 +135,7 @@ static void describe(struct lend_capture_file *f, struct lend_capture_port *port
 	added(f, lend_pcapng_interface(f->buffer + f->used, port->name, port->text, port->snap));
 }
 
-/* The path with the process's id for %p, or before the suffix where apart says so. */
+/* Writes the path with the process id: instead of %p, or in front of the suffix if apart is set. */
 static bool spell(const struct lend_capture_file *f, bool apart, char *out, size_t cap)
 {
 	const char *mark = strstr(f->asked, "%p"), *rest = mark ? mark + 2 : NULL;
@@ -153,7 +154,8 @@ static bool spell(const struct lend_capture_file *f, bool apart, char *out, size
 	return n >= 0 && (size_t)n < cap;
 }
 
-/* A descriptor; of a file it holds the lock too, which ends with the process. -errno. */
+/* Opens a path and returns its descriptor, or -errno. A regular file is locked, until the
+ * process ends at the latest. */
 static int open_locked(const char *path, bool *regular)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600), err;
@@ -185,13 +187,13 @@ static int open_path(struct lend_capture_file *f, bool anew)
 		return lend_fail(-fd, "capture %s: %s; give a path that can be written", f->path,
 				 strerror(-fd));
 	if (anew && f->regular && ftruncate(fd, 0) < 0)
-		anew = false; /* then what is there stays in front */
+		anew = false; /* then the old content stays in front */
 	f->written = f->regular ? (uint64_t)lseek(fd, 0, SEEK_END) : 0;
 	f->fd = fd;
 	return 0;
 }
 
-/* The file becomes PATH.1, in place of an older one; a new one begins. */
+/* Renames the file to PATH.1, which replaces an older one, and begins a new file. */
 static void rotate(struct lend_capture_file *f)
 {
 	char old[sizeof(f->path) + 2];
@@ -237,7 +239,7 @@ static int start(struct lend_capture_file *f, uint64_t limit)
 	return 0;
 }
 
-/* The file of this path and process, known or new; NULL: too many, or no memory. */
+/* Returns the file of this path and process, known or new. NULL: too many, or no memory. */
 static struct lend_capture_file *find(const char *path)
 {
 	struct lend_capture_file *f;

@@ -23,8 +23,8 @@ struct end {
 	uint16_t port;
 };
 
-/* The IP address and port at the end of an address: udp:1.2.3.4:5, dpdk:DEV@[fd00::1]:5?key=value.
- */
+/* Parses the IP address and port at the end of an address: udp:1.2.3.4:5,
+ * dpdk:DEV@[fd00::1]:5?key=value. */
 static struct end parse(const char *text)
 {
 	struct end end = {.family = 0};

@@ -59,7 +59,7 @@ static uint8_t *put_text(uint8_t *at, uint16_t code, const char *text)
 	return put_option(at, code, text, text_len(text));
 }
 
-/* Closes a block that began at out: its length stands behind its type and at its end. */
+/* Closes a block that began at out: writes its length behind its type and at its end. */
 static size_t close_block(uint8_t *out, uint32_t type, uint8_t *at)
 {
 	uint32_t len;
@@ -77,7 +77,7 @@ size_t lend_pcapng_section(uint8_t *out, const char *program)
 
 	at = put_u32(at, BYTE_ORDER);
 	at = put_u32(at, 1); /* version 1.0 */
-	memset(at, 0xff, 8); /* the section's length is not told */
+	memset(at, 0xff, 8); /* length of the section: unknown */
 	return close_block(out, SECTION, put_text(at + 8, SECTION_PROGRAM, program));
 }
 
@@ -104,7 +104,7 @@ size_t lend_pcapng_packet_len(const struct lend_pcapng_packet *p)
 	return PACKET_HEAD + padded(p->kept) + options + 4;
 }
 
-/* The first bytes of the parts, as many as are kept. */
+/* Copies the first bytes of the parts, as many as are kept. */
 static uint8_t *put_parts(uint8_t *at, uint32_t left, const struct lend_pcapng_bytes *part,
 			  uint32_t n)
 {

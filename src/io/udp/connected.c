@@ -4,8 +4,8 @@
  * listener that often receives from the same peer, one datagram at a time, opens a second socket at
  * the same port for it. The kernel prefers the connected socket, so other peers still use the
  * first. Each receive polls one of the two sockets; the quieter one is polled now and then. When
- * another peer becomes the most active, the second socket is connected to that peer. No datagram is
- * lost then: each queued datagram carries its sender's address. Layer: io. One thread's.
+ * its peer is quiet and another one sends often, the second socket is connected to that one. No
+ * datagram is lost then: each queued datagram carries its sender's address. Layer: io. One thread's.
  */
 #include "io/udp/udp.h"
 
@@ -22,8 +22,8 @@ enum {
 	ROW = 256,    /* datagrams of one peer before it gets a connected socket; datagrams received
 			 alone before plain mode */
 	QUIET = 1024, /* receives that found nothing, before the connected socket counts as quiet */
-	SELDOM = 16,  /* one poll of this number is for the quieter socket */
-	OFTEN = 2,    /* the same while that socket is not quiet either */
+	SELDOM = 16,  /* one receive in this number polls the quieter socket */
+	OFTEN = 2,    /* the same while both sockets are active */
 };
 
 static bool is_second(const struct io_udp *u)
