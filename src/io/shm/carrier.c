@@ -1,8 +1,8 @@
 /* shm/carrier - datagrams between processes of one host, through rings in shared memory.
  *
- * Layer: io. One thread's. Received datagrams are lent in their slots; sent ones are copied into
- * slots, or lent where they lie (send.h). A turn makes no system call but one look at the
- * sockets every 100 us or so.
+ * Layer: io. One thread's. Received datagrams are lent in their slots. Sent ones are copied into
+ * slots, or lent in place (send.h). A turn makes no system call, except that it polls the sockets
+ * about every 100 us.
  */
 #include "io/builtin.h"
 
@@ -28,8 +28,8 @@ static struct lend_shm *self(struct lend_io *io)
 	return (struct lend_shm *)(void *)io;
 }
 
-/* Two who meet have three things to say to each other, and a call follows: to sleep and be woken
- * would take each of them longer than all that. */
+/* Does not sleep right after a handshake message: three of them are exchanged, and a call
+ * follows. A sleep and a wake-up would take each side longer than all of that. */
 static bool shm_arm(struct lend_io *io)
 {
 	struct lend_shm *s = self(io);

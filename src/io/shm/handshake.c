@@ -1,5 +1,5 @@
-/* shm/handshake - the meeting by sockets: who calls, how it is answered, that it hung up. The other
- * half of peers.h. Layer: io. One thread's.
+/* shm/handshake - handshake through sockets: connects, replies, detects hang-ups. The other half of
+ * peers.h. Layer: io. One thread's.
  */
 #include "io/shm/peers.h"
 
@@ -14,7 +14,7 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 
-#define DEFER_NS UINT64_C(50000000) /* until accept() is tried again */
+#define DEFER_NS UINT64_C(50000000) /* until accept() is retried */
 
 void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
 {
@@ -28,7 +28,7 @@ void lend_shm_part(struct lend_shm *s, struct lend_shm_peer *p)
 	free(p->lent);
 }
 
-/* Says HELLO or WELCOME with n files (fds has room for one more), and with our shared memory. */
+/* Sends HELLO or WELCOME with n files (fds has room for one more), and with our shared memory. */
 static int say(const struct lend_shm *s, const struct lend_shm_peer *p, int *fds, unsigned n)
 {
 	struct lend_meet msg;
@@ -40,7 +40,8 @@ static int say(const struct lend_shm *s, const struct lend_shm_peer *p, int *fds
 	return lend_meet_send(p->sock, &msg, fds, n);
 }
 
-/* Its shared memory is read where it lies, if it can be mapped; else it copies. */
+/* Maps the other side's shared memory, to read its long datagrams in place. If that fails, the
+ * other side copies them. */
 static void read_from(const struct lend_shm *s, struct lend_shm_peer *p, int fd)
 {
 	const void *at = NULL;
@@ -64,7 +65,8 @@ static bool watch(struct lend_shm *s, struct lend_shm_peer *p)
 	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, p->sock, &ev) == 0;
 }
 
-/* Server: a stranger's HELLO. Its bell first, then our memory, then both of ours to it. */
+/* Server: handles the HELLO of a new client. Maps its bell, makes the rings, and sends both the
+ * rings and our bell to it. */
 static int welcome(struct lend_shm *s, struct lend_shm_peer *p, const struct lend_meet *hello,
 		   const int *its)
 {
@@ -107,7 +109,7 @@ static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 		lend_shm_heat(s, p);
 		return;
 	}
-	/* Tell it which version we speak; then it can say so itself. */
+	/* Send our version, so that the client can report the mismatch itself. */
 	if (err != -ECONNRESET) {
 		lend_meet_fill(&msg, (uint32_t)-err, 0, LEND_SHM_LINK_LEN);
 		(void)lend_meet_send(p->sock, &msg, NULL, 0);
@@ -116,7 +118,7 @@ static void on_hello(struct lend_shm *s, struct lend_shm_peer *p)
 	lend_shm_release(s, p);
 }
 
-/* Client: what the server made. */
+/* Client: maps what the server sent. */
 static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	struct lend_shm_link *link;
@@ -127,7 +129,7 @@ static void on_welcome(struct lend_shm *s, struct lend_shm_peer *p)
 	if (err == -EAGAIN)
 		return;
 	if (err == -ECONNRESET && p->ahead) {
-		lend_shm_release(s, p); /* and is dialled anew */
+		lend_shm_release(s, p); /* the next resolve() connects again */
 		return;
 	}
 	if (err != 0) {
@@ -173,7 +175,7 @@ static uint32_t count_strangers(const struct lend_shm *s, uint32_t *oldest)
 	return n;
 }
 
-/* Watches the door, or not. */
+/* Starts or stops to watch the listening socket. */
 static void watch_door(struct lend_shm *s, bool on)
 {
 	struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.u32 = LEND_SHM_PEERS};
@@ -182,8 +184,9 @@ static void watch_door(struct lend_shm *s, bool on)
 	s->io.due = on ? 0 : lend_clock_now() + DEFER_NS;
 }
 
-/* accept() failed. A connection that no descriptor is free for stays in the backlog and keeps the
- * door readable: it is not watched until one of ours is closed, or for a while. */
+/* Handles a failed accept(). A connection that no descriptor is free for stays in the backlog
+ * and keeps the listening socket readable. So that socket is not watched until one of our
+ * descriptors is closed, or for a while. */
 static void defer(struct lend_shm *s, int err)
 {
 	if (err != EMFILE && err != ENFILE && err != ENOBUFS && err != ENOMEM)
@@ -192,7 +195,8 @@ static void defer(struct lend_shm *s, int err)
 	watch_door(s, false);
 }
 
-/* Takes callers in. One who says nothing is dropped after a second, or when too many do. */
+/* Accepts clients. One that sends no HELLO is dropped after a second, or when there are too many
+ * of them. */
 static void answer_door(struct lend_shm *s)
 {
 	for (int i = 0; i < 16; i++) {
@@ -234,7 +238,7 @@ static void on_event(struct lend_shm *s, struct lend_shm_peer *p)
 		if (!lend_meet_drain(p->sock))
 			lend_shm_hang_up(s, p);
 		break;
-	case LEND_SHM_FREE: /* an event of the entry's last owner */
+	case LEND_SHM_FREE: /* an event of the entry's previous owner */
 	case LEND_SHM_FAILED:
 	case LEND_SHM_HUNG:
 	case LEND_SHM_GONE:
@@ -309,7 +313,7 @@ int lend_shm_dial(struct lend_shm *s, const char *name)
 		return -EINPROGRESS;
 	err = err != 0 ? -err : errno;
 	lend_shm_release(s, p);
-	if (ahead) /* it was too long in coming, perhaps */
+	if (ahead) /* perhaps the server dropped it, because the HELLO came too late */
 		return -EINPROGRESS;
 	return lend_fail(err, "shm:%s: %s; try again", name, strerror(err));
 }

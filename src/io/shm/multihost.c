@@ -1,10 +1,11 @@
 /* multihost - datagrams between hosts through rings in memory that all of them map (shm:NAME@PATH).
  *
- * The rings and their rules are shm's; the meeting is shm_pod's. There is no wake-up between hosts,
- * so there is no fd: who waits takes naps. An orderly end is told as gone, a death is not: the core
- * finds it by silence, as on a network, so the path is not lossless. Nor is it checked below: see
- * multihost_link.c for what a host that was stopped may do to a ring that was taken from it. Layer:
- * io. One thread's.
+ * The rings and their rules are those of shm; multihost_memory.c and multihost_link.c make the
+ * connections. There is no wake-up between hosts, so there is no fd: a waiting thread sleeps for
+ * short times. An orderly end is reported as gone, a crash is not: the core detects it by a
+ * timeout, as on a network, so the path is not lossless. The path is not checked below the core
+ * either: multihost_link.c describes what a host that was stopped may do to a ring that was taken
+ * from it. Layer: io. One thread's.
  */
 #include "io/builtin.h"
 
@@ -20,16 +21,16 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-#define WATCH_NS  UINT64_C(1000000)   /* between two looks at every peer */
-#define REJOIN_NS UINT64_C(100000000) /* between two tries, after our end was taken */
+#define WATCH_NS  UINT64_C(1000000)   /* between two checks of all peers */
+#define REJOIN_NS UINT64_C(100000000) /* between two attempts to join again */
 #define JOIN_NS   (LEND_POD_STALE_NS + LEND_POD_STALE_NS / 2)
 
 struct io_pod {
 	struct lend_shm shm;
 	struct lend_pod pod;
-	lend_ns watched;  /* when we last looked at every peer */
-	lend_ns rejoined; /* when we last tried to */
-	uint32_t knocks;  /* as last seen */
+	lend_ns watched;  /* time of the last check of all peers */
+	lend_ns rejoined; /* time of the last attempt to join again */
+	uint32_t knocks;  /* value of our end's knocks, as last seen */
 	char path[LEND_ADDR_PATH_MAX + 1];
 	struct {
 		struct lend_pod_tie tie;
@@ -63,7 +64,7 @@ static void up(struct io_pod *io, struct lend_shm_peer *p, uint32_t bit)
 	lend_shm_heat(&io->shm, p);
 }
 
-/* Takes in who asks. */
+/* Accepts clients that request a connection. */
 static void answer_door(struct io_pod *io)
 {
 	struct lend_pod_tie tie;
@@ -84,7 +85,7 @@ static void answer_door(struct io_pod *io)
 	}
 }
 
-/* A call of ours that the server has answered, or will not. */
+/* Checks whether the server has accepted or refused our connect. */
 static void look_at_call(struct io_pod *io, struct lend_shm_peer *p)
 {
 	const struct lend_pod_tie *tie = &io->with[lend_shm_index(&io->shm, p)].tie;
@@ -101,7 +102,7 @@ static void look_at_call(struct io_pod *io, struct lend_shm_peer *p)
 	}
 }
 
-/* The other side left, or whoever was there is not any more. */
+/* True when the other side left, or its end has another owner now. */
 static bool has_left(const struct io_pod *io, const struct lend_pod_tie *tie)
 {
 	uint32_t left = tie->server ? LEND_LINK_CLIENT_LEFT : LEND_LINK_SERVER_LEFT;
@@ -127,8 +128,9 @@ static void settle(struct io_pod *io)
 	io->knocks = 0;
 }
 
-/* Our end was taken while we were stopped: nobody knows us, and our peers leave when they see it.
- * Not more than one look, for others may be waiting for our turn. */
+/* Joins again after our end was taken while we were stopped. Our number is not in the memory any
+ * more, and our peers leave when they see that. Tries only once per call, because a longer wait
+ * would block the event loop. */
 static void rejoin(struct io_pod *io, lend_ns now)
 {
 	if (now - io->rejoined < REJOIN_NS)
@@ -154,7 +156,7 @@ static void attend(struct lend_shm *s)
 		}
 	}
 	knocks = atomic_load(&io->pod.at->end[io->pod.me].knocks);
-	/* Now and then without a knock: that word is anybody's. */
+	/* Now and then also without a knock, because any process can overwrite that field. */
 	if (io->pod.number != 0 && (knocks != io->knocks || (due && s->looks % 64 == 0))) {
 		io->knocks = knocks;
 		answer_door(io);
@@ -221,8 +223,9 @@ static int dial(struct io_pod *io, const char *name)
 	return -EINPROGRESS;
 }
 
-/* Who asks again for a peer that no session holds any more may have lost it by silence, and its
- * ring may be the reason: begin with another. */
+/* Finds the entry of a name. A peer that was pinned once and is not any more may have been lost by
+ * a timeout, perhaps because of its ring. Its entry is released, so the connect gets another ring.
+ */
 static struct lend_shm_peer *find(struct io_pod *io, const char *name)
 {
 	struct lend_shm_peer *p = lend_shm_find(&io->shm, name);

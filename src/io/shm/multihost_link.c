@@ -3,10 +3,11 @@
  *
  *   free -> TAKEN -> ASKED -> UP -> one side LEFT -> free, at another generation
  *
- * All that decides is one word. A side that was fenced off meanwhile finds another generation there
- * and its compare-and-swap fails. Rings go round, so that one that was given up is used again as
- * late as can be: a host that was stopped in the middle of a copy goes on with it when it runs
- * again. What it spoils then has a wrong CRC, and what it hides is missed by the core.
+ * One 8-byte field decides all transitions. If the link was reclaimed meanwhile, the old
+ * side finds another generation there, and its compare-and-swap fails. Links are taken in turn, so
+ * that a released ring is reused as late as possible: a host that was stopped in the middle of a
+ * copy continues that copy when it runs again. Datagrams that it overwrites then have a wrong CRC,
+ * and marks that it overwrites look like losses to the core.
  */
 #include "io/shm/multihost_memory.h"
 
@@ -17,7 +18,7 @@
 
 enum {
 	BOTH_LEFT = LEND_LINK_CLIENT_LEFT | LEND_LINK_SERVER_LEFT,
-	TRIES = 16, /* who changes a word more often than its states allow is not waited for */
+	TRIES = 16, /* then give up: the peer changes the field more often than its states allow */
 };
 
 static uint32_t generation(uint64_t word)
@@ -40,7 +41,8 @@ static uint64_t freed(uint64_t word)
 	return (uint64_t)(generation(word) + 1) << 32;
 }
 
-/* These sides leave. Nobody else is to be waited for when the server never came. */
+/* Marks these sides as left. Frees the link if both have left, or if the client left before the
+ * server answered. */
 static void leave(struct lend_pod *pod, uint32_t link, uint64_t word, uint32_t sides)
 {
 	_Atomic uint64_t *at = &pod->at->link[link].word;
@@ -84,7 +86,7 @@ static bool is_dead(struct lend_pod *pod, uint32_t end, bool *unsure)
 	return state == LEND_POD_DEAD;
 }
 
-/* Takes back the links of the dead. */
+/* Reclaims the links of dead endpoints. */
 static void reclaim(struct lend_pod *pod, bool *unsure)
 {
 	for (uint32_t i = 0; i < pod->links; i++) {
@@ -100,7 +102,7 @@ static void reclaim(struct lend_pod *pod, bool *unsure)
 	}
 }
 
-/* A word without TAKEN is free, whatever else it says. */
+/* Takes the next free link. A link without TAKEN is free, whatever its other bits are. */
 static bool take(struct lend_pod *pod, uint32_t end, struct lend_pod_tie *tie)
 {
 	uint32_t first = atomic_fetch_add(&pod->at->turn, 1);

@@ -18,9 +18,10 @@
 #include "util/bits.h"
 
 #define MAGIC       UINT64_C(0x4c50)     /* "LP" */
-#define LOOK_MAX_NS UINT64_C(1000000000) /* a longer gap between two looks does not count */
+#define LOOK_MAX_NS UINT64_C(1000000000) /* a longer gap in observation does not count */
 
-/* 0: cannot be told. A DAX device is a character device, whose stat has no size. */
+/* Returns the length in bytes. 0: unknown. A DAX device is a character device: stat() does not
+ * give its size. */
 static uint64_t length_of(int fd)
 {
 	unsigned long long len = 0;
@@ -43,8 +44,8 @@ static uint64_t length_of(int fd)
 	return len;
 }
 
-/* A number for this start of this kernel and this set of process ids: within it a pid says whether
- * its process lives. */
+/* Returns a number for this boot of the kernel and this pid namespace. Within it, a pid shows
+ * whether its process is alive. */
 static uint64_t host_number(void)
 {
 	char id[64] = {0};
@@ -56,7 +57,7 @@ static uint64_t host_number(void)
 	if (fd >= 0)
 		(void)close(fd);
 	if (n <= 0 || stat("/proc/self/ns/pid", &st) != 0)
-		lend_random(&sum, sizeof(sum)); /* then only silence tells */
+		lend_random(&sum, sizeof(sum)); /* then only a missing heartbeat shows a death */
 	else
 		sum ^= st.st_ino;
 	for (ssize_t i = 0; i < n; i++)
@@ -64,7 +65,7 @@ static uint64_t host_number(void)
 	return sum;
 }
 
-/* When a process was started; 0: there is none. */
+/* Returns the start time of a process. 0: there is none. */
 static uint64_t born(int64_t pid)
 {
 	unsigned long long start = 0;
@@ -89,7 +90,7 @@ static uint64_t born(int64_t pid)
 	return start;
 }
 
-/* Zero memory becomes a pod. */
+/* Makes a pod of zero memory, and checks an existing one. */
 static int greet(struct lend_pod *pod, const char *path)
 {
 	uint64_t own = MAGIC << 48 | (uint64_t)LEND_POD_VERSION << 32 | pod->len / LEND_POD_UNIT;
@@ -118,7 +119,7 @@ static int greet(struct lend_pod *pod, const char *path)
 	return 0;
 }
 
-/* Pages of a plain file, so that touching [offset, offset + len) raises no SIGBUS. */
+/* Allocates pages of a plain file, so that touching [offset, offset + len) raises no SIGBUS. */
 static int back(const struct lend_pod *pod, uint64_t offset, uint64_t len)
 {
 	if (!lend_mapfile_is_plain(pod->fd))
@@ -176,7 +177,7 @@ void lend_pod_unmap(struct lend_pod *pod)
 	(void)close(pod->fd);
 }
 
-/* An end that its owner says is ready; a copy of what it says. False: none, or it changed
+/* Copies an end that its owner has marked as ready. False: it is not ready, or it changed
  * meanwhile. */
 static bool read_end(const struct lend_pod *pod, uint32_t i, struct lend_pod_end *copy,
 		     uint64_t *owner)
@@ -197,7 +198,8 @@ static bool read_end(const struct lend_pod *pod, uint32_t i, struct lend_pod_end
 	return atomic_load_explicit(&end->owner, memory_order_relaxed) == *owner;
 }
 
-/* One who was stopped has not looked meanwhile, and judges nobody by that. */
+/* Extends all observations by the time in which this process was stopped: a heartbeat that it
+ * could not observe then proves no death. */
 static void note_gap(struct lend_pod *pod, lend_ns now)
 {
 	lend_ns gap = now - pod->looked;
@@ -258,7 +260,7 @@ static void nap(lend_ns most)
 	(void)nanosleep(&t, NULL);
 }
 
-/* Makes a free end ours, or one of a dead owner. */
+/* Takes a free end, or one of a dead owner. */
 static bool take_end(struct lend_pod *pod, bool *unsure)
 {
 	*unsure = false;
@@ -282,8 +284,8 @@ static bool take_end(struct lend_pod *pod, bool *unsure)
 	return false;
 }
 
-/* What others are to know of us. Links that whoever was here before had are left: nobody else does
- * that, so nobody is late and leaves ours. */
+/* Writes our end's fields for others. Leaves the links of its previous owner first. No other
+ * endpoint does that, so a late one cannot leave our own links. */
 static void furnish(struct lend_pod *pod, const char *name)
 {
 	struct lend_pod_end *end = &pod->at->end[pod->me];
@@ -298,7 +300,7 @@ static void furnish(struct lend_pod *pod, const char *name)
 	atomic_store(&end->claims, pod->number);
 }
 
-/* Somebody else who holds or wants our name; LEND_POD_NONE. */
+/* Finds another end that holds or requests our name. LEND_POD_NONE: there is none. */
 static uint32_t rival(const struct lend_pod *pod, const char *name, uint64_t *owner)
 {
 	struct lend_pod_end end;
@@ -310,9 +312,9 @@ static uint32_t rival(const struct lend_pod *pod, const char *name, uint64_t *ow
 	return LEND_POD_NONE;
 }
 
-/* Each says first that it wants the name and looks second, so of two at least one sees the other.
- * Who sees another that wants it takes its wish back and tries again after a random while; who sees
- * one that has it gives up. 0, -EADDRINUSE, or -EAGAIN: try again. */
+/* Claims the name. Each endpoint publishes its request first and checks for others second, so of
+ * two at least one sees the other. On another request, it withdraws its own and retries after a
+ * random time. On another holder, it gives up. 0, -EADDRINUSE, or -EAGAIN: try again. */
 static int claim(struct lend_pod *pod, const char *name)
 {
 	struct lend_pod_end *end = &pod->at->end[pod->me];

@@ -10,9 +10,9 @@
 #include "sys/clock.h"
 #include "sys/last_error.h"
 
-#define STRANGER_NS UINT64_C(1000000000) /* to say HELLO */
-#define SOON_NS     UINT64_C(200000)     /* as long as meeting takes where CPUs are shared */
-#define CALLING_NS  UINT64_C(5000000000) /* to get a WELCOME, and to ask for a failure's reason */
+#define STRANGER_NS UINT64_C(1000000000) /* for a HELLO to arrive */
+#define SOON_NS     UINT64_C(200000)     /* a handshake's time where CPUs are shared */
+#define CALLING_NS  UINT64_C(5000000000) /* for a WELCOME; for reading a failure's reason */
 
 static bool is_half(enum lend_shm_state state)
 {
@@ -32,8 +32,8 @@ void lend_shm_enter(struct lend_shm *s, struct lend_shm_peer *p, enum lend_shm_s
 	s->soon = p->since + SOON_NS;
 }
 
-/* Taken out by name first: a child of fork() may hold a copy, and then closing ours alone would
- * leave it watched. */
+/* Closes the socket. Removes it from epoll explicitly: a child of fork() may hold a copy, and
+ * closing ours alone would leave it watched. */
 static void hang(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	if (p->sock < 0)
@@ -78,8 +78,8 @@ void lend_shm_hang_up(struct lend_shm *s, struct lend_shm_peer *p)
 {
 	hang(s, p);
 	lend_shm_enter(s, p, LEND_SHM_HUNG);
-	/* What was sent before is in the rings; a peer that goes on writing ends after one round of
-	 * both. */
+	/* Datagrams sent before the hang-up are in the rings. The limit of one round of both
+	 * rings stops a peer that continues to write. */
 	p->left = 2 * LEND_RING_SLOTS;
 	lend_shm_heat(s, p);
 }
@@ -103,7 +103,7 @@ bool lend_shm_reads(struct lend_shm *s, struct lend_shm_peer *p)
 		return p->lent != NULL;
 	p->lent = calloc((size_t)2 * LEND_RING_SLOTS, sizeof(*p->lent));
 	if (p->lent == NULL)
-		return false; /* then all is copied */
+		return false; /* then all datagrams are copied */
 	for (uint32_t i = 0; i < 2 * LEND_RING_SLOTS; i++)
 		p->lent[i].number = UINT32_MAX;
 	p->tx.lent = p->lent;

@@ -5,11 +5,11 @@
 
 enum {
 	ATTEND_CYCLES = 250000, /* about 100 us */
-	ATTEND_POLLS = 8,       /* how often the counter is read */
-	HOT_FREE = 4,           /* this many rings stay hot however idle */
-	FAIR = 8,               /* polls of which one goes to those that are not urgent */
-	HOT_IDLE = 1024,        /* polls until another one is left to the bell */
-	SWEEP_LOOKS = 64, /* looks at the sockets until all rings are looked at, bell or no bell */
+	ATTEND_POLLS = 8,       /* polls between two reads of the cycle counter */
+	HOT_FREE = 4,           /* this many rings stay hot however idle they are */
+	FAIR = 8,         /* one poll in this number starts with datagrams that are not urgent */
+	HOT_IDLE = 1024,  /* empty polls until a further ring becomes cold */
+	SWEEP_LOOKS = 64, /* polls of the sockets between two polls of all rings */
 };
 
 void lend_shm_heat(struct lend_shm *s, struct lend_shm_peer *p)
@@ -103,8 +103,8 @@ static __attribute__((noinline)) void look_around(struct lend_shm *s)
 	if (s->armed) {
 		awake(s);
 		s->attended = now - ATTEND_CYCLES;
-		/* What woke us goes first: the sockets' system calls would take as long as all of
-		 * its way. */
+		/* The ring that woke us is served first: system calls for the sockets would take as
+		 * long as the rest of the wake-up. */
 		if (has_rung(s))
 			return;
 	}
@@ -114,7 +114,7 @@ static __attribute__((noinline)) void look_around(struct lend_shm *s)
 		sweep(s);
 }
 
-/* It hung up and nothing is left of it: it ends with a word about that. */
+/* Reports the end of a peer that hung up, once all its datagrams are delivered. */
 static __attribute__((noinline)) bool is_over(struct lend_shm *s, struct lend_shm_peer *p,
 					      struct lend_in *in)
 {
@@ -125,7 +125,7 @@ static __attribute__((noinline)) bool is_over(struct lend_shm *s, struct lend_sh
 	return true;
 }
 
-/* Whose turn comes after that one's. */
+/* Returns the next index of hot[], in round-robin order. */
 static inline uint32_t after(uint32_t turn, uint32_t hots)
 {
 	return turn + 1 < hots ? turn + 1 : 0;
@@ -149,7 +149,7 @@ static uint32_t poll_fast(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 	return n;
 }
 
-/* What one ring has; how many. */
+/* Lends the datagrams of one ring. Returns how many. */
 static inline uint32_t poll_one(struct lend_shm *s, struct lend_shm_peer *p, struct lend_in *in,
 				uint32_t cap)
 {
@@ -175,7 +175,7 @@ static uint32_t poll_hot(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 	return n;
 }
 
-/* As both, where there is one peer, which is as it is for most. */
+/* As poll_fast() and poll_hot(), for a single peer, which is the usual case. */
 static uint32_t poll_only(struct lend_shm *s, struct lend_in *in, uint32_t cap, bool fast)
 {
 	struct lend_shm_peer *p = &s->peer[s->hot[0]];
@@ -204,14 +204,14 @@ uint32_t lend_shm_rx(struct lend_shm *s, struct lend_in *in, uint32_t cap)
 
 	if (s->armed || ++s->polls % ATTEND_POLLS == 0)
 		look_around(s);
-	/* Before anything is lent: whoever is busy always has something lent afterwards. */
+	/* Before anything is lent: on a busy carrier datagrams are always lent afterwards. */
 	if (s->hots > HOT_FREE && s->polls % HOT_IDLE == 0 && s->lent == 0)
 		cool_down(s);
 	answer_bell(s);
 	if (s->turn >= s->hots)
 		s->turn = 0;
-	/* What is urgent comes alone, so that it is answered before others are copied; but they
-	 * have a turn of their own, however much of it there is. */
+	/* Returns urgent datagrams alone, so that they are answered before others are copied. One
+	 * poll of FAIR starts with the others, so that they are not starved. */
 	fast = s->polls % FAIR;
 	if (s->hots == 1) {
 		n = poll_only(s, in, cap, fast);

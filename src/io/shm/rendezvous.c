@@ -136,7 +136,7 @@ int lend_meet_send(int sock, const struct lend_meet *msg, const int *fds, unsign
 	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*msg) ? 0 : -errno;
 }
 
-/* Every descriptor that came is kept (up to n) or closed; returns how many came. */
+/* Keeps up to n of the descriptors that came and closes the others. Returns how many came. */
 static unsigned take_fds(struct msghdr *m, int *fds, unsigned n)
 {
 	unsigned got = 0;
@@ -197,7 +197,7 @@ bool lend_meet_drain(int sock)
 {
 	char byte;
 
-	/* Bounded: a peer that floods is drained further the next time. */
+	/* Bounded: the wake-ups of a flooding peer are drained further the next time. */
 	for (int i = 0; i < 64; i++) {
 		ssize_t n = recv(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC);
 
@@ -217,7 +217,7 @@ int64_t lend_meet_uid(int sock)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 ? (int64_t)who.uid : -1;
 }
 
-/* A fork's child does not inherit it: it could change messages of its parent. */
+/* Not inherited by a fork's child, which could change messages of its parent. */
 static int map(int fd, size_t len, int rights, void **base)
 {
 	*base = mmap(NULL, len, rights, MAP_SHARED, fd, 0);
@@ -251,7 +251,7 @@ static int map_sealed(int fd, size_t len, int rights, void **base)
 	struct statfs fs;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* Huge pages have seals too, but a hole punched into them may raise SIGBUS. */
+	/* Huge pages can be sealed too, but touching a hole punched into them may raise SIGBUS. */
 	if (fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC)
 		return -EPROTO;
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) != 0 ||

@@ -5,7 +5,8 @@
 #include "sys/shared_arena.h"
 #include "util/bits.h"
 
-/* The rest of a datagram lies in its sender's memory: within what we mapped of it, or it is bad. */
+/* Finds the rest of a datagram in its sender's memory. BAD: it is not within the memory that we
+ * mapped. */
 static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_in *in)
 {
 	struct lend_ring_place place;
@@ -21,7 +22,8 @@ static enum lend_ring_look find_body(const struct lend_shm_peer *p, struct lend_
 	return LEND_RING_DATA;
 }
 
-/* Lends what lies behind marks, as most does; *more: what follows does not. */
+/* Lends short datagrams, which are stored behind their marks, as most are. *more: the next one
+ * is longer. */
 static inline uint32_t take_short(struct lend_ring_rx *rx, uint32_t peer, bool reads,
 				  struct lend_in *in, uint32_t cap, bool *more)
 {
@@ -47,7 +49,7 @@ static inline uint32_t take_short(struct lend_ring_rx *rx, uint32_t peer, bool r
 	return n;
 }
 
-/* Lends the next one, whatever it is; false: there is none. One that is bad is counted. */
+/* Lends the next datagram of any kind. False: there is none. A bad one is counted. */
 static __attribute__((noinline)) bool take_any(struct lend_shm *s, struct lend_shm_peer *p,
 					       struct lend_ring_rx *rx, struct lend_in *in,
 					       uint32_t *n)
@@ -63,7 +65,7 @@ static __attribute__((noinline)) bool take_any(struct lend_shm *s, struct lend_s
 	return true;
 }
 
-/* Of a peer that hung up: no more than the rings could hold then. */
+/* Lends datagrams of a peer that hung up: no more than the rings could hold then. */
 static __attribute__((noinline)) uint32_t take_left(struct lend_shm *s, struct lend_shm_peer *p,
 						    struct lend_ring_rx *rx,
 						    const struct lend_in *like, struct lend_in *in,
@@ -79,7 +81,7 @@ static __attribute__((noinline)) uint32_t take_left(struct lend_shm *s, struct l
 	return n;
 }
 
-/* Lends what else a ring holds, of which the next one does not lie behind its mark. */
+/* Lends the other datagrams of a ring when the next one is not short. */
 static __attribute__((noinline)) uint32_t take_mixed(struct lend_shm *s, struct lend_shm_peer *p,
 						     struct lend_ring_rx *rx,
 						     const struct lend_in *like, struct lend_in *in,
@@ -97,7 +99,7 @@ static __attribute__((noinline)) uint32_t take_mixed(struct lend_shm *s, struct 
 	return n;
 }
 
-/* What is not all short, or from a peer that hung up. */
+/* Lends datagrams that are not all short, or are from a peer that hung up. */
 static __attribute__((noinline)) uint32_t take_rest(struct lend_shm *s, struct lend_shm_peer *p,
 						    struct lend_ring_rx *rx, bool reads,
 						    struct lend_in *in, uint32_t cap)

@@ -7,7 +7,7 @@
 #include "sys/shared_arena.h"
 #include "util/bits.h"
 
-enum { TOLD = 32 }; /* peers that are told at once that something came */
+enum { TOLD = 32 }; /* peers notified after one fence */
 
 static struct lend_shm *self(struct lend_io *io)
 {
@@ -29,7 +29,7 @@ static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struc
 	memcpy(to, out->head, out->head_len);
 	to += out->head_len;
 	for (uint32_t i = 0; i < out->n; i++) {
-		/* Nothing to copy may mean nowhere to copy from. */
+		/* An empty piece may have a NULL address. */
 		if (out->piece[i].len > 0)
 			memcpy(to, lend_piece_data(bufs, &out->piece[i]), out->piece[i].len);
 		to += out->piece[i].len;
@@ -38,7 +38,7 @@ static void copy_in(unsigned char *to, const struct lend_bufs *bufs, const struc
 		memcpy(to, out->tail, out->tail_len);
 }
 
-/* Where its one piece lies in our shared memory. False: what it has is copied. */
+/* Finds its one piece in our shared memory. False: the datagram must be copied. */
 static bool is_apart(const struct lend_ring_tx *tx, const struct lend_bufs *bufs,
 		     const struct lend_out *out, struct lend_ring_place *place)
 {
@@ -83,7 +83,7 @@ send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out
 	len = apart ? out->head_len + (uint32_t)sizeof(place) : lend_out_len(out);
 	if (len > s->io.path.mtu)
 		return dead(s);
-	/* None overtakes what was refused: a short one waits with a long one. */
+	/* None overtakes a refused datagram: a short one waits behind a long one. */
 	if (p->full_in[fast] == s->bursts ||
 	    !lend_ring_room(tx, lend_max_u32(len, p->starved[fast]))) {
 		p->full_in[fast] = s->bursts;
@@ -101,14 +101,14 @@ send_one(struct lend_shm *s, const struct lend_bufs *bufs, const struct lend_out
 	return LEND_SENT;
 }
 
-/* A head and a piece, or none, that lie behind the mark: most are. */
+/* True for a head with at most one piece that fit behind the mark, as most do. */
 static inline bool is_short(const struct lend_out *out, uint32_t *len)
 {
 	*len = out->head_len + (out->n ? out->piece[0].len : 0);
 	return *len <= LEND_RING_SHORT && out->n <= 1 && out->tail_len == 0;
 }
 
-/* The ring that a datagram goes through at once; NULL: none may, or others wait for room. */
+/* Returns the ring for a datagram. NULL: the peer has none, or earlier datagrams wait for room. */
 static struct lend_ring_tx *open_ring(struct lend_shm *s, const struct lend_out *out)
 {
 	struct lend_shm_peer *p = &s->peer[out->peer];
@@ -122,8 +122,8 @@ static struct lend_ring_tx *open_ring(struct lend_shm *s, const struct lend_out 
 	return fast ? &p->fast_tx : &p->tx;
 }
 
-/* Those from out[0] on that are short and go through its ring, while that is known to have room;
- * how many. */
+/* Sends the datagrams from out[0] on that are short and use its ring, while that has known room.
+ * Returns how many. */
 static __attribute__((noinline)) uint32_t
 send_short(struct lend_shm *s, const struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
@@ -154,9 +154,9 @@ send_short(struct lend_shm *s, const struct lend_bufs *bufs, struct lend_out *ou
 	return i;
 }
 
-/* A receiver that does not poll this ring gets its bell rung, and is woken if it sleeps. Woken
- * first, and then others are told that it was: who stops in between holds up nobody. By then it may
- * sleep again, under another number. */
+/* Rings the doorbell of a receiver that does not poll this ring, and wakes it if it sleeps. The
+ * wake-up comes first and clearing `asleep` second: if this process stops in between, other
+ * senders still wake the receiver. By then it may sleep again, under another number. */
 static __attribute__((noinline)) void ring_bell(struct lend_shm_peer *p)
 {
 	uint64_t bit = UINT64_C(1) << p->bit % 64;
@@ -171,14 +171,15 @@ static __attribute__((noinline)) void ring_bell(struct lend_shm_peer *p)
 						      memory_order_seq_cst, memory_order_relaxed);
 }
 
-/* After a fence: all is published before we look who polls. */
+/* Call after a fence: datagrams are published before the check whether the receiver polls. */
 static inline void announce(struct lend_shm_peer *p)
 {
 	if (atomic_load_explicit(&p->tx.ring->polled, memory_order_relaxed) == 0)
 		ring_bell(p);
 }
 
-/* What is not for one peer, short and soon gone: those before out[i] went. One fence for many. */
+/* Sends a burst that is not all short and for one peer with room. Those before out[i] were sent
+ * already. One fence serves many peers. */
 static __attribute__((noinline)) void send_mixed(struct lend_shm *s, const struct lend_bufs *bufs,
 						 struct lend_out *out, uint32_t i, uint32_t n)
 {
