@@ -20,12 +20,13 @@ uint32_t lend_hostd_turn(struct lend_hostd *h)
 		lend_hostd_resolve(h, h->client[i]);
 	}
 	h->idle = n > 0 ? 0 : h->idle + 1;
-	if (h->idle == IDLE_TURNS) /* who has just attached asks for more */
+	if (h->idle == IDLE_TURNS) /* not earlier: a new client sends more requests first */
 		lend_hostd_provide(h);
 	return n;
 }
 
-/* A carrier that has no fd, or was not ready to sleep, is looked at again soon. */
+/* Prepares a carrier for the sleep. False: it has no fd, or is not ready to sleep; poll it again
+ * soon. */
 static bool arm(struct lend_io *io, struct pollfd *fd)
 {
 	fd->fd = io->ops->fd(io);
@@ -41,7 +42,7 @@ void lend_hostd_wait(struct lend_hostd *h)
 	bool all = true;
 
 	if (!arm(h->shm, &fd[0]))
-		return; /* somebody said something, or has just come and soon will */
+		return; /* a client sent a datagram, or is new and will send one soon */
 	lend_hostd_provide(h);
 	for (uint32_t i = 0; i < h->n; i++) {
 		all = arm(h->client[i]->outer, &fd[i + 1]) && all;

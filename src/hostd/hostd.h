@@ -1,7 +1,7 @@
-/* hostd - a broker: it has a device open, and processes of its user use it over shm.
+/* hostd - a broker: it opens a device and serves it over shm to processes of its user.
  *
- * Each client gets a carrier of its own on the device, with an address of its own there; what comes
- * is handed on, either way, as it is. A client whose process ends, however, has its carrier closed.
+ * Each client gets its own carrier on the device, with its own address. Datagrams are forwarded
+ * unchanged in both directions. When a client's process ends, its carrier is closed.
  * Layer: hostd. One thread's. */
 #ifndef LEND_HOSTD_HOSTD_H
 #define LEND_HOSTD_HOSTD_H
@@ -23,22 +23,22 @@ struct lend_hostd_stats {
 };
 
 struct lend_hostd_config {
-	const char *name;   /* of the broker: hostd:NAME */
-	const char *device; /* an address to listen at with port 0: udp:10.0.0.2:0 */
-	const char *eal;    /* DPDK's arguments; NULL: as for any process */
+	const char *name;   /* name of the broker: hostd:NAME */
+	const char *device; /* address to listen at, with port 0: udp:10.0.0.2:0 */
+	const char *eal;    /* DPDK's EAL arguments; NULL: as for any process */
 };
 
 struct lend_hostd;
 
-/* Listens, and has the device started. 0; or as lend_io_open(). config's texts are borrowed until
- * close. */
+/* Listens, and opens the device. 0; or as lend_io_open(). config's texts are borrowed until close.
+ */
 int lend_hostd_open(const struct lend_hostd_config *config, struct lend_hostd **hostd);
-/* Moves what there is, once. How many datagrams. Never waits. */
+/* Forwards the datagrams that are ready, once. Returns how many. Never waits. */
 uint32_t lend_hostd_turn(struct lend_hostd *hostd);
-/* Sleeps until there may be something to move, at most 100 ms; a signal ends it. */
+/* Sleeps until a datagram may be ready, at most 100 ms. A signal ends the sleep. */
 void lend_hostd_wait(struct lend_hostd *hostd);
 void lend_hostd_stats(const struct lend_hostd *hostd, struct lend_hostd_stats *stats);
-/* Clients see their broker gone. */
+/* Closes the broker. Its clients see that it is gone. */
 void lend_hostd_close(struct lend_hostd *hostd);
 
 #endif

@@ -1,8 +1,9 @@
-/* hostd_client - who comes to a broker, what they ask, and that they go.
+/* hostd_client - the clients of a broker: attach, requests, detach.
  *
- * Opening a carrier of the device is what takes long when somebody attaches, so one is open
- * already: the spare goes to who asks for no address of a certain port, and the next is opened when
- * there is nothing else to do. Layer: hostd. One thread's. */
+ * Opening a carrier of the device takes most of the time of an attach, so the broker
+ * keeps one spare carrier open. The spare goes to the next client that requests no specific
+ * address, and another is opened when the broker is idle. Layer: hostd. One thread's.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -37,7 +38,8 @@ void lend_hostd_provide(struct lend_hostd *h)
 		h->spare = NULL;
 }
 
-/* The spare, or one opened now; where that fails a spare may have been what it lacked. */
+/* Returns the spare, or a carrier opened now. If opening fails, closes the spare and tries
+ * again, because the spare may have used up a limit of the device. */
 static int take_outer(struct lend_hostd *h, const char *address, struct lend_io **outer)
 {
 	int rc;
@@ -121,7 +123,7 @@ static void unpin(struct lend_hostd *h, struct lend_hostd_client *c,
 	h->stats.bad += msg->peer >= LEND_HOSTD_PEERS;
 	if (msg->peer >= LEND_HOSTD_PEERS || !c->known[msg->peer] ||
 	    c->seen[msg->peer] != (uint16_t)msg->token)
-		return; /* more came meanwhile, and the client will say it again */
+		return; /* more datagrams came meanwhile; the client sends UNPIN again later */
 	c->known[msg->peer] = false;
 	c->outer->ops->pin(c->outer, msg->peer, false);
 }

@@ -1,5 +1,6 @@
-/* hostd_forward - datagrams between a broker's clients and its device, as they are, but for a tail.
- * Layer: hostd. One thread's. */
+/* hostd_forward - forwards datagrams between a broker's clients and its device, unchanged except
+ * for a tail. Layer: hostd. One thread's.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +10,13 @@
 
 enum { TRIES = 64, HEAD = 255 };
 
-/* Datagrams to one client's device in a row. */
+/* Datagrams in a row for one client's device carrier. */
 struct row {
 	struct lend_hostd_client *to;
 	uint32_t n;
 };
 
-/* Those that were refused as full, side by side: how many. */
+/* Moves the datagrams that were refused as full to the front. Returns how many. */
 static uint32_t refused(struct lend_hostd *h, uint32_t n)
 {
 	uint32_t left = 0;
@@ -26,8 +27,8 @@ static uint32_t refused(struct lend_hostd *h, uint32_t n)
 	return left;
 }
 
-/* Hands a burst on; what is full is tried again for a while, and then lost, so that nobody who does
- * not look holds up the others. */
+/* Sends a burst. Datagrams refused as full are retried TRIES times and then lost, so that a
+ * client that does not poll does not block the others. */
 static void send(struct lend_hostd *h, struct lend_io *to, uint32_t n)
 {
 	struct lend_bufs bufs = {h->seg, LEND_HOSTD_TURN};
@@ -43,7 +44,8 @@ static void send(struct lend_hostd *h, struct lend_io *to, uint32_t n)
 			;
 }
 
-/* The i-th of a burst: these bytes, the first of them copied at once. */
+/* Makes the i-th datagram of a burst from these bytes. The first of them become its head, which
+ * is copied at once. */
 static struct lend_out *put(struct lend_hostd *h, uint32_t i, const void *data, uint32_t len,
 			    uint32_t peer)
 {
@@ -79,7 +81,7 @@ static void hand_on(struct lend_hostd *h, struct row *row)
 	row->n = 0;
 }
 
-/* One of a client's, which may join those before it. */
+/* Adds a datagram of a client to the row, or sends the row first if it is for another carrier. */
 static void take(struct lend_hostd *h, const struct lend_in *in, struct row *row)
 {
 	struct lend_hostd_client *c = lend_hostd_find(h, in->peer);

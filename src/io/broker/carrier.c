@@ -1,9 +1,9 @@
 /* broker/carrier - a device that a broker on this host owns: hostd:NAME, hostd:NAME/ADDRESS.
  *
- * A process that opens a device of DPDK's by itself waits for EAL, and has the device alone. The
- * broker (src/hostd) has it open already; here is one link of shm to it, whose datagrams say in a
- * tail which peer of the device they are for. ADDRESS is one of the device's: where to listen, or
- * whom to resolve. Layer: io. One thread's.
+ * A process that opens a DPDK device itself waits for EAL, and owns the device alone. The broker
+ * (src/hostd) has opened the device already. This carrier is one shm link to it. A tail on each
+ * datagram names the peer of the device. ADDRESS is an address of the device: the one to listen at,
+ * or to resolve. Layer: io. One thread's.
  */
 #include "io/builtin.h"
 
@@ -19,15 +19,15 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-#define SPIN_NS UINT64_C(10000)      /* then others may have this CPU, the broker perhaps */
-#define OPEN_NS UINT64_C(5000000000) /* a device may have to be started */
+#define SPIN_NS UINT64_C(10000)      /* then sleep: other processes may use this CPU */
+#define OPEN_NS UINT64_C(5000000000) /* the broker may have to start a device */
 
 static struct lend_hostd_link *self(struct lend_io *io)
 {
 	return (struct lend_hostd_link *)(void *)io;
 }
 
-/* hostd:NAME/ADDRESS; the latter may be missing. */
+/* Parses hostd:NAME/ADDRESS; the address may be missing. */
 static int parse(const char *text, char name[LEND_ADDR_NAME_MAX + 1], const char **address)
 {
 	const char *at = text + strlen("hostd:");
@@ -76,11 +76,11 @@ static void hostd_rx_done(struct lend_io *io)
 	if (h->lent)
 		h->shm->ops->rx_done(h->shm);
 	h->lent = false;
-	if (!h->first) /* else of some the datagram was not given yet */
+	if (!h->first) /* else some stashed datagrams were not returned yet */
 		lend_hostd_let_go(h);
 }
 
-/* Its tail, and ours behind it. False: it is too long. */
+/* Appends our tail behind the datagram's own. False: it is too long. */
 static bool wrap(struct lend_hostd_link *h, uint32_t i, const struct lend_out *out,
 		 struct lend_out *with)
 {
@@ -244,7 +244,7 @@ static const struct lend_io_ops ops = {
     .close = hostd_close,
 };
 
-/* Until there may be something of the broker's; or a moment, for not all that is awaited tells. */
+/* Waits for a message of the broker, at most 1 ms: not all progress is signalled by the fd. */
 static void await(struct lend_hostd_link *h, lend_ns began)
 {
 	const struct timespec most = {.tv_nsec = 1000000};

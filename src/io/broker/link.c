@@ -41,12 +41,12 @@ static void answered(struct lend_hostd_link *h, const struct lend_hostd_msg *msg
 void lend_hostd_loosen(struct lend_hostd_link *h, uint32_t peer)
 {
 	if (h->pins[peer] || h->queued[peer] || h->loose_n == LEND_HOSTD_LOOSE)
-		return; /* without room here the broker keeps it until its next datagram */
+		return; /* no room: the broker keeps it pinned until its next datagram */
 	h->loose[(h->loose_first + h->loose_n++) % LEND_HOSTD_LOOSE] = peer;
 	h->queued[peer] = true;
 }
 
-/* A datagram as the user sees it; false: it was not for the user. */
+/* Makes a datagram of shm's one of the device's, for the user. False: it was not for the user. */
 bool lend_hostd_take(struct lend_hostd_link *h, struct lend_in *in)
 {
 	struct lend_hostd_msg msg;
@@ -81,7 +81,8 @@ bool lend_hostd_take(struct lend_hostd_link *h, struct lend_in *in)
 	return false;
 }
 
-/* The oldest of those that are too many. When the ring is full, later. */
+/* Unpins the oldest of loose[] while it holds more than LOOSE_KEPT. When the ring is full,
+ * later. */
 void lend_hostd_let_go(struct lend_hostd_link *h)
 {
 	while (h->loose_n > LOOSE_KEPT) {
@@ -114,7 +115,7 @@ uint32_t lend_hostd_unstash(struct lend_hostd_link *h, struct lend_in *in, uint3
 	return n;
 }
 
-/* Answers, while nothing is lent; what else comes waits for rx(). */
+/* Receives replies, while nothing is lent. Other datagrams are copied and wait for rx(). */
 void lend_hostd_pump(struct lend_hostd_link *h)
 {
 	struct lend_in in[LEND_HOSTD_BURST];
@@ -128,7 +129,7 @@ void lend_hostd_pump(struct lend_hostd_link *h)
 		    lend_hostd_take(h, &in[i]) ? malloc(sizeof(*s) + in[i].len) : NULL;
 
 		if (!s)
-			continue; /* none for the user; or lost, as a network may */
+			continue; /* none for the user; or no memory: lost, as in a network */
 		s->next = NULL;
 		s->in = in[i];
 		s->in.data = s->data;

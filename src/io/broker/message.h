@@ -1,11 +1,11 @@
-/* message - what a broker and its clients say to each other over shm.
+/* message - the format of messages between a broker and its clients over shm.
  *
- * Each datagram has a tail of 8 bytes: which peer of the broker's device it is for or from. One for
- * LEND_HOSTD_CONTROL is a message of its own. The client asks OPEN once, RESOLVE whenever it needs
- * an address, and the broker answers under the question's token. Peers are kept by the broker until
- * UNPIN, which it heeds only if nothing more came from the peer than the client has seen.
- * Both sides are one user's, and each looks at every length and number of the other.
- * Layer: io. */
+ * Each datagram has a tail of 8 bytes: the peer of the broker's device that it is for or from. A
+ * datagram for LEND_HOSTD_CONTROL is a control message. The client sends OPEN once and RESOLVE for
+ * each address; the broker replies with the token of the request. The broker keeps peers pinned
+ * until UNPIN. It ignores an UNPIN if more datagrams came from the peer than the client has seen.
+ * Both sides belong to one user, and each checks every length and number of the other. Layer: io.
+ */
 #ifndef LEND_IO_BROKER_MESSAGE_H
 #define LEND_IO_BROKER_MESSAGE_H
 
@@ -17,9 +17,10 @@ enum { LEND_HOSTD_VERSION = 1, LEND_HOSTD_TEXT = 104, LEND_HOSTD_PEERS = 65536 }
 
 struct lend_hostd_tail {
 	uint32_t peer;
-	uint16_t n;   /* from the broker: how many came from that peer, modulo 2^16 */
+	uint16_t n;   /* from the broker: number of datagrams from that peer, modulo 2^16 */
 	uint8_t ecn;  /* from the broker: as in struct lend_in */
-	uint8_t what; /* from the broker: 1: the peer is gone, and this is all; to it: the class */
+	uint8_t what; /* from the broker: 1: the peer is gone, and no data follows; to it: the
+			 traffic class */
 };
 _Static_assert(sizeof(struct lend_hostd_tail) == 8, "no padding");
 
@@ -27,15 +28,15 @@ enum lend_hostd_op { LEND_HOSTD_OPEN = 1, LEND_HOSTD_RESOLVE, LEND_HOSTD_UNPIN }
 
 struct lend_hostd_msg {
 	uint32_t op, version;
-	uint32_t token;  /* the answer's is the question's; UNPIN: n of the last that was seen */
-	int32_t rc;      /* of an answer: 0 or -errno, and why in text */
-	uint32_t peer;   /* RESOLVE's answer, UNPIN's question */
-	uint32_t mtu;    /* OPEN's answer: what is left for the client */
-	uint8_t checked; /* so are these: as in struct lend_path */
+	uint32_t token;  /* copied from request to reply; UNPIN: n of the last one seen */
+	int32_t rc;      /* in a reply: 0, or -errno with the reason in text */
+	uint32_t peer;   /* in RESOLVE's reply, in UNPIN's request */
+	uint32_t mtu;    /* in OPEN's reply: MTU of the device's carrier */
+	uint8_t checked; /* in OPEN's reply, like proven: as in struct lend_path */
 	uint8_t proven;
-	uint8_t listens; /* OPEN's question: to be reached by others */
+	uint8_t listens; /* in OPEN's request: other endpoints shall reach the client */
 	uint8_t zero[5];
-	char text[LEND_HOSTD_TEXT]; /* an address, or why */
+	char text[LEND_HOSTD_TEXT]; /* an address, or a reason */
 };
 _Static_assert(sizeof(struct lend_hostd_msg) == 136, "no padding");
 

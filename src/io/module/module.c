@@ -59,8 +59,8 @@ static void *load_from(const char *folder, const char *sub, const char *file, bo
 	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Looks in $LEND_MODULE_DIR, beside the program, beside the library and where the library is
- * installed. */
+/* Searches $LEND_MODULE_DIR, or the folders of the program, of the library, and of the installed
+ * library. */
 static void *load(const char *file, bool *found)
 {
 	const char *chosen = getenv("LEND_MODULE_DIR");

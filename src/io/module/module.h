@@ -1,4 +1,4 @@
-/* module - what a program and a carrier's loadable module hand each other.
+/* module - the interface between a program and a carrier's loadable module.
  *
  * Layer: io. A module is lend_io_NAME.so. It is linked with its own hidden copy of util and sys,
  * needs no symbol of the program that loads it (so it works below a liblend.so with a version
@@ -7,8 +7,8 @@
  *   lend_io_module_host(host)        first, once; io/module/glue/module_glue.c has it for all
  *   lend_io_NAME_open(config, io)    as lend_io_open()
  *
- * Through the host the module's failures land in the program's lend_why(), whichever thread they
- * happen in.
+ * The host passes the module's failures to the program's lend_why(), whichever thread they happen
+ * in.
  */
 #ifndef LEND_IO_MODULE_MODULE_H
 #define LEND_IO_MODULE_MODULE_H

@@ -1,6 +1,6 @@
-/* module_glue - a module's link to the program that loaded it: where failures are told. Every
- * carrier's module is built with this file. Layer: io. Threads: any; the host is set once, before
- * the first carrier.
+/* module_glue - a module's link to the program that loaded it: it passes failures to the program.
+ * Every carrier's module is built with this file. Layer: io. Threads: any; the host is set once,
+ * before the first carrier.
  */
 #include "io/module/module.h"
 
