@@ -168,8 +168,8 @@ static void describe(struct capture *c, struct lend_io *io, const struct lend_io
 		       config->listen ? "listens at" : "reaches", what, io->path.mtu);
 }
 
-/* Reads a whole number with an optional K, M or G from the environment. *value is unchanged
- * where it is not set. */
+/* Reads a whole number with an optional K, M or G from the environment, unless *value is set
+ * already. 0 or -EINVAL. */
 static int env_size(const char *name, uint64_t *value)
 {
 	static const char units[] = "KMG";

@@ -30,8 +30,7 @@ struct lend_capture_file {
 	int fd;
 	bool regular; /* false: a pipe. Bytes that do not fit stay in the buffer; no write blocks */
 	bool failed;
-	uint64_t written,
-	    most; /* bytes of the file; RLIMIT_FSIZE, beyond which a write would raise SIGXFSZ */
+	uint64_t written, most; /* bytes of the file; RLIMIT_FSIZE: beyond it, SIGXFSZ */
 	uint8_t *buffer;
 	size_t used;
 	_Atomic lend_ns flushed;

@@ -6,8 +6,8 @@
  * datagrams up to the last write. A file that cannot be written stops the capture and nothing else:
  * one message on stderr reports it, and each datagram that the file misses is counted.
  *
- * Layer: io. Threads: any; a lock per file. Ownership: the last carrier that closes the file frees
- * it.
+ * Layer: io. Threads: any; a lock per file. Ownership: the last carrier that leaves closes the
+ * file.
  */
 #ifndef LEND_IO_CAPTURE_FILE_H
 #define LEND_IO_CAPTURE_FILE_H

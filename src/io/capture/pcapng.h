@@ -22,12 +22,11 @@ struct lend_pcapng_bytes {
 };
 
 struct lend_pcapng_packet {
-	uint32_t interface; /* number of its interface, in order of their blocks, from 0 */
-	uint64_t time;      /* ns since 1970 */
-	uint32_t len,
-	    kept;      /* bytes of the packet; number of its first bytes that are in the file */
-	bool out;      /* sent by this interface */
-	uint64_t lost; /* packets missing in the file between the last one and this */
+	uint32_t interface;  /* number of its interface, in order of their blocks, from 0 */
+	uint64_t time;       /* ns since 1970 */
+	uint32_t len, kept;  /* bytes of the packet; the first kept of them are in the file */
+	bool out;            /* sent by this interface */
+	uint64_t lost;       /* packets missing in the file between the last one and this */
 	const char *comment; /* or NULL */
 };
 

@@ -27,18 +27,16 @@
 enum {
 	LEND_POD_VERSION = 2,
 	LEND_POD_ENDS = 256,
-	LEND_POD_LINKS = 1024, /* limit; the actual number depends on the memory's length */
-	LEND_POD_UNIT =
-	    2 << 20, /* lengths are multiples of this: the smallest mapping of a DAX device */
+	LEND_POD_LINKS = 1024,      /* limit; the actual number depends on the memory's length */
+	LEND_POD_UNIT = 2 << 20,    /* divides all lengths: least mapping of a DAX device */
 	LEND_POD_PAIRS = 256 << 10, /* offset of the first pair */
 };
 
 struct lend_pod_end {
 	alignas(64) _Atomic uint64_t owner; /* the owner's number; 0: free */
-	_Atomic uint64_t
-	    claims; /* == owner: the fields below are this owner's, and it requests the name */
-	_Atomic uint64_t holds; /* == owner: it has the name */
-	uint64_t host, born;    /* of the process: its host, and its start time there */
+	_Atomic uint64_t claims; /* == owner: its fields are ready, it requests the name */
+	_Atomic uint64_t holds;  /* == owner: it has the name */
+	uint64_t host, born;     /* of the process: its host, and its start time there */
 	int64_t pid;
 	_Atomic uint32_t knocks; /* links requested from it since the start */
 	alignas(64) _Atomic uint64_t beat;
@@ -48,10 +46,9 @@ struct lend_pod_end {
 _Static_assert(sizeof(struct lend_pod_end) == 384, "the same for all");
 
 struct lend_pod_link {
-	alignas(64) _Atomic uint64_t word; /* generation 32, client 12, server 12, bits 8 */
-	_Atomic uint64_t want;             /* number of the server that the client requests */
-	_Atomic uint32_t client_bit,
-	    server_bit; /* of each side's bell: the bit for the other side to set */
+	alignas(64) _Atomic uint64_t word;       /* generation 32, client 12, server 12, bits 8 */
+	_Atomic uint64_t want;                   /* number of the server that the client requests */
+	_Atomic uint32_t client_bit, server_bit; /* in each side's bell, for the other to set */
 };
 _Static_assert(sizeof(struct lend_pod_link) == 64, "a line");
 
@@ -140,8 +137,8 @@ bool lend_pod_answer(struct lend_pod *pod, const struct lend_pod_tie *tie, uint3
 void lend_pod_part(struct lend_pod *pod, struct lend_pod_tie *tie);
 /* Leaves all links on each side that is this end. */
 void lend_pod_sweep(struct lend_pod *pod, uint32_t end);
-/* Returns the bits of the link. SERVER_LEFT and CLIENT_LEFT are both set when the link was given
- * to other endpoints. */
+/* Returns the bits of the link. SERVER_LEFT and CLIENT_LEFT are both set when the link was freed or
+ * has another generation. */
 uint32_t lend_pod_bits(const struct lend_pod *pod, const struct lend_pod_tie *tie);
 /* Returns our bit in the other side's bell. LEND_SHM_PEERS or more: invalid. */
 uint32_t lend_pod_bit(const struct lend_pod *pod, const struct lend_pod_tie *tie);

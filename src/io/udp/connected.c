@@ -5,7 +5,8 @@
  * the same port for it. The kernel prefers the connected socket, so other peers still use the
  * first. Each receive polls one of the two sockets; the quieter one is polled now and then. When
  * its peer is quiet and another one sends often, the second socket is connected to that one. No
- * datagram is lost then: each queued datagram carries its sender's address. Layer: io. One thread's.
+ * datagram is lost then: each queued datagram carries its sender's address.
+ * Layer: io. One thread's.
  */
 #include "io/udp/udp.h"
 

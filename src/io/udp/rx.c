@@ -4,7 +4,7 @@
  * message, as joined by the sender or by the device's queue. Then many datagrams cost one pass
  * through its layers. A message with more datagrams than the caller asked for is split later,
  * before anything else is received. While messages come one at a time, the receive asks for one:
- * recvmmsg for more costs more. Layer: io. One thread's.
+ * a recvmmsg() for several takes longer even then. Layer: io. One thread's.
  */
 #include "io/udp/udp.h"
 

@@ -46,7 +46,7 @@ struct lend_udp_rx {
 	uint32_t offset;                /* position in that message */
 	uint32_t ask;                   /* messages to ask for at the next receive */
 	uint32_t full;                  /* receives in a row that returned as many as asked for */
-	struct lend_udp_train train[3]; /* of the listener's, the connected and the urgent socket */
+	struct lend_udp_train train[3]; /* of the own, the connected and the urgent socket */
 	uint32_t room;       /* short datagrams that fit into the socket's receive buffer */
 	uint32_t drops_from; /* queued bytes before drops are queried: an eighth of the buffer */
 	int fd;              /* socket of the last receive */
@@ -160,7 +160,7 @@ void lend_udp_line_heard(struct io_udp *u, int32_t peer);
 int32_t lend_udp_line_peer(struct io_udp *u);
 /* True when a socket is connected to that peer. */
 bool lend_udp_line_reaches(const struct io_udp *u, const struct lend_udp_key *key);
-/* Stops all use of connected sockets until another peer is given one. */
+/* Stops all use of connected sockets until a peer is given one again. */
 void lend_udp_line_away(struct io_udp *u);
 /* Ends plain mode after a long datagram: compared with its length, receiving its ECN mark costs
  * little. */
