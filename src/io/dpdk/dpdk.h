@@ -1,8 +1,8 @@
 /* dpdk - datagrams in Ethernet, IPv4 and UDP over DPDK's devices: what the module's files share.
  *
- * Layer: io, module lend_io_dpdk.so. A carrier belongs to one thread; what several carriers and
- * EAL's interrupt thread share (the list of carriers, link states, device set-up) is under
- * dpdk_world, or atomic.
+ * Layer: io, module lend_io_dpdk.so. A carrier belongs to one thread. State that several carriers
+ * and EAL's interrupt thread share (the list of carriers, link states, device set-up) is atomic, or
+ * protected by dpdk_world.
  */
 #ifndef LEND_IO_DPDK_DPDK_H
 #define LEND_IO_DPDK_DPDK_H
@@ -21,26 +21,26 @@ enum {
 	DPDK_PORTS_MAX = 32,   /* links of a carrier; EAL has no more ports either */
 	DPDK_PEERS_MAX = 1024, /* a power of two */
 	DPDK_BURST = 32,       /* frames per call of a device */
-	DPDK_STOCK = 64,       /* buffers at hand */
-	DPDK_LENT_MAX = 128,   /* frames that are lent until rx_done(), before no more are taken */
-	DPDK_QUEUES_MAX = 8,   /* of a device between hosts */
-	DPDK_WAYS = 2,         /* of a memif link: the second one is for what is urgent */
-	DPDK_OWNERS_MAX = 32,  /* endpoints that share one */
+	DPDK_STOCK = 64,       /* mbufs in a carrier's cache */
+	DPDK_LENT_MAX = 128,   /* lent frames, until rx_done(), at which rx() takes no more */
+	DPDK_QUEUES_MAX = 8,   /* of a network device */
+	DPDK_WAYS = 2,         /* queues of a memif link; the second one is for urgent datagrams */
+	DPDK_OWNERS_MAX = 32,  /* endpoints that share a network device */
 	DPDK_FRAME_MAX = 9216, /* jumbo; also memif's buffer size */
 	DPDK_RING_SLOTS = 512,
 	DPDK_LINKS = 16,   /* memif ids of a listener, unless ?links= */
-	DPDK_LOANS = 256,  /* counters of what drivers read in place; a power of two */
-	DPDK_REGIONS = 64, /* of memory that a carrier has mapped for its device */
+	DPDK_LOANS = 256,  /* reference counts of pieces read in place; a power of two */
+	DPDK_REGIONS = 64, /* of memory that a carrier mapped for its device */
 	DPDK_NONE = 0xffff,
 };
 
 enum dpdk_kind { DPDK_RING, DPDK_MEMIF, DPDK_DEVICE };
 
-/* How a driver is given long pieces of messages. */
+/* How long pieces of messages are passed to a driver. */
 enum dpdk_reads {
 	DPDK_COPIED,  /* copied into the frame */
-	DPDK_AT_ONCE, /* where they lie: it has read them when its burst returns */
-	DPDK_BY_DMA,  /* where they lie, in memory mapped for it: it reads them later */
+	DPDK_AT_ONCE, /* zero-copy: the driver has read them when its burst returns */
+	DPDK_BY_DMA,  /* zero-copy from memory mapped for the device, which reads them later */
 };
 
 struct dpdk_address {
@@ -60,47 +60,47 @@ struct dpdk_address {
 enum dpdk_life { DPDK_FREE, DPDK_ALIVE, DPDK_DEAD };
 
 struct dpdk_peer {
-	struct lend_eth_usual usual; /* links: how frames from it begin */
-	struct lend_eth_head head;   /* of frames towards it */
+	struct lend_eth_usual usual; /* links: the first bytes of its frames */
+	struct lend_eth_head head;   /* of frames sent to it */
 	struct lend_ip ip;
 	uint16_t udp;
 	uint16_t port; /* index into ports */
 	uint16_t next; /* in its hash chain */
 	uint8_t life;  /* enum dpdk_life */
 	bool kept;     /* pinned */
-	bool told;     /* its gone datagram went out */
+	bool told;     /* rx() has reported it as gone */
 	bool held;     /* resolved, and not yet pinned */
-	bool has_hop;  /* its MAC is that of the neighbour hop; else its last frame's, */
-	bool fixed;    /* or ?mac= */
+	bool has_hop;  /* its MAC is that of the neighbour hop; else from its last frame, */
+	bool fixed;    /* or from ?mac= */
 	struct lend_ip hop;
 	uint8_t key_len;
 	uint8_t key[18]; /* what in.addr points to: IP and port, network order */
 };
 
-/* Two rings, two ethdevs, two carriers. Under dpdk_world, but for open. */
+/* A link: two rings, two ethdevs, two carriers. Under dpdk_world, except open. */
 struct dpdk_link {
 	struct rte_ring *ring[2]; /* [i]: read by side i */
 	struct dpdk *side[2];     /* NULL once that side closed */
 	_Atomic bool open[2];
 };
 
-/* A lock of its own cache line. */
+/* A lock on its own cache line. */
 struct dpdk_lock {
 	_Alignas(64) rte_spinlock_t spin;
 };
 
-/* Who gets the frames for an address. */
+/* An endpoint on a shared device. It receives the frames for one address. */
 struct dpdk_owner {
 	struct lend_eth_end end;
-	struct rte_ring *ring;    /* frames that others took from the device */
+	struct rte_ring *ring;    /* its frames, received by other endpoints */
 	_Atomic uint64_t overrun; /* frames that found it full */
-	struct rte_flow *rule;    /* the device sorts them itself, */
-	uint16_t queue;           /* into this queue; else where it begins to look */
+	struct rte_flow *rule;    /* steers its frames in the device */
+	uint16_t queue;           /* to this queue; without a rule, the queue to poll first */
 };
 
-/* A device between hosts, which endpoints in any threads of this process share. It stays open when
- * the last of them is closed: some drivers cannot start a device twice. The list of owners changes
- * with dpdk_world, all rx locks and `lock` held; any one of them is enough to read it. */
+/* A network device, shared by endpoints in any threads of this process. It stays open after the
+ * last of them is closed, because some drivers cannot start a device twice. To change the list of
+ * owners, hold dpdk_world, all rx locks and `lock`; to read it, any one of them. */
 struct dpdk_share {
 	struct dpdk_share *next;
 	char device[64];
@@ -109,19 +109,19 @@ struct dpdk_share {
 	uint16_t mtu;
 	uint8_t mac[6];
 	struct rte_mempool *pool;
-	struct rte_device *device_of; /* what EAL maps memory for */
+	struct rte_device *device_of; /* for DMA mappings */
 	enum dpdk_reads reads;
 	unsigned if_index; /* the kernel's interface below it; 0: none */
-	char sysfs[96];    /* there as long as the card is; "": it is none */
-	bool tx_sums;      /* it makes UDP's checksum */
-	bool used;         /* by endpoints that are closed now */
+	char sysfs[96];    /* path that exists while the card does; "": not a card */
+	bool tx_sums;      /* it computes the UDP checksum */
+	bool used;         /* an endpoint has used it, and may be closed by now */
 	struct dpdk_owner *owner[DPDK_OWNERS_MAX];
 	_Atomic uint32_t owners;
 	_Atomic uint32_t taken; /* bit i: queue i belongs to an owner with a rule */
 	_Atomic bool up, removed;
 	_Atomic uint32_t downs;
-	_Atomic uint64_t look_ns; /* look at link and counters not before */
-	uint64_t missed;          /* frames that it had no room for, as counted so far */
+	_Atomic uint64_t look_ns; /* earliest time of the next check of link and counters */
+	uint64_t missed;          /* frames dropped for lack of room, as last read */
 	struct dpdk_lock rx[DPDK_QUEUES_MAX], tx[DPDK_QUEUES_MAX];
 	rte_spinlock_t lock; /* of hosts */
 	_Atomic uint32_t version;
@@ -130,32 +130,32 @@ struct dpdk_share {
 
 struct dpdk_port {
 	bool used;
-	bool down;                /* device: sends nothing now */
-	bool active;              /* polled: its link is up as the owner saw it last */
-	bool closing;             /* ring: the other end closed; drain, then drop */
-	uint8_t side;             /* ring: ours */
-	uint16_t id;              /* ethdev port */
-	char name[64];            /* vdev name; "": not ours to remove */
+	bool down;     /* device: its link is down, nothing is sent */
+	bool active;   /* polled: its link was up at the owner's last check */
+	bool closing;  /* ring: the other end closed; remove the port once the ring is drained */
+	uint8_t side;  /* ring: ours */
+	uint16_t id;   /* ethdev port */
+	char name[64]; /* vdev name; "": not ours to remove */
 	struct dpdk_link *link;   /* ring */
 	struct dpdk_share *share; /* device; */
-	struct dpdk_owner *owner; /* and this carrier's part of it */
-	/* memif client: where to, by which id, since when */
+	struct dpdk_owner *owner; /* and this endpoint's entry in it */
+	/* memif client: listener address, id lock, start time */
 	struct lend_ip to_ip;
 	uint16_t to_udp;
 	int lock;        /* fd of the id's lock file, -1: none */
-	bool connecting; /* its device was started, and its link was not up since */
+	bool connecting; /* its device was started, and its link has not come up since */
 	uint64_t started_ns;
 	uint64_t started_pass;
-	/* memif: written by the interrupt thread while bursts are held off */
+	/* memif: written by the interrupt thread while bursts are blocked */
 	_Atomic bool up;
 	_Atomic uint32_t downs; /* times the link went down */
 	uint32_t downs_seen;
-	uint16_t last_peer; /* who sent last: links are point to point */
+	uint16_t last_peer; /* peer of the last frame, as links are point to point; or DPDK_NONE */
 	uint8_t ways;       /* queues each way: 1 or DPDK_WAYS */
 	uint8_t reads;      /* enum dpdk_reads */
-	/* Frames to offer a queue at once: shrinks when the device refuses some. */
+	/* Buffers to offer to a queue in one burst; shrinks when the device refuses some. */
 	uint32_t window[DPDK_WAYS];
-	uint32_t full_in[DPDK_WAYS]; /* the burst in which it refused some: it gets no more of it */
+	uint32_t full_in[DPDK_WAYS]; /* burst number of the last refusal; it gets no more of it */
 };
 
 /* A port that is polled. */
@@ -164,14 +164,14 @@ struct dpdk_look {
 	uint32_t index; /* its own, into ports */
 };
 
-/* Frames that came through one port, by one of its queues: those before at are done with, those
- * from it to n are to be split up. */
+/* Frames received from one queue of one port. frame[0..at) are done, frame[at..n) are still to be
+ * split into datagrams. */
 struct dpdk_rx {
 	struct rte_mbuf *frame[DPDK_BURST];
 	uint32_t n, at;
-	uint32_t offset; /* where in the one at hand the next datagram's frame begins */
+	uint32_t offset; /* byte offset of the next datagram's frame in frame[at] */
 	uint16_t port;
-	bool lent; /* something of the one at hand was */
+	bool lent; /* a datagram in frame[at] was lent */
 };
 
 struct dpdk {
@@ -180,41 +180,41 @@ struct dpdk {
 	bool listening;
 	struct lend_eth_end self;
 	char device[64];
-	int lock;       /* memif listener: its name's lock file */
-	int listener;   /* memif listener: the device's socket */
-	uint32_t links; /* memif listener: ids at most, */
-	uint32_t made;  /* and now */
-	bool ending;    /* rings: other ends closed */
-	bool grow;      /* links came: make more ids when out of the burst */
-	/* Bursts and the interrupt thread keep out of each other's way: see intr_gate.c. */
+	int lock;       /* memif listener: fd of its name's lock file, or -1 */
+	int listener;   /* memif listener: fd of the driver's socket, or -1 */
+	uint32_t links; /* memif listener: maximum number of ids, */
+	uint32_t made;  /* and ids made so far */
+	bool ending;    /* rings: some other ends closed */
+	bool grow;      /* links came up: make more ids after the burst */
+	/* Mutual exclusion of bursts and the interrupt thread: see intr_gate.c. */
 	_Atomic bool busy, want;
-	_Atomic bool changed;                    /* links came or went: reconcile */
-	struct dpdk *next;                       /* in the world's list */
-	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: ends made by others; under dpdk_world */
+	_Atomic bool changed; /* links came up or went down: call dpdk_port_reconcile() */
+	struct dpdk *next;    /* in the world's list */
+	struct dpdk_port *inbox[DPDK_PORTS_MAX]; /* ring: from others; under dpdk_world */
 	uint32_t inbox_n;
 	uint32_t looks;   /* ports that are polled, */
-	uint32_t turn;    /* and the one of them to poll first */
-	bool found;       /* something came at the last one, or was sent since */
+	uint32_t turn;    /* and the index of the one to poll first */
+	bool found;       /* the last rx() received frames, or tx() ran since */
 	uint32_t bursts;  /* tx() so far */
-	uint32_t turns;   /* rx() so far; device: since the last tick, */
-	lend_ns tick_ns;  /* and not before this; */
-	lend_ns renew_ns; /* when neighbours are said to be wanted still; */
-	uint32_t version; /* of the neighbours that peers have; */
-	uint32_t downs;   /* of the link, as told; */
-	uint16_t mtu;     /* and the largest IP packet that is taken */
+	uint32_t turns;   /* rx() calls so far; device: since the last tick, */
+	lend_ns tick_ns;  /* earliest time of the next tick; */
+	lend_ns renew_ns; /* time to mark the peers' neighbours as in use again; */
+	uint32_t version; /* of the neighbour table that peers' MACs come from; */
+	uint32_t downs;   /* of the link, already counted in the statistics; */
+	uint16_t mtu;     /* and the largest IP packet accepted */
 	uint32_t ports_n; /* one more than the highest in use */
 	struct dpdk_port *port[DPDK_PORTS_MAX];
 	struct dpdk_look look[DPDK_PORTS_MAX];
-	uint32_t gone_n; /* dead peers to tell of */
+	uint32_t gone_n; /* dead peers not yet reported */
 	uint32_t evict;  /* where the search for a free peer starts */
 	struct rte_mempool *pool;
 	uint32_t stock_n;
 	struct rte_mbuf *stock[DPDK_STOCK];
 	struct dpdk_loans *loans;
-	struct dpdk_region *region[DPDK_REGIONS]; /* that it may send from in place */
+	struct dpdk_region *region[DPDK_REGIONS]; /* of memory that it may send from in place */
 	uint32_t regions;
 	struct dpdk_rx rx[DPDK_WAYS];
-	uint32_t held_n; /* lent until rx_done() */
+	uint32_t held_n; /* lent frames, until rx_done() */
 	struct rte_mbuf
 	    *held[DPDK_LENT_MAX + DPDK_WAYS * DPDK_BURST]; /* those that came are lent, too */
 	uint16_t hash[DPDK_PEERS_MAX];
@@ -228,18 +228,18 @@ int dpdk_address_print(const char *device, const struct lend_eth_end *end, char 
 
 /* eal.c: once per process. */
 int dpdk_eal_start(const char *args);
-/* Checks that n file descriptors are free: 0, or -EMFILE with lend_why(). DPDK itself ends the
- * process, or waits for ever, where it finds none. */
+/* Checks that n file descriptors are free: 0, or -EMFILE with lend_why(). Without free descriptors
+ * DPDK itself ends the process or waits for ever. */
 int dpdk_eal_descriptors(uint32_t n, const char *what);
-/* Buffers that a device can receive into and send from; NULL: no memory, lend_why() says so.
- * RTE_MAX_ETHPORTS for rings and memifs. */
+/* Returns a pool of buffers that device id can receive into and send from. NULL: no memory;
+ * lend_why() has the reason. id is RTE_MAX_ETHPORTS for rings and memifs. */
 struct rte_mempool *dpdk_eal_pool(uint16_t id);
 /* Gives the calling thread its own cache of buffers. */
 void dpdk_eal_thread(void);
-/* Configures and starts n rx and tx queues; the device's start may fail apart (memif client):
- * *started. */
+/* Configures and starts n rx and n tx queues. *started is the result of starting the device, which
+ * may fail separately (memif client). */
 int dpdk_eal_port(uint16_t id, const char *what, uint16_t n, int *started);
-/* Configures as many of each. */
+/* Configures n rx and n tx queues. */
 int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_eth_conf *conf);
 
 /* intr_gate.c */
@@ -247,14 +247,15 @@ extern pthread_mutex_t dpdk_world;
 struct dpdk *dpdk_world_first(void);             /* dpdk_world held */
 int dpdk_world_add(struct dpdk *io, bool gated); /* dpdk_world held */
 void dpdk_world_remove(struct dpdk *io);         /* dpdk_world held */
-uint64_t dpdk_gate_pass(void);                   /* how often the interrupt thread ran */
+uint64_t dpdk_gate_pass(void);                   /* number of rounds of the interrupt thread */
 
-/* Bursts must fence themselves: the kernel does not do it for the interrupt thread. */
+/* Bursts must execute their own memory fence: the kernel cannot do it for the interrupt thread. */
 extern bool dpdk_gate_fences;
 
-bool dpdk_enter_slow(void); /* lets the interrupt thread have the cpu; false */
+bool dpdk_enter_slow(void); /* yields the CPU to the interrupt thread; returns false */
 
-/* Before and after touching a memif device: false, not now. */
+/* Call before and after a burst on a memif device. dpdk_enter() returns false when bursts are
+ * blocked. */
 static inline bool dpdk_enter(struct dpdk *io)
 {
 	if (io->kind != DPDK_MEMIF)
@@ -278,8 +279,9 @@ static inline void dpdk_leave(struct dpdk *io)
 }
 
 /* eal_poll.c: EAL's interrupt thread only. */
-/* Waits until one of its sources but `own` has something, at most ns (less than a second); false:
- * none has. Where nobody can tell it is true after a millisecond. */
+/* Waits at most ns (less than a second) until one of EAL's sources, except `own`, has an event.
+ * Returns false when none has. If the sources cannot be found, sleeps a millisecond and returns
+ * true. */
 bool dpdk_events_wait(int own, uint64_t ns);
 
 /* peer.c */
@@ -287,35 +289,35 @@ void dpdk_peer_init(struct dpdk *io);
 uint32_t dpdk_peer_find(const struct dpdk *io, uint16_t port, const struct lend_ip *ip,
 			uint16_t udp); /* DPDK_NONE */
 uint32_t dpdk_peer_any(const struct dpdk *io, const struct lend_ip *ip,
-		       uint16_t udp); /* on whichever port */
+		       uint16_t udp); /* on any port */
 uint32_t dpdk_peer_add(struct dpdk *io, uint16_t port, const struct lend_ip *ip, uint16_t udp,
 		       const uint8_t mac[6]);
 void dpdk_peer_pin(struct dpdk *io, uint32_t index, bool kept);
-/* The link of a port went down: its peers die. */
+/* Marks all peers of a port as dead, because its link went down. */
 void dpdk_peer_hangup(struct dpdk *io, uint16_t port);
-/* Tells of dead peers; how many. */
+/* Reports dead peers as gone datagrams in `in`. Returns their number. */
 uint32_t dpdk_peer_gone(struct dpdk *io, struct lend_in *in, uint32_t cap);
 
 /* port.c */
 struct dpdk_port *dpdk_port_new(void);
-/* Puts a port into the carrier's table; its index, or -ENOSPC. */
+/* Puts a port into the carrier's table. Returns its index, or -ENOSPC. */
 int dpdk_port_add(struct dpdk *io, struct dpdk_port *port);
-/* Closes the device, drops what waits for it and frees the port. dpdk_world held. */
+/* Closes the device, drops the frames queued for it and frees the port. dpdk_world held. */
 void dpdk_port_drop(struct dpdk *io, uint32_t index);
 void dpdk_port_free(struct dpdk_port *port);
-/* A port was, or is no more, active. */
+/* Rebuilds the list of polled ports, after a port's `active` changed. */
 void dpdk_port_look(struct dpdk *io);
-/* Takes notice of links that came and went. */
+/* Applies the changes of links that came up or went down. */
 void dpdk_port_reconcile(struct dpdk *io);
 
 /* memif_rendezvous.c */
 enum { DPDK_PATH_MAX = 105 };
 int dpdk_meet_path(const struct lend_ip *ip, uint16_t udp, const char *tail, char *path);
-/* An exclusive lock on a file that is still the one of that name: its fd, or -errno. */
+/* Takes an exclusive lock on the file that currently has that name. Returns its fd, or -errno. */
 int dpdk_meet_lock(const char *path);
-/* How many ids the listener of that name has and may have; false when there is none. */
+/* Reads how many ids the listener of that name has and may have. False: there is no listener. */
 bool dpdk_meet_look_up(const char *path, uint32_t *made, uint32_t *links);
-/* The driver's socket that listens at path, or is connected to it: its fd, or -1. */
+/* Finds the driver's socket that listens at path, or is connected to it. Returns its fd, or -1. */
 int dpdk_meet_socket(const char *path, bool listening);
 
 /* ring.c, memif.c: dpdk_world held. */
@@ -325,36 +327,38 @@ void dpdk_ring_drop(struct dpdk_port *port);
 int dpdk_memif_listen(struct dpdk *io);
 int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *port);
 void dpdk_memif_close(struct dpdk *io);
-/* Makes ids until some are spare. dpdk_world not held. */
+/* Makes ids until enough are spare. dpdk_world not held. */
 void dpdk_memif_grow(struct dpdk *io);
-/* Waits, boundedly, for links that are being made. dpdk_world not held. */
+/* Waits a limited time for links that are being made. dpdk_world not held. */
 void dpdk_memif_settle(struct dpdk *io);
 
-/* tx_zerocopy.c: pieces of messages that a driver reads where they lie */
-/* How that device's driver is to be given them. */
+/* tx_zerocopy.c: pieces of messages that a driver reads in place */
+/* How pieces are passed to that device's driver. */
 enum dpdk_reads dpdk_place_how(const struct rte_eth_dev_info *info);
-/* 0 or -ENOMEM. */
+/* Allocates the carrier's reference counts: 0 or -ENOMEM. */
 int dpdk_place_open(struct dpdk *io);
-/* Gives up what was mapped and counted, unless a device has not let go of it: then that stays for
- * the life of the process. dpdk_world held; before its ports go. */
+/* Releases mappings and reference counts. If a device still holds a piece, they stay for the life
+ * of the process. Call with dpdk_world held, before the carrier's ports are dropped. */
 void dpdk_place_close(struct dpdk *io);
-/* Has memory mapped for the carrier's device, if that reads by DMA and the machine lets it. */
+/* Maps memory for the carrier's device, if it reads by DMA and the machine allows the mapping. */
 void dpdk_place_map(struct dpdk *io, void *memory, size_t len);
-/* Buffers to be chained to a frame that is for that port: the piece, which lies at data, cut at
- * pages where a device reads it, since some look up one translation of the IOMMU per buffer; it is
- * lent until they are freed. NULL: the piece is to be copied. */
+/* Returns buffers to chain to a frame for that port; they refer to the piece at data, which is lent
+ * until they are freed. For DMA the piece is cut at page boundaries, as some devices look up one
+ * IOMMU translation per buffer. NULL: the piece is to be copied. */
 struct rte_mbuf *dpdk_place_lend(struct dpdk *io, const struct dpdk_port *port,
 				 const struct lend_piece *piece, uint8_t *data);
-/* No driver reads any of that buffer; asks the device, which may have done so meanwhile. */
+/* True when no driver reads any part of that buffer. If one does, first has it free the frames that
+ * its device has sent. */
 bool dpdk_place_quiet(struct dpdk *io, uint32_t buf);
 
-/* Links carry several frames in a buffer: where the next one begins behind one that ends at end. */
+/* Links carry several frames in a buffer. Returns the offset of the frame behind one that ends at
+ * end. */
 static inline uint32_t dpdk_next_frame(uint32_t end)
 {
 	return (end + 7) & ~7u;
 }
 
-/* How many frames came that are not yet split up. */
+/* Returns the number of received buffers not yet split. */
 static inline uint32_t dpdk_rx_waiting(const struct dpdk *io)
 {
 	uint32_t n = 0;
@@ -367,7 +371,7 @@ static inline uint32_t dpdk_rx_waiting(const struct dpdk *io)
 /* rx.c */
 uint32_t dpdk_rx(struct lend_io *base, struct lend_in *in, uint32_t cap);
 void dpdk_rx_done(struct lend_io *base);
-/* Forgets what came. */
+/* Drops all received frames, lent ones included. */
 void dpdk_rx_drop(struct dpdk *io);
 
 /* tx.c */

@@ -1,8 +1,8 @@
-/* mbuf_cache - buffers that a carrier keeps at hand: what came carries what goes next.
+/* mbuf_cache - a carrier's cache of mbufs: buffers of received frames are reused for sending.
  *
- * Over a link, which brings plain buffers of the pool that it sends from, a call and its reply then
- * ask no pool for anything, and the lines that are written were read just now. More than a few go
- * back to the pool.
+ * A link delivers plain buffers of the pool that it sends from. A call and its reply then need no
+ * access to the pool, and they write to cache lines that were just read. Buffers above the cache's
+ * limit go back to the pool.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -11,12 +11,12 @@
 
 #include "io/dpdk/dpdk.h"
 
-/* Gets some from the pool; false: it has none. */
+/* Refills the empty cache from the pool. False: the pool is empty. */
 bool dpdk_stock_fill(struct dpdk *io);
-/* Gives all back to the pool. */
+/* Returns all buffers to the pool. */
 void dpdk_stock_drop(struct dpdk *io);
 
-/* An empty buffer; NULL: none is left. */
+/* Takes an empty buffer. NULL: none is left. */
 static inline struct rte_mbuf *dpdk_stock_take(struct dpdk *io)
 {
 	struct rte_mbuf *buf;
@@ -28,7 +28,7 @@ static inline struct rte_mbuf *dpdk_stock_take(struct dpdk *io)
 	return buf;
 }
 
-/* A buffer that is done with. */
+/* Gives a buffer back, to the cache or to its pool. */
 static inline void dpdk_stock_give(struct dpdk *io, struct rte_mbuf *buf)
 {
 	if (io->kind != DPDK_DEVICE && io->stock_n < DPDK_STOCK && buf->nb_segs == 1 &&
