@@ -1,9 +1,9 @@
-/* eth - Ethernet, IP and UDP around a datagram, and who has which address on a wire.
+/* eth - Ethernet, IP and UDP headers around a datagram, and address resolution of neighbours.
  *
- * All of it works on plain bytes and takes the time as an argument, so carriers over any kind of
- * device share it. Whatever is read comes from strangers: each length is checked before it is used.
+ * All functions work on plain bytes and take the time as an argument, so carriers over any kind of
+ * device share them. Received bytes are untrusted: each length is checked before it is used.
  *
- * Layer: io. Threads: any; a table of hosts belongs to whoever locks it.
+ * Layer: io. Threads: any; a table of hosts is protected by its owner's lock.
  */
 #ifndef LEND_IO_ETH_ETH_H
 #define LEND_IO_ETH_ETH_H
@@ -17,13 +17,13 @@ enum {
 	LEND_ETH_HEAD4 = 14 + 20 + 8,
 	LEND_ETH_HEAD_MAX = 14 + 4 + 40 + 8,
 	LEND_ETH_AROUND_IP = 14 + 4,
-	LEND_ETH_UDP4 = 20 + 8, /* what IP and UDP take of a device's MTU */
+	LEND_ETH_UDP4 = 20 + 8, /* bytes of IP and UDP headers, part of a device's MTU */
 	LEND_ETH_UDP6 = 40 + 8,
-	LEND_ETH_ASK_MAX = 14 + 4 + 40 + 32, /* the longest question or answer about an address */
+	LEND_ETH_ASK_MAX = 14 + 4 + 40 + 32, /* the longest ARP or neighbour discovery frame */
 	LEND_HOSTS = 256,
 };
 
-/* Network order; IPv4 lies in ::ffff:0:0/96. */
+/* An IP address in network order; IPv4 is mapped into ::ffff:0:0/96. */
 struct lend_ip {
 	uint8_t b[16];
 };
@@ -33,7 +33,8 @@ static inline bool lend_ip_same(const struct lend_ip *a, const struct lend_ip *b
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* Put together in a register: whoever compares it at once would wait for stores of pieces. */
+/* Builds the address in a register: a compare right after smaller stores would stall on store
+ * forwarding. */
 static inline struct lend_ip lend_ip_of4(const uint8_t b[4])
 {
 	uint64_t half[2] = {0, 0};
@@ -57,7 +58,7 @@ static inline bool lend_ip_is4(const struct lend_ip *ip)
 	return memcmp(ip, &zero, 12) == 0;
 }
 
-/* One end of a way. */
+/* One end of a path. */
 struct lend_eth_end {
 	struct lend_ip ip;
 	uint16_t udp;
@@ -73,15 +74,15 @@ enum lend_eth_verdict {
 	LEND_ETH_FOREIGN,  /* another protocol */
 	LEND_ETH_FRAGMENT, /* a part of an IP packet */
 	LEND_ETH_CHECKSUM, /* the IPv4 head's is wrong */
-	LEND_ETH_BAD,      /* contradicts itself */
+	LEND_ETH_BAD,      /* its length fields contradict each other */
 };
 
 struct lend_eth_frame {
 	const uint8_t *to_mac, *mac; /* mac: the sender's */
-	const uint8_t *ip;           /* where the IP head lies */
+	const uint8_t *ip;           /* the IP header */
 	const uint8_t *data;
 	uint32_t len;
-	uint16_t ip_len; /* the packet's, head included: what an MTU bounds */
+	uint16_t ip_len; /* of the IP packet with its header: the length that an MTU limits */
 	uint16_t udp, to_udp;
 	uint16_t vlan;
 	bool ip4;
@@ -89,49 +90,51 @@ struct lend_eth_frame {
 	struct lend_ip from, to;
 };
 
-/* Fills frame for LEND_ETH_UDP, and its MACs and VLAN for LEND_ETH_NEIGH. The UDP checksum is left
- * to lend_eth_sum_good(). */
+/* Parses a frame. Fills *frame for LEND_ETH_UDP, and only its MACs and VLAN for LEND_ETH_NEIGH.
+ * Does not check the UDP checksum: see lend_eth_sum_good(). */
 enum lend_eth_verdict lend_eth_read(const uint8_t *bytes, uint32_t len,
 				    struct lend_eth_frame *frame);
-/* The UDP checksum is right, absent over IPv4, or was left to a device that never saw the frame: a
- * kernel whose veth or bridge promises to finish it leaves the pseudo head's sum there. */
+/* True when the UDP checksum is right, or absent over IPv4, or equal to the pseudo header's sum. A
+ * kernel leaves that sum in frames between veth or bridge ports, for a device to finish which the
+ * frame never reaches. */
 bool lend_eth_sum_good(const struct lend_eth_frame *frame);
 
-/* How the frames of one sender begin, where they have IPv4 and no tag. Zeros: no frame does. */
+/* The constant header bytes of frames from one sender, over IPv4 without a VLAN tag. All zeros: no
+ * frame matches. */
 struct lend_eth_usual {
-	uint64_t word[2]; /* from the type to the sender's first two bytes, what varies left out */
-	uint64_t ends;    /* the rest of the addresses, the sender's port */
+	uint64_t word[2]; /* from the type to the sender's first 2 bytes, varying fields masked */
+	uint64_t ends;    /* the rest of both addresses, and the sender's port */
 	uint16_t to_udp;
 };
 
-/* Learns it of a frame that was read from bytes. */
+/* Learns the header from a parsed frame; bytes is its start. */
 void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
 		    const struct lend_eth_frame *frame);
-/* A whole datagram over UDP from that sender, of *len bytes behind LEND_ETH_HEAD4: as
- * lend_eth_read() would find, but that the IPv4 head's checksum is not looked at. */
+/* True for a whole UDP datagram from that sender; its payload is *len bytes behind LEND_ETH_HEAD4.
+ * Same result as lend_eth_read(), but the IPv4 header checksum is not verified. */
 static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const uint8_t *bytes,
 				     uint32_t room, uint32_t *len);
 
-/* What all frames of one way begin with, as the last one had it, and the sums of its constant
- * words.
- */
+/* The header of all frames on one path, as last written, and the checksum over its constant
+ * words. */
 struct lend_eth_head {
 	uint8_t bytes[LEND_ETH_HEAD_MAX]; /* the receiver's MAC first */
 	uint8_t len;
 	uint8_t class;    /* of the last frame, */
-	uint32_t payload; /* and its bytes behind the head */
-	uint8_t ip;       /* where the IP head begins */
+	uint32_t payload; /* and its payload bytes behind the header */
+	uint8_t ip;       /* offset of the IP header */
 	bool ip4;
-	uint32_t sum;    /* IPv4's head */
+	uint32_t sum;    /* of the IPv4 header */
 	uint32_t pseudo; /* addresses and protocol; and the UDP ports */
 };
 
 void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 		   const struct lend_eth_end *from);
-/* Makes it that of a frame whose payload has len bytes, of a class of calls; the UDP checksum stays
- * 0. */
+/* Sets the header's fields for a frame with len payload bytes and that traffic class. The UDP
+ * checksum stays 0. */
 void lend_eth_aim(struct lend_eth_head *head, uint8_t class, uint32_t len);
-/* Writes it. Frames of one way are mostly alike, so most heads are copied. */
+/* Writes the header to bytes. Consecutive frames of a path mostly have equal headers, so most calls
+ * only copy. */
 static inline void lend_eth_write(uint8_t *bytes, struct lend_eth_head *head, uint8_t class,
 				  uint32_t len)
 {
@@ -142,50 +145,53 @@ static inline void lend_eth_write(uint8_t *bytes, struct lend_eth_head *head, ui
 	else
 		memcpy(bytes, head->bytes, head->len);
 }
-/* Fills in the UDP checksum once the payload is there; or, for a device that finishes it, the
- * pseudo head's sum. */
+/* lend_eth_sum() fills in the UDP checksum of a frame with its payload. lend_eth_sum_begin() stores
+ * the pseudo header's sum, for a device that finishes the checksum. */
 void lend_eth_sum(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len);
 void lend_eth_sum_begin(uint8_t *bytes, const struct lend_eth_head *head, uint32_t len);
 
 /* arp_nd.c: ARP and neighbour discovery's solicitations and advertisements. */
 
 struct lend_eth_ask {
-	bool question; /* who has `target`? Else an answer, or a claim that nobody asked for */
-	struct lend_ip from; /* who speaks, at mac; all zero: it has no address yet */
+	bool question;       /* a request for target's MAC; else a reply or announcement */
+	struct lend_ip from; /* the sender's IP, at mac; all zero: it has no address yet */
 	struct lend_ip target;
 	uint8_t mac[6];
 	uint16_t vlan;
 };
 
-/* True for a well-formed one. */
+/* Parses an ARP or neighbour discovery frame. True when it is well formed. */
 bool lend_eth_ask_read(const uint8_t *bytes, uint32_t len, struct lend_eth_ask *ask);
-/* A question of `from` for target; to NULL: to whom it may concern. Returns its length. */
+/* Writes a request by `from` for the MAC of target. It is unicast to the MAC `to`; NULL: broadcast
+ * or multicast. Returns its length. */
 uint32_t lend_eth_ask_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_eth_end *from,
 			    const struct lend_ip *target, const uint8_t *to);
-/* The answer of `from` to a question; NULL: an announcement that nobody asked for. */
+/* Writes the reply of `from` to a question; NULL: an unsolicited announcement. Returns its
+ * length. */
 uint32_t lend_eth_answer_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct lend_eth_end *from,
 			       const struct lend_eth_ask *question);
 
-/* neighbours.c: the neighbours that are wanted, and what they answered.
+/* neighbours.c: the table of neighbours in use, and their MACs.
  *
- * Only what was asked for is believed, and only from whom it was asked. A claim of another MAC
- * makes us ask everybody; the new one counts when the old one kept silent.
+ * A MAC is learned only from replies to our requests, and only for the requested address. A claim
+ * of another MAC starts a broadcast request; the new MAC is accepted when the old one does not
+ * reply.
  */
 
-/* ASKED -> KNOWN <-> DOUBTED; KNOWN -> ASKED when it answers no more. */
+/* ASKED -> KNOWN <-> DOUBTED; KNOWN -> ASKED when it no longer replies. */
 enum lend_host_state { LEND_HOST_ASKED, LEND_HOST_KNOWN, LEND_HOST_DOUBTED };
 
 struct lend_host {
-	struct lend_eth_end from; /* us, as it is asked */
+	struct lend_eth_end from; /* our end, the sender of requests */
 	struct lend_ip ip;
 	uint8_t mac[6];
-	uint8_t other[6]; /* DOUBTED: who else answered */
-	bool others;      /* DOUBTED: somebody else did; */
-	bool same;        /* and the one we knew */
+	uint8_t other[6]; /* DOUBTED: the other MAC that replied */
+	bool others;      /* DOUBTED: another MAC replied, */
+	bool same;        /* and so did the known one */
 	uint8_t state;    /* enum lend_host_state */
-	uint8_t tries;    /* questions since the last answer */
-	lend_ns due;      /* ask, or decide, not before */
-	lend_ns wanted;   /* last time */
+	uint8_t tries;    /* requests since the last reply */
+	lend_ns due;      /* earliest time of the next request or decision */
+	lend_ns wanted;   /* time of its last use */
 };
 
 struct lend_hosts {
@@ -194,23 +200,23 @@ struct lend_hosts {
 	struct lend_host host[LEND_HOSTS];
 };
 
-/* The entry for from's neighbour ip, asked for at once when it is new; NULL: all are in use. */
+/* Returns the entry for from's neighbour ip and marks it as in use. A new entry is due for a
+ * request at once. NULL: all entries are in use. */
 struct lend_host *lend_host_want(struct lend_hosts *hosts, const struct lend_eth_end *from,
 				 const struct lend_ip *ip, lend_ns now);
-/* True when its MAC may be used. */
+/* True when the host's MAC is known. */
 static inline bool lend_host_is_known(const struct lend_host *host)
 {
 	return host->state == LEND_HOST_KNOWN || host->state == LEND_HOST_DOUBTED;
 }
-/* True when nobody answered a round of questions; the next round begins. */
+/* True when a round of requests got no reply; starts the next round. */
 bool lend_host_give_up(struct lend_host *host, lend_ns now);
-/* Takes notice of what somebody said. */
+/* Updates the table from a received ARP or neighbour discovery message. */
 void lend_host_heard(struct lend_hosts *hosts, const struct lend_eth_ask *ask, lend_ns now);
-/* A frame of that host came from another MAC than the one that is known: not proof, a reason to
- * ask.
- */
+/* Reports a frame of that host from another MAC than the known one. It is no proof, but starts a
+ * new request. */
 void lend_host_doubt(struct lend_host *host, lend_ns now);
-/* The next question that is due, written to bytes; 0: none. */
+/* Writes the next request that is due to bytes. Returns its length; 0: none. */
 uint32_t lend_host_due(struct lend_hosts *hosts, lend_ns now, uint8_t bytes[LEND_ETH_ASK_MAX]);
 
 static inline void lend_eth_put16(uint8_t *p, uint32_t v)
@@ -224,7 +230,7 @@ static inline uint32_t lend_eth_get16(const uint8_t *p)
 	return (uint32_t)(p[0] << 8 | p[1]);
 }
 
-/* One's complement sum of up to 2^16 words, in 16 bits. */
+/* Folds a one's complement sum of up to 2^16 words into 16 bits. */
 static inline uint16_t lend_eth_fold(uint32_t sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
@@ -232,7 +238,7 @@ static inline uint16_t lend_eth_fold(uint32_t sum)
 	return (uint16_t)sum;
 }
 
-/* Of the head from the type on: not TOS, length and id; and not the checksum. */
+/* Reads the constant header bytes from the type on, without TOS, length, id and checksum. */
 static inline void lend_eth_usual_words(const uint8_t *bytes, uint64_t word[2])
 {
 	static const uint8_t kept[16] = {0xff, 0xff, 0xff, 0,    0, 0, 0,    0,
@@ -264,19 +270,19 @@ static inline bool lend_eth_is_usual(const struct lend_eth_usual *usual, const u
 	       lend_eth_get16(bytes + 38) == total - 20;
 }
 
-/* Where a frame with IPv4 and no tag ends, as it says itself. */
+/* Returns the end of a frame with IPv4 and no tag, by the length in its IP header. */
 static inline uint32_t lend_eth_end4(const uint8_t *bytes)
 {
 	return 14 + lend_eth_get16(bytes + 16);
 }
 
-/* Congestion was experienced by a frame with IPv4 and no tag. */
+/* True when a frame with IPv4 and no tag carries the ECN mark "congestion experienced". */
 static inline bool lend_eth_is_marked4(const uint8_t *bytes)
 {
 	return (bytes[15] & 3) == 3;
 }
 
-/* Adds up bytes as words in network order, from an even place. */
+/* Adds bytes to a checksum as 16-bit words in network order; the first byte has an even offset. */
 uint32_t lend_eth_add(uint32_t sum, const uint8_t *bytes, uint32_t len);
 
 #endif

@@ -1,5 +1,5 @@
-/* verbs/addr - what needs no device: addresses verbs:DEV@IP:PORT[?key=value&...], and the 40
- * bytes in front of each received datagram.
+/* verbs/addr - the code that needs no device: addresses verbs:DEV@IP:PORT[?key=value&...], and the
+ * 40 bytes in front of each received datagram.
  *
  * Layer: io, module lend_io_verbs.so. Threads: any. A GID is 16 bytes; that of an IPv4 address is
  * ::ffff:a.b.c.d.
@@ -25,27 +25,29 @@ struct verbs_address {
 	bool srq;       /* one receive ring for all such endpoints of the process and device */
 	uint32_t mtu;   /* 0: the port's */
 	uint32_t ring;  /* receives posted */
-	uint32_t qp;    /* a queue pair's number that is known already, 0: ask */
+	uint32_t qp;    /* the peer's queue pair number, if known; 0: ask by rdma_cm */
 };
 
-/* 0, or -EINVAL with a line that says what is wrong. */
+/* Parses an address: 0, or -EINVAL with an error text. */
 int verbs_address_parse(const char *text, struct verbs_address *address);
-/* qp 0: none. 0 or -ERANGE. */
+/* Prints an address, without a queue pair number if qp is 0. 0 or -ERANGE. */
 int verbs_address_print(const char *device, const uint8_t ip[16], uint16_t port, uint32_t qp,
 			char *text, size_t cap);
-/* IP in words, without a port. */
+/* Prints the IP as text, without a port. */
 void verbs_ip_print(const uint8_t ip[16], char *text, size_t cap);
-/* The length of the sockaddr, which is of the family of that IP. */
+/* Fills *to, in the address family of that IP. Returns its length. */
 socklen_t verbs_ip_to(const uint8_t ip[16], uint16_t port, struct sockaddr_storage *to);
 void verbs_ip_from(const struct sockaddr *from, uint8_t ip[16]);
 bool verbs_ip_is_v4(const uint8_t ip[16]);
 
-/* The sender's GID and the traffic class; false: it was sent to another GID than ours. */
+/* Reads the sender's GID and the traffic class. False: the datagram was sent to another GID than
+ * `own`. */
 bool verbs_grh_read(const uint8_t grh[VERBS_GRH], const uint8_t own[16], uint8_t from[16],
 		    uint8_t *tclass);
 
-/* The traffic class of datagrams of this precedence: of the address's own the two bits of ECN stay,
- * and for precedence 0, which is of classes that nobody chose, all of it. */
+/* Returns the traffic class byte for datagrams of this precedence. It keeps the two ECN bits of the
+ * address's own traffic class. Precedence 0 belongs to the default classes and keeps the whole
+ * byte. */
 static inline uint8_t verbs_traffic_class(uint8_t tclass, uint8_t precedence)
 {
 	return precedence ? (uint8_t)(precedence << 5 | (tclass & 3)) : tclass;

@@ -1,8 +1,8 @@
 /* verbs/verbs - datagrams over UD queue pairs of RDMA devices: what the module's files share.
  *
- * Layer: io, module lend_io_verbs.so. A carrier belongs to one thread. What endpoints of one
- * process share when they ask for it (srq=1: a device's context, its receive ring) is under
- * verbs_world, or the provider's own lock.
+ * Layer: io, module lend_io_verbs.so. A carrier belongs to one thread. With srq=1, endpoints of one
+ * process share a device's context and its receive ring; these are protected by verbs_world, or by
+ * the provider's own lock.
  */
 #ifndef LEND_IO_VERBS_VERBS_H
 #define LEND_IO_VERBS_VERBS_H
@@ -19,28 +19,28 @@
 
 enum {
 	VERBS_BURST = 64,     /* datagrams per doorbell and per poll */
-	VERBS_SENDS = 512,    /* posted at once, a power of two */
-	VERBS_SIGNAL = 64,    /* of unlent sends one in so many reports its end */
-	VERBS_INLINE = 256,   /* bytes that we would like to hand over inside the request */
+	VERBS_SENDS = 512,    /* sends in flight, a power of two */
+	VERBS_SIGNAL = 64,    /* one send in this many is signalled, more with pieces in place */
+	VERBS_INLINE = 256,   /* bytes to ask for as inline data of a request */
 	VERBS_PIECES = 6,     /* head, four pieces, tail */
 	VERBS_COPY_MAX = 512, /* shorter datagrams are copied: cheaper than gathering */
 	VERBS_REFILL = 64,    /* receives posted at once */
-	VERBS_RESOLVES = 64,  /* addresses being asked for */
+	VERBS_RESOLVES = 64,  /* addresses being resolved */
 	VERBS_RESOLVE_MS = 2000,
 };
 
-/* What receives: a ring of buffers with the device's context. One carrier's, or shared by all that
- * say srq=1. */
+/* A ring of receive buffers with the device's context. It belongs to one carrier, or is shared by
+ * all carriers with srq=1. */
 struct verbs_ring {
-	struct ibv_context *ctx; /* shared: its own; else the carrier's */
+	struct ibv_context *ctx; /* its own if shared, else the carrier's */
 	bool shared;
-	bool filled; /* all slots were posted or are some carrier's */
+	bool filled; /* every slot is posted, or belongs to a carrier */
 	struct ibv_pd *pd;
-	struct ibv_srq *srq; /* NULL: one carrier's, posted to its queue pair */
+	struct ibv_srq *srq; /* NULL: not shared, posted to the carrier's queue pair */
 	struct ibv_mr *mr;
 	uint8_t *memory;         /* n slots */
 	uint32_t n;              /* slots */
-	uint32_t slot;           /* bytes from one to the next */
+	uint32_t slot;           /* bytes from one slot to the next */
 	_Atomic uint32_t posted; /* slots that the device has */
 	uint32_t users;          /* verbs_world */
 	uint32_t port_num;
@@ -59,7 +59,7 @@ struct verbs_send {
 	uint8_t n;
 };
 
-/* A host that we send to: all its queue pairs share an address handle. */
+/* A destination host: all its queue pairs share an address handle. */
 struct verbs_host {
 	struct lend_udp_key key;             /* ip: its GID or zero, port: its LID; the rest zero */
 	struct ibv_ah *ah[LEND_PRECEDENCES]; /* NULL: not made yet */
@@ -67,10 +67,10 @@ struct verbs_host {
 	uint8_t path_bits;
 };
 
-/* An address handle that posted sends may still name. */
+/* A replaced address handle that posted sends may still use. */
 struct verbs_grave {
 	struct ibv_ah *ah;
-	uint64_t at; /* free once so many sends are done */
+	uint64_t at; /* destroy when `done` reaches this number */
 };
 
 /* ASKING -> KNOWN or FAILED; both end when resolve() fetches them. */
@@ -93,31 +93,31 @@ enum verbs_life { VERBS_UP, VERBS_HOMELESS, VERBS_DEAD };
 struct verbs {
 	struct lend_io io; /* first */
 	struct verbs_address address;
-	char device[64]; /* as it is called here */
+	char device[64]; /* its name on this host */
 	uint8_t ip[16];  /* ours */
-	uint8_t gid[16]; /* ours; for RoCE the same */
-	uint16_t port;   /* UDP port that rdma_cm knows us by */
+	uint8_t gid[16]; /* ours; equal to ip for RoCE */
+	uint16_t port;   /* our UDP port in rdma_cm */
 	uint8_t port_num;
 	bool ethernet;
 	bool listening;
 	enum verbs_life life;
-	/* Whoever shares the device may set these two. */
+	/* These two may be set by any carrier that shares the device. */
 	_Atomic bool broken;  /* the queue pair is in error */
-	_Atomic bool removed; /* the device is gone, or as good as */
-	bool look;            /* came out of a sleep: see what woke it */
-	bool armed;           /* the next completion makes an event */
+	_Atomic bool removed; /* the device is gone or unusable */
+	bool look;            /* returned from a sleep: poll the event sources */
+	bool armed;           /* the next completion raises an event */
 	bool full;            /* the last burst did not fit */
 	uint32_t turn;
 	uint32_t gid_index;
 	uint16_t pkey_index;
-	uint32_t mtu; /* the port's now; path.mtu is what was promised */
+	uint32_t mtu; /* of the port now; path.mtu is the promised one */
 
 	int epoll; /* over the three below */
 	struct rdma_event_channel *cm;
-	struct rdma_cm_id *id;           /* bound to our address while we live */
-	struct ibv_context *watch;       /* whose asynchronous events we read */
+	struct rdma_cm_id *id;           /* bound to our address until close */
+	struct ibv_context *watch;       /* the context for asynchronous events */
 	struct ibv_comp_channel *signal; /* of rx_cq */
-	uint32_t signals;                /* taken from it and not yet acknowledged */
+	uint32_t signals;                /* events taken from it, not yet acknowledged */
 	struct verbs_resolve *asked;
 	uint32_t n_asked;
 
@@ -126,14 +126,14 @@ struct verbs {
 	struct verbs_ring *ring;
 	uint32_t *spare; /* slots to post, ring->n entries */
 	uint32_t n_spare;
-	uint32_t lent[VERBS_BURST]; /* slots in the caller's hands */
+	uint32_t lent[VERBS_BURST]; /* slots lent to the caller */
 	uint32_t n_lent;
 	struct ibv_wc early[VERBS_BURST]; /* taken by arm(), for the next rx() */
 	uint32_t n_early;
-	struct lend_udp_key from[VERBS_BURST]; /* senders of what is lent */
+	struct lend_udp_key from[VERBS_BURST]; /* senders of the lent datagrams */
 
-	uint64_t next, done; /* sends: posted, and finished, since ever */
-	uint64_t quiet;      /* sends since the last that reports its end */
+	uint64_t next, done; /* sends posted and finished, counted from 0 */
+	uint64_t quiet;      /* sends since the last signalled one */
 	uint32_t inline_max;
 	uint32_t in_place; /* posted sends with pieces in place */
 	uint8_t *bounce;   /* VERBS_SENDS slots */
@@ -151,7 +151,7 @@ struct verbs {
 	struct lend_udp_peers peers; /* key: GID or zero, LID, queue pair */
 	struct lend_udp_key last_from;
 	int32_t last_peer;
-	uint32_t gone_at, gone_end; /* peers to tell of: [gone_at, gone_end) */
+	uint32_t gone_at, gone_end; /* peers still to report as gone: [gone_at, gone_end) */
 	struct lend_udp_peers hosts;
 	struct verbs_host *host; /* hosts.cap entries */
 	uint32_t n_host;
@@ -160,29 +160,30 @@ struct verbs {
 };
 
 /* open.c */
-/* Sets gid_index to where our GID stands in the port's table; -ENOENT: nowhere. */
+/* Sets gid_index to the index of our GID in the port's table. -ENOENT: it is not there. */
 int verbs_gid_find(struct verbs *v);
-/* From reset to sending. */
+/* Takes the queue pair from reset to ready-to-send. */
 int verbs_qp_start(struct verbs *v);
 uint32_t verbs_mtu(const struct ibv_port_attr *port);
 
 /* recv_queue.c */
-struct ibv_context *verbs_device(const char *name); /* opened; NULL */
+struct ibv_context *verbs_device(const char *name); /* opens a device by name; NULL: cannot */
 int verbs_ring_open(struct verbs *v, uint32_t mtu);
-/* The queue pair is ready: posts all, if nobody has. */
+/* Posts all slots when the queue pair is ready, unless another carrier has. */
 void verbs_ring_fill(struct verbs *v);
-/* Posts what is spare, if that is worth a doorbell or all of it is asked for. */
+/* Posts the spare slots, if there are enough for a doorbell or `all` is set. */
 void verbs_ring_refill(struct verbs *v, bool all);
-/* Takes all completions, whose datagrams are lost. */
+/* Takes all completions; their datagrams are lost. */
 void verbs_ring_drain(struct verbs *v);
-/* After a reset nothing is posted any more. */
+/* Makes all slots spare that are not lent: after a reset none is posted. No effect on a shared
+ * ring. */
 void verbs_ring_reclaim(struct verbs *v);
-/* The queue pair is gone: what it had goes back to the ring's other users. */
+/* Returns the slots of a destroyed queue pair to the other users of a shared ring. */
 void verbs_ring_leave(struct verbs *v);
 void verbs_ring_close(struct verbs *v);
 
 /* cm.c */
-/* Our own address, bound; says which device and port that is. */
+/* Chooses and binds our own address; this determines the device and port. */
 int verbs_cm_open(struct verbs *v);
 int verbs_cm_listen(struct verbs *v);
 void verbs_cm_close(struct verbs *v);
@@ -190,26 +191,26 @@ void verbs_cm_turn(struct verbs *v);
 int verbs_cm_resolve(struct verbs *v, const char *text, uint32_t *peer);
 
 /* async_events.c */
-/* Looks at everything that is not a datagram. */
+/* Polls all event sources: ports, devices, addresses, rdma_cm. */
 void verbs_look(struct verbs *v);
-/* Brings the queue pair back out of its error, or ends the carrier. */
+/* Resets a queue pair in error, or ends the carrier. */
 void verbs_recover(struct verbs *v);
-/* All peers are gone; life says for how long. */
+/* Marks all peers as gone. life is VERBS_HOMELESS until our GID returns, or VERBS_DEAD for good. */
 void verbs_lose(struct verbs *v, enum verbs_life life);
 uint32_t verbs_tell_gone(struct verbs *v, struct lend_in *in, uint32_t cap);
 
 /* peer.c */
-/* Remembers how a host is reached. */
+/* Records the service level and path bits for a host. */
 void verbs_host_note(struct verbs *v, const struct lend_udp_key *peer, uint8_t sl,
 		     uint8_t path_bits);
-/* The address handle of a peer's host, made if need be; NULL: cannot be. */
+/* Returns the address handle of a peer's host, and makes it if necessary. NULL: cannot. */
 struct ibv_ah *verbs_host_ah(struct verbs *v, const struct lend_udp_key *peer, uint8_t class);
-/* Address handles that no posted send names any more are given back. */
+/* Destroys replaced address handles that no posted send uses. */
 void verbs_host_bury(struct verbs *v);
-/* All of them are stale: our GID moved. */
+/* Drops all address handles: our GID moved, so all are stale. */
 void verbs_host_forget(struct verbs *v);
 void verbs_peer_pin(struct verbs *v, uint32_t peer, bool kept);
-/* Who sent this, and the traffic class it came with; false: not for us. */
+/* Reads the sender's key and the traffic class of a datagram. False: it is not for us. */
 bool verbs_peer_key(const struct verbs *v, const struct ibv_wc *wc, const uint8_t *grh,
 		    struct lend_udp_key *key, uint8_t *tclass);
 
@@ -217,9 +218,9 @@ bool verbs_peer_key(const struct verbs *v, const struct ibv_wc *wc, const uint8_
 void verbs_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
 bool verbs_flush(struct lend_io *io, uint32_t buf);
 int verbs_reg(struct lend_io *io, void *memory, size_t len);
-/* Takes notice of finished sends. */
+/* Polls the completions of sends. */
 void verbs_reap(struct verbs *v);
-/* None is in flight any more, whatever became of them. */
+/* Treats all sends as finished, with any result. */
 void verbs_send_drop(struct verbs *v);
 
 /* carrier.c */
