@@ -1,15 +1,15 @@
-/* barrier - order between our stores and loads and those of a device that reads and writes
- * the same memory. Layer: io. Threads: any.
+/* barrier - memory order between this process and a device that reads and writes the same memory.
+ * Layer: io. Threads: any.
  *
- * An atomic fence of C orders what processors see. A device is none: where the machine tells the
- * two apart, its own barrier is wanted.
+ * A C atomic fence orders what processors see, but not what a device sees. Where the machine
+ * distinguishes the two, a barrier for devices is needed.
  */
 #ifndef LEND_IO_RAW_BARRIER_H
 #define LEND_IO_RAW_BARRIER_H
 
 #include <stdatomic.h>
 
-/* What was stored before is seen by the device before what is stored after. */
+/* Orders stores: the device sees earlier stores before later ones. */
 static inline void raw_to_device(void)
 {
 #if defined(__aarch64__)
@@ -19,7 +19,7 @@ static inline void raw_to_device(void)
 #endif
 }
 
-/* What is loaded after was written by the device before what was loaded before. */
+/* Orders loads of memory that the device writes: earlier loads complete before later ones. */
 static inline void raw_from_device(void)
 {
 #if defined(__aarch64__)

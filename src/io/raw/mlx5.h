@@ -1,4 +1,4 @@
-/* mlx5 - what an mlx5 device's files share. Layer: io. */
+/* mlx5 - the state that an mlx5 device's files share. Layer: io. */
 #ifndef LEND_IO_RAW_MLX5_H
 #define LEND_IO_RAW_MLX5_H
 
@@ -23,12 +23,12 @@ struct mlx5 {
 	struct ibv_flow *flow[3];
 	uint32_t flows;
 	struct mlx5dv_cq cq; /* of rx_cq */
-	uint32_t signals;    /* taken back: the device tells a request from the last one by it */
+	uint32_t signals;    /* events taken: a sequence number in each request for an event */
 	bool removed;
 };
 
-/* mlx5_datapath.c: while it runs. */
-/* RESET -> INIT -> RTR -> RTS; the first step only where it was in use. errno. */
+/* mlx5_datapath.c: a running device. */
+/* RESET -> INIT -> RTR -> RTS; the step to RESET only if it was in use. Returns 0 or an errno. */
 int mlx5_raise_sender(struct mlx5 *d, bool used);
 uint32_t mlx5_send(struct raw_device *device, const struct raw_send *send, uint32_t n);
 int mlx5_sent(struct raw_device *device);
@@ -38,7 +38,7 @@ void mlx5_calm(struct raw_device *device);
 void mlx5_look(struct raw_device *device, struct raw_health *health);
 
 /* mlx5_port.c */
-/* A steering rule as the kernel takes it: specs follow the head. */
+/* A steering rule in the kernel's form: specs follow the header. */
 struct raw_rule {
 	struct ibv_flow_attr attr;
 	uint8_t spec[192];
@@ -49,7 +49,8 @@ void raw_rule_write(struct raw_rule *rule, const struct raw_flow *flow);
 /* Fills in the name, MAC and MTU of the device's Ethernet interface: 0, or -ENODEV with lend_why().
  */
 int raw_netdev_find(const char *device, struct raw_facts *facts);
-/* Frames that the device dropped because no queue of its had a buffer; it does not say which. */
+/* Returns the number of frames that the device dropped because a queue had no buffer. The count is
+ * for all queues of the device. */
 uint64_t raw_netdev_overruns(const char *device);
 
 #endif

@@ -1,8 +1,8 @@
 /* raw - datagrams in Ethernet frames through a raw packet queue pair of an mlx5 device: what the
  * module's files share.
  *
- * The few things that are asked of a device stand in one table, struct raw_device_ops, so that all
- * the rest runs over any machine's memory (test/io/raw).
+ * All access to a device goes through one table, struct raw_device_ops, so all other code also runs
+ * over a simulated device in plain memory (test/io/raw).
  *
  * Layer: io, module lend_io_raw.so. Threads: a carrier and its device belong to one thread.
  */
@@ -17,27 +17,28 @@
 
 enum {
 	RAW_BURST = 32,  /* frames per doorbell */
-	RAW_SIGNAL = 32, /* one completion for as many frames sent; a power of two */
+	RAW_SIGNAL = 32, /* frames sent per completion; a power of two */
 	RAW_SEND_SLOTS = 512,
 	RAW_BUFFERS = 16,    /* receive buffers, a power of two */
 	RAW_STRIDE_LOG = 8,  /* 256 bytes: a small datagram takes one */
 	RAW_STRIDES_LOG = 9, /* 128 KiB a buffer */
 	RAW_FRAME_MAX = 9216,
-	RAW_TEND = 256, /* polls between two looks at the clock and the device's state */
+	RAW_TEND = 256, /* polls between two checks of the clock and the device's state */
 };
 
-/* What a device can do and where it sits. */
+/* A device's capabilities and its network interface. */
 struct raw_facts {
 	char netdev[16]; /* the kernel's name of its Ethernet interface */
 	uint8_t mac[6];
 	uint32_t mtu;          /* of that interface */
-	bool checksums;        /* sums up IPv4 and UDP in what it sends */
-	uint32_t inline_max;   /* bytes of a frame that a send may carry in itself */
-	uint8_t stride_log[2]; /* least and most */
+	bool checksums;        /* computes IPv4 and UDP checksums of frames it sends */
+	uint32_t inline_max;   /* maximum bytes of inline data per send */
+	uint8_t stride_log[2]; /* minimum and maximum */
 	uint8_t strides_log[2];
 };
 
-/* What a carrier gives a device to work with; memory is page-aligned and outlives it. */
+/* The memory and queue sizes that a carrier passes to a device. The memory is page-aligned and
+ * outlives the device. */
 struct raw_memory {
 	uint8_t *memory; /* receive buffers, then send slots */
 	size_t len;
@@ -45,24 +46,24 @@ struct raw_memory {
 	uint32_t sends;
 };
 
-/* Frames that a device is to hand to this carrier. */
+/* A steering rule: frames that a device passes to this carrier. */
 enum raw_flow_kind { RAW_FLOW_UDP, RAW_FLOW_NEIGHBOURS };
 struct raw_flow {
-	enum raw_flow_kind kind; /* neighbours: ARP or neighbour discovery, which others see too */
+	enum raw_flow_kind kind; /* neighbours: ARP and ND, which others get, too */
 	struct lend_eth_end to;
 };
 
 struct raw_send {
 	const uint8_t *data;
 	uint32_t len;
-	bool signal; /* tell when this one and all before it are out */
+	bool signal; /* report the completion of this and all earlier sends */
 };
 
 enum raw_side { RAW_RECEIVING, RAW_SENDING };
 enum raw_link { RAW_UP, RAW_DOWN, RAW_REMOVED };
 struct raw_health {
 	enum raw_link link;
-	uint64_t overruns; /* frames that found no receive buffer, ever */
+	uint64_t overruns; /* frames dropped for lack of a receive buffer, in total */
 };
 
 struct raw_device {
@@ -73,23 +74,24 @@ struct raw_device {
 };
 
 struct raw_device_ops {
-	/* Finds a device by name and learns its facts; holds no queue yet. 0 or -errno with
+	/* Finds a device by name and fills in its facts; makes no queue yet. 0 or -errno with
 	 * lend_why(). */
 	int (*open)(const char *name, struct raw_device **device);
 	/* Makes the queues: 0 or -errno with lend_why(). The receive queue is empty. */
 	int (*start)(struct raw_device *device, const struct raw_memory *memory);
 	int (*steer)(struct raw_device *device, const struct raw_flow *flow);
-	/* Posts frames, one doorbell; how many it took. */
+	/* Posts frames with one doorbell. Returns how many it took. */
 	uint32_t (*send)(struct raw_device *device, const struct raw_send *send, uint32_t n);
-	/* Signalled sends that are out, each once; -EIO: the queue stopped, see revive(). */
+	/* Returns the number of signalled sends completed since the last call. -EIO: the queue
+	 * stopped, see revive(). */
 	int (*sent)(struct raw_device *device);
-	/* Makes one side's queue work again after an error, empty: 0 or -errno. */
+	/* Restarts one side's queue after an error, empty: 0 or -errno. */
 	int (*revive)(struct raw_device *device, enum raw_side side);
-	/* Asks for a signal at fd with the completion after the next'th. */
+	/* Requests a signal at fd for the first completion from number `next` on. */
 	void (*arm)(struct raw_device *device, uint32_t next);
-	/* Takes back the signals at fd. */
+	/* Clears the signals at fd. */
 	void (*calm)(struct raw_device *device);
-	/* How it is, as far as it can tell. */
+	/* Reads link state and dropped frames, as far as the device reports them. */
 	void (*look)(struct raw_device *device, struct raw_health *health);
 	void (*close)(struct raw_device *device);
 };
@@ -101,7 +103,7 @@ enum { RAW_KEYS = LEND_ETH_FROM | LEND_ETH_VIA | LEND_ETH_MAC | LEND_ETH_VLAN | 
 
 struct raw_peer {
 	struct lend_eth_head head;
-	struct lend_ip hop; /* whose MAC it is reached at: its own or a router's */
+	struct lend_ip hop; /* next hop: the peer itself or a router */
 	bool has_hop;
 	bool fixed; /* its MAC was given with its address */
 };
@@ -111,44 +113,44 @@ struct raw {
 	struct raw_device *device;
 	char name[64];           /* the device's */
 	struct lend_heap memory; /* receive buffers, then send slots */
-	int claim;               /* a socket that holds our UDP port in the kernel, -1: none */
+	int claim;               /* a socket that reserves our UDP port in the kernel; -1: none */
 	struct lend_eth_end self;
 
 	struct raw_rx rx;
-	bool broken;   /* the receive queue is to be made anew */
-	bool deaf;     /* the device does not show us who asks and answers for addresses */
-	bool removed;  /* the device is gone: peers are told of */
-	uint32_t told; /* of so many peers */
+	bool broken;   /* the receive queue must be restarted */
+	bool deaf;     /* the device does not deliver ARP and neighbour discovery to us */
+	bool removed;  /* the device is gone: its peers are reported as gone */
+	uint32_t told; /* number of peer indices already reported */
 	uint32_t polls;
-	lend_ns looked; /* at the device's health */
+	lend_ns looked; /* time of the last check of the device's health */
 	struct raw_health health;
 
-	uint8_t *slots; /* of frames to send */
+	uint8_t *slots; /* slots for frames to send */
 	uint32_t slot_len;
-	uint32_t head, tail; /* sent and out, counted for ever */
+	uint32_t head, tail; /* frames posted and completed, free-running counters */
 
 	struct lend_hosts hosts;
-	uint32_t hosts_seen; /* their version when heads were last written, */
-	lend_ns renew;       /* and when to write them again all the same */
+	uint32_t hosts_seen; /* version of hosts when peers' headers were last updated, */
+	lend_ns renew;       /* and time of the next update even if it is unchanged */
 	struct lend_udp_peers peers;
-	struct raw_peer *peer; /* by index, peer_n of them */
+	struct raw_peer *peer; /* by index, peer_n entries */
 	uint32_t peer_n;
 };
 
 /* peer.c */
-/* The peer that a frame came from, or -1. */
+/* Returns the peer that a frame came from, or -1. */
 int32_t raw_peer_of(struct raw *io, const struct lend_eth_frame *frame);
 int raw_peer_resolve(struct raw *io, const struct lend_eth_address *to, uint32_t *peer);
-/* ARP or neighbour discovery: hears, and answers what asks for us. */
+/* Processes an ARP or neighbour discovery frame, and replies to a request for our address. */
 void raw_peer_heard(struct raw *io, const uint8_t *bytes, uint32_t len);
-/* Asks what is due to be asked, and takes what was learned into the peers' heads. */
+/* Sends the requests that are due, and writes learned MACs into the peers' headers. */
 void raw_peer_tend(struct raw *io, lend_ns now);
 
 /* send.c */
 void raw_tx(struct lend_io *io, struct lend_bufs *bufs, struct lend_out *out, uint32_t n);
-/* One frame of our own making; lost when there is no room. */
+/* Sends one ARP or neighbour discovery frame; it is dropped when there is no room. */
 void raw_send_frame(struct raw *io, const uint8_t *bytes, uint32_t len);
-/* Learns which sends are out, and makes a queue that stopped anew. */
+/* Frees the slots of completed sends, and restarts a queue that stopped. */
 void raw_send_reap(struct raw *io);
 bool raw_send_is_full(const struct raw *io);
 

@@ -1,8 +1,9 @@
 /* raw/rx - a multi-packet receive queue of an mlx5 device, read from the memory that it shares.
  *
- * The device fills a few large buffers in order, each a row of strides; a frame takes one stride or
- * several in a row, and one completion tells where. Nothing that a device writes takes the reader
- * out of its memory: what does not fit together is RAW_BROKEN, and the queue is to be made anew.
+ * The device fills a few large buffers in order. Each buffer is a row of strides; a frame takes one
+ * or more consecutive strides, and one completion gives their position. Every value that a device
+ * writes is checked, so that no read leaves the buffers: inconsistent values are RAW_BROKEN, and
+ * the queue must be restarted.
  *
  * Layer: io. Threads: the carrier's. Pure: memory in, frames out. Memory is the device's and the
  * carrier's.
@@ -13,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where in a completion (the last 64 bytes of its slot) the device writes what; big endian. */
+/* Offsets of the fields that the device writes in a completion, the last 64 bytes of its slot; big
+ * endian. */
 enum raw_cqe {
 	RAW_CQE_LEN = 64,
 	RAW_CQE_BUFFER = 2,   /* 2 bytes: index of the buffer */
@@ -25,16 +27,16 @@ enum raw_cqe {
 enum { RAW_CQE_L3_OK = 2, RAW_CQE_L4_OK = 4 };
 enum raw_opcode { RAW_OP_RECEIVED = 2, RAW_OP_FAILED = 14, RAW_OP_NONE = 15 };
 
-/* One descriptor of a buffer: 16 bytes unused, then length 4, key 4, address 8; big endian. */
+/* A buffer's descriptor: 16 bytes unused, then length 4, key 4, address 8; big endian. */
 enum { RAW_WQE_LEN = 32, RAW_WQE_SEG = 16 };
 
-/* What the device shares; counts are powers of two. */
+/* The queue memory that the device shares; counts are powers of two. */
 struct raw_queue {
 	uint8_t *cq;              /* completions: cqe_n slots of cqe_len bytes */
-	volatile uint32_t *cq_at; /* tells the device how far they are read */
+	volatile uint32_t *cq_at; /* doorbell: completions read so far */
 	uint32_t cqe_n, cqe_len;
 	uint8_t *wq;              /* descriptors: wqe_n slots of wqe_len bytes */
-	volatile uint32_t *wq_at; /* tells the device how many buffers it has */
+	volatile uint32_t *wq_at; /* doorbell: buffers posted so far */
 	uint32_t wqe_n, wqe_len;
 	uint32_t key; /* of the buffers' memory */
 };
@@ -43,9 +45,9 @@ struct raw_rx {
 	struct raw_queue q;
 	uint8_t *memory; /* wqe_n buffers */
 	uint32_t stride_log, strides_log;
-	uint32_t next;   /* completion, counted for ever */
-	uint32_t buffer; /* that is being filled, counted since the queue was made */
-	uint32_t used;   /* strides of it */
+	uint32_t next;   /* number of the next completion, free-running */
+	uint32_t buffer; /* number of the buffer being filled, counted since the queue was made */
+	uint32_t used;   /* strides of it in use */
 };
 
 enum raw_got { RAW_NOTHING, RAW_FRAME, RAW_FILLER, RAW_BROKEN };
@@ -53,7 +55,7 @@ enum raw_got { RAW_NOTHING, RAW_FRAME, RAW_FILLER, RAW_BROKEN };
 struct raw_frame {
 	const uint8_t *data;
 	uint32_t len;
-	bool ip_ok, udp_ok; /* the device summed it up and found it right */
+	bool ip_ok, udp_ok; /* the device verified the checksum */
 };
 
 static inline uint32_t raw_rx_buffer_len(const struct raw_rx *rx)
@@ -61,14 +63,14 @@ static inline uint32_t raw_rx_buffer_len(const struct raw_rx *rx)
 	return 1u << (rx->stride_log + rx->strides_log);
 }
 
-/* Describes every buffer and gives it to the device, whose queue is empty: at first, and after it
- * was made anew. Completions of before are passed over. */
+/* Writes all descriptors and posts all buffers to the device. Its queue is empty: at first, and
+ * after a restart. Skips completions from before the restart. */
 void raw_rx_start(struct raw_rx *rx);
-/* The next completion. A frame stays until raw_rx_done(). */
+/* Reads the next completion. A frame stays valid until raw_rx_done(). */
 enum raw_got raw_rx_next(struct raw_rx *rx, struct raw_frame *frame);
-/* Is there one? */
+/* True when a completion is waiting. */
 bool raw_rx_waiting(const struct raw_rx *rx);
-/* No frame is read any more: what is empty goes back to the device. */
+/* Ends the use of all frames: returns empty buffers to the device. */
 void raw_rx_done(struct raw_rx *rx);
 
 #endif
