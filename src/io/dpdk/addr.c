@@ -22,7 +22,8 @@ static int bad(const char *text)
 			 text);
 }
 
-/* What EAL and its devices bear; ring and memif use an IPv4 address, and only as a name. */
+/* Checks the limits of EAL and its devices. ring and memif use an IPv4 address, and only as a
+ * name. */
 static bool is_possible(const struct lend_eth_address *a, enum dpdk_kind kind)
 {
 	return a->links <= DPDK_PORTS_MAX - 4 && a->queues <= DPDK_QUEUES_MAX &&

@@ -1,4 +1,4 @@
-/* dpdk/carrier - the carrier over DPDK's devices: its operations, but for bursts.
+/* dpdk/carrier - the carrier over DPDK's devices: its operations, except bursts.
  *
  * Layer: io. Threads: one per carrier.
  */
@@ -49,7 +49,7 @@ static bool arm(struct lend_io *base)
 	return true;
 }
 
-/* What cannot be mapped is copied from. */
+/* Maps memory for sending in place. Data in memory that cannot be mapped is copied. */
 static int reg(struct lend_io *base, void *memory, size_t len)
 {
 	dpdk_place_map(self(base), memory, len);
@@ -78,7 +78,8 @@ static int add_peer(struct dpdk *io, uint32_t port, const struct dpdk_address *t
 	return 0;
 }
 
-/* Makes the link to an address that has no peer on any yet, or finds who is next on the way. */
+/* Makes the link to an address that has no peer on any link yet; on a network device, resolves the
+ * next hop's MAC. */
 static int link_to(struct dpdk *io, const struct dpdk_address *to, uint32_t *port, uint8_t mac[6])
 {
 	int rc = 0;
@@ -94,7 +95,8 @@ static int link_to(struct dpdk *io, const struct dpdk_address *to, uint32_t *por
 	return rc;
 }
 
-/* By our device; a name that is no device of this host is another host's for its own. */
+/* True when our device reaches the address. A name that is not a device of this host is the name
+ * that another host has for its own. */
 static bool is_reached(const struct dpdk *io, const struct dpdk_address *to)
 {
 	uint16_t id;

@@ -155,7 +155,7 @@ struct dpdk_port {
 	uint8_t reads;      /* enum dpdk_reads */
 	/* Buffers to offer to a queue in one burst; shrinks when the device refuses some. */
 	uint32_t window[DPDK_WAYS];
-	uint32_t full_in[DPDK_WAYS]; /* burst number of the last refusal; it gets no more of it */
+	uint32_t full_in[DPDK_WAYS]; /* burst number of the last refusal; no more in that burst */
 };
 
 /* A port that is polled. */

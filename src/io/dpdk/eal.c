@@ -1,11 +1,11 @@
 /* eal - starts DPDK's EAL once per process and keeps it quiet; sets up queues.
  *
- * EAL can be started once and never again, so it stays when the last carrier is closed. Its own log
- * goes to memory while it starts, and its last line becomes the reason of a failure; afterwards it
- * is dropped, unless $LEND_EAL_LOG is set. Without arguments of the user it takes no hugepages, no
+ * EAL can be started only once, so it stays when the last carrier is closed. While it starts, its
+ * log goes to memory, and the last line becomes the reason of a failure. Afterwards the log is
+ * discarded, unless $LEND_EAL_LOG is set. If the user gives no arguments, EAL uses no hugepages, no
  * PCI devices and no files.
  *
- * Layer: io. Threads: dpdk_world held, but for dpdk_eal_thread().
+ * Layer: io. Threads: dpdk_world held, except for dpdk_eal_thread().
  */
 #include "io/dpdk/dpdk.h"
 
@@ -26,7 +26,7 @@
 #include "sys/mapfile.h"
 #include "sys/last_error.h"
 
-#define MEMORY_MB  192 /* of EAL, unless its arguments name another amount */
+#define MEMORY_MB  192 /* of EAL, unless its arguments give another amount */
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
@@ -35,8 +35,8 @@ enum {
 	POOL_BUFS = 8191,
 	POOL_CACHE = 256,
 	QUEUE_SLOTS = 512,
-	EAL_FDS = 20, /* of them some while it starts only */
-	PAGE = 4096,  /* of a buffer with its heads, and with headroom */
+	EAL_FDS = 20, /* including some that it needs only to start */
+	PAGE = 4096,  /* size of a buffer with its headers and headroom */
 };
 
 static struct {
@@ -57,7 +57,8 @@ static void leave_thread(void *unused)
 	rte_thread_unregister();
 }
 
-/* One lcore, this thread, on any cpu that it may run on: EAL would make a thread for each. */
+/* Writes the CPU list for EAL: one lcore, this thread, on any CPU that it may run on. By default
+ * EAL makes a thread for each CPU. */
 static void print_cpus(const cpu_set_t *set)
 {
 	size_t n = (size_t)snprintf(eal.cpus, sizeof(eal.cpus), "0@(");
@@ -117,7 +118,7 @@ static int split(const char *args)
 	return 0;
 }
 
-/* The last line of what EAL said. */
+/* Copies the last line of EAL's log. */
 static void last_line(char *log, char *line, size_t cap)
 {
 	size_t len = strlen(log);
@@ -129,7 +130,8 @@ static void last_line(char *log, char *line, size_t cap)
 	(void)snprintf(line, cap, "%s", start ? start + 1 : log);
 }
 
-/* Points a file descriptor at /dev/null; the descriptor that brings it back, or -1. */
+/* Points a file descriptor at /dev/null. Returns a duplicate of the old one, for unsilence(), or
+ * -1. */
 static int silence(FILE *stream, int fd)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC), saved;
@@ -153,7 +155,8 @@ static void unsilence(FILE *stream, int fd, int saved)
 	(void)close(saved);
 }
 
-/* EAL prints its usage when an argument does not parse, which would spoil a program's output. */
+/* Starts EAL with stdout and stderr redirected: EAL prints its usage when an argument does not
+ * parse. */
 static int start_quietly(char *line, size_t cap)
 {
 	char *log = NULL;
@@ -215,9 +218,9 @@ static struct rte_mempool *make_pool(void)
 	return pool != NULL ? pool : no_memory();
 }
 
-/* A pool whose buffers are pages, with no gaps: net_af_xdp tells the kernel that they take their
- * number times their size, and what lies behind that the kernel drops. rte_pktmbuf_pool_create()
- * spreads buffers over memory channels, and cannot be told not to. */
+/* Makes a pool of page-sized buffers without gaps. net_af_xdp registers a memory area of their
+ * number times their size with the kernel, which drops frames in buffers behind its end.
+ * rte_pktmbuf_pool_create() always spreads buffers over memory channels. */
 static struct rte_mempool *make_pages(void)
 {
 	uint16_t room = PAGE - sizeof(struct rte_mbuf) -
@@ -292,7 +295,7 @@ struct rte_mempool *dpdk_eal_pool(uint16_t id)
 {
 	struct rte_eth_dev_info info;
 
-	/* It hands its buffers to the kernel page by page. */
+	/* net_af_xdp passes its buffers to the kernel page by page. */
 	if (rte_eth_dev_info_get(id, &info) != 0 || strcmp(info.driver_name, "net_af_xdp") != 0)
 		return eal.pool;
 	if (eal.pages == NULL)
@@ -314,7 +317,8 @@ int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_
 
 	if (pool == NULL)
 		return -ENOMEM;
-	err = getenv("LEND_EAL_LOG") ? -1 : silence(stderr, STDERR_FILENO); /* libxdp talks */
+	err = getenv("LEND_EAL_LOG") ? -1
+				     : silence(stderr, STDERR_FILENO); /* libxdp writes to stderr */
 	rc = rte_eth_dev_configure(id, n, n, conf);
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);

@@ -1,12 +1,13 @@
-/* eal_poll - waits for what EAL's interrupt thread waits for, without being that thread's
+/* eal_poll - waits for the event sources of EAL's interrupt thread, without using that thread's
  * epoll.
  *
- * EAL keeps its sources to itself: an epoll of its own, made anew whenever they change. So they are
- * read from /proc, which lists what an epoll watches; the right one is that which watches `own`:
- * the file, for another's, inherited from who started this process, may watch that number.
+ * EAL does not publish its sources: they are in an epoll instance that it makes again whenever they
+ * change. So they are read from /proc, which lists the descriptors that an epoll instance watches.
+ * The right instance is the one that watches the file at `own`. The number alone is not enough,
+ * because an instance inherited from the parent process may watch the same number for another file.
  *
- * Layer: io. Threads: EAL's interrupt thread, in a callback: the list does not change meanwhile but
- * by a byte in a pipe that is on it.
+ * Layer: io. Threads: EAL's interrupt thread, in a callback. Meanwhile EAL's list changes only
+ * after a byte in a pipe that is on it.
  */
 #include "io/dpdk/dpdk.h"
 
@@ -25,8 +26,8 @@ struct sources {
 	uint32_t n;
 };
 
-/* EAL's wish for a source is put again as it is: the kernel refuses where that file is not watched.
- */
+/* True when epoll watches the file at own. Sets EAL's event mask again unchanged, which the kernel
+ * refuses for a file that is not watched. */
 static bool is_watching(int epoll, int own)
 {
 	struct epoll_event as_eal = {.events = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP,
@@ -35,8 +36,8 @@ static bool is_watching(int epoll, int own)
 	return epoll_ctl(epoll, EPOLL_CTL_MOD, own, &as_eal) == 0;
 }
 
-/* What EAL's epoll watches, if this is it. None of it is for a program that we start: it would hold
- * our links when we are gone. */
+/* Reads the sources of EAL's epoll; false: this is not it. Marks them close-on-exec, because a
+ * program that we start would keep our links open after our exit. */
 static bool read_sources(int epoll, int own, struct sources *s)
 {
 	char path[40], line[160];
@@ -64,7 +65,7 @@ static bool read_sources(int epoll, int own, struct sources *s)
 
 static bool find_sources(int own, struct sources *s)
 {
-	static int epoll = -1; /* where they were last time */
+	static int epoll = -1; /* where they were found last time */
 	struct dirent *entry;
 	bool found = epoll >= 0 && read_sources(epoll, own, s);
 	DIR *all = found ? NULL : opendir("/proc/self/fd");

@@ -1,34 +1,34 @@
-/* intr_gate - keeps EAL's interrupt thread and the bursts on memif devices apart, and watches
+/* intr_gate - mutual exclusion of EAL's interrupt thread and bursts on memif devices; watches
  * memif's links.
  *
- * net_memif answers its control sockets in EAL's interrupt thread. When a peer dies that thread
- * unmaps the shared rings, and a burst that is in them at that moment dies too: the driver has
- * no lock. So the interrupt thread is let run only while every memif carrier of the process is
- * outside its bursts. An eventfd that is always readable is one of its sources; its callback
- * ends each of the thread's rounds:
+ * net_memif handles its control sockets in EAL's interrupt thread. When a peer dies, that thread
+ * unmaps the shared rings, and a burst that uses them at that moment crashes: the driver has no
+ * lock. So the interrupt thread may run only while every memif carrier of the process is outside
+ * its bursts. One of the thread's event sources is an eventfd that is always readable; its callback
+ * ends each round of the thread:
  *
- *	callback: let bursts go - sleep until another source has something - hold bursts off
- *	return, the rest of the round, then one epoll_wait() and its events, all held off, until
- *	callback: look at the links - let bursts go - ...
+ *	callback: unblock bursts - sleep until another source has an event - block bursts
+ *	return, the rest of the round, then one epoll_wait() and its events, all with bursts blocked
+ *	callback: check the links - unblock bursts - ...
  *
- * Rounds come only when there is something to do, for each costs who polls on that CPU a switch to
- * the thread and back, and more where others wait for the CPU. That the gate's own source is always
- * readable keeps it the first in each round.
+ * A round runs only when there is an event, because each one costs a thread that polls on that CPU
+ * two context switches, and more where other threads wait for the CPU. The gate's own source is
+ * always readable, so it stays the first in each round.
  *
- * A burst that finds itself held off takes and sends nothing and comes again (dpdk_enter); the
- * interrupt thread waits for bursts that are under way. Each says so before it looks whether it
- * is held off, a store before a load: the interrupt thread, which comes seldom, has
- * the kernel fence every thread (membarrier), so that no burst needs a fence of its own. As every
- * round is looked at, no link can go down and up again unseen. Devices are set up with dpdk_world
- * held, which the thread holds while it runs.
+ * A blocked burst receives and sends nothing and is retried (dpdk_enter). The interrupt thread
+ * waits for bursts that are running. Each burst sets its busy flag before it reads the block flag,
+ * a store before a load. The interrupt thread runs rarely, so it has the kernel fence every thread
+ * (membarrier), and bursts need no fence of their own. The links are checked after every round, so
+ * every change of a link is seen. Devices are set up with dpdk_world held, which the thread holds
+ * while it runs.
  *
- * The driver has one more trap. When a client dies between its connect() and the accept, the
- * driver closes the accepted socket but leaves it with EAL, and EAL panics on a closed
- * descriptor. A round accepts at most one connection per listener, and takes the lowest free
- * numbers for them: those that are closed again after the round are plugged with an eventfd that
- * never has anything, before EAL looks (the gate's own event comes ahead of the pipe that makes
- * EAL rebuild its list). What is left is a death in the same millisecond as another link's
- * coming or going.
+ * The driver has another defect. When a client dies between its connect() and the accept, the
+ * driver closes the accepted socket but leaves it with EAL, and EAL panics on a closed descriptor.
+ * A round accepts at most one connection per listener, and accepted sockets take the lowest free
+ * descriptor numbers. Numbers that are closed again after the round are filled with an eventfd that
+ * never has an event, before EAL reads them: the gate's own event comes before the pipe that makes
+ * EAL rebuild its list. The remaining risk is a client that dies in the same millisecond as another
+ * link comes or goes.
  *
  * Layer: io.
  */
@@ -51,8 +51,8 @@
 
 enum {
 	PLUGS_MAX = 8,
-	REST_NS = 100000,   /* between two rounds, whatever there is to do */
-	TICK_NS = 20000000, /* after so long without a round the world may count one */
+	REST_NS = 100000,   /* minimum time between two rounds */
+	TICK_NS = 20000000, /* without an event, the pass count increases after this time */
 };
 
 pthread_mutex_t dpdk_world = PTHREAD_MUTEX_INITIALIZER;
@@ -63,7 +63,7 @@ static struct {
 	struct rte_intr_handle *handle;
 	int own;             /* an eventfd that is always readable */
 	int quiet;           /* an eventfd that stays at zero */
-	int plug[PLUGS_MAX]; /* numbers that the round's accepts will take */
+	int plug[PLUGS_MAX]; /* descriptor numbers that the round's accepts will take */
 	uint32_t plugs;
 	bool running; /* the interrupt thread is in its round: only it reads and writes this */
 	_Atomic bool entered;
@@ -97,7 +97,8 @@ static void watch(struct dpdk *io)
 	}
 }
 
-/* From here on each thread's stores and loads before are seen, and it sees ours. */
+/* Full barrier between this thread and all others: their earlier stores are visible here, and ours
+ * to them. */
 static void fence_all(void)
 {
 	if (dpdk_gate_fences)
@@ -149,7 +150,8 @@ static void plug_closed(void)
 	}
 }
 
-/* A program that pins itself before it starts EAL leaves EAL's thread on the cpu where it polls. */
+/* Lets EAL's thread run on any CPU. If the program was pinned before it started EAL, that thread
+ * would stay on the CPU where the program polls. */
 static void roam(void)
 {
 	cpu_set_t all;
@@ -221,7 +223,7 @@ static int start(void)
 	if (gate.handle && rte_intr_fd_set(gate.handle, gate.own) == 0 &&
 	    rte_intr_type_set(gate.handle, RTE_INTR_HANDLE_EXT) == 0 &&
 	    rte_intr_callback_register(gate.handle, turn, NULL) == 0) {
-		while (!atomic_load(&gate.entered)) /* from there on it waits for dpdk_world */
+		while (!atomic_load(&gate.entered)) /* from now on it waits for dpdk_world */
 			(void)sched_yield();
 		return 0;
 	}

@@ -1,14 +1,13 @@
-/* memif - links between processes of one user: net_memif devices, made while the process
- * runs.
+/* memif - links between processes of one user, by net_memif devices made at run time.
  *
- * A listener NAME = IP-PORT holds server devices, ids 0 and up, on one socket in the runtime
- * folder: two more than have a link, up to `links`, for EAL has few ports. The lock file of its
- * name tells both numbers. A client locks the file of the lowest free id and makes a client device
- * with that id. Locks die with their process, so a killed process leaves its name and ids free;
- * what remains are small files.
+ * A listener NAME = IP-PORT has server devices with ids from 0, all on one socket in the runtime
+ * folder. It keeps two more than have a link, up to `links`, because EAL has few ports. The lock
+ * file of its name contains both numbers. A client locks the file of the lowest free id and makes a
+ * client device with that id. Locks end with their process, so a killed process leaves its name and
+ * ids free; only small files remain.
  *
- * memif checks little of what its peer writes into the shared rings: processes that meet in one
- * runtime folder trust each other.
+ * memif hardly checks the contents of the shared rings: processes that share a runtime folder trust
+ * each other.
  *
  * Layer: io. Threads: the carrier's, with dpdk_world held.
  */
@@ -31,16 +30,17 @@
 enum {
 	LOG2_SLOTS = 8,
 	SPARE_IDS = 2,
-	LINK_FDS = 8, /* socket, memory, lock file, an eventfd per queue, one while it is made */
+	LINK_FDS = 8, /* socket, memory, lock file, an eventfd per queue, one during set-up */
 };
 
-/* When a client's device is started again: soon when nobody listened, late when an answer is due. A
- * connection must not be given up before it was accepted: net_memif's server then closes a socket
- * that EAL still waits on, and EAL panics. */
+/* Times after which a client's device is restarted: soon if there was no listener, late if an
+ * answer is due. A connection must not be closed before it was accepted: net_memif's server would
+ * then close a socket that EAL still waits on, and EAL panics. */
 #define RETRY_NS  50000000u
 #define ANSWER_NS 10000000000u
 
-/* Makes the device; it is started, or for a client whose server is not there yet: not. */
+/* Makes the device and starts it. A client's device stays stopped if its server does not exist
+ * yet. */
 static int make_port(struct dpdk_port *port, const char *role, uint32_t id, const char *socket)
 {
 	static unsigned number;
@@ -90,7 +90,7 @@ static int take_name(struct dpdk *io)
 		if (fd != -EWOULDBLOCK)
 			return fd;
 		if (io->self.udp != 0 &&
-		    tries > 10) /* who only looks the name up holds it for an instant */
+		    tries > 10) /* a lookup of the name locks the file only briefly */
 			break;
 		(void)usleep(500);
 	}
@@ -99,7 +99,7 @@ static int take_name(struct dpdk *io)
 			 io->self.udp);
 }
 
-/* Writes down how many ids there are and may be, for dpdk_meet_look_up(). */
+/* Writes the number of ids, and its limit, to the lock file, for dpdk_meet_look_up(). */
 static int publish(const struct dpdk *io, uint32_t links)
 {
 	char text[32];
@@ -143,8 +143,8 @@ static uint32_t count_spare(const struct dpdk *io)
 	return spare;
 }
 
-/* Descriptors are for all spare ids: a connection that the driver cannot accept would keep EAL's
- * interrupt thread busy. */
+/* Makes server devices until enough are spare. Checks the descriptors for all spare ids: a
+ * connection that the driver cannot accept would keep EAL's interrupt thread busy. */
 static int grow(struct dpdk *io)
 {
 	uint32_t spare;
@@ -165,9 +165,9 @@ void dpdk_memif_grow(struct dpdk *io)
 	io->grow = false;
 	pthread_mutex_lock(&dpdk_world);
 	rc = grow(io);
-	if (rc < 0) /* no client is to wait for one more */
+	if (rc < 0) /* so that no client waits for one more */
 		(void)publish(io, io->made);
-	if (rc < 0 && rc != -EMFILE) /* EAL has no more ports: what there is must do */
+	if (rc < 0 && rc != -EMFILE) /* EAL has no more ports: the existing ids are the limit */
 		io->links = io->made;
 	pthread_mutex_unlock(&dpdk_world);
 }
@@ -206,9 +206,9 @@ void dpdk_memif_settle(struct dpdk *io)
 	}
 }
 
-/* The driver forgets its listening socket when the last device goes, and leaves a callback with
- * freed memory behind. What listens no more cannot call it: an eventfd that never has anything
- * takes the socket's number. */
+/* Replaces the listening socket, then removes the name. The driver loses that socket with its last
+ * device, and leaves a callback that refers to freed memory. To prevent the callback, an eventfd
+ * that never has an event takes the socket's descriptor number. */
 void dpdk_memif_close(struct dpdk *io)
 {
 	char path[DPDK_PATH_MAX + 1];
@@ -241,8 +241,8 @@ static struct dpdk_port *find_port(struct dpdk *io, const struct dpdk_address *t
 	return NULL;
 }
 
-/* Locks the lowest free id; its lock file's fd. -EINPROGRESS: none is free now, and the listener
- * makes more as links come up. */
+/* Locks the lowest free id. Returns the fd of its lock file. -EINPROGRESS: none is free now, and
+ * the listener makes more as links come up. */
 static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links, uint32_t *id)
 {
 	char path[DPDK_PATH_MAX + 1], tail[24];
@@ -267,8 +267,8 @@ static int take_id(const struct dpdk_address *to, uint32_t made, uint32_t links,
 	    to->udp, links);
 }
 
-/* The same file by another name. The driver keeps one record per name, and one that a client of
- * this process made would never listen when this process takes the name later. */
+/* Returns another path of the same file. The driver keeps one record per path. With a client's
+ * record for the path, this process could not listen there later. */
 static const char *other_name(const char *path, char *other)
 {
 	const char *slash = strrchr(path, '/');
@@ -306,8 +306,8 @@ static int make_client(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	return 0;
 }
 
-/* A connection to that listener is still open, so it may be accepted yet: the driver does not tell.
- */
+/* True when a connection to that listener is still open, so it may still be accepted. The driver
+ * does not report this. */
 static bool is_answer_due(const struct dpdk_port *port)
 {
 	char path[DPDK_PATH_MAX + 1];
@@ -316,7 +316,7 @@ static bool is_answer_due(const struct dpdk_port *port)
 	       dpdk_meet_socket(path, false) >= 0;
 }
 
-/* A client's device connects when it is started, and once only. */
+/* Restarts a client's device after its timeout: it connects only once, when it is started. */
 static void start_again(struct dpdk_port *port)
 {
 	lend_ns waited = lend_clock_now() - port->started_ns;
@@ -332,8 +332,8 @@ static void start_again(struct dpdk_port *port)
 
 int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t *index)
 {
-	static uint64_t
-	    connected; /* the pass of the last connect: a listener of our own takes one per pass */
+	static uint64_t connected; /* the pass of the last connect: a listener in this process
+				      accepts one per pass */
 	struct dpdk_port *port = find_port(io, to, index);
 	char path[DPDK_PATH_MAX + 1];
 	uint32_t made, links;

@@ -1,6 +1,5 @@
-/* memif_rendezvous - where memif's processes meet: names, lock files and sockets in the runtime
- * folder. Layer: io. Threads: any; stateless.
- */
+/* memif_rendezvous - names, lock files and sockets in the runtime folder, by which memif's
+ * processes find each other. Layer: io. Threads: any; stateless. */
 #include "io/dpdk/dpdk.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "sys/rand.h"
 #include "sys/last_error.h"
 
-/* An ethdev that EAL's arguments made. */
+/* Opens an ethdev that EAL's arguments made. */
 static int open_device(struct dpdk *io, const struct dpdk_address *address)
 {
 	struct dpdk_port *port = dpdk_port_new();
@@ -30,7 +30,7 @@ static int open_device(struct dpdk *io, const struct dpdk_address *address)
 	return 0;
 }
 
-/* An address of the link-local range that nobody else made up. */
+/* Returns a random address of the link-local range, to be unique. */
 static struct lend_ip made_up(bool four)
 {
 	struct lend_ip ip = {{0xfe, 0x80}};
@@ -44,8 +44,8 @@ static struct lend_ip made_up(bool four)
 	return ip;
 }
 
-/* The address that peers answer to: a listener's own; a client's is given, that of another endpoint
- * on its device, or made up. */
+/* Chooses our own address, to which peers reply. A listener's is given; a client's is given, that
+ * of another endpoint on its device, or random. */
 static void choose_address(struct dpdk *io, const struct dpdk_address *address)
 {
 	bool device = io->kind == DPDK_DEVICE;
@@ -72,7 +72,7 @@ static int open_kind(struct dpdk *io, const struct dpdk_address *address)
 		return rc;
 	if (io->kind == DPDK_DEVICE)
 		return open_device(io, address);
-	/* Memory of this machine, as shm's: nothing below it can be corrupted unseen. */
+	/* Memory of this machine, as with shm: the path cannot corrupt data undetected. */
 	io->io.path.lossless = io->io.path.proven = io->io.path.checked = true;
 	if (!io->listening)
 		return 0;

@@ -1,6 +1,5 @@
-/* dpdk/ring - links between carriers of one process: two rings, and net_ring's ethdevs over
- * them. Layer: io. Threads: any, with dpdk_world held.
- */
+/* dpdk/ring - links between carriers of one process: two rings, and net_ring's ethdevs over them.
+ * Layer: io. Threads: any, with dpdk_world held. */
 #include "io/dpdk/dpdk.h"
 
 #include <errno.h>
@@ -93,7 +92,7 @@ static struct dpdk_link *make_link(struct dpdk *a, struct dpdk *b, unsigned numb
 	return link;
 }
 
-/* One end of a link as an ethdev. The port owns its side of the link in any case, also after a
+/* Makes one end of a link as an ethdev. The port owns its side of the link, even after a
  * failure. */
 static int make_end(struct dpdk_port *port, struct dpdk_link *link, uint8_t side, unsigned number)
 {
