@@ -1,7 +1,7 @@
-/* flow - a device with several queues sorts frames itself: an endpoint's to its own queue.
+/* flow - steers frames in a device with several queues: an endpoint's frames to its own queue.
  *
- * Queue 0 stays common: what no rule names, ARP first of all, comes there or is spread by RSS, and
- * is sorted in software. A driver without rules leaves all of it to that.
+ * Queue 0 is shared. Frames without a rule, such as ARP, arrive there or are spread by RSS, and are
+ * sorted in software. If the driver has no rules, all frames are sorted that way.
  *
  * Layer: io. Threads: any, with dpdk_world held.
  */

@@ -1,8 +1,9 @@
-/* neigh - who is where on a device between hosts: our own ARP and neighbour discovery.
+/* neigh - ARP and neighbour discovery of our own on a network device.
  *
- * The table of neighbours is the device's: an answer helps every endpoint on it, whichever read it,
- * and whoever reads a question answers for all. A peer that was resolved is reached at its
- * neighbour's MAC, one that spoke first at the MAC that its last frame came from.
+ * The device's endpoints share one table of neighbours: a reply that one endpoint receives serves
+ * all of them, and the endpoint that receives a request replies for all. A resolved peer is sent to
+ * at the MAC of its next hop. A peer that sent first, and was not resolved, is sent to at the MAC
+ * of its last frame.
  *
  * Layer: io. Threads: any carrier's; the table is under the share's lock.
  */
@@ -16,7 +17,7 @@
 
 enum { RENEW_NS = 1000000000, ASKS_MAX = 16 };
 
-/* Sent once; one that the device refuses is as good as lost. */
+/* Sends a frame once. If the device refuses it, it is lost. */
 static void send_frame(struct dpdk_port *port, const uint8_t *bytes, uint32_t len)
 {
 	struct rte_mbuf *buf = len > 0 ? rte_pktmbuf_alloc(port->share->pool) : NULL;
@@ -30,7 +31,8 @@ static void send_frame(struct dpdk_port *port, const uint8_t *bytes, uint32_t le
 		rte_pktmbuf_free(buf);
 }
 
-/* The endpoint of this process that has an address; share->lock held. */
+/* True when an endpoint of this process has that address; *end is that endpoint. share->lock
+ * held. */
 static bool is_ours(const struct dpdk_share *share, const struct lend_ip *ip, uint16_t vlan,
 		    struct lend_eth_end *end)
 {
@@ -55,7 +57,7 @@ void dpdk_neigh_heard(struct dpdk *io, struct dpdk_port *port, const uint8_t *by
 		return;
 	}
 	if (memcmp(ask.mac, share->mac, 6) == 0)
-		return; /* our own, come back */
+		return; /* our own frame, looped back */
 	rte_spinlock_lock(&share->lock);
 	if (is_ours(share, &ask.from, ask.vlan, &end)) {
 		io->io.stats.address_clash++;
@@ -83,7 +85,7 @@ void dpdk_neigh_moved(struct dpdk *io, struct dpdk_port *port, struct dpdk_peer 
 		return;
 	}
 	if (!lend_ip_same(&peer->hop, &peer->ip))
-		return; /* a gateway's frames may come from another station than it takes them at */
+		return; /* a gateway may send from another MAC than it receives at */
 	now = lend_clock_now();
 	rte_spinlock_lock(&share->lock);
 	host = lend_host_want(&share->hosts, &io->self, &peer->hop, now);
@@ -92,7 +94,7 @@ void dpdk_neigh_moved(struct dpdk *io, struct dpdk_port *port, struct dpdk_peer 
 	rte_spinlock_unlock(&share->lock);
 }
 
-/* Sends the questions that are due. */
+/* Sends the requests that are due. */
 static void ask(struct dpdk_port *port, lend_ns now)
 {
 	struct dpdk_share *share = port->share;
@@ -147,7 +149,7 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 	return known ? 0 : -EINPROGRESS;
 }
 
-/* Peers follow their neighbours' MACs, and neighbours are wanted while peers are. */
+/* Copies neighbours' MACs to their peers, and marks these neighbours as in use. */
 static void follow(struct dpdk *io, struct dpdk_share *share, lend_ns now)
 {
 	rte_spinlock_lock(&share->lock);

@@ -1,8 +1,9 @@
-/* dpdk/peer - who a carrier talks with: by link, IP and UDP port.
+/* dpdk/peer - a carrier's table of peers, by link, IP and UDP port.
  *
- * A sender gets an index with its first frame and keeps it until the table needs the place, unless
- * it is pinned. When its link goes down a peer leaves the hash at once, so that the next process on
- * that link is somebody else, and its index is free only when it was told of and let go.
+ * A sender gets an index with its first frame. It keeps the index until the entry is needed for
+ * another sender, or longer if it is pinned. When a link goes down, its peers leave the hash at
+ * once, so that the next process on that link is a new peer. A dead peer's index becomes free after
+ * it was reported as gone and unpinned.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -58,7 +59,7 @@ static void unhash(struct dpdk *io, uint32_t index)
 	*link = peer->next;
 }
 
-/* A place that nobody needs: free, or a sender's that was not kept. */
+/* Finds an unused entry: a free one, or one of a sender that is not pinned. */
 static uint32_t take_place(struct dpdk *io)
 {
 	for (uint32_t i = 0; i < DPDK_PEERS_MAX; i++) {

@@ -1,6 +1,5 @@
-/* port - the devices of a carrier: one per link.
- * Layer: io. Threads: the carrier's, but for what dpdk.h says.
- */
+/* port - the devices of a carrier: one per link. Layer: io. Threads: the carrier's, with the
+ * exceptions in dpdk.h. */
 #include "io/dpdk/port_burst.h"
 
 #include <errno.h>
@@ -95,7 +94,7 @@ static void reconcile_memif(struct dpdk *io, uint32_t index)
 	}
 	port->active = atomic_load(&port->up);
 	port->connecting &= !port->active;
-	/* A memif client offers its buffers when it polls: the peer may send first. */
+	/* A poll makes a memif client post its receive buffers: the peer may send first. */
 	for (uint16_t i = 0; port->active && i < port->ways; i++)
 		(void)rte_eth_rx_burst(port->id, i, none, 0);
 }
@@ -117,7 +116,7 @@ static void take_inbox(struct dpdk *io)
 void dpdk_port_reconcile(struct dpdk *io)
 {
 	if (dpdk_rx_waiting(io) > 0)
-		return; /* what came goes before who went */
+		return; /* received frames come before the end of their peers */
 	atomic_store(&io->changed, false);
 	io->grow = io->made > 0;
 	if (io->kind == DPDK_RING)

@@ -1,10 +1,10 @@
-/* port_burst - bursts on a device that hosts share, and endpoints of this process.
+/* port_burst - bursts on a network device that endpoints of this process share.
  *
- * Whoever polls a queue holds its lock, and nobody waits for one: an endpoint that finds a queue
- * busy goes on, as its frames are being handed to it. A frame for another endpoint of this process
- * goes to that one's ring.
+ * A poll of a queue holds its lock. An endpoint that finds a queue locked skips it, because the
+ * holder of the lock passes it its frames: a frame for another endpoint of this process goes to
+ * that endpoint's ring.
  *
- * Layer: io. Threads: the carrier's; see struct dpdk_share for what they share.
+ * Layer: io. Threads: the carrier's; see struct dpdk_share for the shared state.
  */
 #include "io/dpdk/port_burst.h"
 
@@ -33,7 +33,8 @@ static const struct dpdk_owner *owner_of(const struct dpdk_share *share,
 	return NULL;
 }
 
-/* Keeps what is ours or nobody's, and hands on the rest; how many stay. */
+/* Keeps frames for this endpoint and frames without an owner, and passes the others to their
+ * owners. Returns the number kept. */
 static uint16_t sort(const struct dpdk_port *port, struct rte_mbuf **buf, uint16_t n)
 {
 	uint16_t kept = 0;
@@ -84,8 +85,8 @@ uint16_t dpdk_device_rx(struct dpdk *io, struct rte_mbuf **buf, uint16_t cap)
 
 		if (queue >= share->queues)
 			queue = (uint16_t)(queue - share->queues);
-		/* Another's, who sees to it; but a frame that no rule names may lie there while it
-		 * is busy. */
+		/* A queue with a rule is polled by its owner. A frame without a rule may wait in it
+		 * while the owner is busy, so the others poll it, too, at each tick. */
 		if (i > 0 && (taken >> queue & 1) && io->turns > 0)
 			continue;
 		n = (uint16_t)(n + rx_queue(port, queue, buf + n, (uint16_t)(cap - n)));
@@ -118,7 +119,7 @@ uint16_t dpdk_device_loop(struct dpdk_port *port, struct rte_mbuf **buf, uint16_
 		(void)lend_eth_read(rte_pktmbuf_mtod(one, const uint8_t *), one->data_len, &frame);
 		owner = owner_of(share, &frame);
 		if (owner == NULL)
-			rte_pktmbuf_free(one); /* it was closed */
+			rte_pktmbuf_free(one); /* its owner was closed */
 		else
 			room = rte_ring_enqueue(owner->ring, one) == 0;
 	}

@@ -1,12 +1,12 @@
-/* port_state - a device between hosts comes, goes, and tells how it is.
+/* port_state - link state, removal and MTU of a network device.
  *
- * The driver's own word is asked for ten times a second, and the kernel's where an interface lies
- * below: net_af_packet always says that it is up. Most drivers of cards do not tell that theirs was
- * pulled out, so whether it is still there is asked of sysfs. While the link is down nothing is
- * sent (the core offers it again) and nothing is forgotten. A device that was removed takes its
- * peers with it.
+ * Ten times a second the state is read from the driver, or from the kernel if the device has a
+ * kernel interface: net_af_packet always reports that its link is up. Most drivers of cards do not
+ * report the removal of their card, so sysfs is checked for it. While the link is down nothing is
+ * sent (the core sends it again) and all state is kept. When a device is removed, its peers are
+ * gone, too.
  *
- * Layer: io. Threads: any carrier's; one of them looks for all.
+ * Layer: io. Threads: any carrier's; one of them checks for all.
  */
 #include "io/dpdk/port_burst.h"
 
@@ -25,11 +25,11 @@
 
 enum {
 	LOOK_NS = 100000000,
-	PACKET_AROUND = 52, /* what a frame of net_af_packet holds besides */
-	XDP_MTU = 3500      /* a veth's is 3506, a card's may be less */
+	PACKET_AROUND = 52, /* bytes of a net_af_packet frame that are not payload */
+	XDP_MTU = 3500      /* a veth's limit is 3506, a card's may be less */
 };
 
-/* Asks the kernel about the interface below a device; false: there is none now. */
+/* Queries the kernel about the device's interface. False: it does not exist now. */
 static bool ask_kernel(const struct dpdk_share *share, unsigned long what, struct ifreq *request)
 {
 	int fd, rc;
@@ -62,7 +62,7 @@ static bool is_up(struct dpdk_share *share)
 	return rte_eth_link_get_nowait(share->id, &link) < 0 || link.link_status == RTE_ETH_LINK_UP;
 }
 
-/* How many frames the device had no room for since the last look. */
+/* Returns the number of frames that the device dropped for lack of room since the last check. */
 static uint64_t missed(struct dpdk_share *share)
 {
 	struct rte_eth_stats stats;
@@ -114,7 +114,7 @@ int dpdk_link_check(const struct dpdk_share *share)
 	return 0;
 }
 
-/* What fits into a frame of net_af_packet, which drops longer ones without a word. */
+/* Returns the room in a frame of net_af_packet, which drops longer frames silently. */
 static uint32_t frame_room(const struct rte_eth_dev_info *info)
 {
 	const struct rte_devargs *args = rte_dev_devargs(info->device);

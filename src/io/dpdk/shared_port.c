@@ -1,7 +1,8 @@
-/* shared_port - a device between hosts, and the endpoints of this process that share it.
+/* shared_port - a network device and the endpoints of this process that share it.
  *
- * The first endpoint sets the device up; it then stays, started, for the life of the process, since
- * net_af_packet cannot be started twice. Each endpoint owns one address (VLAN, IP, UDP port) on it.
+ * The first endpoint sets the device up. The device then stays started for the life of the process,
+ * because net_af_packet cannot be started twice. Each endpoint owns one address (VLAN, IP, UDP
+ * port) on it.
  *
  * Layer: io. Threads: any, with dpdk_world held.
  */
@@ -31,7 +32,7 @@ static struct dpdk_share *find_share(const char *device)
 	return share;
 }
 
-/* The only device between hosts that EAL made; false: there is none, or several. */
+/* Finds the only network device that EAL made. False: there is none, or more than one. */
 static bool only_device(char name[64])
 {
 	char one[RTE_ETH_NAME_MAX_LEN];
@@ -49,7 +50,8 @@ static bool only_device(char name[64])
 	return n == 1;
 }
 
-/* An address that another host printed names that host's device: it is reached by ours. */
+/* Replaces the device's name: an address printed by another host has that host's device name, and
+ * is reached by our device. */
 static void name_device(struct dpdk *io)
 {
 	char name[64];
@@ -68,7 +70,7 @@ static uint16_t queues_of(const struct rte_eth_dev_info *info, uint32_t wanted)
 	    info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues : info->max_tx_queues;
 
 	most = most < DPDK_QUEUES_MAX ? most : DPDK_QUEUES_MAX;
-	if (wanted == 0) /* software devices have as many as were asked for, and use all */
+	if (wanted == 0) /* software devices have the number that was configured, and use all */
 		wanted = info->if_index ? most : 1;
 	return (uint16_t)(wanted < most ? wanted : most);
 }
@@ -93,7 +95,7 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 	share->device_of = info->device;
 	share->reads = dpdk_place_how(info);
-	/* Where all is copied, what it sends is whole, from one pool and nobody else's. */
+	/* Fast free requires unchained buffers of one pool: that holds if all pieces are copied. */
 	conf.txmode.offloads = info->tx_offload_capa &
 			       (RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
 				(share->reads == DPDK_COPIED ? RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE
@@ -109,7 +111,7 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	return start(share);
 }
 
-/* A card is set to the MTU that is asked for; an interface of the kernel has its own. */
+/* Chooses the MTU: a card is set to the requested one, a kernel interface keeps its own. */
 static int choose_mtu(struct dpdk_share *share, const struct rte_eth_dev_info *info,
 		      uint32_t wanted)
 {
@@ -154,7 +156,8 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (dpdk_eal_pool(share->id) == NULL)
 		return -ENOMEM;
 	rc = choose_mtu(share, &info, address->mtu);
-	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* which sets its interface up */
+	if (rc == 0 &&
+	    strcmp(info.driver_name, "net_tap") != 0) /* net_tap sets its interface up itself */
 		rc = dpdk_link_check(share);
 	if (rc == 0)
 		rc = set_up(share, &info);
@@ -191,7 +194,7 @@ static bool is_taken(const struct dpdk_share *share, const struct lend_eth_end *
 	return false;
 }
 
-/* What came while nobody looked. */
+/* Drops frames that arrived while the device had no endpoint. */
 static void flush(const struct dpdk_share *share)
 {
 	struct rte_mbuf *buf[DPDK_BURST];
@@ -249,7 +252,8 @@ static int add_owner(struct dpdk *io, struct dpdk_port *port, bool any)
 	return 0;
 }
 
-/* A client without an address of its own takes that of another endpoint here: hosts know it. */
+/* Takes the address of another endpoint on the device for a client without one: other hosts already
+ * know it. */
 static void borrow_address(struct dpdk *io, const struct dpdk_share *share)
 {
 	for (uint32_t i = 0; i < share->owners; i++) {
