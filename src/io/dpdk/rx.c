@@ -1,11 +1,11 @@
-/* dpdk/rx - frames of devices into datagrams, which are lent where they lie.
+/* dpdk/rx - receives frames of devices and lends their datagrams in place.
  *
- * A link within this machine may carry several frames in one buffer, one behind the other: what
- * the driver does per buffer is then done once for a burst. What the caller has no room for is
- * split up at the next receive, before anything else comes.
+ * A link within this machine may carry several frames in one buffer, one behind the other, so that
+ * the driver's cost per buffer is paid once per burst. Datagrams that the caller has no room for
+ * stay in the buffer, and are split off in the next receive call, before any new frames.
  *
- * Ring and memif links lose nothing and name their sender by the link itself: a frame that begins
- * as the last one of that link did is not read field by field.
+ * Ring and memif links lose nothing and identify the sender by the link itself: a frame with the
+ * same header bytes as the link's last one is not parsed field by field.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -17,11 +17,11 @@
 
 enum {
 	TICK_TURNS = 32,
-	FAIR = 8,   /* one turn in so many begins with what is not urgent, */
-	SELDOM = 4, /* or does not, where none finds anything */
+	FAIR = 8,   /* one receive call in this many starts with the normal queue, */
+	SELDOM = 4, /* one in this many polls the urgent queue, when idle */
 };
 
-/* The peer that a frame came from, which may be new: its index, or DPDK_NONE. */
+/* Returns the index of a frame's sender, which may be new, or DPDK_NONE. */
 static uint32_t sender_of(struct dpdk *io, uint32_t index, const struct lend_eth_frame *frame)
 {
 	struct dpdk_port *port = io->port[index];
@@ -50,7 +50,7 @@ static void count_dropped(struct lend_io_stats *stats, enum lend_eth_verdict ver
 	stats->rx_checksum += verdict == LEND_ETH_CHECKSUM;
 }
 
-/* Fills in what peer i sent; where the next frame in that buffer would begin. */
+/* Fills *in with a datagram of peer i. Returns its end, behind which the next frame may begin. */
 static inline const uint8_t *hand_out(const struct dpdk_peer *peer, uint32_t i, const uint8_t *data,
 				      uint32_t len, uint8_t ecn, struct lend_in *in)
 {
@@ -63,8 +63,8 @@ static inline const uint8_t *hand_out(const struct dpdk_peer *peer, uint32_t i, 
 	return data + len;
 }
 
-/* Makes a datagram of the frame at bytes; where it ends. NULL: it is counted, and none is behind.
- */
+/* Parses the frame at bytes into a datagram. Returns its end. NULL: the frame was counted or used
+ * for address resolution, and no frame follows it. */
 static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *buf,
 				 const uint8_t *bytes, uint32_t len, struct lend_in *in)
 {
@@ -91,7 +91,7 @@ static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct r
 	return hand_out(&io->peer[i], i, frame.data, frame.len, frame.ecn, in);
 }
 
-/* Whoever sent last by that link, and his index; NULL: nobody did, or he is gone. */
+/* Returns the link's last sender and its index. NULL: there is none, or it is gone. */
 static inline const struct dpdk_peer *last_of(const struct dpdk *io, uint32_t index, uint32_t *i)
 {
 	const struct dpdk_peer *peer;
@@ -101,7 +101,8 @@ static inline const struct dpdk_peer *last_of(const struct dpdk *io, uint32_t in
 	return *i != DPDK_NONE && peer->life == DPDK_ALIVE && peer->port == index ? peer : NULL;
 }
 
-/* As take_frame() for a frame that begins as that peer's last one did; NULL: it does not. */
+/* Like take_frame(), for a frame with the same header bytes as that peer's last one. NULL: they
+ * differ. */
 static inline const uint8_t *take_usual(const struct dpdk_peer *peer, uint32_t i,
 					const uint8_t *bytes, uint32_t room, struct lend_in *in)
 {
@@ -112,7 +113,7 @@ static inline const uint8_t *take_usual(const struct dpdk_peer *peer, uint32_t i
 	return hand_out(peer, i, bytes + LEND_ETH_HEAD4, len, lend_eth_is_marked4(bytes), in);
 }
 
-/* On to the next buffer that came. Of this one something was lent, or nothing. */
+/* Ends the current buffer: keeps it if a datagram in it was lent, else frees it. */
 static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
 {
 	if (rx->lent)
@@ -124,7 +125,7 @@ static void next_buffer(struct dpdk *io, struct dpdk_rx *rx)
 	rx->lent = false;
 }
 
-/* A frame in pieces is put together, where its first buffer has room. */
+/* Joins the segments of a frame, if its first buffer has room. False: it has none. */
 static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
 {
 	if (buf->nb_segs == 1 || rte_pktmbuf_linearize(buf) == 0)
@@ -133,7 +134,7 @@ static bool is_whole(struct dpdk *io, struct rte_mbuf *buf)
 	return false;
 }
 
-/* Splits up the buffer at hand, up to cap datagrams. */
+/* Splits the current buffer into at most cap datagrams. */
 static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
 {
 	struct rte_mbuf *buf = rx->frame[rx->at];
@@ -161,7 +162,7 @@ static uint32_t split_one(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *i
 	return n;
 }
 
-/* Splits up what came, up to cap datagrams. */
+/* Splits received buffers into at most cap datagrams. */
 static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
@@ -171,7 +172,7 @@ static uint32_t split(struct dpdk *io, struct dpdk_rx *rx, struct lend_in *in, u
 	return n;
 }
 
-/* The other end of a ring closed, and all that it sent came. */
+/* Removes a ring link after its last frame: its other end closed. */
 static void end_ring(struct dpdk *io, uint32_t index)
 {
 	dpdk_peer_hangup(io, (uint16_t)index);
@@ -203,7 +204,7 @@ static uint16_t poll_port(struct dpdk *io, const struct dpdk_port *port, uint16_
 			   : rte_eth_rx_burst(port->id, way, frame, cap);
 }
 
-/* How many more frames there is room for. */
+/* Returns how many more frames there is room for. */
 static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 {
 	uint32_t room = io->held_n < DPDK_LENT_MAX ? DPDK_LENT_MAX - io->held_n : 0;
@@ -212,8 +213,8 @@ static uint32_t room_for(const struct dpdk *io, uint32_t cap)
 	return room < DPDK_BURST ? room : DPDK_BURST;
 }
 
-/* A buffer with one frame from whoever sent last by that link, as most are where one waits for the
- * other. */
+/* Fast path for a buffer with one frame from the link's last sender: the usual case when each end
+ * waits for the other. */
 static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, struct lend_in *in)
 {
 	const uint8_t *start = rte_pktmbuf_mtod(buf, const uint8_t *);
@@ -228,7 +229,7 @@ static bool take_single(struct dpdk *io, uint32_t index, struct rte_mbuf *buf, s
 	return true;
 }
 
-/* What came by that queue of a port: got buffers. */
+/* Processes `got` buffers received from that queue of a port. */
 static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
 				       uint16_t got, struct lend_in *in, uint32_t cap)
 {
@@ -244,7 +245,7 @@ static __rte_noinline uint32_t rx_some(struct dpdk *io, const struct dpdk_look *
 	return split(io, rx, in, cap);
 }
 
-/* What came by that queue of a port. Most looks are in vain: those are short. */
+/* Polls that queue of a port. Most polls find nothing, so this path is short. */
 static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_look *look, uint16_t way,
 				       struct lend_in *in, uint32_t cap)
 {
@@ -257,7 +258,7 @@ static __rte_noinline uint32_t rx_port(struct dpdk *io, const struct dpdk_look *
 	return got > 0 ? rx_some(io, look, way, got, in, cap) : 0;
 }
 
-/* What is left of before, and what came by that queue of each port. */
+/* Splits buffers left from the previous call, then polls that queue of each port. */
 static inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in, uint32_t cap)
 {
 	struct dpdk_rx *rx = &io->rx[way];
@@ -270,9 +271,10 @@ static inline uint32_t rx_way(struct dpdk *io, uint16_t way, struct lend_in *in,
 	return n;
 }
 
-/* What is urgent comes alone, so that it is answered before long ones are copied; but they have a
- * turn of their own, however much of it there is. While nothing comes or goes, so that turns are
- * short, its queue, mostly empty, is looked at seldom. */
+/* Polls the urgent queue first, and the normal queue only if it is empty, so that urgent datagrams
+ * are answered before long ones are copied. One call in FAIR starts with the normal queue, so
+ * urgent traffic cannot starve it. While the carrier is idle the urgent queue is mostly empty, so
+ * most calls skip it to stay short. */
 static uint32_t rx_ports(struct dpdk *io, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;

@@ -1,10 +1,10 @@
-/* dpdk/tx - datagrams into frames, and frames to devices in bursts.
+/* dpdk/tx - writes datagrams into frames, and sends frames to devices in bursts.
  *
- * A datagram's head, pieces and tail are copied into a frame. What goes out at once over a link
- * within this machine shares buffers, for there each of them costs what a short call does. A long
- * last piece is chained to the frame where it lies instead, and the tail behind it, if the driver
- * may be given it so (io_dpdk_place). A device that refuses is offered fewer at once. A memif link
- * has a second queue for what is urgent.
+ * A datagram's head, pieces and tail are copied into a frame. On a link within this machine, frames
+ * of one burst share buffers, because each buffer costs as much as a short call. If the driver can
+ * take it (tx_zerocopy), a long last piece is not copied: it is chained to the frame in place,
+ * followed by the tail. A device that refuses buffers is offered fewer at once. A memif link has a
+ * second queue for urgent datagrams.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -19,23 +19,23 @@
 
 enum {
 	ENTER_TRIES = 10000,
-	IN_PLACE = 2048, /* bytes of a piece from which one more buffer costs less than a copy */
+	IN_PLACE = 2048, /* bytes of a piece from which an extra buffer is cheaper than a copy */
 };
 
-/* Buffers that go to the device at once, and how many datagrams each and those before it carry. */
+/* A burst of buffers. n[i] is the number of datagrams in buffers 0 to i. */
 struct dpdk_load {
 	struct rte_mbuf *buf[DPDK_BURST];
 	uint32_t n[DPDK_BURST];
 };
 
-/* For another endpoint of this process on the same device. */
+/* True when the peer is another endpoint of this process on the same device. */
 static bool is_near(const struct dpdk *io, const struct dpdk_peer *peer)
 {
 	return memcmp(peer->head.bytes, io->self.mac, 6) == 0;
 }
 
-/* Its frames may be in pieces: nobody here reads them whole, for a checksum or to hand them over.
- */
+/* True when frames to the peer may have several segments: no software checksum reads them, and no
+ * endpoint of this process receives them. */
 static __rte_noinline bool takes_pieces(const struct dpdk *io, const struct dpdk_peer *peer)
 {
 	const struct dpdk_port *port = io->port[peer->port];
@@ -45,14 +45,14 @@ static __rte_noinline bool takes_pieces(const struct dpdk *io, const struct dpdk
 	return (peer->head.ip4 || port->share->tx_sums) && !is_near(io, peer);
 }
 
-/* Its last piece is better left where it lies. */
+/* True when the last piece is to be sent in place. */
 static inline bool is_chained(const struct dpdk *io, const struct lend_out *out)
 {
 	return out->n > 0 && out->piece[out->n - 1].len >= IN_PLACE &&
 	       takes_pieces(io, &io->peer[out->peer]);
 }
 
-/* A buffer with a datagram's tail; NULL: none is left. */
+/* Returns a buffer with a datagram's tail. NULL: none is left. */
 static struct rte_mbuf *tail_of(struct dpdk *io, const struct lend_out *out)
 {
 	struct rte_mbuf *tail = dpdk_stock_take(io);
@@ -64,8 +64,8 @@ static struct rte_mbuf *tail_of(struct dpdk *io, const struct lend_out *out)
 	return tail;
 }
 
-/* Chains the last piece to its frame in place, and the tail; 0: they are to be copied, else their
- * length. */
+/* Chains the last piece to its frame in place, and then the tail. Returns their length; 0: they
+ * must be copied. */
 static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		      const struct lend_out *out)
 {
@@ -90,7 +90,7 @@ static uint32_t chain(struct dpdk *io, struct rte_mbuf *buf, const struct lend_b
 	return piece->len + out->tail_len;
 }
 
-/* Copies, short ones without a call. */
+/* Copies len bytes; short copies need no function call. Returns the end. */
 static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 {
 	const uint8_t *bytes = from;
@@ -110,8 +110,8 @@ static inline uint8_t *put(uint8_t *at, const void *from, uint32_t len)
 	return at + len;
 }
 
-/* Writes a datagram's frame, of len bytes behind the head, of which the last piece and the tail may
- * be chained instead; where it ends. */
+/* Writes a datagram's frame, with len bytes behind the header. If chained, leaves out the last
+ * piece and the tail. Returns the end. */
 static __rte_always_inline uint8_t *write(uint8_t *at, struct lend_eth_head *head,
 					  const struct lend_bufs *bufs, const struct lend_out *out,
 					  uint32_t len, bool chained)
@@ -127,7 +127,7 @@ static __rte_always_inline uint8_t *write(uint8_t *at, struct lend_eth_head *hea
 	return chained ? at : put(at, out->tail, out->tail_len);
 }
 
-/* Fills a buffer with the frames of as many of out[0..n) as it can carry; how many. */
+/* Fills a buffer with frames of out[0..n), as many as fit. Returns their number. */
 static uint32_t fill(struct dpdk *io, struct rte_mbuf *buf, const struct lend_bufs *bufs,
 		     const struct lend_out *out, uint32_t n)
 {
@@ -161,7 +161,7 @@ static uint16_t way_of(const struct dpdk_port *port, const struct lend_out *out)
 	return out->fast && port->ways > 1;
 }
 
-/* How many buffers that queue of the device is to be offered now. */
+/* Returns how many buffers to offer to that queue of the device now. */
 static uint32_t room_of(const struct dpdk_port *port, uint16_t way)
 {
 	uint32_t room = port->window[way];
@@ -171,7 +171,8 @@ static uint32_t room_of(const struct dpdk_port *port, uint16_t way)
 	return room;
 }
 
-/* Frames of out[0..n), all for one peer, in up to `most` buffers; how many it took. */
+/* Builds frames of out[0..n), all for one peer, in at most `most` buffers. Returns the number of
+ * buffers. */
 static uint16_t build(struct dpdk *io, const struct dpdk_share *share, const struct lend_bufs *bufs,
 		      const struct lend_out *out, uint32_t n, struct dpdk_load *load, uint32_t most)
 {
@@ -201,8 +202,8 @@ static uint16_t burst(const struct dpdk *io, struct dpdk_port *port, const struc
 	return dpdk_device_tx(port, buf, n);
 }
 
-/* At most a burst, less while the device refuses, so that little is built in vain; how many
- * datagrams were sent. All for one queue. */
+/* Sends at most one burst of datagrams of one queue; fewer while the device refuses some, so that
+ * few buffers are built for nothing. Returns how many datagrams were sent. */
 static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
 			  struct lend_out *out, uint32_t n)
 {
@@ -224,7 +225,7 @@ static uint32_t send_some(struct dpdk *io, struct dpdk_port *port, const struct 
 	return sent > 0 ? load.n[sent - 1] : 0;
 }
 
-/* One datagram over a link, as it mostly is where one waits for the other. */
+/* Sends one datagram over a link: the usual case when each end waits for the other. */
 static void send_single(struct dpdk *io, const struct dpdk_port *port, const struct lend_bufs *bufs,
 			struct lend_out *out)
 {
@@ -260,7 +261,8 @@ static void send_run(struct dpdk *io, struct dpdk_port *port, const struct lend_
 	io->io.stats.tx_full += n - done;
 }
 
-/* The interrupt thread's rounds are short: better wait for one than call the device full. */
+/* Enters a burst, with retries: the interrupt thread's rounds are short, so to wait for one is
+ * better than to report the device full. */
 static bool enter_patiently(struct dpdk *io)
 {
 	for (int tries = 0; tries < ENTER_TRIES; tries++) {
@@ -276,14 +278,14 @@ static bool can_go(const struct dpdk *io, const struct lend_out *out)
 	       lend_out_len(out) <= io->io.path.mtu;
 }
 
-/* As the one before, which can, and by the same way. */
+/* True when a datagram can be sent and has the same peer and queue as the one before it. */
 static inline bool goes_along(const struct dpdk *io, const struct lend_out *out)
 {
 	return out->peer == out[-1].peer && out->fast == out[-1].fast &&
 	       lend_out_len(out) <= io->io.path.mtu;
 }
 
-/* Datagrams of one way of a port. */
+/* Sends datagrams of one queue of a port. */
 static void send_way(struct dpdk *io, struct dpdk_port *port, const struct lend_bufs *bufs,
 		     struct lend_out *out, uint32_t n)
 {

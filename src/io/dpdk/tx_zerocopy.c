@@ -1,15 +1,16 @@
-/* tx_zerocopy - pieces of messages that a driver reads where they lie.
+/* tx_zerocopy - pieces of messages that a driver reads in place.
  *
- * Drivers of two sorts are given them: those that have read all when their burst returns, and
- * those whose device reads later, by DMA. For these, memory is mapped under its own addresses
- * (IOVA is VA); where that cannot be, and of what was not registered, pieces are copied.
+ * Two sorts of drivers get pieces in place: those that have read all when their burst returns, and
+ * those with a device that reads later, by DMA. For DMA, memory is mapped under its own addresses
+ * (IOVA is VA). Where that is impossible, and for memory that was not registered, pieces are
+ * copied.
  *
- * A piece is lent from its burst until the driver frees the frame. Drivers do so late, some only as
- * their ring comes round, so who asks has the device asked. Each buffer has a counter, which it
- * shares with those whose number is the same modulo DPDK_LOANS: others' traffic does not hold it
- * up.
+ * A piece is lent from its burst until the driver frees the frame. Drivers free frames late, some
+ * only when their ring wraps, so a query has the driver free them. Each buffer has a reference
+ * count, shared with the buffers of the same number modulo DPDK_LOANS, so that most other traffic
+ * does not delay it.
  *
- * Layer: io. Threads: the carrier's; what is mapped is all carriers', under dpdk_world.
+ * Layer: io. Threads: the carrier's; mappings belong to all carriers, under dpdk_world.
  */
 #include "io/dpdk/dpdk.h"
 
@@ -26,17 +27,17 @@
 enum {
 	PAGE = 4096,
 	HUGE = 2 << 20,
-	DEVICES = 8, /* that may have the same memory mapped */
+	DEVICES = 8, /* maximum devices per mapping */
 	CLOSE_TRIES = 200,
-	CLOSE_US = 100, /* between them */
+	CLOSE_US = 100, /* between tries */
 };
 
 struct dpdk_loans {
-	struct dpdk_loans *next;                           /* of those that were not let go of */
-	struct rte_mbuf_ext_shared_info count[DPDK_LOANS]; /* pieces lent, and 1 */
+	struct dpdk_loans *next; /* list of those still in use when their carrier closed */
+	struct rte_mbuf_ext_shared_info count[DPDK_LOANS]; /* pieces lent, plus 1 */
 };
 
-/* Memory that is mapped for devices, as long as a carrier holds it. */
+/* Memory mapped for devices, as long as a carrier uses it. */
 struct dpdk_region {
 	struct dpdk_region *next;
 	uint8_t *base;
@@ -59,12 +60,11 @@ enum dpdk_reads dpdk_place_how(const struct rte_eth_dev_info *info)
 			return DPDK_AT_ONCE;
 	}
 	if (strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") == 0)
-		return DPDK_COPIED; /* what it does with memory that is not EAL's is its own secret
-				     */
+		return DPDK_COPIED; /* unknown whether it can read memory that is not EAL's */
 	return rte_eal_iova_mode() == RTE_IOVA_VA ? DPDK_BY_DMA : DPDK_COPIED;
 }
 
-/* The carrier's own count outlives all others. */
+/* Is never called: the carrier's own reference is the last one. */
 static void never_last(void *piece, void *arg)
 {
 	(void)piece;
@@ -83,7 +83,7 @@ int dpdk_place_open(struct dpdk *io)
 	return 0;
 }
 
-/* Has the driver free what its device is done with. */
+/* Has the driver free the frames that its device has sent. */
 static void reclaim(const struct dpdk *io)
 {
 	const struct dpdk_port *port = io->port[0];
@@ -156,7 +156,7 @@ void dpdk_place_close(struct dpdk *io)
 	free(io->loans);
 }
 
-/* Registers memory with EAL; the region, which nobody holds, or NULL. */
+/* Registers memory with EAL. Returns the region, with no holder yet, or NULL. */
 static struct dpdk_region *new_region(uint8_t *base, size_t len)
 {
 	size_t page = (((uintptr_t)base | len) & (HUGE - 1)) == 0 ? HUGE : PAGE;
@@ -173,7 +173,7 @@ static struct dpdk_region *new_region(uint8_t *base, size_t len)
 	return r;
 }
 
-/* It is mapped for that device now. */
+/* Maps the region for that device, if it is not yet. True when it is mapped. */
 static bool is_mapped(struct dpdk_region *r, struct rte_device *device)
 {
 	uint32_t i = 0;
@@ -212,7 +212,8 @@ void dpdk_place_map(struct dpdk *io, void *memory, size_t len)
 	pthread_mutex_unlock(&dpdk_world);
 }
 
-/* The device has all of it mapped; few regions are held, the newest is asked for most. */
+/* True when the device has all of data mapped. A carrier has few regions; the newest is used
+ * most. */
 static bool is_held(const struct dpdk *io, const uint8_t *data, uint32_t len)
 {
 	for (uint32_t i = io->regions; i-- > 0;) {
@@ -224,7 +225,7 @@ static bool is_held(const struct dpdk *io, const uint8_t *data, uint32_t len)
 	return false;
 }
 
-/* One buffer of the driver's over len bytes. */
+/* Makes a buffer of the driver that refers to len bytes at data. */
 static struct rte_mbuf *wrap(struct dpdk *io, struct rte_mbuf_ext_shared_info *count, uint8_t *data,
 			     uint32_t len, bool dma)
 {
