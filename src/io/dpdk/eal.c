@@ -317,8 +317,7 @@ int dpdk_eal_queues(uint16_t id, const char *what, uint16_t n, const struct rte_
 
 	if (pool == NULL)
 		return -ENOMEM;
-	err = getenv("LEND_EAL_LOG") ? -1
-				     : silence(stderr, STDERR_FILENO); /* libxdp writes to stderr */
+	err = getenv("LEND_EAL_LOG") ? -1 : silence(stderr, STDERR_FILENO); /* libxdp prints */
 	rc = rte_eth_dev_configure(id, n, n, conf);
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(id, &rx, &tx);

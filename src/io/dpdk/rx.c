@@ -63,8 +63,8 @@ static inline const uint8_t *hand_out(const struct dpdk_peer *peer, uint32_t i, 
 	return data + len;
 }
 
-/* Parses the frame at bytes into a datagram. Returns its end. NULL: the frame was counted or used
- * for address resolution, and no frame follows it. */
+/* Parses the frame at bytes into a datagram. Returns its end. NULL: the frame was dropped and
+ * counted, or used for address resolution; no frame follows it. */
 static const uint8_t *take_frame(struct dpdk *io, uint32_t index, const struct rte_mbuf *buf,
 				 const uint8_t *bytes, uint32_t len, struct lend_in *in)
 {

@@ -95,7 +95,8 @@ static int set_up(struct dpdk_share *share, const struct rte_eth_dev_info *info)
 	share->tx_sums = info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 	share->device_of = info->device;
 	share->reads = dpdk_place_how(info);
-	/* Fast free requires unchained buffers of one pool: that holds if all pieces are copied. */
+	/* Fast free requires buffers of one pool without other references. That holds if all pieces
+	 * are copied. */
 	conf.txmode.offloads = info->tx_offload_capa &
 			       (RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
 				(share->reads == DPDK_COPIED ? RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE
@@ -156,8 +157,7 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (dpdk_eal_pool(share->id) == NULL)
 		return -ENOMEM;
 	rc = choose_mtu(share, &info, address->mtu);
-	if (rc == 0 &&
-	    strcmp(info.driver_name, "net_tap") != 0) /* net_tap sets its interface up itself */
+	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* does so itself */
 		rc = dpdk_link_check(share);
 	if (rc == 0)
 		rc = set_up(share, &info);
