@@ -15,7 +15,7 @@ static bool read_number(const char *text, uint32_t min, uint32_t max, uint16_t *
 	return digits > 0 && digits < 6 && text[digits] == '\0' && n >= min && n <= max;
 }
 
-/* Of one host: no group. */
+/* Reads the address of one host; rejects multicast groups. */
 static bool read_ip(const char *text, struct lend_ip *ip)
 {
 	uint8_t four[4];
@@ -78,7 +78,7 @@ static bool read_option(char *word, uint32_t keys, struct lend_eth_address *addr
 	return false;
 }
 
-/* text: IP:PORT or [IPV6]:PORT, cut in place. */
+/* Reads IP:PORT or [IPV6]:PORT from text, and cuts text in place. */
 static bool read_host(char *text, struct lend_eth_address *address)
 {
 	char *colon = strrchr(text, ':');
@@ -91,7 +91,7 @@ static bool read_host(char *text, struct lend_eth_address *address)
 	       read_number(colon + 1, 0, 65535, &address->udp);
 }
 
-/* Both ends of a way speak the same IP. */
+/* True when all addresses have the same IP version. */
 static bool is_consistent(const struct lend_eth_address *address)
 {
 	bool four = lend_ip_is4(&address->ip);

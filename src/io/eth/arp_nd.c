@@ -1,5 +1,5 @@
-/* arp_nd - who has this address? ARP's messages over Ethernet, and IPv6's neighbour solicitations
- * and advertisements.
+/* arp_nd - address resolution messages: ARP over Ethernet, and IPv6's neighbour solicitations and
+ * advertisements.
  *
  * Layer: io. Threads: any; pure.
  */
@@ -33,7 +33,7 @@ static bool read_arp(const uint8_t *arp, uint32_t room, struct lend_eth_ask *ask
 	return true;
 }
 
-/* The MAC in an option of that kind; false: the options are not well formed. */
+/* Finds the MAC in an option of that kind. False: the options are not well formed. */
 static bool read_option(const uint8_t *at, uint32_t room, uint8_t kind, uint8_t mac[6])
 {
 	while (room >= 2) {
@@ -86,12 +86,12 @@ bool lend_eth_ask_read(const uint8_t *bytes, uint32_t len, struct lend_eth_ask *
 		type = lend_eth_get16(bytes + 16);
 		at = 18;
 	}
-	memcpy(ask->mac, bytes + 6, 6); /* an answer to one of ours may leave it at that */
+	memcpy(ask->mac, bytes + 6, 6); /* a reply to our request may have no MAC option */
 	if (type == TYPE_ARP)
 		good = read_arp(bytes + at, len - at, ask);
 	else if (type == TYPE_IP6)
 		good = read_nd(bytes + at, len - at, ask);
-	/* A message that speaks for another station than its sender is not believed. */
+	/* Rejects a message with another MAC inside than its frame's source. */
 	return good && is_station(ask->mac) && memcmp(ask->mac, bytes + 6, 6) == 0;
 }
 
@@ -127,7 +127,7 @@ static uint32_t write_arp(uint8_t *bytes, const struct lend_eth_end *from, const
 	return FRAME_MIN;
 }
 
-/* to: an IP address, at a MAC or at its multicast one. */
+/* Writes an ICMPv6 message to an IP address, at mac or, if NULL, at its multicast MAC. */
 static uint32_t write_nd(uint8_t *bytes, const struct lend_eth_end *from, const struct lend_ip *to,
 			 const uint8_t *mac, const uint8_t icmp_head[8],
 			 const struct lend_ip *target)
@@ -166,7 +166,7 @@ uint32_t lend_eth_answer_write(uint8_t bytes[LEND_ETH_ASK_MAX], const struct len
 			       const struct lend_eth_ask *question)
 {
 	static const struct lend_ip nobody, all_nodes = {{0xff, 2, [15] = 1}};
-	/* Who asks without an address of its own hears it with everybody else. */
+	/* A reply to a sender without an address goes to all nodes. */
 	bool known = question && !lend_ip_same(&question->from, &nobody);
 	const uint8_t advert[8] = {ADVERT, [4] = known ? SOLICITED | OVERRIDE : OVERRIDE};
 

@@ -1,8 +1,8 @@
-/* eth/frame - Ethernet, IPv4 or IPv6, and UDP around a datagram.
+/* eth/frame - Ethernet, IPv4 or IPv6, and UDP headers around a datagram.
  *
- * IPv4's head checksum is computed from a sum over the constant words that each way keeps. The UDP
- * checksum is optional over IPv4 and left at zero there (the datagram's own CRC32C covers more);
- * over IPv6 it is a must. IP options and extension heads are not ours.
+ * Each path keeps a sum over its constant words, from which IPv4's header checksum is computed. The
+ * UDP checksum is optional over IPv4 and left at zero there (the datagram's own CRC32C covers
+ * more); over IPv6 it is mandatory. IP options and extension headers are not supported.
  *
  * Layer: io. Threads: any; pure.
  */
@@ -15,7 +15,8 @@ uint32_t lend_eth_add(uint32_t sum, const uint8_t *bytes, uint32_t len)
 {
 	uint64_t wide = 0, words;
 
-	/* Eight bytes at a time: one's complement sums do not mind byte order, but for the end. */
+	/* Eight bytes at a time: one's complement sums do not depend on byte order, except in the
+	 * result. */
 	for (; len >= 8; len -= 8, bytes += 8) {
 		memcpy(&words, bytes, 8);
 		wide += (uint32_t)words;
@@ -32,7 +33,7 @@ uint32_t lend_eth_add(uint32_t sum, const uint8_t *bytes, uint32_t len)
 	return len ? sum + (uint32_t)(bytes[0] << 8) : sum;
 }
 
-/* udp: where its head lies; room: bytes from there on. */
+/* Reads the UDP header at udp; room is the number of bytes from there on. */
 static enum lend_eth_verdict read_udp(const uint8_t *udp, uint32_t room,
 				      struct lend_eth_frame *frame)
 {
@@ -50,7 +51,7 @@ static enum lend_eth_verdict read_udp(const uint8_t *udp, uint32_t room,
 	return LEND_ETH_UDP;
 }
 
-/* An IPv4 head's sum is all ones, in any byte order. */
+/* A correct IPv4 header sums to all ones, in any byte order. */
 static bool is_head_good(const uint8_t *ip)
 {
 	uint64_t half[2], sum;
@@ -151,7 +152,7 @@ void lend_eth_usual(struct lend_eth_usual *usual, const uint8_t *bytes,
 	memcpy(&usual->to_udp, bytes + 36, sizeof(usual->to_udp));
 }
 
-/* Of the pseudo head: addresses, protocol, length of UDP. */
+/* Sums the pseudo header: addresses, protocol, length of UDP. */
 static uint32_t pseudo_sum(const struct lend_eth_frame *frame)
 {
 	uint32_t sum = PROTO_UDP + frame->len + 8;
@@ -222,7 +223,7 @@ void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,
 	udp = h + head->len - 8;
 	lend_eth_put16(udp, from->udp);
 	lend_eth_put16(udp + 2, to->udp);
-	head->payload = UINT32_MAX; /* it was aimed at no frame yet */
+	head->payload = UINT32_MAX; /* no frame uses it yet */
 }
 
 void lend_eth_aim(struct lend_eth_head *head, uint8_t class, uint32_t len)

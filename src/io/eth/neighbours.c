@@ -1,9 +1,9 @@
-/* neighbours - the neighbours that are wanted: asked for, remembered, asked again.
+/* neighbours - the neighbours in use: requests for their MACs, the table, and its refresh.
  *
- * A host that is in use is asked again every half minute, by itself first and then through
- * everybody. Who is wanted no more is forgotten when its place is needed.
+ * A neighbour in use is verified every half minute, first by unicast requests and then by
+ * broadcasts. An entry that is no longer in use is evicted when another neighbour needs it.
  *
- * Layer: io. Threads: whoever holds the table; pure.
+ * Layer: io. Threads: any, with the table's lock held; pure.
  */
 #include "io/eth/eth.h"
 
@@ -50,7 +50,7 @@ struct lend_host *lend_host_want(struct lend_hosts *hosts, const struct lend_eth
 		*host = (struct lend_host){.state = LEND_HOST_ASKED, .ip = *ip, .due = now};
 	}
 	if (host->state == LEND_HOST_KNOWN && now > host->wanted + forget_ns)
-		host->due = now; /* it was not kept up to date meanwhile */
+		host->due = now; /* it was not refreshed while unused */
 	host->from = *from;
 	host->wanted = now;
 	return host;
@@ -107,7 +107,7 @@ void lend_host_heard(struct lend_hosts *hosts, const struct lend_eth_ask *ask, l
 	}
 }
 
-/* After the answers of half a second. */
+/* Accepts a MAC half a second after the request: the known one if it replied. */
 static void decide(struct lend_hosts *hosts, struct lend_host *host, lend_ns now)
 {
 	learn(hosts, host, host->others && !host->same ? host->other : host->mac, now);
@@ -119,7 +119,7 @@ static uint32_t ask(struct lend_host *host, lend_ns now, uint8_t *bytes)
 	uint32_t wait = 100u << (host->tries < 4 ? host->tries : 4);
 
 	if (host->state == LEND_HOST_KNOWN && host->tries >= TRIES_MAX)
-		host->state = LEND_HOST_ASKED; /* who uses its MAC may go on */
+		host->state = LEND_HOST_ASKED; /* peers may continue to use its MAC */
 	host->tries += host->tries < 255;
 	host->due = now + (host->state == LEND_HOST_DOUBTED ? decide_ns : (lend_ns)wait * MS);
 	return lend_eth_ask_write(bytes, &host->from, &host->ip, alone ? host->mac : NULL);
