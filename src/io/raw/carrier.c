@@ -1,5 +1,5 @@
-/* raw/carrier - the carrier over a raw packet queue pair: frames come in the device's receive
- * buffers and are lent from there; sending copies.
+/* raw/carrier - the carrier over a raw packet queue pair. Received datagrams are lent in the
+ * device's receive buffers; sending copies.
  *
  * Layer: io. Threads: one per carrier.
  */
@@ -31,7 +31,7 @@ static bool is_for_us(const struct raw *io, const struct lend_eth_frame *frame)
 	       lend_ip_same(&frame->to, &io->self.ip);
 }
 
-/* True when it became a datagram; else it is counted, or was about addresses. */
+/* True when the frame became a datagram. Else it was counted, or used for address resolution. */
 static bool take_frame(struct raw *io, const struct raw_frame *raw, struct lend_in *in)
 {
 	struct lend_io_stats *stats = &io->io.stats;
@@ -64,12 +64,13 @@ static bool take_frame(struct raw *io, const struct raw_frame *raw, struct lend_
 			       .len = frame.len,
 			       .peer = (uint32_t)peer,
 			       .ecn = frame.ecn,
-			       .addr = frame.ip + (frame.ip4 ? 12 : 8), /* both IPs, and its port */
+			       .addr = frame.ip +
+				       (frame.ip4 ? 12 : 8), /* both IPs and the sender's port */
 			       .addr_len = frame.ip4 ? 4 + 4 + 2 : 16 + 16 + 2};
 	return true;
 }
 
-/* After an error, when nothing is on loan. */
+/* Restarts the receive queue after an error, when no frame is lent. */
 static void revive(struct raw *io)
 {
 	io->io.stats.rx_bad++;
@@ -92,7 +93,7 @@ static void look(struct raw *io, lend_ns now)
 	io->io.stats.rx_missed += io->health.overruns - was.overruns;
 }
 
-/* What needs no doing at every poll. */
+/* Runs periodic work, not needed at every poll. */
 static void tend(struct raw *io)
 {
 	lend_ns now = lend_clock_now();
@@ -103,7 +104,7 @@ static void tend(struct raw *io)
 		look(io, now);
 }
 
-/* The device is gone, and so is everybody behind it. */
+/* Reports all peers as gone, because the device is gone. */
 static uint32_t tell_gone(struct raw *io, struct lend_in *in, uint32_t cap)
 {
 	uint32_t n = 0;
@@ -153,7 +154,8 @@ static int fd(struct lend_io *base)
 	return self(base)->device->fd;
 }
 
-/* A full send queue has room again within microseconds, and no signal says so: no sleep before. */
+/* Prepares for sleep. False while the send queue is full: it has room again within microseconds,
+ * and no event signals that. */
 static bool arm(struct lend_io *base)
 {
 	struct raw *io = self(base);

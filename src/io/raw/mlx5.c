@@ -1,9 +1,8 @@
-/* mlx5 - the mlx5 device behind a raw carrier, through rdma-core.
+/* mlx5 - the mlx5 device of a raw carrier, through rdma-core.
  *
- * Receiving: a work queue of multi-packet buffers behind a hash queue pair, whose rings are handed
- * over as memory (mlx5dv). The hash has nothing to choose from: there is one queue. Sending: a raw
- * packet queue pair of its own, through plain verbs, which write the part of a frame that the
- * device wants inline.
+ * Receiving: a work queue of multi-packet buffers behind a hash queue pair; its rings are mapped as
+ * memory (mlx5dv). The hash has only one queue to choose. Sending: a separate raw packet queue
+ * pair, through plain verbs, which write the part of a frame that the device needs inline.
  *
  * Layer: io. Threads: the carrier's. A device owns its verbs objects.
  */
@@ -41,7 +40,7 @@ static struct mlx5 *self(struct raw_device *device)
 	return (struct mlx5 *)device;
 }
 
-/* What the kernel refused, and what mends it. */
+/* Reports which operation the kernel refused, and how to fix it. */
 static int refused(const struct mlx5 *d, const char *what)
 {
 	int err = errno;
@@ -179,7 +178,7 @@ static bool make_queues(struct mlx5 *d, const struct raw_memory *m)
 	d->pd = ibv_alloc_pd(d->context);
 	d->mr = d->pd ? ibv_reg_mr(d->pd, m->memory, m->len, IBV_ACCESS_LOCAL_WRITE) : NULL;
 	d->channel = d->mr ? ibv_create_comp_channel(d->context) : NULL;
-	/* A ring of n holds n - 1 for whoever asks; it is rounded up to a power of two. */
+	/* The ring of a queue for n - 1 completions has n slots, rounded up to a power of two. */
 	d->rx_cq =
 	    d->channel ? ibv_create_cq(d->context, (int)strides - 1, NULL, d->channel, 0) : NULL;
 	d->tx_cq = d->rx_cq

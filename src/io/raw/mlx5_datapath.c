@@ -1,4 +1,4 @@
-/* mlx5_datapath - an mlx5 device at work: frames out, signals, recovery, health.
+/* mlx5_datapath - a running mlx5 device: sends, events, recovery, health.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -87,7 +87,8 @@ int mlx5_revive(struct raw_device *device, enum raw_side side)
 	return err != 0 ? -err : -ibv_modify_wq(d->wq, &attr);
 }
 
-/* As the kernel arms a completion queue: the request in memory first, then at the device. */
+/* Arms the completion queue in the kernel's order: writes the request to memory first, then to the
+ * device. */
 void mlx5_arm(struct raw_device *device, uint32_t next)
 {
 	struct mlx5 *d = self(device);

@@ -1,4 +1,4 @@
-/* mlx5_port - an mlx5 device's Ethernet interface, and rules for what arrives there.
+/* mlx5_port - an mlx5 device's Ethernet interface, and its steering rules for received frames.
  *
  * Layer: io. Threads: any.
  */
@@ -45,7 +45,7 @@ static void append_ip4(struct raw_rule *rule, const struct lend_ip *to)
 	append(rule, &spec, sizeof(spec));
 }
 
-/* to: NULL, whoever it is for, as long as it is of that protocol. */
+/* Appends a match of the destination IP; if to is NULL, of the protocol only. */
 static void append_ip6(struct raw_rule *rule, const struct lend_ip *to, uint8_t protocol)
 {
 	struct ibv_flow_spec_ipv6 spec = {.type = IBV_FLOW_SPEC_IPV6, .size = sizeof(spec)};
@@ -78,7 +78,7 @@ void raw_rule_write(struct raw_rule *rule, const struct raw_flow *flow)
 	rule->attr.type = IBV_FLOW_ATTR_NORMAL;
 	rule->attr.size = sizeof(rule->attr);
 	rule->attr.port = 1;
-	/* The kernel and other endpoints want to hear of addresses, too. */
+	/* The kernel and other endpoints need ARP and neighbour discovery, too. */
 	rule->attr.flags = udp ? 0 : IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
 	append_ether(rule, flow, !four ? TYPE_IP6 : udp ? TYPE_IP4 : TYPE_ARP);
 	if (!four)

@@ -35,7 +35,7 @@ static bool is_link_local(const struct lend_ip *ip)
 	return ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80;
 }
 
-/* An address of the interface below the device, of the same kind as to. */
+/* Finds an address of the device's interface, of the same IP version and scope as `to`. */
 static bool own_address(const char *netdev, const struct lend_ip *to, struct lend_ip *ip)
 {
 	struct ifaddrs *all;
@@ -55,8 +55,8 @@ static bool own_address(const char *netdev, const struct lend_ip *to, struct len
 	return found;
 }
 
-/* A UDP port is the kernel's to give: a socket holds ours, so that no other program or endpoint of
- * this host takes it. The address may be one that the kernel does not have. */
+/* Reserves our UDP port in the kernel by a bound socket, so that no other program or endpoint of
+ * this host gets it. The address need not be one of the kernel's. */
 static int claim_port(struct raw *io)
 {
 	struct lend_udp_key key = {0};
@@ -137,7 +137,7 @@ static bool is_power(uint32_t n)
 	return n > 0 && (n & (n - 1)) == 0;
 }
 
-/* A queue whose completions could run over, or of a shape that is not read here, is refused. */
+/* Checks the queue's shape: its completions must not overflow, and rx.c must be able to read it. */
 static bool is_usable(const struct raw_queue *q, const struct raw_memory *m, uint32_t frame)
 {
 	return frame <= 1u << (m->stride_log + m->strides_log) && is_power(q->cqe_n) &&

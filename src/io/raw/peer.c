@@ -1,8 +1,8 @@
-/* raw/peer - who a carrier talks with, and by which MAC.
+/* raw/peer - a carrier's peers and their MACs.
  *
- * A sender is answered at the MAC that its last frame came from. A peer that was resolved is
- * reached at its neighbour's, which is asked for: a frame from another MAC is a reason to ask
- * again, no more.
+ * A peer that sent first is sent to at the MAC of its last frame. A resolved peer is sent to at its
+ * next hop's MAC, which is requested from the network. A frame from another MAC only triggers a new
+ * request.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -27,7 +27,7 @@ static struct lend_udp_key key_of(const struct lend_ip *ip, uint16_t udp)
 	return key;
 }
 
-/* The index for an address, with a place for its head; -1: no room. */
+/* Returns the index for an address, with an allocated struct raw_peer; -1: no room. */
 static int32_t place(struct raw *io, const struct lend_ip *ip, uint16_t udp)
 {
 	struct lend_udp_key key = key_of(ip, udp);
@@ -56,7 +56,7 @@ static void write_head(struct raw *io, uint32_t index, const struct lend_ip *ip,
 	lend_eth_head(&io->peer[index].head, &to, &io->self);
 }
 
-/* Is the head of this index that of this address? An index may have been another's. */
+/* True when the header belongs to this address: an index may be reused for another one. */
 static bool is_head_of(const struct lend_eth_head *head, const struct lend_ip *ip, uint16_t udp)
 {
 	const uint8_t *at = head->bytes + head->len - 8;
@@ -66,7 +66,7 @@ static bool is_head_of(const struct lend_eth_head *head, const struct lend_ip *i
 	return head->ip4 ? memcmp(at - 4, ip->b + 12, 4) == 0 : memcmp(at - 16, ip, 16) == 0;
 }
 
-/* A frame of a peer came from another MAC than ours go to. */
+/* Handles a peer's frame from another MAC than the one we send to. */
 static void moved(struct raw *io, struct raw_peer *peer, const struct lend_eth_frame *frame)
 {
 	struct lend_host *host;
@@ -79,7 +79,7 @@ static void moved(struct raw *io, struct raw_peer *peer, const struct lend_eth_f
 		return;
 	}
 	if (!lend_ip_same(&peer->hop, &frame->from))
-		return; /* a router's frames may come from another station than it takes them at */
+		return; /* a router may send from another MAC than it receives at */
 	now = lend_clock_now();
 	host = lend_host_want(&io->hosts, &io->self, &peer->hop, now);
 	if (host)
@@ -105,7 +105,7 @@ int32_t raw_peer_of(struct raw *io, const struct lend_eth_frame *frame)
 	return index;
 }
 
-/* Peers follow their neighbours' MACs, and neighbours are wanted while peers are. */
+/* Copies neighbours' MACs to their peers, and marks these neighbours as in use. */
 static void follow(struct raw *io, lend_ns now)
 {
 	for (uint32_t i = 0; i < io->peers.top; i++) {
@@ -145,7 +145,7 @@ void raw_peer_heard(struct raw *io, const uint8_t *bytes, uint32_t len)
 		return;
 	}
 	if (ask.vlan != io->self.vlan || memcmp(ask.mac, io->self.mac, 6) == 0)
-		return; /* another network's; our own, come back */
+		return; /* of another VLAN, or our own frame, looped back */
 	if (lend_ip_same(&ask.from, &io->self.ip))
 		io->io.stats.address_clash++;
 	else
@@ -154,7 +154,7 @@ void raw_peer_heard(struct raw *io, const uint8_t *bytes, uint32_t len)
 		raw_send_frame(io, answer, lend_eth_answer_write(answer, &io->self, &ask));
 }
 
-/* The MAC of a neighbour: 0, -EINPROGRESS, or -errno with lend_why(). */
+/* Returns a neighbour's MAC: 0, -EINPROGRESS, or -errno with lend_why(). */
 static int ask_mac(struct raw *io, const struct lend_ip *hop, uint8_t mac[6])
 {
 	lend_ns now = lend_clock_now();

@@ -1,7 +1,8 @@
 /* raw/rx - see rx.h.
  *
- * A buffer goes back to the device when its strides are used up and nothing of it is on loan, which
- * is at the end of a turn. There are as many completions as strides, so they cannot run over.
+ * A buffer returns to the device when all its strides are used and no frame in it is lent, which is
+ * at the end of an event-loop iteration. There are as many completions as strides, so the
+ * completion queue cannot overflow.
  */
 #include "io/raw/rx.h"
 
@@ -44,7 +45,7 @@ static const uint8_t *completion(const struct raw_rx *rx)
 	       RAW_CQE_LEN;
 }
 
-/* Owner bits change with each round, so that a stale completion is known. */
+/* Owner bits change with each round of the ring, so stale completions are recognised. */
 static bool is_ours(const struct raw_rx *rx, uint8_t op_owner)
 {
 	return op_owner >> 4 != RAW_OP_NONE && (op_owner & 1) == !!(rx->next & rx->q.cqe_n);
@@ -96,7 +97,7 @@ enum raw_got raw_rx_next(struct raw_rx *rx, struct raw_frame *frame)
 	bytes = load_be32(cqe + RAW_CQE_BYTES);
 	first = load_be16(cqe + RAW_CQE_STRIDE);
 	strides = bytes >> STRIDES_SHIFT & STRIDES_MASK;
-	if (op_owner >> 2 != RAW_OP_RECEIVED << 2) /* failed, compressed, or none of ours */
+	if (op_owner >> 2 != RAW_OP_RECEIVED << 2) /* failed, compressed, or unknown */
 		return RAW_BROKEN;
 	if ((load_be16(cqe + RAW_CQE_BUFFER) ^ rx->buffer) & (rx->q.wqe_n - 1))
 		return RAW_BROKEN;

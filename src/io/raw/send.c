@@ -1,8 +1,8 @@
-/* raw/send - frames into registered slots and out, a burst with one doorbell.
+/* raw/send - writes frames into registered slots and sends them, one doorbell per burst.
  *
- * One send in RAW_SIGNAL is signalled; its completion frees its slot and all before it. A small
- * frame goes within the send itself. A queue that stopped is made anew: what was in it is lost, as
- * anything may be.
+ * One send in RAW_SIGNAL is signalled; its completion frees its slot and all earlier ones. Small
+ * frames are sent inline. A queue that stopped is restarted; the frames in it are lost, as any
+ * datagram may be.
  *
  * Layer: io. Threads: the carrier's.
  */
@@ -23,7 +23,7 @@ void raw_send_reap(struct raw *io)
 
 	if (signals >= 0) {
 		io->tail += (uint32_t)signals * RAW_SIGNAL;
-		if (io->head - io->tail > RAW_SEND_SLOTS) /* it told of more than were sent */
+		if (io->head - io->tail > RAW_SEND_SLOTS) /* more completions than sends */
 			io->tail = io->head;
 		return;
 	}
@@ -78,7 +78,7 @@ static void put(const struct raw *io, uint32_t ahead, uint32_t len, struct raw_s
 	    .data = slot_at(io, position), .len = len, .signal = (position + 1) % RAW_SIGNAL == 0};
 }
 
-/* Of out[0..n), at most a burst: how many were taken, from the first on. */
+/* Sends the first datagrams of out[0..n), at most one burst. Returns how many were taken. */
 static uint32_t send_burst(struct raw *io, const struct lend_bufs *bufs, struct lend_out *out,
 			   uint32_t n)
 {
