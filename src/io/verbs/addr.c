@@ -57,7 +57,7 @@ static int bad(const char *text, const char *what)
 			 text, what);
 }
 
-/* Decimal, or hexadecimal after 0x. */
+/* Reads a number: decimal, or hexadecimal after 0x. */
 static bool read_number(const char *text, uint32_t max, uint32_t *value)
 {
 	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -131,7 +131,7 @@ static bool read_options(char *text, struct verbs_address *address)
 	return true;
 }
 
-/* text: IP:PORT or [IPV6]:PORT, cut in place. */
+/* Reads IP:PORT or [IPV6]:PORT from text, and cuts text in place. */
 static bool read_host(char *text, struct verbs_address *address)
 {
 	char *colon = strrchr(text, ':');
@@ -201,9 +201,9 @@ int verbs_address_print(const char *device, const uint8_t ip[16], uint16_t port,
 	return n < 0 || more < 0 || (size_t)(n + more) >= cap ? -ERANGE : 0;
 }
 
-/* RoCE v2 over IPv4 leaves its IPv4 header in the last 20 bytes and nothing that is defined before;
- * all else is a GRH, which has the shape of an IPv6 header. The GRH is looked at first: for an IPv4
- * header to pass as one, its sender would have to be 0.0.255.255. */
+/* RoCE v2 over IPv4 puts its IPv4 header into the last 20 bytes; the bytes before it are undefined.
+ * All other datagrams have a GRH, which has the form of an IPv6 header. The GRH is tested first: an
+ * IPv4 header could pass as one only with the source 0.0.255.255. */
 bool verbs_grh_read(const uint8_t grh[VERBS_GRH], const uint8_t own[16], uint8_t from[16],
 		    uint8_t *tclass)
 {

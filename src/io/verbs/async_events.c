@@ -1,12 +1,13 @@
-/* async_events - what is no datagram: ports, addresses and devices that come and go, a queue pair
- * in error.
+/* async_events - events that are not datagrams: ports, addresses and devices that come and go, and
+ * a queue pair in error.
  *
- * A port that goes down is only counted: cables come back, and the sessions above know how long
- * they wait. An address that leaves the device takes its peers along, and lives again when it
- * returns. A device that is removed ends the carrier. A queue pair in error is taken through reset
- * and back into service; what it had queued either way is lost, as datagrams may be. Layer: io.
- * Threads: one per carrier; with a shared ring any of its carriers may read the news of another's
- * queue pair.
+ * A port that goes down is only counted: cables are plugged in again, and sessions have their own
+ * timeouts. If our address leaves the device, all peers are gone; the carrier continues when the
+ * address returns. A removed device ends the carrier. A queue pair in error is reset and restarted;
+ * its queued sends and receives are lost, as any datagram may be.
+ *
+ * Layer: io. Threads: one per carrier. With a shared ring, any of its carriers may read an event of
+ * another carrier's queue pair.
  */
 #include "io/verbs/verbs.h"
 
@@ -27,7 +28,7 @@ void verbs_lose(struct verbs *v, enum verbs_life life)
 
 		(void)ibv_modify_qp(v->qp, &attr, IBV_QP_STATE);
 		verbs_send_drop(v);
-		/* They would be readable for ever. */
+		/* These descriptors would stay readable for ever. */
 		(void)epoll_ctl(v->epoll, EPOLL_CTL_DEL, v->watch->async_fd, NULL);
 		(void)epoll_ctl(v->epoll, EPOLL_CTL_DEL, v->signal->fd, NULL);
 	}
@@ -56,7 +57,7 @@ static void die(struct verbs *v)
 	    v->device);
 }
 
-/* Our GID may have moved, gone, or come back. */
+/* Checks our GID, which may have moved, gone, or come back. */
 static void look_for_gid(struct verbs *v)
 {
 	uint32_t before = v->gid_index;
@@ -95,7 +96,7 @@ static void look_at_port(struct verbs *v)
 		v->mtu = v->io.path.mtu;
 }
 
-/* Of a queue: its owner's, who may be another that shares the device. */
+/* Handles an event of a queue. With a shared ring the queue may belong to another carrier. */
 static void take_queue_event(struct verbs *v, const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
@@ -143,7 +144,7 @@ static void take_events(struct verbs *v, struct ibv_context *ctx)
 
 	while (v->life != VERBS_DEAD && ibv_get_async_event(ctx, &event) == 0) {
 		take_queue_event(v, &event);
-		if (ctx == v->watch) /* not those of a shared one, too */
+		if (ctx == v->watch) /* events of a shared context are only about queues */
 			take_event(v, &event);
 		ibv_ack_async_event(&event);
 	}

@@ -1,8 +1,9 @@
-/* verbs/carrier - UD queue pairs: receiving in bursts, and sleeping without losing a wake-up.
+/* verbs/carrier - UD queue pairs: receives in bursts, and sleeps without losing a wake-up.
  *
- * A datagram is found by its completion; its bytes are lent where the device put them, behind the
- * 40 bytes of GRH. What was lent is posted again in bursts. Sleeping: ask for an event at the next
- * completion, then look once more. Layer: io. Threads: one per carrier.
+ * A completion identifies a datagram. Its bytes are lent in the slot that the device wrote, behind
+ * the 40 bytes of GRH. Slots are posted again in bursts after their loan. Before a sleep, the
+ * carrier requests an event for the next completion, then polls once more. Layer: io. Threads: one
+ * per carrier.
  */
 #include "io/verbs/verbs.h"
 
@@ -12,7 +13,7 @@
 
 #include "util/bits.h"
 
-enum { LOOK_EVERY = 1024 /* turns of a busy loop */, ACK_EVERY = 4096 };
+enum { LOOK_EVERY = 1024 /* receive calls between polls of events */, ACK_EVERY = 4096 };
 
 static struct verbs *self(struct lend_io *io)
 {
@@ -53,7 +54,7 @@ static void failed(struct verbs *v, const struct ibv_wc *wc)
 	v->broken = true;
 }
 
-/* The index of a sender, which may be new. Datagrams of one come in runs. */
+/* Returns the index of a sender, which may be new. Datagrams of one sender come in runs. */
 static int32_t sender(struct verbs *v, const struct lend_udp_key *key, const struct ibv_wc *wc)
 {
 	if (v->last_peer != LEND_UDP_PEER_NONE && memcmp(key, &v->last_from, sizeof(*key)) == 0 &&
@@ -67,7 +68,7 @@ static int32_t sender(struct verbs *v, const struct lend_udp_key *key, const str
 	return v->last_peer;
 }
 
-/* True when a completion became the datagram whose slot is then lent. */
+/* True when the completion is a valid datagram. Its slot is then lent. */
 static bool accept_one(struct verbs *v, const struct ibv_wc *wc, struct lend_in *in)
 {
 	const uint8_t *at = v->ring->memory + wc->wr_id * v->ring->slot;
@@ -145,7 +146,7 @@ static int verbs_fd(struct lend_io *io)
 	return self(io)->epoll;
 }
 
-/* The event that was asked for may have come; there is one at most. */
+/* Takes the requested event, if it has come; there is at most one. */
 static void take_signal(struct verbs *v)
 {
 	struct ibv_cq *cq;
@@ -175,7 +176,7 @@ static bool verbs_arm(struct lend_io *io)
 	if (!v->armed && ibv_req_notify_cq(v->rx_cq, 0) != 0)
 		return false;
 	v->armed = true;
-	/* What came before the request made no event, so it is looked for now. */
+	/* Completions before the request raise no event, so poll once more. */
 	v->n_early = completions(v, v->early, VERBS_BURST);
 	return v->n_early == 0;
 }

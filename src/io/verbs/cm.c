@@ -1,9 +1,9 @@
-/* cm - rdma_cm: the name we are asked for, and asking for others' queue pairs.
+/* cm - rdma_cm: answers requests for our queue pair, and resolves addresses to peers' queue pairs.
  *
- * A listener answers each question for its UDP port with its queue pair's number and is done: there
- * is no connection to keep. Asking takes the address, the route and one exchange (SIDR), each of
- * which reports on a channel that is read without waiting. The answer is used once: whoever asks
- * again may find another queue pair behind the same address, after a restart. Layer: io. Threads:
+ * A listener answers each request for its UDP port with its queue pair number; no connection
+ * remains. A resolution takes three steps: address, route and one exchange (SIDR). Each step
+ * reports on a channel that is read without blocking. A result is used once: after a restart of the
+ * peer, the next resolution may find another queue pair at the same address. Layer: io. Threads:
  * one per carrier.
  */
 #include "io/verbs/verbs.h"
@@ -19,7 +19,7 @@
 
 enum { BACKLOG = 1024 };
 
-/* The source that the kernel would route from. */
+/* Finds the source address that the kernel would route from. */
 static int route_source(const struct verbs_address *to, uint8_t ip[16])
 {
 	struct sockaddr_storage addr;
@@ -38,7 +38,8 @@ static int route_source(const struct verbs_address *to, uint8_t ip[16])
 	return rc;
 }
 
-/* Our own address: a client takes the route's, or one of the device that it named. */
+/* Chooses our own address: a client uses the route's source, or an address of the device that it
+ * named. */
 static int choose_ip(struct verbs *v)
 {
 	struct ibv_context *ctx;
@@ -166,7 +167,7 @@ static void answer(struct verbs *v, struct rdma_cm_event *event)
 		(void)rdma_reject(event->id, NULL, 0);
 }
 
-/* The next step of an address being asked for; 0, or an errno that ends it. */
+/* Takes the next step of a resolution: 0, or an errno that ends it. */
 static int advance(struct verbs *v, struct verbs_resolve *r, const struct rdma_cm_event *event)
 {
 	struct rdma_conn_param param = {.qp_num = v->qp->qp_num};
@@ -196,7 +197,7 @@ static int advance(struct verbs *v, struct verbs_resolve *r, const struct rdma_c
 	}
 }
 
-/* True when the event's id has done its work. */
+/* Handles an event. True when its id is no longer needed. */
 static bool take_event(struct verbs *v, struct rdma_cm_event *event)
 {
 	struct verbs_resolve *r = event->id->context;
@@ -228,7 +229,7 @@ void verbs_cm_turn(struct verbs *v)
 		struct rdma_cm_id *id = event->id;
 		bool done = take_event(v, event);
 
-		(void)rdma_ack_cm_event(event); /* an id cannot be destroyed before */
+		(void)rdma_ack_cm_event(event); /* required to destroy an id */
 		if (done)
 			(void)rdma_destroy_id(id);
 	}
@@ -240,13 +241,13 @@ static int ask(struct verbs *v, const char *text, const struct verbs_address *to
 	struct verbs_resolve *r;
 
 	for (r = v->asked; v->n_asked >= VERBS_RESOLVES && r; r = r->next) {
-		if (r->state != VERBS_ASKING) { /* nobody fetched it */
+		if (r->state != VERBS_ASKING) { /* its result was not fetched */
 			forget(v, r);
 			break;
 		}
 	}
 	if (v->n_asked >= VERBS_RESOLVES)
-		return -EINPROGRESS; /* when another one is known */
+		return -EINPROGRESS; /* retry when another resolution is done */
 	r = calloc(1, sizeof(*r));
 	if (r == NULL)
 		return lend_fail(ENOMEM, "%s: no memory to ask for it", text);
@@ -263,7 +264,7 @@ static int ask(struct verbs *v, const char *text, const struct verbs_address *to
 		return -EINPROGRESS;
 	r->err = errno;
 	r->state = VERBS_FAILED;
-	return -EINPROGRESS; /* told by the next call */
+	return -EINPROGRESS; /* the next call returns the error */
 }
 
 static int add_peer(struct verbs *v, const struct lend_udp_key *key, uint32_t *peer)

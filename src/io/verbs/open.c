@@ -68,7 +68,7 @@ static int find_pkey(struct verbs *v, const struct ibv_port_attr *port)
 
 		if (ibv_query_pkey(v->watch, v->port_num, i, &have) != 0)
 			continue;
-		/* The top bit tells full members from limited ones. */
+		/* The top bit distinguishes full members from limited ones. */
 		if (v->address.pkey == 0 || (ntohs(have) & 0x7fff) == (v->address.pkey & 0x7fff)) {
 			v->pkey_index = (uint16_t)i;
 			return 0;
@@ -131,7 +131,7 @@ int verbs_qp_start(struct verbs *v)
 	return -rc;
 }
 
-/* As much inline as the device has, up to what we would like. */
+/* Makes the queue pair, with as much inline data as the device has, up to VERBS_INLINE. */
 static void make_qp(struct verbs *v)
 {
 	struct ibv_qp_init_attr init = {.qp_context = v,
@@ -242,7 +242,7 @@ static int make(struct verbs *v, const struct lend_io_config *config)
 		rc = open_queues(v);
 	if (rc == 0)
 		rc = open_fds(v);
-	/* Last: whoever asks from now on is answered. */
+	/* Last step: requests are answered from now on. */
 	if (rc == 0 && v->listening)
 		rc = verbs_cm_listen(v);
 	return rc;

@@ -1,10 +1,10 @@
-/* verbs/peer - peers by the address their datagrams carry, hosts by the address handle that
- * reaches them.
+/* verbs/peer - peers by their address, hosts by the address handle that reaches them.
  *
- * A peer is a queue pair of a host; the host has the address handle, so a thousand endpoints of one
- * host need one. Both tables are udp's (io/peer_table.h), whose key of 24 bytes holds a GID, a LID
- * and a queue pair's number as well: pinned ones stay, 256 others go round. An address handle that
- * was pushed out waits until all sends posted before are done. Layer: io. Threads: one per carrier.
+ * A peer is a queue pair of a host. The address handle belongs to the host, so a thousand endpoints
+ * of one host need only one. Both tables are of udp's type (io/peer_table.h): its key of 24 bytes
+ * can also hold a GID, a LID and a queue pair number. Pinned entries stay; 256 others are reused in
+ * rotation. A replaced address handle is destroyed after all sends posted before are done. Layer:
+ * io. Threads: one per carrier.
  */
 #include "io/verbs/verbs.h"
 
@@ -28,7 +28,7 @@ static bool is_same(const struct lend_udp_key *a, const struct lend_udp_key *b)
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* Frees what is done; 0 room left means that the oldest must go at any price. */
+/* Destroys the handles that no send uses any more. */
 void verbs_host_bury(struct verbs *v)
 {
 	uint32_t kept = 0;
@@ -50,7 +50,7 @@ static void bury(struct verbs *v, struct ibv_ah *ah)
 		return;
 	verbs_host_bury(v);
 	more = realloc(v->grave, (v->n_graves + 1) * sizeof(*more));
-	if (more == NULL) { /* a send may be lost by it, as any datagram may */
+	if (more == NULL) { /* a send may be lost, as any datagram may */
 		(void)ibv_destroy_ah(ah);
 		return;
 	}
@@ -81,7 +81,7 @@ static bool grow(struct verbs *v)
 	return true;
 }
 
-/* The host of a peer, with its key set; NULL: no room. */
+/* Returns the host of a peer, with its key set. NULL: no room. */
 static struct verbs_host *find(struct verbs *v, const struct lend_udp_key *peer)
 {
 	struct lend_udp_key key = host_of(peer);
@@ -151,7 +151,7 @@ void verbs_host_forget(struct verbs *v)
 		bury_all(v, &v->host[i]);
 }
 
-/* The first pin of a peer pins its host, too. */
+/* The first pin of a peer also pins its host, and the last unpin unpins it. */
 void verbs_peer_pin(struct verbs *v, uint32_t index, bool kept)
 {
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, index);

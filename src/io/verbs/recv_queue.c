@@ -1,11 +1,10 @@
-/* recv_queue - receive buffers: one carrier's ring, or one that several share.
+/* recv_queue - receive buffers: the ring of one carrier, or of several that share it.
  *
- * A shared ring (srq=1) is posted to a shared receive queue: endpoints of one process and device
- * then hold one ring's memory together, and each can take all of it when the others are quiet. It
- * is not the default, because an endpoint that is not polled keeps what arrived for it and may so
- * use up everybody's. Each completion queue has room for the whole ring, for it must never
- * overflow. Layer: io. Threads: a ring is posted to from any of its carriers' threads; the provider
- * locks.
+ * A shared ring (srq=1) is posted to a shared receive queue. Endpoints of one process and device
+ * then use one ring's memory, and each can use all of it while the others are idle. It is not the
+ * default, because an endpoint that is not polled keeps the buffers that it received into, and can
+ * so use up the whole ring. Each completion queue has room for the whole ring, because it must
+ * never overflow. Layer: io. Threads: any of a ring's carriers posts to it; the provider locks.
  */
 #include "io/verbs/verbs.h"
 
@@ -181,7 +180,7 @@ static bool is_lent(const struct verbs *v, uint32_t slot)
 	return false;
 }
 
-/* What is posted to a shared queue stays there. */
+/* Buffers posted to a shared queue stay posted. */
 void verbs_ring_reclaim(struct verbs *v)
 {
 	if (v->ring->srq)
@@ -250,7 +249,7 @@ static bool post(struct verbs *v, uint32_t n)
 		v->n_spare -= n;
 		return true;
 	}
-	/* The device takes none: those that it has not got stay spare. */
+	/* The device takes no more: the slots that it did not take stay spare. */
 	for (uint32_t i = 0; i < n; i++) {
 		if (bad == &wr[i]) {
 			uint32_t left = n - i;

@@ -1,10 +1,10 @@
-/* verbs/send - sending: one linked list of requests and one doorbell per burst.
+/* verbs/send - sends: one linked list of requests and one doorbell per burst.
  *
- * Small datagrams go inside the request, so nothing of theirs is read later. Of larger ones head
- * and tail are copied to a slot of the carrier's and pieces in registered memory are gathered by
- * the device, which reads them until the send is reported: flush() tells. Anything else is copied
- * whole. Only every 64th send reports its end, and the last of a burst with pieces in place. Layer:
- * io. Threads: one per carrier.
+ * A small datagram is sent inline, so the device reads none of its memory later. For a larger one,
+ * head and tail are copied to a slot of the carrier, and the device gathers pieces from registered
+ * memory. It reads these until the send completes: see flush(). Other datagrams are copied whole.
+ * Only every 64th send is signalled, and the last of a burst while pieces are in place. Layer: io.
+ * Threads: one per carrier.
  */
 #include "io/verbs/verbs.h"
 
@@ -70,7 +70,7 @@ void verbs_reap(struct verbs *v)
 		verbs_host_bury(v);
 }
 
-/* The region that holds [data, data + len), or NULL. */
+/* Returns the region that contains [data, data + len), or NULL. */
 static const struct verbs_region *region_of(struct verbs *v, const uint8_t *data, uint32_t len)
 {
 	uint32_t low = 0, high = v->n_regions;
@@ -101,7 +101,7 @@ static void put(struct ibv_sge *sge, const void *data, uint32_t len, uint32_t lk
 	*sge = (struct ibv_sge){.addr = (uintptr_t)data, .length = len, .lkey = lkey};
 }
 
-/* Inside the request: the provider reads these addresses before the post returns. */
+/* Lists the parts of an inline send: the provider reads them before the post returns. */
 static int give_inline(struct ibv_sge *sge, const struct lend_bufs *bufs,
 		       const struct lend_out *out)
 {
@@ -117,7 +117,8 @@ static int give_inline(struct ibv_sge *sge, const struct lend_bufs *bufs,
 	return n;
 }
 
-/* Head and tail in our slot, pieces where they are; 0: one of them is not in registered memory. */
+/* Gathers head and tail from our slot, and pieces in place. Returns the number of parts; 0: a piece
+ * is not in registered memory. */
 static int gather(struct verbs *v, struct ibv_sge *sge, const struct lend_bufs *bufs,
 		  const struct lend_out *out, uint8_t *slot)
 {
@@ -166,7 +167,7 @@ static void lend_pieces(struct verbs *v, uint64_t number, const struct lend_out 
 	v->in_place += send->n > 0;
 }
 
-/* Makes request m of a datagram; false: it can never be sent. */
+/* Makes request m for a datagram. False: it can never be sent. */
 static bool prepare(struct verbs *v, const struct lend_bufs *bufs, struct lend_out *out, uint32_t m)
 {
 	const struct lend_udp_peer *peer = lend_udp_peers_at(&v->peers, out->peer);
@@ -203,7 +204,7 @@ static bool prepare(struct verbs *v, const struct lend_bufs *bufs, struct lend_o
 	return true;
 }
 
-/* Those from m on were not taken: as if they had never been made. */
+/* Undoes requests from m on, which the device did not take. */
 static void take_back(struct verbs *v, uint32_t m, uint32_t n)
 {
 	for (uint32_t i = m; i < n; i++) {
@@ -217,7 +218,7 @@ static void take_back(struct verbs *v, uint32_t m, uint32_t n)
 	v->full = true;
 }
 
-/* Rings once for requests [0, n). */
+/* Posts requests [0, n) with one doorbell. */
 static void post(struct verbs *v, uint32_t n)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -232,7 +233,8 @@ static void post(struct verbs *v, uint32_t n)
 	}
 	if (ibv_post_send(v->qp, v->wr, &bad) != 0) {
 		taken = bad ? (uint32_t)(bad - v->wr) : 0;
-		v->quiet = VERBS_SIGNAL; /* the report may have been theirs */
+		v->quiet =
+		    VERBS_SIGNAL; /* a request that was not taken may have been the signalled one */
 		v->broken = true;
 	}
 	for (uint32_t i = 0; i < taken; i++)
