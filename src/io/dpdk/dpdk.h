@@ -74,13 +74,13 @@ struct dpdk_peer {
 	bool fixed;    /* or from ?mac= */
 	struct lend_ip hop;
 	uint8_t key_len;
-	uint8_t key[18]; /* what in.addr points to: IP and port, network order */
+	uint8_t key[18]; /* target of in.addr: IP and port, network order */
 };
 
 /* A link: two rings, two ethdevs, two carriers. Under dpdk_world, except open. */
 struct dpdk_link {
 	struct rte_ring *ring[2]; /* [i]: read by side i */
-	struct dpdk *side[2];     /* NULL once that side closed */
+	struct dpdk *side[2];     /* NULL after that side closed */
 	_Atomic bool open[2];
 };
 
@@ -93,7 +93,7 @@ struct dpdk_lock {
 struct dpdk_owner {
 	struct lend_eth_end end;
 	struct rte_ring *ring;    /* its frames, received by other endpoints */
-	_Atomic uint64_t overrun; /* frames that found it full */
+	_Atomic uint64_t overrun; /* frames dropped because it was full */
 	struct rte_flow *rule;    /* steers its frames in the device */
 	uint16_t queue;           /* to this queue; without a rule, the queue to poll first */
 };
@@ -111,7 +111,7 @@ struct dpdk_share {
 	struct rte_mempool *pool;
 	struct rte_device *device_of; /* for DMA mappings */
 	enum dpdk_reads reads;
-	unsigned if_index; /* the kernel's interface below it; 0: none */
+	unsigned if_index; /* its kernel interface; 0: none */
 	char sysfs[96];    /* path that exists while the card does; "": not a card */
 	bool tx_sums;      /* it computes the UDP checksum */
 	bool used;         /* an endpoint has used it, and may be closed by now */
@@ -151,7 +151,7 @@ struct dpdk_port {
 	_Atomic uint32_t downs; /* times the link went down */
 	uint32_t downs_seen;
 	uint16_t last_peer; /* peer of the last frame, as links are point to point; or DPDK_NONE */
-	uint8_t ways;       /* queues each way: 1 or DPDK_WAYS */
+	uint8_t ways;       /* queues per direction: 1 or DPDK_WAYS */
 	uint8_t reads;      /* enum dpdk_reads */
 	/* Buffers to offer to a queue in one burst; shrinks when the device refuses some. */
 	uint32_t window[DPDK_WAYS];
@@ -216,7 +216,7 @@ struct dpdk {
 	struct dpdk_rx rx[DPDK_WAYS];
 	uint32_t held_n; /* lent frames, until rx_done() */
 	struct rte_mbuf
-	    *held[DPDK_LENT_MAX + DPDK_WAYS * DPDK_BURST]; /* those that came are lent, too */
+	    *held[DPDK_LENT_MAX + DPDK_WAYS * DPDK_BURST]; /* also buffers not yet split */
 	uint16_t hash[DPDK_PEERS_MAX];
 	struct dpdk_peer peer[DPDK_PEERS_MAX];
 };

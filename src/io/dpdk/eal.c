@@ -43,7 +43,7 @@ static struct {
 	enum { EAL_NEW, EAL_UP, EAL_BROKEN } state;
 	struct rte_mempool *pool;
 	struct rte_mempool *pages; /* NULL until a device wants buffers of a page */
-	pthread_key_t key;         /* its destructor gives the thread's number back */
+	pthread_key_t key;         /* its destructor releases the thread's lcore id */
 	char text[1024];           /* the arguments, cut */
 	char cpus[256], prefix[32];
 	char *argv[ARGS_MAX];

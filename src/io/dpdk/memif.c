@@ -1,10 +1,10 @@
 /* memif - links between processes of one user, by net_memif devices made at run time.
  *
  * A listener NAME = IP-PORT has server devices with ids from 0, all on one socket in the runtime
- * folder. It keeps two more than have a link, up to `links`, because EAL has few ports. The lock
- * file of its name contains both numbers. A client locks the file of the lowest free id and makes a
- * client device with that id. Locks end with their process, so a killed process leaves its name and
- * ids free; only small files remain.
+ * folder. It keeps two more ids than have a link, up to `links` ids, because EAL has few ports. The
+ * lock file of its name contains the number of ids and this limit. A client locks the file of the
+ * lowest free id and makes a client device with that id. Locks end with their process, so a killed
+ * process leaves its name and ids free; only small files remain.
  *
  * memif hardly checks the contents of the shared rings: processes that share a runtime folder trust
  * each other.

@@ -157,7 +157,7 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (dpdk_eal_pool(share->id) == NULL)
 		return -ENOMEM;
 	rc = choose_mtu(share, &info, address->mtu);
-	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* does so itself */
+	if (rc == 0 && strcmp(info.driver_name, "net_tap") != 0) /* it sets its interface up */
 		rc = dpdk_link_check(share);
 	if (rc == 0)
 		rc = set_up(share, &info);

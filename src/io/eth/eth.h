@@ -73,7 +73,7 @@ enum lend_eth_verdict {
 	LEND_ETH_NEIGH,    /* ARP or neighbour discovery */
 	LEND_ETH_FOREIGN,  /* another protocol */
 	LEND_ETH_FRAGMENT, /* a part of an IP packet */
-	LEND_ETH_CHECKSUM, /* the IPv4 head's is wrong */
+	LEND_ETH_CHECKSUM, /* the IPv4 header checksum is wrong */
 	LEND_ETH_BAD,      /* its length fields contradict each other */
 };
 
@@ -125,7 +125,7 @@ struct lend_eth_head {
 	uint8_t ip;       /* offset of the IP header */
 	bool ip4;
 	uint32_t sum;    /* of the IPv4 header */
-	uint32_t pseudo; /* addresses and protocol; and the UDP ports */
+	uint32_t pseudo; /* of the pseudo header: addresses and protocol */
 };
 
 void lend_eth_head(struct lend_eth_head *head, const struct lend_eth_end *to,

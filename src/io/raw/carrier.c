@@ -64,8 +64,7 @@ static bool take_frame(struct raw *io, const struct raw_frame *raw, struct lend_
 			       .len = frame.len,
 			       .peer = (uint32_t)peer,
 			       .ecn = frame.ecn,
-			       .addr = frame.ip +
-				       (frame.ip4 ? 12 : 8), /* both IPs and the sender's port */
+			       .addr = frame.ip + (frame.ip4 ? 12 : 8), /* both IPs, source port */
 			       .addr_len = frame.ip4 ? 4 + 4 + 2 : 16 + 16 + 2};
 	return true;
 }

@@ -144,7 +144,7 @@ static void take_events(struct verbs *v, struct ibv_context *ctx)
 
 	while (v->life != VERBS_DEAD && ibv_get_async_event(ctx, &event) == 0) {
 		take_queue_event(v, &event);
-		if (ctx == v->watch) /* events of a shared context are only about queues */
+		if (ctx == v->watch) /* port events come from watch only */
 			take_event(v, &event);
 		ibv_ack_async_event(&event);
 	}

@@ -229,7 +229,7 @@ void verbs_cm_turn(struct verbs *v)
 		struct rdma_cm_id *id = event->id;
 		bool done = take_event(v, event);
 
-		(void)rdma_ack_cm_event(event); /* required to destroy an id */
+		(void)rdma_ack_cm_event(event); /* ack before its id is destroyed */
 		if (done)
 			(void)rdma_destroy_id(id);
 	}

@@ -233,8 +233,7 @@ static void post(struct verbs *v, uint32_t n)
 	}
 	if (ibv_post_send(v->qp, v->wr, &bad) != 0) {
 		taken = bad ? (uint32_t)(bad - v->wr) : 0;
-		v->quiet =
-		    VERBS_SIGNAL; /* a request that was not taken may have been the signalled one */
+		v->quiet = VERBS_SIGNAL; /* the signalled one may be lost */
 		v->broken = true;
 	}
 	for (uint32_t i = 0; i < taken; i++)

@@ -73,7 +73,7 @@ struct verbs_grave {
 	uint64_t at; /* destroy when `done` reaches this number */
 };
 
-/* ASKING -> KNOWN or FAILED; both end when resolve() fetches them. */
+/* ASKING -> KNOWN or FAILED; the entry ends when resolve() fetches the result. */
 enum verbs_asked { VERBS_ASKING, VERBS_KNOWN, VERBS_FAILED };
 
 struct verbs_resolve {
@@ -106,13 +106,13 @@ struct verbs {
 	_Atomic bool removed; /* the device is gone or unusable */
 	bool look;            /* returned from a sleep: poll the event sources */
 	bool armed;           /* the next completion raises an event */
-	bool full;            /* the last burst did not fit */
+	bool full;            /* the send queue had no room for the last burst */
 	uint32_t turn;
 	uint32_t gid_index;
 	uint16_t pkey_index;
 	uint32_t mtu; /* of the port now; path.mtu is the promised one */
 
-	int epoll; /* over the three below */
+	int epoll; /* watches the event sources below */
 	struct rdma_event_channel *cm;
 	struct rdma_cm_id *id;           /* bound to our address until close */
 	struct ibv_context *watch;       /* the context for asynchronous events */
