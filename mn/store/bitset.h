@@ -1,6 +1,7 @@
-/* bitset - numbers from 0 to a limit, in the arena: 64 to a word, and a bit above for each word
- * that is not empty, so that adding, taking out and finding the next one look at four words at
- * most. Layer: mn/store (pure), private to it. Memory: the arena's; all zero is the empty set. */
+/* bitset - sets of numbers from 0 to a limit, in the arena. Each uint64_t of a level has a bit in
+ * the level above, set while that uint64_t is not zero. So add, remove and next access at most four
+ * of them. Layer: mn/store (pure), private to it. Memory: the arena's; all zero is the empty set.
+ */
 #ifndef MN_STORE_BITSET_H
 #define MN_STORE_BITSET_H
 
@@ -12,25 +13,26 @@ struct lend_store;
 enum { LEND_SET_BITS = 6, LEND_SET_LEVELS = 4, LEND_SET_NONE = UINT32_MAX };
 
 struct lend_set {
-	uint64_t at[LEND_SET_LEVELS]; /* offsets of the words of each level, the members' first */
-	uint32_t last;                /* the greatest number that may be in it; below 2^25 */
-	uint32_t n;                   /* members */
+	uint64_t
+	    at[LEND_SET_LEVELS]; /* offsets of the words of each level; level 0 has the members */
+	uint32_t last;           /* largest number that may be a member; below 2^25 */
+	uint32_t n;              /* number of members */
 };
 
-/* A set of numbers up to last lies at that offset; where it ends. */
+/* Places a set of numbers up to last at this offset. Returns the offset of its end. */
 uint64_t lend_set_lay_out(struct lend_set *set, uint32_t last, uint64_t at);
-/* Nothing is in it any more. */
+/* Removes all members. */
 void lend_set_clear(const struct lend_store *s, struct lend_set *set);
-/* The least member that is not below i, or LEND_SET_NONE. */
+/* Returns the smallest member that is at least i, or LEND_SET_NONE. */
 uint32_t lend_set_next(const struct lend_store *s, const struct lend_set *set, uint32_t i);
-/* Members side by side from i on, at most max of them. */
+/* Returns the number of consecutive members from i on, at most max. */
 uint32_t lend_set_run(const struct lend_store *s, const struct lend_set *set, uint32_t i,
 		      uint32_t max);
-/* Members that share i's word, bit k being 64 * (i / 64) + k: takes these out, which were all
- * there; puts these in, of which none was. */
+/* Remove or add several members in i's word; bit k is the number 64 * (i / 64) + k. cut: all of
+ * them are members before. put: none of them is. */
 void lend_set_cut_word(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits);
 void lend_set_put_word(const struct lend_store *s, struct lend_set *set, uint32_t i, uint64_t bits);
-/* i's word is not empty any more; has become empty: the levels above are told. */
+/* Update the levels above after i's word has become non-zero (up) or zero (down). */
 void lend_set_up(const struct lend_store *s, const struct lend_set *set, uint32_t i);
 void lend_set_down(const struct lend_store *s, const struct lend_set *set, uint32_t i);
 
@@ -40,13 +42,13 @@ static inline uint64_t *lend_set_word_at(const struct lend_store *s, const struc
 	return (uint64_t *)(void *)((uint8_t *)(uintptr_t)s + set->at[level]) +
 	       (i >> LEND_SET_BITS);
 }
-/* Members that share i's word. */
+/* Returns the members in i's word, as bits. */
 static inline uint64_t lend_set_word(const struct lend_store *s, const struct lend_set *set,
 				     uint32_t i)
 {
 	return *lend_set_word_at(s, set, 0, i);
 }
-/* i was not in it. */
+/* Adds i, which must not be a member. */
 static inline void lend_set_add(const struct lend_store *s, struct lend_set *set, uint32_t i)
 {
 	uint64_t *w = lend_set_word_at(s, set, 0, i), was = *w;
@@ -56,7 +58,7 @@ static inline void lend_set_add(const struct lend_store *s, struct lend_set *set
 	if (!was)
 		lend_set_up(s, set, i);
 }
-/* i was in it. */
+/* Removes i, which must be a member. */
 static inline void lend_set_remove(const struct lend_store *s, struct lend_set *set, uint32_t i)
 {
 	uint64_t *w = lend_set_word_at(s, set, 0, i);

@@ -1,4 +1,5 @@
-/* cow - writes into a view: in place where nobody else looks, else into one copied page each.
+/* cow - copy-on-write: writes into a view, in place where a page has no other reference, else into
+ * one copied page each.
  * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_COW_H
 #define MN_STORE_COW_H
@@ -9,12 +10,12 @@
 struct lend_cursor {
 	const struct lend_store_seg *seg;
 	uint32_t n;
-	uint64_t at; /* in the first of them */
+	uint64_t at; /* offset in the first segment */
 };
-/* Copies up to len bytes; how many there were. */
+/* Copies up to len bytes and advances. Returns the number of bytes copied. */
 uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len);
 
-/* One more piece of memory, joined to the last when it lies right behind it. */
+/* Appends a piece of memory; merges it with the last segment when they are adjacent. */
 static inline void lend_seg_add(struct lend_store_seg *seg, uint32_t *n, uint8_t *data,
 				uint64_t len)
 {
@@ -24,11 +25,10 @@ static inline void lend_seg_add(struct lend_store_seg *seg, uint32_t *n, uint8_t
 		seg[(*n)++] = (struct lend_store_seg){data, len};
 }
 
-/* Writes len bytes to [offset, offset + len) of view, which must contain them. True, or false when
- * frames or nodes or the view's limit do not suffice; nothing has changed then. placed: chain of
- * frames that hold the bytes (see lend_store_place), or 0 to read them from bytes; those used are
- * taken off the chain.
- */
+/* Writes len bytes to [offset, offset + len) of view, which must contain them. Returns false, with
+ * nothing changed, when frames, nodes or the view's limit do not suffice. placed: chain of frames
+ * that hold the bytes (see lend_store_place), or 0 to read them from bytes. Frames that are used
+ * leave the chain. */
 bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offset, uint64_t len,
 		    struct lend_cursor *bytes, uint32_t *placed);
 

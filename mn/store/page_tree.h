@@ -1,55 +1,58 @@
-/* page_tree - page tables as trees with shared, counted nodes.
+/* page_tree - page tables as trees of shared, refcounted nodes.
  *
- * A view is a part of a tree. Sharing a part costs two edge paths whatever its size: inner nodes
- * are counted, nodes at the edges are copied without the pages outside the range, so a snapshot
- * keeps exactly the pages that it names. Writing makes the path to a page this tree's own first.
+ * A view is a range of a tree. Sharing a range costs two edge paths, whatever its size. Inner nodes
+ * gain a reference. Nodes at the edges are copied without the pages outside the range, so a
+ * snapshot keeps exactly the pages in its range. A write first makes private copies of the shared
+ * nodes on the path to its page.
  *
- * Layer: mn/store (pure), private to it.
- */
+ * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_PAGE_TREE_H
 #define MN_STORE_PAGE_TREE_H
 
 #include "mn/store/store.h"
 
-/* The height of a tree for bytes [0, end), and the page after the last one of a view. */
+/* Returns the height of a tree that covers bytes [0, end). */
 uint32_t lend_tree_height(const struct lend_store *s, uint64_t end);
-/* The frames of the 64 pages around a page; NULL: zeros. Of a tree of one page that one alone. */
+/* Returns the 64 frames of the leaf node that covers a page; NULL: all zeros. In a tree of height 0
+ * there is only that one frame. */
 const uint32_t *lend_tree_leaf(const struct lend_store *s, const struct lend_view *view,
 			       uint64_t page);
-/* Makes *out bytes [offset, offset + len) of view, which must contain them. False: no nodes left.
- */
+/* Makes *out share bytes [offset, offset + len) of view, which must contain them. False: no nodes
+ * left. */
 bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_t offset,
 		     uint64_t len, struct lend_view *out);
-/* Lets all of a view's pages go: some at once, as many as this operation may still reap, and the
- * rest in later turns. */
+/* Drops all of a view's pages. Frees as many at once as this operation's budget (spade) allows, and
+ * leaves the rest to later steps. */
 void lend_tree_drop(struct lend_store *s, struct lend_view *view);
-/* Goes on with that, up to what is left of this operation's share. */
+/* Continues to free dropped pages, within the rest of this operation's budget. */
 void lend_tree_reap(struct lend_store *s);
-/* Whether so many can be taken, once what is let go was gone through as far as it takes. */
+/* Returns whether this many nodes and frames can be taken. First frees dropped nodes, as many as
+ * that needs. */
 bool lend_tree_room(struct lend_store *s, uint64_t nodes, uint64_t frames);
-/* What writing pages [first, last] would take: exactly. */
+/* The exact number of frames and nodes that a write to pages [first, last] takes. */
 struct lend_tree_cost {
 	uint64_t frames, nodes;
-	uint64_t zeros; /* of the frames: for pages that were none */
+	uint64_t zeros; /* the part of frames for pages that had none before */
 };
 struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct lend_view *view,
 				     uint64_t first, uint64_t last);
-/* Where the frame of a page is named in a node (or in view) that is this tree's own. The nodes that
- * cost() told must be there. */
+/* Returns the entry for a page's frame, in a node (or in view) that only this tree references;
+ * copies shared nodes on the path. The nodes counted by lend_tree_cost() must be available. */
 uint32_t *lend_tree_own(struct lend_store *s, struct lend_view *view, uint64_t page);
 
-/* Node 0 is never written and names itself, as zeros do, so that levels need no test of their own.
- */
+/* Node 0 is never written: its entries are 0 and so refer to itself. A lookup therefore needs no
+ * test for zero per level. */
 static inline uint32_t lend_node_child(const uint32_t *child, uint32_t id, uint64_t at)
 {
 	return child[(uint64_t)id << LEND_FAN_BITS | (at & (LEND_FAN - 1))];
 }
 
-/* The frame under a page; 0: zeros. */
+/* Returns the frame of a page; 0: zeros. */
 static inline uint32_t lend_tree_frame(const struct lend_store *s, const struct lend_view *view,
 				       uint64_t page)
 {
-	const uint32_t *child = (const uint32_t *)(const void *)lend_node_at(s, 0); /* of all */
+	const uint32_t *child =
+	    (const uint32_t *)(const void *)lend_node_at(s, 0); /* of all nodes, by index */
 	uint32_t id = view->root;
 
 	_Static_assert(LEND_HEIGHT_MAX == 5, "a level each");

@@ -1,11 +1,10 @@
-/* store - the arena of a memory node: its tables and how they lie in memory.
+/* store - the arena of a memory node: its tables and their layout in memory.
  *
- * Entry 0 of every table means none. A table hands out entries from its free list, then from the
- * part that was never used, so building a store touches no table and ascending frames lie side by
- * side.
+ * Entry 0 of every table means none. A table gives out entries from its free list, then from the
+ * part that was never used. So building a store touches no table, and ascending frames are
+ * adjacent.
  *
- * Layer: mn/store (pure), private to it. Memory: the caller's.
- */
+ * Layer: mn/store (pure), private to it. Memory: the caller's. */
 #ifndef MN_STORE_STORE_H
 #define MN_STORE_STORE_H
 
@@ -15,29 +14,29 @@
 enum { LEND_LEVEL_BITS = 3, LEND_LEVEL_MASK = 7 };
 enum { LEND_FAN = 64, LEND_FAN_BITS = 6, LEND_HEIGHT_MAX = 5 };
 
-/* A page of bytes. Free when refs and pins are zero, and then its bytes are zero. Frame 0 is the
+/* A page of bytes. It is free when refs and pins are zero; its bytes are zero then. Frame 0 is the
  * page of zeros that unwritten parts of a space read as. */
 struct lend_frame {
-	uint32_t refs; /* tree parents, or 1 while a placement has it */
-	uint32_t pins; /* replies under way */
+	uint32_t refs; /* references from tree parents, or 1 for a placement */
+	uint32_t pins; /* replies in flight that read it */
 	uint32_t gen;  /* times it was freed */
-	uint32_t next; /* the placement's chain */
+	uint32_t next; /* in a placement's chain */
 };
 
-/* Part of a page table: 64 nodes or frames of the level below; 0: all zero. Shared by counting, and
+/* Part of a page table: 64 nodes or frames of the level below; 0: all zero. Shared by refcount, and
  * changed only while refs is 1. */
 struct lend_node {
 	uint32_t child[LEND_FAN];
 };
 
-/* Bytes [base, base + len) of a tree of this height; height 0: root is a frame. Objects keep theirs
- * packed: take it with lend_object_view(). */
+/* Bytes [base, base + len) of a tree of this height; height 0: root is a frame. Objects store their
+ * views packed: read them with lend_object_view(). */
 struct lend_view {
 	uint64_t base, len;
 	uint32_t root, height;
 	uint32_t charge; /* pages that its tenant pays for it; see tenant.h */
-	uint64_t limit;  /* writes: the most that it may come to */
-	uint32_t space;  /* writes: the object that it is of; 0: none yet */
+	uint64_t limit;  /* writes: upper limit of charge */
+	uint32_t space;  /* writes: the object of this view; 0: none yet */
 };
 
 enum lend_object_kind {
@@ -45,85 +44,85 @@ enum lend_object_kind {
 	LEND_OBJECT_SPACE,
 	LEND_OBJECT_LIEN,
 };
-/* Of these there are millions: a snapshot with one hold costs 60 bytes, its place in the hash
- * included. Indices of every table but nodes and frames fit into 24 bits. */
+/* A reference or space. There are millions: a snapshot with one hold costs 60 bytes, including its
+ * hash entry. Indices of every table but nodes and frames fit into 24 bits. */
 struct lend_object {
 	uint64_t serial : 48; /* unique in this epoch; 0: free, or ended by this operation */
 	uint64_t kind : 2;
-	uint64_t height : 3; /* of its view, as base, len and root */
-	uint64_t payer : 8;  /* snapshot: tenant whose stakes are counted here */
+	uint64_t height : 3; /* of its view, like base, len and root */
+	uint64_t payer : 8;  /* snapshot: the tenant that stakes counts for */
 	uint64_t base : 40;
-	/* Space: what is mapped of it; lien: its space; snapshot: one of its holds, which is in no
-	 * hash chain; 0: none. */
+	/* Space: its lien (pinned mapping). Lien: its space. Snapshot: one of its holds, which is
+	 * in no hash chain. 0: none. */
 	uint64_t tie : 24;
 	uint64_t len : 40;
 	uint64_t charge : 24;
 	uint32_t root;
 	union {
-		uint32_t holds;  /* snapshot: how many holds name it */
+		uint32_t holds;  /* snapshot: number of its holds */
 		uint32_t client; /* space: its owner; lien: its mapper */
 	};
 	union {
-		uint32_t grants; /* snapshot: its grants */
+		uint32_t grants; /* snapshot: head of its grant list */
 		uint32_t prev;   /* space, lien: the owner's list */
 	};
 	union {
-		uint32_t stakes; /* snapshot: holds and grants of its payer */
-		uint32_t
-		    next; /* space: the owner's list; also the list of ended ones, the free list */
+		uint32_t stakes; /* snapshot: number of holds and grants of its payer */
+		uint32_t next; /* space: the owner's list; also the list of ended objects, the free
+				  list */
 	};
 };
 _Static_assert(sizeof(struct lend_object) == 40, "the budget of a reference");
 
-/* A client keeps a snapshot: at most one entry per pair. */
+/* A client's reference to a snapshot: at most one entry per pair. */
 struct lend_hold {
 	uint64_t object : 24, client : 16; /* 0: free */
-	uint64_t chain : 24;               /* hash chain, of all but one of an object */
+	uint64_t chain : 24;               /* hash chain; one hold of each object is not in it */
 	uint64_t prev : 24, next : 24;     /* the client's list; next also the free list */
 };
 _Static_assert(sizeof(struct lend_hold) == 16, "the budget of a reference");
 
-/* A snapshot is kept until expires, or TRANSFER: until left is used up. */
+/* Keeps a snapshot until expires; a TRANSFER until left is used up. */
 struct lend_grant {
-	uint64_t serial; /* tells a recycled entry */
+	uint64_t serial; /* distinguishes uses of a recycled entry */
 	lend_ns expires;
 	uint32_t object, left;
-	uint16_t kind, tenant; /* tenant: of who gave it */
+	uint16_t kind, tenant; /* tenant: that made the grant */
 	uint32_t prev, next;   /* the object's list; next also the free list */
-	uint32_t heap;         /* its place among the deadlines */
+	uint32_t heap;         /* its index in the heap of deadlines */
 };
 
-/* What became of one operation. */
+/* The recorded outcome of one operation. */
 struct lend_record {
 	uint64_t id; /* 0: none */
 	uint64_t serial, len, grant_serial;
-	lend_ns expires; /* ADOPT: of the grant that it used up */
+	lend_ns expires; /* ADOPT: of the grant that it used */
 	uint32_t slot, grant;
-	uint8_t kind;   /* FORGET: must not run, or was undone */
+	uint8_t kind;   /* FORGET: the operation must not run, or was undone */
 	uint8_t status; /* enum lend_mem_status */
 	uint8_t forgot; /* enum lend_memop_forgot */
 	uint8_t terms;  /* of the grant that was made or used */
-	uint8_t held;   /* it made (GRANT: dropped) this client's hold */
-	uint8_t tenant; /* ADOPT: who gave the grant */
+	uint8_t held;   /* 1: it made (GRANT: dropped) this client's hold */
+	uint8_t tenant; /* ADOPT: that made the grant */
 	uint8_t zero[2];
 	uint32_t counts[2]; /* RELEASE: released, not held */
 };
 
 struct lend_client {
 	uint64_t low;  /* ids below have no record */
-	uint64_t life; /* its incarnation's */
+	uint64_t life; /* of its incarnation */
 	uint32_t incarnation, number;
-	uint32_t tenant;        /* as its incarnation's */
-	uint32_t holds, spaces; /* lists */
+	uint32_t tenant;        /* same as its incarnation's */
+	uint32_t holds, spaces; /* list heads */
 	uint32_t chain;         /* hash chain */
 	uint32_t prev, next;    /* the incarnation's list; next also the free list */
-	uint32_t live;          /* 0: free, or going */
+	uint32_t live;          /* 0: free, or being closed */
 };
 
 struct lend_incarnation {
 	uint8_t id[16]; /* of the session that opened the life */
 	lend_ns expires;
-	uint64_t life;   /* 0: free; several may have one id */
+	uint64_t life;   /* 0: free; several lives may have one id */
 	uint32_t tenant; /* of the session that opened it */
 	uint32_t clients;
 	uint32_t next; /* free list */
@@ -135,7 +134,7 @@ struct lend_placement {
 	uint32_t next;     /* free list */
 };
 
-/* A process that maps pages, by its socket. */
+/* A process that maps pages, identified by its socket. */
 struct lend_mapper {
 	uint64_t key;   /* its secret; 0: free */
 	uint32_t liens; /* list */
@@ -143,22 +142,22 @@ struct lend_mapper {
 };
 
 struct lend_tenant {
-	uint64_t id; /* whose; 0: nobody's yet */
+	uint64_t id; /* given by the daemon; 0: unused */
 	struct lend_store_quota quota;
 	struct lend_store_usage use;
 };
 enum { LEND_TENANT_MASK = 255, LEND_CHARGE_MAX = (1 << 24) - 1 };
 
-/* Frames that are not in use: each is in any or rests, but 0 and those past the end. See
- * frame_alloc.c. */
+/* Frames that are not in use. Each is in `any` or in a quarantine set (`rest`), except frame 0 and
+ * those past the end. See frame_alloc.c. */
 struct lend_free {
-	struct lend_set any;         /* can be taken */
-	struct lend_set part, whole; /* 64 side by side, of which some can be, or all */
-	struct lend_set rest[2];     /* freed ones, that are not used again before their time: */
-	uint32_t young;              /* since the last change of guard; the other: before it */
-	uint32_t first, n;  /* the run that is being taken, not in any; 0 between operations */
-	uint32_t want;      /* frames that the operation is still going to take */
-	uint32_t hole, gap; /* where the last single frame, the last gap was found */
+	struct lend_set any;         /* free to be taken */
+	struct lend_set part, whole; /* blocks of 64 frames: some of them free; all free */
+	struct lend_set rest[2];     /* quarantine: freed frames that are not used again yet */
+	uint32_t young;     /* index of the set that frames are added to; the other set is older */
+	uint32_t first, n;  /* the run that is being taken, not in any; n is 0 between operations */
+	uint32_t want;      /* frames that the operation still needs */
+	uint32_t hole, gap; /* blocks where the last single frame and the last gap were found */
 };
 
 struct lend_table {
@@ -168,8 +167,8 @@ struct lend_table {
 	uint32_t used;
 };
 
-/* The token of a root that was asked for lately: what it was made of never changes, so it can be
- * said again. Half of what checking a reference takes is saved. */
+/* The cached token of a root that was checked recently. The inputs of a token never change, so an
+ * entry stays valid. A hit saves half of the cost of checking a reference. */
 struct lend_token {
 	uint64_t serial, len; /* serial 0: none */
 	uint32_t slot, rights;
@@ -178,39 +177,38 @@ struct lend_token {
 enum { LEND_TOKENS = 64 };
 
 struct lend_store {
-	uint64_t layout; /* these are not part of the state: see recover.c */
+	uint64_t layout; /* the fields before config are not state: see recover.c */
 	uint8_t *pages;
 	uint32_t page_bits, zero_bits; /* a page is 2^page_bits bytes */
-	struct lend_memstats counts;   /* what only grows; the rest is filled in by stats() */
-	uint32_t spade;                /* nodes that this operation may still reap */
-	uint32_t undo_n;               /* words noted by this operation; see undo_log.h */
-	uint32_t warm; /* frames that were freed into the cache and not taken since; see frame.c */
+	struct lend_memstats counts;   /* counters that only grow; stats() fills in the rest */
+	uint32_t spade;                /* nodes that this operation may still free */
+	uint32_t undo_n;               /* words logged by this operation; see undo_log.h */
+	uint32_t warm; /* frames zeroed through the cache and not taken since; see frame.c */
 
 	struct lend_token token[LEND_TOKENS]; /* by slot */
 
 	struct lend_store_config config; /* addresses is NULL: see text */
 	uint64_t size;
 	uint64_t serial;    /* of the newest object or grant */
-	lend_ns lease_next; /* no lease ends before */
-	uint64_t life;      /* newest */
+	lend_ns lease_next; /* lower bound of all leases' ends */
+	uint64_t life;      /* the newest one */
 	uint32_t pinned, zero;
 	struct lend_free free;
-	lend_ns guard;   /* its last change */
-	uint32_t dying;  /* list of nodes that nobody names; see page_tree.c */
+	lend_ns guard;   /* when the quarantine sets last swapped roles */
+	uint32_t dying;  /* list of unreferenced nodes to be freed; see page_tree.c */
 	uint32_t doomed; /* list of objects that this operation ended */
 	struct lend_table frame, node, object, hold, grant, client, incarnation, placement, mapper;
 	/* offsets of arrays */
 	uint64_t sums, node_refs, hold_buckets, client_buckets, heap, records, tenants;
 	uint32_t hold_mask, client_mask, heap_n, text_len;
-	uint64_t undo; /* offset; from there on it is no state any more */
+	uint64_t undo; /* offset; bytes from here on are not part of the state */
 	uint32_t undo_cap;
-	uint32_t
-	    ahead; /* frame whose sum does not follow its bytes just now; see page_checksum.h */
+	uint32_t ahead; /* frame with a checksum that is out of date now; see page_checksum.h */
 	char text[LEND_MEMOP_TEXT_MAX];
 };
 
-/* Where everything lies for a config: only offsets and caps of s are set. What the layout is, as a
- * number. */
+/* lend_store_lay_out() computes the layout for a config: it sets only offsets and caps of s.
+ * lend_store_layout() returns a number that identifies the format. */
 void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *config);
 uint64_t lend_store_layout(void);
 void lend_store_set_text(struct lend_store *s, const char *addresses);
@@ -261,7 +259,7 @@ static inline uint32_t lend_page_size(const struct lend_store *s)
 {
 	return UINT32_C(1) << s->page_bits;
 }
-/* The page that a byte of a view is in, and its place there. */
+/* Return the page that holds byte `at` of a tree, and the byte's offset in that page. */
 static inline uint64_t lend_page_at(const struct lend_store *s, uint64_t at)
 {
 	return at >> s->page_bits;
@@ -270,7 +268,7 @@ static inline uint32_t lend_page_rest(const struct lend_store *s, uint64_t at)
 {
 	return (uint32_t)at & (lend_page_size(s) - 1);
 }
-/* Pages that so many bytes need. */
+/* Returns the number of pages that len bytes need. */
 static inline uint64_t lend_pages_of(const struct lend_store *s, uint64_t len)
 {
 	return (len + lend_page_size(s) - 1) >> s->page_bits;
@@ -279,13 +277,14 @@ static inline uint32_t lend_table_room(const struct lend_table *t)
 {
 	return t->cap - t->used;
 }
-/* Frames that can be taken now. */
+/* Returns the number of frames that can be taken now. */
 static inline uint32_t lend_frame_room(const struct lend_store *s)
 {
 	return lend_table_room(&s->frame) -
 	       (s->config.yields ? 0 : s->free.rest[0].n + s->free.rest[1].n);
 }
-/* next is that of the entry on the free list's head, or not looked at. 0: full. */
+/* Take an entry i (0: the table is full), and give one back. next is only read at the head of the
+ * free list. */
 #define LEND_TAKE(s, type, i)                                                                      \
 	do {                                                                                       \
 		struct lend_table *t_ = &(s)->type;                                                \

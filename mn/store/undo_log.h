@@ -1,18 +1,17 @@
-/* undo_log - a node that is killed in the middle of an operation has not run it, as the next start
- * sees.
+/* undo_log - makes each operation atomic over a kill: after a restart, an interrupted operation has
+ * not run.
  *
- * What a store needs to know is little: which objects live and the trees under them, who holds
- * what, grants, clients, records. All else (counts of names, free lists, hash chains, the heap)
- * says the same once more and is built anew by lend_store_recover(). So only changes of the former
- * are kept in order. Trees: a page or node is filled, then linked; unlinked, then freed. The rest:
- * before an operation changes a word, the word goes into a log; emptying the log is the one store
- * that makes the operation have happened. Objects that it ends are let go after that, for their
- * pages are zeroed. A client that goes is marked first, and whatever is left of it is then
- * nobody's.
+ * The essential state of a store is small: the live objects and their trees, holds, grants,
+ * clients, records. All other state (refcounts, free lists, hash chains, the heap) is derived;
+ * lend_store_recover() rebuilds it. So only changes of essential state are ordered. Trees: a page
+ * or node is filled, then linked; unlinked, then freed. The rest: before an operation changes a
+ * field, it logs the old value. The one store that empties the log commits the operation. Objects
+ * that the operation ends are freed after the commit, because their pages are zeroed. A client that
+ * is closed is first marked as not live; recovery drops everything that still refers to it.
  *
- * A killed process's stores are seen in program order, so fences are for the compiler only.
- * Considered: a copy of what changes (twice the memory traffic), replay of requests (their bytes
- * are with the carrier), two versions of each table (every reader pays).
+ * A killed process's stores are seen in program order, so the fences are for the compiler only.
+ * Alternatives considered: a copy of the data that changes (twice the memory traffic), replay of
+ * requests (the carrier owns their bytes), two versions of each table (every reader pays).
  *
  * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_UNDO_LOG_H
@@ -24,11 +23,11 @@
 #include "mn/store/store.h"
 #include "util/check.h"
 
-/* One word of the arena, and what it was. */
+/* The offset and the old value of 8 bytes in the arena. */
 struct lend_undo {
 	uint64_t at, was;
 };
-enum { LEND_UNDO_SPARE = 64, LEND_UNDO_STEP = 8 }; /* one release takes no more than a step */
+enum { LEND_UNDO_SPARE = 64, LEND_UNDO_STEP = 8 }; /* STEP: the most words that one release logs */
 
 static inline void lend_undo_fence(void)
 {
@@ -40,7 +39,7 @@ static inline struct lend_undo *lend_undo_at(const struct lend_store *s, uint32_
 	return (struct lend_undo *)lend_at(s, s->undo) + i;
 }
 
-/* The 8 bytes at word are about to change; it need not be aligned. */
+/* Logs the 8 bytes at word, which are about to change. word need not be aligned. */
 static inline void lend_undo_note(struct lend_store *s, const void *word)
 {
 	struct lend_undo *u = lend_undo_at(s, s->undo_n);
@@ -53,7 +52,7 @@ static inline void lend_undo_note(struct lend_store *s, const void *word)
 	lend_undo_fence();
 }
 
-/* What was noted has happened; what it ended is let go. */
+/* Commits the operation: empties the log, then frees the objects that the operation ended. */
 void lend_undo_commit(struct lend_store *s);
 
 #endif
