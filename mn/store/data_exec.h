@@ -1,10 +1,9 @@
-/* data_exec - the operations on bytes and on who keeps them, one function each.
+/* data_exec - the operations on bytes and on references, one function each.
  *
- * A function changes the store and fills in the record, or fails and changes nothing. The reply is
- * made from the record (exec.c), so a repeat gets the same one.
+ * A function changes the store and fills in the record, or fails and changes nothing. exec.c builds
+ * the reply from the record, so a retransmitted operation gets the same reply.
  *
- * Layer: mn/store (pure), private to it.
- */
+ * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_DATA_EXEC_H
 #define MN_STORE_DATA_EXEC_H
 
@@ -36,11 +35,11 @@ enum lend_mem_status lend_op_grant(struct lend_step *t);
 enum lend_mem_status lend_op_release(struct lend_step *t);
 enum lend_mem_status lend_op_forget(struct lend_step *t);
 
-/* Terms of a new snapshot: room in the tables and in the quota of references, of which it gives one
- * back when it consumes a space. */
+/* lend_terms_room() returns whether the terms of a new snapshot fit into the tables and the quota
+ * of references. An operation that consumes a space gives one reference back. */
 bool lend_terms_room(const struct lend_step *t, bool consume);
 void lend_terms_apply(struct lend_step *t, uint32_t object);
-/* The caller's own space; 0: none. */
+/* Returns the caller's own space; 0: not found, or not the caller's. */
 uint32_t lend_op_space(const struct lend_store *s, uint32_t client,
 		       const struct lend_memspace *space);
 

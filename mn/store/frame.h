@@ -1,20 +1,20 @@
-/* frame - pages of bytes: taken, shared by counting, pinned by replies, zeroed when free.
+/* frame - pages of bytes: shared by refcount, pinned by replies, zeroed when free.
  * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_FRAME_H
 #define MN_STORE_FRAME_H
 
 #include "mn/store/store.h"
 
-/* A frame of zeros with one ref. There is room. Who takes several says so first: lend_free_want().
- */
+/* Takes a frame of zeros with one reference. A frame must be available. Before several takes, call
+ * lend_free_want(). */
 uint32_t lend_frame_take(struct lend_store *s);
-/* One parent fewer; frame 0 is never counted. */
+/* Drops one reference. Frame 0 is never counted. */
 void lend_frame_drop(struct lend_store *s, uint32_t frame);
-/* Zeros the page of a free frame that may not be zero. */
+/* Zeros the page of a free frame, unless it is zero already. */
 void lend_frame_wipe(struct lend_store *s, uint32_t frame);
 void lend_frame_pin(struct lend_store *s, uint32_t frame);
 void lend_frame_unpin(struct lend_store *s, uint32_t frame);
-/* Nobody else sees it: its bytes may change in place. */
+/* Returns whether the frame has one reference and no pins: its bytes may change in place. */
 static inline bool lend_frame_sole(const struct lend_store *s, uint32_t frame)
 {
 	return frame && lend_frame_at(s, frame)->refs == 1 && lend_frame_at(s, frame)->pins == 0;

@@ -1,41 +1,43 @@
-/* lease - lives (processes with a lease), their clients, and what became of each client's
- * operations above its low water.
+/* lease - lives (processes with a lease), their clients, and the record of each client's operations
+ * above its low-water mark.
  *
- * A life is opened by a session and joined by others, which prove that they have its key. The key
- * is a function of the store's secret, the incarnation of the session that opened the life, and its
- * number, so nothing is stored for it. An incarnation is no secret and identifies no life: a
- * second process that sends a known one gets another life.
+ * A session opens a life. Others join it by proving that they have its key. The key is a function
+ * of the store's secret, the incarnation of the session that opened the life, and the life's
+ * number, so it is not stored. An incarnation is no secret and identifies no life: a second process
+ * that sends a known one gets another life.
  *
- * A life's lease is renewed by any of its operations. When it ends, or the process hangs up, all
- * that its clients had goes in one step and with it their records; the number is never given
- * again, so what such a process still sends is ABORTED until it sends HELLO.
+ * Any operation of a life renews its lease. When the lease ends, or the process hangs up,
+ * everything that its clients had is released in one step, together with their records. Life
+ * numbers are never reused, so later operations of such a process are ABORTED until it sends HELLO.
  *
- * Layer: mn/store (pure), private to it.
- */
+ * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_LEASE_H
 #define MN_STORE_LEASE_H
 
 #include "mn/store/store.h"
 
-/* The entry of a life; 0: it has ended, or was never there. */
+/* Returns the entry of a life; 0: it has ended, or never existed. */
 uint32_t lend_life_find(const struct lend_store *s, uint64_t life);
 void lend_life_key(const struct lend_store *s, uint32_t incarnation, uint8_t key[LEND_MEMOP_KEY]);
-/* The entry of the life that a HELLO names and proves to have the key of, in this session; 0. */
+/* Returns the entry of the life that a HELLO names, if the HELLO proves in this session that it has
+ * the life's key; else 0. */
 uint32_t lend_life_joined(const struct lend_store *s, const struct lend_store_peer *peer,
 			  const struct lend_memop *hello);
-/* The client of this number and life; 0: not known. */
+/* Returns the client with this number in this life; 0: unknown. */
 uint32_t lend_client_find(const struct lend_store *s, uint64_t life, uint32_t number);
-/* The client of this number in a life; 0: in a new one, opened for peer. Made when it is new. 0:
- * tables or the tenant's quota full, nothing changed. */
+/* Returns the client with this number in a life, and makes it if it is new. incarnation 0: opens a
+ * new life for peer. Returns 0, with nothing changed, when the tables or the tenant's quota are
+ * full. */
 uint32_t lend_client_open(struct lend_store *s, lend_ns now, const struct lend_store_peer *peer,
 			  uint32_t incarnation, uint32_t number);
-/* Into the lists that only repeat what the entry says. */
+/* Links an existing entry into the derived lists, and counts it. Recovery uses it, too. */
 void lend_client_link(struct lend_store *s, uint32_t client);
-/* All that it had is let go; the last client takes its process's lease with it. */
+/* Closes a client and releases all that it had. Closing a life's last client ends the life. */
 void lend_client_close(struct lend_store *s, uint32_t client);
 /* Drops the records below low. */
 void lend_client_low(struct lend_store *s, uint32_t client, uint64_t low);
-/* The place of an id's record, which low water allows; look at its id. */
+/* Returns the slot of an id's record; the id must be in the window above the low-water mark. The
+ * slot is empty or another operation's unless its id matches. */
 struct lend_record *lend_record_at(const struct lend_store *s, uint32_t client, uint64_t id);
 
 void lend_lease_renew(struct lend_store *s, lend_ns now, uint32_t incarnation);

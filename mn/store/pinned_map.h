@@ -1,25 +1,26 @@
-/* pinned_map - what processes on this host have mapped of the pages' memory.
+/* pinned_map - the pages that processes on this host have mapped.
  *
- * A mapper is one of the pool's sockets, by the secret that it was given there. Before such a
- * client maps pages, the store shares the space's tree into a lien: a frame that a lien names is
- * neither written to nor given to anybody else, whatever becomes of the space, of the client's
- * lease or of its sessions. Only the client's word that it has unmapped them (FREE, POOL_DROP) or
- * the end of its socket ends a lien.
+ * A mapper is a connection to the pool's socket, identified by the secret that it was given there.
+ * Before its client maps pages, the store shares the space's tree into a lien (a pinned mapping). A
+ * frame in a lien is not written to and not reused, even when the space, the client's lease or its
+ * sessions end. A lien ends only when the client reports that it has unmapped the pages (FREE,
+ * POOL_DROP), or when its socket closes.
  *
- * Layer: mn/store (pure), private to it.
- */
+ * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_PINNED_MAP_H
 #define MN_STORE_PINNED_MAP_H
 
 #include "mn/store/data_exec.h"
 
-/* The space ends: its lien goes with it when the client has unmapped it, else it stays. */
+/* Separates an ending space from its lien. The lien ends, too, when the client has unmapped it;
+ * else it stays. */
 void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped);
 
 enum lend_mem_status lend_op_pool_map(struct lend_step *t);
 enum lend_mem_status lend_op_pool_view(struct lend_step *t);
 enum lend_mem_status lend_op_pool_drop(struct lend_step *t);
-/* A view at at: the frames of a space's lien, max pages from a page on. How many bytes. */
+/* Encodes at `at` the frames of a space's lien: max pages from a page on. Returns the bytes
+ * written. */
 uint32_t lend_lien_show(const struct lend_store *s, uint32_t space, uint64_t page, uint32_t max,
 			uint8_t *at);
 

@@ -1,12 +1,12 @@
-/* placement - frames that a long message lands in before it is run.
+/* placement - frames that a long message is received into before it runs.
  * Layer: mn/store (pure), private to it. */
 #ifndef MN_STORE_PLACEMENT_H
 #define MN_STORE_PLACEMENT_H
 
 #include "mn/store/store.h"
 
-/* Ends a placement; its chain of frames, if they are what this operation needs, else 0 and they are
- * free again. */
+/* Ends a placement. Returns its chain of frames if they are what this operation needs; else frees
+ * them and returns 0. */
 uint32_t lend_place_take(struct lend_store *s, uint32_t placement, const struct lend_memop *op,
 			 enum lend_mem_status status);
 /* Frees a chain. */
