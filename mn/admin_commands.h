@@ -1,6 +1,6 @@
-/* admin_commands - what a running node answers an operator: a line of JSON to a line of JSON, as
- * admin.h has them. Layer: mn. Threads: admin's; the stores are looked at in their workers' turns.
- */
+/* admin_commands - the operator's commands: a line of JSON in, a line of JSON out, as in admin.h.
+ * Layer: mn. Threads: admin's; each store is read by its worker's thread, between event-loop
+ * iterations. */
 #ifndef MN_ADMIN_COMMANDS_H
 #define MN_ADMIN_COMMANDS_H
 
@@ -12,7 +12,7 @@ struct mn_nodes {
 	uint32_t workers;
 };
 
-/* The caller frees it; NULL: no memory. */
+/* Returns the answer to a line; the caller frees it. NULL: no memory. */
 char *mn_answer_to(const struct mn_nodes *node, const char *line);
 
 #endif

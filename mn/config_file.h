@@ -6,9 +6,10 @@
 #include <argp.h>
 #include <stdint.h>
 
-/* Tells apply() each option that stands in the file, by its place in options (which end with a zero
- * entry), its value ("" for one without) and its line; those named in skip are left out. Dies with
- * one line on standard error where the file makes no sense. Values live to the end. */
+/* Reads the file and calls apply() for each option in it, with the option's index in options (which
+ * end with a zero entry), its value ("" for an option without one) and its line. Options named in
+ * skip are left out. An invalid file ends the process with one line on standard error. Values are
+ * never freed. */
 void mn_config_file(const char *path, const struct argp_option *options, const char *skip,
 		    void (*apply)(uint32_t option, char *value, unsigned line, void *arg),
 		    void *arg);

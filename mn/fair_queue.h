@@ -1,10 +1,11 @@
-/* fair_queue - whose operation runs next: deficit round robin over the processes that ask.
+/* fair_queue - which process's operation runs next: deficit round robin over the processes that
+ * send operations.
  *
- * An operation runs at once while its process has credit, or is the only one that asks; else it
- * waits in its process's queue, and each round gives every process that waits the same credit. So a
- * process with a thousand operations under way gets no more of the node than one that always has
- * one, and who has one waits for a round at most. What an operation costs is known when it has run:
- * credit may become debt, which later rounds pay.
+ * An operation runs at once while its process has credit, or while no other process sends any; else
+ * it waits in its process's queue. Each round gives every waiting process the same credit. So a
+ * process with a thousand operations in flight gets no more of the node than one that always has
+ * one, and a process with a single operation waits for one round at most. The cost of an operation
+ * is known after it has run: credit may become negative, and later rounds pay for it.
  * Layer: mn. Threads: the endpoint's. Lives by value in serve; flows live in their processes. */
 #ifndef MN_FAIR_QUEUE_H
 #define MN_FAIR_QUEUE_H
@@ -14,10 +15,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-enum { MN_FAIR_QUANTUM = 64 << 10 }; /* of cost: bytes moved, and so many for each operation: */
+enum { MN_FAIR_QUANTUM = 64 << 10 }; /* of cost: the bytes moved, plus for each operation: */
 enum { MN_FAIR_OPERATION = 4096 };
-/* Who asked so many rounds ago counts as there still: a round hears some 64 datagrams, so one
- * session of one process among hundreds of another's is not in each. */
+/* A flow counts as competing for this many busy rounds after its last operation. A round receives
+ * about 64 datagrams, so the only session of one process does not appear in each round when another
+ * process has hundreds. */
 enum { MN_FAIR_MEMORY = 64 };
 
 struct mn_wait {
@@ -25,34 +27,35 @@ struct mn_wait {
 };
 struct mn_flow {
 	int64_t credit;
-	uint64_t round; /* in which it asked or waited last */
+	uint64_t round; /* of its last operation, or when it last waited */
 	bool queued;
-	bool alone; /* nobody else asked when it was let run: that costs nothing */
+	bool alone; /* no other flow competed when its operation was admitted: no charge */
 	STAILQ_HEAD(, mn_wait) waits; /* in order of arrival */
 	TAILQ_ENTRY(mn_flow) link;
 };
 struct mn_fair {
 	uint64_t round;
-	uint64_t busy;               /* rounds in which somebody asked */
-	uint64_t mixed;              /* the one of them in which somebody else did than before */
-	struct mn_flow *last;        /* who asked last; NULL: nobody, or gone */
-	TAILQ_HEAD(, mn_flow) flows; /* that wait, in order of their turns */
+	uint64_t busy;               /* rounds in which operations arrived */
+	uint64_t mixed;              /* busy at the last change from one flow to another */
+	struct mn_flow *last;        /* flow of the last operation; NULL: none, or closed */
+	TAILQ_HEAD(, mn_flow) flows; /* flows that wait, in round-robin order */
 };
 
 void mn_fair_open(struct mn_fair *fair);
 void mn_flow_open(struct mn_flow *flow);
-/* Takes a flow out; what it still has waiting goes to drop(). */
+/* Removes a flow; its waiting operations go to drop(). */
 void mn_flow_close(struct mn_fair *fair, struct mn_flow *flow,
 		   void (*drop)(struct mn_wait *wait, void *arg), void *arg);
-/* An operation arrived. True: run it and charge it; false: let it wait. */
+/* Call it when an operation arrives. True: run it and charge it. False: queue it with
+ * mn_fair_wait(). */
 bool mn_fair_may(struct mn_fair *fair, struct mn_flow *flow);
 void mn_fair_charge(struct mn_flow *flow, uint64_t cost);
 void mn_fair_wait(struct mn_fair *fair, struct mn_flow *flow, struct mn_wait *wait);
-/* The next round: those that wait have their turns. run() gives the cost; it may close flows only
- * after the round. */
+/* Runs the next round: gives each waiting flow its credit and runs what that pays for. run()
+ * returns the cost of an operation; flows may only be closed after the round. */
 void mn_fair_round(struct mn_fair *fair, uint64_t (*run)(struct mn_wait *wait, void *arg),
 		   void *arg);
-/* Something waits: the next round should come soon. */
+/* Returns whether operations wait: the next round should come soon. */
 static inline bool mn_fair_waits(const struct mn_fair *fair)
 {
 	return !TAILQ_EMPTY(&fair->flows);

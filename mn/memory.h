@@ -1,8 +1,8 @@
-/* memory - what a store lies in: private, or a file that other processes and a later start can map.
+/* memory - the memory of a store: private, or a file for other processes and a later start.
  *
  * A file is a memfd, one on huge pages, an unnamed one in a folder (of hugetlbfs or DAX), a named
  * one, or a DAX device. It is mapped shared; the bytes of a new one are zero.
- * Layer: mn. Threads: any; an area belongs to who opened it. */
+ * Layer: mn. Threads: any; each area has one owner, the caller that opened it. */
 #ifndef MN_MEMORY_H
 #define MN_MEMORY_H
 
@@ -12,33 +12,35 @@
 
 struct mn_memory {
 	void *base;    /* aligned to grain; NULL: none */
-	size_t len;    /* as mapped: what was asked for, rounded up to grain */
-	size_t grain;  /* the least that can be mapped of it: 4096, 2 MiB, ... */
+	size_t len;    /* mapped length: the requested one, rounded up to grain */
+	size_t grain;  /* smallest unit that can be mapped: 4096, 2 MiB, ... */
 	int fd;        /* -1: private */
-	bool sealable; /* a memfd: mn_memory_seal() can take writing away from others */
+	bool sealable; /* a memfd: mn_memory_seal() can deny writing to other processes */
 	bool sealed;
 };
 
-/* The kinds by name: "private", "memfd", "huge" (memfd on huge pages), or a path. */
+/* Returns whether kind is a name of one: "private", "memfd", "huge" (memfd on huge pages), or a
+ * path. */
 bool mn_memory_is_kind(const char *kind);
-/* At least len (> 0) zero bytes of a kind; name is what /proc shows. overwrite: replace a file
- * whatever it holds. 0, or -errno with lend_why(): a system call's error, -EBUSY (another node has
- * the file), -EEXIST (it holds something), -EPERM (another user can open it), -ENOSPC, -EFBIG
- * (ulimit -f), -EINVAL (not a kind; too small). */
+/* Opens at least len (> 0) zero bytes of a kind; name appears in /proc. overwrite: replace a file
+ * even if it has other contents. Returns 0, or -errno with lend_why(): a system call's error,
+ * -EBUSY (another node uses the file), -EEXIST (it has contents), -EPERM (another user can open
+ * it), -ENOSPC, -EFBIG (ulimit -f), -EINVAL (not a kind; too small). */
 int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name, size_t len,
 		   bool overwrite);
-/* What an earlier start left, by its file: its bytes are kept. Takes fd on success, and never
- * closes it on failure. Of one that is sealed against writing, a copy. -EINVAL: shorter than len.
- */
+/* Maps the file of an earlier start and keeps its bytes. Takes fd on success, and never closes it
+ * on failure. A file sealed against writing is copied. -EINVAL: shorter than len. */
 int mn_memory_adopt(struct mn_memory *memory, int fd, const char *name, size_t len);
-/* Nobody else can write to it or change its length from now on; this mapping can. Does nothing to a
- * file that cannot be sealed: see sealed. 0 or -errno with lend_why(). */
+/* Seals the memory: from now on no other process can write to it or change its length; this mapping
+ * can write. Does nothing to a file that cannot be sealed: see sealed. Returns 0, or -errno with
+ * lend_why(). */
 int mn_memory_seal(struct mn_memory *memory);
-/* Never fails; an empty one (all zero) is fine. What others mapped stays with them. */
+/* Unmaps and closes the memory. Never fails; an empty one (all zero) is allowed. Mappings of other
+ * processes stay valid. */
 void mn_memory_close(struct mn_memory *memory);
 
-/* One line to whoever runs this node, the first time that a page was read which does not hold what
- * was written: the store's counter tells how often. Any thread. */
+/* Prints one line for the operator, the first time that a page does not match its checksum when it
+ * is read; the store's counter has the number. Any thread. */
 void mn_memory_complain(void);
 
 #endif

@@ -8,11 +8,12 @@
 struct mn_metrics;
 struct mn_worker;
 
-/* Serves http://AT/metrics for workers that outlive it; at is "PORT" or "IP:PORT" (by itself
- * 127.0.0.1; port 0 picks one), url gets where it is. 0, or -errno with lend_why(). */
+/* Serves http://AT/metrics for workers that must outlive it. at is "PORT" or "IP:PORT" (default
+ * 127.0.0.1; port 0 picks a free one); url receives the address. Returns 0, or -errno with
+ * lend_why(). */
 int mn_metrics_open(struct mn_worker *worker, uint32_t workers, const char *at, char url[64],
 		    struct mn_metrics **out);
-/* NULL is nothing. */
+/* Stops serving; NULL is ignored. */
 void mn_metrics_close(struct mn_metrics *metrics);
 
 #endif

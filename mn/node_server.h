@@ -1,9 +1,10 @@
-/* node_server - operations from sessions into the store, and replies back, without a copy of page
- * bytes.
+/* node_server - runs operations that arrive from sessions in the store, and sends replies, without
+ * copying page bytes.
  *
- * Long puts and writes land in page frames; replies are chains of pages, pinned until no carrier
- * reads them any more. What a session may do follows the life that it opened or joined; when the
- * last session of one that was on shm hangs up, what it held is gone at once.
+ * The payloads of long puts and writes are received directly into page frames. Replies are chains
+ * of pages, pinned until the carrier no longer reads them. The permissions of a session follow the
+ * life that it opened or joined. When the last session of a life that used shm hangs up, everything
+ * that the life held is released at once.
  * Layer: mn. Threads: the endpoint's. Owner: mnd; borrows endpoint and store. */
 #ifndef MN_NODE_SERVER_H
 #define MN_NODE_SERVER_H
@@ -14,17 +15,18 @@
 
 struct mn_serve;
 
-/* Registers everything at ep. 0 or -errno with lend_why(). */
+/* Registers the methods and the session callback at ep. Returns 0, or -errno with lend_why(). */
 int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve **out);
-/* Before the first session. The tenants stay the caller's. */
+/* Sets the tenants, before the first session. They stay the caller's. */
 void mn_serve_set_tenants(struct mn_serve *serve, const struct mn_tenants *tenants);
-/* Runs requests that wait in their processes' queues. Once per turn of the endpoint. */
+/* Runs requests from their processes' queues. Call it once per event-loop iteration of the
+ * endpoint. */
 void mn_serve_turn(struct mn_serve *serve);
-/* Requests wait for the next mn_serve_turn(): do not sleep before it. */
+/* Returns whether requests wait for the next mn_serve_turn(): do not sleep before it. */
 bool mn_serve_waits(const struct mn_serve *serve);
-/* Operations are UNAVAILABLE and not run from now on. */
+/* From now on, operations do not run: their reply is UNAVAILABLE. */
 void mn_serve_refuse(struct mn_serve *serve);
-/* After lend_close(ep): nothing is under way. */
+/* Frees the server. Call it after lend_close(ep), when nothing is in flight. */
 void mn_serve_close(struct mn_serve *serve);
 
 #endif

@@ -1,16 +1,16 @@
-/* notify - what a service manager is told, by the datagrams that sd_notify(3) documents.
+/* notify - status messages to the service manager, by the datagrams of sd_notify(3).
  *
- * Written here, for libsystemd would bring five libraries into a daemon that needs sixty lines.
+ * Implemented here because libsystemd would add five libraries to a daemon that needs sixty lines.
  * Layer: mn. Threads: any. */
 #ifndef MN_NOTIFY_H
 #define MN_NOTIFY_H
 
 #include <stdbool.h>
 
-/* NOTIFY_SOCKET names somebody to tell. */
+/* Returns whether NOTIFY_SOCKET names a service manager's socket. */
 bool mn_notify_is_heard(void);
-/* Lines like "READY=1\nSTATUS=..."; with an fd (not -1) that the manager gets a copy of. 0, also
- * when nobody is there; -errno with lend_why() when it cannot be sent. */
+/* Sends lines like "READY=1\nSTATUS=..."; with an fd (not -1), the manager gets a copy of it.
+ * Returns 0, also without a NOTIFY_SOCKET; -errno with lend_why() when sending fails. */
 int mn_notify(const char *lines, int fd);
 
 #endif

@@ -1,9 +1,9 @@
-/* pool_server - pages for the processes of this host to map: who has the file, and when they are
- * gone.
+/* pool_server - offers the pages for processes of this host to map: passes them the file, and
+ * detects their end.
  *
- * A thread of its own waits on the sockets and only notes what happened; the store hears of it in
- * the worker's turn, so that nothing of it is touched by two.
- * Layer: mn. Threads: as said. Owner: the worker; borrows endpoint, store and memory. */
+ * A thread of its own waits on the sockets and only queues events. The worker's thread handles them
+ * in its event loop, so only one thread accesses the store.
+ * Layer: mn. Threads: see above. Owner: the worker; borrows endpoint, store and memory. */
 #ifndef MN_POOL_SERVER_H
 #define MN_POOL_SERVER_H
 
@@ -14,18 +14,19 @@
 
 struct mn_pool;
 
-/* Finds "pool:NAME" among the addresses: config then listens at shm:NAME, for that is where such a
- * client's calls come, names the pool, and has memory that can be mapped. 0, or -EINVAL with
- * lend_why(). */
+/* Finds "pool:NAME" among the addresses. Then config listens at shm:NAME instead, where calls of
+ * the pool's clients arrive, names the pool, and uses memory that can be mapped. Returns 0, or
+ * -EINVAL with lend_why(). */
 int mn_pool_plan(struct mn_config *config);
-/* Addresses as people give them: the one of the pool begins with "pool:". */
+/* Writes addresses in the form that users give: the one of the pool begins with "pool:". */
 void mn_pool_text(const struct mn_config *config, const char *addresses, char *out, size_t cap);
-/* Seals the memory, if it can be, and listens at NAME. 0 or -errno with lend_why(). */
+/* Seals the memory, if that is possible, and listens at NAME. 0, or -errno with lend_why(). */
 int mn_pool_open(struct lend_ep *ep, struct lend_store *store, struct mn_memory *memory,
 		 const char *name, struct mn_pool **out);
-/* What happened since: each turn. Cheap when nothing did. NULL is nothing. */
+/* Handles the queued events. Call it once per event-loop iteration; cheap when there are none. NULL
+ * is ignored. */
 void mn_pool_turn(struct mn_pool *pool);
-/* Before the endpoint closes. NULL is nothing. */
+/* Ends the pool. Call it before the endpoint closes. NULL is ignored. */
 void mn_pool_close(struct mn_pool *pool);
 
 #endif

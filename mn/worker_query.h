@@ -1,7 +1,9 @@
-/* worker_query - another thread's question to a worker, answered in the worker's turn.
+/* worker_query - runs a function of another thread in a worker's thread, between two event-loop
+ * iterations.
  *
- * A store belongs to its worker's thread; who wants to look at it from outside (admin, metrics)
- * hands over a function. Layer: mn. Threads: as said. */
+ * A store belongs to its worker's thread. Other threads (admin, metrics) pass a function to read
+ * it.
+ * Layer: mn. Threads: see above. */
 #ifndef MN_WORKER_QUERY_H
 #define MN_WORKER_QUERY_H
 
@@ -13,20 +15,22 @@ struct mn_worker;
 typedef void mn_answer(struct mn_worker *worker, void *arg);
 
 struct mn_ask {
-	pthread_mutex_t askers, lock; /* one question at a time; the fields below */
+	pthread_mutex_t askers, lock; /* askers: one query at a time; lock: the fields below */
 	pthread_cond_t answered;
-	mn_answer *answer; /* the question under way, or NULL */
+	mn_answer *answer; /* the pending query, or NULL */
 	void *arg;
-	bool open;          /* somebody turns */
-	atomic_bool is_any; /* answer is set: what a turn looks at */
+	bool open;          /* the worker runs its event loop */
+	atomic_bool is_any; /* answer is set; checked in each iteration */
 };
 
 void mn_ask_init(struct mn_ask *ask);
-/* The worker's thread: from now on it answers; what was asked; no more. */
+/* Called by the worker's thread: open starts answering, turn runs the pending query, close ends it.
+ */
 void mn_ask_open(struct mn_ask *ask);
 void mn_ask_turn(struct mn_worker *worker);
 void mn_ask_close(struct mn_ask *ask);
-/* Runs answer in the worker's turn and waits for it. False: it does not turn, nothing ran. */
+/* Runs answer in the worker's thread and waits for it. Returns false, with nothing run, when the
+ * worker does not run its event loop. */
 bool mn_ask(struct mn_worker *worker, mn_answer *answer, void *arg);
 
 #endif
