@@ -19,7 +19,7 @@
 #include "mn/admin_commands.h"
 #include "sys/unix_listener.h"
 
-/* A connection that is silent for so long is closed, for others wait. */
+/* An idle connection is closed after SILENT_MS, because others wait in the backlog. */
 enum { SILENT_MS = 1000, LINE_MAX_LEN = 4096 };
 
 struct mn_admin {
@@ -51,7 +51,7 @@ static bool reply(struct mn_admin *admin, int fd, const char *line)
 	return fine;
 }
 
-/* Something to read at fd; false: not in time, or it is time to go. */
+/* Returns whether fd has data to read; false: timeout, or the thread must stop. */
 static bool wait_for(struct mn_admin *admin, int fd, int ms)
 {
 	struct pollfd p[] = {{fd, POLLIN, 0}, {admin->stop, POLLIN, 0}};

@@ -12,7 +12,7 @@
 
 enum { LIST_MAX = 1000 };
 
-/* One question of ours to a worker, and what it found. */
+/* One query to a worker, and its result. */
 struct look {
 	struct lend_memstats stats;
 	uint32_t at, n, limit; /* of a list */
@@ -118,7 +118,7 @@ static uint64_t field(const json_t *request, const char *name, uint64_t without)
 		   : without;
 }
 
-/* Objects from {worker, slot} on, and with "next" where to go on. */
+/* Lists objects from {worker, slot} on; "next" is where to continue. */
 static json_t *do_ls(const struct mn_nodes *node, const json_t *request)
 {
 	uint64_t worker = field(request, "worker", 0), limit = field(request, "limit", 100);
@@ -169,7 +169,7 @@ static int by_bytes(const void *a, const void *b)
 	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
-/* Clients of each worker, who keeps most first. */
+/* Lists the clients of each worker, sorted by the bytes that they keep, most first. */
 static json_t *do_top(const struct mn_nodes *node, const json_t *request)
 {
 	json_t *clients = json_array(), *out = json_pack("{so}", "clients", clients);

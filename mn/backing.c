@@ -25,7 +25,7 @@ static int open_unnamed(const char *folder)
 				   folder, strerror(errno));
 }
 
-/* The file may have been replaced by another node, which then has it. */
+/* The path may have been replaced by another node's file, which that node has locked. */
 static int lock_file(int fd, const char *path)
 {
 	if (lend_lockfile(fd, path) == 0)
@@ -33,7 +33,7 @@ static int lock_file(int fd, const char *path)
 	return lend_fail(EBUSY, "--memory %s: another memory node has it; give each its own", path);
 }
 
-/* Another node may lock it, still empty, before this one does. */
+/* Another node may lock the new, still empty file before this one does. */
 static int open_new(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
@@ -57,7 +57,7 @@ static bool is_pages(int fd, off_t size)
 	       memcmp(end, mark, MARK_LEN) == 0;
 }
 
-/* 1: to be replaced; 0: to be used as it is. */
+/* Returns 1: replace the file; 0: use it as it is. */
 static int judge(int fd, const char *path, bool overwrite)
 {
 	struct stat st;
@@ -113,7 +113,7 @@ int mn_backing_open(const char *path, bool overwrite)
 	return fd == -EEXIST ? open_there(path, overwrite) : fd;
 }
 
-/* Files of hugetlbfs have whole pages and no bytes that can be written: no mark. */
+/* Files of hugetlbfs have whole pages, and no bytes can be written to them: no mark. */
 static bool takes_mark(int fd)
 {
 	struct statfs fs;

@@ -86,7 +86,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-/* Where an option came from, other than the command line. */
+/* File and line of the current option; empty: the command line. */
 static char where[512];
 
 static void complain(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -125,7 +125,7 @@ static uint64_t number(const char *what, const char *text, uint64_t max, bool un
 
 static error_t parse(int key, char *arg, struct argp_state *state);
 
-/* A line of the file; what the command line says counts more. */
+/* Applies a line of the file. Options of the command line take precedence. */
 static void apply(uint32_t option, char *value, unsigned line, void *arg)
 {
 	struct argp_state *state = arg;
@@ -144,7 +144,7 @@ static void apply(uint32_t option, char *value, unsigned line, void *arg)
 	where[0] = 0;
 }
 
-/* All of it was seen. */
+/* Runs after the whole command line was read. */
 static void end(struct argp_state *state)
 {
 	struct mn_config *config = state->input;

@@ -13,7 +13,7 @@
 
 enum { OPTIONS_MAX = 64, VALUE_MAX = 4096 };
 
-/* What libcyaml says in several lines: the first complaint, and the innermost place. */
+/* libcyaml reports an error in several lines: the first text, and the innermost line number. */
 struct complaint {
 	char text[256];
 	unsigned line;
@@ -59,7 +59,7 @@ static uint32_t describe(const struct argp_option *options, const char *skip,
 	return n;
 }
 
-/* Where a key stands. */
+/* Returns the line of a key. */
 static unsigned line_of(const char *path, const char *key)
 {
 	FILE *file = fopen(path, "re");
@@ -95,14 +95,14 @@ void mn_config_file(const char *path, const struct argp_option *options, const c
 				       .mem_fn = cyaml_mem,
 				       .log_level = CYAML_LOG_ERROR};
 	FILE *file = fopen(path, "re");
-	static char **values; /* they live to the end */
+	static char **values; /* never freed */
 	cyaml_err_t err;
 
 	if (!file)
 		lend_usage_bad("lend-mn", "--config %s: %s", path, strerror(errno));
 	fclose(file);
 	err = cyaml_load_file(path, &config, &top, (cyaml_data_t **)&values, NULL);
-	if (!strncmp(complaint.text, "Unexpected key: ", 16)) /* the place is its mapping's */
+	if (!strncmp(complaint.text, "Unexpected key: ", 16)) /* the line is its mapping's */
 		complaint.line = line_of(path, complaint.text + 16);
 	if (err != CYAML_OK || !values)
 		lend_usage_bad(

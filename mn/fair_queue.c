@@ -30,7 +30,8 @@ void mn_flow_close(struct mn_fair *fair, struct mn_flow *flow,
 	}
 }
 
-/* Rounds that it was not there for have paid its debt; none of them is saved up. */
+/* Gives a flow the credit of the rounds since its last operation. That pays its debt, but is never
+ * saved up beyond one quantum. */
 static void join(struct mn_fair *fair, struct mn_flow *flow)
 {
 	uint64_t rounds = fair->round - flow->round;

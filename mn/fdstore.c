@@ -24,8 +24,8 @@ int mn_keep_check(const struct mn_config *config)
 		return lend_fail(EINVAL,
 				 "--keep: no service manager (NOTIFY_SOCKET is not set); run "
 				 "this as a systemd service with FileDescriptorStoreMax=");
-	/* Sealed memory is copied by the next start, so that what clients have mapped of this one
-	 * stays as it is. */
+	/* The next start copies sealed memory, so the pages that clients have mapped from this one
+	 * do not change. */
 	if (config->pool && strchr(config->memory, '/'))
 		return lend_fail(EINVAL,
 				 "--keep: the next start would change what clients of pool:%s have "
@@ -41,7 +41,7 @@ static long number(const char *name)
 	return text ? strtol(text, NULL, 10) : 0;
 }
 
-/* As sd_listen_fds(3) says: descriptors from 3 on, and their names with colons between. */
+/* The protocol of sd_listen_fds(3): descriptors from 3 on, with their names separated by colons. */
 int mn_keep_find(uint32_t worker, enum mn_keep_part part)
 {
 	const char *at = getenv("LISTEN_FDNAMES");

@@ -1,5 +1,5 @@
-/* lend_mn - the memory-node daemon: its workers, from the first address to the last counter.
- * Layer: mn. Threads: worker 0 is turned by the main one, each other by its own. */
+/* lend_mn - the memory-node daemon: opens, runs and closes its workers.
+ * Layer: mn. Threads: the main thread runs worker 0; each other worker has a thread of its own. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -28,8 +28,8 @@ struct node {
 	char addresses[LEND_MEMOP_TEXT_MAX + 1];
 };
 
-static atomic_uint leaving; /* 1: when all is answered; 2: at once */
-static atomic_uint awake;   /* workers that signals wake */
+static atomic_uint leaving; /* 1: when all operations are answered; 2: at once */
+static atomic_uint awake;   /* workers to be woken by signals */
 static struct mn_worker *woken;
 
 static void leave_all(void)
@@ -140,8 +140,7 @@ static void say_ready(const struct node *node, const struct mn_config *config)
 		fprintf(stderr, "lend-mn: %s\n", lend_why());
 }
 
-/* The first failure is the one to be told. All threads are there before anybody is told that the
- * node is. */
+/* Returns the first failure. READY is reported only when all threads are running. */
 static int run(struct node *node, const struct mn_config *config)
 {
 	int rc = 0;

@@ -43,7 +43,7 @@ static int make_memfd(const char *name, bool huge)
 				   strerror(errno));
 }
 
-/* What a DAX device wants its mappings aligned to. */
+/* Returns the alignment that a DAX device requires of its mappings. */
 static size_t device_grain(dev_t device)
 {
 	char path[80];
@@ -103,7 +103,7 @@ static int lengthen(struct mn_memory *memory, const char *name)
 			 strerror(errno));
 }
 
-/* A device keeps its bytes: they are cleared here. */
+/* A device keeps the bytes of earlier uses, so they are cleared here. */
 static int size_and_map(struct mn_memory *memory, const char *name, size_t len)
 {
 	struct stat st;
@@ -152,7 +152,8 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 	return rc;
 }
 
-/* A sealed file can be mapped for reading only, and not by a later start for writing. */
+/* Copies a sealed file: it can be mapped for reading, but a later start cannot map it for writing.
+ */
 static int copy(struct mn_memory *memory, int fd, const char *name, size_t len)
 {
 	void *from = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);

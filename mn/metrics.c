@@ -22,14 +22,14 @@
 
 struct mn_metrics {
 	struct MHD_Daemon *daemon;
-	int listener, stop; /* the library's own listener would spin without a free descriptor */
+	int listener, stop; /* libmicrohttpd's own listener would spin when no descriptor is free */
 	pthread_t thread;
 	bool running;
 	struct mn_worker *worker;
 	uint32_t workers;
 };
 
-/* What goes up and down; all else only grows. */
+/* Returns whether a value goes up and down; all others only grow. */
 static bool is_gauge(const char *name)
 {
 	static const char *const gauges[] = {
@@ -53,7 +53,7 @@ static void read_stats(struct mn_worker *worker, void *arg)
 	lend_store_stats(worker->store, arg);
 }
 
-/* A name that ends in _total is a counter's: the number of pages there are is not. */
+/* Names that end in _total are for counters; the number of existing pages is not a counter. */
 static void name_of(const char *stat, char name[64])
 {
 	if (!strcmp(stat, "pages_total"))

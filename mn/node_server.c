@@ -13,7 +13,7 @@
 
 enum { SEGS_MAX = LEND_STORE_SEGS_MAX + 8, PINS_CHUNK = 512 };
 
-/* A page run that a reply under way reads. */
+/* A run of pages that a reply in flight reads. */
 struct pin {
 	struct mn_serve *serve;
 	struct lend_store_seg seg;
@@ -25,13 +25,13 @@ struct pins {
 	struct pin pin[PINS_CHUNK];
 };
 
-/* A message that lands, or landed, in frames. FREE (head NULL) -> LANDING -> taken -> FREE */
+/* A message received into frames. FREE (head NULL) -> LANDING -> taken -> FREE */
 struct landing {
 	struct mn_serve *serve;
 	const struct lend_buf *head; /* of the chain */
 	uint32_t placement;          /* 0: exec() took it */
 	uint32_t wraps;
-	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* what comes before the payload */
+	uint8_t fixed[LEND_MEMOP_FIXED_MAX]; /* the bytes before the payload */
 };
 
 struct mn_serve {
@@ -39,8 +39,8 @@ struct mn_serve {
 	struct lend_store *store;
 	struct mn_peers *peers;
 	struct mn_fair *fair; /* of peers */
-	lend_ns now;          /* of the first operation of this turn; 0: none yet */
-	bool closed;          /* the endpoint is */
+	lend_ns now;          /* time of the first operation of this iteration; 0: none yet */
+	bool closed;          /* the endpoint is closed */
 	bool refuses;
 	struct pin *pins;
 	struct pins *chunks;
@@ -98,7 +98,7 @@ static struct lend_buf *wrap_page(struct mn_serve *serve, uint32_t tenant,
 	return buf;
 }
 
-/* Pages in place. Gives the pins back when there are no buffers for all of them. */
+/* Wraps the pages in place. Unpins them when there are no buffers for all of them. */
 static struct lend_buf *pages(struct mn_serve *serve, const struct lend_store_out *out)
 {
 	struct lend_buf *first = NULL, **last = &first;
@@ -166,7 +166,7 @@ static void landed(void *arg)
 	l->head = NULL;
 }
 
-/* Some status replies want counters of the endpoint. */
+/* Some STAT replies contain counters of the endpoint. */
 static void tell_bytes(struct mn_serve *serve, const struct lend_buf *bytes)
 {
 	struct lend_stats stats;
@@ -189,7 +189,7 @@ static void exec(struct mn_serve *serve, lend_session session, const struct lend
 
 	if (!serve->now)
 		serve->now = lend_now(serve->ep);
-	/* A peer over shm may change the byte until the store reads it: then a proof is wrong. */
+	/* A peer on shm may change the opcode until the store reads it; the proof is wrong then. */
 	if (is_hello(bytes))
 		(void)lend_session_context(serve->ep, session, in->peer->context);
 	if (lend_store_exec(serve->store, serve->now, in, &serve->out) == LEND_MEM_DATA_LOSS)
@@ -198,7 +198,7 @@ static void exec(struct mn_serve *serve, lend_session session, const struct lend
 		mn_peers_update_life(serve->peers, session);
 }
 
-/* Runs it in its session, and answers; what that cost. late: as struct lend_store_in has it. */
+/* Runs a request in its session and replies; returns its cost. late: as in lend_store_in. */
 static uint64_t run(struct mn_serve *serve, lend_session session, lend_request request,
 		    const struct lend_buf *bytes, bool late)
 {
@@ -231,7 +231,7 @@ static uint64_t run(struct mn_serve *serve, lend_session session, lend_request r
 	return cost;
 }
 
-/* A request whose turn has not come. */
+/* A request that waits in its process's queue. */
 struct wait {
 	struct mn_wait link; /* first */
 	lend_request request;
@@ -250,7 +250,7 @@ static void drop(struct mn_wait *link, void *arg)
 	struct mn_serve *serve = arg;
 	struct wait *wait = (struct wait *)(void *)link;
 
-	if (!serve->closed) /* its session may have gone over to another life */
+	if (!serve->closed) /* its session may have moved to another life */
 		(void)lend_reply(serve->ep, wait->request, LEND_UNAVAILABLE, NULL);
 	end_wait(serve, wait);
 }
@@ -266,7 +266,7 @@ static uint64_t run_late(struct mn_wait *link, void *arg)
 	return cost;
 }
 
-/* False: no memory, so it has to run now. */
+/* Queues a request. False: no memory, so it has to run now. */
 static bool let_wait(struct mn_serve *serve, struct mn_flow *flow, lend_request request)
 {
 	struct wait *wait = malloc(sizeof(*wait));
@@ -294,7 +294,7 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 		return;
 	}
 	flow = mn_peers_flow(serve->peers, session);
-	/* HELLO does not wait: it may end its flow. */
+	/* HELLO does not wait: it may close its flow. */
 	if (!mn_fair_may(serve->fair, flow) && !is_hello(bytes) && let_wait(serve, flow, request))
 		return;
 	cost = run(serve, session, request, bytes, false);
@@ -310,7 +310,7 @@ static struct lend_buf *land_at(struct landing *l, void *data, uint64_t len)
 	return buf;
 }
 
-/* The first bytes land in the entry, the payload in frames. */
+/* Receives the first bytes into the entry, the payload into frames. */
 static struct lend_buf *land(struct landing *l, uint32_t fixed, const struct lend_store_seg *seg,
 			     uint32_t n)
 {
@@ -353,7 +353,7 @@ static struct lend_buf *place(lend_session session, uint32_t method, uint64_t le
 	chain = land(l, fixed, serve->seg, segs);
 	if (chain)
 		l->head = chain;
-	landed(l); /* the count that kept it alive meanwhile */
+	landed(l); /* drops the reference that kept it alive meanwhile */
 	return chain;
 }
 

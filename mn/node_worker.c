@@ -31,8 +31,9 @@ int mn_worker_listen(struct mn_worker *worker, const struct mn_config *config, c
 	return rc < 0 ? rc : lend_address(worker->ep, worker->address, sizeof(worker->address));
 }
 
-/* Pages are taken as they are written, so a node that is too large starts well and dies later. Huge
- * pages and files are no part of these limits. */
+/* Warns when the pages may exceed the memory limits. Pages are allocated when they are first
+ * written, so a node that is too large starts well and is killed later. Huge pages and files do not
+ * count against these limits. */
 static void warn_of_limit(const struct mn_config *config, const struct lend_store_config *c)
 {
 	uint64_t each = lend_store_pages_size(c) + lend_store_size(c);
@@ -47,7 +48,8 @@ static void warn_of_limit(const struct mn_config *config, const struct lend_stor
 		limit.bytes >> 20, limit.name, limit.cgroup ? ", or raise that limit" : "");
 }
 
-/* Where pages can be mapped by others, the arena can be found again, too. */
+/* When other processes can map the pages, a later start can reopen the arena, too: it is a memfd.
+ */
 static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 		       const struct lend_store_config *c)
 {
@@ -88,7 +90,8 @@ static int begin(struct mn_worker *worker, const struct mn_config *config,
 	return rc;
 }
 
-/* What was lost while no node looked after it is told, and goes on as lost. */
+/* Recovers the store, and reports pages that were damaged while no node was running. Reads of them
+ * keep failing. */
 static const char *recover(struct mn_worker *worker, const struct lend_store_config *c)
 {
 	struct lend_store *store = worker->arena.base;
@@ -107,8 +110,8 @@ static const char *recover(struct mn_worker *worker, const struct lend_store_con
 	return why;
 }
 
-/* The store of an earlier start, with all that it holds; none where there is nothing, or where that
- * start was killed before it served. */
+/* Reopens the store of an earlier start with all its contents. Opens none when there are no files,
+ * or when that start was killed before it served. */
 static int go_on(struct mn_worker *worker, const struct mn_config *config,
 		 const struct lend_store_config *c)
 {
@@ -121,14 +124,14 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	if (pages < 0 || arena < 0)
 		return 0;
 	rc = mn_memory_adopt(&worker->pages, pages, "lend-pages", lend_store_pages_size(c));
-	/* A pool's are sealed and were copied: the next start must find those that go on. */
+	/* A pool's pages are sealed and were copied: the next start must find the copy. */
 	if (rc == 0 && worker->pages.fd != pages)
 		rc = mn_keep_store(c->shard, MN_KEEP_PAGES, &worker->pages);
 	if (rc == 0)
 		rc = mn_memory_adopt(&worker->arena, arena, "lend-arena", lend_store_size(c));
 	if (rc < 0)
 		return rc;
-	want.node = config->id; /* 0: whoever it was */
+	want.node = config->id; /* 0: any node */
 	why = lend_store_mismatch(worker->arena.base, worker->arena.len, &want);
 	if (!why && !mn_keep_is_whole(c->shards)) {
 		mn_memory_close(&worker->arena);
@@ -186,7 +189,8 @@ static int turn(struct mn_worker *worker)
 	return rc;
 }
 
-/* What came is answered, nothing new is begun, replies under way go out. */
+/* Replies to the requests that have arrived, starts no new operations, and waits for replies in
+ * flight. */
 static void drain(struct mn_worker *worker)
 {
 	lend_ns until = lend_now(worker->ep) + worker->drain_ms * UINT64_C(1000000);
@@ -255,7 +259,7 @@ void mn_worker_close_endpoint(struct mn_worker *worker)
 		return;
 	mn_pool_close(worker->pool);
 	worker->pool = NULL;
-	if (worker->keep) /* sessions end now, and nobody hung up */
+	if (worker->keep) /* the sessions end by shutdown, not by a hang-up */
 		(void)lend_watch_sessions(worker->ep, NULL, NULL);
 	lend_stats(worker->ep, &stats);
 	worker->tx_bytes = stats.tx_bytes;

@@ -7,7 +7,7 @@
 
 #include "sys/last_error.h"
 
-/* A process, as its sessions here proved to be one. */
+/* A life, with the sessions that have joined it. */
 struct life {
 	LIST_ENTRY(life) link;
 	uint64_t number;
@@ -21,7 +21,7 @@ struct peer {
 	struct lend_store_peer store; /* first */
 	LIST_ENTRY(peer) link;
 	struct life *life;
-	struct mn_flow flow; /* for what comes before HELLO */
+	struct mn_flow flow; /* for operations before HELLO */
 	uint32_t tenant;
 	bool shm;
 };
@@ -31,7 +31,7 @@ struct mn_peers {
 	struct lend_store *store;
 	const struct mn_tenants *tenants;
 	struct mn_fair fair;
-	void (*drop)(struct mn_wait *wait, void *arg); /* never NULL while something waits */
+	void (*drop)(struct mn_wait *wait, void *arg); /* not NULL while operations wait */
 	void *drop_arg;
 	LIST_HEAD(, life) lives;
 	LIST_HEAD(, peer) sessions;
@@ -62,7 +62,8 @@ static void end_peer(struct mn_peers *peers, struct peer *p)
 	free(p);
 }
 
-/* Where the system reports the end of a process, the end of its last session ends the life. */
+/* On shm, where the system reports the end of a process, the end of its last session ends the life.
+ */
 static void leave(struct mn_peers *peers, struct peer *p)
 {
 	struct life *life = p->life;
@@ -89,7 +90,7 @@ void mn_peers_update_life(struct mn_peers *peers, lend_session session)
 	if (!life) {
 		life = calloc(1, sizeof(*life));
 		if (!life)
-			return; /* its turns are its own, and its lease ends it */
+			return; /* the session keeps its own queue; the lease ends the life */
 		life->number = p->store.life;
 		mn_flow_open(&life->flow);
 		LIST_INSERT_HEAD(&peers->lives, life, link);
@@ -107,7 +108,7 @@ static void came(struct mn_peers *peers, lend_session session, const uint8_t inc
 	struct peer *p;
 
 	if (peers->open[tenant] >= most) {
-		lend_disconnect(peers->ep, session); /* its room is for others */
+		lend_disconnect(peers->ep, session); /* the tenant has too many sessions */
 		return;
 	}
 	p = calloc(1, sizeof(*p));
@@ -172,7 +173,8 @@ void mn_peers_close(struct mn_peers *peers)
 	struct life *life;
 	struct peer *p;
 
-	/* With --keep the sessions ended unseen: their lives go on at the next start. */
+	/* With --keep the sessions end without a callback: their lives continue at the next start.
+	 */
 	while ((p = LIST_FIRST(&peers->sessions)))
 		end_peer(peers, p);
 	while ((life = LIST_FIRST(&peers->lives)))

@@ -17,8 +17,8 @@
 #include "sys/rand.h"
 #include "sys/last_error.h"
 
-/* A process at a socket: CAME (the thread saw it) -> IN (the store knows its key) -> LEFT -> gone;
- * one that is refused goes from CAME to LEFT. */
+/* A process connected to the socket: CAME (accepted by the thread) -> IN (the store knows its key)
+ * -> LEFT -> freed. A process that is refused goes from CAME to LEFT. */
 struct mapper {
 	TAILQ_ENTRY(mapper) news; /* CAME and LEFT */
 	TAILQ_ENTRY(mapper) in;   /* IN and LEFT, with a key */
@@ -33,10 +33,10 @@ struct mn_pool {
 	struct lend_store *store;
 	const struct mn_memory *memory;
 	struct lend_door door;
-	int epoll, end; /* end: tells the thread to leave */
+	int epoll, end; /* end: an eventfd that stops the thread */
 	pthread_t thread;
 	bool running;
-	pthread_mutex_t lock; /* of news */
+	pthread_mutex_t lock; /* protects the event list */
 	struct mappers news, in;
 	atomic_bool is_news;
 };
@@ -110,7 +110,8 @@ static bool watch(struct mn_pool *pool, int fd, void *what)
 	return epoll_ctl(pool->epoll, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* The turn watches a socket only once it has told it of the file: until then nobody maps. */
+/* Accepts connections. The worker's thread adds a socket to the epoll set only after it has passed
+ * the file to the process: until then the process cannot map it. */
 static void let_in(struct mn_pool *pool)
 {
 	static const struct timespec nap = {.tv_nsec = 20000000};
@@ -130,7 +131,8 @@ static void let_in(struct mn_pool *pool)
 		(void)nanosleep(&nap, NULL);
 }
 
-/* Nobody has anything to say here; bytes are thrown away. */
+/* Returns whether the peer has closed its socket. Clients send nothing here; received bytes are
+ * discarded. */
 static bool is_gone(int sock)
 {
 	char junk[64];

@@ -31,7 +31,7 @@ static int bad(const char *rule)
 			 rule);
 }
 
-/* The file's first line. */
+/* Reads the file's first line. */
 static int read_secret(const char *path, char secret[SECRET_MAX])
 {
 	FILE *file = fopen(path, "re");
@@ -47,7 +47,7 @@ static int read_secret(const char *path, char secret[SECRET_MAX])
 	return 0;
 }
 
-/* True: "", "-" or a number with a unit; *n is left alone without one. */
+/* Parses "", "-" or a number with a unit; "" and "-" leave *n unchanged. False: something else. */
 static bool read_number(const char *text, uint64_t *n)
 {
 	static const char unit[] = "KMGT";
@@ -93,7 +93,8 @@ static int read_who(char *who, struct rule *rule)
 	return *end || uid >= UINT32_MAX ? -EINVAL : 0;
 }
 
-/* Each worker has its part of what is kept; a client is one at every worker. */
+/* Parses a rule. The quota of pages and references is divided by the workers; the quota of clients
+ * is not, because a client connects to every worker. */
 static int read_rule(char *text, uint32_t page, uint32_t workers, struct rule *rule)
 {
 	uint64_t bytes = UINT64_MAX, refs = UINT32_MAX, clients = UINT32_MAX;
@@ -160,7 +161,7 @@ static const struct rule *find(const struct mn_tenants *tenants, enum kind kind,
 	return NULL;
 }
 
-/* Every secret is compared, whichever it is. */
+/* Returns the rule of the session's secret. Compares all secrets, whichever of them matches. */
 static const struct rule *find_secret(const struct mn_tenants *tenants, struct lend_ep *ep,
 				      lend_session session)
 {

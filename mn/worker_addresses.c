@@ -25,7 +25,7 @@ static bool picks_port(const char *address)
 	return !lend_shard_port(address) && strncmp(address, "shm:", 4) != 0;
 }
 
-/* What worker i listens at: as it was asked for, on the port that worker 0 got. */
+/* Builds the addresses of worker i: the requested ones, with the port that worker 0 was given. */
 static int derive(const char *asked, const char *got, uint32_t i,
 		  char list[LEND_MEMOP_TEXT_MAX + 1])
 {
