@@ -74,7 +74,8 @@ static void name(const struct lend_store *s, uint32_t client, lend_ns now,
 	memcpy(out->process, inc->id, sizeof(out->process));
 }
 
-/* First clients are named, then holds and objects counted for those that still live. */
+/* First fills in the names of the clients, then counts holds and objects of the clients that still
+ * exist. */
 void lend_store_list_clients(const struct lend_store *store, lend_ns now, uint32_t *at,
 			     struct lend_list_client *out)
 {

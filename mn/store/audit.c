@@ -8,11 +8,11 @@
 #include "mn/store/space.h"
 #include "mn/store/tenant.h"
 
-/* Counts in scratch what every frame and node is named by, walking each shared node once. */
+/* Counts in scratch the references to every frame and node, walking each shared node once. */
 struct audit {
 	const struct lend_store *s;
-	uint32_t *frame, *node;       /* times named */
-	uint32_t nodes, frames;       /* distinct ones named */
+	uint32_t *frame, *node;       /* references found */
+	uint32_t nodes, frames;       /* distinct ones found */
 	struct lend_store_usage *use; /* by tenant */
 	uint64_t pins;                /* of all frames */
 	const char *bad;
@@ -37,7 +37,7 @@ static void visit(struct audit *a, uint32_t id, uint32_t level)
 		visit(a, lend_node_at(a->s, id)->child[i], level - 1);
 }
 
-/* What waits to be let go names its children all the same, and is named by nobody. */
+/* Nodes that wait to be freed have no references, but still count as parents of their children. */
 static void audit_dying(struct audit *a)
 {
 	const struct lend_store *s = a->s;
@@ -86,7 +86,7 @@ static void audit_objects(struct audit *a)
 		a->bad = "objects are miscounted";
 }
 
-/* Its first byte is, and each is as the one before it. */
+/* The first byte is zero, and each byte equals the one before it. */
 static bool is_zero(const struct lend_store *s, uint32_t frame)
 {
 	const uint8_t *page = lend_page(s, frame);
@@ -172,7 +172,8 @@ static void audit_keepers(struct audit *a)
 		a->bad = "grants are miscounted";
 }
 
-/* Each stake of an object by itself, less what its payer does not pay again. */
+/* Charges every stake of an object by itself, and subtracts the stakes that its payer does not pay
+ * again. */
 static void audit_stakes(struct audit *a)
 {
 	const struct lend_store *s = a->s;

@@ -78,7 +78,7 @@ void lend_set_put_word(const struct lend_store *s, struct lend_set *set, uint32_
 		lend_set_up(s, set, i);
 }
 
-/* The least member under bit i of this level, whose word has it. */
+/* Returns the smallest member in the subtree of number i of this level; i's bit must be set. */
 static uint32_t down(const struct lend_store *s, const struct lend_set *set, uint32_t level,
 		     uint32_t i)
 {
@@ -103,7 +103,7 @@ uint32_t lend_set_next(const struct lend_store *s, const struct lend_set *set, u
 		i = (i >> LEND_SET_BITS) + 1;
 		last >>= LEND_SET_BITS;
 	}
-	/* The top has two words at most. */
+	/* The top level has at most two words. */
 	return i <= last && *lend_set_word_at(s, set, LEND_SET_LEVELS - 1, i << LEND_SET_BITS)
 		   ? down(s, set, LEND_SET_LEVELS, i)
 		   : LEND_SET_NONE;

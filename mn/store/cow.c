@@ -30,8 +30,8 @@ uint64_t lend_cursor_read(struct lend_cursor *c, void *to, uint64_t len)
 	return done;
 }
 
-/* The frame that [from, to) of a page is going to be written to: the old one, or one with what the
- * write leaves of it. */
+/* Returns the frame for a write to [from, to) of a page: the old one, or a new one with a copy of
+ * the rest. */
 static uint32_t writable(struct lend_store *s, uint32_t old, uint32_t from, uint32_t to)
 {
 	uint32_t frame;
@@ -50,7 +50,7 @@ static uint32_t writable(struct lend_store *s, uint32_t old, uint32_t from, uint
 	return frame;
 }
 
-/* A frame that is complete takes the old one's place. */
+/* Links a complete frame into the tree and drops the old one. */
 static void replace(struct lend_store *s, uint32_t *slot, uint32_t frame)
 {
 	uint32_t old = *slot;
@@ -74,7 +74,7 @@ static void copy_in(struct lend_store *s, uint32_t *slot, uint32_t from, uint32_
 	replace(s, slot, frame);
 }
 
-/* Puts the first placed frame, which holds [0, to) of the page, in place of the old one. */
+/* Replaces the page by the first placed frame, which holds [0, to) of it; copies the rest. */
 static void put_placed(struct lend_store *s, uint32_t *slot, uint32_t to, uint32_t *placed)
 {
 	uint32_t old = *slot, frame = *placed, weight = lend_sum_before(s, old, 0, to);
@@ -106,7 +106,7 @@ static bool may(struct lend_store *s, const struct lend_view *view, uint32_t cha
 	return yes;
 }
 
-/* Pages that are written one after the other come to lie side by side. */
+/* Allocates the pages of sequential writes next to each other. */
 static void want(struct lend_store *s, const struct lend_view *view, uint64_t first, uint64_t n)
 {
 	const uint32_t *leaf = n && first ? lend_tree_leaf(s, view, first - 1) : NULL;
@@ -128,7 +128,8 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 		return true;
 	first = lend_page_at(s, at);
 	last = lend_page_at(s, end - 1);
-	/* What is let go may share pages with this view: only without it no is no. */
+	/* Trees that wait to be freed may share pages with this view. Their references raise the
+	 * cost, so a refusal is final only when they have been freed. */
 	if (!fits(s, view, first, last, swap, &cost) &&
 	    !(late && fits(s, view, first, last, swap, &cost)))
 		return false;
@@ -136,7 +137,7 @@ bool lend_cow_write(struct lend_store *s, struct lend_view *view, uint64_t offse
 	if (!may(s, view, charge))
 		return false;
 	view->charge = charge;
-	if (view->space) /* first, so that no restart finds more pages than are paid */
+	if (view->space) /* first, so that a restart never finds more pages than are charged */
 		lend_object_at(s, view->space)->charge = charge & LEND_CHARGE_MAX;
 	want(s, view, first, cost.frames);
 	while (at < end) {

@@ -56,8 +56,8 @@ enum lend_mem_status lend_op_put(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* Pages in place, pinned, neighbours joined; none if one of them is not what was written. A part of
- * LEND_MEM_PART_MAX always fits. */
+/* Replies with the pages in place, pinned, and merges adjacent ones. Pins none if one of them does
+ * not match its checksum. A part of LEND_MEM_PART_MAX always fits. */
 static enum lend_mem_status emit(struct lend_step *t, const struct lend_view *view, uint64_t offset,
 				 uint64_t len)
 {
@@ -120,7 +120,7 @@ enum lend_mem_status lend_op_alloc(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* The space that an operation names, with its range inside. */
+/* Finds the space that an operation names, and checks that the range is inside. */
 static enum lend_mem_status find_range(const struct lend_step *t, uint32_t *space,
 				       struct lend_view *view)
 {
@@ -172,7 +172,7 @@ enum lend_mem_status lend_op_seal(struct lend_step *t)
 	if (status)
 		return status;
 	view = (struct lend_view){.base = whole.base + t->op->offset, .len = t->op->len};
-	/* What consumes its space keeps no more than that did. */
+	/* A seal that consumes its space keeps no more pages than the space did. */
 	if (!lend_object_room(t->s) || !lend_terms_room(t, consume) ||
 	    (!consume &&
 	     !lend_tenant_room(t->s, tenant_of(t), lend_charge_of(t->s, &view, whole.charge), 0)) ||

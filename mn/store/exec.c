@@ -27,7 +27,7 @@ static void reply_ref(struct lend_store_out *out, const struct lend_memref *ref)
 	reply_head(out, LEND_MEMREF_LEN);
 }
 
-/* The reply of a recorded operation, the first time and again. */
+/* Builds the reply of a recorded operation, for the first request and for a retransmitted one. */
 static enum lend_mem_status reply(const struct lend_store *s, const struct lend_record *r,
 				  struct lend_store_out *out)
 {
@@ -123,7 +123,7 @@ static enum lend_mem_status narrow(struct lend_step *t)
 	if (status)
 		return status;
 	if (lend_memref_narrow(&op->ref, t->s->config.key, op->offset, op->len, op->rights, &out))
-		return LEND_MEM_OUT_OF_RANGE; /* the rights were looked at above */
+		return LEND_MEM_OUT_OF_RANGE; /* the rights were checked above */
 	reply_ref(t->out, &out);
 	return LEND_MEM_OK;
 }
@@ -174,12 +174,12 @@ static void reply_hello(struct lend_step *t, uint32_t incarnation)
 	    .text = s->text,
 	};
 
-	if (!t->op->life) /* a session that joins proved that it has the key */
+	if (!t->op->life) /* a session that joins a life has proved that it has the key */
 		lend_life_key(s, incarnation, h.key);
 	reply_head(t->out, lend_memhello_encode(&h, t->out->head));
 }
 
-/* A session that goes over to another life takes its client with it. */
+/* Closes the session's client in its old life when the session moves to another life. */
 static void leave(struct lend_store *s, struct lend_store_peer *peer, uint32_t number)
 {
 	uint32_t client = lend_client_find(s, peer->life, number);
@@ -189,7 +189,8 @@ static void leave(struct lend_store *s, struct lend_store_peer *peer, uint32_t n
 	peer->clients = 0;
 }
 
-/* A client in a life, or in a new one; how many one session opens is limited. */
+/* Opens a client in a life, or in a new one. The number of clients that one session opens is
+ * limited. */
 static enum lend_mem_status open_client(struct lend_step *t, uint32_t *incarnation)
 {
 	struct lend_store *s = t->s;
@@ -264,7 +265,7 @@ static enum lend_mem_status run_known(struct lend_step *t)
 	}
 }
 
-/* A low water above the very id that the operation speaks of would take its record away. */
+/* Returns whether the low-water mark keeps the record of the id that the operation names. */
 static bool low_is_sane(const struct lend_memop *op)
 {
 	if (op->kind == LEND_MEMOP_FORGET)
@@ -302,7 +303,7 @@ static void count(struct lend_store *s, enum lend_mem_status status)
 	s->counts.damaged += status == LEND_MEM_DATA_LOSS;
 }
 
-/* The first bytes in one piece: in place, or gathered. */
+/* Returns the first bytes as one piece: in place, or copied to `to`. */
 static const uint8_t *gather(const struct lend_store_in *in, uint8_t to[LEND_MEMOP_FIXED_MAX],
 			     size_t *n, uint64_t *len)
 {
@@ -318,7 +319,8 @@ static const uint8_t *gather(const struct lend_store_in *in, uint8_t to[LEND_MEM
 	return to;
 }
 
-/* What most operations are about is the reference behind the head, or behind a count of them. */
+/* Prefetches the object of the reference that most operations carry, behind the head or behind a
+ * count. */
 static void look_ahead(const struct lend_store *s, const uint8_t *head, size_t n)
 {
 	size_t at = LEND_MEMOP_HEAD + (n && head[0] == LEND_MEMOP_RELEASE ? 8 : 0) + 8;

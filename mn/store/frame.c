@@ -10,12 +10,12 @@
 #include <emmintrin.h>
 #endif
 
-/* The next put finds a freed page in the cache, as long as no more than this was freed beyond what
- * was taken since. */
+/* Up to this many freed bytes that were not taken again are zeroed through the cache, so that the
+ * next put finds a freed page there. */
 enum { WARM_BYTES = 4 << 20 };
 
-/* Streaming stores: they are quicker where the page is not in the cache, and leave nothing there.
- */
+/* Zeroes a page by streaming stores: faster when the page is not in the cache, and without filling
+ * it. */
 static void zero_cold(uint8_t *page, uint32_t size)
 {
 #ifdef __SSE2__
@@ -55,7 +55,7 @@ uint32_t lend_frame_take(struct lend_store *s)
 	s->frame.used++;
 	s->warm -= s->warm > 0;
 	s->frame.top = lend_max_u32(s->frame.top, i);
-	lend_undo_fence(); /* what is above top is zero */
+	lend_undo_fence(); /* frames above top are zero */
 	f = lend_frame_at(s, i);
 	LEND_CHECK((f->refs | f->pins) == 0);
 	f->refs = 1;

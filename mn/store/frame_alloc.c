@@ -3,17 +3,17 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-/* 64 frames are a block, and blocks that are free as a whole are kept apart from those that are
- * free in part. A single page goes into one of the latter while there is any, so that the former
- * stay whole; what is shorter than a block into the first gap that is long enough, what is longer
- * into whole blocks side by side. The lowest place that fits is taken, which packs about as tightly
- * as the closest fit, and keeps to memory that was in use before. A search looks at a few more
- * places than there are pages wanted, no matter how large the store is; if none fits, it is the
- * longest that it saw, and the rest is looked for again.
+/* 64 frames are a block. Blocks that are entirely free and blocks that are partly free are in
+ * separate sets. A single page goes into a partly free block while there is one, so that entirely
+ * free blocks stay intact. A shorter allocation than a block goes into the first gap that is long
+ * enough, a longer one into adjacent free blocks. First fit packs about as tightly as best fit, and
+ * prefers memory that was in use before. A search examines a few more places than the pages that
+ * are wanted, however large the store is. If none fits, it takes the longest that it has seen, and
+ * searches again for the rest.
  *
- * Before, there was a list, the last freed first. Small objects and the quarantine shuffle it, and
- * soon the 256 pages of 1 MiB lay in 200 runs. Considered: buddies (1 MiB and a byte take 2, or
- * many parts), a tree of runs by length (16 bytes and two cache lines for each). */
+ * Alternatives considered: a LIFO list (small objects and the quarantine shuffle it, and soon the
+ * 256 pages of 1 MiB are in 200 runs), buddies (1 MiB and a byte take 2, or many parts), a tree of
+ * runs by length (16 bytes and two cache lines for each). */
 enum { BLOCK = 64, LOOKS = 8, WAKES = 128 };
 #define WHOLE (~UINT64_C(0))
 
@@ -26,7 +26,7 @@ uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at)
 	return lend_set_lay_out(&f->rest[1], frames, at);
 }
 
-/* These frames of a block, none of which can be taken, can be. */
+/* Makes these frames of a block free; none of them is free before. */
 static void add(struct lend_store *s, uint32_t block, uint64_t bits)
 {
 	struct lend_free *f = &s->free;
@@ -44,7 +44,7 @@ static void add(struct lend_store *s, uint32_t block, uint64_t bits)
 	}
 }
 
-/* These of a block cannot be taken any more. */
+/* Takes these frames of a block; all of them are free before. */
 static void cut(struct lend_store *s, uint32_t block, uint64_t bits)
 {
 	struct lend_free *f = &s->free;
@@ -60,7 +60,7 @@ static void cut(struct lend_store *s, uint32_t block, uint64_t bits)
 		lend_set_remove(s, &f->part, block);
 }
 
-/* Does that to all of the run. */
+/* Applies add or cut to all blocks of the run. */
 static void run_each(struct lend_store *s, void (*to)(struct lend_store *, uint32_t, uint64_t))
 {
 	uint32_t end = s->free.first + s->free.n;
@@ -101,7 +101,7 @@ void lend_free_want(struct lend_store *s, uint64_t n, uint32_t beside)
 		run_each(s, cut);
 }
 
-/* The first block from there on, and from the start again. */
+/* Returns the first block at or after from; wraps around at the end. */
 static uint32_t around(const struct lend_store *s, const struct lend_set *set, uint32_t from)
 {
 	uint32_t block = lend_set_next(s, set, from);
@@ -109,7 +109,8 @@ static uint32_t around(const struct lend_store *s, const struct lend_set *set, u
 	return block == LEND_SET_NONE ? lend_set_next(s, set, 0) : block;
 }
 
-/* For one frame: more of the hole that the last one went into, or another. There is one. */
+/* Finds one frame: in the block that the last single one came from, or in another. There is a free
+ * frame. */
 static void find_one(struct lend_store *s)
 {
 	struct lend_free *f = &s->free;
@@ -123,7 +124,7 @@ static void find_one(struct lend_store *s)
 	f->n = 1;
 }
 
-/* Where n bits side by side begin; 1 <= n < 64. */
+/* Returns the bits at which n adjacent set bits begin; 1 <= n < 64. */
 static uint64_t starts(uint64_t word, uint32_t n)
 {
 	for (uint32_t have = 1, step; have < n; have += step) {
@@ -133,7 +134,7 @@ static uint64_t starts(uint64_t word, uint32_t n)
 	return word;
 }
 
-/* A gap of n frames in a block that is free in part. */
+/* Finds a gap of n frames in a partly free block. */
 static bool find_gap(struct lend_store *s, uint32_t n)
 {
 	struct lend_free *f = &s->free;
@@ -154,7 +155,7 @@ static bool find_gap(struct lend_store *s, uint32_t n)
 	return false;
 }
 
-/* Whole blocks for n frames, as many side by side as there are. */
+/* Finds entirely free blocks for n frames: the longest adjacent run of those examined. */
 static bool find_blocks(struct lend_store *s, uint32_t n)
 {
 	struct lend_free *f = &s->free;
@@ -173,7 +174,7 @@ static bool find_blocks(struct lend_store *s, uint32_t n)
 	return most > 0;
 }
 
-/* The next run of frames, not longer than what is wanted. There is one. */
+/* Finds the next run of frames, at most as long as wanted. There is a free frame. */
 static void find(struct lend_store *s)
 {
 	uint32_t n = s->free.want;
@@ -190,7 +191,7 @@ static void find(struct lend_store *s)
 	find_one(s);
 }
 
-/* There is no other frame. */
+/* Takes a frame from quarantine, when no other frame is free; from the older set first. */
 static uint32_t take_resting(struct lend_store *s)
 {
 	struct lend_free *f = &s->free;
@@ -230,8 +231,9 @@ void lend_free_rest(struct lend_store *s, uint32_t frame)
 	lend_set_add(s, &s->free.rest[s->free.young], frame);
 }
 
-/* What was freed before the last change of guard has rested since then at least; when a frame was
- * freed need not be known. The guard changes when all of those are let go. */
+/* Frames in the older set were freed before the last swap of the sets, so they have been in
+ * quarantine since then at least; no frame stores a time. The sets swap when the older one is
+ * empty. */
 void lend_free_wake(struct lend_store *s, lend_ns now)
 {
 	struct lend_free *f = &s->free;

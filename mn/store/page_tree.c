@@ -47,7 +47,7 @@ static void retain(struct lend_store *s, uint32_t id, uint32_t level)
 
 	if (!id)
 		return;
-	/* At most one per child entry and object, and those are far fewer than 2^32. */
+	/* At most one reference per child entry and object: far fewer than 2^32. */
 	LEND_CHECK(*refs > 0 && *refs < UINT32_MAX);
 	++*refs;
 }
@@ -75,8 +75,8 @@ static void give_node(struct lend_store *s, uint32_t i)
 	s->node.used--;
 }
 
-/* A node that nobody names any more waits in a list, by the word that counted its names: next and
- * level. Its children still count as named, and are let go one node at a time. */
+/* Queues a node without references to be freed. Its refcount field then holds the next node and the
+ * level. Its children keep their references until it is freed; nodes are freed one at a time. */
 static void bury(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	*lend_node_refs(s, id) = s->dying << LEND_LEVEL_BITS | level;
@@ -96,7 +96,8 @@ static void drop(struct lend_store *s, uint32_t id, uint32_t level)
 		bury(s, id, level);
 }
 
-/* Children that are let go at once: of frames as many as 64 of 4 KiB have bytes to be zeroed. */
+/* Returns how many children are dropped at a time: of frames, as many as have the bytes of 64
+ * frames of 4 KiB, because each is zeroed. */
 static uint32_t share_of(const struct lend_store *s, uint32_t level)
 {
 	return level > 1 ? LEND_FAN : lend_max_u32(1, LEND_FAN * LEND_MEM_PAGE / lend_page_size(s));
@@ -108,7 +109,7 @@ static void reap(struct lend_store *s)
 	uint32_t n = share_of(s, level), i;
 
 	s->dying = word >> LEND_LEVEL_BITS;
-	/* From the end, so that the frames come off the free list in ascending order again. */
+	/* Backwards, so that the free list returns the frames in ascending order again. */
 	for (i = LEND_FAN; i > 0 && n > 0; i--) {
 		uint32_t *child = &lend_node_at(s, id)->child[i - 1];
 
@@ -116,7 +117,7 @@ static void reap(struct lend_store *s)
 		drop(s, *child, level - 1);
 		*child = 0;
 	}
-	if (i > 0) /* of large pages: it stays first, as frames put nothing before it */
+	if (i > 0) /* large pages: it stays at the head, because frames add nothing to the list */
 		s->dying = id;
 	else
 		give_node(s, id);
@@ -124,7 +125,7 @@ static void reap(struct lend_store *s)
 
 void lend_tree_reap(struct lend_store *s)
 {
-	/* A page of more bytes than 64 of 4 KiB costs as much more. */
+	/* A page of more than 64 * 4 KiB uses that much more of the budget. */
 	uint32_t each = lend_max_u32(1, lend_page_size(s) / (LEND_FAN * LEND_MEM_PAGE));
 
 	for (; s->dying && s->spade > 0; s->spade -= lend_min_u32(s->spade, each))
@@ -147,7 +148,7 @@ void lend_tree_drop(struct lend_store *s, struct lend_view *view)
 	lend_tree_reap(s);
 }
 
-/* Pages [first, last] of this subtree, counted from its start, with one more ref. */
+/* Returns pages [first, last] of this subtree, counted from its start, with one more reference. */
 static uint32_t trim(struct lend_store *s, uint32_t id, uint32_t level, uint64_t first,
 		     uint64_t last)
 {
@@ -183,7 +184,7 @@ bool lend_tree_share(struct lend_store *s, const struct lend_view *view, uint64_
 	*out = (struct lend_view){.base = lend_page_rest(s, start), .len = len};
 	if (len == 0)
 		return true;
-	if (len == view->len) { /* no page outside of it to leave out */
+	if (len == view->len) { /* no pages outside the range to leave out */
 		*out = *view;
 		retain(s, id, level);
 		return true;
@@ -233,7 +234,7 @@ struct lend_tree_cost lend_tree_cost(const struct lend_store *s, const struct le
 	return sum;
 }
 
-/* Makes *id a node with one ref and the same children. */
+/* Makes *id a node with one reference and the same children. */
 static void own(struct lend_store *s, uint32_t *id, uint32_t level)
 {
 	uint32_t old = *id, fresh;

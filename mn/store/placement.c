@@ -10,8 +10,8 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-/* Whether these bytes can become pages as they are. The last page of a write gets what it leaves of
- * the old one: no more than was spared. */
+/* Returns whether these bytes can become pages as they are. The rest of a write's last page is
+ * copied from the old page: no more bytes than a placement saves. */
 static bool is_wanted(const struct lend_store *s, uint32_t client, const struct lend_memop *op)
 {
 	uint32_t i;
