@@ -1,7 +1,8 @@
 /* bitset - sets of numbers from 0 to a limit, in the arena. Each uint64_t of a level has a bit in
  * the level above, set while that uint64_t is not zero. So add, remove and next access at most four
- * of them. Layer: mn/store (pure), private to it. Memory: the arena's; all zero is the empty set.
- */
+ * of them.
+ *
+ * Layer: mn/store (pure), private to it. Memory: the arena's; all zero is the empty set. */
 #ifndef MN_STORE_BITSET_H
 #define MN_STORE_BITSET_H
 

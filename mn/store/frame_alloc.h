@@ -6,8 +6,7 @@
 
 #include "mn/store/store.h"
 
-/* Places the sets for this many frames at an offset in the arena. Returns the offset of their end.
- */
+/* Places the sets for this many frames at an offset in the arena. Returns where they end. */
 uint64_t lend_free_lay_out(struct lend_free *f, uint32_t frames, uint64_t at);
 /* Makes the frames from first on free, and no others. */
 void lend_free_init(struct lend_store *s, uint32_t first);

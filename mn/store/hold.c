@@ -21,7 +21,7 @@ uint32_t lend_hold_find(const struct lend_store *s, uint32_t object, uint32_t cl
 	const struct lend_object *o = lend_object_at(s, object);
 	uint32_t i = o->tie;
 
-	/* Most have one holder: then the hash is not looked at. */
+	/* Most objects have one hold, which needs no hash lookup. */
 	if (i && lend_hold_at(s, i)->client == client)
 		return i;
 	if (o->holds == (i != 0))
@@ -232,7 +232,7 @@ void lend_grant_use(struct lend_store *s, uint32_t grant)
 	struct lend_grant *g = lend_grant_at(s, grant);
 
 	LEND_CHECK(g->left > 0);
-	lend_undo_note(s, &g->object); /* and left, behind it */
+	lend_undo_note(s, &g->object); /* logs left, too, which follows it */
 	g->left--;
 	if (g->kind == LEND_TERMS_TRANSFER)
 		lend_grant_remove(s, grant);

@@ -35,7 +35,7 @@ uint32_t lend_life_find(const struct lend_store *s, uint64_t life)
 	return 0;
 }
 
-/* The store's secret is another key than the one that signs references. */
+/* Derives the key from a secret other than the key that signs references. */
 void lend_life_key(const struct lend_store *s, uint32_t incarnation, uint8_t key[LEND_MEMOP_KEY])
 {
 	static const char label[] = "lend life";
@@ -104,9 +104,9 @@ void lend_client_link(struct lend_store *s, uint32_t client)
 	lend_tenant_at(s, c->tenant)->use.clients++;
 }
 
-/* Once three quarters of the clients are taken, a process may have as many of them, in all its
- * lives, as are left free. A process is what sends one incarnation; only quotas limit one that
- * sends several. */
+/* Returns whether a process may not open more clients. When less than a quarter of the table is
+ * free, a process may have, in all its lives, as many clients as are free. A process is identified
+ * by its incarnation; only quotas limit one that sends several. */
 static bool has_its_share(const struct lend_store *s, const uint8_t incarnation[16])
 {
 	uint32_t room = lend_table_room(&s->client), n = 0;
@@ -218,7 +218,7 @@ void lend_lease_renew(struct lend_store *s, lend_ns now, uint32_t incarnation)
 	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
 
 	inc->expires = lend_max_u64(inc->expires, now + s->config.lease);
-	/* Others' renewals only move away from lease_next: it stays a lower bound. */
+	/* Other renewals only move away from lease_next: it stays a lower bound. */
 	s->lease_next = lend_min_u64(s->lease_next, inc->expires);
 }
 
@@ -226,7 +226,7 @@ static void end(struct lend_store *s, uint32_t incarnation)
 {
 	struct lend_incarnation *inc = lend_incarnation_at(s, incarnation);
 
-	inc->life = 0; /* so that all go, should the node be killed meanwhile */
+	inc->life = 0; /* first, so that a kill in between ends all clients, too */
 	lend_undo_fence();
 	while (inc->clients)
 		lend_client_close(s, inc->clients);
@@ -243,8 +243,8 @@ void lend_store_hangup(struct lend_store *store, uint64_t life)
 	store->counts.hangups++;
 }
 
-/* A node that was itself away cannot tell who was silent: everybody gets the lost time back, and
- * some more to be heard. */
+/* Extends all leases after a pause of the node itself, when it could not receive: by the lost time,
+ * and by some more for the next operations to arrive. */
 static void forgive(struct lend_store *s, lend_ns lost)
 {
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)

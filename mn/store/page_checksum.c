@@ -2,7 +2,7 @@
 
 #include "util/crc32c.h"
 
-/* What bytes make of a sum, against zeros, if they end the page. */
+/* Returns what bytes contribute to a checksum, compared with zeros, if they end the page. */
 static uint32_t weigh(const uint8_t *at, uint32_t len)
 {
 	return ~lend_crc32c(UINT32_MAX, at, len);
@@ -15,7 +15,7 @@ void lend_sum_whole(struct lend_store *s, uint32_t frame)
 
 uint32_t lend_sum_weigh(const struct lend_store *s, uint32_t frame, uint32_t from, uint32_t to)
 {
-	/* A page written whole needs to know nothing of what was there. */
+	/* A write of the whole page does not depend on the old bytes. */
 	return frame && to - from < lend_page_size(s) ? weigh(lend_page(s, frame) + from, to - from)
 						      : 0;
 }
@@ -32,7 +32,8 @@ void lend_sum_follow(struct lend_store *s, uint32_t frame, uint32_t old, uint32_
 	    *lend_sum_at(s, old) ^ lend_crc32c_past(weight, lend_page_size(s) - to);
 }
 
-/* Most pages come from far: all of their lines are sent for at once. */
+/* Most pages are not in the cache: the cache lines of the first LEND_MEM_PAGE bytes are prefetched
+ * at once. */
 bool lend_sum_fits(const struct lend_store *s, uint32_t frame)
 {
 	const uint8_t *page = lend_page(s, frame);
@@ -42,7 +43,7 @@ bool lend_sum_fits(const struct lend_store *s, uint32_t frame)
 	return *lend_sum_at(s, frame) == lend_crc32c(0, lend_page(s, frame), lend_page_size(s));
 }
 
-/* Bytes of a placement are still arriving. */
+/* Returns how many frames of placements do not match, because their bytes are still arriving. */
 static uint64_t arriving(const struct lend_store *s)
 {
 	uint64_t n = 0;

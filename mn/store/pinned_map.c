@@ -74,7 +74,8 @@ void lend_lien_part(struct lend_store *s, uint32_t space, bool unmapped)
 	lend_object_at(s, space)->tie = 0;
 }
 
-/* All of the space as it is now; what an earlier lien of it kept is not mapped any more. */
+/* Makes a lien of the whole space as it is now. Ends the space's earlier lien: the client has
+ * unmapped it. */
 static enum lend_mem_status make(struct lend_store *s, uint32_t mapper, uint32_t space)
 {
 	struct lend_view whole = lend_object_view(s, space), view;
@@ -142,7 +143,7 @@ enum lend_mem_status lend_op_pool_drop(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* One more page: true unless there is no room for another run. */
+/* Adds one more page. False: no room for another run. */
 static bool add(struct lend_memview *v, uint32_t frame)
 {
 	struct lend_memextent *last = v->n ? &v->extent[v->n - 1] : NULL;

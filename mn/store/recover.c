@@ -10,7 +10,7 @@
 #include "mn/store/undo_log.h"
 #include "util/bits.h"
 
-/* Raise it when a field changes its meaning and no size tells. */
+/* Increase it when a field changes its meaning and no size changes with it. */
 enum { LAYOUT_VERSION = 3 };
 
 uint64_t lend_store_layout(void)
@@ -97,7 +97,7 @@ const char *lend_store_mismatch(const void *mem, size_t len, const struct lend_s
 	return NULL;
 }
 
-/* The operation that was under way. */
+/* Undoes the interrupted operation. False: the log is damaged. */
 static bool take_back(struct lend_store *s)
 {
 	while (s->undo_n > 0) {
@@ -113,7 +113,7 @@ static bool take_back(struct lend_store *s)
 	return true;
 }
 
-/* Entries of a table that live are counted, the others are its free list, in ascending order. */
+/* Counts the live entries of a table; links the others into its free list, in ascending order. */
 #define RECOUNT(s, type, is_live)                                                                  \
 	do {                                                                                       \
 		(s)->type.used = (s)->type.free = 0;                                               \
@@ -210,7 +210,8 @@ static void recover_keepers(struct lend_store *s)
 	RECOUNT(s, object, lend_object_at(s, i)->serial > 0);
 }
 
-/* Counts who names what; false: it names what cannot be. */
+/* Counts the references to nodes and frames below id. False: one refers to an entry that was never
+ * used. */
 static bool visit(struct lend_store *s, uint32_t id, uint32_t level)
 {
 	bool fine = true;
@@ -251,7 +252,7 @@ static bool recover_trees(struct lend_store *s)
 	return fine;
 }
 
-/* Whenever they were freed, they rest. */
+/* Frees the frames without references. With config.quarantine, all start a new one. */
 static void recover_frames(struct lend_store *s)
 {
 	s->frame.used = 0;
@@ -292,7 +293,7 @@ const char *lend_store_recover(struct lend_store *store, const struct lend_store
 			       void *pages, lend_ns now)
 {
 	store->pages = pages;
-	memset(store->token, 0, sizeof(store->token)); /* one may be half written */
+	memset(store->token, 0, sizeof(store->token)); /* one may be incomplete */
 	store->config.lease = config->lease;
 	store->config.late = config->late;
 	store->config.revive = config->revive;

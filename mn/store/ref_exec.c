@@ -59,7 +59,7 @@ enum lend_mem_status lend_op_adopt(struct lend_step *t)
 	struct lend_record *r = &t->record;
 	uint32_t object, grant, tenant = lend_client_at(t->s, t->client)->tenant;
 	enum lend_mem_status status = find(t, 0, &object);
-	bool moves; /* from this tenant to itself: it pays neither more nor less */
+	bool moves; /* a TRANSFER from this tenant to itself: its charge does not change */
 
 	if (status || lend_hold_find(t->s, object, t->client))
 		return status;
@@ -77,7 +77,7 @@ enum lend_mem_status lend_op_adopt(struct lend_step *t)
 	r->grant_serial = lend_grant_at(t->s, grant)->serial;
 	r->expires = lend_grant_at(t->s, grant)->expires;
 	lend_hold_add(t->s, object, t->client);
-	lend_grant_use(t->s, grant); /* the claim moves the charge */
+	lend_grant_use(t->s, grant); /* for a TRANSFER, this moves the charge */
 	return LEND_MEM_OK;
 }
 
@@ -104,7 +104,7 @@ enum lend_mem_status lend_op_grant(struct lend_step *t)
 	return LEND_MEM_OK;
 }
 
-/* One share less: the client's hold, or what a bearer could have adopted. */
+/* Releases the client's hold, or else one adopt of a grant. False: there is neither. */
 static bool release_one(struct lend_step *t, uint32_t object)
 {
 	uint32_t hold = lend_hold_find(t->s, object, t->client);
@@ -120,8 +120,8 @@ static bool release_one(struct lend_step *t, uint32_t object)
 	return true;
 }
 
-/* Reads a reference once: its sender may still write to the payload. *object is 0 unless it is
- * there. */
+/* Copies the next reference out of the payload, because its sender may still write there. *object
+ * is 0 unless the snapshot exists. */
 static enum lend_mem_status next_ref(struct lend_step *t, uint32_t *object, uint64_t *serial)
 {
 	uint8_t bytes[LEND_MEMREF_LEN];
@@ -155,8 +155,8 @@ enum lend_mem_status lend_op_release(struct lend_step *t)
 
 	if (t->op->n == 1)
 		return release_only(t);
-	/* All must be genuine before the first is let go; that some are gone already is no mistake.
-	 */
+	/* All references must be genuine before the first is released. One to a snapshot that has
+	 * ended is not an error. */
 	for (uint32_t i = 0; i < t->op->n; i++) {
 		enum lend_mem_status status = next_ref(t, &object[i], &serial[i]);
 
@@ -165,10 +165,10 @@ enum lend_mem_status lend_op_release(struct lend_step *t)
 		seen |= status == LEND_MEM_OK;
 	}
 	for (uint32_t i = 0; i < t->op->n; i++) {
-		/* One of those before it may have been the same. */
+		/* An earlier reference may have been to the same snapshot. */
 		if (lend_object_find(t->s, object[i], serial[i], LEND_OBJECT_SNAPSHOT))
 			released += release_one(t, object[i]);
-		/* Only where tables are smaller than a batch. */
+		/* Only necessary when tables are smaller than a batch. */
 		if (t->s->undo_cap - t->s->undo_n < LEND_UNDO_STEP)
 			lend_undo_commit(t->s);
 	}
@@ -199,7 +199,7 @@ static enum lend_mem_status undo_space(struct lend_step *t, const struct lend_re
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SPACE);
 
-	/* Whoever forgets it has not seen what to map. */
+	/* A client that forgets the operation has not received what to map. */
 	if (object)
 		lend_lien_part(t->s, object, true);
 	if (object)
@@ -208,7 +208,7 @@ static enum lend_mem_status undo_space(struct lend_step *t, const struct lend_re
 	return LEND_MEM_OK;
 }
 
-/* The offer is withdrawn, and its giver has again what it gave. */
+/* Withdraws a grant and gives its maker the hold back that a TRANSFER took. */
 static enum lend_mem_status undo_grant(struct lend_step *t, const struct lend_record *r)
 {
 	uint32_t grant = lend_grant_find(t->s, r->grant, r->grant_serial);
@@ -228,7 +228,7 @@ static enum lend_mem_status undo_grant(struct lend_step *t, const struct lend_re
 	return LEND_MEM_OK;
 }
 
-/* The next one to adopt finds the grant as it was, with a little time at least. */
+/* Gives the grant back as it was, with at least config.revive left for the next adopt. */
 static enum lend_mem_status undo_adopt(struct lend_step *t, const struct lend_record *r)
 {
 	uint32_t object = lend_object_find(t->s, r->slot, r->serial, LEND_OBJECT_SNAPSHOT);
@@ -250,7 +250,7 @@ static enum lend_mem_status undo_adopt(struct lend_step *t, const struct lend_re
 	return LEND_MEM_OK;
 }
 
-/* What became of r goes to t's own record: r is as it was when this fails. */
+/* Undoes the operation of record r. The outcome goes to t's record; r is unchanged on failure. */
 static enum lend_mem_status undo(struct lend_step *t, const struct lend_record *r)
 {
 	if (r->status != LEND_MEM_OK) {

@@ -35,7 +35,7 @@ uint32_t lend_object_make(struct lend_store *s, const struct lend_view *view,
 	return i;
 }
 
-/* Its pages are zeroed when they are let go, and that cannot be taken back. */
+/* Queues an object to be freed after the commit, because zeroing its pages cannot be undone. */
 void lend_object_destroy(struct lend_store *s, uint32_t i)
 {
 	struct lend_object *o = lend_object_at(s, i);
@@ -152,7 +152,8 @@ void lend_snapshot_ref(const struct lend_store *s, uint32_t slot, uint64_t seria
 	lend_memref_sign(ref, s->config.key);
 }
 
-/* Node and epoch are this store's. */
+/* Returns the token of a reference's root, from the cache if possible. Node and epoch must be this
+ * store's. */
 static const uint8_t *root_token(struct lend_store *s, const struct lend_memref *ref)
 {
 	struct lend_token *t = &s->token[ref->slot % LEND_TOKENS];
@@ -174,7 +175,7 @@ enum lend_mem_status lend_snapshot_find(struct lend_store *s, const struct lend_
 	uint32_t slot = ref->slot & LEND_MEMREF_SLOT_MASK;
 
 	lend_snapshot_ahead(s, slot, true);
-	/* The key is this epoch's: an older reference can only be told by its epoch. */
+	/* Only the epoch identifies an older reference: its key was another one. */
 	if (ref->node != s->config.node || ref->epoch != s->config.epoch ||
 	    lend_memref_shard(ref) != s->config.shard)
 		return LEND_MEM_NOT_FOUND;

@@ -85,7 +85,7 @@ static void add_table(uint64_t *size, struct lend_table *t, uint32_t cap, uint64
 
 void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
 {
-	/* One node serves 64 pages; small and sparse objects waste some: the edges of a range can
+	/* One node covers 64 pages. Small and sparse objects waste some: the edges of a range can
 	 * take two nodes per level. */
 	uint32_t nodes = c->pages / 16 + lend_min_u32(c->objects, c->pages) / 4 + 256;
 	uint64_t size = lend_align_up(sizeof(*s), 64);
@@ -153,7 +153,7 @@ struct lend_store *lend_store_init(void *mem, const struct lend_store_config *co
 	s->lease_next = LEND_NEVER;
 	if (s->config.checksum)
 		lend_sum_whole(s, 0);
-	/* Lives of other starts are not given again: what was sent to those may still arrive. */
+	/* Life numbers of other starts are not reused: their operations may still arrive. */
 	s->life = lend_siphash64(config->key, &config->epoch, sizeof(config->epoch)) >> 1;
 	return s;
 }

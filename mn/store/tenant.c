@@ -69,7 +69,8 @@ void lend_stake_add(struct lend_store *s, uint32_t object, uint32_t tenant)
 	o->stakes += o->payer == tenant;
 }
 
-/* Of several it is the payer's that go first: how many of a tenant's are which does not matter. */
+/* When a tenant has stakes that it pays as payer and others, the former are dropped first. The
+ * stakes of one tenant are interchangeable. */
 void lend_stake_drop(struct lend_store *s, uint32_t object, uint32_t tenant)
 {
 	struct lend_object *o = lend_object_at(s, object);

@@ -18,8 +18,7 @@
 bool lend_tenant_room(struct lend_store *s, uint32_t tenant, uint64_t pages, uint32_t refs);
 /* Returns the most pages that a view of this tenant may be charged, given its present charge. */
 uint64_t lend_tenant_limit(const struct lend_store *s, uint32_t tenant, uint64_t charge);
-/* Returns whether a reply may pin this many pages. The only reply in flight of a tenant always may.
- */
+/* Returns whether a reply may pin this many pages. A tenant's only reply in flight always may. */
 bool lend_tenant_pin_room(struct lend_store *s, uint32_t tenant, uint64_t pages);
 
 /* Returns the charge of a view that could have up to this many pages: at most the pages that it
