@@ -34,8 +34,7 @@ struct mn_config {
 	uint64_t given; /* bit per option given on the command line, by its index in the table */
 };
 
-/* Reads the command line. Prints a text and exits when help is requested or an option is invalid.
- */
+/* Reads the command line. Prints a text and exits on a request for help or an invalid option. */
 void mn_config_read(struct mn_config *config, int argc, char **argv);
 
 #endif

@@ -152,8 +152,7 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 	return rc;
 }
 
-/* Copies a sealed file: it can be mapped for reading, but a later start cannot map it for writing.
- */
+/* Copies a sealed file: it can be mapped for reading, but not for writing by a later start. */
 static int copy(struct mn_memory *memory, int fd, const char *name, size_t len)
 {
 	void *from = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);

@@ -48,8 +48,7 @@ static void warn_of_limit(const struct mn_config *config, const struct lend_stor
 		limit.bytes >> 20, limit.name, limit.cgroup ? ", or raise that limit" : "");
 }
 
-/* When other processes can map the pages, a later start can reopen the arena, too: it is a memfd.
- */
+/* When other processes can map the pages, a later start can reopen the arena (a memfd), too. */
 static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 		       const struct lend_store_config *c)
 {

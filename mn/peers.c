@@ -62,8 +62,7 @@ static void end_peer(struct mn_peers *peers, struct peer *p)
 	free(p);
 }
 
-/* On shm, where the system reports the end of a process, the end of its last session ends the life.
- */
+/* On shm the system reports the end of a process: the end of its last session ends the life. */
 static void leave(struct mn_peers *peers, struct peer *p)
 {
 	struct life *life = p->life;
@@ -173,8 +172,7 @@ void mn_peers_close(struct mn_peers *peers)
 	struct life *life;
 	struct peer *p;
 
-	/* With --keep the sessions end without a callback: their lives continue at the next start.
-	 */
+	/* With --keep the sessions end without a callback: the next start continues their lives. */
 	while ((p = LIST_FIRST(&peers->sessions)))
 		end_peer(peers, p);
 	while ((life = LIST_FIRST(&peers->lives)))

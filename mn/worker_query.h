@@ -24,8 +24,7 @@ struct mn_ask {
 };
 
 void mn_ask_init(struct mn_ask *ask);
-/* Called by the worker's thread: open starts answering, turn runs the pending query, close ends it.
- */
+/* Called by the worker's thread: open starts answering, turn runs a pending query, close stops. */
 void mn_ask_open(struct mn_ask *ask);
 void mn_ask_turn(struct mn_worker *worker);
 void mn_ask_close(struct mn_ask *ask);
