@@ -1,6 +1,7 @@
-/* asan - what the address sanitizer is to know. HIDE: memory that nobody may touch until SHOW, as
- * free lists have it. ROOT: mapped memory with pointers to blocks of the C library, which are no
- * leaks then, until UNROOT. Nothing in other builds. Layer: sys. */
+/* asan - annotations for the address sanitizer, and for its leak check. HIDE marks memory that no
+ * code may touch until SHOW; free lists use it. ROOT marks mapped memory that holds pointers to
+ * blocks of the C library, so that they do not count as leaks until UNROOT. All four do nothing in
+ * other builds. Layer: sys. */
 #ifndef LEND_SYS_ASAN_H
 #define LEND_SYS_ASAN_H
 

@@ -33,7 +33,7 @@ static void help(const struct usage *u, unsigned flags)
 	exit(EXIT_SUCCESS);
 }
 
-/* Comes last: what reaches it was understood by none. */
+/* The last parser: an argument that gets here was accepted by no other. */
 static error_t parse_tail(int key, char *arg, struct argp_state *state)
 {
 	const struct usage *u = state->input;

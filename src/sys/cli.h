@@ -1,8 +1,8 @@
-/* cli - the command line of a daemon: its help, its version, and one line about what makes no
- * sense. Layer: sys. Threads: the main one, before there are others.
+/* cli - a daemon's command line: its help, its version, and one line about an argument that is
+ * wrong.
+ * Layer: sys. Threads: the main one, before there are others.
  *
- * argp's own complaints take two lines and another exit status than lend's.
- */
+ * argp's own error messages take two lines and end with another exit status than lend's. */
 #ifndef LEND_SYS_CLI_H
 #define LEND_SYS_CLI_H
 
@@ -10,11 +10,12 @@
 
 enum { LEND_EXIT_USAGE = 2 };
 
-/* As argp_parse() for program, whose parser complains by lend_usage_bad(); ends the process at
- * --help, --version and what no parser knows. version: as --version prints it. */
+/* Parses as argp_parse() does. The parser of argp reports errors by lend_usage_bad(). Ends the
+ * process at --help, at --version and at an argument that no parser accepts. program: for messages.
+ * version: the text that --version prints. */
 void lend_usage_parse(const struct argp *argp, const char *program, const char *version, int argc,
 		      char **argv, void *input);
-/* One line on stderr, and the end. */
+/* Prints one line to stderr and ends the process. */
 void lend_usage_bad(const char *program, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 

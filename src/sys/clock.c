@@ -3,10 +3,10 @@
 #include <stdatomic.h>
 #include <time.h>
 
-/* The cycle counter is only a vernier between two reads of the system's clock: each thread keeps
- * one anchor (a counter value and the time that belongs to it) and takes a new one when the old is
- * a millisecond old. The rate comes from the last two anchors, so a wrong guess is forgotten at
- * once, and a counter that jumps (another core, a suspended guest) only costs a new anchor. */
+/* The cycle counter only interpolates between two reads of the system's clock. Each thread keeps
+ * one anchor, a counter value and its time, and takes a new one after a millisecond. The rate comes
+ * from the last two anchors, so a wrong rate lasts for one anchor only, and a counter that jumps
+ * (another core, a suspended guest) only costs a new anchor. */
 struct anchor {
 	uint64_t cycles;
 	lend_ns ns;
@@ -36,14 +36,14 @@ static lend_ns never_back(struct anchor *a, lend_ns now)
 	return now;
 }
 
-/* Takes a new anchor once the old one is old enough to tell the rate. */
+/* Takes a new anchor once the old one is old enough to compute the rate from. */
 static __attribute__((noinline)) lend_ns anchor_now(struct anchor *a)
 {
 	uint64_t cycles = lend_clock_cycles();
 	lend_ns ns = system_now();
 	uint64_t dc = cycles - a->cycles, dns = ns - a->ns;
 
-	/* Interrupted between the two reads: they belong to different moments, no anchor. */
+	/* The thread was interrupted between the two reads, so they do not belong together. */
 	if (lend_clock_cycles() - cycles > APART_CYCLES) {
 		a->ns_mult = 0;
 		a->ns = 0;
@@ -52,7 +52,7 @@ static __attribute__((noinline)) lend_ns anchor_now(struct anchor *a)
 	if (dns < ANCHOR_NS && dc < UINT64_C(1) << 32 && a->ns != 0)
 		return never_back(a, ns);
 	a->ns_mult = 0;
-	/* Between 1/8 and 16 cycles per nanosecond over at most 2^32 of them, or it is no clock. */
+	/* A usable counter has 1/8 to 16 cycles per nanosecond; the span is less than 2^32 ns. */
 	if (a->ns != 0 && dns >= ANCHOR_NS && dc > dns / 8 && dc < dns * 16 &&
 	    dns < UINT64_C(1) << 32) {
 		a->ns_mult = (dns << 32) / dc;

@@ -14,12 +14,12 @@
 
 #include "util/dgram.h"
 
-/* Nanoseconds of CLOCK_MONOTONIC. On x86 a read of the cycle counter, tied to the system's clock
- * anew every millisecond; elsewhere clock_gettime(). */
+/* Returns nanoseconds of CLOCK_MONOTONIC. On x86 it reads the cycle counter, which is synchronised
+ * with the system's clock every millisecond; elsewhere it calls clock_gettime(). */
 lend_ns lend_clock_now(void);
 
-/* A counter that runs at a fixed rate near the processor's, for measuring and for cheap "a while
- * ago". */
+/* A counter that runs at a fixed rate near the processor's: for measurements, and for cheap tests
+ * whether something happened recently. */
 static inline uint64_t lend_clock_cycles(void)
 {
 #if defined(__x86_64__)
@@ -34,8 +34,8 @@ static inline uint64_t lend_clock_cycles(void)
 #endif
 }
 
-/* How many of lend_clock_cycles() make a second. Measured once per process over 2 ms, so the first
- * call is slow. */
+/* Returns how many of lend_clock_cycles() make a second. Measured once per process over 2 ms, so
+ * the first call is slow. */
 uint64_t lend_clock_cycles_per_second(void);
 
 #endif

@@ -88,7 +88,7 @@ static int call(const char *name)
 	return rc;
 }
 
-/* The bytes, and the file or -1. */
+/* Receives the message and its file; *file is -1 if there is none. */
 static ssize_t hear(int sock, struct lend_handover *msg, int *file)
 {
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
@@ -111,7 +111,7 @@ static ssize_t hear(int sock, struct lend_handover *msg, int *file)
 	return len;
 }
 
-/* A file shorter than it should be would end this process at its first touch. */
+/* Rejects a file that is too short: the first access past its end would kill this process. */
 static int check(const char *name, const struct lend_handover *msg, ssize_t len, int file)
 {
 	struct stat st;

@@ -1,13 +1,14 @@
-/* fd_passing - how a process gets the file that a memory node's pages lie in: a socket beside the
- * node's name, one message with the file, and then silence until either end is gone.
+/* fd_passing - how a process gets the file that holds a memory node's pages: by a socket next to
+ * the node's own, which carries one message with the file. After that, each end only waits until
+ * the other one closes.
  *
  *   client                                  node, at RUNTIME/lend/NAME.pool
  *     connect ------------------------------->
  *     <---- {magic, version, page, size, key} + file
  *     ... end of file: the other is gone ...
  *
- * The kernel ends the socket when a process dies, however it dies: until then what it has mapped
- * may still be read. Layer: sys. Any thread. */
+ * The kernel closes the socket when a process ends, for whatever reason. Until then, the process
+ * may still read the pages that it has mapped. Layer: sys. Any thread. */
 #ifndef LEND_SYS_FD_PASSING_H
 #define LEND_SYS_FD_PASSING_H
 
@@ -18,24 +19,25 @@
 
 enum { LEND_HANDOVER_VERSION = 1 };
 
-/* As it travels. */
+/* The message as it is sent. */
 struct lend_handover {
 	uint8_t magic[4]; /* "LPOL" */
 	uint32_t version;
 	uint32_t status; /* 0, or the errno of a refusal; then there is no file */
-	uint32_t page;   /* bytes of a frame; frame i lies at i * page */
+	uint32_t page;   /* bytes of a frame; frame i begins at byte i * page */
 	uint64_t size;   /* bytes of the file that are pages */
 	uint64_t key;    /* this process's, for POOL_ operations */
 };
 _Static_assert(sizeof(struct lend_handover) == 32, "no padding");
 
-/* Listens; whoever has the node's own name has this one. 0 or -errno with lend_why(). */
+/* Opens the listening socket of a name. The caller already owns the node's own name, and with it
+ * this one. Returns 0, or -errno with lend_why(). */
 int lend_handover_listen(const char *name, struct lend_door *door);
-/* Sends the message; file -1: none. 0 or -errno. */
+/* Sends the message; file -1: without one. Returns 0 or -errno. */
 int lend_handover_tell(int sock, const struct lend_handover *msg, int file);
-/* Connects and waits for the message, 2 s at most. 0: *sock and *file are the caller's, and the
- * file is as long as it should be. Else -errno with lend_why(), which names the pool and the mend.
- */
+/* Connects and waits for the message, 2 s at most. Returns 0: the caller owns *sock and *file, and
+ * the file has the full length. Else -errno with lend_why(), which names the pool and how to fix
+ * it. */
 int lend_handover_take(const char *name, struct lend_handover *msg, int *sock, int *file);
 
 #endif

@@ -21,15 +21,15 @@ static bool map_huge(struct lend_heap *heap, size_t len)
 {
 	size_t whole = (len + HUGE - 1) & ~(size_t)(HUGE - 1);
 
-	/* Reserved at once: a pool too small refuses here instead of killing us at a first touch.
-	 */
+	/* Reserve at once: if hugetlbfs has too few pages, mmap() fails here instead of a later
+	 * touch killing the process. */
 	heap->base = map(whole, MAP_HUGETLB);
 	heap->len = whole;
 	heap->huge = heap->base != NULL;
 	return heap->huge;
 }
 
-/* Where a huge page can begin: what is mapped too much is given back on either side. */
+/* Maps at the alignment of a huge page: maps more than len and unmaps the excess at both ends. */
 static void *map_aligned(size_t len)
 {
 	uint8_t *at = map(len + HUGE, 0);

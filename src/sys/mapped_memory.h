@@ -1,5 +1,5 @@
 /* mapped_memory - large zeroed arenas straight from the kernel, on huge pages where there are any.
- * Layer: sys. Any thread; an arena belongs to who mapped it. */
+ * Layer: sys. Any thread; the code that maps an arena owns it. */
 #ifndef LEND_SYS_MAPPED_MEMORY_H
 #define LEND_SYS_MAPPED_MEMORY_H
 
@@ -7,18 +7,18 @@
 #include <stddef.h>
 
 struct lend_heap {
-	void *base; /* zero, touched lazily; at a page, from 2 MiB on at a huge one, unless sparse.
-		       NULL: none */
-	size_t len; /* as mapped: what was asked for, rounded up */
+	void *base; /* zero, touched lazily; page-aligned, and huge-page-aligned from 2 MiB on
+		       unless sparse; NULL: none */
+	size_t len; /* as mapped: the requested length, rounded up */
 	bool huge;  /* on pages of hugetlbfs; else transparent huge pages were asked for */
 };
 
-/* Maps at least len (> 0) bytes. 0, or -ENOMEM with lend_why_text() set. */
+/* Maps at least len (> 0) bytes. Returns 0, or -ENOMEM with lend_why_text() set. */
 int lend_heap_map(struct lend_heap *heap, size_t len);
-/* The same for what is touched here and there: short of 32 MiB no huge page is asked for, since the
- * kernel clears each before its first byte is read: 60 to 200 us, in place of 2 for a small one. */
+/* The same for memory that is used sparsely. Below 32 MiB it asks for no huge pages, because the
+ * kernel clears a whole one at its first touch: 60 to 200 us instead of 2 us for a small page. */
 int lend_heap_map_sparse(struct lend_heap *heap, size_t len);
-/* Never fails; an empty heap is fine. */
+/* Unmaps it. Never fails; an empty heap is allowed. */
 void lend_heap_unmap(struct lend_heap *heap);
 
 #endif

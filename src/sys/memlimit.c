@@ -10,7 +10,7 @@ enum { PATH_CAP = 4096, LINE_CAP = 8192 };
 struct hierarchy {
 	bool v2;
 	char mount[PATH_CAP]; /* where it is mounted */
-	char top[PATH_CAP];   /* the cgroup that is seen there */
+	char top[PATH_CAP];   /* the cgroup that is mounted there */
 };
 
 static FILE *open_below(const char *root, const char *path)
@@ -41,12 +41,12 @@ static void read_limit(const char *root, const char *folder, bool v2, struct len
 	file = open_below(root, path);
 	if (!file)
 		return;
-	if (fscanf(file, "%" SCNu64, &bytes) == 1) /* "max" is no number */
+	if (fscanf(file, "%" SCNu64, &bytes) == 1) /* fails for "max" */
 		lower(limit, bytes, name);
 	(void)fclose(file);
 }
 
-/* From the process's own cgroup to the topmost that is seen here. */
+/* Reads from the process's own cgroup up to the topmost one that is visible here. */
 static void read_ancestors(const char *root, const struct hierarchy *h, const char *cgroup,
 			   struct lend_memlimit *limit)
 {
@@ -55,7 +55,7 @@ static void read_ancestors(const char *root, const struct hierarchy *h, const ch
 	char *slash;
 
 	if (strncmp(cgroup, h->top, top) != 0 || (cgroup[top] != '/' && cgroup[top] != '\0'))
-		cgroup = ""; /* not below what is mounted: that one's limit applies */
+		cgroup = ""; /* not below the mount: the mounted cgroup's limit applies */
 	else
 		cgroup += top;
 	if ((size_t)snprintf(folder, sizeof(folder), "%s%s", h->mount, cgroup) >= sizeof(folder))

@@ -12,8 +12,8 @@ struct lend_memlimit {
 	const char *name; /* the source: "memory.max", "memory.limit_in_bytes", "MemAvailable" */
 };
 
-/* The least of all that apply: cgroup v1 and v2, MemAvailable with free swap. root goes before each
- * path, "" but in tests. bytes is UINT64_MAX where nothing can be read. */
+/* Returns the smallest limit that applies: cgroup v1 and v2, MemAvailable with free swap. root is
+ * prepended to each path; "" except in tests. bytes is UINT64_MAX if nothing can be read. */
 struct lend_memlimit lend_memlimit(const char *root);
 
 #endif

@@ -49,7 +49,7 @@ int lend_rundir(char *path, size_t cap)
 
 	if (err != 0)
 		return err;
-	/* lstat: in /tmp a link that another user planted must not lead us anywhere. */
+	/* lstat, not stat: in /tmp another user could have placed a symbolic link. */
 	if (lstat(path, &st) != 0 &&
 	    (errno != ENOENT || (mkdir(path, 0700) != 0 && errno != EEXIST) ||
 	     lstat(path, &st) != 0))

@@ -16,11 +16,11 @@ uint8_t *_Atomic lend_arena_base;
 
 static struct {
 	pthread_mutex_t lock;
-	int fd; /* -errno: there is none; or UNASKED */
+	int fd; /* the arena's file; -errno: it could not be made; INT_MIN: not tried yet */
 	bool used[UNITS];
 } arena = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = UNASKED};
 
-/* Maps it at a multiple of the unit: what was reserved too much stays so. */
+/* Maps the file at a multiple of the unit. The addresses reserved around it stay reserved. */
 static int map(int fd)
 {
 	size_t len = LEND_ARENA_LEN + LEND_ARENA_UNIT;
@@ -44,7 +44,7 @@ static int map(int fd)
 	return 0;
 }
 
-/* Its length is sealed, so that who maps it can never meet SIGBUS. */
+/* Creates the file and seals its length, so that no process that maps it can get SIGBUS. */
 static int make(void)
 {
 	int fd = memfd_create("lend-messages", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
@@ -80,7 +80,7 @@ int lend_arena_fd(void)
 	return fd;
 }
 
-/* The first of n free units in a row; UNITS: none. */
+/* Returns the first of n consecutive free units; UNITS: there is no such run. */
 static size_t first_fit(size_t n)
 {
 	size_t run = 0;
@@ -121,7 +121,7 @@ void lend_arena_give(void *p, size_t len)
 	bool is_ours = lend_arena_find(p, len, &offset);
 
 	LEND_CHECK(is_ours && offset % LEND_ARENA_UNIT == 0);
-	/* Its pages go; who reads there reads zeros. */
+	/* Frees the pages; from now on peers read zeros there. */
 	(void)madvise(p, len, MADV_REMOVE);
 	pthread_mutex_lock(&arena.lock);
 	mark(offset / LEND_ARENA_UNIT, len / LEND_ARENA_UNIT, false);

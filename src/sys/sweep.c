@@ -18,7 +18,8 @@
 
 enum { BOUND_MAX = 4 << 20, PATH_CAP = 512, SUFFIX = sizeof(".lock") - 1 };
 
-/* Each socket of this network namespace with its path at the end of a line; NULL: not known. */
+/* Returns the sockets of this network namespace, one path at the end of each line; NULL: unknown.
+ */
 static char *read_bound(void)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
@@ -56,8 +57,8 @@ static bool is_of_kind(const char *path, mode_t kind, struct stat *st)
 	return lstat(path, st) == 0 && (st->st_mode & S_IFMT) == kind && st->st_uid == geteuid();
 }
 
-/* The lock is held while both files go, so a process that takes the name meanwhile sees that its
- * lock file is no longer the one at this path, and tries again. */
+/* Hold the lock while both files are removed. A process that takes the name meanwhile sees that its
+ * lock file is no longer the one at this path, and retries. */
 static void sweep_lock(char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -83,7 +84,7 @@ static void sweep_socket(const char *path, const char *bound)
 	struct stat st;
 
 	(void)snprintf(lock, sizeof(lock), "%s.lock", path);
-	if (lstat(lock, &st) == 0) /* a memif name, which its lock speaks for */
+	if (lstat(lock, &st) == 0) /* a memif name: its lock decides */
 		return;
 	if (is_dead_socket(path, bound))
 		(void)unlink(path);

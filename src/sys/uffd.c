@@ -1,4 +1,4 @@
-/* uffd - memory whose missing pages, and whose first stores, this process is told of.
+/* uffd - memory with page faults and first stores that this process handles, by userfaultfd.
  * Layer: sys. No state of its own. */
 #include "sys/uffd.h"
 
@@ -21,7 +21,7 @@ static int create(void)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
-	if (fd < 0 && errno == EPERM) /* anybody may, for touches of user code alone */
+	if (fd < 0 && errno == EPERM) /* allowed to every user, for faults in user mode only */
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	return fd < 0 ? -errno : fd;
 }
@@ -58,7 +58,8 @@ int lend_uffd_map(int fd, size_t len, void **base)
 
 	if (at == MAP_FAILED)
 		return lend_fail(errno, "no address space for %zu bytes: raise ulimit -v", len);
-	/* A child would see zeros where nobody serves its faults: it gets no such memory. */
+	/* Do not give this memory to a child: nothing serves its faults there, it would read zeros.
+	 */
 	if (madvise(at, len, MADV_DONTFORK) == 0 && ioctl(fd, UFFDIO_REGISTER, &reg) == 0) {
 		(void)madvise(at, len, MADV_NOHUGEPAGE); /* EINVAL where there are none */
 		*base = at;

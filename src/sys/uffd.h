@@ -1,8 +1,8 @@
-/* uffd - memory whose missing pages, and whose first stores, this process is told of.
+/* uffd - memory with page faults and first stores that this process handles, by userfaultfd.
  *
- * Pages that are given as clean are protected: the first store into one is reported like a touch
- * of a missing page, and its thread waits until the page is let go of.
- * Layer: sys. Threads: any; the kernel serialises. The descriptor is the caller's to close. */
+ * Pages that are filled as clean are write-protected. The first store to one is reported like a
+ * touch of a missing page, and its thread waits until the protection is removed.
+ * Layer: sys. Threads: any; the kernel serialises. The caller closes the descriptor. */
 #ifndef LEND_SYS_UFFD_H
 #define LEND_SYS_UFFD_H
 
@@ -12,39 +12,42 @@
 
 enum { LEND_UFFD_PAGE = 4096 };
 
-/* A descriptor that polls readable when a thread waits; -errno with lend_why(): -EPERM (refused
- * here), -ENOSYS and -EOPNOTSUPP (not in this kernel, or other pages than 4 KiB). */
+/* Returns a descriptor that polls readable when a thread waits; -errno with lend_why(): -EPERM
+ * (refused here), -ENOSYS and -EOPNOTSUPP (not in this kernel, or pages of another size than 4
+ * KiB). */
 int lend_uffd_open(void);
-/* len bytes (whole pages) of such memory at *base; lend_uffd_unmap() ends it. 0; -errno. */
+/* Maps len bytes (whole pages) of such memory at *base; lend_uffd_unmap() unmaps it. Returns 0 or
+ * -errno. */
 int lend_uffd_map(int fd, size_t len, void **base);
 void lend_uffd_unmap(void *base, size_t len);
 
 struct lend_uffd_event {
-	uintptr_t page; /* address of it */
+	uintptr_t page; /* its address */
 	bool store;     /* the thread wants to write */
-	bool was_clean; /* it is there, and clean */
+	bool was_clean; /* it is present, and clean */
 };
-/* The next thread that waits, or false. */
+/* Returns true with the fault of the next waiting thread; false: no thread waits. */
 bool lend_uffd_next(int fd, struct lend_uffd_event *event);
-/* Fills missing pages from bytes; those that are there stay as they are. Wakes who waits for one.
- * False: the memory is no longer there. */
+/* Fills missing pages from bytes; present pages stay as they are. Wakes the threads that wait for
+ * these pages. Returns false if the memory is unmapped. */
 bool lend_uffd_fill(int fd, void *page, const void *bytes, size_t len, bool clean);
-/* Makes pages clean, or lets go of them and wakes who waits to store. */
+/* clean: write-protects pages. let: removes the protection and wakes the threads that wait to
+ * store. */
 void lend_uffd_clean(int fd, void *page, size_t len);
 void lend_uffd_let(int fd, void *page, size_t len);
-/* Wakes who waits for one of these pages; it touches anew. */
+/* Wakes the threads that wait for one of these pages; they retry their access. */
 void lend_uffd_wake(int fd, void *page, size_t len);
 
-/* The same marks without anybody being told: the kernel takes a page's protection away at its first
- * store, and /proc/self/pagemap shows which pages still have it (LEND_UFFD_CLEAN of an entry).
- * -EPERM, -ENOSYS, -EOPNOTSUPP (Linux 6.7 has it), with lend_why(). */
+/* Returns a descriptor for marks without events. The kernel itself removes a page's protection at
+ * the first store, and /proc/self/pagemap shows the pages that still have it (LEND_UFFD_CLEAN of an
+ * entry). -EPERM, -ENOSYS, -EOPNOTSUPP (needs Linux 6.7), with lend_why(). */
 int lend_uffd_marks(void);
 #define LEND_UFFD_CLEAN (UINT64_C(1) << 57)
-/* Pages of memory of any kind can be marked from here on, or, when it is to be used otherwise, no
- * more; marks go. False: not this memory. */
+/* watch: pages of memory of any kind can be marked from now on. unwatch: ends that before the
+ * memory gets another use; its marks are lost. Returns false: not possible for this memory. */
 bool lend_uffd_watch(int fd, void *page, size_t len);
 void lend_uffd_unwatch(int fd, void *page, size_t len);
-/* False: not all of it is watched. */
+/* Write-protects, and so marks, pages. Returns false: some of them are not watched. */
 bool lend_uffd_mark(int fd, void *page, size_t len);
 
 #endif

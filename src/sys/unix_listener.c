@@ -18,7 +18,7 @@ static int new_socket(int type, const char *who)
 		   : lend_fail(errno, "%s: no socket: %s; raise ulimit -n", who, strerror(errno));
 }
 
-/* A socket file without a listener is what a killed process left. */
+/* Removes a socket file that has no listener: a killed process left it. */
 static int remove_stale(const struct sockaddr_un *at, int type, const char *who)
 {
 	struct stat st;
@@ -48,7 +48,7 @@ static int bind_it(struct lend_door *door, const char *who)
 	struct stat st;
 	int err = 0;
 
-	/* On Linux the mode of the socket becomes the mode of its file. */
+	/* On Linux the file gets the mode of the socket. */
 	if (fchmod(door->fd, 0600) < 0 ||
 	    bind(door->fd, (const void *)&door->at, sizeof(door->at)) < 0)
 		err = errno;
@@ -64,7 +64,7 @@ static int bind_it(struct lend_door *door, const char *who)
 	return 0;
 }
 
-/* Locks the runtime folder if the path is in it, against a second process; *lock: -1 elsewhere. */
+/* Locks the runtime folder against a second process if the path is in it; else *lock is -1. */
 static int lock_around(const struct sockaddr_un *at, int *lock)
 {
 	char folder[sizeof(at->sun_path)];
