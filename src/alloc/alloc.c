@@ -1,6 +1,6 @@
-/* alloc - the public functions of the heap: an object of a class from the thread's cache, anything
- * longer as a run of tiles.
- * Layer: alloc. Threads: any. Ownership: what is handed out is the caller's. */
+/* alloc - the public functions of the heap: a small object comes from the thread's cache, a longer
+ * one is a run of tiles.
+ * Layer: alloc. Threads: any. Ownership: allocated memory is the caller's. */
 #include "lend/alloc.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static __attribute__((noinline)) void free_run(struct lend_region *r, const void
 	lend_run_give(run, run->n);
 }
 
-/* From a bin that has one: clears whatever mark it has. */
+/* Takes an object from a bin that has one, and clears its mark, if any. */
 static inline void *pop(struct lend_bin *bin, uint32_t class)
 {
 	uint64_t *p = bin->take[--bin->n];
@@ -90,14 +90,15 @@ void *lend_aligned(size_t align, size_t len)
 	if (align > LEND_TILE_LEN || len > LEND_CLASS_LEN_MAX)
 		return take_run(len, align > LEND_TILE_LEN ? (uint32_t)(align / LEND_TILE_LEN) : 1,
 				false);
-	/* Slabs begin at a tile, so objects are as aligned as their length. */
+	/* Slabs begin at a tile, so an object is aligned to the largest power of two that divides
+	 * its length. */
 	class = lend_class_of(len > align ? len : align);
 	while (lend_class_len(class) & (align - 1))
 		class ++;
 	return take(class);
 }
 
-/* Into a bin that has room. offset: from the start of the object's slab. */
+/* Puts an object into a bin that has room. offset: from the start of the object's slab. */
 static inline void push(struct lend_cache *cache, uint32_t class, void *p, uint32_t offset)
 {
 	struct lend_bin *bin = &cache->bin[class];

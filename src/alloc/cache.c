@@ -7,8 +7,8 @@
 #include "sys/rand.h"
 #include "sys/last_error.h"
 
-/* What a thread has before it has one: every bin is both empty and full, so all goes the slow way.
- */
+/* The cache of a thread before its first allocation. Every bin is both empty and full, so all
+ * allocations and frees take the slow path. */
 static struct lend_cache none;
 _Thread_local struct lend_cache *lend_cache_self = &none;
 
@@ -41,8 +41,8 @@ static void after_fork_in_child(void)
 	after_fork();
 }
 
-/* As the program starts: fork() must find all locks, and who trims needs them before any cache is.
- */
+/* Runs at program start: fork() must find all locks initialised, and a trim may use them before
+ * there is any cache. */
 __attribute__((constructor)) static void start(void)
 {
 	lend_slabs_init();
@@ -119,7 +119,7 @@ struct lend_bin *lend_cache_emptied(uint32_t class)
 void lend_cache_flush(void)
 {
 	if (lend_cache_self == &none)
-		return; /* all threads have that one */
+		return; /* this one is shared by all threads */
 	for (uint32_t c = 0; c < LEND_CLASSES; c++) {
 		struct lend_bin *bin = &lend_cache_self->bin[c];
 

@@ -6,9 +6,10 @@
 
 enum { BATCHES_MAX = 32, BATCHES_MIN = 4, BYTES_MAX = 1 << 20 };
 
-/* Four lines; the first has how many, so that a short batch is one line to fetch. */
+/* Four cache lines. The count is in the first one, so that a short batch needs one line only. */
 struct batch {
-	_Alignas(64) _Atomic uint32_t n; /* 0: free, and of who brings; else of who takes */
+	_Alignas(64) _Atomic uint32_t n; /* objects; 0: free, the bringing end may write it; else
+					    the taking end may read it */
 	void *obj[LEND_BATCH_MAX];
 };
 _Static_assert(sizeof(struct batch) == 256, "found by a shift");
@@ -16,7 +17,7 @@ _Static_assert(sizeof(struct batch) == 256, "found by a shift");
 /* One of the ring's ends. */
 struct end {
 	_Alignas(64) pthread_mutex_t lock;
-	uint32_t next; /* batch, modulo how many there are */
+	uint32_t next; /* next batch, modulo their number */
 	uint32_t batches;
 };
 
@@ -24,11 +25,10 @@ static struct depot {
 	struct end in, out;
 } depots[LEND_CLASSES];
 
-/* By class; apart, for what lies between is a page per class that the start of each program would
- * write to. */
+/* By class. Apart from depots: next to them, each program start would write one page per class. */
 static struct batch batches[LEND_CLASSES][BATCHES_MAX];
 
-/* 1 MiB of objects, or so few batches that it is more. */
+/* Batches of up to 1 MiB of objects, but at least BATCHES_MIN. */
 static uint32_t batches_of(uint32_t class)
 {
 	uint32_t fit = BYTES_MAX / (lend_class_batch(class) * lend_class_len(class));

@@ -1,12 +1,11 @@
 /* depot - batches of one class on their way from threads that free to threads that allocate.
- * Layer: alloc. Threads: any; a lock for who brings, another for who takes. Ownership: its objects
- * are nobody's until they are taken.
+ * Layer: alloc. Threads: any; one lock for bringing, another for taking. Ownership: the depot's
+ * from bring to take.
  *
- * A ring of batches, oldest first. Where one thread frees what another allocates, each has its end
- * of the ring and a lock that nobody else asks for: what moves between their caches is the batch
- * itself. With one lock for both, and a stack, it was the lock's line, the count's and the
- * pointers', and each waited for the other. No object is looked at.
- */
+ * A ring of batches, oldest first. Where one thread frees the objects that another allocates, each
+ * uses its own end of the ring and its own lock, so only the batch itself moves between their
+ * caches. With one lock for both and a stack, the cache lines of the lock, the count and the
+ * pointers moved too, and each thread waited for the other. The objects themselves are not read. */
 #ifndef LEND_ALLOC_DEPOT_H
 #define LEND_ALLOC_DEPOT_H
 
@@ -14,14 +13,15 @@
 
 #include "alloc/size_class.h"
 
-/* n objects, LEND_BATCH_MAX at most, or none of them: it is full. */
+/* Stores n objects, LEND_BATCH_MAX at most. Returns false and stores none if it is full. */
 bool lend_depot_bring(uint32_t class, void *const *obj, uint32_t n);
-/* How many objects of the oldest batch obj has now, LEND_BATCH_MAX at most; 0: it is empty. */
+/* Moves the oldest batch to obj. Returns its number of objects, LEND_BATCH_MAX at most; 0: empty.
+ */
 uint32_t lend_depot_take(uint32_t class, void **obj);
-/* All classes, for fork(). */
+/* The locks of all classes, for fork(). */
 void lend_depots_lock(void);
 void lend_depots_unlock(void);
-/* Once, before any of these. */
+/* Call it once, before any of these. */
 void lend_depots_init(void);
 
 #endif

@@ -16,8 +16,8 @@ _Atomic uint64_t lend_regions_count;
 
 static struct {
 	pthread_mutex_t lock;
-	struct lend_region *first, **last;                    /* by age */
-	struct lend_region_watch watch[LEND_REGION_WATCHERS]; /* grow NULL: none */
+	struct lend_region *first, **last;                    /* oldest first */
+	struct lend_region_watch watch[LEND_REGION_WATCHERS]; /* grow NULL: slot unused */
 	size_t mapped;
 } all = {.lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .last = &all.first};
 
@@ -44,7 +44,7 @@ static void *map_zero(size_t len)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* Leaves stay for good: 64 KiB for 16 GiB of addresses. */
+/* Leaves are never freed: 64 KiB for 16 GiB of addresses. */
 static lend_region_entry *entry_of(uintptr_t address, bool make)
 {
 	uintptr_t at = address >> LEND_REGION_SHIFT;
@@ -61,7 +61,8 @@ static lend_region_entry *entry_of(uintptr_t address, bool make)
 	return leaf ? &leaf[at % LEND_REGION_LEAF] : NULL;
 }
 
-/* Enters it under all its addresses, or takes it out with value NULL; false: no memory. */
+/* Enters value into the table under all addresses of the region; NULL removes it. Returns false: no
+ * memory. */
 static bool enter(struct lend_region *r, struct lend_region *value)
 {
 	for (size_t at = 0; at < r->len; at += REGION_LEN)
@@ -73,7 +74,8 @@ static bool enter(struct lend_region *r, struct lend_region *value)
 	return true;
 }
 
-/* The record of a region of so many tiles and its tables, in one mapping; all tiles are free. */
+/* Maps the record and the tables of a region of that many tiles, in one mapping; all tiles are
+ * free. */
 static struct lend_region *record_new(uint32_t tiles)
 {
 	size_t used =
@@ -92,7 +94,8 @@ static struct lend_region *record_new(uint32_t tiles)
 	return r;
 }
 
-/* A quarter of what there is, so that the number of regions grows as slowly as memory is wasted. */
+/* Adds a quarter of the mapped memory, so that both the number of regions and the unused memory
+ * stay small. */
 static size_t growth(size_t need)
 {
 	size_t more = lend_align_up(all.mapped / 4, REGION_LEN);
@@ -107,7 +110,7 @@ static void set_key(struct lend_region *r, int watcher)
 	uint64_t key = 0;
 
 	if (watch->grow(watch->arg, r->base, r->len, &key) < 0)
-		return; /* this one does without */
+		return; /* this watcher gets no key for the region */
 	atomic_store_explicit(&r->key[watcher], key, memory_order_relaxed);
 	atomic_fetch_or_explicit(&r->keyed, 1u << watcher, memory_order_release);
 }

@@ -4,8 +4,8 @@
 
 #define NONE UINT32_MAX
 
-/* The first tile at or after from that is used or not, as asked for; the number of tiles if there
- * is none, which is a multiple of 64. */
+/* Returns the first tile at or after from that is used, or free, as used asks for. If there is
+ * none, returns the number of tiles, a multiple of 64. */
 static uint32_t next_tile(const struct lend_region *r, uint32_t from, bool used)
 {
 	for (uint32_t word = from / 64; word < r->tiles / 64; word++) {
@@ -19,7 +19,7 @@ static uint32_t next_tile(const struct lend_region *r, uint32_t from, bool used)
 	return r->tiles;
 }
 
-/* Where n free tiles begin; NONE, and r->longest is exact. */
+/* Returns where n free tiles begin; NONE: there are none, and r->longest is now exact. */
 static uint32_t find(struct lend_region *r, uint32_t n, uint32_t align)
 {
 	uint32_t longest = 0, end;

@@ -104,8 +104,8 @@ static void release(struct class *c, struct lend_slab *slab)
 	lend_run_give(slab, lend_class_tiles(slab->class));
 }
 
-/* One object back to its slab, and that to its region when it was the last, unless it is the only
- * one with free objects: the next to ask would have it made anew. */
+/* Returns an object to its slab. Frees the slab if all its objects are free, unless it is the
+ * class's only slab with free objects: the next allocation would have to make a new one. */
 static void bury(struct class *c, void *obj)
 {
 	struct lend_region *r = lend_region_of(obj);
