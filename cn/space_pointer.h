@@ -1,5 +1,5 @@
-/* space_pointer - a space as ordinary memory: what any way of doing it (pages fetched on first
- * touch, a pool's shared pages) offers to the operations on spaces.
+/* space_pointer - a space as ordinary memory: the interface between the operations on spaces and
+ * each kind of view (pages fetched at the first touch, a pool's shared pages).
  *
  * Layer: cn. Threads: the endpoint's calls these; the memory itself is touched by any. */
 #ifndef LEND_CN_SPACE_POINTER_H
@@ -15,41 +15,42 @@ struct cn_view {
 
 /* Statuses are enum lend_status; CN_GO: the operation goes on with a call. */
 struct cn_view_ops {
-	/* A view of a space on which nothing is under way. 0 or -errno with lend_why(). */
+	/* Makes a view of a space that no operation uses. Returns 0 or -errno with lend_why(). */
 	int (*open)(struct lend_mem *mem, uint32_t space, struct cn_view **view);
-	/* False: it has shown bytes that were not the space's. */
+	/* Returns false if the memory has shown bytes that were not the space's. */
 	bool (*intact)(const struct cn_view *view);
-	/* The first run of [first, end) that the node has not, at most LEND_MEM_PART_MAX bytes.
-	 * From here on it counts as sent: stores into it count anew. False: there is none. */
+	/* Takes the first run of [first, end) that the node does not have, at most
+	 * LEND_MEM_PART_MAX bytes. The run then counts as sent; later stores into it mark it again.
+	 * Returns false: there is none. */
 	bool (*take)(struct cn_view *view, uint64_t first, uint64_t end, struct lend_memslice *run);
 	/* Sending that run failed: the node may not have it. */
 	void (*untake)(struct cn_view *view, const struct lend_memslice *run);
-	/* The seal that took them is over, however it ended. May be NULL. */
+	/* The seal that took the runs has ended, with any result. May be NULL. */
 	void (*sealed)(struct cn_view *view);
-	/* A prefetch of [op->offset, + op->len): OK when all is here. CN_GO: both were moved to
-	 * where the next READ begins, of op->part bytes into op->one, memory that waits in op->out;
-	 * asked again before that READ began it says the same. */
+	/* A prefetch of [op->offset, + op->len). Returns OK when all of it is present. CN_GO: a
+	 * READ of op->part bytes into op->one comes next. offset and len then begin at that READ;
+	 * its memory is in op->out. Called again before that READ starts, it returns the same. */
 	int (*fetch)(struct cn_view *view, struct cn_op *op);
-	/* That READ's bytes have come. */
+	/* The bytes of that READ have arrived. */
 	void (*landed)(struct cn_view *view, struct cn_op *op);
-	/* The prefetch ends; no carrier uses op->out any more, if there is any. */
+	/* The prefetch ends, and no carrier uses op->out any more, if it is set. */
 	void (*fetched)(struct cn_view *view, struct cn_op *op);
-	/* Ends the memory and the view. */
+	/* Frees the memory and the view. */
 	void (*close)(struct cn_view *view);
 };
 
-/* Before a call of a SEAL, READ or WRITE: as cn_step_before(). */
+/* Before a call of a SEAL, READ or WRITE. Returns as cn_step_before(). */
 int cn_view_before(struct cn_op *op, struct cn_view *view);
-/* A seal's next run to send is op->one; false: there is none. Once taken it waits there with op->n
- * 1, until that is set to 0. */
+/* Puts the next run of a seal into op->one; returns false: there is none. The run stays there, with
+ * op->n 1, until op->n is set to 0. */
 bool cn_view_next(struct cn_op *op);
-/* After a prefetch's call that went well: true, it goes on. */
+/* After a prefetch's call that ended OK. Returns true: the operation continues. */
 bool cn_view_fetched(struct cn_op *op);
 /* The operation ends, and no carrier uses its memory any more. */
 void cn_view_over(struct cn_op *op, struct cn_view *view);
-void cn_view_close(struct cn_space *space); /* nothing without a view */
+void cn_view_close(struct cn_space *space); /* does nothing without a view */
 
-/* What it counts. */
+/* Adds the counters of pool views. */
 void cn_pointer_stat(struct lend_mem_cache_stat *stat);
 
 #endif

@@ -1,12 +1,12 @@
-/* args/args - calls and replies whose large arguments go by reference.
+/* args/args - calls and replies with large arguments by reference.
  *
- *   call   put what is large -> call -> its end -> give up what was put
- *   reply  put what is large, TRANSFER -> reply
+ *   call   put large arguments -> call -> its end -> release what was put
+ *   reply  put large arguments, TRANSFER -> reply
  *
- * An argument that no node took goes by value, when the message is not longer than the peer takes.
- * While that is possible a put waits for CN_ARGS_WAIT and what its bytes take on a slow network,
- * and for half of what is left of the deadline at most. Layer: cn. Threads: the endpoint's. One
- * block per call or reply that has something to put or to wrap; it frees itself. */
+ * An argument that no node took is sent by value, if the message is not longer than the peer takes.
+ * While that is possible, a put waits for CN_ARGS_WAIT and the time of its bytes on a slow network,
+ * but for no more than half of the time left to the deadline. Layer: cn. Threads: the endpoint's.
+ * One block per call or reply that has something to put or to wrap; it frees itself. */
 #ifndef LEND_CN_ARGS_ARGS_H
 #define LEND_CN_ARGS_ARGS_H
 
@@ -29,14 +29,14 @@ struct cn_args {
 	const struct iovec *arg;
 	struct iovec one;
 	uint64_t inline_max;
-	lend_ns wait; /* of its puts; 0: as long as the deadline lets them */
+	lend_ns wait; /* time limit of its puts; 0: the deadline only */
 	uint32_t n, refs;
 	uint32_t busy;  /* puts under way */
 	uint32_t wraps; /* segments of the caller's memory that a carrier may still use */
 	bool cancelled, ended;
-	bool flying, waits; /* the call is under way; or waits for a slot */
+	bool flying, waits; /* the call is under way; it waits for a call slot */
 	enum lend_status status;
-	struct lend_call *user; /* NULL: a reply */
+	struct lend_call *user; /* the caller's call; NULL: a reply */
 	struct lend_call call;
 	lend_session session;
 	lend_ns deadline;
@@ -47,24 +47,24 @@ struct cn_args {
 	struct cn_put put[];
 };
 
-/* args.c. Start: of a block that is filled in; it may have ended when this returns. */
+/* args.c. The block must be filled in. The call or reply may have ended when these return. */
 void cn_args_start_call(struct cn_args *a, lend_session session, struct lend_call *call);
 void cn_args_start_reply(struct cn_args *a);
 void cn_args_cancel(struct cn_args *a);
 void cn_args_wrap_gone(void *args);
-/* For lend_mem_close(): all that are not cancelled yet; replies that a peer still reads go on
- * without their client. */
+/* For lend_mem_close(). cancel_all: cancels all that are not cancelled yet. detach: replies that a
+ * peer still reads continue without their client. */
 void cn_args_cancel_all(struct lend_mem *mem);
 void cn_args_detach(struct lend_mem *mem);
 bool cn_args_busy(const struct lend_mem *mem, bool late);
 
-/* args_message.c: the message of n arguments, those longer than inline_max by the references in a,
- * unless their put has failed. a NULL: all is copied. NULL and *fine false: no memory; an empty
- * message is NULL, too. */
+/* args_message.c: writes the message of n arguments. Arguments longer than inline_max go by the
+ * references in a, unless their put failed. a NULL: all are copied. Returns NULL with *fine false:
+ * no memory; an empty message is NULL, too. */
 struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, uint32_t n,
 				 uint64_t inline_max, struct cn_args *a, bool *fine);
-/* Its bytes when all arguments are in it, and whether the session's peer takes a message so long.
- */
+/* size: bytes of the message with all arguments inline. fit: whether the session's peer takes a
+ * message that long. */
 uint64_t cn_args_size(const struct iovec *arg, uint32_t n);
 bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *arg, uint32_t n);
 
