@@ -1,4 +1,4 @@
-/* page_read - one READ of the pager's, in a client's name: its session, its call, its landing
+/* page_read - one READ of the pager, on behalf of a client: its session, its call, its landing
  * memory. Layer: cn. Threads: the pager's. */
 #ifndef LEND_CN_PAGING_PAGE_READ_H
 #define LEND_CN_PAGING_PAGE_READ_H
@@ -7,16 +7,16 @@
 
 struct cn_source;
 
-/* The caller's; zero but for done and bytes. */
+/* The caller's; zero except done and bytes. */
 struct cn_ask {
-	char *bytes; /* where the answer lands */
-	/* Inside a turn, once for each that went. len: how many bytes came. */
+	char *bytes; /* where the reply's bytes are stored */
+	/* Called inside a turn, once for each READ that was sent. len: bytes received. */
 	void (*done)(struct cn_ask *ask, enum lend_status status, uint64_t len);
 	uint8_t priority; /* as in lend_call */
 	bool lent;        /* a carrier may still write to bytes */
 	struct cn_source *source;
 	uint64_t session;
-	TAILQ_ENTRY(cn_ask) link; /* until the session has joined the life */
+	TAILQ_ENTRY(cn_ask) link; /* queue of READs until the session has joined the life */
 	struct lend_memop say;
 	lend_ns timeout;
 	struct lend_call call;
@@ -24,9 +24,9 @@ struct cn_ask {
 
 void cn_ask_open(struct lend_ep *ep);
 void cn_ask_close(void); /* after the endpoint was closed */
-/* False: it did not go, and done will not run. Not while it is lent. */
+/* Returns false if it could not be sent; then done does not run. Not while it is lent. */
 bool cn_ask_go(struct cn_ask *ask, const char *home, const struct lend_memop *say, lend_ns timeout);
-/* How many are under way. */
+/* Number of READs under way. */
 uint32_t cn_ask_flights(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* pool_client - a node whose pages this process maps: the file of them, the socket that tells the
- * node how long we live, and views of spaces that are the node's own frames. Layer: cn. Threads:
- * the endpoint's; the memory of a view is touched by any. */
+/* pool_client - a node with pages that this process maps: the file of the pages, the socket by
+ * which the node sees that this process still lives, and views of spaces that are the node's own
+ * frames. Layer: cn. Threads: the endpoint's; the memory of a view is touched by any. */
 #ifndef LEND_CN_POOL_POOL_CLIENT_H
 #define LEND_CN_POOL_POOL_CLIENT_H
 
@@ -8,42 +8,45 @@
 #include "cn/pool/dirty_pages.h"
 #include "cn/pool/pool_window.h"
 
-/* Of a node that was named "pool:NAME"; made when it is first needed. Owned by its cn_node. */
+/* Exists for a node that was named "pool:NAME". Connects when it is first needed. Owned by its
+ * cn_node. */
 struct cn_pool {
-	int sock, file; /* -1: not there */
-	uint64_t key;   /* what the node knows us by; never 0 while sock is there */
+	int sock, file; /* -1: not connected */
+	uint64_t key;   /* identifies us to the node; never 0 while sock is open */
 	uint64_t size;
 	uint32_t page;
 	int pagemap;              /* of this process; -1: not readable */
-	int marks;                /* lend_uffd_marks(); negative: not here */
-	struct cn_window *window; /* NULL: spaces are mapped one by one */
-	bool doubt;               /* the session was lost since: is it still the same node? */
-	char why[256];            /* why it is not there */
+	int marks;                /* lend_uffd_marks(); negative: not available */
+	struct cn_window *window; /* NULL: each space is mapped by itself */
+	bool doubt;    /* the session was lost since: check whether it is still the same node */
+	char why[256]; /* the reason why it is not connected */
 };
 
-/* What the node told to map of a space. Owned by the space. */
+/* The frames of a space, as the node reported them for mapping. Owned by the space. */
 struct cn_shown {
 	struct lend_memspace lien;
-	uint64_t key; /* of the pool that it was told to */
+	uint64_t key; /* of the pool that reported them */
 	uint64_t pages, told;
-	uint32_t base; /* of the space in the first page */
+	uint32_t base; /* offset of the space in its first page */
 	uint32_t n;
 	struct lend_memextent extent[LEND_MEM_EXTENTS_MAX];
 };
 
 extern const struct cn_view_ops cn_pool_ops;
 
-/* The node is named as a pool. -ENOMEM. */
+/* Called when the user names the node as a pool. 0 or -ENOMEM. */
 int cn_pool_join(struct cn_node *node);
-/* Its secret for POOL_ operations; 0: not a pool, or it cannot be reached as one (why says it). */
+/* Returns the pool's secret for POOL_ operations, after connecting if needed. 0: not a pool, or not
+ * reachable as one; pool->why has the reason. */
 uint64_t cn_pool_key(struct cn_node *node);
-void cn_pool_leave(struct cn_node *node); /* all views of it are closed */
-/* More of a view, in order. False: garbage. */
+void cn_pool_leave(struct cn_node *node); /* all its views are closed before */
+/* Adds the next part of a view; parts come in order. Returns false: invalid. */
 bool cn_pool_take(struct cn_shown *shown, const struct lend_memview *view);
-/* A reply's view of a space. False: garbage. What does not fit is asked for when it is needed. */
+/* Stores the view of a space from a reply. Returns false: invalid. An incomplete view is completed
+ * later, when it is needed. */
 bool cn_pool_shown(struct cn_op *op, const uint8_t *body, size_t len);
-/* The space goes, and nothing of it is mapped any more. forgotten: the node ended our life, so that
- * it keeps what we had mapped until it is told. */
+/* The space is about to be freed; nothing of it is mapped any more. forgotten: the node ended our
+ * life, so it keeps the frames that we had mapped until it gets a POOL_DROP. */
 void cn_pool_unshow(struct lend_mem *mem, struct cn_space *space, bool forgotten);
 
 #endif
