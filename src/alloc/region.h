@@ -17,10 +17,9 @@
 #include "sys/mapped_memory.h"
 
 enum {
-	LEND_REGION_SHIFT = 21,     /* regions are whole multiples of 2 MiB, in address too */
-	LEND_REGION_LEAF = 1 << 13, /* entries of each level of the table */
-	LEND_REGION_GROWTH =
-	    64 << 20, /* maximum length of a region in bytes, except for larger objects */
+	LEND_REGION_SHIFT = 21,        /* regions are whole multiples of 2 MiB, in address too */
+	LEND_REGION_LEAF = 1 << 13,    /* entries of each level of the table */
+	LEND_REGION_GROWTH = 64 << 20, /* bytes of a region at most, except for larger objects */
 	LEND_REGION_WATCHERS = 8,
 };
 

@@ -19,8 +19,7 @@ enum {
 	LEND_TILE_LEN = 16384,       /* memory is handed out in tiles */
 	LEND_SLAB_OBJECTS = 8,       /* in a slab, at least; the rest at its end is unused */
 	LEND_SLAB_OBJECTS_MAX = 256, /* those of 64 bytes in one tile */
-	LEND_BATCH_MAX =
-	    30, /* maximum of objects moved between a thread and the slabs at once; see lend_bin */
+	LEND_BATCH_MAX = 30,         /* objects moved to or from a cache at once; see lend_bin */
 };
 
 /* Returns the smallest class for len <= LEND_CLASS_LEN_MAX; 0 bytes count as one. */
