@@ -1,9 +1,9 @@
-/* op - an operation from its start to its one end: waits its turn, makes its calls, ends.
+/* op - an operation from its start to its one end: it waits in a queue, makes its calls, ends.
  *
- * cn_op_begin() fills the state, cn_op_go() queues it; cn_pump() starts whatever may start and runs
- * again after each end. An operation waits for its node's HELLO, for earlier operations that it
- * depends on, for a free operation id, and for a free call slot.
- * Layer: cn. Threads: the endpoint's. The state lies in the caller's lend_op. */
+ * cn_op_begin() fills the state, cn_op_go() queues it. cn_pump() starts all operations that may
+ * start, and runs again after each end. An operation waits for its node's HELLO, for earlier
+ * operations that it depends on, for a free operation id, and for a free call slot.
+ * Layer: cn. Threads: the endpoint's. The state is part of the caller's lend_op. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -67,14 +67,14 @@ void cn_op_resume(struct cn_op *op)
 		TAILQ_INSERT_TAIL(&mem->wait, op, all);
 }
 
-/* The op may be gone when this returns: done may free it. */
+/* op may be invalid when this returns: done may free it. */
 void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 {
 	struct lend_mem *mem = op->mem;
 	struct lend_op *outer = cn_op_outer(op);
 
 	LEND_CHECK(op->state == CN_WAIT || op->state == CN_FLIGHT);
-	if (op->state == CN_WAIT) { /* between two calls: nothing of it is under way */
+	if (op->state == CN_WAIT) { /* between two calls: none is under way */
 		op->part = 0;
 		if (ran == LEND_RAN_NO && (op->at || op->step > CN_STEP_ALLOC))
 			ran = LEND_RAN_MAYBE;
@@ -93,7 +93,7 @@ void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 		outer->done(outer);
 }
 
-/* True: started or finished, so that the list may have changed. */
+/* Returns true if op started or finished, so that the list may have changed. */
 static bool try_start(struct cn_op *op)
 {
 	lend_ns now = op->mem->now;
@@ -152,8 +152,8 @@ static bool try_start(struct cn_op *op)
 	return false;
 }
 
-/* done functions may start operations or end others, so after each change the walk begins anew;
- * what cannot start is passed over once per walk. */
+/* done functions may start and end operations, so the walk restarts after each change. An operation
+ * that cannot start is tried once per walk. */
 static void pump_once(struct lend_mem *mem)
 {
 	uint64_t after = 0;
@@ -166,7 +166,7 @@ static void pump_once(struct lend_mem *mem)
 		if (seq <= after)
 			continue;
 		after = seq;
-		if (try_start(op)) /* next may be gone with it */
+		if (try_start(op)) /* next may have been freed */
 			next = TAILQ_FIRST(&mem->wait);
 	}
 }
@@ -203,7 +203,7 @@ int cn_op_go(struct cn_op *op)
 	cn_order_add(op);
 	TAILQ_INSERT_TAIL(&mem->wait, op, all);
 	mem->live++;
-	pump(mem); /* begun just now */
+	pump(mem); /* without reading the clock: cn_op_begin() just did */
 	return 0;
 }
 
@@ -218,7 +218,7 @@ void lend_op_cancel(struct lend_mem *mem, struct lend_op *op)
 		o->cancelled = true;
 		if (o->parted)
 			cn_parts_cancel(o);
-		else if (!o->ended) /* else only the memory is still out */
+		else if (!o->ended) /* else only a carrier still uses its memory */
 			lend_call_cancel(mem->ep, &op->call);
 	}
 }
@@ -228,7 +228,7 @@ int lend_op_wait(struct lend_mem *mem, struct lend_op *op)
 	struct cn_op *o = cn_op_inner(op);
 
 	while (o->state == CN_WAIT || o->state == CN_FLIGHT) {
-		bool waits = o->state == CN_WAIT || o->parted; /* or a part may */
+		bool waits = o->state == CN_WAIT || o->parted; /* or a part of it may wait */
 		int rc = lend_turn(mem->ep, waits ? o->deadline : LEND_NEVER);
 
 		if (rc < 0)

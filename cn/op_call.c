@@ -1,9 +1,9 @@
 /* op_call - one call of an operation: its bytes, its memory, its end.
  *
- * A request is a head and then the caller's own memory, wrapped; what a get or read returns lands
- * in the caller's memory likewise. So an operation may end only when its call has ended and no
- * carrier uses a wrapped segment any more: wraps counts them. Layer: cn. Threads: the endpoint's.
- */
+ * A request is a head, followed by the caller's own memory, wrapped. The bytes of a get or read are
+ * stored into the caller's memory in the same way. So an operation may end only when its call has
+ * ended and no carrier uses a wrapped segment any more: wraps counts these. Layer: cn. Threads: the
+ * endpoint's. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -45,8 +45,8 @@ static void gone(void *arg)
 		go_on(op);
 }
 
-/* The caller's memory [at, at + len) of the iovecs as a chain. False: no buffers left, and what was
- * made is in *chain. */
+/* Wraps the caller's memory [at, at + len) of the iovecs as a chain. Returns false: no buffers
+ * left; *chain has the buffers made so far. */
 static bool wrap(struct cn_op *op, uint64_t at, uint64_t len, struct lend_buf **chain)
 {
 	const struct iovec *iov = op->n > 1 ? op->data : &op->one;
@@ -82,7 +82,7 @@ static uint64_t chain_len(const struct lend_buf *buf)
 	return len;
 }
 
-/* What the node said, or that it said nothing. */
+/* Evaluates how the call ended: the node's reply, or that there was none. */
 static void judge(struct cn_op *op, struct lend_call *call)
 {
 	struct cn_node *node = op->mem->node[op->node];
@@ -120,7 +120,7 @@ static void done(struct lend_call *call)
 	struct lend_ep *ep = op->mem->ep;
 
 	judge(op, call);
-	op->wraps++; /* so that gone() does not end it under our hands */
+	op->wraps++; /* so that gone() does not end op before this function does */
 	if (call->request)
 		lend_buf_give(ep, call->request);
 	if (call->reply)
@@ -140,7 +140,7 @@ static bool gets_data(const struct lend_memop *say)
 	return say->kind == LEND_MEMOP_GET || say->kind == LEND_MEMOP_READ;
 }
 
-/* What the slot needs for repeating the operation when its call ends without a result. */
+/* Stores in the slot the data to repeat the operation if its call ends without a result. */
 static bool note(struct cn_op *op, const struct lend_memop *say, struct lend_buf *head)
 {
 	struct cn_slot *slot = cn_id_slot(op->mem->node[op->node], op->id);
@@ -226,7 +226,7 @@ enum cn_went cn_call_start(struct cn_op *op)
 		return CN_WENT;
 	}
 	unbuild(op, call);
-	if (rc == -ESTALE) { /* ended while nobody looked: no end of a call will pump for us */
+	if (rc == -ESTALE) { /* it ended unnoticed: no end of a call will run the pump */
 		cn_node_lost(node);
 		mem->again = true;
 	}

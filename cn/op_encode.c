@@ -37,7 +37,7 @@ size_t cn_buf_read(const struct lend_buf *buf, void *out, size_t cap)
 	return len;
 }
 
-/* The references of this part go into the head and, for a repeat, into the slot. */
+/* Copies the references of this part into the head, and into the slot for a repetition. */
 bool cn_release_note(struct cn_op *op, struct cn_slot *slot, struct lend_buf *head)
 {
 	const struct lend_ref *ref = op->n > 1 ? op->data : &cn_op_outer(op)->ref;

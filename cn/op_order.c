@@ -1,13 +1,16 @@
 /* op_order - program order per space and per reference.
  *
- * The network may swap two calls, so an operation that must see another's effect waits for its end.
- * Adopt, grant and write also wait for the node's last word on earlier ones that ended without a
- * result: an adopt done anew would else be undone with the first, a write be overtaken.
- * Operations that may depend on each other share a bucket; the earlier one decides:
+ * The network may reorder two calls, so an operation that must see the effect of another waits for
+ * its end. Adopt, grant and write also wait until the node has confirmed the outcome of earlier
+ * ones that ended without a result. Otherwise a repeated adopt would be undone with the first one,
+ * and a write could be overtaken by an earlier one. Operations that may depend on each other share
+ * a bucket. The kind of the earlier one decides:
+ *
  *   space      write waits for writes that overlap and for reads and seals; read and seal wait for
  *              writes; free waits for all, all wait for free
  *   reference  release waits for all; adopt and grant wait for adopt, grant and release; the rest
- *              waits for release alone, for what is granted can be read before it is adopted
+ *              waits for release only, since a granted reference can be read before it is adopted
+ *
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
@@ -35,13 +38,13 @@ static bool overlap(uint64_t offset, uint64_t len, const struct cn_op *b)
 	return offset < b->offset + b->len && b->offset < offset + len;
 }
 
-/* A seal sends what was stored through a pointer, and the next one counts on that. */
+/* A seal of a space with a pointer sends the stored pages; the next seal relies on that. */
 static bool is_seal(const struct cn_op *op)
 {
 	return op->kind == LEND_MEMOP_SEAL && op->mem->space[op->space].view;
 }
 
-/* Of an earlier one on the same thing: kind, offset, len. */
+/* Returns whether late must wait for an earlier operation on the same object: kind, offset, len. */
 static bool clash(uint8_t kind, uint64_t offset, uint64_t len, const struct cn_op *late)
 {
 	enum cn_class a = class_of(kind), b = class_of(late->kind);
@@ -88,7 +91,7 @@ static struct cn_ops *bucket_of(struct lend_mem *mem, uint64_t hash)
 
 void cn_order_add(struct cn_op *op)
 {
-	if (op->parent) /* has its place */
+	if (op->parent) /* its parent has the position */
 		return;
 	if (cn_order_wide(op)) {
 		TAILQ_INSERT_TAIL(&op->mem->wide, op, key);
@@ -114,7 +117,7 @@ void cn_order_del(struct cn_op *op)
 	op->mem->refs_live -= has_ref(op);
 }
 
-/* Waits for every earlier operation on any reference. */
+/* Returns true when all earlier operations on any reference have ended. */
 static bool wide_free(const struct cn_op *op)
 {
 	const struct lend_mem *mem = op->mem;
@@ -159,8 +162,8 @@ bool cn_order_idle(struct lend_mem *mem, uint64_t hash)
 	return true;
 }
 
-/* Only a change can be undone or overtaken by what is left of an earlier one. A release of several
- * may be about any reference. */
+/* Returns whether op must wait for the slot's cleaning. Only a change can be undone or overtaken by
+ * an unconfirmed earlier operation. A release of several references may concern any of them. */
 static bool left(const struct cn_slot *slot, const struct cn_op *op)
 {
 	if (slot->state != CN_SLOT_CLEAN || class_of(slot->what) == CN_LOOK)

@@ -1,4 +1,4 @@
-/* op_protocol - what an operation says to the node at each of its steps, and what the answers mean.
+/* op_protocol - the requests of an operation at each of its steps, and the meaning of the replies.
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
@@ -39,8 +39,8 @@ static int resolve(struct cn_op *op, const struct lend_ref *ref)
 	return (int)cn_node_unknown(op);
 }
 
-/* References that this client holds more than once are given up here, up to the first that is not.
- */
+/* Releases references that this client holds more than once here, without a call, up to the first
+ * that needs one. */
 static int before_release(struct cn_op *op)
 {
 	const struct lend_ref *ref = refs_of(op);
@@ -64,7 +64,7 @@ static int before_space(struct cn_op *op)
 
 	if (!space->life || (node->state == CN_NODE_UP && space->life != node->life))
 		return op->kind == LEND_MEMOP_FREE ? LEND_OK : LEND_NOT_FOUND;
-	if (op->kind == LEND_MEMOP_FREE) /* which says that nothing of it is mapped any more */
+	if (op->kind == LEND_MEMOP_FREE) /* FREE means that nothing of it is mapped any more */
 		cn_view_close(space);
 	return space->view ? cn_view_before(op, space->view) : CN_GO;
 }
@@ -115,7 +115,7 @@ static void say_put(struct cn_op *op, struct lend_memop *say)
 	}
 }
 
-/* How many of the references from at on go to the same node in one call. */
+/* Returns how many of the references from at on go to the same node in one call. */
 static uint32_t release_part(struct cn_op *op)
 {
 	const struct lend_ref *ref = refs_of(op);
@@ -164,7 +164,7 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 		op->part = release_part(op);
 		say->n = (uint32_t)op->part;
 		break;
-	case LEND_MEMOP_GRANT: /* this client has other holds on it: they stay */
+	case LEND_MEMOP_GRANT: /* this client has more holds on it: they stay */
 		if (say->terms.kind == LEND_TERMS_TRANSFER && holds_of(op, refs_of(op)) > 1) {
 			say->terms.kind = LEND_TERMS_SHARED;
 			say->terms.n = 1;
@@ -175,7 +175,7 @@ void cn_step_say(struct cn_op *op, struct lend_memop *say)
 	}
 }
 
-/* A reference came back: it is the operation's result. */
+/* Stores the reference of a reply: it is the operation's result. */
 static bool after_ref(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
 	struct lend_memref ref;
@@ -239,7 +239,7 @@ static bool after_stat(struct cn_op *op, enum lend_status *status, const uint8_t
 		*status = LEND_INTERNAL;
 		return false;
 	}
-#define COPY(name) out->name += in.name /* all workers' */
+#define COPY(name) out->name += in.name /* the sum of all workers */
 	COPY(pages_total), COPY(pages_used), COPY(pages_quarantined), COPY(refs), COPY(spaces);
 	COPY(clients), COPY(grants_expired), COPY(holds), COPY(grants), COPY(cow_copies);
 	COPY(leases_expired), COPY(hangups), COPY(ops), COPY(tx_bytes), COPY(damaged);
@@ -268,7 +268,7 @@ static bool after_put(struct cn_op *op, enum lend_status *status, const uint8_t 
 
 bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *body, size_t len)
 {
-	if (op->kind == LEND_MEMOP_RELEASE) { /* whatever the answer, they are not ours now */
+	if (op->kind == LEND_MEMOP_RELEASE) { /* with any status, they are not ours any more */
 		unhold(op, (uint32_t)op->part);
 		op->at += op->part;
 		return *status == LEND_OK && op->at < op->n;
@@ -315,12 +315,12 @@ bool cn_step_after(struct cn_op *op, enum lend_status *status, const uint8_t *bo
 	}
 }
 
-/* Spaces end with the operation that made them and failed, with a long put, and with FREE. */
+/* Frees a space at the end of a failed operation that made it, of a long put, and of FREE. */
 void cn_step_end(struct cn_op *op, enum lend_status status, enum lend_ran ran)
 {
 	struct cn_space *space;
 
-	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* it will be repeated */
+	if (op->kind == LEND_MEMOP_RELEASE && ran == LEND_RAN_MAYBE) /* cleaning repeats it */
 		unhold(op, (uint32_t)op->part);
 	if (op->space == UINT32_MAX)
 		return;

@@ -1,11 +1,13 @@
 /* op_split - operations that keep several calls under way at once.
  *
- * A long put, get, read or write goes as parts of PART bytes, DEPTH at a time, so that neither a
- * round trip nor a lost last datagram of one part keeps the next from flowing; a release of
- * references of several nodes goes to all of them at once; a seal of a space with a pointer sends
- * what was stored as runs of pages, and a prefetch asks for several. A part is an operation of its
- * own on memory of ours: it waits, greets, ends and is forgotten as any other, but takes its place
- * in the order from its parent, which ends when the last part has, as the first part that failed.
+ * A long put, get, read or write is split into parts of PART bytes, DEPTH at a time. So the next
+ * part does not wait for a round trip, or for a lost last datagram of another. A release of
+ * references of several nodes goes to all of them at once. A seal of a space with a pointer sends
+ * the stored pages as runs; a prefetch asks for several runs.
+ *
+ * A part is an operation of its own, in memory of this file. It waits, sends HELLO, ends and is
+ * forgotten as any other. Its position in the order is its parent's. The parent ends when the last
+ * part has, with the status of the first part that failed.
  * Layer: cn. Threads: the endpoint's. Parts are kept for reuse until the client closes. */
 #include "cn/client.h"
 
@@ -26,7 +28,7 @@ struct cn_part {
 
 static void fill(struct cn_op *op);
 
-/* Takes a part back, and notes how it ended. */
+/* Takes back a part that ended, and stores its failure in the parent. */
 static void ended(struct lend_op *outer)
 {
 	struct cn_part *part = (struct cn_part *)outer;
@@ -69,7 +71,7 @@ static struct cn_part *take(struct cn_op *op)
 	return part;
 }
 
-/* The next bytes. False: no memory. */
+/* Starts a part with the next bytes. Returns false: no memory. */
 static bool start_bytes(struct cn_op *op)
 {
 	struct cn_part *part = take(op);
@@ -87,7 +89,7 @@ static bool start_bytes(struct cn_op *op)
 	return true;
 }
 
-/* The next bytes to be here. False: no memory. */
+/* Starts a part that fetches the next bytes. Returns false: no memory. */
 static bool start_fetch(struct cn_op *op)
 {
 	struct cn_part *part = take(op);
@@ -104,7 +106,8 @@ static bool start_fetch(struct cn_op *op)
 	return true;
 }
 
-/* What was stored through a space's pointer, before the seal itself. False: no memory. */
+/* Starts a part with a run of pages that were stored through the space's pointer; the seal itself
+ * comes later. Returns false: no memory. */
 static bool start_run(struct cn_op *op)
 {
 	const struct cn_view *view = op->mem->space[op->space].view;
@@ -135,7 +138,7 @@ static bool has_more(struct cn_op *op)
 	return op->kind == LEND_MEMOP_SEAL ? cn_view_next(op) : op->at < op->len;
 }
 
-/* All parts have ended. */
+/* All parts have ended: continues with the seal of a put or seal, or ends. */
 static void finish(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
@@ -154,24 +157,24 @@ static void finish(struct cn_op *op)
 		cn_op_resume(op);
 	} else {
 		if (outer->status != LEND_OK && outer->ran == LEND_RAN_NO)
-			outer->ran = LEND_RAN_MAYBE; /* other parts */
+			outer->ran = LEND_RAN_MAYBE; /* other parts may have run */
 		cn_op_finish(op, outer->status, outer->ran);
 	}
 	cn_pump(mem);
 }
 
-/* Starts as many as may be under way; ends the operation with the last. */
+/* Starts as many parts as may be under way. When the last has ended, finishes the operation. */
 static void fill(struct cn_op *op)
 {
 	struct lend_op *outer = cn_op_outer(op);
 	uint32_t depth = op->kind == LEND_MEMOP_SEAL ? DEPTH_RUNS : DEPTH;
 
-	op->kids++; /* parts may end at once: not under our hands */
+	op->kids++; /* op must not finish if parts end inside the loop */
 	while (op->kids <= depth && outer->status == LEND_OK && !op->cancelled &&
 	       !op->mem->closing && has_more(op))
 		if (!start_next(op)) {
 			if (op->kids > 1)
-				break; /* again when one of them ends */
+				break; /* retry when one of them ends */
 			outer->status = LEND_RESOURCE_EXHAUSTED;
 			outer->ran = LEND_RAN_MAYBE;
 		}
@@ -212,7 +215,7 @@ void cn_parts_start(struct cn_op *op)
 	fill(op);
 }
 
-/* Index of the reference's node, CN_NODES_MAX for an unknown one; or -EAGAIN. */
+/* Returns the index of the reference's node, CN_NODES_MAX if it is unknown, or -EAGAIN. */
 static int node_of(struct lend_mem *mem, const struct lend_ref *ref)
 {
 	struct lend_memref r;
@@ -246,7 +249,7 @@ static void start_release(struct cn_op *op, uint16_t node, struct lend_ref *ref,
 	(void)cn_op_go(o);
 }
 
-/* end[k]: where node k's end in sorted. */
+/* end[k]: the end of node k's references in sorted. */
 static void start_releases(struct cn_op *op, struct lend_ref *sorted, const uint32_t *end)
 {
 	uint32_t at = 0;

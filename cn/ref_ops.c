@@ -55,8 +55,8 @@ static int take_ref(struct cn_op *op, const struct lend_ref *ref)
 	return 0;
 }
 
-/* For operations that a reference sends to its node: ask again those that did not answer, if none
- * that did has its id. */
+/* Finds the node of a reference. If no node that answered has its id, the nodes that did not answer
+ * are asked again. */
 static int find_node(struct cn_op *op, const struct lend_ref *ref)
 {
 	struct lend_memref r;

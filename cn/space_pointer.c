@@ -1,9 +1,9 @@
-/* space_pointer - the operations on a space that has a pointer, whatever its memory is made of.
+/* space_pointer - the operations on a space that has a pointer, for all kinds of views.
  *
- * What a thread stores is the space's content from then on, and the node learns of it with the next
- * seal: that operation goes once over its range, takes runs of stored pages from the view and
- * writes them straight from the memory, several at a time (op_split.c); the seal itself is its last
- * call. Reads and writes by operation keep their place in program order, and then are copies.
+ * A thread's store changes the space at once; the node gets it with the next seal. A seal walks
+ * over its range once, takes runs of stored pages from the view and writes them directly from the
+ * memory, several at a time (op_split.c). The SEAL request is its last call. Reads and writes by
+ * operation keep their position in program order, and then are copies.
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/space_pointer.h"
 
@@ -16,7 +16,7 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-/* NULL: none fits this node's carrier. */
+/* Returns NULL if no kind of view fits this node's carrier. */
 static const struct cn_view_ops *ops_of(const struct cn_node *node)
 {
 	if (node->pool)
@@ -37,8 +37,8 @@ static int open_pool(struct lend_mem *mem, uint32_t index, struct cn_view **view
 	int rc = cn_pool_ops.open(mem, index, view);
 
 	pool_views += rc == 0;
-	/* What lies in too many pieces, or in a device, or would have to be asked for inside a
-	 * turn, comes as over a network. */
+	/* A space in too many pieces, or on a device, is fetched as over a network. So is a space
+	 * that needs a call to the pool inside a turn. */
 	if (rc != -EOPNOTSUPP && rc != -EDEADLK)
 		return rc;
 	rc = cn_fault_ops.open(mem, index, view);
@@ -148,7 +148,7 @@ bool cn_view_next(struct cn_op *op)
 	return true;
 }
 
-/* A part of a seal, that brings a run to the node. */
+/* Whether op is a part of a seal, which sends a run to the node. */
 static bool is_run(const struct cn_op *op)
 {
 	return op->kind == LEND_MEMOP_WRITE && op->step == CN_STEP_WRITE;
