@@ -19,7 +19,7 @@
 
 #define CLOSE_WAIT UINT64_C(1000000000)
 
-static atomic_uint clients; /* numbers them within the process */
+static atomic_uint clients; /* for the number of a client within the process */
 
 static int add_list(struct lend_mem *mem, const char *nodes)
 {
@@ -67,7 +67,7 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	mem->pid = getpid();
 	mem->client = atomic_fetch_add(&clients, 1) + 1;
 	mem->space_free = UINT32_MAX;
-	mem->next_node = mem->client * 7 + (uint32_t)getpid(); /* not all clients begin alike */
+	mem->next_node = mem->client * 7 + (uint32_t)getpid(); /* differs between clients */
 	mem->inline_max = LEND_NEVER;
 	TAILQ_INIT(&mem->wait);
 	TAILQ_INIT(&mem->flight);
@@ -83,7 +83,8 @@ int lend_mem_open(struct lend_ep *ep, const char *nodes, struct lend_mem **out)
 	return rc;
 }
 
-/* Outside a turn the node says at once who it is; inside one, with the first operation. */
+/* Outside a turn, waits until the node has identified itself. Inside a turn, that happens with the
+ * first operation. */
 int lend_mem_add(struct lend_mem *mem, const char *address)
 {
 	int rc = cn_node_add(mem, address, strlen(address));
@@ -100,7 +101,7 @@ int lend_mem_add(struct lend_mem *mem, const char *address)
 		return 0;
 	if (rc < 0)
 		return rc == -EINVAL || rc == -ENOMEM ? rc
-						      : -EHOSTUNREACH; /* lend_why() says more */
+						      : -EHOSTUNREACH; /* lend_why() has more */
 	if (node->clash)
 		return lend_fail(EEXIST,
 				 "%s says it is memory node %08x, as another one does: start it "
@@ -134,7 +135,8 @@ static void bye_done(struct lend_call *call)
 	(void)call;
 }
 
-/* Lets one node know; its lease would end what we held too, later. */
+/* Ends our life at one node. Without this message, the lease would end it later, with all that we
+ * hold. */
 static void say_bye(struct lend_mem *mem, struct cn_node *node)
 {
 	struct lend_memop say = {
@@ -155,7 +157,8 @@ static void say_bye(struct lend_mem *mem, struct cn_node *node)
 		lend_buf_give(mem->ep, call.reply);
 }
 
-/* What nobody holds does not go with BYE. */
+/* Returns whether the node has cleaning left to do. BYE does not release objects that this client
+ * does not hold. */
 static bool is_untidy(const struct cn_node *node)
 {
 	return (node->cleans || node->mem->lefts) && cn_node_ready(node);

@@ -250,7 +250,7 @@ bool cn_order_idle(struct lend_mem *mem, uint64_t hash); /* no operation uses it
  * Both return its index or -errno. */
 int cn_node_make(struct lend_mem *mem, const char *address, size_t len);
 int cn_node_add(struct lend_mem *mem, const char *address, size_t len);
-int cn_node_wake(struct cn_node *node, lend_ns timeout); /* 0: HELLO is under way */
+int cn_node_wake(struct cn_node *node, lend_ns timeout); /* 0: HELLO under way; -errno */
 void cn_node_fenced(struct cn_node *node);
 void cn_node_lost(struct cn_node *node);
 bool cn_node_ready(const struct cn_node *node);

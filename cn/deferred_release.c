@@ -42,7 +42,7 @@ void cn_left_add(struct lend_mem *mem, const struct lend_ref *ref, bool held)
 	cn_left_unreserve(mem, 1);
 	cn_ref_in(&r, ref);
 	hold = held ? cn_hold_find(mem, &r) : NULL;
-	if (held && !hold) /* the node forgot us */
+	if (held && !hold) /* the node ended our life */
 		return;
 	if (hold && hold->count > 1) {
 		hold->count--;
@@ -70,7 +70,8 @@ static bool is_known(const struct lend_mem *mem, const struct lend_ref *ref)
 	return false;
 }
 
-/* Moves up to BATCH of the node's to out; those of a node that is another one now go. */
+/* Moves up to BATCH references of the node to out. Drops those of a node that no longer exists
+ * under its id. */
 static uint32_t pick(struct cn_node *node, uint8_t *out)
 {
 	struct lend_mem *mem = node->mem;
@@ -91,7 +92,7 @@ static uint32_t pick(struct cn_node *node, uint8_t *out)
 void cn_left_take(struct cn_node *node)
 {
 	uint8_t *own = node->mem->lefts ? malloc(BATCH * LEND_MEMREF_LEN) : NULL;
-	uint64_t id = own ? cn_id_take(node) : 0; /* 0: with the next turn of the pump */
+	uint64_t id = own ? cn_id_take(node) : 0; /* 0: retried when the pump runs next */
 	struct cn_slot *slot = cn_id_slot(node, id);
 
 	if (!id) {
@@ -104,7 +105,7 @@ void cn_left_take(struct cn_node *node)
 	if (slot->n)
 		cn_clean_mark(node, id);
 	else
-		cn_id_free(node, id); /* none is of this node */
+		cn_id_free(node, id); /* no reference is of this node */
 }
 
 void cn_left_drop(struct lend_mem *mem)

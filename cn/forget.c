@@ -1,9 +1,10 @@
-/* forget - what ended without a result is forgotten at the node, until the node has said so.
+/* forget - makes nodes forget operations that ended without a result, until they confirm it.
  *
- * Each operation that changes something owns a slot by its id. When its call ends with nothing
- * known, the slot stays and FORGET is said about it; a release or free is said again instead, for
- * its caller wants it done. One call at a time and node; the bound is the window of ids. Spaces
- * that a long put left behind get a FREE of their own. Layer: cn. Threads: the endpoint's. */
+ * Each operation that changes something owns a slot by its id. When its call ends with an unknown
+ * result, the slot stays, and FORGET is sent for it. A release or a free is repeated instead,
+ * because its caller wants it done. At most one call per node is under way; the window of ids
+ * limits the number of slots. A space that a failed long put left behind gets a FREE of its own.
+ * Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
 #include <string.h>
@@ -29,7 +30,7 @@ void cn_clean_drop(struct cn_node *node)
 	node->cleans = 0;
 }
 
-/* A left space gets an id and a slot that is to be cleaned by FREE. */
+/* Gives each orphaned space of the node an id and a slot, to be cleaned by FREE. */
 static void take_orphan(struct cn_node *node)
 {
 	struct lend_mem *mem = node->mem;
@@ -54,7 +55,7 @@ static void take_orphan(struct cn_node *node)
 	}
 }
 
-/* A hold that was given away, and stays given away, is not ours any more. */
+/* Drops our hold if the node confirms that the GRANT that gave it away did run. */
 static void take_word(struct cn_node *node, const struct cn_slot *slot, struct lend_call *call)
 {
 	uint8_t forgot[8] = {0};
@@ -94,7 +95,7 @@ static void clean_done(struct lend_call *call)
 		}
 		if (call->status == LEND_ABORTED)
 			cn_node_fenced(node);
-	} else if (call->status != LEND_DEADLINE_EXCEEDED) { /* that was nap enough: at once */
+	} else if (call->status != LEND_DEADLINE_EXCEEDED) { /* after a timeout, retry at once */
 		node->failures += node->failures < 8;
 		node->clean_at = lend_now(mem->ep) + (CLEAN_NAP << node->failures);
 		if (call->status == LEND_UNAVAILABLE)
@@ -161,7 +162,7 @@ void cn_clean_pump(struct cn_node *node)
 		if (node->life && cn_node_wake(node, 0) < 0) {
 			node->failures += node->failures < 8;
 			node->clean_at = lend_now(node->mem->ep) + (CLEAN_NAP << node->failures);
-			node->mem->again = true; /* who waits for it waits in vain */
+			node->mem->again = true; /* waiting operations fail */
 		}
 		return;
 	}

@@ -1,6 +1,6 @@
-/* handles - spaces by handle, and the snapshots that this client holds, with how often.
- * A node keeps one hold per client however often that adopts; the count lives here.
- * Layer: cn. Threads: the endpoint's. Grows by doubling; nothing shrinks. */
+/* handles - spaces by handle, and the snapshots that this client holds, with a count. A node keeps
+ * one hold per client, however often the client adopts; the count is kept here.
+ * Layer: cn. Threads: the endpoint's. Tables grow by doubling and never shrink. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -77,8 +77,8 @@ struct cn_space *cn_space_get(struct lend_mem *mem, lend_space handle, uint32_t 
 	return &mem->space[*index];
 }
 
-/* By the slot, not by the serial: what a node makes lies where it let something go a moment ago,
- * and then so does its entry here. */
+/* Hashes the slot, not the serial. A node makes new objects in slots that it freed recently, and
+ * then the entry here is one that was used recently, too. */
 static uint32_t place_of(const struct lend_mem *mem, uint32_t slot, uint32_t node)
 {
 	uint64_t hash = ((uint64_t)slot << 32 ^ node) * 0x9e3779b97f4a7c15u;
@@ -96,7 +96,7 @@ static void put_hold(struct lend_mem *mem, const struct cn_hold *hold)
 	mem->hold[i] = *hold;
 }
 
-/* Room for n more without growing: live operations may each add one. */
+/* Makes room for n more holds without growing: each live operation may add one. */
 int cn_hold_reserve(struct lend_mem *mem, uint32_t n)
 {
 	uint32_t cap = mem->hold_cap, old_cap = mem->hold_cap, kept = 0;

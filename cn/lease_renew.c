@@ -1,10 +1,10 @@
 /* lease_renew - keeps a process's leases while its threads are busy with other things.
  *
- * Any traffic renews a lease; a thread that computes for longer than the lease sends none. So one
- * small thread per process, with an endpoint of its own, joins the process's life at each node, and
- * does so again three times per lease, which renews it. It starts with the first node and ends with
- * the last.
- * Layer: cn. Threads: join, life and leave from any; the list is under the lock, the calls and
+ * Any traffic renews a lease, but a thread that computes for longer than the lease sends none. So
+ * one small thread per process, with an endpoint of its own, joins the process's life at each node.
+ * It does so again three times per lease, which renews the lease. The thread starts with the first
+ * node and ends with the last.
+ * Layer: cn. Threads: join, life and leave from any. The lock protects the list; the calls and
  * sessions are the thread's. */
 #include "cn/client.h"
 
@@ -25,10 +25,10 @@ struct entry {
 	uint64_t life;
 	lend_ns lease;
 	bool gone;
-	/* the thread's: */
+	/* used by the thread only: */
 	bool busy, connected, knocks;
 	lend_session session;
-	uint32_t name; /* that it was dialled under */
+	uint32_t name; /* number of the name under which it was dialled */
 	lend_ns next;
 	struct lend_call call;
 };
@@ -38,8 +38,8 @@ static LIST_HEAD(, entry) entries = LIST_HEAD_INITIALIZER(entries);
 static uint32_t alive; /* entries that are not gone */
 static bool running;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static struct lend_ep *ep;   /* for lend_stop(): under the lock, not NULL while it is open */
-static struct lend_ep *mine; /* the same, for the thread alone */
+static struct lend_ep *ep;   /* for lend_stop(): under the lock; NULL while it is closed */
+static struct lend_ep *mine; /* the same endpoint, for the thread only */
 
 static void renewed(struct lend_call *call)
 {
@@ -92,13 +92,15 @@ static void renew(struct lend_ep *own, struct entry *e)
 	}
 }
 
-/* A DPDK device has one owner in a process, the user's endpoint: there traffic alone renews. */
+/* A DPDK device has one owner in a process, the user's endpoint. Only traffic renews leases there.
+ */
 bool cn_has_door(const char *address)
 {
 	return !strncmp(address, "shm:", 4) || !strncmp(address, "udp:", 4);
 }
 
-/* A lease is the process's: of several clients of one node the first speaks for all. */
+/* Whether an earlier entry renews the same lease. A lease belongs to the process: of several
+ * clients of one node, the first entry renews it. */
 static bool spoken_for(const struct entry *e)
 {
 	const struct entry *o;
@@ -109,7 +111,7 @@ static bool spoken_for(const struct entry *e)
 	return false;
 }
 
-/* Drops entries whose client is gone and whose call has ended. */
+/* Frees entries of closed clients when their call has ended. */
 static void reap(struct lend_ep *own)
 {
 	struct entry *e, *after;
@@ -125,7 +127,7 @@ static void reap(struct lend_ep *own)
 	}
 }
 
-/* Says what is due; returns when to look again. */
+/* Sends the renewals that are due. Returns when to check again. */
 static lend_ns look(struct lend_ep *own)
 {
 	lend_ns now = lend_now(own), next = now + PERIOD_MAX;
@@ -145,7 +147,7 @@ static lend_ns look(struct lend_ep *own)
 	return next;
 }
 
-/* What is left when the thread is not there to drop it. */
+/* Frees the remaining entries after the last client left, when there is no thread to do it. */
 static void sweep(void)
 {
 	struct entry *e;
@@ -206,7 +208,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The thread stayed with the parent, and so did its endpoint and leases: begin anew. */
+/* The thread stayed with the parent, and so did its endpoint and leases: start without them. */
 static void in_child(void)
 {
 	alive = 0;

@@ -12,7 +12,7 @@
 struct entry {
 	LIST_ENTRY(entry) link;
 	char home[CN_HOME_MAX], name[CN_HOME_MAX];
-	uint32_t users, names; /* names: that it had so far */
+	uint32_t users, names; /* names: the number of names that it had so far */
 	bool dialled;
 	struct entry *twin; /* the entry with its life and key; NULL: itself */
 	uint64_t life;      /* 0: none */
@@ -60,7 +60,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* A child is another process: it opens lives of its own. */
+/* A child is another process: it opens its own lives. */
 static void in_child(void)
 {
 	struct entry *e;
@@ -94,7 +94,7 @@ int cn_life_join(const char *home)
 	return e ? 0 : -ENOMEM;
 }
 
-/* Twins of an entry that goes have its life from then on. */
+/* Before an entry is freed: its first twin takes over the life and key, for the other twins too. */
 static void part(struct entry *gone)
 {
 	struct entry *heir = NULL, *e;
@@ -250,8 +250,8 @@ static bool is_same_key(const struct entry *a, const struct entry *b)
 	return !strcmp(a->home + strcspn(a->home, "\n"), b->home + strcspn(b->home, "\n"));
 }
 
-/* Another address of the same worker: same node, epoch and worker, and each is in the list that the
- * other one's HELLO returned. */
+/* Finds another address of the same worker: same node, epoch and worker, and each address is in the
+ * list that the other one's HELLO returned. */
 static struct entry *find_twin(const struct entry *e)
 {
 	struct entry *o;
@@ -292,7 +292,7 @@ void cn_life_meet(const char *home, const struct lend_memhello *hello)
 	if (e)
 		note(e, hello);
 	if (e && e->twin && (e->twin->id != e->id || e->twin->shard != e->shard))
-		e->twin = NULL; /* another node is there now */
+		e->twin = NULL; /* another node is at that address now */
 	else if (e && !e->twin && !has_twins(e))
 		twin = find_twin(e);
 	if (twin) {

@@ -1,8 +1,8 @@
-/* node - one memory node: its session, who it says it is, our life there, our operation ids.
+/* node - one memory node: its session, its identity, our life there, our operation ids.
  *
- * HELLO is the first operation on each session. It joins the life that this process has there, and
- * opens another one when that has ended: then what we held there is gone. Layer: cn. Threads: the
- * endpoint's. Owned by its lend_mem. */
+ * HELLO is the first operation on each session. It joins the life that this process has at the
+ * node. If that life has ended, HELLO opens another one, and all that we held at the node is gone.
+ * Layer: cn. Threads: the endpoint's. Owned by its lend_mem. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "cn/pool/pool_client.h"
 #include "sys/last_error.h"
 
-enum { STEPS_MAX = 10 }; /* on the way into a life */
+enum { STEPS_MAX = 10 }; /* limit of HELLOs to enter a life */
 
 int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 {
@@ -49,7 +49,7 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 	return (int)mem->nodes++;
 }
 
-/* "pool:NAME" is the node at shm:NAME, whose pages are mapped. */
+/* "pool:NAME" is the node at shm:NAME, with its pages mapped. */
 int cn_node_add(struct lend_mem *mem, const char *address, size_t len)
 {
 	bool pool = len > 5 && !strncmp(address, "pool:", 5);
@@ -104,7 +104,7 @@ void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t i
 		mem->aliases++;
 }
 
-/* Its session ended while no call of ours was under way. */
+/* Returns whether its session ended while we had no call under way. */
 static bool has_gone(const struct cn_node *node)
 {
 	struct lend_peer peer;
@@ -126,8 +126,9 @@ enum lend_status cn_node_unknown(struct cn_op *op)
 	return LEND_UNAVAILABLE;
 }
 
-/* A node that was started anew has another id: asked again, it says so. A worker that nobody has
- * spoken with yet is known from the others; of one that there is not any of them says so. */
+/* A restarted node has another id; HELLO returns it. A worker that was not contacted yet is known
+ * from the others. A reference of a worker that no longer exists goes to any worker, which reports
+ * that. */
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index)
 {
 	uint32_t shard = lend_memref_shard(ref);
@@ -163,7 +164,7 @@ int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *
 	return rc;
 }
 
-/* What waits for this node will not get it. */
+/* Ends the operations that wait for this node, or moves them to another one. */
 static void fail_waiters(struct cn_node *node)
 {
 	enum lend_status status = node->full ? LEND_RESOURCE_EXHAUSTED : LEND_UNAVAILABLE;
@@ -229,8 +230,8 @@ static bool greet(struct cn_node *node, const struct lend_memhello *hello)
 
 enum { FINE, FAILED, MORE };
 
-/* The next step into the process's life: several threads, or addresses of the node, may have opened
- * one each at first. */
+/* The next step into the process's life. At first, several threads, or addresses of the node, may
+ * have opened one each. */
 static int welcome(struct cn_node *node, const uint8_t *body, size_t len)
 {
 	struct lend_memhello hello;
@@ -286,7 +287,8 @@ static void hello_done(struct lend_call *call)
 	if (what == FINE) {
 		node->failures = 0;
 	} else {
-		if (call->status != LEND_DEADLINE_EXCEEDED) { /* cleaning at once would spin */
+		if (call->status !=
+		    LEND_DEADLINE_EXCEEDED) { /* else cleaning would retry at once and spin */
 			node->failures += node->failures < 8;
 			node->clean_at = lend_now(mem->ep) + (UINT64_C(5000000) << node->failures);
 		}
@@ -336,7 +338,7 @@ int cn_node_wake(struct cn_node *node, lend_ns timeout)
 		rc = say_hello(node, timeout);
 		if (rc != -ESTALE)
 			break;
-		cn_node_lost(node); /* the session died while nobody looked: once more */
+		cn_node_lost(node); /* the session ended without notice: try once more */
 		rc = 0;
 	}
 	if (rc < 0)

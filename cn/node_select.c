@@ -1,11 +1,11 @@
-/* node_select - which node a new object goes to, and where to when that one cannot.
+/* node_select - selects the node of a new object, and another one if that fails.
  *
- * Objects that name no node go to each in turn, or to the node with the smallest share of its pages
- * in use: as it said last, and what this client sent there since. One that does not answer, or is
- * full, costs the operation a try, not its end: the next node gets it. A node that failed is
- * greeted again beside the way, for a HELLO to a dead host lasts. One that let an argument's put
- * wait for too long gets no object for DOUBT times as long, and then a single one, until it
- * answers. Layer: cn. Threads: the endpoint's. */
+ * Objects that name no node go to all nodes in turn, or to the node with the smallest share of its
+ * pages in use. That share is from the node's last statistics, plus what this client sent there
+ * since. A node that does not answer, or is full, costs the operation one try: it goes to the next
+ * node. A node that failed gets another HELLO in the background, because a HELLO to a dead host
+ * takes long. A node where an argument's put timed out gets no object for DOUBT times that timeout.
+ * Then it gets a single one, until it answers. Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
 #include <errno.h>
@@ -89,7 +89,7 @@ static void ask(struct cn_node *node)
 		lend_buf_give(node->mem->ep, node->ask.request);
 }
 
-/* Of a million; of a node that has not yet said, as if it were empty. */
+/* Returns the used pages in millionths of all. A node without statistics counts as empty. */
 static uint64_t share(const struct cn_node *node)
 {
 	return (node->used + node->sent) * 1000000 / (node->total ? node->total : UINT32_MAX);
@@ -124,7 +124,7 @@ static uint16_t in_turn(struct lend_mem *mem)
 	return UINT16_MAX;
 }
 
-/* The workers of a node that was named, in turn. */
+/* Returns the next worker, in turn, of a node that was named. */
 static uint16_t of_node(struct lend_mem *mem, uint16_t index)
 {
 	for (uint32_t i = 0; i < mem->nodes; i++) {
@@ -141,7 +141,7 @@ static void count(struct cn_op *op)
 	struct cn_node *node = op->mem->node[op->node];
 
 	node->sent += op->len / node->page + 1;
-	if (node->doubt_until) /* the others wait for what becomes of this one */
+	if (node->doubt_until) /* the next object waits for the outcome of this one */
 		node->doubt_until = op->mem->now + node->doubt;
 }
 
@@ -158,7 +158,7 @@ int cn_pick_node(struct cn_op *op)
 	op->node = named                            ? of_node(mem, mem->named[named - 1])
 		   : mem->spread == LEND_LEAST_USED ? least_used(mem)
 						    : in_turn(mem);
-	if (op->node == UINT16_MAX) /* all have failed: some one's failure is the answer */
+	if (op->node == UINT16_MAX) /* all have failed: the result is one's failure */
 		op->node = (uint16_t)(mem->next_node++ % mem->nodes);
 	op->tries = (uint16_t)(mem->nodes - 1);
 	count(op);

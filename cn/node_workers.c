@@ -1,9 +1,9 @@
-/* node_workers - the workers of a memory node: each is a node to this client, with a session, a
- * life and operation ids of its own; all have the node's id and its epoch.
+/* node_workers - the workers of a memory node. Each is a node to this client, with a session, a
+ * life and operation ids of its own. All have the node's id and its epoch.
  *
- * Whoever of them answers first says how many there are. The others are known by the rule of
- * wire/worker_address from then on, and reached when something is first placed on them or a
- * reference leads there. Layer: cn. Threads: the endpoint's. */
+ * The first worker that answers reports the number of workers. From then on, the addresses of the
+ * others are derived by the rule of wire/worker_address. They are contacted when an object is first
+ * placed on them, or when a reference leads there. Layer: cn. Threads: the endpoint's. */
 #include "cn/client.h"
 
 #include <string.h>
@@ -23,7 +23,8 @@ static struct cn_node *find(const struct lend_mem *mem, uint32_t id, uint32_t sh
 	return NULL;
 }
 
-/* It is there no more; what was held at it is gone, and the others say so of old references. */
+/* Retires a worker that no longer exists. Its objects are gone, and the other workers report that
+ * for old references. */
 static void retire(struct cn_node *other, const struct cn_node *node)
 {
 	struct lend_mem *mem = node->mem;
@@ -39,7 +40,8 @@ static void retire(struct cn_node *other, const struct cn_node *node)
 	other->greeted = false;
 }
 
-/* One that has not spoken as a worker of this start: it will be asked again. */
+/* Prepares a worker that has not answered since this start of the node: its next use sends HELLO.
+ */
 static void expect(struct cn_node *other, const struct cn_node *node, uint32_t shard)
 {
 	if (other == node || other->clash)
