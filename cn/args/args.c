@@ -1,10 +1,10 @@
 /* args/args - a call or a reply with large arguments, from its puts to its end.
  *
- * An argument whose put fails goes by value; if the message would be too long for the peer, the
- * whole ends. What was put is given up beside the way (cn/deferred_release.c), so that the caller's
- * done waits for no release. What is small is copied into the message; what lies between is
- * wrapped, and then the end waits until no carrier reads it any more. Layer: cn. Threads: the
- * endpoint's. */
+ * If the put of an argument fails, the argument is sent by value. If the message would then be too
+ * long for the peer, the whole call or reply fails. References are released in the background
+ * (cn/deferred_release.c), so that the caller's done does not wait for a release. Small arguments
+ * are copied into the message. Those between the two limits are wrapped; the end then waits until
+ * no carrier reads them any more. Layer: cn. Threads: the endpoint's. */
 #include "cn/args/args.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static void fail(struct cn_args *a, enum lend_status status)
 		a->status = status;
 }
 
-/* What was put is given up, unless it was handed over. */
+/* Releases the references that were put, unless they were handed over. */
 static void let_go(struct cn_args *a, bool handed)
 {
 	for (uint32_t k = 0; k < a->refs; k++)
@@ -60,7 +60,7 @@ static void end_call(struct cn_args *a)
 		user->done(user);
 }
 
-/* Its last moment: done or gone may free anything. */
+/* The last use of a: done or gone may free anything. */
 static void retire(struct cn_args *a)
 {
 	struct lend_mem *mem = a->mem;
@@ -96,7 +96,7 @@ static void end_unsent(struct cn_args *a)
 
 static bool start_call(struct cn_args *a);
 
-/* A slot may be free now: for the one that waits longest. */
+/* A call slot may be free now: starts the call that has waited for longest, then the next ones. */
 static void retry(struct lend_mem *mem)
 {
 	struct cn_args *a;
@@ -114,7 +114,7 @@ static void called(struct lend_call *call)
 	struct lend_mem *mem = a->mem;
 
 	mem->args_flying--;
-	a->wraps++; /* so that cn_args_wrap_gone() does not end it under our hands */
+	a->wraps++; /* so that cn_args_wrap_gone() does not end it before this function does */
 	if (call->request)
 		lend_buf_give(mem->ep, call->request);
 	call->request = NULL;
@@ -128,7 +128,7 @@ static enum lend_status why_not(int rc)
 	return rc == -ESTALE ? LEND_UNAVAILABLE : LEND_RESOURCE_EXHAUSTED;
 }
 
-/* False: it waits for a slot. It may have ended otherwise. */
+/* Starts the call. Returns false if it waits for a call slot; true if it started or ended. */
 static bool start_call(struct cn_args *a)
 {
 	struct lend_mem *mem = a->mem;
@@ -177,7 +177,7 @@ static void answer(struct cn_args *a)
 	end(a);
 }
 
-/* Whether all arguments can be sent in the message. */
+/* Returns whether all arguments can be sent in the message. */
 static bool fits_peer(const struct cn_args *a)
 {
 	lend_session session = a->user ? a->session : lend_request_session(a->mem->ep, a->request);
@@ -185,7 +185,7 @@ static bool fits_peer(const struct cn_args *a)
 	return cn_args_fit(a->mem->ep, session, a->arg, a->n);
 }
 
-/* Sends in the message the arguments that were not put, unless the call was cancelled. */
+/* Sends the arguments that were not put in the message, unless the call was cancelled. */
 static void fall_back(struct cn_args *a)
 {
 	if (a->cancelled || a->mem->closing || !fits_peer(a))
@@ -194,7 +194,7 @@ static void fall_back(struct cn_args *a)
 	a->mem->args_stat.fallbacks++;
 }
 
-/* All puts have ended. */
+/* All puts have ended: sends the message. */
 static void advance(struct cn_args *a)
 {
 	if (a->status != LEND_OK)
@@ -226,7 +226,8 @@ static void put_done(struct lend_op *op)
 	drop(put->args);
 }
 
-/* Time limit of the puts while the bytes can be sent in the message instead; 0: like's limit. */
+/* Returns the time limit of the puts while the bytes can be sent in the message instead. 0: use the
+ * limit of like. */
 static lend_ns wait_for_puts(const struct cn_args *a, const struct lend_op *like)
 {
 	lend_ns wait = CN_ARGS_WAIT + cn_args_size(a->arg, a->n) * CN_ARGS_BYTE_NS, left;

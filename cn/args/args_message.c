@@ -10,7 +10,7 @@
 
 struct writer {
 	struct lend_ep *ep;
-	struct cn_args *args; /* NULL: all is copied */
+	struct cn_args *args; /* NULL: all arguments are copied */
 	struct lend_buf *first, **last, *buf;
 	uint64_t left; /* bytes yet to be copied */
 	bool failed;
@@ -86,7 +86,8 @@ bool cn_args_fit(struct lend_ep *ep, lend_session session, const struct iovec *a
 	return cn_args_size(arg, n) <= lend_session_message_max(ep, session);
 }
 
-/* The reference that stands for an argument, of which *k were put before it; NULL: its bytes do. */
+/* Returns the reference to send for an argument; NULL: its bytes are sent. *k: the puts before it.
+ */
 static const struct lend_ref *ref_of(const struct cn_args *a, uint64_t len, uint64_t inline_max,
 				     uint32_t *k)
 {
@@ -124,7 +125,7 @@ struct lend_buf *cn_args_message(struct lend_ep *ep, const struct iovec *arg, ui
 	return NULL;
 }
 
-/* Copies len bytes from at on; false: the message ends before. */
+/* Copies len bytes from offset at on. Returns false: the message ends before. */
 static bool peek(const struct lend_buf *buf, uint64_t at, void *out, uint64_t len)
 {
 	for (; buf && len; buf = buf->next) {
@@ -139,7 +140,7 @@ static bool peek(const struct lend_buf *buf, uint64_t at, void *out, uint64_t le
 	return !len;
 }
 
-/* The segment that has the byte at; *at becomes relative to it. NULL: none. */
+/* Returns the segment with the byte at; *at becomes relative to it. NULL: none. */
 static const struct lend_buf *segment(const struct lend_buf *buf, uint64_t *at)
 {
 	for (; buf && *at >= buf->len; buf = buf->next)

@@ -1,4 +1,4 @@
-/* args_start - the public calls and replies with arguments: what is said goes in.
+/* args_start - the public functions that start calls and replies with arguments.
  * Layer: cn. Threads: the endpoint's. */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "cn/deferred_release.h"
 #include "sys/last_error.h"
 
-enum { CLEAR_MAX = 1024, ARGS_MAX = 1024 }; /* bytes that go inline unasked; arguments at once */
+enum { CLEAR_MAX = 1024, ARGS_MAX = 1024 }; /* bytes always sent inline; arguments at most */
 
 static int check(const struct lend_mem *mem, const struct iovec *arg, int n)
 {
@@ -22,7 +22,7 @@ static int check(const struct lend_mem *mem, const struct iovec *arg, int n)
 	return 0;
 }
 
-/* Only where it matters is it measured. */
+/* Returns the inline threshold. It measures only if an argument is long enough to need that. */
 static uint64_t inline_max(struct lend_mem *mem, lend_session session, const struct iovec *arg,
 			   int n)
 {
@@ -37,7 +37,8 @@ static uint64_t inline_max(struct lend_mem *mem, lend_session session, const str
 	return longest <= CLEAR_MAX ? CLEAR_MAX : lend_args_threshold(mem, session, 0);
 }
 
-/* What has something to put or to wrap needs a block. 0 and *out, which may be NULL; or -errno. */
+/* Makes a block if there is something to put or to wrap. Returns 0 with *out, which is NULL if
+ * there is no block; or -errno. */
 static int make(struct lend_mem *mem, lend_session session, const struct iovec *arg, int n,
 		struct cn_args **out)
 {
@@ -133,7 +134,7 @@ int lend_call_start_args(struct lend_mem *mem, lend_session session, struct lend
 int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_call *call,
 			const struct iovec *arg, int n)
 {
-	int rc = lend_poll(mem->ep); /* -EDEADLK before anything is taken */
+	int rc = lend_poll(mem->ep); /* -EDEADLK inside a turn, before anything is taken */
 	struct cn_args *a = NULL;
 
 	if (rc < 0)
@@ -146,7 +147,7 @@ int lend_call_sync_args(struct lend_mem *mem, lend_session session, struct lend_
 		return rc;
 	cn_args_start_call(a, session, call);
 	while (rc >= 0 && (a = find(mem, call))) {
-		bool waits = a->refs && a->busy; /* a put may wait for its turn */
+		bool waits = a->refs && a->busy; /* a put may wait in the queue */
 
 		rc = lend_turn(mem->ep, waits ? cn_op_inner(&a->put[0].op)->deadline : LEND_NEVER);
 		cn_pump(mem);

@@ -1,11 +1,11 @@
-/* inline_threshold - from which length on an argument is better lent than sent, by measurement.
+/* inline_threshold - the length from which an argument is passed by reference, from measurements.
  *
- * Sent, each hop costs a call and its bytes; lent, a put and a get, once. Both are straight lines
- * well enough: two lengths give them. A session is measured by calls of a method that nobody
- * serves (answered UNIMPLEMENTED, once all bytes are there), a node by put, get and release; the
- * quickest of ROUNDS counts, for whatever else runs can only add. An argument is taken to travel
- * HOPS hops before somebody reads it. One session and one node are measured at a time, beside
- * whatever the endpoint does.
+ * Sent inline, an argument costs a call and its bytes at each hop. By reference, it costs a put and
+ * a get, once. Both costs are nearly linear in the length, so two lengths determine each. A session
+ * is measured by calls of a method that no server has (answered UNIMPLEMENTED, after all bytes
+ * arrived); a node by put, get and release. The minimum of ROUNDS counts, because other work can
+ * only add to the time. An argument is assumed to take HOPS hops before it is read. One session and
+ * one node are measured at a time, while the endpoint does its other work.
  * Layer: cn. Threads: the endpoint's. */
 #include "cn/args/inline_threshold.h"
 
@@ -17,22 +17,22 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-#define METHOD    0x4c454e47u /* "LENG": nobody serves it */
+#define METHOD    0x4c454e47u /* "LENG": no server has it */
 #define TIMEOUT   UINT64_C(1000000000)
-#define AGAIN     UINT64_C(10000000000) /* after it failed */
-#define FIRST     (UINT64_C(32) << 10)  /* until it is known */
+#define AGAIN     UINT64_C(10000000000) /* pause after a failure */
+#define FIRST     (UINT64_C(32) << 10)  /* used until it is known */
 #define LIMIT_MIN (UINT64_C(1) << 10)
 #define LIMIT_MAX (UINT64_C(512) << 10)
 
 enum { SMALL = 64, BULK = 60000, ROUNDS = 16, HOPS = 4, SESSIONS = 256 };
 
-/* ns of SMALL and of BULK; 0: not known. */
+/* Nanoseconds for SMALL and for BULK bytes; 0: unknown. */
 struct line {
 	uint64_t ns[2];
-	lend_ns again; /* not before */
+	lend_ns again; /* no measurement before this time */
 };
 
-/* One measurement: SMALL and BULK by turns, ROUNDS of each. */
+/* One measurement: SMALL and BULK alternate, ROUNDS of each. */
 struct run {
 	bool active;
 	uint32_t round;
@@ -48,9 +48,9 @@ struct cn_gauge {
 	} session[SESSIONS];
 	struct line node[CN_NODES_MAX];
 	struct run calls, puts;
-	lend_session called; /* by calls */
+	lend_session called; /* the session that calls measure */
 	bool calling;
-	uint16_t at; /* of puts */
+	uint16_t at; /* the node that puts measure */
 	struct lend_call call;
 	struct lend_op op;
 	struct iovec iov;
@@ -70,7 +70,7 @@ static void note(struct run *run, lend_ns now)
 		*best = ns ? ns : 1;
 }
 
-/* True: the measurement is over. */
+/* Returns true if the measurement is over. */
 static bool next(struct run *run, struct line *line)
 {
 	if (++run->round < 2 * ROUNDS)
@@ -150,7 +150,7 @@ static void stop_puts(struct cn_gauge *g)
 
 static void put(struct cn_gauge *g);
 
-/* The bytes are back, or did not come; either way the reference is given up. */
+/* The get has ended, with the bytes or without; the reference is released in both cases. */
 static void got(struct lend_op *op)
 {
 	struct cn_gauge *g = of_op(op);
@@ -219,7 +219,8 @@ static void measure(struct cn_gauge *g, lend_session session, uint16_t node)
 	}
 }
 
-/* Where HOPS * (call + bytes) is put + get + HOPS * call: the calls cancel out. */
+/* Returns the length at which HOPS * (call + bytes) is put + get + HOPS * call: the calls cancel
+ * out. */
 static uint64_t crossing(const struct line *hop, const struct line *node)
 {
 	const double span = BULK - SMALL;
@@ -227,7 +228,7 @@ static uint64_t crossing(const struct line *hop, const struct line *node)
 	double lent = node->ns[1] > node->ns[0] ? (double)(node->ns[1] - node->ns[0]) / span : 0;
 	double gain = HOPS * sent - lent, bytes;
 
-	if (gain <= 0) /* bytes that are read where they lie cost nothing to send */
+	if (gain <= 0) /* the bytes cost nothing to send if they are read in place */
 		return LIMIT_MAX;
 	bytes = (double)node->ns[0] / gain;
 	return bytes >= (double)LIMIT_MAX ? LIMIT_MAX : lend_max_u64((uint64_t)bytes, LIMIT_MIN);
@@ -249,7 +250,7 @@ uint64_t cn_gauge(struct lend_mem *mem, lend_session session, uint16_t node)
 	return hop->ns[0] && g->node[node].ns[0] ? crossing(hop, &g->node[node]) : FIRST;
 }
 
-/* One node after the other; the session with the first. */
+/* Measures one node after the other, and the session together with the first. */
 int lend_args_measure(struct lend_mem *mem, lend_session session)
 {
 	lend_ns until = lend_now(mem->ep) + TIMEOUT;
