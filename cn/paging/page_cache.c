@@ -1,8 +1,8 @@
-/* page_cache - pages of snapshots that this process has fetched, by what they are pages of.
+/* page_cache - pages of snapshots that this process has fetched, by snapshot and offset.
  *
- * Chained hash over slots of one arena; the hand of the clock passes over a page that was found
- * since it came by last. Nothing is taken from the system before the first page; then memory is
- * used as pages come. Layer: cn. Threads: any, under the lock. */
+ * A chained hash over the slots of one arena. Eviction is by the clock algorithm: the hand skips a
+ * page once if it was found since the hand last passed. No memory is taken from the system before
+ * the first page; after that, it is used as pages come. Layer: cn. Threads: any, under the lock. */
 #include "cn/paging/page_cache.h"
 
 #include <errno.h>
@@ -22,14 +22,14 @@
 
 struct slot {
 	struct cn_cache_key key;
-	uint32_t next; /* of its chain */
+	uint32_t next; /* slot of its hash chain */
 	bool used;     /* has a page */
-	bool found;    /* since the hand came by */
+	bool found;    /* since the hand last passed */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t limit = LIMIT_UNSET;
-static char *arena; /* NULL: nothing was added yet */
+static char *arena; /* NULL: no page was added yet */
 static struct slot *slots;
 static uint32_t *chains;
 static uint32_t n, mask, hand;
@@ -71,7 +71,7 @@ static void drop_all(void)
 	used = 0;
 }
 
-/* False: no memory, or none is wanted. */
+/* Allocates the tables if needed. Returns false: no memory, or the limit is less than a page. */
 static bool make(void)
 {
 	uint64_t want = limit / CN_CACHE_PAGE;
@@ -107,7 +107,7 @@ static void unlink_slot(uint32_t i)
 	slots[i].used = false;
 }
 
-/* A free slot, after at most two rounds of the hand. */
+/* Returns a free slot, by eviction if needed; takes at most two rounds of the hand. */
 static uint32_t take(void)
 {
 	for (;; hand = (hand + 1) % n) {

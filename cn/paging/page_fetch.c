@@ -1,13 +1,14 @@
-/* page_fetch - pages on their way to who touched them, and those that will be touched next.
+/* page_fetch - fetches touched pages, and those that will be touched next, for the waiting threads.
  *
- * A pull is one run of missing pages, from the cache or by one READ. One that a thread waits for
- * fills its pages when they land. One that runs ahead of a scan fills all but its first and keeps
- * that one: the touch that waits for it is the sign to send for the next run while the scan goes
- * through this one. So a scan waits for a node only where it is faster than the network.
+ * A pull is one run of missing pages, from the cache or by one READ. A pull that a thread waits for
+ * fills its pages when they arrive. A readahead pull fills all but its first page, and keeps that
+ * one back (parked). A touch that waits for this page shows that the scan goes on: the next run is
+ * requested while the scan goes through this one. So a scan waits for a node only while it is
+ * faster than the network.
  *
- * A READ that failed is said again until PATIENCE is over; then zeros stand for every page of that
- * memory that is not here, and it is marked torn. Threads wait in the kernel and touch anew when
- * they are woken, so nothing here remembers who waits.
+ * A failed READ is retried until PATIENCE has passed. Then all missing pages of that memory read as
+ * zeros, and it is marked torn. Threads wait in the kernel and retry their access when they are
+ * woken, so this file keeps no list of waiting threads.
  * Layer: cn. Threads: the pager's, under its lock; done functions take it. */
 #include "cn/paging/page_fetch.h"
 
@@ -22,35 +23,35 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-#define PATIENCE UINT64_C(5000000000) /* as an operation's deadline */
+#define PATIENCE UINT64_C(5000000000) /* as the deadline of an operation */
 #define RETRY    UINT64_C(20000000)
 
 enum { PULLS = 32 };
 #define LANDING ((size_t)PULLS * CN_AHEAD_MAX * CN_PAGE)
 
-/* FREE -> FLIGHT -> FREE, or -> RETRY -> FLIGHT, or -> PARKED -> FREE; FREE -> PARKED */
+/* FREE -> FLIGHT -> FREE, or -> AGAIN -> FLIGHT, or -> PARKED -> FREE; FREE -> PARKED */
 enum state { FREE, FLIGHT, AGAIN, PARKED };
 
 struct pull {
 	enum state state;
-	bool ahead;         /* nobody waits for it */
-	bool store;         /* who waits for the first page wants to store */
-	struct cn_fault *f; /* NULL: gone */
+	bool ahead;         /* readahead: no thread waits for it */
+	bool store;         /* the thread that waits for the first page wants to store */
+	struct cn_fault *f; /* NULL: the memory was freed */
 	uint64_t first, n;  /* pages */
 	lend_ns until, again;
-	uint32_t age;      /* of a parked one, by count */
-	struct cn_ask ask; /* bytes: CN_AHEAD_MAX pages of landing */
+	uint32_t age;      /* if parked: rank by order of parking */
+	struct cn_ask ask; /* bytes: its CN_AHEAD_MAX pages of landing */
 };
 
 static struct pull pulls[PULLS];
 static uint32_t ages;
 static struct lend_ep *ep;
-static char *landing; /* used as it is needed */
+static char *landing; /* allocated page by page when used */
 static uint64_t misses, aheads, zeros;
 
 static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store);
 
-/* The pull that a page is part of. */
+/* Returns the pull that a page is part of. */
 static struct pull *covering(const struct cn_fault *f, uint64_t page)
 {
 	for (int i = 0; i < PULLS; i++) {
@@ -68,7 +69,7 @@ static void let_go(struct pull *p)
 	p->f = NULL;
 }
 
-/* Fills the page that a parked run kept back. */
+/* Fills the first page of a parked pull. */
 static void unpark(struct pull *p, bool store)
 {
 	cn_fault_fill(p->f, p->first, 1, p->ask.bytes, store);
@@ -109,7 +110,7 @@ static struct pull *take(void)
 	return p;
 }
 
-/* The next run of the scan, unless it is on its way. */
+/* Fetches the next run of the scan, unless it is under way. */
 static void run_ahead(struct cn_fault *f, uint64_t first, uint32_t window)
 {
 	if (window > 1 && !f->singly && first < f->pages && cn_fault_missing(f, first, 1) &&
@@ -117,7 +118,7 @@ static void run_ahead(struct cn_fault *f, uint64_t first, uint32_t window)
 		(void)start(f, first, window, true, false);
 }
 
-/* The bytes are here. */
+/* The bytes of a pull have arrived: fills its pages. */
 static void land(struct pull *p)
 {
 	struct cn_fault *f = p->f;
@@ -136,7 +137,7 @@ static void land(struct pull *p)
 		let_go(p);
 }
 
-/* Zeros stand for what cannot be had: whoever waits touches anew and gets them. */
+/* Marks the memory torn and wakes the waiting threads; their retried faults read zeros. */
 static void tear(struct cn_fault *f)
 {
 	atomic_store(&f->torn, true);
@@ -158,8 +159,8 @@ static void failed(struct pull *p, bool for_good)
 	}
 }
 
-/* Some page of the run is lost at the node: which one, each shows when it is asked for by itself.
- */
+/* The node lost a page of the run. From now on pages are fetched one by one, which shows which page
+ * it is. */
 static void split(struct pull *p)
 {
 	struct cn_fault *f = p->f;
@@ -212,7 +213,8 @@ static void send(struct pull *p)
 		failed(p, false);
 }
 
-/* How many of these missing pages it is about; 0: no room, which a thread that waits has had. */
+/* Starts a pull for the first of these missing pages. Returns how many it covers; 0: no room, which
+ * cannot happen for a page that a thread waits for. */
 static uint64_t start(struct cn_fault *f, uint64_t first, uint64_t n, bool ahead, bool store)
 {
 	struct pull *p = take();
@@ -246,7 +248,7 @@ static void give_zeros(struct cn_fault *f, uint64_t page, bool store)
 	cn_fault_fill(f, page, 1, nothing, store);
 }
 
-/* Somebody waits for a page that is on its way, or that was kept back. */
+/* A thread waits for a page that is under way, or that a parked pull kept back. */
 static void awaited(struct pull *p, uint64_t page, bool store)
 {
 	struct cn_fault *f = p->f;
@@ -260,7 +262,7 @@ static void awaited(struct pull *p, uint64_t page, bool store)
 		p->ahead &= p->state == PARKED;
 		return;
 	}
-	if (p->state != PARKED && !p->ahead) { /* one more thread */
+	if (p->state != PARKED && !p->ahead) { /* one more thread waits */
 		p->store |= store;
 		return;
 	}
@@ -316,7 +318,7 @@ void cn_pull_drop(struct cn_fault *f)
 
 		if (p->f != f)
 			continue;
-		p->f = NULL; /* one in flight ends by itself */
+		p->f = NULL; /* a READ in flight ends by itself */
 		if (p->state != FLIGHT)
 			p->state = FREE;
 	}

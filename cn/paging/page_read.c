@@ -1,8 +1,8 @@
-/* page_read - one READ of the pager's, in a client's name: its session, its call, its landing
+/* page_read - one READ of the pager, on behalf of a client: its session, its call, its landing
  * memory.
  *
- * Sessions, one per node's address, live as long as the thread. Each joins the process's life there
- * first; READs wait for that.
+ * There is one session per node address; it lives as long as the thread. It first joins the
+ * process's life at the node, and READs wait until it has.
  * Layer: cn. Threads: the pager's. */
 #include "cn/paging/page_read.h"
 
@@ -16,9 +16,9 @@ struct cn_source {
 	char home[CN_HOME_MAX];
 	bool connected, joining;
 	lend_session session;
-	uint64_t life, joined; /* life: that it is in; joined: that its HELLO under way has */
+	uint64_t life, joined; /* life: joined before; joined: by the HELLO under way */
 	lend_ns timeout;
-	uint32_t name; /* that it was dialled under */
+	uint32_t name; /* number of the name under which it was dialled */
 	struct lend_call call;
 	TAILQ_HEAD(, cn_ask) waiting;
 };
@@ -100,7 +100,7 @@ static bool start(struct cn_ask *ask)
 	return false;
 }
 
-/* The READs that waited go, or fail. */
+/* Sends the READs that waited for the session, or ends them as failed. */
 static void release(struct cn_source *s, bool fine)
 {
 	struct cn_ask *ask;
@@ -123,7 +123,7 @@ static void joined(struct lend_call *call)
 
 	give(call);
 	s->joining = false;
-	if (fine && !s->joined && join(s)) /* the session is up now */
+	if (fine && !s->joined && join(s)) /* RENEW brought the session up */
 		return;
 	s->life = fine ? s->joined : 0;
 	if (!fine)

@@ -1,10 +1,10 @@
-/* paged_view - a space over a network as memory: pages come when they are touched.
+/* paged_view - a space over a network as memory: pages are fetched when they are touched.
  *
- * This file is the memory and its marks, seals and prefetches; pager.c serves the touches. Both
- * fill pages, and the kernel takes the first of two. A page is marked stored before its first store
- * can happen, and a seal takes the mark away and protects the page before it sends it, so a store
- * is either in what is sent or marks the page anew. Layer: cn. Threads: the endpoint's, but for
- * what paged_view.h says. */
+ * This file has the memory, its marks, seals and prefetches; pager.c serves the touches. Both fill
+ * pages; the kernel accepts the first of two fills. A page is marked dirty before its first store
+ * can happen. A seal clears the mark and protects the page before it sends the page. So a store is
+ * either in the bytes that are sent, or marks the page again. Layer: cn. Threads: the endpoint's,
+ * except for the parts that paged_view.h names. */
 #include "cn/paging/paged_view.h"
 
 #include <errno.h>
@@ -37,7 +37,8 @@ static void unmark(_Atomic uint64_t *marks, uint64_t page, uint64_t n)
 		atomic_fetch_and(&marks[i / 64], ~(UINT64_C(1) << i % 64));
 }
 
-/* How many of [page, page + n) agree with the first about a mark that is set, or not. */
+/* Returns how many pages of [page, page + n) have a mark set, or not set, up to the first that
+ * differs. */
 static uint64_t run(const _Atomic uint64_t *marks, uint64_t page, uint64_t n, bool set)
 {
 	uint64_t i = 0;
@@ -139,7 +140,7 @@ static void destroy(struct cn_fault *f)
 	free(f);
 }
 
-/* What its pages are pages of, unless it was written to. */
+/* Sets the cache key of its first page, unless the space has only zeros or was written to. */
 static void name(struct cn_fault *f, const struct cn_space *space)
 {
 	if (space->written)
@@ -205,7 +206,7 @@ static void close_view(struct cn_view *view)
 	struct cn_fault *f = of(view);
 
 	if (!cn_pager_del(f))
-		f->view.base = NULL; /* who knows what lies there now */
+		f->view.base = NULL; /* a fork's child: other memory may be mapped there */
 	destroy(f);
 }
 
@@ -221,7 +222,7 @@ static bool take(struct cn_view *view, uint64_t first, uint64_t end, struct lend
 
 	if (first >= end)
 		return false;
-	cn_pager_lock(); /* else a page could be let go of between mark and protection */
+	cn_pager_lock(); /* else the pager could unprotect a page between the two steps */
 	page += run(f->stored, page, stop - page, false);
 	n = run(f->stored, page, lend_min_u64(stop - page, LEND_MEM_PART_MAX / CN_PAGE), true);
 	unmark(f->stored, page, n);
@@ -240,10 +241,10 @@ static void untake(struct cn_view *view, const struct lend_memslice *slice)
 	mark(of(view)->stored, slice->offset / CN_PAGE, (slice->len + CN_PAGE - 1) / CN_PAGE);
 }
 
-/* What waits in op->out: landing memory, and what of it is wanted. */
+/* The content of op->out: landing memory, and the pages that are wanted. */
 struct fetch {
 	struct iovec iov;
-	uint64_t page, n; /* n: 0, none */
+	uint64_t page, n; /* n 0: none */
 	char bytes[];
 };
 
@@ -257,7 +258,8 @@ static void skip(struct cn_op *op, uint64_t page)
 	}
 }
 
-/* Fills from here what can be. True: the page where op begins must be asked for, in->n of them. */
+/* Fills pages from the cache or with zeros, as far as possible. Returns true if a READ is needed,
+ * of in->n pages from the one where op begins. */
 static bool plan(struct cn_fault *f, struct cn_op *op, struct fetch *in)
 {
 	while (op->len) {

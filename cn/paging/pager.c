@@ -1,9 +1,10 @@
 /* pager - the thread that serves touches of missing pages, one per process, with an endpoint of its
  * own.
  *
- * It waits on the kernel's word that a thread waits, on its endpoint, and on a bell that tells it
- * to leave. It never touches the memory that it serves, nor a lock that somebody might hold while
- * he does. Layer: cn. Threads: join and leave from any; the list of memory is under the lock. */
+ * It waits for the kernel's events about waiting threads, for its endpoint, and for an eventfd that
+ * stops it. It never touches the memory that it serves, and takes no lock that another thread might
+ * hold while touching it. Layer: cn. Threads: join and leave from any; the list of memory is under
+ * the lock. */
 #include "cn/paging/pager.h"
 
 #include <errno.h>
@@ -21,22 +22,22 @@
 #include "sys/last_error.h"
 #include "util/bits.h"
 
-#define SPIN UINT64_C(50000) /* as lend_turn(): an answer comes sooner, or much later */
+#define SPIN UINT64_C(50000) /* as in lend_turn(): an answer takes less, or much more */
 
 enum { BURST = 32 };
 
-/* OFF -> STARTING -> ON -> ENDING -> ENDED -> OFF; STARTING -> ENDED where it cannot start. OFF: no
- * descriptors either. */
+/* OFF -> STARTING -> ON -> ENDING -> ENDED -> OFF; STARTING -> ENDED if it cannot start. In OFF the
+ * descriptors are closed, too. */
 enum state { OFF, STARTING, ON, ENDING, ENDED };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct cn_fault **faults; /* by address */
+static struct cn_fault **faults; /* sorted by address */
 static size_t n_faults, cap_faults;
 static enum state state;
 static uint32_t users;
 static int uffd = -1, bell = -1;
-static int failure; /* why it did not start */
+static int failure; /* -errno: why it did not start */
 static char reason[256];
 static uint64_t touches, stores, prefetched;
 
@@ -50,7 +51,7 @@ void cn_pager_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* How many begin at or below an address. */
+/* Returns how many begin at or below an address. */
 static size_t place_of(uintptr_t at)
 {
 	size_t low = 0, high = n_faults;
@@ -79,7 +80,7 @@ static void serve(const struct lend_uffd_event *event)
 	struct cn_fault *f = fault_at(event->page);
 	uint64_t page;
 
-	if (!f) /* freed under the hands of who touches it */
+	if (!f) /* freed while a thread touches it */
 		return;
 	page = (event->page - (uintptr_t)f->view.base) / CN_PAGE;
 	if (event->was_clean) {
@@ -91,7 +92,7 @@ static void serve(const struct lend_uffd_event *event)
 	}
 }
 
-/* True: somebody waited. */
+/* Serves the threads that wait, BURST at most. Returns true if there was one. */
 static bool look(void)
 {
 	struct lend_uffd_event event;
@@ -104,7 +105,7 @@ static bool look(void)
 	return n > 0;
 }
 
-/* room: it can serve a touch */
+/* Sleeps. room: a touch can be served, so wake up for touches, too. */
 static void nap(struct lend_ep *ep, lend_ns again, bool room)
 {
 	struct pollfd fds[] = {{lend_fd(ep), POLLIN, 0}, {bell, POLLIN, 0}, {uffd, POLLIN, 0}};
@@ -212,7 +213,8 @@ static void watch_forks(void)
 	(void)pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* Without signals: a handler that touches the memory would wait for the thread that it runs in. */
+/* Starts the thread with all signals blocked: a handler that touches the memory would wait for the
+ * thread that it runs in. */
 static int spawn(void)
 {
 	sigset_t all, before;
@@ -228,7 +230,8 @@ static int spawn(void)
 	return rc;
 }
 
-/* Descriptors, then the thread; under the lock, which it gives up while it waits. */
+/* Opens the descriptors, then starts the thread. Called under the lock, which it releases while it
+ * waits. */
 static int start(void)
 {
 	uffd = lend_uffd_open();
@@ -289,7 +292,7 @@ void cn_pager_leave(struct lend_mem *mem)
 		return;
 	mem->paged = false;
 	pthread_mutex_lock(&lock);
-	if (users && !--users) /* none in a fork's child */
+	if (users && !--users) /* 0 in a fork's child */
 		end();
 	pthread_mutex_unlock(&lock);
 }

@@ -1,4 +1,4 @@
-/* readahead - guesses from the touches that had to wait how many pages the next ones will want.
+/* readahead - derives from the touches that had to wait how many pages to fetch next.
  * Layer: cn. */
 #include "cn/paging/readahead.h"
 
