@@ -7,7 +7,8 @@
 #include "sys/uffd.h"
 #include "util/bits.h"
 
-/* Watched by the block: each has a mapping of its own then, of which a process has some 65,000. */
+/* Pages are watched in blocks of BLOCK bytes: each block gets a mapping of its own, and a process
+ * can have some 65,000. */
 enum { PAGE = 4096, CHUNK = 512, BLOCK = 2 << 20 };
 #define ENTRY_FILE  (UINT64_C(1) << 61)
 #define ENTRY_THERE (UINT64_C(3) << 62) /* present, or swapped */
@@ -46,7 +47,7 @@ uint64_t cn_marks_skip(struct cn_marks *m, uint64_t at, uint64_t end, bool store
 		off_t from = (off_t)(((uintptr_t)m->map + at) / PAGE * sizeof(entry[0]));
 		ssize_t got = pread(m->pagemap, entry, n * sizeof(entry[0]), from);
 
-		if (got != (ssize_t)(n * sizeof(entry[0]))) /* it cannot be told: all were */
+		if (got != (ssize_t)(n * sizeof(entry[0]))) /* unreadable: all count as dirty */
 			return stored ? end : at;
 		for (size_t i = 0; i < n; i++, at += PAGE)
 			if (is_stored(m, at, entry[i]) != stored)

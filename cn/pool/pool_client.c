@@ -22,7 +22,7 @@ struct cn_drop {
 
 static const char *name_of(const struct cn_node *node)
 {
-	return node->address + 4; /* behind "shm:" */
+	return node->address + 4; /* after "shm:" */
 }
 
 int cn_pool_join(struct cn_node *node)
@@ -33,7 +33,7 @@ int cn_pool_join(struct cn_node *node)
 	if (!node->pool)
 		return lend_fail(ENOMEM, "no memory for one more pool");
 	node->pool->sock = node->pool->file = -1;
-	/* Opened by the process that it is about: after a fork one's own is another. */
+	/* Open it in the process that it describes: after a fork, /proc/self is the child's own. */
 	node->pool->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	node->pool->marks = lend_uffd_marks();
 	return 0;
@@ -68,7 +68,7 @@ static void attach(struct cn_node *node)
 	pool->window = cn_window_open(pool->file, pool->size, pool->pagemap);
 }
 
-/* A closed socket is a node that is gone: what comes after it has other pages. */
+/* Returns whether the node closed its socket. Then it is gone; its successor has other pages. */
 static bool is_gone(const struct cn_pool *pool)
 {
 	char byte;
@@ -122,7 +122,7 @@ bool cn_pool_take(struct cn_shown *shown, const struct lend_memview *view)
 		else if (shown->n < LEND_MEM_EXTENTS_MAX)
 			shown->extent[shown->n++] = e;
 		else
-			shown->told -= e.pages; /* and it stays incomplete */
+			shown->told -= e.pages; /* the view stays incomplete */
 	}
 	return true;
 }
@@ -185,7 +185,7 @@ static void start_drop(struct cn_node *node, const struct cn_shown *shown)
 	free(drop);
 }
 
-/* Where it does not get there, the end of the socket says the same, later. */
+/* If POOL_DROP does not reach the node, the end of the socket has the same effect later. */
 void cn_pool_unshow(struct lend_mem *mem, struct cn_space *space, bool forgotten)
 {
 	struct cn_node *node = mem->node[space->node];

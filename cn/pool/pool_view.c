@@ -1,5 +1,5 @@
-/* pool_view - a space as the node's own frames: mapped privately, so that the kernel makes the copy
- * at the first store; pool_mark tells which pages those were.
+/* pool_view - a space as the node's own frames, mapped privately: the kernel copies a page at its
+ * first store, and dirty_pages finds the copies.
  * Layer: cn. Threads: the endpoint's; the memory is touched by any. */
 #include "cn/pool/pool_client.h"
 
@@ -22,8 +22,8 @@ enum { PAGE = 4096 };
 
 struct pool_view {
 	struct cn_view view; /* first */
-	struct cn_pane pane; /* of the pool's window that the memory is */
-	uint64_t taken;      /* bytes of it that the seal under way went through */
+	struct cn_pane pane; /* the memory, if it is in the pool's window */
+	uint64_t taken;      /* bytes of it that the seal under way has passed */
 	struct cn_marks marks;
 };
 
@@ -32,7 +32,7 @@ static struct pool_view *self(const struct cn_view *view)
 	return (struct pool_view *)(uintptr_t)view;
 }
 
-/* A call of its own, for what was not told with the space. */
+/* Asks the node for frames that it has not reported yet, from a page on. */
 static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
 	       struct lend_memview *out)
 {
@@ -71,13 +71,13 @@ static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
 	return 0;
 }
 
-/* All runs of the space as it is now. -EOPNOTSUPP: there are too many. */
+/* Gets all runs of the space as it is now. -EOPNOTSUPP: too many. */
 static int learn(struct lend_mem *mem, struct cn_space *space)
 {
 	struct lend_memview view;
 	bool stale =
 	    space->written || !space->shown ||
-	    space->shown->key != mem->node[space->node]->pool->key; /* of before a restart */
+	    space->shown->key != mem->node[space->node]->pool->key; /* from before a restart */
 	int rc;
 
 	if (stale && !space->shown)
@@ -104,7 +104,8 @@ static int learn(struct lend_mem *mem, struct cn_space *space)
 	return 0;
 }
 
-/* Devices and huge pages have their own ideas of what can be mapped. */
+/* Returns the error of a failed mmap(). Devices and huge pages restrict what can be mapped:
+ * EOPNOTSUPP. */
 static int refused(const struct pool_view *v)
 {
 	return lend_fail(
@@ -131,7 +132,8 @@ static int map_run(struct pool_view *v, const struct cn_pool *pool, uint64_t at,
 	return refused(v);
 }
 
-/* The address range first, so that nothing of it is anybody else's; a single run needs no more. */
+/* Reserves the whole address range first, so that no other mapping gets into it. A single run needs
+ * one mapping only. */
 static int map_all(struct pool_view *v, const struct cn_pool *pool, const struct cn_shown *shown)
 {
 	const struct lend_memextent *e = shown->extent;
@@ -158,7 +160,7 @@ static int map_all(struct pool_view *v, const struct cn_pool *pool, const struct
 	return rc;
 }
 
-/* Nothing but zeros, of which the node need not be asked. */
+/* Maps zeros only; the node need not be asked for them. */
 static int map_zeros(struct pool_view *v)
 {
 	v->marks.map = mmap(NULL, v->marks.len, PROT_READ | PROT_WRITE,
@@ -259,7 +261,7 @@ static void sealed(struct cn_view *view)
 	self(view)->taken = 0;
 }
 
-/* Where the kernel cannot, a touch will. */
+/* Faults the pages in. Where the kernel cannot do that in advance, each touch does. */
 static int fetch(struct cn_view *view, struct cn_op *op)
 {
 	struct pool_view *v = self(view);

@@ -9,7 +9,8 @@
 #include "util/bits.h"
 #include "util/check.h"
 
-/* A larger space costs more to look through than to unmap; more at once, more to compare with. */
+/* PANE_MAX: to check a longer range costs more than to unmap it. PANES_MAX: each take compares with
+ * all panes. */
 enum { PAGE = 4096, PANE_MAX = 4 << 20, PANES_MAX = 64, CHUNK = 512 };
 #define ENTRY_FILE  (UINT64_C(1) << 61)
 #define ENTRY_THERE (UINT64_C(3) << 62) /* present, or swapped */
@@ -19,13 +20,13 @@ struct cn_window {
 	uint64_t size;
 	int pagemap;
 	int file;   /* a duplicate: outlives the pool */
-	uint32_t n; /* panes */
+	uint32_t n; /* number of panes */
 	bool closed;
-	bool full; /* no panes any more */
+	bool full; /* no pane is given out any more */
 	TAILQ_HEAD(, cn_pane) panes;
 };
 
-/* Huge pages and devices are mapped, and dropped, in other units. */
+/* Returns false for huge pages and devices: they are mapped, and dropped, in other units. */
 static bool is_plain(int file)
 {
 	struct stat st;
@@ -90,8 +91,8 @@ char *cn_pane_take(struct cn_pane *pane, struct cn_window *w, uint64_t from, uin
 	return w->base + from;
 }
 
-/* Locked pages (mlockall) are not let go of: their range is mapped anew. What was stored there must
- * never be shown to the next one. */
+/* Drops what was stored in a range, so that the next user never sees it. Locked pages (mlockall)
+ * cannot be dropped; their range is mapped again. */
 static bool drop(const struct cn_window *w, char *at, size_t len)
 {
 	return madvise(at, len, MADV_DONTNEED) == 0 ||
@@ -99,7 +100,7 @@ static bool drop(const struct cn_window *w, char *at, size_t len)
 		    w->file, at - w->base) != MAP_FAILED;
 }
 
-/* Drops what was stored to in n pages at at; all of them where that cannot be told. */
+/* Drops the pages that were stored to, of n pages at at; all of them if pagemap cannot be read. */
 static bool clean(const struct cn_window *w, char *at, size_t n)
 {
 	uint64_t entry[CHUNK];
@@ -133,7 +134,7 @@ void cn_pane_give(struct cn_pane *pane)
 		n = lend_min_u64(CHUNK, (pane->len - at) / PAGE);
 		fine &= clean(w, w->base + pane->from + at, n);
 	}
-	/* What cannot be dropped hides its frames: nothing more is shown here. */
+	/* Pages that cannot be dropped hide their frames: give out no more panes. */
 	w->full |= !fine;
 	TAILQ_REMOVE(&w->panes, pane, list);
 	pane->window = NULL;
