@@ -47,7 +47,8 @@ extern const struct argp app_server_argp; /* input: struct app_server_args */
 struct app_server {
 	struct lend_ep *ep;
 	struct app_server_args args;
-	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, for example to close a lend_mem */
+	void (*closing)(void *arg); /* NULL, or set after open: runs before the endpoint closes, for
+				       example to close a lend_mem */
 	void *arg;
 };
 

@@ -98,7 +98,8 @@ void app_lane_end(struct app_lane *lane, enum lend_status status, uint64_t wrong
 	if (status != LEND_OK) {
 		load->errors++;
 		load->last = status;
-		/* Retried later: a request that fails immediately would recurse without end here. */
+		/* Retried later: a request that fails immediately would recurse without end here.
+		 */
 		lane->waiting = may_begin(load);
 		return;
 	}

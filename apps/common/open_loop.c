@@ -96,7 +96,7 @@ static bool start(struct app_arrivals *a, lend_ns late)
 	return true;
 }
 
-/* Starts, or counts as lost, all requests that are due by now. */
+/* Starts all requests that are due by now, or counts them as expired or exhausted. */
 static void arrive(struct app_arrivals *a)
 {
 	double now = (double)lend_min_u64(app_ticks(), a->until);

@@ -1,4 +1,4 @@
-/* common/options - what the command lines of all subcommands have in common, and how they fail.
+/* common/options - options that subcommands share, and how subcommands report failure.
  * Layer: apps. Threads: the main one. Texts live as long as argv. */
 #ifndef APPS_COMMON_OPTIONS_H
 #define APPS_COMMON_OPTIONS_H
@@ -10,7 +10,7 @@
 #include "apps/common/topology.h"
 #include "lend/rpc.h"
 
-/* How lend ends: done, failed on the way, or asked for something that makes no sense. */
+/* lend's exit codes: success, failure during the run, invalid command line. */
 enum { APP_EXIT_OK = 0, APP_EXIT_FAILED = 1, APP_EXIT_USAGE = 2 };
 
 /* One subcommand; main.c holds the table of them. */
@@ -20,7 +20,7 @@ struct app_command {
 	int (*run)(int argc, char **argv);
 };
 
-/* What stands in front of every message: "lend " "lat", or "peer-" "ucx". */
+/* Sets the prefix of every message: "lend " "lat", or "peer-" "ucx". */
 void app_name_set(const char *program, const char *name);
 const char *app_name(void);
 
@@ -34,31 +34,31 @@ const char *app_why_killed(int signal);
 /* The same line without exit, for what the user should know. */
 void app_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* argp_parse with --help, and one line for whatever it does not understand. Parsers refuse values
- * by app_bad() and surplus arguments by ARGP_ERR_UNKNOWN. */
+/* Runs argp_parse with --help. Input that argp does not understand ends the program with one line
+ * on stderr. Parsers refuse values with app_bad() and surplus arguments with ARGP_ERR_UNKNOWN. */
 void app_parse(const struct argp *argp, int argc, char **argv, void *input);
 
-/* What a parser returns for the one word that a command takes beside its options (ARGP_KEY_ARG),
+/* Results for a parser to return: for the single positional argument of a command (ARGP_KEY_ARG),
  * and for an option without a value. */
 error_t app_arg_word(const char **word, const char *arg);
 error_t app_arg_flag(bool *flag);
 
-/* Values, or app_bad() naming the option, the text and the range. Sizes: 64, 4K, 1M, 1G (powers of
- * 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
+/* Return the parsed value; app_bad() with the option, the text and the range when it is invalid.
+ * Sizes: 64, 4K, 1M, 1G (powers of 1024). Durations: 2 (seconds), 0.5, 200ms, 10m, 1h. */
 uint64_t app_arg_u64(const char *option, const char *text, uint64_t min, uint64_t max);
 uint64_t app_arg_size(const char *option, const char *text, uint64_t min, uint64_t max);
 lend_ns app_arg_ns(const char *option, const char *text);
-/* shortest, deadline, fifo; and back. */
+/* Convert between the schedules and their names shortest, deadline, fifo. */
 enum lend_schedule app_arg_schedule(const char *option, const char *text);
 const char *app_schedule_name(uint32_t schedule);
 
-/* How a measuring command talks, to whom and for how long. */
+/* The server that a measuring command calls, the shape of its calls, and how long it measures. */
 struct app_load_args {
 	enum app_carrier carrier;
-	const char *connect; /* NULL: starts a server of its own */
+	const char *connect; /* NULL: starts a server process */
 	uint64_t size;       /* bytes of a request's payload */
 	lend_ns time;
-	uint64_t count;    /* how many calls, however long; 0: for that time */
+	uint64_t count;    /* number of calls, without a time limit; 0: measures for time */
 	unsigned window;   /* calls in flight per session */
 	unsigned sessions; /* to one server */
 	bool one_thread;   /* both ends in this thread */
@@ -70,12 +70,13 @@ struct app_load_args {
 		.carrier = APP_SHM, .size = 64, .time = 2000000000ull, .window = 1, .sessions = 1  \
 	}
 #define APP_LOAD_ALL "carrier connect size seconds count window sessions one-thread sleep json"
-/* What reaches the server: the carrier given, or that of --connect's address. */
+/* Returns the carrier to the server: the given one, or that of --connect's address. */
 enum app_carrier app_load_carrier(const struct app_load_args *args);
-/* A child parser with those of them that are named, with blanks between: one such set in a process,
- * valid for good. input: struct app_load_args. */
+/* Returns a child parser with the options in names, which blanks separate. A process has only one
+ * such parser; it stays valid. input: struct app_load_args. */
 const struct argp *app_load_some(const char *names);
-/* The whole command line of a command that has some of them and no others; doc is argp's. */
+/* Parses the command line of a command that has the options in names and no others; doc is argp's.
+ */
 void app_load_args_read(struct app_load_args *args, int argc, char **argv, const char *names,
 			const char *doc);
 

@@ -13,12 +13,13 @@ struct app_report {
 	FILE *out;
 	bool json;
 	unsigned n;         /* fields printed */
-	const char *prefix; /* of the keys to come: "read_"; borrowed. "" to begin with */
+	const char *prefix; /* of the following keys: "read_"; borrowed. Initially "" */
 };
 
-/* title is for people only. */
+/* Begins the report. Only the table prints title. */
 void app_report_begin(struct app_report *report, bool json, const char *title);
-/* key is the JSON name; meaning says unit and sense to people ("us, median round trip"). */
+/* Add a field: key is its JSON name, meaning its unit and description in the table ("us, median
+ * round trip"). */
 void app_report_int(struct app_report *report, const char *key, uint64_t value,
 		    const char *meaning);
 void app_report_num(struct app_report *report, const char *key, double value, int decimals,
@@ -26,7 +27,8 @@ void app_report_num(struct app_report *report, const char *key, double value, in
 void app_report_text(struct app_report *report, const char *key, const char *value,
 		     const char *meaning);
 void app_report_bool(struct app_report *report, const char *key, bool value, const char *meaning);
-/* An array of objects in JSON, for people columns under their names. cell: row by row. */
+/* An array of objects in JSON; columns under their names in the table. cell holds the values row by
+ * row. */
 struct app_table {
 	const char *key;
 	const char *const *column;
@@ -34,16 +36,18 @@ struct app_table {
 	const double *cell;
 };
 void app_report_table(struct app_report *report, const struct app_table *table);
-/* Ends the object and flushes; app_die() when stdout does not take it (disk full, say). */
+/* Ends the object and flushes. app_die() when stdout cannot be written, for example on a full disk.
+ */
 void app_report_end(struct app_report *report);
 
-/* "OK", "NOT_FOUND", ...: gRPC's names. */
+/* Returns the gRPC name of a status: "OK", "NOT_FOUND", ... */
 const char *app_status_name(enum lend_status status);
 
-/* A line that is rewritten on stderr, on a terminal only, once since is 2 s ago and at most ten
- * times a second: "lend lat: 40 %". part of whole. Times are app_now()'s. */
+/* Prints a progress line on stderr that overwrites itself: "lend lat: 40 %", which is part of
+ * whole. Only on a terminal, from 2 s after since, at most ten times a second. Times are
+ * app_now()'s. */
 void app_progress(lend_ns since, double part, double whole);
-/* Removes the line before other output. */
+/* Erases the progress line; called before other output. */
 void app_progress_clear(void);
 
 #endif

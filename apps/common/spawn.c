@@ -117,7 +117,7 @@ static int read_line(int fd, char *line, size_t cap, int ms)
 	return (int)len + 1;
 }
 
-/* The first word of a line that is an address. */
+/* Finds the first token of a line that is an address. */
 static bool find_address(char *line, char *address)
 {
 	char *rest = NULL;
@@ -263,7 +263,8 @@ int app_child_stop(struct app_child *child)
 	if (child->pid <= 0)
 		return 0;
 	for (int i = 0; waitpid(child->pid, &status, WNOHANG) == 0; i++) {
-		if (i % 20 == 0) /* again: the first may come before the child listens to it */
+		if (i % 20 ==
+		    0) /* repeated: the first signal may arrive before the child handles it */
 			kill(child->pid, i < 600 ? SIGTERM : SIGKILL);
 		nanosleep(&nap, NULL);
 	}
@@ -272,8 +273,8 @@ int app_child_stop(struct app_child *child)
 	return status;
 }
 
-/* What the process could use when it began: later pinning must not shrink it, ours or a library's
- * (DPDK's EAL pins whoever starts it), so nobody comes before this. */
+/* The CPU set at process start, read by a constructor: pinning by this program or by a library
+ * (DPDK's EAL pins the calling thread) must not shrink it. */
 static cpu_set_t cpus_at_start;
 
 __attribute__((constructor)) static void note_cpus(void)

@@ -1,10 +1,10 @@
-/* spawn - other processes of a run: started pinned and ready, asked what they moved, and ended.
+/* spawn - child processes of a run: starts them pinned and ready, queries their byte counters, and
+ * ends them.
  *
- * A child is this program again with another subcommand (or lend-mn beside it). It dies with the
- * starter, says "ready ADDRESS" through a pipe when it listens, and "bytes TX RX" each time SIGUSR1
- * asks (bench_server.h does both). Layer: apps. Threads: all from the thread that started them; the
- * kernel ends children with that thread.
- */
+ * A child is this program with another subcommand, or the lend-mn next to it. The kernel kills it
+ * when its parent ends. A child prints "ready ADDRESS" to a pipe when it listens, and "bytes TX RX"
+ * on each SIGUSR1 (bench_server.h does both). Layer: apps. Threads: use only the thread that
+ * started the children; the kernel kills them when that thread ends. */
 #ifndef APPS_COMMON_SPAWN_H
 #define APPS_COMMON_SPAWN_H
 
@@ -18,38 +18,41 @@ enum { APP_ANY_CPU = -1 };
 
 struct app_child {
 	pid_t pid;                     /* 0: not running */
-	int fd;                        /* its answers */
+	int fd;                        /* read end of its output pipe */
 	const char *what;              /* for messages: "hop 2" */
 	char address[APP_ADDRESS_MAX]; /* where it listens */
 };
 
 /* Starts `lend SUBCOMMAND ARGS... --listen L --eal E --cpu N --ready-fd FD` for process proc of the
- * net, waits until it is ready and tells the net its address. argv: subcommand and arguments, NULL
- * at the end. app_die() when it does not come up. */
+ * net, waits until it is ready and stores its address in the net. argv: subcommand and arguments,
+ * NULL terminated. app_die() when it does not become ready. */
 void app_child_start(struct app_child *child, const char *what, const char *const argv[],
 		     struct app_net *net, unsigned proc, int cpu);
-/* The same for lend-mn with memory of size bytes. */
+/* Like app_child_start(), for lend-mn with memory of size bytes. */
 void app_child_start_mn(struct app_child *child, struct app_net *net, unsigned proc, uint64_t size,
 			int cpu);
-/* Bytes that it handed to, and got from, its carriers so far; app_die() when it does not answer.
- * Not for lend-mn: see lend_mem_stat(). */
+/* Queries the bytes that the child has sent and received through its carriers so far. app_die()
+ * when it does not answer. Not for lend-mn, which has lend_mem_stat(). */
 void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_bytes);
-/* The next len bytes from a child that writes on child->fd, at most PIPE_BUF; ends this process
- * when the child has ended instead. */
+/* Reads the next len bytes, at most PIPE_BUF, from a child that writes to child->fd. Ends this
+ * process if the child has ended instead. */
 void app_child_read(struct app_child *child, void *to, size_t len);
-/* SIGTERM, and SIGKILL for one that does not go; its exit status as waitpid() gives it. */
+/* Ends the child with SIGTERM, then SIGKILL if it does not exit. Returns its exit status as
+ * waitpid() does. */
 int app_child_stop(struct app_child *child);
 
-/* A pipe that programs started later do not inherit; app_die() when there is none. */
+/* Makes a pipe that programs started later do not inherit; app_die() when there is none. */
 void app_pipe(int fds[2]);
 
-/* How many CPUs this process may use, and the i-th of them (modulo their number). */
+/* app_cpus() returns how many CPUs this process may use, app_cpu() the i-th of them, modulo their
+ * number. */
 unsigned app_cpus(void);
 int app_cpu(unsigned i);
-/* Pins the calling thread; APP_ANY_CPU or a single CPU: does nothing. After lend_open(): threads
- * that a carrier makes of its own (DPDK's) would share the CPU of one that polls, and starve. */
+/* Pins the calling thread to a CPU. Does nothing for APP_ANY_CPU, or with a single CPU. Call it
+ * after lend_open(): threads that a carrier starts (DPDK's) inherit the affinity, and would share
+ * the CPU with a polling thread and starve. */
 void app_pin(int cpu);
-/* Back to all CPUs that the process began with. */
+/* Restores the CPU set that the process started with. */
 void app_unpin(void);
 
 #endif

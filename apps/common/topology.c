@@ -84,7 +84,7 @@ void app_net_link(struct app_net *net, unsigned client, unsigned server)
 	net->links++;
 }
 
-/* Copies a given text with the process's number for each %p. */
+/* Copies text, replacing each %p by the process's number. */
 static void fill_in(char *to, size_t cap, const char *text, unsigned proc)
 {
 	size_t n = 0;
@@ -98,7 +98,7 @@ static void fill_in(char *to, size_t cap, const char *text, unsigned proc)
 	to[n] = 0;
 }
 
-/* Only shm wants a name chosen here; elsewhere port 0 lets the carrier choose. */
+/* Only shm needs a name chosen here; for other carriers port 0 lets the carrier choose. */
 static void plan_server(struct app_net *net, unsigned proc, enum app_carrier carrier)
 {
 	static unsigned run;
@@ -131,7 +131,7 @@ void app_net_plan(struct app_net *net)
 	if (net->carrier != APP_GIVEN)
 		return;
 	for (unsigned proc = 0; proc < net->procs; proc++) {
-		/* A client too: its own device has an address of its own. */
+		/* Clients also need an address, for their own device. */
 		plan_server(net, proc, APP_GIVEN);
 		fill_in(net->eal[proc], APP_EAL_MAX, given.eal, proc);
 	}
