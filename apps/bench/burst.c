@@ -1,5 +1,5 @@
-/* burst - see burst.h. Each client is a process with one endpoint; all begin when the last one is
- * ready. Layer: apps. Threads: one per process. */
+/* burst - see burst.h. Each client is a process with one endpoint; all clients start when the last
+ * one is ready. Layer: apps. Threads: one per process. */
 #include "apps/bench/burst.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ enum { SPARE = 64, WHY_MAX = 256, SESSIONS_MAX = (1 << 20) - SPARE };
 struct result {
 	uint64_t up, failed;
 	lend_ns first, last; /* first lend_connect(); end of the last call */
-	char why[WHY_MAX];   /* of the first failure; "": none did */
+	char why[WHY_MAX];   /* of the first failure; "": no failure */
 };
 
 struct client {
@@ -118,7 +118,7 @@ static struct result run(const char *address)
 	return client.result;
 }
 
-/* In a child: reports that it is ready, waits for go, runs, hands over its result, and keeps its
+/* In a child: reports that it is ready, waits for go, runs, writes its result, and keeps its
  * sessions until hold ends. */
 static _Noreturn void be_client(const struct app_net *net, unsigned me, unsigned server, unsigned n,
 				const int out[2], const int go[2], const int hold[2])

@@ -1,4 +1,4 @@
-/* chain - a chain of services, each its own process, that passes data by value or by reference.
+/* chain - a chain of services, one process each, that passes data by value or by reference.
  * Layer: apps. Threads: one. */
 #include "apps/bench/chain.h"
 
@@ -72,7 +72,7 @@ static bool goes_by_ref(const struct app_chain *chain)
 	return chain->size > lend_args_threshold(chain->mem, chain->session, 0);
 }
 
-/* What --size needs above what an endpoint takes anyway; 0: nothing. */
+/* The message_max that --size needs; 0 if the endpoint's default is enough. */
 static uint64_t message_max(const struct app_chain *chain)
 {
 	uint64_t bytes = chain->load_args.size + APP_HEADS;
@@ -80,7 +80,7 @@ static uint64_t message_max(const struct app_chain *chain)
 	return bytes > 16 << 20 ? bytes : 0;
 }
 
-/* Bytes under way at once, and room for as many again. */
+/* The receive budget: twice the bytes in flight. */
 static uint64_t budget(const struct app_chain *chain)
 {
 	uint64_t all = 2 * chain->load_args.size * chain->load_args.window;
@@ -168,7 +168,7 @@ static void close_chain(struct app_chain *chain)
 	app_chain_lanes_free(chain);
 }
 
-/* Bytes that all processes handed to their carriers so far. */
+/* Returns the bytes that all processes have sent through their carriers so far. */
 static uint64_t moved(struct app_chain *chain)
 {
 	struct lend_mem_stat node = {.tx_bytes = 0};
@@ -258,8 +258,8 @@ static void report_one(struct app_chain *chain)
 	app_report_end(&report);
 }
 
-/* Both ways at doubling sizes, the time shared between them; says up to which size by value wins.
- */
+/* Measures by value and by reference at doubling sizes, which share the time equally. Prints the
+ * size up to which by value wins. */
 static uint64_t report_sweep(struct app_chain *chain)
 {
 	uint64_t wrong = 0, wins = 0, steps = 0;

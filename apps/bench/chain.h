@@ -1,8 +1,8 @@
-/* chain - the caller's side of a chain of services: what its lanes share.
+/* chain - the caller's side of a chain of services: the state that its lanes share.
  *
- * A request has one argument. By value its bytes go through every hop; by reference they are put
- * once, 64 bytes go through the hops, and the last one gets them. Layer: apps. Threads: one.
- */
+ * A request has one argument. By value its bytes go through every hop. By reference they are put on
+ * the memory node once, 64 bytes go through the hops, and the last hop gets the bytes. Layer: apps.
+ * Threads: one. */
 #ifndef APPS_BENCH_CHAIN_H
 #define APPS_BENCH_CHAIN_H
 
@@ -12,7 +12,10 @@
 #include "lend/mem.h"
 
 enum app_by { APP_BY_VALUE, APP_BY_REF, APP_BY_AUTO };
-enum { APP_CHAIN_HOPS_MAX = 24, APP_HEADS = 16 }; /* bytes beside a request's own */
+enum {
+	APP_CHAIN_HOPS_MAX = 24,
+	APP_HEADS = 16
+}; /* bytes that a request needs in addition to its payload */
 
 struct app_chain_lane;
 
@@ -20,7 +23,7 @@ struct app_chain {
 	struct app_load_args load_args;
 	unsigned hops;
 	enum app_by by;
-	const char *node_address; /* as given; NULL: a node of our own */
+	const char *node_address; /* the user's node; NULL: the command starts one */
 	bool sweep;
 
 	struct app_net net;
@@ -29,14 +32,14 @@ struct app_chain {
 	struct lend_ep *ep;
 	struct lend_mem *mem;
 	lend_session session; /* to the first hop */
-	uint64_t size;        /* of the requests now */
+	uint64_t size;        /* bytes of a request in the current run */
 	bool with_node;
 	struct app_chain_lane *lane;
 	struct app_lane **order;
 	struct app_load load;
 };
 
-/* Makes the lanes: load_args.window of them; app_die() without memory. */
+/* Makes load_args.window lanes; app_die() without memory. */
 void app_chain_lanes_make(struct app_chain *chain);
 void app_chain_lanes_free(struct app_chain *chain);
 

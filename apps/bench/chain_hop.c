@@ -1,10 +1,9 @@
-/* chain_hop - one service of a chain: passes a request on as it came, or, as the last, reads the
+/* chain_hop - one service of a chain: forwards a request unchanged, or, as the last hop, reads the
  * bytes and answers with their checksum.
  *
- * What it passes on is the received buffer itself: no byte is copied here, by value or by
- * reference. Layer: apps. Threads: one. Relays and fetches are kept for reuse and released at the
- * end of the process.
- */
+ * It forwards the received buffer itself: no byte is copied here, by value or by reference. Layer:
+ * apps. Threads: one. Relays and fetches are kept on free lists and released at the end of the
+ * process. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +20,11 @@ struct hop {
 	struct lend_ep *ep;
 	struct lend_mem *mem;
 	lend_session next;
-	struct relay *relays; /* at rest */
+	struct relay *relays; /* free list */
 	struct fetch *fetches;
 };
 
-/* A request on its way to the next hop. */
+/* A request that is forwarded to the next hop. */
 struct relay {
 	struct lend_call call;
 	lend_request request;
@@ -33,7 +32,7 @@ struct relay {
 	struct relay *rest;
 };
 
-/* Bytes of a reference on their way here. */
+/* A fetch of the bytes of a reference. */
 struct fetch {
 	struct lend_op op;
 	lend_request request;
@@ -125,7 +124,8 @@ static void fetched(struct lend_op *op)
 	hop->fetches = fetch;
 }
 
-/* Memory for len bytes, from those at rest or new; NULL without. */
+/* Takes a fetch with memory for len bytes from the free list, or allocates one; NULL without
+ * memory. */
 static struct fetch *take_fetch(struct hop *hop, uint64_t len)
 {
 	struct fetch *fetch = hop->fetches;

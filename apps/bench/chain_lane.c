@@ -1,5 +1,5 @@
-/* chain_lane - one request of a chain after the other: a call with one argument, which goes by
- * value or by reference as the client's threshold has it. Layer: apps. Threads: one. */
+/* chain_lane - one request of a chain after the other: a call with one argument, which is sent by
+ * value or by reference depending on the client's threshold. Layer: apps. Threads: one. */
 #include <stdlib.h>
 
 #include "apps/bench/chain.h"

@@ -1,9 +1,9 @@
-/* connect - how long it takes to make a session on an endpoint that is open, and how many can be
- * made per second.
+/* connect - the time to open a session on an open endpoint, and how many sessions can be opened per
+ * second.
  *
- * What is done once per peer, and not per session, is reported apart: an endpoint is opened and the
- * carrier meets the peer. Sessions end as soon as they are up, and the next begins when the end is
- * told. Layer: apps. Threads: one. */
+ * The cost per peer is reported separately from the cost per session: opening an endpoint, and the
+ * carrier's first contact with the peer. A session ends as soon as it is up; the next one starts
+ * when its end is reported. Layer: apps. Threads: one. */
 #include "apps/bench/burst.h"
 #include "apps/commands.h"
 #include "apps/common/bench.h"
@@ -13,22 +13,24 @@
 enum { WINDOW = 32, WINDOW_MAX = 128, ATTACHES = 20, PART = 4 };
 enum {
 	EARLY_MAX = 20000
-}; /* what a server remembers is bounded, and what it cannot does not ride */
+}; /* the server's record of 0-RTT calls is bounded; calls beyond it wait for their session */
 
 struct connects {
-	struct app_bench bench;  /* its own session is none of these */
-	unsigned window;         /* sessions begun at once */
-	struct lend_hist attach; /* endpoint opened, peer met, first reply */
-	struct lend_hist up;     /* lend_connect() until the watch hears of it */
-	/* lend_connect() until the reply of its first call: [0] one that waited for it, [1] one
-	 * that went with it. And how many datagrams this end had sent by then: its round trips. */
+	struct app_bench bench;  /* its own session is not counted */
+	unsigned window;         /* sessions opened at the same time */
+	struct lend_hist attach; /* from opening the endpoint to the first reply, with the first
+				    contact to the peer */
+	struct lend_hist up;     /* lend_connect() until the session watch reports that it is up */
+	/* From lend_connect() until the reply of the first call: [0] of a call that waits for the
+	 * session, [1] of a 0-RTT call. sent: the datagrams that this end had sent by then, hence
+	 * its round trips. */
 	struct lend_hist call[2];
 	uint64_t sent[2];
-	bool churns;          /* each ends as soon as it is up */
-	unsigned under_way;   /* begun and not ended */
-	uint64_t begun, made; /* made: they came up */
+	bool churns;          /* each session ends as soon as it is up */
+	unsigned under_way;   /* started and not ended */
+	uint64_t begun, made; /* made: sessions that came up */
 	uint64_t failed_calls;
-	double per_s, per_cpu_s; /* made while they churned */
+	double per_s, per_cpu_s; /* sessions opened during churn() */
 };
 
 static uint64_t ns_since(uint64_t ticks)
@@ -60,7 +62,7 @@ static void watch(lend_session session, const uint8_t incarnation[16], bool up, 
 		lend_disconnect(c->bench.pair.ep, session);
 }
 
-/* Until all that were begun have ended, as they are about to. */
+/* Polls until all sessions that were started have ended; the caller has ended them. */
 static void await_ends(struct connects *c)
 {
 	while (c->under_way)
@@ -90,8 +92,8 @@ static void done(struct lend_call *call)
 	call->done = NULL;
 }
 
-/* A call without bytes that waits for its session, or goes with it: whether it went well. The
- * server's end may be in this thread. */
+/* Makes a call without payload that waits for its session, or with early a 0-RTT call. Returns
+ * whether it succeeded. Polls the server's end too, which may be in this thread. */
 static bool call_once(struct connects *c, struct lend_ep *ep, lend_session session, bool early)
 {
 	struct lend_call call = {.method = APP_METHOD_ECHO, .early = early, .done = done};
@@ -108,7 +110,7 @@ static bool call_once(struct connects *c, struct lend_ep *ep, lend_session sessi
 	return call.status == LEND_OK;
 }
 
-/* Datagrams of a session. */
+/* Returns the datagrams that a session has sent. */
 static uint64_t sent_in(struct connects *c, lend_session session)
 {
 	struct lend_session_stats stats;
@@ -131,7 +133,7 @@ static void one_call(struct connects *c, bool early)
 	end(c, session);
 }
 
-/* Many at once, each ended as soon as it is up. */
+/* Opens sessions for time, window at once, and ends each as soon as it is up. */
 static void churn(struct connects *c, lend_ns time)
 {
 	lend_ns began = app_now(), cpu = app_cpu_now();
@@ -149,7 +151,7 @@ static void churn(struct connects *c, lend_ns time)
 	c->churns = false;
 }
 
-/* By an endpoint of its own, so that the carrier meets the peer anew. */
+/* Connects from a new endpoint, so that the carrier contacts the peer for the first time again. */
 static void attach_once(struct connects *c)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -252,7 +254,7 @@ enum { KEY_BURST = 0x7301, KEY_PROCESSES };
 
 struct args {
 	struct app_load_args load;
-	unsigned burst, processes; /* 0: not given, as are load.time and load.window */
+	unsigned burst, processes; /* 0: not given; the same holds for load.time and load.window */
 };
 
 static const struct argp_option options[] = {

@@ -1,5 +1,5 @@
-/* copy_on_write - what it costs to change a few pages of an object: by copy on write, and by
- * copying it all. Layer: apps. Threads: one. */
+/* copy_on_write - the cost of changing a few pages of an object: by copy-on-write, and by copying
+ * the whole object. Layer: apps. Threads: one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +11,12 @@
 enum { PAGE = 4096, WRITES_MAX = 8, CHANGED = 64, SIZE_MAX_HERE = 1 << 20, SEED = 13 };
 enum { COW, EAGER, WAYS };
 
-/* So many pages written; all are measured by turns, so that they meet the same machine. */
+/* The results for one number of written pages. All rows are measured in turns, so that machine
+ * conditions are the same for all. */
 struct row {
 	unsigned writes;
 	struct lend_hist hist[WAYS];
-	uint64_t copied; /* pages that the node copied for this */
+	uint64_t copied; /* pages that the node copied for these writes */
 };
 
 struct cow {
@@ -41,7 +42,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return key == ARGP_KEY_INIT || key == ARGP_KEY_END ? 0 : ARGP_ERR_UNKNOWN;
 }
 
-/* The k-th of the places that are written: in a page of its own, CHANGED bytes somewhere in it. */
+/* Returns the offset of the k-th write: each is in a page of its own, CHANGED bytes at varying
+ * offsets. */
 static uint64_t place(const struct cow *c, unsigned k)
 {
 	uint64_t pages = c->args.load.size / PAGE;
@@ -49,7 +51,7 @@ static uint64_t place(const struct cow *c, unsigned k)
 	return (c->rounds + k) % pages * PAGE + (c->rounds * 192 + k * 64) % (PAGE - CHANGED + 1);
 }
 
-/* What the object should be after the writes of this round. */
+/* Applies the writes of this round to a local copy, the expected content of the object. */
 static void change(const struct cow *c, char *bytes, unsigned writes)
 {
 	for (unsigned k = 0; k < writes; k++)
@@ -70,7 +72,7 @@ static void release(struct cow *c, const struct lend_ref *ref)
 			    "release");
 }
 
-/* Every byte of an object as it should be. */
+/* Compares every byte of an object with the expected content. */
 static void check(struct cow *c, const struct lend_ref *ref, const char *want)
 {
 	struct iovec got = {c->got, c->args.load.size};
@@ -83,7 +85,8 @@ static void check(struct cow *c, const struct lend_ref *ref, const char *want)
 		c->wrong += c->got[i] != want[i];
 }
 
-/* map, the writes at once, seal: a new object, which shares what was not written. */
+/* Makes a new object by map, concurrent writes and seal. It shares the pages that were not written.
+ */
 static struct lend_ref by_cow(struct cow *c, struct row *row)
 {
 	struct app_timed map, write[WRITES_MAX], seal, end;
@@ -111,7 +114,7 @@ static struct lend_ref by_cow(struct cow *c, struct row *row)
 	return seal.op.ref;
 }
 
-/* get, the writes here, put: a new object of its own. */
+/* Makes a new object by get, local writes and put. It shares no pages. */
 static struct lend_ref by_copy(struct cow *c, struct row *row)
 {
 	struct iovec all = {c->got, c->args.load.size};

@@ -1,9 +1,9 @@
-/* deadline - which share of calls comes too late, by deadline and as they come.
+/* deadline - the share of calls that miss their deadline, in deadline order and in FIFO order.
  *
- * One worker serves calls that take equally long, half of them in a hurry, at random times and at a
- * share of the rate that it was just seen to manage. Two such servers, which differ in their order
- * only, get the same calls in turns of a second or so, since what a machine manages changes.
- * Layer: apps. Threads: one. */
+ * One worker serves calls of equal duration, half of them with a short deadline. They arrive at
+ * random times, at a share of the rate that was just measured as its capacity. Two such servers,
+ * which differ only in their order, get the same calls in turns of about a second, since the
+ * capacity of a machine changes. Layer: apps. Threads: one. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,12 +30,12 @@ struct one {
 	bool busy;
 };
 
-/* How a server fared. */
+/* The results of one server. */
 struct side {
 	unsigned server;
 	struct app_child child;
 	lend_session session;
-	uint64_t missed[2]; /* in a hurry; not */
+	uint64_t missed[2]; /* short deadline; long deadline */
 };
 
 struct run {
@@ -43,12 +43,12 @@ struct run {
 	struct app_net net;
 	unsigned me;
 	struct lend_ep *ep;
-	struct side side[2]; /* as they came; by deadline */
-	struct side *now;    /* whose turn it is */
+	struct side side[2]; /* FIFO; by deadline */
+	struct side *now;    /* the server that is measured now */
 	struct one one[CALLS];
 	uint64_t ended, asked;
 	unsigned busy;
-	double gap; /* ns from call to call, of the last turn */
+	double gap; /* ns between calls, in the last turn */
 };
 
 static void done(struct lend_call *call)
@@ -95,7 +95,7 @@ static void turn(struct run *r, lend_ns until)
 		app_die("%s", lend_why());
 }
 
-/* Nanoseconds from one call to the next when both servers always have some. */
+/* Returns the nanoseconds per call of both servers when their queues are never empty. */
 static double capacity(struct run *r, lend_ns time)
 {
 	uint64_t before = r->ended;
@@ -133,7 +133,8 @@ static void open_side(struct run *r, bool by_deadline)
 		app_die("%s", lend_why());
 }
 
-/* Calls of eight bytes never wait here, so the order is the server's alone. */
+/* Opens the client and both servers. Calls of eight bytes never wait at the client, so only the
+ * server's order matters. */
 static void open_run(struct run *r, const struct args *args)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -162,7 +163,8 @@ static void close_run(struct run *r)
 		app_child_stop(&r->side[i].child);
 }
 
-/* Exponential gaps: as if many callers did not know of each other. Returns how many calls. */
+/* Starts calls with exponential gaps, like many independent callers. Returns how many calls it
+ * started. */
 static uint64_t offer(struct run *r, lend_ns time, uint64_t seed)
 {
 	lend_ns began = lend_now(r->ep);
@@ -185,10 +187,11 @@ static uint64_t offer(struct run *r, lend_ns time, uint64_t seed)
 	return n;
 }
 
-/* The same calls, one after the other. */
+/* Runs the same calls on both servers, one server after the other. */
 static void both(struct run *r, lend_ns time, uint64_t seed)
 {
-	r->gap = capacity(r, time / 5) / r->args->share; /* anew: machines change */
+	r->gap = capacity(r, time / 5) /
+		 r->args->share; /* measured each time: the machine's speed changes */
 	for (int i = 0; i < 2; i++) {
 		r->now = &r->side[i];
 		r->asked += offer(r, time * 2 / 5, seed);

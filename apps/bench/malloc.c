@@ -1,4 +1,4 @@
-/* malloc - lend_malloc() beside other heaps, by two threads.
+/* malloc - lend_malloc() compared with other heaps, with two threads.
  * Layer: apps. Threads: two while measuring. */
 #include <math.h>
 #include <pthread.h>
@@ -36,19 +36,20 @@ struct bench {
 	double ns[PATTERNS][SIZES][APP_HEAPS][ROUNDS_MAX];
 	unsigned rounds;
 	_Atomic uint64_t wrong;
-	unsigned together; /* races whose threads ended on one CPU */
+	unsigned together; /* races in which both threads ended on one CPU */
 	double key_ns, line_ns;
 };
 
-/* Two threads with one heap and one size. */
+/* One race: two threads with one heap and one size. */
 struct race {
 	const struct app_heap *heap;
 	size_t len;
 	enum pattern pattern;
 	struct bench *bench;
-	int cpu; /* of the second thread, as it ended */
+	int cpu; /* of the second thread, at its end */
 	pthread_barrier_t start;
-	/* From one thread to the other, told of in bursts, as an endpoint's turns are. */
+	/* Ring from one thread to the other. The counts are published in bursts, like the turns of
+	 * an endpoint. */
 	_Alignas(64) _Atomic uint64_t put;
 	_Alignas(64) _Atomic uint64_t got;
 	_Alignas(64) uint64_t *ring[RING];
@@ -95,7 +96,7 @@ static inline bool holds(const struct race *r, const uint64_t *p, uint64_t n)
 	return r->heap->is_bare || *p == n;
 }
 
-/* Objects live for a while and go in random order; each is written to and looked at. */
+/* Allocates objects and frees them in random order. Each object is written and checked. */
 static void run_local(struct race *r, uint64_t seed)
 {
 	uint64_t *live[LIVE] = {NULL};
@@ -119,7 +120,7 @@ static void wait_past(const _Atomic uint64_t *count, uint64_t n)
 {
 	for (unsigned tries = 1; atomic_load_explicit(count, memory_order_acquire) <= n; tries++) {
 		if (tries % 1024 == 0)
-			sched_yield(); /* who is waited for may want this core */
+			sched_yield(); /* the other thread may need this CPU */
 		__builtin_ia32_pause();
 	}
 }
@@ -154,7 +155,7 @@ static void run_consumer(struct race *r)
 	}
 }
 
-/* The second thread's part; the first one's is in race(). */
+/* The second thread. The first one runs race(). */
 static void *other(void *arg)
 {
 	struct race *r = arg;
@@ -172,8 +173,8 @@ static void *other(void *arg)
 	return NULL;
 }
 
-/* Nanoseconds per object: of this thread's CPU where the threads have nothing to do with each
- * other, else of the clock. */
+/* Returns nanoseconds per object: CPU time of this thread where the threads are independent, else
+ * wall-clock time. */
 static double race(struct bench *b, enum pattern pattern, size_t len, const struct app_heap *heap)
 {
 	static struct race r;
@@ -207,7 +208,7 @@ static double race(struct bench *b, enum pattern pattern, size_t len, const stru
 	return (double)began / OBJECTS;
 }
 
-/* All heaps in turn, so that what disturbs one disturbs its neighbours. */
+/* Measures all heaps in turns, so that a disturbance affects heaps equally. */
 static void measure(struct bench *b)
 {
 	lend_ns began = app_now();
@@ -239,7 +240,8 @@ static void end_key(void *arg, void *memory, size_t len, uint64_t key)
 	(void)key;
 }
 
-/* Nanoseconds per object, each known only when the one before was looked up, or just read. */
+/* Returns nanoseconds per object of a chain of dependent key lookups, or of plain reads for
+ * NO_WATCH. */
 static double walk(struct bench *b, int me, void *const *object)
 {
 	lend_ns began = app_cpu_now();
@@ -252,7 +254,7 @@ static double walk(struct bench *b, int me, void *const *object)
 			key = (uintptr_t)p;
 		else if (!lend_alloc_key(me, p, &key))
 			b->wrong++;
-		at += 1 + (key & 1); /* even, all of them */
+		at += 1 + (key & 1); /* all keys are even */
 	}
 	return (double)(app_cpu_now() - began) / (100 * KEYS);
 }
@@ -276,8 +278,8 @@ static void measure_keys(struct bench *b)
 	lend_alloc_unwatch(me);
 }
 
-/* How many times as fast as another heap lend_malloc() is, of the median round: its geometric mean
- * over the sizes, and the least of them. */
+/* The speed of lend_malloc() relative to another heap in the median round: the geometric mean over
+ * the sizes, and the minimum. */
 static void report_ratio(const struct bench *b, struct app_report *r, enum pattern p, int heap)
 {
 	double sum = 0, least = INFINITY, ratio[ROUNDS_MAX];

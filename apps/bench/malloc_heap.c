@@ -14,10 +14,11 @@ enum { FIXED = 1024, FIXED_LEN = 65536 + 64, HOOKS = 9 };
 /* Jemalloc's control interface. */
 typedef int control(const char *name, void *old, size_t *old_len, void *new, size_t new_len);
 static control *je_control;
-static unsigned je_arena; /* whose extents come through hooks of ours */
+static unsigned je_arena; /* the arena with our extent hooks */
 
-/* Of a thread's own, for the first one and the one beside it; a line further on each time, so that
- * objects of a round length do not contend for the same lines of a cache. */
+/* Returns one of FIXED objects of the calling thread (the main thread, or the second one).
+ * Successive objects are a cache line further apart than their length, so that objects of a
+ * power-of-two length do not share cache sets. */
 static void *fixed_take(size_t len)
 {
 	static _Alignas(64) char memory[2][(size_t)FIXED * FIXED_LEN];
@@ -34,7 +35,8 @@ static void fixed_give(void *p)
 	(void)p;
 }
 
-/* A function of a library; the standard has no cast for it. */
+/* Looks up a function of a library. memcpy, since standard C has no cast from object to function
+ * pointers. */
 static void symbol(void *library, const char *name, void *function)
 {
 	void *at = dlsym(library, name);
@@ -61,8 +63,8 @@ static void leave_hooked(void)
 	(void)je_control("thread.arena", NULL, NULL, &first, sizeof(first));
 }
 
-/* An arena with hooks of ours, which are jemalloc's own under another address: so it must ask them
- * whenever it grows or shrinks. */
+/* Makes an arena with our own extent hooks: copies of jemalloc's hooks at another address. So
+ * jemalloc must call them whenever the arena grows or shrinks. */
 static bool open_hooked(void *library)
 {
 	static void *mine[HOOKS], *given = mine;
@@ -105,13 +107,13 @@ static void open_rte(struct app_heap *heap)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-enum { MALLOC_IS_OTHERS = 1 }; /* and has to be the sanitizer's */
+enum { MALLOC_IS_OTHERS = 1 }; /* malloc() must be the sanitizer's */
 #else
 enum { MALLOC_IS_OTHERS = 0 };
 #endif
 
-/* Once more, with mimalloc in malloc()'s place, for loaded late it is half as fast, and with room
- * for the thread-local memory of libraries that are. */
+/* Executes this program again with mimalloc preloaded as malloc(), since it is half as fast when
+ * loaded later, and with space for the thread-local memory of libraries that are loaded later. */
 static void start_anew(char **argv)
 {
 	static const char mimalloc[] = "libmimalloc.so.2";

@@ -39,11 +39,11 @@ struct app_net {
 	unsigned procs, links;
 	struct {
 		unsigned char client, server;
-	} link[APP_LINKS_MAX];                        /* over memif the index of a link is its id */
-	char listen[APP_PROCS_MAX][APP_ADDRESS_MAX];  /* "": only a client */
-	char eal[APP_PROCS_MAX][APP_EAL_MAX];         /* "": none needed */
-	char address[APP_PROCS_MAX][APP_ADDRESS_MAX]; /* address on which clients reach it, known
-							 when it is ready */
+	} link[APP_LINKS_MAX];                       /* over memif the index of a link is its id */
+	char listen[APP_PROCS_MAX][APP_ADDRESS_MAX]; /* "": only a client */
+	char eal[APP_PROCS_MAX][APP_EAL_MAX];        /* "": none needed */
+	char address[APP_PROCS_MAX]
+		    [APP_ADDRESS_MAX]; /* where clients reach it, known when it is ready */
 };
 
 void app_net_init(struct app_net *net, enum app_carrier carrier);
