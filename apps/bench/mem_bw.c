@@ -1,4 +1,5 @@
-/* mem_bw - bytes per second into and out of a memory node, beside plain calls of the same size.
+/* mem_bw - bytes per second into and out of a memory node, compared with plain calls of the same
+ * size.
  * Layer: apps. Threads: one, and those of mem_bw.h. */
 #include <string.h>
 
@@ -19,7 +20,7 @@ enum {
 	SIZE_MOST = 4 << 20,
 	TURNS_MAX = 7
 };
-#define LONG_NS UINT64_C(1000000000) /* from here on there is time for turns */
+#define LONG_NS UINT64_C(1000000000) /* shortest time with TURNS_MAX turns */
 
 struct bw {
 	struct app_memory_args args;
@@ -52,7 +53,8 @@ static uint64_t add_row(struct bw *bw, const struct bw_shape *shape)
 	return sum[BW_READ].wrong_bytes + sum[BW_WRITE].wrong_bytes;
 }
 
-/* How many steps a sweep has; the i-th of them, or the greatest for what it takes. */
+/* steps() returns the number of steps of a sweep. step() returns the i-th step, or the largest for
+ * its dimension. */
 static unsigned steps(const struct bw *bw)
 {
 	unsigned n = 1;
@@ -87,7 +89,7 @@ static struct bw_shape step(const struct bw *bw, unsigned i)
 	return shape;
 }
 
-/* Bytes that the greatest step has on the node at once, a page at least for each. */
+/* Returns the bytes that the largest step has on the node at once, at least a page per object. */
 static uint64_t most(const struct bw *bw)
 {
 	struct bw_shape s = step(bw, bw->sweep == THREADS || !bw->sweep ? 0 : steps(bw) - 1);
@@ -117,7 +119,8 @@ static void plot(const struct bw *bw)
 		  "bytes per second", line, BW_WAYS);
 }
 
-/* One thread's rate is what its CPU time gives: others may run on this machine. */
+/* Returns the rate of operations relative to plain calls. With one thread both rates use its CPU
+ * time, since other processes may run on this machine. */
 static double over_call(const struct bw *bw, const struct app_load *load,
 			const struct app_load *call)
 {
@@ -166,7 +169,8 @@ static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 	app_report_end(&r);
 }
 
-/* Plain calls and operations by turns, so that both meet the same machine; the last ones stay. */
+/* Measures plain calls and operations in turns, so that machine conditions are the same for both.
+ * Keeps the results of the last turn. */
 static uint64_t take_turns(struct bw *bw, struct app_bench *plain, struct app_load sum[BW_WAYS])
 {
 	struct app_load_args part = bw->args.load;
@@ -190,7 +194,7 @@ static uint64_t take_turns(struct bw *bw, struct app_bench *plain, struct app_lo
 	return wrong;
 }
 
-/* The table, and the operations beside plain calls. */
+/* Measures the rows of the table, and the operations compared with plain calls. */
 static uint64_t run_all(struct bw *bw)
 {
 	static struct app_bench plain;

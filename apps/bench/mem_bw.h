@@ -1,10 +1,10 @@
 /* mem_bw - what mem-bw measures, and its threads.
  *
- * Each lane, one operation at a time, has an object and a space of its own on the node and buffers
- * of its own here, so that no two operations under way share a byte. It reads one and the other
- * half of its object by turns into one buffer, and writes one and the other to its space, so that
- * bytes which did not move are seen. Layer: apps. Threads: as many as asked for, with an endpoint
- * each; the caller's is the first of them. */
+ * Each lane has one operation at a time. It has its own object and space on the node and its own
+ * buffers here, so that concurrent operations never share a byte. It reads the two halves of its
+ * object alternately into one buffer, and writes two buffers alternately to its space, so that
+ * bytes which were not transferred are detected. Layer: apps. Threads: as many as asked for, each
+ * with an endpoint; the caller's is the first of them. */
 #ifndef APPS_BENCH_MEM_BW_H
 #define APPS_BENCH_MEM_BW_H
 
@@ -17,7 +17,8 @@ struct bw_shape {
 	unsigned window, threads; /* operations in flight per thread */
 	lend_ns time;             /* for each way */
 };
-/* Reads, then writes, of the node that m has a client of; summed over the threads. */
+/* Measures reads, then writes, on the node that m is a client of. The results are summed over the
+ * threads. */
 void app_bw_measure(const struct app_memory *m, const struct bw_shape *shape,
 		    struct app_load sum[BW_WAYS]);
 

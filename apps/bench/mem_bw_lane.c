@@ -18,7 +18,7 @@ struct lane {
 	char *half[2], *into;
 	struct lend_ref ref;
 	lend_space space;
-	unsigned turn; /* of the halves */
+	unsigned turn; /* selects one of the halves */
 };
 
 struct worker {
@@ -123,7 +123,7 @@ static void make_lanes(struct worker *w)
 		make_lane(w, i);
 }
 
-/* All threads begin together. */
+/* Starts all threads at the same time. */
 static void run(struct worker *w, int way)
 {
 	struct app_load *load = &w->load[way];
@@ -147,7 +147,7 @@ static void run(struct worker *w, int way)
 	}
 }
 
-/* What a space holds in the end is what was written last. */
+/* Checks that the space holds the bytes that were written last. */
 static void close_lane(struct lane *lane)
 {
 	struct worker *w = lane->worker;

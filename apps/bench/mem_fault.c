@@ -1,6 +1,6 @@
-/* mem_fault - spaces as memory: how long a touch waits, beside a get of the same page, and how fast
- * a scan goes, beside a get of everything.
- * Layer: apps. Threads: one, besides those of the client of the memory node. */
+/* mem_fault - spaces as memory: how long a touch waits, compared with a get of the same page, and
+ * how fast a scan is, compared with a get of the whole object.
+ * Layer: apps. Threads: one, and those of the client of the memory node. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +24,10 @@ struct bench {
 	struct app_memory_args args;
 	struct app_memory m;
 	uint64_t size, pages, touches;
-	char *bytes, *into; /* what the snapshot is; what gets bring */
+	char *bytes, *into; /* content of the snapshot; result of gets */
 	struct lend_ref ref;
 	lend_space space;
-	volatile char *at; /* its memory */
+	volatile char *at; /* memory of the space */
 	struct lend_hist hist[TIMES];
 	uint64_t moved[SPEEDS], ticks[SPEEDS];
 	uint64_t rounds, wrong_bytes, sum;
@@ -59,7 +59,7 @@ static void add(struct bench *b, int kind, uint64_t bytes, uint64_t ticks)
 	b->ticks[kind] += ticks;
 }
 
-/* Pages far from each other, none twice in a round. */
+/* Returns the i-th offset of a round: each in another page, far from the previous one. */
 static uint64_t place(const struct bench *b, uint64_t i)
 {
 	return i * STEP % b->pages * PAGE + i % (PAGE / 8) * 8;
@@ -76,7 +76,7 @@ static void map(struct bench *b)
 		app_die("%s", lend_why());
 }
 
-/* With an empty cache of so many bytes. */
+/* Maps the snapshot, with an empty cache of cache bytes. */
 static void map_new(struct bench *b, uint64_t cache)
 {
 	if (lend_mem_cache_limit(cache) < 0)
@@ -84,7 +84,7 @@ static void map_new(struct bench *b, uint64_t cache)
 	map(b);
 }
 
-/* With every byte compared. */
+/* Compares every byte, then unmaps the space. */
 static void unmap(struct bench *b)
 {
 	struct app_timed t;

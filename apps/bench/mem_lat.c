@@ -1,4 +1,5 @@
-/* mem_lat - how long each operation on a memory node takes, beside a plain call of the same size.
+/* mem_lat - how long each operation on a memory node takes, compared with a plain call of the same
+ * size.
  * Layer: apps. Threads: one, and one more while the distance of the CPUs is measured. */
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +23,8 @@ enum { KEY_SWEEP = 0x7801, KEY_AMONG };
 struct lat {
 	struct app_memory_args args;
 	struct app_memory m;
-	uint64_t size; /* of the operations now */
-	char *into[2]; /* what get and read bring; other bytes before */
+	uint64_t size; /* of the current operations */
+	char *into[2]; /* results of get and read; hold other bytes before */
 	lend_space space;
 	struct lend_hist hist[OPS];
 	uint64_t rounds, wrong_bytes, op_ticks, check_ticks, all_ticks;
@@ -62,7 +63,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Ends an operation and its time. */
+/* Waits for an operation and records its time. */
 static void end(struct lat *lat, int op, struct app_timed *t, int rc)
 {
 	uint64_t ticks = app_timed_end(&lat->m, t, rc, names[op]);
@@ -71,7 +72,8 @@ static void end(struct lat *lat, int op, struct app_timed *t, int rc)
 	lend_hist_add(&lat->hist[op], (uint64_t)((double)ticks / app_ticks_per_ns()));
 }
 
-/* What came must be these bytes; the next to come are others, so that what stays is seen. */
+/* Compares the received bytes with the expected ones. The next round expects other bytes, so stale
+ * bytes are detected. */
 static void check(struct lat *lat, int which, const void *bytes)
 {
 	uint64_t began = app_ticks();
@@ -166,7 +168,8 @@ static void plot(const struct lat *lat)
 	page_plot(lat->args.plot, "Median microseconds by size", "us", line, n);
 }
 
-/* Every moment is one of an operation or of a check, but for the loop itself. */
+/* Returns whether operations and checks account for the total time, within 3 % for the loop itself.
+ */
 static bool is_all_counted(const struct lat *lat)
 {
 	double counted = (double)(lat->op_ticks + lat->check_ticks);
@@ -224,7 +227,7 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	app_report_end(&r);
 }
 
-/* The plain call, then the operations, half of the time each. */
+/* Measures the plain call, then the operations, for half of the time each. */
 static void run(struct lat *lat)
 {
 	static struct app_bench plain;

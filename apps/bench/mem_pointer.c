@@ -41,7 +41,7 @@ static pair pair_at(const char *bytes)
 	return value;
 }
 
-/* Reads every byte, about as fast as memory comes. */
+/* Reads every byte, at about memory speed. */
 static uint64_t sum_of(const char *bytes)
 {
 	pair a = {0}, b = {0}, c = {0}, d = {0};
@@ -56,7 +56,7 @@ static uint64_t sum_of(const char *bytes)
 	return a[0] + a[1];
 }
 
-/* One word of the object; then, in another map, all of it. */
+/* Reads 8 bytes of the object in one map, then the whole object in another map. */
 static void load(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
 		 const char *bytes)
 {
@@ -87,7 +87,7 @@ static void store_to_each(struct lend_hist *hist, char *pages)
 	add(hist, began);
 }
 
-/* The first store to each page of a map, and to each of as much fresh memory. */
+/* Measures the first store to each page of a map, and to each page of as much fresh memory. */
 static void store(struct app_memory *m, struct app_pointer *p, const struct lend_ref *ref,
 		  const char *bytes)
 {
@@ -108,7 +108,8 @@ static void store(struct app_memory *m, struct app_pointer *p, const struct lend
 	unmap(m, space);
 }
 
-/* Readers by turns, then the writer: in a service they are others. */
+/* Measures the readers in turns, then the writer, separately since services read and write in
+ * different processes. */
 static void run(struct app_memory *m, lend_ns time, struct app_pointer *p,
 		const struct lend_ref *ref, char *into)
 {

@@ -1,18 +1,18 @@
-/* mem_pointer - a snapshot as ordinary memory, beside a get of it.
+/* mem_pointer - a snapshot as ordinary memory, compared with a get of it.
  * Layer: apps. Threads: one. */
 #ifndef APPS_BENCH_MEM_POINTER_H
 #define APPS_BENCH_MEM_POINTER_H
 
 #include "apps/common/memnode_bench.h"
 
-/* Measures with an object of 1 MiB for that time. app_pattern must have as much. Returns how many
- * bytes were wrong, and reports what it took; only that there are no pointers where neither the
- * machine nor the carrier has any. */
+/* app_pointer_measure() measures an object of 1 MiB for time; app_pattern must be at least as long.
+ * It counts the wrong bytes in wrong_bytes. app_pointer_report() reports the results, or only that
+ * pointers are not offered, where the machine and the carrier support none. */
 enum { APP_POINTER_SIZE = 1 << 20 };
 struct app_pointer {
 	bool offered;
 	uint64_t rounds, wrong_bytes;
-	uint64_t pool_views, pool_fetched; /* as lend_mem_cache_stat counts them, meanwhile */
+	uint64_t pool_views, pool_fetched; /* counted by lend_mem_cache_stat during the run */
 	struct lend_hist get, touch, read; /* ns */
 	struct lend_hist store, fault;     /* ns for all pages of the object */
 };

@@ -14,11 +14,11 @@ struct among {
 	lend_space space;
 	struct lend_ref *ref;
 	struct lend_rng rng;
-	uint32_t at[APP_AMONG_FEW]; /* those drawn */
+	uint32_t at[APP_AMONG_FEW]; /* indices of the drawn references */
 	struct lend_ref drawn[APP_AMONG_FEW];
 };
 
-/* A node has room for two objects per page; the first pages are for whatever else is on it. */
+/* A node has two objects per page; the constant part is for everything else on it. */
 uint64_t app_among_bytes(uint32_t n)
 {
 	return n ? (uint64_t)n * 4096 / 2 + (64 << 20) : 0;
@@ -36,8 +36,8 @@ static struct lend_ref seal(struct among *x, struct lend_hist *hist)
 	return t.op.ref;
 }
 
-/* Different ones of n references, in any order. Who asks has them at hand: a table of a million is
- * no cost of the node's. */
+/* Draws APP_AMONG_FEW different references of n, in random order. Copies them, so that cache misses
+ * in the client's table of a million references do not count as the node's cost. */
 static void draw(struct among *x, uint32_t n)
 {
 	for (uint32_t i = 0; i < APP_AMONG_FEW; i++)

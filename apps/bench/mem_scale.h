@@ -7,12 +7,12 @@
 
 enum { APP_AMONG_FEW = 1000, APP_AMONG_OPS = 3, APP_AMONG_MAX = 1000000 };
 struct app_among {
-	uint32_t n; /* references at once in the end, above APP_AMONG_FEW; 0: not asked for */
+	uint32_t n; /* references held at once at the end, above APP_AMONG_FEW; 0: not measured */
 	struct lend_hist few[APP_AMONG_OPS], many[APP_AMONG_OPS]; /* ns: get, release, seal */
 };
-/* Bytes that a node needs to have room for so many. */
+/* Returns the bytes that a node needs for n references. */
 uint64_t app_among_bytes(uint32_t n);
-/* Makes a->n references to one page and gives them up again. */
+/* Makes a->n references to one page and releases them. */
 void app_among_measure(struct app_memory *m, struct app_among *a);
 void app_among_report(const struct app_among *a, struct app_report *report);
 

@@ -1,4 +1,4 @@
-/* offered - lend load: latency and losses under a load that does not wait for replies.
+/* offered - lend load: latency and losses under an open-loop load, which does not wait for replies.
  * Layer: apps. Threads: one. */
 #include "apps/commands.h"
 #include "apps/common/open_loop.h"

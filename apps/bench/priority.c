@@ -1,9 +1,9 @@
-/* priority - a small urgent call behind a bulk transfer of the same session: how long it takes.
+/* priority - how long a small urgent call takes behind a bulk transfer of the same session.
  *
- * Rounds of short slices, so that a machine that changes its speed changes it for all: the small
- * call alone and behind the transfer in turns, the transfer alone; and the latter two again between
- * endpoints that send as they come. What is said of a phase is the median over its slices, for on a
- * machine that others use some of them say how long the others took. Layer: apps. Threads: one. */
+ * A round consists of short slices, so that a change of the machine's speed affects all phases: the
+ * small call alone and behind the transfer in turns, and the transfer alone; then the latter two
+ * again between endpoints with FIFO scheduling. The result of a phase is the median over its
+ * slices, since other processes on the machine distort some slices. Layer: apps. Threads: one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,15 +21,15 @@ enum phase { UNLOADED, LOADED, ALONE, FIFO_LOADED, FIFO_ALONE };
 struct args {
 	struct app_load_args load;
 	uint64_t bulk;
-	lend_ns every; /* from one small call to the next */
+	lend_ns every; /* interval between small calls */
 	unsigned rounds;
 };
 
-/* What a phase gave. */
+/* The results of a phase. */
 struct tally {
 	struct lend_hist hist; /* of small calls in this slice, ns */
 	uint64_t bytes;        /* of transfers that ended in it */
-	double seconds;        /* in which they did */
+	double seconds;        /* duration of these transfers */
 	uint64_t calls;        /* small ones in all slices */
 	struct app_series p50, p99, rate;
 };
@@ -90,7 +90,7 @@ static void bulk_done(struct lend_call *call)
 	give(d, call);
 }
 
-/* False: no room for it now. */
+/* Starts a call. Returns false when there is no buffer or call slot for it now. */
 static bool start(struct duo *d, struct lend_call *call, uint64_t number, uint64_t len)
 {
 	int rc;
@@ -127,7 +127,8 @@ static void start_bulk(struct duo *d)
 	d->bulk.busy = start(d, &d->bulk.call, d->bulk.number, d->args->bulk);
 }
 
-/* Small calls, the transfer or both, for a time; and until what was started has ended. */
+/* Runs small calls, the transfer or both for time, then waits until all that were started have
+ * ended. */
 static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_ns time)
 {
 	uint64_t now = app_ticks(), every = (uint64_t)((double)d->args->every * app_ticks_per_ns());
@@ -213,7 +214,7 @@ static void rounds(const struct args *args, struct tally tally[PHASES], uint64_t
 	}
 }
 
-/* p50_us_<phase>, p99_us_<phase> and calls_<phase>. */
+/* Reports p50_us_<phase>, p99_us_<phase> and calls_<phase>. */
 static void report_calls(struct app_report *r, const char *phase, const struct tally *tally,
 			 const char *meaning)
 {

@@ -16,21 +16,21 @@
 
 enum { KEY_CHILD = 0x7c01, COUNT = 200, WARM = 5, LEN = 64 };
 
-/* What a child saw, as it travels through its pipe: CLOCK_MONOTONIC, ns. */
+/* Timestamps that a child writes to its pipe: CLOCK_MONOTONIC, ns. */
 enum { MAIN, OPENED, CONNECTED, REPLIED, MOMENTS };
 
 struct args {
 	struct app_load_args load;
-	const char *child; /* this is one, and calls that address */
+	const char *child; /* NULL, or this is a child and calls that address */
 };
 
 struct starts {
-	struct lend_hist span[MOMENTS]; /* since the moment before */
+	struct lend_hist span[MOMENTS]; /* since the previous moment */
 	struct lend_hist all;           /* from before the exec to the reply */
 	uint64_t n, wrong_bytes;
 };
 
-/* The exec is over; lend and its libraries are loaded. */
+/* The first moment: exec is over, lend and its libraries are loaded. */
 static void call_once(const char *address, lend_ns at[MOMENTS])
 {
 	struct lend_call call = {.method = APP_METHOD_ECHO};
@@ -70,8 +70,8 @@ static int run_child(const char *address)
 	return write(STDOUT_FILENO, at, sizeof(at)) == sizeof(at) ? APP_EXIT_OK : APP_EXIT_FAILED;
 }
 
-/* In the child, in our memory, whose copy would be none of the program's time: system calls only.
- */
+/* Runs in the child after vfork(), since copying our memory would add to the measured time. The
+ * child shares our memory, so only system calls. */
 static _Noreturn void become(const char *address, int out)
 {
 	const char *const argv[] = {"lend", "start", "--child", address, NULL};

@@ -1,4 +1,4 @@
-/* translate - how quickly a memory node finds the frame under a page, beside a flat hash map.
+/* translate - how quickly a memory node finds the frame of a page, compared with a flat hash map.
  * Layer: apps. Threads: one. */
 #include <math.h>
 #include <stdio.h>
@@ -24,8 +24,8 @@ struct translate {
 	enum access access;
 	bool streaming, small_pages, json;
 	struct app_lookup lookup;
-	uint32_t *page;                  /* as one access draws them */
-	unsigned n;                      /* of them */
+	uint32_t *page;                  /* pages in the order of one access pattern */
+	unsigned n;                      /* number of pages */
 	double rate[ACCESSES][APP_WAYS]; /* lookups per second */
 	uint64_t wrong, lookups;
 };
@@ -75,8 +75,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* A rank in [0, n) of a zipf distribution, exponent 0.99, by rejection-inversion (Hoermann and
- * Derflinger): no table of n sums. */
+/* Draws a rank in [0, n) from a Zipf distribution with exponent 0.99, by rejection-inversion
+ * (Hoermann and Derflinger), which needs no table of n sums. */
 static uint64_t zipf(struct lend_rng *rng, uint64_t n)
 {
 	const double s = 0.99, e = 1 - s;
@@ -108,7 +108,7 @@ static void draw(struct translate *t, enum access access)
 	}
 }
 
-/* One round over all pages; in CPU time, for others may run here too. */
+/* Measures one round over all pages, in CPU time, since other processes may run on this machine. */
 static double timed(struct translate *t, enum app_way table, uint64_t *sum)
 {
 	lend_ns began = app_cpu_now();
@@ -117,7 +117,7 @@ static double timed(struct translate *t, enum app_way table, uint64_t *sum)
 	return (double)(app_cpu_now() - began);
 }
 
-/* All tables by turns; the median round of each. */
+/* Measures all tables in turns; keeps the median round of each. */
 static void measure(struct translate *t, enum access access)
 {
 	double ns[APP_WAYS][ROUNDS_MAX];

@@ -1,9 +1,9 @@
-/* wakeup - what waiting costs: how long a sleeper takes to answer, what spinning and idle sessions
- * cost.
+/* wakeup - the cost of waiting: the latency of a sleeping server, and the CPU time of spinning and
+ * of idle sessions.
  *
- * Each figure stands beside the least that could do: a thread that sleeps in a read of an eventfd,
- * a server that polls for ever, a core that does nothing. What is compared takes turns in one run.
- * Layer: apps. Threads: one, and the one that sleeps on the bare eventfd. */
+ * Each result is compared with a lower bound: a thread that sleeps in a read of an eventfd, a
+ * server that polls all the time, an idle core. Compared variants take turns in one run. Layer:
+ * apps. Threads: one, and the one that sleeps on the bare eventfd. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 #include "lend/stats.h"
 
 enum {
-	ROUNDS = 4,        /* of taking turns */
-	IDLE = 128,        /* sessions, unless given */
-	PAUSE_NS = 250000, /* until whoever waits is asleep for sure */
+	ROUNDS = 4,        /* turns of each variant */
+	IDLE = 128,        /* sessions, by default */
+	PAUSE_NS = 250000, /* long enough that the waiting thread is asleep */
 	KEY_IDLE = 0x7301,
 	KEY_BUSY,
 };
@@ -32,20 +32,20 @@ struct args {
 	unsigned busy; /* threads; 0: measure everything else instead */
 };
 
-/* All of a run; times in ns. */
+/* The results of a run; times in ns. */
 struct waits {
-	struct lend_hist bare;           /* from write() to an eventfd until its sleeper has run */
-	struct lend_hist slept, awake;   /* a call to a server that sleeps; that spins */
+	struct lend_hist bare; /* from write() to an eventfd until the sleeping thread has run */
+	struct lend_hist slept, awake;   /* a call to a sleeping server; to a spinning one */
 	struct lend_hist hybrid, polled; /* calls back to back: both ends may sleep; neither does */
-	double line_ns;                  /* what the bare answer costs without a sleep */
+	double line_ns; /* round trip of a cache line: the bare answer without a sleep */
 	double idle_server, idle_client; /* percent of a core */
 	uint64_t wrong_bytes;
-	double sleeps; /* of the endpoint here while it was idle, per second */
+	double sleeps; /* sleeps per second of the idle client endpoint */
 };
 
 struct sleeper {
 	int fd, cpu;
-	_Alignas(128) atomic_uint ran; /* wake-ups that it answered */
+	_Alignas(128) atomic_uint ran; /* wake-ups that the thread answered */
 };
 
 static void *sleep_bare(void *arg)
@@ -65,7 +65,7 @@ static void pause_ns(lend_ns ns)
 		;
 }
 
-/* One wake-up, timed by who causes it. */
+/* Measures one wake-up, in the thread that causes it. */
 static void wake_bare(struct sleeper *s, struct lend_hist *hist)
 {
 	unsigned ran = atomic_load_explicit(&s->ran, memory_order_relaxed);
@@ -98,7 +98,7 @@ static void measure_bare(struct lend_hist *hist, lend_ns time)
 	close(s.fd);
 }
 
-/* Calls for that time, one at a time, each after a pause; this end polls. */
+/* Makes calls for time, one at a time, each after a pause. This end polls. */
 static void measure_calls(struct app_bench *b, struct lend_hist *hist, lend_ns pause, lend_ns time)
 {
 	lend_ns until = app_now() + time;

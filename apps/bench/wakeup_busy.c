@@ -13,7 +13,7 @@
 #include "apps/common/spawn.h"
 
 enum {
-	ROUNDS = 8,         /* of taking turns */
+	ROUNDS = 8,         /* turns of each variant */
 	PERIOD_NS = 500000, /* from a call's end to the next one's start */
 };
 
@@ -27,7 +27,7 @@ static void *compute(void *cpu)
 	return NULL;
 }
 
-/* Starts threads on the client's CPU and the server's, in turns. */
+/* Starts busy threads, alternately on the client's CPU and on the server's. */
 static void start_busy(pthread_t *thread, int *cpu, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -44,7 +44,7 @@ static void end_busy(const pthread_t *thread, unsigned n)
 		pthread_join(thread[i], NULL);
 }
 
-/* Two threads that sleep in a read() of an eventfd each. */
+/* Two threads, each sleeping in a read() of an eventfd. */
 struct bounce {
 	int there, back, cpu;
 };
@@ -90,7 +90,7 @@ static void measure_eventfd(struct lend_hist *hist, lend_ns time)
 	close(b.back);
 }
 
-/* One call at a time; this end waits inside the library, between calls as well. */
+/* Makes one call at a time. This end waits inside the library, between calls as well. */
 static void measure_calls(struct app_bench *b, struct lend_hist *hist, lend_ns time)
 {
 	lend_ns until = app_now() + time;
@@ -142,7 +142,7 @@ int app_wait_busy(const struct app_load_args *args, unsigned busy)
 	app_bench_open(&bench, &with, APP_METHOD_ECHO);
 	start_busy(thread, cpu, busy);
 	measure_calls(&bench, &calls, part);
-	lend_hist_init(&calls); /* warm: the wait has noticed the busy CPUs */
+	lend_hist_init(&calls); /* warmed up: the waiting strategy has detected the busy CPUs */
 	for (int i = 0; i < ROUNDS; i++) {
 		measure_calls(&bench, &calls, part);
 		measure_eventfd(&eventfd, part);

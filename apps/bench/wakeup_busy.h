@@ -7,9 +7,9 @@
 
 enum { APP_BUSY_MAX = 64 };
 
-/* Measures calls at a low rate while busy threads compute, half of them on each end's CPU, in turns
- * with a round trip of two threads that sleep on eventfds. Reports both; returns the exit status.
- */
+/* Measures calls at a low rate while busy threads compute, half of them on each end's CPU. The
+ * calls alternate with round trips of two threads that sleep on eventfds. Reports both. Returns the
+ * exit code. */
 int app_wait_busy(const struct app_load_args *args, unsigned busy);
 
 #endif
