@@ -1,5 +1,6 @@
-/* demo - everything in one command: images by value, by reference and by size over each carrier, a
- * chain over sizes; a table, and a report as one HTML file. Layer: apps. Threads: one. */
+/* demo - the whole demo in one command: images by value, by reference and by size over each
+ * carrier, a chain over sizes; prints a table and writes a report as one HTML file. Layer: apps.
+ * Threads: one. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct args {
 	bool quick;
 };
 
-/* Where the demo stands, for the progress line. */
+/* The state of the progress line. */
 struct progress {
 	lend_ns began;
 	unsigned step, steps;
@@ -56,7 +57,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* A step is taken for 5 s; the line never claims more than most of it. */
+/* Updates the progress line. A step is assumed to take 5 s; the line shows at most 90 % of a
+ * running step. */
 static void tick(void *arg)
 {
 	struct progress *p = arg;
@@ -157,7 +159,7 @@ static void table(const struct demo *demo)
 			       app_carrier_name(demo->sweep[i].carrier), demo->sweep[i].why);
 }
 
-/* Is what the carrier needs here? Asked of lend doctor, whose line says what is missing. */
+/* Returns whether this machine supports the carrier, according to the output of lend doctor. */
 static bool is_offered(enum app_carrier carrier, const char *doctor)
 {
 	char key[64];
@@ -192,7 +194,7 @@ static void run_all(struct demo *demo, bool quick)
 	free(doctor);
 }
 
-/* Ends the program before a minute of work when there are no photographs. */
+/* Ends the program at once, before a minute of work, when there are no photographs. */
 static void check_photographs(const struct args *args)
 {
 	struct images_list list;
@@ -219,7 +221,7 @@ static bool all_good(const struct demo *demo)
 
 static struct demo demo;
 
-/* However it ends. */
+/* Removes the folder of results at exit, on success and failure. */
 static void remove_results(void)
 {
 	const char *dir = demo.results;

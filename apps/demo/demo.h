@@ -1,5 +1,4 @@
-/* demo - what the runs of a demo gave, and the pages made of it.
- * Layer: apps. */
+/* demo - the results of a demo's runs, and the pages made from them. |Layer: apps. */
 #ifndef LEND_APPS_DEMO_DEMO_H
 #define LEND_APPS_DEMO_DEMO_H
 
@@ -10,17 +9,17 @@
 
 enum { DEMO_BYS = 3, DEMO_CARRIERS = 3, DEMO_SIZES_MAX = 24, DEMO_WHY = 240 };
 
-/* lend images, once. */
+/* The results of one run of lend images. */
 struct demo_row {
 	enum app_carrier carrier;
 	const char *by; /* "value", "ref", "auto" */
 	bool ok;
-	char why[DEMO_WHY]; /* not ok: the command's own line */
+	char why[DEMO_WHY]; /* not ok: the command's own error message */
 	double images, identical, images_per_s, p50_ms, p50_ms_without_codec;
 	double bytes_moved, pixel_bytes, pages_used_after, processes;
 };
 
-/* lend chain --sweep, once: calls per second at sizes. */
+/* The results of one run of lend chain --sweep: calls per second at each size. */
 struct demo_sweep {
 	enum app_carrier carrier;
 	bool ok;
@@ -31,24 +30,24 @@ struct demo_sweep {
 
 struct demo {
 	const char *dir;
-	char results[64]; /* a folder of results, for a look; removed at the end */
+	char results[64]; /* folder with a sample of the results; removed at the end */
 	struct demo_row row[DEMO_CARRIERS * DEMO_BYS];
 	unsigned rows;
 	struct demo_sweep sweep[DEMO_CARRIERS];
 	unsigned sweeps;
-	double seconds; /* what all of it took */
+	double seconds; /* duration of the demo */
 };
 
-/* Runs `lend WORDS...` and gives what it printed, for the caller to free; NULL and its line in why
- * when it failed or did not end in time. Calls tick(arg) now and then. */
+/* Runs `lend WORDS...` and returns its output, which the caller frees. Returns NULL, and its error
+ * message in why, when it failed or did not end in time. Calls tick(arg) every 50 ms. */
 char *demo_child(const char *const words[], char why[DEMO_WHY], void (*tick)(void *), void *arg);
-/* The number behind a key of a flat JSON object; 0 when there is none. */
+/* Returns the number behind a key of a flat JSON object; 0 when the key is missing. */
 double demo_number(const char *json, const char *key);
 
-/* Parts of the report: what images gave, and what the sweeps gave. */
+/* Print parts of the report: the results of images, and of the sweeps. */
 void demo_bars(const struct demo *demo, FILE *out);
 void demo_sweeps(const struct demo *demo, FILE *out);
-/* The report as one HTML file, and the picture of it as one SVG file. */
+/* Write the report as one HTML file, and its picture as one SVG file. */
 void demo_report(const struct demo *demo, const char *path);
 void demo_picture(const struct demo *demo, const char *path);
 

@@ -1,4 +1,4 @@
-/* demo_charts - the demo's charts: in the report, and as a picture of their own.
+/* demo_charts - the demo's charts, in the report and as a separate picture.
  * Layer: apps. Threads: one. */
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const char *const titles[WHATS] = {
     [RATE] = "Images per second, four under way",
 };
 
-/* The rows that ran, as bars of one kind; their number. */
+/* Fills in one kind of bars for the rows that ran; returns their number. */
 static unsigned bars_of(const struct demo *demo, enum what what, struct page_bar bar[BARS_MAX])
 {
 	unsigned n = 0;
@@ -64,7 +64,8 @@ void demo_bars(const struct demo *demo, FILE *out)
 	fputs("</div>\n", out);
 }
 
-/* The size from which on by reference was always the quicker way; 0: not at the largest. */
+/* Returns the smallest size from which on by reference was always faster; 0 if it was not faster at
+ * the largest size. */
 static double wins_from(const struct demo_sweep *sweep)
 {
 	double size = 0;

@@ -1,4 +1,5 @@
-/* demo_child - one command of the demo as a process, so that a failing one costs a row and no more.
+/* demo_child - runs one command of the demo as a process, so that a failing command costs only its
+ * row.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +17,7 @@
 #include "apps/demo/demo.h"
 
 enum { WORDS_MAX = 24, TICK_NS = 50000000 };
-#define CHILD_NS UINT64_C(180000000000) /* a command that takes longer hangs */
+#define CHILD_NS UINT64_C(180000000000) /* timeout of a command */
 
 static pid_t start(const char *const words[], int out, int err)
 {
@@ -36,7 +37,7 @@ static pid_t start(const char *const words[], int out, int err)
 	_exit(127);
 }
 
-/* Its exit status, as waitpid gives it; one that takes too long is killed. */
+/* Waits for the child; kills it after CHILD_NS. Returns its exit status as waitpid() does. */
 static int wait_end(pid_t pid, void (*tick)(void *), void *arg)
 {
 	const struct timespec nap = {.tv_nsec = TICK_NS};
@@ -52,7 +53,7 @@ static int wait_end(pid_t pid, void (*tick)(void *), void *arg)
 	return status;
 }
 
-/* All that was written to a memfd, 0 at its end; NULL without memory. */
+/* Returns the content of a memfd as a string; NULL without memory. */
 static char *slurp(int fd)
 {
 	off_t len = lseek(fd, 0, SEEK_END);
@@ -63,7 +64,7 @@ static char *slurp(int fd)
 	return text;
 }
 
-/* The last line of what it said, without the command's name. */
+/* Copies the last line of the output to why, without the command's name. */
 static void last_line(char *text, char why[DEMO_WHY])
 {
 	size_t len = strlen(text);

@@ -1,5 +1,4 @@
-/* demo_report - the demo's results as a page for people.
- * Layer: apps. Threads: one. */
+/* demo_report - the demo's results as an HTML page. |Layer: apps. Threads: one. */
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +71,7 @@ static void tile(FILE *out, const char *big, const char *small)
 	fputs("</div></div>\n", out);
 }
 
-/* What the newcomer should take home, in four figures: of udp when it ran, else of shm. */
+/* Prints the four most important figures: of udp if it ran, else of shm. */
 static void tiles(FILE *out, const struct demo *demo)
 {
 	enum app_carrier carrier = row_of(demo, APP_UDP, "value") ? APP_UDP : APP_SHM;
@@ -189,7 +188,8 @@ static void pictures(FILE *out, const struct demo *demo)
 		free(entry);
 }
 
-/* "AMD EPYC 7xx3", from the kernel; empty when it does not say. */
+/* Reads the CPU's name from the kernel, for example "AMD EPYC 7xx3"; empty when the kernel does not
+ * report one. */
 static void cpu_name(char name[96])
 {
 	FILE *in = fopen("/proc/cpuinfo", "r");

@@ -1,9 +1,10 @@
-/* images - a service of several tiers over real photographs, by value and by reference; and its
- * tier.
+/* images - lend images: a service of several tiers on real photographs, by value and by reference;
+ * and lend tier.
  *
- * Photographs are taken in batches that fit into memory. Each batch is decoded, and each operation
- * done here too; then it goes through the tiers twice: one at a time for latency, and several at a
- * time for throughput. Layer: apps. Threads: one; with --threads one more per tier. */
+ * Photographs are processed in batches that fit into memory. Each batch is decoded, and each
+ * operation is also done here. Then the batch goes through the tiers twice: one image at a time for
+ * latency, and several at a time for throughput. Layer: apps. Threads: one; with --threads one more
+ * per tier. */
 #include <string.h>
 
 #include "apps/commands.h"
@@ -24,16 +25,16 @@ struct args {
 	unsigned repeat, window;
 };
 
-/* The whole of a run. */
+/* The state of a run. */
 struct run {
 	struct args args;
 	struct images_list list;
 	struct images_cluster cluster;
 	struct images_client client;
-	lend_ns began, busy_ns;    /* busy: of passes with several at a time */
+	lend_ns began, busy_ns;    /* busy: duration of passes with several at a time */
 	uint64_t first_ended;      /* results of the passes one at a time */
 	uint64_t moved;            /* bytes */
-	struct lend_mem_stat node; /* when all was done */
+	struct lend_mem_stat node; /* at the end of the run */
 };
 
 enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON };
@@ -100,7 +101,8 @@ static const char doc[] =
     "  lend images --by ref --carrier udp ~/Pictures\n"
     "  lend images --by value --out /tmp/small ~/Pictures --json";
 
-/* Room for the window's arguments and results at once; lend-mn wants no less than 64 MiB. */
+/* Returns the memory that the node needs: arguments and results of the window at once, and
+ * lend-mn's minimum of 64 MiB. */
 static uint64_t node_bytes(const struct run *run)
 {
 	uint64_t largest = 0, bytes;
@@ -134,7 +136,7 @@ static void close_client(struct run *run)
 	images_cluster_close(&run->cluster);
 }
 
-/* What all processes handed to their carriers so far. */
+/* Returns the bytes that all processes have sent through their carriers so far. */
 static uint64_t moved(struct run *run)
 {
 	struct lend_stats stats;
@@ -145,7 +147,7 @@ static uint64_t moved(struct run *run)
 	return stats.tx_bytes + node.tx_bytes + images_cluster_tx_bytes(&run->cluster);
 }
 
-/* Loads from first on until the batch is full; returns its end. */
+/* Loads items from first on until the batch is full; returns the end of the batch. */
 static unsigned load_batch(struct run *run, unsigned first)
 {
 	uint64_t bytes = 0;
@@ -154,7 +156,7 @@ static unsigned load_batch(struct run *run, unsigned first)
 	while (end < run->list.n && (end == first || bytes < BATCH_BYTES)) {
 		bytes += images_size_bytes(run->list.item[end].size);
 		images_list_load(&run->list, end++);
-		(void)lend_poll(run->client.ep); /* or peers would take the silence for death */
+		(void)lend_poll(run->client.ep); /* keeps the sessions alive while decoding */
 		app_progress(run->began, first + (end - first) / 2.0, run->list.n);
 	}
 	return end;
@@ -166,7 +168,7 @@ static void run_batch(struct run *run, unsigned first, unsigned end)
 	struct images_item *items = run->list.item;
 	uint64_t before = moved(run), ended = client->ended;
 
-	client->timed = true; /* nothing else is under way to wait for */
+	client->timed = true; /* no other request in flight adds queueing time */
 	for (unsigned i = first; i < end; i++) {
 		for (unsigned k = 0; k < run->args.repeat && !client->failed; k++)
 			images_client_pass(client, items, i, i + 1, 1);

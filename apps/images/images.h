@@ -1,11 +1,11 @@
-/* images - what the tiers of the image service and their client agree on.
+/* images - the messages and the configuration that the tiers of the image service share with their
+ * client.
  *
  *	client -> firewall -> load balancer -> 2 image servers -> 2 workers      and back
  *
- * A message is two arguments: a head, and pixels on the way there, a JPEG on the way back. What is
- * long lies on the memory node meanwhile. Only the client and the workers ever look at the bytes.
- * Layer: apps.
- */
+ * A message is two arguments: a head, and pixels in a request or a JPEG in a reply. Arguments
+ * longer than the threshold stay on the memory node meanwhile. Only the client and the workers read
+ * the bytes. Layer: apps. */
 #ifndef LEND_APPS_IMAGES_IMAGES_H
 #define LEND_APPS_IMAGES_IMAGES_H
 
@@ -20,62 +20,63 @@
 
 enum {
 	IMAGES_PROCESS =
-	    APP_METHOD_IMAGES, /* asks the service: what is done, an image server picks */
-	IMAGES_WORK,           /* asks a worker: IMAGES_WORK + enum images_what */
+	    APP_METHOD_IMAGES, /* a request to the service; an image server selects the operation */
+	IMAGES_WORK,           /* a request to a worker: IMAGES_WORK + enum images_what */
 };
 
 enum {
 	IMAGES_HEAD = 32,              /* bytes of a head */
-	IMAGES_BYTES_MAX = 256 << 20,  /* of one image's pixels */
-	IMAGES_AUTO_INLINE = 32 << 10, /* --by auto: up to so many bytes go by value */
+	IMAGES_BYTES_MAX = 256 << 20,  /* of the pixels of one image */
+	IMAGES_AUTO_INLINE = 32 << 10, /* --by auto: arguments up to this length go by value */
 	IMAGES_WINDOW_MAX = 64,        /* images in flight */
 };
 #define IMAGES_TIMEOUT                                                                             \
-	UINT64_C(30000000000) /* of a call, an operation and an unclaimed reference */
+	UINT64_C(30000000000) /* timeout of calls, operations and unclaimed references */
 
 struct images_head {
 	uint32_t number; /* which image of the run */
 	uint32_t what;   /* enum images_what; of replies */
 	struct images_size size;
 	uint64_t inline_max; /* longer arguments travel by reference, both ways; heads never do */
-	uint64_t codec_ns;   /* what scaling and encoding took; of replies */
+	uint64_t codec_ns;   /* duration of scaling and encoding; of replies */
 };
-/* Little-endian, at any address, IMAGES_HEAD bytes. */
+/* Stores a head: IMAGES_HEAD bytes, little-endian, at any alignment. */
 void images_head_store(void *at, const struct images_head *head);
-/* Takes a message from the wire apart; false when it is none, or its head makes no sense. */
+/* Parses a message from the wire. Returns false when it is not such a message, or its head is
+ * invalid. */
 bool images_message_load(const struct lend_buf *message, struct images_head *head,
 			 struct lend_arg *bytes);
-/* What an image server picks. */
+/* Selects the operation of an image, as an image server does. */
 enum images_what images_pick(const struct images_head *head);
 
 enum images_role { IMAGES_FIREWALL, IMAGES_BALANCER, IMAGES_SERVER, IMAGES_WORKER, IMAGES_ROLES };
 const char *images_role_name(enum images_role role);
 bool images_role_parse(const char *text, enum images_role *role);
 
-/* Limits that long messages need; for a tier and for the client alike. */
+/* Sets the limits that long messages need, for a tier and for the client. */
 void images_config(struct lend_config *config);
 
 /* One tier on its endpoint: a process (lend tier) or a thread. Lives in its owner until the
- * endpoint closed. */
+ * endpoint is closed. */
 struct images_tier;
-struct images_service { /* what a worker's handler is told */
+struct images_service { /* argument of a worker's handler */
 	struct images_tier *tier;
 	enum images_what what;
 };
 struct images_tier {
 	struct lend_ep *ep;
 	enum images_role role;
-	lend_session next[2];       /* whom it asks; none: a worker */
+	lend_session next[2];       /* sessions to the next tier; a worker has none */
 	unsigned nexts, turn;       /* round robin */
 	struct lend_mem *mem;       /* of a worker */
 	struct images_codec *codec; /* of a worker */
 	struct images_service service[IMAGES_WHATS];
 };
-/* Connects to the nexts (addresses, of n) or, a worker, to the memory node, and serves. 0 or
- * -errno. */
+/* Connects to the n addresses in next, or, for a worker, to the memory node; then serves. Returns 0
+ * or -errno. */
 int images_tier_open(struct images_tier *tier, struct lend_ep *ep, enum images_role role,
 		     const char *const next[], unsigned n, const char *node);
-/* Before the endpoint closes, and after. */
+/* Call images_tier_stop() before the endpoint closes, images_tier_close() after it. */
 void images_tier_stop(struct images_tier *tier);
 void images_tier_close(struct images_tier *tier);
 /* The worker's part of images_tier_open(). */

@@ -1,7 +1,7 @@
-/* images_client - sends images through the tiers and checks what comes back.
+/* images_client - sends images through the tiers and checks the results.
  *
- * One image under way is a job: a call with the pixels as an argument, and where the result comes
- * by reference a get and a release. Layer: apps. Threads: the endpoint's. */
+ * An image in flight is a job: a call with the pixels as an argument, then a get and a release if
+ * the result came by reference. Layer: apps. Threads: the endpoint's. */
 #include "apps/images/images_client.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "apps/common/options.h"
 #include "apps/common/closed_loop.h"
 
-enum { TURN_NS = 100000000 }; /* a turn sleeps at most so long */
+enum { TURN_NS = 100000000 }; /* the longest sleep of a turn */
 
 struct job {
 	struct lend_call call;
@@ -22,7 +22,7 @@ struct job {
 	uint8_t store[IMAGES_HEAD];
 	struct iovec request[2]; /* in store, and the pixels */
 	struct lend_arg reply;
-	struct iovec result; /* fetched by reference */
+	struct iovec result; /* a result that was fetched by reference */
 	lend_ns began;
 };
 
@@ -78,7 +78,7 @@ static void on_released(struct lend_op *op)
 	end(APP_OF(op, struct job, release));
 }
 
-/* The job's last step when it holds a reference. */
+/* Releases the job's reference. The job ends when the release has ended. */
 static void release(struct job *job)
 {
 	job->release = (struct lend_op){.done = on_released, .timeout = IMAGES_TIMEOUT};
@@ -91,7 +91,7 @@ static enum lend_status status_of(int rc)
 	return rc == -EAGAIN ? LEND_RESOURCE_EXHAUSTED : LEND_UNAVAILABLE;
 }
 
-/* The result is here, whole. */
+/* Checks and saves the complete result. */
 static void check(struct job *job, const void *result)
 {
 	struct images_client *client = job->client;

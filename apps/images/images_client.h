@@ -1,4 +1,4 @@
-/* images_client - sends images through the tiers, several at a time, and checks what comes back.
+/* images_client - sends images through the tiers, several at a time, and checks the results.
  * Layer: apps. Threads: the endpoint's. */
 #ifndef LEND_APPS_IMAGES_IMAGES_CLIENT_H
 #define LEND_APPS_IMAGES_IMAGES_CLIENT_H
@@ -15,20 +15,20 @@ struct images_client {
 	struct lend_ep *ep;
 	lend_session service; /* the firewall */
 	struct lend_mem *mem;
-	uint64_t inline_max; /* of arguments; longer ones go by reference */
-	const char *out;     /* where results go, or NULL */
+	uint64_t inline_max; /* threshold of arguments; longer ones go by reference */
+	const char *out;     /* folder for results, or NULL */
 
 	uint64_t ended, failed;
 	enum lend_status status;     /* of the first that failed */
 	const char *culprit;         /* its path */
-	unsigned busy;               /* jobs under way */
-	bool timed;                  /* the histograms take what comes now */
+	unsigned busy;               /* jobs in flight */
+	bool timed;                  /* the histograms record the following results */
 	struct lend_hist with_ns;    /* from the file's bytes to the result in memory */
 	struct lend_hist without_ns; /* less decoding and the worker's codec */
 };
 void images_client_init(struct images_client *client, enum images_by by);
-/* Sends the loaded ones of items [first, end), at most window at a time, and waits for all. Returns
- * how long that took. Starts no more after one failed. */
+/* Sends the loaded items of [first, end), at most window at a time, and waits for all of them.
+ * After a failure starts no more. Returns the duration. */
 lend_ns images_client_pass(struct images_client *client, struct images_item *items, unsigned first,
 			   unsigned end, unsigned window);
 

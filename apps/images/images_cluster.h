@@ -1,4 +1,4 @@
-/* images_cluster - the tiers of a run and its memory node: started, linked, counted and ended.
+/* images_cluster - starts, links, measures and ends the tiers of a run and its memory node.
  * Layer: apps. Threads: the main one, and one per tier where tiers are threads. */
 #ifndef LEND_APPS_IMAGES_IMAGES_CLUSTER_H
 #define LEND_APPS_IMAGES_IMAGES_CLUSTER_H
@@ -17,20 +17,22 @@ struct images_cluster {
 };
 
 /* Starts lend-mn with node_bytes, then the tiers, servers before their clients. app_die() when one
- * does not come up. Lives at one address. */
+ * does not start. The cluster must not move in memory. */
 void images_cluster_open(struct images_cluster *cluster, enum app_carrier carrier, bool threads,
 			 uint64_t node_bytes);
 void images_cluster_close(struct images_cluster *cluster);
-/* For the client: how to open its endpoint, and whom to reach. */
+/* For the client: the configuration of its endpoint, and the addresses of the service and of the
+ * node. */
 void images_cluster_config(const struct images_cluster *cluster, struct lend_config *config);
 const char *images_cluster_service(const struct images_cluster *cluster);
 const char *images_cluster_node(const struct images_cluster *cluster);
-/* What all tiers handed to their carriers so far. */
+/* Returns the bytes that all tiers have sent through their carriers so far. */
 uint64_t images_cluster_tx_bytes(struct images_cluster *cluster);
-/* Processes of the run, the caller's own included. */
+/* Returns the number of processes of the run, including the caller's own. */
 unsigned images_cluster_processes(const struct images_cluster *cluster);
 
-/* A tier in a thread of this process. */
+/* Starts a tier in a thread of this process; app_die() when that fails. images_thread_stop() frees
+ * it. */
 struct images_thread *images_thread_start(enum images_role role, struct app_net *net, unsigned proc,
 					  const char *const next[], unsigned n, const char *node);
 uint64_t images_thread_tx_bytes(struct images_thread *thread);

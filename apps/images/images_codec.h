@@ -1,6 +1,6 @@
-/* images_codec - JPEG to pixels, pixels to a smaller or leaner JPEG.
- * Layer: apps. Threads: one codec each. The same calls run in a worker and, to prove its result, in
- * the client. */
+/* images_codec - JPEG to pixels, pixels to a smaller or more compressed JPEG.
+ * Layer: apps. Threads: one codec each. The same calls run in a worker and, to verify its result,
+ * in the client. */
 #ifndef LEND_APPS_IMAGES_IMAGES_CODEC_H
 #define LEND_APPS_IMAGES_IMAGES_CODEC_H
 
@@ -16,8 +16,8 @@ enum {
 };
 
 enum images_what {
-	IMAGES_THUMBNAIL,  /* scale down, encode well */
-	IMAGES_RECOMPRESS, /* full size, encode leaner */
+	IMAGES_THUMBNAIL,  /* scale down, encode in good quality */
+	IMAGES_RECOMPRESS, /* full size, encode in lower quality */
 	IMAGES_WHATS,      /* how many there are */
 };
 const char *images_what_name(enum images_what what);
@@ -32,10 +32,10 @@ struct images_codec;
 /* 0 or -ENOMEM. */
 int images_codec_open(struct images_codec **codec);
 void images_codec_close(struct images_codec *codec);
-/* The last failure in words, as libjpeg put it; never NULL. */
+/* Returns libjpeg's text for the last failure; never NULL. */
 const char *images_codec_why(struct images_codec *codec);
 
-/* Looks at a JPEG's head only: 0, or -EINVAL when it is none that can be shown as RGB. */
+/* Reads only a JPEG's header: 0, or -EINVAL when the file cannot be decoded as RGB. */
 int images_codec_size(struct images_codec *codec, const void *jpeg, size_t len,
 		      struct images_size *size);
 /* Decodes into images_size_bytes(size) bytes at rgb: 0, or -EINVAL when the file is damaged. */

@@ -17,10 +17,11 @@
 
 enum { FILE_MAX_BYTES = 256 << 20, LIST_MAX = 1 << 20 };
 
-/* A whole file; NULL with errno. The caller frees. */
+/* Reads a whole file; the caller frees it. Returns NULL with errno on failure. */
 static void *read_file(const char *path, size_t *len)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a named pipe must not stop us */
+	int fd =
+	    open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a named pipe must not block */
 	struct stat st;
 	uint8_t *bytes = NULL;
 	ssize_t n = 0;
@@ -57,7 +58,7 @@ static bool has_jpeg_name(const char *name)
 	return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
 }
 
-/* Looks at the file's head: true when it can be of use. */
+/* Reads the JPEG header: true when the image is usable. */
 static bool check(struct images_list *list, const char *path, struct images_size *size)
 {
 	size_t len = 0;
@@ -112,7 +113,7 @@ static void walk(struct images_list *list, const char *path)
 		if (e->fts_info == FTS_DNR || e->fts_info == FTS_NS || e->fts_info == FTS_ERR)
 			app_note("%s: skipped: %s", e->fts_path, strerror(e->fts_errno));
 		if (e->fts_info == FTS_SLNONE && has_jpeg_name(e->fts_name))
-			add(list, e->fts_path); /* which says that it leads nowhere */
+			add(list, e->fts_path); /* prints that the link is dangling */
 		if (e->fts_info == FTS_D && e->fts_level > 0 && e->fts_name[0] == '.')
 			fts_set(fts, e, FTS_SKIP);
 		if (e->fts_info == FTS_F && (has_jpeg_name(e->fts_name) || e->fts_level == 0))
@@ -204,7 +205,7 @@ void images_out_open(const char *dir)
 		app_bad("--out %s: %s; give a folder that can be written", dir, strerror(errno));
 }
 
-/* All of it, or -1 with errno. */
+/* Writes all bytes; -1 with errno on failure. */
 static int write_all(int fd, const uint8_t *data, size_t len)
 {
 	for (size_t done = 0; done < len;) {

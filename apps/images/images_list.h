@@ -1,4 +1,5 @@
-/* images_list - the photographs of a run: found, checked, decoded, and what must come of them.
+/* images_list - the photographs of a run: finds, checks and decodes them, and computes their
+ * expected results.
  * Layer: apps. Threads: one. */
 #ifndef LEND_APPS_IMAGES_IMAGES_LIST_H
 #define LEND_APPS_IMAGES_IMAGES_LIST_H
@@ -9,33 +10,33 @@ struct images_item {
 	char *path; /* owned */
 	struct images_size size;
 	/* While loaded. */
-	void *rgb;                   /* images_size_bytes(size) of them; owned */
-	struct images_jpeg want;     /* the operation done here; owned */
+	void *rgb;                   /* images_size_bytes(size) bytes; owned */
+	struct images_jpeg want;     /* result of the operation done here; owned */
 	enum images_what what;       /* which operation that was */
-	lend_ns decode_ns, local_ns; /* what decoding and that operation took */
+	lend_ns decode_ns, local_ns; /* duration of decoding and of that operation */
 	/* Results. */
-	unsigned results, differ; /* came back; differ from want */
+	unsigned results, differ; /* received; different from want */
 };
 
 struct images_list {
 	struct images_item *item; /* sorted by path */
 	unsigned n;
-	unsigned skipped; /* named like a JPEG, but of no use */
+	unsigned skipped; /* named like a JPEG, but not usable */
 	struct images_codec *codec;
 };
-/* All *.jpg and *.jpeg in path, which is a file or a folder and what is below it. Says one line for
- * each that is skipped: not a JPEG, damaged, not readable, too large. app_bad() when path is
- * missing or nothing is left. */
+/* Finds all *.jpg and *.jpeg in path, a file or a folder with its subfolders. Prints one line for
+ * each file that is skipped: not a JPEG, damaged, not readable, too large. app_bad() when path is
+ * missing or no file is left. */
 void images_list_open(struct images_list *list, const char *path);
 void images_list_close(struct images_list *list);
-/* Decodes item i and does its operation here. false: it cannot be decoded, said so, counted as
- * skipped. */
+/* Decodes item i and does its operation here. Returns false when it cannot be decoded; then prints
+ * a line and counts it as skipped. */
 bool images_list_load(struct images_list *list, unsigned i);
 void images_list_unload(struct images_list *list, unsigned i);
 
-/* Makes the folder if need be; app_bad() when nothing can be written there. */
+/* Makes the folder if it is missing; app_bad() when it is not writable. */
 void images_out_open(const char *dir);
-/* Writes NUMBER-NAME.OPERATION.jpg, whole or not at all; app_die() when it cannot. */
+/* Writes NUMBER-NAME.OPERATION.jpg, complete or not at all; app_die() when it cannot be written. */
 void images_out_save(const char *dir, const struct images_item *item, uint32_t number,
 		     const void *data, size_t len);
 

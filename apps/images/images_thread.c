@@ -1,8 +1,8 @@
 /* images_thread - a tier in a thread of this process, with its own endpoint.
  *
- * The thread opens, says so, and runs until it is stopped; asked for its counters it leaves
- * lend_run(), looks and goes back. Layer: apps. Threads: the starter's, and the one that it starts.
- */
+ * The thread opens its endpoint, signals that it is ready, and runs until it is stopped. On a
+ * request for its counters it leaves lend_run(), reads them and enters lend_run() again. Layer:
+ * apps. Threads: the starter's, and the one that it starts. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ struct images_thread {
 	const char *node;
 	struct images_tier tier;
 	struct lend_ep *ep; /* set before `answer` is first posted */
-	sem_t answer;       /* ready, and once per question */
+	sem_t answer;       /* posted when ready, and once per request for counters */
 	atomic_bool asked, stopping;
 	uint64_t tx_bytes; /* written before an answer, read after it */
 	char address[APP_ADDRESS_MAX];

@@ -1,11 +1,11 @@
-/* images_tier_forward - firewall, load balancer and image server: services that pass requests on.
+/* images_tier_forward - firewall, load balancer and image server: services that forward requests.
  *
- * A request that is passed on is one struct hop. It takes the received bytes, starts a call with
- * them to the next tier and returns; when that call ends, its reply becomes ours. So a tier has as
- * many requests under way as come in, in one thread, and never copies or even looks at what it
- * forwards, beyond the head. The call inherits the deadline of the request it serves, and its
- * status goes back as it came: a tier that died further on shows at the client as UNAVAILABLE.
- * Layer: apps. Threads: the endpoint's. */
+ * A forwarded request is one struct hop. It takes the received bytes, starts a call with them to
+ * the next tier and returns. When that call ends, its reply becomes our reply. So a tier has any
+ * number of requests in flight in one thread, and never copies or reads a forwarded message beyond
+ * its head. The call inherits the deadline of the request that it serves, and its status is
+ * returned unchanged: when a later tier dies, the client gets UNAVAILABLE. Layer: apps. Threads:
+ * the endpoint's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ void images_config(struct lend_config *config)
 
 struct hop {
 	struct lend_call call; /* first: on_reply finds the hop by it */
-	lend_request from;     /* whom the reply goes to */
+	lend_request from;     /* the request to reply to */
 	struct lend_ep *ep;
 };
 
@@ -58,14 +58,13 @@ static void on_reply(struct lend_call *call)
 	free(hop);
 }
 
-/* The firewall lets through what is well formed: the size that the head claims is the size of the
- * bytes. */
+/* The firewall accepts a well-formed request: the size in the head matches the number of bytes. */
 static bool is_allowed(const struct images_head *head, const struct lend_arg *pixels)
 {
 	return images_size_bytes(head->size) == pixels->len && pixels->len;
 }
 
-/* What the tier does to a request: which method of the next tier it becomes. */
+/* Decides whether the tier forwards a request, and to which method of the next tier. */
 static enum lend_status decide(const struct images_tier *tier, const struct lend_buf *bytes,
 			       uint32_t *method)
 {

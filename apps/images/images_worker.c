@@ -1,17 +1,18 @@
-/* images_worker - the tier that looks at the pixels: fetches, scales and encodes, answers.
+/* images_worker - the tier that processes the pixels: fetches, scales, encodes, and replies.
  *
- * Pixels in the message stay where they were received; others are fetched, and are there as long as
- * the client's call is under way. The result is an argument of the reply, which goes by reference
- * when it is longer than the client would have it.
+ * Pixels in the message stay in the receive buffer. Pixels by reference are fetched; the reference
+ * is valid while the client's call is in flight. The result is an argument of the reply. A result
+ * longer than the client's threshold is sent by reference.
  *
- * Codec work runs in the turn: this tier does nothing else, and its peers allow more silence than
- * an image takes. Layer: apps. Threads: the endpoint's. Lend_mem and codec belong to the tier. */
+ * Codec work runs in the event-loop turn: this tier does nothing else, and an image takes less time
+ * than its peers' keepalive timeout. Layer: apps. Threads: the endpoint's. Lend_mem and codec
+ * belong to the tier. */
 #include <stdlib.h>
 
 #include "apps/common/closed_loop.h"
 #include "apps/images/images.h"
 
-/* One image. Ends in answer(), whatever fails. */
+/* The work on one image. It always ends in answer(), also on failure. */
 struct work {
 	struct lend_op get;
 	struct images_tier *tier;
@@ -49,7 +50,7 @@ static void answer(struct work *work, enum lend_status status)
 	on_gone(work->reply);
 }
 
-/* The image itself: pixels to a JPEG, and the reply's head. */
+/* Encodes the pixels as a JPEG and fills in the reply's head. */
 static void run_codec(struct work *work, const void *pixels)
 {
 	lend_ns began = app_now();
