@@ -1,5 +1,5 @@
-/* checksum - the 8 bytes that answer a request: CRC32C and length of what came, whole or of both
- * ends. Layer: apps/peers. Threads: any. Lives by value in its owner. */
+/* checksum - the 8-byte answer to a request: CRC32C and length of the received bytes, of all of
+ * them or of both ends. Layer: apps/peers. Threads: any. Lives by value in its owner. */
 #ifndef APPS_PEERS_CHECKSUM_H
 #define APPS_PEERS_CHECKSUM_H
 
@@ -13,7 +13,7 @@
 enum { PEER_SUM_ENDS = 4096 };
 
 struct peer_sum {
-	uint64_t at, len; /* bytes seen, and expected */
+	uint64_t at, len; /* bytes added so far, and expected */
 	uint32_t crc;
 	bool ends; /* only the first and last PEER_SUM_ENDS bytes are read */
 };
@@ -23,7 +23,7 @@ static inline void peer_sum_begin(struct peer_sum *sum, uint64_t len, bool ends)
 	*sum = (struct peer_sum){.len = len, .ends = ends && len > 2 * PEER_SUM_ENDS};
 }
 
-/* What of [at, at + n) lies in [first, end). */
+/* Adds the part of bytes [at, at + n) that is in [first, end). */
 static inline void peer_sum_range(struct peer_sum *sum, const void *bytes, uint64_t n,
 				  uint64_t first, uint64_t end)
 {

@@ -1,9 +1,9 @@
-/* ethdev - the floor under dpdk: raw frames through a device and back, both ends polling its
+/* ethdev - the lower bound for dpdk: raw frames through a device and back; both ends poll for
  * bursts.
  *
- * memif: net_memif between two processes, a copy each way. ring: two net_ring ends in one thread,
- * which pass the frames themselves. Requests of one turn leave in one burst, as Lend's do.
- * Layer: apps/peers. Threads: one per process, and EAL's own. */
+ * memif: net_memif between two processes, one copy in each direction. ring: two net_ring ends in
+ * one thread, which pass the frames themselves. Requests of one turn are sent in one burst, as in
+ * Lend. Layer: apps/peers. Threads: one per process, and EAL's own. */
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -34,7 +34,7 @@ struct end {
 	const struct peer_job *job;
 	struct rte_mempool *pool;
 	uint16_t port;
-	struct peer_fifo fifo; /* both devices keep the order */
+	struct peer_fifo fifo; /* both devices preserve the order */
 	uint16_t waiting;      /* frames to be sent, from 0 */
 	struct rte_mbuf *frame[PEER_WINDOW_MAX + BURST];
 };
@@ -47,7 +47,7 @@ static bool is_ring(const struct peer_job *job)
 static const char *const words[] = {"ethdev",      "--no-huge",      "-m", "128", "--no-pci",
 				    "--no-shconf", "--no-telemetry", NULL};
 
-/* EAL for this process, with a memif device in that role unless role is NULL. */
+/* Initialises EAL for this process, with a memif device in that role unless role is NULL. */
 static void start_eal(const char *role, int id)
 {
 	static char text[3][128];
@@ -100,7 +100,7 @@ static struct end *make_end(const struct peer_job *job, uint16_t port)
 	return e;
 }
 
-/* memif's two sides find each other by themselves, in EAL's own threads. */
+/* Waits for the link. memif connects its two sides in EAL's own threads. */
 static void wait_for_link(uint16_t port)
 {
 	struct rte_eth_link link = {0};
@@ -157,7 +157,7 @@ void *peer_client_open(const struct peer_job *job, struct peer_door *door)
 	return make_end(job, port);
 }
 
-/* What the device does not take now goes with the next turn. */
+/* Sends the waiting frames. Frames that the device does not accept are retried in the next turn. */
 static void flush(struct end *e)
 {
 	uint16_t sent = e->waiting ? rte_eth_tx_burst(e->port, 0, e->frame, e->waiting) : 0;
@@ -227,7 +227,7 @@ static void close_end(void *end)
 
 	rte_eth_dev_stop(e->port);
 	rte_eth_dev_close(e->port);
-	(void)rmdir(rte_eal_get_runtime_dir()); /* EAL makes it and leaves it */
+	(void)rmdir(rte_eal_get_runtime_dir()); /* EAL creates it and does not remove it */
 	free(e);
 }
 

@@ -1,4 +1,4 @@
-/* fifo - slots whose requests are answered in the order they were sent.
+/* fifo - a queue of slots with requests that are answered in FIFO order.
  * Layer: apps/peers. Threads: one. Lives by value in its owner. */
 #ifndef APPS_PEERS_FIFO_H
 #define APPS_PEERS_FIFO_H
@@ -9,7 +9,7 @@
 
 struct peer_fifo {
 	unsigned slot[PEER_WINDOW_MAX];
-	unsigned first, end; /* counted on for ever; end - first is never above PEER_WINDOW_MAX */
+	unsigned first, end; /* counters that never reset; end - first is at most PEER_WINDOW_MAX */
 };
 
 static inline bool peer_fifo_is_empty(const struct peer_fifo *fifo)

@@ -1,9 +1,9 @@
-/* grpc - gRPC C++ as its guide has it: unary calls that block, asynchronous ones through completion
- * queues, and one stream both ways. C++ because gRPC's own interface for programs is that.
+/* grpc - gRPC C++ as its guide recommends: blocking unary calls, asynchronous calls through
+ * completion queues, and one bidirectional stream. C++, since that is gRPC's public API.
  *
- * A lane is a way of calling and a carrier: unary-tcp, async-unix, ... The server offers all three;
- * asynchronous ones are served through a queue too, the others by gRPC's own threads.
- * Layer: apps/peers. Threads: gRPC's, all of a process on its core. */
+ * A lane is a kind of call and a carrier: unary-tcp, async-unix, ... The server offers all three
+ * kinds. Asynchronous calls are served through a queue too, the others by gRPC's own threads.
+ * Layer: apps/peers. Threads: gRPC's, all of a process on its CPU. */
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +23,7 @@ using grpc::Status;
 using asking::Asking;
 using asking::Bytes;
 
-constexpr int KINDS = 16; /* of requests; each is made into a message once */
+constexpr int KINDS = 16; /* patterns of requests; each is encoded once */
 constexpr int NAP_US = 20000;
 
 [[noreturn]] static void die(const char *what)
@@ -42,7 +42,8 @@ static bool is_stream(const peer_job *job)
 	return !std::strncmp(job->lane, "stream", 6);
 }
 
-/* What its performance guide names; nothing where it runs as it comes. Sizes have to be allowed. */
+/* Applies the settings of gRPC's performance guide, none for untuned runs. Long messages must be
+ * allowed in either case. */
 template <class Options> static void tune(const peer_job *job, Options set)
 {
 	set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1);
@@ -95,7 +96,8 @@ class Blocking final : public Asking::Service
 	const peer_job *job_;
 };
 
-/* One call of the asynchronous server: asked for, answered, then anew. */
+/* One call slot of the asynchronous server: waits for a request, answers it, then waits for the
+ * next one. */
 struct Served {
 	std::unique_ptr<ServerContext> context;
 	std::unique_ptr<grpc::ServerAsyncResponseWriter<Bytes>> writer;
@@ -160,7 +162,7 @@ void *peer_server_open(const peer_job *job, peer_door *door)
 	return s;
 }
 
-/* A signal ends the nap; a wait for the queue is no longer. */
+/* Serves one event. A signal interrupts the sleep; a wait for the queue lasts at most as long. */
 void peer_server_turn(void *server)
 {
 	auto *s = static_cast<Server *>(server);
@@ -214,10 +216,10 @@ struct Client {
 	std::unique_ptr<Asking::Stub> stub;
 	grpc::CompletionQueue queue;
 	std::vector<Asked> asked;
-	std::vector<Bytes> kind;	 /* messages of the requests that there are */
-	std::vector<const void *> bytes; /* what they were made of */
+	std::vector<Bytes> kind;	 /* encoded messages of the patterns */
+	std::vector<const void *> bytes; /* the patterns they were encoded from */
 	peer_fifo fifo{};
-	std::vector<const Bytes *> request; /* of each slot */
+	std::vector<const Bytes *> request; /* the message of each slot */
 	grpc::ClientContext talk_context;
 	std::unique_ptr<grpc::ClientReaderWriter<Bytes, Bytes>> talk;
 
@@ -226,8 +228,8 @@ struct Client {
 	}
 };
 
-/* The message of a request, so that filling it is not in the way: it is the same bytes as long as
- * its address is. */
+/* Returns the encoded message of a request, from a cache, so that encoding is not measured. The
+ * cache key is the address: the bytes at an address of the pattern never change. */
 static const Bytes *message_of(Client *c, const void *bytes)
 {
 	for (size_t i = 0; i < c->bytes.size(); i++)

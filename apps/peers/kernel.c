@@ -1,4 +1,5 @@
-/* kernel - the floor under udp: one datagram each way over loopback, both ends polling the socket.
+/* kernel - the lower bound for udp: one datagram in each direction over loopback, with both ends
+ * polling the socket.
  * Layer: apps/peers. Threads: one per process. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +18,7 @@ enum { DATAGRAM_MAX = 4096, ROOM = 4 << 20, NAP_MS = 50 };
 struct end {
 	const struct peer_job *job;
 	int fd;
-	struct peer_fifo fifo; /* loopback keeps the order */
+	struct peer_fifo fifo; /* loopback preserves the order */
 	unsigned char bytes[DATAGRAM_MAX];
 };
 
@@ -37,7 +38,7 @@ static struct end *open_end(const struct peer_job *job)
 	return e;
 }
 
-/* Tells the other side this end's address and connects to its. */
+/* Sends this end's address to the other side, receives its address and connects to it. */
 static void meet(struct end *e, struct peer_door *door)
 {
 	struct sockaddr_in mine, other;
@@ -58,7 +59,7 @@ static void *open_either(const struct peer_job *job, struct peer_door *door)
 	return e;
 }
 
-/* One datagram, or -1; untuned ends sleep until there is one. */
+/* Receives one datagram, or returns -1. Untuned ends sleep until a datagram arrives. */
 static ssize_t receive(struct end *e)
 {
 	struct pollfd wait = {.fd = e->fd, .events = POLLIN};

@@ -1,4 +1,4 @@
-/* lend - Lend itself, measured as the others are.
+/* lend - Lend itself, measured like the other libraries.
  * Layer: apps/peers. Threads: one per process. */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct server {
 struct slot {
 	struct lend_call call;
 	struct client *client;
-	struct lend_buf *small; /* filled again for each request that is copied */
+	struct lend_buf *small; /* reused for each request that is copied */
 };
 
 struct client {
@@ -42,7 +42,7 @@ static struct lend_ep *open_ep(const char *listen)
 	return ep;
 }
 
-/* Ends as they come sleep when there is nothing to do. */
+/* Runs a turn. Untuned ends sleep when they are idle. */
 static void turn_ep(const struct peer_job *job, struct lend_ep *ep)
 {
 	int rc = job->untuned ? lend_turn(ep, lend_now(ep) + NAP_NS) : lend_poll(ep);
@@ -80,7 +80,7 @@ static void answer(lend_request request, const struct lend_buf *bytes, void *arg
 	lend_reply(s->ep, request, LEND_OK, reply);
 }
 
-/* Only shm wants a name chosen here; elsewhere port 0 lets the carrier choose. */
+/* Only shm needs a name chosen here; for other carriers port 0 lets the carrier choose. */
 static const char *listen_at(const char *lane)
 {
 	static char shm[32];
@@ -162,7 +162,7 @@ static void done(struct lend_call *call)
 	lend_buf_give(c->ep, reply);
 }
 
-/* Small requests are copied into a buffer, long ones lent as they lie. */
+/* Makes a request: copies a small one into a buffer, wraps a long one without a copy. */
 static struct lend_buf *wrap(struct slot *slot, const void *bytes)
 {
 	struct client *c = slot->client;

@@ -13,11 +13,12 @@
 
 enum { HEAD = 8, SPARE = 8, BURST = 16 };
 
-/* A message of HEAD bytes (the slot) and a body; what a completion points to. */
+/* A message of HEAD bytes (the slot) and a body; the context of its completion. */
 struct message {
-	struct fi_context2 context; /* first: the provider's while it is under way */
+	struct fi_context2
+	    context; /* first: owned by the provider while the operation is in flight */
 	bool incoming;
-	size_t len; /* of the body that came */
+	size_t len; /* bytes of the received body */
 	unsigned char *bytes;
 };
 
@@ -32,7 +33,7 @@ struct end {
 	fi_addr_t other;
 	bool is_server;
 	unsigned messages;
-	struct message *in, *out; /* messages of each; a request goes out by its slot's */
+	struct message *in, *out; /* `messages` of each; a request is sent with its slot's */
 };
 
 static void must(long rc, const char *what)
@@ -47,7 +48,8 @@ static const char *provider_of(const char *lane)
 		return "udp;ofi_rxd";
 	if (!strcmp(lane, "tcp"))
 		return "tcp;ofi_rxm";
-	return strcmp(lane, "auto") ? lane : NULL; /* the first that libfabric names */
+	return strcmp(lane, "auto") ? lane
+				    : NULL; /* NULL: the first provider that libfabric lists */
 }
 
 static struct fi_info *find(const struct peer_job *job)
@@ -112,7 +114,7 @@ static struct message *make_messages(struct end *e, bool incoming, size_t len)
 	return m;
 }
 
-/* Each side tells its name and puts the other's into its vector. */
+/* Sends this side's address to the other side and inserts its address into the address vector. */
 static void meet(struct end *e, struct peer_door *door)
 {
 	unsigned char name[PEER_ADDRESS_MAX];
@@ -145,7 +147,7 @@ static struct end *open_end(const struct peer_job *job, struct peer_door *door, 
 	return e;
 }
 
-/* Head and body from two places. */
+/* Sends a message with head and body from separate buffers. */
 static long send_message(struct end *e, struct message *m, const void *body, size_t len)
 {
 	struct iovec iov[2] = {{.iov_base = m->bytes, .iov_len = HEAD},
@@ -154,7 +156,8 @@ static long send_message(struct end *e, struct message *m, const void *body, siz
 	return fi_sendv(e->ep, iov, NULL, 2, e->other, m);
 }
 
-/* The slot's own outgoing message carries the answer: its last one has been received. */
+/* Answers with the slot's outgoing message. It is free, since the client has received the slot's
+ * previous answer. */
 static void answer(struct end *e, struct message *in)
 {
 	bool echo = peer_is_echo(e->job);
@@ -184,7 +187,7 @@ static void take(struct end *e, const struct fi_cq_msg_entry *entry)
 	uint64_t slot;
 
 	if (!m || !m->incoming)
-		return; /* sent */
+		return; /* a completed send */
 	if (entry->len < HEAD)
 		app_die("a message of another size than was sent");
 	m->len = entry->len - HEAD;

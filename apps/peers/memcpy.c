@@ -1,4 +1,5 @@
-/* memcpy - the floor under all bandwidths: one core copies each request to where it is read.
+/* memcpy - the lower bound for all bandwidths: one CPU copies each request to the memory where it
+ * is read.
  * Layer: apps/peers. Threads: one, for both ends. */
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "apps/common/options.h"
 #include "apps/peers/fifo.h"
 
-/* Both ends: requests wait in asked, what came of them in answered. */
+/* Both ends: asked holds the waiting requests, answered their answers. */
 static struct {
 	const struct peer_job *job;
 	struct peer_fifo asked, answered;

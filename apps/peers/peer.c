@@ -23,10 +23,10 @@ enum { SEED = 7, WARM_SHARE = 5, LIMIT_S = 30 };
 struct peer_door {
 	int fd; /* -1: the other side is this process */
 	unsigned char box[PEER_ADDRESS_MAX];
-	size_t len; /* in the box */
+	size_t len; /* bytes in box */
 };
 
-/* What the server did; it tells when it has ended. */
+/* The server's counters; it sends them to the client at its end. */
 struct served {
 	uint64_t requests, bytes, replied;
 };
@@ -37,7 +37,7 @@ static struct {
 	void *client, *server;
 	struct app_load load;
 	struct app_lane slot[PEER_WINDOW_MAX], *order[PEER_WINDOW_MAX];
-	unsigned refused[PEER_WINDOW_MAX], refusals; /* slots to be started after the next turn */
+	unsigned refused[PEER_WINDOW_MAX], refusals; /* slots to retry after the next turn */
 	uint64_t calls;                              /* since the beginning */
 	double line_before, line_after;
 } run;
@@ -113,7 +113,7 @@ static uint64_t wrong_echo(uint64_t number, const struct iovec *part, unsigned p
 	return wrong + args.job.reply - at;
 }
 
-/* Sums of the kinds of requests, made once. */
+/* Returns the expected sum of a request; computes the sums of all patterns once. */
 static const unsigned char *sum_of(uint64_t number)
 {
 	static unsigned char sums[APP_PATTERN_KINDS][PEER_SUM_LEN];
@@ -209,7 +209,7 @@ static _Noreturn void be_server(void)
 	exit(APP_EXIT_OK);
 }
 
-/* Forks the server, or makes it in this thread. */
+/* Forks the server, or opens it in this thread. */
 static void open_server(void)
 {
 	int fds[2];
@@ -268,7 +268,8 @@ static void measure(void)
 		run.order[i] = &run.slot[i];
 	app_pattern_init(SEED, args.job.request);
 	run.line_before = app_line_ns(app_cpu(0), app_cpu(1));
-	alarm((unsigned)(args.time / 1000000000) * 3 + LIMIT_S); /* a peer that hangs ends both */
+	alarm((unsigned)(args.time / 1000000000) * 3 +
+	      LIMIT_S); /* ends both processes when a peer hangs */
 	open_server();
 	if (peer_this.pin_first)
 		app_pin(app_cpu(0));
@@ -282,15 +283,15 @@ static void measure(void)
 	run.line_after = app_line_ns(app_cpu(0), app_cpu(1));
 }
 
-/* Whether the server did all that was asked, and nothing else. */
+/* Returns whether the server's counters match the requests of the client exactly. */
 static bool is_work_done(void)
 {
 	return served.requests == run.calls && served.bytes == run.calls * args.job.request &&
 	       served.replied == run.calls * args.job.reply;
 }
 
-/* Both ends in one thread: of its CPU time, so that others on that core do not count. Between two
- * threads waiting counts too. */
+/* Cycles per call. With both ends in one thread they are of its CPU time, which excludes other
+ * processes on that CPU. With two threads they include waiting. */
 static double cycles_per_call(void)
 {
 	const struct app_load *load = &run.load;
@@ -332,7 +333,7 @@ static void report(void)
 int main(int argc, char **argv)
 {
 	app_name_set("peer-", peer_this.name);
-	app_cpus(); /* before anything pins */
+	app_cpus(); /* before the first call that pins */
 	peer_args_read(&args, argc, argv);
 	measure();
 	report();

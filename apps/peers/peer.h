@@ -1,11 +1,11 @@
-/* peer - what every program of the comparison shares: one client and one server on a core each, the
- * same requests, the same answers, the same clock.
+/* peer - the part that all programs of the comparison share: one client and one server on a CPU
+ * each, the same requests, the same answers, the same clock.
  *
- * A program is seven functions over one library, which peer.c's main() calls. The server is a
- * child, forked before the library is touched, or, where a lane does not leave its thread, turned
- * alternately with the client. What is sent is app_pattern(); the server answers each request with
- * its bytes, or with peer_sum's 8 bytes, which the client compares with what it knows. Layer:
- * apps/peers. Threads: one per process, and the library's own. */
+ * A program implements seven functions with one library; main() in peer.c calls them. The server is
+ * a child process, forked before the library is initialised. On a lane within one thread it is
+ * polled alternately with the client instead. Requests carry app_pattern(). The server answers each
+ * request with its bytes, or with peer_sum's 8 bytes; the client compares the answer with the
+ * expected one. Layer: apps/peers. Threads: one per process, and the library's own. */
 #ifndef APPS_PEERS_PEER_H
 #define APPS_PEERS_PEER_H
 
@@ -20,14 +20,14 @@ extern "C" {
 
 enum { PEER_SUM_LEN = 8, PEER_ADDRESS_MAX = 4096, PEER_WINDOW_MAX = 128, PEER_LANES_MAX = 12 };
 
-/* One run: both sides read the same. */
+/* The parameters of one run, the same for both sides. */
 struct peer_job {
 	const char *lane;
 	uint64_t request; /* bytes of each request */
-	uint64_t reply;   /* bytes of each answer: as many (an echo), or PEER_SUM_LEN */
+	uint64_t reply;   /* bytes of each answer: request (an echo), or PEER_SUM_LEN */
 	unsigned window;  /* requests kept in flight; slots are [0, window) */
 	bool ends;        /* the sum reads the first and last 4 KiB only, not every byte */
-	bool untuned;     /* the library as it comes, not as its manual says for speed */
+	bool untuned;     /* the library's defaults, not its manual's settings for speed */
 };
 
 static inline bool peer_is_echo(const struct peer_job *job)
@@ -35,23 +35,24 @@ static inline bool peer_is_echo(const struct peer_job *job)
 	return job->reply == job->request;
 }
 
-/* Between the two processes, before and after the run: addresses, at most PEER_ADDRESS_MAX bytes.
- * Without a second process what is told waits here. app_die() when the other is gone. */
+/* A channel between both sides for addresses and results, used before and after the run; at most
+ * PEER_ADDRESS_MAX bytes per message. Without a second process the message waits in memory.
+ * app_die() when the other process has ended. */
 struct peer_door;
 void peer_tell(struct peer_door *door, const void *bytes, size_t len);
-/* How many bytes it were. */
+/* Receives a message; returns its length in bytes. */
 size_t peer_hear(struct peer_door *door, void *bytes, size_t cap);
 
-/* The server's answer to one request that lies in these parts, out of line where it is not an echo:
- * fills reply[0, PEER_SUM_LEN). Counts what was served; an echo calls it with reply NULL. */
+/* Answers one request, given as parts, as the server. Not an echo: fills reply[0, PEER_SUM_LEN). An
+ * echo passes reply NULL, and the library sends the parts back. Counts the request. */
 void peer_serve(const struct peer_job *job, const struct iovec *part, unsigned parts, void *reply);
-/* The client's: the request of that slot was answered with these bytes; the next one may be started
+/* Ends the request of slot, answered with these bytes, as the client. The next request may start
  * before this returns. */
 void peer_end(unsigned slot, const struct iovec *part, unsigned parts);
-/* The same with one part. */
+/* Like peer_end(), with one part. */
 void peer_end_at(unsigned slot, const void *bytes, size_t len);
 
-/* What a library goes over. */
+/* A lane: a carrier or mode of a library. */
 struct peer_lane {
 	const char *name;    /* NULL ends the list */
 	uint64_t len_max;    /* of a request; 0: any */
@@ -59,24 +60,25 @@ struct peer_lane {
 	bool one_thread;     /* server and client in one thread */
 };
 
-/* A library: what each program says of its own, and does below. */
+/* A library: its description; each program defines one, and the functions below. */
 struct peer {
 	const char *name;
 	struct peer_lane lane[PEER_LANES_MAX];
-	bool pin_first; /* its threads do the work: they are pinned with their process; else only
-			   the thread that polls is, once the library has made its own */
+	bool pin_first; /* the library's threads do the work, so they are pinned with their process;
+			   else only the polling thread is pinned, after the library has started its
+			   own */
 };
 extern const struct peer peer_this;
 
-/* A program's own functions; they end it with app_die() where they cannot go on. Of each side one
- * is opened, in the process that is this side alone, or one after the other in one thread. A turn
- * does what there is to do, and may wait for it where the library waits. */
+/* The functions of each program; on an error they call app_die(). Each side is opened once: in its
+ * own process, or the server and then the client in one thread. A turn does the pending work, and
+ * may wait for work where the library waits. */
 void *peer_server_open(const struct peer_job *job, struct peer_door *door);
 void peer_server_turn(void *server);
 void peer_server_close(void *server);
 void *peer_client_open(const struct peer_job *job, struct peer_door *door);
-/* Begins a request; the bytes stay as they are. 0, or a negative errno; -EAGAIN: tried again after
- * a turn. Never calls peer_end() itself. */
+/* Starts a request; the bytes must not change meanwhile. Returns 0, or a negative errno; -EAGAIN:
+ * retried after a turn. Never calls peer_end() itself. */
 int peer_client_start(void *client, unsigned slot, const void *request);
 void peer_client_turn(void *client);
 void peer_client_close(void *client);

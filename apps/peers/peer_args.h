@@ -1,4 +1,4 @@
-/* peer_args - the command line that all programs of the comparison have.
+/* peer_args - the command line of all programs of the comparison.
  * Layer: apps/peers. Threads: the main one. Texts live as long as argv. */
 #ifndef APPS_PEERS_PEER_ARGS_H
 #define APPS_PEERS_PEER_ARGS_H
@@ -13,8 +13,8 @@ struct peer_args {
 	bool json;
 };
 
-/* What is not given is filled in. Ends the program for --help, --lanes, and by app_bad() for what
- * no lane of peer_this can do. */
+/* Parses the command line and fills in defaults. Ends the program for --help and --lanes; app_bad()
+ * for options that no lane of peer_this supports. */
 void peer_args_read(struct peer_args *args, int argc, char **argv);
 
 #endif

@@ -1,4 +1,4 @@
-/* ucx - UCX's active messages, the way of its own benchmark: a handler per side, one worker each.
+/* ucx - UCX's active messages, used like in its own benchmark: a handler per side, one worker each.
  * Layer: apps/peers. Threads: one per process. */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { AM_REQUEST, AM_REPLY };
 
 struct end;
 
-/* A long message that is fetched into memory of this end. */
+/* A long message that is fetched into memory of this process. */
 struct incoming {
 	struct end *end;
 	ucp_ep_h reply_ep;
@@ -109,8 +109,8 @@ static ucs_status_t send_am(struct outgoing *out, ucp_ep_h ep, unsigned id, cons
 	return UCS_OK;
 }
 
-/* Answers with what lies at bytes: memory of UCX (keep) or of in, both until the echo is sent.
- * UCS_INPROGRESS: still in use. */
+/* Answers with the bytes at `bytes`, which belong to UCX (keep) or to in. They stay in use until an
+ * echo is sent. Returns UCS_INPROGRESS while UCX's memory is still in use. */
 static ucs_status_t answer(struct end *e, ucp_ep_h ep, unsigned slot, void *bytes, size_t len,
 			   struct incoming *in)
 {
@@ -150,7 +150,7 @@ static struct incoming *take_incoming(struct end *e)
 	return in;
 }
 
-/* A long one is here: the server's request, or the client's echo. */
+/* A long message is complete: the server's request, or the client's echo. */
 static void long_is_here(struct incoming *in)
 {
 	struct end *e = in->end;
