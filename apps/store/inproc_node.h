@@ -1,6 +1,6 @@
-/* inproc_node - a memory node in this process: both ends of an operation in one thread.
- * Layer: apps/store, which sees into the node. Threads: one at a time turns it, the caller's or its
- * own. */
+/* inproc_node - a memory node in this process, so that both ends of an operation are in one thread.
+ * Layer: apps/store, which may include the node's code. Threads: one at a time polls it, the
+ * caller's or its own. */
 #ifndef APPS_STORE_INPROC_NODE_H
 #define APPS_STORE_INPROC_NODE_H
 
@@ -11,20 +11,21 @@
 
 struct app_inside;
 
-/* A node for so many bytes, in pages of page bytes (0: 4 KiB), that listens there; its address goes
- * into text. app_die() when it cannot be opened. */
+/* Opens a node of bytes, in pages of page bytes (0: 4 KiB), that listens on listen. Stores its
+ * address in text[0, cap). app_die() when it cannot be opened. */
 struct app_inside *app_inside_open(const char *listen, const char *eal, uint64_t bytes,
 				   uint32_t page, char *text, size_t cap);
-/* To be polled by turns with the client's endpoint, and what the node does after each of them. */
+/* app_inside_ep() returns the node's endpoint, which the caller polls alternately with the
+ * client's. app_inside_between() does the node's work after each poll. */
 struct lend_ep *app_inside_ep(struct app_inside *node);
 void app_inside_between(void *node);
-/* Both. */
+/* Polls the node's endpoint once, then does the node's work. */
 void app_inside_turn(struct app_inside *node);
-/* A thread of its own turns it, from begin to end: who closes a client waits for the node. NULL is
- * nothing. */
+/* Start and end a thread that polls the node. Needed while a client closes, since closing blocks
+ * until the node answers. NULL: do nothing. */
 void app_inside_alone_begin(struct app_inside *node);
 void app_inside_alone_end(struct app_inside *node);
-/* After its clients are closed. NULL is nothing. */
+/* Closes the node, after its clients are closed. NULL: does nothing. */
 void app_inside_close(struct app_inside *node);
 
 #endif

@@ -33,7 +33,8 @@ static void *map(uint64_t len, bool huge)
 	return at;
 }
 
-/* What is put under a page: any number that a frame may have, neighbours far apart. */
+/* Returns the frame stored for a page: any valid frame number; neighbouring pages get distant
+ * frames. */
 static uint32_t frame_of(uint64_t page)
 {
 	return (uint32_t)(page * UINT32_C(0x9e3779b1)) >> (32 - FRAME_BITS) | 1;
@@ -44,7 +45,8 @@ static uint64_t round_up(uint64_t len)
 	return (len + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
 }
 
-/* The store keeps a node for 16 pages that it can hold; this space needs one for 64. */
+/* Builds the page tables. A store reserves a tree node per 16 pages of its capacity; this space
+ * needs one per 64. */
 static void build_tree(struct app_lookup *l, bool huge)
 {
 	struct lend_store_config c;
@@ -72,7 +74,7 @@ static uint64_t hash_of(uint64_t key)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The entries of a group with this tag, a bit each. */
+/* Returns a bit mask of the entries of a group with this tag. */
 static inline unsigned tagged(const uint8_t *group, uint8_t tag)
 {
 #ifdef __SSE2__
@@ -88,7 +90,7 @@ static inline unsigned tagged(const uint8_t *group, uint8_t tag)
 #endif
 }
 
-/* The entry of a key, or where it may be put. */
+/* Returns the entry of a key, or a free one for it. */
 static inline uint64_t flat_at(const struct app_lookup *l, uint64_t key)
 {
 	uint64_t hash = hash_of(key), mask = (UINT64_C(1) << l->bits) / GROUP - 1;
@@ -120,7 +122,7 @@ static inline uint64_t linear_at(const struct app_lookup *l, uint64_t key)
 	return at;
 }
 
-/* At most seven eighths full, as Abseil keeps it. */
+/* Builds both maps, at most seven eighths full, as in Abseil. */
 static void build_maps(struct app_lookup *l, bool huge)
 {
 	for (l->bits = 10; (UINT64_C(1) << l->bits) * 7 / 8 < l->pages; l->bits++)
@@ -165,7 +167,8 @@ static inline uint32_t find(const struct app_lookup *l, enum app_way which,
 	return lend_tree_frame(l->store, view, page);
 }
 
-/* No frame has a bit above FRAME_BITS, which only we know. */
+/* Sums the frames. No frame has a bit above FRAME_BITS, but the compiler does not know it; so with
+ * waits each lookup depends on the previous one. */
 static inline __attribute__((always_inline)) uint64_t
 sum(const struct app_lookup *l, enum app_way which, bool waits, const uint32_t *page, size_t n)
 {

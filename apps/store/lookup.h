@@ -1,10 +1,10 @@
-/* lookup - the page tables of one large space, and two hash maps of the same pages beside them.
+/* lookup - the page tables of one large space, and two hash maps of the same pages for comparison.
  *
- * No page has bytes: only the tables are made, by the store's own functions. A page has an entry of
- * 16 bytes in either map, a key of 64 bits and a frame, as a node with many spaces would need it.
+ * Pages have no bytes: only the tables exist, made by the store's own functions. In both maps a
+ * page has an entry of 16 bytes, a key of 64 bits and a frame, as a node with many spaces would
+ * need it.
  *
- * Layer: apps/store, which sees into the store. Threads: any, one lookup each.
- */
+ * Layer: apps/store, which may include the store's code. Threads: any, one lookup each. */
 #ifndef APPS_STORE_LOOKUP_H
 #define APPS_STORE_LOOKUP_H
 
@@ -14,30 +14,30 @@
 
 enum app_way {
 	APP_WAY_TREE,   /* the store's page tables */
-	APP_WAY_FLAT,   /* flat hash map as Abseil's: groups of 16, searched by a byte of each hash
-			 */
-	APP_WAY_LINEAR, /* entries alone; a collision goes to the next one */
+	APP_WAY_FLAT,   /* flat hash map like Abseil's: groups of 16, searched by one byte of each
+			   hash */
+	APP_WAY_LINEAR, /* entries only; linear probing */
 	APP_WAYS,
 };
 
 struct app_lookup {
 	struct lend_store *store;
 	struct app_entry *flat, *linear;
-	uint8_t *tag; /* of the flat map's entries: 7 bits of the hash, or 128: free */
+	uint8_t *tag; /* one per entry of the flat map: 7 bits of the hash, or 128: free */
 	uint64_t pages;
 	uint64_t bytes[APP_WAYS]; /* mapped */
 	unsigned bits;            /* of both maps: 2^bits entries */
 };
 
-/* Tables of so many pages, at most 2^29; all memory with or without huge pages. app_die() when
- * there is none. */
+/* Makes the tables for pages pages, at most 2^29; all memory with or without huge pages. app_die()
+ * without memory. */
 void app_lookup_open(struct app_lookup *l, uint64_t pages, bool huge);
 void app_lookup_close(struct app_lookup *l);
-/* The sum of the frames under n pages. waits: each lookup needs the one before to have ended, as
- * that of an operation does; else the processor may work on many at once. */
+/* Returns the sum of the frames of n pages. waits: each lookup depends on the result of the
+ * previous one, as in an operation; else the processor may overlap lookups. */
 uint64_t app_lookup_sum(const struct app_lookup *l, enum app_way table, bool waits,
 			const uint32_t *page, size_t n);
-/* How many of the pages have another frame than was put there, in any. */
+/* Returns in how many lookups, over all tables, a page has another frame than the stored one. */
 uint64_t app_lookup_wrong(const struct app_lookup *l, const uint32_t *page, size_t n);
 
 #endif

@@ -69,7 +69,7 @@ static void close_store(struct owner *o)
 	munmap(o->pages, lend_store_pages_size(&o->config));
 }
 
-/* The reference to a snapshot of a space of its own, which is gone. */
+/* Makes a reference to a snapshot of a new space; sealing consumes the space. */
 static void put(struct owner *o, uint64_t bytes, uint8_t ref[LEND_MEMREF_LEN])
 {
 	static uint8_t some[1 << 20];
