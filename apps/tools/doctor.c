@@ -1,8 +1,7 @@
-/* doctor - what this machine offers, and the mend for each lack.
+/* doctor - what this machine supports, and a fix for each lack.
  *
- * Carriers are tried for real, each in a child process of its own, so that a library that ends the
- * process or prints its own lines does neither here. Layer: apps. Threads: one.
- */
+ * Each carrier is really opened, in a child process of its own, so that a library that ends the
+ * process or prints its own lines does not affect this process. Layer: apps. Threads: one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -28,7 +27,7 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 {
 	struct finding *f = &v->finding[v->n];
 
-	if (v->n + 1 < DOCTOR_CHECKS_MAX) /* else the last one is overwritten */
+	if (v->n + 1 < DOCTOR_CHECKS_MAX) /* when full, the last one is overwritten */
 		v->n++;
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->ok = ok;
@@ -37,7 +36,7 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 	return f;
 }
 
-/* The first line of a small file; false without one. */
+/* Reads the first line of a small file; returns false when there is none. */
 bool doctor_first_line(const char *path, char *text, int cap)
 {
 	FILE *file = fopen(path, "re");
@@ -106,11 +105,11 @@ void doctor_dpdk(struct visit *v, const char *name, const char *listen, const ch
 	struct finding *f = &v->finding[v->n];
 
 	doctor_carrier(v, name, listen, eal, mend);
-	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the error of a module that is missing */
+	if (!f->ok && strstr(f->found, "libdpdk-dev")) /* the error of a missing module */
 		f->mend = "install libdpdk-dev and build again";
 }
 
-/* Checks what each endpoint needs, whatever its carrier: the keys are read with the first one. */
+/* Checks the keys, which each endpoint needs on any carrier: the first endpoint reads them. */
 static void keys(struct visit *v)
 {
 	struct finding *f = doctor_note(v, "keys", false,
@@ -167,7 +166,8 @@ static void run_dir(struct visit *v)
 	snprintf(f->found, sizeof(f->found), "XDG_RUNTIME_DIR is not set; %s serves", other);
 }
 
-/* What endpoints and their buffers get here: tried, for pages may be reserved and all taken. */
+/* Returns the kind of huge pages that endpoints and buffers get. It allocates some, since reserved
+ * pages may all be in use. */
 static const char *large_memory(const char *thp)
 {
 	void *memory = lend_malloc(4 << 20);
@@ -202,8 +202,8 @@ static void hugepages(struct visit *v)
 		 unused, thp, large_memory(thp));
 }
 
-/* What peers over shm read in place; its pages are small unless the system lets such files have
- * large ones. */
+/* Checks the memory that peers over shm read in place. Its pages are small unless the system allows
+ * huge pages for such files. */
 static void shared_memory(struct visit *v)
 {
 	struct finding *f = doctor_note(v, "shared memory", false,
@@ -233,7 +233,7 @@ static void perf(struct visit *v)
 	snprintf(f->found, sizeof(f->found), "perf_event_paranoid is %s", line);
 }
 
-/* What lend_space_pointer() needs over a network. */
+/* Checks userfaultfd, which lend_space_pointer() needs over a network. */
 static void faults(struct visit *v)
 {
 	struct finding *f = doctor_note(

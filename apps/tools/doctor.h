@@ -1,4 +1,5 @@
-/* doctor - what lend doctor's files share: a visit's findings. Layer: apps. Threads: one. */
+/* doctor - the findings of a check of the machine, shared by lend doctor's files. Layer: apps.
+ * Threads: one. */
 #ifndef APPS_TOOLS_DOCTOR_H
 #define APPS_TOOLS_DOCTOR_H
 
@@ -10,27 +11,28 @@ struct finding {
 	char name[48];
 	bool ok;
 	char found[DOCTOR_FOUND_MAX];
-	const char *mend; /* of the lack; not said when ok */
+	const char *mend; /* how to fix the lack; not printed when ok */
 };
 
 struct visit {
 	struct finding finding[DOCTOR_CHECKS_MAX];
 	unsigned n;
-	bool no_endpoint; /* none can be opened, whatever its carrier */
+	bool no_endpoint; /* no endpoint can be opened, on any carrier */
 };
 
-/* A new finding, of which nothing is said yet. */
+/* Adds a finding with an empty text. */
 struct finding *doctor_note(struct visit *v, const char *name, bool ok, const char *mend);
-/* Opens a carrier in a child process and notes how that went. eal: NULL, or DPDK's arguments. */
+/* Opens a carrier in a child process and records the result. eal: NULL, or DPDK's arguments. */
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
 		    const char *mend);
-/* The same for a carrier of DPDK. mend is for other failures than a module that is missing. */
+/* Like doctor_carrier(), for a carrier of DPDK. mend is the fix for failures other than a missing
+ * module. */
 void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
 		 const char *mend);
-/* The first line of a small file; false without one. */
+/* Reads the first line of a small file; returns false when there is none. */
 bool doctor_first_line(const char *path, char *text, int cap);
 
-/* doctor_devices.c: rights, limits and devices of carriers that need some. */
+/* Checks rights, limits and devices of carriers that need some (doctor_devices.c). */
 void doctor_devices(struct visit *v);
 
 #endif

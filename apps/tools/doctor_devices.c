@@ -1,9 +1,8 @@
-/* doctor_devices - which network devices this machine has for the carriers that drive one
- * themselves, and what they lack.
+/* doctor_devices - the network devices of this machine for carriers that drive a device themselves,
+ * and what these devices lack.
  *
- * What can be tried for real without disturbing anybody is; the rest is read from the kernel.
- * Layer: apps. Threads: one.
- */
+ * A device is really opened if that disturbs no other process; otherwise its state is read from the
+ * kernel. Layer: apps. Threads: one. */
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <limits.h>
@@ -82,7 +81,8 @@ static void locked_memory(struct visit *v, uint64_t set)
 			 has(set, IPC_LOCK) ? ", which this process may pass" : "");
 }
 
-/* AF_XDP is not tried: its program would take packets away from whoever uses the interface. */
+/* Checks the carriers over kernel sockets. AF_XDP is not tried: its program would take packets from
+ * other processes that use the interface. */
 static void software_devices(struct visit *v, uint64_t set)
 {
 	struct finding *f;
@@ -109,7 +109,7 @@ static void software_devices(struct visit *v, uint64_t set)
 		close(fd);
 }
 
-/* The kernel driver of a PCI device; "" without one. */
+/* Copies the name of a PCI device's kernel driver; "" without one. */
 static void driver_of(const char *address, char driver[64])
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -165,7 +165,7 @@ static void cards(struct visit *v)
 		snprintf(f->found, sizeof(f->found), "no network card on PCI");
 }
 
-/* An RDMA device's Ethernet interface and what that is called by; "" for what it has not. */
+/* An RDMA device, its Ethernet interface and that interface's address; "" for missing ones. */
 struct rdma {
 	char name[64], state[32], netdev[32], ip[INET_ADDRSTRLEN];
 };

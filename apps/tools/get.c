@@ -1,4 +1,4 @@
-/* get - the bytes behind a reference, to a file that appears whole or not at all.
+/* get - writes the bytes behind a reference to a file, which appears complete or not at all.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static void find_ref(struct args *args)
 	}
 }
 
-/* The file under a name of its own while it is written; removed unless it was finished. */
+/* The file's temporary name while it is written; removed at exit unless the file was finished. */
 static char temp[TEMP_MAX];
 
 static void remove_temp(void)

@@ -1,4 +1,4 @@
-/* keygen_command - a file with one new key that endpoints prove to each other.
+/* keygen_command - writes a file with one new key, by which endpoints authenticate each other.
  * Layer: apps. Threads: one. */
 #include <limits.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tools/mem - what a memory node holds, and (apps/bench/mem_lat.c, apps/bench/mem_fault.c) how
- * quick it is. Layer: apps. Threads: one. */
+/* tools/mem - the counters of a memory node. Its speed is measured by apps/bench/mem_lat.c and
+ * apps/bench/mem_fault.c. Layer: apps. Threads: one. */
 #include <string.h>
 
 #include "apps/commands.h"

@@ -1,5 +1,5 @@
-/* mem_admin - lend mem ls, top and evict: what a memory node's operator sees and ends, over its
- * admin socket.
+/* mem_admin - lend mem ls, top and evict: list and end the objects and clients of a memory node,
+ * over its admin socket.
  * Layer: apps. Threads: one. */
 #include "apps/tools/mem_admin.h"
 
@@ -71,7 +71,8 @@ static int open_socket(const char *path)
 	return fd;
 }
 
-/* Says one line and reads one; dies where the node says error. */
+/* Sends a request of one line and reads a reply of one line; app_bad() with the node's text when it
+ * replies with an error. */
 static json_t *ask(FILE *node, json_t *request)
 {
 	char *say = json_dumps(request, JSON_COMPACT), *line = NULL;
@@ -120,7 +121,7 @@ static void print_object(const json_t *row)
 		       number(row, "bytes"), (int)number(row, "holds"), (int)number(row, "grants"));
 }
 
-/* The node gives a thousand at a time. */
+/* Lists the objects. The node returns at most a thousand per request. */
 static void list(FILE *node, const struct args *args)
 {
 	uint64_t left = args->limit;

@@ -1,4 +1,5 @@
-/* put - a file to a memory node, as a reference that others can read until its time runs out.
+/* put - copies a file to a memory node and prints a reference, which others can read until its time
+ * to live ends.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +64,7 @@ static int open_file(const char *path, uint64_t *len)
 	return fd;
 }
 
-/* len bytes at offset, or the file changed under us. */
+/* Reads len bytes at offset; app_die() when the file became shorter meanwhile. */
 static void read_part(int fd, const char *path, char *into, size_t len, uint64_t offset)
 {
 	while (len) {
@@ -80,7 +81,8 @@ static void read_part(int fd, const char *path, char *into, size_t len, uint64_t
 	}
 }
 
-/* Short files in one call; long ones in parts, so that no more than a part is in memory here. */
+/* Sends a short file in one call, a long one in parts, so that at most one part is in memory here.
+ */
 static void send_file(struct lend_mem *mem, const struct args *args, int fd, uint64_t len,
 		      struct lend_ref *ref)
 {

@@ -1,4 +1,4 @@
-/* serve - the server that lat, rate and bw call: echoes, or answers with a checksum.
+/* serve - the server that lat, rate and bw call: replies with the request, or with a checksum.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <time.h>
@@ -29,8 +29,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Takes its worker as many nanoseconds as the request says, a second at most, but no CPU: who looks
- * at orders would else see who else is on the machine. */
+/* Blocks its worker for as many nanoseconds as the request contains, at most a second. It sleeps
+ * instead of computing, so that a measurement of scheduling orders does not depend on other
+ * processes' CPU use. */
 static void work(lend_request request, const struct lend_buf *bytes, void *ep)
 {
 	uint64_t ns = bytes->len >= 8 ? lend_load_u64(bytes->data) : 0;

@@ -14,13 +14,14 @@ enum { SEAL, MAP, WRITE, FREE, RELEASE, TIMES };
 static const char *const names[] = {"seal", "map", "write", "free", "release"};
 enum { SIZE_MIN = 4096, STEP = 16, SIZES_MAX = 8, CHUNK = 16 << 20, DROPS_MAX = 32, SEED = 11 };
 
-/* One size; all are measured by turns, so that they meet the same machine. */
+/* The results for one size. All sizes are measured in turns, so that machine conditions are the
+ * same for all. */
 struct row {
 	uint64_t size;
 	char label[24]; /* "4k" */
 	lend_space space;
 	struct lend_hist hist[TIMES];
-	double drain_us; /* from the release until the node has no page any more */
+	double drain_us; /* from the release until the node uses no page of it */
 };
 
 struct snap {
@@ -30,7 +31,7 @@ struct snap {
 	unsigned rows;
 	uint64_t rounds, wrong_bytes;
 	char *into;    /* CHUNK bytes */
-	uint64_t idle; /* pages that somebody else has on the node */
+	uint64_t idle; /* pages that other clients use on the node */
 	struct app_release release;
 };
 
@@ -105,7 +106,7 @@ static uint64_t release(struct snap *s, const struct lend_ref *ref)
 			     "release");
 }
 
-/* 8 bytes of a page, the same as are there, or others. */
+/* Writes 8 bytes of a page: the present bytes XOR change (0: the same bytes). */
 static void write(struct snap *s, struct row *row, lend_space space, uint64_t at, uint64_t change)
 {
 	const char *bytes = chunk_of(row, at - at % CHUNK).iov_base;
@@ -123,7 +124,8 @@ static uint64_t some_page(const struct snap *s, const struct row *row)
 	return s->rounds * 7919 % (row->size / SIZE_MIN) * SIZE_MIN;
 }
 
-/* The snapshot lives on in a map; the first write to it copies a page and its path. */
+/* Seals, maps and writes. The map keeps the snapshot's pages shared, so the first write to it
+ * copies a page and its path in the page table. */
 static void one_round(struct snap *s, struct row *row)
 {
 	struct lend_ref ref = seal(s, row);
@@ -168,7 +170,7 @@ static void compare_word(struct snap *s, const struct row *row, lend_space space
 	count_wrong(s, &want, sizeof(want));
 }
 
-/* A snapshot stays as it was while its space and a map of it change. */
+/* Verifies that a snapshot does not change when its space and a map of it change. */
 static void verify(struct snap *s, struct row *row)
 {
 	struct lend_ref ref = seal(s, row);
@@ -192,7 +194,8 @@ static double us_since(uint64_t ticks)
 	return (double)(app_ticks() - ticks) / app_ticks_per_ns() / 1e3;
 }
 
-/* The last holder lets go. Large objects were filled already, small ones often. */
+/* Measures the release of the last reference, and how long the node then takes to free the pages.
+ * The caller has filled the space; small spaces are measured many times. */
 static void drop(struct snap *s, struct row *row)
 {
 	struct lend_ref ref = seal(s, row);
@@ -273,7 +276,7 @@ static double p50(const struct row *row, int what)
 	return app_hist_us(&row->hist[what], 0.5);
 }
 
-/* "seal_us_4k" and so on, of the smallest and the largest. */
+/* Reports "seal_us_4k" and so on, for the smallest and the largest size. */
 static void report_ends(const struct snap *s, struct app_report *r)
 {
 	const struct row *small = &s->row[0], *large = &s->row[s->rows - 1];

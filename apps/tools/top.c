@@ -1,7 +1,7 @@
-/* top - how endpoints and their sessions are doing, asked again and again.
+/* top - the state of endpoints and their sessions, queried periodically.
  *
- * Each is asked by a call (LEND_METHOD_STATS); rates are what two answers differ by. Layer: apps.
- * Threads: one. */
+ * Each endpoint is queried by a call (LEND_METHOD_STATS). Rates are the differences of two replies.
+ * Layer: apps. Threads: one. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ static void on_signal(int number)
 	stopping = 1;
 }
 
-/* NULL: known, or no room. */
+/* Adds a server; returns NULL when it is already in the list, or the list is full. */
 static struct top_server *add(struct top *top, const char *address)
 {
 	for (unsigned i = 0; i < top->n; i++)
@@ -40,7 +40,8 @@ static struct top_server *add(struct top *top, const char *address)
 	return &top->server[top->n++];
 }
 
-/* A name is left behind by who was killed: it counts when somebody is there. */
+/* Adds the server behind a socket name if a connection to it succeeds. A killed process leaves its
+ * name behind. */
 static void try_name(struct top *top, const char *name)
 {
 	struct top_server *s;
@@ -54,7 +55,7 @@ static void try_name(struct top *top, const char *name)
 	top->n -= !s->connected;
 }
 
-/* Who listens at shm: of this user's. */
+/* Finds this user's endpoints that listen on shm. */
 static void find(struct top *top)
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
@@ -106,7 +107,7 @@ static bool take(struct top_view *view, const struct lend_buf *reply)
 	return true;
 }
 
-/* One call of a round; NULL, or why there is no answer. */
+/* Makes one call of a round. Returns NULL, or the reason why there is no answer. */
 static const char *ask_from(struct top *top, struct top_server *s, uint32_t from)
 {
 	struct lend_call call = {.method = LEND_METHOD_STATS, .timeout = ASK_NS};

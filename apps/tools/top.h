@@ -1,4 +1,4 @@
-/* top - what lend top asked, and how it is shown.
+/* top - the servers that lend top queries, and how their statistics are shown.
  * Layer: apps. Threads: one. */
 #ifndef APPS_TOOLS_TOP_H
 #define APPS_TOOLS_TOP_H
@@ -9,7 +9,7 @@
 
 enum { TOP_SERVERS = 64, TOP_SESSIONS = 4096 };
 
-/* One answer. */
+/* One reply. */
 struct top_view {
 	struct lend_stats_head head;        /* size 0: none */
 	struct lend_session_stats *session; /* TOP_SESSIONS of room */
@@ -19,7 +19,7 @@ struct top_view {
 struct top_server {
 	char address[128];
 	lend_session session;
-	bool connected, told; /* told: why it does not answer */
+	bool connected, told; /* told: the reason why it does not answer was printed */
 	struct top_view now, before;
 };
 
@@ -31,7 +31,7 @@ struct top {
 	lend_ns interval;
 };
 
-/* The rates between the last two answers of each, to stdout. */
+/* Prints the rates between the last two replies of each server to stdout. */
 void top_show(const struct top *top);
 
 #endif

@@ -1,5 +1,4 @@
-/* top_show - a table for people, an object for programs.
- * Layer: apps. Threads: one. */
+/* top_show - prints the statistics as a table, or as a JSON object. |Layer: apps. Threads: one. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +7,9 @@
 #include "apps/common/options.h"
 #include "apps/tools/top.h"
 
-enum { SHOWN = 40 }; /* sessions of an endpoint */
+enum { SHOWN = 40 }; /* sessions shown per endpoint */
 
-/* How much of something came in a second between the two answers. */
+/* Returns the rate of a counter per second between the last two replies. */
 static double rate(const struct top_server *s, uint64_t now, uint64_t before)
 {
 	lend_ns passed = s->now.head.now - s->before.head.now;
@@ -50,7 +49,8 @@ static void by_class(FILE *out, const char *key, const void *values, bool wide)
 	fputs("]", out);
 }
 
-/* Addresses come from peers: nothing of theirs ends a string or a line. */
+/* Prints an address. It comes from a peer, so characters that could end a string or a line are
+ * replaced. */
 static void safe(FILE *out, const char *text)
 {
 	for (; *text; text++)
