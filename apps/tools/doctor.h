@@ -25,8 +25,8 @@ struct finding *doctor_note(struct visit *v, const char *name, bool ok, const ch
 /* Opens a carrier in a child process and records the result. eal: NULL, or DPDK's arguments. */
 void doctor_carrier(struct visit *v, const char *name, const char *listen, const char *eal,
 		    const char *mend);
-/* Like doctor_carrier(), for a carrier of DPDK. mend is the fix for failures other than a missing
- * module. */
+/* Like doctor_carrier(), for a carrier of DPDK. When a DPDK module is missing, the fix is to
+ * install its package. */
 void doctor_dpdk(struct visit *v, const char *name, const char *listen, const char *eal,
 		 const char *mend);
 /* Reads the first line of a small file; returns false when there is none. */
