@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs README's two commands in a fresh minimal Debian, where a package that scripts/deps.sh forgets is missing.
+# Runs README's two commands in a fresh minimal Debian, to detect packages that scripts/deps.sh does not install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +48,7 @@ run_inside() { # COMMAND...: with an empty environment, apart from the proxy
 if [ "${1:-}" = --inside ]; then
 	root=$2
 	shift 2
-	mount --rbind "$root" "$root" # the kernel refuses user namespaces to a process whose / is no mount point
+	mount --rbind "$root" "$root" # the kernel refuses user namespaces where / is no mount point
 	mount -t proc proc "$root/proc"
 	mount --rbind /sys "$root/sys"
 	mount --rbind /dev "$root/dev"
@@ -83,17 +83,17 @@ https_proxy=${https_proxy:-$(apt_option Acquire::https::Proxy)}
 [ "$https_proxy" != DIRECT ] || https_proxy=
 export http_proxy https_proxy
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/lend-bare.XXXXXX")
-chmod 755 "$root" # tests run as other users, which must be able to pass /
+chmod 755 "$root" # tests run as other users, which need access to /
 child=
 remove() {
 	[ -z "$child" ] || kill -KILL "$child" 2>/dev/null || true
-	rm -rf --one-file-system "$root" 2>/dev/null || { sleep 1 && rm -rf --one-file-system "$root"; } # processes in it were ending
+	rm -rf --one-file-system "$root" 2>/dev/null || { sleep 1 && rm -rf --one-file-system "$root"; } # retried: its processes were ending
 	rm -f "$root.log"
 }
 trap remove EXIT
 trap 'exit 130' INT TERM HUP
 
-# Runs a command in new namespaces, in the background: during "wait" a signal ends this script at once.
+# Runs a command in new namespaces, in the background, since a signal interrupts "wait" at once.
 apart() { # COMMAND...
 	local status=0
 	unshare --mount --pid --fork --kill-child "$@" <&0 &

@@ -16,10 +16,10 @@ import compare_targets
 from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
-NEAR_NS = 300  # a cache line there and back, as apps/common/cacheline_rtt has it
-TRIES = 3  # of a run whose own checks do not hold
+NEAR_NS = 300  # round trip of a cache line, the limit of apps/common/cacheline_rtt
+TRIES = 3  # of a run with failed self checks
 
-# name: bytes of request and reply, in flight, further options, and which figure counts.
+# name: bytes of request and reply, requests in flight, further options, and the figure that is compared.
 SHAPES = {
     "echo64": (64, 64, 1, [], "p50_us"),
     "call32": (32, 8, 1, [], "p50_us"),
@@ -37,7 +37,7 @@ ONE = ["echo64", "call32", "echo4k"]
 MANY = ["echo64x64", "call32x64"]
 LONG = ["send1m", "send8m", "send8m_ends"]
 RING = ["call32x64", "call966x64", "call64kx16"]
-# Program, lane, the group it is in, and its shapes. The first of a group is what the others are compared with.
+# Program, lane, group, shapes. The runs of a group are compared with its first run.
 RUNS = [
     ("lend", "shm", "shm", ONE + MANY + LONG + ["untuned64"]),
     ("memcpy", "memory", "shm", LONG),
@@ -170,7 +170,7 @@ class Comparison:
             for turn in range(self.repeats):
                 for who, runs in row.runs.items():
                     compare_show.progress(done, total, time.monotonic() - began, f"{row.name()}: {' '.join(who)}")
-                    # One that failed in the first turn will not do better in the next.
+                    # A run that failed in the first turn is not repeated.
                     runs.append(self.take(row, who) if turn == 0 or runs[0] else None)
                     done += 1
         compare_show.progress_end()

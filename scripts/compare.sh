@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lend beside every peer that can be run on this machine: one table, one page, and the bars that it must pass.
+# Compares Lend with every peer that can run on this machine: one table, one page, and Lend's performance targets.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -40,7 +40,7 @@ def number(value):
     return f"{value / 1e3:.1f} k" if value >= 1e4 else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-# Of target["met"].
+# Text and CSS class per value of target["met"].
 VERDICT = {None: "not measured", True: "met", False: "NOT met"}
 CLASS = {None: "open", True: "met", False: "missed"}
 
@@ -96,7 +96,7 @@ def print_all(result):
         print(f"FAILED {failure}")
 
 
-# Bars: as long as the logarithm of the figure, for peers are a hundred times apart.
+# The length of a bar is the logarithm of its figure, since peers differ by a factor of a hundred.
 
 def css_of(line):
     return "lend" if line["peer"] == "lend" else "floor" if line["peer"] in ("memcpy", "kernel", "ethdev") else "peer"

@@ -9,8 +9,8 @@ import re
 import subprocess
 
 COUNT = pathlib.Path(__file__).resolve().parent.parent / "test" / "perf" / "count.sh"
-LIMIT = 120  # seconds for counting, and for another command's measuring
-ONE_THREAD = "one thread"  # in place of a distance
+LIMIT = 120  # timeout in seconds of a count, and of another command's measurement
+ONE_THREAD = "one thread"  # used instead of a distance
 SHM, UDP, MEMIF, RING = (("lend", lane) for lane in ("shm", "udp", "memif", "ring"))
 
 
@@ -87,7 +87,7 @@ def times(factor, got):
     return got and (got[0] * factor, got[1])
 
 
-# what, unit, at most or at least, bar, aim, how it is measured.
+# text, unit, comparison, required value, desired value, function that measures it.
 TARGETS = [
     ("64 B round trip over shm, of UCX's over posix shm", "x", "<=", 2, 1, over_posix),
     ("64 B calls over shm, one server core", "M/s", ">=", 5, 10, calls_over_shm),

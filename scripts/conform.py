@@ -16,16 +16,16 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The promises, in the order of the table; a suite of test/io that has all of these is a carrier's.
+# The promises, in the order of the table. A suite of test/io with all of these cases is a carrier's suite.
 CASES = ["order", "loss", "duplicates", "back_pressure", "zero_length", "mtu", "mtu_plus_1", "flush", "close_in_flight",
          "restart", "wait"]
-# What else is asked of it, and what the programs do over it.
+# Further cases of a carrier, and the programs that run over it.
 MORE = ["wait_for_room", "content", "pieces", "stopped_peer", "unknown_sender", "clients", "both_ends", "ping_pong",
         "urgent"]
 APPS = ["images", "memory"]
 LIMIT = 1200  # seconds for one program; each test has its own, shorter one
 
-# How the programs reach each other over a carrier: options of lend; %p is a process's number, POOL a file of a run's own.
+# Options of lend that select a carrier. %p is a process's number, POOL a file of the run.
 EAL = "--no-huge -m 192 --no-pci --no-shconf"
 LEND = {
     "shm": ["--carrier", "shm"],
@@ -43,8 +43,9 @@ POOL_BYTES = 256 << 20
 ABSENT_APP = {
     ("dpdk_ring", "memory"): "rings stay within one process, and a memory node is one of its own",
 }
-# Each process has a device of its own: one end of a veth pair whose other end is in a bridge, all in a new namespace.
-# net_af_packet names its fanout group by process id xor interface index: indices far apart keep neighbours from meeting.
+# Each process has its own device: one end of a veth pair; the other end is in a bridge, all in a new namespace.
+# net_af_packet names its fanout group by process id xor interface index: distant indices keep groups of different
+# processes distinct.
 VETH = """set -e
 ip link add br0 type bridge
 ip link set br0 up
@@ -65,7 +66,7 @@ class Matrix:
         self.build = build
         self.cells = {}  # (carrier, case) -> (result, reason)
         self.pool = None
-        self.guest = set()  # carriers whose cells are a guest's
+        self.guest = set()  # carriers with results from a guest
 
     def put(self, carrier, case, result, reason=""):
         self.cells[carrier, case] = (result, short(reason))
@@ -209,7 +210,7 @@ def run_apps(matrix, carrier, photos):
             matrix.put(carrier, case, "fail", str(error))
 
 
-# All of it.
+# The whole run.
 
 def run_here(build, only, suites):
     matrix = Matrix(build)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every carrier held to every promise, as one table: order, loss, duplicates, sizes, back-pressure, waiting, ...
+# Checks every carrier against every promise, as one table: order, loss, duplicates, sizes, backpressure, waiting, ...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Branch coverage of the pure layers, as clang counts it, by the tests that play them without a machine.
+# Measures clang's branch coverage of the pure layers, by the tests that simulate the machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ cmake --build build-cov --target covered -j 2 >&2
 raw=$PWD/build-cov/profile
 rm -rf "$raw"
 mkdir "$raw"
-export LLVM_PROFILE_FILE="$raw/%p-%m.profraw" # merging in place loses what tests end side by side
+export LLVM_PROFILE_FILE="$raw/%p-%m.profraw" # in-place merging loses data when tests end at the same time
 failed=0
 ctest --test-dir build-cov -R '^(unit|scen|fuzz|sim)\.' -E '\.planted$' --no-tests=error -j 2 --output-on-failure >"$raw/ctest.log" 2>&1 || {
 	cat "$raw/ctest.log" >&2

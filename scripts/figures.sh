@@ -1,11 +1,11 @@
 #!/bin/sh
-# figures - every figure of src/core/README.md, drawn anew: CSV and SVG of each experiment on
-# congestion, all algorithms side by side.
+# figures - draws every figure of src/core/README.md again: CSV and SVG of each experiment on
+# congestion, all algorithms in one figure.
 #
 #   scripts/figures.sh [--quick] [--only NAME] [--jobs N] [--build DIR] [FOLDER]
 #
-# FOLDER is src/core/figures if none is named. --quick: the same figures of small networks for a
-# short time, which says nothing but that all of it works.
+# FOLDER is src/core/figures by default. --quick: the same figures of small networks for a
+# short time; their values are meaningless, they only show that every step works.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -30,7 +30,7 @@ sim=$build/lend-sim
 [ -x "$sim" ] || { echo "$sim: not there; build it first: ninja -C $build lend-sim" >&2; exit 1; }
 mkdir -p "$folder"
 
-# NAME and the experiment's words, a line each.
+# Per line: NAME and the experiment's arguments.
 if [ "$quick" ]; then
 	cat <<-END
 	incast-4mb congestion --senders 4,16,48

@@ -53,7 +53,7 @@ build() {
 	cmake --build $dir --target fuzzers
 }
 
-weight() { # shares of the time: what has the most states gets the most
+weight() { # share of the time: a target with more states gets more
 	case $1 in
 	input) echo 8 ;;
 	store) echo 5 ;;
@@ -62,7 +62,7 @@ weight() { # shares of the time: what has the most states gets the most
 	esac
 }
 
-number() { # KEY FILE: its value in the last object of a target's output; 0 without one
+number() { # KEY FILE: value of KEY in the last object of a target's output; 0 if missing
 	sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$2" | tail -n 1 | grep . || echo 0
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command of this machine in a throw-away guest that has devices this machine lacks: soft-RoCE, emulated NICs,
+# Runs a command of this machine in a temporary guest with devices that this machine lacks: soft-RoCE, emulated NICs,
 # memory shared with another guest.
 set -euo pipefail
 home=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -117,7 +117,7 @@ if [ -n "$dax" ]; then
 fi
 : "${pages:=$([ -n "$nics" ] && echo 160 || echo 0)}"
 
-# What a guest can use of Debian's kernel: the generic one, for the cloud's lacks soft-RoCE and 9p.
+# Unpacks the parts of Debian's kernel that a guest needs: the generic kernel, since the cloud kernel lacks soft-RoCE and 9p.
 unpack_kernel() {
 	local tmp=$cache.new name version
 	rm -rf "$tmp" && mkdir -p "$tmp/root" || die "$tmp cannot be written; set LEND_GUEST_CACHE"
@@ -129,9 +129,9 @@ unpack_kernel() {
 		(cd "$tmp" && apt-get download -q -q -o APT::Sandbox::User=root "$name") >&2 || die "$name does not come; set LEND_GUEST_DEB"
 		mv "$tmp"/linux-image-*.deb "$tmp/kernel.deb"
 	fi
-	# Some of these are not there in some versions, which tar minds and we do not.
+	# Some of these are missing in some kernel versions: tar's error is ignored.
 	local drivers=kernel/drivers net=kernel/drivers/net
-	# shellcheck disable=SC2086 # words, some of them patterns for tar
+	# shellcheck disable=SC2086 # separate words, some are patterns for tar
 	dpkg-deb --fsys-tarfile "$tmp/kernel.deb" | tar -x -C "$tmp/root" --wildcards './boot/vmlinuz-*' $(printf './lib/modules/*/%s ' \
 		'modules.*' kernel/{crypto,lib,mm,virt} kernel/fs/{9p,netfs,fscache,overlayfs,configfs,fuse} \
 		kernel/net/{9p,core,ipv4,ipv6,sched,802,8021q,llc,bridge,packet,xdp,vmw_vsock} \
@@ -140,13 +140,13 @@ unpack_kernel() {
 		$net/{veth,dummy,tun,tap,macvlan,virtio_net,net_failover,mii,mdio}'.ko*') 2>/dev/null || true
 	rm -f "$tmp/kernel.deb"
 	version=$(ls "$tmp/root/lib/modules") && [ -f "$tmp/root/boot/vmlinuz-$version" ] || die "that package holds no kernel"
-	find "$tmp/root/lib/modules" -name '*.ko.xz' -exec busybox unxz {} + # as newer ones are
+	find "$tmp/root/lib/modules" -name '*.ko.xz' -exec busybox unxz {} + # newer kernels compress their modules
 	busybox depmod -b "$tmp/root" "$version" || die "depmod failed"
 	echo "$version" >"$tmp/version"
 	rm -rf "$cache" && mv -T "$tmp" "$cache" || die "$cache cannot be written; set LEND_GUEST_CACHE"
 }
 
-# Process 1, in busybox: finds this machine's files, lays memory over them and goes there.
+# Writes process 1, in busybox: mounts this machine's files, overlays them with a tmpfs and makes that the root folder.
 write_init() {
 	cat <<-'EOF'
 		#!/bin/busybox sh
@@ -183,7 +183,7 @@ write_init() {
 	EOF
 }
 
-# Process 1 from then on: makes the devices, runs the command, says how it ended.
+# Writes the second part of process 1: makes the devices, runs the command, reports its exit status.
 write_main() {
 	cat <<-'EOF'
 		soft_roce() {
@@ -259,7 +259,7 @@ write_main() {
 	EOF
 }
 
-# The modules that lead to this machine's files and to its console, each after those it needs.
+# Copies the modules for this machine's files and its console, each after its dependencies.
 copy_boot_modules() { # FOLDER
 	local name path
 	for name in virtio_pci 9pnet_virtio 9p overlay virtio_console; do
@@ -273,7 +273,7 @@ copy_boot_modules() { # FOLDER
 	done
 }
 
-make_initrd() { # for this run: all that the guest is told lies in it
+make_initrd() { # for this run: contains the guest's configuration
 	local tree=$job/tree
 	mkdir -p "$tree"/{bin,modules,proc,sys,dev,lower,upper,new}
 	cp "$(command -v busybox)" "$tree/bin/busybox"
@@ -286,7 +286,7 @@ make_initrd() { # for this run: all that the guest is told lies in it
 	(cd "$tree" && find . | cpio -o -H newc --quiet | gzip -1) >"$job/initrd.gz"
 }
 
-port() { # NAME: a serial port of the guest that writes into the file of that name
+port() { # NAME: a serial port of the guest that writes to the file NAME
 	qemu+=(-chardev "file,id=$1,path=$job/$1" -device "virtserialport,chardev=$1,name=$1")
 }
 
@@ -314,7 +314,7 @@ for name in out err status; do port $name; done
 if [ -n "$out" ]; then
 	qemu+=(-fsdev "local,id=out,path=$out,security_model=none" -device virtio-9p-pci,fsdev=out,mount_tag=out)
 fi
-# Two pipes rather than one terminal: QEMU hangs a terminal up when our own input ends.
+# Two pipes instead of one terminal: QEMU hangs up a terminal when this script's input ends.
 mkfifo "$job/out" "$job/err"
 cat "$job/out" & children+=($!)
 cat "$job/err" >&2 & children+=($!)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what kills processes and runs it: every store of every operation as a fault point, and random
-# deaths over shm and udp; after each death an exact count. Options go to build/lend-kill.
+# Builds and runs lend-kill, which kills processes: every store of every operation as a fault point, and random
+# kills over shm and udp; after each kill all counts must be exact. Options go to build/lend-kill.
 # usage: scripts/kill.sh [--seconds N] [--json] [--seed N] ...      see --help
 set -eu
 cd "$(dirname "$0")/.."

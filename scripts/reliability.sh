@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that looks for what breaks, in so many minutes on two cores, and one table of what it found.
+# Runs every search for bugs, for a given number of minutes on two cores, and prints one table of the results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,9 +41,9 @@ done
 
 out=build/reliability
 seconds=$(awk -v m="$minutes" 'BEGIN { printf "%d", m * 60 }')
-# A short run is the same on every machine: who breaks something sees it, and nobody else.
+# A short run uses the same seeds on every machine: a failure appears in the first run of the change that causes it.
 last_seed=$((seconds > 480 ? 1 << 60 : 20000))
-# Planted bugs, exhaustive tests, models and coverage take as long as they take; the others share what that leaves.
+# Planted bugs, exhaustive tests, models and coverage always run to completion; the other parts share the remaining time.
 rest=$((seconds > 340 ? seconds - 280 : 60))
 seeds_for=$((seconds > 160 ? seconds - 100 : 60))
 
@@ -59,7 +59,7 @@ tell() {
 	echo "$((SECONDS - began)) s: $*" >&2
 }
 
-part() { # NAME COMMAND...: its object in NAME.json, what it said in NAME.log; that it failed in NAME.failed
+part() { # NAME COMMAND...: stdout goes to NAME.json, stderr to NAME.log; NAME.failed exists after a failure
 	local name=$1 since=$SECONDS
 	shift
 	if "$@" >"$out/$name.json" 2>"$out/$name.log"; then
@@ -102,7 +102,7 @@ one_part() { # NAME
 	esac
 }
 
-# Each of the two cores takes the next part when it is done with one: the longest come first.
+# Runs two parts at a time; when one ends, the next one starts. The longest are first.
 parts() {
 	local name
 

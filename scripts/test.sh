@@ -22,7 +22,7 @@ help() {
 	EOF
 }
 
-# Fresh rows replace those of the same tests in the table of the last run.
+# New rows replace the rows of the same tests in the table of the last run.
 write_guest_table() {
 	local page=test/guest/README.md row
 	[ -d build/guest ] || return 0
@@ -70,8 +70,9 @@ builder=
 trap '[ -z "$builder" ] || kill -- "-$builder" 2>/dev/null || true; rm -f "$summary" "$log" "$built"' EXIT
 failed=0
 
-# What the next tests need is built while these run, in the time that they leave: many wait more than they compute. It has a
-# session of its own, to be ended as one; and the kernel may share the time between sessions first, so that one gives way, too.
+# Builds the programs of the next tests while the current tests run, at the lowest priority: many tests wait more than they
+# compute. The build has its own session, so that one kill ends all of it. The kernel may divide CPU time between sessions
+# first (autogroups), so the session's priority is lowered as well.
 begin_building() { # COMMAND...
 	# shellcheck disable=SC2016 # the inner shell's own
 	setsid nice -n 19 bash -c '{ echo 19 >/proc/self/autogroup; } 2>/dev/null || true; exec "$@"' - "$@" >"$built" 2>&1 &
@@ -80,7 +81,7 @@ begin_building() { # COMMAND...
 
 end_building() {
 	local status=0
-	# Now that somebody waits for it, it gives way no longer, where it may.
+	# This script waits for the build now: restore its priority, where the kernel permits it.
 	{ renice -n 0 -g "$builder" && echo 0 >"/proc/$builder/autogroup"; } >/dev/null 2>&1 || true
 	wait "$builder" || status=$?
 	builder=
@@ -88,7 +89,7 @@ end_building() {
 	return $status
 }
 
-build_after() { # PRESET: what comes when its tests are through
+build_after() { # PRESET: starts the build for the step after this preset's tests
 	if [ "$1 $presets" = "release release dev" ]; then
 		begin_building scripts/build.sh dev
 	elif [ "$1" = dev ] && [ "$whole" = yes ]; then
@@ -99,7 +100,7 @@ build_after() { # PRESET: what comes when its tests are through
 scripts/deps.sh build test
 whole=$([ "$presets" != release ] && [ ${#rest[@]} -eq 0 ] && echo yes || true)
 for preset in $presets; do
-	# The exhaustive tests, the models and the explorer are parts of reliability.sh as well: once is enough.
+	# The exhaustive tests, the models and the explorer are also part of reliability.sh, which a whole run ends with: run them once.
 	also=()
 	[ "$whole" != yes ] || [ "$preset" != release ] || also=(-E '^(scen|model)\.|^sim\.explore')
 	echo "== $preset: build"
@@ -116,7 +117,7 @@ for preset in $presets; do
 done
 if [ "$whole" = yes ]; then
 	echo "== reliability"
-	end_building || true # it says so itself
+	end_building || true # a failed build prints its own error
 	scripts/reliability.sh --minutes 5 >"$log" || failed=1
 	echo "== reliability" >>"$summary"
 	cat "$log" >>"$summary"

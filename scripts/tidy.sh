@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# clang-tidy over every C file that the release preset compiles; takes minutes, so it is no part of the tests.
+# clang-tidy over every C file that the release preset compiles; takes minutes, so it is not one of the tests.
 # usage: scripts/tidy.sh [FILE]...
 set -eu
 cd "$(dirname "$0")/.."

@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "test" / "net"))
 sys.dont_write_bytecode = True
 from pair import Pair, absent  # noqa: E402
 
-IN_FLIGHT, FRAME = 128, 166  # bytes of a call of 64 with all heads, its checksum too
+IN_FLIGHT, FRAME = 128, 166  # bytes of a 64-byte call with all headers and its checksum
 
 
 def cpus():
@@ -48,7 +48,7 @@ def start_testpmd(end, cpu, mode):
     options = ["--", "-i", f"--forward-mode={mode}", f"--txpkts={FRAME}", "--no-flush-rx", "--total-num-mbufs=4096"]
     testpmd = end.popen(["stdbuf", "-oL", "dpdk-testpmd", *eal, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                         stderr=subprocess.STDOUT, text=True, bufsize=1)
-    tell(testpmd, "show port summary 0")  # answered when it is up
+    tell(testpmd, "show port summary 0")  # testpmd answers when it is up
     for line in testpmd.stdout:
         if "Number of available ports" in line:
             return testpmd
