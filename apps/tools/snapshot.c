@@ -14,8 +14,7 @@ enum { SEAL, MAP, WRITE, FREE, RELEASE, TIMES };
 static const char *const names[] = {"seal", "map", "write", "free", "release"};
 enum { SIZE_MIN = 4096, STEP = 16, SIZES_MAX = 8, CHUNK = 16 << 20, DROPS_MAX = 32, SEED = 11 };
 
-/* The results for one size. All sizes are measured in turns, so that machine conditions are the
- * same for all. */
+/* The results for one size. Sizes take turns, so that machine conditions are equal for all. */
 struct row {
 	uint64_t size;
 	char label[24]; /* "4k" */
@@ -124,8 +123,8 @@ static uint64_t some_page(const struct snap *s, const struct row *row)
 	return s->rounds * 7919 % (row->size / SIZE_MIN) * SIZE_MIN;
 }
 
-/* Seals, maps and writes. The map keeps the snapshot's pages shared, so the first write to it
- * copies a page and its path in the page table. */
+/* Seals, maps and writes. The map shares the snapshot's pages, so the first write to it copies a
+ * page and its path in the page table. */
 static void one_round(struct snap *s, struct row *row)
 {
 	struct lend_ref ref = seal(s, row);
@@ -194,8 +193,8 @@ static double us_since(uint64_t ticks)
 	return (double)(app_ticks() - ticks) / app_ticks_per_ns() / 1e3;
 }
 
-/* Measures the release of the last reference, and how long the node then takes to free the pages.
- * The caller has filled the space; small spaces are measured many times. */
+/* Measures the release of the last reference to a filled space, and how long the node then takes to
+ * free the pages. Small spaces are measured many times. */
 static void drop(struct snap *s, struct row *row)
 {
 	struct lend_ref ref = seal(s, row);
