@@ -168,9 +168,10 @@ uint32_t lend_core_slots(const struct lend_core *core, uint8_t class);
 /* Ends the call with this status, for example CANCELLED; CALL_END follows. A stale handle does
  * nothing. */
 void lend_core_cancel(struct lend_core *core, uint64_t call, uint8_t status);
-/* Answers an EV_REQUEST, once. Always takes reply and returns it with REPLY_END; at once if the
- * caller is gone (the result is still 0). -ESTALE: there is no such request, or it was answered
- * before; reply is then not taken. */
+/* Answers an EV_REQUEST, once. 0: reply is taken and comes back with REPLY_END; at once if the
+ * caller is gone. -ESTALE: there is no such request, or it was answered before. -EINVAL: a datagram
+ * would need too many segments of reply. -EMSGSIZE: reply is longer than LEND_MESSAGE_MAX. On an
+ * error reply is not taken. */
 enum { LEND_REPLY_NOT_RUN = 0x80 }; /* combined with a status: no handler ran */
 int lend_core_reply(struct lend_core *core, lend_ns now, uint64_t call, struct lend_bufs *bufs,
 		    uint8_t status, uint32_t reply);
