@@ -28,14 +28,13 @@ void lend_hand_close(struct lend_core *c, struct lend_sess *s)
 	s->hand = LEND_NONE;
 }
 
-/* Computes the random bytes of an attempt again for each of its datagrams, to store none. */
+/* Computes the random bytes of an attempt again for each of its datagrams, to store none. 16 of
+ * them make a proof fresh; the others are for a public key. */
 static void put_e(const struct lend_core *c, const struct lend_sess *s, uint8_t e[32])
 {
-	uint64_t text[] = {0, s->id, s->connect};
+	const uint64_t text[] = {s->id, s->connect};
 
 	lend_siphash128(c->cfg.seed, text, sizeof(text), e);
-	text[0] = 1;
-	lend_siphash128(c->cfg.seed, text, sizeof(text), e + 16);
 }
 
 static struct lend_pkt_params params_of(const struct lend_core *c, const struct lend_sess *s,

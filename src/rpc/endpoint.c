@@ -162,7 +162,8 @@ static int open_core(struct lend_ep *ep)
 	c->attempts = ATTEMPTS;
 	c->probe = ep->config.probe;
 	c->dead = ep->config.dead;
-	lend_handshake_name(NULL, c->incarnation);
+	lend_handshake_process_key(ep->process_key);
+	lend_handshake_name(ep->process_key, NULL, c->incarnation);
 	lend_random(c->seed, sizeof(c->seed));
 	ep->supply_len = c->unscheduled;
 	ep->core_len = lend_core_size(c);

@@ -166,6 +166,7 @@ struct lend_ep {
 	lend_ns active;       /* when a turn last did something */
 	lend_ns spin;         /* duration of the spin before a sleep */
 	const uint8_t *alive; /* page that a fork's child sees zeroed */
+	uint8_t process_key[16];
 
 	struct lend_config config; /* defaults filled in */
 	struct lend_core_config core_config;
@@ -245,8 +246,10 @@ int lend_ep_carrier(struct lend_ep *ep, const char *address, uint32_t *carrier);
 void lend_ep_close_carriers(struct lend_ep *ep);
 
 /* session_proof.c */
+/* Copies the key of this process, from which its incarnations are made. */
+void lend_handshake_process_key(uint8_t key[16]);
 /* Computes the incarnation that this process shows to one server; NULL: to its clients. */
-void lend_handshake_name(const char *server, uint8_t incarnation[16]);
+void lend_handshake_name(const uint8_t key[16], const char *server, uint8_t incarnation[16]);
 struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *server);
 void lend_handshake_prove(struct lend_ep *ep, const struct lend_event *ev);
 /* Returns whether the session's peer proved that it has this key. */

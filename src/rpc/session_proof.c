@@ -13,8 +13,8 @@
 #include "sys/last_error.h"
 #include "util/siphash.h"
 
-/* A process has one key, a fork's child another. */
-static void process_key(uint8_t key[16])
+/* Draws anew in a fork's child. An endpoint copies the key, because getpid() is a system call. */
+void lend_handshake_process_key(uint8_t key[16])
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static uint8_t bits[16];
@@ -29,15 +29,14 @@ static void process_key(uint8_t key[16])
 	pthread_mutex_unlock(&lock);
 }
 
-void lend_handshake_name(const char *server, uint8_t incarnation[16])
+void lend_handshake_name(const uint8_t key[16], const char *server, uint8_t incarnation[16])
 {
-	char text[LEND_NAME_MAX + 1] = {server ? 'c' : 's'};
+	char text[LEND_NAME_MAX + 1];
 	size_t len = server ? strnlen(server, LEND_NAME_MAX) : 0;
-	uint8_t key[16];
 
+	text[0] = server ? 'c' : 's';
 	if (len)
 		memcpy(text + 1, server, len);
-	process_key(key);
 	lend_siphash128(key, text, 1 + len, incarnation);
 }
 
@@ -45,7 +44,7 @@ struct lend_core_self lend_handshake_self(const struct lend_ep *ep, const char *
 {
 	struct lend_core_self self = {.key_id = ep->key_id};
 
-	lend_handshake_name(server, self.incarnation);
+	lend_handshake_name(ep->process_key, server, self.incarnation);
 	return self;
 }
 

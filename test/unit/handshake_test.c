@@ -10,6 +10,14 @@
 
 enum { NAME = 16 };
 
+static void name_of(const char *server, uint8_t name[NAME])
+{
+	uint8_t key[16];
+
+	lend_handshake_process_key(key);
+	lend_handshake_name(key, server, name);
+}
+
 Test(handshake, name__by_server__own_and_constant)
 {
 	static const char *const server[] = {NULL, "", "s", "udp:a:1", "udp:a:10", "shm:a"};
@@ -17,9 +25,9 @@ Test(handshake, name__by_server__own_and_constant)
 	uint8_t name[N][NAME], again[NAME];
 
 	for (int i = 0; i < N; i++)
-		lend_handshake_name(server[i], name[i]);
+		name_of(server[i], name[i]);
 	for (int i = 0; i < N; i++) {
-		lend_handshake_name(server[i], again);
+		name_of(server[i], again);
 		cr_expect_eq(memcmp(again, name[i], NAME), 0, "%d", i);
 		for (int k = 0; k < i; k++)
 			cr_expect_neq(memcmp(name[i], name[k], NAME), 0, "%d and %d", i, k);
@@ -32,11 +40,11 @@ Test(handshake, name__of_a_fork__another)
 	int fds[2], status;
 	pid_t pid;
 
-	lend_handshake_name("udp:a:1", ours);
+	name_of("udp:a:1", ours);
 	cr_assert_eq(pipe(fds), 0);
 	pid = fork();
 	if (pid == 0) {
-		lend_handshake_name("udp:a:1", theirs);
+		name_of("udp:a:1", theirs);
 		_exit(write(fds[1], theirs, NAME) != NAME);
 	}
 	close(fds[1]);
@@ -44,6 +52,6 @@ Test(handshake, name__of_a_fork__another)
 	close(fds[0]);
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_expect_neq(memcmp(ours, theirs, NAME), 0);
-	lend_handshake_name("udp:a:1", theirs);
+	name_of("udp:a:1", theirs);
 	cr_expect_eq(memcmp(ours, theirs, NAME), 0, "the fork changed its parent");
 }
