@@ -9,7 +9,7 @@
 #include "apps/common/options.h"
 #include "util/bits.h"
 
-enum { MANY = 1000 }; /* lost arrivals from which on they are not drawn one by one */
+enum { MANY = 36 }; /* lost arrivals from which on they are not drawn one by one */
 
 static lend_ns ns_since(const struct app_arrivals *a, uint64_t due)
 {
@@ -42,8 +42,8 @@ static double draw_gap(struct app_arrivals *a)
 	return -log1p(-lend_rng_unit(&a->rng)) * a->gap;
 }
 
-/* Draws a number of Poisson's distribution; mean > MANY, where the normal distribution is as good
- * and no draw is below 0. */
+/* Draws a number of Poisson's distribution, for which the normal distribution stands in. The mean
+ * is above MANY: six deviations below it are not below 0, and `normal` has no more. */
 static uint64_t draw_number(struct app_arrivals *a, double mean)
 {
 	double normal = -6;
