@@ -170,6 +170,34 @@ Test(udp_port, user_changed__eaddrinuse_and_nothing_left)
 	(void)close(server.fd);
 }
 
+static int has_option(int fd)
+{
+	int on = -1;
+	socklen_t len = sizeof(on);
+
+	cr_assert_eq(getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, &len), 0);
+	return on;
+}
+
+Test(udp_port, beside__leaves_each_option_as_it_was)
+{
+	for (int was = 0; was < 4; was++) {
+		int bit[2] = {was & 1, was >> 1}, fd = open_server().fd;
+		int other = lend_udp_socket_beside(fd, -1), third;
+
+		cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &bit[0], sizeof(int)), 0);
+		cr_assert_eq(setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &bit[1], sizeof(int)), 0);
+		third = lend_udp_socket_beside(fd, other);
+		cr_assert_geq(third, 0);
+		cr_expect_eq(has_option(fd), bit[0], "the first, %d", was);
+		cr_expect_eq(has_option(other), bit[1], "the second, %d", was);
+		cr_expect_eq(has_option(third), 0, "the new one, %d", was);
+		(void)close(third);
+		(void)close(other);
+		(void)close(fd);
+	}
+}
+
 /* Sends one datagram to all the group; the socket that gets it is the only one readable. */
 static void expect_member(int fd, uint32_t index, const int *socket)
 {
