@@ -10,6 +10,7 @@
 
 #include "io/conform.h"
 #include "sys/last_error.h"
+#include "util/bits.h"
 
 static void address4(char *text, size_t cap)
 {
@@ -130,6 +131,26 @@ Test(udp_own, room__follows_the_kernels_drops)
 		cr_assert_geq(server->path.room, before);
 	}
 	cr_assert_eq(server->path.room, most);
+	client->ops->close(client);
+	server->ops->close(server);
+}
+
+/* Sends more than the server takes, so that the kernel drops between any two queries. */
+Test(udp_own, room__under_steady_drops__falls_to_64)
+{
+	char address[104];
+	struct lend_io *server = conform_listen(&udp4, address), *client = conform_client(address);
+	uint32_t peer = conform_resolve(client, address, server), least = server->path.room;
+	uint64_t end = conform_ms() + 10000;
+
+	for (uint32_t i = 0; i < 4 * server->path.room; i++)
+		(void)conform_send(client, peer, 1, i, 64);
+	for (uint64_t after = 0; after < 2000 && conform_ms() < end; after += least == 64) {
+		for (uint32_t sent = conform_take(server, NULL, NULL) + 2; sent > 0; sent--)
+			(void)conform_send(client, peer, 1, sent, 64);
+		least = lend_min_u32(least, server->path.room);
+	}
+	cr_assert_eq(least, 64);
 	client->ops->close(client);
 	server->ops->close(server);
 }
