@@ -20,7 +20,7 @@ int cn_left_reserve(struct lend_mem *mem, uint32_t n)
 	if (cap > mem->left_cap) {
 		more = cap <= UINT32_MAX ? realloc(mem->left, cap * sizeof(*more)) : NULL;
 		if (!more)
-			return lend_fail(ENOMEM, "no memory for one more argument by reference");
+			return lend_fail(ENOMEM, "no memory for another argument by reference");
 		mem->left = more;
 		mem->left_cap = (uint32_t)cap;
 	}

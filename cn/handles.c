@@ -20,7 +20,7 @@ static int grow_spaces(struct lend_mem *mem)
 	struct cn_space *space = realloc(mem->space, n * sizeof(*space));
 
 	if (!space)
-		return lend_fail(ENOMEM, "no memory for one more space");
+		return lend_fail(ENOMEM, "no memory for another space");
 	memset(space + mem->spaces, 0, (n - mem->spaces) * sizeof(*space));
 	for (uint32_t i = n; i-- > mem->spaces;) {
 		space[i].next = mem->space_free;
@@ -110,7 +110,7 @@ int cn_hold_reserve(struct lend_mem *mem, uint32_t n)
 	for (cap = cap ? cap : 256; (uint64_t)(kept + n) * 4 > cap;)
 		cap *= 2;
 	if (lend_heap_map(&fresh, cap * sizeof(*was)) < 0)
-		return lend_fail(ENOMEM, "no memory for one more reference that is held");
+		return lend_fail(ENOMEM, "no memory for another held reference");
 	mem->hold_heap = fresh;
 	mem->hold = fresh.base;
 	mem->hold_cap = cap;

@@ -29,7 +29,7 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 				 CN_NODES_MAX);
 	node = calloc(1, sizeof(*node));
 	if (!node)
-		return lend_fail(ENOMEM, "no memory for one more memory node");
+		return lend_fail(ENOMEM, "no memory for another memory node");
 	node->mem = mem;
 	memcpy(node->address, address, len);
 	cn_life_home(mem->ep, node->address, node->home);
@@ -38,12 +38,12 @@ int cn_node_make(struct lend_mem *mem, const char *address, size_t len)
 	node->page = LEND_MEM_PAGE;
 	if (cn_life_join(node->home) < 0) {
 		free(node);
-		return lend_fail(ENOMEM, "no memory for one more memory node");
+		return lend_fail(ENOMEM, "no memory for another memory node");
 	}
 	if (cn_renew_join(node->home, mem->client) < 0) {
 		cn_life_leave(node->home);
 		free(node);
-		return lend_fail(ENOMEM, "no memory for the lease of one more memory node");
+		return lend_fail(ENOMEM, "no memory for the lease of another memory node");
 	}
 	mem->node[mem->nodes] = node;
 	return (int)mem->nodes++;
@@ -156,11 +156,10 @@ int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *
 			return 0;
 		}
 	if (rc == -EHOSTUNREACH)
-		return lend_fail(
-		    EHOSTUNREACH,
-		    "a reference of memory node %08x, which this client does not know: add "
-		    "that node's address",
-		    ref->node);
+		return lend_fail(EHOSTUNREACH,
+				 "the reference is of memory node %08x, which this client does not "
+				 "know: add that node's address",
+				 ref->node);
 	return rc;
 }
 

@@ -151,7 +151,7 @@ int cn_pick_node(struct cn_op *op)
 	uint32_t named = cn_op_outer(op)->node;
 
 	if (!mem->nodes)
-		return lend_fail(EHOSTUNREACH, "this client knows no memory node: name one");
+		return lend_fail(EHOSTUNREACH, "this client has no memory node: add one");
 	if (named > mem->n_named)
 		return lend_fail(EINVAL, "node %u: this client has %u, counted from 1", named,
 				 mem->n_named);
@@ -199,7 +199,7 @@ bool cn_place_again(struct cn_op *op, enum lend_status status)
 int lend_mem_spread(struct lend_mem *mem, enum lend_spread spread)
 {
 	if (spread != LEND_ROUND_ROBIN && spread != LEND_LEAST_USED)
-		return lend_fail(EINVAL, "give one of enum lend_spread");
+		return lend_fail(EINVAL, "write a value of enum lend_spread");
 	mem->spread = spread;
 	return 0;
 }

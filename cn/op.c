@@ -237,7 +237,8 @@ int lend_op_wait(struct lend_mem *mem, struct lend_op *op)
 			cn_pump(mem);
 	}
 	if (o->err == EHOSTUNREACH)
-		return lend_fail(EHOSTUNREACH,
-				 "no known memory node made this reference: name its node too");
+		return lend_fail(
+		    EHOSTUNREACH,
+		    "the reference is not of a known memory node: add its node's address");
 	return -o->err;
 }

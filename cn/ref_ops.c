@@ -47,7 +47,7 @@ static int take_ref(struct cn_op *op, const struct lend_ref *ref)
 	struct lend_memref r;
 
 	if (!ref || !lend_memref_decode((const uint8_t *)ref, &r))
-		return lend_fail(EINVAL, "these 64 bytes are no reference");
+		return lend_fail(EINVAL, "these 64 bytes are not a reference");
 	if (op->kind != LEND_MEMOP_GET)
 		cn_hold_ahead(op->mem, &r);
 	memmove(&cn_op_outer(op)->ref, ref, sizeof(*ref));

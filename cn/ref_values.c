@@ -36,16 +36,17 @@ int lend_ref_slice(const struct lend_ref *ref, uint64_t offset, uint64_t len, un
 	int rc;
 
 	if (!lend_memref_decode((const uint8_t *)ref, &r))
-		return lend_fail(EINVAL, "these 64 bytes are no reference");
+		return lend_fail(EINVAL, "these 64 bytes are not a reference");
 	rc = lend_memref_slice(&r, offset, len, rights, &r);
 	if (rc == -ERANGE)
-		return lend_fail(ERANGE, "the slice reaches past the reference's %llu bytes",
+		return lend_fail(ERANGE, "the slice ends after the reference's %llu bytes",
 				 (unsigned long long)lend_memref_len(&r));
 	if (rc == -EPERM)
 		return lend_fail(EPERM,
 				 "the reference itself lacks a right that the slice asks for");
 	if (rc == -EMLINK)
-		return lend_fail(EMLINK, "sliced twice already: ask the node with lend_narrow()");
+		return lend_fail(EMLINK,
+				 "sliced twice already: let the node do it with lend_narrow()");
 	if (rc == 0)
 		lend_memref_encode(&r, (uint8_t *)out);
 	return rc;
@@ -72,12 +73,12 @@ int lend_ref_text(struct lend_mem *mem, const struct lend_ref *ref, char *text, 
 	int n;
 
 	if (!lend_memref_decode((const uint8_t *)ref, &r))
-		return lend_fail(EINVAL, "these 64 bytes are no reference");
+		return lend_fail(EINVAL, "these 64 bytes are not a reference");
 	node = node_of(mem, &r);
 	if (!node)
 		return lend_fail(EHOSTUNREACH,
-				 "a reference of memory node %08x, whose address this "
-				 "client does not know: add it",
+				 "the reference is of memory node %08x, which this client does not "
+				 "know: add that node's address",
 				 r.node);
 	lend_memref_text((const uint8_t *)ref, body);
 	n = snprintf(text, cap, PREFIX "%.*s@%s%s", LEND_MEMREF_TEXT, body,

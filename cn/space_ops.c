@@ -43,7 +43,7 @@ int cn_begin_space(struct lend_mem *mem, lend_space handle, uint8_t kind, struct
 	if (rc < 0)
 		return rc;
 	if (!cn_space_get(mem, handle, &index))
-		return lend_fail(ESTALE, "no such space: it was freed, or never made");
+		return lend_fail(ESTALE, "no such space: it was freed or never created");
 	o->space = index;
 	o->node = mem->space[index].node;
 	o->hash = cn_order_space(index);

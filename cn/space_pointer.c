@@ -59,8 +59,8 @@ static int open_view(struct lend_mem *mem, lend_space handle, uint32_t index)
 		return lend_fail(EINVAL, "an empty space has no memory");
 	if (!ops)
 		return lend_fail(EOPNOTSUPP,
-				 "no memory for spaces of %s: that carrier offers none; "
-				 "lend_space_read() and lend_space_write() work",
+				 "spaces of %s cannot be mapped over that carrier: use "
+				 "lend_space_read() and lend_space_write()",
 				 node->address);
 	return ops == &cn_pool_ops ? open_pool(mem, index, &space->view)
 				   : ops->open(mem, index, &space->view);
@@ -72,7 +72,7 @@ void *lend_space_pointer(struct lend_mem *mem, lend_space handle)
 	struct cn_space *space = cn_space_get(mem, handle, &index);
 
 	if (!space || !space->life) {
-		(void)lend_fail(ESTALE, "no such space: it was freed, or never made");
+		(void)lend_fail(ESTALE, "no such space: it was freed or never created");
 		return NULL;
 	}
 	if (!space->view && open_view(mem, handle, index) < 0)
@@ -86,10 +86,10 @@ int lend_space_intact(struct lend_mem *mem, lend_space handle)
 	const struct cn_space *space = cn_space_get(mem, handle, &index);
 
 	if (!space)
-		return lend_fail(ESTALE, "no such space: it was freed, or never made");
+		return lend_fail(ESTALE, "no such space: it was freed or never created");
 	if (!space->view || space->view->ops->intact(space->view))
 		return 0;
-	return lend_fail(EIO, "zeros were read where %s did not give a page in time",
+	return lend_fail(EIO, "pages that %s did not send in time read as zeros",
 			 mem->node[space->node]->address);
 }
 
@@ -102,7 +102,8 @@ int lend_space_prefetch(struct lend_mem *mem, lend_space handle, uint64_t offset
 	if (rc < 0)
 		return rc;
 	if (!mem->space[o->space].view)
-		return lend_fail(EINVAL, "nothing to prefetch into: lend_space_pointer() first");
+		return lend_fail(EINVAL,
+				 "the space is not mapped: call lend_space_pointer() first");
 	o->step = CN_STEP_FETCH;
 	o->offset = offset;
 	o->len = len;

@@ -218,8 +218,8 @@ static json_t *do_evict(const struct mn_nodes *node, const json_t *request)
 	if (process && !unhex(process, look.process))
 		return error("process: give the 32 hex digits that top and ls print");
 	if (!process && (!look.at || !look.serial || worker >= node->workers))
-		return error("say what to evict: worker, slot and serial as ls prints them, or a "
-			     "process");
+		return error(
+		    "evict what? give worker, slot and serial as ls prints them, or a process");
 	for (uint32_t i = 0; process && i < node->workers; i++)
 		(void)mn_ask(&node->worker[i], end_process, &look);
 	if (!process)

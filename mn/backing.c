@@ -30,7 +30,8 @@ static int lock_file(int fd, const char *path)
 {
 	if (lend_lockfile(fd, path) == 0)
 		return 0;
-	return lend_fail(EBUSY, "--memory %s: another memory node has it; give each its own", path);
+	return lend_fail(EBUSY, "--memory %s: another memory node uses it; give each its own",
+			 path);
 }
 
 /* Another node may lock the new, still empty file before this one does. */

@@ -13,7 +13,7 @@
 #include "wire/memop.h"
 
 static const char doc[] =
-    "A memory node: lends pages to the processes that reach it.\v"
+    "A memory node: stores pages for the processes that connect to it.\v"
     "Prints one line with its address on standard output when it is ready, and leaves cleanly on "
     "SIGTERM and SIGINT.\n\n"
     "Examples:\n"
@@ -38,24 +38,23 @@ static const struct argp_option options[] = {
      "the first write to a shared page copies it",
      0},
     {"memory", 'm', "KIND", 0,
-     "What pages lie in: private (default), memfd, huge (a memfd on huge pages), or the path of a "
+     "Memory for pages: private (default), memfd, huge (a memfd on huge pages), or the path of a "
      "folder (hugetlbfs, DAX), a file or a DAX device. A file must be this user's alone, and new, "
      "empty or left by an earlier memory node",
      0},
-    {"overwrite", 'O', NULL, 0, "Replace the file that --memory names, whatever it holds", 0},
+    {"overwrite", 'O', NULL, 0, "Replace the file that --memory names, even if other data is in it",
+     0},
     {"lease", 'e', "MS", 0, "How long a silent process keeps what it holds (default 30000)", 0},
     {"id", 'i', "N", 0, "Number of this node, in 0x hex or decimal (default: random)", 0},
     {"clients", 'c', "N", 0, "Clients at once (default 256)", 0},
     {"quarantine", 'Q', "MS", 0,
-     "How long a freed page is not used again, even if there is no other; 0: not at all (default "
-     "1, but pages in use come first)",
+     "How long a freed page is not reused, even when no other is free; 0: reuse at once (default "
+     "1, unless pages run short)",
      0},
     {"checksum", 'S', NULL, 0,
-     "Sum each page when it is written and check it when it is read: what memory has lost ends in "
-     "DATA_LOSS",
-     0},
+     "Store a checksum of each page and check it on each read: damaged pages end in DATA_LOSS", 0},
     {"quota", 'q', "WHO:BYTES[:REFS[:CLIENTS]],...", 0,
-     "What one may keep. WHO: each (user of this host on shm; the network is one), uid=N, net, "
+     "Limit per tenant. WHO: each (user of this host on shm; the network is one), uid=N, net, "
      "secret=FILE (processes that prove the secret in its first line); -: no limit",
      0},
     {"keys", 'K', "FILE", 0,
@@ -68,8 +67,8 @@ static const struct argp_option options[] = {
     {"eal", 'E', "ARGS", 0, "Arguments of DPDK's environment, for dpdk addresses", 0},
     {"capture", 'C', "FILE", 0, "Write every datagram to this pcapng file", 0},
     {"capture-limit", 'L', "BYTES", 0, "Bytes of it; then it becomes FILE.1", 0},
-    {"json", 'j', NULL, 0, "Print the counters as JSON on leaving", 0},
-    {"config", 'f', "FILE", 0, "Options from this YAML file; those given here count more", 0},
+    {"json", 'j', NULL, 0, "Print the counters as JSON at the end", 0},
+    {"config", 'f', "FILE", 0, "Read options from this YAML file; the command line wins", 0},
     {"keep", 'k', NULL, 0,
      "Lose nothing over a restart or a crash: pages and tables lie in files that the service "
      "manager keeps (systemd: FileDescriptorStoreMax=)",
@@ -81,7 +80,7 @@ static const struct argp_option options[] = {
      "one)",
      0},
     {"drain", 'd', "MS", 0,
-     "After SIGTERM: how long replies under way may take (default 1000); a second signal ends it",
+     "After SIGTERM: how long replies in flight may take (default 1000); a second signal ends it",
      0},
     {0},
 };
@@ -152,7 +151,7 @@ static void end(struct argp_state *state)
 	if (config->file)
 		mn_config_file(config->file, options, "config", apply, state);
 	if (!config->listen || !config->listen[strspn(config->listen, ", ")])
-		complain("say where to serve, as in --listen shm:mn0");
+		complain("no address to serve at; give one, as in --listen shm:mn0");
 }
 
 static void note(struct mn_config *config, int key)
@@ -243,7 +242,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		config->drain_ms = (uint32_t)number("drain", arg, 3600000, false);
 		return 0;
 	case ARGP_KEY_ARG:
-		complain("%s: what is that for? addresses go behind --listen", arg);
+		complain("%s: unexpected argument; addresses follow --listen", arg);
 		return 0;
 	case ARGP_KEY_END:
 		end(state);

@@ -137,7 +137,7 @@ int mn_memory_open(struct mn_memory *memory, const char *kind, const char *name,
 	if (!mn_memory_is_kind(kind))
 		return lend_fail(EINVAL, "--memory %s: give private, memfd, huge or a path", kind);
 	if (len == 0 || len > SIZE_MAX / 4)
-		return lend_fail(EINVAL, "%zu bytes of memory: no such amount", len);
+		return lend_fail(EINVAL, "%zu bytes of memory: not a valid amount", len);
 	if (!strcmp(kind, "private"))
 		return open_private(memory, len);
 	memory->sealable = !strchr(kind, '/');
@@ -221,7 +221,6 @@ void mn_memory_complain(void)
 	static atomic_flag told = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&told))
-		fprintf(stderr,
-			"lend-mn: a page does not hold what was written to it: reads of it end in "
-			"DATA_LOSS (lend mem stat counts them); test this host's memory\n");
+		fprintf(stderr, "lend-mn: a page is damaged: reads of it end in DATA_LOSS (lend "
+				"mem stat counts them); test this host's memory\n");
 }

@@ -104,7 +104,7 @@ static enum MHD_Result serve(void *arg, struct MHD_Connection *connection, const
 			     const char *method, const char *version, const char *upload,
 			     size_t *upload_len, void **state)
 {
-	static const char lost[] = "what is here is at /metrics\n";
+	static const char lost[] = "the metrics are at /metrics\n";
 	bool found = !strcmp(url, "/metrics");
 	struct MHD_Response *response;
 	enum MHD_Result rc;

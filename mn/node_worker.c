@@ -57,11 +57,10 @@ static int open_memory(struct mn_worker *worker, const struct mn_config *config,
 	int rc;
 
 	if (c->shards > 1 && strchr(kind, '/') && (stat(kind, &st) < 0 || !S_ISDIR(st.st_mode)))
-		return lend_fail(
-		    EINVAL,
-		    "--memory %s: one file is one worker's; give a folder, \"memfd\" or "
-		    "\"huge\", or --workers 1",
-		    kind);
+		return lend_fail(EINVAL,
+				 "--memory %s: a file serves one worker only; give a folder, "
+				 "\"memfd\" or \"huge\", or --workers 1",
+				 kind);
 	kind = config->keep && !strcmp(kind, "private") ? "memfd" : kind;
 	rc = mn_memory_open(&worker->pages, kind, "lend-pages", lend_store_pages_size(c),
 			    config->overwrite);
@@ -101,11 +100,11 @@ static const char *recover(struct mn_worker *worker, const struct lend_store_con
 	why = lend_store_recover(store, c, worker->pages.base, lend_now(worker->ep));
 	lend_store_stats(store, &is);
 	if (!why && is.damaged > was.damaged)
-		fprintf(
-		    stderr,
-		    "lend-mn: %" PRIu64 " pages of an earlier start do not hold what was "
-		    "written to them: reads of them end in DATA_LOSS; test this host's memory\n",
-		    is.damaged - was.damaged);
+		fprintf(stderr,
+			"lend-mn: %" PRIu64
+			" pages of an earlier start are damaged: reads of them end in DATA_LOSS; "
+			"test this host's memory\n",
+			is.damaged - was.damaged);
 	return why;
 }
 
@@ -140,10 +139,11 @@ static int go_on(struct mn_worker *worker, const struct mn_config *config,
 	if (!why)
 		why = recover(worker, c);
 	if (why)
-		return lend_fail(EINVAL,
-				 "--keep: what an earlier start left cannot go on: %s; start with "
-				 "the options of then, or stop the service, which drops it",
-				 why);
+		return lend_fail(
+		    EINVAL,
+		    "--keep: the state of an earlier start cannot be used: %s; start with the same "
+		    "options as then, or stop the service, which drops it",
+		    why);
 	worker->store = worker->arena.base;
 	return 0;
 }

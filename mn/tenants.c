@@ -43,7 +43,7 @@ static int read_secret(const char *path, char secret[SECRET_MAX])
 	fclose(file);
 	secret[strcspn(secret, "\r\n")] = 0;
 	if (!secret[0])
-		return lend_fail(EINVAL, "--quota secret=%s: its first line is empty", path);
+		return lend_fail(EINVAL, "--quota secret=%s: the first line is empty", path);
 	return 0;
 }
 
@@ -137,7 +137,7 @@ int mn_tenants_open(const char *text, uint32_t page, uint32_t workers, struct mn
 	while (rc == 0 && (one = strsep(&rest, ","))) {
 		rc = tenants->n < RULES_MAX
 			 ? read_rule(one, page, workers, &tenants->rule[tenants->n])
-			 : lend_fail(EINVAL, "--quota: %d rules are the most", RULES_MAX);
+			 : lend_fail(EINVAL, "--quota: at most %d rules", RULES_MAX);
 		tenants->n++;
 	}
 	free(copy);

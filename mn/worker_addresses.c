@@ -39,8 +39,8 @@ static int derive(const char *asked, const char *got, uint32_t i,
 			list[at++] = ',';
 		if (!lend_shard_address(base, 0, i, list + at, LEND_MEMOP_TEXT_MAX - at))
 			return lend_fail(ERANGE,
-					 "%s: no address for worker %u beside it (ports end at "
-					 "65535): give another one, or fewer --workers",
+					 "%s: no port left for worker %u (65535 is the last): give "
+					 "another address, or fewer --workers",
 					 base, i);
 		at += strlen(list + at);
 	}

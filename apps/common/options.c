@@ -140,10 +140,11 @@ static error_t parse_tail(int key, char *arg, struct argp_state *state)
 	case KEY_CC:
 		return for_children("LEND_CC", arg);
 	case ARGP_KEY_ARG:
-		app_bad("%s: one argument too many; see %s --help", arg, command);
+		app_bad("%s: unexpected argument; see %s --help", arg, command);
 	case ARGP_KEY_ERROR:
-		app_bad("%s: no such option, or its value is missing or surplus; see %s --help",
-			state->next > 0 ? state->argv[state->next - 1] : "", command);
+		app_bad(
+		    "%s: unknown option, or its value is missing or not expected; see %s --help",
+		    state->next > 0 ? state->argv[state->next - 1] : "", command);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -181,7 +182,7 @@ void app_parse(const struct argp *argp, int argc, char **argv, void *input)
 	struct parse parse = {&whole, input};
 
 	if (argp_parse(&whole, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &parse))
-		app_bad("these arguments make no sense; see %s --help", command);
+		app_bad("these arguments do not fit together; see %s --help", command);
 }
 
 error_t app_arg_word(const char **word, const char *arg)

@@ -176,8 +176,8 @@ static int read_bytes(const struct lend_buf *message, uint64_t at, uint64_t size
 	}
 	if (arg->len > buf->len - at)
 		return lend_fail(EMSGSIZE,
-				 "an argument of %llu bytes lies across segments: let "
-				 "messages with arguments land in one piece",
+				 "an argument of %llu bytes spans segments: receive messages with "
+				 "arguments in one segment",
 				 (unsigned long long)arg->len);
 	arg->bytes = (const char *)buf->data + at;
 	return 1;

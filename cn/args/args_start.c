@@ -96,7 +96,7 @@ static int begin(struct lend_mem *mem, lend_session session, struct lend_call *c
 	call->status = LEND_UNKNOWN; /* a call that never started must not read as LEND_OK */
 	call->ran = LEND_RAN_NO;
 	if (rc == 0 && find(mem, call))
-		rc = lend_fail(EALREADY, "this call is under way: wait for its end");
+		rc = lend_fail(EALREADY, "this call is in flight: wait for its end");
 	if (rc == 0 && call->request)
 		rc = lend_fail(EINVAL, "the arguments are the request: set call.request to NULL");
 	if (rc == 0)
@@ -175,7 +175,7 @@ int lend_reply_args(struct lend_mem *mem, lend_request request, enum lend_status
 	bool fine;
 
 	if (rc == 0 && !session.id)
-		rc = lend_fail(ESTALE, "the caller is gone or was answered: nothing to do");
+		rc = lend_fail(ESTALE, "the caller ended or already has its reply: nothing to do");
 	if (rc == 0)
 		rc = make(mem, session, arg, n, &a);
 	if (rc < 0)

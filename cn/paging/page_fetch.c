@@ -329,7 +329,7 @@ int cn_pull_open(struct lend_ep *own)
 	landing = mmap(NULL, LANDING, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (landing == MAP_FAILED)
-		return lend_fail(ENOMEM, "no memory for pages on their way");
+		return lend_fail(ENOMEM, "no memory for pages in flight");
 	memset(pulls, 0, sizeof(pulls));
 	for (size_t i = 0; i < PULLS; i++) {
 		pulls[i].ask.bytes = landing + i * CN_AHEAD_MAX * CN_PAGE;

@@ -178,7 +178,7 @@ static int open_view(struct lend_mem *mem, uint32_t index, struct cn_view **view
 	int rc;
 
 	if (!f)
-		return lend_fail(ENOMEM, "no memory for one more space as memory");
+		return lend_fail(ENOMEM, "no memory to map another space");
 	f->view.ops = &cn_fault_ops;
 	f->view.len = space->len;
 	f->pages = (space->len + CN_PAGE - 1) / CN_PAGE;

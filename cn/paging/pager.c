@@ -239,8 +239,9 @@ static int start(void)
 		return uffd;
 	bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (bell < 0 || spawn())
-		return lend_fail(EAGAIN, "no thread or descriptor more to fetch pages with: raise "
-					 "ulimit -u or -n");
+		return lend_fail(
+		    EAGAIN,
+		    "no thread or file descriptor left to fetch pages: raise ulimit -u or -n");
 	state = STARTING;
 	while (state == STARTING)
 		pthread_cond_wait(&changed, &lock);
@@ -314,7 +315,7 @@ int cn_pager_add(struct cn_fault *f)
 		n_faults++;
 	}
 	pthread_mutex_unlock(&lock);
-	return more ? 0 : lend_fail(ENOMEM, "no memory for one more space as memory");
+	return more ? 0 : lend_fail(ENOMEM, "no memory to map another space");
 }
 
 bool cn_pager_del(struct cn_fault *f)

@@ -31,7 +31,7 @@ int cn_pool_join(struct cn_node *node)
 		return 0;
 	node->pool = calloc(1, sizeof(*node->pool));
 	if (!node->pool)
-		return lend_fail(ENOMEM, "no memory for one more pool");
+		return lend_fail(ENOMEM, "no memory for another pool");
 	node->pool->sock = node->pool->file = -1;
 	/* Open it in the process that it describes: after a fork, /proc/self is the child's own. */
 	node->pool->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

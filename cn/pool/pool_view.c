@@ -60,13 +60,13 @@ static int ask(struct lend_mem *mem, struct cn_space *space, uint64_t page,
 	if (call.reply)
 		lend_buf_give(mem->ep, call.reply);
 	if (rc == -EDEADLK)
-		return lend_fail(EDEADLK,
-				 "inside a turn a pool cannot be asked for this space: take "
-				 "its pointer before the first write, or outside");
+		return lend_fail(
+		    EDEADLK, "a handler cannot map a space of a pool: call lend_space_pointer() "
+			     "before the first write, or outside handlers");
 	if (rc < 0)
 		return rc;
 	if (call.status != LEND_OK || len > sizeof(body) || !lend_memview_decode(body, len, out))
-		return lend_fail(EIO, "%s did not say where its pages of this space are: status %d",
+		return lend_fail(EIO, "%s did not send the page list of this space: status %d",
 				 node->address, call.status);
 	return 0;
 }
@@ -125,7 +125,7 @@ static int map_run(struct pool_view *v, const struct cn_pool *pool, uint64_t at,
 		return 0;
 	}
 	if (from > pool->size || len > pool->size - from)
-		return lend_fail(EIO, "a pool names pages that it does not have");
+		return lend_fail(EIO, "a pool sent page numbers that are out of range");
 	if (mmap(v->marks.map + at, len, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, pool->file, (off_t)from) != MAP_FAILED)
 		return 0;
@@ -187,7 +187,7 @@ static int build(struct lend_mem *mem, struct cn_space *space, struct pool_view 
 		return rc;
 	v->marks.len = space->shown->pages * pool->page;
 	if (space->shown->base > v->marks.len || v->marks.len - space->shown->base < space->len)
-		return lend_fail(EIO, "a pool shows fewer pages than the space has");
+		return lend_fail(EIO, "a pool sent fewer pages than the space has");
 	rc = map_all(v, pool, space->shown);
 	v->view.base = v->marks.map + space->shown->base;
 	return rc;

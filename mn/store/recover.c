@@ -84,16 +84,16 @@ const char *lend_store_mismatch(const void *mem, size_t len, const struct lend_s
 	const struct lend_store *s = mem;
 
 	if (len < sizeof(*s) || s->layout != lend_store_layout())
-		return "another version of this program wrote it";
+		return "it was written by another version";
 	if (s->config.page != config->page)
-		return "its pages had another size";
+		return "its page size was different";
 	if (config->checksum != s->config.checksum)
 		return config->checksum ? "it was without --checksum" : "it was with --checksum";
 	if (len < lend_store_size(config) || !is_laid_out(s, config))
-		return "it was of another size, or for another number of clients";
+		return "its size or number of clients was different";
 	if (config->shard != s->config.shard || config->shards != s->config.shards ||
 	    (config->node && config->node != s->config.node))
-		return "it was of another node";
+		return "it is of another node";
 	return NULL;
 }
 

@@ -18,8 +18,8 @@ static __attribute__((noinline)) void *take_run(size_t len, uint32_t align, bool
 	void *p;
 
 	if (len > LEN_MAX) {
-		(void)lend_fail(ENOMEM, "%zu bytes of memory: more than there can be; ask for less",
-				len);
+		(void)lend_fail(
+		    ENOMEM, "%zu bytes of memory: more than the address space; ask for less", len);
 		return NULL;
 	}
 	run = lend_run_take((uint32_t)tiles + !tiles, align, LEND_TILE_RUN, shared);

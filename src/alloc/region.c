@@ -235,7 +235,8 @@ int lend_regions_watch(const struct lend_region_watch *watch)
 	lend_regions_unlock();
 	return w < LEND_REGION_WATCHERS
 		   ? w
-		   : lend_fail(ENOSPC, "%d watch the heap already: end one", LEND_REGION_WATCHERS);
+		   : lend_fail(ENOSPC, "%d watchers of the heap already: end one",
+			       LEND_REGION_WATCHERS);
 }
 
 void lend_regions_unwatch(int w)

@@ -10,12 +10,12 @@
 	X(tx, "datagrams offered to carriers")                                                     \
 	X(rx_short, "shorter than a header, or than its kind")                                     \
 	X(rx_long, "longer than the carrier's MTU")                                                \
-	X(rx_version, "of another magic or version")                                               \
+	X(rx_version, "with another magic or version")                                             \
 	X(rx_kind, "of an unknown kind or with unknown flags")                                     \
 	X(rx_checksum, "whose checksum is wrong")                                                  \
 	X(rx_session, "for no session here")                                                       \
 	X(rx_stale, "for an earlier generation of a session")                                      \
-	X(rx_state, "that make no sense in this state")                                            \
+	X(rx_state, "not valid in this state")                                                     \
 	X(rx_call, "with a call slot out of range or a stale sequence")                            \
 	X(rx_length, "whose offset or length contradict the message's")                            \
 	X(rx_dup, "seen before")                                                                   \
@@ -23,29 +23,29 @@
 	X(rx_memory, "dropped for want of memory")                                                 \
 	X(rx_full, "dropped because the queue of events was full")                                 \
 	X(rx_too_big, "messages refused: longer than the limit")                                   \
-	X(tx_full, "offered again: the carrier was full")                                          \
-	X(repeats, "data datagrams sent again")                                                    \
-	X(lost, "of long messages, that a report shows as lost")                                   \
+	X(tx_full, "offered again because the carrier was full")                                   \
+	X(repeats, "data datagrams retransmitted")                                                 \
+	X(lost, "of long messages, declared lost by a report")                                     \
 	X(probes, "probes sent")                                                                   \
 	X(acks, "acknowledgements sent")                                                           \
 	X(resets, "resets sent")                                                                   \
 	X(rx_reset, "sessions ended by a peer's reset")                                            \
 	X(timeouts, "calls ended by their deadline")                                               \
 	X(greedy, "sessions ended because their peer sent more than it was granted")               \
-	X(credit_back, "grants taken back: nothing came of them")                                  \
+	X(credit_back, "grants taken back because nothing arrived")                                \
 	X(evicted, "partial messages evicted")                                                     \
-	X(retries, "CONNECTs told to come again with a cookie")                                    \
+	X(retries, "CONNECTs answered with RETRY and a cookie")                                    \
 	X(refused, "CONNECTs refused: no session is free")                                         \
-	X(rx_unproven, "without the proof that the session's key calls for")                       \
+	X(rx_unproven, "without the proof of the session's key")                                   \
 	X(no_record, "calls refused for want of a record")                                         \
-	X(released, "replies given up before they were acknowledged, for other calls")             \
-	X(cut, "partial requests ended for other peers' sake")                                     \
-	X(idle_evicted, "idle sessions ended for other peers' sake")                               \
+	X(released, "unacknowledged replies released for other calls")                             \
+	X(cut, "partial requests of peers above their share ended")                                \
+	X(idle_evicted, "idle sessions of peers above their share ended")                          \
 	X(dead, "sessions ended by silence")                                                       \
 	X(early, "0-RTT calls that ran")                                                           \
 	X(early_again, "attempts to connect with a ticket, seen before")                           \
 	X(early_full, "0-RTT calls that did not run: no room to remember them")                    \
-	X(early_unknown, "0-RTT calls of which their server could not say whether they ran")
+	X(early_unknown, "0-RTT calls whose server did not know whether they ran")
 
 struct lend_core_stats {
 #define X(name, text) uint64_t name;

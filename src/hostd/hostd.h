@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 #define LEND_HOSTD_STATS(X)                                                                        \
-	X(clients, "processes that have a carrier now")                                            \
-	X(attached, "that have got one since the start")                                           \
-	X(from_clients, "datagrams handed on to the device")                                       \
+	X(clients, "processes attached now")                                                       \
+	X(attached, "processes attached since the start")                                          \
+	X(from_clients, "datagrams forwarded to the device")                                       \
 	X(to_clients, "and from it")                                                               \
 	X(full, "lost: the device or the client's ring was full for long")                         \
-	X(bad, "of clients: contradict themselves, or for peers that they were not told of")
+	X(bad, "invalid records of clients, or for peers that they do not know")
 
 struct lend_hostd_stats {
 #define X(name, text) uint64_t name;

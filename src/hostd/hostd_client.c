@@ -81,7 +81,7 @@ static void attach(struct lend_hostd *h, uint32_t peer, struct lend_hostd_msg *m
 {
 	struct lend_hostd_client *c = new_client(h);
 	int rc = c ? take_outer(h, msg->text, &c->outer)
-		   : lend_fail(ENOSPC, "it has %u clients, or no memory; end some", h->n);
+		   : lend_fail(ENOSPC, "it has %u clients, or not enough memory; end some", h->n);
 
 	memset(msg->text, 0, sizeof(msg->text));
 	if (rc < 0) {
@@ -156,7 +156,7 @@ void lend_hostd_resolve(struct lend_hostd *h, struct lend_hostd_client *c)
 		int rc = c->outer->ops->resolve(c->outer, msg->text, &msg->peer);
 
 		if (rc == 0 && msg->peer >= LEND_HOSTD_PEERS)
-			rc = lend_fail(ENOSPC, "the broker has no number for one more peer");
+			rc = lend_fail(ENOSPC, "the broker has no room for another peer");
 		if (rc == -EINPROGRESS) {
 			i++;
 			continue;

@@ -26,10 +26,10 @@ static void leave(int signal_number)
 
 static const struct argp_option options[] = {
     {"name", 'n', "NAME", 0, "Processes find it as hostd:NAME", 0},
-    {"device", 'd', "ADDR", 0, "What it has: udp:HOST:0, dpdk:KIND@IP:0, ...", 0},
+    {"device", 'd', "ADDR", 0, "The device: udp:HOST:0, dpdk:KIND@IP:0, ...", 0},
     {"eal", 'e', "ARGS", 0, "DPDK's EAL arguments", 0},
-    {"spin", 's', NULL, 0, "Poll for ever instead of sleeping when idle", 0},
-    {"json", 'j', NULL, 0, "Print the counters as JSON on leaving", 0},
+    {"spin", 's', NULL, 0, "Poll all the time instead of sleeping when idle", 0},
+    {"json", 'j', NULL, 0, "Print the counters as JSON at the end", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -53,8 +53,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		lend_usage_bad("lend-hostd",
-			       "%s: what is that for? the device goes behind --device", arg);
+		lend_usage_bad("lend-hostd", "%s: unexpected argument; the device follows --device",
+			       arg);
 	case ARGP_KEY_END:
 		if (!args->config.name || !args->config.device)
 			lend_usage_bad("lend-hostd", "give --name and --device: lend-hostd --name "
@@ -66,9 +66,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Has a network device open for other processes of its user, which attach to it in a fraction "
-    "of a millisecond, where opening it themselves takes EAL's start.\v"
-    "They name it in addresses: listen at hostd:NAME, connect to hostd:NAME/ADDRESS with an "
+    "Opens a network device for other processes of the same user. They attach in a fraction of a "
+    "millisecond, without starting DPDK's EAL themselves.\v"
+    "Addresses name it: listen at hostd:NAME, connect to hostd:NAME/ADDRESS with an "
     "ADDRESS of the device's.\n\n"
     "  lend-hostd --name nic --device dpdk:net_af_packet0@10.0.0.2:0 --eal '--no-huge ...'\n"
     "  lend serve --listen hostd:nic\n"

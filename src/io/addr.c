@@ -69,7 +69,8 @@ static int parse_port(const char *text, const char *digits, uint16_t *port)
 	size_t n = strspn(digits, "0123456789");
 
 	if (n == 0 || n > 5 || digits[n] != '\0')
-		return lend_fail(EINVAL, "%.80s: the port is no number; write udp:HOST:PORT", text);
+		return lend_fail(EINVAL, "%.80s: the port is not a number; write udp:HOST:PORT",
+				 text);
 	for (size_t i = 0; i < n; i++)
 		value = value * 10 + (uint32_t)(digits[i] - '0');
 	if (value > UINT16_MAX)

@@ -54,22 +54,22 @@ struct lend_io_ops {
 #define LEND_IO_STATS(X)                                                                           \
 	X(rx_truncated, "larger than the carrier's MTU, cut or dropped")                           \
 	X(rx_foreign, "not for this carrier: other port, protocol, address or VLAN")               \
-	X(rx_bad, "ring slots or frames that contradict themselves")                               \
+	X(rx_bad, "invalid ring slots or frames")                                                  \
 	X(rx_checksum, "frames with a wrong IP or UDP checksum")                                   \
-	X(rx_fragment, "pieces of IP packets: not put together again")                             \
+	X(rx_fragment, "IP fragments: not reassembled")                                            \
 	X(rx_missed, "dropped below the carrier: its queue was full (verbs: times it was)")        \
-	X(rx_handed, "came to another endpoint's queue on the same device: handed over")           \
+	X(rx_handed, "arrived in another endpoint's queue of the same device: forwarded")          \
 	X(tx_full, "refused because the peer or device was full")                                  \
-	X(tx_dead, "for a peer that is gone")                                                      \
-	X(tx_in_place, "long pieces that a DPDK driver read where they lay")                       \
+	X(tx_dead, "for a peer that has ended")                                                    \
+	X(tx_in_place, "long pieces that a DPDK driver read in place")                             \
 	X(link_down, "times that the device's link went down")                                     \
 	X(address_clash, "claims of another host to this carrier's IP address")                    \
-	X(peers_refused, "peers turned away: table full, or wrong version")                        \
-	X(accepts_deferred, "times that a connection had to wait for a free file descriptor")      \
+	X(peers_refused, "peers refused: table full, or wrong version")                            \
+	X(accepts_deferred, "connections that waited for a free file descriptor")                  \
 	X(capture_lost, "not in the capture: its file failed or its reader is slow")               \
-	X(port_events, "ports, addresses and devices that came or went")                           \
-	X(resets, "times a queue in error was brought back")                                       \
-	X(handles_made, "address handles made")
+	X(port_events, "ports, addresses and devices added or removed")                            \
+	X(resets, "queues in error that were restarted")                                           \
+	X(handles_made, "address handles created")
 
 struct lend_io_stats {
 #define X(name, text) uint64_t name;

@@ -103,15 +103,15 @@ static int explain(int rc, uint64_t len)
 {
 	switch (rc) {
 	case -EAGAIN:
-		return lend_fail(EAGAIN, "as many calls are in flight as the session or the "
-					 "endpoint allows: wait for some to end");
+		return lend_fail(EAGAIN, "the session or the endpoint has no room for another "
+					 "call: wait for some to end");
 	case -EMSGSIZE:
 		return lend_fail(
 		    EMSGSIZE,
 		    "a request of %llu bytes is longer than the peer takes: raise its message_max",
 		    (unsigned long long)len);
 	case -ESTALE:
-		return lend_fail(ESTALE, "session is gone; connect again");
+		return lend_fail(ESTALE, "the session has ended; connect again");
 	default:
 		return rc;
 	}
@@ -134,7 +134,8 @@ static __attribute__((noinline)) int refuse(const struct lend_session_rec *s,
 	if (call->priority > LEND_BULK)
 		return lend_fail(EINVAL, "priority %u: write 1 (most urgent) to 8 (bulk), or 0",
 				 call->priority);
-	return lend_fail(EALREADY, "this call is under way: wait for its done, or zero a new one");
+	return lend_fail(EALREADY,
+			 "this call is in flight: wait for its done, or use a new zeroed one");
 }
 
 /* Handles what most calls do not have: a request of several segments, or a parent request. */

@@ -148,7 +148,7 @@ int lend_address(struct lend_ep *ep, char *text, size_t cap)
 					 "give more, or listen at fewer",
 					 cap);
 		if (rc < 0)
-			return lend_fail(-rc, "%s: the system does not say its port: %s; try again",
+			return lend_fail(-rc, "%s: its port cannot be read: %s; try again",
 					 ep->carrier[c].address, strerror(-rc));
 		at += strlen(text + at);
 	}

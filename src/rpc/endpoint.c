@@ -24,7 +24,7 @@
 _Static_assert((int)LEND_SHORTEST_FIRST == LEND_ORDER_SHORTEST &&
 		   (int)LEND_EARLIEST_FIRST == LEND_ORDER_DEADLINE &&
 		   (int)LEND_AS_THEY_COME == LEND_ORDER_FIFO,
-	       "the core's numbers are ours");
+	       "the core's values equal the public ones");
 enum {
 	SESSIONS = 512,
 	CALLS = 128,
@@ -98,7 +98,7 @@ static int fill_config(struct lend_ep *ep, const struct lend_config *config)
 	c->memory_max =
 	    c->memory_max ? c->memory_max : 512 * MIB + 4 * c->message_max + 2 * c->receive_budget;
 	if (c->schedule > LEND_AS_THEY_COME)
-		return lend_fail(EINVAL, "config.schedule: %u is none of enum lend_schedule",
+		return lend_fail(EINVAL, "config.schedule: %u is not a value of enum lend_schedule",
 				 c->schedule);
 	if (c->sessions > 1u << 20 || c->calls > 1024 || c->message_max > 1024 * MIB)
 		return lend_fail(EINVAL,

@@ -124,12 +124,12 @@ static int check(int fd, const char *path)
 		return lend_fail(EINVAL, "%s: not a regular file", path);
 	if (st.st_uid != geteuid())
 		return lend_fail(EPERM,
-				 "%s: belongs to user %u; keys must be one's own: chown %u %s",
+				 "%s: belongs to user %u; a key file must be your own: chown %u %s",
 				 path, (unsigned)st.st_uid, (unsigned)geteuid(), path);
 	if (st.st_mode & 077)
-		return lend_fail(EPERM, "%s: other users can get at it: chmod 600 %s", path, path);
+		return lend_fail(EPERM, "%s: other users can read it: chmod 600 %s", path, path);
 	if (st.st_size > LEND_KEYFILE_MAX)
-		return lend_fail(EFBIG, "%s: more than 64 KiB: that is no file of keys", path);
+		return lend_fail(EFBIG, "%s: more than 64 KiB: not a key file", path);
 	return 0;
 }
 

@@ -88,8 +88,7 @@ int lend_keygen(const char *path, char *made, size_t cap)
 		rc = write_line(fd, path, line);
 		close(fd);
 	} else if (errno == EEXIST) {
-		rc = lend_fail(EEXIST, "%s: is there already and is left alone; name another file",
-			       path);
+		rc = lend_fail(EEXIST, "%s: exists and was not changed; name another file", path);
 	} else {
 		rc = lend_fail(errno, "%s: %s; name a file in a folder that can be written", path,
 			       strerror(errno));

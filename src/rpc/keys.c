@@ -77,7 +77,7 @@ static int grow(void)
 	struct key *more = calloc(2 * cap + 4, sizeof(*more));
 
 	if (!more)
-		return lend_fail(ENOMEM, "no memory for one more key");
+		return lend_fail(ENOMEM, "no memory for another key");
 	if (keys) {
 		memcpy(more, keys, n_keys * sizeof(*more));
 		explicit_bzero(keys, n_keys * sizeof(*keys));
@@ -114,7 +114,7 @@ static int stretch(const char *secret, size_t len, uint8_t psk[LEND_KEY])
 		return lend_fail(EINVAL, "LEND_CLUSTER: give less than 1,000 characters");
 	seal->sha256(text, (size_t)n, salt);
 	return seal->stretch(secret, len, salt, psk) < 0
-		   ? lend_fail(ENOMEM, "a secret takes 64 MiB of memory to be made a key; free "
+		   ? lend_fail(ENOMEM, "deriving a key from a secret takes 64 MiB of memory; free "
 				       "some, or give a key of 64 hex digits (lend keygen)")
 		   : 0;
 }
@@ -166,8 +166,8 @@ static int take_psk(const char *path, unsigned number, const struct lend_keyline
 		return rc;
 	if (id_of(line->key) != line->id)
 		return lend_fail(EINVAL,
-				 "%s:%u: the id is not that of the key: one of them has a typing "
-				 "error; copy the line again",
+				 "%s:%u: id and key do not match: one of them has a typing error; "
+				 "copy the line again",
 				 path, number);
 	rc = keep(line->id, line->key, &k);
 	if (rc < 0)

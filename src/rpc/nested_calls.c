@@ -83,7 +83,7 @@ int lend_family_inherit(struct lend_ep *ep, const struct lend_call *call, uint8_
 	if (!req)
 		return lend_fail(
 		    ESTALE,
-		    "the request this call would serve was answered or is gone: start it earlier");
+		    "the parent request was answered or has ended: start nested calls before that");
 	until = atomic_load_explicit(&req->deadline, memory_order_relaxed);
 	if (until < *deadline || (call->timeout == 0 && until != LEND_NEVER))
 		*deadline = until;

@@ -55,7 +55,7 @@ static __attribute__((noinline)) int answer_again(struct lend_ep *ep, lend_reque
 static __attribute__((noinline)) int answer_nobody(struct lend_ep *ep, struct lend_buf *reply)
 {
 	lend_bufs_give(ep->bufs, reply);
-	return lend_fail(ESTALE, "the request was answered or its caller is gone: nothing to do");
+	return lend_fail(ESTALE, "the request was answered or its caller ended: nothing to do");
 }
 
 /* Answers a request in the endpoint's thread. Always takes reply. */
@@ -98,7 +98,8 @@ static __attribute__((noinline)) int answer_from_afar(struct lend_ep *ep, lend_r
 
 	if (!note) {
 		lend_bufs_give(NULL, reply);
-		return lend_fail(ENOMEM, "no memory to hand an answer over: answer again");
+		return lend_fail(ENOMEM,
+				 "no memory to pass the reply to the endpoint: reply again");
 	}
 	if (!req || before == request.id ||
 	    !atomic_compare_exchange_strong_explicit(&req->answered, &before, request.id,
@@ -106,7 +107,7 @@ static __attribute__((noinline)) int answer_from_afar(struct lend_ep *ep, lend_r
 		free(note);
 		lend_bufs_give(NULL, reply);
 		return lend_fail(ESTALE,
-				 "the request was answered or its caller is gone: nothing to do");
+				 "the request was answered or its caller ended: nothing to do");
 	}
 	atomic_fetch_add_explicit(&ep->touching, 1, memory_order_relaxed);
 	*note = (struct lend_answer){.request = request, .status = status, .reply = reply};

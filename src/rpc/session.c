@@ -186,7 +186,7 @@ static int reach(struct lend_ep *ep, const char *address, const char *name, uint
 	if (rc == -ENOSPC)
 		return no_session(ep, address);
 	if (rc < 0)
-		return lend_fail(-rc, "%s: too short datagrams for a session", address);
+		return lend_fail(-rc, "%s: its datagrams are too short for a session", address);
 	lend_core_known(ep->core, *core, name_of(ep, address));
 	return 0;
 }
@@ -367,7 +367,7 @@ int lend_session_peer(struct lend_ep *ep, lend_session session, struct lend_peer
 	uint32_t at;
 
 	if (!s)
-		return lend_fail(ESTALE, "session is gone; connect again");
+		return lend_fail(ESTALE, "the session has ended; connect again");
 	*peer = (struct lend_peer){.uid = -1};
 	if (s->state == LEND_SESSION_PENDING ||
 	    lend_core_session_peer(ep->core, s->core, &at, peer->incarnation) < 0)

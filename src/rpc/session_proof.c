@@ -114,7 +114,7 @@ int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[3
 	struct lend_core_names names;
 
 	if (!names_of(ep, session, &names))
-		return lend_fail(ESTALE, "session is gone, or not up yet");
+		return lend_fail(ESTALE, "the session has ended, or is not up yet");
 	lend_siphash128(one, &names, sizeof(names), out);
 	lend_siphash128(two, &names, sizeof(names), out + 16);
 	return 0;

@@ -49,13 +49,13 @@ static error_t parse_tail(int key, char *arg, struct argp_state *state)
 		puts(u->version);
 		exit(EXIT_SUCCESS);
 	case ARGP_KEY_ARG:
-		lend_usage_bad(u->program, "%s: one argument too many; see %s --help", arg,
+		lend_usage_bad(u->program, "%s: unexpected argument; see %s --help", arg,
 			       u->program);
 	case ARGP_KEY_ERROR:
-		lend_usage_bad(u->program,
-			       "%s: no such option, or its value is missing or surplus; see %s "
-			       "--help",
-			       state->next > 0 ? state->argv[state->next - 1] : "", u->program);
+		lend_usage_bad(
+		    u->program,
+		    "%s: unknown option, or its value is missing or not expected; see %s --help",
+		    state->next > 0 ? state->argv[state->next - 1] : "", u->program);
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -87,5 +87,6 @@ void lend_usage_parse(const struct argp *argp, const char *program, const char *
 	struct usage u = {&whole, program, version, input};
 
 	if (argp_parse(&whole, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP, NULL, &u))
-		lend_usage_bad(program, "these arguments make no sense; see %s --help", program);
+		lend_usage_bad(program, "these arguments do not fit together; see %s --help",
+			       program);
 }

@@ -36,7 +36,8 @@ int lend_cpu_pin(int cpu)
 
 	if (cpu < 0 || cpu >= CPU_SETSIZE)
 		return lend_fail(
-		    EINVAL, "cpu %d: no such processor; choose one of those nproc counts", cpu);
+		    EINVAL, "cpu %d: no such CPU; choose one below the number that nproc prints",
+		    cpu);
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set) != 0)

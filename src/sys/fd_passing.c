@@ -120,26 +120,26 @@ static int check(const char *name, const struct lend_handover *msg, ssize_t len,
 		return lend_fail(ETIMEDOUT, "pool:%s: does not answer; see whether lend-mn runs",
 				 name);
 	if (len != (ssize_t)sizeof(*msg) || memcmp(msg->magic, magic, sizeof(magic)) != 0)
-		return lend_fail(EPROTO, "pool:%s: what answers there is no memory node; stop it",
-				 name);
+		return lend_fail(
+		    EPROTO, "pool:%s: another program answers there, not a memory node; stop it",
+		    name);
 	if (msg->version != LEND_HANDOVER_VERSION)
 		return lend_fail(
-		    EPROTO, "pool:%s: speaks version %u, we speak %d; bring both to one release",
+		    EPROTO,
+		    "pool:%s: speaks version %u, this is %d; install the same release on both",
 		    name, msg->version, LEND_HANDOVER_VERSION);
 	if (msg->status)
 		return lend_fail((int)msg->status, "pool:%s: refused: %s; raise its --clients",
 				 name, strerror((int)msg->status));
 	if (file < 0 || fstat(file, &st) < 0 || msg->page < 4096 || msg->page & (msg->page - 1))
 		return lend_fail(EPROTO,
-				 "pool:%s: sent no file of pages; bring both to one "
-				 "release",
+				 "pool:%s: sent no file of pages; install the same release on both",
 				 name);
 	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size < msg->size)
-		return lend_fail(
-		    EPROTO,
-		    "pool:%s: its file has %jd bytes where %ju are needed: somebody cut "
-		    "it; start the node anew",
-		    name, (intmax_t)st.st_size, (uintmax_t)msg->size);
+		return lend_fail(EPROTO,
+				 "pool:%s: its file has %jd bytes where %ju are needed: it was "
+				 "truncated; restart the node",
+				 name, (intmax_t)st.st_size, (uintmax_t)msg->size);
 	return 0;
 }
 

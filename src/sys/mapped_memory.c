@@ -47,8 +47,8 @@ static int map_as(struct lend_heap *heap, size_t len, bool huge)
 {
 	LEND_CHECK(len > 0);
 	if (len > SIZE_MAX / 2)
-		return lend_fail(ENOMEM,
-				 "%zu bytes of memory: more than there can be; ask for less", len);
+		return lend_fail(
+		    ENOMEM, "%zu bytes of memory: more than the address space; ask for less", len);
 	if (huge && map_huge(heap, len))
 		return 0;
 	heap->huge = false;

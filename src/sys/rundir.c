@@ -123,6 +123,5 @@ int lend_rundir_lock(void)
 		(void)nanosleep(&nap, NULL);
 	}
 	(void)close(fd);
-	return lend_fail(EBUSY, "%s: held by a process that does not go on; end that process",
-			 path);
+	return lend_fail(EBUSY, "%s: held by a process that hangs; end that process", path);
 }

@@ -43,8 +43,8 @@ int lend_uffd_open(void)
 	if (ioctl(fd, UFFDIO_API, &api) == 0 && (api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP))
 		return fd;
 	close(fd);
-	return lend_fail(EOPNOTSUPP, "this kernel's userfaultfd reports no stores: Linux 5.7 does; "
-				     "use lend_space_read() and lend_space_write()");
+	return lend_fail(EOPNOTSUPP, "this kernel's userfaultfd has no write protection (Linux 5.7 "
+				     "has); use lend_space_read() and lend_space_write()");
 }
 
 int lend_uffd_map(int fd, size_t len, void **base)
@@ -154,7 +154,9 @@ int lend_uffd_marks(void)
 	if (ioctl(fd, UFFDIO_API, &api) == 0)
 		return fd;
 	close(fd);
-	return lend_fail(EOPNOTSUPP, "this kernel marks no stores by itself: Linux 6.7 does");
+	return lend_fail(
+	    EOPNOTSUPP,
+	    "this kernel's userfaultfd has no asynchronous write protection (Linux 6.7 has)");
 }
 
 bool lend_uffd_watch(int fd, void *page, size_t len)

@@ -226,32 +226,32 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 	X(pages_total, "pages that can be used")                                                   \
 	X(pages_used, "pages in use, pinned and arriving ones included")                           \
 	X(pages_pinned, "pages that a reply under way still needs")                                \
-	X(pages_quarantined, "freed pages that may not be used yet")                               \
+	X(pages_quarantined, "freed pages in quarantine")                                          \
 	X(refs, "snapshots")                                                                       \
 	X(spaces, "mutable spaces")                                                                \
-	X(clients, "clients that said HELLO")                                                      \
+	X(clients, "clients connected")                                                            \
 	X(incarnations, "processes with a lease")                                                  \
 	X(holds, "holds on snapshots")                                                             \
 	X(grants, "grants not yet used up")                                                        \
 	X(nodes_used, "page table nodes in use")                                                   \
 	X(ops, "operations run")                                                                   \
-	X(repeats, "operations answered from the record")                                          \
+	X(repeats, "repeated operations answered from the record")                                 \
 	X(bad_ops, "malformed operations")                                                         \
-	X(denied, "forged references, or without the right")                                       \
-	X(stale, "references and spaces that are gone, or of another epoch")                       \
-	X(full, "operations refused for want of memory or table room")                             \
-	X(aborted, "operations of ended lives, unknown clients or forgotten")                      \
+	X(denied, "operations refused: reference forged, or without the right")                    \
+	X(stale, "operations refused: reference or space released, or of another epoch")           \
+	X(full, "operations refused: no memory or table entry")                                    \
+	X(aborted, "operations refused: client unknown, ended or expired")                         \
 	X(forgets, "operations forgotten")                                                         \
 	X(cow_copies, "pages copied by the first write to a shared page")                          \
 	X(pin_copies, "pages copied because a reply under way needed them")                        \
 	X(grants_expired, "grants ended by their ttl")                                             \
 	X(leases_expired, "processes whose lease ended")                                           \
-	X(hangups, "processes that hung up")                                                       \
-	X(pauses, "times this node was late and extended leases")                                  \
+	X(hangups, "processes that closed the connection")                                         \
+	X(pauses, "times that this node ran late and extended leases")                             \
 	X(tx_bytes, "bytes that the daemon handed to its carriers")                                \
-	X(liens, "spaces and what was left of them that processes map")                            \
+	X(liens, "spaces that processes map, also after their release")                            \
 	X(over_quota, "operations refused because their tenant's quota is used up")                \
-	X(damaged, "times that a page was found with other bytes than were written")               \
+	X(damaged, "damaged pages found by checksum")                                              \
 	X(page_bytes, "bytes of a page")
 
 struct lend_memstats {

@@ -82,11 +82,11 @@ Test(mem_pool_odd, no_pool_that_we_know)
 	garbage.version = 0;
 	memset(garbage.magic, 0, 4);
 	mem_node_start(&node, "shm", "16M", "");
-	play(&node, &fine, 3 * PAGE, "start the node anew");
-	play(&node, &other, 4 * PAGE, "bring both to one release");
-	play(&node, &odd, 4 * PAGE, "bring both to one release");
+	play(&node, &fine, 3 * PAGE, "restart the node");
+	play(&node, &other, 4 * PAGE, "install the same release on both");
+	play(&node, &odd, 4 * PAGE, "install the same release on both");
 	play(&node, &full, 4 * PAGE, "--clients");
-	play(&node, &garbage, 4 * PAGE, "no memory node");
+	play(&node, &garbage, 4 * PAGE, "not a memory node");
 	mem_node_stop(&node);
 }
 

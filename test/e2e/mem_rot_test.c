@@ -106,7 +106,7 @@ static void gets(const char *carrier)
 	flip(&r, sent + LOST * PAGE);
 	expect_lost(&r);
 	cr_assert_eq(damaged(&r), 2);
-	cr_assert_eq(lines(&r, "does not hold what was written"), 1, "one line, once");
+	cr_assert_eq(lines(&r, "a page is damaged"), 1, "one line, once");
 	flip(&r, sent + 3 * PAGE);
 	cr_assert_eq(mem_get(r.mem, &r.ref, 3 * PAGE, got, PAGE), LEND_DATA_LOSS);
 	cr_assert_eq(lines(&r, "DATA_LOSS"), 1, "one line, once");

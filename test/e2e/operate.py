@@ -115,7 +115,7 @@ class Config(unittest.TestCase):
             self.assertIn(f"{path}:{line}: ", error)
             self.assertIn(word, error)
         self.assertIn("No such file", run(MN, "--config", WHERE + "/none", code=2).stderr)
-        self.assertIn("say where to serve", run(MN, "--config", file("size: 16M\n"), code=2).stderr)
+        self.assertIn("no address to serve at", run(MN, "--config", file("size: 16M\n"), code=2).stderr)
 
 
 class Admin(unittest.TestCase):
@@ -311,7 +311,7 @@ class Mistakes(unittest.TestCase):
         for program in (MN, BUILD / "lend-hostd"):
             self.assertEqual(run(program, code=2).stderr.count("\n"), 1)
         for nowhere in ("", ",", " , "):
-            self.assertIn("say where to serve", run(MN, "--listen", nowhere, code=2).stderr)
+            self.assertIn("no address to serve at", run(MN, "--listen", nowhere, code=2).stderr)
             self.assertIn("no address", run(LEND, "serve", "--listen", nowhere, code=2).stderr)
         self.assertIn("can be written", run(MN, "--listen", NAME, "--memory", WHERE + "/none/f", code=1).stderr)
         for size in ("1", "8191", "1T"):  # less than a page for each of two, more than a store has pages

@@ -28,28 +28,27 @@ Test(store_recover, config_must_match)
 	cr_assert_null(mismatch(k, &c));
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		(*sizes[i])--;
-		cr_expect_str_eq(mismatch(k, &c),
-				 "it was of another size, or for another number of clients",
+		cr_expect_str_eq(mismatch(k, &c), "its size or number of clients was different",
 				 "size %zu", i);
 		c = k->config;
 	}
 	c.page *= 2;
-	cr_expect_str_eq(mismatch(k, &c), "its pages had another size");
+	cr_expect_str_eq(mismatch(k, &c), "its page size was different");
 	c = k->config;
 	c.node = 0; /* whichever it was */
 	cr_expect_null(mismatch(k, &c));
 	c.node = 12;
-	cr_expect_str_eq(mismatch(k, &c), "it was of another node");
+	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
 	c = k->config;
 	c.shard = 1;
-	cr_expect_str_eq(mismatch(k, &c), "it was of another node");
+	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
 	c = k->config;
 	c.shards = 4;
-	cr_expect_str_eq(mismatch(k, &c), "it was of another node");
+	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
 	cr_expect_str_eq(lend_store_mismatch(k->store, 8, &k->config),
-			 "another version of this program wrote it");
+			 "it was written by another version");
 	cr_expect_str_eq(lend_store_mismatch(k->store, k->size - 1, &k->config),
-			 "it was of another size, or for another number of clients");
+			 "its size or number of clients was different");
 	kit_close(k);
 }
 

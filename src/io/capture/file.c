@@ -58,9 +58,10 @@ static void fail(struct lend_capture_file *f, int err, size_t part)
 		err = errno;
 	f->failed = true;
 	f->used = 0;
-	fprintf(stderr,
-		"lend: the capture %s ends here: %s; make room or give it a limit (calls go on)\n",
-		f->path, strerror(err));
+	fprintf(
+	    stderr,
+	    "lend: the capture %s ends here: %s; free space or give it a limit (calls continue)\n",
+	    f->path, strerror(err));
 }
 
 static ssize_t write_some(struct lend_capture_file *f, size_t at)

@@ -107,10 +107,10 @@ static int publish(const struct dpdk *io, uint32_t links)
 
 	if (pwrite(io->lock, text, (size_t)n, 0) == n)
 		return 0;
-	return lend_fail(ENOSPC,
-			 "dpdk:memif port %u: its lock file cannot be written; make room in the "
-			 "runtime folder",
-			 io->self.udp);
+	return lend_fail(
+	    ENOSPC,
+	    "dpdk:memif port %u: its lock file cannot be written; free space in the runtime folder",
+	    io->self.udp);
 }
 
 static int make_server(struct dpdk *io)
@@ -348,9 +348,9 @@ int dpdk_memif_resolve(struct dpdk *io, const struct dpdk_address *to, uint32_t 
 	if (rc < 0)
 		return rc;
 	if (!dpdk_meet_look_up(path, &made, &links))
-		return lend_fail(
-		    ECONNREFUSED,
-		    "dpdk:memif port %u: nobody listens there; start that process first", to->udp);
+		return lend_fail(ECONNREFUSED,
+				 "dpdk:memif port %u: no process listens there; start it first",
+				 to->udp);
 	if (connected == dpdk_gate_pass() + 1)
 		return -EINPROGRESS;
 	if (port == NULL)

@@ -137,12 +137,12 @@ int dpdk_neigh_find(struct dpdk *io, struct dpdk_port *port, const struct lend_i
 				 "dpdk:%s: more than %d neighbours are in use: close some sessions",
 				 share->device, LEND_HOSTS);
 	if (silent && !atomic_load(&share->up))
-		return lend_fail(ENETDOWN, "dpdk:%s: its link is down: look at cable and peer",
+		return lend_fail(ENETDOWN, "dpdk:%s: its link is down: check cable and peer",
 				 share->device);
 	if (silent)
 		return lend_fail(EHOSTDOWN,
-				 "dpdk:%s: nobody answers for that IP address: is the host up, on "
-				 "this wire and VLAN? Else name its gateway by ?via= or its MAC "
+				 "dpdk:%s: no answer from that IP address: is the host up, on this "
+				 "link and VLAN? Else name its gateway by ?via= or its MAC "
 				 "by ?mac=",
 				 share->device);
 	ask(port, now);

@@ -105,7 +105,7 @@ static int make_end(struct dpdk_port *port, struct dpdk_link *link, uint8_t side
 	(void)snprintf(name, sizeof(name), "lend%u%c", number, 'a' + side);
 	id = rte_eth_from_rings(name, &link->ring[side], 1, &link->ring[1 - side], 1, 0);
 	if (id < 0 || id >= RTE_MAX_ETHPORTS)
-		return lend_fail(ENOSPC, "DPDK has no place for one more ring device: close some "
+		return lend_fail(ENOSPC, "DPDK has no room for another ring device: close some "
 					 "endpoints of this process");
 	port->id = (uint16_t)id;
 	(void)snprintf(port->name, sizeof(port->name), "net_ring_%s", name);

@@ -125,7 +125,7 @@ static int choose_mtu(struct dpdk_share *share, const struct rte_eth_dev_info *i
 				 "blocksz=36864 too, net_af_xdp cannot do more than a page",
 				 share->device, most, wanted, wanted);
 	if (wanted > most)
-		return lend_fail(EINVAL, "dpdk:%s: it can do an MTU of %u, not %u: ask for less",
+		return lend_fail(EINVAL, "dpdk:%s: its largest MTU is %u, not %u: ask for less",
 				 share->device, most, wanted);
 	if (share->if_index == 0) {
 		(void)rte_eth_dev_get_mtu(share->id, &share->mtu);
@@ -144,14 +144,13 @@ static int make_share(struct dpdk_share *share, const struct dpdk_address *addre
 	if (rte_eth_dev_get_port_by_name(share->device, &share->id) != 0)
 		return lend_fail(
 		    ENODEV,
-		    "dpdk:%s: no such device, nor just one that it could be; make it by "
-		    "EAL arguments (--vdev, -a); LEND_EAL_LOG=1 shows what EAL made "
-		    "of them",
+		    "dpdk:%s: no such device, or the name fits several; create it by EAL arguments "
+		    "(--vdev, -a); LEND_EAL_LOG=1 shows how EAL read them",
 		    share->device);
 	rc = rte_eth_dev_info_get(share->id, &info);
 	if (rc < 0)
-		return lend_fail(ENODEV, "dpdk:%s: DPDK knows nothing of it: %s", share->device,
-				 rte_strerror(-rc));
+		return lend_fail(ENODEV, "dpdk:%s: DPDK has no information on it: %s",
+				 share->device, rte_strerror(-rc));
 	share->if_index = info.if_index;
 	share->queues = queues_of(&info, address->queues);
 	if (dpdk_eal_pool(share->id) == NULL)

@@ -74,10 +74,10 @@ static int claim_port(struct raw *io)
 			 family == AF_INET ? IP_FREEBIND : IPV6_FREEBIND, &yes, sizeof(yes));
 	(void)setsockopt(io->claim, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	if (bind(io->claim, (struct sockaddr *)&at, lend_udp_key_to(&key, family, &at)) < 0)
-		return lend_fail(errno,
-				 "raw:%s: UDP port %u is another endpoint's or program's on this "
-				 "host: choose another, or 0 for any",
-				 io->name, io->self.udp);
+		return lend_fail(
+		    errno,
+		    "raw:%s: UDP port %u is in use on this host: choose another, or 0 for any",
+		    io->name, io->self.udp);
 	if (getsockname(io->claim, (struct sockaddr *)&at, &len) < 0 ||
 	    !lend_udp_key_from(&key, &at))
 		return lend_fail(EADDRNOTAVAIL, "raw:%s: no free UDP port: close some programs",
@@ -166,10 +166,10 @@ static int start(struct raw *io)
 	if (rc < 0)
 		return rc;
 	if (!is_usable(&device->queue, &memory, io->slot_len))
-		return lend_fail(EOPNOTSUPP,
-				 "raw:%s: its receive queue has a shape that is not known here: "
-				 "use dpdk: or udp: there",
-				 io->name);
+		return lend_fail(
+		    EOPNOTSUPP,
+		    "raw:%s: its receive queue has an unknown layout: use dpdk: or udp: there",
+		    io->name);
 	io->rx = (struct raw_rx){.q = device->queue,
 				 .memory = memory.memory,
 				 .stride_log = memory.stride_log,

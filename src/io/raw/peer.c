@@ -162,8 +162,8 @@ static int ask_mac(struct raw *io, const struct lend_ip *hop, uint8_t mac[6])
 
 	if (io->deaf)
 		return lend_fail(EHOSTUNREACH,
-				 "raw:%s: the device does not hand us ARP or neighbour discovery: "
-				 "give the peer's or its router's MAC (?mac=)",
+				 "raw:%s: the device does not deliver ARP or neighbour discovery: "
+				 "give the MAC of the peer or its router (?mac=)",
 				 io->name);
 	host = lend_host_want(&io->hosts, &io->self, hop, now);
 	if (host == NULL)
@@ -175,8 +175,8 @@ static int ask_mac(struct raw *io, const struct lend_ip *hop, uint8_t mac[6])
 		return 0;
 	if (lend_host_give_up(host, now))
 		return lend_fail(EHOSTDOWN,
-				 "raw:%s: nobody answers for that IP address: is the host up, on "
-				 "this wire and VLAN? Else name its router by ?via= or its MAC by "
+				 "raw:%s: no answer from that IP address: is the host up, on this "
+				 "link and VLAN? Else name its router by ?via= or its MAC by "
 				 "?mac=",
 				 io->name);
 	raw_peer_tend(io, now);

@@ -206,10 +206,10 @@ static int dial(struct io_pod *io, const char *name)
 		end = LEND_POD_NONE;
 	}
 	if (end == LEND_POD_NONE)
-		return lend_fail(ECONNREFUSED,
-				 "shm:%s@%s: nobody listens there; start the server, or name the "
-				 "memory that it uses",
-				 name, io->path);
+		return lend_fail(
+		    ECONNREFUSED,
+		    "shm:%s@%s: no server listens there; start it, or name the memory that it uses",
+		    name, io->path);
 	p = lend_shm_take(&io->shm);
 	if (p == NULL)
 		return lend_fail(ENOSPC, "shm:%s@%s: %d peers already; open another endpoint", name,

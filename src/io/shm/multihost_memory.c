@@ -100,13 +100,12 @@ static int greet(struct lend_pod *pod, const char *path)
 	if (atomic_compare_exchange_strong(&pod->at->head, &head, own))
 		head = own;
 	if (head >> 48 != MAGIC)
-		return lend_fail(EPROTO,
-				 "%s: holds something else; if that may go, write zeros over its "
-				 "first 256 KiB",
-				 path);
+		return lend_fail(
+		    EPROTO, "%s: holds other data; to use it, write zeros over its first 256 KiB",
+		    path);
 	if ((head >> 32 & 0xffff) != LEND_POD_VERSION)
 		return lend_fail(EPROTO,
-				 "%s: made by version %u, we speak %d; bring all to one release",
+				 "%s: made by version %u, this is %d; install one release on all",
 				 path, (unsigned)(head >> 32 & 0xffff), LEND_POD_VERSION);
 	len = (head & UINT32_MAX) * LEND_POD_UNIT;
 	if (len > pod->len || len < LEND_POD_PAIRS + LEND_SHM_PAIR_LEN)

@@ -154,14 +154,15 @@ int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p)
 	lend_shm_release(s, p);
 	if (was.err == EPROTO && was.version != 0 && was.version != LEND_MEET_VERSION)
 		return lend_fail(
-		    EPROTO, "shm:%s: speaks version %u, we speak %d; bring both to one release",
+		    EPROTO,
+		    "shm:%s: speaks version %u, this is %d; install the same release on both",
 		    was.name, was.version, LEND_MEET_VERSION);
 	if (was.err == ETIMEDOUT)
 		return lend_fail(ETIMEDOUT,
-				 "shm:%s: does not answer; see whether its process is stopped",
+				 "shm:%s: does not answer; check whether its process is stopped",
 				 was.name);
 	if (was.err == ECONNRESET)
-		return lend_fail(ECONNREFUSED, "shm:%s: hung up; see whether its process is well",
+		return lend_fail(ECONNREFUSED, "shm:%s: closed the connection; check its process",
 				 was.name);
 	if (was.err == EMFILE || was.err == ENFILE)
 		return lend_fail(was.err,
@@ -173,6 +174,7 @@ int lend_shm_tell(struct lend_shm *s, struct lend_shm_peer *p)
 		    "shm:%s: its server cannot make %zu bytes of rings, beyond its ulimit "
 		    "-f; raise it there",
 		    was.name, LEND_SHM_LINK_LEN);
-	return lend_fail(was.err, "shm:%s: refused us: %s; bring both to one release", was.name,
-			 strerror(was.err));
+	return lend_fail(was.err,
+			 "shm:%s: refused the connection: %s; install the same release on both",
+			 was.name, strerror(was.err));
 }

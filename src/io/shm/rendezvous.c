@@ -74,17 +74,17 @@ static int explain_nobody(const char *name, int err)
 
 	if (!lend_rundir_elsewhere(name, path, sizeof(path)))
 		return lend_fail(err,
-				 "shm:%s: nobody listens there; start the server, or use the same "
-				 "XDG_RUNTIME_DIR and user as it does",
+				 "shm:%s: no server listens there; start it, or use its "
+				 "XDG_RUNTIME_DIR and user",
 				 name);
 	if (stat(path, &st) == 0 && st.st_uid == geteuid())
-		return lend_fail(err,
-				 "shm:%s: nobody listens there, but a server does at %s; use the "
-				 "same XDG_RUNTIME_DIR as it does",
-				 name, path);
+		return lend_fail(
+		    err,
+		    "shm:%s: no server listens there, but one does at %s; use its XDG_RUNTIME_DIR",
+		    name, path);
 	return lend_fail(err,
-			 "shm:%s: nobody listens there, and to the server at %s, which is another "
-			 "user's, permission is denied; run as that user",
+			 "shm:%s: no server of this user listens there; the one at %s is another "
+			 "user's: run as that user",
 			 name, path);
 }
 

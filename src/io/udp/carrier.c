@@ -34,7 +34,7 @@ static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 	if (err != 0)
 		return err;
 	if (addr.scheme != LEND_SCHEME_UDP || addr.port == 0)
-		return lend_fail(EINVAL, "%.80s: nothing to send to; write udp:HOST:PORT", address);
+		return lend_fail(EINVAL, "%.80s: no peer address; write udp:HOST:PORT", address);
 	err = lend_udp_lookup(address, AF_UNSPEC, &to);
 	if (err != 0)
 		return err;
@@ -46,7 +46,7 @@ static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 	(void)lend_udp_key_from(&key, &to);
 	index = lend_udp_peers_find(&u->peers, &key);
 	if (index == LEND_UDP_PEER_NONE)
-		return lend_fail(ENOSPC, "%s: no room for more peers; close some sessions",
+		return lend_fail(ENOSPC, "%s: no room for another peer; close some sessions",
 				 address);
 	lend_udp_line_resolved(u, index, &to);
 	*peer = (uint32_t)index;

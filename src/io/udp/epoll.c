@@ -20,7 +20,9 @@ enum { BUSY = 32 }; /* receives: their wake-ups cost more than one removal and r
 int lend_udp_watch_open(struct io_udp *u)
 {
 	u->epoll = epoll_create1(EPOLL_CLOEXEC);
-	return u->epoll < 0 ? lend_fail(errno, "udp: nothing to sleep on; raise ulimit -n") : 0;
+	return u->epoll < 0
+		   ? lend_fail(errno, "udp: no file descriptor to sleep on; raise ulimit -n")
+		   : 0;
 }
 
 void lend_udp_watch_busy(struct io_udp *u)

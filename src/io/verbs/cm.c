@@ -272,7 +272,7 @@ static int add_peer(struct verbs *v, const struct lend_udp_key *key, uint32_t *p
 	int32_t index = lend_udp_peers_find(&v->peers, key);
 
 	if (index == LEND_UDP_PEER_NONE)
-		return lend_fail(ENOSPC, "verbs: no room for more peers; close some sessions");
+		return lend_fail(ENOSPC, "verbs: no room for another peer; close some sessions");
 	*peer = (uint32_t)index;
 	return 0;
 }
@@ -312,10 +312,10 @@ int verbs_cm_resolve(struct verbs *v, const char *text, uint32_t *peer)
 	if (rc < 0)
 		return rc;
 	if (strlen(text) >= sizeof(r->address) || (to.port == 0 && to.qp == 0))
-		return lend_fail(EINVAL, "%.100s: nothing to send to: write verbs:DEVICE@IP:PORT",
+		return lend_fail(EINVAL, "%.100s: no peer address: write verbs:DEVICE@IP:PORT",
 				 text);
 	if (v->life != VERBS_UP)
-		return lend_fail(ENETDOWN, "%.100s: %s is gone or lost its address", text,
+		return lend_fail(ENETDOWN, "%.100s: %s was removed or lost its address", text,
 				 v->device);
 	if (to.qp != 0 && v->ethernet) {
 		struct lend_udp_key key = {.scope = to.qp};

@@ -47,7 +47,7 @@ static int find_gid(struct verbs *v)
 	verbs_ip_print(v->ip, ip, sizeof(ip));
 	if (verbs_gid_find(v) < 0 && v->address.gid >= 0)
 		return lend_fail(EADDRNOTAVAIL,
-				 "verbs:%s has no GID index %d: leave gid= away, or take one that "
+				 "verbs:%s has no GID index %d: leave out gid=, or use one that "
 				 "ibv_devinfo -v shows",
 				 v->device, v->address.gid);
 	if (v->gid_index == UINT32_MAX)
@@ -56,7 +56,7 @@ static int find_gid(struct verbs *v)
 				 v->device, ip);
 	if (v->ethernet && memcmp(v->gid, v->ip, 16) != 0)
 		return lend_fail(EADDRNOTAVAIL,
-				 "verbs:%s: GID index %d is not that of %s: leave gid= away",
+				 "verbs:%s: GID index %d is not that of %s: leave out gid=",
 				 v->device, v->address.gid, ip);
 	return 0;
 }
@@ -75,8 +75,8 @@ static int find_pkey(struct verbs *v, const struct ibv_port_attr *port)
 		}
 	}
 	return lend_fail(EINVAL,
-			 "verbs:%s: P_Key 0x%04x is not in the port's table: leave pkey= away, or "
-			 "have the subnet manager add it",
+			 "verbs:%s: P_Key 0x%04x is not in the port's table: leave out pkey=, or "
+			 "let the subnet manager add it",
 			 v->device, v->address.pkey);
 }
 
@@ -165,10 +165,11 @@ static int open_queues(struct verbs *v)
 	if (v->tx_cq)
 		make_qp(v);
 	if (v->qp == NULL || verbs_qp_start(v) < 0)
-		return lend_fail(errno ? errno : EIO,
-				 "verbs: %s makes no UD queue pair: raise ulimit -l, close other "
-				 "endpoints, or lower ?ring=",
-				 v->device);
+		return lend_fail(
+		    errno ? errno : EIO,
+		    "verbs: %s cannot create a UD queue pair: raise ulimit -l, close other "
+		    "endpoints, or lower ?ring=",
+		    v->device);
 	verbs_ring_fill(v);
 	return 0;
 }

@@ -81,8 +81,9 @@ static int fill(struct verbs_ring *ring, const struct verbs *v, uint32_t mtu)
 
 		ring->srq = ibv_create_srq(ring->pd, &init);
 		if (ring->srq == NULL)
-			return lend_fail(
-			    errno, "%s makes no shared receive queue: leave srq=1 away", v->device);
+			return lend_fail(errno,
+					 "%s supports no shared receive queue: leave out srq=1",
+					 v->device);
 	}
 	return 0;
 }

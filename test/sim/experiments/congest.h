@@ -26,7 +26,7 @@ struct congest_result {
 	lend_ns completion, ideal;
 	double fairness; /* Jain's index of the senders' rates */
 	uint64_t datagrams, drops, marks;
-	uint64_t repeats;       /* data datagrams sent again */
+	uint64_t repeats;       /* data datagrams retransmitted */
 	uint64_t no_memory;     /* datagrams that found no memory at the receiver */
 	struct lend_hist queue; /* bytes that wait for the receiver's port, sampled */
 	struct lend_hist victim[CONGEST_VICTIMS]; /* ns of a call of 64 bytes */
