@@ -24,7 +24,7 @@ static const struct app_command commands[] = {
     {"mem-lat", "put, get, release, write and read, one at a time", app_mem_lat},
     {"mem-bw", "bytes per second into and out of a memory node", app_mem_bw},
     {"snapshot-speed", "seal, map and release from 4 KiB to 1 GiB", app_snapshot},
-    {"cow", "a few pages of an object changed: copy on write, or a copy of all", app_cow},
+    {"cow", "a few pages of an object changed: copy on write, or a full copy", app_cow},
     {"mem-fault", "spaces as memory: touches, scans, the cache", app_mem_fault},
     {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},
     {"malloc", "lend_malloc() beside other heaps", app_malloc},

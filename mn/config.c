@@ -28,7 +28,8 @@ static const char doc[] =
 
 static const struct argp_option options[] = {
     {"listen", 'l', "ADDR[,ADDR...]", 0,
-     "Where to serve: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...; pool:NAME is shm:NAME, "
+     "Address to serve at: shm:NAME, udp:HOST:PORT (port 0 picks one), dpdk:...; pool:NAME is "
+     "shm:NAME, "
      "and its clients map the pages themselves",
      0},
     {"size", 's', "BYTES", 0, "Memory to lend; K, M, G and T are powers of 1024 (default 1G)", 0},

@@ -13,9 +13,10 @@ enum { KEY_BY = 0x7701, KEY_NODE, KEY_SWEEP, SEED = 3, WARM_SHARE = 10 };
 
 static const struct argp_option options[] = {
     {"hops", 'h', "N", 0, "Services in the chain (5)", 0},
-    {"by", KEY_BY, "HOW", 0, "value, ref or auto: by reference above what is measured at start", 0},
+    {"by", KEY_BY, "HOW", 0, "value, ref or auto: by reference above a length measured at start",
+     0},
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
-    {"sweep", KEY_SWEEP, NULL, 0, "Both ways at sizes from 1 KiB to --size", 0},
+    {"sweep", KEY_SWEEP, NULL, 0, "Measure both ways at sizes from 1 KiB to --size", 0},
     {0}};
 
 static void parse_by(struct app_chain *chain, const char *text)
@@ -199,7 +200,7 @@ static void run(struct app_chain *chain, lend_ns time)
 			chain->load.last == LEND_RESOURCE_EXHAUSTED
 			    ? "give a smaller --size or --window"
 			: *lend_why() ? lend_why()
-				      : "look at the lines above");
+				      : "see the lines above");
 }
 
 /* Warms up, then measures; returns the bytes moved per call. */
@@ -237,22 +238,21 @@ static void report_one(struct app_chain *chain)
 		       8e-9 * (double)chain->size *
 			   (double)(chain->load.ended - chain->load.errors) / chain->load.seconds,
 		       3, "10^9 bits of payload through the chain");
-	app_report_num(&report, "bytes_moved_per_call", bytes, 1,
-		       "that all processes gave to their carriers");
+	app_report_num(&report, "bytes_moved_per_call", bytes, 1, "sent by all processes");
 	app_report_int(&report, "size", chain->size, "bytes of payload");
 	app_report_int(&report, "hops", chain->hops, "services");
 	app_report_text(&report, "by", goes_by_ref(chain) ? "ref" : "value",
-			"how the payload goes");
+			"how the payload is passed");
 	if (chain->by == APP_BY_AUTO)
 		app_report_int(&report, "inline_max",
 			       lend_args_threshold(chain->mem, chain->session, 0),
-			       "bytes that go by value, as measured");
+			       "longest payload that is passed by value, measured");
 	app_report_text(&report, "verified", "crc32c", "of every byte, at the last hop");
 	lend_args_stat(chain->mem, &args);
 	app_report_int(&report, "fallbacks", args.fallbacks,
-		       "requests by value because the memory node did not take them");
+		       "requests passed by value because the memory node refused them");
 	app_report_int(&report, "pages_used_after", node.pages_used,
-		       "on the memory node: 0, all was released");
+		       "on the memory node at the end; 0: all released");
 	app_report_text(&report, "carrier", app_carrier_name(chain->load_args.carrier), "");
 	app_report_int(&report, "processes", chain->hops + 1 + (chain->mn.pid != 0), "");
 	app_report_end(&report);
@@ -298,8 +298,8 @@ static uint64_t report_sweep(struct app_chain *chain)
 }
 
 static const char doc[] =
-    "A request goes through a chain of services; the last one reads the payload and answers its "
-    "CRC32C.\v"
+    "A request goes through a chain of services; the last one reads the payload and replies with "
+    "its CRC32C.\v"
     "By value the payload travels every hop (forwarded without a copy); by reference it is put on "
     "a memory node once "
     "and 64 bytes travel. bytes_moved_per_call counts all processes, the memory node too.\n\n"

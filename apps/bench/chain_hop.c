@@ -65,7 +65,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (!hop->args.listen)
-			app_bad("where to serve? give --listen ADDR");
+			app_bad("no address to serve at; give --listen ADDR");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

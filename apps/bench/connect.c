@@ -223,25 +223,27 @@ static void report(const struct connects *c)
 	app_report_num(&r, "connect_p99_us", app_hist_us(&c->up, 0.99), 2, "us");
 	report_call(&r, c, false, waited,
 		    "us, from lend_connect() to the reply of a call that waited for it");
-	report_call(&r, c, true, went, "us, the same of a call that went with it");
-	app_report_num(&r, "connects_per_s", c->per_s, 0, "made, and ended, per second");
+	report_call(&r, c, true, went,
+		    "us, the same for a call that is sent with the CONNECT (0-RTT)");
+	app_report_num(&r, "connects_per_s", c->per_s, 0, "sessions opened and closed per second");
 	app_report_num(&r, "connects_per_cpu_s", c->per_cpu_s, 0,
 		       "the same per second of this thread's CPU time");
-	app_report_int(&r, "in_flight", c->window, "being made at once");
+	app_report_int(&r, "in_flight", c->window, "sessions in handshake at once");
 	if (c->attach.count)
 		app_report_num(&r, "attach_p50_us", app_hist_us(&c->attach, 0.5), 1,
-			       "us, once per peer: endpoint, carrier, session, first reply");
-	app_report_int(&r, "errors", failures(c), "sessions that did not come up, failed calls");
+			       "us, once per peer: from opening an endpoint to the first reply");
+	app_report_int(&r, "errors", failures(c),
+		       "sessions that did not come up, and failed calls");
 	app_report_end(&r);
 }
 
 static const char doc[] =
-    "How long a session takes to be made on an endpoint that is open and has met its peer, and how "
-    "many are made per second.\v"
+    "How long a session takes to open on an endpoint that is attached to its peer, and how many "
+    "open per second.\v"
     "A quarter of the time each: one session at a time; one session and a call that waits for it; "
-    "one session and a call that goes with its first datagram (lend_call.early); --window sessions "
-    "at a time (32), each ended as soon as it is up. With --one-thread both ends are one "
-    "core's work. attach_p50_us is what is paid once per peer.\n\n"
+    "one session and a call that is sent with the first datagram (0-RTT); --window sessions "
+    "at a time (32), each closed as soon as it is up. With --one-thread both ends run on one core. "
+    "attach_p50_us is the cost of a new peer.\n\n"
     "With --burst, each of --processes processes opens N sessions at once, with one call in each: "
     "how many came up, how many calls failed, and the time until the last call ended, 30 s at "
     "most. The server that it starts has room for all of them.\n\n"

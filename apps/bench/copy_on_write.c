@@ -205,7 +205,8 @@ static void report(struct cow *c)
 	}
 	app_memory_stat_idle(&c->m, &stat);
 	app_report_begin(&r, c->args.load.json, "cow: a new object with some pages changed");
-	app_report_int(&r, "bytes_wrong", c->wrong, "of all objects, new and old, compared whole");
+	app_report_int(&r, "bytes_wrong", c->wrong,
+		       "of all objects, new and old, compared completely");
 	app_report_num(&r, "cow_us", cell[0][1], 3, "us, map, write of one page, seal, free");
 	app_report_num(&r, "eager_us", cell[0][3], 3, "us, get, write of one page, put");
 	app_report_num(&r, "eager_over_cow", cell[0][3] / cell[0][1], 2, "");
@@ -224,7 +225,7 @@ static void plot(const struct cow *c)
 {
 	double x[WRITES_MAX], y[WAYS][WRITES_MAX];
 	const struct page_line line[] = {{"copy on write", "ref", x, y[COW], c->rows},
-					 {"copy of all", "value", x, y[EAGER], c->rows}};
+					 {"full copy", "value", x, y[EAGER], c->rows}};
 
 	for (unsigned i = 0; i < c->rows; i++) {
 		x[i] = (double)c->row[i].writes * PAGE;
@@ -244,8 +245,8 @@ static char *take(uint64_t size)
 }
 
 static const char doc[] =
-    "What a new object costs that differs from another in 1 to 8 pages: by copy on write (map, "
-    "writes, seal), and by copying all of it (get, writes, put).\v"
+    "Cost of a new object that differs from another one in 1 to 8 pages: by copy on write (map, "
+    "writes, seal) and by a full copy (get, writes, put).\v"
     "Each write changes 64 bytes somewhere in a page. Every byte of the new objects and of the old "
     "one is compared in every round.\n\n"
     "  lend cow --carrier shm --size 32K\n"

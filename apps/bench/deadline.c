@@ -59,7 +59,7 @@ static void done(struct lend_call *call)
 	r->now->missed[call->timeout != SOON * r->args->work] +=
 	    call->status == LEND_DEADLINE_EXCEEDED;
 	if (call->status != LEND_OK && call->status != LEND_DEADLINE_EXCEEDED)
-		app_die("a call ended %s: is the server still there?",
+		app_die("a call ended %s: is the server still running?",
 			app_status_name(call->status));
 	if (call->reply)
 		lend_buf_give(r->ep, call->reply);
@@ -206,20 +206,23 @@ static void report(const struct args *args, const struct run *run)
 	double edf = 100 * (double)(due->missed[0] + due->missed[1]) / calls;
 	struct app_report r;
 
-	app_report_begin(&r, args->load.json, "deadlines: calls that end too late");
-	app_report_num(&r, "missed_percent_fifo", fifo, 3, "begun as they came");
-	app_report_num(&r, "missed_percent_deadline", edf, 3, "begun by deadline");
+	app_report_begin(&r, args->load.json, "deadlines: calls that miss their deadline");
+	app_report_num(&r, "missed_percent_fifo", fifo, 3, "started in order of arrival");
+	app_report_num(&r, "missed_percent_deadline", edf, 3, "started by deadline");
 	app_report_num(&r, "missed_of_fifo", fifo > 0 ? edf / fifo : 0, 3, "by deadline : fifo");
-	app_report_int(&r, "missed_soon_fifo", came->missed[0], "of those in a hurry");
+	app_report_int(&r, "missed_soon_fifo", came->missed[0],
+		       "of the calls with short deadlines");
 	app_report_int(&r, "missed_later_fifo", came->missed[1], "of the others");
 	app_report_int(&r, "missed_soon_deadline", due->missed[0], "");
 	app_report_int(&r, "missed_later_deadline", due->missed[1], "");
 	app_report_int(&r, "calls", run->asked / 2, "each way, the same");
-	app_report_num(&r, "load", args->share, 2, "of what the worker manages");
-	app_report_num(&r, "gap_us", run->gap / 1e3, 1, "us, mean time between calls, at last");
+	app_report_num(&r, "load", args->share, 2, "of the worker's capacity");
+	app_report_num(&r, "gap_us", run->gap / 1e3, 1, "us, mean time between calls, at the end");
 	app_report_num(&r, "work_us", (double)args->work / 1e3, 1, "us, of a call in the worker");
-	app_report_num(&r, "soon_us", SOON * (double)args->work / 1e3, 1, "us, deadline of half");
-	app_report_num(&r, "later_us", LATER * (double)args->work / 1e3, 1, "us, of the rest");
+	app_report_num(&r, "soon_us", SOON * (double)args->work / 1e3, 1,
+		       "us, deadline of one half of the calls");
+	app_report_num(&r, "later_us", LATER * (double)args->work / 1e3, 1,
+		       "us, deadline of the other half");
 	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
 	app_report_end(&r);
 }
@@ -244,16 +247,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"load", KEY_LOAD, "PERCENT", 0, "Of what the worker manages, 90 unless given", 0},
-    {"work", KEY_WORK, "TIME", 0, "Of a call in the worker, 1ms unless given", 0},
+    {"load", KEY_LOAD, "PERCENT", 0, "Load in percent of the worker's capacity (90)", 0},
+    {"work", KEY_WORK, "TIME", 0, "Time of a call in the worker (1ms)", 0},
     {0}};
 
 static const char doc[] =
-    "Which share of calls comes too late: begun by deadline, and as they come.\v"
-    "One worker, calls at random times at 0.9 of the rate that it manages; half of them have six "
-    "times their work to be done in, the others two hundred times. What is too late already is not "
-    "begun, either way. The work is a wait, as for a disk, so that it takes its time on a busy "
-    "machine as well; two servers get the same calls in turns.\n\n"
+    "Share of calls that miss their deadline: started by deadline, and in order of arrival.\v"
+    "One worker gets calls at random times at 0.9 of its capacity. The deadline of one half is six "
+    "times the work, that of the other half two hundred times. A call that is late already is not "
+    "started. The work is a wait, as for a disk, so that its time does not depend on the machine's "
+    "load. Two servers get the same calls in turns.\n\n"
     "  lend deadlines --seconds 20\n"
     "  lend deadlines --carrier udp --load 80 --json";
 

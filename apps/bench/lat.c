@@ -6,12 +6,11 @@
 #include "apps/common/bench_server.h"
 
 static const char doc[] =
-    "The time that one call takes, from start to checked reply, with nothing else under way.\v"
+    "Round-trip time of one call, from start to checked reply, with no other call in flight.\v"
     "Times are in microseconds for the whole round trip. The server runs on another CPU unless "
     "--one-thread; the "
-    "distance of the two CPUs (line_ns_*, the round trip of a cache line) is measured before and "
-    "after, for it "
-    "changes on virtual machines and all figures with it.\n\n"
+    "distance distance of the two CPUs (line_ns_*, the round trip of a cache line) is measured "
+    "before and after, because it changes on virtual machines, and all figures with it.\n\n"
     "  lend lat --carrier shm --size 64 --seconds 2\n"
     "  lend lat --carrier udp --connect udp:10.0.0.2:31850 --json";
 
@@ -31,11 +30,12 @@ int app_lat(int argc, char **argv)
 	after = app_line_ns(app_cpu(0), app_cpu(1));
 	app_report_begin(&report, args.json, "lat: round trips of one call at a time");
 	app_bench_report(&bench, &report);
-	app_report_num(&report, "line_ns_before", before, 1, "ns, a cache line there and back");
+	app_report_num(&report, "line_ns_before", before, 1, "ns, round trip of a cache line");
 	app_report_num(&report, "line_ns_after", after, 1, "ns, after the run");
-	app_report_text(&report, "distance_before", app_line_name(before), "of the two CPUs");
+	app_report_text(&report, "distance_before", app_line_name(before),
+			"distance of the two CPUs");
 	app_report_text(&report, "distance_after", app_line_name(after),
-			"differs: the run is of no one mode");
+			"if it differs, the distance changed during the run");
 	app_report_end(&report);
 	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

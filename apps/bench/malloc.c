@@ -296,7 +296,7 @@ static void report_ratio(const struct bench *b, struct app_report *r, enum patte
 		 b->heap[heap].name);
 	app_report_num(r, key, exp(sum / SIZES), 2, meaning);
 	snprintf(key, sizeof(key), "%s_over_%s_least", names[p], b->heap[heap].name);
-	app_report_num(r, key, least, 2, "the same, where it is least");
+	app_report_num(r, key, least, 2, "the same, lowest of all sizes");
 }
 
 static void report_table(const struct bench *b, struct app_report *r, enum pattern p)
@@ -321,7 +321,7 @@ static void report(const struct bench *b)
 {
 	struct app_report r;
 
-	app_report_begin(&r, b->json, "malloc: ns per object, taken and given back");
+	app_report_begin(&r, b->json, "malloc: ns per object, allocated and freed");
 	for (int p = 0; p < PATTERNS; p++) {
 		report_table(b, &r, p);
 		for (int h = APP_HEAP_GLIBC; h < APP_HEAPS; h++)
@@ -329,19 +329,19 @@ static void report(const struct bench *b)
 				report_ratio(b, &r, p, h);
 	}
 	app_report_num(&r, "key_ns", b->key_ns, 2, "ns, from an address to its region's key");
-	app_report_num(&r, "line_ns", b->line_ns, 1, "ns, a cache line there and back");
-	app_report_bool(&r, "check_apart", !b->together, "each thread had a CPU of its own");
-	app_report_int(&r, "wrong", b->wrong, "objects with other bytes than were written");
+	app_report_num(&r, "line_ns", b->line_ns, 1, "ns, round trip of a cache line");
+	app_report_bool(&r, "check_apart", !b->together, "each thread had its own CPU");
+	app_report_int(&r, "wrong", b->wrong, "objects whose bytes were damaged");
 	app_report_int(&r, "rounds", b->rounds, "of all heaps in turn; medians");
 	app_report_end(&r);
 }
 
 static const char doc[] =
-    "lend_malloc() beside glibc, mimalloc, jemalloc and rte_malloc, 64 B to 64 KiB, two threads.\v"
-    "local: each thread takes and gives back its own, 64 live at a time, in random order; CPU "
-    "time. "
-    "pair: one takes, the other gives back; the clock. floor is the same without a heap, bare "
-    "without a touch of the objects, too: in a pair it is the queue from one thread to the other. "
+    "lend_malloc() compared with glibc, mimalloc, jemalloc and rte_malloc, 64 B to 64 KiB, two "
+    "threads.\v"
+    "local: each thread allocates and frees its own objects, 64 live at a time, in random order; "
+    "CPU time. pair: one thread allocates, the other frees; wall time. floor is the same without a "
+    "heap; bare also without touching the objects: in a pair it is the queue between the threads. "
     "Heaps that are not installed are left out.\n\n"
     "  lend malloc\n"
     "  lend malloc --seconds 30 --json";
@@ -358,7 +358,7 @@ int app_malloc(int argc, char **argv)
 	app_heaps_open(b.heap, again);
 	for (int h = 0; h < APP_HEAPS; h++)
 		if (!b.heap[h].give && !b.json)
-			app_note("%s is not here: %s", b.heap[h].name, b.heap[h].mend);
+			app_note("%s is not installed: %s", b.heap[h].name, b.heap[h].mend);
 	b.line_ns = app_line_ns(app_cpu(0), app_cpu(1));
 	app_pin(app_cpu(0));
 	measure_keys(&b);

@@ -145,7 +145,7 @@ static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 		r.prefix = prefix[way];
 		app_report_num(&r, "gbit_per_s", gbit(&sum[way], size), 3, "10^9 bits of payload");
 		app_report_num(&r, "over_call", app_median(bw->over_call[way], bw->turns), 3,
-			       "rate beside that of plain calls, median turn");
+			       "rate relative to plain calls, median of the turns");
 		app_load_report(&sum[way], &r);
 	}
 	r.prefix = "";
@@ -156,11 +156,11 @@ static void report(const struct bw *bw, const struct app_load sum[BW_WAYS],
 		       "us of this thread's time");
 	app_report_bool(&r, "one_thread", bw->args.load.one_thread, "the node is in it");
 	app_report_int(&r, "wrong_bytes", wrong,
-		       "of reads, of what spaces hold in the end, and of calls");
+		       "of reads, of the final contents of spaces, and of calls");
 	app_report_int(&r, "size", size, "bytes of each operation");
 	app_report_int(&r, "page_bytes", bw->args.page ? bw->args.page : APP_PAGE, "a page");
 	app_report_int(&r, "window", bw->args.load.window, "operations in flight per thread");
-	app_report_int(&r, "threads", bw->threads, "with an endpoint each");
+	app_report_int(&r, "threads", bw->threads, "threads, each with its endpoint");
 	app_report_text(&r, "carrier", app_carrier_name(bw->args.load.carrier), "");
 	app_report_bool(&r, "pool", bw->args.pool, "the node shares its pages");
 	if (bw->sweep)
@@ -274,10 +274,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Bytes per second read from snapshots (get) and written to spaces, many operations in flight, "
-    "beside plain calls that echo as many bytes.\v"
+    "Bytes per second read from snapshots (get) and written to spaces with many operations in "
+    "flight, compared with plain calls that echo as many bytes.\v"
     "Each operation in flight has an object, a space and buffers of its own. Every byte read is "
-    "compared, and what each space holds in the end.\n\n"
+    "compared, and the final contents of each space.\n\n"
     "  lend mem-bw --carrier shm --size 4096 --window 32\n"
     "  lend mem-bw --sweep size --seconds 10 --plot bandwidth.svg --json\n"
     "  lend mem-bw --sweep threads --threads 4 --size 64K";

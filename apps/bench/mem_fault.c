@@ -217,8 +217,8 @@ static double speed(const struct bench *b, int kind)
 static void report_times(const struct bench *b, struct app_report *r)
 {
 	static const char *const meaning[] = {
-	    "us, a get of 4 KiB, no memory", "us, a touch of a page that is fetched",
-	    "us, a touch of a page in the cache", "us, a first store to a page that is here"};
+	    "us, a get of 4 KiB into a buffer", "us, a touch of a page that must be fetched",
+	    "us, a touch of a page in the cache", "us, a first store to a page that is present"};
 	bool ordered = true;
 
 	for (int i = 0; i < TIMES; i++) {
@@ -236,7 +236,7 @@ static void report_times(const struct bench *b, struct app_report *r)
 static void report_speeds(const struct bench *b, struct app_report *r)
 {
 	static const char *const meaning[] = {
-	    "GB/s, a scan of all of it, none of it here", "GB/s, the same, all of it in the cache",
+	    "GB/s, a scan of the snapshot, no page cached", "GB/s, the same, all pages cached",
 	    "GB/s, a prefetch of all of it", "GB/s, a get of all of it",
 	    "GB/s, of a seal's stored pages, far from each other"};
 
@@ -255,11 +255,11 @@ static void report_cache(struct app_report *r)
 	app_report_int(r, "cache_hits", c.hits, "pages of the cache");
 	app_report_int(r, "cache_misses", c.misses, "pages fetched");
 	app_report_int(r, "cache_ahead", c.ahead, "of these, before a touch");
-	app_report_int(r, "cache_evictions", c.evictions, "pages that made room");
+	app_report_int(r, "cache_evictions", c.evictions, "pages evicted");
 	app_report_int(r, "prefetched", c.prefetched, "pages by lend_space_prefetch()");
 	app_report_int(r, "faults", c.faults, "touches that waited");
 	app_report_int(r, "stores", c.stores, "first stores");
-	app_report_int(r, "zeros", c.zeros, "pages that could not be had");
+	app_report_int(r, "zeros", c.zeros, "pages that could not be fetched");
 }
 
 static void report(struct bench *b, double line)
@@ -273,14 +273,14 @@ static void report(struct bench *b, double line)
 	report_speeds(b, &r);
 	report_cache(&r);
 	app_report_int(&r, "rounds", b->rounds, "");
-	app_report_int(&r, "wrong_bytes", b->wrong_bytes, "of any way to see them (memcmp)");
+	app_report_int(&r, "wrong_bytes", b->wrong_bytes, "of every way to read them (memcmp)");
 	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
 	app_report_int(&r, "size", b->size, "bytes of the snapshot");
 	app_report_int(&r, "touches", b->touches, "of each kind and round");
 	app_report_text(&r, "carrier", app_carrier_name(b->args.load.carrier), "");
 	app_report_bool(&r, "pool", b->args.pool, "the node shares its pages");
-	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
-	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
+	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
+	app_report_text(&r, "distance_before", app_line_name(line), "distance of the two CPUs");
 	app_report_end(&r);
 }
 
@@ -322,12 +322,12 @@ static void run(struct bench *b)
 	free(b->into);
 }
 
-static const char doc[] =
-    "How long a touch of a page waits that is fetched, or in the cache, beside a get of it; how "
-    "fast a scan fetches, beside a prefetch and a get of everything; what a first store costs.\v"
-    "Every byte is compared after each use.\n\n"
-    "  lend mem-fault --carrier udp --size 64M\n"
-    "  lend mem-fault --size 256M --json";
+static const char doc[] = "How long a touch of a page waits when it must be fetched or is cached, "
+			  "compared with a get; how fast a scan fetches, compared with a prefetch "
+			  "and a get of everything; the cost of a first store.\v"
+			  "Every byte is compared after each use.\n\n"
+			  "  lend mem-fault --carrier udp --size 64M\n"
+			  "  lend mem-fault --size 256M --json";
 
 int app_mem_fault(int argc, char **argv)
 {

@@ -36,8 +36,8 @@ struct lat {
 };
 
 static const struct argp_option options[] = {
-    {"sweep", KEY_SWEEP, NULL, 0, "A table of sizes from 32 bytes to 4 MiB, too", 0},
-    {"among", KEY_AMONG, "N", 0, "Operations among 1,000 references and among so many, too", 0},
+    {"sweep", KEY_SWEEP, NULL, 0, "Also print a table of sizes from 32 bytes to 4 MiB", 0},
+    {"among", KEY_AMONG, "N", 0, "Also measure among 1,000 and among N references", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -189,7 +189,7 @@ static void report_ops(const struct lat *lat, struct app_report *r, double call)
 		app_report_num(r, "_p50_us", p50, 3, "us, half took no longer");
 		app_report_num(r, "_p99_us", p99, 3, "us, 99 % took no longer");
 		app_report_num(r, "_over_call", call > 0 ? p50 / call : 0, 2,
-			       "beside the plain call");
+			       "relative to the plain call");
 		ordered = ordered && app_hist_is_ordered(h);
 	}
 	r->prefix = "";
@@ -211,16 +211,15 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	app_report_num(&r, "call_p50_us", call, 3, "us, a plain call that echoes as many bytes");
 	report_ops(lat, &r, call);
 	app_report_int(&r, "rounds", lat->rounds, "of each operation");
-	app_report_int(&r, "wrong_bytes", lat->wrong_bytes,
-		       "that came back other than they went (memcmp)");
+	app_report_int(&r, "wrong_bytes", lat->wrong_bytes, "that came back different (memcmp)");
 	app_report_int(&r, "pages_used_after", stat.pages_used, "on the node");
 	app_report_int(&r, "size", lat->args.load.size, "bytes");
 	app_report_text(&r, "carrier", app_carrier_name(lat->args.load.carrier), "");
 	app_report_bool(&r, "pool", lat->args.pool, "the node shares its pages");
 	app_pointer_report(&lat->pointer, &r);
 	app_among_report(&lat->among, &r);
-	app_report_num(&r, "line_ns_before", line, 1, "ns, a cache line there and back");
-	app_report_text(&r, "distance_before", app_line_name(line), "of the two CPUs");
+	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
+	app_report_text(&r, "distance_before", app_line_name(line), "distance of the two CPUs");
 	if (lat->sweep)
 		app_report_table(
 		    &r, &(struct app_table){"sizes", columns, 1 + OPS, lat->rows, lat->cell[0]});
@@ -264,8 +263,8 @@ static void run(struct lat *lat)
 }
 
 static const char doc[] =
-    "The time of a put, a get, a release, and of a write and a read of a private space, beside a "
-    "plain call that echoes as many bytes; and of 1 MiB as ordinary memory, beside a get.\v"
+    "Time of a put, a get, a release, and of a write and a read of a private space, compared with "
+    "a plain call that echoes as many bytes; and of 1 MiB as mapped memory, compared with a get.\v"
     "One operation at a time; every byte that comes back is compared.\n\n"
     "  lend mem-lat --carrier shm --size 4096\n"
     "  lend mem-lat --pool\n"

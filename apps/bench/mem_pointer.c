@@ -174,15 +174,15 @@ void app_pointer_report(const struct app_pointer *p, struct app_report *r)
 	app_report_bool(r, "pointers", p->offered, "lend_space_pointer() works here");
 	if (!p->offered)
 		return;
-	app_report_int(r, "pool_views", p->pool_views, "of the maps: the node's own pages");
-	app_report_int(r, "pool_fetched", p->pool_fetched,
-		       "of a pool's, but fetched: no pool view");
+	app_report_int(r, "pool_views", p->pool_views, "of the maps: the pages of the node itself");
+	app_report_int(r, "pool_fetched", p->pool_fetched, "of a pool's, but fetched: not mapped");
 	app_report_num(r, "get_1m_us", get, 2, "us, get of 1 MiB");
 	app_report_num(r, "map_touch_1m_us", touch, 2, "us, map of 1 MiB and one word of it");
-	app_report_num(r, "map_read_1m_us", read, 2, "us, map of 1 MiB and all of it summed up");
+	app_report_num(r, "map_read_1m_us", read, 2, "us, map of 1 MiB and a sum over all of it");
 	app_report_num(r, "get_over_touch", get / touch, 2, "");
 	app_report_num(r, "get_over_read", get / read, 2, "");
 	app_report_num(r, "first_store_ns", store * 1e3 / PAGES, 1, "ns, first store to a page");
-	app_report_num(r, "minor_fault_ns", fault * 1e3 / PAGES, 1, "ns, that to fresh memory");
+	app_report_num(r, "minor_fault_ns", fault * 1e3 / PAGES, 1,
+		       "ns, first store to new anonymous memory");
 	app_report_num(r, "store_over_fault", store / fault, 2, "");
 }

@@ -83,9 +83,8 @@ static void measure(struct among *x, uint32_t n, struct lend_hist hist[APP_AMONG
 void app_among_measure(struct app_memory *m, struct app_among *a)
 {
 	static struct among x;
-	struct iovec data = {(void *)(uintptr_t) "what very many references name, 64 bytes, of the "
-						 "same page all ",
-			     LEN};
+	struct iovec data = {
+	    (void *)(uintptr_t) "the same 64 bytes of one page under very many references ", LEN};
 	struct app_timed t;
 
 	x.m = m;

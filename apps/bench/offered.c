@@ -14,8 +14,8 @@ struct args {
 
 static const struct argp_option options[] = {
     {"rate", KEY_RATE, "R", 0, "Calls per second that are offered (100000)", 0},
-    {"deadline", KEY_DEADLINE, "TIME", 0, "Of each call: 100ms unless given", 0},
-    {"seed", KEY_SEED, "N", 0, "Of the times at which calls come (1)", 0},
+    {"deadline", KEY_DEADLINE, "TIME", 0, "Deadline of each call (100ms)", 0},
+    {"seed", KEY_SEED, "N", 0, "Seed of the random arrival times (1)", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -41,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const char doc[] =
-    "Offers --rate calls per second at random times (Poisson), however many of them are answered."
+    "Offers --rate calls per second at random times (Poisson), independent of the replies."
     "\vLatency counts from the time at which a call was due, so a stall delays all calls that were "
     "due meanwhile. A call that is due while --window calls (128) are in flight on each of "
     "--sessions sessions (16) counts as RESOURCE_EXHAUSTED at once. Raise --rate until "
@@ -72,9 +72,9 @@ int app_offered(int argc, char **argv)
 			MEASURABLE);
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);
 	if (app_arrivals_run(&args.arrivals, &bench.load, bench.order, bench.lanes) < 0)
-		app_die("%s: the server is gone: start it again", app_pair_address(&bench.pair));
+		app_die("%s: the server has ended: start it again", app_pair_address(&bench.pair));
 	app_bench_close(&bench);
-	app_report_begin(&report, args.load.json, "load: calls that come at random times");
+	app_report_begin(&report, args.load.json, "load: calls at random times");
 	app_arrivals_report(&args.arrivals, &report);
 	app_report_int(&report, "size", args.load.size, "bytes of payload");
 	app_report_text(&report, "carrier", app_carrier_name(bench.pair.net.carrier), "");

@@ -250,7 +250,7 @@ static void report(const struct args *args, const struct tally *tally, uint64_t 
 		       "alone, no scheduler");
 	app_report_num(&r, "bulk_percent_of_off",
 		       100 * app_series_ratio(&tally[ALONE].rate, &tally[FIFO_ALONE].rate), 1,
-		       "what the scheduler leaves of it");
+		       "rate with the scheduler, relative to without");
 	app_report_int(&r, "slices", tally[LOADED].p50.n, "of each phase: medians over them");
 	app_report_int(&r, "bulk", args->bulk, "bytes of a transfer");
 	app_report_num(&r, "every_us", (double)args->every / 1e3, 1, "from one call to the next");
@@ -283,16 +283,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-    {"bulk", KEY_BULK, "BYTES", 0, "Length of the transfer, 64M unless given", 0},
-    {"every", KEY_EVERY, "TIME", 0, "Between small calls, 100us unless given", 0},
-    {"rounds", KEY_ROUNDS, "N", 0, "In which the time is spent, 4 unless given", 0},
+    {"bulk", KEY_BULK, "BYTES", 0, "Length of the transfer (64M)", 0},
+    {"every", KEY_EVERY, "TIME", 0, "Time between small calls (100us)", 0},
+    {"rounds", KEY_ROUNDS, "N", 0, "Number of slices of the time (4)", 0},
     {0}};
 
 static const char doc[] =
-    "How long an urgent call of 64 bytes takes behind a bulk transfer of the same session.\v"
-    "It is measured alone, behind a transfer of priority 8 that goes on all the time, and the same "
-    "between endpoints that send as calls come (config.schedule). Numbers are "
-    "medians over slices of the time, in which these take turns.\n\n"
+    "Latency of an urgent call of 64 bytes behind a bulk transfer of the same session.\v"
+    "Measured alone, behind a continuous transfer of priority 8, and the same between endpoints "
+    "that send in order of arrival (config.schedule). Figures are medians over slices of the time, "
+    "in which these take turns.\n\n"
     "  lend priority --carrier shm --bulk 64M --json\n"
     "  lend priority --carrier dpdk-memif --seconds 10";
 

@@ -55,7 +55,7 @@ static void call_once(const char *address, lend_ns at[MOMENTS])
 		app_die("%s does not answer: %s", address, lend_why());
 	at[REPLIED] = app_now();
 	if (call.reply->len != LEN || memcmp(call.reply->data, bytes, LEN) != 0)
-		app_die("%s answered other bytes than it got", address);
+		app_die("%s returned wrong bytes", address);
 	if (call.request)
 		lend_buf_give(ep, call.request);
 	lend_buf_give(ep, call.reply);
@@ -145,7 +145,7 @@ static void report(const struct app_load_args *load, const struct starts *s, con
 	app_report_num(&r, "start_p50_us", app_hist_us(&s->all, 0.5), 1,
 		       "us, exec to first reply: half took no longer");
 	app_report_num(&r, "start_p5_us", app_hist_us(&s->all, 0.05), 1,
-		       "us: a twentieth took no longer, as one that nobody interrupts");
+		       "us: 5 % took no longer, as on an idle machine");
 	app_report_num(&r, "start_p99_us", app_hist_us(&s->all, 0.99), 1, "us");
 	for (int i = 0; i < MOMENTS; i++)
 		app_report_num(&r, names[i], app_hist_us(&s->span[i], 0.5), 1, texts[i]);

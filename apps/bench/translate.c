@@ -35,9 +35,9 @@ enum { KEY_SPACE = 0x7901, KEY_ACCESS, KEY_STREAMING, KEY_SMALL, KEY_JSON };
 static const struct argp_option options[] = {
     {"space", KEY_SPACE, "BYTES", 0, "Address space behind the page tables (100G)", 0},
     {"access", KEY_ACCESS, "HOW", 0,
-     "Which one lookups_per_s speaks of: sequential, zipf (default), zipf_scattered, uniform", 0},
+     "Access that lookups_per_s reports: sequential, zipf (default), zipf_scattered, uniform", 0},
     {"seconds", 't', "TIME", 0, "How long to measure each access (1)", 0},
-    {"streaming", KEY_STREAMING, NULL, 0, "Lookups need not wait for the one before", 0},
+    {"streaming", KEY_STREAMING, NULL, 0, "Lookups do not depend on the previous one", 0},
     {"small-pages", KEY_SMALL, NULL, 0, "Keep all tables out of huge pages", 0},
     {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
     {0}};
@@ -156,7 +156,7 @@ static void report_access(const struct translate *t, struct app_report *r, enum 
 	}
 	snprintf(key, sizeof(key), "%s_over_hash", names[access]);
 	app_report_num(r, key, t->rate[access][APP_WAY_TREE] / t->rate[access][APP_WAY_FLAT], 2,
-		       "page tables beside the flat hash map");
+		       "page tables relative to the flat hash map");
 }
 
 static void report(const struct translate *t)
@@ -170,10 +170,10 @@ static void report(const struct translate *t)
 	app_report_text(&r, "access", names[t->access], "of these two");
 	for (int i = 0; i < ACCESSES; i++)
 		report_access(t, &r, (enum access)i);
-	app_report_int(&r, "wrong", t->wrong, "lookups that found another frame than was put");
+	app_report_int(&r, "wrong", t->wrong, "lookups that found a wrong frame");
 	app_report_int(&r, "lookups", t->lookups, "timed, in each");
 	app_report_int(&r, "pages", t->lookup.pages, "of 4 KiB");
-	app_report_bool(&r, "streaming", t->streaming, "lookups do not wait for the one before");
+	app_report_bool(&r, "streaming", t->streaming, "lookups do not depend on the previous one");
 	app_report_bool(&r, "huge_pages", !t->small_pages, "asked for, for all tables");
 	app_report_text(&r, "clock", "thread CPU time", "median round");
 	app_report_end(&r);
@@ -183,8 +183,9 @@ static const char doc[] =
     "Lookups per second in the page tables of a large space, by the function that get and read "
     "use, and in hash maps of the same pages in the same run.\v"
     "The flat map is laid out as Abseil's: groups of 16 entries, searched by a byte of each hash. "
-    "The linear one has no tags: a collision goes to the next entry. Each lookup waits for the one "
-    "before, as operations do. zipf has exponent 0.99; its hot pages are neighbours, or spread "
+    "The linear one has no tags: a collision goes to the next entry. Each lookup depends on the "
+    "previous one, as in operations. zipf has exponent 0.99; its hot pages are neighbours, or "
+    "spread "
     "over the space (zipf_scattered).\n\n"
     "  lend translate --space 100G\n"
     "  lend translate --streaming --access uniform --json";

@@ -193,7 +193,7 @@ static void report(const struct args *args, const struct waits *w)
 	struct app_report r;
 
 	app_report_begin(&r, args->load.json, "wait: sleeping, spinning and doing nothing");
-	app_report_num(&r, "wake_us", wake, 2, "us, what a sleeping server adds to a call");
+	app_report_num(&r, "wake_us", wake, 2, "us, added to a call by a sleeping server");
 	app_report_num(&r, "wake_bare_us", bare, 2, "us, a thread asleep on a bare eventfd");
 	app_report_num(&r, "wake_of_bare", wake / bare, 2, "sleeping server : bare eventfd");
 	app_report_num(&r, "slept_p50_us", p50(&w->slept), 2, "us, a call to a sleeping server");
@@ -204,7 +204,7 @@ static void report(const struct args *args, const struct waits *w)
 	app_report_num(&r, "idle_server_percent", w->idle_server, 3, "of a core, their server");
 	app_report_num(&r, "idle_client_percent", w->idle_client, 3, "of a core, their client");
 	app_report_num(&r, "idle_sleeps_per_s", w->sleeps, 1, "of the client");
-	app_report_num(&r, "line_ns", w->line_ns, 1, "ns, a cache line there and back");
+	app_report_num(&r, "line_ns", w->line_ns, 1, "ns, round trip of a cache line");
 	app_report_int(&r, "wrong_bytes", w->wrong_bytes, "");
 	app_report_text(&r, "carrier", app_carrier_name(args->load.carrier), "");
 	app_report_end(&r);
@@ -231,10 +231,10 @@ static const struct argp_option options[] = {
     {0}};
 
 static const char doc[] =
-    "What waiting costs, beside the least that could do.\v"
-    "A server that sleeps is called and answers: what that takes longer than a call to one that "
-    "is awake, beside the wake-up of a thread that sleeps in a read of an eventfd. Calls back to "
-    "back where both ends may sleep, beside both polling. And the CPU time of idle sessions.\n\n"
+    "Cost of waiting, compared with a bare eventfd.\v"
+    "The extra time of a call to a sleeping server is compared with the wake-up of a thread that "
+    "sleeps in a read of an eventfd. Calls back to back where both ends may sleep are compared "
+    "with both polling. Then the CPU time of idle sessions.\n\n"
     "With --busy, threads compute on the CPUs of both ends. One call every 0.5 ms, and in turns "
     "with that a round trip of two threads that sleep on eventfds: p99_over_eventfd compares "
     "them.\n\n"

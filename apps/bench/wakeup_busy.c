@@ -118,7 +118,7 @@ static void report(const struct app_load_args *args, unsigned busy, const struct
 	app_report_num(&r, "p50_us", app_hist_us(calls, 0.5), 2, "us, a call");
 	app_report_num(&r, "p99_us", p99, 2, "us");
 	app_report_num(&r, "eventfd_p50_us", app_hist_us(eventfd, 0.5), 2,
-		       "us, there and back between two threads that sleep on eventfds");
+		       "us, round trip of two threads that sleep on eventfds");
 	app_report_num(&r, "eventfd_p99_us", bare, 2, "us");
 	app_report_num(&r, "p99_over_eventfd", p99 / bare, 3,
 		       "a call : the round trip on eventfds");

@@ -131,7 +131,7 @@ static void run(struct app_bench *b, const char *when)
 
 	if (rc < 0)
 		app_die("%s: %s%s%s", where, when,
-			*lend_why() ? ": " : ": is the server still there? ", lend_why());
+			*lend_why() ? ": " : ": is the server still running? ", lend_why());
 	if (b->load.errors == b->load.ended && b->load.last == LEND_RESOURCE_EXHAUSTED)
 		app_die("%s: %s ended RESOURCE_EXHAUSTED: give a smaller --size or --window, or "
 			"the server a larger --message-max",
@@ -139,8 +139,8 @@ static void run(struct app_bench *b, const char *when)
 	if (b->load.errors == b->load.ended && b->load.last == LEND_UNAVAILABLE && *lend_why())
 		app_die("%s: %s", where, lend_why());
 	if (b->load.errors == b->load.ended)
-		app_die("%s: %s ended %s: start a server there (lend serve --listen %s) or mend "
-			"the address",
+		app_die("%s: %s ended %s: start a server there (lend serve --listen %s) or fix the "
+			"address",
 			where, when, app_status_name(b->load.last), where);
 }
 
@@ -222,7 +222,7 @@ void app_bench_report(const struct app_bench *b, struct app_report *report)
 	app_report_num(report, "cycles_per_call", (double)load->ticks / (double)load->ended, 1,
 		       b->pair.other ? "of this core, for both ends" : "of the calling core");
 	app_report_num(report, "bytes_moved_per_call", (double)b->bytes_moved / (double)load->ended,
-		       1, "that both ends gave to their carriers; 0: not known");
+		       1, "sent by both ends; 0: not known");
 	app_report_text(report, "verified", b->method == APP_METHOD_SINK ? "crc32c" : "memcmp",
 			"how every byte was checked");
 	app_report_int(report, "size", b->args.size, "bytes of payload");

@@ -29,7 +29,7 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"listen", 'l', "ADDR", 0, "Where to serve: shm:NAME, udp:HOST:PORT, dpdk:...", 0},
+    {"listen", 'l', "ADDR", 0, "Address to serve at: shm:NAME, udp:HOST:PORT, dpdk:...", 0},
     {"eal", KEY_EAL, "ARGS", 0, "DPDK's EAL arguments", 0},
     {"ready-fd", KEY_READY_FD, "FD", OPTION_HIDDEN, "Where the ready line goes", 0},
     {"cpu", KEY_CPU, "N", 0, "Stay on this CPU", 0},
@@ -39,9 +39,8 @@ static const struct argp_option options[] = {
     {"sessions", KEY_SESSIONS, "N", 0, "Sessions, at most", 0},
     {"workers", KEY_WORKERS, "N", 0, "Threads for slow handlers", 0},
     {"message-max", KEY_MESSAGE_MAX, "BYTES", 0, "The longest message", 0},
-    {"receive-budget", KEY_BUDGET, "BYTES", 0, "Bytes on their way here at once", 0},
-    {"schedule", KEY_SCHEDULE, "HOW", 0,
-     "What is sent first within a priority: shortest, deadline; or fifo, as it comes", 0},
+    {"receive-budget", KEY_BUDGET, "BYTES", 0, "Bytes in flight to this server, at most", 0},
+    {"schedule", KEY_SCHEDULE, "HOW", 0, "Order within a priority: shortest, deadline or fifo", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -147,7 +146,7 @@ static void say_ready(const struct app_server *server)
 	if (server->args.listen && lend_address(server->ep, address, sizeof(address)) < 0)
 		app_die("%s", lend_why());
 	if (dprintf(fd, "ready %s\n", address) < 0)
-		app_die("cannot say that it is ready: %s; give an open --ready-fd",
+		app_die("cannot report that it is ready: %s; give an open --ready-fd",
 			strerror(errno));
 }
 

@@ -229,7 +229,7 @@ void app_load_report(const struct app_load *load, struct app_report *report)
 	double p99 = app_hist_us(h, 0.99);
 	double max = (double)lend_hist_max(h) / 1e3;
 
-	app_report_num(report, "calls_per_s", rate, 1, "calls that ended well, per second");
+	app_report_num(report, "calls_per_s", rate, 1, "calls that ended OK, per second");
 	app_report_num(report, "p50_us", p50, 3, "us, half of the calls took no longer");
 	app_report_num(report, "p99_us", p99, 3, "us, 99 % took no longer");
 	app_report_num(report, "mean_us", mean * 1e6, 3, "us, mean");
@@ -238,12 +238,11 @@ void app_load_report(const struct app_load *load, struct app_report *report)
 	app_report_int(report, "calls", load->ended, "in this run");
 	app_report_int(report, "in_flight", load->lanes, "calls kept in flight");
 	app_report_num(report, "rate_x_mean", little, 3,
-		       "rate x mean latency: in_flight if all is counted");
+		       "rate x mean latency; equals in_flight if every call is counted");
 	app_report_bool(report, "check_in_flight", off <= 3, "the two agree within 3 %");
 	app_report_bool(report, "check_order", p50 <= p99 && p99 <= max, "p50 <= p99 <= max");
-	app_report_int(report, "errors", load->errors, "calls that did not end well");
-	app_report_int(report, "wrong_bytes", load->wrong_bytes,
-		       "bytes that arrived other than sent");
+	app_report_int(report, "errors", load->errors, "calls that did not end OK");
+	app_report_int(report, "wrong_bytes", load->wrong_bytes, "bytes that arrived damaged");
 	app_report_num(report, "seconds", load->seconds, 3, "measured");
 	app_report_num(report, "cpu_us_per_call",
 		       load->ended ? load->cpu_seconds * 1e6 / (double)load->ended : 0, 3,

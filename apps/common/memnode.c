@@ -34,7 +34,7 @@ static const char *mend(enum lend_status status)
 		return "the node is full; give lend-mn a larger --size or more --clients, or wait "
 		       "until references expire";
 	case LEND_NOT_FOUND:
-		return "the node no longer has it; its time ran out, it was released, or the node "
+		return "the node no longer has it; its ttl ended, it was released, or the node "
 		       "restarted";
 	case LEND_PERMISSION_DENIED:
 		return "the reference is not genuine or lacks that right; copy it whole";

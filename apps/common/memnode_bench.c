@@ -11,8 +11,10 @@ enum { KEY_NODE = 0x7a01, KEY_POOL, KEY_PAGE, KEY_PLOT, NAP_NS = 50000000 };
 
 static const struct argp_option options[] = {
     {"node", KEY_NODE, "ADDR", 0, "Use the memory node at ADDR instead of starting one", 0},
-    {"pool", KEY_POOL, NULL, 0, "Our node shares its pages with this process (pool:)", 0},
-    {"page", KEY_PAGE, "BYTES", 0, "Size of our node's pages: 4K (default) to 2M", 0},
+    {"pool", KEY_POOL, NULL, 0,
+     "The node that this command starts shares its pages with this process (pool:)", 0},
+    {"page", KEY_PAGE, "BYTES", 0,
+     "Page size of the node that this command starts: 4K (default) to 2M", 0},
     {"plot", KEY_PLOT, "FILE", 0, "Draw the table into FILE, as SVG", 0},
     {0}};
 
@@ -26,7 +28,7 @@ static void check(const struct app_memory_args *args)
 	if (load->one_thread && (args->node || args->pool))
 		app_bad("--one-thread has the node in this process: leave out --node and --pool");
 	if (args->page && args->node)
-		app_bad("--page is our own node's: leave out --node");
+		app_bad("--page is for the node that this command starts: leave out --node");
 	if (args->page & (args->page - 1))
 		app_bad("--page: give a power of two");
 	if (args->pool && (args->node || load->carrier != APP_SHM))

@@ -168,17 +168,16 @@ void app_arrivals_report(const struct app_arrivals *a, struct app_report *report
 	by_chance = 0.01 + 5 / sqrt(a->rate * a->seconds);
 	app_report_num(report, "offered_per_s", offered, 1, "calls that were due, per second");
 	app_report_num(report, "completed_per_s", (double)a->completed / a->seconds, 1,
-		       "of them, ended OK");
+		       "calls that ended OK, per second");
 	app_report_num(report, "p50_us", app_hist_us(&a->hist, 0.5), 3,
-		       "us from the time it was due, half of those took no longer");
+		       "us from the time it was due, half took no longer");
 	app_report_num(report, "p99_us", app_hist_us(&a->hist, 0.99), 3, "us, 99 % took no longer");
 	app_report_int(report, "expired", a->expired, "ended DEADLINE_EXCEEDED");
 	app_report_int(report, "exhausted", a->exhausted,
 		       "ended RESOURCE_EXHAUSTED, or as many as --window allows were in flight");
 	app_report_int(report, "errors", a->errors, "ended in another way, or with wrong bytes");
 	app_report_int(report, "in_flight_max", a->lanes, "calls in flight, at most");
-	app_report_bool(report, "check_offered", off <= by_chance,
-			"as many were due as --rate says");
+	app_report_bool(report, "check_offered", off <= by_chance, "the offered rate is --rate");
 	app_report_bool(report, "check_ends",
 			a->offered == a->completed + a->expired + a->exhausted + a->errors,
 			"each ended once");

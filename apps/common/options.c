@@ -286,10 +286,10 @@ static const struct argp_option load_options[] = {
      "Use the server at ADDR (lend serve prints it) instead of starting one", 0},
     {"size", 's', "BYTES", 0, "Payload of a request: 64, 4K, 1M ...", 0},
     {"seconds", 't', "TIME", 0, "How long to measure: 2, 0.5, 500ms", 0},
-    {"count", KEY_COUNT, "N", 0, "How many calls to measure, however long they take", 0},
+    {"count", KEY_COUNT, "N", 0, "Number of calls to measure", 0},
     {"window", 'w', "N", 0, "Calls in flight per session", 0},
     {"sessions", 'n', "N", 0, "Sessions to the server", 0},
-    {"one-thread", KEY_ONE_THREAD, NULL, 0, "Both ends in one thread, turned alternately", 0},
+    {"one-thread", KEY_ONE_THREAD, NULL, 0, "Both ends in one thread, polled alternately", 0},
     {"sleep", KEY_SLEEP, NULL, 0, "Ends sleep while they wait instead of polling", 0},
     {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
     {0}};

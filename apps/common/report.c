@@ -152,7 +152,7 @@ void app_report_end(struct app_report *report)
 	if (report->json)
 		fputs("}\n", report->out);
 	if (fflush(report->out) || ferror(report->out))
-		app_die("cannot write the result: %s; free some space or mend the pipe",
+		app_die("cannot write the result: %s; free some space or fix the pipe",
 			strerror(errno));
 }
 

@@ -246,7 +246,7 @@ void app_child_bytes(struct app_child *child, uint64_t *tx_bytes, uint64_t *rx_b
 		if (len > 0 && sscanf(line, "bytes %" SCNu64 " %" SCNu64, tx_bytes, rx_bytes) == 2)
 			return;
 	}
-	app_die("%s no longer answers; its own line above may say why", child->what);
+	app_die("%s no longer answers; see its own line above", child->what);
 }
 
 void app_child_read(struct app_child *child, void *to, size_t len)

@@ -32,7 +32,7 @@ struct progress {
 };
 
 static const struct argp_option options[] = {
-    {"report", KEY_REPORT, "FILE", 0, "Where the report goes: ./lend-demo.html", 0},
+    {"report", KEY_REPORT, "FILE", 0, "File of the report (./lend-demo.html)", 0},
     {"svg", KEY_SVG, "FILE", 0, "Also a picture of the result", 0},
     {"quick", KEY_QUICK, NULL, 0, "Over shm alone, and no chain", 0},
     {0}};

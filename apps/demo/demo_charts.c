@@ -81,8 +81,8 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 		return;
 	fputs("<h2>A chain of five services, by size of the argument</h2>\n"
 	      "<p>Calls per second through five processes; the last one reads every byte. Small "
-	      "arguments are "
-	      "better sent along, large ones lent.</p>\n<div class=\"grid\">\n",
+	      "arguments are better sent by value, large ones by reference.</p>\n<div "
+	      "class=\"grid\">\n",
 	      out);
 	for (unsigned i = 0; i < demo->sweeps; i++) {
 		const struct demo_sweep *s = &demo->sweep[i];
@@ -99,10 +99,10 @@ void demo_sweeps(const struct demo *demo, FILE *out)
 		if (!s->ok)
 			page_text(out, s->why);
 		else if (wins_from(s) > 0)
-			fprintf(out, "From %.0f KiB on by reference is the quicker way.",
+			fprintf(out, "By reference is faster from %.0f KiB on.",
 				wins_from(s) / 1024);
 		else
-			fputs("By value is the quicker way even at the largest size.", out);
+			fputs("By value is faster at all sizes.", out);
 		fputs("</div></div>\n", out);
 	}
 	fputs("</div>\n", out);

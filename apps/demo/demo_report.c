@@ -105,9 +105,9 @@ static void tiles(FILE *out, const struct demo *demo)
 	}
 	snprintf(big, sizeof(big), "%.0f of %.0f", identical, images);
 	tile(out, big,
-	     "images whose every result is byte for byte what the same codec calls give locally");
+	     "images with results byte for byte equal to the same codec calls made locally");
 	snprintf(big, sizeof(big), "%.0f pages", pages);
-	tile(out, big, "left at the memory node after all runs");
+	tile(out, big, "pages left at the memory node after all runs");
 	fputs("</div>\n", out);
 }
 
@@ -236,14 +236,11 @@ static void footer(FILE *out, const struct demo *demo)
 
 	cpu_name(cpu);
 	strftime(date, sizeof(date), "%Y-%m-%d %H:%M %Z", localtime(&now));
-	fputs("<h2>How it was measured</h2>\n<p class=\"soft\">Bytes moved: all that the "
-	      "processes, the memory node "
-	      "among them, handed to their carriers, heads and repeats too. Latency: one image "
-	      "under way, from the "
-	      "file's bytes to the result in the client's memory; without codecs: less the "
-	      "client's decoding and the "
-	      "worker's scaling and encoding. Images per second: four under way, pixels decoded "
-	      "before. Again: ",
+	fputs("<h2>How it was measured</h2>\n<p class=\"soft\">Bytes moved: everything that all "
+	      "processes and the memory node sent, headers and retransmissions included. Latency: "
+	      "one image in flight, from the bytes of the file to the result in the client's "
+	      "memory; without codecs: less the client's decoding and the worker's scaling and "
+	      "encoding. Images per second: four in flight, pixels decoded before. Again: ",
 	      out);
 	fputs("<code>lend images --by ref --carrier udp ", out);
 	page_text(out, demo->dir);

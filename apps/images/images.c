@@ -81,7 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return app_arg_word(&args->dir, arg);
 	case ARGP_KEY_END:
 		if (!args->dir)
-			app_bad("which images? give a folder of JPEG files");
+			app_bad("no images; give a folder of JPEG files");
 		if (args->carrier == APP_DPDK_RING && !args->threads)
 			app_bad(
 			    "--carrier dpdk-ring: rings stay within one process; add --threads");
@@ -94,8 +94,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const char doc[] =
     "Sends photographs through a service of several tiers: firewall, load balancer, two image "
     "servers, two "
-    "workers that scale and encode; and compares every result with the same work done here."
-    "\vThe argument is the photograph's pixels: decoding is the client's. Seven processes and a "
+    "workers that scale and encode; and compares every result with the same work done locally."
+    "\vThe argument is the pixels of a photograph, decoded by the client. Seven processes and a "
     "memory node, unless "
     "--threads.\n\n"
     "  lend images --by ref --carrier udp ~/Pictures\n"
@@ -222,7 +222,7 @@ static void report_times(struct app_report *out, const struct run *run, const st
 	const struct images_client *client = &run->client;
 
 	app_report_num(out, "images_per_s", per_s(sums->in_throughput, run->busy_ns), 2,
-		       "with several under way, pixels ready");
+		       "with several in flight, pixels decoded before");
 	app_report_num(out, "images_per_s_with_decode",
 		       per_s(sums->in_throughput, run->busy_ns + sums->decode_ns), 2,
 		       "the client's decoding added");
@@ -231,7 +231,7 @@ static void report_times(struct app_report *out, const struct run *run, const st
 	app_report_num(out, "p99_ms", ms(lend_hist_quantile(&client->with_ns, 0.99)), 3, "ms");
 	app_report_num(out, "p50_ms_without_codec",
 		       ms(lend_hist_quantile(&client->without_ns, 0.5)), 3,
-		       "ms, what the service's tiers and data's way cost");
+		       "ms, cost of the tiers and of passing the data");
 	app_report_num(out, "p99_ms_without_codec",
 		       ms(lend_hist_quantile(&client->without_ns, 0.99)), 3, "ms");
 	app_report_num(out, "mean_ms_without_codec", lend_hist_mean(&client->without_ns) / 1e6, 3,
@@ -249,13 +249,13 @@ static void report(const struct run *run)
 	app_report_text(&out, "by", images_by_name(args->by), "how pixels and results travel");
 	app_report_text(&out, "carrier", app_carrier_name(args->carrier), "");
 	app_report_int(&out, "images", sums.images, "photographs");
-	app_report_int(&out, "identical", sums.identical, "whose results were all as made here");
-	app_report_int(&out, "skipped", run->list.skipped, "files of no use");
+	app_report_int(&out, "identical", sums.identical, "whose results equal local ones");
+	app_report_int(&out, "skipped", run->list.skipped, "files that cannot be used");
 	app_report_int(&out, "errors", run->client.failed, "requests that failed");
 	report_times(&out, run, &sums);
 	app_report_int(&out, "bytes_moved_per_image",
 		       run->client.ended ? run->moved / run->client.ended : 0,
-		       "handed to carriers, by all processes");
+		       "sent by all processes");
 	app_report_int(&out, "pixel_bytes_per_image", sums.images ? sums.pixels / sums.images : 0,
 		       "the argument, on average");
 	app_report_int(&out, "window", args->window, "under way at a time");

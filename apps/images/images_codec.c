@@ -65,7 +65,7 @@ void images_codec_close(struct images_codec *codec)
 const char *images_codec_why(struct images_codec *codec)
 {
 	return codec->last ? tjGetErrorStr2(codec->last)
-			   : "its head is cut short, or its size is none that a JPEG can have";
+			   : "its header is cut short, or its size is not valid";
 }
 
 static int failed(struct images_codec *codec, tjhandle handle)

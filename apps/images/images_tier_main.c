@@ -42,7 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (args->role == IMAGES_WORKER ? !args->node : !args->nexts)
-			app_bad("whom to ask? a worker wants --node, the others --next");
+			app_bad("next address missing; give a worker --node, the others --next");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

@@ -151,7 +151,7 @@ static void done(struct lend_call *call)
 	struct iovec part[PARTS_MAX];
 
 	if (call->status != LEND_OK)
-		app_die("a call ended %s: is the server still there?",
+		app_die("a call ended %s: is the server still running?",
 			app_status_name(call->status));
 	if (!call->request)
 		slot->small = NULL;

@@ -325,7 +325,7 @@ static void report(void)
 			"how what came was checked");
 	app_report_bool(&r, "check_work", is_work_done(),
 			"the server got and answered all that was asked");
-	app_report_num(&r, "line_ns_before", run.line_before, 1, "ns, a cache line there and back");
+	app_report_num(&r, "line_ns_before", run.line_before, 1, "ns, round trip of a cache line");
 	app_report_num(&r, "line_ns_after", run.line_after, 1, "ns, after the run");
 	app_report_end(&r);
 }
