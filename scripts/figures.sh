@@ -1,6 +1,6 @@
 #!/bin/sh
-# figures - draws every figure of src/core/README.md again: CSV and SVG of each experiment on
-# congestion, all algorithms in one figure.
+# figures - draws the congestion figures again: CSV and SVG of each experiment, all algorithms in
+# one figure.
 #
 #   scripts/figures.sh [--quick] [--only NAME] [--jobs N] [--build DIR] [FOLDER]
 #

@@ -110,7 +110,7 @@ struct lend_config {
 	uint32_t capture_snap;
 	uint32_t schedule; /* enum lend_schedule */
 	/* Congestion control on networks, by name: "none", "timely", "swift", "dctcp" or "credit"
-	 * (described in src/core/README.md). Each end chooses it for the data that it sends; a
+	 * (described in src/core/PROTOCOL.md). Each end chooses it for the data that it sends; a
 	 * receiver under "credit" also for the data that it receives. NULL: $LEND_CC, else
 	 * "credit". */
 	const char *cc;

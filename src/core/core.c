@@ -1,5 +1,5 @@
 /* core - entry points of the core: memory, paths, ticks, events, sessions, buffers. See core.h and
- * README.md. */
+ * PROTOCOL.md. */
 #include "core/core.h"
 
 #include "core/client_call.h"

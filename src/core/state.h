@@ -165,7 +165,7 @@ struct lend_call_rec {
 	struct lend_rx rx;
 	uint32_t spare[4];
 };
-_Static_assert(sizeof(struct lend_call_rec) == 256, "see the README");
+_Static_assert(sizeof(struct lend_call_rec) == 256, "four cache lines");
 
 /* Calls with datagrams to send: a queue per class and size of the rest, see sched.h. */
 enum { LEND_CLASSES = 8, LEND_SIZES = 8, LEND_LANES = LEND_CLASSES * LEND_SIZES };

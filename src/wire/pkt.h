@@ -3,7 +3,7 @@
  * Little-endian throughout. lend_pkt_decode() is the entry: it checks the length first, then every
  * field that can be checked without the session, and never reads past the datagram. Most datagrams
  * carry a whole message; lend_pkt_decode_short() recognises these at a lower cost. The byte table
- * is in src/core/README.md.
+ * is in src/core/PROTOCOL.md.
  *
  * Layer: wire (pure). No state. */
 #ifndef LEND_WIRE_PKT_H

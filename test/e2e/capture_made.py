@@ -1,4 +1,4 @@
-"""Captures made byte by byte from the tables of src/core/README.md and src/wire/memop.h, with a known value in each
+"""Captures made byte by byte from the tables of src/core/PROTOCOL.md and src/wire/memop.h, with a known value in each
 field: what capture.py shows to Wireshark."""
 import pathlib
 import re
