@@ -33,7 +33,7 @@ enum {
 	 * covers these and one more burst. */
 	LEND_ACK_SHORT = 33,
 	LEND_PATIENCE_MS = 20, /* ms that a reply's ACK may wait, as on a lossless carrier */
-	LEND_REORDER = 3,      /* datagrams seen after a missing one before it counts as lost */
+	LEND_REORDER = 3,      /* a number is lost when one more than this above it was seen */
 	LEND_CTL = 1024, /* control datagrams in the queue; more are dropped, and requested again */
 	LEND_OUT = 64,   /* datagrams per lend_core_output() */
 	LEND_PIECES = 4, /* segments of a message in one datagram, as in struct lend_out */
