@@ -12,6 +12,7 @@ target_link_options(lend_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}
 target_link_libraries(lend_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 target_include_directories(lend_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+add_dependencies(programs lend_shared)
 install(TARGETS lend_shared EXPORT lend LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/lend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
