@@ -85,8 +85,8 @@ for _ in $(seq 500); do # until its name is there; at most 10 s
 	kill -0 "$server" 2>/dev/null || fail "the server ended by itself"
 	sleep 0.02
 done
-said=$("$tmp/user/build/hello" "pass it by reference")
-[ "$said" = "PASS IT BY REFERENCE" ] || fail "the client printed '$said'"
+said=$("$tmp/user/build/hello" Ada)
+[ "$said" = "Hello, Ada" ] || fail "the client printed '$said'"
 kill "$server"
 wait "$server" 2>/dev/null || true
 server=
