@@ -2,6 +2,7 @@
 """Runs Lend and its peers in turns and prints rows, ratios and targets; see compare.sh --help.
 
 usage: compare.py BUILD [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--report FILE] [--svg FILE]
+       [--results]
 """
 import argparse
 import json
@@ -13,6 +14,7 @@ import time
 
 import compare_show
 import compare_targets
+import results
 from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
@@ -225,6 +227,7 @@ def parse():
     parser.add_argument("--seconds", type=float, metavar="S")
     parser.add_argument("--report", type=pathlib.Path, metavar="FILE", default=pathlib.Path("lend-compare.html"))
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--results", action="store_true", help="store the figures in apps/bench/results.json")
     return parser.parse_args()
 
 
@@ -242,6 +245,8 @@ def main():
               "absent": sorted(comparison.absent), "failures": comparison.failures,
               "rows": [summary(row, who) for row in comparison.rows for who in row.runs],
               "targets": compare_targets.judge(comparison)}
+    if args.results and not args.only:
+        results.add(results.comparison(result))
     args.report.write_text(compare_show.page(result))
     if args.svg:
         args.svg.write_text(compare_show.picture(result))

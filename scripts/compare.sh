@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 
 help() {
 	cat <<-EOF
-		usage: scripts/compare.sh [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--report FILE] [--svg FILE]
+		usage: scripts/compare.sh [--quick] [--json] [--only WORD]... [--repeats N] [--seconds S] [--results]
+		       [--report FILE] [--svg FILE]
 
 		Installs what is missing (gRPC, UCX, libfabric, DPDK: Debian's packages), builds, and runs the same requests through
 		each library and over each of Lend's carriers: client and server on a core of their own, the runs of a row in turns
@@ -16,6 +17,7 @@ help() {
 		  --only WORD    rows whose name has WORD, or the runs of peer WORD, beside Lend's; may be repeated
 		  --repeats N    turns of each row (5)
 		  --seconds S    of each run (0.5)
+		  --results      stores the figures in apps/bench/results.json and renders apps/bench/RESULTS.md; not with --only
 		  --report FILE  the page (lend-compare.html)
 		  --svg FILE     the bars of that page as a picture of their own
 

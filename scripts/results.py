@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Keeps all measured figures in apps/bench/results.json and renders them as apps/bench/RESULTS.md and README.md's table.
+
+usage: results.py                      renders both files from results.json
+       results.py --check              changes nothing; fails if a file is not what results.json gives
+       results.py --bench BUILD [--seconds S] [--note TEXT]     runs the commands of BENCHES first and stores their figures
+       results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
+
+A new run replaces the run of the same name; the others keep their date, command and conditions. Short runs have names of
+their own, so that they do not replace whole ones.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+
+import compare_show
+from compare_show import number
+
+REPO = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = pathlib.Path("apps/bench")
+DATA, PAGE = FOLDER / "results.json", FOLDER / "RESULTS.md"
+BEGIN, END = "<!-- results -->\n", "<!-- end -->\n"
+LIMIT = 120  # timeout of one command in seconds
+SHORT = "-quick"  # suffix of the names of short runs, which do not replace whole ones
+UNUSED = ("runs", "lend_is_better", "line_ns", "p99_us", "cycles_per_call", "calls_per_s", "gbit_per_s", "p50_us", "other_mode")
+CARRIERS = ("shm", "udp", "dpdk-memif")
+# Command, keys of its JSON object, what the keys mean.
+BENCHES = (
+    ("lat --size 64", ("p50_us",), "p50, us"),
+    ("rate --size 64 --window 32 --sessions 4", ("calls_per_s",), "calls/s"),
+    ("bw --size 8M", ("gbit_per_s",), "Gb/s"),
+    ("mem-lat --size 4K", ("call_p50_us", "put_p50_us", "get_p50_us"), "plain call / put / get, p50, us"),
+    ("chain --hops 5 --size 1M --by value", ("calls_per_s",), "calls/s"),
+    ("chain --hops 5 --size 1M --by ref", ("calls_per_s",), "calls/s"),
+    ("chain --hops 5 --size 1M --by value", ("bytes_moved_per_call",), "bytes moved per call"),
+    ("chain --hops 5 --size 1M --by ref", ("bytes_moved_per_call",), "bytes moved per call"),
+)
+HEAD = """# Results
+
+All measured figures of Lend. `scripts/results.py` writes this file from `results.json`; do not edit it.
+
+- **Machine**: {machine}.
+- **Latest runs**: {date}, {note}.
+- **Commands**: {commands}. Sections with another date or machine load name it below their title.
+- Every run compares the received bytes. Times are full round trips. "near" and "far" are the distance of the two
+  CPUs: a cache line takes up to {near} ns there and back, or longer.
+"""
+PEERS = (  # name in README, group, program and lane
+    ("Lend, shared memory", "shm", "lend", "shm"),
+    ("UCX, shared memory", "shm", "ucx", "posix"),
+    ("libfabric, shared memory", "shm", "fabric", "shm"),
+    ("Lend, UDP", "net", "lend", "udp"),
+    ("gRPC, Unix socket", "shm", "grpc", ("unary-unix", "async-unix")),
+)
+
+
+def table(columns, rows):
+    head = "| " + " | ".join(columns) + " |\n|" + "---|" * len(columns) + "\n"
+    return head + "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in rows)
+
+
+def cell(value):
+    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def find(run, group, shape, peer, lane):
+    key = {"group": group, "shape": shape, "peer": peer, "lane": lane}
+    return next((row for row in run["rows"] if key.items() <= row.items()), None)
+
+
+def measured(row):
+    """A median and half of its span, as a cell."""
+    if row is None:
+        return ""
+    if row["median"] is None:
+        return "failed"
+    return number(row["median"]) + (f" ±{row['spread'] * 50:.0f} %" if "spread" in row else "")
+
+
+def render_group(run, group):
+    """One table: a row per peer and lane, a column per shape."""
+    rows = [row for row in run["rows"] if row["group"] == group]
+    shapes = [shape for shape in compare_show.SHAPES if any(row["shape"] == shape for row in rows)]
+    figures = {row["shape"]: compare_show.UNITS[row["figure"]] for row in rows}
+    peers = dict.fromkeys((row["peer"], row["lane"]) for row in rows)
+    body = [[f"{peer} {lane}", *(measured(find(run, group, shape, peer, lane)) for shape in shapes)] for peer, lane in peers]
+    heads = [f"{compare_show.SHAPES[shape]}: {figures[shape]}" for shape in shapes]
+    return f"\n### Calls {compare_show.TITLES[group]}\n\n" + table(["peer", *heads], body)
+
+
+def render_targets(targets):
+    body = [[t["what"], f"{t['sense']} {t['bar']} {t['unit']}".strip(), number(t["measured"]),
+             compare_show.verdict(t) + compare_show.where(t)] for t in targets]
+    return "\n### Targets\n\n" + table(["target", "bar", "measured", ""], body)
+
+
+def render_compare(run):
+    out = (f"\n{run['repeats']} turns of {run['seconds']} s each: the median, and half of the span between the turns. "
+           "Client and server have a CPU each.\n")
+    out += "".join(render_group(run, group) for group in dict.fromkeys(row["group"] for row in run["rows"]))
+    out += render_targets(run["targets"])
+    return out + "".join(f"\nA check did not hold: {failure}.\n" for failure in run["failures"])
+
+
+def render_run(run, latest):
+    out = f"\n## {run['title']}\n"
+    if run["date"] != latest["date"]:
+        out += f"\n{run['date']}: `{run['command']}`" + (f"; {run['note']}" if run["note"] else "") + ".\n"
+    if "columns" in run:
+        out += "\n" + table(run["columns"], [[cell(value) for value in row] for row in run["rows"]])
+    else:
+        out += render_compare(run)
+    return out + "".join(f"\n{text}\n" for text in run.get("text", []))
+
+
+def render_page(data):
+    latest = max(data["runs"], key=lambda run: run["date"])
+    now = [run for run in data["runs"] if run["date"] == latest["date"]]
+    head = HEAD.format(machine=data["machine"], date=latest["date"], near=300, note="; ".join(dict.fromkeys(run["note"] for run in now)),
+                       commands=", ".join(f"`{run['command']}`" for run in now))
+    return head + "".join(render_run(run, latest) for run in data["runs"])
+
+
+def render_peers(data):
+    """README's table: five rows of the comparison."""
+    run = next(run for run in data["runs"] if run["name"] == "compare")
+    body = []
+    for name, group, peer, lanes in PEERS:
+        one, many = (lanes, lanes) if isinstance(lanes, str) else lanes
+        rows = find(run, group, "echo64", peer, one), find(run, group, "echo64x64", peer, many)
+        body.append([name, *(number(row["median"]) if row else "-" for row in rows)])
+    head = f"[Run of {run['date']}]({PAGE}), which has the machine and all other figures"
+    return table([head, "round trip of 64 bytes, us", "64 calls in flight, calls/s"], body)
+
+
+def rendered(data):
+    """Each file and its contents."""
+    readme = (REPO / "README.md").read_text()
+    before, rest = readme.split(BEGIN)
+    return {PAGE: render_page(data), pathlib.Path("README.md"): before + BEGIN + render_peers(data) + END + rest.split(END, 1)[1]}
+
+
+def bench_once(build, command, carrier, seconds):
+    """The object that a command prints, or None."""
+    argv = [build / "lend", *command.split(), "--carrier", carrier, "--seconds", str(seconds), "--json"]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        print(f"results: lend {command} --carrier {carrier}: {done.stderr.strip()}", file=sys.stderr)
+        return None
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def bench(build, seconds):
+    """The commands of BENCHES over each carrier, as one run."""
+    got, rows = {}, []
+    for command, keys, meaning in BENCHES:
+        row = [f"`lend {command}`: {meaning}"]
+        for carrier in CARRIERS:
+            if (command, carrier) not in got:
+                got[command, carrier] = bench_once(build, command, carrier, seconds)
+            found = got[command, carrier]
+            row.append(" / ".join(number(found[key]) for key in keys) if found else "failed")
+        rows.append(row)
+    short = seconds < 2
+    return {"name": "bench" + SHORT * short, "title": "Lend's own benchmarks" + ", short run" * short, "command": f"scripts/results.py --bench build --seconds {seconds}",
+            "columns": ["command", *CARRIERS], "rows": rows}
+
+
+def comparison(result):
+    """What compare.py measured, as a run."""
+    rows = [{key: value for key, value in row.items() if key not in UNUSED} for row in result["rows"]]
+    short = result["repeats"] < 5 or result["seconds"] < 0.5
+    return {**result, "rows": rows, "name": "compare" + SHORT * short, "title": "Lend next to other libraries" + ", short run" * short,
+            "command": f"scripts/compare.sh --repeats {result['repeats']} --seconds {result['seconds']} --results"}
+
+
+def store(data, run, note):
+    """Puts a new run in the place of the old one of its name, or behind the whole run that it is a short form of."""
+    load = os.getloadavg()[1]
+    run.update(date=datetime.date.today().isoformat(), note=note or f"load average {load:.0f} on {os.cpu_count()} CPUs")
+    data["machine"] = machine()
+    for i, old in enumerate(data["runs"]):
+        if old["name"] == run["name"]:
+            data["runs"][i] = run
+            return
+    names = [old["name"] for old in data["runs"]]
+    whole = run["name"].removesuffix(SHORT)
+    data["runs"].insert(names.index(whole) + 1 if whole in names else 0, run)
+
+
+def machine():
+    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "")
+    return f"{os.cpu_count()} {'virtual ' if 'hypervisor' in flags else ''}CPUs, {model}, Linux {'.'.join(platform.release().split('.')[:2])}"
+
+
+def write(data):
+    (REPO / DATA).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    for name, text in rendered(data).items():
+        (REPO / name).write_text(text)
+
+
+def add(run, note=""):
+    """Stores a run and renders."""
+    data = json.loads((REPO / DATA).read_text())
+    store(data, run, note)
+    write(data)
+
+
+def check():
+    """The number of files that are not what results.json gives."""
+    stale = [name for name, text in rendered(json.loads((REPO / DATA).read_text())).items() if (REPO / name).read_text() != text]
+    for name in stale:
+        print(f"{name} is not what {DATA} gives: run scripts/results.py", file=sys.stderr)
+    return len(stale)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--bench", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--note", default="", help="load of the machine during the run")
+    args = parser.parse_args()
+    if args.check:
+        return 1 if check() else 0
+    if args.add:
+        add(comparison(json.loads(args.add.read_text())), args.note)
+    if args.bench:
+        add(bench(args.bench.resolve(), args.seconds), args.note)
+    write(json.loads((REPO / DATA).read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
