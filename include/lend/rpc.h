@@ -64,7 +64,7 @@ enum lend_status {
 enum lend_ran { LEND_RAN_NO, LEND_RAN_YES, LEND_RAN_MAYBE };
 
 /* Priority of a call. More urgent calls are sent first, are served first by LEND_SLOW handlers, and
- * are marked for networks that support it (see src/io/README.md). Against starvation, a waiting
+ * are marked for networks that support it (see src/io/TRANSPORTS.md). Against starvation, a waiting
  * priority gets 1/32 of the bytes that it and the more urgent priorities send. */
 enum { LEND_URGENT = 1, LEND_NORMAL = 4, LEND_BULK = 8 };
 

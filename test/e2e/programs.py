@@ -28,7 +28,7 @@ def lend(*args, code=0):
         done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=60, env=env)
         if b"__rte_panic" not in done.stderr:
             break
-        print("DPDK gave up, once more:", *args)  # net_memif on a starved machine: see src/io/README.md
+        print("DPDK gave up, once more:", *args)  # net_memif on a starved machine: see src/io/TRANSPORTS.md
     assert done.returncode == code, (args, done.returncode, done.stdout[-400:], done.stderr[-2000:])
     assert code or not done.stderr, (args, done.stderr[-2000:])  # a child's last words too
     return done
