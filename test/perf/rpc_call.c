@@ -118,7 +118,7 @@ static void open_peer(struct lend_ep **ep, const char *address)
 	call.request->len = bench.size;
 	if (lend_call_start(*ep, session, &call) < 0)
 		die("start");
-	while (!call.reply && call.status == LEND_OK) {
+	while (!call.reply && call.status == LEND_UNKNOWN) {
 		lend_poll(*ep);
 		lend_poll(bench.server);
 	}
