@@ -18,7 +18,6 @@ import results
 from compare_targets import ONE_THREAD
 
 LIMIT = 120  # seconds for one run
-NEAR_NS = 300  # round trip of a cache line, the limit of apps/common/cacheline_rtt
 TRIES = 3  # of a run with failed self checks
 
 # name: bytes of request and reply, requests in flight, further options, and the figure that is compared.
@@ -104,7 +103,7 @@ class Row:
 def mode_of(run):
     if run["one_thread"]:
         return ONE_THREAD
-    modes = {"near" if run[f"line_ns_{when}"] < NEAR_NS else "far" for when in ("before", "after")}
+    modes = {"near" if run[f"line_ns_{when}"] < compare_show.NEAR_NS else "far" for when in ("before", "after")}
     return modes.pop() if len(modes) == 1 else "mixed"
 
 

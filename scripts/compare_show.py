@@ -5,6 +5,7 @@ import sys
 
 from compare_targets import ONE_THREAD
 
+NEAR_NS = 300  # round trip of a cache line, the limit of apps/common/cacheline_rtt
 UNITS = {"p50_us": "us, p50", "calls_per_s": "calls/s", "gbit_per_s": "Gb/s"}
 TITLES = {"shm": "within one machine", "net": "over loopback's sockets", "memif": "over DPDK's net_memif",
           "ring": "over DPDK's net_ring, both ends in one thread"}

@@ -4,6 +4,7 @@
 usage: results.py                      renders both files from results.json
        results.py --check              changes nothing; fails if a file is not what results.json gives
        results.py --bench BUILD [--seconds S] [--note TEXT]     runs the commands of BENCHES first and stores their figures
+       results.py --count BUILD [--note TEXT]                   counts instructions (test/perf/count.sh) and stores them
        results.py --add FILE [--note TEXT]                      stores a comparison of `compare.py --json` first
 
 A new run replaces the run of the same name; the others keep their date, command and conditions. Short runs have names of
@@ -44,11 +45,9 @@ HEAD = """# Results
 
 All measured figures of Lend. `scripts/results.py` writes this file from `results.json`; do not edit it.
 
-- **Machine**: {machine}.
-- **Latest runs**: {date}, {note}.
-- **Commands**: {commands}. Sections with another date or machine load name it below their title.
-- Every run compares the received bytes. Times are full round trips. "near" and "far" are the distance of the two
-  CPUs: a cache line takes up to {near} ns there and back, or longer.
+**Machine**: {machine}. Benchmarks compare the received bytes, and their times are full round trips. "near" and "far" are the
+distance of the two CPUs: a cache line there and back takes less than {near} ns, or more.
+
 """
 PEERS = (  # name in README, group, program and lane
     ("Lend, shared memory", "shm", "lend", "shm"),
@@ -107,10 +106,8 @@ def render_compare(run):
     return out + "".join(f"\nA check did not hold: {failure}.\n" for failure in run["failures"])
 
 
-def render_run(run, latest):
+def render_run(run):
     out = f"\n## {run['title']}\n"
-    if run["date"] != latest["date"]:
-        out += f"\n{run['date']}: `{run['command']}`" + (f"; {run['note']}" if run["note"] else "") + ".\n"
     if "columns" in run:
         out += "\n" + table(run["columns"], [[cell(value) for value in row] for row in run["rows"]])
     else:
@@ -118,12 +115,15 @@ def render_run(run, latest):
     return out + "".join(f"\n{text}\n" for text in run.get("text", []))
 
 
+def anchor(title):
+    """The fragment by which Markdown viewers know a heading."""
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
 def render_page(data):
-    latest = max(data["runs"], key=lambda run: run["date"])
-    now = [run for run in data["runs"] if run["date"] == latest["date"]]
-    head = HEAD.format(machine=data["machine"], date=latest["date"], near=300, note="; ".join(dict.fromkeys(run["note"] for run in now)),
-                       commands=", ".join(f"`{run['command']}`" for run in now))
-    return head + "".join(render_run(run, latest) for run in data["runs"])
+    runs = [[f"[{run['title']}](#{anchor(run['title'])})", run["date"], f"`{run['command']}`", run["note"]] for run in data["runs"]]
+    return (HEAD.format(machine=data["machine"], near=compare_show.NEAR_NS) + table(["section", "date", "command", "conditions"], runs)
+            + "".join(render_run(run) for run in data["runs"]))
 
 
 def render_peers(data):
@@ -134,7 +134,7 @@ def render_peers(data):
         one, many = (lanes, lanes) if isinstance(lanes, str) else lanes
         rows = find(run, group, "echo64", peer, one), find(run, group, "echo64x64", peer, many)
         body.append([name, *(number(row["median"]) if row else "-" for row in rows)])
-    head = f"[Run of {run['date']}]({PAGE}), which has the machine and all other figures"
+    head = f"[run of {run['date']}]({PAGE})"
     return table([head, "round trip of 64 bytes, us", "64 calls in flight, calls/s"], body)
 
 
@@ -172,6 +172,15 @@ def bench(build, seconds):
     short = seconds < 2
     return {"name": "bench" + SHORT * short, "title": "Lend's own benchmarks" + ", short run" * short, "command": f"scripts/results.py --bench build --seconds {seconds}",
             "columns": ["command", *CARRIERS], "rows": rows}
+
+
+def count(build):
+    """The table of test/perf/count.sh, as a run."""
+    command = ["test/perf/count.sh", "--build", build]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPO).stdout.splitlines()
+    rows = [[part.strip() for part in line.strip("| ").split("|")] for line in lines if line.startswith("| ")]
+    return {"name": "instructions", "title": "Instructions per call", "command": "scripts/results.py --count build",
+            "columns": rows[0], "rows": rows[1:]}
 
 
 def comparison(result):
@@ -227,6 +236,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--bench", type=pathlib.Path, metavar="BUILD")
+    parser.add_argument("--count", type=pathlib.Path, metavar="BUILD")
     parser.add_argument("--add", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--note", default="", help="load of the machine during the run")
@@ -237,6 +247,8 @@ def main():
         add(comparison(json.loads(args.add.read_text())), args.note)
     if args.bench:
         add(bench(args.bench.resolve(), args.seconds), args.note)
+    if args.count:
+        add(count(args.count.resolve()), args.note)
     write(json.loads((REPO / DATA).read_text()))
     return 0
 
