@@ -1,6 +1,6 @@
 #!/bin/sh
-# figures - draws the congestion figures again: CSV and SVG of each experiment, all algorithms in
-# one figure.
+# figures - draws every figure in src/core/figures again: CSV and SVG of each experiment on
+# congestion, all algorithms in one figure.
 #
 #   scripts/figures.sh [--quick] [--only NAME] [--jobs N] [--build DIR] [FOLDER]
 #
