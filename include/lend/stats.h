@@ -1,5 +1,9 @@
-/* lend/stats.h - statistics of an endpoint. Counters grow monotonically from lend_open(); read them
- * from the endpoint's thread. */
+/* lend/stats.h - statistics of an endpoint and of its sessions.
+ *
+ * Counters start at 0 with lend_open() and only grow, except those that are described as a current
+ * number.
+ *
+ * Threads: the endpoint's. */
 #ifndef LEND_STATS_H
 #define LEND_STATS_H
 
@@ -13,56 +17,69 @@ extern "C" {
 /* Counters of an endpoint. Bytes and datagrams are those passed to, or received from, the carriers,
  * including headers and trailers. */
 struct lend_stats {
-	uint64_t tx_bytes, rx_bytes, tx_datagrams, rx_datagrams;
-	uint64_t calls_started, calls_ended, requests, replies;
-	uint64_t sessions; /* up now */
-	uint64_t sleeps;   /* turns that slept */
-	/* Bytes of message buffers taken from the pool, including those that wait for messages to
-	 * receive. */
+	uint64_t tx_bytes;      /* bytes sent */
+	uint64_t rx_bytes;      /* bytes received */
+	uint64_t tx_datagrams;  /* datagrams sent */
+	uint64_t rx_datagrams;  /* datagrams received */
+	uint64_t calls_started; /* calls made here */
+	uint64_t calls_ended;   /* calls made here that have ended */
+	uint64_t requests;      /* requests received completely */
+	uint64_t replies;       /* requests answered */
+	uint64_t sessions;      /* current number of sessions that are up */
+	uint64_t sleeps;        /* times that a turn slept */
+	/* Current bytes of message buffers taken from the pool, including those that wait for
+	 * messages to receive. */
 	uint64_t buf_bytes;
 };
+/* Reads the counters of an endpoint.
+ * Ownership: borrows stats. */
 void lend_stats(struct lend_ep *ep, struct lend_stats *stats);
-
-/* Reads the i-th counter of a fixed order, which includes the drop counters of core and carriers:
- * its name, one-line meaning and value. Returns false past the last one. */
+/* Reads the i-th counter, from 0, of a fixed order that includes the drop counters of core and
+ * carriers: its name, its meaning in one line, and its value.
+ * Returns: true; false: i is past the last one, and nothing is written.
+ * Ownership: borrows the out arguments; the texts are constants, valid for ever. */
 bool lend_stats_each(struct lend_ep *ep, unsigned i, const char **name, const char **meaning,
 		     uint64_t *value);
 
-/* Statistics of one session. They are collected when this is called, and cost nothing between
- * calls. */
+/* Statistics of one session. They are collected when they are read, and cost nothing between
+ * reads. */
 struct lend_session_stats {
-	lend_session session;
-	char peer[104];     /* its address, if the carrier knows it */
-	uint64_t tx, rx;    /* datagrams; rx as the peer counts them, lost ones included */
-	lend_ns rtt;        /* smoothed RTT; 0: not measured, as on carriers that lose nothing */
-	lend_ns rtt_var;    /* RTT variation */
-	lend_ns gap;        /* congestion control: minimum time between two datagrams; 0: none */
-	uint32_t in_flight; /* datagrams since the oldest unacknowledged one of a long message */
-	uint32_t window;    /* limit of datagrams in flight of long messages */
-	uint32_t credit;    /* bytes that may be sent without a grant */
-	uint32_t up;        /* 0: the session is being established */
-	uint64_t granted;   /* bytes granted to the peer that it has not sent yet */
-	uint32_t calls[8];  /* calls in progress, started here; by priority, 1 first */
-	uint32_t served[8]; /* in progress, made by the peer: until it has the reply */
-	uint64_t queued[8]; /* bytes that wait to be sent */
+	lend_session session; /* handle, valid at the endpoint that was read */
+	char peer[104];       /* address of the peer, if the carrier knows it */
+	uint64_t tx;          /* datagrams sent */
+	uint64_t rx;          /* number of the peer's newest datagram: includes lost ones */
+	lend_ns rtt;          /* smoothed RTT; 0: not measured, as on carriers that lose nothing */
+	lend_ns rtt_var;      /* RTT variation */
+	lend_ns gap;          /* congestion control: minimum time between two datagrams; 0: none */
+	uint32_t in_flight;   /* datagrams since the oldest unacknowledged one of a long message */
+	uint32_t window;      /* limit of datagrams in flight of long messages */
+	uint32_t credit;      /* bytes that may be sent without a grant */
+	uint32_t up;          /* 1: up; 0: the session is being established */
+	uint64_t granted;     /* bytes granted to the peer that have not arrived */
+	uint32_t calls[8];    /* calls in progress, started here, by priority: [0] is 1 */
+	uint32_t served[8];   /* calls in progress, made by the peer, until it has the reply */
+	uint64_t queued[8];   /* bytes that wait to be sent, by priority */
 };
-/* Finds the next open session, from index i on. Returns the index to continue from, or 0 when there
- * is no further session. */
+/* Reads the next open session, from index i on; 0 begins.
+ * Returns: the index to continue from; 0: there is no further session.
+ * Ownership: borrows stats. */
 unsigned lend_stats_session(struct lend_ep *ep, unsigned i, struct lend_session_stats *stats);
 
 /* Method that every endpoint serves, unless lend_serve() installs another handler for it. Request:
- * an index as for lend_stats_session(), 4 bytes. Reply: this header, then n times struct
- * lend_session_stats, in the byte order of this machine. Only shm peers that run as this process's
- * user, and peers that were given the same secret, may call it; others get PERMISSION_DENIED. `lend
- * top` uses it. */
+ * an index as for lend_stats_session(), 4 bytes; none: 0. Reply: struct lend_stats_head, then n
+ * times struct lend_session_stats, in the byte order of the server. Only shm peers that run as the
+ * server's user, and peers that proved the server's secret, may call it; others get
+ * PERMISSION_DENIED. */
 #define LEND_METHOD_STATS 0x4c454e54u
+/* Head of a reply of LEND_METHOD_STATS. */
 struct lend_stats_head {
-	uint32_t size,
-	    session_size; /* sizeof the two structs: later fields are added at their ends */
-	uint32_t n, next; /* sessions in this reply, index to continue from; 0: no more sessions */
-	uint64_t pid;
-	lend_ns now; /* lend_now() on the machine that replies */
-	struct lend_stats stats;
+	uint32_t size;           /* bytes of this struct: later fields are added at its end */
+	uint32_t session_size;   /* bytes of struct lend_session_stats, in the same way */
+	uint32_t n;              /* number of sessions in this reply */
+	uint32_t next;           /* index to continue from; 0: no more sessions */
+	uint64_t pid;            /* process id of the server */
+	lend_ns now;             /* lend_now() on the machine that replies */
+	struct lend_stats stats; /* counters of the endpoint */
 };
 
 #pragma GCC visibility pop
