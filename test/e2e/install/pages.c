@@ -1,0 +1,285 @@
+/* pages - examples of the man 3 pages, which scripts/man3.py takes from here.
+ *   pages            runs them all; the memory node is at shm:mn0
+ * A server and its client are two endpoints of this process, each with its own thread.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lend/alloc.h>
+#include <lend/mem.h>
+#include <lend/stats.h>
+
+enum { SUM = 1, ERASE = 2 };
+
+/* Waits for an operation that start() has started. Returns whether it ended OK. */
+static bool ends_ok(struct lend_mem *mem, struct lend_op *op, int started)
+{
+	return started == 0 && lend_op_wait(mem, op) == 0 && op->status == LEND_OK;
+}
+
+/* Stores a text as a snapshot, reads it back and releases it. */
+static bool store_and_read(struct lend_mem *mem)
+{
+	char text[] = "a snapshot", copy[sizeof(text)];
+	struct iovec data = {text, sizeof(text)}, into = {copy, sizeof(copy)};
+	struct lend_op put = {.done = NULL}, get = {.done = NULL}, release = {.done = NULL};
+
+	return ends_ok(mem, &put, lend_put(mem, &data, 1, NULL, &put)) &&
+	       ends_ok(mem, &get, lend_get(mem, &put.ref, 0, &into, 1, &get)) &&
+	       ends_ok(mem, &release, lend_release(mem, &put.ref, 1, &release)) &&
+	       strcmp(text, copy) == 0;
+}
+
+/* Prints a reference to the first half of a snapshot, which permits reads only. */
+static bool print_half(struct lend_mem *mem, const struct lend_ref *ref)
+{
+	struct lend_ref half;
+	char text[200];
+
+	if (lend_ref_slice(ref, 0, lend_ref_len(ref) / 2, LEND_READ, &half) < 0 ||
+	    lend_ref_text(mem, &half, text, sizeof(text)) < 0)
+		return false;
+	printf("%s\n", text);
+	return lend_ref_parse(mem, text, &half) == 0;
+}
+
+/* Changes one byte of a copy-on-write view. *changed: the snapshot with the change. */
+static bool change_byte(struct lend_mem *mem, const struct lend_ref *ref, struct lend_ref *changed)
+{
+	struct lend_op map = {.done = NULL}, write = map, seal = map, free_op = map;
+	struct iovec byte = {"x", 1};
+	lend_space space;
+	bool fine;
+
+	if (!ends_ok(mem, &map, lend_space_map(mem, ref, &space, &map)))
+		return false;
+	fine = ends_ok(mem, &write, lend_space_write(mem, space, 0, &byte, 1, &write)) &&
+	       ends_ok(mem, &seal, lend_space_seal(mem, space, 0, lend_ref_len(ref), NULL, &seal));
+	*changed = seal.ref;
+	return ends_ok(mem, &free_op, lend_space_free(mem, space, &free_op)) && fine;
+}
+
+/* Fills a new space through a pointer. Returns the snapshot in *ref. */
+static bool fill_pages(struct lend_mem *mem, size_t len, struct lend_ref *ref)
+{
+	struct lend_op alloc = {.done = NULL}, fetch = alloc, seal = alloc, free_op = alloc;
+	lend_space space;
+	char *bytes;
+	bool fine;
+
+	if (!ends_ok(mem, &alloc, lend_space_alloc(mem, len, &space, &alloc)))
+		return false;
+	bytes = lend_space_pointer(mem, space);
+	fine = !bytes || ends_ok(mem, &fetch, lend_space_prefetch(mem, space, 0, len, &fetch));
+	if (bytes && fine) /* NULL where a machine offers none: lend_space_write() works there */
+		memset(bytes, 'y', len);
+	fine = fine && ends_ok(mem, &seal, lend_space_seal(mem, space, 0, len, NULL, &seal)) &&
+	       lend_space_intact(mem, space) == 0;
+	*ref = seal.ref;
+	return ends_ok(mem, &free_op, lend_space_free(mem, space, &free_op)) && fine;
+}
+
+/* Prints how much of a node is in use. */
+static bool print_node(struct lend_mem *mem)
+{
+	struct lend_op op = {.done = NULL};
+	struct lend_mem_stat stat;
+
+	if (!ends_ok(mem, &op, lend_mem_stat(mem, 0, &stat, &op)))
+		return false;
+	printf("%llu of %llu pages\n", (unsigned long long)stat.pages_used,
+	       (unsigned long long)stat.pages_total);
+	return true;
+}
+
+/* Allocates memory that devices can send from. */
+static bool use_heap(void)
+{
+	struct lend_alloc_stat stat;
+	char *line = lend_malloc(100), *page = lend_aligned(4096, 4096);
+	bool fine = line && page && lend_usable(line) >= 100;
+
+	lend_free(line);
+	lend_free(page);
+	lend_alloc_trim();
+	lend_alloc_stat(&stat);
+	return fine && stat.used <= stat.mapped;
+}
+
+/* Stands for the registration of a region with a device. */
+static int add_region(void *device, void *memory, size_t len, uint64_t *key)
+{
+	*key = (uintptr_t)memory;
+	*(size_t *)device += len;
+	return 0;
+}
+
+static void remove_region(void *device, void *memory, size_t len, uint64_t key)
+{
+	(void)memory;
+	(void)key;
+	*(size_t *)device -= len;
+}
+
+static bool watch_heap(void)
+{
+	size_t device = 0; /* registered bytes */
+	struct lend_alloc_watch watch = {add_region, remove_region, &device};
+	int number = lend_alloc_watch(&watch);
+	void *p = lend_malloc(1 << 20);
+	uint64_t key;
+	bool fine = number >= 0 && p && lend_alloc_key(number, p, &key) && device > 0;
+
+	lend_free(p);
+	if (number >= 0)
+		lend_alloc_unwatch(number);
+	return fine && device == 0;
+}
+
+/* A LEND_SLOW handler: adds bytes until the caller no longer waits. */
+static void sum(lend_request request, const struct lend_buf *in, void *arg)
+{
+	struct lend_ep *ep = arg;
+	struct lend_buf *out = lend_buf_take(ep, 8);
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < in->len; i++) {
+		if (i % 4096 == 0 &&
+		    (lend_request_cancelled(ep, request) || lend_request_left(ep, request) == 0))
+			break; /* the answer would not arrive in time */
+		total += ((const unsigned char *)in->data)[i];
+	}
+	if (out) {
+		memcpy(out->data, &total, sizeof(total));
+		out->len = sizeof(total);
+	}
+	lend_reply(ep, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
+}
+
+/* Serves only peers that proved a secret. */
+static void erase(lend_request request, const struct lend_buf *in, void *arg)
+{
+	struct lend_ep *ep = arg;
+	lend_session session = lend_request_session(ep, request);
+	bool may = lend_session_knows(ep, session, "example");
+
+	(void)in;
+	lend_reply(ep, request, may ? LEND_OK : LEND_PERMISSION_DENIED, NULL);
+}
+
+static void *run_server(void *arg)
+{
+	struct lend_ep *ep = arg;
+
+	if (lend_serve(ep, SUM, sum, ep, LEND_SLOW) == 0 &&
+	    lend_serve(ep, ERASE, erase, ep, 0) == 0)
+		lend_run(ep, LEND_NEVER); /* until lend_stop() */
+	return NULL;
+}
+
+/* Prints the counters that are not zero, and the RTT of each session. */
+static void print_stats(struct lend_ep *ep)
+{
+	struct lend_session_stats session;
+	const char *name, *meaning;
+	uint64_t value;
+
+	for (unsigned i = 0; lend_stats_each(ep, i, &name, &meaning, &value); i++)
+		if (value)
+			printf("%-24s %8llu  %s\n", name, (unsigned long long)value, meaning);
+	for (unsigned i = 0; (i = lend_stats_session(ep, i, &session)) != 0;)
+		printf("%s: %llu ns\n", session.peer, (unsigned long long)session.rtt);
+}
+
+/* A call, and whether it has ended. */
+struct job {
+	struct lend_call call;
+	bool ended;
+};
+
+static void end_job(struct lend_call *call)
+{
+	((struct job *)(void *)call)->ended = true;
+}
+
+/* Waits for the end of a call in an event loop of the application. */
+static void wait_for_job(struct lend_ep *ep, const struct job *job)
+{
+	struct pollfd fd = {.fd = lend_fd(ep), .events = POLLIN};
+
+	while (!job->ended) {
+		if (lend_arm(ep))
+			poll(&fd, 1, -1); /* and other descriptors of the application */
+		lend_poll(ep);
+	}
+}
+
+/* Makes a call that the server must refuse. */
+static bool is_refused(struct lend_ep *ep, lend_session session)
+{
+	struct job job = {.call = {.method = ERASE, .done = end_job}};
+
+	if (lend_call_start(ep, session, &job.call) < 0)
+		return false;
+	wait_for_job(ep, &job);
+	return job.call.status == LEND_PERMISSION_DENIED;
+}
+
+static bool call_server(struct lend_ep *ep)
+{
+	struct lend_call call = {.method = SUM};
+	lend_session session;
+	uint64_t total = 0;
+
+	call.request = lend_buf_take(ep, 3);
+	if (!call.request || lend_connect(ep, "shm:pages", &session) < 0)
+		return false;
+	memcpy(call.request->data, "\1\2\3", 3);
+	call.request->len = 3;
+	if (lend_call_sync(ep, session, &call) < 0 || call.status != LEND_OK)
+		return false;
+	memcpy(&total, call.reply->data, sizeof(total));
+	lend_buf_give(ep, call.request);
+	lend_buf_give(ep, call.reply);
+	print_stats(ep);
+	return total == 6 && is_refused(ep, session);
+}
+
+static bool use_node(struct lend_ep *ep)
+{
+	struct lend_ref ref, changed;
+	struct lend_mem *mem;
+	bool fine;
+
+	if (lend_mem_open(ep, "shm:mn0", &mem) < 0)
+		return false;
+	fine = store_and_read(mem) && fill_pages(mem, 8192, &ref) && print_half(mem, &ref) &&
+	       change_byte(mem, &ref, &changed) && print_node(mem);
+	lend_mem_close(mem); /* releases what it holds */
+	return fine;
+}
+
+int main(void)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *server, *client;
+	pthread_t thread;
+	bool fine;
+
+	config.listen = "shm:pages";
+	if (lend_open(&config, &server) < 0 || lend_open(NULL, &client) < 0 ||
+	    pthread_create(&thread, NULL, run_server, server) != 0) {
+		fprintf(stderr, "pages: %s\n", lend_why());
+		return 1;
+	}
+	fine = call_server(client) && use_node(client) && use_heap() && watch_heap();
+	if (!fine)
+		fprintf(stderr, "pages: %s\n", lend_why());
+	lend_stop(server);
+	pthread_join(thread, NULL);
+	lend_close(client);
+	lend_close(server);
+	return !fine;
+}
