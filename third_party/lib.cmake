@@ -16,6 +16,20 @@ add_dependencies(programs lend_shared)
 install(TARGETS lend_shared EXPORT lend LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/lend DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
+# Man 3 pages, from the comments of the headers and from programs that a test compiles.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+	set(man3_dir ${CMAKE_BINARY_DIR}/man/man3)
+	file(GLOB man3_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/lend/*.h ${CMAKE_SOURCE_DIR}/test/e2e/install/*.c)
+	add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/man/made
+		COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/scripts/man3.py ${man3_dir} ${man3_sources}
+		COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/man/made
+		DEPENDS ${CMAKE_SOURCE_DIR}/scripts/man3.py ${man3_sources} COMMENT "Writing the man 3 pages" VERBATIM)
+	add_custom_target(man3 ALL DEPENDS ${CMAKE_BINARY_DIR}/man/made)
+	file(MAKE_DIRECTORY ${man3_dir}) # for installations without this target
+	install(DIRECTORY ${man3_dir} DESTINATION ${CMAKE_INSTALL_MANDIR})
+endif()
+
 file(RELATIVE_PATH pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lend.pc.in ${CMAKE_BINARY_DIR}/lend.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/lend.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

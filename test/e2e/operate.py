@@ -3,7 +3,7 @@
 admin socket, scraped by Prometheus, stopped without cutting a reply; and those manuals and units are sound.
 
 Method: runs the built programs; the file's mistakes each end the start with one line that has the place. What
-promtool, mandoc or systemd-analyze says counts where they are installed.
+promtool or systemd-analyze says counts where they are installed. mandoc reads the manuals in house.man.
 
 usage: operate.py BUILD_DIR SOURCE_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -328,15 +328,6 @@ class Mistakes(unittest.TestCase):
 
 
 class Manuals(unittest.TestCase):
-    pages = [SOURCE / page for page in ("mn/man/lend-mn.1", "mn/man/lend.yaml.5", "apps/man/lend.1", "apps/man/lend-mem.1",
-                                        "src/hostd/man/lend-hostd.1")]
-
-    def test_they_are_sound(self):
-        if not shutil.which("mandoc"):
-            self.skipTest("mandoc is not installed: scripts/deps.sh test")
-        for page in self.pages:
-            self.assertEqual(run("mandoc", "-Tlint", "-Wwarning", page).stdout, "")
-
     def test_they_speak_of_what_is_there(self):
         for program, page in ((MN, "mn/man/lend-mn.1"), (BUILD / "lend-hostd", "src/hostd/man/lend-hostd.1")):
             options = set(re.findall(r"^ +(?:-\w, |    )--([a-z-]+)", run(program, "--help").stdout, re.M))

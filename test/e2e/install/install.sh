@@ -67,11 +67,12 @@ for name in mn0 lines; do
 		sleep 0.02
 	done
 done
-# The examples of the man 3 pages.
+# The examples of the man 3 pages, and a page under the name of a function that has none of its own.
 # shellcheck disable=SC2046,SC2086
 "$cc" -std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Werror $flags -o "$tmp/pages" "$here/pages.c" $(pkg-config --cflags --libs lend) -lpthread
 "$tmp/pages" >"$tmp/said" || fail "an example of the man pages fails"
 grep -q '^lend1:.*@shm:mn0$' "$tmp/said" || fail "an example of the man pages prints no reference"
+[ ! -d "$tmp/moved/share/man/man3" ] || [ -s "$tmp/moved/share/man/man3/lend_close.3" ] || fail "there is no page lend_close(3)"
 seq 10 >"$tmp/few"
 seq 500000 >"$tmp/many"
 for want in 10:few 500000:many; do
