@@ -201,9 +201,9 @@ uint64_t lend_args_threshold(struct lend_mem *mem, lend_session session, uint16_
 {
 	if (mem->inline_max != LEND_NEVER)
 		return mem->inline_max;
-	if (!mem->nodes || node > mem->nodes)
+	if (!mem->n_named || node > mem->n_named)
 		return LEND_NEVER;
-	return cn_gauge(mem, session, (uint16_t)(node ? node - 1u : mem->next_node % mem->nodes));
+	return cn_gauge(mem, session, (uint16_t)(node ? node - 1u : mem->next_node % mem->n_named));
 }
 
 void lend_args_threshold_set(struct lend_mem *mem, uint64_t bytes)

@@ -5,8 +5,8 @@
  * for replies, the sender records what each number carried. A number is lost once one more
  * than LEND_REORDER above it was seen, or once the answer to a later PROBE does not include it.
  * Only numbers of the same or a less urgent class count, because more urgent datagrams may have
- * overtaken it. SRTT and RTTVAR follow RFC 6298, the threshold RFC 9002. On a lossless carrier no datagram is declared
- * lost: the receiver reports which ones it dropped.
+ * overtaken it. SRTT and RTTVAR follow RFC 6298, the threshold RFC 9002. On a lossless carrier no
+ * datagram is declared lost: the receiver reports which ones it dropped.
  *
  * Layer: core (pure). */
 #ifndef LEND_CORE_LOSS_H

@@ -79,12 +79,14 @@ Test(mem_args, more_calls_than_slots)
 	close_all();
 }
 
-Test(mem_args, threshold)
+/* Measures until the threshold of calls with this choice of node differs from the initial one. */
+static void threshold(const char *more, uint16_t named)
 {
 	struct lend_call call = {.method = REFUSE, .done = ended};
 	lend_ns until;
 	uint64_t is;
 
+	node_more = more;
 	open_all("shm", "64M", 0);
 	cr_assert_eq(lend_args_threshold(caller.mem, session, 0), 8192);
 	lend_args_threshold_set(caller.mem, LEND_NEVER);
@@ -92,11 +94,23 @@ Test(mem_args, threshold)
 	cr_assert_eq(lend_args_threshold(caller.mem, session, 1), 32 << 10, "not yet known");
 	wait_for(lend_call_start_args(caller.mem, session, &call, three, 3));
 	for (until = lend_now(caller.ep) + 5 * SECOND; lend_now(caller.ep) < until; turn())
-		if ((is = lend_args_threshold(caller.mem, session, 1)) != 32 << 10)
+		if ((is = lend_args_threshold(caller.mem, session, named)) != 32 << 10)
 			break;
 	cr_assert(is >= 1024 && is <= 512 << 10 && is != 32 << 10, "%d", (int)is);
 	settle("measured", 0);
 	close_all();
+	node_more = "";
+}
+
+Test(mem_args, threshold)
+{
+	threshold("", 1);
+}
+
+Test(mem_args, threshold_of_a_node_with_workers)
+{
+	for (int i = 0; i < 3; i++)
+		threshold("--workers 3", 0);
 }
 
 /* Closed in the middle of measuring. */
