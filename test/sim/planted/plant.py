@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Writes copies of the pure sources that hold every planted bug of the tables, each behind its number.
+"""Writes copies of the pure sources with all planted bugs of the tables. A number selects the active one.
 
 usage: plant.py REPO OUT SEEDS TABLE...  writes OUT/{src/core,src/wire,mn/store}/* and OUT/plants.c
 
 A table is a list of plants:
 
-    plant NAME                           the number is its place in all tables, from 1
+    plant NAME                           the number is its position in all tables, from 1
     does WHAT IS BROKEN
-    seen BY WHICH ORACLE
-    plan NAME=NUMBER ...                 not needed: a plan that shows it, where seeds seldom do; run before they are
-    file PATH                            of what follows
-    - OLD TEXT                           exactly once in the file; any white space stands for any other
-    + NEW TEXT                           PLANTED is true when this plant was chosen
+    seen ORACLE THAT FINDS IT
+    plan NAME=NUMBER ...                 optional: a plan that finds it, where seeds rarely do; run before them
+    file PATH                            file of the next replacements
+    - OLD TEXT                           must occur exactly once in the file; all white space is equal
+    + NEW TEXT                           PLANTED is true when this bug is selected
 
-More lines of - or + continue the text; a - behind a + begins another replacement. What does not match exactly once,
-or meets another replacement, ends the build: a plant that rots must not pass for one that was found.
+More lines of - or + continue the text; a - behind a + begins another replacement. A text that does not match exactly
+once, or overlaps another replacement, ends the build: a bug that was not planted must not count as found.
 
-SEEDS has lines NAME SEED: what showed the plant last, where many seeds do not.
+SEEDS has lines NAME SEED: the seed that found the bug last, where many seeds do not.
 """
 import pathlib
 import re
@@ -39,7 +39,7 @@ def read_table(path, plants):
         if word == "plant":
             plants.append({"name": rest, "does": "", "seen": "", "plan": "", "edits": [], "at": f"{path}:{number}"})
         elif not plants or word not in ("does", "seen", "plan", "file", "-", "+"):
-            raise Bad(f"{path}:{number}: what is this: {line}")
+            raise Bad(f"{path}:{number}: unknown line: {line}")
         elif word in ("does", "seen", "plan"):
             plants[-1][word] = rest
         elif word == "file":
@@ -69,13 +69,13 @@ def read_seeds(path, plants):
 
 
 def find(text, old):
-    """The one place where old stands; between words any white space will do."""
+    """Returns the span of the only occurrence of old, with any white space between words; None: not exactly one."""
     hits = list(re.finditer(r"\s+".join(map(re.escape, old.split())), text))
     return hits[0].span() if len(hits) == 1 else None
 
 
 def mutate(path, text, plants):
-    """text with all replacements that are for path; lines keep their numbers."""
+    """Returns text with all replacements of this path; line numbers do not change."""
     spans = []
     for number, plant in enumerate(plants, 1):
         for file, old, new in plant["edits"]:
@@ -111,7 +111,7 @@ const unsigned lend_plants_n = sizeof(lend_plants) / sizeof(lend_plants[0]);
 
 
 def write(path, text):
-    """Only what differs, so that only what differs is compiled again."""
+    """Writes a file only if its text differs, so that it is not compiled again without need."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text() != text:
         path.write_text(text)

@@ -1,11 +1,9 @@
-/* planted - how many seeds the simulator needs to see each planted bug: the test of the tests.
+/* planted - how many seeds the simulator needs to find each planted bug: the test of the tests.
  *
- * A child per plant runs its own plan, if it has one, under a few seeds, then the seed that showed
- * it last, then seed after seed of the swarm until one fails: by a violation, a check of our own, a
- * signal, or by taking more CPU time than any seed takes. The same plan must then pass with no
- * plant at all, or it does not count.
- *
- * Layer: test/sim. */
+ * Each bug is run in a child process: its own plan under a few seeds, if it has one; then the seed
+ * that found it last; then the seeds of the swarm. A failure is a violation, a failed check of the
+ * product, a signal, or more CPU time than any seed takes. The same plan must then pass without the
+ * bug, or it does not count. Layer: test/sim. */
 #include "sim/planted/plants.h"
 
 #include <signal.h>
@@ -28,23 +26,23 @@ struct options {
 	uint64_t first, seeds;
 	uint32_t jobs;
 	bool json;
-	const char *only; /* a plant's name, or NULL */
-	const char *file; /* plants of files whose names begin so, or NULL */
+	const char *only; /* a bug's name, or NULL */
+	const char *file; /* bugs of files with this name prefix, or NULL */
 };
 
-/* What became of one plant; the child that runs it writes, and after its death the parent. */
+/* State of one bug. Its child writes it, and after the child's death the parent. */
 struct desk {
-	uint64_t seed; /* that runs, or that failed; 0: the plan, or the explorer */
+	uint64_t seed; /* seed that runs, or that failed; 0: the plan, or the explorer */
 	uint64_t plan_seed;
-	const char *plan; /* the text of one to be run before all seeds, or NULL */
-	uint64_t known;   /* a seed to be run before all others, or 0 */
+	const char *plan; /* a plan to run before all seeds, or NULL */
+	uint64_t known;   /* a seed to run before all others, or 0 */
 	bool wanted, found;
 	pid_t child;
-	int said; /* what it writes to stderr */
+	int said; /* read end of the child's stderr */
 	char why[WHY];
 };
 
-/* LEND_PLANTED=NAME for all the other commands. */
+/* LEND_PLANTED=NAME selects a bug for all other commands. */
 __attribute__((constructor)) static void choose(void)
 {
 	const char *name = getenv("LEND_PLANTED");
@@ -66,7 +64,7 @@ static double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* For what takes an order of events that no seed comes by. */
+/* Runs the explorer, for bugs that need an order of events too rare for seeds. */
 static int explore(struct desk *d, char *scope)
 {
 	char name[] = "explore", option[] = "--seconds", value[] = "20", of[] = "--scope";
@@ -91,8 +89,8 @@ static bool run_plan(struct desk *d, const struct sim_plan *plan)
 	return true;
 }
 
-/* Its own plan, from d->plan_seed on. The product changes, and one run may then miss what it was
- * made for. */
+/* Runs its own plan with seeds from d->plan_seed on. One run may miss the bug after a change of the
+ * product. */
 static bool run_own(struct desk *d, unsigned tries)
 {
 	struct sim_plan plan;
@@ -116,7 +114,7 @@ static bool run_seed(struct desk *d, uint64_t seed)
 	return run_plan(d, &plan);
 }
 
-/* In the child: 0 when neither its plan nor a seed of [first, last] failed. */
+/* Runs in the child. Returns 0 when its own plan and the seeds of [first, last] passed. */
 static int run_seeds(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
 	char scope[16];
@@ -151,7 +149,7 @@ static void start(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 	d->child = child;
 }
 
-/* What it died of: the check that failed names itself on stderr. */
+/* Stores the cause of the child's death. A failed check names itself on stderr. */
 static void judge(struct desk *d, int status)
 {
 	char text[WHY];
@@ -172,7 +170,7 @@ static void judge(struct desk *d, int status)
 		snprintf(d->why, WHY, "signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-/* Whether this seed, or this plan in place of one, fails with no plant as well. */
+/* True when this seed, or this plan instead of one, fails without the bug, too. */
 static bool fails_anyway(struct desk *control, const struct desk *d)
 {
 	int status;
@@ -185,7 +183,7 @@ static bool fails_anyway(struct desk *control, const struct desk *d)
 	return control->found;
 }
 
-/* After a plan or a seed that says nothing: the known one was out of its turn. */
+/* Continues after a plan or a seed that does not count. The known seed was run out of order. */
 static void again(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 {
 	d->found = false;
@@ -197,7 +195,8 @@ static void again(struct desk *d, unsigned plant, uint64_t first, uint64_t last)
 	start(d, plant, first, last);
 }
 
-/* True: one child fewer. A seed that fails without the plant says nothing of it: on to the next. */
+/* True: one child fewer. A seed that also fails without the bug does not count; the next one
+ * follows. */
 static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 {
 	int status;
@@ -209,7 +208,7 @@ static bool wait_one(struct desk *desk, uint64_t first, uint64_t last)
 	LEND_CHECK(pid > 0 && i <= lend_plants_n);
 	judge(&desk[i], status);
 	if (desk[i].found && (desk[i].seed || desk[i].plan) && fails_anyway(&desk[0], &desk[i])) {
-		fprintf(stderr, "%s: seed %llu (0: its plan) fails with no plant: %s\n",
+		fprintf(stderr, "%s: seed %llu (0: its plan) fails without the bug: %s\n",
 			lend_plants[i - 1].name, (unsigned long long)desk[i].seed, desk[0].why);
 		again(&desk[i], i, first, last);
 		return false;
@@ -238,7 +237,7 @@ static void run_all(struct desk *desk, const struct options *o)
 	while (busy > 0)
 		busy -= wait_one(desk, first, last);
 	for (unsigned i = 1; i <= lend_plants_n; i++)
-		desk[i].seed -= desk[i].seed ? o->first - 1 : 0; /* how many, from now on */
+		desk[i].seed -= desk[i].seed ? o->first - 1 : 0; /* becomes the number of seeds */
 }
 
 static void print_json(const struct desk *desk, unsigned wanted, unsigned found, double seconds)

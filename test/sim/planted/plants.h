@@ -1,15 +1,14 @@
-/* plants - the bugs that are planted in this program's copy of the product, one at a time.
- *
- * core.txt, wire.txt and store.txt say which; plant.py makes the copy. Layer: test/sim. */
+/* plants - bugs that are planted in this program's copy of the product, one at a time. They are
+ * listed in core.txt, wire.txt and store.txt; plant.py makes the copy. Layer: test/sim. */
 #ifndef TEST_SIM_PLANTED_PLANTS_H
 #define TEST_SIM_PLANTED_PLANTS_H
 
 struct lend_plant {
 	const char *name, *file;
 	const char *does;        /* what is broken */
-	const char *seen;        /* by which oracle */
-	const char *plan;        /* what shows it at once, where seeds seldom do; or NULL */
-	unsigned long long seed; /* that showed it last, where few do; or 0 */
+	const char *seen;        /* oracle that finds it */
+	const char *plan;        /* a plan that finds it at once, where seeds rarely do; or NULL */
+	unsigned long long seed; /* seed that found it last, where few do; or 0 */
 };
 extern const struct lend_plant lend_plants[];
 extern const unsigned lend_plants_n;

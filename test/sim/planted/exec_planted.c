@@ -1,4 +1,5 @@
-/* elsewhere - lend-sim holds no planted bugs: the program beside it does. Layer: test/sim. */
+/* exec_planted - the command `planted` of lend-sim: executes lend-sim-planted, the program with the
+ * planted bugs. Layer: test/sim. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
