@@ -1,6 +1,8 @@
-/* Goal: whatever happens to a capture's file, the carrier goes on, what is there can be read and
- * what is not is counted. Method: a full disk, a pipe that nobody reads, a limit, a killed process,
- * a path in use or none, several endpoints. */
+/* Goal: whatever happens to the file of a capture, the carrier keeps working, the file stays
+ * readable and lost packets are counted.
+ * Method: a full disk, a FIFO without a reader, a file size limit, a killed process, a path in use,
+ * an empty path, several endpoints.
+ * Covers: src/io/capture/file.c, src/io/capture/capture.c */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -36,7 +38,7 @@ Test(capture_file, a_file_of_limited_size)
 	blocks_free(b);
 	b = captured_read("a.pcapng");
 	cr_assert_leq(b->len, LEND_CAPTURE_LIMIT_MIN);
-	cr_assert(b->sections == 1 && b->interfaces == 2, "described anew");
+	cr_assert(b->sections == 1 && b->interfaces == 2, "described again");
 	first_of_new = b->packet[0].time;
 	cr_assert_geq(first_of_new, last_of_old);
 	blocks_free(b);
@@ -62,7 +64,7 @@ static uint64_t lost(const struct captured *e)
 	return e->client->stats.capture_lost + e->server->stats.capture_lost;
 }
 
-Test(capture_file, a_full_disk_ends_the_capture_alone)
+Test(capture_file, full_disk__ends_only_the_capture)
 {
 	struct captured e = captured_ends(&captured_udp, "/dev/full", 0, 0);
 	uint64_t before;
@@ -77,8 +79,8 @@ Test(capture_file, a_full_disk_ends_the_capture_alone)
 	captured_close(&e);
 }
 
-/* ulimit -f; and what was written in part is cut off. */
-Test(capture_file, a_file_that_may_not_grow_stays_readable)
+/* Under ulimit -f. A block that was written in part is cut off. */
+Test(capture_file, file_size_limit__file_stays_readable)
 {
 	struct rlimit limit = {.rlim_cur = 10001, .rlim_max = RLIM_INFINITY};
 	struct captured e;
@@ -97,7 +99,7 @@ Test(capture_file, a_file_that_may_not_grow_stays_readable)
 	blocks_free(b);
 }
 
-Test(capture_file, a_slow_reader_loses_packets_and_holds_up_nobody)
+Test(capture_file, slow_reader__loses_packets_and_blocks_nothing)
 {
 	char path[160];
 	struct captured e;
@@ -129,7 +131,7 @@ Test(capture_file, a_slow_reader_loses_packets_and_holds_up_nobody)
 	b = blocks_parse(bytes, len);
 	for (uint32_t i = 0; i < b->n; i++)
 		told += b->packet[i].lost;
-	cr_assert_eq(told, lost(&e), "the gap is in the file");
+	cr_assert_eq(told, lost(&e), "the file records the gap");
 	captured_close(&e);
 	blocks_free(b);
 	close(fd);
@@ -145,7 +147,7 @@ static void fail_with(const char *capture, int err, const char *mend)
 	cr_assert_not_null(strstr(lend_why_text(), mend), "%s", lend_why_text());
 }
 
-Test(capture_file, what_cannot_be_opened_is_told)
+Test(capture_file, unusable_path__is_reported)
 {
 	char path[2000];
 
@@ -162,7 +164,7 @@ Test(capture_file, what_cannot_be_opened_is_told)
 	fail_with(NULL, EINVAL, "LEND_CAPTURE_LIMIT=-1");
 }
 
-Test(capture_file, an_empty_path_is_none)
+Test(capture_file, empty_path__no_capture)
 {
 	struct lend_io_config config = {.listen = "udp:127.0.0.1:0", .capture = ""};
 	struct lend_io *io, *plain;
@@ -170,13 +172,13 @@ Test(capture_file, an_empty_path_is_none)
 	cr_assert_eq(lend_io_open(&config, &plain), 0);
 	setenv("LEND_CAPTURE", "/nowhere/at/all.pcapng", 1);
 	cr_assert_eq(lend_io_open(&config, &io), 0);
-	cr_assert_eq(io->ops, plain->ops, "one that is not captured pays nothing");
+	cr_assert_eq(io->ops, plain->ops, "without a capture there is no wrapper");
 	io->ops->close(io);
 	plain->ops->close(plain);
 }
 
-/* The child fills the same path and is killed while the parent holds its own file. */
-Test(capture_file, another_process_has_a_file_of_its_own_and_may_be_killed)
+/* The child captures to the same path and is killed while the parent has its own file open. */
+Test(capture_file, killed_process__leaves_the_other_file)
 {
 	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
 	char name[64];
@@ -192,7 +194,7 @@ Test(capture_file, another_process_has_a_file_of_its_own_and_may_be_killed)
 		for (uint32_t i = 0; i < 10; i++)
 			captured_exchange(&mine, i, 100);
 		(void)mine.client->ops->arm(mine.client);
-		captured_exchange(&mine, 10, 100); /* not written yet */
+		captured_exchange(&mine, 10, 100); /* still in the buffer */
 		kill(getpid(), SIGKILL);
 	}
 	cr_assert(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
@@ -202,11 +204,11 @@ Test(capture_file, another_process_has_a_file_of_its_own_and_may_be_killed)
 	blocks_free(b);
 	(void)snprintf(name, sizeof(name), "a-%d.pcapng", (int)pid);
 	b = captured_read(name);
-	cr_assert_geq(b->n, 20, "what was there when it slept");
+	cr_assert_geq(b->n, 20, "packets from before it slept");
 	blocks_free(b);
 }
 
-Test(capture_file, what_waits_is_written_after_a_while)
+Test(capture_file, buffered_blocks__are_written_after_a_while)
 {
 	struct captured e = captured_ends(&captured_udp, "%p.pcapng", 0, 0);
 	uint64_t end = conform_ms() + 5000;
@@ -223,7 +225,7 @@ Test(capture_file, what_waits_is_written_after_a_while)
 		n = b->n;
 		blocks_free(b);
 	}
-	cr_assert_eq(n, 2, "polling is enough");
+	cr_assert_eq(n, 2, "polling alone writes them");
 	captured_close(&e);
 }
 
@@ -260,7 +262,7 @@ Test(capture_file, endpoints_of_several_threads_share_a_file)
 
 		blocks_lead(&b->packet[i], &lead);
 		cr_assert(lead.carrier >= 1 && lead.carrier <= 2 * THREADS);
-		cr_assert_eq(lead.len, 16 + seen[lead.carrier]++, "each in its order");
+		cr_assert_eq(lead.len, 16 + seen[lead.carrier]++, "each thread's packets in order");
 	}
 	blocks_free(b);
 }

@@ -1,6 +1,8 @@
-/* Goal: a capture holds every datagram of a carrier as it passed, and the carrier is none the
- * different. Method: the conformance suite with a capture in front; the writer's blocks and whole
- * files, read by a reader that shares nothing with the writer. */
+/* Goal: a capture holds each datagram of a carrier as it was sent or received, and does not change
+ * the carrier's behaviour.
+ * Method: the conformance suite with a capture in front; single blocks and whole files, read by a
+ * reader that shares no code with the writer.
+ * Covers: src/io/capture/capture.c, src/io/capture/pcapng.c, src/io/capture/header.c */
 #include <criterion/criterion.h>
 
 #include <stdio.h>
@@ -42,7 +44,7 @@ Test(capture, blocks_of_every_length)
 
 			memset(out + at, 0xee, len + 1);
 			lend_pcapng_packet(out + at, &p, part, 3);
-			cr_assert_eq(out[at + len], 0xee, "longer than it said");
+			cr_assert_eq(out[at + len], 0xee, "longer than its length field");
 			cr_assert_eq(lend_pcapng_whole(out, at + len - 1), at);
 			at += len;
 			cr_assert_eq(lend_pcapng_whole(out, at), at);
@@ -166,8 +168,8 @@ Test(capture, a_full_peer_is_seen)
 	blocks_free(b);
 }
 
-/* What a peer was is not said of the next one at its index. */
-Test(capture, an_index_that_is_used_again)
+/* Attributes of a peer are not recorded for the next peer that gets its index. */
+Test(capture, reused_index__describes_the_new_peer)
 {
 	struct captured e = captured_ends(&captured_udp, "a.pcapng", 0, 0);
 	uint32_t first = e.peer, peer = first + 1;
@@ -178,7 +180,7 @@ Test(capture, an_index_that_is_used_again)
 	captured_exchange(&e, 0, 100);
 	e.client->ops->pin(e.client, first, false);
 	for (int port = 1; peer != first; port++) {
-		cr_assert_lt(port, 1000, "unpinned ones go round");
+		cr_assert_lt(port, 1000, "indices of unpinned peers are reused");
 		(void)snprintf(address, sizeof(address), "udp:127.0.0.1:%d", port);
 		cr_assert_eq(e.client->ops->resolve(e.client, address, &peer), 0);
 		if (peer != first)

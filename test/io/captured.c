@@ -23,28 +23,16 @@ void captured_end(void)
 	teardown_remove(folder);
 }
 
-/* The suite sees no difference. */
+/* The suite must see no difference through a capture. */
 static const char *with_capture(void)
 {
 	setenv("LEND_CAPTURE", "/dev/null", 1);
 	return NULL;
 }
 
-static void shm_address(char *text, size_t cap)
-{
-	static unsigned n;
-
-	(void)snprintf(text, cap, "shm:captured-%d-%u", getpid(), n++);
-}
-
-static void udp_address(char *text, size_t cap)
-{
-	(void)snprintf(text, cap, "udp:127.0.0.1:0");
-}
-
 const struct conform_row captured_shm = {.name = "shm, captured",
 					 .absent = with_capture,
-					 .address = shm_address,
+					 .address = conform_shm_address,
 					 .lossless = true,
 					 .hangs_up = true,
 					 .rebinds = true,
@@ -52,7 +40,7 @@ const struct conform_row captured_shm = {.name = "shm, captured",
 					 .clients = 40};
 const struct conform_row captured_udp = {.name = "udp, captured",
 					 .absent = with_capture,
-					 .address = udp_address,
+					 .address = conform_udp_address,
 					 .rebinds = true,
 					 .threads = true,
 					 .clients = 40,
@@ -109,7 +97,7 @@ void captured_close(struct captured *e)
 	e->server->ops->close(e->server);
 }
 
-/* Sends and takes one at a time, so that nothing is lost. */
+/* Sends and receives one at a time, so that no datagram is lost. */
 void captured_exchange(struct captured *e, uint32_t seq, uint32_t len)
 {
 	uint64_t end = conform_ms() + 5000;

@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sys/clock.h"
 #include "sys/last_error.h"
@@ -17,6 +20,18 @@ uint64_t conform_patience_ms = 10000;
 uint64_t conform_ms(void)
 {
 	return lend_clock_now() / 1000000;
+}
+
+void conform_shm_address(char *text, size_t cap)
+{
+	static _Atomic unsigned count;
+
+	(void)snprintf(text, cap, "shm:test-%d-%u", (int)getpid(), atomic_fetch_add(&count, 1));
+}
+
+void conform_udp_address(char *text, size_t cap)
+{
+	(void)snprintf(text, cap, "udp:127.0.0.1:0");
 }
 
 void conform_need(const struct conform_row *row)
@@ -202,7 +217,7 @@ uint32_t conform_burst(struct lend_io *io, uint32_t peer, uint32_t seq, const ui
 	while (sent < n && tray.out[sent].sent == LEND_SENT)
 		sent++;
 	for (uint32_t i = sent; i < n; i++)
-		cr_assert_eq(tray.out[i].sent, LEND_SENT_FULL, "after one that found no room");
+		cr_assert_eq(tray.out[i].sent, LEND_SENT_FULL, "after one that was refused");
 	return sent;
 }
 
@@ -229,9 +244,9 @@ uint32_t conform_take(struct lend_io *io, conform_seen *seen, void *arg)
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (in[i].gone)
-			cr_assert_eq(in[i].len, 0, "gone carries nothing");
+			cr_assert_eq(in[i].len, 0, "a gone notice carries no data");
 		else
-			cr_assert(conform_check(&in[i], &id, &seq), "whole and unchanged, %u bytes",
+			cr_assert(conform_check(&in[i], &id, &seq), "unchanged, %u bytes",
 				  in[i].len);
 		if (seen != NULL)
 			seen(arg, &in[i], id, seq);

@@ -1,11 +1,10 @@
-/* conform - what every carrier promises, as one suite: a row says how to reach a carrier,
- * CONFORM_SUITE(noun, row) makes a test of each case for it.
+/* conform - the promises of every carrier, as one test suite.
  *
- * A carrier with a row of its own: fill a struct conform_row and write CONFORM_SUITE(name, &row) in
- * NAME_test.c. All is opened through lend_io_open(), so a row is an address and what the carrier
- * does not claim to do. scripts/conform.sh makes a table of all suites that have these cases: a
- * suite's name is the carrier's there, and a skip's reason is shown.
- */
+ * A row (struct conform_row) describes a carrier. CONFORM_SUITE(noun, row) makes one test of each
+ * case for it. To test another carrier, fill a row and write CONFORM_SUITE(name, &row) in
+ * NAME_test.c. Carriers are opened through lend_io_open() only, so a row is an address and a list
+ * of properties. scripts/conform.sh prints a table of all suites with these cases. There the
+ * suite's name stands for the carrier, and the reason of a skipped case is shown. Layer: test. */
 #ifndef LEND_TEST_IO_CONFORM_H
 #define LEND_TEST_IO_CONFORM_H
 
@@ -15,26 +14,27 @@
 
 struct conform_row {
 	const char *name;
-	/* NULL: here; else why not on this machine: the cases are skipped with that reason. May
-	 * itself be NULL. */
+	/* Returns NULL when this machine has the carrier, else the reason why not: the cases are
+	 * skipped with it. May be NULL. */
 	const char *(*absent)(void);
-	/* Writes an address to listen at, never given before by this process or another. */
+	/* Writes a fresh address to listen at, which no process has used before. */
 	void (*address)(char *text, size_t cap);
-	/* Where a link has two ends that are not alike (a device each): an address at the other
-	 * one, and how that end writes an address which this end gave. NULL: both are alike. */
+	/* For a link with two different ends (a device each). far: writes an address at the other
+	 * end. across: writes the form in which the other end must name an address of this end.
+	 * NULL: both ends are alike. */
 	void (*far)(char *text, size_t cap);
 	void (*across)(const char *address, char *text, size_t cap);
-	/* Puts something between the suite and each carrier that was opened. May be NULL. */
+	/* Wraps each carrier that was opened, such as in a capture. May be NULL. */
 	struct lend_io *(*wrap)(struct lend_io *io);
-	bool lossless;    /* all arrives, in order, and a full peer answers LEND_SENT_FULL */
-	bool hangs_up;    /* a peer's close arrives as gone */
-	bool rebinds;     /* a closed listener's address is free at once */
+	bool lossless;    /* all datagrams arrive, in order; a full peer returns LEND_SENT_FULL */
+	bool hangs_up;    /* a peer's close arrives as a gone notice */
+	bool rebinds;     /* the address of a closed listener is free at once */
 	bool threads;     /* the ends may be in different threads */
-	bool counts;      /* what it loses on a full way is in rx_missed, exactly */
-	uint32_t clients; /* that a listener can have at once; the suite uses up to 40 */
+	bool counts;      /* rx_missed is the exact number of datagrams lost to overflow */
+	uint32_t clients; /* maximum number of clients per listener; the suite uses up to 40 */
 	bool both;        /* a listener can resolve another listener and itself */
-	bool one_way;     /* to all peers: while it is full nobody is reached */
-	bool passes;      /* what is fast passes by what is not, and its way has room of its own */
+	bool one_way;     /* one queue for all peers: while it is full, no peer is reached */
+	bool passes;      /* urgent datagrams overtake others and have a queue of their own */
 };
 
 void conform_order(const struct conform_row *row);
@@ -58,8 +58,9 @@ void conform_both_ends(const struct conform_row *row);
 void conform_ping_pong(const struct conform_row *row);
 void conform_urgent(const struct conform_row *row);
 
-/* $LEND_CONFORM_SLEEPS may ask for so many sleeps that the two cases about waiting take minutes.
- * All have one timeout: Criterion leaks a record when cases of different ones run at once. */
+/* Defines one test. All have the same timeout, because Criterion leaks a record when tests with
+ * different timeouts run at once. It is long, because $LEND_CONFORM_SLEEPS may make the two cases
+ * about sleeping take minutes. */
 #define CONFORM_CASE(suite, row, noun)                                                             \
 	Test(suite, noun, .timeout = 600)                                                          \
 	{                                                                                          \
@@ -92,71 +93,76 @@ void conform_urgent(const struct conform_row *row);
 struct conform_pair {
 	const struct conform_row *row;
 	struct lend_io *server, *client;
-	uint32_t peer;     /* the server, as the client names it */
-	char address[104]; /* the server's */
+	uint32_t peer;     /* index of the server at the client */
+	char address[104]; /* of the server */
 	uint64_t seed;
 };
 
-/* $SEED, which replays what a failure printed, or another one each time. */
+/* Returns $SEED, which replays a failure, or a random seed. */
 uint64_t conform_seed(void);
+/* Write an address for a row: a fresh name of shared memory; any UDP port of the loopback. */
+void conform_shm_address(char *text, size_t cap);
+void conform_udp_address(char *text, size_t cap);
 /* Skips the running test where the carrier is absent. */
 void conform_need(const struct conform_row *row);
-/* The address of a listener as the link's other end writes it. */
+/* Writes the address of a listener in the form that the other end of the link uses. */
 void conform_name(const struct conform_row *row, struct lend_io *io, char address[104]);
-/* Listens at this end of the link; address: as the other end writes it. */
+/* Listens at this end of the link. address: in the form that the other end uses. */
 struct lend_io *conform_listen(const struct conform_row *row, char address[104]);
-/* The same at the other end. */
+/* Listens at the other end of the link. */
 struct lend_io *conform_listen_far(const struct conform_row *row, char address[104]);
 struct lend_io *conform_client(const char *address);
-/* The same for the cases: with what the row puts between. */
+/* Open a client for the cases, wrapped according to the row. */
 struct lend_io *conform_caller(const struct conform_row *row, const char *address);
 struct lend_io *conform_open_as(const struct conform_row *row, const struct lend_io_config *config);
-/* Asks until the address is known, turning the other end meanwhile (NULL: none). */
+/* Retries until the address is resolved. Polls the other end meanwhile, unless it is NULL. */
 uint32_t conform_resolve(struct lend_io *from, const char *address, struct lend_io *other);
 void conform_open(struct conform_pair *pair, const struct conform_row *row);
 void conform_close(struct conform_pair *pair);
 
 enum { CONFORM_MAGIC = 0x4c454e44 };
-/* Sends one test datagram of len >= 16 bytes: id and seq in its head, bytes that follow from them
- * behind. */
+/* Sends one test datagram of len >= 16 bytes: id and seq in its header, then bytes that are a
+ * function of both. */
 enum lend_sent conform_send(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 			    uint32_t len);
-/* The same as what is most urgent, which may pass by others. */
+/* Sends the same with the most urgent class. It may overtake others. */
 enum lend_sent conform_send_fast(struct lend_io *io, uint32_t peer, uint32_t id, uint32_t seq,
 				 uint32_t len);
-/* Sends n of them, of the lengths in len, in one burst from seq on; how many were sent: the first
- * ones. */
+/* Sends n of them in one burst, with the lengths in len and consecutive seqs. Returns how many were
+ * sent, counted from the first. */
 enum { CONFORM_BURST = 64 };
 uint32_t conform_burst(struct lend_io *io, uint32_t peer, uint32_t seq, const uint32_t *len,
 		       uint32_t n);
-/* Is it one of ours, whole and unchanged? Then its id and seq. */
+/* True when it is a test datagram, complete and unchanged. Sets its id and seq. */
 bool conform_check(const struct lend_in *in, uint32_t *id, uint32_t *seq);
-/* Receives without waiting, checks every datagram and calls seen (may be NULL); returns how many,
- * gone ones too. */
+/* Receives without waiting, checks each datagram and calls seen (may be NULL). Returns the number
+ * of datagrams and gone notices. */
 typedef void conform_seen(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq);
 uint32_t conform_take(struct lend_io *io, conform_seen *seen, void *arg);
-/* Takes one datagram, which must be these bytes. */
+/* Receives one datagram and compares it with want. */
 void conform_expect(struct lend_io *io, const void *want, uint32_t len);
 
-/* Who counts what comes: each seq at most once and only if it was sent; over what is lossless, or
- * where ordered is set, in order. */
+/* Checks of received datagrams: each seq at most once, and only if it was sent. In order too, if
+ * the carrier is lossless or ordered is set. */
 enum { CONFORM_SEQS = 200000 };
 struct conform_tally {
 	const struct conform_row *row;
-	uint64_t seed; /* of the case, for messages */
+	uint64_t seed; /* seed of the case, for messages */
 	bool ordered;
-	uint32_t lost_ms; /* after which a datagram that has not come is lost; 0: 200 */
-	uint32_t sent;    /* seqs below this were sent */
-	uint32_t next;    /* no seq below comes any more; lossless: the one that must come */
+	uint32_t lost_ms; /* a datagram that has not arrived after this time is lost; 0: 200 */
+	uint32_t sent;    /* all seqs below this were sent */
+	uint32_t
+	    next; /* no lower seq may arrive any more; lossless: the seq that must arrive next */
 	uint32_t count;
 	uint32_t gone;
 	uint8_t mark[CONFORM_SEQS];
 };
-/* Receives until want came in all, or for what may lose: until nothing has come for a while. */
+/* Receives until want datagrams arrived in all; over a lossy carrier, or until none arrived for
+ * lost_ms. */
 void conform_settle(struct lend_io *io, struct conform_tally *tally, uint32_t want);
-/* Sends until the carrier says full, at most as many in all; true: it said full. */
+/* Sends up to most datagrams, until the carrier is full. True when it was full. */
 bool conform_fill(struct lend_io *io, uint32_t peer, struct conform_tally *tally, uint32_t most);
-/* How long a case waits for what must come. */
+/* How long a case waits for an event that must happen. */
 extern uint64_t conform_patience_ms;
 /* Milliseconds of a monotonic clock. */
 uint64_t conform_ms(void);

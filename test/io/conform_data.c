@@ -1,12 +1,13 @@
-/* conform_data - the cases about what arrives: content, order, loss, duplicates, pieces. */
+/* conform_data - cases about received data: content, order, loss, duplicates, pieces. Layer:
+ * test. */
 #include <sched.h>
 #include <string.h>
 
 #include "io/conform.h"
 #include "util/rng.h"
 
-/* Nothing of the machine reorders what one CPU sends to one socket, so what is out of order then
- * was put there by the carrier. */
+/* Binds this thread to its CPU. The kernel does not reorder what one CPU sends to one socket, so
+ * any reordering is the carrier's. */
 static void stay_on_this_cpu(void)
 {
 	cpu_set_t one;
@@ -16,7 +17,7 @@ static void stay_on_this_cpu(void)
 	(void)sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* A burst of random lengths up to most; how many were sent. */
+/* Sends a burst of up to most datagrams of random length. Returns how many were sent. */
 static uint32_t send_some(struct conform_pair *p, struct conform_tally *t, struct lend_rng *rng,
 			  uint32_t most)
 {
@@ -37,8 +38,8 @@ static void begin(struct conform_pair *p, struct conform_tally *t, struct lend_r
 	*t = (struct conform_tally){.row = row, .seed = p->seed};
 }
 
-/* What was sent in one order comes in that order, within bursts and from one to the next, while the
- * way fills and empties. */
+/* Datagrams arrive in the order in which they were sent, within a burst and across bursts, while
+ * the queue fills and empties. */
 void conform_order(const struct conform_row *row)
 {
 	static struct conform_tally t;
@@ -48,33 +49,33 @@ void conform_order(const struct conform_row *row)
 	stay_on_this_cpu();
 	begin(&p, &t, &rng, row);
 	t.ordered = true;
-	t.lost_ms = 20; /* one that comes later is in order, too */
+	t.lost_ms = 20; /* a late datagram must be in order, too */
 	while (t.sent < 20000) {
 		uint32_t most = lend_rng_below(&rng, 8) > 0 ? 100 : 512;
 
 		if (send_some(&p, &t, &rng, most) > 0 && lend_rng_below(&rng, 4) > 0)
 			continue;
 		conform_settle(p.server, &t, t.sent);
-		t.count = t.sent; /* what is lost is lost */
+		t.count = t.sent; /* ignore lost datagrams */
 	}
 	conform_close(&p);
 }
 
-/* On a way that is not full nothing is lost, whatever the carrier. */
+/* No carrier loses a datagram while its queue is not full. */
 static void lose_nothing(struct conform_pair *p, struct conform_tally *t, struct lend_rng *rng)
 {
-	t->lost_ms = conform_patience_ms; /* all comes, however busy the machine is */
+	t->lost_ms = conform_patience_ms; /* all arrive, however busy the machine is */
 	for (uint32_t round = 0; round < 500; round++) {
-		cr_assert_gt(send_some(p, t, rng, 512), 0, "empty, and takes nothing");
+		cr_assert_gt(send_some(p, t, rng, 512), 0, "the queue is empty, and refuses");
 		conform_settle(p->server, t, t->sent);
-		cr_assert_eq(t->count, t->sent, "%u of %u came over an empty way", t->count,
+		cr_assert_eq(t->count, t->sent, "%u of %u arrived over an empty queue", t->count,
 			     t->sent);
 	}
 	t->lost_ms = 0;
 }
 
-/* On one that is full: a lossless carrier refuses and loses nothing, as conform_settle() checks;
- * another one may lose, and counts it where it can. */
+/* With a full queue, a lossless carrier refuses datagrams and loses none, which conform_settle()
+ * checks. Another carrier may lose some, and counts them where it can. */
 static void overrun(struct conform_pair *p, struct conform_tally *t)
 {
 	uint64_t before = p->server->stats.rx_missed;
@@ -112,8 +113,8 @@ static void count_one(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 	++*(uint32_t *)arg;
 }
 
-/* What is sent once comes at most once, on a full way and an empty one: the tally sees to that.
- * What is sent twice comes twice: a carrier does not compare. */
+/* A datagram that is sent once arrives at most once, with an empty and with a full queue; the tally
+ * checks it. A datagram that is sent twice arrives twice: a carrier does not compare contents. */
 void conform_duplicates(const struct conform_row *row)
 {
 	static struct conform_tally t;
@@ -137,11 +138,11 @@ void conform_duplicates(const struct conform_row *row)
 		(void)conform_take(p.server, count_one, &n);
 	for (int i = 0; i < 1000; i++)
 		(void)conform_take(p.server, count_one, &n);
-	cr_assert_eq(n, 2, "sent twice, came %u times", n);
+	cr_assert_eq(n, 2, "sent twice, received %u times", n);
 	conform_close(&p);
 }
 
-/* A carrier may say that it is full, and must then take it once its peer has looked. */
+/* Sends one datagram. A carrier may be full, but must take it once its peer has polled. */
 static enum lend_sent send_when_room(struct conform_pair *p, struct conform_tally *t, uint32_t len)
 {
 	enum lend_sent sent = conform_send(p->client, p->peer, 1, t->sent, len);
@@ -172,7 +173,7 @@ void conform_content(const struct conform_row *row)
 			cr_assert_eq(send_when_room(&p, &t, len), LEND_SENT);
 		}
 		conform_settle(p.server, &t, t.sent);
-		t.count = t.sent; /* what is lost is lost */
+		t.count = t.sent; /* ignore lost datagrams */
 	}
 	conform_close(&p);
 }
@@ -210,7 +211,8 @@ void conform_pieces(const struct conform_row *row)
 	conform_close(&p);
 }
 
-/* Short and as long as can be, in two pieces: what is changed behind flush() was sent as it was. */
+/* Sends a short and a maximal datagram, in two pieces. Changes to the pieces after flush() are not
+ * sent. */
 void conform_flush(const struct conform_row *row)
 {
 	static char body[1 << 16], want[1 << 16];
@@ -234,7 +236,7 @@ void conform_flush(const struct conform_row *row)
 		p.client->ops->tx(p.client, &bufs, &out, 1);
 		cr_assert_eq(out.sent, LEND_SENT);
 		while (!lend_io_flush(p.client, 1))
-			cr_assert_lt(conform_ms(), end, "flushes in bounded time");
+			cr_assert_lt(conform_ms(), end, "flush ends in bounded time");
 		memset(body, '#', len);
 		conform_expect(p.server, want, len + 1);
 	}

@@ -1,4 +1,4 @@
-/* conform_peer - the cases about peers: unknown, many, closed, restarted. */
+/* conform_peer - cases about peers: unknown, many, closed, restarted. Layer: test. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static void keep_last(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 	}
 }
 
-/* Sends until it arrives: what may lose, may lose this one too. */
+/* Sends until it arrives: a lossy carrier may lose a single datagram. */
 static void send_one(struct lend_io *from, uint32_t peer, struct lend_io *to, uint32_t id,
 		     struct last *l)
 {
@@ -52,7 +52,7 @@ void conform_unknown_sender(const struct conform_row *row)
 	send_one(p.client, p.peer, p.server, 1, &l);
 	known = l.peer;
 	p.server->ops->pin(p.server, known, true);
-	/* Answers find the way, and come from the peer that was resolved. */
+	/* A reply reaches the client, and comes from the peer that it resolved. */
 	send_one(p.server, known, p.client, 2, &l);
 	cr_assert_eq(l.peer, p.peer);
 	send_one(p.client, p.peer, p.server, 3, &l);
@@ -60,7 +60,7 @@ void conform_unknown_sender(const struct conform_row *row)
 	p.server->ops->who(p.server, known, &who);
 	cr_assert_geq(who.uid, -1);
 	cr_assert_lt(strnlen(who.address, sizeof(who.address)), sizeof(who.address));
-	/* Twice pinned is kept until twice let go. */
+	/* A peer that is pinned twice stays pinned until it is unpinned twice. */
 	p.server->ops->pin(p.server, known, true);
 	p.server->ops->pin(p.server, known, false);
 	send_one(p.client, p.peer, p.server, 4, &l);
@@ -69,7 +69,7 @@ void conform_unknown_sender(const struct conform_row *row)
 	send_one(p.client, p.peer, p.server, 5, &l);
 	send_one(p.server, l.peer, p.client, 6, &l);
 	p.server->ops->pin(p.server, UINT32_MAX >> 4,
-			   true); /* an index that never was does nothing */
+			   true); /* an index that was never used has no effect */
 	conform_close(&p);
 }
 
@@ -94,7 +94,7 @@ void conform_clients(const struct conform_row *row)
 		for (uint32_t j = 0; j < i; j++)
 			cr_assert_neq(back[i], back[j], "each has an index of its own");
 	}
-	/* Idle for long: whoever is polled less often now must still be heard. */
+	/* After a long idle time, a client that is polled less often must still be received. */
 	for (int i = 0; i < 20000; i++)
 		(void)conform_take(server, NULL, NULL);
 	for (uint32_t i = n; i-- > 0;) {
@@ -116,7 +116,7 @@ void conform_both_ends(const struct conform_row *row)
 
 	conform_need(row);
 	if (!row->both)
-		cr_skip_test("a listener does not call others");
+		cr_skip_test("a listener does not send first");
 	a = conform_listen(row, address[0]);
 	b = conform_listen_far(row, address[1]);
 	to_b = conform_resolve(a, address[1], b);
@@ -152,7 +152,7 @@ void conform_close_in_flight(const struct conform_row *row)
 	p.client = NULL;
 	take_for(p.server, &l, 10, row->hangs_up, row->lossless ? conform_patience_ms : 100);
 	if (row->lossless)
-		cr_assert_eq(l.n, 10, "what was sent before comes first");
+		cr_assert_eq(l.n, 10, "earlier datagrams come first");
 	cr_assert_leq(l.n, 10);
 	cr_assert_eq(l.gone, row->hangs_up);
 	conform_close(&p);
@@ -177,7 +177,7 @@ void conform_restart(const struct conform_row *row)
 
 	conform_open(&p, row);
 	if (!row->rebinds)
-		cr_skip_test("an address is not free at once");
+		cr_skip_test("the address is not free at once");
 	for (uint32_t round = 0; round < 5; round++) {
 		char own[104];
 		struct lend_io_config config = {.listen = own};

@@ -1,4 +1,4 @@
-/* conform_room - the cases about a peer that does not keep up. */
+/* conform_room - cases about backpressure: a peer that does not keep up. Layer: test. */
 #include <sched.h>
 
 #include "io/conform.h"
@@ -11,22 +11,22 @@ void conform_back_pressure(const struct conform_row *row)
 
 	conform_open(&p, row);
 	s = (struct conform_tally){.row = row};
-	/* Three times, so that it also becomes full after it was. */
+	/* Three rounds, because a peer must also become full again. */
 	for (int round = 0; round < 3; round++) {
 		uint32_t before = s.sent;
 		bool full = conform_fill(p.client, p.peer, &s, before + 60000);
 
-		cr_assert(full || !row->lossless, "says full rather than lose");
-		cr_assert_gt(s.sent, before + 15, "takes some first");
+		cr_assert(full || !row->lossless, "refuses instead of losing");
+		cr_assert_gt(s.sent, before + 15, "takes at least one first");
 		cr_assert(!full || p.client->stats.tx_full > 0, "counted");
 		conform_settle(p.server, &s, s.sent);
 		cr_assert_gt(s.count, 0);
-		s.count = s.sent; /* what is lost is lost */
+		s.count = s.sent; /* ignore lost datagrams */
 	}
 	conform_close(&p);
 }
 
-/* To two peers in one burst; how the second one was marked. */
+/* Sends one datagram to each of two peers in one burst. Returns the second one's result. */
 static enum lend_sent send_both(struct lend_io *io, const uint32_t peer[2], uint32_t seq)
 {
 	struct lend_bufs none = {0};
@@ -64,7 +64,7 @@ void conform_stopped_peer(const struct conform_row *row)
 		while ((how = send_both(client, peer, t.sent)) == LEND_SENT_FULL && row->one_way &&
 		       conform_ms() < end)
 			sched_yield();
-		cr_assert_eq(how, LEND_SENT, "not held up");
+		cr_assert_eq(how, LEND_SENT, "refused because of the other peer");
 		t.sent++;
 		conform_settle(alive, &t, t.sent);
 		lost += t.sent - t.count;
@@ -76,10 +76,10 @@ void conform_stopped_peer(const struct conform_row *row)
 	stopped->ops->close(stopped);
 }
 
-/* Both kinds, each in its own order. */
+/* Receives urgent and normal datagrams; each kind must be in order. */
 struct race {
 	uint32_t came[2];
-	uint32_t passed; /* that were not fast when the first fast one came */
+	uint32_t passed; /* number of normal datagrams before the first urgent one */
 };
 
 static void finish(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
@@ -104,7 +104,7 @@ static void await(struct lend_io *io, struct race *r, uint32_t slow, uint32_t fa
 	cr_assert_eq(r->came[1], fast);
 }
 
-/* As much of what is fast as there is room for comes in between, and holds up nothing for good. */
+/* Sends as many urgent datagrams as there is room for. Normal ones are not blocked for ever. */
 static void flood(const struct conform_pair *p)
 {
 	struct race r = {0};
@@ -128,7 +128,7 @@ void conform_urgent(const struct conform_row *row)
 	uint32_t slow = 0;
 
 	if (!row->lossless && !row->passes)
-		cr_skip("nothing is promised of one way that loses");
+		cr_skip("a carrier with one queue that loses datagrams promises no order");
 	conform_open(&p, row);
 	while (slow < 300 && conform_send(p.client, p.peer, 0, slow, 64) == LEND_SENT)
 		slow++;
@@ -139,7 +139,8 @@ void conform_urgent(const struct conform_row *row)
 	if (!row->passes)
 		cr_assert_eq(conform_send_fast(p.client, p.peer, 1, 0, 64), LEND_SENT);
 	await(p.server, &r, slow, 1);
-	cr_assert(!row->passes || r.passed < slow / 2, "%u of %u came first", r.passed, slow);
+	cr_assert(!row->passes || r.passed < slow / 2, "%u of %u came before the urgent one",
+		  r.passed, slow);
 	flood(&p);
 	conform_close(&p);
 }

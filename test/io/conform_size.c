@@ -1,4 +1,4 @@
-/* conform_size - the cases about the smallest and the largest datagram. */
+/* conform_size - cases about the shortest and the longest datagram. Layer: test. */
 #include "io/conform.h"
 
 static enum lend_sent send_bytes(struct lend_io *io, uint32_t peer, const void *bytes, uint8_t len)
@@ -10,8 +10,8 @@ static enum lend_sent send_bytes(struct lend_io *io, uint32_t peer, const void *
 	return out.sent;
 }
 
-/* An empty datagram is one: it arrives, empty, in its place, and is no hang-up. So is one shorter
- * than what a device pads its frames to: the padding is not seen. */
+/* An empty datagram arrives in order, with length 0, and is not taken for a gone notice. The
+ * padding that a device adds to short frames is not delivered. */
 void conform_zero_length(const struct conform_row *row)
 {
 	static const char bytes[] = "no more than this";
@@ -28,7 +28,7 @@ void conform_zero_length(const struct conform_row *row)
 	conform_close(&p);
 }
 
-/* Each length three times from first to last, one under way at a time. */
+/* Sends each length three times, one datagram at a time. */
 static void send_lengths(struct lend_io *from, uint32_t peer, struct lend_io *to,
 			 struct conform_tally *t, const uint32_t *len, uint32_t n)
 {
@@ -36,7 +36,7 @@ static void send_lengths(struct lend_io *from, uint32_t peer, struct lend_io *to
 		cr_assert_eq(conform_send(from, peer, 0, t->sent++, len[i / 3]), LEND_SENT,
 			     "%u bytes are refused", len[i / 3]);
 		conform_settle(to, t, t->sent);
-		cr_assert_eq(t->count, t->sent, "%u bytes never come", len[i / 3]);
+		cr_assert_eq(t->count, t->sent, "%u bytes do not arrive", len[i / 3]);
 	}
 }
 
@@ -53,7 +53,7 @@ static void keep_peer(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 	l->peer = in->peer;
 }
 
-/* The client, as the server names it. */
+/* Returns the index of the client at the server. */
 static uint32_t greet(struct conform_pair *p)
 {
 	uint64_t end = conform_ms() + conform_patience_ms;
@@ -86,8 +86,8 @@ void conform_mtu(const struct conform_row *row)
 	conform_close(&p);
 }
 
-/* The sender refuses one more byte than its MTU, says so and counts it; what comes after it is not
- * held up. */
+/* The sender refuses a datagram of MTU + 1 bytes, returns an error and counts it. The next datagram
+ * is sent. */
 static void refuse(struct lend_io *from, uint32_t peer, struct lend_io *to, struct conform_tally *t)
 {
 	uint64_t before = from->stats.tx_dead;
@@ -111,8 +111,9 @@ static void count_one(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 	*(uint32_t *)arg += !in->gone;
 }
 
-/* A receiver with a smaller MTU than the sender's takes what is larger whole, or drops and counts
- * it: it hands out no part, which conform_take() would know. What comes next is not held up. */
+/* A receiver with a smaller MTU than the sender's delivers a longer datagram complete, or drops and
+ * counts it. It delivers no part of it, which conform_take() would notice. The next datagram is
+ * received. */
 static void send_too_much(struct conform_pair *p, uint32_t len)
 {
 	uint64_t end = conform_ms() + 5000, before = p->server->stats.rx_truncated;
@@ -122,8 +123,8 @@ static void send_too_much(struct conform_pair *p, uint32_t len)
 	cr_assert_eq(conform_send(p->client, p->peer, 0, 1, len), LEND_SENT);
 	while (n + (p->server->stats.rx_truncated - before) < 2 && conform_ms() < end)
 		(void)conform_take(p->server, count_one, &n);
-	cr_assert_geq(n, 1, "%u bytes do not come after more", len);
-	cr_assert_eq(n + (p->server->stats.rx_truncated - before), 2, "dropped, and not counted");
+	cr_assert_geq(n, 1, "%u bytes do not arrive after a longer datagram", len);
+	cr_assert_eq(n + (p->server->stats.rx_truncated - before), 2, "dropped, but not counted");
 }
 
 static void truncate_at(const struct conform_row *row)

@@ -1,9 +1,9 @@
-/* conform_tally - who counts what comes over a carrier, and who sends until it is full. */
+/* conform_tally - checks of received datagrams, and a sender that fills the queue. Layer: test. */
 #include <string.h>
 
 #include "io/conform.h"
 
-enum { LOST_MS = 200 /* after which a datagram that has not come is lost */ };
+enum { LOST_MS = 200 /* a datagram that has not arrived by then is lost */ };
 
 static unsigned long seed(const struct conform_tally *t)
 {
@@ -20,7 +20,7 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 		return;
 	}
 	cr_assert_lt(seq, t->sent, "invented: %u of %u; SEED=%lu", seq, t->sent, seed(t));
-	cr_assert_eq(t->mark[seq], 0, "%u came twice; SEED=%lu", seq, seed(t));
+	cr_assert_eq(t->mark[seq], 0, "%u received twice; SEED=%lu", seq, seed(t));
 	if (t->row->lossless)
 		cr_assert_eq(seq, t->next, "%u instead of %u; SEED=%lu", seq, t->next, seed(t));
 	else if (t->ordered)
@@ -68,9 +68,9 @@ void conform_expect(struct lend_io *io, const void *want, uint32_t len)
 
 	while (n == 0 && conform_ms() < end)
 		n = io->ops->rx(io, in, 1);
-	cr_assert_eq(n, 1, "%u bytes did not come", len);
+	cr_assert_eq(n, 1, "%u bytes did not arrive", len);
 	cr_assert(!in[0].gone);
-	cr_assert_eq(in[0].len, len, "%u bytes came as %u", len, in[0].len);
+	cr_assert_eq(in[0].len, len, "%u bytes arrived as %u", len, in[0].len);
 	cr_assert(len == 0 || memcmp(in[0].data, want, len) == 0);
 	io->ops->rx_done(io);
 }

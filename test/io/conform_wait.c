@@ -1,4 +1,4 @@
-/* conform_wait - the cases between two threads: there and back, sleeping and being woken. */
+/* conform_wait - cases with two threads: round trips, sleeping and waking up. Layer: test. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,11 +13,11 @@ enum { ROUNDS = 10000, POLLS = 3, GAP_MS = 100 };
 struct echo {
 	struct lend_io *io;
 	_Atomic int stop;
-	_Atomic uint64_t slept; /* times */
+	_Atomic uint64_t slept; /* number of sleeps */
 	bool sleeps;
 };
 
-/* How often a case is to sleep: $LEND_CONFORM_SLEEPS, or a few thousand times. */
+/* Returns the number of sleeps that a case aims for: $LEND_CONFORM_SLEEPS, or a few thousand. */
 static uint64_t sleeps_wanted(void)
 {
 	const char *given = getenv("LEND_CONFORM_SLEEPS");
@@ -25,8 +25,8 @@ static uint64_t sleeps_wanted(void)
 	return given != NULL ? strtoull(given, NULL, 0) : 3000;
 }
 
-/* Pauses of every length, short ones most often, hit the moment of falling asleep sooner or later.
- */
+/* Pauses for a random time, mostly short. Some pauses end at the moment when the other thread falls
+ * asleep. */
 static void pause_a_bit(struct lend_rng *rng)
 {
 	volatile uint64_t spin = lend_rng_below(rng, UINT64_C(1) << lend_rng_below(rng, 13));
@@ -35,9 +35,9 @@ static void pause_a_bit(struct lend_rng *rng)
 		spin--;
 }
 
-/* Sleeps as the loop does: arm, and only then wait. False: nothing came for so long that a wake-up
- * was lost. The time is that of several polls, for a machine that is paused lets one of them run
- * out whoever was about to send; who lost a wake-up sleeps for ever. */
+/* Sleeps as an event loop does: arms the descriptor, then polls it. False: no event came for so
+ * long that a wake-up must be lost. It polls several times. A single poll can time out when the
+ * machine pauses the sender; a lost wake-up never arrives. */
 static bool nap(struct lend_io *io, struct lend_rng *rng, _Atomic uint64_t *slept)
 {
 	struct pollfd p = {.fd = io->ops->fd(io), .events = POLLIN};
@@ -53,7 +53,8 @@ static bool nap(struct lend_io *io, struct lend_rng *rng, _Atomic uint64_t *slep
 	return false;
 }
 
-/* May sleep; not at once, perhaps, for one who has just come may have more to say. */
+/* True when the carrier allows sleeping. It may refuse for a while after a datagram, because more
+ * may follow. */
 static bool arms_soon(struct lend_io *io)
 {
 	uint64_t began = conform_ms();
@@ -106,12 +107,12 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 	g->seq = seq;
 }
 
-/* Two there and back: after the first the receiver is known to look, and with the second it may
- * just have stopped. slept: NULL for a client that does not. False: lost on the way. */
+/* Makes two round trips. After the first, the peer is known to poll; at the second it may just have
+ * stopped. slept: NULL for a client that does not sleep. False: a datagram was lost. */
 static bool round_trip(struct conform_pair *p, uint32_t seq, _Atomic uint64_t *slept,
 		       struct lend_rng *rng)
 {
-	uint64_t last = conform_ms(), waited = 0; /* ms in which we ran */
+	uint64_t last = conform_ms(), waited = 0; /* ms of our own running time */
 	struct got g = {0};
 
 	cr_assert_eq(conform_send(p->client, p->peer, 1, seq, 64), LEND_SENT);
@@ -139,7 +140,7 @@ static void race(const struct conform_row *row, bool server_sleeps, bool client_
 	struct lend_rng rng;
 	struct echo e = {.sleeps = server_sleeps};
 	uint64_t sleeps = server_sleeps ? sleeps_wanted() : 0;
-	/* Through the kernel a round takes a hundred times as long. */
+	/* Through the kernel, a round takes a hundred times as long. */
 	uint32_t rounds = row->lossless ? ROUNDS : ROUNDS / 5;
 	pthread_t thread;
 
@@ -183,16 +184,16 @@ void conform_wait(const struct conform_row *row)
 	lend_rng_seed(&rng, p.seed);
 	fd = p.server->ops->fd(p.server);
 	if (fd >= 0) {
-		cr_assert(arms_soon(p.server), "nothing came: may sleep");
+		cr_assert(arms_soon(p.server), "no datagram: may sleep");
 		(void)conform_take(p.server, NULL, NULL);
 		cr_assert_eq(conform_send(p.client, p.peer, 1, 0, 64), LEND_SENT);
-		/* Either it must not sleep, or it is woken at once. */
+		/* Either it refuses to sleep, or the datagram wakes it at once. */
 		cr_assert(nap(p.server, &rng, &slept));
 		cr_assert_gt(conform_take(p.server, NULL, NULL), 0);
 	}
 	conform_close(&p);
 	if (fd < 0)
-		cr_skip_test("no interrupt to sleep on: the loop naps");
+		cr_skip_test("no interrupt to sleep on: the loop sleeps by time");
 	race(row, true, false);
 	race(row, true, true);
 }
@@ -204,9 +205,10 @@ static void *drain_main(void *arg)
 
 	lend_rng_seed(&rng, 1);
 	while (!atomic_load(&e->stop)) {
-		pause_a_bit(&rng); /* slower than the sender: it is full most of the time */
-		/* Mostly awake, so that there is often room again by the time the sender is about
-		 * to sleep. */
+		pause_a_bit(
+		    &rng); /* slower than the sender, so the queue is full most of the time */
+		/* Rarely sleeps, so that there often is room again when the sender is about to
+		 * sleep. */
 		if (conform_take(e->io, NULL, NULL) == 0 && lend_rng_below(&rng, 64) == 0 &&
 		    !nap(e->io, &rng, &e->slept) && !atomic_load(&e->stop))
 			cr_assert_fail("the receiver slept through a datagram");
@@ -214,8 +216,8 @@ static void *drain_main(void *arg)
 	return NULL;
 }
 
-/* The sender fills the ring and sleeps until there is room; the receiver sleeps until there is
- * something. */
+/* The sender fills the ring and sleeps until there is room. The receiver sleeps until there is a
+ * datagram. */
 void conform_wait_for_room(const struct conform_row *row)
 {
 	struct conform_pair p;
@@ -223,15 +225,16 @@ void conform_wait_for_room(const struct conform_row *row)
 	struct lend_rng rng;
 	pthread_t thread;
 	uint64_t sleeps = sleeps_wanted();
-	_Atomic uint64_t slept = 0; /* the sender */
+	_Atomic uint64_t slept = 0; /* of the sender */
 
 	need_threads(row);
 	conform_open(&p, row);
 	lend_rng_seed(&rng, p.seed);
 	if (!row->lossless || p.client->ops->fd(p.client) < 0) {
 		conform_close(&p);
-		cr_skip_test("%s", row->lossless ? "no interrupt to sleep on: the loop naps"
-						 : "loses rather than wait for room");
+		cr_skip_test("%s", row->lossless
+				       ? "no interrupt to sleep on: the loop sleeps by time"
+				       : "loses datagrams instead of waiting for room");
 	}
 	e.io = p.server;
 	cr_assert_eq(pthread_create(&thread, NULL, drain_main, &e), 0);
@@ -242,7 +245,7 @@ void conform_wait_for_room(const struct conform_row *row)
 		}
 		for (uint64_t n = lend_rng_below(&rng, 16); n > 0; n--)
 			pause_a_bit(&rng);
-		cr_assert(nap(p.client, &rng, &slept), "slept on although there is room");
+		cr_assert(nap(p.client, &rng, &slept), "slept although there is room");
 		(void)conform_take(p.client, NULL, NULL);
 	}
 	atomic_store(&e.stop, 1);

@@ -1,6 +1,7 @@
-/* Goal: a process that is killed leaves its name free at once, its peers are told, after all that
- * it sent; and of many who want one name, one gets it. Method: fork, SIGKILL, look. Pipes say how
- * far a child is. */
+/* Goal: a killed process leaves its name free at once; its peers receive all that it sent, then a
+ * gone notice. Of many processes that want one name, one gets it.
+ * Method: fork and SIGKILL; pipes report the progress of a child.
+ * Covers: src/io/shm/rendezvous.c, src/io/shm/handshake.c, src/io/shm/peers.c */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,13 +17,6 @@
 
 enum { SENT = 40 };
 
-static void address(char *text, size_t cap)
-{
-	static unsigned count;
-
-	(void)snprintf(text, cap, "shm:death-%d-%u", (int)getpid(), count++);
-}
-
 struct heard {
 	uint32_t n, gone;
 };
@@ -36,7 +30,7 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 		h->gone++;
 		return;
 	}
-	cr_assert_eq(h->gone, 0, "nothing follows gone");
+	cr_assert_eq(h->gone, 0, "no datagram after gone");
 	cr_assert_eq(seq, h->n, "in order");
 	h->n++;
 }
@@ -91,7 +85,7 @@ Test(death, of_a_server, .timeout = 60)
 	struct lend_io_config config = {.listen = at};
 	struct lend_io *next;
 
-	address(at, sizeof(at));
+	conform_shm_address(at, sizeof(at));
 	client = conform_client(at);
 	for (int round = 0; round < 20; round++) {
 		pid_t pid = start_server(at);
@@ -103,7 +97,8 @@ Test(death, of_a_server, .timeout = 60)
 		listen_to(client, SENT, 1, &h);
 		cr_assert_eq(conform_send(client, peer, 1, 1, 64), LEND_SENT_DEAD);
 	}
-	/* It left a socket file that nobody listens at: the name is free all the same. */
+	/* The killed server left a socket file without a listener. Its name is free all the
+	 * same. */
 	cr_assert_eq(lend_io_open(&config, &next), 0, "%s", lend_why_text());
 	next->ops->close(next);
 	client->ops->close(client);
@@ -126,7 +121,7 @@ static void run_client(const char *at)
 
 Test(death, of_a_client, .timeout = 60)
 {
-	static const struct conform_row shm = {.name = "shm", .address = address};
+	static const struct conform_row shm = {.name = "shm", .address = conform_shm_address};
 	char at[104];
 	struct lend_io *server = conform_listen(&shm, at);
 
@@ -142,12 +137,12 @@ Test(death, of_a_client, .timeout = 60)
 	server->ops->close(server);
 }
 
-/* A stale name, and many who want it at the same moment. */
-Test(death, one_heir, .timeout = 60)
+/* Many processes compete for a stale name. */
+Test(death, stale_name__one_of_many_gets_it, .timeout = 60)
 {
 	char at[104];
 
-	address(at, sizeof(at));
+	conform_shm_address(at, sizeof(at));
 	for (int round = 0; round < 10; round++) {
 		int winners = 0, go[2], hold[2];
 		pid_t stale = start_server(at), heir[6];
@@ -165,8 +160,9 @@ Test(death, one_heir, .timeout = 60)
 			if (heir[i] != 0)
 				continue;
 			(void)close(go[1]);
-			(void)!read(go[0], &byte,
-				    1); /* ends for all at once when the parent closes it */
+			(void)!read(
+			    go[0], &byte,
+			    1); /* returns in all children when the parent closes the pipe */
 			byte = lend_io_open(&config, &io) == 0 ? 'w' : 'l';
 			(void)!write(hold[1], &byte, 1);
 			(void)pause(); /* keeps the name until all have tried */
@@ -189,10 +185,10 @@ Test(death, one_heir, .timeout = 60)
 	}
 }
 
-/* The socket can be reached by its owner alone, and closing takes it away. */
-Test(death, leaves_nothing)
+/* Only the owner can connect to the socket, and close removes it. */
+Test(death, close__removes_the_socket)
 {
-	static const struct conform_row shm = {.name = "shm", .address = address};
+	static const struct conform_row shm = {.name = "shm", .address = conform_shm_address};
 	char at[104], path[256];
 	struct lend_io *server = conform_listen(&shm, at);
 	struct stat st;

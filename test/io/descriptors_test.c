@@ -1,7 +1,8 @@
-/* Goal: a process without a free file descriptor leaves connections in the backlog without spinning
- * over them, accepts them when one is free, and the error text of each end names the process
- * without one. Method: both ends in one process, which takes all but a few descriptors with dup().
- */
+/* Goal: a process without a free file descriptor leaves connections in the backlog without busy
+ * polling, and accepts them once one is free. Each end's error text names the process that has
+ * none.
+ * Method: both ends in one process, which uses up all but a few descriptors with dup().
+ * Covers: src/sys/unix_listener.c, src/io/shm/rendezvous.c, src/io/shm/handshake.c */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,14 +16,7 @@
 
 enum { LIMIT = 128 };
 
-static void address(char *text, size_t cap)
-{
-	static unsigned count;
-
-	(void)snprintf(text, cap, "shm:descriptors-%d-%u", (int)getpid(), count++);
-}
-
-static const struct conform_row shm = {.name = "shm", .address = address};
+static const struct conform_row shm = {.name = "shm", .address = conform_shm_address};
 static int taken[LIMIT], n_taken;
 
 /* Opens descriptors until n are free. */
@@ -51,7 +45,7 @@ static bool is_readable(struct lend_io *io)
 	return poll(&fd, 1, 0) > 0;
 }
 
-/* A client that has sent its HELLO. */
+/* Opens a client that has sent its HELLO. */
 static struct lend_io *caller(const char *at)
 {
 	struct lend_io *client = conform_client(at);
@@ -61,7 +55,7 @@ static struct lend_io *caller(const char *at)
 	return client;
 }
 
-/* The server looks until that happens; the client, too, and its error. */
+/* Polls both ends until the handshake ends. Returns the client's error. */
 static int meet(struct lend_io *server, struct lend_io *client, const char *at)
 {
 	uint64_t end = conform_ms() + 5000;
@@ -85,8 +79,8 @@ Test(descriptors, none_is_free_then_the_listener_rests)
 	while (server->stats.accepts_deferred == 0 && conform_ms() < end)
 		(void)conform_take(server, NULL, NULL);
 	cr_assert_eq(server->stats.accepts_deferred, 1);
-	cr_assert_not(is_readable(server), "the door still wakes it");
-	cr_assert_gt(server->due, lend_clock_now(), "but it is looked at again");
+	cr_assert_not(is_readable(server), "the listener still wakes it");
+	cr_assert_gt(server->due, lend_clock_now(), "but it is polled again");
 	while (lend_clock_now() < server->due)
 		(void)conform_take(server, NULL, NULL);
 	while (server->stats.accepts_deferred == 1 && conform_ms() < end)
@@ -116,7 +110,7 @@ Test(descriptors, one_of_its_own_is_closed_then_it_accepts_at_once)
 	cr_assert_leq(server->due, 1);
 	free_all();
 	cr_assert_eq(meet(server, second, at), 0);
-	cr_assert_eq(server->stats.accepts_deferred, 1, "without another try in vain");
+	cr_assert_eq(server->stats.accepts_deferred, 1, "without another failed attempt");
 	second->ops->close(second);
 	server->ops->close(server);
 }
@@ -126,7 +120,7 @@ Test(descriptors, too_few_at_the_server_then_the_client_is_told_so)
 	char at[104];
 	struct lend_io *server = conform_listen(&shm, at), *client = caller(at);
 
-	leave_free(1); /* for the connection, none for what it brings */
+	leave_free(1); /* one for the connection, none for the descriptors in its message */
 	cr_assert_eq(meet(server, client, at), -EMFILE);
 	cr_assert(strstr(lend_why_text(), "of its process"), "%s", lend_why_text());
 	free_all();

@@ -1,10 +1,11 @@
-/* Goal: DPDK's devices are carriers like the others, without root or hugepages. Method: the
- * conformance suite on net_ring and net_memif.
- */
+/* Goal: DPDK devices keep the promises of a carrier, without root or hugepages.
+ * Method: the conformance suite on net_ring and net_memif.
+ * Covers: src/io/dpdk/carrier.c, src/io/dpdk/tx.c, src/io/dpdk/rx.c, src/io/dpdk/ring.c,
+ * src/io/dpdk/memif.c */
 #include <stdio.h>
 
 #include "io/conform.h"
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 
 static void ring_address(char *text, size_t cap)
 {

@@ -1,7 +1,8 @@
-/* Goal: a device between hosts drops and counts what is not for it, answers questions about its
- * address, and is shared by endpoints. Method: net_pcap brings frames from a file and writes to
- * another, so no rights are needed; one EAL per test, each a process of its own.
- */
+/* Goal: a device between hosts drops and counts frames for other stations, answers ARP and
+ * neighbour requests for its address, and is shared by endpoints.
+ * Method: net_pcap reads frames from one file and writes to another, so no privileges are needed.
+ * One EAL per test; each test is a process.
+ * Covers: src/io/dpdk/rx.c, src/io/dpdk/neigh.c, src/io/dpdk/shared_port.c, src/io/eth/frame.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 #include "io/eth/eth.h"
 #include "io/io.h"
 #include "sys/clock.h"
@@ -40,7 +41,8 @@ static void pcap_put(FILE *file, const uint8_t *bytes, uint32_t len)
 	cr_assert(fwrite(bytes, len, 1, file) == 1);
 }
 
-/* The device reads what was put there; it has a made-up MAC, which frames to all do not need. */
+/* Opens a device that reads the frames of the file. It has a random MAC, which broadcast frames do
+ * not need. */
 static struct lend_io *device(const char *address)
 {
 	struct lend_io_config config = {.listen = address};
@@ -66,7 +68,7 @@ static struct lend_eth_end end_of(bool four, uint8_t last, uint16_t vlan)
 
 	end.ip = four ? lend_ip_of4((const uint8_t[4]){10, 0, 0, last})
 		      : (struct lend_ip){{0xfd, 0, [15] = last}};
-	if (last == 1) /* the device: by a group address, as its own MAC is not known here */
+	if (last == 1) /* for the device: to a multicast address, because its MAC is unknown here */
 		memset(end.mac, 0xff, 6);
 	return end;
 }
@@ -83,46 +85,46 @@ static uint32_t make(bool four, uint16_t vlan, uint32_t len)
 	return head.len + len;
 }
 
-/* Makes the IPv4 head's checksum right again after a change. */
-static void mend(void)
+/* Corrects the IPv4 header checksum after a change. */
+static void fix_checksum(void)
 {
 	memset(frame + 24, 0, 2);
 	lend_eth_put16(frame + 24, (uint16_t)~lend_eth_fold(lend_eth_add(0, frame + 14, 20)));
 }
 
-/* One frame of each kind of bad ones, and good ones before and after. */
+/* Writes one frame of each invalid kind, with valid ones before and after. */
 static void put_hostile(FILE *file, bool four)
 {
 	uint32_t n = make(four, 0, 100);
 
-	pcap_put(file, frame, n); /* good */
+	pcap_put(file, frame, n); /* valid */
 	frame[n - 1] ^= 1;
-	pcap_put(file, frame, n); /* checksum */
+	pcap_put(file, frame, n); /* header checksum */
 	n = make(four, 0, 100);
 	frame[14 + (four ? 20 : 40) + 3] ^= 1;
 	pcap_put(file, frame, n); /* foreign: another port */
 	n = make(four, 7, 100);
 	pcap_put(file, frame, n); /* foreign: a VLAN */
 	n = make(four, 0, 1600);
-	pcap_put(file, frame, n); /* truncated: a jumbo */
+	pcap_put(file, frame, n); /* truncated: a jumbo frame */
 	n = make(four, 0, 100);
 	if (four) {
 		frame[20] = 0x20;
-		mend();
+		fix_checksum();
 	} else {
 		frame[20] = 44;
 	}
 	pcap_put(file, frame, n); /* fragment */
 	n = make(four, 0, 100);
 	frame[14 + (four ? 20 : 40) + 5] ^= 1;
-	pcap_put(file, frame, n); /* bad: lengths */
+	pcap_put(file, frame, n); /* bad: length fields */
 	n = make(four, 0, 100);
 	frame[0] = 2;
 	memset(frame + 1, 0x77, 5);
-	pcap_put(file, frame, n); /* foreign: for another station */
+	pcap_put(file, frame, n); /* foreign: another station's MAC */
 	n = make(four, 0, 0);
-	pcap_put(file, frame, n);  /* good, and empty */
-	pcap_put(file, frame, 13); /* bad: no frame at all */
+	pcap_put(file, frame, n);  /* valid, and empty */
+	pcap_put(file, frame, 13); /* bad: shorter than a header */
 }
 
 static void hostile(bool four)
@@ -141,7 +143,7 @@ static void hostile(bool four)
 
 	put_hostile(file, four);
 	pcap_put(file, question, lend_eth_ask_write(question, &peer, &self.ip, NULL));
-	memcpy(peer.ip.b, self.ip.b, 16); /* somebody says that it is us */
+	memcpy(peer.ip.b, self.ip.b, 16); /* another host announces our address */
 	pcap_put(file, question, lend_eth_answer_write(question, &peer, NULL));
 	fclose(file);
 	io = device(four ? "dpdk:net_pcap0@10.0.0.1:7001" : "dpdk:net_pcap0@[fd00::1]:7001");
@@ -197,7 +199,7 @@ static struct lend_io *more(const char *listen, const char *peer, int want)
 	return io;
 }
 
-/* Endpoints of one device: an address is one's only, and they reach each other. */
+/* Endpoints of one device reach each other. Each address belongs to one endpoint. */
 Test(dpdk_eth, shared)
 {
 	FILE *file = pcap_open();
@@ -208,7 +210,7 @@ Test(dpdk_eth, shared)
 	char name[104];
 	uint32_t peer;
 
-	pcap_put(file, frame, make(true, 0, 10)); /* for a; b may read it first */
+	pcap_put(file, frame, make(true, 0, 10)); /* for a; b may receive it first */
 	fclose(file);
 	a = device("dpdk:net_pcap0@10.0.0.1:7001");
 	more("dpdk:net_pcap0@10.0.0.1:7001", NULL, -EADDRINUSE);
@@ -220,7 +222,7 @@ Test(dpdk_eth, shared)
 	cr_assert(c->ops->name(c, name, sizeof(name)) == 0);
 	cr_assert(strncmp(name, "dpdk:net_pcap0@10.0.0.1:", 24) == 0, "%s", name);
 	for (int i = 0; i < 100; i++)
-		cr_assert(b->ops->rx(b, &in, 1) == 0, "that was a's");
+		cr_assert(b->ops->rx(b, &in, 1) == 0, "that address was a's");
 	cr_assert(a->ops->rx(a, &in, 1) == 1 && in.len == 10);
 	a->ops->rx_done(a);
 	cr_assert(c->ops->resolve(c, "dpdk:net_pcap0@10.0.0.1:7002", &peer) == 0);

@@ -1,9 +1,9 @@
-/* Goal: endpoints that share a device with several queues get their own datagrams, whole, each
- * once, and nobody else's, whichever queue they come to. Method: four servers on one end of a veth
- * pair, a thread each, and four clients on the other; every client asks every server, lengths vary,
- * and all that comes is compared. The kernel spreads flows over the queues without knowing of
- * servers, so most of it has to be handed over.
- */
+/* Goal: endpoints that share a device with several queues receive all their own datagrams,
+ * unchanged, each once, and no others, whichever queue they arrive at.
+ * Method: four servers at one end of a veth pair, a thread each, and four clients at the other.
+ * Each client calls each server; lengths vary, and all replies are compared. The kernel spreads
+ * flows over the queues without regard to servers, so most datagrams have to be handed over.
+ * Covers: src/io/dpdk/shared_port.c, src/io/dpdk/flow.c */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ static void answer(void *arg, const struct lend_in *in, uint32_t id, uint32_t se
 {
 	struct server *s = arg;
 
-	cr_assert_eq(id, s->number, "for server %u, at server %u", id, s->number);
+	cr_assert_eq(id, s->number, "for server %u, received by server %u", id, s->number);
 	s->got++;
 	(void)conform_send(s->io, in->peer, id, seq, in->len);
 }
@@ -43,11 +43,11 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* What one client has asked, and what of it was answered; seq is for server seq % ENDS. */
+/* A client's requests and which of them were answered. seq belongs to server seq % ENDS. */
 struct asked {
 	struct lend_io *io;
 	uint32_t peer[ENDS];
-	uint32_t n, open; /* seqs below n were asked; so many have no answer yet */
+	uint32_t n, open; /* n: all seqs below it were sent; open: number of them without a reply */
 	bool answered[ROUNDS];
 };
 
@@ -55,9 +55,9 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 {
 	struct asked *a = arg;
 
-	cr_assert_lt(seq, a->n, "not asked for");
-	cr_assert_eq(id, seq % ENDS, "a reply of server %u to what %u was asked", id, seq % ENDS);
-	cr_assert_eq(in->peer, a->peer[id], "from somebody else");
+	cr_assert_lt(seq, a->n, "a reply without a request");
+	cr_assert_eq(id, seq % ENDS, "a reply of server %u to a request for %u", id, seq % ENDS);
+	cr_assert_eq(in->peer, a->peer[id], "from another peer");
 	a->open -= !a->answered[seq];
 	a->answered[seq] = true;
 }
@@ -71,7 +71,7 @@ static void send_to(struct asked *a, uint32_t seq)
 		cr_assert_lt(conform_ms(), end, "full");
 }
 
-/* Some more questions, and all their answers; how many had to be asked again. */
+/* Sends some more requests and waits for all replies. Returns the number of retries. */
 static uint32_t ask_some(struct asked *a)
 {
 	uint32_t first = a->n, again = 0;
@@ -138,7 +138,7 @@ static uint32_t ask_all(const struct server *server, const char *from)
 	return again;
 }
 
-/* more: of the arguments that make the device. */
+/* more: further arguments of the devices. */
 static void share(const char *kind, const char *more)
 {
 	static struct server server[ENDS];
@@ -165,7 +165,7 @@ static void share(const char *kind, const char *more)
 		cr_assert_eq(server[i].io->stats.rx_bad + server[i].io->stats.rx_checksum, 0);
 	}
 	cr_assert_lt(again, ROUNDS * ENDS / 10, "%u lost", again);
-	cr_assert_leq(got, ROUNDS * ENDS + again, "nothing came twice");
+	cr_assert_leq(got, ROUNDS * ENDS + again, "no datagram arrived twice");
 	cr_assert(handed > 0 && handed <= got, "%lu of %u handed over", (unsigned long)handed, got);
 	for (uint32_t i = 0; i < ENDS; i++)
 		server[i].io->ops->close(server[i].io);

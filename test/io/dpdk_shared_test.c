@@ -1,12 +1,13 @@
-/* Goal: what goes out at once over a link within this machine shares buffers, and comes apart as it
- * was, whatever the receiver has room for, before its sender is told to be gone. Method: numbers in
- * bursts over net_ring and net_memif, both ends in one thread; every test is a process of its own,
- * as EAL is. */
+/* Goal: datagrams that are sent in one burst over a link within this machine share buffers. They
+ * arrive unchanged, in receive calls of any size, and before the gone notice of their sender.
+ * Method: numbers in bursts over net_ring and net_memif, both ends in one thread. Each test is a
+ * process of its own, as EAL is.
+ * Covers: src/io/dpdk/tx.c, src/io/dpdk/rx.c, src/io/dpdk/port_burst.c */
 #include <stdio.h>
 #include <string.h>
 
 #include "io/conform.h"
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 
 TestSuite(dpdk_shared, .init = dpdk_begin, .fini = dpdk_end, .timeout = 60);
 
@@ -25,7 +26,7 @@ static const struct conform_row ring = {
 static const struct conform_row memif = {
     .name = "memif", .absent = dpdk_absent, .address = write_memif};
 
-/* A test of what holds for both kinds of link. */
+/* Defines a test for both kinds of link. */
 #define OVER_BOTH(noun)                                                                            \
 	Test(dpdk_shared, ring_##noun)                                                             \
 	{                                                                                          \
@@ -36,7 +37,7 @@ static const struct conform_row memif = {
 		noun(&memif);                                                                      \
 	}
 
-/* The next that come, at most cap; none after a while. */
+/* Receives up to cap datagrams; returns 0 after a timeout. */
 static uint32_t receive(struct lend_io *io, struct lend_in *in, uint32_t cap)
 {
 	uint64_t late = conform_ms() + 5000;
@@ -47,7 +48,8 @@ static uint32_t receive(struct lend_io *io, struct lend_in *in, uint32_t cap)
 	return n;
 }
 
-/* Sends numbers from *next on in one burst, each a datagram; how many were taken. */
+/* Sends consecutive numbers from *next in one burst, each as a datagram. Returns how many were
+ * accepted. */
 enum { NUMBERS = 40 };
 static uint32_t send_numbers(struct lend_io *io, uint32_t peer, uint32_t *next)
 {
@@ -76,9 +78,10 @@ static void expect_numbers(const struct lend_in *in, uint32_t n, uint32_t first)
 	}
 }
 
-/* What goes out at once shares buffers, so a link takes more of them than it has places; and they
- * come out one by one, whatever the receiver has room for, and lie still until it is done. */
-static void apart(const struct conform_row *row)
+/* Datagrams of one burst share buffers, so a link accepts more of them than it has slots. They are
+ * delivered one by one, in receive calls of any size, and stay unchanged until they are
+ * released. */
+static void split_again(const struct conform_row *row)
 {
 	uint32_t sent = 0, got = 0, n;
 	struct lend_in in[2 * NUMBERS];
@@ -87,7 +90,7 @@ static void apart(const struct conform_row *row)
 	conform_open(&p, row);
 	while (sent < 40000 && send_numbers(p.client, p.peer, &sent) == NUMBERS)
 		;
-	cr_assert(sent > 4000, "only %u found room", sent);
+	cr_assert(sent > 4000, "only %u were accepted", sent);
 	for (uint32_t cap = 1; got < sent; cap = cap % 37 + 1) {
 		n = receive(p.server, in, cap);
 		n += p.server->ops->rx(p.server, in + n, cap);
@@ -99,10 +102,10 @@ static void apart(const struct conform_row *row)
 	conform_close(&p);
 }
 
-OVER_BOTH(apart)
+OVER_BOTH(split_again)
 
-/* Gives news of links time to come, and whoever resolves takes notice of them. */
-static void hear_of_links(struct lend_io *io, const struct conform_row *row)
+/* Lets a link's events arrive; resolve() processes them. */
+static void wait_for_link_events(struct lend_io *io, const struct conform_row *row)
 {
 	uint64_t late = conform_ms() + 100;
 	char gone[64];
@@ -113,8 +116,9 @@ static void hear_of_links(struct lend_io *io, const struct conform_row *row)
 		cr_assert(io->ops->resolve(io, gone, &peer) < 0);
 }
 
-/* Whoever goes is told of after all that was received of it, though some of it waits for room. */
-static void last_words(const struct conform_row *row)
+/* A peer's gone notice follows all that was received from it, even while the receiver has no room
+ * for some of it. */
+static void gone_comes_last(const struct conform_row *row)
 {
 	uint32_t sent = 0, who = 0;
 	struct conform_pair p;
@@ -129,7 +133,7 @@ static void last_words(const struct conform_row *row)
 		who = in.peer;
 		if (got == 0) {
 			p.client->ops->close(p.client);
-			hear_of_links(p.server, row);
+			wait_for_link_events(p.server, row);
 		}
 		p.server->ops->rx_done(p.server);
 	}
@@ -138,4 +142,4 @@ static void last_words(const struct conform_row *row)
 	p.server->ops->close(p.server);
 }
 
-OVER_BOTH(last_words)
+OVER_BOTH(gone_comes_last)

@@ -1,7 +1,8 @@
-/* Goal: of processes that connect to one memif listener at the same time each gets a link, up to
- * `links`; one more is refused with the true reason; a process with few file descriptors, too.
- * Method: clients in processes of their own, which open first and then all resolve at once; each
- * holds its link until all have one. */
+/* Goal: of processes that connect to one memif listener at the same time, each gets a link, up to
+ * `links`. One more is refused with the true reason, and so is a process with few file descriptors.
+ * Method: clients in processes of their own open first, then all resolve at once. Each keeps its
+ * link until all have one.
+ * Covers: src/io/dpdk/memif.c, src/io/dpdk/memif_rendezvous.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
@@ -27,21 +28,21 @@ enum { CLIENTS = 12 };
 
 struct client {
 	pid_t pid;
-	int to, from; /* pipes: its address, and later leave; opened, and later the result of
-			 resolve() */
+	int to, from; /* pipes; to: the address, later a request to leave; from: opened, later the
+			 result of resolve() */
 };
 
-struct word {
+struct message {
 	int rc;
 	char why[160];
 };
 
 static void tell(int fd, int rc)
 {
-	struct word word = {.rc = rc};
+	struct message message = {.rc = rc};
 
-	(void)snprintf(word.why, sizeof(word.why), "%s", rc < 0 ? lend_why_text() : "");
-	if (write(fd, &word, sizeof(word)) != sizeof(word))
+	(void)snprintf(message.why, sizeof(message.why), "%s", rc < 0 ? lend_why_text() : "");
+	if (write(fd, &message, sizeof(message)) != sizeof(message))
 		_exit(1);
 }
 
@@ -80,7 +81,7 @@ _Noreturn static void be_client(int in, int out)
 	_exit(0);
 }
 
-/* Before this process has an EAL: that does not survive a fork(). */
+/* Runs before this process starts EAL, which does not survive a fork(). */
 static void spawn(struct client *c)
 {
 	int to[2], from[2];
@@ -96,18 +97,18 @@ static void spawn(struct client *c)
 }
 
 /* Reads the next message of the client while the server accepts peers. */
-static struct word heed(struct lend_io *server, const struct client *c)
+static struct message read_message(struct lend_io *server, const struct client *c)
 {
 	struct pollfd fd = {.fd = c->from, .events = POLLIN};
-	struct word word = {.rc = -EPIPE};
+	struct message message = {.rc = -EPIPE};
 	struct lend_in in;
 
 	while (poll(&fd, 1, 1) == 0) {
 		if (server->ops->rx(server, &in, 1) > 0)
 			server->ops->rx_done(server);
 	}
-	cr_assert_eq(read(c->from, &word, sizeof(word)), (ssize_t)sizeof(word), "it died");
-	return word;
+	cr_assert_eq(read(c->from, &message, sizeof(message)), (ssize_t)sizeof(message), "it died");
+	return message;
 }
 
 static struct lend_io *serve(const char *listen, char address[128])
@@ -140,9 +141,9 @@ static void leave_free(unsigned n)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* All open, then all resolve at once: how many got no link; the reason of one. left: descriptors
- * that the listener has for them, 0: as many as it wants. */
-static int storm(const char *listen, int n, unsigned left, struct word *refused)
+/* All clients open, then all resolve at once. Returns how many got no link; *refused: the reason of
+ * one. left: free descriptors of the listener, 0: no limit. */
+static int storm(const char *listen, int n, unsigned left, struct message *refused)
 {
 	struct client client[CLIENTS];
 	char address[128] = "";
@@ -155,17 +156,17 @@ static int storm(const char *listen, int n, unsigned left, struct word *refused)
 	for (int i = 0; i < n; i++)
 		cr_assert_eq(write(client[i].to, address, sizeof(address)), sizeof(address));
 	for (int i = 0; i < n; i++)
-		cr_assert_eq(heed(server, &client[i]).rc, 0);
+		cr_assert_eq(read_message(server, &client[i]).rc, 0);
 	if (left > 0)
 		leave_free(left);
 	for (int i = 0; i < n; i++)
 		cr_assert_eq(write(client[i].to, "g", 1), 1);
 	for (int i = 0; i < n; i++) {
-		struct word word = heed(server, &client[i]);
+		struct message message = read_message(server, &client[i]);
 
-		if (word.rc < 0)
-			*refused = word;
-		lost += word.rc < 0;
+		if (message.rc < 0)
+			*refused = message;
+		lost += message.rc < 0;
 	}
 	for (int i = 0; i < n; i++)
 		end(&client[i]);
@@ -182,9 +183,9 @@ static bool present(void)
 	return !why;
 }
 
-Test(dpdk_storm, twelve_processes_at_once)
+Test(dpdk_storm, twelve_at_once__all_get_links)
 {
-	struct word refused = {.rc = 0};
+	struct message refused = {.rc = 0};
 
 	if (present())
 		cr_assert_eq(storm("dpdk:memif@127.0.0.1:0", CLIENTS, 0, &refused), 0, "%d: %s",
@@ -193,7 +194,7 @@ Test(dpdk_storm, twelve_processes_at_once)
 
 Test(dpdk_storm, one_more_than_links)
 {
-	struct word refused = {.rc = 0};
+	struct message refused = {.rc = 0};
 
 	if (!present())
 		return;
@@ -204,7 +205,7 @@ Test(dpdk_storm, one_more_than_links)
 
 Test(dpdk_storm, more_than_the_listener_has_descriptors_for)
 {
-	struct word refused = {.rc = 0};
+	struct message refused = {.rc = 0};
 	int lost;
 
 	if (!present())

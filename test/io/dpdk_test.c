@@ -1,7 +1,7 @@
 /* Goal: the dpdk carrier keeps its contract on net_ring and net_memif without root or hugepages.
- * Method: both ends in one thread, or two processes where one is killed; every test is a process of
- * its own, as EAL is.
- */
+ * Method: both ends in one thread, or two processes of which one is killed. Each test is a process
+ * of its own, as EAL is.
+ * Covers: src/io/dpdk/carrier.c, src/io/dpdk/ring.c, src/io/dpdk/memif.c, src/io/dpdk/peer.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 #include "io/io.h"
 #include "sys/clock.h"
 #include "sys/last_error.h"
@@ -29,7 +29,7 @@ static bool present(void)
 	return !why;
 }
 
-/* A test of what holds for both kinds of link. */
+/* Defines a test for both kinds of link. */
 #define OVER_BOTH(noun, check)                                                                     \
 	Test(dpdk, ring_##noun)                                                                    \
 	{                                                                                          \
@@ -77,7 +77,7 @@ static uint32_t reach(struct lend_io *io, const char *address)
 	return peer;
 }
 
-/* Sends one datagram with len bytes of a piece; how it was marked. */
+/* Sends one datagram with a piece of len bytes. Returns its result. */
 static uint8_t send_to(struct lend_io *io, uint32_t peer, void *data, uint32_t len)
 {
 	struct lend_seg seg[2] = {{0}, {.data = data, .len = len, .cap = len}};
@@ -142,7 +142,7 @@ static void echo(const char *listen)
 
 OVER_BOTH(echo, echo)
 
-/* A full link refuses, and what it took arrives in order once the peer reads again. */
+/* A full link refuses datagrams. Those it accepted arrive in order once the peer polls again. */
 static void fill_up(const char *listen)
 {
 	struct lend_io *server = listen_at(listen), *client;
@@ -172,7 +172,8 @@ static void fill_up(const char *listen)
 			cr_assert(value == got, "%u, not %u", value, got);
 		}
 		server->ops->rx_done(server);
-		client->ops->rx(client, in, 1); /* offers the backlog again */
+		client->ops->rx(client, in,
+				1); /* retries the accepted datagrams that were not sent yet */
 	}
 	client->ops->close(client);
 	server->ops->close(server);
@@ -180,7 +181,8 @@ static void fill_up(const char *listen)
 
 OVER_BOTH(full, fill_up)
 
-/* The server closes and comes back under its name: the client is told, and reaches it again. */
+/* The server closes and opens again under its name. The client gets a gone notice and reaches it
+ * again. */
 static void restart(const char *listen)
 {
 	struct lend_io *server = listen_at(listen), *client;
@@ -201,7 +203,7 @@ static void restart(const char *listen)
 		cr_assert(strstr(lend_why_text(), "listens there"));
 		server = listen_at(address);
 		again = reach(client, address);
-		cr_assert(again != peer, "an index that is kept is not given to another");
+		cr_assert(again != peer, "the index of a pinned peer is not reused");
 		client->ops->pin(client, peer, false);
 		peer = again;
 		client->ops->pin(client, peer, true);
@@ -215,7 +217,7 @@ static void restart(const char *listen)
 
 OVER_BOTH(restart, restart)
 
-/* In a process of its own: listens, tells its address, echoes until it is killed. */
+/* A server process: listens, reports its address, echoes until it is killed. */
 _Noreturn static void serve(int out)
 {
 	struct lend_io *server = listen_at("dpdk:memif@127.0.0.1:0");
@@ -266,7 +268,7 @@ Test(dpdk, memif_killed)
 	if (!present())
 		return;
 	for (int i = 0; i < 3;
-	     i++) /* before this process has an EAL: that does not survive a fork() */
+	     i++) /* before this process starts EAL, which does not survive a fork() */
 		pid[i] = spawn(address[i], sizeof(address[i]));
 	client = client_of(address[0]);
 	for (int round = 0; round < 3; round++) {
@@ -283,7 +285,7 @@ Test(dpdk, memif_killed)
 		}
 		kill(pid[round], SIGKILL);
 		waitpid(pid[round], NULL, 0);
-		for (int i = 0; i < 10000; i++) { /* into a ring that is being torn down */
+		for (int i = 0; i < 10000; i++) { /* into a ring that is being removed */
 			if (send_to(client, peer, &i, 4) == LEND_SENT_DEAD)
 				break;
 			if (client->ops->rx(client, &in, 1) == 1 && in.gone)

@@ -1,6 +1,9 @@
-/* Goal: a device that a broker owns is a carrier like the others; a client's death is cleaned up,
- * and what a client says against the rules harms nobody. Method: the conformance suite over udp,
- * the broker in a thread of the test; then what is its own, the broker turned by hand. */
+/* Goal: a device that a broker owns keeps the promises of a carrier. The broker cleans up after a
+ * dead client, and a client that breaks the protocol harms no other client.
+ * Method: the conformance suite over udp, with the broker in a thread of the test; then single
+ * cases with a broker that the test polls itself.
+ * Covers: src/hostd/hostd.c, src/hostd/hostd_client.c, src/hostd/hostd_forward.c,
+ * src/io/broker/carrier.c, src/io/broker/link.c */
 #include "hostd/broker_internal.h"
 
 #include <dirent.h>
@@ -75,7 +78,7 @@ static const struct conform_row row = {.name = "hostd over udp",
 
 CONFORM_SUITE(hostd, &row)
 
-/* A client in another process: opens, and waits for its end. */
+/* Starts a client process, which opens the device and waits to be killed. */
 static pid_t start_client(void)
 {
 	struct lend_io_config config = {.capture = ""};
@@ -113,7 +116,7 @@ static void turn_until(struct lend_hostd *h, uint64_t n)
 	}
 }
 
-/* A link of shm to a broker that is turned by hand: who it is there. */
+/* Opens a shm link to a broker that the test polls. *peer: the broker's index there. */
 static struct lend_io *dial(struct lend_hostd *h, uint32_t *peer)
 {
 	struct lend_io_config shm = {.peer = "shm:nobody", .capture = ""};
@@ -127,7 +130,7 @@ static struct lend_io *dial(struct lend_hostd *h, uint32_t *peer)
 	return io;
 }
 
-/* The first len bytes of a message, with a tail that names that peer of the device. */
+/* Sends the first len bytes of a message, with a trailer that names that peer of the device. */
 static void say(struct lend_io *io, uint32_t broker, const struct lend_hostd_msg *msg, uint32_t len,
 		uint32_t peer)
 {
@@ -142,7 +145,7 @@ static void say(struct lend_io *io, uint32_t broker, const struct lend_hostd_msg
 	io->ops->tx(io, &none, &out, 1);
 }
 
-/* Attaches at that address of the device's, or at any ("") . */
+/* Attaches at that address of the device, or at any (""). */
 static struct lend_io *attach(struct lend_hostd *h, const char *text)
 {
 	struct lend_hostd_msg msg = {.op = LEND_HOSTD_OPEN, .version = LEND_HOSTD_VERSION};
@@ -186,8 +189,8 @@ Test(hostd_own, a_killed_client_is_cleaned_up)
 	lend_hostd_close(h);
 }
 
-/* Its carrier goes, too, and the one that is opened ahead does not become two. */
-Test(hostd_own, what_a_client_had_is_closed)
+/* Closes the client's carrier too. The carrier that is opened in advance stays the only one. */
+Test(hostd_own, client_ends__its_carrier_is_closed)
 {
 	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
 	int files = open_files();
@@ -205,8 +208,8 @@ Test(hostd_own, what_a_client_had_is_closed)
 	lend_hostd_close(h);
 }
 
-/* It has the port that somebody wants: he gets it. */
-Test(hostd_own, what_is_opened_ahead_gives_way)
+/* The carrier that is opened in advance has the port that a client wants: the client gets it. */
+Test(hostd_own, carrier_opened_ahead__yields_its_port)
 {
 	struct lend_hostd *h = open_broker("udp:127.0.0.1:0");
 	char ahead[104], got[104];
@@ -220,15 +223,15 @@ Test(hostd_own, what_is_opened_ahead_gives_way)
 	lend_hostd_close(h);
 }
 
-/* Tails and messages that a client should never send. */
-Test(hostd_own, what_contradicts_the_rules_is_counted)
+/* Trailers and messages that a client must not send. */
+Test(hostd_own, protocol_violations__are_counted)
 {
 	static const struct {
 		uint32_t peer, len;
 		uint32_t op;
 	} bad[] = {
 	    {0, 100, 0},                               /* before OPEN */
-	    {LEND_HOSTD_CONTROL, 10, LEND_HOSTD_OPEN}, /* short */
+	    {LEND_HOSTD_CONTROL, 10, LEND_HOSTD_OPEN}, /* too short */
 	    {LEND_HOSTD_CONTROL, sizeof(struct lend_hostd_msg), 99},
 	    {LEND_HOSTD_CONTROL, sizeof(struct lend_hostd_msg), LEND_HOSTD_UNPIN},
 	    {LEND_HOSTD_CONTROL, sizeof(struct lend_hostd_msg), LEND_HOSTD_RESOLVE},

@@ -1,7 +1,10 @@
-/* Goal: whatever a peer writes into shared memory or says at the door, the server neither reads nor
- * writes outside, nor waits, nor stops serving others. Method: a client made by hand from the
- * meeting's own parts scribbles over all that it may write, under seeds, while an honest one is
- * served; then every wrong thing one can say at the door. */
+/* Goal: whatever a peer writes into shared memory or sends during the handshake, the server
+ * accesses no memory out of bounds, does not block and keeps serving other clients.
+ * Method: a client made of the handshake's own functions writes random bytes, under seeds, over all
+ * memory that it may write, while an honest client is served. Then each invalid handshake message
+ * once.
+ * Covers: src/io/shm/handshake.c, src/io/shm/rendezvous.c, src/io/shm/peers.c, src/io/shm/ring.h,
+ * src/io/shm/poll.c */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,33 +20,25 @@
 #include "sys/last_error.h"
 #include "util/rng.h"
 
-static void fresh(char name[64])
+static void write_fresh_name(char name[64])
 {
 	static unsigned count;
 
 	(void)snprintf(name, 64, "hostile-%d-%u", (int)getpid(), count++);
 }
 
-static void address(char *text, size_t cap)
-{
-	char name[64];
+static const struct conform_row shm = {.name = "shm", .address = conform_shm_address};
 
-	fresh(name);
-	(void)snprintf(text, cap, "shm:%s", name);
-}
-
-static const struct conform_row shm = {.name = "shm", .address = address};
-
-struct villain {
+struct attacker {
 	int sock;
 	struct lend_shm_pair *pair;
-	struct lend_bell *bell; /* the server's */
+	struct lend_bell *bell; /* of the server */
 	struct lend_bell *own;
 	int own_fd;
 };
 
-/* Says HELLO properly, so that it has memory to misuse. */
-static void join(struct villain *v, struct lend_io *server, const char *at)
+/* Sends a valid HELLO, which maps the memory to misuse. */
+static void join(struct attacker *v, struct lend_io *server, const char *at)
 {
 	struct lend_meet msg;
 	void *own, *pair, *bell;
@@ -65,7 +60,7 @@ static void join(struct villain *v, struct lend_io *server, const char *at)
 	v->bell = bell;
 }
 
-static void leave(struct villain *v)
+static void leave(struct attacker *v)
 {
 	(void)munmap(v->pair, LEND_SHM_LINK_LEN);
 	(void)munmap(v->bell, LEND_BELL_LEN);
@@ -74,9 +69,8 @@ static void leave(struct villain *v)
 	(void)close(v->sock);
 }
 
-/* Half of it noise anywhere, half of it nearly right: marks with plausible numbers and any length.
- */
-static void scribble(struct villain *v, struct lend_rng *rng)
+/* Writes random bytes anywhere, and almost valid slot marks: plausible numbers with any length. */
+static void scribble(struct attacker *v, struct lend_rng *rng)
 {
 	for (int i = 0; i < 64; i++) {
 		size_t word = lend_rng_below(rng, LEND_SHM_LINK_LEN / 8);
@@ -98,12 +92,13 @@ static void scribble(struct villain *v, struct lend_rng *rng)
 }
 
 struct served {
-	uint32_t next;   /* the honest client's */
-	uint32_t honest; /* its index here */
+	uint32_t next;   /* next seq of the honest client */
+	uint32_t honest; /* index of the honest client */
 	uint32_t sum;
 };
 
-/* Reads every byte that was lent; the honest client's must be whole and in order. */
+/* Reads each byte that was received. The honest client's datagrams must be complete and in
+ * order. */
 static void take_all(struct lend_io *server, struct served *s)
 {
 	struct lend_in in[64];
@@ -142,7 +137,7 @@ static void find_honest(void *arg, const struct lend_in *in, uint32_t id, uint32
 	((struct served *)arg)->honest = in->peer;
 }
 
-Test(hostile, scribbles_over_all_it_may_write, .timeout = 60)
+Test(hostile, random_writes__harm_no_other, .timeout = 60)
 {
 	uint64_t seed = lend_clock_cycles();
 	struct lend_rng rng;
@@ -154,7 +149,7 @@ Test(hostile, scribbles_over_all_it_may_write, .timeout = 60)
 		struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
 		uint32_t peer = conform_resolve(client, at, server);
 		struct served s = {.honest = UINT32_MAX};
-		struct villain v;
+		struct attacker v;
 
 		cr_assert_eq(conform_send(client, peer, 1, 0, 64), LEND_SENT);
 		while (conform_take(server, find_honest, &s) == 0)
@@ -164,7 +159,7 @@ Test(hostile, scribbles_over_all_it_may_write, .timeout = 60)
 		for (int turn = 0; turn < 60; turn++) {
 			scribble(&v, &rng);
 			take_all(server, &s);
-			/* Index 1 is the villain: whatever its ring says, tx only marks. */
+			/* Index 1 is the attacker. tx must not trust its ring. */
 			for (uint32_t i = 0; i < 20; i++)
 				(void)conform_send(server, 1, 2, i,
 						   16 + (uint32_t)lend_rng_below(&rng, 8432));
@@ -183,7 +178,7 @@ Test(hostile, scribbles_over_all_it_may_write, .timeout = 60)
 
 static int unsealed(void)
 {
-	int fd = memfd_create("villain", MFD_CLOEXEC);
+	int fd = memfd_create("attacker", MFD_CLOEXEC);
 
 	cr_assert_eq(ftruncate(fd, LEND_BELL_LEN), 0);
 	return fd;
@@ -214,20 +209,20 @@ static int no_memory(void)
 
 static int sealed(size_t len, int seals)
 {
-	int fd = memfd_create("villain", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create("attacker", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	cr_assert_eq(ftruncate(fd, (off_t)len), 0);
 	cr_assert_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
 	return fd;
 }
 
-/* Its owner could cut it off, and a touch beyond its end is SIGBUS. */
+/* Memory without a seal can be truncated by its owner; access beyond its end would raise SIGBUS. */
 static int may_shrink(void)
 {
 	return sealed(LEND_BELL_LEN, F_SEAL_GROW);
 }
 
-Test(hostile, memory_without_a_seal_is_not_mapped)
+Test(hostile, unsealed_client__is_refused)
 {
 	static const struct {
 		int seals;
@@ -258,9 +253,9 @@ Test(hostile, memory_without_a_seal_is_not_mapped)
 	}
 }
 
-/* Each stranger says one wrong thing; the server answers with a refusal or hangs up, and goes on.
- */
-Test(hostile, wrong_things_at_the_door, .timeout = 60)
+/* Each client makes one mistake. The server refuses it or closes the connection, and keeps
+ * serving. */
+Test(hostile, invalid_handshakes__are_refused, .timeout = 60)
 {
 	static int (*const bell[])(void) = {unsealed, too_short, no_memory, may_shrink};
 	char at[104];
@@ -301,8 +296,8 @@ Test(hostile, wrong_things_at_the_door, .timeout = 60)
 	server->ops->close(server);
 }
 
-/* More callers who never say a word than the server has patience for; then one who does. */
-Test(hostile, silent_callers_hold_up_nobody, .timeout = 60)
+/* More clients that send nothing than the server waits for at once; then one that sends a HELLO. */
+Test(hostile, silent_clients__block_no_other, .timeout = 60)
 {
 	char at[104];
 	struct lend_io *server = conform_listen(&shm, at), *client = conform_client(at);
@@ -335,7 +330,7 @@ static int resolve_until(struct lend_io *client, const char *at)
 	return err;
 }
 
-Test(hostile, servers_that_are_none, .timeout = 60)
+Test(hostile, invalid_servers__are_refused, .timeout = 60)
 {
 	struct lend_door door;
 	struct lend_meet msg;
@@ -344,13 +339,13 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 	uint32_t peer;
 	int sock;
 
-	fresh(name);
+	write_fresh_name(name);
 	(void)snprintf(at, sizeof(at), "shm:%s", name);
 	cr_assert_eq(lend_meet_open(&door, name), 0);
 	client = conform_client(at);
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS,
-		     "accepts and says nothing");
+		     "accepts and sends nothing");
 	sock = lend_meet_accept(&door);
 	lend_meet_fill(&msg, EPROTO, 0, 0);
 	msg.version = 77;
@@ -362,7 +357,7 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	sock = lend_meet_accept(&door);
 	(void)close(sock);
-	cr_assert_eq(resolve_until(client, at), -ECONNREFUSED, "hangs up");
+	cr_assert_eq(resolve_until(client, at), -ECONNREFUSED, "closes the connection");
 
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	sock = lend_meet_accept(&door);
@@ -370,7 +365,7 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 	int fds[2] = {unsealed(), unsealed()};
 
 	cr_assert_eq(lend_meet_send(sock, &msg, fds, 2), 0);
-	cr_assert_eq(resolve_until(client, at), -EPROTO, "memory that may shrink");
+	cr_assert_eq(resolve_until(client, at), -EPROTO, "memory without a seal");
 	(void)close(sock);
 	(void)close(fds[0]);
 	(void)close(fds[1]);
@@ -378,7 +373,7 @@ Test(hostile, servers_that_are_none, .timeout = 60)
 	cr_assert_eq(client->ops->resolve(client, at, &peer), -EINPROGRESS);
 	cr_assert_eq(resolve_until(client, at), -ETIMEDOUT, "never answers");
 	lend_door_close(&door);
-	cr_assert_eq(client->ops->resolve(client, at, &peer), -ENOENT, "nobody there");
+	cr_assert_eq(client->ops->resolve(client, at, &peer), -ENOENT, "no listener");
 	cr_assert_gt(strlen(lend_why_text()), 10);
 	client->ops->close(client);
 }

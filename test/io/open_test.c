@@ -1,5 +1,6 @@
-/* Goal: what cannot be opened says so in one line with the mend in it. Method: every malformed
- * address, and modules that are missing, broken or something else. */
+/* Goal: an address that cannot be opened gives one line of error text with the fix in it.
+ * Method: each malformed address; modules that are missing, broken or no module.
+ * Covers: src/io/io.c, src/io/addr.c, src/io/module/module.c, src/sys/last_error.c */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include "io/module/module.h"
 #include "sys/last_error.h"
 
-Test(open, bad_addresses_are_told)
+Test(open, bad_addresses__are_reported)
 {
 	static const char *const bad[] = {
 	    "",          "udp",    "udp:",     "udp:x", "udp:h:",  "udp:h:99999", "udp::1:3",
@@ -32,7 +33,7 @@ Test(open, bad_addresses_are_told)
 	}
 }
 
-Test(open, schemes_are_told_apart)
+Test(open, schemes__are_distinguished)
 {
 	cr_assert(lend_io_same_scheme("shm:a", "shm:b"));
 	cr_assert(lend_io_same_scheme("udp:h:1", "udp:[::1]:2"));
@@ -50,22 +51,22 @@ Test(open, a_server_that_is_not_there)
 
 	cr_assert_eq(lend_io_open(&config, &io), 0);
 	cr_assert_eq(io->ops->resolve(io, config.peer, &peer), -ENOENT);
-	cr_assert_not_null(strstr(lend_why_text(), "start the server"));
+	cr_assert_not_null(strstr(lend_why_text(), "start it"));
 	cr_assert_eq(io->ops->resolve(io, "udp:127.0.0.1:1", &peer), -EINVAL);
 	cr_assert_eq(io->ops->resolve(io, "shm:", &peer), -EINVAL);
 	io->ops->close(io);
 }
 
-static void expect_no_module(const char *mend)
+static void expect_no_module(const char *fix)
 {
 	struct lend_io_config config = {.listen = "dpdk:ring@127.0.0.1:0"};
 	struct lend_io *io;
 
 	cr_assert_eq(lend_io_open(&config, &io), -ENODEV);
-	cr_assert_not_null(strstr(lend_why_text(), mend), "%s", lend_why_text());
+	cr_assert_not_null(strstr(lend_why_text(), fix), "%s", lend_why_text());
 }
 
-Test(open, modules_that_are_none)
+Test(open, invalid_modules__are_refused)
 {
 	char folder[] = "/tmp/lend-open-XXXXXX", path[128];
 	FILE *file;
@@ -110,7 +111,7 @@ Test(open, module_find__each_failure_has_its_line)
 enum { NOBODY = 65534 };
 static char elsewhere[32];
 
-/* Serves at shm:elsewhere in a runtime folder of its own until it is killed. */
+/* Serves at shm:elsewhere, in a runtime folder of its own, until it is killed. */
 static pid_t serve_elsewhere(const char *folder)
 {
 	struct lend_io_config config = {.listen = elsewhere};
@@ -134,7 +135,7 @@ static pid_t serve_elsewhere(const char *folder)
 	return child;
 }
 
-/* The line that a client gets as that user, with that folder. */
+/* Stores the error text that a client of that user with that folder gets. */
 static void dial_as(uid_t uid, const char *folder, char *line, size_t cap)
 {
 	struct lend_io_config config = {.peer = elsewhere};
@@ -169,12 +170,12 @@ Test(open, a_server_of_another_user_or_folder)
 	(void)snprintf(elsewhere, sizeof(elsewhere), "shm:elsewhere%d", (int)getpid());
 	server = serve_elsewhere(theirs);
 	dial_as(geteuid(), ours, line, sizeof(line));
-	cr_assert(strstr(line, "use the same XDG_RUNTIME_DIR") && strstr(line, theirs), "%s", line);
+	cr_assert(strstr(line, "use its XDG_RUNTIME_DIR") && strstr(line, theirs), "%s", line);
 	if (geteuid() == 0) {
 		(void)snprintf(command, sizeof(command), "rm -r %s/lend", ours);
 		cr_assert_eq(system(command), 0);
 		dial_as(NOBODY, ours, line, sizeof(line));
-		cr_assert(strstr(line, "permission is denied") && strstr(line, theirs), "%s", line);
+		cr_assert(strstr(line, "another user's") && strstr(line, theirs), "%s", line);
 		dial_as(NOBODY, theirs, line, sizeof(line));
 		cr_assert(strstr(line, "permission denied") && strstr(line, "user 0"), "%s", line);
 	}

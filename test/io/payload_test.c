@@ -1,7 +1,8 @@
-/* Goal: whichever carrier sends a datagram over an Ethernet, its UDP payload is the same bytes, and
- * nothing stands in front of it or behind. Method: the same random datagrams by kernel UDP from one
- * end of a veth pair and by DPDK from the other; a packet socket takes both down.
- */
+/* Goal: the UDP payload of a datagram on an Ethernet is the same, whichever carrier sends it, with
+ * no bytes added before or after.
+ * Method: the same random datagrams, by kernel UDP from one end of a veth pair and by DPDK from the
+ * other. A packet socket captures both.
+ * Covers: src/io/eth/frame.c, src/io/dpdk/tx.c, src/io/udp/tx.c */
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
@@ -18,7 +19,7 @@
 
 enum { FRAME_MAX = 2048, ETHER = 14, IPV4 = 20, UDP = 8, ROUNDS = 300 };
 
-/* Sees what comes and goes at lend1. */
+/* Opens a packet socket for all frames at lend1. */
 static int open_tap(void)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
@@ -29,8 +30,8 @@ static int open_tap(void)
 	return fd;
 }
 
-/* The payload of the next UDP datagram from that address to port; heads are checked to say its
- * length, and the frame to have no more than padding behind it. */
+/* Copies the payload of the next UDP datagram from that address to port. The length fields of its
+ * headers must be right, and only padding may follow it. */
 static uint32_t tap_payload(int tap, const char *from, uint16_t port, uint8_t *payload)
 {
 	uint8_t frame[FRAME_MAX], ip[4];
@@ -57,7 +58,7 @@ static uint32_t tap_payload(int tap, const char *from, uint16_t port, uint8_t *p
 	return 0;
 }
 
-/* A carrier's end: it sends to port at the other. */
+/* A carrier at one end, which sends to port at the other. */
 struct end {
 	struct lend_io *io;
 	const char *ip;
@@ -90,7 +91,7 @@ static uint64_t seed;
 static uint8_t bytes[1600];
 static struct lend_seg seg[2] = {{0}, {.data = bytes, .len = sizeof(bytes), .cap = sizeof(bytes)}};
 
-/* Head, up to four pieces and tail, each of any length; want: what that makes. */
+/* Draws a header, up to four pieces and a trailer, each of random length. want: the payload. */
 static uint32_t draw(struct lend_rng *rng, struct lend_out *out, uint8_t *want)
 {
 	uint8_t *at = want;

@@ -1,6 +1,6 @@
-/* Goal: memory that several hosts map carries datagrams like the others. Method: the conformance
- * suite, in a file.
- */
+/* Goal: memory that several hosts map keeps the promises of a carrier.
+ * Method: the conformance suite over a shared file.
+ * Covers: src/io/shm/multihost.c, src/io/shm/multihost_link.c, src/io/shm/multihost_memory.c */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 
 #include "io/conform.h"
 
-/* Sparse: only what is touched takes memory. Each case has its own, removed when it ends. */
+/* A sparse file uses only the memory that is touched. Each case has its own, which is removed when
+ * the case ends. */
 static char path[64];
 
 static void remove_it(void)

@@ -1,7 +1,8 @@
-/* Goal: memory in a file is refused without a descriptor left open, and a link's rings are
- * allocated before they are touched. Method: a sparse file in /dev/shm, its allocated bytes and
- * this process's lowest free descriptor before and after. Covers: src/io/shm/multihost_memory.c,
- * src/sys/mapfile.c */
+/* Goal: invalid memory in a file is refused without a descriptor left open. A link's rings are
+ * allocated before they are touched.
+ * Method: a sparse file in /dev/shm, its allocated bytes and this process's lowest free descriptor
+ * before and after.
+ * Covers: src/io/shm/multihost_memory.c, src/sys/mapfile.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
-/* Goal: whoever dies, is stopped or scribbles in memory that hosts share holds up nobody for
- * longer than it takes to see that it is dead. Method: children that are killed in the middle;
- * ends and words of another host written by hand; noise all over the tables, under a seed. */
+/* Goal: a host that dies, is stopped or corrupts the shared memory delays other hosts only until it
+ * is detected as dead.
+ * Method: children that are run_and_kill in the middle of an operation; ends and link words of
+ * another host, written by the test; random bytes in all tables, under a seed. Covers:
+ * src/io/shm/multihost.c, src/io/shm/multihost_link.c, src/io/shm/multihost_memory.c */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +22,7 @@
 enum { MEMORY = 24 << 20 /* five links */, OTHER_HOST_PID = 1 };
 
 static char path[64];
-static struct lend_pod raw; /* the same memory, to write in by hand */
+static struct lend_pod raw; /* the same memory, mapped for writing by the test */
 
 static void begin(void)
 {
@@ -67,7 +69,7 @@ static int failure(const char *listen)
 	return lend_io_open(&config, &io);
 }
 
-/* One datagram from a fresh call on a name arrives, sooner or later. */
+/* A new client reaches the server of that name: one datagram arrives in the end. */
 static void reach(struct lend_io *from, const char *name, struct lend_io *to)
 {
 	uint64_t until = conform_ms() + 20000;
@@ -83,7 +85,7 @@ static void reach(struct lend_io *from, const char *name, struct lend_io *to)
 	cr_assert_fail("%s is out of reach: %s", name, lend_why_text());
 }
 
-Test(pod, memory_that_is_none)
+Test(pod, invalid_memory__is_refused)
 {
 	static const struct {
 		uint64_t head;
@@ -119,8 +121,8 @@ Test(pod, memory_that_is_none)
 	cr_assert(!lend_io_same_carrier("shm:a@/b", "shm:a@/c"));
 }
 
-/* A child that does this and is killed in the midst of it. */
-static void killed(void (*act)(void))
+/* Runs act in a child and kills it there. */
+static void run_and_kill(void (*act)(void))
 {
 	pid_t pid = fork();
 	int status;
@@ -144,7 +146,8 @@ static void take_all_links(void)
 	for (uint32_t i = 0, to = lend_pod_find(&pod, "alive", &owner); i < pod.links; i++) {
 		if (lend_pod_ask(&pod, to, owner, i, &tie) != 0)
 			_exit(2);
-		/* Whichever store was the last one. */
+		/* Undoes the last store of the request in some rounds, as if the kill had come
+		 * earlier. */
 		if (i > 0)
 			atomic_store(&pod.at->link[tie.link].word,
 				     atomic_load(&pod.at->link[tie.link].word) &
@@ -157,17 +160,17 @@ Test(pod, links_of_a_killed_client)
 	struct lend_io *server = serve("alive"), *client;
 
 	for (int round = 0; round < 4; round++) {
-		/* Who comes later takes the dead one's end, and with it its links. */
+		/* In odd rounds a new client takes over the dead one's end, and its links. */
 		bool later = round % 2;
 
 		client = later ? NULL : conform_client(named("alive"));
-		killed(take_all_links);
+		run_and_kill(take_all_links);
 		if (later)
 			client = conform_client(named("alive"));
 		reach(client, "alive", server);
 		client->ops->close(client);
 		for (uint64_t until = conform_ms() + 20; conform_ms() < until;)
-			(void)conform_take(server, NULL, NULL); /* which lets go, too */
+			(void)conform_take(server, NULL, NULL); /* which also releases the links */
 	}
 	server->ops->close(server);
 }
@@ -185,9 +188,9 @@ Test(pod, name_of_a_killed_server_is_free_at_once)
 	uint64_t began = conform_ms();
 	uint32_t peer;
 
-	killed(serve_and_die);
+	run_and_kill(serve_and_die);
 	cr_assert_eq(client->ops->resolve(client, named("fleeting"), &peer), -ECONNREFUSED);
-	killed(serve_and_die);
+	run_and_kill(serve_and_die);
 	io = serve("fleeting");
 	cr_assert_lt(conform_ms() - began, LEND_POD_STALE_NS / 2000000);
 	cr_assert_eq(failure(named("fleeting")), -EADDRINUSE);
@@ -196,8 +199,8 @@ Test(pod, name_of_a_killed_server_is_free_at_once)
 	client->ops->close(client);
 }
 
-/* An end of a host that has lost its power, or was stopped; owner is its number. */
-static void ghost(uint32_t i, const char *name, uint64_t owner)
+/* Writes an end of a host that lost power or is stopped; owner is the host's number. */
+static void write_dead_host(uint32_t i, const char *name, uint64_t owner)
 {
 	struct lend_pod_end *e = &raw.at->end[i];
 
@@ -209,12 +212,12 @@ static void ghost(uint32_t i, const char *name, uint64_t owner)
 	atomic_store(&e->holds, owner);
 }
 
-Test(pod, name_of_a_dead_host_is_free_when_it_was_silent_long_enough)
+Test(pod, name_of_dead_host__is_free_after_a_timeout)
 {
 	uint64_t began = conform_ms();
 	struct lend_io *io;
 
-	ghost(9, "silent", 77);
+	write_dead_host(9, "silent", 77);
 	io = serve("silent");
 	cr_assert_geq(conform_ms() - began, LEND_POD_STALE_NS / 1000000);
 	cr_assert_neq(atomic_load(&raw.at->end[9].owner), 77);
@@ -235,7 +238,7 @@ Test(pod, name_of_a_live_host_is_not_taken)
 	uint64_t began = conform_ms();
 	pthread_t thread;
 
-	ghost(9, "beating", 77);
+	write_dead_host(9, "beating", 77);
 	cr_assert_eq(pthread_create(&thread, NULL, beat, NULL), 0);
 	cr_assert_eq(failure(named("beating")), -EADDRINUSE);
 	cr_assert_lt(conform_ms() - began, LEND_POD_STALE_NS / 2000000);
@@ -259,7 +262,7 @@ static void *want_it(void *arg)
 	return io;
 }
 
-Test(pod, of_many_who_want_a_name_one_gets_it)
+Test(pod, many_servers__one_gets_the_name)
 {
 	for (int round = 0; round < 50; round++) {
 		pthread_t thread[4];
@@ -279,7 +282,7 @@ Test(pod, of_many_who_want_a_name_one_gets_it)
 	}
 }
 
-Test(pod, who_was_stopped_and_lost_its_end_begins_anew)
+Test(pod, stopped_host__lost_its_end__starts_again)
 {
 	struct lend_io *server = serve("back"), *client = conform_client(named("back"));
 	uint64_t owner;
@@ -289,15 +292,15 @@ Test(pod, who_was_stopped_and_lost_its_end_begins_anew)
 	i = lend_pod_find(&raw, "back", &owner);
 	lend_pod_evict(&raw, i, owner);
 	cr_assert_eq(lend_pod_find(&raw, "back", &owner), LEND_POD_NONE);
-	ghost(i, "other", 77); /* which keeps that end */
+	write_dead_host(i, "other", 77); /* which keeps that end */
 	reach(client, "back", server);
 	cr_assert_eq(atomic_load(&raw.at->end[i].owner), 77);
 	client->ops->close(client);
 	server->ops->close(server);
 }
 
-/* A host that went on with a copy after its ring had gone to others. */
-Test(pod, a_spoilt_ring_is_left_for_another)
+/* A stopped host resumes and copies into a ring that has a new owner. */
+Test(pod, spoilt_ring__is_replaced)
 {
 	struct lend_io *server = serve("s"), *client = conform_client(named("s"));
 	uint32_t peer = conform_resolve(client, named("s"), server), again;
@@ -308,17 +311,16 @@ Test(pod, a_spoilt_ring_is_left_for_another)
 		atomic_store(&lend_pod_pair(&raw, l)->to_server.slot[0].mark, 0);
 	cr_assert_eq(conform_send(client, peer, 1, 1, 100), LEND_SENT);
 	for (int i = 0; i < 1000; i++)
-		cr_assert_eq(conform_take(server, NULL, NULL), 0,
-			     "nobody sees past what is hidden");
+		cr_assert_eq(conform_take(server, NULL, NULL), 0, "no reads beyond what is hidden");
 	cr_assert_eq(client->ops->resolve(client, named("s"), &again), 0);
-	cr_assert_eq(again, peer, "while a session holds it");
+	cr_assert_eq(again, peer, "while a session uses it");
 	client->ops->pin(client, peer, false);
 	reach(client, "s", server);
 	client->ops->close(client);
 	server->ops->close(server);
 }
 
-Test(pod, a_bell_that_is_none_is_refused)
+Test(pod, invalid_bell__is_refused)
 {
 	struct lend_io *server = serve("s");
 	struct lend_pod pod;
@@ -340,7 +342,7 @@ Test(pod, a_bell_that_is_none_is_refused)
 	server->ops->close(server);
 }
 
-Test(pod, noise_all_over)
+Test(pod, noise_in_all_tables)
 {
 	struct lend_io *server = serve("s"), *client = conform_client(named("s"));
 	uint64_t seed = conform_seed(), *words = (uint64_t *)(void *)raw.at;
@@ -356,7 +358,7 @@ Test(pod, noise_all_over)
 			uint32_t l = (uint32_t)lend_rng_below(&rng, raw.links);
 
 			words[lend_rng_below(&rng, sizeof(*raw.at) / 8)] = bits;
-			/* Nearly right ones, too: other bits, other ends. */
+			/* Almost valid ones, too: changed flags, changed ends. */
 			atomic_fetch_xor(&raw.at->link[l].word, bits & 0x0010011f);
 		}
 		(void)client->ops->resolve(client, named("s"), &peer);

@@ -1,7 +1,8 @@
-/* Goal: what an mlx5 device or an address lacks is one clear line with its mend, peers are found,
- * and frames are those of udp and dpdk. Method: both ends in one thread, over devices made of
- * memory (raw/fake.c); the real module where no device is.
- */
+/* Goal: what an mlx5 device or an address lacks is reported in one line with the fix in it. Peers
+ * are resolved, and frames equal those of udp and dpdk.
+ * Method: both ends in one thread, over devices made of memory (raw/fake.c); the real module where
+ * there is no device.
+ * Covers: src/io/raw/open.c, src/io/raw/peer.c, src/io/eth/arp_nd.c, src/io/eth/neighbours.c */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,7 +27,7 @@ static void expect_refused(const char *listen, int rc, const char *words)
 	cr_assert_null(strchr(lend_why_text(), '\n'));
 }
 
-Test(raw_device, addresses_that_do_not_parse)
+Test(raw_device, invalid_addresses__are_refused)
 {
 	static const char *const bad[] = {
 	    "raw:",
@@ -99,11 +100,11 @@ Test(raw_device, a_port_that_a_kernel_socket_has)
 	cr_assert_eq(bind(fd, (struct sockaddr *)&in, len), 0);
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&in, &len), 0);
 	snprintf(address, sizeof(address), "raw:mlx5_0@127.0.0.1:%u", ntohs(in.sin_port));
-	expect_refused(address, -EADDRINUSE, "another endpoint's or program's");
+	expect_refused(address, -EADDRINUSE, "in use on this host");
 	close(fd);
 }
 
-/* A client's own address is its interface's. */
+/* A client's own address is that of its interface. */
 Test(raw_device, a_client_without_an_address)
 {
 	struct lend_io *io = NULL;
@@ -135,8 +136,8 @@ Test(raw_device, addresses_that_this_carrier_does_not_reach)
 	io->ops->close(io);
 }
 
-/* Nobody has that address: said within seconds, and asked anew after that. */
-Test(raw_device, nobody_answers)
+/* No host has that address. Reports this within seconds, and asks again later. */
+Test(raw_device, unknown_address__is_reported_in_seconds)
 {
 	struct lend_io *io = raw_open("raw:mlx5_0@10.77.0.1:0");
 	uint64_t end = conform_ms() + 20000;
@@ -149,7 +150,7 @@ Test(raw_device, nobody_answers)
 	cr_assert_eq(rc, -EHOSTDOWN);
 	cr_assert(strstr(lend_why_text(), "?mac="), "%s", lend_why_text());
 	cr_assert_eq(io->ops->resolve(io, "raw:mlx5_0@10.77.0.9:7", &peer), -EINPROGRESS);
-	/* With a MAC nobody is asked. */
+	/* An address with a MAC needs no request. */
 	cr_assert_eq(io->ops->resolve(io, "raw:mlx5_0@10.77.0.9:7?mac=02:00:00:00:00:09", &peer),
 		     0);
 	cr_assert_eq(conform_send(io, peer, 1, 1, 100), LEND_SENT);
@@ -157,7 +158,7 @@ Test(raw_device, nobody_answers)
 	io->ops->close(io);
 }
 
-/* A MAC that came with an address stays, whatever the peer's frames say. */
+/* A MAC that was part of an address is kept, whatever MAC the peer's frames have. */
 Test(raw_device, a_given_mac_stays)
 {
 	struct raw_pair p = raw_meet4();
@@ -178,7 +179,7 @@ Test(raw_device, a_given_mac_stays)
 	raw_part(&p);
 }
 
-/* Who asks from 10.77.0.9 for an address; of that VLAN. */
+/* Sends an ARP request from 10.77.0.9 for target, in that VLAN. */
 static void ask(const char *target, const char *from, uint16_t vlan)
 {
 	struct lend_eth_end end = {.vlan = vlan, .mac = {2, 0, 0, 0, 0, 9}};
@@ -206,10 +207,10 @@ Test(raw_device, only_questions_for_us_are_answered)
 	cr_assert_eq(fake->posts, posts + 1);
 	cr_assert_eq(memcmp(fake->last, "\2\0\0\0\0\t\2\xfa\xce\0\0\0\x08\x06", 14), 0);
 	cr_assert_eq(io->stats.address_clash, 0);
-	ask("10.77.0.2", "10.77.0.1", 0); /* another host says that our address is its own */
+	ask("10.77.0.2", "10.77.0.1", 0); /* another host announces our address */
 	raw_take(io);
 	cr_assert_eq(io->stats.address_clash, 1);
-	fake->inject(fake->last, 20); /* cut off */
+	fake->inject(fake->last, 20); /* truncated */
 	raw_take(io);
 	cr_assert_eq(io->stats.rx_bad, 1);
 	io->ops->close(io);
@@ -228,8 +229,8 @@ Test(raw_device, a_device_that_shows_no_arp)
 	raw_part(&p);
 }
 
-/* The same bytes as udp and dpdk: Ethernet, IPv4 marked with class 0, UDP, payload; a sum that is
- * right or left out. */
+/* The same bytes as from udp and dpdk: Ethernet, IPv4 with the mark of class 0, UDP, payload; the
+ * checksum is right or omitted. */
 Test(raw_device, bytes_on_the_wire)
 {
 	static const uint8_t head[] = {2, 0xfa, 0xce, 0,    0, 0,       2, 0xfa, 0xce, 0, 0,  1,
@@ -239,25 +240,25 @@ Test(raw_device, bytes_on_the_wire)
 	cr_assert_eq(conform_send_fast(p.a, p.peer, 1, 1, 16), LEND_SENT);
 	cr_assert_eq(fake->last_len, 14 + 20 + 8 + 16);
 	cr_assert_eq(memcmp(fake->last, head, sizeof(head)), 0);
-	cr_assert_eq(lend_eth_get16(fake->last + 40), 0, "no UDP sum over IPv4");
+	cr_assert_eq(lend_eth_get16(fake->last + 40), 0, "no UDP checksum over IPv4");
 	raw_part(&p);
 	fake->checksums = true;
 	p = raw_meet4();
 	cr_assert_eq(conform_send(p.a, p.peer, 1, 1, 16), LEND_SENT);
-	cr_assert_neq(lend_eth_get16(fake->last + 40), 0, "the device summed it up");
-	fake->checks = 0; /* so the carrier looks itself */
+	cr_assert_neq(lend_eth_get16(fake->last + 40), 0, "the device computed it");
+	fake->checks = 0; /* so the carrier verifies it itself */
 	raw_expect_alive(&p);
 	cr_assert_eq(p.b->stats.rx_checksum, 0);
 	raw_part(&p);
 	fake->checksums = false;
 	p = raw_meet("raw:mlx5_0@[fd00::1]:0", "raw:mlx5_1@[fd00::2]:0", "");
 	raw_expect_alive(&p);
-	cr_assert_neq(lend_eth_get16(fake->last + 14 + 40 + 6), 0, "IPv6 wants one");
+	cr_assert_neq(lend_eth_get16(fake->last + 14 + 40 + 6), 0, "IPv6 requires one");
 	cr_assert_eq(p.b->stats.rx_checksum, 0);
 	raw_part(&p);
 }
 
-/* rdma-core itself, which has no such device. */
+/* The module with rdma-core, which has no such device. */
 Test(raw_device, the_real_module)
 {
 	setenv("LEND_MODULE_DIR", LEND_BUILD_DIR, 1);

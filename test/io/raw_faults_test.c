@@ -1,7 +1,8 @@
-/* Goal: whatever arrives and whatever an mlx5 device does, the raw carrier counts it and goes on.
- * Method: both ends in one thread, over devices made of memory (raw/fake.c) that are told to
- * misbehave.
- */
+/* Goal: whatever arrives and whatever an mlx5 device does, the raw carrier counts it and keeps
+ * working.
+ * Method: both ends in one thread, over devices made of memory (raw/fake.c), with faults switched
+ * on.
+ * Covers: src/io/raw/carrier.c, src/io/raw/rx.c, src/io/raw/send.c, src/io/raw/peer.c */
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 TestSuite(raw_faults, .init = raw_set_up, .timeout = 60);
 
-/* Frames of strangers: each is counted, and none arrives. */
+/* Invalid or foreign frames are counted, and none is delivered. */
 static void alter(const uint8_t *good, uint32_t len, uint32_t at, uint8_t with)
 {
 	static uint8_t bytes[RAW_FRAME_MAX];
@@ -36,8 +37,8 @@ Test(raw_faults, foreign_traffic)
 	alter(good, len, 12, 1);      /* another protocol */
 	cr_assert_eq(raw_drain(p.b), 0);
 	cr_assert_eq(p.b->stats.rx_foreign, 2);
-	alter(good, len, IP + 10, 1); /* a wrong sum of its head */
-	alter(good, len, UDP + 6, 1); /* a wrong sum of all */
+	alter(good, len, IP + 10, 1); /* wrong IPv4 header checksum */
+	alter(good, len, UDP + 6, 1); /* wrong UDP checksum */
 	cr_assert_eq(raw_drain(p.b), 0);
 	cr_assert_eq(p.b->stats.rx_checksum, 2);
 	memcpy(tagged, good, 12);
@@ -45,11 +46,11 @@ Test(raw_faults, foreign_traffic)
 	memcpy(tagged + 16, good + 12, len - 12);
 	fake->inject(tagged, len + 4);
 	cr_assert_eq(raw_drain(p.b), 0);
-	cr_assert_eq(p.b->stats.rx_foreign, 3, "a VLAN that is not ours");
-	fake->inject(good, 30); /* cut off */
+	cr_assert_eq(p.b->stats.rx_foreign, 3, "a foreign VLAN");
+	fake->inject(good, 30); /* truncated */
 	cr_assert_eq(raw_drain(p.b), 0);
 	cr_assert_eq(p.b->stats.rx_bad, 1);
-	good[IP + 6] = 0x20; /* the first piece of more */
+	good[IP + 6] = 0x20; /* the first fragment of several */
 	good[IP + 10] = (uint8_t)(good[IP + 10] + 0x20);
 	fake->inject(good, len);
 	cr_assert_eq(raw_drain(p.b), 0);
@@ -58,8 +59,9 @@ Test(raw_faults, foreign_traffic)
 	raw_part(&p);
 }
 
-/* A device that sums up says what is right; what it does not vouch for is looked at. */
-Test(raw_faults, a_wrong_sum_that_the_device_saw)
+/* A checksum that the device verified is trusted. One that it did not verify is verified by the
+ * carrier. */
+Test(raw_faults, wrong_checksum_seen_by_the_device)
 {
 	struct raw_pair p = raw_meet4();
 	static uint8_t good[RAW_FRAME_MAX];
@@ -69,7 +71,7 @@ Test(raw_faults, a_wrong_sum_that_the_device_saw)
 	len = fake->last_len;
 	memcpy(good, fake->last, len);
 	(void)raw_drain(p.b);
-	good[40] = 0x12; /* a UDP sum, and a wrong one */
+	good[40] = 0x12; /* a UDP checksum, and a wrong one */
 	fake->checks = RAW_CQE_L3_OK;
 	fake->inject(good, len);
 	cr_assert_eq(raw_drain(p.b), 0);
@@ -77,7 +79,8 @@ Test(raw_faults, a_wrong_sum_that_the_device_saw)
 	raw_part(&p);
 }
 
-/* What was read before stands; the queue is made anew when nothing of it is on loan. */
+/* Frames before an invalid completion are delivered. The queue is reset once none of its buffers is
+ * lent. */
 Test(raw_faults, a_completion_that_contradicts_the_rings)
 {
 	static const struct {
@@ -103,9 +106,9 @@ Test(raw_faults, a_completion_that_contradicts_the_rings)
 		}
 		t.n = 0;
 		(void)conform_take(p.b, raw_count, &t);
-		cr_assert_eq(t.n, 2, "what came before");
+		cr_assert_eq(t.n, 2, "frames before it");
 		cr_assert_eq(fake->revived[RAW_RECEIVING], i);
-		cr_assert(!p.b->ops->arm(p.b), "there is something to do");
+		cr_assert(!p.b->ops->arm(p.b), "there is work");
 		raw_take(p.b);
 		cr_assert_eq(fake->revived[RAW_RECEIVING], i + 1);
 		cr_assert_eq(p.b->stats.rx_bad, i + 1);
@@ -127,7 +130,7 @@ static void expect_gone(struct raw_pair *p)
 	cr_assert_gt(p->a->stats.tx_dead, 0);
 }
 
-Test(raw_faults, a_queue_that_cannot_be_made_anew)
+Test(raw_faults, failed_reset__ends_the_carrier)
 {
 	struct raw_pair p = raw_meet4();
 
@@ -185,7 +188,7 @@ Test(raw_faults, a_send_queue_that_stops)
 	raw_part(&p);
 }
 
-/* Slots are not written again before their frames are out; full is said, and over. */
+/* Send slots are not reused before their frames are out. Full is reported, and ends. */
 Test(raw_faults, a_device_that_lags)
 {
 	struct raw_pair p = raw_meet4();
@@ -213,8 +216,8 @@ Test(raw_faults, a_device_that_lags)
 	raw_part(&p);
 }
 
-/* What it says of sends is not believed further than they go. */
-Test(raw_faults, a_device_that_tells_of_more_than_was_sent)
+/* Completions are not believed beyond the sends that were posted. */
+Test(raw_faults, completions_beyond_posts__are_ignored)
 {
 	struct raw_pair p = raw_meet4();
 
@@ -224,12 +227,12 @@ Test(raw_faults, a_device_that_tells_of_more_than_was_sent)
 			cr_assert_eq(conform_send(p.a, p.peer, 1, i, 100), LEND_SENT);
 		cr_assert_eq(raw_drain(p.b), RAW_SEND_SLOTS);
 		(void)raw_drain(p.a);
-		cr_assert(p.a->ops->arm(p.a), "and nothing is full");
+		cr_assert(p.a->ops->arm(p.a), "and no peer is full");
 	}
 	raw_part(&p);
 }
 
-/* A burst is one doorbell; what the device does not take of it is full. */
+/* A burst rings one doorbell. Datagrams that the device does not accept get the result full. */
 Test(raw_faults, a_burst_is_one_doorbell)
 {
 	struct raw_pair p = raw_meet4();
@@ -252,7 +255,8 @@ Test(raw_faults, a_burst_is_one_doorbell)
 	raw_part(&p);
 }
 
-/* More than fits while nobody looks: lost, counted, and over. */
+/* More frames than fit while the receiver does not poll are lost and counted; then it works
+ * again. */
 Test(raw_faults, overrun)
 {
 	struct raw_pair p;
@@ -277,7 +281,7 @@ Test(raw_faults, overrun)
 	raw_part(&p);
 }
 
-/* A receive buffer is partly used, wrapped and used again for long, in both forms of completion. */
+/* A receive buffer is partly used, wrapped and reused many times, with both completion sizes. */
 static void go_round(uint32_t cqe_len)
 {
 	struct raw_pair p;
@@ -297,13 +301,13 @@ static void go_round(uint32_t cqe_len)
 	raw_part(&p);
 }
 
-Test(raw_faults, buffers_go_round)
+Test(raw_faults, buffers__wrap)
 {
 	go_round(64);
 	go_round(128);
 }
 
-/* Nothing is lost that was not dropped. */
+/* Only dropped frames are lost. */
 Test(raw_faults, drops)
 {
 	struct raw_pair p = raw_meet4();
@@ -316,7 +320,7 @@ Test(raw_faults, drops)
 	raw_part(&p);
 }
 
-/* Unknown senders share indices: each is answered all the same. */
+/* Unknown senders share indices; each gets its replies. */
 Test(raw_faults, more_senders_than_indices)
 {
 	enum { PORT_FROM = 34, PORT_TO = 36 };
@@ -342,7 +346,7 @@ Test(raw_faults, more_senders_than_indices)
 	raw_part(&p);
 }
 
-/* The peer's machine is replaced: another MAC, believed once the old one keeps silent. */
+/* The peer's machine is replaced. Its new MAC is accepted once the old one is quiet. */
 Test(raw_faults, a_peer_moves)
 {
 	struct raw_pair p = raw_meet4();
@@ -356,7 +360,7 @@ Test(raw_faults, a_peer_moves)
 	p.b = raw_open(address);
 	cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
 	cr_assert_eq(raw_drain(p.b), 0, "sent to the old one");
-	/* It speaks, and asks nobody before: its frames alone come from another MAC. */
+	/* The new machine sends without an ARP request: only its frames show the new MAC. */
 	char back[104], address_of_a[160];
 	uint32_t to_a;
 
@@ -385,9 +389,9 @@ Test(raw_faults, wakes)
 	cr_assert_eq(poll(&fd, 1, 0), 0);
 	cr_assert_eq(conform_send(p.a, p.peer, 1, 0, 100), LEND_SENT);
 	cr_assert_eq(poll(&fd, 1, 5000), 1);
-	cr_assert(!p.b->ops->arm(p.b), "not with something there");
+	cr_assert(!p.b->ops->arm(p.b), "not while a datagram waits");
 	cr_assert_eq(raw_drain(p.b), 1);
 	cr_assert(p.b->ops->arm(p.b));
-	cr_assert_eq(poll(&fd, 1, 0), 0, "quiet again");
+	cr_assert_eq(poll(&fd, 1, 0), 0, "idle again");
 	raw_part(&p);
 }

@@ -1,8 +1,8 @@
-/* Goal: a receive queue of the raw carrier reads what an mlx5 device writes, and nothing that a
- * device writes takes it out of its memory. Method: rings in plain memory between pages that may
- * not be touched; a table of completions, then random ones, then a queue that goes round against a
- * naive device.
- */
+/* Goal: a receive queue of the raw carrier reads the completions of an mlx5 device correctly, and
+ * no completion makes it access memory out of bounds.
+ * Method: rings in plain memory between inaccessible pages; a table of completions, then random
+ * ones; then a queue that wraps many times, against a naive device.
+ * Covers: src/io/raw/rx.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct bench {
 	uint8_t *cq, *wq, *memory;
 };
 
-/* len bytes that end where the next page cannot be read. */
+/* Returns len bytes that end at an inaccessible page. */
 static uint8_t *fenced(size_t len)
 {
 	size_t whole = (len + PAGE - 1) & ~(size_t)(PAGE - 1);
@@ -99,7 +99,7 @@ Test(raw_rx, buffers_are_described_and_given)
 #define LEN(len, strides) ((uint32_t)(strides) << 16 | (len))
 #define FILLER            0x80000000u
 
-/* One completion into a fresh queue whose first buffer is at its start. */
+/* One completion for a new queue with an unused first buffer. */
 static const struct {
 	const char *name;
 	uint32_t buffer, bytes, first, op;
@@ -113,20 +113,20 @@ static const struct {
     {"no byte", 0, LEN(0, 1), 0, GOOD, RAW_FRAME, 0},
     {"a solicited one", 0, LEN(60, 1), 0, GOOD | 2, RAW_FRAME, 60},
     {"a filler", 0, LEN(0, 3) | FILLER, 0, GOOD, RAW_FILLER, 0},
-    {"a filler that looks at no place", 0, LEN(65535, 8) | FILLER, 65535, GOOD, RAW_FILLER, 0},
+    {"a filler without a stride index", 0, LEN(65535, 8) | FILLER, 65535, GOOD, RAW_FILLER, 0},
     {"nothing yet", 0, LEN(60, 1), 0, 0xf0, RAW_NOTHING, 0},
-    {"of the other round", 0, LEN(60, 1), 0, GOOD | 1, RAW_NOTHING, 0},
+    {"of the previous round", 0, LEN(60, 1), 0, GOOD | 1, RAW_NOTHING, 0},
     {"of another buffer", 1, LEN(60, 1), 0, GOOD, RAW_BROKEN, 0},
-    {"of a buffer counted on", 4, LEN(60, 1), 0, GOOD, RAW_FRAME, 60},
+    {"of a buffer counter that runs on", 4, LEN(60, 1), 0, GOOD, RAW_FRAME, 60},
     {"longer than its strides", 0, LEN(65, 1), 0, GOOD, RAW_BROKEN, 0},
     {"longest", 0, LEN(65535, 8), 0, GOOD, RAW_BROKEN, 0},
     {"no stride", 0, LEN(0, 0), 0, GOOD, RAW_BROKEN, 0},
     {"one stride too many", 0, LEN(60, 9), 0, GOOD, RAW_BROKEN, 0},
-    {"most strides", 0, LEN(60, 0x3fff), 0, GOOD, RAW_BROKEN, 0},
+    {"largest number of strides", 0, LEN(60, 0x3fff), 0, GOOD, RAW_BROKEN, 0},
     {"a filler too long", 0, LEN(0, 9) | FILLER, 0, GOOD, RAW_BROKEN, 0},
     {"from behind the buffer", 0, LEN(60, 1), 8, GOOD, RAW_BROKEN, 0},
     {"from far behind", 0, LEN(60, 1), 65535, GOOD, RAW_BROKEN, 0},
-    {"over the buffer's end", 0, LEN(100, 2), 7, GOOD, RAW_BROKEN, 0},
+    {"across the buffer's end", 0, LEN(100, 2), 7, GOOD, RAW_BROKEN, 0},
     {"failed", 0, LEN(60, 1), 0, RAW_OP_FAILED << 4, RAW_BROKEN, 0},
     {"sent", 0, LEN(60, 1), 0, 0, RAW_BROKEN, 0},
     {"compressed", 0, LEN(60, 1), 0, GOOD | 0xc, RAW_BROKEN, 0},
@@ -159,7 +159,7 @@ Test(raw_rx, table)
 	run_table(128);
 }
 
-Test(raw_rx, a_buffer_comes_back_when_its_strides_are_used_up_and_no_sooner)
+Test(raw_rx, buffer__returns_after_its_last_stride)
 {
 	struct raw_frame frame;
 	struct bench b;
@@ -172,13 +172,13 @@ Test(raw_rx, a_buffer_comes_back_when_its_strides_are_used_up_and_no_sooner)
 	cr_assert_eq(be32(&b.at[1]), BUFFERS);
 	cr_assert_eq(be32(&b.at[0]), 1);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FILLER);
-	cr_assert_eq(be32(&b.at[1]), BUFFERS, "a frame of it may be on loan");
+	cr_assert_eq(be32(&b.at[1]), BUFFERS, "one of its frames may be lent");
 	raw_rx_done(&b.rx);
 	cr_assert_eq(be32(&b.at[1]), BUFFERS + 1);
 	cr_assert_eq(be32(&b.at[0]), 2);
 }
 
-/* Whatever is written, a frame lies within memory; the fences see to the rest. */
+/* Whatever is written, a frame stays within memory; inaccessible pages catch the rest. */
 Test(raw_rx, any_bytes_at_all)
 {
 	uint64_t seed = lend_clock_cycles(), bytes, volatile_sum = 0;
@@ -199,7 +199,7 @@ Test(raw_rx, any_bytes_at_all)
 			bytes = lend_rng_next(&rng);
 			memcpy(cqe + i, &bytes, 8);
 		}
-		/* Half of them nearly right. */
+		/* Half of them are almost valid. */
 		if (round & 1) {
 			put(&b, b.rx.next, buffer + (uint32_t)lend_rng_below(&rng, 8) / 7,
 			    LEN((uint32_t)lend_rng_below(&rng, 600),
@@ -221,11 +221,11 @@ Test(raw_rx, any_bytes_at_all)
 			raw_rx_start(&b.rx);
 		raw_rx_done(&b.rx);
 	}
-	cr_assert_eq(volatile_sum, 0, "nobody wrote there");
+	cr_assert_eq(volatile_sum, 0, "no write there");
 }
 
-/* A device that fills in order, as it should: all arrives, in order, through many rounds. */
-Test(raw_rx, goes_round)
+/* A correct device that fills buffers in order: all frames arrive in order, through many rounds. */
+Test(raw_rx, ring__wraps)
 {
 	uint64_t seed = lend_clock_cycles();
 	uint32_t made = 0, buffer = 0, used = 0, want = 0;
@@ -271,8 +271,8 @@ Test(raw_rx, goes_round)
 	cr_assert_gt(made, 10 * CQES);
 }
 
-/* After an error the device's rings begin anew, with completions of before still in them. */
-Test(raw_rx, begins_anew)
+/* After an error the device restarts its rings, which still contain old completions. */
+Test(raw_rx, reset__ignores_old_completions)
 {
 	struct raw_frame frame;
 	struct bench b;
@@ -284,7 +284,7 @@ Test(raw_rx, begins_anew)
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_FRAME);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_BROKEN);
-	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_BROKEN, "until it is made anew");
+	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_BROKEN, "until it is reset");
 	raw_rx_start(&b.rx);
 	cr_assert_eq(raw_rx_next(&b.rx, &frame), RAW_NOTHING);
 	cr_assert_eq(be32(&b.at[0]), 5);

@@ -1,7 +1,8 @@
-/* Goal: the raw carrier keeps what every carrier promises. Method: the conformance suite between
- * two devices made of memory (raw/fake.c), with ARP and with neighbour discovery, small buffers
- * too, so that all rings go round many times; and over a real one, where LEND_RAW names it.
- */
+/* Goal: the raw carrier keeps the promises of a carrier.
+ * Method: the conformance suite between two devices made of memory (raw/fake.c), with ARP and with
+ * neighbour discovery, also with small buffers, so that all rings wrap often; over a real device
+ * where LEND_RAW names it.
+ * Covers: src/io/raw/carrier.c, src/io/raw/rx.c, src/io/raw/send.c, src/io/raw/peer.c */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static struct raw_fake *fake(void)
 	return dlsym(module, "raw_fake");
 }
 
-/* 64 bytes a stride, 64 strides a buffer: a frame of 1,500 bytes takes 24. */
+/* 64 bytes per stride, 64 strides per buffer: a frame of 1,500 bytes takes 24. */
 static const char *absent_small(void)
 {
 	(void)absent();
@@ -54,7 +55,7 @@ static void far4(char *text, size_t cap)
 	(void)snprintf(text, cap, "raw:mlx5_1@10.77.0.2:0");
 }
 
-/* As the device behind it is called at the other end; clients say where they are. */
+/* Writes the device name that the other end uses. Clients add their own address. */
 static void across4(const char *address, char *text, size_t cap)
 {
 	const char *at = strchr(address, '@');

@@ -1,11 +1,13 @@
-/* Goal: the ring of shared memory keeps order and room whatever the other side writes, and its
- * numbers wrap. Method: both ends by hand, step by step. */
+/* Goal: the shared-memory ring keeps its order and its bounds whatever the other side writes, and
+ * its sequence numbers wrap.
+ * Method: both ends in one thread, step by step.
+ * Covers: src/io/shm/ring.h */
 #include <criterion/criterion.h>
 
 #include "io/shm/ring.h"
 
-/* A full ring stays full, however the consumer moves its position about. */
-Test(ring, positions_that_cannot_be_are_a_full_ring)
+/* A full ring stays full for every invalid position that the consumer writes. */
+Test(ring, invalid_positions__are_a_full_ring)
 {
 	static struct lend_ring ring;
 	struct lend_ring_tx tx = {.ring = &ring};
@@ -14,14 +16,14 @@ Test(ring, positions_that_cannot_be_are_a_full_ring)
 		lend_ring_commit(&tx, 1);
 	cr_assert_eq(tx.next, LEND_RING_SLOTS);
 	atomic_store(&ring.taken, LEND_RING_SLOTS + 1);
-	cr_assert_not(lend_ring_room(&tx, 8), "it took what we never sent");
+	cr_assert_not(lend_ring_room(&tx, 8), "more than was sent was taken");
 	atomic_store(&ring.taken, UINT32_MAX);
-	cr_assert_not(lend_ring_room(&tx, 8), "it gave back what it had");
+	cr_assert_not(lend_ring_room(&tx, 8), "fewer were taken than before");
 	atomic_store(&ring.taken, 1);
 	cr_assert(lend_ring_room(&tx, 8));
 }
 
-Test(ring, lengths_that_cannot_be_are_passed_over)
+Test(ring, invalid_lengths__are_skipped)
 {
 	static struct lend_ring ring;
 	struct lend_ring_tx tx = {.ring = &ring};
@@ -40,9 +42,9 @@ Test(ring, lengths_that_cannot_be_are_passed_over)
 	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_EMPTY);
 }
 
-/* Bodies are fewer than slots: a long datagram waits for its body where a short one need not, and
- * none is written over before it was taken. */
-Test(ring, long_ones_have_fewer_places)
+/* There are fewer bodies than slots. A long datagram waits for a body where a short one does not,
+ * and no body is overwritten before it was taken. */
+Test(ring, long_datagrams__have_fewer_bodies)
 {
 	static struct lend_ring ring;
 	struct lend_ring_tx tx = {.ring = &ring};
@@ -74,7 +76,7 @@ Test(ring, long_ones_have_fewer_places)
 	cr_assert_eq(tx.next - tx.taken, LEND_RING_SLOTS);
 }
 
-/* Numbers wrap after 2^32 datagrams. */
+/* Sequence numbers wrap after 2^32 datagrams. */
 Test(ring, numbers_wrap)
 {
 	static struct lend_ring ring;
@@ -94,9 +96,9 @@ Test(ring, numbers_wrap)
 	}
 }
 
-/* A producer that found the ring full is about to sleep: it must not when there is room, and is
- * told when there is. */
-Test(ring, room_is_looked_for_once_more)
+/* A producer that found the ring full checks for room once more before it sleeps. The consumer
+ * wakes it when there is room. */
+Test(ring, full__checks_for_room_before_sleep)
 {
 	static struct lend_ring ring;
 	struct lend_ring_tx tx = {.ring = &ring};
@@ -109,10 +111,10 @@ Test(ring, room_is_looked_for_once_more)
 	cr_assert(lend_ring_want(&tx, 8), "full: may sleep");
 	for (int i = 1; i < LEND_RING_LAZY; i++)
 		cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
-	cr_assert_not(lend_ring_done(&rx), "not told yet");
+	cr_assert_not(lend_ring_done(&rx), "not signalled yet");
 	cr_assert(lend_ring_want(&tx, 8));
 	cr_assert_eq(lend_ring_next(&rx, &data, &len), LEND_RING_DATA);
-	cr_assert(lend_ring_done(&rx), "told, and the producer is to be woken");
+	cr_assert(lend_ring_done(&rx), "signalled: wake the producer");
 	cr_assert_not(lend_ring_done(&rx), "once");
 	cr_assert_not(lend_ring_want(&tx, 8), "there is room after all");
 }

@@ -1,7 +1,8 @@
-/* Goal: over shm a piece of shared memory is read where it lies, stays lent until it was, and
- * places that cannot be are bad; who cannot read it gets copies. Method: two carriers in one
- * thread; bytes that change on the way tell a place from a copy; marks and places written by hand.
- */
+/* Goal: over shm, pieces of shared memory are passed without a copy and stay lent until they were
+ * read. Invalid references are bad datagrams. A peer that cannot read shared memory gets copies.
+ * Method: two carriers in one thread. Bytes that change after sending distinguish a reference from
+ * a copy; slot marks and references are written by the test.
+ * Covers: src/io/shm/send.c, src/io/shm/ring_read.c, src/sys/shared_arena.c */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ enum { LEN = 8 << 20, BUF = 3, OTHER = 4 };
 
 struct ends {
 	struct lend_io *server, *client;
-	uint32_t peer; /* the server, as the client names it */
+	uint32_t peer; /* index of the server at the client */
 	uint8_t *memory;
 	struct lend_seg seg[8];
 	struct lend_bufs bufs;
@@ -44,7 +45,7 @@ static void open_ends(struct ends *e, bool shares)
 	e->peer = conform_resolve(e->client, at, e->server);
 	e->memory = lend_arena_take(LEN);
 	cr_assert_not_null(e->memory);
-	/* Nobody knows that the other reads before something came from it. */
+	/* The client knows that the server reads shared memory only after a datagram from it. */
 	cr_assert_eq(conform_send(e->client, e->peer, 1, 1, 64), LEND_SENT);
 	cr_assert_eq(conform_take(e->server, NULL, NULL), 1);
 	cr_assert_eq(conform_send(e->server, 0, 1, 1, 64), LEND_SENT);
@@ -76,7 +77,7 @@ static struct lend_in receive(struct ends *e)
 	return in;
 }
 
-Test(shared, long_pieces_are_read_where_they_lie, .timeout = 60)
+Test(shared, long_pieces__are_read_in_place, .timeout = 60)
 {
 	static const struct {
 		uint32_t len;
@@ -106,7 +107,7 @@ Test(shared, long_pieces_are_read_where_they_lie, .timeout = 60)
 	close_ends(&e);
 }
 
-Test(shared, stays_lent_until_it_was_read, .timeout = 60)
+Test(shared, piece__is_lent_until_it_was_read, .timeout = 60)
 {
 	struct ends e;
 
@@ -114,7 +115,7 @@ Test(shared, stays_lent_until_it_was_read, .timeout = 60)
 	for (int round = 0; round < 3; round++) {
 		cr_assert(e.client->ops->flush(e.client, BUF));
 		cr_assert_eq(send(&e, BUF, e.memory, LEN), LEND_SENT);
-		cr_assert_not(e.client->ops->flush(e.client, BUF), "nobody looked yet");
+		cr_assert_not(e.client->ops->flush(e.client, BUF), "not received yet");
 		cr_assert(e.client->ops->flush(e.client, OTHER), "it was not sent");
 		(void)receive(&e);
 		cr_assert_not(e.client->ops->flush(e.client, BUF), "it is being read");
@@ -125,12 +126,12 @@ Test(shared, stays_lent_until_it_was_read, .timeout = 60)
 	e.server->ops->close(e.server);
 	while (conform_take(e.client, NULL, NULL) == 0)
 		;
-	cr_assert(e.client->ops->flush(e.client, BUF), "who hung up reads no more");
+	cr_assert(e.client->ops->flush(e.client, BUF), "a closed peer reads no more");
 	e.client->ops->close(e.client);
 	lend_arena_give(e.memory, LEN);
 }
 
-Test(shared, who_reads_nothing_gets_copies, .timeout = 60)
+Test(shared, peer_without_shared_memory__gets_copies, .timeout = 60)
 {
 	static uint8_t own[16000];
 	struct lend_in in;
@@ -153,9 +154,8 @@ Test(shared, who_reads_nothing_gets_copies, .timeout = 60)
 	close_ends(&e);
 }
 
-/* What a mark says of the slot, and what that says of the memory, is checked against what is there.
- */
-Test(shared, places_that_cannot_be_are_bad, .timeout = 60)
+/* The slot's mark, and the reference in the slot, are checked against the actual sizes. */
+Test(shared, invalid_references__are_bad, .timeout = 60)
 {
 	static const struct {
 		uint64_t offset;
@@ -196,8 +196,8 @@ Test(shared, places_that_cannot_be_are_bad, .timeout = 60)
 	close_ends(&e);
 }
 
-/* Memory that could shrink under its reader is not mapped. */
-Test(shared, memory_that_may_shrink_is_not_read, .timeout = 60)
+/* Memory that its owner could truncate is not mapped. */
+Test(shared, unsealed_memory__is_not_mapped, .timeout = 60)
 {
 	char at[64];
 	struct lend_io *server;

@@ -1,9 +1,9 @@
-/* Goal: shared memory is a carrier like the others, and idle clients cost a busy server nothing.
- * Method: the conformance suite; one client that sends for every look of the server, beside others
- * that sent once; a receiver that makes room in the middle of a burst. */
+/* Goal: shared memory keeps the promises of a carrier, and idle clients cost a busy server nothing.
+ * Method: the conformance suite; one client that sends for each poll of the server, with others
+ * that sent only once; a receiver that makes room in the middle of a burst.
+ * Covers: src/io/shm/carrier.c, src/io/shm/poll.c, src/io/shm/peers.c, src/io/shm/send.c */
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -14,15 +14,8 @@
 #include "io/shm/peers.h"
 #include "sys/last_error.h"
 
-static void address(char *text, size_t cap)
-{
-	static _Atomic unsigned count;
-
-	(void)snprintf(text, cap, "shm:conform-%d-%u", (int)getpid(), atomic_fetch_add(&count, 1));
-}
-
 static const struct conform_row shm = {.name = "shm",
-				       .address = address,
+				       .address = conform_shm_address,
 				       .lossless = true,
 				       .hangs_up = true,
 				       .rebinds = true,
@@ -53,7 +46,7 @@ Test(shm_idle, clients_leave_the_poll_of_a_busy_server)
 		cr_assert_eq(conform_take(server, NULL, NULL), 1);
 	}
 	cr_assert_leq(((struct lend_shm *)(void *)server)->hots, 5, "idle rings are still polled");
-	for (uint32_t i = 0; i <= IDLE; i++) { /* and are heard all the same */
+	for (uint32_t i = 0; i <= IDLE; i++) { /* and are received all the same */
 		cr_assert_eq(conform_send(client[i], peer[i], i, LOOKS, 64), LEND_SENT);
 		cr_assert_eq(conform_take(server, NULL, NULL), 1, "client %u", i);
 	}
@@ -83,7 +76,7 @@ static int try_resolve(struct lend_io *client, const char *at, struct lend_io *s
 	return err;
 }
 
-/* A server that may not make the rings of a client refuses it and goes on. */
+/* A server that cannot allocate the rings of a client refuses it and continues. */
 Test(shm_limit, rings_beyond_ulimit_f__are_refused)
 {
 	char at[104];
@@ -110,7 +103,7 @@ Test(shm_limit, listener_beyond_ulimit_f__does_not_open)
 	struct lend_io_config config = {.listen = at};
 	struct lend_io *io;
 
-	address(at, sizeof(at));
+	conform_shm_address(at, sizeof(at));
 	limit_files(LEND_SHM_LINK_LEN - 1);
 	cr_assert_eq(lend_io_open(&config, &io), -EFBIG);
 	cr_assert_not_null(strstr(lend_why_text(), "ulimit -f"), "%s", lend_why_text());
@@ -129,7 +122,8 @@ static void make_room(int signal)
 		;
 }
 
-/* None of a burst overtakes what was refused: room that comes meanwhile is for the next burst. */
+/* No datagram of a burst overtakes a refused one: room that comes meanwhile is for the next
+ * burst. */
 Test(shm_room, that_comes_within_a_burst_is_for_the_next)
 {
 	const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};

@@ -1,8 +1,10 @@
-/* Goal: datagrams that the kernel gets and hands over joined are the ones that were sent, each with
- * its sender's index, in the order of its peer; a way that takes no joined ones gets all of them.
- * A client keeps its port when a second peer ends its being connected to the first.
- * Method: bursts under seeds of random lengths, classes and peers against what was sent; a network
- * namespace whose loopback is narrower than the datagrams. */
+/* Goal: batches of datagrams that the kernel joins (GSO, GRO) arrive as the datagrams that were
+ * sent, each with its sender's index, in the order of its sender. A route that takes no batches
+ * gets single datagrams. A client keeps its port when a second peer ends its connection to the
+ * first.
+ * Method: bursts of random lengths, classes and peers, under seeds, compared with what was sent; a
+ * network namespace with a loopback MTU below the length of the datagrams.
+ * Covers: src/io/udp/tx.c, src/io/udp/rx.c, src/io/udp/route.c */
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -29,7 +31,7 @@ static struct lend_io *listen_with(uint32_t mtu, char address[104])
 	return io;
 }
 
-/* Bytes of datagram number seq to a peer: every length has a pattern of its own. */
+/* Fills the bytes of datagram number seq to a peer. Each length has its own pattern. */
 static void pattern(uint8_t *data, uint32_t peer, uint32_t seq, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
@@ -43,8 +45,8 @@ struct sent {
 	uint32_t n;
 };
 
-/* A burst of datagrams, a head and a tail each, of few lengths so that neighbours join. None is
- * urgent: those pass by the others. */
+/* Sends a burst with a header and a trailer each. There are few lengths, so that neighbours join.
+ * None is urgent, because urgent datagrams overtake. */
 static void send_burst(struct lend_io *client, const uint32_t *peer, struct lend_rng *rng,
 		       struct sent sent[PEERS])
 {
@@ -87,7 +89,7 @@ static void expect(const struct lend_in *in, uint32_t peer, uint32_t seq, uint32
 		     (unsigned long long)seed, seq, peer);
 }
 
-/* All of them, in order; some at a time, looked at again before they are given back. */
+/* Receives all of them, in order, some per call. Each is checked again before it is released. */
 static void take_burst(struct lend_io *server, uint32_t peer, const struct sent *sent,
 		       struct lend_rng *rng)
 {
@@ -111,7 +113,7 @@ static void take_burst(struct lend_io *server, uint32_t peer, const struct sent 
 	cr_assert_eq(server->ops->rx(server, in, 1), 0);
 }
 
-Test(udp_joined, what_was_joined_comes_apart)
+Test(udp_joined, batches__are_split)
 {
 	struct lend_io *client, *server[PEERS];
 	struct sent sent[PEERS];
@@ -136,7 +138,7 @@ Test(udp_joined, what_was_joined_comes_apart)
 	client->ops->close(client);
 }
 
-Test(udp_joined, nobody_sleeps_with_datagrams_in_hand)
+Test(udp_joined, unsplit_batch__does_not_sleep)
 {
 	static const uint32_t len[3] = {64, 64, 64};
 	char address[104];
@@ -165,7 +167,7 @@ static void count(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq
 	++*next;
 }
 
-/* How many of n that were sent come, in order. */
+/* Expects n datagrams, in order. */
 static void expect_all(struct lend_io *io, uint32_t n)
 {
 	uint32_t next = 0;
@@ -193,7 +195,7 @@ static bool narrow_loopback(void)
 	return done;
 }
 
-Test(udp_joined, a_narrow_way_gets_them_one_by_one)
+Test(udp_joined, narrow_route__gets_single_datagrams)
 {
 	static const uint32_t len[8] = {3000, 3000, 3000, 3000, 1000, 1000, 3000, 3000};
 	struct lend_io *client, *server;
@@ -228,7 +230,7 @@ Test(udp_joined, a_second_peer_leaves_a_client_its_port)
 		cr_assert_eq(conform_send(client, to[0], 1, 0, 64), LEND_SENT);
 		while (server[0]->ops->rx(server[0], in, 2) == 0)
 			;
-		cr_assert(i == 0 || in[0].peer == index, "the client looks like another one");
+		cr_assert(i == 0 || in[0].peer == index, "the client seems to be another one");
 		index = in[0].peer;
 		server[0]->ops->pin(server[0], index, true);
 		server[0]->ops->rx_done(server[0]);
@@ -248,7 +250,7 @@ Test(udp_joined, a_second_peer_leaves_a_client_its_port)
 	client->ops->close(client);
 }
 
-/* The mark of the next datagram at a plain socket. */
+/* Returns the TOS of the next datagram at a plain socket. */
 static int next_tos(int fd)
 {
 	char data[64], control[64];
@@ -262,7 +264,7 @@ static int next_tos(int fd)
 	return CMSG_FIRSTHDR(&msg) ? *CMSG_DATA(CMSG_FIRSTHDR(&msg)) : -1;
 }
 
-/* A plain socket that tells of marks, and what the carrier calls it. */
+/* Opens a plain socket that reports TOS. address: in the carrier's form. */
 static int plain(bool six, char address[104])
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -302,7 +304,7 @@ static void keeps_marks(bool six)
 	close(fd);
 }
 
-/* And the two bits of ECN beside it. */
+/* The two ECN bits are kept as well. */
 Test(udp_joined, each_keeps_the_mark_of_its_class)
 {
 	keeps_marks(false);

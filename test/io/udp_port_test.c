@@ -1,7 +1,8 @@
 /* Goal: while an endpoint opens further sockets at its port, no other user can bind that port, and
- * a second server of the same user cannot either. Method: a child with another user's id binds in a
- * loop, with each option that shares a port, against a thousand sockets opened; a second server
- * after each kind of socket. Covers: src/io/udp/sock.c */
+ * a second server of the same user cannot either.
+ * Method: a child with another user's id binds in a loop, with each option that shares a port,
+ * while a thousand sockets are opened. Then a second server after each kind of socket.
+ * Covers: src/io/udp/sock.c */
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -69,7 +70,7 @@ static _Noreturn void attack(const struct sockaddr_in *at, struct score *score)
 	}
 }
 
-/* Opens and closes connected sockets until the attacker had its tries. */
+/* Opens and closes connected sockets until the attacker has made its attempts. */
 static void open_many(int fd, struct score *score)
 {
 	for (unsigned i = 0; i < ROUNDS || atomic_load(&score->tries) < TRIES; i++) {
@@ -138,7 +139,7 @@ Test(udp_port, second_server__eaddrinuse)
 	(void)close(server.fd);
 }
 
-/* Exit status 0: a second socket was refused, and nothing of the attempt is left. */
+/* Exit status 0: a second socket was refused, and the attempt left nothing behind. */
 static _Noreturn void open_as_stranger(int fd)
 {
 	int on = 1, free = dup(fd), after;
@@ -189,16 +190,17 @@ Test(udp_port, beside__leaves_each_option_as_it_was)
 		cr_assert_eq(setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &bit[1], sizeof(int)), 0);
 		third = lend_udp_socket_beside(fd, other);
 		cr_assert_geq(third, 0);
-		cr_expect_eq(has_option(fd), bit[0], "the first, %d", was);
-		cr_expect_eq(has_option(other), bit[1], "the second, %d", was);
-		cr_expect_eq(has_option(third), 0, "the new one, %d", was);
+		cr_expect_eq(has_option(fd), bit[0], "first, case %d", was);
+		cr_expect_eq(has_option(other), bit[1], "second, case %d", was);
+		cr_expect_eq(has_option(third), 0, "new, case %d", was);
 		(void)close(third);
 		(void)close(other);
 		(void)close(fd);
 	}
 }
 
-/* Sends one datagram to all the group; the socket that gets it is the only one readable. */
+/* Sends one datagram for each member of the group. The socket that gets it is the only readable
+ * one. */
 static void expect_member(int fd, uint32_t index, const int *socket)
 {
 	struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, index);
@@ -215,8 +217,8 @@ static void expect_member(int fd, uint32_t index, const int *socket)
 	(void)close(from);
 }
 
-/* The urgent socket's place in the group follows from whether the line is a member. */
-Test(udp_port, twin__comes_after_a_line_in_the_group)
+/* The urgent socket's index in the group depends on whether the connected socket is a member. */
+Test(udp_port, twin__comes_after_connected_in_the_group)
 {
 	int fd = open_server().fd, line, on = 1;
 

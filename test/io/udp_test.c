@@ -1,5 +1,7 @@
-/* Goal: UDP is a carrier like the others, on IPv4 and IPv6. Method: the conformance suite, then
- * what is its own. */
+/* Goal: UDP keeps the promises of a carrier, on IPv4 and IPv6.
+ * Method: the conformance suite, then cases for UDP alone.
+ * Covers: src/io/udp/carrier.c, src/io/udp/rx.c, src/io/udp/tx.c, src/io/udp/epoll.c,
+ * src/io/udp/sock.c */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,11 +13,6 @@
 #include "io/conform.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
-
-static void address4(char *text, size_t cap)
-{
-	(void)snprintf(text, cap, "udp:127.0.0.1:0");
-}
 
 static void address6(char *text, size_t cap)
 {
@@ -34,7 +31,7 @@ static const char *no_ipv6(void)
 }
 
 static const struct conform_row udp4 = {.name = "udp",
-					.address = address4,
+					.address = conform_udp_address,
 					.rebinds = true,
 					.threads = true,
 					.counts = true,
@@ -52,7 +49,7 @@ static const struct conform_row udp6 = {.name = "udp over IPv6",
 CONFORM_SUITE(udp, &udp4)
 CONFORM_SUITE(udp6, &udp6)
 
-Test(udp_own, a_port_in_use_is_told)
+Test(udp_own, port_in_use__is_reported)
 {
 	char address[104];
 	struct lend_io *first = conform_listen(&udp4, address), *second;
@@ -63,9 +60,9 @@ Test(udp_own, a_port_in_use_is_told)
 	first->ops->close(first);
 }
 
-/* The same host seen over both families is one peer; larger datagrams than ours are counted and
+/* A host that is seen over both families is one peer. Datagrams above the MTU are counted and
  * dropped. */
-Test(udp_own, what_is_too_long_is_dropped)
+Test(udp_own, too_long__is_dropped)
 {
 	char address[104];
 	struct lend_io *client, *server;
@@ -91,7 +88,7 @@ Test(udp_own, what_is_too_long_is_dropped)
 	server->ops->close(server);
 }
 
-/* Sends short datagrams, then receives them; returns how many came. */
+/* Sends short datagrams, then receives them. Returns how many arrived. */
 static uint32_t send_short(struct lend_io *client, uint32_t peer, uint32_t n,
 			   struct lend_io *server)
 {
@@ -108,7 +105,8 @@ static uint32_t send_short(struct lend_io *client, uint32_t peer, uint32_t n,
 	return came;
 }
 
-/* Room falls by a quarter at a drop and rises by 1/64 at each look without one, within bounds. */
+/* The assumed room falls by a quarter at a drop and rises by 1/64 at each poll without one, within
+ * bounds. */
 Test(udp_own, room__follows_the_kernels_drops)
 {
 	char address[104];
@@ -155,8 +153,8 @@ Test(udp_own, room__under_steady_drops__falls_to_64)
 	server->ops->close(server);
 }
 
-/* More strangers than the table of unpinned peers holds: the pinned one keeps its index. */
-Test(udp_own, strangers_push_out_strangers_only)
+/* More unknown senders than the table of unpinned peers holds: the pinned peer keeps its index. */
+Test(udp_own, unknown_senders__evict_unpinned_only)
 {
 	char address[104];
 	struct lend_io *server = conform_listen(&udp4, address), *friend = conform_client(address);
@@ -177,7 +175,7 @@ Test(udp_own, strangers_push_out_strangers_only)
 		while (server->ops->rx(server, in, 4) == 0)
 			;
 		cr_assert_neq(in[0].peer, kept);
-		cr_assert_lt(in[0].peer, 300, "strangers take turns");
+		cr_assert_lt(in[0].peer, 300, "unknown senders take turns");
 		server->ops->rx_done(server);
 		stranger->ops->close(stranger);
 	}
@@ -188,7 +186,7 @@ Test(udp_own, strangers_push_out_strangers_only)
 	server->ops->close(server);
 }
 
-/* The mark that a datagram of a class arrives with at a socket of that family. */
+/* Returns the TOS with which a datagram of that class arrives at a socket of that family. */
 static int tos_of(struct lend_io *io, int fd, uint32_t peer, uint8_t class)
 {
 	static const uint8_t head[4] = "mark";
@@ -213,7 +211,7 @@ static int tos_of(struct lend_io *io, int fd, uint32_t peer, uint8_t class)
 	return tos;
 }
 
-/* From a socket of ours at that address to a plain one. */
+/* Sends from a carrier at that address to a plain socket. */
 static void marks(const char *from, const char *to, int family)
 {
 	static const int want[] = {0xa0, 0x80, 0x40, 0, 0x20, 0x20, 0x20, 0x20}, on = 1;
@@ -238,7 +236,7 @@ static void marks(const char *from, const char *to, int family)
 		       ntohs(((struct sockaddr_in *)(void *)&local)->sin_port));
 	cr_assert_eq(lend_io_open(&config, &io), 0, "%s", lend_why_text());
 	cr_assert_eq(io->ops->resolve(io, address, &peer), 0, "%s", lend_why_text());
-	for (uint32_t i = 0; i < 24; i++) /* each after each other: nothing of one stays */
+	for (uint32_t i = 0; i < 24; i++) /* in changing order: no mark remains for the next */
 		cr_expect_eq(tos_of(io, fd, peer, (uint8_t)(i * 5 % 8)), want[i * 5 % 8] | 2,
 			     "%s %u", from, i * 5 % 8);
 	io->ops->close(io);
@@ -254,8 +252,8 @@ Test(udp_own, classes_are_marked)
 	marks("udp:[::]:0", "127.0.0.1", AF_INET);
 }
 
-/* What a plain socket sends with this TOS is told as marked, or not. */
-static void heeds(const char *listen, int family, int level, int option)
+/* A datagram that a plain socket sends with this TOS is reported as marked, or not. */
+static void expect_ecn(const char *listen, int family, int level, int option)
 {
 	struct lend_io_config config = {.listen = listen};
 	int fd = socket(family, SOCK_DGRAM, 0);
@@ -286,11 +284,11 @@ static void heeds(const char *listen, int family, int level, int option)
 	close(fd);
 }
 
-Test(udp_own, marks_of_congestion_are_told)
+Test(udp_own, ecn_marks__are_reported)
 {
-	heeds("udp:127.0.0.1:0", AF_INET, IPPROTO_IP, IP_TOS);
+	expect_ecn("udp:127.0.0.1:0", AF_INET, IPPROTO_IP, IP_TOS);
 	if (no_ipv6())
 		return;
-	heeds("udp:[::1]:0", AF_INET6, IPPROTO_IPV6, IPV6_TCLASS);
-	heeds("udp:[::]:0", AF_INET, IPPROTO_IP, IP_TOS);
+	expect_ecn("udp:[::1]:0", AF_INET6, IPPROTO_IPV6, IPV6_TCLASS);
+	expect_ecn("udp:[::]:0", AF_INET, IPPROTO_IP, IP_TOS);
 }

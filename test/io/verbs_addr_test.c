@@ -1,6 +1,7 @@
-/* Goal: verbs' addresses, and the bytes in front of a datagram, are read right or refused with a
- * line. Method: tables; one wrong byte at a time.
- */
+/* Goal: verbs addresses, and the bytes in front of a datagram (GRH), are parsed correctly or
+ * refused with an error text.
+ * Method: tables; one wrong byte at a time.
+ * Covers: src/io/verbs/addr.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 static const uint8_t own[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 10, 77, 0, 1};
 
-Test(verbs_addr, all_that_an_address_can_say)
+Test(verbs_addr, address__all_fields)
 {
 	struct verbs_address a;
 
@@ -27,7 +28,7 @@ Test(verbs_addr, all_that_an_address_can_say)
 	cr_assert(a.port == 0 && a.gid == -1 && a.sl == -1 && !a.srq && a.ring == VERBS_RING);
 }
 
-Test(verbs_addr, what_does_not_parse_is_refused_with_a_line)
+Test(verbs_addr, invalid_address__is_refused_with_a_reason)
 {
 	static const char *const wrong[] = {
 	    "verbs:",
@@ -88,7 +89,7 @@ Test(verbs_addr, a_printed_address_reads_the_same)
 	cr_assert_eq(verbs_address_print("rxe0", own, 7, 99, text, 25), -ERANGE);
 }
 
-/* What stands in front of a datagram from 10.77.0.2. */
+/* Builds the GRH of a datagram from 10.77.0.2. */
 static void make_v4(uint8_t grh[VERBS_GRH])
 {
 	static const uint8_t ip[20] = {0x45, 0x6b, 0,  60, 0, 0, 0x40, 0,  64, 17,
@@ -107,11 +108,11 @@ static void make_v6(uint8_t grh[VERBS_GRH], const uint8_t from[16], const uint8_
 	memcpy(grh + 24, to, 16);
 }
 
-Test(verbs_addr, the_sender_stands_in_front_of_each_datagram)
+Test(verbs_addr, grh__names_the_sender)
 {
 	static const uint8_t v6[16] = {0xfd, [15] = 1}, other[16] = {0xfd, [15] = 2};
 	uint8_t grh[VERBS_GRH], from[16], tclass = 0;
-	/* A mapped sender whose last bytes look like the start of an IPv4 header. */
+	/* A mapped sender address that ends in bytes like the start of an IPv4 header. */
 	uint8_t tricky[16];
 
 	make_v4(grh);
@@ -137,7 +138,7 @@ Test(verbs_addr, a_class_leaves_ecn_alone)
 	}
 }
 
-Test(verbs_addr, what_was_sent_to_another_is_not_ours)
+Test(verbs_addr, grh_to_another__is_not_ours)
 {
 	static const uint8_t v6[16] = {0xfd, [15] = 1};
 	uint8_t grh[VERBS_GRH], from[16], tclass;

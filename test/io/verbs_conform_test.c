@@ -1,6 +1,8 @@
-/* Goal: UD queue pairs are a carrier like the others. Method: the conformance suite, over one
- * device and between two where there are two; skipped where there is none.
- */
+/* Goal: UD queue pairs keep the promises of a carrier.
+ * Method: the conformance suite, over one device, and between two where there are two; skipped
+ * where there is none.
+ * Covers: src/io/verbs/carrier.c, src/io/verbs/cm.c, src/io/verbs/peer.c, src/io/verbs/send.c,
+ * src/io/verbs/recv_queue.c */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ static const char *absent(void)
 	return entry ? NULL : "no RDMA device";
 }
 
-/* Of an address that an RDMA device has: the guest's, or LEND_VERBS_IP. */
+/* Writes an address of an RDMA device: the guest's, or LEND_VERBS_IP. */
 static void address(char *text, size_t cap)
 {
 	const char *ip = getenv("LEND_VERBS_IP");

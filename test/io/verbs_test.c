@@ -1,10 +1,11 @@
-/* Goal: what only UD queue pairs have: each failure to open says its mend; registered memory is
- * sent from in place; a used-up ring, a queue pair in error, a port, an address and a device that
- * go away are survived, counted, or told. Method: soft-RoCE in a guest (test/guest/verbs.sh), where
- * interfaces are taken down for real; errors of a queue pair are made by the verbs call itself, on
- * the queue pair that our own ibv_create_qp() below sees being made. Skipped where there is no
- * device.
- */
+/* Goal: properties of UD queue pairs alone. Each failure to open names its fix; registered memory
+ * is sent without a copy. The carrier survives a used-up ring, a queue pair in error, and the loss
+ * of a port, an address or a device, and counts or reports each.
+ * Method: soft-RoCE in a guest (test/guest/verbs.sh), where interfaces are taken down. Errors of a
+ * queue pair are made through the verbs call itself; this file's ibv_create_qp() records the queue
+ * pair. Skipped where there is no device.
+ * Covers: src/io/verbs/open.c, src/io/verbs/async_events.c, src/io/verbs/recv_queue.c,
+ * src/io/verbs/send.c, src/io/verbs/carrier.c */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +18,7 @@
 #include "io/conform.h"
 #include "sys/last_error.h"
 
-static void *qp_made; /* the last one */
+static void *qp_made; /* the newest one */
 
 void *ibv_create_qp(void *pd, void *init);
 
@@ -38,8 +39,8 @@ __attribute__((visibility("default"))) void *ibv_create_qp(void *pd, void *init)
 	return qp_made = make(pd, init);
 }
 
-/* Into the error state. The state is the first member of the attributes, and the mask's first bit.
- */
+/* Puts a queue pair into the error state. The state is the first member of the attributes, and the
+ * first bit of the mask. */
 static void break_qp(void *qp)
 {
 	int (*modify)(void *, void *, int);
@@ -68,7 +69,7 @@ static void address(char *text, size_t cap)
 
 static const struct conform_row row = {.name = "verbs", .absent = absent, .address = address};
 
-/* A server on rxe1 and a client on rxe0. */
+/* Opens a server on rxe1 and a client on rxe0. */
 static void open_across(struct conform_pair *p, const char *options)
 {
 	char to[208];
@@ -98,8 +99,8 @@ static void count_one(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 	c->peer = in->peer;
 }
 
-/* Sends until one arrives; false: none did. */
-static bool gets_through(struct conform_pair *p)
+/* Sends until one datagram arrives; false: none did. */
+static bool one_arrives(struct conform_pair *p)
 {
 	struct count c = {0};
 	uint64_t end = conform_ms() + 10000;
@@ -114,7 +115,7 @@ static bool gets_through(struct conform_pair *p)
 	return c.n > 0;
 }
 
-Test(verbs, what_cannot_be_opened_says_its_mend, .timeout = 60)
+Test(verbs, failed_open__names_its_fix, .timeout = 60)
 {
 	static const struct {
 		const char *address;
@@ -144,7 +145,7 @@ Test(verbs, what_cannot_be_opened_says_its_mend, .timeout = 60)
 	}
 }
 
-Test(verbs, one_port_is_not_given_twice_and_nobody_is_not_found, .timeout = 60)
+Test(verbs, port_in_use_or_no_listener__is_reported, .timeout = 60)
 {
 	struct lend_io_config config = {0};
 	struct lend_io *io = NULL;
@@ -173,7 +174,7 @@ static void memory_fill(uint8_t *memory, uint32_t from, uint32_t n)
 		memory[i] = (uint8_t)((from + i) ^ (from + i) >> 8);
 }
 
-Test(verbs, registered_memory_is_sent_from_where_it_is, .timeout = 60)
+Test(verbs, registered_memory__is_not_copied, .timeout = 60)
 {
 	enum { LEN = 1 << 20, PART = 1000 };
 	uint8_t *memory = aligned_alloc(4096, LEN);
@@ -184,7 +185,7 @@ Test(verbs, registered_memory_is_sent_from_where_it_is, .timeout = 60)
 	open_across(&p, "");
 	cr_assert_eq(p.client->ops->reg(p.client, memory, LEN / 2), 0);
 	memory_fill(memory, 0, LEN);
-	/* In what is registered, across its end, and behind it. */
+	/* Pieces inside the registered memory, across its end, and behind it. */
 	for (uint32_t from = 0; from <= LEN - 4 * PART; from += LEN / 2 - 2 * PART) {
 		struct lend_out out = {
 		    .head = "head",
@@ -201,7 +202,7 @@ Test(verbs, registered_memory_is_sent_from_where_it_is, .timeout = 60)
 		cr_assert_eq(out.sent, LEND_SENT);
 		while (!p.client->ops->flush(p.client, 1))
 			cr_assert_lt(conform_ms(), end);
-		memset(memory + from, 0, 3 * PART); /* it is ours again */
+		memset(memory + from, 0, 3 * PART); /* the piece was released */
 		while (p.server->ops->rx(p.server, &in, 1) == 0)
 			cr_assert_lt(conform_ms(), end);
 		cr_assert_eq(in.len, 8 + 3 * PART);
@@ -227,7 +228,7 @@ Test(verbs, a_used_up_ring_is_counted, .timeout = 60)
 		(void)conform_take(p.server, count_one, &c);
 	cr_assert(c.n >= 16 && c.n < 100, "%u came", c.n);
 	cr_assert_geq(p.server->stats.rx_missed, 1);
-	cr_assert(gets_through(&p));
+	cr_assert(one_arrives(&p));
 	conform_close(&p);
 }
 
@@ -237,16 +238,16 @@ Test(verbs, a_queue_pair_in_error_comes_back, .timeout = 60)
 	void *server;
 
 	open_across(&p, "");
-	server = qp_made; /* the client's came last */
+	server = qp_made; /* the client's was created last */
 	for (int round = 0; round < 3; round++) {
-		cr_assert(gets_through(&p));
+		cr_assert(one_arrives(&p));
 		break_qp(server);
-		cr_assert(gets_through(&p));
+		cr_assert(one_arrives(&p));
 	}
 	cr_assert_geq(p.client->stats.resets, 3);
 	cr_assert_eq(p.server->stats.resets, 0);
 	conform_close(&p);
-	/* The receiving one: sends to it are lost until it has noticed. */
+	/* The receiver's queue pair: datagrams to it are lost until it notices the error. */
 	open_across(&p, "");
 	p.client->ops->close(p.client);
 	p.server->ops->close(p.server);
@@ -256,7 +257,7 @@ Test(verbs, a_queue_pair_in_error_comes_back, .timeout = 60)
 	p.client = conform_client(p.address);
 	p.peer = conform_resolve(p.client, p.address, p.server);
 	break_qp(server);
-	cr_assert(gets_through(&p));
+	cr_assert(one_arrives(&p));
 	cr_assert_geq(p.server->stats.resets, 1);
 	conform_close(&p);
 }
@@ -269,17 +270,17 @@ Test(verbs, endpoints_that_share_a_ring, .timeout = 60)
 	open_across(&q, "?srq=1&ring=64");
 	for (int round = 0; round < 20; round++) {
 		for (uint32_t i = 0; i < 10; i++) {
-			cr_assert(gets_through(&p));
-			cr_assert(gets_through(&q));
+			cr_assert(one_arrives(&p));
+			cr_assert(one_arrives(&q));
 		}
 	}
-	/* What a closed one still had goes back to the ring. */
+	/* Buffers that a closed endpoint still had go back to the ring. */
 	for (uint32_t i = 0; i < 200; i++)
 		(void)conform_send(q.client, q.peer, 1, i, 100);
 	conform_close(&q);
-	cr_assert(gets_through(&p));
+	cr_assert(one_arrives(&p));
 	for (uint32_t i = 0; i < 300; i++)
-		cr_assert(gets_through(&p));
+		cr_assert(one_arrives(&p));
 	conform_close(&p);
 }
 
@@ -301,7 +302,7 @@ Test(verbs, a_port_goes_down_and_comes_back, .timeout = 60)
 
 	need_guest();
 	open_across(&p, "");
-	cr_assert(gets_through(&p));
+	cr_assert(one_arrives(&p));
 	shell("ip link set veth0 down");
 	end = conform_ms() + 5000;
 	while (p.client->stats.port_events == 0 && conform_ms() < end)
@@ -311,7 +312,7 @@ Test(verbs, a_port_goes_down_and_comes_back, .timeout = 60)
 	shell("ip link set veth0 up; ip route replace 10.77.0.2 dev veth0 src 10.77.0.1 table 100");
 	shell("ip neigh replace 10.77.0.2 dev veth0 lladdr 02:00:00:4d:00:02 nud permanent");
 	shell("ip neigh replace 10.77.0.1 dev veth1 lladdr 02:00:00:4d:00:01 nud permanent");
-	cr_assert(gets_through(&p), "nobody was lost");
+	cr_assert(one_arrives(&p), "no peer was lost");
 	conform_close(&p);
 }
 
@@ -324,8 +325,8 @@ Test(verbs, an_address_goes_and_comes_back, .timeout = 60)
 
 	need_guest();
 	open_across(&p, "");
-	cr_assert(gets_through(&p));
-	/* Asleep, as it would be. */
+	cr_assert(one_arrives(&p));
+	/* Sleeps, as an event loop would. */
 	sleeper = (struct pollfd){.fd = p.server->ops->fd(p.server), .events = POLLIN};
 	while (!p.server->ops->arm(p.server))
 		(void)conform_take(p.server, NULL, NULL);
@@ -346,7 +347,7 @@ Test(verbs, an_address_goes_and_comes_back, .timeout = 60)
 	conform_close(&p);
 }
 
-/* The last one: rxe1 does not come back. */
+/* The last test: rxe1 does not come back. */
 Test(verbs, z_a_device_is_removed, .timeout = 60)
 {
 	struct conform_pair p;
@@ -355,13 +356,13 @@ Test(verbs, z_a_device_is_removed, .timeout = 60)
 
 	need_guest();
 	open_across(&p, "");
-	cr_assert(gets_through(&p));
-	shell("rdma link delete rxe1 & sleep 0.1"); /* returns when nobody uses it any more */
+	cr_assert(one_arrives(&p));
+	shell("rdma link delete rxe1 & sleep 0.1"); /* returns when no process uses it any more */
 	while (c.gone == 0 && conform_ms() < end)
 		(void)conform_take(p.server, count_one, &c);
 	cr_assert_geq(c.gone, 1);
 	cr_assert_not_null(strstr(lend_why_text(), "rxe1 was removed"), "%s", lend_why_text());
 	cr_assert_eq(conform_send(p.server, c.peer, 1, 0, 100), LEND_SENT_DEAD);
-	cr_assert(p.server->ops->arm(p.server), "nothing more will come: may sleep");
+	cr_assert(p.server->ops->arm(p.server), "no more datagrams: may sleep");
 	conform_close(&p);
 }

@@ -1,5 +1,5 @@
-/* bytes - what a message must read as: a PRF of (seed, call, direction, offset), eight bytes at a
- * time. Layer: test/sim. */
+/* bytes - the expected content of a message: a PRF of (seed, call, direction, offset), eight bytes
+ * at a time. Layer: test/sim. */
 #ifndef TEST_SIM_BYTES_H
 #define TEST_SIM_BYTES_H
 
@@ -21,8 +21,8 @@ static inline uint64_t sim_bytes_word(uint64_t key, uint64_t word)
 	return x ^ x >> 32;
 }
 
-/* Bytes [offset, offset + len) of the message; whole words by addition, which machines do several
- * at a time. */
+/* Writes bytes [offset, offset + len) of the message. Whole 8-byte words need only an addition
+ * each, which the compiler can vectorise. */
 static inline void sim_bytes_fill(uint8_t *at, uint64_t offset, uint64_t len, uint64_t key)
 {
 	uint64_t in = offset % 8, n = 8 - in < len ? 8 - in : len, word, x;

@@ -1,6 +1,7 @@
-/* Goal: a chart is a file that a browser shows, whatever the figures are. Method: lines with gaps,
- * one point, nothing, zeros and many points; tags are closed, no coordinate is out of the picture
- * or no number, and what is largest is not lost where points are thinned. */
+/* Goal: a browser can show a chart with any figures.
+ * Method: lines with gaps, one point, no point, zeros and many points. Tags are closed, no
+ * coordinate is outside the picture or not a number, and thinning keeps the largest point.
+ * Covers: test/sim/experiments/chart.c */
 #include "sim/experiments/chart.h"
 
 #include <criterion/criterion.h>
@@ -31,7 +32,7 @@ static void drawn(const struct chart *panel, uint32_t panels)
 	cr_assert_str_eq(text + n - 7, "</svg>\n");
 }
 
-/* Of all points of lines: the largest and least y on the page. */
+/* Stores the largest and least y on the page, over the points of all lines. */
 static void heights(double *least, double *most)
 {
 	*least = HUGE_VAL;

@@ -1,4 +1,5 @@
-/* heap - what will happen: events by (time, sequence), four children a node. Layer: test/sim. */
+/* heap - pending events, ordered by (time, sequence); a heap with four children per node. Layer:
+ * test/sim. */
 #ifndef TEST_SIM_HEAP_H
 #define TEST_SIM_HEAP_H
 
@@ -10,7 +11,7 @@
 
 struct sim_event {
 	lend_ns at;
-	uint64_t order; /* sequence, and what in the low byte */
+	uint64_t order; /* sequence; the kind is in the low byte */
 	uint32_t a, b;
 };
 struct sim_heap {
@@ -19,7 +20,7 @@ struct sim_heap {
 	uint64_t sequence;
 };
 
-/* Without a branch: which is earlier cannot be guessed. */
+/* Branch-free, because the result is unpredictable. */
 static inline bool sim_event_before(const struct sim_event *a, const struct sim_event *b)
 {
 	return (a->at < b->at) | ((a->at == b->at) & (a->order < b->order));
@@ -41,7 +42,7 @@ static inline void sim_heap_push(struct sim_heap *h, lend_ns at, uint8_t what, u
 	h->e[i] = e;
 }
 
-/* The heap is not empty. */
+/* The heap must not be empty. */
 static inline struct sim_event sim_heap_pop(struct sim_heap *h)
 {
 	struct sim_event top = h->e[0], last = h->e[--h->n];

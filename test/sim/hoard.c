@@ -12,7 +12,7 @@ enum { SESSIONS = 256, CLAIM = 1 << 20, EVERY_NS = 20000, EACH = 16 };
 struct sim_hoard {
 	uint64_t session[SESSIONS];
 	uint32_t n;
-	uint64_t begun; /* attempts, by session in turn */
+	uint64_t begun; /* number of attempts; they take the sessions in turn */
 	lend_ns slowest, began;
 };
 
@@ -44,7 +44,7 @@ static uint32_t length_of(const struct sim *sim)
 	}
 }
 
-/* The server evicts no session with calls: those of the other nodes must fit into the table. */
+/* The server evicts no session with calls, so those of the other nodes must fit into the table. */
 static uint32_t sessions_of(const struct sim *sim)
 {
 	if (sim->plan.hoard == SIM_HOARD_SESSIONS)
@@ -104,7 +104,8 @@ void sim_hoard_heal(struct sim *sim)
 		lend_core_disconnect(sim->node[sim->plan.nodes - 1].core, sim->hoard->session[i]);
 }
 
-/* Of what was asked of it the hoarder only hears what was refused. */
+/* True for all that the server sends because of the hoarder's calls, except replies that refuse
+ * one. */
 static bool drops_in(const struct lend_pkt *head, const struct lend_pkt_reply *reply)
 {
 	if (head->kind == LEND_PKT_REPLY)
@@ -163,7 +164,7 @@ void sim_hoard_serve(struct sim *sim, uint32_t node, const struct lend_event *e)
 	struct sim_node *n = &sim->node[node];
 	int rc = lend_core_reply(n->core, sim->now, e->call, &n->bufs, 0, 0);
 
-	SIM_CHECK(sim, rc == 0, "a call of the hoarder: reply says %d", rc);
+	SIM_CHECK(sim, rc == 0, "a call of the hoarder: reply returns %d", rc);
 	sim_node_kick(sim, node);
 }
 

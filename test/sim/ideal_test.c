@@ -1,5 +1,7 @@
-/* Goal: the ideal is what it is said to be, since all slowdowns are held against it. Method: cases
- * that can be done by hand, then a naive one that decides anew at every tick, under seeds. */
+/* Goal: the ideal schedule is computed as documented, because all slowdowns are compared with it.
+ * Method: cases that can be solved by hand, then a naive version that decides again at each tick,
+ * under seeds.
+ * Covers: test/sim/experiments/ideal.c */
 #include "sim/experiments/ideal.h"
 
 #include <criterion/criterion.h>
@@ -9,12 +11,12 @@
 Test(ideal, by_hand)
 {
 	struct ideal_message one[] = {{5, 10, 0, 1, 0}};
-	/* The short one stops the long one, which then has its lines again. */
+	/* The short message preempts the long one, which then continues. */
 	struct ideal_message stop[] = {{0, 100, 0, 2, 0}, {10, 20, 1, 2, 0}};
-	/* What would take longer than what is left waits; another pair of lines is not concerned.
-	 */
+	/* A message that needs longer than the rest of the running one waits; another pair of hosts
+	 * is not affected. */
 	struct ideal_message wait[] = {{0, 100, 0, 2, 0}, {90, 20, 1, 2, 0}, {90, 7, 3, 0, 0}};
-	/* A sender has one line as a receiver has. */
+	/* A sender has one link, as a receiver has. */
 	struct ideal_message send[] = {{0, 30, 0, 1, 0}, {0, 20, 0, 2, 0}, {0, 10, 0, 3, 0}};
 
 	ideal_run(one, 1, 2);
@@ -34,7 +36,8 @@ Test(ideal, by_hand)
 
 enum { N = 40, HOSTS = 5 };
 
-/* In each tick of 1 the least left goes first; that all are odd parts of a tick keeps ties away. */
+/* In each tick of 1 the message with the least remaining time goes first. All times are odd
+ * fractions of a tick, which avoids ties. */
 static double naive(const struct ideal_message *m)
 {
 	double left[N], sum = 0;
@@ -68,7 +71,7 @@ static double naive(const struct ideal_message *m)
 	return sum;
 }
 
-Test(ideal, as_one_who_decides_at_every_tick)
+Test(ideal, equals_a_naive_schedule)
 {
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		struct ideal_message m[N];

@@ -12,18 +12,18 @@ static const struct {
 	const char *text;
 } command[] = {
     {"run", sim_cmd_run, "[--seeds A..B | --minutes M] [--jobs J] [--json] [--quiet]"},
-    {"replay", sim_cmd_replay, "PLAN: one run, and the story of its end"},
+    {"replay", sim_cmd_replay, "PLAN: one run with a report of its end"},
     {"planted", sim_cmd_planted,
      "[--seeds MAX] [--jobs J] [--only NAME] [--json]: bugs that must be found"},
     {"shrink", sim_cmd_shrink, "PLAN: a shorter one that fails in the same way"},
     {"scenarios", sim_cmd_scenarios, "FILE...: plans that failed once"},
-    {"speed", sim_cmd_speed, "datagrams a second of one core"},
+    {"speed", sim_cmd_speed, "datagrams per second and core"},
     {"explore", sim_explore, "[--seconds N] [--scope NAME | --replay TEXT | --list] [--json]"},
     {"congestion", sim_cmd_congestion, "[--senders N,...] [--cc NAME,...]: incast"},
     {"fabric", sim_cmd_fabric,
      "[--hosts N] [--mix w4] [--load 80] [--cc NAME,...]: racks and spines"},
     {"sharing", sim_cmd_sharing,
-     "[--senders N] [--cc NAME,...]: fairness while senders come and go"},
+     "[--senders N] [--cc NAME,...]: fairness while senders start and stop"},
 };
 enum { COMMANDS = sizeof(command) / sizeof(command[0]) };
 

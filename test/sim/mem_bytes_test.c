@@ -1,6 +1,7 @@
-/* Goal: what the model says of bytes is true: ranges of versions read as the bytes that were
- * written, through any writes and slices, and one wrong byte is seen where it is. Method: the same
- * history on plain arrays, under seeds. */
+/* Goal: the model's versions of ranges equal the bytes that were written, through any writes and
+ * slices, and one wrong byte is found at its offset.
+ * Method: the same history on plain arrays, under seeds.
+ * Covers: test/sim/memory/mem_bytes.c */
 #include "sim/memory/mem_bytes.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +18,7 @@ static uint64_t below(uint64_t n)
 	return lend_rng_below(&rng, n);
 }
 
-/* Writes to both; the model's pieces are more than it can hold now and then. */
+/* Writes to both. Sometimes the model has more ranges than it can hold. */
 static void write_both(struct mem_view *v, uint8_t *bytes, uint32_t writes, uint32_t client)
 {
 	for (uint32_t i = 0; i < writes; i++) {
@@ -29,7 +30,7 @@ static void write_both(struct mem_view *v, uint8_t *bytes, uint32_t writes, uint
 	}
 }
 
-Test(mem_bytes, a_view_reads_as_what_was_written)
+Test(mem_bytes, view__equals_the_written_bytes)
 {
 	static uint8_t bytes[LEN], part[LEN];
 	struct mem_view v, cut;
@@ -51,7 +52,7 @@ Test(mem_bytes, a_view_reads_as_what_was_written)
 		write_both(&cut, part, (uint32_t)below(3), 2);
 		cr_assert_eq(mem_view_match(&cut, 0, part, len), len, "seed %llu",
 			     (unsigned long long)seed);
-		cr_assert_eq(mem_view_match(&v, 0, bytes, v.len), v.len, "the source is as it was");
+		cr_assert_eq(mem_view_match(&v, 0, bytes, v.len), v.len, "the source is unchanged");
 		if (!len)
 			continue;
 		at = below(len);
@@ -61,7 +62,7 @@ Test(mem_bytes, a_view_reads_as_what_was_written)
 	}
 }
 
-Test(mem_bytes, too_many_pieces_are_no_longer_known)
+Test(mem_bytes, too_many_extents__unknown_content)
 {
 	static uint8_t bytes[LEN];
 	struct mem_view v;
@@ -73,7 +74,7 @@ Test(mem_bytes, too_many_pieces_are_no_longer_known)
 	cr_assert_eq(mem_view_match(&v, 0, bytes, LEN), LEN);
 }
 
-Test(mem_bytes, foreign_bytes_say_whose_they_are)
+Test(mem_bytes, foreign_bytes__name_their_origin)
 {
 	uint8_t bytes[64];
 	uint64_t version, at;
@@ -89,5 +90,5 @@ Test(mem_bytes, foreign_bytes_say_whose_they_are)
 		cr_assert_eq(at, from);
 	}
 	memset(bytes, 0, sizeof(bytes));
-	cr_assert(!mem_foreign(bytes, sizeof(bytes), &version, &at), "zeros are nobody's");
+	cr_assert(!mem_foreign(bytes, sizeof(bytes), &version, &at), "zeros belong to no client");
 }

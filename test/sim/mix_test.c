@@ -1,5 +1,7 @@
-/* Goal: messages are as long as the mixes say. Method: what is known of the published distributions
- * (medians, means, longest), both directions of the table, draws under seeds. */
+/* Goal: message lengths follow the published mixes.
+ * Method: known figures of the published distributions (medians, means, longest), both directions
+ * of the table, draws under seeds.
+ * Covers: test/sim/experiments/mix.c */
 #include "sim/experiments/mix.h"
 
 #include <criterion/criterion.h>
@@ -9,12 +11,12 @@ static double itself(uint32_t bytes)
 	return bytes;
 }
 
-Test(mix, are_the_published_ones)
+Test(mix, published_figures_match)
 {
 	static const struct {
 		const char *name;
-		uint32_t low, high; /* the median */
-		double mean;        /* as the authors' files state it, or what they add up to */
+		uint32_t low, high; /* bounds of the median */
+		double mean;        /* as in the authors' files, or the sum of their points */
 		uint32_t max;
 	} known[] = {{"w1", 25, 30, 170, 100000},
 		     {"W2", 256, 270, 440.8, 3529904},
@@ -62,7 +64,8 @@ Test(mix, quantiles_rise_and_draws_follow_them)
 			for (int q = 1; q < 10; q++)
 				below[q] += bytes <= mix_quantile(m, q / 10.0);
 		}
-		/* At least that share: a point may hold more than the tenth it ends. */
+		/* At least that share, because one point of the table may hold more than a
+		 * tenth. */
 		for (int q = 1; q < 10; q++)
 			cr_assert_gt((int)below[q], DRAWS * q / 10 - 800, "%s below %d0 %%: %u",
 				     name[i], q, below[q]);

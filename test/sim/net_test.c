@@ -1,9 +1,9 @@
-/* Goal: the simulated network does what its plan says, or a green simulator means little. Method:
- * nodes that are nothing but a counter send numbered datagrams; what arrives is held against rates,
- * order, times, the size of the switch's buffer, and a ledger in which each datagram ends once. */
+/* Goal: the simulated network follows its plan; all other results of the simulator depend on it.
+ * Method: nodes that only count send numbered datagrams. Arrivals are compared with rates, order,
+ * times, the switch's buffer, and a ledger of datagrams. Covers: test/sim/net/net.c */
 #include "sim/netkit.h"
 
-Test(net, calm_is_in_order_in_time_and_whole)
+Test(net, no_faults__all_arrive_in_order_and_time)
 {
 	struct sim_plan plan = calm();
 
@@ -14,11 +14,11 @@ Test(net, calm_is_in_order_in_time_and_whole)
 	run_until(1000000);
 	cr_assert_eq(got.genuine, 100);
 	cr_assert_eq(got.swaps, 0);
-	/* 100 Gb/s: 12.5 bytes a nanosecond; rounded up when it enters the switch. */
+	/* 100 Gb/s: 12.5 bytes per ns, rounded up at the switch. */
 	cr_assert_lt(got.at - (100 * (1000 + 60) * 80 / 1000 + plan.delay_ns), 2);
 	cr_assert_eq(sim.count.faults, 0);
 	finish();
-	/* One sender to two receivers: now its own link is what takes the time. */
+	/* One sender to two receivers: now the sender's link is the bottleneck. */
 	begin(&plan);
 	for (uint32_t i = 1; i <= 100; i++)
 		send(0, 1 + i % 2, i, 1000);
@@ -27,7 +27,7 @@ Test(net, calm_is_in_order_in_time_and_whole)
 	finish();
 }
 
-Test(net, each_fault_comes_as_often_as_drawn)
+Test(net, faults__have_the_drawn_rates)
 {
 	struct {
 		uint64_t *rate;
@@ -75,7 +75,7 @@ Test(net, bursts_and_masks)
 	finish();
 }
 
-Test(net, a_fault_does_not_shift_another)
+Test(net, faults__have_independent_streams)
 {
 	struct sim_plan plan = calm();
 	static uint32_t before[MANY + 1];
@@ -92,7 +92,7 @@ Test(net, a_fault_does_not_shift_another)
 	finish();
 	for (uint32_t i = 1; i <= MANY; i++)
 		if (!before[i])
-			cr_assert_eq(got.times[i], 0, "%u was lost and now is not", i);
+			cr_assert_eq(got.times[i], 0, "%u was lost, and is not this time", i);
 }
 
 static uint64_t hash_of(uint64_t seed)
@@ -111,7 +111,7 @@ static uint64_t hash_of(uint64_t seed)
 	return sim.hash;
 }
 
-Test(net, a_seed_repeats_and_every_datagram_ends_once)
+Test(net, seed__repeats_and_each_datagram_ends_once)
 {
 	for (uint64_t seed = 1; seed <= 40; seed++)
 		cr_assert_eq(hash_of(seed), hash_of(seed), "seed %llu", (unsigned long long)seed);
@@ -127,7 +127,7 @@ static uint64_t switch_holds(void)
 	return sum;
 }
 
-/* All send to node 0, and half as much to 1, faster than it can take it. */
+/* All nodes send to node 0, and half as much to node 1, faster than it can receive. */
 static uint64_t incast(const struct sim_plan *plan)
 {
 	uint64_t most = 0;
@@ -161,7 +161,7 @@ Test(net, the_switch_never_holds_more_than_its_buffer)
 	cr_assert_gt(dropped, 1000);
 	finish();
 	cr_assert_eq(got.n + dropped, 8 * 600);
-	/* Threshold of once what is free: one port takes at most half. */
+	/* Threshold factor 1 of the free buffer: one port takes at most half. */
 	plan.share = 8;
 	begin(&plan);
 	for (uint32_t i = 0; i < 100; i++)
@@ -211,7 +211,7 @@ Test(net, a_partition_has_one_direction)
 	finish();
 }
 
-Test(net, the_past_returns)
+Test(net, old_datagrams__are_replayed)
 {
 	struct sim_plan plan = calm();
 	uint32_t again = 0;
@@ -224,7 +224,7 @@ Test(net, the_past_returns)
 	near(got.forged, 0.025, "from a wrong address");
 	for (uint32_t i = 1; i <= MANY / 20; i++)
 		again += got.times[i] > 1 && got.times[i] < 20;
-	cr_assert_gt(again, 5, "the oldest never return");
+	cr_assert_gt(again, 5, "the oldest are never replayed");
 	for (uint64_t third = 0; third < 3; third++) {
 		uint32_t kept = 0;
 
@@ -234,11 +234,11 @@ Test(net, the_past_returns)
 	}
 	nodes[1].life++;
 	sim_net_replay(&sim, 1, 100);
-	cr_assert_eq(sim.marks.reborn_to, 100);
+	cr_assert_eq(sim.marks.earlier_life_to, 100);
 	finish();
 }
 
-Test(net, what_is_too_old_stays_away)
+Test(net, too_old__is_not_replayed)
 {
 	struct sim_plan plan = calm();
 
@@ -251,7 +251,7 @@ Test(net, what_is_too_old_stays_away)
 	finish();
 }
 
-Test(net, hostile_ones_come_along)
+Test(net, hostile_datagrams__accompany_live_ones)
 {
 	struct sim_plan plan = calm();
 
@@ -264,13 +264,13 @@ Test(net, hostile_ones_come_along)
 		run_until(sim.now + 1000000);
 		near(sim.net->ledger.forged, 1.25, "hostile");
 		near(got.forged, 1.25, "hostile");
-		near(got.sound, 0.5, "well made");
+		near(got.sound, 0.5, "valid");
 		cr_assert_gt(got.strange, MANY / 50);
 		finish();
 	}
 }
 
-Test(net, a_lossless_carrier_loses_nothing_and_tells_of_death)
+Test(net, lossless__loses_nothing_and_reports_a_death)
 {
 	struct sim_plan plan = calm();
 
@@ -286,7 +286,7 @@ Test(net, a_lossless_carrier_loses_nothing_and_tells_of_death)
 	cr_assert_eq(send(0, 1, 51, 1000), LEND_SENT_FULL);
 	run_until(sim.now + 10000000);
 	cr_assert(got.genuine == 50 && got.swaps == 0 && sim.count.faults == 0);
-	/* 0 dies with datagrams on both ways; 1 hears of it behind the last of them. */
+	/* Node 0 dies with datagrams in both directions; node 1 gets its hang-up behind them. */
 	send(0, 1, 60, 100);
 	send(1, 0, 61, 100);
 	nodes[0].up = false;
@@ -298,12 +298,12 @@ Test(net, a_lossless_carrier_loses_nothing_and_tells_of_death)
 	run_until(sim.now + 10000000);
 	cr_assert_eq(got.gone, 3);
 	cr_assert_eq(got.times[60], 1);
-	cr_assert_eq(got.times[61], 0, "a datagram for a dead end reached the next life");
+	cr_assert_eq(got.times[61], 0, "a datagram for the dead node reached its next life");
 	cr_assert_eq(send(1, 0, 64, 0), LEND_SENT);
 	finish();
 }
 
-/* Two racks of two nodes, spines between them. */
+/* Two racks of two nodes with spines. */
 static struct sim_plan racks(uint64_t spines)
 {
 	struct sim_plan plan = calm();
@@ -314,7 +314,7 @@ static struct sim_plan racks(uint64_t spines)
 	return plan;
 }
 
-Test(net, a_rack_is_nearer_than_another)
+Test(net, same_rack__has_less_delay)
 {
 	struct sim_plan plan = racks(2);
 	uint64_t ps = (1000 + 60) * 80;
@@ -352,8 +352,8 @@ Test(net, spread_uses_all_spines_and_a_flow_one)
 	}
 }
 
-/* Two full lines into one that is as fast as either: half of it finds no room, or waits. */
-Test(net, a_narrow_spine_is_where_the_queue_is)
+/* Two full links into one of the same rate: half of the datagrams are queued or dropped. */
+Test(net, narrow_spine__has_the_queue)
 {
 	struct sim_plan plan = racks(1);
 
@@ -377,7 +377,7 @@ Test(net, a_broken_link_loses_until_it_is_known)
 
 	plan.spread = 1;
 	begin(&plan);
-	sim_net_link(&sim, 1, 0, false, false); /* the far end for half of them */
+	sim_net_link(&sim, 1, 0, false, false); /* the far end, for half of them */
 	for (uint32_t i = 1; i <= 1000; i++) {
 		send(i % 2 * 2, 2 - i % 2 * 2, i, 64);
 		run_until(sim.now + 100);
@@ -388,9 +388,9 @@ Test(net, a_broken_link_loses_until_it_is_known)
 	for (uint32_t i = 1; i <= 1000; i++)
 		send(2, 1, i, 64);
 	run_until(sim.now + 1000000);
-	cr_assert_eq(sim.net->ledger.cut + got.genuine, 2000, "nothing more is lost");
+	cr_assert_eq(sim.net->ledger.cut + got.genuine, 2000, "no more losses");
 	cr_assert_geq(got.genuine, 1400);
-	sim_net_link(&sim, 1, 1, false, true); /* none is left */
+	sim_net_link(&sim, 1, 1, false, true); /* no spine is left */
 	send(0, 2, 1, 64);
 	sim_net_link(&sim, 1, 0, true, true);
 	sim_net_link(&sim, 1, 0, true, false);

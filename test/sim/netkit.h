@@ -1,5 +1,4 @@
-/* netkit - the network alone, for its test: nodes that only count what arrives.
- * Layer: test/sim. */
+/* netkit - fixture of the network's tests: nodes that only count arrivals. Layer: test/sim. */
 #ifndef TEST_SIM_NETKIT_H
 #define TEST_SIM_NETKIT_H
 
@@ -16,7 +15,7 @@ enum { NODES = 4, MANY = 20000 };
 static struct {
 	uint32_t n, genuine, forged, sound, gone, ecn, strange;
 	uint32_t times[MANY + 1]; /* by number */
-	lend_ns when[MANY + 1];   /* likewise, the last time */
+	lend_ns when[MANY + 1];   /* by number: time of the last arrival */
 	bool marked[MANY + 1];
 	uint64_t last, swaps;
 	lend_ns at;
@@ -24,7 +23,7 @@ static struct {
 } got;
 static struct sim sim;
 static struct sim_node nodes[64];
-static uint8_t sending; /* the class of what is sent */
+static uint8_t sending; /* class of the datagrams to send */
 
 _Noreturn void sim_fail(struct sim *s, const char *format, ...)
 {
@@ -61,7 +60,7 @@ void sim_node_arrive(struct sim *s, uint32_t node, uint32_t flight)
 		}
 	}
 	got.forged += f->forged;
-	got.sound += f->forged && good; /* nothing but what it says betrays it */
+	got.sound += f->forged && good; /* only the content shows that it is forged */
 	sim_net_free(s, flight);
 }
 
@@ -92,7 +91,7 @@ static struct sim_plan calm(void)
 	return plan;
 }
 
-/* A PING with a payload that no decoder would take is a REQUEST of its own length. */
+/* Sends a PING with a payload, which no decoder accepts, as a REQUEST of the same length. */
 static enum lend_sent send(uint32_t from, uint32_t to, uint64_t number, uint32_t len)
 {
 	static uint8_t bytes[9000];
@@ -147,7 +146,7 @@ static void finish(void)
 	free(sim.heap.e);
 }
 
-/* n datagrams of 0 to 1, numbered from 1, a microsecond apart. */
+/* Sends n datagrams from 0 to 1, numbered from 1, a microsecond apart. */
 static inline void stream(uint32_t n)
 {
 	for (uint32_t i = 1; i <= n; i++) {

@@ -69,7 +69,7 @@ static void born(struct sim *sim, struct sim_node *n)
 	n->late = LEND_NEVER;
 	n->cfg = config(sim, n);
 	size = lend_core_size(&n->cfg);
-	SIM_CHECK(sim, size, "the plan makes no valid core");
+	SIM_CHECK(sim, size, "the plan gives an invalid core configuration");
 	if (!n->core)
 		n->core = aligned_alloc(LINE, size);
 	LEND_CHECK(n->core);
@@ -167,7 +167,7 @@ static void ask_at(struct sim *sim, const struct sim_node *n, lend_ns at)
 	sim_at(sim, at, SIM_TURN, n->id, n->life);
 }
 
-/* A deadline that moves on leaves its event where it was, so that the heap stays small. */
+/* A deadline that moves to later keeps its event, so that the heap stays small. */
 static void look_at(struct sim *sim, struct sim_node *n, lend_ns at)
 {
 	if (at >= n->late)
@@ -197,8 +197,9 @@ void sim_node_arrive(struct sim *sim, uint32_t node, uint32_t flight)
 	struct sim_node *n = &sim->node[node];
 	lend_ns wait = sim->plan.turn_ns ? sim_below(sim, SIM_RNG_TURN, sim->plan.turn_ns + 1) : 0;
 
-	/* A lossless carrier minds the ring before it takes a datagram; hang-ups come on top. */
-	SIM_CHECK(sim, n->ring_n < SIM_RING + sim->plan.nodes, "a ring is overfilled");
+	/* A lossless carrier checks the ring before it accepts a datagram; hang-ups come in
+	 * addition. */
+	SIM_CHECK(sim, n->ring_n < SIM_RING + sim->plan.nodes, "a ring overflows");
 	if (!n->up || (n->ring_n >= sim_node_ring(sim) && !sim->plan.lossless)) {
 		if (n->up)
 			SIM_MARK(sim, ring_full);
@@ -258,8 +259,7 @@ static void event(struct sim *sim, struct sim_node *n, const struct lend_event *
 		l->kept++;
 		return;
 	case LEND_EV_PEER_DROP:
-		SIM_CHECK(sim, l->kept > 0, "node %u lets go of a peer that it did not keep",
-			  n->id);
+		SIM_CHECK(sim, l->kept > 0, "node %u releases a peer that it did not keep", n->id);
 		l->kept--;
 		return;
 	case LEND_EV_BUF_BACK:
@@ -295,7 +295,7 @@ static void hand_over(struct sim *sim, struct sim_node *n, const struct lend_in 
 	events(sim, n);
 }
 
-/* Forged ones go in apart from others, so that what they change can be seen. */
+/* Forged datagrams are passed to the core separately, so that their effects can be checked. */
 static void receive(struct sim *sim, struct sim_node *n, const uint32_t *flight, uint32_t k)
 {
 	struct lend_in in[SIM_BURST];
@@ -365,11 +365,11 @@ static void turn(struct sim *sim, uint32_t node)
 		lend_core_tick(n->core, sim->now);
 	events(sim, n);
 	supply(sim, n);
-	sim_work_hush(sim, n);
+	sim_work_pause_bulk(sim, n);
 	transmit(sim, n);
 	n->turning = false;
 	sim_oracle_turn(sim, n);
-	sim_oracle_line(sim, n);
+	sim_oracle_queues(sim, n);
 	sim_note(sim, (uint64_t)node << 32 | taken, n->bufs_out);
 	next = lend_core_deadline(n->core);
 	if (n->store)

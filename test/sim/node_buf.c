@@ -1,5 +1,6 @@
-/* node_buf - a node's buffers: handles, memory by size class, and who has each. The sanitizers see
- * every buffer as a block of its own; without them blocks are used again. Layer: test/sim. */
+/* node_buf - a node's buffers: handles, memory by size class, and the owner of each. With
+ * sanitizers every buffer is a block of its own; without them blocks are reused. Layer:
+ * test/sim. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,8 @@ enum { EXACT = 0 };
 
 enum { CLASS_SHIFT = 6 };
 
-/* Free blocks of all runs of this process, by class: the first word names the next. Large ones go
- * back to the machine. */
+/* Free blocks of all runs of this process, by class. The first 8 bytes point to the next block.
+ * Large blocks are returned to the system. */
 enum { KEPT = 11 }; /* classes: up to 64 KiB */
 static void *blocks[KEPT];
 
@@ -56,7 +57,7 @@ static uint32_t take_handle(struct sim *sim, struct sim_node *n)
 {
 	uint32_t b = n->free_buf;
 
-	SIM_CHECK(sim, b, "node %u has no buffer left: somebody keeps them", n->id);
+	SIM_CHECK(sim, b, "node %u has no buffer left: they are never released", n->id);
 	n->free_buf = n->bufs.seg[b].next;
 	n->bufs_out++;
 	n->buf[b].owner = SIM_BUF_OURS;
@@ -99,7 +100,7 @@ void sim_node_unbuf(struct sim *sim, uint32_t node, uint32_t buf)
 
 	for (uint32_t next; buf; buf = next) {
 		SIM_CHECK(sim, buf < SIM_BUFS && n->buf[buf].owner == SIM_BUF_OURS,
-			  "node %u: buffer %u is given back and is not ours", node, buf);
+			  "node %u: buffer %u is released twice or unknown", node, buf);
 		next = n->bufs.seg[buf].next;
 		put_back(n, buf);
 	}
@@ -111,7 +112,7 @@ static void hand(struct sim *sim, uint32_t node, uint32_t buf, uint8_t from, uin
 
 	for (; buf; buf = n->bufs.seg[buf].next) {
 		SIM_CHECK(sim, buf < SIM_BUFS && n->buf[buf].owner == from,
-			  "node %u: buffer %u changes hands and was not there", node, buf);
+			  "node %u: buffer %u changes its owner, but was not there", node, buf);
 		n->buf[buf].owner = to;
 	}
 }
@@ -138,7 +139,7 @@ void sim_node_bufs_open(struct sim_node *n)
 	}
 }
 
-/* All of them, whoever has them: the node is dead. */
+/* Frees all of them, including those lent: the node is dead. */
 void sim_node_bufs_drop(struct sim_node *n)
 {
 	for (uint32_t b = 1; b < SIM_BUFS && n->bufs_out; b++)

@@ -13,7 +13,7 @@ bool sim_node_session(struct sim *sim, uint32_t node, uint32_t to, uint64_t *ses
 		memcpy(self.incarnation, n->cfg.incarnation, sizeof(self.incarnation));
 		rc = lend_core_connect(n->core, sim->now, LEND_PEER(0, to), to + 1, &self,
 				       &n->link[to].session);
-		SIM_CHECK(sim, rc == 0 || rc == -28, "connect says %d", rc);
+		SIM_CHECK(sim, rc == 0 || rc == -28, "connect returns %d", rc);
 		if (rc < 0) {
 			SIM_MARK(sim, connect_refused);
 			n->link[to].session = 0;

@@ -17,7 +17,7 @@ static bool number(const struct option *o, const char *text, uint64_t *out)
 	return *text && !*end && !errno && *out >= !o->zero && *out <= o->max;
 }
 
-/* Words with commas between them; each goes to take. */
+/* Splits a list at its commas; each item goes to take. */
 static bool words(const char *text, struct option_list *list, const struct option *o,
 		  bool (*take)(const struct option *, const char *, uint64_t *))
 {
@@ -92,7 +92,7 @@ void options_default(struct options_common *c, uint64_t delay_ns)
 	c->net.share = 8;
 	c->net.queues = NET_QUEUES;
 	c->net.mark_kb = 96;
-	c->net.checked = 1; /* a fifth of the time is saved */
+	c->net.checked = 1; /* saves a fifth of the time */
 	for (c->cc.n = 0; c->cc.n < LEND_CC_KINDS; c->cc.n++)
 		c->cc.value[c->cc.n] = c->cc.n;
 }
@@ -106,7 +106,7 @@ static bool parse(struct options_common *c, const struct option *known, uint32_t
 		} else if (strcmp(argv[i], "--json") == 0) {
 			c->form = TABLE_JSON;
 		} else if (i + 1 == argc || !takes(c, known, n, argv[i], argv[i + 1])) {
-			fprintf(stderr, "%s: unknown, or without a value that fits\n", argv[i]);
+			fprintf(stderr, "%s: unknown, or without a valid value\n", argv[i]);
 			return false;
 		} else {
 			i++;

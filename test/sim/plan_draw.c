@@ -1,5 +1,5 @@
-/* plan_draw - the swarm: which faults a seed has at all, how often they strike, and how large
- * everything is; half of the sizes lie at an edge. The other half of plan.h. Layer: test/sim. */
+/* plan_draw - draws a plan from a seed: which faults occur at all, how often, and all sizes, half
+ * of them at a boundary. Part of plan.h. Layer: test/sim. */
 #include "core/cc.h"
 #include "sim/plan.h"
 #include "util/bits.h"
@@ -20,7 +20,7 @@ static bool one_in(struct lend_rng *r, uint64_t n)
 	return lend_rng_below(r, n) == 0;
 }
 
-/* Every magnitude up to max as often as any other. */
+/* Draws up to max, each magnitude with the same probability. */
 static uint64_t some(struct lend_rng *r, uint64_t max)
 {
 	return 1 + lend_rng_below(r, 1 + (max >> lend_rng_below(r, 14)));
@@ -57,7 +57,7 @@ static void draw_work(struct lend_rng *r, struct sim_plan *p)
 	p->len_max = PICK(r, 64, 64, payload, 2 * payload, 4097, 4 * payload, 65537, 65537, 70000,
 			  p->unscheduled + 1, 300000, 1048577, 4194304);
 	each = 2 + p->len_max / 3 / payload;
-	/* Some 40,000 datagrams on the average, of plans short and long. */
+	/* About 40,000 datagrams on average, for short and long plans. */
 	p->calls = 8 + lend_rng_below(r, 1 + (300000 / each >> lend_rng_below(r, 8)));
 	p->message_max = one_in(r, 6) ? p->len_max - lend_rng_below(r, p->len_max / 2)
 				      : PICK(r, 1048576, 4194304, 16777216);
@@ -133,23 +133,24 @@ static void draw_mem(struct lend_rng *r, struct sim_plan *p)
 	p->stores = 1 + lend_rng_below(r, p->nodes > 3 ? 2 : 1);
 	p->memops = one_in(r, 3) ? 500 + some(r, 3000) : 20 + some(r, 600);
 	p->pages = PICK(r, 256, 256, 16, 64, 1024);
-	if (p->seed % 7 == 5) /* not drawn, so that all else of a seed stays */
+	if (p->seed % 7 == 5) /* not drawn, so that the rest of a seed's plan is unchanged */
 		p->page_bits = UINT64_C(0x10100e0d) >> p->seed / 7 % 4 * 8 & 31;
 	if (p->seed % 61 == 7) {
 		p->page_bits = 21;
 		p->pages = 16;
 	}
 	p->clients = PICK(r, 1, 2, 2, 5);
-	p->budget = lend_max_u64(p->budget, 65536); /* operations are long: less is only slow */
+	p->budget =
+	    lend_max_u64(p->budget, 65536); /* operations are long: less only makes it slow */
 	p->lease_us = PICK(r, 1000000, 1000000, 20000, 50000, 5000000);
 	p->calls = p->calls / 4;
 	p->sums = p->seed / 2 % 2;
 	p->rot_ppm = p->sums * (p->seed % 8 != 2) * 100000;
 }
 
-/* What takes several numbers at once to come about, and would else be rare: many small calls across
- * one-way partitions that last; long messages, half of them into named memory, that share too few
- * reassemblies and a short budget. */
+/* Combinations that independent draws rarely produce: many small calls across long one-way
+ * partitions; long messages, half of them into named memory, with too few reassemblies and a small
+ * budget. */
 static void draw_character(struct lend_rng *r, struct sim_plan *p)
 {
 	switch (lend_rng_below(r, 16)) {
@@ -175,7 +176,7 @@ static void draw_character(struct lend_rng *r, struct sim_plan *p)
 	}
 }
 
-/* Some networks are of several switches, most of those with more ways than one. */
+/* Some networks have several switches, most of those with more than one path. */
 static void draw_racks(struct lend_rng *r, struct sim_plan *p)
 {
 	if (!one_in(r, 8) || p->lossless)
@@ -186,8 +187,8 @@ static void draw_racks(struct lend_rng *r, struct sim_plan *p)
 	p->spread = lend_rng_below(r, 2);
 }
 
-/* Sessions that end and are made again, by calls that ride. Not drawn, so that all else of a seed
- * stays. */
+/* Sessions that end and are opened again with 0-RTT calls. Not drawn, so that the rest of a seed's
+ * plan is unchanged. */
 static void add_early(struct sim_plan *p)
 {
 	static const uint64_t lives[] = {30000000, 1000, 100000, 1000000, 20000};
@@ -198,12 +199,12 @@ static void add_early(struct sim_plan *p)
 	p->early_ppm = p->seed / 20 % 2 ? 1000000 : 500000;
 	p->hangup_ppm = lend_max_u64(p->hangup_ppm, 200000);
 	p->attempts = p->seed / 40 % 2 ? 8 : 64;
-	/* Copies of what rode must come when much of it was forgotten. */
+	/* Copies of 0-RTT calls must arrive after the server has forgotten much of them. */
 	if (!p->lossless)
 		p->replay_ppm = lend_max_u64(p->replay_ppm, 50000);
 }
 
-/* Unequal ends, and sessions under a key. Not drawn either. */
+/* Different numbers of slots, and sessions under a key. Not drawn either. */
 static void add_handshake(struct sim_plan *p)
 {
 	if (p->seed % 8 == 2)
@@ -212,8 +213,8 @@ static void add_handshake(struct sim_plan *p)
 		p->slots_last = 1 + p->seed / 8 % p->slots;
 }
 
-/* A node hoards while calls of one length go one after the other over a calm network. Not drawn, so
- * that all else of other seeds stays. */
+/* A node hoards while calls of one length are made one after the other over a network without
+ * faults. Not drawn, so that the plans of other seeds are unchanged. */
 static void add_hoard(struct lend_rng *r, struct sim_plan *p)
 {
 	static const uint64_t lens[] = {0, 64, 4000, 100000, 64};
@@ -239,8 +240,8 @@ static void add_hoard(struct lend_rng *r, struct sim_plan *p)
 	p->order = lend_rng_below(r, 3);
 	p->classes = PICK(r, 1, 2, 8);
 	p->hangup_ppm = p->hoard == 4 ? 300000 : 0;
-	/* Longer than the reserve of the budget. The other congestion controls vary such calls'
-	 * time by more than the oracle allows. */
+	/* Longer than the reserve of the budget. With other congestion controls the latency of such
+	 * calls varies by more than the oracle allows. */
 	if (p->hoard == 3 && seed / 148 % 2 && (p->cc == LEND_CC_NONE || p->cc == LEND_CC_CREDIT))
 		p->len_min = p->len_max = 400000;
 }
@@ -257,14 +258,14 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	p.lossless = one_in(&r, 5);
 	p.checked = p.lossless || one_in(&r, 5);
 	p.proven = p.lossless;
-	/* Not drawn, so that all else of a seed stays. */
+	/* Not drawn, so that the rest of a seed's plan is unchanged. */
 	p.shared_ppm = p.lossless && seed % 2 ? 600000 : 0;
 	draw_core(&r, &p);
 	draw_work(&r, &p);
 	draw_net(&r, &p);
 	p.span_us = PICK(&r, 100, 1000, 1000, 10000, 10000, 100000, 1000000);
 	p.span_us = lend_max_u64(p.span_us, p.calls * p.len_max / p.mbps / 4);
-	/* Most plans leave their calls the time to be made: the others find no slot. */
+	/* Most plans give their calls enough time: in the others calls find no slot. */
 	trip = (2 * p.delay_ns + p.turn_ns + 4000) / 1000;
 	if (!one_in(&r, 4))
 		p.span_us = lend_max_u64(
@@ -277,7 +278,7 @@ struct sim_plan sim_plan_draw(uint64_t seed)
 	draw_deaths(&r, &p);
 	draw_character(&r, &p);
 	draw_mem(&r, &p);
-	p.budget = lend_max_u64(p.budget, p.len_max / 64); /* less is only slow */
+	p.budget = lend_max_u64(p.budget, p.len_max / 64); /* less only makes it slow */
 	p.mtu_last = one_in(&r, 8) ? PICK(&r, 256, 272, 512, 1024) : 0;
 	p.cc = lend_rng_below(&r, LEND_CC_KINDS);
 	draw_racks(&r, &p);

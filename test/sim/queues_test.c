@@ -1,12 +1,14 @@
-/* Goal: a switch sends what is urgent first, keeps the order within a class, and its line is never
- * idle while somebody waits; with one queue it knows no classes. Method: a call through a full
- * queue, then seeded arrivals held against a naive model that looks at all that wait. */
+/* Goal: a switch sends urgent datagrams first, keeps the order within a class, and its link is
+ * never idle while a datagram waits. With one queue it ignores classes.
+ * Method: a call through a full queue, then seeded arrivals compared with a naive model that checks
+ * all waiting datagrams.
+ * Covers: test/sim/net/net_switch.c */
 #include "sim/netkit.h"
 #include "util/rng.h"
 
 enum { SENDERS = 3, TO = 3, BYTES = 1000, SOME = 300 };
 
-/* By class of a call: its place among the queues; 4 and below share one, as on networks. */
+/* Queue of a class, by class. Class 4 and all below share one, as on networks. */
 static const uint8_t place[] = {0, 1, 3, 4, 5, 5, 5, 5};
 
 static void fill(const struct sim_plan *plan)
@@ -22,7 +24,7 @@ static void fill(const struct sim_plan *plan)
 	run_until(1000000);
 }
 
-Test(queues, what_is_urgent_passes)
+Test(queues, urgent__overtakes)
 {
 	struct sim_plan plan = calm();
 	lend_ns each = (BYTES + 60) * 80 / 1000;
@@ -30,7 +32,7 @@ Test(queues, what_is_urgent_passes)
 	plan.queues = 8;
 	fill(&plan);
 	cr_assert_leq(got.when[500], 2000 + 2 * each + plan.delay_ns);
-	cr_assert_geq(got.at, 100 * each + plan.delay_ns, "the others take as long as ever");
+	cr_assert_geq(got.at, 100 * each + plan.delay_ns, "the others take as long as before");
 	finish();
 	plan.queues = 1;
 	fill(&plan);
@@ -38,8 +40,8 @@ Test(queues, what_is_urgent_passes)
 	finish();
 }
 
-/* What stands behind it marks nobody. */
-Test(queues, marks_tell_of_what_is_ahead)
+/* A datagram is not marked for the queue behind it. */
+Test(queues, marks__depend_on_the_queue_ahead)
 {
 	struct sim_plan plan = calm();
 
@@ -61,7 +63,7 @@ struct waiting {
 	bool gone;
 };
 
-/* When each leaves, by looking at all of them whenever the line is free. */
+/* Computes when each leaves, by checking all of them whenever the link is free. */
 static void model(struct waiting *w, uint32_t n)
 {
 	uint64_t now = 0;
@@ -71,7 +73,7 @@ static void model(struct waiting *w, uint32_t n)
 		uint64_t soonest = UINT64_MAX;
 		int best = -1;
 
-		/* At one moment the line takes its next before anybody comes. */
+		/* At equal times the link takes its next datagram before another one arrives. */
 		for (uint32_t i = 0; i < n; i++) {
 			if (w[i].gone)
 				continue;
@@ -105,13 +107,13 @@ static void history(uint64_t seed)
 	for (uint32_t i = 0; i < SOME; i++) {
 		uint32_t len = 65 + 25 * (uint32_t)lend_rng_below(&rng, BYTES / 25); /* whole ns */
 
-		/* Each sender's own link is free again before its next. */
+		/* Each sender's own link is free again before its next datagram. */
 		at += 30 + lend_rng_below(&rng, i % 100 < 50 ? 10 : 150);
 		run_until(at);
 		sending = (uint8_t)lend_rng_below(&rng, 8);
 		w[i] = (struct waiting){
 		    .at = at * 1000, .ps = (len + 60) * UINT64_C(80), .class = sending};
-		/* Straight into the switch: links of senders are another test's. */
+		/* Straight into the switch; another test covers the senders' links. */
 		sim.net->nic[i % SENDERS].free = 0;
 		send(i % SENDERS, TO, i + 1, len);
 	}

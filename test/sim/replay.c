@@ -1,4 +1,4 @@
-/* replay - one plan, and the story of how it ended. Layer: test/sim. */
+/* replay - runs one plan and reports how it ended. Layer: test/sim. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ int sim_cmd_replay(int argc, char **argv)
 		fprintf(stderr, "usage: lend-sim replay 'seed=7 nodes=3 ...'\n");
 		return 2;
 	}
-	sim_tells = true;
+	sim_print_cores = true;
 	if (!sim_run(&sim, &plan)) {
 		sim_trace_print(&sim.trace, stdout);
 		printf("%s\n", sim.why);

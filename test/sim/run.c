@@ -21,7 +21,7 @@ enum {
 	MARKS_FROM = 4000
 };
 
-/* One per worker, written by it alone. */
+/* One per worker, written by that worker only. */
 struct desk {
 	_Alignas(64) uint64_t seed; /* being run */
 	uint64_t seeds, twice;
@@ -132,11 +132,11 @@ static void start(struct board *b, uint32_t i, const struct options *o, double e
 	LEND_CHECK(child[i] >= 0);
 	if (child[i] == 0) {
 		worker(b, &b->desk[i], o, end);
-		exit(0); /* not _exit(): a coverage build writes what it counted */
+		exit(0); /* not _exit(): a coverage build writes its counters */
 	}
 }
 
-/* A worker that dies names its seed; another takes its place. */
+/* Reports the seed of a worker that died, and starts another worker. */
 static void reap(struct board *b, const struct options *o, double end, pid_t *child)
 {
 	uint32_t left = o->jobs;
@@ -225,14 +225,14 @@ static void tell_failures(struct board *b, const struct options *o)
 	for (uint32_t i = 0; i < n && i < FAILURES_MAX; i++) {
 		fprintf(stderr,
 			"VIOLATION, seed %llu: ", (unsigned long long)b->failure[i].plan.seed);
-		sim_tell(&b->failure[i]);
+		sim_print_failure(&b->failure[i]);
 	}
 	if (!n || o->no_shrink)
 		return;
 	sim_shrink(&b->failure[0], SHRINK_SECONDS);
 	fprintf(stderr, "the first one, shrunk: ");
-	sim_tell(&b->failure[0]);
-	sim_tell_story(&b->failure[0]);
+	sim_print_failure(&b->failure[0]);
+	sim_print_trace(&b->failure[0]);
 }
 
 static bool parse(int argc, char **argv, struct options *o)

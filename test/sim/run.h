@@ -1,5 +1,5 @@
-/* run - plans run in processes of their own, so that whatever ends one is told like any other
- * violation. Layer: test/sim. */
+/* run - runs plans in child processes, so that a crash is reported like any other violation. Layer:
+ * test/sim. */
 #ifndef TEST_SIM_RUN_H
 #define TEST_SIM_RUN_H
 
@@ -12,16 +12,17 @@ struct sim_failure {
 	char why[SIM_WHY];
 };
 
-/* This process dies once it has used so much more CPU time: the machine may be busy. */
+/* Ends this process once it has used this much more CPU time. Not wall-clock time, because the
+ * machine may be busy. */
 void sim_limit(unsigned seconds);
-/* How a child died. */
+/* Describes how a child died. */
 void sim_died(int status, char why[SIM_WHY]);
-/* Runs a plan in a child. True: no violation. why tells of one, or how the child died. */
+/* Runs a plan in a child. True: no violation. why: the violation, or how the child died. */
 bool sim_try(const struct sim_plan *plan, unsigned limit_s, char why[SIM_WHY]);
-/* Makes *failure shorter for so many seconds at most, keeping the kind of violation. */
+/* Shrinks *failure for at most limit_s seconds, keeping the kind of violation. */
 void sim_shrink(struct sim_failure *failure, unsigned limit_s);
-/* To stderr: the plan as a command; the last events before its end. */
-void sim_tell(const struct sim_failure *failure);
-void sim_tell_story(const struct sim_failure *failure);
+/* Print to stderr: the plan as a command; the last events before its end. */
+void sim_print_failure(const struct sim_failure *failure);
+void sim_print_trace(const struct sim_failure *failure);
 
 #endif

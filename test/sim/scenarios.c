@@ -1,5 +1,5 @@
-/* scenarios - plans that once failed, from files: '#' begins a line that says what it was, the
- * other lines are a plan each. Layer: test/sim. */
+/* scenarios - runs plans that once failed, from files: '#' begins a comment, each other line is a
+ * plan. Layer: test/sim. */
 #include <stdio.h>
 #include <string.h>
 

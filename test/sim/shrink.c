@@ -1,5 +1,7 @@
-/* shrink - a failing plan with fewer faults, fewer nodes, less work: numbers go to their calm
- * value, or half of the way, while the violation stays the same. Layer: test/sim. */
+/* shrink - makes a failing plan smaller: fewer faults, fewer nodes, less work.
+ *
+ * Numbers move to their default, or half of the way, while the violation stays the same. Layer:
+ * test/sim. */
 #include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +33,7 @@ void sim_died(int status, char why[SIM_WHY])
 		snprintf(why, SIM_WHY, "it exits with status %d", WEXITSTATUS(status));
 }
 
-/* The child's run, so that its story outlives it. */
+/* The child's run, in shared memory, so that its trace survives the child. */
 static struct sim *sim;
 
 bool sim_try(const struct sim_plan *plan, unsigned limit_s, char why[SIM_WHY])
@@ -59,7 +61,7 @@ bool sim_try(const struct sim_plan *plan, unsigned limit_s, char why[SIM_WHY])
 	return !why[0];
 }
 
-/* The same but for numbers. */
+/* True when both texts are the same except for numbers. */
 static bool same_kind(const char *a, const char *b)
 {
 	for (;; a++, b++) {
@@ -78,7 +80,7 @@ struct shrinking {
 	uint32_t tries;
 };
 
-/* Another seed may show it as well where this one does not any more. */
+/* Another seed may show the violation where this one no longer does. */
 static bool still(struct shrinking *s, struct sim_plan plan)
 {
 	uint64_t seed = plan.seed;
@@ -96,7 +98,7 @@ static bool still(struct shrinking *s, struct sim_plan plan)
 	return false;
 }
 
-/* One number: all of the way, else half of it as long as that works. */
+/* Shrinks one number: all of the way, else by halves as long as that works. */
 static bool smaller(struct shrinking *s, size_t field)
 {
 	struct sim_plan plan = s->best->plan;
@@ -120,7 +122,7 @@ static bool smaller(struct shrinking *s, size_t field)
 	return any;
 }
 
-/* Work goes down to nothing, which is not its calm value. */
+/* Reduces the work to zero, which is not its default. */
 static bool fewer(struct shrinking *s, size_t field)
 {
 	struct sim_plan plan = s->best->plan;
@@ -155,7 +157,7 @@ void sim_shrink(struct sim_failure *failure, unsigned limit_s)
 	}
 }
 
-void sim_tell(const struct sim_failure *failure)
+void sim_print_failure(const struct sim_failure *failure)
 {
 	char text[SIM_PLAN_TEXT];
 
@@ -163,7 +165,7 @@ void sim_tell(const struct sim_failure *failure)
 	fprintf(stderr, "%s\n  lend-sim replay '%s'\n", failure->why, text);
 }
 
-void sim_tell_story(const struct sim_failure *failure)
+void sim_print_trace(const struct sim_failure *failure)
 {
 	char why[SIM_WHY];
 
@@ -186,7 +188,7 @@ int sim_cmd_shrink(int argc, char **argv)
 		return 0;
 	}
 	sim_shrink(&f, seconds);
-	sim_tell(&f);
-	sim_tell_story(&f);
+	sim_print_failure(&f);
+	sim_print_trace(&f);
 	return 1;
 }

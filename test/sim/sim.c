@@ -15,8 +15,8 @@
 enum { EVENTS_MAX = 40000000 };
 #define MS UINT64_C(1000000)
 
-bool sim_tells;
-static struct sim *running; /* whose core it is that lend_panic() stops */
+bool sim_print_cores;
+static struct sim *running; /* owner of the core that lend_panic() stops */
 
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
 {
@@ -42,20 +42,21 @@ static void tell(struct sim *sim)
 	for (uint32_t i = 0; sim->node && i < sim->plan.nodes; i++) {
 		fprintf(stderr, "node %u %s\n", i, sim->node[i].up ? "is up" : "is down");
 		if (sim->node[i].up)
-			sim_core_tell(sim->node[i].core, stderr);
+			sim_core_print(sim->node[i].core, stderr);
 	}
 }
 
-/* How long after the last fault everything must have ended: dead peers are noticed, the longest
- * deadline and answer pass, what is asked for is repeated, and all bytes go over the slowest link,
- * one receive budget per round trip, several times. */
+/* Returns the time after the last fault by which everything must have ended. It is the sum of the
+ * detection of dead peers, the longest deadline, the longest delayed answer, retransmissions, and
+ * all bytes over the slowest link. The bytes take one round trip per receive budget, several
+ * times. */
 static lend_ns bound(const struct sim_plan *p)
 {
 	uint64_t bytes = (p->calls + p->memops) * 2 * (p->len_max + 2048) + p->memops * 65536;
 	lend_ns trip = 2 * (p->delay_ns + p->jitter_ns + p->turn_ns) + 20000;
 	lend_ns wire = (p->mbps ? bytes * 8000 / p->mbps : 0) + bytes / p->budget * trip;
 
-	/* Who is held up most sends one datagram per gap, and the smallest payload is 160 bytes. */
+	/* The slowest sender sends one datagram per gap, and the smallest payload is 160 bytes. */
 	if (p->cc)
 		wire += bytes / 160 * LEND_CC_GAP_MAX;
 	return 3 * p->dead_us * 1000 + 4 * (p->stores ? p->lease_us : 0) * 1000 +
@@ -70,14 +71,14 @@ static void open_streams(struct sim *sim)
 			      sim->plan.seed * UINT64_C(0x2545f4914f6cdd1d) + (i << 56) + i);
 }
 
-/* When the next of something comes that happens every mean_us on the average. */
+/* Draws the next occurrence of a fault with a mean interval of mean_us. */
 static lend_ns next_fault(struct sim *sim, enum sim_stream stream, uint64_t mean_us)
 {
 	return sim->now + 1 + sim_below(sim, stream, 2000 * mean_us);
 }
 
-/* A memory node that starts again with its pages is most often met, in half of the plans, while a
- * reply needs some of them: by chance alone one death in thousands is. */
+/* In half of the plans, a memory node that restarts with its pages is delayed until a reply needs
+ * some of them. By chance alone that is too rare. */
 static bool is_met_later(struct sim *sim, uint32_t node)
 {
 	const struct sim_plan *p = &sim->plan;
@@ -125,7 +126,7 @@ static void on_pause(struct sim *sim, uint32_t node)
 	t = 1 + sim_below(sim, SIM_RNG_PAUSE, (t ? t : sim->plan.dead_us * 5 / 4) * 1000);
 	if (n->up) {
 		sim_marks_fault(&sim->marks, offsetof(struct sim_marks, paused_none), n);
-		sim_trace_add(&sim->trace, sim->now, "stops for ns", node, node, t, 0);
+		sim_trace_add(&sim->trace, sim->now, "pauses for ns", node, node, t, 0);
 		n->paused = sim->now + t;
 		n->turn = LEND_NEVER;
 		sim_node_kick(sim, node);
@@ -164,7 +165,7 @@ static void heal(struct sim *sim)
 	sim_at(sim, sim->now + MS, SIM_DONE, 0, 0);
 }
 
-/* All calls have ended and nothing is held but sessions: NULL, or what is. */
+/* Returns NULL when all calls have ended and only sessions are left; else what is still held. */
 static const char *held(struct sim *sim)
 {
 	const char *why = sim_work_unfinished(sim);
@@ -182,7 +183,7 @@ static void ended(struct sim *sim)
 		struct sim_node *n = &sim->node[i];
 
 		SIM_CHECK(sim, n->bufs_out == n->core->supply_n,
-			  "node %u: %u buffers are out, %u of them in the core's pool", i,
+			  "node %u: %u buffers are in use, %u of them in the core's pool", i,
 			  n->bufs_out, n->core->supply_n);
 	}
 	audit(sim);
@@ -197,7 +198,7 @@ static void hang_up(struct sim *sim)
 	}
 }
 
-/* Sessions are closed as well: nothing at all is left. NULL, or what is. */
+/* Returns NULL when sessions are closed too and nothing is left; else what is. */
 static const char *open_still(struct sim *sim)
 {
 	const char *why = held(sim);
@@ -213,8 +214,8 @@ static const char *open_still(struct sim *sim)
 	return why || sim_net_idle(sim) ? why : "a datagram is still on its way";
 }
 
-/* Looks again and again, later each time: once everything ended sessions are closed, and once that
- * is over so is the run. */
+/* Checks again and again at growing intervals. When all calls have ended it closes the sessions;
+ * when these are gone the run ends. */
 static bool look(struct sim *sim, uint32_t closing)
 {
 	lend_ns since = sim->now - sim->calm_since, most = bound(&sim->plan);
@@ -306,8 +307,8 @@ static void run(struct sim *sim)
 
 	begin(sim);
 	do {
-		SIM_CHECK(sim, sim->heap.n > 0, "nothing is left to happen");
-		SIM_CHECK(sim, sim->count.events < EVENTS_MAX, "it does not come to an end");
+		SIM_CHECK(sim, sim->heap.n > 0, "no event is left");
+		SIM_CHECK(sim, sim->count.events < EVENTS_MAX, "it does not end");
 		if (every && ++sim->count.events == next) {
 			next += every;
 			audit(sim);
@@ -327,7 +328,7 @@ bool sim_run(struct sim *sim, const struct sim_plan *plan)
 	if (setjmp(sim->out) == 0)
 		run(sim);
 	running = NULL;
-	if (sim->why[0] && sim_tells)
+	if (sim->why[0] && sim_print_cores)
 		tell(sim);
 	sim_hoard_close(sim);
 	sim_work_close(sim);

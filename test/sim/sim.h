@@ -1,15 +1,13 @@
-/* sim - one simulated run: nodes made of the real core and the real store, a network, a clock that
- * nothing else moves, and oracles that look at every event.
+/* sim - one simulated run: nodes with the real core and the real store, a network, a virtual clock,
+ * and oracles that check every event.
  *
  *   heap (time, sequence) --> sim_net  arrive --> node's ring --> turn: input, handlers, output --+
  *            ^                                                                                    |
  *            +------------------------------- sim_net_send <--------------------------------------+
  *
- * A run is a function of its plan. A violation jumps out of the run (sim_fail), so nothing has to
- * be checked behind it. Each concern has a random stream of its own: adding a fault does not shift
- * the workload.
- *
- * Layer: test/sim. Threads: none; one run owns all it reaches. */
+ * A run is a function of its plan. A violation jumps out of the run (sim_fail), so callers of
+ * checks need no error path. Each concern has its own random stream, so that adding a fault does
+ * not change the workload. Layer: test/sim. Threads: none; a run shares no state with others. */
 #ifndef TEST_SIM_SIM_H
 #define TEST_SIM_SIM_H
 
@@ -23,8 +21,8 @@
 #include "util/rng.h"
 
 enum sim_stream {
-	SIM_RNG_WORK,    /* which calls, when, how long */
-	SIM_RNG_HANDLER, /* what handlers do */
+	SIM_RNG_WORK,    /* which calls, when, and their length */
+	SIM_RNG_HANDLER, /* behaviour of handlers */
 	SIM_RNG_MEM,     /* memory operations */
 	SIM_RNG_TURN,
 	SIM_RNG_FULL,
@@ -41,33 +39,33 @@ enum sim_stream {
 	SIM_RNG_CRASH,
 	SIM_RNG_PAUSE,
 	SIM_RNG_ROUTE,
-	SIM_RNG_ROT,    /* which pages lose bits */
-	SIM_RNG_SHARED, /* which messages lie in shared memory */
-	SIM_RNG_EARLY,  /* which calls may ride on a CONNECT */
-	SIM_RNG_HUSH,
+	SIM_RNG_ROT,      /* which pages lose bits */
+	SIM_RNG_SHARED,   /* which messages are in shared memory */
+	SIM_RNG_ZERO_RTT, /* which calls may be 0-RTT */
+	SIM_RNG_BULK_PAUSE,
 	SIM_STREAMS,
 };
 
-/* What an event of the heap means; a and b are its arguments. */
+/* Kinds of events in the heap; a and b are their arguments. */
 enum sim_what {
 	SIM_ARRIVE,    /* a: flight reached its node's ring (net) */
-	SIM_PORT,      /* a: port of the switch may send its next (net) */
+	SIM_PORT,      /* a: port of the switch may send its next datagram (net) */
 	SIM_TURN,      /* a: node, b: its life */
 	SIM_WORK,      /* the next scripted call (work) */
 	SIM_ANSWER,    /* a: a handler that answers now (work) */
 	SIM_CANCEL,    /* a: call to cancel (work) */
-	SIM_MEM,       /* a: actor whose next memory operation is due (mem) */
-	SIM_PARTITION, /* begin or end of one (net) */
-	SIM_CRASH,     /* a: node dies, or b: is born again */
-	SIM_PAUSE,     /* a: node stops, or b: goes on */
+	SIM_MEM,       /* a: actor with a memory operation due (memory) */
+	SIM_PARTITION, /* start or end of one (net) */
+	SIM_CRASH,     /* a: node dies, or b: is restarted */
+	SIM_PAUSE,     /* a: node pauses, or b: continues */
 	SIM_AUDIT,
-	SIM_HOARD, /* the hoarder begins more (hoard) */
+	SIM_HOARD, /* the hoarder starts more calls or sessions (hoard) */
 	SIM_HEAL,  /* faults stop */
-	SIM_DONE,  /* all must have ended */
+	SIM_DONE,  /* everything must have ended */
 	SIM_WHATS,
 };
 
-#define SIM_START UINT64_C(1000000000) /* when a run begins */
+#define SIM_START UINT64_C(1000000000) /* time at which a run starts */
 
 struct sim_node;
 struct sim_net;
@@ -95,18 +93,18 @@ struct sim {
 	struct sim_marks marks;
 	struct sim_trace trace;
 	struct sim_count count;
-	uint64_t hash; /* of all that happened, in order */
+	uint64_t hash; /* of all events, in order */
 	jmp_buf out;
-	char why[256]; /* of the violation; empty: none */
+	char why[256]; /* the violation; empty: none */
 };
 
-/* Runs a plan to its end. True: no violation; else sim->why and sim->trace tell. sim is the
+/* Runs a plan to its end. True: no violation; else sim->why and sim->trace describe it. sim is the
  * caller's, and holds no memory afterwards. */
 bool sim_run(struct sim *sim, const struct sim_plan *plan);
-/* Whether the cores are told to stderr when a run fails. */
-extern bool sim_tells;
+/* Whether the cores are printed to stderr when a run fails. */
+extern bool sim_print_cores;
 
-/* For the parts. */
+/* For the other files of the simulator. */
 _Noreturn void sim_fail(struct sim *sim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define SIM_CHECK(sim, that, ...)                                                                  \
@@ -119,8 +117,8 @@ static inline uint64_t sim_below(struct sim *sim, enum sim_stream stream, uint64
 {
 	return lend_rng_below(&sim->rng[stream], n);
 }
-/* True so many times in a million, and never once faults are over for the streams of faults. Draws
- * nothing when ppm is 0. */
+/* True with a probability of ppm per million; never once faults are over, for the streams of
+ * faults. Draws nothing when ppm is 0. */
 static inline bool sim_odds(struct sim *sim, enum sim_stream stream, uint64_t ppm)
 {
 	return ppm && sim_below(sim, stream, 1000000) < ppm;
@@ -129,7 +127,7 @@ static inline void sim_at(struct sim *sim, lend_ns when, enum sim_what what, uin
 {
 	sim_heap_push(&sim->heap, when < sim->now ? sim->now : when, what, a, b);
 }
-/* Folds what happened into the run's hash. */
+/* Adds an event to the run's hash. */
 static inline void sim_note(struct sim *sim, uint64_t a, uint64_t b)
 {
 	sim->hash = (sim->hash ^ a) * UINT64_C(0x9e3779b97f4a7c15);

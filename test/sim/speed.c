@@ -1,5 +1,5 @@
-/* speed - how many datagrams a second one core simulates, all oracles on: calls whose request and
- * reply are one datagram of 64 bytes each, in calm weather. Layer: test/sim. */
+/* speed - how many datagrams per second one core simulates with all oracles on. Calls have a
+ * request and a reply of 64 bytes in one datagram each, without faults. Layer: test/sim. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { RUNS = 5 };
 static const char *const plan_text = "seed=1 nodes=4 calls=400000 burst=64 span_us=40000 "
 				     "len_min=64 sessions=16 slots=64 inflight=256 audit=0";
 
-/* Of this process alone: the machine may be shared. */
+/* CPU time of this process, because the machine may be busy. */
 static double cpu_s(void)
 {
 	struct timespec t;

@@ -1,4 +1,4 @@
-/* table - rows of figures: a table for people, CSV, or JSON for programs. Layer: test/sim. */
+/* table - rows of figures: an aligned table, CSV, or JSON. Layer: test/sim. */
 #ifndef TEST_SIM_TABLE_H
 #define TEST_SIM_TABLE_H
 
@@ -9,14 +9,14 @@ enum table_form { TABLE_TEXT, TABLE_CSV, TABLE_JSON };
 
 struct table_cell {
 	const char *name; /* in CSV and JSON */
-	const char *head; /* in a table; NULL: not there */
-	const char *word; /* the value, if it is no number */
+	const char *head; /* in a table; NULL: hidden there */
+	const char *word; /* text value, if it is no number */
 	double value;
-	uint8_t digits; /* behind the point */
+	uint8_t digits; /* after the decimal point */
 };
 struct table {
 	enum table_form form;
-	bool alone; /* one row: JSON is that row */
+	bool alone; /* only one row: JSON is that row, not an array */
 	uint32_t rows;
 };
 

@@ -1,5 +1,7 @@
-/* Goal: rows can be read by people, spreadsheets and programs. Method: the same two rows in each
- * form, letter by letter, with a word, a hidden column and what is no number. */
+/* Goal: rows can be read by people, spreadsheets and programs.
+ * Method: the same two rows in each form, compared byte by byte, with a text, a hidden column and a
+ * value that is no number.
+ * Covers: test/sim/table.c */
 #include "sim/table.h"
 
 #include <criterion/criterion.h>

@@ -1,5 +1,5 @@
-/* trace - the last events of a run, kept as numbers and written only when it fails.
- * Layer: test/sim. */
+/* trace - the last events of a run, kept as numbers and formatted only when it fails. Layer:
+ * test/sim. */
 #ifndef TEST_SIM_TRACE_H
 #define TEST_SIM_TRACE_H
 
@@ -10,7 +10,7 @@
 
 enum { SIM_TRACE = 40 };
 
-/* what is a word of the caller's that lives for ever. */
+/* what: a string literal of the caller. */
 struct sim_trace_line {
 	lend_ns at;
 	const char *what;
@@ -28,7 +28,7 @@ static inline void sim_trace_add(struct sim_trace *t, lend_ns at, const char *wh
 	t->line[t->n++ % SIM_TRACE] = (struct sim_trace_line){at, what, node, peer, a, b};
 }
 
-/* One line each, oldest first. */
+/* Prints one line each, oldest first. */
 void sim_trace_print(const struct sim_trace *t, FILE *to);
 
 #endif

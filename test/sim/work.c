@@ -9,7 +9,7 @@
 
 enum { HANG_UP = 1 };
 
-/* The ledger grows by blocks, so that entries stay where they are. */
+/* The ledger grows by blocks, so that entries never move. */
 struct sim_call *sim_work_at(struct sim *sim, uint32_t call)
 {
 	return &sim->work->block[call / SIM_BLOCK][call % SIM_BLOCK];
@@ -45,7 +45,7 @@ void sim_work_close(struct sim *sim)
 	sim->work = NULL;
 }
 
-/* Half of the lengths lie at the edges of something. */
+/* Half of the lengths are at a boundary of something. */
 uint32_t sim_work_len(struct sim *sim, enum sim_stream stream)
 {
 	const struct sim_plan *p = &sim->plan;
@@ -62,7 +62,7 @@ uint32_t sim_work_len(struct sim *sim, enum sim_stream stream)
 		if (len >= p->len_min && len <= p->len_max + 1)
 			return (uint32_t)len;
 	}
-	/* Every magnitude as often as any other. */
+	/* Each magnitude with the same probability. */
 	max >>= sim_below(sim, stream, 64 - (unsigned)__builtin_clzll(max));
 	return (uint32_t)(p->len_min + sim_below(sim, stream, max + 1));
 }
@@ -73,7 +73,8 @@ uint32_t sim_work_message(struct sim *sim, uint32_t node, uint32_t len, uint64_t
 	bool chain = len > 1 && sim_odds(sim, SIM_RNG_WORK, p->chain_ppm);
 	uint32_t first = 0, last = 0, at = 0, here, b;
 
-	/* A datagram holds four pieces at most: segments are no shorter than a third of one. */
+	/* A datagram has at most four pieces, so a segment is at least a third of a datagram
+	 * long. */
 	while (at < len || !first) {
 		here = len - at;
 		if (chain && here > p->mtu / 2)
@@ -96,7 +97,7 @@ uint32_t sim_work_message(struct sim *sim, uint32_t node, uint32_t len, uint64_t
 
 static bool refused_rightly(const struct sim *sim, const struct sim_call *k, int rc)
 {
-	/* -EAGAIN: no slot; -ESTALE: its session ended and we were not told yet. */
+	/* -EAGAIN: no slot; -ESTALE: its session ended and the event has not arrived yet. */
 	return rc == -11 || rc == -116 || (rc == -90 && k->len > sim->plan.message_max);
 }
 
@@ -108,7 +109,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 
 	c->class = (uint8_t)(index % sim->plan.classes);
 	c->deadline = k->due;
-	c->early = sim_odds(sim, SIM_RNG_EARLY, sim->plan.early_ppm);
+	c->early = sim_odds(sim, SIM_RNG_ZERO_RTT, sim->plan.early_ppm);
 	c->tag = index;
 	k->session = session;
 	k->began = sim->now;
@@ -117,7 +118,7 @@ static bool make(struct sim *sim, uint32_t index, uint64_t session, struct lend_
 		      rc ? (uint64_t)-rc : k->len);
 	sim_note(sim, index, (uint64_t)rc);
 	if (rc) {
-		SIM_CHECK(sim, refused_rightly(sim, k, rc), "call %u of %u bytes says %d", index,
+		SIM_CHECK(sim, refused_rightly(sim, k, rc), "call %u of %u bytes returns %d", index,
 			  k->len, rc);
 		k->handle = 0;
 		k->ended = 1;
@@ -164,7 +165,7 @@ static uint8_t script(struct sim *sim, uint32_t depth)
 											: SIM_NOW;
 }
 
-/* The buffer for the reply may be one byte too short. */
+/* The reply buffer may be one byte too short. */
 static uint32_t name_reply(struct sim *sim, struct sim_call *k)
 {
 	uint32_t cap = k->reply_len + (uint32_t)sim_below(sim, SIM_RNG_WORK, 8);
@@ -245,7 +246,7 @@ static void one(struct sim *sim)
 		sim_work_ask(sim, from, to, due, 0);
 }
 
-/* The next calls of the script; in the middle of it comes the idle time. */
+/* Makes the next calls of the script. The idle time is in the middle of it. */
 static void next_calls(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
@@ -267,7 +268,7 @@ static void next_calls(struct sim *sim)
 		sim_at(sim, sim->now + gap, SIM_WORK, 0, 0);
 }
 
-/* The caller gives up: this call, or all of its session. */
+/* Cancels this call, or closes its session. */
 static void cancel(struct sim *sim, uint32_t call, uint32_t what)
 {
 	struct sim_call *k = sim_work_at(sim, call);
@@ -281,16 +282,17 @@ static void cancel(struct sim *sim, uint32_t call, uint32_t what)
 	}
 	k->cancelled = 1;
 	sim_trace_add(&sim->trace, sim->now, "cancels", k->from, k->to, call, k->ended);
-	lend_core_cancel(n->core, k->handle, 1); /* of one that has ended: nothing happens */
+	lend_core_cancel(n->core, k->handle, 1); /* of a call that has ended: no effect */
 	sim_node_kick(sim, k->from);
 }
 
-void sim_work_hush(struct sim *sim, struct sim_node *n)
+void sim_work_pause_bulk(struct sim *sim, struct sim_node *n)
 {
 	lend_ns most = 1000 * sim->plan.hush_us;
 
-	if (!sim->healing && sim_odds(sim, SIM_RNG_HUSH, sim->plan.hush_ppm))
-		lend_core_hush(n->core, sim->now - most + sim_below(sim, SIM_RNG_HUSH, 2 * most));
+	if (!sim->healing && sim_odds(sim, SIM_RNG_BULK_PAUSE, sim->plan.hush_ppm))
+		lend_core_hush(n->core,
+			       sim->now - most + sim_below(sim, SIM_RNG_BULK_PAUSE, 2 * most));
 }
 
 void sim_work_heal(struct sim *sim)

@@ -11,8 +11,8 @@ static bool may_be_unavailable(const struct sim_plan *p)
 	       p->sessions < 2 * p->nodes || p->dead_us < 1000000 || p->early_ppm;
 }
 
-/* The server ran out of records, or gave up a reply for others' sake: of what it refused no handler
- * saw anything. */
+/* True when the server ran out of records or dropped a reply for other calls. Handlers saw nothing
+ * of refused calls. */
 static bool was_full(struct sim *sim, const struct sim_call *k, uint8_t ran)
 {
 	const struct sim_node *n = &sim->node[k->to];
@@ -31,12 +31,14 @@ void sim_work_judge_failure(struct sim *sim, uint32_t call, const struct sim_cal
 
 	if (!e->maybe_queued && e->ran == RAN_NO)
 		SIM_MARK(sim, ended_unsent);
-	SIM_CHECK(sim, e->ran != RAN_YES || k->runs, "call %u: ran yes, and it did not", call);
+	SIM_CHECK(sim, e->ran != RAN_YES || k->runs, "call %u: reported as run, but it did not run",
+		  call);
 	SIM_CHECK(sim, e->ran != RAN_NO || !k->runs || k->code & LEND_REPLY_NOT_RUN,
-		  "call %u: ran no, and it did", call);
+		  "call %u: reported as not run, but it ran", call);
 	switch (e->status) {
 	case CANCELLED:
-		SIM_CHECK(sim, k->cancelled || p->hangup_ppm, "call %u: nobody cancelled it", call);
+		SIM_CHECK(sim, k->cancelled || p->hangup_ppm,
+			  "call %u: cancelled without a request", call);
 		SIM_MARK(sim, call_cancelled);
 		return;
 	case DEADLINE_EXCEEDED:
@@ -44,7 +46,8 @@ void sim_work_judge_failure(struct sim *sim, uint32_t call, const struct sim_cal
 		SIM_MARK(sim, call_deadline);
 		return;
 	case UNAVAILABLE:
-		SIM_CHECK(sim, may_be_unavailable(p), "call %u: unavailable in calm weather", call);
+		SIM_CHECK(sim, may_be_unavailable(p),
+			  "call %u: unavailable in a run without faults", call);
 		SIM_MARK(sim, call_unavailable);
 		return;
 	case RESOURCE_EXHAUSTED:
@@ -52,7 +55,7 @@ void sim_work_judge_failure(struct sim *sim, uint32_t call, const struct sim_cal
 			  p->refuse_ppm || (sim->refused && e->ran != RAN_YES) ||
 			      k->len > p->message_max || k->reply_len > p->message_max ||
 			      was_full(sim, k, e->ran) || (k->named && k->reply_len >= k->named),
-			  "call %u: there was memory for it", call);
+			  "call %u: exhausted, but there was memory for it", call);
 		SIM_MARK(sim, call_exhausted);
 		return;
 	default:

@@ -1,5 +1,5 @@
-/* work_serve - handlers of scripted calls, and what must be true of each call. The other half of
- * work.h. Layer: test/sim. */
+/* work_serve - handlers of scripted calls, and the invariants of each call. Part of work.h. Layer:
+ * test/sim. */
 #include "core/client_call.h"
 #include "core/sess.h"
 #include "sim/bytes.h"
@@ -9,7 +9,7 @@
 #include "sim/work_state.h"
 #include "util/bits.h"
 
-enum { LATE = 1000 }; /* ns between a deadline and the turn that sees it */
+enum { LATE = 1000 }; /* ns between a deadline and the turn that handles it */
 
 static struct sim_serving *serving_at(struct sim *sim, uint32_t node, uint64_t handle)
 {
@@ -20,7 +20,7 @@ static struct sim_serving *serving_at(struct sim *sim, uint32_t node, uint64_t h
 	return &sim->node[node].serving[i];
 }
 
-/* Bytes of a message, in place or in a chain. */
+/* Compares a message with its expected content, in place or in a chain. */
 static bool same(const struct sim *sim, uint32_t node, const void *data, uint32_t buf, uint64_t len,
 		 uint64_t key)
 {
@@ -50,7 +50,7 @@ static void reply(struct sim *sim, uint32_t node, struct sim_serving *v, uint32_
 				       sim_bytes_key(sim->plan.seed, call, true));
 	sim_node_lend(sim, node, buf);
 	rc = lend_core_reply(n->core, sim->now, v->handle, &n->bufs, k->code, buf);
-	SIM_CHECK(sim, rc == 0, "call %u: reply says %d", call, rc);
+	SIM_CHECK(sim, rc == 0, "call %u: reply returns %d", call, rc);
 	if (v->state == SIM_SERVE_CANCELLED)
 		SIM_MARK(sim, answered_cancelled);
 	sim_trace_add(&sim->trace, sim->now, "answers", node, k->from, call, k->reply_len);
@@ -59,7 +59,7 @@ static void reply(struct sim *sim, uint32_t node, struct sim_serving *v, uint32_
 	k->serves = 0;
 	if (k->script == SIM_TWICE) {
 		rc = lend_core_reply(n->core, sim->now, v->handle, &n->bufs, 0, 0);
-		SIM_CHECK(sim, rc == E_STALE, "call %u: a second reply says %d", call, rc);
+		SIM_CHECK(sim, rc == E_STALE, "call %u: a second reply returns %d", call, rc);
 	}
 	sim_node_kick(sim, node);
 }
@@ -125,7 +125,8 @@ static struct sim_serving *take(struct sim *sim, uint32_t node, const struct len
 	return v;
 }
 
-/* The caller's session lives and has forgotten the call: it was told that this never comes. */
+/* True when the caller's session lives and has forgotten the call: the server was notified that it
+ * is gone. */
 static bool is_gone(struct sim *sim, const struct sim_call *k)
 {
 	struct sim_node *n = &sim->node[k->from];
@@ -153,15 +154,15 @@ static void on_request(struct sim *sim, uint32_t node, const struct lend_event *
 		sim_mem_request(sim, node, e);
 		return;
 	}
-	SIM_CHECK(sim, call < sim->work->n, "node %u: request for call %u that nobody made", node,
-		  call);
+	SIM_CHECK(sim, call < sim->work->n, "node %u: request for call %u, which was not made",
+		  node, call);
 	k = sim_work_at(sim, call);
 	sim_trace_add(&sim->trace, sim->now, "runs", node, k->from, call, e->len);
 	SIM_CHECK(sim, k->to == node && !k->mem, "call %u runs at node %u", call, node);
 	SIM_CHECK(sim, !k->runs, "call %u runs twice", call);
-	SIM_CHECK(sim, !k->ended || k->ran != RAN_NO, "call %u runs after it was told not run",
-		  call);
-	SIM_CHECK(sim, !is_gone(sim, k), "call %u runs, and its caller was told that it is gone",
+	SIM_CHECK(sim, !k->ended || k->ran != RAN_NO,
+		  "call %u runs after it was reported as not run", call);
+	SIM_CHECK(sim, !is_gone(sim, k), "call %u runs, although its caller reported it as gone",
 		  call);
 	SIM_CHECK(sim, e->len == k->len, "call %u: request of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->len);
@@ -189,11 +190,11 @@ static void on_cancelled(struct sim *sim, uint32_t node, const struct lend_event
 	if (v->state == SIM_SERVE_REPLIED)
 		return; /* by its REQUEST, which came in the same turn */
 	SIM_CHECK(sim, lend_core_request_cancelled(sim->node[node].core, e->call),
-		  "node %u: cancelled, and it does not say so", node);
+		  "node %u: cancelled, but not reported as such", node);
 	v->state = SIM_SERVE_CANCELLED;
 	if (v->call == SIM_NO_CALL)
 		return;
-	sim_trace_add(&sim->trace, sim->now, "is told to stop", node,
+	sim_trace_add(&sim->trace, sim->now, "is notified to stop", node,
 		      sim_work_at(sim, v->call)->from, v->call, 0);
 	if (sim_work_at(sim, v->call)->script == SIM_NEVER)
 		sim_work_answer(sim, v->call, sim->node[node].life);
@@ -205,7 +206,7 @@ static void on_reply_end(struct sim *sim, uint32_t node, const struct lend_event
 	bool mem = v->call == SIM_NO_CALL;
 
 	SIM_CHECK(sim, v->handle == e->call && v->state != SIM_SERVE_FREE,
-		  "node %u: the end of a reply that nobody gave", node);
+		  "node %u: the end of a reply that was not given", node);
 	SIM_CHECK(sim,
 		  mem || v->call == SIM_HOARD_METHOD ||
 		      (v->state == SIM_SERVE_REPLIED && v->reply == e->buf),
@@ -230,8 +231,8 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 
 	SIM_CHECK(sim, e->len > n->cfg.unscheduled && e->len <= n->cfg.message_max,
 		  "node %u: NEED of %llu bytes", node, (unsigned long long)e->len);
-	SIM_CHECK(sim, e->data && e->data_len && e->data_len <= e->len, "node %u: NEED of nothing",
-		  node);
+	SIM_CHECK(sim, e->data && e->data_len && e->data_len <= e->len,
+		  "node %u: NEED without a message", node);
 	if (e->method == LEND_MEM_METHOD) {
 		refuse = false;
 		buf = sim_mem_need(sim, node, e);
@@ -247,7 +248,7 @@ static void on_need(struct sim *sim, uint32_t node, const struct lend_event *e)
 	rc = lend_core_attach(n->core, e->call, &n->bufs, buf);
 	sim_trace_add(&sim->trace, sim->now, refuse ? "refuses memory" : "lends memory", node, 0,
 		      e->method, e->len);
-	SIM_CHECK(sim, rc == 0 || rc == E_STALE, "node %u: attach says %d", node, rc);
+	SIM_CHECK(sim, rc == 0 || rc == E_STALE, "node %u: attach returns %d", node, rc);
 	if (rc == 0)
 		return;
 	SIM_MARK(sim, need_unanswered);
@@ -265,8 +266,8 @@ static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const stru
 		return;
 	}
 	SIM_MARK(sim, call_ok);
-	sim_oracle_taught(sim, &sim->node[k->from], e->session, k->len);
-	SIM_CHECK(sim, k->runs == 1, "call %u: answered, and it did not run", call);
+	sim_oracle_adapts(sim, &sim->node[k->from], e->session, k->len);
+	SIM_CHECK(sim, k->runs == 1, "call %u: answered, but it did not run", call);
 	SIM_CHECK(sim, e->len == k->reply_len, "call %u: reply of %llu bytes, not %u", call,
 		  (unsigned long long)e->len, k->reply_len);
 	SIM_CHECK(sim,
@@ -275,7 +276,7 @@ static void judge(struct sim *sim, uint32_t call, struct sim_call *k, const stru
 		  "call %u: the reply's bytes are wrong", call);
 }
 
-/* The call whose handler asked goes on. */
+/* Resumes the call of the handler that called. */
 static void resume(struct sim *sim, const struct sim_call *k)
 {
 	if (k->arg)
@@ -349,7 +350,7 @@ void sim_work_core_event(struct sim *sim, uint32_t node, const struct lend_event
 		on_call_end(sim, node, e);
 		return;
 	default:
-		return; /* the node's */
+		return; /* the node frees it */
 	}
 }
 

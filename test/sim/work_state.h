@@ -1,4 +1,4 @@
-/* work_state - what the files of work share. Layer: test/sim. */
+/* work_state - state that the files of work share. Layer: test/sim. */
 #ifndef TEST_SIM_WORK_STATE_H
 #define TEST_SIM_WORK_STATE_H
 
@@ -11,19 +11,20 @@ enum { SIM_BLOCK = 4096, SIM_BLOCKS = 4096 };
 struct sim_work {
 	struct sim_call *block[SIM_BLOCKS];
 	uint32_t n;       /* calls in the ledger */
-	uint64_t asked;   /* by the script */
+	uint64_t asked;   /* made by the script */
 	uint32_t open;    /* not ended */
 	uint32_t serving; /* requests that handlers of living nodes have */
 	bool rested;
 };
 
-/* A length of a request or reply. */
+/* Draws a length of a request or reply. */
 uint32_t sim_work_len(struct sim *sim, enum sim_stream stream);
-/* A message of len bytes in a buffer of node's. */
+/* Fills a buffer of the node with a message of len bytes. */
 uint32_t sim_work_message(struct sim *sim, uint32_t node, uint32_t len, uint64_t key);
-/* Makes a call; parent: the call whose handler asks, plus one, or 0. False: it cannot be made. */
+/* Makes a call. parent: the call of the handler that calls, plus one, or 0. False: it cannot be
+ * made. */
 bool sim_work_ask(struct sim *sim, uint32_t from, uint32_t to, lend_ns due, uint32_t parent);
-/* The handler of this call answers now, if it still has it; life: of the server. */
+/* Answers this call, if its handler still has it. life: of the server. */
 void sim_work_answer(struct sim *sim, uint32_t call, uint32_t life);
 /* Checks a call that ended with another status than its handler's. */
 void sim_work_judge_failure(struct sim *sim, uint32_t call, const struct sim_call *k,

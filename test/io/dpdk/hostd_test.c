@@ -1,7 +1,8 @@
-/* Goal: processes that use one device through a broker use queues of their own there, at once.
- * Method: two clients, forked before EAL starts, talk to an echo at the other end of a veth pair
- * while the parent turns the broker; the device's own counters tell which queues sent.
- */
+/* Goal: processes that use one device through a broker have transmit queues of their own there, at
+ * the same time.
+ * Method: two clients, forked before EAL starts, send to an echo at the other end of a veth pair
+ * while the parent runs the broker. The device's counters show which queues sent.
+ * Covers: src/hostd/hostd.c, src/hostd/hostd_forward.c, src/io/dpdk/shared_port.c */
 #include "hostd/hostd.h"
 
 #include <sched.h>
@@ -27,7 +28,7 @@ static void echo_back(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 }
 
 struct pong {
-	uint32_t id, next; /* to come */
+	uint32_t id, next; /* of the reply that is awaited */
 };
 
 static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
@@ -35,7 +36,7 @@ static void note(void *arg, const struct lend_in *in, uint32_t id, uint32_t seq)
 	struct pong *p = arg;
 
 	(void)in;
-	cr_assert_eq(id, p->id, "another process's");
+	cr_assert_eq(id, p->id, "for another process");
 	p->next += seq == p->next;
 }
 
@@ -47,12 +48,12 @@ static struct lend_io *attach(void)
 	struct lend_io *io;
 
 	(void)snprintf(text, sizeof(text), "hostd:%s", name);
-	while (lend_io_open(&config, &io) < 0) /* until the parent's broker is there */
+	while (lend_io_open(&config, &io) < 0) /* until the parent's broker listens */
 		cr_assert_lt(conform_ms(), late, "%s", lend_why_text());
 	return io;
 }
 
-/* A process of its own: attaches, waits until all have, asks and is answered. */
+/* A client process: attaches, waits until all have attached, then makes calls. */
 static int client(uint32_t id, int go)
 {
 	struct pong pong = {.id = id};
@@ -64,7 +65,7 @@ static int client(uint32_t id, int go)
 	(void)snprintf(address, sizeof(address), "hostd:%s/%s", name, outer);
 	peer = conform_resolve(io, address, NULL);
 	for (uint32_t asked = 0; pong.next < ROUNDS; asked = pong.next) {
-		uint64_t late = conform_ms() + 200; /* and is asked again */
+		uint64_t late = conform_ms() + 200; /* and makes more calls */
 
 		(void)conform_send(io, peer, id, asked, LEN);
 		while (pong.next == asked && conform_ms() < late) {

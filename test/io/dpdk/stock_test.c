@@ -1,7 +1,7 @@
-/* Goal: buffers that a carrier keeps at hand are few, are used again for what goes out next, and go
- * back to the pool when it closes. Method: datagrams over a pair of rings; the pool says how many
- * buffers it has.
- */
+/* Goal: a carrier's mbuf cache is small, is reused for the next datagrams, and goes back to the
+ * pool at close.
+ * Method: datagrams over a pair of rings; the pool's count of free buffers.
+ * Covers: src/io/dpdk/mbuf_cache.c */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 #include "io/conform.h"
 
-enum { ROUNDS = 2000, ONE_WAY = 5000, MOST = 64 }; /* MOST: that one carrier keeps */
+enum { ROUNDS = 2000, ONE_WAY = 5000, MOST = 64 }; /* MOST: size of one carrier's cache */
 
 static void ring(char *text, size_t cap)
 {
@@ -37,7 +37,7 @@ static void echo_back(void *arg, const struct lend_in *in, uint32_t id, uint32_t
 	cr_assert_eq(conform_send(arg, in->peer, id, seq, in->len), LEND_SENT);
 }
 
-/* Of all lengths, so that what a buffer carried before would be seen. */
+/* Makes a round trip. Lengths vary, so that remains of an earlier datagram would be seen. */
 static void go_and_return(const struct conform_pair *pair, uint32_t i)
 {
 	cr_assert_eq(conform_send(pair->client, pair->peer, 1, i, 16 + i * 37 % 2000), LEND_SENT);
@@ -47,7 +47,7 @@ static void go_and_return(const struct conform_pair *pair, uint32_t i)
 
 TestSuite(dpdk_stock, .timeout = 60);
 
-Test(dpdk_stock, calls_ask_no_pool)
+Test(dpdk_stock, calls__use_no_pool)
 {
 	struct conform_pair pair;
 	uint32_t before;
@@ -62,7 +62,7 @@ Test(dpdk_stock, calls_ask_no_pool)
 	conform_close(&pair);
 }
 
-/* One end only takes and the other only gives. */
+/* One end only allocates buffers, the other only frees them. */
 Test(dpdk_stock, is_bounded)
 {
 	struct conform_pair pair;
@@ -78,7 +78,7 @@ Test(dpdk_stock, is_bounded)
 	conform_close(&pair);
 }
 
-/* What was not taken goes with the ring. */
+/* Datagrams that were not received are freed with the ring. */
 Test(dpdk_stock, goes_back)
 {
 	struct conform_pair pair;

@@ -1,10 +1,10 @@
-/* Goal: where two processes of shm, or two threads of an endpoint, each write one word and then
- * read the other's, a full fence separates both; without it both may see the old word, and a
- * wake-up is lost (test/model/wait.pml and room.pml show how).
- * Method: the sources are compiled with hooks that note each atomic access, and two endpoints call,
- * idle, sleep and fill their rings in one thread. For each pair of words a look after a store
- * without a fence in between is counted. Control: the same with all fences overlooked must be
- * counted for each pair. */
+/* Goal: where two processes over shm, or two threads of an endpoint, each store one variable and
+ * then load the other's, a full fence separates store and load. Without it both may read the old
+ * value and a wake-up is lost (test/model/wait.pml and room.pml show how).
+ * Method: the sources are compiled with hooks that report each atomic access. Two endpoints call,
+ * idle, sleep and fill their rings in one thread. For each pair, loads after a store without a
+ * fence in between are counted. Control: with all fences ignored, each pair must be counted.
+ * Covers: src/io/shm/poll.c, src/io/shm/send.c, src/io/shm/ring.h, src/rpc/sleep.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { ANY = -1, CALLS = 300, LONG = 16000, ROUNDS = 5 };
 
 struct rule {
 	const char *stored;
-	int value; /* that the store must have to count, or ANY */
+	int value; /* stored value that the rule is about, or ANY */
 	const char *looked;
 	bool open; /* stored, and no fence since */
 	unsigned looks, bad;
@@ -32,7 +32,7 @@ static struct rule rule[] = {
     {"ep->roused", 1, "ep->asleep", false, 0, 0},
 };
 enum { RULES = sizeof(rule) / sizeof(rule[0]) };
-static bool overlooked; /* all fences are */
+static bool overlooked; /* control: fences are ignored */
 
 void fence_note_full(bool full)
 {
@@ -86,7 +86,7 @@ static void open_both(void)
 	cr_assert_eq(lend_connect(client, name, &session), 0);
 }
 
-/* n calls of len bytes: all are sent, and waited for asleep, before the server looks. */
+/* Sends n calls of len bytes, then sleeps until they end, before the server polls. */
 static void calls(int n, uint32_t len)
 {
 	static struct lend_call call[CALLS];
@@ -120,18 +120,18 @@ static void live(void)
 	lend_close(server);
 }
 
-Test(fence, between_a_store_and_the_look_that_follows)
+Test(fence, store_then_load__fence_between)
 {
 	live();
 	for (int i = 0; i < RULES; i++) {
-		cr_expect(rule[i].looks > 0, "nobody looked at %s", rule[i].looked);
+		cr_expect(rule[i].looks > 0, "no load of %s", rule[i].looked);
 		cr_expect_eq(rule[i].bad, 0,
-			     "%u times no fence between a store to %s and a look at %s",
+			     "%u times no fence between a store to %s and a load of %s",
 			     rule[i].bad, rule[i].stored, rule[i].looked);
 	}
 }
 
-Test(fence, control_each_is_counted_when_overlooked)
+Test(fence, control__without_fences_each_is_counted)
 {
 	overlooked = true;
 	live();

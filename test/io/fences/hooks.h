@@ -1,12 +1,15 @@
-/* hooks - notes each atomic access of the file that is compiled with it, by the text of its
- * operand. Included before all else (-include); the accesses do what they did. Layer: test. */
+/* hooks - reports each atomic access of the file that is compiled with it, by the text of its
+ * operand.
+ *
+ * Included before all other headers (-include). The accesses work as before. Layer: test. */
 #ifndef TEST_IO_FENCES_HOOKS_H
 #define TEST_IO_FENCES_HOOKS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* what: 'S' store, 'L' load. fence_note_full: a full fence, or a read-modify-write that is one. */
+/* what: 'S' store, 'L' load. fence_note_full: a full fence, or a read-modify-write operation, which
+ * is one. */
 void fence_note(char what, const char *operand, unsigned long long value);
 void fence_note_full(bool full);
 

@@ -1,8 +1,7 @@
-/* planted - carriers with one bug each, for planted.py: the case that is for it must fail.
+/* planted - carriers with one bug each, for planted.py: the case for that bug must fail.
  *
- * The bug sits between the suite and a real carrier that passes it. Threads: each end has its own
- * state; which bug it is was chosen before any was opened.
- */
+ * The bug is between the suite and a real carrier that passes the suite. Layer: test. Threads: each
+ * end has its own state; the bug is selected before any carrier is opened. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,35 +12,35 @@
 
 enum bug {
 	NONE,
-	SWAPS,      /* two of a burst */
+	SWAPS,      /* two datagrams of a burst */
 	LOSES,      /* one in 997 */
-	REPEATS,    /* one in 997 */
-	COMPARES,   /* drops what is as the one before */
-	OVERFLOWS,  /* says sent where there is no room */
-	HOLDS_UP,   /* one full peer, and all behind it in the burst wait */
-	NO_EMPTY,   /* drops the empty ones */
-	PADS,       /* the empty ones have 18 bytes */
-	BELOW_MTU,  /* refuses the largest */
-	ABOVE_MTU,  /* takes one more than the largest, and loses it */
-	UNCOUNTED,  /* refuses it without a word */
+	REPEATS,    /* one in 997, sent twice */
+	COMPARES,   /* drops a datagram that equals the previous one */
+	OVERFLOWS,  /* reports sent when the queue is full */
+	HOLDS_UP,   /* a full peer blocks the rest of the burst */
+	NO_EMPTY,   /* drops empty datagrams */
+	PADS,       /* empty datagrams get 18 bytes */
+	BELOW_MTU,  /* refuses the longest */
+	ABOVE_MTU,  /* accepts MTU + 1 bytes, and loses it */
+	UNCOUNTED,  /* refuses it without counting */
 	CUTS,       /* to 1,024 bytes */
-	LATE,       /* reads pieces after it gave them back */
-	NEVER_BACK, /* does not give them back */
-	KEEPS_LAST, /* sends each when the next comes, and the last one never */
+	LATE,       /* reads pieces after it released them */
+	NEVER_BACK, /* never releases them */
+	KEEPS_LAST, /* sends each datagram with the next one, and never the last */
 	KEEPS_NAME, /* after close */
-	SLEEPS,     /* without a last look */
-	NO_ROOM,    /* sleeps for room without saying so */
-	FLIPS,      /* a bit in 997 */
-	NO_TAIL,    /* sends without it */
-	ONE_CLIENT, /* all have one index */
-	ONE_WAY,    /* what is fast waits like others */
+	SLEEPS,     /* without a last poll */
+	NO_ROOM,    /* sleeps for room without telling the peer */
+	FLIPS,      /* one bit in 997 datagrams */
+	NO_TAIL,    /* sends without the trailer */
+	ONE_CLIENT, /* all clients have one index */
+	ONE_WAY,    /* urgent datagrams do not overtake */
 };
 
 struct faulty {
 	struct lend_io io;
 	struct lend_io *inner;
 	uint64_t count;
-	bool full; /* something was refused since the last look */
+	bool full; /* a datagram was refused since the last poll */
 	uint32_t late_n;
 	struct lend_out late;
 	char late_head[256];
@@ -79,7 +78,7 @@ static void send_late(struct faulty *f)
 	f->late_n = 0;
 }
 
-/* What a bug does to one that arrived; how many of it are handed out. */
+/* Applies a receive bug to a datagram. Returns how many of it are delivered. */
 static uint32_t meddle(struct faulty *f, struct lend_in *in)
 {
 	bool now = ++f->count % 997 == 0;
@@ -143,7 +142,7 @@ static void keep_late(struct faulty *f, const struct lend_bufs *bufs, struct len
 	out->sent = LEND_SENT;
 }
 
-/* True: the bug took the place of sending. */
+/* Applies a send bug. True: the datagrams are not to be sent any more. */
 static bool send_badly(struct faulty *f, struct lend_bufs *bufs, struct lend_out *out, uint32_t n)
 {
 	bool fits = out->n == 1 && out->piece[0].len <= sizeof(f->late_body);
@@ -278,20 +277,8 @@ static struct lend_io *wrap(struct lend_io *inner)
 	return &f->io;
 }
 
-static void shm_address(char *text, size_t cap)
-{
-	static unsigned count;
-
-	(void)snprintf(text, cap, "shm:planted-%d-%u", (int)getpid(), count++);
-}
-
-static void udp_address(char *text, size_t cap)
-{
-	(void)snprintf(text, cap, "udp:127.0.0.1:0");
-}
-
 static const struct conform_row shm = {.name = "shm",
-				       .address = shm_address,
+				       .address = conform_shm_address,
 				       .wrap = wrap,
 				       .lossless = true,
 				       .hangs_up = true,
@@ -301,7 +288,7 @@ static const struct conform_row shm = {.name = "shm",
 				       .both = true,
 				       .passes = true};
 static const struct conform_row udp = {.name = "udp",
-				       .address = udp_address,
+				       .address = conform_udp_address,
 				       .wrap = wrap,
 				       .rebinds = true,
 				       .threads = true,
@@ -316,7 +303,7 @@ static const struct conform_row udp = {.name = "udp",
 		conform_patience_ms = kind == NONE ? conform_patience_ms : 1000;                   \
 		conform_##noun(row);                                                               \
 	}
-/* That the suite passes with nothing planted is another matter: these must. */
+/* The same cases without a bug, which must pass. */
 #define SOUND(noun)                                                                                \
 	PLANTED(sound_shm, &shm, NONE, noun)                                                       \
 	PLANTED(sound_udp, &udp, NONE, noun)

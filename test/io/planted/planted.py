@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: each case of the conformance suite can fail. Method: carriers with one bug each (planted.c); the case that is for a
-bug must fail on it, and pass where nothing was planted.
+"""Goal: each case of the conformance suite can fail. Method: carriers with one bug each (planted.c); the case for a bug
+must fail with it, and pass without one. Covers: test/io/conform.c
 
 usage: planted.py PROGRAM
 """
@@ -14,5 +14,5 @@ wrong = [f"{kind} {carrier}: {name}" for verdict, kind, carrier, name in tests i
 planted = sum(kind == "planted" for _, kind, _, _ in tests)
 if wrong or planted < 20 or len(tests) < planted + 10:
     print(done.stdout, done.stderr)
-print(f"{planted} planted, {len(tests) - planted} sound; told wrong: {', '.join(wrong) or 'none'}")
+print(f"{planted} planted, {len(tests) - planted} sound; wrong verdicts: {', '.join(wrong) or 'none'}")
 sys.exit(bool(wrong) or planted < 20 or len(tests) < planted + 10)

@@ -14,14 +14,14 @@
 enum { PORTS = 64, KEY = 0x5eed, PENDING = RAW_SEND_SLOTS };
 
 struct port {
-	struct raw_device device; /* first */
+	struct raw_device device; /* first member */
 	struct raw_memory memory;
-	uint32_t at[2]; /* the rings' counters, as the carrier tells them */
+	uint32_t at[2]; /* the rings' counters, written by the carrier */
 	struct raw_flow flow[2];
 	uint32_t flows;
-	uint32_t done;   /* completions written */
-	uint32_t buffer; /* that is being filled, counted for ever */
-	uint32_t used;   /* strides of it */
+	uint32_t done;   /* number of completions written */
+	uint32_t buffer; /* buffer that is being filled, never wrapped */
+	uint32_t used;   /* its used strides */
 	struct raw_send pending[PENDING];
 	uint32_t head, tail, signals;
 	bool armed, broken;
@@ -74,7 +74,7 @@ static void complete(struct port *p, uint32_t first, uint32_t bytes)
 	}
 }
 
-/* The memory that a descriptor names; NULL: nonsense. */
+/* Returns the memory that a descriptor names; NULL when the descriptor is invalid. */
 static uint8_t *buffer_at(struct port *p, uint32_t index)
 {
 	const struct raw_queue *q = &p->device.queue;
@@ -137,7 +137,7 @@ static bool wants(const struct port *p, const struct lend_eth_frame *frame, bool
 	return false;
 }
 
-/* As the device's own arithmetic would: over what the carrier left in the checksum's place. */
+/* Computes the checksum as the device does, over what the carrier left in the checksum field. */
 static void finish_sum(uint8_t *bytes, const struct lend_eth_frame *frame)
 {
 	uint8_t *udp = bytes + (frame->data - 8 - bytes);

@@ -1,7 +1,7 @@
-/* Goal: the rules that a raw carrier gives an mlx5 device name its own frames and no others.
- * Method: the specs of each kind of rule are walked as the kernel's interface does, and compared
- * with bytes.
- */
+/* Goal: the steering rules that a raw carrier gives to an mlx5 device match its own frames and no
+ * others.
+ * Method: the specs of each kind of rule are parsed as the kernel does, and compared with bytes.
+ * Covers: src/io/raw/mlx5_port.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 
@@ -19,7 +19,8 @@ static struct lend_eth_end end_of(const char *text, uint16_t vlan)
 	return end;
 }
 
-/* The n-th spec, which must be of that type; the whole is as long as the head says. */
+/* Returns the n-th spec, which must have that type. The rule's length must equal that of its
+ * specs. */
 static const void *spec_at(const struct raw_rule *rule, int n, uint32_t type, size_t size)
 {
 	const uint8_t *at = rule->spec, *found = NULL;
@@ -55,7 +56,7 @@ Test(raw_rule, udp_over_ipv4)
 
 	raw_rule_write(&rule, &flow);
 	cr_assert_eq(rule.attr.num_of_specs, 3);
-	cr_assert_eq(rule.attr.flags, 0, "nobody else sees it");
+	cr_assert_eq(rule.attr.flags, 0, "no other endpoint sees it");
 	eth = SPEC(&rule, 0, IBV_FLOW_SPEC_ETH, ibv_flow_spec_eth);
 	cr_assert_eq(memcmp(eth->val.dst_mac, "\2\1\2\3\4\5", 6), 0);
 	cr_assert_eq(memcmp(eth->mask.dst_mac, "\xff\xff\xff\xff\xff\xff", 6), 0);
@@ -100,10 +101,10 @@ Test(raw_rule, neighbours)
 
 	raw_rule_write(&rule, &flow);
 	cr_assert_eq(rule.attr.num_of_specs, 1);
-	cr_assert_eq(rule.attr.flags, IBV_FLOW_ATTR_FLAGS_DONT_TRAP, "the kernel hears it too");
+	cr_assert_eq(rule.attr.flags, IBV_FLOW_ATTR_FLAGS_DONT_TRAP, "the kernel sees it too");
 	eth = SPEC(&rule, 0, IBV_FLOW_SPEC_ETH, ibv_flow_spec_eth);
 	cr_assert_eq(eth->val.ether_type, htons(0x0806));
-	cr_assert_eq(eth->mask.dst_mac[0], 0, "questions go to everybody");
+	cr_assert_eq(eth->mask.dst_mac[0], 0, "requests are sent to all stations");
 	flow.to = end_of("fd00::1", 0);
 	raw_rule_write(&rule, &flow);
 	cr_assert_eq(rule.attr.num_of_specs, 2);

@@ -11,9 +11,9 @@ enum {
 	RIGHT = 110,
 	TOP = 44,
 	BOTTOM = 44,
-	POINTS = 240, /* of a line: more are thinned, the largest of each group stays */
-	FEW = 12,     /* points that may each have a tick */
-	NAME = 14,    /* lines of text */
+	POINTS = 240, /* per line: more are thinned, and the largest of each group stays */
+	FEW = 12,     /* up to this many points may each have a tick */
+	NAME = 14,    /* height of a line of text */
 };
 
 struct axis {
@@ -38,7 +38,7 @@ static double at_y(const struct axis *a, double v, double top)
 	return top + HEIGHT - BOTTOM - share(a, v) * (HEIGHT - TOP - BOTTOM);
 }
 
-/* From whole powers of ten to such, or from zero to what can be cut into a few round steps. */
+/* Rounds to whole powers of ten, or to zero and an end that a few round steps divide. */
 static void round_axis(struct axis *a)
 {
 	double unit;
@@ -148,7 +148,7 @@ static void draw(FILE *f, const struct chart_line *l, const struct axis *x, cons
 	fputs("\"/>\n", f);
 }
 
-/* Where the lines end, each as near to its end as the others let it. */
+/* Writes the names at the ends of their lines, each as near as the other names allow. */
 static void names(FILE *f, const struct chart *c, const struct axis *y, double top)
 {
 	double at[CHART_LINES], last = -HUGE_VAL;
@@ -165,7 +165,7 @@ static void names(FILE *f, const struct chart *c, const struct axis *y, double t
 			order[k] = order[k - 1];
 		order[k] = l;
 	}
-	/* From the lowest upwards, so that none slips below the axis. */
+	/* From the lowest up, so that no name ends below the axis. */
 	for (k = c->lines, last = HUGE_VAL; k-- > 0; last = at[order[k]])
 		at[order[k]] = fmin(at[order[k]] + 4, last - NAME);
 	for (uint32_t l = 0; c->lines > 1 && l < c->lines; l++)

@@ -12,7 +12,7 @@
 
 enum { SENDERS_MAX = 4096, RUNS_MAX = OPTION_LIST * 8 };
 
-/* A run per algorithm and number of senders, in this order. */
+/* One run per algorithm and number of senders, in this order. */
 struct sweep {
 	struct congest_plan plan;
 	struct options_common o;
@@ -32,7 +32,7 @@ static double ratio(const struct congest_result *r)
 	return (double)r->completion / (double)r->ideal;
 }
 
-/* Of the receiver's line, with what the messages bear. */
+/* Returns the goodput in percent of the receiver's link: payload bytes of the messages. */
 static double goodput(const struct congest_plan *p, const struct congest_result *r)
 {
 	return 800e3 * (double)(p->bytes * p->messages * p->senders) /
@@ -93,7 +93,7 @@ static bool run_all(struct sweep *s)
 
 enum { RATIO, VICTIM, QUEUE, PANELS };
 
-/* What a panel shows of a run. */
+/* Returns the figure of a run that the panel shows. */
 static double shown(int panel, const struct congest_result *r)
 {
 	return panel == RATIO ? ratio(r) : quantile(r, CONGEST_SAME, 0.999);
@@ -102,30 +102,31 @@ static double shown(int panel, const struct congest_result *r)
 static bool plot(const struct sweep *s)
 {
 	uint32_t k = s->senders.n, samples = 0, used = 0;
-	struct chart panel[PANELS] = {{"Time until all have sent, as a multiple of the wire's",
-				       "senders",
-				       "times",
-				       true,
-				       true,
-				       0,
-				       {{0}},
-				       s->o.cc.n},
-				      {"Innocent call of 64 bytes to the same receiver, p99.9",
-				       "senders",
-				       "us",
-				       true,
-				       true,
-				       0,
-				       {{0}},
-				       s->o.cc.n},
-				      {"Queue to the receiver, most senders",
-				       "us",
-				       "KiB",
-				       false,
-				       false,
-				       0,
-				       {{0}},
-				       s->o.cc.n}};
+	struct chart panel[PANELS] = {
+	    {"Completion time of all senders, as a multiple of the link's",
+	     "senders",
+	     "times",
+	     true,
+	     true,
+	     0,
+	     {{0}},
+	     s->o.cc.n},
+	    {"Bystander's call of 64 bytes to the same receiver, p99.9",
+	     "senders",
+	     "us",
+	     true,
+	     true,
+	     0,
+	     {{0}},
+	     s->o.cc.n},
+	    {"Queue to the receiver, most senders",
+	     "us",
+	     "KiB",
+	     false,
+	     false,
+	     0,
+	     {{0}},
+	     s->o.cc.n}};
 	double *room;
 	bool ok;
 

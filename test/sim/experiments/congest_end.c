@@ -15,7 +15,7 @@ static void *some(size_t n, size_t each)
 	return p;
 }
 
-/* The arena is mapped zero and for the most part never touched. */
+/* Maps a zeroed arena. Most of it is never touched. */
 static void *arena(size_t size)
 {
 	uint8_t *raw = some(1, size + LINE + sizeof(void *));
@@ -151,7 +151,7 @@ static void receive(struct sim *sim, struct congest_end *end, const uint32_t *fl
 	lend_core_input(end->core, sim->now, &end->bufs, in, n);
 }
 
-/* False: its link has enough to do for now. */
+/* Sends datagrams. False: the link's queue is full. */
 static bool transmit(struct sim *sim, uint32_t id, struct congest_end *end)
 {
 	struct lend_out out[BURST];

@@ -6,34 +6,34 @@
 #include "sim/experiments/traffic.h"
 #include "util/bits.h"
 
-/* Ends by index: the receiver, then senders, then bystanders, then the second one's server. */
+/* Ends by index: the receiver, the senders, the bystanders, the server of the second bystander. */
 enum { RECEIVER = 0, CALLS = 256 };
-#define VICTIM_NS UINT64_C(2000) /* between a bystander's calls */
+#define VICTIM_NS UINT64_C(2000) /* time between a bystander's calls */
 #define LIMIT_NS  UINT64_C(60000000000)
 
 struct bench {
 	struct traffic t;
 	const struct congest_plan *plan;
 	struct congest_result *result;
-	uint64_t *left; /* by sender, from 1: messages still to send; its line is one less */
+	uint64_t *left; /* by sender, from 1: messages still to send; session index is one less */
 	lend_ns *done_at;
 	uint32_t done;
-	uint32_t open; /* bystanders' calls */
+	uint32_t open; /* open calls of the bystanders */
 };
 
-static bool is_sender(const struct bench *b, uint32_t line)
+static bool is_sender(const struct bench *b, uint32_t flow)
 {
-	return line < b->plan->senders;
+	return flow < b->plan->senders;
 }
 
-static void send_message(struct bench *b, uint32_t line)
+static void send_message(struct bench *b, uint32_t flow)
 {
-	traffic_add(&b->t, b->t.sim.now, line, (uint32_t)b->plan->bytes, 0);
+	traffic_add(&b->t, b->t.sim.now, flow, (uint32_t)b->plan->bytes, 0);
 }
 
-static void ask(struct bench *b, lend_ns at, uint32_t line)
+static void ask(struct bench *b, lend_ns at, uint32_t flow)
 {
-	traffic_add(&b->t, at, line, TRAFFIC_SMALL, TRAFFIC_SMALL);
+	traffic_add(&b->t, at, flow, TRAFFIC_SMALL, TRAFFIC_SMALL);
 	b->open++;
 }
 
@@ -41,8 +41,8 @@ static void on_begun(struct traffic *t, uint32_t m)
 {
 	struct bench *b = t->owner;
 
-	if (!is_sender(b, t->message[m].line) && b->done < b->plan->senders)
-		ask(b, t->sim.now + VICTIM_NS, t->message[m].line);
+	if (!is_sender(b, t->message[m].flow) && b->done < b->plan->senders)
+		ask(b, t->sim.now + VICTIM_NS, t->message[m].flow);
 }
 
 static void on_ended(struct traffic *t, uint32_t m)
@@ -50,13 +50,13 @@ static void on_ended(struct traffic *t, uint32_t m)
 	struct bench *b = t->owner;
 	const struct traffic_message *i = &t->message[m];
 
-	if (!is_sender(b, i->line)) {
+	if (!is_sender(b, i->flow)) {
 		b->open--;
-		lend_hist_add(&b->result->victim[i->line - b->plan->senders], i->ended - i->at);
-	} else if (--b->left[i->line]) {
-		send_message(b, i->line);
+		lend_hist_add(&b->result->victim[i->flow - b->plan->senders], i->ended - i->at);
+	} else if (--b->left[i->flow]) {
+		send_message(b, i->flow);
 	} else {
-		b->done_at[i->line] = i->ended;
+		b->done_at[i->flow] = i->ended;
 		b->done++;
 	}
 }
@@ -75,19 +75,19 @@ static void on_tick(struct traffic *t)
 	r->series[r->samples++] = bytes;
 }
 
-/* The only line whose other end is not the receiver is the last. */
+/* The last session is the only one with another end than the receiver. */
 static void open_bench(struct bench *b)
 {
 	const struct congest_plan *p = b->plan;
-	uint32_t ends = (uint32_t)p->senders + CONGEST_VICTIMS + 2, lines = ends - 2;
+	uint32_t ends = (uint32_t)p->senders + CONGEST_VICTIMS + 2, flows = ends - 2;
 	struct traffic_config config = {
 	    .bytes_max = (uint32_t)p->bytes, .calls = CALLS, .inflight = CALLS};
 	struct sim_plan plan = p->net;
 
 	plan.nodes = ends;
 	traffic_open(&b->t, &plan);
-	for (uint32_t i = 0; i < lines; i++)
-		traffic_line(&b->t, i + 1, i == lines - 1 ? ends - 1 : RECEIVER);
+	for (uint32_t i = 0; i < flows; i++)
+		traffic_flow(&b->t, i + 1, i == flows - 1 ? ends - 1 : RECEIVER);
 	traffic_connect(&b->t, &config);
 	b->left = calloc(p->senders, sizeof(*b->left));
 	b->done_at = calloc(p->senders, sizeof(*b->done_at));
@@ -99,8 +99,8 @@ static void open_bench(struct bench *b)
 		b->left[i] = p->messages;
 		send_message(b, i);
 	}
-	ask(b, b->t.begin, lines - 2);
-	ask(b, b->t.begin, lines - 1);
+	ask(b, b->t.begin, flows - 2);
+	ask(b, b->t.begin, flows - 1);
 }
 
 static void judge(struct bench *b)
@@ -124,15 +124,15 @@ static void judge(struct bench *b)
 	r->drops = count.drops;
 	r->marks = count.marks;
 	r->datagrams = count.datagrams;
-	SIM_CHECK(&b->t.sim, r->completion >= r->ideal, "faster than the wire: %llu ns",
+	SIM_CHECK(&b->t.sim, r->completion >= r->ideal, "faster than the link allows: %llu ns",
 		  (unsigned long long)r->completion);
 	SIM_CHECK(&b->t.sim, r->queue.max <= p->net.buffer_kb * 1024, "the switch held %llu bytes",
 		  (unsigned long long)r->queue.max);
 	r->ok = true;
 }
 
-/* Nobody is done before: the receiver's line carries every byte, and of each sender's messages one
- * waits for the answer to the other. */
+/* Returns a lower bound of the completion time: the receiver's link carries every byte, and a
+ * sender's next message waits for the reply to the previous one. */
 static lend_ns ideal(const struct congest_plan *p)
 {
 	uint64_t trip = 2 * p->net.delay_ns, message_ps = p->bytes * 8000000 / p->net.mbps;

@@ -18,7 +18,7 @@ struct sweep {
 	struct fabric_plan plan;
 	struct options_common o;
 	const struct mix *mix[MIXES];
-	uint32_t mixes, ways; /* ways: algorithms and the ideal */
+	uint32_t mixes, ways; /* ways: number of algorithms, with the ideal */
 	struct option_list load;
 	const char *mix_words;
 	struct table table;
@@ -67,7 +67,7 @@ static void row(struct sweep *s, const struct fabric_plan *p, const char *cc,
 	table_row(&s->table, cell, sizeof(cell) / sizeof(cell[0]));
 }
 
-/* What moved while links were broken, instead of what came of it. */
+/* Prints the throughput over time while links fail, instead of the summary. */
 static void course(struct sweep *s, const char *cc, const struct fabric_result *r)
 {
 	for (uint32_t i = 0; i + 1 < FABRIC_TICKS; i++)
@@ -138,12 +138,12 @@ static bool plot(const struct sweep *s)
 {
 	enum plotted what = s->plan.fail ? BY_TIME : s->load.n > 1 ? BY_LOAD : BY_SIZE;
 	static const char *const axis[][2] = {
-	    {"us", "% of all hosts' lines"},
-	    {"load, %", "times the least a message can take"},
-	    {"% of messages, by size", "times the least a message can take"}};
+	    {"us", "% of all hosts' links"},
+	    {"load, %", "slowdown against an idle network"},
+	    {"% of messages, by size", "slowdown against an idle network"}};
 	static char title[MIXES][96];
 	struct chart panel[MIXES];
-	uint32_t skip = what == BY_TIME; /* the ideal has no course of time */
+	uint32_t skip = what == BY_TIME; /* the ideal has no figures over time */
 	double *room = calloc(2 * FABRIC_TICKS * (size_t)s->ways * s->mixes, sizeof(*room));
 	double *free_at = room;
 	bool ok;
@@ -157,7 +157,7 @@ static bool plot(const struct sweep *s)
 					  .log_y = what != BY_TIME,
 					  .lines = s->ways - skip};
 		snprintf(title[m], sizeof(title[m]),
-			 what == BY_TIME   ? "%s at %llu %%: what moves while links are broken"
+			 what == BY_TIME   ? "%s at %llu %%: throughput while links are down"
 			 : what == BY_LOAD ? "%s: p99 slowdown of the shorter half of messages"
 					   : "%s at %llu %%: p99 slowdown by size",
 			 mix_name(s->mix[m]), (unsigned long long)s->load.value[0]);
@@ -208,7 +208,7 @@ static bool parse(struct sweep *s, int argc, char **argv)
 			   "[--spread 0|1] [--peers N] [--fail LINKS] [--detect-us U],\n  --csv "
 			   "with --fail is the course"))
 		return false;
-	/* As many lines up as down, unless it is said otherwise. */
+	/* By default there are as many uplinks as downlinks. */
 	if (!net->racks)
 		net->racks = net->nodes > 256 ? net->nodes / 32 : (net->nodes + 15) / 16;
 	if (!net->spines)

@@ -1,5 +1,7 @@
-/* fabric - messages of a mix between all hosts of a network of racks, an open loop at a load; a
- * spine's links may break and come back meanwhile. Layer: test/sim. */
+/* fabric - messages of a mix between all hosts of a network of racks, in an open loop at a given
+ * load.
+ *
+ * Links of a spine may fail and recover during the run. Layer: test/sim. */
 #ifndef SIM_EXPERIMENTS_FABRIC_H
 #define SIM_EXPERIMENTS_FABRIC_H
 
@@ -10,12 +12,13 @@
 #include "util/dgram.h"
 
 struct fabric_plan {
-	struct sim_plan net;   /* nodes are the hosts */
-	uint64_t peers;        /* that a host sends to; 0: all */
-	uint64_t load;         /* percent of a host's line, with heads of datagrams and answers */
-	uint64_t us, messages; /* so long, and no more than so many in all */
-	uint64_t fail; /* links of a spine that break after a third of the time; back after two */
-	uint64_t detect_us; /* from the breach until leaves go round it */
+	struct sim_plan net;   /* its nodes are the hosts */
+	uint64_t peers;        /* number of destinations per host; 0: all hosts */
+	uint64_t load;         /* percent of a host's link, with datagram headers and replies */
+	uint64_t us, messages; /* us: the span of arrivals; messages: upper limit of their number */
+	uint64_t fail; /* links of a spine that fail after a third of the time and recover after two
+			  thirds */
+	uint64_t detect_us; /* from the failure until leaves route around it */
 	const struct mix *mix;
 };
 
@@ -27,18 +30,18 @@ struct fabric_slowdown {
 struct fabric_result {
 	bool ok;
 	char why[256];
-	/* Time over the least that this message can take, where nobody else sends: of all, of those
-	 * no longer than the mix's median, of the tenth that is longest, and by tenth of the mix.
-	 */
+	/* Slowdown: latency over the least latency of this message in an idle network. Of all
+	 * messages, of those up to the mix's median, of the longest tenth, and by tenth of the
+	 * mix. */
 	struct fabric_slowdown all, small, large, part[FABRIC_PARTS];
 	uint32_t measured, unfinished;
-	double goodput; /* percent of what was asked for that arrived while it was asked for */
+	double
+	    goodput; /* percent of the requested bytes that arrived during the span of arrivals */
 	uint64_t datagrams, drops, cut, repeats, marks;
 	uint32_t held;                        /* messages that waited for a free slot */
 	double queue_host_kb, queue_spine_kb; /* the longest */
 	lend_ns span, every;
-	double
-	    moved[FABRIC_TICKS]; /* percent of all hosts' lines, in and out of phase of failure */
+	double moved[FABRIC_TICKS]; /* percent of all hosts' links, by tick */
 };
 
 /* The messages of a plan, the same for each algorithm. */
@@ -48,7 +51,7 @@ struct fabric_load *fabric_load_open(const struct fabric_plan *plan);
 void fabric_load_close(struct fabric_load *load);
 void fabric_run(const struct fabric_plan *plan, const struct fabric_load *load,
 		struct fabric_result *result);
-/* What ideal.h does with the same messages. */
+/* Runs the algorithm of ideal.h on the same messages. */
 void fabric_ideal(const struct fabric_plan *plan, const struct fabric_load *load,
 		  struct fabric_result *result);
 

@@ -7,9 +7,9 @@
 #include "sim/experiments/ideal.h"
 #include "util/check.h"
 
-/* Of a datagram of 1,472 bytes that bears no checksum. */
+/* Of a datagram of 1,472 bytes without a checksum. */
 enum { PAYLOAD = 1376, HEADS = 44 };
-/* Each message is answered by nothing, in a datagram with a report. */
+/* The reply to each message is empty, in a datagram that carries a receive report. */
 enum { ANSWER = 72 };
 
 static double wire_bytes(uint32_t bytes)
@@ -17,7 +17,7 @@ static double wire_bytes(uint32_t bytes)
 	return bytes + HEADS * fmax(1, ceil(bytes / (double)PAYLOAD));
 }
 
-double fabric_line_ns(const struct fabric_plan *p, uint32_t bytes)
+double fabric_link_ns(const struct fabric_plan *p, uint32_t bytes)
 {
 	return wire_bytes(bytes) * 8e3 / (double)p->net.mbps;
 }
@@ -27,10 +27,10 @@ static uint32_t rack(const struct fabric_plan *p, uint32_t host)
 	return p->net.racks ? (uint32_t)(host * p->net.racks / p->net.nodes) : 0;
 }
 
-/* Switches take a datagram whole before they send it on. */
+/* Returns the delay of the path. Switches store a datagram completely before they forward it. */
 static double path_ns(const struct fabric_plan *p, const struct fabric_message *m)
 {
-	double first = fabric_line_ns(p, m->bytes < PAYLOAD ? m->bytes : PAYLOAD);
+	double first = fabric_link_ns(p, m->bytes < PAYLOAD ? m->bytes : PAYLOAD);
 
 	if (rack(p, m->from) == rack(p, m->to))
 		return (double)p->net.delay_ns;
@@ -39,7 +39,7 @@ static double path_ns(const struct fabric_plan *p, const struct fabric_message *
 
 double fabric_least_ns(const struct fabric_plan *p, const struct fabric_message *m)
 {
-	return path_ns(p, m) + fabric_line_ns(p, m->bytes);
+	return path_ns(p, m) + fabric_link_ns(p, m->bytes);
 }
 
 static double uniform(struct lend_rng *rng)
@@ -47,7 +47,7 @@ static double uniform(struct lend_rng *rng)
 	return (double)((lend_rng_next(rng) >> 11) + 1) * 0x1p-53;
 }
 
-/* One of the hosts that this one sends to, never itself: all others, or so many drawn for it. */
+/* Draws a destination for this host: another host, or one of the peers that were drawn for it. */
 static uint32_t peer(const struct fabric_plan *p, struct lend_rng *rng, uint32_t from)
 {
 	uint64_t far = p->peers ? 1 + lend_rng_below(rng, p->peers) : 0;
@@ -63,7 +63,7 @@ static uint32_t peer(const struct fabric_plan *p, struct lend_rng *rng, uint32_t
 struct fabric_load *fabric_load_open(const struct fabric_plan *p)
 {
 	struct fabric_load *load = calloc(1, sizeof(*load));
-	/* Between any two of them, all hosts together. */
+	/* Mean time between two messages of all hosts together. */
 	double each = (ANSWER + mix_mean(p->mix, wire_bytes)) * 8e3 / (double)p->net.mbps /
 		      ((double)p->net.nodes * (double)p->load / 100);
 	double at = 0;
@@ -113,7 +113,7 @@ static struct fabric_slowdown sum_up(double *slow, uint32_t n)
 	return s;
 }
 
-/* Of those measured that are longer than above and no longer than upto. */
+/* Summarises the measured messages with a length in (above, upto]. */
 static struct fabric_slowdown between(const struct fabric_load *load, const double *slow,
 				      double *room, double above, double upto)
 {
@@ -132,7 +132,8 @@ void fabric_judge(const struct fabric_plan *p, const struct fabric_load *load, c
 	double above = -1, upto, median = mix_quantile(p->mix, 0.5);
 
 	LEND_CHECK(slow);
-	/* The first find an empty network, the last are left alone. */
+	/* The first messages meet an empty network, the last ones an emptying one: neither is
+	 * measured. */
 	for (uint32_t i = 0; i < load->n; i++) {
 		const struct fabric_message *m = &load->message[i];
 		double took = ns[i] > 0 ? ns[i] : over - (double)m->at;
@@ -164,7 +165,7 @@ void fabric_ideal(const struct fabric_plan *p, const struct fabric_load *load,
 	for (uint32_t i = 0; i < load->n; i++) {
 		const struct fabric_message *m = &load->message[i];
 
-		im[i] = (struct ideal_message){(double)m->at, fabric_line_ns(p, m->bytes), m->from,
+		im[i] = (struct ideal_message){(double)m->at, fabric_link_ns(p, m->bytes), m->from,
 					       m->to, 0};
 	}
 	ideal_run(im, load->n, (uint32_t)p->net.nodes);

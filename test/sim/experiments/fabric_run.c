@@ -7,14 +7,16 @@
 #include "util/bits.h"
 
 enum { CALLS = 64, INFLIGHT = 1024, NONE = UINT32_MAX };
-#define AFTER_NS UINT64_C(20000000) /* that messages have to end, beyond four times the span */
+#define AFTER_NS                                                                                   \
+	UINT64_C(20000000) /* time that messages have to end, beyond four times the span           \
+			    */
 
 struct fabric {
 	struct traffic t;
 	const struct fabric_plan *plan;
 	const struct fabric_load *load;
 	struct fabric_result *result;
-	uint32_t *line; /* by from * hosts + to */
+	uint32_t *flow; /* session by from * hosts + to */
 	double asked, arrived;
 	uint64_t moved; /* bytes that reached hosts since the last tick */
 	uint32_t ticks;
@@ -22,10 +24,10 @@ struct fabric {
 
 static uint32_t *line_of(struct fabric *f, const struct fabric_message *m)
 {
-	return &f->line[(size_t)m->from * f->plan->net.nodes + m->to];
+	return &f->flow[(size_t)m->from * f->plan->net.nodes + m->to];
 }
 
-/* Message i of the load is message i of the traffic. */
+/* Adds message i of the load, which becomes message i of the traffic. */
 static void add(struct fabric *f, uint32_t i)
 {
 	const struct fabric_message *m = &f->load->message[i];
@@ -65,8 +67,8 @@ static void links(struct fabric *f, bool work, bool known)
 		sim_net_link(&f->t.sim, i % (uint32_t)f->plan->net.racks, 0, work, known);
 }
 
-/* A third of the time all is well, then links are broken, then they work again, which is known
- * after as long as the breach was. */
+/* Breaks links after a third of the time and repairs them after two. Leaves learn of the repair
+ * with the same delay as of the failure. */
 static void breaches(struct fabric *f, lend_ns now)
 {
 	lend_ns third = f->load->span / 3, known = f->plan->detect_us * 1000;
@@ -97,14 +99,14 @@ static void open_fabric(struct fabric *f)
 	    .bytes_max = mix_max(p->mix), .calls = CALLS, .inflight = INFLIGHT};
 
 	traffic_open(&f->t, &p->net);
-	f->line = malloc(p->net.nodes * p->net.nodes * sizeof(*f->line));
-	LEND_CHECK(f->line);
-	memset(f->line, 0xff, p->net.nodes * p->net.nodes * sizeof(*f->line));
+	f->flow = malloc(p->net.nodes * p->net.nodes * sizeof(*f->flow));
+	LEND_CHECK(f->flow);
+	memset(f->flow, 0xff, p->net.nodes * p->net.nodes * sizeof(*f->flow));
 	for (uint32_t i = 0; i < f->load->n; i++) {
 		const struct fabric_message *m = &f->load->message[i];
 
 		if (*line_of(f, m) == NONE)
-			*line_of(f, m) = traffic_line(&f->t, m->from, m->to);
+			*line_of(f, m) = traffic_flow(&f->t, m->from, m->to);
 	}
 	traffic_connect(&f->t, &config);
 }
@@ -124,7 +126,7 @@ static void judge(struct fabric *f)
 		SIM_CHECK(&f->t.sim,
 			  !m->delivered ||
 			      ns[i] > 0.999 * fabric_least_ns(f->plan, &f->load->message[i]) - 3,
-			  "message %u is faster than the wire", i);
+			  "message %u is faster than the link allows", i);
 	}
 	fabric_judge(f->plan, f->load, ns, (double)(f->t.sim.now - f->t.begin), r);
 	free(ns);
@@ -170,6 +172,6 @@ void fabric_run(const struct fabric_plan *plan, const struct fabric_load *load,
 		run(f);
 	memcpy(result->why, f->t.sim.why, sizeof(result->why));
 	traffic_close(&f->t);
-	free(f->line);
+	free(f->flow);
 	free(f);
 }

@@ -7,7 +7,7 @@
 
 #include "util/check.h"
 
-/* Under way, the least left first. */
+/* A running message. The array is sorted by remaining bytes. */
 struct way {
 	double left;
 	uint32_t message;
@@ -17,11 +17,11 @@ struct state {
 	struct ideal_message *message;
 	struct way *way;
 	uint32_t n, cap;
-	uint32_t *sends, *receives; /* by host: the last round in which it did */
+	uint32_t *sends, *receives; /* by host: the last round in which it sent or received */
 	uint32_t round, hosts;
 };
 
-/* Those that run get shorter by the same, so they hardly ever change places. */
+/* Remaining times of running messages fall by the same amount, so their order hardly changes. */
 static void sort(struct state *s)
 {
 	for (uint32_t i = 1; i < s->n; i++) {
@@ -52,7 +52,7 @@ static void match(struct state *s)
 		s->way[i].runs = false;
 }
 
-/* Time passes; what is done leaves. */
+/* Advances the time by dt and removes messages that are done. */
 static void pass(struct state *s, double now, double dt)
 {
 	uint32_t kept = 0;

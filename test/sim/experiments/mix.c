@@ -1,9 +1,9 @@
 /* The mixes W1 to W5 of B. Montazeri et al., "Homa: A Receiver-Driven Low-Latency Transport
- * Protocol Using Network Priorities", SIGCOMM 2018: W1 is a model of Facebook's memcached servers
+ * Protocol Using Network Priorities", SIGCOMM 2018. W1 is a model of Facebook's memcached servers
  * (Atikoglu et al. 2012), W2 Google's search, W3 all of Google's RPCs, W4 Facebook's Hadoop (Roy et
- * al. 2015), W5 DCTCP's web search (Alizadeh et al. 2010). Points of the distributions that the
- * authors published with their simulator, thinned where they lie dense; between two of them all
- * lengths are equally likely. W5 counts packets of 1,460 bytes. */
+ * al. 2015), W5 DCTCP's web search (Alizadeh et al. 2010). The points are from the distributions
+ * that the authors published with their simulator, thinned where they are dense. Between two points
+ * all lengths are equally likely. W5 counts packets of 1,460 bytes. */
 #include "sim/experiments/mix.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@
 #include <strings.h>
 
 struct point {
-	double bytes, share; /* of all messages, no longer than bytes */
+	double bytes, share; /* share of all messages that are no longer than bytes */
 };
 struct mix {
 	const char *name;
-	double unit; /* bytes */
+	double unit; /* in bytes */
 	struct point point[48];
 };
 
@@ -106,7 +106,7 @@ uint32_t mix_draw(const struct mix *mix, struct lend_rng *rng)
 	return mix_quantile(mix, (double)(lend_rng_next(rng) >> 11) * 0x1p-53);
 }
 
-/* By the rule of the middle, finer where the share of each step is what the length costs. */
+/* Integrates by the midpoint rule, with finer steps where a step contributes more to the cost. */
 double mix_mean(const struct mix *mix, double (*cost)(uint32_t bytes))
 {
 	enum { STEPS = 64 };

@@ -1,4 +1,4 @@
-/* mix - how long messages are: the five mixes of the Homa paper. Layer: test/sim. */
+/* mix - distributions of message lengths: the five mixes of the Homa paper. Layer: test/sim. */
 #ifndef SIM_EXPERIMENTS_MIX_H
 #define SIM_EXPERIMENTS_MIX_H
 
@@ -6,14 +6,14 @@
 
 struct mix;
 
-/* "w1" to "w5"; NULL: there is no such. */
+/* name: "w1" to "w5"; NULL: unknown. */
 const struct mix *mix_named(const char *name);
 const char *mix_name(const struct mix *mix);
 uint32_t mix_max(const struct mix *mix);
-/* So long that a share q of all messages is no longer: in [0, 1]. */
+/* Returns the length at quantile q, in [0, 1]. */
 uint32_t mix_quantile(const struct mix *mix, double q);
 uint32_t mix_draw(const struct mix *mix, struct lend_rng *rng);
-/* Of what each length costs. */
+/* Returns the mean of cost(length) over the mix. */
 double mix_mean(const struct mix *mix, double (*cost)(uint32_t bytes));
 
 #endif

@@ -1,5 +1,5 @@
-/* sharing - senders that come one after the other and go in the same order, each with messages
- * without end to one receiver: how fair they share its line at any time. Layer: test/sim. */
+/* sharing - senders that start one after the other and stop in the same order, each with endless
+ * messages to one receiver. Measures how fairly they share its link over time. Layer: test/sim. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct sharing {
 	struct traffic t;
 	const struct sharing_plan *plan;
 	struct course *course;
-	double got[SENDERS_MAX]; /* by line: bytes since the last tick */
+	double got[SENDERS_MAX]; /* by session: bytes since the last tick */
 };
 
 static lend_ns step_ns(const struct sharing_plan *p)
@@ -34,21 +34,21 @@ static lend_ns step_ns(const struct sharing_plan *p)
 	return p->step_us * 1000;
 }
 
-/* Between its first and its last step. */
-static bool is_active(const struct sharing *s, uint32_t line, lend_ns at)
+/* True between the sender's start and its stop. */
+static bool is_active(const struct sharing *s, uint32_t flow, lend_ns at)
 {
 	lend_ns since = at - s->t.begin, step = step_ns(s->plan);
 
-	return since >= line * step && since < (s->plan->senders + line) * step;
+	return since >= flow * step && since < (s->plan->senders + flow) * step;
 }
 
 static void on_ended(struct traffic *t, uint32_t m)
 {
 	struct sharing *s = t->owner;
-	uint32_t line = t->message[m].line;
+	uint32_t flow = t->message[m].flow;
 
-	if (is_active(s, line, t->sim.now))
-		traffic_add(t, t->sim.now, line, (uint32_t)s->plan->bytes, 0);
+	if (is_active(s, flow, t->sim.now))
+		traffic_add(t, t->sim.now, flow, (uint32_t)s->plan->bytes, 0);
 }
 
 static void on_came(struct traffic *t, uint32_t to, uint32_t from, uint32_t len)
@@ -66,7 +66,7 @@ static void on_tick(struct traffic *t)
 	double rate[SENDERS_MAX], sum = 0;
 	uint32_t n = 0;
 
-	/* The middle of what has passed decides who belongs to it. */
+	/* The middle of the tick decides whether a sender is active in it. */
 	for (uint32_t i = 0; i < s->plan->senders; i++) {
 		sum += s->got[i];
 		if (t->sim.now > t->begin && is_active(s, i, t->sim.now - t->every / 2))
@@ -92,7 +92,7 @@ static void run(struct sharing *s)
 	plan.nodes = p->senders + 1;
 	traffic_open(&s->t, &plan);
 	for (uint32_t i = 0; i < p->senders; i++)
-		traffic_line(&s->t, i + 1, RECEIVER);
+		traffic_flow(&s->t, i + 1, RECEIVER);
 	traffic_connect(&s->t, &config);
 	for (uint32_t i = 0; i < p->senders * p->depth; i++)
 		traffic_add(&s->t, s->t.begin + i / p->depth * step_ns(p), (uint32_t)(i / p->depth),
@@ -127,7 +127,7 @@ static bool sharing_run(const struct sharing_plan *plan, struct course *c, char 
 	return ok;
 }
 
-/* Settled: in the second half of each step, when two or more share. */
+/* Prints means of the settled times: the second half of each step with at least two senders. */
 static void summary(struct table *t, const struct sharing_plan *p, const struct course *c)
 {
 	double jain = 0, settled = 0, least = 1, goodput = 0;
@@ -172,12 +172,12 @@ static void course_rows(struct table *t, const struct sharing_plan *p, const str
 
 static bool plot(const char *path, const struct option_list *cc, const struct course *c)
 {
-	struct chart panel[2] = {{.title = "Senders come and go: Jain's index of their shares",
+	struct chart panel[2] = {{.title = "Senders start and stop: Jain's index of their shares",
 				  .x = "us",
-				  .y = "1: all the same",
+				  .y = "1: all equal",
 				  .high = 1,
 				  .lines = cc->n},
-				 {.title = "What the receiver's line carries meanwhile",
+				 {.title = "Load of the receiver's link",
 				  .x = "us",
 				  .y = "%",
 				  .high = 100,

@@ -10,8 +10,8 @@
 #include "util/traffic_class.h"
 
 enum { HEAD = 64, WHOLE = 256 << 10, NONE = UINT32_MAX };
-#define APART     UINT64_C(100)    /* between two that connect */
-#define SETTLE_NS UINT64_C(200000) /* from the last session to the first message */
+#define APART     UINT64_C(100)    /* time between the connects of two ends */
+#define SETTLE_NS UINT64_C(200000) /* time from the last session to the first message */
 #define SETUP_NS  UINT64_C(2000000000)
 
 static struct traffic *traffic_of(struct sim *sim)
@@ -19,7 +19,7 @@ static struct traffic *traffic_of(struct sim *sim)
 	return (struct traffic *)(void *)((char *)sim - offsetof(struct traffic, sim));
 }
 
-/* Room for one more; arrays double. */
+/* Makes room for one more element; arrays double. */
 static void *one_more(void *array, uint32_t n, size_t each)
 {
 	if (n != 0 && !lend_is_pow2(n))
@@ -34,7 +34,7 @@ static uint64_t key(struct traffic *t, uint32_t m)
 	return sim_bytes_key(t->sim.plan.seed, m, false);
 }
 
-/* A few bytes that are its own, then the same memory for all. */
+/* Composes a message: a few bytes of its own, then memory that all messages share. */
 static uint32_t compose(struct traffic *t, struct congest_end *e, uint32_t m)
 {
 	uint32_t bytes = t->message[m].bytes, len = lend_min_u32(bytes, HEAD);
@@ -46,28 +46,28 @@ static uint32_t compose(struct traffic *t, struct congest_end *e, uint32_t m)
 	return head;
 }
 
-/* False: no slot is free. */
+/* Makes the call of message m. False: no slot is free. */
 static bool call(struct traffic *t, uint32_t m)
 {
-	const struct traffic_line *line = &t->line[t->message[m].line];
-	struct congest_end *e = &t->end[line->from];
+	const struct traffic_flow *flow = &t->flow[t->message[m].flow];
+	struct congest_end *e = &t->end[flow->from];
 	struct lend_core_call c = {
 	    .class = LEND_CLASS_NORMAL, .method = m, .deadline = LEND_NEVER, .tag = m};
 	uint64_t handle;
 	int rc;
 
 	c.request = compose(t, e, m);
-	rc = lend_core_call(e->core, t->sim.now, line->session, &e->bufs, &c, &handle);
+	rc = lend_core_call(e->core, t->sim.now, flow->session, &e->bufs, &c, &handle);
 	if (rc != 0)
 		congest_unbuf(e, c.request);
-	SIM_CHECK(&t->sim, rc == 0 || rc == -11, "end %u cannot call: %d", line->from, rc);
-	congest_kick(&t->sim, line->from, e);
+	SIM_CHECK(&t->sim, rc == 0 || rc == -11, "end %u cannot call: %d", flow->from, rc);
+	congest_kick(&t->sim, flow->from, e);
 	return rc == 0;
 }
 
 static void begin(struct traffic *t, uint32_t m)
 {
-	struct congest_end *e = &t->end[t->line[t->message[m].line].from];
+	struct congest_end *e = &t->end[t->flow[t->message[m].flow].from];
 
 	if (e->held != NONE || !call(t, m)) {
 		t->held++;
@@ -93,7 +93,7 @@ static void check(struct traffic *t, const struct congest_end *end, const struct
 	uint32_t m = e->method, bytes, len;
 	const uint8_t *at = e->data ? e->data : end->bufs.seg[e->buf].data;
 
-	SIM_CHECK(&t->sim, m < t->messages && !t->message[m].delivered, "message %u comes twice",
+	SIM_CHECK(&t->sim, m < t->messages && !t->message[m].delivered, "message %u arrives twice",
 		  m);
 	bytes = t->message[m].bytes;
 	len = lend_min_u32(bytes, HEAD);
@@ -135,8 +135,8 @@ static void on_call_end(struct traffic *t, uint32_t id, const struct lend_event 
 		t->hooks.ended(t, (uint32_t)e->tag);
 }
 
-/* Memory for a long message; the longest of all share theirs, and only their length is looked at.
- */
+/* Provides memory for a long message. The longest ones share theirs, and only their length is
+ * checked. */
 static uint32_t memory(struct traffic *t, struct congest_end *end, uint32_t len)
 {
 	return len > WHOLE ? congest_wrap(&t->sim, end, t->sink, len)
@@ -153,7 +153,7 @@ static void on_event(struct sim *sim, uint32_t id, const struct lend_event *e)
 	case LEND_EV_NEED:
 		rc = lend_core_attach(end->core, e->call, &end->bufs,
 				      memory(t, end, (uint32_t)e->len));
-		SIM_CHECK(sim, rc == 0, "attach says %d", rc);
+		SIM_CHECK(sim, rc == 0, "attach returns %d", rc);
 		return;
 	case LEND_EV_REQUEST:
 		on_request(t, end, e);
@@ -190,7 +190,7 @@ static void arrive(struct sim *sim, uint32_t node, uint32_t flight)
 
 void traffic_open(struct traffic *t, const struct sim_plan *plan)
 {
-	/* Blocks of any size are used again, not given back. */
+	/* Freed blocks of any size are reused instead of returned to the kernel. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	t->sim.plan = *plan;
@@ -203,33 +203,33 @@ void traffic_open(struct traffic *t, const struct sim_plan *plan)
 	sim_net_deliver(&t->sim, arrive);
 }
 
-uint32_t traffic_line(struct traffic *t, uint32_t from, uint32_t to)
+uint32_t traffic_flow(struct traffic *t, uint32_t from, uint32_t to)
 {
-	t->line = one_more(t->line, t->lines, sizeof(*t->line));
-	t->line[t->lines] = (struct traffic_line){.from = from, .to = to};
-	t->end[from].lines++;
-	t->end[to].lines++;
-	return t->lines++;
+	t->flow = one_more(t->flow, t->flows, sizeof(*t->flow));
+	t->flow[t->flows] = (struct traffic_flow){.from = from, .to = to};
+	t->end[from].flows++;
+	t->end[to].flows++;
+	return t->flows++;
 }
 
-/* Sessions there are twice as many as needed: a server keeps some of them for the half open. */
+/* Twice as many sessions as needed, because a server reserves some for half-open ones. */
 static void open_end(struct traffic *t, uint32_t id, const struct traffic_config *g)
 {
 	struct congest_end *e = &t->end[id];
 
 	t->sim.node[id].up = true;
 	e->held = NONE;
-	e->cfg = (struct lend_core_config){.sessions = 2 * e->lines + 2,
+	e->cfg = (struct lend_core_config){.sessions = 2 * e->flows + 2,
 					   .calls = g->calls,
-					   .inflight = g->inflight + 2 * e->lines,
-					   .reassemblies = g->inflight + e->lines,
+					   .inflight = g->inflight + 2 * e->flows,
+					   .reassemblies = g->inflight + e->flows,
 					   .message_max = lend_max_u32(g->bytes_max, 1 << 20),
 					   .receive_budget = 64 << 20,
 					   .unscheduled = 65536,
 					   .probe = 500000000,
 					   .dead = UINT64_C(5000000000),
 					   .congestion = (uint8_t)t->sim.plan.cc};
-	congest_end_open(&t->sim, id, e, 4 * (g->inflight + 2 * e->lines) + 1024);
+	congest_end_open(&t->sim, id, e, 4 * (g->inflight + 2 * e->flows) + 1024);
 }
 
 void traffic_connect(struct traffic *t, const struct traffic_config *config)
@@ -245,8 +245,8 @@ void traffic_connect(struct traffic *t, const struct traffic_config *config)
 	sim_bytes_fill(t->tail, 0, t->bytes_max, sim->plan.seed);
 	for (uint32_t i = 0; i < sim->plan.nodes; i++)
 		open_end(t, i, config);
-	for (uint32_t i = 0; i < t->lines; i++) {
-		struct traffic_line *l = &t->line[i];
+	for (uint32_t i = 0; i < t->flows; i++) {
+		struct traffic_flow *l = &t->flow[i];
 
 		e = &t->end[l->from];
 		while (sim->heap.n && sim->heap.e[0].at <= i * APART)
@@ -257,9 +257,9 @@ void traffic_connect(struct traffic *t, const struct traffic_config *config)
 		SIM_CHECK(sim, rc == 0, "end %u cannot connect: %d", l->from, rc);
 		congest_kick(sim, l->from, e);
 	}
-	while (t->up < t->lines) {
-		SIM_CHECK(sim, sim->now < t->lines * APART + SETUP_NS, "%u of %u sessions are up",
-			  t->up, t->lines);
+	while (t->up < t->flows) {
+		SIM_CHECK(sim, sim->now < t->flows * APART + SETUP_NS, "%u of %u sessions are up",
+			  t->up, t->flows);
 		traffic_step(t);
 	}
 	t->begin = sim->now + SETTLE_NS;
@@ -268,12 +268,12 @@ void traffic_connect(struct traffic *t, const struct traffic_config *config)
 		sim_at(sim, t->begin, SIM_AUDIT, 0, 0);
 }
 
-uint32_t traffic_add(struct traffic *t, lend_ns at, uint32_t line, uint32_t bytes, uint32_t reply)
+uint32_t traffic_add(struct traffic *t, lend_ns at, uint32_t flow, uint32_t bytes, uint32_t reply)
 {
-	LEND_CHECK(line < t->lines && bytes <= t->bytes_max && reply <= t->bytes_max);
+	LEND_CHECK(flow < t->flows && bytes <= t->bytes_max && reply <= t->bytes_max);
 	t->message = one_more(t->message, t->messages, sizeof(*t->message));
 	t->message[t->messages] = (struct traffic_message){
-	    .at = lend_max_u64(at, t->sim.now), .line = line, .bytes = bytes, .reply = reply};
+	    .at = lend_max_u64(at, t->sim.now), .flow = flow, .bytes = bytes, .reply = reply};
 	sim_at(&t->sim, at, SIM_WORK, t->messages, 0);
 	return t->messages++;
 }
@@ -284,7 +284,7 @@ void traffic_step(struct traffic *t)
 	struct sim_event e;
 	uint8_t what;
 
-	SIM_CHECK(sim, sim->heap.n, "nothing will ever happen again");
+	SIM_CHECK(sim, sim->heap.n, "no event is left");
 	e = sim_heap_pop(&sim->heap);
 	what = (uint8_t)e.order;
 	sim->now = e.at;
@@ -325,7 +325,7 @@ void traffic_close(struct traffic *t)
 	free(t->sim.heap.e);
 	free(t->sim.node);
 	free(t->end);
-	free(t->line);
+	free(t->flow);
 	free(t->message);
 	free(t->tail);
 	free(t->sink);

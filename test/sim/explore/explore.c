@@ -19,11 +19,11 @@ struct options {
 	uint32_t states;
 	const char *scope, *replay;
 	bool json;
-	int budget[4]; /* in place of the scope's; negative: none */
+	int budget[4]; /* replaces the scope's; negative: unchanged */
 };
 static const char *const budget_name[] = {"--drops", "--dups", "--ticks", "--window"};
 
-/* What the widest round of a scope came to. */
+/* Result of the widest round of a scope. */
 struct result {
 	uint64_t states;
 	bool whole;
@@ -40,15 +40,16 @@ static struct result results[SCOPES_MAX];
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: lend-sim explore [OPTION]...\n\n"
-		    "Looks at every order of deliveries, losses, repeats, timeouts and crashes "
-		    "within small scopes.\n"
-		    "  --seconds N    of CPU time, for all scopes together (45)\n"
-		    "  --states N     per scope, at most\n"
-		    "  --scope NAME   this one only\n"
-		    "  --replay TEXT  what a violation printed: tells each step\n"
-		    "  --json         one object on the standard output\n"
-		    "  --list         the scopes\n");
+	fprintf(to,
+		"usage: lend-sim explore [OPTION]...\n\n"
+		"Explores every order of deliveries, losses, retransmissions, timeouts and crashes "
+		"within small scopes.\n"
+		"  --seconds N    of CPU time, for all scopes together (45)\n"
+		"  --states N     per scope, at most\n"
+		"  --scope NAME   this one only\n"
+		"  --replay TEXT  choices that a violation printed: prints each step\n"
+		"  --json         one object on the standard output\n"
+		"  --list         the scopes\n");
 }
 
 static void list(void)
@@ -77,7 +78,7 @@ static bool parse_budget(const char *name, const char *value, struct options *o)
 	return false;
 }
 
-/* The scope with the budgets of the command line, or so many more than its own. */
+/* The scope with the budgets of the command line, or with `more` added to its own. */
 static struct ex_scope chosen(const struct options *o, uint32_t i, uint32_t more)
 {
 	struct ex_scope s = ex_scopes[i];
@@ -126,7 +127,7 @@ static int parse(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* ex_n_scopes: none of this name. */
+/* Returns ex_n_scopes when there is no scope of this name. */
 static uint32_t find(const char *name, size_t len)
 {
 	uint32_t i = 0;
@@ -150,7 +151,7 @@ static int replay(const struct options *o)
 	}
 	scope = chosen(o, i, (uint32_t)atoi(more));
 	bad = ex_search_replay(&scope, choices + 1, stdout);
-	printf("%s\n", bad ? bad : "all is well");
+	printf("%s\n", bad ? bad : "no violation");
 	return bad != NULL;
 }
 
@@ -184,7 +185,8 @@ static void run(const struct options *o, uint32_t i, uint32_t more, double limit
 	t->left -= f.seconds;
 }
 
-/* Each round with one fault of each kind and one timeout more, until the time is over. */
+/* Runs rounds; each allows one more fault of each kind and one more timeout, until the time is
+ * over. */
 static void run_all(const struct options *o, uint32_t first, uint32_t end, struct totals *t)
 {
 	for (; t->rounds < ROUNDS_MAX && t->left > 0.1 && !t->violations; t->rounds++)

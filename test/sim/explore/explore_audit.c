@@ -1,5 +1,5 @@
-/* explore_audit - every ledger of a core, counted anew from its records. The other half of
- * explore_canon.h. Layer: test. */
+/* explore_audit - recounts every ledger of a core from its records. Part of explore_canon.h. Layer:
+ * test. */
 #include "core/arena.h"
 #include "core/timer.h"
 #include "core/memory_queue.h"
@@ -39,7 +39,7 @@ static const char *audit_call(struct lend_core *c, const struct lend_call_rec *k
 	if (k->state == LEND_CALL_ORPHAN)
 		return NULL;
 	if (s->state == LEND_SESS_FREE || s->id != k->sess_id)
-		return "a call of no session";
+		return "a call without a session";
 	if (k->rx.partial.in != has_fragments(k))
 		return "the list of partial messages is wrong";
 	if (k->server && lend_sslot_at(c, k->sess, slot)->rec != i)
@@ -47,9 +47,9 @@ static const char *audit_call(struct lend_core *c, const struct lend_call_rec *k
 	if (!k->server && lend_cslot_at(c, k->sess, slot)->rec != i)
 		return "a call that its slot does not name";
 	if (k->tx.low > k->tx.next || k->tx.next > k->tx.total)
-		return "a message that is acknowledged further than it was sent";
+		return "a message is acknowledged beyond what was sent";
 	if (k->state == LEND_CALL_DRAINING && (k->rx.buf || k->rx.charged || k->tx.charged))
-		return "a call that drains keeps something";
+		return "a draining call keeps a resource";
 	return NULL;
 }
 
@@ -79,7 +79,7 @@ static const char *audit_sess(struct lend_core *c, const struct lend_sess *s)
 		waiting += here && k->waits;
 	}
 	if (s->number >= EX_NUMBERS)
-		return "a session that sends without end";
+		return "a session sends without end";
 	if (charged != s->unscheduled_used)
 		return "unscheduled credit is miscounted";
 	if (calls != s->calls || waiting != s->waiting.n)
@@ -112,13 +112,13 @@ static const char *compare(const struct lend_core *c, const struct tally *t)
 							      : NULL;
 }
 
-/* Counted since the step began: no honest peer sends such a datagram. */
+/* Counters since the step began: no correct peer sends such a datagram. */
 static const char *audit_counts(const struct lend_core_stats *s)
 {
 	if (s->rx_short + s->rx_long + s->rx_version + s->rx_kind + s->rx_checksum)
-		return "a datagram that is malformed";
+		return "a malformed datagram";
 	if (s->rx_length)
-		return "a datagram that contradicts its message";
+		return "a datagram contradicts its message";
 	return s->rx_window ? "a datagram beyond what was granted" : NULL;
 }
 

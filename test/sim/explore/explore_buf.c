@@ -1,5 +1,5 @@
-/* explore_buf - a node's memory while a step runs: buffers lent and back, and what lies in them of
- * a message that is on its way. Part of explore_prog.h. Layer: test. */
+/* explore_buf - a node's memory during a step: buffers that are lent and returned, and the
+ * fragments in them of a message that is being received. Part of explore_prog.h. Layer: test. */
 #include <stdlib.h>
 
 #include "core/frags.h"
@@ -50,7 +50,7 @@ void ex_buf_close(struct ex_node *n)
 void ex_buf_lend(struct ex_node *n, uint32_t buf)
 {
 	if (n->app.lent >> buf & 1)
-		ex_bad(n, "the program lends a buffer twice"); /* the explorer's own mistake */
+		ex_bad(n, "the program lends a buffer twice"); /* an error of the explorer itself */
 	n->app.lent |= UINT64_C(1) << buf;
 }
 
@@ -59,7 +59,7 @@ void ex_buf_back(struct ex_node *n, uint32_t buf)
 	if (!buf)
 		return;
 	if (buf >= EX_BUFS || !(n->app.lent >> buf & 1)) {
-		ex_bad(n, "a buffer comes back twice");
+		ex_bad(n, "a buffer is returned twice");
 		return;
 	}
 	n->app.lent &= ~(UINT64_C(1) << buf);
@@ -81,7 +81,7 @@ void ex_buf_supply(struct ex_node *n)
 	}
 }
 
-/* The message that comes in for this call, as its sender has it. */
+/* Returns the message that is received for this call, as its sender has it. */
 static uint32_t incoming(const struct ex_node *n, const struct lend_call_rec *k)
 {
 	return k->server ? EX_BUF_REQUEST + k->method - EX_METHOD
@@ -93,7 +93,7 @@ static bool marked(const struct lend_frags *f, uint32_t i)
 	return i < f->low || f->seen[i % LEND_FRAGS_WINDOW / 64] >> (i % 64) & 1;
 }
 
-/* Does what to each fragment that is here of a message in a buffer. */
+/* Calls `what` for each received fragment of a message in a buffer. */
 static void each_fragment(struct ex_node *n, struct lend_call_rec *k,
 			  void (*what)(struct ex_node *, uint8_t *, uint32_t, uint32_t, uint32_t))
 {
@@ -117,7 +117,7 @@ static void refill(struct ex_node *n, uint8_t *to, uint32_t message, uint32_t at
 static void compare(struct ex_node *n, uint8_t *data, uint32_t message, uint32_t at, uint32_t len)
 {
 	if (!ex_same(data + at, message, at, len, n))
-		ex_bad(n, "a fragment that is here has other bytes");
+		ex_bad(n, "a received fragment has wrong bytes");
 }
 
 void ex_buf_refill(struct ex_node *n)
@@ -148,7 +148,7 @@ void ex_buf_audit(struct ex_node *n)
 		ex_bad(n, "supplied buffers are miscounted");
 	for (uint32_t i = 0; i < EX_PER && !n->scope->mem[0][0]; i++)
 		if ((n->app.lent >> (EX_BUF_REQUEST + ex_own(n, i)) & 1) != (n->app.call[i] != 0))
-			ex_bad(n, "a request's buffer is not back with its call");
+			ex_bad(n, "a request's buffer is not returned with its call");
 	if (ex_core_quiet(n->core) && (n->app.replies || (n->app.lent & ~supply)))
-		ex_bad(n, "the core is at rest and keeps a buffer");
+		ex_bad(n, "the core is idle but keeps a buffer");
 }

@@ -15,14 +15,14 @@ static void clear_from(void *array, uint32_t used, uint32_t cap, size_t width)
 	memset((char *)array + used * width, 0, (cap - used) * width);
 }
 
-/* Neighbours of what is on no list. */
+/* Clears the neighbours of an entry that is on no list. */
 static void canon_link(struct lend_link *l)
 {
 	if (!l->in)
 		memset(l, 0, sizeof(*l));
 }
 
-/* A number whose call is over says nothing any more. */
+/* Clears a number if its call is over. */
 static void canon_sent(struct lend_core *c, struct lend_sent_rec *e, uint32_t n)
 {
 	for (; n > 0; n--, e++) {
@@ -44,7 +44,7 @@ static void canon_ring(struct lend_core *c, struct lend_sess *s)
 	canon_sent(c, lend_ring_at(c, s->ring)->sent, LEND_RING);
 }
 
-/* A ticket or cookie is as good now as a moment ago. */
+/* Clears the age of a ticket or cookie, which stays valid. */
 static void canon_hand(struct lend_hand *h, lend_ns now)
 {
 	if (h->cookie.time)
@@ -90,7 +90,7 @@ static void canon_rx(struct lend_rx *r, lend_ns now)
 		return;
 	}
 	if (r->want != LEND_WANT_MEMORY)
-		r->len = 0; /* set again when something comes */
+		r->len = 0; /* set again when a datagram comes */
 	r->got = 0;
 	r->last = 0;
 	if (!r->buf) {
@@ -109,22 +109,22 @@ static void canon_call(struct lend_call_rec *k, lend_ns now)
 		return;
 	}
 	rebase(&k->timer, now);
-	k->stamp = EX_NOW; /* for round trips only */
+	k->stamp = EX_NOW; /* for round-trip times only */
 	if (!k->server)
 		rebase(&k->deadline, now);
 	else
-		k->deadline = LEND_NEVER; /* the handler's to look at, and ours does not */
+		k->deadline = LEND_NEVER; /* only a handler reads it, and the explorer's does not */
 	canon_link(&k->tx.ready);
 	canon_rx(&k->rx, now);
 }
 
-/* A scope is far too short for a share to be due. */
+/* Clears guaranteed shares: a scope is far too short for one to be due. */
 static void canon_share(struct lend_share *s)
 {
 	memset(s->passed, 0, sizeof(s->passed));
 }
 
-/* As if all had been in use before. */
+/* Marks all entries as used before. */
 static void settle(struct lend_pool *p, uint32_t *stack)
 {
 	for (uint32_t i = 0; i < p->fresh; i++)
@@ -193,7 +193,8 @@ void ex_core_canon(struct lend_core *c)
 	canon_share(&c->hungry[1].share);
 	canon_share(&c->behind[0].share);
 	canon_share(&c->behind[1].share);
-	memset(c->fair, 0, sizeof(c->fair)); /* a look at tables so small is never kept */
+	memset(c->fair, 0,
+	       sizeof(c->fair)); /* the result of a scan of such small tables is never kept */
 	c->fair_hand = 0;
 	c->fair_sess_hand = 0;
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)

@@ -35,7 +35,7 @@ void ex_send(struct ex_node *n, struct ex_dgram *g)
 	n->fx->out[n->fx->n_out++] = ex_blobs_add(&dgrams, g, &fresh);
 }
 
-/* How long the answer took is for round trips only, and those are frozen. */
+/* Clears the delay of the answer, which is for round-trip times only; these are frozen. */
 static void mask_delay(struct ex_dgram *g)
 {
 	uint8_t kind = g->bytes[2], flags = g->bytes[3];
@@ -54,7 +54,7 @@ static void attach_piece(struct ex_node *n, struct ex_dgram *g, const struct len
 	const uint8_t *data = n->seg[p->buf].data;
 
 	if (!(n->app.lent >> p->buf & 1)) {
-		ex_bad(n, "sent from a buffer that came back");
+		ex_bad(n, "sent from a returned buffer");
 	} else if (p->buf < EX_BUF_DYN) {
 		g->message = (uint8_t)p->buf;
 		g->offset = p->offset;

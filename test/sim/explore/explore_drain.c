@@ -1,8 +1,9 @@
-/* explore_drain - the other half of explore_world.h: from a state on without faults, in one
- * order: what is in flight arrives, handlers answer, then all clocks go to the next deadline
- * together. Every call must end, sessions are closed, and every pool must be full again, all within
- * a bound of virtual time. States from which that was seen once are not walked again. Layer: test.
- */
+/* explore_drain - continues from a state without faults. Part of explore_world.h.
+ *
+ * There is one order: datagrams in flight arrive, handlers answer, then all clocks advance to the
+ * next deadline together. Every call must end, sessions are closed, and every pool must be full
+ * again, within a bound of virtual time. States that were drained once are not drained again.
+ * Layer: test. */
 #include <string.h>
 
 #include "core/arena.h"
@@ -11,7 +12,7 @@
 enum { STEPS_MAX = 20000 };
 #define TIME_MAX (60000 * LEND_MS)
 
-/* States, by hash, and the walk that came by. */
+/* States, by hash, and the walk that visited them. */
 struct proof {
 	uint64_t hash[2];
 	uint64_t walk;
@@ -39,7 +40,7 @@ uint64_t ex_world_drained(void)
 	return proven.n;
 }
 
-/* An earlier walk came by, and ended well. */
+/* True when an earlier walk visited this state and ended well. */
 static bool seen(struct walk *w)
 {
 	struct ex_state key = w->s;
@@ -55,7 +56,7 @@ static bool seen(struct walk *w)
 	if (fresh)
 		p->walk = walks;
 	else if (p->walk == walks)
-		w->bad = "goes round in circles";
+		w->bad = "an endless loop";
 	return !fresh;
 }
 
@@ -73,13 +74,13 @@ static void input(struct walk *w, uint32_t node, uint64_t in)
 		w->bad = bad;
 }
 
-/* Node has this bit of api: done. */
+/* True when the node has tried this bit of api. */
 static bool tried(struct walk *w, uint32_t node, uint32_t bit)
 {
 	struct ex_move move = {(uint8_t)(ex_api_input(bit) >> 56), (uint8_t)node, (uint8_t)bit};
 
 	if (w->trace)
-		ex_world_tell(w->scope, &w->s, move, w->trace);
+		ex_world_print(w->scope, &w->s, move, w->trace);
 	input(w, node, ex_api_input(bit));
 	return true;
 }
@@ -109,7 +110,7 @@ static bool all(const struct walk *w, size_t member)
 	return true;
 }
 
-/* A client and its memory node agree on what is held. */
+/* A client and its memory node must agree on holds. */
 static void agree(struct walk *w)
 {
 	const struct ex_attr *m = attr(w, w->scope->nodes - 1);
@@ -123,11 +124,11 @@ static void agree(struct walk *w)
 
 			holders += known && a->holds[p];
 			if (known && a->holds[p] != m->holds[p])
-				w->bad = "a client and its memory node differ on what it holds";
+				w->bad = "a client and its memory node disagree on its holds";
 		}
 	}
 	if (holders > w->scope->holders)
-		w->bad = "more clients hold a snapshot than were to";
+		w->bad = "more clients hold a snapshot than the scope allows";
 }
 
 static bool close_one(struct walk *w)
@@ -147,7 +148,7 @@ static void wait(struct walk *w)
 		if (attr(w, i) && attr(w, i)->wait < t)
 			t = attr(w, i)->wait;
 	if (t == LEND_NEVER) {
-		w->bad = "stuck: something is open, and nobody waits for a time";
+		w->bad = "stuck: something is open, and no timer is armed";
 		return;
 	}
 	w->passed += t;
@@ -165,7 +166,7 @@ static void deliver(struct walk *w)
 	const char *bad = NULL;
 
 	if (w->trace)
-		ex_world_tell(w->scope, &w->s, (struct ex_move){EX_DELIVER, 0, 0}, w->trace);
+		ex_world_print(w->scope, &w->s, (struct ex_move){EX_DELIVER, 0, 0}, w->trace);
 	ex_world_deliver(w->scope, &w->s, 0, &bad);
 	if (!w->bad)
 		w->bad = bad;

@@ -1,6 +1,7 @@
-/* explore_mem - programs on memory: a client's list of operations, one after the other, with FORGET
- * of those whose outcome it does not know; and a memory node that runs what comes. Part of
- * explore_prog.h. Layer: test. */
+/* explore_mem - programs on memory.
+ *
+ * A client runs its list of operations, one after the other, with FORGET of those with unknown
+ * outcome. A memory node runs every request. Part of explore_prog.h. Layer: test. */
 #include <stdlib.h>
 
 #include "core/arena.h"
@@ -105,7 +106,7 @@ static void set_terms(struct lend_memop *op, uint8_t kind)
 	op->terms.ttl = kind == LEND_TERMS_OWNED ? 0 : TTL_MS * LEND_MS;
 }
 
-/* The operation that the program is at. */
+/* Returns the current operation of the program, or its FORGET. */
 static struct lend_memop make(const struct ex_node *n, bool forget)
 {
 	static const uint8_t kind[] = {
@@ -202,13 +203,13 @@ static void finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, 
 
 	if (at == EX_MEM_HELLO) {
 		if (!lend_memhello_decode(data, len, &hello))
-			ex_bad(n, "HELLO is answered with something else");
+			ex_bad(n, "HELLO has another answer");
 		else
 			m->life = hello.life;
 	}
 	if (at == EX_MEM_PUT_OWNED || at == EX_MEM_PUT || at == EX_MEM_SHARE) {
 		if (len != sizeof(m->ref))
-			ex_bad(n, "PUT is answered with no reference");
+			ex_bad(n, "PUT returns no reference");
 		else
 			memcpy(m->ref, data, sizeof(m->ref));
 		m->has_ref = 1;
@@ -217,9 +218,9 @@ static void finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, 
 	}
 	for (uint32_t i = 0; at == EX_MEM_GET && i < LEN; i++)
 		if (len != LEN || data[i] != byte_at(m->content, i))
-			ex_bad(n, "GET reads other bytes");
+			ex_bad(n, "GET returns wrong bytes");
 	if (at == EX_MEM_RELEASE && m->holds && (len != 8 || lend_load_u32(data) != 1))
-		ex_bad(n, "what was held is not released");
+		ex_bad(n, "a hold is not released");
 	if (at == EX_MEM_GRANT || at == EX_MEM_RELEASE)
 		m->holds = 0;
 	if (at == EX_MEM_ADOPT)
@@ -227,14 +228,14 @@ static void finished(struct ex_node *n, enum ex_mem_op at, const uint8_t *data, 
 	done(m);
 }
 
-/* What FORGET says became of the operation. */
+/* Handles the outcome that FORGET reports. */
 static void forgotten(struct ex_node *n, const uint8_t *data, uint32_t len)
 {
 	struct ex_memapp *m = &n->app.mem;
 	uint64_t what = len == 8 ? lend_load_u64(data) : LEND_FORGOT_RAN + 1;
 
 	if (what > LEND_FORGOT_RAN) {
-		ex_bad(n, "FORGET is answered with something else");
+		ex_bad(n, "FORGET has another answer");
 	} else if (what != LEND_FORGOT_RAN) {
 		m->id++;
 		m->forget = 0;
@@ -255,9 +256,9 @@ static void refused(struct ex_node *n, enum lend_mem_status status)
 		*m = (struct ex_memapp){.lives = 1, .dead = 1};
 	} else if (gone && !m->holds && !m->asked && current(n) != EX_MEM_HELLO) {
 		m->forget = 0;
-		m->dead = 1; /* the grant ran out: there is nothing more to do */
+		m->dead = 1; /* the grant ended: the program is done */
 	} else {
-		ex_bad(n, "an operation fails that should not");
+		ex_bad(n, "an operation fails that must succeed");
 	}
 }
 
@@ -305,7 +306,7 @@ static uint32_t copy_out(struct ex_node *n, const struct lend_store_out *out, ui
 	return len;
 }
 
-/* Joins are not explored: a process has the life that it opened in whatever session. */
+/* Joins are not explored: a process keeps its life in all sessions. */
 static uint64_t life_of(const struct lend_store *s, const uint8_t incarnation[16])
 {
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)
@@ -353,7 +354,7 @@ static uint8_t held(const struct lend_store *s, const struct lend_incarnation *i
 	return n;
 }
 
-/* Which process this is: node and incarnation, as in the core's config. */
+/* Returns the number of the process: node and incarnation, as in the core's config. */
 static uint32_t process(const uint8_t id[16])
 {
 	return (id[0] / 0x10u - 1) * 2 + id[0] % 0x10u;

@@ -38,7 +38,7 @@ static void configure(struct ex_node *n)
 	};
 }
 
-/* Its incarnation and its random bits are its own. */
+/* Starts a node with an incarnation and random bits of its own. */
 static void start(struct ex_node *n, uint32_t inc)
 {
 	memset(n->cfg.incarnation, (int)(0x10 * (n->index + 1) + inc), sizeof(n->cfg.incarnation));
@@ -206,7 +206,7 @@ static uint32_t flush(struct ex_node *n)
 	return k;
 }
 
-/* As the loop of an endpoint does, until there is nothing more to do now. */
+/* Polls the core, as an endpoint's loop does, until it is idle. */
 static void settle(struct ex_node *n)
 {
 	for (uint32_t i = 0; i < TURNS; i++) {
@@ -220,7 +220,7 @@ static void settle(struct ex_node *n)
 		if (n->store && lend_store_deadline(n->store) <= n->now)
 			lend_store_tick(n->store, n->now);
 	}
-	ex_bad(n, "a node that is never at rest");
+	ex_bad(n, "a node that is never idle");
 }
 
 static void describe(struct ex_node *n, struct ex_attr *a)
@@ -279,7 +279,7 @@ uint32_t ex_node_start(uint32_t node, uint32_t inc)
 	return fx.node;
 }
 
-/* What the server sends before an address is proven never exceeds what came. */
+/* Before an address is proven, the server never sends more bytes than it received. */
 static bool proven(struct ex_node *n)
 {
 	bool yes = !ex_serves(n);
@@ -301,7 +301,7 @@ static void run(struct ex_node *n, uint64_t input)
 		for (uint32_t i = 0; i < n->fx->n_out; i++)
 			out += ex_dgram_len(n->fx->out[i]);
 		if (out > in)
-			ex_bad(n, "more bytes out than in, to an address that is not proven");
+			ex_bad(n, "more bytes sent than received, to an unproven address");
 	}
 	finish(n);
 }

@@ -3,7 +3,7 @@
 #include "core/arena.h"
 #include "sim/explore/explore_canon.h"
 
-/* Bytes of a whole message, in place or in buf, which comes back. */
+/* Compares the bytes of a complete message, in place or in buf, which is returned. */
 static void look(struct ex_node *n, const struct lend_event *e, uint32_t buf, uint32_t message)
 {
 	uint32_t len = n->seg[message].len;
@@ -12,7 +12,7 @@ static void look(struct ex_node *n, const struct lend_event *e, uint32_t buf, ui
 	if (e->len != len || (!buf && e->data_len != len))
 		ex_bad(n, "a message of another length");
 	else if (len && (!data || !ex_same(data, message, 0, len, n)))
-		ex_bad(n, "a message with other bytes");
+		ex_bad(n, "a message with wrong bytes");
 }
 
 static void on_request(struct ex_node *n, const struct lend_event *e)
@@ -20,7 +20,7 @@ static void on_request(struct ex_node *n, const struct lend_event *e)
 	uint32_t id = e->method - EX_METHOD, i = 0;
 
 	if (id >= EX_IDS) {
-		ex_bad(n, "a request of no caller");
+		ex_bad(n, "a request without a caller");
 		return;
 	}
 	look(n, e, e->buf, EX_BUF_REQUEST + id);
@@ -58,7 +58,7 @@ static void on_need(struct ex_node *n, const struct lend_event *e)
 	else
 		ex_buf_lend(n, buf);
 	if (lend_core_attach(n->core, e->call, &n->bufs, buf))
-		ex_bad(n, "memory that was asked for is not taken");
+		ex_bad(n, "memory that was requested is not taken");
 }
 
 static void on_end(struct ex_node *n, const struct lend_event *e)
@@ -73,7 +73,7 @@ static void on_end(struct ex_node *n, const struct lend_event *e)
 	n->app.limit[i] = 0;
 	n->app.stale = e->call;
 	if (e->status == CANCELLED && !(n->app.cancelled >> i & 1))
-		ex_bad(n, "a call is cancelled that nobody cancelled");
+		ex_bad(n, "a call is reported as cancelled, but was not");
 	if (n->store || n->scope->mem[0][0]) {
 		ex_mem_end(n, e);
 		return;
@@ -141,7 +141,7 @@ void ex_prog_event(struct ex_node *n, const struct lend_event *e)
 		n->app.peers--;
 		return;
 	case LEND_EV_PROVE: /* its clients have no key */
-		ex_bad(n, "a key is to be proven");
+		ex_bad(n, "a key must be proven");
 		return;
 	}
 }
@@ -165,7 +165,7 @@ static void act_call(struct ex_node *n)
 				      .tag = i};
 	int rc = lend_core_call(n->core, n->now, n->app.session, &n->bufs, &call, &n->app.call[i]);
 
-	lend_core_cancel(n->core, n->app.stale, CANCELLED); /* does nothing */
+	lend_core_cancel(n->core, n->app.stale, CANCELLED); /* no effect */
 	if (rc == 0) {
 		n->app.made++;
 		n->app.limit[i] = limit;
@@ -266,5 +266,5 @@ void ex_prog_audit(struct ex_node *n)
 		if (n->app.limit[i] && n->app.limit[i] <= n->now)
 			ex_bad(n, "a call outlives its deadline");
 	if (n->app.peers + n->core->free_sess.free != n->core->free_sess.cap)
-		ex_bad(n, "peers that are kept are miscounted");
+		ex_bad(n, "kept peers are miscounted");
 }

@@ -1,5 +1,5 @@
-/* explore_scope - what is explored: how small the world is, who does what in it, and how many
- * faults there may be. Layer: test. Constants. */
+/* explore_scope - the scopes: number of nodes, the program of each, and budgets of faults. Layer:
+ * test. Constants. */
 #ifndef SIM_EXPLORE_EXPLORE_SCOPE_H
 #define SIM_EXPLORE_EXPLORE_SCOPE_H
 
@@ -8,16 +8,16 @@
 
 enum { EX_NODES = 3, EX_PER = 4 /* calls of one incarnation */ };
 
-/* What a client of the memory node does, in order; after a cancelled one FORGET. */
+/* Operations of a client of the memory node, in order; after a cancelled one FORGET. */
 enum ex_mem_op {
 	EX_MEM_END,
 	EX_MEM_HELLO,
 	EX_MEM_PUT_OWNED,
-	EX_MEM_PUT,   /* TRANSFER: whoever adopts has it */
+	EX_MEM_PUT,   /* TRANSFER: the first client to adopt has it */
 	EX_MEM_SHARE, /* one more may adopt */
 	EX_MEM_GRANT, /* TRANSFER */
-	EX_MEM_PASS,  /* hands the reference to the other client */
-	EX_MEM_ADOPT, /* once a reference is here, as GET */
+	EX_MEM_PASS,  /* passes the reference to the other client */
+	EX_MEM_ADOPT, /* once a reference has arrived, as GET */
 	EX_MEM_GET,
 	EX_MEM_RELEASE,
 };
@@ -29,17 +29,18 @@ struct ex_scope {
 	uint32_t slots;               /* calls in flight per session, and per endpoint */
 	uint32_t inflight;            /* 0: as slots */
 	uint32_t sessions;            /* 0: one per node */
-	uint32_t mtu, request, reply; /* bytes */
+	uint32_t mtu, request, reply; /* in bytes */
 	uint32_t supply;              /* messages of several datagrams at once */
 	uint8_t connects, calls, cancels, closes; /* per incarnation of a client */
 	uint32_t deadline_us;                     /* of calls; 0: none */
 	uint8_t drops, dups, ticks, crashes;
-	uint8_t crash;  /* bit per node that may crash, and start again */
+	uint8_t crash;  /* bit per node that may crash and restart */
 	uint8_t window; /* datagrams in flight that may overtake each other */
-	bool lossless; /* the carrier, as far as the core knows: no drops, no dups, a window of 1 */
-	bool up;       /* sessions are made before anything may go wrong */
-	bool refuse;   /* no memory for long messages */
-	uint8_t holders;                       /* of what is put, at most */
+	bool lossless;  /* a lossless carrier, as far as the core knows: no drops, no dups, a window
+			   of 1 */
+	bool up;        /* sessions are opened before any fault */
+	bool refuse;    /* no memory for long messages */
+	uint8_t holders;                       /* largest number of holders of the snapshot */
 	uint8_t mem[EX_NODES - 1][EX_MEM_OPS]; /* enum ex_mem_op per client */
 };
 

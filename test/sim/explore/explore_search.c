@@ -46,7 +46,7 @@ static uint32_t choice(const struct ex_scope *scope, const struct ex_state *s, s
 	return n;
 }
 
-/* How state i was reached, and then this move (NULL: none), as text. */
+/* Writes the choices that reached state i, and this move after them (NULL: none), as text. */
 static void write_replay(struct search *r, uint32_t i, const struct ex_move *last)
 {
 	uint32_t way[PATH_MAX_MOVES], n = 0;
@@ -165,7 +165,7 @@ const char *ex_search_replay(const struct ex_scope *scope, const char *choices, 
 			bad = "no such choice";
 			break;
 		}
-		ex_world_tell(scope, &s, moves[i], to);
+		ex_world_print(scope, &s, moves[i], to);
 		if (!ex_world_do(scope, &s, moves[i], &bad))
 			bad = "no room in the network";
 	}

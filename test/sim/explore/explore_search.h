@@ -1,5 +1,5 @@
-/* explore_search - all states of a scope, nearest first, so that the first way to a violation is a
- * shortest one. Layer: test. */
+/* explore_search - explores all states of a scope, nearest first, so that the first path to a
+ * violation is a shortest one. Layer: test. */
 #ifndef SIM_EXPLORE_EXPLORE_SEARCH_H
 #define SIM_EXPLORE_EXPLORE_SEARCH_H
 
@@ -12,17 +12,18 @@ struct ex_limits {
 struct ex_found {
 	uint64_t states, moves, pruned, drained;
 	uint32_t depth;
-	bool whole; /* every state within the budgets was looked at */
+	bool whole; /* every state within the budgets was explored */
 	struct ex_node_stats nodes;
 	const char *bad;  /* NULL: no violation */
-	char replay[512]; /* of the violation: choices */
+	char replay[512]; /* choices that lead to the violation */
 	double seconds;
 };
 
-/* CPU time of this process: what is looked at depends less on who else runs. */
+/* Returns the CPU time of this process, which depends less on the load of the machine. */
 double ex_seconds(void);
 void ex_search(const struct ex_scope *scope, struct ex_limits limits, struct ex_found *found);
-/* Makes these choices and tells of them; then without faults to the end. NULL, or what is wrong. */
+/* Makes and prints these choices, then continues without faults to the end. Returns NULL, or the
+ * violation. */
 const char *ex_search_replay(const struct ex_scope *scope, const char *choices, FILE *to);
 
 #endif

@@ -1,11 +1,13 @@
-/* explore_store - the store's half of explore_canon.h. Layer: test. */
+/* explore_store - explore_canon.h for the store. Layer: test. */
 #include <string.h>
 
 #include "mn/store/lease.h"
 #include "mn/store/store.h"
 #include "sim/explore/explore_canon.h"
 
-enum { NODES_USED = 4 }; /* objects of the explorer have one page, so there are none */
+enum {
+	NODES_USED = 4
+}; /* objects of the explorer have one page, so there are no page table nodes */
 
 static void rebase(lend_ns *t, lend_ns now)
 {
@@ -13,7 +15,7 @@ static void rebase(lend_ns *t, lend_ns now)
 		*t = *t - now + EX_NOW;
 }
 
-/* Entries on a free list keep the way to the next one. */
+/* Clears free entries except for their link to the next one. */
 #define CLEAR_FREE(s, type)                                                                        \
 	do {                                                                                       \
 		for (uint32_t i = (s)->type.free; i; i = lend_##type##_at(s, i)->next) {           \
@@ -45,8 +47,8 @@ void ex_store_canon(struct lend_store *s, lend_ns now)
 	CLEAR_FREE(s, incarnation);
 	CLEAR_FREE(s, placement);
 	for (uint32_t i = 1; i <= s->frame.top; i++)
-		lend_frame_at(s, i)->gen = 0; /* nobody looks at it */
-	s->free.first = 0;                    /* nor at that, between operations */
+		lend_frame_at(s, i)->gen = 0; /* unused */
+	s->free.first = 0;                    /* unused between operations */
 	for (uint32_t i = 1; i <= s->grant.top; i++)
 		rebase(&lend_grant_at(s, i)->expires, now);
 	for (uint32_t i = 1; i <= s->incarnation.top; i++)

@@ -144,7 +144,7 @@ static uint32_t map_len(const struct ex_blobs *b)
 	return (b->len / 8 + 63) / 64 * 8;
 }
 
-/* Room for the longest; what is not used goes back. */
+/* Takes room for the longest string; the unused rest is returned. */
 static uint8_t *take(struct ex_blobs *b)
 {
 	if (b->left < map_len(b) + b->len + 8) {
@@ -159,7 +159,7 @@ static uint8_t *take(struct ex_blobs *b)
 	return b->block;
 }
 
-/* The difference to the base, at the end of what is kept; returns its length. */
+/* Appends the difference to the base; returns its length. */
 static uint32_t encode(struct ex_blobs *b, const uint8_t *bytes)
 {
 	uint8_t *map = take(b), *to = map + map_len(b);

@@ -15,8 +15,8 @@ static const struct ex_attr *attr(const struct ex_state *s, uint32_t node)
 	return ex_node_attr(node, s->node[node]);
 }
 
-/* Only what may overtake is put in order; by content, since numbers depend on what was seen before,
- * and a replay has seen less. */
+/* Sorts the datagrams that may overtake. By content, because numbers depend on what was explored
+ * before, and a replay has explored less. */
 static void sort_window(const struct ex_scope *scope, struct ex_state *s)
 {
 	uint32_t n = s->n < scope->window ? s->n : scope->window;
@@ -48,7 +48,7 @@ static const char *saw_run(uint8_t *call)
 	if (*call & EX_RAN)
 		return "a handler runs twice for one call";
 	if (*call & EX_NOT_RUN)
-		return "a handler runs for a call that ended with ran no";
+		return "a handler runs for a call that was reported as not run";
 	*call |= 1;
 	return NULL;
 }
@@ -59,12 +59,12 @@ static const char *saw_end(uint8_t *call, uint8_t ran, bool ok)
 		return "a call ends twice";
 	*call |= EX_ENDED;
 	if (ran == RAN_YES && !(*call & EX_RAN))
-		return "ran yes, and no handler ran";
+		return "reported as run, but no handler ran";
 	if (ran == RAN_NO && *call & EX_RAN)
-		return "ran no, and a handler ran";
+		return "reported as not run, but a handler ran";
 	if (ran == RAN_NO)
 		*call |= EX_NOT_RUN;
-	return ok && ran != RAN_YES ? "OK, and ran is not yes" : NULL;
+	return ok && ran != RAN_YES ? "OK, but not reported as run" : NULL;
 }
 
 static const char *judge(struct ex_state *s, uint8_t saw)
@@ -74,7 +74,7 @@ static const char *judge(struct ex_state *s, uint8_t saw)
 	return saw & EX_SAW_END ? saw_end(call, saw >> 4 & 3, saw >> 3 & 1) : saw_run(call);
 }
 
-/* force: what the network has no room for is lost. */
+/* force: datagrams without room in the network are lost. */
 static bool step(const struct ex_scope *scope, struct ex_state *s, uint32_t node, uint64_t input,
 		 bool force, const char **bad)
 {
@@ -115,7 +115,7 @@ void ex_world_deliver(const struct ex_scope *scope, struct ex_state *s, uint32_t
 	deliver(scope, s, i, true, bad);
 }
 
-/* One input, and what comes of it, without faults. */
+/* Makes one input and delivers its datagrams, without faults. */
 static void calmly(const struct ex_scope *scope, struct ex_state *s, uint32_t node, uint32_t bit)
 {
 	const char *bad = NULL;

@@ -1,5 +1,5 @@
-/* mem_answer - what a client learns of its operations: each answer is one that the node gave, byte
- * for byte. The other half of mem_op. Layer: test/sim. */
+/* mem_answer - checks the answers that a client receives: each is one that the node gave, byte for
+ * byte. Part of mem_op. Layer: test/sim. */
 #include <string.h>
 
 #include "sim/memory/mem_state.h"
@@ -15,12 +15,12 @@ static void check_bytes(struct sim *sim, const struct mem_op *op, const void *da
 	mem_serve_check(sim, op->store, &seg, len > 0, &op->bytes, "at its client");
 }
 
-/* The answer is one that the node gave. */
+/* The answer must be one that the node gave. */
 static void check_answer(struct sim *sim, const struct mem_op *op, const struct lend_event *e,
 			 const void *data)
 {
 	SIM_CHECK(sim, op->execs && op->answers >> e->status & 1,
-		  "%s %llu of client %u ends with %u, which the node did not say",
+		  "%s %llu of client %u ends with %u, which the node did not answer",
 		  mem_op_name(op->say.kind), (unsigned long long)op->say.id, op->say.client,
 		  e->status);
 	if (e->status != LEND_MEM_OK) {
@@ -62,7 +62,7 @@ static void keep_result(struct sim *sim, struct mem_op *op, const void *data)
 	case LEND_MEMOP_PUT:
 	case LEND_MEMOP_SEAL:
 	case LEND_MEMOP_NARROW:
-		SIM_CHECK(sim, lend_memref_decode(data, &ref), "a reference that is none");
+		SIM_CHECK(sim, lend_memref_decode(data, &ref), "an invalid reference");
 		mem_script_keep(sim, a, &ref, op->store);
 		return;
 	case LEND_MEMOP_ALLOC:
@@ -98,7 +98,7 @@ static void greeted(struct sim *sim, struct mem_op *op, const struct lend_event 
 	l->open = h.open;
 }
 
-/* It was forgotten, or could not be just now. */
+/* The operation was undone by FORGET, or could not be at present. */
 static void forgotten(struct sim *sim, struct mem_op *op, uint8_t status)
 {
 	struct mem_op *target = &sim->mem->op[op->about];
@@ -174,7 +174,7 @@ void sim_mem_end(struct sim *sim, uint32_t node, const struct sim_call *call,
 			  "%s ends with %u", mem_op_name(op->say.kind), e->status);
 		op->not_run += e->ran == RAN_NO;
 		SIM_CHECK(sim, op->garbage || op->execs <= op->sent - op->not_run,
-			  "%s: ran no, and it did", mem_op_name(op->say.kind));
+			  "%s: reported as not run, but it ran", mem_op_name(op->say.kind));
 		op->unsure = true;
 		SIM_MARK(sim, mem_unsure);
 		mem_op_end(op);

@@ -4,7 +4,7 @@
 
 #include "util/bits.h"
 
-/* The finish of splitmix64, which can be undone. */
+/* The finish of splitmix64, which is invertible. */
 static uint64_t mix(uint64_t z)
 {
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -95,7 +95,7 @@ static void add(struct mem_view *v, uint64_t end, uint64_t version, uint64_t at)
 	v->e[v->n++] = (struct mem_extent){end, version, at};
 }
 
-/* Adds [from, to) of v at the end of out. */
+/* Appends [from, to) of v to out. */
 static void add_range(struct mem_view *out, const struct mem_view *v, uint64_t from, uint64_t to)
 {
 	uint64_t base = out->n ? out->e[out->n - 1].end : 0, start = 0;

@@ -1,5 +1,6 @@
-/* mem_client - actors: clients of memory nodes, several in a process, who say HELLO, are fenced,
- * finish what is unsure, hand references on and say goodbye. Layer: test/sim. */
+/* mem_client - actors: clients of memory nodes, several per process. They send HELLO, are fenced,
+ * retry or forget operations with unknown outcome, pass references on and send BYE. Layer:
+ * test/sim. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "sim/memory/mem_state.h"
 #include "util/bits.h"
 
-enum { MESSAGE_MIN = 1024 }; /* less does not hold a HELLO's reply */
+enum { MESSAGE_MIN = 1024 }; /* a HELLO's reply needs this much */
 #define MS UINT64_C(1000000)
 
 static uint32_t index_of(const struct sim *sim, const struct mem_actor *a)
@@ -42,7 +43,7 @@ void mem_client_open(struct sim *sim)
 	}
 }
 
-/* What it had at this store is gone, and so is what it asked for. */
+/* Drops all that the client had at this store, and its open operations. */
 void mem_client_fenced(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
 	struct mem_link *l = &a->link[store];
@@ -69,7 +70,7 @@ struct mem_life *mem_client_life(struct sim *sim, uint32_t actor, uint32_t store
 	return life;
 }
 
-/* Its process died: it begins anew, and knows nothing. */
+/* Restarts the client's process, which remembers nothing. */
 static void reborn(struct sim *sim, struct mem_actor *a)
 {
 	for (struct mem_op *op = ops_of(sim, a); op < ops_of(sim, a) + MEM_OPS; op++)
@@ -92,7 +93,7 @@ static void hello(struct sim *sim, struct mem_actor *a, uint32_t store)
 	mem_op_send(sim, op);
 }
 
-/* One that may have run. */
+/* Handles an operation that may have run: retries, forgets or drops it. */
 static void settle_unsure(struct sim *sim, struct mem_op *op)
 {
 	switch (op->say.kind) {
@@ -120,7 +121,8 @@ static void settle_unsure(struct sim *sim, struct mem_op *op)
 		mem_op_send(sim, op);
 }
 
-/* One that has been answered, and is in the window still. */
+/* Handles an operation that was answered and still is in the window: retries, forgets or drops
+ * it. */
 static void settle_kept(struct sim *sim, struct mem_op *op)
 {
 	uint64_t what = sim->healing ? 0 : mem_below(sim, 6);
@@ -137,7 +139,7 @@ static void settle_kept(struct sim *sim, struct mem_op *op)
 		mem_op_forget(sim, op);
 }
 
-/* Goes on with what is not at its end; how much there is. */
+/* Continues with operations that have not ended. Returns their number. */
 static uint32_t settle(struct sim *sim, struct mem_actor *a)
 {
 	struct mem_op *first = ops_of(sim, a);
@@ -157,7 +159,7 @@ static uint32_t settle(struct sim *sim, struct mem_actor *a)
 		if (op->hand)
 			mem_op_resolve(sim, op);
 		else if (op->say.kind != LEND_MEMOP_HELLO && !l->life)
-			l->silent = false; /* wants a HELLO first */
+			l->silent = false; /* needs a HELLO first */
 		else if (op->unsure)
 			settle_unsure(sim, op);
 		else
@@ -166,7 +168,7 @@ static uint32_t settle(struct sim *sim, struct mem_actor *a)
 	return n;
 }
 
-/* In the end: goodbye, or silence until the lease ends. */
+/* At the end: sends BYE, or nothing more until the lease ends. */
 static void leave(struct sim *sim, struct mem_actor *a)
 {
 	for (uint32_t i = 0; i < sim->plan.stores; i++) {
@@ -193,7 +195,7 @@ static bool at_peace(const struct sim *sim, const struct mem_actor *a)
 	return true;
 }
 
-/* Where calls can get through at all, all is over by then. */
+/* True for plans in which all operations must have ended by then. */
 static bool can_end(const struct sim_plan *p)
 {
 	return p->dead_us * 1000 >
@@ -204,7 +206,7 @@ static bool can_end(const struct sim_plan *p)
 		(p->cc == LEND_CC_CREDIT && p->delay_ns <= 1000000 && p->reassemblies >= 8));
 }
 
-/* It took too long: nothing more is said, and leases end it. */
+/* It took too long: sends nothing more, and leases end. */
 static void give_up(struct sim *sim, struct mem_actor *a)
 {
 	for (struct mem_op *op = ops_of(sim, a); op < ops_of(sim, a) + MEM_OPS; op++) {
@@ -256,14 +258,15 @@ void sim_mem_event(struct sim *sim, uint32_t actor)
 	else if (sim->mem->made >= p->memops)
 		gap = 20 * MS;
 	else if (sim->now > SIM_START + 1000 * p->span_us)
-		gap = lend_max_u64(gap, MS / 10); /* who could not in its time need not hurry */
+		gap = lend_max_u64(
+		    gap, MS / 10); /* operations that did not fit into their time need not hurry */
 	if (!sim->healing || mem_client_unfinished(sim))
 		sim_at(sim, sim->now + 1 + mem_below(sim, lend_min_u64(gap, 50 * MS)), SIM_MEM,
 		       actor, 0);
 }
 
-/* A node without a store is handed references: one of its actors keeps them. */
-void mem_client_hand(struct sim *sim, uint32_t node, const struct lend_event *e)
+/* Handles a call that passes references to a node without a store: one of its actors keeps them. */
+void mem_client_get_refs(struct sim *sim, uint32_t node, const struct lend_event *e)
 {
 	struct sim_node *n = &sim->node[node];
 	const uint8_t *at = e->data ? e->data : n->bufs.seg[e->buf].data;
@@ -273,17 +276,17 @@ void mem_client_hand(struct sim *sim, uint32_t node, const struct lend_event *e)
 	int rc;
 
 	SIM_CHECK(sim, at[0] == MEM_HAND && from < (uint64_t)sim->mem->actors * MEM_OPS,
-		  "node %u was handed something else", node);
+		  "node %u received another message than references", node);
 	to = (node - (uint32_t)sim->plan.stores) * (uint32_t)sim->plan.clients +
 	     (uint32_t)mem_below(sim, sim->plan.clients);
 	for (uint32_t i = 0; i < refs; i++) {
 		SIM_CHECK(sim, lend_memref_decode(at + 16 + i * LEND_MEMREF_LEN, &ref),
-			  "node %u was handed no reference", node);
+			  "node %u received no reference", node);
 		if (sim->mem->actor[to].life == n->life)
 			mem_script_keep(sim, &sim->mem->actor[to], &ref, ref.node - 1000);
 	}
 	rc = lend_core_reply(n->core, sim->now, e->call, &n->bufs, LEND_MEM_OK, 0);
-	SIM_CHECK(sim, rc == 0, "node %u: reply says %d", node, rc);
+	SIM_CHECK(sim, rc == 0, "node %u: reply returns %d", node, rc);
 	sim_node_kick(sim, node);
 	SIM_MARK(sim, mem_handed_over);
 }
@@ -294,7 +297,7 @@ const char *mem_client_unfinished(struct sim *sim)
 		struct mem_actor *a = &sim->mem->actor[i];
 
 		if (!at_peace(sim, a))
-			return "a client of memory has not said goodbye";
+			return "a memory client has not sent BYE";
 		for (struct mem_op *op = ops_of(sim, a); op < ops_of(sim, a) + MEM_OPS; op++)
 			if (op->state != MEM_OP_FREE)
 				return "an operation has not ended";

@@ -1,5 +1,5 @@
-/* mem_compose - what an operation says: any range of anything its actor has heard of, at the edges
- * of pages, datagrams and page tables. Layer: test/sim. */
+/* mem_compose - draws the fields of an operation: any range of any object that its actor knows, at
+ * boundaries of pages, datagrams and page tables. Layer: test/sim. */
 #include <string.h>
 
 #include "sim/memory/mem_state.h"
@@ -7,7 +7,8 @@
 #include "util/siphash.h"
 #include "wire/pkt.h"
 
-/* Of a node, and what lengths go by: long messages are slow, however large the pages are. */
+/* Page size of the nodes, limited where it sets lengths: long messages are slow, however large the
+ * pages are. */
 static uint64_t page_of(const struct sim *sim)
 {
 	return UINT64_C(1) << sim->plan.page_bits;
@@ -18,7 +19,7 @@ static uint64_t some_page(struct sim *sim)
 	return sim->plan.page_bits > 12 && mem_one_in(sim, 4) ? page_of(sim) : LEND_MEM_PAGE;
 }
 
-/* A small budget lets long messages in so slowly that no bound would hold. */
+/* With a small budget, long messages are so slow that no time bound would hold. */
 static uint64_t longest(const struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
@@ -29,7 +30,7 @@ static uint64_t longest(const struct sim *sim)
 	return lend_min_u64(len, p->pages * page_of(sim) / 3);
 }
 
-/* Longer than what may come unasked, so that it can land in pages; mostly by little. */
+/* Longer than the unscheduled bytes, so that it can be received into pages; mostly by little. */
 static uint64_t long_length(struct sim *sim)
 {
 	uint64_t max = longest(sim), min = lend_min_u64(sim->plan.unscheduled, max);
@@ -38,7 +39,7 @@ static uint64_t long_length(struct sim *sim)
 	return min + mem_below(sim, lend_min_u64(max - min, more) + 1);
 }
 
-/* Half of them at the edge of something; long ones are rare. */
+/* Half of the lengths are at a boundary; long ones are rare. */
 static uint64_t length(struct sim *sim)
 {
 	const struct sim_plan *p = &sim->plan;
@@ -66,7 +67,7 @@ static uint64_t length(struct sim *sim)
 	return lend_min_u64(len, max);
 }
 
-/* Where page tables and pages begin and end, so that what is large and sparse is met again. */
+/* At boundaries of page tables and pages, so that operations meet in large sparse objects. */
 static uint64_t place(struct sim *sim, uint64_t whole)
 {
 	static const uint32_t page[] = {0, 0, 1, 2, 16, 63, 64, 65, 4095, 4096, 262144};
@@ -81,13 +82,13 @@ static uint64_t place(struct sim *sim, uint64_t whole)
 	return lend_min_u64(at, whole);
 }
 
-/* Some part of [0, whole), one time in 24 a byte too much. */
+/* Draws a part of [0, whole); once in 24 times it is one byte too long. */
 static void part(struct sim *sim, uint64_t whole, uint64_t *offset, uint64_t *len)
 {
 	uint64_t max = longest(sim);
 
 	*offset = mem_below(sim, 3) ? place(sim, whole) : 0;
-	if (mem_one_in(sim, 5)) /* what a write that was cut short left at the end */
+	if (mem_one_in(sim, 5)) /* remains of a truncated write at the end */
 		*offset = whole - lend_min_u64(whole, 1 + mem_below(sim, 300));
 	*len = whole - *offset;
 	if (mem_below(sim, 3))
@@ -110,7 +111,7 @@ static struct lend_memterms terms(struct sim *sim, bool owned_too)
 	return t;
 }
 
-/* Whoever has a reference can sign any slice of it, one that reaches beyond it, too. */
+/* The owner of a reference can sign any slice of it, even one beyond its end. */
 static void sign_slice(struct lend_memref *ref, uint64_t offset, uint64_t len, uint8_t rights)
 {
 	uint8_t what[12], key[16];
@@ -142,10 +143,10 @@ static void overreach(struct sim *sim, struct lend_memref *ref)
 		sign_slice(ref, offset, len - offset + 1, (uint8_t)rights);
 }
 
-/* One that no node made. */
+/* Forges a reference that no node made. */
 static void forge(struct sim *sim, struct lend_memref *ref)
 {
-	/* The upper ones are the worker's number. */
+	/* The upper bits are the worker's number. */
 	static const uint8_t slot_bit[7] = {0, 1, 2, 3, 26, 28, 31};
 
 	switch (mem_below(sim, 8)) {
@@ -178,7 +179,7 @@ static void forge(struct sim *sim, struct lend_memref *ref)
 	}
 }
 
-/* As it is, narrowed, or forged. */
+/* Uses a reference: unchanged, narrowed, or forged. */
 static bool use_ref(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 {
 	const struct mem_ref *r = mem_script_ref(sim, a);
@@ -206,7 +207,7 @@ static bool use_ref(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 	return true;
 }
 
-/* Its own, or now and then another's. */
+/* Selects one of its own spaces; rarely another client's. */
 static struct mem_space *use_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 {
 	struct mem_actor *of = a;
@@ -273,7 +274,7 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 		op->say.len = lend_min_u64(op->say.len, mem_below(sim, 100));
 	} else if (op->say.kind == LEND_MEMOP_WRITE &&
 		   mem_one_in(sim, s->len > sim->plan.unscheduled ? 2 : 12)) {
-		/* whole pages but for the end */
+		/* whole pages, except at the end */
 		op->say.offset = mem_below(sim, 3) ? 0 : op->say.offset & ~(page_of(sim) - 1);
 		op->say.len = lend_min_u64(s->len - lend_min_u64(op->say.offset, s->len),
 					   mem_below(sim, 4) ? long_length(sim) : longest(sim));
@@ -283,7 +284,7 @@ static bool on_space(struct sim *sim, struct mem_actor *a, struct mem_op *op)
 	if (op->say.kind != LEND_MEMOP_SEAL)
 		return true;
 	op->say.terms = terms(sim, true);
-	if (mem_one_in(sim, 2)) { /* to the end, however far */
+	if (mem_one_in(sim, 2)) { /* up to the end of the space */
 		op->say.offset = mem_below(sim, 2) ? 0 : place(sim, s->len);
 		op->say.len = s->len - op->say.offset;
 		if (op->say.len > page_of(sim) && mem_one_in(sim, 4))
@@ -304,14 +305,14 @@ static uint64_t space_len(struct sim *sim)
 		return long_length(sim);
 	if (sim->mem->sparse && mem_below(sim, 4))
 		return LEND_MEMREF_ROOT_MAX >> mem_below(sim, 6);
-	if (mem_one_in(sim, 4)) /* page tables that are full, and shared as they are */
+	if (mem_one_in(sim, 4)) /* full page tables, shared unchanged */
 		return (whole << 6 * mem_below(sim, 3)) - mem_below(sim, 2);
 	if (mem_one_in(sim, 16))
 		return LEND_MEMREF_ROOT_MAX >> mem_below(sim, 20);
 	return mem_one_in(sim, 60) ? LEND_MEMREF_ROOT_MAX + 1 : length(sim);
 }
 
-/* Fills in what it says; false: there is nothing to say it about. */
+/* Fills in an operation's fields; false: its actor has nothing to use. */
 /* Some rights, or those of its parent; one time in four a byte more than its parent has. */
 static void narrow(struct sim *sim, struct lend_memop *say)
 {

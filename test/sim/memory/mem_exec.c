@@ -1,5 +1,5 @@
-/* mem_exec - the model's one step: who asks, has this id run before, is the answer the one it must
- * be. Layer: test/sim. */
+/* mem_exec - one step of the model: finds the client, checks whether this id ran before, and
+ * whether the status is the expected one. Layer: test/sim. */
 #include <string.h>
 
 #include "sim/memory/mem_model.h"
@@ -28,7 +28,7 @@ static struct mem_record *record_at(struct mem_model *m, uint32_t client, uint64
 	return m->record + (size_t)(client - 1) * m->cfg.open + id % m->cfg.open;
 }
 
-/* The first reply is kept, and every other must be the same bytes. */
+/* Keeps the first reply; every repeated one must have the same bytes. */
 static void keep_reply(struct mem_step *t)
 {
 	const struct lend_store_out *out = t->in->out;
@@ -89,7 +89,7 @@ static enum lend_mem_status recorded(struct mem_step *t)
 	return r->status;
 }
 
-/* The life that a HELLO may use: its session's, or the one that it proves to have the key of. */
+/* Finds the life that a HELLO may use: its session's, or the one with the key that it proves. */
 static bool life_of(struct mem_step *t, uint32_t *inc)
 {
 	struct mem_model *m = t->m;
@@ -109,7 +109,7 @@ static bool life_of(struct mem_step *t, uint32_t *inc)
 	return false;
 }
 
-/* A session that goes over to another life takes its client with it. */
+/* Moves a session to another life, and closes its client in the old one. */
 static void leave(struct mem_step *t, uint64_t life)
 {
 	uint32_t client = mem_tenant_find(t->m, *t->in->life, t->op->client);
@@ -217,9 +217,9 @@ void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_don
 	done->pages = 0;
 	mem_grant_expire(m);
 	m->tenant[mem_tenant_of(in->who)].pages -=
-	    in->placed; /* it pays for what becomes of them */
+	    in->placed; /* the operation pays for its placement */
 	status = run(&t);
-	m->placed -= t.placed; /* what it did not use */
+	m->placed -= t.placed; /* the unused rest */
 	if (in->placed && t.placed)
 		SIM_MARK(m->sim, mem_placed_unused);
 	done->status = (uint8_t)status;

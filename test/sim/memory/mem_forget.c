@@ -1,4 +1,4 @@
-/* mem_forget - the model's FORGET, and NARROW. Layer: test/sim. */
+/* mem_forget - FORGET and NARROW in the model. Layer: test/sim. */
 #include "sim/memory/mem_model.h"
 #include "util/bits.h"
 
@@ -32,7 +32,7 @@ static void undo_space(struct mem_step *t, struct mem_record *r)
 	struct mem_object *o = object_of(t->m, r, MEM_SPACE);
 
 	if (o)
-		mem_lien_part(t->m, r->slot, true);
+		mem_mapping_detach(t->m, r->slot, true);
 	if (o)
 		mem_object_end(t->m, o);
 	r->forgot = LEND_FORGOT_UNDONE;
@@ -109,7 +109,7 @@ static enum lend_mem_status undo(struct mem_step *t, struct mem_record *r)
 		return undo_adopt(t, r);
 	default:
 		r->forgot = LEND_FORGOT_RAN;
-		SIM_MARK(t->m->sim, mem_forget_stands);
+		SIM_MARK(t->m->sim, mem_forget_ran);
 		return LEND_MEM_OK;
 	}
 }
@@ -143,7 +143,7 @@ enum lend_mem_status mem_ops_forget(struct mem_step *t)
 	r->status = LEND_MEM_ABORTED;
 	m->stats.forgets++;
 	SIM_CHECK(m->sim, t->in->out->len == 8 && lend_load_u64(t->in->out->head) == r->forgot,
-		  "node %u: FORGET of %llu says %u, must be %u", m->node,
+		  "node %u: FORGET of %llu returns %u, must be %u", m->node,
 		  (unsigned long long)target, t->in->out->head[0], r->forgot);
 	t->done->forgot = r->forgot;
 	return LEND_MEM_OK;

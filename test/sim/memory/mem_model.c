@@ -38,7 +38,7 @@ void mem_model_close(struct mem_model *m)
 {
 	for (uint32_t i = 0; m->object && i <= m->object_top; i++)
 		free(m->object[i].pages.at);
-	for (uint32_t i = 0; i < MEM_LIENS; i++)
+	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
 		free(m->lien[i].o.pages.at);
 	free(m->page);
 	free(m->object);
@@ -49,7 +49,7 @@ void mem_model_close(struct mem_model *m)
 	memset(m, 0, sizeof(*m));
 }
 
-/* What both count; the store's own claims are proven by its audit now and then. */
+/* Statistics that both count. The store's own sums are checked by its audit now and then. */
 #define COMPARED(X)                                                                                \
 	X(pages_pinned)                                                                            \
 	X(refs)                                                                                    \
@@ -68,7 +68,8 @@ void mem_model_close(struct mem_model *m)
 	X(damaged)                                                                                 \
 	X(pauses)
 
-/* What the store lets go of bit by bit still counts, and what shares pages with it has to copy. */
+/* Objects that the store frees step by step still count, and writes to pages shared with them
+ * copy. */
 static void compare_late(struct mem_model *m, const struct lend_memstats *s, const char *after)
 {
 	bool now = m->store->dying != 0;
@@ -86,19 +87,19 @@ static void compare_late(struct mem_model *m, const struct lend_memstats *s, con
 		  (unsigned long long)s->cow_copies, (unsigned long long)m->stats.cow_copies);
 }
 
-/* What is still to be let go has its rest before it. */
-bool mem_model_rests(const struct mem_model *m, uint64_t pages)
+/* Objects that are being freed step by step are in quarantine afterwards. */
+bool mem_model_quarantined(const struct mem_model *m, uint64_t pages)
 {
 	bool late = lend_frame_room(m->store) < lend_table_room(&m->store->frame) ||
 		    (m->cfg.quarantine && !m->cfg.yields && m->store->dying);
 	bool yes = late && pages > lend_frame_room(m->store);
 
 	if (yes)
-		SIM_MARK(m->sim, mem_pages_rest);
+		SIM_MARK(m->sim, mem_pages_quarantined);
 	return yes;
 }
 
-bool mem_model_gap(const struct mem_model *m, uint64_t pages)
+bool mem_model_has_run(const struct mem_model *m, uint64_t pages)
 {
 	const struct lend_set *any = &m->store->free.any;
 	uint64_t n = 0;
@@ -111,20 +112,20 @@ bool mem_model_gap(const struct mem_model *m, uint64_t pages)
 	return pages && n >= pages && m->store->frame.cap < MEM_BLOCKS * MEM_BLOCK;
 }
 
-/* There was no other frame, and those that rest may be used then. */
+/* True when no other frame was free, so that frames in quarantine may be used. */
 static bool is_pressed(const struct mem_model *m)
 {
 	return m->cfg.yields && !m->store->free.any.n;
 }
 
-/* No frame that was freed is in use again before its time. */
-static void check_rest(struct mem_model *m, const char *after)
+/* Checks that no freed frame is used again during its quarantine. */
+static void check_quarantine(struct mem_model *m, const char *after)
 {
 	lend_ns now = m->sim->now;
 
 	for (uint32_t i = 1; m->cfg.quarantine && i <= m->store->frame.top; i++) {
 		const struct lend_frame *f = lend_frame_at(m->store, i);
-		struct mem_rest *r = &m->rest[i];
+		struct mem_quarantine *r = &m->rest[i];
 		bool free = !f->refs && !f->pins;
 
 		SIM_CHECK(m->sim,
@@ -136,7 +137,7 @@ static void check_rest(struct mem_model *m, const char *after)
 			  (unsigned long long)(f->gen == r->gen ? now - r->since : 0));
 		if (f->gen != r->gen)
 			r->since = now;
-		*r = (struct mem_rest){f->gen, free, r->since};
+		*r = (struct mem_quarantine){f->gen, free, r->since};
 	}
 }
 
@@ -146,14 +147,14 @@ static void compare_tenants(struct mem_model *m, const char *after)
 
 	for (uint32_t i = 0; i < MEM_TENANTS; i++) {
 		lend_store_usage(m->store, i, &use);
-		SIM_CHECK(m->sim,
-			  use.pages == m->tenant[i].pages && use.refs == m->tenant[i].refs &&
-			      use.clients == m->tenant[i].clients &&
-			      use.pinned == m->tenant[i].pinned,
-			  "node %u after %s: tenant %u pays %llu pages and %u references, must pay "
-			  "%llu and %u",
-			  m->node, after, i, (unsigned long long)use.pages, use.refs,
-			  (unsigned long long)m->tenant[i].pages, m->tenant[i].refs);
+		SIM_CHECK(
+		    m->sim,
+		    use.pages == m->tenant[i].pages && use.refs == m->tenant[i].refs &&
+			use.clients == m->tenant[i].clients && use.pinned == m->tenant[i].pinned,
+		    "node %u after %s: tenant %u is charged %llu pages and %u references, must be "
+		    "%llu and %u",
+		    m->node, after, i, (unsigned long long)use.pages, use.refs,
+		    (unsigned long long)m->tenant[i].pages, m->tenant[i].refs);
 	}
 }
 
@@ -172,5 +173,5 @@ void mem_model_compare(struct mem_model *m, const char *after)
 #undef X
 	compare_late(m, &s, after);
 	compare_tenants(m, after);
-	check_rest(m, after);
+	check_quarantine(m, after);
 }

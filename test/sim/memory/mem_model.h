@@ -1,10 +1,10 @@
-/* mem_model - the naive model of one memory node: objects with their bytes and page numbers,
- * holders as a set of bits, grants, leases and records in arrays. It runs each operation when the
- * node has run it, knows which status it had to get, and stops the run when it got another.
+/* mem_model - a naive model of one memory node: objects with their bytes and page numbers, holders
+ * as bit sets, grants, leases and records in arrays.
  *
- * Pages are plain numbers: those that two objects share have two refs. Which frame of the store a
- * page is, the model neither knows nor asks; only how many there are.
- * Layer: test/sim. One per life of a store. */
+ * It runs each operation after the node, computes the expected status, and stops the run on a
+ * difference. Pages are plain numbers; a page that two objects share has two refs. The model does
+ * not know which frame of the store a page is, only how many frames there are. Layer: test/sim. One
+ * per life of a store. */
 #ifndef SIM_MEMORY_MEM_MODEL_H
 #define SIM_MEMORY_MEM_MODEL_H
 
@@ -12,14 +12,14 @@
 #include "sim/memory/mem_bytes.h"
 #include "sim/sim.h"
 
-enum { MEM_CLIENTS = 64, MEM_TENANTS = 3, MEM_LIENS = 6 };
+enum { MEM_CLIENTS = 64, MEM_TENANTS = 3, MEM_MAPPINGS = 6 };
 
 struct mem_page {
 	uint32_t refs, pins;
 	uint32_t next; /* free list */
-	bool rot;      /* memory lost a bit of it, or of what it is a copy of */
+	bool rot;      /* memory lost a bit of it, or of the page that it is a copy of */
 };
-struct mem_pages { /* sorted by index; what is not listed is zero */
+struct mem_pages { /* sorted by index; pages that are not listed are zero */
 	struct mem_index {
 		uint64_t index;
 		uint32_t page;
@@ -31,17 +31,18 @@ struct mem_object {
 	uint64_t serial; /* 0: none */
 	uint64_t held;   /* snapshot: a bit for each client */
 	uint32_t grants;
-	uint32_t owner; /* space */
-	uint32_t base;  /* of its bytes in its first page */
+	uint32_t owner; /* space: its client */
+	uint32_t base;  /* offset of its bytes in its first page */
 	uint8_t kind;
-	bool handed;            /* somebody else has adopted it */
-	uint32_t charge;        /* pages that are paid for it */
-	uint32_t payer, stakes; /* the tenant that pays once for so many holds and grants */
+	bool handed;     /* another client has adopted it */
+	uint32_t charge; /* pages charged for it */
+	uint32_t payer,
+	    stakes; /* payer: the tenant that is charged; stakes: number of its holds and grants */
 	struct mem_pages pages;
 	struct mem_view view;
 };
 struct mem_grant {
-	uint64_t serial; /* in order of their making; 0: none */
+	uint64_t serial; /* in order of creation; 0: none */
 	lend_ns expires;
 	uint32_t object, left;
 	uint8_t kind;
@@ -68,11 +69,11 @@ struct mem_incarnation {
 	uint8_t key[LEND_MEMOP_KEY];
 };
 
-/* What a process on the node's host was told to map. */
-struct mem_lien {
-	uint64_t key;        /* whose; 0: none */
-	uint32_t space;      /* slot; 0: it has ended */
-	struct mem_object o; /* bytes and pages of that moment */
+/* A view that a process on the node's host maps. */
+struct mem_mapping {
+	uint64_t key;        /* of the view's owner; 0: none */
+	uint32_t space;      /* slot; 0: the space has ended */
+	struct mem_object o; /* bytes and pages when it was mapped */
 	struct lend_memview shown;
 };
 
@@ -82,51 +83,51 @@ struct mem_model {
 	struct lend_store_config cfg;
 	struct lend_store *store;
 	struct mem_page *page;
-	struct mem_object *object; /* 0: for bytes on their way */
+	struct mem_object *object; /* slot 0: for bytes on their way */
 	struct mem_grant *grant;
 	struct mem_incarnation *incarnation;
 	struct mem_client client[MEM_CLIENTS + 1];
 	struct mem_record *record; /* cfg.open of each client */
 	uint32_t page_top, page_free, page_used;
 	uint32_t object_top, grant_top;
-	uint32_t nodes; /* that the store had in use before the operation */
-	struct mem_rest {
+	uint32_t nodes; /* page table nodes that the store used before the operation */
+	struct mem_quarantine {
 		uint32_t gen;
 		bool free;
 		lend_ns since;
-	} * rest;        /* of each frame, as it was after the last step */
-	bool late;       /* it once let go of something bit by bit */
-	uint32_t placed; /* pages that messages under way land in */
+	} * rest;        /* of each frame, after the last step */
+	bool late;       /* the store has freed an object step by step */
+	uint32_t placed; /* pages that messages are being received into */
 	struct mem_tenant {
 		struct lend_store_quota quota;
-		uint64_t pages, pinned; /* pages: those that land, too */
+		uint64_t pages, pinned; /* pages: with those being received into */
 		uint32_t refs, clients;
 	} tenant[MEM_TENANTS];
-	struct mem_lien lien[MEM_LIENS];
+	struct mem_mapping lien[MEM_MAPPINGS];
 	uint64_t serial, grant_serial;
 	uint64_t life;
-	lend_ns grant_next, lease_next; /* nothing ends before */
-	struct lend_memstats stats;     /* ledgers and counters as they must be */
+	lend_ns grant_next, lease_next; /* no grant or lease ends before */
+	struct lend_memstats stats;     /* expected ledgers and counters */
 };
 
-/* What an operation came with. */
+/* Input of an operation. */
 struct mem_in {
-	uint64_t who;                /* which process */
+	uint64_t who;                /* process */
 	const uint8_t *context;      /* of the session */
-	uint64_t *life;              /* that the session has */
-	const struct lend_memop *op; /* NULL: malformed, and status says how */
+	uint64_t *life;              /* of the session */
+	const struct lend_memop *op; /* NULL: malformed, with that status */
 	enum lend_mem_status status;
 	uint32_t placed;                  /* pages of its placement */
 	const uint8_t *refs;              /* of a RELEASE */
-	const struct lend_store_out *out; /* what the store made of it */
+	const struct lend_store_out *out; /* the store's result */
 };
-/* What the model made of it. */
+/* The model's result. */
 struct mem_done {
 	bool repeat;
 	uint8_t status;
 	uint8_t forgot;
 	struct mem_view bytes; /* of a GET or READ */
-	uint32_t *page;        /* pinned, room for LEND_STORE_SEGS_MAX; the caller's */
+	uint32_t *page;        /* pinned; the caller's array of LEND_STORE_SEGS_MAX entries */
 	uint32_t pages;
 };
 
@@ -135,18 +136,18 @@ void mem_model_open(struct mem_model *m, struct sim *sim, uint32_t node,
 void mem_model_close(struct mem_model *m);
 void mem_model_exec(struct mem_model *m, const struct mem_in *in, struct mem_done *done);
 void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page, uint32_t n);
-/* A message that landed in so many pages is gone. */
+/* A message that was received into this many pages is gone. */
 void mem_model_unplace(struct mem_model *m, uint32_t tenant, uint32_t pages);
 void mem_model_tick(struct mem_model *m);
 void mem_model_hangup(struct mem_model *m, uint64_t life);
-/* What a message of this operation must get frames for: how many, or 0. */
+/* Returns how many frames a message of this operation must get, or 0. */
 uint32_t mem_model_place(struct mem_model *m, uint64_t life, const struct lend_memop *op);
-/* The ledgers, compared with the store's. */
+/* Compares the ledgers with the store's. */
 void mem_model_compare(struct mem_model *m, const char *after);
-/* The snapshot that a reference names; NULL: gone. */
+/* Returns the snapshot that a reference names; NULL: gone. */
 struct mem_object *mem_model_find(struct mem_model *m, const struct lend_memref *ref);
 
-/* For the model's own parts. */
+/* For the model's own files. */
 struct mem_step {
 	struct mem_model *m;
 	const struct mem_in *in;
@@ -159,18 +160,18 @@ struct mem_step {
 struct mem_object *mem_object_make(struct mem_step *t, uint32_t slot, uint64_t serial,
 				   enum mem_kind kind);
 void mem_object_end(struct mem_model *m, struct mem_object *o);
-void mem_object_unshare(struct mem_model *m, struct mem_object *o); /* its pages go */
-/* A space ends (mem_pool). */
-void mem_lien_part(struct mem_model *m, uint32_t slot, bool unmapped);
-void mem_lien_end(struct mem_model *m); /* of all */
+void mem_object_unshare(struct mem_model *m, struct mem_object *o); /* releases its pages */
+/* A space ends (mem_map). */
+void mem_mapping_detach(struct mem_model *m, uint32_t slot, bool unmapped);
+void mem_mapping_end_all(struct mem_model *m); /* ends all of them */
 void mem_object_settle(struct mem_model *m, uint32_t slot);
 void mem_object_share(struct mem_model *m, struct mem_object *out, const struct mem_object *o,
 		      uint64_t offset, uint64_t len);
-/* out, which is empty, takes the bytes and pages of o, which is empty then. */
+/* Moves the bytes and pages of o to out, which must be empty. */
 void mem_object_move(struct mem_object *out, struct mem_object *o);
-/* False: the pages do not suffice, nothing has changed. */
+/* False: there are too few pages, and no change. */
 bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset, uint64_t len);
-/* Some page of this range has lost a bit. */
+/* True when some page of this range has lost a bit. */
 bool mem_object_rots(const struct mem_model *m, const struct mem_object *o, uint64_t offset,
 		     uint64_t len);
 void mem_object_pin(struct mem_step *t, const struct mem_object *o, uint64_t offset, uint64_t len);
@@ -189,7 +190,7 @@ static inline bool mem_holds(const struct mem_object *o, uint32_t client)
 }
 void mem_hold(struct mem_model *m, struct mem_object *o, uint32_t client);
 void mem_unhold(struct mem_model *m, struct mem_object *o, uint32_t client);
-/* who pays (mem_pay) */
+/* charges of tenants (mem_charge) */
 static inline uint32_t mem_tenant_of(uint64_t who)
 {
 	return (uint32_t)((who ^ who >> 32) % MEM_TENANTS);
@@ -198,32 +199,33 @@ static inline struct mem_tenant *mem_payer(struct mem_step *t)
 {
 	return &t->m->tenant[t->m->client[t->client].tenant];
 }
-bool mem_pay_room(const struct mem_model *m, const struct mem_tenant *t, uint64_t pages,
-		  uint32_t refs);
-uint32_t mem_pay_charge(const struct mem_model *m, uint64_t base, uint64_t len, uint64_t pages);
+bool mem_charge_room(const struct mem_model *m, const struct mem_tenant *t, uint64_t pages,
+		     uint32_t refs);
+uint32_t mem_charge_of(const struct mem_model *m, uint64_t base, uint64_t len, uint64_t pages);
 uint64_t mem_stake_cost(const struct mem_object *o, uint32_t tenant);
 void mem_stake_add(struct mem_model *m, struct mem_object *o, uint32_t tenant);
 void mem_stake_drop(struct mem_model *m, struct mem_object *o, uint32_t tenant);
-/* The store may keep freed pages back for a while: then it has fewer than this. */
-bool mem_model_rests(const struct mem_model *m, uint64_t pages);
-/* So many pages are free side by side, in a block of the store's, of which it looks at each. */
+/* The store may keep freed pages in quarantine: then it has fewer than this. */
+bool mem_model_quarantined(const struct mem_model *m, uint64_t pages);
+/* True when this many pages are free in a row within a block, in a store so small that it searches
+ * all its blocks. */
 enum { MEM_BLOCK = 64, MEM_BLOCKS = 8 };
-bool mem_model_gap(const struct mem_model *m, uint64_t pages);
-/* what memory lost (mem_rot): pages in use that it is of; what the store finds must be the same */
+bool mem_model_has_run(const struct mem_model *m, uint64_t pages);
+/* Bit rot (mem_rot): counts damaged pages in use; the store must find the same number. */
 uint64_t mem_rot_count(const struct mem_model *m);
 void mem_rot_audit(struct mem_model *m);
 /* clients and leases */
-/* A node goes on with its memory: every lease is whole again. */
+/* A node restarts with its memory: every lease starts again. */
 void mem_model_recover(struct mem_model *m);
 uint32_t mem_life_find(const struct mem_model *m, uint64_t life);
 uint32_t mem_tenant_find(const struct mem_model *m, uint64_t life, uint32_t number);
-/* In a life that is there, by its entry; 0: in one that is made for this peer, still without number
- * and key. */
+/* incarnation: entry of the life; 0: opens a new life for this peer, still without number and
+ * key. */
 uint32_t mem_tenant_open(struct mem_model *m, uint64_t who, uint32_t incarnation, uint32_t number);
 void mem_tenant_close(struct mem_model *m, uint32_t client);
 void mem_lease_renew(struct mem_model *m, uint32_t client);
 /* operations */
-enum lend_mem_status mem_ops_run(struct mem_step *t);  /* those with a record */
+enum lend_mem_status mem_ops_run(struct mem_step *t);  /* operations with a record */
 enum lend_mem_status mem_ops_read(struct mem_step *t); /* GET and READ */
 enum lend_mem_status mem_ops_narrow(struct mem_step *t);
 enum lend_mem_status mem_ops_forget(struct mem_step *t);
@@ -236,7 +238,7 @@ static inline uint32_t mem_ops_slot(const struct mem_model *m, const struct mem_
 {
 	return (uint32_t)(o - m->object);
 }
-/* It may run: from here on the store must have done so. */
+/* Requires that the store ran the operation, because it is allowed. */
 void mem_ops_must(const struct mem_step *t);
 const char *mem_op_name(uint8_t kind);
 

@@ -51,7 +51,7 @@ void mem_model_unpin(struct mem_model *m, uint32_t tenant, const uint32_t *page,
 	}
 }
 
-/* The first entry at or behind index. */
+/* Returns the first entry at or behind index. */
 static uint32_t lower(const struct mem_pages *p, uint64_t index)
 {
 	uint32_t low = 0, high = p->n;
@@ -84,7 +84,7 @@ struct mem_object *mem_object_make(struct mem_step *t, uint32_t slot, uint64_t s
 	struct mem_pages pages = o->pages;
 
 	SIM_CHECK(m->sim, slot >= 1 && slot <= m->cfg.objects && o->kind == MEM_NONE,
-		  "node %u: %s got slot %u, which is another's", m->node, mem_op_name(t->op->kind),
+		  "node %u: %s got slot %u, which is in use", m->node, mem_op_name(t->op->kind),
 		  slot);
 	SIM_CHECK(m->sim, serial > m->serial, "node %u: serial %llu was given before", m->node,
 		  (unsigned long long)serial);
@@ -118,7 +118,7 @@ void mem_object_end(struct mem_model *m, struct mem_object *o)
 {
 	mem_object_unshare(m, o);
 	if (o->kind == MEM_SPACE) {
-		mem_lien_part(m, (uint32_t)(o - m->object), false);
+		mem_mapping_detach(m, (uint32_t)(o - m->object), false);
 		m->tenant[m->client[o->owner].tenant].pages -= o->charge;
 		m->tenant[m->client[o->owner].tenant].refs--;
 		m->stats.spaces--;
@@ -166,7 +166,7 @@ void mem_object_move(struct mem_object *out, struct mem_object *o)
 	o->pages = pages;
 }
 
-/* Where the pages of a range are, and how many of them nobody else looks at. */
+/* Returns how many pages of a range have no other reader, and where they are in the array. */
 static uint64_t range(const struct mem_model *m, const struct mem_object *o, uint64_t offset,
 		      uint64_t len, uint64_t *first, uint64_t *end)
 {
@@ -183,17 +183,16 @@ static uint64_t range(const struct mem_model *m, const struct mem_object *o, uin
 	return sole;
 }
 
-/* What an object is charged once [first, end) has pages. */
+/* Returns the charge of an object once [first, end) has pages. */
 static uint32_t charge_with(const struct mem_model *m, const struct mem_object *o, uint64_t first,
 			    uint64_t end)
 {
 	uint32_t i = lower(&o->pages, first), there = lower(&o->pages, end) - i;
 
-	return mem_pay_charge(m, o->base, o->view.len, o->charge + (end - first) - there);
+	return mem_charge_of(m, o->base, o->view.len, o->charge + (end - first) - there);
 }
 
-/* Whoever writes the whole of a page makes a new one; else what it lost stays lost, in a copy, too.
- */
+/* A write of a whole page makes a new one. Otherwise the damage remains, in a copy too. */
 static bool still_rots(const struct mem_model *m, uint32_t page, bool whole)
 {
 	if (m->page[page].rot && whole)
@@ -245,10 +244,10 @@ bool mem_object_touch(struct mem_step *t, struct mem_object *o, uint64_t offset,
 
 	if (!placed && (end - first - sole > m->cfg.pages - m->page_used - m->placed ||
 			(t->in->out->status == LEND_MEM_RESOURCE_EXHAUSTED &&
-			 mem_model_rests(m, end - first))))
+			 mem_model_quarantined(m, end - first))))
 		return false;
 	if (o->kind == MEM_SPACE) {
-		if (charge > o->charge && !mem_pay_room(m, mem_payer(t), charge - o->charge, 0))
+		if (charge > o->charge && !mem_charge_room(m, mem_payer(t), charge - o->charge, 0))
 			return false;
 		mem_payer(t)->pages += charge - o->charge;
 		o->charge = charge;

@@ -1,5 +1,5 @@
-/* mem_op - an actor's operation from its id to its end: calls until it is sure what became of it,
- * or until the node has forgotten it. Layer: test/sim. */
+/* mem_op - an actor's operation from its id to its end: calls until its outcome is known, or until
+ * the node has forgotten it. Layer: test/sim. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ static struct mem_op *free_op(struct sim *sim, const struct mem_actor *a, uint8_
 		free = op;
 		n++;
 	}
-	/* The last three are for FORGET, which ends others, and the very last for HELLO, without
-	 * which no other can end. */
+	/* The last three ids are for FORGET, which ends other operations, and the very last for
+	 * HELLO, without which none can end. */
 	if (kind == LEND_MEMOP_HELLO)
 		return free;
 	return n > (kind == LEND_MEMOP_FORGET ? 1 : 3) ? free : NULL;
@@ -116,7 +116,7 @@ static void spoil(struct mem_op *op, uint8_t *head, uint32_t *fixed)
 	}
 }
 
-/* Head and fields, then what is written or released. */
+/* Writes header and fields, then the data to write or the references to release. */
 static uint32_t message(struct sim *sim, uint32_t node, struct mem_op *op)
 {
 	uint8_t head[LEND_MEMOP_FIXED_MAX + 1];
@@ -153,7 +153,8 @@ static uint32_t hand_message(struct sim *sim, uint32_t node, const struct mem_op
 	return b;
 }
 
-/* With its process's life, when that is known; some with a proof that must be refused. */
+/* Fills in a HELLO with the life of its process, if known; some with a proof that must be
+ * refused. */
 static bool say_hello(struct sim *sim, struct mem_op *op)
 {
 	const struct mem_life *mine = mem_client_life(sim, op->actor, op->store), *use = mine;
@@ -175,7 +176,7 @@ static bool say_hello(struct sim *sim, struct mem_op *op)
 	return true;
 }
 
-/* As the carrier of sessions of its node lets it; else it is tried again later. */
+/* Sends the operation if a session has room; else it is retried later. */
 void mem_op_send(struct sim *sim, struct mem_op *op)
 {
 	const struct mem_link *l = mem_op_link(sim, op);
@@ -239,7 +240,7 @@ static bool is_stray(const struct lend_memop *say)
 						   : say->len == MEM_STRAY_MARK);
 }
 
-/* Whether these bytes can be this operation; malformed ones tell little. */
+/* True when these bytes can be this operation. Malformed ones have few fields to compare. */
 static bool fits(const struct mem_op *op, const uint8_t *head, const struct lend_memop *say)
 {
 	if (say)
@@ -255,8 +256,8 @@ struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct le
 	uint64_t id = lend_load_u64(head + 8);
 	struct mem_op *first, *best = NULL, *other = NULL;
 
-	SIM_CHECK(sim, number > 0 && number <= m->numbers, "node %u: an operation of nobody's",
-		  store);
+	SIM_CHECK(sim, number > 0 && number <= m->numbers,
+		  "node %u: an operation that no client sent", store);
 	first = m->op + (size_t)m->owner[number] * MEM_OPS;
 	for (struct mem_op *op = first; op < first + MEM_OPS; op++) {
 		if (op->state == MEM_OP_FREE || op->say.client != number || op->say.id != id)
@@ -267,9 +268,9 @@ struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct le
 			best = op;
 	}
 	SIM_CHECK(sim, best || !other || is_stray(say) || (say && other->say.kind != say->kind),
-		  "node %u: %s %llu of client %u came with other fields", store,
+		  "node %u: %s %llu of client %u arrived with other fields", store,
 		  mem_op_name(other->say.kind), (unsigned long long)id, number);
-	return best; /* NULL: of before */
+	return best; /* NULL: of an earlier life */
 }
 
 void mem_op_ran(struct sim *sim, struct mem_op *op, const struct lend_store_out *out,
@@ -277,14 +278,14 @@ void mem_op_ran(struct sim *sim, struct mem_op *op, const struct lend_store_out 
 {
 	op->execs++;
 	op->answers |= 1u << out->status;
-	/* Garbage has no id of its own: what ran may be one of before, under the same. */
+	/* A malformed operation has no id of its own: an earlier one may have run under it. */
 	SIM_CHECK(sim, op->garbage || op->execs <= op->sent - op->not_run,
 		  "%s %llu of client %u ran %u times, %u calls, %u of them ended as not run",
 		  mem_op_name(op->say.kind), (unsigned long long)op->say.id, op->say.client,
 		  op->execs, op->sent, op->not_run);
 	SIM_CHECK(sim,
 		  !op->forged || out->status != LEND_MEM_OK || op->say.kind == LEND_MEMOP_RELEASE,
-		  "node %u honours a reference that nobody made", op->store);
+		  "node %u accepts a forged reference", op->store);
 	if (out->status != LEND_MEM_OK)
 		return;
 	op->reply_len = (uint32_t)out->len;

@@ -1,4 +1,4 @@
-/* mem_ops - what each operation does to the model. Layer: test/sim. */
+/* mem_ops - effect of each operation on the model. Layer: test/sim. */
 #include <string.h>
 
 #include "mn/store/store.h"
@@ -12,7 +12,7 @@ static bool inside(uint64_t offset, uint64_t len, uint64_t whole)
 	return offset <= whole && len <= whole - offset;
 }
 
-/* The store may be short of page table nodes, which the model does not have: then it says so. */
+/* The model has no page table nodes: it accepts when the store reports that it has none left. */
 static bool short_of(const struct mem_step *t, uint64_t nodes)
 {
 	if (t->in->out->status != LEND_MEM_RESOURCE_EXHAUSTED ||
@@ -46,7 +46,7 @@ static bool terms_room(struct mem_step *t, bool consume)
 
 	if (!room)
 		SIM_MARK(m->sim, mem_keepers_full);
-	return room && mem_pay_room(m, mem_payer(t), 0, refs);
+	return room && mem_charge_room(m, mem_payer(t), 0, refs);
 }
 
 enum lend_mem_status mem_ops_find(const struct mem_step *t, const struct lend_memref *ref,
@@ -88,7 +88,7 @@ struct mem_object *mem_model_find(struct mem_model *m, const struct lend_memref 
 		   : NULL;
 }
 
-/* What a reference names, by its own slices. */
+/* Returns the range that a reference names, after its slices. */
 static uint64_t range_of(const struct lend_memref *ref, uint64_t *first)
 {
 	uint64_t len = ref->root_len;
@@ -118,7 +118,7 @@ static void apply_terms(struct mem_step *t, struct mem_object *o)
 			->serial;
 }
 
-/* The reply names a new snapshot, signed and whole. */
+/* Creates the snapshot that the reply names, with a signed reference to the whole. */
 static struct mem_object *new_snapshot(struct mem_step *t, uint64_t len)
 {
 	const struct lend_store_out *out = t->in->out;
@@ -166,7 +166,7 @@ static enum lend_mem_status put(struct mem_step *t)
 	uint64_t len = t->op->len, pages = (len + t->m->cfg.page - 1) / t->m->cfg.page;
 	struct mem_object *o;
 
-	if (!object_room(m) || !terms_room(t, false) || !mem_pay_room(m, mem_payer(t), pages, 0))
+	if (!object_room(m) || !terms_room(t, false) || !mem_charge_room(m, mem_payer(t), pages, 0))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (!t->placed && pages > m->cfg.pages - m->page_used - m->placed) {
 		SIM_MARK(m->sim, mem_pages_full);
@@ -174,7 +174,7 @@ static enum lend_mem_status put(struct mem_step *t)
 	}
 	if (short_of(t, nodes_of(t, len)) ||
 	    (!t->placed && t->in->out->status == LEND_MEM_RESOURCE_EXHAUSTED &&
-	     mem_model_rests(m, pages)))
+	     mem_model_quarantined(m, pages)))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	o = new_snapshot(t, len);
@@ -185,7 +185,7 @@ static enum lend_mem_status put(struct mem_step *t)
 	return LEND_MEM_OK;
 }
 
-/* The caller's own space; NULL: none. */
+/* Returns the caller's own space; NULL: none. */
 static struct mem_object *own_space(const struct mem_step *t)
 {
 	const struct lend_memspace *space = &t->op->space;
@@ -277,7 +277,7 @@ static enum lend_mem_status alloc(struct mem_step *t)
 {
 	if (t->op->len > LEND_MEMREF_ROOT_MAX)
 		return LEND_MEM_OUT_OF_RANGE;
-	if (!object_room(t->m) || !mem_pay_room(t->m, mem_payer(t), 0, 1))
+	if (!object_room(t->m) || !mem_charge_room(t->m, mem_payer(t), 0, 1))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	(void)new_space(t, t->op->len, 16);
@@ -312,9 +312,10 @@ static enum lend_mem_status seal(struct mem_step *t)
 	if (status)
 		return status;
 	consume = t->op->flags & LEND_MEMOP_CONSUME;
-	charge = mem_pay_charge(t->m, space->base + t->op->offset, t->op->len, space->charge);
+	charge = mem_charge_of(t->m, space->base + t->op->offset, t->op->len, space->charge);
 	if (!object_room(t->m) || !terms_room(t, consume) ||
-	    (!consume && !mem_pay_room(t->m, mem_payer(t), charge, 0)) || short_of(t, NODES_SHARE))
+	    (!consume && !mem_charge_room(t->m, mem_payer(t), charge, 0)) ||
+	    short_of(t, NODES_SHARE))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	/* Its slot may be that of the space that ends. */
@@ -339,8 +340,8 @@ static enum lend_mem_status map(struct mem_step *t)
 
 	if (status)
 		return status;
-	charge = mem_pay_charge(t->m, from->base + first, len, from->charge);
-	if (!object_room(t->m) || !mem_pay_room(t->m, mem_payer(t), charge, 1) ||
+	charge = mem_charge_of(t->m, from->base + first, len, from->charge);
+	if (!object_room(t->m) || !mem_charge_room(t->m, mem_payer(t), charge, 1) ||
 	    short_of(t, NODES_SHARE))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
@@ -357,7 +358,7 @@ static enum lend_mem_status free_space(struct mem_step *t)
 
 	if (!o)
 		return LEND_MEM_NOT_FOUND;
-	mem_lien_part(t->m, mem_ops_slot(t->m, o), true);
+	mem_mapping_detach(t->m, mem_ops_slot(t->m, o), true);
 	mem_object_end(t->m, o);
 	return LEND_MEM_OK;
 }

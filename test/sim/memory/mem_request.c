@@ -1,5 +1,5 @@
-/* mem_request - one operation at a memory node: the store runs it, then the model, and both must
- * agree on what became of it. The other half of mem_serve. Layer: test/sim. */
+/* mem_request - one operation at a memory node: the store runs it, then the model, and both results
+ * must agree. Part of mem_serve. Layer: test/sim. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static struct mem_server *at(struct sim *sim, uint32_t node)
 	return &sim->mem->server[node];
 }
 
-/* The request's segments, and its first bytes in one piece. */
+/* Collects the request's segments, and copies its first bytes into one piece. */
 static uint32_t gather(struct sim *sim, uint32_t node, const struct lend_event *e,
 		       uint8_t head[LEND_MEMOP_FIXED_MAX])
 {
@@ -40,7 +40,7 @@ static uint32_t gather(struct sim *sim, uint32_t node, const struct lend_event *
 	return n;
 }
 
-/* Bytes [from, from + len) of the segments. */
+/* Copies bytes [from, from + len) out of the segments. */
 static void copy_out(const struct lend_store_seg *seg, uint32_t n, uint64_t from, uint8_t *to,
 		     uint64_t len)
 {
@@ -59,7 +59,7 @@ static void copy_out(const struct lend_store_seg *seg, uint32_t n, uint64_t from
 	}
 }
 
-/* Bytes [from, from + len) of the segments are those of a version. */
+/* True when bytes [from, from + len) of the segments are those of a version. */
 static bool payload_is(const struct lend_store_seg *seg, uint32_t n, uint64_t from,
 		       uint64_t version, uint64_t len)
 {
@@ -103,8 +103,8 @@ void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg
 		  (unsigned long long)at, (unsigned long long)want->len);
 }
 
-/* Runs the same bytes once more: the same answer, and nothing changes: of the whole state, or of
- * what the model counts. */
+/* Repeats the same bytes. The reply must be the same, without a change: of the whole state, or only
+ * of what the model counts. */
 static void run_again(struct sim *sim, uint32_t node, const struct lend_store_in *in,
 		      const struct lend_memop *op, bool whole)
 {
@@ -120,18 +120,19 @@ static void run_again(struct sim *sim, uint32_t node, const struct lend_store_in
 	if (s->again.pinned)
 		lend_store_done(store, s->again.tenant, s->again.seg, s->again.n);
 	if (s->out.pinned && s->again.status == LEND_MEM_RESOURCE_EXHAUSTED)
-		return; /* the first one's pages are under way, and its tenant may have no more */
+		return; /* the first reply still reads pages, and its tenant may pin no more */
 	SIM_CHECK(sim, s->again.status == s->out.status && s->again.len == s->out.len,
-		  "node %u: %s once more says %u instead of %u", node,
+		  "node %u: %s repeated returns %u instead of %u", node,
 		  mem_op_name(op ? op->kind : 0), s->again.status, s->out.status);
 	SIM_CHECK(sim, !whole || lend_store_hash(store) == before,
-		  "node %u: %s once more changes something", node, mem_op_name(op ? op->kind : 0));
+		  "node %u: %s repeated changes the state", node, mem_op_name(op ? op->kind : 0));
 	if (op && (lend_memop_recorded(op->kind) || op->kind == LEND_MEMOP_HELLO))
 		SIM_CHECK(sim, memcmp(s->again.head, s->out.head, s->again.len) == 0,
-			  "node %u: %s once more has another reply", node, mem_op_name(op->kind));
+			  "node %u: %s repeated has another reply", node, mem_op_name(op->kind));
 }
 
-/* What a failing operation may change besides its record: done before, so that it cannot. */
+/* State before an operation, to check that a failed one changes only its record. Other changes that
+ * a failed operation may make are made before. */
 struct before {
 	uint64_t hash;
 	struct lend_record record, *at;
@@ -170,7 +171,7 @@ static void look_after(struct sim *sim, uint32_t node, const struct lend_memop *
 		*b->at = b->record;
 	}
 	SIM_CHECK(sim, lend_store_hash(sim->node[node].store) == b->hash,
-		  "node %u: %s failed with %u and changed something", node, mem_op_name(op->kind),
+		  "node %u: %s failed with %u and changed the state", node, mem_op_name(op->kind),
 		  at(sim, node)->out.status);
 	if (b->at)
 		*b->at = now;
@@ -240,11 +241,11 @@ static void answer(struct sim *sim, uint32_t node, uint64_t call, const struct m
 	}
 	sim_node_lend(sim, node, buf);
 	rc = lend_core_reply(n->core, sim->now, call, &n->bufs, (uint8_t)out->status, buf);
-	SIM_CHECK(sim, rc == 0, "node %u: reply to an operation says %d", node, rc);
+	SIM_CHECK(sim, rc == 0, "node %u: reply to an operation returns %d", node, rc);
 	sim_node_kick(sim, node);
 }
 
-/* Which placement the message came in. */
+/* Finds the placement that the message was received into. */
 static void take_landing(struct mem_server *s, uint32_t buf, struct lend_store_in *in,
 			 struct mem_in *m)
 {
@@ -258,7 +259,7 @@ static void take_landing(struct mem_server *s, uint32_t buf, struct lend_store_i
 	}
 }
 
-/* What came is what was sent: head, and what is to be written. */
+/* The received bytes must be those that were sent: header, and data to write. */
 static void check_request(struct sim *sim, uint32_t node, uint32_t n, uint64_t len,
 			  const struct lend_memop *op)
 {
@@ -337,7 +338,7 @@ void sim_mem_request(struct sim *sim, uint32_t node, const struct lend_event *e)
 	struct mem_session *who;
 
 	if (node >= sim->mem->servers) {
-		mem_client_hand(sim, node, e);
+		mem_client_get_refs(sim, node, e);
 	} else {
 		who = mem_serve_who(sim, node, e->session);
 		if (who)

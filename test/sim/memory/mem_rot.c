@@ -1,10 +1,13 @@
-/* mem_rot - memory that loses bits, and what a memory node with sums must say of it: DATA_LOSS for
- * whatever is read of such a page until it is written whole, never its bytes. Layer: test/sim. */
+/* mem_rot - memory that loses bits.
+ *
+ * A memory node with checksums must answer reads of such a page with DATA_LOSS until it is
+ * overwritten completely, never with its bytes. Layer: test/sim. */
 #include "mn/store/store.h"
 #include "mn/store/page_tree.h"
 #include "sim/memory/mem_state.h"
 
-/* A page of some object that no reply reads just now: what is on its way was looked at before. */
+/* Draws a page of an object that no reply reads at present. Pages of a reply were verified
+ * before. */
 static struct mem_page *some_page(struct sim *sim, uint32_t node, uint32_t *frame)
 {
 	struct mem_model *m = &sim->mem->server[node].model;
@@ -39,7 +42,7 @@ void mem_rot_turn(struct sim *sim, uint32_t node)
 	page = some_page(sim, node, &frame);
 	if (!page)
 		return;
-	SIM_CHECK(sim, frame, "node %u: a page that was written is none", node);
+	SIM_CHECK(sim, frame, "node %u: a page that was written does not exist", node);
 	lend_page(store, frame)[sim_below(sim, SIM_RNG_ROT, lend_page_size(store))] ^=
 	    (uint8_t)(1u << sim_below(sim, SIM_RNG_ROT, 8));
 	page->rot = true;
@@ -59,8 +62,8 @@ void mem_rot_audit(struct mem_model *m)
 {
 	uint64_t is = lend_store_scrub(m->store), must = mem_rot_count(m);
 
-	/* What is let go bit by bit counts until it is gone. */
+	/* Objects that are freed step by step count until they are gone. */
 	SIM_CHECK(m->sim, is == must || (m->store->dying && is > must),
-		  "node %u: %llu pages do not fit their sums, must be %llu", m->node,
+		  "node %u: %llu pages do not match their checksums, must be %llu", m->node,
 		  (unsigned long long)is, (unsigned long long)must);
 }

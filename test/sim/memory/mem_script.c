@@ -1,4 +1,5 @@
-/* mem_script - what an actor does next: any operation, some of them wrong. Layer: test/sim. */
+/* mem_script - draws the next operation of an actor: any operation, some of them invalid. Layer:
+ * test/sim. */
 #include <string.h>
 
 #include "sim/memory/mem_state.h"
@@ -12,7 +13,7 @@ void mem_script_keep(struct sim *sim, struct mem_actor *a, const struct lend_mem
 	a->ref[i] = (struct mem_ref){*ref, store};
 }
 
-/* Often the one of last time: what happens to it overlaps. */
+/* Often selects the one of last time, so that operations on it overlap. */
 struct mem_ref *mem_script_ref(struct sim *sim, struct mem_actor *a)
 {
 	if (a->hot_ref >= a->refs || mem_below(sim, 2))
@@ -46,7 +47,7 @@ static uint8_t choose(struct sim *sim, const struct mem_actor *a)
 	return often[mem_below(sim, sizeof(often))];
 }
 
-/* References go to another actor: in a message between processes, or from hand to hand. */
+/* Passes references to another actor: in a message between processes, or directly. */
 static void hand_over(struct sim *sim, struct mem_actor *a)
 {
 	struct mem_actor *to = &sim->mem->actor[mem_below(sim, sim->mem->actors)];
@@ -71,8 +72,8 @@ static void hand_over(struct sim *sim, struct mem_actor *a)
 	mem_op_send(sim, op);
 }
 
-/* An id that it should not have: below low water, beyond the window, or another's. One at a time,
- * or they could not be told apart. */
+/* Uses an invalid id: below low water, beyond the window, or of another operation. One at a time,
+ * to distinguish them. */
 static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 {
 	const struct mem_link *l = &a->link[store];
@@ -95,7 +96,7 @@ static void misuse(struct sim *sim, struct mem_actor *a, uint32_t store)
 	op->wrong = (uint8_t)mem_below(sim, 4);
 	if (op->wrong == MEM_WRONG_LIFE || op->wrong == MEM_WRONG_LOW)
 		op->say.id = l->next;
-	op->say.len = MEM_STRAY_MARK; /* by these it is told from what has that id */
+	op->say.len = MEM_STRAY_MARK; /* these distinguish it from the operation with that id */
 	if (op->say.kind == LEND_MEMOP_PUT)
 		op->say.terms = (struct lend_memterms){LEND_TERMS_TRANSFER, 0, MEM_STRAY_MARK};
 	mem_op_send(sim, op);
@@ -129,7 +130,7 @@ static void one(struct sim *sim, struct mem_actor *a, uint32_t store)
 	if (mem_one_in(sim, 60))
 		spoil(sim, op);
 	else if (lend_memop_recorded(op->say.kind) && mem_one_in(sim, 60))
-		mem_op_forget(sim, op); /* before it is said at all */
+		mem_op_forget(sim, op); /* before it is sent */
 	mem_op_send(sim, op);
 }
 

@@ -1,5 +1,5 @@
-/* mem_serve - a memory node: the real store behind the real core, as the daemon has it, and after
- * each step the model beside it. Layer: test/sim. */
+/* mem_serve - a memory node: the real store behind the real core, as in the daemon. After each step
+ * it is compared with the model. Layer: test/sim. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,8 @@ static uint32_t pick(struct lend_rng *r, uint32_t a, uint32_t b, uint32_t c)
 	return of[lend_rng_below(r, 3)];
 }
 
-/* The same for every life of a node but for the epoch and the key; tables are small sometimes. */
+/* The same for every life of a node, except for the epoch and the key. Tables are small in some
+ * plans. */
 static void configure(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = at(sim, node);
@@ -50,7 +51,7 @@ static void configure(struct sim *sim, uint32_t node)
 	    .addresses = lend_rng_below(&r, 2) ? "sim:0,sim:1" : NULL,
 	};
 	s->cfg.shards = s->cfg.shard + 1 + (uint32_t)lend_rng_below(&r, 64 - s->cfg.shard);
-	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: the larger objects go bit by bit */
+	s->cfg.reap = lend_rng_below(&r, 2) ? 1 : 4; /* 1: larger objects are freed step by step */
 	s->cfg.tenants = MEM_TENANTS;
 	for (uint32_t i = 0; i < MEM_TENANTS; i++)
 		s->quota[i] = (struct lend_store_quota){
@@ -58,7 +59,7 @@ static void configure(struct sim *sim, uint32_t node)
 		    .refs = lend_rng_below(&r, 2) ? UINT32_MAX : pick(&r, 4, 8, 16),
 		    .clients = lend_rng_below(&r, 4) ? UINT32_MAX : pick(&r, 1, all / 2 + 1, all),
 		};
-	if (sim->mem->sparse) { /* page tables are what runs out */
+	if (sim->mem->sparse) { /* page tables run out first */
 		s->cfg.objects = s->cfg.holds = s->cfg.grants = 512;
 		for (uint32_t i = 0; i < MEM_TENANTS; i++)
 			s->quota[i] = (struct lend_store_quota){UINT64_MAX, UINT32_MAX, UINT32_MAX};
@@ -67,13 +68,14 @@ static void configure(struct sim *sim, uint32_t node)
 	s->cfg.epoch = (uint32_t)(p->seed << 8) + ++s->births;
 	s->cfg.checksum = p->sums != 0;
 	s->cfg.yields = p->seed / 8 % 2;
-	s->pooled = lend_rng_below(&r, 2) && !p->rot_ppm; /* who maps pages does not look at sums */
+	s->pooled = lend_rng_below(&r, 2) &&
+		    !p->rot_ppm; /* processes that map pages do not verify checksums */
 	lend_rng_seed(&s->pool, p->seed * 61 + node + s->births);
 	for (int i = 0; i < 16; i++)
 		s->cfg.key[i] = (uint8_t)(p->seed >> i % 8 * 8) ^ (uint8_t)(s->births * 17 + i);
 }
 
-/* The next start of a node whose memory is still there. */
+/* Restarts a node with its memory. */
 static void go_on(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = at(sim, node);
@@ -91,7 +93,7 @@ static void go_on(struct sim *sim, uint32_t node)
 		bad = lend_store_audit(n->store, s->scratch);
 	SIM_CHECK(sim, !bad, "node %u, recovered: %s", node, bad);
 	mem_model_recover(&s->model);
-	mem_lien_end(&s->model); /* what was mapped was another memory */
+	mem_mapping_end_all(&s->model); /* views were mappings of another memory */
 	s->model.stats.damaged += mem_rot_count(&s->model);
 	if (mem_rot_count(&s->model))
 		SIM_MARK(sim, mem_rot_kept);
@@ -125,7 +127,7 @@ void sim_mem_birth(struct sim *sim, uint32_t node)
 	LEND_CHECK(s->scratch);
 }
 
-/* What was under way is gone, for the model as well. */
+/* Drops what was in progress, in the model as well. */
 static void cut_short(struct mem_server *s)
 {
 	for (uint32_t i = 0; i < MEM_LANDINGS; i++)
@@ -231,7 +233,7 @@ void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
 	uint32_t peer;
 
 	if (e->kind == LEND_EV_SESSION_UP) {
-		/* It may be down again, and will be told to be. */
+		/* It may be down already; its event follows. */
 		*m = (struct mem_session){.handle = 0};
 		if (lend_core_session_peer(sim->node[node].core, e->session, &peer,
 					   m->peer.incarnation) == 0)
@@ -242,8 +244,8 @@ void sim_mem_session(struct sim *sim, uint32_t node, const struct lend_event *e)
 	}
 }
 
-/* Chains that the core gave back because their message died: their first segment is nobody's, or
- * another's, now. */
+/* Drops chains that the core released because their message died: their first segment is unused or
+ * reused now. */
 static void sweep(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = at(sim, node);
@@ -268,7 +270,7 @@ void sim_mem_turn(struct sim *sim, uint32_t node)
 	struct sim_node *n = &sim->node[node];
 
 	sweep(sim, node);
-	mem_pool_turn(sim, node);
+	mem_map_turn(sim, node);
 	if (lend_store_deadline(n->store) > sim->now)
 		return;
 	lend_store_tick(n->store, sim->now);
@@ -284,7 +286,7 @@ lend_ns sim_mem_deadline(struct sim *sim, uint32_t node)
 	if (sim->node[node].store->dying)
 		return told; /* at once */
 	SIM_CHECK(sim, told >= lend_min_u64(m->grant_next, m->lease_next),
-		  "node %u: its deadline is earlier than anything", node);
+		  "node %u: its deadline is too early", node);
 	for (uint32_t i = 1; i <= m->grant_top; i++)
 		SIM_CHECK(sim, !m->grant[i].serial || m->grant[i].expires >= told,
 			  "node %u: a grant ends before its deadline", node);
@@ -346,22 +348,22 @@ uint32_t sim_mem_need(struct sim *sim, uint32_t node, const struct lend_event *e
 		return 0;
 	if (lend_memop_decode(e->data, e->data_len, e->len, &op) == LEND_MEM_OK)
 		want = mem_model_place(&s->model, who->life, &op);
-	gap = mem_model_gap(&s->model, want);
+	gap = mem_model_has_run(&s->model, want);
 	l->placement = lend_store_place(n->store, &who->peer, e->data, e->data_len, e->len, s->seg,
 					&segs, &fixed);
-	SIM_CHECK(sim, !l->placement || want, "node %u lends pages for what cannot become pages",
-		  node);
+	SIM_CHECK(sim, !l->placement || want,
+		  "node %u lends pages for a message that cannot use them", node);
 	SIM_CHECK(sim,
 		  l->placement || !want || n->store->placement.used == s->cfg.placements ||
-		      mem_model_rests(&s->model, want),
+		      mem_model_quarantined(&s->model, want),
 		  "node %u lends no pages, and has %u free", node,
 		  s->cfg.pages - s->model.page_used - s->model.placed);
 	if (!l->placement)
 		return 0;
-	SIM_CHECK(sim, !gap || segs == 1, "node %u lends %u pages in %u runs, and one was free",
+	SIM_CHECK(sim, !gap || segs == 1, "node %u lends %u pages in %u runs, but one run was free",
 		  node, want, segs);
 	if (gap)
-		SIM_MARK(sim, mem_placed_in_a_gap);
+		SIM_MARK(sim, mem_placed_in_one_run);
 	l->pages = want;
 	l->tenant = who->peer.tenant;
 	s->model.placed += want;

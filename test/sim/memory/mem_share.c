@@ -1,4 +1,4 @@
-/* mem_share - who keeps a snapshot, in the model: adopt, grant, release. Layer: test/sim. */
+/* mem_share - holders of a snapshot in the model: adopt, grant, release. Layer: test/sim. */
 #include "sim/memory/mem_model.h"
 #include "util/bits.h"
 
@@ -29,7 +29,7 @@ enum lend_mem_status mem_ops_adopt(struct mem_step *t)
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	}
 	if ((g->kind != LEND_TERMS_TRANSFER || g->tenant != tenant) &&
-	    !mem_pay_room(m, mem_payer(t), mem_stake_cost(o, tenant), 1))
+	    !mem_charge_room(m, mem_payer(t), mem_stake_cost(o, tenant), 1))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	if (g->kind == LEND_TERMS_TRANSFER && g->tenant != tenant && !o->held)
 		SIM_MARK(m->sim, mem_charge_moved);
@@ -68,7 +68,7 @@ enum lend_mem_status mem_ops_grant(struct mem_step *t)
 	}
 	tenant = m->client[t->client].tenant;
 	if (terms->kind != LEND_TERMS_TRANSFER &&
-	    !mem_pay_room(m, mem_payer(t), mem_stake_cost(o, tenant), 1))
+	    !mem_charge_room(m, mem_payer(t), mem_stake_cost(o, tenant), 1))
 		return LEND_MEM_RESOURCE_EXHAUSTED;
 	mem_ops_must(t);
 	t->record.grant = mem_grant_add(m, t->record.slot, terms->kind,

@@ -1,5 +1,5 @@
-/* mem_state - what the files of mem share: servers (mem_serve), actors and their operations
- * (mem_client, mem_script). Layer: test/sim. */
+/* mem_state - state that the files of test/sim/memory share: servers (mem_serve), actors and their
+ * operations (mem_client, mem_script). Layer: test/sim. */
 #ifndef SIM_MEMORY_MEM_STATE_H
 #define SIM_MEMORY_MEM_STATE_H
 
@@ -7,35 +7,35 @@
 #include "sim/memory/mem_model.h"
 
 enum {
-	MEM_OPS = 12,    /* of an actor, at once */
-	MEM_REFS = 16,   /* that an actor has heard of */
-	MEM_SPACES = 6,  /* that it has */
+	MEM_OPS = 12,    /* open operations of an actor */
+	MEM_REFS = 16,   /* references that an actor knows */
+	MEM_SPACES = 6,  /* spaces of an actor */
 	MEM_WINDOW = 64, /* ids of a link above its low water */
 	MEM_BATCH = 4,   /* references in one RELEASE */
 	MEM_LANDINGS = 64,
-	MEM_HAND = 0xee, /* first byte of a call that hands references over */
+	MEM_HAND = 0xee, /* first byte of a call that passes references */
 	MEM_STRAY_MARK = 77,
 };
 
-/* A message that lands in frames of the store. */
+/* A message that is received into frames of the store. */
 struct mem_landing {
 	uint32_t buf; /* head of its chain; 0: free */
 	uint32_t placement, pages, tenant;
 	uint8_t fixed[LEND_MEMOP_FIXED_MAX];
 };
-/* A reply of pages. */
+/* A reply that reads pages. */
 struct mem_reply {
 	uint32_t buf; /* head of its chain; 0: free */
 	uint32_t segs, pages, tenant;
 	struct lend_store_seg *seg;
-	uint32_t *page; /* the model's */
+	uint32_t *page; /* page numbers of the model */
 	uint32_t seg_cap, page_cap;
 	struct mem_view bytes;
 };
 struct mem_session {
 	uint64_t handle; /* 0: none */
 	struct lend_store_peer peer;
-	uint64_t life; /* the model's */
+	uint64_t life; /* the model's life */
 };
 /* The life of a process at a store, as its actors know it. */
 struct mem_life {
@@ -53,7 +53,7 @@ struct mem_server {
 	uint32_t replies;
 	uint64_t execs;
 	void *scratch;
-	struct lend_store *kept; /* of a dead node: its memory, that it will go on with */
+	struct lend_store *kept; /* of a dead node: memory that it will restart with */
 	void *kept_pages;
 	uint32_t births;
 	bool pooled; /* processes map its pages */
@@ -63,16 +63,16 @@ struct mem_server {
 	struct lend_store_out out, again;
 };
 
-/* FREE -> OPEN (to be sent, or under way) -> KEPT (answered, its id not given up yet) -> FREE */
+/* FREE -> OPEN (to be sent, or in flight) -> KEPT (answered, its id still in use) -> FREE */
 enum mem_op_state { MEM_OP_FREE, MEM_OP_OPEN, MEM_OP_KEPT };
 enum mem_garbage {
 	MEM_SOUND,
-	MEM_STRAY, /* sound, under an id that it should not have */
+	MEM_STRAY, /* valid, but with an invalid id */
 	MEM_NO_KIND,
 	MEM_NO_VERSION,
 	MEM_TOO_LONG,
 	MEM_BAD_FLAGS,
-	MEM_BAD_TERMS, /* of those that have some */
+	MEM_BAD_TERMS, /* of operations that have terms */
 	MEM_GARBAGES
 };
 enum mem_wrong { MEM_RIGHT, MEM_WRONG_LIFE, MEM_WRONG_LOW, MEM_WRONG_PROOF, MEM_WRONG_PROCESS };
@@ -80,17 +80,17 @@ struct mem_op {
 	struct lend_memop say;
 	uint32_t actor, store;
 	uint8_t state;
-	uint8_t calls;   /* under way */
+	uint8_t calls;   /* in flight */
 	uint8_t garbage; /* enum mem_garbage */
-	bool unsure;     /* a call ended with nothing known */
-	bool forged;     /* its reference is none that a node made */
-	bool resolved;   /* nothing more is wanted: goes when its last call ends */
+	bool unsure;     /* a call ended with unknown outcome */
+	bool forged;     /* no node made its reference */
+	bool resolved;   /* its result is not needed: freed when its last call ends */
 	bool forgetting; /* a FORGET of it was sent */
-	bool hand;       /* hands references over to a node */
+	bool hand;       /* passes references to a node */
 	uint8_t wrong;   /* enum mem_wrong */
 	uint32_t sent, execs, not_run;
 	uint32_t answers; /* a bit for each status that the node gave */
-	uint32_t about;   /* FORGET: which operation */
+	uint32_t about;   /* FORGET: index of the operation */
 	uint32_t reply_len;
 	uint8_t reply[LEND_MEMREF_LEN];
 	uint8_t refs[MEM_BATCH * LEND_MEMREF_LEN];
@@ -105,21 +105,21 @@ struct mem_space {
 	struct lend_memspace space;
 	uint64_t len;
 	uint32_t store;
-	uint32_t writes; /* bounds the pieces that it consists of */
+	uint32_t writes; /* limits the number of its extents */
 };
-/* What an actor knows of a store. */
+/* State of an actor at a store. */
 struct mem_link {
 	uint32_t number; /* client number; 0: none */
 	uint32_t open;
 	uint64_t life;      /* 0: send HELLO */
-	uint64_t had;       /* the life in which it has what it has */
-	uint64_t next, low; /* operation ids */
-	uint64_t busy;      /* of the window: ids that are not given up */
-	bool asking;        /* HELLO is under way */
-	bool silent;        /* says nothing any more: its lease will end */
+	uint64_t had;       /* the life that its references and spaces belong to */
+	uint64_t next, low; /* operation ids: the next, and low water */
+	uint64_t busy;      /* of the window: ids in use */
+	bool asking;        /* HELLO is in flight */
+	bool silent;        /* sends nothing more: its lease will end */
 };
 struct mem_actor {
-	uint32_t node, life; /* of its node */
+	uint32_t node, life; /* node, and its life */
 	struct mem_link *link;
 	struct mem_ref ref[MEM_REFS];
 	struct mem_space space[MEM_SPACES];
@@ -133,9 +133,9 @@ struct sim_mem {
 	struct mem_life *life; /* by client node and store */
 	struct mem_op *op;     /* MEM_OPS of each actor */
 	uint32_t actors;
-	bool sparse; /* large spaces with little in them: page tables run out before pages */
+	bool sparse; /* large spaces with little content: page tables run out before pages */
 	uint64_t made, serial;
-	lend_ns healed;  /* faults were over; 0: not yet */
+	lend_ns healed;  /* time when faults were over; 0: not yet */
 	uint32_t *owner; /* actor by client number */
 	uint32_t numbers, owner_cap;
 };
@@ -143,32 +143,34 @@ struct sim_mem {
 /* mem_serve */
 void mem_serve_open(struct sim *sim);
 void mem_serve_close(struct sim *sim);
-/* A chain of pages behind first, or of its own; its head. */
+/* Wraps pages as a chain behind first, or as a chain of its own. Returns its head. */
 uint32_t mem_serve_wrap(struct sim *sim, uint32_t node, uint32_t first,
 			const struct lend_store_seg *seg, uint32_t n);
-/* The session as the memory node keeps it, or NULL. */
+/* Returns the memory node's entry of the session, or NULL. */
 struct mem_session *mem_serve_who(struct sim *sim, uint32_t node, uint64_t session);
-/* The same 32 bytes at both ends of a session, and other ones for each. */
+/* Computes the session's context: the same 32 bytes at both ends, and other bytes for each
+ * session. */
 void mem_session_context(struct sim *sim, uint32_t node, uint64_t session,
 			 uint8_t context[LEND_MEMOP_CONTEXT]);
 struct mem_life *mem_client_life(struct sim *sim, uint32_t actor, uint32_t store);
-/* The segments read as they must. */
+/* The segments must have the expected bytes. */
 void mem_serve_check(struct sim *sim, uint32_t node, const struct lend_store_seg *seg, uint32_t n,
 		     const struct mem_view *want, const char *when);
-/* mem_rot: a page loses a bit now and then. */
+/* mem_rot: damages a page now and then. */
 void mem_rot_turn(struct sim *sim, uint32_t node);
-/* mem_pool: what processes that map pages do now and then. */
-void mem_pool_turn(struct sim *sim, uint32_t node);
+/* mem_map: runs the processes that map pages now and then. */
+void mem_map_turn(struct sim *sim, uint32_t node);
 /* mem_op */
 void mem_op_open(struct sim *sim);
 void mem_op_close(struct sim *sim);
-/* A free one of this actor's, with an id of its own; NULL: no room. */
+/* Allocates an operation of this actor with an id of its own; NULL: no room. */
 struct mem_op *mem_op_new(struct sim *sim, struct mem_actor *a, uint8_t kind, uint32_t store);
 void mem_op_send(struct sim *sim, struct mem_op *op);
-/* Nothing more is wanted of it. */
+/* Its result is not needed any more. */
 void mem_op_resolve(struct sim *sim, struct mem_op *op);
 void mem_op_forget(struct sim *sim, struct mem_op *op);
-/* Whose request came to a store: head and fields as they came, op when they are sound. */
+/* Finds the operation of a request at a store. head: the bytes as received; op: its fields, if
+ * valid. */
 struct mem_op *mem_op_find(struct sim *sim, const uint8_t *head, const struct lend_memop *op,
 			   uint32_t store);
 /* The node ran it. */
@@ -176,11 +178,11 @@ void mem_op_ran(struct sim *sim, struct mem_op *op, const struct lend_store_out 
 		const struct mem_done *done);
 /* mem_client */
 void mem_client_open(struct sim *sim);
-void mem_client_hand(struct sim *sim, uint32_t node, const struct lend_event *e);
-/* The node forgot this client: nothing is left there. */
+void mem_client_get_refs(struct sim *sim, uint32_t node, const struct lend_event *e);
+/* The node forgot this client: drops all that it had there. */
 void mem_client_fenced(struct sim *sim, struct mem_actor *a, uint32_t store);
 const char *mem_client_unfinished(struct sim *sim);
-/* mem_compose: fills in what it says; false: there is nothing to say it about. */
+/* mem_compose: fills in the fields; false: the actor has nothing to use. */
 bool mem_compose(struct sim *sim, struct mem_actor *a, struct mem_op *op);
 /* mem_script */
 struct mem_ref *mem_script_ref(struct sim *sim,

@@ -150,8 +150,8 @@ void net_lose(struct sim *sim, struct sim_flight *f)
 	sim_net_free(sim, f->index);
 }
 
-/* Where a hang-up ends a connection, nothing of it reaches the next life. */
-static bool nobody_there(struct sim *sim, const struct sim_flight *f)
+/* True when a hang-up ended the connection: its datagrams do not reach the node's next life. */
+static bool connection_ended(struct sim *sim, const struct sim_flight *f)
 {
 	const struct sim_node *to = &sim->node[f->to];
 
@@ -162,7 +162,7 @@ static void arrive(struct sim *sim, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
 
-	if (nobody_there(sim, f)) {
+	if (connection_ended(sim, f)) {
 		net_lose(sim, f);
 		return;
 	}

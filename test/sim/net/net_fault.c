@@ -1,13 +1,13 @@
-/* net_fault - what a bad network does to one datagram, and which pairs it cuts off. Each fault has
- * its stream and draws nothing while it is off. Layer: test/sim. */
+/* net_fault - faults of a network: what happens to one datagram, and which pairs are partitioned.
+ * Each fault has its own random stream and draws nothing while it is off. Layer: test/sim. */
 #include "core/sess.h"
 #include "sim/net/net_state.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
 
-enum { UNCOVERED = 12 }; /* bytes of the trailer that nobody looks at */
+enum { UNCOVERED = 12 }; /* trailer bytes that the checksum does not cover */
 
-/* A line of the trace; the state of the session at the receiver. */
+/* Adds a line to the trace. Returns the state of the session at the receiver. */
 static unsigned tell(struct sim *sim, const struct sim_flight *f, const char *what)
 {
 	struct lend_core *core = sim->node[f->to].core;
@@ -61,7 +61,7 @@ static bool lost(struct sim *sim, const struct sim_flight *f)
 	return false;
 }
 
-/* The checksum is right, whatever else. */
+/* True when the checksum is right. */
 static bool whole(const struct sim_flight *f)
 {
 	uint32_t body = f->len - (uint32_t)sizeof(struct lend_pkt_trailer);
@@ -99,8 +99,8 @@ static void spoil(struct sim *sim, uint8_t *data, uint32_t len)
 	}
 }
 
-/* What differs from what was sent, its checksum turns down. Bytes that did not change after all
- * are spoilt again. */
+/* Corrupts a datagram so that its checksum detects it. If the change undid an earlier one, corrupts
+ * it again. */
 static void corrupt(struct sim *sim, struct sim_flight *f)
 {
 	fault(sim, f, "corrupted", SIM_MARK_OF(corrupted));
@@ -151,7 +151,7 @@ void net_faults(struct sim *sim, struct sim_flight *f)
 	}
 	if (sim_odds(sim, SIM_RNG_DUP, n->plan.dup_ppm))
 		copy(sim, f);
-	/* What no trailer covers, the carrier itself keeps from harm. */
+	/* Without a trailer, the carrier itself protects datagrams. */
 	if (!n->plan.checked && sim_odds(sim, SIM_RNG_CORRUPT, n->plan.corrupt_ppm))
 		corrupt(sim, f);
 	else if (!n->plan.checked && sim_odds(sim, SIM_RNG_TRUNCATE, n->plan.truncate_ppm))
@@ -166,7 +166,8 @@ void net_faults(struct sim *sim, struct sim_flight *f)
 		      sim_below(sim, SIM_RNG_REORDER, n->plan.reorder_ns + 1));
 }
 
-/* Most are short; some outlast a repeat, a probe of the peer, the peer's patience. */
+/* Draws a duration: mostly short; some exceed the RTO, the probe interval, or the peer's
+ * timeout. */
 static lend_ns how_long(struct sim *sim)
 {
 	static const lend_ns longest[] = {1000, 300000, 3000000, 200000000, 1200000000, 7000000000};

@@ -1,12 +1,13 @@
-/* net_hostile - datagrams by somebody who means harm. He sees what passes, speaks from any address
- * that the path lets him take, and makes checksums right; he cannot speak from a node's address in
- * a session of that node's, since nothing but encryption would tell the two apart.
- * Layer: test/sim. */
+/* net_hostile - datagrams of an attacker.
+ *
+ * The attacker sees all traffic, sends from any address that the path allows, and can compute
+ * checksums. It does not send from a node's address in a session of that node, because only
+ * encryption could distinguish the two. Layer: test/sim. */
 #include "sim/net/net_state.h"
 #include "util/bits.h"
 #include "util/crc32c.h"
 
-enum { HOSTILE_MAX = 24 }; /* that come with one live datagram */
+enum { HOSTILE_MAX = 24 }; /* hostile datagrams per live one */
 
 static uint64_t draw(struct sim *sim, uint64_t n)
 {
@@ -18,7 +19,7 @@ static uint64_t draw_all(struct sim *sim)
 	return lend_rng_next(&sim->rng[SIM_RNG_HOSTILE]);
 }
 
-/* Makes the checksum right, so that it is not what turns a datagram down. */
+/* Makes the checksum right, so that it is not the reason for the rejection. */
 static void seal(const struct sim_net *n, struct sim_flight *f)
 {
 	uint32_t body = f->len - (uint32_t)sizeof(struct lend_pkt_trailer);
@@ -43,8 +44,9 @@ static uint32_t other_address(struct sim *sim, const struct sim_flight *live)
 	struct sim_net *n = sim->net;
 	uint32_t from;
 
-	/* Where addresses are proven, each stranger has but his own. And whose session a RESET
-	 * names it does not tell: it may be the other address's, which had to be believed. */
+	/* Where addresses are proven, each attacker has only its own. A RESET does not show to
+	 * which address its session belongs: from another node's address it would have to be
+	 * believed. */
 	if (n->plan.proven || live->data[offsetof(struct lend_pkt, kind)] == LEND_PKT_RESET)
 		return n->nodes + (uint32_t)draw(sim, SIM_STRANGERS);
 	do
@@ -68,7 +70,7 @@ static void noise(struct sim *sim, const struct sim_flight *live)
 	arrive(sim, f, "noise", 0);
 }
 
-/* Its head ends too soon. */
+/* The header ends too soon. */
 static void stump(struct sim *sim, const struct sim_flight *live)
 {
 	struct sim_flight *f = net_copy(sim, live);
@@ -77,7 +79,7 @@ static void stump(struct sim *sim, const struct sim_flight *live)
 	arrive(sim, f, "stump", SIM_MARK_OF(malformed));
 }
 
-/* Head of a live datagram, right checksum, right address; what it says contradicts itself. */
+/* The header of a live datagram with right checksum and address, but contradicting fields. */
 static void malformed(struct sim *sim, const struct sim_flight *live)
 {
 	struct sim_flight *f = net_copy(sim, live);
@@ -98,7 +100,7 @@ static void malformed(struct sim *sim, const struct sim_flight *live)
 	case 3:
 		head.flags |= (uint8_t)(LEND_PKT_META << draw(sim, 3));
 		break;
-	case 4: /* its payload lies outside of its message */
+	case 4: /* the payload is outside of its message */
 		head.kind = (uint8_t)(LEND_PKT_REQUEST + draw(sim, 2));
 		head.length = (uint32_t)draw(sim, UINT32_MAX);
 		head.offset = head.length + 1 + (uint32_t)draw(sim, UINT32_MAX - head.length);
@@ -115,15 +117,15 @@ static void malformed(struct sim *sim, const struct sim_flight *live)
 	arrive(sim, f, "malformed", SIM_MARK_OF(malformed));
 }
 
-/* Well made, but for no session that is or was; its answer is a reset that nobody believes. */
+/* Valid, but for a session that never existed. Its reply is a RESET that no node accepts. */
 static void stray(struct sim *sim, const struct sim_flight *live)
 {
 	struct sim_flight *f = net_copy(sim, live);
 	uint8_t *session = f->data + offsetof(struct lend_pkt, session);
 	uint8_t kind = f->data[offsetof(struct lend_pkt, kind)];
 
-	/* The session of a RESET may be a stray's: another generation of that would be a live one.
-	 */
+	/* The session of a RESET may be an unknown one, and another generation of it may be a live
+	 * one. */
 	switch (kind == LEND_PKT_CONNECT ? 0 : kind == LEND_PKT_RESET ? 2 : draw(sim, 3)) {
 	case 0: /* no session at all, of every kind but CONNECT */
 		lend_store_u64(session, 0);
@@ -143,7 +145,7 @@ static void stray(struct sim *sim, const struct sim_flight *live)
 	arrive(sim, f, "stray", 0);
 }
 
-/* A live datagram from elsewhere, perhaps another kind, number, call or place than it had. */
+/* A live datagram from another address, possibly with another kind, number, call or offset. */
 static void spoofed(struct sim *sim, const struct sim_flight *live)
 {
 	struct sim_flight *f = net_copy(sim, live);
@@ -175,7 +177,7 @@ static void spoofed(struct sim *sim, const struct sim_flight *live)
 	arrive(sim, f, "spoofed", SIM_MARK_OF(spoofed));
 }
 
-/* Anybody may connect; of what he says, some is nonsense. */
+/* Any address may connect; some of the fields are invalid. */
 static void stranger(struct sim *sim, const struct sim_flight *live)
 {
 	static const uint32_t payload[] = {0, 48, 64, 100, 1376, UINT32_MAX};
@@ -209,10 +211,11 @@ void net_hostile(struct sim *sim, const struct sim_flight *live)
 	if (live->len < sizeof(struct lend_pkt) ||
 	    !sim_odds(sim, SIM_RNG_HOSTILE, n->plan.hostile_ppm))
 		return;
-	/* Together, before the live one or behind it: so the oracle looks at them at once. */
+	/* All arrive together, before or after the live one, so that the oracle checks them at
+	 * once. */
 	n->hostile_at = sim->now + n->plan.delay_ns + draw(sim, 2000);
 	for (uint64_t i = 1 + draw(sim, HOSTILE_MAX); i > 0; i--)
-		/* A ring of a lossless carrier must keep room for what may not be lost. */
+		/* A lossless ring must keep room for datagrams that may not be lost. */
 		if (!n->hung || n->under_way[live->to] < n->plan.ring / 2)
 			how[draw(sim, sizeof(how) / sizeof(how[0]))](sim, live);
 }

@@ -1,5 +1,5 @@
-/* net_send - what a carrier does with a datagram: takes a copy of it, or of its head and of what
- * its receiver reads elsewhere, or refuses it. Layer: test/sim. */
+/* net_send - what a carrier does with a datagram: copies it, copies only the header and what the
+ * receiver does not read in place, or refuses it. Layer: test/sim. */
 #include <string.h>
 
 #include "sim/net/net_state.h"
@@ -75,7 +75,7 @@ static uint8_t queue_of(const struct sim_net *n, uint8_t class)
 {
 	static const uint8_t by_precedence[LEND_PRECEDENCES] = {4, 5, 3, 2, 1, 0};
 
-	/* What loses nothing keeps all in order. */
+	/* A lossless carrier keeps the order of all datagrams. */
 	if (n->plan.lossless)
 		return 0;
 	return (uint8_t)lend_min_u64(by_precedence[lend_class_precedence(class)],
@@ -87,9 +87,9 @@ bool sim_net_reads(const struct sim *sim, uint32_t reader, uint32_t of)
 	return sim->plan.shared_ppm && (reader * 5 + of * 3 + sim->plan.seed) % 4 != 0;
 }
 
-/* Its one piece lies in memory that the receiver reads. */
-static bool goes_apart(struct sim *sim, uint32_t from, uint32_t to, const struct lend_bufs *bufs,
-		       const struct lend_out *out)
+/* True when the single piece is in memory that the receiver reads. */
+static bool is_read_in_place(struct sim *sim, uint32_t from, uint32_t to,
+			     const struct lend_bufs *bufs, const struct lend_out *out)
 {
 	return out->n == 1 && out->tail_len == 0 && out->piece[0].len >= SIM_SHARES &&
 	       bufs->seg[out->piece[0].buf].shared && sim_net_reads(sim, to, from);
@@ -101,13 +101,13 @@ static struct sim_flight *load(struct sim *sim, uint32_t from, uint32_t to,
 	const struct lend_piece *p = &out->piece[0];
 	struct sim_flight *f;
 
-	if (!goes_apart(sim, from, to, bufs, out)) {
+	if (!is_read_in_place(sim, from, to, bufs, out)) {
 		f = net_take(sim, from, to, length(out));
 		gather(f, bufs, out);
 		return f;
 	}
 	if (length(out) > sim->plan.mtu)
-		SIM_MARK(sim, went_whole);
+		SIM_MARK(sim, read_in_place);
 	f = net_take(sim, from, to, out->head_len);
 	memcpy(f->data, out->head, out->head_len);
 	net_give_body(f, (const uint8_t *)bufs->seg[p->buf].data + p->offset, p->len);
@@ -122,11 +122,11 @@ enum lend_sent sim_net_send(struct sim *sim, uint32_t from, const struct lend_bu
 	enum lend_sent sent;
 	struct sim_flight *f;
 
-	SIM_CHECK(sim, len <= n->plan.mtu || goes_apart(sim, from, to, bufs, out),
+	SIM_CHECK(sim, len <= n->plan.mtu || is_read_in_place(sim, from, to, bufs, out),
 		  "node %u sends %u bytes over a path of %llu", from, len,
 		  (unsigned long long)n->plan.mtu);
 	if (to >= n->nodes)
-		return LEND_SENT; /* a stranger's */
+		return LEND_SENT; /* to an address outside the network */
 	sent = refusal(sim, from, to);
 	if (sent != LEND_SENT)
 		return sent;

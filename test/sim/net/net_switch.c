@@ -1,12 +1,13 @@
-/* net_switch - the switches: up to eight queues per port, the first with somebody in it is served,
- * all of a switch in one buffer. A port has an event only while something waits for it.
- * One switch, or a leaf per rack and spines that join all leaves.
- * Layer: test/sim. */
+/* net_switch - the switches.
+ *
+ * A port has up to eight queues and serves the first that is not empty. All ports of a switch share
+ * one buffer. A port has an event only while something is queued. One switch, or a leaf per rack
+ * and spines that connect all leaves. Layer: test/sim. */
 #include "sim/net/net_state.h"
 #include "util/bits.h"
 
-/* What a port sends before one that enters this queue, as time on a node's line: a faster line
- * holds more in the same time. */
+/* Returns what a port sends before a datagram that enters this queue, as time on a node's link: a
+ * faster link holds more in the same time. */
 static uint64_t ahead(const struct net_port *p, uint64_t now, uint32_t queue)
 {
 	uint64_t sum = p->free > now ? (p->free - now) * p->speed : 0;
@@ -16,13 +17,13 @@ static uint64_t ahead(const struct net_port *p, uint64_t now, uint32_t queue)
 	return sum;
 }
 
-/* All that waits for it. */
+/* Returns the sum of a port's queues. */
 static uint64_t backlog(const struct net_port *p, uint64_t now)
 {
 	return ahead(p, now, NET_QUEUES - 1);
 }
 
-/* What all queues of a switch hold. */
+/* Returns the sum of all queues of a switch. */
 static uint64_t held(struct sim_net *n, struct net_box *box, uint64_t now)
 {
 	uint64_t sum = 0;
@@ -52,11 +53,11 @@ static bool admits(struct sim_net *n, const struct net_port *p, uint64_t now, ui
 
 	if (used + ps > all)
 		return false;
-	/* Dynamic threshold: a queue may be as long as what is left is large. */
+	/* Dynamic threshold: the limit of a queue is proportional to the free buffer. */
 	return n->plan.share == 0 || backlog(p, now) + ps <= (all - used) * n->plan.share / 8;
 }
 
-/* Onto the line. */
+/* Puts a flight onto the port's link. */
 static void leave(struct sim *sim, struct net_port *p, struct sim_flight *f)
 {
 	struct sim_net *n = sim->net;
@@ -65,7 +66,7 @@ static void leave(struct sim *sim, struct net_port *p, struct sim_flight *f)
 
 	p->free += f->len * n->byte_ps / p->speed;
 	f->at = p->free / 1000 + n->plan.delay_ns + jitter;
-	/* Between switches lines keep the order. */
+	/* Links between switches keep the order. */
 	if (jitter && !n->plan.lossless && p < n->port + n->nodes)
 		net_later(sim, f, f->at);
 	else

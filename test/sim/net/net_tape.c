@@ -1,6 +1,8 @@
-/* net_tape - a sample of the datagrams of the past, and their return: also after either end died
- * and was born again, from the right address or from a wrong one. Half of the tape is a fair sample
- * of all there were, so that old ones stay; the other half is of late. Layer: test/sim. */
+/* net_tape - records a sample of past datagrams and replays them.
+ *
+ * They also come after either end died and was restarted, from the right address or from a wrong
+ * one. Half of the tape is a uniform sample of all datagrams, so that old ones remain; the other
+ * half is recent. Layer: test/sim. */
 #include "sim/net/net_state.h"
 
 void net_tape_open(struct sim_net *n)
@@ -19,7 +21,7 @@ void net_tape_close(struct sim_net *n)
 	free(n->tape.data);
 }
 
-/* Where this one is kept; NET_TAPE: nowhere. */
+/* Returns the entry that records this datagram; NET_TAPE: none. */
 static uint32_t place(struct sim *sim, struct net_tape *t)
 {
 	uint64_t r;
@@ -47,13 +49,14 @@ void net_record(struct sim *sim, const struct sim_flight *f)
 	memcpy(t->data + (size_t)i * n->stride, f->data, f->len);
 }
 
-/* An address that is not the sender's. */
+/* Replaces the sender's address by another one. */
 static void disguise(struct sim *sim, struct sim_flight *f)
 {
 	uint32_t all = sim->net->nodes + SIM_STRANGERS, was = f->from;
 	bool reset = f->data[offsetof(struct lend_pkt, kind)] == LEND_PKT_RESET;
 
-	/* Whose session a RESET names it does not tell: a node's word had to be believed. */
+	/* A RESET does not show to which address its session belongs, so a node's address would be
+	 * believed. */
 	do
 		f->from = (uint32_t)sim_below(sim, SIM_RNG_REPLAY, all);
 	while (f->from == f->to || f->from == was || (reset && f->from < sim->net->nodes));
@@ -70,11 +73,11 @@ static void replay(struct sim *sim, uint32_t i)
 	memcpy(f->data, n->tape.data + (size_t)i * n->stride, e->len);
 	n->ledger.replayed++;
 	sim->count.faults++;
-	net_mark(sim, f, "of the past", SIM_MARK_OF(replayed));
+	net_mark(sim, f, "replayed", SIM_MARK_OF(replayed));
 	if (e->life_from != sim->node[e->from].life)
-		SIM_MARK(sim, reborn_from);
+		SIM_MARK(sim, earlier_life_from);
 	if (e->life_to != sim->node[e->to].life)
-		SIM_MARK(sim, reborn_to);
+		SIM_MARK(sim, earlier_life_to);
 	if (!n->plan.proven && sim_below(sim, SIM_RNG_REPLAY, 4) == 0)
 		disguise(sim, f);
 	net_later(sim, f,

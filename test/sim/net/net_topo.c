@@ -1,6 +1,7 @@
-/* net_topo - which ports there are and which a flight passes: one switch, or racks whose leaves
- * spines join. Ports by index: to each node, from each leaf up to each spine, from each spine down
- * to each leaf. Layer: test/sim. */
+/* net_topo - the ports, and which of them a flight passes.
+ *
+ * One switch, or racks with leaves that spines connect. Ports by index: to each node, from each
+ * leaf up to each spine, from each spine down to each leaf. Layer: test/sim. */
 #include "sim/net/net_state.h"
 #include "util/bits.h"
 
@@ -14,7 +15,7 @@ static uint32_t port_down(const struct sim_net *n, uint32_t spine, uint32_t rack
 	return n->nodes + n->racks * n->spines + spine * n->racks + rack;
 }
 
-/* The first racks have a node more where they cannot be of one size. */
+/* If the sizes differ, the first racks have one node more. */
 uint32_t net_rack(const struct sim_net *n, uint32_t node)
 {
 	return n->racks ? (uint32_t)((uint64_t)node * n->racks / n->nodes) : 0;
@@ -36,7 +37,7 @@ static void place(struct sim_net *n, uint32_t port, uint32_t box, uint64_t speed
 	n->box[box].ports++;
 }
 
-/* What loses nothing is one link, not a network. */
+/* A lossless carrier is one link, not a network. */
 void net_topo_open(struct sim_net *n)
 {
 	const struct sim_plan *p = &n->plan;
@@ -84,7 +85,7 @@ void sim_net_link(struct sim *sim, uint32_t rack, uint32_t spine, bool works, bo
 	map[rack] = works ? map[rack] | bit : map[rack] & ~bit;
 }
 
-/* The k-th of the spines that both leaves believe to reach. */
+/* Returns the k-th spine that both leaves believe to reach. */
 static uint32_t choose(struct sim *sim, const struct sim_flight *f, uint32_t from, uint32_t to)
 {
 	struct sim_net *n = sim->net;
@@ -113,7 +114,7 @@ uint32_t net_next(struct sim *sim, const struct sim_flight *f, uint32_t from)
 		spine = (from - n->nodes) % n->spines;
 		return n->link[to] >> spine & 1 ? port_down(n, spine, to) : NET_END;
 	}
-	/* Strangers stand beside whom they write to. */
+	/* Attackers are in the rack of their target. */
 	rack = f->from < n->nodes ? net_rack(n, f->from) : to;
 	if (rack == to)
 		return f->to;

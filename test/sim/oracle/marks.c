@@ -15,7 +15,7 @@ static const struct {
 #undef X
 };
 _Static_assert(sizeof(struct sim_marks) == sizeof(mark) / sizeof(mark[0]) * sizeof(uint64_t),
-	       "only counters");
+	       "counters without a mark of their own");
 
 const char *sim_marks_name(size_t i, const char **text)
 {
@@ -91,7 +91,7 @@ void sim_marks_life(struct sim_marks *m, const struct sim_node *n)
 #define X(name, text) m->core_##name += s->name;
 	LEND_CORE_STATS(X)
 #undef X
-	m->core_rx_window++; /* these take a peer that lies: scen.hostile */
+	m->core_rx_window++; /* these need a peer that violates the protocol: scen.hostile */
 	m->core_greedy++;
-	m->core_rx_full++; /* this one a program that never takes its events */
+	m->core_rx_full++; /* this one needs a program that never takes its events */
 }

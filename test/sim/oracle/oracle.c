@@ -25,14 +25,14 @@ static const char *const sends[LEND_PKT_KINDS] = {
     [LEND_PKT_CANCEL] = "sends CANCEL",   [LEND_PKT_GONE] = "sends GONE",
 };
 
-/* A datagram's number, and where its payload goes. */
+/* Adds a datagram to the trace: its number, and the offset of its payload. */
 static void tell(struct sim *sim, uint32_t node, uint32_t peer, const char *const *words,
 		 const struct lend_pkt *head)
 {
 	const char *word = head->kind < LEND_PKT_KINDS ? words[head->kind] : NULL;
 
-	sim_trace_add(&sim->trace, sim->now, word ? word : "gets noise", node, peer, head->number,
-		      head->offset);
+	sim_trace_add(&sim->trace, sim->now, word ? word : "gets an invalid datagram", node, peer,
+		      head->number, head->offset);
 }
 
 void sim_oracle_in(struct sim *sim, struct sim_node *n, const struct lend_in *in)
@@ -60,18 +60,18 @@ static uint32_t bytes_of(const struct lend_out *o)
 	return len;
 }
 
-/* Replies stay with their server unacknowledged only while half of its records are left. */
+/* A reply may ask to be acknowledged later only while half of the server's records are free. */
 static void patience(struct sim *sim, const struct sim_node *n, const struct lend_out_rec *r)
 {
 	const struct lend_core *c = n->core;
 	bool few = c->used[1] > c->cfg.inflight / 2;
 
 	SIM_CHECK(sim, r->head.reply.patience_ms <= (few ? 0 : LEND_PATIENCE_MS),
-		  "node %u: %u calls and a reply that may wait %u ms", n->id, c->used[1],
+		  "node %u: %u calls, and a reply with patience %u ms", n->id, c->used[1],
 		  r->head.reply.patience_ms);
 }
 
-/* An address that was not proven gets no more bytes than came in its name. */
+/* An address that is not proven gets no more bytes than came from it. */
 void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *out, uint32_t i)
 {
 	struct sim_link *l = &n->link[LEND_PEER_INDEX(out->peer)];
@@ -93,20 +93,21 @@ void sim_oracle_out(struct sim *sim, struct sim_node *n, const struct lend_out *
 		if (kind == LEND_PKT_RETRY)
 			sim_oracle_retry(sim, n, out);
 		SIM_CHECK(sim, l->accept_out <= l->connect_in,
-			  "node %u answers CONNECT with more bytes than came", n->id);
+			  "node %u answers CONNECT with more bytes than it received", n->id);
 	} else if (r->ctl.kind && r->ctl.sess == LEND_NONE) {
 		l->reset_out += len;
 		SIM_CHECK(sim, l->reset_out <= l->other_in,
-			  "node %u sends more to a stranger than came from it", n->id);
+			  "node %u sends more to an unknown address than it received", n->id);
 	} else {
 		sess = r->ctl.kind ? r->ctl.sess : lend_call_at(n->core, r->call)->sess;
 		state = lend_sess_at(n->core, sess)->state;
 		SIM_CHECK(sim, state == LEND_SESS_UP || state == LEND_SESS_CLOSING,
-			  "node %u sends kind %u to an address that was not proven", n->id, kind);
+			  "node %u sends kind %u to an unproven address", n->id, kind);
 	}
 }
 
-/* A core as it was; comparing costs less than hashing twice. One for all runs of this process. */
+/* A copy of a core's state. Comparing costs less than hashing twice. One for all runs of this
+ * process. */
 static uint8_t *kept;
 static size_t kept_cap;
 
@@ -120,7 +121,7 @@ static void keep(const struct lend_core *c)
 	memcpy(kept, c, c->hashed);
 }
 
-/* All that a core is but the answers it has yet to send. */
+/* True when all of the core is unchanged, except the replies that it still has to send. */
 static bool is_as_kept(const struct lend_core *c)
 {
 	size_t behind = c->at_ctl + lend_align_up(LEND_CTL * sizeof(struct lend_ctl), 64);
@@ -135,7 +136,7 @@ static struct lend_ctl *answer_at(struct lend_core *c, uint32_t i)
 	return LEND_AT(c, at_ctl, struct lend_ctl) + (c->ctl_head + i) % LEND_CTL;
 }
 
-/* Changes nothing, whatever of it is sound; that may be answered by a RESET each. */
+/* Expects no change. Each valid one may be answered by a RESET. */
 static void refuse(struct sim *sim, struct sim_node *n, const struct lend_in *in, uint32_t k,
 		   uint32_t sound)
 {
@@ -149,8 +150,8 @@ static void refuse(struct sim *sim, struct sim_node *n, const struct lend_in *in
 	lend_core_input(c, sim->now, &n->bufs, in, k);
 	SIM_CHECK(sim, is_as_kept(c), "node %u: a forged datagram changes its state", n->id);
 	SIM_CHECK(sim, c->ctl_n >= waiting && c->ctl_n - waiting <= sound,
-		  "node %u: %u answers to %u forged datagrams that are sound", n->id,
-		  c->ctl_n - waiting, sound);
+		  "node %u: %u answers to %u valid forged datagrams", n->id, c->ctl_n - waiting,
+		  sound);
 	for (; waiting < c->ctl_n; waiting++)
 		SIM_CHECK(sim, answer_at(c, waiting)->kind == LEND_PKT_RESET,
 			  "node %u: a forged datagram is answered by kind %u", n->id,
@@ -171,12 +172,12 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 		sound++;
 		if (v.head.kind != LEND_PKT_CONNECT)
 			continue;
-		/* Anybody may connect, but nobody's call rides on what is not his. */
+		/* Any address may connect, but no 0-RTT call may run from a forged CONNECT. */
 		refuse(sim, n, in + first, i - first, sound - 1);
 		serving = n->core->used[1];
 		lend_core_input(n->core, sim->now, &n->bufs, in + i, 1);
 		SIM_CHECK(sim, n->core->used[1] <= serving,
-			  "node %u: a call that rides on a forged CONNECT runs", n->id);
+			  "node %u: a 0-RTT call of a forged CONNECT runs", n->id);
 		first = i + 1;
 		sound = 0;
 	}
@@ -186,20 +187,20 @@ void sim_oracle_forged(struct sim *sim, struct sim_node *n, const struct lend_in
 void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
-	/* With several senders, what one peer holds beyond a quarter of the window does not count.
-	 */
+	/* With several senders, what one peer holds beyond a quarter of the window does not
+	 * count. */
 	uint64_t width = lend_credit_width(&c->credit) * (c->credit.senders > 1 ? 7 : 4) / 4;
 	uint64_t ahead = c->credit.ahead;
 
 	SIM_CHECK(sim, c->budget_used <= c->cfg.receive_budget, "node %u: over its budget", n->id);
-	/* One message may always have a piece of it; a window that shrank takes nothing back, and
-	 * what was granted ahead may begin to come. */
+	/* One message may always have some credit. A window that shrinks takes nothing back, and
+	 * credit granted ahead may start to be used. */
 	SIM_CHECK(sim,
 		  c->credit.used <= n->credit_used ||
 		      c->credit.used <= lend_max_u64(width, n->credit_window) +
 					    lend_max_u64(ahead, n->credit_ahead) +
 					    c->cfg.unscheduled + 65536,
-		  "node %u: %llu bytes of credit out, of %llu", n->id,
+		  "node %u: %llu bytes of credit used, of %llu", n->id,
 		  (unsigned long long)c->credit.used, (unsigned long long)width);
 	n->credit_used = c->credit.used;
 	n->credit_window = width;
@@ -221,8 +222,8 @@ void sim_oracle_turn(struct sim *sim, struct sim_node *n)
 	SIM_CHECK(sim, n->bufs_out >= c->supply_n, "node %u: a buffer of the pool is free", n->id);
 }
 
-/* Their acknowledgements may be lost, or come after the replies; not all of so many. */
-void sim_oracle_taught(struct sim *sim, struct sim_node *n, uint64_t session, uint32_t len)
+/* Acknowledgements may be lost, or arrive after the replies, but not all of so long a series. */
+void sim_oracle_adapts(struct sim *sim, struct sim_node *n, uint64_t session, uint32_t len)
 {
 	const struct lend_sess *s = lend_sess_find(n->core, session);
 	bool by_rounds = n->cfg.congestion == LEND_CC_DCTCP || n->cfg.congestion == LEND_CC_CREDIT;
@@ -234,6 +235,6 @@ void sim_oracle_taught(struct sim *sim, struct sim_node *n, uint64_t session, ui
 	l->lengthy_n = l->lengthy == session ? l->lengthy_n + 1 : 1;
 	l->lengthy = session;
 	SIM_CHECK(sim, l->lengthy_n < 64 || s->cc.round > 0,
-		  "node %u: %u long requests arrived, and the window learnt nothing of them", n->id,
-		  l->lengthy_n);
+		  "node %u: %u long requests arrived, and the window learned nothing from them",
+		  n->id, l->lengthy_n);
 }

@@ -1,5 +1,4 @@
-/* oracle_audit - a core's ledgers counted anew, from its records. The other half of oracle.h.
- * Layer: test/sim. */
+/* oracle_audit - recounts a core's ledgers from its records. Part of oracle.h. Layer: test/sim. */
 #include <string.h>
 
 #include "core/grant.h"
@@ -11,7 +10,7 @@
 #include "sim/oracle/oracle.h"
 #include "util/traffic_class.h"
 
-/* Entries of a table; of larger ones only the sums are looked at. */
+/* Largest table to check entry by entry; of larger ones only the sums are checked. */
 enum { SET = 1 << 12 };
 struct set {
 	uint64_t word[SET / 64];
@@ -28,7 +27,7 @@ static bool add(struct set *s, uint32_t i)
 	return i >= SET || !was;
 }
 
-/* Free ones and used ones make the table, each once. */
+/* True when free and used entries make up the table, each once. */
 static bool pool_agrees(struct lend_core *c, const struct lend_pool *p, size_t at, struct set *used)
 {
 	const uint32_t *stack = (const uint32_t *)(const void *)((const char *)c + at);
@@ -58,7 +57,7 @@ struct count {
 	uint64_t budget, credit, ahead, senders;
 };
 
-/* While anybody is quick nobody stands in a lane. */
+/* While calls are in the fast-path array, no call is in a lane. */
 static bool quick_agree(struct lend_core *c)
 {
 	const struct lend_ready *r = &c->ready;
@@ -73,7 +72,7 @@ static bool quick_agree(struct lend_core *c)
 	return r->quick_n == 0 || r->quick_n == r->n;
 }
 
-/* Every call stands in the lane it names, and the maps tell which lanes are not empty. */
+/* Every call is in the lane that it names, and the bit maps show which lanes are not empty. */
 static bool lanes_agree(struct lend_core *c, uint32_t ready)
 {
 	uint32_t n = c->ready.quick_n;
@@ -94,7 +93,7 @@ static bool lanes_agree(struct lend_core *c, uint32_t ready)
 	return quick_agree(c) && n == ready && c->ready.n == n;
 }
 
-/* Likewise the lines of those who wait for memory or budget. */
+/* The same for the queues of messages that wait for memory or budget. */
 static bool line_agrees(struct lend_core *c, const struct lend_hungry *h, uint32_t waiting)
 {
 	uint32_t n = 0;
@@ -129,7 +128,8 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 	n->credit += k->rx.credit;
 	n->ahead += k->rx.frags == LEND_NONE ? k->rx.credit : 0;
 	if (k->rx.credit > k->rx.granted || k->rx.got > k->rx.len)
-		return "a message has more credit than was granted it, or more bytes than it has";
+		return "a message has more credit than it was granted, or more bytes than its "
+		       "length";
 	n->wanting +=
 	    c->cfg.congestion == LEND_CC_CREDIT && LEND_AT(c, at_want_at, uint32_t)[i] != 0;
 	n->ready += k->tx.ready.in && !k->waits;
@@ -144,11 +144,11 @@ static const char *record(struct lend_core *c, struct lend_call_rec *k, struct c
 	    (k->rx.frags != LEND_NONE && !add(&n->frags, k->rx.frags)))
 		return "two calls share a window or a reassembly";
 	if (k->rx.partial.in != (k->rx.frags != LEND_NONE))
-		return "a reassembly is not among the partial ones";
+		return "a reassembly is not in the list of partial messages";
 	if (k->rx.want == LEND_WANT_MEMORY && (k->rx.frags != LEND_NONE || !k->rx.starved.in))
-		return "a message that waits for memory has a reassembly, or stands in no line";
+		return "a message that waits for memory has a reassembly, or is in no queue";
 	if (k->hold && k->tx.ready.in)
-		return "a message whose receiver has no memory is about to be sent";
+		return "a message may be sent although its receiver has no memory";
 	if (is_named(c, k) == (k->state == LEND_CALL_ORPHAN))
 		return "a call is not named by its slot, or an orphan is";
 	return NULL;
@@ -167,18 +167,18 @@ static const char *slot(struct lend_core *c, struct lend_sess *s, uint32_t i, ui
 		k = lend_call_at(c, cs->rec);
 		if (k->state == LEND_CALL_FREE || k->server || k->sess != i ||
 		    k->wire != lend_pkt_call(w, cs->seq))
-			return "a client's slot names another's call";
+			return "a client's slot names a call of another session";
 	}
 	if (w < s->sslots && ss->rec < LEND_SLOT_RELEASED) {
 		k = lend_call_at(c, ss->rec);
 		if (k->state == LEND_CALL_FREE || !k->server || k->sess != i ||
 		    k->state == LEND_CALL_ORPHAN || k->wire != lend_pkt_call(w, ss->seq))
-			return "a server's slot names another's call";
+			return "a server's slot names a call of another session";
 	}
 	return NULL;
 }
 
-/* The requests that count in a session's window, and those that wait for it. */
+/* Checks the requests that count in a session's window, and those that wait for it. */
 static const char *window(struct lend_core *c, const struct lend_sess *s)
 {
 	uint32_t flies = 0, queued = 0, at = 0;
@@ -194,8 +194,8 @@ static const char *window(struct lend_core *c, const struct lend_sess *s)
 	if (queued != s->queue.n || !list_agrees(&s->queue, lend_links_ready(c), c->records))
 		return "a session miscounts the calls that wait for its window";
 	if ((int32_t)lend_window_of(s->window) - (int32_t)flies != s->room)
-		return "a window and its calls do not sum up";
-	return queued && s->room + (int32_t)queued > 0 ? "a call waits for a window with room"
+		return "window, room and calls of a session do not add up";
+	return queued && s->room + (int32_t)queued > 0 ? "a call waits although its window has room"
 						       : NULL;
 }
 
@@ -208,7 +208,7 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 	const char *why = NULL;
 
 	if (!add(&n->sess, i))
-		return "a session twice";
+		return "a session is used twice";
 	if (s->ring != LEND_NONE && !add(&n->rings, s->ring))
 		return "two sessions share a ring";
 	if (!list_agrees(&s->waiting, lend_links_ready(c), c->records))
@@ -216,7 +216,7 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 	while ((k = lend_sess_next_call(c, s, &at))) {
 		calls++;
 		if (k->sess != i || k->sess_id != s->id)
-			return "a session has another's call";
+			return "a session has a call of another session";
 		bulk += !k->server && k->class > LEND_CLASS_NORMAL;
 		charged += k->tx.charged;
 		incoming += k->rx.partial.in;
@@ -226,18 +226,18 @@ static const char *session(struct lend_core *c, struct lend_sess *s, struct coun
 		orphans += lend_call_at(c, r)->state == LEND_CALL_ORPHAN &&
 			   lend_call_at(c, r)->sess_id == s->id;
 	if (bulk > c->cfg.calls - (c->cfg.calls > 1))
-		return "calls of low classes hold slots that are kept for others";
+		return "calls of low classes hold slots that are reserved for others";
 	if (calls != s->calls)
 		return "a session miscounts its calls";
 	if (charged != s->unscheduled_used)
-		return "unscheduled credit: the calls' does not sum up to the session's";
+		return "an acknowledgement is delayed for longer than the largest RTO";
 	n->senders += incoming > 0;
 	if (s->ack_timer != LEND_NEVER && s->ack_timer > c->now + LEND_RTO_MAX)
-		return "an acknowledgement waits longer than its server does";
+		return "an acknowledgement is delayed for longer than the RTO";
 	if (incoming != s->incoming)
-		return "messages half here: a session miscounts them";
+		return "a session miscounts its partly received messages";
 	if (waiting != s->waiting.n || orphans != s->orphans)
-		return "a session miscounts who waits, or its orphans";
+		return "a session miscounts its waiting calls, or its orphans";
 	n->busy += calls > 0;
 	why = window(c, s);
 	for (uint32_t w = 0; w < c->cfg.calls && !why; w++)
@@ -253,11 +253,11 @@ static const char *timers(struct lend_core *c)
 	for (uint32_t i = 0; i < c->cfg.sessions; i++)
 		armed += lend_sess_at(c, i)->state != LEND_SESS_FREE &&
 			 lend_sess_at(c, i)->timer != LEND_NEVER;
-	return why || armed == c->timers ? why : "a timer is armed and not on the wheel";
+	return why || armed == c->timers ? why : "a timer is armed but not on the wheel";
 }
 
-/* A place among those who wait for grants: what core/grant.h says of config.order, as of the time,
- * which is not known, when it was taken. */
+/* True when the key in the grant queue agrees with config.order (core/grant.h), as far as it can be
+ * checked without the time of its insertion. */
 static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint64_t key)
 {
 	uint64_t class = k->class, due = key - class * LEND_CREDIT_CLASS_NS;
@@ -275,7 +275,7 @@ static bool rank_agrees(struct lend_core *c, const struct lend_call_rec *k, uint
 	       key <= class * LEND_CREDIT_CLASS + c->credit.granted + k->rx.len;
 }
 
-/* Peers that have more than half wait behind the others. */
+/* Messages of a peer with more than half of the credit are queued behind the others. */
 static uint64_t yielded(struct lend_core *c, uint32_t call)
 {
 	return lend_call_at(c, call)->rx.yields ? LEND_CREDIT_YIELDS : 0;
@@ -288,10 +288,10 @@ static const char *grants(struct lend_core *c)
 	for (uint32_t i = 0; i < c->credit.wanting; i++) {
 		if (LEND_AT(c, at_want_at, uint32_t)[heap[i].id] != i + 1 ||
 		    (i > 0 && heap[(i - 1) / 2].key > heap[i].key))
-			return "credit: those who wait are out of order";
+			return "credit: the grant queue is out of order";
 		if (!rank_agrees(c, lend_call_at(c, heap[i].id),
 				 heap[i].key - yielded(c, heap[i].id)))
-			return "credit: somebody's place is not what config.order says";
+			return "credit: a position in the grant queue contradicts config.order";
 	}
 	return NULL;
 }
@@ -301,33 +301,33 @@ static const char *tables(struct lend_core *c, struct count *n)
 	const char *why;
 
 	if (n->budget != c->budget_used)
-		return "receive budget: the calls' charges do not sum up to it";
+		return "receive budget: the sum of the calls' charges differs";
 	if (n->credit != c->credit.used || n->ahead != c->credit.ahead ||
 	    n->wanting != c->credit.wanting || n->senders != c->credit.senders)
-		return "credit: what messages hold or wait for does not sum up";
+		return "credit: the sums of granted or waiting messages differ";
 	if (n->busy != c->busy)
 		return "sessions with calls are miscounted";
 	if (n->used[0] != c->used[0] || n->used[1] != c->used[1])
 		return "call records are miscounted";
 	if (!pool_agrees(c, &c->free_calls, c->at_free_calls, &n->calls))
-		return "call records: free and used ones are not all, each once";
+		return "call records: free and used ones do not make up the table";
 	if (!pool_agrees(c, &c->free_wins, c->at_free_wins, &n->wins))
-		return "windows: free and used ones are not all, each once";
+		return "windows: free and used ones do not make up the table";
 	if (!pool_agrees(c, &c->free_frags, c->at_free_frags, &n->frags))
-		return "reassemblies: free and used ones are not all, each once";
+		return "reassemblies: free and used ones do not make up the table";
 	if (!pool_agrees(c, &c->free_sess, c->at_free_sess, &n->sess))
-		return "sessions: free and used ones are not all, each once";
+		return "sessions: free and used ones do not make up the table";
 	if (!pool_agrees(c, &c->free_rings, c->at_free_rings, &n->rings))
-		return "rings: free and used ones are not all, each once";
+		return "rings: free and used ones do not make up the table";
 	if (!lanes_agree(c, n->ready))
-		return "the lanes of what can be sent are broken";
+		return "the lanes of the scheduler are broken";
 	if (!line_agrees(c, &c->hungry[0], n->hungry[0]) ||
 	    !line_agrees(c, &c->hungry[1], n->hungry[1]))
-		return "a line of those who wait for memory is broken";
+		return "a queue of messages that wait for memory is broken";
 	if (!line_agrees(c, &c->starved, n->starved) ||
 	    !line_agrees(c, &c->behind[0], n->behind[0]) ||
 	    !line_agrees(c, &c->behind[1], n->behind[1]))
-		return "the line of those who wait for budget is broken";
+		return "a queue of messages that wait for budget is broken";
 	if (!list_agrees(&c->partials, lend_links_partial(c), c->records) ||
 	    c->partials.n != n->partials ||
 	    !list_agrees(&c->half, lend_links_half(c), c->cfg.sessions))
@@ -354,19 +354,19 @@ const char *sim_core_audit(struct lend_core *c)
 const char *sim_core_quiet(struct lend_core *c)
 {
 	if (c->used[0] || c->used[1])
-		return c->used[0] ? "a call of its own is not over"
-				  : "a call it serves is not over";
+		return c->used[0] ? "a call that it made is not over"
+				  : "a call that it serves is not over";
 	if (c->credit.used || c->credit.wanting || c->paced_n)
-		return "credit is still out, or a session waits for its pace";
+		return "credit is still in use, or a session waits for its pacing";
 	if (c->budget_used)
 		return "receive budget is still charged";
 	if (c->free_wins.free != c->free_wins.cap || c->free_frags.free != c->free_frags.cap ||
 	    c->free_rings.free != c->free_rings.cap)
-		return "a window, a reassembly or a ring is still taken";
+		return "a window, a reassembly or a ring is still in use";
 	if (c->ready.n || lend_want_waiting(c) || c->partials.n || c->half.n)
-		return "something is still ready, starved, partial or half-open";
+		return "a call is still ready, starved or partial, or a session half-open";
 	if (c->ctl_n || lend_aside(c)->ev_n)
-		return "a control datagram or an event still waits";
+		return "a control datagram or an event is still queued";
 	for (uint32_t i = 0; i < c->cfg.sessions; i++) {
 		const struct lend_sess *s = lend_sess_at(c, i);
 

@@ -1,16 +1,18 @@
-/* oracle_order - who was sent before whom, and for how long who was not. Part of oracle.h.
- * Layer: test/sim. */
+/* oracle_order - checks of the order of sent datagrams: classes, guaranteed shares, starvation.
+ * Part of oracle.h. Layer: test/sim. */
 #include "core/sched.h"
 #include "core/arena.h"
 #include "sim/hoard.h"
 #include "sim/oracle/oracle.h"
 #include "util/traffic_class.h"
 
-/* A class is due when so many went before it, and seven others may be due at the same time. */
+/* A class is due after this many datagrams of others; the seven others may be due at the same
+ * time. */
 enum { PATIENCE = LEND_FLOOR * LEND_SCHED_BURST + 7 * LEND_SCHED_BURST + 2 * LEND_OUT };
-enum { URGENT = (1 << LEND_CLASS_NORMAL) - 1 }; /* classes for which others keep silent */
+enum { URGENT = (1 << LEND_CLASS_NORMAL) - 1 }; /* classes for which bulk data is paused */
 
-/* What is counted for a class leans to its side: it waited at the beginning or at the end. */
+/* Counts in favour of the class when it had something to send only at the start or at the end of
+ * output(). */
 static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some,
 		  const uint32_t *sent)
 {
@@ -29,7 +31,7 @@ static void count(struct sim_order *o, uint32_t class, uint8_t all, uint8_t some
 		o->hungry[class] = 0;
 }
 
-/* Nobody waits any more for what is past its deadline. */
+/* A call is not sent any more after its deadline. */
 static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out_rec *r)
 {
 	const struct lend_call_rec *k = lend_call_at(n->core, r->call);
@@ -38,8 +40,8 @@ static void check_due(struct sim *sim, struct sim_node *n, const struct lend_out
 		  "node %u: a datagram of a call whose deadline has passed", n->id);
 }
 
-/* The class of the call that a datagram is of. Long messages give way on networks, where they are
- * granted; nothing else does. */
+/* Returns the class of the call that a datagram belongs to. Long messages under grants go out one
+ * class lower on networks; all others in their class. */
 static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_out *out,
 			 const struct lend_out_rec *r)
 {
@@ -55,8 +57,8 @@ static uint32_t class_of(struct sim *sim, struct sim_node *n, const struct lend_
 	return class;
 }
 
-/* Datagrams that cores judged lost. The filter before a hoarder's network loses its own. */
-static uint64_t judged_lost(const struct sim *sim)
+/* Returns how many datagrams the cores declared lost. The filter of a hoarder loses its own. */
+static uint64_t declared_lost(const struct sim *sim)
 {
 	uint32_t last = (uint32_t)sim->plan.nodes - 1;
 	uint64_t lost = sim->marks.core_lost;
@@ -64,7 +66,7 @@ static uint64_t judged_lost(const struct sim *sim)
 	return sim_hoard_is(sim, last) ? lost - lend_core_stats(sim->node[last].core)->lost : lost;
 }
 
-/* Where nothing was lost, dropped or late, what came before an earlier one has passed it. */
+/* Where no datagram was lost, dropped or delayed, a datagram out of order was overtaken. */
 void sim_oracle_end(struct sim *sim)
 {
 	const struct sim_marks *m = &sim->marks;
@@ -73,11 +75,11 @@ void sim_oracle_end(struct sim *sim)
 			    m->core_rx_memory;
 	bool calm = troubles == 0;
 
-	SIM_CHECK(sim, !calm || judged_lost(sim) == 0,
-		  "%llu datagrams were judged lost, and nothing was",
-		  (unsigned long long)judged_lost(sim));
+	SIM_CHECK(sim, !calm || declared_lost(sim) == 0,
+		  "%llu datagrams were declared lost, but none was",
+		  (unsigned long long)declared_lost(sim));
 	if (calm && sim->plan.queues > 1 && sim->plan.classes > 1)
-		SIM_MARK(sim, passed_in_queues);
+		SIM_MARK(sim, overtaken_in_queues);
 }
 
 void sim_oracle_rest(struct sim *sim, struct sim_node *n)
@@ -87,12 +89,12 @@ void sim_oracle_rest(struct sim *sim, struct sim_node *n)
 	if (!c->ready.n)
 		return;
 	SIM_CHECK(sim, c->hush > sim->now && !(lend_sched_classes(c) & URGENT),
-		  "node %u: what can be sent is not", n->id);
-	SIM_CHECK(sim, lend_core_deadline(c) <= c->hush, "node %u: silence without end", n->id);
+		  "node %u: data that can be sent is not sent", n->id);
+	SIM_CHECK(sim, lend_core_deadline(c) <= c->hush, "node %u: a pause without end", n->id);
 	SIM_MARK(sim, silent);
 }
 
-/* In silence what is less urgent goes only beside what is urgent: as its share. */
+/* During a pause, bulk data is sent only next to urgent data, as its guaranteed share. */
 static void check_silence(struct sim *sim, struct sim_node *n, uint8_t before, const uint32_t *sent)
 {
 	uint32_t fast = 0, slow = 0;
@@ -100,7 +102,7 @@ static void check_silence(struct sim *sim, struct sim_node *n, uint8_t before, c
 	for (uint32_t i = 0; i < LEND_CLASSES; i++)
 		*(URGENT >> i & 1 ? &fast : &slow) += sent[i];
 	SIM_CHECK(sim, n->core->hush <= sim->now || before & URGENT || fast >= slow,
-		  "node %u: %u datagrams that are not urgent go out in silence", n->id, slow);
+		  "node %u: %u datagrams of bulk data go out during a pause", n->id, slow);
 }
 
 void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
@@ -120,15 +122,15 @@ void sim_oracle_order(struct sim *sim, struct sim_node *n, uint8_t before,
 	check_silence(sim, n, before, sent);
 	for (uint32_t i = 0; i < LEND_CLASSES; i++) {
 		count(o, i, before & after, before | after, sent);
-		SIM_CHECK(sim,
-			  o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
-			  "node %u: class %u got %llu datagrams before others, who got %llu", n->id,
-			  i, (unsigned long long)o->early[i], (unsigned long long)o->above[i]);
+		SIM_CHECK(
+		    sim, o->early[i] * LEND_FLOOR <= o->above[i] + LEND_FLOOR * LEND_SCHED_BURST,
+		    "node %u: class %u sent %llu datagrams before higher classes, which sent %llu",
+		    n->id, i, (unsigned long long)o->early[i], (unsigned long long)o->above[i]);
 		SIM_CHECK(sim, o->hungry[i] <= PATIENCE,
-			  "node %u: class %u starves, %llu went before it", n->id, i,
+			  "node %u: class %u starves, %llu of others went before it", n->id, i,
 			  (unsigned long long)o->hungry[i]);
 		if (o->hungry[i] > LEND_FLOOR * LEND_SCHED_BURST / 2)
-			SIM_MARK(sim, class_patient);
+			SIM_MARK(sim, class_waited);
 		if (o->early[i] > LEND_SCHED_BURST)
 			SIM_MARK(sim, class_share);
 	}

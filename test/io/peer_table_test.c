@@ -1,5 +1,7 @@
-/* Goal: udp's table gives each address one index for as long as it is pinned, whatever strangers
- * do, and grows. Method: seeded finds, pins and unpins against an array of what is pinned. */
+/* Goal: udp's peer table gives each address one index for as long as it is pinned, whatever unknown
+ * senders do, and grows.
+ * Method: seeded lookups, pins and unpins against an array of pinned peers.
+ * Covers: src/io/peer_table.c */
 #include <criterion/criterion.h>
 
 #include <arpa/inet.h>
@@ -20,7 +22,7 @@ static struct lend_udp_key key_of(uint32_t i)
 	return key;
 }
 
-Test(peers, pinned_ones_stay)
+Test(peer_table, pinned_ones_stay)
 {
 	static uint32_t pins[KEYS], index[KEYS], owner[2 * KEYS];
 	struct lend_udp_peers peers;
@@ -60,7 +62,7 @@ Test(peers, pinned_ones_stay)
 	lend_udp_peers_free(&peers);
 }
 
-Test(peers, an_address_is_written_as_its_socket_does)
+Test(peer_table, an_address_is_written_as_its_socket_does)
 {
 	struct sockaddr_storage four = {.ss_family = AF_INET}, back;
 	struct lend_udp_key key;

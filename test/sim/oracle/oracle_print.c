@@ -1,12 +1,12 @@
-/* oracle_tell - a core's calls in words, for whoever wants to know why one does not end. The last
- * part of oracle.h. Layer: test/sim. */
+/* oracle_print - prints a core's calls as text, to show why one does not end. Part of oracle.h.
+ * Layer: test/sim. */
 #include "core/arena.h"
 #include "sim/oracle/oracle.h"
 
 static const char *const state[] = {"free",    "queued",  "open",     "draining",
 				    "partial", "running", "replying", "orphan"};
 
-static void tell_call(struct lend_core *c, const struct lend_call_rec *k, FILE *to)
+static void print_call(struct lend_core *c, const struct lend_call_rec *k, FILE *to)
 {
 	const struct lend_sess *s = lend_sess_at(c, k->sess);
 
@@ -26,7 +26,7 @@ static void tell_call(struct lend_core *c, const struct lend_call_rec *k, FILE *
 		k->rx.starved.in ? ", in line" : "");
 }
 
-void sim_core_tell(struct lend_core *c, FILE *to)
+void sim_core_print(struct lend_core *c, FILE *to)
 {
 	fprintf(to, "  budget %llu of %llu, %u buffers, %u reassemblies, %u windows are free\n",
 		(unsigned long long)c->budget_used, (unsigned long long)c->cfg.receive_budget,
@@ -44,5 +44,5 @@ void sim_core_tell(struct lend_core *c, FILE *to)
 	}
 	for (uint32_t i = 0; i < c->records; i++)
 		if (lend_call_at(c, i)->state != LEND_CALL_FREE)
-			tell_call(c, lend_call_at(c, i), to);
+			print_call(c, lend_call_at(c, i), to);
 }

@@ -1,11 +1,13 @@
-/* oracle_line - who waits for memory or budget: what comes back is not taken past those in line,
- * and who gave way to them is waited for. Part of oracle.h. Layer: test/sim. */
+/* oracle_queues - checks of the queues for memory and budget: freed budget goes to the head of its
+ * queue, and an evicted message is evicted less and less often. Part of oracle.h. Layer:
+ * test/sim. */
 #include "core/fair_share.h"
 #include "core/arena.h"
 #include "sim/oracle/oracle.h"
 #include "util/bits.h"
 
-/* Turns in which classes below may get some past the first of a class: their shares are due. */
+/* Turns in which lower classes may get budget before the head of a class, for their guaranteed
+ * shares. */
 enum { PATIENCE = 64 };
 
 static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *k)
@@ -13,25 +15,25 @@ static uint32_t class_of(const struct lend_core *c, const struct lend_call_rec *
 	return c->cfg.order == LEND_ORDER_FIFO ? 0 : k->class;
 }
 
-/* Has the first of a class still what it had, while a class below it got some? least: one more than
- * the least urgent that did. */
+/* Checks the head of a class's queue: it must not keep its old grant for long while a lower class
+ * gets budget. least: one more than the lowest class that got some. */
 static void look(struct sim *sim, struct sim_node *n, uint32_t class, uint32_t least)
 {
-	struct sim_line *l = &n->line[class];
+	struct sim_queue_head *l = &n->line[class];
 	uint32_t head = n->core->starved.of[class].head;
 	const struct lend_call_rec *k = head == LEND_NONE ? NULL : lend_call_at(n->core, head);
 
 	if (!k || l->head != head || l->gen != k->gen || l->granted != k->rx.granted)
-		*l = (struct sim_line){
+		*l = (struct sim_queue_head){
 		    .head = head, .gen = k ? k->gen : 0, .granted = k ? k->rx.granted : 0};
 	else
 		l->passed += least > class;
 	SIM_CHECK(sim, l->passed <= PATIENCE,
-		  "node %u: bytes of the budget go past those who wait for them, %u times", n->id,
-		  l->passed);
+		  "node %u: budget goes past the head of its queue, %u times", n->id, l->passed);
 }
 
-/* Twice as long each time: so all come to their end, however slow their senders. */
+/* The time before the next eviction doubles, so that all messages complete, however slow their
+ * senders are. */
 static void look_back(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
@@ -50,7 +52,7 @@ static void look_back(struct sim *sim, struct sim_node *n)
 
 			SIM_MARK(sim, gave_way);
 			SIM_CHECK(sim, sim->now - w->at > least,
-				  "node %u: a message gives way for the %uth time, after %llu ns",
+				  "node %u: a message is evicted for the %uth time, after %llu ns",
 				  n->id, k->rx.gave_way, (unsigned long long)(sim->now - w->at));
 		}
 		w->gen = k->gen;
@@ -59,7 +61,7 @@ static void look_back(struct sim *sim, struct sim_node *n)
 	}
 }
 
-void sim_oracle_line(struct sim *sim, struct sim_node *n)
+void sim_oracle_queues(struct sim *sim, struct sim_node *n)
 {
 	struct lend_core *c = n->core;
 	uint32_t least = 0;

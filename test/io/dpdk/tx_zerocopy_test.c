@@ -1,9 +1,9 @@
-/* Goal: a device's driver is given long pieces where they lie, wherever it can read them there, and
- * they are lent until it frees the frame, no longer and no shorter. Method: jumbo frames over a
- * veth pair; a callback before the transmit queue looks at each frame and may keep it, as a card
- * does that reads later. For DMA that same device poses as a card: the functions by which DPDK
- * would tell, map memory and free frames are our own below.
- */
+/* Goal: a driver that can read a long piece where it is stored gets it without a copy. The piece
+ * stays lent until the driver frees the frame, and no longer.
+ * Method: jumbo frames over a veth pair. A callback in front of the transmit queue checks each
+ * frame and may keep it, as a NIC that reads later does. For DMA the same device imitates a NIC:
+ * this file replaces the DPDK functions that describe it, map memory and free frames.
+ * Covers: src/io/dpdk/tx_zerocopy.c */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,14 +22,14 @@
 
 enum { LEN = 4000, SHORT = 2047, MEMORY = 2 << 20, HELD = 64 };
 
-/* The card that the device poses as. */
+/* The imitated NIC. */
 static struct {
-	bool poses, refuses;   /* to map */
-	uint64_t mapped, iova; /* bytes now; of the newest */
-	bool keeps, done;      /* frames; and has read them */
-	uint32_t segments;     /* of the newest frame, */
-	const void *second;    /* where its second one lies, */
-	uint64_t second_iova;  /* and is told to the device to lie */
+	bool poses, refuses;   /* poses: imitation is on; refuses: mapping fails */
+	uint64_t mapped, iova; /* mapped: bytes, now; iova: of the newest mapping */
+	bool keeps, done;      /* keeps: keeps frames; done: has read them */
+	uint32_t segments;     /* of the newest frame */
+	const void *second;    /* address of its second segment */
+	uint64_t second_iova;  /* and the address at which the device reads it */
 	struct rte_mbuf *held[HELD];
 	uint32_t n;
 } card;
@@ -81,7 +81,7 @@ OURS int rte_dev_dma_unmap(struct rte_device *device, void *at, uint64_t iova, s
 	return 0;
 }
 
-static void let_go(void)
+static void release_frames(void)
 {
 	while (card.n > 0)
 		rte_pktmbuf_free(card.held[--card.n]);
@@ -93,7 +93,7 @@ OURS int rte_eth_tx_done_cleanup(uint16_t port, uint16_t queue, uint32_t n)
 	(void)queue;
 	(void)n;
 	if (card.done)
-		let_go();
+		release_frames();
 	return 0;
 }
 
@@ -151,7 +151,7 @@ static const char *absent(void)
 	const char *why = veth_make_queues("net_af_packet", 1, ",framesz=9216,blocksz=36864");
 
 	if (why == NULL && !veth_run("ip link set lend0 mtu 9000 && ip link set lend1 mtu 9000"))
-		why = "no veth with long frames";
+		why = "no veth with jumbo frames";
 	return why;
 }
 
@@ -162,7 +162,7 @@ static const char *absent(void)
 	}
 static const struct conform_row row = ROW(near, far), row6 = ROW(near6, far6);
 
-/* A link whose frames are looked at; from the end 0 to another listener. */
+/* A link from end 0 to another listener, with a callback that checks its frames. */
 struct link {
 	struct lend_io *from, *to;
 	uint32_t peer;
@@ -194,7 +194,8 @@ static void part(struct link *l)
 	l->to->ops->close(l->to);
 }
 
-/* Sends a head, 100 bytes of buffer 1, len bytes of buffer 2, a tail; and expects that to come. */
+/* Sends a header, 100 bytes of buffer 1, len bytes of buffer 2 and a trailer; expects them to
+ * arrive. */
 static void send_some(const struct link *l, uint8_t *memory, uint32_t len)
 {
 	uint8_t first[100], want[32 + 100 + LEN + 4], *at = want;
@@ -239,11 +240,11 @@ static void expect_in_place(const struct link *l, uint8_t *memory, bool in_place
 	cr_assert_eq(l->from->stats.tx_in_place - before, in_place);
 }
 
-TestSuite(dpdk_place, .timeout = 60);
+TestSuite(dpdk_tx_zerocopy, .timeout = 60);
 
-/* By a driver that copies it before its burst returns. Each buffer is counted for itself; a short
- * piece is copied. */
-Test(dpdk_place, is_lent_until_the_driver_frees_it)
+/* A driver that copies the frame before its burst call returns. Each buffer has its own reference
+ * count; a short piece is copied. */
+Test(dpdk_tx_zerocopy, is_lent_until_the_driver_frees_it)
 {
 	uint8_t *memory = new_memory();
 	struct link l = join(&row, false);
@@ -259,13 +260,14 @@ Test(dpdk_place, is_lent_until_the_driver_frees_it)
 	cr_assert(l.from->ops->flush(l.from, 1), "this one was copied");
 	rte_pktmbuf_free(card.held[--card.n]);
 	cr_assert_not(l.from->ops->flush(l.from, 2), "there is another");
-	let_go();
+	release_frames();
 	cr_assert(l.from->ops->flush(l.from, 2));
 	part(&l);
 }
 
-/* Who sums up the frame here, or hands it to another endpoint, needs it whole. */
-Test(dpdk_place, is_copied_for_a_checksum)
+/* A checksum in software and a transfer to another endpoint both need the whole frame in one
+ * buffer. */
+Test(dpdk_tx_zerocopy, is_copied_for_a_checksum)
 {
 	struct link l = join(&row6, false);
 
@@ -273,7 +275,7 @@ Test(dpdk_place, is_copied_for_a_checksum)
 	part(&l);
 }
 
-Test(dpdk_place, is_copied_for_a_neighbour_in_the_process)
+Test(dpdk_tx_zerocopy, is_copied_for_a_neighbour_in_the_process)
 {
 	struct link l = join(&row, true);
 
@@ -282,8 +284,8 @@ Test(dpdk_place, is_copied_for_a_neighbour_in_the_process)
 	part(&l);
 }
 
-/* Only from memory that was registered and mapped; as long as an endpoint holds that. */
-Test(dpdk_place, is_mapped_for_a_card)
+/* Only memory that is registered and mapped is lent, as long as the endpoint exists. */
+Test(dpdk_tx_zerocopy, is_mapped_for_a_card)
 {
 	uint8_t *memory = new_memory(), *other = new_memory();
 	struct link l;
@@ -305,7 +307,7 @@ Test(dpdk_place, is_mapped_for_a_card)
 	cr_assert_eq(card.mapped, 0);
 }
 
-/* A link by a card that has a piece of that memory, and has not read it. */
+/* Opens a link with a NIC that has a piece of that memory and has not read it yet. */
 static struct link join_card(uint8_t *memory)
 {
 	struct link l;
@@ -317,8 +319,8 @@ static struct link join_card(uint8_t *memory)
 	return l;
 }
 
-/* Who asks has the card asked. */
-Test(dpdk_place, is_lent_until_the_card_has_read_it)
+/* flush() makes the driver release the frames that the NIC has read. */
+Test(dpdk_tx_zerocopy, is_lent_until_the_card_has_read_it)
 {
 	struct link l = join_card(new_memory());
 
@@ -329,12 +331,12 @@ Test(dpdk_place, is_lent_until_the_card_has_read_it)
 	cr_assert_eq(card.mapped, 0);
 }
 
-/* What it still has when the endpoint closes stays mapped, and counted. */
-Test(dpdk_place, outlives_the_endpoint)
+/* Memory that the NIC still reads when the endpoint closes stays mapped, and is counted. */
+Test(dpdk_tx_zerocopy, outlives_the_endpoint)
 {
 	struct link l = join_card(new_memory());
 
 	part(&l);
 	cr_assert_eq(card.mapped, MEMORY);
-	let_go();
+	release_frames();
 }

@@ -1,4 +1,4 @@
-/* explore_tell - a move as a line of text. Part of explore_world.h. Layer: test. */
+/* explore_print - prints a move as a line of text. Part of explore_world.h. Layer: test. */
 #include <string.h>
 
 #include "core/arena.h"
@@ -40,8 +40,8 @@ static void tell_dgram(uint32_t id, FILE *to)
 		fprintf(to, " state %u flags %u", head.offset, head.length);
 }
 
-void ex_world_tell(const struct ex_scope *scope, const struct ex_state *s, struct ex_move move,
-		   FILE *to)
+void ex_world_print(const struct ex_scope *scope, const struct ex_state *s, struct ex_move move,
+		    FILE *to)
 {
 	uint64_t in;
 

@@ -1,9 +1,10 @@
-/* mem_pay - what the model's tenants pay, by the rules of mn/store/tenant.h. Layer: test/sim. */
+/* mem_charge - charges of the model's tenants, by the rules of mn/store/tenant.h. Layer: test/sim.
+ */
 #include "sim/memory/mem_model.h"
 #include "util/bits.h"
 
-bool mem_pay_room(const struct mem_model *m, const struct mem_tenant *t, uint64_t pages,
-		  uint32_t refs)
+bool mem_charge_room(const struct mem_model *m, const struct mem_tenant *t, uint64_t pages,
+		     uint32_t refs)
 {
 	bool room = (!pages || t->pages + pages <= t->quota.pages) &&
 		    (!refs || t->refs + refs <= t->quota.refs);
@@ -13,7 +14,7 @@ bool mem_pay_room(const struct mem_model *m, const struct mem_tenant *t, uint64_
 	return room;
 }
 
-uint32_t mem_pay_charge(const struct mem_model *m, uint64_t base, uint64_t len, uint64_t pages)
+uint32_t mem_charge_of(const struct mem_model *m, uint64_t base, uint64_t len, uint64_t pages)
 {
 	uint64_t first = base / m->cfg.page;
 	uint64_t end = len ? (base + len - 1) / m->cfg.page + 1 : first;

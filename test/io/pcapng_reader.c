@@ -1,5 +1,5 @@
-/* blocks - see blocks.h. */
-#include "io/blocks.h"
+/* pcapng_reader - see pcapng_reader.h. */
+#include "io/pcapng_reader.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static void text(char *out, size_t cap, const uint8_t *value, uint32_t len)
 	cr_assert_eq(strlen(out), len, "a zero within a text");
 }
 
-/* What one option of a block says. */
+/* Reads one option of a block. */
 static void option(struct blocks *b, uint32_t type, uint32_t code, const uint8_t *value,
 		   uint32_t len)
 {

@@ -1,6 +1,5 @@
-/* oracle_hand - of the handshake: a cookie opens only for the address, the attempt and the time
- * that it was given for, and a session under a key only with a proof. Part of oracle.h. Layer:
- * test/sim. */
+/* oracle_handshake - checks of the handshake: a cookie is valid only for its address, attempt and
+ * time, and a session under a key only with a proof. Part of oracle.h. Layer: test/sim. */
 #include <string.h>
 
 #include "core/handshake.h"
@@ -32,10 +31,11 @@ static bool is_ours(const struct sim *sim, const struct sim_node *n, uint32_t fr
 		    memcmp(&k->cookie, &b->cookie, sizeof(b->cookie)) == 0)
 			return true;
 	}
-	return n->cookies > SIM_COOKIES; /* else it may be one that is not remembered */
+	return n->cookies >
+	       SIM_COOKIES; /* else it may be an older one, which was dropped from the array */
 }
 
-/* Notes a CONNECT with a cookie of this node, or with a ticket, which is not checked. */
+/* Records a CONNECT with a cookie of this node, or with a ticket, which is not checked. */
 void sim_oracle_connect(struct sim *sim, struct sim_node *n, const struct lend_in *in)
 {
 	uint32_t from = LEND_PEER_INDEX(in->peer);
@@ -48,7 +48,7 @@ void sim_oracle_connect(struct sim *sim, struct sim_node *n, const struct lend_i
 		    (struct sim_cookie){.connect = v.connect.connect, .to = from, .at = sim->now};
 }
 
-/* A CONNECT that proved its address came when the session was opened, or later. */
+/* True when a CONNECT that proved its address came when the session was opened, or later. */
 static bool came_proven(const struct sim_node *n, const struct lend_sess *s)
 {
 	for (uint32_t i = 0; i < SIM_COOKIES; i++)

@@ -1,7 +1,7 @@
-/* mem_pool - processes on a memory node's own host that map its pages: they speak for a client
- * whose space it is, and what they were told to map must keep its bytes until they let go.
+/* mem_map - processes on a memory node's own host that map its pages.
  *
- * Draws from a stream of its own, so that a plan's other numbers stay what they were.
+ * They act for the client that owns a space. A mapped view must keep its bytes until it is
+ * unmapped. They draw from their own random stream, so that the rest of a seed's run is unchanged.
  * Layer: test/sim. */
 #include <string.h>
 
@@ -11,42 +11,42 @@
 
 enum { KEYS = 2 };
 
-static struct mem_lien *of_space(struct mem_model *m, uint32_t slot)
+static struct mem_mapping *of_space(struct mem_model *m, uint32_t slot)
 {
-	for (uint32_t i = 0; slot && i < MEM_LIENS; i++)
+	for (uint32_t i = 0; slot && i < MEM_MAPPINGS; i++)
 		if (m->lien[i].key && m->lien[i].space == slot)
 			return &m->lien[i];
 	return NULL;
 }
 
-static void drop(struct mem_model *m, struct mem_lien *l)
+static void drop(struct mem_model *m, struct mem_mapping *l)
 {
 	mem_object_unshare(m, &l->o);
 	l->key = 0;
 	m->stats.liens--;
 }
 
-void mem_lien_part(struct mem_model *m, uint32_t slot, bool unmapped)
+void mem_mapping_detach(struct mem_model *m, uint32_t slot, bool unmapped)
 {
-	struct mem_lien *l = of_space(m, slot);
+	struct mem_mapping *l = of_space(m, slot);
 
 	if (l && unmapped)
 		drop(m, l);
 	else if (l)
 		l->space = 0;
 	if (l && !unmapped)
-		SIM_MARK(m->sim, mem_lien_outlives);
+		SIM_MARK(m->sim, mem_view_outlives_space);
 }
 
-void mem_lien_end(struct mem_model *m)
+void mem_mapping_end_all(struct mem_model *m)
 {
-	for (uint32_t i = 0; i < MEM_LIENS; i++)
+	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
 		if (m->lien[i].key)
 			drop(m, &m->lien[i]);
 }
 
-/* What a mapping of the frames would show. */
-static void look(struct sim *sim, uint32_t node, const struct mem_lien *l)
+/* Compares the frames of a mapped view with its expected bytes. */
+static void look(struct sim *sim, uint32_t node, const struct mem_mapping *l)
 {
 	const uint8_t *pages = sim->node[node].pages;
 	uint64_t at = 0, page = sim->mem->server[node].cfg.page;
@@ -61,13 +61,13 @@ static void look(struct sim *sim, uint32_t node, const struct mem_lien *l)
 		SIM_CHECK(sim,
 			  !l->shown.extent[e].frame ||
 			      mem_view_match(&l->o.view, at, pages + from, end - at) == end - at,
-			  "node %u: what a process maps of it shows other bytes behind %llu", node,
+			  "node %u: a mapped view shows wrong bytes after %llu", node,
 			  (unsigned long long)at);
 		at = end;
 	}
 }
 
-/* One operation, as the space's owner would say it. */
+/* Runs one operation as the space's owner. */
 static enum lend_mem_status say(struct sim *sim, uint32_t node, uint32_t slot,
 				struct lend_memop *op)
 {
@@ -97,13 +97,13 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 				.space = {slot, m->cfg.epoch, o->serial},
 				.target = 1 + lend_rng_below(&s->pool, KEYS)};
 	enum lend_mem_status status, must = LEND_MEM_OK;
-	struct mem_lien *l = of_space(m, slot);
+	struct mem_mapping *l = of_space(m, slot);
 
-	for (uint32_t i = 0; !l && i < MEM_LIENS; i++)
+	for (uint32_t i = 0; !l && i < MEM_MAPPINGS; i++)
 		l = m->lien[i].key ? NULL : &m->lien[i];
 	if (!l)
 		return;
-	mem_grant_expire(m); /* as the store does before it looks for room */
+	mem_grant_expire(m); /* as the store does before it searches for room */
 	if (m->stats.refs + m->stats.spaces + m->stats.liens >= m->cfg.objects)
 		must = LEND_MEM_RESOURCE_EXHAUSTED;
 	(void)lend_store_pool_open(sim->node[node].store, op.target);
@@ -119,15 +119,15 @@ static void view(struct sim *sim, uint32_t node, uint32_t slot)
 	l->space = slot;
 	m->stats.liens++;
 	SIM_CHECK(sim, lend_memview_decode(s->again.head, s->again.len, &l->shown),
-		  "node %u: a view that is none", node);
-	SIM_MARK(sim, mem_lien_made);
+		  "node %u: an invalid view", node);
+	SIM_MARK(sim, mem_view_mapped);
 	look(sim, node, l);
 }
 
 static void let_go(struct sim *sim, uint32_t node, uint32_t slot)
 {
 	struct mem_server *s = &sim->mem->server[node];
-	struct mem_lien *l = &s->model.lien[lend_rng_below(&s->pool, MEM_LIENS)];
+	struct mem_mapping *l = &s->model.lien[lend_rng_below(&s->pool, MEM_MAPPINGS)];
 	struct lend_memop op = {
 	    .kind = LEND_MEMOP_POOL_DROP, .space = l->shown.lien, .target = l->key};
 	enum lend_mem_status status;
@@ -144,13 +144,13 @@ static void hang_up(struct sim *sim, uint32_t node, uint64_t key)
 	struct mem_model *m = &sim->mem->server[node].model;
 
 	lend_store_pool_hangup(sim->node[node].store, key);
-	for (uint32_t i = 0; i < MEM_LIENS; i++)
+	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
 		if (m->lien[i].key == key)
 			drop(m, &m->lien[i]);
 	mem_model_compare(m, "the end of a pool's socket");
 }
 
-/* A space at random; 0: none drawn. */
+/* Returns a random space; 0: none. */
 static uint32_t some_space(struct mem_server *s)
 {
 	for (int tries = 0; s->model.object_top && tries < 8; tries++) {
@@ -162,7 +162,7 @@ static uint32_t some_space(struct mem_server *s)
 	return 0;
 }
 
-void mem_pool_turn(struct sim *sim, uint32_t node)
+void mem_map_turn(struct sim *sim, uint32_t node)
 {
 	struct mem_server *s = &sim->mem->server[node];
 	uint32_t slot;
@@ -173,7 +173,7 @@ void mem_pool_turn(struct sim *sim, uint32_t node)
 		hang_up(sim, node, key);
 	if (sim->healing || lend_rng_below(&s->pool, 8))
 		return;
-	for (uint32_t i = 0; i < MEM_LIENS; i++)
+	for (uint32_t i = 0; i < MEM_MAPPINGS; i++)
 		if (s->model.lien[i].key)
 			look(sim, node, &s->model.lien[i]);
 	if (lend_rng_below(&s->pool, 64) == 0)

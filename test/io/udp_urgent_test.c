@@ -1,8 +1,8 @@
-/* Goal: over udp what is urgent passes by long datagrams that stand in the receiver's socket, in
- * both directions, and nothing is lost or held up when it begins and when it ends. Method: one end
- * sends a train of long datagrams and an urgent one behind it; the other is asked for one at a
- * time.
- */
+/* Goal: over udp, urgent datagrams overtake long ones that wait in the receiver's socket, in both
+ * directions. Nothing is lost or delayed when this starts and when it ends.
+ * Method: one end sends a batch of long datagrams and an urgent one behind it; the other end
+ * receives one at a time.
+ * Covers: src/io/udp/urgent.c */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -22,20 +22,15 @@ enum {
 	PAIRS = 12
 };
 
-static void address4(char *text, size_t cap)
-{
-	(void)snprintf(text, cap, "udp:127.0.0.1:0");
-}
-
 static void everywhere(char *text, size_t cap)
 {
 	(void)snprintf(text, cap, "udp:0.0.0.0:0");
 }
 
-static const struct conform_row udp = {.name = "udp", .address = address4};
+static const struct conform_row udp = {.name = "udp", .address = conform_udp_address};
 static const struct conform_row any = {.name = "udp everywhere", .address = everywhere};
 
-/* Each with its class and its number at its head. */
+/* Sends a datagram that starts with its class and number. */
 static void send_one(struct lend_io *io, uint32_t peer, uint32_t class, uint32_t seq)
 {
 	static char bytes[LONG];
@@ -51,7 +46,7 @@ static void send_one(struct lend_io *io, uint32_t peer, uint32_t class, uint32_t
 	cr_assert_eq(out.sent, LEND_SENT);
 }
 
-/* The next that comes: its class and number. */
+/* Receives the next datagram. Returns its class and sets its number. */
 static uint32_t take(struct lend_io *io, uint32_t *seq, uint32_t *peer)
 {
 	uint64_t end = conform_ms() + conform_patience_ms;
@@ -59,7 +54,7 @@ static uint32_t take(struct lend_io *io, uint32_t *seq, uint32_t *peer)
 	struct lend_in in;
 
 	while (io->ops->rx(io, &in, 1) == 0)
-		cr_assert_lt(conform_ms(), end, "nothing comes");
+		cr_assert_lt(conform_ms(), end, "no datagram arrives");
 	cr_assert_geq(in.len, sizeof(head));
 	memcpy(head, in.data, sizeof(head));
 	cr_assert_eq(in.len, head[0] == BULK ? LONG : SHORT);
@@ -69,9 +64,9 @@ static uint32_t take(struct lend_io *io, uint32_t *seq, uint32_t *peer)
 	return head[0];
 }
 
-/* Both kinds come, so that the receiver knows of them; then a train with an urgent one behind. How
- * many of the train came before it; all came. */
-static uint32_t passed_by(struct lend_io *from, uint32_t peer, struct lend_io *to)
+/* Sends one of each kind, so that the receiver knows of both; then a batch with an urgent one
+ * behind. Returns how many of the batch came before the urgent one; all must arrive. */
+static uint32_t count_overtaken(struct lend_io *from, uint32_t peer, struct lend_io *to)
 {
 	uint32_t seq, who, next = 0, before = UINT32_MAX;
 
@@ -86,13 +81,13 @@ static uint32_t passed_by(struct lend_io *from, uint32_t peer, struct lend_io *t
 		if (take(to, &seq, &who) == URGENT)
 			before = next;
 		else
-			cr_assert_eq(seq, next++, "the train's order");
+			cr_assert_eq(seq, next++, "order of the batch");
 	}
 	cr_assert_eq(next, TRAIN);
 	return before;
 }
 
-static void look_in_vain(struct lend_io *io, uint32_t times)
+static void poll_empty(struct lend_io *io, uint32_t times)
 {
 	struct lend_in in;
 
@@ -100,35 +95,35 @@ static void look_in_vain(struct lend_io *io, uint32_t times)
 		cr_assert_eq(io->ops->rx(io, &in, 1), 0);
 }
 
-Test(udp_fast, passes_by_in_both_directions, .timeout = 60)
+Test(udp_urgent, urgent__overtakes_in_both_directions, .timeout = 60)
 {
 	struct conform_pair p;
 	char before[104], after[104];
 	uint32_t seq, back;
 
 	conform_open(&p, &udp);
-	cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+	cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
 	send_one(p.client, p.peer, BULK, 0);
 	(void)take(p.server, &seq, &back);
 	p.server->ops->pin(p.server, back, true);
 	cr_assert_eq(p.client->ops->name(p.client, before, sizeof(before)), 0);
-	cr_assert_leq(passed_by(p.server, back, p.client), 1);
+	cr_assert_leq(count_overtaken(p.server, back, p.client), 1);
 	cr_assert_eq(p.client->ops->name(p.client, after, sizeof(after)), 0);
-	cr_assert_str_eq(strrchr(after, ':'), strrchr(before, ':'), "its port stays");
+	cr_assert_str_eq(strrchr(after, ':'), strrchr(before, ':'), "its port is unchanged");
 	conform_close(&p);
 }
 
-/* Who gets no urgent ones any more looks into one socket again; what comes then comes by it, in the
- * order in which it was sent. */
-Test(udp_fast, is_given_up_and_taken_up_again, .timeout = 60)
+/* An endpoint that no longer gets urgent datagrams reads one socket again. Later urgent datagrams
+ * arrive through it, in the order in which they were sent. */
+Test(udp_urgent, unused__is_closed_and_opened_again, .timeout = 60)
 {
 	struct conform_pair p;
 	uint32_t seq, who;
 
 	conform_open(&p, &udp);
 	for (int round = 0; round < 2; round++) {
-		cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
-		look_in_vain(p.server, FORGOTTEN);
+		cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
+		poll_empty(p.server, FORGOTTEN);
 		send_one(p.client, p.peer, LEND_CLASS_NORMAL, 0);
 		send_one(p.client, p.peer, URGENT, 1);
 		for (uint32_t i = 0; i < 2; i++) {
@@ -139,9 +134,9 @@ Test(udp_fast, is_given_up_and_taken_up_again, .timeout = 60)
 	conform_close(&p);
 }
 
-/* Who talked alone for a while has a socket of his own at a listener; it gets none of what is
- * sorted: before, meanwhile and after. */
-static void alone_before(const struct conform_row *row, int rounds)
+/* A client that was alone for a while has a connected socket at the listener. That socket must not
+ * get the client's urgent datagrams, before, during or after. */
+static void single_before(const struct conform_row *row, int rounds)
 {
 	struct conform_pair p;
 	uint32_t seq, who;
@@ -153,55 +148,56 @@ static void alone_before(const struct conform_row *row, int rounds)
 			(void)take(p.server, &seq, &who);
 			cr_assert_eq(seq, i);
 		}
-		cr_assert_leq(passed_by(p.client, p.peer, p.server), 1, "round %d", round);
+		cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1, "round %d", round);
 		if (round > 0)
-			look_in_vain(p.server, FORGOTTEN);
+			poll_empty(p.server, FORGOTTEN);
 	}
 	conform_close(&p);
 }
 
-Test(udp_fast, passes_by_after_talks_alone, .timeout = 60)
+Test(udp_urgent, urgent__overtakes_a_single_peer, .timeout = 60)
 {
-	alone_before(&udp, 3);
+	single_before(&udp, 3);
 }
 
-Test(udp_fast, passes_by_where_all_addresses_are_listened_at, .timeout = 60)
+Test(udp_urgent, urgent__overtakes_at_a_wildcard_address, .timeout = 60)
 {
-	alone_before(&any, 3);
+	single_before(&any, 3);
 }
 
 /* When a filter names no member, the kernel selects one by a hash of the ports, which is the right
  * one for half of all ports. */
-Test(udp_fast, passes_by_whatever_the_ports, .timeout = 60)
+Test(udp_urgent, urgent__overtakes_for_all_ports, .timeout = 60)
 {
 	for (int i = 0; i < PAIRS; i++)
-		alone_before(&any, 1);
+		single_before(&any, 1);
 }
 
-Test(udp_fast, urgent_ones_starve_nobody, .timeout = 60)
+Test(udp_urgent, urgent__does_not_starve_others, .timeout = 60)
 {
 	struct conform_pair p;
 	uint32_t seq, who, sent = 0, turns = 0;
 
 	conform_open(&p, &udp);
-	cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+	cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
 	send_one(p.client, p.peer, BULK, 0);
 	do
 		send_one(p.client, p.peer, URGENT, sent++);
 	while (take(p.server, &seq, &who) != BULK && ++turns < 100);
-	cr_assert_lt(turns, 20, "a turn of its own");
+	cr_assert_lt(turns, 20, "a poll of its own");
 	conform_close(&p);
 }
 
-/* What only the second socket has wakes the sleeper, and keeps who looks from falling asleep. */
-Test(udp_fast, wakes, .timeout = 60)
+/* A datagram in the urgent socket alone wakes the sleeper, and keeps a polling endpoint from
+ * sleeping. */
+Test(udp_urgent, wakes, .timeout = 60)
 {
 	struct conform_pair p;
 	struct pollfd fd;
 	uint32_t seq, who;
 
 	conform_open(&p, &udp);
-	cr_assert_leq(passed_by(p.client, p.peer, p.server), 1);
+	cr_assert_leq(count_overtaken(p.client, p.peer, p.server), 1);
 	cr_assert(p.server->ops->arm(p.server));
 	fd = (struct pollfd){.fd = p.server->ops->fd(p.server), .events = POLLIN};
 	cr_assert_eq(poll(&fd, 1, 0), 0);

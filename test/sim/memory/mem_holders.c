@@ -1,4 +1,4 @@
-/* mem_keep - the model's holders: holds, grants, clients, leases. Layer: test/sim. */
+/* mem_holders - holds, grants, clients and leases in the model. Layer: test/sim. */
 #include <string.h>
 
 #include "sim/memory/mem_model.h"
@@ -20,7 +20,7 @@ void mem_unhold(struct mem_model *m, struct mem_object *o, uint32_t client)
 	o->held &= ~(UINT64_C(1) << (client - 1));
 }
 
-/* There is room. */
+/* There must be room. */
 struct mem_grant *mem_grant_add(struct mem_model *m, uint32_t slot, uint8_t kind, uint32_t left,
 				lend_ns expires, uint32_t tenant)
 {
@@ -46,7 +46,7 @@ struct mem_grant *mem_grant_find(struct mem_model *m, uint64_t serial)
 	return NULL;
 }
 
-/* The one that ends first; of several the newest. */
+/* Returns the grant that ends first; of several, the newest. */
 struct mem_grant *mem_grant_next(struct mem_model *m, uint32_t slot)
 {
 	struct mem_grant *best = NULL;
@@ -97,7 +97,7 @@ void mem_grant_expire(struct mem_model *m)
 		m->stats.grants_expired++;
 		SIM_MARK(m->sim, mem_grant_expired);
 		if (g->kind == LEND_TERMS_TRANSFER && !m->object[g->object].held)
-			SIM_MARK(m->sim, mem_handed_to_nobody);
+			SIM_MARK(m->sim, mem_transfer_expired);
 		mem_object_settle(m, g->object);
 	}
 }
@@ -127,7 +127,8 @@ void mem_lease_renew(struct mem_model *m, uint32_t client)
 	m->lease_next = lend_min_u64(m->lease_next, inc->expires);
 }
 
-/* As many of the last quarter as are left free. */
+/* True when only the last quarter of the clients is free, and this process has more clients than
+ * are free. */
 static bool has_its_share(const struct mem_model *m, uint64_t who)
 {
 	uint64_t room = m->cfg.clients - m->stats.clients, n = 0;

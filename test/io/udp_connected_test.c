@@ -1,7 +1,9 @@
-/* Goal: a listener gives the peer that it talks with a socket of its own, and nobody notices: all
- * that is sent comes once, in its sender's order, under its sender's index, whoever else speaks,
- * one at a time or joined; and who falls silent gives the socket up. Method: the port's sockets as
- * the kernel shows them; clients in turns under seeds against what each has sent. */
+/* Goal: a listener opens a connected socket for the peer that it exchanges datagrams with, without
+ * visible effect. All datagrams arrive once, in the order and under the index of their sender,
+ * single or joined, while other clients send too. The socket is given up when its peer is quiet.
+ * Method: the port's sockets as the kernel reports them; clients that take turns under seeds,
+ * compared with what each has sent.
+ * Covers: src/io/udp/connected.c */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +18,9 @@ enum { CLIENTS = 3, ENOUGH = 300, SILENCE = 3000, STRANGERS = 300, FD_MAX = 256 
 
 struct client {
 	struct lend_io *io;
-	uint32_t server; /* its index here, */
-	uint32_t index;  /* and ours at the server */
-	uint32_t sent, come;
+	uint32_t server; /* index of the server at the client */
+	uint32_t index;  /* and of the client at the server */
+	uint32_t sent, arrived;
 };
 
 struct stage {
@@ -48,7 +50,7 @@ static void end(struct stage *s)
 	s->server->ops->close(s->server);
 }
 
-/* n in one burst: equally long, so that the kernel joins them. */
+/* Sends n datagrams in one burst, of equal length, so that the kernel joins them. */
 static void send_some(struct client *c, uint32_t id, uint32_t n)
 {
 	uint32_t number[CONFORM_BURST][2];
@@ -76,9 +78,9 @@ static void check(struct stage *s, const struct lend_in *in)
 	memcpy(number, in->data, sizeof(number));
 	cr_assert_lt(number[0], CLIENTS);
 	c = &s->client[number[0]];
-	cr_assert_eq(number[1], c->come, "seed %llu: client %u's %u, not %u",
-		     (unsigned long long)s->seed, number[0], number[1], c->come);
-	if (c->come++ == 0) {
+	cr_assert_eq(number[1], c->arrived, "seed %llu: client %u's %u, not %u",
+		     (unsigned long long)s->seed, number[0], number[1], c->arrived);
+	if (c->arrived++ == 0) {
 		c->index = in->peer;
 		s->server->ops->pin(s->server, in->peer, true);
 	}
@@ -91,18 +93,18 @@ static void take_all(struct stage *s, struct client *c)
 	struct lend_in in[CONFORM_BURST];
 	uint64_t late = conform_ms() + 5000;
 
-	while (c->come < c->sent && conform_ms() < late) {
+	while (c->arrived < c->sent && conform_ms() < late) {
 		uint32_t n = s->server->ops->rx(s->server, in, CONFORM_BURST);
 
 		for (uint32_t i = 0; i < n; i++)
 			check(s, &in[i]);
 		s->server->ops->rx_done(s->server);
 	}
-	cr_assert_eq(c->come, c->sent, "seed %llu: %u of %u came", (unsigned long long)s->seed,
-		     c->come, c->sent);
+	cr_assert_eq(c->arrived, c->sent, "seed %llu: %u of %u arrived",
+		     (unsigned long long)s->seed, c->arrived, c->sent);
 }
 
-/* One there and one back, and a look in vain. */
+/* Makes round trips; after each, both ends poll once and find nothing. */
 static void ping_pong(struct stage *s, uint32_t id, uint32_t times)
 {
 	struct client *c = &s->client[id];
@@ -127,7 +129,7 @@ static void ping_pong(struct stage *s, uint32_t id, uint32_t times)
 	}
 }
 
-static void be_silent(struct stage *s)
+static void poll_idle(struct stage *s)
 {
 	struct lend_in in;
 
@@ -140,8 +142,9 @@ static uint16_t port_of(const char *address)
 	return (uint16_t)atoi(strrchr(address, ':') + 1);
 }
 
-/* Whom a socket of this process at the server's port is connected to; 0: no such socket. */
-static uint16_t line_to(const struct stage *s)
+/* Returns the peer's port of a socket of this process that is connected at the server's port; 0:
+ * there is none. */
+static uint16_t connected_port(const struct stage *s)
 {
 	uint16_t to = 0;
 
@@ -153,7 +156,7 @@ static uint16_t line_to(const struct stage *s)
 		    ntohs(a.sin_port) != port_of(s->address) ||
 		    getpeername(fd, (void *)&b, &other) != 0)
 			continue;
-		cr_assert_eq(to, 0, "two lines");
+		cr_assert_eq(to, 0, "two connected sockets");
 		to = ntohs(b.sin_port);
 	}
 	return to;
@@ -167,27 +170,28 @@ static uint16_t port_of_client(const struct stage *s, int i)
 	return port_of(address);
 }
 
-Test(udp_line, goes_to_whom_one_talks_with)
+Test(udp_connected, active_peer__gets_the_socket)
 {
 	struct stage s;
 
 	begin(&s);
 	ping_pong(&s, 0, 100);
-	cr_assert_eq(line_to(&s), 0);
+	cr_assert_eq(connected_port(&s), 0);
 	ping_pong(&s, 0, ENOUGH);
-	cr_assert_eq(line_to(&s), port_of_client(&s, 0));
-	ping_pong(&s, 1, 2 * ENOUGH); /* while the first is not silent for long */
+	cr_assert_eq(connected_port(&s), port_of_client(&s, 0));
+	ping_pong(&s, 1, 2 * ENOUGH); /* while the first is not quiet for long */
 	ping_pong(&s, 0, 1);
-	be_silent(&s);
+	poll_idle(&s);
 	ping_pong(&s, 2, ENOUGH);
-	cr_assert_eq(line_to(&s), port_of_client(&s, 2));
+	cr_assert_eq(connected_port(&s), port_of_client(&s, 2));
 	ping_pong(&s, 0, 1);
 	ping_pong(&s, 1, 1);
 	end(&s);
 }
 
-/* Somebody who asks, joined or not, is not kept waiting by what the listener is used to. */
-Test(udp_line, nobody_notices)
+/* Datagrams of any client, single or joined, are not delayed by the socket that the listener
+ * prefers. */
+Test(udp_connected, random_traffic__stays_in_order)
 {
 	struct lend_rng rng;
 	struct stage s;
@@ -202,7 +206,7 @@ Test(udp_line, nobody_notices)
 			ping_pong(&s, id, 1 + (uint32_t)lend_rng_below(&rng, 2 * ENOUGH));
 			break;
 		case 1:
-			be_silent(&s);
+			poll_idle(&s);
 			break;
 		default:
 			n = 1 + (uint32_t)lend_rng_below(&rng, CONFORM_BURST);
@@ -217,15 +221,15 @@ Test(udp_line, nobody_notices)
 	end(&s);
 }
 
-/* After so many of the first client and then of the second, both send, one and some joined; the
- * listener looks twice; both send one more. */
+/* After that many round trips of the first client and then of the second, both send single and
+ * joined datagrams. The listener polls twice, and both send one more. */
 static void at_moment(uint32_t first, uint32_t second)
 {
 	struct stage s;
 
 	begin(&s);
 	ping_pong(&s, 0, first);
-	be_silent(&s);
+	poll_idle(&s);
 	ping_pong(&s, 1, second);
 	for (uint32_t id = 0; id < 2; id++) {
 		send_some(&s.client[id], id, 1);
@@ -245,9 +249,10 @@ static void at_moment(uint32_t first, uint32_t second)
 	end(&s);
 }
 
-/* The line is made, is read plainly, and goes over at some moment: whichever it is, what waits at
- * the other socket, or was joined before, comes in order, whole, and as its sender's. */
-Test(udp_line, at_any_moment)
+/* The connected socket is opened, switches to plain mode, and changes its peer at some moment. At
+ * each of them, datagrams queued at the other socket, or joined earlier, arrive in order, complete,
+ * and under their sender's index. */
+Test(udp_connected, at_any_moment)
 {
 	for (uint32_t n = 250; n < 260; n++) {
 		at_moment(n, 0);
@@ -256,8 +261,9 @@ Test(udp_line, at_any_moment)
 	}
 }
 
-/* Strangers push the peer of the line out of the table, for nobody keeps it: it is known again. */
-Test(udp_line, its_peer_is_forgotten)
+/* The connected peer is not pinned, so unknown senders evict it from the table. It is recognised
+ * again. */
+Test(udp_connected, evicted_peer__is_recognised)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	struct lend_in in;
@@ -276,21 +282,21 @@ Test(udp_line, its_peer_is_forgotten)
 			;
 		s.server->ops->rx_done(s.server);
 	}
-	s.client[0].come = 0; /* its index is another one now */
+	s.client[0].arrived = 0; /* its index is a new one now */
 	s.client[0].sent = 0;
 	ping_pong(&s, 0, 10);
 	end(&s);
 }
 
-/* Who sleeps is woken by what comes to either socket. */
-Test(udp_line, both_sockets_wake)
+/* A datagram at either socket wakes a sleeping listener. */
+Test(udp_connected, both_sockets_wake)
 {
 	struct stage s;
 
 	begin(&s);
 	for (int round = 0; round < 3; round++) {
 		for (uint32_t id = 0; id < CLIENTS; id++) {
-			be_silent(&s);
+			poll_idle(&s);
 			cr_assert(s.server->ops->arm(s.server));
 			send_some(&s.client[id], id, 1);
 			cr_assert_not(s.server->ops->arm(s.server));

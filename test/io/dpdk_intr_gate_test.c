@@ -1,7 +1,8 @@
-/* Goal: EAL's interrupt thread leaves who polls alone while there is nothing for it to do, and
- * comes when there is, even where a stranger's epoll watches the same numbers. Method: the switches
- * of that thread while a memif link is polled; then a link more, and an end.
- */
+/* Goal: EAL's interrupt thread does not disturb a polling thread while it has no work, and runs
+ * when it has some. A foreign epoll that watches the same descriptor numbers changes nothing.
+ * Method: the context switches of that thread while a memif link is polled; then one more link, and
+ * the end of one.
+ * Covers: src/io/dpdk/intr_gate.c */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "io/conform.h"
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 
 enum { POLLED_MS = 300, SWITCHES_MAX = 100, NUMBERS = 200 };
 
@@ -24,7 +25,8 @@ static void address(char *text, size_t cap)
 static const struct conform_row memif = {
     .name = "dpdk-memif", .absent = dpdk_absent, .address = address, .lossless = true};
 
-/* The line of /proc/self/task/TID/FILE that begins so, behind that; false: there is none. */
+/* Copies the text behind begin from the line of /proc/self/task/TID/FILE that starts with it.
+ * False: there is no such line. */
 static bool read_task(const char *tid, const char *file, const char *begin, char line[256])
 {
 	char path[64];
@@ -42,7 +44,7 @@ static bool read_task(const char *tid, const char *file, const char *begin, char
 	return found;
 }
 
-/* How often EAL's interrupt thread went to sleep. */
+/* Returns how often EAL's interrupt thread went to sleep. */
 static unsigned long sleeps(void)
 {
 	DIR *all = opendir("/proc/self/task");
@@ -61,8 +63,8 @@ static unsigned long sleeps(void)
 	return count;
 }
 
-/* An epoll that watches every free number, though nothing of it is open any more: so a program
- * finds that of whoever started it. */
+/* Makes an epoll that watches every free descriptor number although none is open. A program can
+ * inherit such an epoll from its parent. */
 static void decoy(void)
 {
 	int epoll = epoll_create1(0), file = eventfd(0, 0);
@@ -78,7 +80,7 @@ static void decoy(void)
 	}
 }
 
-Test(dpdk_gate, the_interrupt_thread_comes_when_there_is_something, .timeout = 60)
+Test(dpdk_intr_gate, interrupt_thread__runs_only_for_events, .timeout = 60)
 {
 	struct conform_pair p;
 	struct lend_io *other;
@@ -100,6 +102,6 @@ Test(dpdk_gate, the_interrupt_thread_comes_when_there_is_something, .timeout = 6
 		cr_assert_lt(conform_ms(), end);
 	other->ops->close(other);
 	while (conform_take(p.server, NULL, NULL) == 0)
-		cr_assert_lt(conform_ms(), end, "its end is told");
+		cr_assert_lt(conform_ms(), end, "the end is reported");
 	conform_close(&p);
 }

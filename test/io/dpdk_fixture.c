@@ -1,4 +1,4 @@
-#include "io/dpdk_here.h"
+#include "io/dpdk_fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
