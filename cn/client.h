@@ -3,6 +3,7 @@
 #ifndef LEND_CN_CLIENT_H
 #define LEND_CN_CLIENT_H
 
+#include <stddef.h>
 #include <sys/queue.h>
 
 #include "lend/mem.h"
@@ -186,9 +187,18 @@ struct lend_mem {
 	struct lend_args_stat args_stat;
 };
 
+/* The user's operation holds the client's part of it. */
+static inline struct lend_op *cn_op_outer(struct cn_op *op)
+{
+	return (struct lend_op *)((char *)op - offsetof(struct lend_op, reserved));
+}
+
+static inline struct cn_op *cn_op_inner(struct lend_op *op)
+{
+	return (struct cn_op *)op->reserved;
+}
+
 /* op.c */
-struct lend_op *cn_op_outer(struct cn_op *op);
-struct cn_op *cn_op_inner(struct lend_op *op);
 int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind);
 int cn_op_go(struct cn_op *op); /* starts or queues it; always 0 */
 void cn_op_finish(struct cn_op *op, enum lend_status status, enum lend_ran ran);
@@ -263,6 +273,8 @@ enum lend_status cn_node_unknown(struct cn_op *op);
 int cn_node_find(struct lend_mem *mem, const struct lend_memref *ref, uint16_t *index);
 void cn_node_alias(struct lend_mem *mem, uint32_t id, uint32_t shard, uint16_t index);
 uint16_t cn_node_index(const struct cn_node *node);
+
+/* op_ids.c */
 uint64_t cn_id_take(struct cn_node *node); /* 0: the window of ids is full */
 void cn_id_free(struct cn_node *node, uint64_t id);
 struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id);

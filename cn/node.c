@@ -361,33 +361,3 @@ void cn_node_lost(struct cn_node *node)
 	if (node->state == CN_NODE_UP)
 		node->state = CN_NODE_DOWN;
 }
-
-struct cn_slot *cn_id_slot(struct cn_node *node, uint64_t id)
-{
-	return &node->slot[id % LEND_MEM_OPEN_MAX];
-}
-
-uint64_t cn_id_take(struct cn_node *node)
-{
-	struct cn_slot *slot = cn_id_slot(node, node->next);
-
-	if (node->next - node->low >= node->open)
-		return 0;
-	slot->state = CN_SLOT_OPEN;
-	slot->kind = LEND_MEMOP_FORGET;
-	slot->what = 0;
-	slot->refs = NULL;
-	return node->next++;
-}
-
-void cn_id_free(struct cn_node *node, uint64_t id)
-{
-	struct cn_slot *slot = cn_id_slot(node, id);
-
-	if (slot->refs != slot->one)
-		free(slot->refs);
-	slot->refs = NULL;
-	slot->state = CN_SLOT_FREE;
-	while (node->low < node->next && cn_id_slot(node, node->low)->state == CN_SLOT_FREE)
-		node->low++;
-}

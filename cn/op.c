@@ -14,16 +14,6 @@
 
 #define DEFAULT_TIMEOUT UINT64_C(5000000000)
 
-struct lend_op *cn_op_outer(struct cn_op *op)
-{
-	return (struct lend_op *)((char *)op - offsetof(struct lend_op, reserved));
-}
-
-struct cn_op *cn_op_inner(struct lend_op *op)
-{
-	return (struct cn_op *)op->reserved;
-}
-
 int cn_op_begin(struct lend_mem *mem, struct lend_op *op, uint8_t kind)
 {
 	struct cn_op *o = cn_op_inner(op);

@@ -12,7 +12,6 @@
 
 #include "cn/paging/paged_view.h"
 #include "cn/pool/pool_client.h"
-#include "cn/ref_ops.h"
 #include "sys/last_error.h"
 #include "util/bits.h"
 
@@ -91,23 +90,6 @@ int lend_space_intact(struct lend_mem *mem, lend_space handle)
 		return 0;
 	return lend_fail(EIO, "pages that %s did not send in time read as zeros",
 			 mem->node[space->node]->address);
-}
-
-int lend_space_prefetch(struct lend_mem *mem, lend_space handle, uint64_t offset, uint64_t len,
-			struct lend_op *op)
-{
-	struct cn_op *o = cn_op_inner(op);
-	int rc = cn_begin_space(mem, handle, LEND_MEMOP_READ, op);
-
-	if (rc < 0)
-		return rc;
-	if (!mem->space[o->space].view)
-		return lend_fail(EINVAL,
-				 "the space is not mapped: call lend_space_pointer() first");
-	o->step = CN_STEP_FETCH;
-	o->offset = offset;
-	o->len = len;
-	return cn_op_go(o);
 }
 
 static bool is_inside(const struct cn_op *op, const struct cn_view *view)

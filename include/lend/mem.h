@@ -109,7 +109,7 @@ int lend_ref_parse(struct lend_mem *mem, const char *text, struct lend_ref *ref)
  * Functions with a struct lend_op start an operation and return 0; a negative value means that it
  * did not start, and done does not run.
  *
- * Any operation may end with these statuses, besides OK, DEADLINE_EXCEEDED and CANCELLED.
+ * Any operation may end with these statuses, in addition to OK, DEADLINE_EXCEEDED, CANCELLED.
  * NOT_FOUND: gone, or from before the node restarted. PERMISSION_DENIED: forged, or lacks the
  * right. OUT_OF_RANGE: past the end. RESOURCE_EXHAUSTED: the node or a table is full.
  * FAILED_PRECONDITION: nothing there to adopt, grant or release. ABORTED: the lease had ended;

@@ -111,3 +111,23 @@ void lend_frame_unpin(struct lend_store *s, uint32_t frame)
 	if (f->refs == 0)
 		give(s, frame);
 }
+
+void lend_store_done(struct lend_store *store, uint32_t tenant, const struct lend_store_seg *seg,
+		     uint32_t n)
+{
+	struct lend_store_usage *use = &lend_tenant_at(store, tenant)->use;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t first = (uint64_t)((const uint8_t *)seg[i].data - store->pages);
+		uint64_t end = first + seg[i].len;
+
+		LEND_CHECK(end <= ((uint64_t)store->frame.cap + 1) << store->page_bits);
+		for (uint64_t f = lend_page_at(store, first); f << store->page_bits < end; f++) {
+			if (!f)
+				continue;
+			lend_frame_unpin(store, (uint32_t)f);
+			LEND_CHECK(use->pinned > 0);
+			use->pinned--;
+		}
+	}
+}

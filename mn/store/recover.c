@@ -3,44 +3,13 @@
 #include "mn/store/frame.h"
 #include "mn/store/frame_alloc.h"
 #include "mn/store/hold.h"
+#include "mn/store/layout.h"
 #include "mn/store/lease.h"
 #include "mn/store/space.h"
 #include "mn/store/page_checksum.h"
 #include "mn/store/page_tree.h"
 #include "mn/store/undo_log.h"
 #include "util/bits.h"
-
-/* Increase it when a field changes its meaning and no size changes with it. */
-enum { LAYOUT_VERSION = 3 };
-
-uint64_t lend_store_layout(void)
-{
-	const uint64_t facts[] = {
-	    LAYOUT_VERSION,
-	    LEND_FAN,
-	    sizeof(struct lend_store),
-	    sizeof(struct lend_memstats),
-	    sizeof(struct lend_store_config),
-	    offsetof(struct lend_store, frame),
-	    sizeof(struct lend_free),
-	    sizeof(struct lend_frame),
-	    sizeof(struct lend_node),
-	    sizeof(struct lend_object),
-	    sizeof(struct lend_hold),
-	    sizeof(struct lend_grant),
-	    sizeof(struct lend_record),
-	    sizeof(struct lend_client),
-	    sizeof(struct lend_incarnation),
-	    sizeof(struct lend_placement),
-	    sizeof(struct lend_mapper),
-	    sizeof(struct lend_tenant),
-	};
-	uint64_t h = UINT64_C(0x4c656e6453746f72);
-
-	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
-		h = (h ^ facts[i]) * UINT64_C(0x9e3779b97f4a7c15) + (h >> 29);
-	return h;
-}
 
 static bool is_same_table(const struct lend_table *a, const struct lend_table *b)
 {

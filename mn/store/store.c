@@ -3,9 +3,8 @@
 #include <string.h>
 
 #include "mn/store/frame_alloc.h"
-#include "mn/store/recover.h"
+#include "mn/store/layout.h"
 #include "mn/store/page_checksum.h"
-#include "mn/store/undo_log.h"
 #include "util/bits.h"
 #include "util/siphash.h"
 
@@ -58,61 +57,6 @@ static bool is_valid(const struct lend_store_config *c)
 	       c->reap > 0 && lend_is_pow2(c->open) && c->shard < c->shards &&
 	       c->shards <= LEND_MEMREF_SHARDS_MAX && c->lease > 0 && c->lease < LEND_MEM_TTL_MAX &&
 	       c->revive < LEND_MEM_TTL_MAX && text_len(c->addresses) <= LEND_MEMOP_TEXT_MAX;
-}
-
-static uint32_t buckets(uint32_t n)
-{
-	uint32_t b = 16;
-
-	while (b < n)
-		b *= 2;
-	return b;
-}
-
-static uint64_t add(uint64_t *size, uint64_t n, uint64_t width)
-{
-	uint64_t at = *size;
-
-	*size = lend_align_up(at + n * width, 64);
-	return at;
-}
-
-static void add_table(uint64_t *size, struct lend_table *t, uint32_t cap, uint64_t width)
-{
-	t->cap = cap;
-	t->at = add(size, (uint64_t)cap + 1, width);
-}
-
-void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *c)
-{
-	/* One node covers 64 pages. Small and sparse objects waste some: the edges of a range can
-	 * take two nodes per level. */
-	uint32_t nodes = c->pages / 16 + lend_min_u32(c->objects, c->pages) / 4 + 256;
-	uint64_t size = lend_align_up(sizeof(*s), 64);
-
-	s->page_bits = (uint32_t)__builtin_ctz(c->page);
-	s->hold_mask = buckets(c->holds) - 1;
-	s->client_mask = buckets(c->clients) - 1;
-	add_table(&size, &s->frame, c->pages, sizeof(struct lend_frame));
-	add_table(&size, &s->node, nodes, sizeof(struct lend_node));
-	add_table(&size, &s->object, c->objects, sizeof(struct lend_object));
-	add_table(&size, &s->hold, c->holds, sizeof(struct lend_hold));
-	add_table(&size, &s->grant, c->grants, sizeof(struct lend_grant));
-	add_table(&size, &s->client, c->clients, sizeof(struct lend_client));
-	add_table(&size, &s->incarnation, c->incarnations, sizeof(struct lend_incarnation));
-	add_table(&size, &s->placement, c->placements, sizeof(struct lend_placement));
-	add_table(&size, &s->mapper, c->clients, sizeof(struct lend_mapper));
-	size = lend_align_up(lend_free_lay_out(&s->free, c->pages, size), 64);
-	s->sums = add(&size, c->checksum ? (uint64_t)c->pages + 1 : 0, sizeof(uint32_t));
-	s->node_refs = add(&size, (uint64_t)nodes + 1, sizeof(uint32_t));
-	s->hold_buckets = add(&size, (uint64_t)s->hold_mask + 1, sizeof(uint32_t));
-	s->client_buckets = add(&size, (uint64_t)s->client_mask + 1, sizeof(uint32_t));
-	s->heap = add(&size, c->grants, sizeof(uint32_t));
-	s->records = add(&size, (uint64_t)c->clients * c->open, sizeof(struct lend_record));
-	s->tenants = add(&size, lend_max_u32(c->tenants, 1), sizeof(struct lend_tenant));
-	s->undo_cap = lend_min_u32(LEND_MEM_BATCH_MAX, c->holds + c->grants) * 4 + LEND_UNDO_SPARE;
-	s->undo = add(&size, s->undo_cap, sizeof(struct lend_undo));
-	s->size = size;
 }
 
 size_t lend_store_size(const struct lend_store_config *config)

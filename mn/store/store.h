@@ -207,10 +207,6 @@ struct lend_store {
 	char text[LEND_MEMOP_TEXT_MAX];
 };
 
-/* lend_store_lay_out() computes the layout for a config: it sets only offsets and caps of s.
- * lend_store_layout() returns a number that identifies the format. */
-void lend_store_lay_out(struct lend_store *s, const struct lend_store_config *config);
-uint64_t lend_store_layout(void);
 void lend_store_set_text(struct lend_store *s, const char *addresses);
 
 static inline void *lend_at(const struct lend_store *s, uint64_t offset)

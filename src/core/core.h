@@ -17,7 +17,7 @@
 
 #include <stddef.h>
 
-#include "core/stats.h"
+#include "core/counters.h"
 #include "util/dgram.h"
 
 struct lend_core;

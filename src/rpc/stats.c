@@ -1,6 +1,6 @@
 #include "lend/stats.h"
 
-#include "core/stats.h"
+#include "core/counters.h"
 #include "rpc/endpoint.h"
 
 enum { LOOP_N = 11 };

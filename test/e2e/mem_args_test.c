@@ -80,7 +80,7 @@ Test(mem_args, more_calls_than_slots)
 }
 
 /* Measures until the threshold of calls with this choice of node differs from the initial one. */
-static void threshold(const char *more, uint16_t named)
+static void measure_threshold(const char *more, uint16_t named)
 {
 	struct lend_call call = {.method = REFUSE, .done = ended};
 	lend_ns until;
@@ -104,13 +104,13 @@ static void threshold(const char *more, uint16_t named)
 
 Test(mem_args, threshold)
 {
-	threshold("", 1);
+	measure_threshold("", 1);
 }
 
 Test(mem_args, threshold_of_a_node_with_workers)
 {
 	for (int i = 0; i < 3; i++)
-		threshold("--workers 3", 0);
+		measure_threshold("--workers 3", 0);
 }
 
 /* Closed in the middle of measuring. */

@@ -1,7 +1,7 @@
-/* allowed - whether an operation that ran had the right to, found out anew. Part of node.h. Layer:
- * test. */
-#include "fuzz/node.h"
-#include "fuzz/report.h"
+/* allowed - whether an operation that ran had the right to, found out anew. Part of store_checks.h.
+ * Layer: test. */
+#include "fuzz/store_checks.h"
+#include "fuzz/finding.h"
 
 static bool takes_ref(uint8_t kind)
 {

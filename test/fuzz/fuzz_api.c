@@ -3,7 +3,7 @@
  * API calls with handles that live, that are stale, of another sort or made up, buffers that are
  * too short or in too many pieces, output that is told late or dead; datagrams and time in between.
  * What each call must answer is known from what the test itself did. */
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "fuzz/world.h"
 
 const char fuzz_name[] = "api";

@@ -5,7 +5,7 @@
  * live datagrams with a valid session, invented ones, raw bytes. In the end all must end and
  * everything be back. */
 #include "fuzz/hostile.h"
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 
 const char fuzz_name[] = "input";
 

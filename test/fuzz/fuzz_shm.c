@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "fuzz/choice.h"
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "io/shm/peers.h"
 #include "sys/clock.h"
 

@@ -3,8 +3,8 @@
  * clients of three processes on a node of twenty pages; the bytes choose operations, half of them
  * spoilt, with placements, pinned replies, time and hang-ups between; the store's own audit on the
  * way and at the end, when all must be free. */
-#include "fuzz/node.h"
-#include "fuzz/report.h"
+#include "fuzz/store_checks.h"
+#include "fuzz/finding.h"
 
 const char fuzz_name[] = "store";
 

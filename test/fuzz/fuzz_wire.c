@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "wire/memop.h"
 #include "wire/pkt.h"
 

@@ -2,7 +2,7 @@
  * The other half of world.h. Layer: test. */
 #include <stdlib.h>
 
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "fuzz/world.h"
 
 enum { HEAL_ROUNDS = 5000 };

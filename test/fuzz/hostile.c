@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "util/crc32c.h"
 
 static void checksum(struct world_dgram *d)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 
 enum { INPUT_MAX = 1 << 16 };
 static char path[4096];

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "scen/proof.h"
 
 struct world world;

@@ -1,6 +1,6 @@
 /* world_net - what the two say to each other: taken out, kept on a tape, charged, delivered or not.
  * Part of world.h. Layer: test. */
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "fuzz/world.h"
 
 /* The datagram lies at the very end of its memory. */

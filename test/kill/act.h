@@ -3,7 +3,7 @@
 #ifndef TEST_KILL_ACT_H
 #define TEST_KILL_ACT_H
 
-#include "kill/client.h"
+#include "kill/kill_client.h"
 
 struct actor {
 	struct client c;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kill/run.h"
+#include "kill/kill_round.h"
 #include "sys/rand.h"
 
 struct options {

@@ -4,7 +4,7 @@
 #define TEST_KILL_MODEL_H
 
 #include "kill/kill.h"
-#include "kill/node.h"
+#include "kill/node_process.h"
 
 enum { THINGS = 20, THING_PAGES = 6, THING_LEN = THING_PAGES * 4096 };
 

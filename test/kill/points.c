@@ -1,5 +1,5 @@
 /* points - every operation killed before its first store, its second, and so on: once in the
- * client, once in the node, once in the server. Part of run.h. */
+ * client, once in the node, once in the server. Part of kill_round.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "kill/act.h"
-#include "kill/run.h"
+#include "kill/kill_round.h"
 
 /* An operation in a role, and which of its stores were had: the k-th is k * stride mod n. */
 struct point {

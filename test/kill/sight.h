@@ -1,6 +1,6 @@
 /* sight - what a memory node holds, counted by itself when it is asked over a method of its own.
- * Layer: test. In the node's process; apart from node.h, because the store and lend/mem.h have one
- * name for two things. */
+ * Layer: test. In the node's process; apart from node_process.h, because the store and lend/mem.h
+ * have one name for two things. */
 #ifndef TEST_KILL_SIGHT_H
 #define TEST_KILL_SIGHT_H
 

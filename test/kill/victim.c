@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kill/client.h"
+#include "kill/kill_client.h"
 
 enum { KEPT = 12, SPACES = 4 };
 

@@ -36,9 +36,9 @@ core, congestion timely|core|perf_core_call -p checked -w 32 -a timely -n
 core, congestion swift|core|perf_core_call -p checked -w 32 -a swift -n
 core, congestion dctcp|core|perf_core_call -p checked -w 32 -a dctcp -n
 core, congestion credit|core|perf_core_call -p checked -w 32 -a credit -n
-a choice, one class has calls to send|choice|perf_sched -c 1 -n
-a choice, all eight have|choice|perf_sched -c 8 -n
-a choice, all eight have, by deadline|choice|perf_sched -c 8 -o deadline -n
+a choice, one class has calls to send|choice|perf_sched_choice -c 1 -n
+a choice, all eight have|choice|perf_sched_choice -c 8 -n
+a choice, all eight have, by deadline|choice|perf_sched_choice -c 8 -o deadline -n
 both ends over net_ring, 32 B, 32 in flight|all|perf_rpc_call -c ring -w 32 -n
 both ends over shm, 32 B, 32 in flight|all|perf_rpc_call -c shm -w 32 -n
 both ends over udp, 64 B, 1 in flight|all|perf_rpc_call -c udp -s 64 -r 64 -w 1 -n'

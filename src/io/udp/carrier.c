@@ -16,12 +16,6 @@
 #include "io/builtin.h"
 #include "sys/last_error.h"
 
-bool lend_udp_is_stale(int err)
-{
-	return err == EINTR || err == ECONNREFUSED || err == EHOSTUNREACH || err == ENETUNREACH ||
-	       err == EHOSTDOWN || err == EPROTO;
-}
-
 static int udp_resolve(struct lend_io *io, const char *address, uint32_t *peer)
 {
 	struct io_udp *u = lend_udp_self(io);

@@ -42,6 +42,12 @@ int lend_udp_lookup(const char *text, int family, struct sockaddr_storage *addre
 	return 0;
 }
 
+bool lend_udp_is_stale(int err)
+{
+	return err == EINTR || err == ECONNREFUSED || err == EHOSTUNREACH || err == ENETUNREACH ||
+	       err == EHOSTDOWN || err == EPROTO;
+}
+
 int lend_udp_format(const struct sockaddr_storage *a, char *text, size_t cap)
 {
 	char ip[INET6_ADDRSTRLEN] = "", scope[16] = "";

@@ -42,6 +42,9 @@ uint32_t lend_udp_control(struct msghdr *msg, uint8_t *tos);
 /* Appends control data to a message: the low len bytes of value. msg_control has
  * LEND_UDP_CONTROL bytes, aligned, of which msg_controllen are used. */
 void lend_udp_control_add(struct msghdr *msg, int level, int type, int value, size_t len);
+/* Returns whether err is one that the ICMP reply to an earlier datagram left on the socket. It does
+ * not concern this call. */
+bool lend_udp_is_stale(int err);
 /* Writes "udp:IP:PORT". 0 or -ERANGE. */
 int lend_udp_format(const struct sockaddr_storage *address, char *text, size_t cap);
 

@@ -131,10 +131,6 @@ static inline struct io_udp *lend_udp_self(struct lend_io *io)
 	return (struct io_udp *)(void *)io;
 }
 
-/* True for errors that the ICMP reply to an earlier datagram left on the socket. They do not
- * concern this call. */
-bool lend_udp_is_stale(int err);
-
 /* 0 or -ENOMEM. */
 int lend_udp_rx_init(struct io_udp *u);
 uint32_t lend_udp_rx(struct lend_io *io, struct lend_in *in, uint32_t cap);

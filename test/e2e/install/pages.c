@@ -139,7 +139,7 @@ static bool watch_heap(void)
 }
 
 /* A LEND_SLOW handler: adds bytes until the caller no longer waits. */
-static void sum(lend_request request, const struct lend_buf *in, void *arg)
+static void answer_sum(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct lend_ep *ep = arg;
 	struct lend_buf *out = lend_buf_take(ep, 8);
@@ -159,7 +159,7 @@ static void sum(lend_request request, const struct lend_buf *in, void *arg)
 }
 
 /* Serves only peers that proved a secret. */
-static void erase(lend_request request, const struct lend_buf *in, void *arg)
+static void answer_erase(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct lend_ep *ep = arg;
 	lend_session session = lend_request_session(ep, request);
@@ -173,8 +173,8 @@ static void *run_server(void *arg)
 {
 	struct lend_ep *ep = arg;
 
-	if (lend_serve(ep, SUM, sum, ep, LEND_SLOW) == 0 &&
-	    lend_serve(ep, ERASE, erase, ep, 0) == 0)
+	if (lend_serve(ep, SUM, answer_sum, ep, LEND_SLOW) == 0 &&
+	    lend_serve(ep, ERASE, answer_erase, ep, 0) == 0)
 		lend_run(ep, LEND_NEVER); /* until lend_stop() */
 	return NULL;
 }

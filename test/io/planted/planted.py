@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: each case of the conformance suite can fail. Method: carriers with one bug each (planted.c); the case for a bug
+"""Goal: each case of the conformance suite can fail. Method: carriers with one bug each (planted_carriers.c); the case for a bug
 must fail with it, and pass without one. Covers: test/io/conform.c
 
 usage: planted.py PROGRAM

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "core/stats.h"
+#include "core/counters.h"
 #include "sim/memory/mem_marks.h"
 
 /* By the state of the session at the receiver, in the order of enum lend_sess_state. */

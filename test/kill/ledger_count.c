@@ -1,5 +1,5 @@
-/* audit - the exact count after a kill: what the node has, what this client believes it has, and
- * that every ledger of the node agrees with itself. Part of survivor.h. */
+/* ledger_count - the exact count after a kill: what the node has, what this client believes it has,
+ * and that every ledger of the node agrees with itself. Part of survivor.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

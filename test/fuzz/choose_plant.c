@@ -1,4 +1,5 @@
-/* planted - chooses the planted bug that LEND_PLANT names, before anything runs. Layer: test. */
+/* choose_plant - chooses the planted bug that LEND_PLANT names, before anything runs. Layer: test.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

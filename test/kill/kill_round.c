@@ -1,4 +1,4 @@
-#include "kill/run.h"
+#include "kill/kill_round.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
-/* stats - counters of a core. Declared once here; names and texts come from the same list. Layer:
- * core (pure). Outside the hashed part of the arena. */
-#ifndef LEND_CORE_STATS_H
-#define LEND_CORE_STATS_H
+/* counters - counters of a core. Declared once here; names and texts come from the same list.
+ * Layer: core (pure). Outside the hashed part of the arena. */
+#ifndef LEND_CORE_COUNTERS_H
+#define LEND_CORE_COUNTERS_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
-/* client - what every process that may be killed does: it is forked, opens all it needs, ends
+/* kill_client - what every process that may be killed does: it is forked, opens all it needs, ends
  * operations and looks at their statuses. Layer: test. */
-#ifndef TEST_KILL_CLIENT_H
-#define TEST_KILL_CLIENT_H
+#ifndef TEST_KILL_KILL_CLIENT_H
+#define TEST_KILL_KILL_CLIENT_H
 
 #include "kill/kill.h"
 

@@ -1,7 +1,7 @@
-/* run - one supervisor: a node, a survivor, and those that are killed, round after round.
+/* kill_round - one supervisor: a node, a survivor, and those that are killed, round after round.
  * Layer: test. A process of its own; what it found is in the page. */
-#ifndef TEST_KILL_RUN_H
-#define TEST_KILL_RUN_H
+#ifndef TEST_KILL_KILL_ROUND_H
+#define TEST_KILL_KILL_ROUND_H
 
 #include "kill/survivor.h"
 #include "kill/victim.h"

@@ -1,7 +1,7 @@
-/* node - lend-mn's own main in a fork of this process. The daemon's source runs as it is; sight.h
- * adds one method to its endpoint. Layer: test. */
-#ifndef TEST_KILL_NODE_H
-#define TEST_KILL_NODE_H
+/* node_process - lend-mn's own main in a fork of this process. The daemon's source runs as it is;
+ * sight.h adds one method to its endpoint. Layer: test. */
+#ifndef TEST_KILL_NODE_PROCESS_H
+#define TEST_KILL_NODE_PROCESS_H
 
 #include "kill/kill.h"
 #include "kill/sight.h"

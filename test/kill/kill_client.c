@@ -1,4 +1,4 @@
-#include "kill/client.h"
+#include "kill/kill_client.h"
 
 #include <errno.h>
 #include <stdio.h>

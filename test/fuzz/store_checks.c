@@ -1,8 +1,8 @@
-#include "fuzz/node.h"
+#include "fuzz/store_checks.h"
 
 #include <stdlib.h>
 
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 #include "mn/store/lease.h"
 #include "util/bits.h"
 

@@ -1,4 +1,4 @@
-#include "kill/node.h"
+#include "kill/node_process.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* node - a memory node's store with clients that remember what they were given, and the promises of
- * mn/store/exec.h checked at every operation.
+/* store_checks - a memory node's store with clients that remember what they were given, and the
+ * promises of mn/store/exec.h checked at every operation.
  *
  * Checked: a status is one of the canonical ones, a reply lies inside the pages or its head, what
  * is malformed or of an unknown client changes nothing, what else fails changes nothing but the
  * record of it, low water and the lease. Layer: test. One node per process; node_open() makes it
  * anew. */
-#ifndef TEST_FUZZ_NODE_H
-#define TEST_FUZZ_NODE_H
+#ifndef TEST_FUZZ_STORE_CHECKS_H
+#define TEST_FUZZ_STORE_CHECKS_H
 
 #include "fuzz/choice.h"
 #include "mn/store/store.h"

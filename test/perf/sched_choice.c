@@ -1,5 +1,6 @@
-/* sched - what it costs to choose what is sent next: calls that always have something to send, and
- * no datagram made. perf_sched [-c CLASSES 1..8] [-b DATAGRAMS 1..8] [-o shortest|deadline|fifo]
+/* sched_choice - what it costs to choose what is sent next: calls that always have something to
+ * send, and no datagram made. perf_sched_choice [-c CLASSES 1..8] [-b DATAGRAMS 1..8] [-o
+ * shortest|deadline|fifo]
  * [-n TURNS]
  *
  * A turn is lend_sched_next(), lend_sched_sent() of so many datagrams, lend_sched_ready(), for 64
@@ -68,7 +69,7 @@ static double cycles(struct lend_core *c, uint32_t datagrams, uint64_t turns)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: perf_sched [-c CLASSES 1..8] [-b DATAGRAMS 1..8] "
+	fprintf(stderr, "usage: perf_sched_choice [-c CLASSES 1..8] [-b DATAGRAMS 1..8] "
 			"[-o shortest|deadline|fifo] [-n TURNS]\n");
 	return 2;
 }

@@ -1,10 +1,10 @@
-/* loop - random kills: client, server, node, or several at once, by the clock or at a store.
- * Part of run.h. */
+/* random_kills - random kills: client, server, node, or several at once, by the clock or at a
+ * store. Part of kill_round.h. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "kill/run.h"
+#include "kill/kill_round.h"
 
 enum { FUSE_BITS = 14 };
 

@@ -1,5 +1,5 @@
-/* tools/mem - the counters of a memory node. Its speed is measured by apps/bench/mem_lat.c and
- * apps/bench/mem_fault.c. Layer: apps. Threads: one. */
+/* tools/mem_counters - the counters of a memory node. Its speed is measured by apps/bench/mem_lat.c
+ * and apps/bench/mem_fault.c. Layer: apps. Threads: one. */
 #include <string.h>
 
 #include "apps/commands.h"

@@ -1,4 +1,4 @@
-#include "fuzz/report.h"
+#include "fuzz/finding.h"
 
 #include <stdio.h>
 #include <stdlib.h>

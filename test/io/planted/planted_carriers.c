@@ -1,4 +1,4 @@
-/* planted - carriers with one bug each, for planted.py: the case for that bug must fail.
+/* planted_carriers - carriers with one bug each, for planted.py: the case for that bug must fail.
  *
  * The bug is between the suite and a real carrier that passes the suite. Layer: test. Threads: each
  * end has its own state; the bug is selected before any carrier is opened. */

@@ -45,9 +45,9 @@ static void go_and_return(const struct conform_pair *pair, uint32_t i)
 	cr_assert_eq(conform_take(pair->client, NULL, NULL), 1);
 }
 
-TestSuite(dpdk_stock, .timeout = 60);
+TestSuite(dpdk_mbuf_cache, .timeout = 60);
 
-Test(dpdk_stock, calls__use_no_pool)
+Test(dpdk_mbuf_cache, calls__use_no_pool)
 {
 	struct conform_pair pair;
 	uint32_t before;
@@ -63,7 +63,7 @@ Test(dpdk_stock, calls__use_no_pool)
 }
 
 /* One end only allocates buffers, the other only frees them. */
-Test(dpdk_stock, is_bounded)
+Test(dpdk_mbuf_cache, is_bounded)
 {
 	struct conform_pair pair;
 	uint32_t before;
@@ -79,7 +79,7 @@ Test(dpdk_stock, is_bounded)
 }
 
 /* Datagrams that were not received are freed with the ring. */
-Test(dpdk_stock, goes_back)
+Test(dpdk_mbuf_cache, goes_back)
 {
 	struct conform_pair pair;
 	uint32_t before;

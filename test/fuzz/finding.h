@@ -1,9 +1,9 @@
-/* report - what a fuzz target has done, and what it does when it finds something.
+/* finding - what a fuzz target has done, and what it does when it finds something.
  *
  * At exit one line of JSON goes to stdout: target, executions, hostile things fed. A check that
  * fails says what and where, and aborts, so that libFuzzer keeps the input. Layer: test. */
-#ifndef TEST_FUZZ_REPORT_H
-#define TEST_FUZZ_REPORT_H
+#ifndef TEST_FUZZ_FINDING_H
+#define TEST_FUZZ_FINDING_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -110,7 +110,7 @@ static void expect_queues(void)
 	cr_assert_eq(used, CLIENTS, "%u queues sent", used);
 }
 
-Test(dpdk_hostd, clients_have_queues_of_their_own, .timeout = 60)
+Test(dpdk_broker_queues, clients_have_queues_of_their_own, .timeout = 60)
 {
 	const char *absent = veth_make_queues("net_af_packet", QUEUES, ",qpairs=4");
 	struct lend_hostd_config config = {.name = name,

@@ -1,11 +1,11 @@
-/* server - what takes references out of requests: adopts, reads, compares, maps, releases. Part of
- * victim.h. Its handler keeps the request; the work is done between turns. */
+/* ref_server - what takes references out of requests: adopts, reads, compares, maps, releases. Part
+ * of victim.h. Its handler keeps the request; the work is done between turns. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kill/client.h"
+#include "kill/kill_client.h"
 #include "kill/victim.h"
 
 enum { WAITING = 64 };
