@@ -3,7 +3,7 @@
 replaces the old run of its name only.
 Method: --check on this tree; then a copy of the files is changed in one place at a time, and --check must name the stale file.
 
-usage: results.py REPO
+usage: results_test.py REPO
 """
 import json
 import pathlib

@@ -3,7 +3,7 @@
 every check that did not hold, every program that failed or is not there.
 Method: a folder of programs that print what a plan says, turn after turn; what comes out is known beforehand.
 
-usage: compare.py REPO
+usage: compare_test.py REPO
 """
 import json
 import pathlib

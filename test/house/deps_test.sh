@@ -2,7 +2,7 @@
 # Goal: scripts/deps.sh installs what is missing and only that, asks apt for nothing when nothing is, and
 # uses sudo only when it is not root.
 # Method: its commands replaced by ones that write down how they were called.
-# usage: deps.sh REPO
+# usage: deps_test.sh REPO
 set -eu
 deps=$1/scripts/deps.sh
 tmp=$(mktemp -d)

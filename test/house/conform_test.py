@@ -3,7 +3,7 @@
 Method: a folder with programs that say what Criterion says of tests that pass, fail, crash, hang and are skipped; then the
 real suite of one carrier.
 
-usage: conform.py REPO BUILD
+usage: conform_test.py REPO BUILD
 """
 import json
 import os
