@@ -115,7 +115,7 @@ def common(a, b):
 
 
 def run_once(row, build, who, seconds):
-    """What the program prints, or the line that says why not."""
+    """The program's output, or the line with the reason why there is none."""
     try:
         done = subprocess.run(row.command(build, who, seconds), capture_output=True, text=True, errors="replace", timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -191,7 +191,7 @@ class Comparison:
 
 
 def of_common_mode(runs):
-    """Those runs whose cores were as far apart as mostly."""
+    """The runs at the most frequent distance of their cores."""
     runs = [run for run in runs if run]
     mode = statistics.mode(run["mode"] for run in runs) if runs else None
     return [run for run in runs if run["mode"] == mode]

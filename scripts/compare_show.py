@@ -1,4 +1,4 @@
-"""How a comparison is shown: lines for people, a page and a picture of bars."""
+"""Output of a comparison: lines for people, a page and a picture of bars."""
 import html
 import math
 import sys

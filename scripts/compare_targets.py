@@ -1,6 +1,7 @@
-"""What Lend has to reach beside its peers, and what a comparison measured of it.
+"""Lend's performance targets relative to its peers, and the comparison's result for each.
 
-A measure gives a value and how far apart the cores were ("near", "far"), or None where that was not measured.
+A measure returns a value and the distance of the cores ("near", "far"), or None where that was not
+measured.
 """
 import functools
 import json
@@ -59,7 +60,7 @@ def over_kernel(c):
 
 
 def said_by(*command):
-    """What a program prints, or nothing where it is not there or fails."""
+    """A program's output, or nothing where it is missing or fails."""
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -67,19 +68,19 @@ def said_by(*command):
 
 
 def core_alone(c):
-    """What test/perf counts with valgrind."""
+    """The instruction counts of test/perf, by valgrind."""
     counted = re.match(r".*: (\d+)\n", said_by(COUNT, "--build", c.build, "--functions", "core, no checksum, 32"))
     return (int(counted[1]), ONE_THREAD) if counted else None
 
 
 @functools.lru_cache
 def heap(c):
-    """What lend malloc tells."""
+    """The output of lend malloc."""
     return json.loads(said_by(c.build / "lend", "malloc", "--seconds", str(max(2, 20 * c.seconds)), "--json") or "{}")
 
 
 def over_heap(key):
-    """A measure of how much quicker lend_malloc() is."""
+    """A measure of how much faster lend_malloc() is."""
     return lambda c: (heap(c)[key], ONE_THREAD) if heap(c).get(key) else None
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One table of every carrier and every promise: the suites of test/io, the image chain and a memory node. scripts/conform.sh
-builds and calls it.
+"""One table of every carrier and every promise: the suites of test/io, the image chain and a memory
+node. scripts/conform.sh builds and calls it.
 
 usage: conform.py BUILD [--only CARRIER]... [--suites] [--sleeps N] [--guest] [--json] [--svg FILE]
 """
@@ -103,7 +103,7 @@ def list_suites(program):
 
 
 def programs_of(build):
-    """What ctest would run: a folder may hold programs of tests that are no more."""
+    """The programs that ctest knows: a folder may contain programs of deleted tests."""
     told = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, timeout=LIMIT)
     tests = json.loads(told.stdout or "{}").get("tests", [])
     programs = {pathlib.Path(test["command"][0]) for test in tests if test["name"].startswith("io.") and "command" in test}
@@ -176,7 +176,8 @@ def lend(matrix, carrier, *args):
 
 
 def images(matrix, carrier, photos):
-    """The whole chain by value and by reference, each photograph's result byte for byte as made without it."""
+    """The whole chain by value and by reference; each photograph's result must equal a local run's
+    byte for byte."""
     for by in ("value", "ref"):
         got = lend(matrix, carrier, "images", "--by", by, photos)
         if (got["images"], got["identical"], got["errors"], got["pages_used_after"]) != (3, 3, 0, 0):
@@ -232,7 +233,7 @@ def run_here(build, only, suites):
 
 
 def run_guest(matrix):
-    """Carriers that this machine lacks altogether, once more in a guest."""
+    """Carriers that this machine lacks completely, run in a guest."""
     lacking = [c for c in matrix.carriers() if matrix.is_absent(c)]
     if not lacking:
         return
@@ -285,7 +286,7 @@ def print_table(matrix):
 
 
 def draw_svg(matrix):
-    """The table as a picture: a square per cell, its reason to be read by pointing at it."""
+    """The table as a picture: a square per cell, with its reason as a tooltip."""
     names, cases, step, left, top = names_of(matrix), cases_of(matrix), 22, 130, 110
     width, height = left + step * len(names) + 90, top + step * len(cases) + 40
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">',

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Says which branches of the pure layers were never taken.
+"""Lists the branches of the pure layers that were never taken.
 
-usage: coverage.py [--json] EXPORT       EXPORT: what llvm-cov export wrote
+usage: coverage.py [--json] EXPORT       EXPORT: the output of llvm-cov export
 
-A branch is one way out of a condition. Copies of one in several programs, and of a header's in several files, are one. Not
-counted: the default that a switch over all its cases does not have, and cases that lead straight to a LEND_CHECK that fails.
+A branch is one way out of a condition. Copies of one in several programs, and of a header's in
+several files, are one. Not counted: the default that a switch over all its cases does not have, and
+cases that lead straight to a LEND_CHECK that fails.
 """
 import json
 import pathlib

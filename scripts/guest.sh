@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command of this machine in a temporary guest with devices that this machine lacks: soft-RoCE, emulated NICs,
-# memory shared with another guest.
+# Runs a command of this machine in a temporary guest with devices that this machine lacks:
+# soft-RoCE, emulated NICs, memory shared with another guest.
 set -euo pipefail
 home=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -190,8 +190,9 @@ write_main() {
 			for module in veth rdma_rxe ib_uverbs rdma_ucm ib_umad; do modprobe $module || return; done
 			ip link add veth0 mtu 4200 address 02:00:00:4d:00:01 type veth \
 				peer name veth1 mtu 4200 address 02:00:00:4d:00:02 || return
-			# Both addresses are ours, since this kernel's soft-RoCE knows the first network namespace only. So let what is
-			# sent out of one end really cross to the other, and be taken in there.
+			# Both addresses are local, because this kernel's soft-RoCE knows the first
+			# network namespace only. Let packets that are sent out of one end really
+			# cross to the other, and be received there.
 			for i in all veth0 veth1; do
 				echo 1 >/proc/sys/net/ipv4/conf/$i/accept_local
 				echo 0 >/proc/sys/net/ipv4/conf/$i/rp_filter

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Adds up what the parts of scripts/reliability.sh found.
+"""Adds up the results of the parts of scripts/reliability.sh.
 
-usage: reliability.py [--json] [--seconds N] DIR       DIR holds PART.json, and PART.failed for those that failed
+usage: reliability.py [--json] [--seconds N] DIR       DIR holds PART.json, and PART.failed for
+those that failed
 
 Fails when a part did.
 """
@@ -10,7 +11,7 @@ import json
 import pathlib
 import sys
 
-ROWS = (  # key, what it is
+ROWS = (  # key, description
     ("seeds", "seeds of the simulator"),
     ("datagrams", "datagrams simulated"),
     ("faults", "faults made"),

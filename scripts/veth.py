@@ -56,7 +56,7 @@ def start_testpmd(end, cpu, mode):
 
 
 def received(testpmd):
-    """Packets that it got so far, and when."""
+    """The packets that it has received so far, and the time."""
     tell(testpmd, "show port stats 0")
     for line in testpmd.stdout:
         found = re.search(r"RX-packets: (\d+)", line)

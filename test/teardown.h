@@ -20,14 +20,14 @@
 	}                                                                                          \
 	static void suite##_##name##_body(void)
 
-/* Removes a folder of the test's own, in a .fini function. Aborts where it cannot: Criterion warns,
- * and ctest takes the warning for a failure. */
+/* Removes a folder of the test's own, in a .fini function. Aborts on failure: Criterion warns, and
+ * ctest counts the warning as a failure. */
 static inline void teardown_remove(const char *folder)
 {
 	char command[256];
 
 	(void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-	if (system(command) == 0) /* NOLINT(cert-env33-c): of this test's own making */
+	if (system(command) == 0) /* NOLINT(cert-env33-c): made by this test */
 		return;
 	fprintf(stderr, "cannot remove %s\n", folder);
 	abort();

@@ -1,4 +1,4 @@
-# liblend.so, and what `cmake --install` puts beside it: headers, lend.pc and a CMake package.
+# liblend.so, and the files that `cmake --install` adds: headers, lend.pc and a CMake package.
 add_library(lend_shared SHARED)
 foreach(layer IN LISTS layers)
 	target_sources(lend_shared PRIVATE $<TARGET_OBJECTS:${layer}>)
@@ -8,7 +8,7 @@ set_target_properties(lend_shared PROPERTIES
 	VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
 	LINK_DEPENDS ${CMAKE_SOURCE_DIR}/src/lend.map)
 target_link_options(lend_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/src/lend.map -Wl,--no-undefined
-	-Wl,-Bsymbolic-functions) # its own calls of its own functions go straight
+	-Wl,-Bsymbolic-functions) # calls inside the library do not go through the PLT
 target_link_libraries(lend_shared PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
 target_include_directories(lend_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

@@ -1,11 +1,11 @@
--- lend - Wireshark and tshark learn to read Lend's datagrams.
+-- lend - a Wireshark and tshark dissector for Lend's datagrams.
 --
 --   wireshark -X lua_script:scripts/wireshark/lend.lua FILE.pcapng
 --
--- Two ways in. Captures that Lend wrote itself (link type 252) name the dissector lend_capture: a lead says which way a
--- datagram went, to whom, and whether it ends with a trailer. UDP found by any other means (tcpdump) is recognised by
--- its first and last bytes. Fragments are joined, requests and replies linked, memory nodes' operations decoded. Other
--- methods' messages can be decoded by whoever registers in the table lend.method.
+-- Two kinds of input. Captures that Lend wrote itself (link type 252) name the dissector lend_capture: a header gives a
+-- datagram's direction, its peer, and whether it ends with a trailer. UDP from other sources (tcpdump) is recognised by
+-- its first and last bytes. Fragments are reassembled, requests and replies linked, memory nodes' operations decoded.
+-- Dissectors for other methods' messages register in the table lend.method.
 --
 -- The layouts below are those of src/wire and src/io/capture/capture.h; the test e2e.capture compares them.
 
@@ -125,7 +125,7 @@ local REPLIES = {PUT = {REF}, ALLOC = {SPACE}, SEAL = {REF}, NARROW = {REF}, MAP
 local STAT = {}
 for i, name in ipairs(MEM_STATS) do STAT[i] = layout("stat", {{name, 8}}) end
 
--- Parts of a number, as {field, mask}; what is worked out; experts.
+-- Parts of a number, as {field, mask}; computed fields; expert infos.
 local function bits(list)
 	for _, b in ipairs(list) do
 		local name, width, mask, values = b[1], b[2], b[3], b[4]
@@ -195,7 +195,7 @@ local function crc32c(text)
 	return bit.bnot(crc) % 0x100000000
 end
 
--- What a pass over the capture learns. Keys carry the carrier: one file may hold both ends of a session.
+-- State from a pass over the capture. Keys carry the carrier: one file may hold both ends of a session.
 local partner, numbers, asked, messages, calls, by_frame, sums
 function lend.init()
 	partner, numbers, asked, messages, calls, by_frame, sums = {}, {}, {}, {}, {}, {}, {}
@@ -332,7 +332,7 @@ local function add_message(tvb, pinfo, tree, d, call)
 	end
 end
 
--- The call that a datagram is about: of the one who made it, known by the session that its requests go to.
+-- The call that a datagram belongs to: that of its caller, known by the session that its requests go to.
 local function call_of(d, make)
 	local key = (d.kind == REPLY or d.served) and d.back or d.to
 	local call = calls[key .. d.call]
@@ -361,8 +361,8 @@ local function join(m, d, tvb, at, len)
 	m.text, m.piece, m.whole_in = table.concat(texts), nil, d.frame
 end
 
--- The two ids of a session are told by its ACCEPT. Where that was not captured: a reply says which of the peer's
--- numbers it answers, and the call is the same.
+-- A session's ACCEPT has its two ids. Where that was not captured: a reply names the peer's number that it answers,
+-- and the call is the same.
 local function pair(d)
 	if d.kind == ACCEPT then
 		partner[d.to], partner[d.carrier .. d.hello] = d.carrier .. d.hello, d.to
@@ -375,7 +375,7 @@ local function pair(d)
 	d.back = partner[d.to] or d.back
 end
 
--- First time that a frame is seen: what it tells about others. whole: all its bytes are here.
+-- The first pass over a frame: records what it reveals about others. whole: all its bytes were captured.
 local function learn(d, pinfo, tvb, at, len, whole)
 	local seen = {}
 	by_frame[d.frame] = seen
@@ -384,7 +384,7 @@ local function learn(d, pinfo, tvb, at, len, whole)
 	if d.kind ~= REQUEST and d.kind ~= REPLY then return end
 	local call, key = call_of(d, true), d.to .. d.call .. d.kind
 	local m = messages[key] or d.length == len and d.frame or {piece = {}, frame = {}, first = {}, got = 0}
-	if type(m) == "number" then -- of one fragment: only where it came first
+	if type(m) == "number" then -- of one fragment: only at its first copy
 		seen.repeated = m ~= d.frame and m or nil
 	else
 		seen.repeated, seen.message = m.first[d.offset], m
@@ -444,7 +444,7 @@ local function add_trailer(tree, tvb, base_at, at, d)
 	return good
 end
 
--- What the common header says, for those who do not read bytes.
+-- The common header in words.
 local function read_head(tvb, at, pinfo, way)
 	local d = {frame = pinfo.number, kind = tvb(at + 2, 1):uint(), flags = tvb(at + 3, 1):uint(),
 		number = tostring(tvb(at + 16, 8):le_uint64()), offset = tvb(at + 24, 4):le_uint(),
@@ -489,8 +489,8 @@ local function add_blocks(tree, tvb, at, d)
 	return next_at > at and next_at or nil
 end
 
--- One datagram at an offset. way: from whom to whom, and the reverse. live: it was on its way, and not only offered to a
--- full carrier.
+-- One datagram at an offset. way: sender and receiver, and the reverse. live: it was sent, and not only offered to a full
+-- carrier.
 local function dissect(tvb, at, pinfo, root, has_trailer, way, live)
 	local base_at, captured, finish = at, tvb:captured_len(), tvb:reported_len() - (has_trailer and TRAILER or 0)
 	local tree = root:add(lend, tvb(at))

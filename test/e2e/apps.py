@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: every subcommand of lend does what its --help says, for people and for programs, and fails in one line.
+"""Goal: every subcommand of lend follows its --help, for people and for programs, and fails with
+one line.
 
-Method: runs the built programs for a fraction of a second each over the carriers that this machine has, reads
-their JSON, and asks the memory node after each run that used one whether it still holds a page.
+Method: runs the built programs for a fraction of a second each over the carriers that this machine
+has, reads their JSON, and queries the memory node after each run that used one for pages in use.
+Covers: cn/client.c, mn/lend_mn.c, src/hostd/main.c
 
 usage: apps.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -95,7 +97,7 @@ class Commands(unittest.TestCase):
 
     def test_deadlines(self):
         got = lend_json("deadlines", "--seconds", 1)
-        self.assertGreater(got["calls"], 10)  # however busy the machine
+        self.assertGreater(got["calls"], 10)  # on any machine, however busy
         for how in ("fifo", "deadline"):
             self.assertLessEqual(got["missed_soon_" + how] + got["missed_later_" + how], got["calls"])
         refused = subprocess.run([LEND, "deadlines", "--carrier", "dpdk-ring"], capture_output=True, text=True)
@@ -155,7 +157,7 @@ class Commands(unittest.TestCase):
             server.terminate()
 
     def test_hostd(self):
-        """Both ends at a broker; the server is killed, and another is served at once."""
+        """Both ends at a broker; the server is killed, and another one serves at once."""
         name = f"hostd-{os.getpid()}"
         with subprocess.Popen([BUILD / "lend-hostd", "--name", name, "--device", "udp:127.0.0.1:0", "--json"],
                               stdout=subprocess.PIPE, text=True) as broker:
@@ -177,7 +179,7 @@ class Commands(unittest.TestCase):
         with subprocess.Popen([LEND, "serve", "--listen", name], stdout=subprocess.PIPE, text=True) as server:
             self.assertIn("ready", server.stdout.readline())
             with subprocess.Popen([LEND, "bw", "--connect", name, "--size", "1M", "--seconds", "30"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
-                for _ in range(100):  # until it is there
+                for _ in range(100):  # until it serves
                     end = lend_json("top", name, "--once", "--interval", "50ms")["endpoints"][0]
                     if end["sessions_up"] == 2 and end["rx_bytes_per_s"] > 0 and end["requests_per_s"] > 0:
                         break
@@ -188,7 +190,7 @@ class Commands(unittest.TestCase):
             for field in ("calls", "served", "queued"):
                 self.assertEqual(len(busy[field]), 8)
             table = subprocess.run([LEND, "top", "--once", "--interval", "20ms"], capture_output=True, text=True)
-            self.assertIn(name, table.stdout)  # found by itself
+            self.assertIn(name, table.stdout)  # found without an option
             server.terminate()
         gone = subprocess.run([LEND, "top", name, "--once", "--interval", "20ms"], capture_output=True, text=True)
         self.assertEqual((gone.returncode, gone.stderr.count("\n")), (1, 1), gone.stderr)
@@ -280,7 +282,7 @@ class Commands(unittest.TestCase):
                         "mem-bw", "snapshot-speed", "cow", "mem-fault", "translate", "malloc", "put", "get", "doctor", "serve",
                         "top", "keygen"):
             self.assertIn(b"--help", lend(command, "--help").stdout)
-        self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # what is of no use there is not offered
+        self.assertNotIn(b"--connect", lend("chain", "--help").stdout)  # options without effect are not listed
 
     def test_tables(self):
         self.assertIn(b"p50_us", lend("lat", *SHORT).stdout)
@@ -298,7 +300,7 @@ class Commands(unittest.TestCase):
 
     @unittest.skipUnless((BUILD / "lend_io_dpdk.so").exists(), "built without DPDK")
     def test_doctor_without_rights(self):
-        def drop_rights():  # no effect where there are none to drop
+        def drop_rights():  # no effect without capabilities to drop
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_NET_RAW, 0, 0, 0)
 
         done = subprocess.run([LEND, "doctor", "--json"], capture_output=True, preexec_fn=drop_rights, timeout=60)

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: put and get bring a file to a memory node and back, references and keys stay out of other users' sight, and each
-failure is one line that names the fix.
+"""Goal: put and get move a file to a memory node and back, references and keys stay hidden from
+other users, and each failure is one line that names the fix.
 
-Method: runs the built programs over shm and udp, with files, folders and references that are wrong in each way.
+Method: runs the built programs over shm and udp, with files, folders and references that are wrong
+in each way.
+Covers: cn/ref_values.c, src/wire/memref.c, src/rpc/keys.c, src/sys/rundir.c
 
 usage: apps_refs.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -38,7 +40,7 @@ class References(unittest.TestCase):
         copy.unlink()
 
     def test_a_reference_that_is_not_in_argv(self):
-        """From standard input, or the first line of a file; and each way to get that wrong in one line."""
+        """From standard input, or the first line of a file; and each mistake in that gives one line."""
         source, ref, none = TEMP / "source", TEMP / "ref", TEMP / "none"
         source.write_bytes(os.urandom(5000))
         with Node(f"shm:apps-{os.getpid()}-argv") as node:
@@ -140,7 +142,7 @@ class References(unittest.TestCase):
             self.assertIn(b"name a file in a folder that can be written", done.stderr)
 
     def test_a_home_that_cannot_be_read(self):
-        """As after su without a new HOME: a file in the way has the effect of a folder of another user's."""
+        """As after su without a new HOME: a file at its path has the effect of another user's folder."""
         with mock.patch.dict(os.environ, HOME=LEND):
             for name in ("LEND_KEYS", "XDG_CONFIG_HOME"):
                 os.environ.pop(name, None)

@@ -39,7 +39,7 @@ void memif_end(void)
 	teardown_remove(rundir);
 }
 
-/* A request whose arguments are being read. */
+/* A request while its arguments are being read. */
 struct job {
 	lend_request request;
 	uint32_t n, due;
@@ -198,7 +198,7 @@ void turn(void)
 
 	cr_assert(here >= 0 && there >= 0);
 	if (!here && !there)
-		sched_yield(); /* to the node */
+		sched_yield(); /* lets the node run */
 }
 
 void close_side(struct side *side)
@@ -213,7 +213,7 @@ void close_all(void)
 	close_side(&callee);
 	close_side(&caller);
 	mem_node_stop(&node);
-	cr_assert_eq(jobs, 0, "replies whose bytes did not come back");
+	cr_assert_eq(jobs, 0, "replies with bytes that did not come back");
 }
 
 void ended(struct lend_call *call)

@@ -1,11 +1,11 @@
-/* args_pair - a caller and a callee of calls with arguments, two endpoints of one thread that are
- * turned by turns, and the memory node between them. */
+/* args_pair - a caller and a callee of calls with arguments, two endpoints of one thread that run
+ * alternate turns, and the memory node between them. */
 #ifndef TEST_E2E_ARGS_PAIR_H
 #define TEST_E2E_ARGS_PAIR_H
 
 #include "e2e/mem_node.h"
 
-/* Methods: answers with the arguments that came; refuses; keeps the request in kept; in late. */
+/* Methods: answers with its arguments; refuses; keeps the request in kept; in late. */
 enum { ECHO = 1, REFUSE, KEEP, LATER, MANY = 6, BIG = 300000 };
 
 struct side {
@@ -13,7 +13,8 @@ struct side {
 	struct lend_mem *mem;
 };
 
-/* Around a test on "dpdk": a runtime folder of its own, for memif's sockets. False: not here. */
+/* Around a test on "dpdk": a runtime folder of its own, for memif's sockets. False: not
+ * available. */
 void memif_begin(void);
 bool memif_is_here(void);
 void memif_end(void);
@@ -22,7 +23,7 @@ extern struct mem_node node;
 extern struct side caller, callee;
 extern lend_session session;
 extern lend_request kept, late[64];
-extern int jobs, ends, lates; /* echoes not yet over; calls that ended; requests in late */
+extern int jobs, ends, lates; /* echoes in progress; calls that ended; requests in late */
 extern const struct iovec three[3];
 extern const char *node_more; /* arguments of lend-mn */
 extern uint64_t callee_takes; /* its message_max; 0: the default */
@@ -35,12 +36,12 @@ void close_side(struct side *side);
 void close_all(void); /* nothing may be left anywhere */
 void turn(void);
 void ended(struct lend_call *call);
-/* Of a call or an operation that was started with result rc. */
+/* Waits for a call or an operation that was started with result rc. */
 void wait_for(int rc);
 void finish(struct lend_op *op, int rc);
-/* Everything between the two is over, and the node holds nothing. */
+/* Waits until nothing is in flight and the node holds nothing. */
 void settle(const char *what, int turns);
-/* Reads what came back, as it was sent, or reads nothing, and gives it up. */
+/* Compares the reply with the bytes sent, or reads nothing; releases it. */
 void compare(const struct lend_buf *reply, const struct iovec *want, int n);
 void drop_reply(struct lend_call *call);
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: each benchmark of the memory node and of what is beside it says what its --help promises, and counts no wrong byte.
+"""Goal: each benchmark of the memory node and its peers prints what its --help promises, and counts
+no wrong byte.
 
-Method: runs the built programs for a few hundredths of a second each, over the carriers that this machine has and in one
-thread, and reads their JSON and their plots. Figures are looked at for order and sense, not for size.
+Method: runs the built programs for a few hundredths of a second each, over the carriers that this
+machine has and in one thread, and reads their JSON and their plots. Numbers are checked for order
+and plausibility, not for size.
+Covers: cn/op_call.c, cn/op_split.c, src/alloc/alloc.c
 
 usage: bench.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -66,7 +69,7 @@ class Bench(unittest.TestCase):
                 self.assertEqual((got["wrong_bytes"], got["one_thread"]), (0, True))
                 self.assertGreater(got["read_over_call"], 0)
                 self.assertGreater(got["read_cpu_us_per_call"], 0)
-        self.assertEqual(lend_json("mem-bw", "--one-thread", "--seconds", "1")["wrong_bytes"], 0)  # by turns
+        self.assertEqual(lend_json("mem-bw", "--one-thread", "--seconds", "1")["wrong_bytes"], 0)  # alternately
         got = lend_json("mem-lat", "--one-thread", "--among", "3000", *BRIEF)
         self.assertEqual((got["wrong_bytes"], got["among"], got["pages_used_after"]), (0, 3000, 0))
         self.assertGreater(got["among_release_over_few"], 0)
@@ -124,7 +127,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["bytes"] for row in got["local"]], [row["bytes"] for row in got["pair"]])
         self.assertGreater(min(row["lend"] for row in got["local"] + got["pair"]), 0)
         self.assertGreater(got["local_over_glibc"], 0)
-        self.assertEqual(got["check_apart"], len(os.sched_getaffinity(0)) > 1)  # whatever a heap's library pins
+        self.assertEqual(got["check_apart"], len(os.sched_getaffinity(0)) > 1)  # also with memory that another heap's library pins
 
     def test_rest_translate(self):
         for more in ([], ["--streaming", "--access", "uniform", "--small-pages"]):

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Goal: Wireshark reads every datagram of Lend: each kind, field, fragment and memory operation, and no hostile byte
-makes the dissector fail.
+"""Goal: Wireshark decodes every datagram of Lend: each kind, field, fragment and memory operation,
+and no hostile byte makes the dissector fail.
 
-Method: tshark with scripts/wireshark/lend.lua on three sorts of captures: datagrams of capture_made.py; runs of the built
-programs over the carriers that this machine has, compared with what was called and stored; and the first sort damaged
-under a seed.
-The dissector's tables are compared with the C headers. Every field that it registers must have been seen.
-tshark takes most of the time to start, so the runs are a process of their own beside the rest.
+Method: tshark with scripts/wireshark/lend.lua on three sorts of captures: datagrams of
+capture_made.py; runs of the built programs over the carriers that this machine has, compared with
+what was called and stored; and the first sort damaged under a seed. The dissector's tables are
+compared with the C headers. Every field that it registers must have been seen. tshark takes most of
+the time to start, so the runs are a separate process.
+Covers: src/io/capture/capture.c, src/io/capture/pcapng.c, src/io/capture/header.c,
+scripts/wireshark/lend.lua
 
 usage: capture.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -43,7 +45,8 @@ def fields_of_lua():
 
 
 def rows(path, *more):
-    """A dict of field to list of values for each packet. A second pass, so that what comes later is known."""
+    """A dict of field to list of values for each packet. A second pass, so that later packets are
+    known."""
     names = ALL_FIELDS + ["frame.number", "frame.comment", "_ws.lua.text", "_ws.expert", "_ws.col.Info", "_ws.col.Source"]
     out = tshark("-2", "-r", path, "-T", "fields", "-E", "aggregator=;", "-E", "separator=|", *more,
                  *[word for name in names for word in ("-e", name)])
@@ -201,7 +204,7 @@ class Crafted(unittest.TestCase):
         for i in range(FUZZED):
             last = rng.randrange(len(good)) if i % 2 == 0 else min(last + 1, len(good) - 1)  # requests and their replies
             data = bytearray(good[last])
-            start = data.index(b"\0\0\0\0\1") + 4 if rng.random() < 0.9 else 0  # mostly behind the tags
+            start = data.index(b"\0\0\0\0\1") + 4 if rng.random() < 0.9 else 0  # mostly after the tags
             at = data.find(b"\x4c\1", start)
             if at >= 0 and i % 8:
                 struct.pack_into("<I", data, at + 4, i // 2 + 1 << 10)  # a call of its own
@@ -209,7 +212,7 @@ class Crafted(unittest.TestCase):
                 data[rng.randrange(start, len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
             if rng.random() < 0.2:
                 del data[rng.randrange(start, len(data)):]
-            if rng.random() < 0.7:  # so that what is behind the checksum is reached
+            if rng.random() < 0.7:  # so that the fields after the checksum are reached
                 if 0 <= at and at + 48 <= len(data):
                     data[-16:] = struct.pack("<I12x", crc32c(data[at:-16]))
             f.add_raw(bytes(data))
@@ -228,17 +231,17 @@ class Ran(unittest.TestCase):
     """Runs of the built programs."""
 
     def check(self, got, carrier):
-        """What holds for any capture of what went well: whole, linked, nothing malformed."""
+        """Properties of any capture without errors: complete, linked, nothing malformed."""
         kind = {name: [r for r in got if r.get("lend.kind") == [str(i)]] for i, name in enumerate(KINDS, 1)}
         self.assertTrue(kind["CONNECT"] and kind["ACCEPT"])
-        # With a memif client's rings goes what nobody took out of them yet.
+        # Datagrams that are still in a memif client's rings are lost when it leaves.
         self.assertTrue(kind["BYE"] or carrier == "dpdk-memif")
         for r in (r for r in got if "lend.kind" in r):
             self.assertFalse([name for name in r if name.startswith("lend.expert.")], r)
             checked = one(r, "lend.capture.checked") == "1"
             self.assertEqual(r.get("lend.trailer.good"), None if checked else ["1"])
             self.assertEqual(checked, carrier != "udp")
-        for name in ("REQUEST", "REPLY"):  # udp may repeat one
+        for name in ("REQUEST", "REPLY"):  # udp may retransmit one
             kind[name] = [r for r in kind[name] if "lend.repeated" not in r]
         for r in kind["REPLY"]:
             self.assertIn("lend.response_to", r)
@@ -260,10 +263,11 @@ class Ran(unittest.TestCase):
     def test_2_long_calls(self):
         for carrier in CARRIERS:
             with self.subTest(carrier=carrier):
-                size = 100000 if carrier == "shm" else 300000  # there it is one datagram, of which so much is kept
+                size = 100000 if carrier == "shm" else 300000  # there it is one datagram, of which the capture keeps this many bytes
                 told = lend_json("bw", "--carrier", carrier, "--seconds", "0.001", "--count", 2, "--size", size, "--window", 1,
                                  "--capture", TEMP / f"bw-{carrier}.pcapng")
-                # The caller's, whose name has a number: it came second. A server may be stopped before it hears BYE.
+                # The caller's file: its name has a number because it was second. A server may be
+                # stopped before it gets BYE.
                 kind = self.check(rows(min(TEMP.glob(f"bw-{carrier}*.pcapng"))), carrier)
                 whole = [r for r in kind["REQUEST"] if carrier == "shm" or "lend.message.fragments" in r]
                 self.assertGreaterEqual(len(whole), told["calls"])

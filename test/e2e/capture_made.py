@@ -1,5 +1,5 @@
-"""Captures made byte by byte from the tables of src/core/PROTOCOL.md and src/wire/memop.h, with a known value in each
-field: what capture.py shows to Wireshark."""
+"""Captures made byte by byte from the tables of src/core/PROTOCOL.md and src/wire/memop.h, with
+a known value in each field: capture.py passes them to Wireshark."""
 import pathlib
 import re
 import struct
@@ -174,7 +174,7 @@ def write_memory(path):
 
 
 def write_wrong(path):
-    """What the receiver drops, and the expert that says so."""
+    """Datagrams that the receiver drops, and the expert info that says so."""
     f, good = File(path), request(7, b"0123456789", 1 << 10, 2)
     wrong = [("short", good[:20]), ("short", datagram("REQUEST", b"ab")), ("short", datagram("ACK", bytes(20))),
              ("foreign", datagram("PING", magic=0x4D)), ("kind", datagram(99)), ("kind", datagram("PING", flags=0x40)),

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Goal: a stranger that copies the datagrams of a client which proves a secret is served nothing that the client holds,
-and does not disturb the client; at lend serve and at lend-mn.
+"""Goal: an attacker that replays the datagrams of a client which proves a secret gets nothing that
+the client holds, and does not disturb the client; at lend serve and at lend-mn.
 
-Method: clients with a secret reach the programs through a relay that records their datagrams. Another socket sends a
-client's CONNECT and all that followed to the server, with the session that the server then gives it: while the client
-is there and after it left; unchanged, as a new attempt, or without the proof. The relay shows what a hostile server
-that the client dialled would see.
+Method: clients with a secret reach the programs through a relay that records their datagrams.
+Another socket sends a client's CONNECT and all that followed to the server, with the session that
+the server then gives it: while the client is there and after it left; unchanged, as a new attempt,
+or without the proof. The relay shows the datagrams that a hostile server would get from the client.
+Covers: src/core/handshake_proof.c, src/rpc/session_proof.c, mn/peers.c, cn/life.c
 
 usage: copied.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -24,7 +25,7 @@ from programs import BUILD, LEND, TEMP, Node, run_tests
 
 CONNECT, ACCEPT, REQUEST, REPLY, RETRY, PROOF = (KINDS.index(kind) + 1 for kind in "CONNECT ACCEPT REQUEST REPLY RETRY PROOF".split())
 SECRET = dict(os.environ, LEND_SECRET="tulip and hyacinth", LEND_MODULE_DIR=str(BUILD))
-ABORTED, QUIET = 10, 0.2  # a status; seconds in which all of a server's answers come
+ABORTED, QUIET = 10, 0.2  # a status; seconds in which all of a server's answers arrive
 
 
 def port_of(address):
@@ -32,7 +33,8 @@ def port_of(address):
 
 
 class Relay:
-    """Passes datagrams between clients and a server, until the end of a with; clients[i] are those of one client's address."""
+    """Forwards datagrams between clients and a server, until the end of a with; clients[i] are
+    those of one client's address."""
 
     def __init__(self, server):
         self.server, self.clients, self.stop = port_of(server), [], os.pipe()
@@ -62,7 +64,7 @@ class Relay:
                 back[source].sendto(data, self.server)
 
     def wait_for(self, n):
-        """The datagrams of the first client that sent so many."""
+        """The datagrams of the first client that sent this many."""
         with self.grew:
             assert self.grew.wait_for(lambda: any(len(client) >= n for client in self.clients), 20), "no client sends them"
         return next(list(client) for client in self.clients if len(client) >= n)
@@ -80,7 +82,7 @@ class Relay:
 
 
 def without_report(data):
-    """A REQUEST whose report of received numbers is taken out: those of another session mean nothing."""
+    """A REQUEST without its report of received numbers, which would be those of another session."""
     if data[2] != REQUEST or not data[3] & ACKED:
         return data
     return data[:3] + bytes([data[3] ^ ACKED]) + data[4:44] + data[68:]
@@ -91,7 +93,8 @@ def sealed(data):
 
 
 class Stranger:
-    """Sends a client's datagrams to a server as its own. how: copied; anew, as another attempt; unproven, and without the proof."""
+    """Sends a client's datagrams to a server as its own. how: copied; anew (as another attempt);
+    unproven (also without the proof)."""
 
     def __init__(self, server, datagrams, how):
         self.how, self.session, self.cookie, self.got = how, None, None, []
@@ -120,7 +123,7 @@ class Stranger:
             self.listen()
 
     def listen(self):
-        """Until the server is quiet; a dead one refuses."""
+        """Waits until the server stops answering; a dead one refuses."""
         try:
             while data := self.socket.recv(65536):
                 self.got.append(data)
@@ -169,7 +172,8 @@ class Copied(unittest.TestCase):
                 self.check_none(stranger)
 
     def check_memory(self, stranger, datagrams):
-        """In a session of its own, without the proof, it may open a life, but in the client's it is ABORTED."""
+        """In a session of its own, without the proof, it may open a life, but in the client's it is
+        ABORTED."""
         ops = {d[4:8]: OPS[without_report(d)[44] - 1][0] for d in datagrams if d[2] == REQUEST}
         statuses = {(ops[d[4:8]], d[32]) for d in stranger.replies}
         self.assertLessEqual({("HELLO", 0), ("PUT", ABORTED), ("GET", ABORTED)}, statuses)

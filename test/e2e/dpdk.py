@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Goal: a memory node over DPDK's memif, of one worker and of two, outlives clients that are killed at any moment, and keeps nothing of theirs.
-Method: kill -9 at seeded times from the start of the process to the end of its work; then the pages are counted.
+"""Goal: a memory node over DPDK's memif, of one worker and of two, survives clients that are killed
+at any moment, and keeps nothing of theirs.
+Method: kill -9 at seeded times from the start of the process to the end of its work; then the pages
+are counted.
+Covers: src/io/dpdk/memif.c, src/io/dpdk/memif_rendezvous.c
 usage: dpdk.py BUILD
 """
 import json

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: an idle process uses no CPU time, whatever happened to it before: a client that left, a pool that was mapped,
-a scrape, a question at the admin socket, a process limit without a free file descriptor.
+"""Goal: an idle process uses no CPU time, whatever happened to it before: a client that left, a
+pool that was mapped, a scrape, a request at the admin socket, a process limit without a free
+file descriptor.
 
-Method: runs the built programs and reads their CPU clocks over a window. A process that is still busy with the event
-itself gets more windows; one that spins fails each of them.
+Method: runs the built programs and reads their CPU clocks over a window. A process that is still
+busy with the event itself gets more windows; one that spins fails each of them.
+Covers: src/rpc/sleep.c, mn/admin.c, mn/metrics.c, mn/accept.c
 
 usage: idle.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
 """
@@ -30,7 +32,7 @@ SHARE = 0.004  # of a core: 20 ms in 5 s
 
 
 def cpu_s(pid):
-    return time.clock_gettime((~pid << 3) | 2)  # what clock_getcpuclockid() returns
+    return time.clock_gettime((~pid << 3) | 2)  # the value that clock_getcpuclockid() returns
 
 
 class Program:
@@ -51,7 +53,7 @@ class Program:
         self.process.communicate()
 
     def limit(self, free):
-        """Leaves it few descriptors, or many again."""
+        """Limits it to few descriptors, or permits many again."""
         top = max(int(fd) for fd in os.listdir(f"/proc/{self.pid}/fd"))
         resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (top + 1 + free, 4096))
 
@@ -108,7 +110,7 @@ class Idle(unittest.TestCase):
             self.assert_idle(node.pid, "a question at the admin socket")
 
     def without_descriptors(self, server, kind, address):
-        """More connections than it has descriptors for; then there are some."""
+        """More connections than it has descriptors for; then the limit is raised."""
         server.limit(0)
         with contextlib.ExitStack() as callers:
             for _ in range(8):

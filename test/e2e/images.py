@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Goal: photographs come through the image service byte for byte as the same codec calls give them, however they travel,
-nothing stays at the memory node, and input of no use costs one line each.
+"""Goal: photographs come through the image service byte for byte as direct codec calls make them,
+by every way of transport, nothing stays at the memory node, and each unusable input costs one
+line.
 
-Method: three small JPEGs that this script writes itself (baseline, made of constant blocks, so no library is needed) go
-through `lend images` by value, by reference and by size, over shm and udp, with tiers as processes and as threads; a demo
-over them gives its report. Then files that are none, folders that are missing, and a tier that is killed half way.
+Method: three small JPEGs that this script writes itself (baseline, made of constant blocks, so no
+library is needed) go through `lend images` by value, by reference and by size, over shm and udp,
+with tiers as processes and as threads; a demo over them prints its report. Then files that are not
+images, folders that are missing, and a tier that is killed in between.
+Covers: cn/args/args.c, cn/args/inline_threshold.c
 
 usage: images.py BUILD_DIR [NAME...]
 """
@@ -181,7 +184,8 @@ class Images(unittest.TestCase):
         self.assertIn("none of its 1", lend("images", self.dir / "bad", code=2).stderr.decode())
 
     def killed(self, role):
-        """A long run loses one process; it ends by itself, with a status, and leaves only whole files."""
+        """A long run loses one process; it ends by itself, with a status, and leaves only whole
+        files."""
         out = self.dir / f"out-{role}"
         run = subprocess.Popen([LEND, "images", "--by", "ref", "--repeat", "100000", "--out", str(out), str(self.photos), "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -191,7 +195,7 @@ class Images(unittest.TestCase):
             children = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(run.pid)], capture_output=True, text=True).stdout
             found = re.search(rf"^ *(\d+) .*--role {role}\b", children, re.M) if out.is_dir() and any(out.iterdir()) else None
             victim = int(found[1]) if found else None
-            time.sleep(0.02)  # between looks at the process table
+            time.sleep(0.02)  # between reads of the process table
         self.assertIsNotNone(victim)
         os.kill(victim, signal.SIGKILL)
         stdout, stderr = run.communicate(timeout=60)

@@ -1,10 +1,10 @@
-/* Goal: what a server learns about a process is useless at a memory node. Method: a second endpoint
- * of the victim's own process, which thus shows the same incarnation to the node, knows the
- * victim's life, client number and operation ids, and has everything but the life's key; it tries
- * each operation, before and after the victim. Bare sockets as servers that never answer, for the
- * bytes of CONNECT, and a copy of one that is sent again, with the server's proof sent back to it.
- * Covers: mn/peers.c, mn/node_server.c,
- * mn/store/lease.c, cn/life.c, src/rpc/session_proof.c */
+/* Goal: knowledge that a server gains about a process gives it no access at a memory node. Method:
+ * a second endpoint of the victim's own process, which thus shows the same incarnation to the node,
+ * knows the victim's life, client number and operation ids, and has everything but the life's key;
+ * it tries each operation, before and after the victim. Bare sockets act as servers that never
+ * answer, to get the bytes of CONNECT; a copied CONNECT is replayed, with the server's proof
+ * reflected to it. Covers: mn/peers.c, mn/node_server.c, mn/store/lease.c, cn/life.c,
+ * src/rpc/session_proof.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -91,7 +91,7 @@ Test(impersonate, incarnation__known__is_no_credential_shm)
 	mem_node_stop(&node);
 }
 
-Test(impersonate, squatter__first_with_the_incarnation__locks_nobody_out)
+Test(impersonate, squatter__first_with_the_incarnation__others_join)
 {
 	struct lend_memop hello = {.kind = LEND_MEMOP_HELLO};
 	struct lend_mem *mem;
@@ -123,7 +123,8 @@ Test(impersonate, squatter__first_with_the_incarnation__locks_nobody_out)
 	mem_node_kill(&node);
 }
 
-/* The client does not know whether its HELLO ran: again in that session, and in another one. */
+/* The client does not know whether its HELLO ran: it sends it again in that session, and in another
+ * one. */
 Test(impersonate, hello__reply_lost__neither_locked_out_nor_doubled)
 {
 	struct lend_memop hello = {.kind = LEND_MEMOP_HELLO, .client = 900};
@@ -165,7 +166,7 @@ static void *put_in_a_thread(void *arg)
 	return (void *)(uintptr_t)life;
 }
 
-/* Threads and endpoints that come at once, over two carriers of one node. */
+/* Threads and endpoints that start at once, over two carriers of one node. */
 Test(impersonate, life__threads_and_addresses_of_a_process__one)
 {
 	char list[256], *second;
@@ -230,7 +231,7 @@ static bool holds(const uint8_t *bytes, size_t len, const uint8_t *window)
 	return memmem(bytes, len, window, 16) != NULL;
 }
 
-/* Of fewer a neighbour of zeros can be the same by chance. */
+/* True: the window has 8 non-zero bytes; with fewer it may equal another one by chance. */
 static bool tells_much(const uint8_t *window)
 {
 	int n = 0;
@@ -257,7 +258,7 @@ Test(impersonate, connect__to_two_servers__shares_nothing_of_its_own)
 	lend_close(ep);
 	cr_assert(len_a > 100 && len_b > 100);
 	while (recv(fd_a, other, sizeof(other), MSG_DONTWAIT) > 0)
-		continue; /* repeated ones, and the end of that session */
+		continue; /* retransmissions, and the end of that session */
 	pid = mem_fork();
 	if (pid == 0) {
 		struct lend_ep *own;
@@ -306,8 +307,8 @@ static size_t reflect(const uint8_t *accept, size_t len, uint8_t bytes[128])
 	return len + sizeof(trailer);
 }
 
-/* A server that was dialled sends the CONNECT on to another one, which has the same secret, and
- * returns the server's own proof as the client's. */
+/* A server replays a client's CONNECT to another server with the same secret, and returns that
+ * server's own proof as the client's. */
 Test(impersonate, connect__of_another_with_a_secret__copied__no_session)
 {
 	struct lend_config config = LEND_CONFIG_INIT;

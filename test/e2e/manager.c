@@ -83,7 +83,7 @@ static void take(struct manager *m, char *lines, int fd)
 	m->kept[m->n++].fd = fd;
 }
 
-/* One datagram; false: none within ms. */
+/* Receives one datagram; false: none within ms. */
 static bool hear(struct manager *m, int ms)
 {
 	char lines[2048] = "";
@@ -117,7 +117,7 @@ static void run(const struct manager *m, const char *args)
 	for (unsigned i = 0; i < m->n; i++) {
 		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s", i ? ":" : "",
 				       m->kept[i].name);
-		dup2(m->kept[i].fd, 200 + (int)i); /* out of the way of what comes */
+		dup2(m->kept[i].fd, 200 + (int)i); /* numbers that new descriptors do not use */
 	}
 	for (unsigned i = 0; i < m->n; i++)
 		dup2(200 + (int)i, 3 + (int)i);

@@ -1,5 +1,5 @@
-/* manager - a service manager for one lend-mn: hears what it says, keeps the files that it hands
- * over, and gives them to the next start, as systemd's file descriptor store does. */
+/* manager - a service manager for one lend-mn, like systemd: receives its notifications, keeps the
+ * descriptors that it stores, and passes them to the next start. */
 #ifndef TEST_E2E_MANAGER_H
 #define TEST_E2E_MANAGER_H
 
@@ -22,14 +22,13 @@ struct manager {
 
 void manager_open(struct manager *m);
 void manager_close(struct manager *m);
-/* Starts lend-mn with these arguments and waits until it says READY=1; false when it ended before
- * that. */
+/* Starts lend-mn with these arguments and waits for READY=1; false when it ended before that. */
 bool manager_start(struct manager *m, const char *args);
 /* Ends it by a signal and waits; its exit code, or minus the signal. */
 int manager_end(struct manager *m, int signal);
-/* The kept file of that name, or -1. */
+/* The kept descriptor of that name, or -1. */
 int manager_find(const struct manager *m, const char *name);
-/* Nothing is kept any more. */
+/* Closes all kept descriptors. */
 void manager_drop(struct manager *m);
 
 #endif

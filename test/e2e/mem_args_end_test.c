@@ -1,6 +1,7 @@
-/* Goal: a call with arguments ends once, and whatever its end was the node then holds nothing of
- * them. Method: a call is cut after every number of turns: refused, cancelled, out of time, callee,
- * session or client gone. Counters of the node are the witnesses. */
+/* Goal: a call with arguments ends once, and after any end the node holds none of them. Method: a
+ * call is cut after every number of turns: refused, cancelled, timed out, callee, session or client
+ * closed. Checked by counters of the node. Covers: cn/args/args.c, cn/args/args_start.c,
+ * cn/args/args_message.c, cn/deferred_release.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -80,7 +81,7 @@ Test(mem_args_end, timed_out_udp)
 	timed_out("udp");
 }
 
-/* The callee goes while the call is under way, or the caller's client is closed. */
+/* The callee, or the caller's client, is closed during the call. */
 static void somebody_goes(const char *carrier, struct side *who)
 {
 	mem_node_start(&node, carrier, "64M", "");
@@ -106,12 +107,12 @@ static void somebody_goes(const char *carrier, struct side *who)
 	close_all();
 }
 
-Test(mem_args_end, callee_goes_shm)
+Test(mem_args_end, callee_closes_shm)
 {
 	somebody_goes("shm", &callee);
 }
 
-Test(mem_args_end, callee_goes_udp)
+Test(mem_args_end, callee_closes_udp)
 {
 	somebody_goes("udp", &callee);
 }
@@ -126,9 +127,9 @@ Test(mem_args_end, client_is_closed_udp)
 	somebody_goes("udp", &caller);
 }
 
-/* The callee's client is closed while its answer is put: the part that is there already goes again.
- * The answer that did leave is the caller's. */
-Test(mem_args_end, callee_goes_while_it_answers)
+/* The callee's client is closed while it puts its reply: the parts already put are released. A
+ * reply that was sent belongs to the caller. */
+Test(mem_args_end, callee_closes_while_it_answers)
 {
 	struct iovec two[] = {{three[0].iov_base, 9000}, three[0]};
 
@@ -156,7 +157,7 @@ Test(mem_args_end, callee_goes_while_it_answers)
 	close_all();
 }
 
-/* The callee has it and loses its session: nothing is left either. */
+/* The callee has the request and loses its session: nothing is left either. */
 Test(mem_args_end, session_ends)
 {
 	struct lend_call call = {.method = KEEP, .done = ended};
@@ -174,9 +175,9 @@ Test(mem_args_end, session_ends)
 	close_all();
 }
 
-/* The caller gives up while the answer is on its way: what nobody takes stays for its 30 s as
- * grants without holds, and everything else is gone. */
-Test(mem_args_end, reply_that_nobody_takes)
+/* The caller cancels while the reply is in flight: its objects stay for their 30 s as grants
+ * without holds; all else is released. */
+Test(mem_args_end, reply__caller_cancelled__freed_after_ttl)
 {
 	struct lend_mem_stat stat;
 
@@ -218,7 +219,7 @@ static void count_back(const struct iovec *arg)
 
 /* The caller's session ends while its answer is put: the object is freed at once, not when its TTL
  * of 30 s ends. */
-Test(mem_args_end, reply_whose_caller_has_gone)
+Test(mem_args_end, reply__session_ended__freed_at_once)
 {
 	open_all("shm", "64M", 0);
 	for (int i = 0; i < 5; i++) {

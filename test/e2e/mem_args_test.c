@@ -1,7 +1,8 @@
-/* Goal: arguments and results arrive whole whether they lie in the message or on a node; more calls
- * than slots get their turn; the threshold is measured; no bytes are taken for arguments that are
- * none. Method: every length around the limits over both carriers, caller and callee in one thread;
- * messages of random bytes in two segments. */
+/* Goal: arguments and results arrive complete, inline or by reference; calls beyond the slots wait
+ * for one; the inline threshold is measured; bytes that are no arguments are refused. Method: every
+ * length around the limits over both carriers, caller and callee in one thread; messages of random
+ * bytes in two segments. Covers: cn/args/args.c, cn/args/args_message.c, cn/args/args_start.c,
+ * cn/args/inline_threshold.c, src/wire/arg.h */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -41,16 +42,15 @@ static void all_lengths(const char *carrier)
 
 OVER_EACH(mem_args, all_lengths)
 
-/* References of two workers in one message, and in one batch that is given up. */
+/* References of two workers in one message, and in one batch that is released. */
 Test(mem_args, all_lengths_workers)
 {
 	node_more = "--workers 2";
 	all_lengths("shm");
 }
 
-/* More calls than slots: two are answered when nothing moves any more, then the next get their
- * turn.
- */
+/* More calls than slots: two are answered once nothing else is in flight, then the next ones
+ * run. */
 Test(mem_args, more_calls_than_slots)
 {
 	enum { N = 20 };
@@ -150,7 +150,7 @@ Test(mem_args, bad_arguments)
 	close_all();
 }
 
-/* Whatever the bytes are: an answer, inside of the message, that gets on. */
+/* Any bytes: decoding ends with a result, stays inside the message, and makes progress. */
 Test(mem_args, hostile_messages)
 {
 	struct lend_rng rng;

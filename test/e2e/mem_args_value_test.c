@@ -1,8 +1,9 @@
 /* Goal: a call or reply with arguments does not fail because a memory node is full, stopped,
- * unknown or dies, as long as the bytes fit into a message: bytes that no node took are sent by
- * value, and objects that a node took are freed. Method: the node is made so, before a call or
- * after every number of turns of it; the bytes are compared at both ends, the node's counters show
- * what is left. */
+ * unknown or dead, as long as the bytes fit into a message. Bytes that no node took are sent by
+ * value, and objects that a node took are freed. Method: the node gets into that state before a
+ * call or after every number of turns of it; the bytes are compared at both ends, and the node's
+ * counters show leftovers. Covers: cn/args/args.c, cn/args/args_start.c,
+ * cn/args/inline_threshold.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static void run(struct lend_call *call)
 		turn();
 }
 
-/* Its arguments come back, whichever way they went. */
+/* Its arguments come back, by value or by reference. */
 static void echoes(lend_ns timeout)
 {
 	struct lend_call call = {.method = ECHO, .done = ended, .timeout = timeout};
@@ -41,7 +42,7 @@ static void echoes(lend_ns timeout)
 	lend_buf_give(caller.ep, call.reply);
 }
 
-/* They get to the callee, which reads none of them. */
+/* The arguments reach the callee, which reads none of them. */
 static void arrives(lend_ns timeout)
 {
 	struct lend_call call = {.method = REFUSE, .done = ended, .timeout = timeout};
@@ -69,7 +70,7 @@ static void full(const char *carrier)
 
 OVER_EACH(mem_args_value, full)
 
-/* Many at once: each arrives, and the node is empty in the end. */
+/* Many at once: each arrives, and the node is empty at the end. */
 Test(mem_args_value, full_of_calls)
 {
 	enum { N = 40 };
@@ -89,7 +90,7 @@ Test(mem_args_value, full_of_calls)
 	close_all();
 }
 
-/* Longer than a message of the peer's: only a node could have helped. */
+/* Longer than the peer's message limit: it cannot be sent by value. */
 Test(mem_args_value, too_long_for_a_message)
 {
 	struct lend_call call = {.method = ECHO, .done = ended, .timeout = 10 * SECOND};
@@ -105,7 +106,7 @@ Test(mem_args_value, too_long_for_a_message)
 	close_all();
 }
 
-/* The answer does not fit on the node. */
+/* The reply does not fit on the node. */
 Test(mem_args_value, reply_does_not_fit)
 {
 	open_all("shm", "400K", 0);
@@ -118,7 +119,7 @@ Test(mem_args_value, reply_does_not_fit)
 	close_all();
 }
 
-/* Of n calls; a busy machine may let a put wait now and then. */
+/* Of n calls; on a busy machine a put may be delayed now and then. */
 static uint64_t took_by_value(int n)
 {
 	uint64_t before = stat_of(caller.mem).fallbacks;
@@ -128,8 +129,8 @@ static uint64_t took_by_value(int n)
 	return stat_of(caller.mem).fallbacks - before;
 }
 
-/* The node stands still: the first call waits for a part of its time, the next ones hardly do, and
- * once the node runs again it is used again. */
+/* The node is stopped: the first call waits for a part of its time, the next ones hardly wait, and
+ * once the node continues it is used again. */
 static void stopped(const char *carrier)
 {
 	lend_ns begun;

@@ -1,7 +1,7 @@
-/* Goal: whichever client dies, gives up or closes, and whatever the node still hears of it, no page
- * is kept for ever and no operation hangs.
- * Method: SIGKILL of clients and SIGSTOP of nodes at moments that a pipe or a counter tells; then
- * the node's own count of pages. */
+/* Goal: when a client dies, cancels or closes, no page is kept for ever and no operation hangs,
+ * whatever still arrives at the node. Method: SIGKILL of clients and SIGSTOP of nodes at moments
+ * that a pipe or a counter signals; then the node's own count of pages. Covers: mn/peers.c,
+ * mn/store/lease.c, mn/store/store.c, cn/op_call.c, cn/forget.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ static void count_done(struct lend_op *op)
 	done_runs++;
 }
 
-/* Puts for ever, short and long, and says so once after the first round. */
+/* Puts for ever, short and long; writes one byte to fd after the first round. */
 static void put_for_ever(const char *address, int fd)
 {
 	static char bytes[9 << 20];
@@ -53,7 +53,7 @@ Test(mem_death, client_killed_udp, .timeout = 60)
 	mem_child_killed(put_for_ever, "udp", "--lease 50", 8000);
 }
 
-/* A put that the node runs long after its caller gave up must leave nothing. */
+/* A put that the node runs long after its caller cancelled must leave nothing. */
 static void forgotten(const char *carrier, size_t len)
 {
 	static char bytes[9 << 20];
@@ -146,8 +146,8 @@ Test(mem_death, cancelled_udp)
 	cancelled("udp");
 }
 
-/* Long ones too, which are between two calls at times. */
-Test(mem_death, closed_with_operations_under_way)
+/* Includes long operations, which are between two calls at times. */
+Test(mem_death, closed_with_operations_in_progress)
 {
 	static char bytes[17 << 20];
 	struct iovec iov = {bytes, 0};

@@ -1,6 +1,7 @@
-/* Goal: a node that is told to leave finishes the replies that it has begun, runs nothing new, and
- * is gone soon; a second signal ends it at once. Method: long gets under way over udp, SIGTERM when
- * the first of them has ended, every byte compared. */
+/* Goal: a node that gets SIGTERM finishes the replies that it has begun, runs no new operation, and
+ * ends soon; a second signal ends it at once. Method: long gets in progress over udp, SIGTERM when
+ * the first of them has ended, every byte compared. Covers: mn/lend_mn.c, mn/node_server.c,
+ * mn/node_worker.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -40,7 +41,7 @@ static int leave(struct mem_node *node)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-Test(mem_drain, replies_under_way_go_out)
+Test(mem_drain, replies_in_progress_are_sent)
 {
 	char *bytes = malloc(LEN), *into[GETS];
 	struct mem_node node;
@@ -67,9 +68,9 @@ Test(mem_drain, replies_under_way_go_out)
 	free(bytes);
 }
 
-/* Replies are under way to a client that is not polled, so the node drains for as long as it may.
- * Another client's operations end UNAVAILABLE from then on, not run, while the node is there. */
-Test(mem_drain, what_comes_meanwhile_is_refused)
+/* A client that is not polled does not take its replies, so the node drains for its maximum time.
+ * Meanwhile another client's operations end UNAVAILABLE, not run. */
+Test(mem_drain, draining__new_operation__unavailable)
 {
 	char *bytes = malloc(LEN), *into[GETS];
 	struct mem_node node, other = {.pid = 0};
@@ -108,7 +109,7 @@ Test(mem_drain, what_comes_meanwhile_is_refused)
 	free(bytes);
 }
 
-/* Nobody takes the replies, for the client is not polled: the first signal alone would wait. */
+/* The client is not polled and takes no reply: after one signal alone the node would wait. */
 Test(mem_drain, a_second_signal_ends_it)
 {
 	char *bytes = malloc(LEN), *into[GETS];

@@ -1,12 +1,11 @@
-/* Goal: a process with many sessions and many operations under way keeps another, which asks for
- * little at a time, neither from its share of a memory node nor waiting: over shm and udp, for long
- * and for short gets.
- * Method: the node is stopped until all that both have to ask lies before it. Each STAT of the
- * modest process returns the node's own count of operations at the moment when it ran, so the
- * counts tell in which order the node ran what it found, whatever the machine's load. Where the
- * modest process ran out of operations the node runs others only: a few such gaps do not move a
- * median. Of the rounds a quarter may go wrong, where a process was not scheduled for long: a wrong
- * queue is wrong in all. */
+/* Goal: a process with many sessions and many queued operations does not take another, modest
+ * process's share of a memory node or make it wait: over shm and udp, for long and for short gets.
+ * Method: the node is stopped until the operations of both have arrived. Each STAT of the modest
+ * process returns the node's count of operations at the moment when it ran, so the counts show the
+ * order in which the node ran what it found, whatever the machine's load. While the modest process
+ * has no operation queued, the node runs only the other's; a few such gaps do not move a median. A
+ * quarter of the rounds may fail, because a process may not be scheduled for long: a wrong queue
+ * fails in all rounds. Covers: mn/fair_queue.c, mn/node_server.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,14 +22,14 @@
 #define SECOND UINT64_C(1000000000)
 enum { DEPTH = 64, ENDS = 8, LEN_MAX = 64 << 10, ROUNDS = 11, FEW = 60, WINDOW = 8 };
 
-/* What one process says to the other. */
+/* Messages from one process to the other. */
 struct told {
 	_Atomic uint64_t ops, turns; /* of the greedy one */
 	char text[512];
 };
 static struct told *told;
 
-/* A get that is said again for ever. */
+/* A get that is repeated for ever. */
 struct again {
 	struct lend_op op;
 	struct lend_mem *mem;
@@ -52,7 +51,7 @@ static void got(struct lend_op *op)
 		_exit(3);
 }
 
-/* One process, whatever its endpoints: they share what the process may have. */
+/* One process with several endpoints, which share the process's share. */
 static void be_greedy(int in, size_t len)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -97,8 +96,7 @@ static void turns(struct mem_node *node, uint64_t n)
 		cr_assert_geq(lend_turn(node->ep, lend_now(node->ep) + SECOND / 1000), 0);
 }
 
-/* Stops the node and returns how many operations the greedy process has the replies of; it gets no
- * more. */
+/* Stops the node and returns how many replies the greedy process has; it gets no more. */
 static uint64_t stop(struct mem_node *node)
 {
 	uint64_t before;
@@ -117,9 +115,9 @@ static uint64_t median(uint64_t *of, size_t n)
 	return of[n / 2];
 }
 
-/* The node finds FEW gets of one process, each with a STAT behind it, among all those of the other:
- * how many of the other's it runs while it runs WINDOW of these gets. kills: 0, or the other, which
- * is gone while its operations wait in its queue. */
+/* The node finds FEW gets of one process, each with a STAT behind it, among the other's operations.
+ * Returns how many of the other's it runs while it runs WINDOW of these gets. kills: 0, or the
+ * other process, which is killed while its operations are queued. */
 static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t len, pid_t kills)
 {
 	static char into[LEN_MAX];
@@ -128,7 +126,7 @@ static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t l
 	static struct lend_mem_stat at[FEW];
 	uint64_t others[FEW - WINDOW];
 
-	mem_stat(node->mem, &at[0]); /* so that the other is not taken for alone */
+	mem_stat(node->mem, &at[0]); /* so that the other does not count as alone */
 	(void)stop(node);
 	for (int i = 0; i < FEW; i++) {
 		get[i] = ask[i] = (struct lend_op){.timeout = 20 * SECOND};
@@ -148,8 +146,8 @@ static uint64_t race(struct mem_node *node, const struct lend_ref *ref, size_t l
 	return median(others, FEW - WINDOW);
 }
 
-/* A process that has asked lately asks again: how many of the greedy one's operations, all of which
- * lie before the node or in its queue, run first. base: operations of others than the two. */
+/* A process that was active lately sends an operation: how many of the greedy one's operations, all
+ * at the node or in its queue, run first. base: operations of other processes. */
 static uint64_t wait_of(struct mem_node *node, uint64_t base, uint64_t *asked)
 {
 	struct lend_mem_stat last, stat;
@@ -167,10 +165,10 @@ static uint64_t wait_of(struct mem_node *node, uint64_t base, uint64_t *asked)
 	return stat.ops > done ? stat.ops - done : 0;
 }
 
-/* While it runs WINDOW of the modest one's, the node runs from least to most of the greedy one's.
- * Over udp all arrives in one queue: one operation must not wait for all that came before it. Of
- * replies of 64 KiB some are on their way when the node stops, so there it is not known what ran
- * before. */
+/* While it runs WINDOW of the modest process's operations, the node runs from least to most of the
+ * greedy one's. Over udp all arrive in one socket queue: an operation must not wait for all that
+ * arrived before it. Some replies of 64 KiB are in flight when the node stops, so for these the
+ * order before is unknown. */
 static void modest(const char *carrier, size_t len, uint64_t least, uint64_t most)
 {
 	struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 600 * SECOND};

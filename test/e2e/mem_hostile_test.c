@@ -1,8 +1,7 @@
 /* Goal: a live memory node answers any bytes with a typed status, keeps none of them, and still
- * serves.
- * Method: calls of the memory method with random bodies, cut bodies, and well-formed heads whose
- * lengths lie, short and longer than a page frame; then an ordinary put and get, and the node's own
- * count. */
+ * serves. Method: calls of the memory method with random bodies, truncated bodies, and valid
+ * headers with false lengths, short and longer than a page frame; then an ordinary put and get, and
+ * the node's own count. Covers: mn/node_server.c, mn/store/exec.c, src/wire/memop.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +27,7 @@ static enum lend_status send_bytes(struct lend_ep *ep, lend_session session, con
 	return call.status;
 }
 
-/* A head that the node understands, then fields at random; every third one has a length that lies.
- */
+/* A valid header, then random fields; every third one has a false length. */
 static uint32_t make(struct lend_rng *rng, uint8_t *bytes, uint32_t cap)
 {
 	struct lend_memop op = {.kind = (uint8_t)(1 + lend_rng_below(rng, LEND_MEMOP_KINDS - 1)),
@@ -82,7 +80,7 @@ static void hostile(const char *carrier, uint64_t seed)
 	cr_assert_eq(mem_get(node.mem, &ref, 0, out, 4), LEND_OK);
 	cr_assert_str_eq(out, "abc");
 	cr_assert_eq(mem_release(node.mem, &ref), LEND_OK);
-	mem_client_close(node.ep, node.mem); /* what the forged clients hold is this process's */
+	mem_client_close(node.ep, node.mem); /* forged clients' holds are this process's */
 	mem_client_open(&node, &node.ep, &node.mem);
 	if (!strcmp(carrier, "shm"))
 		mem_node_stop(&node);
@@ -101,7 +99,7 @@ Test(mem_hostile, udp)
 	hostile("udp", 2);
 }
 
-/* Longer than a part: refused before its bytes come, and nothing is kept for it. */
+/* Longer than a part: refused before its bytes arrive, and nothing is kept for it. */
 Test(mem_hostile, a_message_longer_than_a_part)
 {
 	enum { LEN = LEND_MEM_PART_MAX + 4096 };

@@ -1,6 +1,7 @@
-/* Goal: a lease ends for who is gone, not for who is busy; who was taken for gone begins anew, and
- * nobody sees bytes that are not what the reference names.
- * Method: a client away for three leases, and one that is stopped until its pages are free. */
+/* Goal: the lease of a client that is gone ends, that of a busy one does not. After its lease
+ * ended, a client starts a new life, and every read returns the bytes that its reference names.
+ * Method: a client with a thread that is away for three leases, and one that is stopped until its
+ * pages are free. Covers: cn/lease_renew.c, cn/life.c, mn/store/lease.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,7 +9,7 @@
 
 #include "e2e/mem_node.h"
 
-/* The lease is a third of the time that the client's thread is away. */
+/* The lease is a third of the time for which the client's thread is away. */
 Test(mem_lease, a_busy_client_keeps_its_lease)
 {
 	struct mem_node node;
@@ -26,7 +27,8 @@ Test(mem_lease, a_busy_client_keeps_its_lease)
 	mem_node_stop(&node);
 }
 
-/* In the client: no assertion may run there. A busy machine may fence it once more, at any time. */
+/* In the client, where no assertion may run. On a busy machine its lease may end again at any
+ * time. */
 static enum lend_status child_put(struct lend_mem *mem, char byte, struct lend_ref *ref)
 {
 	struct lend_op op;
@@ -72,7 +74,7 @@ static int life_after_life(const char *address, int to_parent, int from_parent)
 		return 2;
 	if (child_get(mem, &old, &c) != LEND_NOT_FOUND)
 		return 3;
-	for (int i = 0; i < 100 && status; i++) { /* lives until it is fenced again */
+	for (int i = 0; i < 100 && status; i++) { /* lives until its lease ends again */
 		if (child_put(mem, 'x', &new))
 			return 4;
 		status = child_get(mem, &new, &c);

@@ -1,7 +1,7 @@
-/* Goal: leases that end in mid-operation, writers that meet, references that are being released and
- * nodes that are started anew under load: every operation ends, with a status that says what
- * became of it, and no byte is wrong.
- * Method: real processes, stopped or killed while others work; seeds; every read compared. */
+/* Goal: leases that end in mid-operation, concurrent writers, references that are being released
+ * and nodes restarted under load: every operation ends with a status that reports its effect, and
+ * no byte is wrong. Method: real processes, stopped or killed while others work; seeds; every read
+ * compared. Covers: cn/op_order.c, cn/op_protocol.c, cn/life.c, cn/node.c, mn/store/lease.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static enum lend_status wait_for(struct lend_mem *mem, struct lend_op *op, int r
 	return rc < 0 || lend_op_wait(mem, op) < 0 ? LEND_INTERNAL : op->status;
 }
 
-/* Long puts and gets until it was fenced so often; 0, or what was wrong. */
+/* Long puts and gets until its lease ended this often; 0, or what was wrong. */
 static int put_through_lives(const char *address, int fd)
 {
 	static char bytes[12 * MIB], back[12 * MIB];
@@ -63,7 +63,7 @@ static int put_through_lives(const char *address, int fd)
 		good += status == LEND_OK;
 		fenced += status == LEND_ABORTED || status == LEND_NOT_FOUND;
 		if (status != LEND_OK && status != LEND_ABORTED && status != LEND_NOT_FOUND &&
-		    status != LEND_UNAVAILABLE) /* its session was given up with the life */
+		    status != LEND_UNAVAILABLE) /* its session was lost with the life */
 			return 100 + (int)status;
 	}
 	lend_mem_close(mem);
@@ -71,7 +71,7 @@ static int put_through_lives(const char *address, int fd)
 	return 0;
 }
 
-/* The client is stopped at moments that nobody chose, for longer than its lease. */
+/* The client is stopped at random moments, for longer than its lease. */
 Test(mem_midway, lease_expired_in_mid_operation)
 {
 	struct lend_mem_stat stat;
@@ -93,7 +93,7 @@ Test(mem_midway, lease_expired_in_mid_operation)
 	while (read(fds[0], &c, 1) == 1) {
 		lend_ns until = lend_now(node.ep) + lend_rng_below(&rng, 20000000);
 
-		if (lend_rng_below(&rng, 2)) /* this one is left alone */
+		if (lend_rng_below(&rng, 2)) /* this one is not stopped */
 			continue;
 		do
 			mem_stat(node.mem, &stat);
@@ -116,7 +116,7 @@ Test(mem_midway, lease_expired_in_mid_operation)
 
 enum { WRITES = 200, LEN = 40000 };
 
-/* Writes that overlap and are under way together leave what was started last. */
+/* Overlapping writes in progress together leave the bytes of the one started last. */
 static void two_writers(const char *carrier)
 {
 	static char data[WRITES][9000], want[LEN], back[LEN];
@@ -161,7 +161,7 @@ Test(mem_midway, two_writers_to_one_space_udp)
 	two_writers("udp");
 }
 
-/* Release and map in both orders, nobody waiting in between. */
+/* Release and map in both orders, without a wait in between. */
 static void map_of_a_released_reference(const char *carrier)
 {
 	static char data[9000], back[9000];
@@ -203,7 +203,7 @@ Test(mem_midway, map_of_a_released_reference_udp)
 	map_of_a_released_reference("udp");
 }
 
-/* One of several that work at once: put, get, compare, release, for ever. */
+/* One of several lanes that work at once: put, get, compare, release, for ever. */
 enum { LANES = 24, LANE_LEN = 3 * 4096 + 5 };
 struct lane {
 	struct lend_op op;
@@ -254,7 +254,7 @@ static void next(struct lane *l)
 	} else {
 		rc = lend_release(l->mem, &l->ref, 1, &l->op);
 	}
-	if (rc < 0) { /* no node known now has its id */
+	if (rc < 0) { /* no node has its id now */
 		l->step = 0;
 		l->idle = true;
 	}
@@ -301,7 +301,7 @@ static void restarted(const char *carrier, const char *more)
 	}
 	for (int i = 0; i < 4; i++) {
 		run_until(&node, 100 + (unsigned)(s + (uint64_t)i * 7) % 50, 20000);
-		mem_node_restart(&node, size); /* SIGKILL: calls are under way */
+		mem_node_restart(&node, size); /* SIGKILL: calls are in flight */
 	}
 	run_until(&node, 100, 20000);
 	enough = true;

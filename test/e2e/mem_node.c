@@ -64,7 +64,7 @@ static void start(struct mem_node *node, const char *size, const char *more)
 	}
 	close(fds[1]);
 	out = fdopen(fds[0], "r");
-	cr_assert(fgets(line, sizeof(line), out), "lend-mn said nothing: %s", command);
+	cr_assert(fgets(line, sizeof(line), out), "lend-mn printed nothing: %s", command);
 	cr_assert_eq(
 	    sscanf(strstr(line, " at ") ? strstr(line, " at ") : "", " at %103s", node->address), 1,
 	    "\"%s\"", line);
@@ -109,7 +109,7 @@ void mem_child_killed(mem_child *run, const char *carrier, const char *more, uns
 
 	mem_node_start(&node, carrier, "64M", more);
 	pid = mem_child_start(&node, run);
-	do /* what it had may be taken back where it stood still for longer than its lease */
+	do /* its frames may be taken back if it was suspended for longer than its lease */
 		mem_stat(node.mem, &stat);
 	while (stat.pages_used == 0);
 	mem_child_kill(pid);
@@ -151,7 +151,7 @@ void mem_stat(struct lend_mem *mem, struct lend_mem_stat *stat)
 {
 	struct lend_op op;
 
-	do /* with a lease of 50 ms a busy machine may fence us */
+	do /* with a lease of 50 ms, on a busy machine this client's lease may end */
 		op = (struct lend_op){.timeout = 5000000000};
 	while (mem_end(mem, &op, lend_mem_stat(mem, 0, stat, &op)) == LEND_ABORTED);
 	cr_assert_eq(op.status, LEND_OK);

@@ -16,24 +16,25 @@ struct mem_node {
 	struct lend_mem *mem;
 };
 
-/* fork(), and the child ends with this test. */
+/* Like fork(); the child ends with this test. */
 pid_t mem_fork(void);
-/* A process that runs this, which writes a byte to fd when it is where it is wanted, for which
- * start waits; it never returns. kill, and nothing is left of it. */
+/* Body of a child process: writes a byte to fd when it is ready, which start waits for; it never
+ * returns. It ends by SIGKILL only. */
 typedef void mem_child(const char *address, int fd);
 pid_t mem_child_start(const struct mem_node *node, mem_child *run);
 void mem_child_kill(pid_t pid);
 /* carrier: "shm", "pool", "udp", "dpdk" (memif). Starts lend-mn with these extra arguments ("" or
  * "--lease 50 --id 7") and opens a client. */
 void mem_node_start(struct mem_node *node, const char *carrier, const char *size, const char *more);
-/* One that runs this at a node of its own holds pages, is killed, and within ms the node has none.
- */
+/* A child that runs this at a node of its own holds pages and is killed; within ms the node must
+ * have none. */
 void mem_child_killed(mem_child *run, const char *carrier, const char *more, unsigned ms);
 /* Kills it and starts another one at the same shm name. */
 void mem_node_restart(struct mem_node *node, const char *size);
-/* The client: pages in use become 0 within a second (replies may still pin some); then all ends. */
+/* Closes the client: pages in use become 0 within a second (replies may still pin some); then the
+ * node stops. */
 void mem_node_stop(struct mem_node *node);
-/* The same whatever the node holds; it must still leave cleanly. */
+/* Stops a node that may still hold pages; it must exit cleanly. */
 void mem_node_kill(struct mem_node *node);
 void mem_client_open(struct mem_node *node, struct lend_ep **ep, struct lend_mem **mem);
 void mem_client_close(struct lend_ep *ep, struct lend_mem *mem);
@@ -41,8 +42,8 @@ void mem_client_close(struct lend_ep *ep, struct lend_mem *mem);
 /* Waits for an operation that was started with result rc; its status. */
 enum lend_status mem_end(struct lend_mem *mem, struct lend_op *op, int rc);
 void mem_stat(struct lend_mem *mem, struct lend_mem_stat *stat);
-/* Waits until a node has this many pages in use, and with 0 no reference and no space either:
- * false after ms. */
+/* Waits until a node has this many pages in use, and with 0 no reference and no space either;
+ * false: not within ms. */
 bool mem_pages_become(struct lend_ep *ep, struct lend_mem *mem, uint64_t pages, unsigned ms);
 struct lend_ref mem_put(struct lend_mem *mem, const void *data, size_t len,
 			const struct lend_terms *terms);

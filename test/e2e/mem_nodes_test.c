@@ -1,6 +1,6 @@
-/* Goal: a node that died is noticed, one that was started in its place is found and never taken for
- * it, and two are told apart.
- * Method: SIGKILL of real nodes, new ones behind the same name; references to both. */
+/* Goal: a client notices that a node died, finds its replacement, does not mistake it for the old
+ * one, and distinguishes two nodes. Method: SIGKILL of real nodes, new ones behind the same name;
+ * references to both. Covers: cn/node.c, cn/life.c, cn/client.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -53,8 +53,8 @@ Test(mem_nodes, node_killed_udp)
 	node_killed("udp");
 }
 
-/* The session ends while no operation is under way: the next one has to find out and go on. */
-Test(mem_nodes, node_started_anew_behind_an_idle_client)
+/* The session ends while no operation is in flight: the next one has to notice it and succeed. */
+Test(mem_nodes, node_restarted_behind_an_idle_client)
 {
 	struct lend_op op = {.timeout = 5 * SECOND};
 	struct lend_stats stats;
@@ -73,7 +73,7 @@ Test(mem_nodes, node_started_anew_behind_an_idle_client)
 	mem_node_stop(&node);
 }
 
-/* Who only reads has to find the new node behind the address that it knows, too. */
+/* A client that only reads has to find the new node behind the known address, too. */
 Test(mem_nodes, a_reader_outlives_its_node)
 {
 	struct lend_stats here, there;
@@ -102,7 +102,7 @@ Test(mem_nodes, a_reader_outlives_its_node)
 	mem_node_stop(&node);
 }
 
-Test(mem_nodes, node_started_anew)
+Test(mem_nodes, node_restarted)
 {
 	struct mem_node node;
 	struct lend_ref ref, fresh;
@@ -112,7 +112,7 @@ Test(mem_nodes, node_started_anew)
 	mem_node_start(&node, "shm", "16M", "");
 	ref = mem_put(node.mem, "abc", 4, NULL);
 	mem_node_restart(&node, "16M");
-	do /* the session has to notice first */
+	do /* the session has to notice it first */
 		status = mem_get(node.mem, &ref, 0, out, 4);
 	while (status == LEND_UNAVAILABLE);
 	cr_assert_eq(status, LEND_NOT_FOUND);
@@ -123,9 +123,8 @@ Test(mem_nodes, node_started_anew)
 	mem_node_stop(&node);
 }
 
-/* Whose a reference is cannot be told while a node has not said who it is: that is no unknown one.
- */
-Test(mem_nodes, silent_at_first)
+/* While a node has not reported its id, a reference may belong to it and is not unknown yet. */
+Test(mem_nodes, node_unknown_at_first)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_op map = {.timeout = 5 * SECOND}, release = map;
@@ -179,7 +178,7 @@ Test(mem_nodes, two_nodes)
 	cr_assert_eq(lend_mem_add(one.mem, "shm:nobody-is-here"), -EHOSTUNREACH);
 	cr_assert_eq(mem_release(two.mem, &b), LEND_OK);
 	cr_assert_eq(mem_release(one.mem, &a), LEND_OK);
-	mem_node_stop(&one); /* first: what it got is pinned until it acknowledges, or closes */
+	mem_node_stop(&one); /* first: its replies pin pages until this client closes */
 	mem_node_stop(&same);
 	mem_node_stop(&two);
 }

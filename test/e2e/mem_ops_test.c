@@ -1,7 +1,8 @@
-/* Goal: every operation on references does what lend/mem.h says, over shm, udp and a pool, with a
- * lend-mn of its own process, and nothing is left in the node. Method: each test runs on all three;
- * sizes in pairs around a page and a part; the node's counters and the client's datagram counters
- * are the witnesses. */
+/* Goal: every operation on references follows lend/mem.h, over shm, udp and a pool, with a lend-mn
+ * process, and nothing is left in the node. Method: each test runs on all three; sizes in pairs
+ * around a page and a part; checked by the node's counters and the client's datagram counters.
+ * Covers: cn/op.c, cn/op_call.c, cn/op_encode.c, cn/op_order.c, cn/ref_ops.c, cn/ref_values.c,
+ * cn/space_ops.c, cn/handles.c */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
@@ -137,7 +138,7 @@ ALL(program_order)
 	cr_assert_eq(mem_release(mem, &op[2].ref), LEND_OK);
 }
 
-/* Of several parts, so that what does not wait would overtake it. */
+/* Operations of several parts, which a later one could overtake. */
 ALL(a_seal_waits_for_a_long_write)
 {
 	enum { LEN = 20 << 20 };
@@ -194,7 +195,7 @@ ALL(transfer)
 
 	mem_client_open(node, &ep, &other);
 	ref = mem_put(node->mem, "abc", 4, &terms);
-	cr_assert_eq(mem_get(node->mem, &ref, 0, out, 4), LEND_OK); /* the creator reads its own */
+	cr_assert_eq(mem_get(node->mem, &ref, 0, out, 4), LEND_OK); /* the creator may read */
 	cr_assert_eq(mem_adopt(other, &ref), LEND_OK);
 	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_FAILED_PRECONDITION); /* used up */
 	cr_assert_eq(mem_get(other, &ref, 0, out, 4), LEND_OK);
@@ -216,7 +217,7 @@ ALL(a_holder_counts_its_adopts)
 	struct lend_ref ref = mem_put(node->mem, "abc", 4, &terms);
 	char out[4];
 
-	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_OK); /* it holds it already */
+	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_OK); /* already held */
 	cr_assert_eq(mem_adopt(node->mem, &ref), LEND_OK);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
@@ -249,7 +250,7 @@ Test(mem_ops, more_than_255_holders)
 		cr_assert_eq(mem_release(mem[i], &ref), LEND_OK, "%d", i);
 		lend_mem_close(mem[i]);
 	}
-	cr_assert(mem_pages_become(node.ep, node.mem, 0, 10000)); /* readable until ttl */
+	cr_assert(mem_pages_become(node.ep, node.mem, 0, 10000)); /* readable until the TTL */
 	mem_node_stop(&node);
 }
 
@@ -306,7 +307,7 @@ ALL(in_a_message)
 	struct lend_ref ref = mem_put(node->mem, "abc", 4, NULL), back;
 	char message[1 + sizeof(ref)], out[4];
 
-	lend_ref_store(message + 1, &ref); /* at no alignment */
+	lend_ref_store(message + 1, &ref); /* unaligned */
 	lend_ref_load(&back, message + 1);
 	cr_assert_eq(mem_get(node->mem, &back, 0, out, 4), LEND_OK);
 	cr_assert_str_eq(out, "abc");
@@ -369,7 +370,7 @@ Test(mem_ops, four_kib_is_one_datagram_each_way)
 	uint64_t tx, rx;
 
 	mem_node_start(&node, "shm", "16M", "");
-	ref[0] = mem_put(node.mem, page, sizeof(page), NULL); /* says HELLO too */
+	ref[0] = mem_put(node.mem, page, sizeof(page), NULL); /* sends HELLO, too */
 	cr_assert_eq(mem_release(node.mem, &ref[0]), LEND_OK);
 	tx = sent(node.ep, false);
 	rx = sent(node.ep, true);

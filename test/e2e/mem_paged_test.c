@@ -1,6 +1,7 @@
 /* Goal: a node with larger pages serves the same bytes, by calls and through pointers, and counts
  * its own pages. Method: nodes of 64 KiB and 2 MiB pages on shm, udp and as a pool; lengths in
- * pairs about a page, slices that begin inside one, stores of one byte. */
+ * pairs around a page, slices that begin inside one, stores of one byte. Covers:
+ * cn/paging/paged_view.c, cn/pool/pool_view.c, mn/store/frame.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,8 @@ Test(mem_paged, bytes_and_pages)
 	each(bytes_and_pages);
 }
 
-/* A slice from the middle of a page on, a byte stored in it, a seal: the whole is as it was. */
+/* A slice from the middle of a page on, a store of one byte in it, a seal: all other bytes are
+ * unchanged. */
 static void through_a_pointer(struct mem_node *node, uint32_t page)
 {
 	const uint64_t base = page / 2 + 5, len = MAX - base, at = page - base - 1;

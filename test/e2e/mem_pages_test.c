@@ -1,7 +1,8 @@
-/* Goal: pages of spaces with pointers are fetched as the touches want them, once for all references
- * of a process, within the bound that was set, and right whoever touches them at once.
- * Method: over shm and udp with a lend-mn of its own process; the counters of the cache say what
- * was fetched, the bytes that it was right. */
+/* Goal: pages of spaces with pointers are fetched on touch, once for all references of a process,
+ * within the configured limit, and correctly under concurrent touches. Method: over shm and udp
+ * with a lend-mn process; the cache's counters show what was fetched, the bytes that it was right.
+ * Covers: cn/paging/page_fetch.c, cn/paging/page_cache.c, cn/paging/paged_view.c,
+ * cn/paging/pager.c, cn/paging/readahead.c, cn/paging/page_read.c */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include "e2e/mem_view.h"
 #include "util/rng.h"
 
-/* Mapped again, by itself or as a slice on the same pages, a snapshot is not fetched again. */
+/* A snapshot that is mapped again, by itself or as a slice on the same pages, is not fetched
+ * again. */
 NET(the_cache_serves_every_reference_of_the_process)
 {
 	enum { LEN = 40 * PAGE };
@@ -43,7 +45,8 @@ NET(the_cache_serves_every_reference_of_the_process)
 	cr_assert_eq(after.misses, before.misses);
 	cr_assert_eq(after.hits, before.hits + 70);
 
-	/* Other places of pages are other pages; and what lies past a slice is not to be seen. */
+	/* Slices at another page offset are other pages; and bytes past a slice must not be
+	 * visible. */
 	cr_assert_eq(lend_ref_slice(&ref, 100, 5 * PAGE + 10, LEND_READ | LEND_MAP, &slice), 0);
 	space = mem_map(node->mem, &slice);
 	cr_assert(!memcmp(mem_pointer(node, space), in + 100, 5 * PAGE + 10));
@@ -54,7 +57,7 @@ NET(the_cache_serves_every_reference_of_the_process)
 	free(in);
 }
 
-/* The last page of a slice is less than the snapshot's. */
+/* The last page of a slice is shorter than the snapshot's. */
 NET(a_part_of_a_page_is_not_the_page)
 {
 	char in[6 * PAGE];
@@ -147,7 +150,7 @@ NET(prefetched_pages_are_touched_without_a_fault)
 	free(in);
 }
 
-/* A scan waits a few times, not once per page; random touches fetch no page but their own. */
+/* A scan waits a few times, not once per page; random touches fetch only the touched page. */
 NET(read_ahead_follows_the_touches)
 {
 	enum { N = 2048 };
@@ -185,7 +188,7 @@ NET(read_ahead_follows_the_touches)
 	free(in);
 }
 
-enum { THREADS = 48, SHARED = 512 }; /* more than can be waited for at once */
+enum { THREADS = 48, SHARED = 512 }; /* more than can wait at once */
 struct toucher {
 	const char *p, *want;
 	uint64_t seed;
@@ -203,7 +206,7 @@ static void *touch_all(void *arg)
 
 		t->wrong += t->p[at] != t->want[at];
 	}
-	for (size_t i = 0; i < SHARED; i++) /* all at the same places at once */
+	for (size_t i = 0; i < SHARED; i++) /* all at the same pages at once */
 		t->wrong += memcmp(t->p + i * PAGE, t->want + i * PAGE, PAGE) != 0;
 	return NULL;
 }
@@ -261,7 +264,8 @@ static bool blocks_all_signals(const char *thread)
 	return (blocked >> (SIGUSR1 - 1) & 1) && (blocked >> (SIGTERM - 1) & 1);
 }
 
-/* A handler may touch such memory: the thread that would have to serve it runs none. */
+/* A signal handler may touch such memory: the pager thread, which would have to serve it, runs
+ * none. */
 NET(the_pager_runs_no_signal_handlers)
 {
 	lend_space space = mem_alloc(node->mem, PAGE);

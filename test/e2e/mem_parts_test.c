@@ -1,7 +1,8 @@
-/* Goal: an operation of many calls at once is one operation: it moves every byte, ends once, leaves
+/* Goal: an operation of several calls behaves as one: it moves every byte, ends once, leaves
  * nothing when it is cut, and a release of references of several nodes reaches each of them.
  * Method: long puts and gets of odd lengths, offsets and pieces; cancelled after some turns, timed
- * out, node killed or client closed on the way; the nodes' counters are the witnesses. */
+ * out, node killed or client closed in between; checked by the nodes' counters. Covers:
+ * cn/op_split.c, cn/op_call.c, cn/forget.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -40,7 +41,7 @@ static void each(void (*round)(struct mem_node *node))
 	free(out);
 }
 
-/* Pieces that no part and no page begins or ends with. */
+/* Pieces with ends that match no part and no page. */
 static int cut(char *bytes, size_t len, struct iovec *iov)
 {
 	static const size_t piece[] = {1, 4095, 3 << 20, 0, (2 << 20) + 7};
@@ -101,7 +102,7 @@ static void count(struct lend_op *op)
 	ends++;
 }
 
-/* Cancelled after 0, 1, 2 ... turns: whatever is under way then, nothing stays. */
+/* Cancelled after 0, 1, 2 ... turns: whatever is in flight then, nothing stays. */
 static void cancel_round(struct mem_node *node)
 {
 	struct iovec iov = {in, LEN}, into = {out, LEN};
@@ -157,7 +158,7 @@ Test(mem_parts, timed_out)
 	each(timeout_round);
 }
 
-/* The client is closed with a put and a get on the way. */
+/* The client is closed with a put and a get in flight. */
 static void close_round(struct mem_node *node)
 {
 	struct lend_op put = {.timeout = 20 * SECOND, .done = count};
@@ -231,8 +232,8 @@ Test(mem_parts, node_dies_udp)
 	node_dies("udp");
 }
 
-/* References of three nodes, by turns, some of them held twice: one operation gives up all. One
- * node that is gone keeps nothing of the others. */
+/* References of three nodes, in turn, some of them held twice: one operation releases all. A node
+ * that is gone does not keep the others from their part. */
 Test(mem_parts, released_over_several_nodes)
 {
 	enum { NODES = 3, EACH = 50, N = NODES * EACH };
@@ -274,7 +275,7 @@ Test(mem_parts, released_over_several_nodes)
 	mem_client_close(node[2].ep, node[2].mem);
 }
 
-/* What lend chain and lend images report as bytes moved. */
+/* The numbers that lend chain and lend images report as bytes moved. */
 Test(mem_parts, sent_bytes_are_counted)
 {
 	static char bytes[1 << 20];

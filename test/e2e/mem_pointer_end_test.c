@@ -1,8 +1,9 @@
-/* Goal: a thread that touches a page that cannot be had goes on within a bound, without a signal,
- * and the space says that zeros stood for it; a node that comes back in time is waited for; where
- * the kernel or a fork forbids such memory, that is said and nothing else breaks.
- * Method: lend-mn is stopped, killed or started anew while a page is awaited; a child of ours
- * forbids itself userfaultfd by seccomp. */
+/* Goal: a thread that touches a page which cannot be fetched continues within a bound, without a
+ * signal, and the space reports that it read zeros. A node that comes back in time is waited for.
+ * Where the kernel or a fork forbids such memory, it returns an error, and nothing else breaks.
+ * Method: lend-mn is stopped, killed or restarted while a thread waits for a page; a child forbids
+ * itself userfaultfd by seccomp. Covers: cn/paging/page_fetch.c, cn/paging/pager.c,
+ * cn/space_pointer.c, src/sys/uffd.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -106,7 +107,7 @@ static void expect_torn(struct view *v)
 	cr_assert_eq(v->p[0], v->in[0], "what is here stays");
 	v->p[1] = 5;
 	cr_assert_eq(v->p[1], 5);
-	cr_assert_eq(v->p[50 * PAGE], 0, "and nobody waits again");
+	cr_assert_eq(v->p[50 * PAGE], 0, "and no thread waits again");
 }
 
 static void end(struct view *v)
@@ -129,7 +130,7 @@ static void leave_node(struct view *v)
 
 static void awake_soon(struct view *v)
 {
-	usleep(300000); /* the length of the pause, not a hope */
+	usleep(300000); /* the length of the pause itself */
 	kill(v->node.pid, SIGCONT);
 }
 
@@ -153,7 +154,7 @@ Test(mem_pointer_end, killed_while_a_page_is_awaited)
 	stopped_while_a_page_is_awaited("shm", kill_node);
 }
 
-Test(mem_pointer_end, silent_while_a_page_is_awaited)
+Test(mem_pointer_end, node_stopped_while_a_page_is_awaited)
 {
 	stopped_while_a_page_is_awaited("udp", leave_node);
 }
@@ -183,8 +184,8 @@ Test(mem_pointer_end, a_pause_is_waited_for_udp)
 	paused("udp");
 }
 
-/* What another start of the node holds is not ours: that is known at once. */
-Test(mem_pointer_end, node_started_anew)
+/* A restarted node without the old memory is another node: that is detected at once. */
+Test(mem_pointer_end, node_restarted)
 {
 	struct view *v = malloc(sizeof(*v));
 	lend_ns since;
@@ -207,7 +208,7 @@ static void start_again(struct view *v)
 	cr_assert(manager_start(&manager, manager_args));
 }
 
-/* One that keeps its memory over a restart is the same node: a touch waits for it to be back. */
+/* A node that keeps its memory over a restart is the same node: a touch waits for it. */
 Test(mem_pointer_end, node_that_kept_its_memory)
 {
 	struct view *v = malloc(sizeof(*v));
@@ -240,8 +241,8 @@ Test(mem_pointer_end, node_that_kept_its_memory)
 	free(v);
 }
 
-/* What a failed seal did not bring to the node goes with the next one. */
-Test(mem_pointer_end, a_seal_that_failed_is_said_again)
+/* Dirty pages of a failed seal are sent with the next one. */
+Test(mem_pointer_end, seal__failed__next_one_sends_its_pages)
 {
 	struct view *v = malloc(sizeof(*v));
 	struct lend_op op = {.timeout = SECOND / 5};
@@ -262,7 +263,7 @@ Test(mem_pointer_end, a_seal_that_failed_is_said_again)
 	cr_assert_eq(lend_space_seal(v->node.mem, v->space, 0, LEN, NULL, &op), 0);
 	while (lend_now(v->node.ep) < since + SECOND / 10)
 		lend_turn(v->node.ep, since + SECOND / 10);
-	cr_assert_lt(sent(v) - before, PAGE, "it waits for the node's word on the first");
+	cr_assert_lt(sent(v) - before, PAGE, "it waits for the node's answer to the first");
 	kill(v->node.pid, SIGCONT);
 	while (mem_end(v->node.mem, &op, 0) == LEND_UNAVAILABLE) {
 		op = (struct lend_op){.timeout = SECOND * 5};
@@ -274,8 +275,8 @@ Test(mem_pointer_end, a_seal_that_failed_is_said_again)
 	end(v);
 }
 
-/* A prefetch has a status where a touch would have zeros. */
-Test(mem_pointer_end, prefetch_says_that_the_node_is_gone)
+/* A prefetch returns a status where a touch would read zeros. */
+Test(mem_pointer_end, prefetch__node_is_gone__returns_a_status)
 {
 	struct view *v = malloc(sizeof(*v));
 	struct lend_op op = {.timeout = SECOND / 5};
@@ -301,7 +302,7 @@ Test(mem_pointer_end, a_child_has_no_such_memory)
 		int fds[2];
 		bool none = pipe(fds) == 0 && write(fds[1], v->p, 1) < 0 && errno == EFAULT;
 
-		lend_mem_close(v->node.mem); /* which is the parent's, and stays so */
+		lend_mem_close(v->node.mem); /* the parent's, which stays open */
 		_exit(none ? 0 : 1);
 	}
 	waitpid(pid, &status, 0);
@@ -353,7 +354,8 @@ Test(mem_pointer_end, userfaultfd_refused)
 	mem_node_kill(&node);
 }
 
-/* A pool needs it for its marks alone: each seal then sends what was stored before, too. */
+/* A pool needs userfaultfd only for dirty tracking: without it each seal also sends earlier stores
+ * again. */
 Test(mem_pointer_end, userfaultfd_refused_over_a_pool)
 {
 	struct view *v = malloc(sizeof(*v));

@@ -1,9 +1,9 @@
-/* Goal: whatever is done with spaces that have pointers, in any order and by several threads, every
- * byte is what a naive model says.
- * Method: seeds; the model is an array per space and per snapshot. Each step maps, allocates,
- * stores, loads, writes, reads, prefetches, seals, gets or frees, at places that favour the edges
- * of pages; between them threads store into parts of their own, in pages that they share. A failure
- * prints its seed: LEND_SEED=N runs that one alone. */
+/* Goal: for any sequence of operations on spaces with pointers, by several threads, every byte
+ * equals a naive model's. Method: seeds; the model is an array per space and per snapshot. Each
+ * step maps, allocates, stores, loads, writes, reads, prefetches, seals, gets or frees, mostly
+ * around the edges of pages; in between, threads store into parts of their own, in shared pages. A
+ * failure prints its seed: LEND_SEED=N runs that one alone. Covers: cn/space_pointer.c,
+ * cn/space_ops.c, cn/paging/paged_view.c, cn/pool/pool_view.c */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static size_t below(struct world *w, size_t n)
 	return (size_t)lend_rng_below(&w->rng, n);
 }
 
-/* A range in len bytes, often about the edges of pages. */
+/* A range in len bytes, often around the edges of pages. */
 static size_t range(struct world *w, size_t len, size_t *n)
 {
 	size_t at = below(w, len);
@@ -86,7 +86,7 @@ static void put(struct world *w, struct ref *r)
 	r->ref = mem_put(w->node->mem, r->want, r->len, NULL);
 }
 
-/* All of a snapshot, or a slice of it. */
+/* Maps all of a snapshot, or a slice of it. */
 static void map(struct world *w, struct ref *r, struct space *s)
 {
 	struct lend_op op = {.timeout = SECOND * 5};
@@ -190,7 +190,7 @@ struct storer {
 	uint64_t seed;
 };
 
-/* Bytes of its own: every THREADS-th run of 100. */
+/* Stores to the thread's own bytes: every THREADS-th run of 100. */
 static void *store_own(void *arg)
 {
 	struct storer *t = arg;

@@ -1,8 +1,9 @@
-/* Goal: a space with a pointer is the space: what is read is what the node has, byte for byte; what
- * is stored is private and is all that a seal sends; what cannot be had is said.
- * Method: each test over shm, udp and a pool with a lend-mn of its own process; sizes in pairs
- * around a page, a window of read-ahead and a part; the endpoint's bytes, the node's and the
- * cache's counters are the witnesses. */
+/* Goal: a space's pointer shows the space: loads read the node's bytes, stores are private until a
+ * seal sends them, and pages that cannot be fetched are reported. Method: each test over shm, udp
+ * and a pool with a lend-mn process; sizes in pairs around a page, a readahead window and a part;
+ * checked by the endpoint's bytes and the counters of node and cache. Covers: cn/space_pointer.c,
+ * cn/paging/paged_view.c, cn/paging/pager.c, cn/pool/pool_view.c, cn/pool/pool_client.c,
+ * cn/pool/dirty_pages.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -65,7 +66,7 @@ ALL(a_new_space_is_zeros_without_asking)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-/* A space that was written to before has bytes that are no snapshot's. */
+/* A space that was written to before has bytes that are in no snapshot. */
 ALL(written_before)
 {
 	char in[5 * PAGE], part[100];
@@ -90,7 +91,7 @@ ALL(written_before)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-/* A pool's are marked by the kernel, of Linux 6.7. */
+/* The kernel tracks a pool's dirty pages since Linux 6.7. */
 static bool is_marked(const struct mem_node *node)
 {
 	int fd = strncmp(node->address, "pool:", 5) ? -2 : lend_uffd_marks();
@@ -124,7 +125,7 @@ ALL(a_seal_sends_the_stored_pages_alone)
 	before = mem_sent(node);
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &b), LEND_OK);
 	cr_assert(!is_marked(node) || mem_sent(node) - before < PAGE, "nothing was stored since");
-	p[11 * PAGE + 1] = in[11 * PAGE + 1] = 2; /* a page that was sent is told of anew */
+	p[11 * PAGE + 1] = in[11 * PAGE + 1] = 2; /* a page that was sent becomes dirty again */
 	cr_assert_eq(mem_seal(node, space, 0, LEN, &c), LEND_OK);
 	mem_expect(node, &c, in, LEN);
 	mem_free_space(node->mem, space);
@@ -135,7 +136,7 @@ ALL(a_seal_sends_the_stored_pages_alone)
 	free(in);
 }
 
-/* The second finds nothing stored any more, and must not overtake what the first one sends. */
+/* The second seal finds no dirty page, and must not overtake what the first one sends. */
 ALL(seals_at_once)
 {
 	enum { LEN = 512 * PAGE, SEALS = 4 };
@@ -174,7 +175,7 @@ static void *store_on(void *arg)
 	return NULL;
 }
 
-/* It goes over its range once: who stores on does not keep it from its end. */
+/* A seal goes over its range once: concurrent stores do not prolong it. */
 ALL(a_seal_ends_while_others_store)
 {
 	lend_space space = mem_alloc(node->mem, 16 * PAGE);
@@ -269,7 +270,7 @@ ALL(when_there_is_no_pointer)
 	mem_free_space(node->mem, full);
 }
 
-/* Each is served as itself, whichever of its neighbours in the address space are there. */
+/* Each space shows its own bytes, whichever spaces are next to it in the address space. */
 ALL(many_spaces)
 {
 	enum { N = 100 };
@@ -300,7 +301,7 @@ ALL(many_spaces)
 	cr_assert_eq(mem_release(node->mem, &ref), LEND_OK);
 }
 
-/* Of several clients of one process, whose threads come and go, the last one ends the pager. */
+/* Clients of one process come and go in several threads; the last one ends the pager. */
 ALL(clients_share_the_pager)
 {
 	char in[3 * PAGE];

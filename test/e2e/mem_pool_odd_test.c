@@ -1,6 +1,7 @@
-/* Goal: what cannot be a pool is said in one line that names the mend, and explicit reads go on.
- * Method: a socket that plays a pool of another kind beside a node's name: another release, a file
- * that somebody cut, garbage, a refusal, nobody. */
+/* Goal: a pool that cannot be mapped is reported in one line with a remedy, and explicit reads
+ * still work. Method: a socket that plays a faulty pool at a node's name: another release, a
+ * truncated file, garbage, a refusal, no answer. Covers: cn/pool/pool_client.c,
+ * cn/pool/pool_window.c, mn/pool_server.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +20,7 @@ enum { PAGE = 4096, LEN = 1 << 20 };
 
 static char in[LEN];
 
-/* What another release, or a file that somebody cut, would look like. */
+/* Answers as another release would, or with a truncated file. */
 static void play(struct mem_node *node, const struct lend_handover *msg, size_t file_len,
 		 const char *want)
 {
@@ -111,7 +112,7 @@ Test(mem_pool_odd, a_node_that_is_none)
 	mem_node_stop(&node);
 }
 
-/* Huge pages are not mapped by 4 KiB: spaces of such a pool come as over a network. */
+/* Huge pages are not mapped by 4 KiB: spaces of such a pool are paged as over a network. */
 Test(mem_pool_odd, on_huge_pages)
 {
 	enum { HUGE = 32 << 20 };

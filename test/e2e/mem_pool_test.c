@@ -1,7 +1,8 @@
-/* Goal: a pool's pages are shared with whoever maps them, changed by nobody but the node, and used
- * again only when who mapped them has let go or is dead.
- * Method: other processes by fork before anything is opened; a child that is killed or stopped in
- * the middle of its stores; and the node's counters. */
+/* Goal: a pool's pages are shared with all processes that map them, changed only by the node, and
+ * reused only after each of these has unmapped them or died. Method: other processes by fork before
+ * anything is opened; a child that is killed or stopped in the middle of its stores; and the node's
+ * counters. Covers: cn/pool/pool_view.c, cn/pool/pool_client.c, cn/pool/pool_window.c,
+ * mn/pool_server.c, mn/store/pinned_map.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static char in[LEN];
 
 static const struct lend_terms shared = {sizeof(shared), LEND_SHARED, 0, 60 * SECOND};
 
-/* What a child does with a reference once it has mapped it: it says a byte, and goes on. */
+/* A child's action on a reference once it has mapped it: writes a byte to out, and continues. */
 typedef void act(char *p, int out, int in_fd);
 
 static void say(int fd)
@@ -126,7 +127,8 @@ Test(mem_pool, many_processes_and_one_snapshot)
 		hear(c[i].from);
 	mem_stat(node.mem, &during);
 	cr_assert_eq(during.pages_used, before.pages_used, "their copies are their own");
-	cr_assert(!memcmp(lend_space_pointer(node.mem, mine), in, LEN), "nobody's store is seen");
+	cr_assert(!memcmp(lend_space_pointer(node.mem, mine), in, LEN),
+		  "no other store is visible");
 	for (int i = 0; i < 4; i++)
 		say(c[i].to);
 	for (int i = 0; i < 4; i++)
@@ -170,7 +172,7 @@ Test(mem_pool, killed_in_the_middle_of_a_store)
 	}
 }
 
-/* Holds still until it is told, and then must still see what it mapped. */
+/* Waits until it is notified, and then must still see what it mapped. */
 static void looks_again(char *p, int out, int in_fd)
 {
 	if (!p || memcmp(p, in, PAGE) != 0)
@@ -183,9 +185,8 @@ static void looks_again(char *p, int out, int in_fd)
 	hear(in_fd);
 }
 
-/* Its lease ends while it is stopped; its pages must not become anybody else's, for they are its
- * memory still. */
-Test(mem_pool, frames_outlive_the_lease_of_who_maps_them)
+/* Its lease ends while it is stopped; its pages are still mapped, so they must not be reused. */
+Test(mem_pool, frames__lease_ended__kept_while_mapped)
 {
 	struct lend_terms brief = {sizeof(brief), LEND_SHARED, 0, SECOND / 2};
 	struct lend_mem_stat stat;
@@ -209,7 +210,7 @@ Test(mem_pool, frames_outlive_the_lease_of_who_maps_them)
 	} while (stat.leases_expired == 0 || stat.refs > 0);
 	cr_assert_eq(stat.spaces, 0, "its lease has ended");
 	cr_assert_geq(stat.pages_used, LEN / PAGE, "its pages are kept");
-	for (int i = 0; i < 3; i++) { /* whatever is free is used now */
+	for (int i = 0; i < 3; i++) { /* uses all free pages */
 		struct lend_op op = {.timeout = 5 * SECOND};
 		struct iovec iov = {noise, LEN - (i == 2 ? 2 * PAGE : 0)};
 
@@ -229,7 +230,7 @@ Test(mem_pool, frames_outlive_the_lease_of_who_maps_them)
 	mem_node_kill(&node);
 }
 
-/* The node is gone, and another has its name: what was mapped is still what it was. */
+/* The node is gone, and another has its name: the mapping shows the old bytes. */
 Test(mem_pool, a_view_outlives_its_node)
 {
 	struct mem_node node;
@@ -261,7 +262,8 @@ Test(mem_pool, a_view_outlives_its_node)
 	mem_node_stop(&node);
 }
 
-/* More runs than a view has come as over a network; the bytes are the same. */
+/* More runs than a view has room for: the space is paged as over a network; the bytes are the
+ * same. */
 Test(mem_pool, a_space_in_many_pieces)
 {
 	struct mem_node node;

@@ -1,6 +1,7 @@
-/* Goal: what a thread waits for goes before bulk transfers, and these before guesses and what is
- * given up; a priority that is named is everybody's. Method: a proxy before a node notes the
- * priority of each kind of operation and passes it on. */
+/* Goal: operations that a thread waits for go before bulk transfers, and these before readahead and
+ * releases; an explicit priority applies to all of them. Method: a proxy in front of a node records
+ * the priority of each kind of operation and forwards it. Covers: cn/op_call.c, cn/op.c,
+ * cn/paging/page_read.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -22,10 +23,10 @@ struct proxy {
 	lend_session to;
 	pthread_t thread;
 	pthread_barrier_t ready;
-	atomic_uint seen[256]; /* by kind: bit p was asked with priority p */
+	atomic_uint seen[256]; /* by kind: bit p was requested with priority p */
 };
 struct passing {
-	struct lend_call call; /* first */
+	struct lend_call call; /* must be the first member */
 	struct proxy *proxy;
 };
 
@@ -93,7 +94,7 @@ static void stop(struct proxy *proxy, struct mem_node *node, struct lend_ep *ep,
 	mem_node_kill(node);
 }
 
-/* What was seen of a kind since last asked. */
+/* The priorities seen of a kind since the last query. */
 static unsigned seen(struct proxy *proxy, unsigned kind)
 {
 	return atomic_exchange(&proxy->seen[kind], 0);
@@ -152,7 +153,7 @@ Test(mem_priority, of_touches_and_guesses)
 	cr_assert_eq(put(mem, bytes, PAGES * 4096, 0, &ref), LEND_OK);
 	space = mem_map(mem, &ref);
 	at = lend_space_pointer(mem, space);
-	if (at) { /* where userfaultfd is for others, there are no touches to see */
+	if (at) { /* where userfaultfd is not permitted there are no touches */
 		cr_expect_eq(at[300 * 4096], 0);
 		cr_expect_eq(seen(&proxy, LEND_MEMOP_READ), 1u << LEND_NORMAL);
 		for (int i = 0; i < 256; i++)

@@ -1,7 +1,8 @@
-/* Goal: a node started with --quota tells tenants apart, by user on shm and by secret elsewhere,
- * and refuses at once what is beyond a quota, while others go on. Method: a node for each line of a
- * table; clients are processes of their own (lend put), for a process is one tenant's; and a client
- * of this process that fills its quota, is refused, releases, and may again. */
+/* Goal: a node with --quota distinguishes tenants, by user on shm and by secret elsewhere, and
+ * refuses at once what exceeds a quota, while other tenants continue. Method: a node for each line
+ * of a table; clients are processes of their own (lend put), because a process belongs to one
+ * tenant; and a client of this process that fills its quota, is refused, releases, and succeeds
+ * again. Covers: mn/tenants.c, mn/store/tenant.c, mn/config.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static void write_secret(char path[64], const char *name, const char *text)
 	fclose(file);
 }
 
-/* lend put of so many bytes, by somebody with this secret. */
+/* Runs lend put of this many bytes, by a process with this secret. */
 static bool can_put(unsigned bytes, const char *mine)
 {
 	char command[1024];
@@ -34,7 +35,7 @@ static bool can_put(unsigned bytes, const char *mine)
 		 "head -c %u /dev/zero >%s.data; LEND_SECRET='%s' '%s/lend' put %s.data --node %s "
 		 ">/dev/null 2>%s.err; r=$?; rm -f %s.data %s.err; exit $r",
 		 bytes, secret, mine, LEND_BUILD_DIR, secret, node.address, secret, secret, secret);
-	return system(command) == 0; /* NOLINT(cert-env33-c): of this test's own making */
+	return system(command) == 0; /* NOLINT(cert-env33-c): made by this test */
 }
 
 static void forget_secrets(void)
@@ -55,7 +56,7 @@ Test(mem_quota, secrets_on_a_network)
 		     {9000, "", false},
 		     {8000, "open barley", true},
 		     {9000, "open barley", false},
-		     {60000, "open sesame", false} /* the first one's ttl runs */};
+		     {60000, "open sesame", false} /* the first one's TTL runs */};
 	char more[256];
 
 	write_secret(secret, "secret", "open sesame\n");
@@ -64,7 +65,7 @@ Test(mem_quota, secrets_on_a_network)
 	mem_node_start(&node, "udp", "4M", more);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		if (!strcmp(table[i].mine, "open barley") && table[i].can)
-			continue; /* one with "" already has all that the network may keep */
+			continue; /* the unnamed tenant may keep nothing more */
 		cr_expect_eq(can_put(table[i].bytes, table[i].mine), table[i].can, "%u with \"%s\"",
 			     table[i].bytes, table[i].mine);
 	}
@@ -150,7 +151,7 @@ Test(mem_quota, workers_share_one)
 	mem_node_kill(&node);
 }
 
-/* Sessions that never say HELLO: the node keeps room for others. */
+/* Sessions that never send HELLO: the node keeps room for others. */
 static void silent_sessions(const char *carrier, const char *quota)
 {
 	enum { ALLOWED = 8, TRIED = 3 * ALLOWED };
@@ -190,12 +191,12 @@ static void silent_sessions(const char *carrier, const char *quota)
 	mem_node_kill(&node);
 }
 
-Test(mem_quota, silent_sessions_shm)
+Test(mem_quota, idle_sessions_shm)
 {
 	silent_sessions("shm", "--quota each:1M:100:2");
 }
 
-Test(mem_quota, silent_sessions_udp)
+Test(mem_quota, idle_sessions_udp)
 {
 	silent_sessions("udp", "--quota net:1M:100:2");
 }

@@ -1,8 +1,8 @@
-/* Goal: a memory node that keeps its memory loses nothing over a restart, be it by SIGTERM or by
- * kill -9 in the middle of whatever it does: references, holds, grants, spaces and lives go on, the
- * ledgers are exact, and clients go on with what they have. What does not match is refused. Method:
- * a service manager made of a socket (manager.h) and clients that live across; kills at random
- * moments under load, by seeds. */
+/* Goal: a memory node that keeps its memory loses nothing over a restart, by SIGTERM or by SIGKILL
+ * at any moment: references, holds, grants, spaces and lives continue, the ledgers are exact, and
+ * clients continue. A start with other parameters is refused. Method: a service manager made of a
+ * socket (manager.h) and clients that live across; kills at random moments under load, by seeds.
+ * Covers: mn/backing.c, mn/memory.c, mn/fdstore.c, mn/notify.c, mn/store/recover.c, mn/lend_mn.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void end(struct rig *r)
 	mem_client_close(r->a.ep, r->a.mem);
 	mem_client_close(r->b.ep, r->b.mem);
 	cr_assert_eq(manager_end(&r->m, SIGTERM), 0);
-	cr_assert(r->m.stopping, "STOPPING=1 was not said");
+	cr_assert(r->m.stopping, "STOPPING=1 was not sent");
 	manager_close(&r->m);
 }
 
@@ -132,12 +132,12 @@ static void over_a_restart(int sig, const char *carrier, const char *more)
 	end(&r);
 }
 
-Test(mem_restart, a_stopped_node_goes_on)
+Test(mem_restart, stopped_node__restarted__continues)
 {
 	over_a_restart(SIGTERM, "shm", "");
 }
 
-Test(mem_restart, a_killed_node_goes_on)
+Test(mem_restart, killed_node__restarted__continues)
 {
 	over_a_restart(SIGKILL, "shm", "");
 }
@@ -147,13 +147,13 @@ Test(mem_restart, workers_go_on)
 	over_a_restart(SIGKILL, "shm", "--workers 2");
 }
 
-Test(mem_restart, a_pool_goes_on)
+Test(mem_restart, pool__restarted__continues)
 {
 	over_a_restart(SIGKILL, "pool", "");
 }
 
-/* Its pages are sealed, so each start goes on with a copy: the one after must find that one. */
-Test(mem_restart, a_pool_goes_on_again_and_again)
+/* Its pages are sealed, so each start continues with a copy, which the next start must find. */
+Test(mem_restart, pool__restarted_often__continues)
 {
 	enum { STARTS = 4, LEN = 50000 };
 	static char sent[STARTS][LEN], got[LEN];
@@ -177,7 +177,7 @@ Test(mem_restart, a_pool_goes_on_again_and_again)
 		cr_assert_eq(
 		    mem_end(r.a.mem, &op, lend_space_map(r.a.mem, &ref[i], &space[i], &op)),
 		    LEND_OK);
-		if (i % 2) /* the others' pointers are taken at a later start */
+		if (i % 2) /* the others take their pointers at a later start */
 			cr_assert(lend_space_pointer(r.a.mem, space[i]), "%s", lend_why());
 	}
 	for (int i = 0; i < STARTS; i++) {
@@ -190,8 +190,8 @@ Test(mem_restart, a_pool_goes_on_again_and_again)
 	end(&r);
 }
 
-/* Another size, another number of workers or clients: refused, and what was kept is still there. */
-Test(mem_restart, what_does_not_match_is_refused)
+/* Another size, another number of workers or clients: refused, and the kept memory is unchanged. */
+Test(mem_restart, start__other_parameters__refused)
 {
 	static const char *const other[] = {"--size 32M", "--clients 7", "--workers 2", "--id 99"};
 	char sent[5000], got[5000], args[320];
@@ -216,7 +216,7 @@ Test(mem_restart, what_does_not_match_is_refused)
 	end(&r);
 }
 
-Test(mem_restart, without_a_manager_it_says_so)
+Test(mem_restart, start__without_a_manager__reported)
 {
 	char command[256];
 
@@ -229,7 +229,7 @@ Test(mem_restart, without_a_manager_it_says_so)
 
 enum { LOADS = 24, ROUNDS = 12, LOAD_MAX = 300000 };
 
-/* A put, and what it left. */
+/* A put, and its result. */
 struct load {
 	struct lend_op op;
 	struct iovec iov;
@@ -278,8 +278,8 @@ static void let_go(struct rig *r, struct load *l)
 	l->held = false;
 }
 
-/* Puts and releases under way, of which the node dies; what was answered is there, the rest is not.
- */
+/* The node is killed with puts and releases in flight; answered ones must be there, others must
+ * not. */
 static void round_of(struct rig *r, struct lend_rng *rng, struct load *load, uint64_t seed)
 {
 	for (int i = 0; i < LOADS; i++)
@@ -329,7 +329,7 @@ Test(mem_restart, killed_at_random_under_load)
 	killed_at_random("");
 }
 
-/* Each worker's part is killed at another place of its turn, and all of them must go on as one. */
+/* Each worker is killed at another point of its turn, and all of them must recover together. */
 Test(mem_restart, workers_killed_at_random_under_load)
 {
 	killed_at_random("--workers 3");

@@ -1,5 +1,5 @@
-/* mem_view - spaces and their memory, for the tests of lend_space_pointer().
- * Each function ends the test where it fails, but for those that return a status. */
+/* mem_view - spaces and their memory, for the tests of lend_space_pointer(). Each function ends the
+ * test where it fails, except those that return a status. */
 #ifndef TEST_E2E_MEM_VIEW_H
 #define TEST_E2E_MEM_VIEW_H
 
@@ -7,7 +7,7 @@
 
 enum { PAGE = 4096 };
 
-/* What is about fetching: a pool's pages are here. */
+/* For tests of fetching: a pool fetches nothing. */
 #define NET(name)                                                                                  \
 	static void name(struct mem_node *node);                                                   \
 	ON(name, shm)                                                                              \

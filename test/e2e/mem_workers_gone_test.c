@@ -1,7 +1,7 @@
 /* Goal: a process that dies leaves nothing at any worker of a node; at each worker its end is that
  * of its last session there. Method: lend-mn with 2 and 3 workers over shm and udp; a client that
- * is killed, and one that hangs up at one worker after the other; the node's own
- * count, summed over workers. */
+ * is killed, and one that hangs up at one worker after the other; the node's own count, summed over
+ * workers. Covers: mn/node_worker.c, mn/notify.c, mn/peers.c */
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ Test(mem_workers_gone, client_killed_udp, .timeout = 60)
 	mem_child_killed(put_and_wait, "udp", "--workers 3 --lease 1000", 8000);
 }
 
-/* One operation in bytes, on a session of one's own. */
+/* Encodes and sends one operation on a session of the test's own. */
 static size_t say(struct lend_ep *ep, lend_session session, struct lend_memop *op,
 		  const void *payload, uint8_t reply[LEND_MEMOP_REPLY_MAX])
 {
@@ -66,7 +66,7 @@ static size_t say(struct lend_ep *ep, lend_session session, struct lend_memop *o
 }
 
 /* Holds a page at worker 1 through one endpoint, has a session at worker 0 through another; closes
- * them one by one as it is told. */
+ * one for each byte it reads. */
 static void hold_and_leave(const char *address, int in, int out)
 {
 	struct lend_memop hello = {.kind = LEND_MEMOP_HELLO, .client = 77}, put = hello;
@@ -100,7 +100,7 @@ static void hold_and_leave(const char *address, int in, int out)
 	_exit(0);
 }
 
-/* A process has a life at each worker: it hangs up there when its last session on shm ends. */
+/* A process has a life at each worker: it ends there when its last session on shm ends. */
 Test(mem_workers_gone, a_process_is_gone_where_its_sessions_are)
 {
 	int there[2], back[2], status;

@@ -1,7 +1,8 @@
-/* Goal: a node of several workers is one node to those who use it: its room is used whole, and each
- * reference finds its worker.
- * Method: lend-mn with 3 workers over shm and udp; clients that know one address of it; new starts
- * with other numbers of workers; the node's own count, summed over workers. */
+/* Goal: a node of several workers is one node to its clients: all its memory is used, and each
+ * reference finds its worker. Method: lend-mn with 3 workers over shm and udp; clients that know
+ * one address of it; restarts with other numbers of workers; the node's own count, summed over
+ * workers. Covers: mn/node_worker.c, mn/worker_addresses.c, cn/node_workers.c,
+ * src/wire/worker_address.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +21,7 @@ static unsigned shard_of(const struct lend_ref *ref)
 	return lend_memref_shard(&r);
 }
 
-/* Puts objects with bytes of their own; returns a bit for each worker that has some. */
+/* Puts objects with distinct bytes; returns a bit for each worker that holds one. */
 static unsigned put_all(struct lend_mem *mem, struct lend_ref ref[OBJECTS])
 {
 	unsigned seen = 0;
@@ -77,7 +78,7 @@ Test(mem_workers, all_are_used_udp)
 	all_are_used("udp");
 }
 
-/* Put when the worker whose turn it is has no room, and when none has. */
+/* Puts when the next worker has no room, and when none has. */
 Test(mem_workers, one_that_is_full_is_passed_by)
 {
 	static char bytes[160 * LEND_MEM_PAGE];
@@ -98,7 +99,7 @@ Test(mem_workers, one_that_is_full_is_passed_by)
 	mem_node_kill(&node);
 }
 
-/* A client goes on with what is there now. */
+/* A client continues with the workers that exist now. */
 static void started_anew(const char *before, const char *after, unsigned want)
 {
 	struct lend_ref old[OBJECTS], ref[OBJECTS];
@@ -112,10 +113,10 @@ static void started_anew(const char *before, const char *after, unsigned want)
 	(void)put_all(node.mem, old);
 	mem_node_restart(&node, after);
 	for (unsigned i = 0; i < OBJECTS; i++) {
-		do /* each session has to notice first */
+		do /* each session has to notice it first */
 			status = mem_get(node.mem, &old[i], 0, &c, 1);
 		while (status == LEND_UNAVAILABLE && lend_poll(node.ep) >= 0);
-		cr_expect_eq(status, LEND_NOT_FOUND); /* also when its worker is there no more */
+		cr_expect_eq(status, LEND_NOT_FOUND); /* also without its worker */
 	}
 	(void)put_all(node.mem, ref);
 	seen = put_all(node.mem, old);
@@ -127,22 +128,22 @@ static void started_anew(const char *before, const char *after, unsigned want)
 	mem_node_kill(&node);
 }
 
-Test(mem_workers, started_anew_with_more)
+Test(mem_workers, restarted_with_more)
 {
 	started_anew("", "12M --workers 3", 7);
 }
 
-Test(mem_workers, started_anew_with_fewer)
+Test(mem_workers, restarted_with_fewer)
 {
 	started_anew("--workers 3", "12M", 1);
 }
 
-Test(mem_workers, started_anew_with_fewer_under_one_number)
+Test(mem_workers, restarted_with_fewer_under_one_number)
 {
 	started_anew("--workers 3 --id 7", "12M --id 7", 1);
 }
 
-/* A reference of a worker that the node does not have was never made by it. */
+/* A reference with a worker that the node does not have is a forgery. */
 static void no_such_worker(const char *more, unsigned shards)
 {
 	struct mem_node node;
@@ -177,7 +178,7 @@ Test(mem_workers, no_such_worker_of_three)
 	no_such_worker("--workers 3", 3);
 }
 
-Test(mem_workers, started_anew_with_as_many)
+Test(mem_workers, restarted_with_as_many)
 {
 	started_anew("--workers 3", "12M --workers 3", 7);
 }
@@ -211,7 +212,7 @@ Test(mem_workers, any_address_will_do)
 	mem_node_stop(&node);
 }
 
-/* Their addresses follow from one, however many there are. */
+/* All addresses follow from one, for any number of workers. */
 Test(mem_workers, sixteen)
 {
 	struct lend_ref ref[24];
@@ -229,7 +230,7 @@ Test(mem_workers, sixteen)
 	mem_node_stop(&node);
 }
 
-/* What cannot be served says in one line what mends it. */
+/* A configuration that cannot be served is refused with a remedy, in one line. */
 Test(mem_workers, errors_name_the_mend)
 {
 	static const struct {

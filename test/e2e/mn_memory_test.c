@@ -1,9 +1,9 @@
-/* Goal: what a node's memory promises: zero, of the length asked for, found again by a later start,
- * and out of other processes' reach for writing once it is sealed; no file loses what it holds, is
- * another user's, or is mapped without room for all of it.
- * Method: each kind that needs nothing of the machine is opened, written, mapped a second time as
- * another process would, sealed, and adopted; bad kinds, files too short and files of another node
- * get their one line. */
+/* Goal: a node's memory is zero, of the requested length, found again by a later start, and not
+ * writable by other processes once it is sealed; a file is never truncated, taken from another
+ * user, or mapped without space for all of it. Method: each kind that needs no privileges is
+ * opened, written, mapped a second time as another process would, sealed, and adopted; bad kinds,
+ * short files and files of another node are refused with one line. Covers: mn/memory.c,
+ * mn/backing.c */
 #include "mn/memory.h"
 
 #include <criterion/criterion.h>

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Goal: a memory node is operated as its manuals say: configured by a file, looked at and told to let go over its
-admin socket, scraped by Prometheus, stopped without cutting a reply; and those manuals and units are sound.
+"""Goal: operating a memory node follows its manuals: configured by a file, queried and drained over
+its admin socket, scraped by Prometheus, stopped without cutting a reply; and the manuals and
+unit files are valid.
 
-Method: runs the built programs; the file's mistakes each end the start with one line that has the place. What
-promtool or systemd-analyze says counts where they are installed. mandoc reads the manuals in house.man.
+Method: runs the built programs; each mistake in the file ends the start with one line that has the
+place. promtool and systemd-analyze check the rest where they are installed. mandoc reads the
+manuals in house.man.
+Covers: mn/config.c, mn/config_file.c, mn/admin.c, mn/admin_commands.c, mn/worker_query.c,
+mn/metrics.c, mn/notify.c, mn/fdstore.c, mn/tenants.c, src/sys/cli.c
 
-usage: operate.py BUILD_DIR SOURCE_DIR [NAME...]      only tests whose name contains one of the names
+usage: operate.py BUILD_DIR SOURCE_DIR [NAME...]      only tests whose name contains one of the
+names
 """
 import json
 import os
@@ -159,7 +164,7 @@ class Admin(unittest.TestCase):
                 client.kill()
 
     def test_another_user_gets_no_answer(self):
-        """Even where the socket's mode lets one connect, as on systems that do not check it."""
+        """Also where the socket's mode permits a connect, as on systems that do not check it."""
         if os.geteuid():
             self.skipTest("only root can become another user")
         os.chmod(WHERE, 0o755)
@@ -169,7 +174,7 @@ class Admin(unittest.TestCase):
             self.assertEqual(self.asked_by(65534), b"")
 
     def asked_by(self, user):
-        """What the socket answers to this user: the kernel notes who connects."""
+        """The socket's answer to this user: the kernel reports the connecting user."""
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(20)
             os.seteuid(user)
@@ -205,7 +210,7 @@ class Admin(unittest.TestCase):
                     s.connect(self.path)
                     s.sendall(line)
                     self.assertIn("error", json.loads(s.makefile().readline()))
-            with socket.socket(socket.AF_UNIX) as s:  # a line without end, and one who says nothing
+            with socket.socket(socket.AF_UNIX) as s:  # a line without end, and a client that sends nothing
                 s.connect(self.path)
                 s.sendall(b"x" * 4096)
                 self.assertEqual(s.recv(1), b"")
@@ -278,7 +283,7 @@ def make_cgroup(limit):
 
 class Memory(unittest.TestCase):
     def start_in(self, folder, size):
-        """What a node of that size says on stderr until it serves and is ended."""
+        """Output on stderr of a node of that size, until it serves and is ended."""
         enter = f"echo $$ >{folder}/cgroup.procs && exec \"$@\""
         node = subprocess.Popen(["sh", "-c", enter, "sh", MN, "--listen", NAME, "--size", size],
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -314,7 +319,7 @@ class Mistakes(unittest.TestCase):
             self.assertIn("no address to serve at", run(MN, "--listen", nowhere, code=2).stderr)
             self.assertIn("no address", run(LEND, "serve", "--listen", nowhere, code=2).stderr)
         self.assertIn("can be written", run(MN, "--listen", NAME, "--memory", WHERE + "/none/f", code=1).stderr)
-        for size in ("1", "8191", "1T"):  # less than a page for each of two, more than a store has pages
+        for size in ("1", "8191", "1T"):  # less than a page for each of two; more pages than a store can have
             self.assertRegex(run(MN, "--listen", NAME, "--size", size, "--workers", "2", code=1).stderr,
                              r"\Alend-mn: --size \d+: give 4096 to [^\n]*--page\n\Z")
         self.assertRegex(run(MN, "--listen", NAME, "--size", "lots", code=2).stderr, r"\Alend-mn: --size lots: give [^\n]*\n\Z")
@@ -341,7 +346,7 @@ class Manuals(unittest.TestCase):
         text = re.search(r"literal.*?\n(.*?)\.Ed", (SOURCE / "mn/man/lend.yaml.5").read_text(), re.S)[1]
         for name, lines in (("page", text), ("installed", (SOURCE / "mn/mn.yaml").read_text())):
             path = file(lines, name + ".yaml")
-            error = run(MN, "--config", path, "--listen", NAME, code=1).stderr  # keep: nobody keeps here
+            error = run(MN, "--config", path, "--listen", NAME, code=1).stderr  # keep: there is no service manager here
             self.assertIn("NOTIFY_SOCKET", error)
 
     def test_units(self):

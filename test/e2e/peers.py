@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: each program of the comparison asks, is answered, verifies and counts, over the first of its lanes; and refuses what
-makes no sense in one line.
+"""Goal: each program of the comparison sends requests, gets answers, verifies and counts, over the
+first of its lanes; and refuses invalid options in one line.
 Method: a short run of every program that is built; skipped (77) where none is.
+Covers: apps/peers/checksum.h
 
 usage: peers.py BUILD
 """
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 BUILD = pathlib.Path(sys.argv[1])
-TRIES = 3  # rate x latency is off by more than 3 % where the machine takes a CPU away at the end
+TRIES = 3  # rate x latency is off by more than 3 % if another process gets the CPU at the end
 
 
 def run(program, *args):

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: programs call, put and get through memory that hosts share, and a server that was killed is there again at once.
+"""Goal: programs call, put and get through memory that hosts share, and a killed server can be
+replaced at once.
 
-Method: a file in place of the memory, and the built programs around it; bytes are compared. Two hosts: test/guest.
+Method: a file instead of the memory, and the built programs around it; bytes are compared. Two
+hosts: test/guest.
+Covers: src/io/shm/multihost.c, src/io/shm/multihost_link.c, src/io/shm/multihost_memory.c
 
 usage: pod.py BUILD_DIR
 """

@@ -1,4 +1,5 @@
-"""What the tests that drive the built programs share: where those are, a folder of the test's own, and a memory node.
+"""Shared by the tests that run the built programs: their paths, a folder of the test's own, and a
+memory node.
 
 usage of each: NAME.py BUILD_DIR [TEST...]      only tests whose name contains one of the words
 """
@@ -23,14 +24,14 @@ atexit.register(shutil.rmtree, TEMP, ignore_errors=True)
 def lend(*args, code=0):
     env = dict(os.environ)
     if any("dpdk" in str(arg) for arg in args):
-        env["ASAN_OPTIONS"] = "detect_leaks=0"  # DPDK's threads and memory kill the leak finder
+        env["ASAN_OPTIONS"] = "detect_leaks=0"  # DPDK's threads and memory crash the leak checker
     for _ in range(2):
         done = subprocess.run([LEND, *map(str, args)], capture_output=True, timeout=60, env=env)
         if b"__rte_panic" not in done.stderr:
             break
         print("DPDK gave up, once more:", *args)  # net_memif on a starved machine: see src/io/TRANSPORTS.md
     assert done.returncode == code, (args, done.returncode, done.stdout[-400:], done.stderr[-2000:])
-    assert code or not done.stderr, (args, done.stderr[-2000:])  # a child's last words too
+    assert code or not done.stderr, (args, done.stderr[-2000:])  # including the child's last output
     return done
 
 
@@ -65,7 +66,8 @@ class Node:
         return lend_json("mem", "stat", "--node", self.address)
 
     def wait_empty(self):
-        """The node's counters once it holds nothing; the last ones after as many tries as take seconds."""
+        """The node's counters once it holds nothing; the last ones after as many tries as take
+        seconds."""
         for _ in range(500):
             stat = self.stat()
             if not stat["pages_used"]:
@@ -83,5 +85,5 @@ class Node:
 
 
 def run_tests(names):
-    """Those of the script that was started; whether all went well."""
+    """Runs the tests of the script that was started; returns whether all passed."""
     return unittest.main(argv=[sys.argv[0], "-v", *(f"-k{name}" for name in names)], exit=False).result.wasSuccessful()

@@ -12,7 +12,7 @@
 #include "util/crc32c.h"
 
 enum { BURST = 64, REPEAT_NS = 50000000 };
-#define PATIENCE UINT64_C(20000000000) /* ns until an answer that does not come fails the test */
+#define PATIENCE UINT64_C(20000000000) /* ns until a missing answer fails the test */
 #define OWN_ID   (UINT64_C(1) << 30)   /* the ids of this peer's sessions count from here */
 
 static uint8_t zeros[RAW_PAYLOAD];
@@ -39,7 +39,7 @@ void raw_close(struct raw_peer *p)
 	p->io->ops->close(p->io);
 }
 
-/* Sends a head of head_len bytes with this header in front, and payload_len zero bytes. */
+/* Sends head_len bytes of this header, then payload_len zero bytes. */
 static void send_datagram(struct raw_peer *p, struct lend_pkt *head, uint32_t head_len,
 			  uint32_t payload_len)
 {
@@ -89,7 +89,7 @@ static void send_ping(struct raw_peer *p, uint32_t session)
 	send_datagram(p, &head, sizeof(head), 0);
 }
 
-/* Answers a PING: of all datagrams only this one was seen. */
+/* Answers a PING: reports only this datagram as received. */
 static void send_pong(struct raw_peer *p, uint32_t session, uint64_t seen)
 {
 	struct raw_session *s = &p->session[session];
@@ -159,7 +159,7 @@ static void take(struct raw_peer *p, const struct lend_in *in)
 	}
 }
 
-/* Takes what has arrived, without waiting. Returns how many datagrams. */
+/* Takes the datagrams that have arrived, without waiting; returns their number. */
 static uint32_t turn(struct raw_peer *p)
 {
 	struct lend_in in[BURST];
@@ -171,7 +171,7 @@ static uint32_t turn(struct raw_peer *p)
 	return n;
 }
 
-/* Sends a datagram, again and again, until the server answers a CONNECT or a PING. */
+/* Sends a datagram repeatedly until the server answers with ACCEPT, RETRY or the ACK of a PING. */
 static void ask(struct raw_peer *p, void (*send)(struct raw_peer *, uint32_t), uint32_t session)
 {
 	lend_ns now = lend_clock_now(), end = now + PATIENCE, next = now;

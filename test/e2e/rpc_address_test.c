@@ -1,6 +1,7 @@
-/* Goal: who can be reached is reached, over each of an endpoint's carriers and by itself, too; what
- * cannot be opened or reached is an error that says so, in time. Method: one thread; addresses with
- * nobody behind them, and with somebody who never turns. */
+/* Goal: a server is reached over each of an endpoint's carriers, also by the endpoint itself; an
+ * address that cannot be opened or reached returns a specific error, in time. Method: one thread;
+ * addresses without a process behind them, and with one that never polls. Covers:
+ * src/rpc/session.c, src/rpc/carrier.c, src/io/addr.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -89,7 +90,7 @@ Test(rpc_address, an_endpoint_calls_itself)
 	}
 }
 
-Test(rpc_address, nobody_there)
+Test(rpc_address, connect__no_server__fails_in_time)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_call call = {.method = ECHO, .timeout = 300000000};
@@ -122,8 +123,8 @@ static void turn_client(struct pair *pair, struct ask *ask)
 	cr_assert(ask->done);
 }
 
-/* The server is there but never turns: its client's calls wait for the address, and do not wait for
- * ever. */
+/* The server exists but never polls: its client's calls wait for the address, until their
+ * deadline. */
 Test(rpc_address, a_server_that_never_polls)
 {
 	for (int s = 0; s < SCHEMES; s++) {

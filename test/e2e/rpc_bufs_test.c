@@ -1,6 +1,7 @@
-/* Goal: message memory is bounded, comes home once, and nothing is left when an endpoint closes,
- * even when its user forgot. Method: one endpoint or a pair in one thread; gone() counts; the
- * address sanitizer sees what is touched too late. */
+/* Goal: message memory is bounded, is freed once, and all of it when an endpoint closes, even
+ * buffers that the application leaked. Method: one endpoint or a pair in one thread; gone() counts;
+ * the address sanitizer sees a late access. Covers: src/rpc/bufs.c, src/rpc/msg.c,
+ * src/rpc/deferred_free.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ Test(rpc_bufs, bounded)
 	cr_assert_geq(got, 16 * MIB);
 	cr_assert_not_null(strstr(lend_why(), "memory_max"));
 	lend_buf_give(ep, all);
-	buf = lend_buf_take(ep, 16 * MIB); /* what is free in one size makes room for another */
+	buf = lend_buf_take(ep, 16 * MIB); /* memory that is free in one size serves another */
 	cr_assert_not_null(buf);
 	lend_buf_give(ep, buf);
 	cr_assert_eq(out_of_pool(ep), before);
@@ -73,7 +74,7 @@ static void on_gone(void *arg)
 	++*(int *)arg;
 }
 
-Test(rpc_bufs, close_finds_what_was_forgotten)
+Test(rpc_bufs, close__leaked_buffers__are_freed)
 {
 	for (int s = 0; s < SCHEMES; s++) {
 		static char memory[3][100000];
@@ -113,7 +114,7 @@ static void sink_taken(lend_request request, const struct lend_buf *in, void *ar
 	cr_assert_null(lend_request_take(pair->server, request));
 }
 
-/* Calls of every kind, thousands of times: what is out of the pools does not grow. */
+/* Calls of every kind, thousands of times: the number of buffers out of the pools does not grow. */
 Test(rpc_bufs, nothing_leaks)
 {
 	static const uint32_t lens[] = {0, 100, 9000, 70000, 200000};
@@ -161,7 +162,7 @@ static void free_object(void *object)
 	lend_free(object);
 }
 
-/* Pool memory and wrapped objects are the heap's, and a closed endpoint holds none of it. */
+/* Pool memory and wrapped objects come from the heap, and a closed endpoint holds none of it. */
 Test(rpc_bufs, the_heap_gets_all_back)
 {
 	for (int s = 0; s < SCHEMES; s++) {

@@ -1,5 +1,6 @@
-/* Goal: every call ends exactly once with the right status and an honest "ran", whatever happens to
- * it. Method: two endpoints of one thread, turned by turns; each rule over shm and udp. */
+/* Goal: every call ends exactly once with the right status and a correct `ran`, whatever happens to
+ * it. Method: two endpoints of one thread, in alternate turns; each rule over shm and udp. Covers:
+ * src/rpc/call.c, src/rpc/request.c, src/rpc/nested_calls.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -33,7 +34,7 @@ Test(rpc_call, cancel)
 
 		pair_open(&pair, pair_schemes[s]);
 		ask_start(&pair, &ask, HOLD, 0);
-		lend_call_cancel(pair.client, &ask.call); /* before a byte went out */
+		lend_call_cancel(pair.client, &ask.call); /* before a byte was sent */
 		cr_assert(!ask.done, "done runs inside a turn only");
 		cr_assert(pair_until(&pair, &ask.done));
 		cr_assert_eq(ask.call.status, LEND_CANCELLED);
@@ -49,7 +50,7 @@ Test(rpc_call, cancel)
 		cr_assert_eq(ask.call.status, LEND_CANCELLED);
 		cr_assert_eq(ask.call.ran, LEND_RAN_MAYBE);
 		cr_assert_eq(ask.times, 1);
-		lend_call_cancel(pair.client, &ask.call); /* ended: nothing */
+		lend_call_cancel(pair.client, &ask.call); /* already ended: no effect */
 		pair_turns(&pair, 200);
 		cr_assert_eq(ask.times, 1);
 		cr_assert(lend_request_cancelled(pair.server, pair.held[0]),
@@ -248,7 +249,7 @@ static void forward(lend_request request, const struct lend_buf *in, void *arg)
 		     lend_why());
 }
 
-/* client -> pair.server -> the same endpoint again through another session: the grandchild
+/* client -> pair.server -> the same endpoint again through another session: the second nested call
  * inherits. */
 Test(rpc_call, parent)
 {

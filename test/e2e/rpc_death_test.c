@@ -1,5 +1,6 @@
-/* Goal: the death of a server's process is noticed, and a fork's child leaves the endpoint alone.
- * Method: real processes; every wait is bounded. */
+/* Goal: the death of a server's process is noticed, and a fork's child does not affect the
+ * endpoint. Method: real processes; every wait is bounded. Covers: src/rpc/session.c,
+ * src/io/shm/peers.c, src/rpc/endpoint.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,7 @@
-/* Goal: bytes go there and back whole, at every length where something changes, one or many at a
- * time, and every buffer comes home. Method: two endpoints of one thread, turned by turns, over shm
- * and udp. */
+/* Goal: bytes arrive complete in both directions, at every length where the code path changes, one
+ * or many at a time, and every buffer is freed. Method: two endpoints of one thread, in alternate
+ * turns, over shm and udp. Covers: src/rpc/loop.c, src/rpc/call.c, src/rpc/server.c,
+ * src/rpc/msg.c, src/rpc/method.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -175,7 +176,7 @@ Test(rpc_echo, chains_and_wraps)
 	}
 }
 
-Test(rpc_echo, reply_lands_where_the_caller_says)
+Test(rpc_echo, reply__landing_memory__is_used)
 {
 	static const uint32_t lens[] = {0, 10, 5000, 20000, 70000, 300000};
 	static char memory[300000];
@@ -233,7 +234,7 @@ static void place_gone(void *arg)
 	gone++;
 }
 
-Test(rpc_echo, place_function)
+Test(rpc_echo, landing_memory__by_a_function)
 {
 	for (int s = 0; s < SCHEMES; s++) {
 		struct ask ask = {.done = false};
@@ -255,7 +256,7 @@ Test(rpc_echo, place_function)
 	}
 }
 
-/* Memory for all of a request but its last byte, in one piece and in several. */
+/* Offers memory for all of a request but its last byte, in one piece and in several. */
 static struct lend_buf *place_short(lend_session session, uint32_t method, uint64_t len,
 				    const void *first, uint32_t n, void *arg)
 {
@@ -271,8 +272,8 @@ static struct lend_buf *place_short(lend_session session, uint32_t method, uint6
 	return placed;
 }
 
-/* It is refused and given back, and nothing lands in it or behind it. */
-Test(rpc_echo, a_place_that_is_too_short)
+/* The landing memory is refused and given back, and nothing is written into it or past it. */
+Test(rpc_echo, landing_memory__too_short__refused)
 {
 	for (int s = 0; s < SCHEMES; s++) {
 		struct pair pair;

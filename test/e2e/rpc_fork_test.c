@@ -1,6 +1,6 @@
 /* Goal: a fork's child cannot change a message of its parent or use the parent's endpoints; it can
- * open its own, and exec. Method: children that write into each kind of message memory, and
- * one that does what a child may. Covers: src/sys/shared_arena.c, src/io/shm/rendezvous.c */
+ * open its own, and exec. Method: children that write into each kind of message memory, and one
+ * that does what a child may. Covers: src/sys/shared_arena.c, src/io/shm/rendezvous.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 enum { LONG = 200000, KEPT = 9 };
 
-static volatile unsigned char *lent; /* the bytes of a request, in its handler's hands */
+static volatile unsigned char *lent; /* the bytes of the request that the handler has */
 
 static void keep(lend_request request, const struct lend_buf *in, void *arg)
 {
@@ -21,7 +21,7 @@ static void keep(lend_request request, const struct lend_buf *in, void *arg)
 	lent = in->data;
 }
 
-/* How a child ends that runs act. */
+/* The exit status of a child that runs act. */
 static int status_of(void (*act)(void *arg), void *arg)
 {
 	const struct rlimit no_core = {0, 0};
@@ -67,7 +67,7 @@ Test(rpc_fork, child__cannot_change_a_message, .timeout = 60)
 		cr_assert_eq(lend_call_start(p.client, p.session, &ask.call), 0);
 		for (lent = NULL; !lent;)
 			pair_turns(&p, 1);
-		if (lens[i] > 64) /* which its sender wrote, and its receiver may only read */
+		if (lens[i] > 64) /* written by the sender, read-only for the receiver */
 			expect_out_of_reach(request->data);
 		else
 			expect_out_of_reach(lent);

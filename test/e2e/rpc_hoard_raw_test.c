@@ -1,8 +1,8 @@
 /* Goal: a peer that fills one table of a server, and answers PINGs, does not delay the calls of
  * other peers. Method: a default server in a thread, over udp and shm. A raw peer fills call
  * records, reassemblies, memory or sessions. Two honest clients, one connected before the attack
- * and one after, make short and long calls. Without fair shares these wait for their deadline of
- * 5 s, or are refused. Covers: src/core/table_share.c */
+ * and one after, make short and long calls. Without fair shares these wait for their deadline of 5
+ * s, or are refused. Covers: src/core/table_share.c, src/core/table_scan.c */
 #include <criterion/criterion.h>
 
 #include "e2e/raw_peer.h"
@@ -36,7 +36,7 @@ static void fill_records(struct raw_peer *p)
 	cr_assert_geq(p->replies, RECORDS);
 }
 
-/* First datagrams of requests that wait for more of them, or for a reassembly. */
+/* First datagrams of requests that lack more of them, or a reassembly. */
 static void fill_records_halfway(struct raw_peer *p)
 {
 	cr_assert_eq(raw_connect(p, 17), 17);

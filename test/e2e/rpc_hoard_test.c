@@ -1,9 +1,9 @@
-/* Goal: a client that is stopped or killed with as many calls in flight as it may have does not
- * delay the calls of others. Method: a server in a thread, over udp, which does not report a death.
- * A client process makes 16 sessions x 128 calls, which the server answers once that process is
- * stopped or killed. Another client calls within the 5 s until its sessions end. A client that has
- * begun long requests and stops leaves memory for the long request of another.
- * Covers: src/core/table_share.c, src/rpc/server.c. */
+/* Goal: a client that is stopped or killed with its maximum of calls in flight does not delay the
+ * calls of others. Method: a server in a thread, over udp, which does not report a death. A client
+ * process makes 16 sessions x 128 calls, which the server answers once that process is stopped or
+ * killed. Another client calls within the 5 s until its sessions end. A client that has begun long
+ * requests and stops leaves memory for the long request of another. Covers: src/core/table_share.c,
+ * src/rpc/server.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 
 enum { SESSIONS = 16, EACH = 128, ALL = SESSIONS * EACH, CALLS = 500, KEEP = 30 };
 
-/* What both processes see. */
+/* Memory shared by both processes. */
 static struct shared {
 	atomic_uint refused, odd; /* calls that ended without a handler; in another way */
 } * shared;
@@ -102,21 +102,21 @@ static void silence(int signal)
 	server_stop(&server);
 }
 
-Test(rpc_hoard, a_stopped_client_holds_up_nobody, .timeout = 30)
+Test(rpc_hoard, stopped_client__others_are_not_delayed, .timeout = 30)
 {
 	silence(SIGSTOP);
 }
 
-Test(rpc_hoard, a_killed_client_holds_up_nobody, .timeout = 30)
+Test(rpc_hoard, killed_client__others_are_not_delayed, .timeout = 30)
 {
 	silence(SIGKILL);
 }
 
 enum { LONG = 8 << 20, BEGUN = 12 };
 
-/* The first client has most of the memory when the last eighth begins; all of its requests
- * together would take that, too. */
-Test(rpc_hoard, long_requests_that_rest__leave_memory_for_others, .timeout = 60)
+/* The first client has most of the memory when the last eighth begins; all of its requests together
+ * would take that, too. */
+Test(rpc_hoard, stalled_long_requests__leave_memory_for_others, .timeout = 60)
 {
 	struct lend_config serves = LEND_CONFIG_INIT, config = serves;
 	struct ask begun[BEGUN], own = {.call = {.method = SINK, .done = ask_done}};

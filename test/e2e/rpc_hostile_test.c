@@ -1,7 +1,7 @@
-/* Goal: bad datagrams cost a counter each: no word in any log, no end of the process, no lost work;
- * and a peer that stops draining costs its caller neither its processor nor more time than its
- * deadline. Method: a plain UDP socket throws bytes at a serving endpoint whose stderr is a file;
- * then a stopped process behind shm. */
+/* Goal: bad datagrams only increment a counter each: no log line, no exit, no lost work. A peer
+ * that stops draining costs its caller no CPU time and no more time than its deadline. Method: a
+ * plain UDP socket sends bytes to a serving endpoint with stderr in a file; then a stopped process
+ * behind shm. Covers: src/core/input.c, src/io/udp/rx.c, src/rpc/loop.c */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -43,7 +43,7 @@ static void throw_at(const char *address, struct pair *pair)
 	for (uint32_t i = 0; i < 2000; i++) {
 		for (size_t b = 0; b < sizeof(data); b++)
 			data[b] = (uint8_t)lend_rng_next(&rng);
-		/* Lengths 0, 1, 2 .. first: the shortest have stopped others. */
+		/* Lengths 0, 1, 2 .. first: these have stopped other systems. */
 		cr_assert_geq(sendto(s, data, i % sizeof(data), 0, (void *)&to, sizeof(to)), 0);
 		if (i % 50 == 0)
 			pair_turns(pair, 10);
@@ -52,7 +52,7 @@ static void throw_at(const char *address, struct pair *pair)
 	pair_turns(pair, 200);
 }
 
-Test(rpc_hostile, bad_datagrams_are_counted_and_nothing_is_said)
+Test(rpc_hostile, bad_datagrams__counted_without_a_log_line)
 {
 	char log[] = "/tmp/lend-stderr-XXXXXX";
 	int fd = mkstemp(log), old = dup(2);

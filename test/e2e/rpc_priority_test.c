@@ -1,6 +1,7 @@
-/* Goal: a call's priority reaches the handler, the calls made for it and the order in which workers
- * begin; one that does not exist is refused; what nobody waits for is not run. Method: handlers
- * note what they see; one worker is held while others queue up behind it. */
+/* Goal: a call's priority reaches the handler, its nested calls and the order in which workers
+ * begin; an invalid one is refused; a request that is no longer waited for is not run. Method:
+ * handlers record what they see; one worker is blocked while other requests queue up. Covers:
+ * src/rpc/worker.c, src/rpc/job_queue.c, src/rpc/nested_calls.c */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
 #include <sched.h>
@@ -12,7 +13,7 @@ enum { MS = 1000000, NOTE = 30, GATE = 31, PASS = 32, JOBS = 6 };
 
 struct scene {
 	struct pair pair;
-	atomic_bool open; /* lets GATE go */
+	atomic_bool open; /* releases GATE */
 	atomic_int in_gate, noted;
 	unsigned seen[16]; /* priorities, in the order of handlers */
 	struct lend_call onward;
@@ -49,8 +50,7 @@ static void passed(struct lend_call *call)
 	lend_reply(s->pair.server, s->passed, call->status, NULL);
 }
 
-/* Asks NOTE of the same server for whoever asked this; the request's byte is the priority to name.
- */
+/* Calls NOTE of the same server as a nested call; the request's byte is its priority. */
 static void pass(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct scene *s = arg;
@@ -125,7 +125,7 @@ Test(rpc_priority, handlers_and_their_calls_see_it)
 		}
 }
 
-/* Holds the only worker, queues calls behind it, and lets it go; true when all ended. */
+/* Blocks the only worker, queues calls behind it, and releases it; true when all ended. */
 static void queue_up(struct scene *s, const uint8_t *priority, const lend_ns *timeout)
 {
 	struct ask first, ask[JOBS];
@@ -140,12 +140,12 @@ static void queue_up(struct scene *s, const uint8_t *priority, const lend_ns *ti
 		lend_stats(s->pair.server, &stats);
 		requests = stats.requests;
 		start(s, &ask[i], NOTE, priority[i], timeout[i]);
-		do { /* one by one, so that they come in this order */
+		do { /* one by one, so that they arrive in this order */
 			pair_turns(&s->pair, 1);
 			lend_stats(s->pair.server, &stats);
 		} while (stats.requests == requests);
 	}
-	for (int i = 0; i < JOBS; i++) /* those that shall expire do */
+	for (int i = 0; i < JOBS; i++) /* calls with a deadline to miss expire */
 		while (timeout[i] < 100 * MS && !ask[i].done)
 			pair_turns(&s->pair, 1);
 	atomic_store(&s->open, true);
@@ -187,7 +187,7 @@ Test(rpc_priority, and_by_deadline_within_one)
 	pair_close(&s.pair);
 }
 
-Test(rpc_priority, what_nobody_waits_for_is_not_run)
+Test(rpc_priority, request__cancelled_in_queue__is_not_run)
 {
 	static const uint8_t priority[JOBS] = {1, 1, 1, 4, 4, 4};
 	static const lend_ns timeout[JOBS] = {20 * MS, 3000ull * MS, 20 * MS,
@@ -200,9 +200,9 @@ Test(rpc_priority, what_nobody_waits_for_is_not_run)
 	pair_close(&s.pair);
 }
 
-/* How many turns of a hundred send much, while a long message goes out beside calls of a priority,
- * from memory that has to be copied. None would with urgent ones, on a machine that never stops for
- * a moment. */
+/* How many turns of a hundred send much, while a long message is sent next to calls of a priority,
+ * from memory that has to be copied. With urgent ones no turn would, on a machine that never
+ * preempts. */
 static uint64_t long_turns(uint8_t priority)
 {
 	static char bytes[4 << 20];

@@ -1,7 +1,6 @@
-/* Goal: calls of every length run over the raw carrier, with frames that are lost and a device
- * whose queues fail in between. Method: two endpoints of one thread over a device made of memory
- * (io/raw/fake.c).
- */
+/* Goal: calls of every length run over the raw carrier, with lost frames and a device with queues
+ * that fail in between. Method: two endpoints of one thread over a device made of memory
+ * (io/raw/fake.c). Covers: src/io/raw/carrier.c, src/io/raw/send.c, src/io/raw/rx.c */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Goal: what an endpoint refuses is refused at once, with the true cause, takes nothing and never
- * reads as a success. Method: addresses that do not parse, more carriers and sessions than there
- * are, a capture path that cannot be opened, calls that cannot start; after each, what is allowed
- * still works. Covers: src/rpc/{carrier,session,call}.c */
+/* Goal: a refused operation fails at once, with the true cause, takes nothing and never looks like
+ * a success. Method: addresses that do not parse, more carriers and sessions than there are, a
+ * capture path that cannot be opened, calls that cannot start; after each, what is allowed still
+ * works. Covers: src/rpc/carrier.c, src/rpc/session.c, src/rpc/call.c */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,8 @@ Test(rpc_refuse, a_fifth_carrier__names_the_carriers)
 	lend_close(ep);
 }
 
-/* One turn in between opens those that wait for their address, the next time none is turned. */
+/* In every second run each session gets a turn to open; in the others all still wait for their
+ * address. */
 Test(rpc_refuse, one_session_too_many__is_refused_at_once)
 {
 	for (int s = 0; s < 2 * SCHEMES; s++) {
@@ -131,9 +132,9 @@ Test(rpc_refuse, capture_file__is_closed_with_its_endpoint)
 	(void)unlink(path);
 }
 
-/* The done function of a call starts another call and waits for it: a done function may not. */
+/* The done function of a call starts another call and waits for it, which is not allowed. */
 struct nested {
-	struct ask ask; /* first */
+	struct ask ask; /* must be the first member */
 	struct pair *pair;
 	struct lend_call inner;
 	int rc;

@@ -15,7 +15,7 @@ static void echo(lend_request request, const struct lend_buf *in, void *arg)
 	lend_reply(s->ep, request, LEND_OK, out);
 }
 
-/* Runs in a worker: waits for a call of its own, forwarding the bytes. */
+/* Runs in a worker: forwards its bytes in a nested call and waits for it. */
 static void nest(lend_request request, const struct lend_buf *in, void *arg)
 {
 	struct server *s = arg;
@@ -33,7 +33,7 @@ static void nest(lend_request request, const struct lend_buf *in, void *arg)
 		atomic_fetch_add(&s->cancelled, 1);
 	lend_reply(s->ep, request, call.status, call.reply);
 	lend_reply(s->ep, request, LEND_ABORTED,
-		   lend_buf_take(s->ep, 10)); /* the second does no harm */
+		   lend_buf_take(s->ep, 10)); /* the second one has no effect */
 	lend_disconnect(own, session);
 }
 

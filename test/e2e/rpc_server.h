@@ -1,5 +1,5 @@
-/* rpc_server - a server that runs in a thread of its own, or wherever it is asked to; and its
- * client, which waits. */
+/* rpc_server - a server that runs in a thread of its own or of its caller; and its client, which
+ * waits. */
 #ifndef LEND_TEST_E2E_RPC_SERVER_H
 #define LEND_TEST_E2E_RPC_SERVER_H
 
@@ -24,7 +24,7 @@ struct server {
 /* Serves in a thread until server_stop(). */
 void server_start(struct server *s, const char *scheme);
 void server_stop(struct server *s);
-/* ECHO; HOLD, which is never answered; and in workers SLOW_ECHO, NESTED (asks ECHO at onward and
+/* ECHO; HOLD, which is never answered; and in workers SLOW_ECHO, NESTED (calls ECHO at onward and
  * answers with that), STUCK (until let_go, or cancelled). */
 void server_serve(struct server *s);
 /* A handler that does nothing. */

@@ -1,6 +1,7 @@
-/* Goal: both ends know of a session, its peer, its beginning and its end; its record comes back
- * however it ends and whatever is started meanwhile. Method: two endpoints of one thread; few
- * sessions, and more deaths than there are; done functions that connect at once. */
+/* Goal: both ends are notified of a session, its peer, its beginning and its end; its record is
+ * freed however it ends and whatever is started meanwhile. Method: two endpoints of one thread; few
+ * sessions, and more deaths than sessions; done functions that connect at once. Covers:
+ * src/rpc/session.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -68,7 +69,7 @@ Test(rpc_session, sessions_come_and_go)
 enum { SESSIONS = 4, DEATHS = 5 * SESSIONS };
 
 struct again {
-	struct lend_call call; /* first */
+	struct lend_call call; /* must be the first member */
 	struct lend_ep *ep;
 	char next[128];
 	lend_session session;
@@ -105,8 +106,8 @@ static struct lend_ep *serve(const struct lend_config *config, const char *schem
 	return ep;
 }
 
-/* The record in the core is free by then and is taken at once, but that the old session ended has
- * yet to be told. */
+/* The record in the core is free by then and reused at once, while the event of the old session's
+ * end is still pending. */
 static void dies_again_and_again(const char *scheme)
 {
 	struct lend_config config = LEND_CONFIG_INIT;

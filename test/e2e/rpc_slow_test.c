@@ -1,5 +1,6 @@
-/* Goal: slow handlers do not hold others up, may call onward, and hear of a cancel. Method: a
- * server in a thread of its own with three workers; handlers that wait until they are let go. */
+/* Goal: slow handlers do not delay other requests, may make nested calls, and are notified of a
+ * cancel. Method: a server in a thread with three workers; handlers that block until they are
+ * released. Covers: src/rpc/worker.c, src/rpc/nested_calls.c, src/rpc/server.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ Test(rpc_slow, slow_handlers)
 		}
 		while (atomic_load(&server.in_slow) < 2)
 			cr_assert_geq(lend_poll(ep), 0);
-		sync_echo(ep, session, ECHO, 5000); /* fast ones pass by */
+		sync_echo(ep, session, ECHO, 5000); /* fast ones are not blocked */
 		sync_echo(ep, session, SLOW_ECHO, 5000);
 		sync_echo(ep, session, SLOW_ECHO, 500000);
 		sync_echo(ep, session, NESTED, 500);
@@ -50,7 +51,7 @@ static void count(lend_request request, const struct lend_buf *in, void *arg)
 	++*(int *)arg;
 }
 
-/* The client cancels; the worker that waits for a call of its own hears of it. */
+/* The client cancels; the worker that waits for a nested call is notified. */
 Test(rpc_slow, cancel_reaches_a_waiting_worker)
 {
 	struct server server;

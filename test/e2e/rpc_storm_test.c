@@ -1,5 +1,5 @@
 /* Goal: sessions that begin together all come up, or are refused in one way; limits that only one
- * end has lose no call; and a server learns nothing of a client that is of use elsewhere. Method:
+ * end has lose no call; and a server learns nothing of a client that is useful elsewhere. Method:
  * two endpoints of one thread over shm and udp; sockets that only listen. Covers:
  * src/rpc/session.c, src/rpc/session_proof.c */
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ static void await(struct pair *p, uint32_t n)
 	cr_assert_eq(ended, n, "%u of %u ended", ended, n);
 }
 
-/* The server is one with the default limits. */
+/* The server has the default limits. */
 Test(rpc_storm, a_default_server_loses_none_of_400)
 {
 	for (int s = 0; s < SCHEMES; s++) {
@@ -55,7 +55,7 @@ Test(rpc_storm, a_default_server_loses_none_of_400)
 	}
 }
 
-/* Those that it took before go on. */
+/* Its earlier sessions continue. */
 Test(rpc_storm, a_full_server_refuses_in_time)
 {
 	struct lend_config few = LEND_CONFIG_INIT, some = LEND_CONFIG_INIT;
@@ -88,7 +88,7 @@ Test(rpc_storm, a_full_server_refuses_in_time)
 	}
 }
 
-/* 129 calls at once to a server that takes 128. */
+/* 129 calls at once to a server with 128 slots. */
 Test(rpc_storm, calls_above_the_servers_limit_are_not_lost)
 {
 	struct lend_config more = LEND_CONFIG_INIT, some = LEND_CONFIG_INIT;
@@ -182,8 +182,9 @@ static int differing(const uint8_t *a, const uint8_t *b)
 	return n;
 }
 
-/* Counts the 16 bytes that both CONNECTs have and another process's has not: more than two of them
- * differ, since next to constant fields one or two random bytes are equal by chance. */
+/* Counts the 16-byte windows that both CONNECTs share and another process's lacks. More than two of
+ * their bytes must differ, because next to constant fields one or two random bytes are equal by
+ * chance. */
 static size_t shared(const uint8_t *a, const uint8_t *b, const uint8_t *stranger, size_t len)
 {
 	size_t n = 0;
@@ -207,7 +208,7 @@ Test(rpc_storm, two_servers_see_no_16_bytes_in_common)
 	cr_assert_eq(first_datagram(ep, at_a, NULL, fd_a, a), len);
 	cr_assert_eq(first_datagram(ep, at_b, NULL, fd_b, b), len);
 	cr_assert_eq(shared(a, b, c, len), 0);
-	/* Under one name they are one process to both. */
+	/* With one name, both servers see one process. */
 	cr_assert_eq(first_datagram(ep, at_b, at_a, fd_b, b), len);
 	cr_assert_gt(shared(a, b, c, len), 0, "the incarnation");
 	lend_close(ep);
@@ -215,7 +216,7 @@ Test(rpc_storm, two_servers_see_no_16_bytes_in_common)
 	close(fd_b);
 }
 
-/* Both ends compute the same 32 bytes, and each session others. */
+/* Both ends compute the same 32 bytes, and each session other ones. */
 Test(rpc_storm, the_channel_binding_is_of_one_session)
 {
 	struct lend_config secret = LEND_CONFIG_INIT;

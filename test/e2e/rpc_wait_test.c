@@ -1,6 +1,7 @@
 /* Goal: an endpoint sleeps when there is nothing to do and wakes when there is, in a thread of its
- * own, with another one, in somebody else's event loop. Method: a server in a thread, a client
- * here; every wait is bounded by a call's timeout. */
+ * own, with another one, in another event loop. Method: a server in a thread, a client here; every
+ * wait is bounded by a call's timeout. Covers: src/rpc/sleep.c, src/rpc/loop.c,
+ * src/rpc/adaptive_spin.h */
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
@@ -62,7 +63,7 @@ Test(rpc_wait, two_endpoints_in_one_thread)
 			a.call = (struct lend_call){.method = ECHO, .done = ask_done};
 			a.call.request = ask_bytes(one.client, 9000, 5);
 			cr_assert_eq(lend_call_start(one.client, one.session, &a.call), 0);
-			/* a buffer of one endpoint travels through another and comes home */
+			/* a buffer of one endpoint goes through another and back to its pool */
 			b.call = (struct lend_call){.method = ECHO, .done = ask_done};
 			b.call.request = ask_bytes(one.client, 70000, 6);
 			cr_assert_eq(lend_call_start(two.client, two.session, &b.call), 0);
@@ -103,7 +104,7 @@ Test(rpc_wait, stop_in_a_signal_handler)
 	lend_close(stopping);
 }
 
-/* Turns until a time; how many waits that took. */
+/* Runs turns until a time; returns the number of waits. */
 static int waits_until(struct lend_ep *ep, lend_ns until)
 {
 	int n = 0;

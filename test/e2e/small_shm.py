@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: where /dev/shm is as small as in a container (64 MiB), or smaller, each command does its work or ends with one
-line that says so; none is killed by SIGBUS.
+"""Goal: where /dev/shm is as small as in a container (64 MiB), or smaller, each command does its
+work or ends with one line that gives the reason; none is killed by SIGBUS.
 
-Method: runs itself in a mount namespace with a tmpfs of either size at /dev/shm; skipped with one line where that is
-not allowed.
+Method: runs itself in a mount namespace with a tmpfs of either size at /dev/shm; skipped with one
+line where that is not permitted.
+Covers: src/sys/shared_arena.c, src/sys/mapfile.c, mn/memory.c, src/io/shm/rendezvous.c
 
 usage: small_shm.py BUILD_DIR [TEST...]
 """
@@ -19,7 +20,7 @@ SHM = pathlib.Path("/dev/shm")
 
 
 def enter():
-    """Becomes this program in a namespace of its own; returns where none can be made."""
+    """Restarts this program in a namespace of its own; returns where none can be made."""
     for how in (["-m"], ["-Urm"]):
         if subprocess.run(["unshare", *how, "mount", "-t", "tmpfs", "none", SHM], capture_output=True).returncode == 0:
             os.environ[INSIDE] = "1"
@@ -55,7 +56,7 @@ class Small:
         self.addCleanup(subprocess.run, ["umount", "-l", SHM], check=True)
 
     def ends(self, *args, code=None):
-        """Ends by itself: 0 without a word on stderr, or 1 with one line, which is returned."""
+        """Ends by itself: 0 without output on stderr, or 1 with one line, which is returned."""
         done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=60)
         self.assertIn(done.returncode, (0, 1) if code is None else (code,), (args, done.stderr))
         self.assertEqual(done.stderr.count("\n"), done.returncode, (args, done.stderr))
@@ -69,7 +70,7 @@ class Small:
         self.assertEqual((SHM / "pages").stat().st_size, 0)
 
     def test_a_node_in_memory(self):
-        """Its pages do not lie in /dev/shm, whatever is there."""
+        """Its pages are not in /dev/shm, whatever its size."""
         data = TEMP / "data"
         data.write_bytes(os.urandom(1 << 20) * 24)
         with Node("shm:small,pool:also") as node:

@@ -1,5 +1,5 @@
-/* allowed - whether an operation that ran had the right to, found out anew. Part of store_checks.h.
- * Layer: test. */
+/* allowed - decides independently of the store whether an operation that ran was permitted. Part of
+ * store_checks.h. Layer: test. */
 #include "fuzz/store_checks.h"
 #include "fuzz/finding.h"
 
@@ -34,13 +34,13 @@ void node_expect_allowed(const struct lend_store *was, const struct lend_memop *
 {
 	const struct lend_object *o;
 
-	FUZZ_CHECK(op->kind == LEND_MEMOP_HELLO || client, "run for nobody");
+	FUZZ_CHECK(op->kind == LEND_MEMOP_HELLO || client, "run for no client");
 	if (takes_ref(op->kind)) {
 		FUZZ_CHECK(op->ref.node == was->config.node && op->ref.epoch == was->config.epoch &&
 			       lend_memref_verify(&op->ref, was->config.key),
 			   "a forged reference");
 		FUZZ_CHECK((right_for(op) & ~lend_memref_rights(&op->ref)) == 0,
-			   "without the right");
+			   "without permission");
 		FUZZ_CHECK(op->kind != LEND_MEMOP_GET ||
 			       inside(op->offset, op->len, lend_memref_len(&op->ref)),
 			   "outside the reference");
@@ -48,11 +48,11 @@ void node_expect_allowed(const struct lend_store *was, const struct lend_memop *
 	if (takes_space(op->kind)) {
 		FUZZ_CHECK(op->space.slot >= 1 && op->space.slot <= was->object.top &&
 			       op->space.epoch == was->config.epoch,
-			   "a space that never was");
+			   "a space that never existed");
 		o = lend_object_at(was, op->space.slot);
 		FUZZ_CHECK(o->kind == LEND_OBJECT_SPACE && o->serial == op->space.serial &&
 			       o->client == client,
-			   "somebody else's space, or an earlier one");
+			   "another client's space, or an earlier one");
 		FUZZ_CHECK(op->kind == LEND_MEMOP_FREE || op->kind == LEND_MEMOP_POOL_VIEW ||
 			       inside(op->offset, op->len, o->len),
 			   "outside the space");

@@ -1,9 +1,7 @@
-/* choice - decisions out of a fuzzer's bytes, so that what it mutates is what is done.
- *
- * A byte is a decision. Once they are used up every decision is 0 and choice_left() says so.
+/* choice - decisions out of a fuzzer's bytes, so that mutated bytes are changed decisions.
+ * A byte is a decision. Once they are used up every decision is 0 and choice_left() reports it.
  * Between choice_dice() and choice_bytes() decisions come from a generator that two bytes seed:
- * many cheap ones in a row, still the same for the same input. Layer: test. Lives by value in its
- * owner. */
+ * many cheap ones, still the same for the same input. Layer: test. Lives by value in its owner. */
 #ifndef TEST_FUZZ_CHOICE_H
 #define TEST_FUZZ_CHOICE_H
 
@@ -61,7 +59,7 @@ static inline void choice_bytes(struct choice *c)
 	c->dice = false;
 }
 
-/* A number where limits lie: small, near a power of two, near all ones, or any. */
+/* A number near a limit: small, near a power of two, near all ones, or any. */
 static inline uint64_t choice_edge(struct choice *c)
 {
 	uint8_t b = choice_u8(c);

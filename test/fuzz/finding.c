@@ -6,8 +6,8 @@
 uint64_t fuzz_hostile;
 static uint64_t execs;
 
-/* A small quarantine keeps freed buffers in the cache; what is freed is checked by the targets
- * themselves, which count every buffer. */
+/* A small quarantine keeps freed buffers in the CPU cache. The targets check for use after free
+ * themselves: they count every buffer. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

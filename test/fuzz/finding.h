@@ -1,7 +1,6 @@
-/* finding - what a fuzz target has done, and what it does when it finds something.
- *
- * At exit one line of JSON goes to stdout: target, executions, hostile things fed. A check that
- * fails says what and where, and aborts, so that libFuzzer keeps the input. Layer: test. */
+/* finding - counts what a fuzz target has done, and stops it when it finds something.
+ * At exit one line of JSON goes to stdout: target, executions, hostile inputs fed. A check that
+ * fails prints its text and place, and aborts, so that libFuzzer keeps the input. Layer: test. */
 #ifndef TEST_FUZZ_FINDING_H
 #define TEST_FUZZ_FINDING_H
 
@@ -12,7 +11,7 @@
 extern const char fuzz_name[];
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-/* Counts an execution; the first one arranges for the line at exit. */
+/* Counts an execution; the first one registers the line at exit. */
 void fuzz_begin(void);
 /* Hostile datagrams, operations, calls or writes that were fed. */
 extern uint64_t fuzz_hostile;

@@ -1,8 +1,9 @@
-/* Goal: a caller who holds handles too long, says things twice or asks for the impossible gets a
- * typed error, and a call that fails leaves the core as it was. Method: two cores; the bytes choose
- * API calls with handles that live, that are stale, of another sort or made up, buffers that are
- * too short or in too many pieces, output that is told late or dead; datagrams and time in between.
- * What each call must answer is known from what the test itself did. */
+/* Goal: a caller that uses stale handles, repeats calls or passes invalid arguments gets a typed
+ * error, and a call that fails leaves the core unchanged. Method: two cores; the bytes choose API
+ * calls with live, stale, wrong or invented handles, buffers that are too short or in too many
+ * pieces, output results reported late or as dead; datagrams and time in between. The expected
+ * result of each call follows from the test's own steps. Covers: src/core/core.c,
+ * src/core/client_call.c, src/core/server_call.c, src/core/output_result.c, src/core/sess.c */
 #include "fuzz/finding.h"
 #include "fuzz/world.h"
 
@@ -26,7 +27,8 @@ static void expect_unchanged(int who)
 		   "a call that failed changed the state");
 }
 
-/* One that was given out once, by either side, as it was or with a bit turned; or any number. */
+/* A handle that was given out once, by either side, unchanged or with a flipped bit; or any
+ * number. */
 static uint64_t some_handle(struct choice *c, int who)
 {
 	const struct world_side *s = &world.side[choice_rare(c, 8) ? !who : who];
@@ -89,7 +91,7 @@ static void call(struct choice *c, int who)
 	fuzz_hostile += !lives;
 	remember(who);
 	err = world_call(who, session, &call);
-	FUZZ_CHECK(lives == (err != E_STALE), "stale means ended, and only that");
+	FUZZ_CHECK(lives == (err != E_STALE), "stale without having ended");
 	FUZZ_CHECK(!err || err == E_AGAIN || err == E_INVAL || err == E_MSGSIZE || err == E_STALE,
 		   "an error that call() does not have");
 	if (err)
@@ -113,7 +115,7 @@ static void reply(struct choice *c, int who)
 		expect_unchanged(who);
 }
 
-/* What a request's handle is good for while its handler runs, and no longer. */
+/* Uses of a request's handle while its handler runs; afterwards it must be invalid. */
 static void ask(struct choice *c, int who)
 {
 	struct lend_core *core = world.side[who].core;
@@ -127,10 +129,10 @@ static void ask(struct choice *c, int who)
 		FUZZ_CHECK(lend_core_request_deadline(core, h) > 0, "a handler without a deadline");
 	else
 		FUZZ_CHECK(lend_core_request_deadline(core, h) == 0 || core->used[1] > 0,
-			   "a deadline of nothing");
+			   "a deadline without a timer");
 	(void)lend_core_request_cancelled(core, h);
 	FUZZ_CHECK(!is_session(who, h) || lend_core_session_peer(core, h, &peer, incarnation) == 0,
-		   "a session that is not known");
+		   "an unknown session");
 	expect_unchanged(who);
 }
 
@@ -183,7 +185,7 @@ static void connect(struct choice *c, int who)
 		fuzz_hostile++;
 		FUZZ_CHECK(lend_core_connect(core, world.now, peer[choice_of(c, 4)], 1, NULL,
 					     &session) == E_HOSTUNREACH,
-			   "a way where there is none");
+			   "a path to an unknown peer");
 		expect_unchanged(who);
 		return;
 	}
@@ -203,10 +205,11 @@ static void disconnect(struct choice *c, int who)
 	for (int twice = 0; twice < 2; twice++)
 		lend_core_disconnect(s->core, session);
 	world_poll(who);
-	FUZZ_CHECK(n - s->session_n <= 1 && !is_session(who, session), "it ends, and it alone");
+	FUZZ_CHECK(n - s->session_n <= 1 && !is_session(who, session),
+		   "another event than its end");
 }
 
-/* Output is taken, other things are done, and only then is said what became of it. */
+/* Output is taken, other steps follow, and only then its result is reported. */
 static void told_late(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];
@@ -232,7 +235,7 @@ static void flush(struct choice *c, int who)
 	(void)world_flush(who, 16, drop, 0);
 }
 
-/* Time as a clock tells it that goes back, or stands. */
+/* Passes a time that goes back, or stands still. */
 static void earlier(struct choice *c, int who)
 {
 	struct world_side *s = &world.side[who];

@@ -1,9 +1,10 @@
-/* Goal: no datagram, however hostile, stops a core, makes it read or write a byte too far, leak,
- * owe two ends of one call, or answer a forged address with more than came; and one that proves no
- * session changes nothing. Method: two cores with sessions, calls and transfers under way; the
- * bytes choose what the honest do, what of it arrives, and what is put in between: mutations of
- * live datagrams with a valid session, invented ones, raw bytes. In the end all must end and
- * everything be back. */
+/* Goal: no hostile datagram stops a core, makes it access memory out of bounds, leak, end a call
+ * twice, or send a forged address more than came from there; a datagram that proves no session
+ * changes nothing. Method: two cores with sessions, calls and transfers in progress; the bytes
+ * choose the honest sides' steps, the datagrams that arrive, and those put in between: mutations of
+ * live datagrams with a valid session, invented ones, raw bytes. At the end everything must be over
+ * and free. Covers: src/core/input.c, src/core/handshake.c, src/core/cookie.c, src/core/rx.c,
+ * src/core/loss.c, src/core/control.c */
 #include "fuzz/hostile.h"
 #include "fuzz/finding.h"
 
@@ -59,7 +60,7 @@ static void flush(struct choice *c, int who)
 	(void)world_flush(who, 16, drop, choice_rare(c, 8) ? choice_u8(c) : 0);
 }
 
-/* A live datagram once more, or late. */
+/* Delivers a live datagram again, or late. */
 static void again(struct choice *c, int to)
 {
 	struct world_side *s = &world.side[to];
@@ -108,7 +109,7 @@ static void gone(int who)
 		FUZZ_CHECK(lend_core_session_peer(s->core, s->session[i], &peer, incarnation) ==
 				   0 &&
 			       peer != in.peer,
-			   "a session with who hung up");
+			   "a session with a peer that hung up");
 }
 
 static void rare(struct choice *c, int who)
@@ -136,7 +137,7 @@ static void rare(struct choice *c, int who)
 	}
 }
 
-/* Sessions in both directions, and a first call each, so that there is something to attack. */
+/* Sessions in both directions, and a first call each, as state to attack. */
 static void warm_up(void)
 {
 	struct lend_core_call call = {.method = 1, .deadline = world.now + 100 * LEND_MS};

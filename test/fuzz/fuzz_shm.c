@@ -1,10 +1,11 @@
-/* Goal: whatever a client writes into the memory it shares with a server, at any moment, the server
- * reads and writes nothing outside, delivers exactly what its ring says, counts what contradicts
- * itself, and serves others. Method: a server with an honest client, both real; for each input
- * another client is made by hand from the meeting's own parts, and the bytes choose what it writes:
- * any byte of both rings and both bells, mostly marks and positions that are nearly right, also
- * while datagrams are lent; what the server does between; and the socket. Then it leaves, and the
- * honest one is served. */
+/* Goal: whatever a client writes into the memory that it shares with a server, at any moment, the
+ * server accesses nothing out of bounds, delivers exactly the ring's content, counts
+ * contradictions, and serves others. Method: a server with an honest client, both real; for each
+ * input another client is built from the parts of the rendezvous, and the bytes choose what it
+ * writes: any byte of both rings and both bells, mostly marks and positions that are nearly right,
+ * also while datagrams are lent to the server; the server's steps in between; and the socket. Then
+ * it leaves, and the honest client is served. Covers: src/io/shm/ring_read.c, src/io/shm/poll.c,
+ * src/io/shm/peers.c, src/io/shm/rendezvous.c, src/io/shm/handshake.c */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +25,8 @@ enum { BURST = 64 };
 #define PATIENCE_NS UINT64_C(5000000000)
 
 static struct lend_io *server, *client;
-static uint32_t honest, to_server; /* the client as the server knows it, and the other way round */
-static uint64_t sent, received;    /* of the honest one */
+static uint32_t honest, to_server; /* the client's index at the server, and the other way round */
+static uint64_t sent, received;    /* of the honest client */
 static char folder[] = "/tmp/lend-fuzz-XXXXXX";
 static char name[64];
 
@@ -33,7 +34,7 @@ static struct {
 	int sock, bell_fd;
 	struct lend_bell *own, *bell; /* its own, and the server's */
 	struct lend_shm_pair *pair;
-	struct lend_shm_peer *peer; /* what the server knows of it */
+	struct lend_shm_peer *peer; /* the server's record of it */
 } villain;
 
 static struct lend_shm *inside(void)
@@ -54,7 +55,7 @@ static void clean_up(void)
 	(void)rmdir(folder);
 }
 
-/* Held against the ring as it lies there: the next datagrams of this peer, and no others. */
+/* True: the delivered datagrams are the next ones in this peer's ring, and no others. */
 static bool is_what_the_ring_says(const struct lend_shm_peer *p, uint32_t *next,
 				  const struct lend_in *in, uint64_t *bad)
 {
@@ -76,7 +77,7 @@ static bool is_what_the_ring_says(const struct lend_shm_peer *p, uint32_t *next,
 	return false;
 }
 
-static uint8_t last_byte; /* so that the reads below are not thought away */
+static uint8_t last_byte; /* keeps the compiler from removing the reads below */
 
 static void read_all(const struct lend_in *in, uint32_t n)
 {
@@ -91,17 +92,17 @@ static uint32_t receive(struct lend_in in[BURST])
 	uint64_t bad = 0, counted = server->stats.rx_bad;
 
 	n = server->ops->rx(server, in, BURST);
-	FUZZ_CHECK(n <= BURST, "more than was asked for");
+	FUZZ_CHECK(n <= BURST, "more than requested");
 	for (uint32_t i = 0; i < n; i++) {
 		if (in[i].peer == honest && !in[i].gone)
 			received++;
 		else if (in[i].gone)
-			FUZZ_CHECK(in[i].peer != honest, "the honest one is given up");
+			FUZZ_CHECK(in[i].peer != honest, "the honest client was dropped");
 		else if (villain.peer)
 			FUZZ_CHECK(is_what_the_ring_says(villain.peer, &next, &in[i], &bad),
-				   "not what the ring says");
+				   "not the ring's content");
 	}
-	FUZZ_CHECK(server->stats.rx_bad - counted >= bad, "bad ones that were not counted");
+	FUZZ_CHECK(server->stats.rx_bad - counted >= bad, "bad datagrams that were not counted");
 	FUZZ_CHECK(server->stats.rx_bad - counted <= LEND_RING_SLOTS + bad, "counted without end");
 	read_all(in, n);
 	return n;
@@ -124,11 +125,11 @@ static void serve_honest(void)
 	lend_ns end = lend_clock_now() + PATIENCE_NS;
 
 	client->ops->tx(client, &none, &out, 1);
-	FUZZ_CHECK(out.sent == LEND_SENT, "the honest one is turned away");
+	FUZZ_CHECK(out.sent == LEND_SENT, "the honest client was refused");
 	sent++;
 	while (received < sent && lend_clock_now() < end)
 		turn();
-	FUZZ_CHECK(received == sent, "the honest one is not served");
+	FUZZ_CHECK(received == sent, "the honest client was not served");
 }
 
 static void set_up(void)
@@ -164,7 +165,7 @@ static struct lend_shm_peer *find_villain(void)
 	return NULL;
 }
 
-/* Says HELLO properly, so that it has memory to misuse. */
+/* Sends a valid HELLO, so that it has memory to misuse. */
 static void join(void)
 {
 	struct lend_meet msg;
@@ -178,7 +179,7 @@ static void join(void)
 	memset((void *)villain.own, 0, LEND_BELL_LEN);
 	while ((err = lend_meet_dial(name, &villain.sock)) == -EAGAIN)
 		turn();
-	FUZZ_CHECK(err == 0, "the door is shut");
+	FUZZ_CHECK(err == 0, "the socket does not accept");
 	lend_meet_fill(&msg, 0, 3, LEND_SHM_LINK_LEN);
 	FUZZ_CHECK(lend_meet_send(villain.sock, &msg, &villain.bell_fd, 1) == 0, "no HELLO");
 	while ((err = lend_meet_recv(villain.sock, &msg, fds, 2)) == -EAGAIN)
@@ -191,7 +192,7 @@ static void join(void)
 	villain.pair = pair;
 	villain.bell = bell;
 	villain.peer = find_villain();
-	FUZZ_CHECK(villain.peer, "it is welcome and not there");
+	FUZZ_CHECK(villain.peer, "accepted, but no peer exists");
 }
 
 static void leave(void)
@@ -203,7 +204,7 @@ static void leave(void)
 	(void)close(villain.sock);
 	while (villain.peer->state != LEND_SHM_FREE && lend_clock_now() < end)
 		turn();
-	FUZZ_CHECK(villain.peer->state == LEND_SHM_FREE, "it is not let go");
+	FUZZ_CHECK(villain.peer->state == LEND_SHM_FREE, "the peer was not released");
 	villain.peer = NULL;
 }
 
@@ -225,7 +226,7 @@ static uint32_t some_len(struct choice *c)
 	return choice_rare(c, 4) ? (uint32_t)choice_edge(c) : len[choice_of(c, 12)];
 }
 
-/* A mark that the server waits for, or one of the next, or nearly. */
+/* Writes the mark that the server waits for, one of the next, or nearly that. */
 static void mark(struct choice *c)
 {
 	uint32_t next = villain.peer->rx.next + choice_of(c, choice_rare(c, 4) ? 256 : 3);
@@ -254,7 +255,7 @@ static void bells(struct choice *c)
 	atomic_store(&villain.own->asleep, choice_of(c, 3));
 }
 
-/* Any byte of all that it may write: a run of them. */
+/* Writes a run of any bytes of its writable memory. */
 static void scribble(struct choice *c)
 {
 	size_t at = ((size_t)choice_u16(c) << 8 | choice_u8(c)) % LEND_SHM_LINK_LEN;
@@ -294,7 +295,7 @@ static void burst(struct choice *c)
 	choice_bytes(c);
 }
 
-/* What was lent stays readable, whatever happens to it meanwhile. */
+/* A datagram that was lent stays readable, whatever is written to it meanwhile. */
 static void change_what_is_lent(struct choice *c)
 {
 	struct lend_in in[BURST];
@@ -324,7 +325,7 @@ static void answer(struct choice *c)
 			   "it lives");
 	FUZZ_CHECK(villain.peer->tx.next - villain.peer->tx.taken <= LEND_RING_SLOTS ||
 		       out[n - 1].sent != LEND_SENT,
-		   "more under way than the ring holds");
+		   "more in flight than the ring holds");
 }
 
 static void step(struct choice *c)
@@ -348,7 +349,7 @@ static void step(struct choice *c)
 		if (choice_rare(c, 4))
 			serve_honest();
 		return;
-	case 7: /* an empty message is taken for the end */
+	case 7: /* an empty message counts as the end */
 		(void)send(villain.sock, "garbage", choice_of(c, 8), MSG_DONTWAIT | MSG_NOSIGNAL);
 		return;
 	case 8:

@@ -1,8 +1,9 @@
-/* Goal: no operation's bytes, whatever they say and in whatever order they come, break a ledger of
- * the memory node, make it read or write outside, or change anything by failing. Method: six
- * clients of three processes on a node of twenty pages; the bytes choose operations, half of them
- * spoilt, with placements, pinned replies, time and hang-ups between; the store's own audit on the
- * way and at the end, when all must be free. */
+/* Goal: operations of any bytes in any order break no ledger of the memory node, cause no access
+ * out of bounds, and change nothing when they fail. Method: six clients of three processes on a
+ * node of twenty pages; the bytes choose operations, half of them spoilt, mixed with placements,
+ * pinned replies, time and hang-ups; the store's own audit in between and at the end, when all must
+ * be free. Covers: mn/store/exec.c, mn/store/data_exec.c, mn/store/ref_exec.c,
+ * mn/store/placement.c, mn/store/audit.c */
 #include "fuzz/store_checks.h"
 #include "fuzz/finding.h"
 
@@ -30,7 +31,8 @@ static void burst(struct choice *c)
 	choice_bytes(c);
 }
 
-/* A long one lands in frames, and is run later, or never; its bytes may have changed meanwhile. */
+/* A long operation lands in frames, and runs later, or never; its bytes may have changed
+ * meanwhile. */
 static void place(struct choice *c)
 {
 	struct node_message *m = &node.placed[choice_of(c, NODE_PLACED)];

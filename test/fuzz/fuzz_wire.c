@@ -1,6 +1,7 @@
-/* Goal: no bytes, whatever their length, make a decoder read past them or accept what its encoder
- * would not write. Method: each decoder of src/wire over the input, which lies at the very end of
- * its memory; what is accepted is encoded again and compared. */
+/* Goal: for bytes of any length no decoder reads past them, or accepts what its encoder would not
+ * write. Method: each decoder of src/wire over the input, which is at the very end of its memory;
+ * accepted inputs are encoded again and compared. Covers: src/wire/pkt.c, src/wire/memop.c,
+ * src/wire/memref.c, src/wire/worker_address.c, src/wire/arg.h */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,8 @@ static void datagram(const uint8_t *data, size_t len)
 		FUZZ_CHECK(v.payload >= data + sizeof(v.head) &&
 			       v.payload + v.payload_len <= data + len,
 			   "a payload outside its datagram");
-		/* Of a call that rides all is there, and what its CONNECT has for an offset is
-		 * none.
-		 */
+		/* A 0-RTT call is complete in its CONNECT; the offset field there has another
+		 * meaning. */
 		rides = v.head.kind == LEND_PKT_CONNECT || v.head.kind == LEND_PKT_ACCEPT;
 		FUZZ_CHECK(v.payload_len == 0 ||
 			       (uint64_t)(rides ? 0 : v.head.offset) + v.payload_len <=
@@ -43,7 +43,7 @@ static void operation(const uint8_t *data, size_t len)
 		return;
 	FUZZ_CHECK(op.fixed <= n && lend_memop_payload(&op) == len - op.fixed, "lengths disagree");
 	FUZZ_CHECK(lend_memop_encode(&op, again) == op.fixed, "another length");
-	FUZZ_CHECK(memcmp(again, data, op.fixed) == 0, "an operation that nobody would write");
+	FUZZ_CHECK(memcmp(again, data, op.fixed) == 0, "an operation that no encoder writes");
 }
 
 static void reference(const uint8_t *data, size_t len)
@@ -58,7 +58,7 @@ static void reference(const uint8_t *data, size_t len)
 	FUZZ_CHECK(first <= ref.root_len && n <= ref.root_len - first, "a range outside its root");
 	FUZZ_CHECK(n == lend_memref_len(&ref), "two lengths");
 	lend_memref_encode(&ref, again);
-	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a reference that nobody would write");
+	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a reference that no encoder writes");
 }
 
 static void text(const uint8_t *data, size_t len)
@@ -69,7 +69,7 @@ static void text(const uint8_t *data, size_t len)
 	if (len < LEND_MEMREF_TEXT || !lend_memref_parse((const char *)data, bytes))
 		return;
 	lend_memref_text(bytes, again);
-	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a text that nobody would write");
+	FUZZ_CHECK(memcmp(again, data, sizeof(again)) == 0, "a text that no encoder writes");
 }
 
 static void replies(const uint8_t *data, size_t len)

@@ -1,5 +1,5 @@
-/* heal - the end of every history: nobody interferes, everything ends, and what is left is counted.
- * The other half of world.h. Layer: test. */
+/* heal - the end of every history: the interference ends, everything completes, and leftovers are
+ * counted. The other half of world.h. Layer: test. */
 #include <stdlib.h>
 
 #include "fuzz/finding.h"
@@ -20,7 +20,7 @@ static void answer_all(int who)
 	world_poll(who);
 }
 
-/* Nothing is under way: what calls took of a session's credit must be back. */
+/* Nothing is in flight: the credit that calls took from a session must be back. */
 static void count_credit(int who)
 {
 	struct lend_core *c = world.side[who].core;
@@ -30,7 +30,7 @@ static void count_credit(int who)
 
 		FUZZ_CHECK(s->state == LEND_SESS_FREE || s->unscheduled_used == 0, "credit leaks");
 		FUZZ_CHECK(s->state == LEND_SESS_FREE || s->waiting.n == 0,
-			   "nobody calls, and waits");
+			   "no calls, but some wait");
 	}
 }
 
@@ -59,16 +59,16 @@ static void count_what_is_left(int who)
 	for (uint32_t b = 1; b < WORLD_BUFS; b++)
 		out += s->taken[b];
 	FUZZ_CHECK(out == c->supply_cap && c->supply_n == c->supply_cap,
-		   "buffers that did not come back");
+		   "buffers that were not given back");
 	for (uint32_t i = 0; i < WORLD_PEERS; i++)
-		FUZZ_CHECK(s->kept[i] == 0, "a peer that is not let go");
+		FUZZ_CHECK(s->kept[i] == 0, "a peer that was not released");
 	FUZZ_CHECK(c->free_sess.free == c->cfg.sessions, "sessions leak");
 	FUZZ_CHECK(c->free_calls.free == c->records, "records leak");
 	FUZZ_CHECK(c->free_frags.free == 2 * c->cfg.reassemblies, "reassemblies leak");
 	FUZZ_CHECK(c->free_wins.free == c->records, "windows leak");
 	FUZZ_CHECK(c->used[0] + c->used[1] == 0, "records are miscounted");
 	FUZZ_CHECK(c->budget_used == 0, "the receive budget leaks");
-	FUZZ_CHECK(c->timers + c->ctl_n == 0, "something goes on");
+	FUZZ_CHECK(c->timers + c->ctl_n == 0, "there is still a deadline");
 	FUZZ_CHECK(c->ready.n + c->starved.n + c->partials.n + c->half.n == 0, "a list leaks");
 	for (uint32_t b = 1; b < WORLD_BUFS; b++)
 		if (s->taken[b])
@@ -100,7 +100,7 @@ void world_heal(void)
 	world.deaf = false;
 	world.put_off = false;
 	for (uint32_t round = 0; !said || next_time() != LEND_NEVER; round++) {
-		FUZZ_CHECK(round < HEAL_ROUNDS, "it does not come to rest");
+		FUZZ_CHECK(round < HEAL_ROUNDS, "events never end");
 		one_round();
 		if (!said && world.now >= goodbye) {
 			FUZZ_CHECK(world.side[0].open + world.side[1].open == 0,

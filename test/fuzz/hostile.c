@@ -31,7 +31,7 @@ static uint64_t some_session(struct choice *c, const struct world_side *s)
 
 	if (b < 5 && s->session_n)
 		return s->session[b % s->session_n];
-	if (b < 7 && s->sessions.n) /* of before, or of another generation */
+	if (b < 7 && s->sessions.n) /* an earlier one, or of another generation */
 		return s->sessions.handle[choice_of(c, lend_min_u32(s->sessions.n, WORLD_MANY))] ^
 		       UINT64_C(1) << (24 + choice_of(c, 40));
 	return choice_edge(c);
@@ -64,7 +64,7 @@ static void cut(struct choice *c, struct world_dgram *d)
 	d->len = choice_u16(c) % (d->len + 1);
 }
 
-/* Overwrites a number of the block behind the head. */
+/* Overwrites a number of the block behind the header. */
 static void set_block(struct choice *c, struct world_dgram *d)
 {
 	uint32_t at = sizeof(struct lend_pkt) + 4 * choice_of(c, 14);
@@ -129,7 +129,7 @@ void hostile_mutate(struct choice *c, int to, struct world_dgram *d)
 	*d = s->tape[(s->tape_n - 1 - choice_of(c, lend_min_u32(s->tape_n, WORLD_TAPE))) %
 		     WORLD_TAPE];
 	memcpy(&head, d->data, sizeof(head));
-	if (!choice_rare(c, 4)) /* else it is a repeat, and mostly looked at no further */
+	if (!choice_rare(c, 4)) /* else it is a retransmission, which the core mostly drops early */
 		head.number = some_number(c, s);
 	memcpy(d->data, &head, sizeof(head));
 	for (uint32_t n = 1 + choice_of(c, 4); n > 0; n--)
@@ -176,7 +176,7 @@ static void some_accept(struct choice *c, struct lend_pkt_accept *b)
 	b->early = choice_of(c, 4);
 }
 
-/* What a peer could say at this moment: it knows what was sent to it. */
+/* A report that a peer could send at this moment: it knows what was sent to it. */
 static void some_seen(struct choice *c, int to, struct lend_pkt_seen *seen)
 {
 	seen->acked = world.side[!to].number - choice_of(c, 8);
@@ -185,7 +185,7 @@ static void some_seen(struct choice *c, int to, struct lend_pkt_seen *seen)
 	seen->ecn = choice_u8(c);
 }
 
-/* The blocks behind a head of this kind; set_block() makes them worse. */
+/* Valid blocks for a header of this kind; set_block() spoils them. */
 static void fill_blocks(struct choice *c, int to, const struct lend_pkt *head, uint8_t *at)
 {
 	union {
@@ -272,7 +272,7 @@ static bool is_nonsense(const struct lend_pkt_connect *b)
 	       !b->session || b->pattern >= LEND_PATTERNS || b->least;
 }
 
-/* What such a datagram may do, judged without the core's help but for what its API tells. */
+/* Permitted effects of such a datagram, judged without the core except for its API. */
 static enum owed judge(int to, const struct world_dgram *d, uint32_t index)
 {
 	struct world_side *s = &world.side[to];
@@ -310,7 +310,7 @@ static uint64_t waiting_events(const struct lend_core *core)
 	return lend_aside((struct lend_core *)(uintptr_t)core)->ev_n;
 }
 
-/* Says where, since a dump of the arena says little. */
+/* Names the field, since a dump of the arena does not help. */
 static void compare(const struct lend_core *was, const struct lend_core *is,
 		    const struct world_dgram *d)
 {
@@ -323,7 +323,7 @@ static void compare(const struct lend_core *was, const struct lend_core *is,
 			fprintf(stderr, "arena byte %zu: %02x, now %02x\n", i, a[i], b[i]);
 	fprintf(stderr, "sessions at %zu, calls %zu, slots %zu and %zu, control %zu; kind %u\n",
 		is->at_sess, is->at_calls, is->at_cslot, is->at_sslot, is->at_ctl, d->data[2]);
-	FUZZ_CHECK(false, "a stranger's datagram changed the state");
+	FUZZ_CHECK(false, "a datagram without a session changed the state");
 }
 
 void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
@@ -342,7 +342,7 @@ void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
 		return;
 	}
 	if (!world.deaf)
-		world_poll(to); /* what it would supply later is not the datagram's doing */
+		world_poll(to); /* supplying later events is not the datagram's effect */
 	events = waiting_events(core);
 	memcpy(before, core, core->hashed);
 	was->now = world.now;
@@ -351,6 +351,6 @@ void hostile_feed(int to, const struct world_dgram *d, uint32_t index)
 		return;
 	if (owed == A_RESET && stats->rx_full == full)
 		queue_reset(was, d, index);
-	FUZZ_CHECK(waiting_events(core) <= events, "an event for a stranger's datagram");
+	FUZZ_CHECK(waiting_events(core) <= events, "an event for a datagram without a session");
 	compare(was, core, d);
 }

@@ -1,6 +1,6 @@
 /* main - replays inputs without libFuzzer, so that every build runs the corpus.
  * usage: fuzz_NOUN FILE_OR_FOLDER...
- * Layer: test. What crashes is named in the last line of stderr. */
+ * Layer: test. The last line of stderr names an input that crashes. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void on_abort(int number)
 	name_input();
 }
 
-/* Each input in memory of exactly its size. False: not a file. */
+/* Runs each input in memory of exactly its size. False: not a file. */
 static int run_file(void)
 {
 	static uint8_t bytes[INPUT_MAX];

@@ -31,7 +31,7 @@ static inline void bad_checksum(struct dgram *d)
 	memcpy(d->data + d->len - sizeof(t), &t, sizeof(t));
 }
 
-/* One to three fields of a recorded one are changed; its checksum is mostly right again. */
+/* Changes one to three fields of a recorded one; its checksum is mostly corrected. */
 static inline void bad_mutate(struct lend_rng *rng, struct dgram *d)
 {
 	static const uint32_t edge[] = {0, 1, 1375, 1376, 65536, 1 << 30, UINT32_MAX, 0x7fffffff};
@@ -82,7 +82,7 @@ static inline void bad_mutate(struct lend_rng *rng, struct dgram *d)
 		bad_checksum(d);
 }
 
-/* Of a hello: a good one of another client, who will not answer. */
+/* Makes a valid hello of another client, which will not answer. */
 static inline void bad_greet(struct lend_rng *rng, struct dgram *d)
 {
 	struct lend_pkt_connect hello;
@@ -94,7 +94,7 @@ static inline void bad_greet(struct lend_rng *rng, struct dgram *d)
 	bad_checksum(d);
 }
 
-/* Any bytes, mostly under a head that looks right. */
+/* Any bytes, mostly with a header that looks right. */
 static inline void bad_invent(struct lend_rng *rng, struct dgram *d)
 {
 	struct lend_pkt head = {.magic = LEND_PKT_MAGIC, .version = 1};

@@ -1,9 +1,10 @@
-/* Goal: no datagram, however hostile, stops a core, makes it read a byte too far, leak or send more
- * than it may; and each reason to drop one is counted. Method: two cores talk; every datagram
- * between them is recorded as it goes. 200,000 hostile ones are put in between: half of them
- * mutations of recorded traffic with a valid session and a right checksum, the others random bytes,
- * truncations, other versions, unknown sessions, earlier generations, lengths and offsets that lie.
- * Sessions that the hostile traffic ends are made again. LEND_SEED=n repeats a run. */
+/* Goal: no hostile datagram stops a core, makes it read out of bounds, leak or send more than it
+ * may; and each reason to drop one is counted. Method: two cores exchange datagrams, all of which
+ * are recorded. 200,000 hostile ones are put in between: half of them mutations of recorded traffic
+ * with a valid session and a correct checksum, the others random bytes, truncations, other
+ * versions, unknown sessions, earlier generations, false lengths and offsets. Sessions that the
+ * hostile traffic ends are opened again. LEND_SEED=n repeats a run. Covers: src/core/input.c,
+ * src/core/handshake.c, src/core/rx.c, src/core/server_call.c, src/wire/pkt.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +154,7 @@ static void gather(int who, const struct lend_out *out, struct dgram *d)
 	d->len += out->tail_len;
 }
 
-/* Half of it arrives, so that the tape holds datagrams still worth something. */
+/* Delivers half of them, so that the tape holds datagrams that are still valid. */
 static void flush(int who)
 {
 	struct lend_out out[32];
@@ -252,7 +253,7 @@ static void open_side(int who)
 	poll_events(who);
 }
 
-/* All that it runs is answered, and nothing that it sends arrives. */
+/* Answers all requests, and drops all that is sent. */
 static void fall_silent(struct side *s)
 {
 	struct lend_out out[32];
@@ -267,7 +268,7 @@ static void fall_silent(struct side *s)
 		lend_core_reply(s->core, now, s->running[--s->running_n], &s->bufs, 0, 0);
 }
 
-/* As test/scen tells one of each: a counter that hostile datagrams alone do not move. */
+/* True: hostile datagrams alone do not move this counter; test/scen has a case for each. */
 static bool takes_a_story(const char *name)
 {
 	static const char *const all[] = {"greedy",      "credit_back",   "early",    "early_again",
@@ -281,7 +282,7 @@ static bool takes_a_story(const char *name)
 	return false;
 }
 
-/* For longer than anything lives. */
+/* Longer than any lifetime. */
 static void drain(void)
 {
 	for (int n = 0; n < 100; n++) {

@@ -7,7 +7,7 @@
 #include "util/bits.h"
 
 struct node node;
-static void *fresh, *before, *scratch; /* arenas: as init leaves it, and as it was */
+static void *fresh, *before, *scratch; /* arenas: after init, and before the operation */
 static uint8_t *pages;
 static size_t size;
 
@@ -99,9 +99,9 @@ void node_close(void)
 		lend_store_pool_hangup(node.store, key);
 	lend_store_stats(node.store, &stats);
 	FUZZ_CHECK(stats.clients + stats.incarnations + stats.spaces + stats.holds == 0,
-		   "who hung up keeps something");
+		   "a client that hung up keeps something");
 	for (lend_ns at; (at = lend_store_deadline(node.store)) != LEND_NEVER;) {
-		FUZZ_CHECK(rounds++ < 1000, "it does not come to rest");
+		FUZZ_CHECK(rounds++ < 1000, "events never end");
 		node_tick(at > node.now ? at - node.now : 0);
 	}
 	lend_store_stats(node.store, &stats);
@@ -162,8 +162,8 @@ static void some_id(struct choice *c, struct node_client *w, struct lend_memop *
 	op->target = w->id - choice_of(c, 9);
 }
 
-/* In the session that it had or a new one: with the life of a client of its process, of
- * another process in few cases, or without. */
+/* HELLO in the current session or a new one: with the life of a client of its process, rarely of
+ * another process, or without. */
 static void some_join(struct choice *c, struct node_client *w, struct lend_memop *op)
 {
 	uint32_t sibling = (uint32_t)(w - node.client) ^ choice_of(c, 2);
@@ -217,7 +217,7 @@ void node_say(struct choice *c, struct node_message *m)
 		memset(m->bytes + m->fixed, (int)m->client + 1, payload);
 }
 
-/* Bytes that come with a greater length are zero, so that an input does the same every time. */
+/* Bytes added by a greater length are zero, so that an input always does the same. */
 static void set_len(struct node_message *m, uint32_t len)
 {
 	if (len > m->len)
@@ -265,7 +265,7 @@ void node_place(struct node_message *m)
 	FUZZ_CHECK(at == m->len, "frames for less than the message");
 }
 
-/* What a failed operation may leave behind. */
+/* Changes that a failed operation may leave. */
 static void forgive(struct lend_store *was, const struct lend_store *is)
 {
 	memcpy(lend_at(was, was->records), lend_at(is, is->records),
@@ -284,7 +284,8 @@ static bool decodes(const struct node_message *m, struct lend_memop *op)
 	return lend_memop_decode(m->bytes, n, m->len, op) == LEND_MEM_OK;
 }
 
-/* The client that an operation names, by a look at every entry; 0: not of this session's life. */
+/* The client that an operation names, found by examining every entry; 0: not of this session's
+ * life. */
 static uint32_t speaker(const struct lend_store *s, uint64_t life, const struct lend_memop *op)
 {
 	for (uint32_t i = 1; i <= s->incarnation.top; i++) {
@@ -299,7 +300,7 @@ static uint32_t speaker(const struct lend_store *s, uint64_t life, const struct 
 	return 0;
 }
 
-/* Whether its record answered it: then it did not run. */
+/* True: its record answered it, so it did not run. */
 static bool is_repeat(const struct lend_memop *op, uint32_t client)
 {
 	return client && lend_memop_recorded(op->kind) &&
@@ -312,14 +313,14 @@ static void compare(bool unheard)
 	const uint8_t *a = (const void *)&was->config, *b = (const void *)&node.store->config;
 
 	if (was->dying)
-		return; /* whoever is short of room goes on with letting go, in vain perhaps */
+		return; /* short of room, it frees more frames, even if not enough */
 	if (!unheard)
 		forgive(was, node.store);
 	FUZZ_CHECK(memcmp(a, b, was->undo - offsetof(struct lend_store, config)) == 0,
 		   "a failed operation changed the store");
 }
 
-static uint8_t last_byte; /* so that the reads below are not thought away */
+static uint8_t last_byte; /* keeps the compiler from removing the reads below */
 
 static void look(const struct lend_store_out *out)
 {
@@ -343,7 +344,7 @@ static void look(const struct lend_store_out *out)
 		   "bytes of a failure");
 }
 
-/* Remembers what the reply gave. */
+/* Remembers the objects that the reply gave. */
 static void learn(const struct node_message *m, const struct lend_store_out *out)
 {
 	struct node_client *w = &node.client[m->client];
@@ -361,7 +362,7 @@ static void learn(const struct node_message *m, const struct lend_store_out *out
 	else if (m->bytes[0] == LEND_MEMOP_ALLOC || m->bytes[0] == LEND_MEMOP_MAP ||
 		 m->bytes[0] == LEND_MEMOP_POOL_MAP)
 		(void)lend_memspace_decode(out->head, 16, &node.space[node.space_n++ % NODE_SEEN]);
-	if (m->bytes[0] == LEND_MEMOP_POOL_MAP && out->len > 40) /* its lien */
+	if (m->bytes[0] == LEND_MEMOP_POOL_MAP && out->len > 40) /* its pinned mapping */
 		(void)lend_memspace_decode(out->head + 24, 16,
 					   &node.space[node.space_n++ % NODE_SEEN]);
 }
@@ -405,10 +406,10 @@ void node_run(struct choice *c, struct node_message *m)
 	if (sound)
 		client = speaker(before, in.peer->life, &op);
 	(void)lend_store_exec(node.store, node.now, &in, out);
-	FUZZ_CHECK(is_status(out->status), "a status that is none");
+	FUZZ_CHECK(is_status(out->status), "an unknown status");
 	if (out->status != LEND_MEM_OK && !m->placement)
 		compare(!sound || (!client && op.kind != LEND_MEMOP_HELLO));
-	FUZZ_CHECK(sound || out->status != LEND_MEM_OK, "it ran what does not decode");
+	FUZZ_CHECK(sound || out->status != LEND_MEM_OK, "it ran an operation that does not decode");
 	if (out->status == LEND_MEM_OK && !is_repeat(&op, client))
 		node_expect_allowed(before, &op, client);
 	m->placement = 0;

@@ -1,10 +1,8 @@
-/* store_checks - a memory node's store with clients that remember what they were given, and the
- * promises of mn/store/exec.h checked at every operation.
- *
- * Checked: a status is one of the canonical ones, a reply lies inside the pages or its head, what
- * is malformed or of an unknown client changes nothing, what else fails changes nothing but the
- * record of it, low water and the lease. Layer: test. One node per process; node_open() makes it
- * anew. */
+/* store_checks - a memory node's store with clients that remember their objects; the contract of
+ * mn/store/exec.h is checked at every operation.
+ * Checked: the status is a canonical one; a reply is inside the pages or its header; malformed
+ * operations and unknown clients change nothing; other failures change only the operation's record,
+ * low water and the lease. Layer: test. One node per process; node_open() resets it. */
 #ifndef TEST_FUZZ_STORE_CHECKS_H
 #define TEST_FUZZ_STORE_CHECKS_H
 
@@ -28,11 +26,11 @@ struct node_client {
 	uint64_t id, low; /* of the newest operation */
 };
 
-/* A message as it came: head, fields, payload. */
+/* A message as received: header, fields, payload. */
 struct node_message {
 	uint32_t client;
 	uint32_t len;
-	uint32_t placement; /* 0: none; else its payload lies in frames */
+	uint32_t placement; /* 0: none; else its payload is in frames */
 	uint32_t fixed, segs;
 	struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
 	uint8_t bytes[NODE_MESSAGE];
@@ -45,7 +43,7 @@ struct node {
 	struct lend_memref ref[NODE_SEEN];
 	struct lend_memspace space[NODE_SEEN];
 	uint32_t ref_n, space_n;
-	struct lend_store_out out[NODE_PINS]; /* pinned replies, and the one being made */
+	struct lend_store_out out[NODE_PINS]; /* pinned replies, and the current one */
 	bool pinned[NODE_PINS];
 	struct node_message placed[NODE_PLACED];
 };
@@ -53,20 +51,19 @@ struct node {
 extern struct node node;
 
 void node_open(void);
-/* Everybody hangs up, every grant ends: all must be free, all ledgers agree. */
+/* All clients hang up, all grants end: everything must be free, all ledgers agree. */
 void node_close(void);
 void node_audit(void);
 void node_tick(lend_ns later);
-/* An operation as its client would say it, of fields that mostly make sense. */
+/* Encodes an operation of a client, with mostly valid fields. */
 void node_say(struct choice *c, struct node_message *m);
 /* One to three changes of its bytes or its length. */
 void node_spoil(struct choice *c, struct node_message *m);
-/* Frames for its payload, if the store wants it so; the payload moves there. */
+/* Places its payload in frames, if the store wants that. */
 void node_place(struct node_message *m);
-/* Runs it in segments that split at odd places. */
+/* Runs it in segments that split at odd offsets. */
 void node_run(struct choice *c, struct node_message *m);
-/* An operation of this client ran: fails unless it had the right to, on the store as it was before.
- */
+/* An operation of this client ran: fails unless it was permitted by the store's earlier state. */
 void node_expect_allowed(const struct lend_store *was, const struct lend_memop *op,
 			 uint32_t client);
 /* Gives back a pinned reply, if there is one. */

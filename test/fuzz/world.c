@@ -30,8 +30,8 @@ uint32_t world_peer(uint32_t index)
 	return LEND_PEER(world.carrier, index);
 }
 
-/* Poor: memory for one message each way at a time, little budget. Lopsided: side 1's way is
- * narrower. */
+/* Poor: memory for one message in each direction at a time, small budget. Lopsided: side 1's path
+ * has a smaller MTU. */
 static void make_fresh(int kind, int who)
 {
 	struct lend_core_config c = rich;
@@ -83,7 +83,7 @@ static uint32_t free_buf(struct world_side *s)
 	return 0;
 }
 
-/* Every message is the start of this, so that any byte of it that is not in its place shows. */
+/* Every message is a prefix of this text, so that a misplaced byte shows. */
 static const uint8_t *text(void)
 {
 	static uint8_t bytes[2 * WORLD_BUF_MAX];
@@ -93,7 +93,8 @@ static const uint8_t *text(void)
 	return bytes;
 }
 
-/* The first segments take 1 + 3 i bytes, the last one the rest: short ones are hard. */
+/* The first segments take 1 + 3 i bytes, the last one the rest: short segments are the hard
+ * case. */
 uint32_t world_buf(int who, uint32_t cap, uint32_t n)
 {
 	struct world_side *s = &world.side[who];
@@ -126,7 +127,8 @@ uint32_t world_message(int who, uint32_t len, uint32_t n)
 	return first;
 }
 
-/* What came, in place or in memory of its own, is what was sent; unless somebody could forge it. */
+/* The received bytes, in place or in memory of their own, are those sent; unless they could be
+ * forged. */
 static void expect_text(int who, const struct lend_event *e, uint32_t buf)
 {
 	const struct world_side *s = &world.side[who];
@@ -136,10 +138,11 @@ static void expect_text(int who, const struct lend_event *e, uint32_t buf)
 		return;
 	if (e->data)
 		FUZZ_CHECK(e->data_len == e->len && memcmp(e->data, text(), e->data_len) == 0,
-			   "not what was sent");
+			   "not the bytes that were sent");
 	for (uint32_t b = e->data ? 0 : buf; b && at < e->len; b = s->seg[b].next) {
 		here = lend_min_u64(s->seg[b].cap, e->len - at);
-		FUZZ_CHECK(memcmp(s->seg[b].data, text() + at, here) == 0, "not what was sent");
+		FUZZ_CHECK(memcmp(s->seg[b].data, text() + at, here) == 0,
+			   "not the bytes that were sent");
 		at += here;
 	}
 	FUZZ_CHECK(e->data || at == e->len, "more than its memory holds");
@@ -222,7 +225,7 @@ static void on_call_end(int who, const struct lend_event *e)
 	struct world_side *s = &world.side[who];
 
 	FUZZ_CHECK(e->tag < WORLD_CALLS && s->call_state[e->tag] == 1, "a call ended twice");
-	FUZZ_CHECK(e->status <= STATUS_MAX && e->ran <= RAN_MAYBE, "an outcome that is none");
+	FUZZ_CHECK(e->status <= STATUS_MAX && e->ran <= RAN_MAYBE, "an unknown outcome");
 	if (e->status != RESOURCE_EXHAUSTED)
 		expect_text(who, e, e->reply);
 	s->call_state[e->tag] = 2;
@@ -241,7 +244,7 @@ static void on_session(int who, const struct lend_event *e)
 		return;
 	}
 	if (e->tag)
-		return; /* one that we asked for */
+		return; /* this side requested it */
 	see(&s->sessions, e->session);
 	FUZZ_CHECK(s->session_n < WORLD_MANY, "more sessions than the table holds");
 	s->session[s->session_n++] = e->session;
@@ -339,7 +342,7 @@ int world_connect(int who, uint32_t index)
 	if (err)
 		return err;
 	lend_core_known(s->core, session, index + 1);
-	/* Our own CONNECT is what we owe to an address that we chose. */
+	/* A CONNECT to an address that this side chose is not an answer, so it is not limited. */
 	s->bytes_in[index % WORLD_PEERS] += 1 << 20;
 	see(&s->sessions, session);
 	FUZZ_CHECK(s->session_n < WORLD_MANY, "more sessions than the table holds");
@@ -353,7 +356,7 @@ int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf)
 	bool runs = world_is_running(who, request);
 	int err = lend_core_reply(s->core, world.now, request, &s->bufs, status, buf);
 
-	FUZZ_CHECK(runs == (err != E_STALE), "stale means answered, and only that");
+	FUZZ_CHECK(runs == (err != E_STALE), "stale without having been answered");
 	if (err) {
 		world_give(who, buf);
 		return err;

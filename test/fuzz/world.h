@@ -1,11 +1,11 @@
-/* world - two cores that talk while somebody interferes; what each owes is counted.
- *
- * Side 0 and side 1 are both client and server. Live datagrams are made by world_flush(), which
- * delivers or drops each and keeps it on the receiver's tape. Checked on the way: a call ends once,
- * a reply ends once, a session begins and ends once, a buffer comes back once, a peer is held as
- * often as it is let go. world_heal() lets everything end and counts what is left: nothing.
- * Messages are short (MTU 512, 4 KiB unscheduled) so that every path of long ones is cheap.
- * Layer: test. One world per process; world_open() makes it anew. */
+/* world - two cores that exchange datagrams under interference; the obligations of each are
+ * counted.
+ * Side 0 and side 1 are both client and server. world_flush() takes the live datagrams, delivers or
+ * drops each, and keeps it on the receiver's tape. Checked on the way: a call ends once, a reply
+ * ends once, a session begins and ends once, a buffer comes back once, references to a peer are
+ * balanced. world_heal() lets everything end and counts that nothing is left. Messages are short
+ * (MTU 512, 4 KiB unscheduled) so that every code path of long ones is cheap. Layer: test. One
+ * world per process; world_open() resets it. */
 #ifndef TEST_FUZZ_WORLD_H
 #define TEST_FUZZ_WORLD_H
 
@@ -43,9 +43,9 @@ struct world_side {
 	struct lend_bufs bufs;
 	uint64_t session[WORLD_MANY]; /* alive */
 	uint32_t session_n;
-	uint64_t running[WORLD_MANY]; /* requests to be answered */
+	uint64_t running[WORLD_MANY]; /* requests without an answer */
 	uint32_t running_n;
-	uint64_t need[WORLD_MANY]; /* NEEDs put off */
+	uint64_t need[WORLD_MANY]; /* deferred NEEDs */
 	uint32_t need_n;
 	struct world_seen sessions, calls, requests, needs;
 	uint32_t open;                   /* calls that have not ended */
@@ -56,7 +56,7 @@ struct world_side {
 	uint64_t bytes_in[WORLD_PEERS], bytes_out[WORLD_PEERS];
 	struct world_dgram tape[WORLD_TAPE]; /* to this side */
 	uint32_t tape_n;
-	uint64_t number; /* largest that came from the other side */
+	uint64_t number; /* largest that arrived from the other side */
 };
 
 struct world {
@@ -65,17 +65,17 @@ struct world {
 	uint32_t carrier; /* 0: a network; 1: lossless and checked */
 	bool put_off;     /* NEEDs are answered later */
 	bool deaf;        /* events are left in the core */
-	bool forged;      /* somebody with a session's id interfered, or events came late: bytes may
-			     be any */
+	bool forged;      /* after interference with a session's id or late events: any bytes */
 };
 
 extern struct world world;
 
-/* One thing that side `who` does, decided by c. */
+/* One step of a side, decided by c. */
 typedef void world_step(struct choice *c, int who);
 
-/* A whole input: the first byte chooses the world; then after warm_up() each step is a byte for
- * side and step, and what the step takes; in the end all is healed. What a target returns. */
+/* A complete input: the first byte chooses the world; after warm_up() each step takes a byte for
+ * side and step, and what the step consumes; at the end everything is healed. Returns the target's
+ * result. */
 int world_history(const uint8_t *data, size_t len, void (*warm_up)(void),
 		  world_step *const step[WORLD_STEPS]);
 /* Two low bits 3: on a lossless carrier; above them, WORLD_POOR and WORLD_LOPSIDED. */
@@ -88,20 +88,20 @@ uint32_t world_buf(int who, uint32_t cap, uint32_t n);
 uint32_t world_message(int who, uint32_t len, uint32_t n);
 void world_give(int who, uint32_t buf);
 void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index);
-/* Takes the events, supplies what is wanted. */
+/* Takes the events, supplies memory for NEEDs. */
 void world_poll(int who);
 void world_tick(lend_ns later);
-/* Up to cap datagrams: bit i of drop decides on the i-th, bit i of full whether the carrier takes
- * it. Returns how many there were. */
+/* Moves up to cap datagrams: bit i of drop loses the i-th, bit i of full makes the carrier full.
+ * Returns their number. */
 uint32_t world_flush(int who, uint32_t cap, uint8_t drop, uint8_t full);
-/* 0, or why not; the buffers are kept or given back. */
+/* 0 or an error; the buffers are kept or given back. */
 int world_call(int who, uint64_t session, const struct lend_core_call *call);
 int world_connect(int who, uint32_t index);
 int world_reply(int who, uint64_t request, uint8_t status, uint32_t buf);
 /* Answers a NEED with memory of this length, or refuses. */
 void world_attach(int who, uint64_t call, uint64_t len);
 bool world_is_running(int who, uint64_t request);
-/* Stops interfering: everything must end, and nothing may be left. */
+/* Ends the interference: everything must end, and nothing may be left. */
 void world_heal(void);
 
 #endif

@@ -1,9 +1,9 @@
-/* world_net - what the two say to each other: taken out, kept on a tape, charged, delivered or not.
- * Part of world.h. Layer: test. */
+/* world_net - the datagrams between the two cores: taken out, kept on a tape, counted, delivered or
+ * not. Part of world.h. Layer: test. */
 #include "fuzz/finding.h"
 #include "fuzz/world.h"
 
-/* The datagram lies at the very end of its memory. */
+/* The datagram is at the very end of its memory. */
 void world_input(int who, const uint8_t *data, uint32_t len, uint32_t index)
 {
 	static uint8_t room[1024];
@@ -40,10 +40,10 @@ static void take_down(int who, const struct lend_out *out, struct world_dgram *d
 	if (out->tail_len)
 		memcpy(d->data + d->len, out->tail, out->tail_len);
 	d->len += out->tail_len;
-	FUZZ_CHECK(d->len <= s->core->cfg.path[world.carrier].mtu, "longer than the carrier takes");
+	FUZZ_CHECK(d->len <= s->core->cfg.path[world.carrier].mtu, "longer than the carrier's MTU");
 }
 
-/* What goes to a stranger may not be more than came from it, forged as it may be. */
+/* An unproven address may not receive more than came from it, forged or not. */
 static void charge(int who, uint32_t peer, uint32_t len)
 {
 	struct world_side *s = &world.side[who];

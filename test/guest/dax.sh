@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Goal: a call and its pages both cross between two hosts without a network: a memory node in one, its clients in the
-# other, everything between them through /dev/dax0.0.
-# Method: one guest runs a node and a server, and puts a file; the other gets the file behind the reference that the first
-# printed, puts and gets one of its own, calls the server, and runs a chain by reference. Bytes are compared.
+# Goal: a call and its pages both cross between two hosts without a network: a memory node in one,
+# its clients in the other, connected only by /dev/dax0.0. Method: one guest runs a node and a
+# server, and puts a file; the other gets the file by the reference that the first printed, puts and
+# gets one of its own, calls the server, and runs a chain by reference. Bytes are compared. Covers:
+# src/io/shm/multihost.c, src/io/shm/multihost_memory.c
 . test/guest/two_hosts
 dax=/dev/dax0.0
 head -c 3000001 /dev/urandom >"$tmp/first"
@@ -29,5 +30,5 @@ guest.sh -t 300 --bare --dax "$memory" -- bash -ec "
 	$LEND_BUILD/lend mem stat --node shm:mem@$dax --json" >"$tmp/client.log" 2>&1 || fail "the client failed"
 [ "$(grep -c '"wrong_bytes": 0,' "$tmp/client.log")" = 2 ] || fail "wrong bytes"
 grep -q '"errors": [1-9]' "$tmp/client.log" && fail "calls that failed"
-echo "put here and got there, both ways; $(grep -o '"calls_per_s": [0-9]*' "$tmp/client.log" | head -n 1 | cut -d ' ' -f 2)" \
+echo "put on one host and got on the other, both ways; $(grep -o '"calls_per_s": [0-9]*' "$tmp/client.log" | head -n 1 | cut -d ' ' -f 2)" \
 	"calls/s of 64 B; a chain by reference, 1 MiB at $(number gbit_per_s) Gb/s, every byte checked"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Goal: scripts/guest.sh gives the devices that the other tests here ask it for, and hands back output and status.
-# Method: one guest with all of them, which looks for each; then one that fails, and one that takes too long.
+# Goal: scripts/guest.sh provides the devices that the other tests here request, and returns output
+# and status. Method: one guest with all devices, which looks for each; then one that fails, and one
+# that takes too long. Covers: scripts/guest.sh
 set -eu
 memory=$(mktemp /dev/shm/lend-guest-devices.XXXXXX)
 trap 'rm -f "$memory"' EXIT

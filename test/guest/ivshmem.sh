@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Goal: two hosts that share memory call each other without a network: shm's rings in an ivshmem BAR.
-# Method: two guests with one file as their device, a server in one, lat, rate and bw in the other; every byte that comes
-# back is compared, or its checksum.
+# Goal: two hosts that share memory call each other without a network: shm's rings in an ivshmem
+# BAR. Method: two guests with one file as their device, a server in one, lat, rate and bw in the
+# other; every byte that comes back is compared, or its checksum. Covers: src/io/shm/multihost.c,
+# src/io/shm/multihost_memory.c
 . test/guest/two_hosts
 # shellcheck disable=SC2016 # for the guest
 at='$(dirname "$(grep -l 0x1110 /sys/bus/pci/devices/*/device)")/resource2'

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Goal: what test/net cannot try on a kernel without 8021q and cls_flower: VLAN interfaces of the kernel at the other end of
-# the wire, and a driver that steers by rules of its own (net_tap, whose rules are the kernel's).
-# Method: those tests of test/net in one guest, whose kernel is Debian's.
+# Goal: covers what test/net cannot run on a kernel without 8021q and cls_flower: the kernel's VLAN
+# interfaces at the other end of the wire, and a driver with flow rules of its own (net_tap, which
+# uses the kernel's rules). Method: those tests of test/net in one guest with Debian's kernel.
+# Covers: src/io/dpdk/flow.c, src/io/eth/frame.c
 set -eu
 
 inner() {

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Goal: lend runs over DPDK's own drivers of the cards that can be emulated, bytes unharmed.
-# Method: one guest per model with two joined cards; a server on one and callers on the other, each a process with an EAL
-# of its own. Short calls, 64 KiB there and back, 1 MiB there: every byte is compared, and nothing may be turned away. The
-# server has two addresses and asks for four queues, of which it gets as many as the card has (vmxnet3: four).
-# MODEL+dma: behind an IOMMU, with long frames, so that cards read long pieces where they lie.
-# LEND_NICS="e1000e ..." chooses models.
+# Goal: lend runs over DPDK's own drivers of the NICs that QEMU emulates, with correct bytes.
+# Method: one guest per model with two connected NICs; a server on one and callers on the other,
+# each a process with an EAL of its own. Short calls, 64 KiB in both directions, 1 MiB in one: every
+# byte is compared, and no call may be refused. The server has two addresses and requests four
+# queues; it gets as many as the NIC has (vmxnet3: four). MODEL+dma: behind an IOMMU, with jumbo
+# frames, so that NICs read long messages without a copy. LEND_NICS="e1000e ..." chooses models.
+# Covers: src/io/dpdk/port.c, src/io/dpdk/eal.c, src/io/dpdk/tx_zerocopy.c
 set -eu
 
-own_eal() { # NUMBER: of the card
+own_eal() { # NUMBER: of the NIC
 	echo "-a 0000:00:1$1.0 -m 128 --file-prefix lend-$1"
 }
 
@@ -36,7 +37,7 @@ inner() {
 	for i in {1..300}; do
 		grep -q ready /tmp/server && break
 		kill -0 $server
-		sleep 0.1 # between looks
+		sleep 0.1 # between polls
 	done
 	{
 		call 7000 rate --count 2000 --window 16
@@ -75,6 +76,6 @@ for model in ${LEND_NICS:-e1000 e1000e vmxnet3 virtio-net-pci vmxnet3+dma}; do
 		echo "$model failed: $one"
 		exit 1
 	}
-	said="$said${said:+; }$model ${one##*$'\n'}" # QEMU may have talked before
+	said="$said${said:+; }$model ${one##*$'\n'}" # QEMU may have printed something before
 done
 echo "$said"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Goal: a host that loses its power while it shares memory with others holds up nobody: calls on it end, its name is free,
-# and who comes in its place is reached.
-# Method: two guests with one DAX device's memory; the server's is taken away in the middle of calls and another one is
-# booted, which takes the same name. The client says when its calls ended, and calls again.
+# Goal: a host that loses its power while it shares memory with others blocks none of them: calls to
+# it end, its name is free, and its replacement is reached. Method: two guests with one DAX device's
+# memory; the server's guest is killed in the middle of calls and another one is booted, which takes
+# the same name. The client prints when its calls ended, and calls again. Covers:
+# src/io/shm/multihost.c, src/io/shm/multihost_link.c, src/io/shm/multihost_memory.c
 . test/guest/two_hosts
 dax=/dev/dax0.0
 
@@ -13,7 +14,8 @@ guest.sh -t 300 --bare --dax "$memory" -- bash -c "
 	since=\$SECONDS
 	timeout 100 $LEND_BUILD/lend rate --connect shm:server@$dax --seconds 100 && exit 1
 	echo calls ended within \$((SECONDS - since + 1)) s
-	# The dead server still has its name: calls on it are not answered until the new one has taken it.
+	# The dead server still has its name: calls to it are not answered until the new one has
+	# taken it.
 	until $LEND_BUILD/lend rate --connect shm:server@$dax --count 1000 --json; do sleep 0.5; done
 	" >"$tmp/client.log" 2>&1 &
 client=$!
@@ -22,7 +24,7 @@ until grep -q calling "$tmp/client.log"; do
 	kill -0 "$client" 2>/dev/null || fail "the client's guest ended"
 	sleep 0.1
 done
-sleep 3 # in which it calls
+sleep 3 # the client calls meanwhile
 kill "${guests[0]}"
 wait "${guests[0]}" || true
 : >"$tmp/server.log"

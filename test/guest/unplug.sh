@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Goal: a card that is pulled out in the middle of calls ends calls, not programs: who calls over it is told so in one line,
-# who serves goes on until it is asked to leave.
-# Method: two joined cards of the machine pc, which can lose them. QEMU takes away the caller's card and then, with a new
-# caller's calls never answered, the server's, each while calls run.
+# Goal: a NIC that is unplugged in the middle of calls ends calls, not programs: the caller reports
+# it in one line, the server runs on until it is stopped. Method: two connected NICs of the machine
+# pc, which supports unplugging. QEMU removes the caller's NIC and then, with a new caller without
+# any answers, the server's, each while calls run. Covers: src/io/dpdk/port_state.c,
+# src/io/dpdk/port.c
 set -euo pipefail
 model=${LEND_NICS:-e1000}
 
-own_eal() { # NUMBER: of the card
+own_eal() { # NUMBER: of the NIC
 	echo "-a 0000:00:1$1.0 -m 128 --file-prefix lend-$1"
 }
 
 count() { # NAME: of the server's counters until now
 	kill -USR1 "$server"
-	sleep 0.3 # until it has said so
+	sleep 0.3 # until it has printed that
 	tail -n 1 /tmp/server | grep -o "\"$1\": [0-9]*" | cut -d ' ' -f 2
 }
 
@@ -21,7 +22,7 @@ await() { # SECONDS COMMAND...
 		! "${@:2}" || return 0
 		sleep 0.2
 	done
-	echo "in vain: ${*:2}"
+	echo "timed out: ${*:2}"
 	tail -n 1 /tmp/server /tmp/client
 	exit 1
 }
@@ -53,7 +54,7 @@ inner() {
 	await 10 counted io_link_down "$downs"
 	kill "$server"
 	wait "$server" # with 0
-	echo "a caller's card is pulled out: told so within $took s; a server's: it goes on, and leaves as asked"
+	echo "a caller's NIC is unplugged: reported within $took s; a server's: it runs on until it is stopped"
 }
 
 if [ "${1:-}" = --inner ]; then

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Goal: UD queue pairs carry everything on soft-RoCE: the conformance suite, errors made for real, calls small and large, the
-# image chain byte by byte, a memory node; and cost no more than perftest's own. Method: one guest; calls cross from rxe0 to
-# rxe1; perftest and the carrier take turns, medians count. Fails at half the target, for time there is emulated.
+# Goal: UD queue pairs work on soft-RoCE: the conformance suite, provoked errors, short and long
+# calls, the image chain byte by byte, a memory node; and they cost no more than perftest's own.
+# Method: one guest; calls cross from rxe0 to rxe1; perftest and the carrier run in turns, medians
+# count. Fails at half the target, because time there is emulated. Covers: src/io/verbs/carrier.c,
+# src/io/verbs/open.c, src/io/verbs/cm.c, src/io/verbs/peer.c, src/io/verbs/send.c,
+# src/io/verbs/recv_queue.c, src/io/verbs/async_events.c
 set -eu
 if [ "${LEND_IN_GUEST:-}" != 1 ]; then
 	[ -e "$LEND_BUILD/lend_io_verbs.so" ] || {
@@ -15,7 +18,7 @@ bench=$LEND_BUILD/test/verbs_bench
 export LEND_MODULE_DIR=$LEND_BUILD
 log=$(mktemp)
 
-said() { # COMMAND...: quiet, unless it fails
+said() { # COMMAND...: prints its output only if it fails
 	"$@" >"$log" 2>&1 || {
 		echo "failed: $*"
 		cat "$log"
@@ -34,7 +37,7 @@ listener() { # COMMAND...: starts a server; its address as a client on rxe0 writ
 }
 median() { sort -g | sed -n 2p; } # of three
 perf() { # PROGRAM BYTES COUNT FIELD
-	for _ in 1 2 3; do # it may wait for a lost datagram in vain
+	for _ in 1 2 3; do # it may wait for a lost datagram until its timeout
 		timeout 40 "$1" -c UD $both -d rxe1 -x 1 -s "$2" -n "$3" >/dev/null 2>&1 &
 		for _ in $(seq 100); do # a client that comes too early ends the server
 			! grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 || break
@@ -79,6 +82,7 @@ a=$(printf '%s\n' $ours | median) b=$(printf '%s\n' $theirs | median)
 lat=$(awk -v a="$a" -v b="$b" 'BEGIN {printf "%.2f", (b > 0 ? a / b / 2 : 99)}')
 echo "64 B there and back: $a us, perftest's $b us twice, ratio $lat"
 awk -v r="$lat" 'BEGIN {exit r > 2.6}'
-# Takes devices down, so one after another and last: GID indices are others then, and rxe1 is gone.
+# It removes devices, so tests run one by one and this is the last: afterwards GID indices differ,
+# and rxe1 is gone.
 said "$LEND_BUILD/test/test_io_verbs" --jobs 1
 echo "rate over perftest's:$rates (64, 1024, 4096 B), 64 B round trip over perftest's: $lat"

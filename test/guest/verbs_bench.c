@@ -1,11 +1,9 @@
-/* verbs_bench - bare datagrams over a carrier, to be set beside perftest: how many a second in both
- * directions at once, the round trip of one, and how often both slept until one came (COUNT times
- * the first of them).
- *
- * usage: verbs_bench rate|lat|sleep HERE THERE BYTES COUNT      addresses to listen at:
- * verbs:rxe0@10.77.0.1:0 Two processes, as perftest's. Every datagram's bytes are checked; what is
- * lost is told.
- */
+/* verbs_bench - bare datagrams over a carrier, for a comparison with perftest: datagrams per second
+ * in both directions at once, the round trip of one, and how often both ends slept until one
+ * arrived (COUNT times the first of them).
+ * usage: verbs_bench rate|lat|sleep HERE THERE BYTES COUNT
+ * addresses to listen at: verbs:rxe0@10.77.0.1:0
+ * Two processes, like perftest's. Every datagram's bytes are checked; lost ones are reported. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -65,7 +63,7 @@ static void send_some(struct end *e, uint32_t first, uint32_t n, uint32_t *sent)
 		++*sent;
 }
 
-/* How many came; *last is the number of the last one. */
+/* Returns the number of datagrams that arrived; *last is the number of the last one. */
 static uint32_t take(struct end *e, uint32_t *last)
 {
 	struct lend_in in[BURST];
@@ -85,7 +83,8 @@ static uint32_t take(struct end *e, uint32_t *last)
 	return good;
 }
 
-/* Both send all they have; the other's numbers are the window. Datagrams a second that arrived. */
+/* Both ends send as much as they can; the number received from the other end opens the window.
+ * Returns datagrams per second that arrived. */
 static double rate(struct end *e)
 {
 	uint32_t sent = 0, got = 0, last = 0;
@@ -107,7 +106,7 @@ static double rate(struct end *e)
 			heard = now;
 			again = now + QUIET_NS / 10;
 		} else if (got > 0 && now > again && sent < e->count) {
-			last = sent; /* a whole window was lost: go on */
+			last = sent; /* a whole window was lost: continue */
 			again = now + QUIET_NS / 10;
 		}
 		got += more;
@@ -124,7 +123,7 @@ static int by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Microseconds there and back, the median; the other end answers. */
+/* Median round trip in microseconds; the other end answers. */
 static double lat(struct end *e, bool first)
 {
 	lend_ns *took = calloc(e->count, sizeof(*took));
@@ -150,7 +149,7 @@ static double lat(struct end *e, bool first)
 	return p50;
 }
 
-/* Sleeps until something is there; false: it was there, and nobody woke us. */
+/* Sleeps until a datagram is there; false: it arrived without a wake-up. */
 static bool nap(struct end *e, uint64_t *slept, uint32_t *last)
 {
 	struct pollfd p = {.fd = e->io->ops->fd(e->io), .events = POLLIN};
@@ -161,8 +160,8 @@ static bool nap(struct end *e, uint64_t *slept, uint32_t *last)
 	return poll(&p, 1, 2000) != 0 || take(e, last) == 0;
 }
 
-/* Both sleep before each datagram that they wait for; one that is lost is sent again. How often the
- * two slept. */
+/* Both ends sleep before each datagram that they wait for; a lost one is sent again. Returns how
+ * often the two slept. */
 static double sleeps(struct end *e, bool first)
 {
 	uint32_t sent, last = 0, seed = (uint32_t)getpid();
@@ -174,7 +173,7 @@ static double sleeps(struct end *e, bool first)
 		if (first)
 			send_some(e, 0, 1, &sent);
 		while (take(e, &last) == 0) {
-			/* Now and then just while it arrives. */
+			/* Now and then exactly when it arrives. */
 			seed = seed * 1664525 + 1013904223;
 			for (volatile uint32_t i = seed >> 20; i > 0;)
 				i--;
@@ -190,13 +189,13 @@ static double sleeps(struct end *e, bool first)
 	}
 	for (int i = 0; first && i < 10; i++)
 		send_some(e, STOP, 1, &sent);
-	fprintf(stderr, "%lu sleeps, %lu waits in vain, %lu resets, %lu overruns\n",
+	fprintf(stderr, "%lu sleeps, %lu waits without a datagram, %lu resets, %lu overruns\n",
 		(unsigned long)slept, (unsigned long)lost, (unsigned long)e->io->stats.resets,
 		(unsigned long)e->io->stats.rx_missed);
 	return (double)slept;
 }
 
-/* Opens our end, tells its address through out, learns the other's from in. */
+/* Opens this end, writes its address to out, reads the other's from in. */
 static void meet(struct end *e, const char *listen, int in, int out)
 {
 	struct lend_io_config config = {.listen = listen};
@@ -222,7 +221,7 @@ static void meet(struct end *e, const char *listen, int in, int out)
 	if (rc < 0)
 		fail(other);
 	e->io->ops->pin(e->io, e->peer, true);
-	/* Who is asked must look; so neither goes on before both know each other. */
+	/* An end must be polled to be reached; so neither continues before both know each other. */
 	if (write(out, "k", 1) != 1 || fcntl(in, F_SETFL, O_NONBLOCK) != 0)
 		fail("the other end is gone");
 	while (read(in, other, 1) != 1)

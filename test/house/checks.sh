@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Goal: the layer and symbol checks see what they are for.
-# Method: a small tree that is in order, then one fault at a time, each of which must be named.
+# Goal: the layer and symbol checks detect the faults they are for. Method: a small correct tree,
+# then one fault at a time, each of which must be named. Covers: scripts/check_layers.py,
+# scripts/check_symbols.py
 # usage: checks.sh REPO CC
 set -eu
 scripts=$1/scripts
@@ -9,7 +10,7 @@ tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree/src/util" "$tree/src/core" "$tree/src/io" "$tree/include/lend"
 
-write() { # the tree in order
+write() { # the correct tree
 	echo 'int lend_io(void);' >"$tree/src/io/io.h"
 	echo '#include <stdint.h>' >"$tree/src/core/core.h"
 	printf '#include "core/core.h"\n#include <string.h>\nint lend_pure(void *p);\nint lend_pure(void *p) { memset(p, 0, 64); return 0; }\n' \
@@ -19,7 +20,7 @@ write() { # the tree in order
 	echo 'int lend_api(void); int lend_api(void) { return 0; }' >"$tree/api.c.txt"
 }
 
-layers() { # compiles the pure file and runs the check over the tree and it
+layers() { # compiles the pure file and runs the check over it and the tree
 	"$cc" -O2 -c -I"$tree/src" -o "$tree/core.o" "$tree/src/core/core.c"
 	"$scripts/check_layers.py" "$tree" "$tree/core.o"
 }
@@ -29,13 +30,13 @@ symbols() {
 	"$scripts/check_symbols.py" "$tree/liblend.so" "$tree/include/lend/api.h"
 }
 
-must_name() { # CHECK WORDS: the check fails and says these words
+must_name() { # CHECK WORDS: the check must fail and print these words
 	if said=$("$1"); then
-		echo "the $1 check passed over: $2" && exit 1
+		echo "the $1 check missed: $2" && exit 1
 	fi
 	case $said in
 	*"$2"*) ;;
-	*) echo "the $1 check says '$said', not: $2" && exit 1 ;;
+	*) echo "the $1 check printed '$said', not: $2" && exit 1 ;;
 	esac
 	write
 }

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: scripts/compare.py tells what the programs tell: medians and ratios of turns at one distance, bars met and missed,
-every check that did not hold, every program that failed or is not there.
-Method: a folder of programs that print what a plan says, turn after turn; what comes out is known beforehand.
+"""Goal: scripts/compare.py reports the programs' numbers: medians and ratios of turns at one
+distance, targets met and missed, every self check that failed, every program that failed or is
+missing.
+Method: a folder of programs that print what a plan says, turn after turn; the expected output is
+known.
+Covers: scripts/compare.py, scripts/compare_show.py
 
 usage: compare_test.py REPO
 """
@@ -15,7 +18,7 @@ from xml.etree import ElementTree
 REPO = pathlib.Path(sys.argv[1])
 RUN = {"p50_us": 1.0, "p99_us": 2.0, "calls_per_s": 1e6, "gbit_per_s": 1.0, "cycles_per_call": 100, "one_thread": False,
        "check_in_flight": True, "check_order": True, "check_work": True, "wrong_bytes": 0, "line_ns_before": 80, "line_ns_after": 80}
-# Turn n of a lane says what lies in its file n, or in the last one there is.
+# Turn n of a lane prints file n, or the last one there is.
 FAKE = """#!/bin/sh
 n=0
 [ ! -f "$0.$2.turn" ] || read -r n <"$0.$2.turn"
@@ -30,7 +33,8 @@ MIXED = {"line_ns_before": 80, "line_ns_after": 420}
 
 
 def compare(plan, *args):
-    """The exit code, what is said, and the object; the programs of plan do as it says, run by run and lane by lane."""
+    """The exit code, the output, and the object; the programs of plan follow it, run by run and
+    lane by lane."""
     with tempfile.TemporaryDirectory() as folder:
         build = pathlib.Path(folder)
         for program, lanes in plan.items():
@@ -62,7 +66,8 @@ def target(got, words):
 
 
 def check_figures():
-    """Turn by turn twice, 1.5 and three times as slow as UCX: the median counts; the far turn and the mixed one do not."""
+    """Twice as slow as UCX in one turn, then 1.5 and three times: the median counts; the far turn
+    and the mixed one do not."""
     lend = [{"p50_us": us, **where} for us, where in ((1.0, {}), (1.5, {}), (9.0, FAR), (9.0, MIXED), (3.0, {}))]
     ucx = [{"p50_us": us} for us in (0.5, 1.0, 0.1, 0.1, 1.0)]
     code, _, got = compare({"lend": {"shm": lend}, "ucx": {"posix": ucx}}, "--json", "--repeats", "5")
@@ -78,7 +83,7 @@ def check_figures():
 
 
 def check_faults():
-    """What does not hold twice is tried a third time; what never holds is said, and is an error."""
+    """A check that fails twice is tried a third time; one that always fails is an error."""
     twice = [{"check_in_flight": False}, {"check_in_flight": False}, {}]
     code, _, got = compare({"lend": {"shm": twice}}, "--json", "--repeats", "1")
     assert code == 0 and not got["failures"], got

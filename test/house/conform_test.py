@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Goal: scripts/conform.py tells what the suites tell: every case of every carrier, none twice, a red one as red.
-Method: a folder with programs that say what Criterion says of tests that pass, fail, crash, hang and are skipped; then the
-real suite of one carrier.
+"""Goal: scripts/conform.py reports the suites' results: every case of every carrier, none twice, a
+failed one as failed.
+Method: a folder with programs that print what Criterion prints for tests that pass, fail, crash,
+hang and are skipped; then the real suite of one carrier.
+Covers: scripts/conform.py
 
 usage: conform_test.py REPO BUILD
 """
@@ -24,7 +26,7 @@ def conform(build, *args):
 
 
 def program(build, name, suites, tap, known=True):
-    """One that lists suites and says tap; ctest knows it."""
+    """A program that lists suites and prints TAP; ctest knows it."""
     text = "\n".join(f"{suite}: {len(tests)} tests\n" + "\n".join(f"├── {test}" for test in tests)
                      for suite, tests in suites.items())
     path = build / "test" / name
@@ -45,7 +47,7 @@ def check_fakes(build):
     bad = ["ok - bad::order  # SKIP not on this machine: no card", "not ok - bad::loss  (0.00s)", "  ---", "  failures:",
            "  - a.c:1: |+", "      Assertion failed: 3 of 4 came", "  ...", "not ok - bad::duplicates timed out (1.01s)",
            "not ok - bad::mtu unexpected signal after a.c:4"]
-    bad += [f"ok - bad::{case}  (0.00s)" for case in CASES[7:]]  # back_pressure, zero_length, mtu_plus_1: nothing said
+    bad += [f"ok - bad::{case}  (0.00s)" for case in CASES[7:]]  # back_pressure ... mtu_plus_1: no result
     program(build, "test_io_bad", {"bad": CASES}, "\n".join(bad))
     program(build, "test_io_stale", {"stale": CASES}, "", known=False)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Goal: scripts/deps.sh installs what is missing and only that, asks apt for nothing when nothing is, and
-# uses sudo only when it is not root.
-# Method: its commands replaced by ones that write down how they were called.
-# usage: deps_test.sh REPO
+# Goal: scripts/deps.sh installs exactly the missing packages, does not call apt when nothing is
+# missing, and uses sudo only when it is not root. Method: its commands are replaced by ones that
+# log their calls. Covers: scripts/deps.sh
+# usage: deps.sh REPO
 set -eu
 deps=$1/scripts/deps.sh
 tmp=$(mktemp -d)
@@ -21,7 +21,7 @@ mkdir "$tmp/bin"
 	fake sudo 'echo sudo >>"$CALLS"; exec "$@"'
 	fake id 'echo "$WHO"'
 }
-expect() { # WANT GROUP...: what apt and sudo were called for, options left out
+expect() { # WANT GROUP...: the expected calls of apt and sudo, without options
 	want=$1
 	shift
 	: >"$CALLS"

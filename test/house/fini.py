@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Goal: nothing is checked where a failure does not fail the test: Criterion counts no assertion of a .fini function.
-Method: in every C file under test/, no function that a .fini names, nor one of the same files that it calls, asserts.
+"""Goal: no assertion is in a function where its failure does not fail the test: Criterion counts
+none of a .fini function.
+Method: in every C file under test/, no function that a .fini names, and no function of the same
+files that it calls, may assert.
+Covers: test/teardown.h
 
 usage: fini.py REPO
 """
@@ -21,7 +24,7 @@ def bodies(texts, name, caller):
 
 
 def asserting(texts, name, caller, seen):
-    """The first assertion in the function or in what it calls, as (path, assertion)."""
+    """The first assertion in the function or in a function that it calls, as (path, assertion)."""
     for path, body in bodies(texts, name, caller):
         found = ASSERT.search(body)
         if found:

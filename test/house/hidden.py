@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Goal: no test is hidden by a later one of the same name, which would be the only one that runs.
-Method: every module and class of every Python file is read, not run: no function in it has the name of another.
+"""Goal: no Python test is hidden by a later one of the same name, which would be the only one that
+runs.
+Method: every module and class of every Python file is parsed, not run: no function in it has the
+name of another.
+Covers: test/e2e/programs.py
 
 usage: hidden.py REPO
 """
@@ -13,7 +16,7 @@ REPO = pathlib.Path(sys.argv[1])
 
 
 def hidden(text):
-    """The names that are given twice in one place."""
+    """The names that are given twice in one scope."""
     for place in ast.walk(ast.parse(text)):
         if isinstance(place, (ast.Module, ast.ClassDef)):
             names = collections.Counter(f.name for f in place.body if isinstance(f, ast.FunctionDef))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Goal: no link between the project's documents is broken. Method: resolves every relative link of each Markdown file
 in the repository, and its #anchor where the target is a Markdown file.
+Covers: README.md, src/README.md
 
 usage: links.py ROOT
 """

@@ -2,7 +2,7 @@
 """Goal: each public function has a man page, its comment has the sections that its kind needs, and mandoc accepts every page.
 Method: scripts/man3.py checks the headers, and must name each fault planted in a small one; the pages that the build wrote are looked
 up by function, and all pages, also those written by hand, go through mandoc (77 without it: skipped).
-Covers: scripts/man3.py, include/lend, */man
+Covers: scripts/man3.py, include/lend
 
 usage: man.py REPO MAN_FOLDER
 """

@@ -2,6 +2,7 @@
 """Goal: apps/bench/RESULTS.md and README's table are what scripts/results.py makes of apps/bench/results.json, and a new run
 replaces the old run of its name only.
 Method: --check on this tree; then a copy of the files is changed in one place at a time, and --check must name the stale file.
+Covers: scripts/results.py
 
 usage: results_test.py REPO
 """

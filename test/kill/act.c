@@ -65,7 +65,7 @@ static void get(struct actor *a)
 
 	if (client_end(&a->c, "get", &op, lend_get(a->c.mem, &a->own.ref, 0, &iov, 1, &op)) &&
 	    memcmp(into, a->c.bytes, a->own.len))
-		kill_bad(a->c.page, "get: others came");
+		kill_bad(a->c.page, "get: wrong bytes");
 	free(into);
 }
 
@@ -115,7 +115,7 @@ static void seal(struct actor *a)
 			 lend_space_seal(a->c.mem, a->space, 4096, 5000, &terms, &op));
 }
 
-/* Through a pointer, and then all that was stored to. */
+/* Stores through a pointer, then seals all that was stored to. */
 static void store(struct actor *a)
 {
 	char *p = a->c.page->pool ? lend_space_pointer(a->c.mem, a->space) : NULL;
@@ -180,7 +180,7 @@ static void release_three(struct actor *a)
 	(void)client_end(&a->c, "release", &op, lend_release(a->c.mem, ref, 3, &op));
 }
 
-/* Cancelled when it has left: what it made is forgotten. */
+/* Cancels a put after it was sent: what it made is forgotten. */
 static void forget(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
@@ -232,7 +232,7 @@ static void lend_arguments(struct actor *a)
 		(void)client_lend(&a->c, server, &a->own);
 }
 
-/* What a fresh client needs before any of these. */
+/* State that a new client needs before any of these operations. */
 static bool greet(struct actor *a)
 {
 	struct lend_op op = {.timeout = SECOND};
@@ -296,7 +296,7 @@ pid_t act_start(struct kill_page *page, const struct act *act, enum kill_role ro
 		_exit(0);
 	fuse_arm(&page->fuse[role], fuse);
 	act->run(&a);
-	if (a.c.ep && role != ROLE_CLIENT) /* what the answer sets off belongs to it */
+	if (a.c.ep && role != ROLE_CLIENT) /* the work after its answer counts, too */
 		(void)greet(&a);
 	left = fuse_stop(&page->fuse[role]);
 	page->stores_seen = left > 0 ? fuse - left : 0;

@@ -1,5 +1,5 @@
-/* act - each operation alone, from a client that was made for it: what the fault points run over.
- * Layer: test. Everything here runs in a fork of the supervisor. */
+/* act - each operation by itself, from a client made for it: the operations that the fault points
+ * cover. Layer: test. Everything here runs in a fork of the supervisor. */
 #ifndef TEST_KILL_ACT_H
 #define TEST_KILL_ACT_H
 
@@ -14,18 +14,18 @@ struct actor {
 
 struct act {
 	const char *name;
-	bool (*prepare)(struct actor *); /* NULL: with endpoint and client opened, nothing else */
-	void (*run)(struct actor *);     /* NULL: the start of a node, with no actor */
+	bool (*prepare)(struct actor *); /* NULL: endpoint and client are opened, nothing else */
+	void (*run)(struct actor *);     /* NULL: the start of a node, without an actor */
 	bool server;                     /* needs one at page->server */
 	bool bare;                       /* opens everything itself */
-	bool coarse;                     /* thousands of stores, much alike: every 16th will do */
+	bool coarse;                     /* thousands of similar stores: every 16th is enough */
 };
 
 extern const struct act acts[];
 extern const uint32_t act_count;
 
-/* Runs one with role's fuse set to so many stores. A process of its own: it exits with 0 and
- * page->stores_seen says how many there were, or it was the one that was killed. */
+/* Runs one operation in a new process; the role's fuse burns for this many stores. The process
+ * exits with 0 and sets page->stores_seen, or it was the one that was killed. */
 pid_t act_start(struct kill_page *page, const struct act *act, enum kill_role role, int32_t fuse);
 
 #endif

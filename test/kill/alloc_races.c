@@ -1,6 +1,7 @@
-/* Goal: threads that allocate, free what others allocated, look up keys, trim, watch and end do not
- * race. Method: four threads with the thread sanitizer swap objects through a table, each object
- * filled by one and checked by another; the heap is empty afterwards. */
+/* Goal: threads that allocate, free objects of other threads, look up keys, trim, watch and end do
+ * not race. Method: four threads with the thread sanitizer swap objects through a table; one thread
+ * fills an object, another checks it; the heap is empty afterwards. Covers: src/alloc/alloc.c,
+ * src/alloc/cache.c, src/alloc/depot.c, src/alloc/region.c */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void on_shrink(void *arg, void *memory, size_t len, uint64_t key)
 	wrong += key != (uintptr_t)memory + len;
 }
 
-/* The first word tells the length, the last word is its complement. */
+/* The first word is the length; the complement of it is at the end. */
 static uint64_t *make(struct lend_rng *rng)
 {
 	size_t words = 2 + lend_rng_below(rng, (size_t)1 << (3 + lend_rng_below(rng, 14)));

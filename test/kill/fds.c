@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kill/sight.h"
+#include "kill/watch.h"
 
 unsigned kill_open_fds(void)
 {

@@ -9,8 +9,8 @@
 
 #include "lend/alloc.h"
 
-/* Over udp an endpoint has up to two sockets more when it talks much with one peer, or with many
- * about what is urgent: then as at the start, and now. */
+/* Over udp an endpoint has up to two sockets more when it sends much to one peer, or urgent calls
+ * to many peers: then it must be near the count at the start. */
 static bool near(uint64_t now, uint64_t start, uint64_t endpoints)
 {
 	return (now > start ? now - start : start - now) <= 2 * endpoints;
@@ -27,9 +27,9 @@ static bool as_began(const struct run *run, const struct footprint *now)
 	       near(now->fds, start->fds, udp);
 }
 
-/* What node and survivor have, once it is what they began with: those that died are gone. On a
- * network a session ends by silence, so it takes a while. At the start: the three sessions that the
- * survivor has at each worker are there. */
+/* Checks the sockets, rings and sessions of node and survivor against those at the start, once the
+ * dead processes' are gone. On a network a session ends by timeout, so this takes a while. At the
+ * start: the survivor's three sessions at each worker exist. */
 static void footprint(struct run *run, bool start)
 {
 	uint64_t until = kill_now() + 12 * SECOND;
@@ -38,11 +38,11 @@ static void footprint(struct run *run, bool start)
 	struct footprint now = {.fds = 0};
 	const char *bad;
 
-	do { /* where a session ends by silence, it may do so meanwhile */
+	do { /* where a session ends by timeout, it may do so meanwhile */
 		if (!survivor_revive(s, &bad) || !survivor_look(s, false) ||
-		    s->sight.sessions < all)
+		    s->counts.sessions < all)
 			continue;
-		now = (struct footprint){s->sight.sessions, s->sight.fds, s->sight.rings,
+		now = (struct footprint){s->counts.sessions, s->counts.fds, s->counts.rings,
 					 kill_open_fds(), kill_ring_maps()};
 		if (start && now.sessions == all)
 			run->at_start = now;
@@ -58,8 +58,8 @@ static void footprint(struct run *run, bool start)
 			 (int)(now.rings - run->at_start.rings));
 }
 
-/* On shm no lease may do the work of a hang-up while an audit waits, which is 10 s; a third of it
- * is how long the survivor's own lease may take to be renewed at a new node. */
+/* On shm an audit of 10 s must not be satisfied by a lease that ends instead of a hang-up. A third
+ * of the lease is the time until the survivor renews its own at a new node. */
 enum { SHM_LEASE = 12000 };
 
 void run_open(struct run *run, struct kill_page *page, bool udp, const char *size, uint64_t seed)
@@ -79,9 +79,9 @@ void run_open(struct run *run, struct kill_page *page, bool udp, const char *siz
 	(void)snprintf(run->server_listen, sizeof(run->server_listen),
 		       udp ? "udp:127.0.0.1:0" : "shm:server%d", (int)getpid());
 	if (!node_start(&run->node, 0))
-		kill_bad(page, "the node does not start");
+		kill_bad(page, "the node did not start");
 	else if (survivor_open(&run->survivor, page, lend_rng_next(&run->rng)) < 0)
-		kill_bad(page, "the survivor does not open: %s", lend_why());
+		kill_bad(page, "the survivor did not open: %s", lend_why());
 	else if (survivor_audit(&run->survivor, "the start"))
 		footprint(run, true);
 }
@@ -91,7 +91,7 @@ void run_close(struct run *run)
 	int status;
 
 	if (!atomic_load(&run->page->bad))
-		run_server(run); /* one that leaves in order takes its name along */
+		run_server(run); /* an orderly exit removes its socket's name */
 	if (run->server > 0) {
 		kill(run->server, SIGTERM);
 		if (waitpid(run->server, &status, 0) < 0 || status)
@@ -135,7 +135,7 @@ bool run_wait(struct run *run, pid_t pid, uint64_t wait, int *status)
 	return false;
 }
 
-/* Only SIGKILL ends those that are killed. */
+/* Only SIGKILL ends these processes. */
 void run_reap(struct run *run, pid_t pid, uint64_t wait)
 {
 	int status = 0;
@@ -160,7 +160,7 @@ void run_restart(struct run *run)
 {
 	run->page->kills++;
 	if (!node_start(&run->node, 0))
-		kill_bad(run->page, "no node can be started in place of the one that died");
+		kill_bad(run->page, "no node could be started instead of the dead one");
 	else
 		survivor_new_node(&run->survivor);
 }

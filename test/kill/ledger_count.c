@@ -1,5 +1,5 @@
-/* ledger_count - the exact count after a kill: what the node has, what this client believes it has,
- * and that every ledger of the node agrees with itself. Part of survivor.h. */
+/* ledger_count - the exact count after a kill: the node's content, this client's own tables, and
+ * the consistency of every ledger of the node. Part of survivor.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define AUDIT_WAIT (10 * SECOND)
 
-static int ask(struct survivor *s, uint32_t worker, bool whole, struct node_sight *sight)
+static int ask(struct survivor *s, uint32_t worker, bool whole, struct node_counts *counts)
 {
 	struct lend_call call = {.method = NODE_METHOD, .timeout = SECOND};
 	int rc;
@@ -19,8 +19,8 @@ static int ask(struct survivor *s, uint32_t worker, bool whole, struct node_sigh
 	if (call.request)
 		call.request->len = 1;
 	rc = lend_call_sync(s->ep, s->look[worker], &call);
-	if (rc == 0 && call.status == LEND_OK && call.reply->len == sizeof(*sight))
-		memcpy(sight, call.reply->data, sizeof(*sight));
+	if (rc == 0 && call.status == LEND_OK && call.reply->len == sizeof(*counts))
+		memcpy(counts, call.reply->data, sizeof(*counts));
 	else if (rc == 0)
 		rc = -EIO;
 	lend_buf_give(s->ep, call.request);
@@ -44,7 +44,7 @@ static int connect_all(struct survivor *s)
 	return 0;
 }
 
-static void add(struct node_sight *sum, const struct node_sight *one)
+static void add(struct node_counts *sum, const struct node_counts *one)
 {
 #define ADD(name) sum->name += one->name
 	ADD(pages), ADD(pinned), ADD(refs), ADD(spaces), ADD(holds), ADD(grants), ADD(clients),
@@ -57,7 +57,7 @@ static void add(struct node_sight *sum, const struct node_sight *one)
 
 bool survivor_look(struct survivor *s, bool whole)
 {
-	struct node_sight sum = {.bad = ""}, one;
+	struct node_counts sum = {.bad = ""}, one;
 	int rc = connect_all(s);
 
 	for (uint32_t i = 0; i < s->looking && rc == 0; i++) {
@@ -66,17 +66,17 @@ bool survivor_look(struct survivor *s, bool whole)
 			add(&sum, &one);
 	}
 	if (rc == 0)
-		s->sight = sum;
+		s->counts = sum;
 	while (rc < 0 && s->looking)
 		lend_disconnect(s->ep, s->look[--s->looking]);
 	return rc == 0;
 }
 
-/* Where a death is a hang-up, nobody waits for a time to pass. */
+/* Where a death is a hang-up, no operation may run into its timeout. */
 static void in_time(struct survivor *s, const struct lend_op *op)
 {
 	if (!s->page->udp && op->status == LEND_DEADLINE_EXCEEDED)
-		kill_bad(s->page, "an operation waited for its deadline, ran %d", op->ran);
+		kill_bad(s->page, "an operation ran into its deadline, ran %d", op->ran);
 }
 
 void survivor_new_node(struct survivor *s)
@@ -85,14 +85,14 @@ void survivor_new_node(struct survivor *s)
 	struct lend_mem_stat stat;
 	struct lend_op op;
 
-	do { /* what it hears first may be that the old one is gone */
+	do { /* its first event may be the end of the old session */
 		op = (struct lend_op){.timeout = 2 * SECOND};
 		if (lend_mem_stat(s->mem, 0, &stat, &op) < 0 || lend_op_wait(s->mem, &op) < 0)
 			op.status = LEND_UNAVAILABLE;
 		in_time(s, &op);
 	} while (op.status != LEND_OK && kill_now() < until && !atomic_load(&s->page->bad));
 	if (op.status != LEND_OK)
-		kill_bad(s->page, "the new node is not reached: %d", op.status);
+		kill_bad(s->page, "the new node was not reached: %d", op.status);
 	for (int i = 0; i < THINGS; i++) {
 		struct thing *t = &s->model.thing[i];
 		struct iovec iov = {s->model.thing[0].bytes, 1};
@@ -102,7 +102,7 @@ void survivor_new_node(struct survivor *s)
 			(void)lend_op_wait(s->mem, &op);
 		if (t->kind == THING_SNAPSHOT && lend_get(s->mem, &t->ref, 0, &iov, 1, &op) == 0 &&
 		    lend_op_wait(s->mem, &op) == 0 && op.status == LEND_OK)
-			kill_bad(s->page, "a reference of the node before is honoured");
+			kill_bad(s->page, "a reference of the earlier node was accepted");
 	}
 	memset(&s->model, 0, sizeof(s->model));
 	memset(s->open, 0, sizeof(s->open));
@@ -110,7 +110,7 @@ void survivor_new_node(struct survivor *s)
 		s->life[s->mem->node[i]->shard] = s->mem->node[i]->life;
 }
 
-/* The client's own ledger. */
+/* Checks the client's own ledger. */
 static const char *own(struct survivor *s)
 {
 	static char text[128];
@@ -153,7 +153,7 @@ bool survivor_revive(struct survivor *s, const char **bad)
 		in_time(s, &op);
 		return false;
 	}
-	*bad = " the node is not looked into";
+	*bad = " the node was not queried";
 	(void)cn_pool_key(s->mem->node[0]); /* its socket counts */
 	(void)survivor_follow(s);
 	survivor_publish(s);
@@ -168,17 +168,17 @@ bool survivor_audit(struct survivor *s, const char *after)
 	while (!atomic_load(&s->page->bad) && kill_now() < until) {
 		if (!survivor_revive(s, &bad) || !survivor_look(s, false))
 			continue;
-		bad = model_compare(&s->model, &s->sight);
-		if (!bad && s->sight.liens != model_liens(&s->model))
-			bad = " the node keeps other liens";
+		bad = model_compare(&s->model, &s->counts);
+		if (!bad && s->counts.liens != model_liens(&s->model))
+			bad = " the node keeps other pins";
 		if (!bad)
 			bad = own(s);
 		if (bad)
 			continue;
 		if (!survivor_look(s, true))
 			continue;
-		if (s->sight.bad[0])
-			kill_bad(s->page, "after %s the node's audit: %s", after, s->sight.bad);
+		if (s->counts.bad[0])
+			kill_bad(s->page, "after %s the node's audit: %s", after, s->counts.bad);
 		s->page->audits++;
 		return !atomic_load(&s->page->bad);
 	}

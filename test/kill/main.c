@@ -1,5 +1,5 @@
-/* lend-kill - processes are killed at every store and at random moments; then all is counted.
- * A supervisor per carrier, each a process; the figures come back in shared pages. */
+/* lend-kill - kills processes at every store and at random moments, then counts what is left. One
+ * supervisor process per carrier; its counters are in shared pages. */
 #include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct options {
 };
 
 static const char doc[] =
-    "Kills clients, servers and memory nodes, and counts what is left, exactly.\v"
+    "Kills clients, servers and memory nodes, and counts exactly what is left.\v"
     "Examples:\n"
     "  lend-kill --seconds 90             both parts on shm and udp\n"
     "  lend-kill --part points --seconds 600   every store of every operation\n"
@@ -31,7 +31,7 @@ static const char doc[] =
     "  lend-kill --part loop --workers 2 --seconds 60   a node of two workers\n"
     "  lend-kill --seed 7 --part loop --carrier shm --round 41   one round, again and again\n";
 static const struct argp_option argp_options[] = {
-    {"seconds", 's', "N", 0, "How long, in all (default 10)", 0},
+    {"seconds", 's', "N", 0, "Duration (default 10)", 0},
     {"seed", 'r', "N", 0, "Histories (default: random, and printed)", 0},
     {"part", 'p', "loop|points", 0, "Random moments, or store by store (default both)", 0},
     {"carrier", 'c', "shm|udp|pool", 0,
@@ -133,9 +133,9 @@ static void report(const struct options *o, const struct kill_page page[2], uint
 	    {"kills", "kills", sum.kills},
 	    {"audits", "exact audits", sum.audits},
 	    {"fault_points", "of the kills, at a chosen store", sum.points},
-	    {"fault_points_known", "stores that operations have", sum.stores},
+	    {"fault_points_known", "stores in all operations", sum.stores},
 	    {"survivor_ops", "operations of survivors", sum.ops},
-	    {"victim_ops", "operations of the killed", sum.victim_ops},
+	    {"victim_ops", "operations of the victims", sum.victim_ops},
 	    {"fenced", "lives that leases ended", sum.fenced},
 	    {"stalls", "survivors' operations cut off (udp)", sum.stalls},
 	    {"violations", "violations", sum.bad},
@@ -152,7 +152,7 @@ static void report(const struct options *o, const struct kill_page page[2], uint
 		puts("}");
 }
 
-/* All names of all processes lie in a folder of their own: what is left there is a leak. */
+/* All names of all processes are in one folder: an entry left there is a leak. */
 static bool is_empty(const char *folder)
 {
 	char path[128];

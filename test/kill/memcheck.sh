@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Goal: not one byte is read that nobody wrote, none is touched that is gone, and nothing is leaked.
-# Method: lend-mn and the commands that use it, each under valgrind's memcheck, over shm and udp; a client is killed on the way.
+# Goal: no uninitialised byte is read, no freed memory is used, and nothing is leaked. Method:
+# lend-mn and the commands that use it, each under valgrind's memcheck, over shm and udp; a client
+# is killed on the way. Covers: mn/lend_mn.c, mn/node_server.c, mn/store/store.c, cn/client.c
 # usage: memcheck.sh BUILD
 set -eu
 build=$1
@@ -9,8 +10,8 @@ export XDG_RUNTIME_DIR=$temp
 chmod 700 "$temp"
 node=
 trap '[ -z "$node" ] || kill -9 "$node" 2>/dev/null || true; rm -rf "$temp"' EXIT
-checked() { # in a subshell it is that process
-	# a detached thread may still go while its process ends: its stack is "possibly lost"
+checked() { # exec: the subshell's process becomes valgrind
+	# a detached thread may still be ending with its process: its stack is "possibly lost"
 	exec valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
 		--error-exitcode=99 "$@"
 }
@@ -29,7 +30,7 @@ for address in ${addresses//,/ }; do
 	cmp "$temp/bytes" "$temp/copy"
 	"$build/lend" mem lat --node "$address" --seconds 5 >/dev/null 2>&1 &
 	client=$!
-	sleep 0.3 # somewhere in the middle; it does not matter where
+	sleep 0.3 # anywhere in the middle of the load
 	kill -9 $client
 	wait $client 2>/dev/null || true
 done
@@ -38,7 +39,7 @@ status=0
 wait $node || status=$?
 node=
 if [ $status -ne 0 ] || [ -s "$temp/err" ]; then
-	echo "lend-mn left with $status"
+	echo "lend-mn exited with $status"
 	cat "$temp/err"
 	exit 1
 fi

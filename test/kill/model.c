@@ -146,7 +146,7 @@ static uint32_t pages(const struct model *model)
 	return n;
 }
 
-const char *model_compare(const struct model *model, const struct node_sight *sight)
+const char *model_compare(const struct model *model, const struct node_counts *counts)
 {
 	static char text[256];
 	uint64_t refs = 0, grants = 0;
@@ -159,9 +159,9 @@ const char *model_compare(const struct model *model, const struct node_sight *si
 	}
 	text[0] = 0;
 #define SAME(name, want)                                                                           \
-	if (sight->name != (want)) {                                                               \
+	if (counts->name != (want)) {                                                              \
 		int n_ = snprintf(at, room, " %s %llu, not %llu;", #name,                          \
-				  (unsigned long long)sight->name, (unsigned long long)(want));    \
+				  (unsigned long long)counts->name, (unsigned long long)(want));   \
 		at += n_;                                                                          \
 		room -= (size_t)n_;                                                                \
 	}
@@ -173,5 +173,5 @@ const char *model_compare(const struct model *model, const struct node_sight *si
 	SAME(placements, 0)
 	SAME(pinned, 0)
 #undef SAME
-	return text[0] ? text : sight->bad[0] ? sight->bad : NULL;
+	return text[0] ? text : counts->bad[0] ? counts->bad : NULL;
 }

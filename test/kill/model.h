@@ -1,5 +1,6 @@
-/* model - what one client has on one memory node, by the simplest means: bytes kept twice, pages
- * as numbers, counted by looking at all. Layer: test. Memory: its owner's; no other process. */
+/* model - what one client holds on one memory node, in the simplest form: bytes kept twice, pages
+ * as numbers, counted by a loop over all. Layer: test. Memory: its owner's; shared with no
+ * process. */
 #ifndef TEST_KILL_MODEL_H
 #define TEST_KILL_MODEL_H
 
@@ -11,16 +12,16 @@ enum { THINGS = 20, THING_PAGES = 6, THING_LEN = THING_PAGES * 4096 };
 enum thing_kind { THING_NONE, THING_SNAPSHOT, THING_SPACE };
 struct thing {
 	enum thing_kind kind;
-	uint32_t held; /* snapshot: how often this client adopted it; 0: a grant alone keeps it */
-	bool granted;  /* SHARED for as long as the run lasts */
+	uint32_t held; /* snapshot: number of this client's holds; 0: only a grant keeps it */
+	bool granted;  /* SHARED until the end of the run */
 	uint32_t len;
-	uint32_t page[2 * THING_PAGES]; /* numbers; 0: zeros without a page; then those that a
-					   pool keeps because they were told to be mapped */
+	uint32_t page[2 * THING_PAGES]; /* page numbers; 0: zeros without a page; then those that a
+					 * pool keeps because a client was given them to map */
 	bool lien;                      /* it keeps them */
-	bool written, pointer;          /* space: by operation; and has a pointer */
-	bool stored[THING_PAGES];       /* through the pointer, and not sent since */
-	bool marked;                    /* the kernel marks its pages; else: ever stored to */
-	uint32_t worker;                /* of the node, which has it */
+	bool written, pointer;          /* space: written by an operation; has a pointer */
+	bool stored[THING_PAGES];       /* stored to through the pointer, and not sent since */
+	bool marked;                    /* the kernel tracks dirty pages; else: ever stored to */
+	uint32_t worker;                /* index of the node's worker that has it */
 	struct lend_ref ref;
 	lend_space space;
 	uint8_t bytes[THING_LEN];
@@ -39,16 +40,18 @@ void model_put(struct model *model, struct thing *thing, const void *bytes);
 void model_copy(struct thing *to, const struct thing *from, uint32_t first_page, uint32_t len);
 void model_write(struct model *model, struct thing *space, uint32_t at, const void *bytes,
 		 uint32_t len);
-/* One hold less. */
+/* Removes one hold. */
 void model_release(struct thing *thing);
-/* A worker of the node ended this client's life there: what only it kept is gone. */
+/* A worker of the node ended this client's life there: the objects that only this client kept are
+ * gone. */
 void model_fence(struct model *model, uint32_t worker);
-/* What differs between model and node, as text; NULL: nothing. others: the clients of others. */
-const char *model_compare(const struct model *model, const struct node_sight *sight);
+/* The difference between model and node as text; NULL: none. others: the clients of other
+ * processes. */
+const char *model_compare(const struct model *model, const struct node_counts *counts);
 uint32_t model_holds(const struct model *model);
 uint32_t model_spaces(const struct model *model);
 uint32_t model_liens(const struct model *model);
-/* What a space has now is told to be mapped. */
+/* The client was given the pages that the space has now, to map them. */
 void model_lien(struct thing *space);
 /* A seal of [at, at + len) sends the pages that were stored to. */
 void model_send(struct model *model, struct thing *space, uint32_t at, uint32_t len);

@@ -13,8 +13,8 @@ int __wrap_lend_open(const struct lend_config *config, struct lend_ep **ep);
 
 static bool is_node;
 
-/* A reply to a process that died on a network pins its pages until its session ends, too. That
- * takes 5 s in a node; here it is to be seen more often. */
+/* On a network, a reply to a process that died pins its pages until the session ends. That takes 5
+ * s in a node; a shorter time here makes it happen more often. */
 int __wrap_lend_open(const struct lend_config *config, struct lend_ep **ep)
 {
 	struct lend_config soon = *config;
@@ -39,7 +39,7 @@ static void live(const struct node *node, int out)
 	is_node = true;
 	dup2(out, 1);
 	kill_be_alone();
-	sight_begin();
+	watch_begin();
 	fuse_light(&node->page->fuse[ROLE_NODE]);
 	_exit(kill_mn_main(11, (char **)(uintptr_t)argv));
 }

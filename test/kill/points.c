@@ -9,7 +9,7 @@
 #include "kill/act.h"
 #include "kill/kill_round.h"
 
-/* An operation in a role, and which of its stores were had: the k-th is k * stride mod n. */
+/* An operation in a role, and the stores that were done: the k-th is k * stride mod n. */
 struct point {
 	const struct act *act;
 	enum kill_role role;
@@ -23,7 +23,7 @@ static void wait_for(struct run *run, pid_t pid)
 	int status = 0;
 
 	if (!run_wait(run, pid, 20 * SECOND, &status)) {
-		kill_bad(run->page, "an operation hangs");
+		kill_bad(run->page, "an operation hung");
 	} else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
 		run->page->kills++;
 		run->page->points++;
@@ -32,7 +32,7 @@ static void wait_for(struct run *run, pid_t pid)
 	}
 }
 
-/* The end of a process is seen in its sockets a moment before it can be waited for. */
+/* Its sockets show a process's end a moment before waitpid() does. */
 static void bury_server(struct run *run)
 {
 	int status = 0;
@@ -50,11 +50,11 @@ static void bury_node(struct run *run)
 {
 	node_kill(&run->node);
 	run->page->points++;
-	run_kill_server(run); /* it may learn late that its node is another one */
+	run_kill_server(run); /* it may learn late that its node was replaced */
 	run_restart(run);
 }
 
-/* A node that dies before it serves; another one takes its place. */
+/* Kills a node before it serves; another one takes its place. */
 static void kill_start(struct run *run, int32_t fuse)
 {
 	bool served;
@@ -106,7 +106,7 @@ static uint32_t gcd(uint32_t a, uint32_t b)
 	return b ? gcd(b, a % b) : a;
 }
 
-/* How many stores there are: one run that only counts. */
+/* Counts the stores by one run without a kill. */
 static uint32_t list_points(struct run *run, struct point *point)
 {
 	uint32_t n = 0;

@@ -1,8 +1,10 @@
-/* Goal: no data race, and nothing lost, where two threads meet: rings, sleep and wake, stop and
- * close, replies from elsewhere, leases, workers that tell each other who is gone.
- * Method: everything is built with the thread sanitizer; each scene lets threads run into one
- * another, with turns drawn at random. A plain program, because Criterion does not start under that
- * sanitizer. Races between processes are the same code on the same memory. */
+/* Goal: no data race and no lost work where two threads meet: rings, sleep and wake, stop and
+ * close, replies from workers, leases, workers that notify each other of dead processes. Method:
+ * everything is built with the thread sanitizer; in each scene threads interfere, with random
+ * turns. A plain program, because Criterion does not start under that sanitizer. Races between
+ * processes are the same code on the same memory. Covers: src/io/shm/send.c,
+ * src/io/shm/ring_read.c, src/io/shm/poll.c, src/rpc/sleep.c, src/rpc/loop.c, src/rpc/worker.c,
+ * mn/notify.c, cn/lease_renew.c, cn/deferred_release.c */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
 #include <unistd.h>
 
 #include "io/shm/ring.h"
-#include "kill/nth_node.h"
+#include "kill/fail_nth_node.h"
 #include "lend/mem.h"
 #include "util/check.h"
 #include "util/rng.h"
@@ -28,7 +30,7 @@ static pthread_t begin(void *(*run)(void *), void *arg)
 	return thread;
 }
 
-/* Short ones and long ones; the producer asks for room when there is none. */
+/* Short and long messages; the producer asks for a wake-up when the ring is full. */
 static void *fill(void *ring)
 {
 	struct lend_ring_tx tx = {.ring = ring};
@@ -181,7 +183,7 @@ static void *stop(void *ep)
 	return NULL;
 }
 
-/* The endpoint is closed as soon as the stop was seen, perhaps before lend_stop() has returned. */
+/* Closes the endpoint as soon as the stop was seen, perhaps before lend_stop() has returned. */
 static void stop_and_close(void)
 {
 	struct lend_config config = LEND_CONFIG_INIT;
@@ -199,7 +201,8 @@ static void stop_and_close(void)
 	}
 }
 
-/* Clients come and go in two threads: the thread of their leases begins and ends meanwhile. */
+/* Clients open and close in two threads: the thread that renews their leases starts and ends
+ * meanwhile. */
 static void *lease(void *arg)
 {
 	struct lend_config config = LEND_CONFIG_INIT;

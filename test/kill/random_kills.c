@@ -1,4 +1,4 @@
-/* random_kills - random kills: client, server, node, or several at once, by the clock or at a
+/* random_kills - random kills of client, server, node, or several at once, by the clock or at a
  * store. Part of kill_round.h. */
 #include <signal.h>
 #include <stdio.h>
@@ -8,13 +8,13 @@
 
 enum { FUSE_BITS = 14 };
 
-/* From 1 to 2^bits, small ones as likely as large ones. */
+/* From 1 to 2^bits, evenly over orders of magnitude. */
 static uint32_t some_log(struct run *run, uint32_t bits)
 {
 	return 1 + (uint32_t)(lend_rng_next(&run->rng) >> 33 >> (31 - kill_below(&run->rng, bits)));
 }
 
-/* By a fuse, or by the clock: 0 then, and the time in *wait. */
+/* Draws a number of stores; 0: kill by the clock, after *wait. */
 static int32_t draw(struct run *run, uint64_t *wait)
 {
 	if (FUSES && kill_below(&run->rng, 2)) {
@@ -25,7 +25,7 @@ static int32_t draw(struct run *run, uint64_t *wait)
 	return 0;
 }
 
-/* Did it end by its fuse? Off it is, either way. */
+/* Counts whether the fuse killed it; turns the fuse off. */
 static void note(struct run *run, enum kill_role role)
 {
 	run->page->points += fuse_stop(&run->page->fuse[role]) == FUSE_BURNT;
@@ -53,7 +53,7 @@ static void client_dies(struct run *run)
 	note(run, ROLE_CLIENT);
 }
 
-/* Both ends of a chain are there; one dies, or both. */
+/* Kills one or both ends of a chain of calls. */
 static void chain_dies(struct run *run)
 {
 	uint32_t who = 1 + kill_below(&run->rng, 3);
@@ -89,7 +89,7 @@ static void stop_node(void *arg)
 	note(run, ROLE_NODE);
 }
 
-/* A client dies with it, and perhaps the first one that is started anew. */
+/* Kills the node, perhaps with a client, and perhaps the restarted node again. */
 static void node_dies(struct run *run)
 {
 	bool too = kill_below(&run->rng, 2);
@@ -98,7 +98,7 @@ static void node_dies(struct run *run)
 
 	run->page->node_dies = true;
 	pid = too ? start_client(run, &wait) : 0;
-	run_kill_server(run); /* it would end with a status that tells of the node's end */
+	run_kill_server(run); /* it would end with a status that reports the node's end */
 	some_steps(run);
 	survivor_ride(&run->survivor, stop_node, run);
 	if (too)

@@ -1,5 +1,5 @@
-/* ref_server - what takes references out of requests: adopts, reads, compares, maps, releases. Part
- * of victim.h. Its handler keeps the request; the work is done between turns. */
+/* ref_server - takes references out of requests: adopts, reads, compares, maps, releases. Part of
+ * victim.h. Its handler keeps the request; the work is done between turns. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,19 +37,19 @@ static void handle(lend_request request, const struct lend_buf *bytes, void *arg
 	memcpy(&self.wait[self.end++ % WAITING].take, bytes->data, sizeof(struct take));
 }
 
-/* Bytes that came by value, because no memory node took them. */
+/* Answers bytes that came by value, because no memory node took them. */
 static void answer_value(lend_request request, const struct take *take, const struct lend_arg *data)
 {
 	uint8_t *want = malloc(take->len);
 
 	kill_fill(want, take->len, take->seed);
 	if (data->len != take->len || memcmp(data->bytes, want, take->len))
-		kill_bad(self.c.page, "%u bytes by value: others came", take->len);
+		kill_bad(self.c.page, "%u bytes by value: wrong bytes", take->len);
 	free(want);
 	(void)lend_reply(self.c.ep, request, LEND_OK, NULL);
 }
 
-/* Arguments: a take, which says nothing of where its bytes are, and these. */
+/* Handles arguments: a take without a reference, and the bytes. */
 static void handle_args(lend_request request, const struct lend_buf *bytes, void *arg)
 {
 	struct lend_arg take, data;
@@ -65,7 +65,7 @@ static void handle_args(lend_request request, const struct lend_buf *bytes, void
 	    lend_arg_next(bytes, &cursor, &data) != 1 ||
 	    lend_arg_next(bytes, &cursor, &(struct lend_arg){0}) != 0 || !take.bytes ||
 	    take.len != sizeof(w->take)) {
-		kill_bad(self.c.page, "no arguments came");
+		kill_bad(self.c.page, "no arguments arrived");
 		return;
 	}
 	w->request = request;
@@ -92,7 +92,7 @@ static enum lend_status look(const struct take *take)
 
 	kill_fill(want, take->len, take->seed);
 	if (got && memcmp(bytes, want, take->len))
-		kill_bad(self.c.page, "the server's get of %u bytes: others came", take->len);
+		kill_bad(self.c.page, "the server's get of %u bytes: wrong bytes", take->len);
 	iov.iov_len = take->len < 5 ? take->len : 5;
 	if (got && take->len <= 5000 &&
 	    client_end(&self.c, "map", &map,

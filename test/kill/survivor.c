@@ -31,7 +31,7 @@ void survivor_close(struct survivor *s)
 	lend_close(s->ep);
 }
 
-/* Did a worker end our life unasked? Then the model knows, too. */
+/* Did a worker end this client's life on its own? Updates the model if so. */
 static bool follow(struct survivor *s, const struct cn_node *node)
 {
 	uint64_t was = s->life[node->shard];
@@ -42,7 +42,7 @@ static bool follow(struct survivor *s, const struct cn_node *node)
 	if (!was)
 		return true;
 	s->page->fenced++;
-	for (int i = 0; i < THINGS; i++) { /* the handles are still ours */
+	for (int i = 0; i < THINGS; i++) { /* the handles are still open */
 		struct thing *t = &s->model.thing[i];
 		struct lend_op op = {.timeout = SECOND};
 
@@ -74,7 +74,7 @@ static void add_snapshot(struct survivor *s, uint32_t len, const struct lend_ref
 	(*out)->worker = lend_memref_shard(&fields);
 }
 
-/* Waits for an operation that was started with rc. True: it ran, and so it does in the model. */
+/* Waits for an operation that was started with rc. True: it ran, and the model must follow. */
 static bool fine(struct survivor *s, struct lend_op *op, int rc, const char *what)
 {
 	bool same;
@@ -171,7 +171,7 @@ static void make_space(struct survivor *s, struct thing *of)
 		model_lien(t);
 }
 
-/* Its memory, if the node offers it: from then on writes are stores to that. */
+/* Maps the space, if the node offers it: from then on writes are stores to it. */
 static char *pointer(struct survivor *s, struct thing *t)
 {
 	char *p = lend_space_pointer(s->mem, t->space);
@@ -194,7 +194,7 @@ static void store(struct survivor *s, struct thing *t)
 	if (!p)
 		return;
 	if (memcmp(p, t->bytes, t->len))
-		kill_bad(s->page, "a pointer shows others");
+		kill_bad(s->page, "a pointer shows wrong bytes");
 	kill_fill(bytes, len, lend_rng_next(&s->rng));
 	memcpy(p + at, bytes, len);
 	memcpy(t->bytes + at, bytes, len);
@@ -207,7 +207,7 @@ static void free_space(struct survivor *s, struct thing *t)
 	struct lend_op op = {.timeout = 2 * SECOND};
 
 	if (fine(s, &op, lend_space_free(s->mem, t->space, &op), "free") ||
-	    op.ran != LEND_RAN_NO) /* else it is said again until the node knows */
+	    op.ran != LEND_RAN_NO) /* else it is retried until the node has it */
 		t->kind = THING_NONE;
 }
 
@@ -226,7 +226,7 @@ static void write_space(struct survivor *s, struct thing *t)
 	t->written = true;
 	if (fine(s, &op, lend_space_write(s->mem, t->space, at, &iov, 1, &op), "write"))
 		model_write(&s->model, t, at, bytes, len);
-	else /* whether it stands cannot be known */
+	else /* unknown whether it took effect */
 		for (int i = 0; i < 50 && t->kind == THING_SPACE && op.ran == LEND_RAN_MAYBE; i++)
 			free_space(s, t);
 }
@@ -238,7 +238,7 @@ static void seal(struct survivor *s, struct thing *t)
 	struct thing *to;
 
 	len = 1 + kill_below(&s->rng, t->len - first * 4096);
-	model_send(&s->model, t, first * 4096, len); /* whatever comes of the seal itself */
+	model_send(&s->model, t, first * 4096, len); /* also when the seal itself fails */
 	if (!fine(s, &op, lend_space_seal(s->mem, t->space, first * 4096, len, NULL, &op), "seal"))
 		return;
 	add_snapshot(s, len, &op.ref, &to);
@@ -257,7 +257,7 @@ static void check(struct survivor *s, struct thing *t)
 				    : lend_get(s->mem, &t->ref, at, &iov, 1, &op);
 	if (fine(s, &op, rc, t->kind == THING_SPACE ? "read" : "get") &&
 	    memcmp(bytes, t->bytes + at, len))
-		kill_bad(s->page, "%s of %u bytes from %u: others came",
+		kill_bad(s->page, "%s of %u bytes from %u: wrong bytes",
 			 t->kind == THING_SPACE ? "read" : "get", len, at);
 }
 
@@ -274,7 +274,7 @@ static void release(struct survivor *s, struct thing *t)
 	}
 }
 
-/* Given up while it is under way: it was done, or nothing of it stays. */
+/* Cancels an operation in progress: it was done, or no trace of it stays. */
 static void give_up(struct survivor *s)
 {
 	static uint8_t bytes[LONG];

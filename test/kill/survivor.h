@@ -1,5 +1,5 @@
-/* survivor - the client that outlives the others: random operations held against the model, and the
- * exact audit of what its node and itself keep. Layer: test. It lives in the supervisor. */
+/* survivor - the client that outlives the others: random operations compared with the model, and
+ * the exact audit of its node and itself. Layer: test. It lives in the supervisor. */
 #ifndef TEST_KILL_SURVIVOR_H
 #define TEST_KILL_SURVIVOR_H
 
@@ -12,34 +12,33 @@ struct survivor {
 	struct lend_mem *mem;
 	struct lend_rng rng;
 	struct model model;
-	lend_session look[WORKERS_MAX]; /* on which the node's workers are asked about themselves */
-	uint32_t looking;               /* of them, open */
-	uint64_t life[WORKERS_MAX];     /* ours at each worker; 0: not known */
-	struct thing *open[PUBLIC];     /* those that everybody may adopt */
-	struct node_sight sight;        /* the last one */
+	lend_session look[WORKERS_MAX]; /* sessions for the queries of the node's workers */
+	uint32_t looking;               /* number of them, open */
+	uint64_t life[WORKERS_MAX];     /* of this client at each worker; 0: not known */
+	struct thing *open[PUBLIC];     /* those that every process may adopt */
+	struct node_counts counts;      /* the last one */
 };
 
 /* 0 or -errno. The node serves at page->node. */
 int survivor_open(struct survivor *s, struct kill_page *page, uint64_t seed);
 void survivor_close(struct survivor *s);
-/* Makes, or takes again, what everybody may adopt. */
+/* Makes, or makes again, the objects that every process may adopt. */
 void survivor_publish(struct survivor *s);
 /* One random operation. */
 void survivor_step(struct survivor *s);
-/* Operations that are under way while the node is killed by stop(arg): each has to end with a
- * status that says so. */
+/* Kills the node by stop(arg) while operations are in progress: each must end with a status that
+ * reports it. */
 void survivor_ride(struct survivor *s, void (*stop)(void *), void *arg);
-/* The node that serves now is another one: nothing is left of what we had. */
+/* The node was replaced: all objects are gone. */
 void survivor_new_node(struct survivor *s);
-/* A session that was lost is made again, and a life that was ended. False: to be asked again; *bad
- * says why. */
+/* Opens a lost session again, and an ended life. False: retry; *bad is the reason. */
 bool survivor_revive(struct survivor *s, const char **bad);
-/* Until node and client hold exactly what the model says, 10 s at most; then every ledger is
- * counted anew. False: a violation, noted. */
+/* Waits until node and client hold exactly what the model has, 10 s at most; then audits every
+ * ledger. False: a violation, reported. */
 bool survivor_audit(struct survivor *s, const char *after);
-/* Has a worker ended our life? Then the model knows, too, and it is false. */
+/* False: a worker ended this client's life; the model is updated. */
 bool survivor_follow(struct survivor *s);
-/* What the node says of itself; false: it did not answer. */
+/* Queries the node; false: it did not answer. */
 bool survivor_look(struct survivor *s, bool whole);
 
 #endif

@@ -40,7 +40,7 @@ static void put(struct victim *v)
 		*k = take;
 }
 
-/* Several under way at once, one of them cancelled perhaps. */
+/* Several operations at once, one of them perhaps cancelled. */
 static void crowd(struct victim *v)
 {
 	struct lend_op op[6];
@@ -75,7 +75,7 @@ static void get(struct victim *v, const struct lend_ref *ref, uint64_t seed, uin
 	want = malloc(len);
 	kill_fill(want, len, seed);
 	if (memcmp(want, v->c.bytes, len)) {
-		kill_bad(v->c.page, "a victim's get of %u bytes: others came", len);
+		kill_bad(v->c.page, "a victim's get of %u bytes: wrong bytes", len);
 		_exit(1);
 	}
 	free(want);
@@ -120,7 +120,7 @@ static void spaces(struct victim *v)
 	if (v->c.page->pool && kill_below(&v->rng, 2)) {
 		char *p = lend_space_pointer(v->c.mem, v->space[i]);
 
-		if (p) /* by this one it may be killed, and nobody must ever see it */
+		if (p) /* it may be killed in this call; no process may ever see it */
 			memset(p + at, 0x5a, iov.iov_len);
 	}
 	client_end(&v->c, "write", &op, lend_space_write(v->c.mem, v->space[i], at, &iov, 1, &op));
@@ -159,7 +159,7 @@ static void pass_on(struct victim *v)
 		return;
 	if (!v->connected)
 		rc = lend_connect(v->c.ep, v->c.page->server, &v->server);
-	if (rc < 0) /* it is dead already: nobody listens */
+	if (rc < 0) /* it is dead already */
 		return;
 	if (take.len > sizeof(take) && kill_below(&v->rng, 2))
 		v->connected = client_lend(&v->c, v->server, &take);

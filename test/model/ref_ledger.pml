@@ -1,37 +1,39 @@
-/* ref_ledger - who keeps a snapshot, in every order of messages, silences, expiries and restarts.
+/* ref_ledger - the holders of a snapshot, in every order of messages, losses, expiries and restarts.
  *
- * A makes a snapshot and tells B and C; they adopt, read, release. C only has a slice. Whoever gives up
- * waiting for a reply says FORGET (cn/forget.c) and, where it may, does it anew under a new id. The network is
- * a set of sent messages: each may be delivered at any time, any number of times, or never. A process that
- * died is one that takes no further step. Leases, and grants by their ttl, end at any time; the node may start
- * anew; a slot that came free is given to somebody else.
+ * Goal: the node keeps a snapshot exactly as long as a client may use it. Method: A makes a
+ * snapshot and passes it to B and C; they adopt, read, release. C only has a slice. A client that
+ * stops waiting for a reply sends FORGET (cn/forget.c) and, where permitted, retries under a new
+ * id. The network is a set of sent messages: each may be delivered at any time, any number of
+ * times, or never. A process that died takes no further step. Leases, and grants by their TTL, end
+ * at any time; the node may restart; a freed slot is given to another object.
+ * Covers: mn/store/ref_exec.c, mn/store/hold.c, mn/store/lease.c, mn/store/exec.c, cn/forget.c
  *
  * The node's steps are those of mn/store: lend_op_put(), lend_op_adopt(), lend_op_grant(),
- * lend_op_release(), undo_make(), undo_adopt(), undo_grant() of share.c, run_recorded() and lend_op_forget()
- * for what is remembered, lend_client_close() for the end of a lease, lend_grant_expire(),
- * lend_snapshot_settle(). Of the grants that can be used any is taken, not only the next to expire.
+ * lend_op_release(), undo_make(), undo_adopt(), undo_grant(); run_recorded() and lend_op_forget()
+ * for recorded replies, lend_client_close() for the end of a lease, lend_grant_expire(),
+ * lend_snapshot_settle(). Any usable grant is taken, not only the next to expire.
  *
- * scope: -DKIND=TRANSFER -DAGAIN, A keeps nothing; B adopts, and again, be it that it holds, gave up or released
+ * scope: -DKIND=TRANSFER -DAGAIN, A keeps nothing; B adopts, and again while it holds, after giving up, after a release
  * scope: -DKIND=SHARED -DSHARES=2 -DSLICE, A holds; B and C adopt, C through a slice
  * scope: -DKIND=SHARED -DSHARES=2 -DAGAIN, A holds; B likewise
  * scope: -DKIND=OWNED -DGRANTS, A holds, then gives its hold to B with GRANT; or forgets that
  *
  * Negative controls, each of which must fail:
  * control: -DKIND=SHARED -DSHARES=2 -DAGAIN -DCOUNTER, adopts are counted instead of kept as a set of holders
- * control: -DKIND=TRANSFER -DAGAIN -DNORECORD, a FORGET that came first is not remembered
- * control: -DKIND=TRANSFER -DAGAIN -DTWICE, a repeated message runs again
- * control: -DKIND=TRANSFER -DAGAIN -DNOGEN, a reference is not asked for its generation
- * control: -DKIND=TRANSFER -DNOEPOCH, nor for its epoch
+ * control: -DKIND=TRANSFER -DAGAIN -DNORECORD, a FORGET that arrives first is not remembered
+ * control: -DKIND=TRANSFER -DAGAIN -DTWICE, a retransmission runs again
+ * control: -DKIND=TRANSFER -DAGAIN -DNOGEN, a reference's generation is not checked
+ * control: -DKIND=TRANSFER -DNOEPOCH, its epoch is not checked
  * control: -DKIND=TRANSFER -DLATELIFE, operations of a life that ended are run
- * control: -DKIND=TRANSFER -DHELD, the creator of what it transferred keeps a hold
+ * control: -DKIND=TRANSFER -DHELD, the creator of a transferred object keeps a hold
  * control: -DKIND=TRANSFER -DAGAIN -DNOREVIVE, a forgotten adopt does not give the share back
- * control: -DKIND=TRANSFER -DAGAIN -DEAGER, B adopts anew before its FORGET was answered
- * control: -DKIND=TRANSFER -DAGAIN -DEAGERDROP, B adopts anew before its release was answered
+ * control: -DKIND=TRANSFER -DAGAIN -DEAGER, B adopts again before its FORGET was answered
+ * control: -DKIND=TRANSFER -DAGAIN -DEAGERDROP, B adopts again before its release was answered
  * control: -DKIND=SHARED -DSHARES=2 -DSLICE -DTHIN, an adopt through a slice makes no hold
  * control: -DKIND=SHARED -DSHARES=2 -DSLICE -DEXPIRED, a grant whose time has ended can be adopted
  * control: -DKIND=SHARED -DSHARES=2 -DAGAIN -DUNDO2, a repeated FORGET undoes again
  * control: -DKIND=OWNED -DGRANTS -DLOSEHOLD, a forgotten GRANT does not give the hold back
- * control: -DKIND=OWNED -DGRANTS -DDEAF, A does not listen when the node says that its GRANT stands
+ * control: -DKIND=OWNED -DGRANTS -DDEAF, A ignores the node's answer that its GRANT took effect
  */
 #define OWNED 0
 #define TRANSFER 1
@@ -40,7 +42,7 @@
 #define SHARES 1
 #endif
 
-/* Clients, and operations by id: whose they are is known. */
+/* Clients, and operations by id: each belongs to a known client. */
 #define A 0
 #define B 1
 #define C 2
@@ -70,10 +72,10 @@ byte hold[3];			/* 0 or 1: lend_hold */
 #define GRANTS_MAX 5
 byte left[GRANTS_MAX], made;	/* lend_grant by number from 1; made: how many */
 bool live[GRANTS_MAX], passes[GRANTS_MAX];	/* passes: TRANSFER, gone when used */
-bool object, other, restarted;	/* the slot: ours; somebody else's; the epoch is a later one */
-bool expired, unmade;		/* some grant's time ended; the PUT was forgotten */
-byte given;			/* shares that A gave away and whose time has not ended unused */
-/* What the clients know. */
+bool object, other, restarted;	/* the slot: this object; another one; the epoch is a later one */
+bool expired, unmade;		/* a grant's time ended; the PUT was forgotten */
+byte given;			/* shares that A gave away, except those whose time ended unused */
+/* The clients' knowledge. */
 bool told, has[3], wrong_read;
 
 #define HELD_BY_ANY (hold[A] || hold[B] || hold[C])
@@ -84,7 +86,7 @@ bool told, has[3], wrong_read;
 #define NAMED (object || other)
 #else
 #ifdef NOEPOCH
-#define NAMED (object || (other && restarted))	/* a new epoch's serials begin anew */
+#define NAMED (object || (other && restarted))	/* a new epoch's serials start again */
 #else
 #define NAMED object				/* lend_snapshot_find() */
 #endif
@@ -110,7 +112,7 @@ inline add_grant(pass, n)	/* lend_grant_add() */
 }
 
 inline drop_grant(g) { live[g] = false; left[g] = 0; passes[g] = false }
-inline end_grant(g) { given = given - left[g]; drop_grant(g) }	/* what is left of it nobody will have */
+inline end_grant(g) { given = given - left[g]; drop_grant(g) }	/* its remaining shares are lost */
 
 #ifdef EXPIRED
 #define USABLE(g) (g <= made && (left[g] > 0 || (!live[g] && SHARES == 2)))
@@ -123,7 +125,7 @@ inline use_grant(g)		/* lend_grant_use() */
 	if :: passes[g] -> drop_grant(g) :: else fi
 }
 
-inline pick()			/* lend_grant_next(), but any: into g */
+inline pick()			/* lend_grant_next(), but any grant: into g */
 {
 	if
 	:: USABLE(1) -> g = 1
@@ -187,7 +189,7 @@ inline release(o, c)		/* lend_op_release(), release_one() */
 		g = 0; settle()
 	:: !object -> rec[o] = FAIL
 	fi;
-	okay[o] = true		/* whatever the answer, it is not ours now: cn_step_after() */
+	okay[o] = true		/* whatever the answer, it is no longer held: cn_step_after() */
 }
 
 inline undo_make()
@@ -225,7 +227,7 @@ inline undo_grant()
 	fi
 }
 
-/* lend_op_forget(): what ran is undone, what did not run never will; once. */
+/* lend_op_forget(): an operation that ran is undone, one that did not run never will; once. */
 #ifdef NORECORD
 #define REMEMBER(o) if :: rec[o] == NONE :: else -> rec[o] = FORGOTTEN fi
 #else
@@ -280,10 +282,10 @@ active proctype Maker()		/* A */
 	atomic { known[A] = true; sent[PUT] = true };
 end0:	if
 	:: atomic { okay[PUT] -> has[A] = KIND != TRANSFER; told = true }
-	:: forget[PUT] = true; goto out		/* and never looks at a late reply */
+	:: forget[PUT] = true; goto out		/* and never reads a late reply */
 	fi;
 #ifdef GRANTS
-	atomic { sent[GRANT] = true; has[A] = false };	/* what it has is uncertain until an answer */
+	atomic { sent[GRANT] = true; has[A] = false };	/* the hold is uncertain until an answer */
 end1:	if
 	:: okay[GRANT] -> goto out
 	:: failed[GRANT] -> assert(false)
@@ -388,14 +390,14 @@ end:	do
 	od
 }
 
-/* Whoever was told that it holds, and has not let go, finds the bytes. */
+/* A client that was told that it holds, and has not released, finds the bytes. */
 #define lost(c) (has[c] && known[c] && !(object && hold[c]))
-/* Nobody keeps it and it lives; or it is kept for somebody whose lease has ended. */
+/* An object without holder lives; or it is kept for a client whose lease has ended. */
 #define leak (object && !HELD_BY_ANY && !GRANTED)
 #define ghost(c) (hold[c] && !known[c])
-/* What was forgotten has left nothing, once the node has said so. */
+/* A forgotten operation has left nothing, once the node has confirmed it. */
 #define undead(c, o, next) (forgot[o] && !stands[o] && !next && hold[c])
-/* Shares neither multiply nor get lost: an adopt that A gave one for, in time, works. */
+/* The number of shares is constant: an adopt that A gave one for, in time, works. */
 #define more ((hold[B] + hold[C] + LEFT) > given)
 #define refused(o, c) (KIND != OWNED && failed[o] && known[c] && !expired && !unmade)
 /* A release was answered and there was no later adopt, and yet it holds. */

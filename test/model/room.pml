@@ -1,27 +1,29 @@
-/* room - a sender that found a ring full and went to sleep is woken when there is room, in all interleavings.
+/* room - a sender that sleeps on a full ring is woken when there is room, in all interleavings.
  *
- * One ring of src/io/shm/ring.h, scaled down: lend_ring_room() and lend_ring_commit() of a sender that has more
- * to send than fits, lend_ring_next() and lend_ring_done() of a receiver that tells its position only every
- * LAZY datagrams, lend_ring_want() before the sender's sleep (shm_poll.c: has_room_again(), lend_shm_arm()),
- * and the byte on the pair's socket (lend_shm_rx_done()). That the receiver wakes is the other model's matter.
- * Memory is weak as in wait.pml: stores wait in their writer's buffer, one place per variable, in no order.
+ * Goal: no wake-up of a sender is lost. Method: one ring of src/io/shm/ring.h, scaled down:
+ * lend_ring_room() and lend_ring_commit() of a sender that has more to send than fits,
+ * lend_ring_next() and lend_ring_done() of a receiver that publishes its position only every LAZY
+ * datagrams, lend_ring_want() before the sender's sleep (poll.c: has_room_again(), lend_shm_arm()),
+ * and the byte on the pair's socket (lend_shm_rx_done()). wait.pml models the receiver's wake-up.
+ * Memory is weak as in wait.pml: stores wait in their writer's buffer, one per variable, unordered.
  * A sender that sleeps for ever is a deadlock, which SPIN reports as an invalid end state.
+ * Covers: src/io/shm/ring.h, src/io/shm/poll.c
  *
  * scope: -DSLOTS=4 -DLAZY=2 -DALL=9, the receiver takes any number at a time
- * scope: -DSLOTS=3 -DLAZY=3 -DALL=8, it tells only when all of a full ring was taken
+ * scope: -DSLOTS=3 -DLAZY=3 -DALL=8, it publishes only after all of a full ring was taken
  *
  * Negative controls, each of which must fail:
- * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOLOOK, lend_ring_want() does not look for room after it said so
- * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DLOOKFIRST, it looks before it says so
+ * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOLOOK, lend_ring_want() does not check for room after setting wanted
+ * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DLOOKFIRST, it checks before it sets wanted
  * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOFENCE_WANT, it has no fence in between
- * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOFENCE_DONE, lend_ring_done() has none between telling and looking
- * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DTELLLATE, lend_ring_done() looks at wanted before it tells
- * control: -DSLOTS=3 -DLAZY=4 -DALL=8, the receiver may owe more than the ring has
- * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DEAGER, lend_ring_done() tells what is still lent
+ * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DNOFENCE_DONE, lend_ring_done() has no fence between its store and its check
+ * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DTELLLATE, lend_ring_done() reads wanted before it publishes its position
+ * control: -DSLOTS=3 -DLAZY=4 -DALL=8, the receiver may hold back more than the ring has
+ * control: -DSLOTS=4 -DLAZY=2 -DALL=9 -DEAGER, lend_ring_done() gives back datagrams that are still lent
  */
 byte mark, taken;		/* in the ring: published; given back */
 bool wanted, wake_byte;
-byte pMark, pTaken, vTaken, pWanted;	/* store buffers: pending, and what */
+byte pMark, pTaken, vTaken, pWanted;	/* store buffers: pending, and the value */
 byte next, lent;		/* the receiver's: lend_ring_rx.next; lent and not yet done */
 
 active proctype Memory()
@@ -57,8 +59,8 @@ active proctype Sender()
 		:: sent - seen < SLOTS ->
 			/* The slot is written again: its datagram must have been given back. */
 			d_step { assert(sent - (next - lent) < SLOTS); sent++; pMark++ };	/* lend_ring_commit() */
-			fence_tx()		/* shm_tx() */
-		:: else ->			/* full: to sleep, by way of lend_ring_want() */
+			fence_tx()		/* lend_shm_op_tx() */
+		:: else ->			/* full: sleeps, through lend_ring_want() */
 #ifdef LOOKFIRST
 			seen = taken;
 #endif

@@ -12,7 +12,7 @@ cd "$2"
 states=0
 controls=0
 
-# Looks at all states of one variant, or until the first that is wrong. $1: options, $2: the compiler's
+# Searches all states of one variant, or until the first error. $1: options, $2: the compiler's
 search() {
 	# shellcheck disable=SC2086 # options are words
 	spin -a $1 "$model" >spin.log && ${CC:-cc} -w $2 -DSAFETY -DNOFAIR -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c
@@ -38,7 +38,7 @@ done <scopes
 
 lines control >controls
 while read -r options; do
-	search "$options" -O0 # most end soon: compiling is what takes time
+	search "$options" -O0 # most end soon: compiling takes most of the time
 	if [ -z "$(why)" ]; then
 		cat pan.log
 		echo "$name $options: passes, and must not"

@@ -1,35 +1,37 @@
-/* wait - an endpoint that goes to sleep over shared memory loses no wake-up, in all interleavings.
+/* wait - an endpoint that sleeps over shared memory loses no wake-up, in all interleavings.
  *
- * One receiver turns and sleeps as src/rpc/sleep.c and src/io/shm/poll.c do. Two peers send through rings of
- * their own and share the receiver's bell (src/io/shm/carrier.c: shm_tx, announce); peer 0 may die between any
- * two steps, and then its socket hangs up, or stop. Another thread leaves an answer (src/rpc/server.c:
- * answer_from_afar), one more says lend_stop(). When everything has come the receiver closes.
+ * Goal: no wake-up of a receiver is lost. Method: one receiver polls and sleeps as src/rpc/sleep.c
+ * and src/io/shm/poll.c do. Two peers send through rings of their own and share the receiver's bell
+ * (src/io/shm/send.c: lend_shm_op_tx, announce). Peer 0 may die between any two steps, so that its socket
+ * hangs up, or stop. Another thread leaves a reply (src/rpc/server.c: answer_from_afar), one more
+ * calls lend_stop(). When everything has arrived the receiver closes.
+ * Covers: src/rpc/sleep.c, src/io/shm/poll.c, src/io/shm/send.c
  *
- * Memory is weak: a store that is not a read-modify-write waits in its writer's buffer, one place per
- * variable, and may become visible in any order with others, at any later time, or by a fence (this is
- * partial store order: more than x86 does, and what matters here of what ARM does). Release stores of one
- * writer to different variables do not occur without a fence between them.
+ * Memory is weak: a store that is not a read-modify-write waits in its writer's buffer, one per
+ * variable, and may become visible in any order with others, at any later time, or by a fence.
+ * This is partial store order: weaker than x86, and it has the reorderings of ARM that matter here.
+ * Release stores of one writer to different variables do not occur without a fence between them.
  *
  * No timer: the core's deadlines would hide a lost wake-up for a while. A receiver that sleeps with
- * something left to do is a deadlock, which SPIN reports as an invalid end state.
+ * work left is a deadlock, which SPIN reports as an invalid end state.
  *
  * scope: -, two peers, one of which may die
  * scope: -DSTOPPED, two peers, one of which may stop for ever and not hang up
- * scope: -DMAIL, one peer, an answer, lend_stop() and lend_close()
+ * scope: -DMAIL, one peer, a reply, lend_stop() and lend_close()
  *
  * Negative controls, each of which must fail:
- * control: -DNOLOOK, lend_shm_arm() does not look at the bell after saying asleep
- * control: -DLOOKFIRST, it looks before it says so
- * control: -DNOFENCE_ARM, no fence between saying asleep and looking
- * control: -DNOCOOL, lend_shm_cool() does not look at the ring after it gave up polling it
- * control: -DNOFENCE_TX, no fence in shm_tx() between publishing and looking who polls
- * control: -DPEEK, announce() looks at polled before the datagram is published
- * control: -DASLEEPFIRST, announce() looks at asleep before it rings the bell
+ * control: -DNOLOOK, lend_shm_arm() does not check the bell after setting asleep
+ * control: -DLOOKFIRST, it checks before it sets asleep
+ * control: -DNOFENCE_ARM, no fence between setting asleep and the check
+ * control: -DNOCOOL, lend_shm_cool() does not check the ring after it stops polling it
+ * control: -DNOFENCE_TX, no fence in lend_shm_op_tx() between publishing and reading polled
+ * control: -DPEEK, announce() reads polled before the datagram is published
+ * control: -DASLEEPFIRST, announce() reads asleep before it rings the bell
  * control: -DTORNBELL, answer_bell() clears a word with a store instead of an exchange
  * control: -DSTOPPED -DCLEARFIRST, announce() clears asleep before it wakes
  * control: -DNONUMBER, sleeps have no numbers: a late peer clears the next one
- * control: -DMAIL -DNOMAIL, arm() in wait.c does not look for mail after saying asleep
- * control: -DMAIL -DNOFENCE_EP, lend_ep_wake() has no fence between the mail and the look at asleep
+ * control: -DMAIL -DNOMAIL, arm() in sleep.c does not check for mail after setting asleep
+ * control: -DMAIL -DNOFENCE_EP, lend_ep_wake() has no fence between the mail and reading asleep
  * control: -DMAIL -DNOTOUCH, lend_close() does not wait for threads inside lend_stop() or lend_reply()
  */
 #define PEERS 2
@@ -41,19 +43,19 @@
 #define DATAGRAMS(p) (2 - (p))
 #endif
 
-/* Visible to all. */
+/* Visible to all processes. */
 byte mark[PEERS];		/* datagrams published in the ring: its slots' marks */
 bool polled[PEERS];		/* lend_ring.polled */
 bool word[PEERS];		/* lend_bell.word, bit by bit */
 bool bell_asleep;		/* lend_bell.asleep, a number that is not 0 */
-bool same[PEERS];		/* and it is still the number that this peer saw */
+bool same[PEERS];		/* and it is still the number that this peer read */
 bool ep_asleep, answers, stop;	/* of struct lend_ep */
 byte touching;
 /* The kernel's. */
 bool wake_byte[PEERS], hup[PEERS], eventfd;
 bool closed;			/* the endpoint is gone */
 
-/* The receiver's store buffer: pending, and what. */
+/* The receiver's store buffer: pending, and the value. */
 bool pPolled[PEERS], vPolled[PEERS], pBell, vBell, pEp, vEp;
 bool pMark[PEERS];		/* a sender's: one more mark */
 bool pAnswers, pStop;		/* of the two threads */
@@ -76,7 +78,7 @@ inline drain()
 	}
 }
 
-/* Buffers drain when they like. */
+/* Stores leave the buffers at any time. */
 active proctype Memory()
 {
 end:	do
@@ -105,7 +107,7 @@ bool killed;
 
 inline fence_tx(p) { d_step { if :: pMark[p] -> mark[p]++; pMark[p] = false :: else fi } }
 
-/* A peer process: shm_tx() with a burst of one, DATAGRAMS times. */
+/* A peer process: lend_shm_op_tx() with a burst of one, DATAGRAMS times. */
 proctype Peer(byte p)
 {
 	byte sent;
@@ -203,7 +205,7 @@ inline answer_bell()
 	fi
 }
 
-inline poll_hot(p)	/* take(), and what hung up is forgotten once it is told: lend_shm_drop_gone() */
+inline poll_hot(p)	/* take(), lend_shm_drop_gone() */
 {
 	d_step {
 		if
@@ -219,7 +221,7 @@ inline turn()		/* lend_ep_turn() */
 	if			/* look_around() */
 	:: armed -> d_step { put_bell(false); armed = false };
 		if
-		:: word[0] || word[1]		/* the sockets are looked at later */
+		:: word[0] || word[1]		/* the sockets are polled later */
 		:: !word[0] && !word[1] -> attend(0); attend(1)
 		fi
 	:: !armed -> attend(0); attend(1)	/* 100 us have passed */
@@ -228,7 +230,7 @@ inline turn()		/* lend_ep_turn() */
 	answer_bell();
 	poll_hot(0);
 	poll_hot(1);
-	if :: answers -> d_step { answers = false; gotAnswer = true } :: else fi;	/* odd_jobs() */
+	if :: answers -> d_step { answers = false; gotAnswer = true } :: else fi;	/* lend_serve_answers() */
 	if :: stop -> d_step { stop = false; gotStop = true } :: else fi		/* lend_run() */
 }
 
@@ -288,7 +290,7 @@ inline arm()		/* arm() of wait.c */
 #endif
 	arm_shm();
 	if
-	:: quiet				/* a time that has come keeps it awake as well */
+	:: quiet				/* a deadline that has passed keeps it awake */
 	:: d_step { quiet = false; put_ep(false) }
 	fi
 }

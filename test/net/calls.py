@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Goal: a device of DPDK and a kernel's UDP socket understand each other: every call ends well, every byte is right.
+"""Goal: a DPDK device and a kernel's UDP socket interoperate: every call ends well, every byte is
+right.
 
-Method: lend serve at one end of a veth pair, lend rate and lend bw at the other, both ways round and DPDK at both; the
-replies are compared byte by byte by the programs, the counters afterwards here.
+Method: lend serve at one end of a veth pair, lend rate and lend bw at the other, both ways round
+and DPDK at both; the replies are compared byte by byte by the programs, the counters afterwards
+here.
+Covers: src/io/dpdk/carrier.c, src/io/dpdk/neigh.c, src/io/dpdk/peer.c, src/io/dpdk/addr.c,
+src/io/eth/neighbours.c, src/io/eth/addr.c
 
 usage: calls.py KIND [--million] [NAME...]      KIND: net_af_packet or net_af_xdp
 """
@@ -17,15 +21,16 @@ KIND = sys.argv[1]
 MANY = 1000000 if "--million" in sys.argv else 50000
 CALLS = int(os.environ.get("LEND_NET_CALLS", "5000"))  # fewer under emulation
 BRIEF = ("--seconds", "0.1")  # a tenth of it warms up
-# Clients that sleep: on a machine that is busy, one that polls is left out for longer than a session lives.
+# Clients that sleep: on a busy machine, one that polls may not be scheduled for longer than a
+# session lives.
 SMALL = ("--window", 32, "--sessions", 2, "--sleep", *BRIEF)
 LONG = ("--size", "200K", "--window", 4, "--count", CALLS // 50, *BRIEF)
-JUMBO = 3500 if KIND == "net_af_xdp" else 9000  # XDP's frames lie in one page
+JUMBO = 3500 if KIND == "net_af_xdp" else 9000  # an XDP frame is at most one page
 
 
 class Calls(unittest.TestCase):
     def check(self, pair, server, client, six=False, more="", calls=CALLS):
-        """Short and long calls; nothing that arrived was turned away."""
+        """Short and long calls; nothing that arrived was dropped."""
         serving = server.serve(six)
         got = client.load("rate", serving, "--count", calls, *SMALL, six=six, more=more)
         self.assertEqual(got["calls"], calls)
@@ -58,7 +63,7 @@ class Calls(unittest.TestCase):
         self.both_ways(six=True, vlan=4094)
 
     def test_neighbours_that_are_configured(self):
-        """Nobody asks, since nobody has to, and nobody would answer."""
+        """With a static neighbour entry no ARP request is sent, and none would be answered."""
         with Pair(KIND) as pair:
             pair.kernel.ip("link", "set", "lend0", "arp", "off")
             pair.kernel.introduce()
@@ -70,7 +75,7 @@ class Calls(unittest.TestCase):
             self.check(pair, *pair.ends)
 
     def test_names_of_other_devices(self):
-        """An address is used as the other host prints it, whose device has another name."""
+        """An address is used as the other host prints it; its device has another name."""
         pair = Pair(KIND, dpdk=2)
         pair.ends[1].kind = next(kind for kind in ("net_af_packet", "net_af_xdp") if kind != KIND)
         with pair:
@@ -84,7 +89,7 @@ class Calls(unittest.TestCase):
                 serving.end()
 
     def test_behind_a_router(self):
-        """A host on another net, by way of the kernel end, which only forwards."""
+        """A host on another net, through the kernel end, which only forwards."""
         with Pair(KIND) as pair, behind(pair.kernel) as far:
             serving = far.served([BUILD / "lend", "serve", "--json", "--listen", f"udp:{far.ip4}:0"])
             to = f"dpdk:{pair.dpdk.device}@{far.ip4}:{serving.port()}?from={pair.dpdk.ip4}"

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: whatever else arrives at a device, each frame is counted where it belongs, and calls go on.
+"""Goal: of any other traffic at a device, each frame is counted under its kind, and calls continue.
 
-Method: seeded frames of every kind that a network brings, by a raw socket at the other end; the counter of that kind must
-rise by as many, and then calls must all end well. A kernel puts fragments together before a packet socket sees them.
+Method: seeded frames of every kind that occurs on networks, sent by a raw socket at the other end;
+the counter of that kind must rise by as many, and then calls must all end well. A kernel
+reassembles fragments before a packet socket sees them.
+Covers: src/io/dpdk/rx.c, src/io/eth/frame.c
 
 usage: foreign.py KIND [NAME...]      KIND: net_af_packet or net_af_xdp
 """
@@ -32,7 +34,7 @@ KINDS = {
     "cut_ip": BAD,
     "cut_udp": BAD,
     "tcp": FOREIGN,
-    "other_kind": FOREIGN + BAD,  # some are ARP, or IPv6, and nonsense as that
+    "other_kind": FOREIGN + BAD,  # some are ARP or IPv6, and invalid as such
     "garbage": FOREIGN,
     "jumbo": ("io_rx_truncated",),
 }

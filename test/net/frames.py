@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Sends frames that a card may meet on any network: frames.py DEV FROM_MAC TO_MAC SEED COUNT KIND FROM_IP TO_IP PORT
+"""Sends frames that a NIC may meet on any network: frames.py DEV FROM_MAC TO_MAC SEED COUNT KIND
+FROM_IP TO_IP PORT
 
-FROM_IP and TO_IP are IPv4; PORT is the UDP port that the receiver listens at. Needs CAP_NET_RAW. Prints how many it sent.
+FROM_IP and TO_IP are IPv4; PORT is the UDP port that the receiver listens at. Needs CAP_NET_RAW.
+Prints the number it sent.
 """
 import random
 import socket
@@ -43,7 +45,7 @@ class Frames:
         head = struct.pack(">HHHH", self.rng.randrange(1, 65536), port, 8 + len(body) + longer, 0)
         pseudo = b"".join(self.ip) + struct.pack(">HH", 17, 8 + len(body))
         right = checksum(pseudo + head + body) or 0xFFFF
-        total = right ^ wrong or right ^ 0xFFFF  # 0 would say that there is none
+        total = right ^ wrong or right ^ 0xFFFF  # 0 would mean that there is none
         return head[:6] + struct.pack(">H", total) + body
 
     def random_udp(self):

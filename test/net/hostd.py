@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Goal: processes serve and call over a device of DPDK's that a broker has open, and another host's kernel needs to know
-nothing of it; one that is killed is replaced at once.
+"""Goal: processes serve and call over a DPDK device that a broker has open, transparently for
+another host's kernel; a broker or server that is killed is replaced at once.
 
-Method: lend-hostd at one end of a veth pair, its device with several queues, and two of lend serve behind it that are
-called at once; lend rate and lend bw at the kernel's end and the other way round; every reply is compared by the
-programs, the broker's own count afterwards here.
+Method: lend-hostd at one end of a veth pair, its device with several queues, and two lend serve
+behind it that are called at once; lend rate and lend bw at the kernel's end and the other way
+round; every reply is compared by the programs, the broker's own count afterwards here.
+Covers: src/hostd/hostd.c, src/hostd/main.c, src/hostd/hostd_client.c, src/hostd/hostd_forward.c,
+src/io/broker/carrier.c, src/io/broker/link.c
 
 usage: hostd.py KIND      KIND: net_af_packet or net_af_xdp
 """
@@ -17,7 +19,8 @@ import unittest
 from pair import BUILD, Pair
 
 KIND = sys.argv[1]
-# Clients that sleep: on a machine that is busy, one that polls is left out for longer than a session lives.
+# Clients that sleep: on a busy machine, one that polls may not be scheduled for longer than a
+# session lives.
 SMALL = ("--window", 32, "--sleep", "--seconds", "0.1", "--count", 3000)
 LONG = ("--size", "200K", "--window", 4, "--seconds", "0.1", "--count", 50)
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Goal: calls outlive a link that goes down and comes back; a device that disappears ends calls, not programs; a server
-that was killed is replaced on the same interface.
+"""Goal: calls survive a link that goes down and comes back; a device that disappears ends calls,
+not programs; a server that was killed is replaced on the same interface.
 
-Method: the link is taken away when so many calls have been served, and given back when they have stopped; every call ends
-well. Then the interface is deleted under both kinds of program, and a server is killed with its queues full.
+Method: the link is taken down when a number of calls have been served, and up again when they have
+stopped; every call ends well. Then the interface is deleted under both kinds of program, and a
+server is killed with its queues full.
+Covers: src/io/dpdk/port_state.c, src/io/dpdk/port.c, src/io/dpdk/eal_poll.c
 
 usage: link.py KIND [NAME...]      KIND: net_af_packet or net_af_xdp
 """
@@ -29,12 +31,12 @@ class Link(unittest.TestCase):
 
     def stopped(self, serving):
         before = serving.counters()["requests"]
-        time.sleep(0.05)  # what the calls under way need to end, and many more to come
+        time.sleep(0.05)  # more than the calls in flight need to end, and many are still to be made
         return serving.counters()["requests"] == before
 
     def down_and_up(self, pair, server, client):
         serving, calling = self.start(server, client)
-        for downs, end in enumerate(pair.ends, 1):  # either end's state takes the carrier from both
+        for downs, end in enumerate(pair.ends, 1):  # either end down: no carrier at both
             end.ip("link", "set", DEV, "down")
             wait_for(lambda: self.stopped(serving), "no calls over a link that is down")
             if server.dpdk:

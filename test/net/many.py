@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: several endpoints serve on one device, of one process or of two, over IPv4 and IPv6, and none gets another's calls.
+"""Goal: several endpoints serve on one device, of one process or of two, over IPv4 and IPv6, and
+none gets another's calls.
 
-Method: a memory node with four addresses on one device, each used by a client of its own at the same time; two servers
-with an EAL each on one interface; one port asked for twice.
+Method: a memory node with four addresses on one device, each used by a client of its own at the
+same time; two servers with an EAL each on one interface; one port requested twice.
+Covers: src/io/dpdk/shared_port.c, src/io/dpdk/eal.c, src/io/dpdk/open.c
 
 usage: many.py KIND [NAME...]      KIND: net_af_packet or net_af_xdp
 """
@@ -70,7 +72,7 @@ class Many(unittest.TestCase):
             with self.assertRaises(Failed) as why:
                 pair.dpdk.serve()
             self.assertEqual(str(why.exception).count("\n"), 1, str(why.exception))
-            pair.kernel.load("lat", server, "--count", 100, "--seconds", "0.1")  # the first is none the worse
+            pair.kernel.load("lat", server, "--count", 100, "--seconds", "0.1")  # the first one still works
             server.end()
 
 

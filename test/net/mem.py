@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: a memory node behind a device of DPDK lends to a kernel's UDP clients, and the other way round, bytes unharmed.
+"""Goal: a memory node behind a DPDK device serves a kernel's UDP clients, and the other way round,
+with correct bytes.
 
-Method: files of sizes around a page and of a few MiB are put and got again, concurrently too; then nothing is left there.
+Method: files of sizes around a page and of a few MiB are put and got again, concurrently too; then
+nothing is left there.
+Covers: src/io/dpdk/carrier.c, src/io/dpdk/tx.c, src/io/dpdk/rx.c
 
 usage: mem.py KIND [NAME...]      KIND: net_af_packet or net_af_xdp
 """

@@ -5,9 +5,10 @@
         pair.kernel.load("rate", server.reached_by("udp"), "--count", 1000)
         server.end()
 
-The end `dpdk` leaves its device to DPDK: the kernel has no address there. The end `kernel` is an ordinary host. A test
-may make one more with dpdk=2 or kernel=2. Nothing has a name outside: each namespace is that of a process which waits
-for its input to end, so the kernel removes it, and the pair with it, however this process ends.
+The end `dpdk` leaves its device to DPDK: the kernel has no address there. The end `kernel` is an
+ordinary host. A test may make one more with dpdk=2 or kernel=2. Nothing is visible outside: each
+namespace is that of a process which waits for the end of its input, so the kernel removes it, and
+the pair with it, however this process ends.
 """
 import contextlib
 import ctypes
@@ -31,7 +32,8 @@ FURNISH = "mount -t sysfs sysfs /sys && ip link set lo up"
 
 
 def absent(why):
-    """Ends the program as one that this machine cannot run. Not inside a unittest, which would call it an error."""
+    """Ends the program as unsupported on this machine. Not inside a unittest, which would report an
+    error."""
     print("not on this machine:", why)
     sys.exit(77)
 
@@ -47,11 +49,11 @@ def environment():
 
 
 class Failed(AssertionError):
-    """A program ended otherwise than asked."""
+    """A program ended otherwise than requested."""
 
 
 class Server:
-    """A program that serves at an end; its counters are told when it leaves."""
+    """A program that serves at an end; it prints its counters when it ends."""
 
     def __init__(self, end, args):
         self.log = tempfile.TemporaryFile("w+")
@@ -75,20 +77,20 @@ class Server:
         return self.process.poll() is None
 
     def counters(self):
-        """What it counted until now."""
+        """Its counters until now."""
         if self.alive():
             self.process.send_signal(signal.SIGUSR1)
             return json.loads(self.process.stdout.readline())
         raise Failed(f"it died: {self.process.returncode} {self.said()}")
 
     def end(self):
-        """The counters of one that leaves as asked, having said nothing else."""
+        """The counters of a program that ends on request, without any other output."""
         if not self.alive():
             raise Failed(f"it died: {self.process.returncode} {self.said()}")
         self.process.terminate()
         out, _ = self.process.communicate(timeout=60)
         if self.process.returncode != 0:
-            raise Failed(f"it left with {self.process.returncode}: {self.said()}")
+            raise Failed(f"it exited with {self.process.returncode}: {self.said()}")
         return json.loads(out.strip().splitlines()[-1])
 
     def kill(self):
@@ -121,7 +123,7 @@ class End:
         return process
 
     def run(self, *args, code=0, timeout=100, stderr=False):
-        """What a program printed, or said on stderr; it must end with that code."""
+        """The stdout or stderr of a program; it must end with that code."""
         done = subprocess.run(self.enter(args), capture_output=True, text=True, env=environment(), timeout=timeout)
         if done.returncode != code:
             raise Failed(f"{args}: {done.returncode}\n{done.stdout[-600:]}{done.stderr[-2000:]}")
@@ -163,20 +165,21 @@ class End:
         return self.servers[-1]
 
     def introduce(self):
-        """Tells this kernel the other end's MAC, so that nobody needs to ask."""
+        """Gives this kernel the other end's MAC address, so that no ARP request is needed."""
         at = f"{DEV}.{self.vlan}" if self.vlan else DEV
         for ip in (self.peer.ip4, self.peer.ip6):
             self.ip("neigh", "replace", ip, "lladdr", self.peer.mac, "dev", at, "nud", "permanent")
 
     def client(self, *args, **more):
-        """A running lend, told of the device if there is one."""
+        """A running lend, with the option for the device if there is one."""
         return self.popen(self.lend(args), **more)
 
     def lend(self, args):
         return ["env", f"LEND_EAL={self.eal}", BUILD / "lend", *args]
 
     def load(self, command, server, *args, six=False, more=""):
-        """lat, rate or bw against a server of the other end: every call went well and every byte came."""
+        """lat, rate or bw against a server of the other end: every call must end well, with every
+        byte."""
         got = json.loads(self.run(*self.lend([command, "--connect", self.calling(server, six, more), "--json", *args]), timeout=900))
         if got["errors"] or got["wrong_bytes"]:
             raise Failed(f"{command} {args}: {got['errors']} errors, {got['wrong_bytes']} wrong bytes")
@@ -250,7 +253,7 @@ class Pair:
         if self.vlan:
             at = f"{DEV}.{self.vlan}"
             end.ip("link", "add", "link", DEV, "name", at, "type", "vlan", "id", str(self.vlan))
-            if end.peer.kind == "net_af_xdp":  # the kernel keeps tags beside frames, where XDP does not see them
+            if end.peer.kind == "net_af_xdp":  # XDP does not see VLAN tags
                 end.run("ethtool", "-K", DEV, "txvlan", "off")
             end.run("sh", "-c", f"echo 0 >/proc/sys/net/ipv6/conf/{at}/accept_dad")
             end.ip("link", "set", at, "up")
@@ -260,7 +263,7 @@ class Pair:
 
 @contextlib.contextmanager
 def behind(router):
-    """A host on a net of its own, which that end forwards to."""
+    """A host on a net of its own; this end forwards to it."""
     far = End(3, False, None)
     try:
         far.ip4 = "10.88.0.3"
@@ -277,7 +280,8 @@ def behind(router):
 
 
 def eal_of(end, more=""):
-    """EAL's arguments that make the device of an end: frames as long as its MTU, no wait for a busy poll."""
+    """EAL's arguments that make the device of an end: frames as long as its MTU, no wait for a busy
+    poll."""
     own = "busy_budget=0"
     if end.kind == "net_af_packet":
         own = "framesz=2048" if end.mtu <= 1500 else "framesz=9216,blocksz=36864"
@@ -303,7 +307,7 @@ def wait_for(condition, what, seconds=30):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, f"not within {seconds} s: {what}"
-        time.sleep(0.01)  # between looks
+        time.sleep(0.01)  # between polls
 
 
 if os.geteuid() != 0:

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Goal: a device with several queues brings every endpoint of a process its own datagrams, whole and nobody else's: by
-the device's own rules where the driver has them, else sorted in software.
+"""Goal: a device with several queues gives every endpoint of a process exactly its own datagrams,
+complete: by the device's flow rules where the driver supports them, else sorted in software.
 
-Method: one server with several addresses on the device, a kernel's client for each of them, all at once; the programs
-compare every byte. How many datagrams came by way of another endpoint's queue tells who sorted them: few with rules
-(net_tap has them, where the kernel has cls_flower), most without.
+Method: one server with several addresses on the device, a kernel's client for each of them, all at
+once; the programs compare every byte. The number of datagrams that arrived in another endpoint's
+queue shows which of the two sorted them: few with rules (net_tap has them, where the kernel has
+cls_flower), most without.
+Covers: src/io/dpdk/flow.c, src/io/dpdk/shared_port.c, src/io/dpdk/port_burst.c
 
-usage: queues.py KIND [--rules] [NAME...]      KIND: net_af_packet or net_tap; --rules: the driver must make them
+usage: queues.py KIND [--rules] [NAME...]      KIND: net_af_packet or net_tap; --rules: the driver
+must make them
 """
 import json
 import os
@@ -35,7 +38,7 @@ class Queues(unittest.TestCase):
         return end.served([BUILD / "lend", "serve", "--json", "--listen", ",".join([first] + [others] * (n - 1)), *end.with_eal()])
 
     def call_all(self, serving, ip, client, n):
-        """What the server counted when every address of it was called."""
+        """The server's counters after each of its addresses was called."""
         loads = [client.popen([BUILD / "lend", "rate", "--json", "--count", str(CALLS), "--window", "8", "--sleep", "--seconds", "0.1",
                                "--size", str(100 + i), "--connect", f"udp:{ip}:{serving.port(i)}"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(n)]
@@ -54,7 +57,7 @@ class Queues(unittest.TestCase):
         end = tap()
         try:
             serving = self.serve(end, n, queues)
-            end.ip("link", "set", DEV, "address", "02:00:00:00:00:09")  # the driver gives both ends the same
+            end.ip("link", "set", DEV, "address", "02:00:00:00:00:09")  # both have the driver's address
             end.ip("addr", "add", "10.77.0.9/24", "dev", DEV)
             return self.call_all(serving, end.ip4, end, n)
         finally:
@@ -62,12 +65,12 @@ class Queues(unittest.TestCase):
 
     def test_as_many_queues_as_endpoints(self):
         if KIND == "net_tap":
-            counters = self.on_a_tap(QUEUES - 1)  # the first queue stays common
+            counters = self.on_a_tap(QUEUES - 1)  # the first queue stays shared
         else:
             with Pair(KIND, queues=QUEUES) as pair:
                 counters = self.call_all(self.serve(pair.dpdk, QUEUES), pair.dpdk.ip4, pair.kernel, QUEUES)
         if RULES:
-            self.assertLess(counters["io_rx_handed"] * 4, counters["rx_datagrams"])  # now and then all look at all
+            self.assertLess(counters["io_rx_handed"] * 4, counters["rx_datagrams"])  # an endpoint rarely polls all queues
         elif KIND == "net_af_packet":
             self.assertGreater(counters["io_rx_handed"], 0)
 

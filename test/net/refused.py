@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""Goal: where namespaces or veth pairs are refused, each test of this folder is skipped with one line that says why.
+"""Goal: where namespaces or veth pairs are not permitted, each test of this folder is skipped with
+one line that gives the reason.
 
-Method: an unshare that fails as the kernel lets it, and one in which `ip link add` fails, before the real ones in PATH.
+Method: in PATH before the real one, an unshare that fails as the kernel lets it, and one in which
+`ip link add` fails.
+Covers: test/net/pair.py
 """
 import os
 import pathlib

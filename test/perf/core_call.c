@@ -1,11 +1,10 @@
-/* core_call - what a call costs in the protocol core alone: two cores, no carrier, no clock.
- *   perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-p lossless|checked|crc]
- *                  [-a none|timely|swift|dctcp|credit]
- *
- * Both sides are turned as src/rpc/loop.c turns one: input, events, tick when due, output, sent.
- * Between them lie two arrays of datagrams; time passes as it would on a busy core. What is printed
- * are cycles of everything, this file included; `count.sh` has callgrind count the instructions
- * inside the core only. Threads: one. */
+/* core_call - the cost of a call in the protocol core alone: two cores, no carrier, no clock.
+ * perf_core_call [-s BYTES] [-w WINDOW] [-n CALLS] [-S SESSIONS] [-p lossless|checked|crc]
+ * [-a none|timely|swift|dctcp|credit]
+ * Both sides run the steps of src/rpc/loop.c: input, events, tick when due, output, sent. Two
+ * arrays of datagrams connect them; time passes as it would on a busy core. The cycles printed
+ * include this file; `count.sh` has callgrind count the instructions inside the core only. Threads:
+ * one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@
 enum {
 	BURST = 32,
 	CARRIED = 4096,
-	BUFS = 4096, /* and two per session: a server keeps what it answered */
+	BUFS = 4096, /* and two per session: a server keeps its replies */
 	MTU = 1472,
 	TURN_NS = 100,
 	ITEM_NS = 50
@@ -34,14 +33,14 @@ struct side {
 	struct lend_core *core;
 	struct lend_bufs bufs;
 	uint32_t *free, n_free;
-	struct dgram *wire; /* on their way to this side: [first, end) modulo CARRIED */
+	struct dgram *wire; /* in flight to this side: [first, end) modulo CARRIED */
 	uint32_t first, end;
 };
 
 struct bench {
 	struct side side[2]; /* 0 calls, 1 serves */
 	lend_ns now;
-	uint64_t *session; /* calls take turns */
+	uint64_t *session; /* calls use them in turn */
 	uint32_t sessions, size, reply_size, window, in_flight;
 	uint64_t calls, started, ended;
 };
@@ -63,7 +62,7 @@ static void give(struct side *s, uint32_t buf)
 		s->free[s->n_free++] = buf;
 }
 
-/* As src/rpc fills its own from the defaults. */
+/* The config that src/rpc derives from its defaults. */
 static struct lend_core_config config_of(const struct lend_path *path, uint32_t sessions,
 					 enum lend_cc congestion)
 {
@@ -240,7 +239,7 @@ static void run(struct bench *b, uint64_t calls)
 	}
 }
 
-/* A few at a time: a server minds how many are half open. */
+/* A few at a time: a server limits the half-open ones. */
 static void connect_all(struct bench *b)
 {
 	b->session = calloc(b->sessions, sizeof(*b->session));
@@ -281,7 +280,7 @@ static uint64_t datagrams(const struct bench *b)
 
 int main(int argc, char **argv)
 {
-	/* What it has lasts until the end. */
+	/* Its resources last until the end. */
 	static struct bench b = {
 	    .now = 1000000000, .size = 64, .reply_size = 64, .window = 32, .sessions = 1};
 	const char *name = "checked";
@@ -317,7 +316,7 @@ int main(int argc, char **argv)
 		open_side(&b.side[i], &config, (uint8_t)(0x50 + i), b.now);
 	}
 	connect_all(&b);
-	run(&b, 1000 + 2 * b.sessions); /* the session is up, everything has been touched */
+	run(&b, 1000 + 2 * b.sessions); /* the session is up, all memory has been touched */
 	sent = datagrams(&b);
 	start_tsc = __rdtsc();
 	run(&b, calls);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Instructions per call, counted by callgrind: a Markdown table on the standard output.
-#   count.sh [--build DIR] [--functions ROW]
-# Each figure is the difference of two runs of different length, so that starting up does not count. With --functions the
-# functions that one row's instructions are in, both sides together.
+# count.sh [--build DIR] [--functions ROW]
+# Each number is the difference of two runs of different length, so that the start does not count.
+# --functions lists the functions of one row's instructions, both sides together.
 set -eu
 build=build functions=
 while [ $# -gt 0 ]; do
@@ -17,7 +17,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 few=2000 many=6000
 
-# What is counted, and the program without the option that says how many calls.
+# The counted functions, and the program without the option for the number of calls.
 core="--collect-atstart=no"
 for entry in input output next call reply sent tick deadline; do
 	core="$core --toggle-collect=lend_core_$entry"

@@ -1,9 +1,8 @@
-/* hostd_hop - what a broker between a process and its device costs: datagrams there and back.
- *   perf_hostd_hop [-d DEVICE] [-s BYTES] [-n TRIPS]
- *
- * All in one thread: an echo on the device, and who sends to it on the device as well, then through
- * a broker that is turned between the two; and the same over a bare link of shm, which is the hop
- * that the broker adds. So what is printed is work, not waiting. Medians of interleaved runs. */
+/* hostd_hop - the cost of a broker between a process and its device: datagrams there and back.
+ * perf_hostd_hop [-d DEVICE] [-s BYTES] [-n TRIPS]
+ * All in one thread: an echo on the device and a sender on the same device, directly; then the
+ * sender through a broker that runs in between; and the same over a bare link of shm, which is the
+ * hop that the broker adds. So it measures work, not waiting. Medians of interleaved runs. */
 #include <errno.h>
 #include <getopt.h>
 #include <malloc.h>
@@ -25,7 +24,7 @@ enum { RUNS = 9, BURST = 64, SIZE_MAX_SENT = 255, WAYS = 3, ATTACHES = 101 };
 
 struct way {
 	struct lend_io *echo, *io;
-	struct lend_hostd *hostd; /* NULL: none between */
+	struct lend_hostd *hostd; /* NULL: no broker */
 	uint32_t peer;
 	double ns[RUNS], attach_us;
 	atomic_bool attached;
@@ -133,8 +132,8 @@ static void *turn_meanwhile(void *arg)
 	return NULL;
 }
 
-/* Opening waits for the broker, so another thread turns that until it is over, and sleeps between
- * one and the next, as the daemon does. */
+/* Opening waits for the broker, so another thread runs its turns until the open returns, and sleeps
+ * between them, as the daemon does. */
 static void attach(struct way *w, const char *name, const char *device)
 {
 	struct lend_hostd_config config = {.name = name, .device = device};
@@ -144,7 +143,7 @@ static void attach(struct way *w, const char *name, const char *device)
 	double us[ATTACHES];
 
 	(void)mallopt(M_MMAP_THRESHOLD,
-		      128 << 10); /* large pieces are new ones, as in a new process */
+		      128 << 10); /* malloc() maps large blocks for each use, as in a new process */
 	LEND_CHECK(lend_hostd_open(&config, &w->hostd) == 0);
 	LEND_CHECK(pthread_create(&thread, NULL, turn_meanwhile, w) == 0);
 	(void)snprintf(address, sizeof(address), "hostd:%s", name);

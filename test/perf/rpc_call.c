@@ -1,10 +1,9 @@
-/* rpc_call - what a call costs through the public interface: two endpoints in one thread.
- *   perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
- *
+/* rpc_call - the cost of a call through the public interface: two endpoints in one thread.
+ * perf_rpc_call [-c shm|ring|udp] [-s REQUEST] [-r REPLY] [-w WINDOW] [-n CALLS] [-p PEERS]
  * Prints cycles per call of both ends and their carrier; `count.sh` has callgrind count
  * instructions. A request goes out again in the buffer that it came back in, as in a client that
- * is in a hurry. PEERS more clients make one call each and are idle then. ring: DPDK's net_ring, no
- * root, no hugepages. Threads: one. */
+ * reuses buffers. PEERS more clients make one call each and are idle then. ring: DPDK's net_ring,
+ * no root, no hugepages. Threads: one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

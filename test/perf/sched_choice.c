@@ -1,11 +1,8 @@
-/* sched_choice - what it costs to choose what is sent next: calls that always have something to
- * send, and no datagram made. perf_sched_choice [-c CLASSES 1..8] [-b DATAGRAMS 1..8] [-o
- * shortest|deadline|fifo]
- * [-n TURNS]
- *
- * A turn is lend_sched_next(), lend_sched_sent() of so many datagrams, lend_sched_ready(), for 64
- * calls spread over the classes and eight lengths. Cycles are those of the best eighth of all
- * turns; `count.sh` has callgrind count the instructions. Threads: one. */
+/* sched_choice - the cost of choosing the next datagram: calls that always have something to send,
+ * and no datagram made. perf_sched [-c CLASSES 1..8] [-b DATAGRAMS 1..8] [-o
+ * shortest|deadline|fifo] [-n TURNS] A turn is lend_sched_next(), lend_sched_sent() of b datagrams,
+ * lend_sched_ready(), for 64 calls spread over the classes and eight lengths. Cycles are those of
+ * the best eighth of all turns; `count.sh` has callgrind count the instructions. Threads: one. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

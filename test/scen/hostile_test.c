@@ -1,14 +1,15 @@
-/* Goal: a peer with a valid session that breaks the rules cannot stop this end, get past its
- * limits, run a handler twice or keep its memory. Method: one real core, the other played by hand,
- * datagram by datagram; each test is one thing a peer could do. */
+/* Goal: a peer with a valid session that breaks the rules cannot stop this end, exceed its limits,
+ * run a handler twice or keep its memory. Method: one real core; the test writes the other's
+ * datagrams; each test is one thing a peer could do. Covers: src/core/input.c, src/core/rx.c,
+ * src/core/server_call.c, src/core/handshake.c, src/core/memory_queue.c, src/core/control.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "scen/duo.h"
+#include "scen/core_pair.h"
 
 enum { PAYLOAD = 1376 };
 
-/* A datagram by hand; lossless, so without a trailer. */
+/* A handmade datagram; lossless, so without a trailer. */
 struct craft {
 	struct lend_pkt head;
 	union {
@@ -22,9 +23,9 @@ struct craft {
 	};
 };
 
-/* As if from the other end of to's session; one of a burst. */
-static void put(struct duo *d, int to, uint8_t kind, uint8_t flags, uint32_t call, uint64_t number,
-		struct craft *g, uint32_t block, uint32_t payload)
+/* One datagram of a burst, as if from the other end of to's session. */
+static void put(struct core_pair *d, int to, uint8_t kind, uint8_t flags, uint32_t call,
+		uint64_t number, struct craft *g, uint32_t block, uint32_t payload)
 {
 	g->head.magic = LEND_PKT_MAGIC;
 	g->head.version = LEND_PKT_VERSION;
@@ -33,18 +34,18 @@ static void put(struct duo *d, int to, uint8_t kind, uint8_t flags, uint32_t cal
 	g->head.call = call;
 	g->head.session = d->side[to].session;
 	g->head.number = number;
-	duo_inject(d, to, g, (uint32_t)sizeof(g->head) + block + payload);
+	pair_inject(d, to, g, (uint32_t)sizeof(g->head) + block + payload);
 }
 
-static void turn(struct duo *d, int side)
+static void turn(struct core_pair *d, int side)
 {
 	lend_core_tick(d->side[side].core, d->now);
-	duo_output(d, side);
+	pair_output(d, side);
 	d->side[side].n = 0;
 }
 
-static void burst(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
-		  uint32_t payload)
+static void burst(struct core_pair *d, uint32_t call, uint64_t number, uint32_t offset,
+		  uint32_t length, uint32_t payload)
 {
 	struct craft g = {.head = {.offset = offset, .length = length}};
 
@@ -52,14 +53,14 @@ static void burst(struct duo *d, uint32_t call, uint64_t number, uint32_t offset
 	put(d, 1, LEND_PKT_REQUEST, 0, call, number, &g, sizeof(g.request), payload);
 }
 
-static void request(struct duo *d, uint32_t call, uint64_t number, uint32_t offset, uint32_t length,
-		    uint32_t payload)
+static void request(struct core_pair *d, uint32_t call, uint64_t number, uint32_t offset,
+		    uint32_t length, uint32_t payload)
 {
 	burst(d, call, number, offset, length, payload);
 	turn(d, 1);
 }
 
-static void plain(struct duo *d, uint8_t kind, uint32_t call, uint64_t number)
+static void plain(struct core_pair *d, uint8_t kind, uint32_t call, uint64_t number)
 {
 	struct craft g = {0};
 
@@ -79,9 +80,9 @@ static void one_reassembly(struct lend_core_config *c)
 
 Test(hostile, a_length_that_grows_while_there_is_no_memory_stays_within_the_limit)
 {
-	struct duo d;
+	struct core_pair d;
 
-	duo_start(&d, true, one_reassembly);
+	pair_start(&d, true, one_reassembly);
 	for (uint32_t i = 0; i < 2; i++) /* takes both reassemblies */
 		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
 	request(&d, call_id(3, 1), 110, 0, 5000, PAYLOAD);
@@ -93,15 +94,16 @@ Test(hostile, a_length_that_grows_while_there_is_no_memory_stays_within_the_limi
 	cr_assert_eq(d.side[1].count[LEND_EV_NEED], 0, "asked for %llu bytes",
 		     (unsigned long long)d.side[1].ev[LEND_EV_NEED].len);
 	plain(&d, LEND_PKT_CANCEL, call_id(3, 1), 140);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* One is dropped before anything is kept of it, a few more are, and then it is enough. */
-Test(hostile, who_ignores_grants_is_dropped_and_then_shut_out)
+/* One datagram is dropped before any state is kept for it, a few more are dropped, then the session
+ * is closed. */
+Test(hostile, grants__ignored__dropped_then_session_closed)
 {
-	struct duo d;
+	struct core_pair d;
 
-	duo_start(&d, true, NULL);
+	pair_start(&d, true, NULL);
 	d.side[1].hold_need = true;
 	request(&d, call_id(0, 1), 100, 100 * PAYLOAD, 1 << 20, PAYLOAD);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_window, 1);
@@ -115,14 +117,14 @@ Test(hostile, who_ignores_grants_is_dropped_and_then_shut_out)
 	request(&d, call_id(0, 1), 122, 400 * PAYLOAD, 1 << 20, PAYLOAD);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->greedy, 1);
-	duo_close(&d);
+	pair_close(&d);
 }
 
 Test(hostile, numbers_at_both_ends_of_their_range)
 {
-	struct duo d;
+	struct core_pair d;
 
-	duo_start(&d, true, NULL);
+	pair_start(&d, true, NULL);
 	plain(&d, LEND_PKT_PING, 0, 0);
 	plain(&d, LEND_PKT_PING, 0, UINT64_MAX);
 	plain(&d, LEND_PKT_PING, 0, UINT64_MAX - 64);
@@ -132,68 +134,68 @@ Test(hostile, numbers_at_both_ends_of_their_range)
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 0, "seen before");
 	request(&d, call_id(0, 1), UINT64_MAX - 1, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
-	duo_reply(&d, 0, 0);
-	duo_hang_up(&d);
+	pair_reply(&d, 0, 0);
+	pair_hang_up(&d);
 }
 
-/* The first datagram a server hears from a half-open session is numbered 0. */
+/* The first datagram that a server accepts from a half-open session has number 0. */
 Test(hostile, the_first_number_is_zero)
 {
-	struct duo d;
+	struct core_pair d;
 	struct lend_pkt head;
 
-	duo_half_open(&d);
-	/* The id of the server's session stands in the hello of its ACCEPT. */
+	pair_half_open(&d);
+	/* The id of the server's session is in the hello of its ACCEPT. */
 	memcpy(&d.side[1].session,
 	       d.side[1].wire[0].data + sizeof(head) + offsetof(struct lend_pkt_accept, session),
 	       8);
 	plain(&d, LEND_PKT_PING, 0, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-Test(hostile, an_old_duplicate_does_not_run_again_once_its_slot_was_used_anew)
+Test(hostile, duplicate__slot_used_again__does_not_run)
 {
-	struct duo d;
+	struct core_pair d;
 
-	duo_start(&d, true, NULL);
+	pair_start(&d, true, NULL);
 	request(&d, call_id(2, 1), 10, 0, 8, 8);
-	duo_reply(&d, 0, 0);
+	pair_reply(&d, 0, 0);
 	request(&d, call_id(2, 2), 200, 0, 8, 8); /* acknowledges the first */
-	duo_reply(&d, 0, 0);
+	pair_reply(&d, 0, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2);
-	/* Older than the map of 64, so nothing but its slot knows it. */
+	/* Older than the map of 64 numbers, so only its slot recognises it. */
 	request(&d, call_id(2, 1), 11, 0, 8, 8);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 2, "a sequence came back");
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_call, 1);
-	duo_hang_up(&d);
+	pair_hang_up(&d);
 }
 
 Test(hostile, a_new_sequence_while_the_handler_runs_is_refused)
 {
-	struct duo d;
+	struct core_pair d;
 
-	duo_start(&d, true, NULL);
+	pair_start(&d, true, NULL);
 	request(&d, call_id(2, 1), 10, 0, 8, 8);
 	request(&d, call_id(2, 2), 20, 0, 8, 8);
 	plain(&d, LEND_PKT_CANCEL, call_id(2, 3), 30);
 	cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->rx_state, 2);
-	duo_reply(&d, 0, 0);
-	duo_hang_up(&d);
+	pair_reply(&d, 0, 0);
+	pair_hang_up(&d);
 }
 
 Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
 {
-	struct duo d;
+	struct core_pair d;
 	struct craft g = {0};
 	uint64_t h;
 	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
 
-	duo_start(&d, true, NULL);
-	call.reply = duo_buf(&d, 0, 0, 0, 0);
-	cr_assert_eq(duo_try(&d, 0, &call, &h), 0);
-	duo_output(&d, 0);
+	pair_start(&d, true, NULL);
+	call.reply = pair_buf(&d, 0, 0, 0, 0);
+	cr_assert_eq(pair_try(&d, 0, &call, &h), 0);
+	pair_output(&d, 0);
 	d.side[0].n = 0;
 	g.head.length = 5000;
 	put(&d, 0, LEND_PKT_REPLY, LEND_PKT_SERVED, call_id(0, 1), 50, &g, sizeof(g.reply),
@@ -201,59 +203,61 @@ Test(hostile, memory_for_a_reply_that_has_no_room_takes_nothing)
 	turn(&d, 0);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 8);
-	duo_free(&d, 0, d.side[0].ev[LEND_EV_CALL_END].reply);
-	duo_close(&d);
+	pair_free(&d, 0, d.side[0].ev[LEND_EV_CALL_END].reply);
+	pair_close(&d);
 }
 
-/* Not a peer but our own caller: nothing that it may do without looking at events overruns them. */
-Test(hostile, calls_and_sessions_without_a_look_at_events)
+/* Not a peer but the local caller: calls and sessions without a poll of events must not overflow
+ * the event queue. */
+Test(hostile, events__never_polled__queue_does_not_overflow)
 {
-	struct duo d;
+	struct core_pair d;
 	uint64_t h;
 	struct lend_core_call call = {.method = 1, .deadline = LEND_NEVER};
 	int rc = 0;
 
-	duo_start(&d, true, NULL);
+	pair_start(&d, true, NULL);
 	for (int i = 0; i < 100000 && rc == 0; i++) {
-		rc = duo_try(&d, 0, &call, &h);
+		rc = pair_try(&d, 0, &call, &h);
 		if (rc == 0)
 			lend_core_cancel(d.side[0].core, h, 1);
 	}
 	cr_assert_eq(rc, -11);
-	duo_output(&d, 0);
+	pair_output(&d, 0);
 	for (int i = 0; i < 100000 && (i == 0 || rc == 0); i++) {
 		rc = lend_core_connect(d.side[0].core, d.now, LEND_PEER(0, 1), 1, NULL, &h);
 		if (rc == 0)
 			lend_core_disconnect(d.side[0].core, h);
 	}
 	cr_assert_eq(rc, -28);
-	duo_output(&d, 0);
-	duo_close(&d);
+	pair_output(&d, 0);
+	pair_close(&d);
 }
 
-/* Whoever waits for memory is told once there is some, without another datagram or timer. */
-Test(hostile, memory_that_came_back_is_a_reason_to_tick)
+/* A message that waits for memory is notified once there is some, without another datagram or
+ * timer. */
+Test(hostile, memory__freed__tick_is_due)
 {
-	struct duo d;
+	struct core_pair d;
 	struct craft g = {0};
 
-	duo_start(&d, true, one_reassembly);
+	pair_start(&d, true, one_reassembly);
 	for (uint32_t i = 0; i < 3; i++)
 		request(&d, call_id(i, 1), 100 + i, 0, 5000, PAYLOAD);
 	cr_assert_gt(lend_core_stats(d.side[1].core)->rx_memory, 0);
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "nothing to do yet");
 	put(&d, 1, LEND_PKT_CANCEL, 0, call_id(0, 1), 120, &g, 0, 0);
-	duo_output(&d, 1);
+	pair_output(&d, 1);
 	d.side[1].n = 0;
 	cr_assert_leq(lend_core_deadline(d.side[1].core), d.now);
 	lend_core_tick(d.side[1].core, d.now);
-	duo_output(&d, 1);
+	pair_output(&d, 1);
 	cr_assert_eq(d.side[1].n, 1, "it was told");
 	d.side[1].n = 0;
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now, "and no more to do");
 	for (uint32_t i = 0; i < 3; i++)
 		plain(&d, LEND_PKT_CANCEL, call_id(i, 1), 130 + i);
-	duo_close(&d);
+	pair_close(&d);
 }
 
 static void two_sessions(struct lend_core_config *c)
@@ -261,8 +265,8 @@ static void two_sessions(struct lend_core_config *c)
 	c->sessions = 2;
 }
 
-/* It makes no session and gets no answer. */
-Test(hostile, a_hello_that_makes_no_sense_changes_nothing)
+/* An invalid hello opens no session and gets no answer. */
+Test(hostile, hello__invalid__changes_nothing)
 {
 	static const struct lend_pkt_connect bad[] = {
 	    {.params = {.payload = 0, .calls = 1}, .session = 1 << 24},
@@ -273,7 +277,7 @@ Test(hostile, a_hello_that_makes_no_sense_changes_nothing)
 	    {.params = {.payload = 1376, .calls = 1}, .session = 1 << 24, .pattern = 2},
 	    {.params = {.payload = 1376, .calls = 1}, .session = 1 << 24, .least = 1},
 	};
-	struct duo d;
+	struct core_pair d;
 	struct {
 		struct lend_pkt head;
 		struct lend_pkt_connect hello;
@@ -282,22 +286,22 @@ Test(hostile, a_hello_that_makes_no_sense_changes_nothing)
 		   .magic = LEND_PKT_MAGIC, .version = LEND_PKT_VERSION, .kind = LEND_PKT_CONNECT}};
 	uint64_t hash;
 
-	duo_open_with(&d, true, two_sessions);
+	pair_open_with(&d, true, two_sessions);
 	d.quiet = true;
 	g.hello.params.payload = 1376;
 	g.hello.params.calls = 1;
 	g.hello.session = 1 << 24;
-	duo_inject(&d, 1, &g, sizeof(g)); /* the queue is full */
+	pair_inject(&d, 1, &g, sizeof(g)); /* the queue is full */
 	hash = lend_core_hash(d.side[1].core);
 	for (int i = 0; i < 7; i++) {
 		g.hello = bad[i];
-		g.hello.connect = i % 2; /* also as if it were the first one's repeat */
-		duo_inject(&d, 1, &g, sizeof(g));
+		g.hello.connect = i % 2; /* also as a retransmission of the first one */
+		pair_inject(&d, 1, &g, sizeof(g));
 		cr_expect_eq(lend_core_hash(d.side[1].core), hash, "hello %d", i);
 	}
 	cr_expect_eq(lend_core_stats(d.side[1].core)->rx_length, 7);
-	duo_output(&d, 1);
-	duo_close(&d);
+	pair_output(&d, 1);
+	pair_close(&d);
 }
 
 static void one_reassembly_and_little_budget(struct lend_core_config *c)
@@ -306,15 +310,15 @@ static void one_reassembly_and_little_budget(struct lend_core_config *c)
 	c->receive_budget = 1500;
 }
 
-/* It was dropped for want of a reassembly and came again in the same burst that freed one; all are
- * in use again, and there is no budget for more of it. Its sender is told once, not at every tick
- * for ever. */
-Test(hostile, who_has_memory_again_and_no_budget_is_told_once)
+/* It was dropped without a reassembly, and was retransmitted in the burst that freed one. All are
+ * used again, and no budget is left for more of it. Its sender is notified once, not at every
+ * tick. */
+Test(hostile, memory__no_budget__sender_is_notified_once)
 {
-	struct duo d;
+	struct core_pair d;
 	uint64_t acks;
 
-	duo_start(&d, true, one_reassembly_and_little_budget);
+	pair_start(&d, true, one_reassembly_and_little_budget);
 	request(&d, call_id(0, 1), 10, 0, 70000, PAYLOAD); /* takes the budget */
 	request(&d, call_id(1, 1), 11, 0, 2 * PAYLOAD, PAYLOAD);
 	request(&d, call_id(2, 1), 12, 0, 70000, PAYLOAD);
@@ -328,7 +332,7 @@ Test(hostile, who_has_memory_again_and_no_budget_is_told_once)
 		turn(&d, 1);
 	cr_assert_leq(lend_core_stats(d.side[1].core)->acks - acks, 3);
 	cr_assert_gt(lend_core_deadline(d.side[1].core), d.now);
-	duo_free(&d, 1, d.side[1].request_buf);
-	duo_reply(&d, 0, 0);
-	duo_hang_up(&d);
+	pair_free(&d, 1, d.side[1].request_buf);
+	pair_reply(&d, 0, 0);
+	pair_hang_up(&d);
 }

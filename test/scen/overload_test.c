@@ -1,9 +1,8 @@
-/* Goal: a server that is offered more short calls than it can answer goes on at its full rate, for
- * all sessions alike, and nothing that waits is repeated for it; a server that stops is probed
- * by one call per session, not by all.
- * Method: two cores in steps of 32 us; the receive queues hold QUEUE datagrams and drop the rest,
- * the server takes 32 per step. An open loop of empty calls over many sessions, from a seed.
- * Covers: src/core/request_window.c, src/core/client_call.c, src/core/sent_ring.c */
+/* Goal: a server under more short calls than it can answer keeps its full rate, shares it among all
+ * sessions, and waiting calls are not retransmitted. A server that stops is probed by one call per
+ * session, not by all. Method: two cores in steps of 32 us; the receive queues hold QUEUE datagrams
+ * and drop the rest, the server takes 32 per step. An open loop of empty calls over many sessions,
+ * from a seed. Covers: src/core/request_window.c, src/core/client_call.c, src/core/sent_ring.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +157,7 @@ static void step(struct world *w, uint32_t calls)
 	w->now += STEP_NS;
 }
 
-/* With the receive queues of the two, which their cores know unless they are deep. */
+/* With the sizes of both receive queues; the cores know a size unless it is DEEP. */
 static void open_world(struct world *w, uint32_t client, uint32_t server, uint64_t seed)
 {
 	memset(w, 0, sizeof(*w));
@@ -186,7 +185,7 @@ static void close_world(struct world *w)
 }
 
 struct result {
-	double per_step, least; /* answered; of the session that got least, over the mean */
+	double per_step, least; /* answered per step; the session with the fewest, over the mean */
 	uint32_t dropped, repeats;
 };
 
@@ -245,21 +244,21 @@ Test(overload, four_times_the_peak__full_rate_for_all)
 	expect_rate(SERVED, QUEUE, QUEUE);
 }
 
-/* Replies fill the client's queue as requests do the server's: it may have 128 in flight, and looks
- * at them every eighth step. */
+/* Replies fill the client's queue as requests fill the server's: it may have 128 in flight, and
+ * reads them every eighth step. */
 Test(overload, a_small_queue_at_the_client__no_reply_lost)
 {
 	expect_rate(128 / 8, 128, QUEUE);
 }
 
-/* 24 calls of each session are what the server has records for. Replies that wait for their
- * acknowledgement must not push each other out of a session's few entries. */
-Test(overload, no_queue_overflows__no_reply_repeated)
+/* The server has records for 24 calls of each session. Replies that wait for their acknowledgement
+ * must not push each other out of a session's few ring entries. */
+Test(overload, no_queue_overflows__no_reply_resent)
 {
 	expect_rate(SERVED, DEEP, DEEP);
 }
 
-Test(overload, half_of_the_peak__nobody_waits)
+Test(overload, half_of_the_peak__no_call_waits)
 {
 	struct result r = run(SERVED / 2, QUEUE, QUEUE, 1);
 
@@ -267,7 +266,7 @@ Test(overload, half_of_the_peak__nobody_waits)
 	cr_assert_eq(r.dropped + r.repeats, 0);
 }
 
-Test(overload, a_silent_server__one_repeat_per_session_and_timeout)
+Test(overload, stopped_server__one_probe_per_session_and_timeout)
 {
 	static struct world w;
 	const struct lend_core_stats *s;
@@ -281,8 +280,8 @@ Test(overload, a_silent_server__one_repeat_per_session_and_timeout)
 	all = (uint32_t)s->repeats;
 	for (uint32_t i = 0; i < 20 * MS / STEP_NS; i++)
 		step(&w, 4 * SERVED);
-	/* Each at 1, 3, 7 and 15 ms, and calls that were due before the silence was noticed. All
-	 * that are in flight would be eight per session and timeout. */
+	/* Each session's probe at 1, 3, 7 and 15 ms, and calls that were due before the loss was
+	 * noticed. Retransmitting all in flight would be eight per session and timeout. */
 	cr_assert_leq(s->repeats - all, 8 * SESSIONS, "%u", (uint32_t)s->repeats - all);
 	cr_assert_geq(s->repeats - all, SESSIONS);
 	w.silent = false;
@@ -296,9 +295,9 @@ Test(overload, a_silent_server__one_repeat_per_session_and_timeout)
 	close_world(&w);
 }
 
-/* Calls that were lost together are not repeated together: the repeats of a session's calls that
- * were sent in one turn do not come in one turn again. */
-Test(overload, repeats__spread_over_a_quarter_of_the_timeout)
+/* Calls that were lost together are not retransmitted together: the retransmissions of calls from
+ * one turn are spread over several turns. */
+Test(overload, resends__spread_over_a_quarter_of_the_timeout)
 {
 	static struct world w;
 	uint64_t handle;
@@ -319,19 +318,20 @@ Test(overload, repeats__spread_over_a_quarter_of_the_timeout)
 		last = (uint32_t)s->repeats;
 		step(&w, 0);
 		last = (uint32_t)s->repeats - last;
-		/* The first repeat of all is due at one time. */
+		/* The first retransmission of all calls is due at one time. */
 		if (all >= SESSIONS && last > most)
 			most = last;
 		all += last;
 	}
 	cr_assert_geq(all, 3 * SESSIONS);
-	cr_assert_leq(most, SESSIONS / 4, "%u of %u sessions repeated at once", most, SESSIONS);
+	cr_assert_leq(most, SESSIONS / 4, "%u of %u sessions retransmitted at once", most,
+		      SESSIONS);
 	close_world(&w);
 }
 
-/* Two calls of each session go out one behind the other: with the report in the first one alone
- * every second one would be shorter. */
-Test(overload, carrier_that_joins__batch_of_equal_lengths)
+/* Two calls of each session are sent one after the other: with the report only in the first, the
+ * lengths would alternate and GSO could not batch them. */
+Test(overload, gso_carrier__batch_of_equal_lengths)
 {
 	struct lend_bufs none = {.seg = NULL};
 	static struct world w;
@@ -357,7 +357,7 @@ Test(overload, carrier_that_joins__batch_of_equal_lengths)
 	for (uint32_t i = 1; i < n; i++)
 		changes += out[i].head_len != out[i - 1].head_len;
 	cr_assert_eq(n, 32);
-	cr_assert_eq(changes, 0, "%u neighbours are not equally long", changes);
+	cr_assert_eq(changes, 0, "%u neighbours differ in length", changes);
 	close_world(&w);
 }
 

@@ -5,7 +5,7 @@
 #include "core/core.h"
 #include "util/siphash.h"
 
-/* salt: the secret of this end; ends with another one do not believe each other. */
+/* salt: this end's secret; ends with different secrets do not accept each other. */
 static inline void proof_answer(struct lend_core *core, lend_ns now, const struct lend_event *ev,
 				uint8_t salt)
 {

@@ -1,11 +1,11 @@
-/* Goal: under a key a session opens only between ends that have it, and nothing that was copied
- * proves anything. Method: two cores, trace text; datagrams lost, doubled and changed. Covers:
+/* Goal: with a key a session opens only between ends that both have it, and a copied datagram
+ * proves nothing. Method: two cores, trace text; datagrams lost, duplicated and changed. Covers:
  * src/core/handshake_proof.c, src/core/handshake.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
 #include "core/arena.h"
-#include "scen/duo.h"
+#include "scen/core_pair.h"
 #include "util/crc32c.h"
 
 #define MS UINT64_C(1000000)
@@ -14,18 +14,18 @@ enum { HEAD = sizeof(struct lend_pkt), KEY = 0xabcd };
 static const struct lend_core_self with_key = {.incarnation = {1, 2, 3}, .key_id = KEY};
 
 /* Side 0 has the key of salt client, side 1 that of salt server; 0: none. */
-static void begin(struct duo *d, uint8_t client, uint8_t server)
+static void begin(struct core_pair *d, uint8_t client, uint8_t server)
 {
-	duo_open(d, false);
+	pair_open(d, false);
 	d->self = &with_key;
 	d->side[0].salt = client;
 	d->side[1].salt = server;
-	d->on_end = duo_give_at_end;
-	d->on_request = duo_answer;
-	d->side[0].session = duo_connect(d);
+	d->on_end = pair_give_at_end;
+	d->on_request = pair_answer;
+	d->side[0].session = pair_connect(d);
 }
 
-static uint64_t proven(const struct duo *d, int side)
+static uint64_t proven(const struct core_pair *d, int side)
 {
 	struct lend_core_names names = {.key_id = 1};
 
@@ -33,15 +33,15 @@ static uint64_t proven(const struct duo *d, int side)
 	return names.key_id;
 }
 
-static uint64_t unproven(const struct duo *d, int side)
+static uint64_t unproven(const struct core_pair *d, int side)
 {
 	return lend_core_stats(d->side[side].core)->rx_unproven;
 }
 
-/* Byte `at` of the datagram that this side sent last is changed. */
-static void change(struct duo *d, int side, uint32_t at)
+/* Changes byte `at` of the last datagram that this side sent. */
+static void change(struct core_pair *d, int side, uint32_t at)
 {
-	struct duo_dgram *g = &d->side[side].wire[d->side[side].n - 1];
+	struct pair_dgram *g = &d->side[side].wire[d->side[side].n - 1];
 	struct lend_pkt_trailer t = {0};
 
 	g->data[at] ^= 1;
@@ -52,24 +52,24 @@ static void change(struct duo *d, int side, uint32_t at)
 Test(proof, both_ends_prove_the_key)
 {
 	struct lend_core_names names[2];
-	struct duo d;
+	struct core_pair d;
 
 	begin(&d, 3, 3);
-	duo_settle(&d);
-	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n1 up\n1> ACK\n");
+	pair_settle(&d);
+	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n1 up\n1> ACK\n");
 	cr_assert_eq(proven(&d, 0), (uint64_t)KEY);
 	cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
 	for (int i = 0; i < 2; i++)
 		cr_assert_eq(lend_core_session_names(d.side[i].core, d.side[i].session, &names[i]),
 			     0);
 	cr_assert_eq(memcmp(&names[0], &names[1], sizeof(names[0])), 0, "the channel binding");
-	duo_pass(&d, 100 * MS);
-	duo_expect(&d, "");
-	duo_close(&d);
+	pair_pass(&d, 100 * MS);
+	pair_expect(&d, "");
+	pair_close(&d);
 }
 
 static uint8_t lost_kind;
-static bool lose_first(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+static bool lose_first(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
 {
 	(void)from, (void)nth;
 	if (v->head.kind != lost_kind || d->arg)
@@ -78,91 +78,92 @@ static bool lose_first(struct duo *d, int from, const struct lend_pkt_view *v, u
 	return true;
 }
 
-Test(proof, what_is_lost_comes_again)
+Test(proof, handshake__any_datagram_lost__is_resent)
 {
 	static const uint8_t kind[] = {LEND_PKT_CONNECT, LEND_PKT_ACCEPT, LEND_PKT_PROOF,
 				       LEND_PKT_ACK};
 
 	for (size_t i = 0; i < sizeof(kind); i++) {
-		struct duo d;
+		struct core_pair d;
 
 		begin(&d, 3, 3);
 		lost_kind = kind[i];
 		d.lose = lose_first;
-		duo_call(&d, 0, 0, LEND_NEVER);
-		duo_pass(&d, 200 * MS);
+		pair_call(&d, 0, 0, LEND_NEVER);
+		pair_pass(&d, 200 * MS);
 		cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1, "kind %u", kind[i]);
 		cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
 		cr_assert_eq(d.side[1].count[LEND_EV_REQUEST], 1);
 		cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
-		duo_close(&d);
+		pair_close(&d);
 	}
 }
 
-/* An ACCEPT sent again does not confirm PROOF, though it is the newest datagram of the session. */
-Test(proof, an_accept_that_comes_again_confirms_nothing)
+/* A retransmitted ACCEPT does not confirm PROOF, although it is the newest datagram of the
+ * session. */
+Test(proof, accept__resent__confirms_nothing)
 {
-	struct duo_dgram connect;
-	struct duo d;
+	struct pair_dgram connect;
+	struct core_pair d;
 
 	begin(&d, 3, 3);
-	duo_output(&d, 0);
+	pair_output(&d, 0);
 	connect = d.side[0].wire[0];
 	cr_assert_eq(connect.data[2], LEND_PKT_CONNECT);
 	lost_kind = LEND_PKT_PROOF;
 	d.lose = lose_first;
-	duo_settle(&d);
-	duo_inject(&d, 1, connect.data, connect.len);
-	duo_settle(&d);
-	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n1> ACCEPT\n");
-	duo_pass(&d, 50 * MS);
-	duo_expect(&d, "0> PROOF\n1 up\n1> ACK\n");
+	pair_settle(&d);
+	pair_inject(&d, 1, connect.data, connect.len);
+	pair_settle(&d);
+	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n1> ACCEPT\n");
+	pair_pass(&d, 50 * MS);
+	pair_expect(&d, "0> PROOF\n1 up\n1> ACK\n");
 	cr_assert_eq(proven(&d, 1), (uint64_t)KEY);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* The request overtakes PROOF, is dropped, and comes again. */
-Test(proof, nothing_is_taken_before_it)
+/* The request overtakes PROOF, is dropped, and is retransmitted. */
+Test(proof, request__before_proof__is_dropped)
 {
-	struct duo d;
+	struct core_pair d;
 
 	begin(&d, 3, 3);
 	lost_kind = LEND_PKT_PROOF;
 	d.lose = lose_first;
-	duo_call(&d, 0, 0, LEND_NEVER);
-	duo_settle(&d);
-	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n0> REQUEST\n");
+	pair_call(&d, 0, 0, LEND_NEVER);
+	pair_settle(&d);
+	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF lost\n0> REQUEST\n");
 	cr_assert_eq(unproven(&d, 1), 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0);
-	duo_pass(&d, 50 * MS);
+	pair_pass(&d, 50 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* It answers a copy with no more than an ACK. */
-Test(proof, a_second_one_changes_nothing)
+/* A copy of PROOF gets an ACK and nothing more. */
+Test(proof, proof__copied__changes_nothing)
 {
-	struct duo_dgram proof;
-	struct duo d;
+	struct pair_dgram proof;
+	struct core_pair d;
 
 	begin(&d, 3, 3);
-	duo_output(&d, 0);
-	duo_deliver(&d, 0);
-	duo_output(&d, 1);
-	duo_deliver(&d, 1);
-	duo_output(&d, 0);
+	pair_output(&d, 0);
+	pair_deliver(&d, 0);
+	pair_output(&d, 1);
+	pair_deliver(&d, 1);
+	pair_output(&d, 0);
 	proof = d.side[0].wire[0];
 	cr_assert_eq(proof.data[2], LEND_PKT_PROOF);
-	duo_settle(&d);
-	duo_forget(&d);
-	duo_inject(&d, 1, proof.data, proof.len);
-	duo_settle(&d);
-	duo_expect(&d, "");
-	duo_close(&d);
+	pair_settle(&d);
+	pair_forget(&d);
+	pair_inject(&d, 1, proof.data, proof.len);
+	pair_settle(&d);
+	pair_expect(&d, "");
+	pair_close(&d);
 }
 
-/* Each byte of the handshake that can be changed on the way, unless it changes another session. */
-Test(proof, a_changed_byte_opens_nothing)
+/* Each byte of the handshake that can be changed on the way, unless it names another session. */
+Test(proof, handshake__changed_byte__opens_nothing)
 {
 	static const struct {
 		int side;
@@ -175,99 +176,99 @@ Test(proof, a_changed_byte_opens_nothing)
 
 	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++)
 		for (uint32_t at = part[i].first; at < part[i].end; at++) {
-			struct duo d;
+			struct core_pair d;
 
 			begin(&d, 3, 3);
 			d.quiet = true;
-			duo_output(&d, 0);
+			pair_output(&d, 0);
 			if (part[i].side == 0)
 				change(&d, 0, at);
-			duo_deliver(&d, 0);
-			duo_output(&d, 1);
+			pair_deliver(&d, 0);
+			pair_output(&d, 1);
 			if (part[i].side == 1)
 				change(&d, 1, at);
-			duo_deliver(&d, 1);
-			duo_output(&d, 0);
-			duo_deliver(&d, 0);
-			duo_output(&d, 1);
+			pair_deliver(&d, 1);
+			pair_output(&d, 0);
+			pair_deliver(&d, 0);
+			pair_output(&d, 1);
 			cr_assert_neq(proven(&d, 0), (uint64_t)KEY, "part %zu, byte %u", i, at);
 			cr_assert_neq(proven(&d, 1), (uint64_t)KEY, "part %zu, byte %u", i, at);
-			duo_close(&d);
+			pair_close(&d);
 		}
 }
 
-Test(proof, a_forged_one_opens_nothing)
+Test(proof, proof__forged__opens_nothing)
 {
 	for (uint32_t at = HEAD; at < HEAD + 16; at++) {
-		struct duo d;
+		struct core_pair d;
 
 		begin(&d, 3, 3);
 		d.quiet = true;
-		duo_output(&d, 0);
-		duo_deliver(&d, 0);
-		duo_output(&d, 1);
-		duo_deliver(&d, 1);
-		duo_output(&d, 0);
+		pair_output(&d, 0);
+		pair_deliver(&d, 0);
+		pair_output(&d, 1);
+		pair_deliver(&d, 1);
+		pair_output(&d, 0);
 		change(&d, 0, at);
-		duo_deliver(&d, 0);
-		duo_output(&d, 1);
+		pair_deliver(&d, 0);
+		pair_output(&d, 1);
 		cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 0, "byte %u", at);
 		cr_assert_eq(unproven(&d, 1), 1);
-		duo_pass(&d, 100 * MS); /* the true one comes again */
+		pair_pass(&d, 100 * MS); /* the genuine one is retransmitted */
 		cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
-		duo_close(&d);
+		pair_close(&d);
 	}
 }
 
 /* The server has another key under this id: its ACCEPT is dropped, and the client gives up. */
 Test(proof, another_key_opens_nothing)
 {
-	struct duo d;
+	struct core_pair d;
 
 	begin(&d, 3, 4);
 	d.quiet = true;
-	duo_call(&d, 0, 0, LEND_NEVER);
-	duo_pass(&d, 6000 * MS);
+	pair_call(&d, 0, 0, LEND_NEVER);
+	pair_pass(&d, 6000 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP] + d.side[1].count[LEND_EV_SESSION_UP], 0);
 	cr_assert_gt(unproven(&d, 0), 0);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 14);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].ran, 0);
-	duo_close(&d);
+	pair_close(&d);
 }
 
 /* A server without the key accepts, and neither end has proven anything. */
 Test(proof, a_server_without_the_key_accepts_without_proof)
 {
-	struct duo d;
+	struct core_pair d;
 
 	begin(&d, 3, 0);
-	duo_settle(&d);
-	duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
+	pair_settle(&d);
+	pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
 	cr_assert_eq(proven(&d, 0), 0);
 	cr_assert_eq(proven(&d, 1), 0);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* A stranger sends a copied CONNECT when its session is over, and cannot answer the ACCEPT. */
+/* An attacker replays a CONNECT after its session ended, and cannot answer the ACCEPT. */
 Test(proof, a_copied_connect_proves_nothing)
 {
-	struct duo_dgram connect, proof;
-	struct duo d;
+	struct pair_dgram connect, proof;
+	struct core_pair d;
 
 	begin(&d, 3, 3);
 	d.quiet = true;
-	duo_output(&d, 0);
+	pair_output(&d, 0);
 	connect = d.side[0].wire[0];
-	duo_deliver(&d, 0);
-	duo_output(&d, 1);
-	duo_deliver(&d, 1);
-	duo_output(&d, 0);
+	pair_deliver(&d, 0);
+	pair_output(&d, 1);
+	pair_deliver(&d, 1);
+	pair_output(&d, 0);
 	proof = d.side[0].wire[0];
-	duo_settle(&d);
+	pair_settle(&d);
 	lend_core_disconnect(d.side[0].core, d.side[0].session);
-	duo_settle(&d);
-	duo_inject(&d, 1, connect.data, connect.len);
-	duo_output(&d, 1);
+	pair_settle(&d);
+	pair_inject(&d, 1, connect.data, connect.len);
+	pair_output(&d, 1);
 	cr_assert_eq(d.side[1].n, 1);
 	/* The copied PROOF, for the new session's id. */
 	memcpy(proof.data + offsetof(struct lend_pkt, session),
@@ -275,33 +276,33 @@ Test(proof, a_copied_connect_proves_nothing)
 	d.side[1].n = 0;
 	d.side[0].wire[d.side[0].n++] = proof;
 	change(&d, 0, offsetof(struct lend_pkt, number));
-	duo_deliver(&d, 0);
-	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1, "the first one alone");
+	pair_deliver(&d, 0);
+	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1, "only the first one");
 	cr_assert_eq(unproven(&d, 1), 1);
-	duo_pass(&d, 6000 * MS);
-	duo_close(&d);
+	pair_pass(&d, 6000 * MS);
+	pair_close(&d);
 }
 
-/* Our own CONNECT comes back: what answers it is this process, so it proves nothing. */
-Test(proof, an_own_connect_that_is_returned_proves_nothing)
+/* A CONNECT is reflected to its sender, which answers it itself; this proves nothing. */
+Test(proof, connect__reflected__proves_nothing)
 {
 	struct lend_sess *s;
-	struct duo d;
+	struct core_pair d;
 
 	begin(&d, 3, 3);
 	d.quiet = true;
-	duo_output(&d, 0);
-	duo_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
+	pair_output(&d, 0);
+	pair_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
 	d.side[0].n = 0;
-	duo_output(&d, 0);
+	pair_output(&d, 0);
 	cr_assert_eq(d.side[0].wire[0].data[2], LEND_PKT_ACCEPT);
-	duo_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
+	pair_inject(&d, 0, d.side[0].wire[0].data, d.side[0].wire[0].len);
 	s = lend_sess_at(d.side[0].core, 0);
 	cr_assert_eq(s->key_id, 0);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* Under a key no call is 0-RTT, ticket or not. */
+/* With a key no call is 0-RTT, ticket or not. */
 static void with_tickets(struct lend_core_config *c)
 {
 	c->pass = 1000 * MS;
@@ -312,23 +313,23 @@ Test(proof, no_call_is_0rtt_under_a_key)
 {
 	struct lend_core_call call = {.method = 9, .early = 1, .deadline = LEND_NEVER};
 	uint64_t handle;
-	struct duo d;
+	struct core_pair d;
 
-	duo_open_with(&d, false, with_tickets);
-	d.on_end = duo_give_at_end;
-	d.on_request = duo_answer;
+	pair_open_with(&d, false, with_tickets);
+	d.on_end = pair_give_at_end;
+	d.on_request = pair_answer;
 	d.self = &with_key;
 	d.side[0].salt = d.side[1].salt = 3;
 	for (int i = 0; i < 2; i++) {
-		d.side[0].session = duo_connect(&d);
+		d.side[0].session = pair_connect(&d);
 		lend_core_known(d.side[0].core, d.side[0].session, 77);
-		cr_assert_eq(duo_try(&d, 0, &call, &handle), 0);
-		duo_settle(&d);
-		duo_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n0> REQUEST\n1 up\n"
-			       "1 request 0\n1> ACK\n1> REPLY\n0 call_end status 0 ran 1 len 0\n");
+		cr_assert_eq(pair_try(&d, 0, &call, &handle), 0);
+		pair_settle(&d);
+		pair_expect(&d, "0> CONNECT\n1> ACCEPT\n0 up\n0> PROOF\n0> REQUEST\n1 up\n"
+				"1 request 0\n1> ACK\n1> REPLY\n0 call_end status 0 ran 1 len 0\n");
 		lend_core_disconnect(d.side[0].core, d.side[0].session);
-		duo_settle(&d);
-		duo_forget(&d);
+		pair_settle(&d);
+		pair_forget(&d);
 	}
-	duo_close(&d);
+	pair_close(&d);
 }

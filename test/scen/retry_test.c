@@ -1,43 +1,42 @@
-/* Goal: a flood of CONNECTs takes bounded memory and no session that was accepted, and a client
- * that answers at its address gets in. Method: two cores, trace text; datagrams that the test
- * copies, changes and sends from other addresses. Covers: src/core/handshake.c, src/core/cookie.c
- */
+/* Goal: a flood of CONNECTs takes bounded memory and no accepted session, and a client that answers
+ * at its address gets in. Method: two cores, trace text; datagrams that the test copies, changes
+ * and sends from other addresses. Covers: src/core/handshake.c, src/core/cookie.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
 #include "core/arena.h"
-#include "scen/duo.h"
+#include "scen/core_pair.h"
 #include "util/crc32c.h"
 
 #define MS UINT64_C(1000000)
 enum { HEAD = sizeof(struct lend_pkt), EXHAUSTED = 8, FLOOD = 5000 };
 
-static void seal(struct duo_dgram *g)
+static void seal(struct pair_dgram *g)
 {
 	struct lend_pkt_trailer t = {.crc = lend_crc32c(0, g->data, g->len - sizeof(t))};
 
 	memcpy(g->data + g->len - sizeof(t), &t, sizeof(t));
 }
 
-/* The newest CONNECT of side 0, which is taken off its wire. */
-static struct duo_dgram take_connect(struct duo *d)
+/* Takes the newest CONNECT of side 0 off its wire. */
+static struct pair_dgram take_connect(struct core_pair *d)
 {
-	struct duo_dgram g;
+	struct pair_dgram g;
 
-	duo_output(d, 0);
+	pair_output(d, 0);
 	cr_assert_gt(d->side[0].n, 0);
 	g = d->side[0].wire[--d->side[0].n];
 	cr_assert_eq(g.data[2], LEND_PKT_CONNECT);
 	return g;
 }
 
-static struct lend_pkt_connect *block(struct duo_dgram *g)
+static struct lend_pkt_connect *block(struct pair_dgram *g)
 {
 	return (struct lend_pkt_connect *)(void *)(g->data + HEAD);
 }
 
-/* Side 1 gets it from this address. */
-static void arrive(struct duo *d, struct duo_dgram *g, uint32_t address)
+/* Delivers it to side 1 from this address. */
+static void arrive(struct core_pair *d, struct pair_dgram *g, uint32_t address)
 {
 	struct lend_in in = {.data = g->data,
 			     .len = g->len,
@@ -49,13 +48,13 @@ static void arrive(struct duo *d, struct duo_dgram *g, uint32_t address)
 	lend_core_input(d->side[1].core, d->now, &d->side[1].bufs, &in, 1);
 }
 
-/* The only datagram that side 1 sends is of this kind. */
-static struct duo_dgram answer(struct duo *d, uint8_t kind)
+/* Returns the only datagram that side 1 sends, which must be of this kind. */
+static struct pair_dgram answer(struct core_pair *d, uint8_t kind)
 {
-	struct duo_dgram g;
+	struct pair_dgram g;
 
 	d->side[1].n = 0;
-	duo_output(d, 1);
+	pair_output(d, 1);
 	cr_assert_eq(d->side[1].n, 1);
 	g = d->side[1].wire[0];
 	d->side[1].n = 0;
@@ -63,61 +62,61 @@ static struct duo_dgram answer(struct duo *d, uint8_t kind)
 	return g;
 }
 
-static uint32_t free_sessions(const struct duo *d)
+static uint32_t free_sessions(const struct core_pair *d)
 {
 	return d->side[1].core->free_sess.free;
 }
 
-/* A server of four with one session half open: the next client needs a cookie. */
-static void open_busy(struct duo *d)
+/* A server of four sessions with one half open: the next client needs a cookie. */
+static void open_busy(struct core_pair *d)
 {
-	struct duo_dgram other;
+	struct pair_dgram other;
 
-	duo_open(d, false);
+	pair_open(d, false);
 	d->quiet = true;
-	duo_connect(d);
+	pair_connect(d);
 	other = take_connect(d);
 	arrive(d, &other, 7);
-	duo_output(d, 1);
+	pair_output(d, 1);
 	d->side[1].n = 0;
 	lend_core_disconnect(d->side[0].core, lend_sess_at(d->side[0].core, 0)->id);
-	duo_output(d, 0);
+	pair_output(d, 0);
 	d->quiet = false;
-	duo_forget(d);
+	pair_forget(d);
 }
 
 Test(retry, a_cookie_is_returned_and_the_session_opens)
 {
-	struct duo d;
+	struct core_pair d;
 
 	open_busy(&d);
-	d.side[0].session = duo_connect(&d);
-	duo_settle(&d);
-	duo_expect(&d,
-		   "0> CONNECT\n1> RETRY\n0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
+	d.side[0].session = pair_connect(&d);
+	pair_settle(&d);
+	pair_expect(&d,
+		    "0> CONNECT\n1> RETRY\n0> CONNECT\n1> ACCEPT\n0 up\n0> PING\n1 up\n1> ACK\n");
 	cr_assert_eq(lend_core_stats(d.side[1].core)->retries, 1);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* RETRY, the second CONNECT and its answer are lost: the same bytes come again. */
-static bool lose_three(struct duo *d, int from, const struct lend_pkt_view *v, uint32_t nth)
+/* RETRY, the second CONNECT and its answer are lost: the same bytes are sent again. */
+static bool lose_three(struct core_pair *d, int from, const struct lend_pkt_view *v, uint32_t nth)
 {
 	(void)d, (void)from, (void)v;
 	return nth == 1 || nth == 3 || nth == 5;
 }
 
-Test(retry, what_is_lost_is_sent_again)
+Test(retry, retry__any_datagram_lost__is_resent)
 {
-	struct duo d;
+	struct core_pair d;
 
 	open_busy(&d);
-	d.side[0].session = duo_connect(&d);
+	d.side[0].session = pair_connect(&d);
 	d.nth = 0;
 	d.lose = lose_three;
-	duo_pass(&d, 1000 * MS);
+	pair_pass(&d, 1000 * MS);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 1);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 1);
-	duo_close(&d);
+	pair_close(&d);
 }
 
 Test(retry, a_cookie_opens_for_its_address_its_attempt_and_ten_seconds)
@@ -129,23 +128,23 @@ Test(retry, a_cookie_opens_for_its_address_its_attempt_and_ten_seconds)
 		uint8_t flip; /* byte of the cookie; 0xff: of the attempt's number */
 		bool opens;
 	} row[] = {
-	    {"as it was given", 1, 0, 0xfe, true},
+	    {"unchanged", 1, 0, 0xfe, true},
 	    {"after nine seconds", 1, 9000 * MS, 0xfe, true},
 	    {"after ten seconds", 1, 10001 * MS, 0xfe, false},
 	    {"from elsewhere", 2, 0, 0xfe, false},
-	    {"of another time", 1, 0, 0, false},
+	    {"with another time", 1, 0, 0, false},
 	    {"with another mac", 1, 0, 8, false},
 	    {"with the last byte changed", 1, 0, 23, false},
 	    {"of another attempt", 1, 0, 0xff, false},
 	};
 
 	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct duo_dgram g, retry, other;
-		struct duo d;
+		struct pair_dgram g, retry, other;
+		struct core_pair d;
 
 		open_busy(&d);
 		d.quiet = true;
-		duo_connect(&d);
+		pair_connect(&d);
 		g = take_connect(&d);
 		arrive(&d, &g, 1);
 		retry = answer(&d, LEND_PKT_RETRY);
@@ -157,29 +156,29 @@ Test(retry, a_cookie_opens_for_its_address_its_attempt_and_ten_seconds)
 		block(&g)->connect ^= row[i].flip == 0xff;
 		d.now += row[i].later;
 		lend_core_tick(d.side[1].core, d.now);
-		duo_connect(&d); /* half open again, if time has ended the first */
+		pair_connect(&d); /* half open again, if the first has timed out */
 		other = take_connect(&d);
 		arrive(&d, &other, 8);
-		duo_output(&d, 1);
+		pair_output(&d, 1);
 		arrive(&d, &g, row[i].address);
 		(void)answer(&d, row[i].opens ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
-		duo_close(&d);
+		pair_close(&d);
 	}
 }
 
-/* All are forged, so none is ever proven. The accepted session works on, and so does the one that
- * was half open before. */
+/* All are forged, so none is ever proven. The accepted session and the earlier half-open one
+ * continue. */
 Test(retry, a_flood_takes_no_session_from_another)
 {
-	struct duo_dgram g, accept;
-	struct duo d;
+	struct pair_dgram g, accept;
+	struct core_pair d;
 
-	duo_open(&d, false);
-	d.on_end = duo_give_at_end;
-	d.on_request = duo_answer;
-	duo_up(&d);
+	pair_open(&d, false);
+	d.on_end = pair_give_at_end;
+	d.on_request = pair_answer;
+	pair_up(&d);
 	d.quiet = true;
-	duo_connect(&d);
+	pair_connect(&d);
 	g = take_connect(&d);
 	arrive(&d, &g, 1);
 	accept = answer(&d, LEND_PKT_ACCEPT);
@@ -187,20 +186,20 @@ Test(retry, a_flood_takes_no_session_from_another)
 		block(&g)->connect += 2;
 		block(&g)->session += 1 << 24;
 		arrive(&d, &g, 2 + i);
-		duo_output(&d, 1);
+		pair_output(&d, 1);
 		d.side[1].n = 0;
 		cr_assert_geq(free_sessions(&d), 2, "after %u", i);
 	}
 	cr_assert_eq(lend_core_stats(d.side[1].core)->retries, FLOOD);
-	duo_inject(&d, 0, accept.data, accept.len);
-	duo_call(&d, 0, 0, LEND_NEVER);
-	duo_settle(&d);
+	pair_inject(&d, 0, accept.data, accept.len);
+	pair_call(&d, 0, 0, LEND_NEVER);
+	pair_settle(&d);
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 1);
 	cr_assert_eq(d.side[0].ev[LEND_EV_CALL_END].status, 0);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_UP], 2, "the one that was half open");
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
-	duo_pass(&d, 100 * MS);
-	duo_close(&d);
+	pair_pass(&d, 100 * MS);
+	pair_close(&d);
 }
 
 /* Of 1,024 sessions 512 may be half open, and a quarter of these need no cookie. */
@@ -211,12 +210,12 @@ static void many_sessions(struct lend_core_config *c)
 
 Test(retry, many_half_open_sessions_need_cookies)
 {
-	struct duo_dgram g;
-	struct duo d;
+	struct pair_dgram g;
+	struct core_pair d;
 
-	duo_open_with(&d, false, many_sessions);
+	pair_open_with(&d, false, many_sessions);
 	d.quiet = true;
-	duo_connect(&d);
+	pair_connect(&d);
 	g = take_connect(&d);
 	for (uint32_t i = 0; i < 200; i++) {
 		block(&g)->connect += 2;
@@ -224,11 +223,11 @@ Test(retry, many_half_open_sessions_need_cookies)
 		(void)answer(&d, i < 128 ? LEND_PKT_ACCEPT : LEND_PKT_RETRY);
 		d.now += MS / 2;
 	}
-	duo_pass(&d, 6000 * MS); /* all half-open sessions end */
+	pair_pass(&d, 6000 * MS); /* all half-open sessions end */
 	block(&g)->connect += 2;
 	arrive(&d, &g, 200);
 	(void)answer(&d, LEND_PKT_ACCEPT);
-	duo_close(&d);
+	pair_close(&d);
 }
 
 static bool small_server;
@@ -238,40 +237,40 @@ static void a_small_server(struct lend_core_config *c)
 	small_server = !small_server;
 }
 
-/* Those that were accepted before stay. */
+/* Sessions that were accepted before stay. */
 Test(retry, a_server_without_a_session_refuses)
 {
-	struct duo d;
+	struct core_pair d;
 
 	small_server = false;
-	duo_open_with(&d, true, a_small_server);
+	pair_open_with(&d, true, a_small_server);
 	d.quiet = true;
 	for (int i = 0; i < 4; i++)
-		duo_connect(&d);
-	duo_settle(&d);
+		pair_connect(&d);
+	pair_settle(&d);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->refused, 2);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_UP], 2);
 	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 2);
 	cr_assert_eq(d.side[0].ev[LEND_EV_SESSION_DOWN].status, EXHAUSTED);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 0);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* One peer has all sessions, and none of them has calls. A datagram that needs no proof ends none.
- */
+/* One peer has all sessions, without any calls. A datagram without a proven address ends none of
+ * them. */
 Test(retry, an_idle_session_ends_for_a_proven_address_only)
 {
-	struct duo_dgram g, retry;
-	struct duo d;
+	struct pair_dgram g, retry;
+	struct core_pair d;
 
 	small_server = false;
-	duo_open_with(&d, false, a_small_server);
+	pair_open_with(&d, false, a_small_server);
 	d.quiet = true;
-	duo_connect(&d);
-	duo_connect(&d);
-	duo_settle(&d);
+	pair_connect(&d);
+	pair_connect(&d);
+	pair_settle(&d);
 	cr_assert_eq(free_sessions(&d), 0);
-	duo_connect(&d);
+	pair_connect(&d);
 	g = take_connect(&d);
 	for (uint32_t i = 0; i < FLOOD; i++) {
 		block(&g)->connect += 2;
@@ -282,15 +281,15 @@ Test(retry, an_idle_session_ends_for_a_proven_address_only)
 	memcpy(&block(&g)->cookie, retry.data + HEAD + offsetof(struct lend_pkt_retry, cookie),
 	       sizeof(struct lend_pkt_cookie));
 	arrive(&d, &g, 1 + FLOOD);
-	duo_settle(&d);
+	pair_settle(&d);
 	cr_assert_eq(d.side[1].count[LEND_EV_SESSION_DOWN], 1);
 	cr_assert_eq(lend_core_stats(d.side[1].core)->idle_evicted, 1);
-	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1, "its client hears of it");
-	duo_close(&d);
+	cr_assert_eq(d.side[0].count[LEND_EV_SESSION_DOWN], 1, "its client is notified");
+	pair_close(&d);
 }
 
-/* A refusal ends the session that it names and its calls, which did not run; a forged one nothing.
- */
+/* A refusal ends the session that it names and its calls, which did not run; a forged refusal ends
+ * nothing. */
 Test(retry, a_refusal_ends_the_calls)
 {
 	struct {
@@ -299,71 +298,71 @@ Test(retry, a_refusal_ends_the_calls)
 	} g = {.head = {.magic = LEND_PKT_MAGIC, .version = 1, .kind = LEND_PKT_RETRY},
 	       .retry = {.reason = LEND_RETRY_FULL}};
 	const struct lend_event *e;
-	struct duo_dgram connect;
-	struct duo d;
+	struct pair_dgram connect;
+	struct core_pair d;
 
-	duo_open(&d, true);
-	d.on_end = duo_give_at_end;
-	d.side[0].session = duo_connect(&d);
-	duo_call(&d, 0, 0, LEND_NEVER);
+	pair_open(&d, true);
+	d.on_end = pair_give_at_end;
+	d.side[0].session = pair_connect(&d);
+	pair_call(&d, 0, 0, LEND_NEVER);
 	connect = take_connect(&d);
 	g.head.session = block(&connect)->session;
 	g.retry.connect = block(&connect)->connect ^ 1;
-	duo_inject(&d, 0, &g, sizeof(g));
+	pair_inject(&d, 0, &g, sizeof(g));
 	g.retry.connect ^= 1;
 	g.retry.reason = 3;
-	duo_inject(&d, 0, &g, sizeof(g));
+	pair_inject(&d, 0, &g, sizeof(g));
 	cr_assert_eq(d.side[0].count[LEND_EV_CALL_END], 0);
 	cr_assert_eq(lend_core_stats(d.side[0].core)->rx_state, 2);
 	g.retry.reason = LEND_RETRY_FULL;
-	duo_forget(&d);
-	duo_inject(&d, 0, &g, sizeof(g));
-	duo_expect(&d, "0 call_end status 8 ran 0 len 0\n0 down 8\n");
+	pair_forget(&d);
+	pair_inject(&d, 0, &g, sizeof(g));
+	pair_expect(&d, "0 call_end status 8 ran 0 len 0\n0 down 8\n");
 	e = &d.side[0].ev[LEND_EV_CALL_END];
 	cr_assert_eq(e->status, EXHAUSTED);
-	duo_close(&d);
+	pair_close(&d);
 }
 
-/* At most three are obeyed, so that a forger cannot keep a client from trying. */
+/* A client obeys three at most, so that a forger cannot keep it busy. */
 Test(retry, a_client_comes_again_three_times_at_once)
 {
-	struct duo_dgram g, retry;
-	struct duo d;
+	struct pair_dgram g, retry;
+	struct core_pair d;
 
 	open_busy(&d);
 	d.quiet = true;
-	d.side[0].session = duo_connect(&d);
+	d.side[0].session = pair_connect(&d);
 	g = take_connect(&d);
 	arrive(&d, &g, 1);
 	retry = answer(&d, LEND_PKT_RETRY);
 	for (int i = 0; i < 5; i++) {
 		uint32_t before = d.side[0].n;
 
-		duo_inject(&d, 0, retry.data, retry.len);
+		pair_inject(&d, 0, retry.data, retry.len);
 		lend_core_tick(d.side[0].core, d.now);
-		duo_output(&d, 0);
+		pair_output(&d, 0);
 		cr_assert_eq(d.side[0].n - before, i < 3 ? 1 : 0, "RETRY %d", i);
 	}
-	duo_close(&d);
+	pair_close(&d);
 }
 
-Test(retry, the_first_bytes_come_again_but_for_the_cookie)
+Test(retry, connect__with_cookie__same_bytes_otherwise)
 {
-	struct duo_dgram first, second, retry;
-	struct duo d;
+	struct pair_dgram first, second, retry;
+	struct core_pair d;
 
 	open_busy(&d);
 	d.quiet = true;
-	d.side[0].session = duo_connect(&d);
+	d.side[0].session = pair_connect(&d);
 	first = take_connect(&d);
 	arrive(&d, &first, 1);
 	retry = answer(&d, LEND_PKT_RETRY);
-	duo_inject(&d, 0, retry.data, retry.len);
+	pair_inject(&d, 0, retry.data, retry.len);
 	lend_core_tick(d.side[0].core, d.now);
 	second = take_connect(&d);
 	cr_assert_neq(block(&second)->cookie.time, 0);
 	block(&second)->cookie = block(&first)->cookie;
 	cr_assert_eq(first.len, second.len);
 	cr_assert_eq(memcmp(block(&first), block(&second), sizeof(struct lend_pkt_connect)), 0);
-	duo_close(&d);
+	pair_close(&d);
 }

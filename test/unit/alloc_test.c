@@ -1,6 +1,8 @@
-/* Goal: objects of the heap do not overlap, are aligned and as long as asked for; what is freed
- * comes back; misuse ends the program; no memory and fork() are survived. Method: the classes by
- * table, a naive list of live objects under seeds, ulimit -v. */
+/* Goal: objects of lend_malloc() do not overlap, are aligned and have at least the size asked for.
+ * Freed memory is used again, misuse aborts, running out of memory returns NULL, and fork() is
+ * survived. Method: a table of size classes, a naive list of live objects under seeds, ulimit -v.
+ * Covers: src/alloc/alloc.c, src/alloc/cache.c, src/alloc/slab.c, src/alloc/run.c,
+ * src/alloc/region.c, src/alloc/depot.c */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -42,7 +44,7 @@ Test(alloc, classes_table)
 	}
 }
 
-Test(alloc, a_start_is_told_from_the_inside)
+Test(alloc, start__inner_pointer__is_refused)
 {
 	for (uint32_t c = 0; c < LEND_CLASSES; c++)
 		for (uint32_t at = 0; at < lend_class_tiles(c) * LEND_TILE_LEN; at += 16)
@@ -50,7 +52,7 @@ Test(alloc, a_start_is_told_from_the_inside)
 				     at % lend_class_len(c) == 0, "class %u, %u", c, at);
 }
 
-/* The naive model: who lives, and that nobody else wrote to it. */
+/* The naive model: the live objects, and the pattern that each must still hold. */
 enum { LIVE = 512 };
 struct live {
 	uint8_t *p;
@@ -66,7 +68,7 @@ static size_t draw_len(struct lend_rng *rng)
 				       : lend_rng_below(rng, 5 * MIB);
 }
 
-/* Both ends and a line between: enough to see any overlap of whole lines. */
+/* Fills both ends and one cache line in the middle: enough to see any overlap of whole lines. */
 static void paint(const struct live *l)
 {
 	memset(l->p, l->fill, l->len < 256 ? l->len : 256);
@@ -114,7 +116,8 @@ static void step(struct live *live, struct lend_rng *rng, uint64_t seed)
 	paint(l);
 }
 
-/* Every tile is used or free, as bits, records and counts say, and free tiles are in no record. */
+/* Each tile is used or free; bitmaps, records and counters agree, and no record names a free
+ * tile. */
 static bool regions_are_sound(void)
 {
 	bool sound = true;
@@ -174,7 +177,7 @@ Test(alloc, naive_model_under_seeds)
 	cr_assert_eq(stat_now().mapped, 0);
 }
 
-/* Nine of ten objects go, and what is left pins no more than its slabs. */
+/* After nine of ten objects are freed, the rest pins no more memory than its slabs. */
 Test(alloc, fragmentation_is_bounded)
 {
 	enum { N = 20000 };
@@ -200,7 +203,7 @@ Test(alloc, fragmentation_is_bounded)
 		lend_free(p[i]);
 }
 
-Test(alloc, keeps_little_of_what_is_freed)
+Test(alloc, free__all_objects__returns_the_memory)
 {
 	void *p[40];
 
@@ -270,21 +273,23 @@ Test(alloc, free_of_foreign_memory, .signal = SIGABRT)
 	lend_free(&foreign);
 }
 
-/* A double free is told by a word in the object: one that holds any other is no double free. */
-Test(alloc, any_first_word_may_be_freed)
+/* The mark of a freed object is a value in its first word. A live object with any other value there
+ * can be freed. */
+Test(alloc, free__any_first_word__is_no_double_free)
 {
 	for (int i = 0; i < 100; i++) {
 		uintptr_t *p = lend_malloc(64);
 
 		*p = i % 2 ? (uintptr_t)p : 0;
 		lend_free(p);
-		p = lend_malloc(64); /* untouched: what it holds is the heap's doing */
+		p = lend_malloc(64); /* not written to: the allocator chose its content */
 		lend_free(p);
 	}
 }
 
-/* No address space: small, large and the tables are refused, and all goes on when there is some. */
-Test(alloc, no_memory_is_an_answer)
+/* Without address space, small, large and table allocations return NULL; they succeed once there is
+ * some. */
+Test(alloc, malloc__no_address_space__returns_null)
 {
 	struct rlimit old, none = {0, 0};
 	void *p[4096];

@@ -1,6 +1,6 @@
-/* Goal: the heap tells who watches of each region that comes and goes, finds their keys, and keeps
- * mapped what is held. Method: watchers that keep books, compared with what the heap says of
- * itself. */
+/* Goal: the heap notifies its watchers of each region that is mapped or unmapped, finds the
+ * watchers' keys of a region, and keeps referenced regions mapped. Method: watchers that keep their
+ * own list, which is compared with the heap's. Covers: src/alloc/region.c, src/alloc/alloc.c */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -18,7 +18,7 @@ static size_t mapped(void)
 	return stat.mapped;
 }
 
-/* A device that knows some regions by numbers. */
+/* A device that gives a key to some of the regions. */
 struct device {
 	int regions, refuse;
 	size_t len;
@@ -52,7 +52,7 @@ static int watch_with(struct device *d)
 	return lend_alloc_watch(&(struct lend_alloc_watch){on_grow, on_shrink, d});
 }
 
-Test(alloc_watch, watchers_hear_and_keys_are_found)
+Test(alloc_watch, watch__regions_come_and_go__keys_are_found)
 {
 	struct device one = {0}, two = {0}, deaf = {.refuse = 1};
 	void *before = lend_malloc(64), *after;
@@ -88,7 +88,7 @@ static void count(void *arg, void *memory, size_t len)
 	*(size_t *)arg += len;
 }
 
-Test(alloc_watch, what_is_held_stays_mapped)
+Test(alloc_watch, hold__freed_region__stays_mapped)
 {
 	uint64_t seen = 0;
 	size_t told = 0;
@@ -103,7 +103,7 @@ Test(alloc_watch, what_is_held_stays_mapped)
 	cr_assert_eq(told, mapped());
 	lend_free(p);
 	lend_free(q);
-	q = lend_malloc(200 * MIB); /* nobody holds this one */
+	q = lend_malloc(200 * MIB); /* without a reference */
 	lend_free(q);
 	lend_alloc_trim();
 	cr_assert_eq(told, mapped());

@@ -1,7 +1,6 @@
-/* Goal: little-endian bytes on any machine at any address; alignment, comparison, short copies and
- * the search in a ring of bits at their edges. Method: tables of input and want; each pair of
- * places in a ring.
- */
+/* Goal: little-endian loads and stores work on any machine and at any address; alignment,
+ * comparison, short copies and the search in a ring of bits work at their edges. Method: tables of
+ * input and want; each pair of positions in a ring. Covers: src/util/bits.h */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

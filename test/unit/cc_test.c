@@ -1,8 +1,8 @@
-/* Goal: every algorithm gives way to what it is told of and to nothing else, recovers, and whatever
- * it is told keeps window and gap within their bounds.
- * Method: a table of single reports, a way whose delay follows from the window (each must settle
- * where it says), then seeded random reports with delays of zero and of a minute, clocks that jump
- * and marks of more than was sent. */
+/* Goal: each congestion control algorithm slows down on its own signals only, recovers, and keeps
+ * window and gap within their bounds for any input. Method: a table of single reports; a bottleneck
+ * with a delay that follows from the window, where each algorithm must settle; then random reports
+ * with delays of 0 and of a minute, clocks that jump and more ECN marks than datagrams. Covers:
+ * src/core/cc.c, src/core/cc_timely.c, src/core/cc_swift.c, src/core/cc_dctcp.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ Test(cc, names)
 	cr_assert_eq(lend_cc_named(""), LEND_CC_KINDS);
 }
 
-/* After ten empty round trips, one report: does it slow down (-1), stay or quicken (1)? */
-Test(cc, gives_way)
+/* After ten empty round trips, one report: slower (-1), unchanged (0) or faster (1)? */
+Test(cc, report__signal__slows_down_or_not)
 {
 	static const struct {
 		enum lend_cc cc;
@@ -49,11 +49,11 @@ Test(cc, gives_way)
 	    {LEND_CC_TIMELY, 2000000, 0, 0, -1},
 	    {LEND_CC_TIMELY, TRIP, 8, 0, 0},
 	    {LEND_CC_SWIFT, TRIP, 0, 0, 1},
-	    {LEND_CC_SWIFT, TRIP + 14000, 0, 0, 1}, /* a short queue is none */
+	    {LEND_CC_SWIFT, TRIP + 14000, 0, 0, 1}, /* a short queue counts as none */
 	    {LEND_CC_SWIFT, 500000, 0, 0, -1},
 	    {LEND_CC_SWIFT, TRIP, 0, 1, -1},
 	    {LEND_CC_DCTCP, TRIP, 0, 0, 1},
-	    {LEND_CC_DCTCP, 500000, 0, 0, 1}, /* delay is none of its business */
+	    {LEND_CC_DCTCP, 500000, 0, 0, 1}, /* DCTCP ignores delay */
 	    {LEND_CC_DCTCP, TRIP, 1, 0, -1},
 	    {LEND_CC_DCTCP, TRIP, 0, 1, -1},
 	    {LEND_CC_CREDIT, TRIP, 0, 0, 0},
@@ -79,8 +79,8 @@ Test(cc, gives_way)
 	}
 }
 
-/* One sender, a line that takes a datagram per `each` ns, and an empty way of TRIP: the queue is
- * what is in flight and not on the way. */
+/* One sender, a bottleneck that takes a datagram per `each` ns, a base RTT of TRIP: the queue holds
+ * what is in flight beyond the base RTT. */
 static struct lend_cc_state settle(enum lend_cc cc, uint32_t each, uint32_t mark, uint32_t *queue)
 {
 	struct lend_cc_state s;
@@ -118,7 +118,8 @@ Test(cc, settles)
 	struct lend_cc_state s;
 	uint32_t queue;
 
-	/* 115 ns are a datagram at 100 Gb/s, so 173 are on the way; 1,150 one at 10, so 17 are. */
+	/* At 100 Gb/s a datagram takes 115 ns, so 173 fit into the base RTT; at 10 Gb/s it takes
+	 * 1,150 ns, so 17 fit. */
 	s = settle(LEND_CC_SWIFT, 1150, 0, &queue);
 	cr_assert(queue >= 2 && queue <= 40, "swift: a queue of %u at 10 Gb/s", queue);
 	cr_assert(lend_cc_window(&s) >= 17, "swift: a window of %u", lend_cc_window(&s));
@@ -128,10 +129,10 @@ Test(cc, settles)
 	s = settle(LEND_CC_DCTCP, 115, 200, &queue);
 	cr_assert_eq(lend_cc_window(&s), LEND_CC_WINDOW_MAX, "nothing is marked");
 	s = settle(LEND_CC_TIMELY, 115, 0, &queue);
-	cr_assert_eq(s.gap, 0, "timely holds up whom nobody delays");
+	cr_assert_eq(s.gap, 0, "timely delays an uncongested sender");
 }
 
-/* Whoever gave way gets back to where he was when the way is empty again. */
+/* After the path is empty again, the rate returns to its old value. */
 Test(cc, recovers)
 {
 	static const enum lend_cc all[] = {LEND_CC_SWIFT, LEND_CC_DCTCP, LEND_CC_CREDIT};
@@ -155,7 +156,7 @@ Test(cc, recovers)
 	}
 }
 
-/* Nobody thinks again for messages that are not held up: they cost next to nothing. */
+/* Messages without congestion signals skip the computation, so that they cost next to nothing. */
 Test(cc, short_messages_change_nothing_but_the_round_trip)
 {
 	for (unsigned cc = 0; cc < LEND_CC_KINDS; cc++) {
@@ -174,7 +175,7 @@ Test(cc, short_messages_change_nothing_but_the_round_trip)
 	}
 }
 
-Test(cc, bounds_hold_whatever_it_is_told)
+Test(cc, report__random__stays_within_bounds)
 {
 	static const lend_ns rtts[] = {0,    1,          TRIP,       60000000000, UINT32_MAX,
 				       1000, UINT64_MAX, 1000000000, 4294967294,  TRIP + 1};

@@ -1,5 +1,5 @@
-/* Goal: assertions about our own bugs stay in the build that ships.
- * Method: trip one, under whatever preset this is (the release preset defines NDEBUG). */
+/* Goal: LEND_CHECK stays active in the release build. Method: one check that fails, in whatever
+ * preset this is (the release preset defines NDEBUG). Covers: src/util/check.h, src/sys/panic.c */
 #include <criterion/criterion.h>
 #include <signal.h>
 

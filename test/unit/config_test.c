@@ -1,6 +1,6 @@
-/* Goal: a config that makes no sense has no size, whatever field is wrong, and the nearest one that
- * makes sense has.
- * Method: a good config of each kind, one field at a time at its limit and one past it. */
+/* Goal: an invalid config has size 0, whichever field is wrong; the nearest valid one has a size.
+ * Method: a valid config of each kind; one field at a time at its limit and one past it. Covers:
+ * src/core/core.c, mn/store/store.c */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/core.h"
 #include "mn/store/exec.h"
 
-/* One past a limit, and the limit: of the field at this offset and of this width. */
+/* A field's limit and one past it; the field by offset and width. */
 struct limit {
 	const char *name;
 	size_t at, width;

@@ -1,7 +1,7 @@
-/* Goal: lend_crc32c is the CRC32C of RFC 3720, chains, its fast code equals the table's, and what
- * changes in the middle of a message can be told from the change alone. Method: the check value and
- * the vectors of RFC 3720 B.4, then random bytes at random places, lengths around the lanes and
- * folds, splits and changed middles under seeds. */
+/* Goal: lend_crc32c is the CRC32C of RFC 3720; it chains, and its fast code equals the table's. The
+ * checksum of a changed message follows from the old one and the change. Method: the vectors of RFC
+ * 3720 B.4, then random bytes at random offsets, lengths around the lanes and folds, splits and
+ * changed middles under seeds. Covers: src/util/crc32c.c */
 #include <criterion/criterion.h>
 
 #include "util/bits.h"
@@ -69,7 +69,8 @@ Test(crc32c, lengths_around_the_lanes)
 	}
 }
 
-/* A tail of whatever length moves a difference as summing all of it would. */
+/* The difference between two checksums, moved past a tail of any length, equals the one of the
+ * whole messages. */
 Test(crc32c, difference_moves_past_a_tail)
 {
 	static uint8_t bytes[1 << 16];
@@ -93,7 +94,7 @@ Test(crc32c, difference_moves_past_a_tail)
 	}
 }
 
-/* Lengths that no test can sum: in two steps as in one. */
+/* Lengths too long to sum: moving in two steps equals moving in one. */
 Test(crc32c, difference_moves_past_tails_of_any_length)
 {
 	struct lend_rng rng;

@@ -1,6 +1,7 @@
-/* Goal: a batch that one thread brings is taken once, whole and in its order; a full depot refuses,
- * an empty one gives nothing, and short batches are as good. Method: a model of the ring by one
- * thread, then threads that bring numbers and threads that sum up what they take. */
+/* Goal: a batch that one thread puts into the depot is taken once, whole and in order. A full depot
+ * refuses, an empty one gives nothing, and short batches work, too. Method: a single-threaded model
+ * of the ring, then threads that put numbers and threads that sum up what they take. Covers:
+ * src/alloc/depot.c */
 #include <criterion/criterion.h>
 
 #include <pthread.h>

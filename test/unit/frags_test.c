@@ -1,6 +1,6 @@
 /* Goal: lend_frags agrees with an array of flags on every history, and survives hostile input.
- * Method: two hand-written stories, the edges of the window, then seeded random histories against
- * that array. */
+ * Method: two sequences written by hand, the edges of the window, then seeded random histories
+ * against that array. Covers: src/core/frags.c */
 #include <criterion/criterion.h>
 
 #include "core/frags.h"
@@ -12,14 +12,14 @@ Test(frags, out_of_order_with_duplicates)
 		enum lend_frag want;
 		uint32_t gap_first, gap_len;
 	} step[] = {
-	    {2, LEND_FRAG_NEW, 0, 2},   /* hole in front */
-	    {0, LEND_FRAG_NEW, 1, 1},   /* hole shrinks from below */
-	    {0, LEND_FRAG_DUP, 1, 1},   /* duplicate changes nothing */
+	    {2, LEND_FRAG_NEW, 0, 2},   /* a gap at the front */
+	    {0, LEND_FRAG_NEW, 1, 1},   /* the gap shrinks from below */
+	    {0, LEND_FRAG_DUP, 1, 1},   /* a duplicate changes nothing */
 	    {4, LEND_FRAG_BOGUS, 1, 1}, /* one past the end */
 	    {UINT32_MAX, LEND_FRAG_BOGUS, 1, 1},
-	    {1, LEND_FRAG_NEW, 3, 1}, /* low jumps over what arrived early */
-	    {3, LEND_FRAG_NEW, 0, 0}, /* complete: gap() leaves first alone */
-	    {3, LEND_FRAG_DUP, 0, 0}, /* late copy of a complete message */
+	    {1, LEND_FRAG_NEW, 3, 1}, /* low skips what arrived early */
+	    {3, LEND_FRAG_NEW, 0, 0}, /* complete: gap() leaves first unchanged */
+	    {3, LEND_FRAG_DUP, 0, 0}, /* late copy in a complete message */
 	};
 	struct lend_frags f;
 
@@ -62,7 +62,7 @@ static uint32_t next(uint64_t *s)
 
 static void agrees_with_flags(uint64_t seed)
 {
-	static struct lend_frags f; /* static: carries the previous message's bits over */
+	static struct lend_frags f; /* static: still holds the previous message's bits */
 	static bool model[4 * LEND_FRAGS_WINDOW];
 	uint64_t s = seed;
 	uint32_t total = 1 + next(&s) % (seed % 3 ? 130 : 4 * LEND_FRAGS_WINDOW);

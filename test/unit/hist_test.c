@@ -1,6 +1,6 @@
-/* Goal: lend_hist finds every quantile within 1 %, min, max and count exactly, whatever the values.
+/* Goal: lend_hist gives every quantile within 1 %, and min, max and count exactly, for any values.
  * Method: edges by hand, then values of every magnitude under seeds against a sorted array, and
- * merged halves against the whole. */
+ * merged halves against the whole. Covers: src/util/hist.c */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ Test(hist, quantile_out_of_range_is_an_end)
 	cr_assert_float_eq(lend_hist_mean(&all), 20, 1e-9);
 }
 
-/* Any magnitude: a few random bits, shifted anywhere. */
+/* Any magnitude: a few random bits, shifted by a random amount. */
 static uint64_t any_value(struct lend_rng *rng)
 {
 	return lend_rng_next(rng) >> lend_rng_below(rng, 64);

@@ -1,6 +1,6 @@
-/* Goal: each line of a key file is parsed exactly or refused with its fault. A file that other
- * users can read, or that another user owns, is not read. Method: tables; files made here. Covers:
- * src/rpc/keyfile.c, src/rpc/keys.c, src/rpc/keygen.c */
+/* Goal: each line of a key file is parsed exactly, or refused with its fault. A file that other
+ * users can read or own is refused. Method: tables; files made here. Covers: src/rpc/keyfile.c,
+ * src/rpc/keys.c, src/rpc/keygen.c, src/seal/sodium.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -142,7 +142,7 @@ Test(keyfile, add__cannot_be_made__the_true_cause)
 	cr_expect_eq(lend_accept_secret(KEY), 0, "a key needs no cluster");
 	cr_assert_eq(unsetenv("LEND_CLUSTER"), 0);
 #ifdef __SANITIZE_ADDRESS__
-	return; /* its allocator ends the program instead */
+	return; /* ASan's allocator aborts instead */
 #endif
 	cr_assert_eq(setrlimit(RLIMIT_AS, &little), 0);
 	cr_expect_eq(lend_accept_secret("tulip"), -ENOMEM, "%s", lend_why());
@@ -156,7 +156,7 @@ Test(keyfile, add__without_libsodium__no_device)
 	cr_expect_eq(lend_keys_id(KEY), 0);
 }
 
-/* A key that could not be written whole must not be found by the next start. */
+/* A key that could not be written completely must not be found by the next start. */
 Test(keyfile, keygen__disk_full__leaves_no_file)
 {
 	const struct rlimit nothing = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
@@ -208,12 +208,12 @@ Test(keyfile, keygen__then_first__connects_with_it)
 	cr_assert_eq(lend_keys_first(NULL, &id), 0, "%s", lend_why());
 	cr_expect_eq(id, line.id);
 	cr_assert_eq(lend_keys_first("", &id), 0);
-	cr_expect_eq(id, 0, "an endpoint without a secret of its own was wanted");
+	cr_expect_eq(id, 0, "an endpoint without its own secret was expected");
 	cr_assert_eq(lend_keys_first(NULL, &id), 0);
 	cr_expect_eq(id, line.id);
 	cr_assert(lend_keys_find(id, psk));
 	cr_expect_eq(memcmp(psk, line.key, sizeof(psk)), 0);
-	/* The key as text is the same key; another text is another key, which has no proof yet. */
+	/* The key as text is the same key. Another text is another key, which has no proof yet. */
 	cr_expect_eq(lend_keys_id(strrchr(strtok(text, "\n"), ' ') + 1), id);
 	of_text = lend_keys_id("tulip");
 	cr_expect(of_text && of_text != id && !lend_keys_find(of_text, other));

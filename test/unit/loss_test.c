@@ -1,8 +1,9 @@
-/* Goal: a datagram is judged lost when one sent more than three later has come that is not more
- * urgent, and not by what may have passed it; what a question's answer does not show is lost
- * whatever its class; a reply whose entry another needs goes again. Method: tables of single losses
- * and of entries taken; seeded histories of reports, over datagrams of eight classes that get lost
- * or come late, against a model that looks at all of them. */
+/* Goal: a datagram is declared lost once one arrived that was sent more than three later and is not
+ * more urgent; a more urgent one may have overtaken it. A datagram that the answer to a probe does
+ * not show is lost in any class. A reply is retransmitted before its sent-ring entry is used for
+ * another. Method: tables of single losses and of entries taken; seeded histories of reports over
+ * eight classes of lost and late datagrams, against a model that examines all of them. Covers:
+ * src/core/loss.c, src/core/sent_ring.c */
 #include <criterion/criterion.h>
 
 #include "core/loss.h"
@@ -15,7 +16,7 @@ enum { EACH = 64, FIRST = 1 };
 static struct lend_core *c;
 static struct lend_call_rec *k[LEND_CLASSES];
 
-/* A long message of each class, of which nothing was sent. */
+/* Opens a long message in each class; nothing of it has been sent. */
 static void open_all(void)
 {
 	c = rx_open(LEND_ORDER_SHORTEST, false, 1 << 30);
@@ -27,7 +28,7 @@ static void open_all(void)
 	}
 }
 
-/* The next datagram of this class; returns its fragment. */
+/* Sends the next datagram of this class; returns its fragment. */
 static uint32_t send(uint32_t class)
 {
 	struct lend_sess *s = lend_sess_at(c, 0);
@@ -38,7 +39,7 @@ static uint32_t send(uint32_t class)
 	return frag;
 }
 
-/* What of the numbers up to the largest that came a peer would say; bit i: FIRST + i. */
+/* The peer's report: bit i stands for number FIRST + i, up to the largest that did. */
 static void report(uint64_t came, enum lend_loss_word word)
 {
 	uint32_t top = 63 - (uint32_t)__builtin_clzll(came);
@@ -49,20 +50,20 @@ static void report(uint64_t came, enum lend_loss_word word)
 	cr_assert(lend_loss_reported(c, lend_sess_at(c, 0), &seen, word));
 }
 
-Test(loss, what_proves_a_loss)
+Test(loss, report__single_gap__lost_or_late)
 {
 	static const struct {
-		uint8_t class[6]; /* of six numbers; the first does not come */
+		uint8_t class[6]; /* of six numbers; the first does not arrive */
 		uint64_t came;
 		enum lend_loss_word word;
 		bool lost;
 	} row[] = {
-	    {{3, 3, 3, 3, 3, 3}, 0x0e, LEND_LOSS_PLAIN, false}, /* three later: may be late */
+	    {{3, 3, 3, 3, 3, 3}, 0x0e, LEND_LOSS_PLAIN, false}, /* three later: may be reordering */
 	    {{3, 3, 3, 3, 3, 3}, 0x10, LEND_LOSS_PLAIN, true},
-	    {{7, 0, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* they may have passed it */
+	    {{7, 0, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* may be overtaken */
 	    {{7, 0, 0, 0, 7, 0}, 0x3e, LEND_LOSS_PLAIN, true},
-	    {{7, 7, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* one later of its own */
-	    {{0, 7, 7, 7, 7, 7}, 0x30, LEND_LOSS_PLAIN, true},  /* these did not pass it */
+	    {{7, 7, 0, 0, 0, 0}, 0x3e, LEND_LOSS_PLAIN, false}, /* one later of its own class */
+	    {{0, 7, 7, 7, 7, 7}, 0x30, LEND_LOSS_PLAIN, true},  /* these did not overtake it */
 	    {{4, 3, 3, 3, 5, 3}, 0x10, LEND_LOSS_PLAIN, true},
 	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBED, true},
 	    {{7, 0, 0, 0, 0, 0}, 0x02, LEND_LOSS_PROBE, false},
@@ -83,13 +84,13 @@ Test(loss, what_proves_a_loss)
 	}
 }
 
-/* What was sent, and what became of it. */
+/* Datagrams sent, and their fate. */
 struct sent {
 	uint32_t class, frag;
 	bool came, lost;
 };
 
-/* Of those that came, is one more than three later and no more urgent? */
+/* Of those that arrived, is one more than three later and not more urgent? */
 static bool is_proven(const struct sent *all, uint32_t n, uint32_t i)
 {
 	for (uint32_t j = i + LEND_REORDER + 1; j < n; j++)
@@ -139,8 +140,8 @@ Test(loss, agrees_with_a_naive_model)
 		history(seed);
 }
 
-/* Number first is a reply's, the next that is remembered comes so much later. */
-Test(loss, an_entry_that_another_needs)
+/* Number `first` belongs to a reply; the next number to remember comes this much later. */
+Test(loss, ring__entry_reused__reply_is_resent)
 {
 	static const struct {
 		uint32_t later;

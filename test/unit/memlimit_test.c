@@ -1,5 +1,5 @@
-/* Goal: the least of all memory limits of a process is found. Method: trees of /proc and cgroup
- * folders as systemd, Docker with and without a cgroup namespace and cgroup v1 show them. Covers:
+/* Goal: the lowest of all memory limits of a process is found. Method: trees of /proc and cgroup
+ * folders as systemd, Docker with and without a cgroup namespace, and cgroup v1 show them. Covers:
  * src/sys/memlimit.c */
 #include <criterion/criterion.h>
 #include <stdio.h>

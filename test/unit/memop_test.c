@@ -1,6 +1,7 @@
-/* Goal: what memop encodes it decodes, and no bytes of a peer's get past it malformed.
- * Method: a sample of every kind, round trip; then every truncation and every flipped bit of it
- * must give a typed answer, and an accepted one must encode to the same bytes. */
+/* Goal: memop decodes what it encodes, and accepts no malformed bytes from a peer. Method: a round
+ * trip of a sample of every kind; then every truncation and every flipped bit must give a typed
+ * answer, and an accepted one must encode to the same bytes. Covers: src/wire/memop.c,
+ * src/wire/memop.h */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -187,7 +188,7 @@ Test(memop, views_round_trip_and_refuse_bad_extents)
 	cr_assert_not(lend_memview_decode(bytes, sizeof(bytes), &got), "more than there is room");
 }
 
-Test(memop, kinds_that_are_none)
+Test(memop, decode__unknown_kind__refused)
 {
 	struct lend_memop op = sample(LEND_MEMOP_STAT), got;
 	uint8_t bytes[LEND_MEMOP_FIXED_MAX];
@@ -200,7 +201,7 @@ Test(memop, kinds_that_are_none)
 	cr_expect_eq(lend_memop_decode(bytes, n, n - 1, &got), LEND_MEM_INVALID_ARGUMENT);
 }
 
-Test(memop, a_hello_that_makes_no_sense)
+Test(memop, decode__hello_out_of_range__refused)
 {
 	struct lend_memhello good = {.life = 1, .page = 4096, .open = 1, .shards = 1, .text = ""},
 			     h, got;
@@ -227,7 +228,7 @@ Test(memop, a_hello_that_makes_no_sense)
 	h.life = 0;
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	h = good;
-	h.shard = h.shards; /* one of them it must be */
+	h.shard = h.shards; /* worker index out of range */
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	h.shard = 63;
 	h.shards = 64;
@@ -235,7 +236,7 @@ Test(memop, a_hello_that_makes_no_sense)
 	h.shards = 65;
 	cr_expect_not(lend_memhello_decode(bytes, lend_memhello_encode(&h, bytes), &got));
 	n = lend_memhello_encode(&good, bytes);
-	n += LEND_MEMOP_TEXT_MAX + 1; /* a text that is too long, and says so */
+	n += LEND_MEMOP_TEXT_MAX + 1; /* a text with a length past its limit */
 	bytes[28] = (LEND_MEMOP_TEXT_MAX + 1) & 255;
 	bytes[29] = (LEND_MEMOP_TEXT_MAX + 1) >> 8;
 	cr_expect_not(lend_memhello_decode(bytes, n, &got));

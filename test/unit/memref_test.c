@@ -1,6 +1,6 @@
-/* Goal: a reference survives its wire and text forms; slices only narrow; no bit of it can be
- * forged. Method: tables with boundaries in pairs, every single-bit change, and seeds against plain
- * ranges. */
+/* Goal: a reference survives its wire and text forms; slices only narrow it; no bit of it can be
+ * forged. Method: tables with pairs of values around each limit, every single-bit change, and seeds
+ * against plain ranges. Covers: src/wire/memref.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>

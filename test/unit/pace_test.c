@@ -1,6 +1,6 @@
-/* Goal: who waits on the wheel is told when its time has come: not before, and at most two slots
- * late, though the clock jumps and the wait is longer than a turn of the wheel. Method: a table of
- * waits, then seeded histories against a naive model that looks through an array. */
+/* Goal: a session on the pacing wheel fires when its time has come: never early, and at most two
+ * slots late, even if the clock jumps or the wait exceeds one revolution. Method: a table of waits,
+ * then seeded histories against a naive model that searches an array. Covers: src/core/pace.c */
 #include "core/pace.h"
 
 #include <criterion/criterion.h>
@@ -29,7 +29,7 @@ static bool waits(uint32_t i)
 	return lend_sess_at(c, i)->paced.in;
 }
 
-/* How late the wheel is, when it is turned whenever it asks for it. */
+/* How late the wheel fires when it is polled at each deadline that it reports. */
 static lend_ns late(lend_ns now, lend_ns wait)
 {
 	open_core(now);
@@ -59,7 +59,7 @@ Test(pace, is_never_early_and_hardly_late)
 				      (unsigned long long)wait[i], (unsigned long long)now);
 }
 
-/* Only at a tick may somebody leave, and then all leave whose time has come. */
+/* Sessions leave at ticks only, and then all that are due. */
 static void check(const lend_ns *due, uint64_t seed)
 {
 	lend_ns first = LEND_NEVER, next = lend_pace_next(c);

@@ -1,6 +1,6 @@
-/* Goal: lend_pkt_decode takes apart what is whole and nothing else, and never looks past what came.
- * Method: one good datagram per kind; each truncation of it in a block of exactly that size; a
- * field at a time made wrong, with the checksum right. */
+/* Goal: lend_pkt_decode accepts complete datagrams only, and never reads past the bytes received.
+ * Method: one valid datagram per kind; each truncation of it in a block of exactly that size; one
+ * field at a time made wrong, with a correct checksum. Covers: src/wire/pkt.c, src/wire/pkt.h */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static uint32_t build(uint8_t *out, const struct lend_pkt *head, uint32_t payloa
 	return len + (uint32_t)sizeof(t);
 }
 
-/* What the shortcut takes, decode takes, and finds the same in it; and of sound requests and
- * replies the shortcut leaves only what is not all of its message, or an empty request. */
+/* The full decoder accepts all that the fast path accepts, with the same result. Of valid requests
+ * and replies, the fast path refuses only fragments of longer messages and empty requests. */
 static void compare_short(const uint8_t *data, uint32_t len, bool checked,
 			  enum lend_pkt_fault fault, const struct lend_pkt_view *v)
 {
@@ -95,7 +95,7 @@ Test(pkt, every_kind_and_every_truncation)
 		}
 }
 
-Test(pkt, what_is_wrong_is_told)
+Test(pkt, decode__one_wrong_field__names_the_error)
 {
 	static const struct {
 		size_t at;
@@ -105,8 +105,8 @@ Test(pkt, what_is_wrong_is_told)
 	    {0, 1, LEND_PKT_FOREIGN},    {1, 2, LEND_PKT_FOREIGN}, {2, 0x40, LEND_PKT_KIND},
 	    {3, 0x20, LEND_PKT_KIND},    {3, 0x40, LEND_PKT_KIND}, {3, 0x80, LEND_PKT_KIND},
 	    {27, 0x80, LEND_PKT_LENGTH}, /* offset past the message */
-	    {28, 1, LEND_PKT_OK},        /* 21 bytes, of which 20 are here */
-	    {28, 4, LEND_PKT_LENGTH},    /* 16 bytes, and 20 came */
+	    {28, 1, LEND_PKT_OK},        /* 21 bytes, of which 20 arrived */
+	    {28, 4, LEND_PKT_LENGTH},    /* 16 bytes, and 20 arrived */
 	    {31, 0x40, LEND_PKT_LENGTH}, /* over 1 GiB */
 	};
 
@@ -117,14 +117,14 @@ Test(pkt, what_is_wrong_is_told)
 		uint32_t len;
 
 		((uint8_t *)&head)[row[i].at] ^= row[i].xor ;
-		len = build(data, &head, 0, true); /* its block's length follows the kind */
+		len = build(data, &head, 0, true); /* the kind implies its block's length */
 		if (head.kind == LEND_PKT_REQUEST)
 			len = build(data, &head, 20, true);
 		cr_assert_eq(decode(data, len, true, &v), row[i].want, "row %zu", i);
 	}
 }
 
-Test(pkt, a_flipped_bit_is_seen_where_nothing_below_catches_it)
+Test(pkt, decode__flipped_bit_with_checksum__refused)
 {
 	struct lend_pkt head = good(LEND_PKT_REPLY, 33);
 	uint8_t data[256];
@@ -138,7 +138,7 @@ Test(pkt, a_flipped_bit_is_seen_where_nothing_below_catches_it)
 	}
 }
 
-Test(pkt, an_empty_message_has_an_empty_payload_and_no_other_has)
+Test(pkt, decode__empty_payload__only_empty_messages)
 {
 	struct lend_pkt head = good(LEND_PKT_REQUEST, 0);
 	uint8_t data[256];

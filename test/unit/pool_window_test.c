@@ -1,7 +1,7 @@
 /* Goal: a window shows a file's bytes as they are now, keeps stores private to one space at a time,
- * and refuses what it cannot show.
- * Method: a memfd that is written through another mapping, panes taken and given back: first by a
- * table of ranges, then at random against a model of who has what, with the seed printed. */
+ * and refuses ranges that it cannot show. Method: a memfd that is written through another mapping;
+ * panes (parts of the window) taken and given back, first by a table of ranges, then at random
+ * against a model of the owners. Covers: cn/pool/pool_window.c */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { PAGE = 4096, PAGES = 2048, SIZE = PAGES * PAGE };
 
 struct fixture {
 	int file, pagemap;
-	char *shared; /* the node's view */
+	char *shared; /* the node's mapping */
 	struct cn_window *window;
 };
 
@@ -52,7 +52,7 @@ Test(pool_window, shows_the_file_as_it_is_now)
 
 	cr_assert(at && at[0] == 4 && at[PAGE] == 5);
 	cn_pane_give(&pane);
-	f.shared[3 * PAGE] = 77; /* the frame has other bytes meanwhile */
+	f.shared[3 * PAGE] = 77; /* another mapping changes the frame */
 	at = cn_pane_take(&pane, f.window, 3 * PAGE, PAGE);
 	cr_assert(at && at[0] == 77);
 	cn_pane_give(&pane);
@@ -73,7 +73,7 @@ Test(pool_window, stores_are_private_and_end_with_the_space)
 	cn_pane_give(&pane);
 }
 
-/* Of a process that has its memory locked. */
+/* For a process that locked its memory. */
 Test(pool_window, locked_pages_go_as_well)
 {
 	struct cn_pane pane = {.window = NULL};
@@ -142,7 +142,7 @@ Test(pool_window, a_pane_outlives_its_window)
 	cn_pane_give(&a);
 }
 
-/* Who has which pages, and what they stored there. */
+/* The owner of each page, and what it stored there. */
 Test(pool_window, at_random_against_a_model)
 {
 	enum { PANES = 70, STEPS = 20000 };

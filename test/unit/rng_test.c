@@ -1,6 +1,6 @@
-/* Goal: lend_rng repeats for a seed, differs between seeds, and draws evenly below a limit.
- * Method: the first output of xoshiro256** after splitmix64(0), the sets of numbers of many seeds,
- * and counts of small draws. */
+/* Goal: lend_rng repeats for a seed, differs between seeds, and draws evenly below a limit. Method:
+ * the first output of xoshiro256** after splitmix64(0), the numbers of many seeds, and counts of
+ * small draws. Covers: src/util/rng.h */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ Test(rng, below_is_even_and_below)
 	}
 }
 
-/* The remainder alone would draw the lower third of such a range twice as often. */
+/* A plain remainder would draw the lower third of such a range twice as often. */
 Test(rng, below_does_not_favour_small_values)
 {
 	const uint64_t n = UINT64_C(3) << 62, third = UINT64_C(1) << 62;

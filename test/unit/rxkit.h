@@ -1,5 +1,5 @@
-/* rxkit - messages that come in, made without a datagram: a core with one session, records that
- * have a reassembly and wait to be granted more. For tests of who is granted what. */
+/* rxkit - incoming messages made without datagrams: a core with one session, and records with a
+ * reassembly that wait for grants. For tests of the order of grants. */
 #ifndef TEST_UNIT_RXKIT_H
 #define TEST_UNIT_RXKIT_H
 
@@ -41,7 +41,7 @@ static inline struct lend_core *rx_open(enum lend_order order, bool lossless, ui
 	return c;
 }
 
-/* A request of len bytes of which nothing came yet, and nothing may. */
+/* A request of len bytes without any byte received or granted. */
 static inline struct lend_call_rec *rx_begin(struct lend_core *c, uint8_t class, uint32_t len,
 					     lend_ns deadline)
 {
@@ -55,7 +55,7 @@ static inline struct lend_call_rec *rx_begin(struct lend_core *c, uint8_t class,
 	return k;
 }
 
-/* What the session's peer hears of it is nothing to this test. */
+/* Discards what the core would send to the session's peer. */
 static inline void rx_drain(struct lend_core *c)
 {
 	for (uint32_t i = 0; i < c->records; i++)

@@ -1,7 +1,8 @@
-/* Goal: what is sent next is of the most urgent class, and there the shortest, or what is due
- * first; equals take turns; every class and size that waits gets its share and no more. Method: a
- * table of two calls each; shares counted over saturated classes; then seeded histories against a
- * naive model that looks through an array. */
+/* Goal: the scheduler sends the most urgent class first, and within it the shortest message or the
+ * earliest deadline; equals take turns. Every class and size that waits gets its share, and no
+ * more. Method: a table of two calls each; shares counted over saturated classes; then seeded
+ * histories against a naive model that searches an array. Covers: src/core/sched.c,
+ * src/core/fair_share.h */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void open_core(enum lend_order order)
 	size_t size = lend_core_size(&cfg);
 
 	c = lend_core_init(memset(aligned_alloc(64, size), 0, size), &cfg, LEND_MS);
-	for (uint32_t i = 0; i < CALLS; i++) /* as taking them would */
+	for (uint32_t i = 0; i < CALLS; i++) /* the keys as taking them would have */
 		lend_call_at(c, i)->self = i;
 }
 
@@ -54,7 +55,7 @@ static struct lend_call_rec *next(void)
 	return k;
 }
 
-Test(sched, who_goes_first)
+Test(sched, next__two_calls__order)
 {
 	static const struct {
 		enum lend_order order;
@@ -88,8 +89,8 @@ Test(sched, who_goes_first)
 	}
 }
 
-/* Behind the one that was chosen: only who could not have been passed by. */
-Test(sched, more_without_a_choice)
+/* After the first choice, only calls that nothing may overtake. */
+Test(sched, next__burst__same_as_one_by_one)
 {
 	static const struct {
 		enum lend_order order;
@@ -120,7 +121,7 @@ Test(sched, more_without_a_choice)
 	}
 }
 
-Test(sched, equals_take_turns)
+Test(sched, next__equal_calls__take_turns)
 {
 	open_core(LEND_ORDER_SHORTEST);
 	for (uint32_t i = 0; i < 3; i++)
@@ -134,7 +135,8 @@ Test(sched, equals_take_turns)
 	free(c);
 }
 
-/* Sends datagrams of saturated queues, n for each way to be told apart; how many each got. */
+/* Sends datagrams of saturated queues, n calls for each class and size; counts the datagrams of
+ * each. */
 static void saturate(uint32_t n, uint32_t datagrams, uint32_t *got)
 {
 	memset(got, 0, n * sizeof(*got));
@@ -181,7 +183,7 @@ Test(sched, the_longest_gets_its_share)
 	free(c);
 }
 
-/* The model: who waits, since when, and what has passed each class and size. */
+/* The model: the calls that wait, since when, and how often each class and size was overtaken. */
 struct waiting {
 	bool is;
 	uint64_t since;
@@ -302,7 +304,7 @@ Test(sched, agrees_with_a_naive_model)
 		history(seed);
 }
 
-/* The next to send as core/output has it: who is quick, off the front of a copy, else by choice. */
+/* The next call to send, as core/output picks it: first the fast-path array, then the scheduler. */
 static uint32_t drain(struct lend_core *core, uint32_t *order)
 {
 	uint32_t n = lend_sched_take_quick(core), lane;
@@ -320,7 +322,8 @@ static uint32_t drain(struct lend_core *core, uint32_t *order)
 	return n;
 }
 
-/* Of two cores one has nobody who is quick, since its calls seem long. */
+/* Two cores with the same calls; in one of them no call uses the fast path, because its messages
+ * seem long. */
 static void twins(uint64_t seed, struct lend_core *twin[2], uint32_t *quick)
 {
 	uint32_t order[2][CALLS];
@@ -357,7 +360,7 @@ static void twins(uint64_t seed, struct lend_core *twin[2], uint32_t *quick)
 	}
 }
 
-Test(sched, who_is_quick_goes_when_it_would_by_its_lane)
+Test(sched, fast_path__any_history__order_of_the_queues)
 {
 	uint32_t quick = 0;
 

@@ -1,6 +1,6 @@
-/* Goal: lend_siphash is SipHash-2-4, 64 and 128 bits wide.
- * Method: the 64 published vectors of each (key 00..0f, message the first n of 00 01 02 ...), then
- * every bit of key, message and length matters. */
+/* Goal: lend_siphash is SipHash-2-4, 64 and 128 bits wide. Method: the 64 published vectors of each
+ * (key 00..0f, message the first n of 00 01 02 ...), then every bit of key, message and length
+ * matters. Covers: src/util/siphash.c */
 #include <criterion/criterion.h>
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
-/* Goal: the audit sees each ledger that is wrong by one. Tests and the simulator lean on it.
- * Method: a store with a bit of everything, one number at a time changed behind its back. */
+/* Goal: the audit detects each ledger that is off by one. Other tests and the simulator rely on it.
+ * Method: a store with some of everything; one number at a time is changed directly. Covers:
+ * mn/store/audit.c */
 #include "unit/storekit.h"
 
 #include "mn/store/store.h"
@@ -7,7 +8,7 @@
 static struct kit *k;
 static struct who giver;
 
-/* A mapped snapshot under a grant, a space with a page, a placement, a reply under way. */
+/* A mapped snapshot under a grant, a space with a page, a placement, a recorded reply. */
 static void setup(void)
 {
 	struct lend_memop alloc = {.kind = LEND_MEMOP_ALLOC, .len = 3 * LEND_MEM_PAGE};
@@ -43,11 +44,11 @@ static void expect(const char *what)
 {
 	const char *bad = lend_store_audit(k->store, k->scratch);
 
-	cr_assert(bad, "the audit does not see: %s", what);
+	cr_assert(bad, "the audit missed: %s", what);
 	cr_assert_str_eq(bad, what);
 }
 
-/* Changes a number, looks, and puts it back. */
+/* Changes a number, expects the audit to fail, and restores it. */
 static void wrong(uint32_t *ledger, uint32_t value, const char *what)
 {
 	uint32_t right = *ledger;
@@ -67,7 +68,7 @@ static uint32_t first(enum lend_object_kind kind)
 	return i;
 }
 
-Test(store_audit, what_is_in_order_passes)
+Test(store_audit, audit__intact_store__passes)
 {
 	kit_audit(k);
 }
@@ -126,7 +127,7 @@ Test(store_audit, bills)
 	kit_audit(k);
 }
 
-Test(store_audit, a_snapshot_that_nobody_keeps)
+Test(store_audit, audit__snapshot_without_holder__fails)
 {
 	struct lend_object *o = lend_object_at(k->store, first(LEND_OBJECT_SNAPSHOT));
 	uint32_t holds = o->holds, grants = o->grants;
@@ -139,7 +140,7 @@ Test(store_audit, a_snapshot_that_nobody_keeps)
 	kit_audit(k);
 }
 
-Test(store_audit, bytes_where_none_may_be)
+Test(store_audit, audit__free_page_not_zero__fails)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_BYE_CLIENT};
 

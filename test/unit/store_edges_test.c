@@ -1,14 +1,15 @@
-/* Goal: a table that is full at the worst moment is a status and changes nothing; numbers that run
- * out, empty requests and placements that another operation came in with are typed, too.
- * Method: a table is declared full behind the store's back, the operation fails, and succeeds when
- * there is room again; every ledger is counted in between. */
+/* Goal: an operation that finds a table full returns a status and changes nothing. Exhausted
+ * numbers, empty requests and a placement made for another operation get typed errors, too. Method:
+ * a table is marked full directly, the operation fails, and succeeds once there is room; every
+ * ledger is checked in between. Covers: mn/store/exec.c, mn/store/data_exec.c, mn/store/ref_exec.c,
+ * mn/store/placement.c, mn/store/space.c, mn/store/hold.c */
 #include "unit/storesuite.h"
 
 #include "mn/store/store.h"
 
 TestSuite(store_edges, .init = setup);
 
-/* Nothing more fits in until room(). */
+/* Fills the table, so that nothing fits until room(). */
 static uint32_t fill(struct lend_table *t)
 {
 	uint32_t cap = t->cap;
@@ -30,7 +31,7 @@ TestThen(store_edges, page_tables_run_out)
 	IS(kit_seal(k, &a, &space, 0, 1 << 20, kit_owned, &more), RESOURCE_EXHAUSTED);
 	cr_assert_eq(lend_memref_slice(&ref, 0, 1 << 19, LEND_RIGHT_MAP, &part), 0);
 	IS(kit_map(k, &a, &part, &other), RESOURCE_EXHAUSTED);
-	OK(kit_map(k, &a, &ref, &other)); /* all of it: nothing to leave out */
+	OK(kit_map(k, &a, &ref, &other)); /* all of it: no part to leave out */
 	IS(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 1 << 29, 10, data), RESOURCE_EXHAUSTED);
 	kit_audit(k);
 	k->store->node.cap = cap;
@@ -59,7 +60,7 @@ TestThen(store_edges, a_hand_over_is_undone_once_there_is_room)
 	OK(kit_forget(k, &a, transfer_id, &forgot));
 	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
 	cr_assert_eq(kit_stats(k).holds, 1);
-	OK(kit_forget(k, &a, shared_id, &forgot)); /* that one took no hold */
+	OK(kit_forget(k, &a, shared_id, &forgot)); /* that one added no holder */
 	cr_assert_eq(forgot, LEND_FORGOT_UNDONE);
 	cr_assert_eq(kit_stats(k).grants, 0);
 }
@@ -119,7 +120,7 @@ TestThen(store_edges, a_request_of_no_bytes)
 	   INVALID_ARGUMENT);
 }
 
-/* Places for one operation, then runs another with that placement. */
+/* Makes a placement for one operation, then runs another operation with it. */
 static enum lend_mem_status placed(struct lend_memop *op, const struct lend_memop *other)
 {
 	static struct lend_store_seg seg[LEND_STORE_SEGS_MAX];
@@ -154,7 +155,7 @@ TestThen(store_edges, a_placement_for_another_operation)
 	put.id = write.id = 4;
 	other = write;
 	other.offset = 1;
-	OK(placed(&write, &other)); /* these bytes are no pages there */
+	OK(placed(&write, &other)); /* no page of this write starts there */
 	a.id = 4;
 	OK(kit_space_op(k, &a, LEND_MEMOP_READ, &write.space, 1, 9000, back));
 	cr_assert_eq(memcmp(back, data, 9000), 0);

@@ -1,5 +1,7 @@
-/* Goal: the faults known from other systems are impossible. Method: one test named after each,
- * driving the store into the situation where it was found; each ends in an audit of all ledgers. */
+/* Goal: faults known from published systems cannot happen here. Method: one test per fault, in the
+ * situation where it was found; each ends in an audit of all ledgers. Covers: mn/store/store.c,
+ * mn/store/exec.c, mn/store/data_exec.c, mn/store/ref_exec.c, mn/store/cow.c, mn/store/hold.c,
+ * mn/store/page_tree.c */
 #include "unit/storesuite.h"
 
 TestSuite(store_faults, .init = setup);
@@ -126,11 +128,11 @@ TestThen(store_faults, bogus_or_duplicate_map)
 	op.life = b.life;
 	op.id = b.id;
 	op.low = b.id;
-	OK(kit_exec(k, &b, &op, NULL)); /* the network's repeat */
+	OK(kit_exec(k, &b, &op, NULL)); /* a retransmission */
 	lend_memspace_decode(k->out.head, 16, &again);
 	cr_assert_eq(memcmp(&space, &again, sizeof(space)), 0);
 	cr_assert_eq(kit_stats(k).spaces, 1);
-	IS(kit_space_op(k, &a, LEND_MEMOP_READ, &space, 0, 1, back), NOT_FOUND); /* b's alone */
+	IS(kit_space_op(k, &a, LEND_MEMOP_READ, &space, 0, 1, back), NOT_FOUND); /* b's own space */
 }
 
 TestThen(store_faults, unmapped_reference_leak)
@@ -139,7 +141,7 @@ TestThen(store_faults, unmapped_reference_leak)
 
 	OK(kit_put(k, &a, data, 4096, transfer, &ref));
 	lend_store_hangup(k->store, a.life);
-	OK(kit_get(k, &b, &ref, 0, 4096, back)); /* lives on its grant */
+	OK(kit_get(k, &b, &ref, 0, 4096, back)); /* kept alive by its grant */
 	kit_next_deadline(k);
 	IS(kit_get(k, &b, &ref, 0, 4096, back), NOT_FOUND);
 	cr_assert_eq(kit_stats(k).pages_used, 0);
@@ -192,7 +194,7 @@ TestThen(store_faults, out_of_memory_is_a_status_and_changes_nothing)
 	IS(kit_put(k, &a, data, 1, kit_owned, &r2), RESOURCE_EXHAUSTED);
 	hash = lend_store_hash(k->store);
 	IS(kit_get(k, &a, &ref, 63 * 4096, 1, back), OUT_OF_RANGE);
-	cr_assert_eq(lend_store_hash(k->store) == hash, false); /* low water moved */
+	cr_assert_eq(lend_store_hash(k->store) == hash, false); /* low water has moved */
 	hash = lend_store_hash(k->store);
 	a.id--;
 	IS(kit_get(k, &a, &ref, 63 * 4096, 1, back), OUT_OF_RANGE);
@@ -205,7 +207,7 @@ TestThen(store_faults, out_of_memory_under_a_shared_root)
 	struct lend_memref ref;
 
 	OK(kit_alloc(k, &a, 4096 * 4096,
-		     &space)); /* two levels, so a seal of all shares the root */
+		     &space)); /* two levels: a seal of the whole space shares the root */
 	OK(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 40 * 4096, data));
 	OK(kit_seal(k, &a, &space, 0, 4096 * 4096, kit_owned, &ref));
 	IS(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 25 * 4096, back), RESOURCE_EXHAUSTED);
@@ -239,7 +241,7 @@ TestThen(store_faults, stale_result_after_a_timeout)
 
 	op.life = a.life;
 	a.low = 1;
-	OK(kit_forget(k, &a, 9, &forgot)); /* overtakes the put */
+	OK(kit_forget(k, &a, 9, &forgot)); /* arrives before the put */
 	cr_assert_eq(forgot, LEND_FORGOT_PREVENTED);
 	IS(kit_exec(k, &a, &op, data), ABORTED);
 	cr_assert_eq(kit_stats(k).pages_used, 0);

@@ -1,6 +1,7 @@
-/* Goal: a life belongs to the sessions that opened it or proved that they have its key.
- * Method: a table of HELLOs that must not join; a process's other sessions; sessions with other
- * numbers; 10,000 HELLOs and BYEs. Covers: mn/store/lease.c, mn/store/exec.c */
+/* Goal: a life (a client's lease period on the node) belongs to the sessions that opened it or
+ * proved that they have its key. Method: a table of HELLOs that must not join; a process's other
+ * sessions; sessions with other numbers; 10,000 HELLOs and BYEs. Covers: mn/store/lease.c,
+ * mn/store/exec.c */
 #include "teardown.h"
 #include "unit/storekit.h"
 
@@ -27,7 +28,8 @@ static void teardown(void)
 
 TestSuite(store_life, .init = open_one);
 
-/* A session that has the incarnation, and all else that a server that was dialled could know. */
+/* A session with the right incarnation, and all else that a server which the client called could
+ * know. */
 static struct who stranger(void)
 {
 	struct who w = {.number = 1, .life = a.life, .id = a.id};
@@ -85,7 +87,7 @@ TestThen(store_life, hello__incarnation_in_use__another_life)
 	cr_assert_neq(memcmp(w.key, a.key, sizeof(w.key)), 0);
 	IS(kit_release(k, &w, &ref), FAILED_PRECONDITION);
 	lend_store_hangup(k->store,
-			  a.life); /* the squatter's stays, the next process gets its own */
+			  a.life); /* the squatter keeps its life, the next process gets another */
 	OK(kit_hello(k, &late, 1, 1));
 	cr_assert_neq(late.life, w.life);
 }
@@ -109,7 +111,7 @@ TestThen(store_life, join__sessions_of_one_process__hold_together)
 	static const uint8_t zero[LEND_MEMOP_KEY];
 	struct lend_memhello hello;
 
-	OK(kit_join(k, &again, &a, 1)); /* its session ended; the client goes on */
+	OK(kit_join(k, &again, &a, 1)); /* its session ended; the client continues */
 	cr_assert(lend_memhello_decode(k->out.head, k->out.len, &hello));
 	cr_assert(hello.life == a.life && !memcmp(hello.key, zero, sizeof(zero)));
 	again.id = a.id;
@@ -119,7 +121,7 @@ TestThen(store_life, join__sessions_of_one_process__hold_together)
 	memcpy(lease.peer.incarnation, a.peer.incarnation, 16);
 	lend_memop_proof(a.key, lease.peer.context, &renew, renew.proof);
 	k->now += k->config.lease - 1;
-	OK(kit_exec(k, &lease, &renew, NULL)); /* no client, and the lease goes on */
+	OK(kit_exec(k, &lease, &renew, NULL)); /* needs no client */
 	cr_assert_eq(kit_stats(k).clients, 2);
 	k->now += k->config.lease - 1;
 	lend_store_tick(k->store, k->now);

@@ -1,7 +1,8 @@
-/* Goal: what ends while something else is half done ends whole: no byte is lost, torn or shown to
- * another, and every frame comes back.
- * Method: leases, releases and writers that meet in the middle of operations, at each of their
- * steps; the bytes, and then every ledger. */
+/* Goal: when a lease, a hold or a writer ends another one's half-done operation, no byte is lost,
+ * torn or shown to another client, and every frame is freed. Method: leases, releases and writers
+ * that interrupt operations at each of their steps; then the bytes and every ledger are checked.
+ * Covers: mn/store/lease.c, mn/store/placement.c, mn/store/exec.c, mn/store/space.c,
+ * mn/store/cow.c */
 #include "unit/storesuite.h"
 
 TestSuite(store_midway, .init = setup);
@@ -37,7 +38,7 @@ TestThen(store_midway, lease_expired_between_the_steps_of_a_long_put)
 		IS(kit_seal(k, &a, &space, 0, 40000, kit_owned, &ref), ABORTED);
 		OK(kit_hello(k, &a, 1, 1));
 		a.id = a.low = 0;
-		OK(kit_alloc(k, &a, 40000, &again)); /* a new life does not get at the old space */
+		OK(kit_alloc(k, &a, 40000, &again)); /* a new life has no access to the old space */
 		IS(kit_space_op(k, &a, LEND_MEMOP_WRITE, &space, 0, 100, data), NOT_FOUND);
 		IS(kit_seal(k, &a, &space, 0, 100, kit_owned, &ref), NOT_FOUND);
 		OK(kit_space_op(k, &a, LEND_MEMOP_FREE, &again, 0, 0, NULL));
@@ -57,7 +58,7 @@ TestThen(store_midway, lease_expired_while_a_put_lands)
 	cr_assert_neq(p, 0);
 	lease_ends();
 	cr_assert_eq(kit_stats(k).pages_used, 3, "the message still lands there");
-	OK(kit_put(k, &b, data, 9000, kit_owned, &other)); /* and nobody else has these frames */
+	OK(kit_put(k, &b, data, 9000, kit_owned, &other)); /* no other object has them */
 	for (uint32_t i = 1; i <= n; i++)
 		memset(seg[i].data, 0xee, seg[i].len);
 	seg[0] = (struct lend_store_seg){head, fixed};
@@ -97,7 +98,7 @@ TestThen(store_midway, lease_expired_while_a_get_is_on_its_way)
 	cr_assert_eq(kit_stats(k).pages_used, 0);
 }
 
-/* What was handed over stays, what was not goes; and no half of a hand-over. */
+/* A completed hand-over stays, an incomplete one is undone; there is no half of one. */
 TestThen(store_midway, lease_expired_between_grant_and_adopt)
 {
 	struct lend_memref given, offered, own;
@@ -116,7 +117,7 @@ TestThen(store_midway, lease_expired_between_grant_and_adopt)
 	cr_assert_eq(memcmp(back, data, 200), 0);
 }
 
-/* A space is its client's alone, whoever else knows how it is named. */
+/* A space belongs to one client, even if another client knows its name. */
 TestThen(store_midway, two_writers_to_one_space)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_WRITE, .client = 1, .len = 3000, .offset = 1000};
@@ -138,7 +139,7 @@ TestThen(store_midway, two_writers_to_one_space)
 		forged.serial++;
 		IS(kit_space_op(k, w, LEND_MEMOP_WRITE, &forged, 0, 100, back), NOT_FOUND);
 	}
-	/* One client twice: the network's repeat of the first does not overwrite the second. */
+	/* One client twice: a retransmission of its first write does not overwrite the second. */
 	op.space = space;
 	op.life = a.life;
 	op.id = ++a.id;
@@ -155,7 +156,8 @@ TestThen(store_midway, two_writers_to_one_space)
 	cr_assert_eq(memcmp(back, data, 8192), 0);
 }
 
-/* Two maps of one snapshot, written in turn: neither sees the other, nor does the snapshot. */
+/* Two maps of one snapshot, written alternately: no write shows in the other map or in the
+ * snapshot. */
 TestThen(store_midway, two_writers_to_two_views)
 {
 	struct lend_memspace view[2];
@@ -182,7 +184,7 @@ TestThen(store_midway, two_writers_to_two_views)
 	cr_assert_eq(memcmp(back, data, 8192), 0);
 }
 
-/* Also by its slices, and when another object has its slot and its pages. */
+/* Also through slices, and after another object has taken its slot and pages. */
 TestThen(store_midway, map_of_a_released_reference)
 {
 	struct lend_memref ref, slice, next;
@@ -190,7 +192,7 @@ TestThen(store_midway, map_of_a_released_reference)
 
 	OK(kit_put(k, &a, data, 9000, kit_owned, &ref));
 	cr_assert_eq(lend_memref_slice(&ref, 10, 100, LEND_RIGHT_ALL, &slice), 0);
-	OK(kit_map(k, &b, &ref, &space)); /* before: keeps its bytes */
+	OK(kit_map(k, &b, &ref, &space)); /* mapped before the release: keeps its bytes */
 	OK(kit_release(k, &a, &ref));
 	IS(kit_map(k, &a, &ref, &space), NOT_FOUND);
 	IS(kit_map(k, &b, &slice, &space), NOT_FOUND);

@@ -1,8 +1,9 @@
-/* Goal: the store agrees with a naive model on every byte, status, holder and number of pages, on
- * any history with repeats, FORGET, time, and processes that die. Method: the model keeps each
- * object's bytes in an array of its own, the pages that objects share as plain numbers, holders as
- * a set of flags and grants as a list; seeds drive both; all ledgers are audited now and then and
- * are zero in the end. */
+/* Goal: the store agrees with a naive model on every byte, status, holder and page count, on any
+ * history with retransmissions, FORGET, time, and processes that die. Method: the model keeps each
+ * object's bytes in its own array, shared pages as plain numbers, holders as flags and grants as a
+ * list; seeds drive both; all ledgers are audited now and then, and are zero at the end. Covers:
+ * mn/store/store.c, mn/store/exec.c, mn/store/data_exec.c, mn/store/ref_exec.c, mn/store/space.c,
+ * mn/store/hold.c, mn/store/cow.c, mn/store/page_tree.c, mn/store/frame.c, mn/store/lease.c */
 #include "unit/storemodel.h"
 
 static void fill(uint64_t len)
@@ -166,7 +167,7 @@ static void do_free(void)
 	o->kind = 0;
 }
 
-/* Adopt, and half the time FORGET it. */
+/* Adopts a reference; half of the time, FORGETs the adopt. */
 static void do_adopt(int w)
 {
 	struct mobject *o = pick(1);
@@ -232,7 +233,7 @@ static void do_release(int w)
 	settle(o);
 }
 
-/* A put that is repeated, then forgotten; or forgotten before it comes. */
+/* A put that is retransmitted and then forgotten, or forgotten before it arrives. */
 static void do_forgotten_put(int w)
 {
 	struct lend_memop op = {
@@ -281,7 +282,7 @@ static void hello(void)
 	}
 }
 
-/* Process 0 or 1, of clients 2p and 2p + 1, hangs up. */
+/* Process 0 or 1, with clients 2p and 2p + 1, hangs up. */
 static void do_hangup(int process)
 {
 	lend_store_hangup(k->store, who[2 * process].life);
@@ -362,7 +363,7 @@ static void story(void)
 	hello();
 	for (int i = 0; i < STEPS; i++) {
 		step();
-		late = lend_store_deadline(k->store) == 0; /* it is still letting go of some */
+		late = lend_store_deadline(k->store) == 0; /* some frames are still being freed */
 		if (kit_stats(k).pages_used != pages_used() &&
 		    !(late && kit_stats(k).pages_used > pages_used()))
 			cr_assert_fail("seed %llu step %d: %llu pages, model %u",
@@ -379,7 +380,7 @@ static void story(void)
 			cr_assert_eq(memcmp(got, o->bytes, o->len), 0, AT);
 		}
 	}
-	/* Nobody renews any more: leases and grants take all with them. */
+	/* No client renews any more: the ends of leases and grants free everything. */
 	while (lend_store_deadline(k->store) != LEND_NEVER)
 		kit_next_deadline(k);
 	cr_assert_eq(kit_stats(k).pages_used + kit_stats(k).refs + kit_stats(k).clients, 0, AT);

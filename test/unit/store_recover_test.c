@@ -1,7 +1,8 @@
-/* Goal: an arena that is not of this config is refused with the reason, a damaged one is refused,
- * and any other goes on with every byte, hold and ledger, whoever was just ending when its node
- * was killed. Method: each field of a config and of a layout changed in turn; each damage that is
- * looked for, made; random histories under seeds, some with a client whose end has only begun. */
+/* Goal: recovery refuses an arena of another config, with the reason, and a damaged one. Any other
+ * arena continues with every byte, hold and ledger, even if a client was just ending when the node
+ * was killed. Method: each field of config and layout changed in turn; each kind of damage that is
+ * checked for; random histories under seeds, some with a client that is half ended. Covers:
+ * mn/store/recover.c, mn/store/undo_log.h */
 #include <stddef.h>
 
 #include "mn/store/recover.h"
@@ -35,7 +36,7 @@ Test(store_recover, config_must_match)
 	c.page *= 2;
 	cr_expect_str_eq(mismatch(k, &c), "its page size was different");
 	c = k->config;
-	c.node = 0; /* whichever it was */
+	c.node = 0; /* any node number */
 	cr_expect_null(mismatch(k, &c));
 	c.node = 12;
 	cr_expect_str_eq(mismatch(k, &c), "it is of another node");
@@ -87,7 +88,7 @@ static const char *recover(struct kit *k)
 	return lend_store_recover(k->store, &k->config, k->pages, k->now);
 }
 
-/* Its last operation noted a word where there is none. */
+/* The undo log names an address outside of the arena. */
 static void expect_bad_note(uint64_t at)
 {
 	struct kit *k = kit_open(PAGES, 1);
@@ -101,7 +102,7 @@ static void expect_bad_note(uint64_t at)
 	free(k);
 }
 
-/* The only object's only page table, of two levels: DAMAGE it. */
+/* DAMAGE is done to the only object's page table, which has two levels. */
 enum damage { HEIGHT, ROOT, CHILD, FRAME, DAMAGES };
 
 static void expect_bad_tree(enum damage damage)
@@ -148,7 +149,7 @@ struct world {
 	uint8_t byte[REFS];
 	bool holds[REFS][CLIENTS];
 	struct lend_memspace space[CLIENTS];
-	uint32_t gone; /* this client's end has begun; CLIENTS: none's */
+	uint32_t gone; /* the client that is half ended; CLIENTS: none */
 };
 
 static struct who *as(struct world *w, uint32_t client)
@@ -180,7 +181,7 @@ static void make(struct world *w, uint64_t seed)
 		    LEND_MEM_OK);
 		w->holds[i][by] = true;
 	}
-	for (uint32_t i = 0; i < REFS; i += 3) /* so that there are free entries between */
+	for (uint32_t i = 0; i < REFS; i += 3) /* so that there are free entries in between */
 		for (uint32_t c = 0; c < CLIENTS; c++)
 			if (w->holds[i][c] && lend_rng_below(&w->rng, 2)) {
 				cr_assert_eq(kit_release(w->k, as(w, c), &w->ref[i]), 0);
@@ -207,7 +208,7 @@ static void expect(struct world *w, uint64_t seed)
 	}
 }
 
-/* No page was lost: one that takes all of them fits, once what was freed has rested. */
+/* No page was lost: an object of all pages fits, once the freed ones have left quarantine. */
 static void expect_room(struct world *w)
 {
 	static uint8_t bytes[PAGES * LEND_MEM_PAGE];
@@ -255,7 +256,7 @@ static void history(uint64_t seed)
 	kit_close(w.k);
 }
 
-Test(store_recover, goes_on)
+Test(store_recover, recover__valid_arena__continues)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++)
 		history(seed);

@@ -1,7 +1,8 @@
-/* Goal: a long object lies in few runs of frames, also after long mixed use, and where room is
- * left side by side in one. Method: puts of 4 KiB to 1 MiB and releases at 70 % fill under seeds,
- * long ones through placements, with and without quarantine; runs are counted in what a process
- * would map, and compared with what the frames' own table says was free. */
+/* Goal: a long object consists of few runs of frames, also after long mixed use, and of one run
+ * where enough contiguous frames are free. Method: puts of 4 KiB to 1 MiB and releases at 70 % fill
+ * under seeds, long ones through placements, with and without quarantine; runs are counted as a
+ * process would map them, and compared with the free frames of the frame table. Covers:
+ * mn/store/frame_alloc.c */
 #include "mn/store/store.h"
 #include "unit/storekit.h"
 #include "util/bits.h"
@@ -37,7 +38,7 @@ static bool is_free(uint32_t i)
 	return !f->refs && !f->pins;
 }
 
-/* The longest run of frames that nothing uses, whether they rest or not. */
+/* The longest run of unused frames, in quarantine or not. */
 static uint32_t longest(void)
 {
 	uint32_t most = 0, n = 0;
@@ -49,7 +50,7 @@ static uint32_t longest(void)
 	return most;
 }
 
-/* Runs of frames of an object, by walking its pages. */
+/* The object's runs of frames, found by walking its pages. */
 static uint32_t runs_of(const struct lend_memref *ref)
 {
 	const struct lend_store_seg *seg;
@@ -68,7 +69,7 @@ static bool put(uint32_t pages, struct lend_memref *ref)
 	return kit_put(k, &a, data, (uint64_t)pages * LEND_MEM_PAGE, kit_owned, ref) == LEND_MEM_OK;
 }
 
-/* Mostly small ones, as many bytes in large ones. */
+/* Mostly small objects; the large ones hold as many bytes in total. */
 static uint32_t draw(struct lend_rng *r)
 {
 	switch (lend_rng_below(r, 16)) {
@@ -93,7 +94,7 @@ static void drop_one(struct live *l, uint32_t i)
 	l->ref[i] = l->ref[--l->n];
 }
 
-/* Uses the store until it has aged, at 70 % of its pages. */
+/* Ages the store: mixed use at 70 % of its pages. */
 static void age(struct live *l, struct lend_rng *r)
 {
 	for (int i = 0; i < STEPS; i++) {
@@ -132,7 +133,7 @@ static void mixed_use(uint64_t seed, uint64_t quarantine)
 
 		cr_assert(put(LONG, &ref[i]));
 		runs = runs_of(&ref[i]);
-		/* What lies between blocks may be left out. */
+		/* Gaps between blocks may stay unused. */
 		cr_assert_leq(runs, i < 2 ? 8 : 64, "seed %llu", (unsigned long long)seed);
 		cr_assert(runs == 1 || one < LONG + 63, "seed %llu: %u runs, and %u side by side",
 			  (unsigned long long)seed, runs, one);
@@ -153,7 +154,7 @@ Test(store_runs, long_objects_after_mixed_use)
 		mixed_use(seed, 1000000);
 }
 
-/* Each put finds the gap that is just long enough for it. */
+/* Each put finds the gap of exactly its length. */
 Test(store_runs, a_gap_that_fits)
 {
 	struct lend_memref ref[3], got;
@@ -176,7 +177,7 @@ Test(store_runs, a_gap_that_fits)
 	kit_close(k);
 }
 
-/* A space that is written page after page, while others take pages. */
+/* A space that is written page after page while other clients allocate. */
 Test(store_runs, written_bit_by_bit)
 {
 	struct lend_memspace space;

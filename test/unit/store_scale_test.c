@@ -1,8 +1,9 @@
-/* Goal: a million live references and ten thousand live spaces cost at most 64 bytes of tables
- * each, slow no operation much, and a large object that is let go frees no more than its bound of
- * frames per turn. Method: snapshots of one page, so that only tables grow; the tables' bytes are
- * taken from the arena's own size; times are CPU time of this thread, the least of several runs,
- * printed: only bytes and frames are judged, and a slow-down that no busy machine explains. */
+/* Goal: a million live references and ten thousand live spaces cost at most 64 bytes of tables each
+ * and slow no operation much; releasing a large object frees at most its bound of frames per turn.
+ * Method: snapshots of one page, so that only tables grow; table bytes come from the arena's size.
+ * Times are this thread's CPU time, the least of several runs, and are printed; they fail the test
+ * only when far beyond what a busy machine explains. Covers: mn/store/store.c, mn/store/hold.c,
+ * mn/store/space.c, mn/store/frame.c */
 #include <math.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -17,7 +18,7 @@ static struct who a;
 static struct lend_memref *ref;
 static struct lend_rng rng;
 
-/* As the node itself has them: in huge pages where there are any. */
+/* As the node maps it: huge pages where available. */
 static void *memory(size_t len)
 {
 	const size_t huge = 2 << 20;
@@ -53,7 +54,7 @@ static void open_with(uint32_t pages, uint32_t objects)
 	lend_rng_seed(&rng, 1);
 }
 
-/* Different ones of n references, in any order. Whoever asks has them at hand. */
+/* Distinct references in random order, drawn before the clock starts. */
 static struct lend_memref drawn[OPS];
 static uint32_t drawn_at[OPS];
 
@@ -71,8 +72,7 @@ static void draw(uint32_t n)
 		drawn[i] = ref[drawn_at[i]];
 }
 
-/* ns of an operation among n live references: of a get, and of a release with the seal that makes
- * up for it. */
+/* Time in ns of a get, and of a release with the seal that replaces it, among n live references. */
 static void measure(const struct lend_memspace *space, uint32_t n, double *get, double *turn)
 {
 	double start;
@@ -129,7 +129,8 @@ Test(store_scale, a_million_references)
 	    "%d; release and seal %.0f ns, %.0f ns\n",
 	    each, get[0], FEW, get[1], MANY, turn[0], turn[1]);
 	cr_assert_leq(each, 64);
-	/* Other tables are touched, each a miss or two; not more of them, the more there are. */
+	/* More references mean another cache miss or two, not a number of misses that grows with
+	 * n. */
 	cr_assert_lt(get[1], 3 * get[0] + 2000);
 	cr_assert_lt(turn[1], 3 * turn[0] + 4000);
 	kit_audit(k);

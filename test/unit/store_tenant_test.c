@@ -1,7 +1,7 @@
-/* Goal: a tenant keeps no more pages, references, clients and replies under way than its quota, is
- * refused at once, pays for what it holds and not for what others do, and cannot speak for
- * another's process. Method: scripts with two tenants; after each step the bill is compared with
- * what it must be, in numbers, and the audit counts it anew. */
+/* Goal: a tenant holds no more pages, references, clients and recorded replies than its quota, and
+ * is refused at once beyond it. It pays for its own holdings only, and cannot act for another
+ * tenant's process. Method: scripts with two tenants; after each step the bill is compared with the
+ * expected numbers, and the audit counts it again. Covers: mn/store/tenant.c */
 #include "unit/storesuite.h"
 
 enum { RICH, POOR, PAGES = 8 };
@@ -23,7 +23,7 @@ static void bill(uint32_t tenant, uint64_t pages, uint32_t refs)
 		     refs);
 }
 
-/* a is of the rich tenant, b of the poor one. */
+/* Client a belongs to the rich tenant, b to the poor one. */
 static void open_two(void)
 {
 	memset(&a, 0, sizeof(a));
@@ -56,7 +56,7 @@ TestThen(store_tenant, pages_end_at_the_quota)
 	bill(POOR, 0, 1);
 	OK(kit_put(k, &b, data, PAGES * 4096, kit_owned, &one));
 	as(RICH);
-	OK(kit_put(k, &a, data, 32 * 4096, kit_owned, &two)); /* others go on */
+	OK(kit_put(k, &a, data, 32 * 4096, kit_owned, &two)); /* the other tenant continues */
 }
 
 TestThen(store_tenant, references_end_at_the_quota)
@@ -73,7 +73,7 @@ TestThen(store_tenant, references_end_at_the_quota)
 	IS(kit_alloc(k, &b, 1, &space), RESOURCE_EXHAUSTED);
 	IS(kit_map(k, &b, &ref, &space), RESOURCE_EXHAUSTED);
 	IS(kit_grant(k, &b, &ref, shared), RESOURCE_EXHAUSTED);
-	OK(kit_grant(k, &b, &ref, transfer)); /* gives one for it */
+	OK(kit_grant(k, &b, &ref, transfer)); /* a hold exchanged for a grant */
 	bill(POOR, 2, 4);
 }
 
@@ -102,7 +102,7 @@ TestThen(store_tenant, a_space_is_charged_as_it_is_written)
 	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 20, 2 * 4096, data));
 	OK(kit_seal(k, &b, &space, 0, 1 << 30, kit_owned, &ref));
 	bill(POOR, 8, 2);
-	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* copies are paid */
+	OK(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 0, 8192, data)); /* copies are charged */
 	IS(kit_space_op(k, &b, LEND_MEMOP_WRITE, &space, 1 << 21, 1, data), RESOURCE_EXHAUSTED);
 	OK(kit_release(k, &b, &ref));
 	bill(POOR, 4, 1);
@@ -124,10 +124,10 @@ TestThen(store_tenant, a_claim_moves_the_charge)
 	bill(POOR, 5, 1);
 	IS(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &big), RESOURCE_EXHAUSTED);
 	bill(RICH, 9, 1);
-	OK(kit_get(k, &b, &big, 0, 9 * 4096, back)); /* reading needs no claim */
+	OK(kit_get(k, &b, &big, 0, 9 * 4096, back)); /* reading charges nothing */
 }
 
-TestThen(store_tenant, forgotten_claims_go_back_to_who_paid)
+TestThen(store_tenant, forget__claims__go_back_to_the_payer)
 {
 	struct lend_memref ref;
 	uint8_t forgot;
@@ -137,13 +137,13 @@ TestThen(store_tenant, forgotten_claims_go_back_to_who_paid)
 	as(POOR);
 	OK(kit_ref_op(k, &b, LEND_MEMOP_ADOPT, &ref));
 	b.low = b.id;
-	quota(RICH, 1, 1, 9); /* nothing is lost for want of a quota */
+	quota(RICH, 1, 1, 9); /* a quota never loses data */
 	OK(kit_forget(k, &b, b.id, &forgot));
 	bill(RICH, 5, 1);
 	bill(POOR, 0, 0);
 }
 
-TestThen(store_tenant, nobody_pays_for_what_others_let_go)
+TestThen(store_tenant, release__by_another_tenant__charges_none)
 {
 	struct lend_memref ref;
 
@@ -163,7 +163,7 @@ TestThen(store_tenant, nobody_pays_for_what_others_let_go)
 	bill(POOR, 3, 1);
 }
 
-TestThen(store_tenant, replies_under_way)
+TestThen(store_tenant, replies_in_progress)
 {
 	struct lend_memop op = {.kind = LEND_MEMOP_GET, .len = 9 * 4096};
 	struct lend_store_out first;
@@ -173,7 +173,7 @@ TestThen(store_tenant, replies_under_way)
 	OK(kit_put(k, &a, data, 9 * 4096, kit_owned, &ref));
 	op.ref = ref;
 	as(POOR);
-	OK(kit_do(k, &b, &op, NULL)); /* one alone always may */
+	OK(kit_do(k, &b, &op, NULL)); /* a single operation is always allowed */
 	first = k->out;
 	op.len = 1;
 	IS(kit_do(k, &b, &op, NULL), RESOURCE_EXHAUSTED);
@@ -208,7 +208,7 @@ TestThen(store_tenant, pages_that_a_message_lands_in)
 	bill(POOR, 0, 0);
 }
 
-/* A life stays its tenant's: a join from another tenant's session does not move the charge. */
+/* A life keeps its tenant: a join from another tenant's session does not move the charge. */
 TestThen(store_tenant, a_life_has_one_tenant)
 {
 	struct lend_memref ref;
@@ -224,8 +224,8 @@ TestThen(store_tenant, a_life_has_one_tenant)
 	bill(POOR, 2, 2);
 }
 
-/* Whoever comes first gets a place, and the same one again; a new quota is the one that counts. */
-TestThen(store_tenant, places_are_given_and_kept)
+/* Tenants get entries in order of arrival and keep them; a changed quota takes effect. */
+TestThen(store_tenant, tenants__in_order_of_arrival__keep_their_entry)
 {
 	static const struct lend_store_quota none = {UINT64_MAX, UINT32_MAX, UINT32_MAX};
 	uint32_t tenants = k->config.tenants, place;
@@ -242,7 +242,8 @@ TestThen(store_tenant, places_are_given_and_kept)
 		     LEND_MEM_RESOURCE_EXHAUSTED);
 }
 
-/* Of 300 clients, once 225 are taken, a process may have as many as are left, in all its lives. */
+/* Once 225 of 300 client slots are taken, one process may have as many as are left, over all its
+ * lives. */
 TestThen(store_tenant, one_process_leaves_clients_for_others)
 {
 	struct who one[300] = {0}, two = {0};
@@ -254,7 +255,7 @@ TestThen(store_tenant, one_process_leaves_clients_for_others)
 	IS(k->out.status, RESOURCE_EXHAUSTED);
 	cr_assert_eq(n, 224 - 1, "one process has %u of 300 clients, others two", n);
 	OK(kit_hello(k, &two, 6, 1));
-	OK(kit_hello(k, &one[0], 5, 1)); /* repeated */
+	OK(kit_hello(k, &one[0], 5, 1)); /* retransmitted */
 	kit_audit(k);
 	lend_store_hangup(k->store, two.life);
 	while (n > 0)

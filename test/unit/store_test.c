@@ -1,5 +1,6 @@
-/* Goal: operations on bytes do what the protocol says and give a typed status otherwise. Method:
- * short stories, one per rule, each ending in an audit of all ledgers. */
+/* Goal: operations on bytes follow the protocol, and return a typed status otherwise. Method: short
+ * sequences, one per rule, each ending in an audit of all ledgers. Covers: mn/store/data_exec.c,
+ * mn/store/space.c, mn/store/exec.c, mn/store/placement.c, mn/store/lease.c */
 #include "unit/storesuite.h"
 
 TestSuite(store, .init = setup);
@@ -52,7 +53,7 @@ TestThen(store, get_pins_pages_until_done)
 	cr_assert_eq(kit_stats(k).refs, 0);
 	cr_assert_eq(kit_stats(k).pages_pinned, 64);
 	IS(kit_put(k, &a, data, 1, kit_owned, &ref), RESOURCE_EXHAUSTED);
-	lend_store_hangup(k->store, b.life); /* the client is gone, the carrier is not */
+	lend_store_hangup(k->store, b.life); /* the client is gone, its carrier session is not */
 	k->out = reply;
 	kit_audit(k);
 	kit_collect(k, back);
@@ -106,7 +107,7 @@ TestThen(store, slices_limit_what_a_bearer_can_do)
 	cr_assert_eq(memcmp(data + 5000, back, 1000), 0);
 	IS(kit_space_op(k, &b, LEND_MEMOP_READ, &space, 0, 1001, back), OUT_OF_RANGE);
 	OK(kit_release(k, &a, &ref));
-	cr_assert_eq(kit_stats(k).pages_used, 1); /* a map keeps its own pages only */
+	cr_assert_eq(kit_stats(k).pages_used, 1); /* a map owns only the pages it wrote */
 
 	OK(kit_put(k, &a, data, 3 * 4096, kit_owned, &ref));
 	cr_assert_eq(lend_memref_slice(&ref, 100, 100, 3, &part), 0);
@@ -118,7 +119,7 @@ TestThen(store, slices_limit_what_a_bearer_can_do)
 	cr_assert_eq(memcmp(data + 121, back, 10), 0);
 }
 
-/* Whoever has a token can sign any slice of it, also one that lies: the node must look at the
+/* The holder of a token can sign any slice of it, even an invalid one: the node must check the
  * ranges. */
 TestThen(store, slices_with_a_genuine_token_past_their_parent)
 {
@@ -202,7 +203,7 @@ TestThen(store, placed_put_and_write_copy_nothing)
 	cr_assert_eq(kit_stats(k).pages_used, 3);
 	OK(kit_get(k, &b, &ref, 0, 9000, back));
 	cr_assert_eq(memcmp(back, data, 9000), 0);
-	cr_assert_eq(place(&a, &op, seg, &n, head), 0); /* a repeat needs no memory */
+	cr_assert_eq(place(&a, &op, seg, &n, head), 0); /* a retransmission needs no memory */
 
 	a.id = 1;
 	OK(kit_map(k, &a, &ref, &space));
@@ -229,7 +230,7 @@ TestThen(store, placed_put_and_write_copy_nothing)
 	op.id = 4;
 	p = place(&a, &op, seg, &n, head);
 	cr_assert_neq(p, 0);
-	lend_store_unplace(k->store, p); /* the message died */
+	lend_store_unplace(k->store, p); /* the message was dropped */
 	op.offset = 1;                   /* unaligned, or past the end: not placed */
 	cr_assert_eq(place(&a, &op, seg, &n, head), 0);
 	op.offset = 4096;
@@ -238,7 +239,7 @@ TestThen(store, placed_put_and_write_copy_nothing)
 	op.life++;
 	cr_assert_eq(place(&a, &op, seg, &n, head), 0);
 	cr_assert_eq(kit_stats(k).pages_used, 6);
-	/* Its client dies between place and exec. */
+	/* The client dies between place and exec. */
 	op.life--;
 	p = place(&a, &op, seg, &n, head);
 	lend_store_hangup(k->store, a.life);
@@ -291,9 +292,9 @@ TestThen(store, copy_of_the_arena_is_the_same_store)
 	free(old);
 }
 
-/* A node that starts anew counts lives, too: an operation that was meant for the old one, and comes
- * after HELLO to the new one, is of no life there. */
-TestThen(store, a_life_of_an_earlier_start_is_over)
+/* A restarted node counts lives from the start: an operation for the old node that arrives after
+ * HELLO to the new one must match no life. */
+TestThen(store, life__of_an_earlier_start__is_unknown)
 {
 	struct kit *next = kit_open(8, k->config.epoch + 1);
 	struct who late = {0}, now = {0};

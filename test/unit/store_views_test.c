@@ -1,19 +1,19 @@
-/* Goal: whatever becomes of spaces, snapshots, clients and leases, what a process was told to map
- * shows the bytes of that moment, until it says that it unmapped it or its socket ends.
- * Method: histories at random by several processes; every view that was told is kept as bytes and
- * compared after each operation, where a mapping would see it; audits, and in the end nothing may
- * be left. LEND_SEED replays one. */
+/* Goal: a view that a process maps keeps the bytes of that moment, until the process reports the
+ * unmap or its socket closes, whatever happens to spaces, snapshots, clients and leases. Method:
+ * random histories of several processes; the bytes of every view are kept and compared after each
+ * operation, read where a mapping would read them; audits, and an empty store at the end. LEND_SEED
+ * replays one history. Covers: mn/store/pinned_map.c, mn/store/space.c, mn/store/cow.c */
 #include <stdlib.h>
 
-#include "unit/lienkit.h"
+#include "unit/pinkit.h"
 #include "util/rng.h"
 
 enum { WHO = 3, VIEWS = 12, REFS = 8, STEPS = 400, SEEDS = 60, PAGES_MAX = 9 };
 
-/* What a process maps: the bytes that its view had when it was told. */
+/* A mapped view: the bytes it had when the node described it. */
 struct told {
 	bool live;
-	uint32_t who; /* and whose key */
+	uint32_t who; /* the process with the key that it needs */
 	uint64_t key;
 	struct lend_memview view;
 	uint8_t byte[PAGES_MAX];
@@ -23,10 +23,10 @@ struct world {
 	struct lend_rng rng;
 	uint64_t seed, keys;
 	struct who who[WHO];
-	uint64_t key[WHO]; /* of its socket */
+	uint64_t key[WHO]; /* keys of the processes' sockets */
 	struct {
 		bool live;
-		uint32_t who, told; /* told: its view, or VIEWS */
+		uint32_t who, told; /* the process that maps it; the entry of its view, or VIEWS */
 		uint64_t pages;
 		struct lend_memspace space;
 	} space[VIEWS];
@@ -57,7 +57,7 @@ static void look(struct world *w)
 				     (unsigned long long)w->seed, i, p);
 }
 
-/* The reply's view, which must show what the space has. */
+/* The reply's view, which must show the space's bytes. */
 static uint32_t learn(struct world *w, uint32_t who, uint32_t at)
 {
 	uint32_t i = 0;
@@ -76,7 +76,7 @@ static void forget_spaces(struct world *w, uint32_t who)
 {
 	for (uint32_t i = 0; i < VIEWS; i++)
 		if (w->space[i].who == who)
-			w->space[i].live = false; /* what was told of it lives on */
+			w->space[i].live = false; /* its views stay mapped */
 }
 
 static void some_put(struct world *w, uint32_t who)
@@ -124,7 +124,7 @@ static void some_write(struct world *w, uint32_t i)
 			   len, data);
 }
 
-/* Told anew: the earlier view is not mapped any more. */
+/* A new view of the space: the earlier one is no longer mapped. */
 static void some_view(struct world *w, uint32_t i)
 {
 	uint32_t who = w->space[i].who;

@@ -1,5 +1,5 @@
-/* storekit - a store with its memory, and clients that speak to it in operations' bytes.
- * Layer: test. Everything is static: a test includes it and uses what it needs. */
+/* storekit - a store with its memory, and clients that send it encoded operations. Layer: test.
+ * Everything is static: a test includes it and uses what it needs. */
 #ifndef TEST_UNIT_STOREKIT_H
 #define TEST_UNIT_STOREKIT_H
 
@@ -17,7 +17,7 @@ struct kit {
 	void *pages, *scratch;
 	size_t size;
 	lend_ns now;
-	uint32_t tenant; /* who calls */
+	uint32_t tenant; /* a client */
 	struct lend_store_out out;
 };
 
@@ -25,7 +25,7 @@ struct who {
 	struct lend_store_peer peer; /* its session */
 	uint32_t number;
 	uint64_t life;
-	uint8_t key[LEND_MEMOP_KEY]; /* of its life */
+	uint8_t key[LEND_MEMOP_KEY]; /* key of its life */
 	uint64_t id, low;            /* of the newest operation */
 };
 
@@ -44,7 +44,7 @@ KIT struct kit *kit_open_paged(uint32_t pages, uint32_t page, uint32_t epoch)
 	k->config.epoch = epoch;
 	k->config.shard = 2;
 	k->config.shards = 3;
-	k->config.checksum = 1; /* whatever else a test is about, sums stay true */
+	k->config.checksum = 1; /* checksums are on in every test of the store */
 	k->config.addresses = "shm:mn0";
 	memset(k->config.key, (int)epoch, sizeof(k->config.key));
 	k->size = lend_store_size(&k->config);
@@ -87,7 +87,7 @@ KIT struct lend_memstats kit_stats(struct kit *k)
 	return stats;
 }
 
-/* Runs the operation as it is, in awkward segments; the reply stays in k->out. */
+/* Runs the operation unchanged, in awkward segments; the reply stays in k->out. */
 KIT enum lend_mem_status kit_exec(struct kit *k, struct who *w, const struct lend_memop *op,
 				  const void *payload)
 {
@@ -106,7 +106,7 @@ KIT enum lend_mem_status kit_exec(struct kit *k, struct who *w, const struct len
 	return lend_store_exec(k->store, k->now, &in, &k->out);
 }
 
-/* The client's next operation. */
+/* Runs the client's next operation. */
 KIT enum lend_mem_status kit_do(struct kit *k, struct who *w, struct lend_memop *op,
 				const void *payload)
 {
@@ -266,7 +266,7 @@ KIT enum lend_mem_status kit_forget(struct kit *k, struct who *w, uint64_t targe
 	return k->out.status;
 }
 
-/* Goes to the store's next deadline, as a daemon does. */
+/* Advances to the store's next deadline, as the daemon does. */
 KIT void kit_next_deadline(struct kit *k)
 {
 	lend_ns at = lend_store_deadline(k->store);

@@ -25,7 +25,7 @@ struct mgrant {
 struct mobject {
 	int kind; /* 0 none, 1 snapshot, 2 space */
 	uint64_t base, len;
-	uint32_t page[PAGES + 1]; /* which pages [base / page ...]; 0: zeros */
+	uint32_t page[PAGES + 1]; /* the page at each [base / page ...]; 0: zeros */
 	uint8_t bytes[BYTES];
 	bool held[WHO];
 	struct mgrant grant[GRANTS];
@@ -39,7 +39,7 @@ KIT struct who who[WHO];
 KIT struct lend_rng rng;
 KIT uint64_t seed;
 KIT uint32_t newest_page;
-KIT uint32_t page_size = LEND_MEM_PAGE; /* one seed in four has larger ones */
+KIT uint32_t page_size = LEND_MEM_PAGE; /* one seed in four uses larger pages */
 KIT uint8_t buf[BYTES], got[BYTES];
 
 #define AT "seed %llu", (unsigned long long)seed
@@ -163,7 +163,8 @@ KIT void apply(struct mobject *o, int w, struct lend_memterms t)
 		add_grant(o, t);
 }
 
-/* Writing makes zero and shared pages new ones; false: they do not fit, nothing was changed. */
+/* Gives the object new pages where it writes to zero or shared ones. False: not enough pages,
+ * nothing changed. */
 KIT bool touch(struct mobject *o, uint64_t offset, uint64_t len)
 {
 	uint64_t first = (o->base + offset) / page_size;
@@ -180,7 +181,7 @@ KIT bool touch(struct mobject *o, uint64_t offset, uint64_t len)
 	return true;
 }
 
-/* o becomes [offset, offset + len) of from, pages shared. */
+/* Makes o [offset, offset + len) of from, with shared pages. */
 KIT void share(struct mobject *o, const struct mobject *from, uint64_t offset, uint64_t len)
 {
 	uint64_t start = from->base + offset;

@@ -1,5 +1,5 @@
-/* storesuite - what the tests of the store start and end with: a store of 64 pages, clients a and b
- * of two processes, and in the end nothing left of anything. Layer: test. */
+/* storesuite - setup and teardown of the store's tests: a store of 64 pages, clients a and b of two
+ * processes; at the end everything must be free. Layer: test. */
 #ifndef TEST_UNIT_STORESUITE_H
 #define TEST_UNIT_STORESUITE_H
 

@@ -1,7 +1,7 @@
 /* Goal: the next start removes the files that killed processes left in the runtime folder, and none
  * of a living process. Method: sockets and lock files of children that end without closing them,
  * next to every kind of file that has to stay; then many processes that open, die and sweep at
- * once, each of which looks whether its own file stays. Covers: src/sys/sweep.c,
+ * once, and each check that their own file stays. Covers: src/sys/sweep.c,
  * src/sys/unix_listener.c */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -196,7 +196,7 @@ static int live_and_die(uint32_t seed)
 		lend_sweep();
 	strcpy(door.at.sun_path, path_of(name));
 	if (lend_door_open(&door, SOCK_SEQPACKET | SOCK_NONBLOCK, name) < 0)
-		return 0; /* another one lives */
+		return 0; /* another process holds the name */
 	for (int i = 0; i < LOOKS; i++) {
 		if (lstat(door.at.sun_path, &st) < 0 || st.st_ino != door.ino)
 			return 1;

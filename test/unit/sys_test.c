@@ -1,6 +1,7 @@
-/* Goal: the clock never goes back and keeps the system's pace; arenas are zero; a folder that is
- * not ours alone is refused. Method: a busy half of ten milliseconds beside clock_gettime(), then
- * temporary folders of every wrong kind. */
+/* Goal: the clock never goes back and keeps the system clock's pace; arenas are zero; a runtime
+ * folder that is open to other users is refused. Method: ten milliseconds next to clock_gettime(),
+ * then temporary folders of every wrong kind. Covers: src/sys/clock.c, src/sys/cpu.c,
+ * src/sys/mapped_memory.c, src/sys/rand.c, src/sys/rundir.c, src/sys/lockfile.h */
 #include <criterion/criterion.h>
 
 #include <errno.h>
@@ -39,7 +40,7 @@ Test(clock, never_back_and_close_to_the_systems)
 		now = lend_clock_now();
 		after = system_now();
 		cr_assert_geq(now, last);
-		/* A thread that is moved between two reads widens the bracket by itself. */
+		/* A thread that is preempted between two reads widens the bracket by itself. */
 		cr_assert_geq(now + 100000, before);
 		cr_assert_leq(now, after + 100000);
 		last = now;

@@ -1,6 +1,7 @@
-/* Goal: a session wakes at its time, neither before nor after, however far ahead that is, and the
- * wheel asks to be turned when the first of them is due. Method: a table of times around the edges
- * of slots and levels, then seeded histories against a naive model that looks through an array. */
+/* Goal: a session's timer fires at its time, not early and not late, however far ahead that is, and
+ * the wheel asks to be polled when the first timer is due. Method: a table of times around the
+ * edges of slots and levels, then seeded histories against a naive model that searches an array.
+ * Covers: src/core/timer.c */
 #include "core/timer.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +19,8 @@ static void open_core(lend_ns now)
 	c = wheel_open(LEND_CC_NONE, now);
 }
 
-/* How late it wakes, when the wheel is turned whenever it asks for it, and how often that was. */
+/* How late the timer fires when the wheel is polled at each deadline it reports, and the number of
+ * polls. */
 static lend_ns late(lend_ns now, lend_ns wait, int *turns)
 {
 	struct lend_sess *s;
@@ -52,7 +54,7 @@ Test(timer, wakes_on_time_and_once)
 			for (size_t i = 0; i < sizeof(start) / sizeof(start[0]); i++) {
 				cr_assert_eq(late(start[i], wait + off - 1, &turns), 0, "2^%d",
 					     bit);
-				cr_assert_eq(turns, 1, "2^%d: woken in vain", bit);
+				cr_assert_eq(turns, 1, "2^%d: woken without work", bit);
 			}
 }
 
@@ -65,7 +67,7 @@ static lend_ns earliest(const lend_ns *due)
 	return at;
 }
 
-/* All that is due, each once. */
+/* Fires all that is due, each once. */
 static void turn(lend_ns *due, uint64_t seed)
 {
 	struct lend_sess *s;
@@ -80,7 +82,7 @@ static void turn(lend_ns *due, uint64_t seed)
 	cr_assert(earliest(due) > c->now, "seed %llu: somebody is late", (unsigned long long)seed);
 }
 
-/* Hops of about the widths of the first six levels. */
+/* Spans of about the widths of the first six levels. */
 static lend_ns span(struct lend_rng *rng)
 {
 	return lend_rng_below(rng, UINT64_C(1) << (6 + lend_rng_below(rng, 36)));

@@ -1,4 +1,4 @@
-/* wheelkit - a core of sessions that nobody opened, for tests of the wheels that they wait on. */
+/* wheelkit - a core of sessions without peers, for tests of the timer wheels that they wait on. */
 #ifndef TEST_UNIT_WHEELKIT_H
 #define TEST_UNIT_WHEELKIT_H
 
@@ -9,7 +9,7 @@
 
 enum { WHEEL_SESSIONS = 50 };
 
-/* For free() to end. */
+/* The caller releases it with free(). */
 static inline struct lend_core *wheel_open(uint8_t congestion, lend_ns now)
 {
 	struct lend_core_config cfg = {.sessions = WHEEL_SESSIONS,
@@ -25,12 +25,12 @@ static inline struct lend_core *wheel_open(uint8_t congestion, lend_ns now)
 	void *arena = aligned_alloc(64, size);
 	struct lend_core *c;
 
-	memset(arena, 0, size); /* sessions that nobody opened are on no list */
+	memset(arena, 0, size); /* these sessions are on no list */
 	c = lend_core_init(arena, &cfg, now);
 	for (uint32_t i = 0; i < WHEEL_SESSIONS; i++) {
 		struct lend_sess *s = lend_sess_at(c, i);
 
-		s->id = i; /* whose low bits are its index */
+		s->id = i; /* the low bits are its index */
 		s->timer = LEND_NEVER;
 		lend_list_init(&s->waiting);
 	}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Goal: an installed Lend is usable by pkg-config and by find_package, from C and from C++, and the README's
-# example works against it.
-# Method: install into an empty prefix, build hello.c both ways, compile each header alone, then let a server
-# and a client of that prefix talk.
+# Goal: an installed Lend is usable by pkg-config and by find_package, from C and from C++, and the
+# README's example works against it. Method: install into an empty prefix, build hello.c both ways,
+# compile each header alone, then let a server and a client of that prefix exchange calls. Covers:
+# third_party/lib.cmake, third_party/lend.pc.in
 # usage: install.sh BUILD_DIR VERSION CC CXX [FLAG]...
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -54,7 +54,7 @@ cmake -S "$tmp/user" -B "$tmp/user/build" -G Ninja -DCMAKE_PREFIX_PATH="$tmp/mov
 	-DCMAKE_C_FLAGS="$flags" >/dev/null
 cmake --build "$tmp/user/build" >/dev/null
 
-# An argument that is small and one that is not: both arrive, and the node has nothing left of them.
+# A short argument and a long one: both arrive, and the node has nothing left of them.
 # shellcheck disable=SC2046,SC2086
 "$cc" -std=c11 -Wall -Wextra -Werror $flags -o "$tmp/lines" "$here/lines.c" $(pkg-config --cflags --libs lend)
 "$programs/lend-mn" --listen shm:mn0 --size 16M >"$tmp/mn" &
@@ -62,7 +62,7 @@ node=$!
 "$tmp/lines" &
 server=$!
 for name in mn0 lines; do
-	for _ in $(seq 500); do # until it is there; at most 10 s
+	for _ in $(seq 500); do # until it serves; at most 10 s
 		[ -e "$XDG_RUNTIME_DIR/lend/$name" ] && break
 		sleep 0.02
 	done

@@ -1,8 +1,7 @@
-/* lines - counts the lines of a file for its clients, however long that is.
- *   lines            serves at shm:lines
- *   lines FILE       asks it
- * Both know the memory node at shm:mn0: lend-mn --listen shm:mn0 --size 1G
- */
+/* lines - counts the lines of a file of any length for its clients.
+ * lines serves at shm:lines
+ * lines FILE calls it
+ * Both use the memory node at shm:mn0: lend-mn --listen shm:mn0 --size 1G */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -30,7 +29,7 @@ static void answer(lend_request request, struct lend_ep *ep, uint64_t n)
 	lend_reply(ep, request, out ? LEND_OK : LEND_RESOURCE_EXHAUSTED, out);
 }
 
-/* A long argument on its way here. */
+/* A long argument while it is fetched. */
 struct job {
 	struct lend_op op;
 	struct lend_ep *ep;
@@ -59,11 +58,11 @@ static void count(lend_request request, const struct lend_buf *bytes, void *ep)
 		lend_reply(ep, request, LEND_INVALID_ARGUMENT, NULL);
 		return;
 	}
-	if (arg.bytes) { /* short: it lies in the message */
+	if (arg.bytes) { /* short: it is in the message */
 		answer(request, ep, lines(arg.bytes, arg.len));
 		return;
 	}
-	job = calloc(1, sizeof(*job)); /* long: it is fetched now that somebody wants it */
+	job = calloc(1, sizeof(*job)); /* long: it is fetched when needed */
 	if (job) {
 		job->op = (struct lend_op){.done = came, .parent = request};
 		job->ep = ep;

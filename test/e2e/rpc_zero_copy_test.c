@@ -1,0 +1,159 @@
+/* Goal: a long request over shm is read in the sender's memory, which is not reused while the
+ * receiver may read it, however the call ends; a receiver with landing memory, or a worker, gets a
+ * copy. Method: both ends in one thread; bytes that change under the handler; a server that is not
+ * polled while its client cancels or closes. Covers: src/rpc/deferred_free.c, src/io/shm/send.c,
+ * src/io/shm/ring_read.c, src/rpc/server.c */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "e2e/rpc_pair.h"
+
+enum { LEN = 3 << 20, LOOK = 20 };
+
+static struct pair pair;
+static struct ask ask;
+
+/* State that the handler saw. */
+static struct {
+	uint32_t seed; /* of the expected bytes */
+	int right, wrong;
+	bool in_place;
+	const void *data;
+} seen;
+
+static void look(lend_request request, const struct lend_buf *in, void *arg)
+{
+	uint8_t *sent = ask.call.request ? ask.call.request->data : NULL;
+
+	(void)arg;
+	seen.right += ask_same(in, LEN, seen.seed);
+	seen.wrong += !ask_same(in, LEN, seen.seed);
+	seen.data = in->data;
+	if (sent) {
+		sent[5] ^= 1;
+		seen.in_place = ((const volatile uint8_t *)in->data)[5] == sent[5];
+		sent[5] ^= 1;
+	}
+	lend_reply(pair.server, request, LEND_OK, NULL);
+}
+
+static void open_pair(void)
+{
+	memset(&seen, 0, sizeof(seen));
+	memset(&ask, 0, sizeof(ask));
+	pair_open(&pair, "shm");
+	cr_assert_eq(lend_serve(pair.server, LOOK, look, NULL, 0), 0);
+	seen.seed = 7;
+}
+
+/* Starts it, and polls the client alone: the request is in flight. */
+static void start_alone(void)
+{
+	struct ask hello = {.done = false};
+
+	ask_run(&pair, &hello, SINK, NULL);
+	ask_give(pair.client, &hello);
+	ask.call = (struct lend_call){
+	    .method = LOOK, .request = ask_bytes(pair.client, LEN, seen.seed), .done = ask_done};
+	cr_assert_eq(lend_call_start(pair.client, pair.session, &ask.call), 0, "%s", lend_why());
+	for (int i = 0; i < 4; i++)
+		lend_poll(pair.client);
+}
+
+Test(rpc_zero_copy, a_handler_reads_in_place)
+{
+	open_pair();
+	ask_run(&pair, &ask, LOOK, ask_bytes(pair.client, LEN, 7));
+	cr_assert_eq(ask.call.status, LEND_OK);
+	cr_assert_eq(seen.right, 1);
+	cr_assert(seen.in_place, "it was copied");
+	ask_give(pair.client, &ask);
+	pair_close(&pair);
+}
+
+Test(rpc_zero_copy, a_reply_is_the_callers_own)
+{
+	open_pair();
+	ask_run(&pair, &ask, ECHO, ask_bytes(pair.client, LEN, 9));
+	cr_assert_eq(ask.call.status, LEND_OK);
+	memset(ask.call.request->data, 0, LEN);
+	cr_assert(ask_same(ask.call.reply, LEN, 9));
+	((char *)ask.call.reply->data)[0] = 1; /* and may be written */
+	ask_give(pair.client, &ask);
+	pair_close(&pair);
+}
+
+static struct lend_buf *place(lend_session session, uint32_t method, uint64_t len,
+			      const void *first, uint32_t n, void *arg)
+{
+	static char memory[LEN];
+
+	(void)session;
+	(void)method;
+	cr_assert(n > 0 && first && len == LEN);
+	return *(bool *)arg ? lend_buf_wrap(pair.server, memory, LEN, NULL, NULL) : NULL;
+}
+
+Test(rpc_zero_copy, landing_memory__long_request__is_used)
+{
+	bool room = true;
+
+	open_pair();
+	cr_assert_eq(lend_serve_long(pair.server, LOOK, place, &room), 0);
+	ask_run(&pair, &ask, LOOK, ask_bytes(pair.client, LEN, 7));
+	cr_assert_eq(ask.call.status, LEND_OK);
+	cr_assert(seen.right == 1 && !seen.in_place);
+	ask_give(pair.client, &ask);
+	room = false;
+	ask_run(&pair, &ask, LOOK, ask_bytes(pair.client, LEN, 7));
+	cr_assert_eq(ask.call.status, LEND_RESOURCE_EXHAUSTED);
+	cr_assert_eq(ask.call.ran, LEND_RAN_NO);
+	ask_give(pair.client, &ask);
+	pair_close(&pair);
+}
+
+/* Its memory returns to the pool after the server has polled, and not before. */
+Test(rpc_zero_copy, request__cancelled__stays_unchanged)
+{
+	struct lend_buf *junk[4];
+
+	open_pair();
+	start_alone();
+	lend_call_cancel(pair.client, &ask.call);
+	while (!ask.done)
+		lend_poll(pair.client);
+	cr_assert_eq(ask.call.status, LEND_CANCELLED);
+	cr_assert_null(ask.call.request, "the server may still read it");
+	for (int i = 0; i < 4; i++) {
+		junk[i] = ask_bytes(pair.client, LEN, 1000);
+		lend_poll(pair.client);
+	}
+	pair_turns(&pair, 20);
+	cr_assert_eq(seen.wrong, 0, "it changed under the server");
+	cr_assert_eq(seen.right, 1);
+	for (int i = 0; i < 4; i++)
+		lend_buf_give(pair.client, junk[i]);
+	pair_close(&pair);
+}
+
+Test(rpc_zero_copy, request__sender_closed__stays_unchanged)
+{
+	struct lend_config config = LEND_CONFIG_INIT;
+	struct lend_ep *other;
+	lend_session session;
+
+	open_pair();
+	start_alone();
+	lend_close(pair.client);
+	pair.client = NULL;
+	ask.call.request = NULL;
+	cr_assert_eq(lend_open(&config, &other), 0);
+	cr_assert_eq(lend_connect(other, pair.address, &session), 0);
+	for (int i = 0; i < 8; i++)
+		(void)ask_bytes(other, LEN, 1000);
+	pair_turns(&pair, 20);
+	cr_assert_eq(seen.wrong, 0, "it changed under the server");
+	cr_assert_eq(seen.right, 1);
+	lend_close(other);
+	lend_close(pair.server);
+}
