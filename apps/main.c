@@ -5,64 +5,127 @@
 
 #include "apps/commands.h"
 
-/* The subcommands. run is NULL for a subcommand that this build does not contain; main prints how
- * to get it. */
-static const struct app_command commands[] = {
-    {"lat", "round-trip time of one call at a time", app_lat},
-    {"rate", "calls per second with many in flight", app_rate},
-    {"load", "latency and losses at a given rate of calls, also beyond the peak", app_offered},
-    {"bw", "payload per second with long requests", app_bw},
-    {"priority", "an urgent call behind a bulk transfer of the same session", app_priority},
-    {"deadlines", "calls that end too late, by deadline and as they come", app_deadlines},
-    {"wait", "what sleeping, spinning and idle sessions cost", app_wait},
-    {"start", "from the start of a program to its first reply", app_start},
-    {"connect", "sessions made on an endpoint that is open", app_connect},
-    {"chain", "a chain of services that passes data by value or by reference", app_chain},
-    {"images", "the same with image services and real photographs", app_images},
-    {"demo", "all of it, with a report as one HTML page", app_demo},
-    {"mem", "what a memory node holds", app_mem},
-    {"mem-lat", "put, get, release, write and read, one at a time", app_mem_lat},
-    {"mem-bw", "bytes per second into and out of a memory node", app_mem_bw},
-    {"snapshot-speed", "seal, map and release from 4 KiB to 1 GiB", app_snapshot},
-    {"cow", "a few pages of an object changed: copy on write, or a full copy", app_cow},
-    {"mem-fault", "spaces as memory: touches, scans, the cache", app_mem_fault},
-    {"translate", "how quickly a memory node finds pages, beside a hash map", app_translate},
-    {"malloc", "lend_malloc() beside other heaps", app_malloc},
-    {"put", "a file to a memory node; prints the reference", app_put},
-    {"get", "the bytes behind a reference", app_get},
-    {"keygen", "a new key that endpoints prove to each other, in a file", app_keygen},
-    {"top", "what endpoints and their sessions are doing", app_top},
-    {"doctor", "what this machine offers, and the mend for each lack", app_doctor},
-    {"serve", "the server that lat, rate and bw call", app_serve},
-    {"hop", NULL, app_hop},
-    {"tier", NULL, app_tier},
-    {NULL, NULL, NULL},
+/* Groups of lend --help. The commands of BENCH are listed by lend bench --help; their names without
+ * the word bench are aliases. */
+enum group { USE, OPERATE, MEASURE, BENCH, HIDDEN };
+
+/* The subcommands in the order of --help. run is NULL for a subcommand that this build does not
+ * contain; main prints how to get it. */
+static const struct command {
+	enum group group;
+	const char *name, *summary;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+    {USE, "put", "copies a file to a memory node; prints a reference", app_put},
+    {USE, "get", "writes the bytes behind a reference", app_get},
+    {USE, "call", "calls one method of a server; prints the reply", app_call},
+    {USE, "ping", "time to connect to an endpoint, and round trips", app_ping},
+    {USE, "doctor", "what this machine offers, and the fix for each lack", app_doctor},
+    {OPERATE, "mem", "what a memory node holds; ends objects and clients", app_mem},
+    {OPERATE, "top", "rates, round trips and queues of endpoints", app_top},
+    {OPERATE, "keygen", "makes a file with a key that endpoints prove to peers", app_keygen},
+    {OPERATE, "serve", "the server that lend bench calls with --connect", app_serve},
+    {MEASURE, "bench", "measures one thing; lend bench --help lists what", NULL},
+    {MEASURE, "demo", "measures all, with a report as one HTML page", app_demo},
+    {BENCH, "lat", "round-trip time of one call at a time", app_lat},
+    {BENCH, "rate", "calls per second with many in flight", app_rate},
+    {BENCH, "load", "latency and losses at a given rate of calls, also overload", app_offered},
+    {BENCH, "bw", "payload per second with long requests", app_bw},
+    {BENCH, "priority", "an urgent call behind a bulk transfer of one session", app_priority},
+    {BENCH, "deadlines", "calls that end too late, by deadline and in FIFO order", app_deadlines},
+    {BENCH, "wait", "cost of sleeping, spinning and idle sessions", app_wait},
+    {BENCH, "start", "from the start of a program to its first reply", app_start},
+    {BENCH, "connect", "sessions opened on an open endpoint", app_connect},
+    {BENCH, "chain", "a chain of services, data by value or by reference", app_chain},
+    {BENCH, "images", "the same with image services and photographs", app_images},
+    {BENCH, "mem-lat", "put, get, release, write and read, one at a time", app_mem_lat},
+    {BENCH, "mem-bw", "bytes per second into and out of a memory node", app_mem_bw},
+    {BENCH, "mem-fault", "spaces as memory: touches, scans, the cache", app_mem_fault},
+    {BENCH, "snapshot-speed", "seal, map and release from 4 KiB to 1 GiB", app_snapshot},
+    {BENCH, "cow", "an object with some pages changed: copy on write, or a copy", app_cow},
+    {BENCH, "translate", "page lookups of a memory node, beside a hash map", app_translate},
+    {BENCH, "malloc", "lend_malloc() beside other heaps", app_malloc},
+    {HIDDEN, "hop", NULL, app_hop},
+    {HIDDEN, "tier", NULL, app_tier},
+    {HIDDEN, NULL, NULL, NULL},
 };
+
+static void list(FILE *out, enum group group)
+{
+	for (const struct command *c = commands; c->name; c++)
+		if (c->group == group)
+			fprintf(out, "  %-15s %s%s\n", c->name, c->summary,
+				c->run || c->group == MEASURE ? "" : " (not in this build)");
+}
 
 static void help(FILE *out)
 {
 	fputs("usage: lend COMMAND [OPTION...]     lend COMMAND --help tells more\n"
-	      "       lend --version\n\n",
+	      "       lend --version\n"
+	      "\nUse\n",
 	      out);
-	for (const struct app_command *c = commands; c->name; c++)
-		if (c->summary)
-			fprintf(out, "  %-15s %s%s\n", c->name, c->summary,
-				c->run ? "" : " (not in this build)");
-	fputs("\nexample: lend lat --carrier udp --size 64 --seconds 2\n", out);
+	list(out, USE);
+	fputs("\nOperate (memory nodes and brokers are lend-mn(8) and lend-hostd(8))\n", out);
+	list(out, OPERATE);
+	fputs("\nMeasure (lend lat and the like are still lend bench lat, until release 0.3)\n",
+	      out);
+	list(out, MEASURE);
+	fputs("\nexample: ref=$(lend put photo.jpg shm:mn0) && lend get $ref -o copy.jpg\n", out);
 }
 
-static int run(const char *name, int argc, char **argv)
+static void help_bench(FILE *out)
 {
-	const struct app_command *c = commands;
+	fputs("usage: lend bench NAME [OPTION...]     lend bench NAME --help tells more\n\n", out);
+	list(out, BENCH);
+	fputs("\nexample: lend bench lat --carrier udp --size 64 --seconds 2\n", out);
+}
+
+static bool asks_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
+}
+
+static const struct command *find(const char *name)
+{
+	const struct command *c = commands;
 
 	while (c->name && strcmp(c->name, name))
 		c++;
-	if (!c->name)
-		app_bad("%s: no such command; see lend --help", name);
-	app_name_set("lend ", c->name);
+	return c;
+}
+
+static int run(const struct command *c, const char *program, int argc, char **argv)
+{
+	app_name_set(program, c->name);
 	if (!c->run)
 		app_bad("not in this build: install libturbojpeg0-dev and build again");
 	return c->run(argc, argv);
+}
+
+static int run_bench(int argc, char **argv)
+{
+	const struct command *c;
+
+	app_name_set("lend ", "bench");
+	if (argc < 2 || asks_help(argv[1])) {
+		help_bench(argc < 2 ? stderr : stdout);
+		return argc < 2 ? APP_EXIT_USAGE : APP_EXIT_OK;
+	}
+	c = find(argv[1]);
+	if (!c->name || c->group != BENCH)
+		app_bad("%s: no such measurement; see lend bench --help", argv[1]);
+	return run(c, "lend bench ", argc - 1, argv + 1);
+}
+
+static int run_command(const char *name, int argc, char **argv)
+{
+	const struct command *c = find(name);
+
+	if (!strcmp(name, "bench"))
+		return run_bench(argc, argv);
+	if (!c->name)
+		app_bad("%s: no such command; see lend --help", name);
+	return run(c, "lend ", argc, argv);
 }
 
 int main(int argc, char **argv)
@@ -74,8 +137,8 @@ int main(int argc, char **argv)
 		return APP_EXIT_USAGE;
 	}
 	if (!strcmp(word, "help") && argc > 2)
-		return run(argv[2], 2, (char *[]){argv[2], (char *)"--help", NULL});
-	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+		return run_command(argv[2], 2, (char *[]){argv[2], (char *)"--help", NULL});
+	if (asks_help(word)) {
 		help(stdout);
 		return APP_EXIT_OK;
 	}
@@ -83,5 +146,5 @@ int main(int argc, char **argv)
 		puts("lend " LEND_VERSION);
 		return APP_EXIT_OK;
 	}
-	return run(word, argc - 1, argv + 1);
+	return run_command(word, argc - 1, argv + 1);
 }

@@ -370,7 +370,7 @@ int mn_serve_open(struct lend_ep *ep, struct lend_store *store, struct mn_serve 
 	if (rc == 0)
 		serve->fair = mn_peers_fair(serve->peers, drop, serve);
 	if (rc == 0)
-		rc = lend_serve(ep, LEND_MEM_METHOD, handle, serve, 0);
+		rc = lend_serve(ep, LEND_MEM_METHOD, handle, serve, LEND_RESERVED);
 	if (rc == 0)
 		rc = lend_serve_long(ep, LEND_MEM_METHOD, place, serve);
 	*out = serve;

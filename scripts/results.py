@@ -46,7 +46,7 @@ HEAD = """# Results
 All measured figures of Lend. `scripts/results.py` writes this file from `results.json`; do not edit it.
 
 **Machine**: {machine}. Benchmarks compare the received bytes, and their times are full round trips. "near" and "far" are the
-distance of the two CPUs: a cache line there and back takes less than {near} ns, or more.
+distance distance of the two CPUs: a cache line there and back takes less than {near} ns, or more.
 
 """
 PEERS = (  # name in README, group, program and lane

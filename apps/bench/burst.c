@@ -93,6 +93,8 @@ static void explain(struct result *r)
 		return;
 	if (client.failed == LEND_UNAVAILABLE && *lend_why())
 		why = lend_why();
+	else if (client.failed == LEND_UNIMPLEMENTED)
+		why = "no benchmark server; start one with lend serve --listen ADDR";
 	else if (client.failed == LEND_RESOURCE_EXHAUSTED)
 		why = "RESOURCE_EXHAUSTED; give the server a larger --sessions";
 	(void)snprintf(r->why, WHY_MAX, "%s", why);

@@ -7,8 +7,8 @@
 static const char doc[] = "Payload per second, one way: long requests, answered by their CRC32C.\v"
 			  "The server reads every byte once to answer; the caller compares with "
 			  "the sum of what it sent.\n\n"
-			  "  lend bw --carrier udp --size 8M\n"
-			  "  lend bw --carrier shm --size 1M --window 4 --json";
+			  "  lend bench bw --carrier udp --size 8M\n"
+			  "  lend bench bw --carrier shm --size 1M --window 4 --json";
 
 int app_bw(int argc, char **argv)
 {

@@ -35,7 +35,7 @@ static void parse_by(struct app_chain *chain, const char *text)
 static void check(const struct app_chain *chain)
 {
 	if (chain->load_args.carrier == APP_DPDK_RING)
-		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif for a "
+		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif for a "
 			"chain of processes");
 	if (chain->load_args.size > APP_PATTERN_MAX)
 		app_bad("--size: give at most %d bytes", APP_PATTERN_MAX);
@@ -303,8 +303,8 @@ static const char doc[] =
     "By value the payload travels every hop (forwarded without a copy); by reference it is put on "
     "a memory node once "
     "and 64 bytes travel. bytes_moved_per_call counts all processes, the memory node too.\n\n"
-    "  lend chain --hops 5 --size 1M --by ref --carrier udp\n"
-    "  lend chain --sweep --size 4M --seconds 10";
+    "  lend bench chain --hops 5 --size 1M --by ref --carrier udp\n"
+    "  lend bench chain --sweep --size 4M --seconds 10";
 
 int app_chain(int argc, char **argv)
 {

@@ -219,7 +219,7 @@ int app_hop(int argc, char **argv)
 		app_die("%s", lend_why());
 	if (hop.node_address)
 		hop.mem = app_node_open(hop.ep, hop.node_address);
-	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_chain, &hop, 0) < 0)
+	if (lend_serve(hop.ep, APP_METHOD_CHAIN, on_chain, &hop, LEND_RESERVED) < 0)
 		app_die("%s", lend_why());
 	server.closing = close_node;
 	server.arg = &hop;

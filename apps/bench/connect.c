@@ -6,6 +6,7 @@
  * when its end is reported. Layer: apps. Threads: one. */
 #include "apps/bench/burst.h"
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
 #include "lend/stats.h"
@@ -247,41 +248,22 @@ static const char doc[] =
     "With --burst, each of --processes processes opens N sessions at once, with one call in each: "
     "how many came up, how many calls failed, and the time until the last call ended, 30 s at "
     "most. The server that it starts has room for all of them.\n\n"
-    "  lend connect\n"
-    "  lend connect --burst 10000 --carrier udp --json\n"
-    "  lend connect --carrier dpdk-ring --one-thread --json\n"
-    "  lend connect --connect udp:10.0.0.2:31850 --seconds 6";
-
-enum { KEY_BURST = 0x7301, KEY_PROCESSES };
+    "  lend bench connect\n"
+    "  lend bench connect --burst 10000 --carrier udp --json\n"
+    "  lend bench connect --carrier dpdk:ring --one-thread --json\n"
+    "  lend bench connect --connect udp:10.0.0.2:31850 --seconds 6";
 
 struct args {
 	struct app_load_args load;
 	unsigned burst, processes; /* 0: not given; the same holds for load.time and load.window */
 };
 
-static const struct argp_option options[] = {
-    {"burst", KEY_BURST, "N", 0, "Open N sessions at once, and measure until all are up", 0},
-    {"processes", KEY_PROCESSES, "P", 0, "With --burst: in each of P processes (1)", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->load;
-		return 0;
-	case KEY_BURST:
-		args->burst = (unsigned)app_arg_u64("--burst", arg, 1, 100000);
-		return 0;
-	case KEY_PROCESSES:
-		args->processes = (unsigned)app_arg_u64("--processes", arg, 1, APP_PROCS_MAX - 1);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_NUMBER(struct args, burst, "burst", 1, 100000,
+	       "Open N sessions at once, and measure until all are up"),
+    APP_NUMBER(struct args, processes, "processes", 1, APP_PROCS_MAX - 1,
+	       "With --burst: in each of N processes (1)"),
+    {.name = NULL}};
 
 static int burst(const struct args *args)
 {
@@ -295,16 +277,17 @@ static int burst(const struct args *args)
 
 int app_connect(int argc, char **argv)
 {
-	const struct argp_child children[] = {
-	    {app_load_some("carrier connect seconds window one-thread json"), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {
+	    .option = options,
+	    .child = app_load_some("carrier connect seconds window one-thread json"),
+	    .child_at = offsetof(struct args, load),
+	    .doc = doc};
 	const struct app_load_args usual = APP_LOAD_ARGS_INIT;
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct connects c;
 
 	args.load.time = args.load.window = 0;
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	if (args.burst)
 		return burst(&args);
 	if (args.processes)

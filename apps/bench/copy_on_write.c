@@ -249,8 +249,8 @@ static const char doc[] =
     "writes, seal) and by a full copy (get, writes, put).\v"
     "Each write changes 64 bytes somewhere in a page. Every byte of the new objects and of the old "
     "one is compared in every round.\n\n"
-    "  lend cow --carrier shm --size 32K\n"
-    "  lend cow --carrier udp --plot cow.svg --json";
+    "  lend bench cow --carrier shm --size 32K\n"
+    "  lend bench cow --carrier udp --plot cow.svg --json";
 
 int app_cow(int argc, char **argv)
 {

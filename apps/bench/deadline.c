@@ -10,18 +10,19 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
 #include "util/bits.h"
 #include "util/rng.h"
 
-enum { KEY_LOAD = 0x7d01, KEY_WORK, CALLS = 1000, AHEAD = 8, SOON = 6, LATER = 200, SEED = 5 };
+enum { CALLS = 1000, AHEAD = 8, SOON = 6, LATER = 200, SEED = 5 };
 #define SLICE UINT64_C(1000000000) /* of one server's turn, at most and about */
 
 struct args {
 	struct app_load_args load;
-	double share;
 	lend_ns work;
+	unsigned percent; /* of the worker's capacity */
 };
 
 struct one {
@@ -190,8 +191,8 @@ static uint64_t offer(struct run *r, lend_ns time, uint64_t seed)
 /* Runs the same calls on both servers, one server after the other. */
 static void both(struct run *r, lend_ns time, uint64_t seed)
 {
-	r->gap = capacity(r, time / 5) /
-		 r->args->share; /* measured each time: the machine's speed changes */
+	r->gap = capacity(r, time / 5) / r->args->percent *
+		 100; /* measured each time: the machine's speed changes */
 	for (int i = 0; i < 2; i++) {
 		r->now = &r->side[i];
 		r->asked += offer(r, time * 2 / 5, seed);
@@ -216,7 +217,7 @@ static void report(const struct args *args, const struct run *run)
 	app_report_int(&r, "missed_soon_deadline", due->missed[0], "");
 	app_report_int(&r, "missed_later_deadline", due->missed[1], "");
 	app_report_int(&r, "calls", run->asked / 2, "each way, the same");
-	app_report_num(&r, "load", args->share, 2, "of the worker's capacity");
+	app_report_num(&r, "load", args->percent / 100.0, 2, "of the worker's capacity");
 	app_report_num(&r, "gap_us", run->gap / 1e3, 1, "us, mean time between calls, at the end");
 	app_report_num(&r, "work_us", (double)args->work / 1e3, 1, "us, of a call in the worker");
 	app_report_num(&r, "soon_us", SOON * (double)args->work / 1e3, 1,
@@ -227,53 +228,34 @@ static void report(const struct args *args, const struct run *run)
 	app_report_end(&r);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->load;
-		return 0;
-	case KEY_LOAD:
-		args->share = (double)app_arg_u64("--load", arg, 1, 99) / 100;
-		return 0;
-	case KEY_WORK:
-		args->work = app_arg_ns("--work", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
-    {"load", KEY_LOAD, "PERCENT", 0, "Load in percent of the worker's capacity (90)", 0},
-    {"work", KEY_WORK, "TIME", 0, "Time of a call in the worker (1ms)", 0},
-    {0}};
+static const struct app_option options[] = {
+    APP_NUMBER(struct args, percent, "load", 1, 99, "Percent of the worker's capacity: 90"),
+    APP_TIME(struct args, work, "work", "Time of a call in the worker (1ms)"),
+    {.name = NULL}};
 
 static const char doc[] =
-    "Share of calls that miss their deadline: started by deadline, and in order of arrival.\v"
+    "Which share of calls comes too late: started by deadline, and as they come.\v"
     "One worker gets calls at random times at 0.9 of its capacity. The deadline of one half is six "
     "times the work, that of the other half two hundred times. A call that is late already is not "
     "started. The work is a wait, as for a disk, so that its time does not depend on the machine's "
     "load. Two servers get the same calls in turns.\n\n"
-    "  lend deadlines --seconds 20\n"
-    "  lend deadlines --carrier udp --load 80 --json";
+    "  lend bench deadlines --seconds 20\n"
+    "  lend bench deadlines --carrier udp --load 80 --json";
 
 int app_deadlines(int argc, char **argv)
 {
-	const struct argp_child children[] = {{app_load_some("carrier seconds json"), 0, NULL, 0},
-					      {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = app_load_some("carrier seconds json"),
+					  .child_at = offsetof(struct args, load),
+					  .doc = doc};
 	static struct run run;
-	struct args args = {.load = APP_LOAD_ARGS_INIT, .share = 0.9, .work = 1000000};
+	struct args args = {.load = APP_LOAD_ARGS_INIT, .work = 1000000, .percent = 90};
 	uint64_t turns;
 
 	args.load.time = 10 * SLICE;
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	if (args.load.carrier == APP_DPDK_RING)
-		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
+		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif");
 	open_run(&run, &args);
 	turns = lend_max_u64(args.load.time / (2 * SLICE), 1);
 	for (uint64_t i = 0; i < turns; i++)

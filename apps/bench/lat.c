@@ -9,10 +9,11 @@ static const char doc[] =
     "Round-trip time of one call, from start to checked reply, with no other call in flight.\v"
     "Times are in microseconds for the whole round trip. The server runs on another CPU unless "
     "--one-thread; the "
-    "distance distance of the two CPUs (line_ns_*, the round trip of a cache line) is measured "
-    "before and after, because it changes on virtual machines, and all figures with it.\n\n"
-    "  lend lat --carrier shm --size 64 --seconds 2\n"
-    "  lend lat --carrier udp --connect udp:10.0.0.2:31850 --json";
+    "distance distance distance distance of the two CPUs (line_ns_*, the round trip of a cache "
+    "line) is measured before and after, because it changes on virtual machines, and all figures "
+    "with it.\n\n"
+    "  lend bench lat --carrier shm --size 64 --seconds 2\n"
+    "  lend bench lat --carrier udp --connect udp:10.0.0.2:31850 --json";
 
 int app_lat(int argc, char **argv)
 {
@@ -33,7 +34,7 @@ int app_lat(int argc, char **argv)
 	app_report_num(&report, "line_ns_before", before, 1, "ns, round trip of a cache line");
 	app_report_num(&report, "line_ns_after", after, 1, "ns, after the run");
 	app_report_text(&report, "distance_before", app_line_name(before),
-			"distance of the two CPUs");
+			"distance distance distance distance of the two CPUs");
 	app_report_text(&report, "distance_after", app_line_name(after),
 			"if it differs, the distance changed during the run");
 	app_report_end(&report);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/report.h"
@@ -55,26 +56,11 @@ struct race {
 	_Alignas(64) uint64_t *ring[RING];
 };
 
-enum { KEY_JSON = 0x7a01 };
-static const struct argp_option options[] = {
-    {"seconds", 't', "TIME", 0, "How long to measure (10)", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct bench *b = state->input;
-
-	switch (key) {
-	case 't':
-		b->time = app_arg_ns("--seconds", arg);
-		return 0;
-	case KEY_JSON:
-		return app_arg_flag(&b->json);
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_OPTION(struct bench, time, .name = "seconds", .key = 't', .kind = APP_IS_TIME,
+	       .value = "TIME", .help = "How long to measure (10)"),
+    APP_JSON(struct bench, json),
+    {.name = NULL}};
 
 static uint64_t *take(const struct race *r)
 {
@@ -343,18 +329,18 @@ static const char doc[] =
     "CPU time. pair: one thread allocates, the other frees; wall time. floor is the same without a "
     "heap; bare also without touching the objects: in a pair it is the queue between the threads. "
     "Heaps that are not installed are left out.\n\n"
-    "  lend malloc\n"
-    "  lend malloc --seconds 30 --json";
+    "  lend bench malloc\n"
+    "  lend bench malloc --seconds 30 --json";
 
 int app_malloc(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options, .parser = parse, .doc = doc};
+	static const struct app_syntax syntax = {.option = options, .doc = doc};
 	static struct bench b = {.time = 10000000000};
 	char *again[16] = {(char *)"lend"};
 
 	for (int i = 0; i < argc && i < 14; i++)
 		again[1 + i] = argv[i];
-	app_parse(&argp, argc, argv, &b);
+	app_options_read(&syntax, argc, argv, &b);
 	app_heaps_open(b.heap, again);
 	for (int h = 0; h < APP_HEAPS; h++)
 		if (!b.heap[h].give && !b.json)

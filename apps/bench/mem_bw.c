@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/html.h"
 #include "apps/common/samples.h"
@@ -27,6 +28,7 @@ struct bw {
 	struct app_memory m;
 	unsigned threads;
 	enum sweep sweep;
+	const char *sweep_text; /* of --sweep; NULL: none */
 	double cell[ROWS_MAX][COLUMNS];
 	unsigned rows, turns;
 	double over_call[BW_WAYS][TURNS_MAX];
@@ -219,13 +221,13 @@ static uint64_t run_all(struct bw *bw)
 	return wrong;
 }
 
-enum { KEY_THREADS = 0x7b01, KEY_SWEEP };
-
-static const struct argp_option options[] = {
-    {"threads", KEY_THREADS, "N", 0, "Threads that read and write, each with its endpoint (1)", 0},
-    {"sweep", KEY_SWEEP, "WHAT", 0,
-     "A table too: size (32 bytes to 4 MiB), window (1 to 128) or threads (1 to --threads)", 0},
-    {0}};
+static const struct app_option options[] = {
+    APP_NUMBER(struct bw, threads, "threads", 1, THREADS_MAX,
+	       "Threads that read and write, each with its endpoint (1)"),
+    APP_TEXT(struct bw, sweep_text, "sweep", "WHAT",
+	     "A table too: size (32 bytes to 4 MiB), window (1 to 128) or threads (1 to "
+	     "--threads)"),
+    {.name = NULL}};
 
 static enum sweep sweep_of(const char *text)
 {
@@ -251,47 +253,28 @@ static void check(const struct bw *bw)
 		app_bad("--plot draws a table: give --sweep size, window or threads");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct bw *bw = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &bw->args;
-		return 0;
-	case KEY_THREADS:
-		bw->threads = (unsigned)app_arg_u64("--threads", arg, 1, THREADS_MAX);
-		return 0;
-	case KEY_SWEEP:
-		bw->sweep = sweep_of(arg);
-		return 0;
-	case ARGP_KEY_END:
-		check(bw);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
 static const char doc[] =
     "Bytes per second read from snapshots (get) and written to spaces with many operations in "
     "flight, compared with plain calls that echo as many bytes.\v"
     "Each operation in flight has an object, a space and buffers of its own. Every byte read is "
     "compared, and the final contents of each space.\n\n"
-    "  lend mem-bw --carrier shm --size 4096 --window 32\n"
-    "  lend mem-bw --sweep size --seconds 10 --plot bandwidth.svg --json\n"
-    "  lend mem-bw --sweep threads --threads 4 --size 64K";
+    "  lend bench mem-bw --carrier shm --size 4096 --window 32\n"
+    "  lend bench mem-bw --sweep size --seconds 10 --plot bandwidth.svg --json\n"
+    "  lend bench mem-bw --sweep threads --threads 4 --size 64K";
 
 int app_mem_bw(int argc, char **argv)
 {
 	static struct bw bw = {.args = {.load = APP_LOAD_ARGS_INIT}, .threads = 1};
-	const struct argp_child children[] = {
-	    {app_memory_some(APP_MEMORY_LOAD " window"), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = app_memory_some(APP_MEMORY_LOAD " window"),
+					  .child_at = offsetof(struct bw, args),
+					  .doc = doc};
 
 	bw.args.load.size = 4096;
 	bw.args.load.window = 32;
-	app_parse(&argp, argc, argv, &bw);
+	app_options_read(&syntax, argc, argv, &bw);
+	if (bw.sweep_text)
+		bw.sweep = sweep_of(bw.sweep_text);
+	check(&bw);
 	return run_all(&bw) ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

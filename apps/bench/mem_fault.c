@@ -280,7 +280,8 @@ static void report(struct bench *b, double line)
 	app_report_text(&r, "carrier", app_carrier_name(b->args.load.carrier), "");
 	app_report_bool(&r, "pool", b->args.pool, "the node shares its pages");
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
-	app_report_text(&r, "distance_before", app_line_name(line), "distance of the two CPUs");
+	app_report_text(&r, "distance_before", app_line_name(line),
+			"distance distance distance distance of the two CPUs");
 	app_report_end(&r);
 }
 
@@ -326,8 +327,8 @@ static const char doc[] = "How long a touch of a page waits when it must be fetc
 			  "compared with a get; how fast a scan fetches, compared with a prefetch "
 			  "and a get of everything; the cost of a first store.\v"
 			  "Every byte is compared after each use.\n\n"
-			  "  lend mem-fault --carrier udp --size 64M\n"
-			  "  lend mem-fault --size 256M --json";
+			  "  lend bench mem-fault --carrier udp --size 64M\n"
+			  "  lend bench mem-fault --size 256M --json";
 
 int app_mem_fault(int argc, char **argv)
 {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/html.h"
@@ -18,7 +19,6 @@ enum { PUT, GET, RELEASE, WRITE, READ, OPS };
 static const char *const names[] = {"put", "get", "release", "write", "read"};
 
 enum { SIZE_MIN = 32, SIZE_MAX_SWEPT = 4 << 20, ROWS_MAX = 20, SEED = 5 };
-enum { KEY_SWEEP = 0x7801, KEY_AMONG };
 
 struct lat {
 	struct app_memory_args args;
@@ -35,33 +35,11 @@ struct lat {
 	struct app_among among;
 };
 
-static const struct argp_option options[] = {
-    {"sweep", KEY_SWEEP, NULL, 0, "Also print a table of sizes from 32 bytes to 4 MiB", 0},
-    {"among", KEY_AMONG, "N", 0, "Also measure among 1,000 and among N references", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct lat *lat = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &lat->args;
-		return 0;
-	case KEY_SWEEP:
-		return app_arg_flag(&lat->sweep);
-	case KEY_AMONG:
-		lat->among.n =
-		    (uint32_t)app_arg_u64("--among", arg, APP_AMONG_FEW + 1, APP_AMONG_MAX);
-		return 0;
-	case ARGP_KEY_END:
-		if (lat->args.load.size < 1 || lat->args.load.size > APP_PATTERN_MAX)
-			app_bad("--size: give 1 to %d bytes", APP_PATTERN_MAX);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_FLAG(struct lat, sweep, "sweep", "Also print a table of sizes from 32 bytes to 4 MiB"),
+    APP_NUMBER(struct lat, among.n, "among", APP_AMONG_FEW + 1, APP_AMONG_MAX,
+	       "Also measure among 1,000 and among N references"),
+    {.name = NULL}};
 
 /* Waits for an operation and records its time. */
 static void end(struct lat *lat, int op, struct app_timed *t, int rc)
@@ -219,7 +197,8 @@ static void report(struct lat *lat, const struct app_bench *plain, double line)
 	app_pointer_report(&lat->pointer, &r);
 	app_among_report(&lat->among, &r);
 	app_report_num(&r, "line_ns_before", line, 1, "ns, round trip of a cache line");
-	app_report_text(&r, "distance_before", app_line_name(line), "distance of the two CPUs");
+	app_report_text(&r, "distance_before", app_line_name(line),
+			"distance distance distance distance of the two CPUs");
 	if (lat->sweep)
 		app_report_table(
 		    &r, &(struct app_table){"sizes", columns, 1 + OPS, lat->rows, lat->cell[0]});
@@ -266,20 +245,23 @@ static const char doc[] =
     "Time of a put, a get, a release, and of a write and a read of a private space, compared with "
     "a plain call that echoes as many bytes; and of 1 MiB as mapped memory, compared with a get.\v"
     "One operation at a time; every byte that comes back is compared.\n\n"
-    "  lend mem-lat --carrier shm --size 4096\n"
-    "  lend mem-lat --pool\n"
-    "  lend mem-lat --among 1000000\n"
-    "  lend mem-lat --sweep --seconds 4 --plot latency.svg --json";
+    "  lend bench mem-lat --carrier shm --size 4096\n"
+    "  lend bench mem-lat --pool\n"
+    "  lend bench mem-lat --among 1000000\n"
+    "  lend bench mem-lat --sweep --seconds 4 --plot latency.svg --json";
 
 int app_mem_lat(int argc, char **argv)
 {
 	static struct lat lat = {.args = {.load = APP_LOAD_ARGS_INIT}};
-	const struct argp_child children[] = {{app_memory_some(APP_MEMORY_LOAD), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = app_memory_some(APP_MEMORY_LOAD),
+					  .child_at = offsetof(struct lat, args),
+					  .doc = doc};
 
 	lat.args.load.size = 4096;
-	app_parse(&argp, argc, argv, &lat);
+	app_options_read(&syntax, argc, argv, &lat);
+	if (lat.args.load.size < 1 || lat.args.load.size > APP_PATTERN_MAX)
+		app_bad("--size: give 1 to %d bytes", APP_PATTERN_MAX);
 	lat.sweep = lat.sweep || lat.args.plot;
 	run(&lat);
 	return lat.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;

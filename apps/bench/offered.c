@@ -1,44 +1,25 @@
 /* offered - lend load: latency and losses under an open-loop load, which does not wait for replies.
  * Layer: apps. Threads: one. */
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/open_loop.h"
 #include "apps/common/bench.h"
 #include "apps/common/bench_server.h"
 
-enum { KEY_RATE = 0x7300, KEY_DEADLINE, KEY_SEED, RATE_MAX = 100000000, MEASURABLE = 10 };
+enum { RATE_MAX = 100000000, MEASURABLE = 10 };
 
 struct args {
 	struct app_load_args load;
 	struct app_arrivals arrivals;
+	uint64_t rate; /* calls per second */
 };
 
-static const struct argp_option options[] = {
-    {"rate", KEY_RATE, "R", 0, "Calls per second that are offered (100000)", 0},
-    {"deadline", KEY_DEADLINE, "TIME", 0, "Deadline of each call (100ms)", 0},
-    {"seed", KEY_SEED, "N", 0, "Seed of the random arrival times (1)", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->load;
-		return 0;
-	case KEY_RATE:
-		args->arrivals.rate = (double)app_arg_u64("--rate", arg, 1, RATE_MAX);
-		return 0;
-	case KEY_DEADLINE:
-		args->arrivals.deadline = app_arg_ns("--deadline", arg);
-		return 0;
-	case KEY_SEED:
-		args->arrivals.seed = app_arg_u64("--seed", arg, 0, UINT64_MAX);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_NUMBER(struct args, rate, "rate", 1, RATE_MAX, "Calls per second offered (100000)"),
+    APP_TIME(struct args, arrivals.deadline, "deadline", "Deadline of each call (100ms)"),
+    APP_NUMBER(struct args, arrivals.seed, "seed", 0, UINT64_MAX,
+	       "Seed of the random arrival times (1)"),
+    {.name = NULL}};
 
 static const char doc[] =
     "Offers --rate calls per second at random times (Poisson), independent of the replies."
@@ -47,26 +28,28 @@ static const char doc[] =
     "--sessions sessions (16) counts as RESOURCE_EXHAUSTED at once. Raise --rate until "
     "completed_per_s stops growing: that is the peak of the server, which lend rate with the same "
     "--sessions and --window shows, too.\n\n"
-    "  lend load --carrier udp --rate 500000\n"
-    "  lend load --connect udp:10.0.0.2:31850 --rate 2000000 --sessions 64 --json";
+    "  lend bench load --carrier udp --rate 500000\n"
+    "  lend bench load --connect udp:10.0.0.2:31850 --rate 2000000 --sessions 64 --json";
 
 int app_offered(int argc, char **argv)
 {
 	static struct app_bench bench;
 	static struct args args = {.load = APP_LOAD_ARGS_INIT,
-				   .arrivals = {.rate = 100000, .deadline = 100000000, .seed = 1}};
-	const struct argp_child children[] = {
-	    {app_load_some("carrier connect size seconds window sessions one-thread sleep json"), 0,
-	     NULL, 0},
-	    {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+				   .arrivals = {.deadline = 100000000, .seed = 1},
+				   .rate = 100000};
+	const struct app_syntax syntax = {
+	    .option = options,
+	    .child =
+		app_load_some("carrier connect size seconds window sessions one-thread sleep json"),
+	    .child_at = offsetof(struct args, load),
+	    .doc = doc};
 	struct app_report report;
 
 	args.load.window = 128;
 	args.load.sessions = 16;
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	args.arrivals.time = args.load.time;
+	args.arrivals.rate = (double)args.rate;
 	if (args.arrivals.rate * (double)args.load.time < MEASURABLE * 1e9)
 		app_bad("--rate for --seconds is less than %d calls; raise one of them",
 			MEASURABLE);

@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/echo.h"
 #include "apps/common/samples.h"
 #include "apps/common/bench_server.h"
 
-enum { KEY_BULK = 0x7b01, KEY_EVERY, KEY_ROUNDS, SMALL = 64, PHASES = 5, SEED = 9 };
+enum { SMALL = 64, PHASES = 5, SEED = 9 };
 enum { SLICES = 4, ROUNDS_MAX = APP_SERIES_MAX / SLICES }; /* slices of a phase in a round */
 enum phase { UNLOADED, LOADED, ALONE, FIFO_LOADED, FIFO_ALONE };
 
@@ -144,10 +145,12 @@ static void run(struct duo *d, struct tally *tally, bool small, bool bulk, lend_
 		}
 		app_pair_poll(&d->pair);
 	}
-	if (d->errors)
-		app_die("%s: %llu calls ended %s: give a smaller --bulk, or more --seconds",
-			app_pair_address(&d->pair), (unsigned long long)d->errors,
-			app_status_name(d->last));
+	if (!d->errors)
+		return;
+	app_bench_serves(app_pair_address(&d->pair), d->last);
+	app_die("%s: %llu calls ended %s: give a smaller --bulk, or more --seconds",
+		app_pair_address(&d->pair), (unsigned long long)d->errors,
+		app_status_name(d->last));
 }
 
 static void configure(const struct args *args, bool fifo, struct lend_config *config)
@@ -260,55 +263,34 @@ static void report(const struct args *args, const struct tally *tally, uint64_t 
 	app_report_end(&r);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &args->load;
-		return 0;
-	case KEY_BULK:
-		args->bulk = app_arg_size("--bulk", arg, 1 << 16, 1 << 30);
-		return 0;
-	case KEY_EVERY:
-		args->every = app_arg_ns("--every", arg);
-		return 0;
-	case KEY_ROUNDS:
-		args->rounds = (unsigned)app_arg_u64("--rounds", arg, 1, ROUNDS_MAX);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_option options[] = {
-    {"bulk", KEY_BULK, "BYTES", 0, "Length of the transfer (64M)", 0},
-    {"every", KEY_EVERY, "TIME", 0, "Time between small calls (100us)", 0},
-    {"rounds", KEY_ROUNDS, "N", 0, "Number of slices of the time (4)", 0},
-    {0}};
+static const struct app_option options[] = {
+    APP_SIZE(struct args, bulk, "bulk", 1 << 16, 1 << 30, "Length of the transfer (64M)"),
+    APP_TIME(struct args, every, "every", "Time between small calls (100us)"),
+    APP_NUMBER(struct args, rounds, "rounds", 1, ROUNDS_MAX, "Number of slices of the time (4)"),
+    {.name = NULL}};
 
 static const char doc[] =
     "Latency of an urgent call of 64 bytes behind a bulk transfer of the same session.\v"
     "Measured alone, behind a continuous transfer of priority 8, and the same between endpoints "
     "that send in order of arrival (config.schedule). Figures are medians over slices of the time, "
     "in which these take turns.\n\n"
-    "  lend priority --carrier shm --bulk 64M --json\n"
-    "  lend priority --carrier dpdk-memif --seconds 10";
+    "  lend bench priority --carrier shm --bulk 64M --json\n"
+    "  lend bench priority --carrier dpdk:memif --seconds 10";
 
 int app_priority(int argc, char **argv)
 {
-	const struct argp_child children[] = {
-	    {app_load_some("carrier connect seconds one-thread sleep json"), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {
+	    .option = options,
+	    .child = app_load_some("carrier connect seconds one-thread sleep json"),
+	    .child_at = offsetof(struct args, load),
+	    .doc = doc};
 	static struct tally tally[PHASES];
 	struct args args = {
 	    .load = APP_LOAD_ARGS_INIT, .bulk = 64 << 20, .every = 100000, .rounds = 4};
 	uint64_t wrong_bytes = 0;
 
 	args.load.time = UINT64_C(5000000000);
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	app_pattern_init(SEED, args.bulk);
 	rounds(&args, tally, &wrong_bytes);
 	report(&args, tally, wrong_bytes);

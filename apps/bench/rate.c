@@ -9,8 +9,8 @@ static const char doc[] =
     "Calls per second with a window of calls in flight on each of several sessions.\v"
     "--window counts per session, so 32 and 4 sessions keep 128 calls in flight. cycles_per_call "
     "is the time of the calling core; with --one-thread it covers both ends and varies least.\n\n"
-    "  lend rate --carrier shm --window 32 --sessions 4\n"
-    "  lend rate --carrier dpdk-ring --one-thread --json";
+    "  lend bench rate --carrier shm --window 32 --sessions 4\n"
+    "  lend bench rate --carrier dpdk:ring --one-thread --json";
 
 int app_rate(int argc, char **argv)
 {
@@ -29,7 +29,7 @@ int app_rate(int argc, char **argv)
 	app_bench_report(&bench, &report);
 	app_report_num(&report, "line_ns_before", line, 1, "ns, round trip of a cache line");
 	app_report_text(&report, "distance_before", app_line_name(line),
-			"distance of the two CPUs");
+			"distance distance distance distance of the two CPUs");
 	app_report_end(&report);
 	return bench.load.wrong_bytes ? APP_EXIT_FAILED : APP_EXIT_OK;
 }

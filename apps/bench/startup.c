@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/memnode_bench.h"
 #include "apps/common/bench_server.h"
 
-enum { KEY_CHILD = 0x7c01, COUNT = 200, WARM = 5, LEN = 64 };
+enum { COUNT = 200, WARM = 5, LEN = 64 };
 
 /* Timestamps that a child writes to its pipe: CLOCK_MONOTONIC, ns. */
 enum { MAIN, OPENED, CONNECTED, REPLIED, MOMENTS };
@@ -158,46 +159,32 @@ static void report(const struct app_load_args *load, const struct starts *s, con
 	app_report_end(&r);
 }
 
-static const struct argp_option options[] = {{"child", KEY_CHILD, "ADDR", OPTION_HIDDEN, NULL, 0},
-					     {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	if (key == ARGP_KEY_INIT)
-		state->child_inputs[0] = &args->load;
-	else if (key == KEY_CHILD)
-		args->child = arg;
-	else
-		return ARGP_ERR_UNKNOWN;
-	return 0;
-}
+static const struct app_option options[] = {APP_ALIAS(struct args, child, "child"), {.name = NULL}};
 
 static const char doc[] =
     "How long a program takes from its start to its first reply.\v"
     "Programs are started one after the other; each opens an endpoint, connects, makes one call "
     "of 64 bytes and ends. --count says how many, 200 unless given.\n\n"
-    "  lend start\n"
-    "  lend start --carrier udp --count 50 --json\n"
-    "  lend start --connect shm:shop";
+    "  lend bench start\n"
+    "  lend bench start --carrier udp --count 50 --json\n"
+    "  lend bench start --connect shm:shop";
 
 int app_start(int argc, char **argv)
 {
-	const struct argp_child children[] = {
-	    {app_load_some("carrier connect count json"), 0, NULL, 0}, {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = app_load_some("carrier connect count json"),
+					  .child_at = offsetof(struct args, load),
+					  .doc = doc};
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 	static struct app_bench bench;
 	static struct starts s;
 	const char *address;
 
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	if (args.child)
 		return run_child(args.child);
 	if (args.load.carrier == APP_DPDK_RING)
-		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif");
+		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif");
 	args.load.window = args.load.sessions = 1;
 	args.load.size = LEN;
 	app_bench_open(&bench, &args.load, APP_METHOD_ECHO);

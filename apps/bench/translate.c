@@ -187,8 +187,8 @@ static const char doc[] =
     "previous one, as in operations. zipf has exponent 0.99; its hot pages are neighbours, or "
     "spread "
     "over the space (zipf_scattered).\n\n"
-    "  lend translate --space 100G\n"
-    "  lend translate --streaming --access uniform --json";
+    "  lend bench translate --space 100G\n"
+    "  lend bench translate --streaming --access uniform --json";
 
 int app_translate(int argc, char **argv)
 {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "apps/common/bench.h"
 #include "apps/common/cacheline_rtt.h"
 #include "apps/common/bench_server.h"
@@ -22,8 +23,6 @@ enum {
 	ROUNDS = 4,        /* turns of each variant */
 	IDLE = 128,        /* sessions, by default */
 	PAUSE_NS = 250000, /* long enough that the waiting thread is asleep */
-	KEY_IDLE = 0x7301,
-	KEY_BUSY,
 };
 
 struct args {
@@ -210,25 +209,11 @@ static void report(const struct args *args, const struct waits *w)
 	app_report_end(&r);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	if (key == ARGP_KEY_INIT)
-		state->child_inputs[0] = &args->load;
-	else if (key == KEY_IDLE)
-		args->idle = (unsigned)app_arg_u64("--idle", arg, 1, 1024);
-	else if (key == KEY_BUSY)
-		args->busy = (unsigned)app_arg_u64("--busy", arg, 1, APP_BUSY_MAX);
-	else
-		return ARGP_ERR_UNKNOWN;
-	return 0;
-}
-
-static const struct argp_option options[] = {
-    {"idle", KEY_IDLE, "N", 0, "Idle sessions (128)", 0},
-    {"busy", KEY_BUSY, "N", 0, "Only this: calls and eventfds next to N threads that compute", 0},
-    {0}};
+static const struct app_option options[] = {
+    APP_NUMBER(struct args, idle, "idle", 1, 1024, "Idle sessions (128)"),
+    APP_NUMBER(struct args, busy, "busy", 1, APP_BUSY_MAX,
+	       "Only this: calls and eventfds next to N threads that compute"),
+    {.name = NULL}};
 
 static const char doc[] =
     "Cost of waiting, compared with a bare eventfd.\v"
@@ -238,23 +223,23 @@ static const char doc[] =
     "With --busy, threads compute on the CPUs of both ends. One call every 0.5 ms, and in turns "
     "with that a round trip of two threads that sleep on eventfds: p99_over_eventfd compares "
     "them.\n\n"
-    "  lend wait --seconds 4\n"
-    "  lend wait --carrier udp --idle 128 --json\n"
-    "  lend wait --busy 4 --json";
+    "  lend bench wait --seconds 4\n"
+    "  lend bench wait --carrier udp --idle 128 --json\n"
+    "  lend bench wait --busy 4 --json";
 
 int app_wait(int argc, char **argv)
 {
-	const struct argp_child children[] = {{app_load_some("carrier seconds json"), 0, NULL, 0},
-					      {0}};
-	const struct argp argp = {
-	    .options = options, .parser = parse, .children = children, .doc = doc};
+	const struct app_syntax syntax = {.option = options,
+					  .child = app_load_some("carrier seconds json"),
+					  .child_at = offsetof(struct args, load),
+					  .doc = doc};
 	static struct waits w;
 	struct args args = {.load = APP_LOAD_ARGS_INIT};
 
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	if (args.load.carrier == APP_DPDK_RING || app_cpus() < 2)
 		app_bad("the server is a process of its own on a CPU of its own: leave out "
-			"dpdk-ring, and give two CPUs");
+			"dpdk:ring, and give two CPUs");
 	args.load.window = args.load.sessions = 1;
 	if (args.busy && args.idle)
 		app_bad("--busy measures no idle sessions; leave out --idle or --busy");

@@ -136,6 +136,8 @@ static void run(struct app_bench *b, const char *when)
 		app_die("%s: %s ended RESOURCE_EXHAUSTED: give a smaller --size or --window, or "
 			"the server a larger --message-max",
 			where, when);
+	if (b->load.errors == b->load.ended)
+		app_bench_serves(where, b->load.last);
 	if (b->load.errors == b->load.ended && b->load.last == LEND_UNAVAILABLE && *lend_why())
 		app_die("%s: %s", where, lend_why());
 	if (b->load.errors == b->load.ended)

@@ -92,6 +92,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 const struct argp app_server_argp = {.options = options, .parser = parse};
 
+void app_bench_serves(const char *address, enum lend_status status)
+{
+	if (status == LEND_UNIMPLEMENTED)
+		app_die("%s: the server there is no benchmark server; start one with lend serve "
+			"--listen %s, and give --connect what it prints",
+			address, strncmp(address, "shm:", 4) ? "udp:0.0.0.0:31850" : "shm:bench");
+}
+
 /* What signals touch: one server per process. */
 static struct lend_ep *volatile running;
 static volatile sig_atomic_t stopping, asked;

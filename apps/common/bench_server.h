@@ -16,15 +16,20 @@
 
 #include "lend/rpc.h"
 
-/* Method numbers. images and demo use the numbers from APP_METHOD_IMAGES on. */
+/* Reserved method numbers of benchmark servers. images and demo use those from APP_METHOD_IMAGES
+ * on. */
 enum {
-	APP_METHOD_ECHO = 1,
+	APP_METHOD_ECHO = LEND_METHOD_RESERVED_FIRST + 0x81,
 	APP_METHOD_SINK,
 	APP_METHOD_CHAIN,
 	APP_METHOD_ENDS,
 	APP_METHOD_WORK,
-	APP_METHOD_IMAGES = 16
+	APP_METHOD_IMAGES = LEND_METHOD_RESERVED_FIRST + 0x90
 };
+
+/* Ends the program with a line that names the fix if status means that the server at address is not
+ * a benchmark server. */
+void app_bench_serves(const char *address, enum lend_status status);
 
 struct app_server_args {
 	const char *listen; /* NULL: only makes calls */

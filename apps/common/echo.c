@@ -45,9 +45,9 @@ static void ends(lend_request request, const struct lend_buf *bytes, void *arg)
 
 void app_echo_serve(struct lend_ep *ep)
 {
-	if (lend_serve(ep, APP_METHOD_ECHO, echo, ep, 0) < 0 ||
-	    lend_serve(ep, APP_METHOD_SINK, sink, ep, 0) < 0 ||
-	    lend_serve(ep, APP_METHOD_ENDS, ends, ep, 0) < 0)
+	if (lend_serve(ep, APP_METHOD_ECHO, echo, ep, LEND_RESERVED) < 0 ||
+	    lend_serve(ep, APP_METHOD_SINK, sink, ep, LEND_RESERVED) < 0 ||
+	    lend_serve(ep, APP_METHOD_ENDS, ends, ep, LEND_RESERVED) < 0)
 		app_die("%s", lend_why());
 }
 

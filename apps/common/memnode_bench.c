@@ -23,7 +23,7 @@ static void check(const struct app_memory_args *args)
 	const struct app_load_args *load = &args->load;
 
 	if (load->carrier == APP_DPDK_RING && !load->one_thread)
-		app_bad("--carrier dpdk-ring: rings stay within one process; give dpdk-memif, or "
+		app_bad("--carrier dpdk:ring: rings stay within one process; give dpdk:memif, or "
 			"--one-thread");
 	if (load->one_thread && (args->node || args->pool))
 		app_bad("--one-thread has the node in this process: leave out --node and --pool");

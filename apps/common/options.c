@@ -281,7 +281,7 @@ enum { KEY_CONNECT = 0x7101, KEY_COUNT, KEY_ONE_THREAD, KEY_SLEEP, KEY_JSON };
 
 static const struct argp_option load_options[] = {
     {"carrier", 'c', "C", 0,
-     "shm (default), udp, dpdk-memif, dpdk-ring, or what to listen at: see apps/README.md", 0},
+     "shm (default), udp, dpdk:memif, dpdk:ring, or what to listen at: see apps/README.md", 0},
     {"connect", KEY_CONNECT, "ADDR", 0,
      "Use the server at ADDR (lend serve prints it) instead of starting one", 0},
     {"size", 's', "BYTES", 0, "Payload of a request: 64, 4K, 1M ...", 0},
@@ -301,7 +301,7 @@ static error_t parse_load(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'c':
 		if (!app_carrier_parse(arg, &args->carrier))
-			app_bad("--carrier %s: give shm, udp, dpdk-memif, dpdk-ring or an address",
+			app_bad("--carrier %s: give shm, udp, dpdk:memif, dpdk:ring or an address",
 				arg);
 		return 0;
 	case KEY_CONNECT:

@@ -13,13 +13,6 @@
 /* lend's exit codes: success, failure during the run, invalid command line. */
 enum { APP_EXIT_OK = 0, APP_EXIT_FAILED = 1, APP_EXIT_USAGE = 2 };
 
-/* One subcommand; main.c holds the table of them. */
-struct app_command {
-	const char *name;
-	const char *summary; /* one line for lend --help; NULL: hidden */
-	int (*run)(int argc, char **argv);
-};
-
 /* Sets the prefix of every message: "lend " "lat", or "peer-" "ucx". */
 void app_name_set(const char *program, const char *name);
 const char *app_name(void);

@@ -10,9 +10,12 @@
 static const char *const names[] = {
     [APP_SHM] = "shm",
     [APP_UDP] = "udp",
-    [APP_DPDK_MEMIF] = "dpdk-memif",
-    [APP_DPDK_RING] = "dpdk-ring",
+    [APP_DPDK_MEMIF] = "dpdk:memif",
+    [APP_DPDK_RING] = "dpdk:ring",
 };
+
+/* Older spellings, which are no addresses. */
+static const char *const was[] = {[APP_DPDK_MEMIF] = "dpdk-memif", [APP_DPDK_RING] = "dpdk-ring"};
 
 /* What APP_GIVEN stands for: one command line names one carrier. */
 static struct {
@@ -55,7 +58,7 @@ enum app_carrier app_carrier_of(const char *address)
 bool app_carrier_parse(const char *text, enum app_carrier *carrier)
 {
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(text, names[i]))
+		if (strcmp(text, names[i]) && (!was[i] || strcmp(text, was[i])))
 			continue;
 		*carrier = (enum app_carrier)i;
 		return true;

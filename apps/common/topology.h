@@ -21,11 +21,12 @@
 #include <stddef.h>
 
 enum app_carrier { APP_SHM, APP_UDP, APP_DPDK_MEMIF, APP_DPDK_RING, APP_GIVEN };
-/* Convert between carriers and the names "shm", "udp", "dpdk-memif", "dpdk-ring". Any other valid
- * text is an address, APP_GIVEN: the listening address of each process, then optionally a blank and
- * EAL's arguments. %p in either stands for the process's number, from 1: "udp:[::1]:0",
- * "verbs:rxe0@10.77.0.1:0", "dpdk:net_af_packet0@10.0.0.%p:0 --vdev=net_af_packet0,iface=veth%p".
- * Parsing returns false for anything else. */
+/* Convert between carriers and the names "shm", "udp", "dpdk:memif", "dpdk:ring" (parsed also
+ * as "dpdk-memif", "dpdk-ring"). Any other valid text is an address, APP_GIVEN: the listening
+ * address of each process, then optionally a blank and EAL's arguments. %p in either stands for the
+ * process's number, from 1: "udp:[::1]:0", "verbs:rxe0@10.77.0.1:0",
+ * "dpdk:net_af_packet0@10.0.0.%p:0 --vdev=net_af_packet0,iface=veth%p". Parsing returns false for
+ * anything else. */
 const char *app_carrier_name(enum app_carrier carrier);
 bool app_carrier_parse(const char *text, enum app_carrier *carrier);
 /* Returns the carrier for the address of a server that the user started. */

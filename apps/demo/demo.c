@@ -189,7 +189,7 @@ static void run_all(struct demo *demo, bool quick)
 		run_sweep(demo, carriers[i], &p);
 	app_progress_clear();
 	if (!quick && n < DEMO_CARRIERS)
-		app_note("dpdk-memif is left out: lend doctor says what it lacks here");
+		app_note("dpdk:memif is left out: lend doctor says what it lacks here");
 	demo->seconds = (double)(app_now() - p.began) / 1e9;
 	free(doctor);
 }

@@ -107,7 +107,7 @@ static void tiles(FILE *out, const struct demo *demo)
 	tile(out, big,
 	     "images with results byte for byte equal to the same codec calls made locally");
 	snprintf(big, sizeof(big), "%.0f pages", pages);
-	tile(out, big, "pages left at the memory node after all runs");
+	tile(out, big, "pages pages left at the memory node after all runs");
 	fputs("</div>\n", out);
 }
 

@@ -42,7 +42,7 @@ enum { KEY_BY = 0x7401, KEY_OUT, KEY_REPEAT, KEY_WINDOW, KEY_THREADS, KEY_JSON }
 static const struct argp_option options[] = {
     {"by", KEY_BY, "HOW", 0, "value, ref (default), or auto: by reference above 32 KiB", 0},
     {"carrier", 'c', "C", 0,
-     "shm (default), udp, dpdk-memif, or what to listen at; dpdk-ring with --threads", 0},
+     "shm (default), udp, dpdk:memif, or what to listen at; dpdk:ring with --threads", 0},
     {"out", KEY_OUT, "DIR", 0, "Write the results there", 0},
     {"window", KEY_WINDOW, "N", 0, "Images under way at a time (4), when throughput is measured",
      0},
@@ -62,7 +62,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'c':
 		if (!app_carrier_parse(arg, &args->carrier))
-			app_bad("--carrier %s: give shm, udp, dpdk-memif or an address", arg);
+			app_bad("--carrier %s: give shm, udp, dpdk:memif or an address", arg);
 		return 0;
 	case KEY_OUT:
 		args->out = arg;
@@ -84,7 +84,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			app_bad("no images; give a folder of JPEG files");
 		if (args->carrier == APP_DPDK_RING && !args->threads)
 			app_bad(
-			    "--carrier dpdk-ring: rings stay within one process; add --threads");
+			    "--carrier dpdk:ring: rings stay within one process; add --threads");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -98,8 +98,8 @@ static const char doc[] =
     "\vThe argument is the pixels of a photograph, decoded by the client. Seven processes and a "
     "memory node, unless "
     "--threads.\n\n"
-    "  lend images --by ref --carrier udp ~/Pictures\n"
-    "  lend images --by value --out /tmp/small ~/Pictures --json";
+    "  lend bench images --by ref --carrier udp ~/Pictures\n"
+    "  lend bench images --by value --out /tmp/small ~/Pictures --json";
 
 /* Returns the memory that the node needs: arguments and results of the window at once, and
  * lend-mn's minimum of 64 MiB. */

@@ -130,7 +130,7 @@ int images_tier_open(struct images_tier *tier, struct lend_ep *ep, enum images_r
 			return rc;
 	}
 	tier->nexts = n;
-	return lend_serve(ep, IMAGES_PROCESS, on_request, tier, 0);
+	return lend_serve(ep, IMAGES_PROCESS, on_request, tier, LEND_RESERVED);
 }
 
 void images_tier_stop(struct images_tier *tier)

@@ -112,7 +112,8 @@ int images_worker_open(struct images_tier *tier, const char *node)
 		rc = lend_mem_open(tier->ep, node, &tier->mem);
 	for (int i = 0; i < IMAGES_WHATS && rc == 0; i++) {
 		tier->service[i] = (struct images_service){tier, (enum images_what)i};
-		rc = lend_serve(tier->ep, IMAGES_WORK + (uint32_t)i, on_work, &tier->service[i], 0);
+		rc = lend_serve(tier->ep, IMAGES_WORK + (uint32_t)i, on_work, &tier->service[i],
+				LEND_RESERVED);
 	}
 	return rc;
 }

@@ -18,6 +18,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/cacheline_rtt.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 #include "apps/common/spawn.h"
 #include "apps/tools/doctor.h"
@@ -319,30 +320,26 @@ static void report_table(const struct visit *v)
 	}
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != 'j')
-		return ARGP_ERR_UNKNOWN;
-	*(bool *)state->input = true;
-	return 0;
-}
+struct args {
+	bool json;
+};
 
 int app_doctor(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-	    {"json", 'j', NULL, 0, "One JSON object on one line", 0}, {0}};
-	static const struct argp argp = {
-	    .options = options,
-	    .parser = parse,
+	static const struct app_option options[] = {
+	    APP_OPTION(struct args, json, .name = "json", .key = 'j', .kind = APP_IS_FLAG,
+		       .help = "One JSON object on one line"),
+	    {.name = NULL}};
+	static const struct app_syntax syntax = {
+	    .option = options,
 	    .doc = "Tells what this machine offers, and the mend for each lack.\v"
 		   "  lend doctor\n"
 		   "  lend doctor --json | jq '.checks[] | select(.ok | not) | .mend'"};
 	static struct visit visit;
-	bool json = false;
+	struct args args = {.json = false};
 	char shm[64];
 
-	app_parse(&argp, argc, argv, &json);
+	app_options_read(&syntax, argc, argv, &args);
 	snprintf(shm, sizeof(shm), "shm:doctor-%d", (int)getpid());
 	cpus(&visit);
 	run_dir(&visit);
@@ -350,9 +347,9 @@ int app_doctor(int argc, char **argv)
 	doctor_carrier(&visit, "shm", shm, NULL, "mend the runtime folder above");
 	doctor_carrier(&visit, "udp", "udp:127.0.0.1:0", NULL,
 		       "bring the loopback up: ip link set lo up");
-	doctor_dpdk(&visit, "dpdk-ring", "dpdk:ring@127.0.0.1:0", NULL,
+	doctor_dpdk(&visit, "dpdk:ring", "dpdk:ring@127.0.0.1:0", NULL,
 		    "LEND_EAL_LOG=1 lend doctor shows what DPDK lacks");
-	doctor_dpdk(&visit, "dpdk-memif", "dpdk:memif@127.0.0.1:0", NULL,
+	doctor_dpdk(&visit, "dpdk:memif", "dpdk:memif@127.0.0.1:0", NULL,
 		    "mend the runtime folder above; LEND_EAL_LOG=1 lend doctor shows more");
 	hugepages(&visit);
 	shared_memory(&visit);
@@ -361,7 +358,7 @@ int app_doctor(int argc, char **argv)
 	faults(&visit);
 	limits(&visit);
 	programs(&visit);
-	if (json)
+	if (args.json)
 		report_json(&visit);
 	else
 		report_table(&visit);

@@ -11,43 +11,21 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/memnode.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 
 struct args {
 	const char *ref, *ref_file, *out;
 };
 
-enum { KEY_REF_FILE = 0x7501, PART = 1 << 20, TEMP_MAX = 4096, REF_MAX = 512 };
+enum { PART = 1 << 20, TEMP_MAX = 4096, REF_MAX = 512 };
 
-static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "Where to write; without it to standard output", 0},
-    {"ref-file", KEY_REF_FILE, "FILE", 0, "Read the reference from FILE instead", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case 'o':
-		args->out = arg;
-		return 0;
-	case KEY_REF_FILE:
-		args->ref_file = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		return app_arg_word(&args->ref, arg);
-	case ARGP_KEY_END:
-		if (!args->ref && !args->ref_file)
-			app_bad("which reference? give the text that lend put printed, - or "
-				"--ref-file FILE");
-		if (args->ref && args->ref_file)
-			app_bad("two references; give REF, - or --ref-file FILE, and only one");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_WORD(struct args, ref),
+    APP_OPTION(struct args, out, .name = "output", .key = 'o', .kind = APP_IS_TEXT, .value = "FILE",
+	       .help = "Where to write; without it to standard output"),
+    APP_TEXT(struct args, ref_file, "ref-file", "FILE", "Read the reference from FILE instead"),
+    {.name = NULL}};
 
 /* Returns the reference in the first line of a file, without the blanks around it. */
 static const char *read_ref(FILE *file, const char *where)
@@ -71,6 +49,11 @@ static void find_ref(struct args *args)
 {
 	FILE *file;
 
+	if (!args->ref && !args->ref_file)
+		app_bad("which reference? give the text that lend put printed, - or --ref-file "
+			"FILE");
+	if (args->ref && args->ref_file)
+		app_bad("two references; give REF, - or --ref-file FILE, and only one");
 	if (args->ref_file) {
 		file = fopen(args->ref_file, "re");
 		args->ref = read_ref(file, args->ref_file);
@@ -150,19 +133,18 @@ static void finish(int fd, const char *out)
 
 int app_get(int argc, char **argv)
 {
-	static const struct argp argp = {.options = options,
-					 .parser = parse,
-					 .args_doc = "[REF|-]",
-					 .doc =
-					     "Writes the bytes behind a reference.\vWith -o the "
-					     "file appears only when it is complete. A reference "
-					     "is a key to its bytes, and every user of this host "
-					     "sees the command line: - reads it from the first "
-					     "line of standard input, --ref-file from that of a "
-					     "file.\n\n"
-					     "  lend get lend1:...@shm:mn0 -o copy.jpg\n"
-					     "  lend get - -o copy.jpg < photo.ref\n"
-					     "  lend get --ref-file photo.ref -o copy.jpg"};
+	static const struct app_syntax syntax = {
+	    .option = options,
+	    .words = "[REF|-]",
+	    .doc = "Writes the bytes behind a reference.\vWith -o the "
+		   "file appears only when it is complete. A reference "
+		   "is a key to its bytes, and every user of this host "
+		   "sees the command line: - reads it from the first "
+		   "line of standard input, --ref-file from that of a "
+		   "file.\n\n"
+		   "  lend get lend1:...@shm:mn0 -o copy.jpg\n"
+		   "  lend get - -o copy.jpg < photo.ref\n"
+		   "  lend get --ref-file photo.ref -o copy.jpg"};
 	struct args args = {.ref = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ref ref;
@@ -171,7 +153,7 @@ int app_get(int argc, char **argv)
 	const char *at;
 	int fd = STDOUT_FILENO;
 
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
 	find_ref(&args);
 	at = strchr(args.ref, '@');
 	if (strncmp(args.ref, "lend1:", 6) || !at || !at[1])

@@ -4,12 +4,12 @@
 #include <stdio.h>
 
 #include "apps/commands.h"
+#include "apps/common/option_table.h"
 #include "lend/rpc.h"
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	return key == ARGP_KEY_ARG ? app_arg_word(state->input, arg) : ARGP_ERR_UNKNOWN;
-}
+struct args {
+	const char *file;
+};
 
 int app_keygen(int argc, char **argv)
 {
@@ -20,12 +20,13 @@ int app_keygen(int argc, char **argv)
 	    "then move it to the front at the clients, then remove the old one.\n\n"
 	    "  lend keygen && scp ~/.config/lend/keys other:.config/lend/keys\n"
 	    "  lend keygen shop.keys && lend-mn --listen udp:0.0.0.0:7000 --keys shop.keys";
-	static const struct argp argp = {.parser = parse, .args_doc = "[FILE]", .doc = doc};
-	const char *file = NULL;
+	static const struct app_option options[] = {APP_WORD(struct args, file), {.name = NULL}};
+	static const struct app_syntax syntax = {.option = options, .words = "[FILE]", .doc = doc};
+	struct args args = {.file = NULL};
 	char made[PATH_MAX];
 
-	app_parse(&argp, argc, argv, &file);
-	if (lend_keygen(file, made, sizeof(made)) < 0)
+	app_options_read(&syntax, argc, argv, &args);
+	if (lend_keygen(args.file, made, sizeof(made)) < 0)
 		app_die("%s", lend_why());
 	printf("%s: a new key; copy the file to the hosts that may connect\n", made);
 	return APP_EXIT_OK;

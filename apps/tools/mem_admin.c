@@ -13,62 +13,54 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "apps/common/options.h"
+#include "apps/common/option_table.h"
 
 struct args {
-	const char *path, *what;
+	const char *path, *what, *admin, *node;
 	uint64_t limit;
 	bool json;
 };
 
-enum { KEY_ADMIN = 0x7501, KEY_LIMIT, KEY_JSON, KEY_NODE };
+static const struct app_option options[] = {
+    APP_WORD(struct args, path),
+    APP_WORD(struct args, what),
+    APP_ALIAS(struct args, admin, "admin"),
+    APP_ALIAS(struct args, node, "node"),
+    APP_NUMBER(struct args, limit, "limit", 1, 1000000, "At most so many rows (default 100)"),
+    APP_FLAG(struct args, json, "json", "The node's answer as it is: one JSON object on one line"),
+    {.name = NULL}};
 
-static const struct argp_option options[] = {
-    {"admin", KEY_ADMIN, "PATH", 0, "The node's admin socket: what lend-mn --admin was given", 0},
-    {"limit", KEY_LIMIT, "N", 0, "At most so many rows (default 100)", 0},
-    {"json", KEY_JSON, NULL, 0, "The node's answer as it is: one JSON object on one line", 0},
-    {"node", KEY_NODE, "ADDR", OPTION_HIDDEN, NULL, 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
+/* With --admin PATH the only word is what to evict. */
+static void check(struct args *args)
 {
-	struct args *args = state->input;
-
-	switch (key) {
-	case KEY_ADMIN:
-		args->path = arg;
-		return 0;
-	case KEY_LIMIT:
-		args->limit = app_arg_u64("limit", arg, 1, 1000000);
-		return 0;
-	case KEY_JSON:
-		return app_arg_flag(&args->json);
-	case KEY_NODE:
-		app_bad("--node is for lend mem stat; ls, top and evict ask the node's admin "
-			"socket: give --admin PATH as lend-mn was given it");
-	case ARGP_KEY_ARG:
-		return app_arg_word(&args->what, arg);
-	case ARGP_KEY_END:
-		if (!args->path)
-			app_bad("which node? give --admin PATH as lend-mn was given it");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
+	if (args->admin) {
+		args->what = args->path;
+		args->path = args->admin;
 	}
+	if (args->node || (args->path && args->path[0] != '/' && strchr(args->path, ':')))
+		app_bad("%s: a node's address; ls, top and evict ask its admin socket: give the "
+			"PATH that lend-mn --admin PATH was given",
+			args->node ? args->node : args->path);
+	if (!args->path)
+		app_bad("which node? give the PATH that lend-mn --admin PATH was given");
 }
 
-static int open_socket(const char *path)
+static FILE *open_node(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	FILE *node;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (strlen(path) >= sizeof(at.sun_path))
-		app_bad("--admin %s: longer than a socket's path can be", path);
+		app_bad("%s: longer than a socket's path can be", path);
 	strcpy(at.sun_path, path);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
-		app_die("--admin %s: %s; is lend-mn --admin %s running, as this user?", path,
+		app_die("%s: %s; is lend-mn --admin %s running, as this user?", path,
 			strerror(errno), path);
-	return fd;
+	node = fdopen(fd, "r+");
+	if (!node)
+		app_die("no memory for a stream; end some processes");
+	return node;
 }
 
 /* Sends a request of one line and reads a reply of one line; app_bad() with the node's text when it
@@ -206,27 +198,48 @@ static void evict(FILE *node, const struct args *args)
 		app_die("%s: not there; lend mem ls and top print what is", args->what);
 }
 
+int app_mem_admin_stat(const char *path, bool json)
+{
+	FILE *node = open_node(path);
+	json_t *out = ask(node, json_pack("{ss}", "do", "stat")), *worker, *value;
+	const char *name;
+	size_t i;
+
+	if (json) {
+		json_dumpf(out, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else {
+		json_array_foreach(json_object_get(out, "workers"), i, worker)
+		{
+			printf("worker %zu\n", i);
+			json_object_foreach(worker, name, value)
+			    printf("  %-24s %16" JSON_INTEGER_FORMAT "\n", name,
+				   json_integer_value(value));
+		}
+	}
+	json_decref(out);
+	fclose(node);
+	return APP_EXIT_OK;
+}
+
 int app_mem_admin(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options,
-	    .parser = parse,
-	    .args_doc = "[WHAT]",
+	static const struct app_syntax syntax = {
+	    .option = options,
+	    .words = "ADMIN-SOCKET [OBJECT|PROCESS]",
 	    .doc = "What a memory node holds, by object (ls) or by client (top), and ending it "
 		   "(evict).\v"
-		   "  lend mem ls --admin /run/lend/mn0.admin --limit 20\n"
-		   "  lend mem top --admin /run/lend/mn0.admin --json\n"
-		   "  lend mem evict --admin /run/lend/mn0.admin 0:17:4711\n\n"
-		   "Whoever holds what was evicted finds NOT_FOUND; a process that was, says hello "
-		   "again."};
+		   "  lend mem ls /run/lend/mn0.admin --limit 20\n"
+		   "  lend mem top /run/lend/mn0.admin --json\n"
+		   "  lend mem evict /run/lend/mn0.admin 0:17:4711\n\n"
+		   "Uses of an evicted object end NOT_FOUND; an evicted process says hello again."};
 	struct args args = {.limit = 100};
 	const char *verb = argv[0];
 	FILE *node;
 
-	app_parse(&argp, argc, argv, &args);
-	node = fdopen(open_socket(args.path), "r+");
-	if (!node)
-		app_die("no memory");
+	app_options_read(&syntax, argc, argv, &args);
+	check(&args);
+	node = open_node(args.path);
 	if (!strcmp(verb, "ls"))
 		list(node, &args);
 	else if (!strcmp(verb, "top"))
@@ -242,6 +255,12 @@ int app_mem_admin(int argc, char **argv)
 int app_mem_admin(int argc, char **argv)
 {
 	(void)argc, (void)argv;
+	app_bad("not in this build: install libjansson-dev and build again");
+}
+
+int app_mem_admin_stat(const char *path, bool json)
+{
+	(void)path, (void)json;
 	app_bad("not in this build: install libjansson-dev and build again");
 }
 #endif

@@ -4,6 +4,7 @@
 
 #include "apps/commands.h"
 #include "apps/common/memnode.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 #include "apps/tools/mem_admin.h"
 
@@ -12,36 +13,20 @@ struct args {
 	bool json;
 };
 
-enum { KEY_NODE = 0x7401, KEY_JSON };
+static const struct app_option options[] = {APP_WORD(struct args, what),
+					    APP_WORD(struct args, node),
+					    APP_ALIAS(struct args, node, "node"),
+					    APP_JSON(struct args, json),
+					    {.name = NULL}};
 
-static const struct argp_option options[] = {
-    {"node", KEY_NODE, "ADDR", 0, "The memory node: shm:mn0, udp:10.0.0.7:7000", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void check(const struct args *args)
 {
-	struct args *args = state->input;
-
-	switch (key) {
-	case KEY_NODE:
-		args->node = arg;
-		return 0;
-	case KEY_JSON:
-		return app_arg_flag(&args->json);
-	case ARGP_KEY_ARG:
-		return app_arg_word(&args->what, arg);
-	case ARGP_KEY_END:
-		if (!args->what || strcmp(args->what, "stat"))
-			app_bad("%s: say what to do: lend mem stat --node ADDR; or ls, top or "
-				"evict --admin PATH",
-				args->what ? args->what : "nothing asked");
-		if (!args->node)
-			app_bad("which memory node? give --node ADDR as lend-mn printed it");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (!args->what || strcmp(args->what, "stat"))
+		app_bad("%s: say what to do: lend mem stat NODE; or ls, top or evict ADMIN-SOCKET",
+			args->what ? args->what : "nothing asked");
+	if (!args->node)
+		app_bad("which memory node? give its address as lend-mn printed it, or the path of "
+			"its admin socket");
 }
 
 static void report(const struct args *args, const struct lend_mem_stat *stat)
@@ -69,15 +54,15 @@ static void report(const struct args *args, const struct lend_mem_stat *stat)
 
 int app_mem(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options,
-	    .parser = parse,
-	    .args_doc = "stat\nls|top|evict --admin PATH\nlat|fault [OPTION...]",
+	static const struct app_syntax syntax = {
+	    .option = options,
+	    .words =
+		"stat NODE|ADMIN-SOCKET\nls|top ADMIN-SOCKET\nevict ADMIN-SOCKET OBJECT|PROCESS",
 	    .doc = "Tells what a memory node holds.\v"
-		   "  lend mem stat --node shm:mn0 --json\n"
-		   "  lend mem ls --admin PATH (ls, top and evict have their own --help)\n"
-		   "  lend mem lat --carrier shm --size 4096 (its own --help)\n"
-		   "  lend mem fault --carrier udp --size 64M (its own --help)"};
+		   "NODE is the address that lend-mn printed, ADMIN-SOCKET the path that its "
+		   "--admin was given. ls, top and evict have their own --help.\n\n"
+		   "  lend mem stat shm:mn0 --json\n"
+		   "  lend mem ls /run/lend/mn0.admin"};
 	struct args args = {.what = NULL};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_mem_stat stat;
@@ -97,7 +82,10 @@ int app_mem(int argc, char **argv)
 		app_name_set("lend ", "mem-fault");
 		return app_mem_fault(argc - 1, argv + 1);
 	}
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
+	check(&args);
+	if (args.node[0] == '/')
+		return app_mem_admin_stat(args.node, args.json);
 	if (lend_open(&config, &ep) < 0)
 		app_die("%s", lend_why());
 	mem = app_node_open(ep, args.node);

@@ -11,6 +11,7 @@
 #include "apps/commands.h"
 #include "apps/common/closed_loop.h"
 #include "apps/common/memnode.h"
+#include "apps/common/option_table.h"
 #include "apps/common/report.h"
 
 struct args {
@@ -19,37 +20,15 @@ struct args {
 	bool json;
 };
 
-enum { KEY_NODE = 0x7501, KEY_TTL, KEY_JSON, PART = 1 << 20 };
+enum { PART = 1 << 20 };
 
-static const struct argp_option options[] = {
-    {"node", KEY_NODE, "ADDR", 0, "The memory node: shm:mn0, udp:10.0.0.7:7000", 0},
-    {"ttl", KEY_TTL, "TIME", 0, "How long it can be read: 10m (default), 30s, 2h", 0},
-    {"json", KEY_JSON, NULL, 0, "One JSON object on one line", 0},
-    {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct args *args = state->input;
-
-	switch (key) {
-	case KEY_NODE:
-		args->node = arg;
-		return 0;
-	case KEY_TTL:
-		args->ttl = app_arg_ns("--ttl", arg);
-		return 0;
-	case KEY_JSON:
-		return app_arg_flag(&args->json);
-	case ARGP_KEY_ARG:
-		return app_arg_word(&args->file, arg);
-	case ARGP_KEY_END:
-		if (!args->file || !args->node)
-			app_bad("give a file and a memory node: lend put FILE --node ADDR");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct app_option options[] = {
+    APP_WORD(struct args, file),
+    APP_WORD(struct args, node),
+    APP_ALIAS(struct args, node, "node"),
+    APP_TIME(struct args, ttl, "ttl", "How long it can be read: 10m (default), 30s, 2h"),
+    APP_JSON(struct args, json),
+    {.name = NULL}};
 
 static int open_file(const char *path, uint64_t *len)
 {
@@ -138,15 +117,13 @@ static void report(const struct args *args, const char *text, uint64_t len)
 
 int app_put(int argc, char **argv)
 {
-	static const struct argp argp = {
-	    .options = options,
-	    .parser = parse,
-	    .args_doc = "FILE",
-	    .doc =
-		"Puts a file on a memory node and prints its reference.\vWhoever has the reference "
-		"can read the bytes "
-		"until --ttl runs out: keep it as you would keep the file.\n\n"
-		"  ref=$(lend put photo.jpg --node shm:mn0 --ttl 10m); lend get $ref -o copy.jpg"};
+	static const struct app_syntax syntax = {
+	    .option = options,
+	    .words = "FILE NODE",
+	    .doc = "Copies a file to a memory node and prints its reference.\v"
+		   "NODE is the address that lend-mn printed. Everyone with the reference can read "
+		   "the bytes until --ttl runs out: keep it as you would keep the file.\n\n"
+		   "  ref=$(lend put photo.jpg shm:mn0 --ttl 10m); lend get $ref -o copy.jpg"};
 	struct args args = {.ttl = UINT64_C(600000000000)};
 	struct lend_config config = LEND_CONFIG_INIT;
 	struct lend_ref ref;
@@ -156,7 +133,9 @@ int app_put(int argc, char **argv)
 	uint64_t len;
 	int fd;
 
-	app_parse(&argp, argc, argv, &args);
+	app_options_read(&syntax, argc, argv, &args);
+	if (!args.file || !args.node)
+		app_bad("give a file and a memory node: lend put FILE shm:mn0");
 	fd = open_file(args.file, &len);
 	if (lend_open(&config, &ep) < 0)
 		app_die("%s", lend_why());

@@ -1,4 +1,4 @@
-/* serve - the server that lat, rate and bw call: replies with the request, or with a checksum.
+/* serve - the server that measurements call: replies with the request, or with a checksum.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <time.h>
@@ -49,7 +49,7 @@ int app_serve(int argc, char **argv)
 	static const struct argp argp = {
 	    .parser = parse,
 	    .children = children,
-	    .doc = "Serves what lend lat, rate and bw call, until it is told to end.\v"
+	    .doc = "Serves the calls of lend bench --connect, until a signal ends it.\v"
 		   "It prints \"ready ADDRESS\" when it can be called.\n\n"
 		   "  lend serve --listen udp:0.0.0.0:31850"};
 	struct app_server_args args = APP_SERVER_ARGS_INIT;
@@ -58,7 +58,8 @@ int app_serve(int argc, char **argv)
 	app_parse(&argp, argc, argv, &args);
 	app_server_open(&server, &args, NULL);
 	app_echo_serve(server.ep);
-	if (args.workers && lend_serve(server.ep, APP_METHOD_WORK, work, server.ep, LEND_SLOW) < 0)
+	if (args.workers &&
+	    lend_serve(server.ep, APP_METHOD_WORK, work, server.ep, LEND_SLOW | LEND_RESERVED) < 0)
 		app_die("%s", lend_why());
 	return app_server_run(&server);
 }

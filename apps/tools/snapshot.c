@@ -365,8 +365,8 @@ static const char doc[] =
     "All sizes are measured by turns. A snapshot is compared whole after its space and a map of it "
     "were written to. release is that of the last holder; what it frees in each turn is measured "
     "in a store of this process, in CPU time of its thread.\n\n"
-    "  lend snapshot-speed --carrier shm\n"
-    "  lend snapshot-speed --size 64M --seconds 1 --plot snapshot.svg --json";
+    "  lend bench snapshot-speed --carrier shm\n"
+    "  lend bench snapshot-speed --size 64M --seconds 1 --plot snapshot.svg --json";
 
 int app_snapshot(int argc, char **argv)
 {

@@ -306,7 +306,7 @@ struct lend_mem_cache_stat {
 	uint64_t hits;       /* pages found in the cache */
 	uint64_t misses;     /* pages fetched instead */
 	uint64_t ahead;      /* pages of misses that no thread had accessed (readahead) */
-	uint64_t evictions;  /* pages that made room for others */
+	uint64_t evictions;  /* pages evicted for others */
 	uint64_t prefetched; /* pages fetched by lend_space_prefetch() */
 	uint64_t faults;     /* faults on missing pages */
 	uint64_t stores;     /* first stores to clean pages */
@@ -411,7 +411,7 @@ void lend_args_stat(struct lend_mem *mem, struct lend_args_stat *stat);
 struct lend_mem_stat {
 	uint64_t pages_total;       /* pages that can be used */
 	uint64_t pages_used;        /* pages in use */
-	uint64_t pages_quarantined; /* freed pages that may not be used yet */
+	uint64_t pages_quarantined; /* freed pages in quarantine */
 	uint64_t refs;              /* snapshots */
 	uint64_t spaces;            /* mutable spaces */
 	uint64_t clients;           /* clients that have connected and not closed */
@@ -420,7 +420,7 @@ struct lend_mem_stat {
 	uint64_t grants;            /* grants that are not used up */
 	uint64_t cow_copies;        /* counter: pages copied by the first write to a shared page */
 	uint64_t leases_expired;    /* counter: processes that lost their lease */
-	uint64_t hangups;           /* counter: processes that hung up */
+	uint64_t hangups;           /* counter: processes that closed the connection */
 	uint64_t ops;               /* counter: operations */
 	uint64_t tx_bytes;          /* counter: bytes that the node passed to its carriers */
 	uint64_t damaged;           /* counter: times that a page lacked the bytes written to it */

@@ -122,11 +122,11 @@ struct lend_config {
 	 * twice receive_budget. */
 	uint64_t memory_max;
 	/* Path of a pcapng file with every datagram of this endpoint, for Wireshark with the
-	 * dissector of scripts/wireshark. %p is replaced by the process id. Endpoints of a process
-	 * with the same path share the file. A file of another process is left unchanged: then the
-	 * process id is put before the suffix. If the file cannot be opened, lend_open() fails; a
-	 * later write error ends only the capture, with a line on stderr. NULL: $LEND_CAPTURE; "":
-	 * none. */
+	 * dissector of share/lend/wireshark. %p is replaced by the process id. Endpoints of a
+	 * process with the same path share the file. A file of another process is left unchanged:
+	 * then the process id is put before the suffix. If the file cannot be opened, lend_open()
+	 * fails; a later write error ends only the capture, with a line on stderr. NULL:
+	 * $LEND_CAPTURE; "": none. */
 	const char *capture;
 	/* Size in bytes at which the file is renamed to PATH.1 and a new one begins, at least
 	 * 64 KiB. 0: $LEND_CAPTURE_LIMIT, else none. */
@@ -235,7 +235,8 @@ struct lend_buf {
  * call. */
 struct lend_buf *lend_buf_take(struct lend_ep *ep, uint32_t cap);
 /* Gives back a whole chain, each segment once; NULL does nothing. Segments of other endpoints
- * return to their own pool.
+ * return to their own pool. Giving a segment twice, or while a call has it, ends the program with a
+ * line that names the mistake.
  * Ownership: takes the chain. */
 void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf);
 /* Makes a segment of the caller's own memory, for requests, replies and landing memory. The memory
@@ -271,12 +272,20 @@ int lend_register(struct lend_ep *ep, void *memory, size_t len);
 typedef void lend_handler(lend_request request, const struct lend_buf *bytes, void *arg);
 /* Flags of lend_serve(). */
 enum {
-	LEND_SLOW = 1, /* the handler runs in a worker thread, and may block */
+	LEND_SLOW = 1,     /* the handler runs in a worker thread, and may block */
+	LEND_RESERVED = 2, /* the program implements or replaces a service of Lend itself */
 };
+/* First and last method number of Lend's own services: statistics (lend/stats.h), ping, memory
+ * nodes, benchmark servers. All other numbers are the application's. A benchmark calls reserved
+ * methods only, so it never runs an application's handler. */
+#define LEND_METHOD_RESERVED_FIRST 0x4c454e00u
+#define LEND_METHOD_RESERVED_LAST  0x4c454effu
+/* Method that every endpoint serves: an empty reply. `lend ping` calls it. */
+#define LEND_METHOD_PING 0x4c454e50u
 /* Serves a method from now on. A second call replaces the first handler; handler NULL removes it:
  * calls then end UNIMPLEMENTED, not run.
- * Returns: 0; -EINVAL: an unknown flag, or config.workers is too large; -ENOMEM: no memory;
- * -EAGAIN: no thread.
+ * Returns: 0; -EINVAL: an unknown flag, a reserved number without LEND_RESERVED, or config.workers
+ * is too large; -ENOMEM: no memory; -EAGAIN: no thread.
  * Ownership: borrows arg until the handler is replaced or lend_close(). */
 int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void *arg,
 	       unsigned flags);
@@ -289,7 +298,7 @@ typedef struct lend_buf *lend_place(lend_session session, uint32_t method, uint6
 				    const void *first, uint32_t n, void *arg);
 /* Installs a function for a method's landing memory; NULL removes it. Without one, the
  * pool is used. Requests longer than message_max are refused in both cases.
- * Returns: 0; -ENOMEM: no memory.
+ * Returns: 0; -ENOMEM: no memory; -EINVAL: a reserved number that this endpoint does not serve.
  * Ownership: borrows arg until the function is replaced or lend_close(). */
 int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg);
 /* Answers a request. reply NULL: an empty message. A status that is not in enum lend_status becomes
@@ -427,7 +436,7 @@ int lend_accept_secret(const char *secret);
 bool lend_session_knows(struct lend_ep *ep, lend_session session, const char *secret);
 /* Writes the channel binding: 32 bytes that both ends of a session compute identically, different
  * for each session.
- * Returns: 0; -ESTALE: the session is gone, or not up yet.
+ * Returns: 0; -ESTALE: the the session has ended, or is not up yet.
  * Ownership: borrows out.
  * Source: two SipHash-2-4-128 of what both ends know of the session. */
 int lend_session_context(struct lend_ep *ep, lend_session session, uint8_t out[32]);

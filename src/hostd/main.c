@@ -72,7 +72,7 @@ static const char doc[] =
     "ADDRESS of the device's.\n\n"
     "  lend-hostd --name nic --device dpdk:net_af_packet0@10.0.0.2:0 --eal '--no-huge ...'\n"
     "  lend serve --listen hostd:nic\n"
-    "  lend lat --connect hostd:nic/dpdk:net_af_packet0@10.0.0.3:7001";
+    "  lend bench lat --connect hostd:nic/dpdk:net_af_packet0@10.0.0.3:7001";
 
 static void run(struct lend_hostd *h, bool spin)
 {

@@ -1,6 +1,9 @@
 #include "rpc/method.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+#include "sys/last_error.h"
 
 static uint32_t hash(uint32_t number)
 {
@@ -61,4 +64,18 @@ void lend_methods_free(struct lend_methods *methods)
 {
 	free(methods->at);
 	*methods = (struct lend_methods){.cap = 0};
+}
+
+int lend_method_check(uint32_t number, unsigned flags)
+{
+	if (flags & ~(unsigned)(LEND_SLOW | LEND_RESERVED))
+		return lend_fail(EINVAL, "method %u: unknown flags 0x%x; 0 and LEND_SLOW are known",
+				 number, flags);
+	if (flags & LEND_RESERVED || number < LEND_METHOD_RESERVED_FIRST ||
+	    number > LEND_METHOD_RESERVED_LAST)
+		return 0;
+	return lend_fail(EINVAL,
+			 "method 0x%x: the numbers 0x%x to 0x%x are Lend's own; choose another, "
+			 "such as 1",
+			 number, LEND_METHOD_RESERVED_FIRST, LEND_METHOD_RESERVED_LAST);
 }

@@ -27,6 +27,8 @@ struct lend_methods {
 /* Returns the entry of a number, added if it is missing; NULL: no memory. Moves earlier entries. */
 struct lend_method *lend_methods_add(struct lend_methods *methods, uint32_t number);
 void lend_methods_free(struct lend_methods *methods);
+/* Checks the number and flags of lend_serve(): 0 or -EINVAL. */
+int lend_method_check(uint32_t number, unsigned flags);
 /* Slow path of lend_methods_find(): the number is not that of the last lookup. */
 struct lend_method *lend_methods_find_slow(struct lend_methods *methods, uint32_t number);
 

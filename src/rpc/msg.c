@@ -182,8 +182,26 @@ static __attribute__((noinline)) void give_in_worker(struct lend_ep *ep, struct 
 	lend_bufs_give(lend_worker_of(ep) ? NULL : ep->bufs, buf);
 }
 
+static _Noreturn __attribute__((noinline)) void given_wrongly(const struct lend_mbuf *buf)
+{
+	if (buf->state == LEND_MBUF_FREE)
+		lend_misuse("lend_buf_give(): the buffer was given back already; give each buffer "
+			    "once, and none that lend_reply() took");
+	lend_misuse("lend_buf_give(): a call or a reply in progress has the buffer; give back a "
+		    "request in done, and nothing that lend_reply() took");
+}
+
+/* Ends the program if the caller does not own a segment: it is free, or the core has it. */
+static void check_owned(struct lend_buf *buf)
+{
+	for (; buf; buf = buf->next)
+		if (lend_mbuf(buf)->state != LEND_MBUF_USER)
+			given_wrongly(lend_mbuf(buf));
+}
+
 void lend_buf_give(struct lend_ep *ep, struct lend_buf *buf)
 {
+	check_owned(buf);
 	if (lend_worker_self)
 		give_in_worker(ep, buf);
 	else

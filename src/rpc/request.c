@@ -3,6 +3,13 @@
 #include "rpc/endpoint.h"
 #include "sys/clock.h"
 
+/* Finds a request; in a slow handler also by the worker's own endpoint, on which the handler's
+ * nested calls and memory operations run. */
+static struct lend_req *find(struct lend_ep *ep, lend_request request)
+{
+	return lend_serve_find(ep->home ? ep->home : ep, request);
+}
+
 lend_session lend_request_session(struct lend_ep *ep, lend_request request)
 {
 	struct lend_req *req = lend_serve_find(ep, request);
@@ -12,7 +19,7 @@ lend_session lend_request_session(struct lend_ep *ep, lend_request request)
 
 lend_ns lend_request_left(struct lend_ep *ep, lend_request request)
 {
-	struct lend_req *req = lend_serve_find(ep, request);
+	struct lend_req *req = find(ep, request);
 	lend_ns deadline = req ? atomic_load_explicit(&req->deadline, memory_order_relaxed) : 0,
 		now;
 
@@ -24,14 +31,14 @@ lend_ns lend_request_left(struct lend_ep *ep, lend_request request)
 
 unsigned lend_request_priority(struct lend_ep *ep, lend_request request)
 {
-	struct lend_req *req = lend_serve_find(ep, request);
+	struct lend_req *req = find(ep, request);
 
 	return req ? req->class + 1u : 0;
 }
 
 bool lend_request_cancelled(struct lend_ep *ep, lend_request request)
 {
-	struct lend_req *req = lend_serve_find(ep, request);
+	struct lend_req *req = find(ep, request);
 
 	return !req || atomic_load_explicit(&req->cancelled, memory_order_acquire);
 }

@@ -341,12 +341,10 @@ int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void 
 	       unsigned flags)
 {
 	struct lend_method *entry;
-	int rc;
+	int rc = lend_method_check(method, flags);
 
-	if (flags & ~(unsigned)LEND_SLOW)
-		return lend_fail(EINVAL, "method %u: unknown flags 0x%x; 0 and LEND_SLOW are known",
-				 method, flags);
-	rc = flags & LEND_SLOW && handler ? lend_workers_need(ep) : 0;
+	if (rc == 0 && flags & LEND_SLOW && handler)
+		rc = lend_workers_need(ep);
 	if (rc < 0)
 		return rc;
 	entry = lend_methods_add(&ep->methods, method);
@@ -361,8 +359,12 @@ int lend_serve(struct lend_ep *ep, uint32_t method, lend_handler *handler, void 
 
 int lend_serve_long(struct lend_ep *ep, uint32_t method, lend_place *place, void *arg)
 {
-	struct lend_method *entry = lend_methods_add(&ep->methods, method);
+	struct lend_method *entry = lend_methods_find(&ep->methods, method);
+	int rc = lend_method_check(method, entry ? entry->flags : 0);
 
+	if (rc < 0)
+		return rc;
+	entry = lend_methods_add(&ep->methods, method);
 	if (!entry)
 		return lend_fail(ENOMEM, "no memory for method %u", method);
 	entry->place = place;

@@ -85,7 +85,15 @@ static void tell(lend_request request, const struct lend_buf *bytes, void *arg)
 	(void)lend_reply(ep, request, LEND_OK, out);
 }
 
+static void pong(lend_request request, const struct lend_buf *bytes, void *ep)
+{
+	(void)bytes;
+	(void)lend_reply(ep, request, LEND_OK, NULL);
+}
+
 int lend_look_serve(struct lend_ep *ep)
 {
-	return lend_serve(ep, LEND_METHOD_STATS, tell, ep, 0);
+	int rc = lend_serve(ep, LEND_METHOD_STATS, tell, ep, LEND_RESERVED);
+
+	return rc < 0 ? rc : lend_serve(ep, LEND_METHOD_PING, pong, ep, LEND_RESERVED);
 }

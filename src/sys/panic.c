@@ -8,3 +8,9 @@ _Noreturn void lend_panic(const char *file, int line, const char *what)
 	fprintf(stderr, "%s:%d: check failed: %s\n", file, line, what);
 	abort();
 }
+
+_Noreturn void lend_misuse(const char *text)
+{
+	fprintf(stderr, "lend: %s\n", text);
+	abort();
+}

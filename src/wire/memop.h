@@ -235,7 +235,7 @@ bool lend_memview_decode(const void *bytes, size_t len, struct lend_memview *vie
 	X(grants, "grants not yet used up")                                                        \
 	X(nodes_used, "page table nodes in use")                                                   \
 	X(ops, "operations run")                                                                   \
-	X(repeats, "repeated operations answered from the record")                                 \
+	X(repeats, "repeated repeated operations answered from the record")                        \
 	X(bad_ops, "malformed operations")                                                         \
 	X(denied, "operations refused: reference forged, or without the right")                    \
 	X(stale, "operations refused: reference or space released, or of another epoch")           \

@@ -224,7 +224,7 @@ class Crafted(unittest.TestCase):
 
 
 def listen_at(carrier):
-    return {"shm": f"shm:capture-{os.getpid()}", "udp": "udp:127.0.0.1:0", "dpdk-memif": "dpdk:memif@127.0.0.1:0"}[carrier]
+    return {"shm": f"shm:capture-{os.getpid()}", "udp": "udp:127.0.0.1:0", "dpdk:memif": "dpdk:memif@127.0.0.1:0"}[carrier]
 
 
 class Ran(unittest.TestCase):
@@ -235,7 +235,7 @@ class Ran(unittest.TestCase):
         kind = {name: [r for r in got if r.get("lend.kind") == [str(i)]] for i, name in enumerate(KINDS, 1)}
         self.assertTrue(kind["CONNECT"] and kind["ACCEPT"])
         # Datagrams that are still in a memif client's rings are lost when it leaves.
-        self.assertTrue(kind["BYE"] or carrier == "dpdk-memif")
+        self.assertTrue(kind["BYE"] or carrier == "dpdk:memif")
         for r in (r for r in got if "lend.kind" in r):
             self.assertFalse([name for name in r if name.startswith("lend.expert.")], r)
             checked = one(r, "lend.capture.checked") == "1"
@@ -412,7 +412,7 @@ if __name__ == "__main__":
         sys.exit(77)
     os.environ["XDG_CONFIG_HOME"] = str(TEMP)
     ALL_FIELDS = fields_of_lua()
-    CARRIERS = ["shm", "udp"] + ["dpdk-memif"] * (BUILD / "lend_io_dpdk.so").exists()
+    CARRIERS = ["shm", "udp"] + ["dpdk:memif"] * (BUILD / "lend_io_dpdk.so").exists()
     other = None if sys.argv[2:] else subprocess.Popen([sys.executable, "-B", __file__, BUILD, ".Ran."])
     good = run_tests(sys.argv[2:] or (".Crafted.", ".Drift.", ".Whole."))
     sys.exit((other.wait() if other else 0) or not good)

@@ -120,17 +120,17 @@ class Images(unittest.TestCase):
 
     def test_ring_threads(self):
         checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json").stdout)["checks"]}
-        if not checks["dpdk-ring"]:
-            self.skipTest("lend doctor says that dpdk-ring lacks something here")
+        if not checks["dpdk:ring"]:
+            self.skipTest("lend doctor says that dpdk:ring lacks something here")
         for by in ("value", "ref"):
-            self.check(images("--by", by, "--carrier", "dpdk-ring", "--threads", self.photos), 2)
+            self.check(images("--by", by, "--carrier", "dpdk:ring", "--threads", self.photos), 2)
 
     def test_memif(self):
         checks = {c["name"]: c["ok"] for c in json.loads(lend("doctor", "--json").stdout)["checks"]}
-        if not checks["dpdk-memif"]:
-            self.skipTest("lend doctor says that dpdk-memif lacks something here")
+        if not checks["dpdk:memif"]:
+            self.skipTest("lend doctor says that dpdk:memif lacks something here")
         for by in ("value", "ref"):
-            self.check(images("--by", by, "--carrier", "dpdk-memif", self.photos), 8)
+            self.check(images("--by", by, "--carrier", "dpdk:memif", self.photos), 8)
 
     def test_out_is_the_same_by_every_way(self):
         for by in WAYS:

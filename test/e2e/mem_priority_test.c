@@ -63,7 +63,7 @@ static void *serve(void *arg)
 	config.listen = proxy->listen;
 	cr_assert_eq(lend_open(&config, &proxy->ep), 0, "%s", lend_why());
 	cr_assert_eq(lend_connect(proxy->ep, proxy->node, &proxy->to), 0, "%s", lend_why());
-	cr_assert_eq(lend_serve(proxy->ep, LEND_MEM_METHOD, pass, proxy, 0), 0);
+	cr_assert_eq(lend_serve(proxy->ep, LEND_MEM_METHOD, pass, proxy, LEND_RESERVED), 0);
 	pthread_barrier_wait(&proxy->ready);
 	(void)lend_run(proxy->ep, LEND_NEVER);
 	lend_close(proxy->ep);

@@ -150,6 +150,19 @@ class Admin(unittest.TestCase):
             node.end()
         self.assertFalse(os.path.exists(self.path))
 
+    def test_the_node_and_its_socket_are_words(self):
+        """--node and --admin, which the other tests use, are aliases."""
+        data = file("x" * 10000, "data")
+        with Node("--listen", NAME, "--size", "16M", "--workers", "2", "--admin", self.path):
+            run(LEND, "put", data, NAME)
+            (row,) = json.loads(run(LEND, "mem", "ls", self.path, "--json").stdout)["objects"]
+            self.assertEqual(json.loads(run(LEND, "mem", "stat", NAME, "--json").stdout)["refs"], 1)
+            workers = json.loads(run(LEND, "mem", "stat", self.path, "--json").stdout)["workers"]
+            self.assertEqual(sum(w["refs"] for w in workers), 1)
+            self.assertEqual(run(LEND, "mem", "stat", self.path).stdout.count("pages_total"), 2)
+            run(LEND, "mem", "evict", self.path, f"{row['worker']}:{row['slot']}:{row['serial']}")
+            self.assertEqual(json.loads(run(LEND, "mem", "stat", "--node", NAME, "--json").stdout)["refs"], 0)
+
     def test_top_tells_who_holds(self):
         with Node("--listen", NAME, "--size", "16M", "--admin", self.path):
             with subprocess.Popen([LEND, "mem-lat", "--node", NAME, "--seconds", "20"],
@@ -334,17 +347,17 @@ class Mistakes(unittest.TestCase):
 
 class Manuals(unittest.TestCase):
     def test_they_speak_of_what_is_there(self):
-        for program, page in ((MN, "mn/man/lend-mn.1"), (BUILD / "lend-hostd", "src/hostd/man/lend-hostd.1")):
+        for program, page in ((MN, "mn/man/lend-mn.8"), (BUILD / "lend-hostd", "src/hostd/man/lend-hostd.8")):
             options = set(re.findall(r"^ +(?:-\w, |    )--([a-z-]+)", run(program, "--help").stdout, re.M))
             said = set(re.findall(r"Fl \w , -([a-z-]+)", (SOURCE / page).read_text()))
             self.assertEqual(said, options - {"help", "usage", "version"}, page)
         said = " , ".join(re.findall(r"^\.It Cm (.*)", (SOURCE / "apps/man/lend.1").read_text(), re.M)).split(" , ")
-        self.assertEqual(sorted(said), sorted(re.findall(r"^  ([\w-]+)  ", run(LEND, "--help").stdout, re.M)))
+        self.assertEqual(sorted(said), sorted(re.findall(r"^  ([\w-]+)  ", run(LEND, "--help").stdout + run(LEND, "bench", "--help").stdout, re.M)))
 
     def test_examples(self):
         needs("--config")
         text = re.search(r"literal.*?\n(.*?)\.Ed", (SOURCE / "mn/man/lend.yaml.5").read_text(), re.S)[1]
-        for name, lines in (("page", text), ("installed", (SOURCE / "mn/mn.yaml").read_text())):
+        for name, lines in (("page", text), ("installed", (SOURCE / "mn/mn.yaml").read_text()), ("user", (SOURCE / "mn/mn.user.yaml").read_text())):
             path = file(lines, name + ".yaml")
             error = run(MN, "--config", path, "--listen", NAME, code=1).stderr  # keep: there is no service manager here
             self.assertIn("NOTIFY_SOCKET", error)
@@ -354,7 +367,7 @@ class Manuals(unittest.TestCase):
             self.skipTest("systemd-analyze is not installed")
         for name in ("lend-mn.service.in", "lend-mn.user.service.in"):
             text = (SOURCE / "mn" / name).read_text()
-            text = text.replace("@CMAKE_INSTALL_FULL_BINDIR@", str(BUILD)).replace("@CMAKE_INSTALL_FULL_SYSCONFDIR@", "/etc")
+            text = text.replace("@LEND_BINDIR@", str(BUILD)).replace("@LEND_SYSCONFDIR@", "/etc")
             unit = file(text, name.replace(".in", ""))
             done = run("systemd-analyze", "verify", "--man=no", *(["--user"] if "user" in name else []), unit)
             self.assertEqual([line for line in done.stderr.splitlines() if WHERE in line], [])

@@ -50,7 +50,7 @@ def one_line(test, done):
 @functools.cache
 def carriers():
     checks = {c["name"]: c["ok"] for c in lend_json("doctor")["checks"]}
-    return [c for c in ("shm", "udp", "dpdk-memif", "dpdk-ring") if checks[c]]
+    return [c for c in ("shm", "udp", "dpdk:memif", "dpdk:ring") if checks[c]]
 
 
 class Node:

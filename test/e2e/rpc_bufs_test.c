@@ -3,7 +3,11 @@
  * the address sanitizer sees a late access. Covers: src/rpc/bufs.c, src/rpc/msg.c,
  * src/rpc/deferred_free.c */
 #include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "e2e/rpc_pair.h"
 #include "lend/alloc.h"
@@ -181,5 +185,59 @@ Test(rpc_bufs, the_heap_gets_all_back)
 		lend_alloc_trim();
 		lend_alloc_stat(&stat);
 		cr_assert_eq(stat.mapped, 0, "%zu bytes", stat.mapped);
+	}
+}
+
+/* Runs in a child: gives a buffer that is not its own any more. */
+static void give_wrongly(int how)
+{
+	struct lend_call call = {.method = HOLD};
+	struct lend_buf *buf;
+	struct pair pair;
+
+	pair_open(&pair, pair_schemes[0]);
+	buf = lend_buf_take(pair.client, 100);
+	lend_buf_give(pair.client, how == 1 ? NULL : buf);
+	if (how == 0)
+		exit(0);
+	if (how == 1) {
+		lend_session session;
+
+		call.request = buf;
+		if (lend_connect(pair.client, pair.address, &session) < 0 ||
+		    lend_call_start(pair.client, session, &call) < 0)
+			exit(2);
+	}
+	lend_buf_give(pair.client, buf);
+}
+
+Test(rpc_bufs, give__of_a_buffer_that_is_not_the_callers__names_the_mistake)
+{
+	static const char *const want[] = {NULL, "a call or a reply in progress has the buffer",
+					   "the buffer was given back already"};
+
+	for (int how = 0; how < 3; how++) {
+		char said[512] = "";
+		int tube[2], status;
+		pid_t pid;
+
+		cr_assert_eq(pipe(tube), 0);
+		pid = fork();
+		if (pid == 0) {
+			dup2(tube[1], STDERR_FILENO);
+			give_wrongly(how);
+			exit(3);
+		}
+		close(tube[1]);
+		cr_assert_geq(read(tube[0], said, sizeof(said) - 1), 0);
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		close(tube[0]);
+		if (!want[how]) {
+			cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", said);
+			continue;
+		}
+		cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "%x", status);
+		cr_expect_not_null(strstr(said, want[how]), "%s", said);
+		cr_expect_null(strstr(said, ".c:"), "%s", said);
 	}
 }

@@ -25,6 +25,8 @@ static void nest(lend_request request, const struct lend_buf *in, void *arg)
 
 	(void)in;
 	cr_assert_neq(own, s->ep);
+	cr_assert_gt(lend_request_left(own, request), 0);
+	cr_assert_eq(lend_request_priority(own, request), lend_request_priority(s->ep, request));
 	cr_assert_eq(lend_connect(own, s->onward, &session), 0, "%s", lend_why());
 	call.request = lend_request_take(s->ep, request);
 	cr_assert_eq(lend_call_sync(own, session, &call), 0, "%s", lend_why());

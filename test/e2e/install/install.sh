@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Goal: an installed Lend is usable by pkg-config and by find_package, from C and from C++, and the
-# README's example works against it. Method: install into an empty prefix, build hello.c both ways,
-# compile each header alone, then let a server and a client of that prefix exchange calls. Covers:
+# Goal: an installed Lend is usable by pkg-config and by find_package, from C and from C++. The
+# README's example and those of share/lend/examples work against it, and units and manuals name the
+# prefix that was chosen at installation. Method: install into an empty prefix, build hello.c both
+# ways, compile each header alone, then let a server and a client of that prefix exchange calls;
+# install again, as a package of /usr and over a changed configuration. Covers:
 # third_party/lib.cmake, third_party/lend.pc.in
 # usage: install.sh BUILD_DIR VERSION CC CXX [FLAG]...
 set -eu
@@ -18,6 +20,26 @@ fail() {
 }
 
 cmake --install "$build" --prefix "$tmp/usr" >/dev/null
+has() { # FILE WORDS: it is there, and has these words
+	grep -qF -- "$2" "$tmp/$1" || fail "$1 is not there or lacks '$2'"
+}
+has usr/lib/systemd/system/lend-mn.service "ExecStart=\"$tmp/usr/bin/lend-mn\" --config \"$tmp/usr/etc/lend/mn.yaml\""
+has usr/lib/systemd/user/lend-mn.service "ExecStart=\"$tmp/usr/bin/lend-mn\" --config"
+has usr/share/man/man8/lend-mn.8 "$tmp/usr/etc/lend/mn.yaml"
+has usr/share/man/man8/lend-hostd.8 lend-hostd
+has usr/share/man/man5/lend.yaml.5 lend.yaml
+has usr/share/man/man1/lend.1 "$tmp/usr/share/lend/wireshark/lend.lua"
+has usr/share/lend/wireshark/lend.lua lend.method
+has usr/share/lend/examples/mn.user.yaml shm:mn0
+cmp "$tmp/usr/etc/lend/mn.yaml" "$tmp/usr/share/lend/examples/mn.yaml" || fail "the configuration is not the example"
+echo "size: 2G" >"$tmp/usr/etc/lend/mn.yaml"
+cmake --install "$build" --prefix "$tmp/usr" >/dev/null
+has usr/etc/lend/mn.yaml "size: 2G"
+DESTDIR=$tmp/package cmake --install "$build" --prefix /usr >/dev/null
+has package/usr/lib/systemd/system/lend-mn.service 'ExecStart="/usr/bin/lend-mn" --config "/etc/lend/mn.yaml"'
+has package/etc/lend/mn.yaml listen:
+rm -r "$tmp/package"
+
 mv "$tmp/usr" "$tmp/moved" # an installed tree may be moved
 lib=$(dirname "$(find "$tmp/moved" -name liblend.so)")
 export PKG_CONFIG_PATH=$lib/pkgconfig LD_LIBRARY_PATH=$lib XDG_RUNTIME_DIR=$tmp/run
@@ -39,7 +61,7 @@ programs=$tmp/moved/bin
 "$programs/lend-mn" --help >/dev/null || fail "the installed lend-mn does not start"
 if [ -e "$lib/lend/lend_io_dpdk.so" ]; then
 	(cd / && "$programs/lend" doctor) >"$tmp/doctor"
-	grep -q '^ok *dpdk-ring' "$tmp/doctor" || fail "the installed lend does not find its dpdk module: $(grep dpdk "$tmp/doctor")"
+	grep -q '^ok *dpdk:ring' "$tmp/doctor" || fail "the installed lend does not find its dpdk module: $(grep dpdk "$tmp/doctor")"
 fi
 
 mkdir "$tmp/user"
@@ -98,3 +120,56 @@ wait "$server" 2>/dev/null || true
 server=
 ! "$tmp/hello" "nobody there" >/dev/null 2>"$tmp/why" || fail "a client without a server succeeded"
 [ "$(wc -l <"$tmp/why")" -eq 1 ] || fail "a client without a server says: $(cat "$tmp/why")"
+
+# The examples, built as their first lines say.
+examples=$tmp/moved/share/lend/examples
+for source in "$examples"/*.c; do
+	# shellcheck disable=SC2046,SC2086
+	"$cc" -std=c11 -Wall -Wextra -Werror $flags -o "$tmp/$(basename "$source" .c)" "$source" $(pkg-config --cflags --libs lend)
+done
+# shellcheck disable=SC2046,SC2086
+"$cxx" -std=c++17 -Wall -Wextra -Werror $flags -o "$tmp/kv" "$examples/kv.cc" $(pkg-config --cflags --libs lend)
+began= # processes that run
+trap 'kill $began 2>/dev/null || true; rm -rf "$tmp"' EXIT
+begin() { # NAME PROGRAM ARG...: starts a server, until its name is there; at most 10 s
+	rm -f "$XDG_RUNTIME_DIR/lend/$1"
+	"${@:2}" >"$tmp/$1.out" &
+	began="$began $!"
+	for _ in $(seq 500); do
+		[ -e "$XDG_RUNTIME_DIR/lend/$1" ] && return
+		sleep 0.02
+	done
+	fail "$2 does not serve at shm:$1"
+}
+says() { # WANT PROGRAM ARG...: prints that
+	said=$("${@:2}" 2>&1) || [ "${said#"$1"}" != "$said" ] || fail "$2 failed: $said"
+	[ "$said" = "$1" ] || fail "$2 printed '$said', not '$1'"
+}
+begin mn0 "$programs/lend-mn" --listen shm:mn0 --size 64M
+begin hello "$tmp/hello"
+begin kv "$tmp/kv"
+begin slow "$tmp/slow"
+begin back "$tmp/tiers" back
+begin front "$tmp/tiers" front
+says "hello, world" "$tmp/hello" world
+says "hello, world" "$programs/lend" call shm:hello 1 --data world
+says "" "$tmp/kv" put color blue
+says blue "$tmp/kv" get color
+says "kv: taste: status 5" "$tmp/kv" get taste
+says OK "$tmp/slow" 0.05
+says DEADLINE_EXCEEDED "$tmp/slow" 60 0.2
+"$tmp/slow" 60 >"$tmp/cancelled" &
+caller=$!
+for _ in $(seq 500); do # until the server runs it
+	kill -INT "$caller" 2>/dev/null || break
+	sleep 0.02
+done
+wait "$caller" && fail "a cancelled call succeeded"
+has cancelled CANCELLED
+for _ in $(seq 500); do # its workers end what nobody waits for
+	[ "$(grep -c "gave up" "$tmp/slow.out")" -ge 1 ] && break
+	sleep 0.02
+done
+has slow.out "the caller gave up"
+says 10 "$tmp/tiers" count "$tmp/few"
+says 500000 "$tmp/tiers" count "$tmp/many"

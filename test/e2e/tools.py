@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Goal: lend call and lend ping reach any server, print its reply as it is, and fail in one line with the status and the fix.
+
+Method: the example servers of the build answer them; the server is missing, stopped, killed, or lacks the method.
+
+usage: tools.py BUILD_DIR [NAME...]      only tests whose name contains one of the names
+"""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from programs import BUILD, LEND, TEMP, lend, lend_json, one_line, run_tests
+
+
+@contextlib.contextmanager
+def example(name, *args):
+    """An example server, once it listens at shm:NAME."""
+    (TEMP / "lend" / name).unlink(missing_ok=True)  # of one that was killed
+    server = subprocess.Popen([BUILD / "examples" / name, *args], stdout=subprocess.DEVNULL)
+    try:
+        while not (TEMP / "lend" / name).exists():
+            assert server.poll() is None, name
+            time.sleep(0.01)
+        yield server
+    finally:
+        server.kill()
+        server.wait(10)
+
+
+def call(*args, code=0, text=None):
+    done = subprocess.run([LEND, "call", *map(str, args)], capture_output=True, timeout=30, input=text)
+    assert done.returncode == code, (args, done)
+    return done
+
+
+class Call(unittest.TestCase):
+    def test_the_request_is_a_text_a_file_or_standard_input(self):
+        (TEMP / "name").write_bytes(b"file")
+        with example("hello"):
+            for data, text in (("text", None), (f"@{TEMP / 'name'}", None), ("-", b"pipe")):
+                want = b"hello, " + {"text": b"text", "-": b"pipe"}.get(data, b"file")
+                self.assertEqual(call("shm:hello", 1, "--data", data, text=text).stdout, want)
+            self.assertEqual(call("shm:hello", "0x1").stdout, b"hello, ")
+
+    def test_hex_and_json(self):
+        with example("hello"):
+            self.assertEqual(call("shm:hello", 1, "--data", "0123456789", "--hex").stdout.decode().splitlines(),
+                             ["00000000  68 65 6c 6c 6f 2c 20 30  31 32 33 34 35 36 37 38  |hello, 012345678|",
+                              "00000010  39" + " " * 48 + "|9|"])
+            got = json.loads(call("shm:hello", 1, "--data", 'a"b\n', "--json").stdout)
+            self.assertEqual((got["status"], got["ran"], got["bytes"], got["reply"]), ("OK", "yes", 11, 'hello, a"b\n'))
+            got = json.loads(call("shm:hello", 1, "--data", "\xff", "--json").stdout)
+            self.assertEqual(bytes.fromhex(got["reply_hex"]), "hello, \xff".encode())
+
+    def test_bytes_come_back_as_they_are(self):
+        with example("kv"):
+            for size in (0, 1, 5000, 3 << 20):
+                value = os.urandom(size)
+                (TEMP / "value").write_bytes(b"key=" + value)
+                call("shm:kv", 1, "--data", f"@{TEMP / 'value'}")
+                self.assertEqual(call("shm:kv", 2, "--data", "key").stdout, value)
+
+    def failed(self, *args, word):
+        done = call(*args, code=1)
+        one_line(self, done)
+        self.assertIn(word, done.stderr.decode())
+        return done
+
+    def test_other_statuses(self):
+        with example("kv"):
+            self.failed("shm:kv", 7, word="UNIMPLEMENTED: the server has no such method")
+            self.failed("shm:kv", 2, "--data", "none", word="NOT_FOUND")
+            self.failed("shm:kv", 1, "--data", "none", word="INVALID_ARGUMENT")
+            got = json.loads(call("shm:kv", 7, "--json", code=1).stdout)
+            self.assertEqual((got["status"], got["ran"]), ("UNIMPLEMENTED", "no"))
+
+    def test_timeout(self):
+        (TEMP / "steps").write_bytes((1000).to_bytes(4, sys.byteorder))
+        with example("slow"):
+            began = time.monotonic()
+            self.failed("shm:slow", 1, "--data", f"@{TEMP / 'steps'}", "--timeout", "200ms", word="DEADLINE_EXCEEDED: no reply in time")
+            self.assertLess(time.monotonic() - began, 5)
+
+    def test_no_server(self):
+        self.failed("shm:tools-none", 1, word="start the server")
+        self.failed("udp:127.0.0.1:9", 1, "--timeout", "200ms", word="UNAVAILABLE")
+        with example("hello") as server:
+            server.send_signal(signal.SIGSTOP)
+            self.failed("shm:hello", 1, "--timeout", "200ms", word="start the server")
+
+    def test_server_that_ends_during_the_call(self):
+        (TEMP / "steps").write_bytes((1000).to_bytes(4, sys.byteorder))
+        with example("slow") as server:
+            caller = subprocess.Popen([LEND, "call", "shm:slow", "1", "--data", f"@{TEMP / 'steps'}"], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE)
+            served = 0
+            while served < 2:  # the call, and that of lend top
+                top = lend_json("top", "shm:slow", "--once", "--interval", "10ms")["endpoints"][0]
+                served = sum(sum(s["served"]) for s in top["sessions"])
+            server.kill()
+            out, err = caller.communicate(timeout=30)
+            self.assertEqual((caller.returncode, out, err.count(b"\n")), (1, b"", 1), err)
+            self.assertIn(b"UNAVAILABLE", err)
+
+    def test_bad_input(self):
+        for args in ([], ["shm:x"], ["shm:x", "greet"], ["shm:x", "-1"], ["shm:x", 1, 2], ["shm:x", 1 << 32],
+                     ["shm:x", 1, "--timeout", "0"]):
+            one_line(self, call(*args, code=2))
+        one_line(self, call("shm:x", 1, "--data", "@/no/such/file", code=1))
+
+
+class Ping(unittest.TestCase):
+    def test_any_server_answers(self):
+        with example("hello"):
+            got = lend_json("ping", "shm:hello", "--count", 7, "--interval", "1ms")
+            self.assertEqual((got["calls"], got["replies"]), (7, 7))
+            self.assertGreater(got["connect_us"], 0)
+            self.assertTrue(0 < got["min_us"] <= got["median_us"] <= got["max_us"], got)
+            lines = lend("ping", "shm:hello", "--count", 2, "--interval", "1ms").stdout.decode().splitlines()
+            self.assertEqual(len(lines), 4, lines)
+            self.assertRegex(lines[3], r"^2 calls, 2 replies; min/median/max = [0-9.]+/[0-9.]+/[0-9.]+ us$")
+
+    def test_no_server(self):
+        one_line(self, lend("ping", "shm:tools-none", code=1))
+        one_line(self, lend("ping", "udp:127.0.0.1:9", "--timeout", "200ms", code=1))
+        one_line(self, lend("ping", code=2))
+
+    def ends(self, how, word):
+        with example("hello") as server:
+            ping = subprocess.Popen([LEND, "ping", "shm:hello", "--count", "1000", "--interval", "1ms", "--timeout", "300ms"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(3):
+                ping.stdout.readline()
+            server.send_signal(how)
+            if how == signal.SIGSTOP:
+                self.assertIn(word, ping.stderr.readline())
+                ping.send_signal(signal.SIGINT)
+            out, err = ping.communicate(timeout=30)
+            self.assertEqual(ping.returncode, 1)
+            self.assertIn("min/median/max", out.splitlines()[-1])
+            return err
+
+    def test_server_that_ends(self):
+        self.assertIn("UNAVAILABLE", self.ends(signal.SIGKILL, None))
+
+    def test_server_that_stops(self):
+        self.ends(signal.SIGSTOP, "DEADLINE_EXCEEDED")
+
+
+class Help(unittest.TestCase):
+    def test_groups(self):
+        """What a new user needs comes first; measurements are one level down."""
+        text = lend("--help").stdout.decode()
+        at = [text.index(word) for word in ("\nUse\n", "\n  put", "\n  get", "\n  call", "\n  ping", "\n  doctor", "\nOperate", "\n  mem ",
+                                            "\n  top", "\nMeasure", "\n  bench")]
+        self.assertEqual(at, sorted(at))
+        self.assertNotIn("mem-lat", text)
+
+    def test_old_names_are_aliases(self):
+        names = [line.split()[0] for line in lend("bench", "--help").stdout.decode().splitlines() if line.startswith("  ")]
+        self.assertGreater(len(names), 10)
+        for name in names:
+            was = subprocess.run([LEND, name, "--help"], capture_output=True, text=True).stdout
+            now = subprocess.run([LEND, "bench", name, "--help"], capture_output=True, text=True).stdout
+            self.assertEqual(now.replace("lend bench", "lend"), was.replace("lend bench", "lend"))
+        one_line(self, lend("bench", "put", code=2))
+
+
+if __name__ == "__main__":
+    sys.exit(not run_tests(sys.argv[2:]))
