@@ -1,4 +1,4 @@
-/* tools/ping - the time to connect to an endpoint, and round trips of a call that every endpoint
+/* ping - the time to connect to an endpoint, and round trips of a call that every endpoint
  * answers.
  * Layer: apps. Threads: one. */
 #include <inttypes.h>

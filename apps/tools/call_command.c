@@ -1,4 +1,4 @@
-/* tools/call - one call of one method: sends bytes, prints the reply.
+/* call_command - one call of one method: sends bytes, prints the reply.
  * Layer: apps. Threads: one. */
 #include <errno.h>
 #include <stdio.h>
