@@ -1,7 +1,7 @@
 /* Goal: an operation that a client retries after cancelling the first try takes effect, even if the
  * node also ran the first try. Method: an adopt ran at the node, but its caller never read the
  * reply, cancels, and adopts again at once, in done(); checked by the node's counters. Covers:
- * cn/op_order.c, cn/ref_ops.c, cn/forget.c, mn/store/ref_exec.c */
+ * cn/op_order.c, cn/op_ids.c, cn/ref_ops.c, cn/forget.c, mn/store/ref_exec.c */
 #include <criterion/criterion.h>
 
 #include "e2e/mem_node.h"

@@ -1,6 +1,6 @@
 /* Goal: an invalid config has size 0, whichever field is wrong; the nearest valid one has a size.
  * Method: a valid config of each kind; one field at a time at its limit and one past it. Covers:
- * src/core/core.c, mn/store/store.c */
+ * src/core/core.c, mn/store/store.c, mn/store/layout.c */
 #include <criterion/criterion.h>
 #include <string.h>
 

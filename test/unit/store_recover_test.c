@@ -2,7 +2,7 @@
  * arena continues with every byte, hold and ledger, even if a client was just ending when the node
  * was killed. Method: each field of config and layout changed in turn; each kind of damage that is
  * checked for; random histories under seeds, some with a client that is half ended. Covers:
- * mn/store/recover.c, mn/store/undo_log.h */
+ * mn/store/recover.c, mn/store/layout.c, mn/store/undo_log.h */
 #include <stddef.h>
 
 #include "mn/store/recover.h"
